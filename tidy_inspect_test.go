@@ -229,10 +229,10 @@ func (p *goPackage) sizeBreaches() []string {
 		}
 	}
 	var breaches []string
-	if len(files) > mostFiles {
-		breaches = append(breaches, fmt.Sprintf("%s: has %d files, want at most %d", p.folder, len(files), mostFiles))
+	if len(files) > maxFiles {
+		breaches = append(breaches, fmt.Sprintf("%s: has %d files, want at most %d", p.folder, len(files), maxFiles))
 	}
-	most := max(2, int(mostOfKnot*float64(len(files))))
+	most := max(2, int(maxOfKnot*float64(len(files))))
 	if knot := largestKnot(files); len(knot) > most {
 		breaches = append(breaches, fmt.Sprintf("%s: %d of %d files form a knot, want at most %d (%s)", p.folder, len(knot), len(files), most, strings.Join(knot, ", ")))
 	}
@@ -249,8 +249,8 @@ func commandBreaches(packages map[string]*goPackage) []string {
 			}
 		}
 	}
-	if lines > mostLinesOfCommands {
-		return []string{fmt.Sprintf("cmd: has %d lines, want at most %d", lines, mostLinesOfCommands)}
+	if lines > maxLinesOfCommands {
+		return []string{fmt.Sprintf("cmd: has %d lines, want at most %d", lines, maxLinesOfCommands)}
 	}
 	return nil
 }

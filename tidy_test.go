@@ -55,10 +55,10 @@ var vague = []string{"util", "utils", "common", "helper", "helpers", "types"}
 
 // Bounds of a package. Tests and generated files do not count.
 const (
-	mostFiles           = 20
-	mostLinesOfCommands = 5500 // of all packages in cmd
+	maxFiles           = 20
+	maxLinesOfCommands = 5500 // of all packages in cmd
 	// A knot is a set of files that all reach each other by the names that they use.
-	mostOfKnot = 1.0 / 3 // as a share of the package's files; two files are always allowed
+	maxOfKnot = 1.0 / 3 // as a share of the package's files; two files are always allowed
 )
 
 func TestTreeIsTidy(t *testing.T) {
@@ -170,7 +170,7 @@ func withGenerated(t *testing.T, tree string) string {
 		}
 	}
 	write("internal/data/claim/claim.go", "// Package claim has too many files.\npackage claim\n")
-	for i := range mostFiles {
+	for i := range maxFiles {
 		write("internal/data/claim/"+string(rune('a'+i))+".go", "package claim\n")
 	}
 	main, err := os.ReadFile(path.Join(folder, "cmd/wirelab/main.go"))
@@ -178,6 +178,6 @@ func withGenerated(t *testing.T, tree string) string {
 		t.Fatal(err)
 	}
 	lines := strings.Count(string(main), "\n")
-	write("cmd/wirelab/long.go", "package main\n"+strings.Repeat("\n", mostLinesOfCommands+1-lines))
+	write("cmd/wirelab/long.go", "package main\n"+strings.Repeat("\n", maxLinesOfCommands+1-lines))
 	return folder
 }

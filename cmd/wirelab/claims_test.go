@@ -17,7 +17,7 @@ import (
 func TestStudiesCanAnswerTheirClaims(t *testing.T) {
 	rows, contradictions := map[byte]int{}, map[byte]int{}
 	for _, name := range plan.StudyNames() {
-		s, err := scenarios.Scenario(name)
+		s, err := scenarioLibrary.FindScenario(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestPublishedFiguresAreCarried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := claim.ReadCited(bytes.NewReader(text)); err != nil {
+		if _, err := claim.ReadPublishedTable(bytes.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}
 		all += bytes.Count(text, []byte("\n")) - 1 // without the titles
@@ -77,7 +77,7 @@ func TestPublishedFiguresAreCarried(t *testing.T) {
 	if all != carried {
 		t.Errorf("%d figures, want %d", all, carried)
 	}
-	if _, err := scenarios.Vocabulary().Published("nowhere"); err == nil || !strings.Contains(fmt.Sprint(err), "no study and no CSV file") {
+	if _, err := scenarioLibrary.Vocabulary().Published("nowhere"); err == nil || !strings.Contains(fmt.Sprint(err), "neither a built-in study") {
 		t.Errorf("of nowhere: %v", err)
 	}
 }

@@ -19,15 +19,15 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A finding is a command's output: text, or with --json the value, if it has one.
-type finding struct {
+// A commandResult is a command's output: with --json the value, unless it is nil, otherwise text.
+type commandResult struct {
 	value any
 	words func(w io.Writer) error
 	end   error // error to return after printing
 }
 
-// finds makes a command that prints the result of find. form describes the output of --json.
-func (a *app) finds(form string, cmd *cobra.Command, find func(cmd *cobra.Command, args []string) (finding, error)) *cobra.Command {
+// resultCommand makes a command that prints the result of find. form describes the JSON output.
+func (a *app) resultCommand(form string, cmd *cobra.Command, find func(cmd *cobra.Command, args []string) (commandResult, error)) *cobra.Command {
 	asJSON := cmd.Flags().Bool("json", false, "print "+form)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		found, err := find(cmd, args)
@@ -44,9 +44,9 @@ func (a *app) finds(form string, cmd *cobra.Command, find func(cmd *cobra.Comman
 	return cmd
 }
 
-const oneObject = "one JSON object"
+const oneJSONObject = "one JSON object"
 
-func line(text string) func(io.Writer) error {
+func printLine(text string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, text)
 		return err
@@ -60,19 +60,19 @@ func (a *app) printJSON(v any) error {
 	return encoder.Encode(v)
 }
 
-// group makes a command that only has subcommands.
-func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+// commandGroup makes a command that only has subcommands.
+func commandGroup(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(commands...)
-	cmd.Args = onlyCommands
+	cmd.Args = refuseArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd
 }
 
-// wants checks the number of a command's arguments.
-func wants(least, most int, what string) cobra.PositionalArgs {
+// argumentCount checks the number of a command's arguments.
+func argumentCount(least, most int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return fmt.Errorf("name %s; found %d arguments", what, len(args))
+			return fmt.Errorf("found %d arguments: give %s", len(args), what)
 		}
 		return nil
 	}
@@ -87,62 +87,62 @@ func ownProgram() (string, error) {
 	return path, nil
 }
 
-// partCommand makes a hidden command that wirelab itself starts.
-func (a *app) partCommand(use, short string, play func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
+// hiddenCommand makes a hidden command that wirelab itself starts.
+func (a *app) hiddenCommand(use, short string, play func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), a.stdin, a.stdout) },
 	}
 }
 
-// complete sets the words for the shell's completion of a flag.
-func complete(cmd *cobra.Command, flag string, words []string) {
+// setCompletions sets the words for the shell's completion of a flag.
+func setCompletions(cmd *cobra.Command, flag string, words []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
-		panic(err) // the flag does not exist: our own mistake
+		panic(err) // a bug: the flag does not exist
 	}
 }
 
-// usageOf marks an error as a usage error, and points to the command's help.
-func usageOf(cmd *cobra.Command, err error) error {
-	return usage(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
+// usageErrorFor marks an error as a usage error, and points to the command's help.
+func usageErrorFor(cmd *cobra.Command, err error) error {
+	return usageError(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
 }
 
-// badFlag explains a wrong flag. pflag returns errors of package strconv.
-func badFlag(cmd *cobra.Command, err error) error {
+// explainFlagError explains a wrong flag in place of the errors of package strconv.
+func explainFlagError(cmd *cobra.Command, err error) error {
 	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
-		return usageOf(cmd, badValue(invalid.GetFlag(), invalid.GetValue(), errors.Unwrap(err)))
+		return usageErrorFor(cmd, explainFlagValue(invalid.GetFlag(), invalid.GetValue(), errors.Unwrap(err)))
 	}
 	if unknown, is := errors.AsType[*pflag.NotExistError](err); is {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if meant, found := spelling.Meant(unknown.GetSpecifiedName(), names); found {
-			return usageOf(cmd, fmt.Errorf("%w: did you mean --%s?", err, meant))
+		if meant, found := spelling.ClosestWord(unknown.GetSpecifiedName(), names); found {
+			return usageErrorFor(cmd, fmt.Errorf("%w: did you mean --%s?", err, meant))
 		}
 	}
-	return usageOf(cmd, err)
+	return usageErrorFor(cmd, err)
 }
 
-// badValue describes the values that a flag accepts. This program's flag types do so themselves.
-func badValue(f *pflag.Flag, found string, err error) error {
+// explainFlagValue explains a wrong value of a flag, and names the accepted values.
+func explainFlagValue(f *pflag.Flag, found string, err error) error {
 	name := "--" + f.Name
 	if f.Shorthand != "" {
 		name = "-" + f.Shorthand + ", " + name
 	}
-	wants, known := wanted[f.Value.Type()]
+	wants, known := flagTypes[f.Value.Type()]
 	if !known {
 		if strings.HasPrefix(err.Error(), "want ") {
 			return fmt.Errorf("%s: %w; found %q", name, err, found)
 		}
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return fmt.Errorf("%s: want %s; found %s", name, wants.what, whatIsWrong(found, wants.isGood))
+	return fmt.Errorf("%s: want %s; found %s", name, wants.what, quoteWrongItem(found, wants.isGood))
 }
 
-// wanted describes the values of pflag's types, by type.
-var wanted = map[string]struct {
+// flagTypes describes the accepted values of pflag's own flag types, by type name.
+var flagTypes = map[string]struct {
 	what   string
-	isGood func(string) bool // checks an item of a list; nil: not a list
+	isGood func(string) bool // checks one item of a list; nil if the type is not a list
 }{
 	"bool":     {what: "true or false"},
 	"duration": {what: "a time with its unit, such as 500ms, 2s or 1m"},
@@ -152,8 +152,8 @@ var wanted = map[string]struct {
 	"uint64":   {what: "a whole number from 0, such as 10"},
 }
 
-// whatIsWrong quotes the first bad item, and the list that contains it.
-func whatIsWrong(found string, isGood func(string) bool) string {
+// quoteWrongItem quotes the first bad item, and the list that contains it.
+func quoteWrongItem(found string, isGood func(string) bool) string {
 	if isGood == nil {
 		return strconv.Quote(found)
 	}
@@ -165,8 +165,8 @@ func whatIsWrong(found string, isGood func(string) bool) string {
 	return fmt.Sprintf("%q in %q", items[i], found)
 }
 
-// onlyCommands refuses arguments of a command that has only subcommands.
-func onlyCommands(cmd *cobra.Command, args []string) error {
+// refuseArguments refuses arguments of a command that has only subcommands.
+func refuseArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -179,15 +179,15 @@ func onlyCommands(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), spelling.Suggest(args[0], names))
 }
 
-// commandsOfCobra makes cobra's own commands answer wrong names like the others.
-func commandsOfCobra(root *cobra.Command) {
+// replaceCobraCommands makes cobra's help and completion commands refuse unknown names.
+func replaceCobraCommands(root *cobra.Command) {
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help about any command",
 		RunE: func(_ *cobra.Command, args []string) error {
 			of, rest, err := root.Find(args)
-			if err = cmp.Or(err, onlyCommands(of, rest)); err != nil {
-				return usage(err)
+			if err = cmp.Or(err, refuseArguments(of, rest)); err != nil {
+				return usageError(err)
 			}
 			return of.Help()
 		},
@@ -196,12 +196,12 @@ func commandsOfCobra(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
-			group(cmd)
+			commandGroup(cmd)
 		}
 	}
 }
 
-// The exit codes, as in `wirelab --help`.
+// Exit codes. The text of `wirelab --help` explains them.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -211,11 +211,11 @@ const (
 	exitInterrupted = 130 // 128 plus the number of SIGINT, as in shells
 )
 
-// An app holds the streams of all subcommands.
+// An app holds the input, the outputs and the settings of all subcommands.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	limits         check.Limits // limits for judging runs again
+	limits         check.Limits // limits of the checks when a run is judged again
 	began          bool         // a command has begun, so the command line was correct
 }
 
@@ -234,5 +234,5 @@ func (e exitError) Error() string {
 
 func (e exitError) Unwrap() error { return e.err }
 
-// usage marks an error as an error in the command line or in a file that it names.
-func usage(err error) error { return exitError{exitUsage, err} }
+// usageError marks err as a mistake in the command line, or in a file that the command line names.
+func usageError(err error) error { return exitError{exitUsage, err} }

@@ -15,7 +15,7 @@ func TestEveryFlagSaysWhatItWants(t *testing.T) {
 	check = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			kind := f.Value.Type()
-			if _, has := wanted[kind]; !has && !own[kind] && !anything[kind] {
+			if _, has := flagTypes[kind]; !has && !own[kind] && !anything[kind] {
 				t.Errorf("%s --%s is a %s: what does it want? Say it in wanted", cmd.CommandPath(), f.Name, kind)
 			}
 		})

@@ -18,7 +18,7 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-type comparison struct {
+type compareFlags struct {
 	measureFlags
 	trialFlags
 	stacks      []string
@@ -30,46 +30,44 @@ type comparison struct {
 	tls         bool
 	workload    string
 	message     messageFlags
-	described   string // description of the user's own message
+	described   string // text about the user's own message; empty: none
 	samples     bool
 	targets     []string
 	trust       trustFlags
 }
 
-// The defaults: three stacks at two sizes and six concurrencies, three times each (the minimum for
-// an interval), in about two minutes. A knee needs five concurrencies.
-var usualSizes = []string{"64", "4KiB"}
+// defaultSizes has only two sizes, so that the default comparison takes about two minutes.
+var defaultSizes = []string{"64", "4KiB"}
 
 func (a *app) compareCommand() *cobra.Command {
-	var c comparison
+	var c compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare",
-		Short: "Compare stacks on this machine: a table, a report, and what to choose",
+		Short: "Compare stacks on this machine: print a table, a report and a recommendation",
 		Long: `Compare runs the same service over each stack, in separate processes, and
-prints one line per cell and then, in words, who is fastest, where throughput stops growing,
-and who has the best tail. Without arguments it compares tcp, rest and grpc in
-about two minutes.
+prints one line per cell. Then it says which stack is fastest, where throughput stops
+growing, and which stack has the shortest tail. Without arguments it compares tcp, rest
+and grpc in about two minutes.
 
 With --until it repeats all cells until every comparison of the mean is decided,
-or until each mean is known within a width. It looks at the result a few times,
-and each look may use a share of the 5 % chance of a false finding, so that
-more looks do not mean more false findings (docs/statistics.md).
+or until each mean is known within a width. It looks at the results a few times.
+The chance of a false finding is 5 % for all looks together (docs/statistics.md).
 
 A variant is a stack with options: tcp:buffers=pooled,inflight=50. wirelab list
-shows them all.`,
+shows all stacks and options.`,
 		Example: `  wirelab compare
   wirelab compare --stack tcp,rest,grpc --size 64,4KiB -c 1,50 -n 200 --repeat 2
   wirelab compare --stack tcp,tcp:buffers=pooled --size 64KiB -c 100 -z 2s
   wirelab compare --stack h1,h2,h3,grpc,grpc-h3 --tls --conn new --size 256 -c 200 -n 10
-  wirelab compare --stack h2,h3,grpc --tls --link delay=5ms,loss=1% -c 16      # over a worse network
-  wirelab compare --link none --link lan --link lte,loss=0.5%  # each stack over each of them
+  wirelab compare --stack h2,h3,grpc --tls --link delay=5ms,loss=1% -c 16      # over a slow network with losses
+  wirelab compare --link none --link lan --link lte,loss=0.5%  # each stack over each link
   wirelab compare --stack grpc --rps 5000 --arrivals poisson -z 5s
-  wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 at once: time to drain
-  wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps it
-  wirelab compare --goal 'p99<10ms' --dry-run                  # how long that would take
-  wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as it takes
-  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # and why
-  wirelab compare --stack grpc --baseline results --fail-if 'p99 > +10%'      # is it slower than it was?
+  wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 requests at once: time until all are answered
+  wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps the goal
+  wirelab compare --goal 'p99<10ms' --dry-run                  # print how long this would take
+  wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as needed
+  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # also show the reasons
+  wirelab compare --stack grpc --baseline results --fail-if 'p99 > +10%'      # did it become slower?
   wirelab compare --proto shop.proto --call shop.v1.Shop/PlaceOrder --data order.json
   wirelab compare --stack tcp --target 127.0.0.1:9000 -c 10   # a server of your own
   wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
@@ -79,41 +77,41 @@ shows them all.`,
 		},
 	}
 	c.register(cmd)
-	c.registerShared(cmd, "tcp,rest,grpc", usualDuration)
+	c.registerShared(cmd, "tcp,rest,grpc", defaultDuration)
 	c.measureFlags.register(cmd)
-	complete(cmd, "conn", scenario.ConnectionModes())
-	complete(cmd, "workload", plan.WorkloadWords())
-	complete(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB", "64/4KiB", "4KiB/64"})
+	setCompletions(cmd, "conn", scenario.ConnectionModes())
+	setCompletions(cmd, "workload", plan.WorkloadsWithOptions())
+	setCompletions(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB", "64/4KiB", "4KiB/64"})
 	return cmd
 }
 
-func (c *comparison) register(cmd *cobra.Command) {
+func (c *compareFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&c.sizes, "size", usualSizes, "payload `bytes` of request and response, as in 64,4KiB, or of each apart, as in 64/4KiB")
+	f.StringSliceVar(&c.sizes, "size", defaultSizes, "payload `bytes` of request and response: one size for both, as in 64,4KiB, or two, as in 64/4KiB")
 	f.IntSliceVarP(&c.clients, "concurrency", "c", []int{1, 4, 16, 50, 100, 200}, "`clients` at once, each with one request in flight")
-	f.IntVarP(&c.requests, "requests", "n", 0, "`requests` that each client measures (instead of -z)")
+	f.IntVarP(&c.requests, "requests", "n", 0, "measured `requests` per client (instead of -z)")
 	c.shape.register(cmd)
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
-	f.StringVar(&c.workload, "workload", "echo", "`service` that is called, as in users:op=get-user,work=0s")
+	f.StringVar(&c.workload, "workload", "echo", "`service` to call, as in users:op=get-user,work=0s")
 	c.message.register(f)
-	f.BoolVar(&c.samples, "samples", false, "keep every single sample, as Parquet")
+	f.BoolVar(&c.samples, "samples", false, "save every sample in Parquet files")
 	c.trust.register(f)
 }
 
 // registerShared adds the flags that ping also has.
-func (c *comparison) registerShared(cmd *cobra.Command, stacks string, duration time.Duration) {
+func (c *compareFlags) registerShared(cmd *cobra.Command, stacks string, duration time.Duration) {
 	f := cmd.Flags()
 	f.StringArrayVar(&c.stacks, "stack", []string{stacks}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
-	f.BoolVar(&c.tls, "tls", false, "TLS 1.3 on every stack that also has a cleartext form: the same as tls=on in each")
-	f.StringArrayVar(&c.targets, "target", nil, "use a server that runs already: `[STACK=]HOST:PORT`")
+	f.BoolVar(&c.tls, "tls", false, "use TLS 1.3 on every stack that can also run without TLS: the same as tls=on in each variant")
+	f.StringArrayVar(&c.targets, "target", nil, "use a server that is already running: `[STACK=]HOST:PORT`")
 	c.trialFlags.register(cmd, duration, 3)
-	complete(cmd, "stack", plan.StackNames())
+	setCompletions(cmd, "stack", plan.StackNames())
 }
 
-func (a *app) compare(cmd *cobra.Command, c *comparison, define func() (*scenario.Scenario, error)) error {
-	j, err := c.jobOf(a, cmd, define)
+func (a *app) compare(cmd *cobra.Command, c *compareFlags, define func() (*scenario.Scenario, error)) error {
+	j, err := c.newJob(a, cmd, define)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	if c.described != "" {
 		fmt.Fprintln(a.stderr, strings.TrimSpace(c.described))
@@ -121,7 +119,7 @@ func (a *app) compare(cmd *cobra.Command, c *comparison, define func() (*scenari
 	return a.execute(cmd.Context(), j)
 }
 
-func (c *comparison) jobOf(a *app, cmd *cobra.Command, define func() (*scenario.Scenario, error)) (job, error) {
+func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenario.Scenario, error)) (job, error) {
 	s, err := define()
 	if err != nil {
 		return job{}, err
@@ -130,7 +128,7 @@ func (c *comparison) jobOf(a *app, cmd *cobra.Command, define func() (*scenario.
 	if err != nil {
 		return job{}, err
 	}
-	j, err := c.job(a, s, len(c.targets) > 0)
+	j, err := c.baseJob(a, s, len(c.targets) > 0)
 	if err != nil {
 		return job{}, err
 	}
@@ -145,7 +143,7 @@ func (c *comparison) jobOf(a *app, cmd *cobra.Command, define func() (*scenario.
 	return j, err
 }
 
-func (c *comparison) scenario() (*scenario.Scenario, error) {
+func (c *compareFlags) scenario() (*scenario.Scenario, error) {
 	part := scenario.Part{Name: "compare", Workload: c.workload, Clients: c.clients, Samples: c.samples}
 	if c.warmUp < 0 {
 		return nil, fmt.Errorf("--warm-up: want 0s or more, found %v", c.warmUp)
@@ -166,13 +164,13 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 			return nil, fmt.Errorf("--stack: %w", err)
 		}
 	}
-	if err := c.connect(&part); err != nil {
+	if err := c.setConnection(&part); err != nil {
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
 	var err error
 	c.described, err = c.message.define(&part, c.workload)
 	if err == nil && c.described == "" {
-		err = c.call(&part)
+		err = c.setWorkload(&part)
 	}
 	if err != nil {
 		return nil, err
@@ -182,18 +180,18 @@ func (c *comparison) scenario() (*scenario.Scenario, error) {
 	}
 	s := c.trialFlags.scenario(part, c.warmUp)
 	s.Title = "Comparison of " + joinVariants(part.Stacks)
-	s.Question = "Which of " + joinVariants(part.Stacks) + " is fastest here, and which holds its tail?" + c.described
+	s.Question = "Which of " + joinVariants(part.Stacks) + " is fastest here, and which has the shortest tail?" + c.described
 	if len(c.link.links) > 0 && len(c.targets) > 0 {
-		return nil, errors.New("--link and --target: a link is between processes that wirelab starts; leave one of them out")
+		return nil, errors.New("--link cannot be used with --target: a link connects processes that wirelab starts; leave out one of the two")
 	}
-	if err := plan.OverLinks(s, c.link.links); err != nil {
+	if err := plan.ApplyLinks(s, c.link.links); err != nil {
 		return nil, err
 	}
-	return s, s.Check(scenarios.Vocabulary())
+	return s, s.Check(scenarioLibrary.Vocabulary())
 }
 
-// call sets the workload and its sizes. A workload without sizes gets none.
-func (c *comparison) call(part *scenario.Part) error {
+// setWorkload sets the part's workload, and its payload sizes if the workload has any.
+func (c *compareFlags) setWorkload(part *scenario.Part) error {
 	written, err := scenario.ParseWorkload(c.workload)
 	if err == nil {
 		_, _, err = workloads.Find(c.workload)
@@ -203,11 +201,11 @@ func (c *comparison) call(part *scenario.Part) error {
 	}
 	part.Workload = written.String()
 	for _, v := range part.Stacks {
-		if err := plan.CheckCarries(v, part.Workload); err != nil {
+		if err := plan.CheckCallKinds(v, part.Workload); err != nil {
 			return fmt.Errorf("--workload: %w", err)
 		}
 	}
-	if !plan.IsSized(part.Workload) && slices.Equal(c.sizes, usualSizes) {
+	if !plan.IsSized(part.Workload) && slices.Equal(c.sizes, defaultSizes) {
 		part.Sizes = []scenario.Payload{{}}
 		return nil
 	}
@@ -221,8 +219,8 @@ func (c *comparison) call(part *scenario.Part) error {
 	return nil
 }
 
-// connect sets the connection mode. With several, each stack is compared in each mode.
-func (c *comparison) connect(part *scenario.Part) error {
+// setConnection sets the connection mode. With several modes, it adds each stack in each mode.
+func (c *compareFlags) setConnection(part *scenario.Part) error {
 	modes := make([]scenario.Connection, len(c.connections))
 	for i, text := range c.connections {
 		var err error
@@ -253,12 +251,12 @@ func joinVariants(variants []scenario.Variant) string {
 	return words.List(lists.Map(variants, scenario.Variant.String))
 }
 
-// parseTargets reads [STACK=]HOST:PORT. Without a stack the scenario must have exactly one.
+// parseTargets reads [STACK=]HOST:PORT. Without STACK, the scenario must have exactly one variant.
 func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, error) {
 	targets := map[string]string{}
 	variants := s.Parts[0].Stacks
 	for _, text := range texts {
-		i := strings.LastIndex(text, "=") // a variant may contain further =
+		i := strings.LastIndex(text, "=") // a variant may also contain "="
 		stack, address := text[:max(i, 0)], text[i+1:]
 		_, port, err := net.SplitHostPort(address)
 		if err != nil {
@@ -269,12 +267,12 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 		}
 		if stack == "" {
 			if len(variants) != 1 {
-				return nil, fmt.Errorf("--target %s: name the variant that it serves, one of %d: write for example %s=%s", text, len(variants), variants[0], address)
+				return nil, fmt.Errorf("--target %s: name which of the %d variants this server runs, as in %s=%s", text, len(variants), variants[0], address)
 			}
 			stack = variants[0].String()
 		}
 		if !slices.ContainsFunc(variants, func(v scenario.Variant) bool { return v.Stack == stack || v.String() == stack }) {
-			return nil, fmt.Errorf("--target %s: this comparison has no variant %s", text, stack)
+			return nil, fmt.Errorf("--target %s: this comparison has no variant %s: add it with --stack", text, stack)
 		}
 		targets[stack] = address
 	}

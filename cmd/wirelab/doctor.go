@@ -16,15 +16,15 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return a.finds(oneObject, &cobra.Command{
+	return a.resultCommand(oneJSONObject, &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can measure, what it cannot, and why",
 		Example: `  wirelab doctor
   wirelab doctor --json | jq '.findings[] | select(.status != "ok")'`,
 		Args: cobra.NoArgs,
-	}, func(cmd *cobra.Command, _ []string) (finding, error) {
+	}, func(cmd *cobra.Command, _ []string) (commandResult, error) {
 		d := doctor.Examine(cmd.Context())
-		return finding{value: d, words: func(w io.Writer) error { return printDiagnosis(w, d) }}, nil
+		return commandResult{value: d, words: func(w io.Writer) error { return printDiagnosis(w, d) }}, nil
 	})
 }
 
@@ -42,23 +42,23 @@ func printDiagnosis(w io.Writer, d doctor.Diagnosis) error {
 		}
 	}
 	printProbes(w, d.Probes)
-	fmt.Fprintf(w, "\nThe load engine itself, against a stack that answers at once:\n")
+	fmt.Fprintf(w, "\nCost of the load engine itself, measured with a stack that answers at once:\n")
 	fmt.Fprintf(w, "  closed loop   %.0f ns per request\n", d.Engine.OwnNS)
 	if d.Engine.Error != "" {
 		fmt.Fprintf(w, "  open loop     %s\n", d.Engine.Error)
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "  open loop     late by %v in the median and %v at P99, at %.0f requests per second; %.2g %% found no free client\n",
+	_, err := fmt.Fprintf(w, "  open loop     requests start late by %v in the median and %v at P99, at %.0f requests per second; %.2g %% of the requests waited for a free client\n",
 		time.Duration(d.Engine.LateP50NS), time.Duration(d.Engine.LateP99NS), d.Engine.RatePerSecond, 100*d.Engine.Queued)
 	return err
 }
 
 func printProbes(w io.Writer, all []doctor.Probe) {
-	fmt.Fprintf(w, "\nThe probes (--probe), with the time that each adds to a system call, and to a round trip of a byte to another thread:\n")
+	fmt.Fprintf(w, "\nThe probes (--probe), and the time that each adds to a system call and to a one-byte round trip between threads:\n")
 	for _, p := range all {
 		cost := ""
 		if p.Price != nil {
-			cost = fmt.Sprintf(": %+.0f ns of %.0f, %+.1f µs of %.1f", p.Price.Syscall.AddedNS(), p.Price.Syscall.BareNS,
+			cost = fmt.Sprintf(": system call %+.0f ns (without the probe %.0f), round trip %+.1f µs (without the probe %.1f)", p.Price.Syscall.AddedNS(), p.Price.Syscall.BareNS,
 				p.Price.Switch.AddedNS()/1e3, p.Price.Switch.BareNS/1e3)
 		}
 		if p.Method != "" {
@@ -71,7 +71,7 @@ func printProbes(w io.Writer, all []doctor.Probe) {
 	}
 }
 
-type selftesting struct {
+type selftestFlags struct {
 	only        string
 	list, json  bool
 	machineWide bool
@@ -80,19 +80,19 @@ type selftesting struct {
 }
 
 func (a *app) selftestCommand() *cobra.Command {
-	var s selftesting
+	var s selftestFlags
 	cmd := &cobra.Command{
 		Use:   "selftest",
-		Short: "Falsify trials on purpose, and list what wirelab notices on this machine",
+		Short: "Disturb trials on purpose, and list which disturbances wirelab notices on this machine",
 		Long: `Selftest stages situations that make a measurement false: a process that takes the
 server's CPU, a server that leaves out its work, connections that are reset, and
-more. It measures one trial in each, and says whether the judge noticed, by
-which check, and how far the figure moved. Each has an honest twin, the same setup
-without its effect, which should be valid.
+more. It measures one trial in each situation, and prints which check noticed the
+fault, if any, and how far the figure moved. Each situation has an honest twin,
+the same setup without the fault, which should be valid.
 
 It takes about three minutes. Some situations need root, or control groups; those
-that cannot be staged are listed with the reason. Exit code 4 means that a false
-figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
+that cannot be staged are listed with the reason. Exit code 4 means that no check
+noticed a false figure, or that more than one honest twin in 30 was refused.`,
 		Example: `  wirelab selftest
   sudo wirelab selftest --only 'burner|quota'
   wirelab selftest --list
@@ -101,10 +101,10 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			pattern, err := regexp.Compile(s.only)
 			if err != nil {
-				return usage(fmt.Errorf("--only: %w", err))
+				return usageError(fmt.Errorf("--only: %w", err))
 			}
 			if s.chosen = selftest.Select(pattern); len(s.chosen) == 0 {
-				return usage(fmt.Errorf("--only %s: no situation matches; `wirelab selftest --list` shows all", s.only))
+				return usageError(fmt.Errorf("--only %s: no situation matches; `wirelab selftest --list` shows all", s.only))
 			}
 			if s.list {
 				return a.listSituations(s.chosen, s.json)
@@ -112,7 +112,7 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 			if s.program, err = ownProgram(); err != nil {
 				return err
 			}
-			if err := a.inUserNamespace(cmd.Context(), true); err != nil {
+			if err := a.rerunInUserNamespace(cmd.Context(), true); err != nil {
 				return err
 			}
 			return a.selftest(cmd.Context(), &s)
@@ -122,8 +122,8 @@ figure passed unnoticed, or that more than one honest twin in 30 was refused.`,
 	f.StringVar(&s.only, "only", "", "stage the situations whose names match this `pattern`")
 	f.BoolVar(&s.list, "list", false, "print the situations, and stage none")
 	f.BoolVar(&s.json, "json", false, "print one JSON object on standard output; words go to standard error")
-	f.BoolVar(&s.machineWide, "machine-wide", false, "also stage what disturbs every program on the machine, as a step of its clock does")
-	complete(cmd, "only", lists.Map(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
+	f.BoolVar(&s.machineWide, "machine-wide", false, "also stage situations that disturb every program on the machine, such as a clock step")
+	setCompletions(cmd, "only", lists.Map(selftest.Situations(), func(s selftest.Situation) string { return s.Name }))
 	return cmd
 }
 
@@ -137,7 +137,7 @@ func (a *app) listSituations(all []selftest.Situation, asJSON bool) error {
 	return nil
 }
 
-func (a *app) selftest(ctx context.Context, s *selftesting) error {
+func (a *app) selftest(ctx context.Context, s *selftestFlags) error {
 	began := time.Now()
 	words := a.stdout
 	if s.json {
@@ -148,7 +148,7 @@ func (a *app) selftest(ctx context.Context, s *selftesting) error {
 		Patience: 5 * time.Second,
 	}
 	result := selftest.Result{Version: selftest.ResultVersion, Placement: lab.New(g.Worker).Placement, Classes: map[selftest.Class]int{}}
-	fmt.Fprintf(a.stderr, "%d situations and their twins, some 3 s each\n", len(s.chosen))
+	fmt.Fprintf(a.stderr, "%d situations, each with an honest twin; each trial takes about 3 s\n", len(s.chosen))
 	for i, situation := range s.chosen {
 		v, err := g.Examine(ctx, situation)
 		if err != nil {

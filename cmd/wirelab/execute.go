@@ -29,7 +29,7 @@ import (
 type outputFlags struct {
 	directory string
 	json      bool
-	printing  publish.Printing
+	printing  publish.PrintOptions
 	dryRun    bool
 	live      string // address for serving the page during the run; empty: none
 }
@@ -48,11 +48,11 @@ func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
 	f.BoolVarP(&o.printing.Verbose, "verbose", "v", false, "print all sentences above the answer, and the table's notes in full")
-	f.Func("columns", "`figures` of the table instead of the usual ones, as in mean,P99.9,max; all for every one", func(text string) (err error) {
+	f.Func("columns", "`figures` to show in the table instead of the usual ones, as in mean,P99.9,max; all shows every figure", func(text string) (err error) {
 		o.printing.Columns, err = table.FindColumns(strings.Split(text, ","))
 		return err
 	})
-	complete(cmd, "columns", append(table.ColumnNames(), table.AllColumns))
+	setCompletions(cmd, "columns", append(table.ColumnNames(), table.AllColumns))
 }
 
 // measureFlags holds flags about measuring a scenario and using the result.
@@ -74,9 +74,9 @@ func (m *measureFlags) register(cmd *cobra.Command) {
 	m.output.register(cmd)
 }
 
-// job returns the job of measuring a scenario. running means that its servers already run.
-func (m *measureFlags) job(a *app, s *scenario.Scenario, running bool) (job, error) {
-	machines, err := fleet.Want(m.fleet.FleetWanted, running)
+// baseJob returns the job that measures s. running says that the servers already run.
+func (m *measureFlags) baseJob(a *app, s *scenario.Scenario, running bool) (job, error) {
+	machines, err := fleet.CheckFleetWanted(m.fleet.FleetWanted, running)
 	if err != nil {
 		return job{}, err
 	}
@@ -85,8 +85,8 @@ func (m *measureFlags) job(a *app, s *scenario.Scenario, running bool) (job, err
 }
 
 func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
-	*p = lab.UsualPatience
-	f.Var(p, "patience", "time for waiting for other programs to end and repeating trials that they spoiled: a `share` of the run's time and a time, or one of them; 0: none")
+	*p = lab.DefaultPatience
+	f.Var(p, "patience", "longest extra time to wait until other programs end, and to repeat the trials that they disturbed: a `share` of the run's time, a time, or both; 0 for none")
 }
 
 // A job is a scenario to run, with options.
@@ -99,7 +99,7 @@ type job struct {
 	until    *record.Until // nil: the scenario's number of repeats
 	output   outputFlags
 	resume   bool
-	fleet    *record.FleetWanted // nil: this machine measures
+	fleet    *record.FleetWanted // nil: measure on this machine
 	load     *loadRun            // load of a user's service; nil: another kind of run
 	gates    gates
 }
@@ -107,16 +107,16 @@ type job struct {
 // execute measures, analyses and reports a job, even after an interruption.
 func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.dryRun {
-		return a.rehearse(&j)
+		return a.printPlan(&j)
 	}
-	if err := a.inUserNamespace(ctx, plan.NeedsNetwork(j.scenario)); err != nil {
+	if err := a.rerunInUserNamespace(ctx, plan.NeedsNetwork(j.scenario)); err != nil {
 		return err
 	}
-	seen, status, err := a.perform(ctx, j)
+	seen, status, err := a.measureAndRead(ctx, j)
 	if seen == nil {
 		return err
 	}
-	words := a.wordsOf(j)
+	words := a.textOutput(j)
 	for _, step := range []func() error{
 		func() error { return j.gates.judge(seen, status) },
 		func() error { return a.publish(seen, j.output, words) },
@@ -128,25 +128,25 @@ func (a *app) execute(ctx context.Context, j job) error {
 	case err != nil:
 		return err
 	case j.load.interrupted():
-		fmt.Fprintln(a.stderr, "ended early: the figures cover the time until then")
+		fmt.Fprintln(a.stderr, "the load ended early: its figures cover the time until then")
 		return exitError{code: exitInterrupted}
 	case status == record.Interrupted:
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
 		return exitError{code: exitInterrupted}
 	}
-	return exit(seen, verdict(seen.Summary, j.patience))
+	return runError(seen, validityError(seen.Summary, j.patience))
 }
 
-// wordsOf returns standard error if standard output has other contents than text.
-func (a *app) wordsOf(j job) io.Writer {
-	if j.output.json || j.gates.ownsOutput() {
+// textOutput returns the stream for text: standard error if standard output has JSON or a file.
+func (a *app) textOutput(j job) io.Writer {
+	if j.output.json || j.gates.usesStandardOutput() {
 		return a.stderr
 	}
 	return a.stdout
 }
 
-// perform measures and reads a run. It returns the run even if the lab failed.
-func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, error) {
+// measureAndRead measures and reads a run. It returns the run even if the lab failed.
+func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.Status, error) {
 	program, err := ownProgram()
 	if err != nil {
 		return nil, "", err
@@ -171,14 +171,14 @@ func (a *app) perform(ctx context.Context, j job) (*report.Run, record.Status, e
 	if err := j.gates.checkCells(workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
-	if j.load == nil { // a load's target was tried before
+	if j.load == nil { // the command load has already called its target
 		if err := checkTargets(ctx, workshop, plan.Trials(j.scenario, j.until)); err != nil {
 			return nil, "", err
 		}
 	}
-	pageAt, err := view.Listen(ctx, j.output.live)
+	pageAt, err := view.ListenOnLoopback(ctx, j.output.live)
 	if err != nil {
-		return nil, "", usage(err)
+		return nil, "", usageError(err)
 	}
 	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
@@ -213,11 +213,11 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	if j.resume {
 		run, err := record.Resume(j.output.directory)
 		if err != nil {
-			return nil, usage(fmt.Errorf("--resume: %w", err))
+			return nil, usageError(fmt.Errorf("--resume: %w", err))
 		}
 		return run, nil
 	}
-	manifest, err := plan.Manifest(j.scenario, j.kept(), j.until, time.Now())
+	manifest, err := plan.Manifest(j.scenario, j.withoutDefinitions(), j.until, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -225,8 +225,8 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	return createRun(j.output.directory, manifest)
 }
 
-// kept returns the scenario without a service's data and the client's key: both may be secret.
-func (j *job) kept() *scenario.Scenario {
+// withoutDefinitions returns the scenario without a service's requests and keys, which are secret.
+func (j *job) withoutDefinitions() *scenario.Scenario {
 	if j.load == nil {
 		return j.scenario
 	}
@@ -238,14 +238,14 @@ func (j *job) kept() *scenario.Scenario {
 	return &kept
 }
 
-// createRun starts a run in the given directory, or in a new one.
+// createRun creates a run in the directory asked, or if that is empty, in a new directory.
 func createRun(asked string, manifest record.Manifest) (*record.Run, error) {
 	if asked == "" {
-		return record.CreateFree(plan.Directory(manifest.Name, time.Now()), manifest)
+		return record.CreateFree(plan.DefaultRunDirectory(manifest.Name, time.Now()), manifest)
 	}
 	run, err := record.Create(asked, manifest)
 	if err != nil {
-		return nil, usage(fmt.Errorf("-o: %w", err))
+		return nil, usageError(fmt.Errorf("-o: %w", err))
 	}
 	return run, nil
 }
@@ -257,23 +257,23 @@ func (a *app) publish(seen *report.Run, output outputFlags, words io.Writer) err
 	if output.json {
 		return report.WriteJSON(a.stdout, seen)
 	}
-	return publish.Print(words, seen, output.printing, publish.PageOf(seen))
+	return publish.Print(words, seen, output.printing, publish.PagePath(seen))
 }
 
 func (a *app) reader() publish.Reader {
-	return publish.Reader{Limits: a.limits, DeclareMissing: scenarios.DeclareMissing}
+	return publish.Reader{Limits: a.limits, DeclareMissing: scenarioLibrary.DeclareMissing}
 }
 
 // readRun reads a run and judges its trials again.
 func (a *app) readRun(directory string) (*report.Run, error) { return a.reader().Read(directory) }
 
-// rehearse prints a job's plan, or for a continued run the remaining part.
-func (a *app) rehearse(j *job) error {
-	run, until, err := j.earlier()
+// printPlan prints a job's plan. For a continued run it prints the remaining part.
+func (a *app) printPlan(j *job) error {
+	run, until, err := j.earlierRun()
 	if err != nil {
 		return err
 	}
-	r := plan.Rehearse(j.scenario, until, run, j.output.directory)
+	r := plan.PreviewRun(j.scenario, until, run, j.output.directory)
 	if j.output.json {
 		return a.printJSON(r)
 	}
@@ -284,7 +284,7 @@ func (a *app) rehearse(j *job) error {
 	}
 	fmt.Fprintf(a.stdout, "%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Trials, r.Cells, took, r.Directory)
 	if r.Looks > 0 {
-		fmt.Fprintf(a.stdout, "repeats until %s: at most %d looks and %d trials\n", plan.DescribeGoal(until), r.Looks, r.AtMost)
+		fmt.Fprintf(a.stdout, "repeats until %s, with at most %d looks at the results and %d trials\n", plan.DescribeGoal(until), r.Looks, r.AtMost)
 	}
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stdout, "warning: %s\n", warning)
@@ -292,27 +292,27 @@ func (a *app) rehearse(j *job) error {
 	return nil
 }
 
-// earlier returns the run that a job would continue, with its looks, or the job's error.
-func (j *job) earlier() (*record.Run, *record.Until, error) {
+// earlierRun returns the run that a job would continue, or nil, and when the job's repeats end.
+func (j *job) earlierRun() (*record.Run, *record.Until, error) {
 	if j.resume {
 		run, err := record.Open(j.output.directory)
 		if err != nil {
-			return nil, nil, usage(fmt.Errorf("--resume: %w", err))
+			return nil, nil, usageError(fmt.Errorf("--resume: %w", err))
 		}
 		return run, run.Manifest.Until, nil
 	}
 	if _, err := record.ReadManifest(j.output.directory); err == nil && j.output.directory != "" {
-		return nil, nil, usage(fmt.Errorf("-o: %s already holds a run: choose another directory, or continue it with `wirelab run --resume %s`", j.output.directory, j.output.directory))
+		return nil, nil, usageError(fmt.Errorf("-o: %s already holds a run: choose another directory, or continue it with `wirelab run --resume %s`", j.output.directory, j.output.directory))
 	}
 	return nil, j.until, nil
 }
 
 // checkTargets calls each target once, because an unusable one would fail every trial.
-func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.Planned) error {
+func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.PlannedCell) error {
 	if len(workshop.Targets) > 0 {
-		// net/http also logs there, even after the call, unexpected data from a server of another
-		// protocol. The error below describes that better.
-		log.SetOutput(io.Discard) //nolint:forbidigo // this only suppresses logging
+		// net/http logs unexpected data from servers of other protocols, even after the call. The
+		// error below describes such a server better.
+		log.SetOutput(io.Discard) //nolint:forbidigo // logs nothing
 	}
 	if fault := workshop.TryTargets(ctx, plan); fault != nil {
 		return fmt.Errorf("--target %s=%s: %s", fault.Variant, fault.Address, fault)

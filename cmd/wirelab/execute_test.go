@@ -5,7 +5,7 @@ import "testing"
 // Runs without -o that begin within one second do not get in each other's way.
 func TestRunsWithoutANameBeginWithinOneSecond(t *testing.T) {
 	t.Chdir(t.TempDir())
-	s, err := scenarios.Scenario("kernel-study")
+	s, err := scenarioLibrary.FindScenario("kernel-study")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func checkFields(ts *testscript.TestScript, neg bool, args []string) {
 			stored, unrefused = append(stored, &r), append(unrefused, &passed)
 		}
 		for _, records := range [][]*record.Record{stored, unrefused} {
-			summary, err := analysis.Summarize(&run.Manifest, analysis.Judged{Records: records}, insight.UsualCategories())
+			summary, err := analysis.Summarize(&run.Manifest, analysis.JudgedTrials{Records: records}, insight.BuiltInCategories())
 			ts.Check(err)
 			var out bytes.Buffer
 			ts.Check(report.WriteJSON(&out, &report.Run{Summary: summary, Records: records, Directory: directory}))

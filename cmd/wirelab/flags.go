@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/wire/workload/message"
 )
 
-const usualDuration = 500 * time.Millisecond
+const defaultDuration = 500 * time.Millisecond
 
 // trialFlags holds flags about the measurement of each cell.
 type trialFlags struct {
@@ -34,12 +34,12 @@ func (t *trialFlags) register(cmd *cobra.Command, duration time.Duration, repeat
 	f := cmd.Flags()
 	f.DurationVarP(&t.duration, "duration", "z", duration, "length of each measured `window`")
 	f.DurationVar(&t.warmUp, "warm-up", 3*time.Second, "longest `time` to wait for a steady state before the window")
-	f.IntVar(&t.repeats, "repeat", repeats, "how many `times` each cell is measured, each with new processes; three give intervals")
+	f.IntVar(&t.repeats, "repeat", repeats, "how many `times` each cell is measured, with new processes each time; intervals need three")
 	f.Uint64Var(&t.seed, "seed", 1, "`seed` of the trials' order, arrivals and random values")
 	t.link.register(cmd)
 }
 
-// scenario returns a scenario with one part. It needs a reduction even without --quick.
+// scenario returns a scenario with one part, and with the reduction that every scenario needs.
 func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenario.Scenario {
 	part.Repeats = t.repeats
 	part.WarmUp = scenario.WarmUp{AtLeast: scenario.Duration(min(warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(warmUp)}
@@ -49,7 +49,7 @@ func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenari
 	}
 }
 
-// shapeFlags holds flags about the times of requests, other than in a closed loop.
+// shapeFlags holds the flags for loads other than a closed loop.
 type shapeFlags struct {
 	rate, rampTo float64
 	arrivals     string
@@ -61,18 +61,18 @@ type shapeFlags struct {
 func (s *shapeFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.given = f.Changed
-	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` per second, sent on schedule whether answered or not")
+	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` per second, sent on schedule without waiting for answers")
 	f.StringVar(&s.arrivals, "arrivals", "", "open loop: `spread` of the arrivals, poisson or constant (default poisson; constant in a ramp)")
 	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` per second")
 	f.IntVar(&s.burst, "burst", 0, "send this many `requests` at one instant, and measure the time until all are answered")
 	f.StringVar(&s.goal, "goal", "", "search for the highest rate that keeps a `goal` of the response time, as in p99<10ms")
-	complete(cmd, "arrivals", []string{"poisson", "constant"})
+	setCompletions(cmd, "arrivals", []string{"poisson", "constant"})
 }
 
-// searchStep is the length of each step of a search without -z.
+// searchStep is the length of each step in a search for a goal, unless -z is given.
 const searchStep = time.Second
 
-// checkZeros refuses a written zero, because zero also means an absent flag.
+// checkZeros refuses flags with the value zero, because zero also stands for an absent flag.
 func (s *shapeFlags) checkZeros(requests int) error {
 	if s.given == nil {
 		return nil // ping has no such flags
@@ -82,11 +82,11 @@ func (s *shapeFlags) checkZeros(requests int) error {
 		is   bool
 		says string
 	}{
-		{"rps", s.rate == 0, "--rps 0: no requests would be sent: give a rate, as in --rps 5000, or leave it out for a closed loop, in which each client sends its next request after an answer"},
-		{"ramp-to", s.rampTo == 0, "--ramp-to 0: a ramp cannot end with no requests: give the rate that it ends with, as in --ramp-to 5000"},
+		{"rps", s.rate == 0, "--rps 0: no requests would be sent: give a rate, as in --rps 5000, or leave out --rps for a closed loop, in which each client sends its next request after an answer"},
+		{"ramp-to", s.rampTo == 0, "--ramp-to 0: a ramp cannot end with no requests: give its last rate, as in --ramp-to 5000"},
 		{"burst", s.burst == 0, "--burst 0: no requests would be sent: give a number, as in --burst 1000"},
 		{"goal", s.goal == "", "--goal is empty: want a percentile and its limit, as in p99<10ms"},
-		{"requests", requests == 0, "-n 0: no requests would be measured: give a number per client, as in -n 100, or leave it out to measure for the time of -z"},
+		{"requests", requests == 0, "-n 0: no requests would be measured: give a number per client, as in -n 100, or leave out -n to measure for the time of -z"},
 	} {
 		if zero.is && s.given(zero.flag) {
 			return errors.New(zero.says)
@@ -95,9 +95,9 @@ func (s *shapeFlags) checkZeros(requests int) error {
 	return nil
 }
 
-// evenly returns the shape for a fixed number of requests at a rate. They are evenly spread unless
-// --arrivals differs, so that their number equals -n. The shape then ignores -n.
-func (s shapeFlags) evenly() shapeFlags {
+// evenlySpread returns the shape for -n requests at a rate. Its arrivals are constant unless
+// --arrivals says otherwise, so that exactly -n requests are sent. The returned shape ignores -n.
+func (s shapeFlags) evenlySpread() shapeFlags {
 	if s.arrivals == "" {
 		s.arrivals = string(scenario.Constant)
 	}
@@ -121,19 +121,19 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	case given > 1:
 		return scenario.Load{}, errors.New("--rps, --burst and --goal are different loads: give one of them")
 	case requests < 0:
-		return scenario.Load{}, fmt.Errorf("-n: %d requests: want 1 or more", requests)
+		return scenario.Load{}, fmt.Errorf("-n: found %d requests: want 1 or more", requests)
 	case !(s.rate >= 0 && s.rate <= math.MaxFloat64):
-		return scenario.Load{}, fmt.Errorf("--rps: %v requests per second: want more than 0", s.rate)
+		return scenario.Load{}, fmt.Errorf("--rps: found %v requests per second: want more than 0", s.rate)
 	case !(s.rampTo >= 0 && s.rampTo <= math.MaxFloat64):
-		return scenario.Load{}, fmt.Errorf("--ramp-to: %v requests per second: want more than 0", s.rampTo)
+		return scenario.Load{}, fmt.Errorf("--ramp-to: found %v requests per second: want more than 0", s.rampTo)
 	case s.burst < 0:
-		return scenario.Load{}, fmt.Errorf("--burst: %d requests: want 1 or more", s.burst)
+		return scenario.Load{}, fmt.Errorf("--burst: found %d requests: want 1 or more", s.burst)
 	case given > 0 && requests > 0:
-		return scenario.Load{}, errors.New("-n limits a closed loop: with --rps and --goal give -z instead, with --burst neither")
+		return scenario.Load{}, errors.New("-n is only for a closed loop: with --rps or --goal give -z; with --burst leave out -n and -z")
 	case s.rampTo != 0 && s.rate == 0:
-		return scenario.Load{}, errors.New("--ramp-to: give --rps as well, the rate that the ramp begins with")
+		return scenario.Load{}, errors.New("--ramp-to needs --rps: give the rate at the start of the ramp")
 	case s.arrivals != "" && s.rate == 0:
-		return scenario.Load{}, errors.New("--arrivals: only an open loop has arrivals; give --rps")
+		return scenario.Load{}, errors.New("--arrivals is only for an open loop: give --rps")
 	}
 	load := scenario.Load{Rate: s.rate, To: s.rampTo, Arrivals: scenario.Arrivals(s.arrivals), Requests: requests, Duration: scenario.Duration(duration)}
 	switch {
@@ -144,7 +144,7 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 		if err != nil {
 			return scenario.Load{}, fmt.Errorf("--goal: %w", err)
 		}
-		if duration == usualDuration {
+		if duration == defaultDuration {
 			load.Duration = scenario.Duration(searchStep)
 		}
 		load.Model, load.Goal = scenario.Search, goal
@@ -162,20 +162,20 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	return load, nil
 }
 
-// trustFlags selects the trusted certificates of a --target. Other servers have wirelab's own.
+// trustFlags selects which certificates of a --target are trusted.
 type trustFlags struct {
 	insecure bool
 	rootFile string
 }
 
 func (t *trustFlags) register(f *pflag.FlagSet) {
-	f.BoolVarP(&t.insecure, "insecure", "k", false, "take any certificate of a --target over TLS")
+	f.BoolVarP(&t.insecure, "insecure", "k", false, "accept any certificate of a --target over TLS")
 	f.StringVar(&t.rootFile, "cacert", "", "trust the root certificates in this PEM `file` (default: the system's) for a --target over TLS")
 }
 
 func (t *trustFlags) read(targets map[string]string) (secure.Trust, error) {
 	if *t != (trustFlags{}) && len(targets) == 0 {
-		return secure.Trust{}, errors.New("--insecure and --cacert are for a server of your own: name it with --target")
+		return secure.Trust{}, errors.New("--insecure and --cacert are only for a server of your own: name the server with --target")
 	}
 	return t.trust()
 }
@@ -189,7 +189,7 @@ func (t *trustFlags) trust() (trust secure.Trust, err error) {
 	return trust, err
 }
 
-// A fileFlag names a file that is read completely, or none.
+// A fileFlag is a flag with the name of a file to read. An empty name is skipped.
 type fileFlag struct {
 	flag, name string
 	into       *[]byte
@@ -215,18 +215,18 @@ type messageFlags struct {
 }
 
 func (m *messageFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&m.proto, "proto", "", "compare with a message of your own: the .proto `file` that has the service")
-	f.StringArrayVar(&m.imports, "import-path", nil, "`directory` with --proto and its imports (default: the file's own)")
+	f.StringVar(&m.proto, "proto", "", "compare with messages of your own: the .proto `file` that defines the service")
+	f.StringArrayVar(&m.imports, "import-path", nil, "`directory` of --proto and its imports (default: the directory of the --proto file)")
 	f.StringVar(&m.call, "call", "", "unary `method` of --proto, as in shop.v1.Shop/PlaceOrder")
 	f.StringVar(&m.data, "data", "", "`file` with the request as JSON")
 	f.StringVar(&m.reply, "reply", "", "`file` with the response as JSON (default: the request if both have the same type, otherwise an empty message)")
 }
 
-// define sets the part's workload to the user's message, if it is given, and describes it.
+// define sets the part's workload to the user's message and describes it, if --proto is given.
 func (m *messageFlags) define(part *scenario.Part, workload string) (described string, err error) {
 	if m.proto == "" {
 		if m.call != "" || m.data != "" || m.reply != "" || len(m.imports) > 0 {
-			return "", errors.New("--call, --data, --reply and --import-path need --proto: name the .proto file that has the service")
+			return "", errors.New("--call, --data, --reply and --import-path need --proto: name the .proto file that defines the service")
 		}
 		return "", nil
 	}
@@ -250,31 +250,31 @@ func (m *messageFlags) define(part *scenario.Part, workload string) (described s
 	part.Workload = "message:call=" + m.call
 	part.Sizes = []scenario.Payload{{Request: scenario.Size(sizes.Request), Response: scenario.Size(sizes.Response)}}
 	for _, v := range part.Stacks {
-		if err := plan.CheckCarries(v, part.Workload); err != nil {
+		if err := plan.CheckCallKinds(v, part.Workload); err != nil {
 			return "", err
 		}
 	}
 	return fmt.Sprintf(" %s: the request has %s, the response %s.", m.call,
-		weight(sizes.Request, sizes.RequestJSON, sizes.RequestGzip), weight(sizes.Response, sizes.ResponseJSON, sizes.ResponseGzip)), nil
+		describeSizes(sizes.Request, sizes.RequestJSON, sizes.RequestGzip), describeSizes(sizes.Response, sizes.ResponseJSON, sizes.ResponseGzip)), nil
 }
 
-func weight(encoded, asJSON, compressed int) string {
+func describeSizes(encoded, asJSON, compressed int) string {
 	if encoded == 0 {
 		return fmt.Sprintf("0 bytes (%d as JSON)", asJSON)
 	}
-	return fmt.Sprintf("%d bytes (%d as JSON, %.2f times; %d through gzip, %.2f times)",
+	return fmt.Sprintf("%d bytes (%d as JSON, a factor of %.2f; %d with gzip, a factor of %.2f)",
 		encoded, asJSON, float64(asJSON)/float64(encoded), compressed, float64(compressed)/float64(encoded))
 }
 
 type linkFlag struct{ links []string }
 
 func (l *linkFlag) register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&l.links, "link", nil, "emulate a `link`: a name (see wirelab list), keys and values as in delay=5ms,loss=1%, or both as in lte,up.rate=5Mbit/s; several times for one after the other, none for loopback")
-	complete(cmd, "link", linkWords())
+	cmd.Flags().StringArrayVar(&l.links, "link", nil, "emulate a `link`: a name (see wirelab list), keys and values as in delay=5ms,loss=1%, or both as in lte,up.rate=5Mbit/s; repeat --link to measure over several links in turn; the link none is loopback")
+	setCompletions(cmd, "link", linkCompletions())
 }
 
-// linkWords returns the names of links, and the keys for describing links.
-func linkWords() []string {
+// linkCompletions returns the names of links, and the keys for describing links.
+func linkCompletions() []string {
 	words := append([]string{plan.NoLink}, scenario.ProfileNames()...)
 	for _, key := range []string{"delay", "jitter", "loss", "burst-loss", "reorder", "duplicate", "rate", "queue", "mtu", "seed", "up.", "down."} {
 		if !strings.HasSuffix(key, ".") {
@@ -290,15 +290,15 @@ type probeFlag struct{ names []string }
 
 func (p *probeFlag) register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&p.names, "probe", nil,
-		"look for the reasons, in separate trials: the `probes`  "+strings.Join(probeNames(), ", ")+", or all (wirelab doctor shows the cost of each)")
-	complete(cmd, "probe", append(probeNames(), "all"))
+		"run these `probes` in separate trials, to explain the results: "+strings.Join(probeNames(), ", ")+", or all (wirelab doctor shows the cost of each)")
+	setCompletions(cmd, "probe", append(probeNames(), "all"))
 }
 
 func probeNames() []string {
 	return lists.Map(scenario.Probes, func(p scenario.Probe) string { return string(p) })
 }
 
-// apply adds the probes to the scenario, as far as this machine supports them.
+// apply adds the probes that this machine supports to the scenario, with warnings about the others.
 func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
 	wanted, err := scenario.ParseProbes(p.names)
 	if err != nil {
@@ -307,30 +307,30 @@ func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings [
 	if s, warnings, err = plan.AddProbes(s, wanted); err != nil {
 		return nil, nil, err
 	}
-	return s, warnings, s.Check(scenarios.Vocabulary())
+	return s, warnings, s.Check(scenarioLibrary.Vocabulary())
 }
 
 type untilFlags struct {
-	goal plan.Target
-	most plan.Most
+	goal plan.UntilTarget
+	most plan.RepeatLimit
 }
 
 func (u *untilFlags) register(cmd *cobra.Command) {
-	u.most = plan.Most{Repeats: plan.UsualMost}
+	u.most = plan.RepeatLimit{Repeats: plan.DefaultMaxRepeats}
 	f := cmd.Flags()
-	f.Var(&u.goal, "until", "repeat until the `verdict`: every comparison of the mean is decided; or, as in 3%, until each cell's mean is known within this share")
-	f.Var(&u.most, "at-most", "end --until without an answer after this number of `repeats`, this time, or whichever comes first, as in 30,20m")
-	complete(cmd, "until", []string{plan.Verdict, "3%", "5%", "10%"})
-	complete(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})
+	f.Var(&u.goal, "until", "repeat until the `verdict` of every comparison of the mean is clear; or, as in 3%, until each cell's mean is known within this share")
+	f.Var(&u.most, "at-most", "end --until without an answer after a number of `repeats`, after a time, or at the earlier of both, as in 30,20m")
+	setCompletions(cmd, "until", []string{plan.VerdictTarget, "3%", "5%", "10%"})
+	setCompletions(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})
 }
 
-// read returns the goal of the repeats, with its looks, or nil without --until.
+// read returns the condition that ends the repeats, or nil without --until.
 func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Until, error) {
 	if !cmd.Flags().Changed("until") {
 		if cmd.Flags().Changed("at-most") {
-			return nil, errors.New("--at-most limits the repeats of --until: add it, as in --until verdict")
+			return nil, errors.New("--at-most limits the repeats of --until: add --until, as in --until verdict")
 		}
 		return nil, nil
 	}
-	return plan.Until(s, u.goal, u.most)
+	return plan.NewUntil(s, u.goal, u.most)
 }

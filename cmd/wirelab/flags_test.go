@@ -43,13 +43,13 @@ func TestUsageEndsWithItsOwnExitCode(t *testing.T) {
 	for _, test := range []struct{ line, says string }{
 		{"frobnicate", `unknown command "frobnicate"`},
 		{"serve", `required flag(s) "stack" not set`},
-		{"report", "name one run's directory, or several"},
+		{"report", "give one run's directory, or several"},
 		{"compare -c abc", `-c, --concurrency: want whole numbers such as 1,10,50; found "abc"`},
 		{"compare --columns P50,p98", `--columns: unknown column "p98": want one of stack, workload, size`},
 		{"run --columns p98 kernel-study", `--columns: unknown column`},
 		{"report --columns= .", `--columns: `},
-		{"compare --rps nan", "--rps: NaN requests per second"},
-		{"compare --rps 5 --ramp-to inf", "--ramp-to: +Inf requests per second"},
+		{"compare --rps nan", "--rps: found NaN requests per second"},
+		{"compare --rps 5 --ramp-to inf", "--ramp-to: found +Inf requests per second"},
 		{"compare --warm-up -1s", "--warm-up: want 0s or more, found -1s"},
 		{"compare --stack tcp --target 127.0.0.1:99999", `invalid port "99999"`},
 	} {

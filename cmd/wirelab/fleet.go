@@ -24,14 +24,14 @@ import (
 )
 
 func (a *app) fleetCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return commandGroup(&cobra.Command{
 		Use:   "fleet",
-		Short: "Measure with several machines: start a hub, list its agents, end it",
+		Short: "Measure with several machines: start a hub, list its agents, end the hub",
 		Long: `A fleet is a group of machines that run trials. A hub, on any of them, connects
 them; wirelab agent, on each measuring machine, obeys the orders of
 whoever has the controller's token.
 
-  wirelab fleet up --listen 0.0.0.0:4222         here; prints the line for the others
+  wirelab fleet up --listen 0.0.0.0:4222         here; prints the command for the others
   wirelab agent --nats … --labels role=client    there, and role=server on another
   wirelab compare --fleet NAME                   here`,
 		Example: `  wirelab fleet up --detach --agent role=server --agent 'role=client*2'
@@ -40,12 +40,12 @@ whoever has the controller's token.
 	}, a.fleetUpCommand(), a.fleetListCommand(), a.fleetCheckCommand(), a.fleetTokenCommand(), a.fleetDownCommand())
 }
 
-type whichFleet struct {
+type hubFlags struct {
 	fleet     string
 	tokenFile string
 }
 
-func (w *whichFleet) register(cmd *cobra.Command) {
+func (w *hubFlags) register(cmd *cobra.Command) {
 	registerFleet(cmd, &w.fleet)
 	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, if the hub is on another machine; or set WIRELAB_TOKEN")
 }
@@ -58,44 +58,44 @@ func registerFleet(cmd *cobra.Command, name *string) {
 
 func completeHubs(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		hubs, _ := hub.RunningHubs() // unreadable ones are not offered
-		return lists.Map(hubs, func(h hub.Running) string { return h.Project }), cobra.ShellCompDirectiveNoFileComp
+		hubs, _ := hub.RunningHubs() // hubs with unreadable files are left out
+		return lists.Map(hubs, func(h hub.RunningHub) string { return h.Project }), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
-		panic(err) // the flag is not there: our own mistake
+		panic(err) // a bug: the flag does not exist
 	}
 }
 
-// look connects to the hub and lists its agents. The caller closes it.
-func (w *whichFleet) look(ctx context.Context) (*protocol.Visit, error) {
+// connect connects to the hub and lists its agents. The caller closes the returned visit.
+func (w *hubFlags) connect(ctx context.Context) (*protocol.HubView, error) {
 	c, err := hub.ControllerCredentials(w.fleet, w.tokenFile)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
-	return protocol.Look(ctx, c)
+	return protocol.ReadHub(ctx, c)
 }
 
 func (a *app) fleetListCommand() *cobra.Command {
-	var which whichFleet
-	cmd := a.finds("one JSON list", &cobra.Command{
+	var which hubFlags
+	cmd := a.resultCommand("one JSON list", &cobra.Command{
 		Use: "list", Short: "List the connected agents with their machines", Args: cobra.NoArgs,
 		Example: `  wirelab fleet list
   wirelab fleet list --json | jq -r '.[].name'`,
-	}, func(cmd *cobra.Command, _ []string) (finding, error) {
-		seen, err := which.look(cmd.Context())
+	}, func(cmd *cobra.Command, _ []string) (commandResult, error) {
+		seen, err := which.connect(cmd.Context())
 		if err != nil {
-			return finding{}, err
+			return commandResult{}, err
 		}
 		defer seen.Close()
-		return finding{value: append([]protocol.Card{}, seen.Cards...), words: func(w io.Writer) error { return printCards(w, seen.Cards) }}, nil
+		return commandResult{value: append([]protocol.Card{}, seen.Cards...), words: func(w io.Writer) error { return printAgents(w, seen.Cards) }}, nil
 	})
 	which.register(cmd)
 	return cmd
 }
 
-func printCards(to io.Writer, cards []protocol.Card) error {
+func printAgents(to io.Writer, cards []protocol.Card) error {
 	if len(cards) == 0 {
-		_, err := fmt.Fprintln(to, "no agents: start some with the command that wirelab fleet token prints")
+		_, err := fmt.Fprintln(to, "no agents: start some with the command that wirelab fleet up prints")
 		return err
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
@@ -105,12 +105,12 @@ func printCards(to io.Writer, cards []protocol.Card) error {
 		if c.Busy != "" {
 			state = "measures " + c.Busy
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", c.Name, labelsOf(c.Labels), cmp.Or(c.Address, "-"), c.CPUs, c.Machine, state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", c.Name, formatLabels(c.Labels), cmp.Or(c.Address, "-"), c.CPUs, c.Machine, state)
 	}
 	return w.Flush()
 }
 
-func labelsOf(labels map[string]string) string {
+func formatLabels(labels map[string]string) string {
 	var all []string
 	for key, value := range labels {
 		all = append(all, key+"="+value)
@@ -121,53 +121,53 @@ func labelsOf(labels map[string]string) string {
 
 func (a *app) fleetTokenCommand() *cobra.Command {
 	var name, role string
-	cmd := a.finds(oneObject, &cobra.Command{
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use: "token", Short: "Print a token of a fleet whose hub runs on this machine", Args: cobra.NoArgs,
-		Long: `Token prints the token for an agent of a fleet, or with --role controller the one for
-measuring with the fleet from another machine. The controller's token can make
+		Long: `Token prints the token for an agent of a fleet. With --role controller it prints the
+token for measuring with the fleet from another machine. The controller's token can make
 agents start any trial: protect it like a password.`,
 		Example: `  WIRELAB_TOKEN=$(ssh hub wirelab fleet token) wirelab agent --labels role=client
   wirelab fleet token --role controller > fleet.token`,
-	}, func(*cobra.Command, []string) (finding, error) {
+	}, func(*cobra.Command, []string) (commandResult, error) {
 		if !slices.Contains(protocol.Roles(), role) {
-			return finding{}, usage(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, protocol.Roles())))
+			return commandResult{}, usageError(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, protocol.Roles())))
 		}
 		running, err := hub.FindHub(name)
 		if err != nil {
-			return finding{}, usage(err)
+			return commandResult{}, usageError(err)
 		}
 		c, err := protocol.ReadTokenFile(hub.TokenFile(running.Dir, role))
 		if err != nil {
-			return finding{}, err
+			return commandResult{}, err
 		}
-		return finding{value: map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, words: line(c.Token())}, nil
+		return commandResult{value: map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, words: printLine(c.Token())}, nil
 	})
 	registerFleet(cmd, &name)
-	cmd.Flags().StringVar(&role, "role", protocol.RoleAgent, "for whom: an `agent`, or a controller")
-	complete(cmd, "role", protocol.Roles())
+	cmd.Flags().StringVar(&role, "role", protocol.RoleAgent, "who will use the token: an `agent`, or a controller")
+	setCompletions(cmd, "role", protocol.Roles())
 	return cmd
 }
 
 func (a *app) fleetCheckCommand() *cobra.Command {
-	var which whichFleet
-	cmd := a.finds(oneObject, &cobra.Command{
+	var which hubFlags
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use: "check", Short: "Ask every agent for its clock, and check whether it can measure", Args: cobra.NoArgs,
 		Example: `  wirelab fleet check
   wirelab fleet check --json | jq '.agents[] | select(.problem)'`,
-	}, func(cmd *cobra.Command, _ []string) (finding, error) {
-		seen, err := which.look(cmd.Context())
+	}, func(cmd *cobra.Command, _ []string) (commandResult, error) {
+		seen, err := which.connect(cmd.Context())
 		if err != nil {
-			return finding{}, err
+			return commandResult{}, err
 		}
 		defer seen.Close()
 		found, err := fleet.Examine(cmd.Context(), seen)
-		return finding{found, func(w io.Writer) error { return printChecked(w, found) }, checkFit(found)}, err
+		return commandResult{found, func(w io.Writer) error { return printAgentChecks(w, found) }, checkAgents(found)}, err
 	})
 	which.register(cmd)
 	return cmd
 }
 
-func checkFit(f fleet.Examined) error {
+func checkAgents(f fleet.Examination) error {
 	if len(f.Agents) == 0 {
 		return exitError{exitFailed, errors.New("no agents: start some with the command that wirelab fleet up prints")}
 	}
@@ -178,12 +178,12 @@ func checkFit(f fleet.Examined) error {
 		}
 	}
 	if unfit > 0 {
-		return exitError{exitFailed, fmt.Errorf("%d of %d agents cannot measure", unfit, len(f.Agents))}
+		return exitError{exitFailed, fmt.Errorf("%d of %d agents cannot measure: see their problems above", unfit, len(f.Agents))}
 	}
 	return nil
 }
 
-func printChecked(to io.Writer, f fleet.Examined) error {
+func printAgentChecks(to io.Writer, f fleet.Examination) error {
 	fmt.Fprintf(to, "hub: answers within %v\n", time.Duration(f.HubRoundTripNS).Round(10*time.Microsecond))
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, agent := range f.Agents {
@@ -201,19 +201,19 @@ func printChecked(to io.Writer, f fleet.Examined) error {
 
 func (a *app) fleetDownCommand() *cobra.Command {
 	var name string
-	cmd := a.finds(oneObject, &cobra.Command{
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use: "down", Short: "End a hub of this machine and the agents that it started", Args: cobra.NoArgs,
 		Example: `  wirelab fleet down
   wirelab fleet down --fleet lab`,
-	}, func(cmd *cobra.Command, _ []string) (finding, error) {
+	}, func(cmd *cobra.Command, _ []string) (commandResult, error) {
 		running, err := hub.FindHub(name)
 		if err != nil {
-			return finding{}, usage(err)
+			return commandResult{}, usageError(err)
 		}
 		if err := running.End(cmd.Context()); err != nil {
-			return finding{}, err
+			return commandResult{}, err
 		}
-		return finding{value: map[string]any{"project": running.Project, "pid": running.PID}, words: line("the fleet " + running.Project + " is down")}, nil
+		return commandResult{value: map[string]any{"project": running.Project, "pid": running.PID}, words: printLine("the fleet " + running.Project + " is down")}, nil
 	})
 	registerFleet(cmd, &name)
 	return cmd
@@ -226,32 +226,32 @@ func (f *fleetFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Hub, "fleet", "", "measure on the agents of the fleet with this `name` or URL (see wirelab fleet)")
 	flags.StringVar(&f.TokenFile, "fleet-token", "", "`file` with the controller's token, if the fleet's hub is on another machine")
-	flags.StringVar(&f.Server, "server", "", "which `agent` has the server, by its labels (default: role=server)")
+	flags.StringVar(&f.Server, "server", "", "which `agent` runs the server, by its labels (default: role=server)")
 	completeHubs(cmd)
-	flags.StringVar(&f.Client, "client", "", "which `agents` have the clients, and how many, as in role=client*8 (default: role=client*, all of them)")
+	flags.StringVar(&f.Client, "client", "", "which `agents` run the clients, and how many agents, as in role=client*8 (default: role=client*, all of them)")
 }
 
-// joinFleet becomes the controller of a fleet, and reserves its agents.
+// joinFleet connects to a fleet as its controller, and reserves its agents.
 func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario, targets map[string]string) (*fleet.Controller, error) {
 	credentials, err := hub.ControllerCredentials(w.Hub, w.TokenFile)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
-	agents, err := fleet.PlanFor(w)
+	agents, err := fleet.NewPlan(w)
 	if err == nil {
 		err = plan.CheckForFleet(s, agents.Client.Count == 1)
 	}
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
 	agents.Worker, agents.Report = program, func(line string) { fmt.Fprintln(a.stderr, line) }
 	controller, err := fleet.NewController(ctx, credentials, agents)
 	if err != nil {
 		return nil, err
 	}
-	if err = controller.Join(ctx); err == nil {
-		if err = fleet.CheckReach(controller.Elsewhere(), targets); err != nil {
-			err = usage(err)
+	if err = controller.TakeFirst(ctx); err == nil {
+		if err = fleet.CheckReach(controller.AgentElsewhere(), targets); err != nil {
+			err = usageError(err)
 		}
 	}
 	if err != nil {
@@ -265,13 +265,13 @@ func (a *app) agentCommand() *cobra.Command {
 	var f fleet.AgentRequest
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Lend this machine to a fleet: run the ends of trials that its controller orders",
+		Short: "Lend this machine to a fleet: run servers and clients for its trials",
 		Long: `Agent joins a fleet (see wirelab fleet up, which prints this command with its
-token) and starts the same server and client processes as a trial on one machine
-does, when the fleet's controller orders it, until Ctrl-C.
+token) and follows the orders of the fleet's controller until Ctrl-C. It starts
+the same server and client processes as a trial on one machine.
 
-It starts no program but this one and the peers that were built here, which it
-knows by their hashes; it gives no shell, reads no files named in orders, and
+It starts only wirelab and the peers that were built here, which it identifies
+by their hashes. It gives no shell, reads no files named in orders, and
 dials no address outside --dial. Its workers end when they lose contact to the
 controller for five seconds.`,
 		Example: `  WIRELAB_TOKEN=wl1.… wirelab agent --nats tls://10.0.0.5:4222 --name c1 --labels role=client,zone=a
@@ -281,7 +281,7 @@ controller for five seconds.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			credentials, o, err := f.Read(a.stderr, version())
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			if err := fleet.RunAgent(cmd.Context(), credentials, o); err != nil {
 				return err
@@ -292,14 +292,14 @@ controller for five seconds.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Hub, "nats", "", "`URL` of the fleet's hub, as in tls://10.0.0.5:4222 (default: the URLs in the token)")
-	flags.StringVar(&f.Token, "token", "", "the `token` that wirelab fleet up printed; other users of this machine can read it here: prefer --token-file, or "+protocol.TokenVariable)
+	flags.StringVar(&f.Token, "token", "", "the `token` that wirelab fleet up printed; other users can read it on the command line: prefer --token-file, or "+protocol.TokenVariable)
 	flags.StringVar(&f.TokenFile, "token-file", "", "`file` with the token")
 	flags.StringVar(&f.Name, "name", "", "the agent's `name` in the fleet (default: this machine's)")
-	flags.StringVar(&f.Labels, "labels", "", "`labels` for choosing it, as in role=client,zone=a")
-	flags.StringSliceVar(&f.Dial, "dial", nil, "address `ranges` that its clients may dial, as in 10.0.0.0/8 (default: loopback, and the networks of this machine)")
-	flags.StringVar(&f.Listen, "listen", "", "`address` that its servers listen on (default: the one of the route to the hub)")
-	flags.IntVar(&f.Port, "port", 0, "`port` of its servers, if a firewall allows only one (default: any)")
-	flags.StringVar(&f.CPUs, "cpus", "", "`CPUs` for its workers, as in 2-7 (default: all)")
+	flags.StringVar(&f.Labels, "labels", "", "`labels` for choosing this agent, as in role=client,zone=a")
+	flags.StringSliceVar(&f.Dial, "dial", nil, "address `ranges` that this agent's clients may dial, as in 10.0.0.0/8 (default: loopback, and the networks of this machine)")
+	flags.StringVar(&f.Listen, "listen", "", "`address` that this agent's servers listen on (default: the address with the route to the hub)")
+	flags.IntVar(&f.Port, "port", 0, "`port` of this agent's servers, if a firewall allows only one (default: any)")
+	flags.StringVar(&f.CPUs, "cpus", "", "`CPUs` for this agent's workers, as in 2-7 (default: all)")
 	flags.StringVar(&f.Spool, "spool", "", "`directory` for samples until they are fetched (default: one in the folder for temporary files)")
 	return cmd
 }

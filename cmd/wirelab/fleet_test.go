@@ -27,7 +27,7 @@ func endFleets(env *testscript.Env) {
 			return // the pattern is ours
 		}
 		for _, path := range left {
-			var running hub.Running
+			var running hub.RunningHub
 			text, err := os.ReadFile(path)
 			if err == nil && json.Unmarshal(text, &running) == nil && running.PID > 1 {
 				_ = syscall.Kill(running.PID, syscall.SIGKILL)
@@ -50,7 +50,7 @@ func TestFleetPortTaken(t *testing.T) {
 	if code := run([]string{"fleet", "up", "--listen", at}, strings.NewReader(""), &stdout, &stderr); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
-	if !strings.Contains(stderr.String(), "wirelab: "+at+" is taken, by another hub or another program") || stdout.Len() > 0 {
+	if !strings.Contains(stderr.String(), "wirelab: "+at+" is taken by another hub or program") || stdout.Len() > 0 {
 		t.Errorf("up said %q and %q", stdout.String(), stderr.String())
 	}
 }
@@ -66,7 +66,7 @@ func TestFleetDetachedFlags(t *testing.T) {
 	if err := cmd.ParseFlags(append(given, "--detach")); err != nil {
 		t.Fatal(err)
 	}
-	passed := upArguments(cmd.Flags())
+	passed := backgroundArguments(cmd.Flags())
 	for _, flag := range given {
 		if !slices.Contains(passed, flag) {
 			t.Errorf("%s is not passed on in %v", flag, passed)

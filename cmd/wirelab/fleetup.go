@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-type upFlags struct {
+type fleetUpFlags struct {
 	name, listen string
 	advertise    []string
 	agents       []string
@@ -29,65 +29,65 @@ type upFlags struct {
 }
 
 func (a *app) fleetUpCommand() *cobra.Command {
-	var f upFlags
+	var f fleetUpFlags
 	cmd := &cobra.Command{
-		Use: "up", Short: "Start a hub, till Ctrl-C or in the background, and print how agents join it", Args: cobra.NoArgs,
+		Use: "up", Short: "Start a hub, until Ctrl-C or in the background, and print how agents join it", Args: cobra.NoArgs,
 		Long: `Up starts a hub, which is a NATS server inside wirelab, and prints the line that
 makes another machine an agent, with its token. On loopback, where it listens by
 default, connections are unencrypted; elsewhere they use TLS, with a certificate
 that the token identifies.
 
-With --nats it starts no hub, and prepares your own NATS server, which needs JetStream:
-then wirelab fleet token, list without --fleet-token, and down do not know it,
-and you decide what agents may do there.`,
+With --nats it starts no hub, and prepares your own NATS server, which needs JetStream.
+The commands fleet token, fleet down, and fleet list without --fleet-token do not find
+that server. You decide what agents may do there.`,
 		Example: `  wirelab fleet up --listen 0.0.0.0:4222
   wirelab fleet up --detach --agent role=server --agent 'role=client*2'
   wirelab fleet up --nats tls://nats.example:4222 --creds user.creds`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			agents, err := hub.PlanAgents(f.agents)
+			agents, err := hub.ParseLocalAgents(f.agents)
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			if err := f.check(); err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			switch {
 			case len(f.nats) > 0:
 				return a.prepareNATS(cmd.Context(), &f)
 			case f.detach:
-				var r upReport
-				if err := hub.StartDetached(cmd.Context(), f.name, upArguments(cmd.Flags()), &r); err != nil {
+				var r fleetUpReport
+				if err := hub.StartDetached(cmd.Context(), f.name, backgroundArguments(cmd.Flags()), &r); err != nil {
 					return err
 				}
-				return a.printUp(&f, r)
+				return a.printFleetUp(&f, r)
 			}
-			return a.up(cmd.Context(), &f, agents)
+			return a.runHub(cmd.Context(), &f, agents)
 		},
 	}
 	f.register(cmd)
 	return cmd
 }
 
-func (f *upFlags) register(cmd *cobra.Command) {
+func (f *fleetUpFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "lab", "the fleet's `name`, which is part of its subjects")
-	flags.StringVar(&f.listen, "listen", hub.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all of this machine's, port 0 for any")
-	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses at which agents reach this machine, if it does not know them itself")
+	flags.StringVar(&f.listen, "listen", hub.DefaultListen, "`address` to listen on; 0.0.0.0:4222 for all addresses of this machine, port 0 for any free port")
+	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses at which agents reach this machine, if wirelab cannot find them itself")
 	flags.BoolVar(&f.noTLS, "no-tls", false, "no TLS, even beyond loopback: orders stay signed, but others on the network can read and forge results")
-	flags.StringArrayVar(&f.agents, "agent", nil, "start agents on this machine too, by their `labels` and how many, as in role=client*2; several times for more")
+	flags.StringArrayVar(&f.agents, "agent", nil, "also start agents on this machine, with these `labels`, as in role=client*2 for two agents; repeatable")
 	flags.BoolVar(&f.detach, "detach", false, "run in the background; wirelab fleet down ends it")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
-	flags.StringVar(&f.cluster.Name, "hub", "", "be the hub of this `name` in a cluster of three")
+	flags.StringVar(&f.cluster.Name, "hub", "", "this hub's `name` in a cluster of three")
 	flags.StringVar(&f.cluster.Listen, "cluster", "", "`address` to listen on for the cluster's other hubs")
 	flags.StringSliceVar(&f.cluster.Routes, "route", nil, "`address` of another hub of the cluster")
-	flags.StringVar(&f.keys, "keys", "", "`file` of the fleet's keys, the same for all hubs of a cluster (default: one of its own)")
-	flags.StringSliceVar(&f.nats, "nats", nil, "prepare the NATS at this `URL`, in place of a hub")
+	flags.StringVar(&f.keys, "keys", "", "`file` of the fleet's keys, the same for all hubs of a cluster (default: a file of this fleet's own)")
+	flags.StringSliceVar(&f.nats, "nats", nil, "prepare the NATS server at this `URL` instead of starting a hub")
 	flags.StringVar(&f.creds, "creds", "", "`file` with a user's credentials for --nats")
-	flags.IntVar(&f.replicas, "replicas", 1, "number of `copies` of all data in the NATS of --nats")
-	complete(cmd, "agent", []string{"role=server", "role=client", "role=client*2"})
+	flags.IntVar(&f.replicas, "replicas", 1, "number of `copies` of all data in the NATS server of --nats")
+	setCompletions(cmd, "agent", []string{"role=server", "role=client", "role=client*2"})
 }
 
-func (f *upFlags) check() error {
+func (f *fleetUpFlags) check() error {
 	if err := protocol.CheckProject(f.name); err != nil {
 		return fmt.Errorf("--name: %w", err)
 	}
@@ -100,16 +100,16 @@ func (f *upFlags) check() error {
 	case len(f.nats) > 0 && f.creds == "":
 		return errors.New("--nats needs --creds: a .creds file, or a file with the seed of an nkey")
 	case len(f.nats) == 0 && f.creds != "":
-		return errors.New("--creds is for --nats, whose URL is missing")
+		return errors.New("--creds needs --nats: give the URL of the NATS server")
 	case len(f.nats) > 0 && (f.detach || len(f.agents) > 0):
-		return errors.New("--nats only prepares, and starts nothing: leave out --detach and --agent")
+		return errors.New("--nats only prepares a NATS server, and starts nothing: leave out --detach and --agent")
 	case (f.cluster.Name == "") != (f.cluster.Listen == ""):
-		return errors.New("a hub of a cluster needs --hub, --cluster and --route")
+		return errors.New("a hub of a cluster needs --hub, --cluster and --route: give all three")
 	}
 	return nil
 }
 
-func (f *upFlags) options(stateDir string) hub.HubOptions {
+func (f *fleetUpFlags) options(stateDir string) hub.HubOptions {
 	o := hub.HubOptions{
 		Project: f.name, Listen: f.listen, Advertise: f.advertise, StateDir: stateDir,
 		KeysFile: f.keys, NoTLS: f.noTLS, Version: version(),
@@ -120,8 +120,8 @@ func (f *upFlags) options(stateDir string) hub.HubOptions {
 	return o
 }
 
-// An upReport tells how agents can join a fleet.
-type upReport struct {
+// An fleetUpReport describes a fleet, and how agents join it.
+type fleetUpReport struct {
 	Project string   `json:"project"`
 	URLs    []string `json:"urls"`
 	TLS     bool     `json:"tls"`
@@ -131,8 +131,8 @@ type upReport struct {
 	Join    string   `json:"join"`             // command that makes another machine an agent
 }
 
-// up runs a hub until the context ends.
-func (a *app) up(ctx context.Context, f *upFlags, agents []hub.LocalAgent) (err error) {
+// runHub runs a hub until the context ends.
+func (a *app) runHub(ctx context.Context, f *fleetUpFlags, agents []hub.LocalAgent) (err error) {
 	stateDir, err := hub.StateDir(f.name)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (a *app) up(ctx context.Context, f *upFlags, agents []hub.LocalAgent) (err 
 	defer func() { err = errors.Join(err, running.Close()) }()
 	if f.cluster.Name != "" {
 		fmt.Fprintln(a.stderr, "waiting for the other hubs of the cluster")
-		if err := running.Join(ctx); err != nil {
+		if err := running.JoinCluster(ctx); err != nil {
 			return err
 		}
 	}
@@ -155,19 +155,19 @@ func (a *app) up(ctx context.Context, f *upFlags, agents []hub.LocalAgent) (err 
 	if err != nil {
 		return err
 	}
-	r := upReport{
+	r := fleetUpReport{
 		Project: f.name, URLs: running.URLs(), TLS: running.TLS(), State: stateDir, PID: os.Getpid(),
-		Agents: hub.NamesOf(agents), Join: protocol.JoinLine(running.Credentials(protocol.RoleAgent)),
+		Agents: hub.AgentNames(agents), Join: protocol.JoinCommand(running.Credentials(protocol.RoleAgent)),
 	}
-	if err := a.printUp(f, r); err != nil {
+	if err := a.printFleetUp(f, r); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// upArguments returns the given flags for a hub in the background, with its report in JSON.
-func upArguments(given *pflag.FlagSet) []string {
+// backgroundArguments returns the arguments for the same hub in the background. It reports in JSON.
+func backgroundArguments(given *pflag.FlagSet) []string {
 	args := []string{"fleet", "up", "--json"}
 	given.Visit(func(flag *pflag.Flag) {
 		values := []string{flag.Value.String()}
@@ -183,7 +183,7 @@ func upArguments(given *pflag.FlagSet) []string {
 	return args
 }
 
-func (a *app) printUp(f *upFlags, r upReport) error {
+func (a *app) printFleetUp(f *fleetUpFlags, r fleetUpReport) error {
 	if f.asJSON {
 		return a.printJSON(r)
 	}
@@ -210,12 +210,12 @@ func (a *app) printUp(f *upFlags, r upReport) error {
 }
 
 // prepareNATS prepares the user's own NATS server, and prints the path of the tokens.
-func (a *app) prepareNATS(ctx context.Context, f *upFlags) error {
+func (a *app) prepareNATS(ctx context.Context, f *fleetUpFlags) error {
 	stateDir, err := hub.StateDir(f.name)
 	if err != nil {
 		return err
 	}
-	err = hub.PrepareOwn(ctx, hub.OwnNATS{
+	err = hub.PrepareUserNATS(ctx, hub.UserNATS{
 		Project: f.name, URLs: f.nats, CredsFile: f.creds, StateDir: stateDir, Replicas: f.replicas,
 	})
 	if err != nil {
@@ -225,7 +225,7 @@ func (a *app) prepareNATS(ctx context.Context, f *upFlags) error {
 	if err != nil {
 		return err
 	}
-	r := upReport{Project: f.name, URLs: f.nats, State: stateDir, Join: protocol.JoinLine(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
+	r := fleetUpReport{Project: f.name, URLs: f.nats, State: stateDir, Join: protocol.JoinCommand(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
 	if f.asJSON {
 		return a.printJSON(r)
 	}

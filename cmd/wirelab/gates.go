@@ -22,12 +22,12 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// gateFlags holds the conditions that fail a run, an earlier run, and files for CI.
+// gateFlags holds conditions that fail a run, a run to compare with, and files for CI.
 type gateFlags struct {
 	failIf          []string
 	baseline        string
 	junit, markdown string // only for load
-	strict          bool   // changes that cannot be judged fail
+	strict          bool   // a change that cannot be judged fails the run
 }
 
 const standardOutput = "-"
@@ -39,7 +39,7 @@ func (g *gateFlags) register(cmd *cobra.Command) {
 
 func (g *gateFlags) registerConditions(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is true in any cell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a proven change since an earlier run, as in 'p99>+10%'; repeatable")
-	complete(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})
+	setCompletions(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})
 }
 
 func (g *gateFlags) registerFiles(cmd *cobra.Command) {
@@ -47,7 +47,7 @@ func (g *gateFlags) registerFiles(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&g.markdown, "markdown", "", "write figures, gates and changes for a pull request into this `file`; - is standard output")
 }
 
-// conditions reads the conditions. If the parts are known, one of them must have the figure.
+// conditions parses --fail-if. If there are parts, each condition must fit the load of one.
 func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, error) {
 	var all []analysis.Condition
 	for _, text := range g.failIf {
@@ -92,7 +92,7 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 		}
 		all.before = seen.Summary
 	case change >= 0:
-		return all, fmt.Errorf("--fail-if: %q is about a change: name the earlier run with --baseline; a condition on the figure itself has its unit, as in p99>20ms", all.conditions[change].Text)
+		return all, fmt.Errorf("--fail-if: %q is about a change: name the earlier run with --baseline; for the figure itself write its unit, as in p99>20ms", all.conditions[change].Text)
 	}
 	for _, file := range []struct {
 		flag, name string
@@ -111,49 +111,49 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 		all.files[file.name] = file.write
 	}
 	switch {
-	case all.ownsOutput() && asJSON:
-		return all, errors.New("--json: standard output is used by --junit - or --markdown -: give a file instead")
+	case all.usesStandardOutput() && asJSON:
+		return all, errors.New("--json: --junit - or --markdown - already uses standard output: give it a file instead of -")
 	case g.strict && change >= 0:
 		return all, all.checkWindows(all.conditions[change], parts[0].Repeats)
 	}
 	return all, nil
 }
 
-// checkCells refuses before the measurement a baseline without a common cell.
+// checkCells returns an error if the baseline has none of the planned cells.
 func (g *gates) checkCells(planned []record.Cell) error {
-	if g.before == nil || slices.ContainsFunc(planned, g.before.Has) {
+	if g.before == nil || slices.ContainsFunc(planned, g.before.HasCell) {
 		return nil
 	}
 	has := "none"
 	if len(g.before.Cells) > 0 {
 		has = g.before.Cells[0].Key
 	}
-	return usage(fmt.Errorf("--baseline: %s has none of the planned cells with the same load; it has %s: use the same flags", g.baseline, has))
+	return usageError(fmt.Errorf("--baseline: %s has no cell with a planned name and load (its first cell is %s): use the flags of that run", g.baseline, has))
 }
 
-// checkWindows refuses a condition on a change with too few windows for a verdict.
+// checkWindows returns an error if the runs have too few windows to judge a change.
 func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
-	needs := fmt.Sprintf("--fail-if: %q: a proven change needs %d windows in both runs", change.Text, matrix.LeastTrials)
+	needs := fmt.Sprintf("--fail-if: %q: a proven change needs %d windows in each run", change.Text, matrix.LeastTrials)
 	if repeats < matrix.LeastTrials {
 		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
 	}
 	for i := range g.before.Cells {
 		if c := &g.before.Cells[i]; c.Valid < matrix.LeastTrials {
-			return fmt.Errorf("%s, and %s has %d valid ones of %s: measure it again with --repeat %d", needs, g.baseline, c.Valid, c.Key, matrix.LeastTrials)
+			return fmt.Errorf("%s, but %s has only %d valid windows of %s: measure that run again with --repeat %d", needs, g.baseline, c.Valid, c.Key, matrix.LeastTrials)
 		}
 	}
 	return nil
 }
 
-// ownsOutput reports whether a file is standard output. Text then goes to standard error.
-func (g *gates) ownsOutput() bool { return g.files[standardOutput] != nil }
+// usesStandardOutput reports whether a file is standard output. Text then goes to standard error.
+func (g *gates) usesStandardOutput() bool { return g.files[standardOutput] != nil }
 
 // judge judges the gates and finds changes. An interrupted run may have nothing to compare.
 func (g *gates) judge(seen *report.Run, status record.Status) error {
 	var since *analysis.Diff
 	if g.before != nil {
 		var err error
-		if since, err = analysis.Differ(g.before, seen.Summary); err != nil && status != record.Interrupted {
+		if since, err = analysis.NewDiff(g.before, seen.Summary); err != nil && status != record.Interrupted {
 			return err
 		} else if err == nil {
 			since.Before, since.After = g.baseline, seen.Directory
@@ -176,13 +176,13 @@ func (g *gates) find(s *analysis.Summary, since *analysis.Diff) []analysis.GateF
 
 // write prints the gates and the changes, and writes the files.
 func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
-	judged := seen.Outcome()
+	judged := seen.GateRun()
 	if len(seen.Gates) > 0 {
 		fmt.Fprintln(words)
 	}
 	errs := []error{gate.WriteGates(words, judged)}
 	if seen.Since != nil {
-		fmt.Fprintf(words, "\n%s:\n", judged.SaySince())
+		fmt.Fprintf(words, "\n%s:\n", judged.SinceTitle())
 		errs = append(errs, gate.WriteDiff(words, seen.Since, format.TerminalOf(words)))
 	}
 	for name, write := range g.files {
@@ -194,15 +194,15 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// exit combines a run's error with its gates. A gate that could not be judged fails.
-func exit(seen *report.Run, alone error) error {
-	judged := seen.Outcome()
+// runError combines a run's own error with the results of its gates into one error.
+func runError(seen *report.Run, alone error) error {
+	judged := seen.GateRun()
 	var breached, unjudged []string
 	for _, f := range seen.Gates {
 		switch f.Outcome {
-		case analysis.Breached:
-			breached = append(breached, judged.SayGate(f))
-		case analysis.Unjudged:
+		case analysis.GateBreached:
+			breached = append(breached, judged.DescribeGate(f))
+		case analysis.GateUnjudged:
 			unjudged = append(unjudged, f.Gate)
 		}
 	}
@@ -232,10 +232,10 @@ func exit(seen *report.Run, alone error) error {
 	return exitError{code, errors.New(strings.Join(texts, "; "))}
 }
 
-// verdict fails a run without figures, and refuses a run with a cell without a valid trial.
-func verdict(s *analysis.Summary, patience lab.Patience) error {
+// validityError returns an error if the run has no figures, or if a cell has no valid trial.
+func validityError(s *analysis.Summary, patience lab.Patience) error {
 	if len(s.Cells) == 0 {
-		return nil // a plan with only profiled trials
+		return nil // the plan only has trials with profiles
 	}
 	if !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.HasFigures() }) {
 		c := &s.Cells[0]
@@ -257,12 +257,12 @@ func verdict(s *analysis.Summary, patience lab.Patience) error {
 	}
 	var reasons []string
 	if len(wrong) > 0 {
-		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", format.First(wrong, 3)))
+		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", format.FirstNames(wrong, 3)))
 	}
 	if len(disturbed) > 0 {
-		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.First(disturbed, 3))
+		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.FirstNames(disturbed, 3))
 		if !s.Cells[0].Kind().Alone { // trials of a service are not repeated
-			reason += ", or let wirelab wait longer with --patience " + patience.More()
+			reason += ", or let wirelab wait longer with --patience " + patience.Doubled()
 		}
 		reasons = append(reasons, reason)
 	}

@@ -34,7 +34,7 @@ func concludedOf(t *testing.T, run string, flags gateFlags, alone error) (words 
 	flags.strict = true
 	gates, err := flags.read(a, partsOf(3, scenario.Closed), false)
 	if err != nil {
-		return "", usage(err)
+		return "", usageError(err)
 	}
 	seen, err := a.readRun(run)
 	if err != nil {
@@ -44,7 +44,7 @@ func concludedOf(t *testing.T, run string, flags gateFlags, alone error) (words 
 	if err := errors.Join(gates.judge(seen, record.Done), gates.write(a, seen, &out)); err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), exit(seen, alone)
+	return out.String(), runError(seen, alone)
 }
 
 // threefold is the kept run with each of its trials three times, as if repeated.
@@ -149,9 +149,9 @@ func TestGatesThatCouldNotFail(t *testing.T) {
 	}{
 		{gateFlags{failIf: []string{"p99>+10%"}}, 3, scenario.Closed, "name the earlier run with --baseline"},
 		{gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 1, scenario.Closed, "add --repeat 3"},
-		{gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 3, scenario.Closed, "has 1 valid ones of"},
+		{gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun}, 3, scenario.Closed, "has only 1 valid windows of"},
 		{gateFlags{failIf: []string{"rps<-10%"}, baseline: keptRun}, 3, scenario.Open, "the throughput of this load cannot be compared"},
-		{gateFlags{failIf: []string{"kept<100"}}, 1, scenario.Closed, "only a load with --goal has kept"},
+		{gateFlags{failIf: []string{"kept<100"}}, 1, scenario.Closed, "only a load with --goal has the figure kept"},
 		{gateFlags{baseline: "nowhere"}, 1, scenario.Closed, "--baseline: "},
 		{gateFlags{junit: "nowhere/at/all.xml"}, 1, scenario.Closed, "--junit nowhere/at/all.xml: the directory nowhere/at"},
 		{gateFlags{junit: "a", markdown: "a"}, 1, scenario.Closed, "both name a"},

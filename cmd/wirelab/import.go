@@ -26,20 +26,19 @@ func (a *app) importCommand() *cobra.Command {
 		Use:   "import FILE...",
 		Short: "Read the summaries of other load generators as a run",
 		Long: `Import reads the JSON summaries of other load generators and makes a run from
-them, which report shows and diff compares with another one, or with one that
-wirelab measured:
+them. wirelab report shows the run; wirelab diff compares it with another run,
+imported or measured:
 
 ` + strings.Join(tools, "\n") + `
 
-The content of a file shows its tool. Every figure stays the
-tool's own, and figures that its file lacks stay unknown; the report names the
-tool, and the limits of its figures. Files of one tool, target, call and load
-that are given together are repeats: with three there are intervals, and
-verdicts in diff.`,
+Import recognises the tool by the file's content. It changes no figure, and
+figures that the file lacks stay unknown. The report names the tool, and the
+limits of its figures. Files with the same tool, target, call and load count as
+repeats: three of them give intervals, and verdicts in diff.`,
 		Example: `  ghz --insecure --call shop.v1.Shop/Get -n 20000 --format json 127.0.0.1:50051 > 1.json
   wirelab import 1.json 2.json 3.json -o before
   wirelab diff before after`,
-		Args: wants(1, math.MaxInt, "one JSON file of another load generator, or more"),
+		Args: argumentCount(1, math.MaxInt, "one or more JSON files of other load generators"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -57,11 +56,11 @@ verdicts in diff.`,
 	}
 	output.registerPrinting(cmd)
 	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "`directory` for the run (default: wirelab-runs/NAME-DATE)")
-	cmd.Flags().StringVar(&name, "name", "", "`name` of the run (default: import- and the tools)")
+	cmd.Flags().StringVar(&name, "name", "", "`name` of the run (default: import- and the tools' names)")
 	return cmd
 }
 
-// importFiles makes a run of files, if all are readable, and returns its directory.
+// importFiles makes a run from files, which must all be readable, and returns its directory.
 func (a *app) importFiles(paths []string, name, directory string) (string, error) {
 	files := make([]summary.File, len(paths))
 	for i, path := range paths {
@@ -70,11 +69,11 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 			files[i], err = foreign.Summaries.ReadFile(path, data)
 		}
 		if err != nil {
-			return "", usage(fmt.Errorf("%s: %w", path, err))
+			return "", usageError(fmt.Errorf("%s: %w", path, err))
 		}
 		for j, other := range files[:i] {
 			if other.SHA256 == files[i].SHA256 {
-				return "", usage(fmt.Errorf("%s and %s are the same measurement: give each file once, because two would count as repeats", paths[j], path))
+				return "", usageError(fmt.Errorf("%s and %s are the same measurement: give only one of them, because both would count as repeats", paths[j], path))
 			}
 		}
 	}
@@ -85,7 +84,7 @@ func (a *app) importFiles(paths []string, name, directory string) (string, error
 		manifest.Name = name
 	}
 	if strings.ContainsAny(manifest.Name, `/\`) {
-		return "", usage(fmt.Errorf("--name: found %q: want a name without / and \\", manifest.Name))
+		return "", usageError(fmt.Errorf("--name: found %q: want a name without / and \\", manifest.Name))
 	}
 	run, err := createRun(directory, manifest)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 func (a *app) listCommand() *cobra.Command {
 	var settings bool
-	cmd := a.finds(oneObject, &cobra.Command{
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use:   "list [--settings [variant]...]",
 		Short: "List stacks with their options, workloads, links, studies and export formats",
 		Long: `List everything to choose from: stacks with their options, workloads, links,
@@ -33,20 +33,20 @@ those of one client; a record has the settings of its trial.`,
   wirelab list --json | jq -r '.stacks[].name'
   wirelab list --settings
   wirelab list --settings grpc:window=16MiB h2:tls=on,conn=resumed`,
-	}, func(_ *cobra.Command, variants []string) (finding, error) {
+	}, func(_ *cobra.Command, variants []string) (commandResult, error) {
 		if settings {
 			return listSettings(variants)
 		}
 		if len(variants) > 0 {
-			return finding{}, usage(fmt.Errorf("list %s: a variant needs --settings, as in wirelab list --settings %s", variants[0], variants[0]))
+			return commandResult{}, usageError(fmt.Errorf("list %s: a variant needs --settings, as in wirelab list --settings %s", variants[0], variants[0]))
 		}
-		l, err := scenarios.List()
+		l, err := scenarioLibrary.ListAll()
 		if err == nil {
-			l.Formats = lists.Map(report.Formats(), func(f report.Format) plan.Listed { return plan.Listed{Name: f.Name, Help: f.About} })
+			l.Formats = lists.Map(report.Formats(), func(f report.Format) plan.ListedName { return plan.ListedName{Name: f.Name, Help: f.About} })
 		}
-		return finding{value: l, words: func(w io.Writer) error { return printListing(w, l) }}, err
+		return commandResult{value: l, words: func(w io.Writer) error { return printListing(w, l) }}, err
 	})
-	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that are not a library's default")
+	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that differ from a library's default")
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func printListing(to io.Writer, l *plan.Listing) error {
 	}
 	for _, group := range []struct {
 		title  string
-		things []plan.Listed
+		things []plan.ListedName
 	}{{"LINKS", l.Links}, {"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
 		fmt.Fprintf(w, "\n%s\n", group.title)
 		for _, t := range group.things {
@@ -92,8 +92,8 @@ type variantSettings struct {
 	Settings []tuning.Setting `json:"settings"`
 }
 
-// listSettings lists the settings of the variants, or of every stack without variants.
-func listSettings(variants []string) (finding, error) {
+// listSettings lists the settings of the named variants, or if none is named, of every stack.
+func listSettings(variants []string) (commandResult, error) {
 	if len(variants) == 0 {
 		variants = plan.StackNames()
 	}
@@ -101,18 +101,18 @@ func listSettings(variants []string) (finding, error) {
 	for _, text := range variants {
 		v, err := scenario.ParseVariant(text)
 		if err != nil {
-			return finding{}, usage(err)
+			return commandResult{}, usageError(err)
 		}
 		if err := catalog.Check(v); err != nil {
-			return finding{}, usage(err)
+			return commandResult{}, usageError(err)
 		}
 		settings, err := body.Settings(v.String())
 		if err != nil {
-			return finding{}, err
+			return commandResult{}, err
 		}
 		all = append(all, variantSettings{v.String(), settings})
 	}
-	return finding{value: map[string]any{"variants": all}, words: func(w io.Writer) error { return printSettings(w, all) }}, nil
+	return commandResult{value: map[string]any{"variants": all}, words: func(w io.Writer) error { return printSettings(w, all) }}, nil
 }
 
 func printSettings(to io.Writer, all []variantSettings) error {

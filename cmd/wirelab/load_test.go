@@ -30,8 +30,8 @@ func TestHostIsTold(t *testing.T) {
 
 // A name without an address is said when it is looked up first, and not looked up again.
 func TestMissingNameIsSaidAtOnce(t *testing.T) {
-	err := (&app{}).permit(t.Context(), &loading{}, service.Target{Host: "nowhere.invalid"})
-	if err == nil || !strings.Contains(err.Error(), "there is no address of nowhere.invalid") {
+	err := (&app{}).askPermission(t.Context(), &loadFlags{}, service.Target{Host: "nowhere.invalid"})
+	if err == nil || !strings.Contains(err.Error(), "found no address for the host nowhere.invalid") {
 		t.Errorf("found %v", err)
 	}
 }

@@ -21,50 +21,49 @@ import (
 	"wirelab.dev/internal/wire/service/journey"
 )
 
-// asLoad translates load's arguments as users of other load generators type them: flags of their
-// tools, or after --from a command or a file of a tool. wirelab's flags beside --from take
-// precedence.
-func (a *app) asLoad(args []string) ([]string, error) {
+// translateLoadArguments translates arguments of other load generators: their flags, or after
+// --from their command or file. wirelab's own flags beside --from take precedence.
+func (a *app) translateLoadArguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "load" {
 		return args, nil
 	}
 	rest := args[1:]
-	if fromAt(rest) < 0 {
-		taken, told, err := foreign.Commands.Typed(rest)
-		a.sayLines(told)
-		if err != nil || fromAt(taken) < 0 {
+	if indexOfFrom(rest) < 0 {
+		taken, notes, err := foreign.Commands.TranslateArguments(rest)
+		a.printLines(notes)
+		if err != nil || indexOfFrom(taken) < 0 {
 			return append([]string{"load"}, taken...), err
 		}
-		rest = taken // a typed line of ghz may name its file
+		rest = taken // a command of ghz may name a configuration file
 	}
-	for range mostFrom {
+	for range maxFromFiles {
 		others, from, err := splitFrom(rest)
 		if err != nil {
 			return nil, err
 		}
 		if from == nil {
-			fmt.Fprintf(a.stderr, "wirelab load %s\n", format.Command(withoutSecrets(rest)))
+			fmt.Fprintf(a.stderr, "wirelab load %s\n", format.QuoteCommand(withoutSecrets(rest)))
 			return append([]string{"load"}, rest...), nil
 		}
-		taken, told, err := foreign.Commands.From(from.tool, from.text)
+		taken, notes, err := foreign.Commands.TranslateText(from.tool, from.text)
 		if err != nil {
 			return nil, err
 		}
-		a.sayLines(told)
+		a.printLines(notes)
 		rest = slices.Concat(taken, others)
 	}
-	return nil, errors.New("--from: the file names another file with a command: give the other file")
+	return nil, errors.New("--from: the command in the file names another file: give that file instead")
 }
 
-// mostFrom limits chains of files with commands: a ghz command may name its configuration.
-const mostFrom = 2 + 1
+// maxFromFiles limits chains of files: a ghz command may name its configuration file.
+const maxFromFiles = 2 + 1
 
-// fromAt returns the index of --from in the arguments, or -1.
-func fromAt(args []string) int {
+// indexOfFrom returns the index of --from in the arguments, or -1.
+func indexOfFrom(args []string) int {
 	return slices.IndexFunc(args, func(arg string) bool { return arg == "--from" || strings.HasPrefix(arg, "--from=") })
 }
 
-func (a *app) sayLines(lines []string) {
+func (a *app) printLines(lines []string) {
 	for _, line := range lines {
 		fmt.Fprintln(a.stderr, line)
 	}
@@ -73,13 +72,13 @@ func (a *app) sayLines(lines []string) {
 // A foreignCommand is the command that --from names.
 type foreignCommand struct {
 	tool, text string
-	at         int // index of the argument after which the command ends
+	at         int // index of the argument that holds the command
 }
 
 // splitFrom finds --from in the arguments: --from TOOL COMMAND, or --from COMMAND if its first
 // word is the tool. COMMAND may be a file.
 func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
-	at := fromAt(args)
+	at := indexOfFrom(args)
 	if at < 0 {
 		return args, nil, nil
 	}
@@ -89,13 +88,13 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 		given = append([]string{value}, given...)
 	}
 	if len(given) == 0 {
-		return nil, nil, errFrom
+		return nil, nil, errFromUsage
 	}
 	from = &foreignCommand{tool: given[0]}
 	given = given[1:]
 	if slices.Contains(foreign.Commands.Names(), from.tool) {
 		if len(given) == 0 {
-			return nil, nil, errFrom
+			return nil, nil, errFromUsage
 		}
 		from.text, given = given[0], given[1:]
 	} else {
@@ -111,17 +110,17 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	}
 	if from.tool == "" {
 		if from.tool = foreign.Commands.Guess(from.text); from.tool == "" {
-			return nil, nil, fmt.Errorf("--from: the tool is unknown: name it, as in --from curl 'curl http://…': %s", strings.Join(foreign.Commands.Names(), ", "))
+			return nil, nil, fmt.Errorf("--from: the command does not begin with a known tool: give the tool first, as in --from curl 'curl http://…'; want one of %s", strings.Join(foreign.Commands.Names(), ", "))
 		}
 	}
 	return append(rest, given...), from, nil
 }
 
-var errFrom = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
+var errFromUsage = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
 
-// withoutSecrets returns a command line for reports, without secrets, even in --from.
+// withoutSecrets hides the secrets in a command line for reports, also those in --from.
 func withoutSecrets(args []string) []string {
-	kept := secret.HideIn(args)
+	kept := secret.HideInArguments(args)
 	_, from, err := splitFrom(args)
 	if err != nil || from == nil {
 		return kept
@@ -130,7 +129,7 @@ func withoutSecrets(args []string) []string {
 	if words, err := flags.Split(command); err != nil {
 		command = secret.Hidden
 	} else if len(words) > 1 {
-		command = format.Command(secret.HideIn(words))
+		command = format.QuoteCommand(secret.HideInArguments(words))
 	}
 	if joined {
 		command = "--from=" + command
@@ -145,7 +144,7 @@ type journeyFlags struct {
 
 	name   string
 	file   []byte
-	script *journey.Script // nil: the target is not such a file
+	script *journey.Script // nil: the target is a URL
 	drawn  bool
 }
 
@@ -153,18 +152,18 @@ func (j *journeyFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&j.target, "target", "", "`URL` of the service, in place of the URL in a .yaml file")
 }
 
-const mostJourney = 64 << 10
+const maxJourneyBytes = 64 << 10
 
-// read reads the target's file, if it is one, and returns the target in the file.
+// read returns the target's URL. If text names a file of user steps, the URL is in the file.
 func (j *journeyFlags) read(text string) (string, error) {
 	if extension := filepath.Ext(text); extension != ".yaml" && extension != ".yml" || strings.Contains(text, "://") {
 		if j.target != "" {
-			return "", errors.New("--target is only for a .yaml file: give the URL itself")
+			return "", errors.New("--target only replaces the URL in a .yaml file: give the URL as TARGET")
 		}
 		return text, nil
 	}
 	var err error
-	if j.file, err = plan.ReadFile(text, mostJourney); err != nil {
+	if j.file, err = plan.ReadFile(text, maxJourneyBytes); err != nil {
 		return "", err
 	}
 	j.name = filepath.Base(text)
@@ -180,28 +179,28 @@ func (j *journeyFlags) read(text string) (string, error) {
 	}
 	where, err := url.Parse(target)
 	if err != nil || where.Path != "" && where.Path != "/" || where.RawQuery != "" || where.Scheme != "http" && where.Scheme != "https" {
-		return "", fmt.Errorf("%s: found the target %q: want http:// or https:// with a host and no path: steps have the paths", text, target)
+		return "", fmt.Errorf("%s: found the target %q: want http:// or https:// with a host and no path, because each step has its own", text, target)
 	}
 	return target, nil
 }
 
-// check compares the load with the file.
-func (j *journeyFlags) check(s *scenario.Scenario, l *loading) error {
+// check returns an error if a flag conflicts with the file of user steps.
+func (j *journeyFlags) check(s *scenario.Scenario, l *loadFlags) error {
 	if j.script == nil {
 		return nil
 	}
 	for _, flag := range []string{"method", "data", "data-file", "content-type", "rows", "random", "call", "proto", "protoset"} {
 		if l.given(flag) {
-			return fmt.Errorf("--%s: the steps in %s set that", flag, j.name)
+			return fmt.Errorf("--%s: the steps in %s set this: leave out the option", flag, j.name)
 		}
 	}
 	if l.given("traceparent") {
-		return fmt.Errorf("--traceparent: not with steps: write the header into %s", j.name)
+		return fmt.Errorf("--traceparent cannot be used with steps: write the header into %s", j.name)
 	}
 	j.drawn = s.Parts[0].Load.Model != scenario.Closed
 	least := slices.Min(s.Parts[0].Clients)
-	if name, from := j.script.Missing(least); name != "" && !j.drawn {
-		return fmt.Errorf("-c %d: the weights leave no user for %s: want %d or more, or other weights in %s", least, name, from, j.name)
+	if name, from := j.script.UnusedKind(least); name != "" && !j.drawn {
+		return fmt.Errorf("-c %d: the weights give no client to %s: want %d or more, or other weights in %s", least, name, from, j.name)
 	}
 	return nil
 }
@@ -212,7 +211,7 @@ func (j *journeyFlags) apply(d *service.Definition) {
 	}
 }
 
-// commandLine returns the typed command for the manifest.
+// commandLine returns the command that the user typed, without secrets, for the manifest.
 func commandLine() []string {
 	line := append([]string{"wirelab"}, withoutSecrets(os.Args[1:])...)
 	for i, word := range line {

@@ -238,7 +238,7 @@ func (w *publishedWorld) try(p publishedCommand, how string) error {
 	command := w.local(published)
 	line := "wirelab load " + strings.TrimPrefix(strings.TrimPrefix(command, "./dist/"), p.tool+" ")
 	if how == "pasted" {
-		line = "wirelab load --from " + p.tool + " " + format.Command([]string{command})
+		line = "wirelab load --from " + p.tool + " " + format.QuoteCommand([]string{command})
 	}
 	if p.requests == 0 && !longTimes.MatchString(published) {
 		line += " --duration=100ms --warm-up=0s"

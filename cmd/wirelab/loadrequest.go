@@ -26,8 +26,8 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// define makes the worker's definition of the load from target and flags, and the first request.
-func (l *loading) define(ctx context.Context, t service.Target) (*service.Definition, *service.Request, error) {
+// define returns the definition of the load for the worker, and the first request.
+func (l *loadFlags) define(ctx context.Context, t service.Target) (*service.Definition, *service.Request, error) {
 	d, err := l.describe(ctx, t)
 	if err != nil {
 		return nil, nil, err
@@ -36,34 +36,34 @@ func (l *loading) define(ctx context.Context, t service.Target) (*service.Defini
 		return d, &d.Requests[0], nil
 	}
 	if err := feed.Check(d.Feed); err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, usageError(err)
 	}
 	parsed, err := feed.Parse(d.Feed)
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, usageError(err)
 	}
 	first, err := parsed.Source(feed.Client{Of: 1, Seed: l.seed}).Next()
 	return d, first, err
 }
 
-// describe returns the definition. Its requests are final, or templates.
-func (l *loading) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
+// describe returns the definition. Its requests may contain templates.
+func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
 	d := &service.Definition{
 		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
 	}
 	if t.Secure {
 		var err error
 		if d.TLS, err = l.identity.read(t); err != nil {
-			return nil, usage(err)
+			return nil, usageError(err)
 		}
-	} else if l.identity != (identityFlags{}) && l.identity.trust != (trustFlags{insecure: true}) {
-		return nil, usage(errors.New("--cacert, --cert and --key need TLS: write https:// or grpcs://"))
+	} else if l.identity != (tlsFlags{}) && l.identity.trust != (trustFlags{insecure: true}) {
+		return nil, usageError(errors.New("--cacert, --cert and --key need TLS: write https:// or grpcs://"))
 	}
 	request, err := l.request.read(t)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
-	if l.request.host != "" { // a header field may have set it
+	if l.request.host != "" { // from --host or from -H 'Host: …'
 		d.Authority = l.request.host
 	}
 	if d.Network == "tcp" {
@@ -72,11 +72,11 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 		}
 	}
 	d.Requests, d.Random = []service.Request{request}, l.request.random
-	if err := errors.Join(l.expect.apply(d), l.trace(d)); err != nil {
-		return nil, usage(err)
+	if err := errors.Join(l.expect.apply(d), l.addTrace(d)); err != nil {
+		return nil, usageError(err)
 	}
-	if d.Feed, err = l.request.feed(request); err != nil {
-		return nil, usage(err)
+	if d.Feed, err = l.request.newFeed(request); err != nil {
+		return nil, usageError(err)
 	}
 	if !t.Wire.IsGRPC() {
 		return d, nil
@@ -85,18 +85,18 @@ func (l *loading) describe(ctx context.Context, t service.Target) (*service.Defi
 }
 
 // findMethod finds the gRPC method of the definition's request.
-func (l *loading) findMethod(ctx context.Context, t service.Target, d *service.Definition) error {
-	found := reach.LookMeanwhile(ctx, d.Network, d.Address)
+func (l *loadFlags) findMethod(ctx context.Context, t service.Target, d *service.Definition) error {
+	found := reach.ProbeIfSlow(ctx, d.Network, d.Address)
 	defer found.Stop()
 	if err := reach.TryConnection(ctx, d); err != nil {
-		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeAtMost)
+		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeTimeout)
 	}
 	err := l.grpc.Find(ctx, d, d.Requests[0])
 	switch _, is := status.FromError(err); {
 	case err == nil:
 		return nil
-	case is: // an error of the connection, not of the description
-		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeAtMost)
+	case is: // the connection failed
+		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeTimeout)
 	}
 	return fmt.Errorf("%s: %w", t, err)
 }
@@ -104,14 +104,14 @@ func (l *loading) findMethod(ctx context.Context, t service.Target, d *service.D
 func (r *requestFlags) read(t service.Target) (service.Request, error) {
 	request := service.Request{Method: r.method, Path: t.Path}
 	var err error
-	if request.Header, err = r.fields(t); err != nil {
+	if request.Header, err = r.headerFields(t); err != nil {
 		return request, err
 	}
 	if request.Body, err = r.body(); err != nil {
 		return request, err
 	}
 	if t.Connect {
-		r.connect(&request)
+		r.makeConnectCall(&request)
 	}
 	if request.Method == "" {
 		request.Method = http.MethodGet
@@ -120,14 +120,14 @@ func (r *requestFlags) read(t service.Target) (service.Request, error) {
 		}
 	}
 	if !httpguts.ValidHeaderFieldName(request.Method) {
-		return request, fmt.Errorf("-m: found %q: want a method of HTTP, as in POST", request.Method)
+		return request, fmt.Errorf("-m: found %q: want an HTTP method, as in POST", request.Method)
 	}
 	return request, nil
 }
 
-// connect makes the request a unary call of the Connect protocol, by default in JSON
+// makeConnectCall makes the request a unary call of the Connect protocol, by default in JSON
 // (https://connectrpc.com/docs/protocol).
-func (r *requestFlags) connect(request *service.Request) {
+func (r *requestFlags) makeConnectCall(request *service.Request) {
 	request.Header = append(request.Header, service.Field{Name: "Connect-Protocol-Version", Value: "1"})
 	if r.kind == "" {
 		request.Header = append(request.Header, service.Field{Name: "Content-Type", Value: "application/json"})
@@ -137,8 +137,8 @@ func (r *requestFlags) connect(request *service.Request) {
 	}
 }
 
-// feed returns a generator of requests during the load, or nil if all are known before.
-func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
+// newFeed returns the data for varying the requests, or nil if all requests are the same.
+func (r *requestFlags) newFeed(request service.Request) (*service.Feed, error) {
 	f := &service.Feed{Requests: []service.Request{request}, Random: r.random}
 	if r.rows != "" {
 		file, err := os.Open(r.rows)
@@ -152,13 +152,13 @@ func (r *requestFlags) feed(request service.Request) (*service.Feed, error) {
 		return f, nil
 	}
 	texts := append(lists.Map(request.Header, func(f service.Field) string { return f.Value }), request.Path, string(request.Body))
-	if !slices.ContainsFunc(texts, template.Has) {
+	if !slices.ContainsFunc(texts, template.HasTemplate) {
 		return nil, nil
 	}
 	return f, nil
 }
 
-func (r *requestFlags) fields(t service.Target) ([]service.Field, error) {
+func (r *requestFlags) headerFields(t service.Target) ([]service.Field, error) {
 	var fields []service.Field
 	for _, text := range r.headers {
 		name, value, found := strings.Cut(text, ":")
@@ -191,7 +191,7 @@ func (r *requestFlags) fields(t service.Target) ([]service.Field, error) {
 	return fields, nil
 }
 
-const mostBody = 64 << 20
+const maxBodyBytes = 64 << 20
 
 func (r *requestFlags) body() ([]byte, error) {
 	switch file, isFile := strings.CutPrefix(r.data, "@"); {
@@ -200,7 +200,7 @@ func (r *requestFlags) body() ([]byte, error) {
 	case r.file != "":
 		return readBody("--data-file", r.file)
 	case r.data == "-" || r.data == "@-":
-		return io.ReadAll(io.LimitReader(os.Stdin, mostBody))
+		return io.ReadAll(io.LimitReader(os.Stdin, maxBodyBytes))
 	case isFile:
 		return readBody("--data", file)
 	}
@@ -211,14 +211,14 @@ func (r *requestFlags) body() ([]byte, error) {
 }
 
 func readBody(flag, path string) ([]byte, error) {
-	body, err := plan.ReadFile(path, mostBody)
+	body, err := plan.ReadFile(path, maxBodyBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return body, nil
 }
 
-func (i *identityFlags) read(t service.Target) (_ *service.TLS, err error) {
+func (i *tlsFlags) read(t service.Target) (_ *service.TLS, err error) {
 	as := &service.TLS{ServerName: t.Host}
 	if as.Trust, err = i.trust.trust(); err != nil {
 		return nil, err
@@ -246,20 +246,20 @@ type requestFlags struct {
 
 func (r *requestFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, with a body POST)")
-	f.StringArrayVarP(&r.headers, "header", "H", nil, "`field` of the header, as in 'Accept: text/html'; of gRPC's metadata")
-	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; of gRPC JSON")
+	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, or POST with a body)")
+	f.StringArrayVarP(&r.headers, "header", "H", nil, "header `field`, as in 'Accept: text/html'; with gRPC a metadata field")
+	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; with gRPC in JSON")
 	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
 	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
-	f.StringVar(&r.host, "host", "", "server `name` to send (default: the target's name)")
+	f.StringVar(&r.host, "host", "", "`name` of the server in each request (default: the target's name)")
 	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
 	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
 	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")
-	f.BoolVar(&r.random, "random", false, "use rows, and several requests, in random order")
-	f.StringVar(&r.version, "http", "", "`version` of HTTP: 1.1, 2 or 3 (default 1.1; of gRPC 2)")
+	f.BoolVar(&r.random, "random", false, "use the rows of --rows in random order, and the requests too if there are several")
+	f.StringVar(&r.version, "http", "", "HTTP `version`: 1.1, 2 or 3 (default: 1.1; for gRPC: 2)")
 	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
-	complete(cmd, "http", []string{"1.1", "2", "3"})
-	complete(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
+	setCompletions(cmd, "http", []string{"1.1", "2", "3"})
+	setCompletions(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 }
 
 // target reads the target with the flags for its wire.
@@ -276,7 +276,7 @@ func (r *requestFlags) target(text, usual string) (service.Target, error) {
 	case r.version == "2":
 		t.Wire = service.HTTP2
 	case r.version == "3" && t.Socket != "":
-		return t, errors.New("--http 3: QUIC goes over UDP, and the target is a unix socket")
+		return t, errors.New("--http 3: QUIC needs UDP, but the target is a unix socket: leave out --http 3")
 	case r.version == "3" && t.Wire.IsGRPC():
 		t.Wire = service.GRPCH3
 	case r.version == "3":
@@ -290,13 +290,13 @@ func (r *requestFlags) target(text, usual string) (service.Target, error) {
 	return t, nil
 }
 
-type identityFlags struct {
+type tlsFlags struct {
 	trust       trustFlags
 	certificate string
 	key         string
 }
 
-func (i *identityFlags) register(f *pflag.FlagSet) {
+func (i *tlsFlags) register(f *pflag.FlagSet) {
 	i.trust.register(f)
 	f.StringVar(&i.certificate, "cert", "", "the client's own certificate: a PEM `file`")
 	f.StringVar(&i.key, "key", "", "the key of --cert: a PEM `file`")
@@ -311,10 +311,10 @@ type methodFlags struct {
 func (m *methodFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&m.Proto, "proto", "", "gRPC: the .proto `file` with the service (default: ask the server by reflection)")
-	f.StringArrayVar(&m.Imports, "import-path", nil, "gRPC: `directory` with --proto and its imports (default: the file's own)")
-	f.StringVar(&m.Protoset, "protoset", "", "gRPC: a `file` of descriptors, as protoc --descriptor_set_out or buf build -o writes")
+	f.StringArrayVar(&m.Imports, "import-path", nil, "gRPC: `directory` of --proto and its imports (default: the directory of the --proto file)")
+	f.StringVar(&m.Protoset, "protoset", "", "gRPC: `file` of descriptors, written by protoc --descriptor_set_out or buf build -o")
 	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, if the target does not name it")
-	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: a target without a scheme is called without TLS")
+	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: use no TLS if the target has no scheme")
 	f.DurationVar(&m.Pace, "pace", 0, "gRPC: `time` between two messages that a call sends")
 	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times each streaming call sends its `messages`")
 }
@@ -323,7 +323,7 @@ func (m *methodFlags) isGRPC() bool {
 	return m.call != "" || m.Proto != "" || m.Protoset != "" || m.plaintext
 }
 
-func (m *methodFlags) usualScheme() string {
+func (m *methodFlags) defaultScheme() string {
 	switch {
 	case m.isGRPC() && m.plaintext:
 		return "grpc"
@@ -341,11 +341,11 @@ func (m *methodFlags) apply(t *service.Target) error {
 	case !t.Wire.IsGRPC():
 		return nil
 	case m.Pace < 0:
-		return fmt.Errorf("--pace: found %v: want more than 0s", m.Pace)
+		return fmt.Errorf("--pace: found %v: want 0s or more", m.Pace)
 	case m.Messages < 1:
 		return fmt.Errorf("--messages: found %d: want 1 or more", m.Messages)
 	case t.Path == "" && m.call == "":
-		return fmt.Errorf("target %s: no method given: write it after the port, as in %s/pkg.Service/Method, or with --call", t, t)
+		return fmt.Errorf("target %s: the gRPC method is missing: write it after the port, as in %s/pkg.Service/Method, or give --call", t, t)
 	case t.Path == "":
 		t.Path = "/" + strings.TrimPrefix(m.call, "/")
 	case m.call != "":
@@ -360,8 +360,8 @@ type expectFlags struct {
 }
 
 func (e *expectFlags) register(f *pflag.FlagSet) {
-	f.StringArrayVar(&e.conditions, "expect", nil, "`condition` of a correct answer, as in 'status == 201', 'json(.ok) == true' or 'latency < 20ms' (default: a status below 400, or OK); "+
-		"it may use "+expect.Usable)
+	f.StringArrayVar(&e.conditions, "expect", nil, "`condition` of a correct answer, as in 'status == 201', 'json(.ok) == true' or 'latency < 20ms' (default: a status below 400; for gRPC: OK); "+
+		"a condition may use "+expect.UsableNames)
 	f.Float64Var(&e.share, "expect-sample", 1, "`share` of the answers whose bodies --expect checks, from 0 to 1")
 }
 
@@ -382,15 +382,15 @@ func (e *expectFlags) apply(d *service.Definition) error {
 	return nil
 }
 
-// trace adds a traceparent to a share of the requests.
-func (l *loading) trace(d *service.Definition) error {
+// addTrace adds a traceparent to a share of the requests.
+func (l *loadFlags) addTrace(d *service.Definition) error {
 	switch {
 	case !l.given("traceparent"):
 		return nil
 	case !(l.traced > 0 && l.traced <= 1):
 		return fmt.Errorf("--traceparent: found %v: want a share above 0, at most 1, as in 0.01", l.traced)
 	}
-	// There is still only one request.
+	// d has only one request at this point.
 	if slices.ContainsFunc(d.Requests[0].Header, func(f service.Field) bool { return strings.EqualFold(f.Name, service.TraceField) }) {
 		return errors.New("--traceparent and -H traceparent: give one of them")
 	}

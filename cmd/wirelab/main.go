@@ -1,7 +1,7 @@
 // Command wirelab compares RPC wire protocols on the machine it runs on.
 //
-// This package is flags and wiring, with a file for each family of subcommands. A run
-// passes through it in three stages:
+// This package reads the flags and connects the other packages, with one file per family of
+// subcommands. A run passes through it in three stages:
 //
 //  1. The flags or a file become a scenario.
 //  2. The lab runs the scenario and writes records.
@@ -36,7 +36,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run runs the program without its process, and returns its exit code.
+// run executes a command line and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	// The first Ctrl-C ends the run and reports it. stop restores the default, so that a second
 	// one ends the program at once.
@@ -44,8 +44,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: check.Default()}
-	args, err := a.asLoad(args)
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: check.DefaultLimits()}
+	args, err := a.translateLoadArguments(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "wirelab: %v\n", err)
 		return exitUsage
@@ -91,8 +91,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		Version:       version(),
 	}
 	root.SetVersionTemplate("wirelab {{.Version}}\n")
-	root.SetFlagErrorFunc(badFlag)
-	group(root,
+	root.SetFlagErrorFunc(explainFlagError)
+	commandGroup(root,
 		a.compareCommand(),
 		a.loadCommand(),
 		a.pingCommand(),
@@ -112,35 +112,35 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.fleetCommand(),
 		a.listCommand(),
 		a.initCommand(),
-		a.partCommand("worker", "Run one end of a trial: the process contract (docs/worker-contract.md)", body.Main),
-		a.partCommand(plan.NetworksCommand, "Make a network for a trial, and end", func(context.Context, io.Reader, io.Writer) error { return link.Check() }),
-		a.partCommand(doctor.LinkCostCommand, "Measure what emulated links cost here, and end", func(ctx context.Context, _ io.Reader, out io.Writer) error {
+		a.hiddenCommand("worker", "Run one end of a trial, by the process contract (docs/worker-contract.md)", body.Main),
+		a.hiddenCommand(plan.NetworksCommand, "Make a network for a trial, and exit", func(context.Context, io.Reader, io.Writer) error { return link.CheckSupport() }),
+		a.hiddenCommand(doctor.LinkCostCommand, "Measure the cost of emulated links on this machine, and exit", func(ctx context.Context, _ io.Reader, out io.Writer) error {
 			return doctor.PrintLinkCost(ctx, out)
 		}),
-		a.partCommand("small-object", "Print the largest size that this program's allocator takes for a small object", func(_ context.Context, _ io.Reader, out io.Writer) error {
-			_, err := fmt.Fprintln(out, rebuild.SmallObject())
+		a.hiddenCommand("small-object", "Print the largest size that this program's allocator takes for a small object", func(_ context.Context, _ io.Reader, out io.Writer) error {
+			_, err := fmt.Fprintln(out, rebuild.SmallObjectLimit())
 			return err
 		}),
-		a.partCommand("disturb", "Run a disturber for selftest", selftest.Act),
+		a.hiddenCommand("disturb", "Disturb a trial of selftest", selftest.RunDisturber),
 	)
-	commandsOfCobra(root)
-	a.prepare(root.Commands())
+	replaceCobraCommands(root)
+	a.markUsageErrors(root.Commands())
 	return root
 }
 
-// prepare turns wrong arguments, and every error before a command begins, into usage errors.
-func (a *app) prepare(commands []*cobra.Command) {
+// markUsageErrors makes wrong arguments usage errors, and notes when a command begins.
+func (a *app) markUsageErrors(commands []*cobra.Command) {
 	for _, cmd := range commands {
-		a.prepare(cmd.Commands())
+		a.markUsageErrors(cmd.Commands())
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				if err := check(cmd, args); err != nil {
-					return usageOf(cmd, err)
+					return usageErrorFor(cmd, err)
 				}
 				return nil
 			}
 		}
-		if work := cmd.RunE; work != nil { // otherwise it only has subcommands
+		if work := cmd.RunE; work != nil { // a command without RunE only has subcommands
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				a.began = true
 				return work(cmd, args)
@@ -149,16 +149,16 @@ func (a *app) prepare(commands []*cobra.Command) {
 	}
 }
 
-// scenarios lists the scenarios that commands can name.
-var scenarios = plan.Library{CheckColumn: report.CheckStudyColumn}
+// scenarioLibrary lists the scenarios that commands can name.
+var scenarioLibrary = plan.Library{CheckColumn: report.CheckStudyColumn}
 
-// inUserNamespace runs the whole command again in a user namespace, if it needs networks that can
-// be made only there. The error then has the exit code. If it is nil, this process continues.
-func (a *app) inUserNamespace(ctx context.Context, needed bool) error {
+// rerunInUserNamespace runs the whole command again in a user namespace, if needed and possible.
+// Its error then holds the exit code of that process. If the error is nil, this process continues.
+func (a *app) rerunInUserNamespace(ctx context.Context, needed bool) error {
 	if !needed {
 		return nil
 	}
-	code, ran, err := plan.RunInUserNamespace(ctx, plan.Terminal{Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
+	code, ran, err := plan.RunInUserNamespace(ctx, plan.StandardStreams{Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr})
 	if ran {
 		return exitError{code: code}
 	}

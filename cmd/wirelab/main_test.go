@@ -97,7 +97,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 
 // hasNetworks reports whether trials can have networks of their own here.
 func hasNetworks(t *testing.T) (bool, error) {
-	err := link.Check()
+	err := link.CheckSupport()
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Logf("the lines that need a network are left out: %v", err)
 		return false, nil
@@ -136,10 +136,10 @@ func checkExplained(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: explains stages|cpu NAME")
 	}
 	var printed struct {
-		Stages, CPU []insight.Explained
+		Stages, CPU []insight.ExplainedFigure
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &printed))
-	lists := map[string][]insight.Explained{"stages": printed.Stages, "cpu": printed.CPU}[args[0]]
+	lists := map[string][]insight.ExplainedFigure{"stages": printed.Stages, "cpu": printed.CPU}[args[0]]
 	if len(lists) == 0 {
 		ts.Logf("%s cannot be told on this machine", args[0])
 		return

@@ -82,7 +82,7 @@ func TestNothingIsLeftOfARunWithLinks(t *testing.T) {
 		t.Skip("it kills runs after some seconds (-short)")
 	}
 	users := map[string]*someone{"ordinary user": ordinary(t)}
-	if os.Geteuid() == 0 && link.Check() == nil {
+	if os.Geteuid() == 0 && link.CheckSupport() == nil {
 		users["root"] = &someone{}
 		users["root"].settle(t)
 	}

@@ -16,11 +16,11 @@ import (
 )
 
 func (a *app) peersCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return commandGroup(&cobra.Command{
 		Use:   "peers",
 		Short: "Build workers in other languages, and check a worker against the contract",
 		Long: `Peers are workers in other languages, with those languages' usual libraries. A
-variant names one by server=, by client=, or by peer= for both ends, as in
+variant names a peer by server=, by client=, or by peer= for both ends, as in
 grpc:server=rust: then the client is the same, and only the server's
 implementation differs, not the wire. A peer is built on first use, from
 sources that wirelab carries.`,
@@ -33,20 +33,20 @@ sources that wirelab carries.`,
 }
 
 func (a *app) peersListCommand() *cobra.Command {
-	return a.finds("one JSON list", &cobra.Command{
+	return a.resultCommand("one JSON list", &cobra.Command{
 		Use: "list", Short: "List the peers, what they serve, and whether they are built", Args: cobra.NoArgs,
 		Example: `  wirelab peers list
   wirelab peers list --json | jq '.[].wires'`,
-	}, func(*cobra.Command, []string) (finding, error) {
+	}, func(*cobra.Command, []string) (commandResult, error) {
 		all, err := peer.List()
 		if err != nil {
-			return finding{}, err
+			return commandResult{}, err
 		}
-		return finding{value: all, words: func(w io.Writer) error { return printPeers(w, all) }}, nil
+		return commandResult{value: all, words: func(w io.Writer) error { return printPeers(w, all) }}, nil
 	})
 }
 
-func printPeers(to io.Writer, all []peer.Listed) error {
+func printPeers(to io.Writer, all []peer.PeerState) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "peer\tlanguage\tserves\tstate")
 	for _, p := range all {
@@ -65,7 +65,7 @@ func printPeers(to io.Writer, all []peer.Listed) error {
 func (a *app) peersBuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:       "build [PEER…]",
-		Short:     "Build peers into the user's cache; without names all that can be built here",
+		Short:     "Build peers into the user's cache; without names, all peers that can be built here",
 		ValidArgs: peer.Names(),
 		Example: `  wirelab peers build
   wirelab peers build rust`,
@@ -78,9 +78,9 @@ func (a *app) peersBuildCommand() *cobra.Command {
 			for _, name := range names {
 				p, ok := peer.Find(name)
 				if !ok {
-					return usage(fmt.Errorf("peer %q: %s", name, spelling.Suggest(name, peer.Names())))
+					return usageError(fmt.Errorf("peer %q: %s", name, spelling.Suggest(name, peer.Names())))
 				}
-				if lacks := p.Missing(); all && lacks != "" {
+				if lacks := p.MissingTool(); all && lacks != "" {
 					fmt.Fprintf(a.stderr, "the peer %s is left out: %s\n", name, lacks)
 					continue
 				}
@@ -104,9 +104,9 @@ func (a *app) peersCheckCommand() *cobra.Command {
 		Use:   "check [--stack VARIANT] [--server] [--client] WORKER [ARGUMENT…]",
 		Short: "Check any worker against the process contract, and print its failures",
 		Long: `Check starts a worker as a trial would, with wirelab's own as the other end, and
-compares it with the process contract (docs/worker-contract.md). The worker reports
-its abilities; for one that does not, --stack names a variant that it speaks, and
---server and --client its ends. It ends with code 1 if anything failed.`,
+compares it with the process contract (docs/worker-contract.md). If the
+worker does not report its abilities, name a variant that it speaks with --stack,
+and its ends with --server and --client. The exit code is 1 if a check failed.`,
 		Example: `  wirelab peers check ./my-worker
   wirelab peers check --stack tcp --server ./my-worker
   wirelab peers check --stack grpc --server --client java -jar my-worker.jar`,
@@ -117,16 +117,16 @@ its abilities; for one that does not, --stack names a variant that it speaks, an
 				return err
 			}
 			p.Command, p.Reference = command, []string{program, "worker"}
-			peers, err := conform.Choose(cmd.Context(), p, func(line string) { fmt.Fprintln(a.stderr, line) })
+			peers, err := conform.ChoosePeers(cmd.Context(), p, func(line string) { fmt.Fprintln(a.stderr, line) })
 			switch {
 			case cmd.Context().Err() != nil:
 				return exitError{code: exitInterrupted}
 			case err != nil:
-				return usage(err)
+				return usageError(err)
 			}
 			failed, all := 0, 0
 			for _, one := range peers {
-				bad, checks := a.holdAgainstContract(cmd.Context(), one)
+				bad, checks := a.checkContract(cmd.Context(), one)
 				failed, all = failed+bad, all+checks
 				if cmd.Context().Err() != nil {
 					return exitError{code: exitInterrupted}
@@ -140,18 +140,18 @@ its abilities; for one that does not, --stack names a variant that it speaks, an
 		},
 	}
 	cmd.Flags().SetInterspersed(false) // arguments after the worker belong to the worker
-	cmd.Flags().StringVar(&p.Stack, "stack", "", "a `variant` that the worker speaks, in place of all that it reports")
+	cmd.Flags().StringVar(&p.Stack, "stack", "", "check only this `variant`, not all variants that the worker reports")
 	cmd.Flags().BoolVar(&p.Server, "server", false, "use the worker as a server, whatever it reports")
 	cmd.Flags().BoolVar(&p.Client, "client", false, "use the worker as a client, whatever it reports")
-	complete(cmd, "stack", plan.StackNames())
+	setCompletions(cmd, "stack", plan.StackNames())
 	return cmd
 }
 
-// holdAgainstContract makes the checks of a stack, and prints one line for each.
-func (a *app) holdAgainstContract(ctx context.Context, p conform.Peer) (failed, all int) {
+// checkContract checks a worker with one stack, and prints one line per check.
+func (a *app) checkContract(ctx context.Context, p conform.Peer) (failed, all int) {
 	checks := conform.Checks(p)
 	for _, check := range checks {
-		found := check.Try(ctx)
+		found := check.RunOutsideTests(ctx)
 		if ctx.Err() != nil {
 			break
 		}

@@ -12,25 +12,25 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-type pinging struct {
-	comparison
+type pingFlags struct {
+	compareFlags
 	inFlight string
 	stream   bool
 }
 
-// mostSweepPoints limits the points of a sweep.
-const mostSweepPoints = 12
+// maxSweepPoints limits the points of a sweep.
+const maxSweepPoints = 12
 
 func (a *app) pingCommand() *cobra.Command {
-	var p pinging
+	var p pingFlags
 	cmd := &cobra.Command{
 		Use:   "ping",
-		Short: "Sweep the calls in flight, and name what keeps throughput from following",
+		Short: "Vary the number of calls in flight, and name what limits throughput",
 		Long: `Ping calls with an empty message, with more and more calls in flight, over each
 connection mode. It prints throughput and latency beside the ideal line, which is
-the throughput of one call times their number, and beside the universal scalability
-law fitted to the results. Then it names in a sentence the bottleneck, if there
-is one, with the figures.`,
+the throughput of one call times the number of calls in flight, and beside the
+universal scalability law fitted to the results. Then it names the bottleneck
+and its figures, if there is one.`,
 		Example: `  wirelab ping --stack grpc --inflight 1..48 --conns shared,per-worker,pool:4
   wirelab ping --stack tcp,h2 --inflight 1,2,4,8,16 --conns shared,pool:4 -z 2s
   wirelab ping --stack grpc --stream
@@ -38,21 +38,21 @@ is one, with the figures.`,
   wirelab ping --dry-run     # how many trials, and about how long`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.compare(cmd, &p.comparison, p.scenario)
+			return a.compare(cmd, &p.compareFlags, p.scenario)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.inFlight, "inflight", "1..48", "calls in `flight`: FIRST..LAST, or a list")
-	f.StringSliceVar(&p.connections, "conns", []string{"shared", "per-worker", "pool:4"}, "connection `modes`, each swept")
+	f.StringSliceVar(&p.connections, "conns", []string{"shared", "per-worker", "pool:4"}, "connection `modes`, each measured with all numbers of calls in flight")
 	f.BoolVar(&p.stream, "stream", false, "send each ping as a message of a stream that stays open")
 	p.registerShared(cmd, "grpc", time.Second)
 	registerPatience(f, &p.patience)
 	p.output.register(cmd)
-	complete(cmd, "conns", scenario.ConnectionModes())
+	setCompletions(cmd, "conns", scenario.ConnectionModes())
 	return cmd
 }
 
-func (p *pinging) scenario() (*scenario.Scenario, error) {
+func (p *pingFlags) scenario() (*scenario.Scenario, error) {
 	var err error
 	if p.clients, err = parseInFlight(p.inFlight); err != nil {
 		return nil, fmt.Errorf("--inflight: %w", err)
@@ -61,13 +61,13 @@ func (p *pinging) scenario() (*scenario.Scenario, error) {
 	if p.stream {
 		p.workload = "chat"
 	}
-	s, err := p.comparison.scenario()
+	s, err := p.compareFlags.scenario()
 	if err != nil {
 		return nil, err
 	}
 	s.Name = "ping"
 	s.Title = "Ping over " + joinVariants(s.Parts[0].Stacks)
-	s.Question = "What keeps throughput from following the calls in flight?"
+	s.Question = "What limits throughput as the calls in flight increase?"
 	for i := range s.Parts {
 		s.Parts[i].Name = "ping" + strings.TrimPrefix(s.Parts[i].Name, "compare")
 		s.Parts[i].Of = strings.Replace(s.Parts[i].Of, "compare", "ping", 1)
@@ -75,7 +75,7 @@ func (p *pinging) scenario() (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// parseInFlight reads a list, or FIRST..LAST as points with equal ratios.
+// parseInFlight reads a list of numbers, or FIRST..LAST, for which it chooses the numbers.
 func parseInFlight(text string) ([]int, error) {
 	if first, last, isRange := strings.Cut(text, ".."); isRange {
 		a, errA := strconv.Atoi(strings.TrimSpace(first))
@@ -83,7 +83,7 @@ func parseInFlight(text string) ([]int, error) {
 		if errA != nil || errB != nil || a < 1 || b < a {
 			return nil, fmt.Errorf("%q: want FIRST..LAST, as in 1..48", text)
 		}
-		return sweep(a, b), nil
+		return sweepPoints(a, b), nil
 	}
 	var points []int
 	for one := range strings.SplitSeq(text, ",") {
@@ -99,8 +99,8 @@ func parseInFlight(text string) ([]int, error) {
 	return points, nil
 }
 
-// sweep doubles from first to last. The last doublings get midpoints: curves bend there.
-func sweep(first, last int) []int {
+// sweepPoints returns first, its doublings, midpoints above 8 (where curves bend), and last.
+func sweepPoints(first, last int) []int {
 	points := []int{first}
 	for n := first; n < last; n *= 2 {
 		points = append(points, n)
@@ -111,7 +111,7 @@ func sweep(first, last int) []int {
 	points = append(points, last)
 	slices.Sort(points)
 	points = slices.Compact(points)
-	for len(points) > mostSweepPoints {
+	for len(points) > maxSweepPoints {
 		points = slices.Delete(points, 1, 2)
 	}
 	return points

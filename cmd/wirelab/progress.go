@@ -26,15 +26,15 @@ import (
 // A loadRun is a load in progress. After an early end its figures still count.
 type loadRun struct {
 	title string
-	// limit is the longest time of a load with a number of requests; 0: no limit.
+	// limit is the longest time of a load with -n requests; 0: no limit.
 	limit   time.Duration
 	metrics string // address of the metrics; empty: none
 
-	remote  lab.Remote
+	remote  lab.RunControls
 	limited atomic.Bool // the limit ended the load
 }
 
-// start ends the load gently when ctx ends. The lab must run with the returned context.
+// start makes the load end gently when ctx ends. The lab must run with the returned context.
 func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context.Context, stop func()) {
 	if l == nil {
 		return ctx, func() {}
@@ -49,23 +49,23 @@ func (l *loadRun) interrupted() bool {
 	return l != nil && l.remote.Ended() && !l.limited.Load()
 }
 
-// viewLoad shows a load's progress, and serves its metrics if requested.
-func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (observers []live.Observer, stop func(), _ error) {
+// showLoad shows a load's progress, and serves its metrics if requested.
+func (a *app) showLoad(ctx context.Context, j *job, plan []scenario.PlannedCell) (observers []live.Observer, stop func(), _ error) {
 	l, load := j.load, plan[0].Cell.Load
-	stdin, _ := a.stdin.(*os.File) // nil: no keys
+	stdin, _ := a.stdin.(*os.File) // nil: the user cannot press keys
 	if l.limit > 0 {
-		observers = append(observers, l.bounded())
+		observers = append(observers, l.limitObserver())
 	}
 	stopMetrics := func() {}
 	if l.metrics != "" {
 		metrics := &view.Metrics{Clients: plan[0].Cell.Clients, Offered: load.Rate}
 		server, err := view.ServeMetrics(ctx, l.metrics, metrics)
 		if err != nil {
-			return nil, nil, usage(err)
+			return nil, nil, usageError(err)
 		}
-		fmt.Fprintln(a.stderr, server.Says())
+		fmt.Fprintln(a.stderr, server.Describe())
 		observers = append(observers, metrics.Observe)
-		stopMetrics = func() { _ = server.Close() } // no more requests
+		stopMetrics = func() { _ = server.Close() }
 	}
 	shown := view.NewLoad(a.stderr, stdin, view.Load{
 		Title: l.title, Duration: time.Duration(load.Duration), Trials: len(plan), Pauser: &l.remote, Ending: ctx.Done(),
@@ -73,8 +73,8 @@ func (a *app) viewLoad(ctx context.Context, j *job, plan []scenario.Planned) (ob
 	return append(observers, shown.Observe), func() { shown.Close(); stopMetrics() }, nil
 }
 
-// bounded returns an observer that ends the load when the limit, from the window on, is over.
-func (l *loadRun) bounded() live.Observer {
+// limitObserver returns an observer that ends the load when its window has lasted for the limit.
+func (l *loadRun) limitObserver() live.Observer {
 	var begin sync.Once
 	var timer *time.Timer
 	start := func() {
@@ -105,36 +105,36 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}
 	if u != nil && u.Claims { // the results decide which cells are repeated
-		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks\n", plan.DescribeGoal(u), len(u.Looks))
+		fmt.Fprintf(a.stderr, "repeats until %s, with at most %d looks at the results\n", plan.DescribeGoal(u), len(u.Looks))
 		return
 	}
-	most := plan.MostTrials(j.scenario, u)
+	most := plan.TrialsOfAllLooks(j.scenario, u)
 	if u != nil {
-		fmt.Fprintf(a.stderr, "repeats until %s: at most %d looks and %d trials\n", plan.DescribeGoal(u), len(u.Looks), len(most))
+		fmt.Fprintf(a.stderr, "repeats until %s, with at most %d looks at the results and %d trials\n", plan.DescribeGoal(u), len(u.Looks), len(most))
 	}
 	if took := plan.NewEstimate(plan.Trials(j.scenario, u), run).Remaining(); took > time.Minute {
-		fmt.Fprintf(a.stderr, "takes about %v on a quiet machine\n", took.Round(10*time.Second))
+		fmt.Fprintf(a.stderr, "the run takes about %v on a quiet machine\n", took.Round(10*time.Second))
 	}
 	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
-	if text := plan.Outlook(workshop.Cells(most), u, folders); text != "" {
+	if text := plan.DescribeOutlook(workshop.Cells(most), u, folders); text != "" {
 		fmt.Fprintln(a.stderr, text)
 	}
 }
 
-// viewOf shows a job's progress, until stop.
-func (a *app) viewOf(ctx context.Context, j *job, trials []scenario.Planned, run *record.Run) (observers []live.Observer, stop func(), _ error) {
+// showProgress shows a job's progress until stop is called.
+func (a *app) showProgress(ctx context.Context, j *job, trials []scenario.PlannedCell, run *record.Run) (observers []live.Observer, stop func(), _ error) {
 	if j.load != nil {
-		return a.viewLoad(ctx, j, trials)
+		return a.showLoad(ctx, j, trials)
 	}
 	look := ""
 	if u := run.Manifest.Until; u != nil {
 		look = fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
 	}
 	left := plan.NewEstimate(trials, run)
-	standing := func() view.Standing {
-		return view.Standing{Done: left.Done(), Trials: left.All(), Left: left.Remaining(), Took: left.Took()}
+	standing := func() view.RunProgress {
+		return view.RunProgress{Done: left.DoneCount(), Trials: left.TrialCount(), Left: left.Remaining(), Took: left.Elapsed()}
 	}
-	shown := view.NewRun(a.stderr, view.Run{Look: look, Plan: trials, Order: lab.Order(trials), Standing: standing})
+	shown := view.NewRun(a.stderr, view.Run{Title: look, Plan: trials, Order: lab.ManifestOrder(trials), Progress: standing})
 	return []live.Observer{left.Observe, shown.Observe}, shown.Close, nil
 }
 
@@ -146,11 +146,11 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 	}
 	running, stop := j.load.start(ctx, workshop)
 	defer stop()
-	course := plan.Course{
+	course := plan.LookSeries{
 		Run: run, Scenario: j.scenario, Limits: a.limits,
 		Say: func(line string) { fmt.Fprintln(a.stderr, line) },
-		MeasureTrials: func(trials []scenario.Planned) error {
-			observers, stop, err := a.viewOf(ctx, &j, trials, run)
+		MeasureTrials: func(trials []scenario.PlannedCell) error {
+			observers, stop, err := a.showProgress(ctx, &j, trials, run)
 			if err != nil {
 				return err
 			}

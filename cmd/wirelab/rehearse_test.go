@@ -10,7 +10,7 @@ import (
 
 // A run that goes on is rehearsed as far as it is not done.
 func TestRehearsalOfARunThatGoesOn(t *testing.T) {
-	s, err := scenarios.Scenario("kernel-study")
+	s, err := scenarioLibrary.FindScenario("kernel-study")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestRehearsalOfARunThatGoesOn(t *testing.T) {
 	var said, errors strings.Builder
 	a := &app{stdout: &said, stderr: &errors}
 	j.resume = true
-	if err := a.rehearse(&j); err != nil {
+	if err := a.printPlan(&j); err != nil {
 		t.Fatal(err)
 	}
 	want := "\n3 trials are done; remaining: " + itoa(all-3) + " trials of "
@@ -39,7 +39,7 @@ func TestRehearsalOfARunThatGoesOn(t *testing.T) {
 		t.Errorf("want %q in\n%s", want, said.String())
 	}
 	j.resume = false
-	if err := a.rehearse(&j); err == nil || !strings.Contains(err.Error(), "already holds a run") {
+	if err := a.printPlan(&j); err == nil || !strings.Contains(err.Error(), "already holds a run") {
 		t.Errorf("a run is in the way, and it says %v", err)
 	}
 }

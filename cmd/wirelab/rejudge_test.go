@@ -40,7 +40,7 @@ func reported(t *testing.T, limits check.Limits, args ...string) string {
 // rejudgedObject holds the members that these tests read.
 type rejudgedObject struct {
 	Trials   report.TrialCounts
-	Rejudged *analysis.Rejudged
+	Rejudged *analysis.RejudgedChecks
 }
 
 func reportedObject(t *testing.T, limits check.Limits, directory string) rejudgedObject {
@@ -72,27 +72,27 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 	directory := kept(t)
 	records := readAll(t, directory, "records.jsonl")
 
-	asMeasured := reportedObject(t, check.Default(), directory)
+	asMeasured := reportedObject(t, check.DefaultLimits(), directory)
 	if asMeasured.Rejudged != nil || asMeasured.Trials.Invalid != 1 {
 		t.Fatalf("by the limits of its day: %d invalid, %+v", asMeasured.Trials.Invalid, asMeasured.Rejudged)
 	}
 
-	lenient := check.Default()
+	lenient := check.DefaultLimits()
 	lenient.Lost.Invalid = 0.7
 	got := reportedObject(t, lenient, directory)
 	if r := got.Rejudged; got.Trials.Invalid != 0 || r == nil || r.NowValid != 1 || r.NowInvalid != 0 {
 		t.Errorf("with a lenient limit: %d invalid, %+v", got.Trials.Invalid, r)
 	}
 	wantSays(t, "the terminal", reported(t, lenient, "report", directory, "-v"),
-		"Valid by this version's rules, and invalid when measured: 1 trial. Why they were not: noise in 1 trial (a worker that only spun")
+		"Valid by this version's rules, and invalid when measured: 1 trial. Why they were invalid: noise in 1 trial (a worker that only spun")
 
-	strict := check.Default()
+	strict := check.DefaultLimits()
 	strict.Saturated, strict.Idle = 0, 1
 	got = reportedObject(t, strict, directory)
 	if r := got.Rejudged; got.Trials.Invalid != 3 || r == nil || r.NowInvalid != 2 || r.NowValid != 0 {
 		t.Errorf("with a strict limit: %d invalid, %+v", got.Trials.Invalid, r)
 	}
-	const says = "Invalid by this version's rules, and valid when measured: 2 trials. Why: generator-bound in 2 trials (the client had"
+	const says = "Invalid by this version's rules, and valid when measured: 2 trials. Why: generator-bound in 2 trials (the client used"
 	wantSays(t, "the answer", reported(t, strict, "report", directory), "Judged again by this version: 2 trials now invalid, none now valid.")
 	wantSays(t, "the terminal", reported(t, strict, "report", directory, "-v"), says)
 	wantSays(t, "the page", strings.ReplaceAll(readAll(t, directory, "report.html"), `\u0026`, "&"), says)
@@ -112,12 +112,12 @@ func TestWhatCannotBeJudgedAgainStands(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(directory, "records.jsonl"), []byte(older), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := reportedObject(t, check.Default(), directory)
+	got := reportedObject(t, check.DefaultLimits(), directory)
 	if got.Trials.Invalid != 1 {
 		t.Errorf("%d trials are invalid, want the one that was when it was measured", got.Trials.Invalid)
 	}
 	if r := got.Rejudged; r == nil || len(r.Changes) != 0 || len(r.Kept) != 1 || r.Kept[0] != (analysis.KeptCheck{Check: "noise", Trials: 3}) {
 		t.Errorf("rejudged: %+v", r)
 	}
-	wantSays(t, "the terminal", reported(t, check.Default(), "report", directory, "-v"), "because the records lack the check's figures: noise (3 trials).")
+	wantSays(t, "the terminal", reported(t, check.DefaultLimits(), "report", directory, "-v"), "because the records lack the check's figures: noise (3 trials).")
 }

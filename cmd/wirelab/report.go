@@ -30,8 +30,8 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report RUN [RUN…]",
 		Short: "Judge a run again, and write its report; or one report of several runs",
 		Long: `Report reads the records in a run's directory, judges them by this version's
-rules, prints the table, and writes report.html and cells.csv there. If a
-judgement differs from the one when the trial was measured, it says so. The records
+rules, prints the table, and writes report.html and cells.csv there. It
+names each judgement that differs from the one made during the run. The records
 stay as they are.
 
 For several runs it writes one page, with the cells of all: every variant gets
@@ -41,34 +41,34 @@ first one. To see only what became faster or slower, use diff.`,
   wirelab report results --columns P90,P99.9,max
   wirelab report results --json | jq '.cells[0].service_us.p99'
   wirelab report before after -o both.html`,
-		Args: wants(1, math.MaxInt, "one run's directory, or several"),
+		Args: argumentCount(1, math.MaxInt, "one run's directory, or several"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return a.overlay(args, output)
+				return a.reportRuns(args, output)
 			case output.directory != "":
-				return usage(errors.New("-o: the report of one run is in its directory; the flag is for several runs"))
+				return usageError(errors.New("-o is only for a report of several runs: the report of one run is always in its directory"))
 			}
 			seen, err := a.readRun(args[0])
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			return a.publish(seen, output, a.stdout)
 		},
 	}
 	output.registerPrinting(cmd)
-	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "for several runs, the `file` for their page (default: beside-….html in the first one's directory)")
+	cmd.Flags().StringVarP(&output.directory, "output", "o", "", "for several runs, the `file` for their page (default: beside-….html in the first run's directory)")
 	return cmd
 }
 
-// overlay writes and prints one report of several runs.
-func (a *app) overlay(directories []string, output outputFlags) error {
-	names := publish.NamesOf(directories)
+// reportRuns writes and prints one report of several runs.
+func (a *app) reportRuns(directories []string, output outputFlags) error {
+	names := publish.ShortNames(directories)
 	runs := make([]*report.Run, len(directories))
 	for i, directory := range directories {
 		var err error
 		if runs[i], err = a.readRun(directory); err != nil {
-			return usage(fmt.Errorf("%s: %w", directory, err))
+			return usageError(fmt.Errorf("%s: %w", directory, err))
 		}
 	}
 	seen, err := report.Overlay(names, runs)
@@ -88,7 +88,7 @@ func (a *app) overlay(directories []string, output outputFlags) error {
 	return publish.Print(a.stdout, seen, output.printing, page)
 }
 
-var oneRun = wants(1, 1, "one run's directory")
+var oneRunArgument = argumentCount(1, 1, "one run's directory")
 
 func (a *app) exportCommand() *cobra.Command {
 	var format, output string
@@ -99,25 +99,25 @@ func (a *app) exportCommand() *cobra.Command {
 		Example: `  wirelab export results --format csv -o cells.csv
   wirelab export results --format benchstat > new.txt && benchstat old.txt new.txt
   wirelab export results --format hlog -o results.hlog`,
-		Args: oneRun,
+		Args: oneRunArgument,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format == "" {
-				return usage(fmt.Errorf("--format is missing: want one of %s", strings.Join(names, ", ")))
+				return usageError(fmt.Errorf("--format is missing: want one of %s", strings.Join(names, ", ")))
 			}
 			f, err := report.FindFormat(format)
 			if err != nil {
-				return usage(fmt.Errorf("--format: %w", err))
+				return usageError(fmt.Errorf("--format: %w", err))
 			}
 			seen, err := a.readRun(args[0])
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			return a.writeTo(output, func(w io.Writer) error { return f.Write(w, seen) })
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "", "the `form`: "+strings.Join(names, ", "))
+	cmd.Flags().StringVar(&format, "format", "", "output `format`: "+strings.Join(names, ", "))
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
-	complete(cmd, "format", names)
+	setCompletions(cmd, "format", names)
 	return cmd
 }
 
@@ -133,7 +133,7 @@ func (a *app) writeTo(path string, write func(io.Writer) error) error {
 	return errors.Join(write(file), file.Close())
 }
 
-var diffForms = map[string]func(io.Writer, *gate.DiffReport) error{
+var diffWriters = map[string]func(io.Writer, *gate.DiffReport) error{
 	"json":     report.WriteIndented[*gate.DiffReport],
 	"markdown": gate.WriteDiffMarkdown,
 	"junit":    gate.WriteDiffJUnit,
@@ -154,39 +154,39 @@ func (a *app) diffCommand() *cobra.Command {
 mean, P99, throughput, and CPU time per request of both ends. A difference is
 called faster, slower, more or less only if it is proven; that needs
 three valid trials in each run. The runs did not alternate, so other
-changes in between count too: measure both on one quiet machine, soon after
+changes between them count too: measure both on one quiet machine, soon after
 each other.
 
 A run of another program's figures (wirelab import) is compared by service
 times, cell by cell if clients and load agree as far as the files show; if
 several cells match, name them with --before-cell and --after-cell.
 
-With --fail-if it is a gate: exit code 3 if a change lies beyond the limit
-with its whole interval; what may be chance is printed, and passes. A
-condition may be on a figure of the later run, too, as in 'p99>20ms', which
-alone decides: docs/load.md lists all forms.`,
+With --fail-if, the exit code is 3 if the whole interval of a change lies
+beyond the limit; a change that may be chance is printed, and passes. A
+condition may also be on a figure of the later run, as in 'p99>20ms'; then its
+interval does not matter. docs/load.md lists all forms.`,
 		Example: `  wirelab diff results-before results-after
   wirelab diff before after --fail-if 'p99 > +10%' --fail-if 'throughput < -5%'
   wirelab diff before after --format markdown >> "$GITHUB_STEP_SUMMARY"
   wirelab diff before after --fail-if 'mean > +5%' --format junit -o diff.xml`,
-		Args: wants(2, 2, "the directories of two runs, the earlier first"),
+		Args: argumentCount(2, 2, "the directories of two runs, the earlier first"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if asJSON {
 				form = "json"
 			}
 			if !slices.Contains(forms, form) {
-				return usage(fmt.Errorf("--format: %q is unknown: want one of %s", form, strings.Join(forms, ", ")))
+				return usageError(fmt.Errorf("--format: %q is unknown: want one of %s", form, strings.Join(forms, ", ")))
 			}
 			conditions, err := flags.conditions(nil)
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions})
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			err = a.writeTo(output, func(w io.Writer) error {
-				if write := diffForms[form]; write != nil {
+				if write := diffWriters[form]; write != nil {
 					return write(w, after.Since)
 				}
 				return gate.WriteDiff(w, after.Since, format.TerminalOf(w))
@@ -194,17 +194,17 @@ alone decides: docs/load.md lists all forms.`,
 			if err != nil {
 				return err
 			}
-			return exit(after, nil)
+			return runError(after, nil)
 		},
 	}
 	f := cmd.Flags()
 	flags.registerConditions(cmd)
-	f.StringVar(&form, "format", "text", "the `form`: "+strings.Join(forms, ", "))
+	f.StringVar(&form, "format", "text", "output `format`: "+strings.Join(forms, ", "))
 	f.StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, as --format json does")
 	f.StringVar(&only[0], "before-cell", "", "only the earlier run's cells whose name contains this `text`")
 	f.StringVar(&only[1], "after-cell", "", "only the later run's cells whose name contains this `text`")
-	complete(cmd, "format", forms)
+	setCompletions(cmd, "format", forms)
 	return cmd
 }
 
@@ -216,11 +216,11 @@ func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run,
 		if runs[i], err = a.readRun(directory); err != nil {
 			return nil, err
 		}
-		if err := runs[i].Summary.Only(only[i]); err != nil {
+		if err := runs[i].Summary.KeepOnly(only[i]); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", [2]string{"--before-cell", "--after-cell"}[i], directory, err)
 		}
 	}
-	d, err := analysis.Differ(runs[0].Summary, runs[1].Summary)
+	d, err := analysis.NewDiff(runs[0].Summary, runs[1].Summary)
 	if err != nil {
 		return nil, err
 	}
@@ -232,35 +232,35 @@ func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run,
 
 func (a *app) explainCommand() *cobra.Command {
 	var cells, rules string
-	cmd := a.finds(oneObject, &cobra.Command{
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use:   "explain RUN",
 		Short: "Show where the time goes, or why one cell takes longer than another",
 		Long: `Explain reads the probes of a run, and shows where the difference
 between two of its cells lies: by stage of a call, by category of CPU time, by
 system call and by counter, the largest first. With one cell it shows where that
-one's time goes. A run has probes if it was made with --probe, or if its
+cell's time goes. A run has probes if it was made with --probe, or if its
 scenario asks for them.
 
-A cell is named by a sufficient part of its name: tcp, grpc/echo/64B, c=50.
-Without --cells the first and the slowest of the smallest message are compared.`,
+Name a cell by a part of its name that identifies it: tcp, grpc/echo/64B, c=50.
+Without --cells it compares the first and the slowest cell of the smallest message.`,
 		Example: `  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu -o results
   wirelab explain results
   wirelab explain results --cells tcp,grpc
   wirelab explain results --cells grpc
   wirelab explain results --cells grpc/echo/64B,grpc/echo/4KiB --categories mine.yaml
-  wirelab explain --categories default > mine.yaml     # the table to start from`,
+  wirelab explain --categories default > mine.yaml     # rules to start from`,
 		Args: cobra.MaximumNArgs(1),
-	}, func(_ *cobra.Command, args []string) (found finding, err error) {
+	}, func(_ *cobra.Command, args []string) (found commandResult, err error) {
 		if rules == "default" && len(args) == 0 {
-			write := func(w io.Writer) error { _, err := w.Write(insight.DefaultCategories); return err }
-			return finding{words: write}, nil
+			write := func(w io.Writer) error { _, err := w.Write(insight.BuiltInCategoriesText); return err }
+			return commandResult{words: write}, nil
 		}
-		if err := oneRun(nil, args); err != nil {
-			return found, usage(err)
+		if err := oneRunArgument(nil, args); err != nil {
+			return found, usageError(err)
 		}
 		e, err := a.explain(args[0], cells, rules)
 		if err != nil {
-			return found, usage(err)
+			return found, usageError(err)
 		}
 		words := advice.Explain(e)
 		found.value = struct {
@@ -268,18 +268,18 @@ Without --cells the first and the slowest of the smallest message are compared.`
 			Words []string `json:"words"`
 		}{e, words}
 		found.words = func(w io.Writer) error {
-			return errors.Join(format.WriteWords(w, words, format.TerminalOf(w)), table.WriteExplanation(w, e))
+			return errors.Join(format.WriteSentences(w, words, format.TerminalOf(w)), table.WriteExplanation(w, e))
 		}
 		return found, nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two separated by a comma")
-	f.StringVar(&rules, "categories", "", "a `file` of rules in place of wirelab's own; `default` prints the built-in ones")
+	f.StringVar(&rules, "categories", "", "a `file` of rules to use instead of the built-in rules; `default` prints the built-in rules")
 	return cmd
 }
 
 func (a *app) explain(directory, cells, rules string) (*insight.Explanation, error) {
-	categories := insight.UsualCategories()
+	categories := insight.BuiltInCategories()
 	if rules != "" {
 		text, err := os.ReadFile(rules)
 		if err != nil {
@@ -289,7 +289,7 @@ func (a *app) explain(directory, cells, rules string) (*insight.Explanation, err
 			return nil, fmt.Errorf("--categories: %s: %w", rules, err)
 		}
 	}
-	seen, err := a.reader().ReadBy(categories, directory)
+	seen, err := a.reader().ReadWithCategories(categories, directory)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func (a *app) explain(directory, cells, rules string) (*insight.Explanation, err
 		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu", directory)
 	}
 	if cells == "" {
-		return insight.Explain(insight.UsualPair(insights)), nil
+		return insight.Explain(insight.DefaultPair(insights)), nil
 	}
 	e, err := insight.ExplainCells(cells, insights)
 	if err != nil {
@@ -315,56 +315,56 @@ var lifecycles = []string{"kept", "new"}
 func (a *app) adviseCommand() *cobra.Command {
 	var (
 		size, lifecycle, goal string
-		wish                  advice.Wish
+		wish                  advice.UseCase
 	)
-	cmd := a.finds(oneObject, &cobra.Command{
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use:   "advise RUN",
-		Short: "Recommend a variant, as far as a run supports it",
+		Short: "Recommend a variant by the results of a run",
 		Long: `Advise reads a run and recommends a variant for messages of a size and a
-number of callers, by the mean response time; with --slo only among those that are
-sure to keep it. Between two measured sizes or concurrencies it names what is
-best at both. It gives no advice if no difference is proven, and none
+number of callers, by the mean response time; with --slo only among variants that are
+sure to keep the goal. Between two measured sizes or concurrencies it names the
+variant that is best at both. It gives no advice if no difference is proven, and none
 outside the measured range.`,
 		Example: `  wirelab advise results
   wirelab advise results --size 4KiB --callers 50 --slo p99=5ms
   wirelab advise results --lifecycle new --callers 100`,
-		Args: oneRun,
-	}, func(_ *cobra.Command, args []string) (found finding, err error) {
+		Args: oneRunArgument,
+	}, func(_ *cobra.Command, args []string) (found commandResult, err error) {
 		if size != "" {
 			if wish.Size, err = scenario.ParsePayload(size); err != nil {
-				return found, usage(fmt.Errorf("--size: %w", err))
+				return found, usageError(fmt.Errorf("--size: %w", err))
 			}
 		}
 		if goal != "" {
 			if wish.Goal, err = scenario.ParseGoal(goal); err != nil {
-				return found, usage(fmt.Errorf("--slo: %w", err))
+				return found, usageError(fmt.Errorf("--slo: %w", err))
 			}
 		}
 		if wish.Callers < 0 {
-			return found, usage(fmt.Errorf("--callers: found %d: want 1 or more", wish.Callers))
+			return found, usageError(fmt.Errorf("--callers: found %d: want 1 or more", wish.Callers))
 		}
 		switch lifecycle {
 		case "kept":
 		case "new":
-			wish.New = true
+			wish.NewConnections = true
 		default:
-			return found, usage(fmt.Errorf("--lifecycle: found %q: want one of %s", lifecycle, strings.Join(lifecycles, ", ")))
+			return found, usageError(fmt.Errorf("--lifecycle: found %q: want one of %s", lifecycle, strings.Join(lifecycles, ", ")))
 		}
 		seen, err := a.readRun(args[0])
 		if err != nil {
-			return found, usage(err)
+			return found, usageError(err)
 		}
 		lines := advice.Choose(seen.Summary, wish)
 		value := struct {
 			Advice []string `json:"advice"`
 		}{lines}
-		return finding{value: value, words: line(strings.Join(lines, "\n"))}, nil
+		return commandResult{value: value, words: printLine(strings.Join(lines, "\n"))}, nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&size, "size", "", "payload `bytes` of request and response, as in 4KiB or 64/4KiB (default: all that were measured)")
 	f.IntVar(&wish.Callers, "callers", 0, "`clients` at once (default: all that were measured)")
 	f.StringVar(&lifecycle, "lifecycle", "kept", "`connections`: kept, or new for each request")
 	f.StringVar(&goal, "slo", "", "a `goal` to keep, as in p99=5ms")
-	complete(cmd, "lifecycle", lifecycles)
+	setCompletions(cmd, "lifecycle", lifecycles)
 	return cmd
 }

@@ -26,31 +26,31 @@ import (
 	"wirelab.dev/internal/wire/peer"
 )
 
-type study struct {
+type runFlags struct {
 	measureFlags
 	quick bool
 	only  []string
-	named plan.Named
+	named plan.NamedPrograms
 }
 
 func (a *app) runCommand() *cobra.Command {
 	var (
-		s      study
+		s      runFlags
 		resume string
 	)
 	cmd := &cobra.Command{
 		Use:   "run STUDY|FILE",
 		Short: "Run a published study or a scenario file",
-		Long: `Run measures every cell of a scenario and reports it. STUDY is one that wirelab
+		Long: `Run measures every cell of a scenario and reports it. STUDY is a study that wirelab
 contains (see wirelab list); FILE is a scenario of your own (see wirelab init).
 --resume continues an interrupted run, without losing finished trials. --until
 repeats all cells until an answer is certain, as in wirelab compare.`,
 		Example: `  wirelab run kernel-study --quick
   wirelab run kernel-study --only tail
   wirelab run fast-grpc --yardstick caddy       # fetches and builds it, the first time
-  wirelab run client-bottleneck --peers cpp     # the study's own language, too
+  wirelab run client-bottleneck --peers cpp     # also with a client in C++
   wirelab run my.yaml -o results
-  wirelab run my.yaml --probe life,cpu          # and why: the stages of a call, CPU time by function
+  wirelab run my.yaml --probe life,cpu          # also show the stages of a call, and CPU time by function
   wirelab run my.yaml --until 3% --at-most 1h   # until each mean is known within 3 %
   wirelab run my.yaml --fail-if 'p99>20ms'      # a gate, with exit code 3 if a cell breaks it
   wirelab run kernel-study --dry-run            # how many trials, and about how long
@@ -65,30 +65,30 @@ repeats all cells until an answer is certain, as in wirelab compare.`,
 				return a.resume(cmd, args, &s, resume)
 			}
 			if len(args) == 0 {
-				return usage(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(plan.StudyNames(), ", ")))
+				return usageError(fmt.Errorf("name a study (%s) or a scenario file (see `wirelab run --help`)", strings.Join(plan.StudyNames(), ", ")))
 			}
-			j, err := s.jobOf(a, cmd, args[0])
+			j, err := s.newJob(a, cmd, args[0])
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			return a.execute(cmd.Context(), j)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&s.quick, "quick", false, "a smaller version of it, as the scenario defines")
+	f.BoolVar(&s.quick, "quick", false, "run the smaller version that the scenario defines")
 	f.StringSliceVar(&s.only, "only", nil, "the `parts` to run, by name or pattern, as in table-*")
-	f.StringSliceVar(&s.named.Yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that do: "+strings.Join(plan.YardstickNames(), ", "))
-	f.StringSliceVar(&s.named.Peers, "peers", nil, "`workers` in other languages to compare with, in parts that do: "+strings.Join(peer.Names(), ", "))
+	f.StringSliceVar(&s.named.Yardsticks, "yardstick", nil, "other projects' `programs` to compare with, in parts that have such a comparison: "+strings.Join(plan.YardstickNames(), ", "))
+	f.StringSliceVar(&s.named.Peers, "peers", nil, "`workers` in other languages to compare with, in parts that have such a comparison: "+strings.Join(peer.Names(), ", "))
 	f.StringVar(&resume, "resume", "", "continue the run in this `directory`")
 	s.measureFlags.register(cmd)
-	complete(cmd, "yardstick", plan.YardstickNames())
-	complete(cmd, "peers", peer.Names())
+	setCompletions(cmd, "yardstick", plan.YardstickNames())
+	setCompletions(cmd, "peers", peer.Names())
 	return cmd
 }
 
-// jobOf reads the scenario and applies the flags.
-func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
-	what, err := scenarios.Scenario(name)
+// newJob reads the scenario and applies the flags.
+func (s *runFlags) newJob(a *app, cmd *cobra.Command, name string) (job, error) {
+	what, err := scenarioLibrary.FindScenario(name)
 	if err != nil {
 		return job{}, err
 	}
@@ -97,7 +97,7 @@ func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 			return job{}, fmt.Errorf("--only: %w", err)
 		}
 	}
-	if err := s.named.Check(what); err != nil {
+	if err := s.named.CheckNames(what); err != nil {
 		return job{}, err
 	}
 	if s.quick {
@@ -109,15 +109,15 @@ func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 	}
 	var warnings []string
 	if s.output.dryRun { // a dry run builds nothing
-		what = s.named.Apply(what)
+		what = s.named.AddTo(what)
 	} else {
-		what, warnings = s.named.Install(cmd.Context(), what, a.stderr)
+		what, warnings = s.named.InstallAndAdd(cmd.Context(), what, a.stderr)
 	}
 	until, err := s.until.read(cmd, what)
 	if err != nil {
 		return job{}, err
 	}
-	j, err := s.job(a, what, false)
+	j, err := s.baseJob(a, what, false)
 	j.warnings, j.until = slices.Concat(warnings, missing), until
 	return j, err
 }
@@ -126,49 +126,49 @@ func (s *study) jobOf(a *app, cmd *cobra.Command, name string) (job, error) {
 func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == summary.NoScenario }
 
 // resume continues a run where it stopped, with the scenario of its manifest.
-func (a *app) resume(cmd *cobra.Command, args []string, flags *study, directory string) error {
-	if err := checkResumedAlone(cmd, args, "run with its own scenario", "quick", "only", "yardstick", "peers", "until", "at-most", "probe"); err != nil {
-		return usage(err)
+func (a *app) resume(cmd *cobra.Command, args []string, flags *runFlags, directory string) error {
+	if err := refuseFlagsOfResume(cmd, args, "run with its own scenario", "quick", "only", "yardstick", "peers", "until", "at-most", "probe"); err != nil {
+		return usageError(err)
 	}
 	run, err := record.Open(directory)
 	if err != nil {
-		return usage(fmt.Errorf("--resume: %w", err))
+		return usageError(fmt.Errorf("--resume: %w", err))
 	}
 	if isImported(run) {
-		return usage(fmt.Errorf("--resume: %s was imported; other programs measured it, so it cannot be continued", directory))
+		return usageError(fmt.Errorf("--resume: %s was imported from another program, so it cannot be continued: import the new files as another run", directory))
 	}
 	if run.Manifest.Name == loadName {
-		return usage(fmt.Errorf("--resume: %s is a load, which is not continued; start a new load", directory))
+		return usageError(fmt.Errorf("--resume: %s is a load, which cannot be continued: start a new load", directory))
 	}
-	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, scenarios.Vocabulary())
+	s, err := scenario.Parse(directory+"/manifest.json", run.Manifest.Scenario, scenarioLibrary.Vocabulary())
 	if err != nil {
-		return usage(fmt.Errorf("--resume: %w", err))
+		return usageError(fmt.Errorf("--resume: %w", err))
 	}
 	if u := run.Manifest.Until; u != nil {
 		if err := u.Check(); err != nil {
-			return usage(fmt.Errorf("--resume: %s/manifest.json is damaged: %w", directory, err))
+			return usageError(fmt.Errorf("--resume: %s/manifest.json is damaged: %w", directory, err))
 		}
 	}
-	j, err := flags.job(a, s, false)
+	j, err := flags.baseJob(a, s, false)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	if j.fleet, err = resumedFleet(j.fleet, run.Manifest.Fleet, cmd.Flags().Changed); err != nil {
-		return usage(fmt.Errorf("--resume: %s %w", directory, err))
+		return usageError(fmt.Errorf("--resume: %s %w", directory, err))
 	}
 	j.output.directory, j.resume = directory, true
 	return a.execute(cmd.Context(), j)
 }
 
-// checkResumedAlone refuses arguments and flags that conflict with --resume.
-func checkResumedAlone(cmd *cobra.Command, args []string, its string, flags ...string) error {
+// refuseFlagsOfResume refuses arguments and flags that conflict with --resume.
+func refuseFlagsOfResume(cmd *cobra.Command, args []string, its string, flags ...string) error {
 	if len(args) == 0 && !slices.ContainsFunc(append(flags, "output"), cmd.Flags().Changed) {
 		return nil
 	}
-	return fmt.Errorf("--resume continues that %s: give no study, --%s or -o with it", its, strings.Join(flags, ", --"))
+	return fmt.Errorf("--resume continues that %s: leave out the study, --%s and -o", its, strings.Join(flags, ", --"))
 }
 
-// resumedFleet returns the fleet of the earlier run. Its hub may have moved.
+// resumedFleet returns the fleet of the earlier run, with the hub that the flags name now.
 func resumedFleet(now, then *record.FleetWanted, changed func(flag string) bool) (*record.FleetWanted, error) {
 	switch {
 	case now == nil:
@@ -197,7 +197,7 @@ func (a *app) initCommand() *cobra.Command {
 			}
 			file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, fs.ErrExist) {
-				return usage(fmt.Errorf("%s already exists: name another file", name))
+				return usageError(fmt.Errorf("%s already exists: name another file", name))
 			}
 			if err != nil {
 				return err
@@ -212,7 +212,7 @@ func (a *app) initCommand() *cobra.Command {
 	}
 }
 
-type replication struct {
+type replicateFlags struct {
 	plan.Replication
 	patience lab.Patience
 	json     bool
@@ -220,13 +220,13 @@ type replication struct {
 
 func (a *app) replicateCommand() *cobra.Command {
 	var (
-		r      replication
+		r      replicateFlags
 		resume string
 	)
 	cmd := &cobra.Command{
 		Use:   "replicate [STUDY|FILE…]",
 		Short: "Check which claims of published studies hold on this machine",
-		Long: `Replicate measures what the claims of studies need, and tells for each whether it
+		Long: `Replicate measures what the claims of studies need, and says whether each claim
 holds here: compatible, larger or smaller than claimed, refuted, underpowered,
 or not measured, and why. Only the cells that a claim needs are measured, three
 times each, and then again for claims that are still open, until the time
@@ -240,25 +240,25 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
   wirelab replicate --resume results
   wirelab replicate --quick --json | jq '.studies[].claims[] | {row, outcome}'`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return scenarios.ClaimingStudies(), cobra.ShellCompDirectiveDefault
+			return scenarioLibrary.ClaimingStudies(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {
-				if err := checkResumedAlone(cmd, args, "replication with its own studies", "quick", "all", "budget", "yardstick", "peers"); err != nil {
-					return usage(err)
+				if err := refuseFlagsOfResume(cmd, args, "replication with its own studies", "quick", "all", "budget", "yardstick", "peers"); err != nil {
+					return usageError(err)
 				}
-				if err := r.Resume(scenarios, resume); err != nil {
-					return usage(fmt.Errorf("--resume: %w", err))
+				if err := r.Resume(scenarioLibrary, resume); err != nil {
+					return usageError(fmt.Errorf("--resume: %w", err))
 				}
-			} else if err := r.Choose(scenarios, args); err != nil {
-				return usage(err)
+			} else if err := r.ChooseStudies(scenarioLibrary, args); err != nil {
+				return usageError(err)
 			}
-			if err := a.inUserNamespace(cmd.Context(), slices.ContainsFunc(r.Scenarios, plan.NeedsNetwork)); err != nil {
+			if err := a.rerunInUserNamespace(cmd.Context(), slices.ContainsFunc(r.Scenarios, plan.NeedsNetwork)); err != nil {
 				return err
 			}
 			if resume == "" {
-				if err := r.Begin(); err != nil {
-					return usage(err)
+				if err := r.WriteNew(); err != nil {
+					return usageError(err)
 				}
 			}
 			return a.replicate(cmd.Context(), &r)
@@ -274,22 +274,22 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	f.StringVar(&resume, "resume", "", "continue the replication in this `directory`")
 	f.BoolVar(&r.json, "json", false, "print one JSON object on standard output; words go to standard error")
 	registerPatience(f, &r.patience)
-	complete(cmd, "yardstick", plan.YardstickNames())
-	complete(cmd, "peers", peer.Names())
-	complete(cmd, "budget", []string{"15m", "1h", "8h"})
+	setCompletions(cmd, "yardstick", plan.YardstickNames())
+	setCompletions(cmd, "peers", peer.Names())
+	setCompletions(cmd, "budget", []string{"15m", "1h", "8h"})
 	return cmd
 }
 
 // replicate measures one study after another, and prints the outcomes, even after an interruption.
-func (a *app) replicate(ctx context.Context, r *replication) error {
+func (a *app) replicate(ctx context.Context, r *replicateFlags) error {
 	began, machine := time.Now(), host.Describe()
-	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.InWords()}
+	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.Summary()}
 	jobs := make([]job, len(r.Studies))
 	trials := make([]int, len(jobs))
 	for i, name := range r.Studies {
-		study, err := r.Plan(ctx, scenarios, name, a.stderr)
+		study, err := r.PlanStudy(ctx, scenarioLibrary, name, a.stderr)
 		if err != nil {
-			return usage(err)
+			return usageError(err)
 		}
 		jobs[i] = job{
 			scenario: study.Scenario, warnings: study.Warnings, until: study.Until, resume: study.Resume,
@@ -299,14 +299,14 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 	}
 	var failures []error
 	for i, j := range jobs {
-		study := publish.Unmeasured(j.scenario, "interrupted before it")
+		study := publish.UnmeasuredStudy(j.scenario, "interrupted before this study")
 		if ctx.Err() == nil {
-			j.until.TimeNS = r.TimeFor(i, trials, time.Since(began))
+			j.until.TimeNS = r.StudyTime(i, trials, time.Since(began))
 			fmt.Fprintf(a.stderr, "\nstudy %d of %d: %s, %d claims\n", i+1, len(jobs), r.Studies[i], len(j.scenario.Claims))
 			measured, err := a.replicateStudy(ctx, j)
 			if study = measured; err != nil {
 				failures = append(failures, fmt.Errorf("%s: %w", r.Studies[i], err))
-				study = publish.Unmeasured(j.scenario, err.Error())
+				study = publish.UnmeasuredStudy(j.scenario, err.Error())
 			}
 		}
 		study.Name, study.Run = r.Studies[i], filepath.Base(j.output.directory)
@@ -324,26 +324,26 @@ func (a *app) replicate(ctx context.Context, r *replication) error {
 }
 
 // replicateStudy measures a study, unless it was measured before.
-func (a *app) replicateStudy(ctx context.Context, j job) (gate.Replicated, error) {
+func (a *app) replicateStudy(ctx context.Context, j job) (gate.StudyOutcome, error) {
 	if j.resume && j.until.Ended != "" {
 		seen, err := a.readRun(j.output.directory)
 		if err != nil {
-			return gate.Replicated{}, err
+			return gate.StudyOutcome{}, err
 		}
-		return publish.Replicated(seen, record.Done), nil
+		return publish.StudyOutcome(seen, record.Done), nil
 	}
-	seen, status, err := a.perform(ctx, j)
+	seen, status, err := a.measureAndRead(ctx, j)
 	if seen == nil {
-		return gate.Replicated{}, err
+		return gate.StudyOutcome{}, err
 	}
 	if err := errors.Join(err, publish.WriteFiles(seen)); err != nil {
-		return gate.Replicated{}, err
+		return gate.StudyOutcome{}, err
 	}
-	return publish.Replicated(seen, status), nil
+	return publish.StudyOutcome(seen, status), nil
 }
 
 // printReplication writes the files, and prints one line per claim.
-func (a *app) printReplication(r *replication, all *gate.Replication) error {
+func (a *app) printReplication(r *replicateFlags, all *gate.Replication) error {
 	if err := publish.WriteReplication(r.Directory, all); err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve a built-in service over a stack, for clients of your own",
 		Long: `Serve starts a server as a trial would and prints the address it listens on.
-It listens on loopback unless --anywhere allows another address, because none of
-the services asks who calls.`,
+It listens on loopback unless --anywhere allows another address, because the
+services do not check who calls.`,
 		Example: `  wirelab serve --stack rest --addr 127.0.0.1:8080
   curl --data-binary @payload.bin -H 'Content-Type: application/x-protobuf' http://127.0.0.1:8080/echo
 
@@ -45,13 +45,13 @@ the services asks who calls.`,
 				err = catalog.Check(v)
 			}
 			if err != nil {
-				return usage(fmt.Errorf("--stack: %w", err))
+				return usageError(fmt.Errorf("--stack: %w", err))
 			}
-			if err := scenarios.Vocabulary().CheckWorkload(s.Workload); err != nil {
-				return usage(fmt.Errorf("--workload: %w", err))
+			if err := scenarioLibrary.Vocabulary().CheckWorkload(s.Workload); err != nil {
+				return usageError(fmt.Errorf("--workload: %w", err))
 			}
 			if err := checkLoopback(s.Address, anywhere); err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			s.Variant = v.String()
 			s.Ready = func(address string) error {
@@ -63,7 +63,7 @@ the services asks who calls.`,
 			}
 			err = s.Run(cmd.Context())
 			if errors.Is(err, serve.ErrNoCertificate) {
-				return usage(err)
+				return usageError(err)
 			}
 			return err
 		},
@@ -77,10 +77,10 @@ the services asks who calls.`,
 	f.StringVar(&s.RootFile, "ca", "", "write the root certificate that clients must trust to this `file`")
 	f.BoolVar(&asJSON, "json", false, "print the address as a JSON object")
 	if err := cmd.MarkFlagRequired("stack"); err != nil {
-		panic(err) // the flag does not exist: our own mistake
+		panic(err) // a bug: the flag does not exist
 	}
-	complete(cmd, "stack", plan.StackNames())
-	complete(cmd, "workload", plan.WorkloadWords())
+	setCompletions(cmd, "stack", plan.StackNames())
+	setCompletions(cmd, "workload", plan.WorkloadsWithOptions())
 	return cmd
 }
 
@@ -93,5 +93,5 @@ func checkLoopback(address string, anywhere bool) error {
 	if anywhere || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--addr %s: not a loopback address; --anywhere allows it, and then anyone who reaches this machine may call", address)
+	return fmt.Errorf("--addr %s: not a loopback address; --anywhere allows it, but then anyone who reaches this machine can call the service", address)
 }

@@ -17,15 +17,15 @@ func TestWrongTargetsAreToldBeforeTheTrials(t *testing.T) {
 	tcp := serving(t, "--stack", "tcp")
 	users := serving(t, "--stack", "grpc", "--workload", "users")
 	for _, test := range []struct{ flags, says string }{
-		{"--stack tcp --target " + h1, "a server of HTTP/1.1 without TLS is there: measure it over a stack of that protocol (rest, h1, rest-json)"},
-		{"--stack h1 --target " + grpc, "h1 speaks HTTP/1.1, and a server of HTTP/2 without TLS is there"},
-		{"--stack grpc --target " + h1, "grpc speaks HTTP/2, and a server of HTTP/1.1 without TLS is there"},
-		{"--stack h2 --tls -k --target " + grpc, "h2:tls=on goes over TLS, and a server of HTTP/2 without TLS is there: leave TLS out"},
-		{"--stack grpc --target " + secured, "grpc goes without TLS, and a server of HTTP/1.1 over TLS is there: add --tls"},
-		{"--stack grpc --tls -k --target " + secured, "grpc:tls=on speaks HTTP/2, and a server of HTTP/1.1 over TLS is there"},
-		{"--stack h1 --tls --target " + secured, "its certificate is not trusted: "},
-		{"--stack grpc --target " + tcp, "grpc speaks HTTP/2, and a server that speaks neither TLS nor HTTP is there"},
-		{"--stack grpc --target " + users, "a server of HTTP/2 without TLS is there, and the call fails: "},
+		{"--stack tcp --target " + h1, "the target is a server of HTTP/1.1 without TLS: choose a stack of the target's protocol (rest, h1, rest-json)"},
+		{"--stack h1 --target " + grpc, "h1 speaks HTTP/1.1, but the target is a server of HTTP/2 without TLS"},
+		{"--stack grpc --target " + h1, "grpc speaks HTTP/2, but the target is a server of HTTP/1.1 without TLS"},
+		{"--stack h2 --tls -k --target " + grpc, "h2:tls=on uses TLS, but the target is a server of HTTP/2 without TLS: leave TLS out"},
+		{"--stack grpc --target " + secured, "grpc uses no TLS, but the target is a server of HTTP/1.1 over TLS: add --tls"},
+		{"--stack grpc --tls -k --target " + secured, "grpc:tls=on speaks HTTP/2, but the target is a server of HTTP/1.1 over TLS"},
+		{"--stack h1 --tls --target " + secured, "the server's certificate is not trusted: "},
+		{"--stack grpc --target " + tcp, "grpc speaks HTTP/2, but the target is a server that speaks neither TLS nor HTTP"},
+		{"--stack grpc --target " + users, "found a server of HTTP/2 without TLS, but the call failed: "},
 	} {
 		directory := filepath.Join(t.TempDir(), "out")
 		said, err := exec.Command("wirelab", append([]string{"compare", "-o", directory}, strings.Fields(test.flags)...)...).CombinedOutput()

@@ -55,8 +55,8 @@ func TestAFolderAndALineAreEnough(t *testing.T) {
 	// which is another matter.
 	text := reported(t, patient(), "report", directory, "-v")
 	for _, want := range []string{
-		"by mean response time toy:pace=lazy against tcp",                                         // over both cases
-		"Undecided: the parts of CPU time per request, of both ends, of toy:pace=lazy over tcp's", // by what changes
+		"by mean response time toy:pace=lazy and tcp",                                // over both cases
+		"Undecided: CPU time per request, of both ends, of toy:pace=lazy over tcp's", // by what changes
 	} {
 		wantSays(t, "the report", text, want)
 	}
@@ -93,7 +93,7 @@ func checkPage(t *testing.T, page string) {
 
 // patient are limits that no neighbour on the machine can break.
 func patient() check.Limits {
-	limits := check.Default()
+	limits := check.DefaultLimits()
 	never := check.Bounds{Warning: math.Inf(1), Invalid: math.Inf(1)}
 	limits.Stolen, limits.Others, limits.Lost, limits.Between, limits.Moved, limits.Drift = never, never, never, never, never, never
 	limits.Saturated, limits.Little = math.Inf(1), math.Inf(1)

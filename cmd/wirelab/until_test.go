@@ -22,7 +22,7 @@ import (
 // twoStacks compares two stacks at a point.
 func twoStacks(t *testing.T) *scenario.Scenario {
 	t.Helper()
-	c := comparison{stacks: []string{"tcp,grpc"}, sizes: []string{"64"}, clients: []int{1}, trialFlags: trialFlags{duration: time.Second, repeats: 3}, workload: "echo"}
+	c := compareFlags{stacks: []string{"tcp,grpc"}, sizes: []string{"64"}, clients: []int{1}, trialFlags: trialFlags{duration: time.Second, repeats: 3}, workload: "echo"}
 	s, err := c.scenario()
 	if err != nil {
 		t.Fatal(err)
@@ -65,13 +65,13 @@ func TestALookEndsTheRunOrGoesOn(t *testing.T) {
 		"known well":    {record.Until{Width: 0.03}, 3, 0.001, "answered", "2 of 2 means known within 3 %"},
 		"badly":         {record.Until{Width: 0.03}, 3, 0.1, "", "0 of 2 means known within 3 %; continuing to 5 repeats"},
 		"time is left":  {record.Until{TimeNS: int64(10 * time.Second)}, 1.1, 0.1, "", "continuing to 5 repeats"},
-		"no time":       {record.Until{TimeNS: int64(9 * time.Second)}, 1.1, 0.1, "time", "the time is too short for 5 repeats"},
-		"all repeats":   {record.Until{Looks: matrix.Looks(3, 3)}, 1.1, 0.1, "repeats", "look 1 of at most 1, after 3 repeats: 0 of 1"},
+		"no time":       {record.Until{TimeNS: int64(9 * time.Second)}, 1.1, 0.1, "time", "its time is too short for 5 repeats"},
+		"all repeats":   {record.Until{Looks: matrix.PlanLooks(3, 3)}, 1.1, 0.1, "repeats", "look 1 of at most 1, after 3 repeats: 0 of 1"},
 		"no comparison": {record.Until{}, 0, 0, "nothing", "0 of 0"},
 	} {
 		u := c.until
 		if u.Begun = 1; u.Looks == nil {
-			u.Looks = matrix.Looks(3, 30)
+			u.Looks = matrix.PlanLooks(3, 30)
 		}
 		var said bytes.Buffer
 		run := measured(t, &u, c.ratio, c.noise)
@@ -82,9 +82,9 @@ func TestALookEndsTheRunOrGoesOn(t *testing.T) {
 			}
 		}
 		looks, errGoesOn := 0, errors.New("the run goes on")
-		course := plan.Course{
+		course := plan.LookSeries{
 			Run: run, Scenario: twoStacks(t), Limits: patient(), Say: func(line string) { fmt.Fprintln(&said, line) },
-			MeasureTrials: func([]scenario.Planned) error {
+			MeasureTrials: func([]scenario.PlannedCell) error {
 				if looks++; looks > 1 {
 					return errGoesOn
 				}
@@ -121,7 +121,7 @@ func TestAReportAllowsForTheLooks(t *testing.T) {
 		return seen.Summary.Comparisons[0]
 	}
 	once := verdictAt(nil)
-	looked := verdictAt(&record.Until{Looks: matrix.Looks(3, 30), Begun: 1})
+	looked := verdictAt(&record.Until{Looks: matrix.PlanLooks(3, 30), Begun: 1})
 	if once.Pairs != 3 || looked.Pairs != 3 || looked.P < 9.9*once.P && looked.P < 1 {
 		t.Errorf("at a tenth of the level P is %v of %d pairs, and at all of it %v", looked.P, looked.Pairs, once.P)
 	}

@@ -1,5 +1,5 @@
-// Package check holds the files in deploy against what reads them: the types of Kubernetes, the
-// schema of Compose, the parser of BuildKit, and the settings that systemd knows. It has tests
-// only, and each is shown small mistakes that it must find. cmd/wirelab tests the commands that
-// the files have.
+// Package check tests the files in deploy with the code that reads such files: the types of
+// Kubernetes, the schema of Compose, the parser of BuildKit, and systemd's settings. It has only
+// tests. Each test must also find small mistakes in changed files. The tests of cmd/wirelab check
+// the commands in these files.
 package check

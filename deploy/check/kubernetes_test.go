@@ -338,7 +338,7 @@ func TestAllFindTheHub(t *testing.T) {
 	}
 	const want = "wirelab-hub-0.wirelab-hub." + namespace + ".svc.cluster.local:4222" // of the StatefulSet and its Service
 	if listen != want {
-		t.Errorf("the hub listens at %q, want %q", listen, want)
+		t.Errorf("the hub listens on %q, want %q", listen, want)
 	}
 	for _, pod := range pods(t) {
 		if component(pod) != "hub" && !slices.Contains(pod.Spec.Containers[0].Args, "tls://"+listen) {

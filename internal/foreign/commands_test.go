@@ -50,9 +50,9 @@ func readPublished(t *testing.T, file string) (preamble string, commands []publi
 
 // become returns what the file must say about a command: pasted, and typed behind wirelab load.
 func (p published) become(tool string) []string {
-	lines := outcome("=", func() ([]string, []string, error) { return Commands.From(tool, p.command) })
+	lines := outcome("=", func() ([]string, []string, error) { return Commands.TranslateText(tool, p.command) })
 	if words, err := flags.Split(p.command); err == nil {
-		lines = append(lines, outcome("~", func() ([]string, []string, error) { return Commands.Typed(words[1:]) })...)
+		lines = append(lines, outcome("~", func() ([]string, []string, error) { return Commands.TranslateArguments(words[1:]) })...)
 	}
 	return lines
 }
@@ -111,7 +111,7 @@ func TestMostPublishedCommandsTranslate(t *testing.T) {
 				continue
 			}
 			commands++
-			if _, _, err := Commands.From(toolOf(file), p.command); err == nil {
+			if _, _, err := Commands.TranslateText(toolOf(file), p.command); err == nil {
 				translated++
 			}
 		}
@@ -130,11 +130,11 @@ func TestPastedBecomesOwn(t *testing.T) {
 	for _, file := range files {
 		_, published := readPublished(t, file)
 		for _, p := range published {
-			arguments, _, err := Commands.From(toolOf(file), p.command)
+			arguments, _, err := Commands.TranslateText(toolOf(file), p.command)
 			if err != nil {
 				continue
 			}
-			again, told, err := Commands.Typed(arguments)
+			again, told, err := Commands.TranslateArguments(arguments)
 			if err != nil || len(told) > 0 || !slices.Equal(arguments, again) {
 				t.Errorf("%s becomes %q, and typed %q, told %q, %v", p.command, arguments, again, told, err)
 			}

@@ -26,7 +26,7 @@ import (
 
 // Commands lists the tools whose commands and files `wirelab load` understands.
 var Commands = flags.Tools{
-	ghz.Flags, grpcurl.Flags, wrk.Flags, bombardier.Flags, oha.Flags, hey.Flags, h2load.Flags, fortio.Flags, curl.Flags, k6.Flags,
+	ghz.Tool, grpcurl.Tool, wrk.Tool, bombardier.Tool, oha.Tool, hey.Tool, h2load.Tool, fortio.Tool, curl.Tool, k6.Tool,
 }
 
 // Summaries lists the reports that wirelab import reads.

@@ -67,10 +67,10 @@ func FuzzTranslate(f *testing.F) {
 		}
 		Commands.Guess(text)
 		for _, name := range Commands.Names() {
-			check(Commands.From(name, text))
+			check(Commands.TranslateText(name, text))
 		}
 		if words, err := flags.Split(text); err == nil {
-			check(Commands.Typed(words))
+			check(Commands.TranslateArguments(words))
 		}
 	})
 }
@@ -90,11 +90,11 @@ func TestLongInputs(t *testing.T) {
 		"unknown":  "ghz " + strings.Repeat("--a ", flags.MaxWords/4),
 		"metadata": "ghz -m '{" + strings.Repeat(`"a":"b",`, 10_000) + `"c":"d"}' --call a.b.c d`,
 	} {
-		if arguments, told, err := Commands.From(cmp.Or(Commands.Guess(text), "curl"), text); err == nil && len(arguments)+len(told) > 3*flags.MaxWords {
+		if arguments, told, err := Commands.TranslateText(cmp.Or(Commands.Guess(text), "curl"), text); err == nil && len(arguments)+len(told) > 3*flags.MaxWords {
 			t.Errorf("%s: %d arguments, %d told", name, len(arguments), len(told))
 		}
 		if words, err := flags.Split(text); err == nil && len(words) > 0 {
-			if _, told, err := Commands.Typed(words); err == nil && len(told) > 3*flags.MaxWords {
+			if _, told, err := Commands.TranslateArguments(words); err == nil && len(told) > 3*flags.MaxWords {
 				t.Errorf("%s: %d told", name, len(told))
 			}
 		}

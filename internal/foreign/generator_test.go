@@ -19,11 +19,11 @@ var recorded = generator.Call{Protocol: generator.GRPC, AnswerBytes: 76, WireByt
 func TestReadTakesWhatTheProgramsPrint(t *testing.T) {
 	for _, c := range []struct{ file, want, example string }{
 		{"h2load", "0 of 7629 failed, 264µs to 49.84ms, mean 3.09ms", ""},
-		{"h2load-unimplemented", "644 of 644 failed, 100µs to 15.64ms, mean 1.46ms", "644 an incomplete answer"},
+		{"h2load-unimplemented", "644 of 644 failed, 100µs to 15.64ms, mean 1.46ms", "644 requests had an incomplete answer"},
 		{"h2load-refused", "10 of 10 failed, 0s to 0s, mean 0s", "10 requests had no answer"},
 		{"wrk", "0 of 36261 failed, 18µs to 7.699ms, mean 121.269µs", ""},
-		{"wrk-status", "38472 of 38472 failed, 19µs to 21.977ms, mean 114.407µs", "38472 answers with a status other"},
-		{"wrk-short", "16096 of 42338 failed, 18µs to 32.411ms, mean 103.892µs", "too few bytes for 16096 answers"},
+		{"wrk-status", "38472 of 38472 failed, 19µs to 21.977ms, mean 114.407µs", "38472 answers had a status other"},
+		{"wrk-short", "16096 of 42338 failed, 18µs to 32.411ms, mean 103.892µs", "16096 answers were incomplete"},
 		{"wrk-closed", "13819 of 13819 failed, 0s to 0s, mean 0s", "13819 connections broke"},
 		{"ghz", "0 of 2267 failed, 850µs to 84.8ms, mean 8.96ms", ""},
 		{"ghz-some-failed", "20 of 960 failed, 150µs to 10.8ms, mean 1.18ms", "failed to unmarshal"},
@@ -48,7 +48,7 @@ func TestReadTakesWhatTheProgramsPrint(t *testing.T) {
 func TestAProgramThatIsNotThereSaysHowToHaveIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	for name, says := range map[string]string{"h2load": "in the package nghttp2-client", "wrk": "in the package wrk", "ghz": "no go command to build it with"} {
+	for name, says := range map[string]string{"h2load": "install the package nghttp2-client", "wrk": "install the package wrk", "ghz": "building the program needs the go command"} {
 		client, _ := Generators.Find(name)
 		if err := client.Install(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", name, err, says)

@@ -47,7 +47,7 @@ func page() string {
 	p.WriteString(pageHead)
 	p.WriteString("\n## Examples\n\n| from | it has | `wirelab load` gets |\n| --- | --- | --- |\n")
 	for _, e := range examples {
-		fmt.Fprintf(&p, "| %s | %s | %s |\n", e.whose, cell(flags.Code(e.has)), cell(became(Commands.From(e.whose, e.has))))
+		fmt.Fprintf(&p, "| %s | %s | %s |\n", e.whose, cell(flags.Code(e.has)), cell(became(Commands.TranslateText(e.whose, e.has))))
 	}
 	p.WriteString(pageTyped)
 	p.WriteString("\n| typed behind `wirelab load` | read as |\n| --- | --- |\n")
@@ -56,7 +56,7 @@ func page() string {
 		if err != nil {
 			panic("an example of the page: " + err.Error())
 		}
-		fmt.Fprintf(&p, "| %s | %s |\n", cell(flags.Code(line)), cell(became(Commands.Typed(words))))
+		fmt.Fprintf(&p, "| %s | %s |\n", cell(flags.Code(line)), cell(became(Commands.TranslateArguments(words))))
 	}
 	p.WriteString(pageFiles)
 	for _, t := range Commands {

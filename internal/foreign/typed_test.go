@@ -23,7 +23,7 @@ func TestHabits(t *testing.T) {
 		// One letter, several senses.
 		{"-d 30s http://a/", "-z 30s http://a/", "-d 30s is read as -z 30s"},
 		{"-t12 -c400 -d30s --latency http://a/", "-c 400 -z 30s http://a/", "-t is left out"},
-		{"-z 30s -c 50 -q 10 http://a/", "-z 30s -c 50 --rps 10 http://a/", "as one of hey it is --rps 500"},
+		{"-z 30s -c 50 -q 10 http://a/", "-z 30s -c 50 --rps 10 http://a/", "as a command of hey it means --rps 500"},
 		{"-z 30s -c 50 -q 10 -h2 http://a/", "-z 30s -c 50 --http 2 --rps 500 http://a/", "-q 10 is the rate of each client: with 50 clients that is --rps 500"},
 		{"-z 30s -c 50 -q 10 -t 20 http://a/", "-z 30s -c 50 --timeout 20s --rps 500 http://a/", "-t 20 is read as --timeout 20s"},
 		{"-z 30s -c 50 -q 10 -t 20s http://a/", "-z 30s -c 50 --rps 10 --timeout 20s http://a/", "-q 10 is read as --rps 10"},
@@ -68,7 +68,7 @@ func TestHabits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, told, err := Commands.Typed(words)
+		got, told, err := Commands.TranslateArguments(words)
 		if err != nil {
 			t.Errorf("%s: %v", test.typed, err)
 			continue
@@ -110,14 +110,14 @@ func TestHabitsRefuses(t *testing.T) {
 		"-e --call p.S/M a:1":                       "without compression",
 		"--load-schedule step --call p.S/M a:1":     "--load-schedule step has no end",
 		"-T file.txt -d x http://a/":                "two bodies",
-		"--cname a --authority b --call p.S/M a:1":  "one name is used for both",
+		"--cname a --authority b --call p.S/M a:1":  "wirelab uses one name for --cname and --authority",
 		"--stream-call-duration 1s --call p.S/M a:": "--messages N",
 	} {
 		words, err := flags.Split(typed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := Commands.Typed(words); err == nil || !strings.Contains(err.Error(), want) {
+		if got, _, err := Commands.TranslateArguments(words); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %q, %v; want an error with %q", typed, got, err, want)
 		}
 	}
@@ -130,11 +130,11 @@ func TestTranslationsAreOwn(t *testing.T) {
 		"-X POST -d a=b -d c=d -u joe:pw http://a/", "-n 10k -p 4 --http2 http://a/", "--json '{}' http://a/",
 	} {
 		words, _ := flags.Split(typed)
-		once, _, err := Commands.Typed(words)
+		once, _, err := Commands.TranslateArguments(words)
 		if err != nil {
 			t.Fatal(err)
 		}
-		twice, told, err := Commands.Typed(once)
+		twice, told, err := Commands.TranslateArguments(once)
 		if err != nil || len(told) > 0 || !slices.Equal(once, twice) {
 			t.Errorf("%s: %q becomes %q, told %q, %v", typed, once, twice, told, err)
 		}

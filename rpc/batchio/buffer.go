@@ -18,9 +18,9 @@ type Buffer struct {
 	// abandoned means that Data may still be in use somewhere, so the buffer is not used again.
 	abandoned atomic.Bool
 	audit     *atomic.Int64 // counts buffers in use, for tests; or nil
-	kept      *Kept         // counts the memory that a connection's peer makes it keep; or nil
-	// lent is the place in which a waiting reader leaves its reference, if it has read into the
-	// buffer.
+	kept      *KeptMemory   // counts the memory that a connection's peer makes it keep; or nil
+	// lent points to Conn.lent of the reader, if the buffer is a chunk. A waiting reader leaves its
+	// reference there.
 	lent *atomic.Pointer[Buffer]
 }
 
@@ -31,17 +31,17 @@ const bufferCost = 256
 // prefix and field tags.
 var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 128<<10 + 128, 256<<10 + 128, 512<<10 + 128, 1<<20 + 128, 2<<20 + 128, 4<<20 + 128}
 
-// Longer buffers share one pool and are exact: most programs have one kind of long message.
-const longBuffer = len(bufferSizes)
+// longBufferClass is the class of longer buffers, which have no spare room and share one pool.
+const longBufferClass = len(bufferSizes)
 
-var bufferPools [longBuffer + 1]sync.Pool
+var bufferPools [longBufferClass + 1]sync.Pool
 
-// buffersOut counts the buffers in use, if a test sets it.
-var buffersOut atomic.Pointer[atomic.Int64]
+// buffersInUse counts the buffers in use, if a test sets it.
+var buffersInUse atomic.Pointer[atomic.Int64]
 
-// CountBuffers makes out count the buffers in use that are taken from now on, for tests. nil ends
-// the counting.
-func CountBuffers(out *atomic.Int64) { buffersOut.Store(out) }
+// CountBuffers makes out count the buffers that are taken from now on and in use, for tests. nil
+// ends the counting.
+func CountBuffers(out *atomic.Int64) { buffersInUse.Store(out) }
 
 // NewBuffer returns a buffer of length n with one reference.
 func NewBuffer(n int) *Buffer {
@@ -55,15 +55,15 @@ func NewBuffer(n int) *Buffer {
 	if b == nil || cap(b.Data) < n || cap(b.Data) > 2*size {
 		b = &Buffer{Data: make([]byte, size)}
 	}
-	return b.begin(class, n)
+	return b.prepare(class, n)
 }
 
 // NewExactBuffer returns a buffer like NewBuffer, but without spare room and not pooled.
-func NewExactBuffer(n int) *Buffer { return (&Buffer{Data: make([]byte, n)}).begin(-1, n) }
+func NewExactBuffer(n int) *Buffer { return (&Buffer{Data: make([]byte, n)}).prepare(-1, n) }
 
-// begin prepares a buffer for its next user.
-func (b *Buffer) begin(class, n int) *Buffer {
-	b.Data, b.class, b.audit = b.Data[:n], int8(class), buffersOut.Load()
+// prepare prepares a buffer for its next user.
+func (b *Buffer) prepare(class, n int) *Buffer {
+	b.Data, b.class, b.audit = b.Data[:n], int8(class), buffersInUse.Load()
 	if b.audit != nil {
 		b.audit.Add(1)
 	}
@@ -78,7 +78,7 @@ func classOf(n int) (class, size int) {
 			return class, size
 		}
 	}
-	return longBuffer, n
+	return longBufferClass, n
 }
 
 // BufferSize returns the size of the memory that NewBuffer takes for n bytes.
@@ -87,40 +87,40 @@ func BufferSize(n int) int {
 	return size
 }
 
-// Keep counts the buffer in kept until it is released.
-func (b *Buffer) Keep(kept *Kept) {
+// CountIn counts the buffer in kept until it is released.
+func (b *Buffer) CountIn(kept *KeptMemory) {
 	if b.kept == nil {
 		b.kept = kept
 		kept.Add(b.cost())
 	}
 }
 
-// Kept counts the bytes of memory that the received messages of a connection keep. Its
+// KeptMemory counts the bytes of memory that the received messages of a connection keep. Its
 // methods may be called at any time, with any lock held.
-type Kept struct {
-	// Freed is called on a goroutine of its own, see WakeBelow. It may be nil.
+type KeptMemory struct {
+	// Freed is called on its own goroutine, see WakeBelow. It may be nil.
 	Freed     func()
 	bytes     atomic.Int64
 	wakeBelow atomic.Int64
 }
 
-// Bytes returns the sum.
-func (k *Kept) Bytes() int64 { return k.bytes.Load() }
+// Bytes returns the number of bytes that are kept.
+func (k *KeptMemory) Bytes() int64 { return k.bytes.Load() }
 
 // Add adds n bytes, which may be negative.
-func (k *Kept) Add(n int64) {
+func (k *KeptMemory) Add(n int64) {
 	if now := k.bytes.Add(n); n < 0 {
-		k.wake(now)
+		k.wakeIfBelow(now)
 	}
 }
 
-// WakeBelow makes Kept call Freed once, as soon as fewer than n bytes are kept.
-func (k *Kept) WakeBelow(n int64) {
+// WakeBelow makes k call Freed once, as soon as fewer than n bytes are kept.
+func (k *KeptMemory) WakeBelow(n int64) {
 	k.wakeBelow.Store(n)
-	k.wake(k.bytes.Load())
+	k.wakeIfBelow(k.bytes.Load())
 }
 
-func (k *Kept) wake(now int64) {
+func (k *KeptMemory) wakeIfBelow(now int64) {
 	if n := k.wakeBelow.Load(); n > now && k.Freed != nil && k.wakeBelow.CompareAndSwap(n, 0) {
 		go k.Freed()
 	}
@@ -145,7 +145,7 @@ func (b *Buffer) Release() {
 	lent := b.lent
 	switch n := b.refs.Add(-1); {
 	case n == 1 && lent != nil && lent.CompareAndSwap(b, nil):
-		b.Release() // the reader's
+		b.Release() // drops the reader's reference
 		return
 	case n > 0:
 		return
@@ -178,11 +178,11 @@ func (b *Buffer) SetData(data []byte) {
 	b.Data = data
 }
 
-// A reserve keeps long buffers for reuse. A sync.Pool drops buffers that were not in use during
-// two collections, and a program that passes long messages collects after every few messages. With
-// a sync.Pool it would use new memory all the time, which was measured to cost more than all
-// copies of a message. Shorter buffers stay in pools, which need no lock.
-type reserve struct {
+// A longBufferCache keeps long buffers for reuse. A sync.Pool drops buffers that were not in use
+// during two collections, and a program that passes long messages collects after every few
+// messages. With a sync.Pool it would use new memory all the time, which was measured to cost more
+// than all copies of a message. Shorter buffers stay in pools, which need no lock.
+type longBufferCache struct {
 	mu      sync.Mutex
 	buffers []idleBuffer // the longest idle first
 	bytes   int
@@ -197,20 +197,20 @@ type idleBuffer struct {
 const (
 	// minLong is the capacity from which a buffer is long.
 	minLong = 1 << 20
-	// maxReserve bounds the bytes in reserve. Longer buffers are left to a sync.Pool.
+	// maxReserve bounds the bytes in the cache. Longer buffers are left to a sync.Pool.
 	maxReserve = 64 << 20
-	// maxIdle is the time for which an unused buffer is kept. Garbage collections find such
-	// buffers; a program that does nothing has one collection every two minutes.
+	// maxIdle is the time after which a garbage collection drops an unused buffer. An idle program
+	// has one collection every two minutes.
 	maxIdle = time.Second
 )
 
 func isLong(size int) bool { return size >= minLong && size <= maxReserve }
 
-// longBuffers is the process's only reserve.
-var longBuffers reserve
+// longBuffers is the only cache of the process.
+var longBuffers longBufferCache
 
 // take returns a buffer of at least the size, and at most twice as long, or nil.
-func (r *reserve) take(size int) *Buffer {
+func (r *longBufferCache) take(size int) *Buffer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, idle := range slices.Backward(r.buffers) {
@@ -223,36 +223,36 @@ func (r *reserve) take(size int) *Buffer {
 }
 
 // put keeps a buffer, and drops others if there are too many bytes.
-func (r *reserve) put(b *Buffer) {
+func (r *longBufferCache) put(b *Buffer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.buffers = append(r.buffers, idleBuffer{b, time.Now()})
 	for r.bytes += cap(b.Data); r.bytes > maxReserve; {
 		r.drop(0)
 	}
-	r.tick()
+	r.scheduleTrim()
 }
 
-func (r *reserve) drop(i int) {
+func (r *longBufferCache) drop(i int) {
 	r.bytes -= cap(r.buffers[i].Data)
 	r.buffers = slices.Delete(r.buffers, i, i+1)
 }
 
-// tick makes trim run after the next collection.
-func (r *reserve) tick() {
+// scheduleTrim makes trim run after the next collection.
+func (r *longBufferCache) scheduleTrim() {
 	if !r.ticking && len(r.buffers) > 0 {
 		r.ticking = true
-		runtime.AddCleanup(new([16]byte), (*reserve).trim, r)
+		runtime.AddCleanup(new([16]byte), (*longBufferCache).trim, r)
 	}
 }
 
 // trim drops the buffers that have been idle for too long.
-func (r *reserve) trim() {
+func (r *longBufferCache) trim() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.buffers) > 0 && time.Since(r.buffers[0].since) > maxIdle {
 		r.drop(0)
 	}
 	r.ticking = false
-	r.tick()
+	r.scheduleTrim()
 }

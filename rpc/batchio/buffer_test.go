@@ -11,13 +11,13 @@ import (
 // TestKeptMemoryIsCounted keeps buffers, and waits for them to be released.
 func TestKeptMemoryIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var kept Kept
+		var kept KeptMemory
 		var freed atomic.Int64
 		kept.Freed = func() { freed.Add(1) }
 		a, b := NewBuffer(10_000), NewExactBuffer(10_000)
-		a.Keep(&kept)
-		a.Keep(&kept) // counts once
-		b.Keep(&kept)
+		a.CountIn(&kept)
+		a.CountIn(&kept) // counts once
+		b.CountIn(&kept)
 		if got, want := kept.Bytes(), int64(BufferSize(10_000)+10_000+2*bufferCost); got != want {
 			t.Errorf("%d bytes are counted, want %d", got, want)
 		}
@@ -55,7 +55,7 @@ func TestAbandonedBuffersAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// longBufferLen is a length that the reserve keeps, which no other test uses.
+// longBufferLen is a length that the cache keeps, which no other test uses.
 const longBufferLen = minLong + 12345
 
 func TestReleasedTwice(t *testing.T) {
@@ -97,7 +97,7 @@ func TestLongBuffersOutliveCollections(t *testing.T) {
 	}
 }
 
-// TestEveryLengthIsUsedAgain takes and releases buffers of many lengths. The reserve must
+// TestEveryLengthIsUsedAgain takes and releases buffers of many lengths. The cache must
 // not fill with buffers that nothing can use.
 func TestEveryLengthIsUsedAgain(t *testing.T) {
 	for n := 100_000; n < maxReserve/4; n += n / 7 {
@@ -116,9 +116,9 @@ func TestEveryLengthIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestReserveIsBounded fills a reserve and lets it idle.
+// TestReserveIsBounded fills a cache and lets it idle.
 func TestReserveIsBounded(t *testing.T) {
-	var r reserve
+	var r longBufferCache
 	for range 20 {
 		r.put(&Buffer{Data: make([]byte, 5<<20)})
 	}
@@ -147,7 +147,7 @@ func TestReserveIsBounded(t *testing.T) {
 
 // TestCollectionsTrimTheReserve has a program that does nothing but collect.
 func TestCollectionsTrimTheReserve(t *testing.T) {
-	var r reserve
+	var r longBufferCache
 	r.put(&Buffer{Data: make([]byte, 1<<20)})
 	r.mu.Lock()
 	r.buffers[0].since = time.Now().Add(-2 * maxIdle)
@@ -163,7 +163,7 @@ func TestCollectionsTrimTheReserve(t *testing.T) {
 // TestKeptWakes checks that Freed is called once for each wish, when it comes true.
 func TestKeptWakes(t *testing.T) {
 	calls := make(chan struct{}, 10)
-	k := &Kept{Freed: func() { calls <- struct{}{} }}
+	k := &KeptMemory{Freed: func() { calls <- struct{}{} }}
 	k.Add(100)
 	k.WakeBelow(50)
 	k.Add(-50)

@@ -1,6 +1,6 @@
-// Package batchio carries a connection of an RPC library over a socket. It owns the
-// lock, a goroutine that reads and one that writes; a [Machine], which the library
-// implements as a pure state machine, owns the protocol.
+// Package batchio runs a connection of an RPC library over a socket. It has the lock, a
+// goroutine that reads and a goroutine that writes. The protocol is in a [Machine], which
+// the library implements as a pure state machine.
 //
 // How data passes through it:
 //
@@ -13,7 +13,7 @@
 //   - An [Output] holds frames of many callers, which one write sends.
 //   - A chunk is a [Buffer] that the reader reads into. Received messages may retain it
 //     instead of being copied.
-//   - A lent chunk belongs only to messages: the reader gave it up to wait.
+//   - A lent chunk is used only by messages. Its reader gave it up before waiting for more bytes.
 //   - A batch ends when it holds most of the open calls, see [Conn.FlushBatch].
 //
 // This package must not know any protocol: neither the content of frames nor gRPC.
@@ -28,10 +28,10 @@ import (
 
 // A Conn connects a state machine to a socket.
 //
-// Callers queue frames in the machine's output under the lock. The writer yields first, so that
-// other goroutines can queue theirs; no other optimization gained as much. When a batch is large
-// enough, the caller that completed it writes it (see FlushBatch). The peer then works on one
-// batch while the next one fills.
+// Callers queue frames in the machine's output under the lock. Before a write, the writer calls
+// runtime.Gosched, so that other goroutines can queue their frames too; no other optimization
+// gained as much. When a batch is large enough, the caller that completed it writes it (see
+// FlushBatch). The peer then works on one batch while the next one fills.
 type Conn struct {
 	// Mu guards the machine, Counters and the library's own state of the connection.
 	Mu      sync.Mutex
@@ -40,7 +40,7 @@ type Conn struct {
 	socket  net.Conn // for writev and the file descriptor; nil if nc is not a plain socket
 	role    Role
 
-	wake      chan struct{} // wakes the writer, once each time it parked
+	wake      chan struct{} // wakes the writer, once per wait
 	parked    bool
 	writing   bool            // a write is in progress
 	throttled bool            // the reader waits for resume, see Machine.Throttled
@@ -56,13 +56,13 @@ type Conn struct {
 	from, to   int           // the bytes of chunk that have not been used
 	chunkSize  int           // size of the next chunk
 	smallReads int           // reads in a row that would have fit into a first chunk
-	callsRest  bool          // the reader calls rest while it waits
+	callsRest  bool          // the reader calls giveUpChunk before it waits
 	quiet      bool          // the next read may wait long, so it gets little memory
 	spinFor    time.Duration // see Spin; 0: the connection's traffic decides
-	sleeps     bool          // see SleepToRead
+	sleeps     bool          // see DisablePolling
 
-	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see rest
-	kept    Kept                   // the memory that received messages keep
+	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see giveUpChunk
+	kept    KeptMemory             // the memory that received messages keep
 	buffers net.Buffers            // used only by the writer
 
 	// LastRead is the time of the last read since Epoch, in nanoseconds.
@@ -89,9 +89,9 @@ func (c *Conn) Init(nc net.Conn) {
 	}
 }
 
-// SleepToRead makes reads wait at once, without polling for data first. It suits connections with
-// many callers, for which CPU time matters more than microseconds. Call it before Start.
-func (c *Conn) SleepToRead() { c.sleeps = true }
+// DisablePolling makes reads wait at once, without polling for data first. It suits connections
+// with many callers, for which CPU time matters more than microseconds. Call it before Start.
+func (c *Conn) DisablePolling() { c.sleeps = true }
 
 // MinReferenceLen is the payload length from which an iovec costs less than a copy.
 const MinReferenceLen = 8 << 10
@@ -105,13 +105,13 @@ func (c *Conn) MinReference() int {
 	return MinReferenceLen
 }
 
-// Kept counts the bytes of memory that received messages keep.
-func (c *Conn) Kept() *Kept { return &c.kept }
+// KeptMemory counts the bytes of memory that received messages keep.
+func (c *Conn) KeptMemory() *KeptMemory { return &c.kept }
 
 // NetConn returns the connection that Init was given.
 func (c *Conn) NetConn() net.Conn { return c.nc }
 
-// Attach sets the machine and the role that the loops feed and call.
+// Attach sets the machine that gets the received bytes, and the role that gets the events.
 func (c *Conn) Attach(m Machine, r Role) { c.machine, c.role = m, r }
 
 // Start runs the two loops.
@@ -119,10 +119,10 @@ func (c *Conn) Start(running *sync.WaitGroup) {
 	c.running = running
 	c.running.Add(2)
 	go c.read()
-	go c.write() // last, so that it runs first: the preface must not wait for the peer's preface
+	go c.write() // the goroutine started last runs first: it sends the preface before read waits
 }
 
-// Err returns the reason why the connection ended, or nil. The lock is held.
+// Err returns the reason why the connection ended, or nil. The caller holds the lock.
 func (c *Conn) Err() error { return c.err }
 
 // Close ends the connection. Queued frames are still written, for at most finalWriteTimeout.
@@ -212,14 +212,14 @@ type Counters struct {
 	Reads, Writes uint64
 }
 
-// sends counts the process's calls of sendto. The kernel's own count of writes omits them.
-var sends atomic.Int64
+// sendCount counts the process's calls of sendto. The kernel's own count of writes omits them.
+var sendCount atomic.Int64
 
-// Sends returns the number of times this process has called sendto to write to its connections.
-func Sends() int64 { return sends.Load() }
+// SendCount returns the number of times this process has called sendto to write to its connections.
+func SendCount() int64 { return sendCount.Load() }
 
-// Sum returns the sum of two counters. It is no method, because users of the libraries see the
-// type.
+// Sum returns the sum of two counters. It is not a method, because a method would be visible to
+// users of the libraries.
 func Sum(a, b Counters) Counters {
 	a.CallsStarted += b.CallsStarted
 	a.CallsSucceeded += b.CallsSucceeded
@@ -231,7 +231,7 @@ func Sum(a, b Counters) Counters {
 	return a
 }
 
-// CallEnded counts a call. The lock is held.
+// CallEnded counts a call. The caller holds the lock.
 func (c *Conn) CallEnded(ok bool) {
 	if ok {
 		c.Counters.CallsSucceeded++

@@ -83,7 +83,7 @@ func (m *echoMachine) answer(payload []byte) {
 	}
 	m.conn.Chunk().Retain()
 	m.out.Reference(payload)
-	m.out.Own(m.conn.Chunk())
+	m.out.AddOwner(m.conn.Chunk())
 }
 
 func (m *echoMachine) Close() {

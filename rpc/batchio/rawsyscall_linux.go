@@ -35,8 +35,8 @@ type monitorTimer struct {
 
 var monitor monitorTimer
 
-// tickEvery is also the runtime's time slice, after which it preempts a goroutine.
-const tickEvery = 10 * time.Millisecond
+// tickInterval is also the runtime's time slice, after which it preempts a goroutine.
+const tickInterval = 10 * time.Millisecond
 
 // allowsRaw reports whether a system call with this number of bytes may be raw. The first
 // one may not: it wakes the monitor, which then sleeps at most until the next tick.
@@ -55,13 +55,13 @@ func (t *monitorTimer) start() bool {
 	if !t.running.CompareAndSwap(false, true) {
 		return false
 	}
-	time.AfterFunc(tickEvery, t.tick)
+	time.AfterFunc(tickInterval, t.onTick)
 	return true
 }
 
-func (t *monitorTimer) tick() {
+func (t *monitorTimer) onTick() {
 	if t.used.Swap(false) {
-		time.AfterFunc(tickEvery, t.tick)
+		time.AfterFunc(tickInterval, t.onTick)
 		return
 	}
 	t.running.Store(false)
@@ -78,7 +78,7 @@ var rawOff = func() bool {
 }()
 
 // raceOn is set under the race detector, which learns the order of socket operations only from
-// package syscall. Each operation is then accompanied by one of that package, without bytes.
+// package syscall. Each operation then also calls that package, without bytes.
 var raceOn bool
 
 // readSocket reads the bytes that have come, or returns EAGAIN. It does not wait.
@@ -103,7 +103,7 @@ func writeSocket(fd int, p []byte) (int, error) {
 		return syscall.Write(fd, p)
 	}
 	if err == nil {
-		sends.Add(1)
+		sendCount.Add(1)
 	}
 	return n, err
 }
@@ -111,7 +111,7 @@ func writeSocket(fd int, p []byte) (int, error) {
 func transfer(trap uintptr, fd int, p []byte, flags uintptr) (n int, err error) {
 	var done uintptr
 	var errno syscall.Errno
-	// The conversions to uintptr stand in the calls, which keeps p where it is.
+	// The conversions to uintptr must be in the call expressions: that keeps p alive (package unsafe).
 	if rawOff || !monitor.allowsRaw(len(p)) {
 		done, _, errno = syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags, 0, 0)
 	} else {
@@ -123,5 +123,5 @@ func transfer(trap uintptr, fd int, p []byte, flags uintptr) (n int, err error) 
 	return int(done), nil
 }
 
-// Announced reports that no system call has been raw, and none will be.
-func Announced() bool { return rawOff && !monitor.used.Load() && !monitor.running.Load() }
+// NoRawCalls reports whether no system call has been raw, and none will be.
+func NoRawCalls() bool { return rawOff && !monitor.used.Load() && !monitor.running.Load() }

@@ -23,14 +23,14 @@ func TestMonitorTimer(t *testing.T) {
 		if !h.allowsRaw(1) {
 			t.Error("the second system call was not raw, though the timer runs")
 		}
-		time.Sleep(3 * tickEvery)
+		time.Sleep(3 * tickInterval)
 		if h.running.Load() {
 			t.Error("the timer still runs without traffic")
 		}
 		if h.allowsRaw(1) {
 			t.Error("the first system call after a pause was raw")
 		}
-		time.Sleep(3 * tickEvery) // until the timer has stopped
+		time.Sleep(3 * tickInterval) // until the timer has stopped
 	})
 }
 
@@ -54,13 +54,13 @@ func TestSendsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = syscall.Close(pair[0]), syscall.Close(pair[1]) }()
-	before := Sends()
+	before := SendCount()
 	for range 5 {
 		if _, err := WriteNow(uintptr(pair[0]), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := Sends() - before; n < 5 { // others may send meanwhile
+	if n := SendCount() - before; n < 5 { // others may send meanwhile
 		t.Errorf("5 calls were counted as %d", n)
 	}
 }

@@ -4,7 +4,7 @@ package batchio
 
 import "syscall"
 
-// These functions wait if other code made the descriptor blocking, as package net does.
+// These functions wait if other code has made the descriptor blocking.
 
 func readSocket(fd int, p []byte) (int, error) { return syscall.Read(fd, p) }
 

@@ -11,7 +11,7 @@ const maxFramesPerLock = 64
 // read is the reader's loop. It returns when the socket fails or the peer breaks the protocol.
 func (c *Conn) read() {
 	defer c.running.Done()
-	source := func() (int, error) { return c.nc.Read(c.room()) }
+	source := func() (int, error) { return c.nc.Read(c.readSpace()) }
 	_, wrapped := c.nc.(Transparent) // the first read goes through the wrapper
 	var err error
 	for gotData := false; err == nil; gotData = true {
@@ -81,9 +81,8 @@ func (c *Conn) feed(n int) error {
 	return nil
 }
 
-// throttle makes the reader wait, without the lock, until the writer takes the output that is too
-// full. The frames of a peer that does not read then wait at the peer's own end. grpc-go does the
-// same.
+// throttle makes the reader wait, without the lock, until the writer takes the output, which is too
+// full. If the peer does not read, its own frames then wait at its own end, as with grpc-go.
 func (c *Conn) throttle() {
 	for c.err == nil && c.machine.Throttled() {
 		c.throttled = true
@@ -102,13 +101,13 @@ func (c *Conn) unthrottle() {
 }
 
 const (
-	// restChunk is for readers that need memory while they wait, for instance under TLS.
+	// restChunk is the size for readers that need memory while they wait, for instance under TLS.
 	restChunk  = 512
 	firstChunk = 32 << 10
 	fullChunk  = 512 << 10
 	// minRead is the least room for a read; with less, the reader takes a new chunk.
 	minRead = 4 << 10
-	// shrinkAfter is the number of small reads after which a large chunk is given back.
+	// shrinkAfter is the number of small reads after which the next chunk is small again.
 	shrinkAfter = 256
 )
 
@@ -116,9 +115,9 @@ const (
 // short message may retain a long chunk, so messages that nobody reads must be copied.
 func (c *Conn) Chunk() *Buffer { return c.chunk }
 
-// room returns memory for the next read, behind the bytes that have not been used. While
+// readSpace returns memory for the next read, behind the bytes that have not been used. While
 // messages retain the chunk, only its unused end may be written.
-func (c *Conn) room() []byte {
+func (c *Conn) readSpace() []byte {
 	size := c.chunkSize
 	if c.quiet {
 		size = restChunk
@@ -152,15 +151,15 @@ func (c *Conn) room() []byte {
 	return c.chunk.Data[c.to:]
 }
 
-// rest gives the chunk back if all of it has been used, because the reader will wait. If messages
-// retain it, it is lent: when there is more to read, the reader takes it back, unless the last
-// message has been released.
-func (c *Conn) rest() {
+// giveUpChunk is called before the reader waits. It releases the chunk if all its bytes have been
+// used. A chunk that messages retain is lent to them: the reader takes it back for the next read,
+// unless the last message has been released.
+func (c *Conn) giveUpChunk() {
 	if c.chunk == nil || c.from < c.to {
 		return
 	}
 	if b := c.chunk; b.refs.Load() > 1 {
-		b.Keep(&c.kept)
+		b.CountIn(&c.kept)
 		c.chunk = nil
 		c.lent.Store(b)
 		if b.refs.Load() > 1 || !c.lent.CompareAndSwap(b, nil) {
@@ -175,7 +174,7 @@ func (c *Conn) dropChunk() {
 	if c.chunk.IsShared() {
 		// If its last message is released concurrently, its cost is counted until the
 		// Release below.
-		c.chunk.Keep(&c.kept)
+		c.chunk.CountIn(&c.kept)
 	}
 	c.chunk.Release()
 	c.chunk = nil

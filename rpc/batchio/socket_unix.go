@@ -136,10 +136,10 @@ type spinner struct {
 	wait   bool // wait for something to read
 	n      int
 	err    error
-	misses int // spins in a row that found nothing
+	misses int // consecutive spins that found nothing
 	skip   int // the number of reads from now on that must not spin
-	pause  int // the last value of skip; it doubles after each spin in vain
-	short  int // short reads in a row
+	pause  int // the last start value of skip; it doubles with each pause
+	short  int // consecutive short reads
 }
 
 const (
@@ -149,8 +149,8 @@ const (
 	maxPause  = 4096
 	// A connection with a few small calls gains most, but only while both ends spin at
 	// the same time, so its pauses stay short.
-	fewCalls = 512 // bytes
-	fewReads = 8
+	shortRead       = 512 // bytes
+	shortReadsInRow = 8
 )
 
 // newSocketReader returns a spinner's method, or nil if c's socket has no file descriptor.
@@ -164,28 +164,28 @@ func newSocketReader(c *Conn) func() (int, error) {
 	return s.read
 }
 
-// tryOnce reads the bytes that have come. It returns false to be called again later, when there
-// are some; it needs no memory until then.
+// tryOnce reads the bytes that have come. If there are none, it gives the chunk up and returns
+// false, so that the runtime calls it again when bytes have come.
 func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	for {
-		s.n, s.err = readSocket(int(fd), s.to.room())
+		s.n, s.err = readSocket(int(fd), s.to.readSpace())
 		if s.err == syscall.EINTR { //nolint:errorlint // a bare errno, compared once per spin
 			continue
 		}
 		if done = s.err != syscall.EAGAIN || !s.wait; !done { //nolint:errorlint // likewise
-			s.to.rest()
+			s.to.giveUpChunk()
 		}
 		return done
 	}
 }
 
-// read spins, if that has paid off lately, and then waits.
+// read spins, if spinning has found data lately, and then waits.
 func (s *spinner) read() (int, error) {
 	n, err := s.spin()
-	if s.short++; n > fewCalls {
+	if s.short++; n > shortRead {
 		s.short = 0
 	}
-	if s.short >= fewReads {
+	if s.short >= shortReadsInRow {
 		s.pause, s.skip = min(s.pause, minPause), min(s.skip, minPause)
 	}
 	return n, err
@@ -193,18 +193,18 @@ func (s *spinner) read() (int, error) {
 
 func (s *spinner) spin() (int, error) {
 	if most := s.to.spinFor; most > 0 {
-		return spinUpTo(most, s.once)
+		return spinUpTo(most, s.readOnce)
 	}
 	if s.to.sleeps {
-		return s.once(true)
+		return s.readOnce(true)
 	}
 	if s.skip > 0 {
 		s.skip--
-		return s.once(true)
+		return s.readOnce(true)
 	}
 	began := time.Time{}
 	for {
-		n, err := s.once(false)
+		n, err := s.readOnce(false)
 		switch {
 		case err != syscall.EAGAIN: //nolint:errorlint // a bare errno, compared once per spin
 			if !began.IsZero() {
@@ -219,14 +219,14 @@ func (s *spinner) spin() (int, error) {
 				s.pause = min(max(minPause, 2*s.pause), maxPause)
 				s.skip = s.pause
 			}
-			return s.once(true)
+			return s.readOnce(true)
 		}
 		runtime.Gosched()
 	}
 }
 
-// once reads once. Without wait, it returns EAGAIN if there is nothing to read.
-func (s *spinner) once(wait bool) (int, error) {
+// readOnce reads once. Without wait, it returns EAGAIN if there is nothing to read.
+func (s *spinner) readOnce(wait bool) (int, error) {
 	s.wait = wait
 	switch err := s.raw.Read(s.try); {
 	case err != nil:

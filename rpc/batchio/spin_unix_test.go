@@ -14,7 +14,7 @@ import (
 func TestReadersThatSpinOrSleep(t *testing.T) {
 	for name, prepare := range map[string]func(net.Conn) (net.Conn, func(*Conn)){
 		"spin":  func(nc net.Conn) (net.Conn, func(*Conn)) { return Spin(nc, time.Millisecond), func(*Conn) {} },
-		"sleep": func(nc net.Conn) (net.Conn, func(*Conn)) { return nc, (*Conn).SleepToRead },
+		"sleep": func(nc net.Conn) (net.Conn, func(*Conn)) { return nc, (*Conn).DisablePolling },
 	} {
 		t.Run(name, func(t *testing.T) {
 			near, far := tcpPair(t)
@@ -29,7 +29,7 @@ func TestReadersThatSpinOrSleep(t *testing.T) {
 			for range 10 {
 				echoed(t, near, 1, 100, 2*firstChunk)
 			}
-			if name == "spin" && c.leastBatch() != 1 {
+			if name == "spin" && c.minCallerBatch() != 1 {
 				t.Error("callers wait for the writer")
 			}
 			_ = near.Close()

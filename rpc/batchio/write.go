@@ -14,7 +14,7 @@ const (
 	queueTime = 250 * time.Microsecond
 )
 
-// Flush wakes the writer if there is something to write. The lock is held.
+// Flush wakes the writer if there is something to write. The caller holds the lock.
 func (c *Conn) Flush() {
 	if !c.parked {
 		return
@@ -28,23 +28,23 @@ func (c *Conn) Flush() {
 // FlushBatch is Flush for callers that have just queued a unary call or a response. Once the
 // batch holds three fifths of the open calls, or a few long ones, it is written at once: the
 // peer works on it while the other calls queue. (A single long call is left to the writer:
-// otherwise short calls beside it take half as long again.) Waiting for all calls, as the writer
-// does when it yields, makes the two ends take turns: with 50 callers on one connection, it cost
-// two fifths of the throughput.
+// otherwise short calls beside it take 50 % longer.) Waiting for all calls, as the writer does,
+// makes the two ends work in turns: with 50 callers on one connection, this cost 40 % of the
+// throughput.
 func (c *Conn) FlushBatch() {
 	if c.writer != nil && !c.writing && c.err == nil {
-		if ending, open := c.machine.Ending(); ending >= max(c.leastBatch(), open*3/5) || ending >= 2 && c.machine.Pending() >= MinOutput {
+		if ending, open := c.machine.Ending(); ending >= max(c.minCallerBatch(), open*3/5) || ending >= 2 && c.machine.Pending() >= MinOutput {
 			c.writeFromCaller()
 		}
 	}
 	c.Flush()
 }
 
-// minBatch is the least number of calls in a batch that a caller writes.
+// minBatch is the smallest number of calls in a batch that a caller writes.
 const minBatch = 8
 
-// leastBatch returns minBatch, or 1 for a connection that spins: it has few calls.
-func (c *Conn) leastBatch() int {
+// minCallerBatch returns minBatch, or 1 for a connection that spins, because few calls use it.
+func (c *Conn) minCallerBatch() int {
 	if c.spinFor > 0 {
 		return 1
 	}
@@ -57,7 +57,7 @@ func (c *Conn) writeFromCaller() {
 	batch := c.takeOutput()
 	c.Mu.Unlock()
 	n, err := c.writer.tryWrite(batch.Segments())
-	batch.Written(n)
+	batch.DropWritten(n)
 	done := err != nil || batch.Len() == 0
 	if done {
 		batch.Recycle()
@@ -71,7 +71,7 @@ func (c *Conn) writeFromCaller() {
 	}
 }
 
-// takeOutput begins a write of the queued frames; finishWrite ends it. The lock is held.
+// takeOutput begins a write of the queued frames; finishWrite ends it. The caller holds the lock.
 func (c *Conn) takeOutput() *Output {
 	c.writing = true
 	batch := c.machine.TakeOutput()
@@ -214,8 +214,8 @@ func (o *Output) Reference(data []byte) {
 	o.size += len(data)
 }
 
-// Own makes Recycle release the owner of a payload. Call it after adding the payload's last bytes.
-func (o *Output) Own(owner Releaser) { o.owners = append(o.owners, owner) }
+// AddOwner makes Recycle release the owner of a payload. Call it after adding the payload's last bytes.
+func (o *Output) AddOwner(owner Releaser) { o.owners = append(o.owners, owner) }
 
 func (o *Output) seal() {
 	if len(o.buf) > o.sealed {
@@ -230,8 +230,8 @@ func (o *Output) Segments() [][]byte {
 	return o.segments
 }
 
-// Written drops the first n bytes.
-func (o *Output) Written(n int) {
+// DropWritten drops the first n bytes.
+func (o *Output) DropWritten(n int) {
 	o.size -= n
 	for i, segment := range o.segments {
 		if n < len(segment) {
@@ -261,5 +261,5 @@ func (o *Output) Recycle() {
 	outputs.Put(o)
 }
 
-// maxRetainedOutput bounds the buffer that is kept after a burst.
+// maxRetainedOutput bounds the buffer that an empty Output keeps.
 const maxRetainedOutput = 1 << 20

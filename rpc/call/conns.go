@@ -44,7 +44,7 @@ func (s *Conns[C]) Remove(c C) {
 	delete(s.Open, c)
 }
 
-// All returns the open connections. The lock is held.
+// All returns the open connections. The caller holds the lock.
 func (s *Conns[C]) All() []C { return slices.Collect(maps.Keys(s.Open)) }
 
 // A PingTimer decides when to ping a silent peer, and when to give it up.
@@ -54,7 +54,7 @@ type PingTimer struct {
 	Timeout time.Duration // bounds the wait for the answer
 
 	sent  time.Duration // when the unanswered ping was sent
-	waits bool          // a ping has no answer yet
+	waits bool          // the last ping has no answer yet
 }
 
 // A PingAction tells the owner of a PingTimer what to do.

@@ -41,7 +41,7 @@ func (c *Context) Init(call Call) { c.call = call }
 // SetDeadline sets the deadline. Call it before other goroutines have the context.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
-// closedChan is returned by Done if its first call comes after the end.
+// closedChan is returned by Done if the context ended before its first call.
 var closedChan = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)

@@ -33,8 +33,8 @@ func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
 	return m.Marshal()
 }
 
-// A Measured is a message with its size. It must not change until Marshal has returned.
-type Measured struct {
+// A SizedMessage is a message with its size. It must not change until Marshal has returned.
+type SizedMessage struct {
 	Size   int // without the prefix
 	prefix int
 	vt     sizedMarshaler // nil: plain is set
@@ -42,24 +42,24 @@ type Measured struct {
 }
 
 // Measure computes the size of a protobuf message.
-func Measure(v any, o MarshalOptions) (Measured, error) {
+func Measure(v any, o MarshalOptions) (SizedMessage, error) {
 	if m, ok := v.(sizedMarshaler); ok && o.VT {
-		return Measured{Size: m.SizeVT(), prefix: o.Prefix, vt: m}, nil
+		return SizedMessage{Size: m.SizeVT(), prefix: o.Prefix, vt: m}, nil
 	}
 	m, err := Message(v)
 	if err != nil {
-		return Measured{}, err
+		return SizedMessage{}, err
 	}
-	return Measured{Size: proto.Size(m), prefix: o.Prefix, plain: m}, nil
+	return SizedMessage{Size: proto.Size(m), prefix: o.Prefix, plain: m}, nil
 }
 
 // Marshal encodes the message, as the function [Marshal] does.
-func (m *Measured) Marshal() (*batchio.Buffer, error) {
+func (m *SizedMessage) Marshal() (*batchio.Buffer, error) {
 	b := batchio.NewBuffer(m.prefix + m.Size)
 	if m.vt != nil {
 		n, err := m.vt.MarshalToSizedBufferVT(b.Data[m.prefix:])
-		if err == nil && n != m.Size { // the other bytes are from the buffer's last use
-			err = fmt.Errorf("%d bytes, but its size was %d: was it changed at the same time?", n, m.Size)
+		if err == nil && n != m.Size { // the remaining bytes would be from the buffer's last use
+			err = fmt.Errorf("encoded %d bytes, want %d: did another goroutine change the message?", n, m.Size)
 		}
 		if err != nil {
 			b.Release()

@@ -43,14 +43,14 @@ func (c *CallOptions) Apply(option grpc.CallOption) bool {
 	case grpc.MaxSendMsgSizeCallOption:
 		c.MaxSend = o.MaxSendMsgSize
 	default:
-		// Accept the program's own options, for its interceptors, but not a later grpc-go's.
+		// Accept options of the program's own interceptors, but not options of a newer grpc-go.
 		return reflect.TypeOf(option).PkgPath() != reflect.TypeFor[grpc.EmptyCallOption]().PkgPath()
 	}
 	return true
 }
 
-// Finished calls the functions of OnFinish.
-func (c *CallOptions) Finished(err error) {
+// CallOnFinish calls the functions of OnFinish.
+func (c *CallOptions) CallOnFinish(err error) {
 	for _, f := range c.OnFinish {
 		f(err)
 	}
@@ -127,7 +127,7 @@ func ChainUnaryClient(in []grpc.UnaryClientInterceptor, last grpc.UnaryInvoker) 
 	return chain
 }
 
-// ChainStreamClient does the same for streams.
+// ChainStreamClient does for streams what ChainUnaryClient does for unary calls.
 func ChainStreamClient(in []grpc.StreamClientInterceptor, last grpc.Streamer) (chain grpc.Streamer) {
 	for _, outer := range slices.Backward(in) {
 		inner := last

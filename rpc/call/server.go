@@ -26,11 +26,11 @@ type ServerConn interface {
 	Conn
 	// Close ends the connection and its calls.
 	Close(reason error)
-	// Drain takes no more calls, and closes the connection after the last one.
+	// Drain accepts no more calls, and closes the connection after the last open one.
 	Drain()
 }
 
-// ServerConfig holds the differences between two libraries. All fields but Creds are required.
+// ServerConfig holds what differs between the libraries. All fields but Creds are required.
 type ServerConfig[C ServerConn] struct {
 	Library          string                           // its name begins errors and panics
 	Creds            credentials.TransportCredentials // nil: connections are cleartext
@@ -40,7 +40,7 @@ type ServerConfig[C ServerConn] struct {
 
 	// Prepare sets up a socket before its handshake.
 	Prepare func(net.Conn) net.Conn
-	// NewConn makes a connection, not started. It arrived at a time since batchio.Epoch.
+	// NewConn makes a connection and does not start it. arrived counts from batchio.Epoch.
 	NewConn func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) C
 }
 
@@ -54,7 +54,7 @@ type Server[C ServerConn, K any] struct {
 	config ServerConfig[C]
 	conns  *Conns[C]
 
-	// The lock of conns guards these.
+	// The lock of conns guards these three fields.
 	serving     bool
 	listeners   map[net.Listener]struct{}
 	handshaking map[net.Conn]struct{}
@@ -114,7 +114,7 @@ func (s *Server[C, K]) Serve(lis net.Listener) error {
 	return nil
 }
 
-// handshake calls ServeConn on a new goroutine, which ends within the handshake's time.
+// handshake calls ServeConn on a new goroutine, which ends within HandshakeTimeout.
 func (s *Server[C, K]) handshake(nc net.Conn) {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Server[C, K]) handshake(nc net.Conn) {
 	s.handshaking[nc] = struct{}{}
 	go func() {
 		defer s.accepting.Done()
-		_ = s.ServeConn(nc) // it has closed the connection, which the client notices
+		_ = s.ServeConn(nc) // on an error, ServeConn closes the connection, which the client notices
 		s.conns.Mu.Lock()
 		delete(s.handshaking, nc)
 		s.conns.Mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server[C, K]) handshake(nc net.Conn) {
 
 // ServeConn returns after a connection's handshake, and serves it in the background.
 func (s *Server[C, K]) ServeConn(nc net.Conn) error {
-	s.begin()
+	s.closeRegistration()
 	arrived := time.Since(batchio.Epoch)
 	nc = s.config.Prepare(nc)
 	var auth credentials.AuthInfo
@@ -152,24 +152,24 @@ func (s *Server[C, K]) ServeConn(nc net.Conn) error {
 		_ = secured.SetDeadline(time.Time{})
 		nc, auth = secured, info
 	}
-	err := s.Add(s.config.NewConn(nc, auth, arrived))
+	err := s.AddConn(s.config.NewConn(nc, auth, arrived))
 	if err != nil {
 		_ = nc.Close()
 	}
 	return err
 }
 
-// Add serves a connection that needs no handshake.
-func (s *Server[C, K]) Add(c C) error {
-	s.begin()
+// AddConn serves a connection that needs no handshake.
+func (s *Server[C, K]) AddConn(c C) error {
+	s.closeRegistration()
 	if !s.conns.Add(c) {
 		return grpc.ErrServerStopped
 	}
 	return nil
 }
 
-// begin ends the time in which services may be registered.
-func (s *Server[C, K]) begin() {
+// closeRegistration makes further calls of RegisterService panic.
+func (s *Server[C, K]) closeRegistration() {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
 	s.serving = true
@@ -181,7 +181,7 @@ func (s *Server[C, K]) Stop() {
 	s.stop(func(c C) { c.Close(s.config.Stopping) }, s.config.WaitForHandlers)
 }
 
-// GracefulStop takes no new calls and returns when the open ones have ended, or Stop is called.
+// GracefulStop accepts no new calls. It returns when the open ones have ended, or Stop is called.
 func (s *Server[C, K]) GracefulStop() {
 	s.stop(func(c C) { c.Drain() }, true) // the handlers of a lost connection may still run
 }
@@ -236,7 +236,7 @@ func Accept(lis net.Listener, stopping <-chan struct{}, handle func(net.Conn)) e
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
 			return err
 		}
-		// For instance, too many open files: wait until some are closed
+		// An example is too many open files: wait until some are closed.
 		select {
 		case <-time.After(pause):
 		case <-stopping:

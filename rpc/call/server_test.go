@@ -132,14 +132,14 @@ func TestRegisterService(t *testing.T) {
 		"pkg.Service/One": "malformed", "/pkg.Service": "malformed", "/pkg.Other/One": "unknown service pkg.Other",
 		"/pkg.Service/Two": "unknown method Two for service pkg.Service",
 	} {
-		if why := s.WhyUnknown(name); s.Lookup(name) != nil || !strings.HasPrefix(why, want) {
+		if why := s.DescribeUnknown(name); s.Lookup(name) != nil || !strings.HasPrefix(why, want) {
 			t.Errorf("%s: %q, want %q", name, why, want)
 		}
 	}
 	if info := s.GetServiceInfo()["pkg.Service"]; len(info.Methods) != 2 {
 		t.Errorf("the service has %d methods, want 2", len(info.Methods))
 	}
-	s.begin()
+	s.closeRegistration()
 	panics("after Serve", nil)
 }
 

@@ -16,7 +16,7 @@ type Method struct {
 	Unary  *grpc.MethodDesc // either Unary or Stream is set
 	Stream *grpc.StreamDesc
 	Info   grpc.StreamServerInfo // for streams
-	Long   atomic.Bool           // for the library: the last answer was long
+	Long   atomic.Bool           // set by the library: the last answer was long
 }
 
 // NewStreamMethod returns a streaming method.
@@ -77,8 +77,8 @@ func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 // Lookup returns the method of a full name, or nil. Call it after the last RegisterService.
 func (s *services) Lookup(name string) *Method { return s.methods[name] }
 
-// WhyUnknown explains why Lookup returns nil.
-func (s *services) WhyUnknown(name string) string {
+// DescribeUnknown explains why Lookup returns nil.
+func (s *services) DescribeUnknown(name string) string {
 	service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	if !ok || !strings.HasPrefix(name, "/") {
 		return fmt.Sprintf("malformed method name: %q", name)

@@ -17,8 +17,8 @@ func StatusOf(err error) *status.Status {
 	return status.FromContextError(err)
 }
 
-// TooLarge returns the error of a message beyond a limit, in grpc-go's words.
-func TooLarge(message string, size, limit int) error {
+// TooLargeError returns the error for a message longer than its limit, with grpc-go's text.
+func TooLargeError(message string, size, limit int) error {
 	return status.Errorf(codes.ResourceExhausted, "%s larger than max (%d vs. %d)", message, size, limit)
 }
 

@@ -6,8 +6,7 @@ import "sync"
 // until it is empty, so most calls need neither a new stack nor a wake-up.
 //
 // A slow handler never delays another call: a worker that takes a call while more are queued wakes
-// another worker. Usually the queue is empty when the other one runs, which costs little per batch
-// of calls.
+// another worker. Usually the other worker finds an empty queue, which costs little per batch.
 //
 // Running handlers on the reader goroutine was measured to gain nothing with 50 callers, and 6 %
 // of a call's CPU time with one. It would also need a watchdog.
@@ -147,7 +146,7 @@ func (q *Queue[M]) Last() *M {
 	return &q.items[len(q.items)-1]
 }
 
-// WakeOne wakes the goroutine that waits on c, or the next that will. c must have room for one.
+// WakeOne wakes one goroutine that waits on c, now or later. c needs a buffer of one element.
 func WakeOne(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -15,36 +15,36 @@ type epoch struct {
 	inFlight int64         // calls and streams at its end
 }
 
-// cost returns the mean time of a call, or of a message if there are only streams. ok is
+// meanCost returns the mean time of a call, or of a message if there are only streams. ok is
 // false if there were too few of both.
-func (e *epoch) cost() (seconds float64, ok bool) {
+func (e *epoch) meanCost() (seconds float64, ok bool) {
 	switch {
-	case e.calls >= fewestCalls:
+	case e.calls >= minCalls:
 		return e.latency.Seconds() / float64(e.calls), true
-	case e.messages >= fewestCalls:
+	case e.messages >= minCalls:
 		return e.took.Seconds() / float64(e.messages), true
 	}
 	return 0, false
 }
 
 const (
-	// fewestCalls is the number of calls from which an epoch's mean is compared.
-	fewestCalls = 50
-	// worth is the least gain, as a logarithm, for which more channels are kept: 3 %.
-	worth = 0.03
-	// A trial compares at least fewestPairs and at most mostPairs pairs of epochs.
-	fewestPairs, mostPairs = 4, 60
-	// certain is the number of standard errors by which a gain must exceed 0. A larger number
-	// would keep fewer useless channels, which cost little, and miss more gains.
-	certain = 2.0
-	// harm is the loss, as a logarithm, that ends a trial after two pairs.
-	harm = 0.25
+	// minCalls is the smallest number of calls with which an epoch's mean is compared.
+	minCalls = 50
+	// minGain is the smallest gain, as a logarithm, for which more channels are kept: 3 %.
+	minGain = 0.03
+	// A trial compares at least minPairs and at most maxPairs pairs of epochs.
+	minPairs, maxPairs = 4, 60
+	// minStandardErrors is the number of standard errors by which a gain must exceed zero. A larger
+	// number would keep fewer useless channels, which cost little, and miss more gains.
+	minStandardErrors = 2.0
+	// maxLoss is the loss, as a logarithm, that ends a trial after two pairs.
+	maxLoss = 0.25
 	// firstWait is the pause after a trial that changed nothing. It doubles with each further
 	// such trial, up to longestWait.
 	firstWait, longestWait = time.Second, 2 * time.Minute
-	// changed is the factor of load that ends a pause early: if the load grows by it, the pool
+	// loadChange is the factor of load that ends a pause early: if the load grows by it, the pool
 	// tries more channels; if it falls by it, fewer.
-	changed = 1.5
+	loadChange = 1.5
 )
 
 // A decider decides how many channels to use. It gets one epoch after the other and has no
@@ -62,7 +62,7 @@ type pause struct {
 	until      time.Time
 	wait       time.Duration
 	load       float64 // load at the last trial that changed nothing
-	extraSteps int     // steps to add to the next trial: many more may help where a few did not
+	extraSteps int     // steps to add to the next trial: many channels may help where a few did not
 }
 
 // over reports whether the pause is over. promising says that the load has changed in a way that
@@ -75,15 +75,15 @@ func (p *pause) over(now time.Time, promising bool) bool {
 	return !now.Before(p.until)
 }
 
-// failed begins a longer pause after a trial that changed nothing.
-func (p *pause) failed(now time.Time, load float64) {
+// lengthen begins a longer pause after a trial that changed nothing.
+func (p *pause) lengthen(now time.Time, load float64) {
 	p.wait = min(max(firstWait, 2*p.wait), longestWait)
 	p.until, p.load = now.Add(p.wait), load
-	p.extraSteps = min(2*p.extraSteps+1, mostExtraSteps)
+	p.extraSteps = min(2*p.extraSteps+1, maxExtraSteps)
 }
 
-// mostExtraSteps bounds the channels that one trial adds.
-const mostExtraSteps = 3
+// maxExtraSteps bounds the channels that one trial adds.
+const maxExtraSteps = 3
 
 // next takes the results of an epoch, and returns the number of channels for the next one.
 // ended is the decision if a trial has ended.
@@ -91,18 +91,18 @@ func (d *decider) next(now time.Time, e epoch) (use int, ended *Decision) {
 	const share = 0.3 // weight of the newest epoch in the average
 	d.load += share * (float64(e.inFlight) - d.load)
 	if t := d.trial; t != nil {
-		if cost, ok := e.cost(); ok {
+		if cost, ok := e.meanCost(); ok {
 			t.add(cost)
-		} else if t.empty++; t.empty > mostPairs { // there are no more calls
+		} else if t.empty++; t.empty > maxPairs { // there are no more calls
 			d.trial = nil
 			return d.size, nil
 		}
 		if ended = t.verdict(); ended != nil {
-			d.end(now, ended)
+			d.finishTrial(now, ended)
 		}
 	}
-	if _, ok := e.cost(); d.trial == nil && ok {
-		d.begin(now)
+	if _, ok := e.meanCost(); d.trial == nil && ok {
+		d.startTrial(now)
 	}
 	return d.inUse(), ended
 }
@@ -110,7 +110,7 @@ func (d *decider) next(now time.Time, e epoch) (use int, ended *Decision) {
 // inUse returns the number of channels to which new calls go.
 func (d *decider) inUse() int {
 	if d.trial != nil {
-		return d.trial.use()
+		return d.trial.channels()
 	}
 	return d.size
 }
@@ -123,32 +123,32 @@ func (d *decider) open() int {
 	return d.size
 }
 
-// begin starts a trial of more or fewer channels if no pause forbids it. More can help only
+// startTrial starts a trial of more or fewer channels if no pause forbids it. More can help only
 // if there are more calls in flight than channels.
-func (d *decider) begin(now time.Time) {
+func (d *decider) startTrial(now time.Time) {
 	step := max(1, d.size/2)
 	switch {
-	case d.size < d.max && d.load > float64(d.size)+0.5 && d.up.over(now, d.load > d.up.load*changed):
+	case d.size < d.max && d.load > float64(d.size)+0.5 && d.up.over(now, d.load > d.up.load*loadChange):
 		d.trial = &trial{small: d.size, large: min(d.size+step*(1+d.up.extraSteps), d.max), grows: true}
-	case d.size > d.min && d.down.over(now, d.load < d.down.load/changed):
+	case d.size > d.min && d.down.over(now, d.load < d.down.load/loadChange):
 		d.trial = &trial{small: max(d.size-step, d.min), large: d.size}
 	}
 }
 
-func (d *decider) end(now time.Time, ended *Decision) {
+func (d *decider) finishTrial(now time.Time, ended *Decision) {
 	t := d.trial
 	d.trial = nil
 	d.size = ended.To
 	switch {
 	case ended.To == ended.From && t.grows:
-		d.up.failed(now, d.load)
+		d.up.lengthen(now, d.load)
 	case ended.To == ended.From:
-		d.down.failed(now, d.load)
-	case t.grows: // trying fewer can wait
+		d.down.lengthen(now, d.load)
+	case t.grows: // do not try fewer channels at once
 		d.up = pause{load: d.load, wait: d.up.wait}
 		d.down = pause{until: now.Add(firstWait), load: d.load, wait: firstWait}
 	default:
-		d.up.failed(now, d.load)
+		d.up.lengthen(now, d.load)
 	}
 	ended.At = now
 }
@@ -157,7 +157,7 @@ func (d *decider) end(now time.Time, ended *Decision) {
 func (d *decider) giveUp(now time.Time) {
 	if d.trial != nil {
 		d.trial = nil
-		d.up.failed(now, d.load)
+		d.up.lengthen(now, d.load)
 	}
 }
 
@@ -179,11 +179,11 @@ type trial struct {
 	empty        int // epochs without enough calls
 }
 
-// turn is the order of the two numbers: small, large, large, small.
-var turn = [4]bool{false, true, true, false}
+// turnOrder is the order of the two numbers: small, large, large, small.
+var turnOrder = [4]bool{false, true, true, false}
 
-func (t *trial) use() int {
-	if !t.warm || turn[len(t.costs)%len(turn)] {
+func (t *trial) channels() int {
+	if !t.warm || turnOrder[len(t.costs)%len(turnOrder)] {
 		return t.large
 	}
 	return t.small
@@ -204,7 +204,7 @@ func (t *trial) gain() (mean, err float64, pairs int) {
 	var sum, squares float64
 	for i := 0; i+1 < len(t.costs); i += 2 {
 		g := math.Log(t.costs[i] / t.costs[i+1])
-		if turn[i%len(turn)] {
+		if turnOrder[i%len(turnOrder)] {
 			g = -g
 		}
 		sum += g
@@ -227,14 +227,14 @@ func (t *trial) verdict() *Decision {
 		d.From = t.small
 	}
 	switch {
-	case pairs >= 2 && mean < -harm:
+	case pairs >= 2 && mean < -maxLoss:
 		d.Why = fmt.Sprintf("calls were slower with %d channels", t.large)
-	case pairs < fewestPairs:
+	case pairs < minPairs:
 		return nil
-	case mean > worth && mean > certain*err:
+	case mean > minGain && mean > minStandardErrors*err:
 		d.To = t.large
 		d.Why = fmt.Sprintf("calls were faster with %d channels", t.large)
-	case mean+certain*err < worth, pairs >= mostPairs/2 && mean < worth/2, pairs >= mostPairs:
+	case mean+minStandardErrors*err < minGain, pairs >= maxPairs/2 && mean < minGain/2, pairs >= maxPairs:
 		d.Why = fmt.Sprintf("calls were not measurably faster with %d channels", t.large)
 	default:
 		return nil

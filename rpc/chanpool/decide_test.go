@@ -83,12 +83,12 @@ func (w world) live(seed uint64, d decider, length time.Duration) (c course) {
 func TestWorlds(t *testing.T) {
 	const minute = time.Minute
 	for _, c := range []struct {
-		name      string
-		world     world
-		starts    int
-		from, to  int     // that the size may be at the end
-		mostLost  float64 // of all calls, trials included
-		mostTries int
+		name     string
+		world    world
+		starts   int
+		from, to int     // that the size may be at the end
+		maxLost  float64 // of all calls, trials included
+		maxTries int
 	}{
 		{"one caller", world{always(1), onFewCPUs, 0.1}, 1, 1, 1, 0, 0},
 		{"few CPUs", world{always(48), onFewCPUs, 0.12}, 1, 1, 1, 0.05, 12},
@@ -119,16 +119,16 @@ func TestWorlds(t *testing.T) {
 			wrong := 0
 			for seed := range uint64(40) {
 				got := c.world.live(seed, decider{min: 1, max: 16, size: c.starts}, 2*minute)
-				if got.ends < c.from || got.ends > c.to || got.lost > c.mostLost {
+				if got.ends < c.from || got.ends > c.to || got.lost > c.maxLost {
 					wrong++
 					t.Logf("seed %d: %+v", seed, got)
 				}
-				if got.trials > c.mostTries {
+				if got.trials > c.maxTries {
 					t.Errorf("seed %d: %d trials in two minutes", seed, got.trials)
 				}
 			}
 			if wrong > 2 { // chance is part of it
-				t.Errorf("%d of 40 ended outside of %d to %d channels, or lost more than %g of the calls", wrong, c.from, c.to, c.mostLost)
+				t.Errorf("%d of 40 ended outside of %d to %d channels, or lost more than %g of the calls", wrong, c.from, c.to, c.maxLost)
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestTrialsThatCannotGoOn(t *testing.T) {
 	if use, _ := d.next(now, busy); use != 2 || d.open() != 2 {
 		t.Fatalf("%d channels with 20 callers, want a trial of 2", use)
 	}
-	for range mostPairs + 1 {
+	for range maxPairs + 1 {
 		d.next(now, epoch{took: time.Second})
 	}
 	if d.trial != nil || d.open() != 1 {

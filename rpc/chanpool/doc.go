@@ -16,23 +16,23 @@
 //
 // # How it decides
 //
-// While calls are made, the pool cuts time into epochs of 50 ms ([Epoch]), or longer ones if
-// calls take longer. A trial compares two sizes in turns (small, large, large, small, …), because
-// the load itself varies. It takes the ratio of the two in each pair of epochs, over at least 4
-// and at most 60 pairs. It compares the mean time of the unary calls that began and ended in an
-// epoch or, if there are only streams, the rate of their messages. More channels are kept if they
-// are better by at least 3 % and by two standard errors. Otherwise they are given up: after two
-// pairs if they lose a fifth. With noise of 12 % a trial takes one to six seconds.
+// While calls are made, the pool cuts time into epochs of 50 ms ([Epoch]), or longer ones if calls
+// take longer. A trial compares two sizes in turns (small, large, large, small, …), because the
+// load itself varies. It takes the ratio of the two in each pair of epochs, over at least 4 and at
+// most 60 pairs. It compares the mean time of the unary calls that began and ended in an epoch or,
+// if there are only streams, the rate of their messages. More channels are kept if they are better
+// by at least 3 % and by two standard errors. Otherwise they are given up, after only two pairs if
+// they are worse by a fifth. With noise of 12 % a trial takes one to six seconds.
 //
-// More channels are tried only while more calls are in flight than there are channels; each trial
-// adds half as many again. Fewer are tried one second after more were kept. After a trial that
-// changed nothing, the pool waits for one second, then two, four, up to two minutes, unless the
-// load grows by half. The next trial then takes a larger step, because many more channels may help
-// where a few did not.
+// More channels are tried only while more calls are in flight than there are channels. Each trial
+// adds 50 %. One second after more channels were kept, fewer are tried. After a trial that changed
+// nothing, the pool waits for one second, then two, four, up to two minutes, unless the load grows
+// by half. The next trial then takes a larger step, because many more channels may help where a few
+// did not.
 //
 // # What it cannot know
 //
-//   - Calls of very different kinds make its figure noisy. It then keeps its size.
+//   - With calls of very different lengths, no difference is proven. The pool then keeps its size.
 //   - It measures the time of calls, and not their CPU time: a connection that makes calls 4 %
 //     faster for 20 % more CPU time is kept.
 //   - All channels must lead to the same service. It balances calls over connections, not
@@ -52,9 +52,9 @@
 //
 // # What it costs
 //
-// Per call it reads the clock twice and makes some atomic additions: about 150 ns, and no
-// memory. [Fixed] pools measure nothing. During a trial half of the calls take the worse of the two sizes; after
-// some minutes of an unchanging load trials take less than a hundredth of the time.
+// Per call it reads the clock twice and makes some atomic additions: about 150 ns, and no memory.
+// [Fixed] pools measure nothing. During a trial half of the calls get the worse of the two sizes.
+// After some minutes of an unchanging load, trials take less than 1 % of the time.
 //
 // # Errors
 //

@@ -53,28 +53,28 @@ func (m *member) retire() {
 	}
 }
 
-// fewMembers is the number of members up to which least compares all of them. Of more, it
-// compares two that are chosen at random.
+// fewMembers is the number of members up to which leastLoaded compares all of them. If there are
+// more, it compares two that it chooses at random.
 const fewMembers = 4
 
-// least returns the member with the fewest calls in flight. It returns one that has just
-// failed only if all have: a broken channel ends its calls fast, and would get all of them.
-func least(members []*member, now int64) *member {
+// leastLoaded returns the member with the fewest calls in flight. It avoids members that have just
+// failed, because a broken channel ends its calls fast, and would get all of them.
+func leastLoaded(members []*member, now int64) *member {
 	if n := len(members); n > fewMembers {
 		a, b := rand.IntN(n), rand.IntN(n-1)
 		if b >= a {
 			b++
 		}
-		return better(members[a], members[b], now)
+		return lessLoaded(members[a], members[b], now)
 	}
 	best := members[0]
 	for _, m := range members[1:] {
-		best = better(best, m, now)
+		best = lessLoaded(best, m, now)
 	}
 	return best
 }
 
-func better(a, b *member, now int64) *member {
+func lessLoaded(a, b *member, now int64) *member {
 	badA, badB := a.avoid.Load() > now, b.avoid.Load() > now
 	if badA && !badB || badA == badB && b.inFlight.Load() < a.inFlight.Load() {
 		return b

@@ -30,7 +30,7 @@ type Pool struct {
 	begin, ends, calls, latency, messages atomic.Int64
 
 	mu        sync.Mutex
-	members   []*member // all open ones; calls go to the first
+	members   []*member // all open members; calls go to the first of them, see setInUse
 	leaving   map[*member]struct{}
 	decider   decider
 	decisions []Decision // the last 16
@@ -51,7 +51,7 @@ func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 		o(&p.opts)
 	}
 	if p.opts.min < 1 || p.opts.max < p.opts.min {
-		return nil, fmt.Errorf("chanpool: Min(%d), Max(%d): want at least 1, and Max not below Min", p.opts.min, p.opts.max)
+		return nil, fmt.Errorf("chanpool: Min(%d), Max(%d): want Min of at least 1, and Max of at least Min", p.opts.min, p.opts.max)
 	}
 	p.decider = decider{min: p.opts.min, max: p.opts.max, size: p.opts.min}
 	for range p.opts.min {
@@ -61,7 +61,7 @@ func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 		}
 		p.members = append(p.members, p.newMember(channel))
 	}
-	p.use(len(p.members))
+	p.setInUse(len(p.members))
 	return p, nil
 }
 
@@ -89,7 +89,7 @@ func (p *Pool) acquire(now int64) (*member, error) {
 		if members == nil {
 			return nil, ErrClosed
 		}
-		if m := least(*members, now); m.acquire() {
+		if m := leastLoaded(*members, now); m.acquire() {
 			m.calls.Add(1)
 			return m, nil
 		}
@@ -107,7 +107,7 @@ func (p *Pool) Invoke(ctx context.Context, method string, args, reply any, opts 
 	err = m.channel.Invoke(ctx, method, args, reply, opts...)
 	ended := p.now()
 	p.noteFailure(m, err)
-	if p.fixed() {
+	if p.isFixed() {
 		return err
 	}
 	if began >= p.begin.Load() {
@@ -154,7 +154,7 @@ func (s *stream) RecvMsg(m any) error {
 		s.stop()
 		s.release()
 	}
-	if err == nil && !s.pool.fixed() {
+	if err == nil && !s.pool.isFixed() {
 		s.pool.messages.Add(1)
 		s.pool.checkEpoch(s.pool.now())
 	}
@@ -163,7 +163,7 @@ func (s *stream) RecvMsg(m any) error {
 
 func (s *stream) release() { s.once.Do(s.member.release) }
 
-func (p *Pool) fixed() bool { return p.opts.min == p.opts.max }
+func (p *Pool) isFixed() bool { return p.opts.min == p.opts.max }
 
 func (p *Pool) noteFailure(m *member, err error) {
 	if err != nil && status.Code(err) == codes.Unavailable {
@@ -184,7 +184,7 @@ func (p *Pool) checkEpoch(now int64) {
 		took: time.Duration(now - p.begin.Load()), calls: p.calls.Load(), latency: time.Duration(p.latency.Load()),
 		messages: p.messages.Load(), inFlight: p.inFlight(),
 	}
-	if e.calls < fewestCalls && e.messages < fewestCalls && e.took < mostEpochs*p.opts.epoch {
+	if e.calls < minCalls && e.messages < minCalls && e.took < maxEpochs*p.opts.epoch {
 		p.ends.Store(now + int64(p.opts.epoch)) // too few calls yet
 		return
 	}
@@ -192,13 +192,13 @@ func (p *Pool) checkEpoch(now int64) {
 	p.record(ended)
 	p.resize()
 	if !p.dialing {
-		p.use(use)
+		p.setInUse(use)
 	}
 	p.startEpoch(now, e)
 }
 
-// mostEpochs bounds an epoch's wait for enough calls, as a multiple of its usual length.
-const mostEpochs = 10
+// maxEpochs bounds an epoch's wait for enough calls, as a multiple of its usual length.
+const maxEpochs = 10
 
 // startEpoch begins an epoch. It is long enough for the call rate of the last one.
 func (p *Pool) startEpoch(now int64, last epoch) {
@@ -222,8 +222,8 @@ func (p *Pool) inFlight() (total int64) {
 	return total
 }
 
-// use makes new calls go to the first n channels.
-func (p *Pool) use(n int) {
+// setInUse makes new calls go to the first n channels.
+func (p *Pool) setInUse(n int) {
 	members := slices.Clone(p.members[:min(n, len(p.members))])
 	p.inUse.Store(&members)
 }
@@ -240,7 +240,7 @@ func (p *Pool) resize() {
 	if want < len(p.members) {
 		gone := p.members[want:]
 		p.members = slices.Clone(p.members[:want])
-		p.use(min(want, p.decider.inUse()))
+		p.setInUse(min(want, p.decider.inUse()))
 		p.retire(gone)
 	}
 }
@@ -257,7 +257,7 @@ func (p *Pool) retire(gone []*member) {
 	})
 }
 
-// grow opens channels for a trial. No call fails if that fails.
+// grow opens channels for a trial. If that fails, no call fails.
 func (p *Pool) grow(missing int) {
 	var opened []*member
 	var failed error
@@ -268,7 +268,7 @@ func (p *Pool) grow(missing int) {
 			break
 		}
 		if c, ok := channel.(interface{ Connect() }); ok {
-			c.Connect() // so that the first calls need not wait
+			c.Connect() // otherwise the first calls would wait
 		}
 		opened = append(opened, p.newMember(channel))
 	}
@@ -286,7 +286,7 @@ func (p *Pool) grow(missing int) {
 		p.members = append(p.members, opened...)
 	}
 	if !p.closed {
-		p.use(p.decider.inUse())
+		p.setInUse(p.decider.inUse())
 		p.startEpoch(now, epoch{})
 	}
 }

@@ -343,7 +343,7 @@ func TestChaos(t *testing.T) {
 			if !p.dialing && !p.closed {
 				p.resize()
 				if !p.dialing {
-					p.use(n)
+					p.setInUse(n)
 				}
 			}
 			p.mu.Unlock()

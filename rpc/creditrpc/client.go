@@ -94,13 +94,13 @@ func (c *Client) Close() error {
 
 // Connect opens the connection, if there is none. It returns after success or failure.
 func (c *Client) Connect(ctx context.Context) error {
-	_, err := c.pick(ctx, false)
+	_, err := c.pickConn(ctx, false)
 	return err
 }
 
-// pick returns the connection, and opens one if there is none. If a dial has just failed, pick
-// returns its error, unless wait is set.
-func (c *Client) pick(ctx context.Context, wait bool) (*clientConn, error) {
+// pickConn returns the connection, and opens one if there is none. If a dial has just failed,
+// pickConn returns its error, unless wait is set.
+func (c *Client) pickConn(ctx context.Context, wait bool) (*clientConn, error) {
 	for waited := false; ; waited = true {
 		c.conns.Mu.Lock()
 		switch {
@@ -189,8 +189,8 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	return nil, fmt.Errorf("connect to %s: %w", c.address, err)
 }
 
-// leave makes the next call open another connection.
-func (c *Client) leave(cc *clientConn) {
+// abandon stops the use of a connection for new calls, so that the next call opens another one.
+func (c *Client) abandon(cc *clientConn) {
 	c.conns.Mu.Lock()
 	defer c.conns.Mu.Unlock()
 	if c.current == cc {
@@ -239,14 +239,14 @@ func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
 		if o, ok := option.(grpc.PerRPCCredsCallOption); ok {
 			info.creds = append(info.creds[:len(info.creds):len(info.creds)], o.Creds)
 		} else if !info.Apply(option) {
-			unknown = status.Errorf(codes.Unimplemented, "creditrpc: the call option %T is not supported; the package page says which are", option)
+			unknown = status.Errorf(codes.Unimplemented, "creditrpc: the call option %T is not supported: see the package documentation", option)
 		}
 	}
 	return info, unknown
 }
 
-// responded passes an answer's peer, header and trailer to the call's options.
-func (i *callInfo) responded(cc *clientConn, call *clientCall) {
+// setResults passes an answer's peer, header and trailer to the call's options.
+func (i *callInfo) setResults(cc *clientConn, call *clientCall) {
 	if i.Peer != nil {
 		*i.Peer = *cc.peer
 	}
@@ -258,7 +258,7 @@ func (i *callInfo) responded(cc *clientConn, call *clientCall) {
 	}
 }
 
-// metadata returns the metadata that the call sends: the context's and the credentials'.
+// metadata returns the metadata that the call sends, from its context and its credentials.
 func (i *callInfo) metadata(ctx context.Context, cc *clientConn, method string) (metadata.MD, error) {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	if len(i.creds) == 0 {
@@ -268,7 +268,7 @@ func (i *callInfo) metadata(ctx context.Context, cc *clientConn, method string) 
 	all := []metadata.MD{md}
 	for _, creds := range i.creds {
 		if creds.RequireTransportSecurity() && credentials.CheckSecurityLevel(cc.peer.AuthInfo, credentials.PrivacyAndIntegrity) != nil {
-			return nil, status.Error(codes.Unauthenticated, "creditrpc: the call's credentials need a secure connection, and this one is not")
+			return nil, status.Error(codes.Unauthenticated, "creditrpc: the call's credentials need a secure connection, but this connection is not secure")
 		}
 		more, err := rpccall.CredentialMetadata(ctx, creds, rpccall.Audience(cc.client.address, method), codes.Unauthenticated)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
-// A clientCall is one attempt of a call. Those of unary calls are reused.
+// A clientCall is one attempt of a call. The memory of unary calls is reused.
 type clientCall struct {
 	stream  link.Stream
 	streams bool
@@ -27,12 +27,12 @@ type clientCall struct {
 	err             error
 	over            bool
 
-	encoders *encoders // counts the request until it has been sent; nil: nothing counts it
-	ahead    int       // bytes of the request that encoders counts, or will count
-	waits    bool      // the call waits for its turn to encode
+	encoders *encodeQueue // counts the request until it has been sent; nil: nothing counts it
+	ahead    int          // bytes of the request that encoders (a queue) counts, or will count
+	waits    bool         // the call waits for its turn to encode
 
-	signal  chan struct{} // a message or the end has come; before the call begins: it may encode
-	drained chan struct{} // all was sent; streams only
+	signal  chan struct{} // a message or the end has come; before the call begins: its turn to encode
+	drained chan struct{} // all messages were sent; streams only
 	headers chan struct{} // closed when the header has come, or cannot come; streams only
 }
 
@@ -43,7 +43,7 @@ func (c *clientCall) wake() {
 	}
 }
 
-func (c *clientCall) headerCame() {
+func (c *clientCall) signalHeader() {
 	if c.headers != nil {
 		rpccall.CloseOnce(c.headers)
 	}
@@ -55,8 +55,8 @@ func (c *clientCall) finish(err error) {
 		return
 	}
 	c.over, c.err = true, err
-	c.encoded()
-	c.headerCame()
+	c.endEncoding()
+	c.signalHeader()
 	if c.streams {
 		c.wake()
 		return
@@ -73,7 +73,7 @@ const maxTries = 5
 func (c *Client) invoke(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) (err error) {
 	info, err := c.readOptions(opts)
 	if len(info.OnFinish) > 0 {
-		defer func() { info.Finished(err) }()
+		defer func() { info.CallOnFinish(err) }()
 	}
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	call.stream.Owner = call
 	cc, err := c.begin(ctx, call, method, info, &m)
 	if err != nil {
-		c.recycle(call)
+		c.recycleCall(call)
 		return err
 	}
 	if done := ctx.Done(); done == nil {
@@ -112,7 +112,7 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 			<-call.signal
 		}
 	}
-	info.responded(cc, call)
+	info.setResults(cc, call)
 	several := call.inbox.Len() > 1
 	answer, answered := call.inbox.Take()
 	switch err = call.err; {
@@ -126,18 +126,18 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	default:
 		err = decode(&answer, reply, info.MaxReceive)
 	}
-	c.recycle(call)
+	c.recycleCall(call)
 	return err
 }
 
-// begin begins a call, a unary one with its message, a stream without. It returns without the
-// connection's lock.
-func (c *Client) begin(ctx context.Context, call *clientCall, method string, info *callInfo, m *rpccall.Measured) (*clientConn, error) {
+// begin begins a unary call with its message m, or a stream without a message. The caller must not
+// hold the connection's lock.
+func (c *Client) begin(ctx context.Context, call *clientCall, method string, info *callInfo, m *rpccall.SizedMessage) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	for {
-		cc, err := c.pick(ctx, info.WaitForReady)
+		cc, err := c.pickConn(ctx, info.WaitForReady)
 		if err != nil {
 			return nil, err
 		}
@@ -152,10 +152,10 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		cc.Mu.Lock()
 		ended := cc.Err() != nil || cc.link.Draining()
 		if !ended {
-			err = cc.check(method, md)
+			err = cc.checkCall(method, md)
 		}
 		if ended || err != nil {
-			call.encoded()
+			call.endEncoding()
 			cc.Mu.Unlock()
 			if b != nil {
 				b.Release()
@@ -163,7 +163,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 			if !ended {
 				return nil, err
 			}
-			c.leave(cc)
+			c.abandon(cc)
 			continue
 		}
 		timeout := int64(0)
@@ -184,35 +184,35 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 	}
 }
 
-// check returns an error for a call that the server does not accept.
-func (cc *clientConn) check(method string, md metadata.MD) error {
-	if !cc.link.Names(method) {
+// checkCall returns an error for a call that the server does not accept.
+func (cc *clientConn) checkCall(method string, md metadata.MD) error {
+	if !cc.link.CanName(method) {
 		return status.Errorf(codes.Internal, "creditrpc: method %q: the name is too long, or the client uses too many methods", method)
 	}
 	return checkMeta(md, int(cc.link.Peer().MaxMeta))
 }
 
-// recycle keeps a unary call for reuse. It has ended, or was never begun.
-func (c *Client) recycle(call *clientCall) {
-	drop(&call.inbox)
+// recycleCall keeps a unary call for reuse. It has ended, or was never begun.
+func (c *Client) recycleCall(call *clientCall) {
+	releaseAll(&call.inbox)
 	signal := call.signal
 	*call = clientCall{signal: signal}
 	c.calls.Put(call)
 }
 
 const (
-	// lateEncoding is the length from which a request waits for its turn before it is encoded.
+	// minQueuedEncoding is the length from which a request waits for its turn before it is encoded.
 	// If the requests of many callers were encoded long before they are sent, they would fill
 	// the caches, and would be copied from main memory into the socket.
-	lateEncoding = 16 << 10
-	// encodedAhead bounds the bytes of such requests that are encoded and wait for credit. It
+	minQueuedEncoding = 16 << 10
+	// maxEncodedBytes bounds the bytes of such requests that are encoded and wait for credit. It
 	// exceeds the credit that arrives at once, so that credit never waits for a request.
-	encodedAhead = 512 << 10
+	maxEncodedBytes = 512 << 10
 )
 
-// encoders decides which callers may encode their long requests, first come, first served. The
+// encodeQueue decides which callers may encode their long requests, first come, first served. The
 // connection's lock guards it.
-type encoders struct {
+type encodeQueue struct {
 	ahead   int // bytes being encoded, or encoded and not yet in the output
 	waiting []*clientCall
 	closed  bool // the connection has ended: no call waits
@@ -220,9 +220,9 @@ type encoders struct {
 
 // enter reports whether a call may encode a request of that length now. If not, the call must
 // wait for its signal.
-func (e *encoders) enter(call *clientCall, bytes int) (now bool) {
+func (e *encodeQueue) enter(call *clientCall, bytes int) (now bool) {
 	call.encoders, call.ahead = e, bytes
-	if !e.closed && (len(e.waiting) > 0 || !e.fits(bytes)) {
+	if !e.closed && (len(e.waiting) > 0 || !e.hasRoom(bytes)) {
 		e.waiting, call.waits = append(e.waiting, call), true
 		return false
 	}
@@ -230,12 +230,14 @@ func (e *encoders) enter(call *clientCall, bytes int) (now bool) {
 	return true
 }
 
-// fits reports whether another request may be encoded. A request alone always may.
-func (e *encoders) fits(bytes int) bool { return e.ahead == 0 || e.ahead+bytes <= encodedAhead }
+// hasRoom reports whether another request may be encoded. A request alone always may.
+func (e *encodeQueue) hasRoom(bytes int) bool {
+	return e.ahead == 0 || e.ahead+bytes <= maxEncodedBytes
+}
 
-// encoded ends the call's turn to encode, or its wait for one: its request is in the output, or
-// was given up. The connection's lock is held.
-func (c *clientCall) encoded() {
+// endEncoding ends the call's turn to encode, or its wait for a turn, because its request is in the
+// output or was given up. The caller holds the connection's lock.
+func (c *clientCall) endEncoding() {
 	e := c.encoders
 	if e == nil {
 		return
@@ -249,8 +251,8 @@ func (c *clientCall) encoded() {
 	e.admit()
 }
 
-func (e *encoders) admit() {
-	for len(e.waiting) > 0 && (e.closed || e.fits(e.waiting[0].ahead)) {
+func (e *encodeQueue) admit() {
+	for len(e.waiting) > 0 && (e.closed || e.hasRoom(e.waiting[0].ahead)) {
 		next := e.waiting[0]
 		e.waiting[0] = nil
 		e.waiting = e.waiting[1:]
@@ -261,20 +263,20 @@ func (e *encoders) admit() {
 }
 
 // close wakes all waiting calls, which then find that the connection has ended.
-func (e *encoders) close() {
+func (e *encodeQueue) close() {
 	e.closed = true
 	e.admit()
 }
 
-// encode encodes a call's request, if it begins with one. A long request waits for its turn.
-func (cc *clientConn) encode(ctx context.Context, call *clientCall, m *rpccall.Measured) (*batchio.Buffer, error) {
+// encode encodes a call's request, unless m is nil. A long request waits for its turn.
+func (cc *clientConn) encode(ctx context.Context, call *clientCall, m *rpccall.SizedMessage) (*batchio.Buffer, error) {
 	if m == nil {
 		return nil, nil //nolint:nilnil // a stream begins without a request
 	}
 	if most := cc.sendLimit(m.Size); most < m.Size {
-		return nil, rpccall.TooLarge("creditrpc: trying to send message", m.Size, most)
+		return nil, rpccall.TooLargeError("creditrpc: trying to send message", m.Size, most)
 	}
-	if m.Size >= lateEncoding {
+	if m.Size >= minQueuedEncoding {
 		if err := cc.awaitTurn(ctx, call, m.Size); err != nil {
 			return nil, err
 		}
@@ -282,7 +284,7 @@ func (cc *clientConn) encode(ctx context.Context, call *clientCall, m *rpccall.M
 	b, err := marshal(m)
 	if err != nil {
 		cc.Mu.Lock()
-		call.encoded()
+		call.endEncoding()
 		cc.Mu.Unlock()
 	}
 	return b, err
@@ -302,9 +304,9 @@ func (cc *clientConn) awaitTurn(ctx context.Context, call *clientCall, bytes int
 	}
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()
-	call.encoded()
+	call.endEncoding()
 	select {
-	case <-call.signal: // it got its turn meanwhile
+	case <-call.signal: // the call got its turn meanwhile
 	default:
 	}
 	return status.FromContextError(ctx.Err()).Err()

@@ -25,24 +25,24 @@ func (c *clientCall) mayEncode() bool {
 // TestEncodersTakeTurns lets calls encode in the order of asking, as far as there is room, and
 // counts none twice that leaves, waiting or not.
 func TestEncodersTakeTurns(t *testing.T) {
-	var e encoders
+	var e encodeQueue
 	calls := []*clientCall{waiter(), waiter(), waiter(), waiter(), waiter()}
-	sizes := []int{encodedAhead - 100, 200, 50, encodedAhead * 3, 10}
+	sizes := []int{maxEncodedBytes - 100, 200, 50, maxEncodedBytes * 3, 10}
 	for i, call := range calls {
 		if now := e.enter(call, sizes[i]); now != (i == 0) {
 			t.Fatalf("call %d entered: %v", i, now)
 		}
 	}
-	calls[1].encoded() // given up: the third fits, and the fourth, which is longer than the room, does not
+	calls[1].endEncoding() // given up: the third fits, and the fourth, which is longer than the room, does not
 	if calls[1].mayEncode() || !calls[2].mayEncode() || calls[3].mayEncode() || calls[4].mayEncode() {
 		t.Error("after the second gave up, not the third alone may encode")
 	}
-	calls[0].encoded()
-	calls[0].encoded() // nothing to give back any more
+	calls[0].endEncoding()
+	calls[0].endEncoding() // nothing to give back any more
 	if calls[3].mayEncode() {
 		t.Error("a request that is longer than the room may be encoded beside another")
 	}
-	calls[2].encoded()
+	calls[2].endEncoding()
 	if !calls[3].mayEncode() || calls[4].mayEncode() {
 		t.Error("a request that is longer than the room may not be encoded alone")
 	}
@@ -50,12 +50,12 @@ func TestEncodersTakeTurns(t *testing.T) {
 	if !calls[4].mayEncode() {
 		t.Error("a call waits for a connection that has ended")
 	}
-	if !e.enter(waiter(), encodedAhead) {
+	if !e.enter(waiter(), maxEncodedBytes) {
 		t.Error("a call begins to wait for a connection that has ended")
 	}
-	calls[3].encoded()
-	calls[4].encoded()
-	if e.ahead != encodedAhead || len(e.waiting) > 0 {
+	calls[3].endEncoding()
+	calls[4].endEncoding()
+	if e.ahead != maxEncodedBytes || len(e.waiting) > 0 {
 		t.Errorf("%d bytes count, and %d calls wait", e.ahead, len(e.waiting))
 	}
 }

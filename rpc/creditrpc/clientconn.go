@@ -19,7 +19,7 @@ type clientConn struct {
 	client  *Client
 	greeted chan struct{} // closed when the server's Hello has come
 
-	encoders encoders // guarded by the connection's lock
+	encoders encodeQueue // guarded by the connection's lock
 }
 
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
@@ -34,9 +34,9 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 // OnMessage gives a message to the caller.
 func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*clientCall)
-	kept := cc.keep(m, call.streams)
+	kept := cc.retain(m, call.streams)
 	if !call.streams {
-		cc.link.Read(s, m)
+		cc.link.MessageRead(s, m)
 	}
 	call.inbox.Put(kept)
 	call.wake()
@@ -46,14 +46,14 @@ func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 func (cc *clientConn) OnTooLong(s *link.Stream, bytes int) {
 	call := s.Owner.(*clientCall)
 	cc.link.Cancel(s)
-	call.finish(rpccall.TooLarge("creditrpc: received message", bytes, cc.client.opts.maxReceive))
+	call.finish(rpccall.TooLargeError("creditrpc: received message", bytes, cc.client.opts.maxReceive))
 }
 
 // OnHeader keeps the server's metadata.
 func (cc *clientConn) OnHeader(s *link.Stream, meta []byte) {
 	call := s.Owner.(*clientCall)
 	call.header = readMeta(meta)
-	call.headerCame()
+	call.signalHeader()
 }
 
 // OnEnd ends a call that has succeeded.
@@ -71,22 +71,22 @@ func (cc *clientConn) OnStatus(s *link.Stream, e *frame.Ending) {
 func (cc *clientConn) OnCancel(s *link.Stream) { s.Owner.(*clientCall).finish(errRefused) }
 
 // errRefused is the error of a call that no server has begun.
-var errRefused = errors.New("creditrpc: the server takes no more calls")
+var errRefused = errors.New("creditrpc: the server accepts no more calls")
 
 // OnSent lets the stream's caller send its next message, and lets other callers encode theirs.
 func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
-	call.encoded()
+	call.endEncoding()
 	if call.drained != nil {
 		rpccall.WakeOne(call.drained)
 	}
 }
 
 // OnGoodbye makes the next calls go to another connection.
-func (cc *clientConn) OnGoodbye() { go cc.client.leave(cc) } // leave takes the client's lock, which must be locked before this one
+func (cc *clientConn) OnGoodbye() { go cc.client.abandon(cc) } // on a goroutine, because abandon locks the client before the connection
 
-// OnRequest is for servers.
-func (cc *clientConn) OnRequest(uint32, string, frame.Begin) *link.Stream { return nil }
+// OnRequest does nothing: only servers get requests.
+func (cc *clientConn) OnRequest(uint32, string, frame.RequestStart) *link.Stream { return nil }
 
 // StreamsChanged notes the server's Hello. After a Goodbye, it closes the connection when the
 // last call has ended.
@@ -99,10 +99,10 @@ func (cc *clientConn) StreamsChanged() {
 	}
 }
 
-// StartCalls is for servers.
+// StartCalls does nothing: only servers have handlers.
 func (cc *clientConn) StartCalls() {}
 
-// ConnLost ends all calls. Those that were never sent may be made again.
+// ConnLost ends all calls. The client makes unary calls that were never sent again.
 func (cc *clientConn) ConnLost(err error) {
 	for _, s := range cc.link.All() {
 		call := s.Owner.(*clientCall)
@@ -117,7 +117,7 @@ func (cc *clientConn) ConnLost(err error) {
 	}
 	cc.encoders.close()
 	cc.end(err)
-	go cc.client.leave(cc)
+	go cc.client.abandon(cc)
 }
 
 // OnClosed removes the connection from the client's list.

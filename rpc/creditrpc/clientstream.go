@@ -39,7 +39,7 @@ func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.C
 		s.cc, err = c.begin(ctx, &s.call, method, &info, nil)
 	}
 	if err != nil {
-		info.Finished(err)
+		info.CallOnFinish(err)
 		return nil, err
 	}
 	s.stop = context.AfterFunc(ctx, func() { s.cc.cancel(&s.call, ctx.Err()) })
@@ -85,7 +85,7 @@ func (s *clientStream) SendMsg(v any) error {
 		return nil
 	case err != nil && !errors.Is(err, io.EOF):
 		s.cc.cancel(&s.call, err)
-		_ = s.ended(err)
+		_ = s.deliverEnd(err)
 	}
 	return err
 }
@@ -126,11 +126,11 @@ func (s *clientStream) send(v any) error {
 func (s *clientStream) RecvMsg(v any) error {
 	m, err := s.nextMessage()
 	if err != nil {
-		return s.ended(err)
+		return s.deliverEnd(err)
 	}
 	if err = decode(&m, v, s.info.MaxReceive); err != nil {
 		s.cc.cancel(&s.call, context.Canceled)
-		return s.ended(err)
+		return s.deliverEnd(err)
 	}
 	if s.desc.ServerStreams {
 		return nil
@@ -141,29 +141,29 @@ func (s *clientStream) RecvMsg(v any) error {
 	case err == nil:
 		m.Release()
 		s.cc.cancel(&s.call, context.Canceled)
-		return s.ended(status.Error(codes.Internal, "creditrpc: more than one message in a unary response"))
+		return s.deliverEnd(status.Error(codes.Internal, "creditrpc: more than one message in a unary response"))
 	case errors.Is(err, io.EOF):
-		_ = s.ended(nil)
+		_ = s.deliverEnd(nil)
 		return nil
 	}
-	return s.ended(err)
+	return s.deliverEnd(err)
 }
 
-// ended passes the call's end to its options, once, and returns err.
-func (s *clientStream) ended(err error) error {
+// deliverEnd passes the call's end to its options, once, and returns err.
+func (s *clientStream) deliverEnd(err error) error {
 	s.cc.Mu.Lock()
 	first := !s.finished
 	if s.finished = true; first {
-		s.info.responded(s.cc, &s.call)
+		s.info.setResults(s.cc, &s.call)
 	}
 	s.cc.Mu.Unlock()
 	switch {
 	case !first:
 		return err
 	case errors.Is(err, io.EOF):
-		s.info.Finished(nil)
+		s.info.CallOnFinish(nil)
 	default:
-		s.info.Finished(err)
+		s.info.CallOnFinish(err)
 	}
 	s.stop()
 	return err
@@ -175,7 +175,7 @@ func (s *clientStream) nextMessage() (link.Message, error) {
 		s.cc.Mu.Lock()
 		m, ok := s.call.inbox.Take()
 		if ok {
-			s.cc.link.Read(&s.call.stream, m)
+			s.cc.link.MessageRead(&s.call.stream, m)
 			s.cc.Flush()
 		}
 		over := s.call.over

@@ -30,7 +30,7 @@ func encode(v any, limit int) (*batchio.Buffer, error) {
 }
 
 // measure computes the size of a message.
-func measure(v any, limit int) (rpccall.Measured, error) {
+func measure(v any, limit int) (rpccall.SizedMessage, error) {
 	if v == nil {
 		v = (*emptypb.Empty)(nil)
 	}
@@ -39,12 +39,12 @@ func measure(v any, limit int) (rpccall.Measured, error) {
 	case err != nil:
 		return m, status.Errorf(codes.Internal, "creditrpc: %v", err)
 	case m.Size > limit:
-		return m, rpccall.TooLarge("creditrpc: trying to send message", m.Size, limit)
+		return m, rpccall.TooLargeError("creditrpc: trying to send message", m.Size, limit)
 	}
 	return m, nil
 }
 
-func marshal(m *rpccall.Measured) (*batchio.Buffer, error) {
+func marshal(m *rpccall.SizedMessage) (*batchio.Buffer, error) {
 	b, err := m.Marshal()
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "creditrpc: %v", err)
@@ -56,7 +56,7 @@ func marshal(m *rpccall.Measured) (*batchio.Buffer, error) {
 func decode(m *link.Message, v any, limit int) error {
 	defer m.Release()
 	if n := len(m.Data); n > limit {
-		return rpccall.TooLarge("creditrpc: received message", n, limit)
+		return rpccall.TooLargeError("creditrpc: received message", n, limit)
 	}
 	return unmarshal(m.Data, v, proto.Unmarshal)
 }
@@ -104,22 +104,22 @@ func checkMeta(md metadata.MD, most int) error {
 			return status.Error(codes.Internal, "creditrpc: metadata with an empty key")
 		}
 		for _, value := range values {
-			size += len(key) + len(value) + 2*maxNumber
+			size += len(key) + len(value) + 2*maxVarintLen
 		}
 	}
 	if size > most {
-		return status.Errorf(codes.ResourceExhausted, "creditrpc: metadata may have %d bytes on the wire, and the peer takes %d", size, most)
+		return status.Errorf(codes.ResourceExhausted, "creditrpc: metadata may take %d bytes on the wire, but the peer allows %d", size, most)
 	}
 	return nil
 }
 
-// maxNumber is the longest varint of a length.
-const maxNumber = 5
+// maxVarintLen is the most bytes of a varint that holds a length.
+const maxVarintLen = 5
 
-// ending encodes a status. If the frame would be longer than the client accepts, it omits the
+// newEnding encodes a status. If the frame would be longer than the client accepts, it omits the
 // details and shortens the text: otherwise the client would close the connection.
-func ending(st *status.Status, trailer metadata.MD) frame.Ending {
-	const most = frame.MaxOther - 3*maxNumber
+func newEnding(st *status.Status, trailer metadata.MD) frame.Ending {
+	const most = frame.MaxOtherPayload - 3*maxVarintLen
 	e := frame.Ending{Code: uint64(st.Code()), Message: []byte(st.Message()), Meta: appendMeta(trailer)}
 	if !utf8.Valid(e.Message) {
 		e.Message = []byte(string([]rune(st.Message()))) // as grpc-go writes it
@@ -128,7 +128,7 @@ func ending(st *status.Status, trailer metadata.MD) frame.Ending {
 		e.Message = bytes.ToValidUTF8(e.Message[:most], nil)
 	}
 	if p := st.Proto(); len(p.GetDetails()) > 0 {
-		e.Details, _ = proto.Marshal(p) // it cannot fail: the status came from such a message
+		e.Details, _ = proto.Marshal(p) // a google.rpc.Status can always be encoded
 	}
 	if len(e.Message)+len(e.Details) > most {
 		e.Details = nil

@@ -41,10 +41,10 @@ func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Con
 	c.Attach(c.link, r)
 }
 
-// keep returns a message whose data stay valid after the read. For a message that is read soon, it
-// retains the read buffer. A message that may stay unread for long is copied, so that it takes no
-// more memory than the peer's credit accounts for.
-func (c *conn) keep(m link.Message, unread bool) link.Message {
+// retain returns a message whose data stay valid after the read. For a message that is read soon,
+// it retains the read buffer. A message that may stay unread for long is copied, so that it takes
+// no more memory than the peer's credit accounts for.
+func (c *conn) retain(m link.Message, unread bool) link.Message {
 	switch {
 	case m.Buffer != nil:
 	case len(m.Data) == 0:
@@ -62,8 +62,8 @@ func (c *conn) keep(m link.Message, unread bool) link.Message {
 	return m
 }
 
-// drop releases the messages that the program will not read.
-func drop(inbox *rpccall.Queue[link.Message]) {
+// releaseAll releases the messages that the program will not read.
+func releaseAll(inbox *rpccall.Queue[link.Message]) {
 	for m, ok := inbox.Take(); ok; m, ok = inbox.Take() {
 		m.Release()
 	}

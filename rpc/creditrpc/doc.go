@@ -110,7 +110,7 @@
 //   - the answers of [MaxCalls] calls that it does not accept.
 //
 // A client that breaks the rules, for instance by sending without credit, loses the connection.
-// Each message of a stream counts 64 bytes more than its length, so that empty ones are bounded too.
+// Each message of a stream costs 64 bytes more than its length, which also bounds empty messages.
 //
 // # What it leaves out
 //

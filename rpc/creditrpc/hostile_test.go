@@ -44,7 +44,7 @@ func (a *attacker) names(method string) {
 
 // request begins a call of the first method with a whole message.
 func (a *attacker) request(meta []byte, message proto.Message) {
-	payload := frame.Begin{Meta: meta}.Append(nil)
+	payload := frame.RequestStart{Meta: meta}.Append(nil)
 	payload, err := proto.MarshalOptions{}.MarshalAppend(payload, message)
 	if err != nil {
 		a.t.Fatal(err)

@@ -33,7 +33,7 @@ func defaultLimits() limits {
 
 func (l *limits) link() link.Config {
 	return link.Config{
-		Window: max(l.window, credit.LeastWindow), PerStream: max(l.perStream, credit.LeastWindow),
+		Window: max(l.window, credit.MinWindow), PerStream: max(l.perStream, credit.MinWindow),
 		Room: max(l.room, int64(l.maxReceive)), MaxMessage: l.maxReceive, MaxMeta: l.maxMeta,
 	}
 }

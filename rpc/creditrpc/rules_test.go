@@ -77,9 +77,9 @@ func TestLongStatuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, length := range []struct{ text, details int }{{100, 100}, {frame.MaxOther / 2, frame.MaxOther}, {1 << 20, 0}, {17 << 20, 0}} {
-		ending := ending(status.New(codes.Aborted, strings.Repeat("é", length.text/2)), nil)
-		if payload := ending.Append(nil); len(payload) > frame.MaxOther || len(ending.Message) < min(length.text, frame.MaxOther-100) {
+	for _, length := range []struct{ text, details int }{{100, 100}, {frame.MaxOtherPayload / 2, frame.MaxOtherPayload}, {1 << 20, 0}, {17 << 20, 0}} {
+		ending := newEnding(status.New(codes.Aborted, strings.Repeat("é", length.text/2)), nil)
+		if payload := ending.Append(nil); len(payload) > frame.MaxOtherPayload || len(ending.Message) < min(length.text, frame.MaxOtherPayload-100) {
 			t.Errorf("%d bytes of text are sent as %d, in %d", length.text, len(ending.Message), len(payload))
 		}
 		if length.text > 1<<20 {
@@ -88,7 +88,7 @@ func TestLongStatuses(t *testing.T) {
 		in := request(make([]byte, length.details))
 		in.ResponseStatus = &testgrpc.EchoStatus{Code: int32(codes.Aborted), Message: strings.Repeat("é", length.text/2)}
 		_, err := c.UnaryCall(t.Context(), in)
-		if st := status.Convert(err); st.Code() != codes.Aborted || !strings.HasPrefix(in.GetResponseStatus().GetMessage(), st.Message()) || len(st.Message()) < min(length.text, frame.MaxOther-100) {
+		if st := status.Convert(err); st.Code() != codes.Aborted || !strings.HasPrefix(in.GetResponseStatus().GetMessage(), st.Message()) || len(st.Message()) < min(length.text, frame.MaxOtherPayload-100) {
 			t.Errorf("a text of %d bytes came as %v with %d", length.text, st.Code(), len(st.Message()))
 		}
 	}

@@ -87,10 +87,10 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverCon
 }
 
 // OnRequest makes a call. The handler of a streaming call runs at once.
-func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.Stream {
+func (c *serverConn) OnRequest(id uint32, name string, begin frame.RequestStart) *link.Stream {
 	m := c.server.base.Lookup(name)
 	if m == nil {
-		c.link.Refuse(id, frame.Ending{Code: uint64(codes.Unimplemented), Message: []byte(c.server.base.WhyUnknown(name))})
+		c.link.Refuse(id, frame.Ending{Code: uint64(codes.Unimplemented), Message: []byte(c.server.base.DescribeUnknown(name))})
 		c.Counters.CallsStarted++
 		c.CallEnded(false)
 		return nil
@@ -116,14 +116,14 @@ func (c *serverConn) OnRequest(id uint32, name string, begin frame.Begin) *link.
 // OnMessage keeps a message for the handler.
 func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*serverCall)
-	call.inbox.Put(c.keep(m, call.signal != nil))
+	call.inbox.Put(c.retain(m, call.signal != nil))
 	call.wake()
 }
 
 // OnTooLong ends a call whose message is too long.
 func (c *serverConn) OnTooLong(s *link.Stream, bytes int) {
 	call := s.Owner.(*serverCall)
-	call.requestErr = rpccall.TooLarge("creditrpc: received message", bytes, c.server.opts.maxReceive)
+	call.requestErr = rpccall.TooLargeError("creditrpc: received message", bytes, c.server.opts.maxReceive)
 	call.requestEnded()
 }
 
@@ -140,7 +140,7 @@ func (c *serverConn) OnSent(s *link.Stream) {
 	}
 }
 
-// OnHeader and the others are for clients.
+// OnHeader, OnStatus and OnGoodbye do nothing: only clients get these events.
 func (c *serverConn) OnHeader(*link.Stream, []byte)        {}
 func (c *serverConn) OnStatus(*link.Stream, *frame.Ending) {}
 func (c *serverConn) OnGoodbye()                           {}
@@ -190,7 +190,7 @@ func (c *serverConn) release(call *serverCall, ok bool) {
 		return
 	}
 	delete(c.calls, call)
-	drop(&call.inbox)
+	releaseAll(&call.inbox)
 	c.link.Release(&call.stream)
 	c.CallEnded(ok)
 	c.StreamsChanged()

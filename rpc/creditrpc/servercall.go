@@ -111,15 +111,15 @@ func (s *serverCall) serveUnary() {
 
 // decodeRequest decodes the message of a unary call.
 func (s *serverCall) decodeRequest(v any) error {
-	if s.requestErr != nil { // the error is final
+	if s.requestErr != nil {
 		return s.requestErr
 	}
 	c := s.conn
 	c.Mu.Lock()
 	several := s.inbox.Len() > 1
 	m, ok := s.inbox.Take()
-	if ok && len(m.Data) >= earlyCredit {
-		c.link.Took(&s.stream)
+	if ok && len(m.Data) >= minEarlyCredit {
+		c.link.ReturnHeld(&s.stream)
 		c.Flush()
 	}
 	c.Mu.Unlock()
@@ -137,9 +137,9 @@ func (s *serverCall) decodeRequest(v any) error {
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }
 
-// earlyCredit is the least length of a message whose credit is returned when the message is
+// minEarlyCredit is the least length of a message whose credit is returned when the message is
 // decoded, not with the answer: a slow handler must not keep other calls from sending.
-const earlyCredit = 4 << 10
+const minEarlyCredit = 4 << 10
 
 // sendResponse sends the answer, if there is one, and the status.
 func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
@@ -154,13 +154,13 @@ func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 			c.link.Send(&s.stream, batchio.Payload{Data: reply.Data, Owner: reply}, plain)
 			reply = nil
 			if !plain {
-				c.link.SendStatus(&s.stream, ending(st, s.trailer))
+				c.link.SendStatus(&s.stream, newEnding(st, s.trailer))
 			}
 		} else {
 			if len(s.header) > 0 {
 				s.sendHeaderLocked()
 			}
-			c.link.SendStatus(&s.stream, ending(st, s.trailer))
+			c.link.SendStatus(&s.stream, newEnding(st, s.trailer))
 		}
 	}
 	c.release(s, st.Code() == codes.OK)
@@ -175,7 +175,7 @@ func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 	}
 }
 
-// sendHeaderLocked sends the header, once, unless it has no metadata. The lock is held.
+// sendHeaderLocked sends the header, once, unless it has no metadata. The caller holds the lock.
 func (s *serverCall) sendHeaderLocked() {
 	if !s.headerSent {
 		s.headerSent = true
@@ -215,7 +215,7 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 	case s.headerSent:
 		return status.Error(codes.Internal, "creditrpc: SetHeader or SendHeader after the header was sent")
 	}
-	if err := s.join(&s.header, md); err != nil {
+	if err := s.addMetadata(&s.header, md); err != nil {
 		return err
 	}
 	if send {
@@ -230,11 +230,11 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 func (s *serverCall) SetTrailer(md metadata.MD) error {
 	s.conn.Mu.Lock()
 	defer s.conn.Mu.Unlock()
-	return s.join(&s.trailer, md)
+	return s.addMetadata(&s.trailer, md)
 }
 
-// join adds metadata, unless the client does not accept as much. The lock is held.
-func (s *serverCall) join(to *metadata.MD, md metadata.MD) error {
+// addMetadata adds metadata, unless the client does not accept as much. The caller holds the lock.
+func (s *serverCall) addMetadata(to *metadata.MD, md metadata.MD) error {
 	joined := metadata.Join(*to, md)
 	err := checkMeta(joined, int(s.conn.link.Peer().MaxMeta))
 	if err == nil {
@@ -321,8 +321,8 @@ func (s serverStream) nextMessage() (link.Message, error) {
 		m, ok := s.inbox.Take()
 		fault, ended := s.requestErr, s.ended
 		if ok {
-			c.link.Took(&s.stream)
-			c.link.Read(&s.stream, m)
+			c.link.ReturnHeld(&s.stream)
+			c.link.MessageRead(&s.stream, m)
 			c.Flush()
 		}
 		c.Mu.Unlock()

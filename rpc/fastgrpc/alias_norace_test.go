@@ -16,9 +16,9 @@ import (
 // TestCheckAliases checks that FASTGRPC_ALIAS=check shows who breaks the rules. The
 // race detector would report it.
 func TestCheckAliases(t *testing.T) {
-	if os.Getenv(message.AliasVariable) == "" {
+	if os.Getenv(message.AliasEnvVar) == "" {
 		checker := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		checker.Env = append(os.Environ(), message.AliasVariable+"=check")
+		checker.Env = append(os.Environ(), message.AliasEnvVar+"=check")
 		if out, err := checker.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -32,7 +32,7 @@ func TestCheckAliases(t *testing.T) {
 	got := <-k.kept
 	k.kept <- nil
 	overwrite(t, c)
-	if want := bytes.Repeat([]byte{message.Released}, 3000); !bytes.Equal(got, want) {
+	if want := bytes.Repeat([]byte{message.ReleasedByte}, 3000); !bytes.Equal(got, want) {
 		t.Errorf("a message that was kept became %x…, want %x…", got[:16], want[:16])
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // callInfo holds the call options of one call.
 type callInfo struct {
-	rpccall.CallOptions // message limits are unset until the service config is read
+	rpccall.CallOptions // message limits are UnsetLimit until applyConfig sets them
 	maxReplay           int
 	alias               bool
 	codec               message.Codec
@@ -30,18 +30,18 @@ type callInfo struct {
 	creds               credentials.PerRPCCredentials
 	retry               *config.RetryPolicy
 	throttle            *config.Throttle
-	on                  *clientConn // make the call on this connection, without stats and retries
-	noRetry             bool        // ignore retry policies
+	on                  *clientConn // if set, the call uses this connection, without stats and retries
+	noRetry             bool        // the call ignores retry policies
 	resolutionDelay     bool        // the call had to wait for the target's addresses
 }
 
-// readOptions applies options to a zero callInfo, in order. It ignores options of other packages:
-// they are for the program's interceptors.
+// readOptions applies call options in order to a zero callInfo. It ignores options of other
+// packages, which are for the program's interceptors.
 func (i *callInfo) readOptions(client *clientOptions, lists ...[]grpc.CallOption) error {
-	i.MaxReceive, i.MaxSend, i.maxReplay = config.Unset, config.Unset, message.MaxReplay
+	i.MaxReceive, i.MaxSend, i.maxReplay = config.UnsetLimit, config.UnsetLimit, message.MaxReplayBytes
 	for _, list := range lists {
 		for _, o := range list {
-			if err := i.apply(o); err != nil {
+			if err := i.applyOption(o); err != nil {
 				return err
 			}
 		}
@@ -49,27 +49,26 @@ func (i *callInfo) readOptions(client *clientOptions, lists ...[]grpc.CallOption
 	return i.chooseCodec(client)
 }
 
-// applyConfig applies the service config of the method, which may be nil. It completes a
-// callInfo whose options have been read.
-func (i *callInfo) applyConfig(client *clientOptions, m *config.Method) {
+// applyConfig applies the method's service config, which may be nil. Call readOptions first.
+func (i *callInfo) applyConfig(client *clientOptions, m *config.MethodConfig) {
 	i.noRetry = client.disableRetry
 	if m != nil {
 		if m.WaitForReady != nil && !i.WaitIsSet {
 			i.WaitForReady = *m.WaitForReady
 		}
-		i.MaxReceive = config.Limit(i.MaxReceive, m.MaxResponseMessageBytes)
-		i.MaxSend = config.Limit(i.MaxSend, m.MaxRequestMessageBytes)
+		i.MaxReceive = config.LesserLimit(i.MaxReceive, m.MaxResponseMessageBytes)
+		i.MaxSend = config.LesserLimit(i.MaxSend, m.MaxRequestMessageBytes)
 		i.retry = m.RetryPolicy
 	}
-	if i.MaxReceive == config.Unset {
+	if i.MaxReceive == config.UnsetLimit {
 		i.MaxReceive = client.maxReceive
 	}
-	if i.MaxSend == config.Unset {
+	if i.MaxSend == config.UnsetLimit {
 		i.MaxSend = client.maxSend
 	}
 }
 
-func (i *callInfo) apply(option grpc.CallOption) error {
+func (i *callInfo) applyOption(option grpc.CallOption) error {
 	if i.CallOptions.Apply(option) {
 		return nil
 	}
@@ -88,13 +87,13 @@ func (i *callInfo) apply(option grpc.CallOption) error {
 		i.codec = message.CodecV1{Codec: o.Codec}
 	case grpc.ForceCodecV2CallOption:
 		i.codec = message.CodecV2{CodecV2: o.CodecV2}
-	default: // also options that a later grpc-go adds
-		return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported; the package page says what to use", option)
+	default: // for example an option of a newer grpc-go
+		return status.Errorf(codes.Internal, "fastgrpc: the call option %T is not supported: the documentation of package fastgrpc lists its replacement", option)
 	}
 	return nil
 }
 
-// chooseCodec uses the forced codec or, if there is none, the subtype's.
+// chooseCodec sets the codec: the one that an option forces, or else the content-subtype's.
 func (i *callInfo) chooseCodec(client *clientOptions) error {
 	switch {
 	case i.codec != nil && i.subtype == "":
@@ -104,7 +103,7 @@ func (i *callInfo) chooseCodec(client *clientOptions) error {
 		i.codec = client.plainCodec
 	default:
 		if i.codec = client.codecFor(i.subtype); i.codec == nil {
-			return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for content-subtype %q: use encoding.RegisterCodecV2", i.subtype)
+			return status.Errorf(codes.Internal, "fastgrpc: no codec is registered for the content-subtype %q: register one with encoding.RegisterCodecV2", i.subtype)
 		}
 	}
 	return nil
@@ -116,31 +115,31 @@ func (i *callInfo) setCompressor(name string) error {
 		return nil
 	}
 	if i.compressor = encoding.GetCompressor(name); i.compressor == nil {
-		return status.Errorf(codes.Internal, "fastgrpc: compressor %q is not registered: import its package, for gzip google.golang.org/grpc/encoding/gzip", name)
+		return status.Errorf(codes.Internal, "fastgrpc: compressor %q is not registered: import the package that registers it, for example google.golang.org/grpc/encoding/gzip", name)
 	}
 	return nil
 }
 
-// tries counts the attempts of a call and decides, as grpc-go does, whether to make another
-// one (gRFC A6): at once if the server did not process the first, otherwise by the service
-// config's retry policy.
-type tries struct {
-	attempts      int  // ended attempts
-	retries       int  // made by the policy
-	sincePushback int  // retries since the server's last pushback
+// retryState counts the attempts of a call and decides whether another attempt follows, as in
+// grpc-go (gRFC A6). It follows at once if the server did not process the first attempt. Otherwise
+// the service config's retry policy decides.
+type retryState struct {
+	attempts      int  // attempts that have ended
+	retries       int  // attempts that the retry policy caused
+	sincePushback int  // retries since the server last set the pause
 	transparent   bool // the server did not process the previous attempt
 }
 
-// An attemptEnd describes how an attempt failed, which decides whether another one follows.
-type attemptEnd struct {
-	final       bool // no other attempt: the balancer dropped the call, or too much was sent to repeat it
-	unprocessed bool
-	answered    bool
-	pushback    []string // the server's values
+// An attemptFailure describes how an attempt failed. pauseBeforeNext reads it.
+type attemptFailure struct {
+	final       bool     // no attempt may follow: the balancer ended the call, or its messages were not kept
+	unprocessed bool     // the server did not process the attempt
+	answered    bool     // the server sent a response header
+	pushback    []string // values of the field grpc-retry-pushback-ms
 }
 
-// read fills e from the attempt of a stream that has ended.
-func (e *attemptEnd) read(u *clientCall) {
+// setFrom fills in e from an attempt that has ended.
+func (e *attemptFailure) setFrom(u *clientCall) {
 	e.unprocessed, e.answered = u.unprocessed, u.answered
 	for _, f := range u.trailer {
 		if f.Name == wire.FieldPushback {
@@ -149,8 +148,8 @@ func (e *attemptEnd) read(u *clientCall) {
 	}
 }
 
-// next returns the pause before the next attempt, or the call's error if there is none.
-func (t *tries) next(info *callInfo, e *attemptEnd, err error) (time.Duration, error) {
+// pauseBeforeNext returns the pause before the next attempt, or err if no attempt follows.
+func (t *retryState) pauseBeforeNext(info *callInfo, e *attemptFailure, err error) (time.Duration, error) {
 	t.attempts++
 	t.transparent = false
 	switch {
@@ -166,14 +165,14 @@ func (t *tries) next(info *callInfo, e *attemptEnd, err error) (time.Duration, e
 	if len(e.pushback) > 0 {
 		ms, bad := strconv.Atoi(e.pushback[0])
 		if bad != nil || ms < 0 || len(e.pushback) > 1 {
-			info.throttle.Failed()
+			info.throttle.CallFailed()
 			return 0, err
 		}
 		pause = time.Duration(ms) * time.Millisecond
 	}
 	policy := info.retry
 	switch {
-	case policy == nil || !slices.Contains(policy.RetryableStatusCodes, status.Code(err)) || info.throttle.Failed():
+	case policy == nil || !slices.Contains(policy.RetryableStatusCodes, status.Code(err)) || info.throttle.CallFailed():
 		return 0, err
 	case t.retries+1 >= policy.MaxAttempts:
 		return 0, fmt.Errorf("max retries exhausted: failed after %d attempts: %w", t.retries+1, err)

@@ -22,38 +22,38 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
-// A channel holds a client's connections. Its resolver finds addresses. Its balancer makes
-// subConns of them and publishes a picker, which chooses a subConn for each call. Resolver,
-// balancer and picker are grpc-go's or the program's, and run unchanged.
+// A channel holds a client's connections. Its resolver finds addresses. Its balancer makes a
+// subConn for each address and publishes a picker, which chooses a subConn for each call. grpc-go
+// or the program provides resolver, balancer and picker.
 //
-// A lock is taken only after the locks before it in this list: a balancer's own, channel.set.Mu, a
-// connection's, subConn.mu, a serializer's. Balancers and resolvers are called without any of
-// them, on the serializers.
+// Goroutines take locks only in this order: a balancer's own lock, channel.set.Mu, a connection's
+// lock, subConn.mu, a serializer's lock. The serializers call balancers and resolvers without
+// holding any of these locks.
 type channel struct {
 	client  *Client
 	target  resolver.Target
 	builder resolver.Builder
-	proxy   func(addr string) *url.URL // nil: connect directly
+	proxy   func(addr string) *url.URL // returns an address's proxy; nil if the client uses none
 
-	// The lock of connSet guards these.
+	// connSet.set.Mu guards these fields.
 	connSet[*clientConn]
-	session   *session // nil in idle mode
+	session   *session // nil while the client is idle
 	subConns  map[*subConn]struct{}
-	config    *config.Config // the last one applied
+	config    *config.Config // the config that was last applied
 	idleTimer *time.Timer
 
 	toResolver, toBalancer connect.Serializer
 
 	waiting    atomic.Int32 // calls that have no stream yet
-	lastActive atomic.Int64 // the end of the last wait, in nanoseconds since epoch
+	lastActive atomic.Int64 // when a call last stopped waiting, in nanoseconds since batchio.Epoch
 }
 
-// A picking holds the part of the channel's state that calls need. A change makes a new picking,
-// and closes the old one's channel changed.
-type picking struct {
+// A pickerState holds the part of the channel's state that calls need. It is never modified: a new
+// pickerState replaces it, and its channel changed is closed.
+type pickerState struct {
 	state      connectivity.State
-	picker     balancer.Picker // nil before there is one
-	generation int             // the picker's number
+	picker     balancer.Picker // nil until a balancer publishes one
+	generation int             // the number of pickers that were published before
 	config     *config.Config  // nil before the first resolution
 	throttle   *config.Throttle
 	changed    chan struct{}
@@ -62,28 +62,28 @@ type picking struct {
 func (ch *channel) init(c *Client) error {
 	ch.client = c
 	ch.subConns = make(map[*subConn]struct{})
-	c.pick.Store(&picking{changed: make(chan struct{}), state: connectivity.Idle})
+	c.pickerState.Store(&pickerState{changed: make(chan struct{}), state: connectivity.Idle})
 	var err error
 	if ch.target, ch.builder, err = connect.ParseTarget(c.target, c.opts.resolvers); err != nil {
 		return err
 	}
-	certified := c.opts.creds.Info().ServerName //nolint:staticcheck // deprecated, but grpc-go still takes the authority from it
-	c.authority, err = connect.AuthorityOf(ch.target, ch.builder, c.opts.authority, certified)
+	certified := c.opts.creds.Info().ServerName //nolint:staticcheck // deprecated, but grpc-go still gets the authority from it
+	c.authority, err = connect.ChooseAuthority(ch.target, ch.builder, c.opts.authority, certified)
 	return err
 }
 
-// publish replaces the picking, with the lock held.
-func (ch *channel) publish(change func(*picking)) {
-	old := ch.client.pick.Load()
+// publishPickerState replaces the pickerState with a changed copy. The lock is held.
+func (ch *channel) publishPickerState(change func(*pickerState)) {
+	old := ch.client.pickerState.Load()
 	next := *old
 	next.changed = make(chan struct{})
 	change(&next)
-	ch.client.pick.Store(&next)
+	ch.client.pickerState.Store(&next)
 	close(old.changed)
 }
 
-// wait returns when another picking is published, or returns the status of an ended ctx.
-func (p *picking) wait(ctx context.Context) error {
+// wait waits until another pickerState replaces p. It returns a status error if ctx ends first.
+func (p *pickerState) wait(ctx context.Context) error {
 	select {
 	case <-p.changed:
 		return nil
@@ -92,12 +92,12 @@ func (p *picking) wait(ctx context.Context) error {
 	}
 }
 
-func (p *picking) setPicker(state connectivity.State, picker balancer.Picker) {
+func (p *pickerState) setPicker(state connectivity.State, picker balancer.Picker) {
 	p.state, p.picker = state, picker
 	p.generation++
 }
 
-// exitIdle starts the resolver, unless it runs already.
+// exitIdle starts the resolver if it is not running.
 func (ch *channel) exitIdle() {
 	ch.set.Mu.Lock()
 	if ch.set.Closed || ch.session != nil {
@@ -106,7 +106,7 @@ func (ch *channel) exitIdle() {
 	}
 	s := &session{ch: ch}
 	ch.session = s
-	ch.publish(func(p *picking) { p.state = connectivity.Connecting })
+	ch.publishPickerState(func(p *pickerState) { p.state = connectivity.Connecting })
 	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
 	if timeout := ch.client.opts.idleTimeout; timeout != lifetime.Forever {
 		ch.idleTimer = time.AfterFunc(timeout, func() { ch.checkIdle(s) })
@@ -122,9 +122,9 @@ func (ch *channel) exitIdle() {
 	<-built
 }
 
-// checkIdle enters idle mode if there was no call for the idle timeout: it closes the resolver,
-// the balancer and the connections until the next call. Calls count nothing for this: connections
-// know the time of their last call.
+// checkIdle makes the client idle if it has had no call for the idle timeout: it closes the
+// resolver, the balancer and the connections until the next call. It reads the time of the last
+// call from the connections, so that calls need no shared counter.
 func (ch *channel) checkIdle(s *session) {
 	ch.set.Mu.Lock()
 	defer ch.set.Mu.Unlock()
@@ -147,14 +147,14 @@ func (ch *channel) checkIdle(s *session) {
 		ch.idleTimer.Reset(timeout - idle)
 	default:
 		ch.endSession()
-		ch.publish(func(p *picking) {
+		ch.publishPickerState(func(p *pickerState) {
 			p.setPicker(connectivity.Idle, nil)
 			p.config = nil
 		})
 	}
 }
 
-// endSession closes the resolver and the balancer with its subConns, with the lock held.
+// endSession closes the resolver, and the balancers with their subConns. The lock is held.
 func (ch *channel) endSession() {
 	s := ch.session
 	if s == nil {
@@ -182,8 +182,8 @@ func (ch *channel) close() error {
 	}
 	ch.set.Closed = true
 	ch.endSession()
-	ch.publish(func(p *picking) {
-		p.setPicker(connectivity.Shutdown, base.NewErrPicker(errClosedStatus))
+	ch.publishPickerState(func(p *pickerState) {
+		p.setPicker(connectivity.Shutdown, base.NewErrPicker(errClientClosedStatus))
 		p.config = new(config.Config)
 	})
 	conns := ch.set.All()
@@ -193,66 +193,66 @@ func (ch *channel) close() error {
 	}
 	ch.toResolver.Wait()
 	ch.toBalancer.Wait()
-	ch.set.Running.Wait() // for connections; a dial in progress ends when its dialer returns
+	ch.set.Running.Wait() // does not wait for dialers that still run
 	return nil
 }
 
-// A picked is a connection for a call, with the balancer's instructions.
-type picked struct {
+// A pickedConn is the connection that a picker chose for a call, with the picker's instructions.
+type pickedConn struct {
 	conn     *clientConn
 	done     func(balancer.DoneInfo) // the picker's callback, or nil
 	metadata metadata.MD
 	blocked  bool // the call had to wait for a picker
-	drop     bool // the balancer ended the call, which must not be repeated
+	drop     bool // the balancer ended the call, and no attempt may follow
 }
 
-// pickConn returns a connection for a call. It waits while the client is connecting. With
-// WaitForReady it also waits after failures.
-func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (picked, error) {
+// pickConn returns a connection for a call. It waits while the client is connecting. A call with
+// WaitForReady also waits after a failed connection attempt.
+func (c *Client) pickConn(ctx context.Context, method string, info *callInfo) (pickedConn, error) {
 	if cc := info.on; cc != nil {
 		select {
 		case <-cc.draining:
-			return picked{drop: true}, errSubConnNotReady
+			return pickedConn{drop: true}, errSubConnNotReady
 		default:
-			return picked{conn: cc}, nil
+			return pickedConn{conn: cc}, nil
 		}
 	}
-	w := pickWait{seen: -1}
-	p := c.pick.Load()
-	if got, err := w.try(ctx, p, method, info); got.conn != nil || err != nil {
+	w := pendingPick{seen: -1}
+	p := c.pickerState.Load()
+	if got, err := w.askPicker(ctx, p, method, info); got.conn != nil || err != nil {
 		return got, err
 	}
-	c.channel.beginWait()
-	defer c.channel.endWait()
+	c.channel.addWaitingCall()
+	defer c.channel.removeWaitingCall()
 	for {
 		if p.state == connectivity.Idle {
 			c.channel.exitIdle()
 		}
 		if err := p.wait(ctx); err != nil {
 			if w.last != nil {
-				return picked{}, status.Errorf(status.Code(err), "fastgrpc: latest balancer error: %v", w.last)
+				return pickedConn{}, status.Errorf(status.Code(err), "fastgrpc: the context ended while the call waited for a connection; the last error of the balancer: %v", w.last)
 			}
-			return picked{}, status.Errorf(status.Code(err), "fastgrpc: %v while waiting for connections to become ready", ctx.Err())
+			return pickedConn{}, status.Errorf(status.Code(err), "fastgrpc: the context ended while the call waited for a connection: %v", ctx.Err())
 		}
-		p = c.pick.Load()
-		if got, err := w.try(ctx, p, method, info); got.conn != nil || err != nil {
+		p = c.pickerState.Load()
+		if got, err := w.askPicker(ctx, p, method, info); got.conn != nil || err != nil {
 			got.blocked = true
 			return got, err
 		}
 	}
 }
 
-// A pickWait is the state of a call that waits for a connection.
-type pickWait struct {
-	seen int   // the generation of the picker that was asked last
-	last error // the picker's error, for a call with WaitForReady
+// A pendingPick holds the state of a call that needs a connection.
+type pendingPick struct {
+	seen int   // the generation of the picker that askPicker called last
+	last error // the last picker's error, if the call has WaitForReady
 }
 
-// try asks the picker. It returns neither a connection nor an error if the call must
-// wait for the next picker.
-func (w *pickWait) try(ctx context.Context, p *picking, method string, info *callInfo) (picked, error) {
+// askPicker calls the picker. It returns neither a connection nor an error if the call must wait
+// for the next picker.
+func (w *pendingPick) askPicker(ctx context.Context, p *pickerState, method string, info *callInfo) (pickedConn, error) {
 	if p.picker == nil || p.generation == w.seen {
-		return picked{}, nil
+		return pickedConn{}, nil
 	}
 	w.seen = p.generation
 	r, err := p.picker.Pick(balancer.PickInfo{FullMethodName: method, Ctx: ctx})
@@ -260,50 +260,51 @@ func (w *pickWait) try(ctx context.Context, p *picking, method string, info *cal
 	case err == nil:
 		return readyConn(&r), nil
 	case errors.Is(err, balancer.ErrNoSubConnAvailable):
-		return picked{}, nil
+		return pickedConn{}, nil
 	}
 	st, drop := status.FromError(err)
 	switch {
 	case !drop && info.WaitForReady:
 		w.last = err
-		return picked{}, nil
+		return pickedConn{}, nil
 	case !drop:
-		return picked{}, rpccall.WithCause(status.New(codes.Unavailable, err.Error()), err)
+		return pickedConn{}, rpccall.WithCause(status.New(codes.Unavailable, err.Error()), err)
 	case rpccall.IsRestricted(st.Code()):
-		err = status.Errorf(codes.Internal, "fastgrpc: the picker returned a status that only servers may return: %v", err)
+		err = status.Errorf(codes.Internal, "fastgrpc: the balancer's picker returned a status code that only servers may return: %v", err)
 	}
-	return picked{drop: true}, err
+	return pickedConn{drop: true}, err
 }
 
-// readyConn returns the picked subConn's connection. If the subConn is not ready, another picker
-// follows soon.
-func readyConn(r *balancer.PickResult) picked {
+// readyConn returns the connection of the picker's subConn. It returns no connection if the subConn
+// is not ready: the balancer then publishes another picker soon.
+func readyConn(r *balancer.PickResult) pickedConn {
 	if sc, ok := r.SubConn.(*subConn); ok {
 		if cc := sc.ready.Load(); cc != nil {
-			return picked{conn: cc, done: r.Done, metadata: r.Metadata}
+			return pickedConn{conn: cc, done: r.Done, metadata: r.Metadata}
 		}
 	}
 	if r.Done != nil {
 		r.Done(balancer.DoneInfo{})
 	}
-	return picked{}
+	return pickedConn{}
 }
 
-// beginWait keeps the channel from idle mode while a call has no stream.
-func (ch *channel) beginWait() { ch.waiting.Add(1) }
+// addWaitingCall prevents the channel from becoming idle while a call has no stream.
+func (ch *channel) addWaitingCall() { ch.waiting.Add(1) }
 
-func (ch *channel) endWait() {
+func (ch *channel) removeWaitingCall() {
 	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
 	ch.waiting.Add(-1)
 }
 
-// waitForConfig waits until the target is resolved. waited says whether it had to wait.
-func (c *Client) waitForConfig(ctx context.Context) (_ *picking, waited bool, err error) {
-	c.channel.beginWait()
-	defer c.channel.endWait()
+// waitForConfig waits until the resolver has returned a service config. waited is false if the
+// config was there at once.
+func (c *Client) waitForConfig(ctx context.Context) (_ *pickerState, waited bool, err error) {
+	c.channel.addWaitingCall()
+	defer c.channel.removeWaitingCall()
 	for ; ; waited = true {
-		c.channel.exitIdle() // some resolvers answer at once
-		p := c.pick.Load()
+		c.channel.exitIdle() // some resolvers return a result at once
+		p := c.pickerState.Load()
 		if p.config != nil {
 			return p, waited, nil
 		}
@@ -316,11 +317,11 @@ func (c *Client) waitForConfig(ctx context.Context) (_ *picking, waited bool, er
 // Conns returns the client's open connections, in no particular order.
 func (c *Client) Conns() []ConnInfo { return c.channel.Conns() }
 
-// Counters returns the sums over all connections, open and closed.
+// Counters returns the sums of the counters of all connections, open and closed.
 func (c *Client) Counters() Counters { return c.channel.Counters() }
 
-// State returns the client's connectivity, as grpc-go defines it.
-func (c *Client) State() connectivity.State { return c.pick.Load().state }
+// State returns the client's connectivity state, as defined by grpc-go.
+func (c *Client) State() connectivity.State { return c.pickerState.Load().state }
 
 // Connect makes an idle client connect before its first call.
 func (c *Client) Connect() {
@@ -332,13 +333,13 @@ func (c *Client) Connect() {
 		if s == nil {
 			return
 		}
-		if p := s.latest(); p != nil {
+		if p := s.latestPolicy(); p != nil {
 			p.balancer.ExitIdle()
 		}
 	})
 }
 
-// ResetConnectBackoff makes connections that wait for their next attempt try at once.
+// ResetConnectBackoff ends all pauses between connection attempts.
 func (c *Client) ResetConnectBackoff() {
 	c.channel.set.Mu.Lock()
 	defer c.channel.set.Mu.Unlock()
@@ -347,19 +348,19 @@ func (c *Client) ResetConnectBackoff() {
 	}
 }
 
-// WaitReady connects and returns when the client can send a call at once. Unlike a call with
-// WaitForReady, it returns the first failure.
+// WaitReady connects, and returns nil when the client is ready to send a call. Unlike a call with
+// WaitForReady, it returns the error of the first failed connection attempt.
 func (c *Client) WaitReady(ctx context.Context) error {
 	for {
-		p := c.pick.Load()
+		p := c.pickerState.Load()
 		switch p.state {
 		case connectivity.Ready:
 			return nil
 		case connectivity.Idle:
 			c.Connect()
 		case connectivity.TransientFailure, connectivity.Shutdown:
-			w := pickWait{seen: -1}
-			if _, err := w.try(ctx, p, "", &callInfo{}); err != nil {
+			w := pendingPick{seen: -1}
+			if _, err := w.askPicker(ctx, p, "", &callInfo{}); err != nil {
 				return err
 			}
 		}
@@ -369,9 +370,9 @@ func (c *Client) WaitReady(ctx context.Context) error {
 	}
 }
 
-// WaitForStateChange returns true when the state differs from last, or false if ctx ends first.
+// WaitForStateChange waits until the state differs from last. It returns false if ctx ends first.
 func (c *Client) WaitForStateChange(ctx context.Context, last connectivity.State) bool {
-	for p := c.pick.Load(); p.state == last; p = c.pick.Load() {
+	for p := c.pickerState.Load(); p.state == last; p = c.pickerState.Load() {
 		if p.wait(ctx) != nil {
 			return false
 		}

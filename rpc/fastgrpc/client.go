@@ -23,35 +23,35 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// A Client makes calls to one target. Its balancing policy decides how many connections
-// it uses. Its methods may be called concurrently.
+// A Client makes calls to one target. The balancing policy decides how many connections the
+// client opens. The client's methods may be called concurrently.
 type Client struct {
 	opts      clientOptions
 	target    string
 	authority string
-	scheme    string            // http or https, for the :scheme of requests
-	unary     grpc.UnaryInvoker // the interceptors, or nil
+	scheme    string            // the :scheme of requests, http or https
+	unary     grpc.UnaryInvoker // calls the interceptors; nil if there are none
 	stream    grpc.Streamer
 
-	fixed    atomic.Pointer[map[string]*h2.FixedFields]
-	fixedMu  sync.Mutex
-	pick     atomic.Pointer[picking]
-	channel  channel
-	calls    sync.Pool    // holds *clientCall for unary calls
-	pingTime atomic.Int64 // the keepalive time in use
+	fixed       atomic.Pointer[map[string]*h2.FixedFields]
+	fixedMu     sync.Mutex
+	pickerState atomic.Pointer[pickerState]
+	channel     channel
+	calls       sync.Pool    // unused values of *clientCall, for unary calls
+	pingTime    atomic.Int64 // the pause between keepalive pings, in nanoseconds
 }
 
 var _ grpc.ClientConnInterface = (*Client)(nil)
 
 // NewClient returns a client for target, a URI such as "dns:///host:port",
-// "passthrough:///host:port", "unix:/path" or plain "host:port", which is resolved
-// by DNS. It connects on the first call.
+// "passthrough:///host:port" or "unix:/path". DNS resolves a target of the form "host:port". The
+// client connects on the first call.
 func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	c := &Client{opts: defaultClientOptions(), target: target, scheme: "http"}
 	for _, o := range opts {
 		o(&c.opts)
 	}
-	if err := c.opts.finish(); err != nil {
+	if err := c.opts.checkAndSetDefaults(); err != nil {
 		return nil, err
 	}
 	if c.opts.creds.Info().SecurityProtocol == "tls" {
@@ -60,10 +60,10 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	c.pingTime.Store(int64(c.opts.keepalive.Time))
 	c.fixed.Store(&map[string]*h2.FixedFields{})
 	c.unary = rpccall.ChainUnaryClient(c.opts.unaryInterceptors, func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
-		return c.invokeWith(ctx, &invocation{method: method, req: req, reply: reply}, nil, opts)
+		return c.invokeWithOptions(ctx, &invocation{method: method, req: req, reply: reply}, nil, opts)
 	})
 	c.stream = rpccall.ChainStreamClient(c.opts.streamInterceptors, func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		return c.streamWith(ctx, desc, method, nil, opts)
+		return c.newStreamWithOptions(ctx, desc, method, nil, opts)
 	})
 	if err := c.channel.init(c); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// Target returns the target that NewClient was given.
+// Target returns the target that the program passed to NewClient.
 func (c *Client) Target() string { return c.target }
 
 // Close ends all connections and calls.
@@ -80,24 +80,24 @@ func (c *Client) Close() error { return c.channel.close() }
 // Invoke makes a unary call. Generated code calls it.
 func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if c.unary != nil {
-		return c.unary(ctx, method, req, reply, nil, c.allOptions(opts)...)
+		return c.unary(ctx, method, req, reply, nil, c.withDefaultOptions(opts)...)
 	}
-	return c.invokeWith(ctx, &invocation{method: method, req: req, reply: reply}, c.opts.callOptions, opts)
+	return c.invokeWithOptions(ctx, &invocation{method: method, req: req, reply: reply}, c.opts.callOptions, opts)
 }
 
-// allOptions returns the client's default options and then opts, for interceptors.
-func (c *Client) allOptions(opts []grpc.CallOption) []grpc.CallOption {
+// withDefaultOptions returns the client's default call options, followed by opts.
+func (c *Client) withDefaultOptions(opts []grpc.CallOption) []grpc.CallOption {
 	if len(c.opts.callOptions) == 0 {
 		return opts
 	}
 	return slices.Concat(c.opts.callOptions, opts)
 }
 
-func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts []grpc.CallOption) (err error) {
+func (c *Client) invokeWithOptions(ctx context.Context, in *invocation, defaults, opts []grpc.CallOption) (err error) {
 	info := &in.info
-	timeout, err := c.prepare(ctx, in.method, info, defaults, opts)
+	timeout, err := c.prepareCall(ctx, in.method, info, defaults, opts)
 	if len(info.OnFinish) > 0 {
-		defer func() { info.Finished(err) }()
+		defer func() { info.CallOnFinish(err) }()
 	}
 	if err != nil {
 		return err
@@ -113,16 +113,16 @@ func (c *Client) invokeWith(ctx context.Context, in *invocation, defaults, opts 
 // NewStream begins a streaming call. Generated code calls it.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.stream != nil {
-		return c.stream(ctx, desc, nil, method, c.allOptions(opts)...)
+		return c.stream(ctx, desc, nil, method, c.withDefaultOptions(opts)...)
 	}
-	return c.streamWith(ctx, desc, method, c.opts.callOptions, opts)
+	return c.newStreamWithOptions(ctx, desc, method, c.opts.callOptions, opts)
 }
 
-func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Client) newStreamWithOptions(ctx context.Context, desc *grpc.StreamDesc, method string, defaults, opts []grpc.CallOption) (grpc.ClientStream, error) {
 	var info callInfo
-	timeout, err := c.prepare(ctx, method, &info, defaults, opts)
+	timeout, err := c.prepareCall(ctx, method, &info, defaults, opts)
 	if err != nil {
-		info.Finished(err)
+		info.CallOnFinish(err)
 		return nil, err
 	}
 	cancel := context.CancelFunc(func() {})
@@ -132,20 +132,20 @@ func (c *Client) streamWith(ctx context.Context, desc *grpc.StreamDesc, method s
 	return c.newStream(ctx, cancel, desc, method, info)
 }
 
-// prepare reads the options of a call and applies the service config to it. The timeout is
-// negative if there is none.
-func (c *Client) prepare(ctx context.Context, method string, info *callInfo, defaults, opts []grpc.CallOption) (timeout time.Duration, err error) {
+// prepareCall fills in info from the call's options and the service config. The timeout is
+// negative if the service config has none.
+func (c *Client) prepareCall(ctx context.Context, method string, info *callInfo, defaults, opts []grpc.CallOption) (timeout time.Duration, err error) {
 	if err = info.readOptions(&c.opts, defaults, opts); err != nil {
 		return 0, err
 	}
-	p := c.pick.Load()
+	p := c.pickerState.Load()
 	if p.config == nil {
 		if p, info.resolutionDelay, err = c.waitForConfig(ctx); err != nil {
 			return 0, err
 		}
 	}
 	info.throttle = p.throttle
-	m := p.config.Method(method)
+	m := p.config.ForMethod(method)
 	info.applyConfig(&c.opts, m)
 	if m == nil || m.Timeout == nil {
 		return -1, nil
@@ -158,49 +158,49 @@ type invocation struct {
 	method     string
 	req, reply any
 	info       callInfo
-	tries      tries
+	tries      retryState
 }
 
 func (c *Client) invoke(ctx context.Context, in *invocation) error {
 	info := &in.info
 	for {
-		out, err := c.attempt(ctx, in)
+		out, err := c.makeAttempt(ctx, in)
 		if err == nil {
-			info.throttle.Succeeded()
+			info.throttle.CallSucceeded()
 			return nil
 		}
-		if err = c.tryAgain(ctx, &in.tries, info, &out, err); err != nil {
+		if err = c.waitToRetry(ctx, &in.tries, info, &out, err); err != nil {
 			return err
 		}
 	}
 }
 
-// tryAgain waits and returns nil if the call may make another attempt. Otherwise it returns the
-// call's error.
-func (c *Client) tryAgain(ctx context.Context, t *tries, info *callInfo, e *attemptEnd, err error) error {
-	pause, err := t.next(info, e, err)
+// waitToRetry returns the call's error if no attempt may follow. Otherwise it waits until the next
+// attempt may begin, and returns nil.
+func (c *Client) waitToRetry(ctx context.Context, t *retryState, info *callInfo, e *attemptFailure, err error) error {
+	pause, err := t.pauseBeforeNext(info, e, err)
 	if err != nil || t.transparent {
 		return err
 	}
-	c.channel.beginWait()
-	defer c.channel.endWait()
+	c.channel.addWaitingCall()
+	defer c.channel.removeWaitingCall()
 	if !connect.Sleep(ctx, pause, nil) {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	return nil
 }
 
-// attempt makes a unary call on one connection.
-func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, err error) {
+// makeAttempt makes a unary call on one connection.
+func (c *Client) makeAttempt(ctx context.Context, in *invocation) (out attemptFailure, err error) {
 	info := &in.info
 	var o *observer
 	if c.opts.stats != nil && info.on == nil {
-		o = c.observe(ctx, in.method, info, &grpc.StreamDesc{}, &in.tries)
+		o = c.startObserver(ctx, in.method, info, &grpc.StreamDesc{}, &in.tries)
 		ctx = o.ctx
-		defer func() { o.end(err) }()
+		defer func() { o.reportEnd(err) }()
 	}
-	out.final = true // until the attempt has a stream
-	fields, err := c.callFields(ctx, &in.tries)
+	out.final = true // while the attempt has no stream
+	fields, err := c.variableFields(ctx, &in.tries)
 	if err != nil {
 		return out, err
 	}
@@ -213,7 +213,7 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 	if err != nil {
 		b.Release()
 		out.final = u.dropped
-		c.recycle(u)
+		c.recycleCall(u)
 		return out, err
 	}
 	out.final = len(b.Data) > info.maxReplay
@@ -221,46 +221,46 @@ func (c *Client) attempt(ctx context.Context, in *invocation) (out attemptEnd, e
 	cc.h2.SendData(&u.h2, batchio.Payload{Data: b.Data, Owner: b}, true)
 	cc.FlushBatch()
 	cc.Mu.Unlock()
-	o.opened(cc, info)
-	o.sent(in.req, size)
+	o.reportRequestHeader(cc, info)
+	o.reportSent(in.req, size)
 	if done := ctx.Done(); done == nil {
 		<-u.signal
 	} else {
 		select {
 		case <-u.signal:
 		case <-done:
-			cc.cancel(u, ctx.Err())
+			cc.cancelCall(u, ctx.Err())
 			<-u.signal
 		}
 	}
 	err = c.readReply(u, in.reply, info)
-	u.reportDone(err)
+	u.reportToBalancer(err)
 	if err != nil {
-		out.read(u)
+		out.setFrom(u)
 	}
-	c.recycle(u)
+	c.recycleCall(u)
 	return out, err
 }
 
 // readReply reads the response of a unary call that has ended.
 func (c *Client) readReply(u *clientCall, reply any, info *callInfo) error {
-	info.responded(u)
+	info.reportResponse(u)
 	if u.end.Kind != ending.Succeeded {
 		return u.end.Err
 	}
 	m, ok := u.inbox.Take()
 	if !ok {
-		return status.Error(codes.Internal, "fastgrpc: response without a message")
+		return status.Error(codes.Internal, "fastgrpc: the server ended a unary call with OK but without a response message")
 	}
 	size, err := message.Decode(info.codec, u.received, &m, reply, message.DecodeOptions{Limit: info.MaxReceive})
 	if err == nil {
-		u.observer.received(reply, size)
+		u.observer.reportReceived(reply, size)
 	}
 	return err
 }
 
-// openStream opens the call's stream on a connection that the balancer picks. On
-// success it returns with that connection's lock held.
+// openStream opens the call's stream on a connection that the balancer chooses. If it succeeds,
+// the connection's lock is held on return.
 func (c *Client) openStream(ctx context.Context, u *clientCall, method string, info *callInfo, fields []hpack.HeaderField) (*clientConn, error) {
 	for {
 		p, err := c.pickConn(ctx, method, info)
@@ -275,7 +275,7 @@ func (c *Client) openStream(ctx context.Context, u *clientCall, method string, i
 		u.wantMetadata = u.wantMetadata || p.done != nil
 		fixed, extra, err := c.requestHeader(ctx, &p, method, info, fields)
 		if err == nil {
-			if err = p.conn.open(ctx, u, fixed, extra); err == nil {
+			if err = p.conn.openStream(ctx, u, fixed, extra); err == nil {
 				return p.conn, nil
 			}
 		}
@@ -286,12 +286,12 @@ func (c *Client) openStream(ctx context.Context, u *clientCall, method string, i
 		if !errors.Is(err, errConnDraining) {
 			return nil, err
 		}
-		p.conn.leave() // nothing was sent, so another attempt costs nothing
+		p.conn.closeAfterCalls() // nothing was sent, so the loop tries another connection
 	}
 }
 
-// newUnaryCall takes a call from the client's pool. Each client has its own pool because
-// calls hold channels, which must not leave a testing/synctest bubble.
+// newUnaryCall takes a call from the client's pool. Clients do not share a pool, because a call
+// holds a channel, and channels must not leave a testing/synctest bubble.
 func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
 	u, _ := c.calls.Get().(*clientCall)
 	if u == nil {
@@ -304,9 +304,8 @@ func (c *Client) newUnaryCall(info *callInfo, o *observer) *clientCall {
 	return u
 }
 
-// recycle returns a call to the pool. Its caller knows that the call has ended, or the call was
-// never opened.
-func (c *Client) recycle(u *clientCall) {
+// recycleCall puts a call back into the pool. The call must have ended, or never have had a stream.
+func (c *Client) recycleCall(u *clientCall) {
 	u.inbox.Drop()
 	signal := u.signal
 	*u = clientCall{signal: signal}
@@ -314,8 +313,8 @@ func (c *Client) recycle(u *clientCall) {
 	c.calls.Put(u)
 }
 
-// observe begins to report an attempt of a call to the client's stats handler.
-func (c *Client) observe(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc, t *tries) *observer {
+// startObserver returns an observer for an attempt of a call, and reports the attempt's begin.
+func (c *Client) startObserver(ctx context.Context, method string, info *callInfo, desc *grpc.StreamDesc, t *retryState) *observer {
 	begin := &stats.Begin{
 		IsTransparentRetryAttempt: t.transparent,
 		Client:                    true, FailFast: !info.WaitForReady,

@@ -24,37 +24,37 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// A clientCall is one call on a client. Its connection's lock guards it until it has ended;
-// afterwards only its caller uses it.
+// A clientCall is one attempt of a call on a client. The connection's lock guards it until it has
+// ended. Afterwards only its caller uses it.
 type clientCall struct {
 	h2        h2.Stream
 	conn      *clientConn
 	streaming bool
 	deadline  time.Time     // zero if there is none
-	signal    chan struct{} // unary: the call ended; stream: a message or the end came
-	drained   chan struct{} // all sent data is in the connection's output; streams only
-	headers   chan struct{} // closed when the response's header has come; streams only
+	signal    chan struct{} // unary: the call has ended; stream: a message has come, or the call has ended
+	drained   chan struct{} // the connection's output has taken all sent data; streams only
+	headers   chan struct{} // closed when the response header has come; streams only
 
 	received encoding.Compressor
 	inbox    message.Inbox
 
-	wantMetadata                bool // keep the response's metadata
+	wantMetadata                bool // the call keeps the response's metadata
 	gotHeader                   bool
 	header                      []hpack.HeaderField
 	trailer                     []hpack.HeaderField
 	headerLength, trailerLength int // bytes on the wire
 
 	end         ending.Ending
-	unprocessed bool // the server did not process the call, so it may be retried
-	answered    bool // a header came before the trailers, so the call may not be retried
+	unprocessed bool // the server did not process the call, which may be retried
+	answered    bool // the server sent a header before the trailers: the call may not be retried
 	dropped     bool // the balancer ended the call
-	decided     bool // no other attempt follows; streams only
+	decided     bool // no attempt may follow; streams only
 	picked      func(balancer.DoneInfo)
 	observer    *observer
 	ctx         context.Context // the observer's context; streams only
 }
 
-// finish ends the call, once, with the lock held.
+// finish ends the call, unless it has already ended. The lock is held.
 func (c *clientCall) finish(end ending.Ending) {
 	if c.end.Done() {
 		return
@@ -63,8 +63,8 @@ func (c *clientCall) finish(end ending.Ending) {
 	c.conn.CallEnded(end.Kind == ending.Succeeded)
 	c.conn.h2.Release(&c.h2)
 	if !c.streaming {
-		// The caller recycles the call as soon as it gets the signal, but the state machine still
-		// uses it: callsEnded sends the signal later.
+		// The caller reuses the clientCall as soon as it gets the signal, but h2.Conn still uses
+		// it. So handleEndedCalls sends the signal later.
 		c.conn.ended = append(c.conn.ended, c)
 		return
 	}
@@ -73,7 +73,7 @@ func (c *clientCall) finish(end ending.Ending) {
 	rpccall.CloseOnce(c.headers)
 }
 
-// fail ends the call and cancels it on the server, with the lock held.
+// fail ends the call and cancels it on the server. The lock is held.
 func (c *clientCall) fail(end ending.Ending) {
 	if c.end.Done() {
 		return
@@ -82,13 +82,13 @@ func (c *clientCall) fail(end ending.Ending) {
 	c.finish(end)
 }
 
-// responseHead holds the header fields of a response that this package interprets.
+// responseHead holds the values of a response's header fields that this package uses.
 type responseHead struct {
 	httpStatus, contentType, encoding string
 	code, message, details            string
 }
 
-func (h *responseHead) add(fields []hpack.HeaderField) {
+func (h *responseHead) addFields(fields []hpack.HeaderField) {
 	for _, f := range fields {
 		switch f.Name {
 		case ":status":
@@ -107,34 +107,34 @@ func (h *responseHead) add(fields []hpack.HeaderField) {
 	}
 }
 
-// readResponseHead returns the known fields of a block. The caller must not change
-// the result: it may be the copy kept with the block's cached fields.
+// readResponseHead reads a header block. The caller must not change the result, because later
+// calls may get the same one from the block's cache.
 func readResponseHead(block *h2.Block) *responseHead {
-	head := &emptyHead
+	head := &emptyResponseHead
 	if block.Fixed != nil {
 		known, ok := block.Fixed.Memo.(*responseHead)
 		if !ok {
 			known = new(responseHead)
-			known.add(block.Fixed.Fields)
+			known.addFields(block.Fixed.Fields)
 			block.Fixed.Memo = known
 		}
 		head = known
 	}
 	if len(block.Rest) > 0 {
 		whole := *head
-		whole.add(block.Rest)
+		whole.addFields(block.Rest)
 		head = &whole
 	}
 	return head
 }
 
-// emptyHead saves an allocation for blocks without cached fields.
-var emptyHead responseHead
+// emptyResponseHead saves an allocation for blocks without cached fields.
+var emptyResponseHead responseHead
 
-// onHeaders handles the response's header, its trailers, or both in one block.
+// onHeaders handles a header block: the response's header, its trailers, or both.
 func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 	if block.TooLarge {
-		c.fail(ending.BadResponse(codes.Internal, "response header list too large"))
+		c.fail(ending.FromBadResponse(codes.Internal, "the response header is longer than this client's limit: see WithMaxHeaderListSize"))
 		return
 	}
 	head := readResponseHead(block)
@@ -154,34 +154,34 @@ func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 	}
 	if end {
 		c.trailer, c.trailerLength = c.copyFields(block), block.WireLength
-		c.finish(c.endOf(head))
+		c.finish(c.endingFromTrailers(head))
 	}
 }
 
-// checkHeader returns the ending of a call whose response is not gRPC.
+// checkHeader returns the ending of the call if the response is not gRPC, or else the zero Ending.
 func (c *clientCall) checkHeader(head *responseHead, end bool) ending.Ending {
 	if head.httpStatus != "200" && head.code == "" {
 		n, _ := strconv.Atoi(head.httpStatus)
-		return ending.BadResponse(wire.CodeOfHTTP(n), "unexpected HTTP status %s (%s)", head.httpStatus, http.StatusText(n))
+		return ending.FromBadResponse(wire.CodeOfHTTP(n), "unexpected HTTP status %s (%s), want 200", head.httpStatus, http.StatusText(n))
 	}
 	if _, ok := wire.ContentSubtype(head.contentType); !ok && !(end && head.code != "") {
-		return ending.BadResponse(codes.Unknown, "response with content-type %q", head.contentType)
+		return ending.FromBadResponse(codes.Unknown, "the server sent a response with content-type %q, want application/grpc", head.contentType)
 	}
 	if name := head.encoding; name != "" && name != encoding.Identity {
-		// An unknown name is an error only if a message is compressed.
+		// A name without a registered compressor is an error only if a message is compressed.
 		c.received = encoding.GetCompressor(name)
 	}
 	return ending.Ending{}
 }
 
-// endOf returns the ending of a call whose response has these trailers.
-func (c *clientCall) endOf(head *responseHead) ending.Ending {
+// endingFromTrailers returns the ending of the call, according to the response's trailers.
+func (c *clientCall) endingFromTrailers(head *responseHead) ending.Ending {
 	if head.code == "" {
-		return ending.BadResponse(codes.Internal, "response without grpc-status")
+		return ending.FromBadResponse(codes.Internal, "the response ended without the trailer grpc-status")
 	}
-	end := ending.FromServer(head.code, head.message, head.details)
+	end := ending.FromTrailers(head.code, head.message, head.details)
 	if end.Kind == ending.Succeeded && c.inbox.Unfinished() {
-		return ending.BadResponse(codes.Internal, "response ended within a message")
+		return ending.FromBadResponse(codes.Internal, "the response ended in the middle of a message")
 	}
 	return end
 }
@@ -198,10 +198,10 @@ func (c *clientCall) copyFields(block *h2.Block) []hpack.HeaderField {
 	return append(fields, block.Rest...)
 }
 
-func toMetadata(fields []hpack.HeaderField) metadata.MD {
+func metadataOf(fields []hpack.HeaderField) metadata.MD {
 	md := make(metadata.MD, len(fields))
 	for _, f := range fields {
-		// Skip invalid base64: the call does not depend on it.
+		// Skip fields with invalid base64, because the call does not need them.
 		_ = wire.AddField(md, f)
 	}
 	return md
@@ -210,19 +210,19 @@ func toMetadata(fields []hpack.HeaderField) metadata.MD {
 func (c *clientCall) onData(data []byte, end bool) {
 	if c.end.Done() {
 		c.conn.h2.Consume(&c.h2, len(data))
-	} else if err := c.inbox.Receive(c.conn.source(), &c.h2, data, c.streaming); err != nil {
-		c.fail(ending.Failed(err))
+	} else if err := c.inbox.Receive(c.conn.messageSource(), &c.h2, data, c.streaming); err != nil {
+		c.fail(ending.FromError(err))
 	} else if c.streaming && c.inbox.Len() > 0 {
 		rpccall.WakeOne(c.signal)
 	}
 	if end {
-		c.finish(ending.BadResponse(codes.Internal, "response ended without trailers"))
+		c.finish(ending.FromBadResponse(codes.Internal, "the response ended without trailers"))
 	}
 }
 
-// opened reports a request's header. As in grpc-go, that is the program's metadata and the
-// user-agent.
-func (o *observer) opened(cc *clientConn, info *callInfo) {
+// reportRequestHeader reports the request's header. As in grpc-go, it reports only the program's
+// metadata and the user-agent.
+func (o *observer) reportRequestHeader(cc *clientConn, info *callInfo) {
 	if o != nil {
 		md, _ := metadata.FromOutgoingContext(o.ctx)
 		o.report(&stats.OutHeader{
@@ -233,63 +233,63 @@ func (o *observer) opened(cc *clientConn, info *callInfo) {
 	}
 }
 
-// headerReceived reports a response's header once, if it has arrived.
-func (o *observer) headerReceived(c *clientCall) {
+// reportHeaderReceived reports the response's header, once, if it has arrived.
+func (o *observer) reportHeaderReceived(c *clientCall) {
 	if o == nil {
 		return
 	}
 	o.headerOnce.Do(func() {
 		if len(c.header) > 0 {
 			o.report(&stats.InHeader{
-				Client: true, WireLength: c.headerLength, Compression: message.CompressorName(c.received), Header: toMetadata(c.header),
+				Client: true, WireLength: c.headerLength, Compression: message.CompressorName(c.received), Header: metadataOf(c.header),
 			})
 		}
 	})
 }
 
-// responded passes a response's peer, header and trailer to the call's options and to the
-// stats handler.
-func (i *callInfo) responded(c *clientCall) {
+// reportResponse passes the response's peer, header and trailer to the call options that asked for
+// them, and the header and trailer to the stats handler.
+func (i *callInfo) reportResponse(c *clientCall) {
 	if i.Peer != nil {
 		*i.Peer = *c.conn.peer
 	}
 	if i.Header != nil {
-		*i.Header = toMetadata(c.header)
+		*i.Header = metadataOf(c.header)
 	}
 	if i.Trailer != nil {
-		*i.Trailer = toMetadata(c.trailer)
+		*i.Trailer = metadataOf(c.trailer)
 	}
 	c.reportTrailer()
 }
 
 func (c *clientCall) reportTrailer() {
 	if o := c.observer; o != nil && !o.ended.Load() {
-		o.headerReceived(c)
-		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: toMetadata(c.trailer)})
+		o.reportHeaderReceived(c)
+		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: metadataOf(c.trailer)})
 	}
 }
 
-// undecided reports whether a stream's attempt has failed without an answer, before anybody has
-// decided on another attempt. The connection's lock is held.
-func (c *clientCall) undecided() bool {
+// awaitsRetryDecision reports whether an attempt of a stream has failed without a response header,
+// and nobody has decided yet whether another attempt follows. The connection's lock is held.
+func (c *clientCall) awaitsRetryDecision() bool {
 	return c.end.Done() && c.end.Kind != ending.Succeeded && !c.answered && !c.decided
 }
 
-// reportDone reports the end of an attempt that had a stream to the balancer.
-func (c *clientCall) reportDone(err error) {
+// reportToBalancer tells the balancer how the attempt ended, if the balancer asked for that.
+func (c *clientCall) reportToBalancer(err error) {
 	if c.picked == nil {
 		return
 	}
-	trailer := toMetadata(c.trailer)
+	trailer := metadataOf(c.trailer)
 	c.picked(balancer.DoneInfo{
-		Err: err, Trailer: trailer, BytesSent: true, BytesReceived: c.gotHeader, ServerLoad: loadReport(trailer),
+		Err: err, Trailer: trailer, BytesSent: true, BytesReceived: c.gotHeader, ServerLoad: decodeLoadReport(trailer),
 	})
 	c.picked = nil
 }
 
-// loadReport returns the ORCA load report in a trailer, or nil. A program whose balancer reads
-// such reports links their type into it; this package does not import it.
-func loadReport(trailer metadata.MD) any {
+// decodeLoadReport returns the ORCA load report in a trailer, or nil. A balancer that reads load
+// reports must import their protobuf type, because this package does not.
+func decodeLoadReport(trailer metadata.MD) any {
 	values := trailer[wire.FieldLoad]
 	if len(values) != 1 {
 		return nil
@@ -305,7 +305,7 @@ func loadReport(trailer metadata.MD) any {
 	return report
 }
 
-// initStream prepares a zero call as an attempt of a streaming call.
+// initStream prepares a zero clientCall as an attempt of a streaming call.
 func (c *clientCall) initStream(maxReceive int) {
 	c.streaming, c.wantMetadata = true, true
 	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})

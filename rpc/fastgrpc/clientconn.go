@@ -25,62 +25,62 @@ import (
 // A clientConn is one connection to a server.
 type clientConn struct {
 	conn
-	user        connUser
+	owner       connOwner
 	opts        *clientOptions
-	serverName  string        // the :authority of calls
-	metadata    metadata.MD   // metadata of the address, sent with each call
-	gotSettings chan struct{} // closed when the server's SETTINGS have come
-	draining    chan struct{} // closed when the connection takes no new calls
+	serverName  string        // the :authority of the connection's calls
+	metadata    metadata.MD   // the address's metadata, which each call sends
+	gotSettings chan struct{} // closed when the server has sent SETTINGS
+	draining    chan struct{} // closed when the connection stops taking new calls
 	isDraining  bool
-	waiters     []*waiter     // calls that wait for a free stream, in order
-	ended       []*clientCall // unary calls whose callers are to be woken
-	reserved    int           // streams granted to waiters and not yet opened
+	waiters     []*streamWaiter // calls that wait for a free stream, the first one first
+	ended       []*clientCall   // ended unary calls whose callers must be woken
+	reserved    int             // streams that waiters may open and have not opened yet
 }
 
 var _ connRole = (*clientConn)(nil)
 
-// A connUser gets the events of its connections. The connection's lock is held when it has too
-// many pings, perhaps when it takes no new calls, and not when it is closed.
-type connUser interface {
-	lost(*clientConn) // takes no new calls
-	closed(*clientConn)
-	tooManyPings()
+// A connOwner gets the events of its connections. Calls of onTooManyPings hold the connection's
+// lock, calls of onDraining may hold it, and calls of onClosed do not hold it.
+type connOwner interface {
+	onDraining(*clientConn) // the connection stops taking new calls
+	onClosed(*clientConn)
+	onTooManyPings()
 }
 
-// A waiter is a call that waits for a free stream. The connection's lock guards granted.
-type waiter struct {
+// A streamWaiter is a call that waits for a free stream. The connection's lock guards granted.
+type streamWaiter struct {
 	granted bool
 	wake    chan struct{}
 }
 
 var (
-	errConnDraining = errors.New("fastgrpc: the connection takes no new calls")
-	errDrained      = errors.New("fastgrpc: the server closed the connection gracefully")
+	errConnDraining = errors.New("fastgrpc: the connection is closing and takes no new calls")
+	errConnDrained  = errors.New("fastgrpc: the connection closed after its last call")
 )
 
-// ErrClientClosed is the error of calls on a closed client.
+// ErrClientClosed is returned by the methods of a closed client.
 var ErrClientClosed = errors.New("fastgrpc: the client is closed")
 
-var errClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
+var errClientClosedStatus = status.Error(codes.Canceled, ErrClientClosed.Error())
 
-func newClientConn(user connUser, o *clientOptions, nc net.Conn, auth credentials.AuthInfo) *clientConn {
-	cc := &clientConn{user: user, opts: o, gotSettings: make(chan struct{}), draining: make(chan struct{})}
+func newClientConn(user connOwner, o *clientOptions, nc net.Conn, auth credentials.AuthInfo) *clientConn {
+	cc := &clientConn{owner: user, opts: o, gotSettings: make(chan struct{}), draining: make(chan struct{})}
 	cc.conn.init(cc, nc, auth, &o.limits)
 	cc.clock.Ping.Timeout = o.keepalive.Timeout
-	cc.clock.MaxIdle = lifetime.Forever // the channel closes idle connections
+	cc.clock.MaxIdle = lifetime.Forever // the channel, not the clock, closes idle connections
 	return cc
 }
 
 func (cc *clientConn) OnClosed() {
-	cc.conn.ended()
-	cc.user.closed(cc)
+	cc.conn.reportClosed()
+	cc.owner.onClosed(cc)
 }
 
-// open waits until the server allows another stream, opens the call's stream and sends its header.
-// On success it returns with the lock held, so that the caller can send more at once.
-func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
+// openStream waits until the server allows another stream, opens the call's stream and sends the
+// request's header. If it succeeds, the lock is held on return, so that the caller can send more.
+func (cc *clientConn) openStream(ctx context.Context, c *clientCall, fixed *h2.FixedFields, extra []hpack.HeaderField) error {
 	cc.Mu.Lock()
-	if len(cc.waiters) > 0 || cc.h2.Slots() <= cc.reserved {
+	if len(cc.waiters) > 0 || cc.h2.FreeSlots() <= cc.reserved {
 		if err := cc.waitForStream(ctx); err != nil {
 			cc.Mu.Unlock()
 			return err
@@ -92,23 +92,23 @@ func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFi
 	}
 	c.deadline, _ = ctx.Deadline()
 	if !c.deadline.IsZero() {
-		// The time is computed here, without the time that the call has waited at this end.
+		// The timeout is computed after waitForStream, so that it excludes the time spent waiting.
 		left := time.Until(c.deadline)
 		if left <= 0 {
-			cc.callsEnded()
+			cc.handleEndedCalls()
 			cc.Mu.Unlock()
 			return status.FromContextError(context.DeadlineExceeded).Err()
 		}
 		extra[0].Value = wire.EncodeTimeout(left)
 	}
-	if limit := cc.h2.PeerMaxHeaderList(); listSize(fixed, extra) > limit {
-		cc.callsEnded()
+	if limit := cc.h2.PeerMaxHeaderList(); headerListSize(fixed, extra) > limit {
+		cc.handleEndedCalls()
 		cc.Mu.Unlock()
-		return status.Errorf(codes.Internal, "fastgrpc: request header of %d bytes exceeds the server's limit of %d", listSize(fixed, extra), limit)
+		return status.Errorf(codes.Internal, "fastgrpc: the request header has %d bytes, more than the server's limit of %d: send less metadata", headerListSize(fixed, extra), limit)
 	}
 	c.conn = cc
 	cc.h2.Open(&c.h2)
-	if !cc.h2.Usable() { // the call took the last stream
+	if !cc.h2.Usable() { // the call used the last stream number
 		cc.drain()
 	}
 	cc.h2.SendHeaders(&c.h2, fixed, extra)
@@ -117,8 +117,8 @@ func (cc *clientConn) open(ctx context.Context, c *clientCall, fixed *h2.FixedFi
 	return nil
 }
 
-// listSize returns a header list's size as RFC 9113 section 6.5.2 defines it.
-func listSize(fixed *h2.FixedFields, extra []hpack.HeaderField) uint64 {
+// headerListSize returns the size of a header list, as defined by RFC 9113 section 6.5.2.
+func headerListSize(fixed *h2.FixedFields, extra []hpack.HeaderField) uint64 {
 	size := fixed.Size()
 	for _, f := range extra {
 		size += uint64(f.Size())
@@ -131,7 +131,7 @@ func (cc *clientConn) waitForStream(ctx context.Context) error {
 	if cc.Err() != nil || !cc.h2.Usable() {
 		return errConnDraining
 	}
-	w := &waiter{wake: make(chan struct{})}
+	w := &streamWaiter{wake: make(chan struct{})}
 	cc.waiters = append(cc.waiters, w)
 	cc.Mu.Unlock()
 	select {
@@ -140,7 +140,7 @@ func (cc *clientConn) waitForStream(ctx context.Context) error {
 	case <-ctx.Done():
 		cc.Mu.Lock()
 		if !w.granted {
-			cc.waiters = slices.DeleteFunc(cc.waiters, func(other *waiter) bool { return other == w })
+			cc.waiters = slices.DeleteFunc(cc.waiters, func(other *streamWaiter) bool { return other == w })
 			return status.FromContextError(ctx.Err()).Err()
 		}
 	}
@@ -149,15 +149,15 @@ func (cc *clientConn) waitForStream(ctx context.Context) error {
 	}
 	cc.reserved--
 	if err := ctx.Err(); err != nil {
-		cc.callsEnded()
+		cc.handleEndedCalls()
 		return status.FromContextError(err).Err()
 	}
 	return nil
 }
 
-// grant gives free streams to waiters, with the lock held.
-func (cc *clientConn) grant() {
-	for len(cc.waiters) > 0 && cc.h2.Slots() > cc.reserved {
+// grantStreams reserves free streams for waiters and wakes them. The lock is held.
+func (cc *clientConn) grantStreams() {
+	for len(cc.waiters) > 0 && cc.h2.FreeSlots() > cc.reserved {
 		w := cc.waiters[0]
 		cc.waiters[0] = nil
 		cc.waiters = cc.waiters[1:]
@@ -167,30 +167,30 @@ func (cc *clientConn) grant() {
 	}
 }
 
-// drain makes the connection take no new calls, with the lock held.
+// drain makes the connection refuse new calls. The lock is held.
 func (cc *clientConn) drain() {
 	if cc.isDraining {
 		return
 	}
 	cc.isDraining = true
 	close(cc.draining)
-	cc.user.lost(cc)
+	cc.owner.onDraining(cc)
 	for _, w := range cc.waiters {
 		close(w.wake)
 	}
 	cc.waiters = nil
 }
 
-// leave lets the calls on the connection finish, accepts no more, and then closes it.
-func (cc *clientConn) leave() {
+// closeAfterCalls refuses new calls, and closes the connection after its last call.
+func (cc *clientConn) closeAfterCalls() {
 	cc.Mu.Lock()
 	defer cc.Mu.Unlock()
 	cc.drain()
-	cc.callsEnded()
+	cc.handleEndedCalls()
 	cc.Flush()
 }
 
-// OnOpen is never called: servers open no streams.
+// OnOpen is never called, because servers open no streams.
 func (cc *clientConn) OnOpen() *h2.Stream { return new(h2.Stream) }
 
 func (cc *clientConn) OnHeaders(s *h2.Stream, block *h2.Block, end bool) {
@@ -204,7 +204,7 @@ func (cc *clientConn) OnData(s *h2.Stream, data []byte, end bool) {
 func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c := s.Owner.(*clientCall)
 	c.unprocessed = why.Unprocessed
-	c.finish(ending.Reset(why, c.deadline))
+	c.finish(ending.FromReset(why, c.deadline))
 }
 
 func (cc *clientConn) OnDrained(s *h2.Stream) {
@@ -216,39 +216,39 @@ func (cc *clientConn) OnDrained(s *h2.Stream) {
 // OnGoAway drains the connection, so that new calls use another one.
 func (cc *clientConn) OnGoAway(code http2.ErrCode, debug []byte) {
 	if code == http2.ErrCodeEnhanceYourCalm && string(debug) == "too_many_pings" {
-		cc.user.tooManyPings()
+		cc.owner.onTooManyPings()
 	}
 	cc.drain()
 }
 
-// OnPing does nothing: the h2.Conn has answered.
+// OnPing does nothing, because the h2.Conn has already answered the ping.
 func (cc *clientConn) OnPing(time.Duration) *h2.ConnError { return nil }
 
-// OnPong does nothing: keepalive checks the time of the last read.
+// OnPong does nothing, because keepalive uses the time of the last read.
 func (cc *clientConn) OnPong([8]byte) {}
 
 func (cc *clientConn) StreamsChanged() {
 	if cc.h2.SettingsReceived() {
 		rpccall.CloseOnce(cc.gotSettings)
 	}
-	cc.callsEnded()
+	cc.handleEndedCalls()
 }
 
-// callsEnded is called, with the lock held, when calls may have ended or given up reserved
-// streams. It wakes the callers, grants streams to waiters, and closes a draining connection
-// after its last call.
-func (cc *clientConn) callsEnded() {
+// handleEndedCalls must be called after calls have ended or no longer need a reserved stream. It
+// wakes the callers of ended calls, grants streams to waiters, and closes a draining connection
+// after its last call. The lock is held.
+func (cc *clientConn) handleEndedCalls() {
 	for i, c := range cc.ended {
-		c.signal <- struct{}{} // never blocks: a call ends once
+		c.signal <- struct{}{} // never blocks, because a call ends once and signal has room for one value
 		cc.ended[i] = nil
 	}
 	cc.ended = cc.ended[:0]
-	cc.grant()
+	cc.grantStreams()
 	if cc.clock.IdleSince == 0 && cc.h2.OpenStreams() == 0 {
 		cc.clock.IdleSince = time.Since(batchio.Epoch)
 	}
 	if cc.isDraining && cc.h2.OpenStreams() == 0 && cc.reserved == 0 {
-		cc.CloseLocked(errDrained)
+		cc.CloseLocked(errConnDrained)
 	}
 }
 
@@ -257,26 +257,26 @@ func (cc *clientConn) StartCalls() {}
 func (cc *clientConn) ConnLost(err error) {
 	cc.timer.Stop()
 	cc.drain()
-	end := ending.ConnLost(cc.peer.Addr, err)
+	end := ending.FromLostConn(cc.peer.Addr, err)
 	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(end) })
-	cc.callsEnded()
+	cc.handleEndedCalls()
 }
 
-func (cc *clientConn) cancel(c *clientCall, err error) {
+func (cc *clientConn) cancelCall(c *clientCall, err error) {
 	cc.Mu.Lock()
-	end := ending.Failed(status.FromContextError(err).Err())
+	end := ending.FromError(status.FromContextError(err).Err())
 	c.fail(end)
 	if c.streaming && c.inbox.Len() > 0 {
-		// Unread messages are dropped, even if the call had succeeded.
+		// Drop unread messages, even if the call has already succeeded.
 		c.end = end
 		c.inbox.Drop()
 	}
-	cc.callsEnded()
+	cc.handleEndedCalls()
 	cc.Flush()
 	cc.Mu.Unlock()
 }
 
-func (cc *clientConn) checkTimes() {
+func (cc *clientConn) checkTimeouts() {
 	if cc.h2.OpenStreams() > 0 || cc.opts.keepalive.PermitWithoutStream {
 		cc.pingIfSilent()
 	}
@@ -289,9 +289,9 @@ func (cc *clientConn) shutdown() {
 		return
 	}
 	cc.drain()
-	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(ending.Failed(errClosedStatus)) })
+	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(ending.FromError(errClientClosedStatus)) })
 	cc.h2.GoAway(http2.ErrCodeNo, "")
-	cc.CloseLocked(ErrClientClosed) // the calls end too
+	cc.CloseLocked(ErrClientClosed) // the calls end, too
 }
 
 func (cc *clientConn) closeReason() error {

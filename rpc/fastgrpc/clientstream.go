@@ -16,26 +16,26 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// A clientStream is a streaming call. It makes another attempt when a server refuses the
-// call before processing it.
+// A clientStream is a streaming call. If the server has not processed an attempt, or if the retry
+// policy allows it, the clientStream makes another attempt.
 type clientStream struct {
 	client     *Client
 	method     string
 	ctx        context.Context
-	cancel     context.CancelFunc // ends the method's timeout
+	cancel     context.CancelFunc // releases the timer of the method's timeout
 	desc       *grpc.StreamDesc
 	info       callInfo
-	alias      message.Aliased
-	gotMessage bool // the single response of a client-streaming call has come
+	alias      message.AliasedMemory
+	gotMessage bool // the caller has received a message
 	finishOnce sync.Once
 
 	initial clientCall                 // the first attempt
 	current atomic.Pointer[clientCall] // the latest attempt
 	retryMu sync.Mutex                 // held while another attempt replaces current
-	tries   tries                      // guarded by retryMu
+	tries   retryState                 // guarded by retryMu
 	stop    func() bool                // stops watching ctx; guarded by retryMu
 
-	// Guarded by the lock of the current attempt's connection, and changed only until
+	// The lock of the current attempt's connection guards these fields. They change only until
 	// that attempt ends.
 	sentAll bool
 	sent    message.ReplayBuffer
@@ -43,20 +43,20 @@ type clientStream struct {
 
 var _ grpc.ClientStream = (*clientStream)(nil)
 
-// newStream begins a streaming call. cancel is called when it has ended.
+// newStream begins a streaming call. It calls cancel when the call has ended.
 func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc *grpc.StreamDesc, method string, info callInfo) (grpc.ClientStream, error) {
-	// An aliased message is valid until the next read. A single response has none.
+	// An aliased message is valid until the next read, but no read follows a single response.
 	info.alias = c.opts.alias && desc.ServerStreams
 	s := &clientStream{client: c, method: method, ctx: ctx, cancel: cancel, desc: desc, info: info}
 	s.initial.initStream(info.MaxReceive)
 	s.current.Store(&s.initial)
 	for {
-		err := s.begin(&s.initial)
+		err := s.beginAttempt(&s.initial)
 		if err == nil {
 			break
 		}
-		if err = c.tryAgain(ctx, &s.tries, &s.info, &attemptEnd{final: s.initial.dropped}, err); err != nil {
-			s.finish(ending.Failed(err))
+		if err = c.waitToRetry(ctx, &s.tries, &s.info, &attemptFailure{final: s.initial.dropped}, err); err != nil {
+			s.finish(ending.FromError(err))
 			return nil, err
 		}
 	}
@@ -66,7 +66,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 		s.retryMu.Lock()
 		c := s.current.Load()
 		s.retryMu.Unlock()
-		c.conn.cancel(c, ctx.Err())
+		c.conn.cancelCall(c, ctx.Err())
 		c = s.current.Load()
 		c.conn.Mu.Lock()
 		end := c.end
@@ -76,19 +76,19 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 	return s, nil
 }
 
-// begin opens an attempt and resends the messages of earlier attempts.
-func (s *clientStream) begin(c *clientCall) (err error) {
+// beginAttempt opens a stream for the attempt and resends the messages of earlier attempts.
+func (s *clientStream) beginAttempt(c *clientCall) (err error) {
 	c.ctx = s.ctx
 	if s.client.opts.stats != nil && s.info.on == nil {
-		c.observer = s.client.observe(s.ctx, s.method, &s.info, s.desc, &s.tries)
+		c.observer = s.client.startObserver(s.ctx, s.method, &s.info, s.desc, &s.tries)
 		c.ctx = c.observer.ctx
 		defer func() {
 			if err != nil {
-				c.observer.end(err)
+				c.observer.reportEnd(err)
 			}
 		}()
 	}
-	fields, err := s.client.callFields(c.ctx, &s.tries)
+	fields, err := s.client.variableFields(c.ctx, &s.tries)
 	if err != nil {
 		return err
 	}
@@ -96,15 +96,15 @@ func (s *clientStream) begin(c *clientCall) (err error) {
 	if err != nil {
 		return err
 	}
-	s.resend(cc, c)
+	s.resendMessages(cc, c)
 	s.current.Store(c)
 	cc.Flush()
 	cc.Mu.Unlock()
-	c.observer.opened(cc, &s.info)
+	c.observer.reportRequestHeader(cc, &s.info)
 	return nil
 }
 
-// finish frees the call's resources and runs its end-of-call callbacks, once.
+// finish releases the call's resources and calls the callbacks for its end. It runs only once.
 func (s *clientStream) finish(end ending.Ending) {
 	s.finishOnce.Do(func() {
 		s.retryMu.Lock()
@@ -113,7 +113,7 @@ func (s *clientStream) finish(end ending.Ending) {
 			c.conn.Mu.Lock()
 			s.sent.Drop()
 			c.conn.Mu.Unlock()
-			c.reportDone(end.Err)
+			c.reportToBalancer(end.Err)
 		}
 		s.retryMu.Unlock()
 		if stop != nil {
@@ -121,31 +121,31 @@ func (s *clientStream) finish(end ending.Ending) {
 		}
 		s.cancel()
 		if c.conn != nil {
-			s.info.responded(c)
+			s.info.reportResponse(c)
 		}
 		if end.Err == nil {
-			s.info.throttle.Succeeded()
+			s.info.throttle.CallSucceeded()
 		}
-		s.alias.End()
-		s.info.Finished(end.Err)
-		c.observer.end(end.Err)
+		s.alias.EndCall()
+		s.info.CallOnFinish(end.Err)
+		c.observer.reportEnd(end.Err)
 	})
 }
 
 func (s *clientStream) Context() context.Context { return s.current.Load().ctx }
 
-// Header waits for the response's header metadata. Like grpc-go's, it returns nil, nil if the call
-// ended without metadata; RecvMsg returns the reason.
+// Header waits for the response's header metadata. If the call ends without metadata,
+// Header returns nil, nil, as in grpc-go, and RecvMsg returns the call's error.
 func (s *clientStream) Header() (metadata.MD, error) {
 	for {
 		c := s.current.Load()
 		<-c.headers
 		c.conn.Mu.Lock()
-		fields, undecided, end := c.header, c.undecided(), c.end
+		fields, undecided, end := c.header, c.awaitsRetryDecision(), c.end
 		c.conn.Mu.Unlock()
 		switch {
 		case fields != nil:
-			return toMetadata(fields), nil
+			return metadataOf(fields), nil
 		case !undecided:
 			s.finish(end)
 			return nil, nil
@@ -154,16 +154,16 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	}
 }
 
-// Trailer returns the response's trailer metadata; it is empty before the response ends.
+// Trailer returns the response's trailer metadata, which is empty before the response ends.
 func (s *clientStream) Trailer() metadata.MD {
 	c := s.current.Load()
 	c.conn.Mu.Lock()
 	defer c.conn.Mu.Unlock()
-	return toMetadata(c.trailer)
+	return metadataOf(c.trailer)
 }
 
-// CloseSend tells the server that no more messages follow. It sends nothing for a cancelled call:
-// the server could still answer it with success.
+// CloseSend tells the server that no more messages follow. If the call is cancelled, it sends
+// nothing: otherwise the server might still answer the incomplete request with success.
 func (s *clientStream) CloseSend() error {
 	for {
 		c := s.current.Load()
@@ -174,7 +174,7 @@ func (s *clientStream) CloseSend() error {
 			cc.h2.CloseSend(&c.h2)
 			cc.Flush()
 		}
-		undecided := c.undecided()
+		undecided := c.awaitsRetryDecision()
 		cc.Mu.Unlock()
 		if !undecided || !s.retry(c) {
 			return nil
@@ -182,39 +182,39 @@ func (s *clientStream) CloseSend() error {
 	}
 }
 
-// SendMsg sends a message and waits until flow control has let it into the connection's
-// output; the caller may then reuse m. It returns io.EOF when the call has ended, or nil
-// if the client sends a single message: RecvMsg returns the reason.
+// SendMsg sends a message and waits until flow control allows the connection to send it. The
+// caller may then reuse m. If the call has ended, it returns io.EOF, or nil if the client sends a
+// single message. RecvMsg then returns the call's error.
 func (s *clientStream) SendMsg(m any) error {
 	var unsent error // the result when the call has ended
 	if s.desc.ClientStreams {
-		// Not for a server stream: generated code would return an error of the only request, and
-		// io.EOF would look like the stream's successful end.
+		// Generated code for server-streaming calls returns SendMsg's error to the program, which
+		// would take io.EOF for a successful end. So unsent stays nil for them.
 		unsent = io.EOF
 	}
 	c := s.current.Load()
 	c.conn.Mu.Lock()
-	ended, sentAll := c.end.Done() && !c.undecided(), s.sentAll
+	ended, sentAll := c.end.Done() && !c.awaitsRetryDecision(), s.sentAll
 	c.conn.Mu.Unlock()
 	switch {
-	case ended || s.ctx.Err() != nil: // the AfterFunc of newStream ends the call
+	case ended || s.ctx.Err() != nil: // the AfterFunc in newStream ends a cancelled call
 		return unsent
 	case sentAll:
-		return status.Error(codes.Internal, "fastgrpc: SendMsg after CloseSend")
+		return status.Error(codes.Internal, "fastgrpc: SendMsg was called after CloseSend")
 	}
 	b, err := message.Encode(s.info.codec, s.info.compressor, m, s.info.MaxSend)
 	if err != nil {
-		end := ending.Failed(err)
+		end := ending.FromError(err)
 		s.abort(end)
 		s.finish(end)
 		return err
 	}
-	s.current.Load().observer.sent(m, message.SizesOf(b))
+	s.current.Load().observer.reportSent(m, message.SizesOf(b))
 	for {
 		c := s.current.Load()
 		c.conn.Mu.Lock()
 		if !c.end.Done() {
-			return s.send(c, b)
+			return s.sendAndUnlock(c, b)
 		}
 		c.conn.Mu.Unlock()
 		if !s.retry(c) {
@@ -224,12 +224,13 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 }
 
-// send is called with the lock of the attempt's connection held, and unlocks it.
-func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
+// sendAndUnlock sends a message on attempt c and unlocks the lock of its connection, which is held
+// on entry.
+func (s *clientStream) sendAndUnlock(c *clientCall, b *batchio.Buffer) error {
 	cc := c.conn
 	last := !s.desc.ClientStreams
 	s.sentAll = s.sentAll || last
-	if c.answered { // no other attempt follows
+	if c.answered { // no attempt may follow
 		s.sent.Drop()
 	}
 	s.sent.Add(b, s.info.maxReplay)
@@ -240,7 +241,7 @@ func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 		<-c.drained
 		cc.Mu.Lock()
 	}
-	ended, undecided := c.end.Done(), c.undecided()
+	ended, undecided := c.end.Done(), c.awaitsRetryDecision()
 	cc.Mu.Unlock()
 	if ended && !last && !(undecided && s.retry(c)) {
 		return io.EOF
@@ -248,17 +249,17 @@ func (s *clientStream) send(c *clientCall, b *batchio.Buffer) error {
 	return nil
 }
 
-// RecvMsg receives a message. It returns io.EOF when the call has succeeded, and its
-// status when it has failed.
+// RecvMsg receives a message. It returns io.EOF if the call has ended successfully, or the call's
+// status if it has failed.
 func (s *clientStream) RecvMsg(v any) error {
 	s.alias.Release()
 	m, end := s.nextMessage()
 	if !end.Done() {
-		if end = s.read(&m, v); end.Kind == ending.Open || end.Kind == ending.Succeeded {
+		if end = s.decodeMessage(&m, v); end.Kind == ending.Open || end.Kind == ending.Succeeded {
 			return nil
 		}
 	} else if end.Kind == ending.Succeeded && !s.desc.ServerStreams && !s.gotMessage {
-		end = ending.BadResponse(codes.Internal, "response without a message")
+		end = ending.FromBadResponse(codes.Internal, "the server ended the call with OK but without a response message")
 	}
 	s.finish(end)
 	if end.Kind == ending.Succeeded {
@@ -267,28 +268,28 @@ func (s *clientStream) RecvMsg(v any) error {
 	return end.Err
 }
 
-// read decodes a message. If the response has only one, read also waits for the end.
-func (s *clientStream) read(m *message.Message, v any) (end ending.Ending) {
+// decodeMessage decodes a message. If the response has a single message, it also waits for the end.
+func (s *clientStream) decodeMessage(m *message.Message, v any) (end ending.Ending) {
 	s.gotMessage = true
 	c, info := s.current.Load(), &s.info
-	c.observer.headerReceived(c)
+	c.observer.reportHeaderReceived(c)
 	how := message.DecodeOptions{Limit: info.MaxReceive}
 	if info.alias {
 		how.Alias = &s.alias
 	}
 	size, err := message.Decode(info.codec, c.received, m, v, how)
 	if err != nil {
-		end = ending.Failed(err)
+		end = ending.FromError(err)
 		s.abort(end)
 		return end
 	}
-	c.observer.received(v, size)
+	c.observer.reportReceived(v, size)
 	if s.desc.ServerStreams {
 		return ending.Ending{}
 	}
 	if *m, end = s.nextMessage(); !end.Done() {
 		m.Release()
-		end = ending.BadResponse(codes.Internal, "more than one message in a unary response")
+		end = ending.FromBadResponse(codes.Internal, "the server sent more than one response message, want one")
 		s.abort(end)
 	} else if end.Kind == ending.Succeeded {
 		s.finish(end)
@@ -306,20 +307,20 @@ func (s *clientStream) abort(end ending.Ending) {
 	defer cc.Mu.Unlock()
 	c.decided = true
 	c.fail(end)
-	c.end = end // even if the server's status has come
+	c.end = end // replaces the server's status, if it has come
 	c.inbox.Drop()
-	cc.callsEnded()
+	cc.handleEndedCalls()
 	cc.Flush()
 }
 
-// nextMessage waits for a message, or for the end of the call.
+// nextMessage waits for the next message, or for the end of the call.
 func (s *clientStream) nextMessage() (message.Message, ending.Ending) {
 	for {
 		c := s.current.Load()
 		cc := c.conn
 		cc.Mu.Lock()
 		m, ok := c.inbox.Take()
-		end, undecided := c.end, c.undecided()
+		end, undecided := c.end, c.awaitsRetryDecision()
 		if ok {
 			s.sent.Drop()
 		}
@@ -344,8 +345,8 @@ func (s *clientStream) nextMessage() (message.Message, ending.Ending) {
 	}
 }
 
-// resend sends the kept messages on a new attempt, with its connection's lock held.
-func (s *clientStream) resend(cc *clientConn, c *clientCall) {
+// resendMessages sends the kept messages on a new attempt. Its connection's lock is held.
+func (s *clientStream) resendMessages(cc *clientConn, c *clientCall) {
 	for _, b := range s.sent.Messages {
 		b.Retain()
 		cc.h2.SendData(&c.h2, batchio.Payload{Data: b.Data, Owner: b}, false)
@@ -355,44 +356,44 @@ func (s *clientStream) resend(cc *clientConn, c *clientCall) {
 	}
 }
 
-// retry makes another attempt after c, which has failed. It returns false if no attempt follows;
-// then c has the stream's final ending.
+// retry makes another attempt after attempt c has failed. If no attempt may follow, it stores the
+// call's final ending in c and returns false.
 func (s *clientStream) retry(c *clientCall) bool {
 	s.retryMu.Lock()
 	defer s.retryMu.Unlock()
 	if s.current.Load() != c {
 		return true // another goroutine has retried
 	}
-	var out attemptEnd
+	var out attemptFailure
 	c.conn.Mu.Lock()
-	out.read(c)
+	out.setFrom(c)
 	out.final = s.sent.Disabled || c.decided
 	err := c.end.Err
 	c.conn.Mu.Unlock()
-	c.reportDone(err)
+	c.reportToBalancer(err)
 	for {
 		last := err
-		if err = s.client.tryAgain(s.ctx, &s.tries, &s.info, &out, last); err != nil {
+		if err = s.client.waitToRetry(s.ctx, &s.tries, &s.info, &out, last); err != nil {
 			break
 		}
 		c.reportTrailer()
-		c.observer.end(last)
+		c.observer.reportEnd(last)
 		next := new(clientCall)
 		next.initStream(s.info.MaxReceive)
-		if err = s.begin(next); err == nil {
+		if err = s.beginAttempt(next); err == nil {
 			if ended := s.ctx.Err(); ended != nil {
 				// The context's AfterFunc may have cancelled only the previous attempt.
-				next.conn.cancel(next, ended)
+				next.conn.cancelCall(next, ended)
 			}
 			return true
 		}
-		out = attemptEnd{final: next.dropped}
+		out = attemptFailure{final: next.dropped}
 	}
 	c.conn.Mu.Lock()
 	defer c.conn.Mu.Unlock()
 	c.decided = true
-	if err != c.end.Err { //nolint:errorlint // identity matters, not equality
-		c.end = ending.Failed(err)
+	if err != c.end.Err { //nolint:errorlint // compares identity, not equality
+		c.end = ending.FromError(err)
 	}
 	return false
 }

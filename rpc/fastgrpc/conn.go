@@ -28,10 +28,10 @@ type conn struct {
 	isClient bool
 	peer     *peer.Peer
 	stats    stats.Handler
-	ctx      context.Context // ends with the connection
+	ctx      context.Context // ends when the connection closes
 	end      context.CancelFunc
 	clock    lifetime.Clock
-	timer    *time.Timer // fires at the clock's next check
+	timer    *time.Timer // calls checkKeepalive when the next check is due
 }
 
 func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits) {
@@ -44,25 +44,25 @@ func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *li
 	}
 	c.role = role
 	c.Init(nc)
-	cfg := l.config()
-	cfg.Kept, cfg.MinReferenceLen = c.Kept(), c.MinReference()
-	cfg.Kept.Freed = c.contentFreed
+	cfg := l.h2Config()
+	cfg.Kept, cfg.MinReferenceLen = c.KeptMemory(), c.MinReference()
+	cfg.Kept.Freed = c.onContentFreed
 	c.h2 = h2.NewConn(cfg, role)
 	c.Attach(c.h2, role)
 }
 
-// source returns the connection for the inboxes of its calls.
-func (c *conn) source() message.Source { return message.Source{Conn: &c.Conn, H2: c.h2} }
+// messageSource returns the Source from which the calls' inboxes receive.
+func (c *conn) messageSource() message.Source { return message.Source{Conn: &c.Conn, H2: c.h2} }
 
-// A connRole is the part of a connection in which clients and servers differ.
+// A connRole holds the methods of a connection that differ between clients and servers.
 type connRole interface {
 	batchio.Role
 	h2.Handler
-	// checkTimes does the keepalive actions that are due. The lock is held.
-	checkTimes()
+	// checkTimeouts pings, drains or closes the connection if that is due. The lock is held.
+	checkTimeouts()
 }
 
-// Start starts the connection's goroutines, and adds them to running.
+// Start starts the connection's goroutines and counts them in running.
 func (c *conn) Start(running *sync.WaitGroup) {
 	c.Mu.Lock()
 	now := time.Since(batchio.Epoch)
@@ -84,26 +84,26 @@ var (
 )
 
 var (
-	errPingTimeout = errors.New("fastgrpc: keepalive ping not answered before its timeout")
-	errConnAge     = errors.New("fastgrpc: connection reached MaxConnectionAge and its grace period")
-	errNoPreface   = errors.New("fastgrpc: peer sent no HTTP/2 SETTINGS before the timeout")
+	errPingTimeout = errors.New("fastgrpc: the peer did not answer a keepalive ping before the keepalive timeout")
+	errConnAge     = errors.New("fastgrpc: the connection is older than MaxConnectionAge plus MaxConnectionAgeGrace")
+	errNoSettings  = errors.New("fastgrpc: the peer sent no HTTP/2 SETTINGS before the connection timeout")
 )
 
-// checkKeepalive runs the due keepalive actions and sets the timer for the next one.
+// checkKeepalive calls checkTimeouts and sets the timer for the next check.
 func (c *conn) checkKeepalive() {
 	if c.Err() != nil {
 		return
 	}
-	c.clock.Begin(time.Since(batchio.Epoch))
-	if c.role.checkTimes(); c.Err() != nil {
+	c.clock.BeginCheck(time.Since(batchio.Epoch))
+	if c.role.checkTimeouts(); c.Err() != nil {
 		return
 	}
 	c.Flush()
 	c.timer.Reset(max(c.clock.Next, time.Millisecond))
 }
 
-// pingIfSilent pings a peer that has been silent, and closes the connection if the peer
-// does not answer.
+// pingIfSilent pings a peer that has sent nothing for the keepalive time. It closes the connection
+// if the peer has not answered in time.
 func (c *conn) pingIfSilent() {
 	switch c.clock.CheckPing(time.Duration(c.LastRead.Load())) {
 	case rpccall.PingLost:
@@ -113,8 +113,8 @@ func (c *conn) pingIfSilent() {
 	}
 }
 
-// contentFreed lets the peer send messages that waited for memory.
-func (c *conn) contentFreed() {
+// onContentFreed lets the peer send more, because messages have been read and their memory is free.
+func (c *conn) onContentFreed() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	if c.Err() == nil {
@@ -123,17 +123,17 @@ func (c *conn) contentFreed() {
 	}
 }
 
-// ended tells calls and the stats handler that the connection is closed.
-func (c *conn) ended() {
+// reportClosed ends the connection's context and reports the end to the stats handler.
+func (c *conn) reportClosed() {
 	c.end()
 	if c.stats != nil {
 		c.stats.HandleConn(c.ctx, &stats.ConnEnd{Client: c.isClient})
 	}
 }
 
-// Counters count the calls (CallsStarted, CallsSucceeded, CallsFailed), the traffic (BytesIn,
-// BytesOut) and the system calls (Reads, Writes) of a connection, or of all connections of a
-// server or client. Calls per write show how well frames are batched.
+// Counters hold the counts of one connection, or of all connections of a server or client: calls
+// (CallsStarted, CallsSucceeded, CallsFailed), bytes (BytesIn, BytesOut) and system calls (Reads,
+// Writes). The more calls per write, the better the frames are batched.
 type Counters = batchio.Counters
 
 // ConnInfo describes an open connection.
@@ -149,12 +149,11 @@ func (c *conn) info() ConnInfo {
 	return ConnInfo{Local: c.peer.LocalAddr, Remote: c.peer.Addr, OpenCalls: c.h2.OpenStreams(), Counters: c.Counters}
 }
 
-// connSet holds the connections of a server or a client, and counts their calls and
-// traffic.
+// connSet holds the connections of a server or a client, and the counters of closed connections.
 type connSet[C connSetMember] struct {
 	set    rpccall.Conns[C]
-	ending []C      // closed connections with running handlers: they count, too
-	gone   Counters // sums over the other closed connections
+	ending []C      // closed connections whose handlers still run
+	gone   Counters // sums of the counters of all other closed connections
 }
 
 type connSetMember interface {
@@ -167,11 +166,12 @@ func (s *connSet[C]) remove(c C) {
 	defer s.set.Mu.Unlock()
 	delete(s.set.Open, c)
 	s.ending = append(s.ending, c)
-	s.forget()
+	s.dropFinished()
 }
 
-// forget drops closed connections without calls, and keeps their counters. The lock is held.
-func (s *connSet[C]) forget() {
+// dropFinished removes closed connections without running calls from s.ending, and adds their
+// counters to s.gone. The lock is held.
+func (s *connSet[C]) dropFinished() {
 	s.ending = slices.DeleteFunc(s.ending, func(c C) bool {
 		last := c.info().Counters
 		if last.CallsStarted > last.CallsSucceeded+last.CallsFailed {
@@ -193,11 +193,11 @@ func (s *connSet[C]) Conns() []ConnInfo {
 	return infos
 }
 
-// Counters returns the sums over all connections, open and closed.
+// Counters returns the sums of the counters of all connections, open and closed.
 func (s *connSet[C]) Counters() Counters {
 	s.set.Mu.Lock()
 	defer s.set.Mu.Unlock()
-	s.forget()
+	s.dropFinished()
 	total := s.gone
 	for c := range s.set.Open {
 		total = batchio.Sum(total, c.info().Counters)
@@ -208,13 +208,12 @@ func (s *connSet[C]) Counters() Counters {
 	return total
 }
 
-// Transparent is implemented by connections of a custom dialer or listener that wrap
-// a socket without changing its bytes, for instance to count them. Other wrappers are
-// treated like TLS, which costs a little more.
+// Transparent is implemented by a connection that wraps a socket and does not change its bytes, for
+// example to count them. Custom dialers and listeners return such connections. All other wrappers
+// are treated like TLS, which uses a little more CPU time.
 //
-// Socket returns the wrapped socket, which implements syscall.Conn. All writes, and all
-// reads after the first, go to that socket and bypass the wrapper. Deadlines and Close
-// go to the wrapper.
+// Socket returns the wrapped socket, which implements syscall.Conn. Writes, and reads after the
+// first, bypass the wrapper and use the socket. Deadlines and Close use the wrapper.
 type Transparent = batchio.Transparent
 
 // limits holds the options that clients and servers share.
@@ -222,24 +221,24 @@ type limits struct {
 	maxReceive, maxSend int
 	h2                  h2.Config
 	codec               message.Codec
-	vt                  bool // for the proto codec: use vtprotobuf's methods
+	vt                  bool // the proto codec uses vtprotobuf's methods
 	alias               bool
 	stats               stats.Handler
 }
 
-// memoryLimit bounds each part of the memory that a connection's peer can make it keep, with
-// the default windows. See h2/memory.go.
+// memoryLimit limits each kind of memory that a connection keeps for its peer, if the windows have
+// their default sizes. See h2/memory.go.
 const memoryLimit = 64 << 20
 
-// config returns the h2.Config. Larger windows need more memory.
-func (l *limits) config() h2.Config {
+// h2Config returns the h2.Config. Its memory limit grows with the windows.
+func (l *limits) h2Config() h2.Config {
 	cfg := l.h2
 	windows := 4 * int64(max(cfg.StreamWindow, cfg.ConnWindow))
 	cfg.MemoryLimit = int(max(memoryLimit, min(windows, math.MaxInt)))
 	return cfg
 }
 
-// defaultLimits returns the defaults of both ends. The message limits are grpc-go's.
+// defaultLimits returns the default limits of both ends. The message limits are grpc-go's.
 func defaultLimits() limits {
 	return limits{
 		maxReceive: 4 << 20, maxSend: math.MaxInt32,
@@ -247,12 +246,12 @@ func defaultLimits() limits {
 			StreamWindow: 2 << 20, ConnWindow: 8 << 20,
 			MaxFrameSize: 128 << 10, MaxHeaderList: 16 << 20, MaxStreams: math.MaxInt32,
 			OutputLimit: 256 << 10,
-			ControlRate: 1000, // allows frames without harm, even if each begins and ends a call
+			ControlRate: 1000, // per second; harmless even if each frame begins and ends a call
 		},
 	}
 }
 
-// codecFor returns the forced codec, or the one for the content-subtype, or nil.
+// codecFor returns the forced codec, or else the content-subtype's codec, which may be nil.
 func (l *limits) codecFor(subtype string) message.Codec {
 	if l.codec != nil {
 		return l.codec

@@ -16,9 +16,9 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
-// dialFirst connects to the first address that accepts a connection. If none does, it returns the
-// first address's error.
-func (c *Client) dialFirst(ctx context.Context, sc *subConn, addrs []resolver.Address) (cc *clientConn, at resolver.Address, err error) {
+// dialFirstReachable tries the addresses in order until one accepts a connection. If none does, it
+// returns the first address's error.
+func (c *Client) dialFirstReachable(ctx context.Context, sc *subConn, addrs []resolver.Address) (cc *clientConn, at resolver.Address, err error) {
 	for _, addr := range addrs {
 		cc, failure := c.dial(ctx, sc, addr)
 		if failure == nil {
@@ -34,16 +34,16 @@ func (c *Client) dialFirst(ctx context.Context, sc *subConn, addrs []resolver.Ad
 	return nil, at, err
 }
 
-// dial returns a connection whose server has sent its SETTINGS.
+// dial connects to addr. It returns after the server has sent its HTTP/2 SETTINGS.
 func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (*clientConn, error) {
 	ctx = context.WithValue(ctx, handshakeInfoKey, credentials.ClientHandshakeInfo{Attributes: addr.Attributes})
 	nc, err := c.dialSocket(ctx, addr.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
 	}
-	lifetime.LimitSilence(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
+	lifetime.LimitPeerSilence(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
 	name := c.serverName(addr)
-	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // for credentials that ignore ctx
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // some credentials ignore ctx
 	secured, auth, err := c.opts.creds.ClientHandshake(ctx, name, nc)
 	if err == nil {
 		err = checkCallCredentials(c.opts.perRPC, auth)
@@ -51,10 +51,10 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	if err != nil {
 		stop()
 		_ = nc.Close()
-		return nil, fmt.Errorf("handshake with %s: %w", addr.Addr, err)
+		return nil, fmt.Errorf("security handshake with %s: %w", addr.Addr, err)
 	}
 	if !stop() {
-		return nil, fmt.Errorf("handshake with %s: %w", addr.Addr, ctx.Err())
+		return nil, fmt.Errorf("security handshake with %s: %w", addr.Addr, ctx.Err())
 	}
 	cc := newClientConn(sc, &c.opts, secured, auth)
 	cc.serverName, cc.clock.Ping.Every = name, time.Duration(c.pingTime.Load())
@@ -71,17 +71,17 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	case <-cc.draining:
 		err = cc.closeReason()
 	case <-ctx.Done():
-		err = errNoPreface
+		err = errNoSettings
 		cc.Close(err)
 	}
 	return nil, fmt.Errorf("connect to %s: %w", addr.Addr, err)
 }
 
-// handshakeInfoKey is the context key of an address's attributes for credentials.
+// handshakeInfoKey is the context key under which credentials find an address's attributes.
 var handshakeInfoKey = rpccall.KeyOf(func(ctx context.Context) { credentials.ClientHandshakeInfoFromContext(ctx) })
 
-// serverName returns the name that an address's server must have, which is also the :authority of
-// calls to it. The program's option overrides the resolver's name.
+// serverName returns the name that the certificate of an address's server must contain. It is also
+// the :authority of calls. The option WithAuthority overrides the resolver's name.
 func (c *Client) serverName(addr resolver.Address) string {
 	if c.opts.authority == "" && addr.ServerName != "" {
 		return addr.ServerName
@@ -93,7 +93,7 @@ func (c *Client) dialSocket(ctx context.Context, addr string) (net.Conn, error) 
 	network, path := connect.NetworkOf(c.channel.target, addr)
 	if dialer := c.opts.dialer; dialer != nil {
 		if scheme := c.channel.target.URL.Scheme; scheme == "unix" || scheme == "unix-abstract" {
-			// As grpc-go does: such dialers expect the target's form.
+			// grpc-go passes the address in the target's form, too.
 			if filepath.IsAbs(path) {
 				return dialer(ctx, "unix://"+path)
 			}
@@ -103,7 +103,7 @@ func (c *Client) dialSocket(ctx context.Context, addr string) (net.Conn, error) 
 	}
 	if network == "tcp" && c.channel.proxy != nil {
 		if proxy := c.channel.proxy(addr); proxy != nil {
-			return connect.ThroughProxy(ctx, proxy, addr, c.opts.fullUserAgent())
+			return connect.DialThroughProxy(ctx, proxy, addr, c.opts.fullUserAgent())
 		}
 	}
 	return new(net.Dialer).DialContext(ctx, network, path)

@@ -7,7 +7,7 @@
 // that is left out fails its call.
 //
 //	grpc-go has                      here
-//	FailOnNonTempDialError           left out: calls without WaitForReady tell the error
+//	FailOnNonTempDialError           left out: calls without WaitForReady return the error
 //	WithBackoffConfig                WithConnectParams
 //	WithBackoffMaxDelay              WithConnectParams
 //	WithBlock                        Client.WaitReady
@@ -22,13 +22,13 @@
 //	WithInitialWindowSize            WithWindows
 //	WithInsecure                     WithTransportCredentials with insecure.NewCredentials
 //	WithMaxMsgSize                   WithDefaultCallOptions with grpc.MaxCallRecvMsgSize
-//	WithReadBufferSize               left out: buffers fit themselves to the traffic
+//	WithReadBufferSize               left out: buffers adapt to the traffic
 //	WithReturnConnectionError        Client.WaitReady returns it
 //	WithSharedWriteBuffer            left out: buffers are shared, and given back when idle
-//	WithStaticConnWindowSize         WithWindows, which are never changed by themselves
-//	WithStaticStreamWindowSize       WithWindows, which are never changed by themselves
+//	WithStaticConnWindowSize         WithWindows, whose sizes stay fixed
+//	WithStaticStreamWindowSize       WithWindows, whose sizes stay fixed
 //	WithTimeout                      Client.WaitReady with a context
-//	WithWriteBufferSize              left out: buffers fit themselves to the traffic
+//	WithWriteBufferSize              left out: buffers adapt to the traffic
 //	experimental.WithBufferPool      left out: buffers are the library's own
 //	opentelemetry.DialOption         WithStatsHandler with otelgrpc.NewClientHandler
 //	ChainStreamInterceptor           StreamInterceptor takes several
@@ -38,20 +38,20 @@
 //	InitialConnWindowSize            Windows
 //	InitialWindowSize                Windows
 //	MaxMsgSize                       MaxRecvMsgSize
-//	NumStreamWorkers                 left out: handlers always run on kept goroutines
+//	NumStreamWorkers                 left out: handlers always run on reused goroutines
 //	RPCCompressor                    SetSendCompressor in handlers
 //	RPCDecompressor                  encoding.RegisterCompressor
-//	ReadBufferSize                   left out: buffers fit themselves to the traffic
+//	ReadBufferSize                   left out: buffers adapt to the traffic
 //	SharedWriteBuffer                left out: buffers are shared, and given back when idle
-//	StaticConnWindowSize             Windows, which are never changed by themselves
-//	StaticStreamWindowSize           Windows, which are never changed by themselves
-//	WriteBufferSize                  left out: buffers fit themselves to the traffic
+//	StaticConnWindowSize             Windows, whose sizes stay fixed
+//	StaticStreamWindowSize           Windows, whose sizes stay fixed
+//	WriteBufferSize                  left out: buffers adapt to the traffic
 //	experimental.BufferPool          left out: buffers are the library's own
 //	opentelemetry.ServerOption       StatsHandler with otelgrpc.NewServerHandler
-//	orca.CallMetricsServerOption     left out: there is no load reporting a call
+//	orca.CallMetricsServerOption     left out: there are no load reports per call
 //	xds.BootstrapContentsForTesting  left out: there is no xDS
 //	xds.ClientPoolForTesting         left out: there is no xDS
 //	xds.ServingModeCallback          left out: there is no xDS
 //	CallCustomCodec                  grpc.ForceCodecV2
-//	experimental.AcceptCompressors   left out: all compressors that are announced are accepted
+//	experimental.AcceptCompressors   left out: all announced compressors are accepted
 package fastgrpc

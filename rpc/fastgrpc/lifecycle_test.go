@@ -111,9 +111,9 @@ func TestRefusedTargets(t *testing.T) {
 		opts   []ClientOption
 		want   string
 	}{
-		{"localhost:1", nil, "without transport credentials"},
-		{"xds:///service", []ClientOption{WithTransportCredentials(insecure.NewCredentials())}, "xds: not supported"},
-		{"localhost:1", []ClientOption{WithTransportCredentials(insecure.NewCredentials()), WithDefaultServiceConfig(`{"loadBalancingConfig": [{"nobodys": {}}]}`)}, "import its package"},
+		{"localhost:1", nil, "no transport credentials"},
+		{"xds:///service", []ClientOption{WithTransportCredentials(insecure.NewCredentials())}, "xds is not supported"},
+		{"localhost:1", []ClientOption{WithTransportCredentials(insecure.NewCredentials()), WithDefaultServiceConfig(`{"loadBalancingConfig": [{"nobodys": {}}]}`)}, "no registered balancing policy"},
 		{"unix://host/path", []ClientOption{WithTransportCredentials(insecure.NewCredentials())}, "unix:path"},
 	} {
 		if _, err := NewClient(c.target, c.opts...); err == nil || !strings.Contains(err.Error(), c.want) {

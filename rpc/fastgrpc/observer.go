@@ -13,8 +13,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// An observer reports one call to a stats handler. A call without a handler has a nil
-// observer, which reports nothing.
+// An observer reports the events of one call to a stats handler. A nil observer reports nothing.
 type observer struct {
 	handler    stats.Handler
 	ctx        context.Context
@@ -25,7 +24,8 @@ type observer struct {
 	ended      atomic.Bool
 }
 
-// newObserver lets the handler tag the call's context. The caller reports begin.
+// newObserver lets the handler add values to the call's context. It sets begin's time but does not
+// report begin.
 func newObserver(ctx context.Context, h stats.Handler, tag *stats.RPCTagInfo, begin *stats.Begin) *observer {
 	begin.BeginTime = time.Now()
 	return &observer{
@@ -36,7 +36,7 @@ func newObserver(ctx context.Context, h stats.Handler, tag *stats.RPCTagInfo, be
 
 func (o *observer) report(event stats.RPCStats) { o.handler.HandleRPC(o.ctx, event) }
 
-func (o *observer) sent(m any, size message.Sizes) {
+func (o *observer) reportSent(m any, size message.Sizes) {
 	if o != nil {
 		o.report(&stats.OutPayload{
 			Client: o.client, Payload: m, Length: size.Plain, CompressedLength: size.Packed, WireLength: size.Packed + wire.PrefixLen, SentTime: time.Now(),
@@ -44,7 +44,7 @@ func (o *observer) sent(m any, size message.Sizes) {
 	}
 }
 
-func (o *observer) received(m any, size message.Sizes) {
+func (o *observer) reportReceived(m any, size message.Sizes) {
 	if o != nil {
 		o.report(&stats.InPayload{
 			Client: o.client, Payload: m, Length: size.Plain, CompressedLength: size.Packed, WireLength: size.Packed + wire.PrefixLen, RecvTime: time.Now(),
@@ -52,21 +52,21 @@ func (o *observer) received(m any, size message.Sizes) {
 	}
 }
 
-func (o *observer) end(err error) {
+func (o *observer) reportEnd(err error) {
 	if o != nil && !o.ended.Swap(true) {
 		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Error: err})
 	}
 }
 
-// chainStats combines two stats handlers into one. outer may be nil.
-func chainStats(outer, inner stats.Handler) stats.Handler {
+// chainStatsHandlers returns a handler that calls outer, if it is not nil, and then inner.
+func chainStatsHandlers(outer, inner stats.Handler) stats.Handler {
 	if outer == nil {
 		return inner
 	}
 	return statsPair{outer, inner}
 }
 
-// statsPair calls two stats handlers in turn.
+// statsPair calls two stats handlers, outer first.
 type statsPair struct{ outer, inner stats.Handler }
 
 func (p statsPair) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
@@ -87,10 +87,10 @@ func (p statsPair) HandleConn(ctx context.Context, s stats.ConnStats) {
 	p.inner.HandleConn(ctx, s)
 }
 
-// recordersOf returns the handlers that record the metrics of balancers and resolvers.
-func recordersOf(h stats.Handler) []estats.MetricsRecorder {
+// metricsRecorders returns the handlers in h that record the metrics of balancers and resolvers.
+func metricsRecorders(h stats.Handler) []estats.MetricsRecorder {
 	if p, ok := h.(statsPair); ok {
-		return append(recordersOf(p.outer), recordersOf(p.inner)...)
+		return append(metricsRecorders(p.outer), metricsRecorders(p.inner)...)
 	}
 	if r, ok := h.(estats.MetricsRecorder); ok {
 		return []estats.MetricsRecorder{r}

@@ -90,7 +90,7 @@ func TestHandlersMayWaitForEachOther(t *testing.T) {
 		if ends := callMeeting(t.Context(), c, calls); ends[codes.OK] != calls {
 			t.Errorf("the calls ended with %v", ends)
 		}
-		if took := time.Since(began); took < firstRelief || took > 3*time.Second {
+		if took := time.Since(began); took < firstUnparkDelay || took > 3*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -113,11 +113,11 @@ func TestParkedCallsEnd(t *testing.T) {
 				defer s.Stop()
 				m := newMeeting(-1)
 				stub := overPipe(t, s, m)
-				ctx, cancel := context.WithTimeout(t.Context(), firstRelief/2)
+				ctx, cancel := context.WithTimeout(t.Context(), firstUnparkDelay/2)
 				defer cancel()
 				ends := make(chan map[codes.Code]int)
 				go func() { ends <- callMeeting(ctx, stub, atWork+parked) }()
-				time.Sleep(firstRelief / 4)
+				time.Sleep(firstUnparkDelay / 4)
 				if n := m.arrived(); n != atWork {
 					t.Errorf("%d handlers run, want %d", n, atWork)
 				}
@@ -125,7 +125,7 @@ func TestParkedCallsEnd(t *testing.T) {
 				if got := <-ends; got[c.want] != atWork+parked {
 					t.Errorf("the calls ended with %v, want all %v", got, c.want)
 				}
-				time.Sleep(2 * firstRelief) // until the server knows
+				time.Sleep(2 * firstUnparkDelay) // until the server knows
 				if n := s.Counters(); n.CallsStarted != n.CallsFailed {
 					t.Errorf("%d of %d calls ended", n.CallsFailed, n.CallsStarted)
 				}
@@ -143,7 +143,7 @@ func TestGracefulStopRunsParkedCalls(t *testing.T) {
 		stub := overPipe(t, s, m)
 		ends := make(chan map[codes.Code]int)
 		go func() { ends <- callMeeting(t.Context(), stub, calls) }()
-		time.Sleep(firstRelief / 4)
+		time.Sleep(firstUnparkDelay / 4)
 		s.GracefulStop()
 		if got := <-ends; got[codes.OK] != calls {
 			t.Errorf("the calls ended with %v", got)

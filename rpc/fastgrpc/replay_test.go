@@ -214,7 +214,7 @@ func TestRefusedTooOften(t *testing.T) {
 	})
 	t.Run("too much sent", func(t *testing.T) {
 		ends := 0
-		s, err := dialRefusing(t, &refusingServer{after: message.MaxReplay + 100_000}).FullDuplexCall(testContext(t), grpc.OnFinish(func(error) { ends++ }))
+		s, err := dialRefusing(t, &refusingServer{after: message.MaxReplayBytes + 100_000}).FullDuplexCall(testContext(t), grpc.OnFinish(func(error) { ends++ }))
 		if err != nil {
 			t.Fatal(err)
 		}

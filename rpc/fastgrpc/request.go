@@ -20,9 +20,9 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// requestHeader returns the request's header: the fields that all calls of the method share, and
-// the others.
-func (c *Client) requestHeader(ctx context.Context, p *picked, method string, info *callInfo, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
+// requestHeader returns the request's header in two parts: the fields that all calls of the method
+// share, and the fields of this call.
+func (c *Client) requestHeader(ctx context.Context, p *pickedConn, method string, info *callInfo, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
 	authority, chosen := p.conn.serverName, info.authority
 	if a := p.metadata[":authority"]; len(a) > 0 && chosen == "" { // gRFC A81
 		chosen = a[0]
@@ -51,25 +51,24 @@ func (c *Client) requestHeader(ctx context.Context, p *picked, method string, in
 	return c.fixedFields(method, authority, info), fields, nil
 }
 
-// checkAuthority returns an error unless the server has proved that it may serve an authority that
-// differs from the connection's.
+// checkAuthority returns an error unless the server's certificate is valid for the authority.
 func (cc *clientConn) checkAuthority(authority string) error {
 	v, ok := cc.peer.AuthInfo.(credentials.AuthorityValidator)
 	if !ok {
-		return status.Errorf(codes.Unavailable, "fastgrpc: the transport credentials cannot validate the authority %q of CallAuthority", authority)
+		return status.Errorf(codes.Unavailable, "fastgrpc: the call sets the authority %q, but the transport credentials cannot validate it: use TLS credentials or remove the authority", authority)
 	}
 	if err := v.ValidateAuthority(authority); err != nil {
-		return status.Errorf(codes.Unavailable, "fastgrpc: authority %q of CallAuthority: %v", authority, err)
+		return status.Errorf(codes.Unavailable, "fastgrpc: the call sets the authority %q, but the server's certificate does not match it: %v", authority, err)
 	}
 	return nil
 }
 
-// maxFixedFields bounds the cache of a client whose method names never repeat.
+// maxFixedFields limits the entries of a client's cache of header fields.
 const maxFixedFields = 1024
 
-// fixedFields returns the header fields that all requests of a method begin with.
+// fixedFields returns the header fields that all requests of a method share.
 func (c *Client) fixedFields(method, authority string, info *callInfo) *h2.FixedFields {
-	key := method // the common case needs no new string
+	key := method // needs no new string in the usual case
 	if authority != c.authority || info.subtype != "" || info.compressor != nil {
 		key = strings.Join([]string{method, authority, info.subtype, message.CompressorName(info.compressor)}, "\x00")
 	}
@@ -115,9 +114,9 @@ func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.Fixe
 	return h2.NewFixedFields(fields...)
 }
 
-// callFields returns the header fields that differ between calls. The first is the deadline, if
-// there is one; clientConn.open fills it in.
-func (c *Client) callFields(ctx context.Context, t *tries) ([]hpack.HeaderField, error) {
+// variableFields returns the header fields that differ between calls. If ctx has a deadline, the
+// first field is the timeout, and clientConn.openStream sets its value.
+func (c *Client) variableFields(ctx context.Context, t *retryState) ([]hpack.HeaderField, error) {
 	var fields []hpack.HeaderField
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -137,7 +136,7 @@ func (c *Client) callFields(ctx context.Context, t *tries) ([]hpack.HeaderField,
 	return fields, nil
 }
 
-// appendCredentials adds the header fields of the client's and the call's credentials.
+// appendCredentials adds the header fields of the client's credentials and the call's credentials.
 func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.HeaderField, authority, method string, forCall credentials.PerRPCCredentials) ([]hpack.HeaderField, error) {
 	auth := cc.peer.AuthInfo
 	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: auth})
@@ -152,13 +151,12 @@ func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.Head
 		return fields, nil
 	}
 	if forCall.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
-		return nil, status.Error(codes.Unauthenticated, "fastgrpc: the call's credentials need a secure connection, and this one is not")
+		return nil, status.Error(codes.Unauthenticated, "fastgrpc: the call's credentials need a secure connection, but this connection is not secure: use TLS credentials")
 	}
 	return appendCredential(ctx, fields, forCall, uri, codes.Internal)
 }
 
-// appendCredential adds the header fields of one credential. It uses code for errors without
-// a status.
+// appendCredential adds one credential's header fields. An error without a status gets code.
 func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds credentials.PerRPCCredentials, uri string, code codes.Code) ([]hpack.HeaderField, error) {
 	md, err := rpccall.CredentialMetadata(ctx, creds, uri, code)
 	if err != nil {
@@ -170,12 +168,12 @@ func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds cre
 	return wire.AppendMetadata(fields, md), nil
 }
 
-// checkCallCredentials returns an error if the client's credentials must not be sent on a
-// connection.
+// checkCallCredentials returns an error if any of the credentials needs a secure connection but
+// auth shows that the connection is not secure.
 func checkCallCredentials(all []credentials.PerRPCCredentials, auth credentials.AuthInfo) error {
 	for _, creds := range all {
 		if creds.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
-			return errors.New("the client's call credentials need a secure connection, and this one is not")
+			return errors.New("the credentials of WithPerRPCCredentials need a secure connection, but this connection is not secure: use TLS credentials")
 		}
 	}
 	return nil

@@ -22,9 +22,10 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// serve runs the call's handler and ends the response, or parks the call. Workers call it.
+// serve runs the call's handler and sends the response. If the handler may not run yet, it calls
+// parkCall instead. Worker goroutines call serve.
 func (s *serverCall) serve() {
-	if !s.begun && !s.conn.h2.Begin(&s.h2) && s.conn.park(s) {
+	if !s.begun && !s.conn.h2.BeginCall(&s.h2) && s.conn.parkCall(s) {
 		return
 	}
 	if s.method.Unary != nil {
@@ -37,9 +38,9 @@ func (s *serverCall) serve() {
 
 func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
-	ctx := s.observe()
+	ctx := s.startObserver()
 	if err := s.callContext.Err(); err != nil {
-		// The call was cancelled, or passed its deadline, before it began.
+		// The call was cancelled, or its deadline passed, before the handler began.
 		s.sendResponse(nil, err)
 		return
 	}
@@ -53,16 +54,15 @@ func (s *serverCall) serveUnary() {
 
 func (s *serverCall) decodeRequest(v any) error {
 	if s.requestErr != nil {
-		return s.failed(s.requestErr)
+		return s.endOnError(s.requestErr)
 	}
 	m, _ := s.inbox.Take()
-	return s.failed(s.decode(&m, v))
+	return s.endOnError(s.decode(&m, v))
 }
 
-// failed ends the call with err, if it is not nil, and returns err. The client gets the status at
-// once, as from grpc-go: the handler cannot then turn half a request into a success by returning
-// nil.
-func (s *serverCall) failed(err error) error {
+// endOnError returns err. If err is not nil, it also sends err's status to the client at once, as
+// grpc-go does. A handler that ignores the error can then no longer report success.
+func (s *serverCall) endOnError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (s *serverCall) decode(m *message.Message, v any) error {
 	}
 	size, err := message.Decode(s.codec, s.received, m, v, how)
 	if err == nil {
-		s.observer.received(v, size)
+		s.observer.reportReceived(v, size)
 	}
 	return err
 }
@@ -89,13 +89,13 @@ func (s *serverCall) decode(m *message.Message, v any) error {
 func (s *serverCall) encode(v any) (*batchio.Buffer, error) {
 	b, err := message.Encode(s.codec, s.sent, v, s.conn.server.opts.maxSend)
 	if err == nil {
-		s.observer.headerSent(s)
-		s.observer.sent(v, message.SizesOf(b))
+		s.observer.reportHeaderSent(s)
+		s.observer.reportSent(v, message.SizesOf(b))
 	}
 	return b, err
 }
 
-// sendResponse sends the reply, if there is one, and the status.
+// sendResponse sends the reply, if it is not nil, and the status of err.
 func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 	st := rpccall.StatusOf(err)
 	c := s.conn
@@ -111,19 +111,19 @@ func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 		}
 		s.sendStatusLocked(st)
 	}
-	c.release(s)
+	c.releaseCall(s)
 	c.CallEnded(st.Code() == codes.OK)
 	c.FlushBatch()
 	c.Mu.Unlock()
 	if reply != nil {
 		reply.Release()
 	}
-	s.observer.responded(s, st)
+	s.observer.reportTrailerAndEnd(s, st)
 }
 
 func (s *serverCall) serveStream() {
-	s.callContext.StartTimer() // a stream that waits must wake at its deadline
-	api := &serverStream{s, s.observe()}
+	s.callContext.StartTimer() // wakes a waiting stream at its deadline
+	api := &serverStream{s, s.startObserver()}
 	s.sendResponse(nil, s.method.ServeStream(api, s.conn.server.opts.streamInterceptor))
 }
 
@@ -144,7 +144,7 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	switch {
 	case len(md) == 0:
 	case s.statusSent || !s.h2.Open():
-		return status.Error(codes.Internal, "fastgrpc: SetTrailer after the call has ended")
+		return status.Error(codes.Internal, "fastgrpc: SetTrailer was called after the call had ended")
 	default:
 		s.trailer = metadata.Join(s.trailer, md)
 	}
@@ -155,21 +155,21 @@ func (s *serverCall) setHeader(md metadata.MD, send bool) error {
 	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
-	err := s.putHeader(md, send)
+	err := s.storeOrSendHeader(md, send)
 	if err == nil && send {
-		s.observer.headerSent(s)
+		s.observer.reportHeaderSent(s)
 	}
 	return err
 }
 
-func (s *serverCall) putHeader(md metadata.MD, send bool) error {
+func (s *serverCall) storeOrSendHeader(md metadata.MD, send bool) error {
 	c := s.conn
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	switch {
 	case len(md) == 0 && !send:
 	case s.headerSent:
-		return status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader after the header was sent")
+		return status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader was called after the header had been sent")
 	case send && !s.h2.Open():
 		return s.endedError()
 	case send:
@@ -185,10 +185,10 @@ func (s *serverCall) endedError() error {
 	if err := s.callContext.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	return status.Error(codes.Unavailable, "fastgrpc: the stream has ended")
+	return status.Error(codes.Unavailable, "fastgrpc: the stream has already ended")
 }
 
-// sendHeaderLocked sends the response's header, once.
+// sendHeaderLocked sends the response's header with md added, unless the header has been sent.
 func (s *serverCall) sendHeaderLocked(md metadata.MD) {
 	if s.headerSent {
 		return
@@ -216,7 +216,7 @@ func (s *serverCall) headerFields() []hpack.HeaderField {
 	return wire.AppendMetadata(fields, s.header)
 }
 
-// sendStatusLocked ends the response with its trailers, once.
+// sendStatusLocked sends the trailers with the status, unless the response has ended.
 func (s *serverCall) sendStatusLocked(st *status.Status) {
 	if s.statusSent || !s.h2.Open() {
 		return
@@ -227,7 +227,7 @@ func (s *serverCall) sendStatusLocked(st *status.Status) {
 		return
 	}
 	if len(s.header) > 0 {
-		s.sendHeaderLocked(nil) // in a frame of its own, to separate it from the trailers
+		s.sendHeaderLocked(nil) // separately, so that the client does not take it for trailers
 	}
 	var fields []hpack.HeaderField
 	if !s.headerSent {
@@ -238,9 +238,9 @@ func (s *serverCall) sendStatusLocked(st *status.Status) {
 	s.conn.h2.SendTrailers(&s.h2, noFields, wire.AppendMetadata(fields, s.trailer))
 }
 
-// observe begins to report a call to the server's stats handler. It returns the call's
-// context, which the handler may have tagged.
-func (s *serverCall) observe() context.Context {
+// startObserver reports the begin of a call to the stats handler, if there is one. It returns the
+// call's context, to which the stats handler may have added values.
+func (s *serverCall) startObserver() context.Context {
 	c := s.conn
 	if c.stats == nil {
 		return s.context()
@@ -252,14 +252,14 @@ func (s *serverCall) observe() context.Context {
 	s.observer = newObserver(s.context(), c.stats, &stats.RPCTagInfo{FullMethodName: s.method.Name}, begin)
 	s.observer.report(&stats.InHeader{
 		FullMethod: s.method.Name, RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr,
-		WireLength: s.headerLength, Compression: message.CompressorName(s.received), Header: s.incoming(),
+		WireLength: s.headerLength, Compression: message.CompressorName(s.received), Header: s.incomingMetadata(),
 	})
 	s.observer.report(begin)
 	return s.observer.ctx
 }
 
-// headerSent reports a response's header, once.
-func (o *observer) headerSent(s *serverCall) {
+// reportHeaderSent reports the response's header, once.
+func (o *observer) reportHeaderSent(s *serverCall) {
 	if o == nil {
 		return
 	}
@@ -271,23 +271,23 @@ func (o *observer) headerSent(s *serverCall) {
 	})
 }
 
-func (o *observer) responded(s *serverCall, st *status.Status) {
+func (o *observer) reportTrailerAndEnd(s *serverCall, st *status.Status) {
 	if o == nil {
 		return
 	}
 	if len(s.header) > 0 {
-		o.headerSent(s)
+		o.reportHeaderSent(s)
 	}
 	o.report(&stats.OutTrailer{Trailer: s.trailer})
-	o.end(st.Err())
+	o.reportEnd(st.Err())
 }
 
-// SetSendCompressor makes the server compress the call's messages with a registered compressor
-// that the client accepts; "identity" turns compression off. By default it uses the request's
-// compressor. ctx is the handler's context. Call it before the header is sent. It replaces
-// grpc.SetSendCompressor, which knows only grpc-go's streams.
+// SetSendCompressor sets the compressor of the call's responses. The compressor must be registered,
+// and the client must accept it. The name "identity" turns compression off. The default is the
+// request's compressor. ctx is the handler's context. Handlers must call it before the header is
+// sent, instead of grpc.SetSendCompressor, which supports only grpc-go's streams.
 func SetSendCompressor(ctx context.Context, name string) error {
-	s, err := callOf(ctx)
+	s, err := serverCallFromContext(ctx)
 	if err != nil {
 		return err
 	}
@@ -296,39 +296,39 @@ func SetSendCompressor(ctx context.Context, name string) error {
 	case name == encoding.Identity:
 		c = nil
 	case c == nil:
-		return fmt.Errorf("fastgrpc: compressor %q is not registered", name)
-	case !slices.Contains(s.accepted(), name):
-		return fmt.Errorf("fastgrpc: the client does not accept compressor %q, but %q", name, s.accepted())
+		return fmt.Errorf("fastgrpc: compressor %q is not registered: import the package that registers it", name)
+	case !slices.Contains(s.acceptedCompressors(), name):
+		return fmt.Errorf("fastgrpc: the client does not accept the compressor %q: use one of %q", name, s.acceptedCompressors())
 	}
 	s.conn.Mu.Lock()
 	defer s.conn.Mu.Unlock()
 	if s.headerSent || !s.h2.Open() {
-		return errors.New("fastgrpc: SetSendCompressor after the header was sent, or the call has ended")
+		return errors.New("fastgrpc: SetSendCompressor was called too late: the header has been sent, or the call has ended")
 	}
 	s.sent = c
 	return nil
 }
 
-// ClientSupportedCompressors returns the compressors that the client accepts. It replaces
-// grpc.ClientSupportedCompressors.
+// ClientSupportedCompressors returns the names of the compressors that the client accepts. Handlers
+// must call it instead of grpc.ClientSupportedCompressors.
 func ClientSupportedCompressors(ctx context.Context) ([]string, error) {
-	s, err := callOf(ctx)
+	s, err := serverCallFromContext(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.accepted(), nil
+	return s.acceptedCompressors(), nil
 }
 
-func callOf(ctx context.Context) (*serverCall, error) {
+func serverCallFromContext(ctx context.Context) (*serverCall, error) {
 	if s, ok := grpc.ServerTransportStreamFromContext(ctx).(*serverCall); ok {
 		return s, nil
 	}
-	return nil, errors.New("fastgrpc: the context does not belong to a call on this server")
+	return nil, errors.New("fastgrpc: the context does not belong to a call on a fastgrpc server: pass the handler's context")
 }
 
-// accepted returns the names in the request's grpc-accept-encoding.
-func (s *serverCall) accepted() []string {
-	names := strings.Split(strings.Join(s.incoming()[wire.FieldAcceptEncoding], ","), ",")
+// acceptedCompressors returns the names in the request's header field grpc-accept-encoding.
+func (s *serverCall) acceptedCompressors() []string {
+	names := strings.Split(strings.Join(s.incomingMetadata()[wire.FieldAcceptEncoding], ","), ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}

@@ -19,14 +19,13 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
-// ErrServerStopped is returned by Serve if it is called after Stop or GracefulStop. It
-// is grpc-go's.
+// ErrServerStopped is grpc-go's error. Serve returns it after Stop or GracefulStop was called.
 var ErrServerStopped = grpc.ErrServerStopped
 
-var errServerStopping = errors.New("fastgrpc: server is stopping")
+var errServerStopping = errors.New("fastgrpc: the server is stopping")
 
-// A Server serves registered services on any number of listeners. Its methods may be
-// called concurrently, but services must be registered before Serve.
+// A Server serves registered services on any number of listeners. Its methods may be called
+// concurrently, but all services must be registered before Serve is called.
 type Server struct {
 	opts serverOptions
 	connSet[*serverConn]
@@ -39,8 +38,8 @@ var _ grpc.ServiceRegistrar = (*Server)(nil)
 func NewServer(opts ...ServerOption) *Server {
 	s := &Server{opts: serverOptions{
 		limits: defaultLimits(),
-		// This is longer than clients wait: when a thousand come at once to a busy machine, the last
-		// handshakes take that long, and a refused client tries again.
+		// Most clients wait for a shorter time. But if a thousand clients connect to a busy machine
+		// at once, the last handshakes need this time, and a refused client only connects again.
 		connectionTimeout: 120 * time.Second,
 	}}
 	for _, o := range opts {
@@ -52,7 +51,7 @@ func NewServer(opts ...ServerOption) *Server {
 		Library: "fastgrpc", Creds: s.opts.creds, HandshakeTimeout: s.opts.connectionTimeout,
 		WaitForHandlers: s.opts.waitForHandlers, Stopping: errServerStopping,
 		Prepare: func(nc net.Conn) net.Conn {
-			lifetime.LimitSilence(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
+			lifetime.LimitPeerSilence(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
 			return nc
 		},
 		NewConn: func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
@@ -62,9 +61,9 @@ func NewServer(opts ...ServerOption) *Server {
 	return s
 }
 
-// RegisterService registers a service. Generated code calls it. Like grpc-go's, it
-// panics on a mistake in the program: impl does not implement the service, the service
-// is registered twice, or Serve has been called.
+// RegisterService registers a service. Generated code calls it. As in grpc-go, it panics if impl
+// does not implement the service, if the service is already registered, or if Serve has been
+// called.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.base.RegisterService(desc, impl)
 }
@@ -72,28 +71,27 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 // GetServiceInfo returns the registered services. The reflection service uses it.
 func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo { return s.base.GetServiceInfo() }
 
-// Serve accepts connections until the server stops or the listener fails. It closes the
+// Serve accepts connections until the server stops or the listener fails. Then it closes the
 // listener.
 //
-// After Stop or GracefulStop it returns nil, once they are done: a program may end when
-// Serve has returned.
+// If Stop or GracefulStop is called, Serve returns nil after that method has finished its work. The
+// program may then exit.
 func (s *Server) Serve(lis net.Listener) error { return s.base.Serve(lis) }
 
-// ServeConn serves a connection that the caller has accepted. It returns after the
-// handshake; the connection is then served in the background.
+// ServeConn serves a connection that the caller has accepted. It returns after the handshake, and
+// goroutines of the server continue to serve the connection.
 func (s *Server) ServeConn(nc net.Conn) error { return s.base.ServeConn(nc) }
 
-// Stop closes listeners and connections at once. It cancels open calls; their clients
-// get Unavailable. It does not wait for handlers that ignore their context, see
-// [WaitForHandlers].
+// Stop closes listeners and connections at once. It cancels open calls, whose clients get the code
+// Unavailable. It does not wait for handlers, unless [WaitForHandlers] is set.
 func (s *Server) Stop() { s.base.Stop() }
 
-// GracefulStop accepts no new calls and returns when the open ones have ended. If Stop is called
-// meanwhile, it ends them.
+// GracefulStop refuses new calls and returns when all open calls have ended. Calling Stop meanwhile
+// ends the open calls.
 func (s *Server) GracefulStop() { s.base.GracefulStop() }
 
-// lookup returns a method, or nil and the reason.
-func (s *Server) lookup(path string) (*rpccall.Method, string) {
+// lookupMethod returns a method, or nil and the reason why there is none.
+func (s *Server) lookupMethod(path string) (*rpccall.Method, string) {
 	if m := s.base.Lookup(path); m != nil {
 		return m, ""
 	}
@@ -102,26 +100,26 @@ func (s *Server) lookup(path string) (*rpccall.Method, string) {
 			StreamName: path, Handler: h, ClientStreams: true, ServerStreams: true,
 		}), ""
 	}
-	return nil, s.base.WhyUnknown(path)
+	return nil, s.base.DescribeUnknown(path)
 }
 
 var _ http.Handler = (*Server)(nil)
 
-// ServeHTTP answers a call that a server of net/http has received, so that gRPC and other
-// handlers can share a port:
+// ServeHTTP answers a gRPC call that an HTTP server of package net/http has received. So gRPC and
+// other handlers can share a port:
 //
 //	if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 //		grpcServer.ServeHTTP(w, r)
 //	}
 //
-// Each call gets an HTTP/2 connection of its own within the process. So everything works as with
-// Serve, but it costs several times as much as a call on a listener's connection.
+// Each call gets its own HTTP/2 connection inside the process. All features of Serve work, but a
+// call costs several times as much CPU time as with Serve.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 2 {
-		http.Error(w, "fastgrpc: gRPC requires HTTP/2", http.StatusHTTPVersionNotSupported)
+		http.Error(w, "fastgrpc: gRPC requires HTTP/2: use an HTTP/2 client", http.StatusHTTPVersionNotSupported)
 		return
 	}
-	inner, err := s.serveInner(r)
+	inner, err := s.dialInProcess(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -131,19 +129,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Transport: inner,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
-			p.Out.Header = p.In.Header.Clone() // with the fields that proxies usually remove
-			p.Out.ContentLength = -1           // the body is passed on as it arrives
+			p.Out.Header = p.In.Header.Clone() // keeps the fields that proxies usually remove
+			p.Out.ContentLength = -1           // the length is unknown: pass the body on as it arrives
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) // resets the stream: a response must not end normally here
+			panic(http.ErrAbortHandler) // resets the stream, because an incomplete response must not end normally
 		},
 		ErrorLog: log.New(io.Discard, "", 0), //nolint:forbidigo // the proxy logs nothing
 	}
 	proxy.ServeHTTP(w, r)
 }
 
-// serveInner makes a connection to this server for a request.
-func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
+// dialInProcess makes a connection inside the process to this server, for the request r.
+func (s *Server) dialInProcess(r *http.Request) (*http.ClientConn, error) {
 	near, far := net.Pipe()
 	var auth credentials.AuthInfo
 	if r.TLS != nil {
@@ -152,8 +150,8 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 		}
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	outer := &outerConn{Conn: far, local: local, remote: outerAddr(r.RemoteAddr)}
-	if err := s.base.Add(newServerConn(s, outer, auth, time.Since(batchio.Epoch))); err != nil {
+	outer := &inProcessConn{Conn: far, local: local, remote: httpAddr(r.RemoteAddr)}
+	if err := s.base.AddConn(newServerConn(s, outer, auth, time.Since(batchio.Epoch))); err != nil {
 		_, _ = near.Close(), far.Close()
 		return nil, err
 	}
@@ -162,7 +160,7 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
 	}
 	t.Protocols.SetUnencryptedHTTP2(true)
-	// NewClientConn needs a port, which a request's host may lack. The dialer ignores both.
+	// NewClientConn requires a host and a port, but DialContext ignores them.
 	inner, err := t.NewClientConn(r.Context(), "http", "unused:80")
 	if err != nil {
 		_ = near.Close()
@@ -170,18 +168,18 @@ func (s *Server) serveInner(r *http.Request) (*http.ClientConn, error) {
 	return inner, err
 }
 
-// outerConn is a connection within the process. It has the addresses of the connection on which
-// the request arrived.
-type outerConn struct {
+// inProcessConn is a connection inside the process. It reports the addresses of the connection on
+// which the request arrived.
+type inProcessConn struct {
 	net.Conn
 	local, remote net.Addr
 }
 
-func (c *outerConn) LocalAddr() net.Addr  { return c.local }
-func (c *outerConn) RemoteAddr() net.Addr { return c.remote }
+func (c *inProcessConn) LocalAddr() net.Addr  { return c.local }
+func (c *inProcessConn) RemoteAddr() net.Addr { return c.remote }
 
-// An outerAddr is a peer's address in net/http's form.
-type outerAddr string
+// An httpAddr is a client's address in the form of http.Request.RemoteAddr.
+type httpAddr string
 
-func (outerAddr) Network() string  { return "tcp" }
-func (a outerAddr) String() string { return string(a) }
+func (httpAddr) Network() string  { return "tcp" }
+func (a httpAddr) String() string { return string(a) }

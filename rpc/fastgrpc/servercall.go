@@ -21,18 +21,17 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// A serverCall is one call on a server, unary or streaming. It is a single allocation
-// and never reused, because handlers may keep its context.
+// A serverCall is one call on a server. It is never reused, because handlers may keep its context.
 type serverCall struct {
 	callContext rpccall.Context
 	h2          h2.Stream
 	conn        *serverConn
 	method      *rpccall.Method
-	tapped      context.Context // the result of InTapHandle, if set
+	tapped      context.Context // the context that InTapHandle returned, or nil
 	codec       message.Codec
-	alias       message.Aliased
+	alias       message.AliasedMemory
 
-	// The request's header: the fields that the decoder has cached, and the others.
+	// The request's header fields: fixed holds those that the decoder has cached, rest the others.
 	fixed *h2.FieldSet
 	rest  []hpack.HeaderField
 
@@ -40,16 +39,16 @@ type serverCall struct {
 	sent       encoding.Compressor // for the response's messages
 	subtype    string
 	inbox      message.Inbox
-	requestErr error // why the request's messages are invalid
-	gotHeader  bool  // the request's header has come
-	ended      bool  // the request has ended
-	parked     bool  // the call waits until the connection has room for its answer
-	begun      bool  // it was parked, and may run now
-	gotMessage bool  // the handler of a streaming call has received a message
-	httpError  *httpResponse
+	requestErr error         // not nil if the request's messages are invalid
+	gotHeader  bool          // the request's header has arrived
+	ended      bool          // the request has ended
+	parked     bool          // the handler waits until the client has read more responses
+	begun      bool          // the call was parked, and its handler may run now
+	gotMessage bool          // the handler of a streaming call has received a message
+	httpError  *httpResponse // set if the request is not gRPC
 
-	signal  chan struct{} // a message or the end has come; streaming calls only
-	drained chan struct{} // all sent data is in the connection's output
+	signal  chan struct{} // a message or the request's end has come; streaming calls only
+	drained chan struct{} // the connection's output has taken all sent data; streaming calls only
 
 	headerLength int // bytes of the request's header on the wire
 	headerSent   bool
@@ -61,21 +60,21 @@ type serverCall struct {
 
 var _ rpccall.Call = (*serverCall)(nil)
 
-// requestHead holds the header fields of a request that this package interprets.
+// requestHead holds the values of a request's header fields that this package uses.
 type requestHead struct {
 	path        string
 	method      *rpccall.Method
-	unknown     string // says why method is nil
+	unknown     string // the reason why method is nil
 	httpMethod  string
 	contentType string
 	encoding    string
-	timeout     time.Duration // one more than the client's; 0 if it sent none
-	authority   bool          // there is an authority
-	hosts       int
-	fault       string // the fault of a field, or ""
+	timeout     time.Duration // the client's timeout plus 1 ns; 0 if the client sent none
+	authority   bool          // the request has the field :authority
+	hosts       int           // the number of host fields
+	fault       string        // says why a field is invalid; "" if all are valid
 }
 
-func (h *requestHead) add(f hpack.HeaderField) {
+func (h *requestHead) addField(f hpack.HeaderField) {
 	switch f.Name {
 	case ":method":
 		h.httpMethod = f.Value
@@ -104,21 +103,21 @@ func (h *requestHead) add(f hpack.HeaderField) {
 	}
 }
 
-// check returns the fault of the fields, or "". The rules for hosts are from gRPC's proposal
-// A41.
-func (h *requestHead) check() string {
+// findFault says why the header is invalid, or returns "" if it is valid. The rules for host fields
+// are in gRFC A41.
+func (h *requestHead) findFault() string {
 	switch {
 	case h.hosts > 1:
-		return "several host fields"
+		return "the request has more than one host field, want one"
 	case h.fault == "" && !h.authority && h.hosts == 0:
-		return "neither :authority nor host"
+		return "the request has neither the field :authority nor the field host, want one of them"
 	}
 	return h.fault
 }
 
-// begin reads the request's header. It returns false if it answered the request with
-// an error.
-func (s *serverCall) begin(block *h2.Block) bool {
+// readHeader reads the request's header. It returns false if it has refused the request with an
+// error response.
+func (s *serverCall) readHeader(block *h2.Block) bool {
 	c := s.conn
 	s.headerLength = block.WireLength
 	var head requestHead
@@ -128,66 +127,66 @@ func (s *serverCall) begin(block *h2.Block) bool {
 	}
 	metadataCount := 0
 	for _, f := range block.Rest {
-		head.add(f)
+		head.addField(f)
 		if !wire.IsReserved(f.Name) {
 			metadataCount++
 		}
 	}
 	if head.method == nil && head.path != "" {
-		head.method, head.unknown = c.server.lookup(head.path)
+		head.method, head.unknown = c.server.lookupMethod(head.path)
 	}
 	subtype, isGRPC := wire.ContentSubtype(head.contentType)
 	switch {
 	case block.TooLarge:
-		s.httpError = &httpResponse{"431", "header list too large\n"}
+		s.httpError = &httpResponse{"431", "the request header is too large: send less metadata\n"}
 	case head.httpMethod != "POST":
-		s.httpError = &httpResponse{"405", "gRPC calls are POST requests\n"}
+		s.httpError = &httpResponse{"405", "this is a gRPC server: use the HTTP method POST\n"}
 	case !isGRPC:
-		s.httpError = &httpResponse{"415", "content-type is not application/grpc\n"}
-	case head.check() != "":
-		c.refuse(s, status.New(codes.Internal, head.check()))
+		s.httpError = &httpResponse{"415", "this is a gRPC server: use the content-type application/grpc\n"}
+	case head.findFault() != "":
+		c.refuseCall(s, status.New(codes.Internal, head.findFault()))
 	case head.method == nil:
-		c.refuse(s, status.New(codes.Unimplemented, head.unknown))
+		c.refuseCall(s, status.New(codes.Unimplemented, head.unknown))
 	default:
 		if metadataCount > 0 {
 			s.rest = append(make([]hpack.HeaderField, 0, len(block.Rest)), block.Rest...)
 		}
-		return s.accept(&head, subtype)
+		return s.acceptRequest(&head, subtype)
 	}
 	return false
 }
 
-func (s *serverCall) accept(head *requestHead, subtype string) bool {
+func (s *serverCall) acceptRequest(head *requestHead, subtype string) bool {
 	opts := &s.conn.server.opts
 	if s.codec = opts.codecFor(subtype); s.codec == nil {
-		s.conn.refuse(s, status.New(codes.Unimplemented, "no codec for content-subtype "+subtype))
+		s.conn.refuseCall(s, status.New(codes.Unimplemented, "the server has no codec for the content-subtype "+subtype))
 		return false
 	}
 	s.subtype = subtype
 	if head.encoding != "" && head.encoding != encoding.Identity {
 		if s.received = encoding.GetCompressor(head.encoding); s.received == nil {
-			s.conn.refuse(s, status.New(codes.Unimplemented, "grpc-encoding "+head.encoding+" is not supported"))
+			s.conn.refuseCall(s, status.New(codes.Unimplemented, "the server does not support the grpc-encoding "+head.encoding))
 			return false
 		}
-		// A client that compresses with it can also decompress it.
+		// A client that uses a compressor for requests can also decompress responses.
 		s.sent = s.received
 	}
 	if head.timeout > 0 {
 		s.callContext.SetDeadline(time.Now().Add(head.timeout - 1))
 	}
 	s.method = head.method
-	if opts.tap != nil && !s.tap(opts.tap) {
+	if opts.tap != nil && !s.runTapHandle(opts.tap) {
 		return false
 	}
 	s.inbox.Init(opts.maxReceive)
 	return true
 }
 
-// tap lets the program refuse the call. The connection's lock is held, so the program does not get
-// the stream, whose methods take that lock.
-func (s *serverCall) tap(h tap.ServerInHandle) bool {
+// runTapHandle calls the function of InTapHandle, which may refuse the call. The connection's lock
+// is held. The function cannot reach the stream, because the stream's methods lock the same lock.
+func (s *serverCall) runTapHandle(h tap.ServerInHandle) bool {
 	var err error
-	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.Name, Header: s.incoming()})
+	s.tapped, err = h(tapContext{&s.callContext}, &tap.Info{FullMethodName: s.method.Name, Header: s.incomingMetadata()})
 	if err == nil {
 		return true
 	}
@@ -196,11 +195,11 @@ func (s *serverCall) tap(h tap.ServerInHandle) bool {
 		st = status.New(codes.PermissionDenied, err.Error())
 	}
 	s.method = nil
-	s.conn.refuse(s, st)
+	s.conn.refuseCall(s, st)
 	return false
 }
 
-// tapContext is a call's context without its stream.
+// tapContext is a call's context that hides the call's stream.
 type tapContext struct{ context.Context }
 
 func (c tapContext) Value(key any) any {
@@ -210,11 +209,11 @@ func (c tapContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// ContextValue returns the values that grpc-go's packages look up.
+// ContextValue returns the context values that grpc-go's packages read.
 func (s *serverCall) ContextValue(key any) any {
 	switch key {
 	case rpccall.Keys.Incoming:
-		return s.incoming()
+		return s.incomingMetadata()
 	case rpccall.Keys.Peer:
 		return s.conn.peer
 	case rpccall.Keys.TransportStream:
@@ -226,8 +225,8 @@ func (s *serverCall) ContextValue(key any) any {
 	return s.conn.ctx.Value(key)
 }
 
-// isConnectionKey reports whether grpc-go's authz and RBAC use the key to look up the connection,
-// for its address. No exported function uses the key, so its type's name identifies it.
+// isConnectionKey reports whether key is the key under which grpc-go's packages authz and rbac find
+// the connection. grpc-go does not export that key, so the function compares its type's name.
 func isConnectionKey(key any) bool {
 	t := reflect.TypeOf(key)
 	return t != nil && t.Kind() == reflect.Struct && t.Name() == "connectionKey" &&
@@ -241,28 +240,28 @@ func (s *serverCall) context() context.Context {
 	return grpc.NewContextWithServerTransportStream(s.tapped, s)
 }
 
-// readFixedRequest reads fields that the decoder has cached, once per connection.
+// readFixedRequest reads header fields that the decoder has cached. It caches the result, too.
 func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
 	if head, ok := set.Memo.(*requestHead); ok {
 		return *head
 	}
 	head := new(requestHead)
 	for _, f := range set.Fields {
-		head.add(f)
+		head.addField(f)
 	}
 	if head.path != "" {
-		head.method, head.unknown = s.lookup(head.path)
+		head.method, head.unknown = s.lookupMethod(head.path)
 	}
 	set.Memo = head
 	return *head
 }
 
-func (s *serverCall) incoming() metadata.MD {
+func (s *serverCall) incomingMetadata() metadata.MD {
 	md := make(metadata.MD, 4)
 	if s.fixed != nil {
-		s.addIncoming(md, s.fixed.Fields)
+		s.addIncomingFields(md, s.fixed.Fields)
 	}
-	s.addIncoming(md, s.rest)
+	s.addIncomingFields(md, s.rest)
 	if host, ok := md["host"]; ok {
 		if len(md[":authority"]) == 0 {
 			md[":authority"] = host
@@ -272,32 +271,32 @@ func (s *serverCall) incoming() metadata.MD {
 	return md
 }
 
-func (s *serverCall) addIncoming(md metadata.MD, fields []hpack.HeaderField) {
+func (s *serverCall) addIncomingFields(md metadata.MD, fields []hpack.HeaderField) {
 	for _, f := range fields {
 		if f.Name == ":authority" {
 			md[f.Name] = []string{f.Value}
 			continue
 		}
-		_ = wire.AddField(md, f) // requestHead has refused invalid fields
+		_ = wire.AddField(md, f) // readHeader has refused invalid fields
 	}
 }
 
-// onData splits content into messages, with the lock held.
+// onData splits the request's content into messages. The lock is held.
 func (s *serverCall) onData(data []byte) {
 	if s.requestErr != nil {
 		s.conn.h2.Consume(&s.h2, len(data))
 	} else {
-		s.requestErr = s.inbox.Receive(s.conn.source(), &s.h2, data, s.signal != nil)
+		s.requestErr = s.inbox.Receive(s.conn.messageSource(), &s.h2, data, s.signal != nil)
 	}
 	if s.signal != nil {
 		rpccall.WakeOne(s.signal)
 	} else if s.requestErr != nil {
-		s.requestEnded()
+		s.onRequestEnd()
 	}
 }
 
-// requestEnded handles the end of the request, with the lock held.
-func (s *serverCall) requestEnded() {
+// onRequestEnd handles the end of the request. The lock is held.
+func (s *serverCall) onRequestEnd() {
 	if s.ended {
 		return
 	}
@@ -313,27 +312,27 @@ func (s *serverCall) requestEnded() {
 		return
 	}
 	if s.requestErr == nil && (s.inbox.Len() == 0 || s.inbox.Unfinished()) {
-		s.requestErr = status.Error(codes.Internal, "fastgrpc: request ended within a message")
+		s.requestErr = status.Error(codes.Internal, "fastgrpc: the request ended in the middle of a message")
 	}
 	s.conn.ready = append(s.conn.ready, s)
 }
 
-// abort cancels the call, with the lock held.
+// abort cancels the call. The lock is held.
 func (s *serverCall) abort(err error) {
 	if s.method == nil && s.httpError == nil {
-		return // refuse has answered and released the call
+		return // refuseCall has already answered and released the call
 	}
 	if s.parked || s.signal == nil && !s.ended {
-		// No worker has the call, so it must be released here.
+		// No worker will release the call, because its handler does not run.
 		s.ended, s.parked = true, false
 		s.conn.CallEnded(false)
-		s.conn.release(s)
+		s.conn.releaseCall(s)
 	}
 	s.callContext.Cancel(err)
 }
 
-// resetAtDeadline resets a unary call whose request is still incomplete at its deadline, as
-// grpc-go does: no handler runs that could answer it. The connection's lock is held.
+// resetAtDeadline resets a unary call if its request is incomplete at the deadline, as in grpc-go.
+// No handler runs that could answer the call. The connection's lock is held.
 func (s *serverCall) resetAtDeadline() {
 	s.callContext.StartTimerWith(func() {
 		c := s.conn
@@ -342,7 +341,7 @@ func (s *serverCall) resetAtDeadline() {
 			s.ended = true
 			c.h2.Reset(&s.h2, http2.ErrCodeCancel)
 			c.CallEnded(false)
-			c.release(s)
+			c.releaseCall(s)
 			c.Flush()
 		}
 		c.Mu.Unlock()
@@ -360,8 +359,8 @@ func (s *serverCall) ContextEnded() {
 func (s *serverCall) dropMessages() {
 	s.inbox.Drop()
 	if s.signal == nil {
-		s.alias.Release() // a unary handler has returned
+		s.alias.Release() // the handler of a unary call has returned
 	} else {
-		s.alias.End()
+		s.alias.EndCall()
 	}
 }

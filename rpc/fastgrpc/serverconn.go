@@ -20,21 +20,21 @@ import (
 // A serverConn is one connection of a server.
 type serverConn struct {
 	conn
-	server    *Server
-	ready     []*serverCall // calls for StartCalls to pass to the workers
-	justBegun []*serverCall // unary calls with a deadline
-	relief    *time.Timer   // runs while calls are parked
-	pings     lifetime.Guard
-	maxAge    time.Duration // MaxConnectionAge, changed by up to a tenth
-	arrived   time.Duration // time before the handshake
-	drainAt   time.Duration // when the drain began
-	drained   bool          // the final GOAWAY has been sent
+	server      *Server
+	ready       []*serverCall // calls that StartCalls will pass to the workers
+	justBegun   []*serverCall // new unary calls with a deadline
+	unparkTimer *time.Timer   // calls unparkOnTimer; nil while no calls are parked
+	pings       lifetime.PingGuard
+	maxAge      time.Duration // MaxConnectionAge, changed at random by up to a tenth
+	arrived     time.Duration // when the connection was accepted
+	drainAt     time.Duration // when the drain began, or 0
+	drained     bool          // the final GOAWAY has been sent
 }
 
 var _ connRole = (*serverConn)(nil)
 
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
-	c := &serverConn{server: s, arrived: arrived, maxAge: lifetime.Jitter(s.opts.keepalive.MaxConnectionAge)}
+	c := &serverConn{server: s, arrived: arrived, maxAge: lifetime.JitterAge(s.opts.keepalive.MaxConnectionAge)}
 	c.conn.init(c, nc, auth, &s.opts.limits)
 	p := &s.opts.keepalive
 	c.clock.Ping, c.clock.MaxIdle = rpccall.PingTimer{Every: p.Time, Timeout: p.Timeout}, p.MaxConnectionIdle
@@ -42,11 +42,11 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived ti
 }
 
 func (c *serverConn) OnClosed() {
-	c.ended()
+	c.reportClosed()
 	c.server.remove(c)
 }
 
-// okHeaders and okTrailers are a successful response's usual header and trailers.
+// okHeaders and okTrailers are the header and trailers of most successful responses.
 var (
 	okHeaders = h2.NewFixedFields(
 		hpack.HeaderField{Name: ":status", Value: "200"},
@@ -67,13 +67,13 @@ func (c *serverConn) OnOpen() *h2.Stream {
 func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 	s := hs.Owner.(*serverCall)
 	if s.gotHeader {
-		s.requestEnded()
+		s.onRequestEnd()
 		return
 	}
 	s.gotHeader = true
-	if !s.begin(block) {
+	if !s.readHeader(block) {
 		if end {
-			s.requestEnded()
+			s.onRequestEnd()
 		}
 		return
 	}
@@ -84,7 +84,7 @@ func (c *serverConn) OnHeaders(hs *h2.Stream, block *h2.Block, end bool) {
 		c.ready = append(c.ready, s)
 	}
 	if end {
-		s.requestEnded()
+		s.onRequestEnd()
 	} else if _, limited := s.callContext.Deadline(); limited && s.method.Unary != nil {
 		c.justBegun = append(c.justBegun, s)
 	}
@@ -98,7 +98,7 @@ func (c *serverConn) OnData(hs *h2.Stream, data []byte, end bool) {
 		s.onData(data)
 	}
 	if end {
-		s.requestEnded()
+		s.onRequestEnd()
 	}
 }
 
@@ -108,14 +108,14 @@ func (c *serverConn) OnReset(hs *h2.Stream, _ h2.Reset) {
 
 func (c *serverConn) OnDrained(hs *h2.Stream) { rpccall.WakeOne(hs.Owner.(*serverCall).drained) }
 
-// OnGoAway does nothing: the client opens no more streams.
+// OnGoAway does nothing, because the client itself stops opening streams.
 func (c *serverConn) OnGoAway(http2.ErrCode, []byte) {}
 
 func (c *serverConn) OnPing(now time.Duration) *h2.ConnError {
 	return c.pings.OnPing(now, c.h2, &c.server.opts.policy)
 }
 
-// OnPong sends the final GOAWAY if it answers the drain's ping.
+// OnPong sends the final GOAWAY when the client has answered the drain's ping.
 func (c *serverConn) OnPong(data [8]byte) {
 	if data == drainPing {
 		c.finishDrain()
@@ -123,10 +123,10 @@ func (c *serverConn) OnPong(data [8]byte) {
 }
 
 func (c *serverConn) StreamsChanged() {
-	c.unpark()
+	c.runUnparkedCalls()
 	for i, s := range c.justBegun {
 		c.justBegun[i] = nil
-		if !s.ended { // rare: most requests come in one read
+		if !s.ended { // rare, because most requests come in one read
 			s.resetAtDeadline()
 		}
 	}
@@ -139,25 +139,25 @@ func (c *serverConn) StreamsChanged() {
 	}
 }
 
-// park keeps a call whose handler may not run yet, see h2's memory.go. It returns false if the
-// call may run or was cancelled.
-func (c *serverConn) park(s *serverCall) bool {
+// parkCall makes a call wait if its handler may not run yet, because too many responses are unread
+// (see h2/memory.go). It returns false if the handler may run now, or the call was cancelled.
+func (c *serverConn) parkCall(s *serverCall) bool {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	if !s.h2.Open() || c.h2.Begin(&s.h2) {
+	if !s.h2.Open() || c.h2.BeginCall(&s.h2) {
 		return false
 	}
 	s.parked = true
 	s.h2.Short = s.method.Unary != nil && !s.method.Long.Load()
 	c.h2.Park(&s.h2)
-	if c.relief == nil {
-		c.relief = time.AfterFunc(firstRelief, c.relieve)
+	if c.unparkTimer == nil {
+		c.unparkTimer = time.AfterFunc(firstUnparkDelay, c.unparkOnTimer)
 	}
 	return true
 }
 
-// unpark lets parked calls run, with the lock held.
-func (c *serverConn) unpark() {
+// runUnparkedCalls passes the parked calls that may now run to the workers. The lock is held.
+func (c *serverConn) runUnparkedCalls() {
 	for hs := c.h2.Unpark(); hs != nil; hs = c.h2.Unpark() {
 		s := hs.Owner.(*serverCall)
 		s.parked, s.begun = false, true
@@ -165,22 +165,22 @@ func (c *serverConn) unpark() {
 	}
 }
 
-// Parked calls are relieved first after firstRelief, and then after each nextRelief.
+// unparkOnTimer first runs after firstUnparkDelay, and then after each nextUnparkDelay.
 const (
-	firstRelief = 500 * time.Millisecond
-	nextRelief  = 100 * time.Millisecond
+	firstUnparkDelay = 500 * time.Millisecond
+	nextUnparkDelay  = 100 * time.Millisecond
 )
 
-// relieve lets parked calls run although the client has taken no answer. The timer stops when
-// the connection ends, because no call is parked then.
-func (c *serverConn) relieve() {
+// unparkOnTimer lets some parked calls run, even if the client reads no responses: the client may
+// wait for these calls before it reads. The timer stops when no calls are parked.
+func (c *serverConn) unparkOnTimer() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	more := c.h2.Relieve()
-	if c.unpark(); more {
-		c.relief.Reset(nextRelief)
+	more := c.h2.UnblockCalls()
+	if c.runUnparkedCalls(); more {
+		c.unparkTimer.Reset(nextUnparkDelay)
 	} else {
-		c.relief = nil
+		c.unparkTimer = nil
 	}
 }
 
@@ -195,8 +195,9 @@ func (c *serverConn) ConnLost(error) {
 	c.h2.DropStreams(func(hs *h2.Stream) { hs.Owner.(*serverCall).abort(context.Canceled) })
 }
 
-// Drain begins the graceful end of RFC 9113 section 6.8. It sends a GOAWAY that still accepts all
-// streams, and a ping. After the ping's answer a second GOAWAY names the last stream.
+// Drain begins to close the connection gracefully (RFC 9113 section 6.8). It sends a GOAWAY that
+// still accepts all streams, and a ping. When the client has answered the ping, a second GOAWAY
+// names the last accepted stream.
 func (c *serverConn) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -210,7 +211,7 @@ func (c *serverConn) Drain() {
 
 func (c *serverConn) beginDrain() {
 	c.drainAt = time.Since(batchio.Epoch)
-	c.h2.GoAwaySoon()
+	c.h2.AnnounceGoAway()
 	c.h2.Ping(drainPing)
 }
 
@@ -221,13 +222,14 @@ func (c *serverConn) finishDrain() {
 	}
 }
 
-// checkTimes closes a connection that is idle or too old, or answers no pings.
-func (c *serverConn) checkTimes() {
+// checkTimeouts drains a connection that is idle or too old. It closes a connection that sends no
+// SETTINGS, does not answer pings, or is not drained in time.
+func (c *serverConn) checkTimeouts() {
 	k, p := &c.clock, &c.server.opts.keepalive
 	old := k.Due(k.Began, c.maxAge)
 	if !c.h2.SettingsReceived() {
 		if k.Due(c.arrived, c.server.opts.connectionTimeout) {
-			c.CloseLocked(errNoPreface)
+			c.CloseLocked(errNoSettings)
 		}
 		return
 	}
@@ -250,27 +252,27 @@ func (c *serverConn) checkTimes() {
 	c.closeIfDrained()
 }
 
-// closeIfDrained closes a draining connection after its last stream.
+// closeIfDrained closes the connection if the final GOAWAY has been sent and no stream is open.
 func (c *serverConn) closeIfDrained() {
 	if c.drained && c.h2.UnreleasedStreams() == 0 {
 		c.CloseLocked(errServerStopping)
 	}
 }
 
-// release ends the server's use of a stream, with the lock held.
-func (c *serverConn) release(s *serverCall) {
+// releaseCall releases the call's messages and its stream. The lock is held.
+func (c *serverConn) releaseCall(s *serverCall) {
 	s.dropMessages()
 	c.h2.Release(&s.h2)
 	c.StreamsChanged()
 }
 
-func (c *serverConn) refuse(s *serverCall, st *status.Status) {
+func (c *serverConn) refuseCall(s *serverCall, st *status.Status) {
 	c.h2.SendTrailers(&s.h2, okHeaders, wire.StatusFields(st))
 	c.CallEnded(false)
-	c.release(s)
+	c.releaseCall(s)
 }
 
-// httpResponse answers a request that is not gRPC. It is sent when the request ends.
+// httpResponse is the response to a request that is not gRPC. It is sent after the request's end.
 type httpResponse struct{ status, text string }
 
 func (c *serverConn) sendHTTPResponse(s *serverCall) {
@@ -280,5 +282,5 @@ func (c *serverConn) sendHTTPResponse(s *serverCall) {
 	})
 	c.h2.SendData(&s.h2, batchio.Payload{Data: []byte(s.httpError.text)}, true)
 	c.CallEnded(false)
-	c.release(s)
+	c.releaseCall(s)
 }

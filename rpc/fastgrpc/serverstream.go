@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// A serverStream is the stream that the handler of a streaming call gets.
+// A serverStream is the grpc.ServerStream that the handler of a streaming call gets.
 type serverStream struct {
 	*serverCall
 	ctx context.Context
@@ -23,46 +23,44 @@ var _ grpc.ServerStream = (*serverStream)(nil)
 
 func (a *serverStream) Context() context.Context { return a.ctx }
 
-// SetTrailer adds to the response's trailer metadata. Metadata that cannot be sent ends
-// the call, because the handler gets no error.
-func (a *serverStream) SetTrailer(md metadata.MD) { _ = a.failed(a.serverCall.SetTrailer(md)) }
+// SetTrailer adds metadata to the response's trailer. Invalid metadata ends the call, because
+// SetTrailer cannot return an error to the handler.
+func (a *serverStream) SetTrailer(md metadata.MD) { _ = a.endOnError(a.serverCall.SetTrailer(md)) }
 
-// SendMsg sends a message; the caller may reuse m when it returns. An error ends the
-// call, see failed.
+// SendMsg sends a message. The caller may reuse m afterwards. An error ends the call.
 func (a *serverStream) SendMsg(m any) error {
 	b, err := a.encode(m)
 	if err == nil {
 		err = a.sendMessage(b)
 	}
-	return a.failed(err)
+	return a.endOnError(err)
 }
 
-// RecvMsg receives a message. It returns io.EOF after the client's last message. Any
-// other error ends the call, see failed.
+// RecvMsg receives a message. After the last one it returns io.EOF. Other errors end the call.
 func (a *serverStream) RecvMsg(v any) error {
 	a.alias.Release()
 	m, ended, err := a.nextMessage()
 	switch {
 	case err != nil:
-		return a.failed(err)
+		return a.endOnError(err)
 	case ended && !a.gotMessage && !a.method.Stream.ClientStreams:
-		return a.failed(status.Error(codes.Internal, "fastgrpc: request without a message"))
+		return a.endOnError(status.Error(codes.Internal, "fastgrpc: the request ended without a message, want one"))
 	case ended:
 		return io.EOF
 	}
 	a.gotMessage = true
 	if err = a.decode(&m, v); err != nil || a.method.Stream.ClientStreams {
-		return a.failed(err)
+		return a.endOnError(err)
 	}
-	// The end must follow the only message.
+	// The request must end after its only message.
 	if m, ended, err = a.nextMessage(); err == nil && !ended {
 		m.Release()
-		err = status.Error(codes.Internal, "fastgrpc: more than one message in a unary request")
+		err = status.Error(codes.Internal, "fastgrpc: the client sent more than one request message, want one")
 	}
-	return a.failed(err)
+	return a.endOnError(err)
 }
 
-// nextMessage waits for a message of a streaming call, or for the request's end.
+// nextMessage waits for the next message of a streaming call, or for the request's end.
 func (s *serverCall) nextMessage() (m message.Message, ended bool, err error) {
 	c := s.conn
 	for {
@@ -83,7 +81,7 @@ func (s *serverCall) nextMessage() (m message.Message, ended bool, err error) {
 		case fault != nil:
 			return m, false, fault
 		case ended && unfinished:
-			return m, false, status.Error(codes.Internal, "fastgrpc: request ended within a message")
+			return m, false, status.Error(codes.Internal, "fastgrpc: the request ended in the middle of a message")
 		case ended:
 			return m, true, nil
 		}
@@ -91,8 +89,8 @@ func (s *serverCall) nextMessage() (m message.Message, ended bool, err error) {
 	}
 }
 
-// sendMessage queues a message of a streaming call and waits until flow control has let it into
-// the connection's output. So a fast sender waits for a slow receiver.
+// sendMessage sends a message of a streaming call. It waits until flow control lets the connection
+// send the message, so that a fast server waits for a slow client.
 func (s *serverCall) sendMessage(b *batchio.Buffer) error {
 	c := s.conn
 	c.Mu.Lock()

@@ -18,25 +18,25 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
 )
 
-// A session is the part of a channel that exists outside idle mode: a resolver, for which it
-// is the resolver.ClientConn, and a balancer, or two while one replaces the other.
+// A session holds the parts of a channel that exist only while the channel is not idle: a resolver
+// and a balancer, or two balancers while one replaces the other. It implements resolver.ClientConn.
 type session struct {
 	ch       *channel
 	resolver resolver.Resolver // used only on ch.toResolver
 
 	// Guarded by ch.set.Mu.
-	current, pending *policy
+	current, pending *policy // pending replaces current when it is ready
 	last             resolver.State
 }
 
 var _ resolver.ClientConn = (*session)(nil)
 
-// startResolver builds the resolver. If the client uses a proxy, the proxy resolves DNS names.
+// startResolver builds the resolver. It builds none if a proxy resolves the target's name.
 func (s *session) startResolver() (err error) {
 	ch, o := s.ch, &s.ch.client.opts
 	var name string
 	if o.dialer == nil && !o.noProxy {
-		if ch.proxy, name, err = connect.ProxyOf(ch.target, o.proxyFromEnvironment, o.localDNS); err != nil {
+		if ch.proxy, name, err = connect.FindProxy(ch.target, o.proxyFromEnvironment, o.localDNS); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (s *session) startResolver() (err error) {
 	}
 	s.resolver, err = ch.builder.Build(ch.target, s, resolver.BuildOptions{
 		DisableServiceConfig: o.disableServiceConfig, DialCreds: o.creds, CredsBundle: o.bundle, Dialer: o.dialer,
-		Authority: ch.client.authority, MetricsRecorder: o.metrics(),
+		Authority: ch.client.authority, MetricsRecorder: o.metricsRecorder(),
 	})
 	return err
 }
@@ -65,15 +65,15 @@ func (s *session) resolveNow(o resolver.ResolveNowOptions) {
 	})
 }
 
-// ended reports whether the session is over, with the lock held.
+// ended reports whether the channel has ended this session. The lock is held.
 func (s *session) ended() bool { return s.ch.session != s }
 
 func (s *session) UpdateState(state resolver.State) error {
 	if state.Endpoints == nil {
 		state.Endpoints = make([]resolver.Endpoint, 0, len(state.Addresses))
 		for _, a := range state.Addresses {
-			attributes := a.BalancerAttributes //nolint:staticcheck // for resolvers older than endpoints
-			a.BalancerAttributes = nil         //nolint:staticcheck // the same
+			attributes := a.BalancerAttributes //nolint:staticcheck // resolvers without endpoints still set it
+			a.BalancerAttributes = nil         //nolint:staticcheck // resolvers without endpoints still set it
 			state.Endpoints = append(state.Endpoints, resolver.Endpoint{Addresses: []resolver.Address{a}, Attributes: attributes})
 		}
 	}
@@ -83,7 +83,7 @@ func (s *session) UpdateState(state resolver.State) error {
 		return nil
 	}
 	s.last = state
-	usable, err := s.takeConfig(state.ServiceConfig)
+	usable, err := s.applyResolverConfig(state.ServiceConfig)
 	active := s.ch.activeConfig()
 	s.ch.set.Mu.Unlock()
 	if !usable {
@@ -93,8 +93,7 @@ func (s *session) UpdateState(state resolver.State) error {
 	return cmp.Or(err, refusal)
 }
 
-// ReportError passes a resolver's failure to the balancer, which decides whether calls
-// fail.
+// ReportError passes an error of the resolver to the balancer, which decides whether calls fail.
 func (s *session) ReportError(err error) {
 	s.ch.set.Mu.Lock()
 	defer s.ch.set.Mu.Unlock()
@@ -103,19 +102,19 @@ func (s *session) ReportError(err error) {
 	}
 	s.ch.applyConfig(s.ch.activeConfig())
 	s.ch.toBalancer.Do(func() {
-		if p := s.latest(); p != nil {
+		if p := s.latestPolicy(); p != nil {
 			p.balancer.ResolverError(err)
 			return
 		}
 		s.ch.set.Mu.Lock()
 		defer s.ch.set.Mu.Unlock()
 		if !s.ended() {
-			s.ch.publish(func(p *picking) { p.setPicker(connectivity.TransientFailure, base.NewErrPicker(err)) })
+			s.ch.publishPickerState(func(p *pickerState) { p.setPicker(connectivity.TransientFailure, base.NewErrPicker(err)) })
 		}
 	})
 }
 
-// NewAddress is the old form of UpdateState.
+// NewAddress sets only the addresses. Old resolvers call it instead of UpdateState.
 func (s *session) NewAddress(addrs []resolver.Address) {
 	s.ch.set.Mu.Lock()
 	last := s.last.ServiceConfig
@@ -131,9 +130,9 @@ func (s *session) ParseServiceConfig(js string) *serviceconfig.ParseResult {
 	return &serviceconfig.ParseResult{Config: parsed}
 }
 
-// takeConfig applies the service config of a resolver's update, with the lock held. A bad one is
-// an error; the addresses stay usable if an earlier config was good.
-func (s *session) takeConfig(result *serviceconfig.ParseResult) (usable bool, err error) {
+// applyResolverConfig applies the service config from the resolver. If that config is invalid, it
+// returns an error; usable is true if an earlier config is still in use. The lock is held.
+func (s *session) applyResolverConfig(result *serviceconfig.ParseResult) (usable bool, err error) {
 	ch := s.ch
 	if result == nil || ch.client.opts.disableServiceConfig {
 		ch.applyConfig(ch.activeConfig())
@@ -147,18 +146,18 @@ func (s *session) takeConfig(result *serviceconfig.ParseResult) (usable bool, er
 	case ch.config != nil:
 		return true, balancer.ErrBadResolverState
 	}
-	reason := fmt.Sprintf("error parsing service config: %v", result.Err)
+	reason := fmt.Sprintf("the resolver's service config is invalid: %v", result.Err)
 	if result.Err == nil {
-		reason = fmt.Sprintf("illegal service config type: %T", result.Config)
+		reason = fmt.Sprintf("the resolver returned a service config of type %T, want the result of ParseServiceConfig", result.Config)
 	}
-	ch.publish(func(p *picking) {
+	ch.publishPickerState(func(p *pickerState) {
 		p.config = new(config.Config)
 		p.setPicker(connectivity.TransientFailure, base.NewErrPicker(status.Error(codes.Unavailable, reason)))
 	})
 	return false, balancer.ErrBadResolverState
 }
 
-// activeConfig returns the last config applied, or the program's default.
+// activeConfig returns the config that was last applied, or the program's default config.
 func (ch *channel) activeConfig() *config.Config {
 	if ch.config != nil {
 		return ch.config
@@ -168,16 +167,17 @@ func (ch *channel) activeConfig() *config.Config {
 
 func (ch *channel) applyConfig(c *config.Config) {
 	ch.config = c
-	ch.publish(func(p *picking) { p.config, p.throttle = c, c.NewThrottle() })
+	ch.publishPickerState(func(p *pickerState) { p.config, p.throttle = c, c.NewThrottle() })
 }
 
-// updateBalancer passes addresses to the balancer and returns its error.
+// updateBalancer passes the resolver's state to the balancer and returns the balancer's error. It
+// changes the balancer first if the service config names another one.
 func (s *session) updateBalancer(state balancer.ClientConnState, builder balancer.Builder) error {
 	answer := make(chan error, 1)
 	s.ch.toBalancer.Do(func() {
-		p := s.latest()
+		p := s.latestPolicy()
 		if p == nil || p.builder.Name() != builder.Name() {
-			if p = s.switchTo(builder); p == nil {
+			if p = s.switchPolicy(builder); p == nil {
 				answer <- nil
 				return
 			}
@@ -187,15 +187,15 @@ func (s *session) updateBalancer(state balancer.ClientConnState, builder balance
 	return <-answer
 }
 
-// latest returns the balancer that gets the resolver's updates; nil before there is one.
-func (s *session) latest() *policy {
+// latestPolicy returns the policy that gets the resolver's updates, or nil if there is none.
+func (s *session) latestPolicy() *policy {
 	s.ch.set.Mu.Lock()
 	defer s.ch.set.Mu.Unlock()
 	return cmp.Or(s.pending, s.current)
 }
 
-// switchTo makes a balancer. A ready balancer serves calls until the new one is ready.
-func (s *session) switchTo(builder balancer.Builder) *policy {
+// switchPolicy builds a new balancer. The old balancer serves calls until the new one is ready.
+func (s *session) switchPolicy(builder balancer.Builder) *policy {
 	ch, o := s.ch, &s.ch.client.opts
 	p := &policy{session: s, builder: builder, subConns: make(map[*subConn]struct{})}
 	p.last = balancer.State{ConnectivityState: connectivity.Connecting}
@@ -219,24 +219,24 @@ func (s *session) switchTo(builder balancer.Builder) *policy {
 	return p
 }
 
-// A policy is a balancer with the balancer.ClientConn that it uses.
+// A policy holds a balancer, and implements the balancer.ClientConn that the balancer uses.
 type policy struct {
-	balancer.ClientConn // nil: only grpc-go's types may have the interface's unexported method
+	balancer.ClientConn // nil; embedded because the interface has an unexported method
 	session             *session
 	builder             balancer.Builder
 	balancer            balancer.Balancer // used only on toBalancer
 
-	// Guarded by the channel's lock.
+	// Guarded by channel.set.Mu.
 	last     balancer.State
 	subConns map[*subConn]struct{}
 }
 
 var _ balancer.ClientConn = (*policy)(nil)
 
-// active reports whether the channel uses the policy's subConns and states. The lock is held.
+// active reports whether the session still uses this policy. The lock is held.
 func (p *policy) active() bool { return p == p.session.current || p == p.session.pending }
 
-// close closes the balancer, on toBalancer. p may be nil.
+// close closes the balancer. It must run on toBalancer. p may be nil.
 func (p *policy) close() {
 	if p == nil {
 		return
@@ -251,8 +251,8 @@ func (p *policy) close() {
 	}
 }
 
-// UpdateState publishes the balancer's picker. A new balancer replaces the old one when it has a
-// result, or when the old one has lost all connections.
+// UpdateState publishes the balancer's picker. A pending balancer replaces the current one when it
+// is no longer connecting, or when the current one is not ready.
 func (p *policy) UpdateState(state balancer.State) {
 	s := p.session
 	ch := s.ch
@@ -274,25 +274,25 @@ func (p *policy) UpdateState(state balancer.State) {
 			state = s.current.last
 		}
 	}
-	if state.Picker == nil { // a new balancer without a picker
+	if state.Picker == nil { // a balancer that has no picker yet
 		state.Picker = base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	}
-	ch.publish(func(p *picking) { p.setPicker(state.ConnectivityState, state.Picker) })
+	ch.publishPickerState(func(p *pickerState) { p.setPicker(state.ConnectivityState, state.Picker) })
 }
 
-// NewSubConn makes a subConn. It connects when the balancer calls Connect.
+// NewSubConn makes a subConn. The subConn connects when the balancer calls its method Connect.
 func (p *policy) NewSubConn(addrs []resolver.Address, o balancer.NewSubConnOptions) (balancer.SubConn, error) {
 	switch {
 	case len(addrs) == 0:
-		return nil, errors.New("fastgrpc: NewSubConn without addresses")
-	case o.CredsBundle != nil: //nolint:staticcheck // deprecated, and refused rather than ignored
-		return nil, fmt.Errorf("fastgrpc: NewSubConnOptions.CredsBundle: %w", ErrUnsupported)
+		return nil, errors.New("fastgrpc: the balancer called NewSubConn without addresses")
+	case o.CredsBundle != nil: //nolint:staticcheck // deprecated, but must not be ignored silently
+		return nil, fmt.Errorf("fastgrpc: the balancer set NewSubConnOptions.CredsBundle, which is %w", ErrUnsupported)
 	}
 	ch := p.session.ch
 	ch.set.Mu.Lock()
 	defer ch.set.Mu.Unlock()
 	if !p.active() || ch.set.Closed {
-		return nil, errors.New("fastgrpc: NewSubConn after the balancer was closed")
+		return nil, errors.New("fastgrpc: the balancer called NewSubConn after it was closed")
 	}
 	sc := newSubConn(p, addrs, o)
 	p.subConns[sc] = struct{}{}
@@ -300,22 +300,23 @@ func (p *policy) NewSubConn(addrs []resolver.Address, o balancer.NewSubConnOptio
 	return sc, nil
 }
 
-// RemoveSubConn is the old form of SubConn.Shutdown.
+// RemoveSubConn closes sc. Old balancers call it instead of SubConn.Shutdown.
 func (p *policy) RemoveSubConn(sc balancer.SubConn) { sc.Shutdown() }
 
-// UpdateAddresses is the old form of SubConn.UpdateAddresses.
+// UpdateAddresses replaces the addresses of sc.
 func (p *policy) UpdateAddresses(sc balancer.SubConn, addrs []resolver.Address) {
-	sc.UpdateAddresses(addrs) //nolint:staticcheck // deprecated, and still called
+	sc.UpdateAddresses(addrs) //nolint:staticcheck // deprecated, but some balancers still call it
 }
 
-// ResolveNow asks the resolver for new addresses, unless another balancer will soon replace this
-// one.
+// ResolveNow asks the resolver for new addresses, unless a pending balancer replaces this one.
 func (p *policy) ResolveNow(o resolver.ResolveNowOptions) {
-	if p == p.session.latest() {
+	if p == p.session.latestPolicy() {
 		p.session.resolveNow(o)
 	}
 }
 
 func (p *policy) Target() string { return p.session.ch.client.target }
 
-func (p *policy) MetricsRecorder() estats.MetricsRecorder { return p.session.ch.client.opts.metrics() }
+func (p *policy) MetricsRecorder() estats.MetricsRecorder {
+	return p.session.ch.client.opts.metricsRecorder()
+}

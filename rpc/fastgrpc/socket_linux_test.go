@@ -104,7 +104,7 @@ func TestBlockingDescriptors(t *testing.T) {
 
 // checkRaw checks that raw system calls, which need the timer, were off if so asked.
 func checkRaw(t *testing.T, off bool) {
-	if off && !batchio.Announced() {
+	if off && !batchio.NoRawCalls() {
 		t.Error("raw system calls were not off")
 	}
 }

@@ -18,27 +18,27 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
-// A subConn is picked by balancers. It has at most one connection that takes new calls, to
-// the first of its addresses that accepts one. Balancers give it one address today.
+// A subConn implements balancer.SubConn. It has at most one connection for new calls, to the first
+// of its addresses that accepts a connection. grpc-go's balancers give each subConn one address.
 type subConn struct {
-	balancer.SubConn // nil: only grpc-go's types may have the interface's unexported method
+	balancer.SubConn // nil; embedded because the interface has an unexported method
 	policy           *policy
 	options          balancer.NewSubConnOptions
-	ready            atomic.Pointer[clientConn] // the connection while the state is Ready
+	ready            atomic.Pointer[clientConn] // conn while the state is Ready, or else nil
 
 	mu           sync.Mutex
 	state        connectivity.State
 	addrs        []resolver.Address
 	conn         *clientConn
 	connAddr     resolver.Address
-	connCtx      context.Context // ends when takeConn takes conn
+	connCtx      context.Context // ends when conn is detached or closed
 	connEnd      context.CancelFunc
-	ctx          context.Context // for attempts; replaced with the addresses
+	ctx          context.Context // for connection attempts; a change of addresses replaces it
 	cancel       context.CancelFunc
 	failures     int
-	retryNow     chan struct{}      // closed to end a backoff
-	stopListener context.CancelFunc // ends the last registered health listener; or nil
-	reported     connectivity.State // the last state that the balancer got
+	retryNow     chan struct{}      // closed to end the pause before the next attempt
+	stopListener context.CancelFunc // stops the registered health listener; nil if there is none
+	reported     connectivity.State // the state that was last reported to the balancer
 
 	producersMu sync.Mutex
 	producers   map[balancer.ProducerBuilder]*producer
@@ -47,7 +47,7 @@ type subConn struct {
 var (
 	_ balancer.SubConn         = (*subConn)(nil)
 	_ grpc.ClientConnInterface = (*subConn)(nil) // for producers
-	_ connUser                 = (*subConn)(nil)
+	_ connOwner                = (*subConn)(nil)
 )
 
 func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOptions) *subConn {
@@ -58,7 +58,7 @@ func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOption
 
 func (sc *subConn) client() *Client { return sc.policy.session.ch.client }
 
-// setState changes the state and notifies the balancer, with the lock held.
+// setState changes the state and reports it to the balancer. The lock is held.
 func (sc *subConn) setState(state connectivity.State, err error) {
 	if sc.state == state {
 		return
@@ -69,7 +69,7 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 	} else {
 		sc.ready.Store(nil)
 	}
-	sc.notify(func() {
+	sc.runOnBalancer(func() {
 		sc.closeProducers()
 		sc.mu.Lock()
 		sc.reported = state
@@ -79,13 +79,13 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 		if sc.options.StateListener != nil {
 			sc.options.StateListener(report)
 		} else {
-			sc.policy.balancer.UpdateSubConnState(sc, report) //nolint:staticcheck // deprecated, and still used
+			sc.policy.balancer.UpdateSubConnState(sc, report) //nolint:staticcheck // deprecated, but some balancers still need it
 		}
 	})
 }
 
-// notify runs f in turn with the balancer's other calls, unless the balancer is closed.
-func (sc *subConn) notify(f func()) {
+// runOnBalancer queues f on the balancer's serializer. f does not run if the balancer is closed.
+func (sc *subConn) runOnBalancer(f func()) {
 	p := sc.policy
 	ch := p.session.ch
 	ch.toBalancer.Do(func() {
@@ -98,8 +98,7 @@ func (sc *subConn) notify(f func()) {
 	})
 }
 
-// Connect begins to connect an idle subConn. It returns at once: the balancer may hold
-// its lock.
+// Connect starts to connect an idle subConn. It never waits: the balancer may hold its own lock.
 func (sc *subConn) Connect() {
 	go func() {
 		sc.mu.Lock()
@@ -111,8 +110,8 @@ func (sc *subConn) Connect() {
 	}()
 }
 
-// connectAndUnlock makes one attempt and, if it fails, pauses before another one may begin. It
-// returns after the end of sc.ctx and of the dialer.
+// connectAndUnlock makes one connection attempt. If the attempt fails, it pauses and then becomes
+// idle. The lock is held on entry. The end of sc.ctx also ends the attempt and the pause.
 func (sc *subConn) connectAndUnlock() {
 	ctx, addrs, o := sc.ctx, sc.addrs, &sc.client().opts
 	pause := connect.Backoff(&o.backoff, sc.failures)
@@ -120,9 +119,9 @@ func (sc *subConn) connectAndUnlock() {
 	sc.mu.Unlock()
 	limit, cancel := context.WithTimeout(ctx, max(o.connectTimeout, pause))
 	defer cancel()
-	cc, addr, err := sc.client().dialFirst(limit, sc, addrs)
+	cc, addr, err := sc.client().dialFirstReachable(limit, sc, addrs)
 	if err == nil {
-		sc.connected(ctx, cc, addr)
+		sc.adoptConn(ctx, cc, addr)
 		return
 	}
 	sc.policy.session.resolveNow(resolver.ResolveNowOptions{})
@@ -145,12 +144,12 @@ func (sc *subConn) connectAndUnlock() {
 	sc.setState(connectivity.Idle, err)
 }
 
-// connected makes cc the subConn's connection, unless the attempt was cancelled.
-func (sc *subConn) connected(ctx context.Context, cc *clientConn, addr resolver.Address) {
+// adoptConn makes cc the subConn's connection, unless ctx, the attempt's context, has ended.
+func (sc *subConn) adoptConn(ctx context.Context, cc *clientConn, addr resolver.Address) {
 	sc.mu.Lock()
 	if ctx.Err() != nil {
 		sc.mu.Unlock()
-		cc.leave()
+		cc.closeAfterCalls()
 		return
 	}
 	sc.conn, sc.connAddr, sc.failures = cc, addr, 0
@@ -160,35 +159,35 @@ func (sc *subConn) connected(ctx context.Context, cc *clientConn, addr resolver.
 	}
 	sc.mu.Unlock()
 	select {
-	case <-cc.draining: // perhaps before sc.conn was set
-		sc.lost(cc)
+	case <-cc.draining: // onDraining may have run before sc.conn was set
+		sc.onDraining(cc)
 	default:
 	}
 }
 
-// lost is called when cc takes no new calls. The lock of cc may or may not be held.
-func (sc *subConn) lost(cc *clientConn) {
+// onDraining is called when cc stops taking new calls. Some callers hold the lock of cc.
+func (sc *subConn) onDraining(cc *clientConn) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	if sc.conn == cc {
-		sc.takeConn()
+		sc.detachConn()
 		sc.policy.session.resolveNow(resolver.ResolveNowOptions{})
 		sc.setState(connectivity.Idle, nil)
 	}
 }
 
-func (sc *subConn) closed(cc *clientConn) { sc.client().channel.remove(cc) }
+func (sc *subConn) onClosed(cc *clientConn) { sc.client().channel.remove(cc) }
 
-// tooManyPings makes the client's next connections ping half as often.
-func (sc *subConn) tooManyPings() {
+// onTooManyPings doubles the time between pings of the client's next connections.
+func (sc *subConn) onTooManyPings() {
 	c := sc.client()
 	if t := c.pingTime.Load(); t < int64(lifetime.Forever)/2 {
 		c.pingTime.CompareAndSwap(t, 2*t)
 	}
 }
 
-// takeConn returns the connection, or nil, and forgets it, with the lock held.
-func (sc *subConn) takeConn() *clientConn {
+// detachConn sets sc.conn to nil and returns its old value. The lock is held.
+func (sc *subConn) detachConn() *clientConn {
 	cc := sc.conn
 	if cc != nil {
 		sc.conn = nil
@@ -204,16 +203,16 @@ func (sc *subConn) resetBackoff() {
 	sc.retryNow, sc.failures = make(chan struct{}), 0
 }
 
-// Shutdown lets the calls on the connection finish and accepts no more.
+// Shutdown accepts no new calls. The calls on the connection may finish.
 func (sc *subConn) Shutdown() {
 	sc.closeProducers()
 	sc.mu.Lock()
-	cc := sc.takeConn()
+	cc := sc.detachConn()
 	sc.setState(connectivity.Shutdown, nil)
 	sc.cancel()
 	sc.mu.Unlock()
 	if cc != nil {
-		cc.leave()
+		cc.closeAfterCalls()
 	}
 	ch := sc.policy.session.ch
 	ch.set.Mu.Lock()
@@ -222,11 +221,11 @@ func (sc *subConn) Shutdown() {
 	delete(sc.policy.subConns, sc)
 }
 
-// UpdateAddresses replaces the addresses. It keeps a connection to one of the new ones.
+// UpdateAddresses replaces the addresses. It keeps the connection if its address is still listed.
 func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 	sc.mu.Lock()
 	same := func(a, b resolver.Address) bool {
-		return a.Addr == b.Addr && a.ServerName == b.ServerName && a.Attributes.Equal(b.Attributes) && a.Metadata == b.Metadata //nolint:staticcheck // grpc-go compares it
+		return a.Addr == b.Addr && a.ServerName == b.ServerName && a.Attributes.Equal(b.Attributes) && a.Metadata == b.Metadata //nolint:staticcheck // deprecated, but grpc-go compares it
 	}
 	unchanged := slices.EqualFunc(sc.addrs, addrs, same)
 	sc.addrs = slices.Clone(addrs)
@@ -237,7 +236,7 @@ func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 	}
 	sc.cancel()
 	sc.ctx, sc.cancel = context.WithCancel(context.Background())
-	cc := sc.takeConn()
+	cc := sc.detachConn()
 	if len(addrs) == 0 {
 		sc.setState(connectivity.Idle, nil)
 		sc.mu.Unlock()
@@ -245,25 +244,24 @@ func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 		go sc.connectAndUnlock()
 	}
 	if cc != nil {
-		cc.leave()
+		cc.closeAfterCalls()
 	}
 }
 
-// healthService returns the service whose health decides whether a connection is used
-// (grpc/doc/health-checking.md). on is false if the service config names none.
-func (sc *subConn) healthService() (name string, on bool) {
+// healthServiceName returns the service to check. on is false if health checks are disabled.
+func (sc *subConn) healthServiceName() (name string, on bool) {
 	c := sc.client()
-	applied := c.pick.Load().config
+	applied := c.pickerState.Load().config
 	if c.opts.disableHealthCheck || applied == nil || applied.HealthCheckConfig == nil {
 		return "", false
 	}
 	return applied.HealthCheckConfig.ServiceName, true
 }
 
-// watchHealth makes the server's health decide the subConn's state, and returns true, if the
-// balancer requested that when it made the subConn. The lock is held.
+// watchHealth lets the server's health set the subConn's state. It does nothing and returns false
+// unless health checks are enabled and the balancer has requested them. The lock is held.
 func (sc *subConn) watchHealth(cc *clientConn) bool {
-	service, on := sc.healthService()
+	service, on := sc.healthServiceName()
 	if !on || !sc.options.HealthCheckEnabled {
 		return false
 	}
@@ -277,8 +275,8 @@ func (sc *subConn) watchHealth(cc *clientConn) bool {
 	return true
 }
 
-// RegisterHealthListener reports the server's health to f until the state changes or
-// there is another listener. Without health checks it reports Ready once.
+// RegisterHealthListener reports the server's health to f until the subConn's state changes or
+// another listener is registered. If health checks are disabled, it reports Ready once.
 func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -289,13 +287,13 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	ctx, cancel := context.WithCancel(sc.connCtx)
 	sc.stopListener = cancel
 	report := func(state connectivity.State, err error) {
-		sc.notify(func() {
-			if ctx.Err() == nil { // this listener is still the last one, on this connection
+		sc.runOnBalancer(func() {
+			if ctx.Err() == nil { // no other listener or connection has replaced this one
 				f(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
 			}
 		})
 	}
-	service, on := sc.healthService()
+	service, on := sc.healthServiceName()
 	if !on {
 		report(connectivity.Ready, nil)
 		return
@@ -303,7 +301,7 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	go connect.WatchHealth(ctx, sc, service, report)
 }
 
-// stopHealthListener ends the watch of a registered listener, with the lock held.
+// stopHealthListener stops the registered health listener, if there is one. The lock is held.
 func (sc *subConn) stopHealthListener() {
 	if sc.stopListener != nil {
 		sc.stopListener()
@@ -317,8 +315,8 @@ type producer struct {
 	users int
 }
 
-// GetOrBuildProducer returns the builder's producer, which makes calls on this
-// connection, for instance to learn the server's load.
+// GetOrBuildProducer returns the builder's producer. The producer makes its own calls on this
+// connection, for example to read the server's load.
 func (sc *subConn) GetOrBuildProducer(b balancer.ProducerBuilder) (balancer.Producer, func()) {
 	sc.producersMu.Lock()
 	defer sc.producersMu.Unlock()
@@ -353,28 +351,28 @@ func (sc *subConn) closeProducers() {
 	}
 }
 
-var errSubConnNotReady = status.Error(codes.Unavailable, "fastgrpc: the SubConn is not ready")
+var errSubConnNotReady = status.Error(codes.Unavailable, "fastgrpc: the balancer's SubConn has no ready connection")
 
-// Invoke makes a unary call on this connection, without interceptors, stats, service
+// Invoke makes a unary call on this connection. It uses no interceptors, stats handler, service
 // config or retries.
 func (sc *subConn) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
-	info, err := sc.callInfo(opts)
+	info, err := sc.newCallInfo(opts)
 	if err != nil {
 		return err
 	}
 	return sc.client().invoke(ctx, &invocation{method: method, req: req, reply: reply, info: info})
 }
 
-// NewStream begins a streaming call on this connection, as Invoke does.
+// NewStream begins a streaming call on this connection, with the same restrictions as Invoke.
 func (sc *subConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	info, err := sc.callInfo(opts)
+	info, err := sc.newCallInfo(opts)
 	if err != nil {
 		return nil, err
 	}
 	return sc.client().newStream(ctx, func() {}, desc, method, info)
 }
 
-func (sc *subConn) callInfo(opts []grpc.CallOption) (callInfo, error) {
+func (sc *subConn) newCallInfo(opts []grpc.CallOption) (callInfo, error) {
 	sc.mu.Lock()
 	info := callInfo{on: sc.conn}
 	sc.mu.Unlock()

@@ -37,7 +37,7 @@
 //   - A stream holds a slot from its request until its handler has returned.
 //
 // Everything that a peer can make this end keep or do is bounded: memory by three accounts
-// (memory.go), and frames of no use by a budget (frame.go).
+// (memory.go), and useless frames by a budget (frame.go).
 //
 // This package must not know gRPC: prefixes of messages, statuses and metadata belong to its
 // owners.
@@ -63,7 +63,7 @@ type Config struct {
 	MemoryLimit int
 	// Kept counts the memory of received content that the Handler and its readers keep. It may
 	// change at any time. nil means none.
-	Kept *batchio.Kept
+	Kept *batchio.KeptMemory
 	// MaxFrameSize is the longest frame accepted, 16 KiB to 16 MiB.
 	MaxFrameSize int
 	// MaxHeaderList bounds a block's header list, and its bytes before decompression.
@@ -129,27 +129,27 @@ type Conn struct {
 	enc     *encoder
 	dec     *decoder
 
-	streams    table
+	streams    streamTable
 	nextID     uint32 // the next stream this end opens
 	lastPeerID uint32 // the highest stream the peer opened
 	unreleased int    // the peer's streams that are open or not released
 	maxStreams int    // the announced limit of the peer's streams
 	ending     int    // see Ending
-	// Scheduled streams, see schedule.
-	first, short, active, rest list
+	// The lists of scheduled streams, see schedule.
+	first, short, active, rest streamList
 	preferred                  int // bytes of first and short sent since a long message's turn
-	late                       late
+	late                       lateFrames
 
 	// The account of memory, see memory.go.
 	records     int          // the cost of streams' records and metadata
-	growing     list         // streams whose incomplete messages wait for a grant
+	growing     streamList   // streams whose incomplete messages wait for a grant
 	granted     int          // bytes that the peer may still send of granted messages
-	parked      list         // streams whose calls may not begin yet
-	parkedShort list         // the same, for calls that are likely to have short answers
+	parked      streamList   // streams whose calls may not begin yet
+	parkedShort streamList   // the same, for calls that are likely to have short answers
 	shortNext   bool         // Unpark takes from parkedShort
 	contentSent uint64       // bytes of DATA frames
-	relievedAt  uint64       // contentSent at the last Relieve
-	calls       int          // limits the calls at work, see Begin
+	relievedAt  uint64       // contentSent at the last UnblockCalls
+	calls       int          // limits the calls at work, see BeginCall
 	free        atomic.Int64 // the number of calls that may begin
 	withheld    int64        // the value of free when answers reached their limit
 	queued      int          // the cost of answers that wait for the peer
@@ -159,7 +159,7 @@ type Conn struct {
 	sendWindow     int64
 	recvWindow     int64
 	uncredited     int64 // received, not yet returned to the connection window
-	window         int   // the window of each stream that the peer has acknowledged
+	window         int   // the window of each stream, as last acknowledged by the peer
 	nextWindow     int   // the window of each stream in the last SETTINGS
 	unacked        int   // SETTINGS sent and not acknowledged
 	gotSettings    bool  // the peer's first SETTINGS has come
@@ -202,12 +202,12 @@ func NewConn(cfg Config, h Handler) *Conn {
 		window:     cfg.StreamWindow, nextWindow: cfg.StreamWindow,
 		maxStreams:  cfg.MaxStreams,
 		goAwayLimit: maxWindow, goAwayLast: maxWindow,
-		growing: list{kind: growing}, parked: list{kind: parked}, parkedShort: list{kind: parked}, calls: FirstCalls,
+		growing: streamList{kind: growingList}, parked: streamList{kind: parkedList}, parkedShort: streamList{kind: parkedList}, calls: FirstCalls,
 		budget: budget{credit: budgetMax},
 	}
 	c.free.Store(FirstCalls)
 	if cfg.Kept == nil {
-		c.cfg.Kept = new(batchio.Kept)
+		c.cfg.Kept = new(batchio.KeptMemory)
 	}
 	if cfg.Client {
 		c.nextID = max(1, cfg.FirstStream)
@@ -229,8 +229,8 @@ func (c *Conn) SettingsReceived() bool { return c.gotSettings }
 // PeerMaxHeaderList returns the size of the largest header list that the peer accepts.
 func (c *Conn) PeerMaxHeaderList() uint64 { return c.peer.maxHeaderList }
 
-// Slots returns the number of further streams that the peer accepts now. It may be negative.
-func (c *Conn) Slots() int {
+// FreeSlots returns the number of further streams that the peer accepts now. It may be negative.
+func (c *Conn) FreeSlots() int {
 	if !c.Usable() {
 		return 0
 	}
@@ -242,7 +242,7 @@ func (c *Conn) Usable() bool {
 	return !c.goAwayReceived && !c.goAwaySent && c.failed == nil && c.nextID < lastStream
 }
 
-// lastStream is three quarters of all identifiers. grpc-go ends a connection there, too.
+// lastStream is 75 % of the largest identifier. grpc-go ends a connection there, too.
 const lastStream = maxWindow / 4 * 3
 
 // EachStream calls f for every open stream. f may reset the stream.
@@ -294,7 +294,7 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	if !c.gotPreface {
 		n := min(len(buf), len(http2.ClientPreface))
 		if string(buf[:n]) != http2.ClientPreface[:n] {
-			return 0, c.fail(http2.ErrCodeProtocol, "bad connection preface")
+			return 0, c.failConn(http2.ErrCodeProtocol, "the connection does not begin with the HTTP/2 preface")
 		}
 		if n < len(http2.ClientPreface) {
 			return 0, nil
@@ -306,14 +306,14 @@ func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	for ; maxFrames > 0 && len(buf)-used >= FrameHeaderLen; maxFrames-- {
 		h := ParseFrameHeader(buf[used:])
 		if h.Length > c.cfg.MaxFrameSize {
-			return used, c.fail(http2.ErrCodeFrameSize, "frame longer than allowed")
+			return used, c.failConn(http2.ErrCodeFrameSize, "frame longer than allowed")
 		}
 		if len(buf)-used < FrameHeaderLen+h.Length {
 			break
 		}
 		payload := buf[used+FrameHeaderLen : used+FrameHeaderLen+h.Length]
 		used += FrameHeaderLen + h.Length
-		if err := c.frame(now, h, payload); err != nil {
+		if err := c.onFrame(now, h, payload); err != nil {
 			return used, err
 		}
 	}
@@ -328,8 +328,8 @@ func (*Conn) FrameLen(buf []byte) int {
 	return FrameHeaderLen + ParseFrameHeader(buf).Length
 }
 
-// fail sends a GOAWAY and ends the connection, once.
-func (c *Conn) fail(code http2.ErrCode, reason string) error {
+// failConn sends a GOAWAY and ends the connection, once.
+func (c *Conn) failConn(code http2.ErrCode, reason string) error {
 	if c.failed == nil {
 		c.failed = &ConnError{Code: code, Reason: reason}
 		c.sendGoAway(c.lastPeerID, code, reason)

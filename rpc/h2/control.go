@@ -18,7 +18,7 @@ func (c *Conn) sendFirstSettings() {
 	switch {
 	case c.cfg.Client:
 		settings = append(settings, http2.Setting{ID: http2.SettingEnablePush, Val: 0})
-	case c.cfg.MaxStreams < math.MaxInt32: // else there is no limit, the default
+	case c.cfg.MaxStreams < math.MaxInt32: // without the setting there is no limit
 		settings = append(settings, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)})
 	}
 	c.sendSettings(settings...)
@@ -40,9 +40,9 @@ func (c *Conn) sendSettings(settings ...http2.Setting) {
 func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 	switch {
 	case h.StreamID != 0:
-		return c.fail(http2.ErrCodeProtocol, "SETTINGS on a stream")
+		return c.failConn(http2.ErrCodeProtocol, "SETTINGS on a stream")
 	case h.Flags.Has(http2.FlagSettingsAck) && len(p) != 0, len(p)%6 != 0:
-		return c.fail(http2.ErrCodeFrameSize, "SETTINGS of the wrong length")
+		return c.failConn(http2.ErrCodeFrameSize, "SETTINGS of the wrong length")
 	case h.Flags.Has(http2.FlagSettingsAck):
 		return c.onSettingsAck()
 	}
@@ -58,7 +58,7 @@ func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 	c.gotSettings = true
 	before := c.Pending()
 	c.appendFrame(FrameHeader{Type: http2.FrameSettings, Flags: http2.FlagSettingsAck}, nil)
-	c.answered(before)
+	c.countAnswer(before)
 	c.sendScheduled()
 	return c.spend("settings")
 }
@@ -69,7 +69,7 @@ func (c *Conn) onSetting(id http2.SettingID, v uint32) error {
 		c.enc.setTableLimit(v)
 	case http2.SettingEnablePush:
 		if v > 1 || c.cfg.Client && v != 0 {
-			return c.fail(http2.ErrCodeProtocol, "bad ENABLE_PUSH")
+			return c.failConn(http2.ErrCodeProtocol, "bad ENABLE_PUSH")
 		}
 	case http2.SettingMaxConcurrentStreams:
 		c.peer.maxStreams = v
@@ -77,7 +77,7 @@ func (c *Conn) onSetting(id http2.SettingID, v uint32) error {
 		return c.onInitialWindow(int64(v))
 	case http2.SettingMaxFrameSize:
 		if v < minMaxFrameSize || v > maxMaxFrameSize {
-			return c.fail(http2.ErrCodeProtocol, "bad MAX_FRAME_SIZE")
+			return c.failConn(http2.ErrCodeProtocol, "bad MAX_FRAME_SIZE")
 		}
 		c.peer.maxFrame = int(v)
 	case http2.SettingMaxHeaderListSize:
@@ -89,7 +89,7 @@ func (c *Conn) onSetting(id http2.SettingID, v uint32) error {
 // onInitialWindow changes every stream's window, perhaps to less than zero (section 6.9.2).
 func (c *Conn) onInitialWindow(v int64) error {
 	if v > maxWindow {
-		return c.fail(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE too large")
+		return c.failConn(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE too large")
 	}
 	if v == c.peer.initialWindow {
 		return nil
@@ -106,7 +106,7 @@ func (c *Conn) onInitialWindow(v int64) error {
 		c.scheduleIfSendable(s)
 	})
 	if overflow {
-		return c.fail(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")
+		return c.failConn(http2.ErrCodeFlowControl, "INITIAL_WINDOW_SIZE overflows a stream's window")
 	}
 	return nil
 }
@@ -114,11 +114,11 @@ func (c *Conn) onInitialWindow(v int64) error {
 func (c *Conn) onPriority(h FrameHeader, p []byte) error {
 	switch {
 	case h.StreamID == 0:
-		return c.fail(http2.ErrCodeProtocol, "PRIORITY on stream 0")
+		return c.failConn(http2.ErrCodeProtocol, "PRIORITY on stream 0")
 	case len(p) != 5:
-		return c.fail(http2.ErrCodeFrameSize, "PRIORITY of the wrong length")
+		return c.failConn(http2.ErrCodeFrameSize, "PRIORITY of the wrong length")
 	case binary.BigEndian.Uint32(p)&maxWindow == h.StreamID:
-		return c.fail(http2.ErrCodeProtocol, "stream depends on itself")
+		return c.failConn(http2.ErrCodeProtocol, "stream depends on itself")
 	}
 	return c.spend("priorities")
 }
@@ -126,21 +126,21 @@ func (c *Conn) onPriority(h FrameHeader, p []byte) error {
 func (c *Conn) onPing(now time.Duration, h FrameHeader, p []byte) error {
 	switch {
 	case len(p) != 8:
-		return c.fail(http2.ErrCodeFrameSize, "PING of the wrong length")
+		return c.failConn(http2.ErrCodeFrameSize, "PING of the wrong length")
 	case h.StreamID != 0:
-		return c.fail(http2.ErrCodeProtocol, "PING on a stream")
+		return c.failConn(http2.ErrCodeProtocol, "PING on a stream")
 	case h.Flags.Has(http2.FlagPingAck):
 		c.handler.OnPong([8]byte(p))
-		if take(&c.budget.pongs, 1) {
+		if subtract(&c.budget.pongs, 1) {
 			return nil
 		}
 		return c.spend("pongs")
 	}
 	before := c.Pending()
 	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing, Flags: http2.FlagPingAck}, p)
-	c.answered(before)
+	c.countAnswer(before)
 	if err := c.handler.OnPing(now); err != nil {
-		return c.fail(err.Code, err.Reason)
+		return c.failConn(err.Code, err.Reason)
 	}
 	return c.spend("pings")
 }
@@ -148,9 +148,9 @@ func (c *Conn) onPing(now time.Duration, h FrameHeader, p []byte) error {
 func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 	switch {
 	case h.StreamID != 0:
-		return c.fail(http2.ErrCodeProtocol, "GOAWAY on a stream")
+		return c.failConn(http2.ErrCodeProtocol, "GOAWAY on a stream")
 	case len(p) < 8:
-		return c.fail(http2.ErrCodeFrameSize, "GOAWAY too short")
+		return c.failConn(http2.ErrCodeFrameSize, "GOAWAY too short")
 	}
 	last := binary.BigEndian.Uint32(p) & maxWindow
 	code := http2.ErrCode(binary.BigEndian.Uint32(p[4:]))
@@ -173,13 +173,13 @@ func (c *Conn) onGoAway(h FrameHeader, p []byte) error {
 
 func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 	if len(p) != 4 {
-		return c.fail(http2.ErrCodeFrameSize, "WINDOW_UPDATE of the wrong length")
+		return c.failConn(http2.ErrCodeFrameSize, "WINDOW_UPDATE of the wrong length")
 	}
 	n := int64(binary.BigEndian.Uint32(p) & maxWindow)
 	if h.StreamID == 0 {
 		c.sendWindow += n
 		if n == 0 || c.sendWindow > maxWindow {
-			return c.fail(windowErrCode(n), "connection WINDOW_UPDATE of 0, or beyond the largest window")
+			return c.failConn(windowErrCode(n), "connection WINDOW_UPDATE of 0, or beyond the largest window")
 		}
 	} else if s := c.streams.get(h.StreamID); s != nil {
 		s.sendWindow += n
@@ -188,10 +188,10 @@ func (c *Conn) onWindowUpdate(h FrameHeader, p []byte) error {
 		}
 		c.scheduleIfSendable(s)
 	} else if c.isIdle(h.StreamID) {
-		return c.fail(http2.ErrCodeProtocol, "WINDOW_UPDATE on an idle stream")
+		return c.failConn(http2.ErrCodeProtocol, "WINDOW_UPDATE on an idle stream")
 	}
 	c.sendScheduled()
-	if take(&c.budget.updates, 1) {
+	if subtract(&c.budget.updates, 1) {
 		return nil
 	}
 	return c.spend("window updates")
@@ -210,14 +210,14 @@ func (c *Conn) Ping(data [8]byte) {
 	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing}, data[:])
 }
 
-// GoAwaySoon announces the end but still accepts all streams. It is the first of the two
+// AnnounceGoAway announces the end but still accepts all streams. It is the first of the two
 // steps of section 6.8, and GoAway the second.
-func (c *Conn) GoAwaySoon() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
+func (c *Conn) AnnounceGoAway() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
 
 // GoAway accepts no streams beyond those already opened.
 func (c *Conn) GoAway(code http2.ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
 
-// sendGoAway names the last stream that this end accepts. That number never rises.
+// sendGoAway sends the number of the last stream that this end accepts. It never rises.
 func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
 	c.goAwaySent = true
 	last = min(last, c.goAwayLimit)

@@ -56,7 +56,7 @@ func (c *conversation) move(from, to *recorder, n int) {
 		}
 	}
 	for _, r := range []*recorder{from, to} {
-		for _, l := range []*list{&r.conn.first, &r.conn.short, &r.conn.active, &r.conn.rest, &r.conn.growing, &r.conn.parked, &r.conn.parkedShort} {
+		for _, l := range []*streamList{&r.conn.first, &r.conn.short, &r.conn.active, &r.conn.rest, &r.conn.growing, &r.conn.parked, &r.conn.parkedShort} {
 			for s := l.head; s != nil; s = s.links[l.kind].next {
 				if !s.Open() {
 					c.t.Fatalf("stream %d is gone and still in line; its owner may use it again", s.ID())
@@ -101,7 +101,7 @@ func (c *conversation) step(op, arg byte) {
 	size := int(arg) * int(arg)
 	switch op % 10 {
 	case 0:
-		if c.client.conn.Slots() > 0 {
+		if c.client.conn.FreeSlots() > 0 {
 			s := new(Stream)
 			c.client.conn.Open(s)
 			c.client.conn.SendHeaders(s, requestRun, nil)

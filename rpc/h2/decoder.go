@@ -15,7 +15,7 @@ import (
 type FieldSet struct {
 	Fields  []hpack.HeaderField
 	Memo    any
-	encoded string // its key in the cache; empty if it is not cached
+	encoded string // the set's key in the cache; empty if the set is not cached
 	size    uint32
 	check   fieldCheck
 }
@@ -33,9 +33,9 @@ type Block struct {
 	TooLarge bool
 }
 
-// A decoder decodes header blocks. It caches prefixes of indexed fields. If a whole block comes
-// again and does not change the dynamic table, it caches that too: some clients never put a path
-// into the table.
+// A decoder decodes header blocks. It caches prefixes of indexed fields. It also caches whole
+// blocks that come again and do not change the dynamic table, because some clients never put a
+// path into the table.
 type decoder struct {
 	hpack      *hpack.Decoder
 	maxList    uint32
@@ -43,7 +43,7 @@ type decoder struct {
 	recent     [4]*FieldSet // sets for the whole of recent blocks
 	nextRecent int          // the place in recent to use next
 	cost       int          // bytes of memory of all sets
-	seen       [16]uint64   // hashes of blocks that came once
+	seen       [16]uint64   // hashes of recent blocks that came once
 	nextSeen   int          // the place in seen to use next
 	block      Block
 	scratch    []byte
@@ -62,7 +62,7 @@ const (
 
 func newDecoder(maxList uint32) *decoder {
 	d := &decoder{maxList: maxList, sets: make(map[string]*FieldSet)}
-	d.hpack = hpack.NewDecoder(defaultHeaderTable, d.emit)
+	d.hpack = hpack.NewDecoder(defaultHeaderTable, d.addField)
 	return d
 }
 
@@ -80,7 +80,7 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	rest := block[n:]
 	kinds, err := scanBlock(rest)
 	if err != nil {
-		kinds = kindInsert | kindResize // the HPACK decoder decides
+		kinds = kindInsert | kindResize // the HPACK decoder will report the error
 	}
 	if kinds&kindResize != 0 {
 		// Do not split the block, so that the HPACK decoder detects a misplaced update.
@@ -89,7 +89,7 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	whole := kinds == 0 && len(rest) > 0 && len(block) <= maxCachedBlock // it may be cached
 	if whole {
 		if set := d.sets[string(block)]; set != nil {
-			return d.known(set, block), nil
+			return d.cachedBlock(set, block), nil
 		}
 	}
 	fixed, err := d.fixedSet(block[:n])
@@ -97,10 +97,10 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 		return nil, err
 	}
 	if len(rest) == 0 {
-		return d.known(fixed, block), nil
+		return d.cachedBlock(fixed, block), nil
 	}
 	d.reset(fixed, len(block))
-	if err := d.run(rest); err != nil {
+	if err := d.decodeFields(rest); err != nil {
 		return nil, err
 	}
 	switch {
@@ -108,14 +108,14 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 		clear(d.sets)
 		clear(d.recent[:])
 		d.cost = 0
-	case whole && d.comesAgain(block):
+	case whole && d.hasSeen(block):
 		d.cache(block, d.newSet())
 	}
 	return &d.block, nil
 }
 
-// known returns a block that consists of a set's fields.
-func (d *decoder) known(set *FieldSet, block []byte) *Block {
+// cachedBlock returns a block that consists of a set's fields.
+func (d *decoder) cachedBlock(set *FieldSet, block []byte) *Block {
 	if set != nil && set.encoded != "" {
 		d.recent[d.nextRecent] = set
 		d.nextRecent = (d.nextRecent + 1) % len(d.recent)
@@ -126,8 +126,8 @@ func (d *decoder) known(set *FieldSet, block []byte) *Block {
 
 var blockSeed = maphash.MakeSeed()
 
-// comesAgain reports whether a block has come once before, recently.
-func (d *decoder) comesAgain(block []byte) bool {
+// hasSeen reports whether the same block has come recently.
+func (d *decoder) hasSeen(block []byte) bool {
 	hash := maphash.Bytes(blockSeed, block)
 	if slices.Contains(d.seen[:], hash) {
 		return true
@@ -154,8 +154,8 @@ func (d *decoder) cache(encoded []byte, set *FieldSet) {
 	}
 }
 
-// forget frees the last block's memory.
-func (d *decoder) forget() {
+// freeBlock frees the last block's memory.
+func (d *decoder) freeBlock() {
 	clear(d.block.Rest)
 	if cap(d.block.Rest) > maxKeptFields {
 		d.block.Rest = nil
@@ -182,7 +182,7 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 		return set, nil
 	}
 	d.reset(nil, len(prefix))
-	if err := d.run(prefix); err != nil {
+	if err := d.decodeFields(prefix); err != nil {
 		return nil, err
 	}
 	set := d.newSet()
@@ -190,8 +190,8 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	return set, nil
 }
 
-// run decodes a copy of p, because the HPACK decoder keeps a reference to its input.
-func (d *decoder) run(p []byte) error {
+// decodeFields decodes a copy of p, because the HPACK decoder keeps a reference to its input.
+func (d *decoder) decodeFields(p []byte) error {
 	d.scratch = append(d.scratch[:0], p...)
 	if _, err := d.hpack.Write(d.scratch); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (d *decoder) run(p []byte) error {
 	return d.hpack.Close()
 }
 
-func (d *decoder) emit(f hpack.HeaderField) {
+func (d *decoder) addField(f hpack.HeaderField) {
 	d.block.size += f.Size()
 	if d.block.size > d.maxList {
 		// Decoding continues, to keep the dynamic table correct; the field is dropped.
@@ -234,7 +234,7 @@ const (
 	kindSensitive // must not enter a table, and so is not cached
 )
 
-var errShortBlock = errors.New("http2: truncated header block")
+var errShortBlock = errors.New("http2: the header block ends within a field")
 
 // scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding them.
 func scanBlock(p []byte) (kinds fieldKinds, err error) {

@@ -39,8 +39,8 @@ type encoder struct {
 }
 
 const (
-	// maxInsertions keeps a client with very many methods from evicting its own entries
-	// on each call: further FixedFields are sent as literals.
+	// maxInsertions keeps a client with very many methods from evicting its own entries from the
+	// table at each call. Beyond it, new FixedFields are sent as literals.
 	maxInsertions   = 32
 	maxCachedBlocks = 1024
 )
@@ -209,7 +209,7 @@ func (c *fieldCheck) checkRegular(f hpack.HeaderField) string {
 		return "connection-specific field"
 	case "te":
 		if f.Value != "trailers" {
-			return "te other than trailers"
+			return "field te with a value other than trailers"
 		}
 	case "content-length":
 		n, err := strconv.ParseUint(f.Value, 10, 62)
@@ -226,23 +226,23 @@ var pseudoKinds = map[string]pseudoFields{
 	":authority": pseudoAuthority, ":status": pseudoStatus,
 }
 
-// request returns the reason why a block is not a valid request header, or "".
-func (c *fieldCheck) request() string {
+// requestFault returns the reason why a block is not a valid request header, or "".
+func (c *fieldCheck) requestFault() string {
 	const required = pseudoMethod | pseudoScheme | pseudoPath
-	return c.expect(c.seen&required == required && c.seen&pseudoStatus == 0, "request without :method, :scheme or :path, or with :status")
+	return c.firstFault(c.seen&required == required && c.seen&pseudoStatus == 0, "request without :method, :scheme or :path, or with :status")
 }
 
-// response returns the reason why a block is not a valid response header, or "".
-func (c *fieldCheck) response() string {
-	return c.expect(c.seen == pseudoStatus, "response without :status, or with other pseudo-headers")
+// responseFault returns the reason why a block is not a valid response header, or "".
+func (c *fieldCheck) responseFault() string {
+	return c.firstFault(c.seen == pseudoStatus, "response without :status, or with other pseudo-headers")
 }
 
-// trailers returns the reason why a block is not valid trailers, or "".
-func (c *fieldCheck) trailers() string {
-	return c.expect(c.seen == 0, "pseudo-header in trailers")
+// trailersFault returns the reason why a block is not valid trailers, or "".
+func (c *fieldCheck) trailersFault() string {
+	return c.firstFault(c.seen == 0, "pseudo-header in trailers")
 }
 
-func (c *fieldCheck) expect(valid bool, fault string) string {
+func (c *fieldCheck) firstFault(valid bool, fault string) string {
 	if c.malformed != "" || valid {
 		return c.malformed
 	}

@@ -32,7 +32,7 @@ type recorder struct {
 
 func newRecorder(cfg Config) *recorder {
 	r := &recorder{data: map[uint32][]byte{}, ends: map[uint32]int{}}
-	cfg.Kept = new(batchio.Kept)
+	cfg.Kept = new(batchio.KeptMemory)
 	r.conn = NewConn(cfg, r)
 	return r
 }
@@ -83,7 +83,7 @@ func (r *recorder) OnPing(time.Duration) *ConnError { return nil }
 func (r *recorder) OnPong([8]byte) { r.pongs++ }
 
 // held returns the bytes of memory that the peer makes the Conn and its Handler keep.
-func (c *Conn) held() int { return c.cfg.MemoryLimit - c.recordRoom() + c.content() + c.queued }
+func (c *Conn) held() int { return c.cfg.MemoryLimit - c.recordRoom() + c.contentBytes() + c.queued }
 
 // take takes the output.
 func (r *recorder) take() []byte {

@@ -99,12 +99,12 @@ func (b *budget) refill(now time.Duration, rate int) {
 	}
 }
 
-// earn adds credit for frames that belong to calls.
-func (b *budget) earn(n int) { b.credit = min(budgetMax, b.credit+n) }
+// addCredit adds credit for frames that belong to calls.
+func (b *budget) addCredit(n int) { b.credit = min(budgetMax, b.credit+n) }
 
-// sent adds credit for a frame with n bytes of content.
-func (b *budget) sent(n int) {
-	b.earn(creditPerSentFrame)
+// addForSentFrame adds credit for a frame with n bytes of content.
+func (b *budget) addForSentFrame(n int) {
+	b.addCredit(creditPerSentFrame)
 	b.updates = min(maxUpdates, b.updates+updatesPerFrame+n/bytesPerUpdate)
 }
 

@@ -33,7 +33,7 @@ func FuzzFeed(f *testing.F) {
 				t.Fatalf("%d streams are open", got)
 			}
 			if err != nil {
-				if r.conn.fail(http2.ErrCodeInternal, "") != err { //nolint:errorlint // the very same error, not one that wraps it
+				if r.conn.failConn(http2.ErrCodeInternal, "") != err { //nolint:errorlint // the very same error, not one that wraps it
 					t.Fatal("the first failure was forgotten")
 				}
 				return

@@ -152,7 +152,7 @@ func feed(t *testing.T, r *recorder, in ...[]byte) {
 func TestGoAwayNeverRises(t *testing.T) {
 	r := newServer(t, testConfig)
 	feed(t, r, open(1, 0))
-	r.conn.GoAwaySoon()
+	r.conn.AnnounceGoAway()
 	feed(t, r, open(3, 0))
 	r.conn.GoAway(http2.ErrCodeNo, "")
 	feed(t, r, open(5, 0), frame(http2.FrameData, 0, 5, make([]byte, 100)...))
@@ -245,7 +245,7 @@ func TestWindowsShareMemory(t *testing.T) {
 		}
 	}
 	// Even where nothing is left, a stream may send a little.
-	if n := client.to.conn.content(); n > cfg.MemoryLimit+cfg.MemoryLimit/64 {
+	if n := client.to.conn.contentBytes(); n > cfg.MemoryLimit+cfg.MemoryLimit/64 {
 		t.Errorf("%d bytes of content are kept, the limit is %d", n, cfg.MemoryLimit)
 	}
 }
@@ -347,7 +347,7 @@ func TestBytesAheadOfAPing(t *testing.T) {
 		for out := r.take(); len(out) > 0; {
 			h := ParseFrameHeader(out)
 			if h.StreamID == ping.ID() && h.Flags.Has(http2.FlagHeadersEndStream) {
-				if most := testConfig.OutputLimit + 2*quantum; ahead > most {
+				if most := testConfig.OutputLimit + 2*turnBytes; ahead > most {
 					t.Errorf("%d bytes came before the ping, want at most %d", ahead, most)
 				}
 				return

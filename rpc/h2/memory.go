@@ -40,7 +40,7 @@ func (c *Conn) recordRoom() int {
 	return c.cfg.MemoryLimit - c.records - c.dec.cost - cap(c.continuation.block)
 }
 
-func (c *Conn) charge(s *Stream, n int) {
+func (c *Conn) addRecordCost(s *Stream, n int) {
 	s.record += n
 	c.records += n
 }
@@ -53,7 +53,7 @@ func (b *Block) cost() int {
 	return int(b.size) + n*fieldCost
 }
 
-// limitStreams tells the peer to open no further streams: their records fill the memory.
+// limitStreams tells the peer to open no further streams, because their records fill the memory.
 func (c *Conn) limitStreams() {
 	if n := max(1, c.streams.n); n < c.maxStreams {
 		c.maxStreams = n
@@ -88,11 +88,11 @@ const (
 	maxGrant = 1 << 30
 )
 
-// content returns the memory that received content uses.
-func (c *Conn) content() int { return int(c.cfg.Kept.Bytes()) }
+// contentBytes returns the memory that received content uses.
+func (c *Conn) contentBytes() int { return int(c.cfg.Kept.Bytes()) }
 
 // CopyContent reports whether to copy kept content, which frees large buffers.
-func (c *Conn) CopyContent() bool { return c.content() > c.cfg.MemoryLimit/2 }
+func (c *Conn) CopyContent() bool { return c.contentBytes() > c.cfg.MemoryLimit/2 }
 
 // smallWindows reports whether streams offer small windows, or will once the peer agrees.
 func (c *Conn) smallWindows() bool { return c.nextWindow < c.cfg.StreamWindow }
@@ -104,7 +104,7 @@ func (c *Conn) tuneWindow() bool {
 	if c.nextWindow != c.window {
 		return c.nextWindow > c.window
 	}
-	window, content := c.window, c.content()
+	window, content := c.window, c.contentBytes()
 	switch {
 	case content > c.cfg.MemoryLimit/4:
 		share := max(1, (c.cfg.MemoryLimit-content-c.cfg.ConnWindow)/2/max(1, c.streams.n))
@@ -168,8 +168,8 @@ func (c *Conn) ConsumePartial(s *Stream, n, missing int) {
 	}
 }
 
-// Complete ends the wait of a stream whose message is complete. The Handler calls it.
-func (c *Conn) Complete(s *Stream) {
+// CompleteMessage ends the wait for the rest of a message, which is complete. The Handler calls it.
+func (c *Conn) CompleteMessage(s *Stream) {
 	s.missing = 0
 	c.granted -= s.granted
 	s.granted = 0
@@ -184,18 +184,18 @@ func (c *Conn) consumeDeferred(s *Stream) {
 }
 
 func (c *Conn) awaitGrant(s *Stream) {
-	if s.links[growing].in == nil && s.granted == 0 {
+	if s.links[growingList].in == nil && s.granted == 0 {
 		c.growing.push(s)
 	}
 }
 
-// GrantContent lets incomplete messages come whole, if there is room. It must be called after
+// GrantContent lets the rest of incomplete messages come, if there is room. It must be called after
 // content was freed. Without room, one message at a time may come, unless complete messages fill
 // the memory because their calls are parked.
 func (c *Conn) GrantContent() {
 	for s := c.growing.head; s != nil; s = c.growing.head {
 		room := c.cfg.MemoryLimit - c.granted - s.missing
-		if c.content() > room && (c.granted > 0 || c.anyParked()) {
+		if c.contentBytes() > room && (c.granted > 0 || c.anyParked()) {
 			c.cfg.Kept.WakeBelow(int64(max(1, room)))
 			return
 		}
@@ -210,12 +210,12 @@ func (c *Conn) GrantContent() {
 func (c *Conn) offerAtLeast(s *Stream, n int) {
 	if more := int64(n) - s.recvWindow; more > 0 {
 		s.advance += int(more)
-		c.offer(s, more)
+		c.offerBytes(s, more)
 	}
 }
 
-// offer lets the peer send n more bytes on the stream.
-func (c *Conn) offer(s *Stream, n int64) {
+// offerBytes lets the peer send n more bytes on the stream.
+func (c *Conn) offerBytes(s *Stream, n int64) {
 	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate, StreamID: s.id}, uint32(n))
 	s.recvWindow += n
 }
@@ -228,20 +228,20 @@ func (c *Conn) offer(s *Stream, n int64) {
 // answers than the limit wait for the peer, each answer that it reads lets one call begin.
 //
 // Handlers that wait, for each other or for events, would delay the parked calls for ever. So the
-// owner's timer calls Relieve while calls are parked.
+// owner's timer calls UnblockCalls while calls are parked.
 
 const (
 	// FirstCalls limits the calls at work before the peer has read an answer.
 	FirstCalls = 512
-	// growth is the number of further calls that may be at work per answer that the peer reads.
-	growth = 2
-	// mostCalls bounds the calls at work, so that the sum does not overflow.
-	mostCalls = 1 << 20
+	// callsPerAnswer is the number of further calls that may begin per answer that the peer reads.
+	callsPerAnswer = 2
+	// maxCalls bounds the calls at work, so that the sum does not overflow.
+	maxCalls = 1 << 20
 )
 
-// Begin reports whether the handler of the stream's call may run. It may be called without
+// BeginCall reports whether the handler of the stream's call may run. It may be called without
 // the lock that guards the Conn. If it returns false, Park must be called next.
-func (c *Conn) Begin(s *Stream) bool {
+func (c *Conn) BeginCall(s *Stream) bool {
 	for {
 		free := c.free.Load()
 		if free <= 0 {
@@ -273,7 +273,7 @@ func (c *Conn) Unpark() *Stream {
 		from = &c.parkedShort
 	}
 	s := from.head
-	if s == nil || !c.Begin(s) {
+	if s == nil || !c.BeginCall(s) {
 		return nil
 	}
 	c.shortNext = from == &c.parked
@@ -281,19 +281,19 @@ func (c *Conn) Unpark() *Stream {
 	return s
 }
 
-// Relieve lets more calls begin although none has ended. It lets none begin if answers wait and
-// the peer has read nothing since the last Relieve. It reports whether any call is still parked.
-func (c *Conn) Relieve() bool {
+// UnblockCalls lets more calls begin although none has ended, unless answers wait and the peer has
+// read nothing since the last UnblockCalls. It reports whether any call is still parked.
+func (c *Conn) UnblockCalls() bool {
 	takes := c.queued == 0 || c.contentSent != c.relievedAt
 	c.relievedAt = c.contentSent
 	if c.anyParked() && !c.answersFull && takes {
-		c.moreCalls(c.calls / 4)
+		c.allowCalls(c.calls / 4)
 	}
 	return c.anyParked()
 }
 
-func (c *Conn) moreCalls(n int) {
-	n = min(n, mostCalls-c.calls)
+func (c *Conn) allowCalls(n int) {
+	n = min(n, maxCalls-c.calls)
 	c.calls += n
 	c.free.Add(int64(n))
 }
@@ -301,32 +301,32 @@ func (c *Conn) moreCalls(n int) {
 // A call is at work until its answer is in the output, or cannot come any more. A stream, which
 // may last for ever, is at work until its header is sent, and while one of its messages waits.
 
-// rested is called when a call is no longer at work.
-func (c *Conn) rested(s *Stream) {
+// workEnded is called when a call is no longer at work.
+func (c *Conn) workEnded(s *Stream) {
 	if s.working {
 		s.working = false
 		c.free.Add(1)
 	}
 }
 
-// workAgain is called when a stream's frame must wait before it is sent.
-func (c *Conn) workAgain(s *Stream) {
+// workResumed is called when a stream's frame must wait before it is sent.
+func (c *Conn) workResumed(s *Stream) {
 	if s.begun && !s.working {
 		s.working = true
 		c.free.Add(-1)
 	}
 }
 
-// callEnded is called when a call has ended at both ends; taken: the peer has its answer.
-func (c *Conn) callEnded(s *Stream, taken bool) {
-	c.rested(s)
+// finishCall is called when a call has ended at both ends. taken says that the peer has its answer.
+func (c *Conn) finishCall(s *Stream, taken bool) {
+	c.workEnded(s)
 	if s.begun && taken && !c.answersFull {
-		c.moreCalls(growth)
+		c.allowCalls(callsPerAnswer)
 	}
 	s.begun = false
 }
 
-func (p *pending) cost() int {
+func (p *queueEntry) cost() int {
 	n := pendingCost + cap(p.payload.Data)
 	for _, f := range p.extra {
 		n += int(f.Size())
@@ -334,12 +334,12 @@ func (p *pending) cost() int {
 	return n
 }
 
-// queueGrown counts an entry of a server's queue. A client's own callers fill its queues.
-func (c *Conn) queueGrown(s *Stream, p *pending) {
+// addQueued counts an entry of a server's queue. A client's own callers fill its queues.
+func (c *Conn) addQueued(s *Stream, p *queueEntry) {
 	if c.cfg.Client {
 		return
 	}
-	c.workAgain(s)
+	c.workResumed(s)
 	n := p.cost()
 	s.queued += n
 	c.queued += n
@@ -350,8 +350,8 @@ func (c *Conn) queueGrown(s *Stream, p *pending) {
 	}
 }
 
-// queueEmptied is called when a stream has nothing queued any more.
-func (c *Conn) queueEmptied(s *Stream) {
+// clearQueued is called when a stream has nothing queued any more.
+func (c *Conn) clearQueued(s *Stream) {
 	c.queued -= s.queued
 	s.queued = 0
 	if c.answersFull && c.queued < c.cfg.MemoryLimit/4*3 {

@@ -43,7 +43,7 @@ func (d *desk) arrive(calls int, streaming bool) {
 		}
 		s := d.streams[len(d.streams)-1]
 		s.Streaming = streaming
-		if d.conn.Begin(s) {
+		if d.conn.BeginCall(s) {
 			d.working = append(d.working, s)
 		} else {
 			d.conn.Park(s)
@@ -69,7 +69,7 @@ func (d *desk) resume() {
 }
 
 func (d *desk) relieve() {
-	d.conn.Relieve()
+	d.conn.UnblockCalls()
 	d.resume()
 }
 
@@ -89,7 +89,7 @@ func TestCallsBeginAsAnswersAreTaken(t *testing.T) {
 		d.answer(100)
 		d.take()
 	}
-	d.wantWorking(FirstCalls+10*growth, "after ten answers")
+	d.wantWorking(FirstCalls+10*callsPerAnswer, "after ten answers")
 	for len(d.working) > 0 {
 		d.answer(100)
 		d.take()
@@ -110,11 +110,11 @@ func TestNoCallBeginsWhileNoAnswerIsTaken(t *testing.T) {
 		for ; len(d.working) > 0; answered++ {
 			d.answer(100_000)
 		}
-		if answered < FirstCalls || answered > FirstCalls+d.conn.cfg.MemoryLimit/100_000*growth {
+		if answered < FirstCalls || answered > FirstCalls+d.conn.cfg.MemoryLimit/100_000*callsPerAnswer {
 			t.Errorf("streaming=%v: %d handlers ran for a peer that takes nothing", streaming, answered)
 		}
 		// Relief is for calls that wait for each other, not for this peer.
-		if !d.conn.Relieve() {
+		if !d.conn.UnblockCalls() {
 			t.Error("no call is parked")
 		}
 		d.resume()
@@ -193,7 +193,7 @@ func TestWaitingHandlersAreRelieved(t *testing.T) {
 	d := newDesk(t, maxWindow)
 	d.arrive(5000, false)
 	reliefs := 0
-	for ; d.conn.Relieve(); reliefs++ {
+	for ; d.conn.UnblockCalls(); reliefs++ {
 		d.resume()
 	}
 	d.resume()
@@ -266,12 +266,12 @@ func newUploads(t *testing.T, cfg Config, messages, bytes int) *uploads {
 func (u *uploads) OnData(s *Stream, data []byte, _ bool) {
 	conn := u.to.conn
 	conn.cfg.Kept.Add(int64(len(data)))
-	u.peak = max(u.peak, conn.content())
+	u.peak = max(u.peak, conn.contentBytes())
 	if u.missing[s.ID()] -= len(data); u.missing[s.ID()] > 0 {
 		conn.ConsumePartial(s, len(data), u.missing[s.ID()])
 		return
 	}
-	conn.Complete(s)
+	conn.CompleteMessage(s)
 	conn.Consume(s, len(data))
 	conn.cfg.Kept.Add(-s.received)
 	conn.Reset(s, http2.ErrCodeNo)
@@ -305,7 +305,7 @@ func (u *uploads) play(random *rand.Rand) {
 		}
 		if stuck++; stuck > 100*len(ids)+1000 {
 			c := u.to.conn
-			u.t.Fatalf("%d messages are stuck: %d bytes of content, %d granted, %d streams wait; connection window %d and %d to renew, stream windows %d and %d", len(ids), c.content(), c.granted, c.growing.n, c.recvWindow, c.uncredited, c.window, c.nextWindow)
+			u.t.Fatalf("%d messages are stuck: %d bytes of content, %d granted, %d streams wait; connection window %d and %d to renew, stream windows %d and %d", len(ids), c.contentBytes(), c.granted, c.growing.n, c.recvWindow, c.uncredited, c.window, c.nextWindow)
 		}
 	}
 }
@@ -428,7 +428,7 @@ func TestShortAnswersWaitForTheConnectionAlone(t *testing.T) {
 			}
 		}
 	}
-	if most := testConfig.OutputLimit + 2*quantum; sent > most {
+	if most := testConfig.OutputLimit + 2*turnBytes; sent > most {
 		t.Errorf("%d bytes were sent before the short answers", sent)
 	}
 }

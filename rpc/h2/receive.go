@@ -7,13 +7,13 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// frame handles one whole frame, RFC 9113 section 6.
-func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
+// onFrame handles one whole frame, RFC 9113 section 6.
+func (c *Conn) onFrame(now time.Duration, h FrameHeader, p []byte) error {
 	if !c.gotSettings && (h.Type != http2.FrameSettings || h.Flags.Has(http2.FlagSettingsAck)) {
-		return c.fail(http2.ErrCodeProtocol, "first frame is not SETTINGS")
+		return c.failConn(http2.ErrCodeProtocol, "the first frame is not SETTINGS")
 	}
 	if id := c.continuation.id; id != 0 && (h.Type != http2.FrameContinuation || h.StreamID != id) {
-		return c.fail(http2.ErrCodeProtocol, "header block interrupted")
+		return c.failConn(http2.ErrCodeProtocol, "header block interrupted")
 	}
 	switch h.Type {
 	case http2.FrameData:
@@ -27,7 +27,7 @@ func (c *Conn) frame(now time.Duration, h FrameHeader, p []byte) error {
 	case http2.FrameSettings:
 		return c.onSettings(h, p)
 	case http2.FramePushPromise:
-		return c.fail(http2.ErrCodeProtocol, "PUSH_PROMISE where push is disabled")
+		return c.failConn(http2.ErrCodeProtocol, "PUSH_PROMISE where push is disabled")
 	case http2.FramePing:
 		return c.onPing(now, h, p)
 	case http2.FrameGoAway:
@@ -48,19 +48,19 @@ func (c *Conn) spendWalk(what string) error { return c.spendMany(1+c.streams.n/6
 
 func (c *Conn) spendMany(n int, what string) error {
 	if !c.budget.spend(n) {
-		return c.fail(http2.ErrCodeEnhanceYourCalm, "too many "+what)
+		return c.failConn(http2.ErrCodeEnhanceYourCalm, "too many "+what)
 	}
 	return nil
 }
 
-// answered counts the output since before as an answer to the peer's frame.
-func (c *Conn) answered(before int) { c.output().Answers += c.Pending() - before }
+// countAnswer counts the output's bytes beyond its earlier length (before) as an answer.
+func (c *Conn) countAnswer(before int) { c.output().Answers += c.Pending() - before }
 
 // answerReset resets a stream that is not open.
 func (c *Conn) answerReset(id uint32, code http2.ErrCode) {
 	before := c.Pending()
 	c.appendReset(id, code)
-	c.answered(before)
+	c.countAnswer(before)
 }
 
 // isIdle reports whether a stream has never been opened.
@@ -74,16 +74,16 @@ func (c *Conn) isIdle(id uint32) bool {
 func (c *Conn) onData(h FrameHeader, p []byte) error {
 	length := int64(h.Length)
 	if h.StreamID == 0 || c.isIdle(h.StreamID) {
-		return c.fail(http2.ErrCodeProtocol, "DATA on an idle stream")
+		return c.failConn(http2.ErrCodeProtocol, "DATA on an idle stream")
 	}
 	if length > c.recvWindow {
-		return c.fail(http2.ErrCodeFlowControl, "DATA beyond the connection window")
+		return c.failConn(http2.ErrCodeFlowControl, "DATA beyond the connection window")
 	}
 	c.recvWindow -= length
 	c.uncredited += length
 	data, ok := unpad(h, p)
 	if !ok {
-		return c.fail(http2.ErrCodeProtocol, "padding longer than its frame")
+		return c.failConn(http2.ErrCodeProtocol, "padding longer than its frame")
 	}
 	end := h.Flags.Has(http2.FlagDataEndStream)
 	if len(data) == 0 && !end {
@@ -101,7 +101,7 @@ func (c *Conn) onData(h FrameHeader, p []byte) error {
 	if err != nil {
 		return err
 	}
-	c.creditConn()
+	c.renewConnIfAllowed()
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) erro
 // dataOnClosed handles DATA on a closed stream (section 5.1). After this end's reset, the peer
 // may still send as much as the stream's window allowed. Anything else is an error.
 func (c *Conn) dataOnClosed(h FrameHeader) error {
-	if h.Length > 0 && take(&c.late.bytes, int64(h.Length)) || h.Length == 0 && take(&c.late.ends, 1) {
+	if h.Length > 0 && subtract(&c.late.bytes, int64(h.Length)) || h.Length == 0 && subtract(&c.late.ends, 1) {
 		return nil
 	}
 	c.answerReset(h.StreamID, http2.ErrCodeStreamClosed)
@@ -144,19 +144,19 @@ func (c *Conn) dataOnClosed(h FrameHeader) error {
 
 func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 	if h.StreamID == 0 || c.cfg.Client && c.isIdle(h.StreamID) || h.StreamID%2 == 0 {
-		return c.fail(http2.ErrCodeProtocol, "HEADERS on a stream that cannot have them")
+		return c.failConn(http2.ErrCodeProtocol, "HEADERS on a stream that cannot have them")
 	}
 	block, ok := unpad(h, p)
 	if ok && h.Flags.Has(http2.FlagHeadersPriority) {
 		if ok = len(block) >= 5; ok {
 			if binary.BigEndian.Uint32(block)&maxWindow == h.StreamID {
-				return c.fail(http2.ErrCodeProtocol, "stream depends on itself")
+				return c.failConn(http2.ErrCodeProtocol, "stream depends on itself")
 			}
 			block = block[5:]
 		}
 	}
 	if !ok {
-		return c.fail(http2.ErrCodeProtocol, "HEADERS frame too short for its flags")
+		return c.failConn(http2.ErrCodeProtocol, "HEADERS frame too short for its flags")
 	}
 	if h.Flags.Has(http2.FlagHeadersEndHeaders) {
 		return c.onBlock(h.StreamID, h.Flags, block)
@@ -173,10 +173,10 @@ const shortContinuation = 1 << 10
 func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	cont := &c.continuation
 	if cont.id == 0 {
-		return c.fail(http2.ErrCodeProtocol, "CONTINUATION without HEADERS")
+		return c.failConn(http2.ErrCodeProtocol, "CONTINUATION without HEADERS")
 	}
 	if len(cont.block)+len(p) > c.cfg.MaxHeaderList {
-		return c.fail(http2.ErrCodeEnhanceYourCalm, "header block too long")
+		return c.failConn(http2.ErrCodeEnhanceYourCalm, "header block too long")
 	}
 	cont.block = append(cont.block, p...)
 	if !h.Flags.Has(http2.FlagHeadersEndHeaders) {
@@ -197,10 +197,10 @@ func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 func (c *Conn) onBlock(id uint32, flags http2.Flags, compressed []byte) error {
 	block, err := c.dec.decode(compressed)
 	if err != nil {
-		return c.fail(http2.ErrCodeCompression, err.Error())
+		return c.failConn(http2.ErrCodeCompression, err.Error())
 	}
 	err = c.onFields(id, block, flags.Has(http2.FlagHeadersEndStream))
-	c.dec.forget()
+	c.dec.freeBlock()
 	return err
 }
 
@@ -210,12 +210,12 @@ func (c *Conn) onFields(id uint32, block *Block, end bool) error {
 		return c.onStreamBlock(s, block, end)
 	case c.isIdle(id):
 		return c.onRequest(id, block, end)
-	case take(&c.late.blocks, 1):
+	case subtract(&c.late.blocks, 1):
 		return nil
 	case c.cfg.Client:
 		return c.spend("headers on closed streams")
 	}
-	return c.fail(http2.ErrCodeStreamClosed, "HEADERS on a closed stream")
+	return c.failConn(http2.ErrCodeStreamClosed, "HEADERS on a closed stream")
 }
 
 // onRequest opens a stream for the peer; servers only.
@@ -234,7 +234,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 		refuse = http2.ErrCodeRefusedStream
 		c.limitStreams()
 	case block.TooLarge:
-	case block.check.request() != "", end && block.check.contentLength > 1:
+	case block.check.requestFault() != "", end && block.check.contentLength > 1:
 		refuse = http2.ErrCodeProtocol
 	}
 	if refuse != http2.ErrCodeNo {
@@ -246,7 +246,7 @@ func (c *Conn) onRequest(id uint32, block *Block, end bool) error {
 	}
 	s := c.handler.OnOpen()
 	c.addStream(s, id)
-	c.charge(s, cost)
+	c.addRecordCost(s, cost)
 	s.holdsSlot = true
 	c.unreleased++
 	s.gotHeaders = true
@@ -267,12 +267,12 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 	fault := ""
 	switch {
 	case s.gotHeaders:
-		if fault = block.check.trailers(); fault == "" && !end {
+		if fault = block.check.trailersFault(); fault == "" && !end {
 			fault = "trailers without END_STREAM"
 		}
 	case block.TooLarge:
 	default:
-		fault = block.check.response()
+		fault = block.check.responseFault()
 		if !s.AnyLength {
 			s.declared = block.check.contentLength
 		}
@@ -293,9 +293,9 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 		if c.recordRoom() < block.cost() {
 			return c.streamError(s, http2.ErrCodeEnhanceYourCalm, "no memory for the response header")
 		}
-		c.charge(s, block.cost())
+		c.addRecordCost(s, block.cost())
 	}
-	c.budget.earn(1)
+	c.budget.addCredit(1)
 	s.gotHeaders = true
 	s.remoteClosed = end
 	c.handler.OnHeaders(s, block, end)
@@ -308,17 +308,17 @@ func (c *Conn) onStreamBlock(s *Stream, block *Block, end bool) error {
 func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 	switch {
 	case len(p) != 4:
-		return c.fail(http2.ErrCodeFrameSize, "RST_STREAM of the wrong length")
+		return c.failConn(http2.ErrCodeFrameSize, "RST_STREAM of the wrong length")
 	case h.StreamID == 0 || c.isIdle(h.StreamID):
-		return c.fail(http2.ErrCodeProtocol, "RST_STREAM on an idle stream")
+		return c.failConn(http2.ErrCodeProtocol, "RST_STREAM on an idle stream")
 	}
 	if s := c.streams.get(h.StreamID); s != nil {
 		code := http2.ErrCode(binary.BigEndian.Uint32(p))
 		c.remove(s)
 		c.handler.OnReset(s, Reset{Code: code, Unprocessed: code == http2.ErrCodeRefusedStream})
-		return nil // it costs no more than the call, which keeps its slot until Release
+		return nil // costs no budget: the call keeps its slot until Release
 	}
-	if take(&c.late.ends, 1) {
+	if subtract(&c.late.ends, 1) {
 		return nil
 	}
 	return c.spend("resets")

@@ -11,10 +11,10 @@ import (
 // than the median. A few long messages at a time take turns until they are complete, since the
 // peer must keep every message that has begun.
 const (
-	// quantum is the number of bytes that a stream sends per turn. Short messages fit into one.
-	quantum = ShortMessage
+	// turnBytes is the number of bytes that a stream sends per turn. Short messages fit into one.
+	turnBytes = ShortMessage
 	// maxPreferred is the number of bytes of short messages before a long one has a turn.
-	maxPreferred = 4 * quantum
+	maxPreferred = 4 * turnBytes
 	// maxActive is the number of long messages that take turns.
 	maxActive = 4
 	// maxStint is the number of bytes that a stream sends before others become active: the
@@ -42,8 +42,8 @@ func (c *Conn) nothingScheduled() bool {
 	return c.first.head == nil && c.short.head == nil && c.active.head == nil && c.rest.head == nil
 }
 
-func (c *Conn) enqueue(s *Stream, p pending) {
-	c.queueGrown(s, &p)
+func (c *Conn) enqueue(s *Stream, p queueEntry) {
+	c.addQueued(s, &p)
 	s.queue, s.waited = append(s.queue, p), true
 	c.schedule(s)
 	c.sendScheduled()
@@ -53,14 +53,14 @@ func (c *Conn) enqueue(s *Stream, p pending) {
 // window, and then short messages. A long message that has begun stays active until it has sent
 // its stint, see maxStint.
 func (c *Conn) schedule(s *Stream) {
-	if s.links[sending].in != nil || !s.open {
+	if s.links[sendingList].in != nil || !s.open {
 		return
 	}
 	head := &s.queue[0]
 	switch {
 	case head.fields != nil, len(head.payload.Data) == 0:
 		c.first.push(s)
-	case len(head.payload.Data) <= quantum:
+	case len(head.payload.Data) <= turnBytes:
 		c.short.push(s)
 	case s.stint > 0 && s.stint < maxStint:
 		c.active.push(s)
@@ -97,7 +97,7 @@ func (c *Conn) sendScheduled() {
 }
 
 // nextList returns the list of the next stream to send. It may be empty.
-func (c *Conn) nextList() *list {
+func (c *Conn) nextList() *streamList {
 	if c.sendWindow <= 0 {
 		return &c.first
 	}
@@ -117,7 +117,7 @@ func (c *Conn) nextList() *list {
 	return &c.short
 }
 
-// sendTurn sends up to a quantum of the stream's queue and reports whether it is empty.
+// sendTurn sends up to turnBytes of the stream's queue and reports whether the queue is empty.
 func (c *Conn) sendTurn(s *Stream) bool {
 	sent := 0
 	for len(s.queue) > 0 && s.open {
@@ -127,33 +127,33 @@ func (c *Conn) sendTurn(s *Stream) bool {
 				return false
 			}
 			item := s.queue[0]
-			s.queue[0] = pending{}
+			s.queue[0] = queueEntry{}
 			s.queue = s.queue[1:]
 			c.writeFields(s, item.fields, item.extra, item.end)
-			if len(s.queue) > 0 && len(s.queue[0].payload.Data) > quantum {
+			if len(s.queue) > 0 && len(s.queue[0].payload.Data) > turnBytes {
 				return false // a long message, which waits for its turn
 			}
 			continue
 		}
 		left := len(item.payload.Data)
 		n := min(left, c.sendable(s), c.frameLimit())
-		if n < 0 || n == 0 && left > 0 || sent >= quantum {
+		if n < 0 || n == 0 && left > 0 || sent >= turnBytes {
 			return false
 		}
 		c.writeData(s, &item.payload, n, item.end && n == left)
 		sent += n
 		s.stint += n
 		if n == left && len(s.queue) > 0 {
-			s.queue[0] = pending{}
+			s.queue[0] = queueEntry{}
 			s.queue = s.queue[1:]
 		}
 	}
 	s.stint = 0
 	if s.open {
 		s.queue = nil
-		c.queueEmptied(s)
+		c.clearQueued(s)
 		if s.Streaming {
-			c.rested(s)
+			c.workEnded(s)
 		}
 		c.handler.OnDrained(s)
 	}
@@ -173,7 +173,7 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	c.sendWindow -= int64(n)
 	c.Activity++
 	c.contentSent += uint64(n)
-	c.budget.sent(n)
+	c.budget.addForSentFrame(n)
 	byReference := c.cfg.MinReferenceLen > 0 && n >= c.cfg.MinReferenceLen
 	out := c.output()
 	if byReference {
@@ -184,7 +184,7 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	}
 	if len(p.Data) == 0 && p.Owner != nil {
 		// An earlier frame may refer to the payload even if this one does not.
-		out.Own(p.Owner)
+		out.AddOwner(p.Owner)
 		p.Owner = nil
 	}
 	if end {
@@ -197,7 +197,7 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 // writeFields sends a header or trailers.
 func (c *Conn) writeFields(s *Stream, fixed *FixedFields, extra []hpack.HeaderField, end bool) {
 	if s.Streaming {
-		c.rested(s)
+		c.workEnded(s)
 	}
 	if !end {
 		c.appendBlock(s.id, fixed, extra, 0)

@@ -33,7 +33,7 @@ func (c *Conn) remove(s *Stream) {
 	if s.waited {
 		c.endWaits(s)
 	}
-	c.end(s)
+	c.freeRecord(s)
 	c.GrantContent()
 }
 
@@ -42,26 +42,26 @@ func (c *Conn) endWaits(s *Stream) {
 	for i := range s.queue {
 		// The output may refer to a payload that was sent in part.
 		if owner := s.queue[i].payload.Owner; owner != nil {
-			c.output().Own(owner)
+			c.output().AddOwner(owner)
 		}
 	}
 	s.queue = nil
-	c.queueEmptied(s)
+	c.clearQueued(s)
 	for _, at := range s.links { // the stream's owner may reuse it
 		if at.in != nil {
 			at.in.drop(s)
 		}
 	}
-	c.Complete(s)
+	c.CompleteMessage(s)
 }
 
-// end frees the memory that is counted for a stream when it is both closed and released.
-func (c *Conn) end(s *Stream) {
+// freeRecord frees the memory that is counted for a stream when it is both closed and released.
+func (c *Conn) freeRecord(s *Stream) {
 	if s.open || s.holdsSlot {
 		return
 	}
-	c.charge(s, -s.record)
-	c.callEnded(s, s.localClosed)
+	c.addRecordCost(s, -s.record)
+	c.finishCall(s, s.localClosed)
 	if c.isPeerStream(s.id) {
 		c.unreleased--
 		c.recordFreed()
@@ -92,7 +92,7 @@ func (c *Conn) Release(s *Stream) {
 	s.holdsSlot = false
 	s.unread = 0
 	if held {
-		c.end(s)
+		c.freeRecord(s)
 	}
 	c.GrantContent()
 }
@@ -112,7 +112,7 @@ func (c *Conn) sendFields(s *Stream, fixed *FixedFields, extra []hpack.HeaderFie
 		c.writeFields(s, fixed, extra, end)
 		return
 	}
-	c.enqueue(s, pending{fields: fixed, extra: extra, end: end})
+	c.enqueue(s, queueEntry{fields: fixed, extra: extra, end: end})
 }
 
 // SendData sends a payload in order, or queues it until flow control allows it.
@@ -126,7 +126,7 @@ func (c *Conn) SendData(s *Stream, p batchio.Payload, end bool) {
 		c.writeData(s, &p, n, end)
 		return
 	}
-	c.enqueue(s, pending{payload: p, end: end})
+	c.enqueue(s, queueEntry{payload: p, end: end})
 }
 
 // SendTrailers ends the response. Without an earlier header, the fields are the whole response, or
@@ -150,7 +150,7 @@ func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
 	}
 }
 
-// resetStream sends a reset. Until it arrives, the peer may use up the stream's window.
+// resetStream sends a reset. Until the peer has it, the peer may use up the stream's window.
 func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
 	c.appendReset(s.id, code)
 	if !s.remoteClosed {
@@ -163,7 +163,7 @@ func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
 func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
 	before := c.Pending()
 	c.Reset(s, code)
-	c.answered(before)
+	c.countAnswer(before)
 	c.handler.OnReset(s, Reset{Code: code, Reason: reason})
 	return c.spend("stream errors")
 }
@@ -181,13 +181,13 @@ func (c *Conn) consume(s *Stream, n int) {
 	s.advance -= early
 	s.uncredited += n - early
 	if s.open && !s.remoteClosed && s.uncredited >= min(c.window, c.nextWindow)/2 {
-		c.offer(s, int64(s.uncredited))
+		c.offerBytes(s, int64(s.uncredited))
 		s.uncredited = 0
 	}
 }
 
-// creditConn renews the connection's window for received bytes, so that no stream blocks others.
-func (c *Conn) creditConn() {
+// renewConnIfAllowed renews the connection's window for received bytes, so that no stream blocks others.
+func (c *Conn) renewConnIfAllowed() {
 	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.tuneWindow() {
 		c.renewConn()
 	}
@@ -229,7 +229,7 @@ func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
 // appendBlock writes a header block as HEADERS and, if it is long, CONTINUATION.
 func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags http2.Flags) {
 	c.Activity++
-	c.budget.sent(0)
+	c.budget.addForSentFrame(0)
 	out := c.output()
 	start := len(out.Tail())
 	h := FrameHeader{Type: http2.FrameHeaders, Flags: flags | http2.FlagHeadersEndHeaders, StreamID: id}

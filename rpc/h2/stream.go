@@ -13,36 +13,36 @@ type Stream struct {
 	// Owner lets the Handler find its own data when an event arrives.
 	Owner any
 	// Streaming means that the peer reads the answer in parts, and Short that the answer is likely
-	// to be short. See Conn.Begin and Conn.Unpark.
+	// to be short. See Conn.BeginCall and Conn.Unpark.
 	Streaming, Short bool
 	// AnyLength means that the owner checks content-length. Set it where a response may
 	// announce content that it does not have: after HEAD, and with status 304.
 	AnyLength bool
 
 	open         bool // in the Conn's table
-	begun        bool // its call has begun, see Begin
-	working      bool // it is at work, see rested
+	begun        bool // its call has begun, see BeginCall
+	working      bool // its call is at work, see workEnded
 	localClosed  bool
 	remoteClosed bool
 	sentHeaders  bool
 	gotHeaders   bool
 	holdsSlot    bool // occupies a slot until Release
-	waited       bool // a field below advance was used
+	waited       bool // a field after advance was used
 	sendWindow   int64
 	recvWindow   int64
 	uncredited   int // bytes consumed, not yet returned to the stream window
 	unread       int
-	received     int64 // content bytes so far, against content-length
+	received     int64 // content bytes so far, for comparison with content-length
 	declared     int64 // content-length plus one, or 0
 	record       int   // the cost of its record and metadata
-	queue        []pending
+	queue        []queueEntry
 	advance      int // bytes offered before others were consumed
 
 	deferred int // consumed when the message is complete, see ConsumePartial
 	missing  int // bytes that an incomplete message lacks
-	granted  int // bytes of it that may come and have not come
+	granted  int // bytes of that message that the peer may still send
 	queued   int // the cost of its queue
-	links    [3]link
+	links    [3]listLink
 	stint    int // bytes of its queue sent in this stint, see schedule
 }
 
@@ -58,18 +58,18 @@ func (s *Stream) Queued() bool { return len(s.queue) > 0 }
 // Granted reports whether the rest of an incomplete message may come, see GrantContent.
 func (s *Stream) Granted() bool { return s.granted > 0 }
 
-// A pending holds a payload or header fields that wait for a window or for room in the
+// A queueEntry holds a payload or header fields that wait for a window or for room in the
 // output. Fields are encoded when they are sent, because header blocks must reach the
 // peer in the order in which they were encoded.
-type pending struct {
+type queueEntry struct {
 	payload batchio.Payload
 	end     bool // the entry ends the stream
 	fields  *FixedFields
 	extra   []hpack.HeaderField
 }
 
-// A list is a doubly linked list of streams. A stream can be in one list of each kind.
-type list struct {
+// A streamList is a doubly linked list of streams. A stream can be in one list of each kind.
+type streamList struct {
 	head, tail *Stream
 	n          int
 	kind       int
@@ -77,20 +77,20 @@ type list struct {
 
 // The kinds of lists.
 const (
-	sending = iota
-	growing
-	parked
+	sendingList = iota
+	growingList
+	parkedList
 )
 
-type link struct {
-	in         *list
+type listLink struct {
+	in         *streamList
 	prev, next *Stream
 }
 
-func (l *list) push(s *Stream) {
+func (l *streamList) push(s *Stream) {
 	s.waited = true
 	l.n++
-	s.links[l.kind] = link{in: l, prev: l.tail}
+	s.links[l.kind] = listLink{in: l, prev: l.tail}
 	if l.tail != nil {
 		l.tail.links[l.kind].next = s
 	} else {
@@ -100,13 +100,13 @@ func (l *list) push(s *Stream) {
 }
 
 // drop removes a stream, if it is in the list.
-func (l *list) drop(s *Stream) {
+func (l *streamList) drop(s *Stream) {
 	at := s.links[l.kind]
 	if at.in != l {
 		return
 	}
 	l.n--
-	s.links[l.kind] = link{}
+	s.links[l.kind] = listLink{}
 	if at.prev != nil {
 		at.prev.links[l.kind].next = at.next
 	} else {
@@ -119,24 +119,24 @@ func (l *list) drop(s *Stream) {
 	}
 }
 
-// A late counts the frames that a conforming peer may still send on streams that this end has
+// A lateFrames counts the frames that a correct peer may still send on streams that this end has
 // reset, before it learns of the resets. It adds up all such streams, so it takes no memory per
 // stream.
-type late struct {
+type lateFrames struct {
 	bytes  int64 // bytes of content
 	blocks int   // header blocks
 	ends   int   // frames without content, or resets
 }
 
 // add counts a stream that offered a window to the peer.
-func (l *late) add(window int64) {
+func (l *lateFrames) add(window int64) {
 	l.bytes += max(0, window)
 	l.blocks += 2 // a response's header and its trailers
 	l.ends++
 }
 
-// take subtracts n frames or bytes from left, and reports whether left was large enough.
-func take[T int | int64](left *T, n T) bool {
+// subtract subtracts n frames or bytes from left, and reports whether left was large enough.
+func subtract[T int | int64](left *T, n T) bool {
 	if *left < n {
 		return false
 	}
@@ -144,11 +144,11 @@ func take[T int | int64](left *T, n T) bool {
 	return true
 }
 
-// A table holds the open streams by identifier. Nearly all are in a ring, indexed by the
+// A streamTable holds the open streams by identifier. Nearly all are in a ring, indexed by the
 // identifier's low bits, which grows with their number: identifiers grow by two, and most
 // streams are short. Beyond the largest ring, a stream moves to the map when a newer one needs
 // its place.
-type table struct {
+type streamTable struct {
 	ring  []*Stream
 	older map[uint32]*Stream
 	n     int
@@ -159,9 +159,9 @@ const (
 	maxRing = 256
 )
 
-func (t *table) slot(id uint32) **Stream { return &t.ring[id/2&uint32(len(t.ring)-1)] }
+func (t *streamTable) slot(id uint32) **Stream { return &t.ring[id/2&uint32(len(t.ring)-1)] }
 
-func (t *table) get(id uint32) *Stream {
+func (t *streamTable) get(id uint32) *Stream {
 	if t.n == 0 {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (t *table) get(id uint32) *Stream {
 }
 
 // put adds a stream that is newer than all others.
-func (t *table) put(s *Stream) {
+func (t *streamTable) put(s *Stream) {
 	if t.ring == nil {
 		t.ring = make([]*Stream, minRing)
 	}
@@ -199,7 +199,7 @@ func (t *table) put(s *Stream) {
 	*slot = s
 }
 
-func (t *table) remove(s *Stream) {
+func (t *streamTable) remove(s *Stream) {
 	if slot := t.slot(s.id); *slot == s {
 		*slot = nil
 	} else if delete(t.older, s.id); len(t.older) == 0 {
@@ -209,7 +209,7 @@ func (t *table) remove(s *Stream) {
 }
 
 // each calls f for every stream; f may remove it.
-func (t *table) each(f func(*Stream)) {
+func (t *streamTable) each(f func(*Stream)) {
 	for _, s := range t.ring {
 		if s != nil {
 			f(s)

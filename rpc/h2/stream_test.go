@@ -10,7 +10,7 @@ import (
 // A slow stream is found however many others have come and gone. Without slow streams, the
 // table keeps no more memory than its ring.
 func TestSlowStreamsAreFound(t *testing.T) {
-	var table table
+	var table streamTable
 	slow := []*Stream{{id: 1}, {id: 3}}
 	for _, s := range slow {
 		table.put(s)
@@ -53,7 +53,7 @@ func TestIdentifiersEnd(t *testing.T) {
 		t.Fatal("the last identifier cannot be used")
 	}
 	r.conn.Open(new(Stream))
-	if r.conn.Usable() || r.conn.Slots() > 0 {
+	if r.conn.Usable() || r.conn.FreeSlots() > 0 {
 		t.Error("a stream can be opened beyond the last identifier")
 	}
 }

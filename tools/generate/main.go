@@ -5,7 +5,7 @@
 //	go -C tools run ./generate          # write
 //	go -C tools run ./generate -check   # fail if a file on disk is not what would be written
 //
-// For the page it needs npm. Without npm, -check leaves the page out and says so.
+// The page needs npm. Without npm, -check does not compare the page, and prints a note.
 package main
 
 import (
@@ -55,13 +55,13 @@ func run(root string, check bool) error {
 		files["web/dist/"+name] = content
 	}
 	if check {
-		return errors.Join(failed, compare(root, files))
+		return errors.Join(failed, compareWithDisk(root, files))
 	}
-	return errors.Join(failed, write(root, files)) // without npm, the Go code is still written
+	return errors.Join(failed, writeFiles(root, files)) // without npm, the Go code is still written
 }
 
-// write writes files, which are named by their paths below root.
-func write(root string, files map[string][]byte) error {
+// writeFiles writes files, which are named by their paths below root.
+func writeFiles(root string, files map[string][]byte) error {
 	for name, content := range files {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -74,9 +74,9 @@ func write(root string, files map[string][]byte) error {
 	return nil
 }
 
-// compare returns an error that names every file that is missing on disk, has
+// compareWithDisk returns an error that names every file that is missing on disk, has
 // another content, or is Go code of a .proto file that is gone.
-func compare(root string, files map[string][]byte) error {
+func compareWithDisk(root string, files map[string][]byte) error {
 	differ, err := findFiles(root, ".pb.go")
 	if err != nil {
 		return fmt.Errorf("look for generated files: %w", err)
@@ -92,7 +92,7 @@ func compare(root string, files map[string][]byte) error {
 		}
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("these files are not what their sources give; run make generate:\n\t%s", strings.Join(differ, "\n\t"))
+		return fmt.Errorf("these files are out of date; run make generate:\n\t%s", strings.Join(differ, "\n\t"))
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// module is the prefix that plugins strip from go_package to name their files,
+// modulePrefix is the prefix that plugins strip from go_package to name their files,
 // so that names come out relative to the root.
-const module = "wirelab.dev"
+const modulePrefix = "wirelab.dev"
 
 // plugins run in this order; each is a tool line in tools/go.mod.
 var plugins = []plugin{
@@ -32,7 +32,7 @@ var plugins = []plugin{
 		tool: "protoc-gen-go-vtproto",
 		options: []string{
 			"features=marshal+unmarshal+size+pool",
-			"pool=wirelab.dev/internal/wire/workload/store/storepb.Chunk", // of messages=pooled
+			"pool=wirelab.dev/internal/wire/workload/store/storepb.Chunk", // for the variant option messages=pooled
 		},
 		// The messages that the codecs under test send.
 		only: []string{
@@ -51,25 +51,25 @@ var protoCopies = map[string]string{
 	"peers/proto/chat.proto": "internal/wire/workload/chat/chat.proto",
 }
 
-// A plugin is a protoc plugin with its options, besides the module.
+// A plugin is a protoc plugin with its options, without the option module.
 type plugin struct {
 	tool    string
 	options []string
-	only    []string // its files; empty: all
+	only    []string // the .proto files to generate from; empty: all
 }
 
 // generateGo returns the Go code of every .proto file in the tree, and the copies of
 // .proto files, by their paths below root.
 //
-// It stands in for protoc: protocompile parses and links the files, and each plugin
-// gets the result as a CodeGeneratorRequest. "go tool" starts the plugins, which are
-// pinned in tools/go.mod, so Go alone is enough.
+// It needs no protoc: protocompile parses and links the files, and each plugin gets the
+// result as a CodeGeneratorRequest. "go tool" starts the plugins, whose versions are in
+// tools/go.mod.
 func generateGo(ctx context.Context, root string) (map[string][]byte, error) {
 	sources, err := findFiles(root, ".proto")
 	if err != nil {
 		return nil, fmt.Errorf("look for .proto files: %w", err)
 	}
-	ofPeers := func(name string) bool { return strings.HasPrefix(name, "peers/") } // peers compile their own
+	ofPeers := func(name string) bool { return strings.HasPrefix(name, "peers/") } // peers generate their own code
 	request, err := compile(ctx, root, slices.DeleteFunc(sources, ofPeers))
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
@@ -114,8 +114,8 @@ func findFiles(root, suffix string) ([]string, error) {
 	return found, err
 }
 
-// compile parses and links the sources. The request has them and all their imports,
-// each file after its imports, as plugins demand.
+// compile parses and links the sources. The request holds the sources and all their imports.
+// Each file comes after its imports, as plugins demand.
 func compile(ctx context.Context, root string, sources []string) (*pluginpb.CodeGeneratorRequest, error) {
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{root}}),
@@ -151,7 +151,7 @@ func (p plugin) call(ctx context.Context, request *pluginpb.CodeGeneratorRequest
 	if len(p.only) > 0 {
 		request.FileToGenerate = slices.DeleteFunc(request.FileToGenerate, func(name string) bool { return !slices.Contains(p.only, name) })
 	}
-	request.Parameter = proto.String(strings.Join(append([]string{"module=" + module}, p.options...), ","))
+	request.Parameter = proto.String(strings.Join(append([]string{"module=" + modulePrefix}, p.options...), ","))
 	input, err := proto.Marshal(request)
 	if err != nil {
 		return nil, err

@@ -21,18 +21,18 @@ var libraries = []string{"preact", "uplot"}
 // errNoPackages says that the npm packages could not be installed.
 var errNoPackages = errors.New("the npm packages could not be installed")
 
-// fetchTime limits npm: it fetches two libraries and a type checker.
-const fetchTime = 3 * time.Minute
+// fetchTimeout limits npm: it fetches two libraries and a type checker.
+const fetchTimeout = 3 * time.Minute
 
 // buildPage returns the content of every file of web/dist by its name. esbuild's Go
 // API bundles web/src; npm brings the two libraries that the page uses, and the type
 // checker. Package web embeds the result, so wirelab itself builds without npm.
 func buildPage(ctx context.Context, web string) (map[string][]byte, error) {
-	web, err := filepath.Abs(web) // esbuild demands it
+	web, err := filepath.Abs(web) // esbuild needs an absolute path
 	if err != nil {
 		return nil, err
 	}
-	if err := fetch(ctx, web); err != nil {
+	if err := installPackages(ctx, web); err != nil {
 		return nil, err
 	}
 	types := exec.CommandContext(ctx, filepath.Join(web, "node_modules", ".bin", "tsc"), "--project", web, "--pretty", "false")
@@ -42,13 +42,13 @@ func buildPage(ctx context.Context, web string) (map[string][]byte, error) {
 	return bundle(web)
 }
 
-// fetch installs what package-lock.json names, unless it is already installed.
-func fetch(ctx context.Context, root string) error {
+// installPackages installs the packages in package-lock.json, unless they are already installed.
+func installPackages(ctx context.Context, root string) error {
 	wanted, err := os.Stat(filepath.Join(root, "package-lock.json"))
 	if err != nil {
 		return err
 	}
-	// npm writes this file when it has installed everything.
+	// npm writes this file after it has installed all packages.
 	there, err := os.Stat(filepath.Join(root, "node_modules", ".package-lock.json"))
 	if err == nil && !there.ModTime().Before(wanted.ModTime()) {
 		return nil
@@ -56,7 +56,7 @@ func fetch(ctx context.Context, root string) error {
 	if _, err := exec.LookPath("npm"); err != nil {
 		return fmt.Errorf("%w: %w; install Node.js", errNoPackages, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=20000")
 	command.Dir = root
@@ -84,7 +84,7 @@ func bundle(root string) (map[string][]byte, error) {
 		MinifyWhitespace:  true,
 		MinifyIdentifiers: true,
 		MinifySyntax:      true,
-		LegalComments:     api.LegalCommentsNone, // licences.txt has them whole
+		LegalComments:     api.LegalCommentsNone, // licences.txt holds the full licences
 		LogLevel:          api.LogLevelSilent,
 	})
 	if len(result.Errors)+len(result.Warnings) > 0 {

@@ -16,24 +16,25 @@ import (
 // A selection names the packages and the tests of one run of go test.
 type selection struct {
 	packages []string
-	tests    []string // names of tests, of all packages together; benchmarks do not count
+	tests    []string // names of the tests of all packages, without benchmarks
 }
 
 // pattern returns the option of go test that chooses the tests.
 func (s selection) pattern() string { return "-run=^(" + strings.Join(s.tests, "|") + ")$" }
 
-// differing returns the tests that behave differently without -short and the race detector, and
-// the packages that have such tests, or benchmarks. A test differs if its declaration, or one that
-// it names, asks for -short, counts allocations, or is built only with or without the detector.
-// Names are compared without types, so it may choose a test too many, but misses none.
-func differing(ctx context.Context, module string, patterns []string) (selection, error) {
+// findDifferingTests returns tests that behave differently without -short and the race
+// detector, and the packages with such tests or with benchmarks. A test differs if its declaration,
+// or one that it names, asks for -short, counts allocations, or is built only with or without the
+// detector. findDifferingTests compares names without types, so it may choose too many tests, but
+// never too few.
+func findDifferingTests(ctx context.Context, module string, patterns []string) (selection, error) {
 	const format = `{{.Name}}	{{.ImportPath}}	{{.Dir}}`
-	out, err := list(ctx, module, format, patterns)
+	out, err := goList(ctx, module, format, patterns)
 	if err != nil {
 		return selection{}, err
 	}
-	sources := map[string]declarations{} // of tests, by package
-	suites := map[string]bool{}          // names outside tests that differ, as in stacktest.Run
+	sources := map[string]declarations{} // the declarations in test files, by package
+	suites := map[string]bool{}          // names in other files that differ, as in stacktest.Run
 	var order []string
 	for line := range strings.Lines(out) {
 		fields := strings.Split(strings.TrimSpace(line), "\t")
@@ -78,17 +79,17 @@ func differing(ctx context.Context, module string, patterns []string) (selection
 	return found, nil
 }
 
-// declarations holds what is declared at the top of some files, by name; methods of one name
-// are one.
+// declarations holds the top-level declarations of some files by name. Methods with the same
+// name share one entry.
 type declarations map[string]*declaration
 
 type declaration struct {
 	differs bool
-	uses    map[string]bool // the names in it, also as in pkg.Name
+	uses    map[string]bool // the names in the declaration, as in Name or pkg.Name
 }
 
-// detector matches the constraint of a file that is built only with or without the race detector.
-var detector = regexp.MustCompile(`(?m)^//go:build .*\brace\b`)
+// raceConstraint matches the build constraint of a file that depends on the race detector.
+var raceConstraint = regexp.MustCompile(`(?m)^//go:build .*\brace\b`)
 
 func (d declarations) read(file string) error {
 	text, err := os.ReadFile(file)
@@ -105,7 +106,7 @@ func (d declarations) read(file string) error {
 				d[name] = &declaration{uses: map[string]bool{}}
 			}
 			d[name].read(top)
-			d[name].differs = d[name].differs || detector.Match(text) || strings.HasPrefix(name, "Benchmark")
+			d[name].differs = d[name].differs || raceConstraint.Match(text) || strings.HasPrefix(name, "Benchmark")
 		}
 	}
 	return nil
@@ -147,7 +148,7 @@ func (d *declaration) read(top ast.Decl) {
 	d.differs = d.differs || d.uses["testing.Short"] || d.uses["testing.AllocsPerRun"]
 }
 
-// differing returns the names that differ, or that use names which differ, here or in suites.
+// differing returns the names that differ, or that use a name that differs, here or in suites.
 func (d declarations) differing(suites map[string]bool) map[string]bool {
 	found := map[string]bool{}
 	for grows := true; grows; {

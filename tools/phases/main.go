@@ -5,13 +5,13 @@
 //
 // short and full are test runs: this command starts them with go test -json, prints
 // the lines of a plain go test, and hides the output of passing tests.
-// Every other phase is the target of the Makefile with that name. It prints a line
-// at least every ten seconds, so that nobody asks whether it hangs; and as its last
-// lines the slowest packages, why tests were skipped, and which tests failed.
+// Every other phase is the target of the Makefile with that name. A line at least every
+// ten seconds shows that the command still works. The last lines name the slowest packages,
+// the reasons for skipped tests, and the failed tests.
 //
-// A test that failed is run again three times, alone. If it passes then, it is listed as
+// A test that failed is run again three times, alone. If it then passes, it is listed as
 // FLAKY, at the end and in bin/flaky.txt, and the phase goes on. More than three flaky
-// tests fail the run, and any does with STRICT=1.
+// tests fail the run. With STRICT=1, one flaky test is enough.
 package main
 
 import (
@@ -42,25 +42,25 @@ func run(ctx context.Context, s *screen, phases []string) (failed bool) {
 	began := time.Now()
 	for _, phase := range phases {
 		done := s.begin(phase)
-		err := one(ctx, s, phase, results)
+		err := runPhase(ctx, s, phase, results)
 		took := done()
 		if err != nil {
 			s.printf("\n%s failed after %v: %v\n", phase, took, err)
 			results.print(s)
 			return true
 		}
-		s.printf("== %s passed in %v, %v in all\n", phase, took, time.Since(began).Round(time.Second))
+		s.printf("== %s passed in %v, %v in total\n", phase, took, time.Since(began).Round(time.Second))
 	}
 	results.print(s)
 	return results.tooFlaky(os.Getenv("STRICT") == "1")
 }
 
-func one(ctx context.Context, s *screen, phase string, results *results) error {
+func runPhase(ctx context.Context, s *screen, phase string, results *results) error {
 	switch phase {
 	case "short":
-		return short(ctx, s, results)
+		return runShort(ctx, s, results)
 	case "full":
-		return full(ctx, s, results)
+		return runFull(ctx, s, results)
 	}
 	command := exec.CommandContext(ctx, "make", "--no-print-directory", phase)
 	command.Stdout, command.Stderr = s, s
@@ -72,7 +72,7 @@ func one(ctx context.Context, s *screen, phase string, results *results) error {
 func goTest(ctx context.Context, s *screen, results *results, arguments ...string) ([]failure, error) {
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Stderr = s
-	// Otherwise each process with the race detector sleeps for a second at its end.
+	// By default, each process with the race detector sleeps for a second before it exits.
 	command.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=10 "+os.Getenv("GORACE"))
 	events, err := command.StdoutPipe()
 	if err != nil {
@@ -93,7 +93,7 @@ type screen struct {
 	doing string
 }
 
-// longestSilence is checked once per second, so that a line comes at least every ten.
+// longestSilence is the time without output after which a screen prints the current activity.
 const longestSilence = 9 * time.Second
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -105,17 +105,17 @@ func (s *screen) Write(p []byte) (int, error) {
 
 func (s *screen) printf(format string, values ...any) { _, _ = fmt.Fprintf(s, format, values...) }
 
-// now shows the current activity.
-func (s *screen) now(doing string) {
+// setActivity sets the activity that is printed after a silence.
+func (s *screen) setActivity(doing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doing = doing
 }
 
-// begin starts a phase. done ends it, and returns its time.
+// begin starts a phase. The function done ends the phase, and returns its duration.
 func (s *screen) begin(phase string) (done func() time.Duration) {
 	began, ended := time.Now(), make(chan struct{})
-	s.now("")
+	s.setActivity("")
 	s.printf("== %s\n", phase)
 	var watching sync.WaitGroup
 	watching.Go(func() {

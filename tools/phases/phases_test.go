@@ -45,7 +45,7 @@ func TestTestsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.print(s)
-	if text := out.String(); !strings.HasPrefix(text, "ok  \ttoy/sound\t") || strings.Contains(text, "not shown") || !strings.HasSuffix(text, "\nskipped, by reason:\n    1  no kernel\n\n1 passed, 0 failed, 1 skipped\n") {
+	if text := out.String(); !strings.HasPrefix(text, "ok  \ttoy/sound\t") || strings.Contains(text, "not shown") || !strings.HasSuffix(text, "\nskipped tests, by reason:\n    1  no kernel\n\ntests: 1 passed, 0 failed, 1 skipped\n") {
 		t.Errorf("of a sound package it says:\n%s", text)
 	}
 	out.Reset()
@@ -114,7 +114,7 @@ func first(t *testing.T) bool {
 			}
 			var out bytes.Buffer
 			s, r := &screen{out: &out}, newResults()
-			err := suite{packages: all}.run(t.Context(), s, r)
+			err := suite{packages: allPackages}.run(t.Context(), s, r)
 			r.print(s)
 			if failed := err != nil || r.tooFlaky(c.strict); failed != c.failed || !strings.Contains(out.String(), c.says) {
 				t.Errorf("failed: %t (%v), want %t and %q in:\n%s", failed, err, c.failed, c.says, &out)
@@ -143,7 +143,7 @@ func TestNoLongSilence(t *testing.T) {
 		var out bytes.Buffer
 		s := &screen{out: &out}
 		done := s.begin("lint")
-		s.now(", at a package")
+		s.setActivity(", at a package")
 		time.Sleep(25 * time.Second)
 		done()
 		if want := "== lint\n   lint: 9s, at a package\n   lint: 18s, at a package\n"; out.String() != want {
@@ -153,8 +153,8 @@ func TestNoLongSilence(t *testing.T) {
 }
 
 func TestLongPackagesStartFirst(t *testing.T) {
-	got := longFirst([]string{"a", long[1], "b", long[0]})
-	if want := []string{long[0], long[1], "a", "b"}; !slices.Equal(got, want) {
+	got := slowFirst([]string{"a", slowPackages[1], "b", slowPackages[0]})
+	if want := []string{slowPackages[0], slowPackages[1], "a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -187,7 +187,7 @@ func TestFullLeavesOutWhatShortDid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := differing(t.Context(), "", []string{"./..."})
+	got, err := findDifferingTests(t.Context(), "", []string{"./..."})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ type event struct {
 // A failure is a test that failed, or a package that failed without naming one.
 type failure struct {
 	pkg, test string
-	certain   bool // repeating it would prove nothing: a data race, a panic, a benchmark, a package that does not build
+	certain   bool // never repeated: a data race, a panic, a benchmark, a package that does not build
 }
 
 // results sums up all test runs. Several may go on at the same time.
@@ -42,11 +42,11 @@ func newResults() *results {
 	return &results{skipped: map[string]int{}, seconds: map[string]float64{}, running: map[string]bool{}}
 }
 
-type test struct{ pkg, name string }
+type testID struct{ pkg, name string }
 
 // read prints the lines that go test prints without -json, and returns the failed tests.
 func (r *results) read(events io.Reader, s *screen) ([]failure, error) {
-	output := map[test]string{}
+	output := map[testID]string{}
 	var failures []failure
 	for decoder := json.NewDecoder(events); ; {
 		var e event
@@ -58,7 +58,7 @@ func (r *results) read(events io.Reader, s *screen) ([]failure, error) {
 		} else if err != nil {
 			return failures, fmt.Errorf("read the events of go test: %w", err)
 		}
-		of := test{e.Package, e.Test}
+		of := testID{e.Package, e.Test}
 		switch e.Action {
 		case "output":
 			output[of] += e.Output
@@ -70,22 +70,22 @@ func (r *results) read(events io.Reader, s *screen) ([]failure, error) {
 			r.count(e, text)
 			switch {
 			case e.Action == "fail":
-				failures = add(failures, failure{pkg: e.Package, test: e.Test, certain: e.Test == "" || strings.HasPrefix(e.Test, "Benchmark") || certain.MatchString(text)})
+				failures = addFailure(failures, failure{pkg: e.Package, test: e.Test, certain: e.Test == "" || strings.HasPrefix(e.Test, "Benchmark") || certainFailure.MatchString(text)})
 				s.printf("%s", text)
 			case e.Test == "":
 				s.printf("%s", lastLine(text))
 			}
 		}
-		s.now(r.now(e))
+		s.setActivity(r.updateRunning(e))
 	}
 }
 
-// certain matches failures that no repetition excuses.
-var certain = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: )`)
+// certainFailure matches the output of failures that are never repeated.
+var certainFailure = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: )`)
 
-// add leaves out a failure that follows from a known one: the failure of a test whose subtest
-// failed, or of a package whose test failed.
-func add(failures []failure, f failure) []failure {
+// addFailure leaves out a failure that follows from a known one: the failure of a test whose
+// subtest failed, or of a package whose test failed.
+func addFailure(failures []failure, f failure) []failure {
 	for i, known := range failures {
 		if known.pkg == f.pkg && (f.test == "" || strings.HasPrefix(known.test, f.test+"/")) {
 			failures[i].certain = known.certain || f.certain && f.test != ""
@@ -104,16 +104,16 @@ func (r *results) count(e event, output string) {
 	case e.Action == "pass":
 		r.passed++
 	case e.Action == "skip":
-		r.skipped[reason(output)]++
+		r.skipped[skipReason(output)]++
 	}
 }
 
-// place matches the file and line before the reason of a skip.
-var place = regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: `)
+// skipPlace matches the file and line before the reason of a skip.
+var skipPlace = regexp.MustCompile(`(?m)^\s*\S+_test\.go:\d+: `)
 
-// reason returns why a test was skipped, from its output.
-func reason(output string) string {
-	at := place.FindAllStringIndex(output, -1)
+// skipReason returns why a test was skipped, from its output.
+func skipReason(output string) string {
+	at := skipPlace.FindAllStringIndex(output, -1)
 	if len(at) == 0 {
 		return "no reason given"
 	}
@@ -121,8 +121,8 @@ func reason(output string) string {
 	return text
 }
 
-// now shows the packages that are being tested.
-func (r *results) now(e event) string {
+// updateRunning notes which packages are being tested, and returns a text with their names.
+func (r *results) updateRunning(e event) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -137,20 +137,20 @@ func (r *results) now(e event) string {
 	return ", at " + strings.Join(slices.Sorted(maps.Keys(r.running)), " and ")
 }
 
-// flaked notes that a test passed when it was repeated.
-func (r *results) flaked(f failure) {
+// markFlaky moves a failure to the flaky tests, because the test passed when it was repeated.
+func (r *results) markFlaky(f failure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = slices.DeleteFunc(r.failed, func(known failure) bool { return known == f })
 	r.flaky = append(r.flaky, f)
 }
 
-// mostFlaky is the most flaky tests of a run that passes.
-const mostFlaky = 3
+// maxFlaky is the largest number of flaky tests in a run that passes.
+const maxFlaky = 3
 
-// tooFlaky says whether flaky tests fail the run.
+// tooFlaky reports whether flaky tests fail the run.
 func (r *results) tooFlaky(strict bool) bool {
-	return len(r.flaky) > mostFlaky || strict && len(r.flaky) > 0
+	return len(r.flaky) > maxFlaky || strict && len(r.flaky) > 0
 }
 
 // lastLine returns the line that go test itself prints for a package, below PASS.
@@ -159,27 +159,27 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:] + "\n"
 }
 
-// shown limits the list of the slowest packages.
-const shown = 10
+// maxSlowest limits the list of the slowest packages.
+const maxSlowest = 10
 
 func (r *results) print(s *screen) {
 	if len(r.failed) == 0 && len(r.seconds) > 0 {
 		slowest := descending(r.seconds)
-		s.printf("\nthe slowest packages, all their runs together:\n")
-		for _, pkg := range slowest[:min(shown, len(slowest))] {
+		s.printf("\nthe slowest packages, by the total time of their runs:\n")
+		for _, pkg := range slowest[:min(maxSlowest, len(slowest))] {
 			s.printf("%8.1fs  %s\n", r.seconds[pkg], pkg)
 		}
 	}
 	skips := 0
 	if len(r.skipped) > 0 {
-		s.printf("\nskipped, by reason:\n")
+		s.printf("\nskipped tests, by reason:\n")
 		for _, why := range descending(r.skipped) {
 			s.printf("%5d  %s\n", r.skipped[why], why)
 			skips += r.skipped[why]
 		}
 	}
 	if len(r.seconds) > 0 {
-		s.printf("\n%d passed, %d failed, %d skipped\n", r.passed, len(r.failed), skips)
+		s.printf("\ntests: %d passed, %d failed, %d skipped\n", r.passed, len(r.failed), skips)
 	}
 	for _, f := range r.failed {
 		s.printf("FAILED %s %s\n", f.pkg, f.test)
@@ -200,20 +200,20 @@ const flakyFile = "bin/flaky.txt"
 func (r *results) printFlaky(s *screen) {
 	var lines strings.Builder
 	for _, f := range r.flaky {
-		s.printf("FLAKY %s %s: failed once, then passed %d times\n", f.pkg, f.test, repeats)
+		s.printf("FLAKY %s %s: failed once, then passed %d times\n", f.pkg, f.test, repeatCount)
 		fmt.Fprintf(&lines, "%s %s\n", f.pkg, f.test)
 	}
 	if r.tooFlaky(false) {
-		s.printf("%d flaky tests, want at most %d\n", len(r.flaky), mostFlaky)
+		s.printf("found %d flaky tests: want at most %d\n", len(r.flaky), maxFlaky)
 	}
 	if len(r.seconds) == 0 {
 		return // no test ran
 	}
 	if lines.Len() == 0 {
-		_ = os.Remove(flakyFile) // it may be absent
+		_ = os.Remove(flakyFile) // the file may be absent
 		return
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Dir(flakyFile), 0o755), os.WriteFile(flakyFile, []byte(lines.String()), 0o644)); err != nil {
-		s.printf("flaky tests were not written: %v\n", err)
+		s.printf("write the list of flaky tests: %v\n", err)
 	}
 }

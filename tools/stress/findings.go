@@ -13,18 +13,18 @@ type failure struct {
 	pkg, test string
 	lines     []string // the first of its output
 	log       string
-	failed    int      // runs in the combination under way
-	in        []string // one line per earlier combination
+	failed    int      // failed runs in the current combination
+	in        []string // one line per earlier combination in which the test failed
 }
 
-// A findings holds all failed tests.
-type findings struct {
+// A testFailures holds all failed tests.
+type testFailures struct {
 	runs     int
 	failures []*failure
 }
 
 // add counts a failed run.
-func (f *findings) add(one failure) {
+func (f *testFailures) add(one failure) {
 	i := slices.IndexFunc(f.failures, func(known *failure) bool { return known.pkg == one.pkg && known.test == one.test })
 	if i < 0 {
 		i = len(f.failures)
@@ -33,8 +33,8 @@ func (f *findings) add(one failure) {
 	f.failures[i].failed++
 }
 
-// ran ends a combination of a package after this number of runs.
-func (f *findings) ran(c combination, runs int) {
+// endCombination ends a combination of a package after this number of runs.
+func (f *testFailures) endCombination(c combination, runs int) {
 	for _, known := range f.failures {
 		if known.failed > 0 {
 			known.in = append(known.in, fmt.Sprintf("failed in %d of %d runs: %v", known.failed, runs, c))
@@ -43,7 +43,7 @@ func (f *findings) ran(c combination, runs int) {
 	}
 }
 
-func (f *findings) print(out io.Writer) {
+func (f *testFailures) print(out io.Writer) {
 	for _, one := range f.failures {
 		_, _ = fmt.Fprintf(out, "\n%s %s\n", one.pkg, one.test)
 		for _, line := range one.in {
@@ -52,36 +52,36 @@ func (f *findings) print(out io.Writer) {
 		for _, line := range one.lines {
 			_, _ = fmt.Fprintf(out, "  | %s\n", line)
 		}
-		_, _ = fmt.Fprintf(out, "  all of it: %s\n", one.log)
+		_, _ = fmt.Fprintf(out, "  full output: %s\n", one.log)
 	}
 	_, _ = fmt.Fprintf(out, "\ntests that failed: %d\n", len(f.failures))
 }
 
 var (
 	failLine = regexp.MustCompile(`^\s*--- FAIL: (\S+) \(`)
-	// stillRunning names the tests in the message of a time-out.
-	stillRunning = regexp.MustCompile(`^\t\t(Test\S+|Fuzz\S+) \(\d`)
+	// runningTestLine matches a test that was running at a timeout.
+	runningTestLine = regexp.MustCompile(`^\t\t(Test\S+|Fuzz\S+) \(\d`)
 )
 
-// mostLines limits the printed lines of a failure.
-const mostLines = 4
+// maxPrintedLines limits the printed lines of a failure.
+const maxPrintedLines = 4
 
-// failedTests reads a test binary's output. Of a test and its failed subtests, it keeps only
-// the subtests. A binary that died outside any test counts as one failure.
+// failedTests reads a test binary's output. It leaves out a test whose subtests failed, and keeps
+// those. A binary that died outside any test counts as one failure.
 func failedTests(output string) []failure {
 	var failed []failure
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	for i, line := range lines {
 		match := failLine.FindStringSubmatch(line)
 		if match == nil {
-			match = stillRunning.FindStringSubmatch(line)
+			match = runningTestLine.FindStringSubmatch(line)
 		}
 		if match != nil {
 			failed = append(failed, failure{test: match[1], lines: excerpt(lines[i+1:])})
 		}
 	}
 	if len(failed) == 0 {
-		return []failure{{test: "(the whole binary)", lines: excerpt(lines[max(0, len(lines)-mostLines):])}}
+		return []failure{{test: "(the whole binary)", lines: excerpt(lines[max(0, len(lines)-maxPrintedLines):])}}
 	}
 	return slices.DeleteFunc(slices.Clone(failed), func(parent failure) bool {
 		return slices.ContainsFunc(failed, func(f failure) bool { return strings.HasPrefix(f.test, parent.test+"/") })
@@ -94,7 +94,7 @@ func excerpt(lines []string) []string {
 		lines = lines[:next]
 	}
 	var some []string
-	for _, line := range lines[:min(mostLines, len(lines))] {
+	for _, line := range lines[:min(maxPrintedLines, len(lines))] {
 		some = append(some, strings.TrimSpace(line))
 	}
 	return some

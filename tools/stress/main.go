@@ -2,8 +2,8 @@
 // package many times: with and without the race detector, at GOMAXPROCS 1, 2 and
 // 4, with two goroutines beside it that do nothing but use CPU, and without.
 //
-// It judges only the tests' own results. Tests run with -short unless the full tests
-// are asked for: these measure, and their figures are wrong on a machine that is kept busy.
+// Tests run with -short by default: the full tests measure, and their figures are wrong on a
+// busy machine.
 package main
 
 import (
@@ -36,9 +36,9 @@ func run() error {
 	flag.StringVar(&p.packages, "pkg", "./...", "the packages, as go list takes them")
 	flag.StringVar(&p.tests, "run", "", "only tests that match this regular expression")
 	short := flag.String("short", "on", "on or off: whether tests run with -short")
-	flag.IntVar(&p.atOnce, "at-once", runtime.NumCPU(), "how many runs of a package go on at a time")
-	flag.DurationVar(&p.atMost, "for", 0, "start no run after this time, and give each package its share; 0: no limit")
-	only := flag.String("only", "", `only combinations whose name matches this regular expression, as "race GOMAXPROCS=1"`)
+	flag.IntVar(&p.atOnce, "at-once", runtime.NumCPU(), "how many runs of a package may go on at once")
+	flag.DurationVar(&p.atMost, "for", 0, "start no run after this time, which the packages share evenly; 0: no limit")
+	only := flag.String("only", "", `only combinations whose name matches this regular expression, such as "race GOMAXPROCS=1"`)
 	flag.Parse()
 	p.short, p.logs, p.out = *short != "off", filepath.Join("bin", "stress", time.Now().Format("20060102-150405")), os.Stdout
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,7 +50,7 @@ func run() error {
 	return p.execute(ctx)
 }
 
-// A plan says what to run. It runs in the current folder's module.
+// A plan holds the flags: what to run in the module of the current folder.
 type plan struct {
 	runs     int
 	atOnce   int
@@ -114,7 +114,7 @@ func (p *plan) list(ctx context.Context) ([]testPackage, error) {
 	return packages, nil
 }
 
-// execute runs the plan. Its error says that a test failed, or why it ended early.
+// execute runs the plan. It returns an error if a test failed, or if the plan ended early.
 func (p *plan) execute(ctx context.Context) error {
 	packages, err := p.list(ctx)
 	if err != nil {
@@ -122,9 +122,9 @@ func (p *plan) execute(ctx context.Context) error {
 	}
 	combinations := p.combinations()
 	if len(packages) == 0 || len(combinations) == 0 {
-		return fmt.Errorf("nothing to run: %d packages with tests, %d combinations", len(packages), len(combinations))
+		return fmt.Errorf("nothing to run: found %d packages with tests (-pkg) and %d combinations (-only)", len(packages), len(combinations))
 	}
-	clock, found := newClock(p.atMost, len(packages)*len(combinations)), &findings{}
+	clock, found := newClock(p.atMost, len(packages)*len(combinations)), &testFailures{}
 	_, _ = fmt.Fprintf(p.out, "%d packages, %d combinations, %d runs in each, %d at a time; output of runs that fail goes to %s\n", len(packages), len(combinations), p.runs, p.atOnce, p.logs)
 	for i, one := range packages {
 		r := runner{plan: p, pkg: one, found: found, clock: clock, label: fmt.Sprintf("%d/%d %s", i+1, len(packages), one.path)}
@@ -133,7 +133,7 @@ func (p *plan) execute(ctx context.Context) error {
 		}
 	}
 	found.print(p.out)
-	_, _ = fmt.Fprintf(p.out, "%d of %d runs in %v; without a run for lack of time: %d of %d (each is a package in a combination)\n", found.runs, p.runs*clock.shares, time.Since(clock.began).Round(time.Second), clock.missed, clock.shares)
+	_, _ = fmt.Fprintf(p.out, "%d of %d runs took %v; no time was left for %d of %d pairs of a package and a combination\n", found.runs, p.runs*clock.shares, time.Since(clock.began).Round(time.Second), clock.missed, clock.shares)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted after %d runs", found.runs)
@@ -143,9 +143,9 @@ func (p *plan) execute(ctx context.Context) error {
 	return nil
 }
 
-// burn keeps n CPUs busy until stop is called. The goroutines end with the
+// keepCPUsBusy keeps n CPUs busy until stop is called. The goroutines end with the
 // process in any case.
-func burn(n int) (stop func()) {
+func keepCPUsBusy(n int) (stop func()) {
 	var ended atomic.Bool
 	before := runtime.GOMAXPROCS(runtime.NumCPU() + n)
 	for range n {

@@ -20,15 +20,15 @@ type runner struct {
 	pkg      testPackage
 	label    string
 	binaries string // the folder for test binaries
-	found    *findings
+	found    *testFailures
 	clock    *clock
 }
 
-// longSilence is the time after which a line reports the progress of the runs.
-const longSilence = 10 * time.Second
+// progressInterval is the time after which a line reports the progress of the runs.
+const progressInterval = 10 * time.Second
 
-// run runs the tests in each combination. Then it deletes the test binaries: those of a whole
-// tree would fill a disk.
+// run runs the tests in each combination. Then it deletes the test binaries, because the binaries
+// of all packages would fill a disk.
 func (r *runner) run(ctx context.Context, combinations []combination) (err error) {
 	if r.binaries, err = os.MkdirTemp("", "stress"); err != nil {
 		return err
@@ -43,12 +43,12 @@ func (r *runner) run(ctx context.Context, combinations []combination) (err error
 }
 
 // repeat runs the tests as often as the plan says, or until ctx or the time ends.
-// If any time is left, it begins with one run, however short its share is.
+// It starts at least one run, unless no time is left.
 func (r *runner) repeat(ctx context.Context, c combination) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	if r.clock.over() {
+	if r.clock.isOver() {
 		r.clock.done++
 		r.clock.missed++
 		return nil
@@ -60,23 +60,23 @@ func (r *runner) repeat(ctx context.Context, c combination) error {
 	if err != nil {
 		return err
 	}
-	defer burn(c.burners)()
-	t := tally{until: r.clock.share(), said: time.Now()}
+	defer keepCPUsBusy(c.burners)()
+	t := tally{until: r.clock.endOfShare(), said: time.Now()}
 	began := t.said
 	var all sync.WaitGroup
 	for range r.plan.atOnce {
 		all.Go(func() {
 			for run, more := t.next(ctx, r.plan.runs); more; run, more = t.next(ctx, r.plan.runs) {
-				output, failure := r.once(ctx, binary, c)
+				output, failure := r.runOnce(ctx, binary, c)
 				if ctx.Err() != nil {
-					return // killed, which says nothing about the test
+					return // the process was killed, so its result means nothing
 				}
 				r.count(&t, c, run, output, failure)
 			}
 		})
 	}
 	all.Wait()
-	r.found.ran(c, t.ended)
+	r.found.endCombination(c, t.ended)
 	r.clock.done++
 	if ctx.Err() == nil && t.err == nil {
 		r.printf("%v: %d runs in %v, %d failed", c, t.ended, time.Since(began).Round(time.Second/10), t.failed)
@@ -92,7 +92,7 @@ type tally struct {
 	err                  error // why results cannot be written
 }
 
-// next returns the number of the next run, for the goroutine that calls it; more: there is one.
+// next returns the number of the run that the caller must start. more is false if there is none.
 func (t *tally) next(ctx context.Context, runs int) (run int, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,16 +110,16 @@ func (r *runner) count(t *tally, c combination, run int, output string, failure 
 	r.found.runs++
 	if failure != nil {
 		t.failed++
-		t.err = errors.Join(t.err, r.keep(c, run, output))
+		t.err = errors.Join(t.err, r.saveOutput(c, run, output))
 	}
-	if time.Since(t.said) > longSilence && t.ended < r.plan.runs {
+	if time.Since(t.said) > progressInterval && t.ended < r.plan.runs {
 		t.said = time.Now()
 		r.printf("%v: %d of %d runs, %d failed", c, t.ended, r.plan.runs, t.failed)
 	}
 }
 
 func (r *runner) printf(format string, values ...any) {
-	_, _ = fmt.Fprintf(r.plan.out, "%s: %s; %s\n", r.label, fmt.Sprintf(format, values...), r.clock.left())
+	_, _ = fmt.Fprintf(r.plan.out, "%s: %s; %s\n", r.label, fmt.Sprintf(format, values...), r.clock.describeProgress())
 }
 
 // compile makes the test binary at its first call.
@@ -135,9 +135,9 @@ func (r *runner) compile(ctx context.Context, race bool) (string, error) {
 	return binary, nil
 }
 
-// once runs the tests in a process group of their own, so that the processes that they start
+// runOnce runs the tests in a process group of their own, so that the processes that they start
 // end with them.
-func (r *runner) once(ctx context.Context, binary string, c combination) (output string, err error) {
+func (r *runner) runOnce(ctx context.Context, binary string, c combination) (output string, err error) {
 	command := exec.CommandContext(ctx, binary, "-test.short="+strconv.FormatBool(r.plan.short), "-test.run="+r.plan.tests, "-test.timeout=10m", "-test.paniconexit0")
 	command.Dir = r.pkg.folder
 	command.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(c.procs), "GORACE=atexit_sleep_ms=10 "+os.Getenv("GORACE")) // 1 s by default
@@ -148,8 +148,8 @@ func (r *runner) once(ctx context.Context, binary string, c combination) (output
 	return string(combined), err
 }
 
-// keep writes the output of a failed run to a file, and counts the failed tests.
-func (r *runner) keep(c combination, run int, output string) error {
+// saveOutput writes the output of a failed run to a file, and counts the failed tests.
+func (r *runner) saveOutput(c combination, run int, output string) error {
 	name := strings.NewReplacer("/", "-", " ", "-", "=", "").Replace(fmt.Sprintf("%s %v run%02d.log", r.pkg.path, c, run))
 	log := filepath.Join(r.plan.logs, name)
 	if err := os.MkdirAll(r.plan.logs, 0o777); err != nil {
@@ -170,33 +170,31 @@ func (r *runner) keep(c combination, run int, output string) error {
 type clock struct {
 	began, ends  time.Time
 	shares, done int
-	missed       int // of the done ones: time was up before their first run
+	missed       int // done shares without a run, because no time was left
 }
 
-// unlimited is more time than any run takes.
-const unlimited = 100 * 365 * 24 * time.Hour
+// noTimeLimit is more time than any run takes.
+const noTimeLimit = 100 * 365 * 24 * time.Hour
 
 func newClock(atMost time.Duration, shares int) *clock {
 	if atMost == 0 {
-		atMost = unlimited
+		atMost = noTimeLimit
 	}
 	now := time.Now()
 	return &clock{began: now, ends: now.Add(atMost), shares: shares}
 }
 
-// share returns the time by which the next package in a combination must have started its
-// last run.
-func (c *clock) share() (until time.Time) {
+// endOfShare returns the time after which the next package and combination starts no more runs.
+func (c *clock) endOfShare() (until time.Time) {
 	now := time.Now()
 	return now.Add(c.ends.Sub(now) / time.Duration(c.shares-c.done))
 }
 
-// over reports whether no run may start.
-func (c *clock) over() bool { return time.Now().After(c.ends) }
+// isOver reports whether no run may start.
+func (c *clock) isOver() bool { return time.Now().After(c.ends) }
 
-// left returns the finished percentage and the time that the rest will take at the speed
-// so far.
-func (c *clock) left() string {
+// describeProgress describes the finished percentage and the estimated remaining time.
+func (c *clock) describeProgress() string {
 	if c.done == 0 {
 		return "0 % done"
 	}

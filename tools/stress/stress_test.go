@@ -131,22 +131,22 @@ func TestTimeIsUp(t *testing.T) {
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(40*time.Minute, 4)
-		if got := time.Until(c.share()); got != 10*time.Minute {
+		if got := time.Until(c.endOfShare()); got != 10*time.Minute {
 			t.Errorf("the first share is %v", got)
 		}
 		time.Sleep(time.Minute)
 		c.done++
-		if got := time.Until(c.share()); got != 13*time.Minute {
+		if got := time.Until(c.endOfShare()); got != 13*time.Minute {
 			t.Errorf("the second share is %v", got)
 		}
-		if got := c.left(); got != "25 % done, about 3m0s left" {
+		if got := c.describeProgress(); got != "25 % done, about 3m0s left" {
 			t.Error(got)
 		}
 		time.Sleep(time.Hour)
-		if got := c.left(); !c.over() || got != "25 % done, about 0s left" {
+		if got := c.describeProgress(); !c.isOver() || got != "25 % done, about 0s left" {
 			t.Error(got)
 		}
-		if c := newClock(0, 4); c.over() || time.Until(c.share()) < 24*time.Hour {
+		if c := newClock(0, 4); c.isOver() || time.Until(c.endOfShare()) < 24*time.Hour {
 			t.Error("without a limit, time is limited")
 		}
 	})

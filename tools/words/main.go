@@ -5,8 +5,8 @@
 //	words [-root folder]
 //
 // It reads all text that people have written and that git tracks: Go, Markdown, YAML,
-// scripts, the report page's source. It has no list of exceptions, but skips quotations: the
-// rows of a Markdown table with the columns Before and After.
+// scripts, the report page's source. It skips only quotations: the rows of a Markdown table
+// with the columns Before and After.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 func main() {
 	root := flag.String("root", ".", "`folder` of the repository")
 	flag.Parse()
-	found, err := check(*root, os.Stdout)
+	found, err := checkRepository(*root, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "words:", err)
 		os.Exit(1)
@@ -51,17 +51,17 @@ var rules = []rule{
 	{regexp.MustCompile(`(?i)\b(requests|calls|bytes|times|packets|connections|lines|files|messages|events|trials|points) an? (second|minute|trial|call|request|connection|cell|package|line|machine|point)\b`), `write "per" in rates`},
 }
 
-// written matches the names of files that hold sentences.
-var written = regexp.MustCompile(`(\.(go|md|ya?ml|ts|tsx|css|sh|py|rs|c|h|cc|cpp|java|proto|txtar)|(^|/)(Makefile|Containerfile))$`)
+// textFiles matches the names of files that hold sentences.
+var textFiles = regexp.MustCompile(`(\.(go|md|ya?ml|ts|tsx|css|sh|py|rs|c|h|cc|cpp|java|proto|txtar)|(^|/)(Makefile|Containerfile))$`)
 
-// derived matches files that programs write.
-var derived = regexp.MustCompile(`\.pb\.go$|_vtproto\.pb\.go$|(^|/)testdata/.*\.(go|md|ya?ml)$|^web/dist/|^tools/words/`)
+// generatedFiles matches files that programs write.
+var generatedFiles = regexp.MustCompile(`\.pb\.go$|_vtproto\.pb\.go$|(^|/)testdata/.*\.(go|md|ya?ml)$|^web/dist/|^tools/words/`)
 
-// generated matches the first line of Go's generated files and of the page's types.
-var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+// generatedHeader matches the first line of Go's generated files and of the page's types.
+var generatedHeader = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// check prints every place with a phrase, and returns their number.
-func check(root string, out io.Writer) (int, error) {
+// checkRepository prints every place with a phrase, and returns their number.
+func checkRepository(root string, out io.Writer) (int, error) {
 	list := exec.Command("git", "-C", root, "ls-files", "-z")
 	names, err := list.Output()
 	if err != nil {
@@ -69,7 +69,7 @@ func check(root string, out io.Writer) (int, error) {
 	}
 	found := 0
 	for _, name := range strings.Split(strings.TrimRight(string(names), "\x00"), "\x00") {
-		if !written.MatchString(path.Clean(name)) || derived.MatchString(name) {
+		if !textFiles.MatchString(path.Clean(name)) || generatedFiles.MatchString(name) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -79,7 +79,7 @@ func check(root string, out io.Writer) (int, error) {
 		if err != nil {
 			return found, err
 		}
-		if !generated.Match(text) {
+		if !generatedHeader.Match(text) {
 			found += checkText(name, text, out)
 		}
 	}

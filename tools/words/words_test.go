@@ -64,7 +64,7 @@ func TestFilesOfPeopleAreRead(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	found, err := check(root, &out)
+	found, err := checkRepository(root, &out)
 	if err != nil || found != 3 {
 		t.Errorf("%d phrases and %v, want 3 in a.go, docs/b.md and Makefile:\n%s", found, err, &out)
 	}

@@ -77,7 +77,7 @@ export interface Run {
   gates?: GateFinding[]; // outcomes of gates, cell by cell; absent without gates
   since?: Diff; // differences from an earlier run, as in `wirelab diff --json`; absent without one
   until?: Until; // goal of the repeats; absent in a run with a fixed number of repeats
-  rejudged?: Rejudged; // absent if every trial is judged as when it was measured
+  rejudged?: RejudgedChecks; // absent if every trial is judged as when it was measured
   title: string;
   question: string;
   started: string;
@@ -91,7 +91,7 @@ export interface Run {
   pairs: Pair[];
 }
 
-/** An Allocation divides the heap allocations of one end by function, from trials that were profiled only for this. */
+/** An Allocation divides the heap allocations of one end of a cell by function. */
 export interface Allocation {
   part: string;
   variant: string;
@@ -104,11 +104,11 @@ export interface Allocation {
   calls: number; // calls of all trials
   bytes_per_call: number;
   objects_per_call: number;
-  functions: Allocator[]; // functions that allocate themselves, by bytes
-  tree: Branch[]; // call trees that allocate, by bytes
+  functions: Allocator[]; // functions that allocate, most bytes first
+  tree: Branch[]; // call tree of the allocations, most bytes first
 }
 
-/** Allocator is a function that allocates itself. */
+/** An Allocator is a function that allocates memory, without the functions that it calls. */
 export interface Allocator {
   function: string; // with its package's path
   bytes_share: number;
@@ -122,10 +122,10 @@ export interface AnswerStatus {
   bad: boolean; // calls with this status count as failed by default
 }
 
-/** A Branch is a chain of functions: each calls only the next one on the way to allocations. */
+/** A Branch is a part of a call tree: a chain of functions, each calling the next one. */
 export interface Branch {
   functions: string[];
-  bytes_share: number; // including its calls
+  bytes_share: number; // including the branches in calls
   objects_share: number;
   calls: Branch[]; // branches that the last function calls
 }
@@ -133,14 +133,14 @@ export interface Branch {
 /** A Breakdown divides a time per call by category. */
 export interface Breakdown {
   us_per_call: number;
-  samples: number; // samples behind the shares: more samples, smaller errors
+  samples: number; // number of samples from which the shares were computed
   categories: Category[]; // the largest first
-  functions: Spent[]; // functions with the most own time
-  depth: number | null; // Depth is the mean number of user-space functions in the stacks that end in the kernel.
-  decoding?: Decoding; // Decoding describes the decoding of messages; absent if no sample shows it.
+  functions: FunctionTime[]; // functions that take the most time, without the functions that they call
+  depth: number | null; // Depth is the mean number of user-space functions in call stacks that end in the kernel.
+  decoding?: Decoding; // Decoding tells where messages are decoded; absent if no sample shows it.
 }
 
-/** Bulk holds the cost and the rate of messages under a load of large ones. */
+/** Bulk holds the cost and the rate of a load with large messages. */
 export interface Bulk {
   server_cpu_s_per_gb: number | null; // null if it was not measured
   gb_per_second: number | null; // message bytes, both directions together
@@ -152,7 +152,7 @@ export interface Category {
   name: string;
   share: number;
   us_per_call: number;
-  error_us: number; // one standard error, only from sampling
+  error_us: number; // standard error from sampling
 }
 
 /** Cell is one point of the matrix, over its valid trials. */
@@ -170,8 +170,8 @@ export interface Cell {
   agents?: number; // Agents is the number of machines of a fleet that the clients are spread over; 0: they are on this machine, with the server.
   network?: Network; // Network is the trial's own network; the zero value is the machine's loopback.
   tool?: string; // the program that measured the cell, if wirelab only read its file; absent if wirelab measured. With it, sizes and clients of 0 are unknown.
-  requests: number; // measured, failed ones included, of the valid trials together
-  errors: number;
+  requests: number; // measured requests of all valid trials, including failed ones
+  errors: number; // failed requests
   error_kinds: ErrorCount[];
   throughput_rps: number | null; // successful answers per second
   service_us: Latencies; // times from the actual send
@@ -185,7 +185,7 @@ export interface Cell {
   connections_opened: number | null;
   drain_us: number | null; // time until a burst's last answer; null for other loads
   search?: Search; // absent if no rate was searched for
-  capacity_rps?: number | null; // Capacity is the served rate of trials that were offered more than can be served. Such trials are invalid, because their latency only shows their length.
+  capacity_rps?: number | null; // Capacity is the rate of answers in overloaded trials. Such trials are invalid, because their latency only shows how long they took.
   traced?: number; // requests that a tracing system was asked to follow; absent if none was
   traces?: Trace[]; // the slowest of these requests, slowest first
   survival: Survival;
@@ -197,7 +197,7 @@ export interface Cell {
   wire?: Wire; // absent if it was not measured
   bulk?: Bulk; // absent if a call carries less than 1 MiB, or its bytes were not counted
   fleet_clients?: FleetClient[]; // by agent; absent if one machine's client made all calls
-  trials: number; // done
+  trials: number; // trials with a record
   valid_trials: number; // valid trials
   spoiled_trials: number; // Spoiled counts the trials that only other programs spoiled.
   key: string; // names the cell within its run
@@ -205,8 +205,8 @@ export interface Cell {
   curve: CurvePoint[]; // response time by percentile, as far as ten requests lie beyond, and the maximum
   density: CurvePoint[]; // share of requests by response time, in twelve steps per doubling; empty with few requests
   course: CoursePoint[]; // course of the window; empty for bursts, searches and short windows
-  window_seconds: number; // the shortest of the trials; 0 if none was measured
-  spread: SpreadStep[]; // response times from the fastest to the slowest; empty for other cells
+  window_seconds: number; // length of the shortest window; 0 if none was measured
+  spread: SpreadStep[]; // requests by response time, from the fastest to the slowest
   intervals: IntervalsByField;
   valid: boolean; // at least one trial is valid
   warnings: string[]; // findings of checks, worst first, then other remarks
@@ -222,24 +222,24 @@ export interface CheckChange {
   check: string;
   stored: string; // ok, warning, invalid or unknown; empty if the check was not made
   level: "ok" | "warning" | "invalid" | "unknown";
-  changes_validity: boolean; // ChangesValidity reports whether these trials became invalid, or valid again. Otherwise their validity comes from other checks, or did not change.
+  changes_validity: boolean; // ChangesValidity is true if the change made these trials invalid, or valid again.
   trials: number;
-  detail: string; // reason of the worse level, from the first of the trials
+  detail: string; // reason for the worse of both levels, in the first of the trials
 }
 
 /** A Claim holds a claim of the scenario and its outcome in the run. */
 export interface Claim {
   row: string; // row of a published study; may be empty
   says: string; // the claim in words
-  but?: string; // the study's own objection to the claim; absent if none
+  but?: string; // objection of the study's authors to the claim; absent if none
   part: string;
   find: string; // the expression that was evaluated for each repeat
-  figures: ClaimFigure[]; // the measured figures in the expression
+  figures: ClaimFigure[]; // measured figures that the expression uses
   claimed_ratio: number | null; // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
   at_least: number | null; // lower bound of the claim; null if it has none
   at_most: number | null; // upper bound of the claim; null if it has none
   outcome: "compatible" | "larger" | "smaller" | "refuted" | "underpowered" | "not measured";
-  reason: string; // why there is no ratio; else empty
+  reason: string; // why the ratio is missing; else empty
   ratio: number | null; // value of the expression; for a cause, the effect divided by the effect with the first factor changed
   factors: ClaimFactor[]; // possible causes, the claimed one first; empty unless the claim is about a cause
   margin: number; // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
@@ -249,7 +249,7 @@ export interface Claim {
   intervals: IntervalsByField;
 }
 
-/** A ClaimFactor is a possible cause of an effect, and whether it moves the effect. */
+/** A ClaimFactor is a possible cause of an effect. */
 export interface ClaimFactor {
   name: string;
   variant: string; // the variant with the factor changed
@@ -270,32 +270,32 @@ export interface ClaimFigure {
   intervals: IntervalsByField;
 }
 
-/** Comparison compares two variants at one point. */
+/** A Comparison compares two variants under the same conditions. */
 export interface Comparison {
   part: string;
-  a: string; // a variant
-  b: string; // a variant
+  a: string; // the first variant
+  b: string; // the second variant
   workload: string; // the service that was called
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number; // concurrent ones
   load: Load; // without an in-flight limit, which belongs to the variant
-  metric: "mean" | "p99" | "throughput" | "cpu"; // mean, p99, throughput or cpu, the CPU time per request of both ends
+  metric: "mean" | "p99" | "throughput" | "cpu"; // cpu is the CPU time per request of both ends
   pairs: number; // repeats in which both trials are valid
   ratio: number | null; // A's figure divided by B's, paired by repeat
-  p: number | null; // probability of a ratio this far from 1 without a difference, Holm-adjusted; null with too few trials
-  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // of A against B; for cpu less or more in place of faster or slower
+  p: number | null; // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
+  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on A; for cpu, less or more in place of faster or slower
   margin: number; // relative difference that counts as equivalent; 0.05 for 5 %
   intervals: IntervalsByField;
 }
 
-/** Connections holds the wanted connections and those in the window, over the trials behind the cell's figures. */
+/** Connections holds the wanted and the opened connections of the trials behind the figures. */
 export interface Connections {
   per_request: boolean; // every request asks for a connection of its own
-  secure: boolean; // over TLS or QUIC, as negotiated; in older records, if handshakes were counted or the variant has tls=on
-  want: number; // wanted at the same time
-  during: number; // opened in the window
-  failed: number; // failed attempts
+  secure: boolean; // connections use TLS or QUIC; older records do not say so: there, handshakes or tls=on show it
+  want: number; // connections wanted at the same time
+  during: number; // connections opened in the window
+  failed: number; // failed attempts to open a connection
   full: number; // full handshakes, with a certificate
   resumed: number; // resumed handshakes
   early: number; // resumed handshakes whose early data the server accepted
@@ -303,19 +303,19 @@ export interface Connections {
   handshake_failed: number;
   achieved: number | null; // share of connections with the wanted handshake; null in modes that keep connections
   differs: boolean; // the achieved connections differ from the wanted ones
-  connect_us: Times; // TCP: SYN to established
-  handshake_us: Times; // TLS or QUIC
+  connect_us: Times; // time to open a TCP connection
+  handshake_us: Times; // time of a TLS or QUIC handshake
   negotiated: Negotiated;
-  first_byte_us: Times; // from the start of a call on its own connection to the answer's first byte
+  first_byte_us: Times; // time from the start of a call on its own connection to the answer's first byte
 }
 
-/** A Contrast compares two variants of one stack at the same place that differ in one option of their connections. */
+/** A Contrast compares two variants of a stack that differ in one option of their connections. */
 export interface Contrast {
   part: string;
   stack: string;
   option: string; // the option that differs
-  base: string; // a variant
-  changed: string; // a variant
+  base: string; // the variant with the option's usual value
+  changed: string; // the variant with another value
   from: string; // the base's value of the option
   to: string; // the changed variant's value of the option
   workload: string; // the service that was called
@@ -327,21 +327,21 @@ export interface Contrast {
   effects: Effect[];
 }
 
-/** A Count is a number of events. */
+/** A Count is a number of events per call. */
 export interface Count {
   name: string;
   per_call: number;
 }
 
-/** A CoursePoint is an interval of the window or its warm-up, over all valid trials. */
+/** A CoursePoint holds the figures of one interval of the window or the warm-up, over all valid trials. */
 export interface CoursePoint {
   seconds: number; // middle of the interval, from the window's beginning; negative in warm-up
   offered_rps: number | null; // rate of the schedule; null for a load without a schedule
   throughput_rps: number;
   mean_us: number | null; // service time; null if nothing ended
   p99_us: number | null; // service time, the median over trials; null if fewer than 100 calls ended in each
-  client_cores: number | null; // CPUs in use
-  server_cores: number | null; // CPUs in use
+  client_cores: number | null; // mean number of CPUs that the client used
+  server_cores: number | null; // mean number of CPUs that the server used
   response_p50_us?: number; // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
   response_p99_us?: number; // the same; absent if fewer than 100 calls ended in each
   response_max_us?: number; // slowest of all trials; absent if no call ended
@@ -365,43 +365,43 @@ export interface Crossover {
 
 export type CurvePoint = [number, number];
 
-/** A Decoding holds the depth in the stack at which messages are decoded, and the share of time. */
+/** A Decoding tells how deep in the call stack messages are decoded, and how long that takes. */
 export interface Decoding {
   depth: number; // mean number of calling functions
-  share: number;
+  share: number; // share of the time
 }
 
-/** A Diagnosis names what limits a variant with the most calls in flight. */
+/** A Diagnosis names what limits a variant at its largest number of calls in flight. */
 export interface Diagnosis {
   text: string; // as a sentence of package advice
   bottleneck: "none" | "connection" | "connection?" | "client-cpu" | "server-cpu" | "cpus" | "unknown";
   clients: number; // calls in flight
   share_of_ideal: number | null;
-  connections: number | null; // opened
+  connections: number | null; // opened connections
   in_flight: number | null; // mean number of calls
   client_busy: number | null; // busy share of the client's CPUs
   server_busy: number | null;
   requests_per_write: number | null; // requests per write system call
   requests_per_segment: number | null; // requests per segment with payload
-  idle_share: number | null; // share of the time without bytes under way on a connection
+  idle_share: number | null; // share of the time in which a connection had no bytes under way
   blocked_share: number | null; // share of the time in which a window or a full buffer blocked a connection
   retransmits_per_thousand: number | null; // retransmits per thousand requests
   better: string; // the best variant with more connections; empty if none was measured
   better_connections: number;
-  gain: number | null; // its throughput divided by this variant's
+  gain: number | null; // throughput of the variant in better, divided by this variant's
   rivals: number; // number of variants with more connections
   intervals: IntervalsByField;
 }
 
-/** A Diff compares a run with an earlier one, in the cells that both have. */
+/** A Diff compares a run with an earlier one, in the cells that both measured. */
 export interface Diff {
   before: string; // path of the earlier run
   after: string;
   differences: Difference[]; // by cell, then by metric
-  only_in_before: string[]; // cells
-  only_in_after: string[];
+  only_in_before: string[]; // cells that only the earlier run has
+  only_in_after: string[]; // cells that only the later run has
   invalid: string[]; // cells without a valid trial in one of the runs
-  doubts: string[]; // reasons not to trust the comparison
+  doubts: string[]; // reasons for not trusting the comparison
   power?: Power; // differences of the mean that the repeats can find; absent with too few
 }
 
@@ -409,13 +409,13 @@ export interface Diff {
 export interface Difference {
   cell: string;
   metric: "mean" | "p99" | "throughput" | "cpu";
-  before: number; // in microseconds; throughput per second
-  after: number;
-  before_trials: number; // valid trials before
-  after_trials: number;
+  before: number; // in microseconds; throughput in requests per second
+  after: number; // in the unit of before
+  before_trials: number; // valid trials of the earlier run
+  after_trials: number; // valid trials of the later run
   ratio: number | null; // after divided by before
   p: number | null; // as in a comparison
-  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on after
+  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on the later run
   intervals: IntervalsByField;
 }
 
@@ -425,10 +425,10 @@ export interface Direction {
   handshake: number | null; // bytes before the first byte of a call
   packets: number | null;
   pure_acks: number | null; // segments without payload
-  packets_per_call: number | null; // packets of the system per call
+  packets_per_call: number | null; // packets per system call
 }
 
-/** An Effect is a figure of the changed variant divided by that figure of the base. */
+/** An Effect is a figure of the changed variant divided by the same figure of the base. */
 export interface Effect {
   metric: "cpu" | "throughput" | "p99" | "handshake" | "first-byte" | "server-peak";
   ratio: number | null;
@@ -437,19 +437,27 @@ export interface Effect {
   intervals: IntervalsByField;
 }
 
-/** An End holds the costs of one end over the window, besides its CPU time per request. */
+/** An End holds the costs of one end in the window, except its CPU time per request. */
 export interface End {
   cpu_share: number | null; // share of both ends' CPU time
   busy: number | null; // busy share of the end's CPUs
   gc_share: number | null; // share of its CPU time in the garbage collector
-  cores: number | null; // CPUs in use: CPU time divided by time
+  cores: number | null; // mean number of CPUs in use: CPU time divided by time
   rss_bytes: number | null; // memory at the window's end
-  peak_bytes: number | null; // maximum in the window
-  own_bytes: number | null; // maximum without the pages of files, which processes share
+  peak_bytes: number | null; // largest memory in the window
+  own_bytes: number | null; // largest memory in the window, without the pages of files, which processes share
   heap_bytes: number | null;
-  threads: number | null; // maximum at one time; also in the next two
+  threads: number | null; // largest number at one time; also in the next two
   sockets: number | null;
   goroutines: number | null;
+}
+
+/** An EndReadings holds the probes' readings of one end. */
+export interface EndReadings {
+  counters: Count[];
+  syscalls: Syscall[]; // the most frequent first
+  cpu?: Breakdown; // time on a CPU
+  off_cpu?: Breakdown; // time that threads waited, all threads together
 }
 
 /** An ErrorCount counts one class of failure. */
@@ -471,14 +479,14 @@ export interface Fleet {
 export interface FleetAgent {
   name: string;
   role: "server" | "client"; // the end that the agent ran
-  labels: string[]; // such as zone=a
-  machine: string; // system, kernel and processor
+  labels: string[]; // the agent's labels, such as zone=a
+  machine: string; // the agent's system, kernel and processor
   trials: number; // trials in this role
-  clock_offset_us: number; // how far its clock is ahead of wirelab's machine, after the last trial
+  clock_offset_us: number; // how far the agent's clock was ahead of the controller's clock, after the last trial
   clock_error_us: number; // largest error of this offset
 }
 
-/** A FleetClient holds the results of one of several clients, as the median of the trials behind the cell's figures. */
+/** A FleetClient holds the results of one client of a fleet. */
 export interface FleetClient {
   agent: string; // the agent's name
   clients: number; // number of the cell's clients on this agent
@@ -491,9 +499,16 @@ export interface FleetClient {
   detail: string; // the check and its reason; empty for level ok
 }
 
+/** A FunctionTime is a function and its share of the time, without the functions that it calls. */
+export interface FunctionTime {
+  function: string;
+  in?: string; // kernel, or the library's name
+  share: number;
+}
+
 /** A GateFinding is the outcome of a condition in one cell, with the figure. */
 export interface GateFinding {
-  gate: string; // as it was written
+  gate: string; // the condition as the user wrote it
   cell: string;
   outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, perhaps by chance
   unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // unit of limit and found
@@ -502,14 +517,6 @@ export interface GateFinding {
   windows: number; // valid windows of the figure
   why?: string; // reason if the outcome is unjudged
   intervals: IntervalsByField;
-}
-
-/** An Inside holds the readings of one end. */
-export interface Inside {
-  counters: Count[];
-  syscalls: Syscall[]; // the most frequent first
-  cpu?: Breakdown; // time on a CPU
-  off_cpu?: Breakdown; // waiting, of all threads together
 }
 
 /** An Insight holds the probes' readings of a cell. */
@@ -522,13 +529,22 @@ export interface Insight {
   clients: number; // concurrent ones
   mean_us: number | null; // mean time of a call without a probe; null if the cell was not measured
   passes: Pass[];
-  client: Inside;
-  server: Inside;
+  client: EndReadings;
+  server: EndReadings;
   life?: Life; // absent if no probe traced calls
   intervals: IntervalsByField;
 }
 
-/** Interval contains the true value with the stated confidence. */
+/** An InterimLook is an evaluation of a run before its last repeat. */
+export interface InterimLook {
+  repeats: number; // the look is taken after this many trials of each cell
+  level: number; // the chance of a false finding that it may use; the levels of all looks add up to 0.05
+  open?: number; // comparisons that were undecided, or cells not known well enough; absent until the look was taken
+  of?: number; // the number of all comparisons or cells, decided or not
+  again?: number[]; // of a run until claims stand: the places of the claims whose cells are repeated for the next look
+}
+
+/** An Interval contains the true value with the probability Confidence. */
 export interface Interval {
   low: number;
   high: number;
@@ -537,7 +553,7 @@ export interface Interval {
 
 export type IntervalsByField = Record<string, Interval>;
 
-/** A JudgedCheck is a check over a cell's trials, with its worst level. */
+/** A JudgedCheck is a check over a cell's trials, with the worst level found. */
 export interface JudgedCheck {
   name: string;
   level: string;
@@ -551,7 +567,7 @@ export interface KeptCheck {
   trials: number;
 }
 
-/** A Knee is the number of clients from which more of them stop paying, for one variant and size. */
+/** A Knee is the number of clients from which throughput stops growing, or the tail begins to grow, for one variant and message size. */
 export interface Knee {
   part: string;
   variant: string;
@@ -575,35 +591,35 @@ export interface Latencies {
   p999: number | null;
   p9999: number | null;
   max: number | null;
-  stalls?: Stall[]; // absent if no percentile depends on a minority of trials
+  stalls?: Stall[]; // stalled trials that decide a percentile; absent if there are none
 }
 
-/** A Life divides the time of single calls, one at a time, into stages. */
+/** A Life divides the time of a call into stages. */
 export interface Life {
   calls: number; // calls whose stages were separated
   untold: number; // calls whose stages could not be separated
-  mean_us: number;
+  mean_us: number; // mean time of a call
   stages: Stage[]; // in order of time; they add up to the mean
-  bare_us: number | null; // Bare is the mean of the same processes' calls without the probe; null if it always ran.
-  cost: number | null; // Cost is the time of a call with the probe divided by the time without it.
+  bare_us: number | null; // Bare is the mean time of the same processes' calls without the probe; null if unknown.
+  cost: number | null; // Cost is the time of a call with the probe, divided by the time without the probe.
 }
 
-/** A LimitEffect compares a variant with and without an in-flight limit, counted in two ways: service times leave out the wait for a permit, response times include it. */
+/** A LimitEffect compares a variant with and without an in-flight limit. */
 export interface LimitEffect {
   part: string;
-  without: string; // a variant
-  with: string; // a variant
+  without: string; // the variant without the limit
+  with: string; // the variant with the limit
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   clients: number;
-  limit: number;
-  throughput_ratio: number | null; // with over without
-  mean_service_ratio: number | null; // with over without
-  mean_response_ratio: number | null; // with over without
-  tail_without: number | null; // P99 over P50
-  tail_with_service: number | null; // P99 over P50
-  tail_with_response: number | null; // P99 over P50
-  p50_without_us: number | null; // null if too few requests lie beyond it; also in the next fields
+  limit: number; // most calls in flight
+  throughput_ratio: number | null; // throughput with the limit divided by throughput without
+  mean_service_ratio: number | null; // mean service time with the limit divided by the mean without
+  mean_response_ratio: number | null; // mean response time with the limit divided by the mean without
+  tail_without: number | null; // P99 divided by P50
+  tail_with_service: number | null; // P99 of the service time divided by P50
+  tail_with_response: number | null; // P99 of the response time divided by P50
+  p50_without_us: number | null; // null if too few requests are slower; also in the next fields
   p99_without_us: number | null;
   p50_with_us: number | null; // of response time
   p99_with_us: number | null; // of response time
@@ -624,32 +640,23 @@ export interface Load {
   in_flight_limit?: number;
 }
 
-/** A Look is a look at the result of a run. */
-export interface Look {
-  repeats: number; // the look is taken after this many trials of each cell
-  level: number; // the chance of a false finding that it may use; the levels of all looks add up to 0.05
-  open?: number; // comparisons that were undecided, or cells not known well enough; absent until the look was taken
-  of?: number; // the number of all comparisons or cells, decided or not
-  again?: number[]; // of a run until claims stand: the places of the claims whose cells are repeated for the next look
-}
-
 /** A MachineLimit is one of the machine's limits, in the trial that came nearest to it. */
 export interface MachineLimit {
   name: string;
-  need: number;
-  have: number;
-  short: boolean; // less was available than needed
+  need: number; // amount that the trial needed
+  have: number; // amount that the machine allowed
+  short: boolean; // the machine had less than the trial needed
   note: string;
   cell: string; // the cell that came nearest
 }
 
-/** Negotiated holds the results of a cell's negotiations between connections and server. */
+/** Negotiated holds the protocols and algorithms that a cell's connections agreed on. */
 export interface Negotiated {
   recorded: boolean; // false: older records, without this information
   protocol: string; // protocol of the answers: h1, h2, h3, tcp-plain, tcp-calls
   sessions: Session[]; // kinds of TLS sessions; none in cleartext
-  client_congestion: string; // congestion control of its sockets or of QUIC; several are separated by commas; empty if unknown
-  server_congestion: string; // same for the server
+  client_congestion: string; // congestion control of the client's sockets or of QUIC; several are separated by commas; empty if unknown
+  server_congestion: string; // congestion control of the server, in the same form
 }
 
 /** A Network is a network namespace for one trial alone. */
@@ -678,7 +685,7 @@ export interface PackedProfile {
   stacks: number[]; // Packed has for each stack: the number of outermost frames shared with the stack before, the number of further frames, these frames, the category, and the weight in billionths. Frames and categories are indexes into the lists of Profiles.
 }
 
-/** Pair names two insights that the page can compare, or one that it explains alone, with its sentences. */
+/** Pair holds the sentences that compare two insights, or that explain one alone. */
 export interface Pair {
   of: number; // index of insight B
   against: number | null; // index of insight A; null if B is explained alone
@@ -690,19 +697,19 @@ export interface Pass {
   probe: string;
   trials: number;
   cost: number | null; // Cost is the time of a call with the probe, divided by the time without it; null if unknown.
-  method: string;
+  method: string; // how the probe read its figures
   missing?: string[]; // what the probe could not read, and why
   intervals: IntervalsByField;
 }
 
-/** Power holds the differences of a metric that a run's repeats find in four of five comparisons, at the noise of its trials. */
+/** Power holds the smallest differences of a metric that a run would find in four of five cases. */
 export interface Power {
   metric: "mean" | "p99" | "throughput" | "cpu";
   comparisons: number; // comparisons with enough pairs for a verdict
   pairs: number; // pairs of the median comparison
-  noise: number; // standard deviation of trials of one cell: 0.07 for 7 %
+  noise: number; // standard deviation between trials of one cell: 0.07 for 7 %
   findable: number; // smallest difference of two variants that is found: 0.2 for 20 % more
-  difference: number; // the difference for pairs_for_difference: 0.1 for 10 % more
+  difference: number; // the difference that pairs_for_difference is about: 0.1 for 10 % more
   pairs_for_difference: number | null; // approximate pairs that find this difference; null if more than 10,000
   pairs_for_equivalence: number | null; // approximate pairs that prove two equal variants equivalent; null if more than 10,000
 }
@@ -720,7 +727,7 @@ export interface Profiles {
   list: PackedProfile[];
 }
 
-/** A RateKnee is the rate from which the percentile grows. */
+/** A RateKnee is the rate from which the goal's percentile begins to grow. */
 export interface RateKnee {
   found: boolean; // false: see reason
   rate_rps: number | null; // null if not found; also in the next three
@@ -730,8 +737,8 @@ export interface RateKnee {
   reason: string;
 }
 
-/** A Rejudged lists trials whose judgement has changed since they were measured. */
-export interface Rejudged {
+/** A RejudgedChecks lists the checks whose results changed since the trials were measured. */
+export interface RejudgedChecks {
   now_invalid: number; // trials that were valid when measured
   now_valid: number; // trials that were invalid when measured
   changes: CheckChange[];
@@ -742,13 +749,13 @@ export interface Rejudged {
 export interface Repeat {
   trial: number;
   valid: boolean;
-  throughput_rps: number | null; // null if the trial failed; also in the next three
-  mean_us: number | null; // also null if nothing was answered
-  p50_us: number | null; // also null if fewer than ten requests lie beyond it; also in the next
+  throughput_rps: number | null; // null if the trial failed
+  mean_us: number | null; // null if the trial failed or nothing was answered
+  p50_us: number | null; // null if the trial failed, or if fewer than ten requests lie beyond it; also for P99
   p99_us: number | null;
 }
 
-/** ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)). */
+/** A ScalabilityLaw holds the parameters of X(N) = λN / (1 + σ(N−1) + κN(N−1)). */
 export interface ScalabilityLaw {
   ideal_rps: number | null; // λ
   contention: number | null; // σ
@@ -758,7 +765,7 @@ export interface ScalabilityLaw {
   intervals: IntervalsByField;
 }
 
-/** A Scaling holds a variant's throughput by calls in flight, and what limits it. */
+/** A Scaling holds a variant's throughput by calls in flight, and names what limits the throughput. */
 export interface Scaling {
   part: string;
   variant: string;
@@ -767,8 +774,8 @@ export interface Scaling {
   request_bytes: number; // of payload
   response_bytes: number; // of payload
   points: ScalingPoint[];
-  law?: ScalabilityLaw; // the fitted universal scalability law; absent if it is refused
-  reason: string; // why there is no law
+  law?: ScalabilityLaw; // the fitted universal scalability law; absent if it does not fit
+  reason: string; // reason if law is absent
   diagnosis: Diagnosis;
 }
 
@@ -776,22 +783,22 @@ export interface Scaling {
 export interface ScalingPoint {
   clients: number;
   throughput_rps: number | null;
-  ideal_rps: number | null; // throughput of one call in flight, times their number; null if not measured
-  share_of_ideal: number | null; // null with ideal_rps
-  law_rps: number | null; // throughput by the law; null without a law
+  ideal_rps: number | null; // throughput with one call in flight, times the calls in flight; null if not measured
+  share_of_ideal: number | null; // null if ideal_rps is null
+  law_rps: number | null; // throughput that the law predicts; null without a law
   intervals: IntervalsByField;
 }
 
-/** A Search holds the highest rate that keeps a goal. */
+/** A Search holds the highest request rate that keeps a goal. */
 export interface Search {
   percentile: number; // percentile of the response time in the goal
   limit_us: number;
   kept_rps: number | null; // the highest rate that kept the goal
-  missed_rps: number | null; // the lowest higher rate that missed the goal
-  threshold_rps: number | null; // the rate at which half of the tries keep the goal; its interval is over trials, or over tries with fewer than three trials
+  missed_rps: number | null; // the lowest rate above kept that missed the goal
+  threshold_rps: number | null; // the rate at which half of the tries keep the goal; the interval is over trials, or over tries if there are fewer than three trials
   steps: SearchStep[]; // tries by ascending rate
   knee: RateKnee;
-  why: string; // why a search ended before kept and missed came close
+  why: string; // why a search ended while kept and missed were still far apart; else empty
 }
 
 /** A SearchStep is one try of a rate. */
@@ -799,7 +806,7 @@ export interface SearchStep {
   repeat: number;
   offered_rps: number;
   achieved_rps: number;
-  figure_us: number | null; // percentile; null without answers, or if fewer than ten requests lie beyond it
+  figure_us: number | null; // the goal's percentile; null without answers, or if fewer than ten requests lie beyond it
   kept: boolean;
   why: string; // why the rate was not kept
 }
@@ -814,7 +821,7 @@ export interface Session {
   resumed: number; // resumed handshakes since the clients started
 }
 
-/** A Setting is a value that differs from a library's default, with the variants of one stack that use it. */
+/** A Setting is a setting of a stack that differs from its library's default. */
 export interface Setting {
   stack: string;
   variants: string[]; // variants with this value
@@ -828,15 +835,15 @@ export interface Setting {
 /** A ShareStep is the share of one change in a difference. */
 export interface ShareStep {
   change: string; // the scenario's name for it
-  from: string; // a variant
-  to: string; // a variant
+  from: string; // the variant before the change
+  to: string; // the variant after the change
   ratio: number | null;
   decided: boolean; // the ratio is proven to differ from 1
   share: number | null; // below zero if the change offsets others; null if the difference is not proven
   intervals: IntervalsByField;
 }
 
-/** Shares divides the difference between a part's first variant and its last among the changes between them. */
+/** Shares divides the difference between a part's first and last variant among the changes from each variant to the next. */
 export interface Shares {
   part: string;
   workload: string; // the service that was called
@@ -844,20 +851,13 @@ export interface Shares {
   response_bytes: number; // of payload
   clients: number; // concurrent ones
   metric: "cpu" | "throughput" | "mean"; // metric of a contrast or a comparison
-  from: string; // a variant
-  to: string; // a variant
+  from: string; // the first variant
+  to: string; // the last variant
   pairs: number; // repeats in which all variants have a valid trial
   ratio: number | null; // the last variant's figure divided by the first's
   decided: boolean; // the ratio is proven to differ from 1; else there are no shares
   steps: ShareStep[];
   intervals: IntervalsByField;
-}
-
-/** A Spent is a function with its own time. */
-export interface Spent {
-  function: string;
-  in?: string; // kernel, or the library's name
-  share: number;
 }
 
 /** A SpreadStep counts requests with similar times. */
@@ -872,21 +872,21 @@ export interface Stage {
   kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // where the time is spent
   end: "client" | "server" | ""; // end of the wire; empty for both
   mean_us: number;
-  error_us: number; // one standard error of the mean over the calls; runs may differ by more
-  median_us: number; // mean over the calls around the median
-  p99_us: number | null; // mean over the calls around P99; null with fewer than 1,000 calls
+  error_us: number; // standard error of the mean over the calls of this run
+  median_us: number; // mean time in calls near the median
+  p99_us: number | null; // mean time in calls near P99; null with fewer than 1,000 calls
 }
 
-/** A Stall is a minority of a cell's trials whose slowest requests decide a percentile. */
+/** A Stall names a few of a cell's trials whose slowest requests decide a percentile. */
 export interface Stall {
   percentile: "p90" | "p95" | "p99" | "p999" | "p9999";
   repeats: number[]; // repeats that stalled
-  trials: number; // number of all trials
-  longest_us: number; // longest request of a stalled trial
+  trials: number; // number of all trials, stalled or not
+  longest_us: number; // longest request of the stalled trials
   without_us: number; // the percentile of the other trials
 }
 
-/** A Step compares the time of a call at one size with a slightly larger one, for one variant of a part that asks for it. */
+/** A Step compares a variant's time per call at two message sizes that differ by a few bytes. */
 export interface Step {
   part: string;
   variant: string;
@@ -897,11 +897,11 @@ export interface Step {
   time_ratio: number | null; // P50 at the larger size divided by P50 at the smaller, over the repeats
   faults: number | null; // additional page faults per call of both ends at the larger size; null if not counted
   outcome: "step" | "none" | "stays" | "gone" | "appears" | "undecided";
-  base?: string; // the part's first variant, to which the kind is relative; absent for the first itself
+  base?: string; // the part's first variant, with which this one is compared; absent for the first itself
   intervals: IntervalsByField;
 }
 
-/** Survival counts the answered requests over all measured trials. */
+/** A Survival counts answered requests and failures over all measured trials. */
 export interface Survival {
   trials: number;
   requests: number;
@@ -914,22 +914,22 @@ export interface Survival {
 export interface Syscall {
   name: string;
   per_call: number;
-  us: number | null; // duration of one, including waiting; null if not measured
+  us: number | null; // mean time of one system call, including waiting; null if not measured
 }
 
-/** Times is a short distribution of times, in microseconds; null if nothing was timed. */
+/** Times holds the mean and two percentiles of times, in microseconds; null if nothing was timed. */
 export interface Times {
   mean: number | null;
   p50: number | null;
   p99: number | null;
 }
 
-/** A Trace is a request that a tracing system was asked to record. */
+/** A Trace is a request that wirelab asked a tracing system to record. */
 export interface Trace {
   id: string; // 32 hexadecimal digits of W3C Trace Context
   latency_us: number; // from the actual send to the answer
-  after_ms: number; // time of the send, from the beginning of its trial's window
-  repeat: number; // the trial of the request
+  after_ms: number; // time from the beginning of the trial's window to the send
+  repeat: number; // repeat of the request's trial
   failed: boolean;
 }
 
@@ -960,12 +960,12 @@ export interface Until {
   width?: number; // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
   claims?: boolean; // until every claim of the scenario stands; the looks say which are still open
   time_ns?: number; // no repeats are begun that would take longer than this in all; absent: as long as it takes
-  looks: Look[]; // all looks that the run may take
+  looks: InterimLook[]; // all looks that the run may take
   begun: number; // looks whose trials have begun; the run is judged by the level of the last one
   ended?: "answered" | "repeats" | "time" | "nothing"; // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
 
-/** A WarmUpNeed holds the warm-up that would have been enough. */
+/** A WarmUpNeed holds the length of the warm-up that a cell needs. */
 export interface WarmUpNeed {
   part: string;
   variant: string;
@@ -1003,7 +1003,7 @@ export interface Wire {
   handshake_received_bytes: number | null;
 }
 
-/** WireBytes counts the bytes of a call in one direction. */
+/** WireBytes counts the bytes of a call in one direction, by layer. */
 export interface WireBytes {
   message_bytes: number | null;
   protocol_bytes: number | null;

@@ -23,7 +23,7 @@ export function modeBeside(cell: Cell): string {
 
 /** Over which connections, and under which load, cells were measured. */
 export function conditions(cells: Cell[]): string {
-  const connections = [...new Set(cells.map((cell) => (modeBeside(cell) ? `${cell.variant} ${cell.connection}` : "as each variant's conn says")))];
+  const connections = [...new Set(cells.map((cell) => (modeBeside(cell) ? `${cell.variant} ${cell.connection}` : "as in each variant's conn option")))];
   const loads = [...new Set(cells.map((cell) => loadText(cell.load)))];
   return `Connections: ${connections.join(", ")}. Load: ${loads.join("; ")}.`;
 }

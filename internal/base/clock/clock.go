@@ -15,7 +15,7 @@ import (
 // epoch is the moment from which Now counts in this process; epochInstant is the same moment on
 // the shared clock. Go keeps CLOCK_MONOTONIC inside time.Time, so adding the two costs one vDSO
 // read, a tenth of the system call behind unix.ClockGettime.
-var epoch, epochInstant = anchor()
+var epoch, epochInstant = readEpoch()
 
 // Now returns the present instant. It is safe for concurrent use, never goes backwards, and
 // inside a testing/synctest bubble follows the bubble's clock. Instants of two processes on one
@@ -24,9 +24,9 @@ func Now() int64 {
 	return epochInstant + int64(time.Since(epoch))
 }
 
-// anchor pairs Go's reading of the clock with the kernel's, which it takes between two of Go's.
+// readEpoch pairs Go's reading of the clock with the kernel's, which it takes between two of Go's.
 // Of a few tries it keeps the one with the shortest time between Go's two readings.
-func anchor() (time.Time, int64) {
+func readEpoch() (time.Time, int64) {
 	const tries = 16
 	var (
 		best     time.Time
@@ -55,14 +55,14 @@ const (
 	// thread waits where it shares the CPU.
 	yieldInterval = 5 * time.Microsecond
 
-	// turnInterval is the same for yields to other goroutines, while fewer goroutines spin than
+	// goschedInterval is the same for yields to other goroutines, while fewer goroutines spin than
 	// there are processors. Another processor takes over the work behind a spinner, while a
 	// Gosched beside an idle processor wakes a thread for nothing, some 5 µs each time.
-	turnInterval = 200 * time.Microsecond
+	goschedInterval = 200 * time.Microsecond
 
-	// motionlessPasses is the number of passes that may read the same instant before Until
+	// unchangedReadings is the number of passes that may read the same instant before Until
 	// sleeps.
-	motionlessPasses = 16
+	unchangedReadings = 16
 )
 
 // Until returns at the instant, or at once if it has passed: it sleeps first, then spins. It
@@ -91,19 +91,19 @@ func Until(instant int64) (spun time.Duration) {
 func spin(instant int64) (spun time.Duration) {
 	// With as many spinners as processors, each yields its turn; otherwise the last would be late.
 	processors := int64(runtime.GOMAXPROCS(0))
-	spinning.Add(1)
-	defer spinning.Add(-1)
+	spinnerCount.Add(1)
+	defer spinnerCount.Add(-1)
 
 	motionless := 0
 	for now := Now(); now < instant; {
-		limit := costs.read
-		if spinning.Load() >= processors || claim(&lastTurn, now, turnInterval) {
+		limit := spinCosts.read
+		if spinnerCount.Load() >= processors || claimInterval(&lastGosched, now, goschedInterval) {
 			runtime.Gosched()
-			limit = costs.turn
+			limit = spinCosts.turn
 		}
-		if claim(&lastYield, now, yieldInterval) {
+		if claimInterval(&lastYield, now, yieldInterval) {
 			yieldCPU()
-			limit += costs.yield
+			limit += spinCosts.yield
 		}
 		previous := now
 		now = Now()
@@ -111,7 +111,7 @@ func spin(instant int64) (spun time.Duration) {
 		spun += min(time.Duration(now-previous), limit)
 		if now != previous {
 			motionless = 0
-		} else if motionless++; motionless == motionlessPasses {
+		} else if motionless++; motionless == unchangedReadings {
 			time.Sleep(time.Duration(instant - now))
 			return spun
 		}
@@ -121,26 +121,26 @@ func spin(instant int64) (spun time.Duration) {
 
 // State that the spinning goroutines of the process share.
 var (
-	spinning  atomic.Int64 // how many there are
-	lastTurn  atomic.Int64 // instant at which one of them last rationed a Gosched
-	lastYield atomic.Int64 // instant at which one of them last yielded the CPU
+	spinnerCount atomic.Int64 // how many there are
+	lastGosched  atomic.Int64 // instant at which one of them last rationed a Gosched
+	lastYield    atomic.Int64 // instant at which one of them last yielded the CPU
 )
 
-// claim reports whether the caller is the first to notice that the interval has passed.
-func claim(last *atomic.Int64, now int64, interval time.Duration) bool {
+// claimInterval reports whether the caller is the first to notice that the interval has passed.
+func claimInterval(last *atomic.Int64, now int64, interval time.Duration) bool {
 	done := last.Load()
 	return now-done >= int64(interval) && last.CompareAndSwap(done, now)
 }
 
-// stepCosts bounds the own cost of each step of spin: the rest of the time went to others.
+// stepCosts holds the CPU cost of each step of spin. Longer steps include time of other threads.
 type stepCosts struct {
 	read  time.Duration // a pass that only reads the clock
 	turn  time.Duration // a pass that lets another goroutine run
 	yield time.Duration // yielding the CPU, on top of either
 }
 
-// costs is measured at start, in less than a millisecond: machines differ severalfold.
-var costs = measureCosts()
+// spinCosts is measured at start, in less than a millisecond: machines differ severalfold.
+var spinCosts = measureCosts()
 
 func measureCosts() (measured stepCosts) {
 	done := make(chan struct{})
@@ -148,8 +148,8 @@ func measureCosts() (measured stepCosts) {
 	go func() {
 		defer close(done)
 		measured = stepCosts{
-			// Generous: without a yield only the kernel can interrupt, and it never takes such a
-			// short time.
+			// The factor 4 is safe: without a yield only the kernel can interrupt the pass, and its
+			// interruptions take longer.
 			read: 4 * leastCost(Now, func() { Now() }),
 			turn: leastCost(Now, func() {
 				Now()

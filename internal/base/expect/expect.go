@@ -3,12 +3,12 @@
 //	status == 200 and json(.items[0].price) > 3 and latency < 20ms
 //
 //	text ── Parse ──> Condition ──┐
-//	                              ├─> Check: nil, or an Unmet that says what was found
-//	answer ── Look.At ────────────┘
+//	                              ├─> Check: nil, or an UnmetError that says what was found
+//	answer ─ Evaluator.SetAnswer ─┘
 //
 // A condition is an expression of github.com/expr-lang/expr with two more forms, which are
 // rewritten before it is compiled: durations as Go writes them, and the path of json without
-// quotes. It is compiled once and may be shared; a [Look] belongs to one goroutine. A [Value]
+// quotes. It is compiled once and may be shared; a [Evaluator] belongs to one goroutine. A [Value]
 // is an expression for a value of an answer.
 //
 // This package must not know who asked, nor over which wire.
@@ -79,23 +79,23 @@ func (e *expression) String() string { return e.text }
 // Uses returns the parts of an answer that the expression looks at.
 func (e *expression) Uses() Uses { return e.uses }
 
-// Check returns nil, or an [*Unmet].
-func (c *Condition) Check(l *Look) error {
+// Check returns nil, or an [*UnmetError].
+func (c *Condition) Check(l *Evaluator) error {
 	result, err := l.run(c.expression)
 	if err == nil && result == true {
 		return nil
 	}
-	return l.unmet(c.expression, err)
+	return l.newUnmetError(c.expression, err)
 }
 
-// An Unmet is the error of an answer that does not meet a condition.
-type Unmet struct {
+// An UnmetError is the error of an answer that does not meet a condition.
+type UnmetError struct {
 	Condition string
 	Found     string
 }
 
 // Error implements error. It leaves out the condition, which the caller knows.
-func (u *Unmet) Error() string { return "found " + u.Found }
+func (u *UnmetError) Error() string { return "found " + u.Found }
 
 // A Value is an expression for a value of an answer. It may be shared.
 type Value struct{ *expression }
@@ -110,18 +110,18 @@ func ParseValue(text string, kind Kind) (*Value, error) {
 }
 
 // Of returns the value in the answer. nil means that the answer has none.
-func (v *Value) Of(l *Look) (any, error) {
+func (v *Value) Of(l *Evaluator) (any, error) {
 	result, err := l.run(v.expression)
 	if err == nil && result != nil && result != "" {
 		return result, nil
 	}
-	return nil, l.unmet(v.expression, err)
+	return nil, l.newUnmetError(v.expression, err)
 }
 
-// A Look evaluates expressions over one answer after another. Only one goroutine may use it.
-type Look struct {
+// An Evaluator evaluates expressions over one answer after another. Only one goroutine may use it.
+type Evaluator struct {
 	machine vm.VM
-	names   names
+	names   namedValues
 	answer  Answer
 	kind    Kind
 	paths   map[string]path // by their texts, as they are written in expressions
@@ -131,8 +131,8 @@ type Look struct {
 	isDecoded  bool
 }
 
-// names holds the values that an expression finds by name.
-type names struct {
+// namedValues holds the values that an expression finds by name.
+type namedValues struct {
 	Status  int                       `expr:"status"`
 	Code    string                    `expr:"code"`
 	Size    int                       `expr:"size"`
@@ -142,15 +142,15 @@ type names struct {
 	Header  func(string) string       `expr:"header"`
 }
 
-// NewLook returns a Look at answers of a kind.
-func NewLook(kind Kind) *Look {
-	l := &Look{kind: kind, paths: map[string]path{}}
+// NewEvaluator returns an evaluator of answers of a kind.
+func NewEvaluator(kind Kind) *Evaluator {
+	l := &Evaluator{kind: kind, paths: map[string]path{}}
 	l.names.JSON, l.names.Header = l.json, l.header
 	return l
 }
 
-// At begins an answer. Its memory must not change until the next answer begins.
-func (l *Look) At(a Answer) {
+// SetAnswer begins an answer. Its memory must not change until the next answer begins.
+func (l *Evaluator) SetAnswer(a Answer) {
 	l.answer = a
 	l.decoded, l.decodedErr, l.isDecoded = nil, nil, false
 	l.names.Status, l.names.Size, l.names.Latency = a.Status, int(a.SizeBytes), a.Latency
@@ -161,20 +161,20 @@ func (l *Look) At(a Answer) {
 }
 
 // run evaluates an expression over the answer.
-func (l *Look) run(e *expression) (any, error) {
+func (l *Evaluator) run(e *expression) (any, error) {
 	if e.readsText && l.names.Body == "" {
 		l.names.Body = string(l.answer.Body)
 	}
 	result, err := l.machine.Run(e.program, &l.names)
 	if err != nil {
 		reason, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, errors.New(withoutPlace(reason))
+		return nil, errors.New(withoutPosition(reason))
 	}
 	return result, nil
 }
 
 // json returns the value at a path of the body.
-func (l *Look) json(text string) (any, error) {
+func (l *Evaluator) json(text string) (any, error) {
 	p, known := l.paths[text]
 	if !known {
 		var err error
@@ -187,7 +187,7 @@ func (l *Look) json(text string) (any, error) {
 		l.isDecoded = true
 		l.decoded, l.decodedErr = decodeJSON(l.answer.Body)
 	}
-	return p.of(l.decoded), l.decodedErr
+	return p.valueIn(l.decoded), l.decodedErr
 }
 
 func decodeJSON(body []byte) (value any, err error) {
@@ -197,33 +197,33 @@ func decodeJSON(body []byte) (value any, err error) {
 		if _, more := decoder.Token(); errors.Is(more, io.EOF) {
 			return value, nil
 		}
-		err = errors.New("there is more text after it")
+		err = errors.New("more text follows the JSON value")
 	}
 	if len(body) == 0 {
 		return nil, errors.New("the body is empty, want JSON")
 	}
-	return nil, fmt.Errorf("the body is not JSON: %w: %s", err, short(string(body)))
+	return nil, fmt.Errorf("the body is not JSON: %w: %s", err, shortLine(string(body)))
 }
 
 // header returns the first value of a field. gRPC writes the names in small letters.
-func (l *Look) header(name string) string {
+func (l *Evaluator) header(name string) string {
 	if values := l.answer.Header[strings.ToLower(name)]; len(values) > 0 {
 		return values[0]
 	}
 	return l.answer.Header.Get(name)
 }
 
-// unmet returns an [*Unmet]; err is why the expression has no value, or nil.
-func (l *Look) unmet(e *expression, err error) error {
-	unmet := &Unmet{Condition: e.text, Found: l.found(e)}
+// newUnmetError returns an [*UnmetError]; err is why the expression has no value, or nil.
+func (l *Evaluator) newUnmetError(e *expression, err error) error {
+	unmet := &UnmetError{Condition: e.text, Found: l.describeFound(e)}
 	if err != nil {
 		unmet.Found += fmt.Sprintf(" (%v)", err)
 	}
 	return unmet
 }
 
-// found describes the values that an expression looked at.
-func (l *Look) found(e *expression) string {
+// describeFound describes the values that an expression looked at.
+func (l *Evaluator) describeFound(e *expression) string {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	for _, name := range e.looked {
@@ -237,7 +237,7 @@ func (l *Look) found(e *expression) string {
 		case "latency":
 			add("latency %v", l.answer.Latency)
 		case "body":
-			add("body %s", short(string(l.answer.Body)))
+			add("body %s", shortLine(string(l.answer.Body)))
 		}
 	}
 	for _, text := range e.paths {
@@ -246,27 +246,27 @@ func (l *Look) found(e *expression) string {
 			add("%v", err)
 			break // of all paths alike
 		}
-		add("json(%s) %s", text, words(value))
+		add("json(%s) %s", text, formatValue(value))
 	}
 	for _, name := range e.fields {
-		add("header(%q) %q", name, short(l.header(name)))
+		add("header(%q) %q", name, shortLine(l.header(name)))
 	}
 	return strings.Join(found, ", ")
 }
 
-// words formats a value for people.
-func words(value any) string {
+// formatValue formats a value for people.
+func formatValue(value any) string {
 	if value == nil {
 		return "nothing"
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		return short(fmt.Sprint(value))
+		return shortLine(fmt.Sprint(value))
 	}
-	return short(string(text))
+	return shortLine(string(text))
 }
 
-// short returns the beginning of a text as one line.
-func short(text string) string {
+// shortLine returns the beginning of a text as one line.
+func shortLine(text string) string {
 	return excerpt.Start(strings.Join(strings.Fields(text), " "), 80)
 }

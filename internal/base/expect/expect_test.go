@@ -54,8 +54,8 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		look := NewLook(HTTP)
-		look.At(answer)
+		look := NewEvaluator(HTTP)
+		look.SetAnswer(answer)
 		if met := c.Check(look) == nil; met != want {
 			t.Errorf("%s: %v, want %v", text, met, want)
 		}
@@ -71,8 +71,8 @@ func TestCodesHaveNames(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		look := NewLook(GRPC)
-		look.At(Answer{Status: 5})
+		look := NewEvaluator(GRPC)
+		look.SetAnswer(Answer{Status: 5})
 		if met := c.Check(look) == nil; met != want || !c.Uses().Status {
 			t.Errorf("%s: %v, want %v", text, met, want)
 		}
@@ -92,17 +92,17 @@ func TestWhatWasFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		look := NewLook(HTTP)
-		look.At(answer)
+		look := NewEvaluator(HTTP)
+		look.SetAnswer(answer)
 		unmet := c.Check(look)
 		if unmet == nil || !strings.Contains(unmet.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, unmet, want)
 		}
 	}
 	c, _ := Parse("json(.ok)", HTTP)
-	look := NewLook(HTTP)
-	for body, want := range map[string]string{"": "empty", "<html>": "not JSON", `{} {}`: "more text after"} {
-		look.At(Answer{Body: []byte(body)})
+	look := NewEvaluator(HTTP)
+	for body, want := range map[string]string{"": "empty", "<html>": "not JSON", `{} {}`: "more text follows"} {
+		look.SetAnswer(Answer{Body: []byte(body)})
 		if unmet := c.Check(look); unmet == nil || !strings.Contains(unmet.Error(), want) {
 			t.Errorf("of the body %q: %v, want %s", body, unmet, want)
 		}
@@ -123,7 +123,7 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		`json(status)`:                      {6, "takes a path"},
 		`json(.a[x])`:                       {6, "the path"},
 		`json("a")`:                         {6, "the path"},
-		`status ==`:                         {9, "ends too early"},
+		`status ==`:                         {9, "expression is incomplete"},
 		`body matches "("`:                  {6, "missing closing"},
 		`status`:                            {1, "expected bool"},
 		`env("HOME") == "x"`:                {1, "unknown name env"},
@@ -142,8 +142,8 @@ func TestMistakesHaveAPlace(t *testing.T) {
 }
 
 func TestValuesAreTaken(t *testing.T) {
-	look := NewLook(HTTP)
-	look.At(answer)
+	look := NewEvaluator(HTTP)
+	look.SetAnswer(answer)
 	for text, want := range map[string]any{`json(.items[0].id)`: "a", `json(.n)`: 12345678901234567, `header("Content-Type")`: "application/json", `status`: 200} {
 		v, err := ParseValue(text, HTTP)
 		if err != nil {
@@ -187,8 +187,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		look := NewLook(HTTP)
-		look.At(answer)
+		look := NewEvaluator(HTTP)
+		look.SetAnswer(answer)
 		_ = c.Check(look)
 	})
 }
@@ -200,9 +200,9 @@ func BenchmarkCheck(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			look := NewLook(HTTP)
+			look := NewEvaluator(HTTP)
 			for b.Loop() {
-				look.At(answer)
+				look.SetAnswer(answer)
 				if err := c.Check(look); err != nil {
 					b.Fatal(err)
 				}

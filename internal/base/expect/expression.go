@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// longest limits the length of an expression.
-const longest = 4 << 10
+// longestExpression limits the length of an expression.
+const longestExpression = 4 << 10
 
 // An expression is a compiled expression.
 type expression struct {
@@ -45,13 +45,13 @@ func (m *Mistake) Error() string {
 
 func compile(text string, kind Kind, result expr.Option) (*expression, error) {
 	e := &expression{text: text}
-	if text == "" || len(text) > longest || strings.ContainsAny(text, "\r\n") {
-		return nil, fmt.Errorf("found an expression of %d bytes: want one of 1 to %d, in one line", len(text), longest)
+	if text == "" || len(text) > longestExpression || strings.ContainsAny(text, "\r\n") {
+		return nil, fmt.Errorf("found an expression of %d bytes: want 1 to %d bytes, in one line", len(text), longestExpression)
 	}
 	rewritten := rewrite(text)
-	reader := &reader{expression: e, kind: kind}
-	options := []expr.Option{expr.Env(&names{}), result, expr.DisableAllBuiltins(), expr.Patch(reader)}
-	for _, name := range functions {
+	reader := &expressionReader{expression: e, kind: kind}
+	options := []expr.Option{expr.Env(&namedValues{}), result, expr.DisableAllBuiltins(), expr.Patch(reader)}
+	for _, name := range allowedFunctions {
 		options = append(options, expr.EnableBuiltin(name))
 	}
 	program, err := expr.Compile(string(rewritten.to), options...)
@@ -62,39 +62,39 @@ func compile(text string, kind Kind, result expr.Option) (*expression, error) {
 	case reader.wrong != "":
 		at, reason = reader.at, reader.wrong
 	case errors.As(err, &wrong):
-		at, reason = wrong.From, sayMistake(wrong.Message)
+		at, reason = wrong.From, explainMistake(wrong.Message)
 	case err != nil:
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		reason = withoutPlace(first)
+		reason = withoutPosition(first)
 	default:
 		e.program = program
 		return e, nil
 	}
-	return nil, &Mistake{text, rewritten.place(at) + 1, reason}
+	return nil, &Mistake{text, rewritten.originalPosition(at) + 1, reason}
 }
 
-// sayMistake rewrites an error of the expression language for people who write conditions.
-func sayMistake(message string) string {
+// explainMistake rewrites an error of the expression language for people who write conditions.
+func explainMistake(message string) string {
 	switch {
 	case strings.Contains(message, `unexpected token Operator("=")`):
-		return "found =: two values are compared with =="
+		return "found =: compare values with =="
 	case strings.HasPrefix(message, "unknown name "):
-		return message + ": want " + Usable
+		return message + ": want " + UsableNames
 	case strings.Contains(message, "mismatched types time.Duration and int"), strings.Contains(message, "mismatched types int and time.Duration"):
-		return "latency is compared with a duration, as in 20ms: found a number without a unit"
+		return "latency: found a number without a unit, want a duration, as in 20ms"
 	case strings.Contains(message, "unexpected token EOF"):
-		return "the expression ends too early"
+		return "the expression is incomplete: write the missing end"
 	}
 	return message
 }
 
-var placeAtEnd = regexp.MustCompile(` \(\d+:\d+\)$`)
+var positionAtEnd = regexp.MustCompile(` \(\d+:\d+\)$`)
 
-// withoutPlace removes the place in the rewritten text.
-func withoutPlace(message string) string { return placeAtEnd.ReplaceAllString(message, "") }
+// withoutPosition removes the place in the rewritten text.
+func withoutPosition(message string) string { return positionAtEnd.ReplaceAllString(message, "") }
 
 // reader notes what an expression looks at, perhaps several times, and replaces names of codes.
-type reader struct {
+type expressionReader struct {
 	*expression
 	kind  Kind
 	wrong string // the first mistake that the language does not find
@@ -102,7 +102,7 @@ type reader struct {
 }
 
 // Visit implements ast.Visitor.
-func (r *reader) Visit(node *ast.Node) {
+func (r *expressionReader) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		r.name(node, n)
@@ -113,7 +113,7 @@ func (r *reader) Visit(node *ast.Node) {
 	}
 }
 
-func (r *reader) name(node *ast.Node, n *ast.IdentifierNode) {
+func (r *expressionReader) name(node *ast.Node, n *ast.IdentifierNode) {
 	switch n.Value {
 	case "status":
 		r.uses.Status = true
@@ -136,7 +136,7 @@ func (r *reader) name(node *ast.Node, n *ast.IdentifierNode) {
 	r.looked = lists.AppendNew(r.looked, n.Value)
 }
 
-func (r *reader) call(function string, n *ast.CallNode) {
+func (r *expressionReader) call(function string, n *ast.CallNode) {
 	if function != "json" && function != "header" || len(n.Arguments) != 1 {
 		return // the language reports the mistake
 	}
@@ -158,17 +158,17 @@ func (r *reader) call(function string, n *ast.CallNode) {
 	}
 }
 
-func (r *reader) refuse(n ast.Node, reason string) {
+func (r *expressionReader) refuse(n ast.Node, reason string) {
 	if r.wrong == "" {
 		r.wrong, r.at = reason, n.Location().From
 	}
 }
 
-// Usable lists the names that an expression may use, for help texts and errors.
-const Usable = `status, code (of gRPC, as in code == OK), size, latency (as in latency < 20ms), body, json(.path[0].name), header("Name"), and contains, matches, startsWith, in, and, or, not`
+// UsableNames lists the names that an expression may use, for help texts and errors.
+const UsableNames = `status, code (of gRPC, as in code == OK), size, latency (as in latency < 20ms), body, json(.path[0].name), header("Name"), and contains, matches, startsWith, in, and, or, not`
 
-// functions lists the functions of the expression language that an expression may use.
-var functions = []string{
+// allowedFunctions lists the functions of the expression language that an expression may use.
+var allowedFunctions = []string{
 	"len", "all", "any", "none", "one", "count", "filter", "map", "sum", "first", "last", "keys", "values",
 	"min", "max", "abs", "int", "float", "string", "lower", "upper", "trim", "duration",
 }
@@ -190,7 +190,7 @@ func codeName(written string) (name string, is bool) {
 // A path leads to a value in JSON, by names of members and indices of elements.
 type path []any
 
-var step = regexp.MustCompile(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)
+var pathStep = regexp.MustCompile(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)
 
 // parsePath reads .a.b[0]["c d"]; a dot alone is the whole body.
 func parsePath(text string) (path, error) {
@@ -199,7 +199,7 @@ func parsePath(text string) (path, error) {
 	}
 	var p path
 	for rest := text; ; {
-		found := step.FindStringSubmatch(rest)
+		found := pathStep.FindStringSubmatch(rest)
 		if found == nil {
 			break
 		}
@@ -217,8 +217,8 @@ func parsePath(text string) (path, error) {
 	return nil, fmt.Errorf(`json: found the path %q: want names after dots and indices in brackets, as in .items[0].id, or ["a name"]`, text)
 }
 
-// of returns the value at the path, or nil.
-func (p path) of(value any) any {
+// valueIn returns the value at the path, or nil.
+func (p path) valueIn(value any) any {
 	for _, step := range p {
 		switch at := step.(type) {
 		case string:
@@ -232,11 +232,11 @@ func (p path) of(value any) any {
 			value = elements[at]
 		}
 	}
-	return plain(value)
+	return convertNumbers(value)
 }
 
-// plain converts numbers to types of the expression language. Whole numbers stay exact.
-func plain(value any) any {
+// convertNumbers converts numbers to types of the expression language. Whole numbers stay exact.
+func convertNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:
 		if whole, err := strconv.Atoi(v.String()); err == nil {
@@ -250,13 +250,13 @@ func plain(value any) any {
 	case []any:
 		all := make([]any, len(v))
 		for i, one := range v {
-			all[i] = plain(one)
+			all[i] = convertNumbers(one)
 		}
 		return all
 	case map[string]any:
 		all := make(map[string]any, len(v))
 		for name, one := range v {
-			all[name] = plain(one)
+			all[name] = convertNumbers(one)
 		}
 		return all
 	}

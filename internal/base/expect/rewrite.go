@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// rewriting is text for the expression language. It keeps the original position of each rune,
+// rewrittenText is text for the expression language. It keeps the original position of each rune,
 // so that a mistake is shown in the user's own text.
-type rewriting struct {
+type rewrittenText struct {
 	to   []rune
 	came []int // for each rune of to: its place in the user's text
 	at   int   // the place in the user's text
@@ -17,29 +17,29 @@ type rewriting struct {
 
 // Tokens at the beginning of a text. Of a duration and a path, only the groups are rewritten.
 var (
-	quoted   = `"(?:[^"\\]|\\.?)*"?|'(?:[^'\\]|\\.?)*'?`
-	jsonPath = regexp.MustCompile(`^(json[\s\pZ]*\([\s\pZ]*)([.\[](?:` + quoted + `|[^)])*)`)
+	quotedPattern   = `"(?:[^"\\]|\\.?)*"?|'(?:[^'\\]|\\.?)*'?`
+	jsonPathPattern = regexp.MustCompile(`^(json[\s\pZ]*\([\s\pZ]*)([.\[](?:` + quotedPattern + `|[^)])*)`)
 	// A unit is not the beginning of a longer word.
-	duration = regexp.MustCompile(`^((?:\p{Nd}+(?:\.\p{Nd}+)?(?:ns|us|µs|μs|ms|s|m|h))+)(?:[^\pL_]|$)`)
+	durationPattern = regexp.MustCompile(`^((?:\p{Nd}+(?:\.\p{Nd}+)?(?:ns|us|µs|μs|ms|s|m|h))+)(?:[^\pL_]|$)`)
 	// Texts, words, numbers with what follows, as in 0x1f and 1e3, and other characters.
-	copied = regexp.MustCompile("^(?:" + quoted + "|`[^`]*`?" + `|[\pL_][\pL\p{Nd}_]*|\p{Nd}+(?:\.\p{Nd}+)?[\pL\p{Nd}_]*|.)`)
+	copiedPattern = regexp.MustCompile("^(?:" + quotedPattern + "|`[^`]*`?" + `|[\pL_][\pL\p{Nd}_]*|\p{Nd}+(?:\.\p{Nd}+)?[\pL\p{Nd}_]*|.)`)
 )
 
 // rewrite writes durations as calls of duration, and paths of json as texts.
-func rewrite(text string) *rewriting {
-	r := &rewriting{}
+func rewrite(text string) *rewrittenText {
+	r := &rewrittenText{}
 	text = string([]rune(text)) // valid UTF-8
 	for rest, isField := text, false; rest != ""; {
 		before := len(rest)
-		if found := duration.FindStringSubmatch(rest); found != nil {
+		if found := durationPattern.FindStringSubmatch(rest); found != nil {
 			r.replace(found[1], `duration("`+found[1]+`")`)
 			rest = rest[len(found[1]):]
-		} else if found := jsonPath.FindStringSubmatch(rest); found != nil && !isField {
+		} else if found := jsonPathPattern.FindStringSubmatch(rest); found != nil && !isField {
 			r.copy(found[1])
 			r.replace(found[2], strconv.Quote(strings.TrimSpace(found[2])))
 			rest = rest[len(found[0]):]
 		} else {
-			token := copied.FindString(rest)
+			token := copiedPattern.FindString(rest)
 			r.copy(token)
 			rest = rest[len(token):]
 		}
@@ -48,22 +48,22 @@ func rewrite(text string) *rewriting {
 	return r
 }
 
-// place returns the place in the original text for a rune of the rewritten text.
-func (r *rewriting) place(rewritten int) int {
+// originalPosition returns the place in the original text for a rune of the rewritten text.
+func (r *rewrittenText) originalPosition(rewritten int) int {
 	if rewritten < len(r.came) {
 		return r.came[rewritten]
 	}
 	return r.at
 }
 
-func (r *rewriting) copy(part string) {
+func (r *rewrittenText) copy(part string) {
 	for _, c := range part {
 		r.to, r.came = append(r.to, c), append(r.came, r.at)
 		r.at++
 	}
 }
 
-func (r *rewriting) replace(part, by string) {
+func (r *rewrittenText) replace(part, by string) {
 	for _, c := range by {
 		r.to, r.came = append(r.to, c), append(r.came, r.at)
 	}

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// ofHandshake classifies errors of crypto/tls and crypto/x509, and QUIC's forms of them.
-func ofHandshake(err error) Class {
-	if kind := ofCertificate(err); kind != "" {
-		return Certificate.with(kind)
+// classifyHandshake classifies errors of crypto/tls and crypto/x509, and QUIC's forms of them.
+func classifyHandshake(err error) Class {
+	if kind := certificateFault(err); kind != "" {
+		return Certificate.withDetail(kind)
 	}
 	switch {
 	case isType[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
@@ -26,13 +26,13 @@ func ofHandshake(err error) Class {
 	case isType[*quic.HandshakeTimeoutError](err):
 		return HandshakeTimeout
 	}
-	if which := alertOf(err); which != "" {
-		return TLSAlert.with(which)
+	if which := tlsAlertIn(err); which != "" {
+		return TLSAlert.withDetail(which)
 	}
 	return ""
 }
 
-func ofCertificate(err error) string {
+func certificateFault(err error) string {
 	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
 	case isType[x509.UnknownAuthorityError](err):
@@ -47,8 +47,8 @@ func ofCertificate(err error) string {
 	return ""
 }
 
-// alertOf returns crypto/tls's name of a TLS alert (RFC 8446, section 6).
-func alertOf(err error) string {
+// tlsAlertIn returns crypto/tls's name of a TLS alert (RFC 8446, section 6).
+func tlsAlertIn(err error) string {
 	// QUIC carries alerts as error codes from 0x100 (RFC 9001, section 4.8).
 	const quicCrypto = 0x100
 	if transport, ok := errors.AsType[*quic.TransportError](err); ok && transport.ErrorCode.IsCryptoError() {
@@ -66,8 +66,8 @@ func alertOf(err error) string {
 
 func alertName(alert error) string { return strings.TrimPrefix(alert.Error(), "tls: ") }
 
-// ofKernel classifies error numbers (errno(3)).
-func ofKernel(err error) Class {
+// classifyErrno classifies error numbers (errno(3)).
+func classifyErrno(err error) Class {
 	is := func(numbers ...syscall.Errno) bool {
 		for _, number := range numbers {
 			if errors.Is(err, number) {
@@ -101,23 +101,23 @@ func ofKernel(err error) Class {
 	return ""
 }
 
-// ofProtocol classifies the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
+// classifyProtocol classifies the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
 // HTTP/2 returns stream errors of the types in golang.org/x/net/http2.
-func ofProtocol(err error) Class {
+func classifyProtocol(err error) Class {
 	if stream, ok := errors.AsType[http2.StreamError](err); ok {
-		return ofStreamCode(stream.Code.String(), codes.OK)
+		return classifyStreamCode(stream.Code.String(), codes.OK)
 	}
 	if connection, ok := errors.AsType[http2.ConnectionError](err); ok && http2.ErrCode(connection) == http2.ErrCodeFlowControl {
 		return FlowControl
 	}
 	if answer, ok := errors.AsType[*http3.Error](err); ok {
-		return ofHTTP3(answer)
+		return classifyHTTP3(answer)
 	}
-	return ofQUIC(err)
+	return classifyQUIC(err)
 }
 
-// ofHTTP3 classifies the codes of RFC 9114, section 8.1.
-func ofHTTP3(err *http3.Error) Class {
+// classifyHTTP3 classifies the codes of RFC 9114, section 8.1.
+func classifyHTTP3(err *http3.Error) Class {
 	_, connection := errors.AsType[*quic.ApplicationError](err)
 	switch {
 	case err.ErrorCode == http3.ErrCodeRequestRejected:
@@ -127,11 +127,11 @@ func ofHTTP3(err *http3.Error) Class {
 	case connection:
 		return Closed
 	default:
-		return StreamReset.with(err.ErrorCode.String())
+		return StreamReset.withDetail(err.ErrorCode.String())
 	}
 }
 
-func ofQUIC(err error) Class {
+func classifyQUIC(err error) Class {
 	if transport, ok := errors.AsType[*quic.TransportError](err); ok {
 		switch transport.ErrorCode {
 		case quic.ConnectionRefused:

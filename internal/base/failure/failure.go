@@ -1,7 +1,7 @@
 // Package failure classifies the errors of failed calls by their cause: a limit of the machine,
-// the network, the handshake, the protocol, or the application's own answer. It uses a class
-// that was added with As, then at the types in the chain (chain.go), and at the text if the
-// library's source makes it exact (webPhrases, grpcPhrases).
+// the network, the handshake, the protocol, or the application's own answer. It first looks for a
+// class from WithClass, then at the types in the error chain (chain.go), and at texts that the
+// library's source makes exact (webPhrases, grpcPhrases).
 //
 // This package must not know any stack, nor count anything.
 package failure
@@ -21,10 +21,10 @@ import (
 
 // Of returns the class of a call's error.
 func Of(err error) Class {
-	if own, ok := errors.AsType[*marked](err); ok {
+	if own, ok := errors.AsType[*classifiedError](err); ok {
 		return own.class
 	}
-	for _, look := range []func(error) Class{ofHandshake, ofText, ofKernel, ofProtocol, ofEnd} {
+	for _, look := range []func(error) Class{classifyHandshake, classifyText, classifyErrno, classifyProtocol, classifyEnd} {
 		if class := look(err); class != "" {
 			return class
 		}
@@ -35,8 +35,8 @@ func Of(err error) Class {
 	return Unknown
 }
 
-// ofEnd classifies errors that say only that the call ended.
-func ofEnd(err error) Class {
+// classifyEnd classifies errors that say only that the call ended.
+func classifyEnd(err error) Class {
 	code := status.Code(err)
 	switch {
 	case code == codes.Canceled, errors.Is(err, context.Canceled):
@@ -57,11 +57,11 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// InHandshake adds HandshakeTimeout to a timeout of a handshake: only the code that does
-// the handshake can tell it from other timeouts.
-func InHandshake(err error) error {
+// MarkHandshakeTimeout adds the class HandshakeTimeout to a timeout error. Only the code that runs
+// the handshake knows that the timeout happened there.
+func MarkHandshakeTimeout(err error) error {
 	if isTimeout(err) {
-		return As(HandshakeTimeout, err)
+		return WithClass(HandshakeTimeout, err)
 	}
 	return err
 }
@@ -100,15 +100,15 @@ const (
 	// call's deadline, the class is Deadline.
 	FlowControl Class = "flow-control"
 
-	Deadline    Class = "deadline"  // the call's own, for whatever the call was waiting
-	Cancelled   Class = "cancelled" // by the caller
+	Deadline    Class = "deadline"  // the call's own deadline passed
+	Cancelled   Class = "cancelled" // the caller cancelled the call
 	WrongAnswer Class = "wrong-answer"
 	Application Class = "application" // the handler's own status: no fault on the way explains it
 	Unknown     Class = "other"
 )
 
-// with returns the class with a kind.
-func (c Class) with(kind string) Class { return c + ": " + Class(kind) }
+// withDetail returns the class with a kind.
+func (c Class) withDetail(kind string) Class { return c + ": " + Class(kind) }
 
 // isType reports whether an error of type E is in the chain.
 func isType[E error](err error) bool {
@@ -116,15 +116,16 @@ func isType[E error](err error) bool {
 	return ok
 }
 
-// As adds a class to an error, for callers that know more than the error's type and text show.
-func As(class Class, err error) error { return &marked{error: err, class: class} }
+// WithClass adds a class to an error, for callers that know more than the error's type and text
+// show.
+func WithClass(class Class, err error) error { return &classifiedError{error: err, class: class} }
 
-type marked struct {
+type classifiedError struct {
 	error
 	class Class
 }
 
-func (m *marked) Unwrap() error { return m.error }
+func (m *classifiedError) Unwrap() error { return m.error }
 
 // A phrase identifies an error by a part of its text, because its type says less.
 type phrase struct {
@@ -132,12 +133,12 @@ type phrase struct {
 	class Class
 }
 
-// ofText classifies errors whose cause a library has turned into text.
-func ofText(err error) Class {
+// classifyText classifies errors whose cause a library has turned into text.
+func classifyText(err error) Class {
 	if err == nil {
 		return ""
 	}
-	if class := find(webPhrases, err.Error()); class != "" {
+	if class := classOfPhrase(webPhrases, err.Error()); class != "" {
 		return class
 	}
 	st, is := status.FromError(err)
@@ -147,15 +148,15 @@ func ofText(err error) Class {
 	// In grpc-go a call whose stream was reset has the gRPC code for the stream's
 	// code, and a call whose connection ended has Unavailable.
 	if _, code, broken := strings.Cut(st.Message(), "stream terminated by RST_STREAM with error code: "); broken {
-		return ofStreamCode(code, st.Code())
+		return classifyStreamCode(code, st.Code())
 	}
 	if st.Code() == codes.Unavailable {
-		return find(grpcPhrases, st.Message())
+		return classOfPhrase(grpcPhrases, st.Message())
 	}
 	return ""
 }
 
-func find(phrases []phrase, in string) Class {
+func classOfPhrase(phrases []phrase, in string) Class {
 	for _, p := range phrases {
 		if strings.Contains(in, p.text) {
 			return p.class
@@ -190,9 +191,9 @@ var grpcPhrases = []phrase{
 	{"transport is closing", Closed},
 }
 
-// ofStreamCode classifies the code of RST_STREAM (RFC 9113, section 7) by its name. A server
+// classifyStreamCode classifies the code of RST_STREAM (RFC 9113, section 7) by its name. A server
 // also resets the stream of a call whose deadline has passed: then the class is Deadline.
-func ofStreamCode(name string, code codes.Code) Class {
+func classifyStreamCode(name string, code codes.Code) Class {
 	name, _, _ = strings.Cut(name, ";")
 	switch {
 	case name == "REFUSED_STREAM":
@@ -202,6 +203,6 @@ func ofStreamCode(name string, code codes.Code) Class {
 	case code == codes.DeadlineExceeded:
 		return Deadline
 	default:
-		return StreamReset.with(name)
+		return StreamReset.withDetail(name)
 	}
 }

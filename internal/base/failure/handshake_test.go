@@ -88,7 +88,7 @@ func TestHandshakeTimeouts(t *testing.T) {
 	mute := peer(t, func(conn *net.TCPConn) { _, _ = io.Copy(io.Discard, conn) })
 	err := tls.Client(dial(t, mute), &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
 	expect(t, err, failure.Deadline) // of what, only the caller knows
-	expect(t, failure.InHandshake(err), failure.HandshakeTimeout)
+	expect(t, failure.MarkHandshakeTimeout(err), failure.HandshakeTimeout)
 
 	transport := &http.Transport{TLSHandshakeTimeout: 20 * time.Millisecond}
 	_, err = (&http.Client{Transport: transport}).Get("https://" + mute) //nolint:bodyclose // there is none
@@ -101,5 +101,5 @@ func TestHandshakeTimeouts(t *testing.T) {
 	t.Cleanup(func() { _ = deaf.Close() })
 	_, err = quic.DialAddr(t.Context(), deaf.LocalAddr().String(),
 		&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h3"}}, &quic.Config{HandshakeIdleTimeout: 20 * time.Millisecond})
-	expect(t, failure.InHandshake(err), failure.HandshakeTimeout)
+	expect(t, failure.MarkHandshakeTimeout(err), failure.HandshakeTimeout)
 }

@@ -189,7 +189,7 @@ func TestWhatQUICMeets(t *testing.T) {
 }
 
 func TestMarksDecide(t *testing.T) {
-	marked := failure.As(failure.FlowControl, io.EOF)
+	marked := failure.WithClass(failure.FlowControl, io.EOF)
 	expect(t, marked, failure.FlowControl)
 	if marked.Error() != io.EOF.Error() {
 		t.Errorf("a mark changed the text to %q", marked)

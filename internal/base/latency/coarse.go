@@ -16,10 +16,10 @@ import (
 // The layout of coarse histograms is HdrHistogram's for 256 ns to 69 s with two significant
 // digits: buckets of 256 ns up to 66 µs, and 128 in each power of two above.
 const (
-	coarseUnit    = 8 // a power of two
-	coarseLowest  = 1 << coarseUnit
-	coarseHighest = 1<<36 - 1
-	coarseDigits  = 2
+	coarseUnitBits = 8 // a power of two
+	coarseLowest   = 1 << coarseUnitBits
+	coarseHighest  = 1<<36 - 1
+	coarseDigits   = 2
 
 	coarseMagnitude = 7
 )
@@ -29,30 +29,34 @@ var coarseCount = coarseBucket(coarseHighest) + 1
 
 // coarseBucket returns the bucket of a duration. Durations above the highest are in the last one.
 func coarseBucket(ns int64) int {
-	return bucketOf(min(max(ns, 0), coarseHighest)>>coarseUnit, coarseMagnitude)
+	return bucketOf(min(max(ns, 0), coarseHighest)>>coarseUnitBits, coarseMagnitude)
 }
 
-// coarseUpTo returns the highest duration of a bucket.
-func coarseUpTo(bucket int) int64 { return lowestIn(bucket+1, coarseMagnitude)<<coarseUnit - 1 }
+// highestCoarseValueIn returns the highest duration of a bucket.
+func highestCoarseValueIn(bucket int) int64 {
+	return lowestValueIn(bucket+1, coarseMagnitude)<<coarseUnitBits - 1
+}
 
-// A Coarse is a histogram with two digits, to be sent often and merged. It has no exact totals.
-// The histograms of all recorders have the same buckets, so merging loses nothing.
-type Coarse struct {
+// A CoarseHistogram is a histogram with two digits, to be sent often and merged. It has no exact
+// totals. The histograms of all recorders have the same buckets, so merging loses nothing.
+type CoarseHistogram struct {
 	counts []int64
 	count  int64
 }
 
-// NewCoarse returns an empty histogram.
-func NewCoarse() *Coarse { return &Coarse{counts: make([]int64, coarseCount)} }
+// NewCoarseHistogram returns an empty histogram.
+func NewCoarseHistogram() *CoarseHistogram {
+	return &CoarseHistogram{counts: make([]int64, coarseCount)}
+}
 
 // Record counts a duration count times.
-func (c *Coarse) Record(ns, times int64) {
+func (c *CoarseHistogram) Record(ns, times int64) {
 	c.counts[coarseBucket(ns)] += times
 	c.count += times
 }
 
 // Add adds the durations of another histogram.
-func (c *Coarse) Add(other *Coarse) {
+func (c *CoarseHistogram) Add(other *CoarseHistogram) {
 	for bucket, count := range other.counts {
 		c.counts[bucket] += count
 	}
@@ -60,22 +64,21 @@ func (c *Coarse) Add(other *Coarse) {
 }
 
 // Count returns how many durations it holds.
-func (c *Coarse) Count() int64 { return c.count }
+func (c *CoarseHistogram) Count() int64 { return c.count }
 
-// Quantile returns the upper end of a quantile's bucket, as HdrHistogram does, or 0 if it is
-// empty.
-func (c *Coarse) Quantile(q float64) time.Duration {
+// Quantile returns the upper end of a quantile's bucket, or 0 for an empty histogram.
+func (c *CoarseHistogram) Quantile(q float64) time.Duration {
 	left := max(1, int64(q*float64(c.count)+0.5))
 	for bucket, count := range c.counts {
 		if left -= count; left <= 0 && count > 0 {
-			return time.Duration(coarseUpTo(bucket))
+			return time.Duration(highestCoarseValueIn(bucket))
 		}
 	}
 	return 0
 }
 
 // Encode encodes the histogram, as a new [CoarseEncoder] does.
-func (c *Coarse) Encode() (string, error) { return new(CoarseEncoder).Encode(c) }
+func (c *CoarseHistogram) Encode() (string, error) { return new(CoarseEncoder).Encode(c) }
 
 // A CoarseEncoder encodes one histogram after another. It keeps its compressor, which has almost a
 // megabyte: one compressor per second would keep the garbage collector busy.
@@ -91,7 +94,7 @@ const (
 )
 
 // Encode returns the interchange form of HdrHistogram: version 2, compressed, base64.
-func (e *CoarseEncoder) Encode(c *Coarse) (string, error) {
+func (e *CoarseEncoder) Encode(c *CoarseHistogram) (string, error) {
 	counts := c.appendCounts(nil)
 	head := binary.BigEndian.AppendUint32(nil, plainCookie)
 	head = binary.BigEndian.AppendUint32(head, uint32(len(counts)))
@@ -124,7 +127,7 @@ func (e *CoarseEncoder) Encode(c *Coarse) (string, error) {
 
 // appendCounts appends the counts up to the last that is not 0, each as a zigzag LEB128. Several
 // zeros become their number, as a negative value.
-func (c *Coarse) appendCounts(to []byte) []byte {
+func (c *CoarseHistogram) appendCounts(to []byte) []byte {
 	zeros := int64(0)
 	for _, count := range c.counts {
 		if count == 0 {
@@ -144,27 +147,27 @@ func (c *Coarse) appendCounts(to []byte) []byte {
 }
 
 // DecodeCoarse reads the output of Encode.
-func DecodeCoarse(encoded string) (*Coarse, error) {
+func DecodeCoarse(encoded string) (*CoarseHistogram, error) {
 	decoded, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {
 		return nil, fmt.Errorf("latency: decode a histogram: %w", err)
 	}
 	lowest, highest, digits := decoded.LowestTrackableValue(), decoded.HighestTrackableValue(), decoded.SignificantFigures()
 	if lowest != coarseLowest || highest != coarseHighest || digits != coarseDigits {
-		return nil, fmt.Errorf("latency: decode a histogram: it counts from %d to %d with %d digits, want from %d to %d ns with %d",
+		return nil, fmt.Errorf("latency: decode a histogram: found a range of %d to %d ns with %d digits, want %d to %d ns with %d",
 			lowest, highest, digits, coarseLowest, int64(coarseHighest), coarseDigits)
 	}
-	c := &Coarse{counts: decoded.Export().Counts, count: decoded.TotalCount()}
+	c := &CoarseHistogram{counts: decoded.Export().Counts, count: decoded.TotalCount()}
 	for _, count := range c.counts {
 		if count < 0 {
-			return nil, fmt.Errorf("latency: decode a histogram: a bucket holds %d durations", count)
+			return nil, fmt.Errorf("latency: decode a histogram: a bucket has the negative count %d", count)
 		}
 	}
 	return c, nil
 }
 
 // AddEncoded adds an encoded histogram. An empty text adds nothing.
-func (c *Coarse) AddEncoded(encoded string) error {
+func (c *CoarseHistogram) AddEncoded(encoded string) error {
 	if encoded == "" {
 		return nil
 	}
@@ -177,20 +180,20 @@ func (c *Coarse) AddEncoded(encoded string) error {
 }
 
 // CoarseRecorder counts durations in one goroutine while another reads them: Record takes no
-// lock and allocates nothing. Its counts wrap around, which does not matter to differences.
+// lock and allocates nothing. Its counts may overflow; differences of counts stay right.
 type CoarseRecorder struct {
 	memory[atomic.Uint32]
 }
 
 // NewCoarseRecorder returns an empty recorder. Its 11 KiB are outside the Go heap until Close.
 func NewCoarseRecorder() *CoarseRecorder {
-	return &CoarseRecorder{offHeap[atomic.Uint32](coarseCount, false)}
+	return &CoarseRecorder{allocateOffHeap[atomic.Uint32](coarseCount, false)}
 }
 
 // Record counts a duration in nanoseconds.
 func (r *CoarseRecorder) Record(ns int64) {
 	count := &r.counts[coarseBucket(ns)]
-	count.Store(count.Load() + 1) // nobody else writes it
+	count.Store(count.Load() + 1) // only this goroutine writes the count
 }
 
 // A CoarseReader reads some recorders many times.
@@ -204,15 +207,15 @@ func NewCoarseReader(recorders ...*CoarseRecorder) *CoarseReader {
 	return &CoarseReader{recorders: recorders, before: make([]uint32, coarseCount), sums: make([]uint32, coarseCount)}
 }
 
-// Since returns the durations since its last call: each duration is in exactly one result.
-func (r *CoarseReader) Since() *Coarse {
+// ReadNew returns the durations recorded since the last call of ReadNew.
+func (r *CoarseReader) ReadNew() *CoarseHistogram {
 	clear(r.sums)
 	for _, one := range r.recorders {
 		for bucket := range one.counts {
 			r.sums[bucket] += one.counts[bucket].Load()
 		}
 	}
-	c := NewCoarse()
+	c := NewCoarseHistogram()
 	for bucket, sum := range r.sums {
 		count := int64(sum - r.before[bucket])
 		c.counts[bucket] = count

@@ -25,7 +25,7 @@ func lognormal(n int, seed uint64, width float64) []int64 {
 // A coarse histogram is to any HdrHistogram what its own is.
 func TestCoarseIsAnHdrHistogram(t *testing.T) {
 	durations := append(spread(10_000, 1), 0, 1, 255, 256, 65_535, 65_536, 65_537, 1e9, coarseHighest)
-	mine, other := NewCoarse(), hdrhistogram.New(coarseLowest, coarseHighest, coarseDigits)
+	mine, other := NewCoarseHistogram(), hdrhistogram.New(coarseLowest, coarseHighest, coarseDigits)
 	for _, ns := range durations {
 		mine.Record(ns, 1)
 		if err := other.RecordValue(ns); err != nil {
@@ -66,7 +66,7 @@ func TestReadingsAddUp(t *testing.T) {
 	recorders := []*CoarseRecorder{NewCoarseRecorder(), NewCoarseRecorder()}
 	reader := NewCoarseReader(recorders...)
 	recorded := make(chan struct{}, len(recorders))
-	want, got := NewCoarse(), NewCoarse()
+	want, got := NewCoarseHistogram(), NewCoarseHistogram()
 	for i, r := range recorders {
 		durations := append(spread(50_000, uint64(i)), -1, math.MaxInt64)
 		for _, ns := range durations {
@@ -85,13 +85,13 @@ func TestReadingsAddUp(t *testing.T) {
 			ended++
 		default:
 		}
-		got.Add(reader.Since())
+		got.Add(reader.ReadNew())
 	}
-	got.Add(reader.Since())
+	got.Add(reader.ReadNew())
 	if got.Count() != want.Count() || !slices.Equal(got.counts, want.counts) {
 		t.Errorf("%d durations were read of %d", got.Count(), want.Count())
 	}
-	if again := reader.Since(); again.Count() != 0 {
+	if again := reader.ReadNew(); again.Count() != 0 {
 		t.Errorf("%d durations were read twice", again.Count())
 	}
 	for _, r := range recorders {
@@ -101,7 +101,7 @@ func TestReadingsAddUp(t *testing.T) {
 }
 
 func TestAnEmptyCoarseHistogram(t *testing.T) {
-	encoded, err := NewCoarse().Encode()
+	encoded, err := NewCoarseHistogram().Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestCoarseRefusesOthers(t *testing.T) {
 
 func FuzzDecodeCoarse(f *testing.F) {
 	for _, durations := range [][]int64{nil, {0}, {1e3, 1e6, 1e9}, spread(100, 1)} {
-		c := NewCoarse()
+		c := NewCoarseHistogram()
 		for _, ns := range durations {
 			c.Record(ns, 1)
 		}
@@ -164,7 +164,7 @@ func BenchmarkCoarseRecord(b *testing.B) {
 func BenchmarkCoarseEncode(b *testing.B) {
 	for _, width := range []float64{0.25, 0.5, 1} {
 		b.Run(fmt.Sprintf("width=%v", width), func(b *testing.B) {
-			c := NewCoarse()
+			c := NewCoarseHistogram()
 			for _, ns := range lognormal(50_000, 1, width) {
 				c.Record(ns, 1)
 			}
@@ -195,6 +195,6 @@ func BenchmarkCoarseSince(b *testing.B) {
 	}
 	reader := NewCoarseReader(all...)
 	for b.Loop() {
-		reader.Since()
+		reader.ReadNew()
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Course counts durations by when they ended, so that a quantile is known over time. It
-// belongs to one goroutine, like a [Recorder], and is coarser: an eighth of a power of two,
-// in at most 64 slots of time, which double in length when they are full. So its memory is
-// bounded (48 KiB, outside the Go heap), and a quantile is within 7 %.
+// Course counts durations by the time at which they ended, to give quantiles over time. Like a
+// [Recorder], it belongs to one goroutine. It has at most 64 slots of time. When all slots are
+// used, each slot becomes twice as long. So a Course needs only 48 KiB, outside the Go heap.
+// Each bucket is an eighth of a power of two, so quantiles are accurate to 7 %.
 type Course struct {
 	memory[uint32] // slot by slot
 	failed         [courseSlots]uint32
@@ -28,12 +28,11 @@ const (
 
 // NewCourse returns an empty course.
 func NewCourse() *Course {
-	return &Course{memory: offHeap[uint32](courseSlots*courseBuckets, false), shift: shortestSlot}
+	return &Course{memory: allocateOffHeap[uint32](courseSlots*courseBuckets, false), shift: shortestSlot}
 }
 
-// Begin sets the instant at which the first slot begins, before anything is recorded. Slots that
-// are long enough for the expected duration need not be made longer on the way, for some 10 µs
-// each time.
+// Begin sets the instant at which the first slot begins. Call it before the first Record. It makes
+// the slots long enough for the expected duration, since lengthening them later takes some 10 µs.
 func (c *Course) Begin(instant int64, expected time.Duration) {
 	c.began = instant
 	for c.Slot()*courseSlots < expected {
@@ -41,16 +40,16 @@ func (c *Course) Begin(instant int64, expected time.Duration) {
 	}
 }
 
-// Record counts a duration that ended at an instant; before the course, as in its first slot.
+// Record counts a duration that ended at an instant. Instants before Begin use the first slot.
 func (c *Course) Record(ended, ns int64) {
-	c.counts[c.at(ended)*courseBuckets+courseBucket(ns)]++
+	c.counts[c.slotAt(ended)*courseBuckets+courseBucket(ns)]++
 }
 
-// Fail counts a failure of what ended at an instant, besides its duration.
-func (c *Course) Fail(ended int64) { c.failed[c.at(ended)]++ }
+// RecordFailure counts a failed call that ended at an instant. Record counts its duration.
+func (c *Course) RecordFailure(ended int64) { c.failed[c.slotAt(ended)]++ }
 
-// at is the slot of an instant.
-func (c *Course) at(ended int64) int {
+// slotAt returns the index of an instant's slot.
+func (c *Course) slotAt(ended int64) int {
 	slot := max(0, ended-c.began) >> c.shift
 	for slot >= courseSlots {
 		c.halve()
@@ -70,8 +69,8 @@ func courseBucket(ns int64) int {
 	return 1 + (octave-lowestOctave)<<3 + int(ns>>(octave-3))&7
 }
 
-// middleOf is the middle of a bucket, within 7 % of all that it counts.
-func middleOf(bucket int) int64 {
+// middleOfBucket is the middle of a bucket. All durations in the bucket are within 7 % of it.
+func middleOfBucket(bucket int) int64 {
 	if bucket == 0 {
 		return 1 << (lowestOctave - 1)
 	}
@@ -101,7 +100,7 @@ func (c *Course) halve() {
 
 func (c *Course) slot(n int) []uint32 { return c.counts[n*courseBuckets : (n+1)*courseBuckets] }
 
-// Add adds what another course with the same beginning has counted. Both must have ended.
+// Add adds the counts of another course with the same beginning. No goroutine may still record.
 func (c *Course) Add(other *Course) {
 	for c.shift < other.shift {
 		c.halve()
@@ -144,7 +143,7 @@ func (c *Course) Quantile(slot int, q float64) time.Duration {
 	left := int64(math.Ceil(q * float64(c.Count(slot))))
 	for bucket, n := range c.slot(slot) {
 		if left -= int64(n); left <= 0 && n > 0 {
-			return time.Duration(middleOf(bucket))
+			return time.Duration(middleOfBucket(bucket))
 		}
 	}
 	return 0

@@ -90,7 +90,7 @@ func TestCoursesMerge(t *testing.T) {
 func TestCourseBucketsHoldTheirMiddle(t *testing.T) {
 	for ns := int64(1 << lowestOctave); ns < 1<<highestOctave; ns += max(1, ns/50) {
 		bucket := courseBucket(ns)
-		if middle := middleOf(bucket); courseBucket(middle) != bucket || math.Abs(float64(middle-ns)) > 0.07*float64(ns) {
+		if middle := middleOfBucket(bucket); courseBucket(middle) != bucket || math.Abs(float64(middle-ns)) > 0.07*float64(ns) {
 			t.Fatalf("%d ns is in bucket %d, whose middle is %d", ns, bucket, middle)
 		}
 	}
@@ -134,7 +134,7 @@ func TestCourseKeepsFailures(t *testing.T) {
 			ended := began + int64(at)
 			c.Record(ended, int64(time.Millisecond))
 			if at >= time.Second && at < 2*time.Second { // an outage
-				c.Fail(ended)
+				c.RecordFailure(ended)
 			}
 		}
 		if all == nil {

@@ -30,7 +30,7 @@ func Decode(encoded string) (*Histogram, error) {
 		return nil, fmt.Errorf("latency: decode a histogram: %w", err)
 	}
 	if decoded.LowestTrackableValue() != lowestValue || decoded.SignificantFigures() != significantDigits {
-		return nil, fmt.Errorf("latency: decode a histogram: it counts from %d with %d digits, want from %d ns with %d",
+		return nil, fmt.Errorf("latency: decode a histogram: found a range from %d ns with %d digits, want from %d ns with %d",
 			decoded.LowestTrackableValue(), decoded.SignificantFigures(), lowestValue, significantDigits)
 	}
 	if decoded.HighestTrackableValue() != highestValue {
@@ -41,19 +41,19 @@ func Decode(encoded string) (*Histogram, error) {
 		decoded = same
 	}
 	// The library's totals read all buckets each, which takes most of the time of reading a run.
-	h := &Histogram{buckets: decoded, totals: noTotals()}
+	h := &Histogram{buckets: decoded, totals: emptyTotals()}
 	sum := 0.0
 	for bucket, count := range decoded.Export().Counts {
 		if count == 0 {
 			continue
 		}
-		low, high := lowestIn(bucket, magnitude), lowestIn(bucket+1, magnitude)-1
+		low, high := lowestValueIn(bucket, magnitude), lowestValueIn(bucket+1, magnitude)-1
 		h.count += count
 		h.min, h.max = min(h.min, low), high
 		sum += float64(count) * float64(low+(high-low+1)/2)
 	}
 	if sum >= math.MaxInt64 {
-		return nil, errors.New("latency: decode a histogram: its durations add up to more than 292 years")
+		return nil, errors.New("latency: decode a histogram: the durations add up to more than 292 years")
 	}
 	h.sum = int64(sum)
 	return h, nil
@@ -109,7 +109,7 @@ func (d Distribution) Decode() (*Histogram, error) {
 		return nil, err
 	}
 	if h.count != d.Count {
-		return nil, fmt.Errorf("latency: a distribution says %d samples, its histogram holds %d", d.Count, h.count)
+		return nil, fmt.Errorf("latency: a distribution declares %d samples, but its histogram holds %d", d.Count, h.count)
 	}
 	if d.Count == 0 {
 		return h, nil
@@ -122,7 +122,7 @@ func (d Distribution) Decode() (*Histogram, error) {
 		return nil, fmt.Errorf("latency: a distribution contradicts itself: %d samples (%d clamped) from %d to %d ns with a sum of %d ns",
 			d.Count, d.Clamped, d.Min, d.Max, d.Sum)
 	case !sameBucket(h.min, d.Min), !sameBucket(h.max, d.Max):
-		return nil, fmt.Errorf("latency: a distribution says %d to %d ns, its histogram holds %d to %d ns", d.Min, d.Max, h.min, h.max)
+		return nil, fmt.Errorf("latency: a distribution declares %d to %d ns, but its histogram holds %d to %d ns", d.Min, d.Max, h.min, h.max)
 	}
 	h.totals = d.totals()
 	return h, nil

@@ -10,8 +10,8 @@
 //     HdrHistogram V2 string, which tools in any language read.
 //  4. [WriteParquet] writes the sample logs of a trial to one file.
 //
-// Beside that, a [Coarse] histogram of two digits is read from a [CoarseRecorder] while it
-// records, to be sent often and merged with those of other processes.
+// A [CoarseHistogram] has only two digits. It is read from a [CoarseRecorder] while that records,
+// sent often, and merged with the coarse histograms of other processes.
 //
 // Buckets span 1 ns to 60 s with three significant digits, as in HdrHistogram;
 // count, sum, minimum and maximum are exact.
@@ -46,7 +46,7 @@ type Histogram struct {
 func NewHistogram(recorders ...*Recorder) *Histogram {
 	h := &Histogram{
 		buckets: hdrhistogram.New(lowestValue, highestValue, significantDigits),
-		totals:  noTotals(),
+		totals:  emptyTotals(),
 	}
 	for _, r := range recorders {
 		h.Add(r)
@@ -60,7 +60,7 @@ func (h *Histogram) Add(r *Recorder) {
 		if count == 0 {
 			continue
 		}
-		if err := h.buckets.RecordValues(lowestIn(bucket, magnitude), count); err != nil {
+		if err := h.buckets.RecordValues(lowestValueIn(bucket, magnitude), count); err != nil {
 			panic("latency: recorder and histogram differ in layout: " + err.Error())
 		}
 	}
@@ -115,11 +115,11 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	case q >= 1:
 		return time.Duration(h.max)
 	}
-	return h.within(h.buckets.ValueAtPercentile(q * 100))
+	return h.limitToRange(h.buckets.ValueAtPercentile(q * 100))
 }
 
-// within limits a bucket's upper end to the exact minimum and maximum.
-func (h *Histogram) within(ns int64) time.Duration {
+// limitToRange limits a bucket's upper end to the exact minimum and maximum.
+func (h *Histogram) limitToRange(ns int64) time.Duration {
 	return time.Duration(min(max(ns, h.min), h.max))
 }
 
@@ -127,7 +127,7 @@ func (h *Histogram) within(ns int64) time.Duration {
 func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
 	return func(yield func(time.Duration, int64) bool) {
 		for bucket, count := range h.buckets.Export().Counts {
-			if count > 0 && !yield(h.within(lowestIn(bucket+1, magnitude)-1), count) {
+			if count > 0 && !yield(h.limitToRange(lowestValueIn(bucket+1, magnitude)-1), count) {
 				return
 			}
 		}
@@ -186,7 +186,7 @@ type totals struct {
 	clamped int64
 }
 
-func noTotals() totals { return totals{min: math.MaxInt64, max: -1} }
+func emptyTotals() totals { return totals{min: math.MaxInt64, max: -1} }
 
 func (t *totals) add(other totals) {
 	t.count += other.count
@@ -199,7 +199,7 @@ func (t *totals) add(other totals) {
 // NewRecorder returns an empty recorder. Its 216 KiB are outside the Go heap
 // until Close; the kernel provides each page at its first use.
 func NewRecorder() *Recorder {
-	return &Recorder{memory: offHeap[int64](bucketCount, false), totals: noTotals()}
+	return &Recorder{memory: allocateOffHeap[int64](bucketCount, false), totals: emptyTotals()}
 }
 
 // Record counts a duration in nanoseconds. One above 60 s goes into the highest bucket and
@@ -242,8 +242,8 @@ func bucketOf(value int64, magnitude int) int {
 	return shift<<magnitude + int(value>>shift)
 }
 
-// lowestIn returns the lowest value of a bucket.
-func lowestIn(bucket, magnitude int) int64 {
+// lowestValueIn returns the lowest value of a bucket.
+func lowestValueIn(bucket, magnitude int) int64 {
 	shift := max(0, bucket>>magnitude-1)
 	return int64(bucket-shift<<magnitude) << shift
 }

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// offHeap returns zeroed memory for n values outside the Go heap (the package comment says why).
-// T must not contain pointers: the garbage collector does not look there. With prefault, no
-// access to it causes a page fault later. If the kernel refuses the mapping, the memory comes
-// from the heap: a larger heap is better than a measurement that fails.
-func offHeap[T any](n int, prefault bool) memory[T] {
+// allocateOffHeap returns zeroed memory for n values outside the Go heap (the package comment says
+// why). T must not contain pointers: the garbage collector does not look there. With prefault, no
+// access to it causes a page fault later. If the kernel refuses the mapping, the memory comes from
+// the heap: a larger heap is better than a measurement that fails.
+func allocateOffHeap[T any](n int, prefault bool) memory[T] {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if prefault {
 		flags |= unix.MAP_POPULATE

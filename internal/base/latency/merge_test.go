@@ -79,7 +79,7 @@ func TestMergeRefusesWhatContradictsItself(t *testing.T) {
 }
 
 func TestCoarseAddsWhatOthersSent(t *testing.T) {
-	sum := NewCoarse()
+	sum := NewCoarseHistogram()
 	whole := hdrhistogram.New(256, 1<<36-1, 2)
 	for part := range 3 {
 		own := hdrhistogram.New(256, 1<<36-1, 2)

@@ -32,8 +32,8 @@ func (t parquetType) encode(values []int64) (page []byte, encoding int32) {
 	return packDeltas(values), 5
 }
 
-// schema returns a SchemaElement: a required column.
-func (t parquetType) schema(name string) thriftStruct {
+// schemaElement returns a SchemaElement: a required column.
+func (t parquetType) schemaElement(name string) thriftStruct {
 	if t == parquetBoolean {
 		return thriftStruct{1: int32(t), 3: int32(0), 4: name}
 	}
@@ -68,7 +68,7 @@ func (f *parquetFile) rowGroup(columns [][]int64) {
 		column := sampleColumns[i]
 		page, encoding := column.kind.encode(values)
 		size := int32(len(page))
-		const rle = 3 // of the levels, which columns without nulls and lists do not have
+		const rle = 3 // the header must name an encoding for the levels, although these columns have none: they contain neither nulls nor lists
 		data := thriftStruct{1: int32(rows), 2: encoding, 3: int32(rle), 4: int32(rle)}
 		header := thriftStruct{1: int32(0), 2: size, 3: size, 5: data}.append(nil)
 		at, written := f.written, int64(len(header)+len(page))
@@ -85,10 +85,10 @@ func (f *parquetFile) rowGroup(columns [][]int64) {
 }
 
 // end writes the footer, a FileMetaData.
-func (f *parquetFile) end() error {
+func (f *parquetFile) writeFooter() error {
 	schema := []any{thriftStruct{4: "samples", 5: int32(len(sampleColumns))}}
 	for _, c := range sampleColumns {
-		schema = append(schema, c.kind.schema(c.name))
+		schema = append(schema, c.kind.schemaElement(c.name))
 	}
 	footer := thriftStruct{1: int32(1), 2: schema, 3: f.rows, 4: f.groups, 6: "wirelab"}.append(nil)
 	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer)))

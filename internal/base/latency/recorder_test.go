@@ -18,7 +18,7 @@ func TestLayoutIsHdrHistograms(t *testing.T) {
 		t.Fatalf("%d buckets, the library has %d", bucketCount, want)
 	}
 	for bucket := range bucketCount {
-		low := lowestIn(bucket, magnitude)
+		low := lowestValueIn(bucket, magnitude)
 		if got := fineBucket(low); got != bucket {
 			t.Fatalf("bucket %d begins at %d, which falls into bucket %d", bucket, low, got)
 		}
@@ -30,13 +30,13 @@ func TestLayoutIsHdrHistograms(t *testing.T) {
 	}
 	// Asking the library takes a copy of all its buckets, so it is asked for one
 	// in 97, which is odd and so meets other positions in each power of two.
-	for bucket := 0; lowestIn(bucket, magnitude) <= highestValue; bucket += 97 {
+	for bucket := 0; lowestValueIn(bucket, magnitude) <= highestValue; bucket += 97 {
 		library.Reset()
-		if err := library.RecordValue(lowestIn(bucket, magnitude)); err != nil {
+		if err := library.RecordValue(lowestValueIn(bucket, magnitude)); err != nil {
 			t.Fatal(err)
 		}
 		if got := slices.Index(library.Export().Counts, 1); got != bucket {
-			t.Fatalf("%d falls into bucket %d, in the library into %d", lowestIn(bucket, magnitude), bucket, got)
+			t.Fatalf("%d falls into bucket %d, in the library into %d", lowestValueIn(bucket, magnitude), bucket, got)
 		}
 	}
 }

@@ -54,7 +54,9 @@ func NewSampleLog(worker int32, expected int) *SampleLog {
 	return l
 }
 
-func (l *SampleLog) grow(samples int) { l.chunks = append(l.chunks, offHeap[Sample](samples, true)) }
+func (l *SampleLog) grow(samples int) {
+	l.chunks = append(l.chunks, allocateOffHeap[Sample](samples, true))
+}
 
 // Append adds a sample.
 func (l *SampleLog) Append(sample Sample) {
@@ -172,7 +174,7 @@ func writeRows(to io.Writer, logs []*SampleLog) error {
 	if len(group[0]) > 0 {
 		flush()
 	}
-	return file.end()
+	return file.writeFooter()
 }
 
 // syncDirectory makes a rename in the directory last through a power cut.

@@ -11,41 +11,42 @@ import (
 // Hidden replaces a secret.
 const Hidden = "…"
 
-// flags lists the flags of wirelab and of other load generators whose values are secret.
-var flags = []string{"--bearer", "--oauth2-bearer", "--user", "-user", "-u", "-a"}
+// secretFlags lists the flags of wirelab and of other load generators whose values are secret.
+var secretFlags = []string{"--bearer", "--oauth2-bearer", "--user", "-user", "-u", "-a"}
 
 // headerFlags lists the flags whose values are header fields.
 var headerFlags = []string{"--header", "-H"}
 
-// fieldWords lists the words that make a header field secret if they occur in its name.
-var fieldWords = []string{"auth", "cookie", "token", "secret", "password", "key"}
+// secretFieldWords lists the words that make a header field secret if they occur in its name.
+var secretFieldWords = []string{"auth", "cookie", "token", "secret", "password", "key"}
 
-// InFlag reports whether the value of a flag is secret.
-func InFlag(flag string) bool { return slices.Contains(flags, flag) }
+// IsSecretFlag reports whether the value of a flag is secret.
+func IsSecretFlag(flag string) bool { return slices.Contains(secretFlags, flag) }
 
 // HideField returns a header field, as in "Accept: text/html", without its value if the
 // field's name says that it is secret.
 func HideField(field string) string {
 	name, _, found := strings.Cut(field, ":")
 	lower := strings.ToLower(name)
-	if found && slices.ContainsFunc(fieldWords, func(word string) bool { return strings.Contains(lower, word) }) {
+	if found && slices.ContainsFunc(secretFieldWords, func(word string) bool { return strings.Contains(lower, word) }) {
 		return name + ": " + Hidden
 	}
 	return field
 }
 
-// HideIn returns a command's arguments without secrets in known flags, header fields and URLs.
-func HideIn(args []string) []string {
+// HideInArguments returns a command's arguments without secrets in known flags, header fields and
+// URLs.
+func HideInArguments(args []string) []string {
 	kept := slices.Clone(args)
 	before := ""
 	for i, arg := range kept {
 		flag, value, joined := strings.Cut(arg, "=")
 		switch {
-		case InFlag(before):
+		case IsSecretFlag(before):
 			kept[i] = Hidden
 		case slices.Contains(headerFlags, before):
 			kept[i] = HideField(arg)
-		case joined && InFlag(flag):
+		case joined && IsSecretFlag(flag):
 			kept[i] = flag + "=" + Hidden
 		case joined && slices.Contains(headerFlags, flag):
 			kept[i] = flag + "=" + HideField(value)

@@ -26,7 +26,7 @@ func TestHideIn(t *testing.T) {
 		{[]string{"http://h/x@y"}, []string{"http://h/x@y"}},
 		{[]string{"-d", "a=b"}, []string{"-d", "a=b"}},
 	} {
-		if got := secret.HideIn(c.typed); !slices.Equal(got, c.kept) {
+		if got := secret.HideInArguments(c.typed); !slices.Equal(got, c.kept) {
 			t.Errorf("%q: kept %q, want %q", c.typed, got, c.kept)
 		}
 	}

@@ -6,14 +6,14 @@ import "strings"
 
 // Suggest returns the end of an error about an unknown word: the word meant, or all known ones.
 func Suggest(word string, among []string) string {
-	if meant, found := Meant(word, among); found {
+	if meant, found := ClosestWord(word, among); found {
 		return "did you mean " + meant + "?"
 	}
 	return "want one of " + strings.Join(among, ", ")
 }
 
-// Meant returns the known word that an unknown one probably means.
-func Meant(word string, among []string) (meant string, found bool) {
+// ClosestWord returns the known word that an unknown one probably means.
+func ClosestWord(word string, among []string) (meant string, found bool) {
 	for slips := 1; slips <= 2; slips++ {
 		for _, candidate := range among {
 			// Two slips in three letters leave too little to compare.

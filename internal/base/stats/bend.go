@@ -20,7 +20,7 @@ type logSample struct {
 	freedom  int       // degrees of freedom of the variance
 }
 
-func logSampleOf(curve Curve) (logSample, error) {
+func newLogSample(curve Curve) (logSample, error) {
 	var s logSample
 	var squares float64
 	for i, trials := range curve.Y {
@@ -43,8 +43,8 @@ func logSampleOf(curve Curve) (logSample, error) {
 	return s, nil
 }
 
-// draw returns means as trials with this sample's noise would give them for a curve.
-func (s logSample) draw(curve []float64, random *rand.Rand) logSample {
+// drawAround returns means as trials with this sample's noise would give them for a curve.
+func (s logSample) drawAround(curve []float64, random *rand.Rand) logSample {
 	drawn := s
 	drawn.means = make([]float64, len(curve))
 	deviation := math.Sqrt(s.variance)
@@ -60,30 +60,30 @@ func (s logSample) draw(curve []float64, random *rand.Rand) logSample {
 	return drawn
 }
 
-// A fitted is a curve and its misfit: the weighted sum of squares to the means.
-type fitted struct {
+// A fittedCurve is a curve and its misfit: the weighted sum of squares to the means.
+type fittedCurve struct {
 	curve []float64
 	miss  float64
 }
 
-// A bent is a fitted curve with a bend.
-type bent struct {
-	fitted
+// A fitWithBend is a fitted curve with a bend.
+type bentCurve struct {
+	fittedCurve
 	place, sharpness float64
 	before, after    float64 // slopes
 }
 
-func (b bent) matters(bend Bend) bool {
+func (b bentCurve) matters(bend Bend) bool {
 	steep, flat := b.after, b.before
 	if bend == Flattens {
 		steep, flat = b.before, b.after
 	}
-	return steep-flat >= kneeChange && flat < steep/2
+	return steep-flat >= leastKneeChange && flat < steep/2
 }
 
-// bendFits fits curves to means at the same X many times. A first search tries the shapes of a
+// bendFitter fits curves to means at the same X many times. A first search tries the shapes of a
 // prepared grid; a second one refines the best.
-type bendFits struct {
+type bendFitter struct {
 	x, weights []float64
 	sign       float64 // of the change of slope
 	bends      []bendShape
@@ -92,38 +92,38 @@ type bendFits struct {
 }
 
 const (
-	bendPlaces  = 33 // tried between the ends
-	curveSlopes = 33 // tried of each curve without a knee
+	bendPlaceCount  = 33 // tried between the ends
+	curveSlopeCount = 33 // tried of each curve without a knee
 	// Over the measured X, the steepest of these curves grows e⁸ times faster than its constant,
 	// and the flattest e⁸ times slower.
-	curveSteepest = 8.0
+	steepestExponent = 8.0
 )
 
 var bendSharpness = []float64{1, 2, 4, 32}
 
-func newBendFits(s logSample, bend Bend) *bendFits {
-	f := &bendFits{x: s.x, weights: s.repeats, sign: 1}
+func newBendFitter(s logSample, bend Bend) *bendFitter {
+	f := &bendFitter{x: s.x, weights: s.repeats, sign: 1}
 	if bend == Flattens {
 		f.sign = -1
 	}
-	first, last := f.ends()
-	f.step = (last - first) / (bendPlaces + 1)
-	for i := range bendPlaces {
+	first, last := f.firstAndLastX()
+	f.step = (last - first) / (bendPlaceCount + 1)
+	for i := range bendPlaceCount {
 		for _, sharpness := range bendSharpness {
-			f.bends = append(f.bends, f.bend(first+float64(i+1)*f.step, sharpness))
+			f.bends = append(f.bends, f.newBendShape(first+float64(i+1)*f.step, sharpness))
 		}
 	}
-	for _, slope := range floats.Span(make([]float64, curveSlopes), -curveSteepest, curveSteepest) {
-		f.curves = append(f.curves, f.line(slope), f.logarithm(slope))
+	for _, slope := range floats.Span(make([]float64, curveSlopeCount), -steepestExponent, steepestExponent) {
+		f.curves = append(f.curves, f.lineShape(slope), f.logarithmShape(slope))
 	}
 	return f
 }
 
-// ends returns the outermost X.
-func (f *bendFits) ends() (first, last float64) { return f.x[0], f.x[len(f.x)-1] }
+// firstAndLastX returns the outermost X.
+func (f *bendFitter) firstAndLastX() (first, last float64) { return f.x[0], f.x[len(f.x)-1] }
 
-// inside reports whether a place has two X on either side: one point off its line is no bend.
-func (f *bendFits) inside(place float64) bool {
+// isInside reports whether a place has two X on either side: one point off its line is no bend.
+func (f *bendFitter) isInside(place float64) bool {
 	const rounding = 1e-3
 	return f.x[1]-rounding <= place && place <= f.x[len(f.x)-2]+rounding
 }
@@ -138,7 +138,7 @@ type bendShape struct {
 	length float64
 }
 
-func (f *bendFits) bend(place, sharpness float64) bendShape {
+func (f *bendFitter) newBendShape(place, sharpness float64) bendShape {
 	b := bendShape{place: place, sharpness: sharpness}
 	b.shape = lists.Map(f.x, func(x float64) float64 {
 		d := sharpness * (x - place)
@@ -164,23 +164,23 @@ type curveShape struct {
 	slope   float64
 }
 
-// line computes 1 + r·x, over the geometric middle of the measured X.
-func (f *bendFits) line(slope float64) curveShape {
-	first, last := f.ends()
+// lineShape computes 1 + r·x, over the geometric middle of the measured X.
+func (f *bendFitter) lineShape(slope float64) curveShape {
+	first, last := f.firstAndLastX()
 	shape := lists.Map(f.x, func(x float64) float64 { return math.Log1p(math.Exp(slope + x - (first+last)/2)) })
-	return curveShape{f.centred(shape), f.line, slope}
+	return curveShape{f.centred(shape), f.lineShape, slope}
 }
 
-// logarithm computes 1 + r·ln x, from the first of the measured X.
-func (f *bendFits) logarithm(slope float64) curveShape {
+// logarithmShape computes 1 + r·ln x, from the first of the measured X.
+func (f *bendFitter) logarithmShape(slope float64) curveShape {
 	shape := lists.Map(f.x, func(x float64) float64 { return math.Log1p(math.Exp(slope) * (x - f.x[0])) })
-	return curveShape{f.centred(shape), f.logarithm, slope}
+	return curveShape{f.centred(shape), f.logarithmShape, slope}
 }
 
-// plain fits the curves without a knee.
-func (f *bendFits) plain(means []float64) fitted {
+// fitWithoutBend fits the curves without a knee.
+func (f *bendFitter) fitWithoutBend(means []float64) fittedCurve {
 	a, slope := stat.LinearRegression(f.x, means, f.weights, false)
-	best := fitted{curve: lists.Map(f.x, func(x float64) float64 { return a + slope*x })}
+	best := fittedCurve{curve: lists.Map(f.x, func(x float64) float64 { return a + slope*x })}
 	best.miss = f.distance(means, best.curve)
 
 	centred := f.centred(means)
@@ -192,18 +192,18 @@ func (f *bendFits) plain(means []float64) fitted {
 			closest, least = c, m
 		}
 	}
-	const step = 2 * curveSteepest / (curveSlopes - 1)
-	slope = minimum(closest.slope-step, closest.slope+step, func(slope float64) float64 { return miss(closest.refined(slope)) })
+	const step = 2 * steepestExponent / (curveSlopeCount - 1)
+	slope = findMinimum(closest.slope-step, closest.slope+step, func(slope float64) float64 { return miss(closest.refined(slope)) })
 	closest = closest.refined(slope)
 	if m := miss(closest); m < best.miss {
-		best = fitted{curve: closest.shape, miss: m}
+		best = fittedCurve{curve: closest.shape, miss: m}
 		floats.AddConst(stat.Mean(means, f.weights), best.curve)
 	}
 	return best
 }
 
-// bent fits the curves with a bend.
-func (f *bendFits) bent(means []float64) bent {
+// fitWithBend fits the curves with a bend.
+func (f *bendFitter) fitWithBend(means []float64) bentCurve {
 	// By how much a bend lowers the sum of squares of a straight line.
 	gain := func(b bendShape) float64 {
 		along := f.sign * f.dot(b.across, means)
@@ -215,8 +215,8 @@ func (f *bendFits) bent(means []float64) bent {
 			best, most = b, g
 		}
 	}
-	place := minimum(best.place-f.step, best.place+f.step, func(place float64) float64 { return -gain(f.bend(place, best.sharpness)) })
-	best = f.bend(place, best.sharpness)
+	place := findMinimum(best.place-f.step, best.place+f.step, func(place float64) float64 { return -gain(f.newBendShape(place, best.sharpness)) })
+	best = f.newBendShape(place, best.sharpness)
 
 	change := f.sign * max(0, f.sign*f.dot(best.across, means)) / best.length
 	rest := make([]float64, len(means))
@@ -226,14 +226,14 @@ func (f *bendFits) bent(means []float64) bent {
 	for i, x := range f.x {
 		curve[i] = a + slope*x + change*best.shape[i]
 	}
-	return bent{
-		fitted: fitted{curve, f.distance(means, curve)},
-		place:  best.place, sharpness: best.sharpness, before: slope, after: slope + change,
+	return bentCurve{
+		fittedCurve: fittedCurve{curve, f.distance(means, curve)},
+		place:       best.place, sharpness: best.sharpness, before: slope, after: slope + change,
 	}
 }
 
 // dot returns the weighted inner product.
-func (f *bendFits) dot(a, b []float64) float64 {
+func (f *bendFitter) dot(a, b []float64) float64 {
 	var sum float64
 	for i, w := range f.weights {
 		sum += w * a[i] * b[i]
@@ -242,7 +242,7 @@ func (f *bendFits) dot(a, b []float64) float64 {
 }
 
 // distance returns the weighted sum of squares between two curves.
-func (f *bendFits) distance(a, b []float64) float64 {
+func (f *bendFitter) distance(a, b []float64) float64 {
 	var sum float64
 	for i, w := range f.weights {
 		sum += w * (a[i] - b[i]) * (a[i] - b[i])
@@ -250,14 +250,14 @@ func (f *bendFits) distance(a, b []float64) float64 {
 	return sum
 }
 
-func (f *bendFits) centred(y []float64) []float64 {
+func (f *bendFitter) centred(y []float64) []float64 {
 	centred := slices.Clone(y)
 	floats.AddConst(-stat.Mean(y, f.weights), centred)
 	return centred
 }
 
-// minimum finds the only minimum of a function by golden section, to a thousandth.
-func minimum(low, high float64, of func(float64) float64) float64 {
+// findMinimum finds the only minimum of a function by golden section, to a thousandth.
+func findMinimum(low, high float64, of func(float64) float64) float64 {
 	ratio := (math.Sqrt(5) - 1) / 2
 	a, b := high-ratio*(high-low), low+ratio*(high-low)
 	atA, atB := of(a), of(b)

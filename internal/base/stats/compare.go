@@ -148,7 +148,7 @@ func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 	p := make([]float64, len(claims))
 	for i, c := range claims {
 		zones[i] = c.zone(rule)
-		p[i] = c.Estimate.beyond(zones[i].distance)
+		p[i] = c.Estimate.probabilityBeyond(zones[i].distance)
 	}
 	tests := make([]ClaimTest, len(claims))
 	for i, corrected := range Holm(p) {
@@ -158,8 +158,8 @@ func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 		alone := (1 - rule.Confidence) * p[i] / corrected
 		switch {
 		case corrected >= 1-rule.Confidence:
-			tests[i].Verdict, tests[i].Trials = Underpowered, c.Estimate.trialsFor(z.distance, alone)
-		case z.further > 0 && c.Estimate.beyond(z.further) < alone:
+			tests[i].Verdict, tests[i].Trials = Underpowered, c.Estimate.trialsToShow(z.distance, alone)
+		case z.further > 0 && c.Estimate.probabilityBeyond(z.further) < alone:
 			tests[i].Verdict = z.sharper
 		}
 	}
@@ -180,9 +180,9 @@ func (c Claim) zone(rule Rule) zone {
 	mean, margin := c.Estimate.Mean, math.Log1p(rule.Margin)
 	switch {
 	case c.Least > 0 || c.Most > 0:
-		return c.between()
+		return c.zoneBetweenBounds()
 	case c.Ratio == 0:
-		return split(mean-margin, margin)
+		return twoZones(mean-margin, margin)
 	}
 	claimed := math.Log(c.Ratio)
 	if c.Ratio < 1 {
@@ -196,8 +196,8 @@ func (c Claim) zone(rule Rule) zone {
 	return zone{Smaller, border - mean, margin, Refuted, max(0, margin-mean)}
 }
 
-// between has no margin, because the claim is the bounds themselves.
-func (c Claim) between() zone {
+// zoneBetweenBounds has no margin, because the claim is the bounds themselves.
+func (c Claim) zoneBetweenBounds() zone {
 	inside := math.Inf(1)
 	if c.Least > 0 {
 		inside = c.Estimate.Mean - math.Log(c.Least)
@@ -205,25 +205,26 @@ func (c Claim) between() zone {
 	if c.Most > 0 {
 		inside = min(inside, math.Log(c.Most)-c.Estimate.Mean)
 	}
-	return split(inside, 0)
+	return twoZones(inside, 0)
 }
 
-// split has two zones. The claimed one is above 0.
-func split(inside, margin float64) zone {
+// twoZones has two zones. The claimed one is above 0.
+func twoZones(inside, margin float64) zone {
 	if inside >= 0 {
 		return zone{verdict: Compatible, distance: inside, margin: margin}
 	}
 	return zone{verdict: Refuted, distance: -inside, margin: margin}
 }
 
-// beyond returns the probability of an estimate this far from a border, if the truth is on it.
-func (r LogRatio) beyond(distance float64) float64 {
+// probabilityBeyond returns the probability of an estimate this far from a border, if the truth is
+// on it.
+func (r LogRatio) probabilityBeyond(distance float64) float64 {
 	return 2 * NewStudent(r.Freedom).CDF(-distance/r.StandardError)
 }
 
-// trialsFor returns about how many trials show, in 80 of 100 experiments, a
+// trialsToShow returns about how many trials show, in 80 of 100 experiments, a
 // distance from a border with probability p, or 0.
-func (r LogRatio) trialsFor(distance, p float64) int {
+func (r LogRatio) trialsToShow(distance, p float64) int {
 	const power, most = 0.8, 10_000
 	deviation := r.StandardError * math.Sqrt(float64(r.Trials))
 	n := leastTrials + sort.Search(most-leastTrials, func(i int) bool {

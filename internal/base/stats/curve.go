@@ -20,17 +20,17 @@ type Curve struct {
 
 func (c Curve) check() error {
 	if len(c.X) != len(c.Y) {
-		return fmt.Errorf("%w: %d X and %d Y", ErrUnusable, len(c.X), len(c.Y))
+		return fmt.Errorf("%w: the curve has %d X values, but %d Y values: want equal numbers", ErrUnusable, len(c.X), len(c.Y))
 	}
 	if err := checkFinite(c.X); err != nil {
-		return fmt.Errorf("of X: %w", err)
+		return fmt.Errorf("the X values of the curve: %w", err)
 	}
 	for i, x := range c.X {
 		if x <= 0 || i > 0 && x <= c.X[i-1] {
-			return fmt.Errorf("%w: X is not positive and ascending at %v", ErrUnusable, x)
+			return fmt.Errorf("%w: X = %v: want positive X values in ascending order", ErrUnusable, x)
 		}
 		if len(c.Y[i]) == 0 {
-			return fmt.Errorf("%w: no trial at X = %v", ErrTooFew, x)
+			return fmt.Errorf("%w: the curve has no trial at X = %v", ErrTooFew, x)
 		}
 		if err := checkFinite(c.Y[i]); err != nil {
 			return fmt.Errorf("at X = %v: %w", x, err)
@@ -39,7 +39,7 @@ func (c Curve) check() error {
 	return nil
 }
 
-// means returns the mean of the trials at each X.
+// means returns, for each X, the mean of its trials.
 func (c Curve) means() []float64 {
 	return lists.Map(c.Y, func(trials []float64) float64 { return stat.Mean(trials, nil) })
 }
@@ -55,8 +55,8 @@ func (c Curve) WithTrials(least int) Curve {
 	return kept
 }
 
-// leastRepeats returns the smallest number of trials at any X.
-func (c Curve) leastRepeats() int {
+// fewestTrials returns the smallest number of trials at any X.
+func (c Curve) fewestTrials() int {
 	least := math.MaxInt
 	for _, trials := range c.Y {
 		least = min(least, len(trials))
@@ -64,8 +64,8 @@ func (c Curve) leastRepeats() int {
 	return least
 }
 
-// drawnMean returns the mean of len(trials) values, drawn from trials with replacement.
-func drawnMean(trials []float64, random *rand.Rand) float64 {
+// resampledMean draws len(trials) values from trials with replacement, and returns their mean.
+func resampledMean(trials []float64, random *rand.Rand) float64 {
 	var sum float64
 	for range trials {
 		sum += trials[random.IntN(len(trials))]
@@ -73,8 +73,8 @@ func drawnMean(trials []float64, random *rand.Rand) float64 {
 	return sum / float64(len(trials))
 }
 
-// beforeFall returns the curve up to the last X before the fall: from the greatest mean on, each
-// mean up to that X is at least the given share of the greatest.
+// beforeFall returns the curve without its fall. The fall begins after the greatest mean, at the
+// first X whose mean is below the given share of the greatest mean.
 func (c Curve) beforeFall(share float64) Curve {
 	means := c.means()
 	if len(means) == 0 {
@@ -90,32 +90,32 @@ func (c Curve) beforeFall(share float64) Curve {
 // A CrossoverKind says how two curves cross.
 type CrossoverKind string
 
-// The kinds.
+// The kinds of crossovers.
 const (
-	// Sharp: within one step of X, and by a jump of the ratio.
+	// Sharp means that the curves cross within one step of X, and their ratio jumps.
 	Sharp CrossoverKind = "sharp"
-	// Gradual: the curves differ on both sides, and approach each other between.
+	// Gradual means that the curves differ on both sides and approach each other in between.
 	Gradual CrossoverKind = "gradual"
-	// Indistinct: the estimates change sides, but the curves do not differ with
-	// confidence on both sides, so there may be no crossover.
+	// Indistinct means that the estimates cross, but the curves do not differ with
+	// confidence on both sides. So there may be no crossover.
 	Indistinct CrossoverKind = "indistinct"
 )
 
-// CrossoverRule holds the limits between the kinds.
+// CrossoverRule holds the limits that decide the kind of a crossover.
 type CrossoverRule struct {
-	Confidence float64 // by which A and B must differ on both sides
-	SharpStep  float64 // the widest step of X, as a ratio, that is sharp: 2
-	SharpJump  float64 // the least change of the ratio of A to B, relative: 0.1
+	Confidence float64 // A and B must differ with this confidence on both sides
+	SharpStep  float64 // a sharp crossover has at most this ratio of neighbouring X, such as 2
+	SharpJump  float64 // a sharp crossover changes the ratio of A to B by at least this share, such as 0.1
 }
 
-// A Crossover is the X at which A and B change sides.
+// A Crossover describes the X at which the curves A and B cross.
 type Crossover struct {
 	// X holds the point at which the ratio of A to B is 1, by linear interpolation of
 	// the ratio's logarithm over the logarithm of X.
 	X float64 `json:"x"`
 	// Low and High are the nearest X on either side at which A and B differ with
-	// confidence: the crossover lies between them. If the crossover is indistinct, they
-	// are the ends of the stretch in which A and B do not differ.
+	// confidence. The crossover lies between Low and High. For an indistinct crossover, Low
+	// and High are the ends of the range of X in which A and B do not differ.
 	Low  float64       `json:"low"`
 	High float64       `json:"high"`
 	Kind CrossoverKind `json:"kind"`
@@ -123,26 +123,25 @@ type Crossover struct {
 	Beyond Verdict `json:"beyond"`
 }
 
-// FindCrossovers returns where two positive curves over the same X cross, in order. At each X
-// both need three trials; pairs and assumptions are those of [RatioInterval]. Differences are
-// judged at each X alone: at 95 %, one of twenty X without a difference shows one, and could
-// alone make a crossover on either side of itself.
+// FindCrossovers returns the crossovers of two positive curves over the same X, in ascending order.
+// Each curve needs three trials at each X. [RatioInterval] compares them, with its assumptions.
+// Each X is judged alone: at 95 %, one of twenty X shows a false difference. A single false
+// difference can add a false crossover on each of its sides.
 func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
-	points, err := differences(a, b, rule)
+	points, err := compareAtEachX(a, b, rule)
 	if err != nil {
 		return nil, fmt.Errorf("stats: crossovers: %w", err)
 	}
 	var crossovers []Crossover
-	// A crossover lies between two points that surely differ, on opposite sides; between two on
-	// the same side none can be found; before the first sure point and after the last, a crossover
-	// is indistinct.
+	// Each stretch ends at a point where A and B differ with confidence, or at the last point.
+	// A crossover before the first such point, or after the last one, is indistinct.
 	begin := 0
 	for end, point := range points {
 		if point.side == 0 && end < len(points)-1 {
 			continue
 		}
 		stretch := points[begin : end+1]
-		if c, crossed := crossing(stretch, rule); crossed {
+		if c, crossed := crossoverIn(stretch, rule); crossed {
 			crossovers = append(crossovers, c)
 		}
 		begin = end
@@ -153,21 +152,21 @@ func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 // difference compares A with B at one X.
 type difference struct {
 	x        float64
-	logRatio float64 // of A to B
+	logRatio float64 // the logarithm of A divided by B
 	side     int     // 1 or -1 if logRatio differs from 0 with confidence, else 0
 }
 
-func differences(a, b Curve, rule CrossoverRule) ([]difference, error) {
+func compareAtEachX(a, b Curve, rule CrossoverRule) ([]difference, error) {
 	for _, curve := range []Curve{a, b} {
 		if err := curve.check(); err != nil {
 			return nil, err
 		}
 	}
 	if !slices.Equal(a.X, b.X) {
-		return nil, fmt.Errorf("%w: the curves have different X", ErrUnusable)
+		return nil, fmt.Errorf("%w: the curves have different X values: want equal ones", ErrUnusable)
 	}
 	if len(a.X) < 2 {
-		return nil, fmt.Errorf("%w: %d points, need 2", ErrTooFew, len(a.X))
+		return nil, fmt.Errorf("%w: each curve has %d points, need 2", ErrTooFew, len(a.X))
 	}
 	points := make([]difference, len(a.X))
 	for i, x := range a.X {
@@ -186,15 +185,16 @@ func differences(a, b Curve, rule CrossoverRule) ([]difference, error) {
 	return points, nil
 }
 
-// crossing returns the crossover in a stretch. A and B surely differ at most at its ends.
-func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
+// crossoverIn returns the crossover in a stretch. Only at the ends of the stretch may A and B
+// differ with confidence.
+func crossoverIn(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	first, last := stretch[0], stretch[len(stretch)-1]
 	if first.logRatio*last.logRatio >= 0 {
 		return Crossover{}, false
 	}
-	before, after := signChange(stretch)
+	before, after := lastSignChange(stretch)
 	c := Crossover{
-		X:      zeroBetween(before, after),
+		X:      interpolateZero(before, after),
 		Low:    first.x,
 		High:   last.x,
 		Kind:   Gradual,
@@ -213,8 +213,8 @@ func crossing(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	return c, true
 }
 
-// signChange returns the neighbours between which the estimates change sides for the last time.
-func signChange(stretch []difference) (before, after difference) {
+// lastSignChange returns the last two neighbours whose logarithms of the ratio have opposite signs.
+func lastSignChange(stretch []difference) (before, after difference) {
 	i := len(stretch) - 1
 	for stretch[i-1].logRatio*stretch[i].logRatio > 0 {
 		i--
@@ -222,7 +222,7 @@ func signChange(stretch []difference) (before, after difference) {
 	return stretch[i-1], stretch[i]
 }
 
-func zeroBetween(before, after difference) float64 {
+func interpolateZero(before, after difference) float64 {
 	share := before.logRatio / (before.logRatio - after.logRatio)
 	return math.Exp(math.Log(before.x) + share*(math.Log(after.x)-math.Log(before.x)))
 }

@@ -133,8 +133,8 @@ func (r Resampling) interval(estimate float64, draws []float64) Interval {
 	}
 }
 
-// source returns the random numbers of the seed.
-func (r Resampling) source() *rand.Rand {
+// newRandom returns the random numbers of the seed.
+func (r Resampling) newRandom() *rand.Rand {
 	const stream = 0x77697265 // any constant: another one gives another sequence
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
@@ -160,11 +160,11 @@ func Median(values []float64) float64 {
 func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 	logA, err := logarithms(a, confidence)
 	if err != nil {
-		return Interval{}, fmt.Errorf("stats: interval of a ratio: of A: %w", err)
+		return Interval{}, fmt.Errorf("stats: interval of a ratio: sample A: %w", err)
 	}
 	logB, err := logarithms(b, confidence)
 	if err != nil {
-		return Interval{}, fmt.Errorf("stats: interval of a ratio: of B: %w", err)
+		return Interval{}, fmt.Errorf("stats: interval of a ratio: sample B: %w", err)
 	}
 	if len(logA) != len(logB) {
 		return welch(logA, logB).ratio(confidence), nil
@@ -196,7 +196,7 @@ func logarithms(values []float64, confidence float64) ([]float64, error) {
 	logs := make([]float64, len(values))
 	for i, value := range values {
 		if value <= 0 {
-			return nil, fmt.Errorf("%w: value %d is %v, and only positive ones have a ratio", ErrUnusable, i, value)
+			return nil, fmt.Errorf("%w: value %d is %v: a ratio needs positive values", ErrUnusable, i, value)
 		}
 		logs[i] = math.Log(value)
 	}

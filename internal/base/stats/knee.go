@@ -19,16 +19,16 @@ const (
 	// kneeDraws is the number of curves that are drawn for the test, and for the interval.
 	kneeDraws = 200
 
-	// kneeFalse is the share of curves without a knee in which one may be found.
-	kneeFalse = 0.01
+	// falseKneeShare is the share of curves without a knee in which one may be found.
+	falseKneeShare = 0.01
 
-	// kneeChange is the least change of the slope over double logarithmic axes. A slope of 1
+	// leastKneeChange is the least change of the slope over double logarithmic axes. A slope of 1
 	// is proportional, a slope of 0 is flat.
-	kneeChange = 0.4
+	leastKneeChange = 0.4
 
-	// kneeFall is the share of its greatest figure below which a flattening curve counts as
+	// kneeFallShare is the share of its greatest figure below which a flattening curve counts as
 	// falling. A fall is a second bend, and is left out.
-	kneeFall = 0.9
+	kneeFallShare = 0.9
 )
 
 // A Bend says how a rising curve bends at its knee.
@@ -83,46 +83,46 @@ func FindKnee(curve Curve, search KneeSearch) (knee Knee, err error) {
 	if err := curve.check(); err != nil {
 		return Knee{}, err
 	}
-	switch n, repeats := len(curve.X), curve.leastRepeats(); {
+	switch n, repeats := len(curve.X), curve.fewestTrials(); {
 	case n < kneeLeastPoints:
 		return Knee{}, fmt.Errorf("%w: %d points, need %d", ErrTooFew, n, kneeLeastPoints)
 	case repeats < max(2, cmp.Or(search.LeastTrials, leastTrials)):
-		return Knee{}, fmt.Errorf("%w: %d trials at a point", ErrTooFew, repeats)
+		return Knee{}, fmt.Errorf("%w: one point has only %d trials", ErrTooFew, repeats)
 	}
 	if search.Bend == Flattens {
-		if curve = curve.beforeFall(kneeFall); len(curve.X) < kneeLeastPoints {
-			return Knee{}, fmt.Errorf("%w before it falls", ErrNoKnee)
+		if curve = curve.beforeFall(kneeFallShare); len(curve.X) < kneeLeastPoints {
+			return Knee{}, fmt.Errorf("%w before its fall", ErrNoKnee)
 		}
 	}
 	if err := checkConfidence(search.Confidence); err != nil {
 		return Knee{}, err
 	}
-	sample, err := logSampleOf(curve)
+	sample, err := newLogSample(curve)
 	if err != nil {
 		return Knee{}, err
 	}
-	fits := newBendFits(sample, search.Bend)
-	bent := fits.bent(sample.means)
-	if !bent.matters(search.Bend) || !fits.inside(bent.place) {
+	fits := newBendFitter(sample, search.Bend)
+	bent := fits.fitWithBend(sample.means)
+	if !bent.matters(search.Bend) || !fits.isInside(bent.place) {
 		return Knee{}, ErrNoKnee
 	}
-	random := search.source()
-	plain := fits.plain(sample.means)
+	random := search.newRandom()
+	plain := fits.fitWithoutBend(sample.means)
 	gain, atLeast := (plain.miss-bent.miss)/sample.variance, 0
 	for range kneeDraws {
-		drawn := sample.draw(plain.curve, random)
-		if fits.plain(drawn.means).miss-fits.bent(drawn.means).miss >= gain*drawn.variance {
+		drawn := sample.drawAround(plain.curve, random)
+		if fits.fitWithoutBend(drawn.means).miss-fits.fitWithBend(drawn.means).miss >= gain*drawn.variance {
 			atLeast++
 		}
-		if float64(atLeast) > kneeFalse*kneeDraws {
-			return Knee{}, fmt.Errorf("%w that stands out of the noise", ErrNoKnee)
+		if float64(atLeast) > falseKneeShare*kneeDraws {
+			return Knee{}, fmt.Errorf("%w: the bend may be noise", ErrNoKnee)
 		}
 	}
 	// Where the curve has another shape, its misfit is noise too.
 	sample.variance = max(sample.variance, bent.miss/float64(max(1, len(curve.X)-bendParameters)))
 	places := make([]float64, kneeDraws)
 	for i := range places {
-		places[i] = fits.bent(sample.draw(bent.curve, random).means).place
+		places[i] = fits.fitWithBend(sample.drawAround(bent.curve, random).means).place
 	}
 	x := search.interval(bent.place, places)
 	x.Estimate, x.Low, x.High = math.Exp(x.Estimate), math.Exp(x.Low), math.Exp(x.High)

@@ -46,7 +46,7 @@ func TestPoolIsAllTrials(t *testing.T) {
 
 func TestLeastCount(t *testing.T) {
 	for q, want := range map[float64]int64{0: 10, 0.5: 20, 0.9: 100, 0.95: 200, 0.99: 1000, 0.999: 10_000, 0.9999: 100_000} {
-		if got := LeastCount(q); got != want {
+		if got := LeastCountForQuantile(q); got != want {
 			t.Errorf("the quantile %g needs %d values, want %d", q, got, want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestStall(t *testing.T) {
 type pooled struct {
 	random *rand.Rand
 	q      float64
-	// beyond is the time that a share of all exceeds, and share its reverse.
+	// probabilityBeyond is the time that a share of all exceeds, and share its reverse.
 	beyond, share func(float64) float64
 	noise         func(*rand.Rand) float64 // of a trial, as the logarithm of its factor
 	// Of a hundred trials, stalls have a stall. It lasts factor times longer than the
@@ -132,7 +132,7 @@ func (p *pooled) trial() (c Counts, stalled bool) {
 			c = append(c, Count{p.factor * p.beyond(1-p.q) * math.Exp(0.1*p.random.NormFloat64()), 1})
 		}
 	}
-	return sum(c), stalled
+	return mergeCounts(c), stalled
 }
 
 // truth is the quantile of any number of trials together, by bisection.
@@ -340,7 +340,7 @@ func TestStallsDoNotMisleadPairs(t *testing.T) {
 // Trials are added and taken away one by one as if they had been put together at once.
 func TestCountsAddUp(t *testing.T) {
 	a, b, c := Counts{{1, 2}, {3, 1}, {9, 4}}, Counts{{0, 1}, {3, 5}}, Counts{{10, 1}}
-	all := sum(a, b, c)
+	all := mergeCounts(a, b, c)
 	for _, got := range []Counts{a.plus(b).plus(c), c.plus(a).plus(b), all.minus(b).plus(b), all.plus(nil), Counts(nil).plus(all)} {
 		if !slices.Equal(got, all) {
 			t.Errorf("%v, want %v", got, all)

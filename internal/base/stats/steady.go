@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// mserBatch is the five of MSER-5 (White, Cobb and Spratt, 2000): means of five values
+	// mserBatch is the batch size of MSER-5 (White, Cobb and Spratt, 2000). Means of five values
 	// smooth the series and still show its trend.
 	mserBatch = 5
 
-	// mserLeastBatches is the smallest number of batches after a cut: the variance of fewer can be
-	// small by accident.
+	// mserLeastBatches is the smallest number of batches after a cut. The variance of fewer
+	// batches can be small by accident.
 	mserLeastBatches = 5
 )
 
-// MSER5 returns how much of a series to cut off as warm-up: the cut, in steps of five values,
-// that minimises the standard error of the mean of the rest. The values are figures of equal
-// intervals, in time order. The series is not settled when that cut lies in its last half, when
-// it has fewer than 50 values, or one that is not a number. It assumes that a steady part is
-// longer than the warm-up before it.
+// MSER5 returns how many values at the start of a series are warm-up. This cut is a multiple of
+// five, and minimises the standard error of the mean of the remaining values. The values are
+// figures of equal intervals, in time order. The series is not settled if the cut lies in its last
+// half, if it has fewer than 50 values, or if a value is not a number. MSER5 assumes that the
+// steady part is longer than the warm-up.
 func MSER5(series []float64) (cut int, settled bool) {
 	means := batchMeans(series, mserBatch)
 	n := len(means)
 	if n < 2*mserLeastBatches || checkFinite(means) != nil {
 		return 0, false
 	}
-	// From the end to the start the sums grow by one batch at a time. Centring
-	// on the last batch keeps their difference from cancelling.
+	// The loop adds one batch at a time to the sums, from the last batch to the first. Deviations
+	// from the last batch are small, so that the difference of the sums stays exact.
 	origin := means[n-1]
 	var sum, squares float64
 	best := math.Inf(1)
@@ -40,7 +40,7 @@ func MSER5(series []float64) (cut int, settled bool) {
 		if n-first < mserLeastBatches {
 			continue
 		}
-		// At equal error the longer series is the better one.
+		// Of two cuts with equal errors, keep the one that leaves more values.
 		if statistic := max(squares-sum*sum/kept, 0) / (kept * kept); statistic <= best {
 			best, bestCut = statistic, first
 		}
@@ -48,7 +48,7 @@ func MSER5(series []float64) (cut int, settled bool) {
 	return bestCut * mserBatch, bestCut <= n/2
 }
 
-// batchMeans leaves out an incomplete last batch.
+// batchMeans returns the means of batches of values. It ignores an incomplete last batch.
 func batchMeans(series []float64, each int) []float64 {
 	means := make([]float64, len(series)/each)
 	for i := range means {
@@ -60,45 +60,47 @@ func batchMeans(series []float64, each int) []float64 {
 	return means
 }
 
-// A Drift is a series that approaches a steady level by an exponential.
+// A Drift describes how a series approaches a steady level exponentially.
 type Drift struct {
-	Bias float64 // of the series' mean, relative to the level that it approaches
-	Seen float64 // the same relative to the series' last value, which is not a guess
-	// After is the time until the series is within a hundredth of that level, from its start
-	// and in lengths of the series.
+	// Bias is the relative difference between the series' mean and the steady level.
+	Bias float64
+	// Seen is the relative difference between the series' mean and its last value. Unlike Bias, it
+	// needs no extrapolation.
+	Seen float64
+	// After is the time from the start of the series until it is within 1 % of the steady level.
+	// Its unit is the length of the series.
 	After float64
-	// Evidence is the number of standard errors between the drift and none. It is the best of six
-	// curves: 1 in 100 steady series has more than [CertainDrift].
+	// Evidence is the fitted amplitude divided by its standard error, for the best of six curves.
+	// In 1 of 100 steady series it is above [CertainDrift].
 	Evidence float64
 }
 
-// CertainDrift is the evidence above which a drift is not chance.
+// CertainDrift is the least evidence of a drift that is not chance.
 const CertainDrift = 3.1
 
 const (
-	// driftBatches is the number of means that a series is reduced to: enough for a curve, and
-	// few enough for neighbours to be nearly independent.
+	// driftBatches is the number of batch means that replace a series. They are enough for a
+	// curve, and neighbouring means are nearly independent.
 	driftBatches      = 40
 	leastDriftBatches = 20
-	driftSettled      = 0.01
+	settledShare      = 0.01
 )
 
-// driftTimes lists the time constants that are tried, in lengths of the series. The last is
-// nearly a straight line.
-var driftTimes = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
+// driftTimeConstants lists the time constants of the fitted curves, relative to the length of the
+// series. The curve with the last one is nearly a straight line.
+var driftTimeConstants = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
 
-// FindDrift describes how a series of figures of equal intervals still approaches a steady
-// level, and with how much evidence. It fits exponentials by least squares; noise that lasts for
-// some intervals widens the error of the fit. Series of fewer than twenty values, or with a
-// value that is not a number, have no drift.
+// FindDrift describes how a series of figures of equal intervals approaches a steady level. It
+// fits exponentials by least squares. Correlated noise increases the error of the fit. The result
+// is zero if the series has fewer than twenty values, or a value that is not a number.
 func FindDrift(series []float64) Drift {
 	values := batchMeans(series, max(1, len(series)/driftBatches))
 	values = values[:min(len(values), driftBatches)]
 	if len(values) < leastDriftBatches || checkFinite(values) != nil || slices.Min(values) == slices.Max(values) {
 		return Drift{}
 	}
-	var best approach
-	for _, time := range driftTimes {
+	var best exponentialFit
+	for _, time := range driftTimeConstants {
 		if fit := fitExponential(values, time); best.time == 0 || fit.squares < best.squares {
 			best = fit
 		}
@@ -106,15 +108,15 @@ func FindDrift(series []float64) Drift {
 	return best.drift()
 }
 
-// An approach is the curve level + amplitude·e^(−x/time), for x from 0 to 1.
-type approach struct {
+// An exponentialFit is the fitted curve level + amplitude·e^(−x/time), for x from 0 to 1.
+type exponentialFit struct {
 	time, level, amplitude float64
 	amplitudeError         float64
-	squares                float64 // of what it leaves unexplained
-	mean                   float64 // of the values
+	squares                float64 // the sum of the squared residuals
+	mean                   float64 // the mean of the fitted values
 }
 
-func fitExponential(values []float64, time float64) approach {
+func fitExponential(values []float64, time float64) exponentialFit {
 	n := float64(len(values))
 	curve := make([]float64, len(values))
 	var meanCurve, mean float64
@@ -128,7 +130,7 @@ func fitExponential(values []float64, time float64) approach {
 		both += (curve[i] - meanCurve) * (value - mean)
 		own += (curve[i] - meanCurve) * (curve[i] - meanCurve)
 	}
-	f := approach{time: time, amplitude: both / own, mean: mean}
+	f := exponentialFit{time: time, amplitude: both / own, mean: mean}
 	f.level = mean - f.amplitude*meanCurve
 	var lagged, last float64
 	for i, value := range values {
@@ -142,9 +144,10 @@ func fitExponential(values []float64, time float64) approach {
 	return f
 }
 
-// drift returns the fit as a Drift. A level that lies further beyond the last value than the
-// series has moved is a guess: it is limited to that distance, and to half of the last value.
-func (f approach) drift() Drift {
+// drift returns the fit as a Drift. It limits the distance between the last value and the level,
+// because a distant level is a guess. The limits are the change over the series, and half of the
+// last value.
+func (f exponentialFit) drift() Drift {
 	end := f.amplitude * math.Exp(-1/f.time)
 	moved := f.amplitude - end
 	if math.Abs(end) > math.Abs(moved) {
@@ -157,7 +160,7 @@ func (f approach) drift() Drift {
 	}
 	level = min(max(level, last*2/3), last*3/2)
 	d := Drift{Bias: f.mean/level - 1, Seen: f.mean/last - 1, After: 1, Evidence: math.Abs(f.amplitude) / f.amplitudeError}
-	if left := math.Abs(f.amplitude) / (driftSettled * level); left > 1 {
+	if left := math.Abs(f.amplitude) / (settledShare * level); left > 1 {
 		d.After = f.time * math.Log(left)
 	}
 	return d
@@ -165,40 +168,40 @@ func (f approach) drift() Drift {
 
 // A Backlog describes an open loop's queue over a window.
 type Backlog struct {
-	// OfferedPerSecond is the schedule's rate. The real arrivals would only add chance: a queue
-	// that is never empty serves at its own rate.
+	// OfferedPerSecond is the planned rate of arrivals. The actual rate would add only noise.
 	OfferedPerSecond float64
-	ServedPerSecond  []float64 // in equal stretches of the window, in order
-	Grew             float64   // arrivals less answers over the window
-	Mean             float64   // mean number of requests that were due and not answered
+	ServedPerSecond  []float64 // the rates of answers in equal stretches of the window, in order
+	Grew             float64   // the number of arrivals minus the number of answers in the window
+	Mean             float64   // the mean number of requests that were due and not yet answered
 }
 
 const (
-	// leastStretches is the fewest stretches that show how the served rate varies.
+	// leastStretches is the least number of stretches that show how the served rate varies.
 	leastStretches = 5
-	// beyondConfidence limits, to 1 in 200 per trial, the chance that a queue is wrongly called
-	// overloaded. The two conditions below lower it further.
-	beyondConfidence = 0.99
-	// grownShare is the smallest share of the mean backlog, and so of the mean response time, that
-	// growth within the window must explain.
-	grownShare = 0.10
-	// leastGrowth is the growth that requests at the edges of the window explain.
+	// overloadConfidence limits the chance of a false overload to 1 in 200 per trial. The next two
+	// limits lower the chance further.
+	overloadConfidence = 0.99
+	// leastGrowthShare is the least share of the mean backlog that comes from its growth in the
+	// window. Growth explains the same share of the mean response time.
+	leastGrowthShare = 0.10
+	// leastGrowth is the least growth that requests at the window's edges alone do not explain.
 	leastGrowth = 5
 )
 
 // BeyondCapacity reports whether the offered rate exceeds the capacity, and returns the served
-// rate, which is then the capacity. It assumes that stretches of a queue that is never empty vary
-// independently. By simulation (package judge), it calls at most 1 % of queues at 95 % of their
-// capacity overloaded; at 104 %, nearly all whose answers come evenly, and 8 in 10 with
-// exponential service times, from 10,000 requests on; at 109 %, all.
+// rate. In an overload the served rate is the capacity. The served rates of the stretches are
+// assumed to be independent. Simulations with 10,000 requests and more (package judge) found
+// overload in at most 1 % of queues at 95 % of the capacity, and in all queues at 109 %. At 104 %
+// they found it in nearly all queues with even answers, and in 8 of 10 with exponential service
+// times.
 func (b Backlog) BeyondCapacity() (served Interval, beyond bool, err error) {
 	if len(b.ServedPerSecond) < leastStretches {
 		return Interval{}, false, ErrTooFew
 	}
-	served, err = MeanInterval(b.ServedPerSecond, beyondConfidence)
+	served, err = MeanInterval(b.ServedPerSecond, overloadConfidence)
 	if err != nil {
 		return Interval{}, false, err
 	}
-	grown := b.Grew >= leastGrowth && b.Grew/2 > grownShare*b.Mean
+	grown := b.Grew >= leastGrowth && b.Grew/2 > leastGrowthShare*b.Mean
 	return served, grown && b.OfferedPerSecond > served.High, nil
 }

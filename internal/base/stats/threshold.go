@@ -25,7 +25,7 @@ type Threshold struct {
 // below the threshold does not move it.
 const (
 	leastNoise, mostNoise = 0.003, 0.3
-	strayFailures         = 0.02
+	strayFailureShare     = 0.02
 
 	thresholdPlaces, thresholdNoises = 160, 12 // of the grid over which the model is summed
 	// thresholdReach bounds how far beyond the tried levels the threshold may lie, in natural
@@ -46,7 +46,7 @@ func FindThreshold(tries []Try, confidence float64) (Threshold, error) {
 	levels := make([]float64, len(tries))
 	for i, try := range tries {
 		if !(try.Level > 0) || math.IsInf(try.Level, 1) {
-			return Threshold{}, fmt.Errorf("stats: threshold: %w: a level of %v", ErrUnusable, try.Level)
+			return Threshold{}, fmt.Errorf("stats: threshold: %w: found the level %v, want a positive number", ErrUnusable, try.Level)
 		}
 		levels[i] = math.Log(try.Level)
 		passed, failed = passed || try.Passed, failed || !try.Passed
@@ -68,15 +68,15 @@ type thresholdGrid struct {
 	logLikelihood [thresholdNoises][thresholdPlaces]float64
 }
 
-// noiseOf returns the noise of a row. The rows' noises are equally far apart as logarithms.
-func noiseOf(row int) float64 {
+// noiseOfRow returns the noise of a row. The rows' noises are equally far apart as logarithms.
+func noiseOfRow(row int) float64 {
 	return leastNoise * math.Pow(mostNoise/leastNoise, float64(row)/(thresholdNoises-1))
 }
 
 func (g *thresholdGrid) add(level float64, passed bool) {
-	table := passTables()
+	table := sharedPassTable()
 	for i := range g.logLikelihood {
-		row, noise := &g.logLikelihood[i], noiseOf(i)
+		row, noise := &g.logLikelihood[i], noiseOfRow(i)
 		for place := range row {
 			threshold := g.from + (float64(place)+0.5)*g.step
 			row[place] += table.logProbability((threshold-level)/noise, passed)
@@ -92,7 +92,7 @@ func (g *thresholdGrid) summarize(confidence float64) Threshold {
 	var weights [thresholdPlaces]float64
 	total, logNoise := 0.0, 0.0
 	for i := range g.logLikelihood {
-		logOfNoise := math.Log(noiseOf(i))
+		logOfNoise := math.Log(noiseOfRow(i))
 		for place, likelihood := range &g.logLikelihood[i] {
 			weight := math.Exp(likelihood - best)
 			weights[place] += weight
@@ -125,11 +125,11 @@ type passTable struct {
 
 const passTableReach, passTableSteps = 6, 100
 
-var passTables = sync.OnceValue(func() *passTable {
+var sharedPassTable = sync.OnceValue(func() *passTable {
 	t := &passTable{}
 	for i := range t.passes {
 		deviations := float64(i)/passTableSteps - passTableReach
-		passes := (1 - strayFailures) * 0.5 * math.Erfc(-deviations/math.Sqrt2)
+		passes := (1 - strayFailureShare) * 0.5 * math.Erfc(-deviations/math.Sqrt2)
 		t.passes[i], t.fails[i] = math.Log(passes), math.Log1p(-passes)
 	}
 	return t

@@ -60,7 +60,7 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 		return Scalability{}, fmt.Errorf("stats: scalability: %w", err)
 	}
 	if n := len(curve.X); n < uslLeastLoads {
-		return Scalability{}, fmt.Errorf("stats: scalability: %d loads, and at least %d are needed: %w", n, uslLeastLoads, ErrTooFew)
+		return Scalability{}, fmt.Errorf("stats: scalability: found %d loads, need at least %d: %w", n, uslLeastLoads, ErrTooFew)
 	}
 	loads, means := curve.X, curve.means()
 	for i, load := range loads {
@@ -75,7 +75,7 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 		return Scalability{}, err
 	}
 	s := Scalability{Misfit: misfit}
-	draws := drawUSL(curve, best, how.source())
+	draws := resampleUSL(curve, best, how.newRandom())
 	interval := func(of func(usl) float64) Interval {
 		values := make([]float64, 0, len(draws))
 		for _, d := range draws {
@@ -97,15 +97,15 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 	return s, nil
 }
 
-func drawUSL(curve Curve, near usl, random *rand.Rand) []usl {
-	if curve.leastRepeats() < 2 {
+func resampleUSL(curve Curve, near usl, random *rand.Rand) []usl {
+	if curve.fewestTrials() < 2 {
 		return nil
 	}
 	var draws []usl
 	drawn := make([]float64, len(curve.X))
 	for range uslDraws {
 		for i, trials := range curve.Y {
-			drawn[i] = drawnMean(trials, random)
+			drawn[i] = resampledMean(trials, random)
 		}
 		if u, _, err := fitUSL(curve.X, drawn, near); err == nil {
 			draws = append(draws, u)

@@ -1,5 +1,5 @@
 // Package sum adds up figures that may be absent, and merges lists by a key. A type that is summed
-// has a Plus method beside its fields, which package sumtest tests; pointers and slices are summed
+// has a Plus method beside its fields. Package sumtest tests that Plus uses every field.
 package sum
 
 import (
@@ -10,24 +10,24 @@ import (
 // An Addend can be added to another of its type. Plus must not change its operands.
 type Addend[T any] interface{ Plus(other T) T }
 
-// Any returns the sum of two figures. An absent figure counts as nothing.
-func Any[T Addend[T]](a, b *T) *T {
+// AddPresent returns the sum of two figures. It ignores a nil figure.
+func AddPresent[T Addend[T]](a, b *T) *T {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
 	return new((*a).Plus(*b))
 }
 
-// Both returns the sum of two figures, which is absent if one of them is.
-func Both[T Addend[T]](a, b *T) *T {
+// AddIfBoth returns the sum of two figures, or nil if one of them is nil.
+func AddIfBoth[T Addend[T]](a, b *T) *T {
 	if a == nil || b == nil {
 		return nil
 	}
 	return new((*a).Plus(*b))
 }
 
-// Known returns a + b, or nil if a or b is nil.
-func Known(a, b *int64) *int64 {
+// AddIntsIfBoth returns a + b, or nil if a or b is nil.
+func AddIntsIfBoth(a, b *int64) *int64 {
 	if a == nil || b == nil {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// The ends that a setting belongs to.
+// The sides of a connection that a setting belongs to.
 const (
 	Server = "server"
 	Client = "client"
@@ -28,11 +28,11 @@ type Setting struct {
 	Why     string `json:"why"`
 }
 
-// FromEnvironment is the reason of a setting that the environment changed, without a measurement.
-const FromEnvironment = "the environment of wirelab sets it"
+// ReasonEnvironment is the reason of a setting that the environment changed, without a measurement.
+const ReasonEnvironment = "the environment of wirelab sets it"
 
-// At returns the settings of one end: server or client.
-func At(end string, all []Setting) []Setting {
+// SettingsOf returns the settings of one side: server or client.
+func SettingsOf(end string, all []Setting) []Setting {
 	var own []Setting
 	for _, s := range all {
 		if s.Side == end || s.Side == Both {
@@ -76,8 +76,8 @@ func (l List[O]) Options() []O { return slices.Clip(l.options) }
 // Settings returns the settings that the options apply.
 func (l List[O]) Settings() []Setting { return l.settings }
 
-// Ends holds the settings of a library that is both ends, and its options S of a server
-// and C of a client.
+// Ends holds the settings of a library that has a server and a client, with the server's
+// options S and the client's options C.
 type Ends[S, C any] struct {
 	Server List[S]
 	Client List[C]
@@ -105,45 +105,45 @@ type Reason struct {
 	Value, Default string
 }
 
-// Unlisted marks a field that is not a setting: the purpose of the struct, such as a
+// NotASetting marks a field that is not a setting: the purpose of the struct, such as a
 // server's handler, or a hook that only observes.
-var Unlisted = Reason{}
+var NotASetting = Reason{}
 
 // Reasons maps the names of a struct's fields to their reasons.
 type Reasons map[string]Reason
 
 // Differences lists the exported fields of used that differ from library, in the struct's
-// order. A field without a reason is listed without one.
+// order. The result includes fields that have no reason in reasons.
 func Differences[T any](end, name string, used, library *T, reasons Reasons) []Setting {
 	var settings []Setting
 	a, b := reflect.ValueOf(used).Elem(), reflect.ValueOf(library).Elem()
 	for i := range a.NumField() {
 		field := a.Type().Field(i)
 		reason, known := reasons[field.Name]
-		if !field.IsExported() || known && reason == Unlisted || same(a.Field(i), b.Field(i)) {
+		if !field.IsExported() || known && reason == NotASetting || equalValues(a.Field(i), b.Field(i)) {
 			continue
 		}
 		s := Setting{Side: end, Name: name + "." + field.Name, Value: reason.Value, Default: reason.Default, Why: reason.Why}
 		if s.Value == "" {
-			s.Value = text(a.Field(i))
+			s.Value = describeValue(a.Field(i))
 		}
 		if s.Default == "" {
-			s.Default = text(b.Field(i))
+			s.Default = describeValue(b.Field(i))
 		}
 		settings = append(settings, s)
 	}
 	return settings
 }
 
-// same compares functions by their address, and everything else deeply.
-func same(a, b reflect.Value) bool {
+// equalValues compares functions by their address, and everything else deeply.
+func equalValues(a, b reflect.Value) bool {
 	if a.Kind() == reflect.Func {
 		return a.Pointer() == b.Pointer()
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-func text(v reflect.Value) string {
+func describeValue(v reflect.Value) string {
 	switch {
 	case v.Kind() == reflect.Func && v.IsNil(), v.Kind() == reflect.Pointer && v.IsNil(), v.Kind() == reflect.Interface && v.IsNil():
 		return "none"

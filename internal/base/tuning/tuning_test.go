@@ -20,7 +20,7 @@ func TestDifferencesListWhatIsSet(t *testing.T) {
 	got := Differences(Client, "library", used, &library{Limit: 5, Kept: "same"}, Reasons{
 		"Limit":   {Why: "more"},
 		"Timeout": {Why: "bounded", Default: "none"},
-		"Handler": Unlisted,
+		"Handler": NotASetting,
 	})
 	want := []Setting{
 		{Client, "library.Limit", "7", "5", "more"},
@@ -47,7 +47,7 @@ func TestAListAppliesWhatItDeclares(t *testing.T) {
 
 func TestBothEndsAreListedOnce(t *testing.T) {
 	declared := []Setting{{Both, "a", "1", "0", "x"}, {Server, "b", "1", "0", "x"}, {Client, "b", "2", "0", "x"}}
-	joined := Join(At(Server, declared), At(Client, declared))
+	joined := Join(SettingsOf(Server, declared), SettingsOf(Client, declared))
 	if !reflect.DeepEqual(joined, declared) {
 		t.Errorf("got %v", joined)
 	}

@@ -6,7 +6,7 @@
 // The value of an expression is one positive number: a ratio, or a place on an axis. It is
 // evaluated once for each repeat of a run, so that it has as many values as the run has
 // repeats, and an interval; and once without any figures, to learn which cells it needs.
-// Published findings use figures that others measured, see [ReadCited].
+// Published findings use figures that others measured, see [ReadPublishedTable].
 //
 // This package knows no stack and no scenario. It does not know how a figure is measured.
 package claim
@@ -38,7 +38,7 @@ type Cell struct {
 
 // Figures returns the figures that an expression uses.
 type Figures interface {
-	// Figure returns one of a cell's figures by its name in [Names], or NaN if it was not measured.
+	// Figure returns one of a cell's figures by its name in [FigureDescriptions], or NaN if it was not measured.
 	Figure(name string, of Cell) float64
 	// Sizes and Clients return the sizes and the numbers of clients of a variant in a part,
 	// in ascending order: the sizes at the cell's clients, the clients at the cell's size.
@@ -46,47 +46,47 @@ type Figures interface {
 	Clients(of Cell) []int
 }
 
-// Names describes each figure by its name.
-var Names = map[string]string{
+// FigureDescriptions describes each figure by its name.
+var FigureDescriptions = map[string]string{
 	"mean":            "the mean response time",
 	"p50":             "the median response time",
-	"p90":             "the response time of nine requests in ten",
-	"p95":             "the response time of 95 in 100",
-	"p99":             "the response time of 99 in 100",
-	"tail":            "P99 over P50",
-	"service":         "the mean time from sending, without the wait for a permit",
+	"p90":             "the 90th percentile of the response time",
+	"p95":             "the 95th percentile of the response time",
+	"p99":             "the 99th percentile of the response time",
+	"tail":            "P99 divided by P50",
+	"service":         "the mean time from the actual send to the answer",
 	"throughput":      "requests per second",
 	"answered":        "the share of requests that were answered",
 	"cpu":             "CPU time per request, of both ends",
 	"client-cpu":      "the client's CPU time per request",
 	"server-cpu":      "the server's CPU time per request",
 	"server-cores":    "CPUs that the server uses",
-	"client-user":     "the share of the client's CPU time that is its own and not the kernel's",
-	"server-user":     "the share of the server's CPU time that is its own and not the kernel's",
-	"client-switches": "how often the client's threads leave their CPUs per request",
-	"server-switches": "how often the server's threads leave their CPUs per request",
+	"client-user":     "the share of the client's CPU time outside the kernel",
+	"server-user":     "the share of the server's CPU time outside the kernel",
+	"client-switches": "the client's context switches per request",
+	"server-switches": "the server's context switches per request",
 	"client-faults":   "the client's page faults per request",
 	"server-faults":   "the server's page faults per request",
 	"client-gc":       "the share of the client's CPU time that its garbage collector takes",
 	"server-gc":       "the share of the server's CPU time that its garbage collector takes",
 	"client-assist":   "the share of the client's CPU time that goroutines spend helping the collector before they may allocate",
 	"server-assist":   "the share of the server's CPU time that goroutines spend helping the collector before they may allocate",
-	"client-run-wait": "how long one in a hundred of the client's goroutines waits for a CPU once it could run",
-	"server-run-wait": "how long one in a hundred of the server's goroutines waits for a CPU once it could run",
-	"server-memory":   "the most memory that the server has held of its own",
+	"client-run-wait": "the 99th percentile of the time that the client's runnable goroutines wait for a CPU",
+	"server-run-wait": "the 99th percentile of the time that the server's runnable goroutines wait for a CPU",
+	"server-memory":   "the server's peak memory, without the pages of files",
 	"client-futex":    "futex calls of the client per request",
 	"server-futex":    "futex calls of the server per request",
 	"request-bytes":   "bytes that a request takes on the wire",
 	"response-bytes":  "bytes that a response takes on the wire",
 	"opened":          "connections opened in the window, per request",
-	"trips":           "the median response time in round trips of the link, which are twice its delay",
+	"trips":           "the median response time in round trips of the link (one is twice the link's delay)",
 	"handshake":       "the median time of a connection's handshake",
 	"connect-trips":   "the median time until a TCP connection is established, in round trips of the link",
 	"handshake-trips": "the median time of a handshake of TLS or QUIC, in round trips of the link",
 }
 
 // FigureNames returns the names of the figures in order.
-func FigureNames() []string { return slices.Sorted(maps.Keys(Names)) }
+func FigureNames() []string { return slices.Sorted(maps.Keys(FigureDescriptions)) }
 
 // NeedsSyscalls reports whether a figure needs counted system calls.
 func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") }
@@ -115,7 +115,7 @@ func compile(text string, over map[string]any) (*vm.Program, error) {
 	return program, nil
 }
 
-// firstLine removes the expression that the error repeats after its reason.
+// firstLine returns only the first line of an error: the other lines repeat the expression.
 func firstLine(err error) error {
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	return errors.New(reason)
@@ -132,7 +132,7 @@ type Value struct {
 // Evaluate evaluates the expression over figures of a part. The expression may use the variant
 // as `it`.
 func (e *Expression) Evaluate(part, it string, from Figures) Value {
-	scope := &scope{from: from}
+	scope := &evaluation{from: from}
 	result, err := vm.Run(e.program, environment(part, it, scope, e.usesIt))
 	number, _ := result.(float64)
 	switch {
@@ -147,8 +147,8 @@ func (e *Expression) Evaluate(part, it string, from Figures) Value {
 // Needs returns the figures that an expression asks for, each once, in its order. shape has the
 // sizes and clients of a part; its figures do not matter.
 func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
-	asks := &asking{Figures: shape, seen: map[Need]bool{}}
-	if _, err := vm.Run(e.program, environment(part, it, &scope{from: asks}, e.usesIt)); err != nil {
+	asks := &figureCollector{Figures: shape, seen: map[Need]bool{}}
+	if _, err := vm.Run(e.program, environment(part, it, &evaluation{from: asks}, e.usesIt)); err != nil {
 		return nil, firstLine(err)
 	}
 	return asks.all, nil
@@ -160,14 +160,15 @@ type Need struct {
 	Cell   Cell
 }
 
-// An asking notes the figures that an expression uses. It answers 1, so no function stops early.
-type asking struct {
+// A figureCollector notes the figures that an expression uses. Each figure is 1, so no function
+// stops early.
+type figureCollector struct {
 	Figures
 	seen map[Need]bool
 	all  []Need
 }
 
-func (a *asking) Figure(name string, of Cell) float64 {
+func (a *figureCollector) Figure(name string, of Cell) float64 {
 	a.Figures.Figure(name, of)
 	if need := (Need{name, of}); !a.seen[need] {
 		a.seen[need] = true
@@ -176,21 +177,21 @@ func (a *asking) Figure(name string, of Cell) float64 {
 	return 1
 }
 
-// Cited holds the figures of a published study, one per row:
+// A PublishedTable holds the figures of a published study, one per row:
 //
 //	table,stack,mode,size_bytes,concurrency,metric,value,unit,note
-type Cited struct{ rows []citedRow }
+type PublishedTable struct{ rows []publishedRow }
 
-type citedRow struct {
+type publishedRow struct {
 	table, stack, metric string
 	others               []string // mode, size, clients and note
 	value                string   // not always a number, as in 1-48
 }
 
-const maxCited = 100_000
+const maxPublishedRows = 100_000
 
-// ReadCited reads the table of a Cited.
-func ReadCited(from io.Reader) (*Cited, error) {
+// ReadPublishedTable reads a published table from CSV.
+func ReadPublishedTable(from io.Reader) (*PublishedTable, error) {
 	table := csv.NewReader(from)
 	titles, err := table.Read()
 	if err != nil {
@@ -202,10 +203,10 @@ func ReadCited(from io.Reader) (*Cited, error) {
 	}
 	for _, title := range []string{"table", "stack", "mode", "size_bytes", "concurrency", "metric", "value", "note"} {
 		if _, has := place[title]; !has {
-			return nil, fmt.Errorf("no column %q in the first line, which has %s", title, strings.Join(titles, ", "))
+			return nil, fmt.Errorf("the first line has no column %q, only %s", title, strings.Join(titles, ", "))
 		}
 	}
-	c := &Cited{}
+	c := &PublishedTable{}
 	for {
 		row, err := table.Read()
 		if err == io.EOF {
@@ -214,11 +215,11 @@ func ReadCited(from io.Reader) (*Cited, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(c.rows) == maxCited {
-			return nil, fmt.Errorf("more than %d rows", maxCited)
+		if len(c.rows) == maxPublishedRows {
+			return nil, fmt.Errorf("the table has more than %d rows, which is the limit", maxPublishedRows)
 		}
 		of := func(title string) string { return row[place[title]] }
-		c.rows = append(c.rows, citedRow{of("table"), of("stack"), of("metric"), []string{of("mode"), of("size_bytes"), of("concurrency"), of("note")}, of("value")})
+		c.rows = append(c.rows, publishedRow{of("table"), of("stack"), of("metric"), []string{of("mode"), of("size_bytes"), of("concurrency"), of("note")}, of("value")})
 	}
 }
 
@@ -228,7 +229,7 @@ func ReadCited(from io.Reader) (*Cited, error) {
 //
 // Mode, size, clients and note may follow the table, the stack and the metric. Only those that
 // identify the row are needed.
-func (c *Cited) Evaluate(text string) (float64, error) {
+func (c *PublishedTable) Evaluate(text string) (float64, error) {
 	environment := map[string]any{"cited": c.figure}
 	program, err := compile(text, environment)
 	if err != nil {
@@ -241,15 +242,15 @@ func (c *Cited) Evaluate(text string) (float64, error) {
 	return result.(float64), nil
 }
 
-func (c *Cited) figure(table, stack, metric string, others ...any) (float64, error) {
-	var found []citedRow
+func (c *PublishedTable) figure(table, stack, metric string, others ...any) (float64, error) {
+	var found []publishedRow
 	for _, row := range c.rows {
 		if row.table == table && row.stack == stack && row.metric == metric && row.has(others) {
 			found = append(found, row)
 		}
 	}
 	if len(found) != 1 {
-		return 0, fmt.Errorf("%d published figures are %s of %s in %s %v: want one", len(found), metric, stack, table, others)
+		return 0, fmt.Errorf("found %d published figures for %s of %s in %s %v: want one", len(found), metric, stack, table, others)
 	}
 	value, err := strconv.ParseFloat(found[0].value, 64)
 	if err != nil {
@@ -258,7 +259,7 @@ func (c *Cited) figure(table, stack, metric string, others ...any) (float64, err
 	return value, nil
 }
 
-func (r citedRow) has(others []any) bool {
+func (r publishedRow) has(others []any) bool {
 	for _, other := range others {
 		if !slices.Contains(r.others, fmt.Sprint(other)) {
 			return false

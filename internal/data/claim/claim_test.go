@@ -50,8 +50,8 @@ func TestEvaluate(t *testing.T) {
 		{text: `ratio("mean", "a", "b")`, want: 0.25},
 		{text: `figure("mean", "a", 4*KiB) / figure("mean", "a", 1*KiB)`, want: 4},
 		{text: `crossover(by_size("mean", "a"), by_size("mean", "b"))`, want: 2048},
-		{text: `crossover(by_size("mean", "b"), by_size("mean", "a"))`, reason: "the first never overtakes the second"},
-		{text: `crossover(by_size("mean", "a"), by_size("mean", "a"))`, reason: "the first never overtakes the second"},
+		{text: `crossover(by_size("mean", "b"), by_size("mean", "a"))`, reason: "the first line never overtakes the second"},
+		{text: `crossover(by_size("mean", "a"), by_size("mean", "a"))`, reason: "the first line never overtakes the second"},
 		{text: `monotone(by_size("mean", "a"))`, want: 2},
 		{text: `step(by_size("mean", "a"), 64, 16*KiB)`, want: 32},
 		{text: `step(by_size("mean", "a"), 64, 65)`, reason: "the line has no point at 65"},
@@ -151,7 +151,7 @@ sweep,tcp,reuse,,1-48,mean,2-3,us,
 `
 
 func TestCited(t *testing.T) {
-	table, err := ReadCited(strings.NewReader(published))
+	table, err := ReadPublishedTable(strings.NewReader(published))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestCited(t *testing.T) {
 			t.Errorf("%s: %v, want an error that says %q", text, err, says)
 		}
 	}
-	if _, err := ReadCited(strings.NewReader("table,stack\n")); err == nil || !strings.Contains(err.Error(), `no column "mode"`) {
+	if _, err := ReadPublishedTable(strings.NewReader("table,stack\n")); err == nil || !strings.Contains(err.Error(), `no column "mode"`) {
 		t.Errorf("without columns: %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func TestPageNamesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, says := range Names {
+	for name, says := range FigureDescriptions {
 		if line := "| `" + name + "` | " + says + " |"; !strings.Contains(string(page), line) {
 			t.Errorf("docs/scenarios.md has no line %q", line)
 		}
@@ -211,7 +211,7 @@ func FuzzParse(f *testing.F) {
 func FuzzReadCited(f *testing.F) {
 	f.Add(published)
 	f.Fuzz(func(_ *testing.T, text string) {
-		if table, err := ReadCited(strings.NewReader(text)); err == nil {
+		if table, err := ReadPublishedTable(strings.NewReader(text)); err == nil {
 			_, _ = table.Evaluate(`cited("latency", "rest", "mean", 64, 1)`)
 		}
 	})

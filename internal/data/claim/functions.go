@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// A scope holds one evaluation.
-type scope struct {
+// An evaluation evaluates one expression.
+type evaluation struct {
 	from    Figures
-	reason  string // why there is no value, if a function knew
-	missing bool   // a figure was missing
+	reason  string // why the expression has no value, if a function knows
+	missing bool   // whether a figure was missing
 }
 
-func (s *scope) none(format string, args ...any) float64 {
+func (s *evaluation) noValue(format string, args ...any) float64 {
 	if s.reason == "" {
 		s.reason = fmt.Sprintf(format, args...)
 	}
@@ -23,12 +23,12 @@ func (s *scope) none(format string, args ...any) float64 {
 
 // environment returns the names that an expression may use. Its functions read the figures of the
 // claim's part; the function part returns the figures of another part.
-func environment(part, it string, s *scope, usesIt bool) map[string]any {
+func environment(part, it string, s *evaluation, usesIt bool) map[string]any {
 	names := s.figuresOf(part)
 	names["part"] = func(name string) map[string]any { return s.figuresOf(name) }
 	maps.Copy(names, map[string]any{
 		"crossover": s.crossover, "knee": s.knee, "monotone": s.monotone,
-		"converges": s.converges, "step": s.step, "within": within,
+		"converges": s.converges, "step": s.step, "within": ratioToNearerBound,
 		"KiB": 1 << 10, "MiB": 1 << 20,
 	})
 	if usesIt {
@@ -38,9 +38,9 @@ func environment(part, it string, s *scope, usesIt bool) map[string]any {
 }
 
 // figuresOf returns the functions that use figures of a part.
-func (s *scope) figuresOf(part string) map[string]any {
+func (s *evaluation) figuresOf(part string) map[string]any {
 	cell := func(variant string, bytes, clients []int) Cell {
-		return Cell{part, variant, orLeast(bytes), orLeast(clients)}
+		return Cell{part, variant, valueOrLeast(bytes), valueOrLeast(clients)}
 	}
 	figure := func(name, variant string, at ...int) float64 {
 		return s.figure(name, cell(variant, at[:min(1, len(at))], at[min(1, len(at)):]))
@@ -64,18 +64,18 @@ func (s *scope) figuresOf(part string) map[string]any {
 	}
 }
 
-func orLeast(given []int) int {
+func valueOrLeast(given []int) int {
 	if len(given) == 0 {
 		return Least
 	}
 	return given[0]
 }
 
-func (s *scope) figure(name string, of Cell) float64 {
+func (s *evaluation) figure(name string, of Cell) float64 {
 	value := s.from.Figure(name, of)
 	if math.IsNaN(value) {
 		s.missing = true
-		return s.none("no %s of %s", name, of)
+		return s.noValue("no %s of %s", name, of)
 	}
 	return value
 }
@@ -94,7 +94,7 @@ func (c Cell) String() string {
 // A Line is a figure along sizes, or along numbers of clients.
 type Line struct{ X, Y []float64 }
 
-func (s *scope) line(name string, along []int, at func(int) Cell) *Line {
+func (s *evaluation) line(name string, along []int, at func(int) Cell) *Line {
 	l := &Line{}
 	for _, x := range along {
 		l.X, l.Y = append(l.X, float64(x)), append(l.Y, s.figure(name, at(x)))
@@ -102,11 +102,11 @@ func (s *scope) line(name string, along []int, at func(int) Cell) *Line {
 	return l
 }
 
-// known reports whether all points of a line were measured, and there are enough.
-func (s *scope) known(l *Line, least int) bool {
+// hasEnoughPoints reports whether all points of a line were measured, and there are enough.
+func (s *evaluation) hasEnoughPoints(l *Line, least int) bool {
 	if len(l.X) < least {
 		s.missing = true
-		s.none("found %d points, want at least %d", len(l.X), least)
+		s.noValue("the line has %d points, want at least %d", len(l.X), least)
 		return false
 	}
 	return !slices.ContainsFunc(l.Y, math.IsNaN)
@@ -118,9 +118,9 @@ const crossoverShare = 0.7
 
 // crossover returns the place where a overtakes b. It best separates the points where a is below b
 // from those where a is above, by the sums of the logarithms of their ratio.
-func (s *scope) crossover(a, b *Line) float64 {
+func (s *evaluation) crossover(a, b *Line) float64 {
 	if !slices.Equal(a.X, b.X) {
-		return s.none("lines over different points")
+		return s.noValue("the lines have different points")
 	}
 	var x, logs []float64 // of a over b
 	sum := 0.0
@@ -132,7 +132,7 @@ func (s *scope) crossover(a, b *Line) float64 {
 	}
 	if len(x) < 2 || float64(len(x)) < crossoverShare*float64(len(a.X)) {
 		s.missing = true
-		return s.none("%d points of %d are known", len(x), len(a.X))
+		return s.noValue("only %d of %d points were measured on both lines", len(x), len(a.X))
 	}
 	best, at, before := math.Abs(sum), 0, 0.0
 	if sum <= 0 {
@@ -146,9 +146,9 @@ func (s *scope) crossover(a, b *Line) float64 {
 	}
 	switch at {
 	case 0:
-		return s.none("the first is above the second from the beginning")
+		return s.noValue("the first line is above the second from the beginning")
 	case len(logs):
-		return s.none("the first never overtakes the second")
+		return s.noValue("the first line never overtakes the second")
 	}
 	low, high, share := math.Log(x[at-1]), math.Log(x[at]), 0.5
 	if logs[at-1] < 0 && logs[at] > 0 {
@@ -157,12 +157,12 @@ func (s *scope) crossover(a, b *Line) float64 {
 	return math.Exp(low + share*(high-low))
 }
 
-// kneeShare is the share of a line's greatest value at which its knee is.
+// kneeShare is the share of a line's greatest value that defines its knee.
 const kneeShare = 0.9
 
-// knee returns the place where a line has risen to nine tenths of its greatest value.
-func (s *scope) knee(l *Line) float64 {
-	if !s.known(l, 3) {
+// knee returns the X at which a line first reaches nine tenths of its greatest value.
+func (s *evaluation) knee(l *Line) float64 {
+	if !s.hasEnoughPoints(l, 3) {
 		return math.NaN()
 	}
 	enough := kneeShare * slices.Max(l.Y)
@@ -176,8 +176,8 @@ func (s *scope) knee(l *Line) float64 {
 
 // monotone returns the smallest ratio of a line's value to the one before: 1 or more if it
 // never falls.
-func (s *scope) monotone(l *Line) float64 {
-	if !s.known(l, 2) {
+func (s *evaluation) monotone(l *Line) float64 {
+	if !s.hasEnoughPoints(l, 2) {
 		return math.NaN()
 	}
 	least := math.Inf(1)
@@ -189,7 +189,7 @@ func (s *scope) monotone(l *Line) float64 {
 
 // converges returns the spread of lines at the first point over their spread at the last. The
 // spread is the greatest value over the least; 2 means that they are twice as far apart at first.
-func (s *scope) converges(lines ...*Line) float64 {
+func (s *evaluation) converges(lines ...*Line) float64 {
 	apart := func(i func(*Line) float64) float64 {
 		low, high := math.Inf(1), 0.0
 		for _, l := range lines {
@@ -198,7 +198,7 @@ func (s *scope) converges(lines ...*Line) float64 {
 		return high / low
 	}
 	for _, l := range lines {
-		if !s.known(l, 2) {
+		if !s.hasEnoughPoints(l, 2) {
 			return math.NaN()
 		}
 	}
@@ -206,21 +206,21 @@ func (s *scope) converges(lines ...*Line) float64 {
 }
 
 // step returns the value at one point over that at another.
-func (s *scope) step(l *Line, from, to int) float64 {
+func (s *evaluation) step(l *Line, from, to int) float64 {
 	at := func(x int) float64 {
 		i := slices.Index(l.X, float64(x))
 		if i < 0 {
 			s.missing = true
-			return s.none("the line has no point at %d", x)
+			return s.noValue("the line has no point at %d", x)
 		}
 		return l.Y[i]
 	}
 	return at(to) / at(from)
 }
 
-// within returns the distance of a value from the nearer of two bounds, as a ratio: 1 or more if
-// it lies between them.
-func within(value, low, high float64) float64 { return min(value/low, high/value) }
+// ratioToNearerBound returns the distance of a value from the nearer of two bounds, as a ratio: 1
+// or more if it lies between them.
+func ratioToNearerBound(value, low, high float64) float64 { return min(value/low, high/value) }
 
 // A Spread says how much of the differences in a table comes from its rows, its columns, and its
 // single cells. The three are shares of the whole and add up to 1.
@@ -234,7 +234,7 @@ type Spread struct {
 }
 
 // spread computes the Spread of a figure of variants. The rows must have equal lengths.
-func (s *scope) spread(figure func(variant string) float64, rows []any) *Spread {
+func (s *evaluation) spread(figure func(variant string) float64, rows []any) *Spread {
 	none := &Spread{math.NaN(), math.NaN(), math.NaN()}
 	table := make([][]float64, len(rows))
 	for i, row := range rows {
@@ -242,13 +242,13 @@ func (s *scope) spread(figure func(variant string) float64, rows []any) *Spread 
 		for _, variant := range variants {
 			name, isName := variant.(string)
 			if !isName {
-				s.none("spread: %v is not a variant", variant)
+				s.noValue("spread: %v is not a variant", variant)
 				return none
 			}
 			table[i] = append(table[i], math.Log(figure(name)))
 		}
 		if len(table[i]) < 2 || len(rows) < 2 || len(table[i]) != len(table[0]) {
-			s.none("spread: want at least two rows, each of the same number of variants, at least two")
+			s.noValue("spread: want at least two rows of equal length, each with at least two variants")
 			return none
 		}
 	}

@@ -22,8 +22,8 @@ type Observer func(Event)
 // A Begun event reports that a trial begins.
 type Begun struct{ Trial record.PlannedTrial }
 
-// A Progress event tells how far a trial has come. A client prints one at least every second:
-// otherwise the lab takes it to hang.
+// A Progress event reports the progress of a trial. A client prints one at least every second.
+// Without it, the lab assumes that the client hangs.
 type Progress struct {
 	Warming  bool    `json:"warming"`
 	Paused   bool    `json:"paused,omitempty"`
@@ -120,14 +120,14 @@ func (b Bin) Plus(other Bin) Bin {
 // Bins go from ShortestBin to LongestBin; each is twice as long as the one before.
 const (
 	ShortestBin = time.Microsecond
-	Octaves     = 26
-	LongestBin  = ShortestBin << Octaves // 67 s
+	Doublings   = 26
+	LongestBin  = ShortestBin << Doublings // 67 s
 )
 
 // Bounds returns the upper bounds of all bins but the last.
 func Bounds() []int64 {
 	bounds := []int64{int64(ShortestBin)}
-	for octave := range Octaves {
+	for octave := range Doublings {
 		bounds = append(bounds, int64(ShortestBin)<<(octave+1))
 	}
 	return bounds

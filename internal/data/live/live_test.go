@@ -7,7 +7,7 @@ import (
 )
 
 func TestSumsForgetNothing(t *testing.T) {
-	sumtest.ForgetsNothing(t, Calls.Plus, map[string]string{
+	sumtest.CheckPlus(t, Calls.Plus, map[string]string{
 		"SpanNS": "recent", "Ended": "recent", "Failed": "recent", "P50NS": "recent", "P90NS": "recent", "P99NS": "recent", "MaxNS": "recent",
 		"InFlight": "of this moment", "Failures.Example": "there are none",
 	})

@@ -71,15 +71,16 @@ func (c Cell) foreignKey() string {
 	return fmt.Sprintf("%s/%s/%s/%s", c.Part, c.Tool, strings.TrimPrefix(c.Workload, "/"), clients)
 }
 
-// A Place says where in a part of the matrix variants stand side by side. All that is
-// found of one place embeds it, so that places are compared with ==.
+// A Place holds the workload, payload and clients with which variants of a part are compared.
+// Places are compared with ==.
 type Place struct {
 	Workload string `json:"workload"` // the service that was called
 	Payload
 	Clients int `json:"clients"` // concurrent ones
 }
 
-// Key names what a variant of a part did here, as in `matrix/tcp:buffers=pooled/echo/64B/c=50`.
+// Key returns the key of a variant's cell at this place, as in
+// `matrix/tcp:buffers=pooled/echo/64B/c=50`.
 func (p Place) Key(part, variant string) string {
 	return fmt.Sprintf("%s/%s/%s/%s/c=%d", part, variant, p.Workload, p.Payload.Key(), p.Clients)
 }

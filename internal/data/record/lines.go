@@ -12,8 +12,8 @@ import (
 
 type journal struct {
 	file   *os.File
-	end    int64 // of the last whole record
-	broken error // why nothing more can be appended
+	end    int64 // the offset after the last whole record
+	broken error // the reason why no record can be appended, or nil
 }
 
 // append writes a record, whole and at once, or leaves the file as it was.
@@ -33,7 +33,7 @@ func (j *journal) append(record Record) error {
 	if err != nil {
 		// Half a line in the middle of the file would be damage.
 		if cut := j.file.Truncate(j.end); cut != nil {
-			j.broken = fmt.Errorf("the end of %s is half written and cannot be cut off: %w", j.file.Name(), cut)
+			j.broken = fmt.Errorf("%s ends in a half-written line, which cannot be removed: %w", j.file.Name(), cut)
 		}
 		return errors.Join(err, j.broken)
 	}
@@ -56,7 +56,7 @@ const maxLineBytes = 64 << 20
 type line struct {
 	record Record
 	number int   // from 1
-	end    int64 // the offset behind it
+	end    int64 // the offset after the line
 }
 
 // A tornError reports a last line without its end. A process that was killed while it
@@ -67,21 +67,21 @@ type tornError struct {
 }
 
 func (e *tornError) Error() string {
-	return fmt.Sprintf("line %d is half written (%d bytes), as a killed process leaves it: that trial is not recorded", e.number, e.bytes)
+	return fmt.Sprintf("line %d is half written (%d bytes), perhaps by a killed process: the line's trial is not recorded", e.number, e.bytes)
 }
 
-// occurrence says how often a file may hold a trial.
-type occurrence bool
+// trialOccurrence says how often a file may hold a trial.
+type trialOccurrence bool
 
 const (
-	once  occurrence = false
-	often occurrence = true
+	oncePerTrial   trialOccurrence = false
+	repeatedTrials trialOccurrence = true
 )
 
 // readLines yields the records of a file one by one, so that a run of any length takes the memory
 // of one record. It ends with the first error. A *tornError is always about the last line of the
 // file; any other error is damage, names its line, and is never ignored.
-func readLines(from io.Reader, each occurrence) iter.Seq2[line, error] {
+func readLines(from io.Reader, each trialOccurrence) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		reader := bufio.NewReaderSize(from, 64<<10)
 		lineOf := map[int]int{} // the line of each trial
@@ -101,8 +101,8 @@ func readLines(from io.Reader, each occurrence) iter.Seq2[line, error] {
 			if ended {
 				err = &tornError{number, len(text)}
 			}
-			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice && each == once {
-				err = fmt.Errorf("holds trial %d, which line %d holds too", l.record.Trial, earlier)
+			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice && each == oncePerTrial {
+				err = fmt.Errorf("trial %d is already in line %d", l.record.Trial, earlier)
 			}
 			lineOf[l.record.Trial] = number
 			var torn *tornError
@@ -116,14 +116,13 @@ func readLines(from io.Reader, each occurrence) iter.Seq2[line, error] {
 	}
 }
 
-// readLine reads up to and with the next line end. At the end of the file it
-// returns the rest and io.EOF.
+// readLine reads one line with its newline. A last line without a newline is returned with io.EOF.
 func readLine(reader *bufio.Reader) ([]byte, error) {
 	var text []byte
 	for {
 		part, err := reader.ReadSlice('\n')
 		if len(text)+len(part) > maxLineBytes {
-			return nil, fmt.Errorf("is longer than %d MiB, which no record is", maxLineBytes>>20)
+			return nil, fmt.Errorf("the record is longer than %d MiB, which is the limit", maxLineBytes>>20)
 		}
 		text = append(text, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
@@ -138,11 +137,11 @@ func atEnd(reader *bufio.Reader) bool {
 }
 
 // errNoJSON means that a line is not whole.
-var errNoJSON = errors.New("is not JSON")
+var errNoJSON = errors.New("the line is not JSON")
 
 func decodeRecord(text []byte) (r Record, err error) {
 	if !json.Valid(text) {
-		return Record{}, fmt.Errorf("%w: the file is damaged there; without that line the other trials can be read", errNoJSON)
+		return Record{}, fmt.Errorf("%w, so it is damaged: delete the line to read the other trials", errNoJSON)
 	}
 	var version versionError
 	err = decodeVersioned(text, &r)
@@ -150,13 +149,13 @@ func decodeRecord(text []byte) (r Record, err error) {
 	case errors.As(err, &version):
 		return Record{}, err
 	case err != nil:
-		return Record{}, fmt.Errorf("is not a record: %w", err)
+		return Record{}, fmt.Errorf("the line is not a record: %w", err)
 	case r.Trial < 0:
-		return Record{}, fmt.Errorf("holds trial %d: trials count from 0", r.Trial)
+		return Record{}, fmt.Errorf("the trial number is %d: want 0 or more", r.Trial)
 	case r.Profile == "allocations":
 		r.Probe, r.Profile = ProbeAllocations, ""
 	}
-	if err := r.checkSeen(); err != nil {
+	if err := r.checkIndices(); err != nil {
 		return Record{}, err
 	}
 	return r, nil
@@ -181,7 +180,7 @@ type versionError int
 
 func (v versionError) Error() string {
 	if v > Version {
-		return fmt.Sprintf("is of version %d, and this program reads versions up to %d: use a newer wirelab", v, Version)
+		return fmt.Sprintf("the version is %d, but this program reads versions up to %d: use a newer wirelab", v, Version)
 	}
-	return fmt.Sprintf("has no version, so the meaning of its fields is unknown; this program writes version %d", Version)
+	return fmt.Sprintf("the version is missing, so the meaning of the fields is unknown; this program writes version %d", Version)
 }

@@ -23,7 +23,7 @@ type Manifest struct {
 	Status   Status          `json:"status"`
 	Seed     uint64          `json:"seed"`
 	Trials   int             `json:"trials"` // planned
-	Order    []PlannedTrial  `json:"order"`  // as shuffled; a trial that was set back ran later
+	Order    []PlannedTrial  `json:"order"`  // as shuffled; a trial that was measured again ran later
 	Scenario json.RawMessage `json:"scenario"`
 	// Declarations holds the declarations of stacks and workloads for the report:
 	// scenario.Declarations. Runs of older versions have none.
@@ -42,12 +42,12 @@ type Manifest struct {
 
 // Until is the goal of a run's repeats, and the progress towards it.
 type Until struct {
-	Width  float64 `json:"width,omitempty"`                                                                // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
-	Claims bool    `json:"claims,omitempty"`                                                               // until every claim of the scenario stands; the looks say which are still open
-	TimeNS int64   `json:"time_ns,omitempty"`                                                              // no repeats are begun that would take longer than this in all; absent: as long as it takes
-	Looks  []Look  `json:"looks"`                                                                          // all looks that the run may take
-	Begun  int     `json:"begun"`                                                                          // looks whose trials have begun; the run is judged by the level of the last one
-	Ended  string  `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"` // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
+	Width  float64       `json:"width,omitempty"`                                                                // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
+	Claims bool          `json:"claims,omitempty"`                                                               // until every claim of the scenario stands; the looks say which are still open
+	TimeNS int64         `json:"time_ns,omitempty"`                                                              // no repeats are begun that would take longer than this in all; absent: as long as it takes
+	Looks  []InterimLook `json:"looks"`                                                                          // all looks that the run may take
+	Begun  int           `json:"begun"`                                                                          // looks whose trials have begun; the run is judged by the level of the last one
+	Ended  string        `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"` // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
 }
 
 // The reasons why a run takes no more looks.
@@ -61,18 +61,18 @@ const (
 // Check reports a fault in looks that were read from a file.
 func (u *Until) Check() error {
 	if u.Begun < 1 || u.Begun > len(u.Looks) {
-		return fmt.Errorf("look %d of %d has begun", u.Begun, len(u.Looks))
+		return fmt.Errorf("the current look is %d, but there are %d looks", u.Begun, len(u.Looks))
 	}
 	for i, look := range u.Looks {
 		if !(look.Level > 0 && look.Level <= 0.05) || look.Repeats < 1 || i > 0 && look.Repeats <= u.Looks[i-1].Repeats {
-			return fmt.Errorf("look %d is after %d repeats at the level %v", i+1, look.Repeats, look.Level)
+			return fmt.Errorf("look %d has an invalid number of repeats (%d) or level (%v)", i+1, look.Repeats, look.Level)
 		}
 	}
 	return nil
 }
 
-// A Look is a look at the result of a run. The run may end after it.
-type Look struct {
+// An InterimLook is an evaluation of a run before its last repeat. The run may end after it.
+type InterimLook struct {
 	Repeats int     `json:"repeats"`         // the look is taken after this many trials of each cell
 	Level   float64 `json:"level"`           // the chance of a false finding that it may use; the levels of all looks add up to 0.05
 	Open    *int    `json:"open,omitempty"`  // comparisons that were undecided, or cells not known well enough; absent until the look was taken

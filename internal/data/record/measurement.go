@@ -81,8 +81,8 @@ type Measurement struct {
 	Search *Search `json:"search,omitempty"` // load model search only
 }
 
-// Plus adds up the measurements of two groups of clients in one window. The means InFlight and Active
-// are over that window, so that they add up.
+// Plus adds up the measurements of two groups of clients in one window. The means InFlight and
+// Active are over that window, so that they add up.
 //
 // The distributions of m stay: latency.MergeDistributions adds up many at once. So do
 // its Intervals and Course, whose instants need a grid, and its Search, which groups cannot share.
@@ -97,16 +97,16 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.BacklogNS += other.BacklogNS
 	m.InFlight += other.InFlight
 	m.Active += other.Active
-	m.FailedNS = sum.Known(m.FailedNS, other.FailedNS)
+	m.FailedNS = sum.AddIntsIfBoth(m.FailedNS, other.FailedNS)
 	m.Statuses = PlusStatuses(m.Statuses, other.Statuses)
 	m.Named = plusNamed(m.Named, other.Named)
 	m.ThoughtNS += other.ThoughtNS
-	m.Checking = sum.Any(m.Checking, other.Checking)
+	m.Checking = sum.AddPresent(m.Checking, other.Checking)
 	m.Traced += other.Traced
 	m.Traces = PlusTraces(m.Traces, other.Traces)
 	m.WarmUp = m.WarmUp.Plus(other.WarmUp)
-	m.Negotiated = sum.Any(m.Negotiated, other.Negotiated)
-	m.Pacing = sum.Any(m.Pacing, other.Pacing)
+	m.Negotiated = sum.AddPresent(m.Negotiated, other.Negotiated)
+	m.Pacing = sum.AddPresent(m.Pacing, other.Pacing)
 	return m
 }
 
@@ -251,7 +251,7 @@ func (w WarmUp) Plus(other WarmUp) WarmUp {
 	} else {
 		w.EnoughNS = new(max(*w.EnoughNS, *other.EnoughNS))
 	}
-	w.EnoughRequests = sum.Known(w.EnoughRequests, other.EnoughRequests)
+	w.EnoughRequests = sum.AddIntsIfBoth(w.EnoughRequests, other.EnoughRequests)
 	return w
 }
 
@@ -347,7 +347,8 @@ type Course struct {
 	ServerCPUNS []int64 `json:"server_cpu_ns,omitempty"`
 }
 
-// CourseCalls is the number of calls that a stretch needs for a P99, and CourseMedianCalls for a P50.
+// CourseCalls is the number of calls that a stretch needs for a P99, and CourseMedianCalls for a
+// P50.
 const (
 	CourseCalls       = 100
 	CourseMedianCalls = 10

@@ -35,8 +35,8 @@ func TestPlacesAreOrderedBySizeAndThenByClients(t *testing.T) {
 func TestLevelsAreOrderedByGravity(t *testing.T) {
 	levels := []record.Level{record.Unknown, record.OK, record.Warning, record.Invalid}
 	for i, l := range levels {
-		if l.Gravity() != i {
-			t.Errorf("%s has gravity %d, want %d", l, l.Gravity(), i)
+		if l.Severity() != i {
+			t.Errorf("%s has gravity %d, want %d", l, l.Severity(), i)
 		}
 	}
 }

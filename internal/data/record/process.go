@@ -48,7 +48,7 @@ type Process struct {
 	MajorFaults *int64 `json:"major_faults,omitempty"`
 	GCCycles    *int64 `json:"gc_cycles,omitempty"`
 	GCCPUNS     *int64 `json:"gc_cpu_ns,omitempty"`
-	// The part of it that goroutines spent when they wanted to allocate.
+	// The part of GCCPUNS in which goroutines had to help the collector before they could allocate.
 	GCAssistNS *int64 `json:"gc_assist_ns,omitempty"`
 	GCPercent  *int64 `json:"gc_percent,omitempty"`   // GOGC: 100 by default, -1 for off
 	SchedP50NS *int64 `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
@@ -59,7 +59,7 @@ type Process struct {
 	// Allocations counts the allocations of all calls, warm-up included. It is there only
 	// if the trial was profiled for them, and the process's runtime reports them.
 	Allocations *Allocations `json:"allocations,omitempty"`
-	// Seen holds what the trial's probe saw of it.
+	// Seen holds the probe's figures of this process.
 	Seen *Seen `json:"seen,omitempty"`
 }
 
@@ -67,9 +67,9 @@ type Process struct {
 // the least time that this took. The threads slept on the end's CPUs, for 2 to 6 ms at a time and
 // at the priority of the workers.
 type Gaps struct {
-	CPUs      int   `json:"cpus"`       // that were watched
-	Wakings   int64 `json:"wakings"`    // in the window, on all of them
-	LongestNS int64 `json:"longest_ns"` // gap
+	CPUs      int   `json:"cpus"`       // the number of watched CPUs
+	Wakings   int64 `json:"wakings"`    // how often the watching threads woke in the window
+	LongestNS int64 `json:"longest_ns"` // the longest gap
 	// Lengths counts the gaps of 50 µs and more, by length.
 	Lengths []GapLength `json:"lengths,omitempty"`
 }
@@ -192,22 +192,22 @@ const (
 // Probes lists all probes, in the order in which people see them.
 var Probes = []string{ProbeCounters, ProbeSyscalls, ProbeCPU, ProbeOffCPU, ProbeAllocations, ProbeLife}
 
-// Seen holds what a probe saw of one process within the window.
+// Seen holds a probe's figures of one process within the window.
 type Seen struct {
 	// Method names the method for people: "BPF", "perf events".
 	Method   string    `json:"method"`
 	Counters []Counter `json:"counters,omitempty"`
 	Syscalls []Syscall `json:"syscalls,omitempty"`
 	Stacks   *Stacks   `json:"stacks,omitempty"` // on a CPU, or waiting
-	// Missing lists the figures that could not be seen, each with the reason and a cure.
+	// Missing lists the figures that could not be measured, each with the reason and a remedy.
 	Missing []string `json:"missing,omitempty"`
 }
 
 // A Counter counts one kind of event.
 type Counter struct {
 	Name  string  `json:"name"`            // as in cpu-migrations
-	Count float64 `json:"count"`           // scaled up if it had its counter for a share of the time
-	Share float64 `json:"share,omitempty"` // of the time in which it had a counter; absent: all
+	Count float64 `json:"count"`           // extrapolated if the counter ran for only a share of the time
+	Share float64 `json:"share,omitempty"` // the share of the time in which the counter ran; absent: all of it
 }
 
 // A Syscall holds the calls of one system call.
@@ -222,9 +222,9 @@ type Syscall struct {
 // Stacks holds call stacks, each with a weight. They share one list of functions.
 type Stacks struct {
 	Unit    string  `json:"unit"`           // ns: of CPU time, or of waiting
-	Samples int64   `json:"samples"`        // that the weights come from
-	Lost    int64   `json:"lost,omitempty"` // samples that found no room
-	Frames  []Frame `json:"frames"`         // that the stacks refer to
+	Samples int64   `json:"samples"`        // the number of samples behind the weights
+	Lost    int64   `json:"lost,omitempty"` // samples lost because the buffer was full
+	Frames  []Frame `json:"frames"`         // the functions, to which Stack.Frames refers by index
 	Stacks  []Stack `json:"stacks"`
 }
 

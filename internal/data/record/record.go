@@ -96,8 +96,8 @@ const (
 	Unknown Level = "unknown" // could not be judged; Detail says why
 )
 
-// Gravity orders levels. Unknown is the least, since it takes nothing from the others.
-func (l Level) Gravity() int { return slices.Index([]Level{OK, Warning, Invalid}, l) + 1 }
+// Severity returns a number that is higher for a more serious level. It is 0 for Unknown.
+func (l Level) Severity() int { return slices.Index([]Level{OK, Warning, Invalid}, l) + 1 }
 
 // A Check is one verdict on the trial's validity, with the figure it rests on.
 type Check struct {
@@ -143,8 +143,8 @@ func (r *Record) Failed() int64 {
 // Calls returns the number of calls before the window and in it.
 func (r *Record) Calls() int64 { return r.WarmUp.Requests + r.Requests }
 
-// checkSeen reports indices that are out of range.
-func (r *Record) checkSeen() error {
+// checkIndices reports indices that are out of range.
+func (r *Record) checkIndices() error {
 	for _, seen := range []*Seen{r.Server.Seen, r.Client.Seen} {
 		if seen == nil || seen.Stacks == nil {
 			continue
@@ -152,7 +152,7 @@ func (r *Record) checkSeen() error {
 		for _, stack := range seen.Stacks.Stacks {
 			for _, frame := range stack.Frames {
 				if frame < 0 || frame >= len(seen.Stacks.Frames) {
-					return fmt.Errorf("holds a call stack with function %d of %d", frame, len(seen.Stacks.Frames))
+					return fmt.Errorf("a call stack refers to function %d, but the record lists %d functions", frame, len(seen.Stacks.Frames))
 				}
 			}
 		}
@@ -162,7 +162,7 @@ func (r *Record) checkSeen() error {
 	}
 	for _, call := range r.Life.Calls {
 		if len(call) != len(r.Life.Stages) {
-			return fmt.Errorf("holds a call of %d stages, but names for %d", len(call), len(r.Life.Stages))
+			return fmt.Errorf("a call has %d stages, but the record names %d stages", len(call), len(r.Life.Stages))
 		}
 	}
 	return nil

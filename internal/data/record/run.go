@@ -25,9 +25,9 @@ const (
 var errLocked = errors.New("another process is writing this run: wait for it, or stop it")
 
 // errNoRun means that a directory lacks the file that Create writes first.
-var errNoRun = errors.New("not a run directory: it has no " + manifestFile + " or no " + recordsFile)
+var errNoRun = errors.New("not a run directory: want both " + manifestFile + " and " + recordsFile + " in it")
 
-func asNoRun(err error) error {
+func explainMissingFile(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoRun
 	}
@@ -47,9 +47,9 @@ type Run struct {
 	Warnings []string
 
 	records journal // locked; without a file if the run is only read
-	setBack journal // without a file until a trial is set back
+	setBack journal // without a file until a trial must be measured again
 	done    map[int]bool
-	waiting []*Record // the last record of each trial that was set back, in the order of setting back
+	waiting []*Record // the last record of each trial that waits to be measured again; longest wait first
 }
 
 // Create begins a run in a directory that holds none yet. It makes the directory if there is none.
@@ -61,13 +61,13 @@ func Create(dir string, m Manifest) (*Run, error) {
 	if err := r.openForWriting(os.O_RDWR | os.O_CREATE); err != nil {
 		return nil, fmt.Errorf("create a run: %w", err)
 	}
-	if err := r.begin(); err != nil {
+	if err := r.startWriting(); err != nil {
 		return nil, errors.Join(fmt.Errorf("create a run: %w", err), r.close())
 	}
 	return r, nil
 }
 
-const mostOfOneName = 1000
+const maxNumberedNames = 1000
 
 // CreateFree begins a run in a directory that it makes: dir, or if something has that name
 // the first of dir-2, dir-3, … that is free. Of several processes that want one name, each
@@ -88,14 +88,14 @@ func MakeFree(dir string) (string, error) {
 	name := dir
 	for n := 2; ; n++ {
 		err := os.Mkdir(name, 0o755) // fails if the directory is already there
-		if err == nil || !errors.Is(err, fs.ErrExist) || n > mostOfOneName {
+		if err == nil || !errors.Is(err, fs.ErrExist) || n > maxNumberedNames {
 			return name, err
 		}
 		name = fmt.Sprintf("%s-%d", dir, n)
 	}
 }
 
-func (r *Run) begin() error {
+func (r *Run) startWriting() error {
 	info, err := r.records.file.Stat()
 	if err != nil {
 		return err
@@ -128,13 +128,13 @@ func Resume(dir string) (*Run, error) {
 	if err := r.openForWriting(os.O_RDWR); err != nil {
 		return nil, fmt.Errorf("resume run %s: %w", dir, err)
 	}
-	if err := r.goOn(); err != nil {
+	if err := r.continueRun(); err != nil {
 		return nil, errors.Join(fmt.Errorf("resume run %s: %w", dir, err), r.close())
 	}
 	return r, nil
 }
 
-func (r *Run) goOn() error {
+func (r *Run) continueRun() error {
 	if err := r.read(); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 		}
 		defer file.Close() //nolint:errcheck // it was only read
 		planned := r.planned()
-		for l, err := range readLines(file, once) {
+		for l, err := range readLines(file, oncePerTrial) {
 			var torn *tornError
 			if errors.As(err, &torn) {
 				return // Open has warned of it, or it is being written now
@@ -203,7 +203,7 @@ func (p plan) check(l line) error {
 	if len(p) == 0 || p[PlannedTrial{r.Trial, r.Repeat, r.Cell.Key()}] {
 		return nil
 	}
-	return fmt.Errorf("line %d holds trial %d, repeat %d of %s, which this run's plan has not: it is another run's",
+	return fmt.Errorf("line %d holds trial %d, repeat %d of %s, which is not in this run's plan: the line belongs to another run",
 		l.number, r.Trial, r.Repeat, r.Cell.Key())
 }
 
@@ -228,9 +228,9 @@ func (r *Run) mayAppend(record Record) error {
 	case r.records.file == nil:
 		return fmt.Errorf("run %s is not open for writing", r.Dir)
 	case record.Trial < 0:
-		return errors.New("trials count from 0")
+		return errors.New("want a trial number of 0 or more")
 	case r.done[record.Trial]:
-		return errors.New("it already has a record")
+		return errors.New("the trial already has a record")
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 func (r *Run) openForWriting(flags int) error {
 	file, err := os.OpenFile(r.path(recordsFile), flags|os.O_APPEND, 0o644)
 	if err != nil {
-		return asNoRun(err)
+		return explainMissingFile(err)
 	}
 	err = lock(file)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -290,10 +290,10 @@ func (r *Run) read() error {
 	}
 	file, err := os.Open(r.path(recordsFile))
 	if err != nil {
-		return asNoRun(err)
+		return explainMissingFile(err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	for l, err := range readLines(file, once) {
+	for l, err := range readLines(file, oncePerTrial) {
 		var torn *tornError
 		switch {
 		case errors.As(err, &torn):
@@ -312,7 +312,7 @@ func (r *Run) readManifest() error {
 	name := r.path(manifestFile)
 	file, err := os.Open(name)
 	if err != nil {
-		return asNoRun(err)
+		return explainMissingFile(err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, maxLineBytes))
@@ -346,7 +346,7 @@ func (r *Run) writeManifest() error {
 
 // Newest returns the run directories in a folder, the last written first. It bounds their number,
 // and leaves out runs whose records have too many bytes. A missing folder has none.
-func Newest(folder string, most int, mostBytes int64) []string {
+func Newest(folder string, maxRuns int, maxBytes int64) []string {
 	type dated struct {
 		directory string
 		written   time.Time
@@ -355,8 +355,8 @@ func Newest(folder string, most int, mostBytes int64) []string {
 	entries, _ := os.ReadDir(folder)
 	for _, entry := range entries {
 		directory := filepath.Join(folder, entry.Name())
-		manifest, known := statFile(filepath.Join(directory, manifestFile), mostBytes)
-		if _, recorded := statFile(filepath.Join(directory, recordsFile), mostBytes); !known || !recorded {
+		manifest, known := statFile(filepath.Join(directory, manifestFile), maxBytes)
+		if _, recorded := statFile(filepath.Join(directory, recordsFile), maxBytes); !known || !recorded {
 			continue
 		}
 		runs = append(runs, dated{directory, manifest.ModTime()})
@@ -365,15 +365,15 @@ func Newest(folder string, most int, mostBytes int64) []string {
 		return cmp.Or(b.written.Compare(a.written), cmp.Compare(b.directory, a.directory))
 	})
 	var names []string
-	for _, run := range runs[:min(len(runs), most)] {
+	for _, run := range runs[:min(len(runs), maxRuns)] {
 		names = append(names, run.directory)
 	}
 	return names
 }
 
-func statFile(name string, mostBytes int64) (info os.FileInfo, ok bool) {
+func statFile(name string, maxBytes int64) (info os.FileInfo, ok bool) {
 	info, err := os.Stat(name)
-	return info, err == nil && info.Mode().IsRegular() && info.Size() <= mostBytes
+	return info, err == nil && info.Mode().IsRegular() && info.Size() <= maxBytes
 }
 
 // ReadManifest reads the manifest of a run directory, and nothing else.

@@ -339,16 +339,16 @@ func TestDamageNamesTheLine(t *testing.T) {
 		return string(text) + "\n"
 	}
 	for name, test := range map[string]struct{ records, says string }{
-		"garbage before the end": {line(0) + "garbage\n" + line(1), "records.jsonl: line 2: is not JSON"},
-		"half a line and on":     {line(0) + line(1)[:99] + line(2) + line(3), "line 2: is not JSON"},
-		"an empty line":          {line(0) + "\n" + line(1), "line 2: is not JSON"},
-		"a newer version":        {line(0) + strings.Replace(line(1), `"version":1`, `"version":7`, 1), "line 2: is of version 7, and this program reads versions up to 1"},
-		"newer in other ways":    {`{"version":2,"trial":"three"}` + "\n", "line 1: is of version 2"},
-		"no version":             {"{}\n" + line(0), "line 1: has no version"},
-		"another type":           {line(0) + `{"version":1,"trial":"three"}` + "\n", "line 2: is not a record"},
-		"a list":                 {"[]\n", "line 1: is not a record"},
-		"a trial twice":          {line(0) + line(1) + line(0), "line 3: holds trial 0, which line 1 holds"},
-		"a negative trial":       {line(0) + line(-1), "line 2: holds trial -1"},
+		"garbage before the end": {line(0) + "garbage\n" + line(1), "records.jsonl: line 2: the line is not JSON"},
+		"half a line and on":     {line(0) + line(1)[:99] + line(2) + line(3), "line 2: the line is not JSON"},
+		"an empty line":          {line(0) + "\n" + line(1), "line 2: the line is not JSON"},
+		"a newer version":        {line(0) + strings.Replace(line(1), `"version":1`, `"version":7`, 1), "line 2: the version is 7, but this program reads versions up to 1"},
+		"newer in other ways":    {`{"version":2,"trial":"three"}` + "\n", "line 1: the version is 2"},
+		"no version":             {"{}\n" + line(0), "line 1: the version is missing"},
+		"another type":           {line(0) + `{"version":1,"trial":"three"}` + "\n", "line 2: the line is not a record"},
+		"a list":                 {"[]\n", "line 1: the line is not a record"},
+		"a trial twice":          {line(0) + line(1) + line(0), "line 3: trial 0 is already in line 1"},
+		"a negative trial":       {line(0) + line(-1), "line 2: the trial number is -1"},
 	} {
 		w := begin(t, 0)
 		if _, err := w.records.file.WriteString(test.records); err != nil {
@@ -373,8 +373,8 @@ func TestManifestThatCannotBeRead(t *testing.T) {
 		"damaged":      {"{\n  \"version\": 1,\n  !\n}\n", "manifest.json: line 3, column 3: the file is damaged"},
 		"cut off":      {"{\n  \"version\": 1,\n", "line 2, column 16"},
 		"another type": {"{\n  \"version\": 1,\n  \"trials\": \"ten\"\n}\n", "line 3"},
-		"newer":        {"{\n  \"version\": 9\n}\n", "manifest.json: line 2: is of version 9, and this program reads versions up to 1"},
-		"no version":   {"{}\n", "line 1: has no version"},
+		"newer":        {"{\n  \"version\": 9\n}\n", "manifest.json: line 2: the version is 9, but this program reads versions up to 1"},
+		"no version":   {"{}\n", "line 1: the version is missing"},
 	} {
 		w := begin(t, 1)
 		finish(t, w)
@@ -390,8 +390,8 @@ func TestManifestThatCannotBeRead(t *testing.T) {
 func TestLongestLine(t *testing.T) {
 	t.Parallel()
 	endless := zeros{}
-	for _, err := range readLines(endless, once) {
-		if err == nil || !strings.Contains(err.Error(), "line 1: is longer than 64 MiB") {
+	for _, err := range readLines(endless, oncePerTrial) {
+		if err == nil || !strings.Contains(err.Error(), "line 1: the record is longer than 64 MiB") {
 			t.Errorf("an endless line: %v", err)
 		}
 	}
@@ -458,7 +458,7 @@ func BenchmarkRecords(b *testing.B) {
 
 func TestReplanIsOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	run, err := Create(dir, Manifest{Trials: 1, Until: &Until{Looks: []Look{{Repeats: 3, Level: 0.02}, {Repeats: 5, Level: 0.03}}, Begun: 1}})
+	run, err := Create(dir, Manifest{Trials: 1, Until: &Until{Looks: []InterimLook{{Repeats: 3, Level: 0.02}, {Repeats: 5, Level: 0.03}}, Begun: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,7 +474,7 @@ func TestReplanIsOnDisk(t *testing.T) {
 
 func TestUntilChecksWhatWasRead(t *testing.T) {
 	good := func() Until {
-		return Until{Looks: []Look{{Repeats: 3, Level: 0.02}, {Repeats: 5, Level: 0.03}}, Begun: 2}
+		return Until{Looks: []InterimLook{{Repeats: 3, Level: 0.02}, {Repeats: 5, Level: 0.03}}, Begun: 2}
 	}
 	for name, damage := range map[string]func(*Until){
 		"":                   func(*Until) {},
@@ -529,9 +529,9 @@ func TestNewestRunsOfAFolder(t *testing.T) {
 // TestWhatCannotBeIndexedIsRefused: a file may say what it likes.
 func TestWhatCannotBeIndexedIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`"server":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"frames":[{"function":"f"}],"stacks":[{"frames":[1],"weight":1,"count":1}]}}}`: "function 1 of 1",
-		`"client":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"stacks":[{"frames":[-1]}]}}}`:                                                 "function -1 of 0",
-		`"life":{"stages":["a","b"],"calls":[[1,2],[1]]}`:                                                                                                "a call of 1 stages",
+		`"server":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"frames":[{"function":"f"}],"stacks":[{"frames":[1],"weight":1,"count":1}]}}}`: "function 1, but the record lists 1 functions",
+		`"client":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"stacks":[{"frames":[-1]}]}}}`:                                                 "function -1, but the record lists 0 functions",
+		`"life":{"stages":["a","b"],"calls":[[1,2],[1]]}`:                                                                                                "a call has 1 stages",
 	} {
 		if _, err := decodeRecord([]byte(`{"version":1,` + text + `}`)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", text, err, want)

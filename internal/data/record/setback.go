@@ -8,9 +8,8 @@ import (
 	"slices"
 )
 
-// SetBack keeps a measurement that is thrown away once its trial has been measured again. The
-// new record names the measurements that were thrown away. Like Append, SetBack writes the
-// record whole, or not at all.
+// SetBack stores the record of a spoiled trial, which will be measured again. The trial's later
+// record lists it as an attempt. SetBack writes the whole record, or nothing.
 func (r *Run) SetBack(record Record) error {
 	record.Version = Version
 	err := r.mayAppend(record)
@@ -21,22 +20,22 @@ func (r *Run) SetBack(record Record) error {
 		err = r.setBack.append(record)
 	}
 	if err != nil {
-		return fmt.Errorf("set back trial %d: %w", record.Trial, err)
+		return fmt.Errorf("keep the discarded measurement of trial %d: %w", record.Trial, err)
 	}
 	r.forgetSetBack(record.Trial)
 	r.waiting = append(r.waiting, &record)
 	return nil
 }
 
-// SetBackTrials returns the trials that were set back and have no record yet, each with its
-// last measurement, in the order in which they were set back. A run from Open has none.
+// SetBackTrials returns the last measurements of the trials that wait to be measured again, longest
+// wait first. A run from Open has none.
 func (r *Run) SetBackTrials() []*Record { return slices.Clone(r.waiting) }
 
 func (r *Run) forgetSetBack(trial int) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w *Record) bool { return w.Trial == trial })
 }
 
-// readSetBack reads the trials that were set back, to go on with them.
+// readSetBack reads the trials that must still be measured again.
 func (r *Run) readSetBack() error {
 	file, err := os.OpenFile(r.path(setBackFile), os.O_RDWR|os.O_APPEND, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +46,7 @@ func (r *Run) readSetBack() error {
 	}
 	r.setBack.file = file
 	planned := r.planned()
-	for l, err := range readLines(file, often) {
+	for l, err := range readLines(file, repeatedTrials) {
 		var torn *tornError
 		switch {
 		case errors.As(err, &torn):
@@ -55,7 +54,7 @@ func (r *Run) readSetBack() error {
 		case err != nil:
 			return fmt.Errorf("%s: %w", file.Name(), err)
 		case planned.check(l) != nil:
-			return fmt.Errorf("%s: %w: remove the file; then its trials are measured again", file.Name(), planned.check(l))
+			return fmt.Errorf("%s: %w: remove the file to measure its trials again", file.Name(), planned.check(l))
 		default:
 			r.setBack.end = l.end
 			r.forgetSetBack(l.record.Trial)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// waiting are the trials that were set back and have no record.
+// waiting returns the trials that wait to be measured again.
 func waiting(r *Run) []int {
 	var trials []int
 	for _, record := range r.SetBackTrials() {
@@ -38,8 +38,8 @@ func setBack(t *testing.T, r *Run, trial int, attempts ...Attempt) {
 	}
 }
 
-// A trial that was set back has no record, and still has none when the run goes on after
-// a stop; it comes to one like any other.
+// A trial that waits to be measured again has no record. It still waits after the run was stopped
+// and resumed, and its record is then appended as usual.
 func TestSetBackTrialsAreStillWaitingWhenTheRunGoesOn(t *testing.T) {
 	w := begin(t, 2)
 	setBack(t, w, 2)
@@ -82,7 +82,7 @@ func TestSetBackTrialsAreStillWaitingWhenTheRunGoesOn(t *testing.T) {
 	}
 	wantWaiting(t, r)
 	if err := r.SetBack(sample(2)); err == nil {
-		t.Error("a trial that has a record was set back")
+		t.Error("SetBack accepted a trial that has a record")
 	}
 	finish(t, r)
 	if err := r.SetBack(sample(7)); err == nil {

@@ -7,12 +7,12 @@ import (
 )
 
 func TestSumsForgetNothing(t *testing.T) {
-	sumtest.ForgetsNothing(t, Measurement.Plus, map[string]string{
+	sumtest.CheckPlus(t, Measurement.Plus, map[string]string{
 		"Service": "distributions are merged all at once", "Response": "likewise", "Wait": "likewise", "Messages": "likewise",
 		"Named.Service": "likewise", "Named.Response": "only whether there is one", "Pacing.Late": "likewise",
 		"Intervals": "of grids of their own", "Course": "likewise", "Search": "cannot be one of several",
 	})
-	sumtest.ForgetsNothing(t, ErrorCount.Plus, map[string]string{"Example": "the first is kept", "Class": "the key", "Code": "the key"})
-	sumtest.ForgetsNothing(t, Allocations.Plus, nil)
-	sumtest.ForgetsNothing(t, Stacks.Plus, map[string]string{"Unit": "the same"})
+	sumtest.CheckPlus(t, ErrorCount.Plus, map[string]string{"Example": "the first is kept", "Class": "the key", "Code": "the key"})
+	sumtest.CheckPlus(t, Allocations.Plus, nil)
+	sumtest.CheckPlus(t, Stacks.Plus, map[string]string{"Unit": "the same"})
 }

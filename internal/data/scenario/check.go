@@ -15,8 +15,8 @@ import (
 	"wirelab.dev/internal/data/claim"
 )
 
-// The bounds of one scenario. A larger number is a typing error
-// that would otherwise be noticed hours later.
+// The limits of one scenario. A larger number is probably a typing error. Without these limits,
+// the user would notice it only after hours.
 const (
 	maxTrials   = 10_000
 	maxClients  = 100_000
@@ -47,14 +47,14 @@ func KeyOf(err error) string {
 	return ""
 }
 
-// An at is a place in a scenario: keys, and numbers of list elements.
-type at []any
+// A treePath is a place in a scenario: keys, and numbers of list elements.
+type treePath []any
 
 // problem returns an error at a place, or at the nearest enclosing place that the file has.
-func (c *checker) problem(place at, format string, args ...any) *problem {
-	node, _ := find(c.tree, place)
+func (c *checker) problem(at treePath, format string, args ...any) *problem {
+	node, _ := findNode(c.tree, at)
 	p := problemf(node, format, args...)
-	for _, step := range place {
+	for _, step := range at {
 		if key, is := step.(string); is {
 			p.key = key
 		}
@@ -65,38 +65,38 @@ func (c *checker) problem(place at, format string, args ...any) *problem {
 func (c *checker) scenario(s *Scenario) *problem {
 	switch {
 	case !isWord(s.Name):
-		return c.problem(at{"name"}, "the scenario needs a name of lower-case letters, digits and dashes, found %q", s.Name)
+		return c.problem(treePath{"name"}, "the scenario needs a name of lower-case letters, digits and dashes, found %q", s.Name)
 	case !(s.Reduction.Requests > 0 && s.Reduction.Requests <= 1):
-		return c.problem(at{"quick", "requests"}, "requests: want a share above 0 and up to 1, found %v", s.Reduction.Requests)
+		return c.problem(treePath{"quick", "requests"}, "requests: want a share above 0 and up to 1, found %v", s.Reduction.Requests)
 	case s.Reduction.MaxClients < 1:
-		return c.problem(at{"quick", "max-clients"}, "max-clients: want 1 or more, found %d", s.Reduction.MaxClients)
+		return c.problem(treePath{"quick", "max-clients"}, "max-clients: want 1 or more, found %d", s.Reduction.MaxClients)
 	case s.Reduction.Repeats < 1:
-		return c.problem(at{"quick", "repeats"}, "repeats: want 1 or more, found %d", s.Reduction.Repeats)
+		return c.problem(treePath{"quick", "repeats"}, "repeats: want 1 or more, found %d", s.Reduction.Repeats)
 	case len(s.Parts) == 0:
-		return c.problem(at{"parts"}, "nothing to measure: `parts` needs at least one part")
+		return c.problem(treePath{"parts"}, "nothing to measure: `parts` needs at least one part")
 	}
 	trials := 0
 	for i, p := range s.Parts {
-		if problem := c.part(at{"parts", i}, p); problem != nil {
+		if problem := c.part(treePath{"parts", i}, p); problem != nil {
 			return problem
 		}
 		if slices.Contains(s.partNames()[:i], p.Name) {
-			return c.problem(at{"parts", i, "name"}, "a second part named %q: every part needs its own name", p.Name)
+			return c.problem(treePath{"parts", i, "name"}, "found a second part named %q: every part needs its own name", p.Name)
 		}
 		if trials += p.trials(); trials > maxTrials {
-			return c.problem(at{"parts", i}, "too large: up to part %s these are more than %d trials; use fewer sizes, clients, stacks or repeats", p.Name, maxTrials)
+			return c.problem(treePath{"parts", i}, "too large: the parts up to %s have more than %d trials; use fewer sizes, clients, stacks or repeats", p.Name, maxTrials)
 		}
 	}
 	for i := range s.Claims {
 		if err := c.claim(s, &s.Claims[i]); err != nil {
-			return c.problem(at{"claims", i}, "%v", err)
+			return c.problem(treePath{"claims", i}, "%v", err)
 		}
 	}
 	return c.report(s.Report)
 }
 
-func (c *checker) part(place at, p Part) *problem {
-	in := func(steps ...any) at { return append(slices.Clone(place), steps...) }
+func (c *checker) part(at treePath, p Part) *problem {
+	in := func(steps ...any) treePath { return append(slices.Clone(at), steps...) }
 	switch {
 	case !isWord(p.Name):
 		return c.problem(in("name"), "the part needs a name of lower-case letters, digits and dashes, found %q", p.Name)
@@ -113,11 +113,11 @@ func (c *checker) part(place at, p Part) *problem {
 	case p.Profile != "" && p.Profile != Allocations:
 		return c.problem(in("profile"), "profile: %s", spelling.Suggest(string(p.Profile), []string{string(Allocations)}))
 	case p.Profile != "" && len(p.Probes) > 0:
-		return c.problem(in("profile"), "part %s has probes and is not measured: leave out `profile`, and write `probes: [alloc]`", p.Name)
+		return c.problem(in("profile"), "part %s has both probes and `profile`: leave out `profile`, and write `probes: [alloc]`", p.Name)
 	case p.WarmUp.AtLeast < 0:
 		return c.problem(in("warm-up", "at-least"), "at-least: want 0s or more, found %v", p.WarmUp.AtLeast)
 	case p.WarmUp.AtMost < p.WarmUp.AtLeast:
-		return c.problem(in("warm-up"), "the longest warm-up, at-most (%v), is shorter than the shortest, at-least (%v)", p.WarmUp.AtMost, p.WarmUp.AtLeast)
+		return c.problem(in("warm-up"), "the longest warm-up, `at-most` (%v), is shorter than `at-least` (%v)", p.WarmUp.AtMost, p.WarmUp.AtLeast)
 	}
 	for i, step := range p.Steps {
 		for _, size := range []Size{step.From, step.To} {
@@ -129,10 +129,10 @@ func (c *checker) part(place at, p Part) *problem {
 	for i, only := range p.Only {
 		if !slices.Contains(p.Sizes, only.Size) || !slices.Contains(p.Clients, only.Clients) ||
 			!slices.ContainsFunc(p.Stacks, func(v Variant) bool { return v.String() == only.Stack.String() }) {
-			return c.problem(in("only", i), "only %v with %v and %d clients: want one of the part's stacks, sizes and clients", only.Stack, only.Size, only.Clients)
+			return c.problem(in("only", i), "only: found %v with %v and %d clients: the part lacks this stack, size or number of clients", only.Stack, only.Size, only.Clients)
 		}
 	}
-	for _, check := range []func(func(...any) at, Part) *problem{c.axes, c.network, c.load} {
+	for _, check := range []func(func(...any) treePath, Part) *problem{c.axes, c.network, c.load} {
 		if problem := check(in, p); problem != nil {
 			return problem
 		}
@@ -140,7 +140,7 @@ func (c *checker) part(place at, p Part) *problem {
 	return nil
 }
 
-func (c *checker) axes(in func(...any) at, p Part) *problem {
+func (c *checker) axes(in func(...any) treePath, p Part) *problem {
 	seen := map[string]bool{}
 	twice := func(axis, text string) bool {
 		key := axis + " " + text
@@ -183,7 +183,7 @@ func (c *checker) axes(in func(...any) at, p Part) *problem {
 }
 
 func (c *checker) report(r Report) *problem {
-	in := func(steps ...any) at { return append(at{"report", "table"}, steps...) }
+	in := func(steps ...any) treePath { return append(treePath{"report", "table"}, steps...) }
 	switch {
 	case r.Table.File == "" && len(r.Table.Columns) == 0:
 		return nil
@@ -216,15 +216,15 @@ func (c *checker) claim(s *Scenario, claimed *Claim) error {
 	}
 	switch {
 	case claimed.Ratio == 1:
-		return errors.New("claimed: it comes to 1, which says neither more nor less: write `at-least: 1` or `at-most: 1`, or leave it out for more than 1")
+		return errors.New("claimed: found a ratio of 1, which says neither more nor less: write `at-least: 1` or `at-most: 1`, or leave `claimed` out to claim more than 1")
 	case claimed.Ratio > 0 && (claimed.AtLeast > 0 || claimed.AtMost > 0):
-		return errors.New("claimed and at-least or at-most are different claims: give one of them")
+		return errors.New("found `claimed` beside `at-least` or `at-most`: leave one or the other out")
 	case claimed.AtLeast > 0 && claimed.AtMost > 0 && claimed.AtLeast >= claimed.AtMost:
-		return fmt.Errorf("at-least %v is not below at-most %v", claimed.AtLeast, claimed.AtMost)
+		return fmt.Errorf("found `at-least` %v and `at-most` %v: want `at-least` below `at-most`", claimed.AtLeast, claimed.AtMost)
 	case claimed.IsCause() && len(claimed.Factors) == 0:
 		return errors.New("a claim about a cause needs `factors`: what is changed, and in which stack")
 	case !claimed.IsCause() && len(claimed.Factors) > 0:
-		return errors.New("factors need `effect`: the stack that shows the effect")
+		return errors.New("`factors` needs `effect`: the stack that shows the effect")
 	}
 	_, err := s.Needs(claimed)
 	return err
@@ -235,7 +235,7 @@ func (c *checker) resolve(s *Scenario, claimed *Claim) error {
 	if claimed.Claimed == "" {
 		return nil
 	}
-	table := &claim.Cited{}
+	table := &claim.PublishedTable{}
 	if s.Published != "" && c.words.Published != nil {
 		var err error
 		if table, err = c.words.Published(s.Published); err != nil {
@@ -250,17 +250,17 @@ func (c *checker) resolve(s *Scenario, claimed *Claim) error {
 	return nil
 }
 
-func (c *checker) load(in func(...any) at, p Part) *problem {
+func (c *checker) load(in func(...any) treePath, p Part) *problem {
 	l := p.Load
 	var models []string
-	for _, form := range loadForms {
+	for _, form := range loadModels {
 		models = append(models, string(form.model))
 	}
 	i := slices.Index(models, string(l.Model))
 	if i < 0 {
 		return c.problem(in("load", "model"), "load: want model: %s, found %q", strings.Join(models, ", "), l.Model)
 	}
-	form := loadForms[i]
+	form := loadModels[i]
 	var given []string
 	for _, key := range l.keys() {
 		switch {
@@ -279,15 +279,15 @@ func (c *checker) load(in func(...any) at, p Part) *problem {
 		}
 	}
 	if l.Model == Closed && len(given) != 1 {
-		return c.problem(in("load"), "a closed loop needs one of requests (of each client), total-requests (of all together) and duration: write one of them, as in `%s`", form.example)
+		return c.problem(in("load"), "a closed loop needs exactly one of requests (per client), total-requests (of all clients) and duration, as in `%s`", form.example)
 	}
 	if most := slices.Max(p.Clients); l.Total > 0 && l.Total < most {
-		return c.problem(in("load", "total-requests"), "total-requests: %d are fewer than the %d clients: each needs one at least", l.Total, most)
+		return c.problem(in("load", "total-requests"), "total-requests: %d are fewer than the %d clients: each client needs at least one request", l.Total, most)
 	}
 	return nil
 }
 
-func (c *checker) network(in func(...any) at, p Part) *problem {
+func (c *checker) network(in func(...any) treePath, p Part) *problem {
 	n := p.Network
 	switch {
 	case n.Ports != 0 && (n.Ports < minPorts || n.Ports > maxPorts):
@@ -295,15 +295,15 @@ func (c *checker) network(in func(...any) at, p Part) *problem {
 	case n.MTU != 0 && (n.MTU < minMTU || n.MTU > maxMTU):
 		return c.problem(in("network", "mtu"), "mtu: want %d to %d bytes, found %d", minMTU, maxMTU, n.MTU)
 	}
-	up, down := n.Ways()
+	up, down := n.Directions()
 	for _, way := range []Path{up, down} {
 		switch {
 		case way.Delay < 0 || way.Delay > maxDelay:
 			return c.problem(in("network", "delay"), "delay: want 0s to %v, found %v", maxDelay, way.Delay)
 		case way.Jitter < 0 || way.Jitter > way.Delay:
-			return c.problem(in("network"), "jitter: want 0s to the delay, which is %v, found %v", way.Delay, way.Jitter)
+			return c.problem(in("network"), "jitter: want 0s to the delay (%v), found %v", way.Delay, way.Jitter)
 		case way.Queue != 0 && way.Rate == 0:
-			return c.problem(in("network"), "queue: nothing waits without a rate: give one, or leave the queue out")
+			return c.problem(in("network"), "queue: a queue needs a rate: give a rate, or leave the queue out")
 		case way.Queue != 0 && int(way.Queue) < cmp.Or(n.MTU, defaultMTU)+headerBytes:
 			return c.problem(in("network"), "queue: want at least a packet with its header, %d bytes, found %d", cmp.Or(n.MTU, defaultMTU)+headerBytes, way.Queue)
 		}

@@ -128,7 +128,7 @@ func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
 func (s *Scenario) partOf(name string) (*Part, error) {
 	i := slices.Index(s.partNames(), name)
 	if i < 0 {
-		return nil, fmt.Errorf("a claim about part %q: %s", name, spelling.Suggest(name, s.partNames()))
+		return nil, fmt.Errorf("a claim names the unknown part %q: %s", name, spelling.Suggest(name, s.partNames()))
 	}
 	return &s.Parts[i], nil
 }
@@ -160,13 +160,13 @@ func (s *shape) part(of claim.Cell) (*Part, Variant) {
 func (s *shape) Figure(name string, of claim.Cell) float64 {
 	part, _ := s.part(of)
 	switch {
-	case claim.Names[name] == "":
+	case claim.FigureDescriptions[name] == "":
 		s.err = cmp.Or(s.err, fmt.Errorf("figure %q: %s", name, spelling.Suggest(name, claim.FigureNames())))
 	case part == nil:
 	case part.Profile != "":
 		s.err = cmp.Or(s.err, fmt.Errorf("part %s is profiled and has no figures; name a part without `profile`", part.Name))
 	case claim.NeedsSyscalls(name) && !slices.Contains(part.Probes, record.ProbeSyscalls):
-		s.err = cmp.Or(s.err, fmt.Errorf("%s in part %s: give the part `probes: [%s]`", name, part.Name, record.ProbeSyscalls))
+		s.err = cmp.Or(s.err, fmt.Errorf("figure %s in part %s needs a probe: give the part `probes: [%s]`", name, part.Name, record.ProbeSyscalls))
 	}
 	return 1
 }

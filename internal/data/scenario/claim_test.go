@@ -39,11 +39,11 @@ parts:
 
 func TestClaims(t *testing.T) {
 	words := words
-	words.Published = func(name string) (*claim.Cited, error) {
+	words.Published = func(name string) (*claim.PublishedTable, error) {
 		if name != "somewhere" {
 			return nil, fmt.Errorf("no table of %s", name)
 		}
-		return claim.ReadCited(strings.NewReader("table,stack,mode,size_bytes,concurrency,metric,value,unit,note\nt,grpc,,,,mean,4,us,\nt,tcp,,,,mean,1,us,\n"))
+		return claim.ReadPublishedTable(strings.NewReader("table,stack,mode,size_bytes,concurrency,metric,value,unit,note\nt,grpc,,,,mean,4,us,\nt,tcp,,,,mean,1,us,\n"))
 	}
 	s, err := Parse("s.yaml", []byte(claiming), words)
 	if err != nil {
@@ -59,8 +59,8 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ from, to, says string }{
-		{"part: a\n", "part: c\n", `a claim about part "c": want one of a, b`},
-		{`part("a")`, `part("c")`, `a claim about part "c": want one of a, b`},
+		{"part: a\n", "part: c\n", `a claim names the unknown part "c": want one of a, b`},
+		{`part("a")`, `part("c")`, `a claim names the unknown part "c": want one of a, b`},
 		{`"grpc", "tcp")` + "\n", `"rest", "tcp")` + "\n", "find: part a does not measure rest; want one of tcp, grpc"},
 		{`"mean", "grpc"`, `"maen", "grpc"`, "did you mean mean"},
 		{`"mean", "grpc", "tcp")`, `"mean", "grpc"`, "find: unexpected token"},
@@ -69,10 +69,10 @@ func TestClaims(t *testing.T) {
 		{"claimed: 0.5", "claimed: -1", "more than 0"},
 		{"claimed: 0.5", "claimed: 1", "neither more nor less"},
 		{"claimed: 0.5", "claimed: half", "claimed: unknown name half"},
-		{"claimed: 0.5", "claimed: 0.5\n    at-least: 2", "different claims"},
-		{"at-most: 1", "at-most: 1, at-least: 2", "at-least 2 is not below at-most 1"},
-		{`cited("t", "grpc"`, `cited("t", "quic"`, "claimed: 0 published figures"},
-		{"effect: grpc", "", "factors need `effect`"},
+		{"claimed: 0.5", "claimed: 0.5\n    at-least: 2", "leave one or the other out"},
+		{"at-most: 1", "at-most: 1, at-least: 2", "want `at-least` below `at-most`"},
+		{`cited("t", "grpc"`, `cited("t", "quic"`, "claimed: found 0 published figures"},
+		{"effect: grpc", "", "`factors` needs `effect`"},
 		{"factors: [", "# [", "needs `factors`"},
 		{"published: somewhere", "published: elsewhere", "published: no table of elsewhere"},
 		{"says: less\n", "says: \"\"\n", "needs `says`"},
@@ -167,7 +167,7 @@ parts:
 	if err != nil {
 		t.Fatal(err)
 	}
-	brief := s.Brief(Duration(500 * time.Millisecond))
+	brief := s.WithShortWindows(Duration(500 * time.Millisecond))
 	if err := brief.Check(words); err != nil {
 		t.Error(err)
 	}

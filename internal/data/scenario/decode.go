@@ -248,14 +248,14 @@ func (s source) errorAt(line, column int, text string) *Error {
 func (s source) locate(p *problem) *Error {
 	line, column := 1, 1
 	if p.node != nil && p.node.GetToken() != nil && p.node.GetToken().Position != nil {
-		line, column = start(p.node)
+		line, column = startOf(p.node)
 	}
 	return s.errorAt(line, column, p.text)
 }
 
-// start returns the place where a node begins. The parser gives the place of a mapping's first
+// startOf returns the place where a node begins. The parser gives the place of a mapping's first
 // colon, where no reader would look.
-func start(node ast.Node) (line, column int) {
+func startOf(node ast.Node) (line, column int) {
 	token := node.GetToken()
 	if m, ok := node.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		token = m.Values[0].Key.GetToken()
@@ -263,7 +263,7 @@ func start(node ast.Node) (line, column int) {
 	return token.Position.Line, token.Position.Column
 }
 
-func value(mapping *ast.MappingNode, key string) ast.Node {
+func valueOfKey(mapping *ast.MappingNode, key string) ast.Node {
 	for _, entry := range mapping.Values {
 		if keyOf(entry) == key {
 			return entry.Value
@@ -272,16 +272,16 @@ func value(mapping *ast.MappingNode, key string) ast.Node {
 	return nil
 }
 
-// find returns the value at a path of keys and list indices. If the tree lacks it, find returns
-// the nearest enclosing value.
-func find(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
+// findNode returns the value at a path of keys and list indices. If the tree lacks it, findNode
+// returns the nearest enclosing value.
+func findNode(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
 	found = tree
 	for _, step := range path {
 		var next ast.Node
 		switch at := found.(type) {
 		case *ast.MappingNode:
 			if key, is := step.(string); is {
-				next = value(at, key)
+				next = valueOfKey(at, key)
 			}
 		case *ast.SequenceNode:
 			if place, is := step.(int); is && place < len(at.Values) {
@@ -300,14 +300,14 @@ func find(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
 func inherit(to, from ast.Node) {
 	child, parent := to.(*ast.MappingNode), from.(*ast.MappingNode)
 	for _, entry := range parent.Values {
-		if value(child, keyOf(entry)) == nil {
+		if valueOfKey(child, keyOf(entry)) == nil {
 			child.Values = append(child.Values, entry)
 		}
 	}
 }
 
-// clone copies a mapping and shares its values; a nil mapping becomes an empty one.
-func clone(node ast.Node) *ast.MappingNode {
+// cloneMapping copies a mapping and shares its values; a nil mapping becomes an empty one.
+func cloneMapping(node ast.Node) *ast.MappingNode {
 	mapping, ok := node.(*ast.MappingNode)
 	if !ok {
 		return &ast.MappingNode{}
@@ -319,21 +319,21 @@ func clone(node ast.Node) *ast.MappingNode {
 
 // withKeys returns a mapping with those entries of another that have one of the keys.
 func withKeys(mapping *ast.MappingNode, keys []string) *ast.MappingNode {
-	some := clone(mapping)
+	some := cloneMapping(mapping)
 	some.Values = slices.DeleteFunc(some.Values, func(entry *ast.MappingValueNode) bool { return !slices.Contains(keys, keyOf(entry)) })
 	return some
 }
 
-func drop(mapping *ast.MappingNode, keys ...string) {
+func removeKeys(mapping *ast.MappingNode, keys ...string) {
 	mapping.Values = slices.DeleteFunc(mapping.Values, func(entry *ast.MappingValueNode) bool { return slices.Contains(keys, keyOf(entry)) })
 }
 
-func set(mapping *ast.MappingNode, key string, to ast.Node) {
-	mapping.Values = append(mapping.Values, ast.MappingValue(nil, word(nil, key), to))
+func addKey(mapping *ast.MappingNode, key string, to ast.Node) {
+	mapping.Values = append(mapping.Values, ast.MappingValue(nil, textNodeAt(nil, key), to))
 }
 
-// word returns a node of one word, at another's place.
-func word(at ast.Node, text string) *ast.StringNode {
+// textNodeAt returns a node of one word, at another's place.
+func textNodeAt(at ast.Node, text string) *ast.StringNode {
 	node := ast.String(token.New(text, text, &token.Position{Line: 1, Column: 1}))
 	if at != nil && at.GetToken() != nil {
 		node.Token.Position = at.GetToken().Position

@@ -88,8 +88,8 @@ func FuzzParseConnection(f *testing.F) {
 		if again, err := ParseConnection(c.String()); err != nil || again != c {
 			t.Errorf("%s came back as %s, %v", c, again, err)
 		}
-		if c.Want(7) < 1 {
-			t.Errorf("%s wants %d connections for 7 clients", c, c.Want(7))
+		if c.ConnectionCount(7) < 1 {
+			t.Errorf("%s wants %d connections for 7 clients", c, c.ConnectionCount(7))
 		}
 	})
 }

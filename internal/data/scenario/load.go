@@ -59,9 +59,9 @@ type Load struct {
 	Arrivals Arrivals `json:"arrivals,omitempty" jsonschema:"enum=constant,enum=poisson"`
 }
 
-// loadForms lists the load models: the keys that each needs and may have, how it
+// loadModels lists the load models: the keys that each needs and may have, how it
 // is written, and how its arrivals are spread by default.
-var loadForms = []struct {
+var loadModels = []struct {
 	model      LoadModel
 	needs, may []string
 	what       string
@@ -78,7 +78,7 @@ var loadForms = []struct {
 
 // SetDefaultArrivals sets the arrivals that the load model has if none are given.
 func (l *Load) SetDefaultArrivals() {
-	for _, form := range loadForms {
+	for _, form := range loadModels {
 		if form.model == l.Model && l.Arrivals == "" {
 			l.Arrivals = form.arrivals
 		}

@@ -69,24 +69,24 @@ type Path struct {
 	Queue Size `json:"queue,omitempty"`
 }
 
-// Ways returns the paths from client to server, and back.
-func (n Network) Ways() (up, down Path) {
+// Directions returns the paths from client to server, and back.
+func (n Network) Directions() (up, down Path) {
 	if n.Up == (Path{}) && n.Down == (Path{}) {
 		return n.Path, n.Path
 	}
 	return n.Up, n.Down
 }
 
-// Linked reports whether there is a link between the ends.
-func (n Network) Linked() bool {
-	up, down := n.Ways()
+// HasLink reports whether there is a link between the ends.
+func (n Network) HasLink() bool {
+	up, down := n.Directions()
 	return n.Emulated || n.MTU != 0 || up != (Path{}) || down != (Path{})
 }
 
 // RoundTrip returns the least time that a packet and its answer take if nothing but the link's
 // delay slows them.
 func (n Network) RoundTrip() time.Duration {
-	up, down := n.Ways()
+	up, down := n.Directions()
 	return time.Duration(up.Delay + down.Delay)
 }
 
@@ -196,8 +196,8 @@ var bitUnits = []struct {
 	bits int64
 }{{"Gbit/s", 1e9}, {"Mbit/s", 1e6}, {"kbit/s", 1e3}, {"bit/s", 1}}
 
-// leastBits is the rate of an old modem. Below it, a packet takes seconds.
-const leastBits = 9600
+// leastBitsPerSecond is the rate of an old modem. Below it, a packet takes seconds.
+const leastBitsPerSecond = 9600
 
 func parseBitRate(text string) (BitRate, error) {
 	for _, unit := range bitUnits {
@@ -206,7 +206,7 @@ func parseBitRate(text string) (BitRate, error) {
 			continue
 		}
 		value, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if bits := value * float64(unit.bits); err == nil && bits >= leastBits && bits <= 1e12 {
+		if bits := value * float64(unit.bits); err == nil && bits >= leastBitsPerSecond && bits <= 1e12 {
 			return BitRate(math.Round(bits)), nil
 		}
 	}

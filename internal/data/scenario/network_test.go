@@ -48,16 +48,16 @@ func TestNetwork(t *testing.T) {
 		"network: {delay: -1ms}":                           "delay",
 		"network: {delay: 11s}":                            "want 0s to 10s",
 		"network: {bandwidth: 1}":                          "unknown key",
-		"network: {jitter: 1ms}":                           "want 0s to the delay, which is 0s",
+		"network: {jitter: 1ms}":                           "want 0s to the delay (0s)",
 		"network: {loss: 100%}":                            "below 100%",
 		"network: {burst-loss: 1%}":                        "as in 1%/5",
 		"network: {rate: 50Mbps}":                          "as in 50Mbit/s",
-		"network: {queue: 1KiB}":                           "nothing waits without a rate",
+		"network: {queue: 1KiB}":                           "a queue needs a rate",
 		"network: {queue: 1KiB, rate: 1Mbit/s}":            "at least a packet with its header, 1514 bytes, found 1024",
 		"network: {burst-loss: 90%/2}":                     "lose at most 66.7%",
 		"network: {rate: 5000bit/s}":                       "from 9.6kbit/s",
 		"network: {mtu: 100}":                              "want 576 to 9000",
-		"network: {profile: lan5}":                         "there are lan, lte,",
+		"network: {profile: lan5}":                         "want one of lan, lte,",
 		"networks: []":                                     "want at least one",
 		"networks: [{delay: 1ms}]":                         "the network needs a name",
 		"networks: [{name: a}, {name: a, delay: 1ms}]":     "a second part named",
@@ -101,7 +101,7 @@ func TestNetworksArePartsOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Parts) != 2 || s.Parts[0].Network.Linked() || !s.Parts[1].Network.Linked() || len(s.Profiles) != 0 {
+	if len(s.Parts) != 2 || s.Parts[0].Network.HasLink() || !s.Parts[1].Network.HasLink() || len(s.Profiles) != 0 {
 		t.Fatalf("%+v", s.Parts)
 	}
 	if both, err := s.Only("a"); err != nil || len(both.Parts) != 2 {
@@ -143,17 +143,17 @@ func TestLinksOfOneLine(t *testing.T) {
 	}
 	for line, says := range map[string]string{
 		"":                    "want a profile (lan, metro",
-		"mars":                "no profile is called",
+		"mars":                "unknown profile",
 		"delay=5":             "want a number and its unit",
 		"delay=5ms,delay=6ms": "given twice",
-		"loss=1%,lte":         "a profile comes first",
+		"loss=1%,lte":         "only the first item may be a profile",
 		"delay=":              "want a profile",
 		"delay={}":            "want a profile",
 		"left.delay=1ms":      "unknown key",
 		"up":                  "up has keys of its own",
 		"up.delay":            "up.delay has no value",
 		"loss":                "loss has no value",
-		"lan,lte":             "a profile comes first, and there is one",
+		"lan,lte":             "only the first item may be a profile",
 		"delay=-5ms":          "want 0s to 10s, found -5ms",
 		"loss=-1%":            "want a number from 0",
 		"mtu=-1":              "want 576 to 9000",
@@ -171,7 +171,7 @@ func FuzzParseLink(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		n, err := ParseLink(line)
-		if err != nil || !n.Linked() {
+		if err != nil || !n.HasLink() {
 			return
 		}
 		if again, err := ParseLink(n.String()); err != nil || again != n {
@@ -186,7 +186,7 @@ func TestProfilesHaveASource(t *testing.T) {
 		t.Fatalf("%d profiles", len(all))
 	}
 	for _, p := range all {
-		if p.Source == "" || !p.Linked() {
+		if p.Source == "" || !p.HasLink() {
 			t.Errorf("%s: %+v", p.Name, p)
 		}
 	}

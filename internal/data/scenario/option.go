@@ -71,9 +71,9 @@ func Parser[T any](parse func(string) (T, error)) func(string) (any, error) {
 	return func(text string) (any, error) { return parse(text) }
 }
 
-// checked makes a parser that accepts the values that ok accepts, and otherwise says which values
-// are wanted.
-func checked[T any](parse func(string) (T, error), ok func(T) bool, want string) func(string) (any, error) {
+// parserWithCheck makes a parser that accepts the values that ok accepts, and otherwise says which
+// values are wanted.
+func parserWithCheck[T any](parse func(string) (T, error), ok func(T) bool, want string) func(string) (any, error) {
 	return func(text string) (any, error) {
 		if value, err := parse(text); err == nil && ok(value) {
 			return value, nil
@@ -85,14 +85,14 @@ func checked[T any](parse func(string) (T, error), ok func(T) bool, want string)
 // Count parses whole numbers from 1, as int; Time parses times from 0, and
 // PositiveTime times above 0, as time.Duration.
 var (
-	Count        = checked(strconv.Atoi, func(n int) bool { return n >= 1 }, "a whole number from 1")
-	Time         = checked(time.ParseDuration, func(d time.Duration) bool { return d >= 0 }, "a time, as in 5ms")
-	PositiveTime = checked(time.ParseDuration, func(d time.Duration) bool { return d > 0 }, "a time above zero, as in 5ms")
+	Count        = parserWithCheck(strconv.Atoi, func(n int) bool { return n >= 1 }, "a whole number from 1")
+	Time         = parserWithCheck(time.ParseDuration, func(d time.Duration) bool { return d >= 0 }, "a time, as in 5ms")
+	PositiveTime = parserWithCheck(time.ParseDuration, func(d time.Duration) bool { return d > 0 }, "a time above zero, as in 5ms")
 )
 
 // IntBetween parses whole numbers within bounds, as int.
 func IntBetween(least, most int) func(string) (any, error) {
-	return checked(strconv.Atoi, func(n int) bool { return n >= least && n <= most }, fmt.Sprintf("a whole number from %d to %d", least, most))
+	return parserWithCheck(strconv.Atoi, func(n int) bool { return n >= least && n <= most }, fmt.Sprintf("a whole number from %d to %d", least, most))
 }
 
 // BytesUpTo parses sizes from 1 byte, as int.

@@ -31,7 +31,7 @@ type Vocabulary struct {
 	// CheckPayload checks that a part's workload can have payloads of this size.
 	CheckPayload func(Part, Payload) error
 	// Published returns the figures of a published study, by the study's name or a CSV file's.
-	Published func(name string) (*claim.Cited, error)
+	Published func(name string) (*claim.PublishedTable, error)
 	// CheckColumn checks that a scenario's table can have a column.
 	CheckColumn func(name string) error
 }
@@ -44,8 +44,8 @@ type file struct {
 	Defaults Part `json:"defaults"`
 }
 
-// builtIn holds the defaults of keys that a file may leave out, written as a file.
-const builtIn = `
+// builtInDefaults holds the defaults of keys that a file may leave out, written as a file.
+const builtInDefaults = `
 seed: 1
 quick: {requests: 0.1, max-clients: 100, repeats: 1}
 defaults:
@@ -115,7 +115,7 @@ const maxFileBytes = 64 << 10
 // first: a newer file may have keys not known here. Its error is an [*Error] if it has a place.
 func ReadDocument(name string, data []byte) (*Document, error) {
 	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s: %d bytes: the maximum is %d", name, len(data), maxFileBytes)
+		return nil, fmt.Errorf("%s: the file has %d bytes, but the maximum is %d", name, len(data), maxFileBytes)
 	}
 	src := source{name, data}
 	tree, err := parseTree(src)
@@ -138,13 +138,13 @@ func (d *Document) Decode(into any) error {
 
 // Has reports whether there is a value at a path of keys and places in lists.
 func (d *Document) Has(path ...any) bool {
-	_, whole := find(d.tree, path)
+	_, whole := findNode(d.tree, path)
 	return whole
 }
 
 // Errorf returns an error at a path, or at the part of it that the file has.
 func (d *Document) Errorf(path []any, format string, args ...any) error {
-	node, _ := find(d.tree, path)
+	node, _ := findNode(d.tree, path)
 	return d.source.locate(problemf(node, format, args...))
 }
 
@@ -163,10 +163,10 @@ func parseTree(src source) (*ast.MappingNode, error) {
 		return nil, src.errorAt(1, 1, "the file is empty: `wirelab init` writes an example")
 	}
 	if len(parsed.Docs) > 1 {
-		return nil, src.locate(problemf(parsed.Docs[1].Body, "a second document: a scenario is one file"))
+		return nil, src.locate(problemf(parsed.Docs[1].Body, "the file has a second YAML document: want one per file"))
 	}
 	body := parsed.Docs[0].Body
-	var plain plainness
+	var plain plainYAMLCheck
 	ast.Walk(&plain, body)
 	if plain.breach != nil {
 		return nil, src.locate(plain.breach)
@@ -179,7 +179,7 @@ func parseTree(src source) (*ast.MappingNode, error) {
 }
 
 func checkVersion(tree *ast.MappingNode) *problem {
-	version := value(tree, "version")
+	version := valueOfKey(tree, "version")
 	if version == nil {
 		return problemf(tree, "the version is missing: write `version: %d`", Version)
 	}
@@ -190,16 +190,16 @@ func checkVersion(tree *ast.MappingNode) *problem {
 	return nil
 }
 
-// plainness finds YAML that a scenario does not need and that can make a small
+// plainYAMLCheck finds YAML that a scenario does not need and that can make a small
 // file expand into a huge one.
-type plainness struct{ breach *problem }
+type plainYAMLCheck struct{ breach *problem }
 
-func (p *plainness) Visit(node ast.Node) ast.Visitor {
+func (p *plainYAMLCheck) Visit(node ast.Node) ast.Visitor {
 	switch node.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		p.breach = problemf(node, "anchors, aliases and merge keys are not read: `defaults` says what all parts share")
+		p.breach = problemf(node, "anchors, aliases and merge keys are not allowed: put keys that all parts share under `defaults`")
 	case *ast.TagNode:
-		p.breach = problemf(node, "YAML tags are not read: write the plain value")
+		p.breach = problemf(node, "YAML tags are not allowed: write the plain value")
 	}
 	if p.breach != nil {
 		return nil
@@ -209,14 +209,14 @@ func (p *plainness) Visit(node ast.Node) ast.Visitor {
 
 // inheritDefaults gives every part the keys that it leaves out.
 func inheritDefaults(tree *ast.MappingNode) {
-	builtIns := mustParse([]byte(builtIn)).(*ast.MappingNode)
+	builtIns := mustParse([]byte(builtInDefaults)).(*ast.MappingNode)
 	inherit(tree, builtIns)
 	for _, key := range []string{"quick", "defaults"} {
-		inherit(value(tree, key), value(builtIns, key))
+		inherit(valueOfKey(tree, key), valueOfKey(builtIns, key))
 	}
-	if parts, ok := value(tree, "parts").(*ast.SequenceNode); ok {
+	if parts, ok := valueOfKey(tree, "parts").(*ast.SequenceNode); ok {
 		for _, part := range parts.Values {
-			inherit(part, value(tree, "defaults"))
+			inherit(part, valueOfKey(tree, "defaults"))
 		}
 	}
 }

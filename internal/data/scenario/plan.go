@@ -29,8 +29,8 @@ type Cell struct {
 	Definition string // the data that the workload needs beside its options
 }
 
-// A Planned is one repeat of a cell. Repeats count from 1.
-type Planned struct {
+// A PlannedCell is one repeat of a cell. Repeats count from 1.
+type PlannedCell struct {
 	Cell   Cell
 	Repeat int
 }
@@ -60,15 +60,15 @@ func (p Part) cells() []Cell {
 }
 
 func (p Part) has(variant Variant, size Payload, clients int) bool {
-	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, Choice{variant, size, clients}.is)
+	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, Choice{variant, size, clients}.equals)
 }
 
 // Plan puts all trials in the order in which they are measured: part by part,
 // each by Order. A part's order does not depend on what other parts there are.
-func (s *Scenario) Plan() []Planned {
-	var plan []Planned
+func (s *Scenario) Plan() []PlannedCell {
+	var plan []PlannedCell
 	for _, p := range s.Parts {
-		plan = append(plan, Order(s.Seed, p.cells(), p.passes(), p.Repeats)...)
+		plan = append(plan, Order(s.Seed, p.cells(), p.probeTrials(), p.Repeats)...)
 	}
 	return plan
 }
@@ -77,8 +77,8 @@ func (s *Scenario) Plan() []Planned {
 // follow the trials of the look before it, in the order of Plan. Parts without repeats, and
 // parts with more repeats than a look, keep their own number.
 // Again chooses the cells that a look repeats, and is asked for each look, from 0.
-func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) []Planned {
-	var plan []Planned
+func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) []PlannedCell {
+	var plan []PlannedCell
 	before := 0
 	for look, most := range repeats {
 		for _, p := range s.Parts {
@@ -90,7 +90,7 @@ func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) [
 			if before > 0 {
 				cells, from = chosen, max(before, p.Repeats)
 			}
-			for _, trial := range Order(s.Seed, cells, p.passes(), to) {
+			for _, trial := range Order(s.Seed, cells, p.probeTrials(), to) {
 				if trial.Repeat > from {
 					plan = append(plan, trial)
 				}
@@ -105,14 +105,14 @@ func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) [
 // block of all cells, shuffled again, so that compared cells are measured close
 // together, and a drift, such as of the machine's temperature, does not hit only
 // one cell. The same seed gives the same order, on every machine.
-func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Planned {
-	plan := make([]Planned, 0, len(cells)*repeats)
+func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []PlannedCell {
+	plan := make([]PlannedCell, 0, len(cells)*repeats)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for repeat := 1; repeat <= repeats; repeat++ {
 		block := slices.Concat(cells, passes[repeat])
 		random.Shuffle(len(block), func(i, j int) { block[i], block[j] = block[j], block[i] })
 		for _, c := range block {
-			plan = append(plan, Planned{Cell: c, Repeat: repeat})
+			plan = append(plan, PlannedCell{Cell: c, Repeat: repeat})
 		}
 	}
 	return plan
@@ -150,13 +150,13 @@ func (p *Probe) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// lifeWindow is long enough for thousands of calls of one client.
-const lifeWindow = time.Second
+// lifeProbeWindow is long enough for thousands of calls of one client.
+const lifeProbeWindow = time.Second
 
-// passes returns the trials of a part that have a probe, by the repeat that they belong to,
+// probeTrials returns the trials of a part that have a probe, by the repeat that they belong to,
 // from 1. There are about as many as trials without a probe, so that a run takes at most twice
 // as long, but each probe has at least one trial of every cell.
-func (p Part) passes() map[int][]Cell {
+func (p Part) probeTrials() map[int][]Cell {
 	passes := map[int][]Cell{}
 	cells := p.cells()
 	each := max(1, p.Repeats/max(1, len(p.Probes)))
@@ -164,12 +164,12 @@ func (p Part) passes() map[int][]Cell {
 		for pass := range each {
 			repeat := 1 + (pass*len(p.Probes)+i)%p.Repeats
 			for _, cell := range cells {
-				if probe == record.ProbeLife && !cell.onlyOne(cells) {
+				if probe == record.ProbeLife && !cell.isFirstOfItsClients(cells) {
 					continue
 				}
 				cell.Probe = probe
 				if probe == record.ProbeLife {
-					cell.Clients, cell.Load = 1, Load{Model: Closed, Duration: Duration(lifeWindow)}
+					cell.Clients, cell.Load = 1, Load{Model: Closed, Duration: Duration(lifeProbeWindow)}
 				}
 				passes[repeat] = append(passes[repeat], cell)
 			}
@@ -178,9 +178,9 @@ func (p Part) passes() map[int][]Cell {
 	return passes
 }
 
-// onlyOne reports whether a cell is the first of the cells that differ only in their clients: the
-// stages of a call are recorded once, with one client.
-func (c Cell) onlyOne(cells []Cell) bool {
+// isFirstOfItsClients reports whether a cell is the first of the cells that differ only in their
+// clients: the stages of a call are recorded once, with one client.
+func (c Cell) isFirstOfItsClients(cells []Cell) bool {
 	first := slices.IndexFunc(cells, func(other Cell) bool {
 		return other.Variant.String() == c.Variant.String() && other.Size == c.Size
 	})
@@ -227,7 +227,7 @@ func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, 
 			if cell.Part != p.Name {
 				continue
 			}
-			lists.FindOrAdd(&p.Only, cell.choice(), cell.choice().is)
+			lists.FindOrAdd(&p.Only, cell.choice(), cell.choice().equals)
 			if cell.Probe != "" {
 				p.Probes = []Probe{cell.Probe}
 			}
@@ -240,7 +240,7 @@ func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, 
 	return &only, nil
 }
 
-func (c Choice) is(other Choice) bool {
+func (c Choice) equals(other Choice) bool {
 	return c.Stack.String() == other.Stack.String() && c.Size == other.Size && c.Clients == other.Clients
 }
 
@@ -283,23 +283,23 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 		}
 	}
 	return func(c Cell) bool {
-		return slices.ContainsFunc(needed, func(need Cell) bool { return need.Part == c.Part && need.choice().is(c.choice()) })
+		return slices.ContainsFunc(needed, func(need Cell) bool { return need.Part == c.Part && need.choice().equals(c.choice()) })
 	}
 }
 
-// Brief returns the scenario with windows no longer than the given one, whatever the number
-// of clients. A closed loop of a number of requests becomes a closed loop of this time, so
-// that a ratio of two of them keeps its meaning. A burst stays whole, since a smaller one
-// would be another question. A part without a warm-up shows how something begins: it is
-// reduced in the way of --quick.
-func (s *Scenario) Brief(window Duration) *Scenario {
+// WithShortWindows returns the scenario with windows no longer than the given one, whatever the
+// number of clients. A closed loop of a number of requests becomes a closed loop of this time, so
+// that a ratio of two of them keeps its meaning. A burst stays whole, since a smaller one would be
+// another question. A part without a warm-up shows how something begins: it is reduced in the way
+// of --quick.
+func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 	brief := *s
 	brief.Parts = slices.Clone(s.Parts)
 	for i := range brief.Parts {
 		p := &brief.Parts[i]
 		if p.WarmUp.AtMost == 0 {
 			quick := Reduction{Requests: s.Reduction.Requests, MaxClients: slices.Max(p.Clients), Repeats: p.Repeats}
-			*p = quick.of(*p)
+			*p = quick.reduce(*p)
 			continue
 		}
 		p.WarmUp.AtMost = min(p.WarmUp.AtMost, window)

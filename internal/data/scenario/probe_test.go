@@ -14,13 +14,13 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 	part := Part{
 		Name: "p", Workload: "echo", Repeats: 6,
 		Stacks: []Variant{{Stack: "tcp"}, {Stack: "grpc"}}, Sizes: []Payload{{64, 64}}, Clients: []int{1, 50},
-		Load: Load{Model: Open, Rate: 100, Duration: Duration(lifeWindow)},
+		Load: Load{Model: Open, Rate: 100, Duration: Duration(lifeProbeWindow)},
 	}
 	bare := Scenario{Seed: 7, Parts: []Part{part}}
 	part.Probes = []Probe{record.ProbeSyscalls, record.ProbeCPU, record.ProbeLife}
 	probed := Scenario{Seed: 7, Parts: []Part{part}}
 
-	passes := map[Probe][]Planned{}
+	passes := map[Probe][]PlannedCell{}
 	for _, trial := range probed.Plan() {
 		passes[trial.Cell.Probe] = append(passes[trial.Cell.Probe], trial)
 	}
@@ -46,7 +46,7 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 		}
 	}
 	part.Probes = nil
-	if !slices.EqualFunc(bare.Plan(), (&Scenario{Seed: 7, Parts: []Part{part}}).Plan(), func(a, b Planned) bool {
+	if !slices.EqualFunc(bare.Plan(), (&Scenario{Seed: 7, Parts: []Part{part}}).Plan(), func(a, b PlannedCell) bool {
 		return a.Repeat == b.Repeat && a.Cell.Variant.String() == b.Cell.Variant.String() && a.Cell.Clients == b.Cell.Clients
 	}) {
 		t.Error("a part without probes has another order than before")

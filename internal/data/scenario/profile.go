@@ -24,7 +24,7 @@ var profilesYAML []byte
 func Profiles() []NamedNetwork {
 	var list []NamedNetwork
 	if p := decode(mustParse(profilesYAML), reflect.ValueOf(&list).Elem()); p != nil {
-		panic("scenario: the profiles of links: " + p.text)
+		panic("scenario: wirelab's own profiles: " + p.text)
 	}
 	return list
 }
@@ -43,7 +43,7 @@ type profiles map[string]*ast.MappingNode
 func ownProfiles() profiles {
 	known := profiles{}
 	if p := known.add(mustParse(profilesYAML)); p != nil {
-		panic("scenario: the profiles of links: " + p.text)
+		panic("scenario: wirelab's own profiles: " + p.text)
 	}
 	return known
 }
@@ -57,14 +57,14 @@ func (known profiles) add(list ast.Node) *problem {
 	added := profiles{}
 	for _, node := range sequence.Values {
 		profile := node.(*ast.MappingNode)
-		name, _ := scalar(value(profile, "name"))
+		name, _ := scalar(valueOfKey(profile, "name"))
 		switch {
 		case !isWord(name):
 			return problemf(profile, "the profile needs a name of lower-case letters, digits and dashes, found %q", name)
 		case added[name] != nil:
-			return problemf(profile, "a second profile named %q", name)
-		case value(profile, "profile") != nil:
-			return problemf(value(profile, "profile"), "profile: a profile has its own keys, and does not name another")
+			return problemf(profile, "found a second profile named %q", name)
+		case valueOfKey(profile, "profile") != nil:
+			return problemf(valueOfKey(profile, "profile"), "profile: a profile cannot name another profile: write the other's keys here")
 		}
 		added[name] = profile
 	}
@@ -81,24 +81,24 @@ func (known profiles) names() string {
 // network. The tree can be decoded.
 func resolveNetworks(tree *ast.MappingNode) *problem {
 	known := ownProfiles()
-	if p := known.add(value(tree, "profiles")); p != nil {
+	if p := known.add(valueOfKey(tree, "profiles")); p != nil {
 		return p
 	}
-	drop(tree, "profiles")
-	parts, ok := value(tree, "parts").(*ast.SequenceNode)
+	removeKeys(tree, "profiles")
+	parts, ok := valueOfKey(tree, "parts").(*ast.SequenceNode)
 	if !ok {
 		return nil // the checker says so
 	}
 	var apart []ast.Node
 	for _, node := range parts.Values {
 		part := node.(*ast.MappingNode)
-		each, p := eachNetwork(part)
+		each, p := partPerNetwork(part)
 		if p != nil {
 			return p
 		}
 		for _, one := range each {
-			if network, ok := value(one, "network").(*ast.MappingNode); ok {
-				if p := known.resolve(network); p != nil {
+			if network, ok := valueOfKey(one, "network").(*ast.MappingNode); ok {
+				if p := known.mergeProfile(network); p != nil {
 					return p
 				}
 			}
@@ -109,69 +109,69 @@ func resolveNetworks(tree *ast.MappingNode) *problem {
 	return nil
 }
 
-// eachNetwork returns one copy of the part per network, or the part itself without networks.
-func eachNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
-	list, ok := value(part, "networks").(*ast.SequenceNode)
+// partPerNetwork returns one copy of the part per network, or the part itself without networks.
+func partPerNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
+	list, ok := valueOfKey(part, "networks").(*ast.SequenceNode)
 	switch {
 	case !ok:
 		return []*ast.MappingNode{part}, nil
-	case value(part, "network") != nil:
+	case valueOfKey(part, "network") != nil:
 		return nil, problemf(list, "networks: the part has a `network` too: leave one of them out")
 	case len(list.Values) == 0:
 		return nil, problemf(list, "networks: want at least one, as in `networks: [{name: near}, {name: far, delay: 25ms}]`")
 	}
-	name := value(part, "name")
+	name := valueOfKey(part, "name")
 	partName, _ := scalar(name)
 	var parts []*ast.MappingNode
 	for _, node := range list.Values {
-		network := clone(node.(*ast.MappingNode))
-		own, _ := scalar(value(network, "name"))
+		network := cloneMapping(node.(*ast.MappingNode))
+		own, _ := scalar(valueOfKey(network, "name"))
 		if !isWord(own) {
 			return nil, problemf(node, "the network needs a name of lower-case letters, digits and dashes, found %q", own)
 		}
-		drop(network, "name", "source")
-		one := clone(part)
-		drop(one, "networks", "name")
-		set(one, "name", word(name, partName+"-"+own))
-		set(one, "of", word(name, partName))
-		set(one, "network", network)
+		removeKeys(network, "name", "source")
+		one := cloneMapping(part)
+		removeKeys(one, "networks", "name")
+		addKey(one, "name", textNodeAt(name, partName+"-"+own))
+		addKey(one, "of", textNodeAt(name, partName))
+		addKey(one, "network", network)
 		parts = append(parts, one)
 	}
 	return parts, nil
 }
 
-// resolve adds the keys of its profile to a network that lacks them, and copies the keys outside
-// of the directions into both.
-func (known profiles) resolve(network *ast.MappingNode) *problem {
+// mergeProfile adds the keys of its profile to a network that lacks them, and copies the keys
+// outside of the directions into both.
+func (known profiles) mergeProfile(network *ast.MappingNode) *problem {
 	base := &ast.MappingNode{}
-	if named := value(network, "profile"); named != nil {
+	if named := valueOfKey(network, "profile"); named != nil {
 		name, _ := scalar(named)
 		if base = known[name]; base == nil {
-			return problemf(named, "no profile is called %q; there are %s", name, known.names())
+			return problemf(named, "unknown profile %q: want one of %s", name, known.names())
 		}
 	}
-	drop(network, "profile")
+	removeKeys(network, "profile")
 	apart := false
 	for _, way := range []string{"up", "down"} {
-		apart = apart || value(network, way) != nil || value(base, way) != nil
+		apart = apart || valueOfKey(network, way) != nil || valueOfKey(base, way) != nil
 	}
 	if apart {
 		for _, way := range []string{"up", "down"} {
-			whole := clone(value(network, way))
-			for _, from := range []ast.Node{withKeys(network, pathKeys), value(base, way), withKeys(base, pathKeys)} {
+			whole := cloneMapping(valueOfKey(network, way))
+			for _, from := range []ast.Node{withKeys(network, pathKeys), valueOfKey(base, way), withKeys(base, pathKeys)} {
 				if from != nil {
 					inherit(whole, from)
 				}
 			}
-			drop(network, way)
-			set(network, way, whole)
+			removeKeys(network, way)
+			addKey(network, way, whole)
 		}
-		drop(network, pathKeys...)
+		removeKeys(network, pathKeys...)
 	} else {
 		inherit(network, withKeys(base, pathKeys))
 	}
-	rest := clone(base)
-	drop(rest, append([]string{"name", "source", "up", "down"}, pathKeys...)...)
+	rest := cloneMapping(base)
+	removeKeys(rest, append([]string{"name", "source", "up", "down"}, pathKeys...)...)
 	inherit(network, rest)
 	return nil
 }
@@ -189,7 +189,7 @@ func ParseLink(line string) (Network, error) {
 			return Network{}, fmt.Errorf("link %q: %s has keys of its own, as in %s.delay=5ms", line, way, way)
 		case found:
 		case i > 0:
-			return Network{}, fmt.Errorf("link %q: found %q: want a key and its value, as in loss=1%%; a profile comes first, and there is one", line, item)
+			return Network{}, fmt.Errorf("link %q: found %q: want a key and its value, as in loss=1%%; only the first item may be a profile", line, item)
 		case slices.Contains(linkKeys, key) || strings.Contains(key, "."):
 			return Network{}, fmt.Errorf("link %q: %s has no value: want one, as in delay=5ms", line, key)
 		default:
@@ -200,27 +200,27 @@ func ParseLink(line string) (Network, error) {
 		}
 		into := network
 		if isWay {
-			if value(network, way) == nil {
-				set(network, way, &ast.MappingNode{})
+			if valueOfKey(network, way) == nil {
+				addKey(network, way, &ast.MappingNode{})
 			}
-			into, key = value(network, way).(*ast.MappingNode), rest
+			into, key = valueOfKey(network, way).(*ast.MappingNode), rest
 		}
-		if value(into, key) != nil {
+		if valueOfKey(into, key) != nil {
 			return Network{}, fmt.Errorf("link %q: %s is given twice", line, key)
 		}
-		set(into, key, mustParse([]byte(written)))
+		addKey(into, key, mustParse([]byte(written)))
 	}
 	var raw, n Network
 	p := decode(network, reflect.ValueOf(&raw).Elem())
 	if p == nil {
-		p = ownProfiles().resolve(network)
+		p = ownProfiles().mergeProfile(network)
 	}
 	if p == nil {
 		p = decode(network, reflect.ValueOf(&n).Elem())
 	}
 	if p == nil {
 		c := checker{tree: network}
-		p = c.network(func(...any) at { return nil }, Part{Network: n})
+		p = c.network(func(...any) treePath { return nil }, Part{Network: n})
 	}
 	if p != nil {
 		return Network{}, fmt.Errorf("link %q: %w", line, p)

@@ -198,11 +198,11 @@ type Table struct {
 func (s *Scenario) Quick() *Scenario {
 	quick := *s
 	quick.Title = strings.TrimSpace(s.Title + " (quick)")
-	quick.Parts = lists.Map(s.Parts, s.Reduction.of)
+	quick.Parts = lists.Map(s.Parts, s.Reduction.reduce)
 	return &quick
 }
 
-func (r Reduction) of(p Part) Part {
+func (r Reduction) reduce(p Part) Part {
 	p.Repeats = min(p.Repeats, cmp.Or(p.QuickRepeats, r.Repeats))
 	if p.Load.Model == Burst { // it is over in a moment, and a smaller burst is another question
 		return p
@@ -258,7 +258,7 @@ func (s *Scenario) Only(parts ...string) (*Scenario, error) {
 	})
 	only.Claims = slices.DeleteFunc(slices.Clone(s.Claims), func(c Claim) bool { return !s.isAnswered(&c, chosen) })
 	if len(only.Parts) == 0 {
-		return nil, fmt.Errorf("scenario %s: name at least one part of %s", s.Name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("scenario %s: name at least one of the parts %s", s.Name, strings.Join(names, ", "))
 	}
 	return &only, nil
 }

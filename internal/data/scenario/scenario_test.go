@@ -20,12 +20,12 @@ import (
 // words knows three stacks and one workload, as the program's own lists do.
 var words = Vocabulary{
 	Secure: func(v Variant) Variant { return v.With("tls", "on") },
-	Published: func(name string) (*claim.Cited, error) {
+	Published: func(name string) (*claim.PublishedTable, error) {
 		text, err := studies.FS.ReadFile("published/" + name + ".csv")
 		if err != nil {
 			return nil, err
 		}
-		return claim.ReadCited(bytes.NewReader(text))
+		return claim.ReadPublishedTable(bytes.NewReader(text))
 	},
 	CheckVariant: func(v Variant, p Part) error {
 		if v.Stack == "rest" && p.Workload == "talk" {
@@ -229,7 +229,7 @@ func TestPlanOfAPartDoesNotDependOnTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := slices.DeleteFunc(s.Plan(), func(p Planned) bool { return p.Cell.Part != "tail" })
+	whole := slices.DeleteFunc(s.Plan(), func(p PlannedCell) bool { return p.Cell.Part != "tail" })
 	if alone := tail.Plan(); !reflect.DeepEqual(whole, alone) {
 		t.Errorf("alone:\n%v\nas one of all:\n%v", alone, whole)
 	}
@@ -394,7 +394,7 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		{"[1, 50]", "[1, 50]\n    load: {model: ramp, rate: 5, to: -1, duration: 1s}", "9:38", "above 0"},
 		{"[1, 50]", "[1, 50]\n    load: {model: search, goal: fast, duration: 1s}", "9:33", "as in p99<10ms"},
 		{"[1, 50]", "[1, 50]\n    load: {model: sustained, duration: 1s}", "9:11", "needs rate"},
-		{"[1, 50]", "[1, 50]\n    warm-up: {at-least: 5s}", "9:14", "shorter than the shortest"},
+		{"[1, 50]", "[1, 50]\n    warm-up: {at-least: 5s}", "9:14", "is shorter than `at-least`"},
 		{"[1, 50]", "[1, 50]\n  - name: a\n    sizes: [1]\n    clients: [1]", "9:11", "second part named"},
 		{"[1, 50]", "[1, 50]\n    sizes: [1]", "9:5", "already defined"},
 		{"[1, 50]", "[1, 50", "8:", ""},
@@ -406,7 +406,7 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		{"name: s", "name: s\nquick: {requests: 2}", "3:19", "share"},
 		{good, "", "1:1", "empty"},
 		{good, "- 1", "1:1", "want keys and values"},
-		{good, good + "---\n" + good, "10:1", "second document"},
+		{good, good + "---\n" + good, "10:1", "second YAML document"},
 	} {
 		data := strings.Replace(good, test.from, test.to, 1)
 		_, err := Parse("s.yaml", []byte(data), words)
@@ -462,8 +462,8 @@ func TestPlanLooks(t *testing.T) {
 	longer.Parts = slices.Clone(s.Parts)
 	longer.Parts[1].Repeats, longer.Parts[2].Repeats = 8, 8
 	for _, part := range []string{"once", "few", "many"} {
-		of := func(plan []Planned) []Planned {
-			return slices.DeleteFunc(slices.Clone(plan), func(p Planned) bool { return p.Cell.Part != part })
+		of := func(plan []PlannedCell) []PlannedCell {
+			return slices.DeleteFunc(slices.Clone(plan), func(p PlannedCell) bool { return p.Cell.Part != part })
 		}
 		if got, want := of(plan), of(longer.Plan()); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %d trials in another order than the %d of a plan with as many repeats", part, len(got), len(want))

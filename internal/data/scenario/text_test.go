@@ -102,7 +102,7 @@ func TestConnection(t *testing.T) {
 		if err != nil || c != test.want || c.String() != test.text {
 			t.Errorf("ParseConnection(%q) = %+v (%s), %v", test.text, c, c, err)
 		}
-		if got := c.Want(10); got != test.of10 {
+		if got := c.ConnectionCount(10); got != test.of10 {
 			t.Errorf("%s wants %d connections for 10 clients, want %d", test.text, got, test.of10)
 		}
 	}

@@ -24,22 +24,22 @@ type Setting struct{ Key, Value string }
 
 // ParseVariant reads `stack` or `stack:key=value,key=value`.
 func ParseVariant(text string) (Variant, error) {
-	return parseNamed(text, grammar{what: "variant", of: "stack", examples: "`tcp` or `tcp:buffers=pooled`"})
+	return parseNamed(text, variantWording{what: "variant", of: "stack", examples: "`tcp` or `tcp:buffers=pooled`"})
 }
 
 // ParseWorkload reads a workload and its options, which are written like those
 // of a variant: `users:op=get-user,work=10ms`.
 func ParseWorkload(text string) (Variant, error) {
-	return parseNamed(text, grammar{what: "workload", of: "workload", examples: "`echo` or `users:op=get-user,work=0s`"})
+	return parseNamed(text, variantWording{what: "workload", of: "workload", examples: "`echo` or `users:op=get-user,work=0s`"})
 }
 
-// A grammar holds the words for errors about a text.
-type grammar struct{ what, of, examples string }
+// A variantWording holds the words for errors about a text.
+type variantWording struct{ what, of, examples string }
 
-func parseNamed(text string, g grammar) (Variant, error) {
+func parseNamed(text string, g variantWording) (Variant, error) {
 	name, options, given := strings.Cut(text, ":")
 	if strings.Contains(name, "=") {
-		return Variant{}, fmt.Errorf("%s %q: an option without a %s before it; in a YAML list, put a %s that has commas into quotes", g.what, text, g.of, g.what)
+		return Variant{}, fmt.Errorf("%s %q: found an option without a %s before it; in a YAML list, put a %s that has commas into quotes", g.what, text, g.of, g.what)
 	}
 	if !isWord(name) {
 		return Variant{}, fmt.Errorf("%s %q: a %s's name is lower-case letters, digits and dashes, as in %s", g.what, text, g.of, g.examples)
@@ -195,9 +195,9 @@ func (c Connection) String() string {
 	return string(c.Mode)
 }
 
-// Want returns the number of connections that this mode means for a number of clients. If
-// every request has its own, it returns the most that may be open at once.
-func (c Connection) Want(clients int) int {
+// ConnectionCount returns the number of connections that this mode means for a number of clients.
+// If every request has its own, it returns the most that may be open at once.
+func (c Connection) ConnectionCount(clients int) int {
 	switch {
 	case c.Mode == Shared:
 		return 1
@@ -243,7 +243,7 @@ func parseSize(text string) (Size, error) {
 		return 0, sizeError(text)
 	}
 	if n > math.MaxInt32/factor {
-		return 0, fmt.Errorf("size %q: the largest is just below 2 GiB", text)
+		return 0, fmt.Errorf("size %q: want less than 2 GiB", text)
 	}
 	return Size(n * factor), nil
 }

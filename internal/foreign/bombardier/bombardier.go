@@ -9,8 +9,8 @@ import (
 
 var printPattern = regexp.MustCompile(`^(i|intro|p|progress|r|result)(,(i|intro|p|progress|r|result))*$`)
 
-// Flags holds the flags of codesenberg/bombardier 2.0, with the flags of its args_parser.go.
-var Flags = &flags.Tool{
+// Tool holds the flags of codesenberg/bombardier 2.0, as in its args_parser.go.
+var Tool = &flags.Tool{
 	Name:    "bombardier",
 	Letters: true,
 	Options: []flags.Option{
@@ -19,7 +19,7 @@ var Flags = &flags.Tool{
 		flags.Flag("-l --latencies", flags.None, flags.Ignored("percentiles are always shown")),
 		flags.Flag("-m --method", flags.Method, flags.To("-m")),
 		flags.Flag("-b --body", flags.Text, flags.Body),
-		flags.Flag("-f --body-file", flags.ButNot("a file", flags.IsWhole), flags.To("-D")),
+		flags.Flag("-f --body-file", flags.NoneOf("a file", flags.IsWhole), flags.To("-D")),
 		flags.Flag("-s --stream", flags.None, flags.Ignored("the body is sent from memory, with its length")),
 		flags.Flag("--cert", flags.File, flags.To("--cert")),
 		flags.Flag("--key", flags.File, flags.To("--key")),
@@ -28,23 +28,23 @@ var Flags = &flags.Tool{
 		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
 		flags.Flag("-n --requests", flags.Number, flags.To("-n")),
 		flags.Flag("-d --duration", flags.Duration, flags.To("-z")),
-		flags.Flag("-r --rate", flags.Number, flags.By(flags.Code("--rps"), flags.PositiveRate)),
-		flags.Flag("--fasthttp", flags.None, flags.Ignored("it names an engine of bombardier's")),
+		flags.Flag("-r --rate", flags.Number, flags.Function(flags.Code("--rps"), flags.PositiveRate)),
+		flags.Flag("--fasthttp", flags.None, flags.Ignored("the flag selects an engine of bombardier")),
 		flags.Flag("--http1", flags.None, flags.On("--http", "1.1")),
 		flags.Flag("--http2", flags.None, flags.On("--http", "2")),
-		flags.Flag("-p --print", flags.Value("what to print", printPattern.MatchString), flags.Ignored(flags.NoShow)),
-		flags.Flag("-q --no-print", flags.None, flags.Ignored(flags.NoShow)),
+		flags.Flag("-p --print", flags.Value("what to print", printPattern.MatchString), flags.Ignored(flags.OutputOnlyNote)),
+		flags.Flag("-q --no-print", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 		flags.Flag("-o --format", flags.Value("json or plain-text", func(v string) bool { return flags.IsFormat(v) && v != "csv" && v[0] != '-' }), flags.OneOf(flags.Code("--json")+" for json",
 			map[string]flags.Rule{"json": flags.On("--json"), "j": flags.On("--json"), "plain-text": flags.Nothing, "pt": flags.Nothing},
-			flags.Refused("templates are not filled: write --json, and fill one from that"))),
+			flags.Refused("templates are not supported: write --json, and fill yours from the output"))),
 	},
 	Fits: func(c *flags.Command) bool {
 		return flags.CallsHTTP(c) && (len(c.Kept("body")) == 0 || c.Has("-m")) // curl also has -b, for cookies
 	},
 	Usual: func(c *flags.Command) {
-		c.Usually("-c", "125")
+		c.SetDefault("-c", "125")
 		if !c.Has("-n") {
-			c.Usually("-z", "10s")
+			c.SetDefault("-z", "10s")
 		}
 		c.OwnConnections()
 	},

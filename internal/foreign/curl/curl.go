@@ -11,8 +11,8 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// Flags holds the flags of curl 8, with those flags of its manual page that concern HTTP.
-var Flags = &flags.Tool{
+// Tool holds the flags of curl 8 that concern HTTP, as in its manual page.
+var Tool = &flags.Tool{
 	Name:    "curl",
 	Letters: true, Single: true, Yield: "-T -D -o",
 	Options: slices.Concat(requestFlags, connectionFlags, outputFlags),
@@ -23,39 +23,39 @@ var Flags = &flags.Tool{
 var requestFlags = []flags.Option{
 	flags.Flag("-X --request", flags.Method, flags.To("-m")),
 	flags.Flag("-I --head", flags.None, flags.On("-m", "HEAD")),
-	flags.Flag("-H --header", flags.Header, flags.By(flags.HeaderLine.Page, headerField)),
+	flags.Flag("-H --header", flags.Header, flags.Function(flags.HeaderLine.Page, headerField)),
 	flags.Flag("-d --data --data-ascii", flags.Text, data("-d")),
 	flags.Flag("--data-raw", flags.Text, data("--data-raw")),
 	flags.Flag("--data-binary", flags.Text, data("--data-binary")),
 	flags.Flag("--data-urlencode", flags.Text, data("--data-urlencode")),
 	flags.Flag("--json", flags.Value("JSON, or @FILE", func(v string) bool { return strings.HasPrefix(v, "@") || looksJSON(v) }), data("--json")),
-	flags.Flag("-G --get", flags.None, flags.Kept("-G", "the data in the target")),
-	flags.Flag("--url-query", flags.Text, flags.Kept("--url-query", "in the target")),
-	flags.Flag("--url", flags.Text, flags.By("the target", func(c *flags.Command, value string) error {
+	flags.Flag("-G --get", flags.None, flags.Kept("-G", "adds the data to the query of the target")),
+	flags.Flag("--url-query", flags.Text, flags.Kept("--url-query", "adds the text to the query of the target")),
+	flags.Flag("--url", flags.Text, flags.Function("the target", func(c *flags.Command, value string) error {
 		c.Operands = append(c.Operands, value)
 		return nil
 	})),
-	flags.Flag("-F --form --form-string", flags.Text, flags.Refused(flags.NoForm)),
-	flags.Flag("-T --upload-file", flags.File, flags.By(flags.Code("-m PUT -D FILE"), upload)),
+	flags.Flag("-F --form --form-string", flags.Text, flags.Refused(flags.FormNote)),
+	flags.Flag("-T --upload-file", flags.File, flags.Function(flags.Code("-m PUT -D FILE"), upload)),
 	flags.Flag("-u --user", flags.User, flags.To("--user")),
 	flags.Flag("--oauth2-bearer", flags.Text, flags.To("--bearer")),
 	flags.Flag("--basic", flags.None, flags.Ignored("--user does the same")),
 	flags.Flag("--digest --ntlm --negotiate --anyauth", flags.None, flags.Refused("only a name and a password are sent: write --user NAME:PASSWORD, or --bearer TOKEN")),
 	flags.Flag("-b --cookie", flags.Text, flags.OneOf(flags.Code("-H 'Cookie: …'"), map[string]flags.Rule{"": flags.Nothing},
 		flags.Either(func(v string) bool { return strings.Contains(v, "=") }, flags.AsHeader("Cookie: "),
-			flags.Refused("a file of cookies is not read: write them as -H 'Cookie: name=value'")))),
-	flags.Flag("-c --cookie-jar", flags.ButNot("a file", flags.IsWhole), flags.Ignored("cookies of answers are not stored: all calls are equal")),
+			flags.Refused("cookie files are not read: write the cookies as -H 'Cookie: name=value'")))),
+	flags.Flag("-c --cookie-jar", flags.NoneOf("a file", flags.IsWhole), flags.Ignored("cookies from answers are not stored: all calls are equal")),
 	flags.Flag("-A --user-agent", flags.Text, flags.AsHeader("User-Agent: ")),
-	flags.Flag("-e --referer", flags.Text, flags.By(flags.Code("-H 'Referer: …'"), func(c *flags.Command, value string) error {
+	flags.Flag("-e --referer", flags.Text, flags.Function(flags.Code("-H 'Referer: …'"), func(c *flags.Command, value string) error {
 		if value, _, _ = strings.Cut(value, ";auto"); value != "" {
 			c.Set("-H", "Referer: "+value)
 		}
 		return nil
 	})),
 	flags.Flag("-r --range", flags.Value("a range, as in 0-99", func(v string) bool { return strings.Contains(v, "-") }), flags.AsHeader("Range: bytes=")),
-	flags.Flag("--compressed", flags.None, flags.By(flags.Code("-H 'Accept-Encoding: gzip'"), func(c *flags.Command, _ string) error {
+	flags.Flag("--compressed", flags.None, flags.Function(flags.Code("-H 'Accept-Encoding: gzip'"), func(c *flags.Command, _ string) error {
 		c.Set("-H", "Accept-Encoding: gzip")
-		c.Note("--compressed asks for gzip; answers are counted as they come, compressed")
+		c.Note("--compressed asks for gzip; the sizes of answers are compressed sizes")
 		return nil
 	})),
 }
@@ -68,40 +68,40 @@ var connectionFlags = []flags.Option{
 	flags.Flag("-k --insecure", flags.None, flags.On("-k")),
 	flags.Flag("--cacert", flags.File, flags.To("--cacert")),
 	flags.Flag("--capath", flags.File, flags.Refused("write the certificates to one file, and give --cacert FILE")),
-	flags.Flag("-E --cert", flags.Text, flags.By(flags.Code("--cert"), func(c *flags.Command, value string) error {
+	flags.Flag("-E --cert", flags.Text, flags.Function(flags.Code("--cert"), func(c *flags.Command, value string) error {
 		if name, _, has := strings.Cut(value, ":"); has {
-			return c.Refuse("keys with a password are not supported: write it to a file without a password, and give --cert " + flags.Quote(flags.Excerpt(name)) + " --key FILE")
+			return c.Refuse("keys with a password are not supported: write the key to a file without a password, and give --cert " + flags.Quote(flags.Excerpt(name)) + " --key FILE")
 		}
 		c.Set("--cert", value)
 		return nil
 	})),
 	flags.Flag("--key", flags.File, flags.To("--key")),
-	flags.Flag("--pass", flags.Text, flags.Refused("keys with a password are not supported: write it to a file without a password, and give --key FILE")),
+	flags.Flag("--pass", flags.Text, flags.Refused("keys with a password are not supported: write the key to a file without a password, and give --key FILE")),
 	flags.Flag("-1 --tlsv1 --tlsv1.0 --tlsv1.1 --tlsv1.2 --tlsv1.3", flags.None, flags.Ignored("wirelab uses TLS 1.3, or 1.2 if the server lacks it")),
-	flags.Flag("-x --proxy -U --proxy-user --socks5 --socks5-hostname", flags.Text, flags.Refused(flags.NoProxy)),
+	flags.Flag("-x --proxy -U --proxy-user --socks5 --socks5-hostname", flags.Text, flags.Refused(flags.ProxyNote)),
 	flags.Flag("--noproxy", flags.Text, flags.Ignored("no proxy is used anyway")),
 	flags.Flag("--resolve", flags.Text, flags.ConnectTo("--resolve")),
 	flags.Flag("--connect-to", flags.Text, flags.ConnectTo("--connect-to")),
 	flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
 	flags.Flag("-m --max-time", flags.Seconds, flags.InSeconds("--timeout")),
-	flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.NoConnecting)),
-	flags.Flag("-4 --ipv4 -6 --ipv6", flags.None, flags.Ignored("an address in the target says the same")),
+	flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.ConnectTimeoutNote)),
+	flags.Flag("-4 --ipv4 -6 --ipv6", flags.None, flags.Ignored("an address in the target selects the IP version")),
 	flags.Flag("-Y -y --speed-limit --speed-time", flags.Number, flags.Ignored("a call that is too slow ends by --timeout")),
 	flags.Flag("--limit-rate --rate", flags.Text, flags.Refused("calls are as fast as possible: write --rps N for a rate, or --link rate=… for a slow network")),
-	flags.Flag("-L --location --location-trusted", flags.None, flags.Ignored(flags.NoRedirects)),
-	flags.Flag("--max-redirs", flags.Text, flags.Ignored(flags.NoRedirects)),
+	flags.Flag("-L --location --location-trusted", flags.None, flags.Ignored(flags.RedirectNote)),
+	flags.Flag("--max-redirs", flags.Text, flags.Ignored(flags.RedirectNote)),
 	flags.Flag("--retry --retry-delay --retry-max-time", flags.Number, flags.Ignored("a call that fails counts as failed")),
 	flags.Flag("--retry-connrefused --retry-all-errors", flags.None, flags.Ignored("a call that fails counts as failed")),
-	flags.Flag("-: --next", flags.None, flags.Refused("give a command for each request, or several by --rows")),
-	flags.Flag("-K --config", flags.File, flags.Refused("a file of flags is not read: write them out")),
+	flags.Flag("-: --next", flags.None, flags.Refused("give one command per request, or several requests by --rows")),
+	flags.Flag("-K --config", flags.File, flags.Refused("files of flags are not read: write the flags into the command")),
 }
 
 var outputFlags = []flags.Option{
-	flags.Flag("-s --silent -S --show-error -i --include --show-headers -v --verbose -# --progress-bar -N --no-buffer", flags.None, flags.Ignored(flags.NoShow)),
-	flags.Flag("-f --fail --fail-with-body --fail-early", flags.None, flags.Ignored("an answer of 400 and above counts as failed; --fail-if makes the run fail")),
+	flags.Flag("-s --silent -S --show-error -i --include --show-headers -v --verbose -# --progress-bar -N --no-buffer", flags.None, flags.Ignored(flags.OutputOnlyNote)),
+	flags.Flag("-f --fail --fail-with-body --fail-early", flags.None, flags.Ignored("a status of 400 or above counts as failed; --fail-if makes the run fail")),
 	flags.Flag("-o --output", flags.Text, flags.Ignored("answers are not kept")),
-	flags.Flag("-O --remote-name -J --remote-header-name --no-progress-meter", flags.None, flags.Ignored(flags.NoShow)),
-	flags.Flag("-D --dump-header --trace --trace-ascii", flags.ButNot("a file", flags.IsClock), flags.Ignored(flags.NoShow)),
+	flags.Flag("-O --remote-name -J --remote-header-name --no-progress-meter", flags.None, flags.Ignored(flags.OutputOnlyNote)),
+	flags.Flag("-D --dump-header --trace --trace-ascii", flags.NoneOf("a file", flags.IsClock), flags.Ignored(flags.OutputOnlyNote)),
 	flags.Flag("-w --write-out", flags.Text, flags.Ignored("a run shows times anyway")),
 	flags.Flag("-g --globoff", flags.None, flags.Kept("-g", "left out: brackets in a URL have no special meaning")),
 }
@@ -131,14 +131,14 @@ func upload(c *flags.Command, value string) error {
 		return nil
 	}
 	if strings.HasPrefix(value, "{") {
-		return c.Refuse("one file is sent: give -D FILE")
+		return c.Refuse("only one file can be sent: give -D FILE")
 	}
 	c.Set("-D", value)
 	return nil
 }
 
 func settle(c *flags.Command) error {
-	if misfitGlob(c) {
+	if hasGlob(c) {
 		return errors.New("curl expands brackets to several URLs: give one URL, or several requests by --rows, or -g to keep the brackets")
 	}
 	if err := c.OneTarget(); err != nil {
@@ -148,7 +148,7 @@ func settle(c *flags.Command) error {
 		return err
 	}
 	if len(c.Kept("-T")) > 0 && len(c.Kept("data")) > 0 {
-		return errors.New("-T and -d of curl: an uploaded file and data are two bodies: give one (a content type is -T type/subtype)")
+		return errors.New("-T and -d of curl: an uploaded file and data are two bodies: give only one (-T type/subtype is a content type)")
 	}
 	if len(c.Operands) != 1 {
 		return nil
@@ -178,7 +178,7 @@ func settle(c *flags.Command) error {
 	return c.RedirectAddress()
 }
 
-func misfitGlob(c *flags.Command) bool {
+func hasGlob(c *flags.Command) bool {
 	if len(c.Kept("-g")) > 0 || !c.Pasted {
 		return false
 	}
@@ -195,7 +195,7 @@ func misfitGlob(c *flags.Command) bool {
 func data(flag string) flags.Rule {
 	file := ", or " + flags.Code("-D FILE") + " for @FILE"
 	page := map[string]string{"-d": file, "--data-binary": file, "--json": " with " + flags.Code("-T application/json"), "--data-urlencode": ", encoded"}
-	return flags.By(flags.Code("-d")+page[flag], func(c *flags.Command, value string) error {
+	return flags.Function(flags.Code("-d")+page[flag], func(c *flags.Command, value string) error {
 		c.Keep("data", flag+" "+value)
 		return nil
 	})
@@ -221,7 +221,7 @@ func settleData(c *flags.Command) error {
 		}
 		if file != "" {
 			if len(pieces) > 1 {
-				return fmt.Errorf("%s @%s of curl: data from a file is the whole body: join all into one file, and give -D FILE", flag, flags.Excerpt(file))
+				return fmt.Errorf("%s @%s of curl: a file can only be the whole body: join all data into one file, and give -D FILE", flag, flags.Excerpt(file))
 			}
 			return bodyFrom(c, flag, file, isJSON)
 		}
@@ -273,7 +273,7 @@ func pieceOf(flag, text string) (piece, file string, err error) {
 	case "--data-raw":
 		return text, "", nil
 	case "--data-urlencode":
-		piece, err = encoded(text)
+		piece, err = encodeContent(text)
 		return piece, "", err
 	}
 	if file, is := strings.CutPrefix(text, "@"); is {
@@ -285,11 +285,11 @@ func pieceOf(flag, text string) (piece, file string, err error) {
 	return text, "", nil
 }
 
-// encoded encodes the content in content, =content or name=content.
-func encoded(text string) (string, error) {
+// encodeContent encodes the content in content, =content or name=content.
+func encodeContent(text string) (string, error) {
 	equals, at := strings.IndexByte(text, '='), strings.IndexByte(text, '@')
 	if equals < 0 && at >= 0 {
-		return "", errors.New("--data-urlencode of curl: a file is not read for it: write its content behind the =")
+		return "", errors.New("--data-urlencode of curl: files are not read: write the file's content behind the =")
 	}
 	name := ""
 	if equals > 0 {
@@ -312,7 +312,7 @@ func addQuery(c *flags.Command) error {
 				return err
 			}
 			if file != "" {
-				return fmt.Errorf("-G of curl with %s @%s: a file is not read into the query: write it out", flag, flags.Excerpt(file))
+				return fmt.Errorf("-G of curl with %s @%s: files are not read into the query: write the content into the command", flag, flags.Excerpt(file))
 			}
 			added = append(added, piece)
 		}
@@ -322,7 +322,7 @@ func addQuery(c *flags.Command) error {
 			added = append(added, plain)
 			continue
 		}
-		piece, err := encoded(text)
+		piece, err := encodeContent(text)
 		if err != nil {
 			return err
 		}

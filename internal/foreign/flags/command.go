@@ -101,7 +101,7 @@ func valueIf(there bool, value string) []string {
 
 // noteChange notes the translation of a typed flag, unless it is the same flag.
 func (c *Command) noteChange(f found, now []setting) {
-	typed := []setting{{f.written, valueIf(f.option.Value.takes == aValue, f.value)}}
+	typed := []setting{{f.written, valueIf(f.option.Value.takes == requiredValue, f.value)}}
 	if len(now) == 0 || sameFlag(f.written, now[0].flag) && slices.Equal(typed[0].value, now[0].value) {
 		return
 	}
@@ -123,7 +123,7 @@ func show(settings []setting) string {
 	for _, s := range settings {
 		words = append(words, s.flag)
 		for _, value := range s.value {
-			if value = secret.HideField(value); secret.InFlag(s.flag) {
+			if value = secret.HideField(value); secret.IsSecretFlag(s.flag) {
 				value = secret.Hidden
 			}
 			words = append(words, Quote(Excerpt(value)))
@@ -171,8 +171,8 @@ func (c *Command) Has(flag string) bool {
 	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.flag == flag })
 }
 
-// Usually sets a flag to the tool's default, unless it is set.
-func (c *Command) Usually(flag string, value ...string) {
+// SetDefault sets a flag to the tool's default, unless it is set.
+func (c *Command) SetDefault(flag string, value ...string) {
 	if !c.Has(flag) {
 		c.Set(flag, value...)
 		c.Note("%s is the default of %s", show([]setting{{flag, value}}), c.tool.Name)
@@ -212,8 +212,9 @@ func (c *Command) PerClient(flag, each string) {
 	c.Note("%s %s is the rate of each client: with %d clients that is --rps %s", flag, each, c.clients(), total)
 }
 
-// Spread lets each client's connection carry several calls at once, if each is a number above 1.
-func (c *Command) Spread(flag, each string) error {
+// MultiplyClients lets each client's connection carry several calls at once, if each is a number
+// above 1.
+func (c *Command) MultiplyClients(flag, each string) error {
 	if each == "" {
 		return nil
 	}
@@ -231,10 +232,11 @@ func (c *Command) Spread(flag, each string) error {
 	return nil
 }
 
-// Timed drops the number of requests if there is a duration, for tools that end only by that.
-func (c *Command) Timed() {
+// DropCountIfTimed drops the number of requests if there is a duration, for tools that end only by
+// that.
+func (c *Command) DropCountIfTimed() {
 	if c.Pasted && c.Has("-z") && c.Has("-n") {
-		c.Note("-n %s is left out: with a duration %s ends by that alone", c.Get("-n"), c.tool.Name)
+		c.Note("-n %s is left out: with a duration, %s ignores the number of calls", c.Get("-n"), c.tool.Name)
 		c.Unset("-n")
 	}
 }

@@ -32,7 +32,7 @@ func HeaderField(c *Command, text string) error {
 }
 
 // HeaderLine is the rule for flags whose value is a header line.
-var HeaderLine = By(Code("-H")+"; Host: "+Code("--host"), HeaderField)
+var HeaderLine = Function(Code("-H")+"; Host: "+Code("--host"), HeaderField)
 
 // body sets data that the tool sends unchanged. Data that begins with @ would name a file here.
 func body(c *Command, text string) error {
@@ -48,16 +48,16 @@ func body(c *Command, text string) error {
 func CallsHTTP(c *Command) bool { return len(c.Operands) <= 1 && len(c.Kept("body")) <= 1 }
 
 // Body is the rule for flags whose value is sent unchanged.
-var Body = By(Code("-d"), body)
+var Body = Function(Code("-d"), body)
 
 // Reasons in rules of several tools.
 const (
-	NoProxy      = "wirelab calls the service itself: name it as the target, or load the proxy as http://PROXY/… with --host"
-	NoRedirects  = "a redirect is an answer here, and is not followed; give its destination as the target"
-	NoForm       = "multipart forms are not made: write the body to a file, and give -m POST -D FILE -T 'multipart/form-data; boundary=…'"
-	NoEngine     = "wirelab chooses how many threads send"
-	NoShow       = "it only changes the output"
-	NoConnecting = "--timeout includes the time to connect"
+	ProxyNote          = "wirelab calls the service itself: name it as the target, or load the proxy as http://PROXY/… with --host"
+	RedirectNote       = "a redirect is an answer here, and is not followed; give its destination as the target"
+	FormNote           = "multipart forms are not supported: write the body to a file, and give -m POST -D FILE -T 'multipart/form-data; boundary=…'"
+	ThreadsNote        = "wirelab chooses how many threads send"
+	OutputOnlyNote     = "the flag changes only the output"
+	ConnectTimeoutNote = "--timeout includes the time to connect"
 )
 
 // OneTarget checks that a pasted command has one URL, and gives it a scheme.
@@ -70,7 +70,7 @@ func (c *Command) OneTarget() error {
 		return fmt.Errorf("the %s command has no URL: write it after the flags, as in http://127.0.0.1:8080/", c.tool.Name)
 	case 1:
 	default:
-		return fmt.Errorf("the %s command has more than one URL (%s, %s): give a command for each, or several requests by --rows", c.tool.Name, Excerpt(c.Operands[0]), Excerpt(c.Operands[1]))
+		return fmt.Errorf("the %s command has more than one URL (%s, %s): give one command per URL, or several requests by --rows", c.tool.Name, Excerpt(c.Operands[0]), Excerpt(c.Operands[1]))
 	}
 	target, err := withScheme(c.Operands[0])
 	c.Operands[0] = target

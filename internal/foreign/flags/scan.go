@@ -49,15 +49,15 @@ func (s *scanner) short(argument string) {
 		s.long(argument, argument)
 		return
 	}
-	const mostLetters = 20
+	const maxLetters = 20
 	for letters, count := argument[1:], 0; letters != ""; count++ {
-		if count == mostLetters {
+		if count == maxLetters {
 			s.add(found{written: Excerpt(argument), misfit: "too many letters in one argument"})
 			return
 		}
 		name := "-" + letters[:1]
 		option, _ := s.lookup(name, letters[1:])
-		if option == nil || option.Value.takes != aValue {
+		if option == nil || option.Value.takes != requiredValue {
 			if option == nil {
 				s.add(found{written: argument, misfit: "wirelab does not know this flag: leave it out"})
 				return
@@ -88,7 +88,7 @@ func (s *scanner) lookup(name, value string) (option *Option, owned bool) {
 	other := s.also.option(name)
 	fits := option != nil && option.Value.fit(value)
 	othersToo := other != nil && other.Value.fit(value)
-	if othersToo && (!fits || s.tool.yields(name)) || option == nil && other != nil {
+	if othersToo && (!fits || s.tool.prefersOwn(name)) || option == nil && other != nil {
 		return other, true
 	}
 	return option, false
@@ -107,21 +107,21 @@ func (s *scanner) take(name, written string, a attached) {
 		if a.given {
 			f.written += "=" + a.value
 		}
-	case option.Value.takes == nothing && a.given:
+	case option.Value.takes == noValue && a.given:
 		if a.value == "false" { // as in Go's package flag and in kingpin
 			return
 		}
 		if a.value != "true" {
-			f.misfit = "it takes no value"
+			f.misfit = "the flag takes no value"
 		}
-	case option.Value.takes == aValue && !a.given:
+	case option.Value.takes == requiredValue && !a.given:
 		if len(s.rest) == 0 {
-			f.misfit = "its value is missing: want " + option.Value.name
+			f.misfit = "the value of the flag is missing: want " + option.Value.name
 			break
 		}
 		f.value, s.rest = s.rest[0], s.rest[1:]
 	}
-	if f.misfit == "" && option.Value.takes != nothing && !option.Value.fit(f.value) {
+	if f.misfit == "" && option.Value.takes != noValue && !option.Value.fit(f.value) {
 		f.misfit = "want " + option.Value.name
 		if option.Value.name != User.name { // the value may be a password
 			f.misfit += fmt.Sprintf(", found %q", Excerpt(f.value))

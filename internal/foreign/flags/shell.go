@@ -22,7 +22,7 @@ const (
 // stack and end the program.
 func Split(text string) ([]string, error) {
 	if len(text) > MaxTextBytes {
-		return nil, fmt.Errorf("the command has %d bytes: at most %d are read: put its data into a file", len(text), MaxTextBytes)
+		return nil, fmt.Errorf("the command has %d bytes, but the limit is %d: put its data into a file", len(text), MaxTextBytes)
 	}
 	s := splitter{rest: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
 	for s.rest != "" {
@@ -70,7 +70,7 @@ func (s *splitter) step() error {
 	case first == '\n':
 		s.endWord()
 		if s.rest = strings.TrimSpace(s.rest); s.rest != "" && len(s.words) > 0 {
-			return fmt.Errorf("a second command begins at %q: give one, or end the line before it with a backslash", Excerpt(s.rest))
+			return fmt.Errorf("a second command begins at %q: give one command, or end the line before it with a backslash", Excerpt(s.rest))
 		}
 		return nil
 	case first == '#' && !s.inWord:
@@ -123,7 +123,7 @@ func (s *splitter) refuse() error {
 		return s.refuseExpansion()
 	case '~':
 		if !s.inWord && (len(s.rest) == 1 || s.rest[1] == '/') {
-			return errors.New("~ stands for a home directory: write the path out")
+			return errors.New("~ stands for a home directory: write the full path")
 		}
 	case '^':
 		if len(s.rest) > 1 && strings.IndexByte("\r\n\"&|^%", s.rest[1]) >= 0 {

@@ -42,7 +42,7 @@ func TestSplitRefuses(t *testing.T) {
 		"(a)": "subshell", "'a": "not closed", `"a`: "not closed", "$'a": "not closed", `a \`: "next line is missing",
 		"~/a": "home directory", "a ^\nb": "Windows", `a ^"b^"`: "Copy as cURL (bash)",
 		"a\nb": "a second command", strings.Repeat("a ", MaxWords+1): "more than 4096 words",
-		strings.Repeat("a", MaxTextBytes+1): "at most 1048576",
+		strings.Repeat("a", MaxTextBytes+1): "the limit is 1048576",
 	} {
 		if got, err := Split(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %.80q, %v; want an error with %q", text, got, err, want)

@@ -88,13 +88,13 @@ func Either(is func(string) bool, rule, otherwise Rule) Rule {
 }
 
 // UnlessZero returns the rule that sets wirelab's flag, unless the value is zero.
-func UnlessZero(flag string) Rule { return Either(IsSome, To(flag), Nothing) }
+func UnlessZero(flag string) Rule { return Either(IsAboveZero, To(flag), Nothing) }
 
-// IsSome reports whether a number or a duration is above zero.
-func IsSome(value string) bool { return ParseClock(value) > 0 }
+// IsAboveZero reports whether a number or a duration is above zero.
+func IsAboveZero(value string) bool { return ParseClock(value) > 0 }
 
 // Nothing is the rule for values that are wirelab's default.
-var Nothing = By("", func(*Command, string) error { return nil })
+var Nothing = Function("", func(*Command, string) error { return nil })
 
 // Named returns the rule with another text for docs/load-from.md.
 func (r Rule) Named(page string) Rule { return Rule{page, r.Apply} }
@@ -122,8 +122,8 @@ func Kept(key, page string) Rule {
 	}}
 }
 
-// By returns the rule that applies a function.
-func By(page string, apply func(c *Command, value string) error) Rule {
+// Function returns the rule that applies a function.
+func Function(page string, apply func(c *Command, value string) error) Rule {
 	return Rule{page, apply}
 }
 
@@ -158,8 +158,8 @@ type Tool struct {
 	OnlyFiles bool
 }
 
-// yields reports whether wirelab's flag of this name has priority in a typed line.
-func (t *Tool) yields(name string) bool { return slices.Contains(strings.Fields(t.Yield), name) }
+// prefersOwn reports whether wirelab's flag of this name has priority in a typed line.
+func (t *Tool) prefersOwn(name string) bool { return slices.Contains(strings.Fields(t.Yield), name) }
 
 func (t *Tool) option(name string) *Option { return Find(t.Options, name) }
 
@@ -182,29 +182,29 @@ var Own = &Tool{
 	Letters: true,
 	Options: slices.Concat([]Option{
 		{"-c --concurrency", Text, To("-c")},
-		{"-n --requests", ButNot("a number", isThousands), To("-n")},
+		{"-n --requests", NoneOf("a number", isThousands), To("-n")},
 		{"-z --duration", Text, To("-z")},
 		{"-H --header", Text, To("-H")},
 		{"-m --method", Method, To("-m")},
-		{"-d", ButNot("data", durationPattern.MatchString, isAt), ownData},
-		{"--data", ButNot("data", isAt), ownData},
-		{"-D", ButNot("a file", IsClock), To("-D")},
+		{"-d", NoneOf("data", durationPattern.MatchString, isAtSign), ownData},
+		{"--data", NoneOf("data", isAtSign), ownData},
+		{"-D", NoneOf("a file", IsClock), To("-D")},
 		{"--data-file", Text, To("-D")},
 		{"-T --content-type", MediaType, To("-T")},
 		{"-k", None, On("-k")},
-		{"--insecure", None, By("", func(c *Command, _ string) error {
+		{"--insecure", None, Function("", func(c *Command, _ string) error {
 			c.Set("-k")
 			c.Keep("insecure", "")
 			return nil
 		})},
-		{"-o", ButNot("a directory", IsFormat), To("-o")},
+		{"-o", NoneOf("a directory", IsFormat), To("-o")},
 		{"--output", Text, To("-o")},
-		{"--call", ButNot("pkg.Service/Method", isDotted), To("--call")},
+		{"--call", NoneOf("pkg.Service/Method", isDotted), To("--call")},
 		{"--http", Text, To("--http")},
-	}, same(Text, "--rps --arrivals --ramp-to --burst --goal --steps --conn --inflight --timeout --warm-up --repeat --seed"),
-		same(Text, "--host --user --bearer --rows --cacert --cert --key --proto --import-path --protoset"),
-		same(Text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --traceparent --from --link --unix-socket"),
-		same(None, "-h --help --random --plaintext --json --yes-i-may"),
+	}, unchangedFlags(Text, "--rps --arrivals --ramp-to --burst --goal --steps --conn --inflight --timeout --warm-up --repeat --seed"),
+		unchangedFlags(Text, "--host --user --bearer --rows --cacert --cert --key --proto --import-path --protoset"),
+		unchangedFlags(Text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --traceparent --from --link --unix-socket"),
+		unchangedFlags(None, "-h --help --random --plaintext --json --yes-i-may"),
 	),
 	Fits: func(c *Command) bool {
 		// In ghz --insecure means cleartext. curl joins data, and its --json takes a body.
@@ -213,19 +213,19 @@ var Own = &Tool{
 	},
 }
 
-var ownData = By(Code("-d"), func(c *Command, value string) error {
+var ownData = Function(Code("-d"), func(c *Command, value string) error {
 	c.Keep("-d", value)
 	c.Set("-d", value)
 	return nil
 })
 
-// isAt reports whether a value is @, which means standard input in grpcurl and ghz.
-func isAt(value string) bool { return value == "@" }
+// isAtSign reports whether a value is @, which means standard input in grpcurl and ghz.
+func isAtSign(value string) bool { return value == "@" }
 
-// same returns rules that keep flags unchanged.
-func same(value Shape, names string) []Option {
+// unchangedFlags returns rules that keep flags unchanged.
+func unchangedFlags(value Shape, names string) []Option {
 	return lists.Map(strings.Fields(names), func(name string) Option {
-		if value.takes == nothing {
+		if value.takes == noValue {
 			return Option{name, value, On(name)}
 		}
 		return Option{name, value, To(name)}

@@ -1,17 +1,16 @@
 // Package flags translates command lines of other load generators into arguments of wirelab load.
 //
-//	arguments typed behind wirelab load ─── Typed ─┐
-//	                                               ├─> scan ─> Settle ─> arguments, notes
-//	a command line of another tool ─ Split ─ From ─┘   (the tool's table of flags)
-//	a file that it wrote or reads ─ ReadFile ─ From
+//	arguments typed behind wirelab load ──────────┐
+//	a command line of another tool ───── Split ───┼─> scan ─> Settle ─> arguments, notes
+//	a file that it wrote or reads ───── ReadFile ─┘   (the tool's table of flags)
 //
 // A [Tool] is one table: its flags, the values that may follow them, and their translations. The
-// same tables read a pasted command ([Tools.From]), translate a typed line ([Tools.Typed]), and
-// make the page docs/load-from.md. Each tool's table has its own package.
+// same tables translate a pasted command ([Tools.TranslateText]) and a typed line
+// ([Tools.TranslateArguments]), and make docs/load-from.md. Each tool's table has its own package.
 //
-// A letter has different meanings in different tools. So [Tools.Typed] parses the whole line with
-// each tool's table, and chooses the table that fits best, wirelab's own first. A note names each
-// flag whose meaning changes. Unsupported flags are errors with an alternative.
+// A letter has different meanings in different tools. So [Tools.TranslateArguments] parses the
+// whole line with each tool's table, and chooses the table that fits best, wirelab's own first. A
+// note names each flag whose meaning changes. Unsupported flags are errors with an alternative.
 //
 // Text comes in, arguments go out. This package does not open files, run commands, name a tool
 // except wirelab, or know how arguments are parsed.
@@ -29,8 +28,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// Tools lists the supported tools. If several fit a line equally well, Typed uses the first, so
-// tools with more specific flags come first.
+// Tools lists the supported tools. If several fit a line equally well, TranslateArguments uses
+// the first, so tools with more specific flags come first.
 type Tools []*Tool
 
 // Names returns the names of the tools.
@@ -52,9 +51,9 @@ func (all Tools) command(name string) *Tool {
 	return nil
 }
 
-// From translates a command of another tool, or the text of its file, into arguments of wirelab
-// load. The notes name flags that change their meaning or are left out. name may be empty.
-func (all Tools) From(name, text string) (arguments, notes []string, err error) {
+// TranslateText translates a command of another tool, or the text of its file, into arguments of
+// wirelab load. The notes name flags that change their meaning or are left out. name may be empty.
+func (all Tools) TranslateText(name, text string) (arguments, notes []string, err error) {
 	t := all.named(name)
 	if t == nil {
 		return nil, nil, fmt.Errorf("--from %s: want one of %s", Excerpt(name), strings.Join(all.Names(), ", "))
@@ -131,9 +130,9 @@ const MaxFileBytes = 256 << 20
 // isObject reports whether a text is a JSON object, not a command.
 func isObject(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
-// Typed translates arguments that a user of another load generator types into arguments of wirelab
-// load. It does not change unknown flags, or a line of wirelab's own.
-func (all Tools) Typed(arguments []string) (translated, notes []string, err error) {
+// TranslateArguments translates arguments that a user of another load generator types into
+// arguments of wirelab load. It does not change unknown flags, or a line of wirelab's own.
+func (all Tools) TranslateArguments(arguments []string) (translated, notes []string, err error) {
 	if len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
 		return arguments, nil, nil
 	}
@@ -146,7 +145,7 @@ func (all Tools) Typed(arguments []string) (translated, notes []string, err erro
 		return nil, best.notes, best.err
 	}
 	for _, other := range readings[1:] {
-		if line := best.against(other); line != "" {
+		if line := best.describeOtherReading(other); line != "" {
 			return best.arguments, append(best.notes, line), nil
 		}
 	}
@@ -200,8 +199,9 @@ func (all Tools) read(arguments []string) []reading {
 	return readings
 }
 
-// against describes the reading by another tool that fits equally well, or "" if both agree.
-func (r reading) against(other reading) string {
+// describeOtherReading describes the reading by another tool that fits equally well, or "" if both
+// agree.
+func (r reading) describeOtherReading(other reading) string {
 	if other.misfits > r.misfits || other.foreign > r.foreign || other.err != nil || other.tool.Single || other.tool == Own {
 		return ""
 	}
@@ -216,5 +216,5 @@ func (r reading) against(other reading) string {
 	if len(differ) == 0 {
 		return ""
 	}
-	return "the line is read as one of " + r.tool.Name + "; as one of " + other.tool.Name + " it is " + show(differ)
+	return "the line is read as a command of " + r.tool.Name + "; as a command of " + other.tool.Name + " it means " + show(differ)
 }

@@ -21,22 +21,22 @@ type Shape struct {
 type arity int
 
 const (
-	nothing  arity = iota
-	aValue         // in the same argument or in the next
-	maybeOne       // in the same argument, or none
+	noValue       arity = iota
+	requiredValue       // in the same argument or in the next
+	optionalValue       // in the same argument, or none
 )
 
 func (s Shape) fit(value string) bool {
-	return s.takes == nothing || s.is == nil || s.is(value)
+	return s.takes == noValue || s.is == nil || s.is(value)
 }
 
 // Value returns the shape of values for which is is true, with a name for messages.
-func Value(name string, is func(string) bool) Shape { return Shape{name, aValue, is} }
+func Value(name string, is func(string) bool) Shape { return Shape{name, requiredValue, is} }
 
 // Shapes that several tools use.
 var (
 	None   = Shape{}
-	Maybe  = Shape{name: "true or false", takes: maybeOne}
+	Maybe  = Shape{name: "true or false", takes: optionalValue}
 	Text   = Value("text", nil)
 	File   = Value("a file", nil)
 	Header = Value("a header, as in 'Name: value'", nil)
@@ -86,13 +86,13 @@ func isJSONObject(value string) bool {
 	return strings.HasPrefix(strings.TrimSpace(value), "{") && json.Valid([]byte(value))
 }
 
-// Among returns the shape of values that are one of the words.
-func Among(name, words string) Shape {
+// OneOfWords returns the shape of values that are one of the words.
+func OneOfWords(name, words string) Shape {
 	return Value(name, func(value string) bool { return slices.Contains(strings.Fields(words), value) })
 }
 
-// ButNot returns the shape of values that match none of others, which other tools use.
-func ButNot(name string, others ...func(string) bool) Shape {
+// NoneOf returns the shape of values that match none of others, which other tools use.
+func NoneOf(name string, others ...func(string) bool) Shape {
 	return Value(name, func(value string) bool {
 		for _, other := range others {
 			if other(value) {

@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/foreign/summary"
 )
 
-// Flags holds the flags of fortio/fortio 1.75, with the flags of fortio load.
-var Flags = &flags.Tool{
+// Tool holds the flags of fortio/fortio 1.75's command load.
+var Tool = &flags.Tool{
 	Name:    "fortio",
 	OneDash: true,
 	Options: slices.Concat(callFlags, flags.Certificates, loadFlags),
@@ -29,12 +29,12 @@ var Flags = &flags.Tool{
 		return flags.CallsHTTP(c)
 	},
 	Usual: func(c *flags.Command) {
-		c.Usually("-c", "4")
+		c.SetDefault("-c", "4")
 		if !c.Has("--rps") && len(c.Kept("-qps")) == 0 {
-			c.Usually("--rps", "8")
+			c.SetDefault("--rps", "8")
 		}
 		if !c.Has("-n") {
-			c.Usually("-z", "5s")
+			c.SetDefault("-z", "5s")
 		}
 		c.OwnConnections()
 	},
@@ -44,14 +44,14 @@ var Flags = &flags.Tool{
 var callFlags = []flags.Option{
 	flags.Flag("-H", flags.Header, flags.HeaderLine),
 	flags.Flag("-X", flags.Method, flags.To("-m")),
-	flags.Flag("-L", flags.None, flags.Ignored(flags.NoRedirects)),
+	flags.Flag("-L", flags.None, flags.Ignored(flags.RedirectNote)),
 	flags.Flag("--payload", flags.Text, flags.Body),
 	flags.Flag("--payload-file", flags.File, flags.To("-D")),
 	flags.Flag("--payload-size", flags.Number, flags.Refused("write data of this size to a file, and give -D FILE")),
 	flags.Flag("--content-type", flags.MediaType, flags.To("-T")),
 	flags.Flag("--user", flags.User, flags.To("--user")),
 	flags.Flag("--h2", flags.None, flags.On("--http", "2")),
-	flags.Flag("--stdclient --std-client", flags.None, flags.Ignored("it selects an engine of fortio")),
+	flags.Flag("--stdclient --std-client", flags.None, flags.Ignored("the flag selects an engine of fortio")),
 	flags.Flag("--compression", flags.None, flags.On("-H", "Accept-Encoding: gzip")),
 	flags.Flag("-k --https-insecure", flags.None, flags.On("-k")),
 	flags.Flag("--resolve", flags.Value("an IP address", isIP), flags.Kept("fortio -resolve", "the address in the target, and "+flags.Code("--host"))),
@@ -59,20 +59,20 @@ var callFlags = []flags.Option{
 	flags.Flag("--keepalive", flags.Maybe, flags.OneOf(flags.Code("--conn new")+" for false", map[string]flags.Rule{"false": flags.On("--conn", "new")}, flags.Nothing)),
 	flags.Flag("--grpc", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
 	flags.Flag("--ping", flags.None, flags.Kept("-ping", "a call of "+flags.Code("fgrpc.PingServer/Ping"))),
-	flags.Flag("--grpc-method", flags.Text, flags.By(flags.Code("--call"), func(c *flags.Command, value string) error {
+	flags.Flag("--grpc-method", flags.Text, flags.Function(flags.Code("--call"), func(c *flags.Command, value string) error {
 		c.Keep("-grpc", "")
 		c.Set("--call", flags.Slashed(value))
 		return nil
 	})),
 	flags.Flag("--health", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
 	flags.Flag("--healthservice", flags.Text, flags.Kept("-healthservice", "the service in "+flags.Code("-d"))),
-	flags.Flag("--grpc-compression", flags.None, flags.Refused("messages are sent without compression: leave it out")),
-	flags.Flag("-s", flags.Number, flags.Kept("-s", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N"))),
+	flags.Flag("--grpc-compression", flags.None, flags.Refused("messages are sent without compression: leave the flag out")),
+	flags.Flag("-s", flags.Number, flags.Kept("-s", "multiplies "+flags.Code("-c")+"; the connections become "+flags.Code("--conn pool:N"))),
 }
 
 var loadFlags = []flags.Option{
 	flags.Flag("--qps", flags.Value("a number, or max", func(v string) bool { return v == "max" || v == "-1" || flags.IsNumber(v) }),
-		flags.By(flags.Code("--rps")+" (a total)", func(c *flags.Command, value string) error {
+		flags.Function(flags.Code("--rps")+" (a total)", func(c *flags.Command, value string) error {
 			c.Keep("-qps", value)
 			if value == "max" || value == "-1" {
 				return nil
@@ -81,13 +81,13 @@ var loadFlags = []flags.Option{
 		})),
 	flags.Flag("-c", flags.Number, flags.To("-c")),
 	flags.Flag("-n", flags.Number, flags.OneOf(flags.Code("-n"), map[string]flags.Rule{"0": flags.Nothing}, flags.To("-n"))),
-	flags.Flag("-t", flags.Duration, flags.Either(flags.IsSome, flags.To("-z"), flags.Refused("a run needs an end: give a duration, as in -z 30s"))),
+	flags.Flag("-t", flags.Duration, flags.Either(flags.IsAboveZero, flags.To("-z"), flags.Refused("a run needs an end: give a duration, as in -z 30s"))),
 	flags.Flag("--timeout", flags.Duration, flags.To("--timeout")),
 	flags.Flag("--jitter", flags.None, flags.On("--arrivals", "poisson")),
-	flags.Flag("--uniform --nocatchup --sequential-warmup", flags.Maybe, flags.Ignored("each call has its own intended instant, spread evenly")),
+	flags.Flag("--uniform --nocatchup --sequential-warmup", flags.Maybe, flags.Ignored("the intended instants of calls are evenly spread")),
 	flags.Flag("-p --percentiles", flags.Text, flags.Ignored("percentiles are always shown")),
 	flags.Flag("-a", flags.None, flags.Ignored("-o DIR stores the run")),
-	flags.Flag("--json", flags.Value("a file, as in run.json, or -", func(v string) bool { return v == "-" || strings.HasSuffix(v, ".json") }), flags.By(flags.Code("--json"), func(c *flags.Command, value string) error {
+	flags.Flag("--json", flags.Value("a file, as in run.json, or -", func(v string) bool { return v == "-" || strings.HasSuffix(v, ".json") }), flags.Function(flags.Code("--json"), func(c *flags.Command, value string) error {
 		if value != "-" {
 			return c.Refuse("the summary goes to standard output: write --json > " + flags.Quote(flags.Excerpt(value)))
 		}
@@ -95,9 +95,9 @@ var loadFlags = []flags.Option{
 		return nil
 	})),
 	flags.Flag("--labels --data-dir --runid", flags.Text, flags.Ignored("name the run by -o DIR")),
-	flags.Flag("--loglevel --profile --access-log-file", flags.Text, flags.Ignored(flags.NoShow)),
-	flags.Flag("--log-errors --allow-initial-errors --logger-json", flags.Maybe, flags.Ignored(flags.NoShow)),
-	flags.Flag("--gomaxprocs --httpbufferkb", flags.Number, flags.Ignored(flags.NoEngine)),
+	flags.Flag("--loglevel --profile --access-log-file", flags.Text, flags.Ignored(flags.OutputOnlyNote)),
+	flags.Flag("--log-errors --allow-initial-errors --logger-json", flags.Maybe, flags.Ignored(flags.OutputOnlyNote)),
+	flags.Flag("--gomaxprocs --httpbufferkb", flags.Number, flags.Ignored(flags.ThreadsNote)),
 	flags.Flag("--abort-on", flags.Text, flags.Refused("a run is not aborted: for a failing exit code write --fail-if 'errors>0'")),
 }
 
@@ -107,14 +107,14 @@ func settle(c *flags.Command) error {
 		case verb == "load":
 			c.Operands = c.Operands[1:]
 		case slices.Contains([]string{"server", "curl", "report", "redirect", "grpcping", "nc", "script", "proxies", "tcp-echo", "udp-echo"}, verb):
-			return fmt.Errorf("fortio %s makes no load: give a command of fortio load", verb)
+			return fmt.Errorf("fortio %s makes no load: give a fortio load command", verb)
 		}
 	}
 	if c.Pasted && c.Has("-n") && c.Has("-z") {
-		c.Note("-t %s is left out: with -n only the number ends fortio", c.Get("-z"))
+		c.Note("-t %s is left out: with -n, fortio ends only after this number of calls", c.Get("-z"))
 		c.Unset("-z")
 	}
-	if err := c.Spread("-s", c.Last("-s")); err != nil {
+	if err := c.MultiplyClients("-s", c.Last("-s")); err != nil {
 		return err
 	}
 	if len(c.Kept("-grpc"))+len(c.Kept("-ping")) > 0 {
@@ -224,7 +224,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	} else {
 		rate, err := strconv.ParseFloat(report.RequestedQPS, 64)
 		if err != nil {
-			return nil, fmt.Errorf("its RequestedQPS is %q", report.RequestedQPS)
+			return nil, fmt.Errorf("RequestedQPS in the report is %q: want a number, or max", report.RequestedQPS)
 		}
 		r.Load = record.Load{Model: record.Paced, RatePerSecond: rate}
 		r.Remarks = append(r.Remarks, summary.PacedRemark("fortio"))
@@ -232,14 +232,14 @@ func readSummary(data []byte) (*summary.Result, error) {
 			r.Remarks = append(r.Remarks, "after a stall fortio sent faster, to send delayed calls (no -nocatchup)")
 		}
 	}
-	r.Remarks = append(r.Remarks, "fortio interpolates its percentiles within its own buckets, which are "+resolution(report.Resolution)+" wide at least")
+	r.Remarks = append(r.Remarks, "fortio interpolates its percentiles within its own buckets, which are at least "+resolution(report.Resolution)+" wide")
 	return r, nil
 }
 
 // resolution returns the width of the narrowest buckets as text. Files of gRPC runs lack it.
 func resolution(seconds float64) string {
 	if seconds <= 0 {
-		return "by default 1 ms"
+		return "1 ms (the default)"
 	}
 	return fmt.Sprintf("%g ms", seconds*1e3)
 }
@@ -249,7 +249,7 @@ func (f *jsonReport) errors() []record.ErrorCount {
 	var all []record.ErrorCount
 	sum := int64(0)
 	for _, code := range slices.Sorted(maps.Keys(f.RetCodes)) {
-		if isWell(code) {
+		if isSuccess(code) {
 			continue
 		}
 		all = append(all, record.ErrorCount{Code: code, Count: f.RetCodes[code], Example: "fortio's code " + code})
@@ -265,7 +265,7 @@ func (f *jsonReport) errors() []record.ErrorCount {
 	return []record.ErrorCount{{Code: "error", Count: counted.Count, Example: "fortio counts this as an error"}}
 }
 
-// isWell reports whether a code means success, in HTTP or in fortio's gRPC calls.
-func isWell(code string) bool {
+// isSuccess reports whether a code means success, in HTTP or in fortio's gRPC calls.
+func isSuccess(code string) bool {
 	return len(code) == 3 && strings.HasPrefix(code, "2") || code == "SERVING" || code == "OK"
 }

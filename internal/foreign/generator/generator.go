@@ -130,11 +130,11 @@ func (g Generator) Prepare(call Call, folder string) ([]string, error) {
 func (g Generator) Read(output string, call Call) (Counts, error) {
 	counts, err := g.ReadOutput(output, call)
 	if err == nil && (counts.Failed < 0 || counts.Failed > counts.Requests) {
-		err = fmt.Errorf("it reports %d failed calls of %d", counts.Failed, counts.Requests)
+		err = fmt.Errorf("the output reports %d failed calls of %d", counts.Failed, counts.Requests)
 	}
 	if err != nil {
-		const mostQuoted = 4 << 10 // bytes
-		return Counts{}, fmt.Errorf("%s: %w; it printed:\n%s", g.Name, err, output[:min(len(output), mostQuoted)])
+		const maxQuoted = 4 << 10 // bytes
+		return Counts{}, fmt.Errorf("%s: %w; the program printed:\n%s", g.Name, err, output[:min(len(output), maxQuoted)])
 	}
 	return counts, nil
 }
@@ -143,7 +143,7 @@ func (g Generator) Read(output string, call Call) (Counts, error) {
 const RequestFile = "request"
 
 // ErrIncomplete is returned for output that lacks a figure.
-var ErrIncomplete = errors.New("its output lacks the counts or the times of its calls")
+var ErrIncomplete = errors.New("the output lacks the number of calls or their times")
 
 // A Parser parses numbers and keeps the first error.
 type Parser struct{ Err error }
@@ -211,7 +211,7 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	}
 	golang, err := exec.LookPath("go")
 	if err != nil {
-		return fmt.Errorf("%s: no go command to build it with; install Go: %w", p.Name, err)
+		return fmt.Errorf("%s: building the program needs the go command: install Go: %w", p.Name, err)
 	}
 	// It is built in another folder and renamed, so that an existing program is complete.
 	folder := filepath.Dir(path)
@@ -269,11 +269,11 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 	return nil
 }
 
-// Installed returns the path of a program of the system, and its output for --version. wrk also
+// FindInstalled returns the path of a program of the system, and its output for --version. wrk also
 // prints its usage, and fails.
-func Installed(name, debianPackage string) (path, printed string, err error) {
+func FindInstalled(name, debianPackage string) (path, printed string, err error) {
 	if path, err = exec.LookPath(name); err != nil {
-		return "", "", fmt.Errorf("%w; Debian and Ubuntu have it in the package %s", err, debianPackage)
+		return "", "", fmt.Errorf("%w; on Debian and Ubuntu install the package %s", err, debianPackage)
 	}
 	output, err := exec.Command(path, "--version").Output()
 	if err != nil && len(output) == 0 {

@@ -19,8 +19,8 @@ import (
 	"wirelab.dev/internal/foreign/generator"
 )
 
-// Flags holds the flags of bojand/ghz 0.121, with the flags of its cmd/ghz.
-var Flags = &flags.Tool{
+// Tool holds the flags of bojand/ghz 0.121, as in its cmd/ghz.
+var Tool = &flags.Tool{
 	Name:    "ghz",
 	OneDash: true, Letters: true,
 	IsFile: isFile, ReadFile: readFile,
@@ -32,10 +32,10 @@ var Flags = &flags.Tool{
 		if c.Has("--from") { // the file has its own defaults
 			return
 		}
-		if !changes(c, "--concurrency-schedule") {
-			c.Usually("-c", "50")
-			if !c.Has("-z") && !changes(c, "--load-schedule") {
-				c.Usually("-n", "200")
+		if !hasSchedule(c, "--concurrency-schedule") {
+			c.SetDefault("-c", "50")
+			if !c.Has("-z") && !hasSchedule(c, "--load-schedule") {
+				c.SetDefault("-n", "200")
 			}
 		}
 		if !c.Has("--conn") {
@@ -48,7 +48,7 @@ var Flags = &flags.Tool{
 var options = slices.Concat(callFlags, loadFlags, securityFlags, flags.Certificates, reportFlags)
 
 var callFlags = []flags.Option{
-	flags.Flag("--config", flags.File, flags.By(flags.Code("--from ghz FILE"), func(c *flags.Command, value string) error {
+	flags.Flag("--config", flags.File, flags.Function(flags.Code("--from ghz FILE"), func(c *flags.Command, value string) error {
 		c.Set("--from", "ghz")
 		c.Operands = append([]string{value}, c.Operands...)
 		return nil
@@ -56,55 +56,55 @@ var callFlags = []flags.Option{
 	flags.Flag("--proto", flags.File, flags.To("--proto")),
 	flags.Flag("--protoset", flags.File, flags.To("--protoset")),
 	flags.Flag("--call", flags.Text, flags.Changed("--call", flags.Slashed)),
-	flags.Flag("-i --import-paths", flags.Text, flags.By(flags.Code("--import-path")+" for each", func(c *flags.Command, value string) error {
+	flags.Flag("-i --import-paths", flags.Text, flags.Function(flags.Code("--import-path")+" for each", func(c *flags.Command, value string) error {
 		for path := range strings.SplitSeq(value, ",") {
 			c.Set("--import-path", path)
 		}
 		return nil
 	})),
-	flags.Flag("-d --data", flags.Text, flags.By(flags.Code("-d"), flags.StandardInput)),
+	flags.Flag("-d --data", flags.Text, flags.Function(flags.Code("-d"), flags.StandardInput)),
 	flags.Flag("-D --data-file", flags.File, flags.To("-D")),
-	flags.Flag("-b --binary", flags.None, flags.Refused(noBinary)),
-	flags.Flag("-B --binary-file", flags.File, flags.Refused(noBinary)),
-	flags.Flag("-m --metadata", flags.Object, flags.By(flags.Code("-H")+" for each", metadata)),
+	flags.Flag("-b --binary", flags.None, flags.Refused(binaryNote)),
+	flags.Flag("-B --binary-file", flags.File, flags.Refused(binaryNote)),
+	flags.Flag("-m --metadata", flags.Object, flags.Function(flags.Code("-H")+" for each", metadata)),
 	flags.Flag("-M --metadata-file", flags.File, flags.Refused("files of metadata are not supported: write each entry as -H 'name: value'")),
 	flags.Flag("--stream-interval", flags.Duration, flags.UnlessZero("--pace")),
 	flags.Flag("--stream-call-count", flags.Number, flags.UnlessZero("--messages")),
-	flags.Flag("--stream-call-duration", flags.Duration, flags.Either(flags.IsSome, flags.Refused("a stream ends by its messages: give --messages N with --pace D"), flags.Nothing).
+	flags.Flag("--stream-call-duration", flags.Duration, flags.Either(flags.IsAboveZero, flags.Refused("a stream ends by its messages: give --messages N with --pace D"), flags.Nothing).
 		Named("refused, unless zero: "+flags.Code("--messages")+" with "+flags.Code("--pace"))),
 	flags.Flag("--stream-dynamic-messages", flags.Maybe, flags.Ignored("templates are filled once per message anyway")),
 	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("reflection has no metadata: give --proto FILE or --protoset FILE instead")),
 	flags.Flag("--disable-template-functions --disable-template-data", flags.Maybe, flags.Ignored("data is sent unchanged, unless --rows fills it")),
-	flags.Flag("-e --enable-compression", flags.None, flags.Refused("messages are sent without compression: leave it out")),
+	flags.Flag("-e --enable-compression", flags.None, flags.Refused("messages are sent without compression: leave the flag out")),
 	flags.Flag("--max-recv-message-size --max-send-message-size", flags.Text, flags.Ignored("wirelab has its own limit of message sizes")),
 }
 
-const noBinary = "the message is made from JSON: protoc --decode=TYPE FILE.proto < MESSAGE shows its fields; write them as JSON to a file, and give -D FILE"
+const binaryNote = "the message is made from JSON: protoc --decode=TYPE FILE.proto < MESSAGE shows its fields; write them as JSON to a file, and give -D FILE"
 
 var loadFlags = []flags.Option{
-	flags.Flag("--async", flags.Maybe, flags.Kept("--async", "left out with "+flags.Code("--rps")+": wirelab then waits for no answer; refused without")),
-	flags.Flag("-r --rps", flags.Number, flags.By(flags.Code("--rps"), flags.PositiveRate)),
+	flags.Flag("--async", flags.Maybe, flags.Kept("--async", "left out with "+flags.Code("--rps")+": wirelab then does not wait for answers; refused without "+flags.Code("--rps"))),
+	flags.Flag("-r --rps", flags.Number, flags.Function(flags.Code("--rps"), flags.PositiveRate)),
 	flags.Flag("--load-schedule", flags.Text, flags.Kept("--load-schedule", flags.Code("--rps")+" with "+flags.Code("--ramp-to")+" and "+flags.Code("-z"))),
-	flags.Flag("--load-start --load-end --load-step-duration --load-max-duration", flags.Text, ofSchedule),
-	flags.Flag("--load-step", flags.Text, ofSchedule),
+	flags.Flag("--load-start --load-end --load-step-duration --load-max-duration", flags.Text, keepForSchedule),
+	flags.Flag("--load-step", flags.Text, keepForSchedule),
 	flags.Flag("-c --concurrency", flags.Number, flags.To("-c")),
 	flags.Flag("--concurrency-schedule", flags.Text, flags.Kept("--concurrency-schedule", flags.Code("--steps")+" with "+flags.Code("-z")+" for each")),
-	flags.Flag("--concurrency-start --concurrency-end --concurrency-step-duration --concurrency-max-duration", flags.Text, ofSchedule),
-	flags.Flag("--concurrency-step", flags.Text, ofSchedule),
+	flags.Flag("--concurrency-start --concurrency-end --concurrency-step-duration --concurrency-max-duration", flags.Text, keepForSchedule),
+	flags.Flag("--concurrency-step", flags.Text, keepForSchedule),
 	flags.Flag("-n --total", flags.Number, flags.To("-n")),
 	flags.Flag("-t --timeout", flags.Duration, flags.To("--timeout")),
 	flags.Flag("-z --duration", flags.Duration, flags.UnlessZero("-z")),
-	flags.Flag("-x --max-duration", flags.Duration, flags.Kept("-x", flags.Code("-z")+"; the run ends by it or by "+flags.Code("-n"))),
+	flags.Flag("-x --max-duration", flags.Duration, flags.Kept("-x", flags.Code("-z")+"; the run ends by "+flags.Code("-z")+" or by "+flags.Code("-n"))),
 	flags.Flag("--duration-stop", flags.Text, flags.Ignored("calls in flight at the end are awaited and counted")),
 	flags.Flag("--connections", flags.Number, flags.OneOf(flags.Code("--conn shared")+", or "+flags.Code("pool:N"),
 		map[string]flags.Rule{"1": flags.On("--conn", "shared")}, flags.Changed("--conn", func(value string) string { return "pool:" + value }))),
-	flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.NoConnecting)),
+	flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.ConnectTimeoutNote)),
 	flags.Flag("--keepalive", flags.Duration, flags.Ignored("under load a connection is never idle")),
-	flags.Flag("--lb-strategy", flags.Text, flags.Refused("one address is called: load each in a run of its own, or load their balancer")),
-	flags.Flag("--cpus", flags.Number, flags.Ignored(flags.NoEngine)),
-	flags.Flag("--skipFirst", flags.Number, flags.By("left out, unless zero: "+flags.Code("--warm-up")+" takes a duration", func(c *flags.Command, value string) error {
+	flags.Flag("--lb-strategy", flags.Text, flags.Refused("one address is called: load each server in its own run, or load the balancer")),
+	flags.Flag("--cpus", flags.Number, flags.Ignored(flags.ThreadsNote)),
+	flags.Flag("--skipFirst", flags.Number, flags.Function("left out, unless zero: use "+flags.Code("--warm-up")+" with a duration", func(c *flags.Command, value string) error {
 		if value != "0" {
-			c.Note("%s %s is left out: to leave out a warm-up, give its duration, as in --warm-up 1s", c.Written, value)
+			c.Note("%s %s is left out: give a duration for the warm-up instead, as in --warm-up 1s", c.Written, value)
 		}
 		return nil
 	})),
@@ -113,9 +113,9 @@ var loadFlags = []flags.Option{
 var securityFlags = []flags.Option{
 	flags.Flag("--insecure", flags.Maybe, flags.Kept("--insecure", "the scheme "+flags.Code("grpc://"))),
 	flags.Flag("--skipTLS", flags.Maybe, flags.On("-k")),
-	flags.Flag("--cname --authority", flags.Text, flags.By(flags.Code("--host"), func(c *flags.Command, value string) error {
+	flags.Flag("--cname --authority", flags.Text, flags.Function(flags.Code("--host"), func(c *flags.Command, value string) error {
 		if host := c.Get("--host"); host != "" && host != value {
-			return c.Refuse(fmt.Sprintf("one name is used for both here, and %s is already given: use the certificate's name for the server", flags.Excerpt(host)))
+			return c.Refuse(fmt.Sprintf("wirelab uses one name for --cname and --authority, and %s is already given: use the certificate's name for the server", flags.Excerpt(host)))
 		}
 		c.Set("--host", value)
 		return nil
@@ -123,20 +123,20 @@ var securityFlags = []flags.Option{
 }
 
 var reportFlags = []flags.Option{
-	flags.Flag("-o --output", flags.ButNot("a file", flags.IsFormat), flags.Kept("-o", "refused with -O: the summary goes to standard output; otherwise "+flags.Code("-o")+", a directory")),
-	flags.Flag("-O --format", flags.Text, flags.Kept("-O", flags.Code("--json")+" for json and pretty; else refused: "+flags.Code("wirelab report")+" and "+flags.Code("wirelab export")+" write others")),
-	flags.Flag("--count-errors", flags.Maybe, flags.Ignored("failed calls are counted apart, with their own times")),
+	flags.Flag("-o --output", flags.NoneOf("a file", flags.IsFormat), flags.Kept("-o", "refused with -O: the summary goes to standard output; otherwise "+flags.Code("-o")+", a directory")),
+	flags.Flag("-O --format", flags.Text, flags.Kept("-O", flags.Code("--json")+" for json and pretty; else refused: "+flags.Code("wirelab report")+" and "+flags.Code("wirelab export")+" write other formats")),
+	flags.Flag("--count-errors", flags.Maybe, flags.Ignored("failed calls are counted and timed separately")),
 	flags.Flag("--name --tags", flags.Text, flags.Ignored("name the run by -o DIR")),
 	flags.Flag("--debug", flags.File, flags.Ignored("with -o DIR the run records each failure")),
 }
 
-func changes(c *flags.Command, schedule string) bool {
+func hasSchedule(c *flags.Command, schedule string) bool {
 	kind := c.Last(schedule)
 	return kind != "" && kind != "const"
 }
 
-// ofSchedule stores a value under its flag's own name.
-var ofSchedule = flags.By("as the schedule", func(c *flags.Command, value string) error {
+// keepForSchedule stores a value under its flag's own name.
+var keepForSchedule = flags.Function("as the schedule", func(c *flags.Command, value string) error {
 	c.Keep("--"+strings.TrimLeft(c.Written, "-"), value)
 	return nil
 })
@@ -144,7 +144,7 @@ var ofSchedule = flags.By("as the schedule", func(c *flags.Command, value string
 func metadata(c *flags.Command, value string) error {
 	var entries map[string]string
 	if err := json.Unmarshal([]byte(value), &entries); err != nil {
-		return c.Refuse("metadata is a JSON object of text, as in '{\"name\":\"value\"}'")
+		return c.Refuse("want metadata as a JSON object with text values, as in '{\"name\":\"value\"}'")
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		c.Set("-H", name+": "+entries[name])
@@ -153,14 +153,14 @@ func metadata(c *flags.Command, value string) error {
 }
 
 func settle(c *flags.Command) error {
-	c.Timed()
+	c.DropCountIfTimed()
 	if err := settleFormat(c); err != nil {
 		return err
 	}
 	if limit := flags.ParseClock(c.Last("-x")); limit > 0 {
 		c.Set("-z", c.Last("-x"))
 		if c.Has("-n") || !c.Pasted {
-			c.Note("-x %s is read as -z %s: the run ends by it or by -n, whichever comes first", c.Last("-x"), c.Last("-x"))
+			c.Note("-x %s is read as -z %s: the run ends by -z or by -n, whichever comes first", c.Last("-x"), c.Last("-x"))
 		}
 	}
 	if err := settleSchedules(c); err != nil {
@@ -168,7 +168,7 @@ func settle(c *flags.Command) error {
 	}
 	if len(c.Kept("--async")) > 0 && c.Last("--async") != "false" {
 		if !c.Has("--rps") {
-			return fmt.Errorf("--async of ghz: calls without waiting for answers need a rate: give --rps N")
+			return fmt.Errorf("--async of ghz: without a rate, clients wait for answers: give --rps N")
 		}
 		c.Note("--async is left out: with --rps no call waits for another's answer")
 	}

@@ -24,7 +24,7 @@ func isFile(object map[string]json.RawMessage) bool {
 // readFile returns the flags in ghz's configuration, or under options in its report.
 func readFile(text string) ([]string, error) {
 	if len(text) > flags.MaxFileBytes {
-		return nil, fmt.Errorf("the file has %d bytes: at most %d are read: ghz's report has its options at the top; keep those", len(text), flags.MaxFileBytes)
+		return nil, fmt.Errorf("the file has %d bytes, but the limit is %d: keep only the options, which ghz's report has at the top", len(text), flags.MaxFileBytes)
 	}
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &entries); err != nil {
@@ -160,7 +160,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	r.Errors = ghzErrors(report.Statuses, report.ErrorTexts)
 	setLoad(r, &report)
 	if len(r.Errors) > 0 && !o.CountErrors {
-		r.Remarks = append(r.Remarks, "ghz's mean is over all calls; its percentiles and slowest call are over successful calls only")
+		r.Remarks = append(r.Remarks, "ghz's mean covers all calls; its percentiles and slowest call cover only successful calls")
 		r.Times.Min, r.Times.Max = min(r.Times.Min, report.Average), max(r.Times.Max, report.Average)
 	}
 	if o.SkipFirst > 0 {
@@ -175,10 +175,10 @@ func setLoad(r *summary.Result, report *jsonReport) {
 	switch {
 	case schedules:
 		r.Load.Model = record.UnknownLoad
-		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz changed its load during the run (load-schedule %s, concurrency-schedule %s): the figures cover all of it", o.LoadSchedule, o.CSchedule))
+		r.Remarks = append(r.Remarks, fmt.Sprintf("ghz changed its load during the run (load-schedule %s, concurrency-schedule %s): the figures cover the whole run", o.LoadSchedule, o.CSchedule))
 	case o.RPS > 0 && o.Async:
 		r.Load = record.Load{Model: "open", RatePerSecond: float64(o.RPS), Arrivals: "constant"}
-		r.Remarks = append(r.Remarks, "ghz sent on a schedule without waiting for answers (--async), and timed each call from its actual send: the sender's lateness is not included")
+		r.Remarks = append(r.Remarks, "ghz sent on a schedule without waiting for answers (--async), and timed each call from its actual send: delays before the send are not included")
 	case o.RPS > 0:
 		r.Load = record.Load{Model: record.Paced, RatePerSecond: float64(o.RPS)}
 		r.Remarks = append(r.Remarks, summary.PacedRemark("ghz"))

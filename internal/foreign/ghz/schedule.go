@@ -10,8 +10,8 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// mostSteps limits the number of concurrencies in a translated schedule.
-const mostSteps = 12
+// maxSteps limits the number of concurrencies in a translated schedule.
+const maxSteps = 12
 
 // A schedule describes how ghz changes the rate or the number of workers while it runs.
 type schedule struct {
@@ -51,7 +51,7 @@ func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 		s.limit = flags.ParseClock(text)
 	}
 	if s.step == 0 || s.start < 0 || s.end < 0 {
-		return nil, fmt.Errorf("%s-schedule %s: want %s-step other than zero, and no figure below zero", prefix, s.kind, prefix)
+		return nil, fmt.Errorf("%s-schedule %s: want %s-step other than zero, and no negative numbers", prefix, s.kind, prefix)
 	}
 	return s, nil
 }
@@ -133,8 +133,8 @@ func (s *schedule) steps(c *flags.Command) error {
 	}
 	count := int(math.Abs(end-s.start)/math.Abs(s.step)+0.5) + 1
 	each := s.every
-	if s.kind == "line" || count > mostSteps {
-		count = min(count, mostSteps)
+	if s.kind == "line" || count > maxSteps {
+		count = min(count, maxSteps)
 		each = max(time.Second, (lasts / time.Duration(count)).Round(time.Second))
 	}
 	figures := []string{}

@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// Flags holds the flags of fullstorydev/grpcurl 1.9, with the flags of its cmd/grpcurl.
-var Flags = &flags.Tool{
+// Tool holds the flags of fullstorydev/grpcurl 1.9, as in its cmd/grpcurl.
+var Tool = &flags.Tool{
 	Name:    "grpcurl",
 	OneDash: true,
 	Options: slices.Concat([]flags.Option{
@@ -25,14 +25,14 @@ var Flags = &flags.Tool{
 		flags.Flag("--expand-headers", flags.None, flags.Refused("variables are not replaced: write their values")),
 		flags.Flag("--authority --servername", flags.Text, flags.To("--host")),
 		flags.Flag("--user-agent", flags.Text, flags.AsHeader("User-Agent: ")),
-		flags.Flag("-d", flags.Text, flags.By(flags.Code("-d"), flags.StandardInput)),
+		flags.Flag("-d", flags.Text, flags.Function(flags.Code("-d"), flags.StandardInput)),
 		flags.Flag("--format", flags.Text, flags.OneOf("json only", map[string]flags.Rule{"json": flags.Nothing}, flags.Refused("only JSON data is supported"))),
 		flags.Flag("--allow-unknown-fields", flags.None, flags.Refused("unknown fields are refused: remove them")),
 		flags.Flag("--max-time", flags.Seconds, flags.InSeconds("--timeout")),
-		flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.NoConnecting)),
+		flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.ConnectTimeoutNote)),
 		flags.Flag("--keepalive-time", flags.Seconds, flags.Ignored("under load a connection is never idle")),
 		flags.Flag("--max-msg-sz", flags.Number, flags.Ignored("wirelab has its own limit of message sizes")),
-		flags.Flag("--format-error --emit-defaults --msg-template -v --vv", flags.None, flags.Ignored(flags.NoShow)),
+		flags.Flag("--format-error --emit-defaults --msg-template -v --vv", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 		flags.Flag("--unix", flags.None, flags.Kept("--unix", "the target "+flags.Code("unix:PATH"))),
 	}, flags.Certificates),
 	Fits: func(c *flags.Command) bool {
@@ -73,7 +73,7 @@ func settle(c *flags.Command) error {
 		c.Operands[0] = "grpcs" + strings.TrimPrefix(c.Operands[0], "grpc")
 	}
 	if !c.Pasted {
-		c.Note("read as a line of grpcurl: the target is %s", c.Operands[0])
+		c.Note("read as a grpcurl command: the target is %s", c.Operands[0])
 	}
 	return nil
 }

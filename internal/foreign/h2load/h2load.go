@@ -12,57 +12,57 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// Flags holds the flags of nghttp2's h2load 1.70, with the flags of its manual page.
-var Flags = &flags.Tool{
+// Tool holds the flags of nghttp2's h2load 1.70, as in its manual page.
+var Tool = &flags.Tool{
 	Name:    "h2load",
 	Letters: true, Yield: "-d",
 	Options: []flags.Option{
 		flags.Flag("-n --requests", flags.Number, flags.To("-n")),
 		flags.Flag("-c --clients", flags.Number, flags.To("-c")),
-		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.NoEngine)),
+		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.ThreadsNote)),
 		flags.Flag("-i --input-file", flags.File, flags.Refused("lists of URLs are not supported: give one URL, and --rows FILE.csv for the parts that differ")),
-		flags.Flag("-m --max-concurrent-streams", flags.Number, flags.Kept("-m", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N"))),
+		flags.Flag("-m --max-concurrent-streams", flags.Number, flags.Kept("-m", "multiplies "+flags.Code("-c")+"; the connections become "+flags.Code("--conn pool:N"))),
 		flags.Flag("-w -W --window-bits --connection-window-bits", flags.Number, flags.Ignored("wirelab's client has its own windows")),
 		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
-		flags.Flag("--ciphers --tls13-ciphers --groups", flags.Text, flags.Refused("wirelab uses TLS 1.3 with the usual suites")),
-		flags.Flag("-p --no-tls-proto", flags.Text, flags.By(flags.Code("--http"), func(c *flags.Command, value string) error { return alpn(c, value) })),
-		flags.Flag("-d --data", flags.ButNot("a file", flags.IsDuration), flags.By(flags.Code("-D"), func(c *flags.Command, value string) error {
+		flags.Flag("--ciphers --tls13-ciphers --groups", flags.Text, flags.Refused("ciphers and groups cannot be chosen: leave the flag out")),
+		flags.Flag("-p --no-tls-proto", flags.Text, flags.Function(flags.Code("--http"), func(c *flags.Command, value string) error { return alpn(c, value) })),
+		flags.Flag("-d --data", flags.NoneOf("a file", flags.IsDuration), flags.Function(flags.Code("-D"), func(c *flags.Command, value string) error {
 			c.Keep("body", value)
 			c.Set("-D", value)
 			return nil
 		})),
-		flags.Flag("-r --rate", flags.Number, flags.Refused("it is a rate of connections: for a rate of calls write --rps N, with --conn new for a connection each")),
-		flags.Flag("--rate-period", flags.Clock, flags.Refused("it is a rate of connections: write --rps N")),
+		flags.Flag("-r --rate", flags.Number, flags.Refused("the flag is a rate of connections: for a rate of calls write --rps N, with --conn new for one connection per call")),
+		flags.Flag("--rate-period", flags.Clock, flags.Refused("the flag is a rate of connections: write --rps N")),
 		flags.Flag("-D --duration", flags.Clock, flags.InSeconds("-z")),
 		flags.Flag("--warm-up-time", flags.Clock, flags.InSeconds("--warm-up")),
-		flags.Flag("-T --connection-active-timeout", flags.Clock, flags.Refused("connections stay open: for one per call write --conn new")),
+		flags.Flag("-T --connection-active-timeout", flags.Clock, flags.Refused("connections stay open: for one connection per call write --conn new")),
 		flags.Flag("-N --connection-inactivity-timeout", flags.Clock, flags.InSeconds("--timeout")),
-		flags.Flag("-B --base-uri", flags.Text, flags.By(flags.Code("--unix-socket")+" for unix:PATH; another is the target", func(c *flags.Command, value string) error {
+		flags.Flag("-B --base-uri", flags.Text, flags.Function(flags.Code("--unix-socket")+" for unix:PATH; otherwise refused: write the whole URL as the target", func(c *flags.Command, value string) error {
 			if socket, is := strings.CutPrefix(value, "unix:"); is {
 				c.Set("--unix-socket", socket)
 				return nil
 			}
 			return c.Refuse("write the whole URL as the target")
 		})),
-		flags.Flag("--alpn-list --npn-list", flags.Text, flags.By(flags.Code("--http")+", the first", func(c *flags.Command, value string) error { return alpn(c, value) })),
+		flags.Flag("--alpn-list --npn-list", flags.Text, flags.Function(flags.Code("--http")+", the first", func(c *flags.Command, value string) error { return alpn(c, value) })),
 		flags.Flag("--h1", flags.None, flags.On("--http", "1.1")),
 		flags.Flag("--h3", flags.None, flags.On("--http", "3")),
 		flags.Flag("--connect-to", flags.Text, flags.Kept("h2load --connect-to", "the address in the target, and "+flags.Code("--host"))),
-		flags.Flag("--rps", flags.Rate, flags.Kept("--rps", flags.Code("--rps")+" times the clients: h2load has a rate per client")),
+		flags.Flag("--rps", flags.Rate, flags.Kept("--rps", flags.Code("--rps")+", multiplied by the clients: h2load has a rate per client")),
 		flags.Flag("--sni", flags.Text, flags.To("--host")),
-		flags.Flag("-v --verbose", flags.None, flags.Ignored(flags.NoShow)),
+		flags.Flag("-v --verbose", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 	},
 	Fits: flags.CallsHTTP,
 	Usual: func(c *flags.Command) {
-		c.Usually("-c", "1")
+		c.SetDefault("-c", "1")
 		if !c.Has("-z") {
-			c.Usually("-n", "1")
+			c.SetDefault("-n", "1")
 		}
-		c.Usually("--http", "2")
+		c.SetDefault("--http", "2")
 		c.OwnConnections()
 	},
 	Settle: func(c *flags.Command) error {
-		c.Timed()
+		c.DropCountIfTimed()
 		c.PerClient("--rps", c.Last("--rps"))
 		if streams := c.Last("-m"); streams != "" {
 			if c.Get("--http") == "1.1" {
@@ -72,7 +72,7 @@ var Flags = &flags.Tool{
 			if !c.Has("--http") {
 				c.Set("--http", "2")
 			}
-			if err := c.Spread("-m", streams); err != nil {
+			if err := c.MultiplyClients("-m", streams); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func alpn(c *flags.Command, list string) error {
 // Generator runs h2load as the client of a measurement.
 var Generator = generator.Generator{
 	Name: "h2load", Speaks: []generator.Protocol{generator.GRPC, generator.HTTP2, generator.HTTP1},
-	Find:  func() (path, version string, err error) { return generator.Installed("h2load", "nghttp2-client") },
+	Find:  func() (path, version string, err error) { return generator.FindInstalled("h2load", "nghttp2-client") },
 	Files: files, Arguments: arguments, ReadOutput: readOutput,
 }
 
@@ -153,7 +153,7 @@ func readOutput(output string, c generator.Call) (generator.Counts, error) {
 		Min: p.Time(times[1]), Max: p.Time(times[2]), Mean: p.Time(times[3]),
 	}
 	if counts.Failed > 0 {
-		counts.Example = fmt.Sprintf("%d requests had no answer, and %d an incomplete answer", failed, succeeded-answered)
+		counts.Example = fmt.Sprintf("%d requests had no answer, and %d requests had an incomplete answer", failed, succeeded-answered)
 	}
 	return counts, p.Err
 }

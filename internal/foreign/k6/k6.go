@@ -20,8 +20,8 @@ import (
 	"wirelab.dev/internal/foreign/summary"
 )
 
-// Flags translates a summary into a command with the same load.
-var Flags = &flags.Tool{
+// Tool translates a summary into a command with the same load.
+var Tool = &flags.Tool{
 	Name: "k6", OnlyFiles: true, ReadFile: readFile,
 	IsFile: func(object map[string]json.RawMessage) bool {
 		o := summary.Object(object)
@@ -32,8 +32,8 @@ var Flags = &flags.Tool{
 		flags.Flag("-z", flags.Duration, flags.To("-z")),
 	},
 	Settle: func(c *flags.Command) error {
-		c.Note("a summary of k6 lacks method, header and data of the call: add -m, -H and -d")
-		c.Note("clients and duration cover the whole run, with its ramps and pauses")
+		c.Note("a summary of k6 lacks the method, headers and data of the calls: add -m, -H and -d")
+		c.Note("clients and duration are of the whole run, including its ramps and pauses")
 		return nil
 	},
 }
@@ -64,7 +64,7 @@ func readFile(text string) ([]string, error) {
 	}
 	why := "a summary does not name the called URL"
 	if len(urls) > 1 {
-		why = fmt.Sprintf("the summary is of %d URLs, and their shares are unknown", len(urls))
+		why = fmt.Sprintf("the summary covers %d URLs, and their shares are unknown", len(urls))
 	}
 	return nil, fmt.Errorf("%s: write %s", why, strings.Join(append([]string{"wirelab load URL"}, words...), " "))
 }
@@ -133,9 +133,9 @@ func (m *k6Metric) UnmarshalJSON(data []byte) error {
 var k6Calls = []struct{ duration, count, failed, remark string }{
 	{
 		"http_req_duration", "http_reqs", "http_req_failed",
-		"k6 timed each request from its first byte sent to its last received: connecting, TLS and waiting for a free connection are not in it",
+		"k6 timed each request from its first byte sent to its last received: connecting, TLS and waiting for a free connection are not included",
 	},
-	{duration: "grpc_req_duration", remark: "k6 does not count gRPC calls that failed: they count as calls"},
+	{duration: "grpc_req_duration", remark: "k6 does not count failed gRPC calls separately: all calls count as successful"},
 }
 
 func readSummary(data []byte) (*summary.Result, error) {
@@ -169,10 +169,10 @@ func count(r *summary.Result, report *jsonReport, times k6Metric, counter, faile
 		count, counted = of["count"]
 	}
 	if !counted {
-		return fmt.Errorf("it lacks the number of calls: run k6 with --summary-trend-stats '%s'", k6Stats)
+		return fmt.Errorf("the report lacks the number of calls: run k6 with --summary-trend-stats '%s'", k6Stats)
 	}
 	if !(count >= 1 && count < math.MaxInt64) {
-		return errors.New("it holds no calls")
+		return errors.New("the report holds no calls")
 	}
 	r.Calls = int64(count)
 	r.Window = time.Duration(summary.Nanoseconds(report.State.TestRunDurationMs, time.Millisecond))
@@ -194,7 +194,7 @@ const k6Stats = "avg,min,med,max,p(90),p(95),p(99),p(99.9),count"
 func setTimes(r *summary.Result, times k6Metric) error {
 	for _, name := range []string{"avg", "min", "max"} {
 		if _, has := times[name]; !has {
-			return fmt.Errorf("its %s has no %s: run k6 with --summary-trend-stats '%s'", r.Workload, name, k6Stats)
+			return fmt.Errorf("%s in the report has no %s: run k6 with --summary-trend-stats '%s'", r.Workload, name, k6Stats)
 		}
 	}
 	r.Times = summary.Totals(r.Calls, times["avg"]*1e6, summary.Nanoseconds(times["min"], time.Millisecond), summary.Nanoseconds(times["max"], time.Millisecond))
@@ -222,7 +222,7 @@ func setLoad(r *summary.Result, metrics map[string]k6Metric) {
 	}
 	if dropped, is := metrics["dropped_iterations"]; is {
 		r.Load.Model = "open"
-		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 sent on a schedule (an arrival rate) that the file does not have, and left out %.0f iterations without a free client: their waiting time is in no figure (coordinated omission)", dropped["count"]))
+		r.Remarks = append(r.Remarks, fmt.Sprintf("k6 sent at an arrival rate, which the file does not contain, and skipped %.0f iterations because no client was free: no figure includes their waiting time (coordinated omission)", dropped["count"]))
 		return
 	}
 	r.Load.Model = record.UnknownLoad

@@ -17,39 +17,39 @@ import (
 	"wirelab.dev/internal/foreign/summary"
 )
 
-// Flags holds the flags of hatoo/oha 1.14, with the flags of its README.
-var Flags = &flags.Tool{
+// Tool holds the flags of hatoo/oha 1.14, as in its README.
+var Tool = &flags.Tool{
 	Name:    "oha",
 	Letters: true,
 	Options: slices.Concat([]flags.Option{
-		flags.Flag("-n", flags.Count, flags.By(flags.Code("-n"), thousands("-n"))),
-		flags.Flag("-c", flags.Count, flags.By(flags.Code("-c"), thousands("-c"))),
-		flags.Flag("-p", flags.Number, flags.Kept("-p", flags.Code("-c")+" times as many on "+flags.Code("--conn pool:N")+"; of HTTP/2 only")),
+		flags.Flag("-n", flags.Count, flags.Function(flags.Code("-n"), setScaledNumber("-n"))),
+		flags.Flag("-c", flags.Count, flags.Function(flags.Code("-c"), setScaledNumber("-c"))),
+		flags.Flag("-p", flags.Number, flags.Kept("-p", "multiplies "+flags.Code("-c")+"; the connections become "+flags.Code("--conn pool:N")+"; for HTTP/2 only")),
 		flags.Flag("-w --wait-ongoing-requests-after-deadline", flags.None, flags.Ignored("calls in flight at the end are always awaited")),
-		flags.Flag("-q", flags.Rate, flags.By(flags.Code("--rps")+" (a total)", flags.PositiveRate)),
+		flags.Flag("-q", flags.Rate, flags.Function(flags.Code("--rps")+" (a total)", flags.PositiveRate)),
 		flags.Flag("--burst-delay", flags.Duration, flags.Kept("--burst-delay", flags.Code("--rps")+" with "+flags.Code("--burst"))),
 		flags.Flag("--burst-rate", flags.Number, flags.Kept("--burst-rate", flags.Code("--burst"))),
-		flags.Flag("--rand-regex-url", flags.None, flags.Refused("patterns of URLs are not supported: write the URLs to a file, and give --rows FILE.csv")),
+		flags.Flag("--rand-regex-url", flags.None, flags.Refused("URL patterns are not supported: write the URLs to a file, and give --rows FILE.csv")),
 		flags.Flag("--urls-from-file", flags.None, flags.Refused("lists of URLs are not supported: give one URL, and --rows FILE.csv for the parts that differ")),
 		flags.Flag("--latency-correction", flags.None, flags.Ignored("with a rate, wirelab always times from the intended instant")),
-		flags.Flag("--no-tui --no-color --stats-success-breakdown", flags.None, flags.Ignored(flags.NoShow)),
+		flags.Flag("--no-tui --no-color --stats-success-breakdown", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 		flags.Flag("-m --method", flags.Method, flags.To("-m")),
 		flags.Flag("-t", flags.Duration, flags.To("--timeout")),
-		flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.NoConnecting)),
+		flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.ConnectTimeoutNote)),
 		flags.Flag("-Z", flags.File, flags.Either(func(v string) bool { return strings.HasSuffix(v, ".jsonl") }, flags.To("--rows"),
 			flags.Refused("one body per line is read from a .jsonl file: rename it, and give --rows FILE.jsonl"))),
-		flags.Flag("-F --form", flags.Text, flags.Refused(flags.NoForm)),
-		flags.Flag("-x --proxy-header --proxy-http-version", flags.Text, flags.Refused(flags.NoProxy)),
-		flags.Flag("--http-version", flags.Among("1.1, 2 or 3", "0.9 1.0 1 1.1 2 3"), flags.OneOf(flags.Code("--http"),
-			map[string]flags.Rule{"0.9": noOldHTTP, "1.0": noOldHTTP, "1": flags.On("--http", "1.1")}, flags.To("--http"))),
+		flags.Flag("-F --form", flags.Text, flags.Refused(flags.FormNote)),
+		flags.Flag("-x --proxy-header --proxy-http-version", flags.Text, flags.Refused(flags.ProxyNote)),
+		flags.Flag("--http-version", flags.OneOfWords("1.1, 2 or 3", "0.9 1.0 1 1.1 2 3"), flags.OneOf(flags.Code("--http"),
+			map[string]flags.Rule{"0.9": refuseOldHTTP, "1.0": refuseOldHTTP, "1": flags.On("--http", "1.1")}, flags.To("--http"))),
 		flags.Flag("--http2", flags.None, flags.On("--http", "2")),
-		flags.Flag("-r --redirect", flags.Number, flags.Ignored(flags.NoRedirects)),
+		flags.Flag("-r --redirect", flags.Number, flags.Ignored(flags.RedirectNote)),
 		flags.Flag("--no-pre-lookup", flags.None, flags.Ignored("a name is looked up once, before the load")),
 		flags.Flag("--insecure", flags.None, flags.On("-k")),
 		flags.Flag("--connect-to", flags.Text, flags.ConnectTo("--connect-to")),
 		flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
-		flags.Flag("--debug", flags.None, flags.Refused("to see one answer, leave it out: the first call is a probe, and is shown")),
-		flags.Flag("-o --output", flags.ButNot("a file", flags.IsFormat), flags.By(flags.Code("-o")+": a directory", func(c *flags.Command, value string) error {
+		flags.Flag("--debug", flags.None, flags.Refused("leave the flag out: wirelab shows the answer to its first call")),
+		flags.Flag("-o --output", flags.NoneOf("a file", flags.IsFormat), flags.Function(flags.Code("-o")+": a directory", func(c *flags.Command, value string) error {
 			if strings.HasSuffix(value, ".json") {
 				return c.Refuse("a summary goes to standard output: write --json > " + flags.Quote(flags.Excerpt(value)))
 			}
@@ -61,25 +61,25 @@ var Flags = &flags.Tool{
 			"quiet": flags.Refused("write > /dev/null behind the command, with -o DIR to keep the run"),
 		}, flags.Refused("run with -o DIR, then wirelab export DIR --format csv"))),
 		flags.Flag("-j --json", flags.None, flags.On("--json")),
-		flags.Flag("-u --time-unit", flags.Among("a unit", "ns us ms s m h"), flags.Ignored(flags.NoShow)),
+		flags.Flag("-u --time-unit", flags.OneOfWords("a unit", "ns us ms s m h"), flags.Ignored(flags.OutputOnlyNote)),
 	}, flags.HeyRequest, flags.Certificates),
 	Fits: flags.CallsHTTP,
 	Usual: func(c *flags.Command) {
-		c.Usually("-c", "50")
+		c.SetDefault("-c", "50")
 		if !c.Has("-z") {
-			c.Usually("-n", "200")
+			c.SetDefault("-n", "200")
 		}
 		c.OwnConnections()
 	},
 	Settle: func(c *flags.Command) error {
-		c.Timed()
+		c.DropCountIfTimed()
 		if err := settleBurst(c); err != nil {
 			return err
 		}
 		if parallel := c.Last("-p"); parallel != "" {
 			if c.Get("--http") != "2" && c.Get("--http") != "3" {
 				c.Note("-p %s is left out: without HTTP/2 a connection carries one call at a time", parallel)
-			} else if err := c.Spread("-p", parallel); err != nil {
+			} else if err := c.MultiplyClients("-p", parallel); err != nil {
 				return err
 			}
 		}
@@ -90,8 +90,8 @@ var Flags = &flags.Tool{
 	},
 }
 
-// thousands parses a number with oha's k or m.
-func thousands(flag string) func(*flags.Command, string) error {
+// setScaledNumber parses a number with oha's k or m.
+func setScaledNumber(flag string) func(*flags.Command, string) error {
 	return func(c *flags.Command, value string) error {
 		digits := strings.TrimRight(value, "kKmM")
 		n, err := strconv.ParseInt(digits, 10, 64)
@@ -109,7 +109,7 @@ func thousands(flag string) func(*flags.Command, string) error {
 	}
 }
 
-var noOldHTTP = flags.Refused("wirelab speaks HTTP/1.1, 2 and 3: write --http 1.1")
+var refuseOldHTTP = flags.Refused("wirelab speaks HTTP/1.1, 2 and 3: write --http 1.1")
 
 // settleBurst settles bursts: a number of requests, then a pause.
 func settleBurst(c *flags.Command) error {
@@ -131,7 +131,7 @@ func settleBurst(c *flags.Command) error {
 	}
 	c.Set("--rps", flags.FormatNumber(n/every.Seconds()))
 	c.Set("--burst", size)
-	c.Note("%s calls each %s are --rps %s --burst %s", size, delay, c.Get("--rps"), size)
+	c.Note("%s calls every %s are --rps %s --burst %s", size, delay, c.Get("--rps"), size)
 	return nil
 }
 
@@ -172,8 +172,8 @@ func readSummary(data []byte) (*summary.Result, error) {
 	r := &summary.Result{
 		Workload: summary.UnknownCall, Load: record.Load{Model: record.UnknownLoad}, Window: time.Duration(summary.Nanoseconds(*s.Total, time.Second)),
 		Remarks: []string{
-			"the file does not say whether oha held a rate (-q), nor whether it timed from when a request was due (--latency-correction) or from its actual send: calls that a slow server delayed may be missing (coordinated omission)",
-			summary.UnknownCallRemark("oha") + "; nor does it have the number of clients",
+			"the file does not say whether oha held a rate (-q), nor whether it timed each request from when it was due (--latency-correction) or from its actual send: calls that a slow server delayed may be missing (coordinated omission)",
+			summary.UnknownCallRemark("oha") + "; the number of clients is not in the file either",
 		},
 	}
 	answered, err := count(r, &report)
@@ -194,7 +194,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 func count(r *summary.Result, report *jsonReport) (answered int64, err error) {
 	add := func(to *int64, n int64) {
 		if n < 0 || n > math.MaxInt64-*to {
-			err = fmt.Errorf("it counts %d requests of one kind", n)
+			err = fmt.Errorf("the report counts %d requests for one status or error", n)
 			return
 		}
 		*to += n
@@ -209,7 +209,7 @@ func count(r *summary.Result, report *jsonReport) (answered int64, err error) {
 	for _, text := range slices.Sorted(maps.Keys(report.Errors)) {
 		n := report.Errors[text]
 		if text == ohaDeadline {
-			r.Remarks = append(r.Remarks, fmt.Sprintf("oha cut off %d requests when its time was over: no figure includes them, and they may have been the slowest", n))
+			r.Remarks = append(r.Remarks, fmt.Sprintf("oha cut off %d requests when the run's time was over: no figure includes them, and they may have been the slowest", n))
 			continue
 		}
 		add(&r.Calls, n)

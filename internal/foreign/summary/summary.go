@@ -75,7 +75,7 @@ func (o Object) Has(names ...string) bool {
 func (all Formats) Read(data []byte) (*Result, error) {
 	var members Object
 	if err := json.Unmarshal(data, &members); err != nil {
-		return nil, fmt.Errorf("found %s; %s", describe(data, err), all.wanted())
+		return nil, fmt.Errorf("found %s; %s", describeContent(data, err), all.wanted())
 	}
 	for _, format := range all {
 		if !format.Is(members) {
@@ -88,7 +88,7 @@ func (all Formats) Read(data []byte) (*Result, error) {
 			err = result.check()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("it looks like a file of %s (%s), but %w", format.Tool, format.Makes, err)
+			return nil, fmt.Errorf("the file looks like a report of %s (%s), but %w", format.Tool, format.Makes, err)
 		}
 		return result, nil
 	}
@@ -100,7 +100,7 @@ func (all Formats) wanted() string {
 	return "want the JSON summary of one of " + strings.Join(texts, ", ")
 }
 
-func describe(data []byte, err error) string {
+func describeContent(data []byte, err error) string {
 	var syntax *json.SyntaxError
 	switch {
 	case len(data) == 0:
@@ -129,30 +129,30 @@ func (r *Result) check() error {
 	failed := int64(0)
 	for _, e := range r.Errors {
 		if e.Count < 0 || e.Count > r.Calls {
-			return fmt.Errorf("it counts %d failures of %d calls", e.Count, r.Calls)
+			return fmt.Errorf("the report counts %d failures among %d calls", e.Count, r.Calls)
 		}
 		failed += e.Count
 	}
 	t := r.Times
 	switch {
 	case r.Calls <= 0:
-		return errors.New("it holds no calls")
+		return errors.New("the report holds no calls")
 	case failed > r.Calls:
-		return fmt.Errorf("it counts %d failures of %d calls", failed, r.Calls)
+		return fmt.Errorf("the report counts %d failures among %d calls", failed, r.Calls)
 	case r.Window <= 0:
-		return errors.New("it lacks the duration of the run")
+		return errors.New("the report lacks the duration of the run")
 	case r.Clients < 0:
-		return fmt.Errorf("it has %d clients", r.Clients)
+		return fmt.Errorf("the report has the negative number of clients %d", r.Clients)
 	case r.Load.RatePerSecond < 0:
-		return fmt.Errorf("it has a rate of %v per second", r.Load.RatePerSecond)
+		return fmt.Errorf("the report has a negative rate: %v per second", r.Load.RatePerSecond)
 	case t.Count <= 0 || t.Count > r.Calls:
-		return fmt.Errorf("it times %d of %d calls", t.Count, r.Calls)
+		return fmt.Errorf("the report has times for %d of %d calls", t.Count, r.Calls)
 	case t.Min < 0 || t.Min > t.Max || t.Sum < 0:
-		return fmt.Errorf("its calls take from %d to %d ns, %d ns together", t.Min, t.Max, t.Sum)
+		return fmt.Errorf("the call times in the report are impossible: from %d to %d ns, %d ns in total", t.Min, t.Max, t.Sum)
 	}
 	for i, p := range t.Percentiles {
 		if p.Duration < 0 || i > 0 && (p.Duration < t.Percentiles[i-1].Duration || p.Quantile <= t.Percentiles[i-1].Quantile) {
-			return fmt.Errorf("its percentile %g is %d ns, which contradicts the others", 100*p.Quantile, p.Duration)
+			return fmt.Errorf("percentile %g in the report is %d ns, which contradicts the other percentiles", 100*p.Quantile, p.Duration)
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func ClosedRemark(tool string) string {
 
 // PacedRemark explains what the times of paced clients leave out.
 func PacedRemark(tool string) string {
-	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: delays of calls before they were sent are in no figure (coordinated omission)"
+	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: no figure includes delays before the send (coordinated omission)"
 }
 
 // UnknownCall is the workload's name if the file does not name the call.

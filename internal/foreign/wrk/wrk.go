@@ -13,24 +13,24 @@ import (
 	"wirelab.dev/internal/foreign/generator"
 )
 
-// Flags holds the flags of wg/wrk 4.2, and the flags that giltene/wrk2 adds.
-var Flags = &flags.Tool{
+// Tool holds the flags of wg/wrk 4.2, and the flags that giltene/wrk2 adds.
+var Tool = &flags.Tool{
 	Name:    "wrk",
 	Letters: true,
 	Options: []flags.Option{
-		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.NoEngine)),
+		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.ThreadsNote)),
 		flags.Flag("-c --connections", flags.Number, flags.To("-c")),
 		flags.Flag("-d --duration", flags.Duration, flags.To("-z")),
 		flags.Flag("-s --script", flags.File, flags.Refused("Lua scripts are not supported: write -m, -H and -d instead, and --rows for data that differs from call to call")),
 		flags.Flag("-H --header", flags.Header, flags.HeaderLine),
 		flags.Flag("-L -U --latency --u_latency", flags.None, flags.Ignored("percentiles are always shown")),
 		flags.Flag("--timeout", flags.Clock, flags.InSeconds("--timeout")),
-		flags.Flag("-R --rate", flags.Rate, flags.By(flags.Code("--rps")+" (wrk2)", flags.PositiveRate)),
+		flags.Flag("-R --rate", flags.Rate, flags.Function(flags.Code("--rps")+" (wrk2)", flags.PositiveRate)),
 		flags.Flag("-v --version", flags.None, flags.Refused("write wirelab version")),
 	},
 	Usual: func(c *flags.Command) {
-		c.Usually("-c", "10")
-		c.Usually("-z", "10s")
+		c.SetDefault("-c", "10")
+		c.SetDefault("-z", "10s")
 		c.OwnConnections()
 	},
 	Fits: func(c *flags.Command) bool {
@@ -47,13 +47,13 @@ var Generator = generator.Generator{
 
 // find returns the program of the system. It prints its version before its usage.
 func find() (path, version string, err error) {
-	path, printed, err := generator.Installed("wrk", "wrk")
+	path, printed, err := generator.FindInstalled("wrk", "wrk")
 	if err != nil {
 		return "", "", err
 	}
 	version, _, found := strings.Cut(printed, " [")
 	if !found {
-		return "", "", fmt.Errorf("%s --version printed %q: want its version, and a bracket", path, version)
+		return "", "", fmt.Errorf("%s --version printed %q: want a version before ' ['", path, version)
 	}
 	return path, version, nil
 }
@@ -124,7 +124,7 @@ func readOutput(output string, c generator.Call) (generator.Counts, error) {
 		counts.Mean = p.Time(figures[9]+"us") * time.Duration(c.Connections) / time.Duration(ended)
 	}
 	if counts.Failed > 0 {
-		counts.Example = fmt.Sprintf("%d connections broke, %d answers with a status other than 2xx and 3xx, too few bytes for %d answers", unanswered, status, max(0, ended-whole))
+		counts.Example = fmt.Sprintf("%d connections broke, %d answers had a status other than 2xx and 3xx, %d answers were incomplete", unanswered, status, max(0, ended-whole))
 	}
 	return counts, p.Err
 }

@@ -1,18 +1,15 @@
-// Package advice writes a run's results as plain sentences for somebody who must choose: which
-// variant is fastest, from where more clients stop paying, which has the best tail, what a limit
-// did, which variants survive reconnections, what resuming saves, what a request costs each end,
-// and which figures are doubtful.
+// Package advice writes a run's results as plain sentences for somebody who must choose a variant.
+// They name the fastest variant, the load at which throughput stops growing, the shortest tail, the
+// effect of limits, connections and resumption, the cost of a request, and doubtful figures.
 //
-// It reads only an analysis, and claims no more than the analysis has proven: a difference without
-// a proof is called so, and a figure without repeats has no winner. Invalid trials come first if
-// the answer would have used them. Equal statements about several sizes become one sentence. Calls
-// that another program made are not offered as a choice.
+// It claims no more than the analysis has proven: it calls a difference unproven, and names no
+// winner without repeats. Invalid trials come first if the answer needs them. Equal statements
+// about several sizes become one sentence. Another program's client is never recommended.
 //
-// [Answer] writes a few lines; [Advise] writes everything that can be said.
+// [Answer] writes a few lines; [Advise] writes all sentences.
 //
-// Each function on a summary or a [rank.Part] answers one question and returns no sentences if it
-// has no answer. Package rank orders the variants at each point; package words formats figures and
-// places.
+// Each function on a summary or a [rank.Part] answers one question, and returns nil without an
+// answer. Package rank orders the variants at each point. Package words formats the texts.
 package advice
 
 import (
@@ -25,59 +22,58 @@ import (
 	"wirelab.dev/internal/judge/analysis/curves"
 )
 
-// Advise returns plain sentences, the most important first. Second come changed judgements of
-// trials since they were measured, and the end of a run that repeated until a goal: the answer may
-// depend on them.
+// Advise returns plain sentences, the most important first. The second and third name the trials
+// that were judged anew and the goal of the repeats, because the answer may depend on them.
 func Advise(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
-		return slices.Concat([]string{whose(s)}, invalid(s), caution(s))
+		return slices.Concat([]string{foreignNotice(s)}, invalidTrials(s), cautions(s))
 	}
-	sentences := byWire(s, inOrder(s))
-	return slices.Insert(sentences, min(1, len(sentences)), append(looks(s), rejudged(s)...)...)
+	sentences := withShortVariants(s, orderedSentences(s))
+	return slices.Insert(sentences, min(1, len(sentences)), append(repeatGoal(s), rejudgedTrials(s)...)...)
 }
 
-func inOrder(s *analysis.Summary) []string {
+func orderedSentences(s *analysis.Summary) []string {
 	parts := rank.PartsOf(s)
 	if len(parts) == 0 {
-		return append(partial(s), allocations(s)...)
+		return append(partialNotice(s), allocationSentences(s)...)
 	}
 	main := rank.MainPart(parts)
-	doubts := append(overloads(s), invalid(s)...)
-	if s.Report.Cases && len(parts) > 1 { // many small cases without a main one
-		return slices.Concat(partial(s), claims(s), lists.Map(casePairs(s), caseVerdict), caseLimits(s), shares(s), bursts(s), sustained(s), doubts, caution(s))
+	doubts := append(overloadSentence(s), invalidTrials(s)...)
+	if s.Report.Cases && len(parts) > 1 { // many small cases, and none is the main one
+		return slices.Concat(partialNotice(s), claimSentences(s), lists.Map(casePairs(s), caseVerdict), caseLimits(s), shareSentences(s), burstSentences(s), sustainedSentence(s), doubts, cautions(s))
 	}
 	var lifecycle []string
 	for _, p := range parts {
-		lifecycle = append(lifecycle, words.Prefixed(p, parts, reconnections(p))...)
+		lifecycle = append(lifecycle, words.PrefixPart(p, parts, reconnectionSentences(p))...)
 	}
 	if len(main.Sizes) == 0 {
-		return slices.Concat(partial(s), doubts, lifecycle)
+		return slices.Concat(partialNotice(s), doubts, lifecycle)
 	}
 	if s.IsSweep() {
-		return slices.Concat(partial(s), claims(s), bottlenecks(s), doubts, caution(s))
+		return slices.Concat(partialNotice(s), claimSentences(s), bottleneckSentences(s), doubts, cautions(s))
 	}
 	var early []string // invalid trials come first if the advice would use them
-	if missesEnds(main) {
+	if hasInvalidEnd(main) {
 		early, doubts = doubts, nil
 	}
 	var ofMain, ofOthers, ofBulk []string
 	for _, p := range parts {
 		switch {
-		case p.Searched(): // rates differ by variant, so times of calls cannot be compared
+		case p.IsSearched(): // variants have different rates, so their call times cannot be compared
 		case p == main:
-			ofMain = append(words.Prefixed(p, parts, fastest(p)), words.Prefixed(p, parts, choice(p))...)
-		case !p.Cold() && !p.Within(main):
-			ofOthers = append(ofOthers, words.Prefixed(p, parts, fastest(p))...)
+			ofMain = append(words.PrefixPart(p, parts, fastestSentences(p)), words.PrefixPart(p, parts, choiceSentence(p))...)
+		case !p.IsCold() && !p.HasVariantsIn(main):
+			ofOthers = append(ofOthers, words.PrefixPart(p, parts, fastestSentences(p))...)
 		}
-		ofBulk = append(ofBulk, bulk(p)...)
+		ofBulk = append(ofBulk, bulkCostSentence(p)...)
 	}
 	return slices.Concat(
-		partial(s), claims(s), steps(s), early, lifecycle,
-		searches(s), bursts(s), sustained(s), contrasts(s), otherConnections(s),
-		ofMain, highestThroughput(main), knees(s, curves.ByThroughput),
-		tail(main), knees(s, curves.ByTail), tooFewForKnees(s),
-		why(s), ofOthers, crossovers(s, parts), limits(s),
-		cost(main), ofBulk, bound(main), shares(s), allocations(s),
-		warmUp(s), power(s), doubts, caution(s),
+		partialNotice(s), claimSentences(s), stepsBySize(s), early, lifecycle,
+		searchSentences(s), burstSentences(s), sustainedSentence(s), contrastSentences(s), otherConnections(s),
+		ofMain, throughputSentence(main), kneeSentences(s, curves.KneeOfThroughput),
+		shortestTail(main), kneeSentences(s, curves.KneeOfTail), noKneeSentence(s),
+		probeExplanation(s), ofOthers, crossoverSentences(s, parts), limitEffects(s),
+		cpuCostSentence(main), ofBulk, limitOfLoop(main), shareSentences(s), allocationSentences(s),
+		warmUpSentence(s), powerSentences(s), doubts, cautions(s),
 	)
 }

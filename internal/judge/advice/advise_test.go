@@ -48,11 +48,11 @@ func TestUsualComparison(t *testing.T) {
 	usual().addTo(s)
 	for _, bytes := range []int{64, 4096} {
 		s.Knees = append(s.Knees,
-			knee("tcp", bytes, curves.ByThroughput, 16, ""), knee("rest", bytes, curves.ByThroughput, 16, ""),
-			knee("grpc", bytes, curves.ByThroughput, 0, "throughput still grows at 200 clients, the most with 3 valid trials"),
-			knee("rest", bytes, curves.ByTail, 0, "P99/P50 does not grow with the number of clients"))
+			knee("tcp", bytes, curves.KneeOfThroughput, 16, ""), knee("rest", bytes, curves.KneeOfThroughput, 16, ""),
+			knee("grpc", bytes, curves.KneeOfThroughput, 0, "throughput still grows at 200 clients, the most with 3 valid trials"),
+			knee("rest", bytes, curves.KneeOfTail, 0, "P99/P50 does not grow with the number of clients"))
 	}
-	s.Knees = append(s.Knees, knee("tcp", 4096, curves.ByTail, 100, ""))
+	s.Knees = append(s.Knees, knee("tcp", 4096, curves.KneeOfTail, 100, ""))
 	for _, v := range []string{"tcp", "rest", "grpc"} {
 		s.WarmUps = append(s.WarmUps, curves.WarmUpNeed{
 			Part: "compare", Variant: v, Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1, Trials: 3, Settled: 2 + len(v)%3%2,
@@ -68,12 +68,12 @@ func TestNoKneeWasFound(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
 	s.Knees = []curves.Knee{
-		knee("tcp", 64, curves.ByThroughput, 0, "no bend stands out"),
-		knee("tcp", 64, curves.ByTail, 0, "P99/P50 does not grow with the number of clients"),
+		knee("tcp", 64, curves.KneeOfThroughput, 0, "no bend stands out"),
+		knee("tcp", 64, curves.KneeOfTail, 0, "P99/P50 does not grow with the number of clients"),
 	}
 	text := strings.Join(Advise(s), "\n")
 	for _, want := range []string{
-		"No point was found where more clients stop paying: no bend stands out (tcp at 64 B).",
+		"No point was found where throughput stops growing: no bend stands out (tcp at 64 B).",
 		"No point was found where P99/P50 begins to grow: P99/P50 does not grow with the number of clients (tcp at 64 B).",
 	} {
 		if !strings.Contains(text, want) {
@@ -81,7 +81,7 @@ func TestNoKneeWasFound(t *testing.T) {
 		}
 	}
 	s.Knees[0].Points, s.Knees[1].Points = 4, 3
-	want := "No knee to report: finding where more clients stop paying needs 5 concurrencies with three valid trials each; no curve has more than 4."
+	want := "No knee found, because a knee needs 5 numbers of clients with three valid trials each, and no curve has more than 4."
 	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, want) {
 		t.Errorf("want\n%s\nin\n%s", want, text)
 	}
@@ -90,9 +90,9 @@ func TestNoKneeWasFound(t *testing.T) {
 func TestNoConcurrencyHasEnoughTrials(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 0, "")}
+	s.Knees = []curves.Knee{knee("tcp", 64, curves.KneeOfThroughput, 0, "")}
 	s.Knees[0].Points = 0
-	holds(t, strings.Join(Advise(s), "\n"), "needs 5 concurrencies with three valid trials each; no curve has one.")
+	holds(t, strings.Join(Advise(s), "\n"), "needs 5 numbers of clients with three valid trials each, and no curve has one.")
 }
 
 // study is a matrix without repeats beside a sweep and a limit with them.
@@ -133,22 +133,22 @@ func TestPartialRunSaysSoFirst(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
 	s.Done, s.Planned = 40, 108
-	if first := Advise(s)[0]; !strings.Contains(first, "partial: 40 of 108") {
+	if first := Advise(s)[0]; !strings.Contains(first, "partial: all figures come from 40 of 108") {
 		t.Error(first)
 	}
-	if got := Advise(&analysis.Summary{Planned: 3}); len(got) != 1 || !strings.Contains(got[0], "No trial has ended") {
+	if got := Advise(&analysis.Summary{Planned: 3}); len(got) != 1 || !strings.Contains(got[0], "None of 3 planned trials has ended") {
 		t.Error(got)
 	}
 }
 
 func TestWhatWasMeasuredAgainIsSaid(t *testing.T) {
-	const says = "measured again later: 4 measurements of 3 trials."
+	const says = "4 measurements of 3 trials."
 	s := &analysis.Summary{}
 	usual().addTo(s)
 	if text := strings.Join(Advise(s), " "); strings.Contains(text, "measured again") {
 		t.Errorf("nothing was measured again: %s", text)
 	}
-	s.Again = analysis.Again{Trials: 3, ThrownAway: 4}
+	s.Again = analysis.RepeatCounts{Trials: 3, ThrownAway: 4}
 	if text := strings.Join(Advise(s), " "); !strings.Contains(text, says) {
 		t.Errorf("want %q in %s", says, text)
 	}
@@ -182,7 +182,7 @@ func TestInvalidWhereItMattersComesFirst(t *testing.T) {
 	usual().addTo(s)
 	spoil(s, func(c *matrix.Cell) bool { return c.Variant == "tcp" && c.Clients == 200 })
 	said := Advise(s)
-	if !strings.Contains(said[0], "These have no valid trial left: tcp at 64 B with 200 clients") {
+	if !strings.Contains(said[0], "Cells without a valid trial: tcp at 64 B with 200 clients") {
 		t.Errorf("first: %s", said[0])
 	}
 	for _, text := range said[1:] {

@@ -23,19 +23,19 @@ func Answer(s *analysis.Summary) []string {
 		return foreignAnswer(s)
 	}
 	if len(s.Cells) > 0 && s.Cells[0].Kind().Alone {
-		return slices.Concat(refusal(s), served(s), setbacks(s), fleet(s), trust(s))
+		return slices.Concat(untrustedFigures(s), serviceAnswers(s), serviceFailures(s), fleetLine(s), trustLine(s))
 	}
 	var lines []string
-	if s.Partial() {
+	if s.IsPartial() {
 		lines = []string{fmt.Sprintf("Partial: %d of %d trials were done.", s.Done, s.Planned)}
 	}
-	last := slices.Concat(nextStep(s), fleet(s), trust(s))
-	lines = slices.Concat(lines, judgedAnew(s), stillOpen(s), claimCount(s), found(s))
-	return append(lines[:min(len(lines), words.MostLines-len(last))], last...)
+	last := slices.Concat(nextStep(s), fleetLine(s), trustLine(s))
+	lines = slices.Concat(lines, rejudgedCount(s), undecidedCount(s), claimCount(s), findings(s))
+	return append(lines[:min(len(lines), words.MaxLines-len(last))], last...)
 }
 
-// found returns the findings for this kind of scenario, the most important first.
-func found(s *analysis.Summary) []string {
+// findings returns the findings for this kind of scenario, the most important first.
+func findings(s *analysis.Summary) []string {
 	parts := rank.PartsOf(s)
 	switch {
 	case len(parts) == 0:
@@ -49,29 +49,29 @@ func found(s *analysis.Summary) []string {
 	}
 	main := rank.MainPart(parts)
 	if len(s.Claims) > 0 && len(main.Sizes)*len(main.Clients) < 2 {
-		return append(stepLines(s), linkLines(s)...) // a study of claims gets no other lines
+		return append(stepLines(s), linkLines(s)...) // a study that only tests claims gets no other lines
 	}
-	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directions(parts), compared(main), shareLines(s), crossoverLines(s), alone(main))
+	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directionRatios(parts), comparisonLines(main), shareLines(s), crossoverLines(s), singleVariantTimes(main))
 }
 
-// compared returns the fastest variants with their number of points, and their leads at the ends.
-func compared(p *rank.Part) []string {
-	if p.Searched() {
+// comparisonLines counts the points that each variant wins, and gives leads at the two extremes.
+func comparisonLines(p *rank.Part) []string {
+	if p.IsSearched() {
 		return nil
 	}
-	all := p.Contests(matrix.Mean, p.Sizes, p.Clients)
+	all := p.RankingsWithRivals(matrix.Mean, p.Sizes, p.Clients)
 	if len(all) == 0 {
 		return nil
 	}
-	lines := []string{whoLeads(all)}
-	for _, r := range rank.Ends(all) {
-		lines = append(lines, byHowMuch(r)...)
+	lines := []string{winsLine(all)}
+	for _, r := range rank.FirstAndLast(all) {
+		lines = append(lines, leadLines(r)...)
 	}
-	return append(lines, bestRate(p)...)
+	return append(lines, bestRates(p)...)
 }
 
-// whoLeads counts the points where each variant is fastest, proven or not.
-func whoLeads(all []rank.Ranking) string {
+// winsLine counts the points where each variant is fastest, and points without a proven winner.
+func winsLine(all []rank.Ranking) string {
 	wins, lowest := map[string]int{}, map[string]int{}
 	ties, open, tooFew := 0, 0, 0
 	for _, r := range all {
@@ -88,11 +88,11 @@ func whoLeads(all []rank.Ranking) string {
 		}
 	}
 	if tooFew == len(all) {
-		return words.Fill("Lowest mean, without a verdict: ", words.Counted(lowest, len(all), "point"))[0]
+		return words.FillLine("Lowest mean, not proven: ", words.CountedLeads(lowest, len(all), "point"))[0]
 	}
-	head, items := "Proven fastest: ", words.Counted(wins, len(all), "point")
+	head, items := "Proven fastest: ", words.CountedLeads(wins, len(all), "point")
 	if len(wins) == 0 {
-		head = fmt.Sprintf("No winner is proven at %s: ", words.Count(len(all), "point")) // each is undecided, or a tie
+		head = fmt.Sprintf("No winner is proven at %s: ", words.Count(len(all), "point")) // every point is undecided or a tie
 	}
 	for _, other := range []struct {
 		n    int
@@ -102,15 +102,15 @@ func whoLeads(all []rank.Ranking) string {
 			items = append(items, fmt.Sprintf("%s at %d", other.text, other.n))
 		}
 	}
-	return words.Fill(head, items)[0]
+	return words.FillLine(head, items)[0]
 }
 
-// bestRate gives each variant at its best concurrency, with the smallest messages.
-func bestRate(p *rank.Part) []string {
-	if !p.Closed() || len(p.Clients) < 2 {
+// bestRates gives each variant's highest throughput, with the smallest messages.
+func bestRates(p *rank.Part) []string {
+	if !p.IsClosed() || len(p.Clients) < 2 {
 		return nil
 	}
-	peaks := p.Peaks(p.Sizes[0])
+	peaks := p.PeakCells(p.Sizes[0])
 	if len(peaks) < 2 {
 		return nil
 	}
@@ -118,26 +118,26 @@ func bestRate(p *rank.Part) []string {
 	if p.Sizes[0] != (record.Payload{}) {
 		head += ", " + words.PayloadText(p.Sizes[0])
 	}
-	over, names := words.Brief(lists.Map(peaks, func(c *matrix.Cell) string { return c.Variant }))
+	over, names := words.SplitCommonPrefix(lists.Map(peaks, func(c *matrix.Cell) string { return c.Variant }))
 	items := make([]string, len(peaks))
 	for i, c := range peaks {
 		items[i] = fmt.Sprintf("%s %s (%s)", names[i], words.Rate(c.Throughput.Value), words.Clients(c.Clients))
 	}
-	return words.Fill(over+head+": ", items)
+	return words.FillLine(over+head+": ", items)
 }
 
-// alone describes the only variant of a part.
-func alone(p *rank.Part) []string {
+// singleVariantTimes describes the only variant of a part.
+func singleVariantTimes(p *rank.Part) []string {
 	if len(p.Variants) != 1 {
 		return nil
 	}
-	return rank.Ends(lists.Map(rank.Keep(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
-		return timesLine(c.Variant+", "+words.Where(rank.Point{Size: c.Payload, Clients: c.Clients}), c.ResponseTimes().Mean, c)
+	return rank.FirstAndLast(lists.Map(rank.Filter(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
+		return timesLine(c.Variant+", "+words.PointText(rank.Point{Size: c.Payload, Clients: c.Clients}), c.ResponseTimes().Mean, c)
 	}))
 }
 
-// directions compares messages that are large one way with messages that are large the other way.
-func directions(parts []*rank.Part) []string {
+// directionRatios compares large answers to small requests with small answers to large requests.
+func directionRatios(parts []*rank.Part) []string {
 	var lines []string
 	for _, p := range parts {
 		for _, size := range p.Sizes {
@@ -153,7 +153,7 @@ func directions(parts []*rank.Part) []string {
 						items = append(items, fmt.Sprintf("%s %s×", variant, units.Number(down.ResponseTimes().Mean.Value/up.ResponseTimes().Mean.Value)))
 					}
 				}
-				lines = append(lines, words.Fill(fmt.Sprintf("%s over %s, %s: ", words.PayloadText(size), words.PayloadText(back), words.Clients(n)), items)...)
+				lines = append(lines, words.FillLine(fmt.Sprintf("%s over %s, %s: ", words.PayloadText(size), words.PayloadText(back), words.Clients(n)), items)...)
 			}
 		}
 	}
@@ -162,27 +162,27 @@ func directions(parts []*rank.Part) []string {
 
 // nextStep suggests more measurements, or a choice.
 func nextStep(s *analysis.Summary) []string {
-	parts, asked := rank.PartsOf(s), withoutVerdict(s)
+	parts, asked := rank.PartsOf(s), tooFewTrialsAdvice(s)
 	switch {
 	case len(parts) == 0:
 		return nil
-	case s.Partial():
-		return []string{"Do: go on with wirelab run --resume."}
+	case s.IsPartial():
+		return []string{"Do: continue with wirelab run --resume."}
 	case asked != "":
 		return []string{asked}
 	case s.IsSweep():
-		return morePaths(s)
+		return connectionAdvice(s)
 	case len(s.Claims) > 0:
-		return openClaims(s)
+		return openClaimsAdvice(s)
 	case s.Report.Cases:
 		return nil
 	}
-	return chosen(rank.MainPart(parts))
+	return choiceAdvice(rank.MainPart(parts))
 }
 
-// withoutVerdict suggests more trials or a quieter machine if most cells have too few valid
+// tooFewTrialsAdvice suggests more trials or a quieter machine if most cells have too few valid
 // trials.
-func withoutVerdict(s *analysis.Summary) string {
+func tooFewTrialsAdvice(s *analysis.Summary) string {
 	few, planned := 0, 0
 	for i := range s.Cells {
 		if c := &s.Cells[i]; c.Valid < matrix.LeastTrials {
@@ -198,21 +198,21 @@ func withoutVerdict(s *analysis.Summary) string {
 	case 2*planned > few && 2*s.Again.Spoiled >= s.Invalid:
 		return fmt.Sprintf("Do: measure on a quieter machine: %d of %d cells have too few valid trials.", few, len(s.Cells))
 	case 2*planned > few:
-		return words.Cut(fmt.Sprintf("Do: fix the cause of invalid trials (%s): %d of %d cells have too few valid ones.", worst(s), few, len(s.Cells)))
+		return words.CutLine(fmt.Sprintf("Do: fix the cause of invalid trials (%s): %d of %d cells have too few valid trials.", commonestInvalidCheck(s), few, len(s.Cells)))
 	}
 	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
 }
 
-// worst names the check that makes most trials invalid.
-func worst(s *analysis.Summary) string {
+// commonestInvalidCheck names the check that makes most trials invalid.
+func commonestInvalidCheck(s *analysis.Summary) string {
 	if all := reasons(s, record.Invalid); len(all) > 0 {
 		return all[0].name
 	}
 	return "failures"
 }
 
-// openClaims returns the repeats that would decide at least half of the undecided claims.
-func openClaims(s *analysis.Summary) []string {
+// openClaimsAdvice says how many repeats would decide at least half of the undecided claims.
+func openClaimsAdvice(s *analysis.Summary) []string {
 	open, few := 0, 0
 	var needed []int
 	for _, c := range s.Claims {
@@ -232,56 +232,56 @@ func openClaims(s *analysis.Summary) []string {
 	case open == 0:
 		return nil
 	case few >= half:
-		how := fmt.Sprintf("fix the cause of invalid trials (%s)", worst(s))
+		how := fmt.Sprintf("fix the cause of invalid trials (%s)", commonestInvalidCheck(s))
 		switch {
 		case s.Invalid == 0:
 			how = fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
 		case 2*s.Again.Spoiled >= s.Invalid:
 			how = "measure on a quieter machine"
 		}
-		return []string{words.Cut(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", how, few, words.Count(open, "open claim")))}
+		return []string{words.CutLine(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", how, few, words.Count(open, "open claim")))}
 	case len(needed) < half:
-		return []string{fmt.Sprintf("Do: nothing: most of the %s lie on a border, which more repeats may not decide.", words.Count(open, "open claim"))}
+		return []string{fmt.Sprintf("Do: nothing, because most of the %s are so near a limit that repeats may not decide them.", words.Count(open, "open claim"))}
 	}
 	slices.Sort(needed)
 	return []string{fmt.Sprintf("Do: take about %s: that decides %d of the %s.", words.Count(needed[half-1], "repeat"), half, words.Count(open, "open claim"))}
 }
 
-// morePaths names the better variant with more connections for each limiting connection.
-func morePaths(s *analysis.Summary) []string {
+// connectionAdvice names a better variant with more connections, where one connection is the limit.
+func connectionAdvice(s *analysis.Summary) []string {
 	var items []string
 	for _, c := range s.Scalings {
 		if d := c.Diagnosis; d.Bottleneck == curves.OnConnection {
-			items = append(items, fmt.Sprintf("%s for %s, %s %s's", d.Better, c.Workload, words.Factor(*d.Gain), c.Variant))
+			items = append(items, fmt.Sprintf("%s for %s, %s the rate of %s", d.Better, c.Workload, words.FactorText(*d.Gain), c.Variant))
 		}
 	}
 	if len(items) == 0 {
-		return []string{"Do: nothing: no connection holds its callers back."}
+		return []string{"Do: nothing, because no connection makes its callers wait."}
 	}
-	return words.Fill("Do: use ", items)
+	return words.FillLine("Do: use ", items)
 }
 
-// chosen returns the rule for choosing by the mean, with the fewest and with the most clients.
-func chosen(p *rank.Part) []string {
-	if len(p.Variants) < 2 || p.Searched() || len(p.Sizes) == 0 {
+// choiceAdvice says which variant to choose by the mean, with the fewest and the most clients.
+func choiceAdvice(p *rank.Part) []string {
+	if len(p.Variants) < 2 || p.IsSearched() || len(p.Sizes) == 0 {
 		return nil
 	}
 	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
-		return []string{"Do: choose by other merits: no difference is beyond doubt."}
+		return []string{"Do: choose by other merits: no difference is proven."}
 	}
 	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "any") })
 	if len(rules) == 1 || rules[0] == rules[1] {
-		return []string{words.Cut("Do: by the mean, choose " + rules[0] + ".")}
+		return []string{words.CutLine("Do: by the mean, choose " + rules[0] + ".")}
 	}
-	line := fmt.Sprintf("Do: by the mean, choose with %s %s; with %d %s.", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
-	if utf8.RuneCountInString(line) > words.LongestLine {
-		line = fmt.Sprintf("Do: by the mean, choose with %s %s.", words.Clients(p.MostClients()), rules[1])
+	line := fmt.Sprintf("Do: by the mean, with %s choose %s; with %d %s.", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
+	if utf8.RuneCountInString(line) > words.MaxLineLength {
+		line = fmt.Sprintf("Do: by the mean, with %s choose %s.", words.Clients(p.MostClients()), rules[1])
 	}
-	return []string{words.Cut(line)}
+	return []string{words.CutLine(line)}
 }
 
-// trust counts the valid trials, and names the commonest reasons against the others.
-func trust(s *analysis.Summary) []string {
+// trustLine counts the valid trials, and names the main reasons against the others.
+func trustLine(s *analysis.Summary) []string {
 	if s.Done == 0 || len(s.Cells) == 0 {
 		return nil
 	}
@@ -294,5 +294,5 @@ func trust(s *analysis.Summary) []string {
 	if len(care) == 0 {
 		return []string{line + "."}
 	}
-	return words.Fill(line+"; with care: ", care[:min(len(care), words.ShownItems)])
+	return words.FillLine(line+"; warnings: ", care[:min(len(care), words.MaxShownItems)])
 }

@@ -16,12 +16,12 @@ import (
 // wantShort wants lines that fit on a screen.
 func wantShort(t *testing.T, lines []string) {
 	t.Helper()
-	if len(lines) > words.MostLines {
-		t.Errorf("%d lines, want at most %d", len(lines), words.MostLines)
+	if len(lines) > words.MaxLines {
+		t.Errorf("%d lines, want at most %d", len(lines), words.MaxLines)
 	}
 	for _, line := range lines {
-		if n := utf8.RuneCountInString(line); n > words.LongestLine {
-			t.Errorf("%d characters, want at most %d: %s", n, words.LongestLine, line)
+		if n := utf8.RuneCountInString(line); n > words.MaxLineLength {
+			t.Errorf("%d characters, want at most %d: %s", n, words.MaxLineLength, line)
 		}
 	}
 }

@@ -16,29 +16,29 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// casePairs compares the mean of every two variants, the pairs with the most cases first.
+// casePairs groups the comparisons of means by pair of variants, the largest groups first.
 func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	var compared []*compare.Comparison
 	for i := range s.Comparisons {
-		if c := &s.Comparisons[i]; c.Metric == matrix.Mean && !hasShares(s, c.Part) {
+		if c := &s.Comparisons[i]; c.Metric == matrix.Mean && !isDividedPart(s, c.Part) {
 			compared = append(compared, c)
 		}
 	}
 	pairs := lists.GroupBy(compared, func(c *compare.Comparison) [2]string { return [2]string{c.A, c.B} })
 	slices.SortStableFunc(pairs, func(a, b []*compare.Comparison) int { return cmp.Compare(len(b), len(a)) })
-	return pairs[:min(len(pairs), words.ShownRivals)]
+	return pairs[:min(len(pairs), words.MaxShownRivals)]
 }
 
-// hasShares reports whether a part only divides a difference into shares, and is not a case.
-func hasShares(s *analysis.Summary, part string) bool {
+// isDividedPart reports whether a part only divides a difference into shares, so it is no case.
+func isDividedPart(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d compare.Shares) bool { return d.Part == part })
 }
 
-// verdictOrder lists verdicts on the second variant of a pair in their printing order.
+// verdictOrder is the printing order of verdicts on the second variant of a pair.
 var verdictOrder = []compare.Verdict{compare.Slower, compare.Faster, compare.Equivalent, compare.Undecided}
 
-// countVerdicts counts the cases by their verdict on the second variant. The comparisons'
-// verdicts are on the first. Cases without a verdict are counted as "".
+// countVerdicts counts the cases by the verdict on the second variant. A comparison has the verdict
+// on the first variant. The key "" counts cases without a verdict.
 func countVerdicts(pair []*compare.Comparison) map[compare.Verdict]int {
 	count := map[compare.Verdict]int{}
 	for _, c := range pair {
@@ -65,21 +65,21 @@ func caseVerdict(pair []*compare.Comparison) string {
 	verdicts := other + " is " + words.List(texts)
 	switch tooFew := count[""]; {
 	case len(texts) == 0:
-		verdicts = fmt.Sprintf("%s against %s has too few trials for a verdict", other, first)
+		verdicts = fmt.Sprintf("%s and %s have too few trials for a verdict", other, first)
 	case tooFew > 0:
 		verdicts += fmt.Sprintf(" (%d have too few trials for a verdict)", tooFew)
 	}
 	byRatio := func(a, b *compare.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
 	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // by the second variant's time
 	name := func(c *compare.Comparison) string { return fmt.Sprintf("%s with %s", c.Part, words.Clients(c.Clients)) }
-	return fmt.Sprintf("Of %d scenarios, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", len(pair), verdicts,
-		words.Times(least.Ratio.Inverse()), first, name(least), words.Times(most.Ratio.Inverse()), name(most))
+	return fmt.Sprintf("Of %s, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", words.Count(len(pair), "scenario"), verdicts,
+		words.TimesText(least.Ratio.Inverse()), first, name(least), words.TimesText(most.Ratio.Inverse()), name(most))
 }
 
 // caseLimits counts the closed loops by their limit: CPU, or waiting for something else.
 func caseLimits(s *analysis.Summary) []string {
-	cells := rank.CellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !hasShares(s, c.Part) })
-	by := byBound(cells)
+	cells := rank.CellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !isDividedPart(s, c.Part) })
+	by := groupByBound(cells)
 	var clauses []string
 	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
 		what := "the simulated work"
@@ -87,13 +87,13 @@ func caseLimits(s *analysis.Summary) []string {
 			what = "waiting"
 		}
 		least, longest := meanSpan(waiting)
-		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the number of users divided by the %s to %s that a call waits; the wire may carry more",
+		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the number of users divided by a call's wait of %s to %s; the protocol may carry more",
 			what, len(waiting), words.Micros(least), words.Micros(longest)))
 	}
 	for _, end := range []struct {
 		bound matrix.Bound
 		text  string
-	}{{matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}, {matrix.Unbound, "neither clearly"}} {
+	}{{matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}, {matrix.NoClearBound, "neither clearly"}} {
 		if cells := by[end.bound]; len(cells) > 0 {
 			clauses = append(clauses, fmt.Sprintf("%s in %d (%s)", end.text, len(cells), namesWithParts(cells)))
 		}
@@ -103,7 +103,7 @@ func caseLimits(s *analysis.Summary) []string {
 
 // namesWithParts names some of the cells by variant, part and clients.
 func namesWithParts(cells []*matrix.Cell) string {
-	return words.List(words.Shortened(lists.Map(cells, func(c *matrix.Cell) string {
+	return words.List(words.FirstItems(lists.Map(cells, func(c *matrix.Cell) string {
 		return fmt.Sprintf("%s %s with %s", c.Variant, c.Part, words.Clients(c.Clients))
 	}), "%d more"))
 }
@@ -128,5 +128,5 @@ func caseLine(pair []*compare.Comparison) string {
 	if len(pair) > 1 {
 		long = units.Number(slices.Min(taken)) + " to " + units.Number(slices.Max(taken)) + "×"
 	}
-	return words.Cut(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, words.Count(len(pair), "case"), strings.Join(texts, ", ")))
+	return words.CutLine(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, words.Count(len(pair), "case"), strings.Join(texts, ", ")))
 }

@@ -22,25 +22,25 @@ func TestClaimsInWords(t *testing.T) {
 	unmeasured.Ratio, unmeasured.Outcome, unmeasured.Reason = nil, compare.Unmeasured, "no mean of grpc in unary"
 	cause.Says, cause.But = "the codec causes it", "its own table says otherwise"
 	cause.Factors = []compare.ClaimFactor{
-		{Name: "the codec", Moves: compare.Moves, Ratio: &matrix.Figure{Value: 3}},
-		{Name: "the wire", Moves: compare.MovesNot, Ratio: &matrix.Figure{Value: 1.02}},
-		{Name: "the pool", Moves: compare.MovesNot},
-		{Name: "the collector", Moves: compare.MovesMaybe},
+		{Name: "the codec", Moves: compare.FactorMoves, Ratio: &matrix.Figure{Value: 3}},
+		{Name: "the wire", Moves: compare.FactorMovesNot, Ratio: &matrix.Figure{Value: 1.02}},
+		{Name: "the pool", Moves: compare.FactorMovesNot},
+		{Name: "the collector", Moves: compare.FactorUndecided},
 	}
 	s := &analysis.Summary{Results: analysis.Results{Claims: []compare.Claim{
 		claim, grows, open, borderline, unmeasured, cause,
 		{Says: "a file server is cheaper", Outcome: compare.Unmeasured, Unasked: true},
 	}}}
 	want := []string{
-		"F1, “a codec takes a tenth off”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×. That is " + find + " in unary.",
-		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. That is " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. That is " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. That is " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×. Computed as " + find + " in unary.",
+		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. Computed as " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. Computed as " + find + " in unary.",
+		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. Computed as " + find + " in unary.",
 		"F1, “a codec takes a tenth off”: not measured here: no mean of grpc in unary.",
-		"F1, “the codec causes it”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; it goes with the codec (3×); not with the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. That is " + find + " in unary.",
-		"Not judged without the yardstick, which `run --yardstick` measures:  “a file server is cheaper”.",
+		"F1, “the codec causes it”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; the effect shrinks with the change of the codec (3×); no influence: the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. Computed as " + find + " in unary.",
+		"Not judged, because only `run --yardstick` measures the yardstick: “a file server is cheaper”.",
 	}
-	got := claims(s)
+	got := claimSentences(s)
 	if len(got) != len(want) {
 		t.Fatalf("%d sentences, want %d", len(got), len(want))
 	}
@@ -63,14 +63,14 @@ func TestBulkInWords(t *testing.T) {
 		Name: "get", Variants: []string{"grpc", "file"}, Sizes: []record.Payload{{}}, Clients: []int{1},
 		Cells: []*matrix.Cell{cell("grpc", 1), cell("file", 0.25)},
 	}
-	const want = "CPU time of the server for a GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s at 1 GB/s."
-	if got := bulk(p); len(got) != 1 || got[0] != want {
+	const want = "CPU time of the server per GB in get, with 1 client: grpc 1 s at 1 GB/s; file 0.25 s at 1 GB/s."
+	if got := bulkCostSentence(p); len(got) != 1 || got[0] != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, c := range p.Cells {
 		c.Bulk = nil
 	}
-	if got := bulk(p); got != nil {
+	if got := bulkCostSentence(p); got != nil {
 		t.Errorf("of calls that carry little: %q", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestAllocationsInWords(t *testing.T) {
 			Functions: []insight.Allocator{{Function: "example.com/codec.Copy", Bytes: 0.75}},
 		}
 	}
-	got := allocations(&analysis.Summary{Results: analysis.Results{Allocations: []insight.Allocation{
+	got := allocationSentences(&analysis.Summary{Results: analysis.Results{Allocations: []insight.Allocation{
 		of("grpc", insight.ServerEnd, 2048), of("grpc", insight.ClientEnd, 100), of("tcp", insight.ServerEnd, 64),
 	}}})
 	const want = "A call of p allocates at the server: grpc 2 KiB in 3 objects (75 % of the bytes by codec.Copy); tcp 64 B in 3 objects (75 % of the bytes by codec.Copy)."

@@ -16,34 +16,34 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// reconnections names variants that lose no request with a connection per request, and the cost.
-func reconnections(p *rank.Part) []string {
-	reconnecting := rank.Keep(p.Cells, reconnects)
+// reconnectionSentences names the variants that lose no request if each request opens a connection.
+func reconnectionSentences(p *rank.Part) []string {
+	reconnecting := rank.Filter(p.Cells, reconnects)
 	most := 0
 	for _, c := range reconnecting {
 		most = max(most, c.Clients)
 	}
-	cells := rank.Keep(reconnecting, func(c *matrix.Cell) bool { return c.Clients == most })
+	cells := rank.Filter(reconnecting, func(c *matrix.Cell) bool { return c.Clients == most })
 	variants := lists.GroupBy(cells, func(c *matrix.Cell) string { return c.Variant })
 	var whole, partly []string
 	for _, ofVariant := range variants {
-		losing := rank.Keep(ofVariant, hasLost)
+		losing := rank.Filter(ofVariant, hasLost)
 		if len(losing) == 0 {
 			whole = append(whole, ofVariant[0].Variant)
 		}
 		for _, c := range losing {
 			partly = append(partly, fmt.Sprintf("%s answers %s of %s%s",
-				words.Under(c, cells), units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.WorstFailure(c)))
+				words.DistinguishCell(c, cells), units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.WorstFailure(c)))
 		}
 	}
 	var clauses []string
 	switch {
-	case len(whole) == len(variants) && len(whole) > words.ShownRivals:
-		clauses = []string{fmt.Sprintf("all %d variants survive without losing a request", len(whole))}
+	case len(whole) == len(variants) && len(whole) > words.MaxShownRivals:
+		clauses = []string{fmt.Sprintf("none of the %d variants loses a request", len(whole))}
 	case len(whole) == 1:
-		clauses = []string{whole[0] + " survives without losing a request"}
+		clauses = []string{whole[0] + " loses no request"}
 	case len(whole) > 1:
-		clauses = []string{words.List(whole) + " survive without losing a request"}
+		clauses = []string{words.List(whole) + " lose no request"}
 	}
 	if len(partly) > 0 {
 		clauses = append(clauses, words.List(partly))
@@ -51,14 +51,14 @@ func reconnections(p *rank.Part) []string {
 	if len(clauses) == 0 {
 		return nil
 	}
-	return append(words.Sentence(clauses, "With %s and a connection per request %s.", words.Clients(most)), priceOf(p, most)...)
+	return append(words.Sentence(clauses, "With %s and a connection per request, %s.", words.Clients(most)), handshakeCost(p, most)...)
 }
 
 // reconnects reports whether each request of a cell opened a connection of its own.
 func reconnects(c *matrix.Cell) bool { return c.Connections.PerRequest && c.Survival.Requests > 0 }
 
-// priceOf compares the CPU time per request when each connection begins with a full handshake.
-func priceOf(p *rank.Part, clients int) []string {
+// handshakeCost compares the CPU time per request if each request needs a full handshake.
+func handshakeCost(p *rank.Part, clients int) []string {
 	if len(p.Sizes) == 0 {
 		return nil
 	}
@@ -74,12 +74,12 @@ func priceOf(p *rank.Part, clients int) []string {
 	if !ok || len(least.Rivals) == 0 {
 		return nil
 	}
-	others := lists.Map(least.Rivals[:min(len(least.Rivals), words.ShownRivals)], func(r rank.Rival) string { return r.Variant + " " + words.Times(r.Times) })
-	return []string{fmt.Sprintf("With conn=new such a request %scosts %s least%s: %s of CPU time at the client and the server; %s that.",
-		words.AtSmallest(p), least.Best, words.DoubtOf(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(others))}
+	others := lists.Map(least.Rivals[:min(len(least.Rivals), words.MaxShownRivals)], func(r rank.Rival) string { return r.Variant + " " + words.TimesText(r.Times) })
+	return []string{fmt.Sprintf("With conn=new, a request %scosts least with %s%s: %s of CPU time at the client and the server; %s that.",
+		words.SmallestSizeClause(p), least.Best, words.DoubtClause(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(others))}
 }
 
-// otherConnections names cells with other connections than wanted, unless a check already does.
+// otherConnections names cells whose connections differ from the scenario, unless a check does.
 func otherConnections(s *analysis.Summary) []string {
 	cells := rank.CellsOf(s, func(c *matrix.Cell) bool {
 		return c.Connections.Differs && !slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" })
@@ -94,8 +94,8 @@ func otherConnections(s *analysis.Summary) []string {
 	if len(texts) == 0 {
 		return nil
 	}
-	if more := len(texts) - words.ShownItems; more > 0 {
-		texts = append(texts[:words.ShownItems], words.Count(more, "cell")+" more")
+	if more := len(texts) - words.MaxShownItems; more > 0 {
+		texts = append(texts[:words.MaxShownItems], words.Count(more, "cell")+" more")
 	}
 	return []string{"Connections differ from the scenario's: " + words.List(texts) + "."}
 }
@@ -106,49 +106,51 @@ func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
 	var lines, whole []string
 	n := 0
 	for _, p := range parts {
-		cells := rank.Keep(p.Cells, reconnects)
-		losing := rank.Keep(cells, hasLost)
+		cells := rank.Filter(p.Cells, reconnects)
+		losing := rank.Filter(cells, hasLost)
 		switch {
 		case len(losing) > 0:
-			slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(words.Kept(a), words.Kept(b)) })
-			lines = append(lines, words.Fill("Answered in "+p.Name+": ", lists.Map(losing, func(c *matrix.Cell) string { return words.Under(c, cells) + " " + words.Percent(words.Kept(c)) }))...)
+			slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(words.AnsweredShare(a), words.AnsweredShare(b)) })
+			lines = append(lines, words.FillLine("Answered in "+p.Name+": ", lists.Map(losing, func(c *matrix.Cell) string {
+				return words.DistinguishCell(c, cells) + " " + words.Percent(words.AnsweredShare(c))
+			}))...)
 		case len(cells) > 0:
 			whole, n = append(whole, p.Name), n+len(cells)
 		}
 	}
-	lines = append(lines, keepingBuys(s)...)
-	return append(lines, words.Fill(fmt.Sprintf("No request lost with a connection per request, in %s: ", words.Count(n, "cell")), whole)...)
+	lines = append(lines, gainOfKeeping(s)...)
+	return append(lines, words.FillLine(fmt.Sprintf("No request was lost with a connection per request, in %s: ", words.Count(n, "cell")), whole)...)
 }
 
-// keepingBuys describes the largest gain of a stack from keeping its connections.
-func keepingBuys(s *analysis.Summary) []string {
+// gainOfKeeping describes the largest gain of a stack from keeping its connections.
+func gainOfKeeping(s *analysis.Summary) []string {
 	shown := slices.DeleteFunc(shownContrasts(s.Contrasts), func(c compare.Contrast) bool { return c.Option != compare.ByConnection })
 	if len(shown) == 0 {
 		return nil
 	}
 	best := slices.MaxFunc(shown, func(a, b compare.Contrast) int {
-		ofA, _ := a.Of(matrix.Throughput)
-		ofB, _ := b.Of(matrix.Throughput)
+		ofA, _ := a.EffectOn(matrix.Throughput)
+		ofB, _ := b.EffectOn(matrix.Throughput)
 		return cmp.Compare(ofA.Ratio.Value, ofB.Ratio.Value)
 	})
-	rate, measured := best.Of(matrix.Throughput)
+	rate, measured := best.EffectOn(matrix.Throughput)
 	if !measured {
 		return nil
 	}
-	line := fmt.Sprintf("%s %s, not %s, %s: %s the throughput", best.Stack, best.To, best.From, words.Clients(best.Clients), words.Factor(rate.Ratio))
-	if cpu, measured := best.Of(matrix.CPU); measured {
+	line := fmt.Sprintf("%s %s, not %s, %s: %s the throughput", best.Stack, best.To, best.From, words.Clients(best.Clients), words.FactorText(rate.Ratio))
+	if cpu, measured := best.EffectOn(matrix.CPU); measured {
 		line += ", " + units.Number(cpu.Ratio.Value) + "× the CPU"
 	}
-	return []string{words.Cut(line + ".")}
+	return []string{words.CutLine(line + ".")}
 }
 
-// contrasts describes the saving by resumption, and then the cost of each other connection option.
-// It uses the most clients and the smallest size, where the connection is most of a request.
-func contrasts(s *analysis.Summary) []string {
+// contrastSentences describes what kept or resumed connections save, then the cost of other
+// options. It uses the most clients and the smallest size, where connections matter most.
+func contrastSentences(s *analysis.Summary) []string {
 	shown := shownContrasts(s.Contrasts)
 	var bought, cost []string
 	for _, c := range shown {
-		effects := effectsOf(c, s.Declared.Stack(c.Stack).Option(c.Option).Contrast)
+		effects := describeEffects(c, s.Declared.Stack(c.Stack).Option(c.Option).Contrast)
 		if effects == "" {
 			continue
 		}
@@ -161,12 +163,12 @@ func contrasts(s *analysis.Summary) []string {
 	if len(shown) == 0 {
 		return nil
 	}
-	where := words.AtSize(shown[0].Payload) + "with " + words.Clients(shown[0].Clients)
+	where := words.SizeClause(shown[0].Payload) + "with " + words.Clients(shown[0].Clients)
 	return append(words.Sentence(bought, "Gains from keeping or resuming connections, %s: %s.", where), words.Sentence(cost, "Cost of options, %s: %s.", where)...)
 }
 
-// shownContrasts returns the contrasts with the most clients and the smallest request. Each choice
-// is shown for the variant with the fewest other options.
+// shownContrasts returns the contrasts with the most clients and the smallest request. Each
+// contrast is shown only for the variant with the shortest name.
 func shownContrasts(all []compare.Contrast) []compare.Contrast {
 	if len(all) == 0 {
 		return nil
@@ -194,10 +196,10 @@ var metricWords = map[string]string{
 	matrix.ServerPeak: "the server's memory",
 }
 
-// effectsOf describes the changes in the metrics that the option's stack declares, or else in CPU
-// time, handshake and throughput. Early data is sent before the handshake ends, so it shortens the
-// time to the first byte, not the handshake.
-func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
+// describeEffects describes changes in the metrics that the stack declares for the option, or else
+// in CPU time, handshake and throughput. Early data shortens the time to the first byte, not the
+// handshake.
+func describeEffects(c compare.Contrast, declared *scenario.Contrast) string {
 	metrics := []string{matrix.CPU, matrix.Handshake, matrix.Throughput}
 	switch {
 	case c.Option == compare.ByConnection && c.To == string(scenario.Early):
@@ -207,22 +209,22 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 	}
 	said := map[string][]string{} // by the verb
 	for _, m := range metrics {
-		e, measured := c.Of(m)
-		verb, text := "has", words.Between(e.Ratio, units.Number)+" times "+metricWords[m]
+		e, measured := c.EffectOn(m)
+		verb, text := "has", words.WithInterval(e.Ratio, units.Number)+" times "+metricWords[m]
 		switch {
 		case !measured:
 			continue
 		case e.Verdict == compare.Equivalent:
-			verb, text = "equals it in", metricWords[m]
+			verb, text = "is equal in", metricWords[m]
 		case e.Verdict == compare.Undecided:
 			verb, text = "is not proven to differ in", metricWords[m]
 		case e.Verdict == compare.Less && m != matrix.Throughput:
-			verb, text = "saves", words.Between(saving(e.Ratio), words.Share)+" of "+metricWords[m]
+			verb, text = "saves", words.WithInterval(savedShare(e.Ratio), words.Share)+" of "+metricWords[m]
 		}
 		said[verb] = append(said[verb], text)
 	}
 	var parts []string
-	for _, verb := range []string{"saves", "has", "equals it in", "is not proven to differ in"} {
+	for _, verb := range []string{"saves", "has", "is equal in", "is not proven to differ in"} {
 		if texts := said[verb]; len(texts) > 0 {
 			parts = append(parts, verb+" "+words.List(texts))
 		}
@@ -230,8 +232,8 @@ func effectsOf(c compare.Contrast, declared *scenario.Contrast) string {
 	return strings.Join(parts, ", ")
 }
 
-// saving turns a ratio below 1 into the saved share.
-func saving(ratio matrix.Figure) matrix.Figure {
+// savedShare turns a ratio below 1 into the saved share.
+func savedShare(ratio matrix.Figure) matrix.Figure {
 	saved := matrix.Figure{Value: 1 - ratio.Value}
 	if i := ratio.Interval; i != nil {
 		saved.Interval = &matrix.Interval{Low: 1 - i.High, High: 1 - i.Low, Confidence: i.Confidence}

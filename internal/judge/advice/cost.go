@@ -15,15 +15,16 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cost returns the CPU time per request at both ends with the most clients, for sizing a system.
-func cost(p *rank.Part) []string {
+// cpuCostSentence returns the CPU time per request at client and server, with the most clients, to
+// plan a system.
+func cpuCostSentence(p *rank.Part) []string {
 	var clauses []string
 	for _, size := range p.SizeEnds() {
 		at := rank.Point{Size: size, Clients: p.MostClients()}
-		cells := rank.Keep(p.CellsAt(at), func(c *matrix.Cell) bool { return c.BothCPU() != nil })
+		cells := rank.Filter(p.CellsAt(at), func(c *matrix.Cell) bool { return c.BothCPU() != nil })
 		if len(cells) > 0 {
 			texts := lists.Map(cells, func(c *matrix.Cell) string { return c.Variant + " " + words.BothCPUs(c) })
-			clauses = append(clauses, words.AtSize(size)+words.List(texts)+cheapest(p, at))
+			clauses = append(clauses, words.SizeClause(size)+words.List(texts)+cheapest(p, at))
 		}
 	}
 	return words.Sentence(clauses, "CPU time per request, client + server, with %s: %s.", words.Clients(p.MostClients()))
@@ -38,13 +39,13 @@ func cheapest(p *rank.Part, at rank.Point) string {
 	case least.IsSure():
 		return ", so " + least.Best + " costs least"
 	}
-	return "; " + least.Best + " costs least" + words.DoubtOf(least)
+	return "; " + least.Best + " costs least" + words.DoubtClause(least)
 }
 
-// bulk returns the server's CPU cost per gigabyte for a part whose calls carry bulk. In a closed
-// loop it adds the gigabytes per second; otherwise the schedule sets the rate, and it adds the
-// cores in use.
-func bulk(p *rank.Part) []string {
+// bulkCostSentence returns the server's CPU cost per gigabyte for a part with large messages. It
+// adds the gigabytes per second in a closed loop. Otherwise the schedule sets this rate, so it adds
+// the cores in use.
+func bulkCostSentence(p *rank.Part) []string {
 	if len(p.Sizes) == 0 || len(p.Clients) == 0 {
 		return nil
 	}
@@ -53,26 +54,25 @@ func bulk(p *rank.Part) []string {
 		if c.Bulk == nil || c.Bulk.ServerCPU == nil {
 			continue
 		}
-		text := c.Variant + " " + words.Between(*c.Bulk.ServerCPU, words.Seconds)
-		if p.Closed() {
+		text := c.Variant + " " + words.WithInterval(*c.Bulk.ServerCPU, words.Seconds)
+		if p.IsClosed() {
 			text += " at " + units.Number(c.Bulk.Rate.Value) + " GB/s"
 		} else if c.Server.Cores != nil {
 			text += ", " + units.Number(c.Server.Cores.Value) + " cores"
 		}
 		texts = append(texts, text)
 	}
-	return words.Sentence(texts, "CPU time of the server for a GB in %s, %swith %s: %s.", p.Name, words.AtSmallest(p), words.Clients(p.Clients[0]))
+	return words.Sentence(texts, "CPU time of the server per GB in %s, %swith %s: %s.", p.Name, words.SmallestSizeClause(p), words.Clients(p.Clients[0]))
 }
 
-// bound returns the limit of a closed loop with the most clients: CPU or waiting. If calls mostly
-// sleep, throughput is the number of clients divided by the sleep, and shows nothing about the
-// wire.
-func bound(p *rank.Part) []string {
-	if len(p.Sizes) == 0 || !p.Closed() {
+// limitOfLoop says what limits a closed loop with the most clients: CPU or waiting. If calls mostly
+// sleep, throughput says nothing about the stack.
+func limitOfLoop(p *rank.Part) []string {
+	if len(p.Sizes) == 0 || !p.IsClosed() {
 		return nil
 	}
 	cells := p.CellsAt(rank.Point{Size: p.Sizes[0], Clients: p.MostClients()})
-	by := byBound(cells)
+	by := groupByBound(cells)
 	var clauses []string
 	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
 		busiest := 0.0
@@ -84,19 +84,19 @@ func bound(p *rank.Part) []string {
 		if units.Number(least) != units.Number(longest) {
 			waits += " to " + words.Micros(longest)
 		}
-		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose ends are at most %s busy: throughput is the number of clients divided by the %s that a call waits; the wire may carry more",
-			names(waiting, len(cells)), words.Share(busiest), waits))
+		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose CPUs are at most %s busy: throughput is the number of clients divided by a call's wait of %s; the protocol may carry more",
+			variantNames(waiting, len(cells)), words.Share(busiest), waits))
 	}
 	if busy := by[matrix.ByServerCPU]; len(busy) > 0 {
-		clauses = append(clauses, "the server's CPU for "+names(busy, len(cells)))
+		clauses = append(clauses, "the server's CPU for "+variantNames(busy, len(cells)))
 	}
 	if busy := by[matrix.ByClientCPU]; len(busy) > 0 {
-		clauses = append(clauses, "the client's CPU for "+names(busy, len(cells)))
+		clauses = append(clauses, "the client's CPU for "+variantNames(busy, len(cells)))
 	}
-	return words.Sentence(clauses, "Limit %swith %s: %s.", words.AtSmallest(p), words.Clients(p.MostClients()))
+	return words.Sentence(clauses, "Limit %swith %s: %s.", words.SmallestSizeClause(p), words.Clients(p.MostClients()))
 }
 
-func byBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
+func groupByBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
 	by := map[matrix.Bound][]*matrix.Cell{}
 	for _, c := range cells {
 		by[c.Bound] = append(by[c.Bound], c)
@@ -110,17 +110,17 @@ func meanSpan(cells []*matrix.Cell) (least, longest float64) {
 	return slices.Min(means), slices.Max(means)
 }
 
-// names lists the variants of the cells, or counts them if all are meant.
-func names(cells []*matrix.Cell, all int) string {
-	if len(cells) == all && all > words.ShownRivals {
+// variantNames lists the variants of the cells, or counts them if these are all.
+func variantNames(cells []*matrix.Cell, all int) string {
+	if len(cells) == all && all > words.MaxShownRivals {
 		return fmt.Sprintf("all %d variants", all)
 	}
 	return words.List(lists.Map(cells, func(c *matrix.Cell) string { return c.Variant }))
 }
 
-// allocations returns the bytes that a call allocates at the end that allocates more, with the
-// main function.
-func allocations(s *analysis.Summary) []string {
+// allocationSentences returns the bytes that a call allocates at the end that allocates more, with
+// the main function.
+func allocationSentences(s *analysis.Summary) []string {
 	var sentences []string
 	for _, all := range lists.GroupBy(s.Allocations, func(a insight.Allocation) string { return a.Part }) {
 		sums := map[string]float64{}
@@ -145,46 +145,46 @@ func allocations(s *analysis.Summary) []string {
 	return sentences
 }
 
-// Explain describes the parts of a cell's time, or of the difference between two cells, as far as
-// probes recorded them.
+// Explain names the largest parts of a cell's time, or of the difference between two cells, from
+// the records of probes.
 func Explain(e *insight.Explanation) []string {
-	return slices.Concat(stages(e), cpuTimes(e), systemCalls(e))
+	return slices.Concat(stageSentences(e), cpuTimeSentence(e), systemCallSentence(e))
 }
 
-// why explains the difference between the two cells that the probes were most likely meant for.
-func why(s *analysis.Summary) []string {
+// probeExplanation explains the probed difference between the two cells that users compare most.
+func probeExplanation(s *analysis.Summary) []string {
 	if len(s.Insights) == 0 {
 		return nil
 	}
-	return Explain(insight.Explain(insight.UsualPair(s.Insights)))
+	return Explain(insight.Explain(insight.DefaultPair(s.Insights)))
 }
 
-// stages explains the stages of a call's time.
-func stages(e *insight.Explanation) []string {
+// stageSentences explains the stages of a call's time.
+func stageSentences(e *insight.Explanation) []string {
 	if len(e.Stages) == 0 {
 		return nil
 	}
 	s := e.Stages[0]
 	if e.Against == nil {
 		return []string{fmt.Sprintf("A call over %s takes %s%s: most is %s.",
-			e.Of.Variant, words.Micros(s.Whole.B), condition(e.Of), largestParts(s, s.Whole.B))}
+			e.Of.Variant, words.Micros(s.Whole.B), sizeAndClients(e.Of), largestParts(s, s.Whole.B))}
 	}
-	b, a := namesApart(e)
+	b, a := distinctNames(e)
 	more, difference := "longer", s.Whole.Difference()
 	if difference < 0 {
 		more = "shorter"
 	}
-	shared := condition(e.Of)
-	if shared != condition(e.Against) {
+	shared := sizeAndClients(e.Of)
+	if shared != sizeAndClients(e.Against) {
 		shared = ""
 	}
-	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of it is %s.",
+	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of the difference is %s.",
 		b, words.Micros(math.Abs(difference)), more, a, shared,
 		units.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
 }
 
-// namesApart names two cells by their difference, which is mostly the variant.
-func namesApart(e *insight.Explanation) (of, against string) {
+// distinctNames names two cells by their difference, which is mostly the variant.
+func distinctNames(e *insight.Explanation) (of, against string) {
 	for _, named := range []func(*insight.Insight) string{
 		func(i *insight.Insight) string { return "over " + i.Variant },
 		func(i *insight.Insight) string { return "of " + i.Workload },
@@ -198,13 +198,13 @@ func namesApart(e *insight.Explanation) (of, against string) {
 	return "in " + e.Of.Part, "in " + e.Against.Part
 }
 
-// condition names the place of a cell without the parts that both cells share.
-func condition(i *insight.Insight) string {
-	return " " + words.AtSize(i.Payload) + "with " + words.Clients(i.Clients)
+// sizeAndClients names the message size and the number of clients of a cell.
+func sizeAndClients(i *insight.Insight) string {
+	return " " + words.SizeClause(i.Payload) + "with " + words.Clients(i.Clients)
 }
 
-// cpuTimes explains the CPU time of a call at both ends.
-func cpuTimes(e *insight.Explanation) []string {
+// cpuTimeSentence explains the CPU time of a call at both ends.
+func cpuTimeSentence(e *insight.Explanation) []string {
 	var clauses []string
 	for _, cpu := range e.CPU {
 		whole := cpu.Whole
@@ -219,24 +219,24 @@ func cpuTimes(e *insight.Explanation) []string {
 		clauses = append(clauses, fmt.Sprintf("%s %s on the %s, most of it %s",
 			words.Micros(math.Abs(whole.Difference())), more, cpu.End, largestParts(cpu, whole.Difference())))
 	}
-	return ofCall(e, "CPU time", clauses)
+	return callSentence(e, "CPU time", clauses)
 }
 
-// ofCall makes a sentence of clauses about one cell, or about one cell against another.
-func ofCall(e *insight.Explanation, what string, clauses []string) []string {
+// callSentence joins clauses about one cell, or about two compared cells, into a sentence.
+func callSentence(e *insight.Explanation, what string, clauses []string) []string {
 	if e.Against == nil {
 		return words.Sentence(clauses, what+" of a call over %s: %s.", e.Of.Variant)
 	}
-	b, a := namesApart(e)
+	b, a := distinctNames(e)
 	return words.Sentence(clauses, what+" of a call %s, against one %s: %s.", b, a)
 }
 
-// largestParts names at most three parts that explain half of a difference, and ignores noise.
-func largestParts(e insight.Explained, difference float64) string {
+// largestParts names at most three parts that explain half of a difference. It leaves out noise.
+func largestParts(e insight.ExplainedFigure, difference float64) string {
 	var named []string
 	explained := 0.0
 	for _, part := range e.Parts {
-		if len(named) == words.ShownItems || explained >= difference/2 && len(named) > 0 && difference > 0 {
+		if len(named) == words.MaxShownItems || explained >= difference/2 && len(named) > 0 && difference > 0 {
 			break
 		}
 		if !part.IsClear() || math.Signbit(part.Difference()) != math.Signbit(difference) {
@@ -251,14 +251,14 @@ func largestParts(e insight.Explained, difference float64) string {
 	return words.List(named)
 }
 
-// manyCalls is the least difference of system calls per call that is mentioned.
-const manyCalls = 0.2
+// minCallDifference is the smallest difference in system calls per call that a sentence names.
+const minCallDifference = 0.2
 
-// systemCalls compares the system calls per call.
-func systemCalls(e *insight.Explanation) []string {
+// systemCallSentence compares the system calls per call.
+func systemCallSentence(e *insight.Explanation) []string {
 	var clauses []string
 	for _, c := range e.Syscalls {
-		if len(clauses) == words.ShownItems || math.Abs(c.Difference()) < manyCalls {
+		if len(clauses) == words.MaxShownItems || math.Abs(c.Difference()) < minCallDifference {
 			break
 		}
 		if e.Against == nil {
@@ -267,5 +267,5 @@ func systemCalls(e *insight.Explanation) []string {
 			clauses = append(clauses, fmt.Sprintf("%s %s on the %s, against %s", units.Number(c.B), c.Name, c.End, units.Number(c.A)))
 		}
 	}
-	return ofCall(e, "System calls", clauses)
+	return callSentence(e, "System calls", clauses)
 }

@@ -17,12 +17,12 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// knees names the number of clients from which throughput stops growing or tails begin to grow.
-// Curves without such a point are listed with the reason, but those with too few concurrencies are
-// left to [tooFewForKnees].
-func knees(s *analysis.Summary, by string) []string {
-	begins := "more clients stop paying"
-	if by == curves.ByTail {
+// kneeSentences names each curve's knee: the number of clients at which throughput stops growing or
+// tails start growing. It explains why other curves have no knee. [noKneeSentence] covers curves
+// with too few numbers of clients.
+func kneeSentences(s *analysis.Summary, by string) []string {
+	begins := "throughput stops growing"
+	if by == curves.KneeOfTail {
 		begins = "P99/P50 begins to grow"
 	}
 	var found, refused []curves.Knee
@@ -36,22 +36,22 @@ func knees(s *analysis.Summary, by string) []string {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b curves.Knee) int { return cmp.Compare(a.Clients.Value, b.Clients.Value) })
-	at := lists.Map(lists.GroupBy(found, kneePlace), func(knees []curves.Knee) string { return kneePlace(knees[0]) + " for " + curvesOf(knees) })
+	at := lists.Map(lists.GroupBy(found, kneePlace), func(knees []curves.Knee) string { return kneePlace(knees[0]) + " for " + variantsWithSizes(knees) })
 	reasons := lists.GroupBy(refused, func(k curves.Knee) string { return k.Reason })
 	slices.SortStableFunc(reasons, func(a, b []curves.Knee) int { return cmp.Compare(len(b), len(a)) })
-	without := lists.Map(reasons, func(knees []curves.Knee) string { return knees[0].Reason + " (" + curvesOf(knees) + ")" })
+	without := lists.Map(reasons, func(knees []curves.Knee) string { return knees[0].Reason + " (" + variantsWithSizes(knees) + ")" })
 	if len(at) == 0 {
 		return words.Sentence(without, "No point was found where "+begins+": %s.")
 	}
-	text := words.Upper(begins) + " " + strings.Join(at, "; ") + "."
+	text := words.Capitalize(begins) + " " + strings.Join(at, "; ") + "."
 	if len(without) > 0 {
 		text += " Elsewhere " + strings.Join(without, "; ") + "."
 	}
 	return []string{text}
 }
 
-// tooFewForKnees explains that no curve has enough concurrencies for a knee, if none has.
-func tooFewForKnees(s *analysis.Summary) []string {
+// noKneeSentence says that no curve has enough numbers of clients to find a knee.
+func noKneeSentence(s *analysis.Summary) []string {
 	most := 0
 	for _, k := range s.Knees {
 		most = max(most, k.Points)
@@ -63,7 +63,7 @@ func tooFewForKnees(s *analysis.Summary) []string {
 	if most > 0 {
 		had = fmt.Sprintf("more than %d", most)
 	}
-	return []string{fmt.Sprintf("No knee to report: finding where more clients stop paying needs %d concurrencies with three valid trials each; no curve has %s.",
+	return []string{fmt.Sprintf("No knee found, because a knee needs %d numbers of clients with three valid trials each, and no curve has %s.",
 		matrix.KneePoints, had)}
 }
 
@@ -73,8 +73,8 @@ func kneePlace(k curves.Knee) string {
 	return fmt.Sprintf("at about %s (%.0f to %.0f)", words.Clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
 }
 
-// curvesOf names variants with their sizes, those with equal sizes together.
-func curvesOf(knees []curves.Knee) string {
+// variantsWithSizes names variants with their sizes. Variants with equal sizes share the text.
+func variantsWithSizes(knees []curves.Knee) string {
 	knees = slices.Clone(knees)
 	slices.SortStableFunc(knees, func(a, b curves.Knee) int { return a.Payload.Compare(b.Payload) })
 	sizes := map[string][]string{}
@@ -87,11 +87,11 @@ func curvesOf(knees []curves.Knee) string {
 	return strings.Join(lists.Map(alike, func(same []string) string { return words.List(same) + " at " + words.List(sizes[same[0]]) }), ", ")
 }
 
-// sweepSizes is the number of sizes from which the analysis looks for crossovers.
+// sweepSizes is the smallest number of sizes that the analysis needs to find a crossover.
 const sweepSizes = 4
 
-// crossovers names the variants that overtake another as messages grow.
-func crossovers(s *analysis.Summary, parts []*rank.Part) []string {
+// crossoverSentences names the variants that overtake another as messages grow.
+func crossoverSentences(s *analysis.Summary, parts []*rank.Part) []string {
 	var clauses, unclear []string
 	for _, c := range s.Crossovers {
 		how := "gradually"
@@ -102,27 +102,27 @@ func crossovers(s *analysis.Summary, parts []*rank.Part) []string {
 		case "sharp":
 			how = "sharply, from one size to the next"
 		}
-		clauses = append(clauses, fmt.Sprintf("%s overtakes %s at %s with %s, %s", c.B, c.A, words.Between(c.Bytes, words.Size), words.Clients(c.Clients), how))
+		clauses = append(clauses, fmt.Sprintf("%s overtakes %s at %s with %s, %s", c.B, c.A, words.WithInterval(c.Bytes, words.Size), words.Clients(c.Clients), how))
 	}
 	if len(s.Crossovers) == 0 {
-		return withoutCrossover(parts)
+		return noCrossoverSentences(parts)
 	}
-	return append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "Whether these cross at all is within the noise: %s.")...)
+	return append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "These crossings may be noise: %s.")...)
 }
 
-// withoutCrossover explains for each part with enough sizes that no crossover was found.
-func withoutCrossover(parts []*rank.Part) []string {
+// noCrossoverSentences says for each part with enough sizes that no crossover was found.
+func noCrossoverSentences(parts []*rank.Part) []string {
 	var sentences []string
 	for _, p := range parts {
 		same := slices.DeleteFunc(slices.Clone(p.Sizes), func(s record.Payload) bool { return s.RequestBytes != s.ResponseBytes || s.RequestBytes == 0 })
 		if len(same) >= sweepSizes && len(p.Variants) > 1 {
-			sentences = append(sentences, words.Prefixed(p, parts, []string{noCrossover(p)})...)
+			sentences = append(sentences, words.PrefixPart(p, parts, []string{noCrossover(p)})...)
 		}
 	}
 	return sentences
 }
 
-// noCrossover covers the pairs of variants that have enough sizes for a crossover.
+// noCrossover says why no crossover was found: none exists, or there are too few sizes.
 func noCrossover(p *rank.Part) string {
 	type sweep struct {
 		a, b    string
@@ -145,15 +145,15 @@ func noCrossover(p *rank.Part) string {
 	}
 	switch {
 	case looked == 0:
-		return fmt.Sprintf("No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at %d sizes.", sweepSizes)
+		return fmt.Sprintf("No crossover found, because a crossover needs three trials of both variants at %d sizes.", sweepSizes)
 	case whole == len(p.Clients)*len(p.Variants)*(len(p.Variants)-1)/2:
 		return fmt.Sprintf("From %s to %s no variant overtook another.", words.PayloadText(p.Sizes[0]), words.PayloadText(p.Sizes[len(p.Sizes)-1]))
 	}
 	return "As messages grow, no variant overtook another at the sizes with enough trials."
 }
 
-// limits describes the effect of an in-flight limit on service times and on response times.
-func limits(s *analysis.Summary) []string {
+// limitEffects describes the effect of an in-flight limit on service and response times.
+func limitEffects(s *analysis.Summary) []string {
 	var sentences []string
 	for _, l := range s.Limits {
 		ofCall, ofCaller := "", ""
@@ -162,15 +162,15 @@ func limits(s *analysis.Summary) []string {
 			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", units.Number(l.TailWithResponse), words.Micros(l.P99WithUS), words.Micros(l.P99WithoutUS))
 		}
 		sentences = append(sentences, fmt.Sprintf(
-			"At most %d in flight on %s (%s, %s): counted from the permit on, the mean is %s times that without the limit%s;"+
-				" with the wait for the permit, as callers measure it, the mean is %s times that without%s; throughput is %s times that without.",
+			"At most %d in flight on %s (%s, %s): from the actual send, the mean is %s times the value without the limit%s;"+
+				" with the wait for the limit, as callers measure it, the mean is %s times the value without%s; throughput is %s times the value without.",
 			l.Limit, l.Without, words.PayloadText(l.Payload), words.Clients(l.Clients),
-			words.Between(l.MeanServiceRatio, units.Number), ofCall, words.Between(l.MeanResponseRatio, units.Number), ofCaller, words.Between(l.ThroughputRatio, units.Number)))
+			words.WithInterval(l.MeanServiceRatio, units.Number), ofCall, words.WithInterval(l.MeanResponseRatio, units.Number), ofCaller, words.WithInterval(l.ThroughputRatio, units.Number)))
 	}
-	if n := len(s.Limits); n > 0 && rank.ClosedLoop(s, s.Limits[n-1].Part) {
+	if n := len(s.Limits); n > 0 && rank.IsClosedLoop(s, s.Limits[n-1].Part) {
 		last := s.Limits[n-1].Clients
-		sentences[n-1] += fmt.Sprintf(" By Little's law the mean that the callers of a closed loop see is their number over the throughput"+
-			" (%d clients here), so a limit lowers it only as far as it raises throughput; the rest moves from the call to the wait before it.", last)
+		sentences[n-1] += fmt.Sprintf(" By Little's law, the mean in a closed loop is the number of clients divided by the throughput"+
+			" (%d clients here), so a limit lowers this mean only if throughput rises; otherwise calls get shorter, but waits get longer.", last)
 	}
 	return sentences
 }
@@ -179,16 +179,16 @@ func crossoverLines(s *analysis.Summary) []string {
 	var lines []string
 	for _, c := range s.Crossovers {
 		if c.Kind != "indistinct" {
-			lines = append(lines, words.Cut(fmt.Sprintf("%s overtakes %s from %s on, with %s.", c.B, c.A, words.Between(c.Bytes, words.Size), words.Clients(c.Clients))))
+			lines = append(lines, words.CutLine(fmt.Sprintf("%s overtakes %s from %s on, with %s.", c.B, c.A, words.WithInterval(c.Bytes, words.Size), words.Clients(c.Clients))))
 		}
 	}
 	return lines
 }
 
-// bottlenecks returns one sentence per curve about the cause that keeps it from its ideal line.
-func bottlenecks(s *analysis.Summary) []string { return lists.Map(s.Scalings, Bottleneck) }
+// bottleneckSentences returns one sentence per curve about its bottleneck.
+func bottleneckSentences(s *analysis.Summary) []string { return lists.Map(s.Scalings, Bottleneck) }
 
-// Bottleneck names the cause that keeps one curve from its ideal line.
+// Bottleneck names the cause that keeps throughput below the ideal of one curve.
 func Bottleneck(s curves.Scaling) string {
 	d := s.Diagnosis
 	name := s.Variant
@@ -201,13 +201,13 @@ func Bottleneck(s curves.Scaling) string {
 	}
 	noHelp := ""
 	if d.Gain != nil {
-		noHelp = fmt.Sprintf(" (%s carries %s as much)", d.Better, words.Times(*d.Gain))
+		noHelp = fmt.Sprintf(" (%s has %s the throughput)", d.Better, words.TimesText(*d.Gain))
 	}
 	switch d.Bottleneck {
 	case curves.OnConnection:
-		return fmt.Sprintf("%s: %s %s: use %s, which carries %s as much.", name, connections, serialises(d), d.Better, words.Times(*d.Gain))
+		return fmt.Sprintf("%s: %s %s: use %s, which has %s the throughput.", name, connections, describeSerialising(d), d.Better, words.TimesText(*d.Gain))
 	case curves.MaybeConnection:
-		return fmt.Sprintf("%s: %s may hold %d callers, who get %s of the ideal throughput while neither end's CPU is busy; measure conn=pool:4 beside it to be sure.",
+		return fmt.Sprintf("%s: %s may make %d callers wait: they get %s of the ideal throughput, and no CPU is busy; to be sure, measure conn=pool:4, too.",
 			name, connections, d.Clients, words.Share(*d.Share))
 	case curves.OnClientCPU:
 		return fmt.Sprintf("%s: no bottleneck found in its connections; the client's CPU is the limit, %s busy with %d in flight%s.", name, words.Share(d.Client.Value), d.Clients, noHelp)
@@ -218,12 +218,12 @@ func Bottleneck(s curves.Scaling) string {
 	case curves.NoBottleneck:
 		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.", name, d.Clients, words.Share(*d.Share), noHelp)
 	default:
-		return fmt.Sprintf("%s: its bottleneck is unknown, because one call in flight alone was not measured.", name)
+		return fmt.Sprintf("%s: its bottleneck is unknown: measure it with one call in flight, too.", name)
 	}
 }
 
-// serialises describes callers that wait for earlier calls, or for their turn in the writer.
-func serialises(d curves.Diagnosis) string {
+// describeSerialising says whether callers wait for earlier calls, or to write their call.
+func describeSerialising(d curves.Diagnosis) string {
 	verb := "serialises"
 	if d.Connections.Value > 1 {
 		verb = "serialise"
@@ -231,10 +231,10 @@ func serialises(d curves.Diagnosis) string {
 	if d.PerWrite != nil && d.PerWrite.Value > 1.5 {
 		return fmt.Sprintf("%s %d callers in the client's writer", verb, d.Clients)
 	}
-	return fmt.Sprintf("%s %d callers, each waiting for calls before it", verb, d.Clients)
+	return fmt.Sprintf("%s %d callers, each waiting for earlier calls", verb, d.Clients)
 }
 
-// bestInFlight names the best variants with the most calls in flight, one line per workload.
+// bestInFlight ranks the variants by throughput with the most calls in flight, per workload.
 func bestInFlight(s *analysis.Summary) []string {
 	var lines []string
 	last := func(c curves.Scaling) curves.ScalingPoint { return c.Points[len(c.Points)-1] }
@@ -242,12 +242,12 @@ func bestInFlight(s *analysis.Summary) []string {
 		most := last(ofWork[0]).Clients
 		all := slices.DeleteFunc(slices.Clone(ofWork), func(c curves.Scaling) bool { return last(c).Clients != most })
 		slices.SortStableFunc(all, func(a, b curves.Scaling) int { return cmp.Compare(last(b).Throughput.Value, last(a).Throughput.Value) })
-		over, names := words.Brief(lists.Map(all, func(c curves.Scaling) string { return c.Variant }))
+		over, names := words.SplitCommonPrefix(lists.Map(all, func(c curves.Scaling) string { return c.Variant }))
 		items := make([]string, len(all))
 		for i, c := range all {
 			items[i] = names[i] + " " + words.Rate(last(c).Throughput.Value)
 		}
-		lines = append(lines, words.Fill(fmt.Sprintf("%s%s, %d in flight: ", over, ofWork[0].Workload, most), items)...)
+		lines = append(lines, words.FillLine(fmt.Sprintf("%s%s, %d in flight: ", over, ofWork[0].Workload, most), items)...)
 	}
 	return lines
 }

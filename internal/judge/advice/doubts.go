@@ -17,26 +17,26 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-func partial(s *analysis.Summary) []string {
+func partialNotice(s *analysis.Summary) []string {
 	switch {
-	case !s.Partial():
+	case !s.IsPartial():
 		return nil
 	case s.Done == 0:
-		return []string{fmt.Sprintf("No trial has ended of %d planned: nothing can be judged yet.", s.Planned)}
+		return []string{fmt.Sprintf("None of %d planned trials has ended, so nothing can be judged yet.", s.Planned)}
 	}
-	return []string{fmt.Sprintf("This run is partial: %d of %d trials were done, and all figures come from these.", s.Done, s.Planned)}
+	return []string{fmt.Sprintf("This run is partial: all figures come from %d of %d planned trials.", s.Done, s.Planned)}
 }
 
-// missesEnds reports whether a cell at the lowest or highest concurrency has no valid trial.
-func missesEnds(p *rank.Part) bool {
+// hasInvalidEnd reports whether a cell with the fewest or the most clients has no valid trial.
+func hasInvalidEnd(p *rank.Part) bool {
 	clients := lists.Map(p.Cells, func(c *matrix.Cell) int { return c.Clients })
 	return slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
 		return !c.IsValid() && (c.Clients == slices.Min(clients) || c.Clients == slices.Max(clients))
 	})
 }
 
-// invalid counts the trials that were left out, with the reasons.
-func invalid(s *analysis.Summary) []string {
+// invalidTrials counts invalid and failed trials, and names the reasons.
+func invalidTrials(s *analysis.Summary) []string {
 	trials := words.Count(s.Done, "trial")
 	var out []string
 	if s.Invalid > 0 {
@@ -53,39 +53,39 @@ func invalid(s *analysis.Summary) []string {
 		return nil
 	}
 	why := ""
-	if reasons := reasonsOf(s, record.Invalid); len(reasons) > 0 {
+	if reasons := reasonTexts(s, record.Invalid); len(reasons) > 0 {
 		why = ": " + strings.Join(reasons, "; ")
 	}
 	names := lists.Map(rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() }), func(c *matrix.Cell) string {
-		return c.Variant + " " + words.AtSize(c.Payload) + "with " + words.Clients(c.Clients)
+		return c.Variant + " " + words.SizeClause(c.Payload) + "with " + words.Clients(c.Clients)
 	})
 	if len(names) == len(s.Cells) {
-		return []string{"No figure of this run may be used, because no trial is valid" + why + "."}
+		return []string{"Use no figure of this run, because no trial is valid" + why + "."}
 	}
 	text := words.List(out) + why + "."
 	if len(names) > 0 {
-		text += fmt.Sprintf(" These have no valid trial left: %s.", words.List(words.Shortened(names, "%d more")))
+		text += fmt.Sprintf(" Cells without a valid trial: %s.", words.List(words.FirstItems(names, "%d more")))
 	}
 	return []string{text}
 }
 
-// caution lists trials that were measured again, and the warnings in valid trials.
-func caution(s *analysis.Summary) []string {
-	care := words.Sentence(reasonsOf(s, record.Warning), "Valid, but read with care: %s.")
+// cautions counts trials that were measured again, and lists warnings in valid trials.
+func cautions(s *analysis.Summary) []string {
+	care := words.Sentence(reasonTexts(s, record.Warning), "Valid, but with warnings: %s.")
 	if s.Again.Trials == 0 {
 		return care
 	}
-	return append([]string{fmt.Sprintf("Thrown away because of other programs on the machine or too short a warm-up, and measured again later: %s of %s.",
+	return append([]string{fmt.Sprintf("Discarded and measured again later, because of other programs or too short a warm-up: %s of %s.",
 		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}, care...)
 }
 
-// reasonsOf names the checks that gave a level, each with an example.
-func reasonsOf(s *analysis.Summary, level record.Level) []string {
+// reasonTexts names the checks with this level, each with an example.
+func reasonTexts(s *analysis.Summary, level record.Level) []string {
 	texts := lists.Map(reasons(s, level), func(r reason) string {
 		return fmt.Sprintf("%s in %s (%s)", r.name, words.Count(r.trials, "trial"), r.example)
 	})
-	if more := len(texts) - words.ShownItems; more > 0 {
-		texts = append(texts[:words.ShownItems], "and "+words.Count(more, "other check"))
+	if more := len(texts) - words.MaxShownItems; more > 0 {
+		texts = append(texts[:words.MaxShownItems], "and "+words.Count(more, "other check"))
 	}
 	return texts
 }
@@ -96,7 +96,7 @@ type reason struct {
 	trials        int
 }
 
-// reasons returns the checks that gave a level. The checks with the most trials come first.
+// reasons returns the checks with this level, those with the most trials first.
 func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
 	add := func(one reason) {
@@ -117,8 +117,8 @@ func reasons(s *analysis.Summary, level record.Level) []reason {
 	return all
 }
 
-// rejudged lists trials whose judgement has changed since they were measured.
-func rejudged(s *analysis.Summary) []string {
+// rejudgedTrials lists trials whose judgement has changed since they were measured.
+func rejudgedTrials(s *analysis.Summary) []string {
 	r := s.Rejudged
 	if r == nil {
 		return nil
@@ -135,29 +135,29 @@ func rejudged(s *analysis.Summary) []string {
 		}
 	}
 	say := func(reasons []string, format string, args ...any) {
-		sentences = append(sentences, fmt.Sprintf(format, append(args, strings.Join(words.Shortened(reasons, "and %d more"), "; "))...))
+		sentences = append(sentences, fmt.Sprintf(format, append(args, strings.Join(words.FirstItems(reasons, "and %d more"), "; "))...))
 	}
 	if r.NowInvalid > 0 {
 		say(nowInvalid, "Invalid by this version's rules, and valid when measured: %s. Why: %s.", words.Count(r.NowInvalid, "trial"))
 	}
 	if r.NowValid > 0 {
-		say(nowValid, "Valid by this version's rules, and invalid when measured: %s. Why they were not: %s.", words.Count(r.NowValid, "trial"))
+		say(nowValid, "Valid by this version's rules, and invalid when measured: %s. Why they were invalid: %s.", words.Count(r.NowValid, "trial"))
 	}
 	if len(sentences) == 0 && len(all) > 0 {
-		say(all, "Every trial's validity is unchanged by this version's rules, but some checks give another level: %s.")
+		say(all, "This version's rules change no trial's validity, but change the level of some checks: %s.")
 	}
 	for _, k := range r.Kept {
 		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, words.Count(k.Trials, "trial")))
 	}
 	if len(kept) > 0 {
 		slices.Sort(kept)
-		sentences = append(sentences, "Kept as judged when measured, because the records lack the check's figures:  "+words.List(kept)+".")
+		sentences = append(sentences, "Not judged again, because the records lack the check's figures: "+words.List(kept)+".")
 	}
 	return sentences
 }
 
-// judgedAnew counts the trials whose validity has changed since they were measured.
-func judgedAnew(s *analysis.Summary) []string {
+// rejudgedCount counts the trials whose validity has changed since they were measured.
+func rejudgedCount(s *analysis.Summary) []string {
 	r := s.Rejudged
 	if r == nil || r.NowInvalid+r.NowValid == 0 {
 		return nil
@@ -171,9 +171,9 @@ func judgedAnew(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("Judged again by this version: %s now invalid, %s now valid.", count(r.NowInvalid), count(r.NowValid))}
 }
 
-// warmUp returns the warm-up time that would have been enough. It uses the parts without warm-up
-// if there are any, because they show it best.
-func warmUp(s *analysis.Summary) []string {
+// warmUpSentence says how long a warm-up must be. Parts without warm-up show this best, so it uses
+// only them if there are any.
+func warmUpSentence(s *analysis.Summary) []string {
 	needs := slices.Clone(s.WarmUps)
 	beganCold := func(n curves.WarmUpNeed) bool {
 		return slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool {
@@ -192,18 +192,18 @@ func warmUp(s *analysis.Summary) []string {
 	}
 	needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return n.Settled == 0 })
 	if len(needs) == 0 {
-		return []string{"No trial became steady: the figures may still have been changing."}
+		return []string{"No trial became steady, so its figures may depend on the warm-up: use a longer warm-up."}
 	}
 	middle, last := medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.Needed.Value })
-	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; in the slowest (%s, %s) of %s and %s",
-		words.Micros(1e3*middle.Needed.Value), units.Number(middle.NeededCalls.Value), last.Variant, words.Where(rank.Point{Size: last.Payload, Clients: last.Clients}),
+	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; the slowest (%s, %s) needs %s and %s",
+		words.Micros(1e3*middle.Needed.Value), units.Number(middle.NeededCalls.Value), last.Variant, words.PointText(rank.Point{Size: last.Payload, Clients: last.Clients}),
 		words.Micros(1e3*last.Needed.Value), units.Number(last.NeededCalls.Value))
 	if settled < trials {
-		text += fmt.Sprintf("; %d of %d trials never became steady", trials-settled, trials)
+		text += fmt.Sprintf("; %d of %d trials did not become steady", trials-settled, trials)
 	}
 	if needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return n.FirstOver == nil }); len(needs) > 0 {
 		middle, last = medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.FirstOver.Value })
-		text += fmt.Sprintf("; calls of the first 100 ms took %s times as long as settled ones in the median cell, and %s times at most",
+		text += fmt.Sprintf("; calls of the first 100 ms took %s times as long as later calls in the median cell, and %s times at most",
 			units.Number(middle.FirstOver.Value), units.Number(last.FirstOver.Value))
 	}
 	return []string{text + "."}
@@ -214,8 +214,8 @@ func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64
 	return needs[len(needs)/2], needs[len(needs)-1]
 }
 
-// looks names the goal of a run that repeats until it is reached, and the outcome.
-func looks(s *analysis.Summary) []string {
+// repeatGoal names the goal at which a run stops repeating, and whether it was reached.
+func repeatGoal(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil {
 		return nil
@@ -223,32 +223,32 @@ func looks(s *analysis.Summary) []string {
 	goal, counted := "every comparison of the mean was decided", "comparisons are decided"
 	switch {
 	case u.Width > 0:
-		goal, counted = "each mean was known within "+words.Share(u.Width), "means are"
+		goal, counted = "each mean was known within "+words.Share(u.Width), "means are known"
 	case u.Claims:
 		goal, counted = "every claim was decided", "claims are"
 	}
 	last := u.Looks[u.Begun-1]
 	where := fmt.Sprintf("look %d of at most %d, after %s", u.Begun, len(u.Looks), words.Count(last.Repeats, "repeat"))
 	if last.Open == nil || last.Of == nil || u.Ended == "" {
-		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: its trials are judged as at that look.", goal, where)}
+		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: the trials are judged as if at that look.", goal, where)}
 	}
 	why := "no more repeats were allowed"
 	switch {
 	case u.Ended == record.EndedAnswered:
-		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals allow for the looks.", goal, where)}
+		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals are corrected for repeated looks.", goal, where)}
 	case u.Ended == record.EndedNothing && !u.Claims:
 		return []string{fmt.Sprintf("Repeated until %s, but at %s, no trial was valid.", goal, where)}
 	case u.Ended == record.EndedNothing:
 		why = "more repeats would decide none of the others"
 	case u.Ended == record.EndedByTime:
-		why = "the time was too short for more"
+		why = "no time was left for more"
 	}
-	return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and %s. Verdicts and intervals allow for the looks.",
+	return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and %s. Verdicts and intervals are corrected for repeated looks.",
 		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
 }
 
-// stillOpen counts the undecided comparisons. Open claims are counted elsewhere.
-func stillOpen(s *analysis.Summary) []string {
+// undecidedCount counts the undecided comparisons. Open claims are counted elsewhere.
+func undecidedCount(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered || u.Claims {
 		return nil
@@ -264,8 +264,8 @@ func stillOpen(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("After %s %d of %d %s are still open.", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)}
 }
 
-// power returns the difference of the mean that repeats can find, unless all are decided.
-func power(s *analysis.Summary) []string {
+// powerSentences returns the difference of the mean that repeats can find, unless all are decided.
+func powerSentences(s *analysis.Summary) []string {
 	i := slices.IndexFunc(s.Powers, func(p compare.Power) bool { return p.Metric == matrix.Mean })
 	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool {
 		return c.Metric == matrix.Mean && c.Verdict == compare.Undecided
@@ -274,10 +274,10 @@ func power(s *analysis.Summary) []string {
 		return nil
 	}
 	p := s.Powers[i]
-	text := fmt.Sprintf("Trials of one cell differ by %s, so that %s show a difference of the mean from %s on, four times in five",
+	text := fmt.Sprintf("Trials of one cell differ by %s, so %s find a difference of the mean of %s or more in four of five runs",
 		words.Share(p.Noise), words.Count(p.Pairs, "repeat"), words.Share(p.Findable))
 	if p.Findable > p.Difference && p.PairsForDifference != nil {
-		text += fmt.Sprintf("; a difference of %s takes about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
+		text += fmt.Sprintf("; to show a difference of %s takes about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
 	}
 	if p.PairsForEquivalence != nil && *p.PairsForEquivalence > p.Pairs {
 		text += fmt.Sprintf("; to show that two variants are equal within 5 %% takes about %s", words.Count(*p.PairsForEquivalence, "repeat"))
@@ -285,8 +285,9 @@ func power(s *analysis.Summary) []string {
 	return []string{text + "."}
 }
 
-// Outlook describes in one line what a number of repeats can find. p is nil if it is unknown.
-func Outlook(p *compare.Power, repeats int, where string) string {
+// DescribePower says in one line which difference a number of repeats can find. p is nil if
+// unknown.
+func DescribePower(p *compare.Power, repeats int, where string) string {
 	if p == nil {
 		return "could find: unknown until one run with 3 repeats or more was made on this machine"
 	}
@@ -301,10 +302,10 @@ func Outlook(p *compare.Power, repeats int, where string) string {
 	}
 	text += fmt.Sprintf(", at the noise of trials %s (%s)", where, words.Share(p.Noise))
 	if p.Findable > p.Difference && p.PairsForDifference != nil {
-		text += fmt.Sprintf("; %s: about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
+		text += fmt.Sprintf("; to show a difference of %s takes about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
 	}
 	if p.PairsForEquivalence != nil {
-		text += fmt.Sprintf("; equal within 5 %%: about %s", words.Count(*p.PairsForEquivalence, "repeat"))
+		text += fmt.Sprintf("; to show that two variants are equal within 5 %% takes about %s", words.Count(*p.PairsForEquivalence, "repeat"))
 	}
 	return text
 }

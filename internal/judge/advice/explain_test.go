@@ -15,11 +15,11 @@ func TestExplainNamesWhatIsClear(t *testing.T) {
 	against := &insight.Insight{Variant: "tcp", Place: record.Place{Payload: record.Payload{RequestBytes: 64, ResponseBytes: 64}, Clients: 1}}
 	e := &insight.Explanation{
 		Of: of, Against: against,
-		Stages: []insight.Explained{{
+		Stages: []insight.ExplainedFigure{{
 			Whole: insight.Change{Name: "a call", A: 40, B: 100},
 			Parts: []insight.Change{{Name: "server: decode", A: 2, B: 30}, {Name: "wake server", A: 20, B: 2}, {Name: "client: encode", A: 2, B: 24}},
 		}},
-		CPU: []insight.Explained{{
+		CPU: []insight.ExplainedFigure{{
 			End: "server", Whole: insight.Change{A: 20, B: 60},
 			Parts: []insight.Change{{Name: "TLS", A: 0, B: 25, Error: 10}, {Name: "allocation", A: 0, B: 10, Error: 1}},
 		}},
@@ -27,7 +27,7 @@ func TestExplainNamesWhatIsClear(t *testing.T) {
 	}
 	text := strings.Join(Explain(e), "\n")
 	for _, want := range []string{
-		"A call over grpc takes 60 µs longer than over tcp at 64 B with 1 client (2.5 times): most of it is server: decode (28 µs) and client: encode (22 µs).",
+		"A call over grpc takes 60 µs longer than over tcp at 64 B with 1 client (2.5 times): most of the difference is server: decode (28 µs) and client: encode (22 µs).",
 		"40 µs more on the server, most of it allocation (10 µs).",
 		"2 futex on the client, against 0.5.",
 	} {

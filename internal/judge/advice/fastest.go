@@ -17,21 +17,22 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fastest names the variant with the lowest mean response time, with few and with many clients.
-func fastest(p *rank.Part) []string {
+// fastestSentences names the variant with the lowest mean response time, with few and with many
+// clients.
+func fastestSentences(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return singleVariant(p)
 	}
 	var sentences []string
 	for _, n := range p.ClientEnds() {
-		clauses := lists.Map(p.SizeGroups(matrix.Mean, n), func(group []rank.Ranking) string { return leader(p, group) })
+		clauses := lists.Map(p.SizeGroups(matrix.Mean, n), func(group []rank.Ranking) string { return describeFastest(p, group) })
 		sentences = append(sentences, words.Sentence(clauses, "With %s %s.", words.Clients(n))...)
 	}
 	return sentences
 }
 
-// leader names the best variant of a group of sizes, with figures for the first and last size.
-func leader(p *rank.Part, group []rank.Ranking) string {
+// describeFastest names the best variant at some sizes, with times for the first and last size.
+func describeFastest(p *rank.Part, group []rank.Ranking) string {
 	first := group[0]
 	text := first.Best + " has the lowest mean"
 	switch {
@@ -40,26 +41,26 @@ func leader(p *rank.Part, group []rank.Ranking) string {
 	case first.IsSure():
 		text = first.Best + " is the fastest"
 	}
-	text += words.SizesOf(p, group)
+	text += words.SizesClause(p, group)
 	if len(first.Rivals) > 0 {
-		text += words.DoubtOf(first)
+		text += words.DoubtClause(first)
 	}
-	text += ": " + figuresOf(first, len(group) > 1)
+	text += ": " + bestTimes(first, len(group) > 1)
 	if len(group) > 1 {
-		text += "; " + strings.TrimPrefix(figuresOf(group[len(group)-1], true), "a call of ")
+		text += "; " + strings.TrimPrefix(bestTimes(group[len(group)-1], true), "a call of ")
 	}
 	return text
 }
 
-// figuresOf writes the best variant's time and the ratios of the other variants to it.
-func figuresOf(r rank.Ranking, withSize bool) string {
+// bestTimes writes the best variant's time and the ratios of the other variants to it.
+func bestTimes(r rank.Ranking, withSize bool) string {
 	text := "a call takes "
 	if withSize {
 		text = "a call of " + words.PayloadText(r.At.Size) + " takes "
 	}
 	text += words.Micros(r.Value.Value)
-	for i, other := range r.Rivals[:min(len(r.Rivals), words.ShownRivals)] {
-		text += ", " + other.Variant + " " + words.Between(other.Times, units.Number)
+	for i, other := range r.Rivals[:min(len(r.Rivals), words.MaxShownRivals)] {
+		text += ", " + other.Variant + " " + words.WithInterval(other.Times, units.Number)
 		if i == 0 {
 			text += " times as long"
 		}
@@ -67,36 +68,36 @@ func figuresOf(r rank.Ranking, withSize bool) string {
 	return text
 }
 
-// byHowMuch writes the best variant's time, and the ratios of the other variants to it.
-func byHowMuch(r rank.Ranking) []string {
-	over, names := words.Brief(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
+// leadLines writes the best variant's time, and the ratios of the other variants to it.
+func leadLines(r rank.Ranking) []string {
+	over, names := words.SplitCommonPrefix(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
 	items := make([]string, len(r.Rivals))
 	for i, other := range r.Rivals {
-		items[i] = names[i+1] + " " + words.Factor(other.Times)
+		items[i] = names[i+1] + " " + words.FactorText(other.Times)
 	}
-	return words.Fill(fmt.Sprintf("%s%s: %s %s; ", over, words.Where(r.At), names[0], words.Micros(r.Value.Value)), items)
+	return words.FillLine(fmt.Sprintf("%s%s: %s %s; ", over, words.PointText(r.At), names[0], words.Micros(r.Value.Value)), items)
 }
 
 // timesLine writes the times and the rate of one cell.
 func timesLine(of string, mean matrix.Figure, c *matrix.Cell) string {
-	line := fmt.Sprintf("%s: mean %s", of, words.Between(mean, words.Micros))
+	line := fmt.Sprintf("%s: mean %s", of, words.WithInterval(mean, words.Micros))
 	if p99 := rank.MetricOf(matrix.P99, c); p99 != nil {
 		line += ", P99 " + words.Micros(p99.Value)
 	}
-	return words.Cut(line + ", " + words.Rate(c.Throughput.Value) + ".")
+	return words.CutLine(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
 // singleVariant describes the only variant of a part.
 func singleVariant(p *rank.Part) []string {
 	if p.Cells[0].Kind().Alone {
-		return servedWith(p)
+		return partAnswers(p)
 	}
 	var clauses []string
 	for _, size := range p.SizeEnds() {
 		for _, n := range p.ClientEnds() {
 			if c := p.Cell(p.Variants[0], rank.Point{Size: size, Clients: n}); c != nil {
 				clauses = append(clauses, fmt.Sprintf("%s with %s %s",
-					words.PayloadText(size), words.Clients(n), words.Between(c.ResponseTimes().Mean, words.Micros)))
+					words.PayloadText(size), words.Clients(n), words.WithInterval(c.ResponseTimes().Mean, words.Micros)))
 			}
 		}
 	}
@@ -107,16 +108,15 @@ func singleVariant(p *rank.Part) []string {
 	return []string{fmt.Sprintf("%s; the mean time of a call: %s.", opening, strings.Join(clauses, "; "))}
 }
 
-// highestThroughput names the variant with the most answered requests per second, each variant at
-// its best concurrency. Intervals show the certainty, because comparisons need equal
-// concurrencies.
-func highestThroughput(p *rank.Part) []string {
-	if !p.Closed() || len(p.Clients) < 2 {
+// throughputSentence compares the highest throughput of each variant. The numbers of clients may
+// differ, so it compares intervals.
+func throughputSentence(p *rank.Part) []string {
+	if !p.IsClosed() || len(p.Clients) < 2 {
 		return nil
 	}
 	var clauses []string
 	for _, size := range p.SizeEnds() {
-		peaks := p.Peaks(size)
+		peaks := p.PeakCells(size)
 		if len(peaks) < 2 {
 			continue
 		}
@@ -125,8 +125,8 @@ func highestThroughput(p *rank.Part) []string {
 			return fmt.Sprintf("%s's %s with %d", c.Variant, words.Rate(c.Throughput.Value), c.Clients)
 		})
 		clause := fmt.Sprintf("%s%s's, %s with %s, against %s",
-			words.AtSize(size), first.Variant, words.Between(first.Throughput, words.Rate), words.Clients(first.Clients), words.List(others))
-		if !rank.Apart(first.Throughput, rest[0].Throughput) {
+			words.SizeClause(size), first.Variant, words.WithInterval(first.Throughput, words.Rate), words.Clients(first.Clients), words.List(others))
+		if !rank.IsAbove(first.Throughput, rest[0].Throughput) {
 			clause += fmt.Sprintf(" (its lead over %s is not proven)", rest[0].Variant)
 		}
 		clauses = append(clauses, clause)
@@ -134,54 +134,53 @@ func highestThroughput(p *rank.Part) []string {
 	return words.Sentence(clauses, "The highest throughput is %s.")
 }
 
-// tail names the variant with the best tail with the most clients: the lowest P99. P99/P50 would
-// favour a variant whose every call is slow.
-func tail(p *rank.Part) []string {
+// shortestTail names the variant with the lowest P99 with the most clients. P99/P50 would favour a
+// variant whose calls are all slow.
+func shortestTail(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
 	}
-	clauses := lists.Map(p.Contests(matrix.P99, p.SizeEnds(), []int{p.MostClients()}), func(lowest rank.Ranking) string {
-		return words.AtSize(lowest.At.Size) + tailAt(p, lowest)
+	clauses := lists.Map(p.RankingsWithRivals(matrix.P99, p.SizeEnds(), []int{p.MostClients()}), func(lowest rank.Ranking) string {
+		return words.SizeClause(lowest.At.Size) + describeTail(p, lowest)
 	})
 	tooFew := slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
 		return c.IsValid() && c.Clients == p.MostClients() && c.Requests/int64(c.Valid) < matrix.P99Requests
 	})
-	if len(clauses) == 0 && tooFew && !p.Searched() {
-		return []string{fmt.Sprintf("The shortest tail with %s was not measured: P99 needs %s requests per trial, and some trials have fewer.",
+	if len(clauses) == 0 && tooFew && !p.IsSearched() {
+		return []string{fmt.Sprintf("The shortest tail with %s was not measured: P99 needs %s requests per trial, so measure longer.",
 			words.Clients(p.MostClients()), units.Thousands(matrix.P99Requests))}
 	}
 	return words.Sentence(clauses, "The tail with %s: %s.", words.Clients(p.MostClients()))
 }
 
-func tailAt(p *rank.Part, lowest rank.Ranking) string {
+func describeTail(p *rank.Part, lowest rank.Ranking) string {
 	low := p.Cell(lowest.Best, lowest.At)
 	steady := p.Steadiest(low, lowest.At)
 	holds := "is lowest"
 	if lowest.IsSure() && steady == low {
 		holds = "is best"
 	}
-	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.Best, holds, words.Between(lowest.Value, words.Micros), units.Number(low.P99OverP50.Value), words.DoubtOf(lowest))
+	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.Best, holds, words.WithInterval(lowest.Value, words.Micros), units.Number(low.P99OverP50.Value), words.DoubtClause(lowest))
 	for _, s := range low.ResponseTimes().Stalls {
 		if s.Percentile == matrix.P99 {
-			text += fmt.Sprintf(" (%d of %d trials stalled, for up to %s, and P99 of the others is %s)", len(s.Repeats), s.Trials, words.Micros(s.Longest), words.Micros(s.Without))
+			text += fmt.Sprintf(" (%d of %d trials stalled, for up to %s, and P99 of the other trials is %s)", len(s.Repeats), s.Trials, words.Micros(s.Longest), words.Micros(s.Without))
 		}
 	}
 	if steady == low {
 		return text
 	}
-	return text + fmt.Sprintf(" (%s has the lowest P99/P50, %s, but over a P50 of %s, which makes its P99 %s: steady, not short)",
+	return text + fmt.Sprintf(" (%s has the lowest P99/P50, %s, but its P50 is %s and its P99 is %s: steady, not short)",
 		steady.Variant, units.Number(steady.P99OverP50.Value), words.Micros(steady.ResponseTimes().P50.Value), words.Micros(steady.ResponseTimes().P99.Value))
 }
 
-// choice returns a rule for choosing, with the fewest and with the most clients: the fewest ranges
-// of sizes for which no measurement rules the chosen variant out. It adds P99 and CPU time with
-// the most clients, because a system is sized for these.
-func choice(p *rank.Part) []string {
+// choiceSentence says which variant to choose by size, with the fewest and with the most clients.
+// It adds P99 and CPU time with the most clients, because systems are built for this case.
+func choiceSentence(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
 	}
-	if !p.Repeated() {
-		return []string{"Too few trials per cell to choose: differences may be the machine's. Three repeats give verdicts."}
+	if !p.HasEnoughTrials() {
+		return []string{"Too few trials per cell to choose, because the machine may cause the differences: take three repeats."}
 	}
 	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
 		return []string{fmt.Sprintf("No difference between %s is proven: choose by other merits.", words.List(p.Variants))}
@@ -194,29 +193,29 @@ func choice(p *rank.Part) []string {
 		clauses = append(clauses, "with "+words.Clients(p.MostClients())+" "+rules[1])
 	}
 	for _, by := range []struct{ metric, name string }{{matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
-		switch ranges := p.Ranges(by.metric, p.MostClients()); {
+		switch ranges := p.CandidateRanges(by.metric, p.MostClients()); {
 		case len(ranges) == 0: // not measured
 		case p.AllCandidates(ranges):
 			clauses = append(clauses, fmt.Sprintf("no %s with %s is proven lowest", by.name, words.Clients(p.MostClients())))
 		default:
-			clauses = append(clauses, fmt.Sprintf("where %s with %s matters, %s", by.name, words.Clients(p.MostClients()), bySize(p, ranges)))
+			clauses = append(clauses, fmt.Sprintf("where %s with %s matters, %s", by.name, words.Clients(p.MostClients()), choiceBySize(p, ranges)))
 		}
 	}
 	return words.Sentence(clauses, "To choose: %s.")
 }
 
-// ruleByMean names the variants to choose with n clients, or returns open if none is proven.
+// ruleByMean names the variants to choose with n clients, or returns open if nothing is proven.
 func ruleByMean(p *rank.Part, n int, open string) string {
-	if ranges := p.Ranges(matrix.Mean, n); !p.AllCandidates(ranges) {
-		return bySize(p, ranges)
+	if ranges := p.CandidateRanges(matrix.Mean, n); !p.AllCandidates(ranges) {
+		return choiceBySize(p, ranges)
 	}
 	return open
 }
 
-func bySize(p *rank.Part, ranges []rank.SizeRange) string {
+func choiceBySize(p *rank.Part, ranges []rank.SizeRange) string {
 	texts := make([]string, len(ranges))
 	for i, s := range ranges {
-		what := words.Joined(s.Candidates, "or")
+		what := words.JoinWith(s.Candidates, "or")
 		if len(s.Candidates) == len(p.Variants) {
 			what = "any"
 		}
@@ -236,68 +235,67 @@ func bySize(p *rank.Part, ranges []rank.SizeRange) string {
 	return strings.Join(texts, ", ")
 }
 
-// A Wish describes the use for which somebody chooses a variant. Zero fields mean "any".
-type Wish struct {
-	Size    scenario.Payload
-	Callers int
-	New     bool          // a new connection for each request
-	Goal    scenario.Goal // which every variant must keep
+// A UseCase describes what somebody needs a variant for. Zero fields mean "any".
+type UseCase struct {
+	Size           scenario.Payload
+	Callers        int
+	NewConnections bool          // a new connection for each request
+	Goal           scenario.Goal // goal that the chosen variant must keep
 }
 
-// Choose returns the rule for choosing that the measurements support, with its evidence, or
-// explains why there is none.
-func Choose(s *analysis.Summary, w Wish) []string {
+// Choose says which variant to use and why, or explains why the measurements do not decide.
+func Choose(s *analysis.Summary, w UseCase) []string {
 	var fitting []*rank.Part
 	for _, p := range rank.PartsOf(s) {
-		if p.Searched() || len(p.Sizes) == 0 {
+		if p.IsSearched() || len(p.Sizes) == 0 {
 			continue
 		}
-		q := p.Only(func(c *matrix.Cell) bool { return c.Connections.PerRequest == w.New })
+		q := p.FilterCells(func(c *matrix.Cell) bool { return c.Connections.PerRequest == w.NewConnections })
 		if len(q.Variants) > 1 {
 			fitting = append(fitting, q)
 		}
 	}
 	if len(fitting) == 0 {
 		kind := "kept connections"
-		if w.New {
+		if w.NewConnections {
 			kind = "a new connection per request"
 		}
 		return []string{"No advice: the run does not compare two variants with " + kind + "."}
 	}
 	for _, p := range fitting {
-		if q := p.Around(record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}, w.Callers); q != nil {
+		if q := p.NearestPoints(record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}, w.Callers); q != nil {
 			return chooseFor(q, w)
 		}
 	}
-	return []string{words.Cut(fmt.Sprintf("No advice: outside of the measured range, %s.", words.ExtentOf(fitting[0])))}
+	return []string{words.CutLine(fmt.Sprintf("No advice: the case is outside of the measured range, %s.", words.MeasuredRange(fitting[0])))}
 }
 
-func chooseFor(p *rank.Part, w Wish) []string {
+func chooseFor(p *rank.Part, w UseCase) []string {
 	var lines []string
 	if w.Goal != (scenario.Goal{}) {
-		kept, line := keeping(p, w.Goal)
+		kept, line := keepingGoal(p, w.Goal)
 		lines = append(lines, line)
 		if len(kept) == 0 {
-			return append(lines, "No advice: no variant is sure to keep it; ask for more, or measure more repeats.")
+			return append(lines, "No advice: no variant is sure to keep the goal; relax it, or measure more repeats.")
 		}
 		p.Variants = kept
 		if len(kept) == 1 {
-			return append(lines, "Use "+kept[0]+": it alone is sure to keep it.")
+			return append(lines, "Use "+kept[0]+": only it is sure to keep the goal.")
 		}
 	}
-	rules := rulesOf(p)
+	rules := rulesByClients(p)
 	if len(rules) == 0 {
-		return append(lines, words.Cut("No advice: no difference of the mean is proven, "+words.ExtentOf(p)+"."))
+		return append(lines, words.CutLine("No advice: no difference of the mean is proven, "+words.MeasuredRange(p)+"."))
 	}
 	lines = append(lines, rules...)
-	for _, r := range rank.Ends(p.Contests(matrix.Mean, p.SizeEnds(), p.ClientEnds())) {
-		lines = append(lines, byHowMuch(r)...)
+	for _, r := range rank.FirstAndLast(p.RankingsWithRivals(matrix.Mean, p.SizeEnds(), p.ClientEnds())) {
+		lines = append(lines, leadLines(r)...)
 	}
-	return append(lines, words.Cut("Measured here, "+words.ExtentOf(p)+"; outside of that it is unknown."))
+	return append(lines, words.CutLine("Measured here, "+words.MeasuredRange(p)+"; other cases are unknown."))
 }
 
-// rulesOf names the variants to use by number of clients, or nothing if no measurement decides.
-func rulesOf(p *rank.Part) []string {
+// rulesByClients names the variants to use per number of clients, or returns nil if none is proven.
+func rulesByClients(p *rank.Part) []string {
 	const open = "any: no difference is proven"
 	type rule struct {
 		first, last int
@@ -320,12 +318,12 @@ func rulesOf(p *rank.Part) []string {
 		if r.last > r.first {
 			callers = fmt.Sprintf("%d to %d clients", r.first, r.last)
 		}
-		return words.Cut(fmt.Sprintf("With %s use %s.", callers, r.says))
+		return words.CutLine(fmt.Sprintf("With %s use %s.", callers, r.says))
 	})
 }
 
-// keeping returns the variants whose percentile is certainly below the limit at every point.
-func keeping(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
+// keepingGoal returns the variants whose percentile is certainly below the limit at every point.
+func keepingGoal(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
 	var perhaps, not []string
 	limit := float64(time.Duration(goal.Limit)) / 1e3
 	for _, variant := range p.Variants {
@@ -346,16 +344,16 @@ func keeping(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
 			perhaps = append(perhaps, "perhaps "+variant)
 		}
 	}
-	return kept, strings.Join(words.Fill(fmt.Sprintf("Keeps %s: ", goal), slices.Concat(kept, perhaps, not)), "")
+	return kept, strings.Join(words.FillLine(fmt.Sprintf("Keeps %s: ", goal), slices.Concat(kept, perhaps, not)), "")
 }
 
-// quantileOf returns nil if the percentile was not measured.
+// quantileOf returns a percentile of a cell, or nil if it was not measured.
 func quantileOf(c *matrix.Cell, percentile float64) *matrix.Figure {
 	i := slices.IndexFunc(matrix.Quantiles, func(q matrix.Quantile) bool { return math.Abs(q.At*100-percentile) < 1e-9 })
 	if c == nil || i < 0 {
 		return nil
 	}
-	figure := matrix.Quantiles[i].Of(c.ResponseTimes())
+	figure := matrix.Quantiles[i].FigureIn(c.ResponseTimes())
 	if math.IsNaN(figure.Value) {
 		return nil
 	}

@@ -114,7 +114,7 @@ func TestWaitingIsNamedAsTheLimit(t *testing.T) {
 		c.Client.Busy, c.Server.Busy, c.Bound = &busy, &busy, matrix.ByWaiting
 		c.Service.Mean = y.figure(10_300 + 100*float64(i))
 	}
-	want := "Limit with 100 clients: waiting for rest and grpc, whose ends are at most 40 % busy: throughput is the number of clients divided by the 10.3 ms to 10.4 ms that a call waits; the wire may carry more."
+	want := "Limit with 100 clients: waiting for rest and grpc, whose CPUs are at most 40 % busy: throughput is the number of clients divided by a call's wait of 10.3 ms to 10.4 ms; the protocol may carry more."
 	if all := strings.Join(Advise(s), "\n"); !strings.Contains(all, want) {
 		t.Error(all)
 	}

@@ -48,11 +48,11 @@ func TestLinksAreTold(t *testing.T) {
 		cells []matrix.Cell
 		want  []string
 	}{
-		"fastest":           {closed, []string{"Fastest of 3 links (0 proven): h2 on 2, h3 on 1"}},
+		"fastest":           {closed, []string{"Fastest variant on 3 links (0 proven): h2 on 2, h3 on 1"}},
 		"two links":         {closed[:4], nil},
-		"by a schedule":     {open, []string{"Longer with 1 % loss: h2 2×, h3 1.1×"}},
+		"by a schedule":     {open, []string{"Calls take longer with 1 % loss: h2 2×, h3 1.1×"}},
 		"without the clean": {open[2:], nil},
-		"new connections":   {fresh, []string{"Round trips to a new connection's answer: h3 2.0, h2 3.1"}},
+		"new connections":   {fresh, []string{"Round trips until a new connection's first answer: h3 2.0, h2 3.1"}},
 	} {
 		if got := linkLines(&analysis.Summary{Cells: test.cells}); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -66,7 +66,7 @@ func TestFewLinksAreToldEach(t *testing.T) {
 	})
 	cells[0].Network, cells[1].Network = record.Network{}, record.Network{}
 	s := &analysis.Summary{Done: 4, Planned: 4, Cells: cells}
-	if got, want := found(s)[0], "Fastest: perhaps h2 over loopback, perhaps h3 over far"; got != want {
+	if got, want := findings(s)[0], "Fastest: perhaps h2 over loopback, perhaps h3 over far"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// searches writes the highest rate that kept each goal, its precision, and the lead over the next.
-func searches(s *analysis.Summary) []string {
-	cells := searched(s)
+// searchSentences writes the highest rate at which each variant kept the goal, and its lead.
+func searchSentences(s *analysis.Summary) []string {
+	cells := foundRateCells(s)
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int {
 		return cmp.Or(cmp.Compare(a.Part, b.Part), a.Payload.Compare(b.Payload), cmp.Compare(a.Clients, b.Clients),
 			cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value))
@@ -31,7 +31,7 @@ func searches(s *analysis.Summary) []string {
 		if i > 0 && cells[i-1].Part == c.Part && cells[i-1].Payload == c.Payload && cells[i-1].Clients == c.Clients {
 			at := slices.IndexFunc(parts, func(p *rank.Part) bool { return p.Name == c.Part })
 			if lead, ok := parts[at].Against(c.Variant, cells[i-1].Variant, matrix.Throughput, rank.Point{Size: c.Payload, Clients: c.Clients}); ok {
-				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, words.Times(lead.Times), rateDoubt(lead))
+				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, words.TimesText(lead.Times), rateDoubt(lead))
 			}
 		}
 		sentences = append(sentences, text+".")
@@ -39,8 +39,8 @@ func searches(s *analysis.Summary) []string {
 	return sentences
 }
 
-// searched returns the cells whose rate was searched for and found.
-func searched(s *analysis.Summary) []*matrix.Cell {
+// foundRateCells returns the cells whose highest rate was searched for and found.
+func foundRateCells(s *analysis.Summary) []*matrix.Cell {
 	return rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 }
 
@@ -65,10 +65,10 @@ func highestRate(c *matrix.Cell) string {
 		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, units.Number(i.Low), words.Rate(i.High))
 	}
 	if half := found.Threshold; half.Interval != nil {
-		text += fmt.Sprintf("; half of the tries keep it at %s (%s to %s)", words.Rate(half.Value), units.Number(half.Interval.Low), words.Rate(half.Interval.High))
+		text += fmt.Sprintf("; half of the tries keep the goal at %s (%s to %s)", words.Rate(half.Value), units.Number(half.Interval.Low), words.Rate(half.Interval.High))
 	}
 	if found.Why != "" {
-		text += ", no closer because " + found.Why
+		text += ", not narrowed further because " + found.Why
 	}
 	knee := found.Knee
 	if !knee.Found {
@@ -77,88 +77,90 @@ func highestRate(c *matrix.Cell) string {
 	return text + fmt.Sprintf("; P%g begins to grow at %s (%s to %s)", found.Percentile, words.Rate(*knee.Rate), units.Number(*knee.Low), words.Rate(*knee.High))
 }
 
-// overloads names the cells whose offered load exceeds their capacity.
-func overloads(s *analysis.Summary) []string {
+// overloadSentence names the cells whose offered load exceeds their capacity.
+func overloadSentence(s *analysis.Summary) []string {
 	cells := rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() && c.Capacity != nil })
 	texts := lists.Map(cells, func(c *matrix.Cell) string {
-		return fmt.Sprintf("%s was offered %s and can serve about %s", words.Under(c, cells), words.Rate(c.Load.RatePerSecond), words.Rate(c.Capacity.Value))
+		return fmt.Sprintf("%s was offered %s and can serve about %s", words.DistinguishCell(c, cells), words.Rate(c.Load.RatePerSecond), words.Rate(c.Capacity.Value))
 	})
-	return words.Sentence(words.Shortened(texts, "%d more were too"), "Beyond capacity, so response times only show how long the overload lasted: %s.")
+	return words.Sentence(words.FirstItems(texts, "%d more were too"), "Beyond capacity, so response times only show how long the overload lasted: %s.")
 }
 
-// shownLoads is the most cells that each get a sentence of their own.
-const shownLoads = 4
+// maxShownLoads limits the cells that each get a sentence.
+const maxShownLoads = 4
 
-// bursts writes the time until each burst was answered, and the lost requests.
-func bursts(s *analysis.Summary) []string {
+// burstSentences says how long each burst took, and how many requests were lost.
+func burstSentences(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.HasFigures() && c.Drain != nil })
-	drained := rank.Keep(cells, (*matrix.Cell).IsValid)
+	drained := rank.Filter(cells, (*matrix.Cell).IsValid)
 	size := func(c *matrix.Cell) string { return units.Number(float64(c.Load.Burst)) }
-	if len(drained) <= shownLoads {
+	if len(drained) <= maxShownLoads {
 		return lists.Map(drained, func(c *matrix.Cell) string {
 			middle := ""
 			if median := c.ResponseTimes().P50.Value; !math.IsNaN(median) {
-				middle = "; the one in the middle had its answer after " + words.Micros(median)
+				middle = "; half were answered within " + words.Micros(median)
 			}
-			return fmt.Sprintf("%s: %s at once drained in %s%s; %s.",
-				words.Under(c, drained), size(c), words.Between(*c.Drain, words.Micros), middle, lost(c))
+			return fmt.Sprintf("%s: a burst of %s was answered in %s%s; %s.",
+				words.DistinguishCell(c, drained), size(c), words.WithInterval(*c.Drain, words.Micros), middle, lostRequests(c))
 		})
 	}
-	slices.SortStableFunc(drained, byDrain)
+	slices.SortStableFunc(drained, compareDrain)
 	first, last := drained[0], drained[len(drained)-1]
-	losses := lists.Map(rank.Keep(cells, hasLost), func(c *matrix.Cell) string { return words.Under(c, cells) + ": " + lost(c) })
-	return []string{fmt.Sprintf("Of %d bursts, %s of %s drained first, in %s, and %s of %s last, in %s; %s.",
-		len(drained), size(first), words.Under(first, drained), words.Micros(first.Drain.Value),
-		size(last), words.Under(last, drained), words.Micros(last.Drain.Value), cmp.Or(strings.Join(losses, ", "), "none was lost"))}
+	losses := lists.Map(rank.Filter(cells, hasLost), func(c *matrix.Cell) string { return words.DistinguishCell(c, cells) + ": " + lostRequests(c) })
+	return []string{fmt.Sprintf("Of %d bursts, %s requests over %s were answered first, in %s, and %s over %s last, in %s; %s.",
+		len(drained), size(first), words.DistinguishCell(first, drained), words.Micros(first.Drain.Value),
+		size(last), words.DistinguishCell(last, drained), words.Micros(last.Drain.Value), cmp.Or(strings.Join(losses, ", "), "no request was lost"))}
 }
 
-func byDrain(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }
+func compareDrain(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }
 
-func hasLost(c *matrix.Cell) bool { return c.Survival.Lost() > 0 }
+func hasLost(c *matrix.Cell) bool { return c.Survival.Unanswered() > 0 }
 
-func lost(c *matrix.Cell) string {
-	missing, verb := c.Survival.Lost(), "were"
+func lostRequests(c *matrix.Cell) string {
+	missing, verb := c.Survival.Unanswered(), "were"
 	switch missing {
 	case 0:
-		return "none was lost"
+		return "no request was lost"
 	case 1:
 		verb = "was"
 	}
 	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + words.WorstFailure(c)
 }
 
-// sustained writes the answered share of a load that may lose no request.
-func sustained(s *analysis.Summary) []string {
+// sustainedSentence says how many requests of a sustained load were answered.
+func sustainedSentence(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
 	shown := cells
-	if len(cells) > shownLoads {
+	if len(cells) > maxShownLoads {
 		if !slices.ContainsFunc(cells, hasLost) {
-			return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answered(cells[0]))}
+			return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answeredRequests(cells[0]))}
 		}
-		shown = rank.Keep(cells, func(c *matrix.Cell) bool { return len(c.Survival.Failures) > 0 })
+		shown = rank.Filter(cells, func(c *matrix.Cell) bool { return len(c.Survival.Failures) > 0 })
 	}
-	texts := lists.Map(shown, func(c *matrix.Cell) string { return words.Under(c, cells) + " " + answered(c) + words.WorstFailure(c) })
+	texts := lists.Map(shown, func(c *matrix.Cell) string {
+		return words.DistinguishCell(c, cells) + " " + answeredRequests(c) + words.WorstFailure(c)
+	})
 	return words.Sentence(texts, "Sustained load, answered: %s.")
 }
 
-func answered(c *matrix.Cell) string {
+func answeredRequests(c *matrix.Cell) string {
 	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.Rate(c.Load.RatePerSecond))
 }
 
-// burstLines names the variants that answer a burst first, one line per size of burst.
+// burstLines counts per burst size the cases in which each variant answers first.
 func burstLines(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
 	return lists.Map(lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }), func(same []*matrix.Cell) string {
 		cases := lists.GroupBy(same, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
 		wins, lost := map[string]int{}, int64(0)
 		for _, one := range cases {
-			wins[slices.MinFunc(one, byDrain).Variant]++
+			wins[slices.MinFunc(one, compareDrain).Variant]++
 			for _, c := range one {
-				lost += c.Survival.Lost()
+				lost += c.Survival.Unanswered()
 			}
 		}
-		line := fmt.Sprintf("%s at once, first drained: %s", units.Number(float64(same[0].Load.Burst)), strings.Join(words.Shortened(words.Counted(wins, len(cases), "case"), "%d more"), ", "))
-		return words.Cut(line + "; " + units.Thousands(lost) + " requests lost.")
+		line := fmt.Sprintf("bursts of %s, answered first by: %s", units.Number(float64(same[0].Load.Burst)), strings.Join(words.FirstItems(words.CountedLeads(wins, len(cases), "case"), "%d more"), ", "))
+		return words.CutLine(line + "; " + units.Thousands(lost) + " requests lost.")
 	})
 }
 
@@ -167,39 +169,38 @@ func sustainedLine(s *analysis.Summary) []string {
 	if len(cells) == 0 {
 		return nil
 	}
-	losing := rank.Keep(cells, hasLost)
+	losing := rank.Filter(cells, hasLost)
 	head := fmt.Sprintf("Sustained %s: ", words.Rate(cells[0].Load.RatePerSecond))
 	if len(losing) == 0 {
 		return []string{head + "every request answered in " + words.Count(len(cells), "cell") + "."}
 	}
-	return words.Fill(head, lists.Map(losing, func(c *matrix.Cell) string {
-		return fmt.Sprintf("%s answered %s", words.Under(c, cells), words.Percent(words.Kept(c)))
+	return words.FillLine(head, lists.Map(losing, func(c *matrix.Cell) string {
+		return fmt.Sprintf("%s answered %s", words.DistinguishCell(c, cells), words.Percent(words.AnsweredShare(c)))
 	}))
 }
 
 // searchLines writes the highest rates that kept a goal.
 func searchLines(s *analysis.Summary) []string {
 	var lines []string
-	for _, same := range lists.GroupBy(searched(s), func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
+	for _, same := range lists.GroupBy(foundRateCells(s), func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
 		slices.SortStableFunc(same, func(a, b *matrix.Cell) int { return cmp.Compare(b.Search.Kept.Value, a.Search.Kept.Value) })
-		lines = append(lines, words.Fill(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, words.Where(rank.Point{Size: same[0].Payload, Clients: same[0].Clients})),
-			lists.Map(same, func(c *matrix.Cell) string { return c.Variant + " " + words.Between(c.Search.Kept, words.Rate) }))...)
+		lines = append(lines, words.FillLine(fmt.Sprintf("Keeps %s, %s: ", same[0].Load.Goal, words.PointText(rank.Point{Size: same[0].Payload, Clients: same[0].Clients})),
+			lists.Map(same, func(c *matrix.Cell) string { return c.Variant + " " + words.WithInterval(c.Search.Kept, words.Rate) }))...)
 	}
 	return lines
 }
 
-// linkLines describes the effect of links: the fastest variant, the calls that lost packets
-// lengthen, and the round trips until a new connection's first answer.
+// linkLines describes emulated links: the fastest variant, the slowdown by packet loss, and the
+// round trips until a new connection's first answer.
 func linkLines(s *analysis.Summary) []string {
 	linked := rank.CellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
-	return slices.Concat(fastestByLink(s, linked), lengthenedByLoss(linked), tripsOfNew(linked))
+	return slices.Concat(fastestByLink(s, linked), slowdownByLoss(linked), handshakeTripLine(linked))
 }
 
-// leastLinks is the number of links from which a line names the fastest variant.
-const leastLinks = 3
+// minLinks is the smallest number of links for which a line counts the fastest variants.
+const minLinks = 3
 
-// fastestByLink counts for each variant the links over which it has the shortest mean for the same
-// calls.
+// fastestByLink counts the links over which each variant has the shortest mean for the same calls.
 func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 	alike := lists.GroupBy(linked, func(c *matrix.Cell) record.Cell {
 		same := c.Cell
@@ -219,15 +220,15 @@ func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
 			sure++
 		}
 	}
-	if compared < leastLinks {
+	if compared < minLinks {
 		return nil
 	}
 	var names []string
-	for _, c := range rank.Keep(most, func(c *matrix.Cell) bool { return wins[c.Variant] > 0 }) {
+	for _, c := range rank.Filter(most, func(c *matrix.Cell) bool { return wins[c.Variant] > 0 }) {
 		names = lists.AppendNew(names, c.Variant)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return wins[b] - wins[a] })
-	return words.Fill(fmt.Sprintf("Fastest of %d links (%d proven): ", compared, sure),
+	return words.FillLine(fmt.Sprintf("Fastest variant on %d links (%d proven): ", compared, sure),
 		lists.Map(names, func(name string) string { return fmt.Sprintf("%s on %d", name, wins[name]) }))
 }
 
@@ -239,7 +240,7 @@ func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) [
 	}
 	var items []string
 	for _, p := range parts {
-		valid := rank.Keep(p.Cells, (*matrix.Cell).IsValid)
+		valid := rank.Filter(p.Cells, (*matrix.Cell).IsValid)
 		if len(valid) < 2 {
 			continue
 		}
@@ -249,7 +250,7 @@ func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) [
 		}
 		items = append(items, item)
 	}
-	return words.Fill("Fastest: ", items)
+	return words.FillLine("Fastest: ", items)
 }
 
 func shortestMean(cells []*matrix.Cell) *matrix.Cell {
@@ -258,16 +259,16 @@ func shortestMean(cells []*matrix.Cell) *matrix.Cell {
 	})
 }
 
-// lengthenedByLoss returns how many times longer scheduled calls take over a link that loses
+// slowdownByLoss returns how many times longer scheduled calls take over a link that loses
 // packets than over the same link without loss. A closed loop would send fewer calls.
-func lengthenedByLoss(linked []*matrix.Cell) []string {
+func slowdownByLoss(linked []*matrix.Cell) []string {
 	type longer struct {
 		variant string
 		times   float64
 	}
 	var all []longer
 	var loss float64
-	lossy := rank.Keep(linked, func(c *matrix.Cell) bool { return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 })
+	lossy := rank.Filter(linked, func(c *matrix.Cell) bool { return c.Network.Up.Loss > 0 && c.Load.RatePerSecond > 0 })
 	secure := !slices.ContainsFunc(lossy, func(c *matrix.Cell) bool { return !c.Connections.Secure })
 	for _, c := range lossy {
 		clean := slices.IndexFunc(linked, func(other *matrix.Cell) bool { return isSameWithoutLoss(other.Cell, c.Cell) })
@@ -276,13 +277,13 @@ func lengthenedByLoss(linked []*matrix.Cell) []string {
 		}
 		loss = c.Network.Up.Loss
 		name := c.Variant
-		if secure { // all are secure, so no name needs it
+		if secure { // all variants use TLS, so names need not say so
 			name = strings.TrimSuffix(name, ",tls=on")
 		}
 		all = append(all, longer{name, c.ResponseTimes().Mean.Value / linked[clean].ResponseTimes().Mean.Value})
 	}
 	slices.SortStableFunc(all, func(a, b longer) int { return cmp.Compare(b.times, a.times) })
-	return words.Fill("Longer with "+words.Percent(loss)+" loss: ",
+	return words.FillLine("Calls take longer with "+words.Percent(loss)+" loss: ",
 		lists.Map(all, func(l longer) string { return fmt.Sprintf("%s %s×", l.variant, units.Number(l.times)) }))
 }
 
@@ -298,15 +299,16 @@ func isSameWithoutLoss(clean, lossy record.Cell) bool {
 	return clean == lossy
 }
 
-// tripsOfNew returns the median call time in round trips of the link, for a connection per call.
-func tripsOfNew(linked []*matrix.Cell) []string {
-	cells := rank.Keep(linked, func(c *matrix.Cell) bool {
+// handshakeTripLine gives the median time of a call on a new connection, in round trips of the
+// link.
+func handshakeTripLine(linked []*matrix.Cell) []string {
+	cells := rank.Filter(linked, func(c *matrix.Cell) bool {
 		return c.Connections.PerRequest && c.Network.DelayNS != 0 && !math.IsNaN(c.ResponseTimes().P50.Value)
 	})
 	trips := func(c *matrix.Cell) float64 {
 		return c.ResponseTimes().P50.Value * 1e3 / float64(2*c.Network.DelayNS)
 	}
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int { return cmp.Compare(trips(a), trips(b)) })
-	return words.Fill("Round trips to a new connection's answer: ",
+	return words.FillLine("Round trips until a new connection's first answer: ",
 		lists.Map(cells, func(c *matrix.Cell) string { return fmt.Sprintf("%s %.1f", c.Variant, trips(c)) }))
 }

@@ -28,7 +28,7 @@ func searching() *analysis.Summary {
 			c.Search.Kept = matrix.Figure{Value: 6000, Interval: &matrix.Interval{Low: 5900, High: 6100, Confidence: 0.95}}
 			c.Search.Missed = matrix.Figure{Value: 6060}
 			c.Search.Threshold = matrix.Figure{Value: 6030, Interval: &matrix.Interval{Low: 5800, High: 6300, Confidence: 0.95}}
-			c.Search.Knee = matrix.RateKnee{Reason: "a knee needs 5 rates with 2 tries each; 4 have them"}
+			c.Search.Knee = matrix.RateKnee{Reason: "a knee needs 5 rates with 2 tries each; the search has 4 such rates"}
 		}
 	}
 	s.Comparisons = []compare.Comparison{{
@@ -79,12 +79,12 @@ func TestLoadsInWords(t *testing.T) {
 	}{
 		"a burst": {
 			loaded(burst, 0, 17),
-			"grpc: 1,000 at once drained in 125 ms; the one in the middle had its answer after 60 ms; none was lost.\n" +
-				"rest-json: 1,000 at once drained in 126 ms; the one in the middle had its answer after 61 ms; 17 of 3,000 were lost (refused).",
+			"grpc: a burst of 1,000 was answered in 125 ms; half were answered within 60 ms; no request was lost.\n" +
+				"rest-json: a burst of 1,000 was answered in 126 ms; half were answered within 61 ms; 17 of 3,000 were lost (refused).",
 		},
 		"many bursts": {
 			loaded(burst, 0, 0, 0, 0, 17, 0),
-			"Of 6 bursts, 1,000 of grpc with 200 clients drained first, in 125 ms, and 1,000 of rest-json with 202 clients last, in 130 ms; grpc with 202 clients: 17 of 3,000 were lost (refused).",
+			"Of 6 bursts, 1,000 requests over grpc with 200 clients were answered first, in 125 ms, and 1,000 over rest-json with 202 clients last, in 130 ms; grpc with 202 clients: 17 of 3,000 were lost (refused).",
 		},
 		"a sustained load": {
 			loaded(steady, 0, 1),
@@ -114,7 +114,7 @@ func TestCellsBeyondCapacityInWords(t *testing.T) {
 	}
 	s.Cells[0].Capacity = &matrix.Figure{Value: 1000}
 	want := "Beyond capacity, so response times only show how long the overload lasted: grpc was offered 1,040/s and can serve about 1,000/s."
-	if got := overloads(s); len(got) != 1 || got[0] != want {
+	if got := overloadSentence(s); len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if text := strings.Join(Advise(s), "\n"); !strings.Contains(text, want) {

@@ -17,18 +17,18 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fleet returns a line with the machines that measured.
-func fleet(s *analysis.Summary) []string {
+// fleetLine returns a line with the machines of the fleet.
+func fleetLine(s *analysis.Summary) []string {
 	if s.Fleet == nil {
 		return nil
 	}
 	const head = "Fleet: "
-	return []string{head + FleetLine(s.Fleet, words.LongestLine-len(head))}
+	return []string{head + FleetLine(s.Fleet, words.MaxLineLength-len(head))}
 }
 
 // FleetLine names the agents that measured, and the distance between their clocks and windows.
 func FleetLine(f *analysis.Fleet, longest int) string {
-	clients, servers := f.InRole("client"), f.InRole("server")
+	clients, servers := f.AgentsInRole("client"), f.AgentsInRole("server")
 	rest := ""
 	switch len(servers) {
 	case 0:
@@ -55,13 +55,13 @@ func FleetLine(f *analysis.Fleet, longest int) string {
 			return line
 		}
 	}
-	return words.Cut(head + rest + ".")
+	return words.CutLine(head + rest + ".")
 }
 
 // foreignAnswer repeats the figures of other programs, without advice.
 func foreignAnswer(s *analysis.Summary) []string {
 	single := false
-	lines := rank.Ends(lists.Map(rank.CellsOf(s, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
+	lines := rank.FirstAndLast(lists.Map(rank.CellsOf(s, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
 		single = single || c.Valid < matrix.LeastTrials
 		of := c.Tool + ", " + path.Base(c.Workload)
 		if c.Clients > 0 {
@@ -70,50 +70,50 @@ func foreignAnswer(s *analysis.Summary) []string {
 		return timesLine(of, c.Service.Mean, c)
 	}))
 	if single {
-		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: this gives intervals, and verdicts in diff.", matrix.LeastTrials))
+		lines = append(lines, fmt.Sprintf("Do: import %d files or more of one cell together: only repeats give intervals and verdicts.", matrix.LeastTrials))
 	}
 	trust := "Trust: "
 	if against := reasons(s, record.Invalid); len(against) > 0 {
 		trust += fmt.Sprintf("%d of %s invalid (%s); ", against[0].trials, words.Count(s.Done, "trial"), against[0].name)
 	}
-	trust += fmt.Sprintf("figures by %s, not by wirelab: no check of its load generator, server or machine.", words.List(s.Foreign))
-	return append(lines, words.Cut(trust))
+	trust += fmt.Sprintf("figures by %s, not by wirelab: no check of the load generator, server or machine.", words.List(s.Foreign))
+	return append(lines, words.CutLine(trust))
 }
 
-// whose explains that the figures come from another program.
-func whose(s *analysis.Summary) string {
-	return fmt.Sprintf("%s measured this, and wirelab read its files, so there is no advice. wirelab diff compares it with another run.", words.List(s.Foreign))
+// foreignNotice explains that the figures come from another program.
+func foreignNotice(s *analysis.Summary) string {
+	return fmt.Sprintf("%s measured this run, and wirelab only read the files, so there is no advice. To compare two runs, use wirelab diff.", words.List(s.Foreign))
 }
 
-// served describes the service's answers with the fewest and the most clients.
-func served(s *analysis.Summary) []string {
+// serviceAnswers describes the service's answers with the fewest and the most clients.
+func serviceAnswers(s *analysis.Summary) []string {
 	var lines []string
 	for _, p := range rank.PartsOf(s) {
-		lines = append(lines, servedWith(p)...)
+		lines = append(lines, partAnswers(p)...)
 	}
-	return rank.Ends(lines)
+	return rank.FirstAndLast(lines)
 }
 
-// servedWith describes the service's answers with each number of clients.
-func servedWith(p *rank.Part) []string {
-	return lists.Map(rank.Keep(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
+// partAnswers describes the service's answers with each number of clients.
+func partAnswers(p *rank.Part) []string {
+	return lists.Map(rank.Filter(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
 		times := c.ResponseTimes()
-		line := fmt.Sprintf("%s: %s answered well", words.Clients(c.Clients), words.Rate(c.Throughput.Value))
+		line := fmt.Sprintf("%s: %s succeeded", words.Clients(c.Clients), words.Rate(c.Throughput.Value))
 		if !math.IsNaN(times.P50.Value) {
 			line += ", half within " + words.Micros(times.P50.Value)
 		}
 		if !math.IsNaN(times.P99.Value) {
 			line += ", 99 of 100 within " + words.Micros(times.P99.Value)
 		}
-		if c.Survival.Lost() == 0 {
+		if c.Survival.Unanswered() == 0 {
 			line += "; none failed"
 		}
-		return words.Cut(line + ".")
+		return words.CutLine(line + ".")
 	})
 }
 
-// byWire titles the variants of services by their wire, because they have no other stack.
-func byWire(s *analysis.Summary, sentences []string) []string {
+// withShortVariants replaces the names of variants by their short names.
+func withShortVariants(s *analysis.Summary, sentences []string) []string {
 	for i := range sentences {
 		for _, c := range s.Cells {
 			sentences[i] = strings.ReplaceAll(sentences[i], c.Variant, c.ShortVariant())
@@ -122,32 +122,32 @@ func byWire(s *analysis.Summary, sentences []string) []string {
 	return sentences
 }
 
-// setbacks describes failures and standstills.
-func setbacks(s *analysis.Summary) []string {
-	worst := slices.MaxFunc(s.Cells, func(a, b matrix.Cell) int { return cmp.Compare(a.Survival.Lost(), b.Survival.Lost()) })
+// serviceFailures describes failed calls, and times in which no call was answered.
+func serviceFailures(s *analysis.Summary) []string {
+	worst := slices.MaxFunc(s.Cells, func(a, b matrix.Cell) int { return cmp.Compare(a.Survival.Unanswered(), b.Survival.Unanswered()) })
 	var lines []string
 	with := ""
 	if len(s.Cells) > 1 {
 		with = "With " + words.Clients(worst.Clients) + ": "
 	}
-	if failed := worst.Survival.Lost(); failed > 0 {
+	if failed := worst.Survival.Unanswered(); failed > 0 {
 		share := float64(failed) / float64(worst.Survival.Requests)
-		lines = append(lines, words.Cut(fmt.Sprintf("%s%s of the calls failed, mostly with: %s", with, words.Percent(share), worst.Survival.Failures[0].Example)))
+		lines = append(lines, words.CutLine(fmt.Sprintf("%s%s of the calls failed, mostly with: %s", with, words.Percent(share), worst.Survival.Failures[0].Example)))
 	}
 	if n, longest := worst.Standstills(); n > 0 {
 		times := "once, for"
 		if n > 1 {
-			times = fmt.Sprintf("%d times, for up to", n)
+			times = fmt.Sprintf("%d times; the longest time was", n)
 		}
-		lines = append(lines, words.Upper(fmt.Sprintf("%shardly anything was answered %s about %s.", with, times, words.Micros(1e6*longest))))
+		lines = append(lines, words.Capitalize(fmt.Sprintf("%sthe service stopped answering almost all calls %s about %s.", with, times, words.Micros(1e6*longest))))
 	}
 	return lines
 }
 
-// refusal explains why no cell can be believed.
-func refusal(s *analysis.Summary) []string {
+// untrustedFigures explains why the figures of no cell may be used.
+func untrustedFigures(s *analysis.Summary) []string {
 	if slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
 		return nil
 	}
-	return []string{words.Cut("These figures cannot be believed: " + s.Cells[0].Findings[0].Detail)}
+	return []string{words.CutLine("Do not use these figures: " + s.Cells[0].Findings[0].Detail)}
 }

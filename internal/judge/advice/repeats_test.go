@@ -9,7 +9,7 @@ import (
 )
 
 func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
-	taken := []record.Look{{Repeats: 3, Level: 0.03, Open: new(4), Of: new(12)}, {Repeats: 5, Level: 0.02}}
+	taken := []record.InterimLook{{Repeats: 3, Level: 0.03, Open: new(4), Of: new(12)}, {Repeats: 5, Level: 0.02}}
 	for _, c := range []struct {
 		until *record.Until
 		want  []string
@@ -18,15 +18,15 @@ func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
 		{&record.Until{Looks: taken, Begun: 9}, nil}, // damaged
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "answered"},
-			[]string{"Repeated until every comparison of the mean was decided: at look 1 of at most 2, after 3 repeats. Verdicts and intervals allow for the looks."},
+			[]string{"Repeated until every comparison of the mean was decided: at look 1 of at most 2, after 3 repeats. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "time", Width: 0.03},
-			[]string{"Repeated until each mean was known within 3 %, but at look 1 of at most 2, after 3 repeats, 8 of 12 means are, and the time was too short for more. Verdicts and intervals allow for the looks."},
+			[]string{"Repeated until each mean was known within 3 %, but at look 1 of at most 2, after 3 repeats, 8 of 12 means are known, and no time was left for more. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "repeats"},
-			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, 8 of 12 comparisons are decided, and no more repeats were allowed. Verdicts and intervals allow for the looks."},
+			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, 8 of 12 comparisons are decided, and no more repeats were allowed. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "nothing"},
@@ -34,11 +34,11 @@ func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
 		},
 		{
 			&record.Until{Looks: taken, Begun: 2},
-			[]string{"Repeated until every comparison of the mean was decided, but ended before look 2 of at most 2, after 5 repeats: its trials are judged as at that look."},
+			[]string{"Repeated until every comparison of the mean was decided, but ended before look 2 of at most 2, after 5 repeats: the trials are judged as if at that look."},
 		},
 	} {
 		s := &analysis.Summary{Until: c.until}
-		if got := looks(s); !slices.Equal(got, c.want) {
+		if got := repeatGoal(s); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.until, got, c.want)
 		}
 	}

@@ -26,7 +26,7 @@ func serving(failed int64, numbers ...int) *analysis.Summary {
 }
 
 func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
-	if got, want := Answer(serving(0, 10))[0], "10 clients: 7,000/s answered well, half within 1.42 ms, 99 of 100 within 2.89 ms; none failed."; got != want {
+	if got, want := Answer(serving(0, 10))[0], "10 clients: 7,000/s succeeded, half within 1.42 ms, 99 of 100 within 2.89 ms; none failed."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	failing := strings.Join(Answer(serving(20, 10)), "\n")
@@ -41,13 +41,13 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 		}
 		stalling.Cells[0].Course = append(stalling.Cells[0].Course, point)
 	}
-	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "Hardly anything was answered 4 times, for up to about 200 ms.") {
+	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "The service stopped answering almost all calls 4 times; the longest time was about 200 ms.") {
 		t.Errorf("of a service that stands still:\n%s", text)
 	}
 	refused := serving(0, 10)
 	refused.Cells[0].Valid, refused.Cells[0].Refused, refused.Invalid = 0, 1, 1
 	refused.Cells[0].Findings = []matrix.Finding{{Name: "neighbours", Level: record.Invalid, Trials: 1, Detail: "other processes took 75 % of the CPU time"}}
-	if got := Answer(refused)[0]; got != "These figures cannot be believed: other processes took 75 % of the CPU time" {
+	if got := Answer(refused)[0]; got != "Do not use these figures: other processes took 75 % of the CPU time" {
 		t.Errorf("of a run that was refused: %q", got)
 	}
 }

@@ -14,23 +14,23 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// claims writes for each claim of the scenario whether it holds here, with the evidence.
-func claims(s *analysis.Summary) []string {
+// claimSentences writes for each claim of the scenario whether it holds here, with the evidence.
+func claimSentences(s *analysis.Summary) []string {
 	var sentences, unasked []string
 	for i := range s.Claims {
 		if c := &s.Claims[i]; c.Unasked {
-			unasked = append(unasked, quoted(c))
+			unasked = append(unasked, quotedClaim(c))
 		} else {
 			sentences = append(sentences, claimSentence(c))
 		}
 	}
 	if len(unasked) > 0 {
-		sentences = append(sentences, "Not judged without the yardstick, which `run --yardstick` measures:  "+words.List(unasked)+".")
+		sentences = append(sentences, "Not judged, because only `run --yardstick` measures the yardstick: "+words.List(unasked)+".")
 	}
 	return sentences
 }
 
-func quoted(c *compare.Claim) string {
+func quotedClaim(c *compare.Claim) string {
 	text := "“" + c.Says + "”"
 	if c.Row != "" {
 		text = c.Row + ", " + text
@@ -38,7 +38,7 @@ func quoted(c *compare.Claim) string {
 	return text
 }
 
-var outcomes = map[compare.Outcome]string{
+var outcomePhrases = map[compare.Outcome]string{
 	compare.Compatible:   "compatible with what was measured here",
 	compare.Larger:       "a larger effect here than claimed",
 	compare.Smaller:      "a smaller effect here than claimed",
@@ -48,9 +48,9 @@ var outcomes = map[compare.Outcome]string{
 }
 
 func claimSentence(c *compare.Claim) string {
-	sentence := quoted(c) + ": " + outcomes[c.Outcome]
+	sentence := quotedClaim(c) + ": " + outcomePhrases[c.Outcome]
 	if c.Ratio != nil {
-		sentence += fmt.Sprintf(": %s, claimed %s", words.Between(*c.Ratio, units.Number), c.Claimed())
+		sentence += fmt.Sprintf(": %s, claimed %s", words.WithInterval(*c.Ratio, units.Number), c.ClaimedText())
 	}
 	if c.Reason != "" {
 		sentence += ": " + c.Reason
@@ -71,7 +71,7 @@ func claimSentence(c *compare.Claim) string {
 		sentence += "; but " + c.But
 	}
 	if c.Ratio != nil {
-		sentence += ". That is " + c.Find + " in " + c.Part
+		sentence += ". Computed as " + c.Find + " in " + c.Part
 	}
 	return sentence + "."
 }
@@ -82,11 +82,12 @@ var shareNames = map[string]string{
 	matrix.Mean:       "the mean time of a call",
 }
 
-// shares divides the difference between a part's first variant and its last among the changes.
-func shares(s *analysis.Summary) []string {
+// shareSentences divides the difference between a part's first variant and its last among the
+// changes.
+func shareSentences(s *analysis.Summary) []string {
 	var sentences []string
 	for _, d := range s.Shares {
-		sameAsThroughput := d.Metric == matrix.Mean && rank.ClosedLoop(s, d.Part)
+		sameAsThroughput := d.Metric == matrix.Mean && rank.IsClosedLoop(s, d.Part)
 		if (d.Metric == matrix.CPU || d.Decided) && !sameAsThroughput {
 			sentences = append(sentences, shareSentence(d))
 		}
@@ -98,12 +99,12 @@ func shareSentence(d compare.Shares) string {
 	where := fmt.Sprintf("%s of %s over %s's, %s with %s", shareNames[d.Metric], d.To, d.From, d.Workload, words.Clients(d.Clients))
 	switch {
 	case d.Ratio.Interval == nil:
-		return fmt.Sprintf("Undecided: the parts of %s: %s in too few repeats to be sure.", where, words.Times(d.Ratio))
+		return fmt.Sprintf("Undecided: %s: %s, in too few repeats to be sure.", where, words.TimesText(d.Ratio))
 	case !d.Decided:
-		return fmt.Sprintf("Undecided: %s: %s, which may be no difference, so it is not divided.", where, words.Times(d.Ratio))
+		return fmt.Sprintf("Undecided: %s: %s, which may be no difference, so no shares are given.", where, words.TimesText(d.Ratio))
 	}
 	texts := lists.Map(d.Steps, func(step compare.ShareStep) string {
-		share := words.Between(*step.Share, words.Share)
+		share := words.WithInterval(*step.Share, words.Share)
 		switch {
 		case step.Share.Interval == nil || !step.Decided:
 			return step.Change + " undecided, " + share
@@ -112,7 +113,7 @@ func shareSentence(d compare.Shares) string {
 		}
 		return step.Change + " " + share
 	})
-	return fmt.Sprintf("%s: %s. Shares of this difference: %s.", words.Upper(where), words.Times(d.Ratio), strings.Join(texts, "; "))
+	return fmt.Sprintf("%s: %s. Shares of this difference: %s.", words.Capitalize(where), words.TimesText(d.Ratio), strings.Join(texts, "; "))
 }
 
 // shareLines divides a difference in CPU time among the changes, or else a difference in time.
@@ -123,11 +124,11 @@ func shareLines(s *analysis.Summary) []string {
 			continue
 		}
 		d := s.Shares[i]
-		ratio := words.Factor(d.Ratio)
+		ratio := words.FactorText(d.Ratio)
 		if d.Ratio.Interval == nil {
 			ratio += " (" + words.Count(d.Pairs, "trial") + ")"
 		}
-		return words.Fill(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, by.name, ratio), shareSteps(d.Steps))
+		return words.FillLine(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, by.name, ratio), shareSteps(d.Steps))
 	}
 	return nil
 }
@@ -164,17 +165,17 @@ func claimCount(s *analysis.Summary) []string {
 	return []string{words.Count(len(s.Claims), "claim") + ": " + strings.Join(texts, ", ") + "."}
 }
 
-// steps names the sizes where a call's time jumps, and the changes that remove the jump.
-func steps(s *analysis.Summary) []string {
+// stepsBySize names the sizes where a call's time jumps, and the changes that remove the jump.
+func stepsBySize(s *analysis.Summary) []string {
 	var sentences []string
-	for _, all := range jumps(s) {
+	for _, all := range stepsByJump(s) {
 		sentences = append(sentences, stepSentences(all)...)
 	}
 	return sentences
 }
 
-// jumps groups the variants at each jump. The first belongs to the part's first variant.
-func jumps(s *analysis.Summary) [][]compare.Step {
+// stepsByJump groups the steps by jump in size. The first of a group is the part's first variant.
+func stepsByJump(s *analysis.Summary) [][]compare.Step {
 	return lists.GroupBy(s.Steps, func(step compare.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
 	})
@@ -183,23 +184,23 @@ func jumps(s *analysis.Summary) [][]compare.Step {
 func stepSentences(all []compare.Step) []string {
 	first := all[0]
 	where := fmt.Sprintf("%s: from %s to %s", first.Part, words.ExactSize(first.From), words.ExactSize(first.To))
-	times := words.Between(first.Time, units.Number)
+	times := words.WithInterval(first.Time, units.Number)
 	appears := ""
-	if with := factors(all, compare.StepAppears); len(with) > 0 {
-		appears = "; one appears with " + words.List(with)
+	if with := variantsWithRatios(all, compare.StepAppears); len(with) > 0 {
+		appears = "; a step appears with " + words.List(with)
 	}
 	switch first.Outcome {
 	case compare.HasStep:
 		faults := "" // additional page faults that the larger message is proven to have
 		if first.Faults != nil && first.Faults.Interval != nil && first.Faults.Interval.Low > 0 {
-			faults = fmt.Sprintf(", with %s more page faults", words.Between(*first.Faults, units.Number))
+			faults = fmt.Sprintf(", with %s more page faults", words.WithInterval(*first.Faults, units.Number))
 		}
-		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, times, faults, cause(all))}
+		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, times, faults, stepCause(all))}
 		for _, kind := range []struct {
 			kind compare.StepKind
 			says string
-		}{{compare.StepGone, "that step is gone with %s."}, {compare.StepStays, "it stays with %s."}, {compare.StepUndecided, "it is undecided with %s."}} {
-			if with := factors(all, kind.kind); len(with) > 0 {
+		}{{compare.StepGone, "the step is gone with %s."}, {compare.StepStays, "the step stays with %s."}, {compare.StepUndecided, "the step is undecided with %s."}} {
+			if with := variantsWithRatios(all, kind.kind); len(with) > 0 {
 				sentences = append(sentences, fmt.Sprintf(first.Part+": "+kind.says, words.List(with)))
 			}
 		}
@@ -210,43 +211,43 @@ func stepSentences(all []compare.Step) []string {
 	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, times, appears)}
 }
 
-// cause names the options that remove the step, and those that do not.
-func cause(all []compare.Step) string {
-	gone, stays := changed(all, compare.StepGone), changed(all, compare.StepStays)
+// stepCause names the options that remove the step, and those that do not.
+func stepCause(all []compare.Step) string {
+	gone, stays := changedOptions(all, compare.StepGone), changedOptions(all, compare.StepStays)
 	switch {
 	case len(gone) == 0:
 		return ": a step"
 	case len(stays) == 0:
-		return ": a step, caused by what " + words.Joined(gone, "or") + " changes"
+		return ": a step, caused by " + words.JoinWith(gone, "or")
 	}
-	return fmt.Sprintf(": a step, caused by what %s changes, not by what %s changes", words.Joined(gone, "or"), words.Joined(stays, "or"))
+	return fmt.Sprintf(": a step, caused by %s, not by %s", words.JoinWith(gone, "or"), words.JoinWith(stays, "or"))
 }
 
-// factors names the variants of a kind by their difference from the first, with their ratios.
-func factors(all []compare.Step, kind compare.StepKind) []string {
+// variantsWithRatios names the variants of a kind by their added options, with their ratios.
+func variantsWithRatios(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
 		if step.Outcome == kind {
-			names = append(names, fmt.Sprintf("%s (%s)", factor(step), words.Between(step.Time, units.Number)))
+			names = append(names, fmt.Sprintf("%s (%s)", addedOptions(step), words.WithInterval(step.Time, units.Number)))
 		}
 	}
 	return names
 }
 
-// changed returns the options that variants of a kind set, without repetition.
-func changed(all []compare.Step, kind compare.StepKind) []string {
+// changedOptions returns the options that variants of a kind set, without repetition.
+func changedOptions(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
 		if step.Outcome == kind {
-			name, _, _ := strings.Cut(factor(step), "=")
+			name, _, _ := strings.Cut(addedOptions(step), "=")
 			names = lists.AppendNew(names, name)
 		}
 	}
 	return names
 }
 
-// factor returns the options that a variant adds to the first.
-func factor(step compare.Step) string {
+// addedOptions returns the options that a variant adds to the first.
+func addedOptions(step compare.Step) string {
 	if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
 		return strings.TrimLeft(rest, ":,")
 	}
@@ -256,23 +257,23 @@ func factor(step compare.Step) string {
 // stepLines names the sizes where the time jumps, and the changes that remove the jump.
 func stepLines(s *analysis.Summary) []string {
 	var lines []string
-	for _, all := range jumps(s) {
+	for _, all := range stepsByJump(s) {
 		first := all[0]
-		head := fmt.Sprintf("%s to %s over %s: %s, ", words.ExactSize(first.From), words.ExactSize(first.To), first.Variant, words.Factor(first.Time))
+		head := fmt.Sprintf("%s to %s over %s: %s, ", words.ExactSize(first.From), words.ExactSize(first.To), first.Variant, words.FactorText(first.Time))
 		switch first.Outcome {
 		case compare.HasStep:
 			var items []string
-			if gone := changed(all, compare.StepGone); len(gone) > 0 {
-				items = append(items, "gone with "+words.Joined(gone, "or"))
+			if gone := changedOptions(all, compare.StepGone); len(gone) > 0 {
+				items = append(items, "gone with "+words.JoinWith(gone, "or"))
 			}
-			if stays := changed(all, compare.StepStays); len(stays) > 0 {
-				items = append(items, "not with "+words.Joined(stays, "or"))
+			if stays := changedOptions(all, compare.StepStays); len(stays) > 0 {
+				items = append(items, "not with "+words.JoinWith(stays, "or"))
 			}
-			lines = append(lines, words.Fill(head+"a step; ", append(items, ""))...)
+			lines = append(lines, words.FillLine(head+"a step; ", append(items, ""))...)
 		case compare.NoStep:
-			lines = append(lines, words.Cut(head+"no step."))
+			lines = append(lines, words.CutLine(head+"no step."))
 		default:
-			lines = append(lines, words.Cut(head+"undecided."))
+			lines = append(lines, words.CutLine(head+"undecided."))
 		}
 	}
 	return lines

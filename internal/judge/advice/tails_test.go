@@ -36,9 +36,9 @@ func TestTailsOfTooFewRequests(t *testing.T) {
 	text := strings.Join(Advise(s), "\n")
 	holds(
 		t, text,
-		"The shortest tail with 200 clients was not measured: P99 needs 1,000 requests per trial, and some trials have fewer.",
-		"the mean is 0.1 times that without the limit; with the wait for the permit, as callers measure it, the mean is 1 times that without; throughput is 0.98 times",
-		"10 at once drained in 1 ms; none was lost",
+		"The shortest tail with 200 clients was not measured: P99 needs 1,000 requests per trial, so measure longer.",
+		"the mean is 0.1 times the value without the limit; with the wait for the limit, as callers measure it, the mean is 1 times the value without; throughput is 0.98 times",
+		"a burst of 10 was answered in 1 ms; no request was lost",
 	)
 	holdsNone(t, text, "NaN")
 	holdsNone(t, text, "The tail with")
@@ -51,5 +51,5 @@ func TestTheTailNamesAStall(t *testing.T) {
 	for i := range s.Cells {
 		s.Cells[i].Service.Stalls = []matrix.Stall{{Percentile: "p99", Repeats: []int{2}, Trials: 3, Longest: 40_000, Without: 1100}}
 	}
-	holds(t, strings.Join(Advise(s), "\n"), "(1 of 3 trials stalled, for up to 40 ms, and P99 of the others is 1.1 ms)")
+	holds(t, strings.Join(Advise(s), "\n"), "(1 of 3 trials stalled, for up to 40 ms, and P99 of the other trials is 1.1 ms)")
 }

@@ -82,7 +82,7 @@ func TestTheOnlyFigureIsNotInDoubt(t *testing.T) {
 func TestKneesAndLimitsNameBothSizes(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 16, "")}
+	s.Knees = []curves.Knee{knee("tcp", 64, curves.KneeOfThroughput, 16, "")}
 	s.Knees[0].ResponseBytes = 4096
 	s.Limits = []compare.LimitEffect{{Without: "tcp", Payload: record.Payload{RequestBytes: 64, ResponseBytes: 4096}, Clients: 500, Limit: 50}}
 	holds(t, strings.Join(Advise(s), "\n"), "for tcp at 64 B → 4 KiB", "on tcp (64 B → 4 KiB, 500 clients)")
@@ -132,7 +132,7 @@ func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
 	y.sizes = append(y.sizes, record.Payload{RequestBytes: 64, ResponseBytes: 262144})
 	holds(t, advised(y), "As messages grow, no variant overtook another at the sizes with enough trials.")
 	y.trials = 2
-	holds(t, advised(y), "No crossover to report: finding where one variant overtakes another as messages grow needs three trials of both at 4 sizes.")
+	holds(t, advised(y), "No crossover found, because a crossover needs three trials of both variants at 4 sizes.")
 }
 
 // The wait for the permit may be counted or not; who else counts how is not known.
@@ -144,7 +144,7 @@ func TestALimitIsComparedWithNobodyElse(t *testing.T) {
 func TestKneesKeepTheirIntervals(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
-	s.Knees = []curves.Knee{knee("tcp", 64, curves.ByThroughput, 16, ""), knee("rest", 64, curves.ByThroughput, 16, ""), knee("grpc", 64, curves.ByThroughput, 16, "")}
+	s.Knees = []curves.Knee{knee("tcp", 64, curves.KneeOfThroughput, 16, ""), knee("rest", 64, curves.KneeOfThroughput, 16, ""), knee("grpc", 64, curves.KneeOfThroughput, 16, "")}
 	s.Knees[1].Clients.Interval.Low, s.Knees[2].Clients.Interval.High = 4, 64
 	holds(t, strings.Join(Advise(s), "\n"),
 		"at about 16 clients (8 to 32) for tcp at 64 B; at about 16 clients (4 to 32) for rest at 64 B; at about 16 clients (8 to 64) for grpc at 64 B")

@@ -21,7 +21,7 @@ func TestWhatWasMeasuredAgainIsCounted(t *testing.T) {
 	records[3].Probe = "alloc"
 	records[4].Warnings = []string{"measured a second time: at first others took 60 %"} // of an older version
 	s := summarize(t, records)
-	if want := (Again{Trials: 3, ThrownAway: 4, Spoiled: 1}); s.Again != want {
+	if want := (RepeatCounts{Trials: 3, ThrownAway: 4, Spoiled: 1}); s.Again != want {
 		t.Errorf("counted %+v, want %+v", s.Again, want)
 	}
 	if c := s.Cells[0]; c.Spoiled != 1 || c.Valid != 3 {

@@ -22,27 +22,27 @@ func (b cellPair) key() string {
 	return before + " → " + after
 }
 
-// match finds the cells that two runs share, in the order of the later run. Equal cells match.
-// Where different programs measured them, cells match if they agree in everything that both
-// programs report, and if no other cell matches as well.
-func match(before, after *Summary) (common []cellPair, onlyBefore, onlyAfter []*matrix.Point) {
+// matchCells finds the cells that two runs share, in the order of the later run. Equal cells match.
+// If different programs measured the runs, two cells also match if they agree in everything that
+// both programs report, and no third cell does.
+func matchCells(before, after *Summary) (common []cellPair, onlyBefore, onlyAfter []*matrix.Point) {
 	earlier := map[record.Cell]*matrix.Point{}
 	for _, p := range before.points {
-		earlier[anywhere(p.Cell)] = p
+		earlier[withoutTarget(p.Cell)] = p
 	}
-	partner := map[*matrix.Point]*matrix.Point{} // of points of both runs
+	partner := map[*matrix.Point]*matrix.Point{} // the same cell in the other run
 	pair := func(old, now *matrix.Point) { partner[old], partner[now] = now, old }
 	for _, p := range after.points {
-		if old := earlier[anywhere(p.Cell)]; old != nil {
+		if old := earlier[withoutTarget(p.Cell)]; old != nil {
 			pair(old, p)
-			delete(earlier, anywhere(p.Cell))
+			delete(earlier, withoutTarget(p.Cell))
 		}
 	}
 	single := func(p *matrix.Point) bool { return partner[p] == nil }
 	later := slices.DeleteFunc(slices.Clone(after.points), func(p *matrix.Point) bool { return !single(p) })
 	for _, p := range later {
-		olds := slices.DeleteFunc(alike(p, before.points), func(old *matrix.Point) bool { return earlier[anywhere(old.Cell)] != old })
-		if len(olds) == 1 && len(alike(olds[0], later)) == 1 {
+		olds := slices.DeleteFunc(alikePoints(p, before.points), func(old *matrix.Point) bool { return earlier[withoutTarget(old.Cell)] != old })
+		if len(olds) == 1 && len(alikePoints(olds[0], later)) == 1 {
 			pair(olds[0], p)
 		}
 	}
@@ -56,13 +56,13 @@ func match(before, after *Summary) (common []cellPair, onlyBefore, onlyAfter []*
 	return common, slices.DeleteFunc(slices.Clone(before.points), func(p *matrix.Point) bool { return !single(p) }), onlyAfter
 }
 
-// alike returns the points whose cells are alike to p's cell.
-func alike(p *matrix.Point, others []*matrix.Point) []*matrix.Point {
+// alikePoints returns the points whose cells may be p's cell, measured by another program.
+func alikePoints(p *matrix.Point, others []*matrix.Point) []*matrix.Point {
 	return slices.DeleteFunc(slices.Clone(others), func(other *matrix.Point) bool { return !isAlike(p.Cell, other.Cell) })
 }
 
-// isAlike reports whether cells of different programs agree in clients and load. Their names
-// differ, and no file states the size of the messages.
+// isAlike reports whether cells of different programs agree in clients and load. It cannot compare
+// message sizes, because the files of other programs lack them.
 func isAlike(a, b record.Cell) bool {
 	if a.Tool == b.Tool {
 		return false
@@ -79,11 +79,11 @@ func isSameLoad(a, b record.Load) bool {
 		(a.RatePerSecond == 0 || b.RatePerSecond == 0 || a.RatePerSecond == b.RatePerSecond)
 }
 
-// Only keeps the cells whose names contain a text. It fails if there is none.
-func (s *Summary) Only(text string) error {
+// KeepOnly keeps the cells whose names contain a text. It fails if no name does.
+func (s *Summary) KeepOnly(text string) error {
 	kept := slices.DeleteFunc(slices.Clone(s.points), func(p *matrix.Point) bool { return !strings.Contains(p.Cell.Key(), text) })
 	if len(kept) == 0 {
-		return fmt.Errorf("no cell's name contains %q: the first is %s", text, firstOf(keysOf(s.points)))
+		return fmt.Errorf("no cell of the run has a name with %q: use a part of a cell's name, such as %s", text, firstOrNone(keysOf(s.points)))
 	}
 	s.points = kept
 	return nil
@@ -91,7 +91,7 @@ func (s *Summary) Only(text string) error {
 
 func keysOf(points []*matrix.Point) []string { return lists.Map(points, keyOf) }
 
-// keyOf names a cell and its number of agents, for comparing it with a cell of another run.
+// keyOf returns the cell's name, with the number of agents if a fleet ran the clients.
 func keyOf(p *matrix.Point) string {
 	switch n := p.Cell.Agents; n {
 	case 0:
@@ -103,51 +103,51 @@ func keyOf(p *matrix.Point) string {
 	}
 }
 
-// whyNone explains why two runs have no cell in common.
-func whyNone(before, after *Summary) error {
+// noCommonCellError returns an error that says why two runs have no cell in common.
+func noCommonCellError(before, after *Summary) error {
 	for _, p := range slices.Concat(before.points, after.points) {
 		others := after.points
 		if slices.Contains(after.points, p) {
 			others = before.points
 		}
-		if alike := alike(p, others); len(alike) > 1 {
-			return fmt.Errorf("%s matches several cells (%s): name the cells with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
+		if alike := alikePoints(p, others); len(alike) > 1 {
+			return fmt.Errorf("cell %s matches several cells of the other run (%s): choose one cell of each run with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
 	}
-	return fmt.Errorf("the runs have no cell with the same load in common: the earlier has %s, the later has %s",
-		firstOf(keysOf(before.points)), firstOf(keysOf(after.points)))
+	return fmt.Errorf("the runs have no cell with the same load in common: the first cell of the earlier run is %s, and of the later run %s; measure both runs with the same load",
+		firstOrNone(keysOf(before.points)), firstOrNone(keysOf(after.points)))
 }
 
-// foreignDoubts lists reasons not to trust a comparison with another program's figures.
+// foreignDoubts returns reasons for not trusting a comparison of figures from different programs.
 func foreignDoubts(before, after *Summary, common []cellPair) []string {
 	var doubts []string
 	add := func(text string) { doubts = lists.AppendNew(doubts, text) }
 	for _, run := range []struct {
 		*Summary
 		when string
-	}{{before, "before"}, {after, "after"}} {
+	}{{before, "earlier"}, {after, "later"}} {
 		if len(run.Foreign) > 0 {
-			add(fmt.Sprintf("the figures %s are by %s, not by wirelab", run.when, strings.Join(run.Foreign, ", ")))
+			add(fmt.Sprintf("%[2]s, not wirelab, measured the %[1]s figures", run.when, strings.Join(run.Foreign, ", ")))
 		}
 	}
 	for _, c := range common {
 		a, b := c.before.Cell, c.after.Cell
 		if a.Tool != b.Tool {
-			add("two programs time calls differently")
-			add("unknown whether both sent messages of one size")
+			add("the programs of the two runs time calls differently")
+			add("the runs may have sent messages of different sizes")
 		}
 		if a.Load.Model != b.Load.Model {
-			add(fmt.Sprintf("the load is %s before, %s after", a.Load.Model, b.Load.Model))
+			add(fmt.Sprintf("the load was %s in the earlier run, and is %s in the later run", a.Load.Model, b.Load.Model))
 		}
 		if a.Clients != b.Clients {
-			add("unknown whether both had the same number of clients")
+			add("the runs may have had different numbers of clients")
 		}
 	}
 	return doubts
 }
 
-// diffMetric returns service times on both sides if another program measured: other programs
-// report only those.
+// diffMetric returns the metric with this name. If another program measured one of the runs, it
+// returns service times in place of response times, because other programs report only these.
 func diffMetric(name string, foreign bool) matrix.Metric {
 	switch {
 	case foreign && name == matrix.Mean:

@@ -28,7 +28,7 @@ func imported(t *testing.T, cell record.Cell, means ...time.Duration) *Summary {
 		}
 		records = append(records, r)
 	}
-	s, err := Summarize(&record.Manifest{Trials: len(records)}, Judged{Records: records}, insight.UsualCategories())
+	s, err := Summarize(&record.Manifest{Trials: len(records)}, JudgedTrials{Records: records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +84,13 @@ func TestResponseTimesOfAPacedLoopAreUnknown(t *testing.T) {
 func TestDiffTakesACellOfAToolForOneOfWirelabsOwn(t *testing.T) {
 	own, _ := runsThatDiffer(t, 1, 3, 1)
 	files := imported(t, record.Cell{Tool: "ghz", Place: record.Place{Workload: "a", Clients: 50}, Load: record.Load{Model: "closed"}}, 200*time.Microsecond, 202*time.Microsecond, 198*time.Microsecond)
-	if _, err := Differ(own, files); err == nil {
+	if _, err := NewDiff(own, files); err == nil {
 		t.Fatal("three cells have 50 clients: which is meant?")
 	}
-	if err := own.Only("grpc/echo"); err != nil {
+	if err := own.KeepOnly("grpc/echo"); err != nil {
 		t.Fatal(err)
 	}
-	d, err := Differ(own, files)
+	d, err := NewDiff(own, files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestDiffTakesACellOfAToolForOneOfWirelabsOwn(t *testing.T) {
 	if len(d.Differences) == 0 || len(d.Doubts) == 0 {
 		t.Errorf("%+v", d)
 	}
-	if err := own.Only("nothing"); err == nil {
+	if err := own.KeepOnly("nothing"); err == nil {
 		t.Error("no cell is called so")
 	}
 }

@@ -42,7 +42,7 @@ func TestClaimsAreJudged(t *testing.T) {
 		{"says":"damaged","part":"large","find":"figure(\"mean\", it)","effect":"grpc"},
 		{"says":"they cross","part":"small","find":"crossover(by_clients(\"mean\", \"grpc\"), by_clients(\"mean\", \"grpc:codec=vt1\"))","ratio":10}
 	],"parts":[{"stacks":["grpc"],"yardsticks":["file:server=caddy"]}]}`)
-	s, err := Summarize(m, Judged{Records: records}, insight.UsualCategories())
+	s, err := Summarize(m, JudgedTrials{Records: records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +58,13 @@ func TestClaimsAreJudged(t *testing.T) {
 		{compare.Refuted, 0.75 / 0.9, ""},
 		{compare.Refuted, 1, ""},
 		{compare.Unmeasured, 0, "no mean of tcp in small"},
-		{compare.Unmeasured, 0, "file:server=caddy needs --yardstick"},
+		{compare.Unmeasured, 0, "the run left out file:server=caddy: measure again with --yardstick"},
 		{compare.Larger, 4.0 / 3, ""},
 		{compare.Compatible, 0.9, ""},
 		{compare.Refuted, 5, ""},
 		{compare.Compatible, 4.0 / 3, ""},
-		{compare.Unmeasured, 0, "a claim about a cause without factors"},
-		{compare.Refuted, 0, "the first never overtakes the second, in each of 6 repeats"},
+		{compare.Unmeasured, 0, "the claim about a cause has no factors: add factors to the claim in the scenario"},
+		{compare.Refuted, 0, "the first line never overtakes the second, in each of 6 repeats"},
 	}
 	for i, c := range s.Claims {
 		if c.Outcome != want[i].outcome {
@@ -91,7 +91,7 @@ func TestClaimsAreJudged(t *testing.T) {
 	for _, f := range s.Claims[11].Factors {
 		moves = append(moves, f.Moves)
 	}
-	if want := []string{compare.Moves, compare.MovesNot, compare.MovesMaybe}; !slices.Equal(moves, want) {
+	if want := []string{compare.FactorMoves, compare.FactorMovesNot, compare.FactorUndecided}; !slices.Equal(moves, want) {
 		t.Errorf("the factors move %v, want %v", moves, want)
 	}
 }
@@ -111,11 +111,11 @@ func TestClaimKeepsItsVerdict(t *testing.T) {
 		{"says":"plain","part":"p","find":"ratio(\"mean\", \"grpc\", \"tcp\")","ratio":2},
 		{"says":"close","part":"p","find":"ratio(\"mean\", \"grpc\", \"rest\")","ratio":1.25},
 		{"says":"missing","part":"p","find":"ratio(\"mean\", \"grpc\", \"rest\", 64, 500)"}]}`)
-	m.Until = &record.Until{Claims: true, Begun: 1, Looks: []record.Look{{Repeats: 3, Level: 0.02}, {Repeats: 8, Level: 0.03}}}
-	upTo := func(repeats int) Judged {
-		return Judged{Records: slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Repeat > repeats })}
+	m.Until = &record.Until{Claims: true, Begun: 1, Looks: []record.InterimLook{{Repeats: 3, Level: 0.02}, {Repeats: 8, Level: 0.03}}}
+	upTo := func(repeats int) JudgedTrials {
+		return JudgedTrials{Records: slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Repeat > repeats })}
 	}
-	found, again, err := compare.TakeLook(m, upTo(3).Records)
+	found, again, err := compare.EvaluateLook(m, upTo(3).Records)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestClaimKeepsItsVerdict(t *testing.T) {
 		t.Errorf("the first look: %+v, again %v", found, again)
 	}
 	m.Until.Begun = 2
-	s, err := Summarize(m, upTo(8), insight.UsualCategories())
+	s, err := Summarize(m, upTo(8), insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,34 +14,35 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Condition is a condition of --fail-if: a figure that fails a cell (p99>20ms, errors>0.1%,
-// rps<1000), or a change since an earlier run that fails it (p99>+10%).
+// A Condition is a condition of --fail-if. It fails a cell by its figure (p99>20ms, errors>0.1%,
+// rps<1000), or by the change of a figure since an earlier run (p99>+10%).
 type Condition struct {
 	Text  string
-	Above bool    // the figure fails above the limit; else below it
-	Limit float64 // in Unit; for a change the ratio of after to before: 1.1 for +10%
+	Above bool    // the cell fails if the figure is above the limit; else if it is below
+	Limit float64 // in Unit; for a change, the figure after divided by the figure before: 1.1 for +10%
 	Unit  Unit
 	of    *gateFigure
 }
 
-// ParseCondition reads a condition. A percentage is a change if signed, or if not of a share.
+// ParseCondition reads a condition. A percentage means a change if it has a sign, or if the figure
+// is neither a share nor a number of requests.
 func ParseCondition(text string) (Condition, error) {
 	written, err := scenario.ParseLimit(text)
 	if err == nil && written.Sign == "=" {
-		err = fmt.Errorf("%q is not a condition: want FIGURE>LIMIT or FIGURE<LIMIT, as in p99>20ms", text)
+		err = fmt.Errorf("the condition %q has no > or <: write FIGURE>LIMIT or FIGURE<LIMIT, as in p99>20ms", text)
 	}
 	if err != nil {
 		return Condition{}, err
 	}
-	of := findLimitable(written.Figure)
+	of := findGateFigure(written.Figure)
 	if of == nil {
 		names := lists.Map(gateFigures, func(l gateFigure) string { return l.names[0] })
-		return Condition{}, fmt.Errorf("%q in %q is not a figure: want one of %s", written.Figure, text, strings.Join(names, ", "))
+		return Condition{}, fmt.Errorf("unknown figure %q in the condition %q: use one of %s", written.Figure, text, strings.Join(names, ", "))
 	}
 	c := Condition{Text: written.Text, Above: written.Sign == ">", Unit: of.unit, of: of}
 	percent, isPercent := written.Percent()
 	if isPercent && (strings.ContainsAny(written.Value[:1], "+-") || of.unit != Share && of.unit != Requests) {
-		return c.ofChange(percent)
+		return c.asChange(percent)
 	}
 	known := true
 	switch {
@@ -56,18 +57,18 @@ func ParseCondition(text string) (Condition, error) {
 		c.Limit, known = written.Number()
 	}
 	if !known || !(c.Limit >= 0) || math.IsInf(c.Limit, 0) {
-		return Condition{}, fmt.Errorf("unknown limit %q in %q: %s", written.Value, text, of.wants(written.Figure+written.Sign))
+		return Condition{}, fmt.Errorf("unknown limit %q in the condition %q: %s", written.Value, text, of.describeLimit(written.Figure+written.Sign))
 	}
 	return c, nil
 }
 
-// ofChange turns the condition into a condition on a change by a share.
-func (c Condition) ofChange(by float64) (Condition, error) {
+// asChange turns the condition into a condition on a change by a share.
+func (c Condition) asChange(by float64) (Condition, error) {
 	switch c.Limit, c.Unit = 1+by, Relative; {
 	case c.of.metric() == "":
-		return Condition{}, fmt.Errorf("%q in %q cannot be compared with another run: want one of %s", c.of.names[0], c.Text, strings.Join(DiffMetrics, ", "))
+		return Condition{}, fmt.Errorf("the condition %[2]q needs an earlier run, but runs are not compared by %[1]q: use one of %[3]s", c.of.names[0], c.Text, strings.Join(DiffMetrics, ", "))
 	case !(c.Limit > 0) || math.IsInf(c.Limit, 0):
-		return Condition{}, fmt.Errorf("impossible change in %q: a figure falls by less than 100%%", c.Text)
+		return Condition{}, fmt.Errorf("impossible change in the condition %q: write a finite change above -100%%", c.Text)
 	}
 	return c, nil
 }
@@ -79,9 +80,9 @@ func (c Condition) IsChange() bool { return c.Unit == Relative }
 func (c Condition) CheckLoad(model string) error {
 	switch {
 	case c.IsChange() && !matrix.IsMeaningful(model, c.of.metric()):
-		return fmt.Errorf("%q: the %s of this load cannot be compared: the load sends at a given rate, or searches for one", c.Text, c.of.metric())
+		return fmt.Errorf("condition %q: the %s of this load cannot be compared, because the load sends at a given rate or searches for one; use another figure", c.Text, c.of.metric())
 	case !c.IsChange() && c.of.model != "" && c.of.model != model:
-		return fmt.Errorf("%q: only a load with --%s has %s", c.Text, map[string]string{"search": "goal", "burst": "burst"}[c.of.model], c.of.names[0])
+		return fmt.Errorf("condition %q: only a load with --%s has the figure %s", c.Text, map[string]string{"search": "goal", "burst": "burst"}[c.of.model], c.of.names[0])
 	}
 	return nil
 }
@@ -89,19 +90,19 @@ func (c Condition) CheckLoad(model string) error {
 // A GateOutcome is the result of a condition in a cell.
 type GateOutcome string
 
-// The outcomes. A change is breached only if proven: its whole interval lies beyond the limit, and
-// the difference is real.
+// The outcomes. Kept and Breached tell whether a figure is within the limit. A change is breached
+// only if the difference is real and its whole interval lies beyond the limit.
 const (
-	Kept     GateOutcome = "kept"
-	Breached GateOutcome = "breached"
-	Open     GateOutcome = "open" // the change lies beyond the limit, perhaps by chance
-	// Unjudged is the outcome of a condition without a figure. It is never a pass.
-	Unjudged GateOutcome = "unjudged"
+	GateKept     GateOutcome = "kept"
+	GateBreached GateOutcome = "breached"
+	GateOpen     GateOutcome = "open" // the change lies beyond the limit, perhaps by chance
+	// GateUnjudged means that the figure is unknown. It does not count as kept.
+	GateUnjudged GateOutcome = "unjudged"
 )
 
 // A GateFinding is the outcome of a condition in one cell, with the figure.
 type GateFinding struct {
-	Gate    string        `json:"gate"` // as it was written
+	Gate    string        `json:"gate"` // the condition as the user wrote it
 	Cell    string        `json:"cell"`
 	Clients int           `json:"-"`
 	Outcome GateOutcome   `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, perhaps by chance
@@ -114,7 +115,8 @@ type GateFinding struct {
 	within  bool          // the estimate of the change is within the limit
 }
 
-// JudgeConditions judges figures first, and then changes in the cells that both runs share.
+// JudgeConditions judges the conditions on figures first, and then the conditions on changes in
+// the cells that both runs share.
 func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFinding {
 	var all []GateFinding
 	for i := range s.Cells {
@@ -127,19 +129,18 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 	for _, c := range conditions {
 		for i := range s.Cells {
 			if since != nil && c.IsChange() && !slices.Contains(since.OnlyInAfter, s.Cells[i].Key) {
-				all = append(all, c.judgeIn(&s.Cells[i], since))
+				all = append(all, c.judgeCellChange(&s.Cells[i], since))
 			}
 		}
 	}
 	return all
 }
 
-// Judge judges the figure of a cell. Only the figure decides, so that a run of one window can be
-// judged. For a statement about chance, measure three and read the interval.
+// Judge judges the figure of a cell. It ignores the interval, so that one window is enough.
 func (c Condition) Judge(cell *matrix.Cell) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknown}
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknownFigure}
 	if !cell.IsValid() {
-		f.Outcome, f.Why = Unjudged, "the cell has no valid window"
+		f.Outcome, f.Why = GateUnjudged, "the cell has no valid window: see its failed checks"
 		return f
 	}
 	if c.of.unit == Requests && c.Unit == Share {
@@ -149,19 +150,19 @@ func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	}
 	switch {
 	case math.IsNaN(f.Found.Value):
-		f.Outcome, f.Why = Unjudged, c.of.whyUnknown()
+		f.Outcome, f.Why = GateUnjudged, c.of.reasonUnknown()
 	case c.isBeyond(f.Found.Value):
-		f.Outcome = Breached
+		f.Outcome = GateBreached
 	default:
-		f.Outcome = Kept
+		f.Outcome = GateKept
 	}
 	return f
 }
 
-// judgeIn judges the change of a cell since an earlier run.
-func (c Condition) judgeIn(cell *matrix.Cell, since *Diff) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknown}
-	f.Outcome, f.Why = Unjudged, "each run needs a valid window with this figure"
+// judgeCellChange judges the change of a cell since an earlier run.
+func (c Condition) judgeCellChange(cell *matrix.Cell, since *Diff) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknownFigure}
+	f.Outcome, f.Why = GateUnjudged, "one of the runs has no valid window with this figure"
 	for _, d := range since.Differences {
 		if d.Metric == c.of.metric() && d.of.after.Cell == cell.Cell {
 			f = c.JudgeChange(d)
@@ -173,31 +174,31 @@ func (c Condition) judgeIn(cell *matrix.Cell, since *Diff) GateFinding {
 
 // JudgeChange judges a change of the condition's figure.
 func (c Condition) JudgeChange(d Difference) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: d.Cell, Outcome: Open, Unit: Relative, Limit: c.Limit, Found: d.Ratio, Windows: d.AfterTrials, Change: &d}
+	f := GateFinding{Gate: c.Text, Cell: d.Cell, Outcome: GateOpen, Unit: Relative, Limit: c.Limit, Found: d.Ratio, Windows: d.AfterTrials, Change: &d}
 	switch i := d.Ratio.Interval; {
 	case !c.isBeyond(d.Ratio.Value):
-		f.Outcome = Kept
+		f.Outcome = GateKept
 	case i != nil && c.isBeyond(i.Low) && c.isBeyond(i.High) && d.isReal():
-		f.Outcome = Breached
+		f.Outcome = GateBreached
 	}
-	if f.within = f.Outcome == Kept; min(d.BeforeTrials, d.AfterTrials) < matrix.LeastTrials {
-		f.Outcome = Unjudged
-		f.Why = fmt.Sprintf("a change needs %d valid windows in each run; they have %d and %d", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials)
+	if f.within = f.Outcome == GateKept; min(d.BeforeTrials, d.AfterTrials) < matrix.LeastTrials {
+		f.Outcome = GateUnjudged
+		f.Why = fmt.Sprintf("judging a change needs %d valid windows in each run; the earlier run has %d, the later run %d", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials)
 	}
 	return f
 }
 
-// PassUnjudgedChanges adapts the findings for runs of many cells: a change that cannot be judged
-// is kept if its estimate is within the limit, and open otherwise.
+// PassUnjudgedChanges replaces the outcome of changes that could not be judged: kept if the
+// estimate is within the limit, and open otherwise. It is for runs of many cells.
 func PassUnjudgedChanges(findings []GateFinding) []GateFinding {
 	all := slices.Clone(findings)
 	for i := range all {
 		switch f := &all[i]; {
-		case f.Unit != Relative || f.Outcome != Unjudged:
+		case f.Unit != Relative || f.Outcome != GateUnjudged:
 		case f.within:
-			f.Outcome, f.Why = Kept, ""
+			f.Outcome, f.Why = GateKept, ""
 		default:
-			f.Outcome = Open
+			f.Outcome = GateOpen
 		}
 	}
 	return all
@@ -241,16 +242,20 @@ var gateFigures = slices.Concat(gateLatencies(), []gateFigure{
 	{names: []string{"client"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ClientCPU }},
 	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ServerCPU }},
 	{names: []string{"handshake"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure {
-		return &cmp.Or(c.Connections.Handshake, &matrix.Times{P50: unknown}).P50
+		return &cmp.Or(c.Connections.Handshake, &matrix.Times{P50: unknownFigure}).P50
 	}},
 	{names: []string{"p99/p50"}, unit: Ratio, of: func(c *matrix.Cell) *matrix.Figure { return &c.P99OverP50 }},
-	{names: []string{"kept"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Search, &matrix.Search{Kept: unknown}).Kept }},
-	{names: []string{"missed"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure { return &cmp.Or(c.Search, &matrix.Search{Missed: unknown}).Missed }},
+	{names: []string{"kept"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure {
+		return &cmp.Or(c.Search, &matrix.Search{Kept: unknownFigure}).Kept
+	}},
+	{names: []string{"missed"}, unit: PerSecond, model: "search", of: func(c *matrix.Cell) *matrix.Figure {
+		return &cmp.Or(c.Search, &matrix.Search{Missed: unknownFigure}).Missed
+	}},
 	{names: []string{"drain"}, unit: Microseconds, model: "burst", of: func(c *matrix.Cell) *matrix.Figure { return c.Drain }},
 })
 
-// unknown stands for a figure that was not measured.
-var unknown = matrix.Figure{Value: math.NaN()}
+// unknownFigure stands for a figure that was not measured.
+var unknownFigure = matrix.Figure{Value: math.NaN()}
 
 // gateLatencies returns the response times, by the tags of their fields.
 func gateLatencies() []gateFigure {
@@ -270,7 +275,7 @@ func gateLatencies() []gateFigure {
 
 func errorShare(c *matrix.Cell) float64 { return float64(c.Errors) / float64(max(1, c.Requests)) }
 
-func findLimitable(name string) *gateFigure {
+func findGateFigure(name string) *gateFigure {
 	i := slices.IndexFunc(gateFigures, func(l gateFigure) bool { return slices.Contains(l.names, strings.ToLower(name)) })
 	if i < 0 {
 		return nil
@@ -278,7 +283,7 @@ func findLimitable(name string) *gateFigure {
 	return &gateFigures[i]
 }
 
-// metric returns the figure's name in comparisons of runs, or nothing.
+// metric returns the figure's name in comparisons of runs, or "" if runs are not compared by it.
 func (l *gateFigure) metric() string {
 	i := slices.IndexFunc(DiffMetrics, func(name string) bool { return slices.Contains(l.names, name) })
 	if i < 0 {
@@ -287,23 +292,23 @@ func (l *gateFigure) metric() string {
 	return DiffMetrics[i]
 }
 
-// wants describes the form of a figure's limit. The text before it is its name and sign.
-func (l *gateFigure) wants(figure string) string {
+// describeLimit describes the form of a figure's limit. figure is the figure's name with > or <.
+func (l *gateFigure) describeLimit(figure string) string {
 	wanted := map[Unit]string{
-		Microseconds: "a time with its unit, as in %s20ms",
+		Microseconds: "a time with a unit, as in %s20ms",
 		PerSecond:    "requests per second, as in %s1000",
 		Requests:     "a number of requests or a share of them, as in %[1]s10 or %[1]s0.1%%",
 		Share:        "a share, as in %s99.9%%",
 		Ratio:        "a number, as in %s10",
 	}
-	return fmt.Sprintf("want "+wanted[l.unit], figure)
+	return fmt.Sprintf("write "+wanted[l.unit], figure)
 }
 
-func (l *gateFigure) whyUnknown() string {
+func (l *gateFigure) reasonUnknown() string {
 	if strings.HasPrefix(l.names[0], "p") && l.unit == Microseconds {
-		return "fewer than ten requests lie beyond that percentile: measure longer"
+		return "fewer than ten requests are slower than this percentile: measure longer"
 	}
-	return "this figure was not measured here"
+	return "this cell has no measurement of the figure"
 }
 
 func (d Difference) isReal() bool {

@@ -27,35 +27,35 @@ func TestFigures(t *testing.T) {
 		text string
 		want GateOutcome
 	}{
-		{"p99>400us", Kept}, // a figure on the limit is right
-		{"p99>399us", Breached},
-		{" P99 > 0.399ms ", Breached},
-		{"mean<100us", Kept},
-		{"mean<101us", Breached},
-		{"p99.99>1h", Unjudged}, // no figure
-		{"p9999>1h", Unjudged},
-		{"max>9ms", Kept},
-		{"rps<5000", Kept},
-		{"throughput<5001", Breached},
-		{"req/s>4999.5", Breached},
-		{"errors>20", Kept},
-		{"errors>19", Breached},
-		{"errors>0.2%", Kept},
-		{"errors>0.19%", Breached},
-		{"ok<99.8%", Kept},
-		{"ok<99.9%", Breached},
-		{"server>39us", Breached},
-		{"client>1h", Unjudged}, // it was not measured
-		{"cpu>1h", Unjudged},
-		{"p99/p50>3", Breached},
-		{"kept<1", Unjudged},
+		{"p99>400us", GateKept}, // a figure on the limit is right
+		{"p99>399us", GateBreached},
+		{" P99 > 0.399ms ", GateBreached},
+		{"mean<100us", GateKept},
+		{"mean<101us", GateBreached},
+		{"p99.99>1h", GateUnjudged}, // no figure
+		{"p9999>1h", GateUnjudged},
+		{"max>9ms", GateKept},
+		{"rps<5000", GateKept},
+		{"throughput<5001", GateBreached},
+		{"req/s>4999.5", GateBreached},
+		{"errors>20", GateKept},
+		{"errors>19", GateBreached},
+		{"errors>0.2%", GateKept},
+		{"errors>0.19%", GateBreached},
+		{"ok<99.8%", GateKept},
+		{"ok<99.9%", GateBreached},
+		{"server>39us", GateBreached},
+		{"client>1h", GateUnjudged}, // it was not measured
+		{"cpu>1h", GateUnjudged},
+		{"p99/p50>3", GateBreached},
+		{"kept<1", GateUnjudged},
 	} {
 		condition, err := ParseCondition(c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if got := condition.Judge(aLoadedCell()); got.Outcome != c.want || (got.Why != "") != (c.want == Unjudged) {
+		if got := condition.Judge(aLoadedCell()); got.Outcome != c.want || (got.Why != "") != (c.want == GateUnjudged) {
 			t.Errorf("%s: %s, because %q: want %s", c.text, got.Outcome, got.Why, c.want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestAnInvalidCellIsNotJudged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := condition.Judge(c).Outcome; got != Unjudged {
+		if got := condition.Judge(c).Outcome; got != GateUnjudged {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
@@ -78,24 +78,24 @@ func TestAnInvalidCellIsNotJudged(t *testing.T) {
 
 func TestWrongConditions(t *testing.T) {
 	for text, want := range map[string]string{
-		"p98>1ms":      `"p98" in "p98>1ms" is not a figure: want one of mean, p50,`,
-		"p99>20":       "want a time with its unit, as in p99>20ms",
-		"p99=20ms":     "want FIGURE>LIMIT or FIGURE<LIMIT",
+		"p98>1ms":      `unknown figure "p98" in the condition "p98>1ms": use one of mean, p50,`,
+		"p99>20":       "write a time with a unit, as in p99>20ms",
+		"p99=20ms":     "write FIGURE>LIMIT or FIGURE<LIMIT",
 		"p99>=20ms":    "want FIGURE>LIMIT or FIGURE<LIMIT",
-		"p99>-20ms":    "want a time with its unit",
-		"rps<10ms":     "want requests per second, as in rps<1000",
-		"rps<NaN":      "want requests per second",
-		"rps<Inf":      "want requests per second",
-		"errors>x":     "want a number of requests or a share of them, as in errors>10 or errors>0.1%",
-		"ok<3":         "want a share, as in ok<99.9%",
-		"p99/p50>10ms": "want a number, as in p99/p50>10",
+		"p99>-20ms":    "write a time with a unit",
+		"rps<10ms":     "write requests per second, as in rps<1000",
+		"rps<NaN":      "write requests per second",
+		"rps<Inf":      "write requests per second",
+		"errors>x":     "write a number of requests or a share of them, as in errors>10 or errors>0.1%",
+		"ok<3":         "write a share, as in ok<99.9%",
+		"p99/p50>10ms": "write a number, as in p99/p50>10",
 		"":             "is no condition",
-		"p98 > +10%":   `"p98" in "p98 > +10%" is not a figure: want one of mean, p50,`,
-		"p95 > +10%":   `"p95" in "p95 > +10%" cannot be compared with another run: want one of mean, p99, throughput, cpu`,
-		"errors>+10%":  `"errors" in "errors>+10%" cannot be compared`,
-		"p99 > fast":   "want a time with its unit",
-		"p99 > +10":    "want a time with its unit",
-		"mean < -100%": "falls by less than 100%",
+		"p98 > +10%":   `unknown figure "p98" in the condition "p98 > +10%": use one of mean, p50,`,
+		"p95 > +10%":   `the condition "p95 > +10%" needs an earlier run, but runs are not compared by "p95": use one of mean, p99, throughput, cpu`,
+		"errors>+10%":  `the condition "errors>+10%" needs an earlier run`,
+		"p99 > fast":   "write a time with a unit",
+		"p99 > +10":    "write a time with a unit",
+		"mean < -100%": "write a finite change above -100%",
 		"mean > +Inf%": "impossible change",
 	} {
 		if _, err := ParseCondition(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -129,12 +129,12 @@ func TestChangesAreToldFromFigures(t *testing.T) {
 // In runs of many cells what cannot be judged of a change passes; of a figure it never does.
 func TestUnjudgedChangesPass(t *testing.T) {
 	got := PassUnjudgedChanges([]GateFinding{
-		{Unit: Relative, Outcome: Unjudged, within: true},
-		{Unit: Relative, Outcome: Unjudged},
-		{Unit: Relative, Outcome: Breached},
-		{Unit: Microseconds, Outcome: Unjudged},
+		{Unit: Relative, Outcome: GateUnjudged, within: true},
+		{Unit: Relative, Outcome: GateUnjudged},
+		{Unit: Relative, Outcome: GateBreached},
+		{Unit: Microseconds, Outcome: GateUnjudged},
 	})
-	for i, want := range []GateOutcome{Kept, Open, Breached, Unjudged} {
+	for i, want := range []GateOutcome{GateKept, GateOpen, GateBreached, GateUnjudged} {
 		if got[i].Outcome != want {
 			t.Errorf("finding %d is %s, want %s", i, got[i].Outcome, want)
 		}
@@ -150,15 +150,15 @@ func TestChanges(t *testing.T) {
 		of   Difference
 		want GateOutcome
 	}{
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Slower), Breached},
-		{"p99>10%", ratio(1.05, 1.2, 1.3, compare.Slower), Open},
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Undecided), Open},
-		{"p99 > +10%", ratio(1.02, 1.05, 1.09, compare.Slower), Kept},
-		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, Open},
-		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 2, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, Unjudged},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.94, compare.Slower), Breached},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.97, compare.Slower), Open},
-		{"throughput < -5%", ratio(1.2, 1.3, 1.4, compare.Faster), Kept},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Slower), GateBreached},
+		{"p99>10%", ratio(1.05, 1.2, 1.3, compare.Slower), GateOpen},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Undecided), GateOpen},
+		{"p99 > +10%", ratio(1.02, 1.05, 1.09, compare.Slower), GateKept},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, GateOpen},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 2, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, GateUnjudged},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.94, compare.Slower), GateBreached},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.97, compare.Slower), GateOpen},
+		{"throughput < -5%", ratio(1.2, 1.3, 1.4, compare.Faster), GateKept},
 	} {
 		gate, err := ParseCondition(c.gate)
 		if err != nil {

@@ -38,14 +38,14 @@ func kneeBy(t *testing.T, s *Summary, by string) curves.Knee {
 
 func TestKneesAreFound(t *testing.T) {
 	s := saturating(0.03, 3, 1, 10, 25, 50, 100, 200, 400, 800).summarize(t)
-	if k := kneeBy(t, s, curves.ByThroughput); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 || k.Clients.Interval == nil {
+	if k := kneeBy(t, s, curves.KneeOfThroughput); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 || k.Clients.Interval == nil {
 		t.Errorf("throughput stops at 50 clients, and the knee is %+v", k)
 	}
-	if k := kneeBy(t, s, curves.ByTail); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 {
+	if k := kneeBy(t, s, curves.KneeOfTail); !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 {
 		t.Errorf("the tail grows from 50 clients on, and the knee is %+v", k)
 	}
 	once := saturating(0.03, 1, 1, 10, 25, 50, 100, 200).summarize(t)
-	if k := kneeBy(t, once, curves.ByThroughput); k.Found || !strings.Contains(k.Reason, "3 valid trials") {
+	if k := kneeBy(t, once, curves.KneeOfThroughput); k.Found || !strings.Contains(k.Reason, "3 valid trials") {
 		t.Errorf("one trial gives %+v", k)
 	}
 }
@@ -62,13 +62,13 @@ func TestASpoiledConcurrencyDoesNotCount(t *testing.T) {
 		}
 		return summarize(t, records)
 	}
-	for _, by := range []string{curves.ByThroughput, curves.ByTail} {
+	for _, by := range []string{curves.KneeOfThroughput, curves.KneeOfTail} {
 		k := kneeBy(t, spoiled(1, 10, 25, 50, 100, 200, 400, 800), by)
 		if !k.Found || k.Clients.Value < 25 || k.Clients.Value > 100 || k.Points != 7 {
 			t.Errorf("by %s seven of eight concurrencies give %+v", by, k)
 		}
 		k = kneeBy(t, spoiled(10, 25, 50, 100, 400), by)
-		if want := "a knee needs 5 concurrencies with 3 valid trials each; 4 have them"; k.Found || k.Points != 4 || k.Reason != want {
+		if want := "a knee needs 5 numbers of clients with 3 valid trials each; the run has 4"; k.Found || k.Points != 4 || k.Reason != want {
 			t.Errorf("by %s four of five concurrencies give %+v, want the reason %q", by, k, want)
 		}
 	}
@@ -80,10 +80,10 @@ func TestKneesAreRefused(t *testing.T) {
 		by      string
 		reason  string
 	}{
-		{[]int{1, 10, 50, 100}, curves.ByThroughput, "5 concurrencies"},
-		{[]int{10, 20, 30, 40, 50}, curves.ByThroughput, "still grows at 50 clients"},
-		{[]int{50, 100, 150, 200, 250}, curves.ByThroughput, "does not grow"},
-		{[]int{1, 10, 20, 30, 40, 50}, curves.ByTail, "does not grow"},
+		{[]int{1, 10, 50, 100}, curves.KneeOfThroughput, "5 numbers of clients"},
+		{[]int{10, 20, 30, 40, 50}, curves.KneeOfThroughput, "still grows at 50 clients"},
+		{[]int{50, 100, 150, 200, 250}, curves.KneeOfThroughput, "does not grow"},
+		{[]int{1, 10, 20, 30, 40, 50}, curves.KneeOfTail, "does not grow"},
 	} {
 		k := kneeBy(t, saturating(0.005, 3, c.clients...).summarize(t), c.by)
 		if k.Found || !strings.Contains(k.Reason, c.reason) {

@@ -16,33 +16,33 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Diff compares a run with an earlier one, in the cells that both have. The runs were measured
-// one after the other, so a change of the machine in between counts as a difference. Trials are
-// not paired. Without [matrix.LeastTrials] valid ones on each side there is no verdict.
+// A Diff compares a run with an earlier one, in the cells that both measured. It cannot tell a
+// change of the machine between the runs from a change of the code. A verdict needs
+// [matrix.LeastTrials] valid trials of each run.
 type Diff struct {
 	Before       string         `json:"before"` // path of the earlier run
 	After        string         `json:"after"`
-	Differences  []Difference   `json:"differences"`    // by cell, then by metric
-	OnlyInBefore []string       `json:"only_in_before"` // cells
-	OnlyInAfter  []string       `json:"only_in_after"`
+	Differences  []Difference   `json:"differences"`     // by cell, then by metric
+	OnlyInBefore []string       `json:"only_in_before"`  // cells that only the earlier run has
+	OnlyInAfter  []string       `json:"only_in_after"`   // cells that only the later run has
 	Invalid      []string       `json:"invalid"`         // cells without a valid trial in one of the runs
-	Doubts       []string       `json:"doubts"`          // reasons not to trust the comparison
+	Doubts       []string       `json:"doubts"`          // reasons for not trusting the comparison
 	Power        *compare.Power `json:"power,omitempty"` // differences of the mean that the repeats can find; absent with too few
 
-	targets [2]string // servers of the first cell, before and after
+	targets [2]string // addresses of the first cell's servers, before and after
 }
 
 // A Difference is one figure of one cell in both runs.
 type Difference struct {
 	Cell         string          `json:"cell"`
 	Metric       string          `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
-	Before       float64         `json:"before"` // in microseconds; throughput per second
-	After        float64         `json:"after"`
-	BeforeTrials int             `json:"before_trials"` // valid trials before
-	AfterTrials  int             `json:"after_trials"`
+	Before       float64         `json:"before"`                                                                                          // in microseconds; throughput in requests per second
+	After        float64         `json:"after"`                                                                                           // in the unit of before
+	BeforeTrials int             `json:"before_trials"`                                                                                   // valid trials of the earlier run
+	AfterTrials  int             `json:"after_trials"`                                                                                    // valid trials of the later run
 	Ratio        matrix.Figure   `json:"ratio"`                                                                                           // after divided by before
 	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // as in a comparison
-	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on after
+	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on the later run
 
 	of cellPair
 }
@@ -50,13 +50,13 @@ type Difference struct {
 // DiffMetrics lists the figures that runs are compared by.
 var DiffMetrics = []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU}
 
-// Differ compares two runs. It fails if they have no cell in common.
-func Differ(before, after *Summary) (*Diff, error) {
-	common, onlyBefore, onlyAfter := match(before, after)
+// NewDiff compares two runs. It fails if they have no cell in common.
+func NewDiff(before, after *Summary) (*Diff, error) {
+	common, onlyBefore, onlyAfter := matchCells(before, after)
 	if len(common) == 0 {
-		return nil, whyNone(before, after)
+		return nil, noCommonCellError(before, after)
 	}
-	d := &Diff{Doubts: doubtsOf(before, after), OnlyInBefore: keysOf(onlyBefore), OnlyInAfter: keysOf(onlyAfter)}
+	d := &Diff{Doubts: machineDoubts(before, after), OnlyInBefore: keysOf(onlyBefore), OnlyInAfter: keysOf(onlyAfter)}
 	foreign := len(before.Foreign)+len(after.Foreign) > 0
 	if foreign {
 		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)
@@ -71,7 +71,7 @@ func Differ(before, after *Summary) (*Diff, error) {
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
 	})
 	common = slices.DeleteFunc(common, func(c cellPair) bool {
-		if invalid := len(c.before.Valid()) == 0 || len(c.after.Valid()) == 0; invalid {
+		if invalid := len(c.before.ValidTrials()) == 0 || len(c.after.ValidTrials()) == 0; invalid {
 			d.Invalid = append(d.Invalid, c.key())
 			return true
 		}
@@ -79,20 +79,20 @@ func Differ(before, after *Summary) (*Diff, error) {
 	})
 	byCell := make([][]Difference, len(common))
 	for _, name := range DiffMetrics {
-		f, of := compare.FamilyOf(before.points, after.points), diffMetric(name, foreign)
+		f, of := compare.NewFamily(before.points, after.points), diffMetric(name, foreign)
 		for i, c := range common {
 			if !matrix.IsMeaningful(c.after.Cell.Load.Model, name) || !matrix.IsMeaningful(c.before.Cell.Load.Model, name) {
 				continue
 			}
-			one := difference(c, name, of)
+			one := newDifference(c, name, of)
 			if !(one.Ratio.Value > 0) {
-				continue // not measured in both
+				continue // one of the runs did not measure the figure
 			}
 			byCell[i] = append(byCell[i], one)
 			at := len(byCell[i]) - 1
 			f.AddUnpaired(c.before, c.after, of, func(verdict stats.Comparison) {
 				c := &byCell[i][at]
-				c.P, c.Verdict = verdict.P, compare.VerdictOn(name, verdict.Verdict)
+				c.P, c.Verdict = verdict.P, compare.TranslateVerdict(name, verdict.Verdict)
 				c.Ratio = matrix.FigureOf(verdict.Ratio)
 			})
 		}
@@ -104,31 +104,31 @@ func Differ(before, after *Summary) (*Diff, error) {
 	}
 	d.Differences = slices.Concat(byCell...)
 	if old, now := d.Targets(); hostOf(old) != hostOf(now) {
-		d.Doubts = append(d.Doubts, fmt.Sprintf("the called host differs: %s before, %s after", old, now))
+		d.Doubts = append(d.Doubts, fmt.Sprintf("the runs called servers on different hosts: %s before, %s after", old, now))
 	}
 	return d, nil
 }
 
-// Has reports whether the run measured a cell, with any server address.
-func (s *Summary) Has(c record.Cell) bool {
-	return slices.ContainsFunc(s.points, func(p *matrix.Point) bool { return anywhere(p.Cell) == anywhere(c) })
+// HasCell reports whether the run measured a cell. Server addresses may differ.
+func (s *Summary) HasCell(c record.Cell) bool {
+	return slices.ContainsFunc(s.points, func(p *matrix.Point) bool { return withoutTarget(p.Cell) == withoutTarget(c) })
 }
 
-// anywhere returns a cell without the address of a server that wirelab did not start.
-func anywhere(c record.Cell) record.Cell {
+// withoutTarget returns a cell without the address of a server that wirelab did not start.
+func withoutTarget(c record.Cell) record.Cell {
 	c.Target = ""
 	return c
 }
 
-func firstOf(cells []string) string {
+func firstOrNone(cells []string) string {
 	if len(cells) == 0 {
 		return "none"
 	}
 	return cells[0]
 }
 
-func difference(c cellPair, name string, of matrix.Metric) Difference {
-	old, now := matrix.KnownValues(c.before.Valid(), of), matrix.KnownValues(c.after.Valid(), of)
+func newDifference(c cellPair, name string, of matrix.Metric) Difference {
+	old, now := matrix.KnownValues(c.before.ValidTrials(), of), matrix.KnownValues(c.after.ValidTrials(), of)
 	d := Difference{
 		of: c, Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
 		P: math.NaN(), Verdict: compare.Undecided, Ratio: matrix.Figure{Value: math.NaN()},
@@ -140,24 +140,24 @@ func difference(c cellPair, name string, of matrix.Metric) Difference {
 	return d
 }
 
-// doubtsOf lists changes besides the code: machine, kernel, settings.
-func doubtsOf(before, after *Summary) []string {
+// machineDoubts describes the differences between the machines of two runs.
+func machineDoubts(before, after *Summary) []string {
 	var doubts []string
 	for _, fact := range []struct{ key, name string }{
 		{"cpu_model", "processor"}, {"cores", "number of cores"}, {"kernel", "kernel"}, {"memory_bytes", "memory"},
 	} {
 		a, b := before.Host[fact.key], after.Host[fact.key]
 		if a != nil && b != nil && fmt.Sprint(a) != fmt.Sprint(b) {
-			doubts = append(doubts, fmt.Sprintf("%s differs: %v before, %v after", fact.name, a, b))
+			doubts = append(doubts, fmt.Sprintf("the %s differs: %v before, %v after", fact.name, a, b))
 		}
 	}
 	return doubts
 }
 
-// Targets returns the called servers, if wirelab did not start them.
+// Targets returns the addresses of the called servers, if wirelab did not start them.
 func (d *Diff) Targets() (before, after string) { return d.targets[0], d.targets[1] }
 
-// hostOf returns an address without its port, because tests choose ports freely.
+// hostOf returns an address without its port, because tests often listen on any free port.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -166,12 +166,11 @@ func hostOf(address string) string {
 	return host
 }
 
-// RunOption is the option whose value tells overlaid runs' variants apart.
+// RunOption is the option that an overlay adds to each variant. Its value is the name of the run.
 const RunOption = "run"
 
-// Overlay joins the cells of several runs. Each variant gets the name of its run as an option, and
-// each run is compared with the first. Only cells and comparisons are joined; the rest, from
-// claims to call stacks, stays in each run's own summary.
+// Overlay joins the cells of several runs, and compares each run with the first. Each variant gets
+// the name of its run as an option. Other results, such as claims, stay in the runs' own summaries.
 func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	first := runs[0]
 	over := &Summary{
@@ -179,14 +178,14 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 		Overlaid: runs, Report: first.Report, Declared: first.Declared,
 	}
 	var variants []string
-	place := map[string]int{} // place of each run's variant
+	place := map[string]int{} // position of each run's variant
 	for i, run := range runs {
 		over.Planned, over.Done, over.Invalid, over.Failed = over.Planned+run.Planned, over.Done+run.Done, over.Invalid+run.Invalid, over.Failed+run.Failed
 		for _, warning := range run.Warnings {
 			over.Warnings = append(over.Warnings, names[i]+": "+warning)
 		}
 		for _, c := range run.Cells {
-			variant, err := ofRun(c.Variant, names[i])
+			variant, err := variantOfRun(c.Variant, names[i])
 			if err != nil {
 				return nil, err
 			}
@@ -198,7 +197,7 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 		if i == 0 {
 			continue
 		}
-		if err := over.compareRuns(names[0], first, names[i], run); err != nil {
+		if err := over.addComparisons(names[0], first, names[i], run); err != nil {
 			return nil, err
 		}
 	}
@@ -206,8 +205,8 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	return over, nil
 }
 
-// ofRun returns the variant's name with its run as an option.
-func ofRun(variant, run string) (string, error) {
+// variantOfRun returns the variant's name with its run as an option.
+func variantOfRun(variant, run string) (string, error) {
 	separator := ":"
 	if strings.Contains(variant, separator) {
 		separator = ","
@@ -216,11 +215,11 @@ func ofRun(variant, run string) (string, error) {
 	return v.String(), err
 }
 
-// compareRuns adds the verdicts of [Differ] as comparisons of variants.
-func (s *Summary) compareRuns(before string, earlier *Summary, after string, later *Summary) error {
-	d, err := Differ(earlier, later)
-	if err != nil { // a reader may still view them side by side
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%s and %s are not compared: %v", before, after, err))
+// addComparisons adds the verdicts of [Differ] as comparisons of variants.
+func (s *Summary) addComparisons(before string, earlier *Summary, after string, later *Summary) error {
+	d, err := NewDiff(earlier, later)
+	if err != nil { // the overlay still shows both runs
+		s.Warnings = append(s.Warnings, fmt.Sprintf("the runs %s and %s cannot be compared: %v", before, after, err))
 		return nil
 	}
 	for _, one := range d.Differences {
@@ -229,10 +228,10 @@ func (s *Summary) compareRuns(before string, earlier *Summary, after string, lat
 			Part: at.Part, Place: at.Place, Load: at.Load, Metric: one.Metric, Pairs: min(one.BeforeTrials, one.AfterTrials),
 			Ratio: one.Ratio, P: one.P, Verdict: one.Verdict, Margin: matrix.Margin,
 		}
-		if c.A, err = ofRun(one.of.after.Cell.Variant, after); err != nil {
+		if c.A, err = variantOfRun(one.of.after.Cell.Variant, after); err != nil {
 			return err
 		}
-		if c.B, err = ofRun(one.of.before.Cell.Variant, before); err != nil {
+		if c.B, err = variantOfRun(one.of.before.Cell.Variant, before); err != nil {
 			return err
 		}
 		s.Comparisons = append(s.Comparisons, c)

@@ -46,7 +46,7 @@ func TestDiffFindsWhatWasPlanted(t *testing.T) {
 	}
 	changed := func(seed uint64, factor float64) (of []string) {
 		before, after := runsThatDiffer(t, seed, repeats, factor)
-		d, err := Differ(before, after)
+		d, err := NewDiff(before, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,10 +77,10 @@ func TestDiffFindsWhatWasPlanted(t *testing.T) {
 func TestDiffOfRunsWithNothingInCommon(t *testing.T) {
 	one := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{{part: "matrix", variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}}}.summarize(t)
 	other := synthetic{seed: 1, noise: 0.01, repeats: 3, truths: []truth{{part: "matrix", variant: "tcp", bytes: 64, clients: 2, mean: time.Millisecond}}}.summarize(t)
-	if _, err := Differ(one, other); err == nil || !strings.Contains(err.Error(), "no cell with the same load in common") {
+	if _, err := NewDiff(one, other); err == nil || !strings.Contains(err.Error(), "no cell with the same load in common") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Differ(summarize(t, []*record.Record{}), other); err == nil {
+	if _, err := NewDiff(summarize(t, []*record.Record{}), other); err == nil {
 		t.Error("a run without trials can be compared")
 	}
 }

@@ -19,7 +19,7 @@ func TestWarningOfAllTrialsIsShownOnce(t *testing.T) {
 		}
 	}
 	s := summarize(t, records)
-	want := []string{`the check "stolen-cpu" could not be made: not known`, "no priority"}
+	want := []string{`the check "stolen-cpu" has no result: not known`, "no priority"}
 	if !slices.Equal(s.Warnings, want) {
 		t.Errorf("the run's warnings are %q", s.Warnings)
 	}

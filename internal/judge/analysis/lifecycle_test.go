@@ -72,7 +72,7 @@ func TestContrastsFindWhatOneChoiceCosts(t *testing.T) {
 		}
 		delete(want, name)
 		for metric, ratio := range map[string]float64{matrix.CPU: ratio, matrix.Handshake: ratio, matrix.FirstByte: ratio, matrix.Throughput: 1 / ratio, matrix.P99: ratio} {
-			e, ok := c.Of(metric)
+			e, ok := c.EffectOn(metric)
 			if !ok {
 				t.Errorf("%s: nothing of %s", name, metric)
 				continue
@@ -89,7 +89,7 @@ func TestContrastsFindWhatOneChoiceCosts(t *testing.T) {
 				t.Errorf("%s: %s is %s with %v, p %v; want %s", name, metric, e.Verdict, e.Ratio, e.P, verdict)
 			}
 		}
-		if _, measured := c.Of(matrix.ServerPeak); measured {
+		if _, measured := c.EffectOn(matrix.ServerPeak); measured {
 			t.Errorf("%s: an effect on memory, which nobody measured", name)
 		}
 	}
@@ -105,7 +105,7 @@ func TestContrastsOfOneTrialHaveNoVerdict(t *testing.T) {
 	if len(s.Contrasts) != 1 {
 		t.Fatalf("%d contrasts of one choice", len(s.Contrasts))
 	}
-	e, _ := s.Contrasts[0].Of(matrix.CPU)
+	e, _ := s.Contrasts[0].EffectOn(matrix.CPU)
 	if e.Verdict != compare.Undecided || e.Ratio.Interval != nil || !math.IsNaN(e.P) {
 		t.Errorf("one trial decides: %+v", e)
 	}
@@ -182,8 +182,8 @@ func TestWhatBoundsAClosedLoop(t *testing.T) {
 		"a server at work":         {0.5, 0.97, 4, matrix.ByServerCPU},
 		"a client at work":         {0.96, 0.5, 4, matrix.ByClientCPU},
 		"both, the server more":    {0.92, 0.95, 4, matrix.ByServerCPU},
-		"between":                  {0.7, 0.8, 4, matrix.Unbound},
-		"clients that do not call": {0.1, 0.1, 2, matrix.Unbound},
+		"between":                  {0.7, 0.8, 4, matrix.NoClearBound},
+		"clients that do not call": {0.1, 0.1, 2, matrix.NoClearBound},
 	} {
 		r := lifecycle(t, "h1", "per-worker", 1)
 		r.Client.Busy, r.Server.Busy, r.InFlight = &test.client, &test.server, test.inFlight
@@ -194,7 +194,7 @@ func TestWhatBoundsAClosedLoop(t *testing.T) {
 	r := lifecycle(t, "h1", "per-worker", 1)
 	idle := 0.1
 	r.Client.Busy, r.Server.Busy, r.InFlight, r.Cell.Load.Model = &idle, &idle, 4, "open"
-	if got := summarize(t, []*record.Record{r}).Cells[0].Bound; got != matrix.Unbound {
+	if got := summarize(t, []*record.Record{r}).Cells[0].Bound; got != matrix.NoClearBound {
 		t.Errorf("an open loop, which sends what it is told to, is bound by %q", got)
 	}
 }

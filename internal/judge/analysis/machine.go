@@ -11,8 +11,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Setting is a value that differs from a library's default, with the variants of one stack that
-// use it.
+// A Setting is a setting of a stack that differs from its library's default.
 type Setting struct {
 	Stack    string   `json:"stack"`
 	Variants []string `json:"variants"` // variants with this value
@@ -38,20 +37,19 @@ func settings(points []*matrix.Point) []Setting {
 // A MachineLimit is one of the machine's limits, in the trial that came nearest to it.
 type MachineLimit struct {
 	Name  string `json:"name"`
-	Need  int64  `json:"need"`
-	Have  int64  `json:"have"`
-	Short bool   `json:"short"` // less was available than needed
+	Need  int64  `json:"need"`  // amount that the trial needed
+	Have  int64  `json:"have"`  // amount that the machine allowed
+	Short bool   `json:"short"` // the machine had less than the trial needed
 	Note  string `json:"note"`
 	Cell  string `json:"cell"` // the cell that came nearest
 }
 
-// limitsOf returns the limits of all machines of a trial.
 func limitsOf(r *record.Record) []record.Limit {
 	all := slices.Clone(r.Limits)
 	if r.Fleet != nil {
 		for _, c := range r.Fleet.Clients {
 			for _, l := range c.Limits {
-				l.Note = strings.TrimSuffix("of "+c.Name+"; "+l.Note, "; ")
+				l.Note = strings.TrimSuffix("on agent "+c.Name+"; "+l.Note, "; ")
 				all = append(all, l)
 			}
 		}
@@ -87,15 +85,15 @@ type Fleet struct {
 type FleetAgent struct {
 	Name    string   `json:"name"`
 	Role    string   `json:"role" jsonschema:"enum=server,enum=client"` // the end that the agent ran
-	Labels  []string `json:"labels"`                                    // such as zone=a
-	Machine string   `json:"machine"`                                   // system, kernel and processor
+	Labels  []string `json:"labels"`                                    // the agent's labels, such as zone=a
+	Machine string   `json:"machine"`                                   // the agent's system, kernel and processor
 	Trials  int      `json:"trials"`                                    // trials in this role
 
-	ClockOffsetUS float64 `json:"clock_offset_us"` // how far its clock is ahead of wirelab's machine, after the last trial
+	ClockOffsetUS float64 `json:"clock_offset_us"` // how far the agent's clock was ahead of the controller's clock, after the last trial
 	ClockErrorUS  float64 `json:"clock_error_us"`  // largest error of this offset
 }
 
-// fleetOf lists the agents of all trials. It returns nil without agents.
+// fleetOf returns the agents of all trials, or nil if there were none.
 func fleetOf(records []*record.Record) *Fleet {
 	f := &Fleet{}
 	for _, r := range records {
@@ -133,8 +131,8 @@ func (f *Fleet) add(role string, a record.Agent) {
 	f.ClockErrorUS = max(f.ClockErrorUS, into.ClockErrorUS)
 }
 
-// InRole returns the names of the agents with a role.
-func (f *Fleet) InRole(role string) []string {
+// AgentsInRole returns the names of the agents with a role.
+func (f *Fleet) AgentsInRole(role string) []string {
 	var names []string
 	for _, a := range f.Agents {
 		if a.Role == role {

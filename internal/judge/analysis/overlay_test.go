@@ -48,7 +48,7 @@ func TestOverlayOfRunsWithNothingInCommon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(over.Comparisons) > 0 || len(over.Warnings) != 1 || !strings.HasPrefix(over.Warnings[0], "a and b are not compared: ") {
+	if len(over.Comparisons) > 0 || len(over.Warnings) != 1 || !strings.HasPrefix(over.Warnings[0], "the runs a and b cannot be compared: ") {
 		t.Errorf("%d comparisons, warnings %q", len(over.Comparisons), over.Warnings)
 	}
 	if last := over.Cells[len(over.Cells)-1].Variant; last != "tcp:run=b,tls=on" {

@@ -107,7 +107,7 @@ func TestScalingHoldsTheIdealLine(t *testing.T) {
 		r.Cell.Workload = "ping"
 	}
 	few := summarize(t, echoes)
-	if c := few.Scalings[0]; c.Law != nil || !strings.Contains(c.Reason, "at least") || c.Diagnosis.Bottleneck != curves.BottleneckUnsure {
+	if c := few.Scalings[0]; c.Law != nil || !strings.Contains(c.Reason, "at least") || c.Diagnosis.Bottleneck != curves.BottleneckUnknown {
 		t.Errorf("two loads without one alone give %+v", c)
 	}
 }

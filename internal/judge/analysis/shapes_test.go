@@ -93,10 +93,10 @@ func TestTheKneeOfASearchIsRefused(t *testing.T) {
 		rates  []float64
 		reason string
 	}{
-		"one try":           {1, []float64{2000, 2800, 3400, 3900, 4100, 4800}, "2 tries each; 0 have them"},
-		"four rates":        {3, []float64{2000, 3900, 4100, 5600}, "5 rates with 2 tries each; 4 have them"},
+		"one try":           {1, []float64{2000, 2800, 3400, 3900, 4100, 4800}, "2 tries each; the search has 0 such rates"},
+		"four rates":        {3, []float64{2000, 3900, 4100, 5600}, "5 rates with 2 tries each; the search has 4 such rates"},
 		"below the knee":    {3, []float64{1000, 1400, 1800, 2200, 2600, 3000}, "no bend"},
-		"nothing was tried": {3, nil, "0 have them"},
+		"nothing was tried": {3, nil, "the search has 0 such rates"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := summarize(t, []*record.Record{searching(t, 4000, c.tries, c.rates...)}).Cells[0].Search.Knee

@@ -38,7 +38,7 @@ func changing(t *testing.T, variants ...string) *record.Manifest {
 
 func (s synthetic) shares(t *testing.T, variants ...string) *Summary {
 	t.Helper()
-	summary, err := Summarize(changing(t, variants...), Judged{Records: s.records(t)}, insight.UsualCategories())
+	summary, err := Summarize(changing(t, variants...), JudgedTrials{Records: s.records(t)}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

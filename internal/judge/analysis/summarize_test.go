@@ -56,7 +56,7 @@ func (s synthetic) summarize(t testing.TB) *Summary {
 
 func summarize(t testing.TB, records []*record.Record) *Summary {
 	t.Helper()
-	summary, err := Summarize(manifest(len(records)), Judged{Records: records}, insight.UsualCategories())
+	summary, err := Summarize(manifest(len(records)), JudgedTrials{Records: records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func BenchmarkSummarize(b *testing.B) {
 	records := s.records(b)
 	b.ResetTimer()
 	for b.Loop() {
-		if _, err := Summarize(manifest(len(records)), Judged{Records: records}, insight.UsualCategories()); err != nil {
+		if _, err := Summarize(manifest(len(records)), JudgedTrials{Records: records}, insight.BuiltInCategories()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -223,7 +223,7 @@ func TestProfiledTrialsAreNoCells(t *testing.T) {
 	r.Server.Allocations = &record.Allocations{Stacks: []record.AllocationStack{stack}, Bytes: 1, Objects: 1}
 	r.Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
 	failed := &record.Record{Trial: 1, Probe: "alloc", Failure: "it broke", Cell: record.Cell{Part: "p", Variant: "tcp"}}
-	s, err := Summarize(&record.Manifest{Trials: 2}, Judged{Records: []*record.Record{r, failed}}, insight.UsualCategories())
+	s, err := Summarize(&record.Manifest{Trials: 2}, JudgedTrials{Records: []*record.Record{r, failed}}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,17 +4,16 @@
 //  2. Package study reads the manifest and groups the trials of equal cells as points.
 //  3. Package matrix turns each point into a Cell: the median of each figure over the
 //     valid trials, and the percentiles of all their requests, with intervals.
-//  4. Packages compare, curves and insight compare points, follow them along an axis of the
-//     matrix, and read their probes.
-//  5. Summarize collects all of that in a Summary. Differ compares two summaries, and Overlay
+//  4. Package compare compares points, curves finds knees and crossovers, and insight reads the
+//     results of probes.
+//  5. Summarize collects these results in a Summary. Differ compares two summaries, and Overlay
 //     joins several.
 //
-// It reads only records, and computes through package stats. Package advice turns the results into
-// sentences, package report shows them.
+// It reads only records. Package advice turns the results into sentences, and package report shows
+// them.
 //
-// The unit of replication is the trial. A cell with at least three valid trials has an interval
-// over trials, because samples within a trial are correlated. Invalid trials are counted and
-// named, never averaged in.
+// Intervals are computed over trials, because samples within a trial are correlated. They need
+// three valid trials. Invalid trials are counted and named, but no figure includes them.
 package analysis
 
 import (
@@ -41,30 +40,30 @@ type Summary struct {
 	Started  time.Time
 	Status   record.Status
 	Seed     uint64
-	Planned  int // trials
-	Done     int
+	Planned  int // planned trials
+	Done     int // trials with a record
 	Invalid  int // trials that failed a check
 	Failed   int // trials without a measurement
-	Again    Again
+	Again    RepeatCounts
 	Command  []string
-	Host     map[string]any // copied from the manifest
-	Warnings []string       // warnings of the run, and warnings that all trials share
-	Rejudged *Rejudged      // trials that this version judges differently; nil if none
-	Until    *record.Until  // nil in a run with a fixed number of repeats
-	Overlaid []*Summary     // the runs of an overlay; empty for a single run
-	Foreign  []string       // other programs that measured; empty if wirelab did
+	Host     map[string]any  // copied from the manifest
+	Warnings []string        // warnings of the run, and warnings that all trials share
+	Rejudged *RejudgedChecks // trials that this version judges differently; nil if none
+	Until    *record.Until   // nil in a run with a fixed number of repeats
+	Overlaid []*Summary      // the runs of an overlay; empty for a single run
+	Foreign  []string        // other programs that measured; empty if wirelab did
 
 	Cells []matrix.Cell
 	Results
-	Profiles []insight.Profile // only on the page: in --json they would be most of the output
+	Profiles []insight.Profile // only on the page, because they are large
 
 	Report   scenario.Report       // the scenario's settings for its report
-	Declared scenario.Declarations // declarations of stacks and workloads
+	Declared scenario.Declarations // stacks and workloads
 
 	points []*matrix.Point // points of the cells
 }
 
-// Results holds the results that follow from the cells, with their names in --json.
+// Results holds what the analysis found by comparing cells. The tags are the names in --json.
 type Results struct {
 	Comparisons []compare.Comparison  `json:"comparisons"`
 	Powers      []compare.Power       `json:"powers"` // differences that the repeats could find
@@ -85,17 +84,17 @@ type Results struct {
 	Fleet *Fleet `json:"fleet,omitempty"` // agents that ran the ends; absent if this machine ran them
 }
 
-// Partial reports whether the run did fewer trials than planned.
-func (s *Summary) Partial() bool { return s.Done < s.Planned }
+// IsPartial reports whether the run did fewer trials than planned.
+func (s *Summary) IsPartial() bool { return s.Done < s.Planned }
 
-// IsSweep reports whether the run only measures throughput by calls in flight.
+// IsSweep reports whether all cells of the run measure throughput by calls in flight.
 func (s *Summary) IsSweep() bool {
 	return len(s.Scalings) > 0 && !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return !s.Declared.Workload(c.Workload).Sweep })
 }
 
-// Summarize analyses the trials of a run, in any order, perhaps fewer than planned. The categories
-// sort the call stacks of CPU profiles.
-func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories) (*Summary, error) {
+// Summarize analyses the trials of a run. The trials may be in any order, and fewer than planned.
+// The categories are for the call stacks of CPU profiles.
+func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Categories) (*Summary, error) {
 	records := judged.Records
 	s := &Summary{
 		Name: m.Name, Title: m.Title, Question: m.Question,
@@ -117,9 +116,9 @@ func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories
 	if err != nil {
 		return nil, err
 	}
-	asked.Limits = cmp.Or(judged.limits, check.Default())
+	asked.Limits = cmp.Or(judged.limits, check.DefaultLimits())
 	s.Host, s.Report, s.Declared = asked.Host, asked.Report, asked.Declarations
-	points, err := study.Gather(asked, records)
+	points, err := study.GroupTrials(asked, records)
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
@@ -128,12 +127,12 @@ func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories
 	s.Cells, s.Warnings = cells, append(s.Warnings, remarks...)
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		c.ForeignClient = c.ForeignClient || asked.IsCalledByOthers(c.Variant)
+		c.ForeignClient = c.ForeignClient || asked.HasForeignCaller(c.Variant)
 	}
 	if s.Foreign = foreignPrograms(records); len(s.Foreign) > 0 {
-		return s, nil // imported trials did not alternate, so nothing is compared
+		return s, nil // the other program's trials did not alternate, so nothing can be compared
 	}
-	s.Comparisons, s.Powers = compare.All(points)
+	s.Comparisons, s.Powers = compare.CompareAll(points)
 	s.Knees = curves.FindKnees(points, m.Seed)
 	s.Crossovers = curves.FindCrossovers(points)
 	s.Limits = compare.FindLimitEffects(points)
@@ -144,7 +143,7 @@ func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories
 	s.Allocations = insight.FindAllocations(asked.Place, profiled)
 	s.Insights = insight.FindInsights(points, profiled, categories)
 	s.Profiles = insight.FindProfiles(points, profiled, categories)
-	counted, err := study.Gather(asked, study.WithProbe(profiled, record.ProbeSyscalls))
+	counted, err := study.GroupTrials(asked, study.WithProbe(profiled, record.ProbeSyscalls))
 	if err != nil {
 		return nil, fmt.Errorf("analysis: %w", err)
 	}
@@ -156,8 +155,8 @@ func Summarize(m *record.Manifest, judged Judged, categories *insight.Categories
 	return s, nil
 }
 
-// Fastest returns the cell at a point that is proven faster than every other valid one, by the
-// mean or by a search's rate. It returns nil if there is none.
+// Fastest returns the cell that is proven faster than every other valid cell of the list, by the
+// mean or by the rate that a search found. It returns nil if no cell is.
 func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
 	valid := slices.DeleteFunc(slices.Clone(point), func(c *matrix.Cell) bool { return !c.IsValid() })
 	i := slices.IndexFunc(valid, func(c *matrix.Cell) bool {
@@ -183,20 +182,20 @@ func (s *Summary) isFaster(c, other *matrix.Cell) bool {
 	if !matrix.IsMeaningful(c.Load.Model, metric) {
 		metric = matrix.Throughput
 	}
-	found, _ := s.comparison(c, other.Variant, metric)
+	found, _ := s.findComparison(c, other.Variant, metric)
 	return found.Verdict == compare.Faster
 }
 
-// Against returns a metric divided by that of another variant at the same point, or nil.
-func (s *Summary) Against(c *matrix.Cell, other, metric string) *matrix.Figure {
-	if found, is := s.comparison(c, other, metric); is {
+// RatioTo returns a cell's metric divided by the same metric of another variant, or nil.
+func (s *Summary) RatioTo(c *matrix.Cell, other, metric string) *matrix.Figure {
+	if found, is := s.findComparison(c, other, metric); is {
 		return &found.Ratio
 	}
 	return nil
 }
 
-// comparison returns the ratio and the verdict of a cell against another variant.
-func (s *Summary) comparison(c *matrix.Cell, other, metric string) (found compare.Comparison, is bool) {
+// findComparison returns the comparison of a cell with another variant under the same conditions.
+func (s *Summary) findComparison(c *matrix.Cell, other, metric string) (found compare.Comparison, is bool) {
 	load := c.Load
 	load.InFlightLimit = 0
 	for _, found := range s.Comparisons {

@@ -115,8 +115,8 @@ func TestTooFewRequestsAreNotCompared(t *testing.T) {
 	for i := range few.truths {
 		few.truths[i].requests = 400
 	}
-	k := kneeBy(t, few.summarize(t), curves.ByTail)
-	if k.Found || !strings.Contains(k.Reason, "P99 needs 1,000 requests per trial") {
+	k := kneeBy(t, few.summarize(t), curves.KneeOfTail)
+	if k.Found || !strings.Contains(k.Reason, "P99 also needs 1,000 requests per trial") {
 		t.Errorf("400 requests per trial give %+v", k)
 	}
 }
@@ -144,7 +144,7 @@ func TestAStallOfAMinorityIsNamed(t *testing.T) {
 	if c.Service.P99.Interval != nil || c.P99OverP50.Interval != nil || c.Service.P50.Interval == nil {
 		t.Errorf("intervals of P99 %v, P99/P50 %v, P50 %v", c.Service.P99.Interval, c.P99OverP50.Interval, c.Service.P50.Interval)
 	}
-	want := "1 of 10 trials stalled, for up to 40 ms (repeat 3): no interval for P99, P99.9; P99 of the others is 2.13 µs"
+	want := "1 of 10 trials stalled for up to 40 ms (repeats: 3), so P99, P99.9 has no interval; P99 without these trials is 2.13 µs"
 	if len(c.Findings) != 1 || c.Findings[0].Name != "stalls" || c.Findings[0].Trials != 1 || c.Findings[0].Detail != want {
 		t.Errorf("%+v, want %q", c.Findings, want)
 	}

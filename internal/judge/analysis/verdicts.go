@@ -10,17 +10,17 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A Judged holds the trials of a run with this version's checks.
-type Judged struct {
+// A JudgedTrials holds the trials of a run, judged by this version's checks.
+type JudgedTrials struct {
 	Records  []*record.Record
-	Rejudged *Rejudged // nil if nothing differs from the stored checks
+	Rejudged *RejudgedChecks // nil if nothing differs from the stored checks
 
-	limits check.Limits // limits of the checks
+	limits check.Limits // used by the checks
 }
 
-// A Rejudged lists trials whose judgement has changed since they were measured. Profiled or failed
-// trials are left out: they have no figure.
-type Rejudged struct {
+// A RejudgedChecks lists the checks whose results changed since the trials were measured. It leaves out
+// profiled and failed trials, because they have no figures.
+type RejudgedChecks struct {
 	NowInvalid int           `json:"now_invalid"` // trials that were valid when measured
 	NowValid   int           `json:"now_valid"`   // trials that were invalid when measured
 	Changes    []CheckChange `json:"changes"`
@@ -32,11 +32,10 @@ type CheckChange struct {
 	Check  string       `json:"check"`
 	Stored record.Level `json:"stored"` // ok, warning, invalid or unknown; empty if the check was not made
 	Level  record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"`
-	// ChangesValidity reports whether these trials became invalid, or valid again. Otherwise their
-	// validity comes from other checks, or did not change.
+	// ChangesValidity is true if the change made these trials invalid, or valid again.
 	ChangesValidity bool   `json:"changes_validity"`
 	Trials          int    `json:"trials"`
-	Detail          string `json:"detail"` // reason of the worse level, from the first of the trials
+	Detail          string `json:"detail"` // reason for the worse of both levels, in the first of the trials
 }
 
 // A KeptCheck keeps its stored level, because the record lacks a figure that this version's check
@@ -47,11 +46,11 @@ type KeptCheck struct {
 }
 
 // Judge judges the trials again. It does not change the given records.
-func Judge(records []*record.Record, limits check.Limits) Judged {
-	judged := Judged{limits: limits}
-	differs := &Rejudged{}
+func Judge(records []*record.Record, limits check.Limits) JudgedTrials {
+	judged := JudgedTrials{limits: limits}
+	differs := &RejudgedChecks{}
 	for _, stored := range records {
-		again := check.Again(stored, limits)
+		again := check.JudgeAgain(stored, limits)
 		r := *stored
 		r.Checks = again.Checks
 		judged.Records = append(judged.Records, &r)
@@ -68,9 +67,9 @@ func Judge(records []*record.Record, limits check.Limits) Judged {
 	return judged
 }
 
-// compare notes the differences between a trial's checks and the stored ones. A new check without
-// a finding is no difference.
-func (d *Rejudged) compare(stored, now *record.Record) {
+// compare adds the differences between a trial's checks and the stored checks. A new check only
+// counts if it gives a warning or makes the trial invalid.
+func (d *RejudgedChecks) compare(stored, now *record.Record) {
 	was, is := stored.Valid(), now.Valid()
 	switch {
 	case was && !is:
@@ -80,7 +79,7 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 	}
 	for _, c := range now.Checks {
 		var before record.Check
-		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return check.Name(s.Name) == c.Name }); i >= 0 {
+		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return check.CurrentName(s.Name) == c.Name }); i >= 0 {
 			before = stored.Checks[i]
 		}
 		quiet := c.Level == record.OK || c.Level == record.Unknown
@@ -99,21 +98,21 @@ func (d *Rejudged) compare(stored, now *record.Record) {
 	}
 }
 
-// Again counts measurements that were discarded and repeated because other programs had spoiled
-// them.
-type Again struct {
+// RepeatCounts counts measurements that the lab discarded and repeated, because other programs had
+// spoiled them.
+type RepeatCounts struct {
 	Trials     int // trials that were repeated
 	ThrownAway int // discarded measurements of these trials
 	Spoiled    int // trials that remain invalid only because of other programs
 }
 
-// secondTime began a warning of older versions, which measured a trial at most twice.
-const secondTime = "measured a second time"
+// secondTimeWarning is the start of a warning by which older versions marked a repeated trial.
+const secondTimeWarning = "measured a second time"
 
-func (a *Again) count(r *record.Record) {
+func (a *RepeatCounts) count(r *record.Record) {
 	thrownAway := len(r.Attempts)
 	for _, warning := range r.Warnings {
-		if strings.HasPrefix(warning, secondTime) {
+		if strings.HasPrefix(warning, secondTimeWarning) {
 			thrownAway++
 		}
 	}

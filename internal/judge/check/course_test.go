@@ -42,8 +42,8 @@ func TestAStepInTheCourseIsSeen(t *testing.T) {
 		says  string
 	}{
 		{"none", means(100, func(float64) float64 { return 1e5 }), record.OK, "as long at the window's end"},
-		{"a cache", means(100, cache), record.Warning, "calls took 1 ms in the mean until 600 ms into the window, and 100 µs from then on"},
-		{"a cache, seen coarsely", means(20, cache), record.Warning, "until 600 ms"},
+		{"a cache", means(100, cache), record.Warning, "calls took 1 ms on average in the first 600 ms of the window, and 100 µs afterwards"},
+		{"a cache, seen coarsely", means(20, cache), record.Warning, "first 600 ms"},
 		{"getting slower", means(100, func(place float64) float64 { return 1e5 * (1 + place) }), record.Warning, ""},
 		{"getting up to speed", means(100, func(place float64) float64 { return 1e5 * (2 - place) }), record.Warning, ""},
 		{"a step that moves nothing", means(100, func(place float64) float64 { return 1e5 + 1e4*math.Round(place) }), record.OK, ""},
@@ -54,8 +54,8 @@ func TestAStepInTheCourseIsSeen(t *testing.T) {
 			return 1e5
 		}), record.OK, ""},
 		{"one outlier", append(means(99, func(float64) float64 { return 1e5 }), 1e8), record.OK, ""},
-		{"too short", means(19, cache), record.OK, "too short"},
-		{"nothing recorded", []float64{}, record.OK, "too short"},
+		{"too short", means(19, cache), record.OK, "too few intervals"},
+		{"nothing recorded", []float64{}, record.OK, "too few intervals"},
 	} {
 		r := sound(t)
 		if len(c.means) > 0 {
@@ -83,7 +83,7 @@ func TestTheCourseIsTheWindows(t *testing.T) {
 // The limit of the separation is chosen by this: the figures are in course.go.
 func TestChanceMakesNoStep(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{courseAtLeast, 60, 240} {
+	for _, n := range []int{leastIntervals, 60, 240} {
 		seen := 0
 		const windows = 1000
 		for range windows {
@@ -94,7 +94,7 @@ func TestChanceMakesNoStep(t *testing.T) {
 				}
 				return slow * 1e5 * math.Exp(0.5*random.NormFloat64())
 			})
-			if _, separation := bestStep(courseOf(noise...)); separation >= apart {
+			if _, separation := bestStep(courseOf(noise...)); separation >= leastSeparation {
 				seen++
 			}
 		}

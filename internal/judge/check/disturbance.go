@@ -11,28 +11,28 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// sentinelSleepNS is the mean sleep of a sentinel. Sentinels meet every longer gap, and meet
-// shorter gaps with a probability that grows with their length.
+// sentinelSleepNS is the mean sleep of a sentinel, the thread that looks for gaps. A sentinel
+// finds every longer gap. It finds a shorter gap with a probability that grows with its length.
 const sentinelSleepNS = 4e6
 
-// gaps checks how long other programs kept an end off its CPUs while it wanted to run.
-func (t trial) gaps() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "the CPUs of both ends were not watched"}
-	if !t.watched() {
+// checkGaps checks how long other programs kept an end off its CPUs while it wanted to run.
+func (t trial) checkGaps() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nothing watched the CPUs of both ends for other programs"}
+	if !t.hasGaps() {
 		return c
 	}
 	var stops []stop
 	worst, away := end{}, -1.0
 	for _, e := range t.ends() {
 		stops = append(stops, t.stopsOf(e)...)
-		if share := t.away(e); share > away {
+		if share := t.lostCPUShare(e); share > away {
 			worst, away = e, share
 		}
 	}
-	by := t.moved(stops...)
+	by := t.boundShift(stops...)
 	c.Figure = &by.by
-	verdict(&c, t.limits.Moved.level(by.by), "other programs kept the %s off its CPUs for %s of the time, for %s at most at once: %s",
-		worst.name, percent(away), units.Time(float64(worst.Gaps.LongestNS)), by.words())
+	setVerdict(&c, t.limits.Moved.level(by.by), "other programs kept the %s off its CPUs for %s of the time, each time for at most %s: %s",
+		worst.name, percentText(away), units.Time(float64(worst.Gaps.LongestNS)), by.describe())
 	return c
 }
 
@@ -42,14 +42,14 @@ func (t trial) stopsOf(e end) []stop {
 	for _, length := range e.Gaps.Lengths {
 		each := float64(length.SumNS) / float64(max(1, length.Count))
 		count := float64(length.Count) * max(1, sentinelSleepNS/max(1, each)) // including gaps that no sentinel met
-		s := t.met(count/float64(max(1, e.Gaps.CPUs)), each)
+		s := t.newStop(count/float64(max(1, e.Gaps.CPUs)), each)
 		if each < sentinelSleepNS {
-			// A request also meets no more gaps than a sentinel, each time that it waits for a
-			// thread.
+			// Each time that a request waits for a thread, it meets a gap no more often than a
+			// sentinel does.
 			share := float64(length.Count) / float64(max(1, e.Gaps.Wakings))
-			s.touched = min(s.touched, share*t.turns(e))
+			s.touched = min(s.touched, share*t.threadWaits(e))
 		}
-		if t.overrun(e) {
+		if t.isOverrun(e) {
 			s = stop{touched: 1, eachNS: math.Inf(1)}
 		}
 		stops = append(stops, s)
@@ -57,20 +57,20 @@ func (t trial) stopsOf(e end) []stop {
 	return stops
 }
 
-// overrun reports whether an open loop needed more CPU time than the gaps left. Then its requests
-// wait for all gaps.
-func (t trial) overrun(e end) bool {
+// isOverrun reports whether an end of an open loop needed more CPU time than other programs left to
+// it. Then every gap delays all later requests.
+func (t trial) isOverrun(e end) bool {
 	const room = 0.05 // with less room a queue fills faster than it empties
-	return t.Pacing != nil && e.Busy != nil && *e.Busy+t.away(e) > 1-room
+	return t.Pacing != nil && e.Busy != nil && *e.Busy+t.lostCPUShare(e) > 1-room
 }
 
-// turns returns how often a request waits for a thread of an end, at least once.
-func (t trial) turns(e end) float64 {
-	return max(1, float64(valueOf(e.SwitchesVol)+valueOf(e.SwitchesInv))/float64(max(1, t.Requests)))
+// threadWaits returns how often a request waits for a thread of an end, at least once.
+func (t trial) threadWaits(e end) float64 {
+	return max(1, float64(valueOrZero(e.SwitchesVol)+valueOrZero(e.SwitchesInv))/float64(max(1, t.Requests)))
 }
 
-// away returns the share of the window in which other programs kept an end off its CPUs.
-func (t trial) away(e end) float64 {
+// lostCPUShare returns the share of the window in which other programs kept an end off its CPUs.
+func (t trial) lostCPUShare(e end) float64 {
 	long, short := 0.0, 0.0
 	for _, length := range e.Gaps.Lengths {
 		if float64(length.SumNS) >= sentinelSleepNS*float64(length.Count) {
@@ -83,20 +83,20 @@ func (t trial) away(e end) float64 {
 	return min(1, long/whole+short/float64(max(1, e.Gaps.Wakings)))
 }
 
-// pause checks whether both ends stopped at the same time, as under a hypervisor.
-func (t trial) pause() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "both ends were not watched at the same time"}
+// checkPause checks whether both ends stood still at once, as when a hypervisor pauses a guest.
+func (t trial) checkPause() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nothing watched both ends at the same time"}
 	if t.only != "" {
-		c.Level, c.Detail = record.OK, "does not apply: a fleet's ends are judged one by one"
+		c.Level, c.Detail = record.OK, "does not apply: the ends of a fleet run on different machines"
 		return c
 	}
 	if t.Host.BothStoppedNS == nil {
 		return c
 	}
 	stopped := float64(*t.Host.BothStoppedNS)
-	by := t.moved(t.met(1, stopped))
+	by := t.boundShift(t.newStop(1, stopped))
 	c.Figure = &by.by
-	verdict(&c, t.limits.Moved.level(by.by), "both ends stood still at once for %s at most: %s", units.Time(stopped), by.words())
+	setVerdict(&c, t.limits.Moved.level(by.by), "both ends stood still at the same time, for at most %s: %s", units.Time(stopped), by.describe())
 	return c
 }
 
@@ -113,25 +113,25 @@ type shift struct {
 	by     float64
 }
 
-func (s shift) words() string {
+func (s shift) describe() string {
 	if s.by < 0.01 {
-		return "no figure changes by 1 %"
+		return "this changes the mean and P99 by less than 1 %"
 	}
 	return fmt.Sprintf("%s may be up to %.3g times its undisturbed value", s.figure, 1+s.by)
 }
 
-// moved bounds the effect of stops on the mean and P99, and returns the larger shift. The bound
-// uses only the trial's own latencies, without a model:
+// boundShift returns the largest effect that stops may have on the mean and P99. It uses only the
+// trial's own latencies:
 //
-//   - Only requests that were under way during a stop are touched. At most the touched
-//     share of the requests is slower than it would be, so P99 without stops is at least
-//     the percentile that is left when the slowest requests, as many as were touched, go.
-//   - Nothing is delayed by more than the stop took, so it is also at least P99 less that,
-//     and the mean is at least the mean less that times the touched share.
+//   - A stop delays only the requests under way during it. So P99 without stops is at least the
+//     percentile that remains after removing as many of the slowest requests as stops delayed.
+//   - A stop delays a request by at most its own length. So P99 without the stop is at least
+//     P99 minus this length, and the mean falls by at most this length times the share of delayed
+//     requests.
 //
-// With stops of many lengths, the longer ones use the first rule and the others the second,
-// divided where the bound is largest.
-func (t trial) moved(stops ...stop) shift {
+// With stops of several lengths, the first rule is used for the longest ones and the second for
+// the others. The division between them is the one with the largest P99.
+func (t trial) boundShift(stops ...stop) shift {
 	h, err := cmp.Or(t.Response, &t.Service).Decode() // the times that reports show
 	if err != nil || h.Count() == 0 {
 		return shift{figure: "the mean"}
@@ -153,49 +153,47 @@ func (t trial) moved(stops ...stop) shift {
 	return ofMean
 }
 
-// met returns the share of requests that met a number of equally long stops of an end. In a closed
-// loop a stop touches the requests in flight when it begins, because clients wait for answers. An
-// open loop adds the requests due during a stop, and those that queued until the busier end had
-// caught up.
-func (t trial) met(count, eachNS float64) stop {
+// newStop returns the share of requests that count stops of equal length delay. In a closed loop, a
+// stop delays the requests in flight. In an open loop, it also delays the requests that are due
+// until the busier end has caught up.
+func (t trial) newStop(count, eachNS float64) stop {
 	touched := count * max(1, t.InFlight) / float64(max(1, t.Requests))
 	if t.Pacing != nil {
-		const mostBusy = 0.9 // beyond it the queue never empties; the check overload finds that
-		touched += count * eachNS / float64(max(1, t.WindowNS)) / (1 - min(mostBusy, t.busier()))
+		const maxBusy = 0.9 // beyond it the queue never empties; the check overload finds that
+		touched += count * eachNS / float64(max(1, t.WindowNS)) / (1 - min(maxBusy, t.busierEndShare()))
 	}
 	return stop{touched: min(1, touched), eachNS: eachNS}
 }
 
-// busier returns the CPU share that the busier end used.
-func (t trial) busier() float64 {
-	return max(valueOf(t.Client.Busy), valueOf(t.Server.Busy))
+func (t trial) busierEndShare() float64 {
+	return max(valueOrZero(t.Client.Busy), valueOrZero(t.Server.Busy))
 }
 
-// neighbours checks how much CPU time other processes took.
-func (t trial) neighbours() record.Check {
+// checkNeighbours checks how much CPU time other processes took.
+func (t trial) checkNeighbours() record.Check {
 	bounds := t.limits.Others
-	if t.watched() {
-		// The gaps have their own check. Caches, memory and clock frequency remain.
+	if t.hasGaps() {
+		// The check gaps judges lost CPU time. Other programs also use caches and memory.
 		bounds = Bounds{Warning: t.limits.Beside, Invalid: 1}
 	}
-	c := share("other processes took %s of the CPU time", t.Host.OthersShare, bounds)
+	c := checkCPUShare("other processes took %s of the CPU time", t.Host.OthersShare, bounds)
 	if t.Host.OthersShare != nil {
-		c.Detail += t.byName(*t.Host.OthersShare)
+		c.Detail += t.nameNeighbours(*t.Host.OthersShare)
 	}
 	if t.Cell.Target != "" && t.Host.OthersShare != nil && !t.Cell.Kind().Unplaced {
 		c.Level = record.Unknown
-		c.Detail += ", the server at " + t.Cell.Target + " among them if it is on this machine"
+		c.Detail += "; this includes the server at " + t.Cell.Target + " if it runs on this machine"
 	}
 	return c
 }
 
-// watched reports whether the gaps of each end are known.
-func (t trial) watched() bool {
+// hasGaps reports whether the gaps of each end are known.
+func (t trial) hasGaps() bool {
 	return !slices.ContainsFunc(t.ends(), func(e end) bool { return e.Gaps == nil })
 }
 
-// byName names the processes that took at least a tenth of the other programs' CPU time.
-func (t trial) byName(others float64) string {
+// nameNeighbours names the processes that took at least a tenth of the other programs' CPU time.
+func (t trial) nameNeighbours(others float64) string {
 	const most = 3
 	var names []string
 	took := map[string]float64{}
@@ -207,37 +205,37 @@ func (t trial) byName(others float64) string {
 	words := ""
 	for _, name := range names[:min(most, len(names))] {
 		if took[name] >= others/10 {
-			words += fmt.Sprintf(", %s %s", name, percent(took[name]))
+			words += fmt.Sprintf(", %s %s", name, percentText(took[name]))
 		}
 	}
 	return words
 }
 
-// stolenCPU checks how much CPU time the hypervisor gave to other guests.
-func (t trial) stolenCPU() record.Check {
-	return share("the hypervisor gave %s of the CPU time to others", t.Host.StolenShare, t.limits.Stolen)
+// checkStolenCPU checks how much CPU time the hypervisor gave to other guests.
+func (t trial) checkStolenCPU() record.Check {
+	return checkCPUShare("the hypervisor gave %s of the CPU time to other machines", t.Host.StolenShare, t.limits.Stolen)
 }
 
-// noise checks the share of its CPUs that a worker lost while it only spun.
-func (t trial) noise() record.Check {
+// checkNoise checks how much CPU time a worker lost in a busy loop, before and after the trial.
+func (t trial) checkNoise() record.Check {
 	lost := t.Host.LostBefore
 	if after := t.Host.LostAfter; lost == nil || after != nil && *after > *lost {
 		lost = after
 	}
 	bounds := t.limits.Lost
-	if t.watched() { // the window has better figures; this is from outside of it
+	if t.hasGaps() { // the gaps show the same loss inside the window
 		bounds.Invalid = 1
 	}
-	return share("a worker that only spun, before or after, lost %s of its CPU to others", lost, bounds)
+	return checkCPUShare("a worker in a busy loop lost %s of its CPU to other programs, before or after the trial", lost, bounds)
 }
 
-// share checks a share of CPU time that went to others.
-func share(words string, figure *float64, bounds Bounds) record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &bounds.Invalid, Detail: "unknown on this machine"}
+// checkCPUShare checks a share of CPU time that other programs used.
+func checkCPUShare(words string, figure *float64, bounds Bounds) record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &bounds.Invalid, Detail: "this machine does not report the figure"}
 	if figure == nil {
 		return c
 	}
 	c.Figure = figure
-	verdict(&c, bounds.level(*figure), words, percent(*figure))
+	setVerdict(&c, bounds.level(*figure), words, percentText(*figure))
 	return c
 }

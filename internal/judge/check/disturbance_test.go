@@ -26,13 +26,13 @@ func TestGapsAreJudgedByWhatTheyDo(t *testing.T) {
 			r.InFlight, r.Client.UserNS, r.Cell.Clients, r.Active = 13.9, nil, 14, 14
 			r.Cell.Load.RequestsPerClient, r.Connections.Want, r.Connections.Opened = 1, 14, 14
 			r.Server.Gaps.Lengths, r.Server.Gaps.LongestNS = []record.GapLength{{Count: 36, SumNS: 36 * 20e6}}, 20e6
-		}, "gaps", record.Invalid, "other programs kept the server off its CPUs for 72 % of the time, for 20 ms at most at once: P99 may be up to 200 times"},
+		}, "gaps", record.Invalid, "other programs kept the server off its CPUs for 72 % of the time, each time for at most 20 ms: P99 may be up to 200 times"},
 		{"gaps that no latency shows", func(r *record.Record) {
 			r.Server.Gaps.Lengths = []record.GapLength{{Count: 2, SumNS: 2e6}}
-		}, "gaps", record.OK, "no figure changes by 1 %"},
-		{"an end that nobody watched", func(r *record.Record) { r.Server.Gaps = nil }, "gaps", record.Unknown, "not watched"},
-		{"a pause of a moment", func(r *record.Record) { r.Host.BothStoppedNS = new(int64(1e5)) }, "paused", record.OK, "100 µs at most"},
-		{"nobody watched both", func(r *record.Record) { r.Host.BothStoppedNS = nil }, "paused", record.Unknown, "not watched"},
+		}, "gaps", record.OK, "this changes the mean and P99 by less than 1 %"},
+		{"an end that nobody watched", func(r *record.Record) { r.Server.Gaps = nil }, "gaps", record.Unknown, "nothing watched"},
+		{"a pause of a moment", func(r *record.Record) { r.Host.BothStoppedNS = new(int64(1e5)) }, "paused", record.OK, "at most 100 µs"},
+		{"nobody watched both", func(r *record.Record) { r.Host.BothStoppedNS = nil }, "paused", record.Unknown, "nothing watched"},
 	} {
 		r := sound(t)
 		c.fault(r)
@@ -46,7 +46,7 @@ func TestAPauseOfTheMachineIsFound(t *testing.T) {
 	stopped(t, r, &r.Client, 1, 1, 500e6)
 	r.Client = sound(t).Client
 	r.Host.BothStoppedNS = new(int64(500e6))
-	wantOnly(t, "paused", r, "paused", record.Invalid, "both ends stood still at once for 500 ms at most: the mean may be up to 2 times")
+	wantOnly(t, "paused", r, "paused", record.Invalid, "both ends stood still at the same time, for at most 500 ms: the mean may be up to 2 times")
 }
 
 // tailedBy returns the distribution of count durations: some for the longer ones, most for
@@ -237,7 +237,7 @@ func TestGapsTellWhatANeighbourDid(t *testing.T) {
 				quiet, disturbed := w.run(nil), w.run(gates)
 				is := truth(quiet, disturbed)
 				moved += is / worlds
-				level := trial{Record: w.record(t, disturbed, gates), limits: Default()}.gaps().Level
+				level := trial{Record: w.record(t, disturbed, gates), limits: DefaultLimits()}.checkGaps().Level
 				switch level {
 				case record.Invalid:
 					refused++

@@ -17,45 +17,45 @@ func TestWhatTheKernelDidToAnEndIsFound(t *testing.T) {
 		level record.Level
 		says  string
 	}{
-		{"a client under a quota that is used up", func(r *record.Record) { stopped(t, r, &r.Client, 0.3, 7, 70e6) }, "cpu-quota", record.Invalid, "the client was stopped 7 times for 70 ms each in the mean because the CPU quota of its control groups, 0.3 CPUs, was used up: the mean may be up to 1.96 times"},
+		{"a client under a quota that is used up", func(r *record.Record) { stopped(t, r, &r.Client, 0.3, 7, 70e6) }, "cpu-quota", record.Invalid, "the client was stopped 7 times, for 70 ms on average, because it had used up the CPU quota of its control groups (0.3 CPUs): the mean may be up to 1.96 times"},
 		{"a server, too", func(r *record.Record) { stopped(t, r, &r.Server, 0.3, 7, 70e6) }, "cpu-quota", record.Invalid, "the server was stopped"},
 		{"stopped for a tenth of the time", func(r *record.Record) { stopped(t, r, &r.Client, 0.9, 10, 12e6) }, "cpu-quota", record.Warning, "1.14 times"},
-		{"stopped for a moment", func(r *record.Record) { stopped(t, r, &r.Client, 0.9, 1, 1e6) }, "cpu-quota", record.Warning, "no figure changes by 1 %"},
-		{"stopped by a quota that is gone", func(r *record.Record) { stopped(t, r, &r.Client, 0, 7, 70e6); r.Client.QuotaCPUs = nil }, "cpu-quota", record.Invalid, "its control groups was used up"},
-		{"a quota that stopped nobody", func(r *record.Record) { r.Server.QuotaCPUs = new(0.9) }, "cpu-quota", record.Warning, "grant 0.9 CPUs and it was placed on 1"},
-		{"a quota that is enough", func(r *record.Record) { r.Server.QuotaCPUs = new(1.0) }, "cpu-quota", record.OK, "no quota stopped"},
+		{"stopped for a moment", func(r *record.Record) { stopped(t, r, &r.Client, 0.9, 1, 1e6) }, "cpu-quota", record.Warning, "this changes the mean and P99 by less than 1 %"},
+		{"stopped by a quota that is gone", func(r *record.Record) { stopped(t, r, &r.Client, 0, 7, 70e6); r.Client.QuotaCPUs = nil }, "cpu-quota", record.Invalid, "CPU quota of its control groups:"},
+		{"a quota that stopped nobody", func(r *record.Record) { r.Server.QuotaCPUs = new(0.9) }, "cpu-quota", record.Warning, "allow 0.9 CPUs, but 1 CPUs were assigned"},
+		{"a quota that is enough", func(r *record.Record) { r.Server.QuotaCPUs = new(1.0) }, "cpu-quota", record.OK, "no CPU quota stopped"},
 		{"the worse end is told", func(r *record.Record) {
 			stopped(t, r, &r.Client, 0.9, 1, 1e6)
 			stopped(t, r, &r.Server, 0.3, 7, 70e6)
 		}, "cpu-quota", record.Invalid, "the server was stopped"},
-		{"an end that does not tell", func(r *record.Record) { r.Server.ThrottledNS = nil }, "cpu-quota", record.OK, "no quota stopped"},
-		{"no end tells", func(r *record.Record) { r.Server.ThrottledNS, r.Client.ThrottledNS = nil, nil }, "cpu-quota", record.Unknown, "no end reported"},
+		{"an end that does not tell", func(r *record.Record) { r.Server.ThrottledNS = nil }, "cpu-quota", record.OK, "no CPU quota stopped"},
+		{"no end tells", func(r *record.Record) { r.Server.ThrottledNS, r.Client.ThrottledNS = nil, nil }, "cpu-quota", record.Unknown, "neither client nor server reported"},
 
-		{"GOGC=2", func(r *record.Record) { collects(r, 2, 0.18) }, "generator-gc", record.Warning, "GOGC=2, and its garbage collector took 18 % of its CPU time: the mean may be up to 1.21 times"},
+		{"GOGC=2", func(r *record.Record) { collects(r, 2, 0.18) }, "generator-gc", record.Warning, "GOGC=2, and the garbage collector used 18 % of its CPU time: the mean may be up to 1.21 times"},
 		{"GOGC=2 for half of the time", func(r *record.Record) { collects(r, 2, 0.5) }, "generator-gc", record.Invalid, "1.96 times"},
-		{"the collector as it is, 18 %", func(r *record.Record) { collects(r, 100, 0.18) }, "generator-gc", record.OK, "18 % of its CPU time"},
-		{"the collector as it is, 40 %", func(r *record.Record) { collects(r, 100, 0.4) }, "generator-gc", record.Warning, "40 % of its CPU time"},
+		{"the collector as it is, 18 %", func(r *record.Record) { collects(r, 100, 0.18) }, "generator-gc", record.OK, "18 % of the client's CPU time"},
+		{"the collector as it is, 40 %", func(r *record.Record) { collects(r, 100, 0.4) }, "generator-gc", record.Warning, "40 % of the client's CPU time"},
 		{"the collector is off", func(r *record.Record) { collects(r, -1, 0) }, "generator-gc", record.OK, "0 %"},
 		{"nobody knows how it was set", func(r *record.Record) { r.Client.GCPercent = nil }, "generator-gc", record.Unknown, "did not report"},
 		{"a client without a collector", func(r *record.Record) { r.Client.GCCPUNS = nil }, "generator-gc", record.Unknown, "did not report"},
 
-		{"the client on the server's CPU", func(r *record.Record) { r.Client.AllowedCPUs = []int{0, 1} }, "affinity", record.Invalid, "the client was placed on CPU 0 and could run on 0,1; both ends could run on CPU 1: each request may be up to 2.5 times"},
+		{"the client on the server's CPU", func(r *record.Record) { r.Client.AllowedCPUs = []int{0, 1} }, "affinity", record.Invalid, "the client was assigned to CPU 0 but could run on CPU 0,1; client and server could both run on CPU 1: each request may be up to 2.5 times"},
 		{"an idle client on the server's CPU", func(r *record.Record) {
 			r.Client.AllowedCPUs, r.Client.UserNS, r.Client.GCCPUNS = []int{0, 1}, new(int64(0)), new(int64(1e7))
-		}, "affinity", record.Warning, "both ends could run on CPU 1"},
+		}, "affinity", record.Warning, "client and server could both run on CPU 1"},
 		{"both on all CPUs, and busy", func(r *record.Record) {
 			r.Client.AllowedCPUs, r.Server.AllowedCPUs = []int{0, 1}, []int{0, 1}
 			r.Client.UserNS = new(int64(9e8))
 		}, "affinity", record.Invalid, "each request may be up to 1.82 times"},
-		{"moved to another CPU", func(r *record.Record) { r.Server.AllowedCPUs = []int{2} }, "affinity", record.Warning, "placed on CPU 1 and could run on 2"},
+		{"moved to another CPU", func(r *record.Record) { r.Server.AllowedCPUs = []int{2} }, "affinity", record.Warning, "assigned to CPU 1 but could run on CPU 2"},
 		{"a machine with one CPU", func(r *record.Record) {
 			r.Server.CPUs, r.Server.AllowedCPUs = []int{0}, []int{0}
-		}, "affinity", record.Warning, "both ends could run on CPU 0"},
-		{"nobody knows", func(r *record.Record) { r.Client.AllowedCPUs, r.Server.AllowedCPUs = nil, nil }, "affinity", record.Unknown, "no end reported"},
-		{"a server elsewhere", func(r *record.Record) { r.Server.AllowedCPUs, r.Server.CPUs = nil, nil }, "affinity", record.OK, "the client had CPU 0"},
+		}, "affinity", record.Warning, "client and server could both run on CPU 0"},
+		{"nobody knows", func(r *record.Record) { r.Client.AllowedCPUs, r.Server.AllowedCPUs = nil, nil }, "affinity", record.Unknown, "neither client nor server reported"},
+		{"a server elsewhere", func(r *record.Record) { r.Server.AllowedCPUs, r.Server.CPUs = nil, nil }, "affinity", record.OK, "the client could run on CPU 0"},
 
 		{"the machine slept", func(r *record.Record) { r.Host.SuspendedNS = new(int64(3e9)) }, "suspended", record.Invalid, "slept for 3 s"},
-		{"two clocks read apart", func(r *record.Record) { r.Host.SuspendedNS = new(int64(1e6)) }, "suspended", record.OK, "awake"},
+		{"two clocks read apart", func(r *record.Record) { r.Host.SuspendedNS = new(int64(1e6)) }, "suspended", record.OK, "did not sleep"},
 		{"nobody knows whether it slept", func(r *record.Record) { r.Host.SuspendedNS = nil }, "suspended", record.Unknown, "did not report"},
 	} {
 		r := sound(t)
@@ -98,13 +98,13 @@ func TestNeighboursAreNamed(t *testing.T) {
 		{PID: 7, Name: "stress-ng", Share: 0.16}, {PID: 8, Name: "stress-ng", Share: 0.12}, {PID: 9, Name: "cron", Share: 0.01},
 	}
 	wantOnly(t, "named", r, "neighbours", record.Warning, "other processes took 31 % of the CPU time, stress-ng 28 %")
-	for _, c := range Judge(r, Default()) {
+	for _, c := range Judge(r, DefaultLimits()) {
 		if c.Name == "neighbours" && c.Detail != "other processes took 31 % of the CPU time, stress-ng 28 %" {
 			t.Errorf("%q", c.Detail)
 		}
 	}
 	r.Host.OthersShare = nil
-	wantOnly(t, "not known", r, "neighbours", record.Unknown, "unknown")
+	wantOnly(t, "not known", r, "neighbours", record.Unknown, "does not report")
 }
 
 // P99 moves by what the touched requests may have been, and by no more than a stop took.
@@ -131,8 +131,8 @@ func TestMovedIsBoundedByTheTrialsOwnLatencies(t *testing.T) {
 		if c.open {
 			r.Response = &r.Service
 		}
-		judged := trial{Record: r, limits: Default()}
-		got := judged.moved(judged.met(c.stops[0], c.stops[1]))
+		judged := trial{Record: r, limits: DefaultLimits()}
+		got := judged.boundShift(judged.newStop(c.stops[0], c.stops[1]))
 		if got.figure != c.figure || got.by < 0.9*c.by || got.by > 1.1*c.by+0.001 {
 			t.Errorf("%s: %s by %.4f, want %s by %.4f", c.name, got.figure, got.by, c.figure, c.by)
 		}

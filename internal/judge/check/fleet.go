@@ -9,16 +9,15 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A scope names the parts of a trial that a check judges if agents of a fleet ran its ends. Each
-// client and its machine is judged by the same rules as a single one: a client that was its own
-// bottleneck spoils the trial, even if the others were fine.
+// A scope names the parts of a fleet's trial that a check judges. The same rules apply to each
+// client as to a single one. So one client that was its own bottleneck spoils the trial.
 type scope int
 
 const (
-	ofTrial           scope = iota // all calls together
-	ofClients                      // each client
-	ofEnds                         // each client, and the server
-	ofTrialAndClients              // all calls together, and each client
+	scopeTrial           scope = iota // all calls together
+	scopeClients                      // each client
+	scopeEnds                         // each client, and the server
+	scopeTrialAndClients              // all calls together, and each client
 )
 
 // A member is a part of a trial that ran on one machine.
@@ -30,29 +29,29 @@ type member struct {
 // members returns the parts of a trial that a check judges.
 func (t trial) members(of scope) []member {
 	var all []member
-	if of == ofTrial || of == ofTrialAndClients {
-		all = append(all, member{"", t.whole()})
+	if of == scopeTrial || of == scopeTrialAndClients {
+		all = append(all, member{"", t.withAllClients()})
 	}
-	if of == ofTrial {
+	if of == scopeTrial {
 		return all
 	}
 	for i := range t.Fleet.Clients {
-		all = append(all, t.member(&t.Fleet.Clients[i]))
+		all = append(all, t.clientMember(&t.Fleet.Clients[i]))
 	}
-	if of == ofEnds && t.Fleet.Server.Name != "" {
-		all = append(all, t.server())
+	if of == scopeEnds && t.Fleet.Server.Name != "" {
+		all = append(all, t.serverMember())
 	}
 	return all
 }
 
-// whole returns the trial with all calls. Its client is as busy as the busiest client.
-func (t trial) whole() trial {
+// withAllClients returns the trial of all clients, with the busy share of the busiest client.
+func (t trial) withAllClients() trial {
 	r := *t.Record
-	r.Client.Busy = t.busiest()
+	r.Client.Busy = t.busiestShare()
 	return trial{Record: &r, limits: t.limits}
 }
 
-func (t trial) busiest() (most *float64) {
+func (t trial) busiestShare() (most *float64) {
 	for i := range t.Fleet.Clients {
 		if busy := t.Fleet.Clients[i].Process.Busy; busy != nil && (most == nil || *busy > *most) {
 			most = busy
@@ -61,10 +60,10 @@ func (t trial) busiest() (most *float64) {
 	return most
 }
 
-// member returns the trial as one client and its machine recorded it. It has the distributions of
-// all clients, because records keep none per client. From the server it has the busy share and, on
-// the same machine, the CPUs.
-func (t trial) member(c *record.FleetClient) member {
+// clientMember returns the part of a trial that one client and its machine recorded. Distributions
+// are those of all clients, because records keep none per client. The server's busy share is
+// included, and its CPUs too if it ran on the same machine.
+func (t trial) clientMember(c *record.FleetClient) member {
 	r := *t.Record
 	r.Cell.Clients = c.Clients
 	r.Cell.Load.RatePerSecond *= float64(c.Clients) / float64(max(1, t.Cell.Clients))
@@ -86,22 +85,21 @@ func (t trial) member(c *record.FleetClient) member {
 	return member{c.Name, trial{Record: &r, limits: t.limits, only: "client", part: c}}
 }
 
-// server returns the trial as the server's machine recorded it.
-func (t trial) server() member {
+func (t trial) serverMember() member {
 	r := *t.Record
-	r.Client = record.Process{Busy: t.busiest()}
+	r.Client = record.Process{Busy: t.busiestShare()}
 	return member{t.Fleet.Server.Name, trial{Record: &r, limits: t.limits, only: "server"}}
 }
 
-// ofFleet returns the worst result of the parts, with its agent's name. Unknown parts are skipped.
-func (c check) ofFleet(t trial) record.Check {
+// judgeFleet judges each part and returns the worst result, with its agent's name.
+func (c check) judgeFleet(t trial) record.Check {
 	var worst record.Check
 	var by string
 	alike := 0
 	for i, m := range t.members(c.fleet) {
 		made := c.judge(m.trial)
 		switch {
-		case i == 0 || c.worse(made, worst):
+		case i == 0 || c.isWorse(made, worst):
 			if made.Level != worst.Level {
 				alike = 0
 			}
@@ -125,9 +123,9 @@ func (c check) ofFleet(t trial) record.Check {
 	return worst
 }
 
-// worse reports whether verdict a is worse than b: by level, then by figure.
-func (c check) worse(a, b record.Check) bool {
-	if by := cmp.Compare(a.Level.Gravity(), b.Level.Gravity()); by != 0 {
+// isWorse reports whether a is worse than b. It compares levels first, and then figures.
+func (c check) isWorse(a, b record.Check) bool {
+	if by := cmp.Compare(a.Level.Severity(), b.Level.Severity()); by != 0 {
 		return by > 0
 	}
 	if a.Figure == nil || b.Figure == nil || a.Unit != b.Unit {
@@ -139,9 +137,9 @@ func (c check) worse(a, b record.Check) bool {
 	return *a.Figure > *b.Figure
 }
 
-// clocks checks that the windows of a fleet's clients coincide. Latencies do not depend on this,
-// because each uses one machine's clock.
-func (t trial) clocks() record.Check {
+// checkClocks checks that the windows of a fleet's clients coincide. Latencies do not depend on
+// this, because each uses one machine's clock.
+func (t trial) checkClocks() record.Check {
 	c := record.Check{Unit: "share", Limit: &t.limits.Apart.Invalid}
 	agents := []record.Agent{t.Fleet.Server}
 	for i := range t.Fleet.Clients {
@@ -158,12 +156,12 @@ func (t trial) clocks() record.Check {
 	c.Figure = new(max(off, apart) / window)
 	said := []string{"the windows opened within " + units.Time(apart) + " of each other"}
 	if worst.Name != "" {
-		said = append([]string{fmt.Sprintf("the clock of %s is known within %s, the others better", worst.Name, units.Time(off))}, said...)
+		said = append([]string{fmt.Sprintf("the error of the clock of %s is at most %s, the largest error of all agents", worst.Name, units.Time(off))}, said...)
 	}
 	level := t.limits.Apart.level(*c.Figure)
-	verdict(&c, level, "%s: %s of the window at most", strings.Join(said, "; "), percent(*c.Figure))
+	setVerdict(&c, level, "%s; this is at most %s of the window", strings.Join(said, "; "), percentText(*c.Figure))
 	if level != record.OK {
-		c.Detail += ", with only part of the load"
+		c.Detail += ", in which only part of the load ran"
 	}
 	return c
 }
@@ -174,17 +172,17 @@ type ClientChecks struct {
 	Checks []record.Check
 }
 
-// Clients judges each client of a fleet separately. Other trials have none.
-func Clients(r *record.Record, limits Limits) []ClientChecks {
+// JudgeClients judges each client of a fleet separately. It returns nil for trials without a fleet.
+func JudgeClients(r *record.Record, limits Limits) []ClientChecks {
 	if r.Fleet == nil || r.Failure != "" {
 		return nil
 	}
 	var all []ClientChecks
 	for i := range r.Fleet.Clients {
 		one := ClientChecks{FleetClient: &r.Fleet.Clients[i]}
-		m := trial{Record: r, limits: limits}.member(one.FleetClient)
+		m := trial{Record: r, limits: limits}.clientMember(one.FleetClient)
 		for _, c := range checks {
-			if c.fleet == ofTrial {
+			if c.fleet == scopeTrial {
 				continue
 			}
 			made := c.judge(m.trial)

@@ -37,7 +37,7 @@ func soundFleet(t *testing.T) *record.Record {
 }
 
 func TestSoundFleetPassesEveryCheck(t *testing.T) {
-	for _, c := range Judge(soundFleet(t), Default()) {
+	for _, c := range Judge(soundFleet(t), DefaultLimits()) {
 		if c.Level != record.OK || c.Detail == "" {
 			t.Errorf("%s is %s: %s", c.Name, c.Level, c.Detail)
 		}
@@ -45,8 +45,8 @@ func TestSoundFleetPassesEveryCheck(t *testing.T) {
 }
 
 func TestOnlyFleetsHaveClocksToCompare(t *testing.T) {
-	named := func(c record.Check) bool { return c.Name == clock }
-	if slices.ContainsFunc(Judge(sound(t), Default()), named) || !slices.ContainsFunc(Judge(soundFleet(t), Default()), named) {
+	named := func(c record.Check) bool { return c.Name == clocksCheck }
+	if slices.ContainsFunc(Judge(sound(t), DefaultLimits()), named) || !slices.ContainsFunc(Judge(soundFleet(t), DefaultLimits()), named) {
 		t.Error("want the check clock of fleets, and of no other trial")
 	}
 }
@@ -65,24 +65,24 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 		level record.Level
 		says  string
 	}{
-		{"a client full before an idle server", func(r *record.Record) { r.Server.Busy = new(0.2); r.Fleet.Clients[1].Process.Busy = new(0.99) }, "generator-bound", record.Invalid, "client-2: the client had 99 %"},
+		{"a client full before an idle server", func(r *record.Record) { r.Server.Busy = new(0.2); r.Fleet.Clients[1].Process.Busy = new(0.99) }, "generator-bound", record.Invalid, "client-2: the client used 99 %"},
 		{"a fifth between calls", second(func(c *record.FleetClient) { c.Engine.BetweenNS = 1e9 }), "generator-bound", record.Invalid, "client-2: the clients spent 25 %"},
 		{"law broken in one", second(func(c *record.FleetClient) { c.ServiceNS = 3e9 }), "bookkeeping", record.Invalid, "client-2: the client counted 4 calls"},
 		{"law broken in all", func(r *record.Record) { r.InFlight = 7 }, "bookkeeping", record.Invalid, "the client counted 7 calls"},
 		{"one done long before the other", func(r *record.Record) { r.Active = 6 }, "evenness", record.Warning, "6 of 8 clients"},
-		{"some of one done before", second(func(c *record.FleetClient) { c.Active = 3 }), "evenness", record.Warning, "client-2: 3 of 4 clients"},
-		{"a connection too few", second(func(c *record.FleetClient) { c.Connections.Opened = 3 }), "connections", record.Invalid, "client-2: per-worker: 4 wanted, 3 opened"},
-		{"placed on one, run on another", second(func(c *record.FleetClient) { c.Process.AllowedCPUs = []int{3} }), "affinity", record.Warning, "client-2: the client was placed on CPU 0 and could run on 3"},
-		{"a server placed on one, run on another", func(r *record.Record) { r.Server.AllowedCPUs = []int{3} }, "affinity", record.Warning, "server-1: the server was placed on CPU 1 and could run on 3"},
+		{"some of one done before", second(func(c *record.FleetClient) { c.Active = 3 }), "evenness", record.Warning, "client-2: on average, 3 of 4 clients"},
+		{"a connection too few", second(func(c *record.FleetClient) { c.Connections.Opened = 3 }), "connections", record.Invalid, "client-2: per-worker: the mode asks for 4 connections; 3 were opened"},
+		{"placed on one, run on another", second(func(c *record.FleetClient) { c.Process.AllowedCPUs = []int{3} }), "affinity", record.Warning, "client-2: the client was assigned to CPU 0 but could run on CPU 3"},
+		{"a server placed on one, run on another", func(r *record.Record) { r.Server.AllowedCPUs = []int{3} }, "affinity", record.Warning, "server-1: the server was assigned to CPU 1 but could run on CPU 3"},
 		{"a client with the server's CPU of one machine", func(r *record.Record) {
 			r.Fleet.Clients[0].Boot = "server-1"
 			r.Fleet.Clients[0].Process.CPUs, r.Fleet.Clients[0].Process.AllowedCPUs = []int{1}, []int{1}
-		}, "affinity", record.Warning, "client-1: both ends could run on CPU 1"},
+		}, "affinity", record.Warning, "client-1: client and server could both run on CPU 1"},
 		{"a quota", second(func(c *record.FleetClient) {
 			c.Process.ThrottledNS, c.Process.ThrottledPeriods = new(int64(9e8)), new(int64(900))
 		}), "cpu-quota", record.Warning, "client-2: the client was stopped 900 times"},
 		{"GOGC=10", second(func(c *record.FleetClient) { c.Process.GCPercent, c.Process.GCCPUNS = new(int64(10)), new(int64(4e8)) }), "generator-gc", record.Invalid, "client-2: the client ran with GOGC=10"},
-		{"the server's GOGC", func(r *record.Record) { r.Server.GCPercent = new(int64(50)) }, "runtime", record.Warning, "server-1: the server's collector"},
+		{"the server's GOGC", func(r *record.Record) { r.Server.GCPercent = new(int64(50)) }, "runtime", record.Warning, "server-1: the server's garbage collector"},
 		{"a tracer", second(func(c *record.FleetClient) { c.Process.TracedBy = 7 }), "runtime", record.Warning, "client-2: process 7 traces the client"},
 		{"one slept", second(func(c *record.FleetClient) { c.Host.SuspendedNS = new(int64(1e9)) }), "suspended", record.Invalid, "client-2: the machine slept"},
 		{"the server's machine slept", func(r *record.Record) {
@@ -94,17 +94,17 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 		{"stolen", second(func(c *record.FleetClient) { c.Host.StolenShare = new(0.2) }), "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 20 %"},
 		{"stolen of all", func(r *record.Record) {
 			r.Fleet.Clients[0].Host.StolenShare, r.Fleet.Clients[1].Host.StolenShare = new(0.2), new(0.3)
-		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to others; another agent reports a similar result"},
+		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to other machines; another agent reports a similar result"},
 		{"loud neighbours", second(func(c *record.FleetClient) { c.Host.OthersShare, c.Process.Gaps = new(0.6), nil }), "neighbours", record.Invalid, "client-2: other processes took 60 %"},
 		{"a listen queue was full", second(func(c *record.FleetClient) { c.Host.AcceptDrops, c.Connections.During = new(int64(5)), 1 }), "limits", record.Invalid, "client-2: backlog: 5 of 1"},
 
-		{"clocks off by a fiftieth", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS = 2e7 }, clock, record.Warning, "the clock of client-2 is known within 20 ms"},
-		{"a server's clock off by a tenth", func(r *record.Record) { r.Fleet.Server.Clock.ErrorNS = 1e8 }, clock, record.Invalid, "the clock of server-1 is known within 100 ms"},
-		{"windows apart by a tenth", func(r *record.Record) { r.Fleet.OpenedApartNS = 1e8 }, clock, record.Invalid, "the windows opened within 100 ms of each other: 10 % of the window"},
+		{"clocks off by a fiftieth", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS = 2e7 }, clocksCheck, record.Warning, "the error of the clock of client-2 is at most 20 ms"},
+		{"a server's clock off by a tenth", func(r *record.Record) { r.Fleet.Server.Clock.ErrorNS = 1e8 }, clocksCheck, record.Invalid, "the error of the clock of server-1 is at most 100 ms"},
+		{"windows apart by a tenth", func(r *record.Record) { r.Fleet.OpenedApartNS = 1e8 }, clocksCheck, record.Invalid, "the windows opened within 100 ms of each other; this is at most 10 % of the window"},
 	} {
 		r := soundFleet(t)
 		c.fault(r)
-		for _, made := range Judge(r, Default()) {
+		for _, made := range Judge(r, DefaultLimits()) {
 			switch {
 			case made.Name == c.check:
 				if made.Level != c.level || !strings.Contains(made.Detail, c.says) {
@@ -121,11 +121,11 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 func TestWhatNoMachineTellsIsUnknown(t *testing.T) {
 	r := soundFleet(t)
 	r.Fleet.Clients[0].Host.StolenShare = nil
-	if c := checkNamed(Judge(r, Default()), "stolen-cpu"); c.Level != record.OK || strings.HasPrefix(c.Detail, "client-1") {
+	if c := checkNamed(Judge(r, DefaultLimits()), "stolen-cpu"); c.Level != record.OK || strings.HasPrefix(c.Detail, "client-1") {
 		t.Errorf("%+v: want what the others tell", c)
 	}
 	r.Fleet.Clients[1].Host.StolenShare, r.Host.StolenShare = nil, nil
-	if c := checkNamed(Judge(r, Default()), "stolen-cpu"); c.Level != record.Unknown {
+	if c := checkNamed(Judge(r, DefaultLimits()), "stolen-cpu"); c.Level != record.Unknown {
 		t.Errorf("%+v: want it unknown", c)
 	}
 }
@@ -142,17 +142,17 @@ func TestScheduleOfAFleet(t *testing.T) {
 	for i := range r.Fleet.Clients {
 		r.Fleet.Clients[i].Pacing = new(*open.Pacing)
 	}
-	if c := checkNamed(Judge(r, Default()), "schedule"); c.Level != record.OK {
+	if c := checkNamed(Judge(r, DefaultLimits()), "schedule"); c.Level != record.OK {
 		t.Errorf("%+v: want nothing found", c)
 	}
 	r.Fleet.Clients[1].Pacing.Late = distributed(t, 10_000, 50_000)
-	if c := checkNamed(Judge(r, Default()), "schedule"); c.Level != record.Invalid || !strings.HasPrefix(c.Detail, "client-2: the generator sent late by 50 µs") {
+	if c := checkNamed(Judge(r, DefaultLimits()), "schedule"); c.Level != record.Invalid || !strings.HasPrefix(c.Detail, "client-2: the load generator sent requests late, by 50 µs") {
 		t.Errorf("%+v: want the second client's lateness", c)
 	}
 	for i := range r.Fleet.Clients {
 		r.Fleet.Clients[i].Pacing.Late.Histogram = ""
 	}
-	if c := checkNamed(Judge(r, Default()), "schedule"); c.Level != record.Unknown {
+	if c := checkNamed(Judge(r, DefaultLimits()), "schedule"); c.Level != record.Unknown {
 		t.Errorf("%+v: want it unknown without a distribution", c)
 	}
 }
@@ -161,7 +161,7 @@ func TestScheduleOfAFleet(t *testing.T) {
 func TestFleetWithoutAServerOfItsOwn(t *testing.T) {
 	r := soundFleet(t)
 	r.Fleet.Server, r.Server, r.Host, r.Cell.Target = record.Agent{}, record.Process{}, record.HostState{}, "server:1"
-	for _, c := range Judge(r, Default()) {
+	for _, c := range Judge(r, DefaultLimits()) {
 		if c.Name != "neighbours" && c.Level != record.OK {
 			t.Errorf("%s is %s: %s", c.Name, c.Level, c.Detail)
 		}
@@ -172,7 +172,7 @@ func TestFleetWithoutAServerOfItsOwn(t *testing.T) {
 func TestFleetIsJudgedAgainFromItsFile(t *testing.T) {
 	r := soundFleet(t)
 	r.Fleet.Clients[1].Host.StolenShare = new(0.2)
-	r.Checks = Judge(r, Default())
+	r.Checks = Judge(r, DefaultLimits())
 	line, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestFleetIsJudgedAgainFromItsFile(t *testing.T) {
 	if err := json.Unmarshal(line, &read); err != nil {
 		t.Fatal(err)
 	}
-	again := Again(&read, Default())
+	again := JudgeAgain(&read, DefaultLimits())
 	if len(again.Kept) > 0 || len(again.Checks) != len(r.Checks) {
 		t.Errorf("kept %v of %d checks", again.Kept, len(again.Checks))
 	}

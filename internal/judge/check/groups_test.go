@@ -30,9 +30,9 @@ func TestCallsOfTwoKindsAreSeen(t *testing.T) {
 		level  record.Level
 		says   string
 	}{
-		{"one kind", 0, 0, record.OK, "of one kind"},
+		{"one kind", 0, 0, record.OK, "form one group"},
 		{"an unlike server", 0.5, 2 * time.Millisecond, record.Warning, "% of the calls took 2."},
-		{"a cache for most", 0.15, 2 * time.Millisecond, record.Warning, "there are two kinds of calls"},
+		{"a cache for most", 0.15, 2 * time.Millisecond, record.Warning, "there are two groups of calls"},
 		{"a tail", 0.05, 20 * time.Millisecond, record.OK, ""},
 		{"servers that differ little", 0.5, 100 * time.Microsecond, record.OK, ""},
 	} {

@@ -1,5 +1,5 @@
-// Package check checks whether a trial is valid. It is a pure function: a record and
-// limits go in, checks come out.
+// Package check checks whether a trial is valid. It is a pure function: it gets a record and
+// limits, and returns checks.
 //
 //		record, Limits ── Judge ──> a record.Check per rule, each with its level,
 //		                            its figure, its limit and the reason in words
@@ -7,8 +7,8 @@
 //	 1. The lab judges a trial when it ends (Judge) and stores the checks in its record.
 //	 2. A command that reads the run later judges it again by its own rules (Again).
 //
-// A new check is a method of trial and a line in checks. If a record lacks a figure that a check
-// needs, the check returns record.Unknown and names it, so that older records stay readable.
+// To add a check, write a method of trial and add a line to checks. If a record lacks a figure, as
+// older records do, a check returns record.Unknown and names the figure.
 //
 // This package does not know how figures were measured, and does not compare trials.
 package check
@@ -24,67 +24,67 @@ import (
 
 // checks lists all rules, in the order of reports.
 var checks = []check{
-	{name: "generator-bound", judge: trial.generatorBound, shaken: true, fleet: ofClients},
-	{name: "schedule", judge: trial.schedule, shaken: true, fleet: ofClients},
-	{name: "overload", judge: trial.overload, shaken: true},
-	{name: "bookkeeping", judge: trial.bookkeeping, shaken: true, needs: "how many calls were in flight", fleet: ofTrialAndClients},
-	{name: "evenness", judge: trial.evenness, shaken: true, needs: "how many callers were at work", fleet: ofTrialAndClients, less: true},
-	{name: "connections", judge: trial.connections, needs: "which connections it opened", fleet: ofClients, less: true},
-	{name: "limits", judge: trial.machineLimits, fleet: ofTrialAndClients},
-	{name: "link", judge: trial.link, shaken: true},
-	{name: "errors", judge: trial.failures},
-	{name: "answers", judge: trial.answers},
-	{name: "course", judge: trial.course},
-	{name: "groups", judge: trial.groups},
-	{name: "path", judge: trial.path},
-	{name: settled, judge: trial.settled, shaken: true, needs: "when its throughput was steady"},
-	{name: "affinity", judge: trial.affinity, fleet: ofEnds},
-	{name: "cpu-quota", judge: trial.quota, fleet: ofEnds},
-	{name: "generator-gc", judge: trial.collector, fleet: ofClients},
-	{name: "runtime", judge: trial.runtime, fleet: ofEnds},
-	{name: "faults", judge: trial.faults, fleet: ofEnds},
-	{name: "stopped", judge: trial.stopped, machine: true, fleet: ofEnds},
-	{name: "suspended", judge: trial.suspended, machine: true, fleet: ofEnds},
-	{name: "gaps", judge: trial.gaps, machine: true, fleet: ofEnds},
-	{name: "paused", judge: trial.pause, machine: true, fleet: ofEnds},
-	{name: neighbours, judge: trial.neighbours, machine: true, fleet: ofEnds},
-	{name: "stolen-cpu", judge: trial.stolenCPU, machine: true, fleet: ofEnds},
-	{name: "noise", judge: trial.noise, machine: true, fleet: ofEnds},
-	{name: clock, judge: trial.clocks, shaken: true},
+	{name: "generator-bound", judge: trial.checkGeneratorBound, shaken: true, fleet: scopeClients},
+	{name: "schedule", judge: trial.checkSchedule, shaken: true, fleet: scopeClients},
+	{name: "overload", judge: trial.checkOverload, shaken: true},
+	{name: "bookkeeping", judge: trial.checkBookkeeping, shaken: true, needs: "how many calls were in flight", fleet: scopeTrialAndClients},
+	{name: "evenness", judge: trial.checkEvenness, shaken: true, needs: "how many callers were at work", fleet: scopeTrialAndClients, less: true},
+	{name: "connections", judge: trial.checkConnections, needs: "which connections it opened", fleet: scopeClients, less: true},
+	{name: "limits", judge: trial.checkMachineLimits, fleet: scopeTrialAndClients},
+	{name: "link", judge: trial.checkLink, shaken: true},
+	{name: "errors", judge: trial.checkFailures},
+	{name: "answers", judge: trial.checkAnswerTimes},
+	{name: "course", judge: trial.checkCourse},
+	{name: "groups", judge: trial.checkCallGroups},
+	{name: "path", judge: trial.checkPath},
+	{name: settledCheck, judge: trial.checkSettled, shaken: true, needs: "when its throughput was steady"},
+	{name: "affinity", judge: trial.checkAffinity, fleet: scopeEnds},
+	{name: "cpu-quota", judge: trial.checkQuota, fleet: scopeEnds},
+	{name: "generator-gc", judge: trial.checkCollector, fleet: scopeClients},
+	{name: "runtime", judge: trial.checkRuntime, fleet: scopeEnds},
+	{name: "faults", judge: trial.checkPageFaults, fleet: scopeEnds},
+	{name: "stopped", judge: trial.checkStopped, machine: true, fleet: scopeEnds},
+	{name: "suspended", judge: trial.checkSuspended, machine: true, fleet: scopeEnds},
+	{name: "gaps", judge: trial.checkGaps, machine: true, fleet: scopeEnds},
+	{name: "paused", judge: trial.checkPause, machine: true, fleet: scopeEnds},
+	{name: neighboursCheck, judge: trial.checkNeighbours, machine: true, fleet: scopeEnds},
+	{name: "stolen-cpu", judge: trial.checkStolenCPU, machine: true, fleet: scopeEnds},
+	{name: "noise", judge: trial.checkNoise, machine: true, fleet: scopeEnds},
+	{name: clocksCheck, judge: trial.checkClocks, shaken: true},
 }
 
-// A check is one rule. Its judge returns everything except the name.
+// A check is one rule. Its judge function sets every field of the result except the name.
 type check struct {
 	name  string
 	judge func(trial) record.Check
-	// needs names the figure that only wirelab's own client measures and that the check reads.
+	// needs names a figure that the check reads, if only wirelab's own client measures it.
 	needs string
-	// machine marks checks of other programs on the machine. shaken marks checks that such
-	// programs can also make fail, such as a throughput that falls in the window.
+	// machine marks checks that look for other programs on the machine. shaken marks other checks
+	// that such programs can make fail, for example by lowering the throughput.
 	machine, shaken bool
-	// fleet names the parts to judge if the ends ran on machines of a fleet.
+	// fleet names the parts of a trial that the check judges in a fleet.
 	fleet scope
-	// less: the lower of two figures is worse.
+	// less is true if a lower figure is worse.
 	less bool
 }
 
 const (
-	neighbours = "neighbours" // other processes' CPU time
-	settled    = "settled"    // the warm-up
-	clock      = "clock"      // whether the machines of a fleet agree on the time
+	neighboursCheck = "neighbours" // other processes' CPU time
+	settledCheck    = "settled"    // the warm-up
+	clocksCheck     = "clock"      // whether the machines of a fleet agree on the time
 )
 
-// A trial is the judged record, with the limits.
+// A trial holds the record that is judged, and the limits.
 type trial struct {
 	*record.Record
 	limits Limits
-	// only names the judged end if a fleet's ends are on separate machines; empty: both. part is
-	// this end if it is one of several clients.
+	// only is "client" or "server" if just this end is judged, as in a fleet; empty for both. part
+	// is the judged client if a fleet has several.
 	only string
 	part *record.FleetClient
 }
 
-// Judge makes every check of a trial.
+// Judge makes all checks on a trial.
 func Judge(r *record.Record, limits Limits) []record.Check {
 	if r.Failure != "" {
 		return []record.Check{{Name: "measured", Level: record.Invalid, Detail: r.Failure}}
@@ -94,68 +94,70 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 	}
 	var verdicts []record.Check
 	for _, c := range checks {
-		if c.name == clock && r.Fleet == nil {
-			continue // both ends have the machine's figure
+		if c.name == clocksCheck && r.Fleet == nil {
+			continue // both ends use the same machine's clock
 		}
-		made := c.of(trial{Record: r, limits: limits})
+		made := c.judgeTrial(trial{Record: r, limits: limits})
 		made.Name = c.name
-		if (c.machine || c.shaken) && made.Level == record.Invalid && isShort(r) {
+		if (c.machine || c.shaken) && made.Level == record.Invalid && hasShortWindow(r) {
 			made.Level = record.Warning
-			made.Detail += fmt.Sprintf("; a window of only %v is too short for a verdict", time.Duration(r.WindowNS).Round(time.Millisecond))
+			made.Detail += fmt.Sprintf("; a window of %v is too short for a verdict: measure longer", time.Duration(r.WindowNS).Round(time.Millisecond))
 		}
 		verdicts = append(verdicts, made)
 	}
 	return verdicts
 }
 
-// of makes the check on a trial.
-func (c check) of(t trial) record.Check {
+// judgeTrial makes the check on a trial.
+func (c check) judgeTrial(t trial) record.Check {
 	switch {
 	case c.needs != "" && t.ClientProgram != "":
 		return record.Check{Level: record.Unknown, Detail: "the client, " + t.ClientProgram + ", does not report " + c.needs}
 	case t.Fleet != nil:
-		return c.ofFleet(t)
+		return c.judgeFleet(t)
 	default:
 		return c.judge(t)
 	}
 }
 
-// isShort reports whether a service got too few requests for a statement about its speed.
-func isShort(r *record.Record) bool { return r.Cell.Kind().MayBeFew && r.WindowNS < int64(time.Second) }
+// hasShortWindow reports whether a service's window is too short to judge the speed of the service.
+func hasShortWindow(r *record.Record) bool {
+	return r.Cell.Kind().MayBeFew && r.WindowNS < int64(time.Second)
+}
 
 // A Judgement is the result of judging a trial again.
 type Judgement struct {
 	Checks []record.Check
-	// Kept names checks with their stored level: the record lacks a figure that this version's
-	// check needs, or this version has no such check.
+	// Kept names the checks that keep their stored level, because the record lacks a figure that
+	// this version needs, or because this version has no such check.
 	Kept []string
 }
 
-// Again judges a trial whose record holds the checks of an earlier judge.
-func Again(r *record.Record, limits Limits) Judgement {
+// JudgeAgain judges a recorded trial by this version's rules.
+func JudgeAgain(r *record.Record, limits Limits) Judgement {
 	j := Judgement{Checks: Judge(r, limits)}
 	if r.Failure != "" {
 		return j
 	}
 	for _, stored := range r.Checks {
-		i := slices.IndexFunc(j.Checks, func(c record.Check) bool { return c.Name == Name(stored.Name) })
+		i := slices.IndexFunc(j.Checks, func(c record.Check) bool { return c.Name == CurrentName(stored.Name) })
 		switch {
 		case i < 0:
 			j.Checks = append(j.Checks, stored)
 		case j.Checks[i].Level == record.Unknown && stored.Level != record.Unknown:
 			j.Checks[i] = stored
-			j.Checks[i].Name = Name(stored.Name)
+			j.Checks[i].Name = CurrentName(stored.Name)
 		default:
 			continue
 		}
-		j.Kept = append(j.Kept, Name(stored.Name))
+		j.Kept = append(j.Kept, CurrentName(stored.Name))
 	}
 	return j
 }
 
 // SpoiledByMachine reports whether a trial is invalid only because of other programs on the
-// machine, and returns the check with the reason. If such programs can cause every failed check,
-// it is enough that a check of the machine found some.
+// machine, and returns the check with the reason. Such programs must be a possible cause of every
+// failed check, and a check of the machine must have found them.
 func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) {
 	invalid := false
 	for _, verdict := range verdicts {
@@ -169,7 +171,7 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 			return record.Check{}, false
 		}
 		invalid = invalid || fails
-		blames := of.machine && (fails || foundOthers(verdict))
+		blames := of.machine && (fails || foundOtherPrograms(verdict))
 		if blames && (why.Level != record.Invalid || fails) {
 			why = verdict
 		}
@@ -177,44 +179,44 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 	return why, invalid && why.Name != ""
 }
 
-// OpenedTooEarly reports whether a trial is invalid only because its window opened before the
-// throughput was steady, and returns that check: a longer warm-up may help.
-func OpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly bool) {
+// WindowOpenedTooEarly reports whether a trial is invalid only because its window opened before the
+// throughput was steady. It returns the failed check. A longer warm-up may help.
+func WindowOpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly bool) {
 	invalid := slices.DeleteFunc(slices.Clone(verdicts), func(c record.Check) bool { return c.Level != record.Invalid })
-	if len(invalid) != 1 || invalid[0].Name != settled {
+	if len(invalid) != 1 || invalid[0].Name != settledCheck {
 		return record.Check{}, false
 	}
 	return invalid[0], true
 }
 
-// foundOthers reports whether a check of the machine found something that may spoil a trial. A gap
-// of one thread that rarely runs shows little about a hundred threads that run at once. For these
-// the neighbours' share of CPU time counts.
-func foundOthers(verdict record.Check) bool {
+// foundOtherPrograms reports whether a check found other programs that may spoil a trial. It also
+// uses the neighbours' share of CPU time: the gaps of one thread that rarely runs show little about
+// a hundred threads that run at once.
+func foundOtherPrograms(verdict record.Check) bool {
 	return verdict.Level == record.Warning ||
-		verdict.Name == neighbours && verdict.Figure != nil && *verdict.Figure > Default().Others.Warning
+		verdict.Name == neighboursCheck && verdict.Figure != nil && *verdict.Figure > DefaultLimits().Others.Warning
 }
 
-// renamed maps the names of checks in older records to today's names.
-var renamed = map[string]string{"littles-law": "bookkeeping"}
+// renamedChecks maps the names of checks in older records to today's names.
+var renamedChecks = map[string]string{"littles-law": "bookkeeping"}
 
-// Name returns today's name of a stored check.
-func Name(stored string) string { return cmp.Or(renamed[stored], stored) }
+// CurrentName returns today's name of a stored check.
+func CurrentName(stored string) string { return cmp.Or(renamedChecks[stored], stored) }
 
-// verdict gives a check its level and the reason.
-func verdict(c *record.Check, level record.Level, format string, args ...any) {
+// setVerdict gives a check its level and the reason.
+func setVerdict(c *record.Check, level record.Level, format string, args ...any) {
 	c.Level, c.Detail = level, fmt.Sprintf(format, args...)
 }
 
-func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
+func percentText(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
 
-// judgeForeign judges another program's measurement. Its file has no figure for the checks except
-// the number of failed calls.
+// judgeForeign judges another program's measurement. The only figure for checks in such a
+// program's file is the number of failed calls.
 func judgeForeign(t trial) []record.Check {
-	failures := t.failures()
+	failures := t.checkFailures()
 	failures.Name = "errors"
 	return []record.Check{failures, {
 		Name: "limits", Level: record.Unknown,
-		Detail: "the file does not show whether the load generator, the machine or the server was at a limit",
+		Detail: "the other program's file does not show whether the load generator, the machine or the server reached a limit",
 	}}
 }

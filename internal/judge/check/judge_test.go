@@ -73,7 +73,7 @@ func soundOpen(t *testing.T) *record.Record {
 
 func TestValidRecordPassesEveryCheck(t *testing.T) {
 	for name, r := range map[string]*record.Record{"closed": sound(t), "open": soundOpen(t)} {
-		for _, c := range Judge(r, Default()) {
+		for _, c := range Judge(r, DefaultLimits()) {
 			if c.Level != record.OK || c.Detail == "" {
 				t.Errorf("%s: %s is %s: %s", name, c.Name, c.Level, c.Detail)
 			}
@@ -89,7 +89,7 @@ func TestOtherProgramsClientIsJudgedByWhatItReports(t *testing.T) {
 	r.Service.Histogram = ""
 	busy(r, 0.99, 0.2)
 	r.Errors = []record.ErrorCount{{Code: "WrongAnswer", Count: 20_000}}
-	for _, c := range Judge(r, Default()) {
+	for _, c := range Judge(r, DefaultLimits()) {
 		want := record.OK
 		switch c.Name {
 		case "bookkeeping", "evenness", "connections", "settled":
@@ -118,12 +118,12 @@ func TestEachFaultIsFound(t *testing.T) {
 		level record.Level
 		says  string
 	}{
-		{"half of the time between calls", func(r *record.Record) { r.Engine.BetweenNS = 2e9 }, "generator-bound", record.Invalid, "50 % of their time outside"},
-		{"a tenth of it", func(r *record.Record) { r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Warning, "10 % of their time outside"},
-		{"client full, server idle", func(r *record.Record) { busy(r, 0.99, 0.2) }, "generator-bound", record.Invalid, "the client's, not the server's"},
-		{"client full, server busy", func(r *record.Record) { busy(r, 0.99, 0.8) }, "generator-bound", record.Warning, "both ends' limits"},
-		{"client full, server unknown", func(r *record.Record) { busy(r, 0.99, 0); r.Server.Busy = nil }, "generator-bound", record.Warning, "may be the client's"},
-		{"client full, server idle, a tenth between", func(r *record.Record) { busy(r, 0.99, 0.2); r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Invalid, "the client's, not the server's"},
+		{"half of the time between calls", func(r *record.Record) { r.Engine.BetweenNS = 2e9 }, "generator-bound", record.Invalid, "50 % of their time between calls"},
+		{"a tenth of it", func(r *record.Record) { r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Warning, "10 % of their time between calls"},
+		{"client full, server idle", func(r *record.Record) { busy(r, 0.99, 0.2) }, "generator-bound", record.Invalid, "the client's limit, not the server's"},
+		{"client full, server busy", func(r *record.Record) { busy(r, 0.99, 0.8) }, "generator-bound", record.Warning, "limits of both ends"},
+		{"client full, server unknown", func(r *record.Record) { busy(r, 0.99, 0); r.Server.Busy = nil }, "generator-bound", record.Warning, "may show the client's limit"},
+		{"client full, server idle, a tenth between", func(r *record.Record) { busy(r, 0.99, 0.2); r.Engine.BetweenNS = 4e8 }, "generator-bound", record.Invalid, "the client's limit, not the server's"},
 		{"client unknown", func(r *record.Record) { r.Client.Busy = nil }, "generator-bound", record.Unknown, "unknown"},
 
 		{"law broken", func(r *record.Record) { r.InFlight = 3.9 }, "bookkeeping", record.Invalid, "3.9 calls in flight"},
@@ -135,57 +135,57 @@ func TestEachFaultIsFound(t *testing.T) {
 
 		{"some done long before others", func(r *record.Record) { r.Active = 3.5 }, "evenness", record.Warning, "long before others"},
 
-		{"connections not made", func(r *record.Record) { r.Connections.Opened = 3 }, "connections", record.Invalid, "4 wanted, 3 opened"},
+		{"connections not made", func(r *record.Record) { r.Connections.Opened = 3 }, "connections", record.Invalid, "asks for 4 connections; 3 were opened"},
 		{"a connection replaced in the window", func(r *record.Record) { r.Connections.Opened, r.Connections.During = 5, 1 }, "connections", record.Invalid, "1 of them in the window"},
-		{"one replaced before it", func(r *record.Record) { r.Connections.Opened = 5 }, "connections", record.Warning, "5 opened"},
+		{"one replaced before it", func(r *record.Record) { r.Connections.Opened = 5 }, "connections", record.Warning, "5 were opened"},
 		{"an attempt failed", func(r *record.Record) { r.Connections.Failed = 1 }, "connections", record.Warning, "1 attempts failed"},
 		{"a pool that needed fewer", func(r *record.Record) { r.Connections.Mode, r.Connections.Opened = "pool:4", 3 }, "connections", record.Warning, "pool:4"},
 		{"a pool that grew in the window", func(r *record.Record) { r.Connections.Mode, r.Connections.During = "pool", 1 }, "connections", record.Warning, "pool"},
 		{"a pool that churns", func(r *record.Record) {
 			r.Connections.Mode, r.Connections.Opened, r.Connections.During = "pool", 9, 5
-		}, "connections", record.Invalid, "9 opened, 5 of them"},
+		}, "connections", record.Invalid, "9 were opened, 5 of them"},
 
-		{"no port left", func(r *record.Record) { meets(r, failure.PortExhaustion, 100) }, "limits", record.Invalid, "100 of 40000 requests failed at a limit of the machine, not of the protocol; most of them at port-exhaustion"},
+		{"no port left", func(r *record.Record) { meets(r, failure.PortExhaustion, 100) }, "limits", record.Invalid, "100 of 40000 requests failed because of a limit of the machine, not of the protocol; the most frequent failure is port-exhaustion"},
 		{"one descriptor too few", func(r *record.Record) { meets(r, failure.DescriptorLimit, 1) }, "limits", record.Invalid, "descriptor-limit"},
 		{"no room before accept", func(r *record.Record) { meets(r, failure.Backlog, 1) }, "limits", record.Invalid, "backlog"},
-		{"refused is nobody's limit", func(r *record.Record) { meets(r, failure.Refused, 1) }, "limits", record.OK, "no limit was reached"},
+		{"refused is nobody's limit", func(r *record.Record) { meets(r, failure.Refused, 1) }, "limits", record.OK, "no request failed because of a limit"},
 		{"connections dropped", func(r *record.Record) { r.Host.AcceptDrops, r.Connections.During = drops(1), 2 }, "limits", record.Invalid, "backlog: 1 of 2 connections"},
-		{"connections of others dropped", func(r *record.Record) { r.Host.AcceptDrops = drops(1) }, "limits", record.OK, "no limit was reached"},
+		{"connections of others dropped", func(r *record.Record) { r.Host.AcceptDrops = drops(1) }, "limits", record.OK, "no request failed because of a limit"},
 		{"datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(401), overQUIC }, "limits", record.Invalid, "udp-buffer: the kernel dropped 401"},
 		{"few datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(400), overQUIC }, "limits", record.Warning, "udp-buffer"},
-		{"datagrams of others dropped", func(r *record.Record) { r.Host.UDPDrops = drops(401) }, "limits", record.OK, "no limit was reached"},
+		{"datagrams of others dropped", func(r *record.Record) { r.Host.UDPDrops = drops(401) }, "limits", record.OK, "no request failed because of a limit"},
 
-		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99, for a delay of 5 ms"},
+		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99; the wanted delay is 5 ms"},
 		{"a link that is late a little", func(r *record.Record) { delayed(r, 300_000, 0) }, "link", record.Warning, "300 µs at P99"},
 		{"a link that is in time", func(r *record.Record) { delayed(r, 200_000, 0) }, "link", record.OK, "1000 frames"},
-		{"a link whose faster way is late", func(r *record.Record) { delayedApart(r, 150_000, 150_000) }, "link", record.Invalid, "up, they were late by 75 µs in the median and 150 µs at P99, for a delay of 1 ms; a delay of 1.5 ms would have been kept"},
+		{"a link whose faster way is late", func(r *record.Record) { delayedApart(r, 150_000, 150_000) }, "link", record.Invalid, "up, frames were late by 75 µs in the median and by 150 µs at P99; the wanted delay is 1 ms; use a delay of at least 1.5 ms"},
 		{"a link whose slower way is as late", func(r *record.Record) { delayedApart(r, 10_000, 150_000) }, "link", record.OK, "1000 frames"},
 		{"a link that is late where it has no delay", func(r *record.Record) {
 			delayedApart(r, 0, 150_000)
 			r.Cell.Network.Down.DelayNS = 0
 			r.Cell.Network.DelayNS = 5e5
-		}, "link", record.Invalid, "down, they were late by 75 µs in the median and 150 µs at P99, for a delay of 500 µs"},
-		{"a link that loses as asked", func(r *record.Record) { lossy(r, 0.01, 0, 110) }, "link", record.OK, "up, 110 of 10000 were lost (1.1 %; asked for 1 %)"},
-		{"a link that loses more", func(r *record.Record) { lossy(r, 0.01, 0, 170) }, "link", record.Invalid, "that is not chance"},
-		{"a link that loses fewer", func(r *record.Record) { lossy(r, 0.01, 0, 40) }, "link", record.Invalid, "that is not chance"},
-		{"a link that loses unasked", func(r *record.Record) { lossy(r, 0, 0, 1) }, "link", record.Invalid, "asked for 0 %"},
+		}, "link", record.Invalid, "down, frames were late by 75 µs in the median and by 150 µs at P99; the wanted delay is 500 µs"},
+		{"a link that loses as asked", func(r *record.Record) { lossy(r, 0.01, 0, 110) }, "link", record.OK, "up, 110 of 10000 frames were lost (1.1 %; the scenario asks for 1 %)"},
+		{"a link that loses more", func(r *record.Record) { lossy(r, 0.01, 0, 170) }, "link", record.Invalid, "too large for chance"},
+		{"a link that loses fewer", func(r *record.Record) { lossy(r, 0.01, 0, 40) }, "link", record.Invalid, "too large for chance"},
+		{"a link that loses unasked", func(r *record.Record) { lossy(r, 0, 0, 1) }, "link", record.Invalid, "asks for 0 %"},
 		{"a link that loses in runs", func(r *record.Record) { lossy(r, 0.01, 5, 170) }, "link", record.OK, "up, 170 of 10000"},
-		{"a link that drops", func(r *record.Record) { delayed(r, 0, 1) }, "link", record.Invalid, "1 of 1000 frames were dropped"},
+		{"a link that drops", func(r *record.Record) { delayed(r, 0, 1) }, "link", record.Invalid, "dropped 1 of 1000 frames"},
 
 		{"a few errors", func(r *record.Record) { fails(r, 400) }, "errors", record.Warning, "400 of 40000"},
 		{"many errors", func(r *record.Record) { fails(r, 401) }, "errors", record.Invalid, "Unavailable: gone"},
 		{"requests never made", func(r *record.Record) {
 			r.Cell.Load.RequestsPerClient = 10_001
-		}, "errors", record.Invalid, "4 of 40004 requests were never made"},
+		}, "errors", record.Invalid, "4 of 40004 requests were never sent"},
 		{"requests of a total never made", func(r *record.Record) {
 			r.Cell.Load = record.Load{Model: "closed", TotalRequests: 40_003}
-		}, "errors", record.Invalid, "3 of 40003 requests were never made"},
+		}, "errors", record.Invalid, "3 of 40003 requests were never sent"},
 
-		{"not settled", func(r *record.Record) { r.WarmUp.Settled = false }, "settled", record.Warning, "had not settled"},
+		{"not settled", func(r *record.Record) { r.WarmUp.Settled = false }, "settled", record.Warning, "was not steady"},
 
 		{"stolen", func(r *record.Record) { r.Host.StolenShare = new(0.2) }, "stolen-cpu", record.Invalid, "20 %"},
 		{"a little stolen", func(r *record.Record) { r.Host.StolenShare = new(0.05) }, "stolen-cpu", record.Warning, "5 %"},
-		{"nobody knows what is stolen", func(r *record.Record) { r.Host.StolenShare = nil }, "stolen-cpu", record.Unknown, "unknown"},
+		{"nobody knows what is stolen", func(r *record.Record) { r.Host.StolenShare = nil }, "stolen-cpu", record.Unknown, "does not report"},
 		{"loud neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.6), nil }, "neighbours", record.Invalid, "60 %"},
 		{"neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.1), nil }, "neighbours", record.Warning, "10 %"},
 		{"loud neighbours that left no gaps", func(r *record.Record) { r.Host.OthersShare = new(0.6) }, "neighbours", record.Warning, "60 %"},
@@ -212,23 +212,23 @@ func TestEachFaultOfAScheduleIsFound(t *testing.T) {
 		level record.Level
 		says  string
 	}{
-		{"no arrival", func(r *record.Record) { r.Pacing.Scheduled = 0 }, record.Invalid, "no arrival"},
-		{"generator late", func(r *record.Record) { r.Pacing.Late = distributed(t, 10_000, 30*time.Microsecond) }, record.Invalid, "late by 30 µs in the median"},
+		{"no request was scheduled", func(r *record.Record) { r.Pacing.Scheduled = 0 }, record.Invalid, "no request was scheduled"},
+		{"generator late", func(r *record.Record) { r.Pacing.Late = distributed(t, 10_000, 30*time.Microsecond) }, record.Invalid, "late, by 30 µs in the median"},
 		{"late beside a slow server", func(r *record.Record) {
 			r.Pacing.Late = distributed(t, 10_000, 30*time.Microsecond)
 			r.Service = distributed(t, 10_000, time.Millisecond)
 			response := distributed(t, 10_000, time.Millisecond)
 			r.Response, r.InFlight = &response, 10
-		}, record.OK, "30.0 µs in the median"},
+		}, record.OK, "30.0 µs late in the median"},
 		{"generator late in the tail", func(r *record.Record) {
 			r.Pacing.Late = tailed(t, time.Microsecond, 60*time.Microsecond)
-		}, record.Warning, "late by 60 µs at P99"},
+		}, record.Warning, "late, by 60 µs at P99"},
 		{"too few for a tail", func(r *record.Record) {
 			r.Pacing.Late = tailedBy(t, 999, 20, time.Microsecond, 60*time.Microsecond)
-		}, record.OK, "late by"},
-		{"a search's measurement of another rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9900} }, record.Warning, "kept 9900/s, but latency, CPU time and traffic were measured at 10000/s"},
-		{"a search's measurement of its rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9990} }, record.OK, "10000 arrivals were sent"},
-		{"too few clients", func(r *record.Record) { r.Pacing.Queued = 500 }, record.Warning, "5 % of the arrivals found all 4 clients busy"},
+		}, record.OK, "late in the median"},
+		{"a search's measurement of another rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9900} }, record.Warning, "kept the goal is 9900/s, but latency, CPU time and traffic were measured at 10000/s"},
+		{"a search's measurement of its rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9990} }, record.OK, "10000 scheduled requests were sent"},
+		{"too few clients", func(r *record.Record) { r.Pacing.Queued = 500 }, record.Warning, "5 % of the scheduled requests waited, because all 4 clients were busy"},
 	} {
 		r := soundOpen(t)
 		c.fault(r)
@@ -241,7 +241,7 @@ func TestEachFaultOfAScheduleIsFound(t *testing.T) {
 func TestBookkeepingAllowsForStraddlingCalls(t *testing.T) {
 	r := sound(t)
 	r.InFlight, r.Straddling, r.StraddlingNS = 3.5, 4000, 4e8
-	wantOnly(t, "straddling", r, "bookkeeping", record.OK, "4000 of 40000 calls straddle")
+	wantOnly(t, "straddling", r, "bookkeeping", record.OK, "4000 of 40000 calls began or ended outside")
 	r.StraddlingNS = 0
 	wantOnly(t, "straddling, time unknown", r, "bookkeeping", record.OK, "4000")
 	r.Straddling = 0
@@ -282,7 +282,7 @@ func TestOnlyTrialsSpoiledByTheMachineAreRepeated(t *testing.T) {
 	} {
 		r := sound(t)
 		c.spoil(r)
-		r.Checks = Judge(r, Default())
+		r.Checks = Judge(r, DefaultLimits())
 		if why, got := SpoiledByMachine(r.Checks); got != c.want || got && why.Name == "settled" {
 			t.Errorf("%s: spoiled by the machine: %v (%+v), want %v", name, got, why, c.want)
 		}
@@ -291,7 +291,7 @@ func TestOnlyTrialsSpoiledByTheMachineAreRepeated(t *testing.T) {
 
 func TestAFailureIsInvalid(t *testing.T) {
 	r := &record.Record{Failure: "server tcp: ended with signal: killed"}
-	r.Checks = Judge(r, Default())
+	r.Checks = Judge(r, DefaultLimits())
 	if r.Valid() || len(r.Checks) != 1 || !strings.Contains(r.Checks[0].Detail, "signal: killed") {
 		t.Errorf("checks %+v", r.Checks)
 	}
@@ -372,7 +372,7 @@ func tailed(t *testing.T, most, some time.Duration) latency.Distribution {
 // wantOnly wants the check at that level, with those words, and all others OK.
 func wantOnly(t *testing.T, name string, r *record.Record, check string, level record.Level, says string) {
 	t.Helper()
-	checks := Judge(r, Default())
+	checks := Judge(r, DefaultLimits())
 	if !slices.ContainsFunc(checks, func(c record.Check) bool { return c.Name == check }) {
 		t.Fatalf("there is no check %q", check)
 	}
@@ -390,7 +390,7 @@ func wantOnly(t *testing.T, name string, r *record.Record, check string, level r
 func TestARenamedCheckIsJudgedAgain(t *testing.T) {
 	r := sound(t)
 	r.Checks = []record.Check{{Name: "littles-law", Level: record.Invalid, Detail: "old"}}
-	again := Again(r, Default())
+	again := JudgeAgain(r, DefaultLimits())
 	if len(again.Kept) != 0 || slices.ContainsFunc(again.Checks, func(c record.Check) bool { return c.Name == "littles-law" || c.Level == record.Invalid }) {
 		t.Errorf("kept %v, checks %+v", again.Kept, again.Checks)
 	}

@@ -10,23 +10,23 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// generatorBound checks that the load generator was not the bottleneck.
-func (t trial) generatorBound() record.Check {
-	c := t.loadGenerator()
-	// A naive client's calls that fail at once at a limit of the machine keep the client busy and
-	// the server idle. This collapse is its result.
-	if met, _ := t.limited(); c.Level == record.Invalid && met > 0 && t.naive() {
+// checkGeneratorBound checks that the load generator was not the bottleneck.
+func (t trial) checkGeneratorBound() record.Check {
+	c := t.checkLoadGenerator()
+	// A naive client's calls fail at once at a limit of the machine. They keep the client busy and
+	// the server idle. For a naive client, this collapse is a valid result.
+	if met, _ := t.countMachineLimitFailures(); c.Level == record.Invalid && met > 0 && t.hasNaiveClient() {
 		c.Level = record.Warning
 	}
-	// Another program's client is part of the measurement.
+	// A client that is another program is part of what is measured, so its limit is only a warning.
 	if c.Level == record.Invalid && t.ClientProgram != "" {
 		c.Level = record.Warning
-		c.Detail += "; the CPU time per call stays valid"
+		c.Detail += "; the CPU time per call is still valid"
 	}
 	return c
 }
 
-func (t trial) loadGenerator() record.Check {
+func (t trial) checkLoadGenerator() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	between := 0.0
 	if span := t.Active * float64(t.WindowNS); span > 0 && t.Cell.Load.Model == "closed" {
@@ -34,7 +34,7 @@ func (t trial) loadGenerator() record.Check {
 	}
 	outside := func() {
 		c.Figure, c.Limit = &between, new(t.limits.Between.Invalid)
-		verdict(&c, t.limits.Between.level(between), "the clients spent %s of their time outside of calls, in the load engine or off the CPU", percent(between))
+		setVerdict(&c, t.limits.Between.level(between), "the clients spent %s of their time between calls: in the load engine, or waiting for a CPU", percentText(between))
 	}
 	if between > t.limits.Between.Invalid {
 		outside()
@@ -44,29 +44,29 @@ func (t trial) loadGenerator() record.Check {
 	c.Figure, c.Limit = client, new(t.limits.Saturated)
 	switch {
 	case client != nil && *client >= t.limits.Saturated && t.Cell.Kind().MayFail && t.Failed() < t.Requests:
-		verdict(&c, record.Invalid, "the client had %s of its CPUs busy: the figure is the client's, not the service's; ask less of it, with fewer clients of -c or a rate of --rps, or load from a machine with more CPUs", percent(*client))
+		setVerdict(&c, record.Invalid, "the client used %s of its CPUs: the result shows the client's limit, not the service's; use fewer clients (-c), a lower rate (--rps) or a machine with more CPUs", percentText(*client))
 	case client != nil && *client >= t.limits.Saturated && server == nil:
-		verdict(&c, record.Warning, "the client had %s of its CPUs busy, and the server's share is unknown: the figure may be the client's", percent(*client))
-	case client != nil && *client >= t.limits.Saturated && *server < t.limits.Idle && t.Cell.Load.Model != burst:
-		verdict(&c, record.Invalid, "the client had %s of its CPUs busy and the server %s: the figure is the client's, not the server's", percent(*client), percent(*server))
+		setVerdict(&c, record.Warning, "the client used %s of its CPUs, and the server's share is unknown: the result may show the client's limit", percentText(*client))
+	case client != nil && *client >= t.limits.Saturated && *server < t.limits.Idle && t.Cell.Load.Model != burstModel:
+		setVerdict(&c, record.Invalid, "the client used %s of its CPUs, and the server %s: the result shows the client's limit, not the server's", percentText(*client), percentText(*server))
 	case client != nil && *client >= t.limits.Saturated:
-		verdict(&c, record.Warning, "the client's stack had all of its CPUs busy (%s; the server %s): the figure includes both ends' limits", percent(*client), percent(*server))
+		setVerdict(&c, record.Warning, "the client's stack used almost all of its CPUs (%s; the server %s): the result shows limits of both ends", percentText(*client), percentText(*server))
 	case between > t.limits.Between.Warning:
 		outside()
 	case client == nil:
 		c.Level = record.Unknown
 		c.Detail = "the client's CPU time is unknown"
 	default:
-		c.Detail = fmt.Sprintf("the client had %s of its CPUs busy", percent(*client))
+		c.Detail = fmt.Sprintf("the client used %s of its CPUs", percentText(*client))
 	}
 	return c
 }
 
-// burst is the name of the load model.
-const burst = "burst"
+// burstModel is the name of the load model.
+const burstModel = "burst"
 
-// schedule checks that an open loop sent its requests on time.
-func (t trial) schedule() record.Check {
+// checkSchedule checks that an open loop sent its requests on time.
+func (t trial) checkSchedule() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	p := t.Pacing
 	if p == nil {
@@ -74,7 +74,7 @@ func (t trial) schedule() record.Check {
 		return c
 	}
 	if p.Scheduled == 0 {
-		c.Level, c.Detail = record.Invalid, "no arrival was due in the window"
+		c.Level, c.Detail = record.Invalid, "no request was scheduled in the window: raise the rate or measure longer"
 		return c
 	}
 	if p.Late.OnlyTotals() {
@@ -83,9 +83,9 @@ func (t trial) schedule() record.Check {
 	}
 	queued := float64(p.Queued) / float64(p.Scheduled)
 	c.Figure, c.Limit = &queued, new(t.limits.Queued)
-	late, lateP99 := quantiles(p.Late)
-	service, _ := quantiles(t.Service)
-	_, response := quantiles(*cmp.Or(t.Response, &t.Service))
+	late, lateP99 := medianAndP99(p.Late)
+	service, _ := medianAndP99(t.Service)
+	_, response := medianAndP99(*cmp.Or(t.Response, &t.Service))
 	lateLimit := func(of float64) float64 { return max(t.limits.LateFloorNS, t.limits.LateShare*of) }
 	tooLate := func(level record.Level, late, of float64) {
 		c.Level, c.Unit = level, "us"
@@ -93,69 +93,67 @@ func (t trial) schedule() record.Check {
 	}
 	switch {
 	case late > lateLimit(service):
-		// A burst sends one request after the other. The time for that is part of the burst, and
-		// is printed.
-		if tooLate(record.Invalid, late, service); t.Cell.Load.Model == burst {
+		// A burst sends one request after the other, so lateness is part of it.
+		if tooLate(record.Invalid, late, service); t.Cell.Load.Model == burstModel {
 			c.Level = record.Warning
 		}
-		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs in the median, and a request takes %.0f µs", late/1e3, service/1e3)
+		c.Detail = fmt.Sprintf("the load generator sent requests late, by %.0f µs in the median, and a request takes %.0f µs", late/1e3, service/1e3)
 	case response > 0 && lateP99 > lateLimit(response):
 		tooLate(record.Warning, lateP99, response)
-		c.Detail = fmt.Sprintf("the generator sent late by %.0f µs at P99: the tail of the response time, %.0f µs, is partly its own", lateP99/1e3, response/1e3)
+		c.Detail = fmt.Sprintf("the load generator sent requests late, by %.0f µs at P99: this lateness is part of the response time's P99, %.0f µs", lateP99/1e3, response/1e3)
 	case queued > t.limits.Queued:
-		verdict(&c, record.Warning, "%s of the arrivals found all %d clients busy and waited: response time includes the wait, service time does not; use more clients", percent(queued), t.Cell.Clients)
+		setVerdict(&c, record.Warning, "%s of the scheduled requests waited, because all %d clients were busy: response time includes the wait, service time does not; use more clients", percentText(queued), t.Cell.Clients)
 	default:
-		c.Detail = fmt.Sprintf("all %d arrivals were sent, late by %.1f µs in the median", p.Scheduled, late/1e3)
+		c.Detail = fmt.Sprintf("all %d scheduled requests were sent, %.1f µs late in the median", p.Scheduled, late/1e3)
 	}
-	return t.searched(c)
+	return t.checkSearchedRate(c)
 }
 
-// bookkeeping checks that the client's counts agree by Little's law: the calls in flight, the
-// ended calls, and their times. All three come from the same instants, so a mismatch is a fault in
-// the counting or a changed record, and shows nothing about the measurement. A call across an edge
-// of the window, or sent on the other side of an edge than it was due, may count in one figure and
-// not in another. The limit allows for that.
-func (t trial) bookkeeping() record.Check {
+// checkBookkeeping checks by Little's law that the client's counts agree: the calls in flight, the
+// ended calls, and their times. All three come from the same instants. So a mismatch proves a
+// fault in the counting or a changed record. The limit allows for calls that began or ended
+// outside of the window, because not every count includes them.
+func (t trial) checkBookkeeping() record.Check {
 	c := record.Check{Level: record.Invalid, Unit: "share"}
-	if m := t.Cell.Load.Model; m == burst || m == "ramp" {
+	if m := t.Cell.Load.Model; m == burstModel || m == "ramp" {
 		c.Level, c.Detail = record.OK, "does not apply: a "+m+" is never steady"
 		return c
 	}
-	if t.part != nil { // only the sum of its times is known
-		return t.law(c, t.part.ServiceNS)
+	if t.part != nil { // for one client of a fleet, only the sum of its times is known
+		return t.checkLittlesLaw(c, t.part.ServiceNS)
 	}
 	if t.Service.Count != t.Requests {
-		c.Detail = fmt.Sprintf("the record contradicts itself: %d requests, and %d service times", t.Requests, t.Service.Count)
+		c.Detail = fmt.Sprintf("the record contradicts itself: it has %d requests, but %d service times", t.Requests, t.Service.Count)
 		return c
 	}
 	if _, err := t.Service.Decode(); err != nil {
-		c.Detail = "the service times cannot be read: " + err.Error()
+		c.Detail = "the record's service times cannot be read: " + err.Error()
 		return c
 	}
-	return t.law(c, t.Service.Sum)
+	return t.checkLittlesLaw(c, t.Service.Sum)
 }
 
-// law compares the ended calls and their times with the calls in flight.
-func (t trial) law(c record.Check, serviceNS int64) record.Check {
+// checkLittlesLaw compares the ended calls and their times with the calls in flight.
+func (t trial) checkLittlesLaw(c record.Check, serviceNS int64) record.Check {
 	busy := t.InFlight * float64(t.WindowNS)
 	if t.Requests == 0 || t.Completed == 0 || busy <= 0 {
-		c.Detail = "no call ended in the window"
+		c.Detail = "no call ended in the window: measure longer"
 		return c
 	}
 	mean := float64(serviceNS) / float64(t.Requests)
 	product := float64(t.Completed) * mean
 	straddled := float64(t.StraddlingNS)
-	if straddled == 0 { // an upper bound for older records
+	if straddled == 0 { // older records lack this time, so use an upper bound
 		straddled = float64(t.Straddling) * float64(t.Service.Max)
 	}
 	off := math.Abs(product-busy) / busy
 	unlike := float64(t.Straddling)
-	if t.Pacing != nil { // a call sent after the window is measured, but not completed in it
+	if t.Pacing != nil { // a scheduled call that is sent after the window counts as a request only
 		unlike = max(unlike, math.Abs(float64(t.Requests-t.Completed)))
 	}
 	limit := t.limits.Little + (unlike*mean+straddled+float64(t.BacklogNS))/busy
 	c.Figure, c.Limit = &off, &limit
-	c.Detail = fmt.Sprintf("the client counted %.4g calls in flight; throughput × mean service time gives %.4g (%d of %d calls straddle the window's edges)",
+	c.Detail = fmt.Sprintf("the client counted %.4g calls in flight; throughput × mean service time gives %.4g (%d of %d calls began or ended outside of the window)",
 		t.InFlight, product/float64(t.WindowNS), t.Straddling, t.Completed)
 	if off <= limit {
 		c.Level = record.OK
@@ -163,43 +161,43 @@ func (t trial) law(c record.Check, serviceNS int64) record.Check {
 	return c
 }
 
-// evenness checks that all clients were at work until the end.
-func (t trial) evenness() record.Check {
+// checkEvenness checks that all clients were at work until the end.
+func (t trial) checkEvenness() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	share := t.Active / float64(t.Cell.Clients)
 	c.Figure, c.Limit = &share, new(t.limits.Active)
-	c.Detail = fmt.Sprintf("%.4g of %d clients were at work in the mean", t.Active, t.Cell.Clients)
+	c.Detail = fmt.Sprintf("on average, %.4g of %d clients were at work", t.Active, t.Cell.Clients)
 	if share < t.limits.Active {
 		c.Level = record.Warning
-		c.Detail += ": some had made all their requests long before others"
+		c.Detail += ": some clients finished long before others"
 	}
 	return c
 }
 
-// quantiles returns nanoseconds, or zero if too few requests lie beyond.
-func quantiles(d latency.Distribution) (p50, p99 float64) {
+// medianAndP99 returns P50 and P99 in nanoseconds, each zero if it is unknown.
+func medianAndP99(d latency.Distribution) (p50, p99 float64) {
 	h, err := d.Decode()
 	if err != nil {
 		return 0, 0
 	}
-	if h.Count() >= stats.LeastCount(0.99) {
+	if h.Count() >= stats.LeastCountForQuantile(0.99) {
 		p99 = float64(h.Quantile(0.99))
 	}
 	return float64(h.Quantile(0.5)), p99
 }
 
-// windowParts is the number of parts of a window for the variation of its rate: with half as many,
-// Student's t is a tenth wider; with more, a single stall fills a part.
+// windowParts is the number of equal parts whose rates show how the rate varies in a window. With
+// half as many parts, Student's t is a tenth wider. With more, a single stall fills a part.
 const windowParts = 20
 
-// enoughRequests is the number of arrivals from which a window shows the variation of its answer
-// rate: with a hundred, each of 20 parts has five.
-const enoughRequests = 100
+// leastScheduled is the least number of scheduled requests for judging how the answer rate varies.
+// Then each of the window's 20 parts has five.
+const leastScheduled = 100
 
-// overload checks that an open loop offers no more than can be served. Otherwise its backlog
-// grows, and its response times only show the length of the window. The check's figure is the
-// served rate, its limit the offered one.
-func (t trial) overload() record.Check {
+// checkOverload checks that an open loop sends no more requests than the server can answer.
+// Otherwise the backlog grows, and response times only show the length of the window. The check's
+// figure is the rate of answers, and its limit is the rate of requests.
+func (t trial) checkOverload() record.Check {
 	c := record.Check{Level: record.OK, Unit: "rps"}
 	offered, steady := t.offeredPerSecond()
 	if !steady {
@@ -209,52 +207,51 @@ func (t trial) overload() record.Check {
 	served, beyond, err := stats.Backlog{
 		OfferedPerSecond: offered,
 		ServedPerSecond:  t.ServedPerSecond(t.WindowNS, windowParts),
-		Grew:             t.grew(),
+		Grew:             t.backlogGrowth(),
 		Mean:             float64(cmp.Or(t.Response, &t.Service).Sum) / float64(t.WindowNS),
 	}.BeyondCapacity()
 	if err != nil { // the window is too short, or the record has no course
 		served.Estimate = float64(t.Completed) / float64(t.WindowNS) * 1e9
 	}
-	// If the rate of answers is unknown, the number of requests decides that were neither answered
-	// nor in flight at the window's end. Otherwise a stall at the end would count as overload.
-	if err != nil || t.Pacing.Scheduled < enoughRequests {
-		beyond = beyond || t.grew()-t.InFlight > t.limits.Behind*float64(t.Pacing.Scheduled)
+	// If the rate of answers is unknown, count the requests that were neither answered nor in
+	// flight at the window's end. Calls in flight do not count: they may be due to a short stall.
+	if err != nil || t.Pacing.Scheduled < leastScheduled {
+		beyond = beyond || t.backlogGrowth()-t.InFlight > t.limits.Behind*float64(t.Pacing.Scheduled)
 	}
 	c.Figure, c.Limit = &served.Estimate, &offered
-	verdict(&c, record.OK, "%s/s were offered, and %s/s answered", rate(offered), rate(served.Estimate))
+	setVerdict(&c, record.OK, "%s/s requests were scheduled, and %s/s were answered", rateText(offered), rateText(served.Estimate))
 	if beyond {
-		verdict(&c, record.Invalid, "beyond capacity, which is about %s/s%s: %s/s were offered, and %.0f more requests arrived in the window than were answered, so response times only show how long it lasted",
-			rate(served.Estimate), between(served, offered), rate(offered), t.grew())
-		if t.Search != nil { // the step kept its goal despite that
+		setVerdict(&c, record.Invalid, "the load exceeds the capacity, which is about %s/s%s: %s/s requests were scheduled, and %.0f of them were not answered in the window, so response times only show how long the overload lasted; use a lower rate",
+			rateText(served.Estimate), capacityInterval(served, offered), rateText(offered), t.backlogGrowth())
+		if t.Search != nil { // the search accepted this rate despite the overload
 			c.Level = record.Warning
 		}
 	}
 	return c
 }
 
-// between writes the interval of the capacity if it is useful.
-func between(i stats.Interval, offered float64) string {
+// capacityInterval returns the capacity's interval as text, or "" if the interval shows nothing.
+func capacityInterval(i stats.Interval, offered float64) string {
 	if i.Confidence == 0 || i.Low <= 0 || i.High >= offered {
 		return ""
 	}
-	return fmt.Sprintf(" (%s to %s)", rate(i.Low), rate(i.High))
+	return fmt.Sprintf(" (%s to %s)", rateText(i.Low), rateText(i.High))
 }
 
-// rate writes a rate without an exponent.
-func rate(perSecond float64) string {
+func rateText(perSecond float64) string {
 	if perSecond >= 100 {
 		return fmt.Sprintf("%.0f", perSecond)
 	}
 	return fmt.Sprintf("%.3g", perSecond)
 }
 
-// grew returns the growth of the backlog over the window, in requests.
-func (t trial) grew() float64 { return float64(t.Pacing.Scheduled - t.Completed) }
+// backlogGrowth returns the growth of the backlog over the window, in requests.
+func (t trial) backlogGrowth() float64 { return float64(t.Pacing.Scheduled - t.Completed) }
 
 // offeredPerSecond returns the constant rate of the schedule, if it has one.
 func (t trial) offeredPerSecond() (rate float64, steady bool) {
 	load := t.Cell.Load
-	if t.Pacing == nil || t.WindowNS <= 0 || load.Model == burst || load.Model == "ramp" {
+	if t.Pacing == nil || t.WindowNS <= 0 || load.Model == burstModel || load.Model == "ramp" {
 		return 0, false
 	}
 	if load.Arrivals == "poisson" && load.RatePerSecond > 0 {
@@ -263,9 +260,9 @@ func (t trial) offeredPerSecond() (rate float64, steady bool) {
 	return float64(t.Pacing.Scheduled) / float64(t.WindowNS) * 1e9, true
 }
 
-// searched checks that a search's other figures were measured at the kept rate. Records of the
-// first versions may have them at a higher rate that was not kept.
-func (t trial) searched(c record.Check) record.Check {
+// checkSearchedRate checks that a search measured its other figures at the rate that kept the goal.
+// The first versions of wirelab sometimes measured them at a higher rate.
+func (t trial) checkSearchedRate(c record.Check) record.Check {
 	const anotherRate = 0.005 // half of the precision at which searches stop
 	if t.Search == nil || c.Level != record.OK || t.WindowNS <= 0 || t.Search.KeptPerSecond <= 0 {
 		return c
@@ -275,7 +272,7 @@ func (t trial) searched(c record.Check) record.Check {
 	// A schedule has a whole number of arrivals.
 	if off > anotherRate+1/float64(t.Pacing.Scheduled) {
 		c.Figure, c.Limit = &off, new(anotherRate)
-		verdict(&c, record.Warning, "the search kept %.0f/s, but latency, CPU time and traffic were measured at %.0f/s", t.Search.KeptPerSecond, measured)
+		setVerdict(&c, record.Warning, "the highest rate that kept the goal is %.0f/s, but latency, CPU time and traffic were measured at %.0f/s", t.Search.KeptPerSecond, measured)
 	}
 	return c
 }

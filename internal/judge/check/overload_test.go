@@ -92,7 +92,7 @@ func (q queueing) called(draws int) (share, capacity float64) {
 	random := rand.New(rand.NewPCG(5, math.Float64bits(q.offered)))
 	calls := 0
 	for range draws {
-		if c := (trial{Record: q.record(random), limits: Default()}).overload(); c.Level == record.Invalid {
+		if c := (trial{Record: q.record(random), limits: DefaultLimits()}).checkOverload(); c.Level == record.Invalid {
 			calls++
 			capacity += *c.Figure
 		}
@@ -154,7 +154,7 @@ func TestAQueueIsNotTakenForAWarmUp(t *testing.T) {
 			for range draws {
 				r := q.record(random)
 				r.Cell.Clients, r.Active, r.WarmUp = 1, 1, record.WarmUp{Settled: true, Method: "MSER-5"}
-				if (trial{Record: r, limits: Default()}).settled().Level != record.OK {
+				if (trial{Record: r, limits: DefaultLimits()}).checkSettled().Level != record.OK {
 					taken++
 				}
 			}
@@ -174,21 +174,21 @@ func TestBeyondCapacityIsSaid(t *testing.T) {
 		level record.Level
 		says  string
 	}{
-		"overload":                    {over, record.Invalid, "beyond capacity, which is about 1000/s (1000 to 1000): 1040/s were offered, and 199 more requests arrived in the window than were answered"},
-		"full":                        {q.beyond(1).record(random), record.OK, "1000/s were offered, and 1000/s answered"},
-		"a stall at the end":          {queueing{capacity: 1000, servers: 1, service: even, window: time.Second, stall: 80 * time.Millisecond}.beyond(0.5).record(random), record.OK, "500/s were offered"},
-		"a few requests, overloaded":  {queueing{capacity: 20, servers: 1, service: even, window: time.Second}.beyond(2).record(random), record.Invalid, "which is about 20/s (20 to 20): 40/s were offered, and 20 more"},
-		"a few requests":              {queueing{capacity: 100, servers: 1, service: even, window: time.Second}.beyond(0.2).record(random), record.OK, "20/s were offered"},
+		"overload":                    {over, record.Invalid, "the load exceeds the capacity, which is about 1000/s (1000 to 1000): 1040/s requests were scheduled, and 199 of them were not answered"},
+		"full":                        {q.beyond(1).record(random), record.OK, "1000/s requests were scheduled, and 1000/s were answered"},
+		"a stall at the end":          {queueing{capacity: 1000, servers: 1, service: even, window: time.Second, stall: 80 * time.Millisecond}.beyond(0.5).record(random), record.OK, "500/s requests were scheduled"},
+		"a few requests, overloaded":  {queueing{capacity: 20, servers: 1, service: even, window: time.Second}.beyond(2).record(random), record.Invalid, "which is about 20/s (20 to 20): 40/s requests were scheduled, and 20 of them"},
+		"a few requests":              {queueing{capacity: 100, servers: 1, service: even, window: time.Second}.beyond(0.2).record(random), record.OK, "20/s requests were scheduled"},
 		"a ramp":                      {shaped(over, "ramp"), record.OK, "does not apply"},
 		"a burst":                     {shaped(over, "burst"), record.OK, "does not apply"},
-		"a search that kept its goal": {searchedFor(over), record.Warning, "beyond capacity"},
+		"a search that kept its goal": {searchedFor(over), record.Warning, "exceeds the capacity"},
 		"a closed loop":               {&record.Record{WindowNS: 1e9}, record.OK, "does not apply"},
 		"no window":                   {&record.Record{Measurement: record.Measurement{Pacing: &record.Pacing{}}}, record.OK, "does not apply"},
-		"a record without its course, overloaded": {withoutCourse(20_000, 1), record.Invalid, "which is about 10000/s: 20000/s were offered, and 10000 more"},
-		"a record without its course":             {withoutCourse(10_001, 1), record.OK, "/s answered"},
-		"calls in flight are none that wait":      {withoutCourse(11_000, 1000), record.OK, "/s answered"},
+		"a record without its course, overloaded": {withoutCourse(20_000, 1), record.Invalid, "which is about 10000/s: 20000/s requests were scheduled, and 10000 of them"},
+		"a record without its course":             {withoutCourse(10_001, 1), record.OK, "/s were answered"},
+		"calls in flight are none that wait":      {withoutCourse(11_000, 1000), record.OK, "/s were answered"},
 	} {
-		got := trial{Record: c.r, limits: Default()}.overload()
+		got := trial{Record: c.r, limits: DefaultLimits()}.checkOverload()
 		if got.Level != c.level || !strings.Contains(got.Detail, c.says) {
 			t.Errorf("%s: %s: %s", name, got.Level, got.Detail)
 		}

@@ -13,12 +13,12 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// path checks that only the protocol between the ends decided the time of calls.
-func (t trial) path() record.Check {
+// checkPath checks that no wait between the ends, such as a full buffer, made calls slow.
+func (t trial) checkPath() record.Check {
 	if t.Cell.Kind().Unplaced {
-		return record.Check{Level: record.OK, Unit: "share", Detail: "does not apply: a service decides how long it works on a call"}
+		return record.Check{Level: record.OK, Unit: "share", Detail: "does not apply: only the service knows how long it works on a call"}
 	}
-	for _, look := range []func() (record.Check, bool){t.connecting, t.delayedAcks, t.heldBack, t.unexplained} {
+	for _, look := range []func() (record.Check, bool){t.findSlowConnecting, t.findDelayedAcks, t.findFullBuffers, t.findUnexplainedWait} {
 		if c, found := look(); found {
 			return c
 		}
@@ -26,30 +26,30 @@ func (t trial) path() record.Check {
 	return record.Check{Level: record.OK, Unit: "share", Detail: "no wait between the ends decided how long calls took"}
 }
 
-// connecting looks for connections that open far slower than a round trip: a name was looked up,
-// the first segment was lost, or the server's queue was full.
-func (t trial) connecting() (c record.Check, found bool) {
+// findSlowConnecting looks for connections that take far longer than a round trip to open. Possible
+// causes are a name lookup, a lost first segment, or a full queue of the server.
+func (t trial) findSlowConnecting() (c record.Check, found bool) {
 	mode, err := scenario.ParseConnection(t.Connections.Mode)
 	if err != nil || !mode.Mode.PerRequest() || t.Connections.Connect == nil || t.Traffic == nil || t.Traffic.MinRTTNS == nil {
 		return c, false
 	}
-	connect, _ := quantiles(*t.Connections.Connect)
-	service, _ := quantiles(t.Service)
+	connect, _ := medianAndP99(*t.Connections.Connect)
+	service, _ := medianAndP99(t.Service)
 	trip := float64(*t.Traffic.MinRTTNS)
-	// Ten trips: a connection takes one, and a busy server needs more to accept it. New
-	// connections may also wait for the CPU work of all others.
-	if connect <= max(10*trip, 1e6, t.turnOfAll()) || service <= connect {
+	// The limit is ten round trips: opening takes one, and a busy server accepts late. A new
+	// connection may also wait until both ends have served all other clients.
+	if connect <= max(10*trip, 1e6, t.cpuOfAllClients()) || service <= connect {
 		return c, false
 	}
 	more := (connect - trip) / (service - connect + trip)
 	c = record.Check{Unit: "share", Figure: &more, Limit: new(t.limits.Moved.Invalid)}
-	verdict(&c, t.limits.Moved.level(more), "a connection took %s to be opened, but a round trip takes %s: its name was looked up, or its first segment was lost; name the server by its address",
+	setVerdict(&c, t.limits.Moved.level(more), "a connection took %s to open, but a round trip takes %s: perhaps the client looked up the server's name, or the first segment was lost; use the server's IP address in place of its name",
 		units.Time(connect), units.Time(trip))
 	return c, c.Level != record.OK
 }
 
-// turnOfAll returns the CPU time that both ends need for one call of each client.
-func (t trial) turnOfAll() float64 {
+// cpuOfAllClients returns the CPU time that both ends need for one call of each client.
+func (t trial) cpuOfAllClients() float64 {
 	client, ok := t.Client.CPUNS()
 	server, known := t.Server.CPUNS()
 	if !ok || !known || t.Completed <= 0 {
@@ -65,14 +65,14 @@ const (
 	delayedAckLongest  = 52 * time.Millisecond
 )
 
-// delayedAcks looks for calls that took as long as a delayed acknowledgement, while
-// acknowledgements travelled alone. With answers in one piece, they travel with the next request.
-func (t trial) delayedAcks() (c record.Check, found bool) {
+// findDelayedAcks looks for calls that took as long as a delayed acknowledgement, and for segments
+// with only an acknowledgement. If messages are written once, acknowledgements travel with data.
+func (t trial) findDelayedAcks() (c record.Check, found bool) {
 	if t.Traffic == nil || t.Traffic.SentPureAcks == nil || t.Completed == 0 || t.Cell.Network.Linked() {
 		return c, false
 	}
 	acks := float64(*t.Traffic.SentPureAcks) / float64(t.Completed)
-	if trip := t.Traffic.MinRTTNS; acks < beyondP99 || trip != nil && *trip > int64(delayedAckShortest)/4 {
+	if trip := t.Traffic.MinRTTNS; acks < shareBeyondP99 || trip != nil && *trip > int64(delayedAckShortest)/4 {
 		return c, false
 	}
 	h, err := t.Service.Decode()
@@ -80,100 +80,99 @@ func (t trial) delayedAcks() (c record.Check, found bool) {
 		return c, false
 	}
 	const width = delayedAckLongest - delayedAckShortest
-	within := func(shortest time.Duration) float64 { return notAbove(h, shortest+width) - notAbove(h, shortest) }
+	within := func(shortest time.Duration) float64 { return shareUpTo(h, shortest+width) - shareUpTo(h, shortest) }
 	share := within(delayedAckShortest)
-	// Calls with other reasons for such a time also take slightly less or more.
+	// If the cause is another one, calls also take slightly more or less time.
 	peak := share - max(within(delayedAckShortest-width), within(delayedAckLongest))
-	if peak < beyondP99 || acks < share {
+	if peak < shareBeyondP99 || acks < share {
 		return c, false
 	}
-	c = record.Check{Unit: "share", Figure: &share, Limit: new(beyondP99)}
-	verdict(&c, record.Warning, "%s of the calls took 40 to 52 ms, and acknowledgements went alone: one end held back its second segment until the delayed acknowledgement of its first (set TCP_NODELAY, or write once)", percent(share))
+	c = record.Check{Unit: "share", Figure: &share, Limit: new(shareBeyondP99)}
+	setVerdict(&c, record.Warning, "%s of the calls took 40 to 52 ms, and acknowledgements came without data: one end sent its second segment only after the delayed acknowledgement of its first; set TCP_NODELAY, or write each message with one call", percentText(share))
 	return c, true
 }
 
-// beyondP99 is the share of calls beyond P99: fewer calls do not change it.
-const beyondP99 = 0.01
+// shareBeyondP99 is the share of calls beyond P99: fewer calls do not change it.
+const shareBeyondP99 = 0.01
 
-// notAbove returns the share of durations up to a limit, in thousandths.
-func notAbove(h *latency.Histogram, d time.Duration) float64 {
+// shareUpTo returns the share of durations up to a limit, in thousandths.
+func shareUpTo(h *latency.Histogram, d time.Duration) float64 {
 	return float64(sort.Search(1001, func(i int) bool { return h.Quantile(float64(i)/1000) > d })) / 1000
 }
 
-// heldBackAtMost is the share of busy time from which a full window or buffer, more than the
-// protocol, decides the length of transfers.
-const heldBackAtMost = 0.5
+// maxHeldBackShare is the largest acceptable share of busy time with a full window or buffer.
+const maxHeldBackShare = 0.5
 
-// heldBack looks for connections held back by a full receive window or send buffer.
-func (t trial) heldBack() (c record.Check, found bool) {
+// findFullBuffers looks for connections held back by a full receive window or send buffer.
+func (t trial) findFullBuffers() (c record.Check, found bool) {
 	if t.Traffic == nil || t.Traffic.BusyNS == nil || t.Traffic.BlockedNS == nil || *t.Traffic.BusyNS == 0 {
 		return c, false
 	}
 	share := float64(*t.Traffic.BlockedNS) / float64(*t.Traffic.BusyNS)
-	c = record.Check{Unit: "share", Figure: &share, Limit: new(heldBackAtMost)}
-	verdict(&c, record.Warning, "for %s of the time that bytes were under way, a full receive window or send buffer held them back: the buffers' size decides, more than the protocol", percent(share))
-	return c, share > heldBackAtMost
+	c = record.Check{Unit: "share", Figure: &share, Limit: new(maxHeldBackShare)}
+	setVerdict(&c, record.Warning, "for %s of the time with bytes under way, a full receive window or send buffer stopped the sender: the result shows the buffers' size more than the protocol; use larger buffers", percentText(share))
+	return c, share > maxHeldBackShare
 }
 
-// unexplainedNS exceeds the time to wake both idle ends, plus the lateness of their timers.
-const unexplainedNS = 500e3
+// leastUnexplainedNS is more than the time to wake both idle ends and the lateness of their timers.
+const leastUnexplainedNS = 500e3
 
-// unexplained looks for a mean wait of calls without a cause in either end's CPU time, while both
-// ends had CPU time to spare. Something between or behind the ends is the cause, or a timer.
-func (t trial) unexplained() (c record.Check, found bool) {
+// findUnexplainedWait looks for a mean wait of calls that the CPU time of both ends does not
+// explain. The cause is a timer, or something between or behind the ends.
+func (t trial) findUnexplainedWait() (c record.Check, found bool) {
 	client, ok := t.Client.CPUNS()
 	server, known := t.Server.CPUNS()
-	if t.Cell.Load.Model != "closed" || t.Cell.Network.Linked() || !ok || !known || t.Completed <= 0 || t.busier()+t.Host.TakenByOthers() > t.limits.Idle {
+	if t.Cell.Load.Model != "closed" || t.Cell.Network.Linked() || !ok || !known || t.Completed <= 0 || t.busierEndShare()+t.Host.TakenByOthers() > t.limits.Idle {
 		return c, false
 	}
 	mean := float64(t.Service.Sum) / float64(max(1, t.Service.Count))
 	busy := float64(client+server) / float64(t.Completed)
-	// Twice, because at half of its capacity a queue is as long as the work itself.
-	waited := mean - 2*busy - float64(valueOf(t.WorkNS))
+	// Twice, because at half of the capacity a call waits as long as its own work takes.
+	waited := mean - 2*busy - float64(valueOrZero(t.WorkNS))
 	share := waited / mean
 	c = record.Check{Level: record.Warning, Unit: "share", Figure: &share, Limit: new(t.limits.Moved.Invalid)}
-	c.Detail = fmt.Sprintf("a call took %s in the mean, and both ends needed %s of CPU time for it, with CPUs to spare: it waited for something between them or behind the server, or for a timer", units.Time(mean), units.Time(busy))
-	return c, waited > unexplainedNS && share > t.limits.Moved.Invalid
+	c.Detail = fmt.Sprintf("a call took %s on average, but both ends together used only %s of CPU time per call, and had idle CPUs: calls waited for a timer, or for something between the ends or behind the server", units.Time(mean), units.Time(busy))
+	return c, waited > leastUnexplainedNS && share > t.limits.Moved.Invalid
 }
 
-// stopped checks that nothing stopped an end for longer than its latencies allow, such as a
-// debugger, a frozen control group or a signal.
-func (t trial) stopped() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "unknown how long the ends stood still"}
-	for _, e := range slices.Backward(t.ends()) { // the server's is reported if both are alike
+// checkStopped checks whether an end stood still, for example because of a debugger, a frozen
+// control group or a signal.
+func (t trial) checkStopped() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "neither client nor server reported how long it stood still"}
+	for _, e := range slices.Backward(t.ends()) { // the server first: it is reported if both are equal
 		if e.StoppedNS == nil {
 			continue
 		}
-		by := t.moved(t.met(1, float64(*e.StoppedNS)))
+		by := t.boundShift(t.newStop(1, float64(*e.StoppedNS)))
 		if c.Figure == nil || by.by > *c.Figure {
 			c.Figure = &by.by
-			verdict(&c, t.limits.Moved.level(by.by), "the %s stood still for %s at most: %s", e.name, units.Time(float64(*e.StoppedNS)), by.words())
+			setVerdict(&c, t.limits.Moved.level(by.by), "the %s stood still for at most %s: %s", e.name, units.Time(float64(*e.StoppedNS)), by.describe())
 		}
 	}
 	return c
 }
 
-// faultNS is the longest time to read a page, from a disk over a network.
-const faultNS = 1e6
+// slowPageReadNS is the time to read a page from a slow disk, such as one over a network.
+const slowPageReadNS = 1e6
 
-// faults checks that no end waited for pages from disk.
-func (t trial) faults() record.Check {
-	c := record.Check{Level: record.OK, Unit: "share", Detail: "no end waited for pages from disk"}
+// checkPageFaults checks that no end waited for pages from disk.
+func (t trial) checkPageFaults() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "neither client nor server waited for pages from disk"}
 	met := int64(0)
 	for _, e := range t.ends() {
-		met = max(met, valueOf(e.MajorFaults))
+		met = max(met, valueOrZero(e.MajorFaults))
 	}
 	if met == 0 {
 		return c
 	}
-	s := t.moved(t.met(float64(met), faultNS))
+	s := t.boundShift(t.newStop(float64(met), slowPageReadNS))
 	c.Figure, c.Limit = &s.by, new(t.limits.Moved.Invalid)
-	verdict(&c, t.limits.Moved.level(s.by), "an end waited %d times for a page from disk; with a slow disk, %s", met, s.words())
+	setVerdict(&c, t.limits.Moved.level(s.by), "the client or the server waited %d times for a page from disk; with a slow disk, %s", met, s.describe())
 	if c.Level == record.Invalid { // the disk may be faster
 		c.Level = record.Warning
 	}
 	return c
 }
 
-// valueOf returns a figure, or 0 if it was not measured.
-func valueOf[N int64 | float64](figure *N) N { return *cmp.Or(figure, new(N)) }
+// valueOrZero returns a figure, or 0 if it was not measured.
+func valueOrZero[N int64 | float64](figure *N) N { return *cmp.Or(figure, new(N)) }

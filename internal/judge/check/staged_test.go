@@ -22,17 +22,17 @@ func TestTheWorkersRuntimeIsTheirOwn(t *testing.T) {
 			r.Client.CPUs = []int{0, 2, 3}
 			r.Client.AllowedCPUs = r.Client.CPUs
 			r.Client.GoMaxProcs = 1
-		}, record.Warning, "the client used 1 of its 3 CPUs"},
+		}, record.Warning, "the client used at most 1 of its 3 CPUs"},
 		{"too many threads", func(r *record.Record) { r.Client.GoMaxProcs = 64 }, record.Warning, "the client ran up to 64 threads on 1 CPUs"},
 		{"too many threads of the server", func(r *record.Record) { r.Server.GoMaxProcs = 2 }, record.Warning, "the server ran up to 2 threads"},
 		{"the server's collector", func(r *record.Record) { r.Server.GCPercent = new(int64(2)) }, record.Warning, "GOGC=2, where 100 is the default"},
 		{"strace", func(r *record.Record) { r.Server.TracedBy = 77 }, record.Warning, "process 77 traces the server"},
 		{"without a collector", func(r *record.Record) { r.Server.GCPercent = new(int64(-1)) }, record.Warning, "GOGC=off"},
 		{"logging", func(r *record.Record) {
-			r.Settings = []tuning.Setting{{Side: tuning.Server, Name: "GODEBUG", Value: "http2debug=2", Why: tuning.FromEnvironment}}
+			r.Settings = []tuning.Setting{{Side: tuning.Server, Name: "GODEBUG", Value: "http2debug=2", Why: tuning.ReasonEnvironment}}
 		}, record.Warning, "GODEBUG=http2debug=2 in the environment"},
 		{"settings of our own", func(r *record.Record) {
-			r.Settings = []tuning.Setting{{Side: tuning.Server, Name: "GOMEMLIMIT", Value: "1", Why: "large calls"}, {Name: "GOGC", Value: "100", Why: tuning.FromEnvironment}}
+			r.Settings = []tuning.Setting{{Side: tuning.Server, Name: "GOMEMLIMIT", Value: "1", Why: "large calls"}, {Name: "GOGC", Value: "100", Why: tuning.ReasonEnvironment}}
 		}, record.OK, ""},
 		{"another program", func(r *record.Record) { r.Server.GCPercent = nil }, record.OK, ""},
 	} {
@@ -64,7 +64,7 @@ func TestAnswersThatComeBeforeTheWorkIsDone(t *testing.T) {
 		wantOnly(t, c.name, r, "answers", c.level, "")
 	}
 	r := sound(t)
-	wantOnly(t, "an older record", r, "answers", record.OK, "asks for no work")
+	wantOnly(t, "an older record", r, "answers", record.OK, "asks for no simulated work")
 
 	// One call in 50 fails at once; the others take 1 ms, and so does the work.
 	r = sound(t)
@@ -73,14 +73,14 @@ func TestAnswersThatComeBeforeTheWorkIsDone(t *testing.T) {
 	fails(r, 10_000/50)
 	wantCheckSays(t, "failed calls do no work", r, "answers", record.OK, "no answer came before")
 	r.WorkNS = new(int64(2 * time.Millisecond))
-	wantCheckSays(t, "the others left it out", r, "answers", record.Invalid, "the server skips it")
+	wantCheckSays(t, "the others left it out", r, "answers", record.Invalid, "the server skips the work")
 }
 
 func TestFailedCallsOfAnotherPaceAreTold(t *testing.T) {
 	r := sound(t)
 	fails(r, 200)
 	r.FailedNS = new(int64(200 * 1000)) // 1 µs each
-	wantOnly(t, "fast", r, "errors", record.Warning, "they took 1 µs in the mean and the others 100 µs")
+	wantOnly(t, "fast", r, "errors", record.Warning, "failed calls took 1 µs on average, and other calls 100 µs")
 	r.FailedNS = new(int64(200 * 100_000))
 	wantOnly(t, "as long", r, "errors", record.Warning, "gone")
 	r.FailedNS = nil
@@ -128,7 +128,7 @@ func TestWaitsBetweenTheEndsAreSeen(t *testing.T) {
 			r.InFlight = float64(r.Service.Sum) / 1e9
 		}, record.OK, ""},
 		{"a full window", func(r *record.Record) { tcp(r).BlockedNS = new(int64(8e8)) }, record.Warning, "for 80 % of the time"},
-		{"an unexplained wait", waiting(2*time.Millisecond, nil), record.Warning, "a call took 2 ms in the mean, and both ends needed 20 µs"},
+		{"an unexplained wait", waiting(2*time.Millisecond, nil), record.Warning, "a call took 2 ms on average, but both ends together used only 20 µs"},
 		{"work that was asked for", waiting(2*time.Millisecond, new(int64(1.9e6))), record.OK, ""},
 		{"what wakes both ends", waiting(400*time.Microsecond, nil), record.OK, ""},
 		{"no CPUs to spare", func(r *record.Record) {
@@ -189,7 +189,7 @@ func TestPagesFromDiskAreJudgedByTheirEffect(t *testing.T) {
 	none := sound(t)
 	none.Client.MajorFaults = new(int64(0))
 	none.Service = latency.Distribution{}
-	wantCheckSays(t, "none", none, "faults", record.OK, "no end waited")
+	wantCheckSays(t, "none", none, "faults", record.OK, "neither client nor server waited")
 }
 
 // The record's clients take 100 µs a call, and a few of them stand in a queue.
@@ -200,11 +200,11 @@ func TestAnEndThatIsStoppedIsJudgedByItsEffect(t *testing.T) {
 		level record.Level
 		says  string
 	}{
-		{"not stopped", func(*record.Record) {}, record.OK, "stood still for 0 µs at most"},
-		{"a server for a tenth of the window", func(r *record.Record) { r.Server.StoppedNS = new(int64(100e6)) }, record.Invalid, "the server stood still for 100 ms"},
-		{"a client for a tenth of the window", func(r *record.Record) { r.Client.StoppedNS = new(int64(100e6)) }, record.Invalid, "the client stood still for 100 ms"},
-		{"for less than its tail has", func(r *record.Record) { r.Server.StoppedNS = new(int64(1e6)) }, record.OK, "the server stood still for 1 ms"},
-		{"an older record", func(r *record.Record) { r.Client.StoppedNS, r.Server.StoppedNS = nil, nil }, record.Unknown, "unknown"},
+		{"not stopped", func(*record.Record) {}, record.OK, "stood still for at most 0 µs"},
+		{"a server for a tenth of the window", func(r *record.Record) { r.Server.StoppedNS = new(int64(100e6)) }, record.Invalid, "the server stood still for at most 100 ms"},
+		{"a client for a tenth of the window", func(r *record.Record) { r.Client.StoppedNS = new(int64(100e6)) }, record.Invalid, "the client stood still for at most 100 ms"},
+		{"for less than its tail has", func(r *record.Record) { r.Server.StoppedNS = new(int64(1e6)) }, record.OK, "the server stood still for at most 1 ms"},
+		{"an older record", func(r *record.Record) { r.Client.StoppedNS, r.Server.StoppedNS = nil, nil }, record.Unknown, "neither client nor server reported"},
 	} {
 		r := soundOpen(t)
 		response := tailed(t, 100*time.Microsecond, 90*time.Millisecond)

@@ -50,11 +50,11 @@ func TestAWindowThatOpenedTooEarlyIsSeen(t *testing.T) {
 		if c.open {
 			r.Cell.Load.Model, r.Pacing = "open", &record.Pacing{}
 		}
-		check := trial{Record: r, limits: Default()}.settled()
+		check := trial{Record: r, limits: DefaultLimits()}.checkSettled()
 		if check.Level != c.level || !strings.Contains(check.Detail, c.says) {
 			t.Errorf("%s: %s: %s", name, check.Level, check.Detail)
 		}
-		needed, more := WarmUpNeeded(r, Default())
+		needed, more := WarmUpNeeded(r, DefaultLimits())
 		if more != (c.level != record.OK) || more && needed <= 500*time.Millisecond {
 			t.Errorf("%s: a warm-up of %v is said to be needed: %v", name, needed, more)
 		}
@@ -70,7 +70,7 @@ func TestWhatIsNoDrift(t *testing.T) {
 			r.Active = 3.8
 			r.Intervals = course(false, func(s float64) float64 { return min(1, max(0, (1-s)/0.1)) })
 		},
-		"a burst":         func(r *record.Record) { r.Cell.Load.Model = burst },
+		"a burst":         func(r *record.Record) { r.Cell.Load.Model = burstModel },
 		"a ramp":          func(r *record.Record) { r.Cell.Load.Model = "ramp" },
 		"a search's step": func(r *record.Record) { r.WarmUp.Method = "fixed" },
 		"a cold start":    func(r *record.Record) { r.WarmUp.Method = "none" },
@@ -80,10 +80,10 @@ func TestWhatIsNoDrift(t *testing.T) {
 		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, Settled: true, Method: "MSER-5"}
 		r.Intervals = course(false, slow)
 		change(r)
-		if c := (trial{Record: r, limits: Default()}).settled(); c.Level != record.OK {
+		if c := (trial{Record: r, limits: DefaultLimits()}).checkSettled(); c.Level != record.OK {
 			t.Errorf("%s: %s: %s", name, c.Level, c.Detail)
 		}
-		if needed, more := WarmUpNeeded(r, Default()); more {
+		if needed, more := WarmUpNeeded(r, DefaultLimits()); more {
 			t.Errorf("%s: a warm-up of %v is said to be needed", name, needed)
 		}
 	}

@@ -1,12 +1,13 @@
-// Package bpf runs small programs in the kernel that watch a server and its client:
-// written here in assembler, so that neither a compiler nor kernel headers are needed.
+// Package bpf runs small programs in the kernel that watch a server and its client. They are
+// written in assembler, so that neither a compiler nor kernel headers are needed.
 //
-// A [Program] begins with [Ends.Filter], which ends it unless one of the two watched processes
-// runs, and it runs on a raw tracepoint. It writes its results into memory that it shares with
-// wirelab ([Shared]) or into a ring of events ([Events]).
+// A [Program] runs at a raw tracepoint. Most programs begin with [WatchedEnds.FilterProcesses],
+// which ends the program unless one of the two watched processes is running. A program writes its
+// results into memory that it shares with wirelab ([SharedMemory]) or into a ring of events
+// ([EventRing]).
 //
-// It needs root, or CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_EVENTS. An error for
-// a refused program wraps [host.ErrUnsupported] and says what is needed.
+// The package needs root, or CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_EVENTS. If the
+// kernel refuses a program, the error wraps [host.ErrUnsupported] and says what is needed.
 package bpf
 
 import (
@@ -26,24 +27,24 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A Program is code for the kernel. It ends at the label Out.
+// A Program is code for the kernel. To end, it jumps to ExitLabel.
 type Program struct {
 	Name string
-	On   string // the raw tracepoint, as in sys_enter
+	On   string // the name of a raw tracepoint, such as sys_enter
 	Code asm.Instructions
 }
 
-// Loaded holds programs that the kernel has checked.
-type Loaded []loaded
+// LoadedPrograms holds programs that the kernel has checked.
+type LoadedPrograms []loadedProgram
 
-type loaded struct {
+type loadedProgram struct {
 	*ebpf.Program
 	on string
 }
 
-// Load makes the kernel check programs. They do not run yet.
-func Load(programs ...Program) (_ Loaded, err error) {
-	var all Loaded
+// Load loads programs into the kernel, which checks them. They do not run yet.
+func Load(programs ...Program) (_ LoadedPrograms, err error) {
+	var all LoadedPrograms
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, all.Close())
@@ -52,29 +53,29 @@ func Load(programs ...Program) (_ Loaded, err error) {
 	for _, p := range programs {
 		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Name: p.Name, Type: ebpf.RawTracepoint, License: "Dual MIT/GPL",
-			Instructions: append(p.Code, asm.Mov.Imm(asm.R0, 0).WithSymbol(Out), asm.Return()),
+			Instructions: append(p.Code, asm.Mov.Imm(asm.R0, 0).WithSymbol(ExitLabel), asm.Return()),
 		})
 		var refused *ebpf.VerifierError
 		switch {
 		case errors.As(err, &refused):
-			return nil, fmt.Errorf("the kernel's verifier refuses the program %s: %w", p.Name, err)
+			return nil, fmt.Errorf("the kernel's verifier refuses the BPF program %s: %w", p.Name, err)
 		case err != nil:
-			return nil, unsupported("load the program "+p.Name, err)
+			return nil, explainRefusal("load the BPF program "+p.Name, err)
 		}
-		all = append(all, loaded{program, p.On})
+		all = append(all, loadedProgram{program, p.On})
 	}
 	return all, nil
 }
 
-// Run runs the programs at their tracepoints. Either all run, or none.
-func (l Loaded) Run() (Running, error) {
-	var running Running
+// Attach starts the programs at their tracepoints. If one cannot start, none runs.
+func (l LoadedPrograms) Attach() (RunningPrograms, error) {
+	var running RunningPrograms
 	for _, p := range l {
 		attached, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: p.on, Program: p.Program})
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w: this kernel has no tracepoint %s%s", host.ErrUnsupported, p.on, since[p.on])
+			err = fmt.Errorf("%w: this kernel has no tracepoint %s%s", host.ErrUnsupported, p.on, addedInLinux[p.on])
 		} else if err != nil {
-			err = unsupported("run at tracepoint "+p.on, err)
+			err = explainRefusal("run a BPF program at tracepoint "+p.on, err)
 		}
 		if err != nil {
 			return nil, errors.Join(err, running.Close())
@@ -84,27 +85,27 @@ func (l Loaded) Run() (Running, error) {
 	return running, nil
 }
 
-// since names the version of Linux that added a tracepoint.
-var since = map[string]string{"sk_data_ready": "; Linux 6.3 has it"}
+// addedInLinux says which version of Linux added a tracepoint, as the end of an error.
+var addedInLinux = map[string]string{"sk_data_ready": "; use Linux 6.3 or later"}
 
-// Close releases the programs. Running programs go on.
-func (l Loaded) Close() error { return closeAll(l) }
+// Close releases the loaded programs. Attached programs continue to run.
+func (l LoadedPrograms) Close() error { return closeAll(l) }
 
-// Running holds programs that the kernel runs.
-type Running []io.Closer
+// RunningPrograms holds programs that the kernel runs.
+type RunningPrograms []io.Closer
 
-// Start loads programs and runs them.
-func Start(programs ...Program) (Running, error) {
+// Start loads programs and attaches them.
+func Start(programs ...Program) (RunningPrograms, error) {
 	loaded, err := Load(programs...)
 	if err != nil {
 		return nil, err
 	}
-	running, err := loaded.Run()
+	running, err := loaded.Attach()
 	return running, errors.Join(err, loaded.Close())
 }
 
 // Close stops the programs.
-func (r Running) Close() error { return closeAll(r) }
+func (r RunningPrograms) Close() error { return closeAll(r) }
 
 func closeAll[T io.Closer](all []T) (err error) {
 	for _, one := range slices.Backward(all) {
@@ -113,14 +114,14 @@ func closeAll[T io.Closer](all []T) (err error) {
 	return err
 }
 
-// A Session makes the objects that programs need, and closes all of them together. After the first
-// error it makes nothing more, and returns zero values.
+// A Session makes the objects that programs need, and closes all of them together. After an error,
+// its methods make nothing and return zero values; Err returns the error.
 type Session struct {
 	made []io.Closer
 	err  error
 }
 
-func keep[T io.Closer](s *Session, build func() (T, error)) (made T) {
+func buildAndKeep[T io.Closer](s *Session, build func() (T, error)) (made T) {
 	if s.err != nil {
 		return made
 	}
@@ -130,67 +131,67 @@ func keep[T io.Closer](s *Session, build func() (T, error)) (made T) {
 	return made
 }
 
-// Ends makes an Ends that watches no process yet.
-func (s *Session) Ends() *Ends { return keep(s, newEnds) }
+// NewWatchedEnds makes a WatchedEnds without processes.
+func (s *Session) NewWatchedEnds() *WatchedEnds { return buildAndKeep(s, newWatchedEnds) }
 
-// Shared makes zeroed memory.
-func (s *Session) Shared(name string, bytes int) *Shared {
-	return keep(s, func() (*Shared, error) { return newShared(name, bytes) })
+// NewSharedMemory makes shared memory that is filled with zeros.
+func (s *Session) NewSharedMemory(name string, bytes int) *SharedMemory {
+	return buildAndKeep(s, func() (*SharedMemory, error) { return newSharedMemory(name, bytes) })
 }
 
-// Table makes a table of threads.
-func (s *Session) Table(name string, bytesEach int) *Table {
-	return &Table{s.Shared(name, mostThreads*bytesEach), int32(bytesEach)}
+// NewThreadTable makes a table with bytesEach bytes per thread.
+func (s *Session) NewThreadTable(name string, bytesEach int) *ThreadTable {
+	return &ThreadTable{s.NewSharedMemory(name, maxThreadPlaces*bytesEach), int32(bytesEach)}
 }
 
-// Events makes a ring. bytes must be a power of two.
-func (s *Session) Events(bytes int) *Events {
-	return keep(s, func() (*Events, error) { return newEvents(bytes) })
+// NewEventRing makes a ring of events. bytes must be a power of two.
+func (s *Session) NewEventRing(bytes int) *EventRing {
+	return buildAndKeep(s, func() (*EventRing, error) { return newEventRing(bytes) })
 }
 
-// Stacks makes a Stacks with room for some thousands of different stacks.
-func (s *Session) Stacks() *Stacks { return keep(s, newStacks) }
+// NewStackMap makes a map for maxStacks different stacks.
+func (s *Session) NewStackMap() *StackMap { return buildAndKeep(s, newStackMap) }
 
-// Load makes the kernel check programs, as the function Load does.
-func (s *Session) Load(programs ...Program) Loaded {
-	return keep(s, func() (Loaded, error) { return Load(programs...) })
+// Load loads programs into the kernel, as the function Load does.
+func (s *Session) Load(programs ...Program) LoadedPrograms {
+	return buildAndKeep(s, func() (LoadedPrograms, error) { return Load(programs...) })
 }
 
-// Start loads programs and runs them until Close.
+// Start loads programs and attaches them. They run until Close.
 func (s *Session) Start(programs ...Program) {
-	keep(s, func() (Running, error) { return Start(programs...) })
+	buildAndKeep(s, func() (RunningPrograms, error) { return Start(programs...) })
 }
 
-// Err returns the first error.
+// Err returns the first error of the session's methods.
 func (s *Session) Err() error { return s.err }
 
 // Close stops the programs, and frees the session's objects.
 func (s *Session) Close() error { return closeAll(s.made) }
 
-// The ends of a wire, as programs number them.
+// The numbers by which programs distinguish the server and the client.
 const (
 	Server = iota
 	Client
-	ends
+	endCount
 )
 
-// Ends holds the processes that programs watch, or none yet.
-type Ends struct {
-	watched *Shared
-	// device and inode identify this process's PID namespace, in which the kernel numbers
-	// processes. They are 0 for the first namespace, whose numbers cost less to get.
+// WatchedEnds holds the two processes that programs watch.
+type WatchedEnds struct {
+	watched *SharedMemory
+	// device and inode identify the PID namespace of this process. They are 0 for the first
+	// namespace: programs get its process numbers faster.
 	device, inode uint64
 }
 
-func newEnds() (*Ends, error) {
-	watched, err := newShared("ends", ends*4)
+func newWatchedEnds() (*WatchedEnds, error) {
+	watched, err := newSharedMemory("ends", endCount*4)
 	if err != nil {
 		return nil, err
 	}
-	e := &Ends{watched: watched}
+	e := &WatchedEnds{watched: watched}
 	var namespace syscall.Stat_t
 	if err := syscall.Stat("/proc/self/ns/pid", &namespace); err != nil {
-		return nil, errors.Join(fmt.Errorf("find the namespace of processes: %w", err), watched.Close())
+		return nil, errors.Join(fmt.Errorf("find the PID namespace of this process: %w", err), watched.Close())
 	}
 	const first = 0xEFFFFFFC // PROC_PID_INIT_INO of include/linux/proc_ns.h
 	if namespace.Ino != first {
@@ -201,45 +202,50 @@ func newEnds() (*Ends, error) {
 	return e, nil
 }
 
-// Watch sets the process at an end, in place of the earlier one.
-func (e *Ends) Watch(end, pid int) error { return e.watched.Put32(4*end, uint32(pid)) }
+// SetProcess sets the process at an end. It replaces an earlier process.
+func (e *WatchedEnds) SetProcess(end, pid int) error {
+	return e.watched.WriteUint32(4*end, uint32(pid))
+}
 
-// Close frees the memory of the processes.
-func (e *Ends) Close() error { return e.watched.Close() }
+// Close frees the memory that holds the process numbers.
+func (e *WatchedEnds) Close() error { return e.watched.Close() }
 
-// Registers that the filter sets. Calls of kernel functions preserve them.
+// Registers that FilterProcesses sets. Calls of kernel functions do not change them.
 const (
-	Context = asm.R6
-	End     = asm.R7 // Server or Client
-	Thread  = asm.R8 // in the first namespace of processes
-	Spare   = asm.R9 // for the program
+	ContextRegister = asm.R6
+	EndRegister     = asm.R7 // Server or Client
+	ThreadRegister  = asm.R8 // the thread's number in the first PID namespace
+	SpareRegister   = asm.R9 // not set: programs may use it freely
 )
 
-// Out is the label at which every program ends.
-const Out = "out"
+// ExitLabel is the label of the instructions that end a program.
+const ExitLabel = "out"
 
-// NextThread begins a program on sched_switch: it continues for the thread that gets the CPU, and ends the
-// program if that is a CPU's idle thread. pid is the offset of that field in task_struct.
-func NextThread(pid int32) asm.Instructions {
+// BeginWithNextThread returns the first instructions of a program at sched_switch that handles the
+// thread that gets the CPU. They end the program for a CPU's idle thread. pid is the offset of the
+// field pid in task_struct.
+func BeginWithNextThread(pid int32) asm.Instructions {
 	return slices.Concat(asm.Instructions{
-		asm.Mov.Reg(Context, asm.R1),
-		asm.LoadMem(asm.R4, Context, 16, asm.DWord), // the third argument of sched_switch
-	}, ReadKernel(asm.R4, pid, 4, 8), asm.Instructions{
-		asm.LoadMem(Thread, asm.RFP, -8, asm.Word),
-		asm.JEq.Imm(Thread, 0, Out),
+		asm.Mov.Reg(ContextRegister, asm.R1),
+		asm.LoadMem(asm.R4, ContextRegister, 16, asm.DWord), // the third argument of sched_switch
+	}, CopyFromKernel(asm.R4, pid, 4, 8), asm.Instructions{
+		asm.LoadMem(ThreadRegister, asm.RFP, -8, asm.Word),
+		asm.JEq.Imm(ThreadRegister, 0, ExitLabel),
 	})
 }
 
-// Filter begins a program, and ends it unless a watched process is running.
-func (e *Ends) Filter() asm.Instructions { return e.FilterOr(Out) }
+// FilterProcesses returns the first instructions of a program. They end the program unless a
+// watched process is running.
+func (e *WatchedEnds) FilterProcesses() asm.Instructions { return e.FilterOrJump(ExitLabel) }
 
-// FilterOr jumps to a label if another process is running. End is not set there.
-func (e *Ends) FilterOr(other string) asm.Instructions {
+// FilterOrJump is like FilterProcesses, but jumps to a label if another process is running.
+// EndRegister is not set there.
+func (e *WatchedEnds) FilterOrJump(other string) asm.Instructions {
 	const onStack = -8
 	program := asm.Instructions{
-		asm.Mov.Reg(Context, asm.R1),
+		asm.Mov.Reg(ContextRegister, asm.R1),
 		asm.FnGetCurrentPidTgid.Call(),
-		asm.Mov.Reg32(Thread, asm.R0),
+		asm.Mov.Reg32(ThreadRegister, asm.R0),
 		asm.RSh.Imm(asm.R0, 32),
 	}
 	if e.inode != 0 {
@@ -255,11 +261,11 @@ func (e *Ends) FilterOr(other string) asm.Instructions {
 		)
 	}
 	return append(program,
-		e.watched.Pointer(asm.R1, 0),
-		asm.Mov.Imm(End, Server),
+		e.watched.LoadPointer(asm.R1, 0),
+		asm.Mov.Imm(EndRegister, Server),
 		asm.LoadMem(asm.R2, asm.R1, 4*Server, asm.Word),
 		asm.JEq.Reg(asm.R0, asm.R2, "watched"),
-		asm.Mov.Imm(End, Client),
+		asm.Mov.Imm(EndRegister, Client),
 		asm.LoadMem(asm.R2, asm.R1, 4*Client, asm.Word),
 		asm.JNE.Reg(asm.R0, asm.R2, other),
 		asm.Mov.Reg(asm.R0, asm.R0).WithSymbol("watched"),
@@ -268,22 +274,21 @@ func (e *Ends) FilterOr(other string) asm.Instructions {
 
 var kernelTypes = sync.OnceValues(btf.LoadKernelSpec)
 
-// Offset returns the offset of a field in a structure of the running kernel.
-func Offset(structure, field string) (int32, error) {
+// FieldOffset returns the offset of a field in a structure of the running kernel.
+func FieldOffset(structure, field string) (int32, error) {
 	types, err := kernelTypes()
 	if err != nil {
-		return 0, fmt.Errorf("find %s.%s: %w: %w; it needs a kernel with CONFIG_DEBUG_INFO_BTF", structure, field, host.ErrUnsupported, err)
+		return 0, fmt.Errorf("find the kernel's field %s.%s: %w: %w; use a kernel with CONFIG_DEBUG_INFO_BTF", structure, field, host.ErrUnsupported, err)
 	}
 	var found *btf.Struct
 	if err := types.TypeByName(structure, &found); err != nil {
-		return 0, fmt.Errorf("find the kernel's %s: %w: %w", structure, host.ErrUnsupported, err)
+		return 0, fmt.Errorf("find the kernel's structure %s: %w: %w", structure, host.ErrUnsupported, err)
 	}
-	bits, err := offsetIn(found, field)
+	bits, err := findOffset(found, field)
 	return int32(bits / 8), err
 }
 
-// offsetIn also searches anonymous members.
-func offsetIn(s btf.Type, field string) (bits btf.Bits, _ error) {
+func findOffset(s btf.Type, field string) (bits btf.Bits, _ error) {
 	var members []btf.Member
 	switch s := btf.UnderlyingType(s).(type) {
 	case *btf.Struct:
@@ -296,17 +301,17 @@ func offsetIn(s btf.Type, field string) (bits btf.Bits, _ error) {
 			return m.Offset, nil
 		}
 		if m.Name == "" {
-			if inside, err := offsetIn(m.Type, field); err == nil {
+			if inside, err := findOffset(m.Type, field); err == nil {
 				return m.Offset + inside, nil
 			}
 		}
 	}
-	return 0, fmt.Errorf("find the field %s in %s: %w: this kernel's has none", field, s.TypeName(), host.ErrUnsupported)
+	return 0, fmt.Errorf("find the field %s in %s: %w: this kernel has no such field; use another kernel", field, s.TypeName(), host.ErrUnsupported)
 }
 
-// ReadKernel copies bytes of a kernel structure, whose address is in a register, to the program's
-// stack, the given bytes below its end.
-func ReadKernel(address asm.Register, offset int32, bytes int32, below int32) asm.Instructions {
+// CopyFromKernel returns instructions that copy bytes of a kernel structure to the program's stack.
+// address holds the structure's address; below is the distance in bytes from the stack's end.
+func CopyFromKernel(address asm.Register, offset int32, bytes int32, below int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R3, address),
 		asm.Add.Imm(asm.R3, offset),

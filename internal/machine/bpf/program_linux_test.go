@@ -25,14 +25,14 @@ func TestAKernelWithoutATracepoint(t *testing.T) {
 	if err := start("there_is_none"); !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "no tracepoint there_is_none") {
 		t.Errorf("a tracepoint that there is not: %v", err)
 	}
-	if _, err := Offset("task_struct", "there_is_none"); !errors.Is(err, host.ErrUnsupported) {
+	if _, err := FieldOffset("task_struct", "there_is_none"); !errors.Is(err, host.ErrUnsupported) {
 		t.Errorf("a field that there is not: %v", err)
 	}
 }
 
 // TestEventsAreCounted: what finds no room is counted as lost.
 func TestEventsAreCounted(t *testing.T) {
-	events, err := newEvents(4096)
+	events, err := newEventRing(4096)
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
 	}
@@ -53,7 +53,7 @@ func TestEventsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for lost := int64(0); lost == 0; { // until this machine has made enough system calls
-		if lost, err = events.Lost(); err != nil {
+		if lost, err = events.LostEvents(); err != nil {
 			t.Fatal(err)
 		}
 	}

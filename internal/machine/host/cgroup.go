@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// cpuGroups lists the folders of a process's control groups that can limit its CPU time, and their
-// ancestors, for version 1, version 2 and the hybrid of both. process is a process number, or
-// "self".
+// cpuControlGroups returns the folders of all control groups that can limit a process's CPU time:
+// its own groups and their ancestors. It knows versions 1 and 2 of control groups, and their
+// hybrid. process is a process number, or "self".
 //
-// Inside a container the path may be the host's. The walk then ends at the mount's root, which is
-// the container's own group.
-func cpuGroups(root fs.FS, process string) []string {
-	text, _ := readText(root, "proc/"+process+"/cgroup") // without procfs there are none
+// In a container, the path of a group may be the host's path. Then only the root of the mount is
+// found, which is the container's own group.
+func cpuControlGroups(root fs.FS, process string) []string {
+	text, _ := readText(root, "proc/"+process+"/cgroup") // after an error: no groups
 	var folders []string
 	for line := range strings.Lines(text) {
-		// hierarchy:controllers:path, cgroups(7)
+		// A line has the form "hierarchy:controllers:path" (cgroups(7)).
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) != 3 {
 			continue
@@ -34,17 +34,17 @@ func cpuGroups(root fs.FS, process string) []string {
 		controllers, group := fields[1], fields[2]
 		switch {
 		case controllers == "":
-			folders = append(folders, ancestors(root, group, "cpu.max", "sys/fs/cgroup", "sys/fs/cgroup/unified")...)
+			folders = append(folders, groupAndAncestors(root, group, "cpu.max", "sys/fs/cgroup", "sys/fs/cgroup/unified")...)
 		case strings.Contains(","+controllers+",", ",cpu,"):
-			folders = append(folders, ancestors(root, group, "cpu.cfs_quota_us", "sys/fs/cgroup/cpu", "sys/fs/cgroup/"+controllers)...)
+			folders = append(folders, groupAndAncestors(root, group, "cpu.cfs_quota_us", "sys/fs/cgroup/cpu", "sys/fs/cgroup/"+controllers)...)
 		}
 	}
 	return folders
 }
 
-// ancestors returns the folders from a group up to the mount's root that hold the file. The first
-// mount with such a folder counts: another mount may show the same groups again.
-func ancestors(root fs.FS, group, file string, mounts ...string) []string {
+// groupAndAncestors returns the folders that contain the file, from a group up to the root of its
+// mount. It uses only the first mount with such a folder, because another may show the same groups.
+func groupAndAncestors(root fs.FS, group, file string, mounts ...string) []string {
 	for _, mount := range mounts {
 		var folders []string
 		for group := path.Clean("/" + group); ; group = path.Dir(group) {
@@ -63,14 +63,14 @@ func ancestors(root fs.FS, group, file string, mounts ...string) []string {
 	return nil
 }
 
-// readQuota returns the CPU time that a process's control groups grant, in CPUs: the smallest
-// grant of all groups, or 0 without a limit.
+// readQuota returns how many CPUs the control groups of a process grant: the smallest quota of all
+// groups, or 0 if there is none.
 func readQuota(root fs.FS, process string) float64 {
 	quota := math.Inf(1)
-	for _, folder := range cpuGroups(root, process) {
-		// "max 100000" or "150000 100000": microseconds per period. Version 1 has the
-		// same in two files, with -1 for no limit.
-		quota = min(quota, quotaOf(root, folder, "cpu.max"), quotaOf(root, folder, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
+	for _, folder := range cpuControlGroups(root, process) {
+		// cpu.max contains "max 100000" or "150000 100000": the quota and the period in
+		// microseconds. Version 1 has a file for each; its quota is -1 if there is no limit.
+		quota = min(quota, groupQuota(root, folder, "cpu.max"), groupQuota(root, folder, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
 	}
 	if math.IsInf(quota, 1) {
 		return 0
@@ -78,11 +78,12 @@ func readQuota(root fs.FS, process string) float64 {
 	return quota
 }
 
-// quotaOf divides the granted time by the period. Without a limit it returns +Inf.
-func quotaOf(root fs.FS, folder string, files ...string) float64 {
+// groupQuota returns how many CPUs a group grants: quota divided by period, or +Inf without a
+// limit.
+func groupQuota(root fs.FS, folder string, files ...string) float64 {
 	var fields []string
 	for _, file := range files {
-		content, _ := readText(root, path.Join(folder, file)) // absent: too few fields
+		content, _ := readText(root, path.Join(folder, file)) // after an error: no fields
 		fields = append(fields, strings.Fields(content)...)
 	}
 	if len(fields) != 2 {
@@ -96,21 +97,22 @@ func quotaOf(root fs.FS, folder string, files ...string) float64 {
 	return granted / period
 }
 
-// A Throttle reads for how long control groups stopped a process because its quota was used up.
-type Throttle struct {
+// A ThrottleReader reads how long a process was stopped because its CPU quota was used up.
+type ThrottleReader struct {
 	files []*os.File
 	text  [1 << 10]byte // cpu.stat has ten lines
 }
 
-// Throttled counts how often and how long control groups were stopped, over all their CPUs.
-type Throttled struct{ TimeNS, Periods int64 }
+// A ThrottleCount says for how long, on all CPUs, and how often control groups were stopped.
+type ThrottleCount struct{ TimeNS, Periods int64 }
 
-// OpenThrottle opens the groups of a process. Open files make a reading three times as fast.
-func OpenThrottle(pid int) *Throttle { return openThrottle("/", strconv.Itoa(pid)) }
+// OpenThrottle opens the files of a process's control groups. Files that stay open make readings
+// three times as fast.
+func OpenThrottle(pid int) *ThrottleReader { return openThrottle("/", strconv.Itoa(pid)) }
 
-func openThrottle(root, process string) *Throttle {
-	var t Throttle
-	for _, folder := range cpuGroups(os.DirFS(root), process) {
+func openThrottle(root, process string) *ThrottleReader {
+	var t ThrottleReader
+	for _, folder := range cpuControlGroups(os.DirFS(root), process) {
 		if file, err := os.Open(filepath.Join(root, folder, "cpu.stat")); err == nil {
 			t.files = append(t.files, file)
 		}
@@ -118,13 +120,13 @@ func openThrottle(root, process string) *Throttle {
 	return &t
 }
 
-// Read returns the sum over the groups. It costs 2 µs per group and allocates nothing.
-func (t *Throttle) Read() (Throttled, error) {
-	var sum Throttled
+// Read returns the sum over all groups. It takes 2 µs per group and allocates no memory.
+func (t *ThrottleReader) Read() (ThrottleCount, error) {
+	var sum ThrottleCount
 	for _, file := range t.files {
 		count, err := file.ReadAt(t.text[:], 0)
 		if count == 0 {
-			return Throttled{}, fmt.Errorf("read how long a control group was stopped: %w", err)
+			return ThrottleCount{}, fmt.Errorf("read a control group's throttled time: %w", err)
 		}
 		one := parseThrottled(t.text[:count])
 		sum.TimeNS += one.TimeNS
@@ -133,10 +135,10 @@ func (t *Throttle) Read() (Throttled, error) {
 	return sum, nil
 }
 
-// parseThrottled reads cpu.stat: version 1 has throttled_time in nanoseconds, version 2
-// throttled_usec. The root group has neither.
-func parseThrottled(stat []byte) Throttled {
-	var t Throttled
+// parseThrottled parses cpu.stat. Version 1 has a line throttled_time in nanoseconds, and version 2
+// a line throttled_usec in microseconds. The file of the root group has neither.
+func parseThrottled(stat []byte) ThrottleCount {
+	var t ThrottleCount
 	for line := range bytes.Lines(stat) {
 		name, figure, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
 		value, _ := strconv.ParseInt(string(figure), 10, 64)
@@ -152,11 +154,10 @@ func parseThrottled(stat []byte) Throttled {
 	return t
 }
 
-// quotaPeriod is the kernel's default period.
 const quotaPeriod = 100 * time.Millisecond
 
-// NewQuotaGroup makes a control group that grants a number of CPUs. It returns the group's folder;
-// removing the folder ends the group. Without such groups the error wraps ErrUnsupported.
+// NewQuotaGroup makes a control group with a quota of CPUs, and returns its folder. Remove the
+// folder to end the group. If no such group can be made, the error wraps ErrUnsupported.
 func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
 	period := int64(quotaPeriod / time.Microsecond)
@@ -172,35 +173,35 @@ func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 			return "", fmt.Errorf("make a control group: %w (%w): run as root, with a writable /sys/fs/cgroup", err, ErrUnsupported)
 		}
 		if err := os.WriteFile(filepath.Join(folder, version.file), []byte(version.text), 0); err != nil {
-			return "", errors.Join(fmt.Errorf("set a CPU quota: %w (%w): it needs the cpu controller", err, ErrUnsupported), os.Remove(folder))
+			return "", errors.Join(fmt.Errorf("set a CPU quota: %w (%w): enable the cpu controller for %s", err, ErrUnsupported, folder), os.Remove(folder))
 		}
 		return folder, nil
 	}
-	return "", fmt.Errorf("no control group grants CPU time here: %w", ErrUnsupported)
+	return "", fmt.Errorf("make a control group with a CPU quota: %w: mount control groups on /sys/fs/cgroup, with the cpu controller", ErrUnsupported)
 }
 
-// QuotaGroupFolders returns the folders of a group, one per version of control groups.
+// QuotaGroupFolders returns the folder of a group in version 1 of control groups, and in version 2.
 func QuotaGroupFolders(name string) []string {
 	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
 }
 
-// JoinGroup puts a process into a control group.
-func JoinGroup(folder string, pid int) error {
+// JoinControlGroup puts a process into a control group.
+func JoinControlGroup(folder string, pid int) error {
 	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
-// An Allowance holds the CPUs that the kernel lets a process use.
+// An Allowance says which CPUs, and how much CPU time, the kernel lets a process use.
 type Allowance struct {
-	// CPUs lists the CPUs on which at least one of its threads may run.
+	// CPUs lists the CPUs on which at least one thread of the process may run.
 	CPUs []int `json:"cpus"`
-	// QuotaCPUs is the CPU time that its control groups grant, in CPUs; 0: no limit.
+	// QuotaCPUs is the quota of the process's control groups, as a number of CPUs; 0: no quota.
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
-	// TracedBy is the process that traces one of its threads, as a debugger does; 0: none.
+	// TracedBy is the process that traces this process, such as a debugger; 0: none.
 	TracedBy int `json:"traced_by,omitempty"`
 }
 
-// Plus returns the allowance of processes on two machines together. CPUs is empty, since the CPUs
-// of both machines have the same numbers; without both quotas there is none.
+// Plus returns the allowance of processes on two machines together. CPUs is empty, because both
+// machines number their CPUs from 0. The quota is 0 unless both machines have one.
 func (a Allowance) Plus(other Allowance) Allowance {
 	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy)}
 	if a.QuotaCPUs > 0 && other.QuotaCPUs > 0 {
@@ -209,8 +210,8 @@ func (a Allowance) Plus(other Allowance) Allowance {
 	return sum
 }
 
-// AllowanceOf reads the allowance of a process. It costs 10 µs, and 10 µs per thread.
-func AllowanceOf(pid int) (Allowance, error) {
+// ReadAllowance reads the allowance of a process. It takes 10 µs, and 10 µs per thread.
+func ReadAllowance(pid int) (Allowance, error) {
 	return readAllowance(os.DirFS("/"), strconv.Itoa(pid))
 }
 
@@ -224,14 +225,14 @@ func readAllowance(root fs.FS, process string) (Allowance, error) {
 	for _, thread := range threads {
 		status, err := readText(root, tasks+"/"+thread.Name()+"/status")
 		if err != nil {
-			continue // it has ended since it was listed
+			continue // this thread has ended since ReadDir
 		}
-		cpus, err := ParseCPUList(labelled(status, "Cpus_allowed_list"))
+		cpus, err := ParseCPUList(valueOfLabel(status, "Cpus_allowed_list"))
 		if err != nil {
 			return Allowance{}, fmt.Errorf("read the CPUs of process %s: %w", process, err)
 		}
 		allowance.CPUs = append(allowance.CPUs, cpus...)
-		if tracer, err := strconv.Atoi(labelled(status, "TracerPid")); err == nil && tracer > 0 {
+		if tracer, err := strconv.Atoi(valueOfLabel(status, "TracerPid")); err == nil && tracer > 0 {
 			allowance.TracedBy = tracer
 		}
 	}

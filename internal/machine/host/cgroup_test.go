@@ -32,9 +32,9 @@ func tree(t *testing.T, files map[string]string) string {
 func TestThrottleSumsTheGroupsThatCanLimit(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string
-		want  Throttled
+		want  ThrottleCount
 	}{
-		"no control groups": {nil, Throttled{}},
+		"no control groups": {nil, ThrottleCount{}},
 		"version 1, the group and its parent": {map[string]string{
 			"proc/7/cgroup": "4:cpu,cpuacct:/jobs/one\n2:memory:/elsewhere\n",
 			"sys/fs/cgroup/cpu,cpuacct/jobs/one/cpu.cfs_quota_us": "30000",
@@ -43,14 +43,14 @@ func TestThrottleSumsTheGroupsThatCanLimit(t *testing.T) {
 			"sys/fs/cgroup/cpu,cpuacct/jobs/cpu.stat":             "nr_periods 100\nnr_throttled 2\nthrottled_time 7\nnr_bursts 0\n",
 			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us":          "-1",
 			"sys/fs/cgroup/cpu,cpuacct/cpu.stat":                  "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
-		}, Throttled{TimeNS: 2_500_000_007, Periods: 42}},
+		}, ThrottleCount{TimeNS: 2_500_000_007, Periods: 42}},
 		"version 1 under two names": {map[string]string{
 			"proc/7/cgroup":                                  "4:cpu,cpuacct:/job\n",
 			"sys/fs/cgroup/cpu/job/cpu.cfs_quota_us":         "30000",
 			"sys/fs/cgroup/cpu/job/cpu.stat":                 "nr_throttled 4\nthrottled_time 9\n",
 			"sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us": "30000",
 			"sys/fs/cgroup/cpu,cpuacct/job/cpu.stat":         "nr_throttled 4\nthrottled_time 9\n",
-		}, Throttled{TimeNS: 9, Periods: 4}},
+		}, ThrottleCount{TimeNS: 9, Periods: 4}},
 		"version 2": {map[string]string{
 			"proc/7/cgroup":                "0::/a/b\n",
 			"sys/fs/cgroup/a/b/cpu.max":    "max 100000",
@@ -59,13 +59,13 @@ func TestThrottleSumsTheGroupsThatCanLimit(t *testing.T) {
 			"sys/fs/cgroup/a/cpu.stat":     "usage_usec 5\nnr_periods 10\nnr_throttled 7\nthrottled_usec 650000\n",
 			"sys/fs/cgroup/cpu.stat":       "usage_usec 9\n",
 			"sys/fs/cgroup/other/cpu.stat": "nr_throttled 5\nthrottled_usec 5\n",
-		}, Throttled{TimeNS: 650_000_000, Periods: 7}},
+		}, ThrottleCount{TimeNS: 650_000_000, Periods: 7}},
 		"both versions, limited by the first": {map[string]string{
 			"proc/7/cgroup":                          "1:cpu:/job\n0::/\n",
 			"sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": "20000",
 			"sys/fs/cgroup/cpu/job/cpu.stat":         "nr_throttled 1\nthrottled_time 8\n",
 			"sys/fs/cgroup/unified/cpu.stat":         "usage_usec 9\n",
-		}, Throttled{TimeNS: 8, Periods: 1}},
+		}, ThrottleCount{TimeNS: 8, Periods: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			throttle := openThrottle(tree(t, test.files), "7")
@@ -85,7 +85,7 @@ func FuzzParseThrottled(f *testing.F) {
 	f.Add([]byte("nr_periods 100\nnr_throttled 40\nthrottled_time 2500000000\n"))
 	f.Add([]byte("throttled_usec 650000"))
 	f.Fuzz(func(t *testing.T, stat []byte) {
-		if got := parseThrottled(stat); !strings.Contains(string(stat), "throttled") && got != (Throttled{}) {
+		if got := parseThrottled(stat); !strings.Contains(string(stat), "throttled") && got != (ThrottleCount{}) {
 			t.Errorf("%+v out of %q", got, stat)
 		}
 	})
@@ -100,7 +100,7 @@ func TestAllowanceIsTheUnionOfTheThreads(t *testing.T) {
 		"proc/7/task/8/status":    status + "1,4-5\nTracerPid:\t77\n",
 	}
 	got, err := readAllowance(machine(files), "7")
-	if err != nil || join(got.CPUs) != "1,4,5" || got.QuotaCPUs != 0.3 || got.TracedBy != 77 {
+	if err != nil || joinCPUs(got.CPUs) != "1,4,5" || got.QuotaCPUs != 0.3 || got.TracedBy != 77 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	files["proc/7/task/8/status"] = status + "everywhere\n"
@@ -128,7 +128,7 @@ func TestThrottleOfAProcessUnderAQuota(t *testing.T) {
 	if _, err := output.Read(make([]byte, 3)); err != nil {
 		t.Fatalf("the burner did not join its group: %v", err)
 	}
-	allowance, err := AllowanceOf(burner.Process.Pid)
+	allowance, err := ReadAllowance(burner.Process.Pid)
 	if err != nil || allowance.QuotaCPUs != 0.05 || len(allowance.CPUs) == 0 {
 		t.Errorf("allowance %+v, %v; want a twentieth of a CPU", allowance, err)
 	}

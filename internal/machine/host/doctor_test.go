@@ -95,9 +95,9 @@ func TestGrades(t *testing.T) {
 		"slow clock":        {examination.clocksource, Info{Clocksource: "acpi_pm"}, Limited},
 		"many descriptors":  {examination.descriptors, Info{FileLimit: FileLimit{Soft: 1024, Hard: 1 << 20}}, OK},
 		"few descriptors":   {examination.descriptors, Info{FileLimit: FileLimit{Soft: 1024, Hard: 4096}}, Limited},
-		"usual ports":       {examination.ports, Info{TCP: TCPInfo{FirstPort: 32768, LastPort: 60999}}, OK},
-		"few ports":         {examination.ports, Info{TCP: TCPInfo{FirstPort: 60000, LastPort: 60999}}, Limited},
-		"unreadable ports":  {examination.ports, Info{}, Limited},
+		"usual ports":       {examination.localPorts, Info{TCP: TCPInfo{FirstPort: 32768, LastPort: 60999}}, OK},
+		"few ports":         {examination.localPorts, Info{TCP: TCPInfo{FirstPort: 60000, LastPort: 60999}}, Limited},
+		"unreadable ports":  {examination.localPorts, Info{}, Limited},
 		"no pressure files": {namedCheck(t, "pressure"), Info{}, Missing},
 	}
 	for name, test := range tests {

@@ -1,28 +1,25 @@
-// Package host describes this machine, its rights and limits, and how quiet it is.
+// Package host describes this machine, its rights and limits, and how much other programs disturb.
 //
-//  1. [Describe] fills the manifest of a run, so that its figures can be
-//     understood years later.
+//  1. [Describe] describes the machine for the manifest of a run.
 //  2. [Place] and [StartPinned] give server and client separate CPUs.
-//  3. [Doctor], [Calibrate] and [Snapshot] check whether the machine is quiet
-//     enough: before a run, between trials, and during a trial.
+//  3. [Doctor], [MeasureNoise] and [ReadActivity] check whether other programs disturb trials.
 //
-// The package reads procfs and sysfs through an [fs.FS], so that tests can
-// describe any machine. All raw system calls are in sys_linux.go; sys_other.go
-// has stubs for other systems.
+// The package reads procfs and sysfs through an [fs.FS], so that tests can describe any machine.
+// All raw system calls are in sys_linux.go; sys_other.go has stubs for other systems.
 //
-// The package must not know what is measured: no stack, no worker, no record.
+// The package must not know what is measured: it knows neither stacks nor workers.
 //
 // Glossary
 //
-//	CPU         what the kernel schedules on: one hardware thread
-//	core        the CPUs that share execution units; one or more
+//	CPU         one hardware thread, on which the kernel runs one thread at a time
+//	core        one or more CPUs that share execution units
 //	sibling     another CPU of the same core (SMT)
 //	package     a processor socket
 //	efficiency  a slow core of a hybrid processor (Intel E-core, Arm LITTLE)
-//	allowed     the CPUs that this process's affinity mask admits
-//	quota       CPU time that the control groups grant, counted in CPUs
-//	steal       time when the hypervisor ran another machine on our CPU
-//	pressure    time when a runnable task waited for a CPU (PSI)
+//	allowed     the CPUs on which this process may run (its affinity mask)
+//	quota       the CPU time that the control groups grant, as a number of CPUs
+//	steal       time for which the hypervisor ran another virtual machine on our CPU
+//	pressure    time for which a task was ready to run but had no CPU (PSI)
 package host
 
 import (
@@ -35,27 +32,29 @@ import (
 	"wirelab.dev/internal/base/unsupported"
 )
 
-// ErrUnsupported is wrapped by every error that means "this machine cannot", in contrast to "this
-// failed". The wrapping text says what would make it possible.
+// ErrUnsupported means that this machine cannot do something. Errors that wrap it say what the user
+// can do to make it possible.
 var ErrUnsupported error = unsupported.Error("not supported on this machine")
 
-// facts reads small kernel files below a root, and collects those that it could not read.
+// facts reads small kernel files below a root, and lists the files that it could not read.
 type facts struct {
 	root    fs.FS
 	missing []string
 }
 
-// text returns the trimmed content of a file, or "" and a note.
+// text returns the trimmed content of a file. If it cannot read the file, it adds the file to
+// missing and returns "".
 func (f *facts) text(path string) string {
 	content, err := readText(f.root, path)
 	if err != nil {
-		f.miss(path, err)
+		f.addMissing(path, err)
 		return ""
 	}
 	return content
 }
 
-// number returns the first integer of a file, or 0 and a note.
+// number returns the first integer in a file. If there is none, it adds the file to missing and
+// returns 0.
 func (f *facts) number(path string) int64 {
 	content := f.text(path)
 	if content == "" {
@@ -63,18 +62,18 @@ func (f *facts) number(path string) int64 {
 	}
 	value, err := strconv.ParseInt(strings.Fields(content)[0], 10, 64)
 	if err != nil {
-		f.miss(path, err)
+		f.addMissing(path, err)
 		return 0
 	}
 	return value
 }
 
-func (f *facts) miss(what string, why error) {
-	f.missing = append(f.missing, fmt.Sprintf("%s: %s", what, cause(why)))
+func (f *facts) addMissing(what string, why error) {
+	f.missing = append(f.missing, fmt.Sprintf("%s: %s", what, errorReason(why)))
 }
 
-// cause returns an fs error's reason, without the operation and path that the error repeats.
-func cause(err error) string {
+// errorReason returns the text of an error. For a file error, it leaves out the operation and path.
+func errorReason(err error) string {
 	if pathError, found := errors.AsType[*fs.PathError](err); found {
 		return pathError.Err.Error()
 	}
@@ -97,8 +96,8 @@ func readInt(root fs.FS, path string, absent int) int {
 	return absent
 }
 
-// labelled returns the value of the first line "label: value" that has one, or "".
-func labelled(text, label string) string {
+// valueOfLabel returns the value in the first line "label: value" whose value is not empty, or "".
+func valueOfLabel(text, label string) string {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
 		if value = strings.TrimSpace(value); value != "" && strings.TrimSpace(key) == label {
@@ -108,8 +107,8 @@ func labelled(text, label string) string {
 	return ""
 }
 
-// chosen returns the bracketed word of a sysfs selector such as "always [madvise] never".
-func chosen(selector string) string {
+// bracketedWord returns the word in brackets in a sysfs file such as "always [madvise] never".
+func bracketedWord(selector string) string {
 	_, after, found := strings.Cut(selector, "[")
 	if !found {
 		return selector
@@ -118,10 +117,10 @@ func chosen(selector string) string {
 	return word
 }
 
-// ParseCPUList reads the kernel's list notation, "0-3,8,10-11"
-// (Documentation/admin-guide/kernel-parameters, "cpu lists"). It refuses impossible CPUs.
+// ParseCPUList parses a list of CPUs in the kernel's form, such as "0-3,8,10-11" ("cpu lists" in
+// Documentation/admin-guide/kernel-parameters). It refuses numbers that are too large.
 func ParseCPUList(list string) ([]int, error) {
-	const mostCPUs = 8192 // the largest NR_CPUS that any architecture allows
+	const maxCPUs = 8192 // the largest NR_CPUS of all architectures
 	cpus := []int{}
 	list = strings.TrimSpace(list)
 	if list == "" {
@@ -134,8 +133,8 @@ func ParseCPUList(list string) ([]int, error) {
 		if err == nil && isRange {
 			last, err = strconv.Atoi(high)
 		}
-		if err != nil || first < 0 || last < first || last >= mostCPUs || len(cpus) >= mostCPUs {
-			return nil, fmt.Errorf("parse CPU list %q: bad part %q", list, part)
+		if err != nil || first < 0 || last < first || last >= maxCPUs || len(cpus) >= maxCPUs {
+			return nil, fmt.Errorf("parse CPU list %q: %q is not a CPU number or a range such as 0-3", list, part)
 		}
 		for cpu := first; cpu <= last; cpu++ {
 			cpus = append(cpus, cpu)

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Info describes the machine in a run's manifest. Missing names the fields that could not be read.
+// Info describes the machine in a run's manifest. Missing lists what could not be read, and why.
 type Info struct {
 	OS             string            `json:"os"`
 	Arch           string            `json:"arch"`
@@ -40,9 +40,9 @@ type Info struct {
 	Missing        []string          `json:"missing,omitempty"`
 }
 
-// IsMachineOf reports whether another description may be of the same machine, with as many
-// resources. Kernel and Go may differ.
-func (info *Info) IsMachineOf(other *Info) bool {
+// MayBeSameMachine reports whether two descriptions may be of the same machine, with the same
+// resources. The versions of the kernel and of Go may differ.
+func (info *Info) MayBeSameMachine(other *Info) bool {
 	type lasting struct {
 		os, arch, model, virtualisation string
 		cpus                            int
@@ -51,29 +51,29 @@ func (info *Info) IsMachineOf(other *Info) bool {
 	of := func(i *Info) lasting {
 		return lasting{i.OS, i.Arch, i.CPUModel, i.Virtualisation, len(i.Topology.Allowed), i.Topology.QuotaCPUs}
 	}
-	const kernels = 0.05 // share of memory that kernels take for themselves
+	const kernels = 0.05 // different kernels may keep up to this share of the memory for themselves
 	differs := math.Abs(float64(info.MemoryBytes - other.MemoryBytes))
 	return of(info) == of(other) && differs <= kernels*float64(info.MemoryBytes)
 }
 
-// InWords describes the machine in one line.
-func (info *Info) InWords() string {
+// Summary returns a description of the machine in one line.
+func (info *Info) Summary() string {
 	return fmt.Sprintf("%s with %d CPUs, %s %s, Go %s", info.CPUModel, len(info.Topology.Allowed), info.OS, info.Kernel, strings.TrimPrefix(info.Go.Version, "go"))
 }
 
-// TCPInfo holds the kernel settings that a connection starts with.
+// TCPInfo holds the kernel's settings for new TCP connections.
 type TCPInfo struct {
 	CongestionControl string `json:"congestion_control,omitempty"`
-	// ReceiveMemory and SendMemory are "least default most", in bytes.
+	// ReceiveMemory and SendMemory hold the minimum, default and maximum buffer sizes in bytes.
 	ReceiveMemory string `json:"receive_memory,omitempty"`
 	SendMemory    string `json:"send_memory,omitempty"`
 	ListenBacklog int    `json:"listen_backlog,omitempty"`
-	// FirstPort and LastPort bound the ports of outgoing connections.
+	// FirstPort and LastPort are the range of local ports for outgoing connections.
 	FirstPort int `json:"first_port,omitempty"`
 	LastPort  int `json:"last_port,omitempty"`
 }
 
-// GoInfo holds settings that change the behaviour of a Go program without its code.
+// GoInfo holds the settings of the Go runtime, which change how a program behaves.
 type GoInfo struct {
 	Version     string `json:"version"`
 	GOMAXPROCS  int    `json:"gomaxprocs"`
@@ -83,13 +83,14 @@ type GoInfo struct {
 	Experiment  string `json:"goexperiment,omitempty"`
 }
 
-// FileLimit is RLIMIT_NOFILE: the descriptors, and so the connections, per process.
+// FileLimit is RLIMIT_NOFILE: how many descriptors a process may have open. Each connection needs
+// one.
 type FileLimit struct {
 	Soft uint64 `json:"soft"`
 	Hard uint64 `json:"hard"`
 }
 
-// Describe never fails: Info.Missing names what cannot be read. It takes a few milliseconds.
+// Describe describes this machine in a few milliseconds. Info.Missing lists what it cannot read.
 func Describe() Info { return describe(os.DirFS("/")) }
 
 func describe(root fs.FS) Info {
@@ -97,14 +98,14 @@ func describe(root fs.FS) Info {
 	info := Info{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(), Go: describeGo()}
 	allowed, err := AllowedCPUs()
 	if err != nil {
-		from.miss("CPU affinity", err)
+		from.addMissing("CPU affinity", err)
 	}
 	if info.FileLimit, err = fileLimit(); err != nil {
-		from.miss("descriptor limit", err)
+		from.addMissing("descriptor limit", err)
 	}
 	if _, err := fs.Stat(root, "proc/self"); err != nil {
-		// One note for all: naming every absent file would repeat this thirty times.
-		from.missing = append(from.missing, "everything under /proc and /sys: "+runtime.GOOS+" has no procfs here")
+		// Add one entry for all files: there would be thirty entries with the same reason.
+		from.missing = append(from.missing, "all files below /proc and /sys: "+runtime.GOOS+" has no procfs")
 		info.Topology = readTopology(&facts{root: root}, allowed)
 	} else {
 		info.Topology = readTopology(from, allowed)
@@ -120,31 +121,31 @@ func describe(root fs.FS) Info {
 func (info *Info) describeProcessor(from *facts) {
 	info.CPUModel = cpuModel(from.text("proc/cpuinfo"))
 	if info.CPUModel == "" {
-		from.miss("CPU model", errors.New("not named in /proc/cpuinfo"))
+		from.addMissing("CPU model", errors.New("/proc/cpuinfo does not name it"))
 	}
 	info.Governor = from.text(cpuFolder + "/cpu0/cpufreq/scaling_governor")
 	info.Mitigations = mitigations(from.root)
 	info.Virtualisation = virtualisation(from.root)
-	info.Containers = containers(from.root)
+	info.Containers = containerSigns(from.root)
 }
 
 func (info *Info) describeKernel(from *facts) {
 	info.Kernel = from.text("proc/sys/kernel/osrelease")
 	info.Clocksource = from.text("sys/devices/system/clocksource/clocksource0/current_clocksource")
-	if total := strings.Fields(labelled(from.text("proc/meminfo"), "MemTotal")); len(total) > 0 {
+	if total := strings.Fields(valueOfLabel(from.text("proc/meminfo"), "MemTotal")); len(total) > 0 {
 		kibibytes, _ := strconv.ParseInt(total[0], 10, 64)
 		info.MemoryBytes = kibibytes * 1024
 	}
-	info.HugePages = chosen(from.text("sys/kernel/mm/transparent_hugepage/enabled"))
+	info.HugePages = bracketedWord(from.text("sys/kernel/mm/transparent_hugepage/enabled"))
 	if level, err := strconv.Atoi(from.text("proc/sys/kernel/perf_event_paranoid")); err == nil {
 		info.PerfParanoid = &level
 	}
 	hz, err := kernelOption(from.root, info.Kernel, "CONFIG_HZ")
 	if err != nil {
-		from.miss("timer HZ", err)
+		from.addMissing("timer HZ", err)
 		return
 	}
-	info.TimerHz, _ = strconv.Atoi(hz) // zero, "unknown", if the kernel's own file is odd
+	info.TimerHz, _ = strconv.Atoi(hz) // after an error: 0, which means unknown
 }
 
 func describeTCP(from *facts) TCPInfo {
@@ -167,27 +168,27 @@ func describeGo() GoInfo {
 		Version:    runtime.Version(),
 		GOMAXPROCS: runtime.GOMAXPROCS(0),
 		GOGC:       os.Getenv("GOGC"),
-		// A negative limit only reports the one in force.
+		// A negative argument changes nothing and returns the current limit.
 		MemoryLimit: debug.SetMemoryLimit(-1),
 		GODEBUG:     os.Getenv("GODEBUG"),
 		Experiment:  os.Getenv("GOEXPERIMENT"),
 	}
 }
 
-// cpuModel finds the processor's name. Arm kernels print only numbers (MIDR_EL1), which still
-// identify the model.
+// cpuModel returns the processor's name. On Arm, /proc/cpuinfo has no name, but numbers that
+// identify the model (MIDR_EL1).
 func cpuModel(cpuinfo string) string {
-	if model := labelled(cpuinfo, "model name"); model != "" {
+	if model := valueOfLabel(cpuinfo, "model name"); model != "" {
 		return model
 	}
-	if part := labelled(cpuinfo, "CPU part"); part != "" {
-		return fmt.Sprintf("implementer %s part %s", labelled(cpuinfo, "CPU implementer"), part)
+	if part := valueOfLabel(cpuinfo, "CPU part"); part != "" {
+		return fmt.Sprintf("implementer %s part %s", valueOfLabel(cpuinfo, "CPU implementer"), part)
 	}
 	return ""
 }
 
-// mitigations returns the processor flaws of this machine and the kernel's countermeasures, which
-// make system calls more expensive.
+// mitigations returns the security flaws of the processor, each with the kernel's countermeasure.
+// Countermeasures make system calls slower.
 func mitigations(root fs.FS) map[string]string {
 	const folder = cpuFolder + "/vulnerabilities"
 	entries, err := fs.ReadDir(root, folder)
@@ -206,7 +207,7 @@ func mitigations(root fs.FS) map[string]string {
 	return found
 }
 
-// virtualisation returns the kind of this virtual machine or container, or "".
+// virtualisation describes the virtual machine in which this process runs; "" if there is none.
 func virtualisation(root fs.FS) string {
 	var maker []string
 	for _, name := range []string{"sys_vendor", "product_name"} {
@@ -218,15 +219,14 @@ func virtualisation(root fs.FS) string {
 	if kind, err := readText(root, "sys/hypervisor/type"); err == nil {
 		return strings.TrimSpace(kind + " guest " + machine)
 	}
-	cpuinfo, _ := readText(root, "proc/cpuinfo") // "" is treated as no sign
-	if slices.Contains(strings.Fields(labelled(cpuinfo, "flags")), "hypervisor") {
+	cpuinfo, _ := readText(root, "proc/cpuinfo") // after an error: no flags
+	if slices.Contains(strings.Fields(valueOfLabel(cpuinfo, "flags")), "hypervisor") {
 		return strings.TrimSpace("guest " + machine)
 	}
 	return ""
 }
 
-// containers lists signs that this process has only a part of its machine.
-func containers(root fs.FS) []string {
+func containerSigns(root fs.FS) []string {
 	var hints []string
 	for _, marker := range []string{".dockerenv", "run/.containerenv"} {
 		if _, err := fs.Stat(root, marker); err == nil {
@@ -236,7 +236,7 @@ func containers(root fs.FS) []string {
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		hints = append(hints, "KUBERNETES_SERVICE_HOST is set")
 	}
-	// Outside every user namespace the map is the identity over 32 bits.
+	// In the first user namespace, each user number is mapped to itself.
 	if ids, err := readText(root, "proc/self/uid_map"); err == nil &&
 		strings.Join(strings.Fields(ids), " ") != "0 0 4294967295" {
 		hints = append(hints, "inside a user namespace")
@@ -244,15 +244,16 @@ func containers(root fs.FS) []string {
 	return hints
 }
 
-// kernelOption finds one setting of the running kernel's build, such as CONFIG_HZ; "": not set.
+// kernelOption returns an option with which the running kernel was built, such as CONFIG_HZ; "" if
+// the option is not set.
 func kernelOption(root fs.FS, release, name string) (string, error) {
 	config, err := openKernelConfig(root, release)
 	if err != nil {
 		return "", err
 	}
 	defer config.Close()
-	const mostBytes = 4 << 20 // a full configuration takes 300 KiB
-	lines := bufio.NewScanner(io.LimitReader(config, mostBytes))
+	const maxBytes = 4 << 20 // a limit: the usual size is 300 KiB
+	lines := bufio.NewScanner(io.LimitReader(config, maxBytes))
 	for lines.Scan() {
 		if value, found := strings.CutPrefix(lines.Text(), name+"="); found {
 			return value, nil
@@ -267,7 +268,7 @@ func openKernelConfig(root fs.FS, release string) (io.ReadCloser, error) {
 	}
 	file, err := root.Open("proc/config.gz")
 	if err != nil {
-		return nil, errors.New("the kernel's configuration is not published (/boot/config-*, /proc/config.gz)")
+		return nil, fmt.Errorf("the kernel's configuration is neither in /boot/config-%s nor in /proc/config.gz", release)
 	}
 	unpacked, err := gzip.NewReader(file)
 	if err != nil {

@@ -63,7 +63,7 @@ func TestDescribeNamesWhatIsMissing(t *testing.T) {
 		}
 	}
 	nothing := describe(denied{})
-	if !slices.ContainsFunc(nothing.Missing, func(note string) bool { return strings.Contains(note, "everything under /proc") }) {
+	if !slices.ContainsFunc(nothing.Missing, func(note string) bool { return strings.Contains(note, "all files below /proc") }) {
 		t.Errorf("notes %q do not say that all is missing", nothing.Missing)
 	}
 	if nothing.Cores == 0 || nothing.Go.Version != runtime.Version() {
@@ -132,7 +132,7 @@ func TestIsMachineOf(t *testing.T) {
 	} {
 		other := here
 		c.change(&other)
-		if got := here.IsMachineOf(&other); got != c.want {
+		if got := here.MayBeSameMachine(&other); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -9,25 +9,26 @@ import (
 	"time"
 )
 
-// Limits holds the machine's limits for connections in the calling thread's network namespace;
-// 0: could not be read.
+// Limits holds the limits for connections in the calling thread's network namespace. A limit that
+// could not be read is 0.
 type Limits struct {
 	Files   int64 // descriptors per process
-	Ports   int64 // per local address, for connections to one server
+	Ports   int64 // local ports per address: the most connections to one server
 	Backlog int64 // connections that may wait for a server to accept them
-	// TimeWait is the time that a closed connection on loopback keeps its ports.
+	// TimeWait is the time for which a closed loopback connection keeps its ports.
 	TimeWait time.Duration
-	// UDPReceive is the receive buffer, in bytes, of a UDP socket that asks for WantUDPReceive.
+	// UDPReceive is the receive buffer, in bytes, that a UDP socket gets if it asks for
+	// QUICReceiveBuffer.
 	UDPReceive int64
 }
 
-// WantUDPReceive is the receive buffer that quic-go asks for.
-const WantUDPReceive = 7 << 20
+// QUICReceiveBuffer is the receive buffer, in bytes, that quic-go asks for.
+const QUICReceiveBuffer = 7 << 20
 
 // How long a closed connection keeps its ports.
 const (
-	timeWaitDefault = time.Minute // TCP_TIMEWAIT_LEN of include/net/tcp.h
-	timeWaitReused  = time.Second // tcp_tw_reuse_delay of ip-sysctl, which older kernels have built in
+	timeWaitDefault   = time.Minute // TCP_TIMEWAIT_LEN of include/net/tcp.h
+	timeWaitWithReuse = time.Second // the default of tcp_tw_reuse_delay in ip-sysctl
 )
 
 // ReadLimits reads the current limits.
@@ -41,29 +42,29 @@ func readLimits(root fs.FS) Limits {
 		limits.Ports = int64(tcp.LastPort - tcp.FirstPort + 1)
 	}
 	if files, err := fileLimit(); err == nil {
-		// Go raises its own soft limit at start, and a lab raises its workers' limit.
+		// Use the hard limit: workers run with their soft limit raised to it.
 		limits.Files = int64(min(files.Hard, 1<<62))
 	}
-	if bytes, err := tryUDPReceive(WantUDPReceive); err == nil {
+	if bytes, err := tryUDPReceive(QUICReceiveBuffer); err == nil {
 		limits.UDPReceive = int64(bytes)
 	}
 	return limits
 }
 
-// timeWait returns how long a closed connection keeps its ports. tcp_tw_reuse (ip-sysctl; 1:
-// everywhere, 2: on loopback) lets a new connection take over the ports, and needs timestamps.
+// timeWait returns how long a closed loopback connection keeps its ports. With tcp_tw_reuse (1:
+// always, 2: on loopback) and TCP timestamps, a new connection may use the ports earlier.
 func timeWait(from *facts) time.Duration {
 	const ipv4 = "proc/sys/net/ipv4/"
 	if from.number(ipv4+"tcp_tw_reuse") > 0 && from.number(ipv4+"tcp_timestamps") > 0 {
-		return timeWaitReused
+		return timeWaitWithReuse
 	}
 	return timeWaitDefault
 }
 
-// Drops counts what the kernel dropped in a network namespace because a queue was full.
+// Drops counts the connections and datagrams that the kernel dropped because a queue was full.
 type Drops struct {
-	Accept int64 // connections that found a listening socket's backlog full
-	UDP    int64 // datagrams that found a socket's receive buffer full
+	Accept int64 // connections dropped because a listening socket's backlog was full
+	UDP    int64 // datagrams dropped because a socket's receive buffer was full
 }
 
 // Since returns the drops since an earlier count.
@@ -71,7 +72,7 @@ func (d Drops) Since(earlier Drops) Drops {
 	return Drops{Accept: d.Accept - earlier.Accept, UDP: d.UDP - earlier.UDP}
 }
 
-// ReadDrops reads the counts of a process's network namespace.
+// ReadDrops reads the drops in a process's network namespace.
 func ReadDrops(pid int) (Drops, error) { return readDrops(os.DirFS("/"), pid) }
 
 func readDrops(root fs.FS, pid int) (Drops, error) {
@@ -84,12 +85,12 @@ func readDrops(root fs.FS, pid int) (Drops, error) {
 	return Drops{Accept: accept, UDP: udp}, err
 }
 
-// protocolCounter reads one counter of snmp or netstat (proc_pid_net(5)): a line of names, then a
-// line of values, each after the protocol's name.
+// protocolCounter reads a counter from the file snmp or netstat (proc_pid_net(5)). For each
+// protocol, the file has a line of names and then a line of values.
 func protocolCounter(root fs.FS, file, protocol, name string) (int64, error) {
 	text, err := readText(root, file)
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", name, err)
+		return 0, fmt.Errorf("read the counter %s: %w", name, err)
 	}
 	var names []string
 	for line := range strings.Lines(text) {
@@ -107,5 +108,5 @@ func protocolCounter(root fs.FS, file, protocol, name string) (int64, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("read %s: /%s has no such counter of %s", name, file, protocol)
+	return 0, fmt.Errorf("read the counter %s: /%s has no such counter for the protocol %s", name, file, protocol)
 }

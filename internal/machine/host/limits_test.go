@@ -35,7 +35,7 @@ func TestReadLimits(t *testing.T) {
 
 func TestReadLimitsOfThisMachine(t *testing.T) {
 	limits := ReadLimits()
-	if limits.Files < 64 || limits.Ports < 1 || limits.Backlog < 1 || limits.UDPReceive < 1<<10 || limits.UDPReceive > WantUDPReceive {
+	if limits.Files < 64 || limits.Ports < 1 || limits.Backlog < 1 || limits.UDPReceive < 1<<10 || limits.UDPReceive > QUICReceiveBuffer {
 		t.Errorf("%+v", limits)
 	}
 }
@@ -53,7 +53,7 @@ func TestReadDrops(t *testing.T) {
 	if since := drops.Since(Drops{Accept: 2, UDP: 3}); since != (Drops{Accept: 10}) {
 		t.Errorf("since: %+v", since)
 	}
-	for pid, says := range map[int]string{8: "no such counter of TcpExt", 9: "netstat"} {
+	for pid, says := range map[int]string{8: "no such counter for the protocol TcpExt", 9: "netstat"} {
 		if _, err := readDrops(root, pid); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("process %d: %v, want something of %q", pid, err, says)
 		}

@@ -30,11 +30,11 @@ func TestListeners(t *testing.T) {
 			}
 			closer, address = listener, listener.Addr().String()
 		}
-		if found := Listeners(network, address); !slices.Contains(found, os.Getpid()) {
+		if found := FindListeners(network, address); !slices.Contains(found, os.Getpid()) {
 			t.Errorf("%s: found %v, want this process, %d", network, found, os.Getpid())
 		}
 		_ = closer.Close()
-		if found := Listeners(network, address); len(found) > 0 {
+		if found := FindListeners(network, address); len(found) > 0 {
 			t.Errorf("%s: found %v where nothing listens any more", network, found)
 		}
 	}

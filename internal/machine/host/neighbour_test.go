@@ -8,7 +8,7 @@ import (
 
 func TestNeighbourRecoversKnownActivity(t *testing.T) {
 	start := time.Now()
-	before, err := snapshot(machine(map[string]string{
+	before, err := readActivity(machine(map[string]string{
 		"proc/stat":         "cpu  1000 10 500 8000 100 20 30 40 600 0\ncpu0 1 2 3\n",
 		"proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 	}), start)
@@ -17,7 +17,7 @@ func TestNeighbourRecoversKnownActivity(t *testing.T) {
 	}
 	// Two CPUs for two seconds: 3.6 s of work (2.5 s of it by the caller),
 	// 0.2 s idle (half of it waiting for a disk), 0.2 s stolen.
-	after, err := snapshot(machine(map[string]string{
+	after, err := readActivity(machine(map[string]string{
 		"proc/stat":         "cpu  1200 20 600 8010 110 40 60 60 700 0\n",
 		"proc/pressure/cpu": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n",
 	}), start.Add(2*time.Second))
@@ -38,7 +38,7 @@ func TestNeighbourRecoversKnownActivity(t *testing.T) {
 
 func TestSnapshotWithoutPressure(t *testing.T) {
 	root := machine(map[string]string{"proc/stat": "cpu  1 1 1 1 1 1 1 1 1 1\n"})
-	activity, err := snapshot(root, time.Now())
+	activity, err := readActivity(root, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,14 +48,14 @@ func TestSnapshotWithoutPressure(t *testing.T) {
 }
 
 func TestSnapshotRefuses(t *testing.T) {
-	if _, err := snapshot(machine(nil), time.Now()); !errors.Is(err, ErrUnsupported) {
+	if _, err := readActivity(machine(nil), time.Now()); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("without /proc/stat: %v, want ErrUnsupported", err)
 	}
-	if _, err := snapshot(denied{}, time.Now()); err == nil || errors.Is(err, ErrUnsupported) {
+	if _, err := readActivity(denied{}, time.Now()); err == nil || errors.Is(err, ErrUnsupported) {
 		t.Errorf("unreadable /proc/stat: %v, want a failure", err)
 	}
 	for _, stat := range []string{"", "cpu 1 2 3", "cpu0 1 2 3 4 5 6 7 8", "cpu a 2 3 4 5 6 7 8"} {
-		if _, err := snapshot(machine(map[string]string{"proc/stat": stat}), time.Now()); err == nil {
+		if _, err := readActivity(machine(map[string]string{"proc/stat": stat}), time.Now()); err == nil {
 			t.Errorf("/proc/stat %q passed", stat)
 		}
 	}

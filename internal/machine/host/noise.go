@@ -15,34 +15,35 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Activity holds the CPU times of the whole machine since it started.
+// An Activity holds the CPU times of the whole machine since its start.
 type Activity struct {
 	at time.Time
-	// busy, idle and stolen add up to the time of all CPUs, in hundredths of a second.
+	// busy, idle and stolen add up to the time of all CPUs. The kernel counts in steps of 10 ms.
 	busy, idle, stolen time.Duration
-	// stalled is the time in which a runnable task, anywhere, had no CPU.
+	// stalled is the time for which at least one task was ready to run but had no CPU.
 	stalled     time.Duration
 	hasPressure bool
 }
 
-// A Neighbour holds the shares of CPU time, 0 to 1, that others used during a trial.
-type Neighbour struct {
-	StolenShare float64 // the hypervisor took it
-	// OthersBusyShare leaves out the caller's own time, but not interrupt work for its traffic.
+// OthersUsage holds the shares of CPU time, from 0 to 1, that other programs used.
+type OthersUsage struct {
+	StolenShare float64 // the share that the hypervisor took
+	// OthersBusyShare excludes the caller's CPU time. It includes interrupts for the caller's
+	// traffic.
 	OthersBusyShare float64
-	// Whole is the time of all CPUs. The other times are parts of it.
+	// Whole is the total time of all CPUs, busy or idle.
 	Whole time.Duration
-	// PressureShare is the part of the trial in which a task waited for a CPU; nil: not counted.
+	// PressureShare is the share of the time for which a task waited for a CPU; nil: unknown.
 	PressureShare *float64
 }
 
-// Snapshot reads the machine's CPU times (70 µs).
-func Snapshot() (Activity, error) { return snapshot(os.DirFS("/"), time.Now()) }
+// ReadActivity reads the machine's CPU times. It takes 70 µs.
+func ReadActivity() (Activity, error) { return readActivity(os.DirFS("/"), time.Now()) }
 
-func snapshot(root fs.FS, now time.Time) (Activity, error) {
+func readActivity(root fs.FS, now time.Time) (Activity, error) {
 	stat, err := readText(root, "proc/stat")
 	if errors.Is(err, fs.ErrNotExist) {
-		return Activity{}, fmt.Errorf("read CPU times: %w: it needs /proc/stat, as on Linux", ErrUnsupported)
+		return Activity{}, fmt.Errorf("read CPU times: %w: use Linux with procfs on /proc", ErrUnsupported)
 	}
 	if err != nil {
 		return Activity{}, fmt.Errorf("read CPU times: %w", err)
@@ -58,10 +59,11 @@ func snapshot(root fs.FS, now time.Time) (Activity, error) {
 	return activity, nil
 }
 
-// Since returns the difference to an earlier snapshot. own is the caller's CPU time in between.
-func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
-	var neighbour Neighbour
-	if whole := a.whole() - earlier.whole(); whole > 0 {
+// Since returns the CPU time that other programs used since an earlier reading. own is the CPU time
+// of the caller since then.
+func (a Activity) Since(earlier Activity, own time.Duration) OthersUsage {
+	var neighbour OthersUsage
+	if whole := a.allCPUTime() - earlier.allCPUTime(); whole > 0 {
 		neighbour.Whole = whole
 		neighbour.StolenShare = float64(a.stolen-earlier.stolen) / float64(whole)
 		neighbour.OthersBusyShare = float64(max(0, a.busy-earlier.busy-own)) / float64(whole)
@@ -73,16 +75,16 @@ func (a Activity) Since(earlier Activity, own time.Duration) Neighbour {
 	return neighbour
 }
 
-func (a Activity) whole() time.Duration { return a.busy + a.idle + a.stolen }
+func (a Activity) allCPUTime() time.Duration { return a.busy + a.idle + a.stolen }
 
-// parseStat reads the first line of /proc/stat, proc_stat(5): user nice system idle iowait irq
-// softirq steal. The tick is 1/100 s (USER_HZ) wherever Go runs.
+// parseStat parses the first line of /proc/stat (proc_stat(5)). Its fields are: user nice system
+// idle iowait irq softirq steal. On all systems that Go supports, a tick is 10 ms (USER_HZ).
 func parseStat(stat string) (Activity, error) {
 	const tick = 10 * time.Millisecond
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)
 	if len(fields) < 9 || fields[0] != "cpu" {
-		return Activity{}, fmt.Errorf("read CPU times: /proc/stat begins %q, expected \"cpu\" and eight figures", line)
+		return Activity{}, fmt.Errorf("read CPU times: /proc/stat begins with %q, but should begin with \"cpu\" and eight numbers", line)
 	}
 	var activity Activity
 	for i, field := range fields[1:9] {
@@ -103,7 +105,6 @@ func parseStat(stat string) (Activity, error) {
 	return activity, nil
 }
 
-// parsePressure reads "some avg10=… avg60=… avg300=… total=MICROSECONDS".
 func parsePressure(pressure string) (time.Duration, bool) {
 	line, _, _ := strings.Cut(pressure, "\n")
 	_, total, found := strings.Cut(line, "total=")
@@ -117,36 +118,36 @@ func parsePressure(pressure string) (time.Duration, bool) {
 	return time.Duration(microseconds) * time.Microsecond, true
 }
 
-// A Watch measures how much of the machine's CPU time other programs take.
-type Watch struct {
+// An ActivityWatch measures how much of the machine's CPU time other programs take.
+type ActivityWatch struct {
 	activity Activity
-	census   Census
-	own      time.Duration // of wirelab itself, without its workers
+	census   ProcessTable
+	own      time.Duration // CPU time of this process, without its workers
 	known    bool
 }
 
-// StartWatch begins to watch.
-func StartWatch() Watch {
-	activity, err := Snapshot()
-	return Watch{activity: activity, census: TakeCensus(), own: processCPU(), known: err == nil}
+// StartActivityWatch starts to watch other programs.
+func StartActivityWatch() ActivityWatch {
+	activity, err := ReadActivity()
+	return ActivityWatch{activity: activity, census: ReadProcessTable(), own: processCPUTime(), known: err == nil}
 }
 
-// Fill sets the CPU time of others since StartWatch; workers is the CPU time of this process's
-// workers. It returns the time of all CPUs, and the time that this process and its workers used.
-func (w Watch) Fill(h *record.HostState, workers time.Duration) (whole, own time.Duration) {
-	now, err := Snapshot()
+// FillHostState sets the CPU time of other programs since StartActivityWatch. workers is the CPU
+// time of this process's workers. It returns the time of all CPUs, and the CPU time of this process
+// and its workers together.
+func (w ActivityWatch) FillHostState(h *record.HostState, workers time.Duration) (whole, own time.Duration) {
+	now, err := ReadActivity()
 	if err != nil || !w.known {
 		return 0, 0
 	}
-	own = workers + processCPU() - w.own
+	own = workers + processCPUTime() - w.own
 	others := now.Since(w.activity, own)
 	h.StolenShare, h.OthersShare, h.PressureShare = &others.StolenShare, &others.OthersBusyShare, others.PressureShare
-	h.Neighbours = mostOf(TakeCensus().Since(w.census, os.Getpid()), others.Whole)
+	h.Neighbours = largestNeighbours(ReadProcessTable().Since(w.census, os.Getpid()), others.Whole)
 	return others.Whole, own
 }
 
-// mostOf returns the processes to record among those that took CPU time, the largest first.
-func mostOf(took []Consumer, of time.Duration) []record.Neighbour {
+func largestNeighbours(took []CPUConsumer, of time.Duration) []record.Neighbour {
 	const most, least = 5, 0.005
 	var list []record.Neighbour
 	for _, one := range took {
@@ -159,28 +160,29 @@ func mostOf(took []Consumer, of time.Duration) []record.Neighbour {
 	return list
 }
 
-// A Noise holds the share of their CPUs that busy-looping threads lost to other programs.
+// A Noise says how much CPU time busy threads lost to other programs.
 type Noise struct {
-	CPUs int // the number of CPUs with such a thread
-	// LostShare is the mean over the CPUs, 0 to 1, of the time that went to other processes.
+	CPUs int // the number of CPUs with a busy thread
+	// LostShare is the share of the time, from 0 to 1, that other processes took: a mean over the
+	// CPUs.
 	LostShare float64
-	// LargestGap is the longest time for which a thread did not run, whatever ran instead.
+	// LargestGap is the longest time for which a busy thread did not run.
 	LargestGap time.Duration
 	Warnings   []string
 }
 
-// Calibrate runs a busy loop for d on each of the CPUs, GOMAXPROCS at once; nil means all CPUs of
-// the process. The result depends on the process's priority.
+// MeasureNoise runs a busy thread for d on each CPU, on GOMAXPROCS CPUs at a time. nil means all
+// CPUs of the process. The result depends on the process's priority.
 //
-// A gap does not show who ran instead: in a new process with one CPU, Go's monitor thread takes a
-// tenth of the CPU. So the lost share is computed from CPU times.
-func Calibrate(cpus []int, d time.Duration) Noise {
+// LostShare is computed from CPU times and not from gaps, because the process's own other threads
+// cause gaps, too: in a new process with one CPU, Go's monitor thread takes a tenth of the CPU.
+func MeasureNoise(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
-		cpus, _ = AllowedCPUs() // after an error, no CPU can be pinned either
+		cpus, _ = AllowedCPUs() // after an error, threads cannot be pinned anyway
 	}
 	var noise Noise
 	var elapsed, spun time.Duration
-	before := processCPU()
+	before := processCPUTime()
 	for batch := range slices.Chunk(cpus, runtime.GOMAXPROCS(0)) {
 		loops := make([]busyLoop, len(batch))
 		refusals := make([]error, len(batch))
@@ -193,7 +195,7 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 		running.Wait()
 		for i, refusal := range refusals {
 			if refusal != nil {
-				noise.Warnings = append(noise.Warnings, fmt.Sprintf("CPU %d not calibrated: %v", batch[i], refusal))
+				noise.Warnings = append(noise.Warnings, fmt.Sprintf("the noise on CPU %d was not measured: %v", batch[i], refusal))
 				continue
 			}
 			noise.CPUs++
@@ -203,25 +205,25 @@ func Calibrate(cpus []int, d time.Duration) Noise {
 		}
 	}
 	if elapsed > 0 {
-		ownOthers := max(0, processCPU()-before-spun)
+		ownOthers := max(0, processCPUTime()-before-spun)
 		noise.LostShare = max(0, float64(elapsed-spun-ownOthers)/float64(elapsed))
 	}
 	return noise
 }
 
-// gapThreshold is longer than a slow clock read, and shorter than most losses of a CPU: two reads
-// are some 50 ns apart, and a timer interrupt takes 1 to 3 µs.
+// gapThreshold is the shortest gap that counts. Two readings of the clock are normally 50 ns apart,
+// and a timer interrupt takes 1 to 3 µs.
 const gapThreshold = 2 * time.Microsecond
 
-// A busyLoop holds the measurements of a thread that only read the clock.
+// A busyLoop holds the measurements of a busy thread, which only reads the clock.
 type busyLoop struct{ elapsed, used, largestGap time.Duration }
 
-// run pins the calling thread, which is not used afterwards, and loops for d.
+// run pins the calling thread and loops for d. Do not use the thread for other work afterwards.
 func (l *busyLoop) run(cpu int, d time.Duration) error {
 	if err := PinThread([]int{cpu}); err != nil {
 		return err
 	}
-	before, start := threadCPU(), time.Now()
+	before, start := threadCPUTime(), time.Now()
 	for l.elapsed < d {
 		now := time.Since(start)
 		if gap := now - l.elapsed; gap > gapThreshold {
@@ -229,6 +231,6 @@ func (l *busyLoop) run(cpu int, d time.Duration) error {
 		}
 		l.elapsed = now
 	}
-	l.used = threadCPU() - before
+	l.used = threadCPUTime() - before
 	return nil
 }

@@ -57,7 +57,7 @@ func TestPlace(t *testing.T) {
 		client   []int
 		warnings []string // a part of each, in order
 	}{
-		"nothing known":       {topology: Topology{}, warnings: []string{"no CPU"}},
+		"nothing known":       {topology: Topology{}, warnings: []string{"the allowed CPUs are unknown"}},
 		"one CPU":             {topology: grid(1, 1), server: []int{0}, client: []int{0}, warnings: []string{"share CPU 0"}},
 		"two CPUs":            {topology: grid(2, 1), server: []int{1}, client: []int{0}},
 		"one core, two ways":  {topology: grid(1, 2), server: []int{0}, client: []int{1}, warnings: []string{"share a physical core"}},
@@ -66,7 +66,7 @@ func TestPlace(t *testing.T) {
 		"1P+2E":               {topology: hybrid(1, 2), server: []int{0}, client: []int{1, 2}, warnings: []string{"efficiency cores"}},
 		"only slow cores":     {topology: with(hybrid(2, 2), only(2, 3)), server: []int{3}, client: []int{2}, warnings: []string{"0 fast CPUs"}},
 		"two packages":        {topology: twoPackages(4), server: []int{3}, client: []int{0, 1, 2}},
-		"two packages, split": {topology: twoPackages(1), server: []int{1}, client: []int{0}, warnings: []string{"span 2 packages"}},
+		"two packages, split": {topology: twoPackages(1), server: []int{1}, client: []int{0}, warnings: []string{"use 2 processor packages"}},
 		"larger package": {
 			topology: with(twoPackages(4), only(2, 5, 6, 7)),
 			server:   []int{7}, client: []int{5, 6},
@@ -74,12 +74,12 @@ func TestPlace(t *testing.T) {
 		"affinity": {topology: with(grid(8, 1), only(2, 5)), server: []int{5}, client: []int{2}},
 		"quota of half the machine": {
 			topology: with(grid(4, 1), quota(2)),
-			server:   []int{3}, client: []int{0, 1, 2}, warnings: []string{"quota grants 2 CPUs to the 4"},
+			server:   []int{3}, client: []int{0, 1, 2}, warnings: []string{"quota is 2 CPUs, but server and clients use 4"},
 		},
 		"quota that suffices": {topology: with(grid(2, 1), quota(2)), server: []int{1}, client: []int{0}},
 		"quota on one CPU": {
 			topology: with(grid(1, 1), quota(0.5)),
-			server:   []int{0}, client: []int{0}, warnings: []string{"share CPU 0", "quota grants 0.5 CPUs to the 1"},
+			server:   []int{0}, client: []int{0}, warnings: []string{"share CPU 0", "quota is 0.5 CPUs, but server and clients use 1"},
 		},
 	}
 	for name, test := range tests {

@@ -12,34 +12,34 @@ import (
 	"time"
 )
 
-// Census is the CPU time of every process at one instant, by process number.
-type Census map[int]process
+// A ProcessTable holds the CPU times of all processes at one instant, by process number.
+type ProcessTable map[int]process
 
-// A process holds the needed fields of /proc/PID/stat.
+// A process holds some fields of /proc/PID/stat.
 type process struct {
 	name     string
 	parent   int
-	started  string        // in ticks since the machine started; with the number it is unique
-	own      time.Duration // to 10 ms
-	children time.Duration // of ended children that were waited for, and of their children
+	started  string        // the start time, which distinguishes processes with the same number
+	own      time.Duration // its own CPU time, in steps of 10 ms
+	children time.Duration // CPU time of ended children for which the process has waited
 }
 
-// A Consumer is a process and the CPU time that it took.
-type Consumer struct {
+// A CPUConsumer is a process, with the CPU time that it took.
+type CPUConsumer struct {
 	PID  int
 	Name string
 	Time time.Duration
 }
 
-// TakeCensus reads all processes that this one may see. It costs 10 µs per process.
-func TakeCensus() Census { return takeCensus(os.DirFS("/proc")) }
+// ReadProcessTable reads all processes that this process may see. It takes 10 µs per process.
+func ReadProcessTable() ProcessTable { return readProcessTable(os.DirFS("/proc")) }
 
-func takeCensus(proc fs.FS) Census {
+func readProcessTable(proc fs.FS) ProcessTable {
 	entries, err := fs.ReadDir(proc, ".")
 	if err != nil {
 		return nil
 	}
-	census := Census{}
+	census := ProcessTable{}
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -47,7 +47,7 @@ func takeCensus(proc fs.FS) Census {
 		}
 		stat, err := readText(proc, entry.Name()+"/stat")
 		if err != nil {
-			continue // it has ended since it was listed
+			continue // this process has ended since ReadDir
 		}
 		if p, ok := parseProcess(stat); ok {
 			census[pid] = p
@@ -56,11 +56,10 @@ func takeCensus(proc fs.FS) Census {
 	return census
 }
 
-// parseProcess reads /proc/PID/stat, proc_pid_stat(5).
 func parseProcess(stat string) (process, bool) {
 	const (
-		tick       = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
-		firstField = 3                     // after the name, which may hold any character
+		tick       = 10 * time.Millisecond // USER_HZ is 100 on all systems that Go supports
+		firstField = 3                     // the first field after the name
 		parent     = 4 - firstField
 		user       = 14 - firstField
 		started    = 22 - firstField
@@ -74,7 +73,7 @@ func parseProcess(stat string) (process, bool) {
 		return process{}, false
 	}
 	p := process{name: stat[open+1 : end], started: fields[started]}
-	var ticks [4]int64 // user and system, its own and its children's
+	var ticks [4]int64 // own user, own system, children's user, children's system
 	for i := range ticks {
 		value, err := strconv.ParseInt(fields[user+i], 10, 64)
 		if err != nil {
@@ -89,10 +88,10 @@ func parseProcess(stat string) (process, bool) {
 }
 
 // Family returns a process and all of its descendants.
-func (c Census) Family(ancestor int) []int {
+func (c ProcessTable) Family(ancestor int) []int {
 	family := []int{ancestor}
 	for pid := range c {
-		if pid != ancestor && c.descends(pid, ancestor) {
+		if pid != ancestor && c.descendsFrom(pid, ancestor) {
 			family = append(family, pid)
 		}
 	}
@@ -100,30 +99,31 @@ func (c Census) Family(ancestor int) []int {
 	return family
 }
 
-// Since returns the processes that took CPU time since an earlier census, most first, without self
-// and its descendants. The time of an ended process counts for the parent that waited for it.
-func (c Census) Since(earlier Census, self int) []Consumer {
-	var consumers []Consumer
+// Since returns the processes that took CPU time since an earlier table, the largest first. It
+// leaves out self and its descendants. The time of an ended process counts for the parent.
+func (c ProcessTable) Since(earlier ProcessTable, self int) []CPUConsumer {
+	var consumers []CPUConsumer
 	for pid, now := range c {
-		if c.descends(pid, self) {
+		if c.descendsFrom(pid, self) {
 			continue
 		}
 		took := now.own + now.children
 		if before, known := earlier[pid]; known && before.started == now.started {
-			took -= before.own + before.children + earlier.ended(pid, c)
+			took -= before.own + before.children + earlier.endedChildrenTime(pid, c)
 		}
 		if took > 0 {
-			consumers = append(consumers, Consumer{PID: pid, Name: now.name, Time: took})
+			consumers = append(consumers, CPUConsumer{PID: pid, Name: now.name, Time: took})
 		}
 	}
-	slices.SortFunc(consumers, func(a, b Consumer) int {
+	slices.SortFunc(consumers, func(a, b CPUConsumer) int {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.PID, b.PID))
 	})
 	return consumers
 }
 
-// ended returns the earlier CPU time of children that have ended: their parent now includes it.
-func (c Census) ended(parent int, now Census) time.Duration {
+// endedChildrenTime returns the CPU time in this table of children that have ended by now. Their
+// parent's time in the later table includes it.
+func (c ProcessTable) endedChildrenTime(parent int, now ProcessTable) time.Duration {
 	var sum time.Duration
 	for pid, p := range c {
 		if p.parent != parent {
@@ -132,14 +132,13 @@ func (c Census) ended(parent int, now Census) time.Duration {
 		if still, lives := now[pid]; lives && still.started == p.started {
 			continue
 		}
-		sum += p.own + p.children + c.ended(pid, now)
+		sum += p.own + p.children + c.endedChildrenTime(pid, now)
 	}
 	return sum
 }
 
-// descends reports whether a process is the ancestor or one of its descendants.
-func (c Census) descends(pid, ancestor int) bool {
-	for range c { // no chain of ancestors is longer
+func (c ProcessTable) descendsFrom(pid, ancestor int) bool {
+	for range c { // a limit, in case the table has a cycle
 		if pid == ancestor {
 			return true
 		}
@@ -152,13 +151,14 @@ func (c Census) descends(pid, ancestor int) bool {
 	return false
 }
 
-// Listeners returns the processes that listen at a port of this machine, or at a unix socket. It
-// does not find processes that this one may not inspect, such as those of other users.
-func Listeners(network, address string) []int {
-	return listeners(os.DirFS("/proc"), network, address)
+// FindListeners returns the processes that listen on a port of this machine, or on a unix socket.
+// It finds only processes that this process may inspect, so mostly no processes of other users.
+func FindListeners(network, address string) []int {
+	return findListeners(os.DirFS("/proc"), network, address)
 }
 
-// socketTables describes the kernel's lists of sockets (proc_net_tcp.rst, proc_net_unix(5)).
+// socketTables describes the kernel's lists of sockets, by network (proc_net_tcp.rst,
+// proc_net_unix(5)).
 var socketTables = map[string][]socketTable{
 	"tcp": {
 		{file: "net/tcp", address: 1, state: 3, listens: "0A", inode: 9},
@@ -173,12 +173,12 @@ var socketTables = map[string][]socketTable{
 
 type socketTable struct {
 	file           string
-	address, state int // columns
-	listens        string
-	inode          int // a column
+	address, state int    // the numbers of columns
+	listens        string // the state of a listening socket
+	inode          int    // the number of a column
 }
 
-func listeners(proc fs.FS, network, address string) []int {
+func findListeners(proc fs.FS, network, address string) []int {
 	ends := address
 	if network != "unix" {
 		port, err := strconv.ParseUint(address[strings.LastIndexByte(address, ':')+1:], 10, 16)
@@ -189,16 +189,15 @@ func listeners(proc fs.FS, network, address string) []int {
 	}
 	var inodes []string
 	for _, table := range socketTables[network] {
-		inodes = append(inodes, table.find(proc, ends)...)
+		inodes = append(inodes, table.listeningInodes(proc, ends)...)
 	}
 	if len(inodes) == 0 {
 		return nil
 	}
-	return holders(proc, inodes)
+	return processesWithSockets(proc, inodes)
 }
 
-// find returns the inodes of listening sockets whose address ends like this.
-func (t socketTable) find(proc fs.FS, ends string) (inodes []string) {
+func (t socketTable) listeningInodes(proc fs.FS, ends string) (inodes []string) {
 	file, err := proc.Open(t.file)
 	if err != nil {
 		return nil
@@ -213,8 +212,7 @@ func (t socketTable) find(proc fs.FS, ends string) (inodes []string) {
 	return inodes
 }
 
-// holders returns the processes that have one of the sockets open.
-func holders(proc fs.FS, inodes []string) (pids []int) {
+func processesWithSockets(proc fs.FS, inodes []string) (pids []int) {
 	processes, err := fs.ReadDir(proc, ".")
 	if err != nil {
 		return nil
@@ -226,7 +224,7 @@ func holders(proc fs.FS, inodes []string) (pids []int) {
 		}
 		open, err := fs.ReadDir(proc, p.Name()+"/fd")
 		if err != nil {
-			continue // it has ended, or belongs to another user
+			continue // the process has ended, or belongs to another user
 		}
 		if slices.ContainsFunc(open, func(f fs.DirEntry) bool {
 			name, err := fs.ReadLink(proc, p.Name()+"/fd/"+f.Name())

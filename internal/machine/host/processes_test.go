@@ -15,14 +15,14 @@ func stat(pid int, name string, parent, own, children, started int) string {
 		pid, name, parent, own, children, started)
 }
 
-func processes(stats ...string) Census {
+func processes(stats ...string) ProcessTable {
 	files := map[string]string{"uptime": "1 1", "self/stat": "no process of that number"}
 	for _, line := range stats {
 		var pid int
 		_, _ = fmt.Sscan(line, &pid)
 		files[fmt.Sprintf("%d/stat", pid)] = line
 	}
-	return takeCensus(machine(files))
+	return readProcessTable(machine(files))
 }
 
 func TestCensusNamesWhoTookTheTime(t *testing.T) {
@@ -43,7 +43,7 @@ func TestCensusNamesWhoTookTheTime(t *testing.T) {
 		stat(40, "new (a) name", 1, 12, 0, 410),
 		stat(50, "idle", 1, 0, 0, 50),
 	)
-	want := []Consumer{
+	want := []CPUConsumer{
 		{PID: 1, Name: "init", Time: time.Second},
 		{PID: 20, Name: "stress-ng", Time: 600 * time.Millisecond},
 		{PID: 30, Name: "make", Time: 560 * time.Millisecond},
@@ -55,14 +55,14 @@ func TestCensusNamesWhoTookTheTime(t *testing.T) {
 	if got := before.Since(before, 10); len(got) != 0 {
 		t.Errorf("in no time: %+v", got)
 	}
-	if got := Census(nil).Since(nil, 10); got != nil {
+	if got := ProcessTable(nil).Since(nil, 10); got != nil {
 		t.Errorf("without procfs: %+v", got)
 	}
 }
 
 // A real process that burns is named, and this one and its children are not.
 func TestCensusOfThisMachine(t *testing.T) {
-	before := TakeCensus()
+	before := ReadProcessTable()
 	if _, known := before[os.Getpid()]; !known {
 		t.Skip("no /proc/PID/stat on this machine, as on other systems than Linux")
 	}
@@ -72,11 +72,11 @@ func TestCensusOfThisMachine(t *testing.T) {
 	}
 	defer func() { _ = burner.Process.Kill(); _ = burner.Wait() }()
 	for { // until the kernel has counted a tick for it, however long that takes
-		now := TakeCensus()
-		named := slices.ContainsFunc(now.Since(before, -1), func(c Consumer) bool { return c.PID == burner.Process.Pid })
+		now := ReadProcessTable()
+		named := slices.ContainsFunc(now.Since(before, -1), func(c CPUConsumer) bool { return c.PID == burner.Process.Pid })
 		if named {
 			own := now.Since(before, os.Getpid())
-			if slices.ContainsFunc(own, func(c Consumer) bool { return c.PID == burner.Process.Pid || c.PID == os.Getpid() }) {
+			if slices.ContainsFunc(own, func(c CPUConsumer) bool { return c.PID == burner.Process.Pid || c.PID == os.Getpid() }) {
 				t.Errorf("own processes are neighbours: %+v", own)
 			}
 			return

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs returns the calling thread's CPUs. They are the process's, as long as only
-// disposable threads are pinned.
+// AllowedCPUs returns the CPUs on which the calling thread may run. They are the CPUs of the
+// process, unless this thread was pinned.
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -30,43 +30,42 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// PinThread binds the calling thread to CPUs. The thread must end after its work.
+// PinThread lets the calling thread run on the given CPUs only. The thread must end after its work.
 func PinThread(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("set CPU affinity: %w (the CPUs must be online and in this process's cpuset)", err)
+		return fmt.Errorf("pin a thread to CPUs %v: %w: use CPUs that are online and in this process's cpuset", cpus, err)
 	}
 	return nil
 }
 
-// reniceThread changes one thread: Linux keeps nice values by thread (setpriority(2)).
+// reniceThread changes the nice value of the calling thread only (setpriority(2)).
 func reniceThread(nice int) error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
-		return fmt.Errorf("set priority: %w (%w): run as root, grant CAP_SYS_NICE, or raise RLIMIT_NICE to %d", err, ErrUnsupported, 20-nice)
+		return fmt.Errorf("set a thread's nice value: %w (%w): run as root, grant CAP_SYS_NICE, or raise RLIMIT_NICE to %d", err, ErrUnsupported, 20-nice)
 	}
 	return nil
 }
 
 func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }
 
-// threadCPU and processCPU are exact, unlike getrusage, which lags by up to a timer tick.
-func threadCPU() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
+// threadCPUTime and processCPUTime are exact. Times of getrusage may be a timer tick old.
+func threadCPUTime() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
-func processCPU() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
+func processCPUTime() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
 
 func cpuClock(id int32) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(id, &t); err != nil {
-		return 0 // Linux has had both since 2.6.12
+		return 0 // cannot happen: Linux has both clocks since 2.6.12
 	}
 	return time.Duration(t.Nano())
 }
 
-// startWithParent starts a child that the kernel kills when the calling thread ends.
-func startWithParent(cmd *exec.Cmd) error {
+func startKilledWithParent(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -74,9 +73,8 @@ func startWithParent(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// reniceSession gives the same nice value to the autogroup of a session's leader: where the
-// scheduler groups tasks by session (sched(7), "The autogroup feature"), the nice value of a
-// process counts only within its session. Other schedulers have no such file.
+// reniceSession sets the nice value of a session. With autogroup (sched(7)), the nice value of a
+// process has an effect only within its session. pid is the leader of the session.
 func reniceSession(pid, nice int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0)
 	if err == nil || errors.Is(err, os.ErrNotExist) {
@@ -85,7 +83,7 @@ func reniceSession(pid, nice int) error {
 	return fmt.Errorf("set the session's priority: %w (%w): run as root or grant CAP_SYS_NICE", err, ErrUnsupported)
 }
 
-// awaitExit returns when the child has exited, and leaves it to be reaped.
+// awaitExit waits until the child has exited. The caller must still call Wait.
 func awaitExit(pid int) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
@@ -94,33 +92,31 @@ func awaitExit(pid int) {
 func fileLimit() (FileLimit, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return FileLimit{}, fmt.Errorf("read descriptor limit: %w", err)
+		return FileLimit{}, fmt.Errorf("read the limit of open files: %w", err)
 	}
 	return FileLimit{Soft: limit.Cur, Hard: limit.Max}, nil
 }
 
-// RaiseFileLimit raises the soft limit of descriptors to the hard one, for this process and its
-// children, and returns it. Go raises its own limit at start, but hands the old one down.
+// RaiseFileLimit raises the soft limit of open files to the hard limit, for this process and its
+// children, and returns the new limit. Go raises the limit by itself, but not for children.
 func RaiseFileLimit() (uint64, error) {
 	limit, err := fileLimit()
 	if err != nil {
 		return 0, err
 	}
-	// The syscall package tells Go not to restore the old limit in children.
+	// After a call of syscall.Setrlimit, Go no longer restores the old limit in children.
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit.Hard, Max: limit.Hard}); err != nil {
-		return limit.Soft, fmt.Errorf("raise descriptor limit from %d to %d: %w", limit.Soft, limit.Hard, err)
+		return limit.Soft, fmt.Errorf("raise the limit of open files from %d to %d: %w", limit.Soft, limit.Hard, err)
 	}
 	return limit.Hard, nil
 }
 
-// tryRealTime asks for SCHED_FIFO on the calling thread.
 func tryRealTime() error {
 	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	return unix.SchedSetAttr(0, &attributes, 0)
 }
 
-// tryCounter opens and closes one perf event on the calling thread.
-func tryCounter(event counter) error {
+func tryCounter(event perfCounter) error {
 	attributes := unix.PerfEventAttr{
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Type:   unix.PERF_TYPE_SOFTWARE,
@@ -143,7 +139,8 @@ func tryCounter(event counter) error {
 	return unix.Close(fd)
 }
 
-// tryBPF loads a program that returns zero, of the type that counts system calls, and drops it.
+// tryBPF loads a program that does nothing, and removes it again. The program has the type that the
+// probes use.
 func tryBPF() error {
 	// struct bpf_insn of linux/bpf.h: "r0 = 0" (BPF_ALU64|BPF_MOV|BPF_K) and
 	// "exit" (BPF_JMP|BPF_EXIT), eight bytes each.
@@ -153,7 +150,7 @@ func tryBPF() error {
 	defer pinned.Unpin()
 	pinned.Pin(&program)
 	pinned.Pin(&license)
-	// The head of union bpf_attr for BPF_PROG_LOAD; the rest reads as zero.
+	// The first fields of union bpf_attr for BPF_PROG_LOAD. The kernel takes the others as zero.
 	request := struct {
 		programType, instructions     uint32
 		firstInstruction, licenseText uint64
@@ -174,8 +171,9 @@ func tryBPF() error {
 	return unix.Close(int(fd))
 }
 
-// tryUDPReceive returns the receive buffer of a socket that asks for it in every allowed way. The
-// kernel doubles the size for its own bookkeeping (socket(7), SO_RCVBUF).
+// tryUDPReceive asks for a receive buffer in both possible ways, and returns the size that the
+// socket gets. The kernel doubles the size for its own use (socket(7), SO_RCVBUF), so half is
+// returned.
 func tryUDPReceive(bytes int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -191,8 +189,8 @@ func tryUDPReceive(bytes int) (int, error) {
 	return got / 2, nil
 }
 
-// tryUserNamespace starts a child in a user and a network namespace of its own. Its program does
-// not exist, so nothing ever runs: "no such file" means that the namespaces were granted.
+// tryUserNamespace tries to start a program that does not exist, in a new user and a new network
+// namespace. The error "no such file" means that the kernel granted the namespaces.
 func tryUserNamespace() error {
 	pid, err := syscall.ForkExec("/proc/self/no-such-program", nil, &syscall.ProcAttr{
 		Sys: &syscall.SysProcAttr{
@@ -202,7 +200,7 @@ func tryUserNamespace() error {
 		},
 	})
 	if err == nil {
-		return fmt.Errorf("a program that does not exist runs as %d", pid)
+		return fmt.Errorf("try a user namespace: a program that should not exist runs as process %d", pid)
 	}
 	if errors.Is(err, unix.ENOENT) {
 		return nil

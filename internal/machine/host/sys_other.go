@@ -11,41 +11,40 @@ import (
 
 // NeedsLinux returns an error for an operation that needs Linux.
 func NeedsLinux(what string) error {
-	return fmt.Errorf("%s: %w: it needs Linux, this is %s", what, ErrUnsupported, runtime.GOOS)
+	return fmt.Errorf("%s: %w: use Linux; this system is %s", what, ErrUnsupported, runtime.GOOS)
 }
 
-// AllowedCPUs fails: it needs Linux.
+// AllowedCPUs returns an error: it needs Linux.
 func AllowedCPUs() ([]int, error) { return nil, NeedsLinux("read CPU affinity") }
 
-// PinThread fails: it needs Linux.
+// PinThread returns an error: it needs Linux.
 func PinThread([]int) error { return NeedsLinux("set CPU affinity") }
 
 func reniceThread(int) error { return NeedsLinux("set priority") }
 
-// Nothing can be pinned here, and so nothing is calibrated.
-func onFirstThread() bool { return false } // which no namespace shows here
+func onFirstThread() bool { return false } // only Linux has namespaces, for which this matters
 
-func threadCPU() time.Duration  { return 0 }
-func processCPU() time.Duration { return 0 }
+func threadCPUTime() time.Duration  { return 0 }
+func processCPUTime() time.Duration { return 0 }
 
-func reniceSession(int, int) error { return nil } // there are none
+func reniceSession(int, int) error { return nil } // only Linux has priorities of sessions
 
-// startWithParent changes nothing here: a child may outlive a parent that is killed.
-func startWithParent(cmd *exec.Cmd) error { return cmd.Start() }
+// startKilledWithParent only starts the command: it may outlive a parent that is killed.
+func startKilledWithParent(cmd *exec.Cmd) error { return cmd.Start() }
 
 func awaitExit(int) {}
 
-func fileLimit() (FileLimit, error) { return FileLimit{}, NeedsLinux("read descriptor limit") }
+func fileLimit() (FileLimit, error) { return FileLimit{}, NeedsLinux("read the limit of open files") }
 
-// RaiseFileLimit fails here: the Go runtime raises the limit itself.
-func RaiseFileLimit() (uint64, error) { return 0, NeedsLinux("raise descriptor limit") }
+// RaiseFileLimit returns an error: it needs Linux.
+func RaiseFileLimit() (uint64, error) { return 0, NeedsLinux("raise the limit of open files") }
 
-func tryRealTime() error { return NeedsLinux("real-time priority") }
+func tryRealTime() error { return NeedsLinux("set real-time priority") }
 
-func tryCounter(counter) error { return NeedsLinux("performance counters") }
+func tryCounter(perfCounter) error { return NeedsLinux("open a perf event") }
 
-func tryBPF() error { return NeedsLinux("BPF") }
+func tryBPF() error { return NeedsLinux("load a BPF program") }
 
-func tryUserNamespace() error { return NeedsLinux("user namespaces") }
+func tryUserNamespace() error { return NeedsLinux("make a user namespace") }
 
-func tryUDPReceive(int) (int, error) { return 0, NeedsLinux("UDP receive buffer") }
+func tryUDPReceive(int) (int, error) { return 0, NeedsLinux("try a UDP receive buffer") }

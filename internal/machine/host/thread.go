@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Surroundings describe where a command runs.
-type Surroundings struct {
-	CPUs []int // none: any
+// StartOptions says on which CPUs, with which nice value and in which network a command runs.
+type StartOptions struct {
+	CPUs []int // empty: all CPUs
 	Nice int
-	// Enter, if not nil, moves the thread that starts the command into a network namespace.
+	// Enter, if not nil, moves the calling thread into the command's network namespace.
 	Enter func() error
 }
 
-// StartPinned starts a command in the given surroundings. If the kernel refuses the CPUs or the
-// nice value, the command runs without them and a warning says so.
+// StartPinned starts a command with the options. If the kernel refuses the CPUs or the nice value,
+// the command runs without them and a warning says so.
 //
-// A child inherits CPUs, priority and namespaces from the thread that forks it: a new thread,
-// which lives until the child exits. When that thread ends, the kernel kills the child
-// (PR_SET_PDEATHSIG): a parent killed with SIGKILL leaves no orphan. The child leads its own
-// session, so Ctrl-C at the terminal does not reach it, and its priority counts against other
-// sessions. The caller must Wait, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
-func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) {
+// A new thread starts the command, because a child inherits CPUs, priority and namespaces from the
+// thread. The thread lives until the child exits. If this process is killed, the thread ends and
+// the kernel kills the child (PR_SET_PDEATHSIG). The child has its own session, so that Ctrl-C in
+// the terminal does not reach it, and so that its priority has an effect with autogroup. The caller
+// must call Wait, and must not set SysProcAttr.Pdeathsig, Setsid or Setpgid.
+func StartPinned(cmd *exec.Cmd, in StartOptions) (warnings []string, err error) {
 	started := make(chan error, 1)
 	onNewThread(func() {
 		if in.Enter != nil {
@@ -35,7 +35,7 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 			}
 		}
 		warnings = setUpThread(in.CPUs, in.Nice)
-		if err := startWithParent(cmd); err != nil {
+		if err := startKilledWithParent(cmd); err != nil {
 			started <- err
 			return
 		}
@@ -45,31 +45,32 @@ func StartPinned(cmd *exec.Cmd, in Surroundings) (warnings []string, err error) 
 				warnings = append(warnings, refused.Error())
 			}
 		}
-		started <- nil // from here on, the caller owns the command
+		started <- nil // from now on, only the caller uses the command
 		awaitExit(pid)
 	})
 	if err := <-started; err != nil {
-		return warnings, fmt.Errorf("start %s pinned: %w", cmd.Path, err)
+		return warnings, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	return warnings, nil
 }
 
-// setUpThread changes the calling thread, which must do no other work afterwards.
+// setUpThread sets CPUs and nice value of the calling thread. Do not use the thread for other work
+// afterwards.
 func setUpThread(cpus []int, nice int) (warnings []string) {
 	if len(cpus) > 0 {
 		if err := PinThread(cpus); err != nil {
-			warnings = append(warnings, fmt.Sprintf("not pinned to CPUs %v: %v", cpus, err))
+			warnings = append(warnings, fmt.Sprintf("the process was not pinned to CPUs %v: %v", cpus, err))
 		}
 	}
 	if nice != 0 {
 		if err := reniceThread(nice); err != nil {
-			warnings = append(warnings, fmt.Sprintf("priority unchanged, nice %d refused: %v", nice, err))
+			warnings = append(warnings, fmt.Sprintf("the priority is unchanged, because the kernel refuses nice %d: %v", nice, err))
 		}
 	}
 	return warnings
 }
 
-// OnDisposableThread runs try on a new thread that ends afterwards, so that try may change the
+// OnDisposableThread calls try on a new thread, which ends afterwards. So try may change the
 // thread's CPUs, priority or namespace.
 func OnDisposableThread(try func() error) error {
 	result := make(chan error, 1)
@@ -77,11 +78,11 @@ func OnDisposableThread(try func() error) error {
 	return <-result
 }
 
-// onNewThread runs a function that changes its thread, on a thread that ends with it. That is
-// never the process's first thread: Go keeps that one, and /proc/self would show its namespaces.
+// onNewThread calls a function on a thread that ends afterwards. It never uses the first thread of
+// the process, because Go does not end that thread, and /proc/self shows its namespaces.
 func onNewThread(run func()) {
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends here
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
 		if !onFirstThread() {
 			run()
 			return
@@ -97,14 +98,14 @@ func onNewThread(run func()) {
 	}()
 }
 
-// LastingProgram returns a path with which this process can start its own program as long as it
-// lives: `go run` removes the program file, but the kernel keeps a running program.
-func LastingProgram() (string, error) {
+// OwnProgramPath returns a path with which this process can start its own program again. It also
+// works under `go run`, which removes the program file while the program runs.
+func OwnProgramPath() (string, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find wirelab's own program: %w", err)
 	}
-	const running = "/proc/self/exe" // also of a child, until it starts another program
+	const running = "/proc/self/exe" // the kernel keeps the program of a running process
 	if _, err := os.Stat(running); err == nil && strings.HasPrefix(own, filepath.Join(os.TempDir(), "go-build")) {
 		return running, nil
 	}

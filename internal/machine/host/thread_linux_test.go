@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), roleVariable+"=burner")
 		child.Stdout = os.Stdout
-		if _, err := StartPinned(child, Surroundings{Nice: 1}); err != nil {
+		if _, err := StartPinned(child, StartOptions{Nice: 1}); err != nil {
 			panic(err)
 		}
 		fmt.Fprintln(os.Stdout, "started")
@@ -62,7 +62,7 @@ func TestStartPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	warnings, err := StartPinned(cmd, Surroundings{CPUs: []int{cpu}, Nice: 19}) // 19, the lowest, is granted to all
+	warnings, err := StartPinned(cmd, StartOptions{CPUs: []int{cpu}, Nice: 19}) // 19, the lowest, is granted to all
 	if err != nil || len(warnings) != 0 {
 		t.Fatalf("StartPinned: %v, warnings %q", err, warnings)
 	}
@@ -99,7 +99,7 @@ func TestStartPinned(t *testing.T) {
 func TestStartPinnedReportsRefusals(t *testing.T) {
 	cmd := playing(t, "reader") // reads /dev/null, so ends at once
 	const noSuchCPU = 1023
-	warnings, err := StartPinned(cmd, Surroundings{CPUs: []int{noSuchCPU}})
+	warnings, err := StartPinned(cmd, StartOptions{CPUs: []int{noSuchCPU}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,10 +110,10 @@ func TestStartPinnedReportsRefusals(t *testing.T) {
 		t.Errorf("warnings %q, want one on CPU 1023", warnings)
 	}
 	noEntry := errors.New("no entry")
-	if _, err := StartPinned(exec.Command("/bin/true"), Surroundings{Enter: func() error { return noEntry }}); !errors.Is(err, noEntry) {
+	if _, err := StartPinned(exec.Command("/bin/true"), StartOptions{Enter: func() error { return noEntry }}); !errors.Is(err, noEntry) {
 		t.Errorf("start where there is no entry: %v", err)
 	}
-	if _, err := StartPinned(exec.Command("/no/such/program"), Surroundings{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := StartPinned(exec.Command("/no/such/program"), StartOptions{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("start of no program: %v", err)
 	}
 }
@@ -207,7 +207,7 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 	}
 	cpu := allowed[0]
 	burner := playing(t, "burner")
-	if _, err := StartPinned(burner, Surroundings{CPUs: []int{cpu}}); err != nil {
+	if _, err := StartPinned(burner, StartOptions{CPUs: []int{cpu}}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
@@ -215,14 +215,14 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 		_ = burner.Wait() // "signal: killed", as asked
 	}()
 	awaitBurning(t, burner.Process.Pid)
-	before, err := Snapshot()
+	before, err := ReadActivity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ownBefore := processCPU()
-	noise := Calibrate([]int{cpu}, 300*time.Millisecond)
-	own := processCPU() - ownBefore
-	after, err := Snapshot()
+	ownBefore := processCPUTime()
+	noise := MeasureNoise([]int{cpu}, 300*time.Millisecond)
+	own := processCPUTime() - ownBefore
+	after, err := ReadActivity()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,13 +235,13 @@ func TestCalibrateSeesANeighbour(t *testing.T) {
 		t.Errorf("%d CPUs calibrated, warnings %q; want CPU %d alone", noise.CPUs, noise.Warnings, cpu)
 	}
 	share := after.Since(before, own).OthersBusyShare
-	if others := time.Duration(share * float64(after.whole()-before.whole())); others < 80*time.Millisecond {
+	if others := time.Duration(share * float64(after.allCPUTime()-before.allCPUTime())); others < 80*time.Millisecond {
 		t.Errorf("others were busy for %v, though one burned about 150 ms", others)
 	}
 }
 
 func TestCalibrateWithoutTheCPU(t *testing.T) {
-	noise := Calibrate([]int{1023}, time.Millisecond)
+	noise := MeasureNoise([]int{1023}, time.Millisecond)
 	if noise.CPUs != 0 || len(noise.Warnings) != 1 || noise.LostShare != 0 {
 		t.Errorf("got %+v, want a warning and no figure", noise)
 	}

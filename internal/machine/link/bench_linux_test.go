@@ -78,7 +78,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			n := newNetwork(b, s.settings)
 			listener := listenAt(b, n)
-			go echo(listener) // ends with the connection or the listener
+			go serveEcho(listener) // ends with the connection or the listener
 			conn := dialFrom(b, n, listener.Addr().String())
 			message := make([]byte, 100)
 			var took []time.Duration

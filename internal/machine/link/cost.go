@@ -12,39 +12,39 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Cost holds the delay that this machine adds to the links that it emulates.
+// A Cost holds the delays that this machine adds to emulated links.
 type Cost struct {
-	// Median round trips of a byte over TCP, on links without conditions: a bare pair of
-	// interfaces, and the forwarder.
+	// DirectNS and FramesNS are median round trips of a byte over TCP, on links without a delay or
+	// a rate: over a bare pair of interfaces, and through the forwarder.
 	DirectNS time.Duration `json:"direct_ns"`
 	FramesNS time.Duration `json:"frames_ns"`
-	// The lateness of a delay of CostDelay; zero if the delay came from the kernel's netem, whose
-	// lateness is not measured.
+	// LateP50NS and LateP99NS say how late frames leave on a link with a delay of TestDelay. They
+	// are zero if the kernel's netem makes the delay, because netem reports no lateness.
 	LateP50NS time.Duration `json:"late_p50_ns"`
 	LateP99NS time.Duration `json:"late_p99_ns"`
 }
 
-// CostDelay is the delay whose lateness Cost holds.
-const CostDelay = time.Millisecond
+// TestDelay is the delay of the link on which MeasureCost measures lateness.
+const TestDelay = time.Millisecond
 
-// MeasureCost takes less than two seconds on an idle machine. If this process may not make
-// networks, or the machine cannot, the error wraps host.ErrUnsupported.
+// MeasureCost measures for less than two seconds on an idle machine. If this process cannot make
+// networks, the error wraps host.ErrUnsupported.
 func MeasureCost(ctx context.Context) (c Cost, err error) {
-	delayed := record.Way{DelayNS: int64(CostDelay)}
-	var all []*pinged
+	delayed := record.Way{DelayNS: int64(TestDelay)}
+	var all []*pingedNetwork
 	defer func() {
 		for _, p := range all {
 			err = errors.Join(err, p.close())
 		}
 	}()
 	for _, s := range []Settings{{MTU: DefaultMTU}, {Emulated: true}, {Up: delayed, Down: delayed}} {
-		p, err := openPinged(ctx, s)
+		p, err := openPingedNetwork(ctx, s)
 		all = append(all, p)
 		if err != nil {
 			return c, err
 		}
 	}
-	// In turns, so that other programs disturb all networks alike.
+	// The networks are pinged in turns, so that other programs disturb all of them equally.
 	const turns, inARow = 20, 10
 	for range turns {
 		for _, p := range all {
@@ -60,17 +60,17 @@ func MeasureCost(ctx context.Context) (c Cost, err error) {
 	return c, nil
 }
 
-// pinged is a network with a connection to a server that answers each byte.
-type pinged struct {
+// pingedNetwork is a network with a connection to a server that answers each byte.
+type pingedNetwork struct {
 	network *Network
 	conn    net.Conn
 	took    []time.Duration
-	closers []io.Closer // the last is closed first
+	closers []io.Closer // close closes them in reverse order
 }
 
-// openPinged returns a network that must be closed, even after an error.
-func openPinged(ctx context.Context, s Settings) (*pinged, error) {
-	p := &pinged{}
+// openPingedNetwork makes a network. The caller must close the result even after an error.
+func openPingedNetwork(ctx context.Context, s Settings) (*pingedNetwork, error) {
+	p := &pingedNetwork{}
 	network, err := New(s)
 	if err != nil {
 		return p, err
@@ -81,7 +81,7 @@ func openPinged(ctx context.Context, s Settings) (*pinged, error) {
 		return p, err
 	}
 	p.closers = append(p.closers, listener)
-	go echo(listener) // ends with the connection, or the listener
+	go serveEcho(listener) // ends when the connection or the listener is closed
 	if p.conn, err = network.dial(ctx, listener.Addr().String()); err != nil {
 		return p, err
 	}
@@ -89,25 +89,23 @@ func openPinged(ctx context.Context, s Settings) (*pinged, error) {
 	return p, nil
 }
 
-// echo answers one connection with what it sends.
-func echo(listener net.Listener) {
+func serveEcho(listener net.Listener) {
 	conn, err := listener.Accept()
 	if err != nil {
 		return
 	}
 	_, _ = io.Copy(conn, conn)
-	_ = conn.Close() // the other end has read its answer
+	_ = conn.Close() // the client has already closed its end
 }
 
-// pingPatience limits the wait for one round trip: milliseconds, more on a busy machine.
-const pingPatience = 10 * time.Second
+// pingTimeout limits the wait for one round trip, which takes milliseconds on an idle machine.
+const pingTimeout = 10 * time.Second
 
-// ping makes a number of round trips, one after the other.
-func (p *pinged) ping(times int) error {
+func (p *pingedNetwork) ping(times int) error {
 	one := make([]byte, 1)
 	for range times {
 		begin := time.Now()
-		err := p.conn.SetDeadline(begin.Add(pingPatience))
+		err := p.conn.SetDeadline(begin.Add(pingTimeout))
 		if err == nil {
 			_, err = p.conn.Write(one)
 		}
@@ -115,19 +113,19 @@ func (p *pinged) ping(times int) error {
 			_, err = io.ReadFull(p.conn, one)
 		}
 		if err != nil {
-			return fmt.Errorf("a round trip over a link: %w", err)
+			return fmt.Errorf("send a byte over a link and back: %w", err)
 		}
 		p.took = append(p.took, time.Since(begin))
 	}
 	return nil
 }
 
-func (p *pinged) median() time.Duration {
+func (p *pingedNetwork) median() time.Duration {
 	slices.Sort(p.took)
 	return p.took[len(p.took)/2]
 }
 
-func (p *pinged) close() error {
+func (p *pingedNetwork) close() error {
 	var errs []error
 	for _, c := range slices.Backward(p.closers) {
 		errs = append(errs, c.Close())
@@ -135,9 +133,10 @@ func (p *pinged) close() error {
 	return errors.Join(errs...)
 }
 
-// listen listens at the server's end: a socket stays in the namespace that it was made in.
+// listen listens at the server's end. The listener can be used from any thread afterwards, since a
+// socket stays in the namespace in which it was made.
 func (n *Network) listen(ctx context.Context) (listener net.Listener, err error) {
-	err = n.server.do(func() (err error) {
+	err = n.server.runInside(func() (err error) {
 		var config net.ListenConfig
 		listener, err = config.Listen(ctx, "tcp4", net.JoinHostPort(n.Address, "0"))
 		return err
@@ -145,11 +144,11 @@ func (n *Network) listen(ctx context.Context) (listener net.Listener, err error)
 	return listener, err
 }
 
-// dial connects from the client's end. The address is an IP address and a port: a name
-// would be looked up on another thread.
+// dial connects from the client's end. The address must be an IP address and a port, not a name:
+// Go would look up a name on another thread.
 func (n *Network) dial(ctx context.Context, address string) (conn net.Conn, err error) {
-	err = n.client.do(func() (err error) {
-		dialer := net.Dialer{Timeout: pingPatience}
+	err = n.client.runInside(func() (err error) {
+		dialer := net.Dialer{Timeout: pingTimeout}
 		conn, err = dialer.DialContext(ctx, "tcp4", address)
 		return err
 	})

@@ -9,108 +9,113 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A discipline decides whether, when and in which order the frames of one direction leave. It has
-// no clock and no socket: the caller passes the instant, in nanoseconds, which must not go
-// backwards. A frame is identified by the slot that holds its bytes.
+// A discipline decides whether, when and in which order the frames of one direction leave. It uses
+// neither a clock nor a socket. The caller passes the current time in nanoseconds, which must not
+// go backwards. The slot that holds a frame's bytes identifies the frame.
 //
-// A frame is first lost or not, then waits for the rate, then for its delay.
+// The discipline first decides whether a frame is lost. Then the rate limits the frame, and then
+// the delay applies.
 type discipline struct {
 	path    record.Way
-	wire    wire
+	wire    rateLimiter
 	counts  record.LinkWay
 	seed    uint64
-	arrived uint64 // frames so far: the number of the next
-	bad     bool   // in a run of losses
-	due     int64  // due time of the last frame that keeps its place
+	arrived uint64 // how many frames have arrived
+	bad     bool   // the link is in the bad state, which loses all frames
+	due     int64  // due time of the last frame in line
 
-	line  []departure // frames that keep their place, in order
-	first int         // index in line; frames before it have left
-	aside []departure // frames that let others overtake, in order
-	ahead uint64      // one more than the highest number that left
+	line  []departure // frames that leave in order
+	first int         // index of the next frame in line; earlier ones have left
+	aside []departure // frames that later frames overtake, in order of arrival
+	ahead uint64      // one more than the highest number of a frame that has left
 }
 
-// A departure is a frame that will leave.
+// A departure describes a frame that will leave.
 type departure struct {
 	slot     int
 	number   uint64
 	arrived  int64
 	due      int64
 	twice    bool
-	overtake int // frames that are still to overtake it
+	overtake int // how many later frames must still overtake this frame
 }
 
-// A verdict decides about a frame that arrives.
+// A verdict is the decision about a frame that arrives.
 type verdict int
 
 const (
-	held verdict = iota
-	lost
-	queueFull
+	frameHeld verdict = iota
+	frameLost
+	frameQueueFull
 )
 
 const (
-	// mostOvertaking limits the later frames that overtake one: TCP takes three for a
-	// loss (RFC 5681, section 3.2), so some reorderings look like one.
-	mostOvertaking = 3
-	// mostAside bounds the frames that wait to be overtaken.
-	mostAside = 256
-	// leastPatience is the shortest wait for others to overtake; the path's delay is the longest.
-	leastPatience = int64(time.Millisecond)
+	// maxOvertaking limits how many later frames overtake a frame. If three overtake it, TCP
+	// assumes that the frame was lost (RFC 5681, section 3.2). So some reorderings look like
+	// losses.
+	maxOvertaking = 3
+	maxAside      = 256
+	// minOvertakeWait is the longest time that a frame waits for others to overtake it, unless the
+	// delay of the path is longer.
+	minOvertakeWait = int64(time.Millisecond)
 )
 
-// newDiscipline makes a discipline. The direction, 0 or 1, separates the fates of the two ways.
+// newDiscipline makes a discipline. The direction is 0 or 1. It makes the random numbers of the two
+// directions differ.
 func newDiscipline(p record.Way, seed uint64, direction int) *discipline {
-	return &discipline{path: p, wire: newWire(p), seed: mix(seed) + uint64(direction)}
+	return &discipline{path: p, wire: newRateLimiter(p), seed: mixBits(seed) + uint64(direction)}
 }
 
-// admit takes a frame that arrives now. If it is held, it comes out of depart.
+// admit decides about a frame that arrives now. If it returns frameHeld, takeDue will return the
+// frame later.
 func (d *discipline) admit(now int64, sizeBytes, slot int) verdict {
 	frame := departure{slot: slot, number: d.arrived, arrived: now}
-	draws := d.arrive(sizeBytes)
-	if draws.lost(d) {
+	draws := d.countArrival(sizeBytes)
+	if draws.isLost(d) {
 		d.counts.Lost++
-		return lost
+		return frameLost
 	}
 	frame.twice = draws.duplicated < d.path.Duplicate
-	sent, ok := d.wire.take(now, sizeBytes)
+	sent, ok := d.wire.enqueue(now, sizeBytes)
 	if !ok {
 		d.counts.Full++
-		return queueFull
+		return frameQueueFull
 	}
 	if frame.twice {
-		_, frame.twice = d.wire.take(now, sizeBytes)
+		_, frame.twice = d.wire.enqueue(now, sizeBytes)
 	}
 	spread := int64((2*draws.delayed - 1) * float64(d.path.JitterNS))
 	d.due = max(d.due, sent+d.path.DelayNS+spread)
 	frame.due = d.due
-	if draws.reordered < d.path.Reorder && len(d.aside) < mostAside {
-		frame.overtake = 1 + int(draws.overtaken*mostOvertaking)
-		frame.due += max(leastPatience, d.path.DelayNS)
+	if draws.reordered < d.path.Reorder && len(d.aside) < maxAside {
+		frame.overtake = 1 + int(draws.overtaken*maxOvertaking)
+		frame.due += max(minOvertakeWait, d.path.DelayNS)
 		d.aside = append(d.aside, frame)
-		return held
+		return frameHeld
 	}
-	d.keepInLine(frame)
-	return held
+	d.appendInLine(frame)
+	return frameHeld
 }
 
-// overrun counts a frame that the caller has no room for. It gets a number like any other frame.
-func (d *discipline) overrun(sizeBytes int) {
-	draws := d.arrive(sizeBytes)
-	draws.lost(d)
+// countOverrun counts a frame for which the caller has no room. The frame gets a number, so the
+// random numbers of later frames stay the same.
+func (d *discipline) countOverrun(sizeBytes int) {
+	draws := d.countArrival(sizeBytes)
+	draws.isLost(d)
 	d.counts.Overrun++
 }
 
-// arrive counts a frame and draws its random numbers.
-func (d *discipline) arrive(sizeBytes int) lots {
-	draws := drawLots(d.seed, d.arrived)
+func (d *discipline) countArrival(sizeBytes int) randomDraws {
+	draws := drawRandoms(d.seed, d.arrived)
 	d.arrived++
 	d.counts.Frames++
 	d.counts.Bytes += int64(sizeBytes)
 	return draws
 }
 
-// keepInLine appends a frame, and after it the frames in aside that it is the last to overtake.
-func (d *discipline) keepInLine(frame departure) {
+// appendInLine appends a frame to the line. Then it appends the frames in aside that enough frames
+// have now overtaken.
+func (d *discipline) appendInLine(frame departure) {
 	if len(d.line) == cap(d.line) && d.first > len(d.line)/2 {
 		d.line = slices.Delete(d.line, 0, d.first)
 		d.first = 0
@@ -118,7 +123,7 @@ func (d *discipline) keepInLine(frame departure) {
 	d.line = append(d.line, frame)
 	waiting := d.aside[:0]
 	for _, w := range d.aside {
-		if w.due >= frame.due { // otherwise its patience is over first
+		if w.due >= frame.due { // otherwise w leaves before frame
 			w.overtake--
 		}
 		if w.overtake > 0 {
@@ -131,8 +136,7 @@ func (d *discipline) keepInLine(frame departure) {
 	d.aside = waiting
 }
 
-// next returns when the next frame is due; false if none is held.
-func (d *discipline) next() (due int64, ok bool) {
+func (d *discipline) nextDue() (due int64, ok bool) {
 	inLine, aside := d.first < len(d.line), len(d.aside) > 0
 	switch {
 	case inLine && aside:
@@ -145,9 +149,10 @@ func (d *discipline) next() (due int64, ok bool) {
 	return 0, false
 }
 
-// depart returns the next frame that is due now, once, even if it is to be sent twice.
-func (d *discipline) depart(now int64) (leaving departure, ok bool) {
-	due, ok := d.next()
+// takeDue removes and returns the next frame that is due now; false if none is due. If the frame's
+// twice is set, the caller must send it twice.
+func (d *discipline) takeDue(now int64) (leaving departure, ok bool) {
+	due, ok := d.nextDue()
 	if !ok || due > now {
 		return departure{}, false
 	}
@@ -173,27 +178,29 @@ func (d *discipline) depart(now int64) (leaving departure, ok bool) {
 	return leaving, true
 }
 
-// lots holds the random numbers of a frame: evenly spread from 0 to below 1, and independent
-// of each other. They depend only on the seed and the frame's number.
-type lots struct {
+// randomDraws holds the random numbers of a frame. They are at least 0 and below 1, uniform and
+// independent. They depend only on the seed and on the frame's number.
+type randomDraws struct {
 	alone, run, duplicated, reordered, overtaken, delayed float64
 }
 
-func drawLots(seed, number uint64) lots {
-	const step = 0x9e3779b97f4a7c15 // of SplitMix64: 2^64 over the golden ratio
-	state := mix(seed ^ mix(number+step))
+func drawRandoms(seed, number uint64) randomDraws {
+	const step = 0x9e3779b97f4a7c15 // the increment of SplitMix64: 2^64 divided by the golden ratio
+	state := mixBits(seed ^ mixBits(number+step))
 	draw := func() float64 {
 		state += step
-		return float64(mix(state)>>11) / (1 << 53)
+		return float64(mixBits(state)>>11) / (1 << 53)
 	}
-	return lots{draw(), draw(), draw(), draw(), draw(), draw()}
+	return randomDraws{draw(), draw(), draw(), draw(), draw(), draw()}
 }
 
-// lost reports whether the frame is lost, by itself or in a run, and advances the run.
-func (l lots) lost(d *discipline) bool {
+// isLost reports whether the frame is lost, alone or in a burst. It also updates the link's state.
+func (l randomDraws) isLost(d *discipline) bool {
 	inRun := d.bad
 	if share := d.path.BurstLoss; share > 0 {
-		// The share of time in the bad state is p/(p+r), and a stay in it is 1/r packets.
+		// p is the probability that the state turns bad (begins), and r that it turns good (ends).
+		// The share of time in the bad state is p/(p+r). Each bad state lasts 1/r packets on
+		// average.
 		ends := 1 / d.path.BurstPackets
 		begins := ends * share / (1 - share)
 		if d.bad {
@@ -205,34 +212,34 @@ func (l lots) lost(d *discipline) bool {
 	return inRun || l.alone < d.path.Loss
 }
 
-// mix is the output function of SplitMix64 (G. L. Steele and others, "Fast Splittable
-// Pseudorandom Number Generators", 2014).
-func mix(z uint64) uint64 {
+// mixBits is the output function of SplitMix64 (G. L. Steele et al., "Fast Splittable Pseudorandom
+// Number Generators", 2014).
+func mixBits(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
 
-// A wire is a path's rate: it sends frames one after the other, and refuses those for
-// which its queue has no room. Without a rate it sends at once.
-type wire struct {
+// A rateLimiter models the rate of a path and its queue. It sends one frame after the other, and
+// refuses frames for which the queue has no room. If the rate is 0, it sends frames at once.
+type rateLimiter struct {
 	rate  uint64 // bits per second
-	free  int64  // when it has sent all that it took
-	part  uint64 // the fraction of a nanosecond that free is late: part/rate
-	limit int64  // the most work that it accepts, in nanoseconds
+	free  int64  // when all frames in the queue have been sent
+	part  uint64 // part/rate is the fraction of a nanosecond to add to free
+	limit int64  // the queue is full if sending its frames takes longer than this, in nanoseconds
 }
 
-func newWire(p record.Way) wire {
-	w := wire{rate: uint64(p.Rate)}
+func newRateLimiter(p record.Way) rateLimiter {
+	w := rateLimiter{rate: uint64(p.Rate)}
 	if w.rate > 0 {
-		w.limit, _ = w.nanos(queueBytes(p), 0)
-		w.limit++ // for the part that nanos leaves out
+		w.limit, _ = w.sendingTime(queueBytes(p), 0)
+		w.limit++ // sendingTime rounds down
 	}
 	return w
 }
 
-// take adds a frame and returns when it has been sent; false if the queue is full.
-func (w *wire) take(now int64, sizeBytes int) (sent int64, ok bool) {
+// enqueue adds a frame and returns when the frame will have been sent; false if the queue is full.
+func (w *rateLimiter) enqueue(now int64, sizeBytes int) (sent int64, ok bool) {
 	if w.rate == 0 {
 		return now, true
 	}
@@ -240,7 +247,7 @@ func (w *wire) take(now int64, sizeBytes int) (sent int64, ok bool) {
 	if begin <= now {
 		begin, part = now, 0
 	}
-	nanos, part := w.nanos(sizeBytes, part)
+	nanos, part := w.sendingTime(sizeBytes, part)
 	if begin+nanos-now > w.limit {
 		return 0, false
 	}
@@ -248,56 +255,58 @@ func (w *wire) take(now int64, sizeBytes int) (sent int64, ok bool) {
 	return w.free, true
 }
 
-// nanos returns how long a frame takes, in whole nanoseconds, and the rest. It adds the rest of
-// the frame before, so that the rate is exact in the long run.
-func (w *wire) nanos(sizeBytes int, part uint64) (whole int64, rest uint64) {
+// sendingTime returns how long a frame takes: whole nanoseconds, and a rest. The caller passes the
+// rest of the previous frame, so that the rate is exact over many frames.
+func (w *rateLimiter) sendingTime(sizeBytes int, part uint64) (whole int64, rest uint64) {
 	const bitNanos = 8 * 1_000_000_000
 	high, low := bits.Mul64(uint64(sizeBytes), bitNanos)
 	low, carry := bits.Add64(low, part, 0)
 	if high+carry >= w.rate {
-		return math.MaxInt64 / 4, 0 // centuries
+		return math.MaxInt64 / 4, 0 // 73 years: too long to calculate exactly
 	}
 	quotient, rest := bits.Div64(high+carry, low, w.rate)
 	return int64(min(quotient, math.MaxInt64/4)), rest
 }
 
-// A wake chooses how long before a frame is due a thread should wake, since the kernel
-// wakes it late. It learns from each delay.
-type wake struct {
-	delay int64 // of the path
-	late  int64 // a lateness that one wake in ten exceeds
+// A wakeMargin computes how long before a frame is due its thread should wake up, because the
+// kernel wakes threads late. It adapts after each sleep.
+type wakeMargin struct {
+	delay int64 // the delay of the path
+	late  int64 // a tenth of all wake-ups are later than this
 }
 
 const (
-	// firstLate is assumed before the first measurement.
-	firstLate = int64(60 * time.Microsecond)
-	// mostSpin limits the CPU time that a frame may cost: a machine that is later
-	// than this is busy, and spinning would take even more of its CPUs.
-	mostSpin = int64(200 * time.Microsecond)
-	// spinShare limits the lateness that needs no spin: the delay divided by it. A trial
-	// is invalid at a tenth of the delay, at P99.
-	spinShare = 100
+	initialLateness = int64(60 * time.Microsecond)
+	// maxSpin limits how long a thread spins for a frame. If wake-ups are later than this, the
+	// machine is busy, and spinning would take CPU time from others.
+	maxSpin = int64(200 * time.Microsecond)
+	// latenessDivisor decides when to spin: if the lateness reaches the delay divided by this. A
+	// trial is invalid if the P99 of the lateness is above a tenth of the delay.
+	latenessDivisor = 100
 )
 
-func newWake(delay time.Duration) wake { return wake{delay: int64(delay), late: firstLate} }
+func newWakeMargin(delay time.Duration) wakeMargin {
+	return wakeMargin{delay: int64(delay), late: initialLateness}
+}
 
-// slept learns from a sleep that ended this much later than asked.
-func (w *wake) slept(late int64) {
-	// Up by nine for each that is later, down by one otherwise: at rest one in ten is later.
+// recordSleep adapts the margin after a sleep that ended late by this many nanoseconds.
+func (w *wakeMargin) recordSleep(late int64) {
+	// Add nine steps after a later wake-up, and subtract one step otherwise. The value is stable
+	// when one wake-up in ten is later.
 	const step = int64(500 * time.Nanosecond)
 	if late > w.late {
 		w.late += 9 * step
 	} else {
 		w.late -= step
 	}
-	w.late = min(max(w.late, 0), mostSpin)
+	w.late = min(max(w.late, 0), maxSpin)
 }
 
-// early returns how long before due a frame's thread wakes, and then spins. Spinning costs a CPU
-// that the trial may need, so it is used only for delays that a late wake would falsify. If only
-// a rate makes frames wait, a late wake is made up for.
-func (w *wake) early() int64 {
-	if w.delay == 0 || w.late*spinShare < w.delay {
+// margin returns how long before a frame is due its thread wakes up and spins. Spinning takes CPU
+// time from the trial, so the margin is 0 if late wake-ups hardly change the delay. It is also 0 if
+// the path has only a rate: the rate limiter then makes up for late wake-ups.
+func (w *wakeMargin) margin() int64 {
+	if w.delay == 0 || w.late*latenessDivisor < w.delay {
 		return 0
 	}
 	return w.late

@@ -62,13 +62,13 @@ func (m *model) send(now int64, sizeBytes int) int64 {
 	return new(big.Int).Quo(m.free.Num(), m.free.Denom()).Int64()
 }
 
-func (m *model) hold(number int, sent int64, draws lots, crowded bool) {
+func (m *model) hold(number int, sent int64, draws randomDraws, crowded bool) {
 	m.due = max(m.due, sent+m.path.DelayNS+int64((2*draws.delayed-1)*float64(m.path.JitterNS)))
 	m.rank += 1000
 	f := modelled{number: number, rank: m.rank, due: m.due}
 	if draws.reordered < m.path.Reorder && !crowded {
-		f.aside, f.overtake = true, 1+int(draws.overtaken*mostOvertaking)
-		f.due += max(leastPatience, m.path.DelayNS)
+		f.aside, f.overtake = true, 1+int(draws.overtaken*maxOvertaking)
+		f.due += max(minOvertakeWait, m.path.DelayNS)
 		f.rank = math.MaxInt
 	} else {
 		behind := m.rank
@@ -136,7 +136,7 @@ func compareWithModel(t *testing.T, path record.Way, seed uint64, frames []byte)
 	leave := func(until int64) {
 		for {
 			want, wantOK := m.leave(until)
-			got, ok := d.depart(until)
+			got, ok := d.takeDue(until)
 			if ok != wantOK || ok && int(got.number) != want {
 				t.Fatalf("until %d frame %d left (%v), want %d (%v)", until, got.number, ok, want, wantOK)
 			}
@@ -151,24 +151,24 @@ func compareWithModel(t *testing.T, path record.Way, seed uint64, frames []byte)
 		now += int64(frames[i]) * int64(frames[i]) * 1000
 		leave(now - 1)
 		sizeBytes := 60 + 5*int(frames[i+1])
-		draws := drawLots(d.seed, uint64(number))
+		draws := drawRandoms(d.seed, uint64(number))
 		room, sure := m.room(now, sizeBytes)
 		before := d.counts
 		got := d.admit(now, sizeBytes, number)
-		want := held
+		want := frameHeld
 		switch {
 		case draws.alone < path.Loss:
-			want = lost
+			want = frameLost
 		case !room:
-			want = queueFull
+			want = frameQueueFull
 		}
-		if got != want && (sure || got == lost || want == lost) {
+		if got != want && (sure || got == frameLost || want == frameLost) {
 			t.Fatalf("frame %d: verdict %d, want %d", number, got, want)
 		}
 		if d.counts.Frames != before.Frames+1 || d.counts.Bytes != before.Bytes+int64(sizeBytes) {
 			t.Fatalf("frame %d was not counted: %+v", number, d.counts)
 		}
-		if got != held {
+		if got != frameHeld {
 			continue
 		}
 		sent := m.send(now, sizeBytes)
@@ -179,7 +179,7 @@ func compareWithModel(t *testing.T, path record.Way, seed uint64, frames []byte)
 				m.send(now, sizeBytes)
 			}
 		}
-		m.hold(number, sent, draws, m.asides() >= mostAside)
+		m.hold(number, sent, draws, m.asides() >= maxAside)
 	}
 	leave(math.MaxInt64)
 	if c := d.counts; c.Frames != c.Sent-c.Duplicated+c.Lost+c.Full {

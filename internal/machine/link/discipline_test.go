@@ -29,8 +29,8 @@ func play(p record.Way, seed uint64, frames int, interval time.Duration, sizeByt
 	fates := make([]fate, frames)
 	place := 0
 	leave := func(until int64) {
-		for due, ok := d.next(); ok && due <= until; due, ok = d.next() {
-			frame, _ := d.depart(due)
+		for due, ok := d.nextDue(); ok && due <= until; due, ok = d.nextDue() {
+			frame, _ := d.takeDue(due)
 			f := &fates[frame.number]
 			f.left, f.place, f.twice = due, place, frame.twice
 			place++
@@ -61,7 +61,7 @@ func TestAShareIsLostByItself(t *testing.T) {
 		within(t, "lost", counts.Lost, 100*thousand, 0.01)
 		pairs := 0
 		for i := range fates[1:] {
-			if fates[i].verdict == lost && fates[i+1].verdict == lost {
+			if fates[i].verdict == frameLost && fates[i+1].verdict == frameLost {
 				pairs++
 			}
 		}
@@ -74,7 +74,7 @@ func TestBurstsHaveTheirShareAndLength(t *testing.T) {
 		fates, counts := play(burst, 3, million, time.Microsecond, 100)
 		runs := 0
 		for i := range fates {
-			if fates[i].verdict == lost && (i == 0 || fates[i-1].verdict != lost) {
+			if fates[i].verdict == frameLost && (i == 0 || fates[i-1].verdict != frameLost) {
 				runs++
 			}
 		}
@@ -130,9 +130,9 @@ func TestAQueueDropsWhatItHasNoRoomFor(t *testing.T) {
 	const size = 1000
 	fates, counts := play(record.Way{Rate: 8 * million, QueueBytes: 10 * size}, 1, 12, 0, size)
 	for i, f := range fates {
-		want := held
+		want := frameHeld
 		if i >= 10 {
-			want = queueFull
+			want = frameQueueFull
 		}
 		if f.verdict != want {
 			t.Errorf("frame %d: verdict %d, want %d", i, f.verdict, want)
@@ -165,7 +165,7 @@ func TestAShareIsOvertaken(t *testing.T) {
 			t.Fatalf("frame %d left at %d, %d later than it may", i, f.left, f.left-limit)
 		}
 	}
-	if farthest < mostOvertaking {
+	if farthest < maxOvertaking {
 		t.Errorf("no frame left more than %d places late", farthest)
 	}
 	// Where nothing follows soon, nothing overtakes, and a frame does not wait for ever.
@@ -234,7 +234,7 @@ func TestASeedDecidesByNumber(t *testing.T) {
 	d := newDiscipline(path, 5, 0)
 	for i := range same {
 		if i%7 == 0 {
-			d.overrun(100)
+			d.countOverrun(100)
 		} else if got := d.admit(int64(i), 100, i); got != same[i].verdict {
 			t.Fatalf("frame %d: verdict %d, want %d", i, got, same[i].verdict)
 		}
@@ -257,7 +257,7 @@ func TestADisciplineDoesNotAllocate(t *testing.T) {
 		for range 100 {
 			now += 100
 			d.admit(now, 100, 0)
-			for _, ok := d.depart(now); ok; _, ok = d.depart(now) {
+			for _, ok := d.takeDue(now); ok; _, ok = d.takeDue(now) {
 			}
 		}
 	}
@@ -276,7 +276,7 @@ func BenchmarkDiscipline(b *testing.B) {
 	for b.Loop() {
 		now += 12_000
 		d.admit(now, 1500, 0)
-		for _, ok := d.depart(now); ok; _, ok = d.depart(now) {
+		for _, ok := d.takeDue(now); ok; _, ok = d.takeDue(now) {
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// newLink makes a namespace for each end, and joins them with the engine for the settings.
+// newLink makes a namespace for each end, and connects them with the engine for the settings.
 func newLink(s Settings) (n *Network, err error) {
-	n = &Network{engine: s.choose(kernelHas), seed: s.Seed}
+	n = &Network{engine: s.chooseEngine(kernelHas), seed: s.Seed}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
@@ -28,10 +28,10 @@ func newLink(s Settings) (n *Network, err error) {
 	if n.client, err = newNamespace(s); err != nil {
 		return n, err
 	}
-	two := ends(n.client, n.server)
+	two := newEnds(n.client, n.server)
 	n.Address = two[1].address.String()
 	if n.engine == Direct {
-		n.carrier, err = joinBare(two, s.mtu())
+		n.carrier, err = joinDirectly(two, s.mtuOrDefault())
 		return n, err
 	}
 	between, err := newNamespace(Settings{})
@@ -39,15 +39,14 @@ func newLink(s Settings) (n *Network, err error) {
 		return n, err
 	}
 	if n.engine == Frames {
-		n.carrier, err = joinByFrames(between, two, s)
-		// It ends with the last of the forwarder's sockets.
+		n.carrier, err = joinByForwarder(between, two, s)
+		// Its file can be closed now: the forwarder's sockets keep the namespace.
 		return n, errors.Join(err, between.close())
 	}
-	n.carrier, err = joinByQueues(between, two, n.engine, s)
+	n.carrier, err = joinByKernelQueues(between, two, n.engine, s)
 	return n, err
 }
 
-// kernelHas reports whether the kernel has an engine.
 func kernelHas(engine Engine) bool {
 	switch engine {
 	case TBF:
@@ -58,34 +57,33 @@ func kernelHas(engine Engine) bool {
 	return true
 }
 
-// The kernel's engines are tried once per process.
+// The kernel's engines are tried at most once per process.
 var (
 	tryTBF   = sync.OnceValue(func() error { return tryQueue(TBF, record.Way{Rate: 1_000_000}) })
 	tryNetem = sync.OnceValue(func() error { return tryQueue(Netem, record.Way{DelayNS: int64(time.Millisecond)}) })
 )
 
-// tryQueue adds a queueing discipline to the loopback of a namespace that ends at once.
-// There is no other way to know: a module may be missing, or loaded on demand.
+// tryQueue adds the engine's queueing discipline to the loopback of a temporary namespace. This is
+// the only way to learn whether the kernel has the engine, since it loads modules on demand.
 func tryQueue(engine Engine, p record.Way) error {
 	try, err := newNamespace(Settings{})
 	if err != nil {
 		return err
 	}
-	err = try.do(func() error {
+	err = try.runInside(func() error {
 		loopback, err := netlink.LinkByName("lo")
 		if err != nil {
-			return fmt.Errorf("find the loopback: %w", err)
+			return fmt.Errorf("find the loopback interface: %w", err)
 		}
-		if err := netlink.QdiscAdd(queueOf(engine, p, DefaultMTU, loopback)); err != nil {
-			return fmt.Errorf("add %s: %w (%w): it needs a kernel with CONFIG_NET_SCH_%s", engine, err, host.ErrUnsupported, strings.ToUpper(string(engine)))
+		if err := netlink.QdiscAdd(newQdisc(engine, p, DefaultMTU, loopback)); err != nil {
+			return fmt.Errorf("add the queueing discipline %s: %w (%w): use a kernel with CONFIG_NET_SCH_%s", engine, err, host.ErrUnsupported, strings.ToUpper(string(engine)))
 		}
 		return nil
 	})
 	return errors.Join(err, try.close())
 }
 
-// queueOf returns the queueing discipline for a path.
-func queueOf(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdisc {
+func newQdisc(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdisc {
 	attributes := netlink.QdiscAttrs{LinkIndex: at.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
 	if engine == Netem {
 		return netlink.NewNetem(attributes, netlink.NetemQdiscAttrs{
@@ -93,8 +91,8 @@ func queueOf(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdis
 		})
 	}
 	bytesPerSecond := uint64(p.Rate) / 8
-	// The bucket limits the bytes that may leave at once: two frames, or, at high rates, the bytes
-	// of a millisecond, since the kernel counts in microseconds.
+	// The bucket limits how many bytes may leave at once: two frames. At high rates it holds the
+	// bytes of one millisecond, because the kernel's clock for it counts microseconds.
 	bucket := max(2*uint32(mtu+headerBytes), uint32(bytesPerSecond/1000))
 	return &netlink.Tbf{
 		QdiscAttrs: attributes, Rate: bytesPerSecond, Limit: uint32(queueBytes(p)),
@@ -102,13 +100,13 @@ func queueOf(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdis
 	}
 }
 
-// A barePair is a link of two interfaces and nothing between.
-type barePair struct{ ends [2]end }
+// A barePair is a link of two interfaces that are connected directly.
+type barePair struct{ ends [2]linkEnd }
 
-func joinBare(two [2]end, mtu int) (carrier, error) {
+func joinDirectly(two [2]linkEnd, mtu int) (carrier, error) {
 	client, server := two[0], two[1]
 	client.outer = server.inner
-	err := server.namespace.do(func() error {
+	err := server.namespace.runInside(func() error {
 		_, err := client.createVeth(mtu)
 		return err
 	})
@@ -121,26 +119,26 @@ func joinBare(two [2]end, mtu int) (carrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &barePair{[2]end{client, server}}, nil
+	return &barePair{[2]linkEnd{client, server}}, nil
 }
 
 func (b *barePair) stop() (up, down record.LinkWay, err error) {
 	client, server := b.ends[0], b.ends[1]
-	err = client.namespace.do(func() error { return readPort(client.inner.name, &down, &up) })
+	err = client.namespace.runInside(func() error { return readInterfaceCounts(client.inner.name, &down, &up) })
 	if err == nil {
-		err = server.namespace.do(func() error { return readPort(server.inner.name, &up, &down) })
+		err = server.namespace.runInside(func() error { return readInterfaceCounts(server.inner.name, &up, &down) })
 	}
 	return up, down, err
 }
 
-func (*barePair) close() error { return nil } // the pair ends with its namespaces
+func (*barePair) close() error { return nil } // the interfaces disappear with their namespaces
 
-// readPort reads an interface's counts: frames that came in arrived by one path, frames that went
-// out leave by the other. From the far side, the two are exchanged.
-func readPort(name string, in, out *record.LinkWay) error {
+// readInterfaceCounts reads an interface's statistics: in gets the received frames, out the sent
+// frames.
+func readInterfaceCounts(name string, in, out *record.LinkWay) error {
 	at, err := netlink.LinkByName(name)
 	if err != nil {
-		return fmt.Errorf("count the frames of %s: %w", name, err)
+		return fmt.Errorf("count the frames of interface %s: %w", name, err)
 	}
 	statistics := at.Attrs().Statistics
 	in.Sent = int64(statistics.RxPackets)
@@ -148,24 +146,24 @@ func readPort(name string, in, out *record.LinkWay) error {
 	return nil
 }
 
-// queues is a link made of the kernel's queueing disciplines, in a namespace between the ends: at
-// an end, TCP would hold back its packets instead of losing some (TCP small queues).
-type queues struct {
+// A kernelQueues is a link with the kernel's queueing disciplines, in a namespace between the ends.
+// At an end, they would never drop packets: TCP would wait instead (TCP small queues).
+type kernelQueues struct {
 	between *namespace
-	ends    [2]end
+	ends    [2]linkEnd
 }
 
-func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (carrier, error) {
-	q := &queues{between, two}
-	err := between.do(func() error {
+func joinByKernelQueues(between *namespace, two [2]linkEnd, engine Engine, s Settings) (carrier, error) {
+	q := &kernelQueues{between, two}
+	err := between.runInside(func() error {
 		for name, value := range map[string]string{"ip_forward": "1", "conf/all/rp_filter": "0", "conf/default/rp_filter": "0"} {
 			if err := setIPv4(name, value); err != nil {
 				return err
 			}
 		}
-		// Frames that leave for the client are on their way down.
+		// two[0] is the client: the queue before it delays the frames on their way down.
 		for i, path := range [2]record.Way{s.Down, s.Up} {
-			if err := two[i].queue(engine, path, s.mtu()); err != nil {
+			if err := two[i].setUpQueue(engine, path, s.mtuOrDefault()); err != nil {
 				return err
 			}
 		}
@@ -185,48 +183,47 @@ func joinByQueues(between *namespace, two [2]end, engine Engine, s Settings) (ca
 	return q, nil
 }
 
-// queue makes the end's interfaces, the route to the end, and the queue before it.
-func (e end) queue(engine Engine, p record.Way, mtu int) error {
+// setUpQueue makes the end's interfaces, the route to the end, and the queue before the end.
+func (e linkEnd) setUpQueue(engine Engine, p record.Way, mtu int) error {
 	outer, err := e.createVeth(mtu)
 	if err != nil {
 		return err
 	}
 	route := &netlink.Route{LinkIndex: outer.Attrs().Index, Dst: netlink.NewIPNet(e.address), Scope: netlink.SCOPE_LINK}
 	if err := netlink.RouteAdd(route); err != nil {
-		return explainRefusal("route to "+e.inner.name, err)
+		return explainRefusal("add a route to interface "+e.inner.name, err)
 	}
 	if err := addNeighbour(outer, e.address, e.inner.hardware); err != nil {
-		return explainRefusal("make "+e.inner.name+" a neighbour", err)
+		return explainRefusal("add the hardware address of interface "+e.inner.name, err)
 	}
-	if !acts(p) {
+	if !changesPackets(p) {
 		return nil
 	}
-	if err := netlink.QdiscAdd(queueOf(engine, p, mtu, outer)); err != nil {
-		return explainRefusal("add "+string(engine), err)
+	if err := netlink.QdiscAdd(newQdisc(engine, p, mtu, outer)); err != nil {
+		return explainRefusal("add the queueing discipline "+string(engine), err)
 	}
 	return nil
 }
 
-// stop reads the counts. The link works until its namespaces end.
-func (q *queues) stop() (up, down record.LinkWay, err error) {
-	err = q.between.do(func() error {
-		return errors.Join(q.ends[0].readQueue(&up, &down), q.ends[1].readQueue(&down, &up))
+// stop reads the counts. The link continues to work until its namespaces end.
+func (q *kernelQueues) stop() (up, down record.LinkWay, err error) {
+	err = q.between.runInside(func() error {
+		return errors.Join(q.ends[0].readQueueCounts(&up, &down), q.ends[1].readQueueCounts(&down, &up))
 	})
 	return up, down, err
 }
 
-// readQueue reads the counts of frames that came from the end, left for it, or were dropped.
-func (e end) readQueue(from, to *record.LinkWay) error {
+func (e linkEnd) readQueueCounts(from, to *record.LinkWay) error {
 	outer, err := netlink.LinkByName(e.outer.name)
 	if err != nil {
-		return fmt.Errorf("count the frames of %s: %w", e.outer.name, err)
+		return fmt.Errorf("count the frames of interface %s: %w", e.outer.name, err)
 	}
 	statistics := outer.Attrs().Statistics
 	from.Frames, from.Bytes = int64(statistics.RxPackets), int64(statistics.RxBytes)
 	to.Sent = int64(statistics.TxPackets)
 	all, err := netlink.QdiscList(outer)
 	if err != nil {
-		return fmt.Errorf("count the drops of the queue of %s: %w", e.outer.name, err)
+		return fmt.Errorf("count the frames that the queue of interface %s dropped: %w", e.outer.name, err)
 	}
 	for _, qdisc := range all {
 		if s := qdisc.Attrs().Statistics; s != nil && s.Queue != nil && qdisc.Attrs().Parent == netlink.HANDLE_ROOT {
@@ -236,4 +233,4 @@ func (e end) readQueue(from, to *record.LinkWay) error {
 	return nil
 }
 
-func (q *queues) close() error { return q.between.close() }
+func (q *kernelQueues) close() error { return q.between.close() }

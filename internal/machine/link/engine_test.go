@@ -27,10 +27,10 @@ func TestTheEngineThatDoesJustWhatIsAskedIsTaken(t *testing.T) {
 		{Settings{Up: record.Way{Duplicate: 0.1}}, Frames, Frames},
 		{Settings{Up: record.Way{Reorder: 0.1}}, Frames, Frames},
 	} {
-		if got := test.settings.choose(all); got != test.with {
+		if got := test.settings.chooseEngine(all); got != test.with {
 			t.Errorf("%+v, all engines: %s, want %s", test.settings, got, test.with)
 		}
-		if got := test.settings.choose(none); got != test.not {
+		if got := test.settings.chooseEngine(none); got != test.not {
 			t.Errorf("%+v, none of the kernel's: %s, want %s", test.settings, got, test.not)
 		}
 	}

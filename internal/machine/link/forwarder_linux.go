@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// maxHeldFrames limits the frames that a direction holds: at 10 ms, some 10 Gbit/s.
-	// Further frames are overruns.
+	// maxHeldFrames limits the frames that a direction holds. At a delay of 10 ms, it is enough for
+	// 10 Gbit/s. Further frames are counted as overruns.
 	maxHeldFrames = 8192
-	// maxTaken bounds the frames that a direction takes in before it checks for due frames.
-	maxTaken = 64
-	// maxWait bounds the time between two checks of whether a direction is to end.
+	// maxFramesPerTake limits the frames that a direction receives before it sends due frames
+	// again.
+	maxFramesPerTake = 64
+	// maxWait limits how long a direction waits before it checks again whether it should end.
 	maxWait = 20 * time.Millisecond
 )
 
-// forwarder carries frames between two rings: a frame that comes to one ring leaves at the
-// interface of the other.
+// A forwarder copies frames between two interfaces: a frame that arrives in one ring leaves at the
+// interface of the other ring.
 type forwarder struct {
 	rings      [2]*ring
 	directions [2]*direction
@@ -34,17 +35,17 @@ type forwarder struct {
 	running    sync.WaitGroup
 }
 
-// forward starts a forwarder. close ends it, and closes the rings.
+// startForwarder starts a forwarder. close ends it, and closes the rings.
 //
-// It raises GOMAXPROCS by two: a thread that returns from a system call needs a free Go
-// processor, and threads that wait for a CPU may hold the others.
-func forward(rings [2]*ring, s Settings) *forwarder {
+// It raises GOMAXPROCS by two, one for each thread of the forwarder: a thread that returns from a
+// system call needs a free Go processor, and waiting threads may occupy the others.
+func startForwarder(rings [2]*ring, s Settings) *forwarder {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(rings))
 	f := &forwarder{rings: rings}
 	for i, path := range [2]record.Way{s.Up, s.Down} {
 		d := &direction{
-			from: rings[i], to: rings[1-i].socket, wake: newWake(time.Duration(path.DelayNS)),
-			discipline: newDiscipline(path, s.Seed, i), slotBytes: s.mtu() + headerBytes,
+			from: rings[i], to: rings[1-i].socket, wake: newWakeMargin(time.Duration(path.DelayNS)),
+			discipline: newDiscipline(path, s.Seed, i), slotBytes: s.mtuOrDefault() + headerBytes,
 			held: latency.NewRecorder(), late: latency.NewRecorder(),
 		}
 		d.slots, d.sizes = make([]byte, maxHeldFrames*d.slotBytes), make([]int, maxHeldFrames)
@@ -52,21 +53,20 @@ func forward(rings [2]*ring, s Settings) *forwarder {
 			d.spare = append(d.spare, maxHeldFrames-1-slot)
 		}
 		f.directions[i] = d
-		f.running.Go(func() { d.run(&f.over) }) // ends with f.over
+		f.running.Go(func() { d.run(&f.over) }) // ends when f.over is set
 	}
 	return f
 }
 
-// joinByFrames makes both ends' interfaces, with a forwarder between them.
-func joinByFrames(between *namespace, two [2]end, s Settings) (carrier, error) {
+func joinByForwarder(between *namespace, two [2]linkEnd, s Settings) (carrier, error) {
 	var rings []*ring
-	err := between.do(func() error {
+	err := between.runInside(func() error {
 		for _, e := range two {
-			outer, err := e.createVeth(s.mtu())
+			outer, err := e.createVeth(s.mtuOrDefault())
 			if err != nil {
 				return err
 			}
-			r, err := openRing(outer.Attrs().Index, s.mtu())
+			r, err := openRing(outer.Attrs().Index, s.mtuOrDefault())
 			if err != nil {
 				return err
 			}
@@ -88,12 +88,11 @@ func joinByFrames(between *namespace, two [2]end, s Settings) (carrier, error) {
 		}
 		return nil, err
 	}
-	return forward([2]*ring(rings), s), nil
+	return startForwarder([2]*ring(rings), s), nil
 }
 
-// close ends both directions, and then the rings.
 func (f *forwarder) close() error {
-	f.end()
+	f.endDirections()
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - len(f.rings))
 	for _, d := range f.directions {
 		d.held.Close()
@@ -102,35 +101,34 @@ func (f *forwarder) close() error {
 	return errors.Join(f.rings[0].close(), f.rings[1].close())
 }
 
-func (f *forwarder) end() {
+func (f *forwarder) endDirections() {
 	f.over.Store(true)
 	f.running.Wait()
 }
 
-// stop ends both directions and returns their counts.
 func (f *forwarder) stop() (up, down record.LinkWay, _ error) {
-	f.end()
-	return f.directions[0].count(), f.directions[1].count(), nil
+	f.endDirections()
+	return f.directions[0].totalCounts(), f.directions[1].totalCounts(), nil
 }
 
-// A direction is one way of a link. While it runs, only its own thread uses it.
+// A direction forwards frames in one direction. While run runs, only its thread may use the fields.
 type direction struct {
 	from       *ring
-	to         int // the socket that sends the frames
+	to         int // the socket at which the frames leave
 	discipline *discipline
-	wake       wake
-	slots      []byte // the frames that are held, slotBytes each
+	wake       wakeMargin
+	slots      []byte // the bytes of the held frames: slotBytes per frame
 	slotBytes  int
 	sizes      []int // size of the frame in each slot
 	spare      []int // slots without a frame
 	held, late *latency.Recorder
-	refused    int64 // frames that could not be sent
-	dropped    int64 // frames that found no room in the ring
+	refused    int64 // frames that the kernel refused to send
+	dropped    int64 // frames for which the ring had no room
 }
 
-// count returns the direction's counts.
-func (d *direction) count() record.LinkWay {
-	d.dropped += d.from.drops()
+// totalCounts returns the discipline's counts, with the frames that the kernel dropped.
+func (d *direction) totalCounts() record.LinkWay {
+	d.dropped += d.from.countDrops()
 	c := d.discipline.counts
 	c.Frames += d.dropped
 	c.Sent -= d.refused
@@ -142,39 +140,36 @@ func (d *direction) count() record.LinkWay {
 	return c
 }
 
-// run forwards until it is over.
 func (d *direction) run(over *atomic.Bool) {
-	runtime.LockOSThread() // and never unlocked: the thread ends here
-	// Real-time priority: otherwise frames would be late by the time slices of
-	// the workers. If it is refused, LateP99 shows the effect.
+	runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
+	// Without real-time priority, frames would wait for the time slices of the workers. If the
+	// kernel refuses the priority, LateP99NS shows the effect.
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	for !over.Load() {
-		d.from.take(maxTaken, d.admit)
-		d.release()
-		d.wait()
+		d.from.takeFrames(maxFramesPerTake, d.admit)
+		d.sendDueFrames()
+		d.waitForFrame()
 	}
 }
 
-// admit takes a frame in, unless it is lost or finds no room.
 func (d *direction) admit(frame []byte, arrived int64) {
 	if len(d.spare) == 0 || len(frame) > d.slotBytes {
-		d.discipline.overrun(len(frame))
+		d.discipline.countOverrun(len(frame))
 		return
 	}
 	slot := d.spare[len(d.spare)-1]
-	if d.discipline.admit(arrived, len(frame), slot) != held {
+	if d.discipline.admit(arrived, len(frame), slot) != frameHeld {
 		return
 	}
 	d.spare = d.spare[:len(d.spare)-1]
 	d.sizes[slot] = copy(d.slots[slot*d.slotBytes:][:d.slotBytes], frame)
 }
 
-// release sends all frames that are due.
-func (d *direction) release() {
+func (d *direction) sendDueFrames() {
 	for {
 		now := clock.Now()
-		frame, ok := d.discipline.depart(now)
+		frame, ok := d.discipline.takeDue(now)
 		if !ok {
 			return
 		}
@@ -189,52 +184,51 @@ func (d *direction) release() {
 	}
 }
 
-// send drops a frame if the other side has no room for it, as a real network does.
+// send sends a frame. If the kernel has no room for the frame, it is dropped, as in a real network.
 func (d *direction) send(frame []byte) {
 	if unix.Send(d.to, frame, 0) != nil {
 		d.refused++
 	}
 }
 
-// wait returns when a frame comes or the next is due.
-func (d *direction) wait() {
+func (d *direction) waitForFrame() {
 	now := clock.Now()
 	until, timed := now+int64(maxWait), false
-	if due, ok := d.discipline.next(); ok && due < until {
-		until, timed = due-d.wake.early(), true
+	if due, ok := d.discipline.nextDue(); ok && due < until {
+		until, timed = due-d.wake.margin(), true
 	}
 	if until > now {
 		timeout := unix.NsecToTimespec(until - now)
 		came, _ := unix.Ppoll([]unix.PollFd{{Fd: int32(d.from.socket), Events: unix.POLLIN}}, &timeout, nil)
 		if timed && came == 0 {
-			d.wake.slept(clock.Now() - until)
+			d.wake.recordSleep(clock.Now() - until)
 		}
 	}
-	// Spin for frames that are due within the wake's margin.
-	for due, ok := d.discipline.next(); ok; {
+	// Spin until the next frame is due, if it is due within the margin.
+	for due, ok := d.discipline.nextDue(); ok; {
 		now := clock.Now()
-		if due <= now || due-now > d.wake.early() {
+		if due <= now || due-now > d.wake.margin() {
 			return
 		}
 	}
 }
 
-// ringBytes is the memory for frames that come while the forwarder does not run. Unlike a
-// socket's buffer, net.core.rmem_max does not bound it.
+// ringBytes is the memory for frames that arrive while the forwarder does not run. Unlike the size
+// of a socket's buffer, it may exceed net.core.rmem_max.
 const ringBytes = 8 << 20
 
-// A ring is a packet(7) socket whose frames the kernel writes into shared memory (PACKET_RX_RING,
-// TPACKET_V2; V3 hands frames over in blocks, milliseconds late). One thread may use it at a time.
+// A ring is a packet(7) socket. The kernel writes its frames into shared memory (PACKET_RX_RING).
+// It uses TPACKET_V2, because V3 passes frames on in blocks, milliseconds late. Only one thread may
+// use a ring at a time.
 type ring struct {
 	socket    int
 	memory    []byte
 	slotBytes int
-	next      int   // the slot that the kernel fills next
-	offset    int64 // offset of the wall clock, with which the kernel stamps frames
-	latest    int64 // instant of the latest frame
+	next      int   // the slot to read next
+	offset    int64 // wall clock minus monotonic clock: the kernel stamps frames by the wall clock
+	latest    int64 // arrival time of the latest frame
 }
 
-// openRing opens a ring for the frames that come in at an interface, without those that go out.
 func openRing(index, mtu int) (r *ring, err error) {
 	protocol := uint16(unix.ETH_P_ALL<<8 | unix.ETH_P_ALL>>8) // in network byte order
 	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -242,8 +236,8 @@ func openRing(index, mtu int) (r *ring, err error) {
 		return nil, explainRefusal("open a packet socket", err)
 	}
 	r = &ring{socket: socket, slotBytes: 2048}
-	// The kernel writes, before a frame, its header and the sender's address, and up to 16
-	// bytes for alignment (tpacket_rcv of net/packet/af_packet.c).
+	// Before each frame, the kernel writes a header, the sender's address, and padding of up to 16
+	// bytes (tpacket_rcv in net/packet/af_packet.c).
 	const before = unix.SizeofTpacket2Hdr + unix.SizeofSockaddrLinklayer + 2*16
 	for r.slotBytes < before+headerBytes+mtu {
 		r.slotBytes *= 2
@@ -265,7 +259,7 @@ func openRing(index, mtu int) (r *ring, err error) {
 		err = unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: index})
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("set a packet socket up: %w", err), r.close())
+		return nil, errors.Join(fmt.Errorf("configure a packet socket: %w", err), r.close())
 	}
 	return r, nil
 }
@@ -278,9 +272,9 @@ func (r *ring) close() error {
 	return errors.Join(err, unix.Close(r.socket))
 }
 
-// take passes up to most frames to use, each with the instant at which it came, which never goes
-// backwards. The bytes are valid until use returns.
-func (r *ring) take(most int, use func(frame []byte, arrived int64)) {
+// takeFrames calls use with up to most frames and their arrival times. The times never go
+// backwards. The bytes are valid only until use returns.
+func (r *ring) takeFrames(most int, use func(frame []byte, arrived int64)) {
 	now := r.compareClocks()
 	for range most {
 		slot := r.memory[r.next*r.slotBytes:][:r.slotBytes]
@@ -290,7 +284,7 @@ func (r *ring) take(most int, use func(frame []byte, arrived int64)) {
 		}
 		came := int64(header.Sec)*1e9 + int64(header.Nsec) - r.offset
 		if came > now || came < now-int64(time.Second) {
-			came = now // it came after the comparison, or the wall clock was set
+			came = now // the frame arrived after compareClocks, or someone set the wall clock
 		}
 		r.latest = max(r.latest, came)
 		use(slot[header.Mac:][:header.Snaplen], r.latest)
@@ -299,8 +293,8 @@ func (r *ring) take(most int, use func(frame []byte, arrived int64)) {
 	}
 }
 
-// compareClocks returns the present instant and updates the wall clock's offset, unless the
-// thread was interrupted meanwhile.
+// compareClocks returns the current time. It updates the offset of the wall clock, unless the
+// thread was interrupted between the readings.
 func (r *ring) compareClocks() int64 {
 	const narrow = int64(5 * time.Microsecond)
 	before := clock.Now()
@@ -312,8 +306,8 @@ func (r *ring) compareClocks() int64 {
 	return after
 }
 
-// drops returns the number of frames without room since its last call.
-func (r *ring) drops() int64 {
+// countDrops returns how many frames the ring had no room for since the last call of countDrops.
+func (r *ring) countDrops() int64 {
 	statistics, err := unix.GetsockoptTpacketStats(r.socket, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {
 		return 0

@@ -17,20 +17,19 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A namespace is a network namespace. It lives as long as its file, or a process in it.
+// A namespace is a network namespace. It exists while its file is open or a process is in it.
 type namespace struct{ file *os.File }
 
-// newNamespace makes one, with its loopback up and its sysctls set.
 func newNamespace(s Settings) (*namespace, error) {
 	n := &namespace{}
 	err := host.OnDisposableThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return explainRefusal("make a network namespace", err)
 		}
-		// "self" would be the process's first thread, which has not moved.
+		// /proc/self/ns would show the namespace of the first thread, which has not moved.
 		file, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
 		if err != nil {
-			return fmt.Errorf("open the network namespace: %w", err)
+			return fmt.Errorf("open the new network namespace: %w", err)
 		}
 		n.file = file
 		return s.apply()
@@ -41,32 +40,31 @@ func newNamespace(s Settings) (*namespace, error) {
 	return n, nil
 }
 
-// firstPort is the first port of Linux's own range of local ports.
-const firstPort = 32768
+// firstLocalPort is the first port in Linux's default range of local ports.
+const firstLocalPort = 32768
 
-// apply sets up the calling thread's namespace, whose sysctls are in /proc/sys/net.
 func (s Settings) apply() error {
 	loopback, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(loopback)
 	}
 	if err != nil {
-		return explainRefusal("bring the loopback up", err)
+		return explainRefusal("bring the loopback interface up", err)
 	}
 	reuse := "0"
 	if s.TimeWaitReuse {
-		reuse = "2" // on loopback, which is Linux's default
+		reuse = "2" // only on loopback: the default of Linux
 	}
 	values := map[string]string{"tcp_tw_reuse": reuse}
 	if s.Ports > 0 {
-		values["ip_local_port_range"] = fmt.Sprintf("%d %d", firstPort, firstPort+s.Ports-1)
+		values["ip_local_port_range"] = fmt.Sprintf("%d %d", firstLocalPort, firstLocalPort+s.Ports-1)
 	}
 	for name, value := range values {
 		if err := setIPv4(name, value); err != nil {
 			return err
 		}
 	}
-	// Interfaces have no IPv6: its neighbour discovery would add frames.
+	// Disable IPv6 on new interfaces, because its neighbour discovery would send extra frames.
 	err = os.WriteFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", []byte("1"), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return explainRefusal("set net.ipv6.conf.default.disable_ipv6 to 1", err)
@@ -74,7 +72,6 @@ func (s Settings) apply() error {
 	return nil
 }
 
-// setIPv4 sets a sysctl of net.ipv4 in the calling thread's namespace.
 func setIPv4(name, value string) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
 		return explainRefusal("set net.ipv4."+strings.ReplaceAll(name, "/", ".")+" to "+value, err)
@@ -89,8 +86,8 @@ func (n *namespace) enter() error {
 	return nil
 }
 
-// do calls a function on a thread in the namespace.
-func (n *namespace) do(step func() error) error {
+// runInside calls a function on a new thread in the namespace, and waits for the function.
+func (n *namespace) runInside(step func() error) error {
 	return host.OnDisposableThread(func() error {
 		if err := n.enter(); err != nil {
 			return err
@@ -106,30 +103,29 @@ func (n *namespace) close() error {
 	return n.file.Close()
 }
 
-// explainRefusal adds to an error what would allow the operation.
 func explainRefusal(what string, err error) error {
 	if errors.Is(err, unix.EROFS) {
-		return fmt.Errorf("%s: %w (%w): containers have /proc/sys read-only: make it writable, as `docker run --security-opt systempaths=unconfined` does", what, err, host.ErrUnsupported)
+		return fmt.Errorf("%s: %w (%w): /proc/sys is read-only, as in most containers: make /proc/sys writable, for example with `docker run --security-opt systempaths=unconfined`", what, err, host.ErrUnsupported)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s: %w (%w): %s", what, err, host.ErrUnsupported, whatForbids(os.DirFS("/")))
+		return fmt.Errorf("%s: %w (%w): %s", what, err, host.ErrUnsupported, explainMissingRights(os.DirFS("/")))
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// InUserNamespace makes a command start in a user namespace of its own, where an ordinary user may
-// make networks. User, group and files stay the same; so do the limits on priorities, perf events
-// and control groups.
+// SetUserNamespace makes a command start in a new user namespace, in which an ordinary user may
+// make networks. The command keeps its user, group and files, and gets no other new rights.
 //
-// This process cannot move there itself: the kernel refuses processes with several threads.
-func InUserNamespace(command *exec.Cmd) {
+// This process cannot enter a user namespace itself, because it has several threads.
+func SetUserNamespace(command *exec.Cmd) {
 	same := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
 	}
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: same(os.Geteuid()), GidMappings: same(os.Getegid()),
-		// Workers inherit them. Without this, execve would drop them for users other than root.
+		// Workers inherit ambient capabilities. Other capabilities are lost at execve if the user
+		// is not root.
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW},
 	}
 }
@@ -138,88 +134,86 @@ func InUserNamespace(command *exec.Cmd) {
 func ExplainUserNamespace(err error) error {
 	var refusal syscall.Errno
 	if errors.As(err, &refusal) {
-		err = refusal // without the syscall that was tried
+		err = refusal // leave out the name of the system call
 	}
-	return fmt.Errorf("make a user namespace: %w (%w): %s", err, host.ErrUnsupported, whatForbids(os.DirFS("/")))
+	return fmt.Errorf("make a user namespace: %w (%w): %s", err, host.ErrUnsupported, explainMissingRights(os.DirFS("/")))
 }
 
-// An end is one end of a link: a namespace that a process lives in, and a pair of
-// interfaces. One of the pair is in that namespace.
-type end struct {
+// A linkEnd is one end of a link: the namespace of the server or the client, and a pair of
+// interfaces.
+type linkEnd struct {
 	namespace *namespace
-	address   net.IP // from the range for benchmarks (RFC 2544, appendix C.2.2)
-	inner     port   // in the end's namespace
-	outer     port   // in the one between, or at the other end of a bare pair
+	address   net.IP        // from the range for benchmarks (RFC 2544, appendix C.2.2)
+	inner     linkInterface // in this end's namespace
+	outer     linkInterface // in the engine's namespace, or at the other end of a bare pair
 }
 
-// A port is an interface of a link.
-type port struct {
+// A linkInterface identifies a network interface of a link.
+type linkInterface struct {
 	name     string
 	hardware net.HardwareAddr // locally administered (IEEE 802, clause 8.4)
 }
 
-// ends returns the client's end and the server's.
-func ends(client, server *namespace) [2]end {
+func newEnds(client, server *namespace) [2]linkEnd {
 	hardware := func(last byte) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 0, last} }
-	return [2]end{
-		{client, net.IPv4(198, 18, 0, 1), port{"client0", hardware(1)}, port{"client1", hardware(2)}},
-		{server, net.IPv4(198, 18, 0, 2), port{"server0", hardware(3)}, port{"server1", hardware(4)}},
+	return [2]linkEnd{
+		{client, net.IPv4(198, 18, 0, 1), linkInterface{"client0", hardware(1)}, linkInterface{"client1", hardware(2)}},
+		{server, net.IPv4(198, 18, 0, 2), linkInterface{"server0", hardware(3)}, linkInterface{"server1", hardware(4)}},
 	}
 }
 
-const prefixBits = 24
+const addressPrefixBits = 24
 
-// createVeth makes the pair of interfaces, the outer one in the calling thread's namespace.
-func (e end) createVeth(mtu int) (outer netlink.Link, err error) {
+// createVeth makes the pair of interfaces. The outer one is in the namespace of the calling thread.
+func (e linkEnd) createVeth(mtu int) (outer netlink.Link, err error) {
 	pair := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: e.outer.name, HardwareAddr: e.outer.hardware, MTU: mtu, TxQLen: -1},
 		PeerName:  e.inner.name, PeerHardwareAddr: e.inner.hardware, PeerMTU: uint32(mtu), PeerTxQLen: -1,
 		PeerNamespace: netlink.NsFd(int(e.namespace.file.Fd())),
 	}
 	if err := netlink.LinkAdd(pair); err != nil {
-		return nil, explainRefusal("make a pair of interfaces", err)
+		return nil, explainRefusal("make a pair of network interfaces", err)
 	}
 	if outer, err = netlink.LinkByName(e.outer.name); err != nil {
-		return nil, fmt.Errorf("find %s: %w", e.outer.name, err)
+		return nil, fmt.Errorf("find interface %s: %w", e.outer.name, err)
 	}
 	if err := netlink.LinkSetUp(outer); err != nil {
-		return nil, explainRefusal("bring "+e.outer.name+" up", err)
+		return nil, explainRefusal("bring interface "+e.outer.name+" up", err)
 	}
 	return outer, nil
 }
 
-// setUp gives the end's interface its address, and the other end's as a neighbour at
-// the hardware address: no ARP is sent, which a link could lose.
-func (e end) setUp(other net.IP, at net.HardwareAddr) error {
+// setUp gives the end's interface its IP address. It also stores the hardware address of the other
+// end, so that no ARP is needed: the link could lose ARP packets.
+func (e linkEnd) setUp(other net.IP, at net.HardwareAddr) error {
 	name := e.inner.name
-	return e.namespace.do(func() error {
+	return e.namespace.runInside(func() error {
 		inner, err := netlink.LinkByName(name)
 		if err != nil {
 			return fmt.Errorf("find %s: %w", name, err)
 		}
-		address := &netlink.Addr{IPNet: &net.IPNet{IP: e.address, Mask: net.CIDRMask(prefixBits, 32)}}
+		address := &netlink.Addr{IPNet: &net.IPNet{IP: e.address, Mask: net.CIDRMask(addressPrefixBits, 32)}}
 		err = errors.Join(disableOffloads(name), netlink.AddrAdd(inner, address), netlink.LinkSetUp(inner))
 		if err == nil {
 			err = addNeighbour(inner, other, at)
 		}
 		if err != nil {
-			return explainRefusal("set "+name+" up", err)
+			return explainRefusal("configure interface "+name, err)
 		}
-		return awaitUp(name, upPatience)
+		return awaitUp(name, upTimeout)
 	})
 }
 
-// awaitOuter waits until both ends' outer interfaces can send.
-func (n *namespace) awaitOuter(two [2]end) error {
-	return n.do(func() error {
-		return errors.Join(awaitUp(two[0].outer.name, upPatience), awaitUp(two[1].outer.name, upPatience))
+func (n *namespace) awaitOuter(two [2]linkEnd) error {
+	return n.runInside(func() error {
+		return errors.Join(awaitUp(two[0].outer.name, upTimeout), awaitUp(two[1].outer.name, upTimeout))
 	})
 }
 
-const upPatience = 30 * time.Second
+const upTimeout = 30 * time.Second
 
-// awaitUp waits until an interface of the calling thread's namespace can send. Until the kernel
-// has noticed its peer (net/core/link_watch.c), it drops every frame.
+// awaitUp waits until an interface in the calling thread's namespace can send. Until the kernel has
+// noticed the interface's peer (net/core/link_watch.c), the interface drops every frame.
 func awaitUp(name string, patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		at, err := netlink.LinkByName(name)
@@ -231,20 +225,19 @@ func awaitUp(name string, patience time.Duration) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s is %s after %v: the kernel has not brought it up", name, state, patience)
+			return fmt.Errorf("the kernel has not brought interface %s up within %v: its state is %s", name, patience, state)
 		}
 	}
 }
 
-// addNeighbour adds a permanent entry for the hardware address of an IP address.
 func addNeighbour(via netlink.Link, ip net.IP, at net.HardwareAddr) error {
 	return netlink.NeighAdd(&netlink.Neigh{
 		LinkIndex: via.Attrs().Index, IP: ip, HardwareAddr: at, State: netlink.NUD_PERMANENT,
 	})
 }
 
-// disableOffloads makes the interface send frames of its MTU, with checksums. By default it leaves
-// both to hardware that does not exist (linux/ethtool.h).
+// disableOffloads makes the kernel split packets into frames and compute checksums. By default it
+// leaves both to network hardware, which a virtual interface does not have (linux/ethtool.h).
 func disableOffloads(name string) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -260,7 +253,7 @@ func disableOffloads(name string) error {
 		}{data: unsafe.Pointer(&value)}
 		copy(request.name[:], name)
 		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
-			return fmt.Errorf("turn an offload of %s off: %w", name, errno)
+			return fmt.Errorf("turn off an offload of interface %s: %w", name, errno)
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func TestWhoMayNotIsToldWhatWouldAllowIt(t *testing.T) {
 	if !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "CAP_SYS_ADMIN") {
 		t.Errorf("%v", err)
 	}
-	if err := explainRefusal("set net.ipv4.x to 1", unix.EROFS); !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "make it writable") {
+	if err := explainRefusal("set net.ipv4.x to 1", unix.EROFS); !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "make /proc/sys writable") {
 		t.Errorf("%v", err)
 	}
 	if err := explainRefusal("bring the loopback up", os.ErrNotExist); errors.Is(err, host.ErrUnsupported) {
@@ -152,13 +152,13 @@ func TestAwaitUp(t *testing.T) {
 		if err := netlink.LinkSetUp(pair); err != nil {
 			return err
 		}
-		if err := awaitUp("first", 0); err == nil || !strings.Contains(err.Error(), "the kernel has not brought it up") {
+		if err := awaitUp("first", 0); err == nil || !strings.Contains(err.Error(), "the kernel has not brought interface first up") {
 			t.Errorf("with its peer down: %v", err)
 		}
 		second, err := netlink.LinkByName("second")
 		if err != nil {
 			return err
 		}
-		return errors.Join(netlink.LinkSetUp(second), awaitUp("first", upPatience), awaitUp("second", upPatience))
+		return errors.Join(netlink.LinkSetUp(second), awaitUp("first", upTimeout), awaitUp("second", upTimeout))
 	})
 }

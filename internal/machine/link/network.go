@@ -1,37 +1,35 @@
-// Package link makes private networks for trials: a new network namespace with
-// known limits, or two namespaces with a link between them, which delays packets, loses,
-// reorders and doubles them, and has a rate with a queue.
+// Package link makes private networks for trials: one network namespace with known limits, or two
+// namespaces with a link between them. A link can delay, lose, reorder and duplicate packets, and
+// can limit their rate with a queue.
 //
 //	             New(Settings)
 //	   ┌──────────────┴──────────────┐
 //	one namespace               two, joined by an engine
 //	server ── lo ── client      server ── veth ── engine ── veth ── client
 //
-// The engine is the first of these that can do exactly what is asked for: nothing (a bare pair
-// of interfaces), the kernel's tbf or netem in a routing namespace between the ends, or a
-// forwarder of frames in this package. The link's counts name the engine.
+// The engine is the first of these that can do exactly what the settings say: a bare pair of
+// interfaces, the kernel's tbf or netem in a namespace between the ends, or this package's
+// forwarder. The link's counts name the engine.
 //
-// The forwarder handles a frame in three steps: the kernel writes it into a ring; a thread
-// asks the discipline about it and copies it into a slot; the thread sends it when the
-// discipline says that it is due. The discipline is pure: it knows neither sockets nor clocks.
+// The forwarder handles a frame in three steps. The kernel writes the frame into a ring. A thread
+// asks the discipline about the frame and copies it into a slot. The thread sends the frame when
+// it is due. The discipline only calculates: it uses neither sockets nor clocks.
 //
-// A process runs in the network if the thread that starts it has called
-// EnterServer or EnterClient. The network ends when it is closed and its processes
-// have ended. The rest of the machine does not see it.
+// A process runs in the network if the thread that starts the process has called EnterServer or
+// EnterClient. The network ends when it is closed and its processes have ended.
 //
 // This package must not know what runs in a network, or what is measured.
 //
 // Glossary
 //
 //	namespace   the kernel's network namespace: interfaces, ports, sysctls
-//	veth        a pair of interfaces: what goes into one comes out of the other
+//	veth        a pair of interfaces: a frame sent at one arrives at the other
 //	engine      the mechanism that carries the packets of a link
-//	path        delay, loss, rate and so on of one direction of a link
+//	path        delay, loss, rate and other settings of one direction of a link
 //	forwarder   two threads, one for each direction, that copy Ethernet frames
 //	discipline  decides whether and when each frame leaves
-//	wire        the rate of a path, and the queue before it
 //	overrun     an unwanted loss: the emulator had no room for the frame
-//	late        how much later than due a frame was forwarded
+//	lateness    how much later than its due time a frame was forwarded
 package link
 
 import (
@@ -43,28 +41,28 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Network holds the namespaces of a server and its client. Its methods may be called
-// from any goroutine, except for the functions that Server and Client return.
+// A Network holds the namespaces of a server and its client. EnterServer and EnterClient change the
+// calling thread. The other methods may be called from any goroutine.
 type Network struct {
-	// Address is the IP address at which the server is to listen.
+	// Address is the IP address at which the server must listen.
 	Address string
 
-	server, client *namespace // the same one without a link
+	server, client *namespace // without a link, both are the same namespace
 	carrier        carrier    // nil without a link
 	engine         Engine
 	seed           uint64
-	uncounted      error // why Stop returned no counts
+	uncounted      error // why Stop could not read the counts
 }
 
-// A carrier is the engine of a link.
+// A carrier moves the packets of a link; each engine has one.
 type carrier interface {
-	stop() (up, down record.LinkWay, err error) // once
+	stop() (up, down record.LinkWay, err error) // called at most once
 	close() error
 }
 
-// New makes a network. A refusal wraps host.ErrUnsupported.
+// New makes a network. If the kernel refuses, the error wraps host.ErrUnsupported.
 func New(s Settings) (*Network, error) {
-	if s.linked() {
+	if s.needsLink() {
 		return newLink(s)
 	}
 	only, err := newNamespace(s)
@@ -74,22 +72,23 @@ func New(s Settings) (*Network, error) {
 	return &Network{Address: "127.0.0.1", server: only, client: only}, nil
 }
 
-// EnterServer moves the calling thread, which must end with its goroutine, to the server's end.
+// EnterServer moves the calling thread into the server's namespace. The goroutine must be locked to
+// its thread, and the thread must end with it.
 func (n *Network) EnterServer() error { return n.server.enter() }
 
-// EnterClient moves the calling thread to the client's end, as EnterServer does.
+// EnterClient moves the calling thread into the client's namespace, as EnterServer does.
 func (n *Network) EnterClient() error { return n.client.enter() }
 
-// InClient calls a function on a thread at the client's end, and waits for it.
+// InClient calls a function on a thread in the client's namespace, and waits for the function.
 func (n *Network) InClient(do func()) error {
-	return n.client.do(func() error {
+	return n.client.runInside(func() error {
 		do()
 		return nil
 	})
 }
 
-// Stop ends the link, once, and returns its counts; nil without a link or a network. If the kernel cannot
-// report them, Close returns the error.
+// Stop ends the link and returns its counts; nil without a link. Call it at most once. If the
+// counts cannot be read, Close returns the error.
 func (n *Network) Stop() *record.Link {
 	if n == nil || n.carrier == nil {
 		return nil
@@ -108,7 +107,8 @@ func (n *Network) Stop() *record.Link {
 	return did
 }
 
-// Close closes the network; nil is fine. The namespaces last until their processes have ended.
+// Close closes the network, which may be nil. Its namespaces remain until their processes have
+// ended.
 func (n *Network) Close() error {
 	if n == nil {
 		return nil
@@ -127,27 +127,27 @@ func (n *Network) Close() error {
 // An Engine names the mechanism that carries the packets of a link.
 type Engine string
 
-// The engines. A link takes the first that can do what is asked of it.
+// The engines, in the order of preference.
 const (
-	Direct Engine = "direct" // a bare pair of interfaces, which does nothing
+	Direct Engine = "direct" // a bare pair of interfaces, without any emulation
 	TBF    Engine = "tbf"    // the kernel's token bucket (tc-tbf(8)): a rate and its queue
-	Netem  Engine = "netem"  // the kernel's emulator (tc-netem(8)), where it has one
+	Netem  Engine = "netem"  // the kernel's network emulator (tc-netem(8))
 	Frames Engine = "frames" // this package's forwarder
 )
 
-// choose returns the engine for the settings, among those that the kernel has.
+// chooseEngine returns the engine for the settings. has reports whether the kernel has an engine.
 //
-// The kernel's engines are closer to a real network's timing, and take no CPU time from the trial.
-// They are used if they do exactly what is asked for: tbf a rate alone, netem a delay alone.
-// netem's losses follow no seed before Linux 6.6, its jitter changes the order, its queue counts
-// packets, and it does not separate losses from drops of a full queue.
-func (s Settings) choose(has func(Engine) bool) Engine {
+// The kernel's engines have a more exact timing than the forwarder, and take no CPU time from the
+// trial. tbf is used only for a rate alone, and netem only for a delay alone. For other settings,
+// netem is not exact: before Linux 6.6 its losses follow no seed, its jitter reorders packets, its
+// queue counts packets instead of bytes, and it counts losses and queue drops together.
+func (s Settings) chooseEngine(has func(Engine) bool) Engine {
 	var rates, delays, others bool
 	for _, p := range []record.Way{s.Up, s.Down} {
 		rates = rates || p.Rate != 0
 		delays = delays || p.DelayNS != 0
 		p.Rate, p.DelayNS = 0, 0
-		others = others || acts(p)
+		others = others || changesPackets(p)
 	}
 	switch {
 	case !rates && !delays && !others && !s.Emulated:
@@ -160,8 +160,9 @@ func (s Settings) choose(has func(Engine) bool) Engine {
 	return Frames
 }
 
-// Check makes a network and closes it. A refusal wraps host.ErrUnsupported.
-func Check() error {
+// CheckSupport makes a network and closes it. If the kernel refuses, the error wraps
+// host.ErrUnsupported.
+func CheckSupport() error {
 	network, err := New(Settings{Emulated: true})
 	if err != nil {
 		return err
@@ -169,86 +170,87 @@ func Check() error {
 	return network.Close()
 }
 
-// switches lists sysctls, with the values that deny user namespaces to ordinary users.
-var switches = []struct{ file, value, remedy string }{
+// userNamespaceSysctls lists sysctls that can deny user namespaces to ordinary users. value is the
+// value that denies them.
+var userNamespaceSysctls = []struct{ file, value, remedy string }{
 	{"user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
 	{"kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
 	{"kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for wirelab with `userns,`"},
 }
 
-// whatForbids returns why an ordinary user lacks the rights that networks need, as far as the
-// root folder shows it, and how to get them.
-func whatForbids(root fs.FS) string {
-	for _, s := range switches {
+// explainMissingRights returns why this process may not make networks, as far as files below root
+// show the reason, and what the user can do.
+func explainMissingRights(root fs.FS) string {
+	for _, s := range userNamespaceSysctls {
 		text, err := fs.ReadFile(root, "proc/sys/"+s.file)
 		if err == nil && strings.TrimSpace(string(text)) == s.value {
 			name := strings.ReplaceAll(s.file, "/", ".")
-			return name + " is " + s.value + ": run as root, or set " + s.remedy
+			return "sysctl " + name + " is " + s.value + ": run as root, or set " + s.remedy
 		}
 	}
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err == nil && strings.Contains(string(status), "\nSeccomp:\t2\n") {
-		return "a filter of system calls (seccomp) is active, as in containers: give the container the capabilities SYS_ADMIN and NET_ADMIN, or a seccomp profile that allows user namespaces"
+		return "a seccomp filter restricts system calls, as in containers: give the container the capabilities SYS_ADMIN and NET_ADMIN, or a seccomp profile that allows user namespaces"
 	}
 	if err == nil && strings.Contains(string(status), "\nUid:\t0\t") {
-		return "root lacks rights here, as in a container: grant it CAP_SYS_ADMIN and CAP_NET_ADMIN, or run as an ordinary user, who may have user namespaces"
+		return "root lacks capabilities, as in a container: grant CAP_SYS_ADMIN and CAP_NET_ADMIN, or run as an ordinary user who may create user namespaces"
 	}
 	return "run as root, or grant CAP_SYS_ADMIN and CAP_NET_ADMIN, or use a kernel with CONFIG_USER_NS"
 }
 
-// Settings describe a network. A zero value leaves the kernel's default for a new
-// namespace, unless the field says otherwise. Without a link, both ends use the
-// loopback of one namespace. They are not checked again: a scenario refuses what no link can do.
+// Settings describes a network. A zero field means the kernel's default for a new namespace, unless
+// the field's comment says otherwise. Without a link, both ends use the loopback of one namespace.
+// This package does not check the settings: package scenario has checked them.
 type Settings struct {
 	// Ports is the number of local ports for connections to one server.
 	Ports int
-	// TimeWaitReuse lets a loopback connection take over the ports of a closed one after a second,
-	// which is Linux's default, and not a minute.
+	// TimeWaitReuse lets a new loopback connection use the ports of a closed one after one second,
+	// as Linux does by default, instead of one minute.
 	TimeWaitReuse bool
-	// Emulated makes a link that goes through an emulator even where Up and Down
-	// are zero, so that the emulator's own cost can be measured.
+	// Emulated makes a link with the forwarder even if Up and Down are zero, to measure the
+	// forwarder's own cost.
 	Emulated bool
-	// Up is the way from client to server, Down the way back. Bursts of losses are E. N. Gilbert's
-	// ("Capacity of a Burst-Noise Channel", 1960): after each packet the link turns bad, or good
-	// again, with a fixed probability, and packets that come while it is bad are lost.
+	// Up is the path from client to server, and Down the path back. Bursts of losses follow E. N.
+	// Gilbert ("Capacity of a Burst-Noise Channel", 1960): after each packet, the link turns bad or
+	// good again with a fixed probability. Packets that arrive while the link is bad are lost.
 	Up, Down record.Way
-	// MTU is the longest IP packet of a link, in bytes. 0: 1500. An MTU alone makes a
-	// link that does nothing else: a bare pair of interfaces.
+	// MTU is the size of the longest IP packet on the link, in bytes; 0: 1500. If only MTU is set,
+	// the link is a bare pair of interfaces.
 	MTU int
-	// Seed decides the fate of each packet, by its number in each direction: the same
-	// seed loses and delays the same ones.
+	// Seed determines what happens to each packet: with the same seed, a link loses and delays the
+	// packets with the same numbers.
 	Seed uint64
 }
 
-// Bounds of the queue of a path without a queue size. An emulator could not hold more.
+// Limits of the default queue size. The forwarder could not hold a longer queue.
 const (
-	leastDefaultQueue = 32 << 10
-	mostDefaultQueue  = 8 << 20
+	minDefaultQueue = 32 << 10
+	maxDefaultQueue = 8 << 20
 )
 
-// queueBytes returns the queue of a path. Its default is the data that the rate carries in 100 ms.
+// queueBytes returns the queue size of a path. The default is the bytes that the rate carries in
+// 100 ms.
 func queueBytes(p record.Way) int {
 	if p.QueueBytes > 0 {
 		return p.QueueBytes
 	}
 	const bitsIn100ms = 8 * 10
-	return int(min(max(p.Rate/bitsIn100ms, leastDefaultQueue), mostDefaultQueue))
+	return int(min(max(p.Rate/bitsIn100ms, minDefaultQueue), maxDefaultQueue))
 }
 
-// linked reports whether the settings ask for a link between two namespaces.
-func (s Settings) linked() bool { return s.Emulated || s.MTU != 0 || acts(s.Up) || acts(s.Down) }
+func (s Settings) needsLink() bool {
+	return s.Emulated || s.MTU != 0 || changesPackets(s.Up) || changesPackets(s.Down)
+}
 
-// acts reports whether the path does anything to a packet.
-func acts(p record.Way) bool {
+func changesPackets(p record.Way) bool {
 	p.QueueBytes, p.BurstPackets = 0, 0
 	return p != record.Way{}
 }
 
-// DefaultMTU is the longest packet of Ethernet.
+// DefaultMTU is the size of the longest IP packet on Ethernet.
 const DefaultMTU = 1500
 
-// mtu returns the MTU with its default filled in.
-func (s Settings) mtu() int { return cmp.Or(s.MTU, DefaultMTU) }
+func (s Settings) mtuOrDefault() int { return cmp.Or(s.MTU, DefaultMTU) }
 
 // headerBytes is the length of an Ethernet header (ETH_HLEN of linux/if_ether.h).
 const headerBytes = 14

@@ -18,7 +18,7 @@ func TestWhatAsksForALink(t *testing.T) {
 		{Settings{Up: record.Way{Rate: 1}}, true},
 		{Settings{Down: record.Way{BurstLoss: 0.1, BurstPackets: 2}}, true},
 	} {
-		if got := test.settings.linked(); got != test.linked {
+		if got := test.settings.needsLink(); got != test.linked {
 			t.Errorf("%+v: linked %v, want %v", test.settings, got, test.linked)
 		}
 	}

@@ -53,7 +53,7 @@ func (d datagrams) exchange(tb testing.TB, count int) []uint32 {
 	const (
 		atOnce   = 50
 		patience = 50 * time.Millisecond // for one that may be lost
-		markers  = 2 * mostOvertaking
+		markers  = 2 * maxOvertaking
 	)
 	var came []uint32
 	message := make([]byte, 8)
@@ -114,7 +114,7 @@ func missing(came []uint32, count int) (numbers []uint32) {
 func losses(p record.Way, seed uint64, frames int) (numbers []uint32) {
 	d := newDiscipline(p, seed, 0)
 	for number := range frames {
-		if d.admit(0, 100, 0) == lost {
+		if d.admit(0, 100, 0) == frameLost {
 			numbers = append(numbers, uint32(number))
 		}
 	}
@@ -324,16 +324,16 @@ func TestAnMTUBoundsPackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		const headers = 28 // of IP and UDP
-		if _, err := d.sender.Write(make([]byte, s.mtu()-headers+1)); !errors.Is(err, syscall.EMSGSIZE) {
+		if _, err := d.sender.Write(make([]byte, s.mtuOrDefault()-headers+1)); !errors.Is(err, syscall.EMSGSIZE) {
 			t.Errorf("%+v: a packet of one byte more than the MTU: %v, want EMSGSIZE", s, err)
 		}
-		if _, err := d.sender.Write(make([]byte, s.mtu()-headers)); err != nil {
+		if _, err := d.sender.Write(make([]byte, s.mtuOrDefault()-headers)); err != nil {
 			t.Errorf("%+v: a packet of the MTU: %v", s, err)
 		}
 		if err := d.receiver.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if size, err := d.receiver.Read(make([]byte, 10_000)); size != s.mtu()-headers {
+		if size, err := d.receiver.Read(make([]byte, 10_000)); size != s.mtuOrDefault()-headers {
 			t.Errorf("%+v: received %d bytes, %v", s, size, err)
 		}
 	}

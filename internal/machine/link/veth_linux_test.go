@@ -41,7 +41,7 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 	const delay = 5 * time.Millisecond
 	n := newNetwork(t, bothWays(record.Way{DelayNS: int64(delay)}))
 	listener := listenAt(t, n)
-	go echo(listener) // ends with the connection or the listener
+	go serveEcho(listener) // ends with the connection or the listener
 
 	begin := time.Now()
 	conn := dialFrom(t, n, listener.Addr().String())
@@ -89,7 +89,7 @@ func TestADelayIsARoundTripOfTwice(t *testing.T) {
 func TestAStreamArrivesWhole(t *testing.T) {
 	n := newNetwork(t, bothWays(record.Way{DelayNS: int64(time.Millisecond)}))
 	listener := listenAt(t, n)
-	go echo(listener) // ends with the connection or the listener
+	go serveEcho(listener) // ends with the connection or the listener
 	conn := dialFrom(t, n, listener.Addr().String())
 	sent := make([]byte, 1<<20)
 	for i := range sent {
@@ -114,7 +114,7 @@ func TestALossIsAShareOfTheFrames(t *testing.T) {
 	const loss = 0.1
 	n := newNetwork(t, bothWays(record.Way{DelayNS: int64(100 * time.Microsecond), Loss: loss}))
 	listener := listenAt(t, n)
-	go echo(listener) // ends with the connection or the listener
+	go serveEcho(listener) // ends with the connection or the listener
 	conn := dialFrom(t, n, listener.Addr().String())
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)

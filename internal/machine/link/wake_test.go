@@ -11,11 +11,11 @@ import (
 // come out: what one in ten exceeds.
 func TestAWakeLearnsHowLateItIs(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	w := newWake(time.Millisecond)
+	w := newWakeMargin(time.Millisecond)
 	var late, learnt []int64
 	for i := range 20_000 {
 		late = append(late, int64(random.ExpFloat64()*20_000))
-		w.slept(late[i])
+		w.recordSleep(late[i])
 		if i > 1000 {
 			learnt = append(learnt, w.late)
 		}
@@ -36,14 +36,14 @@ func TestAWakeIsEarlyOnlyWhereItMatters(t *testing.T) {
 		{0, 50 * time.Microsecond, false},
 		{time.Millisecond, 50 * time.Microsecond, true},
 		{20 * time.Millisecond, 50 * time.Microsecond, false},
-		{25 * time.Millisecond, time.Second, false}, // a busy machine: no more than mostSpin is taken
+		{25 * time.Millisecond, time.Second, false}, // a busy machine: no more than maxSpin is taken
 		{5 * time.Millisecond, time.Second, true},
 	} {
-		w := newWake(test.delay)
+		w := newWakeMargin(test.delay)
 		for range 1000 {
-			w.slept(int64(test.late))
+			w.recordSleep(int64(test.late))
 		}
-		if early := w.early(); early > 0 != test.early || early > mostSpin {
+		if early := w.margin(); early > 0 != test.early || early > maxSpin {
 			t.Errorf("a delay of %v, woken %v late: %d ns early", test.delay, test.late, early)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package perfevent opens events of the kernel's perf subsystem, perf_event_open(2): a
-// [Counter] counts for all threads of a process, and a [Sampler] takes call stacks on the
-// CPUs. An error for a refused event wraps [host.ErrUnsupported] and says what is needed.
+// Package perfevent opens events of the kernel's perf subsystem (perf_event_open(2)). A [Counter]
+// counts one event in all threads of a process. A [Sampler] records call stacks. If the kernel
+// refuses an event, the error wraps [host.ErrUnsupported] and says what is needed.
 package perfevent
 
 import (
@@ -23,36 +23,37 @@ type Event struct {
 	Name   string
 	kind   uint32
 	config uint64
-	bits   uint64 // such as unix.PerfBitExcludeKernel
+	bits   uint64 // flags such as unix.PerfBitExcludeKernel
 }
 
-// The processor's events. Virtual machines mostly have none.
+// Events that the processor counts. Most virtual machines cannot count them.
 var (
-	Cycles          = processors("cycles", unix.PERF_COUNT_HW_CPU_CYCLES)
-	Instructions    = processors("instructions", unix.PERF_COUNT_HW_INSTRUCTIONS)
-	CacheReferences = processors("cache-references", unix.PERF_COUNT_HW_CACHE_REFERENCES)
-	CacheMisses     = processors("cache-misses", unix.PERF_COUNT_HW_CACHE_MISSES)
-	BranchMisses    = processors("branch-misses", unix.PERF_COUNT_HW_BRANCH_MISSES)
+	Cycles          = processorEvent("cycles", unix.PERF_COUNT_HW_CPU_CYCLES)
+	Instructions    = processorEvent("instructions", unix.PERF_COUNT_HW_INSTRUCTIONS)
+	CacheReferences = processorEvent("cache-references", unix.PERF_COUNT_HW_CACHE_REFERENCES)
+	CacheMisses     = processorEvent("cache-misses", unix.PERF_COUNT_HW_CACHE_MISSES)
+	BranchMisses    = processorEvent("branch-misses", unix.PERF_COUNT_HW_BRANCH_MISSES)
 )
 
-// The kernel's events.
+// Events that the kernel counts.
 var (
-	TaskClock  = kernels("task-clock", unix.PERF_COUNT_SW_TASK_CLOCK)
-	Migrations = kernels("cpu-migrations", unix.PERF_COUNT_SW_CPU_MIGRATIONS)
+	TaskClock  = kernelEvent("task-clock", unix.PERF_COUNT_SW_TASK_CLOCK)
+	Migrations = kernelEvent("cpu-migrations", unix.PERF_COUNT_SW_CPU_MIGRATIONS)
 )
 
-func processors(name string, config uint64) Event {
+func processorEvent(name string, config uint64) Event {
 	return Event{Name: name, kind: unix.PERF_TYPE_HARDWARE, config: config}
 }
 
-func kernels(name string, config uint64) Event {
+func kernelEvent(name string, config uint64) Event {
 	return Event{Name: name, kind: unix.PERF_TYPE_SOFTWARE, config: config}
 }
 
-// OfTracepoint returns the event of a tracepoint, by its path, as in syscalls/sys_enter_read.
-func OfTracepoint(path string) (Event, error) {
+// TracepointEvent returns the event of a tracepoint. A path is, for example,
+// syscalls/sys_enter_read.
+func TracepointEvent(path string) (Event, error) {
 	var problem error
-	// Kernels before 4.1, and some later ones, have it in the second place only.
+	// Kernels before 4.1, and some later ones, mount tracefs only below debugfs.
 	for _, root := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
 		text, err := os.ReadFile(root + "/events/" + path + "/id")
 		if err != nil {
@@ -69,60 +70,59 @@ func OfTracepoint(path string) (Event, error) {
 	return Event{}, fmt.Errorf("%w: %w; %s", host.ErrUnsupported, problem, cure)
 }
 
-// InUserSpace returns a processor's event without the kernel's share, which needs fewer rights.
-// Events of the kernel would not be refused in this form, but would count nothing.
-func (e Event) InUserSpace() Event {
+// UserSpaceOnly returns an event that counts a processor event only in user space, which needs
+// fewer rights. Do not use it for kernel events: they would count nothing, without an error.
+func (e Event) UserSpaceOnly() Event {
 	e.Name, e.bits = e.Name+":u", unix.PerfBitExcludeKernel|unix.PerfBitExcludeHv
 	return e
 }
 
-// IsProcessors reports whether the event needs the processor's counter unit.
-func (e Event) IsProcessors() bool { return e.kind == unix.PERF_TYPE_HARDWARE }
+// IsProcessorEvent reports whether the processor counts the event.
+func (e Event) IsProcessorEvent() bool { return e.kind == unix.PERF_TYPE_HARDWARE }
 
-// Remedies: how a process is allowed to count the events of others.
+// Advice for users whose process may not count events of other processes.
 const (
-	cure       = "sysctl kernel.perf_event_paranoid=1, or grant CAP_PERFMON"
-	filterCure = "a container refuses it: --cap-add=PERFMON, or a seccomp profile that has perf_event_open"
+	permissionAdvice = "sysctl kernel.perf_event_paranoid=1, or grant CAP_PERFMON"
+	seccompAdvice    = "in a container, add --cap-add=PERFMON, or a seccomp profile that allows perf_event_open"
 )
 
-// unsupported returns the error for a refusal of the kernel.
-func unsupported(err error) error {
+func explainRefusal(err error) error {
 	switch {
-	case errors.Is(err, unix.EPERM): // a missing right gives EACCES instead
-		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, filterCure)
+	case errors.Is(err, unix.EPERM): // seccomp refused; a missing capability gives EACCES
+		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, seccompAdvice)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, cure)
+		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, permissionAdvice)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("%w: the machine has no counter unit for it (%w); a physical machine has, and some virtual ones", host.ErrUnsupported, err)
+		return fmt.Errorf("%w: the machine cannot count this event (%w); use a physical machine, or a virtual machine with a PMU", host.ErrUnsupported, err)
 	case errors.Is(err, unix.ENOSYS):
-		return fmt.Errorf("%w: %w; it needs a kernel with CONFIG_PERF_EVENTS", host.ErrUnsupported, err)
+		return fmt.Errorf("%w: %w; use a kernel with CONFIG_PERF_EVENTS", host.ErrUnsupported, err)
 	}
 	return err
 }
 
-// Counter counts an event for a process's threads, and for those that they start.
+// A Counter counts an event in a process's threads, and in the threads that they start.
 type Counter struct {
 	Event   Event
 	threads []int // file descriptors
 }
 
-// A Count holds what a counter has counted.
+// A Count holds one reading of a Counter.
 type Count struct {
 	Value uint64
-	// EnabledNS is the time for which the counter was switched on, RunningNS the time for
-	// which it counted: the processor counts few events at a time.
+	// EnabledNS is the time for which the counter was on; RunningNS is the time for which it counted:
+	// the processor counts only a few events at a time, in turns.
 	EnabledNS, RunningNS uint64
 }
 
-// Open starts to count for a process.
-func Open(event Event, pid int) (*Counter, error) {
+// OpenCounter starts to count an event of a process.
+func OpenCounter(event Event, pid int) (*Counter, error) {
 	c := &Counter{Event: event}
 	attributes := unix.PerfEventAttr{
 		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Type: event.kind, Config: event.config, Bits: event.bits | unix.PerfBitInherit,
 		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
 	}
-	err := eachThread(pid, func(thread int) error {
+	err := forEachThread(pid, func(thread int) error {
 		fd, err := unix.PerfEventOpen(&attributes, thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err == nil {
 			c.threads = append(c.threads, fd)
@@ -135,9 +135,9 @@ func Open(event Event, pid int) (*Counter, error) {
 	return c, nil
 }
 
-// eachThread calls a function once for each thread of a process, until it finds no new thread: a
-// thread may start another meanwhile. A thread that has ended meanwhile is no error.
-func eachThread(pid int, call func(thread int) error) error {
+// forEachThread calls a function once for each thread of a process. It lists the threads again
+// until it finds no new thread. It ignores threads that end meanwhile.
+func forEachThread(pid int, call func(thread int) error) error {
 	called := map[int]bool{}
 	for before := -1; before < len(called); {
 		before = len(called)
@@ -152,7 +152,7 @@ func eachThread(pid int, call func(thread int) error) error {
 			}
 			called[thread] = true
 			if err := call(thread); err != nil && !errors.Is(err, unix.ESRCH) {
-				return unsupported(err)
+				return explainRefusal(err)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func eachThread(pid int, call func(thread int) error) error {
 
 // Read returns the count so far.
 func (c *Counter) Read() (sum Count, _ error) {
-	var values [24]byte // value, enabled, running
+	var values [24]byte // the fields of Count, 8 bytes each
 	for _, fd := range c.threads {
 		if _, err := unix.Read(fd, values[:]); err != nil {
 			return Count{}, fmt.Errorf("read the counter of %s: %w", c.Event.Name, err)

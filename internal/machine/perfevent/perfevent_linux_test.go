@@ -18,7 +18,7 @@ import (
 // elsewhere; the event shows that counting is exact, including all threads.
 func TestFaultsAreExact(t *testing.T) {
 	const pages = 1000
-	counter, err := Open(kernels("page-faults", unix.PERF_COUNT_SW_PAGE_FAULTS), os.Getpid())
+	counter, err := OpenCounter(kernelEvent("page-faults", unix.PERF_COUNT_SW_PAGE_FAULTS), os.Getpid())
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
 	}

@@ -11,58 +11,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Sample is a call stack that was on a CPU.
+// A Sample is the call stack of a thread while it ran on a CPU.
 type Sample struct {
-	AtNS         int64 // of CLOCK_MONOTONIC
+	AtNS         int64 // time by CLOCK_MONOTONIC
 	PID          int
 	User, Kernel []uint64 // program counters, the innermost first
 }
 
-// A Sampler takes call stacks at a steady rate of CPU time.
+// A Sampler records call stacks at a constant rate of CPU time.
 //
-// It samples CPUs and not threads: the kernel starts the clock of a thread's event anew at each
-// switch. At 500 samples per second and many switches, that alone takes most of the time.
+// StartSampler samples CPUs instead of threads. For a thread, the kernel restarts the event's
+// clock at each context switch, which takes most of the CPU time at 500 samples per second.
 type Sampler struct {
 	rings []*ring
 	lost  int64
 }
 
-// StartSampler samples everything that runs on all CPUs, perSecond times on each.
+// StartSampler samples everything that runs, perSecond times per second on each CPU.
 func StartSampler(perSecond int, cpus int) (*Sampler, error) {
 	s := &Sampler{}
 	for cpu := range cpus {
 		r, err := openRing(samplingEvent(perSecond), -1, cpu)
 		if errors.Is(err, unix.ENODEV) {
-			continue // it is offline
+			continue // this CPU is offline
 		}
 		if err != nil {
-			return nil, errors.Join(unsupported(err), s.Close())
+			return nil, errors.Join(explainRefusal(err), s.Close())
 		}
 		s.rings = append(s.rings, r)
 	}
 	return s, nil
 }
 
-// StartThreadSampler samples the threads of a process, and those that they start, in user space
-// only, which needs fewer rights.
+// StartThreadSampler samples the threads of a process, and the threads that they start. It samples
+// only user space, which needs fewer rights.
 func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 	s := &Sampler{}
 	byCPU := make([]*ring, cpus)
-	if err := eachThread(pid, func(thread int) error { return s.addThread(perSecond, thread, byCPU) }); err != nil {
+	if err := forEachThread(pid, func(thread int) error { return s.addThread(perSecond, thread, byCPU) }); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// addThread samples a thread. An inherited event samples one CPU only. All events of a CPU
-// write into one ring: memory for rings is scarce (kernel.perf_event_mlock_kb).
+// addThread samples a thread with one event per CPU, as inherited events need. All events of a CPU
+// write into one ring, since kernel.perf_event_mlock_kb limits the memory for rings.
 func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
 	for cpu := range byCPU {
 		event := samplingEvent(perSecond)
 		event.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | unix.PerfBitInherit
 		var err error
 		if r := byCPU[cpu]; r != nil {
-			err = r.share(event, thread, cpu)
+			err = r.addEvent(event, thread, cpu)
 		} else if r, err = openRing(event, thread, cpu); err == nil {
 			byCPU[cpu], s.rings = r, append(s.rings, r)
 		}
@@ -84,7 +84,7 @@ func samplingEvent(perSecond int) *unix.PerfEventAttr {
 	}
 }
 
-// Drain passes on the samples since the last call.
+// Drain calls a function with each sample since the last call of Drain.
 func (s *Sampler) Drain(to func(Sample)) error {
 	for _, r := range s.rings {
 		if err := r.drain(to, &s.lost); err != nil {
@@ -94,8 +94,8 @@ func (s *Sampler) Drain(to func(Sample)) error {
 	return nil
 }
 
-// Lost returns the number of samples that found no room.
-func (s *Sampler) Lost() int64 { return s.lost }
+// LostSamples returns how many samples the kernel dropped because a ring was full.
+func (s *Sampler) LostSamples() int64 { return s.lost }
 
 // Close stops the sampler.
 func (s *Sampler) Close() (err error) {
@@ -108,13 +108,13 @@ func (s *Sampler) Close() (err error) {
 // A ring is memory that the kernel writes events into, perf_event_open(2).
 type ring struct {
 	fd     int
-	shared []int // other events that write into it
+	shared []int // other events that write into this ring
 	memory []byte
-	spare  []byte // for an event that wraps around the end
+	spare  []byte // buffer for an event that wraps around the end of the ring
 }
 
-// ringPages is the room for events: a power of two. It holds a CPU's samples of one second, at
-// 500 per second and 1 KiB each.
+// ringPages is the size of a ring in pages. It must be a power of two. A ring holds one second of
+// a CPU's samples: 500 samples of 1 KiB.
 const ringPages = 128
 
 func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
@@ -124,7 +124,7 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	}
 	pages := ringPages
 	if thread >= 0 {
-		pages = 16 // memory is scarce, and the rate low
+		pages = 16 // ordinary users may lock little memory, and thread samples are few
 	}
 	memory, err := unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -133,15 +133,15 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	return &ring{fd: fd, memory: memory}, nil
 }
 
-// share makes another event of the CPU write into the ring.
-func (r *ring) share(event *unix.PerfEventAttr, thread, cpu int) error {
+// addEvent makes another event of the same CPU write into the ring.
+func (r *ring) addEvent(event *unix.PerfEventAttr, thread, cpu int) error {
 	fd, err := unix.PerfEventOpen(event, thread, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return err
 	}
 	r.shared = append(r.shared, fd)
 	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.fd); err != nil {
-		return fmt.Errorf("share a ring: %w", err)
+		return fmt.Errorf("add an event to a ring: %w", err)
 	}
 	return nil
 }
@@ -151,12 +151,12 @@ func (r *ring) drain(to func(Sample), lost *int64) error {
 	data := r.memory[os.Getpagesize():]
 	head := atomic.LoadUint64(&control.Data_head)
 	for tail := control.Data_tail; tail < head; {
-		const header = 8 // type, misc, size
+		const header = 8 // bytes of the fields type, misc and size
 		at := int(tail % uint64(len(data)))
 		kind := binary.NativeEndian.Uint32(data[at:])
 		size := int(binary.NativeEndian.Uint16(data[at+6:]))
 		if size < header {
-			return fmt.Errorf("a perf event of %d bytes", size)
+			return fmt.Errorf("read a ring of perf events: an event has %d bytes, fewer than its header", size)
 		}
 		event := data[at:min(at+size, len(data))]
 		if len(event) < size {
@@ -181,18 +181,18 @@ func (r *ring) drain(to func(Sample), lost *int64) error {
 	return nil
 }
 
-// parseSample reads the fields that samplingEvent asks for, in the order of
-// perf_event_open(2): pid, tid, time, and the number of program counters before them.
+// parseSample reads the fields that samplingEvent requests, in the order of perf_event_open(2):
+// pid, tid, time, the number of program counters, and the program counters.
 func parseSample(body []byte) (Sample, error) {
 	const fixed = 4 + 4 + 8 + 8
 	if len(body) < fixed {
-		return Sample{}, fmt.Errorf("a sample of %d bytes", len(body))
+		return Sample{}, fmt.Errorf("a perf sample has %d bytes, but needs %d or more", len(body), fixed)
 	}
 	word := binary.NativeEndian.Uint64
 	s := Sample{PID: int(binary.NativeEndian.Uint32(body)), AtNS: int64(word(body[8:]))}
 	counters := word(body[16:])
 	if counters > uint64(len(body)-fixed)/8 {
-		return Sample{}, fmt.Errorf("a sample of %d bytes with %d program counters", len(body), counters)
+		return Sample{}, fmt.Errorf("a perf sample of %d bytes is too short for its %d program counters", len(body), counters)
 	}
 	var into *[]uint64
 	for i := range counters {
@@ -203,7 +203,7 @@ func parseSample(body []byte) (Sample, error) {
 		case unix.PERF_CONTEXT_USER:
 			into = &s.User
 		default:
-			const contexts = -4095 // PERF_CONTEXT_MAX; others belong to guests
+			const contexts = -4095 // PERF_CONTEXT_MAX; the other contexts are of virtual machines
 			if int64(pc) < 0 && int64(pc) >= contexts {
 				into = nil
 			} else if into != nil {

@@ -27,7 +27,7 @@ func TestStackOfTheRuntime(t *testing.T) {
 	if runtime.Callers(0, stack[:1]) != 1 { // runtime.Callers itself
 		t.Fatal("there is no caller")
 	}
-	if got := functionsOf(stack); len(got) != 1 || got[0] != "runtime" {
+	if got := functionNames(stack); len(got) != 1 || got[0] != "runtime" {
 		t.Errorf("functionsOf = %q, want one that is named runtime", got)
 	}
 }

@@ -37,7 +37,7 @@ func TestProfileFindsWhoBurns(t *testing.T) {
 			if last < 1 || !strings.HasSuffix(functions[last-1].Function, "TestProfileFindsWhoBurns") {
 				t.Errorf("multiply is called by %v", functions)
 			}
-			if stack.Weight != stack.Count*1e9/ProfilesPerSecond || stacks.Unit != "ns" || stacks.Samples < stack.Count {
+			if stack.Weight != stack.Count*1e9/ProfileSamplesPerSecond || stacks.Unit != "ns" || stacks.Samples < stack.Count {
 				t.Errorf("%+v of %d samples in %s", stack, stacks.Samples, stacks.Unit)
 			}
 			return

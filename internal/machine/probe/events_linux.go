@@ -12,34 +12,35 @@ import (
 	"wirelab.dev/internal/machine/perfevent"
 )
 
-// Events counts events of one process while it runs.
-type Events struct {
-	// Missing lists the events that cannot be counted, each reason once.
+// An EventCounter counts perf events of one process over time.
+type EventCounter struct {
+	// Missing lists the events that cannot be counted: one entry for each reason.
 	Missing  []string
 	counters []*perfevent.Counter
 	readings *Readings
 }
 
 const (
-	eventsPeriod = 50 * time.Millisecond
-	eventColumns = 3 // of each counter: value, enabled, running
+	eventsPeriod     = 50 * time.Millisecond
+	valuesPerCounter = 3 // the fields of perfevent.Count
 )
 
-// CountEvents counts the events that can be counted. Events of the processor are counted in user
-// space only if the kernel's part is refused.
-func CountEvents(pid int, events []perfevent.Event) (*Events, error) {
-	e := &Events{}
+// CountEvents starts to count all events that the kernel allows. If the kernel does not allow a
+// processor event for its own code, the event is counted in user space only.
+func CountEvents(pid int, events []perfevent.Event) (*EventCounter, error) {
+	e := &EventCounter{}
 	type refusal struct{ name, reason string }
 	var refused []refusal
 	refuse := func(name string, err error) { refused = append(refused, refusal{name, err.Error()}) }
 	for _, event := range events {
-		counter, err := perfevent.Open(event, pid)
-		if err != nil && event.IsProcessors() {
-			inUserSpace, err2 := perfevent.Open(event.InUserSpace(), pid)
+		counter, err := perfevent.OpenCounter(event, pid)
+		if err != nil && event.IsProcessorEvent() {
+			inUserSpace, err2 := perfevent.OpenCounter(event.UserSpaceOnly(), pid)
 			if err2 == nil {
 				refuse("the kernel's "+event.Name, err)
 			}
-			// This error is more specific: the first would report missing rights where the machine lacks the counter.
+			// The second error is more exact: the first one reports missing rights even if the
+			// machine cannot count the event at all.
 			counter, err = inUserSpace, err2
 		}
 		switch {
@@ -55,29 +56,29 @@ func CountEvents(pid int, events []perfevent.Event) (*Events, error) {
 		names := lists.Map(same, func(r refusal) string { return r.name })
 		e.Missing = append(e.Missing, strings.Join(names, ", ")+": "+same[0].reason)
 	}
-	e.readings = TakeReadings(eventColumns*len(e.counters), eventsPeriod, e.read)
+	e.readings = StartReadings(valuesPerCounter*len(e.counters), eventsPeriod, e.read)
 	return e, nil
 }
 
-func (e *Events) read(into []uint64) error {
+func (e *EventCounter) read(into []uint64) error {
 	for i, counter := range e.counters {
 		count, err := counter.Read()
 		if err != nil {
 			return err
 		}
-		into[eventColumns*i], into[eventColumns*i+1], into[eventColumns*i+2] = count.Value, count.EnabledNS, count.RunningNS
+		into[valuesPerCounter*i], into[valuesPerCounter*i+1], into[valuesPerCounter*i+2] = count.Value, count.EnabledNS, count.RunningNS
 	}
 	return nil
 }
 
-// Counted returns the number of events that are counted.
-func (e *Events) Counted() int { return len(e.counters) }
+// CountedEvents returns how many of the requested events are being counted.
+func (e *EventCounter) CountedEvents() int { return len(e.counters) }
 
-// Mark separates the counts before this call from the counts after it.
-func (e *Events) Mark() { e.readings.Mark() }
+// ReadNow reads the counters now, so that counts before and after this call can be separated.
+func (e *EventCounter) ReadNow() { e.readings.ReadNow() }
 
-// Stop returns the counts of the window.
-func (e *Events) Stop(window Span) ([]record.Counter, error) {
+// Stop returns the number of events within the window.
+func (e *EventCounter) Stop(window Span) ([]record.Counter, error) {
 	e.readings.Stop()
 	counts, err := e.readings.Between(window)
 	if err := errors.Join(err, e.close()); err != nil {
@@ -85,11 +86,11 @@ func (e *Events) Stop(window Span) ([]record.Counter, error) {
 	}
 	var all []record.Counter
 	for i, counter := range e.counters {
-		value, enabled, running := counts[eventColumns*i], counts[eventColumns*i+1], counts[eventColumns*i+2]
+		value, enabled, running := counts[valuesPerCounter*i], counts[valuesPerCounter*i+1], counts[valuesPerCounter*i+2]
 		counted := record.Counter{Name: counter.Event.Name, Count: value}
 		switch {
 		case running <= 0:
-			e.Missing = append(e.Missing, counter.Event.Name+": other events had all counters")
+			e.Missing = append(e.Missing, counter.Event.Name+": other events used all of the processor's counters")
 			continue
 		case running < enabled:
 			counted.Count, counted.Share = value*enabled/running, running/enabled
@@ -99,13 +100,13 @@ func (e *Events) Stop(window Span) ([]record.Counter, error) {
 	return all, nil
 }
 
-// Discard stops counting.
-func (e *Events) Discard() error {
+// Discard stops counting without a result.
+func (e *EventCounter) Discard() error {
 	e.readings.Stop()
 	return e.close()
 }
 
-func (e *Events) close() (err error) {
+func (e *EventCounter) close() (err error) {
 	for _, counter := range e.counters {
 		err = errors.Join(err, counter.Close())
 	}

@@ -1,82 +1,81 @@
-// Package probe reads the kernel's and the Go runtime's figures of a process:
-// processor time, memory, switches, faults, collections, and how long goroutines
-// waited to run.
+// Package probe reads what the kernel and the Go runtime measure about a process: CPU time, memory,
+// context switches, page faults, garbage collections, and how long goroutines waited to run.
 //
-//  1. [Self] reads the calling process, [OfProcess] any other.
-//  2. A [Sampler] reads one of them periodically until the worker ends, because a
+//  1. [ReadSelf] reads the calling process. [ReadProcess] reads another process.
+//  2. A [Sampler] takes such a reading periodically until the worker ends, because a
 //     worker does not know when the measured window will be.
-//  3. The resulting [Series] is sent as JSON to the lab, which knows the window.
-//  4. [Series.Between] returns the part in the window.
+//  3. The worker sends the resulting [Series] as JSON to the lab, which knows the window.
+//  4. [Series.Between] returns the part of the series within the window.
 //
-// Instants come from internal/base/clock, which all processes of a machine share.
+// Instants come from internal/base/clock: all processes of a machine share this clock.
 //
-// The package must not know what the process was doing: no stack, no load.
+// The package must not know what the process was doing: it knows neither stacks nor loads.
 //
 // Glossary
 //
-//	counter  a figure that only grows, so that the difference of two readings has a meaning
-//	gauge    a figure with a meaning of its own, such as the number of goroutines
-//	fault    a page that the process touched and the kernel had to provide;
-//	         minor if without reading it from a disk
-//	switch   a thread giving up its CPU: voluntary to wait, involuntary when
-//	         the scheduler takes it away
+//	counter  a figure that only grows; the difference of two readings is the growth between them
+//	gauge    a figure that may rise and fall, such as the number of goroutines
+//	fault    the process touched a page of memory that the kernel had to provide first;
+//	         a minor fault reads nothing from a disk
+//	switch   a thread leaves its CPU: voluntarily, to wait, or involuntarily, when
+//	         the scheduler runs another thread
 package probe
 
 import "wirelab.dev/internal/data/record"
 
-// An End is one end of a wire.
+// An End is one end of a connection: the server's or the client's.
 type End int
 
-// The ends.
+// The two values of End.
 const (
 	Server End = iota
 	Client
 )
 
-// A Watch observes more of a trial's two processes than their own counters show, and slows them
-// down: the times of a watched trial do not count. It begins before the processes do.
+// A Watch observes a trial's two processes from outside, and starts before them. It slows the
+// processes down, so latencies measured in such a trial are not used.
 type Watch interface {
-	// Process sets the process at an end, in place of an earlier one.
-	Process(end End, pid int) error
+	// SetProcess sets the process at an end. It replaces an earlier process.
+	SetProcess(end End, pid int) error
 	// Coverage returns how the probe works here, and what it misses.
 	Coverage() Coverage
-	// Stop ends the watch, and returns its findings in the window.
-	Stop(Measured) (Findings, error)
+	// Stop ends the watch, and returns its findings within the window.
+	Stop(MeasuredWindow) (Findings, error)
 }
 
-// A PortWatch is a Watch that also recognises the ends' sockets by the server's port.
+// A PortWatch is a Watch that recognises the sockets of a trial by the server's port.
 type PortWatch interface {
 	Watch
-	// Listens sets the port of the server.
-	Listens(port int) error
+	// SetServerPort sets the port of the server.
+	SetServerPort(port int) error
 }
 
 // A Coverage says how a probe works on this machine.
 type Coverage struct {
 	Method  string   `json:"method"`
-	Missing []string `json:"missing,omitempty"` // each with the reason and a cure
+	Missing []string `json:"missing,omitempty"` // what is not measured, with the reason and a remedy
 }
 
-// Measured holds the measured window, and the notes of the processes in it.
-type Measured struct {
+// A MeasuredWindow holds a trial's measured window, and the calls that the workers recorded in it.
+type MeasuredWindow struct {
 	Span
-	// Calls holds the begin and the duration of each call, and Handled the begin and the
-	// duration of each handler. Only the probe of a call's life has them.
+	// Calls holds the start and the duration of each call. Handled holds the start and the duration
+	// of each run of the server's handler. Both are empty except for the probe record.ProbeLife.
 	Calls, Handled [][2]int64
-	Port           int // of the server
+	Port           int // the server's port
 }
 
 // A Span is the time between two instants.
 type Span struct{ BeginNS, EndNS int64 }
 
-// Findings holds the results of a watch.
+// Findings holds the results of a Watch.
 type Findings struct {
 	Server, Client record.Seen
-	Life           *record.Life // nil: not measured
+	Life           *record.Life // the stages of calls; nil: not measured
 }
 
-// Of returns the findings about one end.
-func (s *Findings) Of(end End) *record.Seen {
+// ForEnd returns the findings about the process at one end.
+func (s *Findings) ForEnd(end End) *record.Seen {
 	if end == Server {
 		return &s.Server
 	}

@@ -37,7 +37,7 @@ func TestOfProcessSeesAnotherProcess(t *testing.T) {
 		if !lines.Scan() || !strings.HasPrefix(lines.Text(), step) {
 			t.Fatalf("the child said %q, want %q", lines.Text(), step)
 		}
-		usage, err := OfProcess(child.Process.Pid)
+		usage, err := ReadProcess(child.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestOfProcessSeesAnotherProcess(t *testing.T) {
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OfProcess(child.Process.Pid); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ReadProcess(child.Process.Pid); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after its end: %v, want none such", err)
 	}
 }
@@ -72,7 +72,7 @@ func TestOfProcessSeesAnotherProcess(t *testing.T) {
 func TestOfProcessAgreesWithSelf(t *testing.T) {
 	burn(20 * time.Millisecond)
 	inside := self(t)
-	outside, err := OfProcess(os.Getpid())
+	outside, err := ReadProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestReadProcess(t *testing.T) {
 		"5/task/5/status": file("Name:\tx\nodd:\n"),
 		"9/stat":          file("9 (odd) S 1 9 9 0 -1 4194560 1234 0 five 0 42 17\n"),
 	}
-	got, err := readProcess(proc, 7)
+	got, err := readProcessFiles(proc, 7)
 	want := Usage{
 		UserNS: 420_000_000, SystemNS: 170_000_000, MinorFaults: 1234, MajorFaults: 5,
 		RSSBytes: 1 << 20, MaxRSSBytes: 2 << 20, Threads: 2, VoluntarySwitches: 30, InvoluntarySwitches: 7,
@@ -107,7 +107,7 @@ func TestReadProcess(t *testing.T) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 	for _, pid := range []int{5, 6, 8, 9} {
-		if usage, err := readProcess(proc, pid); err == nil {
+		if usage, err := readProcessFiles(proc, pid); err == nil {
 			t.Errorf("process %d: %+v, want an error", pid, usage)
 		}
 	}
@@ -125,7 +125,7 @@ func FuzzParseStat(f *testing.F) {
 func FuzzStatusFigure(f *testing.F) {
 	f.Add([]byte("Name:\tx\nVmHWM:\t    2048 kB\n"))
 	f.Fuzz(func(t *testing.T, status []byte) {
-		if figure, found := Figure(status, "\nVmHWM"); figure < 0 || !found && bytes.Contains(status, []byte("\nVmHWM: 1 ")) {
+		if figure, found := NumberAfterLabel(status, "\nVmHWM"); figure < 0 || !found && bytes.Contains(status, []byte("\nVmHWM: 1 ")) {
 			t.Errorf("%d, %v of %q", figure, found, status)
 		}
 	})
@@ -143,7 +143,7 @@ func BenchmarkOfProcess(b *testing.B) {
 				})
 			}
 			for b.Loop() {
-				if _, err := OfProcess(os.Getpid()); err != nil {
+				if _, err := ReadProcess(os.Getpid()); err != nil {
 					b.Fatal(err)
 				}
 			}

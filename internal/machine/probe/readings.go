@@ -10,12 +10,13 @@ import (
 	"wirelab.dev/internal/machine/symbol"
 )
 
-// Readings reads growing counters periodically: the window is known only when it is over.
+// Readings holds periodic readings of counters. They cover the whole trial, because the measured
+// window is known only afterwards.
 type Readings struct {
 	read    func(into []uint64) error
 	columns int
 
-	guard  sync.Mutex // Mark may come at any time
+	guard  sync.Mutex // several goroutines may call ReadNow
 	taken  []reading
 	failed error
 
@@ -28,43 +29,45 @@ type reading struct {
 	values []uint64
 }
 
-// TakeReadings reads a number of counters at once, and then periodically until Stop.
-func TakeReadings(columns int, period time.Duration, read func(into []uint64) error) *Readings {
+// StartReadings takes a reading of all counters now, and then periodically until Stop.
+func StartReadings(columns int, period time.Duration, read func(into []uint64) error) *Readings {
 	r := &Readings{read: read, columns: columns, period: period}
-	r.Mark()
-	r.ticks = tick(period, func() time.Duration {
-		r.Mark()
-		return r.thin()
+	r.ReadNow()
+	r.ticks = startTicker(period, func() time.Duration {
+		r.ReadNow()
+		return r.dropEverySecond()
 	})
 	return r
 }
 
-// mostReadings limits the readings. At the limit every second one is dropped; the period doubles.
-const mostReadings = 256
+// maxReadings limits the readings. At the limit, every second reading is dropped and the period
+// doubles.
+const maxReadings = 256
 
-// thin reuses the memory of the readings that it drops. It returns the time to the next reading.
-func (r *Readings) thin() time.Duration {
+// dropEverySecond drops readings if there are maxReadings, and keeps their memory for new ones. It
+// returns the time until the next reading.
+func (r *Readings) dropEverySecond() time.Duration {
 	r.guard.Lock()
 	defer r.guard.Unlock()
-	if len(r.taken) >= mostReadings {
-		for i := range mostReadings / 2 {
+	if len(r.taken) >= maxReadings {
+		for i := range maxReadings / 2 {
 			r.taken[i], r.taken[2*i] = r.taken[2*i], r.taken[i]
 		}
-		r.taken = r.taken[:mostReadings/2]
+		r.taken = r.taken[:maxReadings/2]
 		r.period *= 2
 	}
 	return r.period
 }
 
-// Mark takes a reading now, so that counts before and after it are separated exactly.
-func (r *Readings) Mark() {
+// ReadNow takes a reading now, so that counts before and after this call are separated exactly.
+func (r *Readings) ReadNow() {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	if r.failed != nil {
 		return
 	}
 	next := reading{atNS: clock.Now()}
-	if len(r.taken) < cap(r.taken) { // the memory of a dropped reading
+	if len(r.taken) < cap(r.taken) { // reuse the memory of a dropped reading
 		next.values = r.taken[:len(r.taken)+1][len(r.taken)].values
 	}
 	if next.values == nil {
@@ -75,32 +78,31 @@ func (r *Readings) Mark() {
 	}
 }
 
-// Stop takes a last reading.
+// Stop takes a last reading and ends the periodic ones.
 func (r *Readings) Stop() {
 	r.ticks.stop()
-	r.Mark()
+	r.ReadNow()
 }
 
-// Between returns the growth of each counter, after Stop. At an edge it assumes that the counters
-// grew steadily between the readings around it.
+// Between returns the growth of each counter within the window. Call it after Stop. Between two
+// readings, it assumes that the counters grew at a constant rate.
 func (r *Readings) Between(window Span) ([]float64, error) {
 	if r.failed != nil {
 		return nil, r.failed
 	}
 	first, last := r.taken[0], r.taken[len(r.taken)-1]
 	if window.BeginNS < first.atNS || window.EndNS > last.atNS {
-		return nil, fmt.Errorf("the readings begin %v after the window and end %v before it",
+		return nil, fmt.Errorf("the readings do not cover the window: they begin %v after its start and end %v before its end",
 			max(0, time.Duration(first.atNS-window.BeginNS)), max(0, time.Duration(window.EndNS-last.atNS)))
 	}
-	grown := r.at(window.EndNS)
-	for i, before := range r.at(window.BeginNS) {
+	grown := r.valuesAt(window.EndNS)
+	for i, before := range r.valuesAt(window.BeginNS) {
 		grown[i] -= before
 	}
 	return grown, nil
 }
 
-// at returns the counters at an instant within the readings.
-func (r *Readings) at(instant int64) []float64 {
+func (r *Readings) valuesAt(instant int64) []float64 {
 	after := 0
 	for r.taken[after].atNS < instant {
 		after++
@@ -113,7 +115,7 @@ func (r *Readings) at(instant int64) []float64 {
 	}
 	values := make([]float64, r.columns)
 	for i := range values {
-		// The subtraction is exact also where the counters are large.
+		// Subtract integers: as floats, large counters would lose their last digits.
 		values[i] = float64(a.values[i]) + share*float64(b.values[i]-a.values[i])
 	}
 	return values
@@ -122,10 +124,10 @@ func (r *Readings) at(instant int64) []float64 {
 // A ticker calls a function periodically.
 type ticker struct{ stopping, stopped chan struct{} }
 
-// tick starts a ticker. The function returns the time until its next call.
-func tick(period time.Duration, call func() (next time.Duration)) ticker {
+// startTicker starts a ticker. The called function returns the time until its next call.
+func startTicker(period time.Duration, call func() (next time.Duration)) ticker {
 	t := ticker{stopping: make(chan struct{}), stopped: make(chan struct{})}
-	go func() { // ends with stop
+	go func() { // ends when stop is called
 		defer close(t.stopped)
 		ticks := time.NewTicker(period)
 		defer ticks.Stop()
@@ -144,28 +146,28 @@ func tick(period time.Duration, call func() (next time.Duration)) ticker {
 	return t
 }
 
-// stop returns when the last call has ended.
 func (t ticker) stop() {
 	close(t.stopping)
 	<-t.stopped
 }
 
-// A Collector empties buffers that the kernel fills, periodically until Stop. It also looks up the
-// programs of the watched processes, since these may end at any time.
+// A Collector periodically empties the buffers that the kernel fills. It also reads the memory maps
+// of the watched processes, because a process may end at any time.
 type Collector struct {
 	empty func(pids [2]int) error
 	ticks ticker
 
 	guard    sync.Mutex
-	pids     [2]int // by End; 0: none yet
+	pids     [2]int // the process at each End; 0: none yet
 	programs [2]*symbol.Process
 	failed   error
 }
 
-// Collect starts a collector. Calls of empty do not overlap, and end at its first error.
-func Collect(period time.Duration, empty func(pids [2]int) error) *Collector {
+// StartCollector starts a collector. It calls empty from one goroutine at a time, and no more after
+// empty returns an error.
+func StartCollector(period time.Duration, empty func(pids [2]int) error) *Collector {
 	c := &Collector{empty: empty}
-	c.ticks = tick(period, func() time.Duration {
+	c.ticks = startTicker(period, func() time.Duration {
 		c.collect()
 		return period
 	})
@@ -176,7 +178,7 @@ func (c *Collector) collect() {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	for end, pid := range c.pids {
-		if program, err := symbol.Of(pid); pid != 0 && err == nil {
+		if program, err := symbol.ReadProcess(pid); pid != 0 && err == nil {
 			c.programs[end] = program
 		}
 	}
@@ -185,8 +187,8 @@ func (c *Collector) collect() {
 	}
 }
 
-// Process sets the process at an end by calling begin, while nothing is emptied.
-func (c *Collector) Process(end End, pid int, begin func() error) error {
+// SetProcess sets the process at an end, and calls begin while no buffer is being emptied.
+func (c *Collector) SetProcess(end End, pid int, begin func() error) error {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	c.pids[end] = pid
@@ -196,13 +198,13 @@ func (c *Collector) Process(end End, pid int, begin func() error) error {
 	return begin()
 }
 
-// Stop empties the buffers for the last time, and returns the programs of the processes, or nil if
-// they were not found.
+// Stop empties the buffers for the last time. It returns the symbols of the two processes; nil for
+// a process that was not found.
 func (c *Collector) Stop() ([2]*symbol.Process, error) {
 	c.ticks.stop()
 	c.collect()
 	return c.programs, c.failed
 }
 
-// ErrTooMuch means that a trial had more events than are kept.
-var ErrTooMuch = errors.New("more than is kept: give the load a shorter duration or fewer requests")
+// ErrTooManyEvents means that a trial had more events than wirelab keeps in memory.
+var ErrTooManyEvents = errors.New("this is more than wirelab can keep: give the load a shorter duration or fewer requests")

@@ -14,17 +14,17 @@ func TestReadingsCutTheWindowOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := clock.Now()
 		burst := uint64(0)
-		readings := TakeReadings(2, time.Millisecond, func(into []uint64) error {
+		readings := StartReadings(2, time.Millisecond, func(into []uint64) error {
 			into[0] = uint64(clock.Now() - began) // 1 a nanosecond
 			into[1] = burst
 			return nil
 		})
 		time.Sleep(3*time.Second + 300*time.Microsecond)
 		window := Span{BeginNS: began + int64(time.Second), EndNS: began + int64(2*time.Second)}
-		readings.Mark()
+		readings.ReadNow()
 		before := clock.Now()
 		burst = 10_000
-		readings.Mark()
+		readings.ReadNow()
 		after := clock.Now() + 1
 		time.Sleep(time.Second)
 		readings.Stop()

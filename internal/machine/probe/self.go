@@ -19,57 +19,55 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Source takes one reading of a process.
+// A Source takes one reading of a process.
 type Source func() (Usage, error)
 
-// Self reads the calling process. It allocates nothing and may be called
-// concurrently.
+// ReadSelf reads the calling process. It allocates no memory and may be called concurrently.
 //
-// Processor time is exact for threads that are off their CPU, and up to one timer tick (1 to
-// 10 ms) old for threads that run on another CPU.
-func Self() (Usage, error) {
+// CPU time is exact for threads that do not run at the moment. For threads that run on another
+// CPU, it may be one timer tick (1 to 10 ms) old.
+func ReadSelf() (Usage, error) {
 	usage, err := resourceUsage()
 	if err != nil {
 		return Usage{}, err
 	}
 	usage.AtNS = clock.Now()
-	if err := own.read(&usage); err != nil {
-		return Usage{}, fmt.Errorf("read own memory: %w", err)
+	if err := ownReader.read(&usage); err != nil {
+		return Usage{}, fmt.Errorf("read the memory of this process: %w", err)
 	}
 	return usage, nil
 }
 
-var own = newSelfReader()
+var ownReader = newSelfReader()
 
-// selfReader holds the buffers and open files for readings of the own process.
 type selfReader struct {
 	mu      sync.Mutex
 	samples []metrics.Sample
-	sampled []func(*Usage) *int64 // sampled figures from ofColumns on
-	reading Usage                 // in the caller it would escape to the heap
-	// bucketOf maps the runtime's buckets of waiting time to the buckets of Waits.
+	sampled []func(*Usage) *int64 // the fields for the samples from firstColumnSample on
+	reading Usage                 // kept here, since a local variable would escape to the heap
+	// bucketOf maps each of the runtime's buckets of waiting times to a bucket of Waits.
 	bucketOf []int
-	// status stays open: reading it again costs 9 µs, opening it 30 more.
+	// status stays open: a reading takes 9 µs, and opening the file would take 30 µs more.
 	status *os.File
 	text   [16 << 10]byte
 
 	descriptors *os.File
 	readings    int
-	// others is the number of open descriptors that are not sockets.
+	// others counts the open descriptors that are not sockets.
 	others int64
 }
 
-// The samples whose values fill no column. The samples of the columns with a metric follow.
+// Indexes of the samples that fill no column. The samples of the columns with a metric follow them.
 const (
-	gcPercent = iota
-	runWait
-	ofColumns
+	gcPercentSample = iota
+	runWaitSample
+	firstColumnSample
 )
 
 func newSelfReader() *selfReader {
 	reader := &selfReader{samples: []metrics.Sample{
-		gcPercent: {Name: "/gc/gogc:percent"},
-		runWait:   {Name: "/sched/latencies:seconds"},
+		gcPercentSample: {Name: "/gc/gogc:percent"},
+		runWaitSample:   {Name: "/sched/latencies:seconds"},
 	}}
 	for _, column := range columns {
 		if column.metric != "" {
@@ -78,12 +76,12 @@ func newSelfReader() *selfReader {
 		}
 	}
 	metrics.Read(reader.samples)
-	waits := reader.samples[runWait].Value.Float64Histogram()
+	waits := reader.samples[runWaitSample].Value.Float64Histogram()
 	for i := range waits.Counts {
-		// The first bucket begins at minus infinity, and is empty.
+		// The first bucket begins at minus infinity. It is always empty.
 		low := math.Max(0, waits.Buckets[i])
-		// Half a nanosecond up, as 64 ns is not exact in seconds.
-		reader.bucketOf = append(reader.bucketOf, waitBucket(time.Duration(low*1e9+0.5)))
+		// Add half a nanosecond to round: a float in seconds cannot hold 64 ns exactly.
+		reader.bucketOf = append(reader.bucketOf, waitBucketOf(time.Duration(low*1e9+0.5)))
 	}
 	return reader
 }
@@ -102,8 +100,8 @@ func (r *selfReader) read(usage *Usage) error {
 	return nil
 }
 
-// readMemory takes the peak from procfs: getrusage's ru_maxrss also holds what the parent had
-// resident when it forked, so that a worker would report its controller's peak.
+// readMemory takes the peak of memory from procfs. The peak of getrusage (ru_maxrss) would be
+// wrong: it includes the memory of the parent process at the time of its fork.
 func (r *selfReader) readMemory(usage *Usage) error {
 	if r.status == nil {
 		status, err := os.Open("/proc/self/status")
@@ -118,7 +116,7 @@ func (r *selfReader) readMemory(usage *Usage) error {
 	}
 	usage.readMemory(r.text[:count])
 	if usage.MaxRSSBytes == 0 {
-		return errors.New("no VmHWM in /proc/self/status")
+		return errors.New("/proc/self/status has no line VmHWM")
 	}
 	return nil
 }
@@ -128,27 +126,27 @@ func (r *selfReader) readRuntime() {
 	usage := &r.reading
 	*usage = Usage{}
 	for i, of := range r.sampled {
-		if value := r.samples[ofColumns+i].Value; value.Kind() == metrics.KindFloat64 {
-			*of(usage) = int64(value.Float64() * 1e9) // of seconds
+		if value := r.samples[firstColumnSample+i].Value; value.Kind() == metrics.KindFloat64 {
+			*of(usage) = int64(value.Float64() * 1e9) // from seconds
 		} else {
 			*of(usage) = int64(value.Uint64())
 		}
 	}
-	usage.Go.GCPercent = -1 // a collector that is off shows as the largest value there is
-	if percent := r.samples[gcPercent].Value.Uint64(); percent < math.MaxUint64 {
+	usage.Go.GCPercent = -1 // the runtime returns MaxUint64 if the collector is off
+	if percent := r.samples[gcPercentSample].Value.Uint64(); percent < math.MaxUint64 {
 		usage.Go.GCPercent = max(1, int64(percent))
 	}
-	for i, waits := range r.samples[runWait].Value.Float64Histogram().Counts {
+	for i, waits := range r.samples[runWaitSample].Value.Float64Histogram().Counts {
 		usage.Go.RunWait[r.bucketOf[i]] += int64(waits)
 	}
 }
 
-// recountEvery is the number of readings that share one count of the descriptors that are not
-// sockets: looking at each costs 0.4 µs, and their number hardly changes.
-const recountEvery = 64
+// readingsPerRecount is the number of readings after which countNonSockets is called again. It
+// takes 0.4 µs per descriptor, and its result rarely changes.
+const readingsPerRecount = 64
 
-// readSockets counts all descriptors without those that are not sockets. The kernel gives the
-// number of all as the size of /proc/self/fd (proc_pid_fd(5), since Linux 6.2).
+// readSockets subtracts the descriptors that are not sockets from the number of all descriptors,
+// which is the size of /proc/self/fd (proc_pid_fd(5), since Linux 6.2).
 func (r *selfReader) readSockets(usage *Usage) error {
 	if r.descriptors == nil {
 		folder, err := os.Open("/proc/self/fd")
@@ -161,28 +159,29 @@ func (r *selfReader) readSockets(usage *Usage) error {
 	if err != nil || open == 0 {
 		return err
 	}
-	if r.readings%recountEvery == 0 {
-		r.others = otherDescriptors(open)
+	if r.readings%readingsPerRecount == 0 {
+		r.others = countNonSockets(open)
 	}
 	r.readings++
 	usage.Sockets = max(0, open-r.others)
 	return nil
 }
 
-// Writes returns the number of this process's system calls of the write family; 0 if the kernel
-// does not count them (Documentation/filesystems/proc.rst, syscw).
-func Writes() int64 {
+// CountWriteCalls returns how many write system calls (such as write and writev) this process has
+// made (syscw in Documentation/filesystems/proc.rst); 0 if the kernel does not count them.
+func CountWriteCalls() int64 {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {
 		return 0
 	}
-	writes, _ := Figure(data, "\nsyscw")
+	writes, _ := NumberAfterLabel(data, "\nsyscw")
 	return writes
 }
 
-// WithStops adds the time for which control groups (a used-up CPU quota) or a suspension stopped
-// the process. It costs 1 µs per reading, and 2 µs more per group that can have a quota.
-func WithStops(source Source) Source {
+// WithStoppedTime returns a Source that also reads for how long the process was stopped: by the CPU
+// quota of a control group, or because the machine slept. A reading takes 1 µs longer, and 2 µs
+// more for each control group that can have a quota.
+func WithStoppedTime(source Source) Source {
 	throttle := host.OpenThrottle(os.Getpid())
 	return func() (Usage, error) {
 		usage, err := source()
@@ -191,21 +190,21 @@ func WithStops(source Source) Source {
 		}
 		throttled, err := throttle.Read()
 		if err != nil {
-			return usage, fmt.Errorf("read usage: %w", err)
+			return usage, fmt.Errorf("read how long a CPU quota stopped the process: %w", err)
 		}
 		usage.ThrottledNS, usage.ThrottledPeriods = throttled.TimeNS, throttled.Periods
-		usage.SuspendedNS, err = suspended()
+		usage.SuspendedNS, err = suspendedTime()
 		return usage, err
 	}
 }
 
-// OfProcess reads another process of this machine, in any language. The sum of UserNS and SystemNS
-// is exact, each of them to 10 ms; switches count running threads only. It costs 0.1 ms, and 20
-// µs more per thread: sample such a process ten times per second rather than a hundred.
-func OfProcess(pid int) (Usage, error) {
-	usage, err := readProcess(os.DirFS("/proc"), pid)
+// ReadProcess reads another process, written in any language. The sum of UserNS and SystemNS is
+// exact; each of the two has an error of up to 10 ms. Switches of ended threads are not counted. A
+// reading takes 0.1 ms, and 20 µs per thread: 10 readings per second are enough.
+func ReadProcess(pid int) (Usage, error) {
+	usage, err := readProcessFiles(os.DirFS("/proc"), pid)
 	if err != nil {
-		return Usage{}, fmt.Errorf("read usage of process %d: %w", pid, err)
+		return Usage{}, fmt.Errorf("read the resource usage of process %d: %w", pid, err)
 	}
 	cpu, err := processorTime(pid)
 	if err != nil {
@@ -217,8 +216,8 @@ func OfProcess(pid int) (Usage, error) {
 	return usage, nil
 }
 
-// readProcess reads all but the exact processor time.
-func readProcess(proc fs.FS, pid int) (Usage, error) {
+// readProcessFiles reads all figures from procfs. Its CPU times have an error of up to 10 ms.
+func readProcessFiles(proc fs.FS, pid int) (Usage, error) {
 	folder := strconv.Itoa(pid)
 	stat, err := fs.ReadFile(proc, folder+"/stat")
 	if err != nil {
@@ -240,15 +239,15 @@ func readProcess(proc fs.FS, pid int) (Usage, error) {
 	for _, thread := range threads {
 		status, err := fs.ReadFile(proc, folder+"/task/"+thread.Name()+"/status")
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended since it was listed
+			continue // this thread has ended since ReadDir
 		}
 		if err != nil {
 			return Usage{}, err
 		}
-		voluntary, found := Figure(status, "\nvoluntary_ctxt_switches")
-		involuntary, foundToo := Figure(status, "\nnonvoluntary_ctxt_switches")
+		voluntary, found := NumberAfterLabel(status, "\nvoluntary_ctxt_switches")
+		involuntary, foundToo := NumberAfterLabel(status, "\nnonvoluntary_ctxt_switches")
 		if !found || !foundToo {
-			return Usage{}, fmt.Errorf("no switches in the status of thread %s", thread.Name())
+			return Usage{}, fmt.Errorf("/proc/%d/task/%s/status has no counts of context switches", pid, thread.Name())
 		}
 		usage.VoluntarySwitches += voluntary
 		usage.InvoluntarySwitches += involuntary
@@ -256,7 +255,8 @@ func readProcess(proc fs.FS, pid int) (Usage, error) {
 	return usage, nil
 }
 
-// parseStat reads /proc/PID/stat, proc_pid_stat(5). Field 2, the name, may hold any character.
+// parseStat parses /proc/PID/stat (proc_pid_stat(5)). Field 2, the name in parentheses, may hold
+// any character, so the other fields are counted from the last parenthesis.
 func parseStat(stat string) (Usage, error) {
 	const (
 		tick       = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
@@ -268,11 +268,11 @@ func parseStat(stat string) (Usage, error) {
 		10: &usage.MinorFaults, 12: &usage.MajorFaults, 14: &usage.UserNS, 15: &usage.SystemNS,
 	} {
 		if field-firstField >= len(fields) {
-			return Usage{}, fmt.Errorf("parse stat: %d fields: want 50 or more", len(fields)+firstField-1)
+			return Usage{}, fmt.Errorf("parse /proc/PID/stat: it has %d fields, but needs 15 or more", len(fields)+firstField-1)
 		}
 		value, err := strconv.ParseInt(fields[field-firstField], 10, 64)
 		if err != nil {
-			return Usage{}, fmt.Errorf("parse stat: field %d: %w", field, err)
+			return Usage{}, fmt.Errorf("parse field %d of /proc/PID/stat: %w", field, err)
 		}
 		*into = value
 	}
@@ -281,18 +281,20 @@ func parseStat(stat string) (Usage, error) {
 	return usage, nil
 }
 
-// readMemory reads memory and threads. A process that has ended but was not reaped has no memory.
+// readMemory reads the memory and the number of threads from /proc/PID/status. The memory is 0
+// after the process has ended.
 func (u *Usage) readMemory(status []byte) {
 	const kibibyte = 1024
-	resident, _ := Figure(status, "\nVmRSS")
-	peak, _ := Figure(status, "\nVmHWM")
-	anonymous, _ := Figure(status, "\nRssAnon")
+	resident, _ := NumberAfterLabel(status, "\nVmRSS")
+	peak, _ := NumberAfterLabel(status, "\nVmHWM")
+	anonymous, _ := NumberAfterLabel(status, "\nRssAnon")
 	u.RSSBytes, u.AnonBytes, u.MaxRSSBytes = resident*kibibyte, anonymous*kibibyte, peak*kibibyte
-	u.Threads, _ = Figure(status, "\nThreads")
+	u.Threads, _ = NumberAfterLabel(status, "\nThreads")
 }
 
-// Figure returns the number after a label of procfs. The label begins with a line feed.
-func Figure(status []byte, label string) (figure int64, found bool) {
+// NumberAfterLabel returns the number after a label in a procfs file. The label must begin with
+// "\n", so that it is found only at the start of a line.
+func NumberAfterLabel(status []byte, label string) (figure int64, found bool) {
 	at := bytes.Index(status, []byte(label))
 	if at < 0 {
 		return 0, false

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	case "":
 		m.Run() // whose result ends the process when TestMain returns
 	case "peak":
-		usage, err := Self()
+		usage, err := ReadSelf()
 		fmt.Fprintln(os.Stdout, usage.MaxRSSBytes, err)
 	case "server":
 		serve()
@@ -81,7 +81,7 @@ func touch() ([]byte, error) {
 
 func self(t *testing.T) Usage {
 	t.Helper()
-	usage, err := Self()
+	usage, err := ReadSelf()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestSelfSeesGoroutinesWait(t *testing.T) {
 
 func TestSelfDoesNotAllocate(t *testing.T) {
 	if allocations := testing.AllocsPerRun(100, func() {
-		if _, err := Self(); err != nil {
+		if _, err := ReadSelf(); err != nil {
 			t.Fatal(err)
 		}
 	}); allocations != 0 {
@@ -293,7 +293,7 @@ func TestSelfSeesSockets(t *testing.T) {
 	const sockets, files = 300, 40
 	readings := func() int64 { // this many readings include a recount
 		var last int64
-		for range recountEvery {
+		for range readingsPerRecount {
 			last = self(t).Sockets
 		}
 		return last
@@ -335,7 +335,7 @@ func TestSelfSeesSockets(t *testing.T) {
 	}
 }
 
-// The cost of a reading is that of the sampler: one each DefaultPeriod.
+// The cost of a reading is that of the sampler: one each DefaultSamplingPeriod.
 func BenchmarkSelf(b *testing.B) {
 	for _, sockets := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("sockets=%d", sockets), func(b *testing.B) {
@@ -348,7 +348,7 @@ func BenchmarkSelf(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Self(); err != nil {
+				if _, err := ReadSelf(); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -365,6 +365,6 @@ func BenchmarkRecount(b *testing.B) {
 		defer func() { _, _ = unix.Close(pair[0]), unix.Close(pair[1]) }()
 	}
 	for b.Loop() {
-		otherDescriptors(1000)
+		countNonSockets(1000)
 	}
 }

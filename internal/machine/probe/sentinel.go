@@ -12,50 +12,50 @@ import (
 	"wirelab.dev/internal/base/clock"
 )
 
-// A sentinel is a thread on a CPU that sleeps for a moment and measures how late it wakes up. It
-// has the workers' priority, so delays meet both alike. The CPU was taken for the time of the
-// delay, less the time that our own processes ran meanwhile.
+// A sentinel is a thread on one CPU that sleeps for some milliseconds and measures how late it
+// wakes up. It has the workers' priority, so the same delays hit the workers. A delay, minus the
+// CPU time of our own processes in it, is the time for which other programs had the CPU.
 //
-// It sleeps for a random time: the share of its wakings that met a gap equals the share of
-// requests that did, even of periodic gaps. A waking costs 30 µs on a virtual machine: 1.4 % of
+// The time of each sleep is random, so the share of late wake-ups equals the share of requests that
+// are delayed, even if delays are periodic. A wake-up takes 30 µs on a virtual machine: 1.4 % of
 // each watched CPU.
 const (
-	leastSleep = 2 * time.Millisecond
-	mostSleep  = 6 * time.Millisecond
-	// leastGap is the shortest gap that can be distinguished from a late timer: in a
-	// virtual machine timers are 25 µs late, and vary by as much.
-	leastGap = 50 * time.Microsecond
-	// mostGaps limits the gaps that are kept per CPU. At the limit the shortest are dropped.
-	mostGaps = 4096
+	minSleep = 2 * time.Millisecond
+	maxSleep = 6 * time.Millisecond
+	// minGap is the shortest gap that differs clearly from a late timer: in a virtual machine,
+	// timers are late by 0 to 50 µs.
+	minGap = 50 * time.Microsecond
+	// maxGaps limits the gaps that are kept per CPU. At the limit, the shorter half is dropped.
+	maxGaps = 4096
 )
 
-// A SentinelCPU is a CPU to watch.
+// A SentinelCPU is a CPU that a sentinel watches.
 type SentinelCPU struct {
 	CPU int `json:"cpu"`
-	// PIDs are the processes whose work on the CPU is ours; CPUs is the number of CPUs they have.
+	// PIDs lists wirelab's own processes on this CPU. CPUs is the number of CPUs that they may use.
 	PIDs []int `json:"pids"`
 	CPUs int   `json:"cpus"`
 }
 
-// A Gap is a time in which others had a CPU while a thread of ours was due on it.
+// A Gap is a time for which other programs had a CPU while a thread of wirelab waited for it.
 type Gap struct {
 	AtNS   int64 `json:"at_ns"`
 	TookNS int64 `json:"took_ns"`
 }
 
-// Watched holds the measurements of a sentinel on a CPU.
-type Watched struct {
+// A SentinelResult holds the measurements of one sentinel.
+type SentinelResult struct {
 	CPU     int   `json:"cpu"`
 	FromNS  int64 `json:"from_ns"`
 	ToNS    int64 `json:"to_ns"`
 	Wakings int64 `json:"wakings"`
 	Gaps    []Gap `json:"gaps"` // in order of time
-	// Problem says why it measured nothing, or stopped.
+	// Problem says why the sentinel measured nothing, or stopped early; "" if all went well.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Shift adds this many nanoseconds to all instants, as for the clock of another machine.
-func (w *Watched) Shift(by int64) {
+// Shift adds nanoseconds to all instants, to convert them to the clock of another machine.
+func (w *SentinelResult) Shift(by int64) {
 	w.FromNS += by
 	w.ToNS += by
 	for i := range w.Gaps {
@@ -63,17 +63,17 @@ func (w *Watched) Shift(by int64) {
 	}
 }
 
-// RunSentinels watches the CPUs until stop is closed, for at least one waking. The process should
-// do nothing else: a thread that sleeps here occupies one of Go's processors.
-func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []Watched {
+// RunSentinels watches the CPUs until stop is closed. Each sentinel wakes up at least once. The
+// process should do nothing else, because a sleeping sentinel occupies one of Go's processors.
+func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []SentinelResult {
 	runtime.GOMAXPROCS(len(cpus) + 1)
-	watched := make([]Watched, len(cpus))
+	watched := make([]SentinelResult, len(cpus))
 	var stopped atomic.Bool
 	var running sync.WaitGroup
 	for i, cpu := range cpus {
 		running.Go(func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends here
-			s := sentinel{of: cpu, watched: Watched{CPU: cpu.CPU, Gaps: make([]Gap, 0, mostGaps)}}
+			runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
+			s := sentinel{of: cpu, watched: SentinelResult{CPU: cpu.CPU, Gaps: make([]Gap, 0, maxGaps)}}
 			if err := s.run(&stopped); err != nil {
 				s.watched.Problem = err.Error()
 			}
@@ -86,47 +86,46 @@ func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []Watched {
 	return watched
 }
 
-// sentinel watches one CPU.
 type sentinel struct {
 	of      SentinelCPU
-	watched Watched
-	// leastLate is the smallest lateness so far: the timer's own.
+	watched SentinelResult
+	// leastLate is the smallest lateness so far: the timer itself causes this part.
 	leastLate time.Duration
-	floor     time.Duration
+	floor     time.Duration // shorter gaps are not kept
 }
 
-// A waking is one sleep and its end.
-type waking struct {
+// A wakeUp is the end of one sleep.
+type wakeUp struct {
 	dueNS, ranNS int64
-	// own is the time that our processes ran between the beginning of the sleep and its end.
+	// own is the CPU time of our processes from the start of the sleep to its end.
 	own time.Duration
 }
 
 func (s *sentinel) run(stopped *atomic.Bool) error {
-	if err := becomeSentinel(s.of.CPU); err != nil {
+	if err := prepareSentinelThread(s.of.CPU); err != nil {
 		return fmt.Errorf("watch CPU %d: %w", s.of.CPU, err)
 	}
-	before, err := s.ownTime()
+	before, err := s.ownCPUTime()
 	if err != nil {
 		return err
 	}
 	s.watched.FromNS = clock.Now()
 	for first := true; first || !stopped.Load(); first = false {
-		due := clock.Now() + int64(leastSleep+rand.N(mostSleep-leastSleep))
+		due := clock.Now() + int64(minSleep+rand.N(maxSleep-minSleep))
 		sleepUntil(due)
 		ran := clock.Now()
-		after, err := s.ownTime()
+		after, err := s.ownCPUTime()
 		if err != nil {
 			return err
 		}
-		s.observe(waking{dueNS: due, ranNS: ran, own: after - before})
+		s.recordWakeUp(wakeUp{dueNS: due, ranNS: ran, own: after - before})
 		before = after
 	}
 	return nil
 }
 
-// ownTime returns the processor time of our processes. If one of them has ended, it fails.
-func (s *sentinel) ownTime() (time.Duration, error) {
+// ownCPUTime returns the CPU time of our processes. It fails if one of them has ended.
+func (s *sentinel) ownCPUTime() (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range s.of.PIDs {
 		took, err := processorTime(pid)
@@ -138,39 +137,37 @@ func (s *sentinel) ownTime() (time.Duration, error) {
 	return sum, nil
 }
 
-// observe records a waking, and its gap if there was one.
-func (s *sentinel) observe(w waking) {
+func (s *sentinel) recordWakeUp(w wakeUp) {
 	s.watched.Wakings++
 	s.watched.ToNS = w.ranNS
 	late := time.Duration(w.ranNS - w.dueNS)
 	if s.watched.Wakings == 1 || late < s.leastLate {
 		s.leastLate = late
 	}
-	gap := late - s.leastLate - s.ownWithin(w.own)
-	if gap < max(leastGap, s.floor) {
+	gap := late - s.leastLate - s.limitOwnTime(w.own)
+	if gap < max(minGap, s.floor) {
 		return
 	}
-	if len(s.watched.Gaps) == mostGaps {
-		s.thin()
+	if len(s.watched.Gaps) == maxGaps {
+		s.keepLongestGaps()
 	}
 	if gap >= s.floor {
 		s.watched.Gaps = append(s.watched.Gaps, Gap{AtNS: w.dueNS, TookNS: int64(gap)})
 	}
 }
 
-// ownWithin limits the time that our processes ran here after the sentinel was due. The time
-// includes their time during its sleep, so a gap is a lower bound. If they have several CPUs, it
-// subtracts at most the time that the scheduler gives a few threads before a waiting one.
-func (s *sentinel) ownWithin(own time.Duration) time.Duration {
-	const turns = 10 * time.Millisecond // three of its slices, of 3 ms at most
+// limitOwnTime returns the part of our processes' CPU time to subtract from a delay. The CPU time
+// includes the time of the sleep, so the gap may be too short, but never too long. If our processes
+// have several CPUs, at most three time slices are subtracted, since they also ran elsewhere.
+func (s *sentinel) limitOwnTime(own time.Duration) time.Duration {
+	const turns = 10 * time.Millisecond // three time slices of up to 3 ms
 	if s.of.CPUs > 1 {
 		return min(own, turns)
 	}
 	return own
 }
 
-// thin keeps the longer half of the gaps.
-func (s *sentinel) thin() {
+func (s *sentinel) keepLongestGaps() {
 	lengths := make([]int64, len(s.watched.Gaps))
 	for i, gap := range s.watched.Gaps {
 		lengths[i] = gap.TookNS

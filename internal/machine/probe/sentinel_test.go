@@ -7,13 +7,13 @@ import (
 )
 
 // woken lets a sentinel wake up so late each time, while our processes ran so long.
-func woken(of SentinelCPU, late []time.Duration, own func(i int) time.Duration) Watched {
+func woken(of SentinelCPU, late []time.Duration, own func(i int) time.Duration) SentinelResult {
 	s := sentinel{of: of}
 	at := int64(0)
 	for i, late := range late {
 		due := at + int64(2*time.Millisecond)
 		at = due + int64(late)
-		s.observe(waking{dueNS: due, ranNS: at, own: own(i)})
+		s.recordWakeUp(wakeUp{dueNS: due, ranNS: at, own: own(i)})
 	}
 	return s.watched
 }
@@ -49,14 +49,14 @@ func TestASentinelTellsOthersFromOurs(t *testing.T) {
 
 // Any number of gaps takes the same memory, and the longest are never lost.
 func TestASentinelKeepsTheLongestGaps(t *testing.T) {
-	late := make([]time.Duration, 10*mostGaps)
+	late := make([]time.Duration, 10*maxGaps)
 	for i := range late {
 		late[i] = time.Millisecond + time.Duration(i%977)*time.Microsecond
 	}
 	late[0], late[3], late[len(late)-1] = 0, time.Second, 2*time.Second
 	seen := woken(SentinelCPU{CPUs: 1}, late, always(0))
-	if len(seen.Gaps) > mostGaps || len(seen.Gaps) < mostGaps/4 {
-		t.Errorf("%d gaps are kept, want up to %d", len(seen.Gaps), mostGaps)
+	if len(seen.Gaps) > maxGaps || len(seen.Gaps) < maxGaps/4 {
+		t.Errorf("%d gaps are kept, want up to %d", len(seen.Gaps), maxGaps)
 	}
 	for _, want := range []time.Duration{time.Second, 2 * time.Second} {
 		if !slices.ContainsFunc(seen.Gaps, func(g Gap) bool { return g.TookNS == int64(want) }) {
@@ -70,9 +70,9 @@ func TestASentinelKeepsTheLongestGaps(t *testing.T) {
 
 // Gaps of one length fill the list too.
 func TestASentinelOfOneLengthOfGap(t *testing.T) {
-	late := slices.Repeat([]time.Duration{time.Millisecond}, 3*mostGaps)
+	late := slices.Repeat([]time.Duration{time.Millisecond}, 3*maxGaps)
 	late[0] = 0
-	if seen := woken(SentinelCPU{CPUs: 1}, late, always(0)); len(seen.Gaps) > mostGaps {
+	if seen := woken(SentinelCPU{CPUs: 1}, late, always(0)); len(seen.Gaps) > maxGaps {
 		t.Errorf("%d gaps are kept", len(seen.Gaps))
 	}
 }

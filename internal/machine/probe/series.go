@@ -8,37 +8,39 @@ import (
 	"time"
 )
 
-// A Series holds the readings of one process, in order of time. Its JSON is a list of differences
-// for each figure that is not always zero: 150 KB for a full series of a busy process.
+// A Series holds the readings of one process, in order of time. Its JSON holds a list of
+// differences for each figure, except for figures that are always zero. A full series of a busy
+// process takes 150 KB.
 type Series struct {
 	samples []Usage
-	// problem says why sampling ended early.
+	// problem says why sampling ended early; "" if it did not.
 	problem string
 }
 
-// Between returns the differences between two instants: counters by interpolation at the edges,
-// gauges from the last reading, and the maximum of each gauge. It fails if readings are missing.
+// Between returns the growth of the counters between two instants, interpolated at the edges. It
+// also returns the last value and the maximum of each gauge. It fails if the series does not cover
+// the whole time.
 func (s Series) Between(startNS, endNS int64) (Window, error) {
 	if endNS < startNS {
-		return Window{}, fmt.Errorf("usage of the window: it ends %d ns before it starts", startNS-endNS)
+		return Window{}, fmt.Errorf("read the usage in the window: the window ends %d ns before it starts", startNS-endNS)
 	}
 	if len(s.samples) == 0 {
-		return Window{}, fmt.Errorf("usage of the window: no readings%s", s.because())
+		return Window{}, fmt.Errorf("read the usage in the window: there are no readings%s", s.problemSuffix())
 	}
 	first, last := s.samples[0].AtNS, s.samples[len(s.samples)-1].AtNS
 	if startNS < first || endNS > last {
-		return Window{}, fmt.Errorf("usage of the window: readings cover %d to %d ns, the window is %d to %d%s",
-			first, last, startNS, endNS, s.because())
+		return Window{}, fmt.Errorf("read the usage in the window: the readings cover %d to %d ns, but the window is from %d to %d ns%s",
+			first, last, startNS, endNS, s.problemSuffix())
 	}
-	start, end := s.at(startNS), s.at(endNS)
-	window := Window{Usage: end.Since(start), Most: s.most(startNS, endNS), StoppedNS: s.stopped(startNS, endNS)}
+	start, end := s.usageAt(startNS), s.usageAt(endNS)
+	window := Window{Usage: end.Since(start), Most: s.maxGauges(startNS, endNS), StoppedNS: s.longestStop(startNS, endNS)}
 	if end.MaxRSSBytes > start.MaxRSSBytes {
 		window.Most.RSSBytes = end.MaxRSSBytes
 	}
 	return window, nil
 }
 
-// CPU returns the processor time between the first reading and the last.
+// CPU returns the CPU time between the first reading and the last.
 func (s Series) CPU() time.Duration {
 	if len(s.samples) == 0 {
 		return 0
@@ -47,29 +49,28 @@ func (s Series) CPU() time.Duration {
 	return time.Duration(spent.UserNS + spent.SystemNS)
 }
 
-// Stretches returns the processor time, in nanoseconds, of up to count stretches one after the
-// other. It ends before the first that the series does not cover as a whole.
-func (s Series) Stretches(beginNS, eachNS int64, count int) []int64 {
+// CPUPerInterval returns the CPU time, in nanoseconds, of up to count successive intervals. It ends
+// before the first interval that the series does not cover completely.
+func (s Series) CPUPerInterval(beginNS, eachNS int64, count int) []int64 {
 	if len(s.samples) == 0 || eachNS <= 0 || beginNS < s.samples[0].AtNS {
 		return nil
 	}
 	var used []int64
 	last := s.samples[len(s.samples)-1].AtNS
-	before := s.at(min(beginNS, last))
+	before := s.usageAt(min(beginNS, last))
 	for range count {
 		if beginNS += eachNS; beginNS > last {
 			break
 		}
-		now := s.at(beginNS)
+		now := s.usageAt(beginNS)
 		used = append(used, int64(now.CPU()-before.CPU()))
 		before = now
 	}
 	return used
 }
 
-// most returns the maximum of each gauge from the window's start to its end.
-func (s Series) most(startNS, endNS int64) Held {
-	most := s.at(startNS)
+func (s Series) maxGauges(startNS, endNS int64) Gauges {
+	most := s.usageAt(startNS)
 	for i := range s.samples {
 		if at := s.samples[i].AtNS; startNS <= at && at <= endNS {
 			for _, column := range columns {
@@ -79,14 +80,14 @@ func (s Series) most(startNS, endNS int64) Held {
 			}
 		}
 	}
-	return heldBy(&most)
+	return gaugesOf(&most)
 }
 
-// stopped returns the longest time between two readings that touch the window, less the usual time
-// and less the CPU time that the process used in it: a busy process may also be late.
-func (s Series) stopped(startNS, endNS int64) int64 {
+// longestStop returns the longest time for which something stopped the process in the window. It
+// takes the time between two readings, and subtracts the usual time and the process's CPU time.
+func (s Series) longestStop(startNS, endNS int64) int64 {
 	if len(s.samples) < 3 {
-		return 0 // no usual time
+		return 0 // too few readings for a usual time
 	}
 	between := make([]int64, 0, len(s.samples)-1)
 	for i := range s.samples[1:] {
@@ -103,15 +104,14 @@ func (s Series) stopped(startNS, endNS int64) int64 {
 	return longest
 }
 
-func (s Series) because() string {
+func (s Series) problemSuffix() string {
 	if s.problem == "" {
 		return ""
 	}
 	return ": " + s.problem
 }
 
-// at estimates the reading at an instant that lies within the series.
-func (s Series) at(instantNS int64) Usage {
+func (s Series) usageAt(instantNS int64) Usage {
 	after := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].AtNS > instantNS })
 	usage := s.samples[after-1]
 	if after < len(s.samples) {
@@ -128,17 +128,16 @@ func (s Series) at(instantNS int64) Usage {
 	return usage
 }
 
-// wireSeries is a Series as JSON.
-type wireSeries struct {
+type seriesJSON struct {
 	AtNS    []int64            `json:"at_ns"`
 	Figures map[string][]int64 `json:"figures"`
 	Problem string             `json:"problem,omitempty"`
 }
 
-// MarshalJSON writes, for each figure, the first value and the differences.
+// MarshalJSON writes, for each figure, the first value and the differences between readings.
 func (s Series) MarshalJSON() ([]byte, error) {
 	instant := func(u *Usage) *int64 { return &u.AtNS }
-	wire := wireSeries{AtNS: s.differences(instant), Figures: map[string][]int64{}, Problem: s.problem}
+	wire := seriesJSON{AtNS: s.differences(instant), Figures: map[string][]int64{}, Problem: s.problem}
 	for _, column := range columns {
 		values := s.differences(column.of)
 		if slices.ContainsFunc(values, func(value int64) bool { return value != 0 }) {
@@ -161,18 +160,18 @@ func (s Series) differences(of func(*Usage) *int64) []int64 {
 
 // UnmarshalJSON reads the output of MarshalJSON. It ignores unknown figures.
 func (s *Series) UnmarshalJSON(data []byte) error {
-	var wire wireSeries
+	var wire seriesJSON
 	if err := json.Unmarshal(data, &wire); err != nil {
 		return fmt.Errorf("read usage series: %w", err)
 	}
-	if len(wire.AtNS) > mostSamples {
-		return fmt.Errorf("read usage series: %d readings: want at most %d", len(wire.AtNS), mostSamples)
+	if len(wire.AtNS) > maxSamples {
+		return fmt.Errorf("read usage series: the series has %d readings, but the limit is %d", len(wire.AtNS), maxSamples)
 	}
 	read := Series{samples: make([]Usage, len(wire.AtNS)), problem: wire.Problem}
 	read.accumulate(wire.AtNS, func(u *Usage) *int64 { return &u.AtNS })
 	for i := 1; i < len(read.samples); i++ {
 		if read.samples[i].AtNS <= read.samples[i-1].AtNS {
-			return fmt.Errorf("read usage series: reading %d is not later than the one before", i)
+			return fmt.Errorf("read usage series: reading %d is not later than reading %d", i, i-1)
 		}
 	}
 	for _, column := range columns {
@@ -181,7 +180,7 @@ func (s *Series) UnmarshalJSON(data []byte) error {
 			continue
 		}
 		if len(values) != len(read.samples) {
-			return fmt.Errorf("read usage series: %d values of %s at %d instants", len(values), column.name, len(read.samples))
+			return fmt.Errorf("read usage series: %s has %d values, but there are %d readings", column.name, len(values), len(read.samples))
 		}
 		read.accumulate(values, column.of)
 	}
@@ -197,23 +196,23 @@ func (s *Series) accumulate(differences []int64, of func(*Usage) *int64) {
 	}
 }
 
-// Shift adds this many nanoseconds to all instants, as for the clock of another machine.
+// Shift adds nanoseconds to all instants, to convert them to the clock of another machine.
 func (s *Series) Shift(by int64) {
 	for i := range s.samples {
 		s.samples[i].AtNS += by
 	}
 }
 
-// DefaultPeriod is fine enough to cut a window of two seconds to within a
-// hundredth of its processor time. A reading costs 13 to 19 µs in a busy process
-// and 80 µs, mostly of being woken, in an idle one: 0.1 to 0.4 % of a CPU.
-const DefaultPeriod = 20 * time.Millisecond
+// DefaultSamplingPeriod is so short that the CPU time of a two-second window has an error below 1
+// %. A reading takes 13 to 19 µs in a busy process, and 80 µs in an idle process, which must wake
+// up. Sampling takes 0.1 to 0.4 % of a CPU.
+const DefaultSamplingPeriod = 20 * time.Millisecond
 
-// mostSamples limits a series, to 500 KiB. When it is full, every second reading is dropped and
-// the period doubles, so that a life of any length is known to a thousandth of its length.
-const mostSamples = 1024
+// maxSamples limits the memory of a series to 500 KiB. When the series is full, every second
+// reading is dropped and the period doubles.
+const maxSamples = 1024
 
-// Sampler reads a process at a steady period.
+// A Sampler reads a process periodically.
 type Sampler struct {
 	source Source
 	period time.Duration
@@ -221,29 +220,30 @@ type Sampler struct {
 	ticks  ticker
 }
 
-// StartSampler takes readings, the first at once, until Stop or until the source fails.
+// StartSampler takes a reading now, and then periodically until Stop or until the source fails.
 func StartSampler(source Source, period time.Duration) *Sampler {
-	s := &Sampler{source: source, period: period, series: Series{samples: make([]Usage, 0, mostSamples)}}
-	s.take()
-	s.ticks = tick(period, func() time.Duration {
-		if len(s.series.samples) == mostSamples {
-			s.thin()
+	s := &Sampler{source: source, period: period, series: Series{samples: make([]Usage, 0, maxSamples)}}
+	s.takeReading()
+	s.ticks = startTicker(period, func() time.Duration {
+		if len(s.series.samples) == maxSamples {
+			s.dropEverySecond()
 		}
-		s.take()
+		s.takeReading()
 		return s.period
 	})
 	return s
 }
 
-// Stop takes a last reading and returns all of them. Call it once.
+// Stop takes a last reading and returns all readings. Call it once.
 func (s *Sampler) Stop() Series {
 	s.ticks.stop()
-	s.take()
+	s.takeReading()
 	return s.series
 }
 
-// take adds a reading, unless one failed. The last of a full series replaces the one before.
-func (s *Sampler) take() {
+// takeReading appends a reading, unless an earlier reading failed. If the series is full, the new
+// reading replaces the last one.
+func (s *Sampler) takeReading() {
 	if s.series.problem != "" {
 		return
 	}
@@ -253,19 +253,18 @@ func (s *Sampler) take() {
 		return
 	}
 	last := len(s.series.samples) - 1
-	if last >= 0 && (last+1 == mostSamples || s.series.samples[last].AtNS >= usage.AtNS) {
+	if last >= 0 && (last+1 == maxSamples || s.series.samples[last].AtNS >= usage.AtNS) {
 		s.series.samples[last] = usage
 		return
 	}
 	s.series.samples = append(s.series.samples, usage)
 }
 
-// thin keeps the first reading and every second one after it.
-func (s *Sampler) thin() {
+func (s *Sampler) dropEverySecond() {
 	samples := s.series.samples
-	for i := range mostSamples / 2 {
+	for i := range maxSamples / 2 {
 		samples[i] = samples[2*i]
 	}
-	s.series.samples = samples[:mostSamples/2]
+	s.series.samples = samples[:maxSamples/2]
 	s.period *= 2
 }

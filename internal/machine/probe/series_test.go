@@ -59,11 +59,11 @@ func TestBetweenKeepsTheMost(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		start, end int64
-		want       Held
+		want       Gauges
 	}{
-		{"the greatest reading", 2000, 3500, Held{RSSBytes: 60, Threads: 30, Sockets: 3, Goroutines: 7, HeapLiveBytes: 8}},
-		{"what was held when it opened", 1500, 1700, Held{RSSBytes: 40, Threads: 90, Sockets: 9}},
-		{"a peak between two readings", 2000, 4000, Held{RSSBytes: 80, Threads: 30, Sockets: 3, Goroutines: 7, HeapLiveBytes: 8}},
+		{"the greatest reading", 2000, 3500, Gauges{RSSBytes: 60, Threads: 30, Sockets: 3, Goroutines: 7, HeapLiveBytes: 8}},
+		{"what was held when it opened", 1500, 1700, Gauges{RSSBytes: 40, Threads: 90, Sockets: 9}},
+		{"a peak between two readings", 2000, 4000, Gauges{RSSBytes: 80, Threads: 30, Sockets: 3, Goroutines: 7, HeapLiveBytes: 8}},
 	} {
 		if got, err := series.Between(test.start, test.end); err != nil || got.Most != test.want {
 			t.Errorf("%s: %+v, %v; want %+v", test.name, got.Most, err, test.want)
@@ -116,7 +116,7 @@ func TestSamplerIsBoundedForAnyLife(t *testing.T) {
 		const life = 100 * time.Second
 		time.Sleep(life)
 		series := sampler.Stop()
-		if got := len(series.samples); got > mostSamples || got < mostSamples/2 || cap(series.samples) != mostSamples {
+		if got := len(series.samples); got > maxSamples || got < maxSamples/2 || cap(series.samples) != maxSamples {
 			t.Errorf("%d readings in room for %d, want 512 to 1024 in 1024", got, cap(series.samples))
 		}
 		for i, sample := range series.samples[1 : len(series.samples)-1] {
@@ -137,11 +137,11 @@ func TestSamplerStoppedWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := clock.Now()
 		sampler := StartSampler(steady(start), time.Millisecond)
-		const life = (mostSamples-1)*time.Millisecond + 500*time.Microsecond
+		const life = (maxSamples-1)*time.Millisecond + 500*time.Microsecond
 		time.Sleep(life)
 		series := sampler.Stop()
-		if len(series.samples) != mostSamples {
-			t.Errorf("%d readings, want %d", len(series.samples), mostSamples)
+		if len(series.samples) != maxSamples {
+			t.Errorf("%d readings, want %d", len(series.samples), maxSamples)
 		}
 		if usage, err := series.Between(start, start+int64(life)); err != nil || usage.CPU() != life/2 {
 			t.Errorf("CPU %v, %v; want %v", usage.CPU(), err, life/2)
@@ -207,7 +207,7 @@ func TestSeriesIsCompact(t *testing.T) {
 
 // busySeries is full, and grows as a loaded server's does.
 func busySeries() Series {
-	series := Series{samples: make([]Usage, mostSamples)}
+	series := Series{samples: make([]Usage, maxSamples)}
 	for i := range series.samples {
 		n := int64(i)
 		usage := &series.samples[i]
@@ -230,7 +230,7 @@ func TestSeriesRefusesBadJSON(t *testing.T) {
 		"time stands":      `{"at_ns":[5,0],"figures":{}}`,
 		"time goes back":   `{"at_ns":[5,-1],"figures":{}}`,
 		"uneven figures":   `{"at_ns":[5,1],"figures":{"user_ns":[1]}}`,
-		"too many":         `{"at_ns":[1` + strings.Repeat(",1", mostSamples) + `],"figures":{}}`,
+		"too many":         `{"at_ns":[1` + strings.Repeat(",1", maxSamples) + `],"figures":{}}`,
 		"values not whole": `{"at_ns":[5],"figures":{"user_ns":[1.5]}}`,
 	} {
 		var series Series
@@ -331,11 +331,11 @@ func TestStretchesTellWhenTimeWasUsed(t *testing.T) {
 		{5e9, 1e9, 2, nil},
 		{1e9, 0, 2, nil},
 	} {
-		if got := s.Stretches(c.begin, c.each, c.count); !slices.Equal(got, c.want) {
+		if got := s.CPUPerInterval(c.begin, c.each, c.count); !slices.Equal(got, c.want) {
 			t.Errorf("%d stretches of %d ns from %d: %v, want %v", c.count, c.each, c.begin, got, c.want)
 		}
 	}
-	if got := (Series{}).Stretches(0, 1, 1); got != nil {
+	if got := (Series{}).CPUPerInterval(0, 1, 1); got != nil {
 		t.Errorf("without readings: %v", got)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// resourceUsage reads all figures except the memory: see selfReader.readMemory.
+// resourceUsage reads CPU times, switches and faults; selfReader.readMemory reads the memory.
 func resourceUsage() (Usage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return Usage{}, fmt.Errorf("read own resource usage: %w", err)
+		return Usage{}, fmt.Errorf("read the resource usage of this process: %w", err)
 	}
 	return Usage{
 		UserNS:              usage.Utime.Nano(),
@@ -26,10 +26,9 @@ func resourceUsage() (Usage, error) {
 	}, nil
 }
 
-// processorTime reads the CPU clock of any process: exact, ended threads included.
 func processorTime(pid int) (time.Duration, error) {
-	// MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of
-	// include/linux/posix-timers_types.h, as clock_getcpuclockid(3) does it.
+	// MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) in include/linux/posix-timers_types.h;
+	// clock_getcpuclockid(3) computes the same.
 	const scheduled = 2
 	clock := int32(^pid<<3 | scheduled)
 	var now unix.Timespec
@@ -39,19 +38,20 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(now.Nano()), nil
 }
 
-// HugePagesDenied reports whether this process may use no transparent huge pages, because the
-// program that started it set PR_SET_THP_DISABLE (prctl(2)).
+// HugePagesDenied reports whether the program that started this process denied it transparent huge
+// pages, with PR_SET_THP_DISABLE (prctl(2)).
 func HugePagesDenied() bool {
 	denied, err := unix.PrctlRetInt(unix.PR_GET_THP_DISABLE, 0, 0, 0, 0)
 	return err == nil && denied != 0
 }
 
-// suspended returns how long the machine has slept since it started, to a millisecond:
-// CLOCK_BOOTTIME goes on while the machine sleeps, CLOCK_MONOTONIC stops (clock_gettime(2)).
-func suspended() (int64, error) {
+// suspendedTime returns how long the machine has slept since it started, in nanoseconds rounded to
+// milliseconds. While the machine sleeps, CLOCK_MONOTONIC stops and CLOCK_BOOTTIME continues
+// (clock_gettime(2)).
+func suspendedTime() (int64, error) {
 	const tries, quick = 4, 10 * time.Microsecond
 	var slept time.Duration
-	for range tries { // the thread may lose its CPU between the readings
+	for range tries { // try again if the thread lost its CPU between the readings
 		var before, all, after unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &before); err != nil {
 			return 0, fmt.Errorf("read monotonic clock: %w", err)
@@ -70,17 +70,17 @@ func suspended() (int64, error) {
 	return int64(max(0, slept).Round(time.Millisecond)), nil
 }
 
-// becomeSentinel pins the calling thread, which is not used afterwards. It asks for timers that
-// the kernel does not delay to save wakings (PR_SET_TIMERSLACK).
-func becomeSentinel(cpu int) error {
+// prepareSentinelThread pins the calling thread to a CPU, and makes its timers exact
+// (PR_SET_TIMERSLACK). Do not use the thread for other work afterwards.
+func prepareSentinelThread(cpu int) error {
 	if err := host.PinThread([]int{cpu}); err != nil {
 		return err
 	}
 	return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 }
 
-// sleepUntil sleeps in the kernel without Go's scheduler, which would delay the thread after the
-// sleep. A signal, such as Go's own, does not end the sleep.
+// sleepUntil sleeps in the kernel, because Go's scheduler would add a delay after the sleep. If a
+// signal interrupts the sleep, such as one of the Go runtime, it sleeps again.
 func sleepUntil(instantNS int64) {
 	until := unix.NsecToTimespec(instantNS)
 	for {
@@ -92,8 +92,8 @@ func sleepUntil(instantNS int64) {
 	}
 }
 
-// descriptorCount returns the number of open descriptors of the calling process,
-// read through a descriptor of /proc/self/fd. It is 0 if the kernel does not count them.
+// descriptorCount returns how many descriptors this process has open; 0 if the kernel does not
+// count them. folder is a descriptor of /proc/self/fd.
 func descriptorCount(folder int) (int64, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(folder, &stat); err != nil {
@@ -102,10 +102,9 @@ func descriptorCount(folder int) (int64, error) {
 	return stat.Size, nil
 }
 
-// otherDescriptors counts the open descriptors that are not sockets. open is the number of all.
-// The kernel gives out the lowest free number, so they lie close together; the search is still
-// bounded.
-func otherDescriptors(open int64) int64 {
+// countNonSockets counts the open descriptors that are not sockets. open is the number of all open
+// descriptors. The kernel uses the lowest free number for each, so the search can end soon.
+func countNonSockets(open int64) int64 {
 	var stat unix.Stat_t
 	var found, others int64
 	for descriptor := 0; found < open && int64(descriptor) < 2*open+1024; descriptor++ {

@@ -9,22 +9,24 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-func resourceUsage() (Usage, error) { return Usage{}, host.NeedsLinux("read own resource usage") }
+func resourceUsage() (Usage, error) {
+	return Usage{}, host.NeedsLinux("read the resource usage of this process")
+}
 
 func processorTime(pid int) (time.Duration, error) {
 	return 0, host.NeedsLinux(fmt.Sprintf("read CPU clock of process %d", pid))
 }
 
-func suspended() (int64, error) { return 0, nil }
+func suspendedTime() (int64, error) { return 0, nil }
 
 // HugePagesDenied returns false: only Linux denies huge pages.
 func HugePagesDenied() bool { return false }
 
-func becomeSentinel(int) error { return host.NeedsLinux("watch a CPU") }
+func prepareSentinelThread(int) error { return host.NeedsLinux("watch a CPU") }
 
 func sleepUntil(int64) {}
 
-// descriptorCount returns 0: the number is unknown here.
+// descriptorCount returns 0, which means unknown.
 func descriptorCount(int) (int64, error) { return 0, nil }
 
-func otherDescriptors(int64) int64 { return 0 }
+func countNonSockets(int64) int64 { return 0 }

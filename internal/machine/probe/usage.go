@@ -6,53 +6,54 @@ import (
 	"time"
 )
 
-// A Usage is one reading of a process. [Usage.Since] and [Series.Between] return the difference
-// of two readings: counters are subtracted, gauges keep their last value.
+// A Usage is one reading of a process, or the difference of two readings. In a difference, counters
+// are subtracted and gauges have their last value.
 type Usage struct {
-	// AtNS is the instant of the reading, of the end for a difference.
+	// AtNS is the instant of the reading. In a difference, it is the instant of the later reading.
 	AtNS int64 `json:"at_ns"`
-	// UserNS and SystemNS are processor time, ended threads included.
+	// UserNS and SystemNS are CPU times. They include ended threads.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
 	// RSSBytes, a gauge, is the resident memory.
 	RSSBytes int64 `json:"rss_bytes"`
-	// AnonBytes, a gauge, is RSSBytes without the pages of files: mostly the
-	// program's text, which all its processes share.
+	// AnonBytes, a gauge, is RSSBytes without the pages of files. Most of those hold the code of
+	// the program, and all its processes share them.
 	AnonBytes int64 `json:"anon_bytes"`
 	// MaxRSSBytes, a gauge, is the peak of RSSBytes.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
 	// Threads is a gauge.
 	Threads int64 `json:"threads"`
-	// Sockets, a gauge, is the number of open sockets, listening ones included.
-	// 0: unknown, as for other processes and before Linux 6.2. A worker between
-	// its listen or connect and its end has at least one.
+	// Sockets, a gauge, is the number of open sockets, including those that listen; 0: unknown. It
+	// is unknown for other processes, and before Linux 6.2.
 	Sockets             int64 `json:"sockets"`
 	VoluntarySwitches   int64 `json:"voluntary_switches"`
 	InvoluntarySwitches int64 `json:"involuntary_switches"`
 	MinorFaults         int64 `json:"minor_faults"`
 	MajorFaults         int64 `json:"major_faults"`
-	// ThrottledNS and ThrottledPeriods count for how long and how often the process's
-	// control groups were stopped because their quota was used up, on each CPU.
+	// ThrottledNS and ThrottledPeriods count for how long and how often the process's control
+	// groups were stopped because they had used up their CPU quota. The times of all CPUs are
+	// added.
 	ThrottledNS      int64 `json:"throttled_ns,omitempty"`
 	ThrottledPeriods int64 `json:"throttled_periods,omitempty"`
-	// SuspendedNS is the time that the machine slept.
+	// SuspendedNS is the time for which the machine was suspended.
 	SuspendedNS int64   `json:"suspended_ns,omitempty"`
 	Go          GoUsage `json:"go,omitzero"`
 }
 
-// A Window holds the differences between two instants, and the maximum of each gauge.
+// A Window holds the usage between two instants, and the maximum of each gauge.
 type Window struct {
 	Usage
 	// Most holds the maximum of each gauge within the window.
-	Most Held `json:"most"`
-	// StoppedNS is the longest time for which the process neither ran nor took the
-	// readings that were due: something else stopped it.
+	Most Gauges `json:"most"`
+	// StoppedNS is the longest time for which something stopped the process: it did not run and
+	// took no readings.
 	StoppedNS int64 `json:"stopped_ns,omitempty"`
 }
 
-// Held holds a process's gauges.
-type Held struct {
-	// RSSBytes is exact if the peak rose within the window, else the maximum of the readings.
+// Gauges holds a value of each gauge of a process.
+type Gauges struct {
+	// RSSBytes is exact if the process reached a new peak. Otherwise it is the maximum of the
+	// readings.
 	RSSBytes      int64 `json:"rss_bytes"`
 	AnonBytes     int64 `json:"anon_bytes"`
 	Threads       int64 `json:"threads"`
@@ -61,27 +62,28 @@ type Held struct {
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
 }
 
-// GoUsage holds the Go runtime's own figures, which exist only for the process itself.
+// GoUsage holds figures of the Go runtime. A process can read only its own.
 type GoUsage struct {
-	// HeapLiveBytes, a gauge, is the memory that the last collection found in use.
+	// HeapLiveBytes, a gauge, is the heap memory that was in use at the last garbage collection.
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
 	// Goroutines is a gauge.
 	Goroutines int64 `json:"goroutines"`
-	// AllocatedBytes and AllocatedObjects count heap allocations, small ones a span at a time.
+	// AllocatedBytes and AllocatedObjects count heap allocations. Small objects are counted with a
+	// delay, when the runtime takes a new span for them.
 	AllocatedBytes   int64 `json:"allocated_bytes"`
 	AllocatedObjects int64 `json:"allocated_objects"`
 	GCCycles         int64 `json:"gc_cycles"`
-	// GCNS is the processor time of the collector, estimated at the end of each cycle.
+	// GCNS is the CPU time of the garbage collector, which the runtime estimates after each cycle.
 	GCNS int64 `json:"gc_ns"`
-	// GCAssistNS is the part of it that allocating goroutines spent.
+	// GCAssistNS is the part of GCNS that goroutines spent when they allocated memory.
 	GCAssistNS int64 `json:"gc_assist_ns"`
-	// GCPercent, a gauge, is GOGC: 100 by default, -1 for off. 0: unknown.
+	// GCPercent, a gauge, is the value of GOGC. -1: the collector is off; 0: unknown.
 	GCPercent int64 `json:"gc_percent,omitempty"`
-	// RunWait holds the times that goroutines were runnable before they ran.
+	// RunWait holds how long goroutines that were ready to run waited until they ran.
 	RunWait Waits `json:"run_wait"`
 }
 
-// CPU returns the processor time, user and system together.
+// CPU returns the sum of the user and system CPU time.
 func (u Usage) CPU() time.Duration { return time.Duration(u.UserNS + u.SystemNS) }
 
 // Since subtracts the counters of an earlier reading.
@@ -94,8 +96,8 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
-// Plus returns the usage of two processes, as if they were one: figures are sums, except figures
-// of the machine and figures that each process has by itself.
+// Plus returns the usage of two processes together. It adds all figures except AtNS, SuspendedNS
+// and GCPercent.
 func (u Usage) Plus(other Usage) Usage {
 	sum := u
 	for _, column := range columns {
@@ -104,18 +106,18 @@ func (u Usage) Plus(other Usage) Usage {
 	sum.AtNS = max(u.AtNS, other.AtNS)
 	sum.SuspendedNS = max(u.SuspendedNS, other.SuspendedNS)
 	if sum.Go.GCPercent = u.Go.GCPercent; u.Go.GCPercent != other.Go.GCPercent {
-		sum.Go.GCPercent = 0 // unknown: they differ
+		sum.Go.GCPercent = 0 // unknown, since the two values differ
 	}
 	return sum
 }
 
-// Plus returns the usage of two processes, in the way of Usage.Plus.
+// Plus returns the usage of two processes together, as Usage.Plus does.
 func (w Window) Plus(other Window) Window {
 	return Window{Usage: w.Usage.Plus(other.Usage), Most: w.Most.Plus(other.Most), StoppedNS: max(w.StoppedNS, other.StoppedNS)}
 }
 
-// Plus returns the sum of the gauges.
-func (h Held) Plus(other Held) Held {
+// Plus adds the gauges of another process.
+func (h Gauges) Plus(other Gauges) Gauges {
 	h.RSSBytes += other.RSSBytes
 	h.AnonBytes += other.AnonBytes
 	h.Threads += other.Threads
@@ -125,20 +127,19 @@ func (h Held) Plus(other Held) Held {
 	return h
 }
 
-// heldBy returns the gauges of a reading.
-func heldBy(u *Usage) Held {
-	return Held{
+func gaugesOf(u *Usage) Gauges {
+	return Gauges{
 		RSSBytes: u.RSSBytes, AnonBytes: u.AnonBytes, Threads: u.Threads, Sockets: u.Sockets,
 		Goroutines: u.Go.Goroutines, HeapLiveBytes: u.Go.HeapLiveBytes,
 	}
 }
 
-// A column is one figure of a Usage besides its instant. Subtraction, interpolation and
-// the JSON form all use this one list.
+// A column describes one figure of a Usage. Subtraction, interpolation and the JSON form all use
+// the same list of columns.
 type column struct {
 	name   string
 	gauge  bool
-	metric string // its name in package runtime/metrics, if it has one
+	metric string // the figure's name in package runtime/metrics; "": none
 	of     func(*Usage) *int64
 }
 
@@ -167,16 +168,16 @@ var columns = append([]column{
 	{name: "gc_percent", gauge: true, of: func(u *Usage) *int64 { return &u.Go.GCPercent }},
 }, waitColumns()...)
 
-// Waits is a histogram of waiting times: bucket 0 holds those under 256 ns, then two buckets per
-// octave follow, the last for 4.3 s and more. A quantile of it is right to a quarter of its
-// value.
+// Waits is a histogram of waiting times. Bucket 0 counts waits below 256 ns. Then follow two
+// buckets for each doubling of the time. The last bucket counts waits of 4.3 s and more. A
+// quantile has an error of up to 25 %.
 type Waits [waitBuckets]int64
 
 const waitBuckets = 50
 
-// waitBound returns the lower bound of a bucket. The bounds are a subset of the Go
-// runtime's, so that each of its buckets falls into one of these.
-func waitBound(bucket int) time.Duration {
+// waitBucketStart returns the lower bound of a bucket. Each bound is also a bound in the Go
+// runtime's histogram, so each bucket of the runtime lies within one of these buckets.
+func waitBucketStart(bucket int) time.Duration {
 	if bucket == 0 {
 		return 0
 	}
@@ -185,16 +186,15 @@ func waitBound(bucket int) time.Duration {
 	return step * time.Duration((2+half)<<octave)
 }
 
-// waitBucket finds the bucket of a wait.
-func waitBucket(wait time.Duration) int {
+func waitBucketOf(wait time.Duration) int {
 	bucket := 0
-	for bucket+1 < waitBuckets && waitBound(bucket+1) <= wait {
+	for bucket+1 < waitBuckets && waitBucketStart(bucket+1) <= wait {
 		bucket++
 	}
 	return bucket
 }
 
-// Total counts the waits.
+// Total returns the number of waits.
 func (w Waits) Total() int64 {
 	var total int64
 	for _, count := range w {
@@ -203,8 +203,8 @@ func (w Waits) Total() int64 {
 	return total
 }
 
-// Quantile returns the wait that a share q, 0 to 1, of all waits is below, assuming an even spread
-// within a bucket; false if there are no waits.
+// Quantile returns the q-quantile of the waits, with q from 0 to 1; false if there are no waits. It
+// assumes that the waits of a bucket are spread evenly.
 func (w Waits) Quantile(q float64) (time.Duration, bool) {
 	total := w.Total()
 	if total <= 0 {
@@ -224,17 +224,17 @@ func (w Waits) Quantile(q float64) (time.Duration, bool) {
 		if bucket == waitBuckets-1 {
 			break
 		}
-		low, high := waitBound(bucket), waitBound(bucket+1)
+		low, high := waitBucketStart(bucket), waitBucketStart(bucket+1)
 		return low + time.Duration(rank/float64(count)*float64(high-low)), true
 	}
-	return waitBound(last), true
+	return waitBucketStart(last), true
 }
 
 func waitColumns() []column {
 	list := make([]column, waitBuckets)
 	for bucket := range list {
 		list[bucket] = column{
-			name: fmt.Sprintf("run_wait_%d", waitBound(bucket).Nanoseconds()),
+			name: fmt.Sprintf("run_wait_%d", waitBucketStart(bucket).Nanoseconds()),
 			of:   func(u *Usage) *int64 { return &u.Go.RunWait[bucket] },
 		}
 	}

@@ -72,18 +72,18 @@ func TestSinceSubtractsCountersOnly(t *testing.T) {
 
 func TestWaitBucketsTile(t *testing.T) {
 	for bucket := range waitBuckets {
-		low := waitBound(bucket)
-		if got := waitBucket(low); got != bucket {
+		low := waitBucketStart(bucket)
+		if got := waitBucketOf(low); got != bucket {
 			t.Errorf("bound %v of bucket %d lies in %d", low, bucket, got)
 		}
-		if bucket > 0 && waitBucket(low-1) != bucket-1 {
-			t.Errorf("just under %v lies in %d, not in %d", low, waitBucket(low-1), bucket-1)
+		if bucket > 0 && waitBucketOf(low-1) != bucket-1 {
+			t.Errorf("just under %v lies in %d, not in %d", low, waitBucketOf(low-1), bucket-1)
 		}
 	}
-	if got := waitBucket(math.MaxInt64); got != waitBuckets-1 {
+	if got := waitBucketOf(math.MaxInt64); got != waitBuckets-1 {
 		t.Errorf("the longest wait lies in %d", got)
 	}
-	if low, high := waitBound(1), waitBound(waitBuckets-1); low != 256 || high != 256*(1<<24) {
+	if low, high := waitBucketStart(1), waitBucketStart(waitBuckets-1); low != 256 || high != 256*(1<<24) {
 		t.Errorf("bounds run from %v to %v, want 256ns to 4.29s", low, high)
 	}
 }
@@ -93,8 +93,8 @@ func TestWaitsQuantile(t *testing.T) {
 	if _, ok := waits.Quantile(0.5); ok {
 		t.Error("a quantile of nothing")
 	}
-	waits[waitBucket(10*time.Microsecond)] = 98
-	waits[waitBucket(5*time.Millisecond)] = 2
+	waits[waitBucketOf(10*time.Microsecond)] = 98
+	waits[waitBucketOf(5*time.Millisecond)] = 2
 	for q, want := range map[float64]time.Duration{0.5: 10 * time.Microsecond, 0.99: 5 * time.Millisecond} {
 		got, ok := waits.Quantile(q)
 		if !ok || math.Abs(float64(got-want)) > 0.25*float64(want) {
@@ -105,7 +105,7 @@ func TestWaitsQuantile(t *testing.T) {
 		t.Errorf("least wait %v", low)
 	}
 	waits[waitBuckets-1] = 100
-	if top, _ := waits.Quantile(1); top != waitBound(waitBuckets-1) {
+	if top, _ := waits.Quantile(1); top != waitBucketStart(waitBuckets-1) {
 		t.Errorf("beyond the last bound: %v", top)
 	}
 	if waits.Total() != 200 {
@@ -116,7 +116,7 @@ func TestWaitsQuantile(t *testing.T) {
 // What processes used together is the sum of each figure; what is of the machine, or of each
 // by itself, is not.
 func TestPlusSumsEveryFigure(t *testing.T) {
-	window := Window{Usage: numbered(), Most: Held{1, 2, 3, 4, 5, 6}, StoppedNS: 7}
+	window := Window{Usage: numbered(), Most: Gauges{1, 2, 3, 4, 5, 6}, StoppedNS: 7}
 	sum := window.Plus(window)
 	for _, column := range columns {
 		want := 2 * *column.of(&window.Usage)
@@ -127,7 +127,7 @@ func TestPlusSumsEveryFigure(t *testing.T) {
 			t.Errorf("%s is %d, want %d", column.name, got, want)
 		}
 	}
-	if want := (Held{2, 4, 6, 8, 10, 12}); sum.Most != want || sum.StoppedNS != 7 {
+	if want := (Gauges{2, 4, 6, 8, 10, 12}); sum.Most != want || sum.StoppedNS != 7 {
 		t.Errorf("most %+v, stopped for %d; want %+v, 7", sum.Most, sum.StoppedNS, want)
 	}
 	other := window

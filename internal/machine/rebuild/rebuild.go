@@ -1,10 +1,10 @@
-// Package rebuild builds wirelab's own program with another Go runtime, whose allocator treats
-// objects up to another size as small. The toolchain stays the same: only one file of the
-// runtime differs, the table of size classes, which the go command takes from an overlay.
+// Package rebuild builds wirelab with a changed Go runtime, in which another size is the limit
+// between small and large objects. Only one file of the runtime differs: the table of size classes.
+// The go command reads the changed file from an overlay.
 //
-// The table follows the rules of the toolchain's own generator. This is checked first: for the
-// usual limit, the rules must produce the toolchain's own table. Otherwise the toolchain is
-// refused.
+// The package computes the table in the same way as the Go project's generator. To check this, it
+// first computes the table for the usual limit. If that differs from the toolchain's table, Build
+// returns an error.
 package rebuild
 
 import (
@@ -25,31 +25,30 @@ import (
 	"strings"
 )
 
-// program is the package that is built.
-const program = "wirelab.dev/cmd/wirelab"
+const programPackage = "wirelab.dev/cmd/wirelab"
 
-// Build builds wirelab's program with a runtime that has the limit, in bytes, and prints its
-// progress. It needs a Go toolchain of this program's version, and a clone as working directory.
+// Build builds wirelab with a runtime whose small objects have at most limit bytes. It needs the Go
+// version that built this program, and a clone of the repository as working directory.
 func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ error) {
 	golang, err := exec.LookPath("go")
 	if err != nil {
-		return "", fmt.Errorf("no go command to build with; install %s: %w", runtime.Version(), err)
+		return "", fmt.Errorf("the go command is missing: install %s: %w", runtime.Version(), err)
 	}
-	toolchain, err := ask(ctx, golang, "env", "GOROOT", "GOVERSION")
+	toolchain, err := runCommand(ctx, golang, "env", "GOROOT", "GOVERSION")
 	if err != nil {
 		return "", err
 	}
 	root, version, _ := strings.Cut(toolchain, "\n")
 	if version != runtime.Version() {
-		return "", fmt.Errorf("the go command is %s, and this wirelab was built by %s: the runtimes would differ in more than the limit; build wirelab with the former, or install the latter", version, runtime.Version())
+		return "", fmt.Errorf("the go command has version %s, but this wirelab was built with %s: build wirelab again with this go command, because only the limit may differ", version, runtime.Version())
 	}
 	stock := filepath.Join(root, "src", "internal", "runtime", "gc", "sizeclasses.go")
 	theirs, err := os.ReadFile(stock)
-	if err != nil || !isUsual(theirs) {
-		return "", fmt.Errorf("the runtime of %s has another table of size classes than wirelab can make (known are go1.26's)", version)
+	if err != nil || !isStandardTable(theirs) {
+		return "", fmt.Errorf("wirelab cannot change the size classes of %s: use go1.26", version)
 	}
-	if folder, err := ask(ctx, golang, "list", "-f", "{{.Dir}}", program); err != nil || folder == "" {
-		return "", errors.Join(fmt.Errorf("%s cannot be found from here: run wirelab in a clone of its repository", program), err)
+	if folder, err := runCommand(ctx, golang, "list", "-f", "{{.Dir}}", programPackage); err != nil || folder == "" {
+		return "", errors.Join(fmt.Errorf("the package %s is not in the working directory: run wirelab in a clone of its repository", programPackage), err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -57,24 +56,23 @@ func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ e
 	}
 	folder := filepath.Join(cache, "wirelab", fmt.Sprintf("smallobject-%d-%s", limit, version))
 	path = filepath.Join(folder, "wirelab")
-	fmt.Fprintf(progress, "building wirelab with a runtime whose small objects have up to %d KiB, into %s; the first time takes some minutes\n", limit>>10, folder)
+	fmt.Fprintf(progress, "building wirelab in %s with a Go runtime whose small objects have up to %d KiB; the first build takes some minutes\n", folder, limit>>10)
 	overlay, err := writeOverlay(folder, stock, limit)
 	if err != nil {
 		return "", err
 	}
-	arguments := append([]string{"build", "-overlay", overlay, "-o", path}, usualFlags()...)
-	if _, err := ask(ctx, golang, append(arguments, program)...); err != nil {
+	arguments := append([]string{"build", "-overlay", overlay, "-o", path}, ownBuildFlags()...)
+	if _, err := runCommand(ctx, golang, append(arguments, programPackage)...); err != nil {
 		return "", err
 	}
-	if text, err := ask(ctx, path, "small-object"); err != nil || text != fmt.Sprint(limit) {
-		return "", errors.Join(fmt.Errorf("the new program has a limit of %s bytes, want %d", text, limit), err)
+	if text, err := runCommand(ctx, path, "small-object"); err != nil || text != fmt.Sprint(limit) {
+		return "", errors.Join(fmt.Errorf("the new program treats objects of up to %s bytes as small, but the limit should be %d bytes", text, limit), err)
 	}
 	return path, nil
 }
 
-// writeOverlay writes the table, and the overlay file for the go command.
 func writeOverlay(folder, stock string, limit int) (string, error) {
-	text, err := table(limit)
+	text, err := sizeClassTable(limit)
 	if err != nil {
 		return "", err
 	}
@@ -89,8 +87,7 @@ func writeOverlay(folder, stock string, limit int) (string, error) {
 	return overlay, errors.Join(os.WriteFile(changed, text, 0o644), os.WriteFile(overlay, replace, 0o644))
 }
 
-// usualFlags returns the flags that this program was built with, as far as they are known.
-func usualFlags() []string {
+func ownBuildFlags() []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return nil
@@ -105,8 +102,7 @@ func usualFlags() []string {
 	return flags
 }
 
-// ask runs a command and returns what it prints, without the last line end.
-func ask(ctx context.Context, name string, arguments ...string) (string, error) {
+func runCommand(ctx context.Context, name string, arguments ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var failed bytes.Buffer
@@ -118,10 +114,11 @@ func ask(ctx context.Context, name string, arguments ...string) (string, error) 
 	return strings.TrimSpace(string(text)), nil
 }
 
-// SmallObject returns the limit of this program's runtime. It finds it by allocating: a small
-// object gets the room of its class, a large one whole pages.
-func SmallObject() int {
-	// Room for 36,864 bytes is 4.5 pages, and for 18,432 2.25: only a class has it.
+// SmallObjectLimit returns the limit of this program's runtime. It allocates to find the limit: a
+// small object gets the size of its class, and a large object gets whole pages.
+func SmallObjectLimit() int {
+	// If these objects are small, their classes have 36,864 bytes (4.5 pages) and 18,432 (2.25
+	// pages).
 	switch {
 	case cap(append([]byte(nil), make([]byte, 33_000)...))%pageBytes != 0:
 		return 64 << 10
@@ -131,26 +128,26 @@ func SmallObject() int {
 	return 16 << 10
 }
 
-// Constants of the runtime's table, runtime/_mkmalloc/constants.go.
+// Constants of the runtime's generator, runtime/_mkmalloc/constants.go.
 const (
-	usualLimit = 32 << 10 // for small objects
-	leastAlign = 8
-	smallStep  = 8
-	smallMost  = 1024
-	largeStep  = 128
-	pageShift  = 13
-	pageBytes  = 1 << pageShift
-	tinyBytes  = 16
+	usualLimit   = 32 << 10 // for small objects
+	minAlign     = 8
+	smallSizeDiv = 8
+	smallSizeMax = 1024
+	largeSizeDiv = 128
+	pageShift    = 13
+	pageBytes    = 1 << pageShift
+	tinyBytes    = 16
 )
 
-// A class is a size of small objects, and the pages that are cut into such objects.
-type class struct{ size, pages int }
+// A sizeClass is a size of small objects, and the number of pages that are divided into them.
+type sizeClass struct{ size, pages int }
 
-// classesUpTo returns the size classes for a limit, the empty one first: their sizes lie far
-// enough apart, and at most an eighth of a page is lost.
-func classesUpTo(limit int) []class {
-	classes := []class{{}}
-	align := leastAlign
+// sizeClassesUpTo returns the size classes for a limit. The first class is empty. In each class, at
+// most an eighth of the pages is lost.
+func sizeClassesUpTo(limit int) []sizeClass {
+	classes := []sizeClass{{}}
+	align := minAlign
 	for size := align; size <= limit; size += align {
 		if isPowerOfTwo(size) {
 			switch {
@@ -168,23 +165,24 @@ func classesUpTo(limit int) []class {
 		}
 		last := &classes[len(classes)-1]
 		if last.size > 0 && span/pageBytes == last.pages && span/size == span/last.size {
-			last.size = size // as many objects of this size fit
+			last.size = size // the same number of objects of this size fit
 			continue
 		}
-		classes = append(classes, class{size, span / pageBytes})
+		classes = append(classes, sizeClass{size, span / pageBytes})
 	}
-	for i := range classes[1:] { // the largest size that still fits as often
+	for i := range classes[1:] { // raise each size as long as the same number of objects fits
 		c := &classes[i+1]
 		span := c.pages * pageBytes
-		c.size = max(c.size, span/(span/c.size)&^(largeStep-1))
+		c.size = max(c.size, span/(span/c.size)&^(largeSizeDiv-1))
 	}
 	return classes
 }
 
 func isPowerOfTwo(n int) bool { return n > 0 && n&(n-1) == 0 }
 
-// divides reports whether the runtime's multiplication finds every object's number in a page run.
-func (c class) divides() bool {
+// canNumberObjects reports whether the runtime's division by multiplication is exact for the class.
+// The runtime uses it to compute an object's number from an address.
+func (c sizeClass) canNumberObjects() bool {
 	magic := ^uint32(0)/uint32(c.size) + 1
 	for place := range c.pages*pageBytes + 1 {
 		if uint32(uint64(place)*uint64(magic)>>32) != uint32(place/c.size) {
@@ -194,13 +192,13 @@ func (c class) divides() bool {
 	return true
 }
 
-// table returns the text of internal/runtime/gc/sizeclasses.go for a limit.
-func table(limit int) ([]byte, error) {
-	classes := classesUpTo(limit)
+// sizeClassTable returns the source of internal/runtime/gc/sizeclasses.go for a limit.
+func sizeClassTable(limit int) ([]byte, error) {
+	classes := sizeClassesUpTo(limit)
 	var most, mostPages int
 	for _, c := range classes[1:] {
-		if !c.divides() {
-			return nil, fmt.Errorf("a limit of %d bytes: the runtime cannot number objects of %d bytes in %d pages", limit, c.size, c.pages)
+		if !c.canNumberObjects() {
+			return nil, fmt.Errorf("the runtime cannot have a limit of %d bytes: it could not number objects of %d bytes in %d pages; choose another limit", limit, c.size, c.pages)
 		}
 		most, mostPages = max(most, c.pages*pageBytes/c.size), max(mostPages, c.pages)
 	}
@@ -217,7 +215,7 @@ func table(limit int) ([]byte, error) {
 		number = "uint32"
 	}
 	var code bytes.Buffer
-	fmt.Fprintf(&code, "package gc\n\nconst (\nMinHeapAlign = %d\nMaxSmallSize = %d\nSmallSizeDiv = %d\nSmallSizeMax = %d\nLargeSizeDiv = %d\n", leastAlign, limit, smallStep, smallMost, largeStep)
+	fmt.Fprintf(&code, "package gc\n\nconst (\nMinHeapAlign = %d\nMaxSmallSize = %d\nSmallSizeDiv = %d\nSmallSizeMax = %d\nLargeSizeDiv = %d\n", minAlign, limit, smallSizeDiv, smallSizeMax, largeSizeDiv)
 	fmt.Fprintf(&code, "NumSizeClasses = %d\nPageShift = %d\nMaxObjsPerSpan = %d\nMaxSizeClassNPages = %d\nTinySize = %d\nTinySizeClass = %d\n)\n\n", len(classes), pageShift, most, mostPages, tinyBytes, classOf(tinyBytes))
 	list := func(name, of, kind string, n int, value func(int) string) {
 		values := make([]string, n)
@@ -234,14 +232,15 @@ func table(limit int) ([]byte, error) {
 		}
 		return fmt.Sprintf("^uint32(0)/%d + 1", classes[i].size)
 	})
-	list("SizeToSizeClass8", "SmallSizeMax/SmallSizeDiv + 1", "uint8", smallMost/smallStep+1, func(i int) string { return strconv.Itoa(classOf(i * smallStep)) })
-	list("SizeToSizeClass128", "(MaxSmallSize-SmallSizeMax)/LargeSizeDiv + 1", "uint8", (limit-smallMost)/largeStep+1, func(i int) string { return strconv.Itoa(classOf(smallMost + i*largeStep)) })
+	list("SizeToSizeClass8", "SmallSizeMax/SmallSizeDiv + 1", "uint8", smallSizeMax/smallSizeDiv+1, func(i int) string { return strconv.Itoa(classOf(i * smallSizeDiv)) })
+	list("SizeToSizeClass128", "(MaxSmallSize-SmallSizeMax)/LargeSizeDiv + 1", "uint8", (limit-smallSizeMax)/largeSizeDiv+1, func(i int) string { return strconv.Itoa(classOf(smallSizeMax + i*largeSizeDiv)) })
 	return format.Source(code.Bytes())
 }
 
-// isUsual reports whether a toolchain's table equals ours for the usual limit, without comments.
-func isUsual(theirs []byte) bool {
-	ours, err := table(usualLimit)
+// isStandardTable reports whether a toolchain's table equals the table of sizeClassTable for the
+// usual limit, apart from comments.
+func isStandardTable(theirs []byte) bool {
+	ours, err := sizeClassTable(usualLimit)
 	if err != nil {
 		return false
 	}

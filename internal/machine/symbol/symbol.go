@@ -1,9 +1,9 @@
-// Package symbol names the functions that contain program counters of other processes and of the
-// kernel.
+// Package symbol finds the names of the functions that contain program counters, in other processes
+// and in the kernel.
 //
-// For processes of this very program it asks the Go runtime, which also knows inlined functions.
-// For other programs it uses the symbols of their files: Go's own table, or ELF's. A counter
-// without a known function is named after its file.
+// For processes that run the same program as this one, it asks the Go runtime, which also knows
+// inlined functions. For other programs, it reads the symbols from their files: Go's function
+// table, or the ELF symbols. If it finds no function, it returns the name of the file.
 package symbol
 
 import (
@@ -29,36 +29,36 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// Process names the program counters of a process, which may have ended meanwhile.
+// A Process finds the functions of a process. It still works after the process has ended.
 type Process struct {
 	mappings []mapping
-	objects  map[string]object // by file; filled on demand
+	objects  map[string]functionLookup // by path of the file; filled when needed
 	named    map[uint64][]record.Frame
 }
 
-// A mapping is an executable part of a file in a process.
+// A mapping is a part of a file that a process has mapped as executable memory.
 type mapping struct {
 	start, end, offset uint64
 	path               string
-	program            bool // of the process's own executable
-	own                bool // of the program that runs here
+	program            bool // the file is the process's program, not a library
+	own                bool // the file is also the program of the calling process
 }
 
-// Of reads the mappings of a process.
-func Of(pid int) (*Process, error) {
+// ReadProcess reads the memory mappings of a process.
+func ReadProcess(pid int) (*Process, error) {
 	folder := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(folder + "/maps")
 	program, err2 := os.Stat(folder + "/exe")
 	if err := errors.Join(err, err2); err != nil {
-		return nil, fmt.Errorf("find what process %d runs: %w", pid, err)
+		return nil, fmt.Errorf("find the program file of process %d: %w", pid, err)
 	}
-	p := &Process{objects: map[string]object{}, named: map[uint64][]record.Frame{}}
+	p := &Process{objects: map[string]functionLookup{}, named: map[uint64][]record.Frame{}}
 	if p.mappings, err = parseMappings(text); err != nil {
 		return nil, fmt.Errorf("parse %s/maps: %w", folder, err)
 	}
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil {
-		return nil, fmt.Errorf("find what runs here: %w", err)
+		return nil, fmt.Errorf("find the program file of this process: %w", err)
 	}
 	for i := range p.mappings {
 		m := &p.mappings[i]
@@ -69,7 +69,7 @@ func Of(pid int) (*Process, error) {
 	return p, nil
 }
 
-// parseMappings reads the executable mappings in /proc/PID/maps, proc_pid_maps(5).
+// parseMappings returns the executable mappings in the text of /proc/PID/maps (proc_pid_maps(5)).
 func parseMappings(text []byte) (all []mapping, _ error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
@@ -90,9 +90,9 @@ func parseMappings(text []byte) (all []mapping, _ error) {
 	return all, lines.Err()
 }
 
-// Frames names the functions at a program counter, the innermost first: one, and the functions
-// that it was inlined into. Except for a stack's innermost counter, a counter points after a
-// call, which may be the last instruction of its function.
+// Frames returns the function at a program counter, and then the functions that it was inlined
+// into. Set innermost for the first counter of a stack. The other counters point behind a call
+// instruction, which may be the last instruction of its function.
 func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 	if !innermost {
 		pc--
@@ -100,46 +100,45 @@ func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 	if frames, known := p.named[pc]; known {
 		return frames
 	}
-	frames := p.find(pc)
+	frames := p.findFrames(pc)
 	p.named[pc] = frames
 	return frames
 }
 
-func (p *Process) find(pc uint64) []record.Frame {
+func (p *Process) findFrames(pc uint64) []record.Frame {
 	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
 	if at == len(p.mappings) || pc < p.mappings[at].start {
-		return nil // not a real frame pointer
+		return nil // no program counter: the stack holds a wrong frame pointer
 	}
 	m := &p.mappings[at]
 	in := ""
 	if !m.program {
 		in = filepath.Base(m.path)
 	}
-	functions := p.object(m)(pc - m.start + m.offset)
+	functions := p.lookupFor(m)(pc - m.start + m.offset)
 	if len(functions) == 0 {
 		return []record.Frame{{Function: "[" + strings.Trim(filepath.Base(m.path), "[]") + "]", In: in}}
 	}
 	return lists.Map(functions, func(function string) record.Frame { return record.Frame{Function: function, In: in} })
 }
 
-func (p *Process) object(m *mapping) object {
+func (p *Process) lookupFor(m *mapping) functionLookup {
 	found := p.objects[m.path]
 	if found == nil {
 		if m.own {
-			found = ownProgram()
+			found = ownProgramLookup()
 		} else {
-			found = open(m.path)
+			found = openLookup(m.path)
 		}
 		p.objects[m.path] = found
 	}
 	return found
 }
 
-// An object returns the functions at an offset in a file.
-type object func(offset uint64) []string
+// A functionLookup returns the names of the functions at an offset in a file.
+type functionLookup func(offset uint64) []string
 
-// ownProgram asks the Go runtime of this program.
-func ownProgram() object {
+func ownProgramLookup() functionLookup {
 	text, _ := os.ReadFile("/proc/self/maps")
 	mappings, _ := parseMappings(text)
 	return func(offset uint64) (names []string) {
@@ -147,8 +146,8 @@ func ownProgram() object {
 			if offset < m.offset || offset-m.offset >= m.end-m.start {
 				continue
 			}
-			// CallersFrames takes its counters for return addresses. For the last counter it does not
-			// name the function that it was inlined into, so a counter without a function follows.
+			// CallersFrames expects return addresses. It does not expand inlined functions of the
+			// last one, so a last address without a function is added.
 			const nowhere = 1
 			frames := runtime.CallersFrames([]uintptr{uintptr(offset - m.offset + m.start + 1), nowhere})
 			for more := true; more; {
@@ -163,18 +162,17 @@ func ownProgram() object {
 	}
 }
 
-// open reads a file's symbols. If there are none, it returns an object without names.
-func open(path string) object {
+func openLookup(path string) functionLookup {
 	unknown := func(uint64) []string { return nil }
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return unknown // such as [vdso]
+		return unknown // not a file, such as [vdso]
 	}
 	file, err := elf.Open(path)
 	if err != nil {
 		return unknown
 	}
-	defer func() { _ = file.Close() }() // nothing was written
+	defer func() { _ = file.Close() }() // the file was only read
 	address := func(offset uint64) (uint64, bool) {
 		for _, segment := range file.Progs {
 			if segment.Type == elf.PT_LOAD && segment.Off <= offset && offset < segment.Off+segment.Filesz {
@@ -184,8 +182,8 @@ func open(path string) object {
 		return 0, false
 	}
 	var name func(uint64) string
-	if name = goNames(file); name == nil {
-		name = elfNames(file)
+	if name = goFunctionNames(file); name == nil {
+		name = elfFunctionNames(file)
 	}
 	return func(offset uint64) []string {
 		at, mapped := address(offset)
@@ -199,8 +197,9 @@ func open(path string) object {
 	}
 }
 
-// goNames looks functions up in the table of a Go program; nil if the file has none.
-func goNames(file *elf.File) func(uint64) string {
+// goFunctionNames returns a lookup by address in the function table of a Go program; nil if the
+// file has no such table.
+func goFunctionNames(file *elf.File) func(uint64) string {
 	table := file.Section(".gopclntab")
 	text := file.Section(".text")
 	if table == nil || text == nil {
@@ -222,9 +221,9 @@ func goNames(file *elf.File) func(uint64) string {
 	}
 }
 
-// elfNames looks functions up in the symbols of any program.
-func elfNames(file *elf.File) func(uint64) string {
-	static, _ := file.Symbols() // mostly stripped
+// elfFunctionNames returns a lookup by address in the ELF symbols of a program.
+func elfFunctionNames(file *elf.File) func(uint64) string {
+	static, _ := file.Symbols() // most programs are stripped of these symbols
 	dynamic, _ := file.DynamicSymbols()
 	var functions []elf.Symbol
 	for _, symbol := range append(static, dynamic...) {
@@ -246,28 +245,28 @@ func elfNames(file *elf.File) func(uint64) string {
 	}
 }
 
-// Kernel holds the functions of the running kernel.
-type Kernel struct{ functions []kernelFunction } // by their starts
+// A Kernel holds the functions of the running kernel.
+type Kernel struct{ functions []kernelFunction } // sorted by start address
 
 type kernelFunction struct {
 	start uint64
 	name  string
 }
 
-// OfKernel reads the functions once.
-var OfKernel = sync.OnceValues(func() (*Kernel, error) {
+// LoadKernel returns the kernel's functions. It reads them once and keeps them.
+var LoadKernel = sync.OnceValues(func() (*Kernel, error) {
 	file, err := os.Open("/proc/kallsyms")
 	if err != nil {
-		return nil, fmt.Errorf("name the kernel's functions: %w: %w", host.ErrUnsupported, err)
+		return nil, fmt.Errorf("read the names of the kernel's functions: %w: %w", host.ErrUnsupported, err)
 	}
-	defer func() { _ = file.Close() }() // nothing was written
-	return parseKernel(bufio.NewScanner(file))
+	defer func() { _ = file.Close() }() // the file was only read
+	return parseKernelSymbols(bufio.NewScanner(file))
 })
 
-var errHidden = fmt.Errorf("name the kernel's functions: %w: their addresses are hidden; sysctl kernel.kptr_restrict=0, or run as root", host.ErrUnsupported)
+var errHiddenAddresses = fmt.Errorf("read the names of the kernel's functions: %w: the kernel hides their addresses; set sysctl kernel.kptr_restrict=0, or run as root", host.ErrUnsupported)
 
-// parseKernel reads lines such as `ffffffff81000000 T _stext [module]`.
-func parseKernel(lines *bufio.Scanner) (*Kernel, error) {
+// parseKernelSymbols parses lines such as `ffffffff81000000 T _stext [module]`.
+func parseKernelSymbols(lines *bufio.Scanner) (*Kernel, error) {
 	k := &Kernel{}
 	for lines.Scan() {
 		fields := bytes.Fields(lines.Bytes())
@@ -286,16 +285,16 @@ func parseKernel(lines *bufio.Scanner) (*Kernel, error) {
 		return nil, fmt.Errorf("read /proc/kallsyms: %w", err)
 	}
 	if len(k.functions) == 0 {
-		return nil, errHidden
+		return nil, errHiddenAddresses
 	}
 	slices.SortStableFunc(k.functions, func(a, b kernelFunction) int { return cmp.Compare(a.start, b.start) })
 	return k, nil
 }
 
-// Name returns the function that contains a program counter.
-func (k *Kernel) Name(pc uint64) string {
+// FunctionName returns the name of the function that contains a program counter; "" if unknown.
+func (k *Kernel) FunctionName(pc uint64) string {
 	if k == nil {
-		return "" // hidden
+		return "" // the kernel hides its functions
 	}
 	after := sort.Search(len(k.functions), func(i int) bool { return k.functions[i].start > pc })
 	if after == 0 {

@@ -19,7 +19,7 @@ func outer() uintptr { return reflect.ValueOf(outer).Pointer() }
 
 // TestOwnFunctions names a function of this very program, as a process of it would be.
 func TestOwnFunctions(t *testing.T) {
-	p, err := Of(os.Getpid())
+	p, err := ReadProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func returnAddress() uintptr {
 
 // TestInlinedFunctions names a function and the one that it is inlined into.
 func TestInlinedFunctions(t *testing.T) {
-	p, err := Of(os.Getpid())
+	p, err := ReadProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,25 +71,25 @@ func TestFunctionsOfAFile(t *testing.T) {
 		t.Fatal(mappings, err)
 	}
 	m, pc := mappings[0], uint64(outer())
-	if got := open("/proc/self/exe")(pc - m.start + m.offset); !slices.Equal(got, []string{"wirelab.dev/internal/machine/symbol.outer"}) {
+	if got := openLookup("/proc/self/exe")(pc - m.start + m.offset); !slices.Equal(got, []string{"wirelab.dev/internal/machine/symbol.outer"}) {
 		t.Errorf("outer is named %v", got)
 	}
-	if got := open("/dev/null")(0); got != nil {
+	if got := openLookup("/dev/null")(0); got != nil {
 		t.Errorf("a file without symbols names %v", got)
 	}
 }
 
 func TestKernelFunctions(t *testing.T) {
-	k, err := parseKernel(bufio.NewScanner(strings.NewReader("ffff0020 T second\nffff0010 t first\nffff0028 d data\nffff0030 T third [module]\n")))
+	k, err := parseKernelSymbols(bufio.NewScanner(strings.NewReader("ffff0020 T second\nffff0010 t first\nffff0028 d data\nffff0030 T third [module]\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for pc, want := range map[uint64]string{0xffff000f: "", 0xffff0010: "first", 0xffff001f: "first", 0xffff0028: "second", 0xffff0031: "third"} {
-		if got := k.Name(pc); got != want {
+		if got := k.FunctionName(pc); got != want {
 			t.Errorf("%x is named %q, want %q", pc, got, want)
 		}
 	}
-	if _, err := parseKernel(bufio.NewScanner(strings.NewReader("0000000000000000 T hidden\n"))); !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "kptr_restrict") {
+	if _, err := parseKernelSymbols(bufio.NewScanner(strings.NewReader("0000000000000000 T hidden\n"))); !errors.Is(err, host.ErrUnsupported) || !strings.Contains(err.Error(), "kptr_restrict") {
 		t.Errorf("addresses that are hidden: %v", err)
 	}
 }
@@ -101,5 +101,5 @@ func FuzzParseMappings(f *testing.F) {
 
 func FuzzParseKernel(f *testing.F) {
 	f.Add("ffffffff81000000 T _stext [module]\n")
-	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseKernel(bufio.NewScanner(strings.NewReader(text))) })
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = parseKernelSymbols(bufio.NewScanner(strings.NewReader(text))) })
 }

@@ -12,32 +12,32 @@ import (
 )
 
 const (
-	// shortestInterval is the length of an interval of the load's own course, and mostIntervals
-	// the number that a result keeps.
-	shortestInterval = 5 * time.Millisecond
-	mostIntervals    = 240
-	// mostStretches is the number of stretches of a course.
-	mostStretches = 64
+	// minInterval is the length of an interval of the load's own course.
+	minInterval = 5 * time.Millisecond
+	// maxIntervals is the number of intervals that a result keeps.
+	maxIntervals = 240
+	// maxStretches is the number of stretches of a course.
+	maxStretches = 64
 )
 
-// intervals puts the intervals of all parts on one grid that includes the window's begin. It
-// assumes that an interval's calls ended evenly within it. No call is dropped.
-func (m *merger) intervals() []record.Interval {
-	var courses []cumulative
+// mergeIntervals divides the intervals of all parts by one time grid that includes the window's
+// begin. It assumes that an interval's calls ended evenly within it. No call is dropped.
+func (m *merger) mergeIntervals() []record.Interval {
+	var courses []cumulativeCounts
 	for _, p := range m.clients {
 		if len(p.Intervals) > 0 {
-			courses = append(courses, cumulated(p.Intervals, p.BeginNS-m.result.BeginNS))
+			courses = append(courses, accumulate(p.Intervals, p.BeginNS-m.result.BeginNS))
 		}
 	}
 	if len(courses) == 0 {
 		return nil
 	}
-	first, last := courses[0].first(), courses[0].last()
+	first, last := courses[0].firstInstant(), courses[0].lastInstant()
 	for _, c := range courses {
-		first, last = min(first, c.first()), max(last, c.last())
+		first, last = min(first, c.firstInstant()), max(last, c.lastInstant())
 	}
-	step := int64(shortestInterval)
-	for (last-first)/step+2 > mostIntervals {
+	step := int64(minInterval)
+	for (last-first)/step+2 > maxIntervals {
 		step *= 2
 	}
 	var merged []record.Interval
@@ -46,7 +46,7 @@ func (m *merger) intervals() []record.Interval {
 		to := min(last, from-modulo(from, step)+step)
 		var all record.Interval
 		for _, c := range courses {
-			upTo := c.at(to)
+			upTo := c.countsAt(to)
 			all.Requests += upTo.Requests
 			all.SumNS += upTo.SumNS
 		}
@@ -58,17 +58,17 @@ func (m *merger) intervals() []record.Interval {
 	return merged
 }
 
-// modulo returns the remainder that is never below 0, so that 0 lies on the grid.
+// modulo returns the remainder of a/step. Unlike a%step, it is never below 0.
 func modulo(a, step int64) int64 { return (a%step + step) % step }
 
-// cumulative holds the counts up to the end of each interval, in order.
-type cumulative struct {
+// cumulativeCounts holds the counts up to the end of each interval, in order.
+type cumulativeCounts struct {
 	ends   []int64
-	counts []record.Interval // Requests and SumNS up to the end of each
+	counts []record.Interval // Requests and SumNS up to the end of each interval
 }
 
-func cumulated(intervals []record.Interval, moved int64) cumulative {
-	c := cumulative{ends: []int64{intervals[0].StartNS + moved}, counts: []record.Interval{{}}}
+func accumulate(intervals []record.Interval, moved int64) cumulativeCounts {
+	c := cumulativeCounts{ends: []int64{intervals[0].StartNS + moved}, counts: []record.Interval{{}}}
 	var all record.Interval
 	for _, i := range intervals {
 		all.Requests += i.Requests
@@ -78,11 +78,11 @@ func cumulated(intervals []record.Interval, moved int64) cumulative {
 	return c
 }
 
-func (c cumulative) first() int64 { return c.ends[0] }
-func (c cumulative) last() int64  { return c.ends[len(c.ends)-1] }
+func (c cumulativeCounts) firstInstant() int64 { return c.ends[0] }
+func (c cumulativeCounts) lastInstant() int64  { return c.ends[len(c.ends)-1] }
 
-// at returns the counts up to an instant, by linear interpolation.
-func (c cumulative) at(instant int64) record.Interval {
+// countsAt returns the counts up to an instant, by linear interpolation.
+func (c cumulativeCounts) countsAt(instant int64) record.Interval {
 	after, _ := slices.BinarySearch(c.ends, instant)
 	switch {
 	case after == 0:
@@ -98,9 +98,9 @@ func (c cumulative) at(instant int64) record.Interval {
 	}
 }
 
-// course sets the course from the interval events, if all parts have some. Its quantiles
-// include all calls, and have two digits.
-func (m *merger) course(events [][]worker.Interval) error {
+// mergeCourse sets the course from the interval events, if all parts have such events. Its
+// quantiles cover all calls, and have two significant digits.
+func (m *merger) mergeCourse(events [][]worker.Interval) error {
 	if len(events) != len(m.parts) || slices.ContainsFunc(events, func(e []worker.Interval) bool { return len(e) == 0 }) {
 		return nil
 	}
@@ -108,15 +108,15 @@ func (m *merger) course(events [][]worker.Interval) error {
 	for part, of := range events {
 		for _, e := range of {
 			if e.TookNS < 0 || e.Ended < 0 || e.Failed < 0 || areFarApart(e.StartNS, m.result.BeginNS) || areFarApart(e.TookNS, 0) {
-				return fmt.Errorf("an interval of %s begins at %d ns and took %d ns; the window begins at %d", m.parts[part].Agent, e.StartNS, e.TookNS, m.result.BeginNS)
+				return fmt.Errorf("%s reported an impossible interval: begin %d ns, length %d ns, %d calls, %d failures; the window begins at %d ns", m.parts[part].Agent, e.StartNS, e.TookNS, e.Ended, e.Failed, m.result.BeginNS)
 			}
 			first, last, each = min(first, e.StartNS), max(last, e.StartNS+e.TookNS), max(each, e.TookNS)
 		}
 	}
-	for (last-first)/each+1 > mostStretches {
+	for (last-first)/each+1 > maxStretches {
 		each *= 2
 	}
-	stretches := map[int64]*slot{}
+	stretches := map[int64]*timeSlot{}
 	count := int64(0)
 	for part, of := range events {
 		for _, e := range of {
@@ -126,7 +126,7 @@ func (m *merger) course(events [][]worker.Interval) error {
 				stretches[at] = newSlot()
 			}
 			if err := stretches[at].add(e); err != nil {
-				return fmt.Errorf("an interval of %s: %w", m.parts[part].Agent, err)
+				return fmt.Errorf("read the histogram of an interval of %s: %w", m.parts[part].Agent, err)
 			}
 		}
 	}
@@ -138,9 +138,9 @@ func (m *merger) course(events [][]worker.Interval) error {
 	return nil
 }
 
-// addStretch adds a slot to a course. A slot holds response times. If service times differ from
-// them, they are unknown.
-func addStretch(to *record.Course, s *slot, differ bool) {
+// addStretch adds a slot to a course. A slot holds response times. differ says that service times
+// differ from response times: the P99 of service times is then unknown.
+func addStretch(to *record.Course, s *timeSlot, differ bool) {
 	quantile := func(q float64, least int64) *int64 {
 		if s.times.Count() < least {
 			return nil
@@ -158,13 +158,13 @@ func addStretch(to *record.Course, s *slot, differ bool) {
 	to.P99NS = append(to.P99NS, p99)
 }
 
-type slot struct {
+type timeSlot struct {
 	ended, failed int64
-	tookNS        int64           // the longest of its intervals
-	times         *latency.Coarse // of responses
+	tookNS        int64                    // the length of its longest interval
+	times         *latency.CoarseHistogram // response times
 }
 
-func newSlot() *slot { return &slot{times: latency.NewCoarse()} }
+func newSlot() *timeSlot { return &timeSlot{times: latency.NewCoarseHistogram()} }
 
 // slotAt returns the number of the slot that contains the middle of an interval. The slots are
 // equally long and begin at first.
@@ -172,8 +172,8 @@ func slotAt(i worker.Interval, first, length int64) int64 {
 	return (i.StartNS + i.TookNS/2 - first) / length
 }
 
-// add adds an interval, or nothing if its histogram cannot be read.
-func (s *slot) add(i worker.Interval) error {
+// add adds an interval. If its histogram cannot be read, it changes nothing.
+func (s *timeSlot) add(i worker.Interval) error {
 	if err := s.times.AddEncoded(i.Histogram); err != nil {
 		return err
 	}
@@ -183,29 +183,29 @@ func (s *slot) add(i worker.Interval) error {
 	return nil
 }
 
-// A History keeps the intervals of a worker's life. Their number is bounded: if there are too
-// many, neighbours are merged. A record has half as many stretches.
-type History struct {
+// An IntervalHistory keeps the intervals of a worker's life. To bound their number, it merges
+// neighbours. A record has half as many stretches.
+type IntervalHistory struct {
 	kept []worker.Interval
-	each int // reported intervals per kept one
-	last int // reported intervals in the last kept one
+	each int // reported intervals per kept interval
+	last int // reported intervals in the last kept interval
 }
 
-// mostKept bounds the kept intervals. It must be even.
-const mostKept = 128
+// maxKeptIntervals bounds the kept intervals. It must be even.
+const maxKeptIntervals = 128
 
 // Add adds the next interval.
-func (c *History) Add(i worker.Interval) {
+func (c *IntervalHistory) Add(i worker.Interval) {
 	c.each = max(1, c.each)
 	if n := len(c.kept); n > 0 && c.last < c.each {
-		c.kept[n-1] = joined(c.kept[n-1], i)
+		c.kept[n-1] = joinIntervals(c.kept[n-1], i)
 		c.last++
 		return
 	}
-	if len(c.kept) == mostKept {
-		halves := make([]worker.Interval, 0, mostKept)
+	if len(c.kept) == maxKeptIntervals {
+		halves := make([]worker.Interval, 0, maxKeptIntervals)
 		for pair := range slices.Chunk(c.kept, 2) {
-			halves = append(halves, joined(pair[0], pair[1]))
+			halves = append(halves, joinIntervals(pair[0], pair[1]))
 		}
 		c.kept = halves
 		c.each *= 2
@@ -215,18 +215,18 @@ func (c *History) Add(i worker.Interval) {
 }
 
 // All returns the intervals that are kept.
-func (c *History) All() []worker.Interval { return slices.Clone(c.kept) }
+func (c *IntervalHistory) All() []worker.Interval { return slices.Clone(c.kept) }
 
-// joined returns the interval that two successive ones make together.
-func joined(a, b worker.Interval) worker.Interval {
+// joinIntervals joins two successive intervals into one.
+func joinIntervals(a, b worker.Interval) worker.Interval {
 	all := worker.Interval{StartNS: a.StartNS, TookNS: b.StartNS + b.TookNS - a.StartNS, Ended: a.Ended + b.Ended, Failed: a.Failed + b.Failed}
-	times := latency.NewCoarse()
+	times := latency.NewCoarseHistogram()
 	for _, one := range []worker.Interval{a, b} {
 		if times.AddEncoded(one.Histogram) != nil {
-			all.Histogram = one.Histogram // a histogram that cannot be read stays: its reader reports it
+			all.Histogram = one.Histogram // keep a histogram that cannot be read: its reader reports the error
 			return all
 		}
 	}
-	all.Histogram, _ = times.Encode() // fails only for counts beyond any memory
+	all.Histogram, _ = times.Encode() // this fails only for counts that no memory could hold
 	return all
 }

@@ -24,16 +24,16 @@ var notMerged = map[string]string{
 // A figure that is added to what clients measure, and that Merge does not know, would silently
 // be none of a group's.
 func TestMergeKnowsEveryFigure(t *testing.T) {
-	part := func() worker.Part {
+	part := func() worker.ClientPart {
 		r := &worker.ClientResult{}
 		fill(t, reflect.ValueOf(r).Elem())
 		r.Search = nil
 		r.BeginNS, r.EndNS, r.PausedNS = 1e9, 2e9, 1e6
 		r.Connections.Mode = "pool:2"
-		return worker.Part{Agent: "a", Result: worker.Result{Client: r}}
+		return worker.ClientPart{Agent: "a", Result: worker.Result{Client: r}}
 	}
 	interval := worker.Interval{StartNS: 5e8, TookNS: 1e9, Ended: 200, Failed: 1, Histogram: coarse(t, 200)}
-	merged, err := Merge([]worker.Part{part(), part()}, [][]worker.Interval{{interval}, {interval}})
+	merged, err := Merge([]worker.ClientPart{part(), part()}, [][]worker.Interval{{interval}, {interval}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,10 @@
-// Package crowd merges several clients that work at the same time, on several machines, into one.
+// Package crowd merges several clients, which run at the same time on several machines, into one.
 //
 //	one spec ── Split ──> a spec per client
 //	progress and intervals, while they run ── Tracker, Stream ──> one progress
 //	results ── Merge ──> one result
 //
-// It sums types of package worker, whose methods Plus are there. It must not know how the
-// clients are reached.
+// It must not know how the clients are reached.
 package crowd
 
 import (
@@ -22,54 +21,55 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Merge merges the results of several clients that worked at the same time. As far as that can be
-// known, one client with all their callers would have measured the same: counts are summed, and
-// distributions include all calls. Instants of all parts must be on one clock.
+// Merge merges the results of several clients that ran at the same time into the result of one
+// client: it sums counts, and its distributions include all calls. The instants of all parts must
+// be on one clock.
 //
-// intervals holds the interval events of each part, in the order of the parts. If a part has
-// none, there is no course. Figures with a meaning on one machine only are left out.
-func Merge(parts []worker.Part, intervals [][]worker.Interval) (*worker.ClientResult, error) {
+// intervals holds the interval events of each part, in the order of the parts. If a part has no
+// events, the result has no course. Merge leaves out figures that make sense on one machine only.
+func Merge(parts []worker.ClientPart, intervals [][]worker.Interval) (*worker.ClientResult, error) {
 	if len(parts) == 0 {
-		return nil, errors.New("merge clients: there are none")
+		return nil, errors.New("merge clients: there are no results to merge: want the result of at least one client")
 	}
 	for _, p := range parts {
-		if err := check(&p, parts[0].Result.Client); err != nil {
+		if err := checkPart(&p, parts[0].Result.Client); err != nil {
 			return nil, fmt.Errorf("merge clients: %s %w", p.Agent, err)
 		}
 	}
-	m := merger{parts: parts, clients: lists.Map(parts, func(p worker.Part) *worker.ClientResult { return p.Result.Client })}
+	m := merger{parts: parts, clients: lists.Map(parts, func(p worker.ClientPart) *worker.ClientResult { return p.Result.Client })}
 	m.findWindow()
-	m.sum()
-	m.result.Intervals = m.intervals()
-	if err := m.distributions(); err != nil {
+	m.sumResults()
+	m.result.Intervals = m.mergeIntervals()
+	if err := m.mergeDistributions(); err != nil {
 		return nil, fmt.Errorf("merge clients: %w", err)
 	}
-	if err := m.course(intervals); err != nil {
+	if err := m.mergeCourse(intervals); err != nil {
 		return nil, fmt.Errorf("merge clients: %w", err)
 	}
 	return &m.result, nil
 }
 
-// farthestApart bounds the time between instants of one trial. They come from other machines,
-// and they determine how much memory a merge takes.
-const farthestApart = 24 * time.Hour
+// maxTimeApart bounds the time between instants of one trial. The instants come from other
+// machines, and determine how much memory a merge takes.
+const maxTimeApart = 24 * time.Hour
 
-// check refuses a part that cannot be one of several. first is the result of the first part.
-func check(p *worker.Part, first *worker.ClientResult) error {
+// checkPart returns an error if a part cannot be merged with the others. first is the result of
+// the first part. Its errors begin with a verb, because callers put the agent's name before.
+func checkPart(p *worker.ClientPart, first *worker.ClientResult) error {
 	r := p.Result.Client
 	switch {
 	case r == nil || first == nil:
-		return errors.New("has no result of a client")
+		return errors.New("has no client result")
 	case r.Search != nil:
-		return errors.New("ran a search, which cannot be one of several")
+		return errors.New("ran a search: only a single client can run one")
 	case areFarApart(r.BeginNS, r.EndNS) || r.LengthNS() <= 0 || r.PausedNS < 0:
-		return fmt.Errorf("has a window from %d to %d ns, %d of it paused", r.BeginNS, r.EndNS, r.PausedNS)
+		return fmt.Errorf("has an impossible window: from %d to %d ns, paused for %d ns", r.BeginNS, r.EndNS, r.PausedNS)
 	case areFarApart(r.BeginNS, first.BeginNS):
-		return fmt.Errorf("opened its window at %d ns, and another at %d: want instants of one clock", r.BeginNS, first.BeginNS)
+		return fmt.Errorf("opened its window at %d ns, the first client at %d ns: want instants of one clock", r.BeginNS, first.BeginNS)
 	}
 	for _, i := range r.Intervals {
 		if i.TookNS < 0 || i.Requests < 0 || areFarApart(i.StartNS, 0) || areFarApart(i.TookNS, 0) {
-			return fmt.Errorf("has an interval that begins %d ns after its window, took %d, and has %d calls", i.StartNS, i.TookNS, i.Requests)
+			return fmt.Errorf("has an impossible interval: begin %d ns after the window's begin, length %d ns, %d calls", i.StartNS, i.TookNS, i.Requests)
 		}
 	}
 	return checkCounts(r)
@@ -77,11 +77,11 @@ func check(p *worker.Part, first *worker.ClientResult) error {
 
 // areFarApart compares as float64, so that the difference cannot overflow.
 func areFarApart(a, b int64) bool {
-	return math.Abs(float64(a)-float64(b)) > float64(farthestApart)
+	return math.Abs(float64(a)-float64(b)) > float64(maxTimeApart)
 }
 
-// mostAtOnce bounds the mean calls in flight of a part, so that no sum of them is infinite.
-const mostAtOnce = 1e12
+// maxInFlight bounds the mean number of calls in flight of a part, so that no sum is infinite.
+const maxInFlight = 1e12
 
 func checkCounts(r *worker.ClientResult) error {
 	for _, count := range []struct {
@@ -95,26 +95,27 @@ func checkCounts(r *worker.ClientResult) error {
 		{"connections in the window", r.Connections.During},
 	} {
 		if count.value < 0 {
-			return fmt.Errorf("counts %d %s", count.value, count.of)
+			return fmt.Errorf("reported %d %s: want 0 or more", count.value, count.of)
 		}
 	}
 	for _, failed := range r.Failures {
 		if failed.Count < 0 || failed.Count > r.Requests {
-			return fmt.Errorf("counts %d failures %q of %d requests", failed.Count, failed.Class, r.Requests)
+			return fmt.Errorf("reported %d failures of the class %q for %d requests: want 0 to %[3]d", failed.Count, failed.Class, r.Requests)
 		}
 	}
 	switch {
 	case r.Service.Count != r.Requests:
-		return fmt.Errorf("has %d service times of %d requests", r.Service.Count, r.Requests)
-	case r.InFlight < 0 || r.InFlight > mostAtOnce || r.Active < 0 || r.Active > mostAtOnce:
-		return fmt.Errorf("had %g calls in flight, and %g clients at work", r.InFlight, r.Active)
+		return fmt.Errorf("reported %d service times for %d requests: want equal numbers", r.Service.Count, r.Requests)
+	case r.InFlight < 0 || r.InFlight > maxInFlight || r.Active < 0 || r.Active > maxInFlight:
+		return fmt.Errorf("reported impossible means: %g calls in flight, %g active clients", r.InFlight, r.Active)
 	}
 	return nil
 }
 
-// Check refuses an impossible result of a client, which another machine may send.
-func Check(p *worker.Part) error {
-	err := check(p, p.Result.Client)
+// CheckPart returns an error if a client's result is impossible. Another machine may send such a
+// result.
+func CheckPart(p *worker.ClientPart) error {
+	err := checkPart(p, p.Result.Client)
 	if err == nil && !p.Result.Client.Service.OnlyTotals() {
 		_, err = p.Result.Client.Service.Decode()
 	}
@@ -124,20 +125,20 @@ func Check(p *worker.Part) error {
 	return nil
 }
 
-// merger puts the result of several clients together, part by part.
+// merger merges the results of several clients.
 type merger struct {
-	parts   []worker.Part
+	parts   []worker.ClientPart
 	clients []*worker.ClientResult // of the parts
 	result  worker.ClientResult
 }
 
-// sameLength is the relative difference up to which windows of one planned length count as
-// equally long: the clocks of two machines drift a little.
-const sameLength = 1e-3
+// maxLengthDifference is the relative difference up to which windows count as equally long: the
+// clocks of two machines drift a little.
+const maxLengthDifference = 1e-3
 
-// findWindow sets the window of the whole, which opens with the first part's. If all windows are
-// equally long, as those bounded by time are, it is as long as each; otherwise, as with those
-// bounded by requests, it lasts until the last part has ended.
+// findWindow sets the merged window, which opens with the earliest window of a part. If all
+// windows are equally long, because time bounds them, the merged window is as long as each.
+// Otherwise it lasts until the last part has ended.
 func (m *merger) findWindow() {
 	r, first := &m.result, m.clients[0]
 	r.BeginNS = first.BeginNS
@@ -149,19 +150,19 @@ func (m *merger) findWindow() {
 		all += p.LengthNS()
 	}
 	r.EndNS = last
-	if float64(longest-shortest) <= sameLength*float64(longest) {
+	if float64(longest-shortest) <= maxLengthDifference*float64(longest) {
 		r.EndNS = r.BeginNS + all/int64(len(m.parts)) + r.PausedNS
 	}
 }
 
-// sum adds up the results of the parts. Means over the window are weighted by the length of each
-// part's window, so that Little's law holds for the whole as for each part. The span of the
-// traffic keeps its ratio to the window.
-func (m *merger) sum() {
+// sumResults adds up the results of the parts. It weights means by the length of each part's
+// window, so that Little's law also holds for the sum. The span of the traffic keeps its ratio to
+// the window.
+func (m *merger) sumResults() {
 	window := m.result
 	var lengths float64
 	for i := range m.parts {
-		p := seenFromWhole(&m.parts[i], &window)
+		p := relativeToWhole(&m.parts[i], &window)
 		lengths += float64(p.EndNS - p.BeginNS)
 		if i == 0 {
 			m.result = p
@@ -182,8 +183,8 @@ func (m *merger) sum() {
 	}
 }
 
-// seenFromWhole returns a part's result with means and instants relative to the whole's window.
-func seenFromWhole(part *worker.Part, whole *worker.ClientResult) worker.ClientResult {
+// relativeToWhole returns a part's result with means and instants relative to the merged window.
+func relativeToWhole(part *worker.ClientPart, whole *worker.ClientResult) worker.ClientResult {
 	p := *part.Result.Client
 	weight := float64(p.LengthNS()) / float64(max(1, whole.LengthNS()))
 	p.InFlight *= weight
@@ -200,11 +201,11 @@ func seenFromWhole(part *worker.Part, whole *worker.ClientResult) worker.ClientR
 	return p
 }
 
-func (m *merger) distributions() error {
+func (m *merger) mergeDistributions() error {
 	r := &m.result
 	var all error
 	merge := func(name string, of func(*worker.ClientResult) *latency.Distribution) *latency.Distribution {
-		merged, err := m.distribution(of)
+		merged, err := m.mergeDistribution(of)
 		if err != nil {
 			all = errors.Join(all, fmt.Errorf("%s: %w", name, err))
 		}
@@ -215,7 +216,7 @@ func (m *merger) distributions() error {
 		r.Service = *merged
 	}
 	if slices.ContainsFunc(m.clients, func(p *worker.ClientResult) bool { return p.Response != nil }) {
-		// A part without response times has service times that equal them.
+		// In a part without response times, they equal the service times.
 		r.Response = merge("response times", func(p *worker.ClientResult) *latency.Distribution { return cmp.Or(p.Response, &p.Service) })
 	}
 	r.Wait = merge("waiting times", func(p *worker.ClientResult) *latency.Distribution { return p.Wait })
@@ -257,8 +258,8 @@ func (m *merger) distributions() error {
 	return all
 }
 
-// distribution merges the distributions of the parts that have one; it is nil if none has.
-func (m *merger) distribution(of func(*worker.ClientResult) *latency.Distribution) (*latency.Distribution, error) {
+// mergeDistribution merges the distributions of the parts. It returns nil if no part has one.
+func (m *merger) mergeDistribution(of func(*worker.ClientResult) *latency.Distribution) (*latency.Distribution, error) {
 	var have []latency.Distribution
 	for i, p := range m.clients {
 		d := of(p)
@@ -267,7 +268,7 @@ func (m *merger) distribution(of func(*worker.ClientResult) *latency.Distributio
 		}
 		if d.Histogram != "" {
 			if _, err := d.Decode(); err != nil {
-				return nil, fmt.Errorf("of %s: %w", m.parts[i].Agent, err)
+				return nil, fmt.Errorf("read the distribution of %s: %w", m.parts[i].Agent, err)
 			}
 		}
 		have = append(have, *d)

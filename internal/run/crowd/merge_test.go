@@ -20,12 +20,12 @@ import (
 
 // journal returns random calls of a number of callers; each makes one call after the other. With
 // late 1, some calls are sent later than they were due.
-func journal(random *rand.Rand, callers int, end, late int64) []load.Written {
-	var calls []load.Written
+func journal(random *rand.Rand, callers int, end, late int64) []load.JournalCall {
+	var calls []load.JournalCall
 	for caller := range callers {
 		for at := int64(1000 + random.IntN(1000)); at < end; {
 			sent := at + max(0, int64(random.IntN(40_000))-20_000)*late
-			call := load.Written{Due: at, Sent: sent, Ended: sent + 1000 + int64(random.ExpFloat64()*200_000), Caller: uint32(caller)}
+			call := load.JournalCall{Due: at, Sent: sent, Ended: sent + 1000 + int64(random.ExpFloat64()*200_000), Caller: uint32(caller)}
 			if random.IntN(50) == 0 {
 				call.Failure = 1 + uint32(random.IntN(2))
 			}
@@ -77,10 +77,10 @@ func testMerge(t *testing.T, parts int, open *load.Arrivals) {
 	if whole.Straddling == 0 || len(whole.Failures) != 2 || whole.WarmUp.Requests == 0 {
 		t.Fatalf("the calls try too little: %+v", whole.Measurement)
 	}
-	var of []worker.Part
+	var of []worker.ClientPart
 	first := 0
-	for i, n := range evenly(callers, parts) {
-		var own []load.Written
+	for i, n := range divideEvenly(callers, parts) {
+		var own []load.JournalCall
 		for _, c := range calls {
 			if int(c.Caller) >= first && int(c.Caller) < first+n {
 				c.Caller -= uint32(first)
@@ -88,7 +88,7 @@ func testMerge(t *testing.T, parts int, open *load.Arrivals) {
 			}
 		}
 		first += n
-		of = append(of, worker.Part{Agent: fmt.Sprint("client-", i), Clients: n, Result: worker.Result{
+		of = append(of, worker.ClientPart{Agent: fmt.Sprint("client-", i), Clients: n, Result: worker.Result{
 			Client: replayed(t, plan, n, load.Journal{Calls: own, Begin: begin, End: end}),
 		}})
 	}
@@ -141,17 +141,17 @@ func sameClient(t *testing.T, merged, whole *worker.ClientResult) {
 // Little's law holds for windows of different lengths, as those that requests bound.
 func TestMergeKeepsLittlesLaw(t *testing.T) {
 	plan := load.Plan{Requests: 200}
-	var of []worker.Part
+	var of []worker.ClientPart
 	var busy, wholeBusy float64
 	for i, pace := range []int64{100_000, 170_000, 400_000} {
-		var calls []load.Written
+		var calls []load.JournalCall
 		for at, n := int64(i)*1e6, 0; n < 200; n++ {
-			calls = append(calls, load.Written{Due: at, Sent: at, Ended: at + pace})
+			calls = append(calls, load.JournalCall{Due: at, Sent: at, Ended: at + pace})
 			at += pace + 1000
 		}
 		r := replayed(t, plan, 1, load.Journal{Calls: calls, Begin: int64(i) * 1e6})
 		busy += r.InFlight * float64(r.EndNS-r.BeginNS)
-		of = append(of, worker.Part{Agent: fmt.Sprint(i), Clients: 1, Result: worker.Result{Client: r}})
+		of = append(of, worker.ClientPart{Agent: fmt.Sprint(i), Clients: 1, Result: worker.Result{Client: r}})
 	}
 	merged, err := Merge(of, nil)
 	if err != nil {
@@ -171,8 +171,8 @@ func TestMergeKeepsLittlesLaw(t *testing.T) {
 
 // What opened a little apart is one window from the first on, as long as each.
 func TestMergeOfWindowsThatOpenedApart(t *testing.T) {
-	at := func(begin int64) worker.Part {
-		return worker.Part{Result: worker.Result{Client: &worker.ClientResult{
+	at := func(begin int64) worker.ClientPart {
+		return worker.ClientPart{Result: worker.Result{Client: &worker.ClientResult{
 			BeginNS: begin, EndNS: begin + 1e9 + begin%7, Measurement: record.Measurement{
 				InFlight: 2, Active: 4, Requests: 10, Service: latency.Distribution{Count: 10, Sum: 100, Min: 10, Max: 10}, PausedNS: 1e8, Pauses: 1,
 				Traces:    []record.Trace{{ID: fmt.Sprint(begin), AfterNS: 5, ServiceNS: begin}},
@@ -180,7 +180,7 @@ func TestMergeOfWindowsThatOpenedApart(t *testing.T) {
 			},
 		}}}
 	}
-	merged, err := Merge([]worker.Part{at(1000), at(1_001_000)}, nil)
+	merged, err := Merge([]worker.ClientPart{at(1000), at(1_001_000)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,8 +207,8 @@ func TestMergeOfWindowsThatOpenedApart(t *testing.T) {
 }
 
 func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
-	part := func(agent string) worker.Part {
-		return worker.Part{Agent: agent, Result: worker.Result{Client: &worker.ClientResult{BeginNS: 2e9, EndNS: 4e9}}}
+	part := func(agent string) worker.ClientPart {
+		return worker.ClientPart{Agent: agent, Result: worker.Result{Client: &worker.ClientResult{BeginNS: 2e9, EndNS: 4e9}}}
 	}
 	encoded := func(ns ...int64) worker.Interval {
 		h := hdrhistogram.New(256, 1<<36-1, 2)
@@ -225,7 +225,7 @@ func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
 	}
 	at := func(i worker.Interval, start int64) worker.Interval { i.StartNS = start; return i }
 	quick, slow := slices.Repeat([]int64{100_000}, 60), slices.Repeat([]int64{5_000_000}, 60)
-	parts := []worker.Part{part("a"), part("b")}
+	parts := []worker.ClientPart{part("a"), part("b")}
 	merged, err := Merge(parts, [][]worker.Interval{
 		{at(encoded(quick...), 1e9), at(encoded(100_000), 2e9)},
 		{at(encoded(slow...), 1e9+30_000), at(worker.Interval{TookNS: 4e8}, 2e9+30_000)},
@@ -254,21 +254,21 @@ func TestMergeMakesTheCourseOfIntervals(t *testing.T) {
 }
 
 func TestMergeRefuses(t *testing.T) {
-	good := worker.Part{Agent: "a", Result: worker.Result{Client: &worker.ClientResult{BeginNS: 0, EndNS: 1e9}}}
+	good := worker.ClientPart{Agent: "a", Result: worker.Result{Client: &worker.ClientResult{BeginNS: 0, EndNS: 1e9}}}
 	for says, change := range map[string]func(*worker.ClientResult){
-		"ran a search":          func(r *worker.ClientResult) { r.Search = &record.Search{} },
-		"has a window":          func(r *worker.ClientResult) { r.EndNS = 0 },
-		"instants of one clock": func(r *worker.ClientResult) { r.BeginNS, r.EndNS = 1e15, 1e15+1 },
-		"has an interval":       func(r *worker.ClientResult) { r.Intervals = []record.Interval{{TookNS: 1e16}} },
-		"service times":         func(r *worker.ClientResult) { r.Service = latency.Distribution{Count: 1, Histogram: "HIST"} },
+		"ran a search":           func(r *worker.ClientResult) { r.Search = &record.Search{} },
+		"an impossible window":   func(r *worker.ClientResult) { r.EndNS = 0 },
+		"instants of one clock":  func(r *worker.ClientResult) { r.BeginNS, r.EndNS = 1e15, 1e15+1 },
+		"an impossible interval": func(r *worker.ClientResult) { r.Intervals = []record.Interval{{TookNS: 1e16}} },
+		"service times":          func(r *worker.ClientResult) { r.Service = latency.Distribution{Count: 1, Histogram: "HIST"} },
 	} {
 		bad := &worker.ClientResult{BeginNS: 0, EndNS: 1e9}
 		change(bad)
-		if _, err := Merge([]worker.Part{good, {Agent: "b", Result: worker.Result{Client: bad}}}, nil); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := Merge([]worker.ClientPart{good, {Agent: "b", Result: worker.Result{Client: bad}}}, nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: want an error that says %q", err, says)
 		}
 	}
-	if _, err := Merge([]worker.Part{good, {Agent: "b"}}, nil); err == nil || !strings.Contains(err.Error(), "b has no result") {
+	if _, err := Merge([]worker.ClientPart{good, {Agent: "b"}}, nil); err == nil || !strings.Contains(err.Error(), "b has no client result") {
 		t.Errorf("%v: want the part without a result", err)
 	}
 	if _, err := Merge(nil, nil); err == nil {

@@ -8,12 +8,11 @@ import (
 )
 
 // Split divides one client's spec between several workers, which together send the same load.
-// Each gets some of the clients, and a share of what they have in common: the in-flight limit and
-// the connections of a pool. The load, and the seed of its arrivals, stay those of the whole
-// group (worker.Group).
+// Each worker gets some of the clients, and its share of the in-flight limit and of the pool's
+// connections. The specs keep the load and the seed of the whole group (worker.Group).
 func Split(spec worker.Spec, parts int) ([]worker.Spec, error) {
 	if spec.Client == nil {
-		return nil, fmt.Errorf("split a spec: role %q has no clients", spec.Role)
+		return nil, fmt.Errorf("split a spec: the spec has the role %q and no clients: want a client's spec", spec.Role)
 	}
 	if parts == 1 {
 		return []worker.Spec{spec}, nil
@@ -26,12 +25,12 @@ func Split(spec worker.Spec, parts int) ([]worker.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("split a spec: %w", err)
 	}
-	clients := evenly(whole.Clients, parts)
-	limits, err := proportionally(whole.Load.InFlightLimit, clients)
+	clients := divideEvenly(whole.Clients, parts)
+	limits, err := divideProportionally(whole.Load.InFlightLimit, clients)
 	if err != nil {
 		return nil, fmt.Errorf("an in-flight limit %w", err)
 	}
-	connections, err := proportionally(connection.Size, clients)
+	connections, err := divideProportionally(connection.Size, clients)
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: a pool %w", whole.Connection, err)
 	}
@@ -52,19 +51,19 @@ func Split(spec worker.Spec, parts int) ([]worker.Spec, error) {
 func checkSplit(c *worker.ClientSpec, parts int) error {
 	switch {
 	case parts < 1:
-		return fmt.Errorf("split a spec: %d workers: want at least 1", parts)
+		return fmt.Errorf("split a spec for %d workers: want at least 1 worker", parts)
 	case c.Group != nil:
-		return fmt.Errorf("split a spec: its clients are already %d of a group of %d", c.Clients, c.Group.Of)
+		return fmt.Errorf("split a spec: the spec was split before: it has %d clients of a group of %d; want the spec of the whole group", c.Clients, c.Group.Of)
 	case c.Load.Model == scenario.Search:
 		return fmt.Errorf("a search cannot be spread over %d machines: each step's rate depends on the result of the one before; use one machine, or the load model %q", parts, scenario.Open)
 	case c.Clients < parts:
-		return fmt.Errorf("%d clients cannot be spread over %d machines: use %d machines at most, or more clients", c.Clients, parts, c.Clients)
+		return fmt.Errorf("%d clients cannot be spread over %d machines: use at most %d machines, or more clients", c.Clients, parts, c.Clients)
 	}
 	return nil
 }
 
-// evenly divides a number into parts. The first parts may be larger by one.
-func evenly(number, parts int) []int {
+// divideEvenly divides a number into parts. The first parts may be larger by one.
+func divideEvenly(number, parts int) []int {
 	shares := make([]int, parts)
 	for i := range shares {
 		shares[i] = number / parts
@@ -75,28 +74,29 @@ func evenly(number, parts int) []int {
 	return shares
 }
 
-// proportionally divides a number like the clients, each share at least 1. It divides 0 into zeros.
-func proportionally(number int, clients []int) ([]int, error) {
+// divideProportionally divides a number in proportion to the clients. Each share is at least 1,
+// but all shares of 0 are 0.
+func divideProportionally(number int, clients []int) ([]int, error) {
 	shares := make([]int, len(clients))
 	if number == 0 {
 		return shares, nil
 	}
 	if number < len(clients) {
-		return nil, fmt.Errorf("of %d cannot be spread over %d machines: each needs at least 1", number, len(clients))
+		return nil, fmt.Errorf("of %d cannot be spread over %d machines: each machine needs at least 1", number, len(clients))
 	}
 	all := 0
 	for _, n := range clients {
 		all += n
 	}
-	// First one each, since a share may round to 0. Then the rest goes, one by one, to the
-	// share that is farthest below its proportion.
+	// Each share begins with 1, so that none rounds to 0. Then the rest goes, one by one, to
+	// the share that is farthest below its proportion.
 	for i := range shares {
 		shares[i] = 1
 	}
 	for range number - len(clients) {
 		most := 0
 		for i := range shares {
-			if due(i, number, all, shares, clients) > due(most, number, all, shares, clients) {
+			if missingShare(i, number, all, shares, clients) > missingShare(most, number, all, shares, clients) {
 				most = i
 			}
 		}
@@ -105,7 +105,8 @@ func proportionally(number int, clients []int) ([]int, error) {
 	return shares, nil
 }
 
-// due returns how far a share is below its clients' proportion, times the number of all clients.
-func due(i, number, all int, shares, clients []int) int {
+// missingShare returns how much a share lacks to the proportion of its clients, multiplied by the
+// number of all clients.
+func missingShare(i, number, all int, shares, clients []int) int {
 	return number*clients[i] - shares[i]*all
 }

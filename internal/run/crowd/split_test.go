@@ -111,9 +111,9 @@ func TestSplitRefuses(t *testing.T) {
 		"an in-flight limit of 2 cannot be spread over 3": func(s *worker.Spec) { s.Client.Load.InFlightLimit = 2 },
 		"a pool of 1 cannot be spread over 3":             func(s *worker.Spec) { s.Client.Connection = "pool:1" },
 		"a search cannot be spread over 3 machines":       func(s *worker.Spec) { s.Client.Load.Model = scenario.Search },
-		"already 9 of a group of 20":                      func(s *worker.Spec) { s.Client.Group = &worker.Group{Of: 20} },
+		"9 clients of a group of 20":                      func(s *worker.Spec) { s.Client.Group = &worker.Group{Of: 20} },
 		`connection "many"`:                               func(s *worker.Spec) { s.Client.Connection = "many" },
-		`role "server" has no clients`:                    func(s *worker.Spec) { s.Role, s.Client = worker.ServerRole, nil },
+		`the role "server" and no clients`:                func(s *worker.Spec) { s.Role, s.Client = worker.ServerRole, nil },
 	} {
 		whole := splittable(9)
 		change(&whole)

@@ -8,12 +8,12 @@ import (
 )
 
 func TestStream(t *testing.T) {
-	m := NewStream()
-	if m.live() != nil {
+	m := NewIntervalStream()
+	if m.recentCalls() != nil {
 		t.Error("there is a look at nothing")
 	}
 	second := func(start, ns int64, ended int) worker.Interval {
-		times := latency.NewCoarse()
+		times := latency.NewCoarseHistogram()
 		times.Record(ns, int64(ended))
 		encoded, err := times.Encode()
 		if err != nil {
@@ -27,14 +27,14 @@ func TestStream(t *testing.T) {
 	}
 	m.Add(second(0, 1e9, 1000)) // far too late
 	m.Add(worker.Interval{StartNS: 39e9, TookNS: 1e9, Histogram: "no histogram"})
-	live := m.live()
+	live := m.recentCalls()
 	if live == nil || live.SpanNS != 2e9 || live.Ended != 200 || live.Failed != 4 {
 		t.Fatalf("%+v, want the two seconds before the last", live)
 	}
 	if live.P50NS < 99_000 || live.P50NS > 101_000 || live.P90NS < 3_960_000 || live.P90NS > 4_040_000 {
 		t.Errorf("P50 %d, P90 %d, want 0.1 and 4 ms", live.P50NS, live.P90NS)
 	}
-	if len(m.slots) > mostSlots {
+	if len(m.slots) > maxSlots {
 		t.Errorf("%d stretches are kept", len(m.slots))
 	}
 }

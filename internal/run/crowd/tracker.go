@@ -12,30 +12,31 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A Tracker follows the progress of one or more clients as one. Their agents report it seldom, to
-// keep the machine quiet.
+// A Tracker combines the progress of one or more clients. Their agents report progress seldom, to
+// keep the measured machines quiet.
 type Tracker struct {
 	// Settled is closed when the warm-up of each client may end.
 	Settled chan struct{}
 	// Stream takes the intervals of the clients.
-	Stream *Stream
+	Stream *IntervalStream
 
-	window time.Duration // 0: requests bound it
+	window time.Duration // 0: requests bound the window
 
 	guard   sync.Mutex // guards the fields below
 	latest  []live.Progress
 	opensNS int64 // instant at which the window opens
 }
 
-// NewTracker returns a tracker of clients whose window is that long, or 0 if requests bound it.
+// NewTracker returns a tracker for a number of clients. windowNS is the length of their window, or
+// 0 if requests bound the window.
 func NewTracker(clients int, windowNS int64) *Tracker {
 	return &Tracker{
-		window: time.Duration(windowNS), Settled: make(chan struct{}), Stream: NewStream(),
+		window: time.Duration(windowNS), Settled: make(chan struct{}), Stream: NewIntervalStream(),
 		latest: make([]live.Progress, clients), opensNS: math.MaxInt64,
 	}
 }
 
-// Report takes the progress of a client.
+// Report stores the latest progress of a client.
 func (w *Tracker) Report(client int, p live.Progress) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
@@ -67,29 +68,29 @@ func (w *Tracker) Unsettled() (clients []int) {
 	return clients
 }
 
-// Opens sets the instant at which the window opens.
-func (w *Tracker) Opens(at int64) {
+// SetOpening sets the instant at which the window opens.
+func (w *Tracker) SetOpening(at int64) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	w.opensNS = at
 }
 
-const shownEvery = 250 * time.Millisecond
+const reportPeriod = 250 * time.Millisecond
 
-// Tell reports the progress of all clients as one, some times per second until stop. stop waits
-// for the last report.
-func (w *Tracker) Tell(report func(live.Progress)) (stop func()) {
+// ReportEvery reports the combined progress of all clients, some times per second until stop is
+// called. stop waits for the last report.
+func (w *Tracker) ReportEvery(report func(live.Progress)) (stop func()) {
 	if report == nil {
 		return func() {}
 	}
-	return worker.Every(shownEvery, func() { report(w.look(clock.Now())) })
+	return worker.RunEvery(reportPeriod, func() { report(w.sumProgress(clock.Now())) })
 }
 
-// look sums up the progress of the clients.
-func (w *Tracker) look(now int64) live.Progress {
+// sumProgress sums up the progress of the clients.
+func (w *Tracker) sumProgress(now int64) live.Progress {
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	all := live.Progress{Settled: true, Warming: now < w.opensNS, Live: w.Stream.live()}
+	all := live.Progress{Settled: true, Warming: now < w.opensNS, Live: w.Stream.recentCalls()}
 	for _, one := range w.latest {
 		all.Paused = all.Paused || one.Paused
 		all.Settled = all.Settled && one.Settled
@@ -105,36 +106,36 @@ func (w *Tracker) look(now int64) live.Progress {
 	return all
 }
 
-// A Stream makes one course of the intervals that several clients report while they run. It is
-// for a live view: an interval that is lost on the way comes with the results.
-type Stream struct {
+// An IntervalStream merges the intervals that several clients report while they run. It serves a
+// live view, so intervals may be lost: the results contain all of them.
+type IntervalStream struct {
 	guard  sync.Mutex
-	first  int64 // the begin of the first interval
+	first  int64 // instant at which the first interval begins
 	begun  bool
-	slots  map[int64]*slot
+	slots  map[int64]*timeSlot
 	newest int64
 	total  live.Total
 }
 
-// NewStream returns a stream without intervals.
-func NewStream() *Stream { return &Stream{slots: map[int64]*slot{}} }
+// NewIntervalStream returns a stream without intervals.
+func NewIntervalStream() *IntervalStream { return &IntervalStream{slots: map[int64]*timeSlot{}} }
 
-// IntervalLength is the time between two intervals that a client is asked to report.
+// IntervalLength is the length of the intervals that clients are asked to report.
 const IntervalLength = time.Second
 
-// mostSlots bounds the memory: an older slot takes no more intervals.
-const mostSlots = 16
+// maxSlots bounds the number of slots in memory. Intervals of older slots are ignored.
+const maxSlots = 16
 
-// Add adds an interval, whose begin must be on this machine's clock. It ignores one whose
-// histogram it cannot read: its client's result will say what is wrong.
-func (m *Stream) Add(i worker.Interval) {
+// Add adds an interval, whose begin must be on this machine's clock. It ignores an interval whose
+// histogram cannot be read: merging the client's result will report the error.
+func (m *IntervalStream) Add(i worker.Interval) {
 	m.guard.Lock()
 	defer m.guard.Unlock()
 	if !m.begun {
 		m.begun, m.first = true, i.StartNS
 	}
 	at := slotAt(i, m.first, int64(IntervalLength))
-	if at <= m.newest-mostSlots {
+	if at <= m.newest-maxSlots {
 		return
 	}
 	s := m.slots[at]
@@ -145,22 +146,22 @@ func (m *Stream) Add(i worker.Interval) {
 		return
 	}
 	m.slots[at], m.newest = s, max(m.newest, at)
-	delete(m.slots, at-mostSlots)
+	delete(m.slots, at-maxSlots)
 	m.total.Ended += i.Ended
 	m.total.Failed += i.Failed
 }
 
-// shownSlots is the number of slots that recent figures cover.
-const shownSlots = 2
+// recentSlots is the number of slots that recent figures cover.
+const recentSlots = 2
 
-// live returns the recent figures and the totals. Recent are the slots before the newest, which
-// is not complete yet. It returns nil if there are none.
-func (m *Stream) live() *live.Calls {
+// recentCalls returns the figures of the recent slots, and the totals. It leaves out the newest
+// slot, which is not complete yet. It returns nil if there is no other slot.
+func (m *IntervalStream) recentCalls() *live.Calls {
 	m.guard.Lock()
 	defer m.guard.Unlock()
-	all := latency.NewCoarse()
+	all := latency.NewCoarseHistogram()
 	shown := &live.Calls{Total: m.total, InFlight: live.UnknownInFlight}
-	for back := range int64(shownSlots) {
+	for back := range int64(recentSlots) {
 		s := m.slots[m.newest-1-back]
 		if s == nil {
 			continue

@@ -32,21 +32,21 @@ type Diagnosis struct {
 	Place    host.Placement `json:"placement"`
 	Findings []host.Finding `json:"findings"`
 	Probes   []Probe        `json:"probes"`
-	Engine   Engine         `json:"engine"`
+	Engine   EngineFigures  `json:"engine"`
 	Links    *link.Cost     `json:"links,omitempty"` // absent where there are none
 }
 
-// Engine has the figures of the load engine itself, on this machine, now.
-type Engine struct {
+// EngineFigures holds measurements of the load engine itself, without a real stack.
+type EngineFigures struct {
 	OwnNS         float64 `json:"own_ns"`          // per request, in a closed loop
 	LateP50NS     int64   `json:"late_p50_ns"`     // open loop, at Rate
 	LateP99NS     int64   `json:"late_p99_ns"`     //
 	RatePerSecond float64 `json:"rate_per_second"` //
-	Queued        float64 `json:"queued_share"`    // of the arrivals
+	Queued        float64 `json:"queued_share"`    // share of the arrivals that waited for a client
 	Error         string  `json:"error,omitempty"`
 }
 
-// Examine tries everything, in some seconds.
+// Examine tries all networks, probes and the load engine. It takes some seconds.
 func Examine(ctx context.Context) Diagnosis {
 	d := Diagnosis{Machine: host.Describe(), Findings: host.Doctor(ctx)}
 	networks, cost := findNetworks(ctx)
@@ -56,8 +56,8 @@ func Examine(ctx context.Context) Diagnosis {
 	return d
 }
 
-// findCongestion says which congestion controls variants can ask for. The kernel may have some
-// that this user may choose only in a network that the user made.
+// findCongestion reports which congestion controls variants can ask for. Some of the kernel's
+// congestion controls are available to this user only in a network that the user made.
 func findCongestion(networks host.Finding) host.Finding {
 	f := host.Finding{Name: "congestion control", Status: host.OK}
 	var have, lack []string
@@ -75,29 +75,29 @@ func findCongestion(networks host.Finding) host.Finding {
 	}
 	f.Detail = strings.Join(have, ", ") + "; the default is " + cmp.Or(congestion.Default(), "unknown")
 	if len(lack) > 0 {
-		f.Detail += "; not " + strings.Join(lack, ", ")
+		f.Detail += "; not available: " + strings.Join(lack, ", ")
 	}
 	return f
 }
 
 // The open loop that measureEngine tries.
 const (
-	tryRate   = 100_000
-	tryWindow = 300 * time.Millisecond
+	engineRate   = 100_000
+	engineWindow = 300 * time.Millisecond
 )
 
-// atOnce answers at once: no stack can be faster.
-type atOnce struct{}
+// instantCaller is a caller whose calls end at once: no stack can be faster.
+type instantCaller struct{}
 
-func (atOnce) Call(context.Context) error { return nil }
+func (instantCaller) Call(context.Context) error { return nil }
 
-// measureEngine runs the load engine against a stack that costs nothing.
-func measureEngine(ctx context.Context) Engine {
-	f := Engine{RatePerSecond: tryRate, OwnNS: load.OwnCost(ctx)}
+// measureEngine measures the load engine with calls that cost nothing.
+func measureEngine(ctx context.Context) EngineFigures {
+	f := EngineFigures{RatePerSecond: engineRate, OwnNS: load.OwnCost(ctx)}
 	r, err := load.Run(ctx, load.Plan{
-		Callers:  []load.Caller{atOnce{}, atOnce{}},
-		Duration: tryWindow, Drain: time.Second,
-		Open: &load.Arrivals{RatePerSecond: tryRate},
+		Callers:  []load.Caller{instantCaller{}, instantCaller{}},
+		Duration: engineWindow, Drain: time.Second,
+		Open: &load.Arrivals{RatePerSecond: engineRate},
 	})
 	if err != nil {
 		f.Error = err.Error()
@@ -109,44 +109,47 @@ func measureEngine(ctx context.Context) Engine {
 	return f
 }
 
-// findNetworks says whether trials can have own networks, and what links cost (nil: no links).
+// findNetworks reports whether trials can have networks of their own. It also returns the cost of
+// emulated links, or nil if there are none.
 func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
-	f := host.Finding{Name: "networks of a trial's own", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
+	f := host.Finding{Name: "a trial's own network", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
 	measure := link.MeasureCost
-	if link.Check() != nil {
+	if link.CheckSupport() != nil {
 		if why := plan.WhyNoUserNamespace(ctx); why != "" {
 			f.Status, f.Detail, f.Remedy = host.Missing, "`network` and --link fail", why
 			return []host.Finding{f}, nil
 		}
-		f.Detail += ", in a user namespace, in which wirelab then runs itself again"
+		f.Detail += ", in a user namespace: wirelab restarts itself there"
 		measure = measureCostInUserNamespace
 	}
 	cost, err := measure(ctx)
 	if err != nil {
-		failed := host.Finding{Name: emulatedLinks, Status: host.Limited, Detail: "their cost is unknown", Remedy: err.Error()}
+		failed := host.Finding{Name: emulatedLinksName, Status: host.Limited, Detail: "the cost of a link is unknown", Remedy: err.Error()}
 		return []host.Finding{f, failed}, nil
 	}
 	return []host.Finding{f, judgeCost(cost)}, &cost
 }
 
-const emulatedLinks = "emulated links"
+const emulatedLinksName = "emulated links"
 
-// mostLate is a divisor: a trial is valid if P99 is late by less than the link's delay over it.
-const mostLate = 10
+// latenessDivisor bounds lateness: a trial is valid if P99 is late by less than the link's delay
+// divided by latenessDivisor.
+const latenessDivisor = 10
 
-// judgeCost says what emulation adds to a round trip, and which delays are exact enough.
+// judgeCost reports what an emulated link adds to a round trip, and whether delays are exact
+// enough.
 func judgeCost(c link.Cost) host.Finding {
-	f := host.Finding{Name: emulatedLinks, Status: host.OK}
-	f.Detail = fmt.Sprintf("a link that does nothing adds %s to a round trip (%s, over a bare pair of interfaces %s)",
+	f := host.Finding{Name: emulatedLinksName, Status: host.OK}
+	f.Detail = fmt.Sprintf("a link without delay or loss adds %s to a round trip (%s with it; %s over a bare pair of interfaces)",
 		units.Time(float64(c.FramesNS-c.DirectNS)), units.Time(float64(c.FramesNS)), units.Time(float64(c.DirectNS)))
 	if c.LateP99NS == 0 {
 		return f
 	}
-	f.Detail += fmt.Sprintf("; a delay of %v was late by %s in the median and %s at P99",
-		link.CostDelay, units.Time(float64(c.LateP50NS)), units.Time(float64(c.LateP99NS)))
-	if kept := mostLate * c.LateP99NS; kept > link.CostDelay {
+	f.Detail += fmt.Sprintf("; a delay of %v was late by %s at the median, and by %s at P99",
+		link.TestDelay, units.Time(float64(c.LateP50NS)), units.Time(float64(c.LateP99NS)))
+	if kept := latenessDivisor * c.LateP99NS; kept > link.TestDelay {
 		f.Status = host.Limited
-		f.Remedy = fmt.Sprintf("stop other work, or ask for delays of %s or more: a trial is invalid where P99 is late by more than a tenth", units.Time(float64(kept)))
+		f.Remedy = fmt.Sprintf("stop other programs, or ask for delays of %s or more: a trial is invalid if its P99 lateness is above 10 %% of the link's delay", units.Time(float64(kept)))
 	}
 	return f
 }
@@ -170,7 +173,7 @@ func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error)
 	}
 	var out, said bytes.Buffer
 	program.Stdout, program.Stderr = &out, &said
-	if err := plan.RunToEnd(program); err != nil {
+	if err := plan.RunAttached(program); err != nil {
 		return cost, fmt.Errorf("measure links in a user namespace: %w: %s", err, bytes.TrimSpace(said.Bytes()))
 	}
 	if err := json.Unmarshal(out.Bytes(), &cost); err != nil {
@@ -179,12 +182,12 @@ func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error)
 	return cost, nil
 }
 
-// A Probe says what a probe observes on this machine, and what that costs.
+// A Probe says what a probe can observe on this machine, and what observing costs.
 type Probe struct {
 	Name    string      `json:"name"`
 	Status  host.Status `json:"status"`
 	Method  string      `json:"method,omitempty"`
-	Missing []string    `json:"missing,omitempty"` // each with the reason and a cure
+	Missing []string    `json:"missing,omitempty"` // what it cannot observe, with the reason and a remedy
 	// Price is absent for a probe that does not observe from outside.
 	Price *price.Prices `json:"price,omitempty"`
 }
@@ -211,7 +214,7 @@ func examineProbe(name string) Probe {
 	case len(coverage.Missing) > 0:
 		found.Status = host.Limited
 	}
-	if !probes.IsOutside(name) {
+	if !probes.RunsOutsideWorker(name) {
 		return found
 	}
 	prices, err := price.Measure(func() (probe.Watch, error) { return probes.Start(name) })
@@ -219,7 +222,7 @@ func examineProbe(name string) Probe {
 	case err == nil:
 		found.Price = &prices
 	case !errors.Is(err, host.ErrUnsupported): // unsupported: a worker observes itself instead
-		found.Missing = append(found.Missing, "its price: "+err.Error())
+		found.Missing = append(found.Missing, "the cost of this probe: "+err.Error())
 	}
 	return found
 }

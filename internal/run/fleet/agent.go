@@ -21,25 +21,25 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// AgentOptions configures an agent. Orders cannot change any of it.
+// AgentOptions configures an agent. A controller's orders cannot change these options.
 type AgentOptions struct {
 	Name     string
 	Labels   map[string]string
 	Programs []Program      // the first is wirelab's own worker
-	Dial     []netip.Prefix // where clients may dial
-	Listen   netip.Addr     // where servers listen
-	Port     int            // of servers; 0: any
+	Dial     []netip.Prefix // addresses that clients may dial
+	Listen   netip.Addr     // the address that servers listen on
+	Port     int            // the port that servers listen on; 0: any
 	CPUs     []int          // for workers; none: all
 	Nice     int
-	Spool    string    // directory for samples until they are fetched
-	Log      io.Writer // one line for each refusal and each event that matters
+	Spool    string    // directory for samples until the controller fetches them
+	Log      io.Writer // gets a line for each refusal and each important event
 	Version  string
 
 	// start starts a worker; nil: worker.Start. A test simulates a thousand agents with it.
-	start func(worker.Launch) (process, error)
+	start func(worker.Launch) (workerProcess, error)
 }
 
-func (o *AgentOptions) launch(l worker.Launch) (process, error) {
+func (o *AgentOptions) launchWorker(l worker.Launch) (workerProcess, error) {
 	if o.start != nil {
 		return o.start(l)
 	}
@@ -51,39 +51,39 @@ func (o *AgentOptions) launch(l worker.Launch) (process, error) {
 }
 
 const (
-	// cardEvery is the time between two renewals of the card: two renewals within its life,
-	// since each renewal takes a kilobyte.
-	cardEvery = 4 * time.Second
-	// longestLease bounds what a controller may ask for.
-	longestLease = time.Minute
-	// mostWorkers bounds what one agent runs at a time.
-	mostWorkers = 8
+	// cardRenewPeriod is the time between two renewals of the card. A card is renewed only twice
+	// within its life, since each renewal sends a kilobyte.
+	cardRenewPeriod = 4 * time.Second
+	// maxLease is the longest lease that a controller may ask for.
+	maxLease = time.Minute
+	// maxWorkersPerAgent bounds the workers that one agent runs at a time.
+	maxWorkersPerAgent = 8
 )
 
-// agent obeys one fleet's controller.
+// agent executes the orders of one fleet's controller.
 type agent struct {
 	AgentOptions
 	credentials *protocol.Credentials
 	conn        *nats.Conn
 	stream      jetstream.JetStream
-	allowed     allowance
+	allowed     agentPermissions
 	card        protocol.Card
-	door        *doorkeeper // used by one goroutine, that of the orders
-	spool       string      // the agent's own folder in Spool
+	door        *orderChecker // used by one goroutine, that of the orders
+	spool       string        // the agent's own folder inside Spool
 
 	guard   sync.Mutex // guards the fields below
-	holder  string     // the run that has the agent; empty: none
-	leaves  bool       // it takes no other run any more
+	holder  string     // the run that has leased the agent; empty: none
+	leaves  bool       // the agent is ending and accepts no new lease
 	expiry  *time.Timer
-	terms   int // leases given, renewed ones too
-	workers map[string]*hosted
+	terms   int // the number of granted leases, including renewals
+	workers map[string]*hostedWorker
 	running sync.WaitGroup
 }
 
 // RunAgent runs an agent until ctx ends. Its workers end with it.
 func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOptions) error {
-	a := &agent{AgentOptions: o, credentials: credentials, workers: map[string]*hosted{}}
-	if err := a.prepare(); err != nil {
+	a := &agent{AgentOptions: o, credentials: credentials, workers: map[string]*hostedWorker{}}
+	if err := a.setIdentity(); err != nil {
 		return err
 	}
 	conn, err := protocol.Connect(ctx, credentials, o.Name, a.report)
@@ -95,11 +95,11 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 	if a.stream, err = jetstream.New(conn); err != nil {
 		return err
 	}
-	cards, err := a.stream.KeyValue(ctx, credentials.AgentsBucket())
+	cards, err := a.stream.KeyValue(ctx, credentials.CardBucketName())
 	if err != nil {
-		return fmt.Errorf("the fleet's list of agents: %w", err)
+		return fmt.Errorf("open the fleet's list of agents: %w", err)
 	}
-	if err := a.introduce(ctx, cards); err != nil {
+	if err := a.registerCard(ctx, cards); err != nil {
 		return err
 	}
 	if err := a.clearSpool(); err != nil {
@@ -108,24 +108,24 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 	if err := a.subscribe(); err != nil {
 		return err
 	}
-	a.report(fmt.Sprintf("%s is in the fleet %s: dials %s, listens on %s, starts %s", a.Name, credentials.Project, rangesInWords(a.Dial), a.Listen, a.allowed.known()))
+	a.report(fmt.Sprintf("agent %s is in the fleet %s: its clients dial %s, its servers listen on %s, its programs are %s", a.Name, credentials.Project, joinRanges(a.Dial), a.Listen, a.allowed.describePrograms()))
 	a.renewCard(ctx, cards)
-	a.leave()
+	a.endWorkers()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = cards.Delete(leaving, a.Name) // its life ends by itself
+	_ = cards.Delete(leaving, a.Name) // without this, the card expires
 	return nil
 }
 
-// prepare determines what the agent allows, and its identity.
-func (a *agent) prepare() error {
+// setIdentity sets the agent's permissions, its session and its card.
+func (a *agent) setIdentity() error {
 	if err := protocol.CheckName(a.Name); err != nil {
 		return err
 	}
-	a.allowed = allowance{programs: map[string]Program{}, ranges: a.Dial, listen: a.Listen}
+	a.allowed = agentPermissions{programs: map[string]Program{}, ranges: a.Dial, listen: a.Listen}
 	told := map[string]string{}
 	for _, p := range a.Programs {
-		hash, err := HashOf(p.Command[0])
+		hash, err := FileHash(p.Command[0])
 		if err != nil {
 			return fmt.Errorf("program %s: %w", p.Name, err)
 		}
@@ -133,10 +133,10 @@ func (a *agent) prepare() error {
 	}
 	session := nuid.Next()
 	var err error
-	if a.door, err = newDoorkeeper(a.Name, session, a.credentials.OrdersKey); err != nil {
+	if a.door, err = newOrderChecker(a.Name, session, a.credentials.OrdersKey); err != nil {
 		return err
 	}
-	a.card = describe(&a.AgentOptions)
+	a.card = newCard(&a.AgentOptions)
 	a.card.Session, a.card.Programs = session, told
 	return nil
 }
@@ -146,49 +146,49 @@ func (a *agent) prepare() error {
 func (a *agent) clearSpool() error {
 	a.spool = filepath.Join(a.Spool, a.credentials.Project+"."+a.Name)
 	if err := errors.Join(os.RemoveAll(a.spool), os.MkdirAll(a.spool, 0o700)); err != nil {
-		return fmt.Errorf("the spool: %w", err)
+		return fmt.Errorf("prepare the spool folder: %w", err)
 	}
 	return nil
 }
 
-// leave ends all workers, and takes no others. Their last messages are sent for a moment more, but
-// without its hub the agent ends, too.
-func (a *agent) leave() {
+// endWorkers ends all workers, and refuses new leases. It waits a moment for the workers' last
+// messages to be sent.
+func (a *agent) endWorkers() {
 	a.guard.Lock()
 	a.leaves = true
 	a.guard.Unlock()
-	a.letGo("", "the agent ends")
+	a.freeAgent("", "the agent is ending")
 	a.running.Wait()
-	_ = os.Remove(a.spool) // it is empty now
+	_ = os.Remove(a.spool) // the folder is empty now
 }
 
 // errNameTaken is wrapped by the error of an agent whose name another agent has.
 var errNameTaken = errors.New("another agent has this name")
 
-// introduce puts the agent's card into the list, if no other agent of its name is there. A card
-// that is not renewed was left by an agent that was killed.
-func (a *agent) introduce(ctx context.Context, cards jetstream.KeyValue) error {
+// registerCard puts the agent's card into the list, unless another running agent has the same name.
+// An old card that is not renewed belongs to an agent that was killed.
+func (a *agent) registerCard(ctx context.Context, cards jetstream.KeyValue) error {
 	other, err := cards.Get(ctx, a.Name)
 	if err == nil {
-		a.report("another agent's card has this name: waiting to see whether that agent still runs")
+		a.report("the list already has an agent of this name: waiting to see whether that agent still runs")
 		select {
-		case <-time.After(cardEvery + cardEvery/2):
+		case <-time.After(cardRenewPeriod + cardRenewPeriod/2):
 		case <-ctx.Done():
 			return nil
 		}
 		now, err := cards.Get(ctx, a.Name)
 		if err == nil && now.Revision() != other.Revision() {
 			var card protocol.Card
-			_ = json.Unmarshal(now.Value(), &card) // the card is there, whatever its content
-			return fmt.Errorf("%w: %s, on %s: give it another by --name", errNameTaken, a.Name, card.Machine)
+			_ = json.Unmarshal(now.Value(), &card) // an unreadable card also takes the name
+			return fmt.Errorf("%w: %s, on %s: name this agent differently with --name", errNameTaken, a.Name, card.Machine)
 		}
 	}
 	return protocol.PutCard(ctx, cards, a.card)
 }
 
-// renewCard keeps the card in the list, until ctx ends.
+// renewCard renews the card in the list until ctx ends.
 func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
-	ticker := time.NewTicker(cardEvery)
+	ticker := time.NewTicker(cardRenewPeriod)
 	defer ticker.Stop()
 	for {
 		select {
@@ -200,52 +200,52 @@ func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
 		card := a.card
 		card.Busy = a.holder
 		a.guard.Unlock()
-		putting, cancel := context.WithTimeout(ctx, cardEvery)
-		_ = protocol.PutCard(putting, cards, card) // the hub may be away for a while
+		putting, cancel := context.WithTimeout(ctx, cardRenewPeriod)
+		_ = protocol.PutCard(putting, cards, card) // the hub may be unreachable for a while
 		cancel()
 	}
 }
 
-// subscribe starts to answer questions for the clock, and to take orders.
+// subscribe starts to answer clock questions and to receive orders.
 func (a *agent) subscribe() error {
-	if _, err := a.conn.Subscribe(a.credentials.ClockSubject(a.Name), tellClock); err != nil {
+	if _, err := a.conn.Subscribe(a.credentials.ClockSubject(a.Name), answerClock); err != nil {
 		return err
 	}
-	if _, err := a.conn.Subscribe(a.credentials.OrderSubject(a.Name), a.takeOrder); err != nil {
+	if _, err := a.conn.Subscribe(a.credentials.OrderSubject(a.Name), a.handleOrder); err != nil {
 		return err
 	}
 	return a.conn.Flush()
 }
 
-// tellClock answers one exchange of instants.
-func tellClock(m *nats.Msg) {
+// answerClock answers a question for the agent's clock.
+func answerClock(m *nats.Msg) {
 	came := clock.Now()
-	reply, err := json.Marshal(instants{CameNS: came, WentNS: clock.Now(), WallNS: time.Now().UnixNano()})
+	reply, err := json.Marshal(clockReply{CameNS: came, WentNS: clock.Now(), WallNS: time.Now().UnixNano()})
 	if err == nil {
 		_ = m.Respond(reply) // the controller will ask again
 	}
 }
 
-// takeOrder obeys an order, or answers why not.
-func (a *agent) takeOrder(m *nats.Msg) {
-	o, err := a.door.open(m.Data)
+// handleOrder checks and executes an order. It answers with the reason if it refuses the order.
+func (a *agent) handleOrder(m *nats.Msg) {
+	o, err := a.door.checkOrder(m.Data)
 	if err != nil {
-		a.refuse(m, "an order was refused: "+err.Error())
+		a.refuseOrder(m, "an order was refused: "+err.Error())
 		return
 	}
-	if o.Do == stop || o.Do == kill { // takes a while, and must not delay other orders
-		go func() { a.answer(m, a.obey(o)) }()
+	if o.Do == stopVerb || o.Do == killVerb { // ending a worker takes a while, and must not delay other orders
+		go func() { a.sendAnswer(m, a.executeOrder(o)) }()
 		return
 	}
-	a.answer(m, a.obey(o))
+	a.sendAnswer(m, a.executeOrder(o))
 }
 
-func (a *agent) refuse(m *nats.Msg, why string) {
+func (a *agent) refuseOrder(m *nats.Msg, why string) {
 	a.report(why)
-	a.answer(m, answer{Refused: why})
+	a.sendAnswer(m, orderAnswer{Refused: why})
 }
 
-func (a *agent) answer(m *nats.Msg, with answer) {
+func (a *agent) sendAnswer(m *nats.Msg, with orderAnswer) {
 	if m.Reply == "" {
 		return
 	}
@@ -255,53 +255,53 @@ func (a *agent) answer(m *nats.Msg, with answer) {
 	}
 }
 
-// obey carries out an order.
-func (a *agent) obey(o *order) answer {
-	if o.Do == claim {
-		return a.takeLease(o)
+// executeOrder executes an order that was checked.
+func (a *agent) executeOrder(o *controllerOrder) orderAnswer {
+	if o.Do == claimAgent {
+		return a.grantLease(o)
 	}
 	a.guard.Lock()
 	holds := a.holder == o.Run
 	a.guard.Unlock()
 	if !holds {
-		return answer{Refused: fmt.Sprintf("%s does not belong to this run: its lease has ended, or was never given", a.Name)}
+		return orderAnswer{Refused: fmt.Sprintf("the agent %s is not leased to this run: the lease has ended, or was never granted", a.Name)}
 	}
 	var err error
 	switch o.Do {
-	case renew:
-		return a.takeLease(o)
-	case release:
-		a.letGo(o.Run, "the run let go of the agent")
-	case start:
-		if err = a.start(o); err != nil {
+	case renewAgent:
+		return a.grantLease(o)
+	case releaseAgent:
+		a.freeAgent(o.Run, "the run released the agent")
+	case startVerb:
+		if err = a.startWorker(o); err != nil {
 			a.report("a worker was refused: " + err.Error())
 		}
-	case tell, stop, kill:
-		err = a.direct(o)
+	case tellVerb, stopVerb, killVerb:
+		err = a.controlWorker(o)
 	default:
-		err = fmt.Errorf("%s does not know the order %q: it has the version %s", a.Name, o.Do, a.Version)
+		err = fmt.Errorf("the agent %s does not know the order %q: this agent has wirelab %s; use the same version on all machines", a.Name, o.Do, a.Version)
 	}
 	if err != nil {
-		return answer{Refused: err.Error()}
+		return orderAnswer{Refused: err.Error()}
 	}
-	return answer{}
+	return orderAnswer{}
 }
 
-// takeLease leases the agent to a run for a time, or extends the run's lease.
-func (a *agent) takeLease(o *order) answer {
+// grantLease leases the agent to a run for a time, or extends the run's lease.
+func (a *agent) grantLease(o *controllerOrder) orderAnswer {
 	lease := time.Duration(o.LeaseNS)
-	if lease <= 0 || lease > longestLease {
-		return answer{Refused: fmt.Sprintf("a lease of %v: want at most %v", lease, longestLease)}
+	if lease <= 0 || lease > maxLease {
+		return orderAnswer{Refused: fmt.Sprintf("the order asks for a lease of %v: want more than 0 and at most %v", lease, maxLease)}
 	}
 	a.guard.Lock()
 	defer a.guard.Unlock()
 	switch {
 	case a.leaves:
-		return answer{Refused: fmt.Sprintf("%s is about to end", a.Name)}
-	case a.holder == ending:
-		return answer{Busy: true, Refused: fmt.Sprintf("%s is still ending the workers of an earlier run", a.Name)}
+		return orderAnswer{Refused: fmt.Sprintf("the agent %s is ending", a.Name)}
+	case a.holder == holderEnding:
+		return orderAnswer{Busy: true, Refused: fmt.Sprintf("the agent %s is still ending the workers of an earlier run", a.Name)}
 	case a.holder != "" && a.holder != o.Run:
-		return answer{Busy: true, Refused: fmt.Sprintf("%s works for another run, %s", a.Name, a.holder)}
+		return orderAnswer{Busy: true, Refused: fmt.Sprintf("the agent %s works for another run, %s", a.Name, a.holder)}
 	}
 	a.holder = o.Run
 	if a.expiry != nil {
@@ -309,34 +309,34 @@ func (a *agent) takeLease(o *order) answer {
 	}
 	a.terms++
 	term := a.terms
-	a.expiry = time.AfterFunc(lease, func() { a.expire(o.Run, term, lease) })
-	return answer{}
+	a.expiry = time.AfterFunc(lease, func() { a.expireLease(o.Run, term, lease) })
+	return orderAnswer{}
 }
 
-// expire ends the workers of a run whose controller is silent, unless the lease was renewed at
-// the last moment.
-func (a *agent) expire(run string, term int, lease time.Duration) {
+// expireLease ends the workers of a run whose controller was silent for the whole lease. It does
+// nothing if the lease was renewed at the last moment.
+func (a *agent) expireLease(run string, term int, lease time.Duration) {
 	a.guard.Lock()
 	renewed := a.terms != term
 	a.guard.Unlock()
 	if !renewed {
-		a.letGo(run, fmt.Sprintf("the controller was silent for %v", lease))
+		a.freeAgent(run, fmt.Sprintf("the controller was silent for %v", lease))
 	}
 }
 
-// ending holds an agent whose workers are being killed.
-const ending = "-"
+// holderEnding is the holder of an agent whose workers are being killed.
+const holderEnding = "-"
 
-// letGo kills all workers of a run, and then frees the agent. An empty run stands for the run that
-// has the agent.
-func (a *agent) letGo(run, why string) {
+// freeAgent kills all workers of a run, and then ends the agent's lease. An empty run stands for
+// the run that has leased the agent.
+func (a *agent) freeAgent(run, why string) {
 	a.guard.Lock()
-	if a.holder == "" || a.holder == ending || run != "" && a.holder != run {
+	if a.holder == "" || a.holder == holderEnding || run != "" && a.holder != run {
 		a.guard.Unlock()
 		return
 	}
 	workers := a.workers
-	a.workers, a.holder = map[string]*hosted{}, ending
+	a.workers, a.holder = map[string]*hostedWorker{}, holderEnding
 	a.expiry.Stop()
 	a.guard.Unlock()
 	if a.killAll(workers) > 0 {
@@ -347,8 +347,8 @@ func (a *agent) letGo(run, why string) {
 	a.guard.Unlock()
 }
 
-// killAll kills the workers that have not ended, and returns how many.
-func (a *agent) killAll(workers map[string]*hosted) (killed int) {
+// killAll kills the workers that have not ended, and returns their number.
+func (a *agent) killAll(workers map[string]*hostedWorker) (killed int) {
 	var killing sync.WaitGroup
 	for _, w := range workers {
 		if !w.hasEnded() {
@@ -360,38 +360,38 @@ func (a *agent) killAll(workers map[string]*hosted) (killed int) {
 	return killed
 }
 
-// find returns a worker of the agent's run.
-func (a *agent) find(name string) (*hosted, error) {
+// findWorker returns a worker of the agent's run.
+func (a *agent) findWorker(name string) (*hostedWorker, error) {
 	a.guard.Lock()
 	defer a.guard.Unlock()
 	if w := a.workers[name]; w != nil {
 		return w, nil
 	}
-	return nil, fmt.Errorf("%s has no worker %q", a.Name, name)
+	return nil, fmt.Errorf("the agent %s has no worker %q", a.Name, name)
 }
 
-// direct sends a control to a worker, or ends the worker.
-func (a *agent) direct(o *order) error {
-	w, err := a.find(o.Worker)
+// controlWorker sends a control to a worker, or ends the worker.
+func (a *agent) controlWorker(o *controllerOrder) error {
+	w, err := a.findWorker(o.Worker)
 	if err != nil {
 		return err
 	}
 	switch o.Do {
-	case tell:
+	case tellVerb:
 		if o.Tell == nil {
-			return errors.New("the order has no control for the worker")
+			return errors.New("the order lacks a control to send to the worker")
 		}
-		return w.process.Tell(*o.Tell)
-	case stop:
-		w.cost()             // reads the cost while the process exists
-		_ = w.process.Stop() // its failure is reported when it has ended
+		return w.process.SendControl(*o.Tell)
+	case stopVerb:
+		w.readCost()         // the process must still exist for this
+		_ = w.process.Stop() // reportUntilEnd reports the worker's failure
 	default:
 		w.kill()
 	}
 	return nil
 }
 
-// report writes a line of the agent's log.
+// report writes a line to the agent's log.
 func (a *agent) report(line string) {
 	fmt.Fprintf(a.Log, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), line)
 }

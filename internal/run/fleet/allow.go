@@ -20,23 +20,23 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A Program is one that an agent may start. No part of its command line comes from an order.
+// A Program is a program that an agent may start. Orders cannot change its command line.
 type Program struct {
-	Name    string // worker, or a peer's
+	Name    string // "wirelab", or the name of a peer
 	Command []string
 }
 
-// hashes caches the hashes of files, by properties that show whether a file has changed.
-var hashes sync.Map
+// fileHashes caches the hash of each fileVersion, which changes when the file changes.
+var fileHashes sync.Map
 
-type fileState struct {
+type fileVersion struct {
 	path  string
 	size  int64
 	mtime time.Time
 }
 
-// HashOf returns the hash that identifies a program.
-func HashOf(path string) (string, error) {
+// FileHash returns the SHA-256 hash of a program's file.
+func FileHash(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -46,8 +46,8 @@ func HashOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	state := fileState{path, status.Size(), status.ModTime()}
-	if known, is := hashes.Load(state); is {
+	state := fileVersion{path, status.Size(), status.ModTime()}
+	if known, is := fileHashes.Load(state); is {
 		return known.(string), nil
 	}
 	sum := sha256.New()
@@ -55,27 +55,27 @@ func HashOf(path string) (string, error) {
 		return "", err
 	}
 	hash := hex.EncodeToString(sum.Sum(nil))
-	hashes.Store(state, hash)
+	fileHashes.Store(state, hash)
 	return hash, nil
 }
 
-// An allowance says what a spec may ask of an agent.
-type allowance struct {
+// agentPermissions says what a spec may ask of an agent.
+type agentPermissions struct {
 	programs map[string]Program // by their hashes
-	ranges   []netip.Prefix     // that clients may dial into
-	listen   netip.Addr         // where servers listen
+	ranges   []netip.Prefix     // addresses that clients may dial
+	listen   netip.Addr         // the address that servers listen on
 }
 
-// program returns the allowed program with a hash.
-func (a *allowance) program(hash string) (Program, error) {
+// allowedProgram returns the allowed program with a hash.
+func (a *agentPermissions) allowedProgram(hash string) (Program, error) {
 	p, known := a.programs[hash]
 	if !known {
-		return p, fmt.Errorf("it is for a program that is not allowed here, with the hash %.12s…: this agent starts %s", hash, a.known())
+		return p, fmt.Errorf("the order starts a program that this agent does not allow, with the hash %.12s…: this agent starts only %s", hash, a.describePrograms())
 	}
 	return p, nil
 }
 
-func (a *allowance) known() string {
+func (a *agentPermissions) describePrograms() string {
 	var list []string
 	for hash, p := range a.programs {
 		list = append(list, fmt.Sprintf("%s (%.12s…)", p.Name, hash))
@@ -84,14 +84,14 @@ func (a *allowance) known() string {
 	return strings.Join(list, ", ")
 }
 
-// check returns why a spec is refused, or nil. A worker with an allowed spec reads no file that
-// the spec names, and dials nothing outside the ranges.
-func (a *allowance) check(s *worker.Spec) error {
+// checkSpec returns the reason to refuse a spec, or nil. A worker with an allowed spec reads no
+// file that the spec names, and dials no address outside the ranges.
+func (a *agentPermissions) checkSpec(s *worker.Spec) error {
 	if s == nil {
-		return errors.New("the order has no spec")
+		return errors.New("the order lacks the spec of the worker")
 	}
 	if s.Contract != worker.Contract {
-		return fmt.Errorf("its spec has version %d of the worker contract: this agent has %d", s.Contract, worker.Contract)
+		return fmt.Errorf("the spec has version %d of the worker contract: this agent has version %d", s.Contract, worker.Contract)
 	}
 	if err := a.checkVariant(s); err != nil {
 		return err
@@ -101,24 +101,24 @@ func (a *allowance) check(s *worker.Spec) error {
 		return a.checkListen(s.Address)
 	case worker.ClientRole:
 		if s.Client == nil {
-			return errors.New("its spec lacks the part client")
+			return errors.New("the spec has the role client, but lacks the part client")
 		}
-		if err := checkSize(s.Client); err != nil {
+		if err := checkLoadSize(s.Client); err != nil {
 			return err
 		}
 		return a.checkDial(s)
 	default:
-		return fmt.Errorf("its spec has the role %q: want server or client", s.Role)
+		return fmt.Errorf("the spec has the role %q: want server or client", s.Role)
 	}
 }
 
 // checkVariant refuses unknown stacks, and stacks that start other projects' programs.
-func (a *allowance) checkVariant(s *worker.Spec) error {
+func (a *agentPermissions) checkVariant(s *worker.Spec) error {
 	variant, err := scenario.ParseVariant(s.Stack)
 	if err != nil {
 		return err
 	}
-	if variant.Stack == service.Stack {
+	if variant.Stack == service.StackName {
 		return nil
 	}
 	carried, err := catalog.Find(variant.Stack)
@@ -139,62 +139,62 @@ func (a *allowance) checkVariant(s *worker.Spec) error {
 	return nil
 }
 
-// The most that a client may be asked for. These figures determine the memory that it takes.
+// Limits on the size of a client's load, which determines the client's memory.
 const (
-	mostClients = 100_000
-	longestLoad = 24 * time.Hour // warm-up included; Merge refuses a longer result
+	maxClients  = 100_000
+	maxLoadTime = 24 * time.Hour // warm-up included; crowd.Merge refuses longer results
 )
 
-func checkSize(c *worker.ClientSpec) error {
+func checkLoadSize(c *worker.ClientSpec) error {
 	length := float64(c.Load.DurationNS) + float64(c.Load.WarmUpAtMostNS)
 	switch {
-	case c.Clients > mostClients:
-		return fmt.Errorf("its spec asks for %d clients: an agent has %d at most; use more agents", c.Clients, mostClients)
-	case length > float64(longestLoad):
-		return fmt.Errorf("its spec asks for a load of %.3g hours: an agent runs one for %v at most", length/float64(time.Hour), longestLoad)
+	case c.Clients > maxClients:
+		return fmt.Errorf("the spec asks for %d clients: an agent runs at most %d; use more agents", c.Clients, maxClients)
+	case length > float64(maxLoadTime):
+		return fmt.Errorf("the spec asks for a load of %.3g hours: an agent runs a load for at most %v", length/float64(time.Hour), maxLoadTime)
 	}
 	return nil
 }
 
-func (a *allowance) checkListen(address string) error {
+func (a *agentPermissions) checkListen(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("its server is to listen on %q: want IP:PORT", address)
+		return fmt.Errorf("the spec has a server listen on %q: want IP:PORT", address)
 	}
 	if at.Addr() != a.listen {
-		return fmt.Errorf("its server is to listen on %s: this agent's servers listen on %s", at.Addr(), a.listen)
+		return fmt.Errorf("the spec has a server listen on %s: this agent's servers listen on %s", at.Addr(), a.listen)
 	}
 	return nil
 }
 
-// checkDial refuses addresses outside the ranges, and names: a name may mean another address when
-// the worker looks it up.
-func (a *allowance) checkDial(s *worker.Spec) error {
+// checkDial refuses addresses outside the ranges. It also refuses host names, since a name may have
+// another address when the worker looks it up.
+func (a *agentPermissions) checkDial(s *worker.Spec) error {
 	addresses := []string{s.Address}
-	if variant, err := scenario.ParseVariant(s.Stack); err == nil && variant.Stack == service.Stack {
+	if variant, err := scenario.ParseVariant(s.Stack); err == nil && variant.Stack == service.StackName {
 		definition, err := service.Parse(s.Workload.Definition)
 		if err != nil {
 			return err
 		}
 		if definition.Network != "tcp" {
-			return fmt.Errorf("its client is to dial %s of the network %q: agents dial over IP only", definition.Address, definition.Network)
+			return fmt.Errorf("the spec has a client dial %s of the network %q: agents dial over IP only", definition.Address, definition.Network)
 		}
 		addresses = []string{definition.Address}
 	}
 	for _, address := range addresses {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return fmt.Errorf("its client is to dial %q: want IP:PORT, without a name", address)
+			return fmt.Errorf("the spec has a client dial %q: want IP:PORT, without a host name", address)
 		}
 		ip := at.Addr().Unmap().WithZone("")
 		if !slices.ContainsFunc(a.ranges, func(r netip.Prefix) bool { return r.Contains(ip) }) {
-			return fmt.Errorf("its client is to dial %s: this agent dials %s only; start it with --dial to allow more", at, rangesInWords(a.ranges))
+			return fmt.Errorf("the spec has a client dial %s: this agent dials %s only; start the agent with --dial to allow more", at, joinRanges(a.ranges))
 		}
 	}
 	return nil
 }
 
-func rangesInWords(ranges []netip.Prefix) string {
+func joinRanges(ranges []netip.Prefix) string {
 	var list []string
 	for _, r := range ranges {
 		list = append(list, r.String())

@@ -22,7 +22,7 @@ func definition(t testing.TB, d service.Definition) string {
 }
 
 func TestAllowance(t *testing.T) {
-	allowed := allowance{ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, listen: netip.MustParseAddr("10.0.0.6")}
+	allowed := agentPermissions{ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}, listen: netip.MustParseAddr("10.0.0.6")}
 	client := func(stack, address string) worker.Spec {
 		return worker.Spec{Contract: worker.Contract, Role: worker.ClientRole, Stack: stack, Address: address, Client: &worker.ClientSpec{Clients: 1}}
 	}
@@ -51,8 +51,8 @@ func TestAllowance(t *testing.T) {
 		"outside":                  {client("grpc", "8.8.8.8:53"), "dials 10.0.0.0/8"},
 		"mapped outside":           {client("grpc", "[::ffff:8.8.8.8]:53"), "dials 10.0.0.0/8"},
 		"any":                      {client("grpc", "0.0.0.0:22"), "dials 10.0.0.0/8"},
-		"a name":                   {client("grpc", "localhost:22"), "without a name"},
-		"nothing":                  {client("grpc", ""), "without a name"},
+		"a name":                   {client("grpc", "localhost:22"), "without a host name"},
+		"nothing":                  {client("grpc", ""), "without a host name"},
 		"a server elsewhere":       {server("grpc", "0.0.0.0:0"), "servers listen on 10.0.0.6"},
 		"a server by name":         {server("grpc", "x:0"), "IP:PORT"},
 		"an unknown stack":         {client("sh", "10.0.0.1:1"), "sh"},
@@ -61,13 +61,13 @@ func TestAllowance(t *testing.T) {
 		"a sentinel":               {worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole, Stack: "tcp"}, "want server or client"},
 		"another contract":         {worker.Spec{Contract: 99, Role: worker.ServerRole, Stack: "tcp"}, "version 99"},
 		"a client without its own": {worker.Spec{Contract: worker.Contract, Role: worker.ClientRole, Stack: "tcp", Address: "10.0.0.1:1"}, "lacks the part client"},
-		"a crowd":                  {sized(1e9, 0), "100000 at most"},
-		"a load of years":          {sized(1, math.MaxInt64), "24h0m0s at most"},
+		"a crowd":                  {sized(1e9, 0), "at most 100000"},
+		"a load of years":          {sized(1, math.MaxInt64), "at most 24h0m0s"},
 		"a service":                {own(service.Definition{Network: "tcp", Address: "10.0.0.1:80"}), ""},
 		"a service outside":        {own(service.Definition{Network: "tcp", Address: "169.254.169.254:80"}), "dials 10.0.0.0/8"},
 		"a socket file":            {own(service.Definition{Network: "unix", Address: "/run/docker.sock"}), "over IP only"},
 	} {
-		err := allowed.check(&c.spec)
+		err := allowed.checkSpec(&c.spec)
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: refused: %v", name, err)
@@ -75,7 +75,7 @@ func TestAllowance(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if err := allowed.check(nil); err == nil {
+	if err := allowed.checkSpec(nil); err == nil {
 		t.Error("no spec is allowed")
 	}
 }
@@ -85,20 +85,20 @@ func TestProgramsAreKnownByTheirHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := HashOf(own)
+	hash, err := FileHash(own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := allowance{programs: map[string]Program{hash: {Name: "wirelab", Command: []string{own}}}}
-	if p, err := allowed.program(hash); err != nil || p.Command[0] != own {
+	allowed := agentPermissions{programs: map[string]Program{hash: {Name: "wirelab", Command: []string{own}}}}
+	if p, err := allowed.allowedProgram(hash); err != nil || p.Command[0] != own {
 		t.Errorf("its own program: %v, %v", p, err)
 	}
-	shell, err := HashOf("/bin/sh")
+	shell, err := FileHash("/bin/sh")
 	if err != nil {
 		t.Skipf("there is no /bin/sh: %v", err)
 	}
 	for _, other := range []string{shell, "/bin/sh", own, "", strings.ToUpper(hash)} {
-		if p, err := allowed.program(other); err == nil {
+		if p, err := allowed.allowedProgram(other); err == nil {
 			t.Errorf("%q is allowed, as %v", other, p)
 		}
 	}

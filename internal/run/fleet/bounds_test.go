@@ -53,7 +53,7 @@ func TestAnAgentsTrafficInAWindow(t *testing.T) {
 
 // beginTrial starts a server and a client of four callers, for far longer than a test, and
 // returns the client when its window is open.
-func beginTrial(t *testing.T, on *fleet.Controller, spec worker.ClientSpec, onInterval func(worker.Interval)) worker.End {
+func beginTrial(t *testing.T, on *fleet.Controller, spec worker.ClientSpec, onInterval func(worker.Interval)) worker.TrialEnd {
 	t.Helper()
 	stage, err := on.Stage(within(t), 4)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestPauseAndEndOnAFleet(t *testing.T) {
 		const pause = 300 * time.Millisecond
 		for _, control := range []worker.Control{worker.PauseControl, worker.ResumeControl, worker.EndControl} {
 			time.Sleep(pause)
-			if err := client.Tell(worker.Order{Control: control}); err != nil {
+			if err := client.SendControl(worker.ControlOrder{Control: control}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -57,7 +57,7 @@ func newChaos(t *testing.T) *chaos {
 func (c *chaos) join(name, labels string, urls ...string) *part {
 	c.t.Helper()
 	args := append([]string{"agent", c.agentToken, name, labels, "127.0.0.1", c.t.TempDir()}, urls...)
-	c.agents[name] = play(c.t, host.Surroundings{}, args...)
+	c.agents[name] = play(c.t, host.StartOptions{}, args...)
 	c.agents[name].says("is in the fleet")
 	return c.agents[name]
 }
@@ -65,7 +65,7 @@ func (c *chaos) join(name, labels string, urls ...string) *part {
 // lab starts to measure.
 func (c *chaos) lab(directory string, what labPlan) *part {
 	c.t.Helper()
-	return play(c.t, host.Surroundings{}, "lab", c.token, directory, planFile(c.t, what))
+	return play(c.t, host.StartOptions{}, "lab", c.token, directory, planFile(c.t, what))
 }
 
 // expectWhole fails the test unless a run has all its trials, each with a measurement or with
@@ -164,7 +164,7 @@ func TestAnAgentHangs(t *testing.T) {
 	time.Sleep(atRandom(t))
 	workers := hangs.family()[1:]
 	hangs.signal(syscall.SIGSTOP)
-	run.says("agent lost: c")
+	run.says("an agent was lost: the agent c")
 	hangs.signal(syscall.SIGCONT)
 	expectGone(t, workers)
 	run.says("done")
@@ -271,7 +271,7 @@ func TestAHubOfThreeIsKilled(t *testing.T) {
 				args = append(args, other)
 			}
 		}
-		hubs[i] = play(t, host.Surroundings{}, args...)
+		hubs[i] = play(t, host.StartOptions{}, args...)
 		hubs[i].says("listens")
 	}
 	for i := range hubs { // one after the other: the first makes the keys
@@ -323,7 +323,7 @@ func TestTheOnlyHubIsKilled(t *testing.T) {
 	t.Parallel()
 	state, at := t.TempDir(), freePorts(t, 1)[0]
 	start := func() *part {
-		hub := play(t, host.Surroundings{}, "hub", state, at)
+		hub := play(t, host.StartOptions{}, "hub", state, at)
 		hub.says("is ready")
 		return hub
 	}

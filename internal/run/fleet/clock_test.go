@@ -7,12 +7,12 @@ import (
 
 // exchangesWith makes exchanges with a clock that is ahead by so much, over a way that takes
 // each message at least so long, and sometimes much longer.
-func exchangesWith(random *rand.Rand, ahead, shortest int64) []exchange {
-	var made []exchange
+func exchangesWith(random *rand.Rand, ahead, shortest int64) []clockExchange {
+	var made []clockExchange
 	now := int64(1_000_000_000)
-	for range exchanges {
+	for range exchangesPerComparison {
 		way := func() int64 { return shortest + int64(random.ExpFloat64()*float64(shortest)) }
-		e := exchange{sentNS: now, wallNS: now}
+		e := clockExchange{sentNS: now, wallNS: now}
 		now += way()
 		e.there.CameNS = now + ahead
 		now += 5_000
@@ -29,7 +29,7 @@ func TestOffsetIsWithinItsError(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		ahead := int64(random.Uint64()>>4) - 1<<59 // machines that started years apart
-		found := compare(exchangesWith(random, ahead, 20_000+random.Int64N(1_000_000)))
+		found := compareExchanges(exchangesWith(random, ahead, 20_000+random.Int64N(1_000_000)))
 		if off := abs(found.offsetNS - ahead); off > found.errorNS {
 			t.Fatalf("offset %d, found %d ± %d", ahead, found.offsetNS, found.errorNS)
 		}
@@ -38,11 +38,11 @@ func TestOffsetIsWithinItsError(t *testing.T) {
 
 // The shortest exchange counts: one that lost its way says nothing.
 func TestTheShortestExchangeCounts(t *testing.T) {
-	made := []exchange{
-		{sentNS: 0, backNS: 100_000_000, there: instants{CameNS: 99_000_000, WentNS: 99_000_001}},
-		{sentNS: 200_000_000, backNS: 200_100_000, there: instants{CameNS: 200_050_000, WentNS: 200_050_000}},
+	made := []clockExchange{
+		{sentNS: 0, backNS: 100_000_000, there: clockReply{CameNS: 99_000_000, WentNS: 99_000_001}},
+		{sentNS: 200_000_000, backNS: 200_100_000, there: clockReply{CameNS: 200_050_000, WentNS: 200_050_000}},
 	}
-	if found := compare(made); found.offsetNS != 0 || found.errorNS > 50_001 {
+	if found := compareExchanges(made); found.offsetNS != 0 || found.errorNS > 50_001 {
 		t.Errorf("offset %d ± %d, want 0 ± 50 µs", found.offsetNS, found.errorNS)
 	}
 }
@@ -56,7 +56,7 @@ func TestInstantsThatCannotBe(t *testing.T) {
 }
 
 func TestDriftIsPartOfTheError(t *testing.T) {
-	c := clockBetween(comparison{offsetNS: 1000, errorNS: 50}, comparison{offsetNS: 1300, errorNS: 40, wallNS: -7})
+	c := recordedClock(clockComparison{offsetNS: 1000, errorNS: 50}, clockComparison{offsetNS: 1300, errorNS: 40, wallNS: -7})
 	if c.OffsetNS != 1300 || c.DriftNS != 300 || c.ErrorNS != 350 || c.WallNS != -7 {
 		t.Errorf("%+v", c)
 	}

@@ -55,7 +55,7 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 		})
 	}
 	for _, hub := range hubs {
-		if err := hub.Join(within(t)); err != nil {
+		if err := hub.JoinCluster(within(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +74,7 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 	if err := hubs[0].Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.wait(t, "the hub is back")
+	e.wait(t, "connected to the hub again")
 
 	controllerKeys := hubs[1].Credentials(protocol.RoleController)
 	controller, _ := connect(t, controllerKeys)
@@ -82,7 +82,7 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 	subject := c.KeptSubject("a", "r", "w")
 	ctx := within(t)
 	for { // what is asked while there is no leader is not answered
-		got, err := lastKept(ctx, js, c.KeptStream(), subject)
+		got, err := lastKept(ctx, js, c.KeptStreamName(), subject)
 		if err == nil && got == "result" {
 			return
 		}

@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	// lease is the usual lease.
-	lease = 5 * time.Second
-	// renewEvery is the time between two renewals of the lease: an order to renew and its answer
-	// take 500 bytes.
-	renewEvery = 2 * time.Second
-	// noticeEvery is the time between two checks for lost agents.
-	noticeEvery = 250 * time.Millisecond
-	// returnPatience limits the wait for missing agents before a trial.
-	returnPatience = 30 * time.Second
+	// defaultLease is the length of a lease, if the plan does not set another.
+	defaultLease = 5 * time.Second
+	// leaseRenewPeriod is the time between two renewals of a lease. A renewal sends about 500
+	// bytes.
+	leaseRenewPeriod = 2 * time.Second
+	// lostCheckPeriod is the time between two checks for lost agents.
+	lostCheckPeriod = 250 * time.Millisecond
+	// missingAgentsTimeout limits the wait for missing agents before a trial.
+	missingAgentsTimeout = 30 * time.Second
 )
 
-// Plan says which agents a controller wants.
+// A Plan says which agents a controller wants.
 type Plan struct {
-	Server *protocol.Selector // nil: the server is given
+	Server *protocol.Selector // nil: the server already runs, without an agent
 	Client protocol.Selector
-	Worker string // wirelab's own program, which agents must have, too
-	// Lease is the time that an agent goes on without a message of its controller, and the time
-	// that the controller waits for a silent agent. 0: the usual lease.
+	Worker string // the path of wirelab's own program; agents must have the same program
+	// Lease is the time that an agent continues without a message of its controller, and the
+	// time that the controller waits for a silent agent. 0: the default.
 	Lease time.Duration
-	// Report, if not nil, gets one line for each event that matters to a person.
+	// Report, if not nil, gets a line for each important event.
 	Report func(line string)
 }
 
@@ -52,118 +52,119 @@ type Controller struct {
 	stream      jetstream.JetStream
 	cards       jetstream.KeyValue
 	key         nkeys.KeyPair
-	run         string // of this controller; agents belong to it
+	run         string // the identifier of this controller's run, to which agents are leased
 	kept        jetstream.ConsumeContext
-	answers     *answers
+	answers     *answerReceiver
 	stopRenew   context.CancelFunc
 	renewing    sync.WaitGroup
 
 	guard sync.Mutex // guards the fields below
 	held  map[string]*leasedAgent
-	lines map[string]*line   // by sessions
-	ends  map[string]*remote // by agent and worker
-	names int                // the number of worker names given
+	lines map[string]*orderLine    // by the agents' sessions
+	ends  map[string]*remoteWorker // by agent and worker
+	names int                      // the number of worker names used so far
 }
 
-// A leasedAgent is an agent that belongs to this controller.
+// A leasedAgent is an agent that is leased to this controller.
 type leasedAgent struct {
 	protocol.Card
-	line *line
+	line *orderLine
 
 	guard sync.Mutex
 	heard time.Time
 }
 
-// silent returns the time since the agent was last heard.
-func (h *leasedAgent) silent() time.Duration {
+// silentFor returns the time since the agent's last message.
+func (h *leasedAgent) silentFor() time.Duration {
 	h.guard.Lock()
 	defer h.guard.Unlock()
 	return time.Since(h.heard)
 }
 
-// A line carries orders to one session of an agent, even if the agent was lost for a while.
-type line struct {
-	guard  sync.Mutex // one order at a time, so that orders arrive in order
+// An orderLine numbers the orders to one session of an agent. It stays if the agent is lost for a
+// while.
+type orderLine struct {
+	guard  sync.Mutex // held while an order is numbered and sent, so that orders arrive in order
 	number uint64
 }
 
-func (h *leasedAgent) hear() {
+func (h *leasedAgent) markHeard() {
 	h.guard.Lock()
 	defer h.guard.Unlock()
 	h.heard = time.Now()
 }
 
-// NewController connects to the fleet as its controller.
+// NewController connects to a fleet as its controller.
 func NewController(ctx context.Context, credentials *protocol.Credentials, plan Plan) (*Controller, error) {
 	if len(credentials.OrdersSeed) == 0 {
-		return nil, errors.New("these are an agent's credentials, which give no orders: use the controller's token (`wirelab fleet token --role controller`)")
+		return nil, errors.New("these are an agent's credentials, which cannot give orders: use the controller's token (`wirelab fleet token --role controller`)")
 	}
-	plan.Lease = cmp.Or(plan.Lease, lease)
+	plan.Lease = cmp.Or(plan.Lease, defaultLease)
 	key, err := nkeys.FromSeed(credentials.OrdersSeed)
 	if err != nil {
-		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
+		return nil, fmt.Errorf("read the key that signs orders: %w", err)
 	}
-	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*leasedAgent{}, lines: map[string]*line{}, ends: map[string]*remote{}}
+	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*leasedAgent{}, lines: map[string]*orderLine{}, ends: map[string]*remoteWorker{}}
 	if c.conn, err = protocol.Connect(ctx, credentials, "controller", c.report); err != nil {
 		return nil, err
 	}
-	if err := c.listen(ctx); err != nil {
+	if err := c.subscribe(ctx); err != nil {
 		c.conn.Close()
 		return nil, err
 	}
 	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopRenew = cancel
-	c.renewing.Go(func() { c.renewAll(renewing) })
+	c.renewing.Go(func() { c.renewLeases(renewing) })
 	return c, nil
 }
 
-// listen receives the messages of agents about this controller's workers.
-func (c *Controller) listen(ctx context.Context) (err error) {
+// subscribe starts to receive the agents' messages about this controller's workers.
+func (c *Controller) subscribe(ctx context.Context) (err error) {
 	if c.stream, err = jetstream.New(c.conn); err != nil {
 		return err
 	}
-	if c.cards, err = c.stream.KeyValue(ctx, c.credentials.AgentsBucket()); err != nil {
-		return fmt.Errorf("the fleet's list of agents: %w", err)
+	if c.cards, err = c.stream.KeyValue(ctx, c.credentials.CardBucketName()); err != nil {
+		return fmt.Errorf("open the fleet's list of agents: %w", err)
 	}
-	if c.answers, err = hearAnswers(c.conn); err != nil {
+	if c.answers, err = receiveAnswers(c.conn); err != nil {
 		return err
 	}
-	live, err := c.conn.Subscribe(c.credentials.LiveSubject("*", c.run, "*"), func(m *nats.Msg) { c.hear(m.Subject, m.Data) })
+	live, err := c.conn.Subscribe(c.credentials.LiveSubject("*", c.run, "*"), func(m *nats.Msg) { c.handleLive(m.Subject, m.Data) })
 	if err != nil {
 		return err
 	}
 	if err := live.SetPendingLimits(1<<20, 256<<20); err != nil {
 		return err
 	}
-	kept, err := c.stream.OrderedConsumer(ctx, c.credentials.KeptStream(), jetstream.OrderedConsumerConfig{
+	kept, err := c.stream.OrderedConsumer(ctx, c.credentials.KeptStreamName(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{c.credentials.KeptSubject("*", c.run, "*")},
 	})
 	if err != nil {
-		return fmt.Errorf("the fleet's stream of results: %w", err)
+		return fmt.Errorf("open the fleet's stream of results: %w", err)
 	}
-	c.kept, err = kept.Consume(func(m jetstream.Msg) { c.hearKept(m.Subject(), m.Headers().Get(partHeader), m.Data()) })
+	c.kept, err = kept.Consume(func(m jetstream.Msg) { c.handleKept(m.Subject(), m.Headers().Get(partHeader), m.Data()) })
 	return err
 }
 
-// hear passes on a message that may be lost, from an agent about a worker.
-func (c *Controller) hear(subject string, data []byte) {
-	end := c.endOf(subject)
+// handleLive handles an agent's message about a worker. Such messages may be lost.
+func (c *Controller) handleLive(subject string, data []byte) {
+	end := c.remoteFor(subject)
 	if end == nil {
-		return // of an earlier trial
+		return // the message is about a worker of an earlier trial
 	}
 	if t, err := decodeWorkerEvent(data); err == nil {
-		end.take(t)
+		end.handleEvent(t)
 	}
 }
 
-// hearKept passes on a message that must not be lost. A message that cannot be read fails its
-// worker for the controller.
-func (c *Controller) hearKept(subject, part string, data []byte) {
-	end := c.endOf(subject)
+// handleKept handles a part of a message that must not be lost. If the message cannot be read, the
+// controller treats the worker as failed.
+func (c *Controller) handleKept(subject, part string, data []byte) {
+	end := c.remoteFor(subject)
 	if end == nil {
 		return
 	}
-	whole, done, err := end.parts.add(part, data)
+	whole, done, err := end.parts.addPart(part, data)
 	if err == nil && !done {
 		return
 	}
@@ -172,21 +173,21 @@ func (c *Controller) hearKept(subject, part string, data []byte) {
 		t, err = decodeWorkerEvent(whole)
 	}
 	if err != nil {
-		end.fail(fmt.Errorf("%s: its message about a worker cannot be read: %w", end.on.Name, err))
+		end.failWorker(fmt.Errorf("%s: read the agent's message about a worker: %w", end.on.Name, err))
 		return
 	}
-	end.take(t)
+	end.handleEvent(t)
 }
 
-// endOf returns the end that a subject is about, or nil if there is none. It notes that the agent
-// was heard.
-func (c *Controller) endOf(subject string) *remote {
-	agent, name := workerOf(subject)
+// remoteFor returns the worker that a subject names, or nil if the controller has no such worker.
+// It also notes that the agent has sent a message.
+func (c *Controller) remoteFor(subject string) *remoteWorker {
+	agent, name := parseWorkerSubject(subject)
 	c.guard.Lock()
 	of, end := c.held[agent], c.ends[agent+"/"+name]
 	c.guard.Unlock()
 	if of != nil {
-		of.hear()
+		of.markHeard()
 	}
 	return end
 }
@@ -199,10 +200,10 @@ func (c *Controller) Close() {
 	all := c.held
 	c.held = map[string]*leasedAgent{}
 	c.guard.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), renewEvery)
+	ctx, cancel := context.WithTimeout(context.Background(), leaseRenewPeriod)
 	defer cancel()
 	held := slices.Collect(maps.Values(all))
-	forEach(held, len(held), func(_ int, h *leasedAgent) { _, _ = c.send(ctx, h, order{Do: release}) }) // their leases end anyway
+	forEach(held, len(held), func(_ int, h *leasedAgent) { _, _ = c.sendOrder(ctx, h, controllerOrder{Do: releaseAgent}) }) // without this order, the lease expires
 	if c.kept != nil {
 		c.kept.Stop()
 	}
@@ -215,67 +216,67 @@ func (c *Controller) report(line string) {
 	}
 }
 
-// send gives an agent an order and returns its answer.
-func (c *Controller) send(ctx context.Context, to *leasedAgent, o order) (answer, error) {
+// sendOrder sends an order to an agent and returns the agent's answer.
+func (c *Controller) sendOrder(ctx context.Context, to *leasedAgent, o controllerOrder) (orderAnswer, error) {
 	o.Agent, o.Session, o.Run = to.Name, to.Session, c.run
 	to.line.guard.Lock()
 	to.line.number++
 	o.Number = to.line.number
-	message, err := sign(o, c.key)
+	message, err := signOrder(o, c.key)
 	if err != nil {
 		to.line.guard.Unlock()
-		return answer{}, err
+		return orderAnswer{}, err
 	}
-	reply := c.answers.expect()
-	defer reply.forget()
+	reply := c.answers.register()
+	defer reply.unregister()
 	err = c.conn.PublishRequest(c.credentials.OrderSubject(to.Name), reply.inbox, message)
 	to.line.guard.Unlock()
 	if err != nil {
-		return answer{}, fmt.Errorf("%s: send an order: %w", to.Name, err)
+		return orderAnswer{}, fmt.Errorf("%s: send an order: %w", to.Name, err)
 	}
-	waiting, cancel := context.WithTimeout(ctx, c.plan.Lease+stopTakes(o.Do))
+	waiting, cancel := context.WithTimeout(ctx, c.plan.Lease+maxStopTime(o.Do))
 	defer cancel()
-	data, err := reply.await(waiting)
+	data, err := reply.awaitAnswer(waiting)
 	if err != nil {
-		c.notice(to, err)
-		return answer{}, fmt.Errorf("%s did not answer the order %q: %w", to.Name, o.Do, sayNoAnswer(err))
+		c.loseIfGone(to, err)
+		return orderAnswer{}, fmt.Errorf("%s did not answer the order %q: %w", to.Name, o.Do, explainNoAnswer(err))
 	}
-	to.hear()
-	var a answer
+	to.markHeard()
+	var a orderAnswer
 	if err := json.Unmarshal(data, &a); err != nil {
-		return a, fmt.Errorf("%s: its answer cannot be read: %w", to.Name, err)
+		return a, fmt.Errorf("%s: read the agent's answer: %w", to.Name, err)
 	}
 	if a.Refused != "" {
-		return a, &refusal{fmt.Sprintf("%s refuses: %s", to.Name, a.Refused), a.Busy}
+		return a, &refusalError{fmt.Sprintf("the agent %s refused the order: %s", to.Name, a.Refused), a.Busy}
 	}
 	return a, nil
 }
 
-// errBusy matches a refusal by an agent that another run has.
-var errBusy = errors.New("it works for another run")
+// errBusy matches a refusal by an agent that is leased to another run.
+var errBusy = errors.New("the agent works for another run")
 
-// A refusal is an agent's answer that it does not obey an order.
-type refusal struct {
+// A refusalError is the error for an order that an agent refused.
+type refusalError struct {
 	text string
 	busy bool
 }
 
-func (r *refusal) Error() string { return r.text }
+func (r *refusalError) Error() string { return r.text }
 
-// Is reports whether the agent will obey when it is free.
-func (r *refusal) Is(target error) bool { return r.busy && target == errBusy }
+// Is reports whether target is errBusy and the agent refused because of another run.
+func (r *refusalError) Is(target error) bool { return r.busy && target == errBusy }
 
-// stopTakes returns the time that a worker may take to end.
-func stopTakes(do verb) time.Duration {
-	if do == stop {
+// maxStopTime returns the time that the order may take in addition: stopping waits for a worker.
+func maxStopTime(do orderVerb) time.Duration {
+	if do == stopVerb {
 		return 6 * time.Second
 	}
 	return 0
 }
 
-// renewAll keeps the leases, and finds lost agents.
-func (c *Controller) renewAll(ctx context.Context) {
-	ticker := time.NewTicker(noticeEvery)
+// renewLeases renews all leases, and gives up lost agents, until ctx ends.
+func (c *Controller) renewLeases(ctx context.Context) {
+	ticker := time.NewTicker(lostCheckPeriod)
 	defer ticker.Stop()
 	for last := (time.Time{}); ; {
 		select {
@@ -286,39 +287,39 @@ func (c *Controller) renewAll(ctx context.Context) {
 		c.guard.Lock()
 		all := slices.Collect(maps.Values(c.held))
 		c.guard.Unlock()
-		renews := time.Since(last) >= renewEvery
+		renews := time.Since(last) >= leaseRenewPeriod
 		if renews {
 			last = time.Now()
 		}
 		for _, h := range all {
-			if silent := h.silent(); silent >= c.plan.Lease {
-				c.lose(h, fmt.Errorf("%s was silent for %v", h.Name, silent.Round(100*time.Millisecond)))
+			if silent := h.silentFor(); silent >= c.plan.Lease {
+				c.giveUpAgent(h, fmt.Errorf("the agent %s was silent for %v", h.Name, silent.Round(100*time.Millisecond)))
 			} else if renews {
-				c.renewing.Go(func() { c.renewOne(ctx, h) })
+				c.renewing.Go(func() { c.renewLease(ctx, h) })
 			}
 		}
 	}
 }
 
-// renewOne renews an agent's lease. An agent that refuses, or is silent for as long as its lease,
-// is lost, and its workers end by themselves. A late answer counts, too.
-func (c *Controller) renewOne(ctx context.Context, h *leasedAgent) {
+// renewLease renews an agent's lease. It gives up an agent that refuses. renewLeases gives up
+// silent agents.
+func (c *Controller) renewLease(ctx context.Context, h *leasedAgent) {
 	asking, cancel := context.WithTimeout(ctx, c.plan.Lease)
 	defer cancel()
-	if a, err := c.send(asking, h, order{Do: renew, LeaseNS: int64(c.plan.Lease)}); a.Refused != "" {
-		c.lose(h, err)
+	if a, err := c.sendOrder(asking, h, controllerOrder{Do: renewAgent, LeaseNS: int64(c.plan.Lease)}); a.Refused != "" {
+		c.giveUpAgent(h, err)
 	}
 }
 
-// notice gives up an agent if the error says that the hub has no such agent.
-func (c *Controller) notice(h *leasedAgent, err error) {
-	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errGone) {
-		c.lose(h, fmt.Errorf("%s: %w", h.Name, errGone))
+// loseIfGone gives up an agent if the error says that the hub has no such agent.
+func (c *Controller) loseIfGone(h *leasedAgent, err error) {
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errAgentGone) {
+		c.giveUpAgent(h, fmt.Errorf("%s: %w", h.Name, errAgentGone))
 	}
 }
 
-// workerOf returns the agent and the worker of a subject: wl.P.from.A.live.RUN.W.
-func workerOf(subject string) (agent, name string) {
+// parseWorkerSubject returns the agent and the worker of a subject such as wl.P.from.A.live.RUN.W.
+func parseWorkerSubject(subject string) (agent, name string) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 7 {
 		return "", ""
@@ -326,41 +327,42 @@ func workerOf(subject string) (agent, name string) {
 	return parts[3], parts[6]
 }
 
-// lose gives up an agent, and fails the workers that ran on it.
-func (c *Controller) lose(h *leasedAgent, why error) {
+// giveUpAgent gives up an agent, and fails the workers that ran on it.
+func (c *Controller) giveUpAgent(h *leasedAgent, why error) {
 	c.guard.Lock()
 	if c.held[h.Name] != h {
 		c.guard.Unlock()
 		return
 	}
 	delete(c.held, h.Name)
-	var ends []*remote
+	var ends []*remoteWorker
 	for _, end := range c.ends {
 		if end.on == h {
 			ends = append(ends, end)
 		}
 	}
 	c.guard.Unlock()
-	c.report(fmt.Sprintf("agent lost: %v", why))
+	c.report(fmt.Sprintf("an agent was lost: %v", why))
 	for _, end := range ends {
-		end.fail(fmt.Errorf("the agent was lost: %w", why))
+		end.failWorker(fmt.Errorf("the agent was lost: %w", why))
 	}
 }
 
-// compareClock compares an agent's clock with this machine's, and gives up an agent that is gone.
-func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (comparison, error) {
-	found, err := compareWith(ctx, c.conn, c.credentials, h.Name)
+// compareClock compares an agent's clock with this machine's clock. It gives up the agent if the
+// agent has left the fleet.
+func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (clockComparison, error) {
+	found, err := compareAgentClock(ctx, c.conn, c.credentials, h.Name)
 	if err != nil {
-		c.notice(h, err)
+		c.loseIfGone(h, err)
 	}
 	return found, err
 }
 
 // compareClocks compares the clocks of some agents, a few at a time.
-func (c *Controller) compareClocks(ctx context.Context, agents []*leasedAgent) (map[string]comparison, error) {
-	all, errs := make([]comparison, len(agents)), make([]error, len(agents))
-	forEach(agents, askedAtOnce, func(i int, h *leasedAgent) { all[i], errs[i] = c.compareClock(ctx, h) })
-	found := map[string]comparison{}
+func (c *Controller) compareClocks(ctx context.Context, agents []*leasedAgent) (map[string]clockComparison, error) {
+	all, errs := make([]clockComparison, len(agents)), make([]error, len(agents))
+	forEach(agents, maxClockComparisons, func(i int, h *leasedAgent) { all[i], errs[i] = c.compareClock(ctx, h) })
+	found := map[string]clockComparison{}
 	for i, h := range agents {
 		found[h.Name] = all[i]
 	}

@@ -5,16 +5,15 @@
 //		            ▲                                 │
 //		            └── live, and what must be kept ──┘
 //
-//	 1. An agent (RunAgent) describes itself in the bucket of cards, and obeys orders: it starts
-//	    the same worker processes as the lab, from programs whose hashes it knows, with specs
-//	    that dial no address outside its ranges. It has a lease: if nobody renews the lease, its
-//	    workers end.
-//	 2. A controller (Controller) takes agents for a trial, compares their clocks with its own,
-//	    makes them start their ends, and merges several clients into one. It is the lab.Fleet.
+//	 1. An agent (RunAgent) describes itself by a card in the bucket of cards, and executes orders.
+//	    It starts the same worker processes as the lab, but only from programs whose hashes it
+//	    knows, and its clients dial no address outside its ranges. If nobody renews its lease, it
+//	    ends its workers.
+//	 2. A controller (Controller) leases agents for a trial, compares their clocks with its own,
+//	    orders them to start workers, and merges several clients into one. It implements lab.Fleet.
 //
-// An order is signed with the controller's key, names the agent and its session, and has a number
-// that only grows. So the agent refuses the orders of a stranger or of another project, and an
-// order that is sent again.
+// An order is signed with the controller's key, names the agent and its session, and has a growing
+// number. So the agent refuses orders of strangers and of other projects, and repeated orders.
 //
 // This package must not know plans or cells, nor what records mean.
 package fleet

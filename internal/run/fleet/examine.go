@@ -18,122 +18,124 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// Examined says whether this program could measure with the agents of a fleet.
-type Examined struct {
+// An Examination says whether this program can measure with the agents of a fleet.
+type Examination struct {
 	HubRoundTripNS int64           `json:"hub_round_trip_ns"`
 	Agents         []ExaminedAgent `json:"agents"`
 }
 
-// An ExaminedAgent is one agent, and whether this program could measure with it.
+// An ExaminedAgent is an agent, and says whether this program can measure with it.
 type ExaminedAgent struct {
 	Name    string       `json:"name"`
 	Version string       `json:"version"`
 	Clock   record.Clock `json:"clock"`
-	// Problem keeps it out of trials, Notice does not.
+	// A Problem keeps the agent out of trials; a Notice does not.
 	Problem string `json:"problem,omitempty"`
 	Notice  string `json:"notice,omitempty"`
 }
 
-// farWall is the smallest error of an agent's time of day that is mentioned.
-const farWall = time.Second
+// minReportedWallError is the smallest error of an agent's time of day that Examine reports.
+const minReportedWallError = time.Second
 
-// Examine asks all agents for their clocks, and reports for each agent whether this program could
+// Examine reads the clocks of all agents, and reports for each agent whether this program can
 // measure with it.
-func Examine(ctx context.Context, v *protocol.Visit) (Examined, error) {
-	found := Examined{HubRoundTripNS: v.RoundTrip.Nanoseconds(), Agents: []ExaminedAgent{}}
+func Examine(ctx context.Context, v *protocol.HubView) (Examination, error) {
+	found := Examination{HubRoundTripNS: v.RoundTrip.Nanoseconds(), Agents: []ExaminedAgent{}}
 	program, err := os.Executable()
 	if err != nil {
 		return found, err
 	}
-	own, err := HashOf(program)
+	own, err := FileHash(program)
 	if err != nil {
 		return found, err
 	}
-	for _, checked := range Check(ctx, v) {
+	for _, checked := range ReadClocks(ctx, v) {
 		one := ExaminedAgent{Name: checked.Name, Version: checked.Version, Clock: checked.Clock}
 		switch wall := time.Duration(checked.Clock.WallNS); {
 		case checked.Err != nil:
 			one.Problem = checked.Err.Error()
-		case !checked.Has(own):
-			one.Problem = "it has another build of wirelab than this one: copy this program there"
-		case wall.Abs() > farWall:
-			one.Notice = fmt.Sprintf("its time of day is %v off, which changes no figure", wall.Round(time.Millisecond))
+		case !checked.HasProgram(own):
+			one.Problem = "the agent has another build of wirelab: copy this program to its machine"
+		case wall.Abs() > minReportedWallError:
+			one.Notice = fmt.Sprintf("the agent's time of day is %v off; wirelab's figures do not depend on the time of day", wall.Round(time.Millisecond))
 		}
 		found.Agents = append(found.Agents, one)
 	}
 	return found, nil
 }
 
-// askedAtOnce bounds the agents whose clocks are compared at the same time. More would wait for
-// one another, and the waits would look like an error of their clocks.
-const askedAtOnce = 16
+// maxClockComparisons bounds the clock comparisons at the same time. More comparisons would delay
+// each other, and the delays would look like clock errors.
+const maxClockComparisons = 16
 
-// A Checked is an agent whose clock was asked for.
-type Checked struct {
+// An AgentClock is an agent's card with the state of its clock.
+type AgentClock struct {
 	protocol.Card
 
 	Clock record.Clock
 	Err   error // why there is no clock
 }
 
-// Check asks all agents for their clocks, a few at a time.
-func Check(ctx context.Context, v *protocol.Visit) []Checked {
-	found := make([]Checked, len(v.Cards))
-	forEach(v.Cards, askedAtOnce, func(i int, card protocol.Card) {
-		c, err := compareWith(ctx, v.Conn, v.Credentials, card.Name)
-		if errors.Is(err, errGone) {
-			err = errors.New("it has a card and does not answer: it has just ended, or is connected to another hub")
+// ReadClocks compares the clocks of all agents with this machine's clock, a few at a time.
+func ReadClocks(ctx context.Context, v *protocol.HubView) []AgentClock {
+	found := make([]AgentClock, len(v.Cards))
+	forEach(v.Cards, maxClockComparisons, func(i int, card protocol.Card) {
+		c, err := compareAgentClock(ctx, v.Conn, v.Credentials, card.Name)
+		if errors.Is(err, errAgentGone) {
+			err = errors.New("the agent is listed but does not answer: it has just ended, or is connected to another hub")
 		}
-		found[i] = Checked{Card: card, Clock: clockBetween(c, c), Err: err}
+		found[i] = AgentClock{Card: card, Clock: recordedClock(c, c), Err: err}
 	})
 	return found
 }
 
-// instants is an agent's answer in an exchange: the instants at which the question came and the
-// answer went, on its monotonic clock, and its time of day.
-type instants struct {
+// clockReply is an agent's answer to a clock question: the instants at which the question arrived
+// and the answer was sent, on its monotonic clock, and its time of day.
+type clockReply struct {
 	CameNS int64 `json:"came_ns"`
 	WentNS int64 `json:"went_ns"`
 	WallNS int64 `json:"wall_ns"`
 }
 
-// An exchange is one exchange of instants from the controller's side.
-type exchange struct {
+// A clockExchange is a clock question with its answer.
+type clockExchange struct {
 	sentNS, backNS int64 // on the controller's monotonic clock
-	wallNS         int64 // its time of day when the answer came
-	there          instants
+	wallNS         int64 // the controller's time of day when the answer arrived
+	there          clockReply
 }
 
-// exchanges is the number of exchanges in a comparison. Only the shortest counts: a longer one may
-// have been delayed in one direction only.
-const exchanges = 24
+// exchangesPerComparison is the number of exchanges in a comparison. Only the shortest exchange
+// counts: a longer one may have been delayed in only one direction.
+const exchangesPerComparison = 24
 
-// A comparison says how an agent's clock differed from the controller's at one moment.
-type comparison struct {
-	offsetNS int64 // the agent's clock less the controller's
-	errorNS  int64 // the bound of the error, for any split of the round trip
-	wallNS   int64 // the difference of the times of day
+// A clockComparison says how an agent's clock differed from the controller's clock at one instant.
+type clockComparison struct {
+	offsetNS int64 // the agent's clock minus the controller's clock
+	errorNS  int64 // the largest possible error of offsetNS
+	wallNS   int64 // the agent's time of day minus the controller's
 	atNS     int64 // instant of the comparison, on the controller's clock
 }
 
-// roundTrip returns the time that the messages of an exchange took on the way.
-func (e exchange) roundTrip() int64 { return e.backNS - e.sentNS - (e.there.WentNS - e.there.CameNS) }
+// roundTrip returns the time that both messages of an exchange spent in the network.
+func (e clockExchange) roundTrip() int64 {
+	return e.backNS - e.sentNS - (e.there.WentNS - e.there.CameNS)
+}
 
-func parseInstants(data []byte) (instants, error) {
-	var there instants
+func parseInstants(data []byte) (clockReply, error) {
+	var there clockReply
 	if err := json.Unmarshal(data, &there); err != nil {
-		return there, fmt.Errorf("read its instants: %w", err)
+		return there, fmt.Errorf("read the agent's clock: %w", err)
 	}
 	if there.WentNS < there.CameNS {
-		return there, errors.New("its answer was sent before the question came")
+		return there, errors.New("the agent's clock went backwards between a question and its answer")
 	}
 	return there, nil
 }
 
-// compare makes a comparison of some exchanges, at least one.
-func compare(made []exchange) comparison {
-	best := slices.MinFunc(made, func(a, b exchange) int { return cmp.Compare(a.roundTrip(), b.roundTrip()) })
-	return comparison{
+// compareExchanges makes a comparison from at least one exchange.
+func compareExchanges(made []clockExchange) clockComparison {
+	best := slices.MinFunc(made, func(a, b clockExchange) int { return cmp.Compare(a.roundTrip(), b.roundTrip()) })
+	return clockComparison{
 		offsetNS: (best.there.CameNS - best.sentNS + best.there.WentNS - best.backNS) / 2,
 		errorNS:  max(0, best.roundTrip())/2 + 1,
 		wallNS:   best.there.WallNS - best.wallNS,
@@ -141,8 +143,8 @@ func compare(made []exchange) comparison {
 	}
 }
 
-// clockBetween describes an agent's clock in the form of records, from two comparisons.
-func clockBetween(before, after comparison) record.Clock {
+// recordedClock returns the record of an agent's clock from two comparisons.
+func recordedClock(before, after clockComparison) record.Clock {
 	drift := after.offsetNS - before.offsetNS
 	return record.Clock{
 		OffsetNS: after.offsetNS, DriftNS: drift, WallNS: after.wallNS,
@@ -152,44 +154,44 @@ func clockBetween(before, after comparison) record.Clock {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// exchangePatience limits the wait for one answer.
-const exchangePatience = 2 * time.Second
+// clockReplyTimeout limits the wait for an answer to a clock question.
+const clockReplyTimeout = 2 * time.Second
 
-// compareWith compares an agent's clock with this machine's.
-func compareWith(ctx context.Context, conn *nats.Conn, credentials *protocol.Credentials, agent string) (comparison, error) {
-	var made []exchange
-	for range exchanges {
-		asking, cancel := context.WithTimeout(ctx, exchangePatience)
+// compareAgentClock compares an agent's clock with this machine's clock.
+func compareAgentClock(ctx context.Context, conn *nats.Conn, credentials *protocol.Credentials, agent string) (clockComparison, error) {
+	var made []clockExchange
+	for range exchangesPerComparison {
+		asking, cancel := context.WithTimeout(ctx, clockReplyTimeout)
 		sent := clock.Now()
 		reply, err := conn.RequestWithContext(asking, credentials.ClockSubject(agent), nil)
 		back, wall := clock.Now(), time.Now().UnixNano()
 		cancel()
 		if err != nil {
-			return comparison{}, fmt.Errorf("%s did not answer a question for its clock: %w", agent, sayNoAnswer(err))
+			return clockComparison{}, fmt.Errorf("the agent %s did not answer a clock question: %w", agent, explainNoAnswer(err))
 		}
 		there, err := parseInstants(reply.Data)
 		if err != nil {
-			return comparison{}, fmt.Errorf("%s: %w", agent, err)
+			return clockComparison{}, fmt.Errorf("%s: %w", agent, err)
 		}
-		made = append(made, exchange{sentNS: sent, backNS: back, wallNS: wall, there: there})
+		made = append(made, clockExchange{sentNS: sent, backNS: back, wallNS: wall, there: there})
 	}
-	return compare(made), nil
+	return compareExchanges(made), nil
 }
 
-// errGone is the error of an agent that the hub no longer has.
-var errGone = errors.New("it is no longer in the fleet")
+// errAgentGone is the error for an agent that has left the fleet.
+var errAgentGone = errors.New("the agent is no longer in the fleet")
 
-func sayNoAnswer(err error) error {
+func explainNoAnswer(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return errGone
+		return errAgentGone
 	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("no answer came in time")
 	}
 	return err
 }
 
-// forEach calls do for each item of a list, for at most most of them at a time, and waits for all.
+// forEach calls do for each item of a list, at most most calls at a time, and waits for all calls.
 func forEach[T any](list []T, most int, do func(i int, one T)) {
 	var doing sync.WaitGroup
 	turns := make(chan struct{}, max(1, most))

@@ -4,4 +4,4 @@ package fleet
 var PlayThousand = playThousand
 
 // QuietBytes is the most bytes that an agent may send per second about a worker.
-const QuietBytes = quietBytes
+const QuietBytes = maxBytesPerSecond

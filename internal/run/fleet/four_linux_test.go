@@ -88,7 +88,7 @@ func addressOf(name, address string) error {
 }
 
 // machine adds a namespace that is plugged into the bridge, and returns its address.
-func (r *rack) machine() (in host.Surroundings, address string) {
+func (r *rack) machine() (in host.StartOptions, address string) {
 	r.t.Helper()
 	r.slots++
 	outer, inner := fmt.Sprintf("out%d", r.slots), fmt.Sprintf("in%d", r.slots)
@@ -137,8 +137,8 @@ func (r *rack) inside(namespace *os.File, do func() error) error {
 	})
 }
 
-func surroundings(namespace *os.File) host.Surroundings {
-	return host.Surroundings{Enter: func() error { return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET) }}
+func surroundings(namespace *os.File) host.StartOptions {
+	return host.StartOptions{Enter: func() error { return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET) }}
 }
 
 // racked is a fleet in a rack.

@@ -23,128 +23,128 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A workerEvent is a message from an agent about one worker. One of its fields is set, or
-// Progress with an interval.
+// A workerEvent is a message from an agent about one worker. Either one field is set, or Interval
+// together with Progress.
 type workerEvent struct {
 	Ready    *worker.Ready    `json:"ready,omitempty"`
 	Progress *live.Progress   `json:"progress,omitempty"`
 	Interval *worker.Interval `json:"interval,omitempty"`
 	Result   *worker.Result   `json:"result,omitempty"`
-	// Intervals holds the intervals of the worker's whole life. They come with the result.
+	// Intervals holds the intervals of the worker's whole life, together with Result.
 	Intervals []worker.Interval `json:"intervals,omitempty"`
-	Ended     *ended            `json:"ended,omitempty"`
+	Ended     *endedMessage     `json:"ended,omitempty"`
 }
 
-// An ended is the last message about a worker.
-type ended struct {
-	Failure string          `json:"failure,omitempty"`
-	CPUNS   int64           `json:"cpu_ns"`
-	Machine *worker.Machine `json:"machine,omitempty"`
-	// Samples names the object that has the worker's samples.
+// An endedMessage reports the end of a worker. It is the last message about the worker.
+type endedMessage struct {
+	Failure string                  `json:"failure,omitempty"`
+	CPUNS   int64                   `json:"cpu_ns"`
+	Machine *worker.MachineReadings `json:"machine,omitempty"`
+	// Samples names the object with the worker's samples in the object store.
 	Samples        string `json:"samples,omitempty"`
-	SamplesMissing string `json:"samples_missing,omitempty"` // why there is none
+	SamplesMissing string `json:"samples_missing,omitempty"` // why there are no samples
 }
 
-// A process is the running program of a worker.
-type process interface {
-	worker.End
+// A workerProcess is a worker's process, or a test's replacement for one.
+type workerProcess interface {
+	worker.TrialEnd
 	Wait() error
 }
 
-var _ process = (*worker.Process)(nil)
+var _ workerProcess = (*worker.Process)(nil)
 
-// A hosted is a worker in the agent's care.
-type hosted struct {
+// A hostedWorker is a worker that the agent has started.
+type hostedWorker struct {
 	agent     *agent
 	run, name string
-	process   process
+	process   workerProcess
 	watch     *machineWatch
-	outside   *worker.Outsider // nil: wirelab's own worker, which reports its cost
-	samples   string           // where the worker writes them; empty: nowhere
-	files     []string         // in the spool; removed when it has ended
+	outside   *worker.OutsideReader // nil: wirelab's own worker, which reports its cost
+	samples   string                // the file to which the worker writes samples; empty: none
+	files     []string              // files in the spool, which are removed when the worker has ended
 	done      chan struct{}
-	quiet     *budget
-	abandon   context.CancelFunc // gives up handing over the remaining messages
+	quiet     *byteBudget
+	abandon   context.CancelFunc // stops sending the remaining messages
 
 	looked sync.Once
-	costs  worker.Costs // read from outside, once looked is done
+	costs  worker.OutsideCosts // costs that were read from outside, once looked is done
 
 	guard     sync.Mutex // guards the fields below
-	intervals crowd.History
-	last      *live.Progress // nil: it has reported none yet
+	intervals crowd.IntervalHistory
+	last      *live.Progress // nil: the worker has not reported progress yet
 }
 
-// cost reads the worker's cost at the first call, and returns it.
-func (w *hosted) cost() worker.Costs {
-	w.looked.Do(func() { w.costs = w.outside.LookBack() })
+// readCost returns the worker's cost, which it reads at the first call.
+func (w *hostedWorker) readCost() worker.OutsideCosts {
+	w.looked.Do(func() { w.costs = w.outside.StopReading() })
 	return w.costs
 }
 
-// start starts a worker as an order says.
-func (a *agent) start(o *order) error {
+// startWorker starts a worker as an order says.
+func (a *agent) startWorker(o *controllerOrder) error {
 	if err := protocol.CheckName(o.Worker); err != nil {
 		return err
 	}
-	program, err := a.allowed.program(o.Program)
+	program, err := a.allowed.allowedProgram(o.Program)
 	if err != nil {
 		return err
 	}
-	switch now, err := HashOf(program.Command[0]); {
+	switch now, err := FileHash(program.Command[0]); {
 	case err != nil:
 		return fmt.Errorf("program %s: %w", program.Name, err)
 	case now != o.Program:
-		return fmt.Errorf("the program %s was replaced after this agent had started: start the agent again", program.Name)
+		return fmt.Errorf("the program %s was replaced while this agent ran: restart the agent", program.Name)
 	}
-	if err := a.allowed.check(o.Spec); err != nil {
+	if err := a.allowed.checkSpec(o.Spec); err != nil {
 		return err
 	}
 	a.guard.Lock()
 	defer a.guard.Unlock()
 	if a.holder != o.Run {
-		return errors.New("its lease has ended")
+		return errors.New("the agent's lease to this run has ended, so the agent starts no worker")
 	}
 	for name, one := range a.workers {
 		if one.hasEnded() {
 			delete(a.workers, name)
 		}
 	}
-	if a.workers[o.Worker] != nil || len(a.workers) >= mostWorkers {
-		return fmt.Errorf("worker %s: the name is taken, or this agent has %d workers already", o.Worker, len(a.workers))
+	if a.workers[o.Worker] != nil || len(a.workers) >= maxWorkersPerAgent {
+		return fmt.Errorf("cannot start the worker %s: this agent already has a worker of this name, or too many workers (%d)", o.Worker, len(a.workers))
 	}
-	w := &hosted{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget()}
+	w := &hostedWorker{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget()}
 	spec := *o.Spec
-	if err := w.place(&spec); err != nil {
+	if err := w.setAgentValues(&spec); err != nil {
 		return err
 	}
 	if a.AgentOptions.start == nil {
-		w.watch = watchMachine(a.CPUs)
+		w.watch = newMachineWatch(a.CPUs)
 	}
 	launch := worker.Launch{
 		Name: a.Name + ": " + string(spec.Role), Command: program.Command, Spec: spec,
-		In:         host.Surroundings{CPUs: a.CPUs, Nice: a.Nice},
-		OnProgress: w.progress, OnInterval: w.interval,
-		Env: withoutProxies(),
+		In:         host.StartOptions{CPUs: a.CPUs, Nice: a.Nice},
+		OnProgress: w.reportProgress, OnInterval: w.reportInterval,
+		Env: emptyProxyVariables(),
 	}
 	if spec.Role == worker.ClientRole {
 		launch.Silence = clientSilence
 	}
-	if w.process, err = a.launch(launch); err != nil {
+	if w.process, err = a.launchWorker(launch); err != nil {
 		return err
 	}
 	if program.Name != a.Programs[0].Name {
-		w.outside = worker.OutsideOf(w.process.PID())
+		w.outside = worker.ReadCostOfProcess(w.process.PID())
 	}
-	w.watch.guard(a.Programs[0].Command, w.process.PID(), a.Nice)
+	w.watch.startSentinel(a.Programs[0].Command, w.process.PID(), a.Nice)
 	a.workers[o.Worker] = w
 	ctx, abandon := context.WithCancel(context.Background())
 	w.abandon = abandon
-	a.running.Go(func() { w.follow(ctx) })
+	a.running.Go(func() { w.reportUntilEnd(ctx) })
 	return nil
 }
 
-// withoutProxies returns the environment without proxies: a worker must not dial a proxy, which
-// may be outside the ranges.
-func withoutProxies() (environment []string) {
+// emptyProxyVariables returns settings that empty the proxy variables: a worker must not dial a
+// proxy, which may be outside the ranges.
+func emptyProxyVariables() (environment []string) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		environment = append(environment, name+"=")
 	}
@@ -154,8 +154,9 @@ func withoutProxies() (environment []string) {
 // clientSilence limits the time between two events of a client.
 const clientSilence = 30 * time.Second
 
-// place fills in the agent's own values of a spec: files in its spool, its server's port.
-func (w *hosted) place(spec *worker.Spec) error {
+// setAgentValues sets the agent's own values in a spec: the files in its spool and the server's
+// port.
+func (w *hostedWorker) setAgentValues(spec *worker.Spec) error {
 	if spec.Role == worker.ServerRole && w.agent.Port != 0 {
 		spec.Address = fmt.Sprintf("%s:%d", w.agent.Listen, w.agent.Port)
 	}
@@ -177,7 +178,7 @@ func (w *hosted) place(spec *worker.Spec) error {
 	return nil
 }
 
-func (w *hosted) hasEnded() bool {
+func (w *hostedWorker) hasEnded() bool {
 	select {
 	case <-w.done:
 		return true
@@ -186,88 +187,88 @@ func (w *hosted) hasEnded() bool {
 	}
 }
 
-// lastWords limits the time to report the end of a killed worker.
-const lastWords = 2 * time.Second
+// killedReportTimeout limits the time for reporting the end of a killed worker.
+const killedReportTimeout = 2 * time.Second
 
-// kill ends the worker at once. Its remaining messages are dropped.
-func (w *hosted) kill() {
-	time.AfterFunc(lastWords, w.abandon)
+// kill ends the worker at once. After killedReportTimeout, its remaining messages are dropped.
+func (w *hostedWorker) kill() {
+	time.AfterFunc(killedReportTimeout, w.abandon)
 	w.process.Kill()
 }
 
-// follow reports the worker's events until it has ended, and hands over its results while ctx
-// lasts. The process ends by orders, or with the agent.
-func (w *hosted) follow(ctx context.Context) {
+// reportUntilEnd reports the worker's events until the worker has ended. It stops sending when ctx
+// ends.
+func (w *hostedWorker) reportUntilEnd(ctx context.Context) {
 	defer close(w.done)
 	defer w.abandon()
 	if ready, err := w.process.Ready(context.Background()); err == nil {
-		w.keep(ctx, "ready", workerEvent{Ready: &ready})
+		w.sendKept(ctx, "ready", workerEvent{Ready: &ready})
 	}
 	result, err := w.process.Result(context.Background())
-	costs := w.cost()
+	costs := w.readCost()
 	if err == nil {
 		switch {
 		case result.Client != nil:
-			costs.AddTo(result.Client)
+			costs.AddToClient(result.Client)
 		case result.Server != nil:
 			costs.AddToServer(result.Server)
 		}
 		w.guard.Lock()
 		intervals := w.intervals.All()
 		w.guard.Unlock()
-		w.keep(ctx, "result", workerEvent{Result: &result, Intervals: intervals})
+		w.sendKept(ctx, "result", workerEvent{Result: &result, Intervals: intervals})
 	}
 	failure := w.process.Wait()
-	last := &ended{CPUNS: int64(w.process.CPU()), Machine: w.watch.stop(w.process.CPU())}
+	last := &endedMessage{CPUNS: int64(w.process.CPU()), Machine: w.watch.stop(w.process.CPU())}
 	if failure = cmp.Or(failure, err); failure != nil {
 		last.Failure = failure.Error()
 	}
 	if w.samples != "" && failure == nil {
-		if last.Samples, err = w.upload(ctx); err != nil {
+		if last.Samples, err = w.uploadSamples(ctx); err != nil {
 			last.SamplesMissing = err.Error()
 		}
 	}
 	for _, path := range w.files {
-		_ = os.Remove(path) // mostly there is no such file
+		_ = os.Remove(path) // in most cases the file does not exist
 	}
-	w.keep(ctx, "ended", workerEvent{Ended: last})
+	w.sendKept(ctx, "ended", workerEvent{Ended: last})
 }
 
-// progress reports how far the worker has come. A change is sent at once, other progress only when
-// nothing else is sent.
-func (w *hosted) progress(p live.Progress) {
-	p.Live = nil // intervals have these figures
+// reportProgress sends the worker's progress. It sends a change of state at once, and other
+// progress only if nothing else was sent for a while.
+func (w *hostedWorker) reportProgress(p live.Progress) {
+	p.Live = nil // intervals contain these figures
 	w.guard.Lock()
 	last := w.last
 	turns := last == nil || p.Warming != last.Warming || p.Settled != last.Settled || p.Paused != last.Paused
 	w.last = &p
 	w.guard.Unlock()
 	if turns || w.quiet.isSilent() {
-		w.tell(workerEvent{Progress: &p}, turns)
+		w.sendLive(workerEvent{Progress: &p}, turns)
 	}
 }
 
-// interval keeps an interval, and sends it if the budget allows. The message repeats the last
-// progress, since the first message with it may be lost.
-func (w *hosted) interval(i worker.Interval) {
+// reportInterval keeps an interval, and sends it if the byte budget allows. The message repeats the
+// last progress, since an earlier message may be lost.
+func (w *hostedWorker) reportInterval(i worker.Interval) {
 	w.guard.Lock()
 	w.intervals.Add(i)
 	last := w.last
 	w.guard.Unlock()
-	w.tell(workerEvent{Interval: &i, Progress: last}, false)
+	w.sendLive(workerEvent{Interval: &i, Progress: last}, false)
 }
 
-// tell sends a message that may be lost. With must, it is sent even over the budget.
-func (w *hosted) tell(t workerEvent, must bool) {
+// sendLive sends a message that may be lost. If must is true, it ignores the byte budget.
+func (w *hostedWorker) sendLive(t workerEvent, must bool) {
 	message, err := encodeLive(t)
 	subject := w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name)
-	if err == nil && (w.quiet.spend(len(subject)+len(message)) || must) {
+	if err == nil && (w.quiet.trySpend(len(subject)+len(message)) || must) {
 		_ = w.agent.conn.Publish(subject, message)
 	}
 }
 
-// encodeLive encodes a message that may be lost: JSON, followed by an interval's histogram, which
-// would be longer by a third in base64.
+// encodeLive encodes a message that may be lost: a line of JSON, followed by the interval's
+// histogram in binary form, which is shorter than base64 in the JSON.
 func encodeLive(t workerEvent) ([]byte, error) {
 	var histogram []byte
 	if t.Interval != nil {
@@ -283,7 +284,7 @@ func encodeLive(t workerEvent) ([]byte, error) {
 	return append(append(text, '\n'), histogram...), err
 }
 
-// decodeWorkerEvent reads a message of an agent about a worker, live or kept.
+// decodeWorkerEvent decodes an agent's message about a worker.
 func decodeWorkerEvent(message []byte) (t workerEvent, err error) {
 	text, histogram, _ := bytes.Cut(message, []byte{'\n'})
 	if err := json.Unmarshal(text, &t); err != nil {
@@ -296,27 +297,28 @@ func decodeWorkerEvent(message []byte) (t workerEvent, err error) {
 }
 
 const (
-	// keepFor limits the time to hand over messages that must not be lost.
-	keepFor = 5 * time.Minute
-	// mostInMessage is the most bytes in one message. Longer ones are sent in parts, since a
-	// server's usual limit is 1 MiB.
-	mostInMessage = 512 << 10
-	partHeader    = "Wl-Part" // as in 2/3
+	// keptSendTimeout limits the time for sending a message that must not be lost.
+	keptSendTimeout = 5 * time.Minute
+	// maxMessageBytes is the largest size of a message. Longer messages are sent in parts, since
+	// a NATS server's default limit is 1 MiB.
+	maxMessageBytes = 512 << 10
+	partHeader      = "Wl-Part" // part number and number of parts, for example 2/3
 )
 
-// keep hands over a message that must not be lost. The stream drops repetitions of it.
-func (w *hosted) keep(ctx context.Context, what string, t workerEvent) {
+// sendKept sends a message that must not be lost, and repeats it until the stream has confirmed it.
+// The stream drops repetitions.
+func (w *hostedWorker) sendKept(ctx context.Context, what string, t workerEvent) {
 	whole, err := json.Marshal(t)
 	if err != nil {
-		w.agent.report(fmt.Sprintf("worker %s: encode its %s: %v", w.name, what, err))
+		w.agent.report(fmt.Sprintf("worker %s: encode the message %s: %v", w.name, what, err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, keepFor)
+	ctx, cancel := context.WithTimeout(ctx, keptSendTimeout)
 	defer cancel()
-	parts := (len(whole) + mostInMessage - 1) / mostInMessage
+	parts := (len(whole) + maxMessageBytes - 1) / maxMessageBytes
 	for i := range parts {
 		m := nats.NewMsg(w.agent.credentials.KeptSubject(w.agent.Name, w.run, w.name))
-		m.Data = whole[i*mostInMessage : min(len(whole), (i+1)*mostInMessage)]
+		m.Data = whole[i*maxMessageBytes : min(len(whole), (i+1)*maxMessageBytes)]
 		m.Header.Set(partHeader, fmt.Sprintf("%d/%d", i+1, parts))
 		id := fmt.Sprintf("%s/%s/%s/%s/%d", w.agent.card.Session, w.run, w.name, what, i)
 		for {
@@ -332,22 +334,22 @@ func (w *hosted) keep(ctx context.Context, what string, t workerEvent) {
 			}
 		}
 		if err != nil {
-			w.agent.report(fmt.Sprintf("worker %s: its %s was not handed over: %v", w.name, what, err))
+			w.agent.report(fmt.Sprintf("worker %s: the message %s was not sent to the controller: %v", w.name, what, err))
 			return
 		}
 	}
 }
 
-// upload puts the samples into the fleet's store.
-func (w *hosted) upload(ctx context.Context) (object string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, keepFor)
+// uploadSamples writes the worker's samples into the fleet's object store.
+func (w *hostedWorker) uploadSamples(ctx context.Context) (object string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, keptSendTimeout)
 	defer cancel()
 	file, err := os.Open(w.samples)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	store, err := w.agent.stream.ObjectStore(ctx, w.agent.credentials.SamplesStore())
+	store, err := w.agent.stream.ObjectStore(ctx, w.agent.credentials.SampleStoreName())
 	if err != nil {
 		return "", err
 	}

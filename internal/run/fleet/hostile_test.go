@@ -53,7 +53,7 @@ type besieged struct {
 	end     func() // ends the agent and waits for it
 }
 
-func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *besieged {
+func besiege(t *testing.T, instead ...func(worker.Launch) (workerProcess, error)) *besieged {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -69,7 +69,7 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *bes
 	b := &besieged{t: t, hub: hub, log: &lines{}, spool: t.TempDir()}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	var start func(worker.Launch) (process, error)
+	var start func(worker.Launch) (workerProcess, error)
 	if len(instead) > 0 {
 		start = instead[0]
 	}
@@ -95,7 +95,7 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (process, error)) *bes
 	if b.key, err = nkeys.FromSeed(credentials.OrdersSeed); err != nil {
 		t.Fatal(err)
 	}
-	if b.own, err = HashOf(program); err != nil {
+	if b.own, err = FileHash(program); err != nil {
 		t.Fatal(err)
 	}
 	b.session = b.waitForCard(ctx).Session
@@ -110,7 +110,7 @@ func (b *besieged) waitForCard(ctx context.Context) protocol.Card {
 	}
 	defer c.Close()
 	for ctx.Err() == nil {
-		cards, err := protocol.Cards(ctx, c.cards)
+		cards, err := protocol.ReadCards(ctx, c.cards)
 		if _, answers := c.compareClock(ctx, &leasedAgent{Card: protocol.Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
 			return cards[0]
 		}
@@ -121,9 +121,9 @@ func (b *besieged) waitForCard(ctx context.Context) protocol.Card {
 }
 
 // order makes an order of the run r.
-func (b *besieged) order(do verb, change func(*order)) order {
+func (b *besieged) order(do orderVerb, change func(*controllerOrder)) controllerOrder {
 	b.number++
-	o := order{Agent: "a", Session: b.session, Run: "r", Number: b.number, Do: do, LeaseNS: int64(lease)}
+	o := controllerOrder{Agent: "a", Session: b.session, Run: "r", Number: b.number, Do: do, LeaseNS: int64(defaultLease)}
 	if change != nil {
 		change(&o)
 	}
@@ -131,26 +131,26 @@ func (b *besieged) order(do verb, change func(*order)) order {
 }
 
 // send sends a message as if it were an order.
-func (b *besieged) send(message []byte) answer {
+func (b *besieged) send(message []byte) orderAnswer {
 	b.t.Helper()
 	reply, err := b.conn.Request(b.hub.Credentials(protocol.RoleController).OrderSubject("a"), message, 20*time.Second)
 	if err != nil {
 		b.t.Fatalf("no answer to %.200q: %v", message, err)
 	}
-	var a answer
+	var a orderAnswer
 	if err := json.Unmarshal(reply.Data, &a); err != nil {
 		b.t.Fatal(err)
 	}
 	return a
 }
 
-func (b *besieged) sendOrder(o order) answer {
+func (b *besieged) sendOrder(o controllerOrder) orderAnswer {
 	b.t.Helper()
 	return b.send(signed(b.t, o, b.key))
 }
 
 // expectRefusal fails the test unless an answer and the log say why.
-func (b *besieged) expectRefusal(name string, a answer, why string) {
+func (b *besieged) expectRefusal(name string, a orderAnswer, why string) {
 	b.t.Helper()
 	if !strings.Contains(a.Refused, why) {
 		b.t.Errorf("%s: the answer is %+v, want a refusal with %q", name, a, why)
@@ -166,37 +166,37 @@ func serverSpec() *worker.Spec {
 }
 
 // children counts the processes that this one has.
-func children() int { return len(host.TakeCensus().Family(os.Getpid())) - 1 }
+func children() int { return len(host.ReadProcessTable().Family(os.Getpid())) - 1 }
 
 func TestStrangersOrdersAreRefused(t *testing.T) {
 	b := besiege(t)
 	before := children()
-	if a := b.sendOrder(b.order(claim, nil)); a.Refused != "" {
+	if a := b.sendOrder(b.order(claimAgent, nil)); a.Refused != "" {
 		t.Fatal(a.Refused)
 	}
 	other, _ := newKey(t)
-	start := func(change func(*order)) order {
-		return b.order(start, func(o *order) {
+	start := func(change func(*controllerOrder)) controllerOrder {
+		return b.order(startVerb, func(o *controllerOrder) {
 			o.Worker, o.Program, o.Spec = "w", b.own, serverSpec()
 			change(o)
 		})
 	}
-	shell, err := HashOf("/bin/sh")
+	shell, err := FileHash("/bin/sh")
 	if err != nil {
 		t.Fatalf("there is no /bin/sh: %v", err)
 	}
-	b.expectRefusal("another project's key", b.send(signed(t, start(func(*order) {}), other)), "not signed by this fleet's controller")
-	b.expectRefusal("no order", b.send([]byte(`{"do":"start","program":"/bin/sh"}`)), "it is not an order")
-	b.expectRefusal("an earlier session", b.sendOrder(start(func(o *order) { o.Session = "old" })), "an earlier session")
-	b.expectRefusal("another agent", b.sendOrder(start(func(o *order) { o.Agent = "b" })), `for the agent "b"`)
-	b.expectRefusal("a shell, by its hash", b.sendOrder(start(func(o *order) { o.Program = shell })), "a program that is not allowed here")
-	b.expectRefusal("a shell, by its path", b.sendOrder(start(func(o *order) { o.Program = "/bin/sh" })), "a program that is not allowed here")
-	b.expectRefusal("a server on all addresses", b.sendOrder(start(func(o *order) { o.Spec.Address = "0.0.0.0:0" })), "servers listen on 127.0.0.1")
-	b.expectRefusal("a client that dials away", b.sendOrder(start(func(o *order) {
+	b.expectRefusal("another project's key", b.send(signed(t, start(func(*controllerOrder) {}), other)), "not signed by this fleet's controller")
+	b.expectRefusal("no order", b.send([]byte(`{"do":"start","program":"/bin/sh"}`)), "the message is not a signed order")
+	b.expectRefusal("an earlier session", b.sendOrder(start(func(o *controllerOrder) { o.Session = "old" })), "an earlier session")
+	b.expectRefusal("another agent", b.sendOrder(start(func(o *controllerOrder) { o.Agent = "b" })), `for the agent "b"`)
+	b.expectRefusal("a shell, by its hash", b.sendOrder(start(func(o *controllerOrder) { o.Program = shell })), "a program that this agent does not allow")
+	b.expectRefusal("a shell, by its path", b.sendOrder(start(func(o *controllerOrder) { o.Program = "/bin/sh" })), "a program that this agent does not allow")
+	b.expectRefusal("a server on all addresses", b.sendOrder(start(func(o *controllerOrder) { o.Spec.Address = "0.0.0.0:0" })), "servers listen on 127.0.0.1")
+	b.expectRefusal("a client that dials away", b.sendOrder(start(func(o *controllerOrder) {
 		o.Spec.Role, o.Spec.Address, o.Spec.Client = worker.ClientRole, "192.0.2.1:80", &worker.ClientSpec{Clients: 1}
 	})), "dials 127.0.0.0/8 only")
-	b.expectRefusal("a name that is a path", b.sendOrder(start(func(o *order) { o.Worker = "../../x" })), "want 1 to 63 of a-z")
-	if a := b.sendOrder(start(func(o *order) { o.Run = "another"; o.Number = 1 })); !strings.Contains(a.Refused, "does not belong to this run") {
+	b.expectRefusal("a name that is a path", b.sendOrder(start(func(o *controllerOrder) { o.Worker = "../../x" })), "want 1 to 63 of a-z")
+	if a := b.sendOrder(start(func(o *controllerOrder) { o.Run = "another"; o.Number = 1 })); !strings.Contains(a.Refused, "is not leased to this run") {
 		t.Errorf("a run that does not hold the agent: %+v", a)
 	}
 	if now := children(); now != before {
@@ -207,19 +207,19 @@ func TestStrangersOrdersAreRefused(t *testing.T) {
 // An order that was obeyed is not obeyed again, as whoever heard it may wish.
 func TestAReplayedOrderIsRefused(t *testing.T) {
 	b := besiege(t)
-	b.sendOrder(b.order(claim, nil))
-	heard := signed(t, b.order(start, func(o *order) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() }), b.key)
+	b.sendOrder(b.order(claimAgent, nil))
+	heard := signed(t, b.order(startVerb, func(o *controllerOrder) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() }), b.key)
 	if a := b.send(heard); a.Refused != "" {
 		t.Fatal(a.Refused)
 	}
 	running := children()
-	if a := b.sendOrder(b.order(claim, func(o *order) { o.Run = "another" })); !a.Busy {
+	if a := b.sendOrder(b.order(claimAgent, func(o *controllerOrder) { o.Run = "another" })); !a.Busy {
 		t.Errorf("an agent that has a run was given to another: %+v", a)
 	}
-	if a := b.sendOrder(b.order(kill, func(o *order) { o.Worker = "w" })); a.Refused != "" {
+	if a := b.sendOrder(b.order(killVerb, func(o *controllerOrder) { o.Worker = "w" })); a.Refused != "" {
 		t.Fatal(a.Refused)
 	}
-	b.expectRefusal("the same order", b.send(heard), "it was sent before")
+	b.expectRefusal("the same order", b.send(heard), "the order was sent before")
 	if now := children(); now >= running {
 		t.Errorf("%d processes ran with the worker, and %d run now", running, now)
 	}
@@ -238,15 +238,15 @@ func TestAReplacedProgramIsRefused(t *testing.T) {
 		}
 	}
 	write("#!/bin/sh\nexit 1\n")
-	hash, err := HashOf(program)
+	hash, err := FileHash(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{holder: "r", workers: map[string]*hosted{}, allowed: allowance{
+	a := &agent{holder: "r", workers: map[string]*hostedWorker{}, allowed: agentPermissions{
 		programs: map[string]Program{hash: {Name: "worker", Command: []string{program}}}, listen: netip.MustParseAddr("127.0.0.1"),
 	}}
 	write("#!/bin/sh\necho something else\n")
-	err = a.start(&order{Run: "r", Worker: "w", Program: hash, Spec: serverSpec()})
+	err = a.startWorker(&controllerOrder{Run: "r", Worker: "w", Program: hash, Spec: serverSpec()})
 	if err == nil || !strings.Contains(err.Error(), "was replaced") {
 		t.Errorf("%v: want a refusal", err)
 	}
@@ -255,7 +255,7 @@ func TestAReplacedProgramIsRefused(t *testing.T) {
 // Whatever is sent to an agent, it goes on.
 func TestGarbageDoesNotStopAnAgent(t *testing.T) {
 	b := besiege(t)
-	b.sendOrder(b.order(claim, nil))
+	b.sendOrder(b.order(claimAgent, nil))
 	credentials := b.hub.Credentials(protocol.RoleController)
 	huge := bytes.Repeat([]byte("x"), 1<<20)
 	for _, garbage := range [][]byte{nil, {0}, []byte("{"), []byte(`{"order":{},"signature":"AAAA"}`), []byte(strings.Repeat("[", 100_000)), huge} {
@@ -265,16 +265,16 @@ func TestGarbageDoesNotStopAnAgent(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range []order{
-		b.order("dance", nil), b.order(tell, nil), b.order(stop, func(o *order) { o.Worker = "w" }),
-		b.order(claim, func(o *order) { o.LeaseNS = -1 }), b.order(renew, func(o *order) { o.LeaseNS = 1 << 62 }),
-		b.order(start, func(o *order) { o.Worker, o.Program = "w", b.own }),
+	for _, o := range []controllerOrder{
+		b.order("dance", nil), b.order(tellVerb, nil), b.order(stopVerb, func(o *controllerOrder) { o.Worker = "w" }),
+		b.order(claimAgent, func(o *controllerOrder) { o.LeaseNS = -1 }), b.order(renewAgent, func(o *controllerOrder) { o.LeaseNS = 1 << 62 }),
+		b.order(startVerb, func(o *controllerOrder) { o.Worker, o.Program = "w", b.own }),
 	} {
 		if a := b.sendOrder(o); a.Refused == "" {
 			t.Errorf("%q was obeyed", o.Do)
 		}
 	}
-	if a := b.sendOrder(b.order(renew, nil)); a.Refused != "" {
+	if a := b.sendOrder(b.order(renewAgent, nil)); a.Refused != "" {
 		t.Errorf("it does not obey any more: %s", a.Refused)
 	}
 }
@@ -283,13 +283,13 @@ func TestGarbageDoesNotStopAnAgent(t *testing.T) {
 func TestALeaseEnds(t *testing.T) {
 	b := besiege(t)
 	before := children()
-	short := func(o *order) { o.LeaseNS = int64(500 * time.Millisecond) }
-	b.sendOrder(b.order(claim, short))
-	if a := b.sendOrder(b.order(start, func(o *order) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() })); a.Refused != "" {
+	short := func(o *controllerOrder) { o.LeaseNS = int64(500 * time.Millisecond) }
+	b.sendOrder(b.order(claimAgent, short))
+	if a := b.sendOrder(b.order(startVerb, func(o *controllerOrder) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() })); a.Refused != "" {
 		t.Fatal(a.Refused)
 	}
-	another := func() answer {
-		return b.sendOrder(b.order(claim, func(o *order) { o.Run = "another" }))
+	another := func() orderAnswer {
+		return b.sendOrder(b.order(claimAgent, func(o *controllerOrder) { o.Run = "another" }))
 	}
 	for until := time.Now().Add(30 * time.Second); another().Refused != ""; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {

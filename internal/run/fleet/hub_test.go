@@ -112,7 +112,7 @@ func open(t *testing.T, conn *nats.Conn) jetstream.JetStream {
 
 func bucket(t *testing.T, conn *nats.Conn, c *protocol.Credentials) jetstream.KeyValue {
 	t.Helper()
-	kv, err := open(t, conn).KeyValue(within(t), c.AgentsBucket())
+	kv, err := open(t, conn).KeyValue(within(t), c.CardBucketName())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestFleetAgentMay(t *testing.T) {
 	if err := protocol.PutCard(ctx, bucket(t, agent, agentKeys), card); err != nil {
 		t.Fatal(err)
 	}
-	cards, err := protocol.Cards(ctx, bucket(t, controller, controllerKeys))
+	cards, err := protocol.ReadCards(ctx, bucket(t, controller, controllerKeys))
 	if err != nil || len(cards) != 1 || cards[0].Name != "a1" || cards[0].Labels["role"] != "client" || cards[0].Seen.IsZero() {
 		t.Fatalf("cards %+v, %v: want that of a1", cards, err)
 	}
@@ -164,14 +164,14 @@ func TestFleetAgentMay(t *testing.T) {
 	if _, err := open(t, agent).Publish(ctx, agentKeys.KeptSubject("a1", "run", "w"), []byte("result")); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := open(t, controller).OrderedConsumer(ctx, controllerKeys.KeptStream(), jetstream.OrderedConsumerConfig{})
+	kept, err := open(t, controller).OrderedConsumer(ctx, controllerKeys.KeptStreamName(), jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m, err := kept.Next(jetstream.FetchContext(ctx)); err != nil || string(m.Data()) != "result" {
 		t.Fatalf("kept: %v, %v", m, err)
 	}
-	samples(t, agent, controller, controllerKeys.SamplesStore())
+	samples(t, agent, controller, controllerKeys.SampleStoreName())
 	for _, e := range []*events{agentEvents, controllerEvents} {
 		if len(e.all) > 0 {
 			t.Errorf("the hub complained: %v", e.all)
@@ -208,12 +208,12 @@ func TestFleetAgentMayNot(t *testing.T) {
 	conn, _ := connect(t, c)
 	for _, subject := range []string{
 		c.OrderSubject("a1"), c.ClockSubject("a1"), "wl.other.from.a1.live.r.w", "wl.mine.inbox.controller.x", "anything", "_INBOX.x",
-		"$JS.API.STREAM.DELETE." + c.KeptStream(), "$JS.API.STREAM.PURGE." + c.KeptStream(), "$JS.API.STREAM.UPDATE." + c.KeptStream(),
-		"$JS.API.STREAM.MSG.GET." + c.KeptStream(), "$JS.API.STREAM.MSG.DELETE." + c.KeptStream(), "$JS.API.DIRECT.GET." + c.KeptStream(),
-		"$JS.API.CONSUMER.CREATE." + c.KeptStream() + ".x", "$JS.API.STREAM.INFO." + c.KeptStream(), "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.NAMES",
-		"$JS.API.STREAM.DELETE.KV_" + c.AgentsBucket(), "$JS.API.STREAM.PURGE.KV_" + c.AgentsBucket(),
-		"$JS.API.STREAM.DELETE.OBJ_" + c.SamplesStore(), "$JS.API.STREAM.PURGE.OBJ_" + c.SamplesStore(),
-		"$JS.API.DIRECT.GET.OBJ_" + c.SamplesStore() + ".$O." + c.SamplesStore() + ".C.x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING",
+		"$JS.API.STREAM.DELETE." + c.KeptStreamName(), "$JS.API.STREAM.PURGE." + c.KeptStreamName(), "$JS.API.STREAM.UPDATE." + c.KeptStreamName(),
+		"$JS.API.STREAM.MSG.GET." + c.KeptStreamName(), "$JS.API.STREAM.MSG.DELETE." + c.KeptStreamName(), "$JS.API.DIRECT.GET." + c.KeptStreamName(),
+		"$JS.API.CONSUMER.CREATE." + c.KeptStreamName() + ".x", "$JS.API.STREAM.INFO." + c.KeptStreamName(), "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.NAMES",
+		"$JS.API.STREAM.DELETE.KV_" + c.CardBucketName(), "$JS.API.STREAM.PURGE.KV_" + c.CardBucketName(),
+		"$JS.API.STREAM.DELETE.OBJ_" + c.SampleStoreName(), "$JS.API.STREAM.PURGE.OBJ_" + c.SampleStoreName(),
+		"$JS.API.DIRECT.GET.OBJ_" + c.SampleStoreName() + ".$O." + c.SampleStoreName() + ".C.x", "$JS.API.INFO", "$SYS.REQ.SERVER.PING",
 	} {
 		t.Run("publish "+subject, func(t *testing.T) {
 			conn, e := connect(t, c)
@@ -298,9 +298,9 @@ func TestFleetTLS(t *testing.T) {
 		t.Errorf("the connection is not encrypted: %v", err)
 	}
 	c.URLs = other.URLs()
-	refused(t, c, "the root in the token did not sign")
+	refused(t, c, "the token's root did not sign")
 	c.URLs = plain.URLs()
-	refused(t, c, "speaks no TLS")
+	refused(t, c, "does not speak TLS")
 	c.URLs = []string{strings.Replace(started.URLs()[0], "127.0.0.1", "nowhere.invalid", 1)}
 	refused(t, c, "cannot be found")
 }
@@ -336,7 +336,7 @@ func TestFleetNobodyThere(t *testing.T) {
 	if err := started.Close(); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, c, "nothing listens there")
+	refused(t, c, "nothing listens on this address")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +345,7 @@ func TestFleetNobodyThere(t *testing.T) {
 	c.URLs = []string{"nats://" + silent.Addr().String()}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := protocol.Connect(ctx, c, "test", nil); err == nil || !strings.Contains(err.Error(), "no answer") {
+	if _, err := protocol.Connect(ctx, c, "test", nil); err == nil || !strings.Contains(err.Error(), "did not answer") {
 		t.Errorf("a silent listener: %v; want no answer", err)
 	}
 }
@@ -366,14 +366,14 @@ func TestFleetHubAgain(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.wait(t, "the hub is lost")
+	e.wait(t, "lost the connection to the hub")
 	second := startHub(t, hub.HubOptions{StateDir: dir, Listen: strings.TrimPrefix(c.URLs[0], "nats://")})
-	e.wait(t, "the hub is back")
+	e.wait(t, "connected to the hub again")
 	if got := second.Credentials(protocol.RoleAgent).Token(); got != c.Token() {
 		t.Error("the token is another")
 	}
 	controller, _ := connect(t, second.Credentials(protocol.RoleController))
-	stream, err := open(t, controller).Stream(within(t), c.KeptStream())
+	stream, err := open(t, controller).Stream(within(t), c.KeptStreamName())
 	if err != nil {
 		t.Fatal(err)
 	}

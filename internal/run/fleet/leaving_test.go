@@ -18,8 +18,8 @@ func TestAnAgentEndsWithoutItsHub(t *testing.T) {
 	}
 	b := besiege(t)
 	before := children()
-	b.sendOrder(b.order(claim, nil))
-	if a := b.sendOrder(b.order(start, func(o *order) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() })); a.Refused != "" {
+	b.sendOrder(b.order(claimAgent, nil))
+	if a := b.sendOrder(b.order(startVerb, func(o *controllerOrder) { o.Worker, o.Program, o.Spec = "w", b.own, serverSpec() })); a.Refused != "" {
 		t.Fatal(a.Refused)
 	}
 	if err := b.hub.Close(); err != nil {
@@ -63,21 +63,21 @@ func TestASpoolIsCleared(t *testing.T) {
 
 // A worker that was killed leaves no samples behind.
 func TestAKilledWorkersSamplesGo(t *testing.T) {
-	b := besiege(t, func(l worker.Launch) (process, error) {
+	b := besiege(t, func(l worker.Launch) (workerProcess, error) {
 		if err := os.WriteFile(l.Spec.Client.SamplesFile, []byte("half of them"), 0o600); err != nil {
 			return nil, err
 		}
 		return simulate(l)
 	})
-	b.sendOrder(b.order(claim, nil))
+	b.sendOrder(b.order(claimAgent, nil))
 	spec := worker.Spec{
 		Contract: worker.Contract, Role: worker.ClientRole, Stack: "tcp", Address: "127.0.0.1:1",
 		Client: &worker.ClientSpec{Clients: 1, SamplesFile: "wanted"},
 	}
-	if a := b.sendOrder(b.order(start, func(o *order) { o.Worker, o.Program, o.Spec = "w", b.own, &spec })); a.Refused != "" {
+	if a := b.sendOrder(b.order(startVerb, func(o *controllerOrder) { o.Worker, o.Program, o.Spec = "w", b.own, &spec })); a.Refused != "" {
 		t.Fatal(a.Refused)
 	}
-	b.sendOrder(b.order(kill, func(o *order) { o.Worker = "w" }))
+	b.sendOrder(b.order(killVerb, func(o *controllerOrder) { o.Worker = "w" }))
 	b.end()
 	_ = filepath.Walk(b.spool, func(path string, info os.FileInfo, err error) error {
 		if err == nil && !info.IsDir() {
@@ -89,15 +89,15 @@ func TestAKilledWorkersSamplesGo(t *testing.T) {
 
 // An agent that ends is nobody's any more, and says so.
 func TestAnAgentThatEndsIsNotGivenAway(t *testing.T) {
-	a := &agent{AgentOptions: AgentOptions{Name: "a", Spool: t.TempDir()}, credentials: &protocol.Credentials{Project: "mine"}, workers: map[string]*hosted{}}
-	if got := a.takeLease(&order{Run: "r", LeaseNS: int64(lease)}); got.Refused != "" {
+	a := &agent{AgentOptions: AgentOptions{Name: "a", Spool: t.TempDir()}, credentials: &protocol.Credentials{Project: "mine"}, workers: map[string]*hostedWorker{}}
+	if got := a.grantLease(&controllerOrder{Run: "r", LeaseNS: int64(defaultLease)}); got.Refused != "" {
 		t.Fatal(got.Refused)
 	}
-	if got := a.takeLease(&order{Run: "q", LeaseNS: int64(lease)}); !got.Busy || !strings.Contains(got.Refused, "another run, r") {
+	if got := a.grantLease(&controllerOrder{Run: "q", LeaseNS: int64(defaultLease)}); !got.Busy || !strings.Contains(got.Refused, "another run, r") {
 		t.Errorf("another run's: %+v", got)
 	}
-	a.leave()
-	if got := a.takeLease(&order{Run: "q", LeaseNS: int64(lease)}); !strings.Contains(got.Refused, "a is about to end") {
+	a.endWorkers()
+	if got := a.grantLease(&controllerOrder{Run: "q", LeaseNS: int64(defaultLease)}); !strings.Contains(got.Refused, "the agent a is ending") {
 		t.Errorf("after its end: %+v", got)
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// ownMachine describes this machine, once: the description does not change.
-var ownMachine = sync.OnceValue(host.Describe)
+// thisMachine returns the description of this machine. It is computed only once.
+var thisMachine = sync.OnceValue(host.Describe)
 
-// describe makes an agent's card, without its session and programs.
-func describe(o *AgentOptions) protocol.Card {
-	info := ownMachine()
+// newCard makes an agent's card, without the session and the programs.
+func newCard(o *AgentOptions) protocol.Card {
+	info := thisMachine()
 	cpus := len(o.CPUs)
 	if cpus == 0 {
 		cpus = len(info.Topology.Allowed)
@@ -44,17 +44,17 @@ func bootID() string {
 // machineWatch observes a worker's machine while the worker lives; nil observes nothing.
 type machineWatch struct {
 	cpus     []int
-	others   host.Watch
+	others   host.ActivityWatch
 	sentinel *worker.Sentinel // nil: the CPUs are not watched
 	pids     []int
 }
 
-func watchMachine(cpus []int) *machineWatch {
-	return &machineWatch{cpus: cpus, others: host.StartWatch()}
+func newMachineWatch(cpus []int) *machineWatch {
+	return &machineWatch{cpus: cpus, others: host.StartActivityWatch()}
 }
 
-// guard starts a process that watches the worker's CPUs, if the worker has CPUs of its own.
-func (w *machineWatch) guard(program []string, pid, nice int) {
+// startSentinel starts a process that watches the worker's CPUs, if the worker has its own CPUs.
+func (w *machineWatch) startSentinel(program []string, pid, nice int) {
 	if w == nil {
 		return
 	}
@@ -63,23 +63,23 @@ func (w *machineWatch) guard(program []string, pid, nice int) {
 		return
 	}
 	var watch []probe.SentinelCPU
-	family := host.TakeCensus().Family(pid)
+	family := host.ReadProcessTable().Family(pid)
 	for _, cpu := range w.cpus {
 		watch = append(watch, probe.SentinelCPU{CPU: cpu, CPUs: len(w.cpus), PIDs: family})
 	}
-	w.sentinel = worker.StartSentinel(program, host.Surroundings{CPUs: w.cpus, Nice: nice}, watch)
+	w.sentinel = worker.StartSentinel(program, host.StartOptions{CPUs: w.cpus, Nice: nice}, watch)
 	w.pids = append(w.pids, w.sentinel.PIDs()...)
 }
 
 // stop ends the watch and returns its findings. took is the CPU time of the worker.
-func (w *machineWatch) stop(took time.Duration) *worker.Machine {
+func (w *machineWatch) stop(took time.Duration) *worker.MachineReadings {
 	if w == nil {
 		return nil
 	}
-	seen := &worker.Machine{Boot: bootID(), CPUs: w.cpus, PIDs: w.pids}
+	seen := &worker.MachineReadings{Boot: bootID(), CPUs: w.cpus, PIDs: w.pids}
 	var cost time.Duration
 	seen.Watched, cost = w.sentinel.Stop(context.Background())
-	whole, own := w.others.Fill(&seen.State, took+cost)
+	whole, own := w.others.FillHostState(&seen.State, took+cost)
 	seen.WholeNS, seen.OwnNS = int64(whole), int64(own)
 	return seen
 }

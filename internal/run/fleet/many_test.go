@@ -36,16 +36,16 @@ func TestManyAgents(t *testing.T) {
 	}
 	agents, window := simulatedAgents(t)
 	state := t.TempDir()
-	started := play(t, host.Surroundings{}, "hub", state, "127.0.0.1:0")
+	started := play(t, host.StartOptions{}, "hub", state, "127.0.0.1:0")
 	started.says("is ready")
-	crowd := play(t, host.Surroundings{}, "thousand", hub.TokenFile(state, protocol.RoleAgent), fmt.Sprint(agents))
+	crowd := play(t, host.StartOptions{}, "thousand", hub.TokenFile(state, protocol.RoleAgent), fmt.Sprint(agents))
 	crowd.says("all have begun")
 	s := scene(t, "tcp", agents, scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)})
 	dir := filepath.Join(t.TempDir(), "run")
 	what := planFile(t, labPlan{Scenario: s, Server: "role=server", Client: fmt.Sprintf("role=client*%d", agents), Patient: os.Getenv("WIRELAB_AGENTS") == ""})
 	waitForAgents(t, state, agents+1)
 	began := time.Now()
-	lab := play(t, host.Surroundings{}, "lab", hub.TokenFile(state, protocol.RoleController), dir, what)
+	lab := play(t, host.StartOptions{}, "lab", hub.TokenFile(state, protocol.RoleController), dir, what)
 	lab.says("trial begins")
 	lab.says("trial goes on 0\n")
 	t.Logf("%d agents: all clients warm up %v after the controller was started", agents, time.Since(began).Round(time.Millisecond))
@@ -93,7 +93,7 @@ func waitForCards(t *testing.T, credentials *protocol.Credentials, n int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // all begin on one machine
 	defer cancel()
 	for there := 0; there < n; time.Sleep(200 * time.Millisecond) {
-		seen, err := protocol.Look(ctx, credentials)
+		seen, err := protocol.ReadHub(ctx, credentials)
 		if err == nil {
 			there = len(seen.Cards)
 			seen.Close()
@@ -107,12 +107,12 @@ func waitForCards(t *testing.T, credentials *protocol.Credentials, n int) {
 // usageOf begins to count what a process uses.
 func usageOf(t *testing.T, pid int) func() probe.Usage {
 	t.Helper()
-	before, err := probe.OfProcess(pid)
+	before, err := probe.ReadProcess(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func() probe.Usage {
-		now, err := probe.OfProcess(pid)
+		now, err := probe.ReadProcess(pid)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestAssembly(t *testing.T) {
-	var a assembly
+	var a messageAssembly
 	for i, step := range []struct {
 		part, data, whole, fails string
 	}{
@@ -26,14 +26,14 @@ func TestAssembly(t *testing.T) {
 		{"1/2", "left", "", ""},
 		{"1/2", "x", "", ""},
 		{"2/2", "y", "xy", ""},
-		{"2/2", "y", "", "came after part 0"},
+		{"2/2", "y", "", "arrived directly after part 0"},
 		{"1/3", "a", "", ""},
-		{"3/3", "c", "", "came after part 1"},
-		{"", "x", "", "want one as in"},
-		{"3/2", "x", "", "want one as in"},
-		{"-1/2", "x", "", "want one as in"},
+		{"3/3", "c", "", "arrived directly after part 1"},
+		{"", "x", "", "want number/total"},
+		{"3/2", "x", "", "want number/total"},
+		{"-1/2", "x", "", "want number/total"},
 	} {
-		whole, done, err := a.add(step.part, []byte(step.data))
+		whole, done, err := a.addPart(step.part, []byte(step.data))
 		switch {
 		case step.fails != "" && (err == nil || !strings.Contains(err.Error(), step.fails)),
 			step.fails == "" && err != nil,
@@ -44,18 +44,18 @@ func TestAssembly(t *testing.T) {
 	endless := bytes.Repeat([]byte("x"), 1<<20)
 	var err error
 	for n := 1; n < 100 && err == nil; n++ {
-		_, _, err = a.add(fmt.Sprintf("%d/1000000", n), endless)
+		_, _, err = a.addPart(fmt.Sprintf("%d/1000000", n), endless)
 	}
-	if err == nil || len(a.have) > mostKeptBytes {
+	if err == nil || len(a.have) > maxKeptMessageBytes {
 		t.Errorf("%d bytes were put together: %v", len(a.have), err)
 	}
 }
 
 // waiting is a controller that waits for one worker, w1 of the agent a.
-func waiting() (*Controller, *remote) {
+func waiting() (*Controller, *remoteWorker) {
 	h := &leasedAgent{Card: protocol.Card{Name: "a"}}
-	r := &remote{on: h, name: "w1", spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{})}
-	c := &Controller{held: map[string]*leasedAgent{"a": h}, ends: map[string]*remote{"a/w1": r}}
+	r := &remoteWorker{on: h, name: "w1", spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{})}
+	c := &Controller{held: map[string]*leasedAgent{"a": h}, ends: map[string]*remoteWorker{"a/w1": r}}
 	r.controller = c
 	return c, r
 }
@@ -64,14 +64,14 @@ func waiting() (*Controller, *remote) {
 func TestWhatCannotBeReadEndsTheWorker(t *testing.T) {
 	for _, c := range []struct{ part, data string }{{"1/1", "{"}, {"2/2", "{}"}, {"", "{}"}, {"1/1", `{"result":{"client":{"requests":"many"}}}`}} {
 		on, r := waiting()
-		on.hearKept("wl.mine.from.a.kept.r.w1", c.part, []byte(c.data))
-		if _, err := r.Result(t.Context()); err == nil || !strings.Contains(err.Error(), "a: its message about a worker cannot be read") {
+		on.handleKept("wl.mine.from.a.kept.r.w1", c.part, []byte(c.data))
+		if _, err := r.Result(t.Context()); err == nil || !strings.Contains(err.Error(), "a: read the agent's message about a worker") {
 			t.Errorf("part %q, %q: %v", c.part, c.data, err)
 		}
 	}
 	on, r := waiting()
-	on.hearKept("wl.mine.from.a.kept.r.w2", "1/1", []byte("{")) // of another worker
-	on.hear("wl.mine.from.a.live.r.w1", []byte("{"))            // what may be lost may be spoilt, too
+	on.handleKept("wl.mine.from.a.kept.r.w2", "1/1", []byte("{")) // of another worker
+	on.handleLive("wl.mine.from.a.live.r.w1", []byte("{"))        // what may be lost may be spoilt, too
 	if r.failure != nil {
 		t.Error(r.failure)
 	}
@@ -97,16 +97,16 @@ func TestNonsenseIsRefused(t *testing.T) {
 	} {
 		bad, good := sound(), sound()
 		spoil(&bad)
-		part := worker.Part{Agent: "liar", Clients: 1, Result: worker.Result{Client: &bad}}
-		if err := crowd.Check(&part); err == nil || !strings.Contains(err.Error(), "liar") {
+		part := worker.ClientPart{Agent: "liar", Clients: 1, Result: worker.Result{Client: &bad}}
+		if err := crowd.CheckPart(&part); err == nil || !strings.Contains(err.Error(), "liar") {
 			t.Errorf("%s, alone: %v", name, err)
 		}
-		_, err := crowd.Merge([]worker.Part{{Agent: "c", Clients: 1, Result: worker.Result{Client: &good}}, part}, nil)
+		_, err := crowd.Merge([]worker.ClientPart{{Agent: "c", Clients: 1, Result: worker.Result{Client: &good}}, part}, nil)
 		if err == nil || !strings.Contains(err.Error(), "liar") {
 			t.Errorf("%s, one of several: %v", name, err)
 		}
 	}
-	if err := crowd.Check(&worker.Part{Agent: "liar"}); err == nil {
+	if err := crowd.CheckPart(&worker.ClientPart{Agent: "liar"}); err == nil {
 		t.Error("no result is one")
 	}
 }
@@ -120,12 +120,12 @@ func FuzzKept(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte, offset int64) {
 		on, r := waiting()
 		r.offsetNS = offset
-		on.hearKept("wl.mine.from.a.kept.r.w1", "1/1", message)
+		on.handleKept("wl.mine.from.a.kept.r.w1", "1/1", message)
 		if r.measured.Client == nil {
 			return
 		}
-		parts := []worker.Part{{Agent: "a", Clients: 1, Result: r.measured}, {Agent: "b", Clients: 1, Result: r.measured}}
-		_ = crowd.Check(&parts[0])
+		parts := []worker.ClientPart{{Agent: "a", Clients: 1, Result: r.measured}, {Agent: "b", Clients: 1, Result: r.measured}}
+		_ = crowd.CheckPart(&parts[0])
 		merged, err := crowd.Merge(parts, [][]worker.Interval{r.intervals, r.intervals})
 		if err != nil {
 			return

@@ -15,50 +15,50 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A verb says what an order asks of an agent.
-type verb string
+// An orderVerb says what an order asks of an agent.
+type orderVerb string
 
 const (
-	claim   verb = "claim"   // lease the agent to the run
-	renew   verb = "renew"   // extend the lease
-	release verb = "release" // end the run's workers, and end the lease
-	start   verb = "start"   // start a worker
-	tell    verb = "tell"    // send the worker a control
-	stop    verb = "stop"    // end the worker's input
-	kill    verb = "kill"    // end the worker at once
+	claimAgent   orderVerb = "claim"   // lease the agent to the run
+	renewAgent   orderVerb = "renew"   // extend the lease
+	releaseAgent orderVerb = "release" // end the run's workers, and end the lease
+	startVerb    orderVerb = "start"   // startVerb a worker
+	tellVerb     orderVerb = "tell"    // send the worker a control
+	stopVerb     orderVerb = "stop"    // end the worker's input
+	killVerb     orderVerb = "kill"    // end the worker at once
 )
 
-// An order is a controller's message to an agent.
-type order struct {
-	Agent   string `json:"agent"`
-	Session string `json:"session"` // of the agent, from its card: after a restart it has another session
-	Run     string `json:"run"`     // the run that gives the order
-	Number  uint64 `json:"number"`  // grows with each order of the run to the session
-	Do      verb   `json:"do"`
+// A controllerOrder is a controller's message to an agent.
+type controllerOrder struct {
+	Agent   string    `json:"agent"`
+	Session string    `json:"session"` // of the agent, from its card: after a restart it has another session
+	Run     string    `json:"run"`     // the controller's run
+	Number  uint64    `json:"number"`  // grows with each order of the run to the session
+	Do      orderVerb `json:"do"`
 
 	LeaseNS int64  `json:"lease_ns,omitempty"` // claim and renew
 	Worker  string `json:"worker,omitempty"`   // start, tell, stop and kill: the worker's name in the run
-	// start:
-	Program string        `json:"program,omitempty"` // the hash of the worker's program
-	Spec    *worker.Spec  `json:"spec,omitempty"`
-	Tell    *worker.Order `json:"tell,omitempty"`
+	// Program and Spec belong to start, Tell to tell.
+	Program string               `json:"program,omitempty"` // the hash of the worker's program
+	Spec    *worker.Spec         `json:"spec,omitempty"`
+	Tell    *worker.ControlOrder `json:"tell,omitempty"`
 }
 
-// A signedOrder is an order in the form in which it is sent.
+// A signedOrder is an encoded order with its signature.
 type signedOrder struct {
 	Order     json.RawMessage `json:"order"`
 	Signature []byte          `json:"signature"` // of the order's bytes
 }
 
-// An answer is an agent's reply to an order.
-type answer struct {
-	Refused string `json:"refused,omitempty"` // why it does not obey; empty: it obeys
-	// Busy reports that another run has the agent.
+// An orderAnswer is an agent's reply to an order.
+type orderAnswer struct {
+	Refused string `json:"refused,omitempty"` // why the agent refuses the order; empty: it does not
+	// Busy reports that the agent is leased to another run.
 	Busy bool `json:"busy,omitempty"`
 }
 
-// sign makes an order ready to be sent.
-func sign(o order, key nkeys.KeyPair) ([]byte, error) {
+// signOrder encodes and signs an order.
+func signOrder(o controllerOrder, key nkeys.KeyPair) ([]byte, error) {
 	plain, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -70,56 +70,56 @@ func sign(o order, key nkeys.KeyPair) ([]byte, error) {
 	return json.Marshal(signedOrder{plain, signature})
 }
 
-// doorkeeper accepts the orders that an agent may obey: signed with the controller's key, for this
-// agent and this session, each order once.
-type doorkeeper struct {
+// An orderChecker accepts only orders that are signed with the controller's key and are for this
+// agent and this session. It accepts each order only once.
+type orderChecker struct {
 	agent, session string
 	key            nkeys.KeyPair     // public
-	last           map[string]uint64 // the highest number accepted, by run
+	last           map[string]uint64 // the highest accepted order number of each run
 }
 
-// mostRuns bounds a session's runs. A session must remember each run whose orders it accepted.
-const mostRuns = 100_000
+// maxRunsPerSession bounds the runs of a session, since the session remembers all of them.
+const maxRunsPerSession = 100_000
 
-func newDoorkeeper(agent, session, publicKey string) (*doorkeeper, error) {
+func newOrderChecker(agent, session, publicKey string) (*orderChecker, error) {
 	key, err := nkeys.FromPublicKey(publicKey)
 	if err != nil {
-		return nil, fmt.Errorf("the key that orders are signed with: %w", err)
+		return nil, fmt.Errorf("read the key that signs orders: %w", err)
 	}
-	return &doorkeeper{agent: agent, session: session, key: key, last: map[string]uint64{}}, nil
+	return &orderChecker{agent: agent, session: session, key: key, last: map[string]uint64{}}, nil
 }
 
-// open returns the order in a message, or why the order is refused.
-func (d *doorkeeper) open(message []byte) (*order, error) {
+// checkOrder returns the order in a message, or the reason to refuse the order.
+func (d *orderChecker) checkOrder(message []byte) (*controllerOrder, error) {
 	var signed signedOrder
 	if err := json.Unmarshal(message, &signed); err != nil || len(signed.Order) == 0 {
-		return nil, errors.New("it is not an order")
+		return nil, errors.New("the message is not a signed order")
 	}
 	if err := d.key.Verify(signed.Order, signed.Signature); err != nil {
-		return nil, errors.New("it is not signed by this fleet's controller")
+		return nil, errors.New("the order is not signed by this fleet's controller")
 	}
-	var o order
+	var o controllerOrder
 	if err := json.Unmarshal(signed.Order, &o); err != nil {
-		return nil, fmt.Errorf("it is signed, but cannot be read: %w", err)
+		return nil, fmt.Errorf("the order is signed, but cannot be read: %w", err)
 	}
 	switch {
 	case o.Agent != d.agent:
-		return nil, fmt.Errorf("it is for the agent %q", o.Agent)
+		return nil, fmt.Errorf("the order is for the agent %q", o.Agent)
 	case o.Session != d.session:
-		return nil, errors.New("it is for an earlier session of this agent")
+		return nil, errors.New("the order is for an earlier session of this agent")
 	case o.Run == "":
-		return nil, errors.New("it names no run")
+		return nil, errors.New("the order does not name its run")
 	case o.Number <= d.last[o.Run]:
-		return nil, fmt.Errorf("it was sent before: its number in the run is %d, and order %d was obeyed", o.Number, d.last[o.Run])
-	case len(d.last) >= mostRuns && d.last[o.Run] == 0:
-		return nil, fmt.Errorf("this session has had %d runs: start the agent again", mostRuns)
+		return nil, fmt.Errorf("the order was sent before: its number is %d, but the order number %d of this run was already executed", o.Number, d.last[o.Run])
+	case len(d.last) >= maxRunsPerSession && d.last[o.Run] == 0:
+		return nil, fmt.Errorf("this agent has already worked for %d runs: restart the agent", maxRunsPerSession)
 	}
 	d.last[o.Run] = o.Number
 	return &o, nil
 }
 
-// answers receives the answers to orders, with one subscription for all orders.
-type answers struct {
+// An answerReceiver receives the answers to all orders with one subscription.
+type answerReceiver struct {
 	inbox string
 
 	guard   sync.Mutex // guards the fields below
@@ -127,57 +127,57 @@ type answers struct {
 	waiting map[string]chan *nats.Msg
 }
 
-func hearAnswers(conn *nats.Conn) (*answers, error) {
-	a := &answers{inbox: conn.NewInbox(), waiting: map[string]chan *nats.Msg{}}
-	_, err := conn.Subscribe(a.inbox+".*", a.hear)
+func receiveAnswers(conn *nats.Conn) (*answerReceiver, error) {
+	a := &answerReceiver{inbox: conn.NewInbox(), waiting: map[string]chan *nats.Msg{}}
+	_, err := conn.Subscribe(a.inbox+".*", a.deliver)
 	return a, err
 }
 
-func (a *answers) hear(m *nats.Msg) {
+func (a *answerReceiver) deliver(m *nats.Msg) {
 	a.guard.Lock()
 	to := a.waiting[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]]
 	a.guard.Unlock()
 	if to == nil {
-		return // nobody waits for it any more
+		return // the sender no longer waits for this answer
 	}
 	select {
 	case to <- m:
-	default: // an answer has already come
+	default: // an earlier answer has arrived
 	}
 }
 
-// An expected is an answer that has not come yet.
-type expected struct {
-	from  *answers
+// A pendingAnswer waits for the answer to one order.
+type pendingAnswer struct {
+	from  *answerReceiver
 	token string
 	inbox string
 	came  chan *nats.Msg
 }
 
-// expect registers an answer to wait for, until forget.
-func (a *answers) expect() *expected {
+// register makes a pendingAnswer. The caller must unregister it.
+func (a *answerReceiver) register() *pendingAnswer {
 	a.guard.Lock()
 	defer a.guard.Unlock()
 	a.last++
-	e := &expected{from: a, token: strconv.FormatUint(a.last, 36), came: make(chan *nats.Msg, 1)}
+	e := &pendingAnswer{from: a, token: strconv.FormatUint(a.last, 36), came: make(chan *nats.Msg, 1)}
 	e.inbox = a.inbox + "." + e.token
 	a.waiting[e.token] = e.came
 	return e
 }
 
-func (e *expected) forget() {
+func (e *pendingAnswer) unregister() {
 	e.from.guard.Lock()
 	defer e.from.guard.Unlock()
 	delete(e.from.waiting, e.token)
 }
 
-// noResponders is the status of a server's answer to a request that nobody receives.
-const noResponders = "503"
+// noRespondersStatus is the status in a NATS server's reply if nobody receives a request.
+const noRespondersStatus = "503"
 
-func (e *expected) await(ctx context.Context) ([]byte, error) {
+func (e *pendingAnswer) awaitAnswer(ctx context.Context) ([]byte, error) {
 	select {
 	case m := <-e.came:
-		if len(m.Data) == 0 && m.Header.Get("Status") == noResponders {
+		if len(m.Data) == 0 && m.Header.Get("Status") == noRespondersStatus {
 			return nil, nats.ErrNoResponders
 		}
 		return m.Data, nil

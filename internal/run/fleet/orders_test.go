@@ -23,9 +23,9 @@ func newKey(t testing.TB) (key nkeys.KeyPair, public string) {
 	return key, public
 }
 
-func signed(t testing.TB, o order, key nkeys.KeyPair) []byte {
+func signed(t testing.TB, o controllerOrder, key nkeys.KeyPair) []byte {
 	t.Helper()
-	message, err := sign(o, key)
+	message, err := signOrder(o, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,29 +35,29 @@ func signed(t testing.TB, o order, key nkeys.KeyPair) []byte {
 func TestDoorkeeper(t *testing.T) {
 	key, public := newKey(t)
 	stranger, _ := newKey(t)
-	good := order{Agent: "a", Session: "s", Run: "r", Number: 1, Do: renew}
-	change := func(how func(*order)) order { o := good; how(&o); return o }
+	good := controllerOrder{Agent: "a", Session: "s", Run: "r", Number: 1, Do: renewAgent}
+	change := func(how func(*controllerOrder)) controllerOrder { o := good; how(&o); return o }
 	for name, c := range map[string]struct {
 		message []byte
 		want    string
 	}{
 		"good":            {signed(t, good, key), ""},
 		"a stranger's":    {signed(t, good, stranger), "not signed"},
-		"another agent's": {signed(t, change(func(o *order) { o.Agent = "b" }), key), `for the agent "b"`},
-		"another session": {signed(t, change(func(o *order) { o.Session = "old" }), key), "earlier session"},
-		"no run":          {signed(t, change(func(o *order) { o.Run = "" }), key), "names no run"},
-		"number 0":        {signed(t, change(func(o *order) { o.Number = 0 }), key), "sent before"},
-		"nothing":         {nil, "not an order"},
-		"no JSON":         {[]byte("start /bin/sh"), "not an order"},
+		"another agent's": {signed(t, change(func(o *controllerOrder) { o.Agent = "b" }), key), `for the agent "b"`},
+		"another session": {signed(t, change(func(o *controllerOrder) { o.Session = "old" }), key), "earlier session"},
+		"no run":          {signed(t, change(func(o *controllerOrder) { o.Run = "" }), key), "does not name its run"},
+		"number 0":        {signed(t, change(func(o *controllerOrder) { o.Number = 0 }), key), "sent before"},
+		"nothing":         {nil, "not a signed order"},
+		"no JSON":         {[]byte("start /bin/sh"), "not a signed order"},
 		"not signed":      {[]byte(`{"order":{"do":"start"}}`), "not signed"},
 	} {
-		door, err := newDoorkeeper("a", "s", public)
+		door, err := newOrderChecker("a", "s", public)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := door.open(c.message)
+		o, err := door.checkOrder(c.message)
 		switch {
-		case c.want == "" && (err != nil || o.Do != renew):
+		case c.want == "" && (err != nil || o.Do != renewAgent):
 			t.Errorf("%s: %v", name, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -68,12 +68,12 @@ func TestDoorkeeper(t *testing.T) {
 // Each order is let in once, whatever else came between, and other runs have their own numbers.
 func TestDoorkeeperLetsInOnce(t *testing.T) {
 	key, public := newKey(t)
-	door, err := newDoorkeeper("a", "s", public)
+	door, err := newOrderChecker("a", "s", public)
 	if err != nil {
 		t.Fatal(err)
 	}
 	message := func(run string, number uint64) []byte {
-		return signed(t, order{Agent: "a", Session: "s", Run: run, Number: number, Do: renew}, key)
+		return signed(t, controllerOrder{Agent: "a", Session: "s", Run: run, Number: number, Do: renewAgent}, key)
 	}
 	for i, step := range []struct {
 		message []byte
@@ -89,7 +89,7 @@ func TestDoorkeeperLetsInOnce(t *testing.T) {
 		{message("q", 9), true},
 		{message("q", 8), false},
 	} {
-		if _, err := door.open(step.message); (err == nil) != step.lets {
+		if _, err := door.checkOrder(step.message); (err == nil) != step.lets {
 			t.Errorf("step %d: %v", i, err)
 		}
 	}
@@ -98,20 +98,20 @@ func TestDoorkeeperLetsInOnce(t *testing.T) {
 // A signed message that was changed in any place is refused.
 func TestNoByteOfAnOrderCanBeChanged(t *testing.T) {
 	key, public := newKey(t)
-	message := signed(t, order{Agent: "a", Session: "s", Run: "r", Number: 7, Do: start, Program: "aa", Spec: &worker.Spec{Stack: "tcp"}}, key)
+	message := signed(t, controllerOrder{Agent: "a", Session: "s", Run: "r", Number: 7, Do: startVerb, Program: "aa", Spec: &worker.Spec{Stack: "tcp"}}, key)
 	for i := range message {
-		door, err := newDoorkeeper("a", "s", public)
+		door, err := newOrderChecker("a", "s", public)
 		if err != nil {
 			t.Fatal(err)
 		}
 		changed := append([]byte{}, message...)
 		changed[i] ^= 1
-		o, err := door.open(changed)
+		o, err := door.checkOrder(changed)
 		if err != nil {
 			continue
 		}
 		// White space, or the name of a field in other case, may change what was sent around the order.
-		if o.Number != 7 || o.Do != start || o.Program != "aa" || o.Spec.Stack != "tcp" {
+		if o.Number != 7 || o.Do != startVerb || o.Program != "aa" || o.Spec.Stack != "tcp" {
 			t.Fatalf("byte %d changed: %s was let in as %+v", i, changed, o)
 		}
 	}
@@ -119,15 +119,15 @@ func TestNoByteOfAnOrderCanBeChanged(t *testing.T) {
 
 func FuzzDoorkeeper(f *testing.F) {
 	key, public := newKey(f)
-	f.Add(signed(f, order{Agent: "a", Session: "s", Run: "r", Number: 1, Do: claim, LeaseNS: 1}, key))
+	f.Add(signed(f, controllerOrder{Agent: "a", Session: "s", Run: "r", Number: 1, Do: claimAgent, LeaseNS: 1}, key))
 	f.Add([]byte(`{"order":null,"signature":""}`))
 	f.Add([]byte("{"))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		door, err := newDoorkeeper("a", "s", public)
+		door, err := newOrderChecker("a", "s", public)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := door.open(message)
+		o, err := door.checkOrder(message)
 		if err != nil {
 			return
 		}

@@ -56,7 +56,7 @@ type part struct {
 }
 
 // play starts this program as a part of a fleet. It ends with the test at the latest.
-func play(t *testing.T, in host.Surroundings, args ...string) *part {
+func play(t *testing.T, in host.StartOptions, args ...string) *part {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *part) saysTimes(text string, times int) {
 }
 
 // family is the part's process and all that it has started.
-func (p *part) family() []int { return host.TakeCensus().Family(p.command.Process.Pid) }
+func (p *part) family() []int { return host.ReadProcessTable().Family(p.command.Process.Pid) }
 
 // expectGone fails the test if a process of those is still there after a while.
 func expectGone(t *testing.T, pids []int) {
@@ -168,7 +168,7 @@ func playHub(args []string) error {
 	fmt.Println("listens")
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
-	if err := hub.Join(ctx); err != nil {
+	if err := hub.JoinCluster(ctx); err != nil {
 		return err
 	}
 	fmt.Println("is ready")
@@ -229,7 +229,7 @@ func playLab(args []string) error {
 	if err != nil {
 		run, err = record.Create(args[1], record.Manifest{
 			Version: record.Version, Name: "test", Status: record.Running, Seed: what.Scenario.Seed, Started: time.Now(),
-			Trials: len(plan), Order: lab.Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+			Trials: len(plan), Order: lab.ManifestOrder(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
 		})
 	}
 	if err != nil {

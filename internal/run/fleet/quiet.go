@@ -6,29 +6,29 @@ import (
 )
 
 const (
-	// quietBytes is the most bytes that an agent may send per second about a running worker:
-	// more would be a load of its own on the measured machines.
-	quietBytes = 1000
-	// repeatAfter is the silence after which an agent repeats what it has sent already.
-	repeatAfter = 1200 * time.Millisecond
+	// maxBytesPerSecond limits the bytes per second that an agent sends about a running worker:
+	// more traffic could disturb the measurement.
+	maxBytesPerSecond = 1000
+	// maxSilence is the time without a message after which an agent sends progress again.
+	maxSilence = 1200 * time.Millisecond
 )
 
-// A budget limits the bytes that an agent sends.
-type budget struct {
+// A byteBudget limits the bytes that an agent sends.
+type byteBudget struct {
 	guard  sync.Mutex
 	left   int
-	filled time.Time // when left was last updated
-	told   time.Time
+	filled time.Time // the time of the last update of left
+	told   time.Time // the time of the last message
 }
 
-func newBudget() *budget { return &budget{left: quietBytes, filled: time.Now()} }
+func newBudget() *byteBudget { return &byteBudget{left: maxBytesPerSecond, filled: time.Now()} }
 
-// spend takes bytes out of the budget, if there are enough.
-func (b *budget) spend(bytes int) bool {
+// trySpend takes bytes from the budget. It returns false if not enough bytes are left.
+func (b *byteBudget) trySpend(bytes int) bool {
 	b.guard.Lock()
 	defer b.guard.Unlock()
 	now := time.Now()
-	b.left = min(quietBytes, b.left+int(now.Sub(b.filled).Seconds()*quietBytes))
+	b.left = min(maxBytesPerSecond, b.left+int(now.Sub(b.filled).Seconds()*maxBytesPerSecond))
 	b.filled = now
 	if bytes > b.left {
 		return false
@@ -38,9 +38,9 @@ func (b *budget) spend(bytes int) bool {
 	return true
 }
 
-// isSilent reports whether nothing was sent for a while.
-func (b *budget) isSilent() bool {
+// isSilent reports whether no message was sent for longer than maxSilence.
+func (b *byteBudget) isSilent() bool {
 	b.guard.Lock()
 	defer b.guard.Unlock()
-	return time.Since(b.told) > repeatAfter
+	return time.Since(b.told) > maxSilence
 }

@@ -19,7 +19,7 @@ func TestAnAgentIsQuiet(t *testing.T) {
 		const seconds = 30
 		for range seconds * 10 {
 			for _, bytes := range []int{900, 120, 60} {
-				if b.spend(bytes) {
+				if b.trySpend(bytes) {
 					told += bytes
 				} else {
 					refused++
@@ -27,17 +27,17 @@ func TestAnAgentIsQuiet(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if most := (seconds + 1) * quietBytes; told > most || told < most*9/10 || refused == 0 {
+		if most := (seconds + 1) * maxBytesPerSecond; told > most || told < most*9/10 || refused == 0 {
 			t.Errorf("%d bytes in %d s, %d times nothing; want at most %d, and not much less", told, seconds, refused, most)
 		}
 		time.Sleep(time.Hour)
-		if !b.spend(quietBytes) || b.spend(1) {
+		if !b.trySpend(maxBytesPerSecond) || b.trySpend(1) {
 			t.Error("a budget that was not used for an hour is not one second's")
 		}
 		if b.isSilent() {
 			t.Error("it is silent just after it told something")
 		}
-		time.Sleep(2 * repeatAfter)
+		time.Sleep(2 * maxSilence)
 		if !b.isSilent() {
 			t.Error("it is not silent long after it told something")
 		}
@@ -46,7 +46,7 @@ func TestAnAgentIsQuiet(t *testing.T) {
 
 // What is told live comes back as it was, and the histogram of a second is within the budget.
 func TestToldLive(t *testing.T) {
-	times := latency.NewCoarse()
+	times := latency.NewCoarseHistogram()
 	for i := range int64(50_000) {
 		times.Record(100_000+i*i%200_000, 1)
 	}
@@ -72,7 +72,7 @@ func TestToldLive(t *testing.T) {
 			want.Interval != nil && *got.Interval != *want.Interval:
 			t.Errorf("%s: %+v came back as %+v", name, want, got)
 		}
-		if len(message) > quietBytes {
+		if len(message) > maxBytesPerSecond {
 			t.Errorf("%s: %d bytes", name, len(message))
 		}
 	}
@@ -92,7 +92,7 @@ func FuzzTold(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := &remote{ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), onInterval: crowd.NewStream().Add}
-		r.take(got) // whatever an agent tells, its controller goes on
+		r := &remoteWorker{ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), onInterval: crowd.NewIntervalStream().Add}
+		r.handleEvent(got) // whatever an agent tells, its controller goes on
 	})
 }

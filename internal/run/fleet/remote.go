@@ -12,63 +12,64 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A remote is a worker on an agent's machine. Its results are on the controller's clock.
-type remote struct {
+// A remoteWorker is a worker on an agent's machine. Instants of its results are on the
+// controller's clock.
+type remoteWorker struct {
 	controller *Controller
 	on         *leasedAgent
 	name       string
 	spec       worker.Spec
-	offsetNS   int64 // of the agent's clock
+	offsetNS   int64 // the agent's clock minus the controller's clock
 	onProgress func(live.Progress)
 	onInterval func(worker.Interval)
-	parts      assembly // of messages that must not be lost; used by the goroutine that receives them
+	parts      messageAssembly // joins the parts of kept messages; used by one goroutine
 
-	ready, result, ended chan struct{} // closed when the message has come
+	ready, result, ended chan struct{} // closed when the message has arrived
 
 	guard     sync.Mutex // guards the fields below
 	asReady   worker.Ready
 	measured  worker.Result
 	intervals []worker.Interval
-	last      ended
+	last      endedMessage
 	failure   error
 }
 
-var _ worker.End = (*remote)(nil)
+var _ worker.TrialEnd = (*remoteWorker)(nil)
 
-// startOn has an agent start a worker.
-func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, offsetNS int64, l worker.Launch) (*remote, error) {
+// startOn orders an agent to start a worker.
+func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, offsetNS int64, l worker.Launch) (*remoteWorker, error) {
 	c.guard.Lock()
 	c.names++
-	r := &remote{
+	r := &remoteWorker{
 		controller: c, on: h, name: fmt.Sprintf("w%d", c.names), spec: l.Spec, offsetNS: offsetNS,
 		onProgress: l.OnProgress, onInterval: l.OnInterval,
 		ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.ends[r.key()] = r
 	c.guard.Unlock()
-	a, err := c.send(ctx, h, order{Do: start, Worker: r.name, Program: hash, Spec: &l.Spec})
+	a, err := c.sendOrder(ctx, h, controllerOrder{Do: startVerb, Worker: r.name, Program: hash, Spec: &l.Spec})
 	if err != nil && a.Refused == "" {
-		r.Kill() // it may have started, and would still run beside the next trial
+		r.Kill() // the worker may have started, and would disturb the next trial
 	}
 	if err != nil {
-		r.forget()
+		r.unregister()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *remote) key() string { return r.on.Name + "/" + r.name }
+func (r *remoteWorker) key() string { return r.on.Name + "/" + r.name }
 
-// forget stops receiving messages about the worker.
-func (r *remote) forget() {
+// unregister stops receiving messages about the worker.
+func (r *remoteWorker) unregister() {
 	r.controller.guard.Lock()
 	defer r.controller.guard.Unlock()
 	delete(r.controller.ends, r.key())
 }
 
-// take handles a message of the agent. One goroutine calls it for messages that may be lost, and
-// another one for messages that must not be lost.
-func (r *remote) take(t workerEvent) {
+// handleEvent handles an agent's message about the worker. One goroutine calls it for live
+// messages, and another for kept messages.
+func (r *remoteWorker) handleEvent(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS
 		r.onInterval(*t.Interval)
@@ -78,17 +79,17 @@ func (r *remote) take(t workerEvent) {
 	}
 	switch {
 	case t.Ready != nil:
-		r.set(r.ready, func() { r.asReady = *t.Ready })
+		r.setOnce(r.ready, func() { r.asReady = *t.Ready })
 	case t.Result != nil:
-		r.set(r.result, func() {
+		r.setOnce(r.result, func() {
 			r.measured, r.intervals = *t.Result, t.Intervals
-			r.measured.Shift(-r.offsetNS)
+			r.measured.ShiftClock(-r.offsetNS)
 			for i := range r.intervals {
 				r.intervals[i].StartNS -= r.offsetNS
 			}
 		})
 	case t.Ended != nil:
-		r.set(r.ended, func() {
+		r.setOnce(r.ended, func() {
 			r.last = *t.Ended
 			if t.Ended.Failure != "" {
 				r.failure = cmp.Or(r.failure, errors.New(t.Ended.Failure))
@@ -97,8 +98,8 @@ func (r *remote) take(t workerEvent) {
 	}
 }
 
-// set calls change and closes the channel, unless it is closed already.
-func (r *remote) set(is chan struct{}, change func()) {
+// setOnce calls change and closes the channel. If the channel is closed already, it does nothing.
+func (r *remoteWorker) setOnce(is chan struct{}, change func()) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	select {
@@ -109,26 +110,26 @@ func (r *remote) set(is chan struct{}, change func()) {
 	}
 }
 
-// fail ends the worker for the controller. The process may still run.
-func (r *remote) fail(why error) {
-	r.set(r.ended, func() { r.failure = why })
+// failWorker marks the worker as ended, with a failure. Its process may still run.
+func (r *remoteWorker) failWorker(why error) {
+	r.setOnce(r.ended, func() { r.failure = why })
 }
 
-// await waits until the channel is closed, or the worker has ended.
-func (r *remote) await(ctx context.Context, is chan struct{}, what string) error {
+// awaitEvent waits until the channel is closed, or the worker has ended.
+func (r *remoteWorker) awaitEvent(ctx context.Context, is chan struct{}, what string) error {
 	var err error
 	select {
 	case <-is:
 		return nil
 	case <-r.ended:
 		r.guard.Lock()
-		err = cmp.Or(r.failure, fmt.Errorf("%s: its worker ended without the event %s", r.on.Name, what))
+		err = cmp.Or(r.failure, fmt.Errorf("%s: the worker ended without the event %s", r.on.Name, what))
 		r.guard.Unlock()
 	case <-ctx.Done():
-		err = fmt.Errorf("%s: no event %s: %w", r.on.Name, what, context.Cause(ctx))
+		err = fmt.Errorf("%s: the worker's event %s did not arrive: %w", r.on.Name, what, context.Cause(ctx))
 	}
 	select {
-	case <-is: // it had come, too
+	case <-is: // the event has also arrived
 		return nil
 	default:
 		return err
@@ -136,8 +137,8 @@ func (r *remote) await(ctx context.Context, is chan struct{}, what string) error
 }
 
 // Ready waits until the worker is ready.
-func (r *remote) Ready(ctx context.Context) (worker.Ready, error) {
-	if err := r.await(ctx, r.ready, "ready"); err != nil {
+func (r *remoteWorker) Ready(ctx context.Context) (worker.Ready, error) {
+	if err := r.awaitEvent(ctx, r.ready, "ready"); err != nil {
 		return worker.Ready{}, err
 	}
 	ready := r.asReady
@@ -145,9 +146,9 @@ func (r *remote) Ready(ctx context.Context) (worker.Ready, error) {
 	return ready, nil
 }
 
-// Result waits for the worker's result. The result includes its machine's readings after the end.
-func (r *remote) Result(ctx context.Context) (worker.Result, error) {
-	if err := r.await(ctx, r.result, "result"); err != nil {
+// Result waits for the worker's result. After the worker's end, it includes the machine's readings.
+func (r *remoteWorker) Result(ctx context.Context) (worker.Result, error) {
+	if err := r.awaitEvent(ctx, r.result, "result"); err != nil {
 		return worker.Result{}, err
 	}
 	r.guard.Lock()
@@ -162,26 +163,27 @@ func (r *remote) Result(ctx context.Context) (worker.Result, error) {
 	return result, nil
 }
 
-// handedOver limits the wait for the last message of a worker that was ordered to end: the worker
-// may have samples to hand over.
-const handedOver = 2 * time.Minute
+// handOverTimeout limits the wait for the last message about a worker that was ordered to end. The
+// agent may have to upload samples first.
+const handOverTimeout = 2 * time.Minute
 
-// Stop ends the worker's input, and waits until it has ended. It returns its failure, if any.
-func (r *remote) Stop() error { return r.stop(context.Background()) }
+// Stop ends the worker's input, and waits until the worker has ended. It returns the worker's
+// failure, if any.
+func (r *remoteWorker) Stop() error { return r.stop(context.Background()) }
 
-func (r *remote) stop(ctx context.Context) error {
-	defer r.forget()
+func (r *remoteWorker) stop(ctx context.Context) error {
+	defer r.unregister()
 	select {
 	case <-r.ended:
 	default:
-		ctx, cancel := context.WithTimeout(ctx, handedOver)
+		ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 		defer cancel()
-		if _, err := r.controller.send(ctx, r.on, order{Do: stop, Worker: r.name}); err != nil {
-			r.fail(err)
+		if _, err := r.controller.sendOrder(ctx, r.on, controllerOrder{Do: stopVerb, Worker: r.name}); err != nil {
+			r.failWorker(err)
 			return err
 		}
-		if err := r.await(ctx, r.ended, "ended"); err != nil {
-			r.fail(err)
+		if err := r.awaitEvent(ctx, r.ended, "ended"); err != nil {
+			r.failWorker(err)
 			return err
 		}
 	}
@@ -190,9 +192,9 @@ func (r *remote) stop(ctx context.Context) error {
 	return r.failure
 }
 
-// Kill ends the worker at once if its agent gets the order; otherwise the lease ends it.
-func (r *remote) Kill() {
-	defer r.forget()
+// Kill orders the agent to kill the worker. If the order is lost, the worker ends with the lease.
+func (r *remoteWorker) Kill() {
+	defer r.unregister()
 	select {
 	case <-r.ended:
 		return
@@ -200,56 +202,56 @@ func (r *remote) Kill() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.controller.plan.Lease)
 	defer cancel()
-	_, _ = r.controller.send(ctx, r.on, order{Do: kill, Worker: r.name})
+	_, _ = r.controller.sendOrder(ctx, r.on, controllerOrder{Do: killVerb, Worker: r.name})
 }
 
-// Tell sends a control, with its instant on the agent's clock.
-func (r *remote) Tell(o worker.Order) error {
+// SendControl sends a control to the worker, with its instant on the agent's clock.
+func (r *remoteWorker) SendControl(o worker.ControlOrder) error {
 	if o.AtNS != 0 {
 		o.AtNS += r.offsetNS
 	}
-	_, err := r.controller.send(context.Background(), r.on, order{Do: tell, Worker: r.name, Tell: &o})
+	_, err := r.controller.sendOrder(context.Background(), r.on, controllerOrder{Do: tellVerb, Worker: r.name, Tell: &o})
 	return err
 }
 
 // PID returns 0, since the process is on another machine.
-func (r *remote) PID() int { return 0 }
+func (r *remoteWorker) PID() int { return 0 }
 
 // CPU returns 0, since the worker took no CPU time of this machine.
-func (r *remote) CPU() time.Duration { return 0 }
+func (r *remoteWorker) CPU() time.Duration { return 0 }
 
 // Warnings returns none: the description of the worker's machine shows missing CPUs or priority.
-func (r *remote) Warnings() []string { return nil }
+func (r *remoteWorker) Warnings() []string { return nil }
 
-// An assembly joins the parts of a message, which come in order.
-type assembly struct {
+// A messageAssembly joins the parts of a message, which arrive in order.
+type messageAssembly struct {
 	have []byte
 	next int // number of parts so far
 }
 
-// mostKeptBytes bounds a message with all its parts.
-const mostKeptBytes = 64 << 20
+// maxKeptMessageBytes bounds a message with all its parts.
+const maxKeptMessageBytes = 64 << 20
 
-// add adds a part, as in 2/3, and returns the whole after the last.
-func (a *assembly) add(part string, data []byte) (whole []byte, done bool, err error) {
+// addPart adds a part such as 2/3. It returns the whole message after the last part.
+func (a *messageAssembly) addPart(part string, data []byte) (whole []byte, done bool, err error) {
 	var number, of int
 	if _, err := fmt.Sscanf(part, "%d/%d", &number, &of); err != nil || number < 1 || number > of {
-		return nil, false, fmt.Errorf("its part %.20q: want one as in 2/3", part)
+		return nil, false, fmt.Errorf("message part %.20q: want number/total, as in 2/3", part)
 	}
 	if number == 1 {
-		*a = assembly{}
+		*a = messageAssembly{}
 	}
 	if number != a.next+1 {
-		return nil, false, fmt.Errorf("part %d of %d came after part %d", number, of, a.next)
+		return nil, false, fmt.Errorf("message part %d of %d arrived directly after part %d: a part is missing", number, of, a.next)
 	}
-	if len(a.have)+len(data) > mostKeptBytes {
-		return nil, false, fmt.Errorf("it is longer than %d MiB", mostKeptBytes>>20)
+	if len(a.have)+len(data) > maxKeptMessageBytes {
+		return nil, false, fmt.Errorf("the message is longer than %d MiB", maxKeptMessageBytes>>20)
 	}
 	a.have, a.next = append(a.have, data...), number
 	if number < of {
 		return nil, false, nil
 	}
 	whole = a.have
-	*a = assembly{}
+	*a = messageAssembly{}
 	return whole, true, nil
 }

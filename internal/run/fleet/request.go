@@ -21,20 +21,21 @@ import (
 	"wirelab.dev/internal/wire/peer"
 )
 
-// An AgentRequest holds a person's options for an agent, as text.
+// An AgentRequest holds the user's options for an agent, as text.
 type AgentRequest struct {
 	Hub              string // "": the URLs in the token
-	Token, TokenFile string // neither: TokenVariable
+	Token, TokenFile string // both empty: the token is in the variable TokenVariable
 	Name             string // "": this machine's
 	Labels           string
-	Dial             []string // none: loopback, and this machine's networks
+	Dial             []string // empty: loopback and this machine's networks
 	Listen           string   // "": this machine's address on the way to the hub
 	Port             int
 	CPUs             string
 	Spool            string
 }
 
-// Read checks a request, and returns the agent's credentials and options. Errors name the flag.
+// Read checks a request, and returns the agent's credentials and options. Errors name the wrong
+// flag.
 func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credentials, AgentOptions, error) {
 	o := AgentOptions{Name: f.Name, Port: f.Port, Spool: f.Spool, Nice: -20, Log: log, Version: version}
 	credentials, err := f.credentials()
@@ -42,7 +43,7 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 		return nil, o, err
 	}
 	if credentials.Role() == protocol.RoleController {
-		return nil, o, errors.New("the token is the controller's, which no agent should have: whoever reads it there can give orders; `wirelab fleet token` prints an agent's")
+		return nil, o, errors.New("this is the controller's token, which lets anyone on this machine give orders: use an agent's token (`wirelab fleet token`)")
 	}
 	if f.Hub != "" {
 		if err := protocol.CheckURL(f.Hub); err != nil {
@@ -70,7 +71,7 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 	if o.Listen, err = listenAddress(f.Listen, credentials.URLs); err != nil {
 		return nil, o, fmt.Errorf("--listen: %w", err)
 	}
-	if err := tryListen(o.Listen, o.Port); err != nil {
+	if err := checkListenAddress(o.Listen, o.Port); err != nil {
 		return nil, o, err
 	}
 	if o.CPUs, err = parseCPUs(f.CPUs); err != nil {
@@ -102,9 +103,9 @@ func (f *AgentRequest) credentials() (*protocol.Credentials, error) {
 	return protocol.ParseToken(text)
 }
 
-// allowedPrograms returns this program and the peers that were built here.
+// allowedPrograms returns this program and the peers that were built on this machine.
 func allowedPrograms() ([]Program, error) {
-	own, err := host.LastingProgram()
+	own, err := host.OwnProgramPath()
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func allowedPrograms() ([]Program, error) {
 	return programs, nil
 }
 
-// dialRanges reads ranges. Without any it returns loopback and the networks of this machine.
+// dialRanges parses address ranges. Without texts, it returns loopback and this machine's networks.
 func dialRanges(texts []string) ([]netip.Prefix, error) {
 	var ranges []netip.Prefix
 	for _, text := range texts {
@@ -176,15 +177,16 @@ func listenAddress(text string, hubs []string) (netip.Addr, error) {
 	return loopback, nil
 }
 
-// tryListen fails if servers could not listen, or if clients could not reach their address.
-func tryListen(ip netip.Addr, port int) error {
+// checkListenAddress returns an error if servers cannot listen on the address, or if clients cannot
+// call it.
+func checkListenAddress(ip netip.Addr, port int) error {
 	if ip.IsUnspecified() {
-		return fmt.Errorf("--listen: found %s, which clients cannot call: want one address of this machine, as in 10.0.0.6", ip)
+		return fmt.Errorf("--listen: clients cannot call %s: want one address of this machine, as in 10.0.0.6", ip)
 	}
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(ip, uint16(port)).String())
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("--listen: %s is no address of this machine", ip)
+		return fmt.Errorf("--listen: %s is not an address of this machine: want one of its addresses", ip)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("--port: another program has port %d of %s: end it, or choose another port", port, ip)
 	case err != nil:
@@ -193,7 +195,7 @@ func tryListen(ip netip.Addr, port int) error {
 	return listener.Close()
 }
 
-// parseCPUs reads 0,2-3, and checks that this process may use them.
+// parseCPUs parses a list such as 0,2-3, and checks that this process may use these CPUs.
 func parseCPUs(text string) ([]int, error) {
 	cpus, err := host.ParseCPUList(text)
 	if err != nil {
@@ -202,23 +204,23 @@ func parseCPUs(text string) ([]int, error) {
 	allowed := host.Describe().Topology.Allowed
 	for _, cpu := range cpus {
 		if len(allowed) > 0 && !slices.Contains(allowed, cpu) {
-			return nil, fmt.Errorf("this process may not use CPU %d: it may use %v", cpu, allowed)
+			return nil, fmt.Errorf("this process may not use CPU %d: choose some of the CPUs %v", cpu, allowed)
 		}
 	}
 	slices.Sort(cpus)
 	return slices.Compact(cpus), nil
 }
 
-// clientAgents selects all agents with the label role=client.
-const clientAgents = "role=client*"
+// defaultClientSelector selects all agents with the label role=client.
+const defaultClientSelector = "role=client*"
 
-// Want checks the selection of a fleet's agents for a run, and fills in the usual selection. It
-// returns nil if no fleet is named. serverGiven reports whether the server runs already. Errors
-// name the flag.
-func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
+// CheckFleetWanted checks a user's selection of a fleet's agents, and fills in the defaults. It
+// returns nil if the user names no fleet. serverGiven says that the server runs already. Errors
+// name the wrong flag.
+func CheckFleetWanted(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 	if w.Hub == "" && w.TokenFile == "" {
 		if w.Server != "" || w.Client != "" {
-			return nil, errors.New("--server and --client choose agents of a fleet: name it with --fleet")
+			return nil, errors.New("--server and --client choose agents of a fleet: name the fleet with --fleet")
 		}
 		return nil, nil
 	}
@@ -229,7 +231,7 @@ func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 		w.Server = "role=server"
 	}
 	if w.Client == "" {
-		w.Client = clientAgents
+		w.Client = defaultClientSelector
 	}
 	for flag, text := range map[string]string{"--server": w.Server, "--client": w.Client} {
 		if text == "" {
@@ -240,14 +242,14 @@ func Want(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
 		if flag == "--server" && s.Count != 1 {
-			return nil, fmt.Errorf("--server %s: want one agent", text)
+			return nil, fmt.Errorf("--server %s: want a selector of exactly one agent, without *", text)
 		}
 	}
 	return &w, nil
 }
 
-// PlanFor returns a controller's plan for the wanted agents.
-func PlanFor(w *record.FleetWanted) (plan Plan, err error) {
+// NewPlan returns the controller's plan for the selected agents.
+func NewPlan(w *record.FleetWanted) (plan Plan, err error) {
 	if w.Server != "" {
 		server, err := protocol.ParseSelector(w.Server)
 		if err != nil {
@@ -259,8 +261,8 @@ func PlanFor(w *record.FleetWanted) (plan Plan, err error) {
 	return plan, err
 }
 
-// CheckReach refuses targets on this machine's loopback if an agent on another machine, elsewhere,
-// would dial them. "" stands for no such agent.
+// CheckReach returns an error if a target is on this machine's loopback, but an agent on another
+// machine would dial it. elsewhere is the name of such an agent, or "".
 func CheckReach(elsewhere string, targets map[string]string) error {
 	if elsewhere == "" {
 		return nil

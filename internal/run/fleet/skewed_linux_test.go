@@ -17,8 +17,8 @@ import (
 )
 
 // aheadBy returns surroundings in which a process has a monotonic clock that is ahead by seconds.
-func aheadBy(seconds int) host.Surroundings {
-	return host.Surroundings{Enter: func() error {
+func aheadBy(seconds int) host.StartOptions {
+	return host.StartOptions{Enter: func() error {
 		if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 			return err
 		}

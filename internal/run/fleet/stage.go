@@ -21,52 +21,52 @@ import (
 
 var _ lab.Fleet = (*Controller)(nil)
 
-// A stage holds the agents of one trial.
-type stage struct {
+// A trialStage holds the agents of one trial.
+type trialStage struct {
 	controller *Controller
-	server     *leasedAgent // nil: the server is given
+	server     *leasedAgent // nil: the server already runs, without an agent
 	clients    []*leasedAgent
-	before     map[string]comparison
-	started    []worker.End
-	samples    string // where the samples are wanted; empty: nowhere
+	before     map[string]clockComparison
+	started    []worker.TrialEnd
+	samples    string // the file for the samples; empty: no samples are wanted
 }
 
-// Agents returns how many of the wanted client agents get some of the callers.
+// Agents returns how many client agents share the given number of callers.
 func (c *Controller) Agents(callers int) int {
 	if c.plan.Client.Count == 0 {
 		c.guard.Lock()
 		defer c.guard.Unlock()
-		return min(callers, max(1, len(c.held)-c.servers()))
+		return min(callers, max(1, len(c.held)-c.serverCount()))
 	}
 	return min(callers, c.plan.Client.Count)
 }
 
-func (c *Controller) servers() int {
+func (c *Controller) serverCount() int {
 	if c.plan.Server == nil {
 		return 0
 	}
 	return 1
 }
 
-// Join takes the agents for the first time, so that missing agents are known before a run begins.
-// For agents that another run has, it waits at most one lease: if that run was killed, its lease
-// ends.
-func (c *Controller) Join(ctx context.Context) error {
-	until := time.Now().Add(c.plan.Lease + renewEvery)
+// TakeFirst takes the agents before the run begins, so that missing agents are noticed early. If
+// another run has leased some, it waits for about one lease: the leases of a killed run end by
+// then.
+func (c *Controller) TakeFirst(ctx context.Context) error {
+	until := time.Now().Add(c.plan.Lease + leaseRenewPeriod)
 	for {
-		_, _, err := c.gather(ctx)
+		_, _, err := c.takeWantedAgents(ctx)
 		if !errors.Is(err, errBusy) || time.Now().After(until) || ctx.Err() != nil {
 			return err
 		}
 		select {
-		case <-time.After(lookEvery):
+		case <-time.After(missingAgentsPeriod):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// Elsewhere returns the name of a taken agent that is not on this machine, or "".
-func (c *Controller) Elsewhere() (agent string) {
+// AgentElsewhere returns the name of a leased agent that is not on this machine, or "".
+func (c *Controller) AgentElsewhere() (agent string) {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	here := bootID()
@@ -78,14 +78,14 @@ func (c *Controller) Elsewhere() (agent string) {
 	return agent
 }
 
-// lookEvery is the time between two looks for missing agents.
-const lookEvery = 500 * time.Millisecond
+// missingAgentsPeriod is the time between two tries to take missing agents.
+const missingAgentsPeriod = 500 * time.Millisecond
 
 // Stage takes agents and compares their clocks. It waits for missing agents.
 func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) {
-	until := time.Now().Add(returnPatience)
+	until := time.Now().Add(missingAgentsTimeout)
 	for told := false; ; told = true {
-		s, err := c.stage(ctx, callers)
+		s, err := c.newStage(ctx, callers)
 		if err == nil {
 			return s, nil
 		}
@@ -93,51 +93,53 @@ func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) 
 			return nil, err
 		}
 		if !told {
-			c.report(fmt.Sprintf("waiting for %v at most: %v", returnPatience, err))
+			c.report(fmt.Sprintf("waiting up to %v for missing agents: %v", missingAgentsTimeout, err))
 		}
 		select {
-		case <-time.After(lookEvery):
+		case <-time.After(missingAgentsPeriod):
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (c *Controller) stage(ctx context.Context, callers int) (*stage, error) {
-	server, clients, err := c.gather(ctx)
+func (c *Controller) newStage(ctx context.Context, callers int) (*trialStage, error) {
+	server, clients, err := c.takeWantedAgents(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{controller: c, server: server, clients: clients[:min(len(clients), callers)]}
-	if s.before, err = c.compareClocks(ctx, s.all()); err != nil {
+	s := &trialStage{controller: c, server: server, clients: clients[:min(len(clients), callers)]}
+	if s.before, err = c.compareClocks(ctx, s.agents()); err != nil {
 		return nil, fmt.Errorf("%w: %w", lab.ErrTooFewAgents, err)
 	}
 	return s, nil
 }
 
-// gather takes the agents that the plan wants. It prefers agents that it already has.
-func (c *Controller) gather(ctx context.Context) (server *leasedAgent, clients []*leasedAgent, err error) {
-	listing, cancel := context.WithTimeout(ctx, protocol.HubPatience)
+// takeWantedAgents leases the agents that the plan wants. It prefers agents that are already
+// leased.
+func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent, clients []*leasedAgent, err error) {
+	listing, cancel := context.WithTimeout(ctx, protocol.HubTimeout)
 	defer cancel()
-	cards, err := protocol.Cards(listing, c.cards)
+	cards, err := protocol.ReadCards(listing, c.cards)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the list of agents: %w", err)
 	}
 	if c.plan.Server != nil {
-		servers, err := c.take(ctx, *c.plan.Server, cards, nil, "--server")
+		servers, err := c.takeAgents(ctx, *c.plan.Server, cards, nil, "--server")
 		if err != nil {
 			return nil, nil, err
 		}
 		server = servers[0]
 	}
-	clients, err = c.take(ctx, c.plan.Client, cards, server, "--client")
+	clients, err = c.takeAgents(ctx, c.plan.Client, cards, server, "--client")
 	return server, clients, err
 }
 
-// take takes as many agents as a selector wants.
-func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []protocol.Card, but *leasedAgent, flag string) ([]*leasedAgent, error) {
+// takeAgents leases as many agents as a selector wants, but not the agent but. flag names the
+// selector's flag in errors.
+func (c *Controller) takeAgents(ctx context.Context, want protocol.Selector, cards []protocol.Card, but *leasedAgent, flag string) ([]*leasedAgent, error) {
 	var matching []protocol.Card
 	var others []string
-	for _, card := range c.order(cards) {
+	for _, card := range c.sortLeasedFirst(cards) {
 		switch {
 		case but != nil && card.Name == but.Name:
 		case want.Matches(card):
@@ -154,7 +156,7 @@ func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []p
 	var refusals []error
 	for len(taken) < wanted && len(matching) > 0 {
 		next := min(len(matching), wanted-len(taken))
-		more, refused := c.holdAll(ctx, matching[:next])
+		more, refused := c.leaseAgents(ctx, matching[:next])
 		matching = matching[next:]
 		taken, refusals = append(taken, more...), append(refusals, refused...)
 	}
@@ -176,23 +178,23 @@ func (c *Controller) take(ctx context.Context, want protocol.Selector, cards []p
 		names []string
 	}{{"these match", names}, {"others have other labels", others}, {"refused", refused}} {
 		if len(list.names) > 0 {
-			why += "; " + list.what + ": " + inShort(list.names)
+			why += "; " + list.what + ": " + joinFirst(list.names)
 		}
 	}
-	return nil, &tooFew{fmt.Sprintf("%v: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why), append(refusals, lab.ErrTooFewAgents)}
+	return nil, &tooFewError{fmt.Sprintf("%v: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why), append(refusals, lab.ErrTooFewAgents)}
 }
 
-// A tooFew names the agents that a selector found, and why they are too few.
-type tooFew struct {
+// A tooFewError says which agents a selector found, and why other agents were not taken.
+type tooFewError struct {
 	text   string
 	causes []error
 }
 
-func (e *tooFew) Error() string   { return e.text }
-func (e *tooFew) Unwrap() []error { return e.causes }
+func (e *tooFewError) Error() string   { return e.text }
+func (e *tooFewError) Unwrap() []error { return e.causes }
 
-// inShort lists the first of many names.
-func inShort(names []string) string {
+// joinFirst lists up to five names, and the number of further names.
+func joinFirst(names []string) string {
 	const most = 5
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -200,10 +202,10 @@ func inShort(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// holdAll leases some agents for this controller, and returns the refusals of the others.
-func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken []*leasedAgent, refusals []error) {
+// leaseAgents leases agents for this controller. It also returns the errors of agents that refused.
+func (c *Controller) leaseAgents(ctx context.Context, cards []protocol.Card) (taken []*leasedAgent, refusals []error) {
 	all, errs := make([]*leasedAgent, len(cards)), make([]error, len(cards))
-	forEach(cards, claimedAtOnce, func(i int, card protocol.Card) { all[i], errs[i] = c.hold(ctx, card) })
+	forEach(cards, maxClaimsAtOnce, func(i int, card protocol.Card) { all[i], errs[i] = c.leaseAgent(ctx, card) })
 	for i, h := range all {
 		if errs[i] != nil {
 			refusals = append(refusals, errs[i])
@@ -214,11 +216,11 @@ func (c *Controller) holdAll(ctx context.Context, cards []protocol.Card) (taken 
 	return taken, refusals
 }
 
-// claimedAtOnce bounds the agents that are claimed at the same time.
-const claimedAtOnce = 64
+// maxClaimsAtOnce bounds the number of agents that are leased at the same time.
+const maxClaimsAtOnce = 64
 
-// order sorts agents that are already leased first, and the others by name.
-func (c *Controller) order(cards []protocol.Card) []protocol.Card {
+// sortLeasedFirst sorts cards by name, but agents that are already leased come first.
+func (c *Controller) sortLeasedFirst(cards []protocol.Card) []protocol.Card {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	rank := func(card protocol.Card) int {
@@ -234,19 +236,20 @@ func (c *Controller) order(cards []protocol.Card) []protocol.Card {
 	return sorted
 }
 
-// hold leases an agent for this controller, if it has the same wirelab.
-func (c *Controller) hold(ctx context.Context, card protocol.Card) (*leasedAgent, error) {
-	own, err := HashOf(c.plan.Worker)
+// leaseAgent leases an agent for this controller. It refuses an agent with another build of
+// wirelab.
+func (c *Controller) leaseAgent(ctx context.Context, card protocol.Card) (*leasedAgent, error) {
+	own, err := FileHash(c.plan.Worker)
 	if err != nil {
 		return nil, err
 	}
-	if !card.Has(own) {
-		return nil, fmt.Errorf("%s has another build of wirelab (%s) than this one: copy this program there", card.Name, card.Version)
+	if !card.HasProgram(own) {
+		return nil, fmt.Errorf("the agent %s has another build of wirelab (%s): copy this program to the agent's machine", card.Name, card.Version)
 	}
 	c.guard.Lock()
 	h := c.held[card.Name]
 	if c.lines[card.Session] == nil {
-		c.lines[card.Session] = &line{}
+		c.lines[card.Session] = &orderLine{}
 	}
 	to := c.lines[card.Session]
 	c.guard.Unlock()
@@ -254,7 +257,7 @@ func (c *Controller) hold(ctx context.Context, card protocol.Card) (*leasedAgent
 		return h, nil
 	}
 	h = &leasedAgent{Card: card, line: to, heard: time.Now()}
-	if _, err := c.send(ctx, h, order{Do: claim, LeaseNS: int64(c.plan.Lease)}); err != nil {
+	if _, err := c.sendOrder(ctx, h, controllerOrder{Do: claimAgent, LeaseNS: int64(c.plan.Lease)}); err != nil {
 		return nil, err
 	}
 	c.guard.Lock()
@@ -263,15 +266,15 @@ func (c *Controller) hold(ctx context.Context, card protocol.Card) (*leasedAgent
 	return h, nil
 }
 
-func (s *stage) all() []*leasedAgent {
+func (s *trialStage) agents() []*leasedAgent {
 	if s.server == nil {
 		return s.clients
 	}
 	return append([]*leasedAgent{s.server}, s.clients...)
 }
 
-// Address returns the address that servers of the server's agent listen on.
-func (s *stage) Address() string {
+// Address returns the address on which the server's agent lets servers listen.
+func (s *trialStage) Address() string {
 	if s.server == nil {
 		return ""
 	}
@@ -279,7 +282,7 @@ func (s *stage) Address() string {
 }
 
 // Limits returns the lowest limits of the clients' machines.
-func (s *stage) Limits() host.Limits {
+func (s *trialStage) Limits() host.Limits {
 	least := s.clients[0].Limits
 	for _, h := range s.clients[1:] {
 		least.Files = min(least.Files, h.Limits.Files)
@@ -295,20 +298,20 @@ func (s *stage) Limits() host.Limits {
 }
 
 // Start starts an end on its agents.
-func (s *stage) Start(ctx context.Context, l worker.Launch) (worker.End, error) {
-	hash, err := HashOf(l.Command[0])
+func (s *trialStage) Start(ctx context.Context, l worker.Launch) (worker.TrialEnd, error) {
+	hash, err := FileHash(l.Command[0])
 	if err != nil {
 		return nil, err
 	}
-	var end worker.End
+	var end worker.TrialEnd
 	switch {
 	case l.Spec.Role == worker.ServerRole && s.server == nil:
-		return nil, errors.New("the fleet has no agent for servers: give --server")
+		return nil, errors.New("no agent was chosen for the server: choose one with --server")
 	case l.Spec.Role == worker.ServerRole:
 		end, err = s.controller.startOn(ctx, s.server, hash, s.before[s.server.Name].offsetNS, l)
 	case len(s.clients) == 1:
 		s.samples = l.Spec.Client.SamplesFile
-		end, err = s.startAlone(ctx, hash, l)
+		end, err = s.startSingleClient(ctx, hash, l)
 	default:
 		s.samples = l.Spec.Client.SamplesFile
 		end, err = s.startGroup(ctx, hash, l)
@@ -320,23 +323,23 @@ func (s *stage) Start(ctx context.Context, l worker.Launch) (worker.End, error) 
 	return end, nil
 }
 
-// End compares the clocks again, and fills in the agents' descriptions.
-func (s *stage) End(ctx context.Context, r *record.Record) error {
-	after, err := s.controller.compareClocks(ctx, s.all())
+// End compares the clocks again, and fills in the record's agents and the paths of samples.
+func (s *trialStage) End(ctx context.Context, r *record.Record) error {
+	after, err := s.controller.compareClocks(ctx, s.agents())
 	if err != nil {
 		return err
 	}
 	describe := func(h *leasedAgent) record.Agent {
 		return record.Agent{
 			Name: h.Name, Labels: h.Labels, Machine: h.Machine, Boot: h.Boot,
-			Clock: clockBetween(s.before[h.Name], after[h.Name]),
+			Clock: recordedClock(s.before[h.Name], after[h.Name]),
 		}
 	}
 	if s.server != nil {
 		r.Fleet.Server = describe(s.server)
 	}
 	for _, h := range s.clients {
-		if i := clientOf(r.Fleet, h.Name); i >= 0 {
+		if i := clientIndex(r.Fleet, h.Name); i >= 0 {
 			r.Fleet.Clients[i].Agent = describe(h)
 		}
 	}
@@ -348,50 +351,50 @@ func (s *stage) End(ctx context.Context, r *record.Record) error {
 	return nil
 }
 
-func clientOf(f *record.Fleet, name string) int {
+func clientIndex(f *record.Fleet, name string) int {
 	return slices.IndexFunc(f.Clients, func(c record.FleetClient) bool { return c.Name == name })
 }
 
-// fetchSamples writes the samples of all clients, each to a file.
-func (s *stage) fetchSamples(ctx context.Context, r *record.Record) error {
+// fetchSamples fetches the samples of all clients, and writes one file per client.
+func (s *trialStage) fetchSamples(ctx context.Context, r *record.Record) error {
 	if err := os.MkdirAll(filepath.Dir(s.samples), 0o755); err != nil {
 		return err
 	}
-	store, err := s.controller.stream.ObjectStore(ctx, s.controller.credentials.SamplesStore())
+	store, err := s.controller.stream.ObjectStore(ctx, s.controller.credentials.SampleStoreName())
 	if err != nil {
 		return err
 	}
-	for _, m := range s.members() {
+	for _, m := range s.remoteClients() {
 		m.guard.Lock()
 		object, missing := m.last.Samples, m.last.SamplesMissing
 		m.guard.Unlock()
 		if object == "" {
-			return fmt.Errorf("%s: %s", m.on.Name, cmp.Or(missing, "it has none"))
+			return fmt.Errorf("%s: %s", m.on.Name, cmp.Or(missing, "the client has no samples"))
 		}
-		if err := store.GetFile(ctx, object, s.samplesOf(m)); err != nil {
+		if err := store.GetFile(ctx, object, s.samplesPath(m)); err != nil {
 			return fmt.Errorf("%s: %w", m.on.Name, err)
 		}
-		if i := clientOf(r.Fleet, m.on.Name); i >= 0 {
-			r.Fleet.Clients[i].SamplesFile = s.samplesOf(m)
+		if i := clientIndex(r.Fleet, m.on.Name); i >= 0 {
+			r.Fleet.Clients[i].SamplesFile = s.samplesPath(m)
 		}
-		_ = store.Delete(ctx, object) // without this, it expires
+		_ = store.Delete(ctx, object) // without this, the object expires
 	}
 	return nil
 }
 
-// samplesOf returns the file of a client's samples.
-func (s *stage) samplesOf(m *remote) string {
+// samplesPath returns the path of the file for a client's samples.
+func (s *trialStage) samplesPath(m *remoteWorker) string {
 	extension := filepath.Ext(s.samples)
 	return strings.TrimSuffix(s.samples, extension) + "-" + m.on.Name + extension
 }
 
-func (s *stage) members() []*remote {
+func (s *trialStage) remoteClients() []*remoteWorker {
 	for _, end := range s.started {
 		switch e := end.(type) {
-		case *group:
+		case *clientGroup:
 			return e.members
-		case *alone:
-			return []*remote{e.remote}
+		case *singleClient:
+			return []*remoteWorker{e.remoteWorker}
 		}
 	}
 	return nil

@@ -14,15 +14,15 @@ func TestFleetIsFound(t *testing.T) {
 	t.Setenv("WIRELAB_FLEETS", t.TempDir())
 	none := func(of, want string) {
 		t.Helper()
-		if _, err := hub.FindFleet(of); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := hub.LocalCredentials(of); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("fleet %q: %v, want %q", of, err, want)
 		}
 	}
-	none("", "no fleet is up on this machine: start one by wirelab fleet up")
+	none("", "no fleet is up on this machine: start one with `wirelab fleet up`")
 	one := startIn(t, "one")
 	found := func(of string, want *hub.Hub) {
 		t.Helper()
-		c, err := hub.FindFleet(of)
+		c, err := hub.LocalCredentials(of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,8 +32,8 @@ func TestFleetIsFound(t *testing.T) {
 	}
 	found("", one)
 	two := startIn(t, "two")
-	none("", "2 fleets are up on this machine: name one of one, two by --fleet")
-	none("three", `no fleet "three" is up on this machine: there are one, two`)
+	none("", "2 fleets are up on this machine: choose one of one, two with --fleet")
+	none("three", `no fleet "three" is up on this machine: choose one of one, two`)
 	found("two", two)
 	found(one.URLs()[0], one)
 	if err := two.Close(); err != nil {

@@ -61,15 +61,15 @@ func playThousand(args []string) error {
 type simulated struct {
 	launch  worker.Launch
 	random  *rand.Rand
-	told    chan worker.Order
+	told    chan worker.ControlOrder
 	stopped chan struct{}
 	once    sync.Once
 	done    chan struct{} // when result is there
 	result  worker.Result
 }
 
-func simulate(l worker.Launch) (process, error) {
-	s := &simulated{launch: l, told: make(chan worker.Order, 4), stopped: make(chan struct{}), done: make(chan struct{})}
+func simulate(l worker.Launch) (workerProcess, error) {
+	s := &simulated{launch: l, told: make(chan worker.ControlOrder, 4), stopped: make(chan struct{}), done: make(chan struct{})}
 	if l.Spec.Role == worker.ClientRole {
 		first := uint64(0)
 		if g := l.Spec.Client.Group; g != nil {
@@ -98,13 +98,13 @@ func (s *simulated) Result(ctx context.Context) (worker.Result, error) {
 	}
 }
 
-func (s *simulated) Tell(o worker.Order) error { s.told <- o; return nil }
-func (s *simulated) Stop() error               { s.Kill(); return nil }
-func (s *simulated) Kill()                     { s.once.Do(func() { close(s.stopped) }) }
-func (s *simulated) Wait() error               { <-s.stopped; return nil }
-func (s *simulated) PID() int                  { return os.Getpid() }
-func (s *simulated) CPU() time.Duration        { return 0 }
-func (s *simulated) Warnings() []string        { return nil }
+func (s *simulated) SendControl(o worker.ControlOrder) error { s.told <- o; return nil }
+func (s *simulated) Stop() error                             { s.Kill(); return nil }
+func (s *simulated) Kill()                                   { s.once.Do(func() { close(s.stopped) }) }
+func (s *simulated) Wait() error                             { <-s.stopped; return nil }
+func (s *simulated) PID() int                                { return os.Getpid() }
+func (s *simulated) CPU() time.Duration                      { return 0 }
+func (s *simulated) Warnings() []string                      { return nil }
 
 // callsPerSecond is the rate of each simulated client.
 const callsPerSecond = 20_000
@@ -207,7 +207,7 @@ var encoders = sync.Pool{New: func() any { return new(latency.CoarseEncoder) }}
 // interval makes the calls of a second, around 200 µs, and counts them.
 func (s *simulated) interval(start int64, service *latency.Recorder) worker.Interval {
 	const sampled = 500 // each for several, to simulate a thousand machines on one
-	times := latency.NewCoarse()
+	times := latency.NewCoarseHistogram()
 	for range sampled {
 		ns := int64(200_000 * math.Exp(0.5*s.random.NormFloat64()))
 		times.Record(ns, callsPerSecond/sampled)

@@ -62,8 +62,8 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// mostRealAgents is the most agents that have processes of their own here.
-const mostRealAgents = 50
+// maxRealAgents is the most agents that have processes of their own here.
+const maxRealAgents = 50
 
 // While a window is open, agents and hub send almost nothing. The test prints how much, for
 // processes and for simulated agents: WIRELAB_AGENTS=10 go test ./internal/run/fleet -run Traffic -v
@@ -75,7 +75,7 @@ func TestTraffic(t *testing.T) {
 	for _, kind := range []string{"processes", "simulated"} {
 		t.Run(kind, func(t *testing.T) {
 			c := newChaos(t)
-			if kind == "processes" && agents > mostRealAgents {
+			if kind == "processes" && agents > maxRealAgents {
 				t.Skipf("%d processes and their workers are too many for one machine", agents)
 			}
 			of := c.hub.Credentials(protocol.RoleAgent)
@@ -87,7 +87,7 @@ func TestTraffic(t *testing.T) {
 				t.Fatal(err)
 			}
 			if kind == "simulated" {
-				play(t, host.Surroundings{}, "thousand", c.agentToken, fmt.Sprint(agents)).says("all have begun")
+				play(t, host.StartOptions{}, "thousand", c.agentToken, fmt.Sprint(agents)).says("all have begun")
 			} else {
 				c.join("s", "role=server")
 				for i := range agents {
@@ -108,9 +108,9 @@ func (c *chaos) expectQuiet(between *meter, agents int, window time.Duration) {
 	run := c.lab(dir, labPlan{Scenario: s, Server: "role=server", Client: fmt.Sprintf("role=client*%d", agents)})
 	run.says("trial goes on 0.")
 	time.Sleep(window / 8) // what was told when it opened has arrived
-	began, messages, sent, got := time.Now(), c.hub.Messages(), between.sent.Load(), between.got.Load()
+	began, messages, sent, got := time.Now(), c.hub.CountMessages(), between.sent.Load(), between.got.Load()
 	time.Sleep(window / 2)
-	messages = c.hub.Messages() - messages
+	messages = c.hub.CountMessages() - messages
 	sent, got = between.sent.Load()-sent, between.got.Load()-got
 	took := time.Since(began)
 	each := func(n int64) float64 { return float64(n) / took.Seconds() / float64(agents+1) }

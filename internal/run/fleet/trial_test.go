@@ -98,7 +98,7 @@ func control(t *testing.T, hub *hub.Hub, server, clients string) *fleet.Controll
 	}
 	t.Cleanup(c.Close)
 	for ctx := within(t); ; time.Sleep(20 * time.Millisecond) {
-		if err = c.Join(ctx); err == nil {
+		if err = c.TakeFirst(ctx); err == nil {
 			return c
 		}
 		if ctx.Err() != nil {
@@ -133,7 +133,7 @@ func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller) []record.
 	plan := s.Plan()
 	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{
 		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
-		Trials: len(plan), Order: lab.Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+		Trials: len(plan), Order: lab.ManifestOrder(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -28,13 +28,13 @@ func TestWhatAFleetIsWantedFor(t *testing.T) {
 	}{
 		"nothing":                 {record.FleetWanted{}, false, ""},
 		"a fleet":                 {record.FleetWanted{Hub: "lab"}, false, ""},
-		"no fleet":                {record.FleetWanted{Client: "role=client"}, false, "name it with --fleet"},
+		"no fleet":                {record.FleetWanted{Client: "role=client"}, false, "name the fleet with --fleet"},
 		"a server that is given":  {record.FleetWanted{Hub: "lab", Server: "role=server"}, true, "the server already runs"},
-		"two servers":             {record.FleetWanted{Hub: "lab", Server: "role=server*2"}, false, "want one agent"},
+		"two servers":             {record.FleetWanted{Hub: "lab", Server: "role=server*2"}, false, "want a selector of exactly one agent"},
 		"no selector":             {record.FleetWanted{Hub: "lab", Client: "clients"}, false, "--client: "},
 		"a given server's client": {record.FleetWanted{Hub: "lab", Client: "role=client*3"}, true, ""},
 	} {
-		w, err := Want(c.flags, c.given)
+		w, err := CheckFleetWanted(c.flags, c.given)
 		switch {
 		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", name, err, c.want)

@@ -37,7 +37,7 @@ const noiseOfTrials = 0.05
 
 var variants = []string{"one", "two", "three"}
 
-func (st study) plan(seed uint64) []scenario.Planned {
+func (st study) plan(seed uint64) []scenario.PlannedCell {
 	var cells []scenario.Cell
 	for size := range 5 {
 		for _, name := range variants {
@@ -52,7 +52,7 @@ func (st study) plan(seed uint64) []scenario.Planned {
 }
 
 // times is v for the third variant, and 1 for the others or where there is no v.
-func times(v float64, p scenario.Planned) float64 {
+func times(v float64, p scenario.PlannedCell) float64 {
 	if v > 0 && p.Cell.Variant.Stack == variants[2] {
 		return v
 	}
@@ -97,7 +97,7 @@ func (st study) run(t *testing.T, seed uint64) (s *analysis.Summary, again float
 		r.Service = latency.Distribution{Count: 1000, Sum: int64(1e8 * latencies[i]), Min: 1, Max: 1e9}
 		records = append(records, r)
 	}
-	s, err := analysis.Summarize(&record.Manifest{Trials: len(plan)}, analysis.Judged{Records: records}, insight.UsualCategories())
+	s, err := analysis.Summarize(&record.Manifest{Trials: len(plan)}, analysis.JudgedTrials{Records: records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

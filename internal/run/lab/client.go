@@ -26,27 +26,27 @@ import (
 )
 
 // runClient starts the client, waits for its result, and ends it, while a sentinel watches.
-func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (result worker.Result, process worker.End, seen watched, _ error) {
-	spec, err := t.callingSpec(r, server)
+func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (result worker.Result, process worker.TrialEnd, seen sentinelFindings, _ error) {
+	spec, err := t.clientWorkerSpec(r, server)
 	if err != nil {
-		return result, nil, seen, fmt.Errorf("%w: %w", errCannotGoOn, err)
+		return result, nil, seen, fmt.Errorf("%w: %w", errRunMustStop, err)
 	}
 	calls := spec.Client.CallsFile
 	if calls != "" {
-		defer func() { _ = os.RemoveAll(filepath.Dir(calls)) }() // it is in the folder for temporary files
+		defer func() { _ = os.RemoveAll(filepath.Dir(calls)) }() // the file has a temporary folder of its own
 	}
 	var watchFailed error
-	var outside *worker.Outsider
+	var outside *worker.OutsideReader
 	process, err = t.launch(ctx, worker.Launch{
 		Name:    "client " + r.Cell.Variant,
-		Command: t.program(catalog.ClientPeer),
+		Command: t.workerCommand(catalog.ClientPeer),
 		Spec:    spec,
-		In:      t.surroundings(t.lab.Placement.Client, (*link.Network).EnterClient),
-		Silence: clientSilence,
+		In:      t.processSurroundings(t.lab.Placement.Client, (*link.Network).EnterClient),
+		Silence: maxClientSilence,
 		OnStart: func(pid int) {
 			watchFailed = t.watchProcess(probe.Client, pid)
 			if calls != "" {
-				outside = worker.OutsideOf(pid)
+				outside = worker.ReadCostOfProcess(pid)
 			}
 		},
 		OnProgress: func(p live.Progress) { t.lab.observe(p) },
@@ -57,33 +57,33 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	r.Warnings = append(r.Warnings, process.Warnings()...)
 	sentinel := t.startSentinel(server.process, process)
 	defer func() { seen.cpus, seen.cost = sentinel.Stop(ctx) }()
-	t.lab.Remote.attach(process)
-	defer t.lab.Remote.attach(nil)
+	t.lab.Remote.attachClient(process)
+	defer t.lab.Remote.attachClient(nil)
 	result, err = process.Result(ctx)
-	costs := outside.LookBack()
+	costs := outside.StopReading()
 	if err = errors.Join(err, watchFailed); err != nil {
 		process.Kill()
 		return result, process, seen, err
 	}
 	if ready, err := process.Ready(ctx); err == nil {
 		r.Client.Version, r.Client.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
-		r.Settings = tuning.Join(r.Settings, tuning.At(tuning.Client, ready.Settings))
+		r.Settings = tuning.Join(r.Settings, tuning.SettingsOf(tuning.Client, ready.Settings))
 	}
 	if err := process.Stop(); err != nil {
 		return result, process, seen, err
 	}
 	if result.Client == nil {
-		return result, process, seen, fmt.Errorf("client %s: its result lacks the part `client`", r.Cell.Variant)
+		return result, process, seen, fmt.Errorf("client %s: the result lacks the part `client`", r.Cell.Variant)
 	}
-	costs.AddTo(result.Client)
+	costs.AddToClient(result.Client)
 	return result, process, seen, nil
 }
 
-// callingSpec returns the spec of the trial's client. A peer writes its calls to a file, in a folder
-// of its own that runClient removes.
-func (t *trial) callingSpec(r *record.Record, server *server) (worker.Spec, error) {
+// clientWorkerSpec returns the spec of the trial's client. A peer writes its calls to a file in a
+// new folder, which runClient removes.
+func (t *trial) clientWorkerSpec(r *record.Record, server *server) (worker.Spec, error) {
 	spec := t.spec(worker.ClientRole, server.address)
-	spec.Client = t.clientSpec(r)
+	spec.Client = t.clientLoadSpec(r)
 	spec.Client.RootPEM, spec.Client.SkipVerify = string(server.trust.RootPEM), server.trust.SkipVerify
 	p, foreign := catalog.ClientPeer(t.planned.Cell.Variant)
 	if !foreign {
@@ -95,10 +95,10 @@ func (t *trial) callingSpec(r *record.Record, server *server) (worker.Spec, erro
 	return spec, err
 }
 
-func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
+func (t *trial) clientLoadSpec(r *record.Record) *worker.ClientSpec {
 	cell, load := t.planned.Cell, r.Cell.Load
 	model, arrivals := cell.Load.Model, cell.Load.Arrivals
-	if model == scenario.Sustained { // an open loop in the worker contract
+	if model == scenario.Sustained { // the worker contract calls this load an open loop
 		model, arrivals = scenario.Open, scenario.Constant
 	}
 	spec := &worker.ClientSpec{
@@ -131,18 +131,19 @@ func (t *trial) clientSpec(r *record.Record) *worker.ClientSpec {
 }
 
 const (
-	// answerSoon is the wait for a target's answer before looking what listens there.
-	answerSoon = 1500 * time.Millisecond
-	// answerLate is the wait if the listener may speak the wanted protocol.
-	answerLate = 5 * time.Second
-	// triesOfTarget is the number of calls of a target that fails at once: a target that fails
-	// now and then can be measured.
-	triesOfTarget = 3
+	// firstAnswerTimeout limits the first wait for a target's answer. After it, tryTarget checks
+	// what listens there.
+	firstAnswerTimeout = 1500 * time.Millisecond
+	// lateAnswerTimeout limits the second wait, if the listener may speak the wanted protocol.
+	lateAnswerTimeout = 5 * time.Second
+	// targetTries is the number of calls before a target counts as failed: a target that fails
+	// only sometimes can be measured.
+	targetTries = 3
 )
 
-// TryTargets calls each server that is a target of the plan once. It returns the first fault in
-// the plan's order, or nil. It ends when ctx ends.
-func (l *Lab) TryTargets(ctx context.Context, plan []scenario.Planned) *reach.Fault {
+// TryTargets calls each target server of the plan once. It returns the first fault in the plan's
+// order, or nil. It ends early when ctx ends.
+func (l *Lab) TryTargets(ctx context.Context, plan []scenario.PlannedCell) *reach.Fault {
 	var targets []*trial
 	seen := map[string]bool{}
 	for _, planned := range plan {
@@ -161,16 +162,17 @@ func (l *Lab) TryTargets(ctx context.Context, plan []scenario.Planned) *reach.Fa
 	return cmp.Or(faults...)
 }
 
-// tryTarget calls the trial's target. If the answer is late and may be right, it waits longer.
+// tryTarget calls the trial's target. If no answer comes, but the right server may listen there,
+// it calls again and waits longer.
 func (t *trial) tryTarget(ctx context.Context) *reach.Fault {
-	work, _ := workloads.Work(t.planned.Cell.Workload)
-	err := t.callTarget(ctx, answerSoon+work)
+	work, _ := workloads.SimulatedWork(t.planned.Cell.Workload)
+	err := t.callTarget(ctx, firstAnswerTimeout+work)
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
-	fault := &reach.Fault{Variant: t.planned.Cell.Variant, Address: t.target(), Found: reach.LookAt(ctx, t.target())}
-	if isLate(err) && fault.MayBeRight() {
-		if err = t.callTarget(ctx, answerLate+work); err == nil || ctx.Err() != nil {
+	fault := &reach.Fault{Variant: t.planned.Cell.Variant, Address: t.target(), Found: reach.Probe(ctx, t.target())}
+	if isLate(err) && fault.MayMatch() {
+		if err = t.callTarget(ctx, lateAnswerTimeout+work); err == nil || ctx.Err() != nil {
 			return nil
 		}
 	}
@@ -178,7 +180,7 @@ func (t *trial) tryTarget(ctx context.Context) *reach.Fault {
 	return fault
 }
 
-// callTarget makes one call, and repeats it if it fails before its time is over.
+// callTarget makes one call, and repeats the call if it fails before the patience is over.
 func (t *trial) callTarget(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -189,15 +191,15 @@ func (t *trial) callTarget(ctx context.Context, patience time.Duration) error {
 		RootPEM: string(t.lab.Trust.RootPEM), SkipVerify: t.lab.Trust.SkipVerify,
 	}
 	var err error
-	for range triesOfTarget {
-		if err = body.Try(ctx, &spec); err == nil || ctx.Err() != nil || failure.Of(err) == failure.Refused {
+	for range targetTries {
+		if err = body.TryCall(ctx, &spec); err == nil || ctx.Err() != nil || failure.Of(err) == failure.Refused {
 			return err
 		}
 	}
 	return err
 }
 
-// isLate reports whether a call failed only because there was no answer yet.
+// isLate reports whether a call failed only because no answer came in time.
 func isLate(err error) bool {
 	class := failure.Of(err)
 	return class == failure.Deadline || class == failure.HandshakeTimeout

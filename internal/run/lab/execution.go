@@ -19,33 +19,33 @@ type execution struct {
 	*Lab
 	order []record.PlannedTrial
 	into  *record.Run
-	queue *queue
+	queue *trialQueue
 
 	// Tests replace these functions.
 	measure       func(ctx context.Context, number int) (*record.Record, error)
 	takenByOthers func(ctx context.Context) float64
 }
 
-func (l *Lab) execution(plan []scenario.Planned, run *record.Run) (*execution, error) {
-	var took time.Duration // of the trials that are done
+func (l *Lab) newExecution(plan []scenario.PlannedCell, run *record.Run) (*execution, error) {
+	var took time.Duration // time of the trials that are done
 	for r, err := range run.Records() {
 		if err != nil {
 			return nil, err
 		}
 		took += time.Duration(r.TookNS)
-		l.learn(&r)
+		l.learnWarmUp(&r)
 	}
 	if run.Manifest.WaitedNS == nil {
 		run.Manifest.WaitedNS = new(int64)
 	}
 	queue := newQueue(run, len(plan), took, l.Patience)
 	queue.used = l.used
-	watch := watchOthers
+	watch := measureOthersCPU
 	if l.Fleet != nil {
-		watch = watchNobody
+		watch = waitUnwatched
 	}
 	return &execution{
-		Lab: l, order: Order(plan), into: run,
+		Lab: l, order: ManifestOrder(plan), into: run,
 		queue: queue,
 		measure: func(ctx context.Context, number int) (*record.Record, error) {
 			return l.trial(ctx, number, plan[number], run)
@@ -64,16 +64,16 @@ func (e *execution) run(ctx context.Context) error {
 		if e.Remote.Ended() {
 			return nil
 		}
-		next := e.queue.next(time.Now())
+		next := e.queue.nextStep(time.Now())
 		var err error
 		switch next.do {
-		case measure, repeat:
-			err = e.take(ctx, next.trial)
-		case look:
-			e.wait(ctx)
-		case refuse:
-			err = e.refuse(next.trial)
-		case finish:
+		case measurePlanned, repeatSetBack:
+			err = e.measureOrSetBack(ctx, next.trial)
+		case watchMachine:
+			e.waitForQuiet(ctx)
+		case recordAsSpoiled:
+			err = e.recordSpoiled(next.trial)
+		case endRun:
 			return nil
 		}
 		if err != nil {
@@ -82,10 +82,10 @@ func (e *execution) run(ctx context.Context) error {
 	}
 }
 
-// take measures a trial, and records it or sets it back. It sets back only trials that the judge
-// refuses: they would enter no figure anyway, so no result is preferred over another.
-func (e *execution) take(ctx context.Context, number int) error {
-	earlier := e.attempts(number)
+// measureOrSetBack measures a trial, and records it or lets it wait to be measured again. Only
+// trials that the judge leaves out of the figures wait, so this does not prefer good results.
+func (e *execution) measureOrSetBack(ctx context.Context, number int) error {
+	earlier := e.discardedAttempts(number)
 	e.observe(live.Begun{Trial: e.order[number]})
 	r, err := e.measure(ctx, number)
 	if err != nil {
@@ -97,29 +97,29 @@ func (e *execution) take(ctx context.Context, number int) error {
 		if err := e.into.SetBack(*r); err != nil {
 			return err
 		}
-		e.queue.ended(time.Now(), r, true)
+		e.queue.noteTrialEnd(time.Now(), r, true)
 		e.observe(live.SetBack{Record: r, Why: why})
 		return nil
 	}
-	e.queue.ended(time.Now(), r, false)
-	return e.record(r)
+	e.queue.noteTrialEnd(time.Now(), r, false)
+	return e.appendRecord(r)
 }
 
-// isSpoiled reports whether to measure a trial again, and the check that asks for it: other
-// programs spoiled the trial, or (once) it needs the longer warm-up that the check names.
+// isSpoiled reports whether a trial must be measured again, and returns the check that says so.
+// Either other programs spoiled the trial, or it needs a longer warm-up. The latter counts once.
 func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
-	if r.Probe != "" { // does not depend on how fast things went
+	if r.Probe != "" { // a probe's findings do not depend on the speed of the machine
 		return why, false
 	}
 	if why, spoiled = check.SpoiledByMachine(r.Checks); !spoiled && len(r.Attempts) == 0 {
-		why, spoiled = check.OpenedTooEarly(r.Checks)
+		why, spoiled = check.WindowOpenedTooEarly(r.Checks)
 	}
 	return why, spoiled
 }
 
-// attempts returns a trial's discarded measurements so far.
-func (e *execution) attempts(number int) []record.Attempt {
-	last := e.queue.setBack(number)
+// discardedAttempts returns a trial's discarded measurements so far.
+func (e *execution) discardedAttempts(number int) []record.Attempt {
+	last := e.queue.lastMeasurement(number)
 	if last == nil {
 		return nil
 	}
@@ -129,14 +129,14 @@ func (e *execution) attempts(number int) []record.Attempt {
 	})
 }
 
-// refuse records the last measurement of a trial that was always spoiled.
-func (e *execution) refuse(number int) error {
-	last := e.queue.setBack(number)
-	e.queue.leave(number)
-	return e.record(last)
+// recordSpoiled records the last measurement of a trial whose measurements were all spoiled.
+func (e *execution) recordSpoiled(number int) error {
+	last := e.queue.lastMeasurement(number)
+	e.queue.removeTrial(number)
+	return e.appendRecord(last)
 }
 
-func (e *execution) record(r *record.Record) error {
+func (e *execution) appendRecord(r *record.Record) error {
 	if err := e.into.Append(*r); err != nil {
 		return err
 	}
@@ -144,57 +144,59 @@ func (e *execution) record(r *record.Record) error {
 	return nil
 }
 
-// wait watches the machine for a moment.
-func (e *execution) wait(ctx context.Context) {
-	e.observe(e.queue.waiting())
+// waitForQuiet measures for one look how much CPU time other programs take.
+func (e *execution) waitForQuiet(ctx context.Context) {
+	e.observe(e.queue.waitingEvent())
 	taken := e.takenByOthers(ctx)
-	e.queue.looked(time.Now(), taken)
-	*e.into.Manifest.WaitedNS += int64(lookFor)
+	e.queue.noteLook(time.Now(), taken)
+	*e.into.Manifest.WaitedNS += int64(lookDuration)
 }
 
-// watchOthers returns the share of the CPU time that others take for a moment.
-func watchOthers(ctx context.Context) float64 {
-	watch := host.StartWatch()
-	watchNobody(ctx)
+// measureOthersCPU returns the share of the CPU time that other programs take during one look.
+func measureOthersCPU(ctx context.Context) float64 {
+	watch := host.StartActivityWatch()
+	waitUnwatched(ctx)
 	var seen record.HostState
-	watch.Fill(&seen, 0)
+	watch.FillHostState(&seen, 0)
 	return seen.TakenByOthers()
 }
 
-// watchNobody is for a fleet, whose machines are not watched and count as quiet after a time.
-func watchNobody(ctx context.Context) float64 {
+// waitUnwatched waits for one look and returns 0. A fleet uses it: its machines are not watched.
+func waitUnwatched(ctx context.Context) float64 {
 	select {
-	case <-time.After(lookFor):
+	case <-time.After(lookDuration):
 	case <-ctx.Done():
 	}
 	return 0
 }
 
-// Remote controls a run while it goes on: it sends controls to the client of the running trial.
+// A RunControls controls a running run: it sends controls to the client of the running trial.
 // Its methods may be called at any time, from any goroutine. Clients ignore unknown controls.
-type Remote struct {
+type RunControls struct {
 	guard  sync.Mutex // guards the fields below
-	client worker.End
+	client worker.TrialEnd
 	ended  bool
 	paused bool
 }
 
 // End ends the run, and closes the window of the running trial at once. Lab.Run returns nil when
-// the trial is recorded. A trial whose window was not open yet is not measured.
-func (r *Remote) End() { r.tell(func() worker.Control { r.ended = true; return worker.EndControl }) }
+// the trial is recorded. If the trial's window was not open yet, the trial is not measured.
+func (r *RunControls) End() {
+	r.sendControl(func() worker.Control { r.ended = true; return worker.EndControl })
+}
 
-// Pause keeps the clients from sending until Resume. It holds for the trials that follow, too.
-func (r *Remote) Pause() {
-	r.tell(func() worker.Control { r.paused = true; return worker.PauseControl })
+// Pause keeps the clients from sending until Resume, also in the following trials.
+func (r *RunControls) Pause() {
+	r.sendControl(func() worker.Control { r.paused = true; return worker.PauseControl })
 }
 
 // Resume lets the clients send again.
-func (r *Remote) Resume() {
-	r.tell(func() worker.Control { r.paused = false; return worker.ResumeControl })
+func (r *RunControls) Resume() {
+	r.sendControl(func() worker.Control { r.paused = false; return worker.ResumeControl })
 }
 
-// Ended reports whether the run was told to end.
-func (r *Remote) Ended() bool {
+// Ended reports whether End was called.
+func (r *RunControls) Ended() bool {
 	if r == nil {
 		return false
 	}
@@ -203,18 +205,18 @@ func (r *Remote) Ended() bool {
 	return r.ended
 }
 
-func (r *Remote) tell(change func() worker.Control) {
+func (r *RunControls) sendControl(change func() worker.Control) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	control := change()
 	if r.client != nil {
-		_ = r.client.Tell(worker.Order{Control: control}) // a client that has ended needs no control
+		_ = r.client.SendControl(worker.ControlOrder{Control: control}) // a client that has ended needs no control
 	}
 }
 
-// attach makes client the receiver of the controls, and sends it the ones that it missed. After
-// attach(nil) no client receives any.
-func (r *Remote) attach(client worker.End) {
+// attachClient makes client the receiver of the controls, and sends it the controls that are in
+// force. After attachClient(nil), no client receives controls.
+func (r *RunControls) attachClient(client worker.TrialEnd) {
 	if r == nil {
 		return
 	}
@@ -225,9 +227,9 @@ func (r *Remote) attach(client worker.End) {
 		return
 	}
 	if r.paused {
-		_ = client.Tell(worker.Order{Control: worker.PauseControl})
+		_ = client.SendControl(worker.ControlOrder{Control: worker.PauseControl})
 	}
 	if r.ended {
-		_ = client.Tell(worker.Order{Control: worker.EndControl})
+		_ = client.SendControl(worker.ControlOrder{Control: worker.EndControl})
 	}
 }

@@ -44,7 +44,7 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 	s.Parts[0].Repeats = run.Manifest.Trials
 	l := &Lab{Patience: patience}
 	plan := s.Plan()
-	e, err := l.execution(plan, run)
+	e, err := l.newExecution(plan, run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 	e.takenByOthers = func(ctx context.Context) float64 {
 		r.begun = append(r.begun, "look")
 		select {
-		case <-time.After(lookFor):
+		case <-time.After(lookDuration):
 		case <-ctx.Done():
 		}
 		return 0.01
@@ -115,7 +115,7 @@ func want(t *testing.T, what string, got, want []string) {
 func TestAWindowThatOpenedTooEarlyIsMeasuredAgainOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := stage(t, 2)
-		r := rehearse(t, run, UsualPatience, map[int][]found{0: {early}, 1: {early, early}})
+		r := rehearse(t, run, DefaultPatience, map[int][]found{0: {early}, 1: {early, early}})
 		if err := r.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestAWindowThatOpenedTooEarlyIsMeasuredAgainOnce(t *testing.T) {
 func TestWhatOnlyTheMachineSpoiledIsMeasuredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := stage(t, 4)
-		r := rehearse(t, run, UsualPatience, map[int][]found{1: {noisy, noisy}, 2: {wrong}})
+		r := rehearse(t, run, DefaultPatience, map[int][]found{1: {noisy, noisy}, 2: {wrong}})
 		if err := r.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestWhatOnlyTheMachineSpoiledIsMeasuredAgain(t *testing.T) {
 		want(t, "measured", r.measured(), []string{"trial 0", "trial 1", "trial 2", "trial 1", "trial 3", "trial 1"})
 		records := recordsOf(t, run)
 		if len(records) != 4 || len(run.SetBackTrials()) != 0 {
-			t.Fatalf("%d records, %d trials still set back", len(records), len(run.SetBackTrials()))
+			t.Fatalf("%d records, %d trials still wait", len(records), len(run.SetBackTrials()))
 		}
 		last := records[3]
 		if last.Trial != 1 || !last.Valid() || len(last.Attempts) != 2 {
@@ -194,7 +194,7 @@ func TestWhatStaysSpoiledIsRefusedWhenPatienceEnds(t *testing.T) {
 func TestWhatIsSeenIsNotMeasuredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := stage(t, 1)
-		r := rehearse(t, run, UsualPatience, map[int][]found{0: {noisy}})
+		r := rehearse(t, run, DefaultPatience, map[int][]found{0: {noisy}})
 		plain := r.measure
 		r.measure = func(ctx context.Context, number int) (*record.Record, error) {
 			measured, err := plain(ctx, number)
@@ -208,14 +208,14 @@ func TestWhatIsSeenIsNotMeasuredAgain(t *testing.T) {
 	})
 }
 
-// An interrupt while the run waits ends it at once; what was set back is still set back
-// when the run goes on, and counts what was thrown away before.
+// An interrupt while the run waits ends it at once. Trials that wait to be measured again still
+// wait when the run is resumed, with their discarded measurements.
 func TestAnInterruptWhileTheRunWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := stage(t, 2)
 		stopped := errors.New("Ctrl-C")
 		ctx, interrupt := context.WithCancelCause(t.Context())
-		r := rehearse(t, run, UsualPatience, map[int][]found{1: {noisy}})
+		r := rehearse(t, run, DefaultPatience, map[int][]found{1: {noisy}})
 		look := r.takenByOthers
 		r.takenByOthers = func(ctx context.Context) float64 {
 			interrupt(stopped)
@@ -237,7 +237,7 @@ func TestAnInterruptWhileTheRunWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r = rehearse(t, again, UsualPatience, nil)
+		r = rehearse(t, again, DefaultPatience, nil)
 		if err := r.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -245,21 +245,21 @@ func TestAnInterruptWhileTheRunWaits(t *testing.T) {
 		if records := recordsOf(t, again); len(records) != 2 || len(records[1].Attempts) != 1 {
 			t.Errorf("records %+v", records)
 		}
-		if waited := again.Manifest.WaitedNS; waited == nil || *waited != int64(lookFor) {
+		if waited := again.Manifest.WaitedNS; waited == nil || *waited != int64(lookDuration) {
 			t.Errorf("the run waited %v, want the look that was interrupted", waited)
 		}
 	})
 }
 
-// What was set back is kept on disk before anything else happens to it.
+// A discarded measurement is stored on disk before its trial is measured again.
 func TestARunThatCannotKeepWhatItSetsBackEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := stage(t, 1)
 		if err := os.Mkdir(filepath.Join(run.Dir, "setback.jsonl"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		r := rehearse(t, run, UsualPatience, map[int][]found{0: {noisy}})
-		if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "set back trial 0") {
+		r := rehearse(t, run, DefaultPatience, map[int][]found{0: {noisy}})
+		if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "keep the discarded measurement of trial 0") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -275,11 +275,11 @@ func TestPatienceIsForAllPlansOfARun(t *testing.T) {
 		}
 		s := oneCell(t, "tcp")
 		s.Parts[0].Repeats = 4
-		longer, err := r.execution.execution(s.Plan(), run)
+		longer, err := r.execution.newExecution(s.Plan(), run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := longer.queue.left(); left > 0 {
+		if left := longer.queue.patienceLeft(); left > 0 {
 			t.Errorf("%v of the patience are left", left)
 		}
 		want(t, "planned", []string{fmt.Sprint(longer.queue.planned)}, []string{"[2 3]"})

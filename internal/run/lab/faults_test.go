@@ -172,7 +172,7 @@ func TestAForeignServer(t *testing.T) {
 	if _, known := r.Server.CPUNS(); known || r.Server.Busy != nil {
 		t.Errorf("the cost of a server that wirelab did not start: %+v", r.Server)
 	}
-	if !strings.Contains(fmt.Sprint(r.Warnings), "its cost is unknown") {
+	if !strings.Contains(fmt.Sprint(r.Warnings), "the cost of this server is unknown") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 	wantCheck(t, r, "neighbours", record.Unknown)

@@ -1,15 +1,13 @@
-// Package lab carries out a plan: for each trial it places and starts a server
-// and a client process, waits for their measurements, judges whether the trial
-// is valid, and appends one record.
+// Package lab carries out a plan: for each trial it places and starts a server and a client
+// process, waits for their measurements, judges whether the trial is valid, and appends one record.
 //
 //	scenario ── Plan ──> plan ── queue ──> trial, trial, … ──> records
-//	                              ↑ set back      │
-//	                              └───────────────┘ what only the machine spoiled
+//	                              ↑               │
+//	                              └───────────────┘ trials that only the machine spoiled, to measure again
 //
-// One trial runs at a time, and one stack is alive at a time. Compared cells
-// are interleaved: the plan's order is a shuffle, block by block, from the
-// recorded seed. A trial that only the machine spoiled, or too short a warm-up, is measured
-// again later (queue).
+// One trial runs at a time, and one stack is alive at a time. Compared cells are interleaved: the
+// plan's order is a shuffle, block by block, from the recorded seed. A trial that other programs or
+// a too short warm-up spoiled is measured again later (trialQueue).
 //
 // This package must not compare cells, nor know how a record is shown.
 package lab
@@ -34,11 +32,12 @@ import (
 
 // A Lab runs trials.
 type Lab struct {
-	// Worker is the program, with its arguments, that reads a spec.
+	// Worker is the command of a worker: the program and its arguments.
 	Worker []string
-	// Rebuilt maps a limit of small objects to the Worker whose Go runtime was rebuilt with it.
+	// Rebuilt maps a limit of small objects to the command of a worker whose Go runtime was
+	// rebuilt with this limit.
 	Rebuilt map[int][]string
-	// Peers are servers in other languages, by their names.
+	// Peers maps names to the commands of workers in other languages.
 	Peers map[string][]string
 	// Targets are the addresses of running servers, by variant or stack.
 	Targets map[string]string
@@ -49,42 +48,42 @@ type Lab struct {
 	Seed      uint64
 	// Observers follow the run; each event goes to all of them, in order.
 	Observers []live.Observer
-	// Patience bounds the time spent on trials that only the machine spoils; 0: none.
+	// Patience bounds the time for repeating trials that only the machine spoiled; 0: no repeats.
 	Patience Patience
 	// Live adds figures of the calls to the progress of trials.
 	Live bool
 	// Fleet, if not nil, runs the ends on other machines.
 	Fleet Fleet
 	// Remote, if not nil, ends the run early, or pauses it.
-	Remote *Remote
+	Remote *RunControls
 	// Staging, if not nil, may change how a worker is launched: package selftest
 	// disturbs trials with it, to test the judge.
 	Staging func(worker.Role, *worker.Launch)
 	// Unwatched leaves the sentinels out, to measure what they cost.
 	Unwatched bool
 
-	learnt lessons
-	used   time.Duration // of the patience, by earlier calls of Run
-	drain  time.Duration // bounds the wait for calls that outlast the window
+	learnt neededWarmUps
+	used   time.Duration // the patience that earlier calls of Run used up
+	drain  time.Duration // limits the wait for calls that outlast the window
 }
 
-// priority is the nice value of workers: the highest priority.
-const priority = -20
+// workerNice is the nice value of workers: the highest priority.
+const workerNice = -20
 
-// drainAtMost limits the wait for calls that outlast the window.
-const drainAtMost = 10 * time.Second
+// maxDrain limits the wait for calls that outlast the window.
+const maxDrain = 10 * time.Second
 
-// New makes a lab on this machine whose workers are the given program.
+// New makes a lab on this machine. worker is the command of its workers.
 func New(worker []string) *Lab {
-	// Workers inherit the limit. If it cannot be raised and matters, connections fail, and
-	// the record names it.
+	// Workers inherit the limit. If it cannot be raised and is too low, connections fail, and
+	// the record names the limit.
 	_, _ = host.RaiseFileLimit()
 	topology := host.Describe().Topology
-	return &Lab{Worker: worker, Placement: host.Place(topology), Nice: priority, Patience: UsualPatience, drain: drainAtMost}
+	return &Lab{Worker: worker, Placement: host.Place(topology), Nice: workerNice, Patience: DefaultPatience, drain: maxDrain}
 }
 
-// Order returns the plan in the form of a manifest.
-func Order(plan []scenario.Planned) []record.PlannedTrial {
+// ManifestOrder returns the trials of a plan as the manifest lists them.
+func ManifestOrder(plan []scenario.PlannedCell) []record.PlannedTrial {
 	order := make([]record.PlannedTrial, len(plan))
 	for i, t := range plan {
 		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: recordedCell(t.Cell).Key()}
@@ -92,8 +91,8 @@ func Order(plan []scenario.Planned) []record.PlannedTrial {
 	return order
 }
 
-// Cells returns the cells of a plan's records, in the plan's order, without the profiled ones.
-func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
+// Cells returns the cells of a plan's records, in the plan's order, without trials with a probe.
+func (l *Lab) Cells(plan []scenario.PlannedCell) []record.Cell {
 	var cells []record.Cell
 	for _, p := range plan {
 		if p.Cell.Probe == "" {
@@ -103,12 +102,11 @@ func (l *Lab) Cells(plan []scenario.Planned) []record.Cell {
 	return cells
 }
 
-// Run runs the trials of the plan that are not done yet, and appends a record as each ends. It
-// returns nil early if Remote ended it. If ctx ends, it abandons the running trial and returns
-// ctx's cause. A longer plan may be run after one has ended: the patience is shared by all of
-// them.
-func (l *Lab) Run(ctx context.Context, plan []scenario.Planned, run *record.Run) error {
-	e, err := l.execution(plan, run)
+// Run runs the trials of the plan that are not done yet, and appends a record as each trial ends.
+// If Remote ended the run, it returns nil early. If ctx ends, it abandons the running trial and
+// returns ctx's cause. Run may be called again with a longer plan: all calls share the patience.
+func (l *Lab) Run(ctx context.Context, plan []scenario.PlannedCell, run *record.Run) error {
+	e, err := l.newExecution(plan, run)
 	if err != nil {
 		return err
 	}
@@ -121,21 +119,21 @@ func (l *Lab) observe(e live.Event) {
 	}
 }
 
-// seed returns the seed of a trial's client and link. It is the same for all cells of a
-// repeat, so that compared cells get the same requests at the same times.
+// seed returns the seed for a trial's client and link. All cells of a repeat have the same seed,
+// so that compared cells get the same requests at the same times.
 func (l *Lab) seed(repeat int) uint64 { return l.Seed + uint64(repeat) }
 
-// lessons holds, by cell, the longest warm-up that a trial turned out to need, if the judge found
-// that its window opened too early.
-type lessons map[record.Cell]time.Duration
+// neededWarmUps maps a cell to the longest warm-up that one of its trials needed. It has only the
+// cells with a trial whose window opened too early.
+type neededWarmUps map[record.Cell]time.Duration
 
-func (l *Lab) learn(r *record.Record) {
-	needed, more := check.WarmUpNeeded(r, check.Default())
+func (l *Lab) learnWarmUp(r *record.Record) {
+	needed, more := check.WarmUpNeeded(r, check.DefaultLimits())
 	if !more || needed <= l.learnt[r.Cell] {
 		return
 	}
 	if l.learnt == nil {
-		l.learnt = lessons{}
+		l.learnt = neededWarmUps{}
 	}
 	l.learnt[r.Cell] = needed
 }
@@ -144,22 +142,22 @@ func (l *Lab) learn(r *record.Record) {
 type trial struct {
 	lab         *Lab
 	number      int
-	planned     scenario.Planned
+	planned     scenario.PlannedCell
 	directory   string
-	samplesFile string        // relative to directory; empty: not kept
-	learnt      time.Duration // the warm-up that earlier trials of the cell turned out to need
+	samplesFile string        // relative to directory; empty: the samples are not kept
+	learnt      time.Duration // the warm-up that earlier trials of the cell needed
 	in          *surroundings
 	watch       probe.Watch // nil: the trial has no probe that observes from outside
-	inWorker    error       // why the workers themselves do the work of such a probe
+	inWorker    error       // why the workers themselves do the probe's work; nil: they do not
 }
 
-// record returns the trial's record with its set-up only.
+// record returns a record that contains only the trial's set-up.
 func (t *trial) record(started time.Time) *record.Record {
 	r := &record.Record{
 		Version: record.Version, Trial: t.number, Repeat: t.planned.Repeat, Started: started,
 		Probe: string(t.planned.Cell.Probe), Cell: t.cell(),
 	}
-	if work, known := workloads.Work(t.planned.Cell.Workload); known {
+	if work, known := workloads.SimulatedWork(t.planned.Cell.Workload); known {
 		r.WorkNS = (*int64)(&work)
 	}
 	return r
@@ -182,12 +180,12 @@ func (t *trial) connection() scenario.Connection {
 	cell := t.planned.Cell
 	s, err := catalog.Find(cell.Variant.Stack)
 	if err != nil {
-		return cell.Connection // the worker will report that there is no such stack
+		return cell.Connection // the worker will report the unknown stack
 	}
 	return catalog.ConnectionOf(s, cell.Variant, cell.Connection)
 }
 
-// target returns the foreign server to use, if any.
+// target returns the address of the already running server to measure, or "".
 func (t *trial) target() string {
 	variant := t.planned.Cell.Variant
 	if address, ok := t.lab.Targets[variant.String()]; ok {
@@ -196,21 +194,21 @@ func (t *trial) target() string {
 	return t.lab.Targets[variant.Stack]
 }
 
-// inFlight returns the variant's limit; the variant was checked with the scenario.
+// inFlight returns the variant's in-flight limit. The scenario's check has checked the variant.
 func (t *trial) inFlight() int {
 	limit, _ := catalog.InFlight(t.planned.Cell.Variant)
 	return limit
 }
 
 // isService reports whether the trial calls a service of the user's own.
-func (t *trial) isService() bool { return t.planned.Cell.Variant.Stack == service.Stack }
+func (t *trial) isService() bool { return t.planned.Cell.Variant.Stack == service.StackName }
 
-// warmUpAtLeast returns the least warm-up of the trial: the scenario's, or the one that earlier
-// trials of the cell needed, up to the longest that the scenario allows.
+// warmUpAtLeast returns the shortest warm-up of the trial: the scenario's minimum, or a longer one
+// that earlier trials of the cell needed. It is never above the scenario's maximum.
 func (t *trial) warmUpAtLeast() time.Duration {
 	w := t.planned.Cell.WarmUp
 	return min(max(time.Duration(w.AtLeast), t.learnt), max(time.Duration(w.AtMost), time.Duration(w.AtLeast)))
 }
 
-// errCannotGoOn is wrapped by errors that would stop every further trial too.
-var errCannotGoOn = errors.New("the run cannot go on")
+// errRunMustStop is wrapped by errors that every further trial would meet, too.
+var errRunMustStop = errors.New("the run cannot go on")

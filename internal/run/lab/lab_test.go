@@ -124,7 +124,7 @@ func create(t testing.TB, s *scenario.Scenario) *record.Run {
 	plan := s.Plan()
 	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{
 		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
-		Trials: len(plan), Order: Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+		Trials: len(plan), Order: ManifestOrder(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestATrialTellsItsSettingsAndWhatItNegotiated(t *testing.T) {
 				t.Errorf("cleartext h2 negotiated %+v", n)
 			}
 		}
-		s, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{&r}}, insight.UsualCategories())
+		s, err := analysis.Summarize(&record.Manifest{}, analysis.JudgedTrials{Records: []*record.Record{&r}}, insight.BuiltInCategories())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +284,7 @@ func TestATrialWithAForeignClient(t *testing.T) {
 			}
 			wantCheck(t, r, "errors", record.OK)
 			wantCheck(t, r, "connections", record.Unknown)
-			summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: []*record.Record{r}}, insight.UsualCategories())
+			summary, err := analysis.Summarize(&record.Manifest{}, analysis.JudgedTrials{Records: []*record.Record{r}}, insight.BuiltInCategories())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,7 +322,7 @@ func TestAForeignClientSaysWhatItCannotDo(t *testing.T) {
 	counted, stream := oneCell(t, "grpc:caller="+client.Name), oneCell(t, "grpc:caller="+client.Name)
 	stream.Parts[0].Workload, stream.Parts[0].Sizes = "store:op=get", []scenario.Payload{{}}
 	stream.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}
-	for says, s := range map[string]*scenario.Scenario{"give the load a duration": counted, "make unary calls only": stream} {
+	for says, s := range map[string]*scenario.Scenario{"only a closed loop with a duration": counted, "only for unary calls": stream} {
 		if r := runAll(t, newLab(t), s)[0]; !strings.Contains(r.Failure, says) {
 			t.Errorf("it says %q, want %q", r.Failure, says)
 		}

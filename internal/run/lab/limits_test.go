@@ -12,7 +12,7 @@ import (
 
 func TestWhatATrialNeedsIsHeldAgainstWhatThereIs(t *testing.T) {
 	have := host.Limits{Files: 1024, Ports: 28_232, Backlog: 4096, TimeWait: time.Second, UDPReceive: 1 << 20}
-	perRequest := demand{
+	perRequest := trialDemand{
 		clients: 500, connection: scenario.Connection{Mode: scenario.New},
 		load: scenario.Load{Model: scenario.Closed, Total: 5000}, warmUp: time.Second,
 	}
@@ -25,7 +25,7 @@ func TestWhatATrialNeedsIsHeldAgainstWhatThereIs(t *testing.T) {
 	open := perRequest
 	open.load, open.warmUp = scenario.Load{Model: scenario.Open, Rate: 100, Duration: scenario.Duration(10 * time.Second)}, 0
 	for name, c := range map[string]struct {
-		demand         demand
+		demand         trialDemand
 		ports, sources int64
 	}{
 		// Half of an address's ports are left free.

@@ -14,14 +14,14 @@ func TestPatienceFlag(t *testing.T) {
 		"0s":      {Patience{}, "25%+10s"},
 		"2m":      {Patience{Time: 2 * time.Minute}, "4m0s"},
 		"25%":     {Patience{Share: 0.25}, "40%"},
-		"25%+10s": {UsualPatience, "40%+20s"},
+		"25%+10s": {DefaultPatience, "40%+20s"},
 		// What is more than much can be read too.
 		"99.96875%": {Patience{Share: 0.9996875}, "99.984373%"},
 		"2540400h":  {Patience{Time: 2_540_400 * time.Hour}, "2562047h47m16.854775806s"},
 	} {
 		var p Patience
-		if err := p.Set(text); err != nil || p != want.Patience || p.More() != want.more {
-			t.Errorf("%s: %+v, more is %s, %v; want %+v, %s", text, p, p.More(), err, want.Patience, want.more)
+		if err := p.Set(text); err != nil || p != want.Patience || p.Doubled() != want.more {
+			t.Errorf("%s: %+v, more is %s, %v; want %+v, %s", text, p, p.Doubled(), err, want.Patience, want.more)
 		}
 		var again Patience
 		if err := again.Set(p.String()); err != nil || again != p {

@@ -35,7 +35,7 @@ func TestAProfileFindsWhoAllocates(t *testing.T) {
 		}
 		each := float64(r.Server.Allocations.Bytes) / float64(r.Calls()) / transfer
 		if strings.Contains(r.Cell.Variant, "pooled") {
-			if each > mostPooled() {
+			if each > maxPooled() {
 				t.Errorf("%s allocates %.2f times what arrives", r.Cell.Variant, each)
 			}
 			continue
@@ -54,9 +54,9 @@ func TestAProfileFindsWhoAllocates(t *testing.T) {
 	}
 }
 
-// mostPooled returns the most that a server with pooled messages may allocate, as a multiple of
+// maxPooled returns the most that a server with pooled messages may allocate, as a multiple of
 // the bytes that arrive. Under the race detector sync.Pool drops some messages at random.
-func mostPooled() float64 {
+func maxPooled() float64 {
 	info, _ := debug.ReadBuildInfo()
 	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return 1.6

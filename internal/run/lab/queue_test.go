@@ -49,7 +49,7 @@ type measurement struct {
 // quick is a simulated run of trials as long as those of a study with --quick. A trial is
 // spoiled where others took more than a tenth of the CPU time.
 func quick(random *rand.Rand, trials int, n neighbour) simulation {
-	s := simulation{neighbour: n, spoils: func(m measurement) bool { return m.taken > 0.1 }, patience: UsualPatience}
+	s := simulation{neighbour: n, spoils: func(m measurement) bool { return m.taken > 0.1 }, patience: DefaultPatience}
 	if n.period > 0 {
 		s.neighbour.phase = time.Duration(random.Int64N(int64(n.period)))
 	}
@@ -74,28 +74,28 @@ type simulated struct {
 	refused  []int
 	recorded map[int]int // how often each trial was recorded
 	whole    time.Duration
-	queue    *queue
+	queue    *trialQueue
 }
 
 func (s simulation) run() simulated {
-	q := &queue{patience: s.patience, rest: firstRest, pause: longestPause}
+	q := &trialQueue{patience: s.patience, rest: minRest, pause: maxPause}
 	for trial := range s.took {
 		q.planned = append(q.planned, trial)
 	}
 	out := simulated{recorded: map[int]int{}, queue: q}
 	for begin := time.Unix(0, 0); ; {
-		switch next := q.next(begin.Add(out.whole)); next.do {
-		case measure, repeat:
+		switch next := q.nextStep(begin.Add(out.whole)); next.do {
+		case measurePlanned, repeatSetBack:
 			from := out.whole
 			out.whole += s.took[next.trial]
 			taken := s.neighbour.takes(from, out.whole)
 			r := &record.Record{Trial: next.trial, TookNS: int64(s.took[next.trial]), Host: record.HostState{OthersShare: &taken}}
-			if last := q.setBack(next.trial); last != nil {
+			if last := q.lastMeasurement(next.trial); last != nil {
 				r.Attempts = make([]record.Attempt, len(last.Attempts)+1)
 			}
 			spoiled := s.spoils(measurement{next.trial, from, taken})
-			q.ended(begin.Add(out.whole), r, spoiled)
-			if next.do == repeat {
+			q.noteTrialEnd(begin.Add(out.whole), r, spoiled)
+			if next.do == repeatSetBack {
 				out.repeats++
 			} else {
 				out.first = append(out.first, next.trial)
@@ -103,15 +103,15 @@ func (s simulation) run() simulated {
 			if !spoiled {
 				out.recorded[next.trial]++
 			}
-		case look:
+		case watchMachine:
 			from := out.whole
-			out.whole += lookFor
-			q.looked(begin.Add(out.whole), s.neighbour.takes(from, out.whole))
-		case refuse:
-			q.leave(next.trial)
+			out.whole += lookDuration
+			q.noteLook(begin.Add(out.whole), s.neighbour.takes(from, out.whole))
+		case recordAsSpoiled:
+			q.removeTrial(next.trial)
 			out.refused = append(out.refused, next.trial)
 			out.recorded[next.trial]++
-		case finish:
+		case endRun:
 			return out
 		}
 	}
@@ -128,7 +128,7 @@ func (out simulated) check(t *testing.T, s simulation) {
 			t.Errorf("trial %d was recorded %d times", trial, out.recorded[trial])
 		}
 	}
-	over := out.queue.used - s.patience.after(out.queue.onPlan)
+	over := out.queue.used - s.patience.allowedTime(out.queue.onPlan)
 	if longest := slices.Max(s.took); over > longest {
 		t.Errorf("%v beyond the patience, more than one trial of %v", over, longest)
 	}
@@ -186,35 +186,35 @@ func TestTheQueueGivesUp(t *testing.T) {
 
 // A machine that is never quiet may let trials pass all the same.
 func TestTheQueueDoesNotInsistOnQuiet(t *testing.T) {
-	q := &queue{planned: []int{0}, patience: UsualPatience, rest: firstRest, pause: longestPause}
+	q := &trialQueue{planned: []int{0}, patience: DefaultPatience, rest: minRest, pause: maxPause}
 	now, loud := time.Unix(0, 0), 0.4
 	r := &record.Record{TookNS: int64(time.Second), Host: record.HostState{OthersShare: &loud}}
-	q.ended(now, r, true)
+	q.noteTrialEnd(now, r, true)
 	for looks := 0; ; looks++ {
-		next := q.next(now)
-		if next.do == repeat {
-			if waited := now.Sub(time.Unix(0, 0)); waited != restsWithoutQuiet*firstRest {
+		next := q.nextStep(now)
+		if next.do == repeatSetBack {
+			if waited := now.Sub(time.Unix(0, 0)); waited != restsWithoutQuiet*minRest {
 				t.Errorf("the repeat came after %v", waited)
 			}
 			break
 		}
-		if next.do != look || looks > 1000 {
+		if next.do != watchMachine || looks > 1000 {
 			t.Fatalf("the queue does %v after %d looks", next, looks)
 		}
-		now = now.Add(lookFor)
-		q.looked(now, loud)
+		now = now.Add(lookDuration)
+		q.noteLook(now, loud)
 	}
 }
 
 // What is unknown does not make a run wait for ever, or without a pause.
 func TestTheQueueOnAMachineThatTellsNothing(t *testing.T) {
-	q := &queue{planned: []int{0}, patience: UsualPatience, rest: firstRest, pause: longestPause}
+	q := &trialQueue{planned: []int{0}, patience: DefaultPatience, rest: minRest, pause: maxPause}
 	now := time.Unix(0, 0)
-	q.ended(now, &record.Record{TookNS: int64(time.Second)}, true)
-	if next := q.next(now); next.do != look {
+	q.noteTrialEnd(now, &record.Record{TookNS: int64(time.Second)}, true)
+	if next := q.nextStep(now); next.do != watchMachine {
 		t.Errorf("at once: %v, want a look", next)
 	}
-	if next := q.next(now.Add(firstRest)); next.do != repeat {
+	if next := q.nextStep(now.Add(minRest)); next.do != repeatSetBack {
 		t.Errorf("after a rest: %v, want a repeat", next)
 	}
 }
@@ -228,9 +228,9 @@ func TestPatience(t *testing.T) {
 		{Patience{Time: time.Minute}, 0, time.Minute},
 		{Patience{Time: time.Minute}, time.Hour, time.Minute},
 		{Patience{Share: 0.25}, 3 * time.Minute, time.Minute}, // of the four minutes in all
-		{UsualPatience, time.Minute, 30 * time.Second},
+		{DefaultPatience, time.Minute, 30 * time.Second},
 	} {
-		if got := c.patience.after(c.planned); got.Round(time.Millisecond) != c.want {
+		if got := c.patience.allowedTime(c.planned); got.Round(time.Millisecond) != c.want {
 			t.Errorf("%+v after %v: %v, want %v", c.patience, c.planned, got, c.want)
 		}
 	}
@@ -238,15 +238,15 @@ func TestPatience(t *testing.T) {
 
 // A trial that spoils itself is repeated ever more rarely, though others pass.
 func TestTheQueueBacksOff(t *testing.T) {
-	q := &queue{patience: Patience{Time: time.Hour}, rest: firstRest, pause: longestPause}
+	q := &trialQueue{patience: Patience{Time: time.Hour}, rest: minRest, pause: maxPause}
 	for trial := range 1000 {
 		q.planned = append(q.planned, trial)
 	}
 	now, repeats := time.Unix(0, 0), 0
-	for next := q.next(now); len(q.planned) > 0; next = q.next(now) {
+	for next := q.nextStep(now); len(q.planned) > 0; next = q.nextStep(now) {
 		now = now.Add(time.Second)
-		q.ended(now, &record.Record{Trial: next.trial, TookNS: int64(time.Second)}, next.trial == 0)
-		if next.do == repeat {
+		q.noteTrialEnd(now, &record.Record{Trial: next.trial, TookNS: int64(time.Second)}, next.trial == 0)
+		if next.do == repeatSetBack {
 			repeats++
 		}
 	}
@@ -257,17 +257,17 @@ func TestTheQueueBacksOff(t *testing.T) {
 
 // What is spoiled again waits for those that were spoiled once.
 func TestTheQueueRepeatsFirstWhatWasThrownAwayLeastOften(t *testing.T) {
-	q := &queue{patience: UsualPatience, rest: firstRest, pause: longestPause}
+	q := &trialQueue{patience: DefaultPatience, rest: minRest, pause: maxPause}
 	now := time.Unix(0, 0)
 	for trial, thrownAway := range []int{2, 0, 1, 0} {
-		q.ended(now, &record.Record{Trial: trial, Attempts: make([]record.Attempt, thrownAway)}, true)
+		q.noteTrialEnd(now, &record.Record{Trial: trial, Attempts: make([]record.Attempt, thrownAway)}, true)
 	}
 	var order []int
 	for len(q.back) > 0 {
-		now = now.Add(longestRest)
-		next := q.next(now)
+		now = now.Add(maxRest)
+		next := q.nextStep(now)
 		order = append(order, next.trial)
-		q.ended(now, &record.Record{Trial: next.trial}, false)
+		q.noteTrialEnd(now, &record.Record{Trial: next.trial}, false)
 	}
 	if !slices.Equal(order, []int{1, 3, 2, 0}) {
 		t.Errorf("repeated in the order %v", order)
@@ -277,7 +277,7 @@ func TestTheQueueRepeatsFirstWhatWasThrownAwayLeastOften(t *testing.T) {
 // Nearly all of the run's time, or nearly the longest time, is much and not none.
 func TestPatienceIsNeverNegative(t *testing.T) {
 	for _, p := range []Patience{{Share: 1 - 1e-15}, {Time: math.MaxInt64, Share: 0.5}} {
-		if got := p.after(24 * time.Hour); got < 365*24*time.Hour {
+		if got := p.allowedTime(24 * time.Hour); got < 365*24*time.Hour {
 			t.Errorf("%+v comes to %v after a day", p, got)
 		}
 	}

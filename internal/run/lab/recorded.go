@@ -12,8 +12,8 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// recordedCell returns the part of a record's cell that follows from the scenario alone: all but
-// the connection, the load and the target.
+// recordedCell returns a record's cell without the connection, the load and the target: its other
+// fields follow from the scenario alone.
 func recordedCell(cell scenario.Cell) record.Cell {
 	return record.Cell{
 		Part: cell.Part, Stack: cell.Variant.Stack, Variant: cell.Variant.String(),
@@ -22,8 +22,8 @@ func recordedCell(cell scenario.Cell) record.Cell {
 	}
 }
 
-// recordedLoad returns the cell's load; the in-flight limit is an option of every
-// variant, and carried out by the load engine.
+// recordedLoad returns the cell's load. inFlight is the variant's in-flight limit, which the load
+// engine applies.
 func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
 	l := cell.Load
 	recorded := record.Load{
@@ -41,18 +41,18 @@ func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
 	return recorded
 }
 
-// fill copies the client's measurement into the record.
-func fill(r *record.Record, c *worker.ClientResult) {
+// fillMeasurement copies the client's measurement into the record.
+func fillMeasurement(r *record.Record, c *worker.ClientResult) {
 	if c.ClientProgram != "" {
-		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": its figures include its whole life, and its start; percentiles, calls in flight and connections are unknown; only the number of answers was checked")
+		r.Warnings = append(r.Warnings, "the client was "+c.ClientProgram+": the figures cover the whole life of this program, its start included; percentiles, calls in flight and connections are unknown; only the number of answers was checked")
 	}
 	r.WindowNS = c.EndNS - c.BeginNS - c.PausedNS
 	if c.EndedEarly {
-		r.Warnings = append(r.Warnings, "it was ended early: "+endedEarly(r.Cell.Load, r.WindowNS, c.Requests))
+		r.Warnings = append(r.Warnings, "the trial was ended early: "+describeEarlyEnd(r.Cell.Load, r.WindowNS, c.Requests))
 	}
 	if c.Pauses > 0 {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("it was paused %s, for %v of its window, which no figure includes; after a pause all callers begin at once",
-			howOften(c.Pauses), time.Duration(c.PausedNS).Round(time.Millisecond)))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the trial was paused %s; no figure includes the %v of pauses in the window; after a pause all callers begin at once",
+			describeCount(c.Pauses), time.Duration(c.PausedNS).Round(time.Millisecond)))
 	}
 	r.Measurement, r.Errors = c.Measurement, c.Failures
 	r.Connections = record.Connections{
@@ -63,49 +63,49 @@ func fill(r *record.Record, c *worker.ClientResult) {
 		HandshakeFailed: c.Connections.Window.HandshakeFail,
 		Connect:         c.Connections.Connect, Handshake: c.Connections.Handshake, FirstByte: c.Connections.FirstByte,
 	}
-	r.Traffic, r.Wire = traffic(c.Traffic), wire(c.Census)
+	r.Traffic, r.Wire = recordedTraffic(c.Traffic), wireBytes(c.Census)
 	if c.CensusFailed != "" {
-		r.Warnings = append(r.Warnings, "the bytes of a call on the wire are unknown: "+c.CensusFailed)
+		r.Warnings = append(r.Warnings, "the bytes per call on the wire are unknown: "+c.CensusFailed)
 	}
 	r.Engine = record.Engine{BetweenNS: c.BetweenNS, OwnNS: c.EngineOwnNS}
 }
 
-// endedEarly writes how much of the requested load was measured.
-func endedEarly(asked record.Load, windowNS, requests int64) string {
+// describeEarlyEnd says how much of the requested load was measured.
+func describeEarlyEnd(asked record.Load, windowNS, requests int64) string {
 	window := time.Duration(windowNS).Round(time.Millisecond)
 	switch {
 	case asked.Model == string(scenario.Search) || asked.Model == string(scenario.Burst):
-		return fmt.Sprintf("its figures cover %d requests in %v", requests, window)
+		return fmt.Sprintf("the figures cover %d requests in %v", requests, window)
 	case asked.DurationNS > 0:
-		return fmt.Sprintf("its figures cover %v of %v", window, time.Duration(asked.DurationNS))
+		return fmt.Sprintf("the figures cover %v of the planned %v", window, time.Duration(asked.DurationNS))
 	default:
-		return fmt.Sprintf("its figures cover %d requests in %v, fewer than planned", requests, window)
+		return fmt.Sprintf("the figures cover %d requests in %v, which is fewer requests than planned", requests, window)
 	}
 }
 
-func howOften(n int64) string {
+func describeCount(n int64) string {
 	if n == 1 {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
 }
 
-// applyUsage copies the cost of a process in the window.
+// applyUsage copies a process's cost in the window into its record.
 func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	if u == nil {
 		return
 	}
 	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
-	p.RSSBytes, p.PeakBytes = measured(u.RSSBytes), measured(u.Most.RSSBytes)
-	p.OwnBytes = measured(u.Most.AnonBytes)
-	p.Threads, p.Sockets = measured(u.Most.Threads), measured(u.Most.Sockets)
-	p.Goroutines, p.HeapBytes = measured(u.Most.Goroutines), measured(u.Most.HeapLiveBytes)
+	p.RSSBytes, p.PeakBytes = nilIfZero(u.RSSBytes), nilIfZero(u.Most.RSSBytes)
+	p.OwnBytes = nilIfZero(u.Most.AnonBytes)
+	p.Threads, p.Sockets = nilIfZero(u.Most.Threads), nilIfZero(u.Most.Sockets)
+	p.Goroutines, p.HeapBytes = nilIfZero(u.Most.Goroutines), nilIfZero(u.Most.HeapLiveBytes)
 	p.SwitchesVol, p.SwitchesInv = &u.VoluntarySwitches, &u.InvoluntarySwitches
 	p.StoppedNS = &u.StoppedNS
 	p.MinorFaults, p.MajorFaults = &u.MinorFaults, &u.MajorFaults
 	p.ThrottledNS, p.ThrottledPeriods = &u.ThrottledNS, &u.ThrottledPeriods
-	p.GCPercent = measured(u.Go.GCPercent)
-	if u.Go.Goroutines > 0 { // otherwise the program is not Go's, and has no such collector
+	p.GCPercent = nilIfZero(u.Go.GCPercent)
+	if u.Go.Goroutines > 0 { // otherwise the program is not written in Go
 		p.GCCycles, p.GCCPUNS, p.GCAssistNS = &u.Go.GCCycles, &u.Go.GCNS, &u.Go.GCAssistNS
 	}
 	if median, ok := u.Go.RunWait.Quantile(0.5); ok {
@@ -119,8 +119,8 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	}
 }
 
-// applyAllowance copies what the kernel let a process use. Without an allowance the control
-// groups may be unreadable, too.
+// applyAllowance copies the CPUs and the CPU quota that the kernel allowed a process. Without an
+// allowance, the figures of its control group are unknown, too.
 func applyAllowance(p *record.Process, a *host.Allowance) {
 	if a == nil {
 		p.ThrottledNS, p.ThrottledPeriods = nil, nil
@@ -132,46 +132,46 @@ func applyAllowance(p *record.Process, a *host.Allowance) {
 	}
 }
 
-// measured returns nil for a gauge of zero, which means unknown in the worker contract: a running
-// worker has no gauge at zero, except the live heap before the first collection.
-func measured(gauge int64) *int64 {
+// nilIfZero returns nil for a gauge of zero, which means unknown in the worker contract. The gauges
+// of a running worker are above zero, except the live heap before the first collection.
+func nilIfZero(gauge int64) *int64 {
 	if gauge == 0 {
 		return nil
 	}
 	return &gauge
 }
 
-// warnOfMemory warns if a worker reached its memory limit, which influences its figures.
-func warnOfMemory(r *record.Record) {
+// warnAboutMemory warns if a worker reached its memory limit, which influences its figures.
+func warnAboutMemory(r *record.Record) {
 	for side, p := range map[string]record.Process{"client": r.Client, "server": r.Server} {
 		if p.PeakBytes != nil && *p.PeakBytes >= worker.MemoryLimit {
 			r.Warnings = append(r.Warnings, fmt.Sprintf(
-				"the %s reached the memory limit of %d MiB that wirelab sets for its workers: its collector ran more often than by default", side, worker.MemoryLimit>>20))
+				"the %s reached wirelab's memory limit of %d MiB per worker: the garbage collector ran more often than by default", side, worker.MemoryLimit>>20))
 		}
 	}
 }
 
-// fillNoise records the worse of both ends; each end spun on its own CPUs.
-func fillNoise(h *record.HostState, ends ...*worker.Noise) {
+// fillNoise records the larger noise of the ends. Each end measured the noise on its own CPUs.
+func fillNoise(h *record.HostState, ends ...*worker.CPUNoise) {
 	for _, n := range ends {
 		if n == nil {
 			continue
 		}
-		h.LostBefore = greater(h.LostBefore, n.LostBefore)
-		h.LostAfter = greater(h.LostAfter, n.LostAfter)
-		h.LargestGapNS = greater(h.LargestGapNS, n.LargestGapNS)
+		h.LostBefore = largerOf(h.LostBefore, n.LostBefore)
+		h.LostAfter = largerOf(h.LostAfter, n.LostAfter)
+		h.LargestGapNS = largerOf(h.LargestGapNS, n.LargestGapNS)
 	}
 }
 
-func greater[T int64 | float64](known *T, value T) *T {
+func largerOf[T int64 | float64](known *T, value T) *T {
 	if known != nil && *known >= value {
 		return known
 	}
 	return &value
 }
 
-// traffic leaves out the figures that the transport does not have.
-func traffic(t *worker.Traffic) *record.Traffic {
+// recordedTraffic returns the traffic for the record, without figures that the transport lacks.
+func recordedTraffic(t *worker.Traffic) *record.Traffic {
 	if t == nil {
 		return nil
 	}
@@ -182,7 +182,7 @@ func traffic(t *worker.Traffic) *record.Traffic {
 		Retransmits: &t.Retransmits,
 	}
 	if rtt := t.RTT(); rtt > 0 {
-		r.RTTNS, r.MinRTTNS = (*int64)(&rtt), measured(int64(t.MinRTT))
+		r.RTTNS, r.MinRTTNS = (*int64)(&rtt), nilIfZero(int64(t.MinRTT))
 	}
 	if t.Handshakes > 0 {
 		r.HandshakeSentBytes, r.HandshakeReceivedBytes = &t.HandshakeSentBytes, &t.HandshakeReceivedBytes
@@ -190,7 +190,7 @@ func traffic(t *worker.Traffic) *record.Traffic {
 	if t.Transport == "tcp" {
 		r.SentPureAcks, r.ReceivedPureAcks = &t.SentPureAcks, &t.ReceivedPureAcks
 		r.BusyNS, r.BlockedNS = (*int64)(&t.Busy), (*int64)(&t.Blocked)
-		r.SendCalls = measured(t.SendCalls)
+		r.SendCalls = nilIfZero(t.SendCalls)
 		return r
 	}
 	r.SendCalls, r.ReceiveCalls, r.Offload = &t.SendCalls, &t.ReceiveCalls, "none"
@@ -200,22 +200,22 @@ func traffic(t *worker.Traffic) *record.Traffic {
 	return r
 }
 
-// wire divides the counts of a census between the layers.
-func wire(c *worker.Census) *record.Wire {
+// wireBytes returns the bytes per call of each protocol layer, from the counts of a census.
+func wireBytes(c *worker.ByteCensus) *record.Wire {
 	if c == nil || c.Calls == 0 || c.Traffic.SentBytes == 0 {
-		return nil // neither the kernel nor QUIC carried anything
+		return nil // no bytes were counted
 	}
 	t := c.Traffic
 	w := &record.Wire{
 		Calls: c.Calls,
-		Request: layers{
+		Request: layerSums{
 			messages: c.MessageSentBytes, payload: t.SentBytes, records: c.RecordsSent, streams: c.StreamSentBytes,
 			packets: t.SentPackets - t.SentPureAcks, acks: t.SentPureAcks, ackBytes: c.AckSentBytes,
-		}.share(c),
-		Response: layers{
+		}.perCall(c),
+		Response: layerSums{
 			messages: c.MessageReceivedBytes, payload: t.ReceivedBytes, records: c.RecordsReceived, streams: c.StreamReceivedBytes,
 			packets: t.ReceivedPackets - t.ReceivedPureAcks, acks: t.ReceivedPureAcks, ackBytes: c.AckReceivedBytes,
-		}.share(c),
+		}.perCall(c),
 		FirstSentBytes: float64(c.First.SentBytes), FirstReceivedBytes: float64(c.First.ReceivedBytes),
 	}
 	if h := c.Handshakes; h.Count > 0 {
@@ -225,16 +225,16 @@ func wire(c *worker.Census) *record.Wire {
 	return w
 }
 
-// layers holds the sums of one direction.
-type layers struct {
+// layerSums holds the sums of one direction.
+type layerSums struct {
 	messages, payload int64
 	records           int64 // TLS over TCP
-	streams, ackBytes int64 // QUIC: of its streams, of packets that only acknowledge
-	packets, acks     int64 // with payload, and without
+	streams, ackBytes int64 // QUIC: bytes of its streams, bytes of packets that only acknowledge
+	packets, acks     int64 // packets with payload, packets without
 }
 
-// share returns the bytes of one call in each layer.
-func (l layers) share(c *worker.Census) record.WireBytes {
+// perCall returns the bytes of one call in each layer.
+func (l layerSums) perCall(c *worker.ByteCensus) record.WireBytes {
 	each := func(sum int64) float64 { return float64(sum) / float64(c.Calls) }
 	security := l.records * conn.RecordBytes
 	if c.Traffic.Transport == "udp" {

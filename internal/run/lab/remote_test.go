@@ -43,7 +43,7 @@ func hours(t *testing.T) *scenario.Scenario {
 // and not the rest of the plan.
 func TestARunEndsEarly(t *testing.T) {
 	l, s := newLab(t), hours(t)
-	l.Remote = &Remote{}
+	l.Remote = &RunControls{}
 	seen := &presser{press: l.Remote.End}
 	l.Observers = []live.Observer{seen.observe}
 	run := create(t, s)
@@ -54,7 +54,7 @@ func TestARunEndsEarly(t *testing.T) {
 		t.Fatalf("%d trials ended, want the one that ran", seen.ended)
 	}
 	r := only(t, run)
-	said := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, " of 1h0m0s") })
+	said := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, " of the planned 1h0m0s") })
 	if r.Failure != "" || !r.EndedEarly || r.Requests == 0 || !said {
 		t.Errorf("failure %q, ended early %v, %d requests, warnings %q", r.Failure, r.EndedEarly, r.Requests, r.Warnings)
 	}
@@ -64,7 +64,7 @@ func TestARunEndsEarly(t *testing.T) {
 func TestARunEndsBeforeItsWindow(t *testing.T) {
 	l, s := newLab(t), hours(t)
 	s.Parts[0].WarmUp = scenario.WarmUp{AtLeast: scenario.Duration(time.Hour), AtMost: scenario.Duration(time.Hour)}
-	l.Remote = &Remote{}
+	l.Remote = &RunControls{}
 	l.Observers = []live.Observer{func(e live.Event) {
 		if _, begun := e.(live.Begun); begun {
 			l.Remote.End()
@@ -74,7 +74,7 @@ func TestARunEndsBeforeItsWindow(t *testing.T) {
 	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
 		t.Fatal(err)
 	}
-	if r := only(t, run); !strings.Contains(r.Failure, "before anything was measured") || r.Valid() {
+	if r := only(t, run); !strings.Contains(r.Failure, "before its window opened") || r.Valid() {
 		t.Errorf("failure %q, valid %v", r.Failure, r.Valid())
 	}
 }

@@ -16,8 +16,8 @@ import (
 const ms = int64(1e6)
 
 // watchedFor is a CPU that was watched for two seconds, with 500 wakings.
-func watchedFor(cpu int, gaps ...probe.Gap) probe.Watched {
-	return probe.Watched{CPU: cpu, FromNS: 0, ToNS: 2000 * ms, Wakings: 500, Gaps: gaps}
+func watchedFor(cpu int, gaps ...probe.Gap) probe.SentinelResult {
+	return probe.SentinelResult{CPU: cpu, FromNS: 0, ToNS: 2000 * ms, Wakings: 500, Gaps: gaps}
 }
 
 func gap(at, took int64) probe.Gap { return probe.Gap{AtNS: at * ms, TookNS: took * ms} }
@@ -26,9 +26,9 @@ func TestGapsAreCutToTheWindow(t *testing.T) {
 	ends := func() *record.Record {
 		return &record.Record{Client: record.Process{CPUs: []int{0}}, Server: record.Process{CPUs: []int{1, 2}}}
 	}
-	second := window{500 * ms, 1500 * ms}
+	second := measuredWindow{500 * ms, 1500 * ms}
 	r := ends()
-	applyGaps(r, []probe.Watched{
+	applyGaps(r, []probe.SentinelResult{
 		watchedFor(0, gap(100, 20), gap(800, 30), gap(1495, 20)), // the first before, the last half within
 		watchedFor(1, gap(495, 20), gap(600, 3), gap(810, 40)),
 		watchedFor(2),
@@ -42,12 +42,12 @@ func TestGapsAreCutToTheWindow(t *testing.T) {
 		t.Errorf("both stopped for %v, want 20 ms", at)
 	}
 
-	for why, watched := range map[string][]probe.Watched{
+	for why, watched := range map[string][]probe.SentinelResult{
 		"the sentinels reported nothing": nil,
 		"reported nothing":               {watchedFor(1), watchedFor(2)},
 		"watch CPU 0: refused":           {{CPU: 0, Problem: "watch CPU 0: refused"}, watchedFor(1), watchedFor(2)},
 		"CPU 0 ended 500 ms before":      {{CPU: 0, ToNS: 1000 * ms, Wakings: 9}, watchedFor(1), watchedFor(2)},
-		"CPU 0 began 400 ms after":       {{CPU: 0, FromNS: 900 * ms, ToNS: 2000 * ms, Wakings: 9}, watchedFor(1), watchedFor(2)},
+		"CPU 0 started 400 ms after":     {{CPU: 0, FromNS: 900 * ms, ToNS: 2000 * ms, Wakings: 9}, watchedFor(1), watchedFor(2)},
 	} {
 		r := ends()
 		if applyGaps(r, watched, second); r.Client.Gaps != nil || r.Host.BothStoppedNS != nil {
@@ -59,11 +59,11 @@ func TestGapsAreCutToTheWindow(t *testing.T) {
 	}
 	r = ends()
 	r.ClientProgram = "program 1.0"
-	if applyGaps(r, []probe.Watched{watchedFor(0), watchedFor(1), watchedFor(2)}, second); r.Client.Gaps != nil {
+	if applyGaps(r, []probe.SentinelResult{watchedFor(0), watchedFor(1), watchedFor(2)}, second); r.Client.Gaps != nil {
 		t.Error("another program's own work was taken for gaps")
 	}
 	r = &record.Record{Client: record.Process{CPUs: []int{0}}, Server: record.Process{CPUs: []int{0}}}
-	if applyGaps(r, []probe.Watched{watchedFor(0, gap(800, 30))}, second); r.Client.Gaps == nil || r.Host.BothStoppedNS != nil {
+	if applyGaps(r, []probe.SentinelResult{watchedFor(0, gap(800, 30))}, second); r.Client.Gaps == nil || r.Host.BothStoppedNS != nil {
 		t.Errorf("on one CPU: %+v, both %v", r.Client.Gaps, r.Host.BothStoppedNS)
 	}
 }

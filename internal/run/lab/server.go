@@ -22,18 +22,18 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// server is the trial's server: a worker, or a given address.
+// server is the trial's server: a worker, or a service that already runs at a given address.
 type server struct {
-	process worker.End // nil for a given address
+	process worker.TrialEnd // nil for a given address
 	address string
 	trust   secure.Trust
-	// congestion is the congestion control of its sockets, or empty if unknown.
+	// congestion is the congestion control of the server's sockets, or "" if unknown.
 	congestion string
 	// outside reads the cost of a peer, or of a service at a given address. It is nil for a
-	// service on another machine, and for wirelab's own worker, which reads its own cost.
-	outside *worker.Outsider
-	spent   time.Duration   // by a service at a given address, during the readings
-	machine *worker.Machine // of a server on another machine, once it has stopped
+	// service on another machine, and for wirelab's own worker, which measures its own cost.
+	outside *worker.OutsideReader
+	spent   time.Duration           // by a service at a given address, during the readings
+	machine *worker.MachineReadings // of a server on another machine, once it has stopped
 }
 
 // startServer starts the server and waits until it listens.
@@ -47,15 +47,15 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	}
 	process, err := t.launch(ctx, worker.Launch{
 		Name:    "server " + r.Cell.Variant,
-		Command: t.program(catalog.ServerPeer),
+		Command: t.workerCommand(catalog.ServerPeer),
 		Spec:    t.serverSpec(),
-		In:      t.surroundings(t.lab.Placement.Server, (*link.Network).EnterServer),
+		In:      t.processSurroundings(t.lab.Placement.Server, (*link.Network).EnterServer),
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.Warnings = append(r.Warnings, process.Warnings()...)
-	ctx, cancel := context.WithTimeoutCause(ctx, serverPatience, fmt.Errorf("it was not ready within %v", serverPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, serverStartTimeout, fmt.Errorf("the server was not ready within %v", serverStartTimeout))
 	defer cancel()
 	ready, err := process.Ready(ctx)
 	if err != nil {
@@ -67,23 +67,23 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		return nil, err
 	}
 	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
-	r.Settings = tuning.At(tuning.Server, ready.Settings)
+	r.Settings = tuning.SettingsOf(tuning.Server, ready.Settings)
 	listening := &server{process: process, address: ready.Address, congestion: ready.Congestion, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}
 	if err := t.watchPort(listening); err != nil {
 		process.Kill()
 		return nil, err
 	}
 	if _, foreign := catalog.ServerPeer(t.planned.Cell.Variant); foreign && t.in.stage == nil { // agents look there themselves
-		listening.outside = worker.OutsideOf(ready.PID)
+		listening.outside = worker.ReadCostOfProcess(ready.PID)
 	}
 	return listening, nil
 }
 
-// stop ends the server and returns its measurements of itself, or nothing for a given address. A
-// server that died during the trial is an error here.
+// stop ends the server and returns its measurements of itself. For a given address, it returns only
+// the readings from outside. If the server died during the trial, stop returns an error.
 func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	var nothing worker.ServerResult
-	seen := s.outside.LookBack()
+	seen := s.outside.StopReading()
 	if s.process == nil {
 		if seen.Usage != nil {
 			s.spent = seen.Usage.CPU()
@@ -107,8 +107,8 @@ func (s *server) stop(ctx context.Context) (worker.ServerResult, error) {
 	return told, nil
 }
 
-// pid returns the server's process number. If that is unknown, as for a given address, it returns
-// wirelab's own: that process is in the same network.
+// pid returns the server's process number. If this number is unknown, it returns wirelab's own
+// process number: wirelab is then in the same network as the server.
 func (s *server) pid() int {
 	switch {
 	case s.process != nil:
@@ -129,16 +129,16 @@ func (s *server) port() int {
 	return port
 }
 
-// cpu returns the CPU time of a server that has stopped, or 0 if it is unknown.
-func (s *server) cpu() time.Duration {
+// cpuTime returns the CPU time of a server that has stopped, or 0 if it is unknown.
+func (s *server) cpuTime() time.Duration {
 	if s.process == nil {
 		return s.spent
 	}
 	return s.process.CPU()
 }
 
-// program returns the program of an end of the trial; peerOf returns the end's peer.
-func (t *trial) program(peerOf func(scenario.Variant) (peer.Peer, bool)) []string {
+// workerCommand returns the command that starts an end of the trial. peerOf returns the end's peer.
+func (t *trial) workerCommand(peerOf func(scenario.Variant) (peer.Peer, bool)) []string {
 	if p, foreign := peerOf(t.planned.Cell.Variant); foreign {
 		return t.lab.Peers[p.Name]
 	}
@@ -166,16 +166,16 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 			RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response),
 		},
 		Address: address, Probe: string(cell.Probe),
-		// Only the probe of CPU time can run in the worker, in place of outside.
+		// The probe of CPU time is the only probe that can run in the worker instead of outside.
 		ProfileCPU: t.inWorker != nil,
 	}
 }
 
 // findService finds the processes of the user's own service, if it is on this machine.
-func (t *trial) findService(address string) *worker.Outsider {
+func (t *trial) findService(address string) *worker.OutsideReader {
 	definition, err := service.Parse(t.planned.Cell.Definition)
 	if err != nil {
-		return nil // the client's worker will report it
+		return nil // the client's worker will report the error
 	}
 	network := definition.Network
 	if definition.Wire == service.HTTP3 || definition.Wire == service.GRPCH3 {
@@ -184,11 +184,11 @@ func (t *trial) findService(address string) *worker.Outsider {
 	if network != "unix" && !isOwnAddress(address) {
 		return nil
 	}
-	pids := host.Listeners(network, address)
+	pids := host.FindListeners(network, address)
 	if len(pids) == 0 {
 		return nil
 	}
-	return worker.Outside(pids[0], func() (probe.Usage, error) { return usageOf(pids) })
+	return worker.ReadCostOf(pids[0], func() (probe.Usage, error) { return summedUsage(pids) })
 }
 
 // isOwnAddress reports whether an address belongs to this machine.
@@ -213,11 +213,11 @@ func isOwnAddress(address string) bool {
 	return false
 }
 
-// usageOf returns what some processes used together. It leaves out processes that have ended.
-func usageOf(pids []int) (sum probe.Usage, err error) {
+// summedUsage returns the summed usage of some processes. It leaves out processes that have ended.
+func summedUsage(pids []int) (sum probe.Usage, err error) {
 	alive := false
 	for _, pid := range pids {
-		one, wrong := probe.OfProcess(pid)
+		one, wrong := probe.ReadProcess(pid)
 		if wrong != nil {
 			err = wrong
 			continue

@@ -17,38 +17,37 @@ import (
 
 // A Fleet runs the ends of trials with agents on other machines.
 type Fleet interface {
-	// Stage takes agents for a trial whose client has that number of callers, and compares
-	// their clocks with this machine's.
+	// Stage takes agents for a trial whose client has the given number of callers, and compares
+	// the agents' clocks with this machine's clock.
 	Stage(ctx context.Context, callers int) (Stage, error)
-	// Agents returns the number of agents that share that number of callers.
+	// Agents returns how many agents share the given number of callers.
 	Agents(callers int) int
 }
 
-// ErrTooFewAgents is wrapped by the error of a stage that every further trial would meet, too.
+// ErrTooFewAgents is wrapped by an error of Fleet.Stage that every further trial would meet, too.
 var ErrTooFewAgents = errors.New("too few agents")
 
 // A Stage starts the ends of a trial.
 type Stage interface {
-	// Address returns the address for a server to listen at.
+	// Address returns the address for a server to listen on.
 	Address() string
 	// Limits returns the lowest limits of the machines that have clients.
 	Limits() host.Limits
-	// Start starts an end, as worker.Start does. A client may be one of several machines
-	// together: its result then has parts. Instants of results are on this machine's clock.
-	Start(ctx context.Context, l worker.Launch) (worker.End, error)
-	// End compares the clocks again, and fills in the agents' descriptions and the paths of their
-	// samples.
+	// Start starts an end, as worker.Start does. A client may run on several machines: its result
+	// then has parts. Instants of results are on this machine's clock.
+	Start(ctx context.Context, l worker.Launch) (worker.TrialEnd, error)
+	// End compares the clocks again. It fills in the record's agents and the paths of samples.
 	End(ctx context.Context, r *record.Record) error
 }
 
-// surroundings are the network of a trial and the machine's limits in it.
+// surroundings holds the network of a trial, and the machine's limits in this network.
 type surroundings struct {
-	network *link.Network // nil: the machine's own
+	network *link.Network // nil: the machine's own network
 	have    host.Limits
 	stage   Stage // nil: the ends run on this machine
 }
 
-// listenAddress returns the address that the trial's server listens at.
+// listenAddress returns the address for the trial's server to listen on.
 func (s *surroundings) listenAddress() string {
 	switch {
 	case s.stage != nil:
@@ -59,27 +58,27 @@ func (s *surroundings) listenAddress() string {
 	return "127.0.0.1:0"
 }
 
-// settings returns a network as settings of package link. seed replaces a missing seed.
-func settings(n scenario.Network, seed uint64) link.Settings {
-	up, down := n.Ways()
+// linkSettings converts a network to settings of package link. seed replaces a missing seed.
+func linkSettings(n scenario.Network, seed uint64) link.Settings {
+	up, down := n.Directions()
 	return link.Settings{
 		Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse, Emulated: n.Emulated,
-		Up: way(up), Down: way(down), MTU: n.MTU, Seed: cmp.Or(n.Seed, seed),
+		Up: recordedWay(up), Down: recordedWay(down), MTU: n.MTU, Seed: cmp.Or(n.Seed, seed),
 	}
 }
 
 // recordedNetwork returns the cell's network in the form of records.
 func recordedNetwork(n scenario.Network) record.Network {
 	recorded := record.Network{Ports: n.Ports, TimeWaitReuse: n.TimeWaitReuse}
-	if n.Linked() {
-		up, down := n.Ways()
+	if n.HasLink() {
+		up, down := n.Directions()
 		recorded.DelayNS = int64(n.RoundTrip() / 2)
-		recorded.Link, recorded.Up, recorded.Down = n.String(), way(up), way(down)
+		recorded.Link, recorded.Up, recorded.Down = n.String(), recordedWay(up), recordedWay(down)
 	}
 	return recorded
 }
 
-func way(p scenario.Path) record.Way {
+func recordedWay(p scenario.Path) record.Way {
 	return record.Way{
 		DelayNS: int64(p.Delay), JitterNS: int64(p.Jitter),
 		Loss: float64(p.Loss), BurstLoss: float64(p.BurstLoss.Share), BurstPackets: p.BurstLoss.Packets,
@@ -87,12 +86,12 @@ func way(p scenario.Path) record.Way {
 	}
 }
 
-// fastestOpening is more connections per second than any client opens on
-// loopback: a bare TCP loop on two CPUs makes 13,000.
-const fastestOpening = 20_000
+// maxConnectionsPerSecond is more than any client opens on loopback: a bare TCP loop on two CPUs
+// opens 13,000 connections per second.
+const maxConnectionsPerSecond = 20_000
 
-// demand describes the limits that a trial depends on.
-type demand struct {
+// trialDemand holds the properties of a trial that determine which machine limits it needs.
+type trialDemand struct {
 	clients    int
 	connection scenario.Connection
 	load       scenario.Load
@@ -102,13 +101,14 @@ type demand struct {
 	apart      bool // the client is on another machine
 }
 
-// ports returns the most ports that connections hold if a closed one keeps its port for timeWait.
-func (d demand) ports(timeWait time.Duration) int {
-	open := d.connection.Want(d.clients)
+// ports returns the largest number of ports that the connections occupy at one time. A closed
+// connection keeps its port for timeWait.
+func (d trialDemand) ports(timeWait time.Duration) int {
+	open := d.connection.ConnectionCount(d.clients)
 	if !d.connection.Mode.PerRequest() {
 		return open
 	}
-	perSecond := float64(fastestOpening)
+	perSecond := float64(maxConnectionsPerSecond)
 	if rate := max(d.load.Rate, d.load.To); rate > 0 {
 		perSecond = rate
 	}
@@ -120,54 +120,56 @@ func (d demand) ports(timeWait time.Duration) int {
 	if d.load.Duration > 0 {
 		known = perSecond * time.Duration(d.load.Duration).Seconds()
 	}
-	if d.load.Model != scenario.Search { // its number of steps is unknown
+	if d.load.Model != scenario.Search { // a search has an unknown number of steps
 		opened = min(opened, known+perSecond*d.warmUp.Seconds())
 	}
 	return open + int(opened)
 }
 
-// sources returns the number of addresses of the client's connections. It assumes that ports are
-// held for the full minute: until then they slow down the kernel's search for a free one.
-func (d demand) sources(have host.Limits) int {
-	if d.naive || d.apart || have.Ports == 0 { // only loopback has more addresses than one
+// sources returns the number of local addresses for the client's connections. It assumes that
+// closed connections keep their ports for a minute: such ports slow down the kernel's search for a
+// free port.
+func (d trialDemand) sources(have host.Limits) int {
+	if d.naive || d.apart || have.Ports == 0 { // only on loopback a client has several addresses
 		return 1
 	}
 	return conn.Sources{Connections: d.ports(time.Minute), Ports: int(have.Ports)}.Count()
 }
 
 // limits compares the trial's demand with the machine's limits.
-func (d demand) limits(have host.Limits) []record.Limit {
+func (d trialDemand) limits(have host.Limits) []record.Limit {
 	sources := d.sources(have)
 	ports := record.Limit{
 		Name: "ports", Need: int64(d.ports(have.TimeWait)), Have: have.Ports * int64(sources),
-		Note: fmt.Sprintf("%d ports on each of %d addresses; a closed connection keeps its port for %v", have.Ports, sources, have.TimeWait),
+		Note: fmt.Sprintf("the client has %d ports on each of %d addresses; a closed connection keeps its port for %v", have.Ports, sources, have.TimeWait),
 	}
 	if sources == 1 {
-		ports.Note = fmt.Sprintf("on the client's one address; a closed connection keeps its port for %v", have.TimeWait)
+		ports.Note = fmt.Sprintf("the client has one address; a closed connection keeps its port for %v", have.TimeWait)
 	}
 	if d.naive {
-		ports.Note = fmt.Sprintf("the client is naive: one address; a closed connection keeps its port for %v", have.TimeWait)
+		ports.Note = fmt.Sprintf("the client has one address, because of client=naive; a closed connection keeps its port for %v", have.TimeWait)
 	}
-	const others = 64 // descriptors of a worker that are not connections
+	const others = 64 // file descriptors of a worker besides its connections
 	return []record.Limit{
 		{
 			Name: "descriptors", Need: int64(d.clients + others), Have: have.Files,
-			Note: "of each worker; raise it with ulimit -Hn, LimitNOFILE= or limits.conf",
+			Note: "per worker; raise the limit with ulimit -Hn, LimitNOFILE= or limits.conf",
 		},
 		ports,
 		{
 			Name: "backlog", Need: int64(d.clients), Have: have.Backlog,
-			Note: "connections that the server has not accepted yet; raise it with sysctl net.core.somaxconn",
+			Note: "connections that the server has not accepted yet; raise the limit with sysctl net.core.somaxconn",
 		},
 		{
-			Name: "udp-buffer", Need: host.WantUDPReceive, Have: have.UDPReceive,
-			Note: "bytes, for QUIC; raise it with sysctl net.core.rmem_max",
+			Name: "udp-buffer", Need: host.QUICReceiveBuffer, Have: have.UDPReceive,
+			Note: "bytes, for QUIC; raise the limit with sysctl net.core.rmem_max",
 		},
 	}
 }
 
-// countDrops counts what the kernel drops in the server's network; since records it.
-func countDrops(pid int) (since func(*record.HostState)) {
+// startCountingDrops counts the packets and connections that the kernel drops in the server's
+// network. since records the number of drops since the start.
+func startCountingDrops(pid int) (since func(*record.HostState)) {
 	before, err := host.ReadDrops(pid)
 	if err != nil {
 		return func(*record.HostState) {}

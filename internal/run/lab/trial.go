@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// trial runs one trial. A worker's failure is in the record; an error ends the run.
-func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, run *record.Run) (*record.Record, error) {
+// trial runs one trial. The record contains a worker's failure; an error ends the run.
+func (l *Lab) trial(ctx context.Context, number int, planned scenario.PlannedCell, run *record.Run) (*record.Record, error) {
 	t := &trial{lab: l, number: number, planned: planned, directory: run.Dir}
 	if planned.Cell.Samples {
 		t.samplesFile = run.SamplesFile(number)
@@ -32,29 +32,29 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.Planned, r
 	}
 	if err != nil {
 		r.Failure = err.Error()
-		if errors.Is(err, errCannotGoOn) {
+		if errors.Is(err, errRunMustStop) {
 			return nil, err
 		}
 	}
 	r.TookNS = int64(time.Since(started))
-	r.Checks = check.Judge(r, check.Default())
-	l.learn(r)
+	r.Checks = check.Judge(r, check.DefaultLimits())
+	l.learnWarmUp(r)
 	return r, nil
 }
 
 const (
-	// serverPatience limits the start of a server.
-	serverPatience = 20 * time.Second
-	// clientSilence limits the time between two events of a client.
-	clientSilence = 30 * time.Second
+	// serverStartTimeout limits the time until a server is ready.
+	serverStartTimeout = 20 * time.Second
+	// maxClientSilence limits the time between two events of a client.
+	maxClientSilence = 30 * time.Second
 )
 
 // measure runs the two processes around one window and fills in the record.
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
-	watch := host.StartWatch()
+	watch := host.StartActivityWatch()
 
 	var err error
-	if t.in, err = t.surround(ctx); err != nil {
+	if t.in, err = t.makeSurroundings(ctx); err != nil {
 		return err
 	}
 	defer func() { _ = t.in.network.Close() }() // an error here comes too late to matter
@@ -67,7 +67,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	if err != nil {
 		return err
 	}
-	drops := countDrops(server.pid())
+	drops := startCountingDrops(server.pid())
 	calling, client, watched, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
 	r.Link = t.in.network.Stop()
@@ -77,48 +77,48 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	}
 	result := calling.Client
 
-	t.see(r, server, serverResult, result)
-	fill(r, result)
+	t.recordFindings(r, server, serverResult, result)
+	fillMeasurement(r, result)
 	if r.Negotiated != nil {
 		r.Negotiated.ServerCongestion = server.congestion
 	}
 	if t.learnt > 0 {
 		r.WarmUp.LearntNS = new(int64(t.warmUpAtLeast()))
 	}
-	r.Client.CPUs, r.Server.CPUs = t.placed(server)
+	r.Client.CPUs, r.Server.CPUs = t.endCPUs(server)
 	r.Client.Allocations, r.Server.Allocations = result.Allocations, serverResult.Allocations
 	applyUsage(&r.Client, result.Usage, r.WindowNS)
 	switch {
 	case server.process != nil || server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
-	case !t.isService(): // the report of a service says that anyway
-		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: its cost is unknown")
+	case !t.isService(): // the report of a service always says that
+		r.Warnings = append(r.Warnings, "the server at "+server.address+" was not started by wirelab: the cost of this server is unknown")
 	}
 	applyAllowance(&r.Client, result.Allowance)
 	applyAllowance(&r.Server, serverResult.Allowance)
 	if result.Usage != nil {
 		r.Host.SuspendedNS = &result.Usage.SuspendedNS
 	}
-	warnOfMemory(r)
+	warnAboutMemory(r)
 	fillNoise(&r.Host, serverResult.Noise, result.Noise)
 	if t.in.stage != nil {
 		if err := t.fillFleet(ctx, r, server, serverResult, calling.Parts); err != nil {
 			return err
 		}
 	} else {
-		applyGaps(r, watched.cpus, window{result.BeginNS, result.EndNS})
-		watch.Fill(&r.Host, client.CPU()+server.cpu()+watched.cost)
+		applyGaps(r, watched.cpus, measuredWindow{result.BeginNS, result.EndNS})
+		watch.FillHostState(&r.Host, client.CPU()+server.cpuTime()+watched.cost)
 	}
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)
-	case t.in.stage == nil: // each client has a file of its own there
+	case t.in.stage == nil: // on a stage, each client has a file of its own
 		r.SamplesFile = t.samplesFile
 	}
 	return nil
 }
 
-// applyServer cuts the window out of the server's series.
+// applyServer records the server's cost in the window.
 func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worker.ClientResult) {
 	if usage == nil {
 		r.Warnings = append(r.Warnings, "the cost of the server is unknown: its worker did not report it")
@@ -131,12 +131,12 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 	}
 	applyUsage(&r.Server, &window, r.WindowNS)
 	if c := r.Course; c != nil && r.Pauses == 0 {
-		c.ServerCPUNS = usage.Stretches(result.BeginNS+c.BeginNS, c.StretchNS, len(c.Calls))
+		c.ServerCPUNS = usage.CPUPerInterval(result.BeginNS+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 }
 
 // launch starts a worker, on this machine or on the stage.
-func (t *trial) launch(ctx context.Context, launch worker.Launch) (worker.End, error) {
+func (t *trial) launch(ctx context.Context, launch worker.Launch) (worker.TrialEnd, error) {
 	if t.lab.Staging != nil {
 		t.lab.Staging(launch.Spec.Role, &launch)
 	}
@@ -145,32 +145,32 @@ func (t *trial) launch(ctx context.Context, launch worker.Launch) (worker.End, e
 	}
 	process, err := worker.Start(launch)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+		return nil, fmt.Errorf("%w: %w", errRunMustStop, err)
 	}
 	return process, nil
 }
 
-func (t *trial) demand() demand {
+func (t *trial) demand() trialDemand {
 	cell := t.planned.Cell
-	return demand{
+	return trialDemand{
 		clients: cell.Clients, connection: t.connection(), load: cell.Load,
 		warmUp: time.Duration(cell.WarmUp.AtMost), delay: cell.Network.RoundTrip() / 2, naive: catalog.Naive(cell.Variant), apart: t.lab.Fleet != nil,
 	}
 }
 
-// surround makes the network of the cell.
-func (t *trial) surround(ctx context.Context) (*surroundings, error) {
+// makeSurroundings makes the network that the cell asks for.
+func (t *trial) makeSurroundings(ctx context.Context) (*surroundings, error) {
 	asked := t.planned.Cell.Network
 	if t.lab.Fleet != nil {
-		return t.onStage(ctx)
+		return t.agentSurroundings(ctx)
 	}
 	if asked == (scenario.Network{}) {
 		return &surroundings{have: host.ReadLimits()}, nil
 	}
 	if address := t.target(); address != "" {
-		return nil, fmt.Errorf("the server at %s cannot be in the trial's own network: leave out `network`, or do not name a server", address)
+		return nil, fmt.Errorf("the server at %s cannot join the trial's own network: leave out `network`, or let wirelab start the server", address)
 	}
-	network, err := link.New(settings(asked, t.lab.seed(t.planned.Repeat)))
+	network, err := link.New(linkSettings(asked, t.lab.seed(t.planned.Repeat)))
 	if err != nil {
 		return nil, fmt.Errorf("make the trial's network: %w", err)
 	}
@@ -181,17 +181,17 @@ func (t *trial) surround(ctx context.Context) (*surroundings, error) {
 	return s, nil
 }
 
-// onStage takes the agents of a trial.
-func (t *trial) onStage(ctx context.Context) (*surroundings, error) {
+// agentSurroundings returns the surroundings of a trial on a fleet's agents.
+func (t *trial) agentSurroundings(ctx context.Context) (*surroundings, error) {
 	if t.planned.Cell.Network != (scenario.Network{}) {
-		return nil, errors.New("a fleet's machines have their own network, and no link is emulated between them: leave out `network` and --link")
+		return nil, errors.New("wirelab emulates no network between a fleet's machines: leave out `network` and --link")
 	}
 	if t.planned.Cell.Probe != "" {
-		return nil, fmt.Errorf("probe %s: probes observe only the machine that they run on: leave it out, or measure without a fleet", t.planned.Cell.Probe)
+		return nil, fmt.Errorf("probe %s: a probe cannot observe the machines of a fleet: leave out the probe, or measure without a fleet", t.planned.Cell.Probe)
 	}
 	stage, err := t.lab.Fleet.Stage(ctx, t.planned.Cell.Clients)
 	if errors.Is(err, ErrTooFewAgents) {
-		return nil, fmt.Errorf("%w: %w", errCannotGoOn, err)
+		return nil, fmt.Errorf("%w: %w", errRunMustStop, err)
 	}
 	if err != nil {
 		return nil, err
@@ -199,17 +199,17 @@ func (t *trial) onStage(ctx context.Context) (*surroundings, error) {
 	return &surroundings{stage: stage, have: stage.Limits()}, nil
 }
 
-// surroundings returns where a process of the trial is started.
-func (t *trial) surroundings(cpus []int, enter func(*link.Network) error) host.Surroundings {
-	in := host.Surroundings{CPUs: cpus, Nice: t.lab.Nice}
+// processSurroundings returns the CPUs, the priority and the network for a process of the trial.
+func (t *trial) processSurroundings(cpus []int, enter func(*link.Network) error) host.StartOptions {
+	in := host.StartOptions{CPUs: cpus, Nice: t.lab.Nice}
 	if t.in.network != nil {
 		in.Enter = func() error { return enter(t.in.network) }
 	}
 	return in
 }
 
-// placed returns the CPUs of both ends; nil: unknown, as with several clients.
-func (t *trial) placed(s *server) (client, server []int) {
+// endCPUs returns the CPUs of both ends. nil means unknown, for example with several clients.
+func (t *trial) endCPUs(s *server) (client, server []int) {
 	switch {
 	case t.in.stage == nil && s.process == nil:
 		return t.lab.Placement.Client, nil
@@ -221,13 +221,13 @@ func (t *trial) placed(s *server) (client, server []int) {
 	return nil, nil
 }
 
-// fillFleet describes the machines, and what each client did.
-func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serving worker.ServerResult, parts []worker.Part) error {
-	machines := []*worker.Machine{s.machine}
+// fillFleet records the machines of the fleet and the measurements of each client.
+func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serving worker.ServerResult, parts []worker.ClientPart) error {
+	machines := []*worker.MachineReadings{s.machine}
 	for _, p := range parts {
 		machines = append(machines, p.Result.Machine)
 	}
-	worker.WithoutSiblings(machines...)
+	worker.SubtractSiblingAgents(machines...)
 	r.Host = record.HostState{}
 	if m := s.machine; m != nil {
 		r.Host = m.State
@@ -247,9 +247,9 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serv
 		r.Fleet.OpenedApartNS = max(r.Fleet.OpenedApartNS, one.BeginNS)
 	}
 	if m := s.machine; m != nil {
-		w := window{first, first + r.WindowNS}
-		if w.unwatched(m.Watched) == "" {
-			r.Server.Gaps = w.gaps(m.Watched)
+		w := measuredWindow{first, first + r.WindowNS}
+		if w.whyUnwatched(m.Watched) == "" {
+			r.Server.Gaps = w.sumGaps(m.Watched)
 		}
 	}
 	if err := t.in.stage.End(ctx, r); err != nil {
@@ -266,16 +266,16 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serv
 	return nil
 }
 
-// fleetClient returns the record of one client and of its machine.
-func (t *trial) fleetClient(p worker.Part, first int64) (record.FleetClient, error) {
+// fleetClient returns the record of one client and its machine.
+func (t *trial) fleetClient(p worker.ClientPart, first int64) (record.FleetClient, error) {
 	c := p.Result.Client
 	own := &record.Record{Cell: t.cell(), WindowNS: c.EndNS - c.BeginNS}
-	fill(own, c)
+	fillMeasurement(own, c)
 	own.Client.Version, own.Client.GoMaxProcs = p.Ready.Runtime, p.Ready.GoMaxProcs
 	if m := p.Result.Machine; m != nil {
 		own.Client.CPUs, own.Host = m.CPUs, m.State
-		if w := (window{c.BeginNS, c.EndNS}); len(m.Watched) > 0 && w.unwatched(m.Watched) == "" {
-			own.Client.Gaps = w.gaps(m.Watched)
+		if w := (measuredWindow{c.BeginNS, c.EndNS}); len(m.Watched) > 0 && w.whyUnwatched(m.Watched) == "" {
+			own.Client.Gaps = w.sumGaps(m.Watched)
 		}
 	}
 	applyUsage(&own.Client, c.Usage, own.WindowNS)

@@ -20,13 +20,13 @@ func TestWarmUpIsLearntFromEarlierTrialsOfTheCell(t *testing.T) {
 	steady.Cell.Variant, steady.Intervals = "grpc", nil
 
 	l := &Lab{}
-	l.learn(drifting)
-	l.learn(&steady)
+	l.learnWarmUp(drifting)
+	l.learnWarmUp(&steady)
 	cell := scenario.Cell{WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(900 * time.Millisecond)}}
 	for variant, want := range map[string]time.Duration{"tcp": 900 * time.Millisecond, "grpc": 200 * time.Millisecond} {
 		of := drifting.Cell
 		of.Variant = variant
-		one := &trial{planned: scenario.Planned{Cell: cell}, learnt: l.learnt[of]}
+		one := &trial{planned: scenario.PlannedCell{Cell: cell}, learnt: l.learnt[of]}
 		if got := one.warmUpAtLeast(); got != want {
 			t.Errorf("%s: at least %v, want %v", variant, got, want)
 		}
@@ -34,7 +34,7 @@ func TestWarmUpIsLearntFromEarlierTrialsOfTheCell(t *testing.T) {
 	if l.learnt[drifting.Cell] <= 1100*time.Millisecond {
 		t.Errorf("a window of 1 s that drifts to its end needs %v", l.learnt[drifting.Cell])
 	}
-	none := &trial{planned: scenario.Planned{Cell: scenario.Cell{}}, learnt: time.Second}
+	none := &trial{planned: scenario.PlannedCell{Cell: scenario.Cell{}}, learnt: time.Second}
 	if got := none.warmUpAtLeast(); got != 0 {
 		t.Errorf("a scenario without warm-up gets %v", got)
 	}

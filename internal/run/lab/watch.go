@@ -18,11 +18,11 @@ import (
 // startWatch starts the trial's probe, if it observes from outside.
 func (t *trial) startWatch() error {
 	name := string(t.planned.Cell.Probe)
-	if !probes.IsOutside(name) {
+	if !probes.RunsOutsideWorker(name) {
 		return nil
 	}
 	watch, err := probes.Start(name)
-	if errors.Is(err, probes.ErrInWorker) {
+	if errors.Is(err, probes.ErrOnlyInWorker) {
 		t.inWorker = err
 		return nil
 	}
@@ -33,55 +33,55 @@ func (t *trial) startWatch() error {
 	return nil
 }
 
-// watchProcess gives the probe the process of an end.
+// watchProcess makes the probe observe the process of an end.
 func (t *trial) watchProcess(end probe.End, pid int) error {
 	if t.watch == nil {
 		return nil
 	}
-	return t.watch.Process(end, pid)
+	return t.watch.SetProcess(end, pid)
 }
 
-// watchPort gives the probe the port of the server, if the probe uses it.
+// watchPort passes the server's port to the probe, if the probe uses ports.
 func (t *trial) watchPort(s *server) error {
 	if watch, wants := t.watch.(probe.PortWatch); wants {
-		return watch.Listens(s.port())
+		return watch.SetServerPort(s.port())
 	}
 	return nil
 }
 
-// see ends the probe, and fills in its findings in the window.
-func (t *trial) see(r *record.Record, server *server, serving worker.ServerResult, client *worker.ClientResult) {
+// recordFindings ends the probe, and records what it found in the window.
+func (t *trial) recordFindings(r *record.Record, server *server, serving worker.ServerResult, client *worker.ClientResult) {
 	if t.inWorker != nil {
-		r.Server.Seen, r.Client.Seen = t.seenInWorker(serving.CPU), t.seenInWorker(client.CPU)
+		r.Server.Seen, r.Client.Seen = t.workerFindings(serving.CPU), t.workerFindings(client.CPU)
 		return
 	}
 	if t.watch == nil {
 		return
 	}
-	window := probe.Measured{
+	window := probe.MeasuredWindow{
 		Span:  probe.Span{BeginNS: client.BeginNS, EndNS: client.EndNS},
 		Calls: client.Calls, Handled: serving.Handled, Port: server.port(),
 	}
 	findings, err := t.watch.Stop(window)
 	t.watch = nil
 	if err != nil {
-		r.Warnings = append(r.Warnings, "the probe "+r.Probe+" saw nothing: "+err.Error())
+		r.Warnings = append(r.Warnings, "the probe "+r.Probe+" has no findings: "+err.Error())
 		return
 	}
-	r.Server.Seen, r.Client.Seen, r.Life = seen(findings.Server), seen(findings.Client), findings.Life
+	r.Server.Seen, r.Client.Seen, r.Life = nilIfUnobserved(findings.Server), nilIfUnobserved(findings.Client), findings.Life
 }
 
-// seenInWorker returns a worker's findings about itself, which may be nil.
-func (t *trial) seenInWorker(stacks *record.Stacks) *record.Seen {
+// workerFindings returns a worker's findings about itself, which may be nil.
+func (t *trial) workerFindings(stacks *record.Stacks) *record.Seen {
 	if stacks == nil {
-		return &record.Seen{Missing: []string{fmt.Sprintf("all: %v", t.inWorker)}}
+		return &record.Seen{Missing: []string{fmt.Sprintf("all findings: %v", t.inWorker)}}
 	}
-	coverage := probes.InWorker(t.inWorker)
+	coverage := probes.WorkerCoverage(t.inWorker)
 	return &record.Seen{Method: coverage.Method, Missing: coverage.Missing, Stacks: stacks}
 }
 
-// seen returns nil for an end that was not observed.
-func seen(s record.Seen) *record.Seen {
+// nilIfUnobserved returns nil for an end that was not observed.
+func nilIfUnobserved(s record.Seen) *record.Seen {
 	if s.Method == "" && len(s.Missing) == 0 {
 		return nil
 	}
@@ -91,22 +91,22 @@ func seen(s record.Seen) *record.Seen {
 // stopWatch ends the probe of a trial that failed.
 func (t *trial) stopWatch() {
 	if t.watch != nil {
-		_, _ = t.watch.Stop(probe.Measured{})
+		_, _ = t.watch.Stop(probe.MeasuredWindow{})
 	}
 }
 
-// startSentinel watches the CPUs of the placement. The sentinel has the workers' priority and a
-// session of its own, so that it waits for a CPU whenever they would.
-func (t *trial) startSentinel(server, client worker.End) *worker.Sentinel {
+// startSentinel starts a process that watches the CPUs of both ends. It has the workers' priority
+// and its own session, so it waits for a CPU whenever a worker would.
+func (t *trial) startSentinel(server, client worker.TrialEnd) *worker.Sentinel {
 	if t.lab.Unwatched || server == nil || len(t.lab.Placement.Server) == 0 || len(t.lab.Placement.Client) == 0 {
 		return nil
 	}
-	in := host.Surroundings{CPUs: append(slices.Clone(t.lab.Placement.Server), t.lab.Placement.Client...), Nice: t.lab.Nice}
+	in := host.StartOptions{CPUs: append(slices.Clone(t.lab.Placement.Server), t.lab.Placement.Client...), Nice: t.lab.Nice}
 	return worker.StartSentinel(t.lab.Worker, in, t.watchList(server.PID(), client.PID()))
 }
 
-// watchList returns each CPU once, with all processes that were placed on it. A process that a
-// server has started counts as part of the server.
+// watchList returns each CPU once, with all processes that were placed on this CPU. Processes that
+// the server has started count as part of the server.
 func (t *trial) watchList(server, client int) []probe.SentinelCPU {
 	var list []probe.SentinelCPU
 	add := func(cpus, pids []int) {
@@ -119,52 +119,53 @@ func (t *trial) watchList(server, client int) []probe.SentinelCPU {
 			list[i].PIDs = append(list[i].PIDs, pids...)
 		}
 	}
-	add(t.lab.Placement.Server, host.TakeCensus().Family(server))
+	add(t.lab.Placement.Server, host.ReadProcessTable().Family(server))
 	add(t.lab.Placement.Client, []int{client})
 	return list
 }
 
-// watched holds a sentinel's findings, and the CPU time that watching took.
-type watched struct {
-	cpus []probe.Watched
+// sentinelFindings holds a sentinel's findings, and its own CPU time.
+type sentinelFindings struct {
+	cpus []probe.SentinelResult
 	cost time.Duration
 }
 
-// window is the measured time, in nanoseconds of the monotonic clock.
-type window struct{ beginNS, endNS int64 }
+// measuredWindow is the measured time, in nanoseconds of the monotonic clock.
+type measuredWindow struct{ beginNS, endNS int64 }
 
 // applyGaps records the sentinels' findings about both ends in the window.
-func applyGaps(r *record.Record, watched []probe.Watched, w window) {
-	if r.ClientProgram != "" { // its processes were not known as ours
+func applyGaps(r *record.Record, watched []probe.SentinelResult, w measuredWindow) {
+	if r.ClientProgram != "" { // the sentinels could not know that program's processes
 		return
 	}
-	client, server := on(watched, r.Client.CPUs), on(watched, r.Server.CPUs)
+	client, server := cpusOf(watched, r.Client.CPUs), cpusOf(watched, r.Server.CPUs)
 	var why string
 	for _, e := range []struct {
 		gaps    **record.Gaps
-		watched []probe.Watched
+		watched []probe.SentinelResult
 	}{{&r.Client.Gaps, client}, {&r.Server.Gaps, server}} {
-		if missing := w.unwatched(e.watched); missing != "" {
+		if missing := w.whyUnwatched(e.watched); missing != "" {
 			why = missing
 			continue
 		}
-		*e.gaps = w.gaps(e.watched)
+		*e.gaps = w.sumGaps(e.watched)
 	}
 	if why != "" && r.Cell.Target == "" {
-		r.Warnings = append(r.Warnings, "unknown whether other programs had the CPUs of both ends: "+why)
+		r.Warnings = append(r.Warnings, "unknown whether other programs used the CPUs of both ends: "+why)
 	}
 	if r.Client.Gaps == nil || r.Server.Gaps == nil || client[0].CPU == server[0].CPU {
 		return
 	}
-	r.Host.BothStoppedNS = new(longestAtOnce(client, server, w))
+	r.Host.BothStoppedNS = new(longestCommonStop(client, server, w))
 }
 
-func on(watched []probe.Watched, cpus []int) []probe.Watched {
-	return slices.DeleteFunc(slices.Clone(watched), func(w probe.Watched) bool { return !slices.Contains(cpus, w.CPU) })
+func cpusOf(watched []probe.SentinelResult, cpus []int) []probe.SentinelResult {
+	return slices.DeleteFunc(slices.Clone(watched), func(w probe.SentinelResult) bool { return !slices.Contains(cpus, w.CPU) })
 }
 
-// unwatched says why an end's CPUs were not watched during the whole window, or "".
-func (w window) unwatched(watched []probe.Watched) string {
+// whyUnwatched returns the reason why an end's CPUs were not watched during the whole window. It
+// returns "" if they were watched.
+func (w measuredWindow) whyUnwatched(watched []probe.SentinelResult) string {
 	if len(watched) == 0 {
 		return "the sentinels reported nothing"
 	}
@@ -173,23 +174,23 @@ func (w window) unwatched(watched []probe.Watched) string {
 		case cpu.Wakings == 0:
 			return cmp.Or(cpu.Problem, fmt.Sprintf("the sentinel of CPU %d never woke up", cpu.CPU))
 		case late > 0:
-			return fmt.Sprintf("the sentinel of CPU %d began %.3g ms after the window", cpu.CPU, float64(late)/1e6)
+			return fmt.Sprintf("the sentinel of CPU %d started %.3g ms after the window opened", cpu.CPU, float64(late)/1e6)
 		case early > 0:
-			return fmt.Sprintf("the sentinel of CPU %d ended %.3g ms before the window: %s", cpu.CPU, float64(early)/1e6, cpu.Problem)
+			return fmt.Sprintf("the sentinel of CPU %d ended %.3g ms before the window closed: %s", cpu.CPU, float64(early)/1e6, cpu.Problem)
 		}
 	}
 	return ""
 }
 
-// gaps sums up the gaps of an end's CPUs.
-func (w window) gaps(watched []probe.Watched) *record.Gaps {
+// sumGaps sums up the gaps of an end's CPUs.
+func (w measuredWindow) sumGaps(watched []probe.SentinelResult) *record.Gaps {
 	sum := record.Gaps{CPUs: len(watched)}
 	var byLength [65]record.GapLength // by the bits of their nanoseconds
 	for _, cpu := range watched {
 		perNS := float64(cpu.Wakings) / float64(cpu.ToNS-cpu.FromNS)
 		sum.Wakings += int64(perNS * float64(w.endNS-w.beginNS))
 		for _, gap := range cpu.Gaps {
-			took := w.within(gap)
+			took := w.timeInWindow(gap)
 			if took <= 0 {
 				continue
 			}
@@ -207,24 +208,24 @@ func (w window) gaps(watched []probe.Watched) *record.Gaps {
 	return &sum
 }
 
-// within returns the part of a gap that lies in the window.
-func (w window) within(gap probe.Gap) int64 {
+// timeInWindow returns the part of a gap that lies in the window.
+func (w measuredWindow) timeInWindow(gap probe.Gap) int64 {
 	return min(gap.AtNS+gap.TookNS, w.endNS) - max(gap.AtNS, w.beginNS)
 }
 
-// longestAtOnce is the longest time in which neither end could run.
-func longestAtOnce(client, server []probe.Watched, w window) int64 {
+// longestCommonStop returns the longest time in which neither end could run.
+func longestCommonStop(client, server []probe.SentinelResult, w measuredWindow) int64 {
 	longest := int64(0)
 	for _, c := range client {
 		for _, s := range server {
 			for _, gap := range c.Gaps {
-				part := window{max(gap.AtNS, w.beginNS), min(gap.AtNS+gap.TookNS, w.endNS)}
+				part := measuredWindow{max(gap.AtNS, w.beginNS), min(gap.AtNS+gap.TookNS, w.endNS)}
 				first, _ := slices.BinarySearchFunc(s.Gaps, part.beginNS, func(g probe.Gap, at int64) int { return int(min(1, max(-1, g.AtNS+g.TookNS-at))) })
 				for _, other := range s.Gaps[first:] {
 					if other.AtNS >= part.endNS {
 						break
 					}
-					longest = max(longest, part.within(other))
+					longest = max(longest, part.timeInWindow(other))
 				}
 			}
 		}

@@ -68,7 +68,7 @@ func TestPausesEndWithTheWindow(t *testing.T) {
 			Callers:  callers(3, reader{server: &server{delay: time.Millisecond}, pauses: time.Hour}),
 			Duration: time.Second, Drain: time.Minute,
 		})
-		if took := time.Since(begin); took > time.Second+2*tick {
+		if took := time.Since(begin); took > time.Second+2*courseInterval {
 			t.Errorf("a window of a second took %v", took)
 		}
 		if r.Requests != 3 {
@@ -166,8 +166,8 @@ func (m *manyNames) Call(context.Context) error { m.calls++; return nil }
 func (m *manyNames) Name() string { return fmt.Sprint(m.calls) }
 
 func TestNamesAreBounded(t *testing.T) {
-	r := mustRun(t, Plan{Callers: []Caller{&manyNames{}}, Requests: 10 * mostNames})
-	if len(r.named) != mostNames || r.Requests != 10*mostNames {
-		t.Errorf("%d names and %d requests, want %d and all", len(r.named), r.Requests, mostNames)
+	r := mustRun(t, Plan{Callers: []Caller{&manyNames{}}, Requests: 10 * maxCallNames})
+	if len(r.named) != maxCallNames || r.Requests != 10*maxCallNames {
+		t.Errorf("%d names and %d requests, want %d and all", len(r.named), r.Requests, maxCallNames)
 	}
 }

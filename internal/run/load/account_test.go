@@ -118,10 +118,10 @@ func TestOnOpenAndOnCloseAreCalled(t *testing.T) {
 			OnOpen:  func() { opened = append(opened, clock.Now()) },
 			OnClose: func() { closed = append(closed, clock.Now()) },
 		})
-		if len(opened) != 1 || opened[0] > r.Begin || r.Begin-opened[0] > int64(2*tick) {
+		if len(opened) != 1 || opened[0] > r.Begin || r.Begin-opened[0] > int64(2*courseInterval) {
 			t.Errorf("opening told at %d, begin %d", opened, r.Begin)
 		}
-		if len(closed) != 1 || closed[0] < r.End || closed[0]-r.End > int64(2*tick) {
+		if len(closed) != 1 || closed[0] < r.End || closed[0]-r.End > int64(2*courseInterval) {
 			t.Errorf("closing told at %d, end %d", closed, r.End)
 		}
 	})
@@ -136,20 +136,20 @@ func TestEnoughLooksAtTheWindowOnly(t *testing.T) {
 		if i >= 120 {
 			requests = 1 // the window is over
 		}
-		course = append(course, record.Interval{StartNS: i * int64(tick), TookNS: int64(tick), Requests: requests})
+		course = append(course, record.Interval{StartNS: i * int64(courseInterval), TookNS: int64(courseInterval), Requests: requests})
 	}
 	var whole, window record.WarmUp
-	if setEnough(&whole, course, throughputs); whole.EnoughNS != nil {
+	if setSteadyBegin(&whole, course, throughputs); whole.EnoughNS != nil {
 		t.Error("the whole course counts as steady: the test proves nothing")
 	}
-	if setEnough(&window, until(course, 120*int64(tick)), throughputs); window.EnoughNS == nil || *window.EnoughNS != 0 {
+	if setSteadyBegin(&window, intervalsUntil(course, 120*int64(courseInterval)), throughputs); window.EnoughNS == nil || *window.EnoughNS != 0 {
 		t.Errorf("steady from %v on, want from the start", window.EnoughNS)
 	}
 }
 
 // slowChecker answers at once and takes its time over the answer.
 type slowChecker struct {
-	noopCaller
+	emptyCaller
 	takes time.Duration
 }
 

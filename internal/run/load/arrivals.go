@@ -12,59 +12,59 @@ import (
 	"wirelab.dev/internal/base/clock"
 )
 
-// maxSleep is the time before an instant at which a client stops checking whether the
+// maxUncheckedWait is the time before an instant at which a client stops checking whether the
 // window is over.
-const maxSleep = 50 * time.Millisecond
+const maxUncheckedWait = 50 * time.Millisecond
 
-// handover is the time before its own instant at which a client lets the next one wait for an
-// arrival. Waking the next one can take 10 µs, which would make each send late.
-const handover = 20 * time.Microsecond
+// turnHandoverLead is the time before its own instant at which a client lets the next one wait for
+// an arrival. Waking the next one can take 10 µs, which would make each send late.
+const turnHandoverLead = 20 * time.Microsecond
 
 // maxArrivals limits a schedule's memory: 8 bytes for each arrival.
 const maxArrivals = 50_000_000
 
 // schedule holds the intended instants of an open loop and gives each to the next
-// free client. If each client had its share of the rate instead, an arrival could
-// wait for a busy client while another is idle.
+// free client. A fixed share of the rate per client would be worse: an arrival could
+// then wait for its busy client while another client is idle.
 type schedule struct {
 	zero    int64 // instant of the first arrival
 	gap     float64
-	offsets []int64 // from zero; nil if the gaps are equal
-	share   share   // the plan's share of arrivals, by their numbers; if the gaps are equal
+	offsets []int64      // instants of arrivals, relative to zero; nil if the gaps are equal
+	share   arrivalShare // which arrivals the plan sends; used only if the gaps are equal
 	count   int64
 	next    atomic.Int64
 
-	// One client at a time waits for the next arrival, the others for their turn.
+	// One client at a time waits for the next arrival. The other clients wait for their turn.
 	mu    sync.Mutex
 	taken bool // a client waits for the next arrival
 	turn  sync.Cond
 }
 
 // newSchedule computes the arrivals within the given time that belong to the share.
-func newSchedule(a Arrivals, length time.Duration, own share) (*schedule, error) {
+func newSchedule(a Arrivals, length time.Duration, own arrivalShare) (*schedule, error) {
 	s := &schedule{gap: 1e9 / a.RatePerSecond, share: own}
 	s.turn.L = &s.mu
 	expected := a.expected(length)
-	if own.expected(expected) > maxArrivals {
-		return nil, fmt.Errorf("load: %.0f arrivals (%.0f per second for %v): want at most %d; shorten the window or lower the rate",
+	if own.expectedOwn(expected) > maxArrivals {
+		return nil, fmt.Errorf("load: the schedule has %.0f arrivals (%.0f per second for %v), but the limit is %d: shorten the window or lower the rate",
 			expected, a.RatePerSecond, length, maxArrivals)
 	}
 	switch {
 	case a.Burst > 0:
-		s.gap, s.count = 0, own.count(int64(a.Burst))
+		s.gap, s.count = 0, own.ownArrivals(int64(a.Burst))
 		return s, nil
 	case !a.Poisson && a.RampTo == 0:
-		s.count = own.count(max(1, int64(expected)))
+		s.count = own.ownArrivals(max(1, int64(expected)))
 		return s, nil
 	}
-	step, isOwn := func() float64 { return 1 }, own.turns()
+	step, isOwn := func() float64 { return 1 }, own.ownsByTurn()
 	if a.Poisson {
 		random := rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the constant keeps it different from other uses of the seed
-		step, isOwn = random.ExpFloat64, own.draws(a.Seed)
+		step, isOwn = random.ExpFloat64, own.ownsByDraw(a.Seed)
 	}
-	s.offsets = make([]int64, 0, int(own.expected(expected))+64)
+	s.offsets = make([]int64, 0, int(own.expectedOwn(expected))+64)
 	for arrived := step(); ; arrived += step() {
-		at := a.instant(arrived, length)
+		at := a.instantOfArrival(arrived, length)
 		if !(at < float64(length)) {
 			break
 		}
@@ -76,25 +76,27 @@ func newSchedule(a Arrivals, length time.Duration, own share) (*schedule, error)
 	return s, nil
 }
 
-// instant returns the time, in nanoseconds from the first arrival, by which the
-// given number of arrivals is expected. In a ramp that number is a·t + (b−a)·t²/2T.
-func (a *Arrivals) instant(arrived float64, length time.Duration) float64 {
+// instantOfArrival returns the time, in nanoseconds from the first arrival, by which the
+// given number of arrivals is expected. In a ramp from a to b over T, a·t + (b−a)·t²/2T
+// arrivals are expected by t.
+func (a *Arrivals) instantOfArrival(arrived float64, length time.Duration) float64 {
 	slope := (a.RampTo - a.RatePerSecond) / length.Seconds()
 	if a.RampTo == 0 || slope == 0 {
 		return arrived * 1e9 / a.RatePerSecond
 	}
-	// The root that is 0 for 0 arrivals; NaN after a falling ramp's last arrival.
+	// Of the two roots, this one is 0 for 0 arrivals. It is NaN after a falling ramp's last
+	// arrival.
 	return 1e9 * 2 * arrived / (a.RatePerSecond + math.Sqrt(a.RatePerSecond*a.RatePerSecond+2*slope*arrived))
 }
 
-// await takes the next arrival and returns at its instant, with the CPU time that
+// awaitNext takes the next arrival and returns at its instant, with the CPU time that
 // it spent busy-waiting. ok is false when the schedule or w is over.
 //
-// One client at a time waits for an arrival, and the others for their turn. If
-// all waited for arrivals, all would spin just before, and the runtime polls the
-// network only when no goroutine is ready: answers to calls in flight would be
-// read milliseconds late. A client holds its turn only between calls.
-func (s *schedule) await(w *window) (intended, spun int64, ok bool) {
+// One client at a time waits for an arrival, and the others wait for their turn. If
+// all clients waited for arrivals, all would spin just before. The runtime polls the
+// network only when no goroutine is ready, so answers would be read milliseconds
+// late. A client holds its turn only between calls.
+func (s *schedule) awaitNext(w *window) (intended, spun int64, ok bool) {
 	s.takeTurn()
 	if i := s.next.Add(1) - 1; i < s.count {
 		intended, spun, ok = s.waitFor(i, w)
@@ -123,75 +125,79 @@ func (s *schedule) endTurn() {
 }
 
 // waitFor waits until almost the arrival's instant, which a pause may postpone meanwhile.
-// ok is false if w is over more than maxSleep before it; a later arrival is sent in any
-// case, since it counts as taken.
+// ok is false if the window is over more than maxUncheckedWait before the arrival.
 func (s *schedule) waitFor(i int64, w *window) (intended, spun int64, ok bool) {
 	for {
-		intended = s.at(i, w.bounds.Load())
-		if intended <= clock.Now()+int64(maxSleep+handover) {
-			return intended, int64(clock.Until(intended - int64(handover))), true
+		intended = s.instantOf(i, w.bounds.Load())
+		if intended <= clock.Now()+int64(maxUncheckedWait+turnHandoverLead) {
+			return intended, int64(clock.Until(intended - int64(turnHandoverLead))), true
 		}
 		if w.over.Load() {
 			return intended, 0, false
 		}
-		time.Sleep(maxSleep / 2)
+		time.Sleep(maxUncheckedWait / 2)
 	}
 }
 
-// at returns the arrival's instant. A pause postpones arrivals due in it or later.
-func (s *schedule) at(i int64, b *bounds) int64 {
+// instantOf returns the arrival's instant. A pause postpones arrivals due in it or later.
+func (s *schedule) instantOf(i int64, b *windowBounds) int64 {
 	instant := s.zero
 	if s.offsets != nil {
 		instant += s.offsets[i]
 	} else {
-		instant += int64(float64(s.share.number(i)) * s.gap)
+		instant += int64(float64(s.share.arrivalNumber(i)) * s.gap)
 	}
 	for _, p := range b.pauses {
 		switch {
 		case instant < p.from:
 			return instant
-		case p.to == notYet:
-			return notYet
+		case p.to == futureInstant:
+			return futureInstant
 		}
 		instant += p.to - p.from
 	}
 	return instant
 }
 
-func (s *schedule) before(instant int64, b *bounds) int64 {
-	return int64(sort.Search(int(s.count), func(i int) bool { return s.at(int64(i), b) >= instant }))
+func (s *schedule) countDueBefore(instant int64, b *windowBounds) int64 {
+	return int64(sort.Search(int(s.count), func(i int) bool { return s.instantOf(int64(i), b) >= instant }))
 }
 
-// abandon ends the schedule early and returns how many arrivals of the window
+// endEarly ends the schedule early and returns how many arrivals of the window
 // were not taken by a client.
-func (s *schedule) abandon(b *bounds) int64 {
+func (s *schedule) endEarly(b *windowBounds) int64 {
 	taken := s.next.Swap(math.MaxInt64 / 2)
-	return max(0, s.before(b.end, b)-max(taken, s.before(b.begin, b)))
+	return max(0, s.countDueBefore(b.end, b)-max(taken, s.countDueBefore(b.begin, b)))
 }
 
-// A share says which arrivals of a schedule belong to a plan: those of the clients from first to
-// first+clients, of all.
-type share struct{ first, clients, of int64 }
+// An arrivalShare says which arrivals of a schedule belong to a plan: the arrivals of the clients
+// numbered first to first+clients-1. of is the number of all clients.
+type arrivalShare struct{ first, clients, of int64 }
 
-func (p *Plan) share() share {
+func (p *Plan) share() arrivalShare {
 	g := p.group()
-	return share{first: int64(g.First), clients: int64(len(p.Callers)), of: int64(g.Of)}
+	return arrivalShare{first: int64(g.First), clients: int64(len(p.Callers)), of: int64(g.Of)}
 }
 
-// number returns the number among all arrivals of the plan's arrival own, if clients take turns.
-func (s share) number(own int64) int64 { return own/s.clients*s.of + s.first + own%s.clients }
+// arrivalNumber returns the number among all arrivals of the plan's arrival own, if clients take
+// turns.
+func (s arrivalShare) arrivalNumber(own int64) int64 {
+	return own/s.clients*s.of + s.first + own%s.clients
+}
 
-// count returns how many of all arrivals belong to the plan, if clients take turns.
-func (s share) count(all int64) int64 {
+// ownArrivals returns how many of all arrivals belong to the plan, if clients take turns.
+func (s arrivalShare) ownArrivals(all int64) int64 {
 	return all/s.of*s.clients + min(max(all%s.of-s.first, 0), s.clients)
 }
 
-// expected returns how many of all arrivals will belong to the plan.
-func (s share) expected(all float64) float64 { return all * float64(s.clients) / float64(s.of) }
+// expectedOwn returns how many of all arrivals will belong to the plan.
+func (s arrivalShare) expectedOwn(all float64) float64 {
+	return all * float64(s.clients) / float64(s.of)
+}
 
-// turns returns a function that reports whether an arrival belongs to the plan, if clients take
-// turns. It must be called once per arrival, in order.
-func (s share) turns() func() bool {
+// ownsByTurn returns a function that reports whether an arrival belongs to the plan, if clients
+// take turns. It must be called once per arrival, in order.
+func (s arrivalShare) ownsByTurn() func() bool {
 	client := s.of - 1
 	return func() bool {
 		client = (client + 1) % s.of
@@ -199,9 +205,9 @@ func (s share) turns() func() bool {
 	}
 }
 
-// draws returns the same function for arrivals whose client is drawn: a Poisson process that is
-// thinned out in this way is one, too.
-func (s share) draws(seed uint64) func() bool {
+// ownsByDraw returns the same function for arrivals whose client is drawn: a Poisson process that
+// is thinned out in this way is one, too.
+func (s arrivalShare) ownsByDraw(seed uint64) func() bool {
 	if s.clients == s.of {
 		return func() bool { return true }
 	}

@@ -24,7 +24,7 @@ func BenchmarkEngineIntervals(b *testing.B) {
 
 func benchmarkEngine(b *testing.B, p Plan) {
 	b.ReportAllocs()
-	p.Callers, p.Requests = []Caller{noopCaller{}}, max(b.N, 1000)
+	p.Callers, p.Requests = []Caller{emptyCaller{}}, max(b.N, 1000)
 	r, err := Run(b.Context(), p)
 	if err != nil {
 		b.Fatal(err)
@@ -37,7 +37,7 @@ func benchmarkEngine(b *testing.B, p Plan) {
 func BenchmarkOpenLoop(b *testing.B) {
 	for b.Loop() {
 		r, err := Run(b.Context(), Plan{
-			Callers:  []Caller{noopCaller{}, noopCaller{}},
+			Callers:  []Caller{emptyCaller{}, emptyCaller{}},
 			Duration: time.Second, Drain: time.Second,
 			Open: &Arrivals{RatePerSecond: 100_000},
 		})
@@ -54,20 +54,20 @@ func BenchmarkOpenLoop(b *testing.B) {
 // would leave one processor to two clients that spin.)
 func TestRequestsDoNotAllocate(t *testing.T) {
 	for name, plan := range map[string]func(requests int) Plan{
-		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, noopCaller{}), Requests: n} },
+		"closed loop": func(n int) Plan { return Plan{Callers: callers(2, emptyCaller{}), Requests: n} },
 		"live": func(n int) Plan {
-			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Live: true, Report: func(live.Progress) {}}
+			return Plan{Callers: callers(2, emptyCaller{}), Requests: n, Live: true, Report: func(live.Progress) {}}
 		},
 		"intervals": func(n int) Plan {
-			return Plan{Callers: callers(2, noopCaller{}), Requests: n, Intervals: &Intervals{Every: time.Minute, Report: func(Interval) {}}}
+			return Plan{Callers: callers(2, emptyCaller{}), Requests: n, Intervals: &Intervals{Every: time.Minute, Report: func(Interval) {}}}
 		},
 		"in-flight limit": func(n int) Plan {
-			return Plan{Callers: callers(2, noopCaller{}), Requests: n, InFlight: 1}
+			return Plan{Callers: callers(2, emptyCaller{}), Requests: n, InFlight: 1}
 		},
 		"open loop": func(n int) Plan {
 			const rate = 50_000
 			return Plan{
-				Callers: callers(2, noopCaller{}), Drain: time.Second, Open: &Arrivals{RatePerSecond: rate},
+				Callers: callers(2, emptyCaller{}), Drain: time.Second, Open: &Arrivals{RatePerSecond: rate},
 				Duration: time.Duration(n) * time.Second / rate,
 			}
 		},

@@ -11,28 +11,28 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// client is one client's goroutine and its records. The controller reads the first
-// fields while the client runs: padding keeps them on their own cache line.
+// client holds the state and the records of one client's goroutine. The controller reads the
+// first fields while the client runs, so padding keeps them on their own cache line.
 type client struct {
 	_    [64]byte
 	done atomic.Int64 // calls ended that began before the window's end
-	sum  atomic.Int64 // of their service times, ns
-	idle atomic.Bool  // the client thinks: no call is in flight, and none begins before it is unset
+	sum  atomic.Int64 // total service time of these calls, ns
+	idle atomic.Bool  // the client waits for its think time to pass: it has no call in flight
 	_    [64]byte
 
 	caller   Caller
-	checker  Checker  // nil if the caller is not a Checker
-	answered Answered // nil if the caller reports no status
-	thinker  Thinker  // nil if the caller never thinks, and in an open loop
-	named    byName
-	traced   Traced   // nil if the caller has no traces
-	streamer Streamer // nil if the caller's calls are no streams
+	checker  Checker      // nil if the caller is not a Checker
+	answered StatusCaller // nil if the caller reports no status
+	thinker  Thinker      // nil if the caller has no think time, and in an open loop
+	named    callsByName
+	traced   TraceCaller // nil if the caller has no traces
+	streamer Streamer    // nil if the caller's calls are not streams
 	window   *window
 	quota    int64 // calls to record; 0: all calls of the window
 
-	tally
+	callTotals
 	service, response, wait, late *latency.Recorder
-	messages                      *latency.Recorder // of streams
+	messages                      *latency.Recorder // message times of streams
 	samples                       *latency.SampleLog
 	course                        *latency.Course // nil: the courses of other clients are enough
 	live                          *liveCounts     // nil: no figures are shown live
@@ -40,15 +40,15 @@ type client struct {
 	responses                     *latency.Course // nil: the same as course, or nil with it
 
 	isPast   atomic.Bool
-	statuses []record.StatusCount // few, and one is much more frequent than others: a list is faster than a map
-	traces   traces
+	statuses []record.StatusCount // a list is faster than a map: there are few statuses, and one is most frequent
+	traces   slowestTraces
 	failures []record.ErrorCount
 	classify func(error) record.ErrorCount
 }
 
-type tally struct {
+type callTotals struct {
 	warmedUp              int64 // calls ended before the window
-	recorded              int64 // calls that began in it
+	recorded              int64 // calls that began in the window
 	completed, straddling int64
 	queued                int64
 
@@ -56,13 +56,13 @@ type tally struct {
 	backlog   int64 // total service time of calls that were due before an edge of the window and sent after it, ns
 	thought   int64 // think time in ns, clipped to the window
 	busy      int64 // ns in flight, clipped to the window
-	occupied  int64 // busy plus the waits for permits
+	occupied  int64 // busy plus the waits for permits of the in-flight limit
 	failed    int64 // ns that the failed calls of the window took
 	spun      int64 // ns spent busy-waiting for the window's arrivals
 	finish    int64 // instant at which the last call of the window ended, or never
 }
 
-func (t tally) plus(other tally) tally {
+func (t callTotals) plus(other callTotals) callTotals {
 	t.warmedUp += other.warmedUp
 	t.recorded += other.recorded
 	t.completed += other.completed
@@ -93,24 +93,24 @@ func (c *client) closedLoop(ctx context.Context) {
 	for !c.finished() {
 		now := clock.Now()
 		if c.window.bounds.Load().pausedAt(now) {
-			if !c.sitOut(ctx) {
+			if !c.waitForResume(ctx) {
 				return
 			}
 			continue
 		}
-		ended := c.perform(ctx, call{intended: now, freed: now, ready: now})
+		ended := c.makeCall(ctx, call{intended: now, freed: now, ready: now})
 		if ended >= c.window.bounds.Load().end {
-			c.markPast()
+			c.markWindowDone()
 		}
 		c.think(ctx)
 	}
 }
 
-// sitOut waits for the end of the pause. It returns false if the window has ended, too: then no
-// call is left to measure, and no load to keep up.
-func (c *client) sitOut(ctx context.Context) bool {
+// waitForResume waits for the end of the pause. It returns false if the window has also ended:
+// the client then stops.
+func (c *client) waitForResume(ctx context.Context) bool {
 	b := c.window.bounds.Load()
-	if paused := b.open(); paused != nil {
+	if paused := b.openPause(); paused != nil {
 		select {
 		case <-paused.resumed:
 		case <-ctx.Done():
@@ -123,30 +123,30 @@ func (c *client) sitOut(ctx context.Context) bool {
 	if clock.Now() < b.end {
 		return true
 	}
-	c.markPast()
+	c.markWindowDone()
 	return false
 }
 
-// openLoop sends requests at those of the schedule's instants that this client gets.
+// openLoop sends requests at the instants that the schedule gives to this client.
 func (c *client) openLoop(ctx context.Context, s *schedule) {
-	for freed := int64(never); !c.window.over.Load(); {
-		intended, spun, ok := s.await(c.window)
+	for freed := int64(pastInstant); !c.window.over.Load(); {
+		intended, spun, ok := s.awaitNext(c.window)
 		if !ok {
 			return
 		}
-		freed = c.perform(ctx, call{intended: intended, freed: freed, ready: clock.Now(), spun: spun})
+		freed = c.makeCall(ctx, call{intended: intended, freed: freed, ready: clock.Now(), spun: spun})
 	}
 }
 
-// perform makes one call, takes its times, counts it, and returns the instant at which it ended.
-func (c *client) perform(ctx context.Context, course call) int64 {
+// makeCall makes and measures one call, counts it, and returns the instant at which it ended.
+func (c *client) makeCall(ctx context.Context, course call) int64 {
 	course.sent = course.ready
 	if limit := c.window.limit; limit != nil {
 		limit <- struct{}{}
 		course.sent = clock.Now()
 	}
 	if c.live != nil {
-		c.live.begins()
+		c.live.countBegin()
 	}
 	err := c.caller.Call(ctx)
 	course.ended = clock.Now()
@@ -159,71 +159,71 @@ func (c *client) perform(ctx context.Context, course call) int64 {
 		}
 	}
 	if c.live != nil {
-		c.live.ends(course.ended - course.intended)
+		c.live.countEnd(course.ended - course.intended)
 		if err != nil {
-			c.live.fails(c.classify(err))
+			c.live.countFailure(c.classify(err))
 		}
 	}
 	if c.intervals != nil {
-		c.intervals.ends(course.ended-course.intended, err)
+		c.intervals.countEnd(course.ended-course.intended, err)
 	}
-	c.account(&course, err)
+	c.countCall(&course, err)
 	return course.ended
 }
 
-// account counts the call: as warm-up, as measured, or not at all.
-func (c *client) account(course *call, err error) {
+// countCall counts the call: as warm-up, as measured, or not at all.
+func (c *client) countCall(course *call, err error) {
 	service := course.ended - course.sent
 	b := c.window.bounds.Load()
 	if course.intended >= b.end {
-		return // it only keeps up the load for measured calls still in flight
+		return // this call only keeps up the load while measured calls are still in flight
 	}
-	c.named.find()
+	c.named.findCurrent()
 	c.done.Store(c.done.Load() + 1)
 	c.sum.Store(c.sum.Load() + service)
 	endedInPause := b.pausedAt(course.ended - 1)
 	if c.course != nil && !endedInPause {
-		c.follow(course, b.running(course.ended), err)
+		c.recordCourse(course, b.runningClock(course.ended), err)
 	}
 	if course.intended < b.begin && course.ended <= b.begin {
 		c.warmedUp++
 		return
 	}
 	c.finish = course.ended
-	c.busy += b.within(course.sent, course.ended)
-	c.occupied += b.within(course.ready, course.ended)
+	c.busy += b.timeInWindow(course.sent, course.ended)
+	c.occupied += b.timeInWindow(course.ready, course.ended)
 	if course.ended <= b.end && !endedInPause {
 		c.completed++
-		c.named.complete(err)
+		c.named.countCompleted(err)
 	}
-	sent := b.place(course.sent)
-	if sent != b.place(max(course.sent, course.ended-1)) {
+	sent := b.edgesBefore(course.sent)
+	if sent != b.edgesBefore(max(course.sent, course.ended-1)) {
 		c.straddling++
 		c.straddled += service
 	}
-	if sent != b.place(course.intended) {
+	if sent != b.edgesBefore(course.intended) {
 		c.backlog += service
 	}
 	if course.intended >= b.begin && !b.pausedAt(course.intended) {
-		c.record(course, b, err)
+		c.recordTimes(course, b, err)
 	}
 }
 
-// follow counts the call in the interval in which it ended, on a clock that stops in pauses.
-func (c *client) follow(course *call, ended int64, err error) {
+// recordCourse counts the call in the interval in which it ended, on a clock that stops in pauses.
+func (c *client) recordCourse(course *call, ended int64, err error) {
 	c.course.Record(ended, course.ended-course.sent)
 	if c.responses != nil {
 		c.responses.Record(ended, course.ended-course.intended)
 	}
 	if err != nil {
-		c.course.Fail(ended)
+		c.course.RecordFailure(ended)
 	}
 }
 
-// record stores the times of a call that began in the window.
-func (c *client) record(course *call, b *bounds, err error) {
+// recordTimes stores the times of a call that began in the window.
+func (c *client) recordTimes(course *call, b *windowBounds, err error) {
 	c.recorded++
-	c.note(course, b.begin, err)
+	c.recordDetails(course, b.begin, err)
 	c.service.Record(course.ended - course.sent)
 	if c.response != nil {
 		c.response.Record(course.ended - course.intended)
@@ -236,7 +236,7 @@ func (c *client) record(course *call, b *bounds, err error) {
 	}
 	if c.samples != nil {
 		c.samples.Append(latency.Sample{
-			Start:    b.running(course.intended) - b.running(b.begin),
+			Start:    b.runningClock(course.intended) - b.runningClock(b.begin),
 			Wait:     course.sent - course.intended,
 			Service:  course.ended - course.sent,
 			Response: course.ended - course.intended,
@@ -245,12 +245,12 @@ func (c *client) record(course *call, b *bounds, err error) {
 	}
 	if err != nil {
 		c.failed += course.ended - course.sent
-		c.fail(err)
+		c.countFailure(err)
 	}
 }
 
-// recordPacing separates the two delays of a request: a client that was still in
-// its previous call, caused by the server, and the generator's delay after that.
+// recordPacing separates the two delays of a request: the wait for the client's previous
+// call, caused by the server, and the generator's own delay after that call.
 func (c *client) recordPacing(course *call) {
 	c.spun += course.spun
 	c.late.Record(course.ready - max(course.intended, course.freed))
@@ -264,7 +264,7 @@ func (c *client) recordPacing(course *call) {
 // that the slowest calls are measured under the same load as the others.
 func (c *client) finished() bool {
 	if c.quotaDone() {
-		c.markPast()
+		c.markWindowDone()
 		return true
 	}
 	return c.window.over.Load()
@@ -272,15 +272,14 @@ func (c *client) finished() bool {
 
 func (c *client) quotaDone() bool { return c.quota > 0 && c.recorded >= c.quota }
 
-func (c *client) markPast() {
+func (c *client) markWindowDone() {
 	if !c.isPast.Swap(true) {
 		c.window.past.Add(1)
 	}
 }
 
-// think waits for the think time that the caller asks for. Checking the answer before, and
-// sleeping too long, count as the generator's time between calls. The end of the window ends
-// the think time.
+// think waits for the think time that the caller asks for, or for the end of the window. Time
+// spent on checking the answer, or sleeping too long, counts as the generator's time between calls.
 func (c *client) think(ctx context.Context) {
 	if c.thinker == nil || c.quotaDone() {
 		return
@@ -299,5 +298,5 @@ func (c *client) think(ctx context.Context) {
 	}
 	timer.Stop()
 	c.idle.Store(false)
-	c.thought += c.window.bounds.Load().within(begin, min(clock.Now(), begin+int64(length)))
+	c.thought += c.window.bounds.Load().timeInWindow(begin, min(clock.Now(), begin+int64(length)))
 }

@@ -280,29 +280,29 @@ func TestCallsAcrossAPause(t *testing.T) {
 func TestPlacesOfACall(t *testing.T) {
 	for name, c := range map[string]struct {
 		due, sent, ended int64
-		want             tally
+		want             callTotals
 	}{
-		"before the window":       {10, 10, 100, tally{warmedUp: 1}},
-		"into the window":         {10, 10, 150, tally{straddling: 1, straddled: 140, busy: 50, completed: 1}},
-		"before the pause":        {110, 110, 200, tally{recorded: 1, completed: 1, busy: 90}},
-		"into the pause":          {110, 110, 300, tally{recorded: 1, straddling: 1, straddled: 190, busy: 90}},
-		"over the pause":          {110, 110, 450, tally{recorded: 1, completed: 1, straddling: 1, straddled: 340, busy: 140}},
-		"due before, sent in it":  {110, 250, 300, tally{recorded: 1, backlog: 50}},
-		"due before, sent behind": {110, 410, 450, tally{recorded: 1, completed: 1, backlog: 40, busy: 40}},
-		"due in it":               {250, 250, 450, tally{completed: 1, straddling: 1, straddled: 200, busy: 50}},
-		"within it":               {250, 250, 300, tally{}},
-		"behind it":               {400, 400, 500, tally{recorded: 1, completed: 1, busy: 100}},
-		"over all":                {10, 10, 600, tally{straddling: 1, straddled: 590, busy: 200}},
-		"after the window":        {500, 500, 600, tally{}},
+		"before the window":       {10, 10, 100, callTotals{warmedUp: 1}},
+		"into the window":         {10, 10, 150, callTotals{straddling: 1, straddled: 140, busy: 50, completed: 1}},
+		"before the pause":        {110, 110, 200, callTotals{recorded: 1, completed: 1, busy: 90}},
+		"into the pause":          {110, 110, 300, callTotals{recorded: 1, straddling: 1, straddled: 190, busy: 90}},
+		"over the pause":          {110, 110, 450, callTotals{recorded: 1, completed: 1, straddling: 1, straddled: 340, busy: 140}},
+		"due before, sent in it":  {110, 250, 300, callTotals{recorded: 1, backlog: 50}},
+		"due before, sent behind": {110, 410, 450, callTotals{recorded: 1, completed: 1, backlog: 40, busy: 40}},
+		"due in it":               {250, 250, 450, callTotals{completed: 1, straddling: 1, straddled: 200, busy: 50}},
+		"within it":               {250, 250, 300, callTotals{}},
+		"behind it":               {400, 400, 500, callTotals{recorded: 1, completed: 1, busy: 100}},
+		"over all":                {10, 10, 600, callTotals{straddling: 1, straddled: 590, busy: 200}},
+		"after the window":        {500, 500, 600, callTotals{}},
 	} {
 		w := &window{}
-		w.bounds.Store(&bounds{begin: 100, end: 500, pauses: []pause{{from: 200, to: 400}}})
+		w.bounds.Store(&windowBounds{begin: 100, end: 500, pauses: []pause{{from: 200, to: 400}}})
 		one := &client{window: w, service: latency.NewRecorder()}
-		one.account(&call{intended: c.due, freed: c.due, ready: c.sent, sent: c.sent, ended: c.ended}, nil)
+		one.countCall(&call{intended: c.due, freed: c.due, ready: c.sent, sent: c.sent, ended: c.ended}, nil)
 		one.service.Close()
 		one.occupied, one.finish = 0, 0
-		if one.tally != c.want {
-			t.Errorf("%s: %+v, want %+v", name, one.tally, c.want)
+		if one.callTotals != c.want {
+			t.Errorf("%s: %+v, want %+v", name, one.callTotals, c.want)
 		}
 	}
 }

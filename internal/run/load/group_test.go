@@ -16,12 +16,12 @@ import (
 )
 
 // whole is a share of everything.
-var whole = share{clients: 1, of: 1}
+var whole = arrivalShare{clients: 1, of: 1}
 
 func instants(s *schedule) []int64 {
 	all := make([]int64, s.count)
 	for i := range all {
-		all[i] = s.at(int64(i), &bounds{begin: notYet, end: notYet})
+		all[i] = s.instantOf(int64(i), &windowBounds{begin: futureInstant, end: futureInstant})
 	}
 	return all
 }
@@ -38,7 +38,7 @@ func TestPartsOfAScheduleAreTheWhole(t *testing.T) {
 		"small burst":  {Burst: 2},
 		"slow":         {RatePerSecond: 0.1},
 	} {
-		one, err := newSchedule(a, length, share{clients: 7, of: 7})
+		one, err := newSchedule(a, length, arrivalShare{clients: 7, of: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestPartsOfAScheduleAreTheWhole(t *testing.T) {
 			var got []int64
 			first := int64(0)
 			for _, clients := range split {
-				part, err := newSchedule(a, length, share{first: first, clients: clients, of: 7})
+				part, err := newSchedule(a, length, arrivalShare{first: first, clients: clients, of: 7})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestAGroupObeysItsCues(t *testing.T) {
 			settledAfter := time.Duration(0)
 			plan.Callers, plan.Group = callers(3, first), &Group{First: 2, Of: 10}
 			plan.Duration, plan.WarmUp = time.Second, WarmUp{AtMost: 300 * time.Millisecond}
-			plan.Controls, plan.Begins, plan.Opens = controls, OnGo, OnOpen
+			plan.Controls, plan.Begins, plan.Opens = controls, OnGoControl, OnOpenControl
 			reports := 0
 			plan.Report = func(p live.Progress) {
 				reports++
@@ -137,11 +137,11 @@ func TestCuesThatAreOver(t *testing.T) {
 			controls := &Controls{}
 			controls.Go(now - int64(ago))
 			r := mustRun(t, Plan{
-				Callers: callers(2, &server{delay: time.Millisecond}), Group: &Group{Of: 4}, Controls: controls, Begins: OnGo,
+				Callers: callers(2, &server{delay: time.Millisecond}), Group: &Group{Of: 4}, Controls: controls, Begins: OnGoControl,
 				Duration: 5 * time.Second, Drain: time.Second, Open: &Arrivals{RatePerSecond: 100},
 			})
 			want := now - int64(ago)
-			if ago > oldestCue {
+			if ago > maxCueAge {
 				want = now
 			}
 			if r.Begin != want {
@@ -156,7 +156,7 @@ func TestCuesThatAreOver(t *testing.T) {
 		controls.Open(math.MinInt64)
 		began := clock.Now()
 		r := mustRun(t, Plan{
-			Callers: callers(2, &server{delay: time.Millisecond}), Group: &Group{Of: 2}, Controls: controls, Begins: OnGo, Opens: OnOpen,
+			Callers: callers(2, &server{delay: time.Millisecond}), Group: &Group{Of: 2}, Controls: controls, Begins: OnGoControl, Opens: OnOpenControl,
 			Requests: 10, WarmUp: WarmUp{AtLeast: time.Second, AtMost: time.Second},
 		})
 		if warm := time.Duration(r.Begin - began); warm < time.Second || warm > 1020*time.Millisecond {
@@ -167,7 +167,7 @@ func TestCuesThatAreOver(t *testing.T) {
 
 func TestExtraRequestsOfAGroup(t *testing.T) {
 	for first, want := range map[int]int64{0: 3*10 + 3, 3: 3*10 + 1, 6: 3 * 10} {
-		r := mustRun(t, Plan{Callers: callers(3, noopCaller{}), Requests: 10, Extra: 4, Group: &Group{First: first, Of: 9}})
+		r := mustRun(t, Plan{Callers: callers(3, emptyCaller{}), Requests: 10, Extra: 4, Group: &Group{First: first, Of: 9}})
 		if r.Requests != want {
 			t.Errorf("clients from %d on: %d requests, want %d", first, r.Requests, want)
 		}
@@ -177,7 +177,7 @@ func TestExtraRequestsOfAGroup(t *testing.T) {
 // A client of a group may have no arrival.
 func TestAPartWithoutArrivals(t *testing.T) {
 	r := mustRun(t, Plan{
-		Callers: callers(2, noopCaller{}), Duration: time.Minute, Drain: time.Second, Open: &Arrivals{Burst: 2}, Group: &Group{First: 2, Of: 4},
+		Callers: callers(2, emptyCaller{}), Duration: time.Minute, Drain: time.Second, Open: &Arrivals{Burst: 2}, Group: &Group{First: 2, Of: 4},
 	})
 	if r.Requests != 0 || r.Encode() != nil || r.Pacing.Scheduled != 0 {
 		t.Errorf("%d requests of %d, want none", r.Requests, r.Pacing.Scheduled)
@@ -188,7 +188,7 @@ func TestCuesThatDoNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := Plan{
 			Callers: callers(1, &server{delay: 100 * time.Millisecond}), Duration: time.Second, WarmUp: WarmUp{AtMost: time.Second},
-			Controls: &Controls{}, Begins: OnGo, Opens: OnOpen,
+			Controls: &Controls{}, Begins: OnGoControl, Opens: OnOpenControl,
 		}
 		plan.Controls.Go(math.MinInt64)
 		began := time.Now()
@@ -214,9 +214,9 @@ func TestGroupsThatCannotBe(t *testing.T) {
 	for name, plan := range map[string]Plan{
 		"beyond the group":  {Group: &Group{First: 3, Of: 4}},
 		"from below":        {Group: &Group{First: -1, Of: 4}},
-		"nobody to tell it": {Begins: OnGo},
+		"nobody to tell it": {Begins: OnGoControl},
 	} {
-		plan.Callers, plan.Requests = callers(2, noopCaller{}), 1
+		plan.Callers, plan.Requests = callers(2, emptyCaller{}), 1
 		if _, err := Run(t.Context(), plan); err == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -50,7 +50,7 @@ func TestCallsAreInOneInterval(t *testing.T) {
 					t.Errorf("%s: interval %d begins %v after the one before ended", name, n, time.Duration(i.StartNS-at))
 				}
 				at = i.StartNS + i.TookNS
-				if off := at - began - int64(n+1)*int64(every); n < len(all)-1 && (off < 0 || off > int64(tick)) {
+				if off := at - began - int64(n+1)*int64(every); n < len(all)-1 && (off < 0 || off > int64(courseInterval)) {
 					t.Errorf("%s: interval %d ends %v beside its edge", name, n, time.Duration(off))
 				}
 			}
@@ -75,7 +75,7 @@ func TestPlansShareTheEdgesOfIntervals(t *testing.T) {
 		mustRun(t, plan)
 		const second = time.Second
 		for i, want := range []time.Duration{second, 0, 2 * second, 3 * second} {
-			if i >= len(ends) || want > 0 && (ends[i] < want || ends[i] > want+tick) {
+			if i >= len(ends) || want > 0 && (ends[i] < want || ends[i] > want+courseInterval) {
 				t.Fatalf("intervals end after %v, want whole seconds but for the last of each load", ends)
 			}
 		}

@@ -13,45 +13,45 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// liveSpan is the number of reports that recent figures cover: two seconds.
-const liveSpan = 8
+// liveReports is the number of reports that recent figures cover: 8 reports take two seconds.
+const liveReports = 8
 
 const (
-	// liveParts is the number of buckets in an octave.
-	liveParts = 8
-	// liveUnit is the width of the buckets from 1 to 2 µs.
-	liveUnit = int64(live.ShortestBin) / liveParts
-	// One bucket is below the octaves, and one above.
-	liveBuckets = 1 + live.Octaves*liveParts + 1
+	// liveBucketsPerOctave is the number of buckets in an octave.
+	liveBucketsPerOctave = 8
+	// liveBucketWidth is the width of the buckets from 1 to 2 µs.
+	liveBucketWidth = int64(live.ShortestBin) / liveBucketsPerOctave
+	// One bucket holds all shorter times, and one bucket all longer times.
+	liveBuckets = 1 + live.Doublings*liveBucketsPerOctave + 1
 )
 
-// liveBucket returns the bucket of a time, which includes its upper bound.
+// liveBucket returns the index of the bucket for a time. A bucket includes its upper bound.
 func liveBucket(ns int64) int {
-	units := uint64(max(0, ns-1)) / uint64(liveUnit)
-	if units < liveParts {
+	units := uint64(max(0, ns-1)) / uint64(liveBucketWidth)
+	if units < liveBucketsPerOctave {
 		return 0
 	}
-	octave := bits.Len64(units) - bits.Len64(liveParts)
-	part := int(units>>octave) - liveParts
-	return min(1+octave*liveParts+part, liveBuckets-1)
+	octave := bits.Len64(units) - bits.Len64(liveBucketsPerOctave)
+	part := int(units>>octave) - liveBucketsPerOctave
+	return min(1+octave*liveBucketsPerOctave+part, liveBuckets-1)
 }
 
-// liveUpTo returns the upper bound of a bucket, except the last.
-func liveUpTo(bucket int) int64 {
+// liveBucketLimit returns the upper bound of a bucket, except the last.
+func liveBucketLimit(bucket int) int64 {
 	if bucket == 0 {
 		return int64(live.ShortestBin)
 	}
-	octave, part := (bucket-1)/liveParts, (bucket-1)%liveParts
-	return int64(liveParts+part+1) << octave * liveUnit
+	octave, part := (bucket-1)/liveBucketsPerOctave, (bucket-1)%liveBucketsPerOctave
+	return int64(liveBucketsPerOctave+part+1) << octave * liveBucketWidth
 }
 
-// liveCounts holds the counts of one client. It alone writes them, except the maximum, which the
-// controller resets; so no lock is needed, and a call costs three stores.
+// liveCounts holds the counts of one client. Only this client writes them, except the maximum,
+// which the controller resets. So no lock is needed, and a call costs three stores.
 type liveCounts struct {
 	started atomic.Int64
 	sum     atomic.Int64 // ns
 	failed  atomic.Int64
-	most    atomic.Int64 // the longest in ns, since the controller reset it
+	most    atomic.Int64 // the longest response time in ns since the controller's last reset
 	buckets [liveBuckets]atomic.Int64
 
 	guard    sync.Mutex // guards failures; only failed calls take it
@@ -60,11 +60,11 @@ type liveCounts struct {
 	_ [64]byte
 }
 
-const mostLiveFailures = 32
+const maxLiveFailureKinds = 32
 
-func (l *liveCounts) begins() { l.started.Store(l.started.Load() + 1) }
+func (l *liveCounts) countBegin() { l.started.Store(l.started.Load() + 1) }
 
-func (l *liveCounts) ends(response int64) {
+func (l *liveCounts) countEnd(response int64) {
 	l.sum.Store(l.sum.Load() + response)
 	if response > l.most.Load() {
 		l.most.Store(response)
@@ -73,14 +73,14 @@ func (l *liveCounts) ends(response int64) {
 	bucket.Store(bucket.Load() + 1)
 }
 
-func (l *liveCounts) fails(kind record.ErrorCount) {
+func (l *liveCounts) countFailure(kind record.ErrorCount) {
 	l.failed.Store(l.failed.Load() + 1)
 	l.guard.Lock()
 	defer l.guard.Unlock()
 	if l.failures == nil {
 		l.failures = map[record.ErrorCount]int64{}
 	}
-	if _, known := l.failures[kind]; !known && len(l.failures) >= mostLiveFailures {
+	if _, known := l.failures[kind]; !known && len(l.failures) >= maxLiveFailureKinds {
 		kind = record.ErrorCount{Class: "other"}
 	}
 	l.failures[kind]++
@@ -89,30 +89,30 @@ func (l *liveCounts) fails(kind record.ErrorCount) {
 type liveSums struct {
 	at int64
 	live.Total
-	most    int64 // the longest since the previous sums
+	most    int64 // the longest response time since the previous sums, ns
 	buckets [liveBuckets]int64
 }
 
 // liveFigures turns the clients' counts into the figures that a live view shows.
 type liveFigures struct {
-	recent []*liveSums // at most liveSpan+1, the oldest first
+	recent []*liveSums // at most liveReports+1, the oldest first
 }
 
-// look adds up the counts of all clients and returns what to show.
-func (f *liveFigures) look(now int64, clients []*liveCounts) *live.Calls {
+// update adds up the counts of all clients and returns the figures to show.
+func (f *liveFigures) update(now int64, clients []*liveCounts) *live.Calls {
 	sums, shown := &liveSums{at: now}, &live.Calls{}
 	failures := map[record.ErrorCount]int64{}
 	for _, one := range clients {
-		shown.InFlight += sums.add(one)
+		shown.InFlight += sums.addClient(one)
 		if one.failed.Load() > 0 {
-			one.addFailures(failures)
+			one.addFailuresTo(failures)
 		}
 	}
-	if len(f.recent) > liveSpan {
+	if len(f.recent) > liveReports {
 		f.recent = append(f.recent[:0], f.recent[1:]...)
 	}
 	if len(f.recent) > 0 {
-		showRecent(shown, f.recent, sums)
+		fillRecentFigures(shown, f.recent, sums)
 	}
 	f.recent = append(f.recent, sums)
 	shown.Total, shown.Histogram = sums.Total, sums.histogram()
@@ -126,8 +126,8 @@ func (f *liveFigures) look(now int64, clients []*liveCounts) *live.Calls {
 	return shown
 }
 
-// add adds a client's counts, and returns how many of its calls are in flight.
-func (s *liveSums) add(l *liveCounts) (inFlight int64) {
+// addClient adds a client's counts, and returns how many of its calls are in flight.
+func (s *liveSums) addClient(l *liveCounts) (inFlight int64) {
 	started, ended := l.started.Load(), int64(0)
 	for i := range l.buckets {
 		n := l.buckets[i].Load()
@@ -141,7 +141,7 @@ func (s *liveSums) add(l *liveCounts) (inFlight int64) {
 	return max(0, started-ended) // a call may have ended since started was read
 }
 
-func (l *liveCounts) addFailures(to map[record.ErrorCount]int64) {
+func (l *liveCounts) addFailuresTo(to map[record.ErrorCount]int64) {
 	l.guard.Lock()
 	defer l.guard.Unlock()
 	for kind, count := range l.failures {
@@ -149,8 +149,8 @@ func (l *liveCounts) addFailures(to map[record.ErrorCount]int64) {
 	}
 }
 
-// showRecent fills in the counts since the oldest of the earlier sums.
-func showRecent(l *live.Calls, before []*liveSums, now *liveSums) {
+// fillRecentFigures fills in the figures of the time since the oldest of the earlier sums.
+func fillRecentFigures(l *live.Calls, before []*liveSums, now *liveSums) {
 	oldest, most := before[0], now.most
 	for _, s := range before[1:] {
 		most = max(most, s.most)
@@ -165,11 +165,11 @@ func showRecent(l *live.Calls, before []*liveSums, now *liveSums) {
 	for i := range buckets {
 		buckets[i] = now.buckets[i] - oldest.buckets[i]
 	}
-	quantile := func(q float64) int64 { return min(most, quantileOf(buckets[:], l.Ended, q)) }
+	quantile := func(q float64) int64 { return min(most, bucketQuantile(buckets[:], l.Ended, q)) }
 	l.P50NS, l.P90NS, l.P99NS = quantile(0.5), quantile(0.9), quantile(0.99)
 }
 
-func quantileOf(buckets []int64, count int64, q float64) int64 {
+func bucketQuantile(buckets []int64, count int64, q float64) int64 {
 	left := max(1, int64(q*float64(count)+0.5))
 	for i, n := range buckets {
 		if left -= n; left > 0 {
@@ -177,11 +177,11 @@ func quantileOf(buckets []int64, count int64, q float64) int64 {
 		}
 		switch i {
 		case 0:
-			return liveUpTo(0)
+			return liveBucketLimit(0)
 		case liveBuckets - 1:
 			return int64(live.LongestBin)
 		}
-		return (liveUpTo(i-1) + liveUpTo(i)) / 2
+		return (liveBucketLimit(i-1) + liveBucketLimit(i)) / 2
 	}
 	return 0
 }
@@ -197,9 +197,9 @@ func (s *liveSums) histogram() []live.Bin {
 		bins = append(bins, bin)
 	}
 	add(int64(live.ShortestBin), s.buckets[:1])
-	for octave := range live.Octaves {
-		first := 1 + octave*liveParts
-		add(int64(live.ShortestBin)<<(octave+1), s.buckets[first:first+liveParts])
+	for octave := range live.Doublings {
+		first := 1 + octave*liveBucketsPerOctave
+		add(int64(live.ShortestBin)<<(octave+1), s.buckets[first:first+liveBucketsPerOctave])
 	}
 	add(0, s.buckets[liveBuckets-1:])
 	empty := func(b live.Bin) bool { return b.Count == 0 }
@@ -212,8 +212,8 @@ func (s *liveSums) histogram() []live.Bin {
 	return bins
 }
 
-// Intervals asks for the figures of calls in one stretch of time after another. Plans that share
-// an Intervals share the instants of its edges, as a separate warm-up and the load after it do.
+// Intervals asks for figures per interval of time. Plans that share an Intervals, such as a
+// separate warm-up and the load after it, have the same interval edges.
 type Intervals struct {
 	Every  time.Duration
 	Report func(Interval) // called from the goroutine that controls the load
@@ -223,40 +223,40 @@ type Intervals struct {
 	known  bool
 }
 
-// An Interval is a stretch of the load, also of its warm-up and drain. Each call counts in the
-// interval in which it ended.
+// An Interval holds the calls that ended in one interval of the load, warm-up and drain included.
 type Interval struct {
 	StartNS, TookNS int64
-	Failed          int64 // one of them may be among those that ended in the interval before
-	// Responses holds the response times of calls that ended, pauses included.
-	Responses *latency.Coarse
+	Failed          int64 // a call that ended at an edge may be counted as failed one interval later
+	// Responses holds the response times of the calls, pauses included.
+	Responses *latency.CoarseHistogram
 }
 
-// intervalCounts holds the counts of one client, which alone writes them.
+// intervalCounts holds the counts of one client. Only this client writes them.
 type intervalCounts struct {
 	failed    atomic.Int64
 	responses *latency.CoarseRecorder
 	_         [64]byte
 }
 
-// ends counts a call, then its failure, so that failures never exceed ended calls.
-func (i *intervalCounts) ends(response int64, err error) {
+// countEnd counts a call, then its failure, so that failures never exceed ended calls.
+func (i *intervalCounts) countEnd(response int64, err error) {
 	i.responses.Record(response)
 	if err != nil {
 		i.failed.Store(i.failed.Load() + 1)
 	}
 }
 
-// intervalReader cuts what the clients counted into intervals.
+// intervalReader divides the clients' counts into intervals, and reports each interval.
 type intervalReader struct {
 	asked       *Intervals
 	clients     []*intervalCounts
 	responses   *latency.CoarseReader
-	failed      int64 // read so far
+	failed      int64 // failures that earlier intervals counted
 	start, next int64 // begin and end of the current interval
 }
 
-// newIntervalReader reads clients that begin at an instant. It returns nil if asked is nil.
+// newIntervalReader returns a reader of clients that begin at the instant began. It returns nil
+// if no intervals are asked for.
 func newIntervalReader(asked *Intervals, clients []*intervalCounts, began int64) *intervalReader {
 	if asked == nil {
 		return nil
@@ -279,15 +279,16 @@ func (r *intervalReader) edgeAfter(instant int64) int64 {
 	return r.asked.origin + ((instant-r.asked.origin)/every+1)*every
 }
 
-// look ends the interval if it is over.
-func (r *intervalReader) look(now int64) {
+// cutIfOver reports the current interval if it is over.
+func (r *intervalReader) cutIfOver(now int64) {
 	if r != nil && now >= r.next {
-		r.cut(now)
+		r.reportInterval(now)
 	}
 }
 
-// cut ends the interval. Failures are read first: their calls are then among those that ended.
-func (r *intervalReader) cut(now int64) {
+// reportInterval ends the interval and reports it. It reads failures first, so that an
+// interval has no more failed calls than ended calls.
+func (r *intervalReader) reportInterval(now int64) {
 	if r == nil || now <= r.start {
 		return
 	}
@@ -295,6 +296,6 @@ func (r *intervalReader) cut(now int64) {
 	for _, one := range r.clients {
 		failed += one.failed.Load()
 	}
-	r.asked.Report(Interval{StartNS: r.start, TookNS: now - r.start, Failed: failed - r.failed, Responses: r.responses.Since()})
+	r.asked.Report(Interval{StartNS: r.start, TookNS: now - r.start, Failed: failed - r.failed, Responses: r.responses.ReadNew()})
 	r.failed, r.start, r.next = failed, now, r.edgeAfter(now)
 }

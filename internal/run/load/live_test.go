@@ -23,12 +23,12 @@ func TestLiveBuckets(t *testing.T) {
 		t.Errorf("what is longer than all is in bucket %d", got)
 	}
 	for bucket := range liveBuckets - 1 {
-		upTo := liveUpTo(bucket)
+		upTo := liveBucketLimit(bucket)
 		if in, next := liveBucket(upTo), liveBucket(upTo+1); in != bucket || next != bucket+1 {
 			t.Errorf("bucket %d ends at %d ns, which is in %d, and the next in %d", bucket, upTo, in, next)
 		}
 	}
-	if last := liveUpTo(liveBuckets - 2); last != int64(live.LongestBin) || liveBucket(math.MaxInt64) != liveBuckets-1 {
+	if last := liveBucketLimit(liveBuckets - 2); last != int64(live.LongestBin) || liveBucket(math.MaxInt64) != liveBuckets-1 {
 		t.Errorf("the last bucket but one ends at %d", last)
 	}
 }
@@ -144,12 +144,12 @@ func TestReportsGoOnInTheDrain(t *testing.T) {
 // Kinds of failures are bounded.
 func TestLiveFailuresAreBounded(t *testing.T) {
 	l := &liveCounts{}
-	for i := range 10 * mostLiveFailures {
-		l.fails(record.ErrorCount{Class: time.Duration(i).String()})
+	for i := range 10 * maxLiveFailureKinds {
+		l.countFailure(record.ErrorCount{Class: time.Duration(i).String()})
 	}
 	all := map[record.ErrorCount]int64{}
-	l.addFailures(all)
-	if len(all) != mostLiveFailures+1 || all[record.ErrorCount{Class: "other"}] != 9*mostLiveFailures {
+	l.addFailuresTo(all)
+	if len(all) != maxLiveFailureKinds+1 || all[record.ErrorCount{Class: "other"}] != 9*maxLiveFailureKinds {
 		t.Errorf("%d kinds, %d others", len(all), all[record.ErrorCount{Class: "other"}])
 	}
 }

@@ -6,20 +6,19 @@
 //     steady.
 //  3. It opens the measurement window, waits for its end, and drains the calls
 //     that are still in flight.
-//  4. It merges the clients' records into a Result: the measurement in the form of
-//     records, and what only the trial needs.
+//  4. It merges the clients' records into a Result.
 //
-// Package search runs plans at different rates to find the highest that meets a goal.
+// Package search runs plans at different rates to find the highest rate that meets a goal.
 //
-// During the window the clients of a closed loop share no data that any of them
-// writes: each has its own recorders. The clients of an open loop take turns,
-// between their calls, at waiting for the next arrival of the schedule. Clients
-// under an in-flight limit share its semaphore, whose wait is then measured.
+// During the window the clients of a closed loop share no data that any client
+// writes: each client has its own recorders. Between their calls, the clients of an
+// open loop take turns at waiting for the next arrival of the schedule. Clients
+// under an in-flight limit share a semaphore; the wait for it is measured.
 //
 // Glossary:
 //
-//	intended   the instant at which a request should be sent: in an open loop
-//	           the schedule's, in a closed loop when its client became free
+//	intended   the instant at which a request should be sent: in an open loop the
+//	           schedule sets it, in a closed loop it is when the client became free
 //	sent       the instant at which the call was made
 //	service    the time from sent to the answer
 //	wait       the time spent waiting for a permit of the in-flight limit
@@ -29,15 +28,15 @@
 //	           client was ready to send
 //	queued     calls that were due while their client was still in its previous
 //	           call: a delay caused by the server
-//	straddling calls that are in flight at the begin or end of the window
-//	think time the time that a client of a closed loop lets pass after a call, as a user
-//	           does who reads; part of no other time
+//	straddling calls that are in flight when the window begins or ends
+//	think time the time that a client of a closed loop waits after a call, like a user
+//	           who reads; no other time includes it
 //
 // Which calls count: latency is recorded for calls that begin in the window,
-// however long they take, because dropping those that outlast it would drop the
-// slowest; throughput counts calls that end in it; the calls in flight are
-// integrated over it, with straddling calls clipped at its edges. By Little's law the
-// three must agree, which checks the counting: they come from the same instants.
+// however long they take: without the calls that outlast it, the slowest calls would
+// be missing. Throughput counts calls that end in the window. The calls in flight are
+// integrated over the window, and straddling calls are clipped at its edges. By
+// Little's law the three figures must agree, which checks the counting.
 //
 // This package must not know what a request is, nor which stack sends it.
 package load
@@ -58,8 +57,8 @@ type Caller interface {
 	Call(ctx context.Context) error
 }
 
-// Checker is an optional ability of a Caller: Check verifies the answer of the
-// last call, after its time was taken. With an error the call counts as failed.
+// A Checker is a Caller that can check answers: Check verifies the answer of the
+// last call, after the call was timed. If it returns an error, the call counts as failed.
 type Checker interface {
 	Check() error
 }
@@ -68,21 +67,21 @@ type Checker interface {
 // but its Checker rejected the answer.
 var ErrWrongAnswer = errors.New("wrong answer")
 
-// Plan is one trial's load. Exactly one of Requests and Duration bounds the
-// window; an open loop needs Duration.
+// A Plan describes the load of one trial. Exactly one of Requests and Duration bounds
+// the window; an open loop needs Duration.
 type Plan struct {
 	Callers  []Caller
 	Requests int           // each client's measured requests
 	Extra    int           // the first Extra clients measure one request more
 	Group    *Group        // nil: the callers are the whole group
 	Duration time.Duration // the window
-	Open     *Arrivals     // nil: a closed loop, each client one request at a time
+	Open     *Arrivals     // nil: a closed loop, in which each client sends one request at a time
 	// InFlight limits the calls in flight with a first-come-first-served semaphore. 0: no limit.
 	InFlight int
 	WarmUp   WarmUp
-	// Drain limits the wait, after the window, for calls that began in it; in a window bounded by
-	// requests, the wait for any client's call to end. Calls in flight after that are cancelled and
-	// count as failed; arrivals not sent count as unsent. 0: no limit.
+	// Drain limits the wait, after the window, for calls that began in it. If requests bound the
+	// window, Drain limits the time in which no call ends. Calls still in flight are then cancelled
+	// and count as failed. Arrivals that were not sent count as unsent. 0: no limit.
 	Drain       time.Duration
 	KeepSamples bool
 	// Classify returns the class and the code of a failed call's error.
@@ -90,24 +89,24 @@ type Plan struct {
 	// OnOpen and OnClose, if not nil, are called just before the window
 	// opens and just after it closes, from one goroutine.
 	OnOpen, OnClose func()
-	// Controls end the load early, pause it, or give it its cues. nil: nobody will.
+	// Controls end the load early, pause it, or give it its cues. nil: the load runs by itself.
 	Controls *Controls
-	// Begins names the cue of the first call, and Opens the cue of the window once the warm-up
-	// may end.
+	// Begins names the cue for the first call. Opens names the cue for opening the window; the
+	// load waits for it after the warm-up.
 	Begins, Opens Cue
 	// Report, if not nil, is called a few times per second, from one goroutine.
 	Report func(live.Progress)
-	// Intervals, if not nil, are reported. They cost each call some nanoseconds, and each client
-	// eleven kilobytes.
+	// Intervals, if not nil, asks for a report per interval. This costs each call some
+	// nanoseconds, and each client eleven kilobytes.
 	Intervals *Intervals
 	// Live adds figures of recent calls to reports. It costs some nanoseconds per call, and two
 	// kilobytes per client.
 	Live bool
 }
 
-// A Group says which callers of a larger group a plan has: the callers from First on. Arrivals and
-// Extra then describe the whole group, and each plan takes the share of its own callers. Plans that
-// share a seed and an instant of begin thus send the same requests together as one plan would.
+// A Group says which callers of a larger group a plan has: the callers from number First on.
+// Arrivals and Extra then describe the whole group, and each plan takes the share of its own
+// callers. Plans with the same seed and begin together send the same requests as one plan would.
 type Group struct {
 	First int `json:"first"` // from 0
 	Of    int `json:"of"`    // callers of the whole group
@@ -118,46 +117,46 @@ type Cue int
 
 // The cues.
 const (
-	AtOnce Cue = iota // nothing
-	OnGo              // Controls.Go
-	OnOpen            // Controls.Open
+	WithoutCue    Cue = iota // the plan waits for nothing
+	OnGoControl              // Controls.Go
+	OnOpenControl            // Controls.Open
 )
 
-// Arrivals is the schedule of an open loop: either a rate, or a burst.
+// Arrivals describes the schedule of an open loop: either a rate or a burst.
 type Arrivals struct {
-	RatePerSecond float64 // of all clients together
+	RatePerSecond float64 // requests per second of all clients together
 	// RampTo is the rate at the window's end: the rate changes linearly from the
 	// first arrival on. 0: constant. A ramp has no warm-up.
 	RampTo  float64
-	Poisson bool // exponential gaps; otherwise equal ones
+	Poisson bool // the gaps are exponentially distributed; otherwise all gaps are equal
 	Seed    uint64
 	// Burst is the number of requests that are all due when the window opens. A
 	// burst has no warm-up, and the window ends with the last answer.
 	Burst int
 }
 
-// maxClients is the limit of clients: with more, the measurement would be about their own memory.
+// maxClients limits the clients of a plan: with more, their own memory would spoil the measurement.
 const maxClients = 100_000
 
 func (p *Plan) validate() error {
 	g := p.group()
 	switch {
 	case len(p.Callers) == 0 || len(p.Callers) > maxClients:
-		return fmt.Errorf("load: %d clients: want 1 to %d", len(p.Callers), maxClients)
+		return fmt.Errorf("load: the plan has %d clients: want 1 to %d", len(p.Callers), maxClients)
 	case (p.Requests > 0) == (p.Duration > 0):
-		return fmt.Errorf("load: %d requests per client and a duration of %v: set exactly one of the two", p.Requests, p.Duration)
+		return fmt.Errorf("load: the plan has %d requests per client and a duration of %v: set exactly one of the two", p.Requests, p.Duration)
 	case p.Extra < 0 || p.Extra > 0 && (p.Requests == 0 || p.Extra >= g.Of):
-		return fmt.Errorf("load: %d of %d clients with one request more than %d: want fewer than all clients, and requests", p.Extra, len(p.Callers), p.Requests)
+		return fmt.Errorf("load: the plan has %d extra requests for %d clients with %d requests each: want fewer extra requests than clients, and at least 1 request per client", p.Extra, len(p.Callers), p.Requests)
 	case p.Open != nil && p.Duration <= 0:
-		return errors.New("load: an open loop needs a duration")
+		return errors.New("load: the plan has an open loop without a duration: set the duration of the window")
 	case p.InFlight < 0:
-		return fmt.Errorf("load: an in-flight limit of %d: want 0 or more", p.InFlight)
+		return fmt.Errorf("load: the in-flight limit is %d: want 0 or more", p.InFlight)
 	case p.Intervals != nil && p.Intervals.Every <= 0:
-		return fmt.Errorf("load: intervals of %v: want a time above zero", p.Intervals.Every)
+		return fmt.Errorf("load: the reporting interval is %v: want a time above zero", p.Intervals.Every)
 	case g.First < 0 || g.First+len(p.Callers) > g.Of:
-		return fmt.Errorf("load: group: clients %d to %d are outside 0 to %d", g.First, g.First+len(p.Callers)-1, g.Of-1)
-	case (p.Begins != AtOnce || p.Opens != AtOnce) && p.Controls == nil:
-		return errors.New("load: Begins or Opens waits for a control, and there are no Controls")
+		return fmt.Errorf("load: the plan has the clients %d to %d, but its group has only 0 to %d", g.First, g.First+len(p.Callers)-1, g.Of-1)
+	case (p.Begins != WithoutCue || p.Opens != WithoutCue) && p.Controls == nil:
+		return errors.New("load: the plan waits for a cue (Begins or Opens), but its Controls are nil: set Controls")
 	case p.Open != nil:
 		return p.Open.validate(p.WarmUp)
 	}
@@ -167,17 +166,17 @@ func (p *Plan) validate() error {
 func (a *Arrivals) validate(w WarmUp) error {
 	switch {
 	case a.Burst > 0 && (a.RatePerSecond != 0 || a.RampTo != 0):
-		return fmt.Errorf("load: a burst of %d with a rate: set one of the two", a.Burst)
+		return fmt.Errorf("load: the plan has both a burst of %d requests and a rate: set only one of the two", a.Burst)
 	case a.Burst > maxArrivals:
-		return fmt.Errorf("load: a burst of %d: want at most %d", a.Burst, maxArrivals)
+		return fmt.Errorf("load: the burst has %d requests: want at most %d", a.Burst, maxArrivals)
 	case (a.Burst > 0 || a.RampTo > 0) && w.AtMost > 0:
-		return errors.New("load: a burst or ramp cannot have a warm-up: warm up in a run before")
+		return errors.New("load: a burst or ramp cannot have a warm-up: warm up in an earlier run")
 	case a.Burst > 0:
 		return nil
 	case !(a.RatePerSecond > 0):
-		return fmt.Errorf("load: a rate of %v: want one above 0", a.RatePerSecond)
+		return fmt.Errorf("load: the rate is %v requests per second: want a rate above 0", a.RatePerSecond)
 	case a.RampTo < 0 || math.IsNaN(a.RampTo):
-		return fmt.Errorf("load: a ramp to %v per second: want 0 or more", a.RampTo)
+		return fmt.Errorf("load: the ramp ends at %v requests per second: want 0 or more", a.RampTo)
 	}
 	return nil
 }
@@ -194,8 +193,8 @@ func (a *Arrivals) expected(length time.Duration) float64 {
 	}
 }
 
-// expectedSamples estimates the samples of one client, to allocate their memory
-// before the window. It returns 0 if the number is not known.
+// expectedSamples estimates the number of samples of one client, so that their memory is
+// allocated before the window. It returns 0 if the number is unknown.
 func (p *Plan) expectedSamples() int {
 	if p.Open != nil {
 		return int(p.Open.expected(p.Duration)) / p.group().Of
@@ -203,7 +202,7 @@ func (p *Plan) expectedSamples() int {
 	return p.Requests
 }
 
-// group returns the plan's group; a plan without one is a group of its own.
+// group returns the plan's group. Without one, the plan's callers are the whole group.
 func (p *Plan) group() Group {
 	if p.Group != nil {
 		return *p.Group

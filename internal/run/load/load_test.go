@@ -142,7 +142,7 @@ func TestPoissonArrivals(t *testing.T) {
 	within(t, "arrivals", float64(s.count), 100_000, 0.02)
 	var sum, squares float64
 	for i := int64(1); i < s.count; i++ {
-		gap := float64(s.at(i, &bounds{}) - s.at(i-1, &bounds{}))
+		gap := float64(s.instantOf(i, &windowBounds{}) - s.instantOf(i-1, &windowBounds{}))
 		sum += gap
 		squares += gap * gap
 	}
@@ -151,7 +151,7 @@ func TestPoissonArrivals(t *testing.T) {
 	within(t, "mean gap", mean, 1e6, 0.02)
 	within(t, "deviation of an exponential gap", deviation, mean, 0.02)
 	again, _ := newSchedule(Arrivals{RatePerSecond: 1000, Poisson: true, Seed: 7}, 100*time.Second, whole)
-	if again.at(500, &bounds{}) != s.at(500, &bounds{}) {
+	if again.instantOf(500, &windowBounds{}) != s.instantOf(500, &windowBounds{}) {
 		t.Error("the same seed gave another schedule")
 	}
 }

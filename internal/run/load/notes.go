@@ -9,9 +9,9 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// fail counts a failed call. It may allocate: the generator's cost matters only in
-// trials without failures.
-func (c *client) fail(err error) {
+// countFailure counts a failed call. It may allocate memory: the generator's own cost matters
+// only in trials without failures.
+func (c *client) countFailure(err error) {
 	class := c.classify(err)
 	counted := lists.FindOrAdd(&c.failures, class, func(f record.ErrorCount) bool { return f.Class == class.Class && f.Code == class.Code })
 	if counted.Count++; counted.Count == 1 {
@@ -19,9 +19,10 @@ func (c *client) fail(err error) {
 	}
 }
 
-// note records the name, status, trace and message times of a call that began in the window.
-func (c *client) note(course *call, begin int64, err error) {
-	c.named.record(course, err)
+// recordDetails records the name, status, trace and message times of a call that began in the
+// window.
+func (c *client) recordDetails(course *call, begin int64, err error) {
+	c.named.recordTimes(course, err)
 	if c.answered != nil {
 		if status, is := c.answered.Status(); is {
 			lists.FindOrAdd(&c.statuses, record.StatusCount{Status: status}, func(s record.StatusCount) bool { return s.Status == status }).Count++
@@ -29,7 +30,7 @@ func (c *client) note(course *call, begin int64, err error) {
 	}
 	if c.traced != nil {
 		if id := c.traced.Trace(); id != "" {
-			c.traces.note(record.Trace{ID: id, ServiceNS: course.ended - course.sent, AfterNS: course.sent - begin, Failed: err != nil})
+			c.traces.addTrace(record.Trace{ID: id, ServiceNS: course.ended - course.sent, AfterNS: course.sent - begin, Failed: err != nil})
 		}
 	}
 	if c.streamer != nil {
@@ -46,7 +47,7 @@ type Streamer interface {
 	MessageTimes() []time.Duration
 }
 
-// streamerOf returns the caller as a Streamer, or nil if its calls are no streams.
+// streamerOf returns the caller as a Streamer, or nil if its calls are not streams.
 func streamerOf(caller Caller) Streamer {
 	if s, is := caller.(Streamer); is && s.Streams() {
 		return s
@@ -54,32 +55,31 @@ func streamerOf(caller Caller) Streamer {
 	return nil
 }
 
-// A Thinker is a Caller that pauses between calls. Think returns the time that its client waits, in
-// a closed loop, from the end of the last call to the next. In an open loop, arrivals decide.
+// A Thinker is a Caller that pauses between calls. Think returns the time that its client waits
+// after a call. Only a closed loop uses it; an open loop follows its schedule.
 type Thinker interface {
 	Think() time.Duration
 }
 
-// An Answered is a Caller whose answers have a status. Status returns that of the last call's
-// answer, and false if there was none.
-type Answered interface {
+// A StatusCaller is a Caller whose answers have a status. Status returns the status of the last
+// call's answer, and false if there was no answer.
+type StatusCaller interface {
 	Status() (status int, answered bool)
 }
 
-// A Traced is a Caller whose calls may have a trace. Trace returns the identifier of the last
+// A TraceCaller is a Caller whose calls may have a trace. Trace returns the identifier of the last
 // call's trace in a tracing system, or "".
-type Traced interface {
+type TraceCaller interface {
 	Trace() string
 }
 
-type traces struct {
+type slowestTraces struct {
 	count   int64
 	slowest []record.Trace // slowest first
 }
 
-// note keeps a call if it is among the slowest. Few calls have a trace, and moving some others
-// costs little compared to making a trace.
-func (t *traces) note(one record.Trace) {
+// addTrace counts a trace, and keeps it if its call is among the slowest.
+func (t *slowestTraces) addTrace(one record.Trace) {
 	t.count++
 	if len(t.slowest) == record.KeptTraces && one.ServiceNS <= t.slowest[record.KeptTraces-1].ServiceNS {
 		return
@@ -89,22 +89,23 @@ func (t *traces) note(one record.Trace) {
 	t.slowest = t.slowest[:min(len(t.slowest), record.KeptTraces)]
 }
 
-// A Named is a Caller whose calls are of several kinds. Name returns the name of the last call, or
-// "". Calls without a name, and those beyond mostNames names, count only in the totals.
-type Named interface {
+// A NamedCaller is a Caller whose calls are of several kinds. Name returns the name of the last
+// call, or "". Calls without a name count only in the totals, and so do calls beyond maxCallNames
+// names.
+type NamedCaller interface {
 	Name() string
 }
 
-// mostNames bounds the memory of the records by name.
-const mostNames = 64
+// maxCallNames bounds the memory of the records by name.
+const maxCallNames = 64
 
-// byName holds one client's records of calls by name. There are few names, so that a list is
+// callsByName holds one client's records of calls by name. There are few names, so a list is
 // faster than a map.
-type byName struct {
-	caller  Named // nil: calls have no names
-	open    bool  // response times differ from service times
+type callsByName struct {
+	caller  NamedCaller // nil: calls have no names
+	open    bool        // response times differ from service times
 	all     []*namedCalls
-	current *namedCalls // of the last call; nil: the call has no name
+	current *namedCalls // the records for the last call's name; nil: the call has no name
 }
 
 type namedCalls struct {
@@ -112,7 +113,7 @@ type namedCalls struct {
 	service, response *latency.Recorder
 }
 
-func (b *byName) find() {
+func (b *callsByName) findCurrent() {
 	b.current = nil
 	if b.caller == nil {
 		return
@@ -125,7 +126,7 @@ func (b *byName) find() {
 		b.current = b.all[i]
 		return
 	}
-	if len(b.all) == mostNames {
+	if len(b.all) == maxCallNames {
 		return
 	}
 	b.current = &namedCalls{NamedCalls: record.NamedCalls{Name: name}, service: latency.NewRecorder()}
@@ -135,8 +136,8 @@ func (b *byName) find() {
 	b.all = append(b.all, b.current)
 }
 
-// complete counts a call that ended in the window.
-func (b *byName) complete(err error) {
+// countCompleted counts a call that ended in the window.
+func (b *callsByName) countCompleted(err error) {
 	if b.current == nil {
 		return
 	}
@@ -146,8 +147,8 @@ func (b *byName) complete(err error) {
 	}
 }
 
-// record stores the times of a call that began in the window.
-func (b *byName) record(course *call, err error) {
+// recordTimes stores the times of a call that began in the window.
+func (b *callsByName) recordTimes(course *call, err error) {
 	if b.current == nil {
 		return
 	}
@@ -161,7 +162,7 @@ func (b *byName) record(course *call, err error) {
 	}
 }
 
-func (b *byName) release() {
+func (b *callsByName) release() {
 	for _, one := range b.all {
 		one.service.Close()
 		if one.response != nil {
@@ -173,5 +174,5 @@ func (b *byName) release() {
 
 type namedResult struct {
 	record.NamedCalls
-	service, response *latency.Histogram // response is nil where it is the service time
+	service, response *latency.Histogram // response is nil if it equals the service time
 }

@@ -83,7 +83,7 @@ func TestSpinningCountsInTheWindowOnly(t *testing.T) {
 	var all []time.Duration
 	for range 30 {
 		r := mustRun(t, Plan{
-			Callers: callers(1, noopCaller{}), Duration: window, Drain: time.Second,
+			Callers: callers(1, emptyCaller{}), Duration: window, Drain: time.Second,
 			WarmUp: WarmUp{AtLeast: 300 * time.Millisecond, AtMost: 300 * time.Millisecond}, Open: &Arrivals{RatePerSecond: 2000},
 		})
 		spun := time.Duration(r.Pacing.SpunNS)

@@ -19,13 +19,13 @@ type journalist struct {
 	own    uint32
 	server *server
 	guard  *sync.Mutex
-	calls  *[]Written
+	calls  *[]JournalCall
 }
 
 func (j journalist) Call(ctx context.Context) error {
 	sent := clock.Now()
 	err := j.server.Call(ctx)
-	call := Written{Due: sent, Sent: sent, Ended: clock.Now(), Caller: j.own}
+	call := JournalCall{Due: sent, Sent: sent, Ended: clock.Now(), Caller: j.own}
 	if err != nil {
 		call.Failure = 1
 	}
@@ -47,7 +47,7 @@ func TestReplayAgreesWithRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var calls []Written
+				var calls []JournalCall
 				var guard sync.Mutex
 				served := &server{delay: 1700 * time.Microsecond, stall: 9 * time.Millisecond, period: 50 * time.Millisecond, failEvery: 17}
 				for i := range 5 {
@@ -114,29 +114,29 @@ func same(t *testing.T, ran, again *Result) {
 
 // What cannot have been is refused, and named.
 func TestReplayRefuses(t *testing.T) {
-	good := Written{Due: 10, Sent: 10, Ended: 20}
+	good := JournalCall{Due: 10, Sent: 10, Ended: 20}
 	p := Plan{Callers: make([]Caller, 1), Requests: 1}
 	for says, j := range map[string]Journal{
-		"no call":               {},
-		"to caller 1":           {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Caller: 1}}},
-		"has failure 1":         {Calls: []Written{{Due: 10, Sent: 10, Ended: 20, Failure: 1}}},
-		"and ended at 5":        {Calls: []Written{{Due: 10, Sent: 10, Ended: 5}}},
-		"was due at 11":         {Calls: []Written{{Due: 11, Sent: 10, Ended: 20}}},
-		"CLOCK_MONOTONIC":       {Calls: []Written{good, {Due: 10, Sent: 10, Ended: 1 << 62}}},
-		"want nanoseconds":      {Calls: []Written{{Due: math.MinInt64, Sent: 0, Ended: 1 << 62}}},
-		"want an instant among": {Calls: []Written{good}, Begin: 21},
-		"window begins at 1,":   {Calls: []Written{{Due: 1 << 40, Sent: 1 << 40, Ended: 1<<40 + 1}}, Begin: 1},
-		"more than its 1 calls": {Calls: []Written{good, good}},
+		"no call":                     {},
+		"caller number 1":             {Calls: []JournalCall{{Due: 10, Sent: 10, Ended: 20, Caller: 1}}},
+		"failure number 1":            {Calls: []JournalCall{{Due: 10, Sent: 10, Ended: 20, Failure: 1}}},
+		"and ended at 5":              {Calls: []JournalCall{{Due: 10, Sent: 10, Ended: 5}}},
+		"was due at 11":               {Calls: []JournalCall{{Due: 11, Sent: 10, Ended: 20}}},
+		"CLOCK_MONOTONIC":             {Calls: []JournalCall{good, {Due: 10, Sent: 10, Ended: 1 << 62}}},
+		"want nanoseconds":            {Calls: []JournalCall{{Due: math.MinInt64, Sent: 0, Ended: 1 << 62}}},
+		"want a begin between":        {Calls: []JournalCall{good}, Begin: 21},
+		"window begins at instant 1,": {Calls: []JournalCall{{Due: 1 << 40, Sent: 1 << 40, Ended: 1<<40 + 1}}, Begin: 1},
+		"than the planned 1":          {Calls: []JournalCall{good, good}},
 	} {
 		if _, err := Replay(p, j); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: want an error that says %q", err, says)
 		}
 	}
 	p.Requests, p.Duration = 0, time.Second
-	if _, err := Replay(p, Journal{Calls: []Written{good}, Begin: 5, End: 6}); err == nil || !strings.Contains(err.Error(), ": want 1s") {
+	if _, err := Replay(p, Journal{Calls: []JournalCall{good}, Begin: 5, End: 6}); err == nil || !strings.Contains(err.Error(), "asks for 1s") {
 		t.Errorf("a window of another length: %v", err)
 	}
-	if _, err := Replay(p, Journal{Calls: []Written{good}, Begin: 0, End: int64(time.Second)}); err != nil {
+	if _, err := Replay(p, Journal{Calls: []JournalCall{good}, Begin: 0, End: int64(time.Second)}); err != nil {
 		t.Errorf("what is right: %v", err)
 	}
 }

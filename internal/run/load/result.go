@@ -12,14 +12,14 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// Result holds what the clients measured. Its Intervals start relative to the window, its WarmUp
-// has no Method, and its distributions are missing until Encode. Close frees the samples' memory.
+// Result holds what the clients measured. Its Intervals start relative to the window. Its WarmUp
+// has no Method. Its distributions are missing until Encode. Close frees the samples' memory.
 type Result struct {
 	Begin, End int64 // the window, on the clock of package clock
 	record.Measurement
 	Failures []record.ErrorCount
 	Between  time.Duration        // closed loop: time of the window that clients spent between calls
-	Samples  []*latency.SampleLog // one for each client
+	Samples  []*latency.SampleLog // one log per client
 
 	// Late holds the lateness that Encode puts into Pacing; nil in a closed loop.
 	Late *latency.Histogram
@@ -40,39 +40,39 @@ const maxIntervals = 240
 
 // result merges the clients' records. All clients must have ended.
 func (c *controller) result() *Result {
-	all := tally{finish: never}
+	all := callTotals{finish: pastInstant}
 	for _, one := range c.clients {
-		all = all.plus(one.tally)
+		all = all.plus(one.callTotals)
 	}
-	b := c.lastBounds(all.finish)
+	b := c.measuredBounds(all.finish)
 	begin, end := b.begin, b.end
 	var active int64
 	var statuses []record.StatusCount
 	r := &Result{Begin: begin, End: end}
 	for _, one := range c.clients {
-		active += one.span(b)
+		active += one.activeTime(b)
 		r.Failures = record.PlusErrors(r.Failures, one.failures)
 		statuses = record.PlusStatuses(statuses, one.statuses)
 		if one.samples != nil {
 			r.Samples = append(r.Samples, one.samples)
 		}
 	}
-	length := float64(b.within(begin, end))
+	length := float64(b.timeInWindow(begin, end))
 	r.Measurement = record.Measurement{
 		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling,
 		StraddlingNS: all.straddled, BacklogNS: all.backlog,
 		FailedNS: &all.failed, Statuses: statuses,
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
-		WarmUp:    record.WarmUp{TookNS: b.running(begin) - c.began, Requests: all.warmedUp, Settled: c.settled},
-		Intervals: condense(c.course, maxIntervals),
-		Course:    c.merge(b.running(begin)),
+		WarmUp:    record.WarmUp{TookNS: b.runningClock(begin) - c.began, Requests: all.warmedUp, Settled: c.settled},
+		Intervals: mergeNeighbours(c.course, maxIntervals),
+		Course:    c.mergeCourses(b.runningClock(begin)),
 
-		EndedEarly: c.endedEarly, Pauses: int64(len(b.pauses)), PausedNS: b.cut(end) - b.cut(begin),
+		EndedEarly: c.endedEarly, Pauses: int64(len(b.pauses)), PausedNS: b.pausedBefore(end) - b.pausedBefore(begin),
 	}
-	r.Traces, r.Traced = tracesOf(c.clients)
-	setEnough(&r.WarmUp, until(c.course, b.running(end)), figureOf(&c.plan))
+	r.Traces, r.Traced = mergeTraces(c.clients)
+	setSteadyBegin(&r.WarmUp, intervalsUntil(c.course, b.runningClock(end)), steadinessSeries(&c.plan))
 	for i := range r.Intervals {
-		r.Intervals[i].StartNS -= b.running(begin)
+		r.Intervals[i].StartNS -= b.runningClock(begin)
 	}
 	if c.schedule == nil {
 		r.Between = time.Duration(max(0, active-all.occupied-all.thought))
@@ -84,31 +84,31 @@ func (c *controller) result() *Result {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Class, b.Class))
 	})
 	r.named = mergeNamed(c.clients)
-	r.service = c.merged(func(one *client) *latency.Recorder { return one.service })
-	r.response = c.merged(func(one *client) *latency.Recorder { return one.response })
-	r.messages = c.merged(func(one *client) *latency.Recorder { return one.messages })
-	r.wait = c.merged(func(one *client) *latency.Recorder { return one.wait })
-	r.Late = c.merged(func(one *client) *latency.Recorder { return one.late })
+	r.service = c.mergeRecorders(func(one *client) *latency.Recorder { return one.service })
+	r.response = c.mergeRecorders(func(one *client) *latency.Recorder { return one.response })
+	r.messages = c.mergeRecorders(func(one *client) *latency.Recorder { return one.messages })
+	r.wait = c.mergeRecorders(func(one *client) *latency.Recorder { return one.wait })
+	r.Late = c.mergeRecorders(func(one *client) *latency.Recorder { return one.late })
 	return r
 }
 
-// lastBounds returns the bounds of the measured window. finish is the instant at which its last
+// measuredBounds returns the bounds of the measured window. finish is the instant at which its last
 // call ended.
-func (c *controller) lastBounds(finish int64) *bounds {
+func (c *controller) measuredBounds(finish int64) *windowBounds {
 	b := *c.bounds()
 	burst := c.plan.Open != nil && c.plan.Open.Burst > 0
-	if b.end == notYet || burst && !c.endedEarly {
+	if b.end == futureInstant || burst && !c.endedEarly {
 		b.end = max(finish, b.begin+1)
 	}
-	if paused := b.open(); paused != nil { // the last calls ended in it
+	if paused := b.openPause(); paused != nil { // the last calls ended in this pause
 		b.end = min(b.end, paused.from)
 		b.pauses = b.pauses[:len(b.pauses)-1]
 	}
 	return &b
 }
 
-// merge merges the courses of the clients that kept one. Its counts cover these clients only.
-func (c *controller) merge(windowBegin int64) *record.Course {
+// mergeCourses merges the courses of the clients that kept one. Other clients are not counted.
+func (c *controller) mergeCourses(windowBegin int64) *record.Course {
 	all, responses := c.clients[0].course, c.clients[0].responses
 	for _, one := range c.clients[1:] {
 		if one.course != nil {
@@ -141,8 +141,8 @@ func (c *controller) merge(windowBegin int64) *record.Course {
 // ResponseTimes returns the response times of an open loop.
 func (r *Result) ResponseTimes() *latency.Histogram { return r.response }
 
-// Encode fills in the distributions of the measurement. Run leaves them out, because a load that
-// only warms up or probes needs none.
+// Encode fills in the distributions of the measurement. Run leaves them out, because some loads,
+// such as a warm-up, need none.
 func (r *Result) Encode() error {
 	var all error
 	distribution := func(h *latency.Histogram) *latency.Distribution {
@@ -167,15 +167,15 @@ func (r *Result) Encode() error {
 	return all
 }
 
-// span returns how many nanoseconds of the window the client was at work.
-func (c *client) span(b *bounds) int64 {
+// activeTime returns the nanoseconds of the window until the client had made all its requests.
+func (c *client) activeTime(b *windowBounds) int64 {
 	if c.quotaDone() {
-		return b.within(b.begin, c.finish)
+		return b.timeInWindow(b.begin, c.finish)
 	}
-	return b.within(b.begin, b.end)
+	return b.timeInWindow(b.begin, b.end)
 }
 
-func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogram {
+func (c *controller) mergeRecorders(of func(*client) *latency.Recorder) *latency.Histogram {
 	if of(c.clients[0]) == nil {
 		return nil
 	}
@@ -186,8 +186,8 @@ func (c *controller) merged(of func(*client) *latency.Recorder) *latency.Histogr
 	return h
 }
 
-// tracesOf returns the slowest traces of all clients, and the number of all traces.
-func tracesOf(clients []*client) (slowest []record.Trace, count int64) {
+// mergeTraces returns the slowest traces of all clients, and the number of all traces.
+func mergeTraces(clients []*client) (slowest []record.Trace, count int64) {
 	for _, one := range clients {
 		slowest = record.PlusTraces(slowest, one.traces.slowest)
 		count += one.traces.count
@@ -221,21 +221,21 @@ func mergeNamed(clients []*client) []namedResult {
 	return all
 }
 
-// ownCostRequests is the number of requests of OwnCost: some milliseconds.
+// ownCostRequests is the number of requests in a run of OwnCost. They take some milliseconds.
 const ownCostRequests = 50_000
 
-type noopCaller struct{}
+type emptyCaller struct{}
 
-func (noopCaller) Call(context.Context) error { return nil }
+func (emptyCaller) Call(context.Context) error { return nil }
 
-// OwnCost measures the load generator's own time for a request, in nanoseconds, with a closed loop
-// of one client whose calls do nothing. It returns the minimum of three runs, because disturbances
-// only make a run longer, and 0 if ctx ends first.
+// OwnCost measures the load generator's own time per request, in nanoseconds. It runs a closed
+// loop of one client whose calls do nothing, and returns the minimum of three runs, because
+// disturbances only make a run longer. It returns 0 if ctx ends first.
 func OwnCost(ctx context.Context) float64 {
 	const tries = 3
 	least := 0.0
 	for range tries {
-		r, err := Run(ctx, Plan{Callers: []Caller{noopCaller{}}, Requests: ownCostRequests})
+		r, err := Run(ctx, Plan{Callers: []Caller{emptyCaller{}}, Requests: ownCostRequests})
 		if err != nil {
 			return 0
 		}
@@ -247,36 +247,36 @@ func OwnCost(ctx context.Context) float64 {
 	return least
 }
 
-// A Written is a call as a client in another language wrote it down. Such a client knows none of
-// this package's rules. The instants are those of package clock.
-type Written struct {
+// A JournalCall is a call that a client in another language wrote into its journal. The instants
+// are on the clock of package clock.
+type JournalCall struct {
 	Due, Sent, Ended int64
 	Caller           uint32
-	Failure          uint32 // 0: it was answered rightly; otherwise one of the Journal's, from 1
+	Failure          uint32 // 0: the call succeeded; n: the nth failure of the Journal, from 1
 }
 
 // A Journal holds all calls of a client in another language.
 type Journal struct {
-	Calls      []Written // in any order; Replay sorts them
-	Begin, End int64     // the window; End counts only where a duration bounds it
+	Calls      []JournalCall // in any order; Replay sorts them
+	Begin, End int64         // the window; End counts only if a duration bounds the window
 	Failures   []record.ErrorCount
 }
 
-// mostWritten bounds the length of a journal. A longer one probably has wrong units.
-const mostWritten = 2 * time.Hour
+// maxJournalTime bounds the length of a journal. A longer one probably has wrong units.
+const maxJournalTime = 2 * time.Hour
 
-// firstCallAtMost is the longest time from the window's begin to the first call without a warm-up:
-// many callers take a while to start.
-const firstCallAtMost = 10 * time.Second
+// maxFirstCallDelay is the longest time from the window's begin to the first call, if there is no
+// warm-up. A worker with many callers needs this time to start them.
+const maxFirstCallDelay = 10 * time.Second
 
-// Replay computes the result of a plan by the rules of Run, from the calls that its clients wrote
-// down. The plan needs one Caller for each of their callers, but Replay calls none of them.
+// Replay computes a plan's result by the rules of Run, from the journal of a client in another
+// language. The plan needs one Caller per caller of that client, but Replay makes no call.
 func Replay(p Plan, j Journal) (*Result, error) {
 	if err := p.validate(); err != nil {
 		return nil, err
 	}
 	p.Classify = func(err error) record.ErrorCount {
-		failed, _ := errors.AsType[*writtenFailure](err) // replay passes errors of no other type
+		failed, _ := errors.AsType[*journalFailure](err) // replay passes only errors of this type
 		return record.ErrorCount{Class: failed.Class, Code: failed.Code}
 	}
 	c, err := newController(p)
@@ -284,8 +284,8 @@ func Replay(p Plan, j Journal) (*Result, error) {
 		return nil, err
 	}
 	defer c.release()
-	slices.SortFunc(j.Calls, func(a, b Written) int { return cmp.Compare(a.Ended, b.Ended) })
-	if err := c.check(j); err != nil {
+	slices.SortFunc(j.Calls, func(a, b JournalCall) int { return cmp.Compare(a.Ended, b.Ended) })
+	if err := c.checkJournal(j); err != nil {
 		c.closeSamples()
 		return nil, err
 	}
@@ -294,39 +294,39 @@ func Replay(p Plan, j Journal) (*Result, error) {
 		c.closeSamples()
 		return nil, err
 	}
-	c.settled = steady(until(c.course, j.Begin), len(c.clients), figureOf(&c.plan))
+	c.settled = isSteady(intervalsUntil(c.course, j.Begin), len(c.clients), steadinessSeries(&c.plan))
 	return c.result(), nil
 }
 
-// check refuses impossible calls.
-func (c *controller) check(j Journal) error {
+// checkJournal returns an error if a call of the journal is impossible.
+func (c *controller) checkJournal(j Journal) error {
 	if len(j.Calls) == 0 {
-		return errors.New("no call was written down")
+		return errors.New("the worker's journal has no calls: want at least one")
 	}
 	for i, call := range j.Calls {
 		switch {
 		case int(call.Caller) >= len(c.clients):
-			return fmt.Errorf("call %d belongs to caller %d: want a number from 0, below %d", i, call.Caller, len(c.clients))
+			return fmt.Errorf("call %d has the caller number %d: want a number from 0 to %d", i, call.Caller, len(c.clients)-1)
 		case int(call.Failure) > len(j.Failures):
-			return fmt.Errorf("call %d has failure %d: want at most %d", i, call.Failure, len(j.Failures))
+			return fmt.Errorf("call %d has the failure number %d, but the worker listed only %d failures", i, call.Failure, len(j.Failures))
 		case call.Due > call.Sent || call.Sent > call.Ended:
-			return fmt.Errorf("call %d was due at %d, sent at %d, and ended at %d: want each no sooner than the one before", i, call.Due, call.Sent, call.Ended)
+			return fmt.Errorf("call %d was due at %d, sent at %d, and ended at %d: want these instants in order", i, call.Due, call.Sent, call.Ended)
 		}
 	}
-	first, last := earliest(j.Calls), j.Calls[len(j.Calls)-1].Ended
-	if last-first < 0 || last-first > int64(mostWritten) { // below 0: the difference overflowed
-		return fmt.Errorf("its calls last from %d to %d: want nanoseconds of CLOCK_MONOTONIC, and %v at most", first, last, mostWritten)
+	first, last := earliestDue(j.Calls), j.Calls[len(j.Calls)-1].Ended
+	if last-first < 0 || last-first > int64(maxJournalTime) { // below 0: the difference overflowed
+		return fmt.Errorf("the calls last from instant %d to %d: want nanoseconds of CLOCK_MONOTONIC, and at most %v in all", first, last, maxJournalTime)
 	}
-	if j.Begin > last || first-j.Begin > int64(firstCallAtMost) {
-		return fmt.Errorf("the window begins at %d, and its calls last from %d to %d: want an instant among them", j.Begin, first, last)
+	if j.Begin > last || first-j.Begin > int64(maxFirstCallDelay) {
+		return fmt.Errorf("the window begins at instant %d, but the calls last from %d to %d: want a begin between these two", j.Begin, first, last)
 	}
 	if c.plan.Duration > 0 && j.End-j.Begin != int64(c.plan.Duration) {
-		return fmt.Errorf("the window lasts %v: want %v", time.Duration(j.End-j.Begin), c.plan.Duration)
+		return fmt.Errorf("the worker's window lasts %v, but the spec asks for %v", time.Duration(j.End-j.Begin), c.plan.Duration)
 	}
 	return nil
 }
 
-func earliest(calls []Written) int64 {
+func earliestDue(calls []JournalCall) int64 {
 	first := calls[0].Due
 	for _, call := range calls {
 		first = min(first, call.Due)
@@ -335,9 +335,9 @@ func earliest(calls []Written) int64 {
 }
 
 func (c *controller) setWindow(j Journal) {
-	c.began = earliest(j.Calls)
+	c.began = earliestDue(j.Calls)
 	c.lastTick = c.began
-	b := bounds{begin: j.Begin, end: notYet}
+	b := windowBounds{begin: j.Begin, end: futureInstant}
 	if c.plan.Duration > 0 {
 		b.end = j.End
 	}
@@ -349,35 +349,35 @@ func (c *controller) setWindow(j Journal) {
 	}
 }
 
-// replay accounts for the calls in the order in which they ended, and observes the course
-// as often as Run does.
+// replay counts the calls in the order in which they ended, and observes the course as often
+// as Run does.
 func (c *controller) replay(j Journal) error {
 	freed := make([]int64, len(c.clients))
 	for i := range freed {
-		freed[i] = never
+		freed[i] = pastInstant
 	}
 	for _, written := range j.Calls {
-		for written.Ended > c.lastTick+int64(tick) {
-			c.observeAt(c.lastTick + int64(tick))
+		for written.Ended > c.lastTick+int64(courseInterval) {
+			c.observeAt(c.lastTick + int64(courseInterval))
 		}
 		own := c.clients[written.Caller]
 		var failed error
 		if written.Failure > 0 {
-			failed = (*writtenFailure)(&j.Failures[written.Failure-1])
+			failed = (*journalFailure)(&j.Failures[written.Failure-1])
 		}
-		own.account(&call{
+		own.countCall(&call{
 			intended: written.Due, freed: freed[written.Caller], ready: written.Sent, sent: written.Sent, ended: written.Ended,
 		}, failed)
 		freed[written.Caller] = written.Ended
 		if own.quota > 0 && own.recorded > own.quota {
-			return fmt.Errorf("caller %d made more than its %d calls in the window", written.Caller, own.quota)
+			return fmt.Errorf("caller %d made more calls in the window than the planned %d", written.Caller, own.quota)
 		}
 	}
 	c.observeAt(j.Calls[len(j.Calls)-1].Ended)
 	return nil
 }
 
-// writtenFailure is the failure of a written call.
-type writtenFailure record.ErrorCount
+// journalFailure is the error of a call that failed according to the journal.
+type journalFailure record.ErrorCount
 
-func (f *writtenFailure) Error() string { return f.Example }
+func (f *journalFailure) Error() string { return f.Example }

@@ -13,14 +13,14 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// notice is the time from the announcement of the window to its begin, so that every
-// client knows of it in time.
-const notice = 2 * time.Millisecond
+// windowLead is the time from the announcement of the window to its begin. In this time, every
+// client reads the announcement.
+const windowLead = 2 * time.Millisecond
 
-// reportEvery is the time between two progress reports.
-const reportEvery = 250 * time.Millisecond
+// reportPeriod is the time between two progress reports.
+const reportPeriod = 250 * time.Millisecond
 
-// Run executes the plan. If ctx ends first, it returns only ctx's error: half a
+// Run executes the plan. If ctx ends first, it returns only ctx's error, because half a
 // window is not a measurement.
 func Run(ctx context.Context, p Plan) (*Result, error) {
 	if err := p.validate(); err != nil {
@@ -32,7 +32,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	defer c.release()
 
-	at, err := c.awaitBegin(ctx)
+	at, err := c.awaitFirstCall(ctx)
 	if err != nil {
 		c.closeSamples()
 		return nil, err
@@ -47,7 +47,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	c.endPause()
 	c.running.Wait()
-	c.intervals.cut(clock.Now()) // with the calls that ended last
+	c.intervals.reportInterval(clock.Now()) // the last interval
 	if err != nil {
 		c.closeSamples()
 		return nil, err
@@ -63,11 +63,11 @@ type controller struct {
 	clients  []*client
 	running  sync.WaitGroup
 
-	began   int64             // the first request
-	course  []record.Interval // on the clock of package clock
+	began   int64             // instant of the first request
+	course  []record.Interval // instants are on the clock of package clock
 	settled bool
-	mayOpen int64 // when the warm-up could have ended, if it waits for a cue; 0: not yet
-	closed  bool  // the window's end was seen
+	mayOpen int64 // instant from which the window only waits for its cue; 0: still warming up, or no cue is used
+	closed  bool  // OnClose was called
 	unsent  int64
 
 	endedEarly bool
@@ -75,24 +75,24 @@ type controller struct {
 	intervals  *intervalReader // nil: no intervals are asked for
 
 	lastTick, lastDone, lastSum int64
-	lastEnded                   int64 // the last tick at which calls had ended, or clients thought
+	lastEnded                   int64 // the last tick at which calls had ended, or clients were idle
 	lastReport                  int64
 	doneBefore                  int64 // calls ended when the window opened
 }
 
 func newController(p Plan) (*controller, error) {
 	c := &controller{plan: p, window: &window{ended: make(chan struct{})}}
-	c.publish(bounds{begin: notYet, end: notYet})
+	c.publish(windowBounds{begin: futureInstant, end: futureInstant})
 	if p.InFlight > 0 {
 		c.window.limit = make(chan struct{}, p.InFlight)
 	}
 	if p.Open != nil {
 		length := p.Duration
 		if p.Open.RampTo == 0 { // arrivals after the window keep up the load
-			length += p.WarmUp.AtMost + p.Drain + 2*notice
+			length += p.WarmUp.AtMost + p.Drain + 2*windowLead
 		}
-		if p.Opens == OnOpen {
-			length += openPatience + lead
+		if p.Opens == OnOpenControl {
+			length += cueTimeout + cueLead
 		}
 		s, err := newSchedule(*p.Open, length, p.share())
 		if err != nil {
@@ -112,15 +112,15 @@ func newController(p Plan) (*controller, error) {
 
 func (c *controller) newClient(caller Caller) *client {
 	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
-	one.finish = never
+	one.finish = pastInstant
 	one.checker, _ = caller.(Checker)
-	one.answered, _ = caller.(Answered)
-	one.named.caller, _ = caller.(Named)
+	one.answered, _ = caller.(StatusCaller)
+	one.named.caller, _ = caller.(NamedCaller)
 	one.named.open = c.plan.Open != nil || c.plan.InFlight > 0
 	if c.plan.Open == nil {
 		one.thinker, _ = caller.(Thinker)
 	}
-	one.traced, _ = caller.(Traced)
+	one.traced, _ = caller.(TraceCaller)
 	one.streamer = streamerOf(caller)
 	if one.classify == nil {
 		one.classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "error"} }
@@ -139,7 +139,7 @@ func (c *controller) newClient(caller Caller) *client {
 			*r.recorder = latency.NewRecorder()
 		}
 	}
-	if every := 1 + len(c.plan.Callers)/mostCourses; len(c.clients)%every == 0 {
+	if every := 1 + len(c.plan.Callers)/maxCourses; len(c.clients)%every == 0 {
 		one.course = latency.NewCourse()
 		if one.response != nil {
 			one.responses = latency.NewCourse()
@@ -157,12 +157,12 @@ func (c *controller) newClient(caller Caller) *client {
 	return one
 }
 
-// mostCourses bounds the memory of courses to 48 MiB, or twice as much where response times have
-// their own. With more clients, only each second, third, … keeps one.
-const mostCourses = 1000
+// maxCourses bounds the memory of courses to 48 MiB, or 96 MiB if response times have courses of
+// their own. With more clients, only every second, third, … client keeps a course.
+const maxCourses = 1000
 
-// usualWarmUp is the longest that most warm-ups take.
-const usualWarmUp = time.Second
+// typicalWarmUp is longer than most warm-ups take.
+const typicalWarmUp = time.Second
 
 // courses returns the courses that the client keeps.
 func (c *client) courses() []*latency.Course {
@@ -170,15 +170,15 @@ func (c *client) courses() []*latency.Course {
 }
 
 // start starts the clients. They end when the window is over, or when ctx, the context of their
-// calls, is cancelled. With a cue their first calls go out at the instant, otherwise at once.
+// calls, is cancelled. With a cue they send their first calls at the instant at, otherwise at once.
 func (c *controller) start(ctx context.Context, at int64) {
 	c.began = at
 	if c.plan.WarmUp.AtMost <= 0 {
-		c.readyToOpen()
-		if c.plan.Begins == AtOnce {
+		c.prepareWindow()
+		if c.plan.Begins == WithoutCue {
 			c.began = clock.Now()
 		}
-		c.announce(c.began)
+		c.announceWindow(c.began)
 	}
 	c.lastTick, c.lastReport, c.lastEnded = c.began, c.began, c.began
 	if c.schedule != nil {
@@ -189,11 +189,11 @@ func (c *controller) start(ctx context.Context, at int64) {
 	c.intervals = newIntervalReader(c.plan.Intervals, lists.Map(c.clients, func(one *client) *intervalCounts { return one.intervals }), c.began)
 	for _, one := range c.clients {
 		for _, course := range one.courses() {
-			course.Begin(c.began, min(c.plan.WarmUp.AtMost, usualWarmUp)+c.plan.Duration)
+			course.Begin(c.began, min(c.plan.WarmUp.AtMost, typicalWarmUp)+c.plan.Duration)
 		}
 		c.running.Go(func() {
-			// Each client has its own context: with a shared one, every call
-			// would contend for its lock.
+			// Each client has its own context: the calls would contend for the
+			// lock of a shared context.
 			own, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if c.schedule != nil {
@@ -203,20 +203,20 @@ func (c *controller) start(ctx context.Context, at int64) {
 			}
 		})
 	}
-	clock.Until(c.began) // nothing happens before
+	clock.Until(c.began)
 }
 
-// readyToOpen is called just before the window is announced.
-func (c *controller) readyToOpen() {
+// prepareWindow is called just before the window is announced.
+func (c *controller) prepareWindow() {
 	if c.plan.OnOpen != nil {
 		c.plan.OnOpen()
 	}
 	c.doneBefore = c.lastDone
 }
 
-// announce announces the window. Nothing may be done between reading the clock and announcing: a
-// client that learns of the window too late counts its first calls as warm-up.
-func (c *controller) announce(begin int64) {
+// announceWindow announces the window. The caller must read the clock just before: a client that
+// learns of the window too late counts its first calls as warm-up.
+func (c *controller) announceWindow(begin int64) {
 	b := *c.bounds()
 	b.begin = begin
 	if c.plan.Duration > 0 {
@@ -242,12 +242,12 @@ func (c *controller) observeAt(now int64) {
 	if now == c.lastTick {
 		return
 	}
-	if done != c.lastDone || thinking { // a thinking client has no call that could hang
+	if done != c.lastDone || thinking { // a client in its think time has no call that could hang
 		c.lastEnded = max(c.lastEnded, now)
 	}
 	b := c.bounds()
-	start, end := b.running(c.lastTick), b.running(now)
-	if end > start { // otherwise the load is paused, and these calls belong to no interval
+	start, end := b.runningClock(c.lastTick), b.runningClock(now)
+	if end > start { // otherwise the load is paused, and the calls belong to no interval
 		c.course = append(c.course, record.Interval{
 			StartNS: start, TookNS: end - start, Requests: done - c.lastDone, SumNS: sum - c.lastSum,
 		})
@@ -256,22 +256,22 @@ func (c *controller) observeAt(now int64) {
 }
 
 func (c *controller) report(now int64) {
-	if c.plan.Report == nil || now-c.lastReport < int64(reportEvery) {
+	if c.plan.Report == nil || now-c.lastReport < int64(reportPeriod) {
 		return
 	}
 	c.lastReport = now
 	b := c.bounds()
-	progress := live.Progress{Warming: b.begin == notYet, Paused: b.pausedAt(now), Done: c.lastDone, Settled: b.begin == notYet && c.mayOpen != 0}
+	progress := live.Progress{Warming: b.begin == futureInstant, Paused: b.pausedAt(now), Done: c.lastDone, Settled: b.begin == futureInstant && c.mayOpen != 0}
 	switch {
 	case progress.Warming:
 	case c.plan.Duration > 0:
-		progress.Fraction = float64(b.running(now)-b.running(b.begin)) / float64(c.plan.Duration)
+		progress.Fraction = float64(b.runningClock(now)-b.runningClock(b.begin)) / float64(c.plan.Duration)
 	default:
 		progress.Fraction = float64(c.lastDone-c.doneBefore) / float64(c.plan.Requests*len(c.clients)+c.plan.extra())
 	}
 	progress.Fraction = min(1, max(0, progress.Fraction))
 	if c.plan.Live {
-		progress.Live = c.live.look(now, lists.Map(c.clients, func(one *client) *liveCounts { return one.live }))
+		progress.Live = c.live.update(now, lists.Map(c.clients, func(one *client) *liveCounts { return one.live }))
 	}
 	c.plan.Report(progress)
 }
@@ -302,10 +302,9 @@ func (c *controller) closeSamples() {
 	}
 }
 
-// allPastOrIdle reports, after the window's end, whether no client has a call of the window in
-// flight. The next call of an idle client is not of the window: the client reads the clock after
-// it stops being idle.
-func (c *controller) allPastOrIdle() bool {
+// noMeasuredCallInFlight reports, after the window's end, whether no client has a call of the
+// window in flight. An idle client's next call begins after the window.
+func (c *controller) noMeasuredCallInFlight() bool {
 	for _, one := range c.clients {
 		if !one.idle.Load() && !one.isPast.Load() {
 			return false

@@ -34,7 +34,7 @@ func TestRamp(t *testing.T) {
 			}
 			tolerance := 4 / math.Sqrt(float64(s.count))
 			within(t, "arrivals", float64(s.count), 50_000, tolerance)
-			first := s.before(int64(5*time.Second), &bounds{})
+			first := s.countDueBefore(int64(5*time.Second), &windowBounds{})
 			within(t, "arrivals of the first half", float64(first), 15_000, tolerance*2)
 		})
 	}

@@ -12,69 +12,66 @@ import (
 	"wirelab.dev/internal/data/live"
 )
 
-// Controls steers a running load: it ends the load early, pauses it, or gives it the cues that it
-// waits for. All methods may be called at any time, from any goroutine. The load obeys some
-// milliseconds later.
+// Controls steers a running load: it ends the load early, pauses it, or gives it its cues. All
+// methods may be called at any time, from any goroutine. They take effect some milliseconds later.
 type Controls struct {
 	end, paused  atomic.Bool
 	goAt, openAt atomic.Pointer[int64]
 }
 
-// Go sends the first call at an instant, or at once if the instant is over. Only the first Go
-// counts.
+// Go lets the load send its first call at an instant, or at once if the instant is over. Later
+// calls of Go have no effect.
 func (c *Controls) Go(at int64) { c.goAt.CompareAndSwap(nil, &at) }
 
-// Open opens the window at an instant, once the warm-up may end, or as soon as possible if the
-// instant is over. Only the first Open counts.
+// Open opens the window at an instant after the warm-up, or as soon as possible if the instant is
+// over. Later calls of Open have no effect.
 func (c *Controls) Open(at int64) { c.openAt.CompareAndSwap(nil, &at) }
 
-// End closes the window at once. Calls that began in it are waited for, up to the drain.
+// End closes the window at once. The load still waits for calls that began in the window, at most
+// for the drain time.
 func (c *Controls) End() { c.end.Store(true) }
 
-// Pause keeps callers from sending. Calls in flight end as usual; the time until Resume
-// is no part of the window and of no latency.
+// Pause keeps callers from sending. Calls in flight end as usual. The time until Resume
+// counts neither for the window nor for any latency.
 func (c *Controls) Pause() { c.paused.Store(true) }
 
 // Resume lets callers send again, all at once, as at the beginning of a load.
 func (c *Controls) Resume() { c.paused.Store(false) }
 
-// ErrNothingMeasured is wrapped by the error of a load that was told to end before its
-// window opened.
-var ErrNothingMeasured = errors.New("it was told to end before anything was measured")
+// ErrNothingMeasured is wrapped by the error of a load that was ended before its window opened.
+var ErrNothingMeasured = errors.New("the load was ended before its window opened, so nothing was measured")
 
 const (
-	// openPatience is the longest wait for the control of a load that may open its window, or
-	// that is warmed up.
-	openPatience = time.Minute
-	// lead is the time before the instant of a cue at which its preparation begins.
-	lead = 2 * notice
-	// oldestCue is the greatest age of an instant. An older one counts as now, since a window
-	// that begins there would be over.
-	oldestCue = 10 * time.Second
+	// cueTimeout is the longest wait of a warmed-up load for the cue to open its window.
+	cueTimeout = time.Minute
+	// cueLead is the time before the instant of a cue at which its preparation begins.
+	cueLead = 2 * windowLead
+	// maxCueAge is the greatest age of a cue's instant. An older instant counts as now: a window
+	// that began at that instant could be over already.
+	maxCueAge = 10 * time.Second
 )
 
-// awaitBegin waits for the cue of the plan's first call, until shortly before its instant, and
-// returns the instant. A schedule begins at this instant even if it is over: arrivals that were due
-// since then are late.
-func (c *controller) awaitBegin(ctx context.Context) (int64, error) {
+// awaitFirstCall waits for the cue for the plan's first call, and returns its instant shortly
+// before it. A schedule begins at this instant even if it is over: arrivals since then are late.
+func (c *controller) awaitFirstCall(ctx context.Context) (int64, error) {
 	since := clock.Now()
-	c.lastReport = since - int64(reportEvery)
+	c.lastReport = since - int64(reportPeriod)
 	for {
 		now := clock.Now()
-		at, told := c.cue(c.plan.Begins, now)
+		at, told := c.cueInstant(c.plan.Begins, now)
 		switch {
-		case c.plan.Begins == AtOnce:
+		case c.plan.Begins == WithoutCue:
 			return now, nil
 		case c.plan.Controls.end.Load():
 			return 0, ErrNothingMeasured
-		case told && at-now <= int64(lead):
+		case told && at-now <= int64(cueLead):
 			return at, nil
-		case c.plan.Begins == OnOpen && now-since > int64(openPatience):
+		case c.plan.Begins == OnOpenControl && now-since > int64(cueTimeout):
 			return 0, errNotOpened
 		}
-		wait := tick
+		wait := courseInterval
 		if told {
-			wait = min(wait, time.Duration(at-now)-lead)
+			wait = min(wait, time.Duration(at-now)-cueLead)
 		}
 		c.reportWaiting(now)
 		select {
@@ -85,93 +82,93 @@ func (c *controller) awaitBegin(ctx context.Context) (int64, error) {
 	}
 }
 
-var errNotOpened = fmt.Errorf("load: no control \"open\" came within %v of the end of the warm-up", openPatience)
+var errNotOpened = fmt.Errorf("load: the window was not opened: no control \"open\" came within %v after the warm-up", cueTimeout)
 
-// cue returns the instant of a cue, if it was given.
-func (c *controller) cue(of Cue, now int64) (at int64, told bool) {
+// cueInstant returns the instant of a cue, if it was given.
+func (c *controller) cueInstant(of Cue, now int64) (at int64, told bool) {
 	var given *int64
 	switch of {
-	case OnGo:
+	case OnGoControl:
 		given = c.plan.Controls.goAt.Load()
-	case OnOpen:
+	case OnOpenControl:
 		given = c.plan.Controls.openAt.Load()
 	}
 	if given == nil {
 		return 0, false
 	}
-	if *given < now-int64(oldestCue) {
+	if *given < now-int64(maxCueAge) {
 		return now, true
 	}
 	return *given, true
 }
 
 func (c *controller) reportWaiting(now int64) {
-	if c.plan.Report == nil || now-c.lastReport < int64(reportEvery) {
+	if c.plan.Report == nil || now-c.lastReport < int64(reportPeriod) {
 		return
 	}
 	c.lastReport = now
-	c.plan.Report(live.Progress{Warming: true, Settled: c.plan.Begins == OnOpen})
+	c.plan.Report(live.Progress{Warming: true, Settled: c.plan.Begins == OnOpenControl})
 }
 
-// openWhenTold opens the window of a load whose warm-up may end, once its cue is given. It
-// announces the window as late as possible, since the counters are read then.
-func (c *controller) openWhenTold(now int64) error {
+// openOnCue opens the window of a warmed-up load once its cue is given. It announces the window
+// as late as possible, because OnOpen, which reads counters, runs just before.
+func (c *controller) openOnCue(now int64) error {
 	if c.mayOpen == 0 {
 		c.mayOpen = now
-		c.lastReport = now - int64(reportEvery) // whoever gives the cue waits for this report
+		c.lastReport = now - int64(reportPeriod) // whoever gives the cue waits for this report
 	}
-	at, told := c.cue(OnOpen, now)
+	at, told := c.cueInstant(OnOpenControl, now)
 	ahead := time.Duration(at - now)
 	switch {
-	case told && ahead <= tick+lead+tick/2: // the next tick may be too late
-		time.Sleep(ahead - lead)
-		c.readyToOpen()
-		c.announce(max(at, clock.Now()+int64(notice)))
-	case now-c.mayOpen > int64(openPatience):
+	case told && ahead <= courseInterval+cueLead+courseInterval/2: // the next tick may be too late
+		time.Sleep(ahead - cueLead)
+		c.prepareWindow()
+		c.announceWindow(max(at, clock.Now()+int64(windowLead)))
+	case now-c.mayOpen > int64(cueTimeout):
 		return errNotOpened
 	}
 	return nil
 }
 
-// openNotice is the time from the announcement of an open loop's pause to its begin: a client that
-// waits for a nearer arrival no longer checks. The end of a pause is announced as early, since
-// clients that wait for a far arrival check that often.
-const openNotice = notice + maxSleep
+// openLoopPauseLead is the time from the announcement of an open loop's pause to its begin: a
+// client whose next arrival is nearer no longer checks for pauses. The same lead applies to the
+// end of a pause.
+const openLoopPauseLead = windowLead + maxUncheckedWait
 
-// mostPauses bounds the pauses that each call is compared with.
-const mostPauses = 100
+// maxPauses bounds the pauses of a load, since each call is compared with all of them.
+const maxPauses = 100
 
-func (c *controller) notice() int64 {
+func (c *controller) pauseLead() int64 {
 	if c.schedule != nil {
-		return int64(openNotice)
+		return int64(openLoopPauseLead)
 	}
-	return int64(notice)
+	return int64(windowLead)
 }
 
-// obey carries out the controls.
-func (c *controller) obey(now int64) error {
+// applyControls carries out the controls.
+func (c *controller) applyControls(now int64) error {
 	controls := c.plan.Controls
 	if controls == nil {
 		return nil
 	}
 	b := c.bounds()
-	switch paused := b.open(); {
+	switch paused := b.openPause(); {
 	case controls.end.Load():
 		return c.endEarly(now)
 	case controls.paused.Load() && paused == nil:
-		c.pause(now + c.notice())
+		c.pause(now + c.pauseLead())
 	case !controls.paused.Load() && paused != nil:
-		c.resume(max(now+c.notice(), paused.from))
+		c.resume(max(now+c.pauseLead(), paused.from))
 	}
 	return nil
 }
 
-// endEarly closes the window, unless it is about to close anyway. A pause is no part of
-// the window, so a paused window ends where the pause began. That moves no call across an edge.
+// endEarly closes the window, unless the window is about to close anyway. A pause is not part of
+// the window, so a paused window ends where the pause began.
 func (c *controller) endEarly(now int64) error {
 	b := *c.bounds()
-	end := now + int64(notice)
-	paused := b.open()
+	end := now + int64(windowLead)
+	paused := b.openPause()
 	switch {
 	case now < b.begin: // or the window has no begin yet
 		return ErrNothingMeasured
@@ -187,15 +184,15 @@ func (c *controller) endEarly(now int64) error {
 	return nil
 }
 
-// pause keeps clients from sending from the instant on. After the window there is nothing to pause.
+// pause keeps clients from sending from the instant on. After the window it does nothing.
 func (c *controller) pause(from int64) {
 	b := *c.bounds()
-	if b.end <= from || len(b.pauses) == mostPauses {
+	if b.end <= from || len(b.pauses) == maxPauses {
 		return
 	}
-	b.pauses = append(slices.Clone(b.pauses), pause{from: from, to: notYet, resumed: make(chan struct{})})
-	if b.begin != notYet {
-		b.end = notYet
+	b.pauses = append(slices.Clone(b.pauses), pause{from: from, to: futureInstant, resumed: make(chan struct{})})
+	if b.begin != futureInstant {
+		b.end = futureInstant
 	}
 	c.publish(b)
 }
@@ -204,9 +201,9 @@ func (c *controller) pause(from int64) {
 func (c *controller) resume(to int64) {
 	b := *c.bounds()
 	b.pauses = slices.Clone(b.pauses)
-	paused := b.open()
+	paused := b.openPause()
 	paused.to = to
-	if b.begin != notYet && c.plan.Duration > 0 {
+	if b.begin != futureInstant && c.plan.Duration > 0 {
 		b.end = c.windowEnd(&b)
 	}
 	c.lastEnded = max(c.lastEnded, to)
@@ -215,23 +212,23 @@ func (c *controller) resume(to int64) {
 }
 
 // windowEnd returns the end of a window that is bounded by time.
-func (c *controller) windowEnd(b *bounds) int64 {
-	paused := b.cut(notYet) - b.cut(b.begin)
+func (c *controller) windowEnd(b *windowBounds) int64 {
+	paused := b.pausedBefore(futureInstant) - b.pausedBefore(b.begin)
 	return b.begin + int64(c.plan.Duration) + paused
 }
 
-func (c *controller) bounds() *bounds { return c.window.bounds.Load() }
+func (c *controller) bounds() *windowBounds { return c.window.bounds.Load() }
 
-func (c *controller) publish(b bounds) { c.window.bounds.Store(&b) }
+func (c *controller) publish(b windowBounds) { c.window.bounds.Store(&b) }
 
-// endPause wakes the clients that sit out a pause in which the load ends.
+// endPause wakes the clients that wait for the end of a pause, because the load ends.
 func (c *controller) endPause() {
-	paused := c.bounds().open()
+	paused := c.bounds().openPause()
 	if paused == nil {
 		return
 	}
 	select {
-	case <-paused.resumed: // they are awake
+	case <-paused.resumed: // the clients are awake already
 	default:
 		close(paused.resumed)
 	}
@@ -239,20 +236,20 @@ func (c *controller) endPause() {
 
 // control observes the trial every tick, opens the window and closes it.
 func (c *controller) control(ctx context.Context, cancelCalls func()) error {
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(courseInterval)
 	defer ticker.Stop()
-	for !c.ended() {
+	for !c.allMeasuredCallsEnded() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ticker.C:
 		}
 		now := c.observe()
-		if err := c.obey(now); err != nil {
+		if err := c.applyControls(now); err != nil {
 			return err
 		}
-		if b := c.bounds(); b.begin == notYet && b.open() == nil {
-			if err := c.maybeOpen(now); err != nil {
+		if b := c.bounds(); b.begin == futureInstant && b.openPause() == nil {
+			if err := c.openIfWarm(now); err != nil {
 				return err
 			}
 		}
@@ -260,10 +257,10 @@ func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 			c.close()
 		}
 		if c.drainExpired(now) {
-			c.abandon(cancelCalls)
+			c.cancelDrain(cancelCalls)
 			break
 		}
-		c.intervals.look(now)
+		c.intervals.cutIfOver(now)
 		c.report(now)
 	}
 	c.observe()
@@ -271,38 +268,38 @@ func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 	return nil
 }
 
-// ended reports whether all calls that began in the window have ended.
-func (c *controller) ended() bool {
+// allMeasuredCallsEnded reports whether all calls that began in the window have ended.
+func (c *controller) allMeasuredCallsEnded() bool {
 	b := c.bounds()
 	if c.schedule == nil {
 		past := c.window.past.Load() == int64(len(c.clients))
-		return past || b.end != notYet && c.lastTick >= b.end && c.allPastOrIdle()
+		return past || b.end != futureInstant && c.lastTick >= b.end && c.noMeasuredCallInFlight()
 	}
-	return b.end != notYet && c.lastDone >= c.schedule.before(b.end, b)
+	return b.end != futureInstant && c.lastDone >= c.schedule.countDueBefore(b.end, b)
 }
 
-// maybeOpen opens the window when the throughput is steady or the warm-up has taken its
-// maximum time. A plan with a cue then waits for the cue.
-func (c *controller) maybeOpen(now int64) error {
-	took := time.Duration(c.bounds().running(now) - c.began)
+// openIfWarm opens the window when the load is steady or the warm-up has taken its maximum
+// time. A plan with a cue then waits for the cue.
+func (c *controller) openIfWarm(now int64) error {
+	took := time.Duration(c.bounds().runningClock(now) - c.began)
 	if took < c.plan.WarmUp.AtLeast {
 		return nil
 	}
 	if c.mayOpen == 0 {
-		c.settled = steady(c.course, len(c.clients), figureOf(&c.plan))
+		c.settled = isSteady(c.course, len(c.clients), steadinessSeries(&c.plan))
 	}
 	switch {
 	case c.mayOpen == 0 && !c.settled && took < c.plan.WarmUp.AtMost:
-	case c.plan.Opens == OnOpen:
-		return c.openWhenTold(now)
+	case c.plan.Opens == OnOpenControl:
+		return c.openOnCue(now)
 	default:
-		c.readyToOpen()
-		c.announce(clock.Now() + int64(notice))
+		c.prepareWindow()
+		c.announceWindow(clock.Now() + int64(windowLead))
 	}
 	return nil
 }
 
-// close calls OnClose once. The clients know the window's end themselves.
+// close calls OnClose once. The clients see the window's end themselves.
 func (c *controller) close() {
 	if !c.closed && c.plan.OnClose != nil {
 		c.plan.OnClose()
@@ -310,24 +307,24 @@ func (c *controller) close() {
 	c.closed = true
 }
 
-// drainExpired reports whether the calls in flight have had their drain time.
+// drainExpired reports whether the drain time of the calls in flight is over.
 func (c *controller) drainExpired(now int64) bool {
 	b := c.bounds()
-	if c.plan.Drain <= 0 || b.begin == notYet || b.end == notYet && b.open() != nil {
+	if c.plan.Drain <= 0 || b.begin == futureInstant || b.end == futureInstant && b.openPause() != nil {
 		return false
 	}
 	since := b.end
-	if since == notYet {
+	if since == futureInstant {
 		since = max(c.lastEnded, b.begin)
 	}
 	return now-since > int64(c.plan.Drain)
 }
 
-// abandon ends a drain that has lasted too long: it cancels the calls in flight and ends the
+// cancelDrain ends a drain that has lasted too long: it cancels the calls in flight and ends the
 // schedule. If a stack's calls ignore the cancellation, Run hangs and reports no more progress.
-func (c *controller) abandon(cancelCalls func()) {
+func (c *controller) cancelDrain(cancelCalls func()) {
 	if c.schedule != nil {
-		c.unsent = c.schedule.abandon(c.bounds())
+		c.unsent = c.schedule.endEarly(c.bounds())
 	}
 	c.window.stop()
 	cancelCalls()

@@ -13,9 +13,9 @@ func TestTheSlowestTracesAreKept(t *testing.T) {
 	clients := []*client{{}, {}, {}}
 	for i := range calls {
 		took := int64(i*7919%calls) + 1 // each once, in no order
-		clients[i%len(clients)].traces.note(record.Trace{ID: fmt.Sprint(took), ServiceNS: took})
+		clients[i%len(clients)].traces.addTrace(record.Trace{ID: fmt.Sprint(took), ServiceNS: took})
 	}
-	slowest, count := tracesOf(clients)
+	slowest, count := mergeTraces(clients)
 	if count != calls || len(slowest) != record.KeptTraces {
 		t.Fatalf("%d traces; %d are kept", count, len(slowest))
 	}
@@ -40,14 +40,14 @@ func (c *tracedCaller) Trace() string {
 func TestATraceOfTheWindow(t *testing.T) {
 	c := &client{traced: &tracedCaller{}}
 	for i := range 4 {
-		c.note(&call{intended: 10, sent: int64(20 + i), ended: int64(50 + 3*i)}, 5, nil)
+		c.recordDetails(&call{intended: 10, sent: int64(20 + i), ended: int64(50 + 3*i)}, 5, nil)
 	}
-	slowest, count := tracesOf([]*client{c})
+	slowest, count := mergeTraces([]*client{c})
 	want := record.Trace{ID: fmt.Sprintf("%032x", 3), ServiceNS: 34, AfterNS: 17}
 	if count != 2 || slowest[0] != want {
 		t.Errorf("%d traces, the slowest %+v, want %+v", count, slowest[0], want)
 	}
-	if none, count := tracesOf([]*client{{}}); len(none) != 0 || count != 0 {
+	if none, count := mergeTraces([]*client{{}}); len(none) != 0 || count != 0 {
 		t.Errorf("of a client without traces: %v, %d", none, count)
 	}
 }

@@ -26,19 +26,19 @@ func (w warming) trial(random *rand.Rand) (opened time.Duration, bias float64, n
 	var course []record.Interval
 	var truth []float64
 	interval := func() {
-		at := float64(len(course)) * float64(tick)
+		at := float64(len(course)) * float64(courseInterval)
 		truth = append(truth, 1-w.missing*math.Exp(-at/float64(w.time)))
 		requests := 1000 * truth[len(truth)-1] * (1 + w.noise*random.NormFloat64())
-		course = append(course, record.Interval{TookNS: int64(tick), Requests: int64(requests)})
+		course = append(course, record.Interval{TookNS: int64(courseInterval), Requests: int64(requests)})
 	}
-	for elapsed := time.Duration(0); elapsed < w.least || elapsed < 3*time.Second && !steady(course, 1, throughputs); elapsed += tick {
+	for elapsed := time.Duration(0); elapsed < w.least || elapsed < 3*time.Second && !isSteady(course, 1, throughputs); elapsed += courseInterval {
 		interval()
 	}
-	opened = time.Duration(len(course)) * tick
-	for range time.Second / tick {
+	opened = time.Duration(len(course)) * courseInterval
+	for range time.Second / courseInterval {
 		interval()
 	}
-	from := int(opened / tick)
+	from := int(opened / courseInterval)
 	for _, speed := range truth[from:] {
 		bias += (speed - 1) / float64(len(truth)-from)
 	}
@@ -106,7 +106,7 @@ func TestASteadyCourseOpensSoon(t *testing.T) {
 }
 
 func TestServiceTimesOfEmptyIntervalsAreThoseBefore(t *testing.T) {
-	got := serviceTimes([]record.Interval{{}, {Requests: 2, SumNS: 10}, {}, {Requests: 1, SumNS: 7}})
+	got := meanServiceTimes([]record.Interval{{}, {Requests: 2, SumNS: 10}, {}, {Requests: 1, SumNS: 7}})
 	if want := []float64{0, 5, 5, 7}; len(got) != 4 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] || got[3] != want[3] {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -12,64 +12,64 @@ import (
 
 // window holds the state that all clients read.
 type window struct {
-	bounds atomic.Pointer[bounds]
-	past   atomic.Int64  // closed loop: clients whose measured calls have all ended
+	bounds atomic.Pointer[windowBounds]
+	past   atomic.Int64  // closed loop: the number of clients whose measured calls have all ended
 	over   atomic.Bool   // every client may stop
 	limit  chan struct{} // the in-flight semaphore; nil: no limit
-	ended  chan struct{} // closed after over was set
+	ended  chan struct{} // closed when over is set
 }
 
-// stop ends the clients. Clients that think end at once.
+// stop ends the clients. It also ends their think times.
 func (w *window) stop() {
 	if !w.over.Swap(true) {
 		close(w.ended)
 	}
 }
 
-// bounds holds the window's edges, as far as they are known. The controller replaces them as a
-// whole, and ahead of time: it changes only edges in the future. A client loads the bounds after
-// its call has ended, so every call has the same place in the old and the new bounds.
-type bounds struct {
-	begin  int64   // notYet during warm-up
-	end    int64   // notYet if the window is bounded by requests, and while it is paused
-	pauses []pause // in order; those of the warm-up too
+// windowBounds holds the window's edges, as far as they are known. The controller replaces the
+// whole struct, and changes only edges in the future. A client loads the bounds after its call
+// has ended, so a change of the bounds never affects a call that has ended.
+type windowBounds struct {
+	begin  int64   // futureInstant during warm-up
+	end    int64   // futureInstant if requests bound the window, and while it is paused
+	pauses []pause // in order, including pauses of the warm-up
 }
 
 // Placeholders for instants that are not known.
 const (
-	notYet = math.MaxInt64
-	never  = math.MinInt64
+	futureInstant = math.MaxInt64
+	pastInstant   = math.MinInt64
 )
 
-// pause is a time in which nothing is sent, and which is no part of the window.
+// pause is a time in which no requests are sent. It is not part of the window.
 type pause struct {
-	from, to int64         // to is notYet until it is over
-	resumed  chan struct{} // closed when to is known, or the trial ends
+	from, to int64         // to is futureInstant until the pause ends
+	resumed  chan struct{} // closed when the end of the pause is known, or the load ends
 }
 
-// cut returns the paused time before the instant.
-func (b *bounds) cut(instant int64) (paused int64) {
+// pausedBefore returns the paused time before the instant.
+func (b *windowBounds) pausedBefore(instant int64) (paused int64) {
 	for _, p := range b.pauses {
 		paused += max(0, min(instant, p.to)-p.from)
 	}
 	return paused
 }
 
-// running returns the instant on a clock that stops while the load is paused.
-func (b *bounds) running(instant int64) int64 { return instant - b.cut(instant) }
+// runningClock returns the instant on a clock that stops while the load is paused.
+func (b *windowBounds) runningClock(instant int64) int64 { return instant - b.pausedBefore(instant) }
 
-// within returns the time between two instants that lies in the window.
-func (b *bounds) within(from, to int64) int64 {
+// timeInWindow returns the time between two instants that lies in the window.
+func (b *windowBounds) timeInWindow(from, to int64) int64 {
 	from, to = max(from, b.begin), min(to, b.end)
 	if to <= from {
 		return 0
 	}
-	return b.running(to) - b.running(from)
+	return b.runningClock(to) - b.runningClock(from)
 }
 
-// place numbers the side of the window's edges that an instant is on. Two instants have
-// different places if an edge is between them.
-func (b *bounds) place(instant int64) int {
+// edgesBefore returns how many edges of the window and of its pauses lie at or before an instant.
+// Two instants have different numbers if an edge is between them.
+func (b *windowBounds) edgesBefore(instant int64) int {
 	place := 0
 	if instant >= b.begin {
 		place++
@@ -88,8 +88,8 @@ func (b *bounds) place(instant int64) int {
 	return place
 }
 
-// pausedAt reports whether nothing is to be sent at the instant.
-func (b *bounds) pausedAt(instant int64) bool {
+// pausedAt reports whether the load is paused at the instant.
+func (b *windowBounds) pausedAt(instant int64) bool {
 	for _, p := range b.pauses {
 		if p.from <= instant && instant < p.to {
 			return true
@@ -98,9 +98,9 @@ func (b *bounds) pausedAt(instant int64) bool {
 	return false
 }
 
-// open returns the pause that is not over yet, or nil.
-func (b *bounds) open() *pause {
-	if n := len(b.pauses); n > 0 && b.pauses[n-1].to == notYet {
+// openPause returns the pause that is not over yet, or nil.
+func (b *windowBounds) openPause() *pause {
+	if n := len(b.pauses); n > 0 && b.pauses[n-1].to == futureInstant {
 		return &b.pauses[n-1]
 	}
 	return nil
@@ -112,22 +112,22 @@ type WarmUp struct {
 	AtLeast, AtMost time.Duration
 }
 
-// tick is the length of an interval of the course. It is short, because MSER-5
-// needs many intervals, and every trial waits for its warm-up.
-const tick = 5 * time.Millisecond
+// courseInterval is the length of an interval of the course. It is short, because MSER-5 needs many
+// intervals to end the warm-up, and each trial waits for that.
+const courseInterval = 5 * time.Millisecond
 
 // roundsBeforeSteady is the mean number of calls that each client must have ended before the course
 // can be steady: in the first round of a closed loop all clients send at once.
 const roundsBeforeSteady = 3
 
-// doubtfulDrift is the evidence of a drift at which a warm-up goes on. Half the evidence of a
-// certain drift is enough, because a drift by chance passes with the next intervals.
-const doubtfulDrift = 2
+// warmUpDriftEvidence is the evidence of a drift above which a warm-up continues. Half the
+// evidence of a certain drift is enough, because a drift by chance soon disappears.
+const warmUpDriftEvidence = 2
 
-// steady reports whether the course is steady: MSER-5 says so, and the intervals that MSER-5 keeps
-// have no drift. The second test is needed because MSER-5 fires at once on a course that changes
-// slowly beside its noise.
-func steady(course []record.Interval, clients int, of figure) bool {
+// isSteady reports whether the course is steady: MSER-5 finds a steady state, and the intervals in
+// it have no drift. The drift test is needed because MSER-5 accepts a course whose drift is slow
+// compared with its noise.
+func isSteady(course []record.Interval, clients int, of seriesFunc) bool {
 	var requests int64
 	for _, i := range course {
 		requests += i.Requests
@@ -141,18 +141,18 @@ func steady(course []record.Interval, clients int, of figure) bool {
 		return false
 	}
 	drift := stats.FindDrift(series[cut:])
-	return drift.Evidence < doubtfulDrift || drift.After < 1
+	return drift.Evidence < warmUpDriftEvidence || drift.After < 1
 }
 
-// until returns the intervals that ended by the instant. After the window clients
+// intervalsUntil returns the intervals that ended by the instant. After the window clients
 // stop one by one, so later intervals do not have the planned load.
-func until(course []record.Interval, instant int64) []record.Interval {
+func intervalsUntil(course []record.Interval, instant int64) []record.Interval {
 	n := sort.Search(len(course), func(i int) bool { return course[i].StartNS+course[i].TookNS > instant })
 	return course[:n]
 }
 
-// setEnough sets where the steady state began in the course, if it did.
-func setEnough(w *record.WarmUp, course []record.Interval, of figure) {
+// setSteadyBegin sets where the steady state began in the course, if it did.
+func setSteadyBegin(w *record.WarmUp, course []record.Interval, of seriesFunc) {
 	cut, settled := stats.MSER5(of(course))
 	if !settled {
 		return
@@ -165,12 +165,12 @@ func setEnough(w *record.WarmUp, course []record.Interval, of figure) {
 	w.EnoughNS, w.EnoughRequests = &took, &requests
 }
 
-// A figure returns one value per interval, by which the steady state of a course is judged.
-type figure func(course []record.Interval) []float64
+// A seriesFunc returns one value per interval of a course. The values show whether it is steady.
+type seriesFunc func(course []record.Interval) []float64
 
-// serviceTimes returns the intervals' means. An interval in which no call ended has the mean of
-// the interval before.
-func serviceTimes(course []record.Interval) []float64 {
+// meanServiceTimes returns the mean service time of each interval. If no call ended in an interval,
+// it gets the mean of the interval before.
+func meanServiceTimes(course []record.Interval) []float64 {
 	series := make([]float64, len(course))
 	for n, i := range course {
 		switch {
@@ -191,8 +191,8 @@ func throughputs(course []record.Interval) []float64 {
 	return series
 }
 
-// condense merges neighbouring intervals until at most limit are left.
-func condense(course []record.Interval, limit int) []record.Interval {
+// mergeNeighbours merges neighbouring intervals until at most limit are left.
+func mergeNeighbours(course []record.Interval, limit int) []record.Interval {
 	for len(course) > limit {
 		half := make([]record.Interval, 0, (len(course)+1)/2)
 		for n := 0; n < len(course); n += 2 {
@@ -209,11 +209,11 @@ func condense(course []record.Interval, limit int) []record.Interval {
 	return course
 }
 
-// figureOf returns the throughput for a closed loop, and the mean service time for an open loop,
-// whose throughput is fixed by its schedule.
-func figureOf(p *Plan) figure {
+// steadinessSeries returns the throughput for a closed loop, and the mean service time for an open
+// loop, whose throughput is fixed by its schedule.
+func steadinessSeries(p *Plan) seriesFunc {
 	if p.Open != nil {
-		return serviceTimes
+		return meanServiceTimes
 	}
 	return throughputs
 }

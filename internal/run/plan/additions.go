@@ -25,10 +25,10 @@ import (
 // A yardstick is another project's program, fetched and built only if --yardstick names it.
 type yardstick struct {
 	name    string
-	prepare func(ctx context.Context, progress io.Writer) error // fetch and build it, or say why it cannot be had
+	prepare func(ctx context.Context, progress io.Writer) error // fetches and builds the program
 }
 
-// yardsticks returns all of them; the load generators are last.
+// yardsticks returns all yardsticks. The load generators come last.
 func yardsticks() []yardstick {
 	all := []yardstick{{filestack.Caddy.Name, filestack.Caddy.Build}, {restjson.Gin, restjson.HasGin}}
 	for _, c := range foreign.Generators {
@@ -37,9 +37,9 @@ func yardsticks() []yardstick {
 	return all
 }
 
-// programOf returns the name of the yardstick that a variant needs, or "".
-func programOf(v scenario.Variant) string {
-	if program, is := filestack.Program(v); is {
+// yardstickOf returns the name of the yardstick that a variant needs, or "".
+func yardstickOf(v scenario.Variant) string {
+	if program, is := filestack.ForeignProgram(v); is {
 		return program
 	}
 	if client, is := stack.ForeignClient(v); is {
@@ -51,25 +51,25 @@ func programOf(v scenario.Variant) string {
 	return ""
 }
 
-// YardstickNames returns the programs that a run may be compared with.
+// YardstickNames returns the names of all yardsticks.
 func YardstickNames() []string {
 	return lists.Map(yardsticks(), func(y yardstick) string { return y.name })
 }
 
-// Named holds the yardsticks and peers that a run measures in addition.
-type Named struct {
+// NamedPrograms holds the yardsticks and peers that the user names, to be measured in addition.
+type NamedPrograms struct {
 	Yardsticks []string
 	Peers      []string
 }
 
-// Check checks that the names are known, and that the scenario compares with each.
-func (n Named) Check(s *scenario.Scenario) error {
+// CheckNames checks that each name is known, and that the scenario has a variant that needs it.
+func (n NamedPrograms) CheckNames(s *scenario.Scenario) error {
 	for _, kind := range []struct {
 		flag         string
 		names, known []string
 		of           func(scenario.Variant) []string
 	}{
-		{"--yardstick", n.Yardsticks, YardstickNames(), func(v scenario.Variant) []string { return []string{programOf(v)} }},
+		{"--yardstick", n.Yardsticks, YardstickNames(), func(v scenario.Variant) []string { return []string{yardstickOf(v)} }},
 		{"--peers", n.Peers, peer.Names(), peerNames},
 	} {
 		for _, name := range kind.names {
@@ -79,15 +79,15 @@ func (n Named) Check(s *scenario.Scenario) error {
 			if !slices.ContainsFunc(s.Parts, func(p scenario.Part) bool {
 				return slices.ContainsFunc(slices.Concat(p.Stacks, p.Yardsticks), func(v scenario.Variant) bool { return slices.Contains(kind.of(v), name) })
 			}) {
-				return fmt.Errorf("%s %s: no selected part of %s compares with it", kind.flag, name, s.Name)
+				return fmt.Errorf("%s %s: no selected part of %s has a variant that uses %[2]s: leave the flag out, or select other parts", kind.flag, name, s.Name)
 			}
 		}
 	}
-	return checkSome(n.Apply(s))
+	return checkAnyVariantLeft(n.AddTo(s))
 }
 
-// checkSome refuses a scenario whose variants all need a program or peer that is not named.
-func checkSome(s *scenario.Scenario) error {
+// checkAnyVariantLeft returns an error if all variants need a program or peer that is not named.
+func checkAnyVariantLeft(s *scenario.Scenario) error {
 	var unnamed []string
 	for _, p := range s.Parts {
 		if len(p.Stacks) > 0 {
@@ -98,29 +98,31 @@ func checkSome(s *scenario.Scenario) error {
 		}
 	}
 	slices.Sort(unnamed)
-	return fmt.Errorf("%s compares workers in other languages: name some, as in --peers %s", s.Name, strings.Join(slices.Compact(unnamed), ","))
+	return fmt.Errorf("%s compares workers in other languages: name the workers, as in --peers %s", s.Name, strings.Join(slices.Compact(unnamed), ","))
 }
 
-// wants reports whether a variant's programs and peers are all named.
-func (n Named) wants(v scenario.Variant) bool {
-	peers, program := peerNames(v), programOf(v)
+// hasAllNamed reports whether a variant needs yardsticks or peers, and all of them are named.
+func (n NamedPrograms) hasAllNamed(v scenario.Variant) bool {
+	peers, program := peerNames(v), yardstickOf(v)
 	unnamed := func(name string) bool { return !slices.Contains(n.Peers, name) }
 	return (len(peers) > 0 || program != "") && !slices.ContainsFunc(peers, unnamed) && (program == "" || slices.Contains(n.Yardsticks, program))
 }
 
-// Apply adds the wanted variants. If peers are named, variants of other peers are removed.
-func (n Named) Apply(s *scenario.Scenario) *scenario.Scenario {
-	s = s.With(n.wants)
+// AddTo returns the scenario with the variants of the named programs. If peers are named, it leaves
+// out variants of other peers.
+func (n NamedPrograms) AddTo(s *scenario.Scenario) *scenario.Scenario {
+	s = s.With(n.hasAllNamed)
 	if len(n.Peers) == 0 {
 		return s
 	}
-	unnamed := func(_ scenario.Part, v scenario.Variant) bool { return len(peerNames(v)) > 0 && !n.wants(v) }
-	return withoutVariants(s, unnamed)
+	unnamed := func(_ scenario.Part, v scenario.Variant) bool { return len(peerNames(v)) > 0 && !n.hasAllNamed(v) }
+	return moveToYardsticks(s, unnamed)
 }
 
-// Install adds the named yardsticks to a scenario, or warns where one cannot be installed.
-func (n Named) Install(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*scenario.Scenario, []string) {
-	had := Named{Peers: n.Peers} // Prepare builds peers
+// InstallAndAdd installs the named yardsticks and adds their variants to a scenario. It returns a
+// warning for each yardstick that cannot be installed.
+func (n NamedPrograms) InstallAndAdd(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*scenario.Scenario, []string) {
+	had := NamedPrograms{Peers: n.Peers} // Prepare builds the peers later
 	var warnings []string
 	for _, y := range yardsticks() {
 		if !slices.Contains(n.Yardsticks, y.name) {
@@ -133,14 +135,15 @@ func (n Named) Install(ctx context.Context, s *scenario.Scenario, progress io.Wr
 		}
 		had.Yardsticks = append(had.Yardsticks, y.name)
 	}
-	return had.Apply(s), warnings
+	return had.AddTo(s), warnings
 }
 
-// NoLink stands for the plain loopback in a list of links to compare.
+// NoLink is the name for the plain loopback in a list of links.
 const NoLink = "none"
 
-// OverLinks gives the only part of a scenario its link, or makes a part for each of several.
-func OverLinks(s *scenario.Scenario, links []string) error {
+// ApplyLinks sets the link of a scenario's only part. For several links, it makes one part per
+// link.
+func ApplyLinks(s *scenario.Scenario, links []string) error {
 	if len(links) == 0 {
 		return nil
 	}
@@ -156,7 +159,7 @@ func OverLinks(s *scenario.Scenario, links []string) error {
 			one.Network = network
 		}
 		if len(links) > 1 {
-			one.Of, one.Name = part.Name, part.Name+"-"+wordOf(text)
+			one.Of, one.Name = part.Name, part.Name+"-"+partNameOf(text)
 			one.Title = cmp.Or(one.Network.String(), "loopback")
 		}
 		s.Parts = append(s.Parts, one)
@@ -164,8 +167,8 @@ func OverLinks(s *scenario.Scenario, links []string) error {
 	return nil
 }
 
-// wordOf turns a link into a word for the name of a part.
-func wordOf(link string) string {
+// partNameOf turns a link's text into a word for the name of a part.
+func partNameOf(link string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLower(r) || unicode.IsDigit(r)) {
 			return r
@@ -174,8 +177,8 @@ func wordOf(link string) string {
 	}, strings.ToLower(link)), "-")
 }
 
-// AddProbes adds the probes to all measured parts, and leaves out probes that do not work on
-// this machine. A warning says what a probe lacks here, and what would provide it.
+// AddProbes adds the probes to all measured parts, and leaves out probes that do not work on this
+// machine. Its warnings say what a probe cannot observe here, and how to change that.
 func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scenario, warnings []string, _ error) {
 	if len(wanted) > 0 {
 		s = new(*s)
@@ -183,7 +186,7 @@ func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scena
 		for i, part := range s.Parts {
 			switch program, foreign := foreignClient(part); {
 			case foreign:
-				warnings = append(warnings, fmt.Sprintf("part %s gets no probes: they cannot observe %s", part.Name, program))
+				warnings = append(warnings, fmt.Sprintf("the part %s is measured without probes: probes cannot observe its client, %s", part.Name, program))
 			case part.Profile == "":
 				s.Parts[i].Probes = wanted
 			}
@@ -201,13 +204,13 @@ func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scena
 		case err != nil:
 			return nil, nil, err
 		case len(coverage.Missing) > 0:
-			warnings = append(warnings, fmt.Sprintf("the probe %s sees less here (%s); it lacks %s", probe, coverage.Method, strings.Join(coverage.Missing, "; ")))
+			warnings = append(warnings, fmt.Sprintf("the probe %s cannot observe everything on this machine (%s); missing: %s", probe, coverage.Method, strings.Join(coverage.Missing, "; ")))
 		}
 	}
 	return s, warnings, nil
 }
 
-// foreignClient returns the foreign program that is the client of a part, if it has one.
+// foreignClient returns the name of the other project's program that is a part's client, if any.
 func foreignClient(p scenario.Part) (program string, foreign bool) {
 	for _, v := range slices.Concat(p.Stacks, p.Yardsticks) {
 		if client, is := stack.ForeignClient(v); is {

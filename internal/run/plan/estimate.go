@@ -18,30 +18,30 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// An Estimate estimates the time that is left of a run.
+// A TimeEstimate estimates the remaining time of a run.
 //
-// The expected time of a trial follows from its cell: the window, the warm-up, the start of two
-// processes. Measured trials, also those before an interruption, give the ratio of real to
-// expected time for their cell. A cell without a trial takes its expected time times the median
-// ratio of the cells that are most like it: of its stack and sizes, then of its sizes and
-// clients, then of its part, then all. So one slow cell changes only cells like it.
-type Estimate struct {
-	plan     []scenario.Planned
-	expected []time.Duration          // of each trial of the plan
-	cells    []string                 // of each trial of the plan
+// The expected time of a trial follows from its cell: the window, the warm-up, and the start of
+// two processes. A measured trial gives the ratio of real to expected time for its cell. For a
+// cell without a measured trial, the estimate multiplies the expected time by the median ratio
+// of the most similar cells: the same stack and sizes, or the same sizes and clients, or the same
+// part, or all cells. So a slow cell changes only the estimates of similar cells.
+type TimeEstimate struct {
+	plan     []scenario.PlannedCell
+	expected []time.Duration          // the expected time of each trial of the plan
+	cells    []string                 // the cell of each trial of the plan
 	open     map[int]bool             // trials without a record
-	spent    map[string]time.Duration // by the last trial of each cell
-	trials   map[string]int           // trials by one of the last trials of its cell; see spent
+	spent    map[string]time.Duration // the time of each cell's last measured trial
+	trials   map[string]int           // the number of each cell's last measured trial
 
 	done    int
 	began   time.Time // when the run began
 	started time.Time // when the running trial started
 }
 
-// NewEstimate reads the times of the trials of the run that are done. A nil run has none.
-func NewEstimate(plan []scenario.Planned, run *record.Run) *Estimate {
-	e := &Estimate{plan: plan, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, trials: map[string]int{}}
-	order := lab.Order(plan)
+// NewEstimate makes an estimate from the times of the run's measured trials. run may be nil.
+func NewEstimate(plan []scenario.PlannedCell, run *record.Run) *TimeEstimate {
+	e := &TimeEstimate{plan: plan, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, trials: map[string]int{}}
+	order := lab.ManifestOrder(plan)
 	for i, t := range order {
 		e.expected, e.cells = append(e.expected, expectedTime(plan[i].Cell)), append(e.cells, t.Cell)
 		if run != nil && run.Done(t.Trial) {
@@ -55,25 +55,25 @@ func NewEstimate(plan []scenario.Planned, run *record.Run) *Estimate {
 	}
 	for r, err := range run.Records() {
 		if err != nil {
-			break // reading the run's figures will report it
+			break // later readers of the run will report the error
 		}
 		if r.Trial < len(e.cells) {
-			e.took(r.Trial, time.Duration(r.TookNS))
+			e.noteTime(r.Trial, time.Duration(r.TookNS))
 		}
 	}
 	return e
 }
 
 const (
-	// trialOverhead is the time to start and end two processes, roughly.
+	// trialOverhead is about the time to start and end two processes.
 	trialOverhead = 600 * time.Millisecond
-	// usualCall is the time per call in a loop that makes a fixed number of requests, usualByte
-	// the time per byte, and usualConnection the time to open a connection.
-	usualCall       = 40 * time.Microsecond
-	usualByte       = 3 * time.Nanosecond
-	usualConnection = 300 * time.Microsecond
-	// usualSteps is the number of steps of a search.
-	usualSteps = 45
+	// typicalCallTime is the time per call in a loop that makes a fixed number of requests,
+	// usualByte the time per byte, and usualConnection the time to open a connection.
+	typicalCallTime    = 40 * time.Microsecond
+	typicalByteTime    = 3 * time.Nanosecond
+	typicalConnectTime = 300 * time.Microsecond
+	// typicalSearchSteps is the number of steps of a search.
+	typicalSearchSteps = 45
 )
 
 // expectedTime returns the time that a trial should take on a usual machine.
@@ -81,18 +81,18 @@ func expectedTime(c scenario.Cell) time.Duration {
 	window := time.Duration(c.Load.Duration)
 	switch {
 	case c.Load.Model == scenario.Search:
-		window *= usualSteps
+		window *= typicalSearchSteps
 	case window == 0:
 		requests := max(c.Load.Total, c.Load.Requests)
 		if c.Load.Model == scenario.Closed && c.Load.Total == 0 {
 			requests *= c.Clients
 		}
-		call := usualCall + time.Duration(c.Size.Request+c.Size.Response)*usualByte
+		call := typicalCallTime + time.Duration(c.Size.Request+c.Size.Response)*typicalByteTime
 		if c.Connection.Mode.PerRequest() {
-			call += usualConnection
+			call += typicalConnectTime
 		}
-		work, _ := workloads.Work(c.Workload)
-		wait := work + c.Network.RoundTrip() // of one client for each of its answers
+		work, _ := workloads.SimulatedWork(c.Workload)
+		wait := work + c.Network.RoundTrip() // a client's wait per answer
 		window = max(time.Duration(requests)*call, time.Duration(requests/max(1, c.Clients))*wait)
 	}
 	warmUp := min(time.Duration(c.WarmUp.AtMost), 2*time.Duration(c.WarmUp.AtLeast))
@@ -100,42 +100,43 @@ func expectedTime(c scenario.Cell) time.Duration {
 }
 
 // Observe follows the events of the run.
-func (e *Estimate) Observe(event live.Event) {
+func (e *TimeEstimate) Observe(event live.Event) {
 	switch event := event.(type) {
 	case live.Begun:
 		e.started = time.Now()
 	case live.SetBack:
-		e.measured(event.Record.Trial)
-	case live.Ended: // a trial that was given up did not run just now
+		e.noteMeasured(event.Record.Trial)
+	case live.Ended: // without a start time, the record is of an earlier measurement
 		delete(e.open, event.Record.Trial)
 		e.done++
 		if !e.started.IsZero() {
-			e.measured(event.Record.Trial)
+			e.noteMeasured(event.Record.Trial)
 		}
 	}
 }
 
-// measured records the time of a trial that has just ended.
-func (e *Estimate) measured(number int) {
-	e.took(number, time.Since(e.started))
+// noteMeasured records the time of a trial that has just ended.
+func (e *TimeEstimate) noteMeasured(number int) {
+	e.noteTime(number, time.Since(e.started))
 	e.started = time.Time{}
 }
 
-func (e *Estimate) took(number int, took time.Duration) {
+func (e *TimeEstimate) noteTime(number int, took time.Duration) {
 	cell := e.cells[number]
 	e.spent[cell], e.trials[cell] = took, number
 }
 
-// A likeness holds what cells have in common. Zero fields may differ.
-type likeness struct {
+// A cellLikeness holds properties that similar cells share. Fields with zero values may differ.
+type cellLikeness struct {
 	part, stack string
 	sizes       scenario.Payload
 	clients     int
 }
 
-// likenesses returns the likenesses of a cell, from the nearest to the one that all cells share.
-func likenesses(c scenario.Cell) []likeness {
-	return []likeness{
+// likenessesOf returns the likenesses of a cell, from the most specific one to the one of all
+// cells.
+func likenessesOf(c scenario.Cell) []cellLikeness {
+	return []cellLikeness{
 		{part: c.Part, stack: c.Variant.Stack, sizes: c.Size},
 		{part: c.Part, sizes: c.Size, clients: c.Clients},
 		{part: c.Part},
@@ -143,9 +144,10 @@ func likenesses(c scenario.Cell) []likeness {
 	}
 }
 
-// Remaining returns the time of the trials without a record, without waits for a quiet machine.
-func (e *Estimate) Remaining() time.Duration {
-	slower := e.slower()
+// Remaining estimates the time of the trials without a record. It does not include waits for a
+// quiet machine.
+func (e *TimeEstimate) Remaining() time.Duration {
+	slower := e.slownessRatios()
 	var sum time.Duration
 	for number := range e.open {
 		if took, ok := e.spent[e.cells[number]]; ok {
@@ -153,7 +155,7 @@ func (e *Estimate) Remaining() time.Duration {
 			continue
 		}
 		expected := float64(e.expected[number])
-		for _, like := range likenesses(e.plan[number].Cell) {
+		for _, like := range likenessesOf(e.plan[number].Cell) {
 			if times, known := slower[like]; known {
 				expected *= times
 				break
@@ -164,16 +166,16 @@ func (e *Estimate) Remaining() time.Duration {
 	return sum
 }
 
-// slower returns how many times longer than expected the cells of each likeness took, as a median.
-func (e *Estimate) slower() map[likeness]float64 {
-	ratios := map[likeness][]float64{}
+// slownessRatios returns the median ratio of measured to expected time for each likeness.
+func (e *TimeEstimate) slownessRatios() map[cellLikeness]float64 {
+	ratios := map[cellLikeness][]float64{}
 	for cell, took := range e.spent {
 		number := e.trials[cell]
-		for _, like := range likenesses(e.plan[number].Cell) {
+		for _, like := range likenessesOf(e.plan[number].Cell) {
 			ratios[like] = append(ratios[like], float64(took)/float64(max(1, e.expected[number])))
 		}
 	}
-	medians := map[likeness]float64{}
+	medians := map[cellLikeness]float64{}
 	for like, all := range ratios {
 		slices.Sort(all)
 		medians[like] = all[len(all)/2]
@@ -181,17 +183,17 @@ func (e *Estimate) slower() map[likeness]float64 {
 	return medians
 }
 
-// Done returns how many trials have a record.
-func (e *Estimate) Done() int { return e.done }
+// DoneCount returns how many trials have a record.
+func (e *TimeEstimate) DoneCount() int { return e.done }
 
-// All returns how many trials the plan has.
-func (e *Estimate) All() int { return len(e.cells) }
+// TrialCount returns how many trials the plan has.
+func (e *TimeEstimate) TrialCount() int { return len(e.cells) }
 
-// Took returns the time since the estimate was made.
-func (e *Estimate) Took() time.Duration { return time.Since(e.began) }
+// Elapsed returns the time since the estimate was made.
+func (e *TimeEstimate) Elapsed() time.Duration { return time.Since(e.began) }
 
-// OpenCells returns how many cells have trials without a record.
-func (e *Estimate) OpenCells() int {
+// OpenCellCount returns how many cells have trials without a record.
+func (e *TimeEstimate) OpenCellCount() int {
 	cells := map[string]bool{}
 	for number := range e.open {
 		cells[e.cells[number]] = true
@@ -199,18 +201,18 @@ func (e *Estimate) OpenCells() int {
 	return len(cells)
 }
 
-// RunsDirectory holds the runs that are given no directory.
+// RunsDirectory is the directory for runs whose directory the user does not name.
 const RunsDirectory = "wirelab-runs"
 
-// Directory returns the directory of a run that is given none, if it is free.
-func Directory(name string, now time.Time) string {
+// DefaultRunDirectory returns the directory for a run whose directory the user does not name.
+func DefaultRunDirectory(name string, now time.Time) string {
 	return filepath.Join(RunsDirectory, name+"-"+now.Format("20060102-150405"))
 }
 
-// Manifest describes the run of a scenario. Kept is the scenario as the run keeps it. The caller
-// adds the tool, the command, the fleet and the warnings.
+// Manifest makes the manifest for the run of a scenario. kept is the form of the scenario to store.
+// The caller adds the tool, the command, the fleet and the warnings.
 func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (record.Manifest, error) {
-	order := lab.Order(Trials(s, u))
+	order := lab.ManifestOrder(Trials(s, u))
 	m := record.Manifest{
 		Version: record.Version, Name: s.Name, Title: s.Title, Question: s.Question,
 		Started: started, Status: record.Running, Seed: s.Seed,
@@ -228,49 +230,50 @@ func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (r
 	return m, nil
 }
 
-// A Rehearsal says what a run would do.
-type Rehearsal struct {
+// A RunPreview says what a run would measure, and how long that would take.
+type RunPreview struct {
 	Title     string  `json:"title"`
-	Trials    int     `json:"trials"`         // to be measured
-	Done      int     `json:"done,omitempty"` // trials with a record, of a run that is continued
+	Trials    int     `json:"trials"`         // trials to measure
+	Done      int     `json:"done,omitempty"` // trials that a continued run has already measured
 	Cells     int     `json:"cells"`
-	Seconds   float64 `json:"estimated_seconds"` // on a quiet machine
+	Seconds   float64 `json:"estimated_seconds"` // estimated time on a quiet machine
 	Directory string  `json:"directory"`
 	Looks     int     `json:"looks,omitempty"`       // 0: the run has no looks
 	AtMost    int     `json:"trials_most,omitempty"` // trials of all looks
 }
 
-// Rehearse says what measuring a scenario would do. Run is the run to be continued, or nil.
-func Rehearse(s *scenario.Scenario, u *record.Until, run *record.Run, directory string) Rehearsal {
+// PreviewRun returns the preview of a scenario's run. run is the run to continue, or nil.
+func PreviewRun(s *scenario.Scenario, u *record.Until, run *record.Run, directory string) RunPreview {
 	left := NewEstimate(Trials(s, u), run)
-	r := Rehearsal{
-		Title: s.Title, Trials: left.All() - left.Done(), Done: left.Done(), Cells: left.OpenCells(),
-		Seconds: left.Remaining().Seconds(), Directory: cmp.Or(directory, Directory(s.Name, time.Now())),
+	r := RunPreview{
+		Title: s.Title, Trials: left.TrialCount() - left.DoneCount(), Done: left.DoneCount(), Cells: left.OpenCellCount(),
+		Seconds: left.Remaining().Seconds(), Directory: cmp.Or(directory, DefaultRunDirectory(s.Name, time.Now())),
 	}
 	if u != nil {
-		r.Looks, r.AtMost = len(u.Looks), len(MostTrials(s, u))
+		r.Looks, r.AtMost = len(u.Looks), len(TrialsOfAllLooks(s, u))
 	}
 	return r
 }
 
-// Limits, so that reading earlier runs does not delay a new one.
+// These limits keep the reading of earlier runs short.
 const (
-	earlierRuns  = 50 // manifests read per folder
-	earlierRead  = 5  // runs whose records are read
-	earlierBytes = 16 << 20
+	maxEarlierManifests = 50 // manifests read per folder
+	maxEarlierRead      = 5  // runs whose records are read
+	maxEarlierBytes     = 16 << 20
 )
 
-// Outlook says what a plan could find at the noise of the earlier runs that can be read.
-func Outlook(cells []record.Cell, until *record.Until, folders []string) string {
+// DescribeOutlook says which differences a plan could find, if the noise is as in earlier runs. It
+// returns "" if the plan compares nothing.
+func DescribeOutlook(cells []record.Cell, until *record.Until, folders []string) string {
 	forecast := compare.NewForecast(cells, until)
 	if forecast == nil {
-		return "" // it compares nothing
+		return ""
 	}
 	tried := map[bool]int{}
-	for _, run := range earlierHere(cells, folders) {
+	for _, run := range earlierRunsHere(cells, folders) {
 		tried[run.isSame]++
-		if tried[run.isSame] <= earlierRead && (run.isSame && !forecast.KnowsEnough() || !run.isSame && forecast.NeedsOthers()) {
-			learn(forecast, run.directory)
+		if tried[run.isSame] <= maxEarlierRead && (run.isSame && !forecast.HasEnoughRuns() || !run.isSame && forecast.NeedsOtherRuns()) {
+			addNoise(forecast, run.directory)
 		}
 	}
 	p, noise := forecast.Power()
@@ -283,7 +286,7 @@ func Outlook(cells []record.Cell, until *record.Until, folders []string) string 
 	} else {
 		where += fmt.Sprintf("%d earlier runs", len(noise.Runs))
 	}
-	return advice.Outlook(p, forecast.Repeats(), where)
+	return advice.DescribePower(p, forecast.Repeats(), where)
 }
 
 type earlierRun struct {
@@ -292,18 +295,19 @@ type earlierRun struct {
 	isSame    bool // it has cells of the plan
 }
 
-// earlierHere returns this machine's runs, those with cells of the plan first, the newest first.
-func earlierHere(cells []record.Cell, folders []string) (runs []earlierRun) {
+// earlierRunsHere returns the runs of this machine, the newest first. Runs with cells of the plan
+// come before all others.
+func earlierRunsHere(cells []record.Cell, folders []string) (runs []earlierRun) {
 	planned := map[string]bool{}
 	for _, cell := range cells {
 		planned[cell.Key()] = true
 	}
 	here := host.Describe()
 	for _, folder := range folders {
-		for _, directory := range record.Newest(folder, earlierRuns, earlierBytes) {
+		for _, directory := range record.Newest(folder, maxEarlierManifests, maxEarlierBytes) {
 			var there host.Info
 			m, err := record.ReadManifest(directory)
-			if err != nil || json.Unmarshal(m.Host, &there) != nil || !here.IsMachineOf(&there) {
+			if err != nil || json.Unmarshal(m.Host, &there) != nil || !here.MayBeSameMachine(&there) {
 				continue
 			}
 			isSame := slices.ContainsFunc(m.Order, func(t record.PlannedTrial) bool { return planned[t.Cell] })
@@ -319,8 +323,8 @@ func earlierHere(cells []record.Cell, folders []string) (runs []earlierRun) {
 	return runs
 }
 
-// learn adds a run's noise to the forecast, if the run can be read.
-func learn(forecast *compare.Forecast, directory string) {
+// addNoise adds a run's noise to the forecast, if the run can be read.
+func addNoise(forecast *compare.Forecast, directory string) {
 	run, err := record.Open(directory)
 	if err != nil {
 		return
@@ -332,5 +336,5 @@ func learn(forecast *compare.Forecast, directory string) {
 		}
 		records = append(records, &r)
 	}
-	forecast.Learn(directory, &run.Manifest, records)
+	forecast.AddRun(directory, &run.Manifest, records)
 }

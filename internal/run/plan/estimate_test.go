@@ -10,7 +10,7 @@ import (
 )
 
 // planned returns a plan that repeats cells with the given windows.
-func planned(t *testing.T, repeats int, windows ...time.Duration) []scenario.Planned {
+func planned(t *testing.T, repeats int, windows ...time.Duration) []scenario.PlannedCell {
 	t.Helper()
 	var cells []scenario.Cell
 	for i, window := range windows {
@@ -33,7 +33,7 @@ func TestOneSlowCellMovesItsOwnRepeats(t *testing.T) {
 		if trial.Cell.Clients == plan[0].Cell.Clients {
 			took = 10 * time.Second
 		}
-		e.took(number, took)
+		e.noteTime(number, took)
 		delete(e.open, number)
 	}
 	// The slow cell once more, two more of the others, the fourth twice.
@@ -61,11 +61,11 @@ func TestEstimateOfARunThatGoesOn(t *testing.T) {
 // A cell without a trial takes as long as cells of its size, not as long as most cells.
 func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
 	const window, usual = 400 * time.Millisecond, time.Second
-	var plan []scenario.Planned
+	var plan []scenario.PlannedCell
 	for clients := 1; clients <= 4; clients++ {
 		for _, stack := range []string{"tcp", "grpc"} {
 			for _, size := range []scenario.Size{64, 64 << 10} {
-				plan = append(plan, scenario.Planned{Repeat: 1, Cell: scenario.Cell{
+				plan = append(plan, scenario.PlannedCell{Repeat: 1, Cell: scenario.Cell{
 					Part: "p", Variant: scenario.Variant{Stack: stack}, Workload: "echo", Size: scenario.Payload{Request: size, Response: size},
 					Clients: clients, Load: scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)},
 				}})
@@ -78,7 +78,7 @@ func TestCellsTakeAsLongAsThoseLikeThem(t *testing.T) {
 		if trial.Cell.Variant.Stack == "grpc" && trial.Cell.Size.Request > 64 {
 			took = 11 * usual
 		}
-		e.took(number, took)
+		e.noteTime(number, took)
 		delete(e.open, number)
 	}
 	if left := e.Remaining().Round(time.Millisecond); left != 9*usual+3*11*usual {

@@ -24,12 +24,12 @@ import (
 	"wirelab.dev/studies"
 )
 
-// A Library reads scenarios: the studies that wirelab carries, and files.
+// A Library reads scenarios: from wirelab's built-in studies, and from files.
 type Library struct {
 	CheckColumn func(name string) error // checks a column of the table that a study asks for
 }
 
-// Vocabulary returns what a scenario may name in this program.
+// Vocabulary returns the checks for the names that a scenario uses, such as stacks and workloads.
 func (l Library) Vocabulary() scenario.Vocabulary {
 	return scenario.Vocabulary{
 		CheckVariant: checkVariant,
@@ -40,62 +40,62 @@ func (l Library) Vocabulary() scenario.Vocabulary {
 		},
 		Sized:        IsSized,
 		CheckPayload: checkPayload,
-		Published:    published,
+		Published:    readPublished,
 		CheckColumn:  l.CheckColumn,
 	}
 }
 
-// published reads the figures of a study that wirelab carries, or of a CSV file.
-func published(name string) (*claim.Cited, error) {
+// readPublished reads published figures: of a built-in study, or from a CSV file.
+func readPublished(name string) (*claim.PublishedTable, error) {
 	text, err := studies.FS.ReadFile("published/" + name + ".csv")
 	if err != nil {
 		if text, err = ReadFile(name, maxScenarioBytes); err != nil {
-			return nil, fmt.Errorf("%q is no study and no CSV file: %w", name, err)
+			return nil, fmt.Errorf("%q is neither a built-in study with published figures nor a readable CSV file: %w", name, err)
 		}
 	}
-	table, err := claim.ReadCited(bytes.NewReader(text))
+	table, err := claim.ReadPublishedTable(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return table, nil
 }
 
-const studyEnding = ".yaml"
+const studyExtension = ".yaml"
 
-// Study reads a study of the program's own by its name.
-func (l Library) Study(name string) (*scenario.Scenario, error) {
-	data, err := studies.FS.ReadFile(name + studyEnding)
+// ReadStudy reads a built-in study by its name.
+func (l Library) ReadStudy(name string) (*scenario.Scenario, error) {
+	data, err := studies.FS.ReadFile(name + studyExtension)
 	if err != nil {
 		return nil, err
 	}
 	return scenario.Parse(name, data, l.Vocabulary())
 }
 
-// StudyNames returns the studies that wirelab carries.
+// StudyNames returns the names of the built-in studies.
 func StudyNames() []string {
 	files, err := studies.FS.ReadDir(".")
 	if err != nil {
-		panic(err) // they are in the program
+		panic(err) // the studies are embedded in the program
 	}
 	var names []string
 	for _, f := range files {
-		if !f.IsDir() { // the folder has published figures
-			names = append(names, strings.TrimSuffix(f.Name(), studyEnding))
+		if !f.IsDir() { // the only folder holds published figures
+			names = append(names, strings.TrimSuffix(f.Name(), studyExtension))
 		}
 	}
 	return names
 }
 
-// Scenario finds a study by its name, or reads a file.
-func (l Library) Scenario(name string) (*scenario.Scenario, error) {
-	study, err := l.Study(name)
+// FindScenario reads a built-in study by its name, or a scenario file.
+func (l Library) FindScenario(name string) (*scenario.Scenario, error) {
+	study, err := l.ReadStudy(name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return study, err
 	}
 	data, err := ReadFile(name, maxScenarioBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		hint := ""
-		if meant, found := spelling.Meant(name, StudyNames()); found {
+		if meant, found := spelling.ClosestWord(name, StudyNames()); found {
 			hint = "; did you mean " + meant + "?"
 		}
 		return nil, fmt.Errorf("%s is neither a study (%s) nor a file%s", name, strings.Join(StudyNames(), ", "), hint)
@@ -106,11 +106,11 @@ func (l Library) Scenario(name string) (*scenario.Scenario, error) {
 	return scenario.Parse(name, data, l.Vocabulary())
 }
 
-// maxScenarioBytes bounds a scenario file, and a CSV file that a scenario names: somebody
-// else's scenario may name a device that never ends.
+// maxScenarioBytes bounds a scenario file, and a CSV file that a scenario names. A scenario may
+// name a device whose content never ends.
 const maxScenarioBytes = 8 << 20
 
-// ReadFile reads a file, or the output of a process from a named pipe, up to a limit.
+// ReadFile reads a file or a named pipe of at most most bytes.
 func ReadFile(name string, most int) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -119,19 +119,19 @@ func ReadFile(name string, most int) ([]byte, error) {
 	defer file.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(file, int64(most)+1))
 	if err == nil && len(data) > most {
-		err = fmt.Errorf("%s has more than %d MiB, which is more than such a file needs", name, most>>20)
+		err = fmt.Errorf("%s has more than %d MiB: want a smaller file", name, most>>20)
 	}
 	return data, err
 }
 
 func checkVariant(v scenario.Variant, p scenario.Part) error {
 	if err := catalog.Check(v); err != nil {
-		return err // the other checks read its options
+		return err // the other checks need valid options
 	}
-	return cmp.Or(catalog.CheckConnection(v, p.Connection), catalog.CheckNetwork(v, p.Network), CheckCarries(v, p.Workload), catalog.CheckLoad(v, p))
+	return cmp.Or(catalog.CheckConnection(v, p.Connection), catalog.CheckNetwork(v, p.Network), CheckCallKinds(v, p.Workload), catalog.CheckLoad(v, p))
 }
 
-// IsSized reports whether a workload takes sizes. An unknown workload does.
+// IsSized reports whether a workload has message sizes. It returns true for an unknown workload.
 func IsSized(text string) bool {
 	w, _, err := workloads.Find(text)
 	return err != nil || w.Info().Sized
@@ -147,8 +147,8 @@ func checkPayload(p scenario.Part, payload scenario.Payload) error {
 	})
 }
 
-// CheckCarries checks that a variant can make the kinds of call that a workload makes.
-func CheckCarries(v scenario.Variant, text string) error {
+// CheckCallKinds checks that a variant can make the kinds of call that a workload makes.
+func CheckCallKinds(v scenario.Variant, text string) error {
 	s, err := catalog.Find(v.Stack)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func CheckCarries(v scenario.Variant, text string) error {
 		return err
 	}
 	if _, pools := w.(workload.Pooling); catalog.PoolsMessages(v) && !pools {
-		return fmt.Errorf("variant %s: %s has no messages to use again: set messages=pooled only with workloads that stream bulk, as store does", v, w.Info().Name)
+		return fmt.Errorf("variant %s: %s has no messages to reuse: set messages=pooled only with workloads that stream bulk data, such as store", v, w.Info().Name)
 	}
 	streaming, ok := w.(workload.Streaming)
 	if !ok {
@@ -172,7 +172,7 @@ func CheckCarries(v scenario.Variant, text string) error {
 	return nil
 }
 
-// declarations returns what stacks and workloads declare, and the protocols of the variants.
+// declarations returns the options that stacks and workloads declare, and the variants' protocols.
 func declarations(parts []scenario.Part) scenario.Declarations {
 	d := scenario.Declarations{Protocols: map[string]string{}}
 	for _, s := range catalog.Stacks() {
@@ -193,7 +193,7 @@ func declarations(parts []scenario.Part) scenario.Declarations {
 	return d
 }
 
-// DeclareMissing adds the declarations to the manifest of a run from before manifests kept them.
+// DeclareMissing adds the declarations to a manifest from an older version that did not store them.
 func (l Library) DeclareMissing(m *record.Manifest) error {
 	if len(m.Declarations) > 0 || len(m.Scenario) == 0 {
 		return nil
@@ -202,11 +202,11 @@ func (l Library) DeclareMissing(m *record.Manifest) error {
 	if err := json.Unmarshal(m.Scenario, &written); err != nil {
 		return fmt.Errorf("the manifest's scenario: %w", err)
 	}
-	if study, err := l.Study(m.Name); err == nil {
+	if study, err := l.ReadStudy(m.Name); err == nil {
 		written.Report = study.Report
 		for _, from := range study.Parts {
 			for i := range written.Parts {
-				if to := &written.Parts[i]; to.Name == from.Name && changeAlike(to.Stacks, from.Stacks, len(from.Changes)) {
+				if to := &written.Parts[i]; to.Name == from.Name && haveSameChanges(to.Stacks, from.Stacks, len(from.Changes)) {
 					to.Changes = from.Changes
 				}
 			}
@@ -220,43 +220,43 @@ func (l Library) DeclareMissing(m *record.Manifest) error {
 	return err
 }
 
-// changeAlike reports whether the first changes lead through the same variants in both lists.
-func changeAlike(a, b []scenario.Variant, changes int) bool {
-	n := changes + 1 // a list may continue after them
+// haveSameChanges reports whether the first changes+1 variants are the same in both lists.
+func haveSameChanges(a, b []scenario.Variant, changes int) bool {
+	n := changes + 1
 	return len(a) >= n && len(b) >= n && slices.EqualFunc(a[:n], b[:n], func(x, y scenario.Variant) bool { return x.String() == y.String() })
 }
 
-// A Listing has everything that a user may choose from.
+// A Listing lists everything that a scenario may name, for example stacks and studies.
 type Listing struct {
 	Stacks    []ListedStack    `json:"stacks"`
 	Common    []ListedOption   `json:"options_of_every_stack"`
 	Workloads []ListedWorkload `json:"workloads"`
-	Links     []Listed         `json:"links"`
-	Studies   []Listed         `json:"studies"`
-	Formats   []Listed         `json:"export_formats"`
+	Links     []ListedName     `json:"links"`
+	Studies   []ListedName     `json:"studies"`
+	Formats   []ListedName     `json:"export_formats"`
 }
 
 // A ListedWorkload is a workload and its options.
 type ListedWorkload struct {
-	Listed
+	ListedName
 	Sized   bool           `json:"takes_sizes"`
 	Options []ListedOption `json:"options,omitempty"`
 }
 
 // A ListedStack is a stack and its own options.
 type ListedStack struct {
-	Listed
+	ListedName
 	Connection string         `json:"default_connection"`
 	Options    []ListedOption `json:"options,omitempty"`
 }
 
-// A Listed is a name and what it stands for.
-type Listed struct {
+// A ListedName is a name with its description.
+type ListedName struct {
 	Name string `json:"name"`
 	Help string `json:"help"`
 }
 
-// A ListedOption is an option with its values; without values it takes any.
+// A ListedOption is an option with its values. An option without listed values takes any value.
 type ListedOption struct {
 	Key     string   `json:"key"`
 	Values  []string `json:"values,omitempty"`
@@ -264,31 +264,31 @@ type ListedOption struct {
 	Help    string   `json:"help"`
 }
 
-// List lists everything that a scenario may name. The caller adds the export formats.
-func (l Library) List() (*Listing, error) {
+// ListAll lists everything that a scenario may name. The caller adds the export formats.
+func (l Library) ListAll() (*Listing, error) {
 	all := &Listing{Common: listOptions(catalog.Common())}
 	for _, s := range catalog.Stacks() {
 		info := s.Info()
 		all.Stacks = append(all.Stacks, ListedStack{
-			Listed: Listed{info.Name, info.Summary}, Connection: info.Connection.String(), Options: listOptions(catalog.Options(s)),
+			ListedName: ListedName{info.Name, info.Summary}, Connection: info.Connection.String(), Options: listOptions(catalog.Options(s)),
 		})
 	}
 	for _, w := range workloads.Workloads() {
 		info := w.Info()
 		all.Workloads = append(all.Workloads, ListedWorkload{
-			Listed: Listed{info.Name, info.Summary}, Sized: info.Sized, Options: listOptions(info.Options),
+			ListedName: ListedName{info.Name, info.Summary}, Sized: info.Sized, Options: listOptions(info.Options),
 		})
 	}
 	for _, p := range scenario.Profiles() {
-		all.Links = append(all.Links, Listed{p.Name, p.Network.String() + ": " + p.Source})
+		all.Links = append(all.Links, ListedName{p.Name, p.Network.String() + ": " + p.Source})
 	}
 	for _, name := range StudyNames() {
-		s, err := l.Scenario(name)
+		s, err := l.FindScenario(name)
 		if err != nil {
 			return nil, err
 		}
 		parts := lists.Map(s.Parts, func(p scenario.Part) string { return p.Name })
-		all.Studies = append(all.Studies, Listed{name, s.Title + " (parts: " + strings.Join(parts, ", ") + ")"})
+		all.Studies = append(all.Studies, ListedName{name, s.Title + " (parts: " + strings.Join(parts, ", ") + ")"})
 	}
 	return all, nil
 }
@@ -302,8 +302,8 @@ func StackNames() []string {
 	return lists.Map(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
 }
 
-// WorkloadWords returns the workloads, alone and with each value of their options.
-func WorkloadWords() []string {
+// WorkloadsWithOptions returns each workload's name, alone and with each value of its options.
+func WorkloadsWithOptions() []string {
 	var words []string
 	for _, w := range workloads.Workloads() {
 		info := w.Info()

@@ -17,62 +17,62 @@ import (
 	"wirelab.dev/internal/run/lab"
 )
 
-// leastRepeats is the smallest number of repeats that give a verdict or an interval.
-const leastRepeats = 3
+// minRepeats is the smallest number of repeats that give a verdict or an interval.
+const minRepeats = 3
 
-// Until returns the looks that a scenario takes towards a target.
-func Until(s *scenario.Scenario, target Target, most Most) (*record.Until, error) {
+// NewUntil plans the looks of a scenario. After each look, the run ends if its target is reached.
+func NewUntil(s *scenario.Scenario, target UntilTarget, most RepeatLimit) (*record.Until, error) {
 	u := &record.Until{Width: float64(target), TimeNS: int64(most.Time)}
 	first := 0
 	for _, p := range s.Parts {
-		if isRepeated(u)(p) && (first == 0 || p.Repeats < first) {
+		if partsToRepeat(u)(p) && (first == 0 || p.Repeats < first) {
 			first = p.Repeats
 		}
 	}
 	if first == 0 {
-		return nil, errors.New("--until: no measured part can reach this goal: verdict needs at least two variants, a width such as --until 3% at least one")
+		return nil, errors.New("--until: no measured part can reach this goal: `verdict` needs a part with at least two variants, a precision such as 3% needs a part with at least one")
 	}
-	first = max(first, leastRepeats)
+	first = max(first, minRepeats)
 	if most.Repeats <= first {
-		return nil, fmt.Errorf("--at-most %d: want more repeats than the %d that come before the first look", most.Repeats, first)
+		return nil, fmt.Errorf("--at-most %d: want more than %d repeats, because the first look comes after %[2]d repeats", most.Repeats, first)
 	}
-	u.Looks, u.Begun = matrix.Looks(first, most.Repeats), 1
+	u.Looks, u.Begun = matrix.PlanLooks(first, most.Repeats), 1
 	return u, nil
 }
 
-// isRepeated returns a filter of the parts whose repeats bring a run nearer to its goal.
-func isRepeated(u *record.Until) func(scenario.Part) bool {
+// partsToRepeat returns a filter: it accepts the parts whose repeats help the run to reach its goal.
+func partsToRepeat(u *record.Until) func(scenario.Part) bool {
 	return func(p scenario.Part) bool { return p.Profile == "" && (u.Width > 0 || len(p.Stacks) > 1) }
 }
 
-// Trials returns the trials of the looks that have begun; without looks, all trials.
-func Trials(s *scenario.Scenario, u *record.Until) []scenario.Planned {
+// Trials returns the trials of all looks that have begun. If u is nil, it returns all trials.
+func Trials(s *scenario.Scenario, u *record.Until) []scenario.PlannedCell {
 	if u == nil {
 		return s.Plan()
 	}
-	return atLook(s, u, u.Begun)
+	return trialsUpTo(s, u, u.Begun)
 }
 
-// MostTrials returns the trials of all looks, if all are taken.
-func MostTrials(s *scenario.Scenario, u *record.Until) []scenario.Planned {
+// TrialsOfAllLooks returns the trials that the run has if it takes all its looks.
+func TrialsOfAllLooks(s *scenario.Scenario, u *record.Until) []scenario.PlannedCell {
 	if u == nil {
 		return s.Plan()
 	}
-	return atLook(s, u, len(u.Looks))
+	return trialsUpTo(s, u, len(u.Looks))
 }
 
-// atLook returns the trials up to a look, counted from 1.
-func atLook(s *scenario.Scenario, u *record.Until, look int) []scenario.Planned {
-	repeats := lists.Map(u.Looks[:look], func(l record.Look) int { return l.Repeats })
-	return s.PlanLooks(repeats, repeatedBy(s, u))
+// trialsUpTo returns the trials up to a look. Looks are counted from 1.
+func trialsUpTo(s *scenario.Scenario, u *record.Until, look int) []scenario.PlannedCell {
+	repeats := lists.Map(u.Looks[:look], func(l record.InterimLook) int { return l.Repeats })
+	return s.PlanLooks(repeats, cellsToRepeat(s, u))
 }
 
-// repeatedBy returns a filter of the cells that a look repeats: those of isRepeated's parts.
-func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
+// cellsToRepeat returns a filter: it accepts the cells that a look repeats.
+func cellsToRepeat(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
 	if !u.Claims {
 		repeated := map[string]bool{}
 		for _, p := range s.Parts {
-			repeated[p.Name] = isRepeated(u)(p)
+			repeated[p.Name] = partsToRepeat(u)(p)
 		}
 		return func(_ int, c scenario.Cell) bool { return repeated[c.Part] }
 	}
@@ -91,7 +91,7 @@ func repeatedBy(s *scenario.Scenario, u *record.Until) func(look int, c scenario
 // DescribeGoal describes the goal of a run's repeats.
 func DescribeGoal(u *record.Until) string {
 	if u.Claims {
-		return "every claim stands"
+		return "every claim is decided"
 	}
 	if u.Width > 0 {
 		return fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
@@ -99,41 +99,43 @@ func DescribeGoal(u *record.Until) string {
 	return "every comparison of the mean is decided"
 }
 
-// A Course measures a scenario, look after look if it has looks.
-type Course struct {
+// A LookSeries measures a scenario. If the run has looks, it measures the trials of one look at a
+// time.
+type LookSeries struct {
 	Run      *record.Run
 	Scenario *scenario.Scenario
 	Limits   check.Limits // for judging the trials at each look
-	// MeasureTrials measures those of the trials that have no record.
-	MeasureTrials func(trials []scenario.Planned) error
-	// Say prints what a look found.
+	// MeasureTrials measures the trials that have no record yet.
+	MeasureTrials func(trials []scenario.PlannedCell) error
+	// Say prints a line about the result of a look.
 	Say func(line string)
 }
 
-// Measure takes one look after another until the goal is reached or cannot be.
-func (c *Course) Measure() error {
+// Measure takes one look after another until the goal is reached or cannot be reached.
+func (c *LookSeries) Measure() error {
 	for {
 		u := c.Run.Manifest.Until
 		if err := c.MeasureTrials(Trials(c.Scenario, u)); err != nil || u == nil {
 			return err
 		}
-		if err := c.look(u); err != nil || u.Ended != "" {
+		if err := c.takeLook(u); err != nil || u.Ended != "" {
 			return err
 		}
 		u.Begun++
-		if err := c.Run.Replan(lab.Order(Trials(c.Scenario, u))); err != nil {
+		if err := c.Run.Replan(lab.ManifestOrder(Trials(c.Scenario, u))); err != nil {
 			return err
 		}
 	}
 }
 
-// look judges what was measured, and says what it found and why the run ends, if it does.
-func (c *Course) look(u *record.Until) error {
-	judged, took, err := c.judge()
+// takeLook judges the trials, and stores and prints the result of the look. If the run ends, it
+// also stores the reason.
+func (c *LookSeries) takeLook(u *record.Until) error {
+	judged, took, err := c.judgeTrials()
 	if err != nil {
 		return err
 	}
-	found, again, err := compare.TakeLook(&c.Run.Manifest, judged.Records)
+	found, again, err := compare.EvaluateLook(&c.Run.Manifest, judged.Records)
 	if err != nil {
 		return err
 	}
@@ -148,10 +150,10 @@ func (c *Course) look(u *record.Until) error {
 	case u.Begun == len(u.Looks):
 		u.Ended = record.EndedRepeats
 	default:
-		trials, more := len(Trials(c.Scenario, u)), len(atLook(c.Scenario, u, u.Begun+1))
+		trials, more := len(Trials(c.Scenario, u)), len(trialsUpTo(c.Scenario, u, u.Begun+1))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
 			u.Ended = record.EndedByTime
-			if found, _, err = compare.TakeLook(&c.Run.Manifest, judged.Records); err != nil { // the last look has another level
+			if found, _, err = compare.EvaluateLook(&c.Run.Manifest, judged.Records); err != nil { // the last look has another confidence level
 				return err
 			}
 		}
@@ -160,12 +162,13 @@ func (c *Course) look(u *record.Until) error {
 	return nil
 }
 
-// judge judges the trials of the run, and returns how long they took, with all waiting.
-func (c *Course) judge() (judged analysis.Judged, tookNS int64, err error) {
+// judgeTrials judges the trials of the run. It also returns their time, including repeats and
+// waits.
+func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, err error) {
 	var records []*record.Record
 	for r, err := range c.Run.Records() {
 		if err != nil {
-			return analysis.Judged{}, 0, err
+			return analysis.JudgedTrials{}, 0, err
 		}
 		records = append(records, &r)
 		tookNS += r.TookNS
@@ -193,39 +196,39 @@ func describeLook(u *record.Until) string {
 	case "":
 		return fmt.Sprintf("%s; continuing to %d repeats", text, u.Looks[u.Begun].Repeats)
 	case record.EndedNothing:
-		return text + "; more repeats would decide none of the others"
+		return text + "; the run ends, because more repeats would not decide the rest"
 	case record.EndedByTime:
-		return fmt.Sprintf("%s; the time is too short for %d repeats", text, u.Looks[u.Begun].Repeats)
+		return fmt.Sprintf("%s; the run ends, because its time is too short for %d repeats", text, u.Looks[u.Begun].Repeats)
 	}
 	return text
 }
 
-// UsualMost bounds the repeats of --until. More repeats find ever less.
-const UsualMost = 30
+// DefaultMaxRepeats bounds the repeats of --until. Further repeats rarely decide more.
+const DefaultMaxRepeats = 30
 
-// A Target is the wanted precision of each mean, as a share; zero stands for Verdict.
-type Target float64
+// An UntilTarget is the wanted precision of each mean, as a share. Zero stands for VerdictTarget.
+type UntilTarget float64
 
-// Verdict is the text of the Target to decide every comparison of the mean.
-const Verdict = "verdict"
+// VerdictTarget is the text of the target to decide every comparison of the mean.
+const VerdictTarget = "verdict"
 
-// Set reads a Target.
-func (g *Target) Set(text string) error {
-	if text == Verdict {
+// Set parses an UntilTarget.
+func (g *UntilTarget) Set(text string) error {
+	if text == VerdictTarget {
 		*g = 0
 		return nil
 	}
 	percent, isShare := strings.CutSuffix(text, "%")
 	width, err := strconv.ParseFloat(percent, 64)
 	if err != nil || !isShare || !(width >= 0.1 && width <= 100) {
-		return errors.New("want verdict, or the precision of each mean, from 0.1% to 100%, as in 3%")
+		return errors.New("want `verdict`, or a precision of each mean from 0.1% to 100%, as in 3%")
 	}
-	*g = Target(width / 100)
+	*g = UntilTarget(width / 100)
 	return nil
 }
 
-// String returns the value as Set reads it, and "" for Verdict, the zero value.
-func (g *Target) String() string {
+// String returns the text that Set parses, or "" for the zero value.
+func (g *UntilTarget) String() string {
 	if *g == 0 {
 		return ""
 	}
@@ -233,25 +236,25 @@ func (g *Target) String() string {
 }
 
 // Type returns pflag's name for the value.
-func (g *Target) Type() string { return "goal" }
+func (g *UntilTarget) Type() string { return "goal" }
 
-// Most bounds a run: a number of repeats, and a time, if that is not zero.
-type Most struct {
+// A RepeatLimit bounds a run by a number of repeats, and by a time unless Time is zero.
+type RepeatLimit struct {
 	Repeats int
 	Time    time.Duration
 }
 
 const (
-	// leastMost is more than the repeats before the first look.
-	leastMost = 4
-	// mostRepeats protects from typing errors.
-	mostRepeats = 1000
+	// minRepeatLimit is one more than the fewest repeats before the first look.
+	minRepeatLimit = 4
+	// maxRepeatLimit protects the user from a mistyped number.
+	maxRepeatLimit = 1000
 )
 
-// Set reads a Most. A time alone leaves the usual number of repeats.
-func (m *Most) Set(text string) error {
-	wrong := fmt.Errorf("want repeats, from %d to %d, a time, as in 20m, or both, as in 30,20m", leastMost, mostRepeats)
-	read := Most{Repeats: UsualMost}
+// Set parses a RepeatLimit. If the text is only a time, the number of repeats is the default.
+func (m *RepeatLimit) Set(text string) error {
+	wrong := fmt.Errorf("want repeats, from %d to %d, a time, as in 20m, or both, as in 30,20m", minRepeatLimit, maxRepeatLimit)
+	read := RepeatLimit{Repeats: DefaultMaxRepeats}
 	count, limit, both := strings.Cut(text, ",")
 	repeats, err := strconv.Atoi(count)
 	if err == nil {
@@ -264,15 +267,15 @@ func (m *Most) Set(text string) error {
 			return wrong
 		}
 	}
-	if read.Repeats < leastMost || read.Repeats > mostRepeats {
+	if read.Repeats < minRepeatLimit || read.Repeats > maxRepeatLimit {
 		return wrong
 	}
 	*m = read
 	return nil
 }
 
-// String returns the value as Set reads it.
-func (m *Most) String() string {
+// String returns the text that Set parses.
+func (m *RepeatLimit) String() string {
 	text := strconv.Itoa(m.Repeats)
 	if m.Time > 0 {
 		text += "," + m.Time.String()
@@ -281,4 +284,4 @@ func (m *Most) String() string {
 }
 
 // Type returns pflag's name for the value.
-func (m *Most) Type() string { return "repeats" }
+func (m *RepeatLimit) Type() string { return "repeats" }

@@ -69,7 +69,7 @@ func TestOutlookLooksAtEarlierRunsOfThisMachine(t *testing.T) {
 	}
 	says := func(cells []record.Cell, want string) {
 		t.Helper()
-		if got := Outlook(cells, nil, []string{"out", "wirelab-runs"}); !strings.Contains(got, want) || want == "" && got != "" {
+		if got := DescribeOutlook(cells, nil, []string{"out", "wirelab-runs"}); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}

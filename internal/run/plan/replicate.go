@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Replication says which studies are to be replicated, and how long that may take. It is kept
+// A Replication says which studies to replicate, and how long that may take. It is stored in a file
 // beside the runs, so that it can be continued.
 type Replication struct {
 	Studies   []string      `json:"studies"`
@@ -33,12 +33,13 @@ type Replication struct {
 }
 
 const (
-	// quickWindow is long enough for a thousand calls of the slowest cell whose P99 is in a claim.
-	quickWindow = scenario.Duration(400 * time.Millisecond)
-	quickBudget = 15 * time.Minute
-	fullBudget  = 5 * time.Hour
-	// The most repeats of a claim that is still undecided.
-	mostQuickRepeats, mostRepeatsOfClaim = 9, 30
+	// quickTrialWindow is long enough for a thousand calls of the slowest cell whose P99 is in a
+	// claim.
+	quickTrialWindow = scenario.Duration(400 * time.Millisecond)
+	quickBudget      = 15 * time.Minute
+	fullBudget       = 5 * time.Hour
+	// The largest number of repeats for a claim that is still undecided.
+	maxQuickRepeats, maxClaimRepeats = 9, 30
 
 	replicationFile = "replicate.json"
 )
@@ -46,34 +47,35 @@ const (
 // ClaimingStudies returns the studies that test published claims.
 func (l Library) ClaimingStudies() []string {
 	return slices.DeleteFunc(StudyNames(), func(name string) bool {
-		s, err := l.Study(name)
+		s, err := l.ReadStudy(name)
 		return err != nil || !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return c.Row != "" })
 	})
 }
 
-func (r *Replication) named() Named { return Named{r.Yardstick, r.Peers} }
+func (r *Replication) namedPrograms() NamedPrograms { return NamedPrograms{r.Yardstick, r.Peers} }
 
-// Choose checks the studies that are named, and fills in what was left out.
-func (r *Replication) Choose(l Library, names []string) error {
+// ChooseStudies checks the named studies. If none is named, it chooses all studies with published
+// claims. It also sets a default budget.
+func (r *Replication) ChooseStudies(l Library, names []string) error {
 	if r.Studies = names; len(names) == 0 {
 		r.Studies = l.ClaimingStudies()
 	}
 	var parts []scenario.Part
 	for i, name := range r.Studies {
 		if slices.Contains(r.Studies[:i], name) {
-			return fmt.Errorf("%s is named twice", name)
+			return fmt.Errorf("the study %s is named twice: name each study once", name)
 		}
-		s, err := l.Scenario(name)
+		s, err := l.FindScenario(name)
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return r.wants(&c) }) {
-			return fmt.Errorf("%s claims nothing that was published: name one of %s, or give --all for its other claims", name, strings.Join(l.ClaimingStudies(), ", "))
+		if !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return r.includesClaim(&c) }) {
+			return fmt.Errorf("%s has no published claim: name one of %s, or give --all to test its other claims", name, strings.Join(l.ClaimingStudies(), ", "))
 		}
 		parts = append(parts, s.Parts...)
 		r.Scenarios = append(r.Scenarios, s)
 	}
-	if err := r.named().Check(&scenario.Scenario{Name: strings.Join(r.Studies, ", "), Parts: parts}); err != nil {
+	if err := r.namedPrograms().CheckNames(&scenario.Scenario{Name: strings.Join(r.Studies, ", "), Parts: parts}); err != nil {
 		return err
 	}
 	switch {
@@ -87,16 +89,16 @@ func (r *Replication) Choose(l Library, names []string) error {
 	return nil
 }
 
-func (r *Replication) wants(c *scenario.Claim) bool { return c.Row != "" || r.All }
+func (r *Replication) includesClaim(c *scenario.Claim) bool { return c.Row != "" || r.All }
 
-// Begin makes the directory, and writes the replication into it.
-func (r *Replication) Begin() error {
+// WriteNew makes the directory of the replication, and writes the replication's file.
+func (r *Replication) WriteNew() error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
 	if r.Directory == "" {
-		r.Directory, err = record.MakeFree(Directory("replicate", time.Now()))
+		r.Directory, err = record.MakeFree(DefaultRunDirectory("replicate", time.Now()))
 	} else {
 		err = os.MkdirAll(r.Directory, 0o755)
 	}
@@ -105,7 +107,7 @@ func (r *Replication) Begin() error {
 	}
 	file, err := os.OpenFile(filepath.Join(r.Directory, replicationFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("-o: %s holds a replication already: continue it with --resume %s, or name another directory", r.Directory, r.Directory)
+		return fmt.Errorf("-o: %s already holds a replication: continue it with --resume %s, or name another directory", r.Directory, r.Directory)
 	}
 	if err != nil {
 		return fmt.Errorf("-o: %w", err)
@@ -124,21 +126,21 @@ func (r *Replication) Resume(l Library, directory string) error {
 		return fmt.Errorf("%s: %w", filepath.Join(directory, replicationFile), err)
 	}
 	r.Directory = directory
-	return r.Choose(l, r.Studies)
+	return r.ChooseStudies(l, r.Studies)
 }
 
-// A StudyPlan holds what the claims of one study need.
+// A StudyPlan holds the scenario and the looks that the claims of one study need.
 type StudyPlan struct {
 	Scenario  *scenario.Scenario
 	Until     *record.Until
 	Warnings  []string
 	Directory string
-	Resume    bool // the run in Directory was begun
+	Resume    bool // Directory contains a run to continue
 }
 
-// Plan plans what the claims of a study need. A study that was begun goes on.
-func (r *Replication) Plan(ctx context.Context, l Library, name string, progress io.Writer) (StudyPlan, error) {
-	what, err := l.Scenario(name)
+// PlanStudy plans the run that the claims of a study need. If the study has a run, it continues it.
+func (r *Replication) PlanStudy(ctx context.Context, l Library, name string, progress io.Writer) (StudyPlan, error) {
+	what, err := l.FindScenario(name)
 	if err != nil {
 		return StudyPlan{}, err
 	}
@@ -149,23 +151,24 @@ func (r *Replication) Plan(ctx context.Context, l Library, name string, progress
 		return study, err
 	}
 	if r.Quick {
-		what = what.Brief(quickWindow)
+		what = what.WithShortWindows(quickTrialWindow)
 	}
-	what, study.Warnings = r.named().Install(ctx, what, progress)
-	if study.Scenario, err = what.ForClaims(r.wants, leastRepeats); err != nil {
+	what, study.Warnings = r.namedPrograms().InstallAndAdd(ctx, what, progress)
+	if study.Scenario, err = what.ForClaims(r.includesClaim, minRepeats); err != nil {
 		return StudyPlan{}, fmt.Errorf("%s: %w", name, err)
 	}
-	most := mostRepeatsOfClaim
+	most := maxClaimRepeats
 	if r.Quick {
-		most = mostQuickRepeats
+		most = maxQuickRepeats
 	}
-	study.Until = &record.Until{Claims: true, Looks: matrix.Looks(leastRepeats, most), Begun: 1}
+	study.Until = &record.Until{Claims: true, Looks: matrix.PlanLooks(minRepeats, most), Begun: 1}
 	return study, nil
 }
 
-// TimeFor returns the time for study i, in nanoseconds, after the replication has run for ran. A
-// study that ends early leaves its time to the others. trials counts the first look of each study.
-func (r *Replication) TimeFor(i int, trials []int, ran time.Duration) int64 {
+// StudyTime returns the time for study i, in nanoseconds. ran is the time that the replication has
+// used; studies that ended early leave more time for the others. trials holds the number of trials
+// in each study's first look.
+func (r *Replication) StudyTime(i int, trials []int, ran time.Duration) int64 {
 	left, rest := max(0, r.Budget-ran), 0
 	for _, n := range trials[i:] {
 		rest += n

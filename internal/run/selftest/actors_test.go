@@ -15,10 +15,10 @@ import (
 )
 
 func TestWorkFollowsItsCourse(t *testing.T) {
-	cache := &instructed{serve: &serve{Work: time.Millisecond, WorkFor: time.Second}}
-	ramp := &instructed{serve: &serve{Work: time.Millisecond, RampFor: 2 * time.Second}}
+	cache := &faultyRegistrar{serverPlayer: &serverPlayer{Work: time.Millisecond, WorkFor: time.Second}}
+	ramp := &faultyRegistrar{serverPlayer: &serverPlayer{Work: time.Millisecond, RampFor: 2 * time.Second}}
 	for _, c := range []struct {
-		of    *instructed
+		of    *faultyRegistrar
 		since time.Duration
 		want  time.Duration
 	}{
@@ -29,22 +29,22 @@ func TestWorkFollowsItsCourse(t *testing.T) {
 		{ramp, time.Second, 1500 * time.Microsecond},
 		{ramp, 3 * time.Second, time.Millisecond},
 	} {
-		if got := c.of.work(c.since); got != c.want {
-			t.Errorf("%+v after %v: %v, want %v", *c.of.serve, c.since, got, c.want)
+		if got := c.of.sleepTime(c.since); got != c.want {
+			t.Errorf("%+v after %v: %v, want %v", *c.of.serverPlayer, c.since, got, c.want)
 		}
 	}
 }
 
 func TestEveryNthIsSpoiled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := &instructed{serve: &serve{FailEvery: 3, SpoilEvery: 2, CutEvery: 5}}
+		told := &faultyRegistrar{serverPlayer: &serverPlayer{FailEvery: 3, SpoilEvery: 2, CutEvery: 5}}
 		var failed, spoiled, cut int
 		for number := int64(1); number <= 30; number++ {
-			if told.before(number) != nil {
+			if told.failOrSleep(number) != nil {
 				failed++
 			}
 			answer := &echopb.Payload{Data: make([]byte, 8)}
-			told.spoil(number, answer)
+			told.spoilAnswer(number, answer)
 			if len(answer.Data) == 7 {
 				cut++
 			}
@@ -79,7 +79,7 @@ func TestAnEarlyAnswerHasNotReadTheRequest(t *testing.T) {
 		return &counting{Reader: bytes.NewReader(whole)}
 	}
 	for lie, most := range map[bool]int{true: 16, false: 2000} {
-		server := &early{Lie: lie}
+		server := &earlyAnswerPlayer{Lie: lie}
 		if _, err := server.answer(request(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestNamesAreKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := answerTo(packed)
+		answer, err := nameServerAnswer(packed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestNamesAreKnown(t *testing.T) {
 	if m := ask(dnsmessage.TypeAAAA); len(m.Answers) != 0 {
 		t.Errorf("AAAA: %+v", m.Answers)
 	}
-	if _, err := answerTo([]byte("no question")); err == nil {
+	if _, err := nameServerAnswer([]byte("no question")); err == nil {
 		t.Error("what is no question has an answer")
 	}
 }
@@ -131,7 +131,7 @@ func TestNamesAreKnown(t *testing.T) {
 func TestSplitAnswersArriveWhole(t *testing.T) {
 	near, far := net.Pipe()
 	go func() { // ends with the pipe
-		_, _ = splitting{far}.Write([]byte("answer"))
+		_, _ = splitWriter{far}.Write([]byte("answer"))
 		_ = far.Close()
 	}()
 	first := make([]byte, 8)
@@ -150,7 +150,7 @@ func TestHeldAnswersArriveAtMultiples(t *testing.T) {
 		near, far := net.Pipe()
 		go func() { // ends with the pipe
 			time.Sleep(3 * time.Millisecond)
-			_, _ = holding{far, 10 * time.Millisecond}.Write([]byte("answer"))
+			_, _ = batchWriter{far, 10 * time.Millisecond}.Write([]byte("answer"))
 			_ = far.Close()
 		}()
 		began := time.Now()

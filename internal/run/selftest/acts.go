@@ -16,13 +16,14 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// asWorkers is the nice value of the lab's workers: a disturber with it gets as much CPU time.
-const asWorkers = -20
+// workerNice is the nice value of the lab's workers. A disturber with the same value gets as much
+// CPU time as a worker.
+const workerNice = -20
 
-// Short names of the ends.
+// Short names of the workers' roles.
 const (
-	server = worker.ServerRole
-	client = worker.ClientRole
+	serverRole = worker.ServerRole
+	clientRole = worker.ClientRole
 )
 
 // cpusOf returns the CPUs of a role's worker.
@@ -33,118 +34,117 @@ func (s *Stage) cpusOf(role worker.Role) []int {
 	return s.lab.Placement.Client
 }
 
-// launched changes how the worker of a role is launched.
-func launched(role worker.Role, change func(*Stage, *worker.Launch)) act {
+// changeLaunch changes how the worker of a role is launched.
+func changeLaunch(role worker.Role, change func(*Stage, *worker.Launch)) stageAction {
 	return func(s *Stage) error {
 		s.onLaunchOf(role, func(l *worker.Launch) { change(s, l) })
 		return nil
 	}
 }
 
-// inWindow does something when the window is open.
-func inWindow(do func(*Stage)) act {
+// doInWindow calls a function when the window is open.
+func doInWindow(do func(*Stage)) stageAction {
 	return func(s *Stage) error {
 		s.whenWindowOpens(func() { do(s) })
 		return nil
 	}
 }
 
-// started runs a disturber.
-func started(p player, in host.Surroundings) act {
+// runDisturber starts a disturber.
+func runDisturber(p player, in host.StartOptions) stageAction {
 	return func(s *Stage) error {
 		_, err := s.start(p, in)
 		return err
 	}
 }
 
-// beside runs a disturber on the CPUs of a role's worker.
-func beside(role worker.Role, nice int, p player) act {
+// runOnCPUsOf runs a disturber on the CPUs of a role's worker.
+func runOnCPUsOf(role worker.Role, nice int, p player) stageAction {
 	return func(s *Stage) error {
-		a, err := s.start(p, host.Surroundings{CPUs: s.cpusOf(role), Nice: nice})
-		if err == nil && len(a.warnings) > 0 { // with fewer CPUs or a lower priority it would disturb less
+		a, err := s.start(p, host.StartOptions{CPUs: s.cpusOf(role), Nice: nice})
+		if err == nil && len(a.warnings) > 0 { // with fewer CPUs or a lower priority, the disturber is too weak
 			err = errors.New(a.warnings[0])
 		}
 		return err
 	}
 }
 
-// quota limits the CPU time of a role's worker, in CPUs.
-func quota(role worker.Role, cpus float64) act {
+// limitCPU limits the CPU time of a role's worker, in CPUs.
+func limitCPU(role worker.Role, cpus float64) stageAction {
 	return func(s *Stage) error {
-		folder, err := host.NewQuotaGroup(groupName(), cpus)
+		folder, err := host.NewQuotaGroup(controlGroupName(), cpus)
 		if err != nil {
 			return err
 		}
 		s.onLaunchOf(role, func(l *worker.Launch) {
-			l.OnStart = func(pid int) { _ = host.JoinGroup(folder, pid) } // fails if the worker has ended: then there is nothing to disturb
+			l.OnStart = func(pid int) { _ = host.JoinControlGroup(folder, pid) } // this fails only if the worker has ended
 		})
 		return nil
 	}
 }
 
-// environment sets a variable of the worker of a role.
-func environment(role worker.Role, setting string) act {
-	return launched(role, func(_ *Stage, l *worker.Launch) { l.Env = append(l.Env, setting) })
+// setVariable sets an environment variable for the worker of a role.
+func setVariable(role worker.Role, setting string) stageAction {
+	return changeLaunch(role, func(_ *Stage, l *worker.Launch) { l.Env = append(l.Env, setting) })
 }
 
-// onCPUsOf starts the worker of a role on the CPUs of another.
-func onCPUsOf(role, other worker.Role) act {
-	return launched(role, func(s *Stage, l *worker.Launch) { l.In.CPUs = s.cpusOf(other) })
+// startOnCPUsOf starts the worker of a role on the CPUs of the other role's worker.
+func startOnCPUsOf(role, other worker.Role) stageAction {
+	return changeLaunch(role, func(s *Stage, l *worker.Launch) { l.In.CPUs = s.cpusOf(other) })
 }
 
-// movedTo moves the worker of a role to the CPUs of another when the window is open.
-func movedTo(role, other worker.Role) act {
-	return inWindow(func(s *Stage) { _ = moveTo(s.pid(role), s.cpusOf(other)) })
+// moveInWindow moves the worker of a role, in the window, to the CPUs of the other role's worker.
+func moveInWindow(role, other worker.Role) stageAction {
+	return doInWindow(func(s *Stage) { _ = moveToCPUs(s.pid(role), s.cpusOf(other)) })
 }
 
-// paused stops the workers of the roles once in the window. The end of the stage continues them
-// too: a stopped worker cannot end.
-func paused(d time.Duration, roles ...worker.Role) act {
-	return inWindow(func(s *Stage) {
+// pauseWorkers stops the workers of the roles for a time in the window, and then continues them.
+func pauseWorkers(d time.Duration, roles ...worker.Role) stageAction {
+	return doInWindow(func(s *Stage) {
 		for _, role := range roles {
-			go pause(s.pid(role), d) // ends after d
+			go pauseProcess(s.pid(role), d) // ends after d
 		}
 		time.Sleep(2 * d)
 	})
 }
 
-// bystanderPaused pauses a process that takes no part in the trial.
-func bystanderPaused(d time.Duration) act {
+// pauseBystander stops, for a time in the window, a process that takes no part in the trial.
+func pauseBystander(d time.Duration) stageAction {
 	return func(s *Stage) error {
-		bystander, err := s.start(&idle{}, host.Surroundings{})
-		s.whenWindowOpens(func() { pause(bystander.pid, d) })
+		bystander, err := s.start(&idlePlayer{}, host.StartOptions{})
+		s.whenWindowOpens(func() { pauseProcess(bystander.pid, d) })
 		return err
 	}
 }
 
-// through puts a proxy between client and server, on the server's CPUs.
-func through(p proxy) act {
-	return launched(client, func(s *Stage, l *worker.Launch) {
+// putProxyBetween puts a proxy between client and server, on the server's CPUs.
+func putProxyBetween(p proxyPlayer) stageAction {
+	return changeLaunch(clientRole, func(s *Stage, l *worker.Launch) {
 		to := p
 		to.To = l.Spec.Address
-		actor, err := s.start(&to, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
+		actor, err := s.start(&to, host.StartOptions{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
 		s.failed, l.Spec.Address = err, actor.address
 	})
 }
 
-// served lets a foreign server answer in place of the lab's own.
-func served(p player) act {
+// replaceServer lets a disturber's server answer in place of the lab's own server.
+func replaceServer(p player) stageAction {
 	return func(s *Stage) error {
-		actor, err := s.start(p, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
+		actor, err := s.start(p, host.StartOptions{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
 		s.lab.Targets = map[string]string{s.cell.variant: actor.address}
 		return err
 	}
 }
 
-// servedEcho serves echo over tcp, with handlers that follow the given fields of serve.
-func servedEcho(fields serve) act {
+// replaceWithEcho replaces the server by an echo server over tcp with the given faults.
+func replaceWithEcho(fields serverPlayer) stageAction {
 	fields.Variant, fields.Workload, fields.RequestBytes, fields.ResponseBytes = "tcp", "echo", 64, 64
-	return served(&fields)
+	return replaceServer(&fields)
 }
 
-// pagedOut takes the client's program out of memory, again and again in the window. The
-// client gets a copy of the program, because pages that others have mapped stay.
-func pagedOut(how func(pid int) error) act {
+// pageOutClient repeatedly removes the pages of the client's program from memory in the window. The
+// client runs a copy of the program, because pages that other processes have mapped stay.
+func pageOutClient(how func(pid int) error) stageAction {
 	return func(s *Stage) error {
 		copied := filepath.Join(s.directory, "client")
 		if err := copyProgram(copied, s.lab.Worker[0]); err != nil {
@@ -162,7 +162,8 @@ func pagedOut(how func(pid int) error) act {
 	}
 }
 
-// copyProgram writes the copy to disk: only pages that are on disk can be taken out of memory.
+// copyProgram copies a program and syncs the copy: only pages that are on disk can be removed from
+// memory.
 func copyProgram(to, from string) error {
 	program, err := os.ReadFile(from)
 	if err != nil {
@@ -176,9 +177,10 @@ func copyProgram(to, from string) error {
 	return errors.Join(err, target.Sync(), target.Close())
 }
 
-// entered lets the worker of a role start from a thread that has entered something.
-func entered(role worker.Role, enter func(*Stage) error) act {
-	return launched(role, func(s *Stage, l *worker.Launch) {
+// enterBeforeStart calls enter in the thread that then starts the worker of a role. enter can, for
+// example, enter a namespace.
+func enterBeforeStart(role worker.Role, enter func(*Stage) error) stageAction {
+	return changeLaunch(role, func(s *Stage, l *worker.Launch) {
 		before := l.In.Enter
 		l.In.Enter = func() error {
 			if before != nil {
@@ -191,41 +193,42 @@ func entered(role worker.Role, enter func(*Stage) error) act {
 	})
 }
 
-// named gives the client its server's name, which a name server answers after a delay.
-func named(delay time.Duration) act {
-	const server = "127.53.53.53" // a name server's port is always 53: resolv.conf(5)
+// useNameServer makes the client look up its server's name at a name server that answers after a
+// delay.
+func useNameServer(delay time.Duration) stageAction {
+	const server = "127.53.53.53" // on an address of its own, since the port must be 53: resolv.conf(5)
 	return func(s *Stage) error {
-		_, err := s.start(&names{Listen: server + ":53", Delay: delay}, host.Surroundings{})
+		_, err := s.start(&nameServerPlayer{Listen: server + ":53", Delay: delay}, host.StartOptions{})
 		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
 			l.Spec.Address = strings.Replace(l.Spec.Address, "127.0.0.1", "server.wirelab.test", 1)
 		})
 		if err != nil {
 			return err
 		}
-		return entered(worker.ClientRole, func(s *Stage) error { return enterWithNames(server, s.directory) })(s)
+		return enterBeforeStart(worker.ClientRole, func(s *Stage) error { return enterNameServerNamespace(server, s.directory) })(s)
 	}
 }
 
-// hugePagesOff denies huge pages to both workers.
-func hugePagesOff(s *Stage) error {
-	undo, err := withoutHugePages()
+// denyHugePages lets neither worker use huge pages.
+func denyHugePages(s *Stage) error {
+	undo, err := disableHugePages()
 	if err == nil {
 		s.atEnd(undo)
 	}
 	return err
 }
 
-// diskKept keeps busy the disk that the samples are written to.
-func diskKept(busy disk) act {
+// keepDiskBusy writes to the disk to which the samples are written.
+func keepDiskBusy(busy diskPlayer) stageAction {
 	return func(s *Stage) error {
 		busy.File = filepath.Join(s.directory, "disk")
-		return started(&busy, host.Surroundings{CPUs: s.lab.Placement.Server, Nice: 19})(s)
+		return runDisturber(&busy, host.StartOptions{CPUs: s.lab.Placement.Server, Nice: 19})(s)
 	}
 }
 
-// clockStepped moves the wall clock in the window, and back.
-func clockStepped(by time.Duration) act {
-	return inWindow(func(*Stage) {
+// stepClockInWindow moves the wall clock in the window, and moves it back after 50 ms.
+func stepClockInWindow(by time.Duration) stageAction {
+	return doInWindow(func(*Stage) {
 		if stepClock(by) == nil {
 			time.Sleep(50 * time.Millisecond)
 			_ = stepClock(-by)
@@ -233,30 +236,31 @@ func clockStepped(by time.Duration) act {
 	})
 }
 
-// secondLab measures beside the trial.
-func secondLab(s *Stage) error {
-	return started(&other{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.Surroundings{})(s)
+// runSecondLab runs another lab's measurement during the trial.
+func runSecondLab(s *Stage) error {
+	return runDisturber(&labPlayer{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.StartOptions{})(s)
 }
 
-// bystander runs a process that only waits.
-var bystander = started(&idle{}, host.Surroundings{})
+// runBystander starts a process that only waits.
+var runBystander = runDisturber(&idlePlayer{}, host.StartOptions{})
 
-// variant measures another variant.
-func variant(text string) act {
+// measureVariant makes the trial measure another variant.
+func measureVariant(text string) stageAction {
 	return func(s *Stage) error { s.cell.variant = text; return nil }
 }
 
-// offered sets another rate, and clients sets another number of clients.
-func offered(perSecond float64) act {
+// offerRate sets another rate of requests for the trial.
+func offerRate(perSecond float64) stageAction {
 	return func(s *Stage) error { s.cell.load.Rate = perSecond; return nil }
 }
 
-func clients(n int) act {
+// useClients sets another number of clients for the trial.
+func useClients(n int) stageAction {
 	return func(s *Stage) error { s.cell.clients = n; return nil }
 }
 
-// throttled lowers the CPUs' highest frequency, in the window, to a share of the present one.
-func throttled(share float64) act {
+// lowerFrequency lowers the CPUs' maximum frequency in the window to a share of its current value.
+func lowerFrequency(share float64) stageAction {
 	return func(s *Stage) error {
 		limits, err := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq")
 		if err != nil {
@@ -280,69 +284,69 @@ func throttled(share float64) act {
 	}
 }
 
-// errNotHere means that this system cannot stage a disturbance.
-var errNotHere = host.ErrUnsupported
+// errNotSupported is the error of a disturbance that this system cannot stage.
+var errNotSupported = host.ErrUnsupported
 
-func linux(machine) string {
+func needsLinux(machineInfo) string {
 	if runtime.GOOS != "linux" {
 		return "needs Linux"
 	}
 	return ""
 }
 
-func root(machine) string {
+func needsRoot(machineInfo) string {
 	if os.Geteuid() != 0 {
 		return "needs root: run `sudo wirelab selftest`"
 	}
 	return ""
 }
 
-// cpusApart requires that neither end uses a CPU of the other.
-func cpusApart(m machine) string {
+// needsSeparateCPUs requires that the server and the client have different CPUs.
+func needsSeparateCPUs(m machineInfo) string {
 	if len(m.placement.Server) == 0 || len(m.placement.Client) == 0 || m.placement.Server[0] == m.placement.Client[0] {
-		return "needs two CPUs: server and client share the only one"
+		return "needs two CPUs: server and client share one CPU here"
 	}
 	return ""
 }
 
-// manyClientCPUs requires clients that may use several CPUs.
-func manyClientCPUs(m machine) string {
+// needsManyClientCPUs requires that the client has at least two CPUs.
+func needsManyClientCPUs(m machineInfo) string {
 	if n := len(m.placement.Client); n < 2 {
-		return fmt.Sprintf("needs two CPUs for the clients, which have %d here", n)
+		return fmt.Sprintf("needs at least two CPUs for the client: on this machine the client has %d", n)
 	}
 	return ""
 }
 
-func quotas(machine) string {
-	folder, err := host.NewQuotaGroup(groupName(), 1)
+func needsCPUQuota(machineInfo) string {
+	folder, err := host.NewQuotaGroup(controlGroupName(), 1)
 	if err != nil {
 		return "needs control groups with a CPU quota: " + err.Error()
 	}
 	if err := removeGroup(folder); err != nil {
-		return "the control group that was tried cannot be removed: " + err.Error()
+		return "a test control group cannot be removed: " + err.Error()
 	}
 	return ""
 }
 
-func ownNetworks(machine) string {
-	if err := link.Check(); err != nil {
+func needsNetworks(machineInfo) string {
+	if err := link.CheckSupport(); err != nil {
 		return "needs network namespaces: " + err.Error()
 	}
 	return ""
 }
 
-func frequencies(machine) string {
-	governors, _ := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq") // none: the reason below
+func needsFrequency(machineInfo) string {
+	governors, _ := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq") // the pattern is valid
 	if len(governors) == 0 {
-		return "this machine does not let its CPUs' frequency be set (no /sys/devices/system/cpu/cpufreq)"
+		return "needs CPUs with a settable frequency (/sys/devices/system/cpu/cpufreq)"
 	}
 	return ""
 }
 
-// consent requires permission to disturb all programs of the machine.
-func consent(m machine) string {
+// needsConsent requires the user's permission to disturb all programs on the machine.
+func needsConsent(m machineInfo) string {
 	if !m.wide {
-		return "it would disturb every program on the machine: allow it with --machine-wide"
+		return "disturbs every program on the machine: allow this with --machine-wide"
 	}
 	return ""
 }

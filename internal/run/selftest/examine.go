@@ -17,19 +17,19 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A Runner stages situations.
+// A Runner runs the trials of situations.
 type Runner struct {
 	Worker []string // the command that starts a worker
-	Actor  []string // the command that starts a disturber (Act)
+	Actor  []string // the command that starts a disturber (RunDisturber)
 	// MachineWide allows disturbances of every program on the machine.
 	MachineWide bool
-	// Patience limits the time for repeating a twin that the machine spoiled.
+	// Patience limits the time for repeating a twin's trial that other programs spoiled.
 	Patience time.Duration
 }
 
-// An Outcome is one trial of a situation.
+// An Outcome holds the result of one trial of a situation.
 type Outcome struct {
-	Checks     []record.Check `json:"checks"` // the checks that are not ok, and the record's warnings
+	Checks     []record.Check `json:"checks"` // the checks that object, and the record's warnings
 	Valid      bool           `json:"valid"`
 	Failure    string         `json:"failure,omitempty"`
 	P50NS      int64          `json:"p50_ns,omitempty"`
@@ -40,75 +40,76 @@ type Outcome struct {
 // A Verdict is the result of a situation.
 type Verdict struct {
 	Situation
-	// NotStaged says why the situation was not staged; then the fields below are unset.
+	// NotStaged says why the situation was not staged. The fields below are then unset.
 	NotStaged string   `json:"not_staged,omitempty"`
 	Told      *Outcome `json:"told,omitempty"`   // the trial with the lie
 	Honest    *Outcome `json:"honest,omitempty"` // the trial with the twin
 	Class     Class    `json:"class"`
 	// By is the check that names the lie, or nil.
 	By *record.Check `json:"by,omitempty"`
-	// Moved holds the lie's figures over the twin's, or nil if one of them has none.
+	// Moved holds the ratios of the lie's figures to the twin's figures. It is nil if figures
+	// are missing.
 	Moved *Ratios `json:"moved,omitempty"`
 	// Refused is the check that made the twin invalid, or nil.
 	Refused *record.Check `json:"refused,omitempty"`
 }
 
-// A Class sums up a verdict.
+// A Class summarizes a verdict.
 type Class string
 
 // The classes of verdicts.
 const (
-	NotStaged Class = "not-staged"
-	Noticed   Class = "noticed"  // a check in Expect objects to the lie more than to the twin
-	Unclear   Class = "unclear"  // a check in Expect objects to both: something else on the machine does the same
-	Harmless  Class = "harmless" // not noticed, and the figures are close to the twin's
-	Passed    Class = "passed"   // not noticed, and the figures are false
+	NotStaged  Class = "not-staged"
+	Noticed    Class = "noticed"  // a check in Expect objects to the lie more than to the twin
+	Unclear    Class = "unclear"  // a check in Expect objects equally to the lie and to the twin
+	Harmless   Class = "harmless" // no check noticed the lie, but the figures are close to the twin's
+	Undetected Class = "passed"   // no check noticed the lie, and the figures are false
 )
 
-// Ratios holds the lie's figures over the twin's.
+// Ratios holds the lie's figures divided by the twin's figures.
 type Ratios struct {
 	P50        float64 `json:"p50"`
 	P99        float64 `json:"p99"`
 	Throughput float64 `json:"throughput"`
 }
 
-// A single pair of trials differs by chance: on a shared machine the mean by 9 to 18 %
-// from trial to trial, and P99 by more. A figure that moved less is called harmless.
+// Two trials also differ by chance: on a shared machine, the mean differs by 9 to 18 % and P99
+// by more. A lie whose ratios are below these limits counts as harmless.
 const (
-	movedCentre = 1.25
-	movedTail   = 2
+	maxChanceRatio    = 1.25
+	maxChanceP99Ratio = 2
 )
 
-// far reports whether the figure moved by more than chance.
-func (r *Ratios) far() bool {
+// exceedsChance reports whether a figure differs by more than chance explains, or is unknown.
+func (r *Ratios) exceedsChance() bool {
 	if r == nil {
 		return true
 	}
 	beyond := func(ratio, limit float64) bool { return !(ratio < limit && ratio > 1/limit) }
-	return beyond(r.P50, movedCentre) || beyond(r.Throughput, movedCentre) || beyond(r.P99, movedTail)
+	return beyond(r.P50, maxChanceRatio) || beyond(r.Throughput, maxChanceRatio) || beyond(r.P99, maxChanceP99Ratio)
 }
 
-// Examine stages a situation and its twin. An error means that no situation can be staged:
+// Examine stages a situation and its twin. It returns an error only if no situation can be staged:
 // ctx has ended, or wirelab's own programs do not start.
 func (runner *Runner) Examine(ctx context.Context, s Situation) (Verdict, error) {
 	v := Verdict{Situation: s, Class: NotStaged}
-	here := machine{placement: lab.New(runner.Worker).Placement, wide: runner.MachineWide}
+	here := machineInfo{placement: lab.New(runner.Worker).Placement, wide: runner.MachineWide}
 	for _, missing := range s.needs {
 		if v.NotStaged = missing(here); v.NotStaged != "" {
 			return v, nil
 		}
 	}
-	honest, err := runner.stage(ctx, s, true)
+	honest, err := runner.runStagedTrial(ctx, s, true)
 	if err == nil {
 		var told *record.Record
-		if told, err = runner.stage(ctx, s, false); err == nil {
-			v.judge(told, honest)
+		if told, err = runner.runStagedTrial(ctx, s, false); err == nil {
+			v.classify(told, honest)
 		}
 	}
 	if ctx.Err() != nil {
 		return v, context.Cause(ctx)
 	}
-	if errors.Is(err, errNoStage) {
+	if errors.Is(err, errCannotStage) {
 		return v, err
 	}
 	if err != nil {
@@ -117,8 +118,8 @@ func (runner *Runner) Examine(ctx context.Context, s Situation) (Verdict, error)
 	return v, nil
 }
 
-// judge derives the verdict from both records.
-func (v *Verdict) judge(told, honest *record.Record) {
+// classify sets the verdict from the records of the lie and of the twin.
+func (v *Verdict) classify(told, honest *record.Record) {
 	v.Told, v.Honest = outcomeOf(told), outcomeOf(honest)
 	v.Refused = honest.FirstInvalid()
 	if a, b := v.Told, v.Honest; a.P50NS > 0 && b.P50NS > 0 && b.Throughput > 0 {
@@ -128,27 +129,27 @@ func (v *Verdict) judge(told, honest *record.Record) {
 		}
 	}
 	var own bool
-	v.By, own = v.named()
+	v.By, own = v.namingCheck()
 	switch {
 	case own:
 		v.Class = Noticed
 	case v.By != nil:
 		v.Class = Unclear
-	case v.Moved.far():
-		v.Class = Passed
+	case v.Moved.exceedsChance():
+		v.Class = Undetected
 	default:
 		v.Class = Harmless
 	}
 }
 
-// named returns the check that names the lie. own reports whether it objects less to the twin:
-// such checks come first, and among them those that refuse the trial.
-func (v *Verdict) named() (by *record.Check, own bool) {
+// namingCheck returns the check in Expect that objects to the lie, or nil. own reports whether it
+// objects less to the twin. Such checks are preferred, and among them those that refuse the trial.
+func (v *Verdict) namingCheck() (by *record.Check, own bool) {
 	for _, c := range v.Told.Checks {
 		if c.Level == record.Unknown || !slices.Contains(v.Expect, c.Name) {
 			continue
 		}
-		alone := c.Level.Gravity() > v.Honest.level(c.Name).Gravity()
+		alone := c.Level.Severity() > v.Honest.levelOf(c.Name).Severity()
 		if by == nil || alone && (!own || c.Level == record.Invalid) {
 			by, own = &c, alone
 		}
@@ -156,8 +157,8 @@ func (v *Verdict) named() (by *record.Check, own bool) {
 	return by, own
 }
 
-// level returns the level that a check gave the trial.
-func (o *Outcome) level(check string) record.Level {
+// levelOf returns the level that a check gave the trial.
+func (o *Outcome) levelOf(check string) record.Level {
 	i := slices.IndexFunc(o.Checks, func(c record.Check) bool { return c.Name == check })
 	if i < 0 {
 		return record.OK
@@ -172,7 +173,7 @@ func outcomeOf(r *record.Record) *Outcome {
 			o.Checks = append(o.Checks, c)
 		}
 	}
-	for _, warning := range r.Warnings { // a warning's name is its text up to the first colon
+	for _, warning := range r.Warnings { // the text up to the first colon serves as a check's name
 		name, _, _ := strings.Cut(warning, ": ")
 		o.Checks = append(o.Checks, record.Check{Name: name, Level: record.Warning, Detail: warning})
 	}
@@ -186,12 +187,12 @@ func outcomeOf(r *record.Record) *Outcome {
 	return o
 }
 
-// trialPatience limits the time of a trial with its disturbance.
-const trialPatience = 20 * time.Second
+// trialTimeout limits the time of a trial with its disturbance.
+const trialTimeout = 20 * time.Second
 
-// stage runs one trial while the lie, or the twin, is staged.
-func (runner *Runner) stage(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, trialPatience, fmt.Errorf("it did not end within %v", trialPatience))
+// runStagedTrial runs one trial with the lie or with the twin.
+func (runner *Runner) runStagedTrial(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, trialTimeout, fmt.Errorf("the trial did not end within %v", trialTimeout))
 	defer cancel()
 	s := &Stage{
 		ctx: ctx, lab: lab.New(runner.Worker), program: runner.Actor,
@@ -199,13 +200,13 @@ func (runner *Runner) stage(ctx context.Context, situation Situation, twin bool)
 	}
 	defer func() { // also after a panic
 		cancel()
-		err = errors.Join(err, s.end())
+		err = errors.Join(err, s.undoAll())
 	}()
 	if err := s.newFolder(); err != nil {
 		return nil, err
 	}
 	s.lab.Observers, s.lab.Staging = []live.Observer{s.observe}, s.launch
-	s.lab.Patience = lab.Patience{} // no repeats: the lie is meant to spoil its trial
+	s.lab.Patience = lab.Patience{} // no repeats: the lie should spoil its trial
 	if twin {
 		s.lab.Patience.Time = runner.Patience
 	}
@@ -238,7 +239,7 @@ func (s *Stage) run() (*record.Record, error) {
 	for r, err := range run.Records() {
 		return &r, err
 	}
-	return nil, errors.New("the trial left no record")
+	return nil, errors.New("the trial ended without a record")
 }
 
 // ResultVersion is the version of a Result's JSON form.
@@ -251,7 +252,7 @@ type Result struct {
 	Situations []Verdict      `json:"situations"`
 	Classes    map[Class]int  `json:"classes"` // the number of situations per class
 	Twins      int            `json:"twins"`
-	Refused    int            `json:"refused"` // twins that are invalid
+	Refused    int            `json:"refused"` // the number of twins whose trial is invalid
 }
 
 // Add adds a verdict, and counts it.
@@ -268,9 +269,9 @@ func (r *Result) Add(v Verdict) {
 
 // Totals says how many situations were noticed.
 func (r *Result) Totals() string {
-	return fmt.Sprintf("%d of %d situations were staged: %d noticed, %d harmless and not noticed, %d passed unnoticed, %d unclear; %d of %d honest twins were refused",
+	return fmt.Sprintf("%d of %d situations were staged: %d were noticed, %d were not noticed but were harmless, %d were not noticed and made the figures FALSE, %d were unclear; %d of %d honest twins were refused",
 		len(r.Situations)-r.Classes[NotStaged], len(r.Situations), r.Classes[Noticed], r.Classes[Harmless],
-		r.Classes[Passed], r.Classes[Unclear], r.Refused, r.Twins)
+		r.Classes[Undetected], r.Classes[Unclear], r.Refused, r.Twins)
 }
 
 // Describe returns a situation's verdict in a few lines of text.
@@ -282,14 +283,14 @@ func (v *Verdict) Describe() string {
 	case Noticed:
 		fmt.Fprintf(&b, "%-16s noticed, %s by %s", v.Name, v.By.Level, v.By.Name)
 	case Unclear:
-		fmt.Fprintf(&b, "%-16s unclear, %s by %s, and so was its twin", v.Name, v.By.Level, v.By.Name)
+		fmt.Fprintf(&b, "%-16s unclear: the check %[3]s says %[2]s, but says the same about the honest twin", v.Name, v.By.Level, v.By.Name)
 	case Harmless:
-		fmt.Fprintf(&b, "%-16s not noticed, harmless", v.Name)
+		fmt.Fprintf(&b, "%-16s not noticed, but harmless", v.Name)
 	default:
-		fmt.Fprintf(&b, "%-16s PASSED unnoticed", v.Name)
+		fmt.Fprintf(&b, "%-16s NOT NOTICED, and the figures are false", v.Name)
 	}
 	if v.Moved != nil {
-		fmt.Fprintf(&b, " (P50 ×%s, P99 ×%s, throughput ×%s)", ratio(v.Moved.P50), ratio(v.Moved.P99), ratio(v.Moved.Throughput))
+		fmt.Fprintf(&b, " (P50 ×%s, P99 ×%s, throughput ×%s)", formatRatio(v.Moved.P50), formatRatio(v.Moved.P99), formatRatio(v.Moved.Throughput))
 	}
 	fmt.Fprintf(&b, "\n      staged: %s\n", v.Lie)
 	if v.By != nil {
@@ -298,17 +299,17 @@ func (v *Verdict) Describe() string {
 		fmt.Fprintf(&b, "      judge:  %s\n", otherChecks(v.Told))
 	}
 	if v.Refused != nil {
-		fmt.Fprintf(&b, "      its honest twin (%s) was REFUSED: %s, %s\n", v.Twin, v.Refused.Name, v.Refused.Detail)
+		fmt.Fprintf(&b, "      the honest twin (%s) was REFUSED: %s, %s\n", v.Twin, v.Refused.Name, v.Refused.Detail)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// otherChecks lists the checks that object and do not name the situation.
+// otherChecks lists the checks that object, but not because of the staged disturbance.
 func otherChecks(o *Outcome) string {
 	var said []string
 	for _, c := range o.Checks {
 		if c.Level != record.Unknown {
-			said = append(said, fmt.Sprintf("%s by %s, which does not name it", c.Level, c.Name))
+			said = append(said, fmt.Sprintf("the check %[2]s says %[1]s, but for another reason than the disturbance", c.Level, c.Name))
 		}
 	}
 	if len(said) == 0 {
@@ -317,20 +318,20 @@ func otherChecks(o *Outcome) string {
 	return strings.Join(said, "; ")
 }
 
-func ratio(r float64) string {
+func formatRatio(r float64) string {
 	if r >= 10 {
 		return fmt.Sprintf("%.0f", math.Round(r))
 	}
 	return fmt.Sprintf("%.2g", r)
 }
 
-// Check fails if a false figure passed unnoticed, if a verdict is unclear, or if more honest
-// twins were refused than one, and than one in 30.
+// Check returns an error if a lie with false figures was not noticed, if a verdict is unclear, or
+// if too many honest twins were refused: more than one, and more than one in 30.
 func (r *Result) Check() error {
-	passed, unclear := r.Classes[Passed], r.Classes[Unclear]
+	passed, unclear := r.Classes[Undetected], r.Classes[Unclear]
 	if passed+unclear == 0 && r.Refused <= max(1, r.Twins/30) {
 		return nil
 	}
-	return fmt.Errorf("false figures that passed unnoticed: %d; disturbances that this machine also has without them: %d; honest twins refused: %d of %d",
+	return fmt.Errorf("%d situations made the figures false and were not noticed; %d situations are unclear, because the check also objected to the honest twin; %d of %d honest twins were refused",
 		passed, unclear, r.Refused, r.Twins)
 }

@@ -16,55 +16,55 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// A player does the work of a disturber's process. It calls ready, with the address that it
-// listens on if it has one, and returns when ctx ends.
+// A player does the work of a disturber's process. It calls ready with the address that it listens
+// on, or "", and returns when ctx ends.
 type player interface {
 	play(ctx context.Context, ready func(address string)) error
 }
 
 // players lists all players.
-var players = []player{&spin{}, &proxy{}, &serve{}, &early{}, &names{}, &other{}, &disk{}, &clean{}, &idle{}}
+var players = []player{&spinPlayer{}, &proxyPlayer{}, &serverPlayer{}, &earlyAnswerPlayer{}, &nameServerPlayer{}, &labPlayer{}, &diskPlayer{}, &cleanupPlayer{}, &idlePlayer{}}
 
-// A part holds the name of a disturber's player, and the player's fields.
-type part struct {
+// A playerSpec holds the name and the fields of a disturber's player.
+type playerSpec struct {
 	Player string          `json:"player"`
 	As     json.RawMessage `json:"as"`
 }
 
-func nameOf(p player) string { return fmt.Sprintf("%T", p) }
+func playerName(p player) string { return fmt.Sprintf("%T", p) }
 
-// A readiness is the only line that a disturber prints.
-type readiness struct {
+// A readyLine is the only line that a disturber prints.
+type readyLine struct {
 	Address string `json:"address,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
-// Act runs a disturber's process. It reads its part, a line of JSON, prints that it is ready or why
-// it never will be, and plays until its input ends.
-func Act(ctx context.Context, input io.Reader, output io.Writer) error {
+// RunDisturber runs a disturber's process. It reads a line of JSON with the playerSpec, prints a
+// readyLine, and runs the player until its input ends.
+func RunDisturber(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := json.NewEncoder(output)
-	err := playPart(ctx, bufio.NewReader(input), func(address string) { _ = events.Encode(readiness{Address: address}) })
+	err := runPlayer(ctx, bufio.NewReader(input), func(address string) { _ = events.Encode(readyLine{Address: address}) })
 	if err != nil {
-		return errors.Join(err, events.Encode(readiness{Error: err.Error()}))
+		return errors.Join(err, events.Encode(readyLine{Error: err.Error()}))
 	}
 	return nil
 }
 
-func playPart(ctx context.Context, input *bufio.Reader, ready func(address string)) error {
+func runPlayer(ctx context.Context, input *bufio.Reader, ready func(address string)) error {
 	line, err := input.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("read the part to be played: %w", err)
+		return fmt.Errorf("read the player's part: %w", err)
 	}
-	var p part
+	var p playerSpec
 	if err := json.Unmarshal(line, &p); err != nil {
-		return fmt.Errorf("read the part to be played: %w", err)
+		return fmt.Errorf("read the player's part: %w", err)
 	}
-	i := slices.IndexFunc(players, func(one player) bool { return nameOf(one) == p.Player })
+	i := slices.IndexFunc(players, func(one player) bool { return playerName(one) == p.Player })
 	if i < 0 {
-		return fmt.Errorf("there is no player %q", p.Player)
+		return fmt.Errorf("the player %q is unknown", p.Player)
 	}
 	if err := json.Unmarshal(p.As, players[i]); err != nil {
-		return fmt.Errorf("read the part to be played: %w", err)
+		return fmt.Errorf("read the player's part: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,37 +75,37 @@ func playPart(ctx context.Context, input *bufio.Reader, ready func(address strin
 	return players[i].play(ctx, ready)
 }
 
-// idle is a process that does nothing, the harmless form of many disturbances.
-type idle struct{}
+// idlePlayer is a process that does nothing. It is the twin of many disturbances.
+type idlePlayer struct{}
 
-func (*idle) play(ctx context.Context, ready func(string)) error {
+func (*idlePlayer) play(ctx context.Context, ready func(string)) error {
 	ready("")
 	<-ctx.Done()
 	return nil
 }
 
-// spin is a process that keeps its CPU busy, all the time or in bursts.
-type spin struct {
-	For   time.Duration `json:"for"`             // busy time per period
-	Every time.Duration `json:"every,omitempty"` // 0: without a pause
-	Class class         `json:"class,omitempty"`
-	// WalkBytes is the size of the memory that it reads while it spins. This evicts other
+// spinPlayer is a process that keeps its CPU busy, all the time or in bursts.
+type spinPlayer struct {
+	For   time.Duration   `json:"for"`             // busy time per period
+	Every time.Duration   `json:"every,omitempty"` // 0: without a pause
+	Class schedulingClass `json:"class,omitempty"`
+	// WalkBytes is the size of the memory that the player reads while it spins, to evict other
 	// programs' data from the CPU's caches.
 	WalkBytes int `json:"walk_bytes,omitempty"`
 }
 
-// A class is the scheduling class of a spinning thread.
-type class string
+// A schedulingClass is the scheduling class of a spinning thread.
+type schedulingClass string
 
 const (
-	usual    class = ""          // by its nice value
-	realTime class = "real-time" // before all others
-	idling   class = "idle"      // when no other wants to run
+	normalClass   schedulingClass = ""          // scheduled by its nice value
+	realTimeClass schedulingClass = "real-time" // runs before all other threads
+	idleClass     schedulingClass = "idle"      // runs only if no other thread wants to run
 )
 
-func (s *spin) play(ctx context.Context, ready func(string)) error {
-	runtime.LockOSThread() // and never unlocked: the thread lives as long as the process
-	if err := schedule(s.Class); err != nil {
+func (s *spinPlayer) play(ctx context.Context, ready func(string)) error {
+	runtime.LockOSThread() // never unlocked, so that the thread's class stays
+	if err := setThreadClass(s.Class); err != nil {
 		return err
 	}
 	memory := make([]byte, max(1, s.WalkBytes))
@@ -124,14 +124,14 @@ func (s *spin) play(ctx context.Context, ready func(string)) error {
 	return nil
 }
 
-// disk is a process that writes to a file and syncs it.
-type disk struct {
+// diskPlayer is a process that writes to a file and syncs it.
+type diskPlayer struct {
 	File  string        `json:"file"`
 	Bytes int           `json:"bytes"`
 	Every time.Duration `json:"every,omitempty"` // 0: without a pause
 }
 
-func (d *disk) play(ctx context.Context, ready func(string)) (err error) {
+func (d *diskPlayer) play(ctx context.Context, ready func(string)) (err error) {
 	file, err := os.Create(d.File)
 	if err != nil {
 		return err
@@ -154,29 +154,29 @@ func (d *disk) play(ctx context.Context, ready func(string)) (err error) {
 	return nil
 }
 
-// clean removes what a stage leaves on the machine when its input ends: with the stage, or when
-// wirelab was killed. Unlike other disturbers it outlives wirelab.
-type clean struct {
+// cleanupPlayer removes a stage's folder and control groups when its input ends: after the stage,
+// or when wirelab was killed. Unlike other disturbers, it outlives wirelab.
+type cleanupPlayer struct {
 	Folder string   `json:"folder"`
 	Groups []string `json:"groups"` // control groups; missing ones are skipped
 }
 
-func (c *clean) play(ctx context.Context, ready func(string)) error {
+func (c *cleanupPlayer) play(ctx context.Context, ready func(string)) error {
 	ready("")
 	<-ctx.Done()
-	err := patiently(func() error { return os.RemoveAll(c.Folder) })
+	err := retryFor(func() error { return os.RemoveAll(c.Folder) })
 	for _, group := range c.Groups {
 		err = errors.Join(err, removeGroup(group))
 	}
 	return err
 }
 
-// groupName returns the name of this process's control group.
-func groupName() string { return fmt.Sprintf("wirelab-selftest-%d", os.Getpid()) }
+// controlGroupName returns the name of this process's control group.
+func controlGroupName() string { return fmt.Sprintf("wirelab-selftest-%d", os.Getpid()) }
 
-// removeGroup removes a control group, if it is there.
+// removeGroup removes a control group, if the group exists.
 func removeGroup(folder string) error {
-	return patiently(func() error {
+	return retryFor(func() error {
 		if err := os.Remove(folder); !os.IsNotExist(err) {
 			return err
 		}
@@ -184,8 +184,9 @@ func removeGroup(folder string) error {
 	})
 }
 
-// patiently repeats an action that fails while killed processes have not ended yet.
-func patiently(do func() error) (err error) {
+// retryFor repeats an action for half a second until it succeeds. It may fail while killed
+// processes have not ended yet.
+func retryFor(do func() error) (err error) {
 	for range 50 {
 		if err = do(); err == nil {
 			return nil
@@ -195,13 +196,13 @@ func patiently(do func() error) (err error) {
 	return err
 }
 
-// names is a slow name server. It knows every name, as 127.0.0.1.
-type names struct {
+// nameServerPlayer is a slow name server. It answers 127.0.0.1 for every name.
+type nameServerPlayer struct {
 	Listen string        `json:"listen"`
 	Delay  time.Duration `json:"delay"`
 }
 
-func (n *names) play(ctx context.Context, ready func(string)) error {
+func (n *nameServerPlayer) play(ctx context.Context, ready func(string)) error {
 	conn, err := net.ListenPacket("udp", n.Listen)
 	if err != nil {
 		return err
@@ -214,14 +215,15 @@ func (n *names) play(ctx context.Context, ready func(string)) error {
 		if err != nil {
 			return nil // the socket was closed because the play is over
 		}
-		if answer, err := answerTo(question[:size]); err == nil {
+		if answer, err := nameServerAnswer(question[:size]); err == nil {
 			time.AfterFunc(n.Delay, func() { _, _ = conn.WriteTo(answer, from) })
 		}
 	}
 }
 
-// answerTo returns an answer with an address to questions for IPv4, and an empty one to others.
-func answerTo(question []byte) ([]byte, error) {
+// nameServerAnswer returns the answer to a question: an address for IPv4, and an empty answer
+// otherwise.
+func nameServerAnswer(question []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(question); err != nil {
 		return nil, err

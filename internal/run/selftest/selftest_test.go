@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	case "worker":
 		err = body.Main(context.Background(), os.Stdin, os.Stdout)
 	case "disturb":
-		err = Act(context.Background(), os.Stdin, os.Stdout)
+		err = RunDisturber(context.Background(), os.Stdin, os.Stdout)
 	case "is-killed": // in the middle of a stage
 		g := Runner{Actor: []string{os.Args[0], "disturb"}}
 		_, err = g.Examine(context.Background(), Situation{twin: func(*Stage) error {
@@ -79,7 +79,7 @@ func TestSituationsAreWhole(t *testing.T) {
 // several words.
 func TestExpectedChecksAreTheJudges(t *testing.T) {
 	var names []string
-	for _, c := range check.Judge(&record.Record{}, check.Default()) {
+	for _, c := range check.Judge(&record.Record{}, check.DefaultLimits()) {
 		names = append(names, c.Name)
 	}
 	for _, s := range Situations() {
@@ -104,9 +104,9 @@ func TestEverySituationComesToAVerdict(t *testing.T) {
 	if testing.Short() {
 		t.Skip("stages situations around real trials; TestAnInterruptedStageLeavesNothing stands for it with -short")
 	}
-	usual := warmUp
-	warmUp = scenario.WarmUp{AtMost: scenario.Duration(50 * time.Millisecond)} // nobody looks at the figures
-	defer func() { warmUp = usual }()
+	usual := trialWarmUp
+	trialWarmUp = scenario.WarmUp{AtMost: scenario.Duration(50 * time.Millisecond)} // nobody looks at the figures
+	defer func() { trialWarmUp = usual }()
 	g := newRunner(t)
 	examined := 0
 	for _, s := range Situations() {
@@ -132,12 +132,12 @@ func TestEverySituationComesToAVerdict(t *testing.T) {
 func wantNoticed(t *testing.T, v Verdict, check string) {
 	t.Helper()
 	switch {
-	case v.Class == NotStaged && strings.Contains(v.NotStaged, errNotHere.Error()):
+	case v.Class == NotStaged && strings.Contains(v.NotStaged, errNotSupported.Error()):
 	case v.Class == NotStaged:
 		t.Errorf("%s: not staged: %s", v.Name, v.NotStaged)
-	case v.Told.level(check) == record.OK:
+	case v.Told.levelOf(check) == record.OK:
 		t.Errorf("%s: %s is ok: %+v", v.Name, check, v.Told)
-	case v.Honest.level(check) != record.OK && check != "schedule": // a starved machine is behind, too
+	case v.Honest.levelOf(check) != record.OK && check != "schedule": // a starved machine is behind, too
 		t.Errorf("%s: %s is against the twin, too: %+v", v.Name, check, v.Honest)
 	}
 }
@@ -147,11 +147,11 @@ func TestAnInterruptedStageLeavesNothing(t *testing.T) {
 	interrupted := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := Situation{
-		Name: "interrupted", cell: cell{},
+		Name: "interrupted", cell: trialCell{},
 		lie: func(s *Stage) error {
-			err := through(proxy{})(s)
+			err := putProxyBetween(proxyPlayer{})(s)
 			s.whenWindowOpens(func() { cancel(interrupted) })
-			return errors.Join(err, bystander(s))
+			return errors.Join(err, runBystander(s))
 		},
 	}
 	s.twin = s.lie
@@ -163,7 +163,7 @@ func TestAnInterruptedStageLeavesNothing(t *testing.T) {
 
 // A disturber that cannot do its part is a reason not to stage, and not a verdict.
 func TestADisturberThatFailsIsNotStaged(t *testing.T) {
-	v, err := newRunner(t).Examine(t.Context(), Situation{Name: "broken", twin: served(&serve{Variant: "nothing"})})
+	v, err := newRunner(t).Examine(t.Context(), Situation{Name: "broken", twin: replaceServer(&serverPlayer{Variant: "nothing"})})
 	if err != nil || v.Class != NotStaged || !strings.Contains(v.NotStaged, `stack "nothing"`) {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -175,11 +175,11 @@ func TestADisturberThatFailsIsNotStaged(t *testing.T) {
 func TestAMiddlemanThatFailsIsNotStaged(t *testing.T) {
 	g := newRunner(t)
 	g.Actor = []string{"/nonexistent"}
-	if _, err := g.Examine(t.Context(), Situation{Name: "nobody"}); !errors.Is(err, errNoStage) {
-		t.Errorf("without disturbers: %v, want %v", err, errNoStage)
+	if _, err := g.Examine(t.Context(), Situation{Name: "nobody"}); !errors.Is(err, errCannotStage) {
+		t.Errorf("without disturbers: %v, want %v", err, errCannotStage)
 	}
 	g = newRunner(t)
-	nowhere := through(proxy{})
+	nowhere := putProxyBetween(proxyPlayer{})
 	v, err := g.Examine(t.Context(), Situation{Name: "nowhere", lie: nowhere, twin: func(s *Stage) error {
 		s.program = []string{"/nonexistent"}
 		return nowhere(s)

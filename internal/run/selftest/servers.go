@@ -23,9 +23,9 @@ import (
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
-// serve is another server: a real stack with a real workload, whose handlers follow these fields.
-// With zero fields they do nothing special.
-type serve struct {
+// serverPlayer is a server with a real stack and a real workload, but with the faults that its
+// fields ask for.
+type serverPlayer struct {
 	Variant       string `json:"variant"`
 	Workload      string `json:"workload"`
 	RequestBytes  int    `json:"request_bytes"`
@@ -34,19 +34,20 @@ type serve struct {
 	FailEvery  int64 `json:"fail_every,omitempty"`  // each Nth call fails at once
 	SpoilEvery int64 `json:"spoil_every,omitempty"` // each Nth answer differs in one bit
 	CutEvery   int64 `json:"cut_every,omitempty"`   // each Nth answer is a byte short
-	// Work is the time that each call sleeps in place of work, until WorkFor after the first call
-	// (0: always). With RampFor it begins at twice Work, and falls to Work within RampFor.
+	// Work is the time that each call sleeps, to simulate work. Calls later than WorkFor after the
+	// first call do not sleep (0: no limit). With RampFor, the sleep begins at twice Work, and
+	// falls to Work within RampFor.
 	Work    time.Duration `json:"work,omitempty"`
 	WorkFor time.Duration `json:"work_for,omitempty"`
-	// WorkEvery leaves the work out of all but each Nth call.
+	// WorkEvery makes only each Nth call sleep.
 	WorkEvery int64         `json:"work_every,omitempty"`
 	RampFor   time.Duration `json:"ramp_for,omitempty"`
 }
 
-func (s *serve) play(ctx context.Context, ready func(string)) error {
+func (s *serverPlayer) play(ctx context.Context, ready func(string)) error {
 	answering := worker.Workload{Name: s.Workload, RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes}
 	server, err := body.NewServer(s.Variant, answering, func(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
-		return &instructed{serve: s, to: to}
+		return &faultyRegistrar{serverPlayer: s, to: to}
 	})
 	if err != nil {
 		return err
@@ -64,27 +65,27 @@ func (s *serve) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
-// An instructed registrar registers services whose handlers do as serve says.
-type instructed struct {
-	*serve
+// A faultyRegistrar registers services whose handlers have the faults of a serverPlayer.
+type faultyRegistrar struct {
+	*serverPlayer
 	to    grpc.ServiceRegistrar
 	calls atomic.Int64
 	first atomic.Int64 // instant of the first call, in Unix nanoseconds
 }
 
 // RegisterService registers the service with its handlers wrapped.
-func (t *instructed) RegisterService(desc *grpc.ServiceDesc, service any) {
+func (t *faultyRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	wrapped := *desc
 	wrapped.Methods = nil
 	for _, method := range desc.Methods {
 		honest := method.Handler
 		method.Handler = func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 			number := t.calls.Add(1)
-			if err := t.before(number); err != nil {
+			if err := t.failOrSleep(number); err != nil {
 				return nil, err
 			}
 			answer, err := honest(service, ctx, decode, interceptor)
-			t.spoil(number, answer)
+			t.spoilAnswer(number, answer)
 			return answer, err
 		}
 		wrapped.Methods = append(wrapped.Methods, method)
@@ -92,25 +93,25 @@ func (t *instructed) RegisterService(desc *grpc.ServiceDesc, service any) {
 	t.to.RegisterService(&wrapped, service)
 }
 
-var errInstructed = status.Error(codes.Unavailable, "this server fails as it was told to")
+var errOrderedFailure = status.Error(codes.Unavailable, "the self-test makes this call fail")
 
-func (t *instructed) before(number int64) error {
+func (t *faultyRegistrar) failOrSleep(number int64) error {
 	now := time.Now().UnixNano()
 	t.first.CompareAndSwap(0, now)
 	if t.FailEvery > 0 && number%t.FailEvery == 0 {
-		return errInstructed
+		return errOrderedFailure
 	}
 	if t.WorkEvery > 0 && number%t.WorkEvery != 0 {
 		return nil
 	}
-	if work := t.work(time.Duration(now - t.first.Load())); work > 0 {
+	if work := t.sleepTime(time.Duration(now - t.first.Load())); work > 0 {
 		time.Sleep(work)
 	}
 	return nil
 }
 
-// work returns how long a call sleeps that comes this long after the first one.
-func (t *instructed) work(since time.Duration) time.Duration {
+// sleepTime returns how long a call sleeps. since is the time since the first call.
+func (t *faultyRegistrar) sleepTime(since time.Duration) time.Duration {
 	switch {
 	case t.WorkFor > 0 && since >= t.WorkFor:
 		return 0
@@ -120,8 +121,8 @@ func (t *instructed) work(since time.Duration) time.Duration {
 	return t.Work
 }
 
-// spoil changes an answer of echo. The answer's data belongs to this call alone.
-func (t *instructed) spoil(number int64, answer any) {
+// spoilAnswer changes an answer of echo, if it is this call's turn.
+func (t *faultyRegistrar) spoilAnswer(number int64, answer any) {
 	payload, is := answer.(*echopb.Payload)
 	if !is || len(payload.GetData()) == 0 {
 		return
@@ -134,15 +135,15 @@ func (t *instructed) spoil(number int64, answer any) {
 	}
 }
 
-// early is another server for echo over rest. As a lie it answers as soon as it has read the id,
-// with the data of an earlier request.
-type early struct {
+// earlyAnswerPlayer is a server for echo over rest. With Lie, it answers as soon as it has read the
+// id, with the data of an earlier request.
+type earlyAnswerPlayer struct {
 	Lie bool `json:"lie"`
 
 	known atomic.Pointer[[]byte] // data of an earlier request
 }
 
-func (e *early) play(ctx context.Context, ready func(string)) error {
+func (e *earlyAnswerPlayer) play(ctx context.Context, ready func(string)) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func (e *early) play(ctx context.Context, ready func(string)) error {
 }
 
 // ServeHTTP answers an echo.
-func (e *early) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *earlyAnswerPlayer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := e.answer(r.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -168,13 +169,13 @@ func (e *early) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-func (e *early) answer(body io.Reader) ([]byte, error) {
+func (e *earlyAnswerPlayer) answer(body io.Reader) ([]byte, error) {
 	if known := e.known.Load(); known != nil {
 		var head [16]byte
 		if _, err := io.ReadFull(body, head[:]); err != nil {
 			return nil, err
 		}
-		id, err := idOf(head[:])
+		id, err := readID(head[:])
 		if err != nil {
 			return nil, err
 		}
@@ -194,21 +195,21 @@ func (e *early) answer(body io.Reader) ([]byte, error) {
 	return proto.Marshal(&in)
 }
 
-// idOf reads the id of an echo from its beginning: field 1, a varint.
-func idOf(head []byte) (uint64, error) {
+// readID reads the id of an echo from its beginning: field 1, a varint.
+func readID(head []byte) (uint64, error) {
 	number, kind, tag := protowire.ConsumeTag(head)
 	if number != 1 || kind != protowire.VarintType {
-		return 0, errors.New("a payload begins with its id")
+		return 0, errors.New("the payload does not begin with an id (field 1, a varint)")
 	}
 	id, n := protowire.ConsumeVarint(head[tag:])
 	return id, protowire.ParseError(min(n, 0))
 }
 
-// proxy stands between client and server, with the faults of its fields. Without any it passes
-// on all bytes unchanged.
-type proxy struct {
+// proxyPlayer is a proxy between client and server, with the faults that its fields ask for.
+// Without faults, it forwards all bytes unchanged.
+type proxyPlayer struct {
 	To string `json:"to"`
-	// ResetAfter resets all connections once, at this time after the first was accepted.
+	// ResetAfter is the time after the first connection at which all connections are reset once.
 	ResetAfter time.Duration `json:"reset_after,omitempty"`
 	// ReceiveBytes is the size of the receive buffer towards the client. 0: the kernel's default.
 	ReceiveBytes int `json:"receive_bytes,omitempty"`
@@ -221,7 +222,7 @@ type proxy struct {
 	Split bool `json:"split,omitempty"`
 }
 
-func (p *proxy) play(ctx context.Context, ready func(string)) error {
+func (p *proxyPlayer) play(ctx context.Context, ready func(string)) error {
 	config := net.ListenConfig{}
 	if p.ReceiveBytes > 0 {
 		config.Control = func(_, _ string, raw syscall.RawConn) error { return setReceiveBuffer(raw, p.ReceiveBytes) }
@@ -232,28 +233,28 @@ func (p *proxy) play(ctx context.Context, ready func(string)) error {
 	}
 	ready(listener.Addr().String())
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	passing := &passing{proxy: p}
+	passing := &proxyConnections{proxyPlayer: p}
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
-			passing.reset()
+			passing.resetAll()
 			passing.running.Wait()
-			return nil // the listener was closed because the play is over
+			return nil // the listener was closed because ctx has ended
 		}
-		passing.pass(conn.(*net.TCPConn))
+		passing.addConnection(conn.(*net.TCPConn))
 	}
 }
 
-// passing holds the connections of a proxy.
-type passing struct {
-	*proxy
+// proxyConnections holds the connections of a proxy.
+type proxyConnections struct {
+	*proxyPlayer
 	guard   sync.Mutex
 	conns   []*net.TCPConn
 	running sync.WaitGroup
 	once    sync.Once
 }
 
-func (p *passing) pass(client *net.TCPConn) {
+func (p *proxyConnections) addConnection(client *net.TCPConn) {
 	dialled, err := net.Dial("tcp", p.To)
 	if err != nil {
 		_ = client.Close()
@@ -264,24 +265,24 @@ func (p *passing) pass(client *net.TCPConn) {
 	p.conns = append(p.conns, client, server)
 	p.guard.Unlock()
 	if p.ResetAfter > 0 {
-		p.once.Do(func() { time.AfterFunc(p.ResetAfter, p.reset) })
+		p.once.Do(func() { time.AfterFunc(p.ResetAfter, p.resetAll) })
 	}
 	if p.SendBytes > 0 {
 		_ = client.SetWriteBuffer(p.SendBytes)
 	}
 	answers := io.Writer(client)
 	if p.Hold > 0 {
-		answers = holding{client, p.Hold}
+		answers = batchWriter{client, p.Hold}
 	}
 	if p.Split {
 		_ = client.SetNoDelay(false)
-		answers = splitting{client}
+		answers = splitWriter{client}
 	}
-	p.running.Go(func() { pump(server, client) }) // both end when either side is closed
-	p.running.Go(func() { pump(answers, server); _ = client.Close() })
+	p.running.Go(func() { copyUntilClosed(server, client) }) // both copies end when one side is closed
+	p.running.Go(func() { copyUntilClosed(answers, server); _ = client.Close() })
 }
 
-func pump(to io.Writer, from *net.TCPConn) {
+func copyUntilClosed(to io.Writer, from *net.TCPConn) {
 	_, _ = io.Copy(to, from)
 	_ = from.Close()
 	if conn, is := to.(*net.TCPConn); is {
@@ -289,8 +290,8 @@ func pump(to io.Writer, from *net.TCPConn) {
 	}
 }
 
-// reset closes all connections so that both ends see a reset.
-func (p *passing) reset() {
+// resetAll closes all connections so that both ends see a reset.
+func (p *proxyConnections) resetAll() {
 	p.guard.Lock()
 	defer p.guard.Unlock()
 	for _, conn := range p.conns {
@@ -300,9 +301,9 @@ func (p *passing) reset() {
 	p.conns = nil
 }
 
-type splitting struct{ to net.Conn }
+type splitWriter struct{ to net.Conn }
 
-func (s splitting) Write(b []byte) (int, error) {
+func (s splitWriter) Write(b []byte) (int, error) {
 	if len(b) < 2 {
 		return s.to.Write(b)
 	}
@@ -313,13 +314,13 @@ func (s splitting) Write(b []byte) (int, error) {
 	return n + 1, err
 }
 
-// A holding writer writes only at multiples of its period.
-type holding struct {
+// A batchWriter writer writes only at multiples of its period.
+type batchWriter struct {
 	to     net.Conn
 	period time.Duration
 }
 
-func (h holding) Write(b []byte) (int, error) {
+func (h batchWriter) Write(b []byte) (int, error) {
 	time.Sleep(h.period - time.Duration(time.Now().UnixNano()%int64(h.period)))
 	return h.to.Write(b)
 }

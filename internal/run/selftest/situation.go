@@ -1,21 +1,21 @@
 // Package selftest disturbs real trials, and reports how the judge judged them. It answers two
-// questions about the machine it runs on: which disturbances does wirelab notice there, and
-// which undisturbed trials does it refuse?
+// questions about this machine: which disturbances does wirelab notice, and which undisturbed
+// trials does it refuse?
 //
 //		situation ──> lie:  disturbance + trial ──> record ─┬─> noticed? by which check?
 //		          └─> twin: its harmless form + trial ──> record ─┘   how far did the figure move?
 //
 //	 1. Each situation has a cell, a lie and a twin. The lie is a disturbance that makes
-//	    the cell's figures false; the twin is the same disturbance without its effect.
-//	 2. Examine runs both through a real lab, with real worker processes, while a Stage
-//	    keeps the disturbance up. The stage ends it when the trial ends, in whatever way.
-//	 3. The verdict is read off the records' checks. The twin is also the reference: how
-//	    far the lie moved the figure tells a harmless lie from one that passed.
+//	    the cell's figures false. The twin is the same disturbance without its effect.
+//	 2. Examine runs both in a real lab, with real worker processes. A Stage starts the
+//	    disturbance, and ends it when the trial ends.
+//	 3. The checks in the records give the verdict. A lie that no check noticed is harmless
+//	    if its figures are close to the twin's figures.
 //
-// Disturbers are processes of their own (Act), so that their CPU time is not taken for wirelab's.
-// The kernel kills them when wirelab ends, but for the one that then removes what the stage leaves.
+// Disturbers are separate processes (RunDisturber), so that their CPU time does not count as
+// wirelab's. The kernel kills them when wirelab ends, except the cleanupPlayer.
 //
-// This package must not judge: it reads what the judge wrote, and never what was staged.
+// This package must not judge: it uses only the checks that the judge wrote into the records.
 package selftest
 
 import (
@@ -43,23 +43,22 @@ import (
 // A Situation is one way in which a measurement can be false, and its harmless twin.
 type Situation struct {
 	Name string `json:"name"`
-	Lie  string `json:"lie"`  // what is staged, in a sentence
-	Twin string `json:"twin"` // its harmless form
-	// Expect names the checks that may notice it, or the beginning of a warning that
-	// does. Others do not count: a trial that was refused for another reason does not
-	// show that the disturbance was noticed.
+	Lie  string `json:"lie"`  // a sentence that describes the disturbance
+	Twin string `json:"twin"` // a sentence that describes the harmless form of the disturbance
+	// Expect names the checks that may notice the lie, or the beginnings of such warnings.
+	// Other checks do not count, since they object for other reasons.
 	Expect []string `json:"expect"`
 
-	needs     []need
-	cell      cell
-	lie, twin act
+	needs     []requirement
+	cell      trialCell
+	lie, twin stageAction
 }
 
-// act stages a disturbance. Nil stages nothing.
-type act func(*Stage) error
+// A stageAction stages a disturbance. A nil action stages nothing.
+type stageAction func(*Stage) error
 
-// A cell is one configuration to measure. Zero fields take defaults.
-type cell struct {
+// A trialCell is the configuration of a trial. Fields with zero values get defaults.
+type trialCell struct {
 	variant           string
 	workload          string
 	request, response int
@@ -71,24 +70,24 @@ type cell struct {
 	cold              bool // without a warm-up
 }
 
-// window holds several periods of every periodic disturbance, and is short enough for the whole
-// self-test to take minutes.
-const window = 500 * time.Millisecond
+// trialWindow is the length of a trial's window. It is longer than the period of each disturbance,
+// and short enough for the self-test to take only minutes.
+const trialWindow = 500 * time.Millisecond
 
-// warmUp limits the time before the window.
-var warmUp = scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(600 * time.Millisecond)}
+// trialWarmUp limits the time before the window.
+var trialWarmUp = scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(600 * time.Millisecond)}
 
-func (c cell) withDefaults() cell {
+func (c trialCell) withDefaults() trialCell {
 	c.variant, c.workload = cmp.Or(c.variant, "tcp"), cmp.Or(c.workload, "echo")
 	if c.workload == "echo" && c.request == 0 {
 		c.request, c.response = 64, 64
 	}
-	c.clients, c.load = cmp.Or(c.clients, 4), cmp.Or(c.load, closedFor(window))
+	c.clients, c.load = cmp.Or(c.clients, 4), cmp.Or(c.load, closedLoopFor(trialWindow))
 	return c
 }
 
-// scenario returns the scenario of the cell's one trial.
-func (c cell) scenario() (*scenario.Scenario, error) {
+// scenario returns the scenario with one trial of the cell.
+func (c trialCell) scenario() (*scenario.Scenario, error) {
 	c = c.withDefaults()
 	variants, err := scenario.ParseVariants(c.variant)
 	if err != nil {
@@ -98,7 +97,7 @@ func (c cell) scenario() (*scenario.Scenario, error) {
 		Name: "selftest", Stacks: variants, Workload: c.workload, Clients: []int{c.clients}, Repeats: 1,
 		Sizes:      []scenario.Payload{{Request: scenario.Size(c.request), Response: scenario.Size(c.response)}},
 		Connection: scenario.Connection{Mode: c.connection}, Network: c.network,
-		Load: c.load, WarmUp: warmUp, Samples: c.samples,
+		Load: c.load, WarmUp: trialWarmUp, Samples: c.samples,
 	}
 	if c.cold {
 		part.WarmUp = scenario.WarmUp{}
@@ -106,7 +105,7 @@ func (c cell) scenario() (*scenario.Scenario, error) {
 	return &scenario.Scenario{Version: scenario.Version, Name: "selftest", Seed: 1, Parts: []scenario.Part{part}}, nil
 }
 
-func closedFor(d time.Duration) scenario.Load {
+func closedLoopFor(d time.Duration) scenario.Load {
 	return scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(d)}
 }
 
@@ -114,34 +113,34 @@ func constantRate(perSecond float64, d time.Duration) scenario.Load {
 	return scenario.Load{Model: scenario.Open, Rate: perSecond, Arrivals: scenario.Constant, Duration: scenario.Duration(d)}
 }
 
-// A machine describes this machine, as far as situations depend on it.
-type machine struct {
+// A machineInfo holds the properties of this machine that situations depend on.
+type machineInfo struct {
 	placement host.Placement
 	// wide allows disturbances of all programs of the machine.
 	wide bool
 }
 
-// A need returns the reason why a situation cannot be staged here, or "".
-type need func(machine) string
+// A requirement returns the reason why a situation cannot be staged on this machine, or "".
+type requirement func(machineInfo) string
 
-// A Stage keeps one disturbance up during one trial. Acts use it from one goroutine.
+// A Stage holds one disturbance during one trial. Actions use it from one goroutine.
 type Stage struct {
-	// ctx ends with the trial. Whatever an act starts ends with it.
+	// ctx ends with the trial. Everything that an action starts ends with ctx.
 	ctx context.Context
-	// lab runs the trial. Acts may change its placement and its targets.
+	// lab runs the trial. Actions may change its placement and its targets.
 	lab *lab.Lab
-	// directory is the trial's own. A disturber removes it after the trial.
+	// directory is the folder of this trial. The cleanupPlayer removes it after the trial.
 	directory string
 	// program is the command that starts a disturber: wirelab's own program with arguments.
 	program []string
 	// cell is the configuration that the trial measures. Acts may change it.
-	cell cell
+	cell trialCell
 
 	launching []func(worker.Role, *worker.Launch)
 	inWindow  []func()
 	undo      []func() error
 	acting    sync.WaitGroup // the running functions of inWindow
-	failed    error          // the first error of staging at a worker's start
+	failed    error          // the first error of an action at a worker's start
 
 	guard  sync.Mutex // guards the fields below
 	pids   map[worker.Role]int
@@ -157,11 +156,11 @@ func (s *Stage) onLaunchOf(role worker.Role, change func(*worker.Launch)) {
 	})
 }
 
-// whenWindowOpens calls a function once after the window has opened, at most one progress
-// report (250 ms) later. The stage waits until it returns.
+// whenWindowOpens calls a function once, within 250 ms after the window has opened. The stage waits
+// until the function returns.
 func (s *Stage) whenWindowOpens(do func()) { s.inWindow = append(s.inWindow, do) }
 
-// atEnd registers a function that runs when the trial has ended, the last registered first.
+// atEnd registers a function to run after the trial. The last registered function runs first.
 func (s *Stage) atEnd(undo func() error) { s.undo = append(s.undo, undo) }
 
 // pid returns the process number of the role's worker, once it has started.
@@ -187,7 +186,7 @@ func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 	}
 }
 
-// observe runs the acts that wait for the window.
+// observe runs the functions that wait for the window, at the first progress in it.
 func (s *Stage) observe(e live.Event) {
 	p, is := e.(live.Progress)
 	if !is {
@@ -201,12 +200,12 @@ func (s *Stage) observe(e live.Event) {
 		return
 	}
 	for _, do := range s.inWindow {
-		s.acting.Go(do) // ends by itself, or with ctx
+		s.acting.Go(do) // ends with ctx at the latest
 	}
 }
 
-// end undoes everything that was staged. ctx must have ended.
-func (s *Stage) end() error {
+// undoAll undoes everything that was staged. ctx must have ended.
+func (s *Stage) undoAll() error {
 	s.acting.Wait()
 	var errs []error
 	for _, undo := range slices.Backward(s.undo) {
@@ -215,23 +214,23 @@ func (s *Stage) end() error {
 	return errors.Join(errs...)
 }
 
-type actor struct {
+type runningDisturber struct {
 	address  string
 	pid      int
-	warnings []string // CPUs or a priority that it did not get
+	warnings []string // CPUs or a priority that the disturber did not get
 }
 
-// actorPatience limits the start of a disturber, actorGrace its end.
+// disturberStartTimeout limits the start of a disturber, disturberEndTimeout its end.
 const (
-	actorPatience = 5 * time.Second
-	actorGrace    = 3 * time.Second
+	disturberStartTimeout = 5 * time.Second
+	disturberEndTimeout   = 3 * time.Second
 )
 
 // start starts a disturber and waits until it is ready. The stage ends it.
-func (s *Stage) start(p player, in host.Surroundings) (actor, error) {
-	text, err := json.Marshal(map[string]any{"player": nameOf(p), "as": p})
+func (s *Stage) start(p player, in host.StartOptions) (runningDisturber, error) {
+	text, err := json.Marshal(map[string]any{"player": playerName(p), "as": p})
 	if err != nil {
-		return actor{}, err
+		return runningDisturber{}, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx)) // ends with the stage
 	command := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
@@ -240,10 +239,10 @@ func (s *Stage) start(p player, in host.Surroundings) (actor, error) {
 	output, outputErr := command.StdoutPipe()
 	if err := errors.Join(inputErr, outputErr); err != nil {
 		cancel()
-		return actor{}, err
+		return runningDisturber{}, err
 	}
 	var warnings []string
-	if _, outlives := p.(*clean); outlives { // the kernel does not kill it with this process
+	if _, outlives := p.(*cleanupPlayer); outlives { // the kernel does not kill it with this process
 		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		err = command.Start()
 	} else {
@@ -251,53 +250,52 @@ func (s *Stage) start(p player, in host.Surroundings) (actor, error) {
 	}
 	if err != nil {
 		cancel()
-		return actor{}, err
+		return runningDisturber{}, err
 	}
 	s.atEnd(func() error {
-		defer time.AfterFunc(actorGrace, cancel).Stop()
+		defer time.AfterFunc(disturberEndTimeout, cancel).Stop()
 		_ = input.Close()
 		_ = command.Wait() // how it ends does not matter
 		cancel()
 		return nil
 	})
-	defer time.AfterFunc(actorPatience, cancel).Stop()
+	defer time.AfterFunc(disturberStartTimeout, cancel).Stop()
 	if _, err := input.Write(append(text, '\n')); err != nil {
-		return actor{}, fmt.Errorf("start a disturber: %w", err)
+		return runningDisturber{}, fmt.Errorf("start a disturbing process: %w", err)
 	}
 	line, err := bufio.NewReader(output).ReadBytes('\n')
 	if err != nil {
-		return actor{}, fmt.Errorf("a disturber did not get ready: %w", err)
+		return runningDisturber{}, fmt.Errorf("a disturbing process did not start: %w", err)
 	}
-	var r readiness
+	var r readyLine
 	if err := json.Unmarshal(line, &r); err != nil || r.Error != "" {
-		return actor{}, fmt.Errorf("a disturber did not get ready: %s", r.Error)
+		return runningDisturber{}, fmt.Errorf("a disturbing process did not start: %s", r.Error)
 	}
-	return actor{r.Address, command.Process.Pid, warnings}, nil
+	return runningDisturber{r.Address, command.Process.Pid, warnings}, nil
 }
 
-// newFolder makes the stage's folder, and starts what removes it.
+// newFolder makes the stage's folder, and starts the cleanupPlayer, which removes it later.
 func (s *Stage) newFolder() (err error) {
 	if s.directory, err = os.MkdirTemp("", "wirelab-selftest-"); err != nil {
-		return fmt.Errorf("%w: %w", errNoStage, err)
+		return fmt.Errorf("%w: %w", errCannotStage, err)
 	}
-	if _, err = s.start(&clean{Folder: s.directory, Groups: host.QuotaGroupFolders(groupName())}, host.Surroundings{}); err != nil {
-		return fmt.Errorf("%w: %w", errNoStage, errors.Join(err, os.RemoveAll(s.directory)))
+	if _, err = s.start(&cleanupPlayer{Folder: s.directory, Groups: host.QuotaGroupFolders(controlGroupName())}, host.StartOptions{}); err != nil {
+		return fmt.Errorf("%w: %w", errCannotStage, errors.Join(err, os.RemoveAll(s.directory)))
 	}
 	return nil
 }
 
-// errNoStage means that no situation can be staged.
-var errNoStage = errors.New("nothing can be staged")
+// errCannotStage is wrapped by errors that keep all situations from being staged.
+var errCannotStage = errors.New("no situation can be staged")
 
-// other is a second wirelab, which measures until it is told to stop. It is ready when its
-// window is open.
-type other struct {
+// labPlayer is a second lab, which measures until ctx ends. It calls ready when its window opens.
+type labPlayer struct {
 	Worker []string `json:"worker"`
 	Folder string   `json:"folder"` // for its run
 }
 
-func (o *other) play(ctx context.Context, ready func(string)) error {
-	s, err := cell{load: closedFor(10 * time.Second)}.scenario()
+func (o *labPlayer) play(ctx context.Context, ready func(string)) error {
+	s, err := trialCell{load: closedLoopFor(10 * time.Second)}.scenario()
 	if err != nil {
 		return err
 	}
@@ -319,6 +317,6 @@ func createRun(directory string, s *scenario.Scenario) (*record.Run, error) {
 	plan := s.Plan()
 	return record.Create(directory, record.Manifest{
 		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
-		Trials: len(plan), Order: lab.Order(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
+		Trials: len(plan), Order: lab.ManifestOrder(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
 	})
 }

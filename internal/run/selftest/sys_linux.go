@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// schedule sets the class of the calling thread.
-func schedule(c class) error {
+// setThreadClass sets the scheduling class of the calling thread.
+func setThreadClass(c schedulingClass) error {
 	attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr}
 	switch c {
-	case realTime:
+	case realTimeClass:
 		attributes.Policy, attributes.Priority = unix.SCHED_FIFO, 50
-	case idling:
+	case idleClass:
 		attributes.Policy = unix.SCHED_IDLE
 	default:
 		return nil
 	}
 	if err := unix.SchedSetAttr(0, &attributes, 0); err != nil {
-		return fmt.Errorf("schedule a thread as %s: %w", c, err)
+		return fmt.Errorf("set the scheduling class of a thread to %s: %w", c, err)
 	}
 	return nil
 }
@@ -42,8 +42,8 @@ func setReceiveBuffer(raw syscall.RawConn, sizeBytes int) error {
 	return refused
 }
 
-// pause stops a process for a duration, then continues it.
-func pause(pid int, d time.Duration) {
+// pauseProcess stops a process for a duration, then continues it.
+func pauseProcess(pid int, d time.Duration) {
 	if pid <= 0 || unix.Kill(pid, unix.SIGSTOP) != nil {
 		return
 	}
@@ -51,8 +51,8 @@ func pause(pid int, d time.Duration) {
 	_ = unix.Kill(pid, unix.SIGCONT)
 }
 
-// moveTo lets all threads of a process run on these CPUs.
-func moveTo(pid int, cpus []int) error {
+// moveToCPUs moves all threads of a process to these CPUs.
+func moveToCPUs(pid int, cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)
@@ -73,7 +73,8 @@ func moveTo(pid int, cpus []int) error {
 	return nil
 }
 
-// pageOut takes pages of a process out of memory: pages of files that no other process has mapped.
+// pageOut removes a process's file pages from memory, except pages that other processes have
+// mapped.
 func pageOut(pid int) error {
 	ranges, err := mappedFiles(pid)
 	if err != nil {
@@ -96,7 +97,7 @@ func pageOut(pid int) error {
 	return nil
 }
 
-// mappedFiles returns the ranges in which a process has mapped files to run or to read.
+// mappedFiles returns the address ranges into which a process has mapped files.
 func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -119,17 +120,18 @@ func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
 	return ranges, nil
 }
 
-// withoutHugePages denies huge pages to the processes that this one starts, until undo.
-func withoutHugePages() (undo func() error, err error) {
+// disableHugePages disables huge pages for processes that this process starts, until undo is
+// called.
+func disableHugePages() (undo func() error, err error) {
 	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
 	return func() error { return unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0) }, nil
 }
 
-// enterOtherTime gives programs that the calling thread starts a monotonic clock that is ahead by
-// a duration.
-func enterOtherTime(ahead time.Duration) error {
+// enterTimeNamespace sets the monotonic clock ahead by a duration for the programs that the calling
+// thread starts.
+func enterTimeNamespace(ahead time.Duration) error {
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 		return err
 	}
@@ -137,8 +139,9 @@ func enterOtherTime(ahead time.Duration) error {
 	return os.WriteFile(file, fmt.Appendf(nil, "monotonic %d 0\n", int64(ahead/time.Second)), 0)
 }
 
-// enterWithNames makes programs that the calling thread starts ask that name server, and no other.
-func enterWithNames(server, directory string) error {
+// enterNameServerNamespace makes programs that the calling thread starts use only the given name
+// server.
+func enterNameServerNamespace(server, directory string) error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return err
 	}

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-func schedule(c class) error {
-	if c == usual {
+func setThreadClass(c schedulingClass) error {
+	if c == normalClass {
 		return nil
 	}
-	return errNotHere
+	return errNotSupported
 }
 
-func setReceiveBuffer(syscall.RawConn, int) error      { return errNotHere }
-func pause(int, time.Duration)                         {}
-func moveTo(int, []int) error                          { return errNotHere }
-func pageOut(int) error                                { return errNotHere }
-func withoutHugePages() (undo func() error, err error) { return nil, errNotHere }
-func enterOtherTime(time.Duration) error               { return errNotHere }
-func enterWithNames(server, directory string) error    { return errNotHere }
-func stepClock(time.Duration) error                    { return errNotHere }
+func setReceiveBuffer(syscall.RawConn, int) error             { return errNotSupported }
+func pauseProcess(int, time.Duration)                         {}
+func moveToCPUs(int, []int) error                             { return errNotSupported }
+func pageOut(int) error                                       { return errNotSupported }
+func disableHugePages() (undo func() error, err error)        { return nil, errNotSupported }
+func enterTimeNamespace(time.Duration) error                  { return errNotSupported }
+func enterNameServerNamespace(server, directory string) error { return errNotSupported }
+func stepClock(time.Duration) error                           { return errNotSupported }

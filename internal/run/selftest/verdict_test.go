@@ -39,15 +39,15 @@ func TestVerdicts(t *testing.T) {
 		"twin too":         {measured(t, 1000, says("x", record.Invalid)), measured(t, 1000, says("x", record.Invalid)), Unclear, "x", true},
 		"another of both":  {measured(t, 1000, says("x", record.Warning), says("y", record.Warning)), measured(t, 1000, says("x", record.Warning)), Noticed, "y", false},
 		"the refusing one": {measured(t, 1000, says("x", record.Warning), says("y", record.Invalid)), measured(t, 1000), Noticed, "y", false},
-		"another's":        {measured(t, 5000, says("z", record.Invalid)), measured(t, 1000), Passed, "", false},
-		"unknown":          {measured(t, 5000, says("x", record.Unknown)), measured(t, 1000), Passed, "", false},
+		"another's":        {measured(t, 5000, says("z", record.Invalid)), measured(t, 1000), Undetected, "", false},
+		"unknown":          {measured(t, 5000, says("x", record.Unknown)), measured(t, 1000), Undetected, "", false},
 		"harmless":         {measured(t, 1100), measured(t, 1000), Harmless, "", false},
-		"faster":           {measured(t, 100), measured(t, 1000), Passed, "", false},
-		"failed":           {&record.Record{Failure: "gone", Checks: []record.Check{says("measured", record.Invalid)}}, measured(t, 1000), Passed, "", false},
+		"faster":           {measured(t, 100), measured(t, 1000), Undetected, "", false},
+		"failed":           {&record.Record{Failure: "gone", Checks: []record.Check{says("measured", record.Invalid)}}, measured(t, 1000), Undetected, "", false},
 		"refused":          {measured(t, 1100), measured(t, 1000, says("z", record.Invalid)), Harmless, "", true},
 	} {
 		v := Verdict{Situation: Situation{Expect: []string{"x", "y"}}}
-		v.judge(c.told, c.honest)
+		v.classify(c.told, c.honest)
 		by := ""
 		if v.By != nil {
 			by = v.By.Name
@@ -63,7 +63,7 @@ func TestAWarningOfTheRecordNotices(t *testing.T) {
 	told := measured(t, 1000)
 	told.Warnings = []string{"the cost is unknown: no readings at 127.0.0.1:80"}
 	v := Verdict{Situation: Situation{Expect: []string{"the cost is unknown"}}}
-	v.judge(told, measured(t, 1000))
+	v.classify(told, measured(t, 1000))
 	if v.Class != Noticed || v.By.Detail != told.Warnings[0] {
 		t.Errorf("%+v", v)
 	}

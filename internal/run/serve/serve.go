@@ -1,5 +1,5 @@
-// Package serve runs the server of a stack for clients of other programs: one of this program's
-// stacks, or a worker in another language.
+// Package serve runs a stack's server for clients in other programs. The server is one of
+// wirelab's own stacks, or a worker in another language.
 package serve
 
 import (
@@ -19,24 +19,24 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A Service says what to serve, and where.
+// A Service describes a server to run: its variant, its workload and its address.
 type Service struct {
 	Variant, Workload, Address string
-	RootFile                   string // file for the root certificate that clients must trust; "": none
+	RootFile                   string // the file to write the clients' root certificate to; "": none
 	// Ready is called with the address when the server listens.
 	Ready func(address string) error
-	// Progress receives lines about the build of a worker.
+	// Progress receives lines about the build of a worker in another language.
 	Progress io.Writer
 }
 
 // ErrNoCertificate is wrapped by the error of a service that has no certificate for RootFile.
-var ErrNoCertificate = errors.New("is not served over TLS and has no certificate")
+var ErrNoCertificate = errors.New("does not serve TLS, so it has no certificate")
 
-// grace is the most time that running calls may take after the service is asked to end.
-const grace = 5 * time.Second
+// shutdownTimeout limits the time for running calls after the service is asked to end.
+const shutdownTimeout = 5 * time.Second
 
-// writeRoot writes the root certificate that clients must trust.
-func (s *Service) writeRoot(pem []byte) error {
+// writeRootCertificate writes the root certificate that clients must trust.
+func (s *Service) writeRootCertificate(pem []byte) error {
 	if s.RootFile == "" {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (s *Service) writeRoot(pem []byte) error {
 	return nil
 }
 
-// Run serves until ctx ends, then lets running calls end. Errors name the flag.
+// Run serves until ctx ends, and then lets running calls end. Errors name the flag to correct.
 func (s *Service) Run(ctx context.Context) error {
 	if v, err := scenario.ParseVariant(s.Variant); err == nil {
 		if p, foreign := catalog.ServerPeer(v); foreign {
@@ -68,7 +68,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if secured, ok := server.(stack.TLSServer); ok {
 		root = secured.RootPEM()
 	}
-	if err := s.writeRoot(root); err != nil {
+	if err := s.writeRootCertificate(root); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	ended := make(chan error, 1)
@@ -81,13 +81,13 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	return server.Shutdown(ending)
 }
 
-// peerStart bounds how long a peer may take until it listens.
-const peerStart = 20 * time.Second
+// peerStartTimeout bounds how long a peer may take until it listens.
+const peerStartTimeout = 20 * time.Second
 
 // runPeer serves with a worker in another language.
 func (s *Service) runPeer(ctx context.Context, v scenario.Variant, p peer.Peer) error {
@@ -103,20 +103,20 @@ func (s *Service) runPeer(ctx context.Context, v scenario.Variant, p peer.Peer) 
 		return err
 	}
 	defer process.Kill()
-	starting, cancel := context.WithTimeoutCause(ctx, peerStart, fmt.Errorf("it was not ready within %v", peerStart))
+	starting, cancel := context.WithTimeoutCause(ctx, peerStartTimeout, fmt.Errorf("the server was not ready within %v", peerStartTimeout))
 	defer cancel()
 	ready, err := process.Ready(starting)
 	if err != nil {
 		return err
 	}
-	if err := s.writeRoot([]byte(ready.RootPEM)); err != nil {
+	if err := s.writeRootCertificate([]byte(ready.RootPEM)); err != nil {
 		return err
 	}
 	if err := s.Ready(ready.Address); err != nil {
 		return err
 	}
 	if _, err := process.Result(ctx); ctx.Err() == nil {
-		return cmp.Or(err, errors.New("the server stopped by itself"))
+		return cmp.Or(err, errors.New("the server stopped before it was asked to stop"))
 	}
 	return process.Stop()
 }

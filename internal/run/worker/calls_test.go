@@ -18,27 +18,27 @@ func TestACallIsReadAsThePageSays(t *testing.T) {
 		[]byte{1, 0, 0, 0, 0, 0, 0, 0}, []byte{2, 1, 0, 0, 0, 0, 0, 0}, []byte{3, 0, 1, 0, 0, 0, 0, 0},
 		[]byte{4, 0, 0, 0}, []byte{5, 0, 0, 0},
 	)
-	want := load.Written{Due: 1, Sent: 258, Ended: 65539, Caller: 4, Failure: 5}
-	if call := parseCall([writtenBytes]byte(written)); call != want {
+	want := load.JournalCall{Due: 1, Sent: 258, Ended: 65539, Caller: 4, Failure: 5}
+	if call := parseJournalCall([journalCallBytes]byte(written)); call != want {
 		t.Errorf("read %+v, want %+v", call, want)
 	}
 }
 
 func TestCallsFilesThatAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "calls")
-	if err := os.WriteFile(path, bytes.Repeat([]byte{0}, 2*writtenBytes+1), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Repeat([]byte{0}, 2*journalCallBytes+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for says, c := range map[string]struct {
 		path  string
 		count int64
 	}{
-		"has no calls_file":     {"", 1},
-		"want at most":          {path, 1 << 40},
-		"-1 written calls":      {path, -1},
-		"65 bytes: want 2":      {path, 2},
-		"no such file":          {path + "x", 2},
-		"65 bytes: want 3 call": {path, 3},
+		"the spec has no calls_file": {"", 1},
+		"want 0 to":                  {path, 1 << 40},
+		"reports -1 calls":           {path, -1},
+		"65 bytes: want 2":           {path, 2},
+		"no such file":               {path + "x", 2},
+		"65 bytes: want 3 call":      {path, 3},
 	} {
 		if _, err := readCalls(c.path, c.count); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want something of %q", c, err, says)
@@ -51,7 +51,7 @@ func FuzzWorkOut(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 8), int64(0), int64(10), true)
 	f.Fuzz(func(t *testing.T, content []byte, begin, end int64, timed bool) {
 		path := filepath.Join(t.TempDir(), "calls")
-		content = content[:len(content)/writtenBytes*writtenBytes]
+		content = content[:len(content)/journalCallBytes*journalCallBytes]
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -59,8 +59,8 @@ func FuzzWorkOut(f *testing.F) {
 		if timed {
 			spec.Client.Load = Load{Model: scenario.Closed, DurationNS: 10}
 		}
-		r := &ClientResult{BeginNS: begin, EndNS: end, CallsWritten: int64(len(content) / writtenBytes)}
-		if err := r.workOut(spec); err == nil && r.CallsWritten > 0 && r.Service.Count != r.Requests {
+		r := &ClientResult{BeginNS: begin, EndNS: end, CallsWritten: int64(len(content) / journalCallBytes)}
+		if err := r.computeFromCalls(spec); err == nil && r.CallsWritten > 0 && r.Service.Count != r.Requests {
 			t.Errorf("%d requests and %d service times", r.Requests, r.Service.Count)
 		}
 	})

@@ -1,17 +1,17 @@
-// Package worker is the process contract, and the end of it that starts workers. Package body
-// holds what wirelab's own workers do.
+// Package worker defines the contract between wirelab and its worker processes, and starts
+// workers. Package body implements wirelab's own workers.
 //
-// A worker is a process. It reads one JSON spec, a line, on standard input, and prints JSON
+// A worker is a process. It reads one line with a JSON spec from standard input, and prints JSON
 // events, one per line, on standard output:
 //
 //	server:  ready ......................... result   (when its input ends)
 //	client:  ready  progress progress ...... result
 //	any:     ... error
 //
-// Standard input stays open while the worker is wanted, and may bring controls of the load
-// (Control), one per line. Its end tells the worker to stop, so that no worker outlives the
-// process that started it. Messages for people go to standard error. docs/worker-contract.md
-// describes the contract; package conform tests a worker against it.
+// Standard input stays open while the worker is needed, and may bring controls of the load
+// (Control), one per line. When the input ends, the worker must stop. Thus no worker outlives
+// the process that started it. Messages for people go to standard error.
+// docs/worker-contract.md describes the contract; package conform tests workers against it.
 //
 // Server and client are always separate processes, so that each can be pinned, probed, killed,
 // or written in another language. This package must not know the plan that a trial is part of,
@@ -37,12 +37,12 @@ import (
 // refuses a spec of another version.
 const Contract = 1
 
-// MemoryLimit is the memory limit of a worker's Go runtime in bytes: above it the collector works
-// harder. Without it, 500 large calls in flight would let the garbage grow past a gigabyte, and a
-// trial must not take the machine down. GOMEMLIMIT overrides it.
+// MemoryLimit is the memory limit of a worker's Go runtime in bytes. Near the limit, the garbage
+// collector runs more often. Without a limit, 500 large calls in flight could fill more than a
+// gigabyte with garbage. GOMEMLIMIT overrides it.
 const MemoryLimit = 800 << 20
 
-// Role is the end of the wire that a worker plays.
+// Role says what a worker does in a trial, for example serve or call.
 type Role string
 
 // The roles.
@@ -51,7 +51,7 @@ const (
 	ClientRole Role = "client"
 	// CapabilitiesRole makes a worker print its capabilities and end.
 	CapabilitiesRole Role = "capabilities"
-	// SentinelRole watches the CPUs of both ends. Only wirelab's own program has it.
+	// SentinelRole makes wirelab's own worker watch the CPUs of both ends.
 	SentinelRole Role = "sentinel"
 )
 
@@ -59,65 +59,63 @@ const (
 type Spec struct {
 	Contract int      `json:"contract"`
 	Role     Role     `json:"role"`
-	Stack    string   `json:"stack"` // the variant, as in tcp:buffers=pooled
+	Stack    string   `json:"stack"` // the variant, for example tcp:buffers=pooled
 	Workload Workload `json:"workload"`
-	// Address is HOST:PORT: where a server listens (port 0: any), what a client dials.
+	// Address is the HOST:PORT at which a server listens (port 0: any), or that a client dials.
 	Address string      `json:"address"`
 	Client  *ClientSpec `json:"client,omitempty"` // for clients only
 	// Watch lists the CPUs that a sentinel watches.
 	Watch []probe.SentinelCPU `json:"watch,omitempty"`
-	// Probe names what is observed of the worker besides times. Most probes observe it from
-	// outside; for "alloc" it counts its allocations, for "life" it keeps the instants of its
-	// calls.
+	// Probe names the probe of the trial. Most probes observe a worker from outside. For
+	// "alloc" the worker counts its allocations, for "life" it keeps the instants of its calls.
 	Probe string `json:"probe,omitempty"`
-	// ProfileCPU asks for the worker's call stacks on a CPU, since nothing outside can see them.
+	// ProfileCPU asks the worker to sample its own call stacks, if no probe outside can do so.
 	ProfileCPU bool `json:"profile_cpu,omitempty"`
 }
 
 // Workload names the service and its parameters.
 type Workload struct {
-	// Name may carry options, as in users:op=get-user,work=0s.
+	// Name may contain options, for example users:op=get-user,work=0s.
 	Name          string `json:"name"`
 	RequestBytes  int    `json:"request_bytes"`
 	ResponseBytes int    `json:"response_bytes"`
-	// Definition holds what the workload needs besides its options.
+	// Definition holds the workload's definition, for example of a user's own service.
 	Definition string `json:"definition,omitempty"`
 }
 
 // A ClientSpec says what a client does once it is connected.
 type ClientSpec struct {
 	Clients    int    `json:"clients"`
-	Connection string `json:"connection"` // a connection mode, as in pool:4
+	Connection string `json:"connection"` // a connection mode, for example pool:4
 	Load       Load   `json:"load"`
 	Seed       uint64 `json:"seed"`
-	// SamplesFile is the Parquet file for every sample. Empty: none.
+	// SamplesFile is the Parquet file for all samples. Empty: no samples are kept.
 	SamplesFile string `json:"samples_file,omitempty"`
 	// CallsFile is a file that a worker may write its calls to, instead of computing its
 	// distributions.
 	CallsFile string `json:"calls_file,omitempty"`
-	// RootPEM is the root that a client over TLS trusts, from its server's ready
-	// event. Empty: the roots of the system.
+	// RootPEM is the root certificate that a client over TLS trusts. Empty: the system's roots.
 	RootPEM    string `json:"root_pem,omitempty"`
 	SkipVerify bool   `json:"skip_verify,omitempty"` // trust any certificate
-	// Live asks for what calls are like in each progress event. A worker may leave it out.
+	// Live asks for figures of recent calls in each progress event. A worker may omit them.
 	Live bool `json:"live,omitempty"`
-	// Sources is the number of IPv4 loopback addresses that its connections
-	// come from, in turn. 0 or 1: the kernel chooses one.
+	// Sources is the number of IPv4 loopback addresses that the client's connections
+	// use in turn. 0 or 1: the kernel chooses one address.
 	Sources int `json:"sources,omitempty"`
-	// Group says that these clients are some of a larger group, whose other clients are of
-	// other workers. The load is then that of the whole group, and the worker waits to be told
-	// when to begin (GoControl) and when to open the window (OpenControl).
+	// Group says that these clients are part of a larger group, which several workers share.
+	// Load then describes the load of the whole group. The worker waits for the controls to
+	// begin (GoControl) and to open the window (OpenControl).
 	Group *Group `json:"group,omitempty"`
 	// IntervalNS is the time between two interval events, counted from the first call. 0: none.
 	IntervalNS int64 `json:"interval_ns,omitempty"`
 }
 
-// A Group says which clients of a group a worker has, so that all workers of a group together
-// send what a single worker with all clients would.
+// A Group says which clients of a group a worker has. Together, all workers of a group send the
+// same requests as one worker with all clients.
 type Group = load.Group
 
-// GroupOf returns the clients' group. If the spec names none, they are a group of their own.
-func (c *ClientSpec) GroupOf() Group {
+// GroupOrOwn returns the clients' group. If the spec has no group, its clients are the whole group.
+func (c *ClientSpec) GroupOrOwn() Group {
 	if c.Group != nil {
 		return *c.Group
 	}
@@ -133,7 +131,7 @@ type Load struct {
 	RatePerSecond     float64            `json:"rate_per_second,omitempty"`
 	RampTo            float64            `json:"ramp_to,omitempty"`
 	Burst             int                `json:"burst,omitempty"`
-	GoalQuantile      float64            `json:"goal_quantile,omitempty"` // search: as in 0.99
+	GoalQuantile      float64            `json:"goal_quantile,omitempty"` // of a search, for example 0.99
 	GoalNS            int64              `json:"goal_ns,omitempty"`
 	Arrivals          string             `json:"arrivals,omitempty"` // constant or poisson
 	InFlightLimit     int                `json:"in_flight_limit,omitempty"`
@@ -157,7 +155,7 @@ type Event struct {
 type Capabilities struct {
 	Contract int    `json:"contract"`
 	Roles    []Role `json:"roles"`
-	// Stacks has the keys of each stack's options.
+	// Stacks maps each stack to the keys of its options.
 	Stacks    map[string][]string `json:"stacks"`
 	Workloads []string            `json:"workloads"`
 	// Loads and Connections are the models and modes of its clients.
@@ -170,26 +168,26 @@ type Capabilities struct {
 // Ready reports that a server listens, or that a client is connected.
 type Ready struct {
 	Contract   int    `json:"contract"`
-	Address    string `json:"address"` // the server's own, with its real port
+	Address    string `json:"address"` // the server's address, with its real port
 	PID        int    `json:"pid"`
 	Runtime    string `json:"runtime"` // language and version
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
-	RootPEM    string `json:"root_pem,omitempty"` // a server over TLS: what its clients must trust
+	RootPEM    string `json:"root_pem,omitempty"` // the root certificate for clients of a server over TLS
 	// Congestion is the congestion control of a server's sockets; empty: unknown.
 	Congestion string `json:"congestion,omitempty"`
 	// Settings lists the settings of this end that are not a library's default.
 	Settings []tuning.Setting `json:"settings,omitempty"`
 }
 
-// An Interval holds the calls that ended in a stretch of a client's life, warm-up and drain
+// An Interval counts the calls of a client that ended in a time interval, warm-up and drain
 // included.
 type Interval struct {
 	StartNS int64 `json:"start_ns"` // on the clock of the client's machine
 	TookNS  int64 `json:"took_ns"`
-	Ended   int64 `json:"ended"` // failed ones included
+	Ended   int64 `json:"ended"` // failed calls included
 	Failed  int64 `json:"failed,omitempty"`
-	// Histogram has the response times of those that ended: an HdrHistogram V2, compressed,
-	// base64, with two digits.
+	// Histogram holds the response times of the ended calls, with two significant digits: a
+	// compressed HdrHistogram V2 in base64.
 	Histogram string `json:"hdr,omitempty"`
 }
 
@@ -206,37 +204,37 @@ func ParseSpec(line []byte) (*Spec, error) {
 	}
 	switch {
 	case s.Contract != Contract:
-		return nil, fmt.Errorf("worker spec: contract version %d: this worker implements version %d", s.Contract, Contract)
+		return nil, fmt.Errorf("worker spec: the spec has contract version %d, but this worker implements version %d: use the same wirelab on both sides", s.Contract, Contract)
 	case s.Role == SentinelRole || s.Role == CapabilitiesRole:
 		return &s, nil
 	case s.Role != ServerRole && s.Role != ClientRole:
 		return nil, fmt.Errorf("worker spec: role %q: want %q, %q or %q", s.Role, ServerRole, ClientRole, CapabilitiesRole)
 	case s.Role == ClientRole && s.Client == nil:
-		return nil, fmt.Errorf("worker spec: role client without the part %q", "client")
+		return nil, fmt.Errorf("worker spec: the role is client, but the part %q is missing: add it", "client")
 	case s.Role == ClientRole && s.Client.Clients < 1:
 		return nil, fmt.Errorf("worker spec: %d clients: want at least 1", s.Client.Clients)
 	case s.Address == "":
-		return nil, fmt.Errorf("worker spec: no address")
+		return nil, fmt.Errorf("worker spec: the address is missing: want HOST:PORT")
 	case s.Role == ClientRole:
-		if err := s.Client.check(); err != nil {
+		if err := s.Client.checkGroup(); err != nil {
 			return nil, fmt.Errorf("worker spec: %w", err)
 		}
 	}
 	return &s, nil
 }
 
-const leastInterval = 100 * time.Millisecond
+const minInterval = 100 * time.Millisecond
 
-// check checks the clients' place in their group, and their intervals.
-func (c *ClientSpec) check() error {
-	g := c.GroupOf()
+// checkGroup checks the clients' place in their group, and their intervals.
+func (c *ClientSpec) checkGroup() error {
+	g := c.GroupOrOwn()
 	switch interval := time.Duration(c.IntervalNS); {
 	case g.First < 0 || g.Of < 1 || c.Clients > g.Of || g.First > g.Of-c.Clients:
-		return fmt.Errorf("group: clients %d to %d are outside 0 to %d", g.First, g.First+c.Clients-1, g.Of-1)
+		return fmt.Errorf("the spec has the clients %d to %d, but its group has only 0 to %d", g.First, g.First+c.Clients-1, g.Of-1)
 	case c.Group != nil && c.Load.Model == scenario.Search:
 		return errors.New("a search cannot be spread over the workers of a group: run it with one client worker")
-	case interval != 0 && interval < leastInterval:
-		return fmt.Errorf("intervals of %v: want %v at least, or 0 for none", interval, leastInterval)
+	case interval != 0 && interval < minInterval:
+		return fmt.Errorf("interval_ns is %v: want at least %v, or 0 for no intervals", interval, minInterval)
 	}
 	return nil
 }
@@ -252,53 +250,54 @@ func parseEvent(line []byte) (*Event, error) {
 	}
 	has, ok := given[e.Event]
 	if !ok {
-		return nil, fmt.Errorf("event %q: want ready, progress, interval, result, capabilities or error", e.Event)
+		return nil, fmt.Errorf("the event %q is unknown: want ready, progress, interval, result, capabilities or error", e.Event)
 	}
 	if !has {
-		return nil, fmt.Errorf("event %q without the part of that name", e.Event)
+		return nil, fmt.Errorf("the event %q lacks the part %[1]q", e.Event)
 	}
 	return &e, nil
 }
 
-// A Control is an order to a client that runs, as a line of its input after the spec:
-// {"control":"end"}.
+// A Control is an order to a running client. It is a line of the client's input after the spec,
+// for example {"control":"end"}.
 type Control string
 
 // The controls.
 const (
-	// EndControl closes the window at once; calls that began in it are waited for.
+	// EndControl closes the window at once. The client still waits for calls of the window.
 	EndControl Control = "end"
 	// PauseControl keeps callers from sending until ResumeControl.
 	PauseControl  Control = "pause"
 	ResumeControl Control = "resume"
-	// GoControl makes a client of a group send its first call at an instant, and OpenControl
-	// makes it open the window at one. Both instants are on the clock of the client's machine.
+	// GoControl makes a client of a group send its first call at an instant. OpenControl makes it
+	// open the window at an instant. Both instants are on the clock of the client's machine.
 	GoControl   Control = "go"
 	OpenControl Control = "open"
 )
 
-// An Order is a control with its instant, if it has one.
-type Order struct {
+// A ControlOrder is a control with its instant, if it has one.
+type ControlOrder struct {
 	Control Control `json:"control"`
 	AtNS    int64   `json:"at_ns,omitempty"`
 }
 
-// Instants holds the begin of each call and the time that it took.
-type Instants [][2]int64
+// CallInstants holds the begin and the duration of each call, in nanoseconds.
+type CallInstants [][2]int64
 
-// MostInstants bounds the instants that a worker keeps: the last seconds of the fastest wire.
-const MostInstants = 1 << 16
+// MaxInstants bounds the calls whose instants a worker keeps: on the fastest stack, the calls of
+// the last seconds.
+const MaxInstants = 1 << 16
 
 // Plus returns the instants of both in order, as far as MostInstants allows.
-func (i Instants) Plus(other Instants) Instants {
+func (i CallInstants) Plus(other CallInstants) CallInstants {
 	all := slices.Concat(i, other)
 	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
-	return all[:min(len(all), MostInstants)]
+	return all[:min(len(all), MaxInstants)]
 }
 
-// Within returns the calls that lie between two instants.
-func (i Instants) Within(begin, end int64) Instants {
-	var found Instants
+// BetweenInstants returns the calls that began and ended between two instants.
+func (i CallInstants) BetweenInstants(begin, end int64) CallInstants {
+	var found CallInstants
 	for _, one := range i {
 		if begin <= one[0] && one[0]+one[1] <= end {
 			found = append(found, one)
@@ -307,7 +306,7 @@ func (i Instants) Within(begin, end int64) Instants {
 	return found
 }
 
-func (i Instants) shift(by int64) {
+func (i CallInstants) shiftBy(by int64) {
 	for n := range i {
 		i[n][0] += by
 	}

@@ -10,15 +10,15 @@ import (
 // What agents of one machine take for one trial is none of the neighbours' that the others of
 // them see; other machines are left as they are.
 func TestWithoutSiblings(t *testing.T) {
-	machine := func(boot string, own int64, others float64, pids ...int) *Machine {
+	machine := func(boot string, own int64, others float64, pids ...int) *MachineReadings {
 		list := []record.Neighbour{{PID: 1, Name: "make"}, {PID: 10, Name: "wirelab"}, {PID: 20, Name: "wirelab"}}
-		return &Machine{Boot: boot, WholeNS: 1000, OwnNS: own, PIDs: pids, State: record.HostState{OthersShare: &others, Neighbours: list}}
+		return &MachineReadings{Boot: boot, WholeNS: 1000, OwnNS: own, PIDs: pids, State: record.HostState{OthersShare: &others, Neighbours: list}}
 	}
 	a, b, far := machine("here", 300, 0.5, 10), machine("here", 200, 0.25, 20), machine("there", 100, 0.5, 10)
-	unknown := &Machine{Boot: "here"}
-	WithoutSiblings(a, nil, b, far, unknown)
+	unknown := &MachineReadings{Boot: "here"}
+	SubtractSiblingAgents(a, nil, b, far, unknown)
 	for name, c := range map[string]struct {
-		of     *Machine
+		of     *MachineReadings
 		share  float64
 		others []int
 	}{

@@ -85,7 +85,7 @@ func tellAll(t *testing.T, all []*member, control worker.Control, ahead time.Dur
 	t.Helper()
 	at = clock.Now() + int64(ahead)
 	for _, m := range all {
-		if err := m.Tell(worker.Order{Control: control, AtNS: at}); err != nil {
+		if err := m.SendControl(worker.ControlOrder{Control: control, AtNS: at}); err != nil {
 			t.Fatal(err)
 		}
 	}

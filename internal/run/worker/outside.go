@@ -12,27 +12,27 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// End is one end of a trial as the lab knows it: a Process of this machine, one that an agent
-// looks after on another, or several of those that are one client.
-type End interface {
+// A TrialEnd is the server or the client of a trial: a Process on this machine, a process that an
+// agent runs on another machine, or several such processes that act as one client.
+type TrialEnd interface {
 	// Ready, Result and Stop do the same as the methods of Process.
 	Ready(ctx context.Context) (Ready, error)
 	Result(ctx context.Context) (Result, error)
 	Stop() error
 	Kill()
-	Tell(o Order) error
-	// PID is its process on this machine, or 0.
+	SendControl(o ControlOrder) error
+	// PID returns the number of the end's process on this machine, or 0.
 	PID() int
-	// CPU is the processor time that it took on this machine.
+	// CPU returns the CPU time that the end used on this machine.
 	CPU() time.Duration
-	// Warnings names CPUs or a priority that the end did not get.
+	// Warnings names CPUs or a priority that the end asked for but did not get.
 	Warnings() []string
 }
 
-var _ End = (*Process)(nil)
+var _ TrialEnd = (*Process)(nil)
 
-// Every calls a function once per period until stop. stop waits for the last call.
-func Every(period time.Duration, do func()) (stop func()) {
+// RunEvery calls a function once per period until stop is called. stop waits for the last call.
+func RunEvery(period time.Duration, do func()) (stop func()) {
 	over := make(chan struct{})
 	var calling sync.WaitGroup
 	calling.Go(func() {
@@ -53,69 +53,69 @@ func Every(period time.Duration, do func()) (stop func()) {
 	})
 }
 
-// outsidePeriod is the time between two readings of another process. They cost more than
-// a process's own.
-const outsidePeriod = 5 * probe.DefaultPeriod / 2
+// outsideReadPeriod is the time between two readings of another process. Such a reading costs more
+// than a reading of the own process.
+const outsideReadPeriod = 5 * probe.DefaultSamplingPeriod / 2
 
-// An Outsider reads the cost of a process that may not measure it itself, such as a peer. It is
-// nil for wirelab's own workers, which measure their own cost.
-type Outsider struct {
+// An OutsideReader reads the cost of a process that may not measure its own cost, such as a peer.
+// It is nil for wirelab's own workers, which measure their own cost.
+type OutsideReader struct {
 	PID     int
 	sampler *probe.Sampler
 }
 
-// OutsideOf begins to read the cost of a process.
-func OutsideOf(pid int) *Outsider {
-	return Outside(pid, probe.WithStops(func() (probe.Usage, error) { return probe.OfProcess(pid) }))
+// ReadCostOfProcess begins to read the cost of a process.
+func ReadCostOfProcess(pid int) *OutsideReader {
+	return ReadCostOf(pid, probe.WithStoppedTime(func() (probe.Usage, error) { return probe.ReadProcess(pid) }))
 }
 
-// Outside begins to read the common cost of several processes. pid is one of them.
-func Outside(pid int, read func() (probe.Usage, error)) *Outsider {
-	return &Outsider{pid, probe.StartSampler(read, outsidePeriod)}
+// ReadCostOf begins to read the common cost of several processes. pid is one of them.
+func ReadCostOf(pid int, read func() (probe.Usage, error)) *OutsideReader {
+	return &OutsideReader{pid, probe.StartSampler(read, outsideReadPeriod)}
 }
 
-// Costs holds the readings of an Outsider. A nil field could not be read.
-type Costs struct {
+// OutsideCosts holds the readings of an OutsideReader. A field is nil if it could not be read.
+type OutsideCosts struct {
 	Usage     *probe.Series
 	Allowance *host.Allowance
 }
 
-// LookBack ends the readings and returns them. The process must still exist.
-func (o *Outsider) LookBack() (seen Costs) {
+// StopReading ends the readings and returns the costs. The process must still exist.
+func (o *OutsideReader) StopReading() (seen OutsideCosts) {
 	if o == nil {
 		return seen
 	}
 	usage := o.sampler.Stop()
 	seen.Usage = &usage
-	if allowance, err := host.AllowanceOf(o.PID); err == nil { // otherwise it is unknown
+	if allowance, err := host.ReadAllowance(o.PID); err == nil { // otherwise the allowance is unknown
 		seen.Allowance = &allowance
 	}
 	return seen
 }
 
-// AddTo fills in the costs that the client did not report.
-func (c Costs) AddTo(r *ClientResult) {
+// AddToClient fills in the costs that the client did not report.
+func (c OutsideCosts) AddToClient(r *ClientResult) {
 	if c.Usage == nil {
 		return
 	}
-	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // otherwise it is unknown
+	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // otherwise the usage is unknown
 		r.Usage = cmp.Or(r.Usage, &window)
 	}
 	if course := r.Course; course != nil {
-		course.ClientCPUNS = c.Usage.Stretches(r.BeginNS+course.BeginNS, course.StretchNS, len(course.Calls))
+		course.ClientCPUNS = c.Usage.CPUPerInterval(r.BeginNS+course.BeginNS, course.StretchNS, len(course.Calls))
 	}
 	r.Allowance = cmp.Or(r.Allowance, c.Allowance)
 }
 
 // AddToServer fills in the costs that the server did not report.
-func (c Costs) AddToServer(r *ServerResult) {
+func (c OutsideCosts) AddToServer(r *ServerResult) {
 	r.Usage, r.Allowance = cmp.Or(r.Usage, c.Usage), cmp.Or(r.Allowance, c.Allowance)
 }
 
-// WithoutSiblings subtracts, from the CPU time of other programs on a machine, the CPU time of
-// other agents there that ran workers of the same trial.
-func WithoutSiblings(machines ...*Machine) {
-	machines = slices.DeleteFunc(machines, func(m *Machine) bool { return m == nil })
+// SubtractSiblingAgents removes the agents of this trial from each machine's "other programs": if
+// several agents run on one machine, each of them counted the others as other programs.
+func SubtractSiblingAgents(machines ...*MachineReadings) {
+	machines = slices.DeleteFunc(machines, func(m *MachineReadings) bool { return m == nil })
 	own, ours := map[string]int64{}, map[string][]int{}
 	for _, m := range machines {
 		own[m.Boot] += m.OwnNS

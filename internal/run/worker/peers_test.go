@@ -18,7 +18,7 @@ func TestPeersKeepTheContract(t *testing.T) {
 	for _, p := range peer.All() {
 		t.Run(p.Name, func(t *testing.T) {
 			program := built(t, p)
-			able, err := conform.Ask(t.Context(), []string{program})
+			able, err := conform.AskCapabilities(t.Context(), []string{program})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,7 +29,7 @@ func TestPeersKeepTheContract(t *testing.T) {
 						t.Parallel() // nothing is measured
 						holdAgainstContract(t, conform.Peer{
 							Command: []string{program}, Reference: self(t, "worker"), Stack: variant,
-							Server: ends.Plays(peer.Server), Client: ends.Plays(peer.Client), Able: able,
+							Server: ends.Includes(peer.Server), Client: ends.Includes(peer.Client), Able: able,
 						})
 					})
 				}
@@ -41,7 +41,7 @@ func TestPeersKeepTheContract(t *testing.T) {
 // built is the peer's program, or skips with what is missing.
 func built(t *testing.T, p peer.Peer) string {
 	t.Helper()
-	if lacks := p.Missing(); lacks != "" {
+	if lacks := p.MissingTool(); lacks != "" {
 		t.Skip(lacks)
 	}
 	program, err := p.Build(t.Context(), os.Stderr)
@@ -102,26 +102,26 @@ func TestPeersUnderstandEachOther(t *testing.T) {
 	}
 	programs := map[string][]string{}
 	for _, p := range peer.All() {
-		if p.Missing() == "" {
+		if p.MissingTool() == "" {
 			programs[p.Name] = []string{built(t, p)}
 		}
 	}
 	for _, server := range peer.All() {
 		for _, client := range peer.All() {
 			for _, wire := range server.Wires {
-				other, speaks := client.Speaks(wire.Stack, peer.Client)
-				if server.Name == client.Name || !speaks || !wire.Ends.Plays(peer.Server) {
+				other, speaks := client.WireFor(wire.Stack, peer.Client)
+				if server.Name == client.Name || !speaks || !wire.Ends.Includes(peer.Server) {
 					continue
 				}
 				name := strings.Join([]string{wire.Stack, client.Name + " calls " + server.Name}, "/")
 				t.Run(name, func(t *testing.T) {
 					if programs[server.Name] == nil || programs[client.Name] == nil {
-						t.Skip(server.Missing() + client.Missing())
+						t.Skip(server.MissingTool() + client.MissingTool())
 					}
 					t.Parallel() // nothing is measured
 					for _, workload := range other.Workloads {
 						if slices.Contains(wire.Workloads, workload) {
-							conform.Interoperate(t, wire.Stack, workload, programs[server.Name], programs[client.Name])
+							conform.CheckInterop(t, wire.Stack, workload, programs[server.Name], programs[client.Name])
 						}
 					}
 				})

@@ -14,11 +14,11 @@ import (
 	"wirelab.dev/internal/run/load"
 )
 
-// WarmUpMethod says, in records, how the end of the warm-up is found.
-const WarmUpMethod = "MSER-5, and no drift behind its cut, over 5 ms intervals: of the throughput, in open loops of the mean service time"
+// WarmUpMethod describes, in records, how the load engine finds the end of the warm-up.
+const WarmUpMethod = "MSER-5 over 5 ms intervals, and no drift after the cut: of the throughput, or in open loops of the mean service time"
 
-// Bounds returns the load of the spec, without its callers.
-func (s *Spec) Bounds() (load.Plan, error) {
+// LoadPlan returns the load of the spec, without its callers.
+func (s *Spec) LoadPlan() (load.Plan, error) {
 	l := s.Client.Load
 	open, err := s.arrivals()
 	return load.Plan{
@@ -30,8 +30,8 @@ func (s *Spec) Bounds() (load.Plan, error) {
 	}, err
 }
 
-// arrivals returns the schedule of the spec's load; nil for a closed loop, and for a
-// search, which makes its own.
+// arrivals returns the schedule of the spec's load. It is nil for a closed loop, and for a
+// search, which makes its own schedules.
 func (s *Spec) arrivals() (*load.Arrivals, error) {
 	l := s.Client.Load
 	open := &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: l.Arrivals == "poisson", Seed: s.Client.Seed}
@@ -52,8 +52,8 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 	return open, nil
 }
 
-// KeepSamples writes the samples and makes their folder; without a path it does nothing.
-func KeepSamples(path string, samples []*latency.SampleLog) error {
+// WriteSamples makes the folder of the file and writes the samples. If path is "", it does nothing.
+func WriteSamples(path string, samples []*latency.SampleLog) error {
 	if path == "" {
 		return nil
 	}
@@ -64,14 +64,15 @@ func KeepSamples(path string, samples []*latency.SampleLog) error {
 }
 
 const (
-	// writtenBytes is the size of a call in a calls file.
-	writtenBytes = 32
-	// mostWritten bounds a calls file, to a gigabyte.
-	mostWritten = 1 << 30 / writtenBytes
+	// journalCallBytes is the size of a call in a calls file.
+	journalCallBytes = 32
+	// maxJournalCalls bounds the number of calls in a file, and thus its size to a gigabyte.
+	maxJournalCalls = 1 << 30 / journalCallBytes
 )
 
-// workOut fills in what a client measured from the calls that it wrote down, if it did.
-func (r *ClientResult) workOut(s Spec) error {
+// computeFromCalls computes the client's measurement, if the client wrote its calls to a file
+// instead of measuring.
+func (r *ClientResult) computeFromCalls(s Spec) error {
 	if r == nil || r.CallsWritten == 0 || s.Client == nil {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (r *ClientResult) workOut(s Spec) error {
 	if err != nil {
 		return err
 	}
-	plan, err := s.Bounds()
+	plan, err := s.LoadPlan()
 	if err != nil {
 		return err
 	}
@@ -95,19 +96,19 @@ func (r *ClientResult) workOut(s Spec) error {
 	negotiated := r.Negotiated
 	r.Measurement, r.Failures = measured.Measurement, measured.Failures
 	r.BeginNS, r.EndNS, r.BetweenNS = measured.Begin, measured.End, int64(measured.Between)
-	r.Negotiated, r.WarmUp.Method = negotiated, "the worker's own; whether it was enough is seen by "+WarmUpMethod
-	if err := KeepSamples(s.Client.SamplesFile, measured.Samples); err != nil {
+	r.Negotiated, r.WarmUp.Method = negotiated, "the worker's own; checked by "+WarmUpMethod
+	if err := WriteSamples(s.Client.SamplesFile, measured.Samples); err != nil {
 		r.SamplesFailed = err.Error()
 	}
 	return nil
 }
 
-func readCalls(path string, count int64) ([]load.Written, error) {
+func readCalls(path string, count int64) ([]load.JournalCall, error) {
 	if path == "" {
-		return nil, fmt.Errorf("it reports %d written calls and has no calls_file", count)
+		return nil, fmt.Errorf("the worker reports %d calls in its calls_file, but the spec has no calls_file: report calls_written only if the spec names a file", count)
 	}
-	if count < 0 || count > mostWritten {
-		return nil, fmt.Errorf("it reports %d written calls: want at most %d", count, mostWritten)
+	if count < 0 || count > maxJournalCalls {
+		return nil, fmt.Errorf("the worker reports %d calls in its calls_file: want 0 to %d", count, maxJournalCalls)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -118,24 +119,24 @@ func readCalls(path string, count int64) ([]load.Written, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() != count*writtenBytes {
-		return nil, fmt.Errorf("%s: %d bytes: want %d calls of %d bytes", path, info.Size(), count, writtenBytes)
+	if info.Size() != count*journalCallBytes {
+		return nil, fmt.Errorf("%s has %d bytes: want %d calls of %d bytes each", path, info.Size(), count, journalCallBytes)
 	}
-	calls := make([]load.Written, count)
+	calls := make([]load.JournalCall, count)
 	from := bufio.NewReader(file)
 	for i := range calls {
-		var b [writtenBytes]byte
+		var b [journalCallBytes]byte
 		if _, err := io.ReadFull(from, b[:]); err != nil {
-			return nil, fmt.Errorf("%s: call %d of %d: %w", path, i, count, err)
+			return nil, fmt.Errorf("%s: read call %d of %d: %w", path, i, count, err)
 		}
-		calls[i] = parseCall(b)
+		calls[i] = parseJournalCall(b)
 	}
 	return calls, nil
 }
 
-// parseCall reads a call in the form of docs/worker-contract.md.
-func parseCall(b [writtenBytes]byte) load.Written {
-	return load.Written{
+// parseJournalCall decodes a call. docs/worker-contract.md describes the encoding.
+func parseJournalCall(b [journalCallBytes]byte) load.JournalCall {
+	return load.JournalCall{
 		Due:     int64(binary.LittleEndian.Uint64(b[:])),
 		Sent:    int64(binary.LittleEndian.Uint64(b[8:])),
 		Ended:   int64(binary.LittleEndian.Uint64(b[16:])),

@@ -24,48 +24,48 @@ import (
 
 const (
 	// maxEventBytes bounds a line of a worker's output. A result with the
-	// histograms of a long trial is tens of kilobytes.
+	// histograms of a long trial has tens of kilobytes.
 	maxEventBytes = 16 << 20
-	// stopGrace is the time that a worker may take to end after its input has ended.
-	stopGrace = 5 * time.Second
+	// stopTimeout is the time that a worker may take to end after its input has ended.
+	stopTimeout = 5 * time.Second
 )
 
-// Launch is a worker to be started.
+// A Launch says how to start a worker.
 type Launch struct {
-	Name    string   // for errors, as in "server tcp"
+	Name    string   // the worker's name in errors, for example "server tcp"
 	Command []string // the worker's program and arguments
 	Spec    Spec
-	In      host.Surroundings
-	Env     []string // added to wirelab's own environment
+	In      host.StartOptions
+	Env     []string // variables to add to wirelab's own environment
 	// Silence bounds the time between two events until the result; 0 means no
 	// bound. It applies to clients, which report progress.
 	Silence    time.Duration
-	OnProgress func(live.Progress) // may be nil; called, as OnInterval is, from one goroutine
+	OnProgress func(live.Progress) // may be nil; called from the same goroutine as OnInterval
 	OnInterval func(Interval)      // may be nil
-	OnStart    func(pid int)       // may be nil; called once it has started
+	OnStart    func(pid int)       // may be nil; called when the worker has started
 }
 
 // Process is a started worker. Stop or Kill must be called.
 type Process struct {
 	name    string
-	without []string // CPUs or priority that it did not get
+	without []string // CPUs or a priority that the worker did not get
 	command *exec.Cmd
 	input   io.WriteCloser
-	telling sync.Mutex // one line at a time
-	stderr  *tail
-	ready   chan Ready  // at most one
-	result  chan Result // at most one
+	telling sync.Mutex // guards input, so that lines are written one at a time
+	stderr  *outputTail
+	ready   chan Ready  // gets at most one event
+	result  chan Result // gets at most one event
 	able    chan Capabilities
 	ended   chan struct{}
 	failure error // set before ended is closed
 	kill    context.CancelCauseFunc
 }
 
-// An Error says what went wrong with a worker, with its last lines on standard error.
+// An Error describes the failure of a worker, with the last lines of its standard error.
 type Error struct {
 	Worker   string
 	What     string
-	Reported bool // by an error event of the worker's own
+	Reported bool // the worker reported the failure by an error event
 	Stderr   []string
 }
 
@@ -77,7 +77,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Start starts a worker and hands it its spec.
+// Start starts a worker and sends its spec to its standard input.
 func Start(l Launch) (*Process, error) {
 	spec, err := json.Marshal(l.Spec)
 	if err != nil {
@@ -88,7 +88,7 @@ func Start(l Launch) (*Process, error) {
 		name:    l.Name,
 		command: exec.CommandContext(killed, l.Command[0], l.Command[1:]...),
 		kill:    kill,
-		stderr:  &tail{},
+		stderr:  &outputTail{},
 		ready:   make(chan Ready, 1),
 		result:  make(chan Result, 1),
 		able:    make(chan Capabilities, 1),
@@ -96,8 +96,8 @@ func Start(l Launch) (*Process, error) {
 	}
 	p.command.Cancel = func() error {
 		_ = p.input.Close()
-		// The worker leads a session, and so a group, of its own: this
-		// reaches what it has started, too.
+		// The worker leads a process group of its own, so the signal
+		// also reaches the processes that it has started.
 		return syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 	}
 	if len(l.Env) > 0 {
@@ -118,41 +118,43 @@ func Start(l Launch) (*Process, error) {
 	if l.OnStart != nil {
 		l.OnStart(p.PID())
 	}
-	go p.follow(killed, output, l) // ends when the worker's output does
+	go p.readUntilExit(killed, output, l) // ends when the worker's output ends
 	p.telling.Lock()
 	_, err = p.input.Write(append(spec, '\n'))
 	p.telling.Unlock()
 	if err != nil {
-		go func() { // mostly the worker has died, and its exit code and last lines explain more
+		go func() { // most likely the worker has died: its exit code and last lines explain more
 			select {
 			case <-p.ended:
-			case <-time.After(stopGrace):
-				p.killBecause("did not read its spec: " + err.Error())
+			case <-time.After(stopTimeout):
+				p.killWithReason("the worker did not read its spec and was killed: " + err.Error())
 			}
 		}()
 	}
 	return p, nil
 }
 
-// follow reads the worker's events until its output ends, and waits for its exit. The
-// cause of killed is why it was killed.
-func (p *Process) follow(killed context.Context, output io.Reader, l Launch) {
+// readUntilExit reads the worker's events until its output ends, and waits for its exit. The
+// cause of the context killed is the reason why the worker was killed.
+func (p *Process) readUntilExit(killed context.Context, output io.Reader, l Launch) {
 	failed := p.readEvents(output, l)
 	if failed != nil {
-		_ = p.input.Close() // it may still end by itself
-		defer time.AfterFunc(stopGrace, func() { p.killBecause(fmt.Sprintf("did not end within %v after its error and was killed", stopGrace)) }).Stop()
+		_ = p.input.Close() // the worker may now end by itself
+		defer time.AfterFunc(stopTimeout, func() {
+			p.killWithReason(fmt.Sprintf("the worker did not end within %v after its error and was killed", stopTimeout))
+		}).Stop()
 	}
 	_, _ = io.Copy(io.Discard, output)
 	err := p.command.Wait()
 	p.failure = cmp.Or(failed, context.Cause(killed))
 	if p.failure == nil && err != nil {
-		p.failure = p.fault("ended with " + err.Error())
+		p.failure = p.newError("the worker ended with " + err.Error())
 	}
 	close(p.ended)
 }
 
-// readEvents handles events until the output ends, or until an error event, which it returns. It
-// kills a worker that is silent for too long before its result, or that breaks the contract.
+// readEvents handles events until the output ends. It returns the first error event. It kills a
+// worker that breaks the contract, or that is silent for too long before its result.
 func (p *Process) readEvents(output io.Reader, l Launch) error {
 	const forever = math.MaxInt64
 	patience := time.Duration(forever)
@@ -160,7 +162,7 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 		patience = l.Silence
 	}
 	silence := time.AfterFunc(patience, func() {
-		p.killBecause(fmt.Sprintf("printed nothing for %v and was killed", l.Silence))
+		p.killWithReason(fmt.Sprintf("the worker printed nothing for %v and was killed", l.Silence))
 	})
 	defer silence.Stop()
 	lines := bufio.NewScanner(output)
@@ -169,15 +171,15 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 		silence.Reset(patience)
 		event, err := parseEvent(lines.Bytes())
 		if err != nil {
-			p.killBecause(fmt.Sprintf("printed a line that is not an event of the contract (%v): %s", err, Excerpt(lines.Text())))
+			p.killWithReason(fmt.Sprintf("the worker printed a line that is not an event of the contract (%v), and was killed: %s", err, QuoteShortened(lines.Text())))
 			return nil
 		}
 		switch {
 		case event.Ready != nil && event.Ready.Contract != Contract:
-			p.killBecause(fmt.Sprintf("speaks version %d of the contract, wirelab version %d", event.Ready.Contract, Contract))
+			p.killWithReason(fmt.Sprintf("the worker implements version %d of the contract, but wirelab needs version %d: update the worker", event.Ready.Contract, Contract))
 			return nil
 		case event.Ready != nil:
-			offer(p.ready, *event.Ready)
+			sendFirst(p.ready, *event.Ready)
 		case event.Progress != nil && l.OnProgress != nil:
 			l.OnProgress(*event.Progress)
 		case event.Interval != nil && l.OnInterval != nil:
@@ -185,47 +187,47 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 		case event.Result != nil:
 			patience = forever
 			silence.Reset(patience)
-			if err := event.Result.Client.workOut(l.Spec); err != nil {
-				p.killBecause("wrote calls that cannot be its own: " + err.Error())
+			if err := event.Result.Client.computeFromCalls(l.Spec); err != nil {
+				p.killWithReason("the worker reported impossible calls and was killed: " + err.Error())
 				return nil
 			}
-			offer(p.result, *event.Result)
+			sendFirst(p.result, *event.Result)
 		case event.Capabilities != nil:
-			offer(p.able, *event.Capabilities)
+			sendFirst(p.able, *event.Capabilities)
 		case event.Error != nil:
-			fault := p.fault(event.Error.Message)
+			fault := p.newError(event.Error.Message)
 			fault.Reported = true
 			return fault
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		p.killBecause("its output cannot be read: " + err.Error())
+		p.killWithReason("wirelab cannot read the worker's standard output: " + err.Error())
 	}
 	return nil
 }
 
 // Ready waits until the worker is ready.
 func (p *Process) Ready(ctx context.Context) (Ready, error) {
-	return await(ctx, p, p.ready, "ready")
+	return awaitEvent(ctx, p, p.ready, "ready")
 }
 
-// Result waits for the worker's last event.
+// Result waits for the worker's result event.
 func (p *Process) Result(ctx context.Context) (Result, error) {
-	return await(ctx, p, p.result, "result")
+	return awaitEvent(ctx, p, p.result, "result")
 }
 
 // Capabilities waits until the worker has listed its capabilities.
 func (p *Process) Capabilities(ctx context.Context) (Capabilities, error) {
-	return await(ctx, p, p.able, "capabilities")
+	return awaitEvent(ctx, p, p.able, "capabilities")
 }
 
-// Warnings names CPUs or a priority that the worker did not get.
+// Warnings names CPUs or a priority that the worker asked for but did not get.
 func (p *Process) Warnings() []string { return p.without }
 
 // PID returns the worker's process number.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// CPU returns the processor time of the worker's whole life. The worker must have ended.
+// CPU returns the CPU time of the worker's whole life. The worker must have ended.
 func (p *Process) CPU() time.Duration {
 	return p.command.ProcessState.UserTime() + p.command.ProcessState.SystemTime()
 }
@@ -236,14 +238,14 @@ func (p *Process) Wait() error {
 	return p.failure
 }
 
-// Stop ends the worker's input and waits until the worker has ended. It kills one that
-// does not end. It returns the worker's failure, if any.
+// Stop ends the worker's input and waits until the worker has ended. It kills the worker if it
+// does not end in time. It returns the worker's failure, if any.
 func (p *Process) Stop() error {
 	_ = p.input.Close()
 	select {
 	case <-p.ended:
-	case <-time.After(stopGrace):
-		p.killBecause(fmt.Sprintf("did not end within %v after its input ended and was killed", stopGrace))
+	case <-time.After(stopTimeout):
+		p.killWithReason(fmt.Sprintf("the worker did not end within %v after its input ended and was killed", stopTimeout))
 		<-p.ended
 	}
 	return p.failure
@@ -251,67 +253,67 @@ func (p *Process) Stop() error {
 
 // Kill kills the worker and everything that it has started, and waits for its exit.
 func (p *Process) Kill() {
-	p.killBecause("was killed")
+	p.killWithReason("the worker was killed")
 	<-p.ended
 }
 
-// killBecause kills the worker. Only the first reason counts.
-func (p *Process) killBecause(what string) { p.kill(p.fault(what)) }
+// killWithReason kills the worker. Only the first reason counts.
+func (p *Process) killWithReason(what string) { p.kill(p.newError(what)) }
 
-// fault returns an error with the last lines of standard error. It leaves them out if the worker
-// has reported an error: they only repeat it.
-func (p *Process) fault(what string) *Error {
-	more := slices.DeleteFunc(p.stderr.lines(), func(line string) bool {
+// newError returns an error with the last lines of the worker's standard error. It leaves out
+// lines that only repeat what.
+func (p *Process) newError(what string) *Error {
+	more := slices.DeleteFunc(p.stderr.lastLines(), func(line string) bool {
 		return strings.Contains(what, strings.TrimSpace(strings.TrimPrefix(line, "wirelab: ")))
 	})
 	return &Error{Worker: p.name, What: what, Stderr: more}
 }
 
-func await[T any](ctx context.Context, p *Process, from <-chan T, what string) (got T, err error) {
+func awaitEvent[T any](ctx context.Context, p *Process, from <-chan T, what string) (got T, err error) {
 	select {
 	case got = <-from:
 		return got, nil
 	case <-p.ended:
-		err = cmp.Or(p.failure, error(p.fault("ended without the event "+what)))
+		err = cmp.Or(p.failure, error(p.newError("the worker ended without the event "+what)))
 	case <-ctx.Done():
-		err = p.fault(fmt.Sprintf("no event %s: %v", what, context.Cause(ctx)))
+		err = p.newError(fmt.Sprintf("the worker did not print the event %s: %v", what, context.Cause(ctx)))
 	}
 	select {
-	case got = <-from: // the event had come, too
+	case got = <-from: // the event has also come
 		return got, nil
 	default:
 		return got, err
 	}
 }
 
-func offer[T any](to chan T, value T) {
+func sendFirst[T any](to chan T, value T) {
 	select {
 	case to <- value:
 	default: // only the first event counts
 	}
 }
 
-type tail struct {
+type outputTail struct {
 	guard sync.Mutex
 	text  []byte
 }
 
 const (
-	tailBytes = 8 << 10
-	tailLines = 10
+	maxTailBytes = 8 << 10
+	maxTailLines = 10
 )
 
-func (t *tail) Write(b []byte) (int, error) {
+func (t *outputTail) Write(b []byte) (int, error) {
 	t.guard.Lock()
 	defer t.guard.Unlock()
 	t.text = append(t.text, b...)
-	if extra := len(t.text) - tailBytes; extra > 0 {
+	if extra := len(t.text) - maxTailBytes; extra > 0 {
 		t.text = append(t.text[:0], t.text[extra:]...)
 	}
 	return len(b), nil
 }
 
-func (t *tail) lines() []string {
+func (t *outputTail) lastLines() []string {
 	t.guard.Lock()
 	defer t.guard.Unlock()
 	text := strings.TrimSpace(string(t.text))
@@ -319,11 +321,11 @@ func (t *tail) lines() []string {
 		return nil
 	}
 	lines := strings.Split(text, "\n")
-	return lines[max(0, len(lines)-tailLines):]
+	return lines[max(0, len(lines)-maxTailLines):]
 }
 
-// Excerpt quotes a line, up to 200 bytes of it.
-func Excerpt(line string) string {
+// QuoteShortened quotes a line, or its first 200 bytes.
+func QuoteShortened(line string) string {
 	const most = 200
 	if len(line) > most {
 		return fmt.Sprintf("%q … (%d bytes)", line[:most], len(line))
@@ -331,8 +333,8 @@ func Excerpt(line string) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// Tell sends an order to a client. A client that does not know the control ignores it.
-func (p *Process) Tell(o Order) error {
+// SendControl sends a control to a client. A client ignores unknown controls.
+func (p *Process) SendControl(o ControlOrder) error {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -340,21 +342,20 @@ func (p *Process) Tell(o Order) error {
 	p.telling.Lock()
 	defer p.telling.Unlock()
 	if _, err := p.input.Write(append(line, '\n')); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-		return fmt.Errorf("%s: send it the control %q: %w", p.name, o.Control, err)
+		return fmt.Errorf("%s: send the control %q to the worker: %w", p.name, o.Control, err)
 	}
 	return nil
 }
 
-// A Sentinel watches CPUs from a process of its own. A nil Sentinel watches nothing, and the
-// record then says that nothing was watched.
+// A Sentinel is a process that watches CPUs. A nil Sentinel watches nothing.
 type Sentinel struct{ process *Process }
 
-// sentinelPatience limits the wait for a sentinel's result, which it prints at once.
-const sentinelPatience = 5 * time.Second
+// sentinelResultTimeout limits the wait for a sentinel's result, which it prints at once.
+const sentinelResultTimeout = 5 * time.Second
 
-// StartSentinel begins to watch with a process of wirelab's own program. It returns nil if that
-// does not start.
-func StartSentinel(program []string, in host.Surroundings, watch []probe.SentinelCPU) *Sentinel {
+// StartSentinel starts wirelab's own program as a sentinel. It returns nil if the program does not
+// start.
+func StartSentinel(program []string, in host.StartOptions, watch []probe.SentinelCPU) *Sentinel {
 	process, err := Start(Launch{
 		Name: "sentinel", Command: program, In: in,
 		Spec: Spec{Contract: Contract, Role: SentinelRole, Watch: watch},
@@ -373,8 +374,8 @@ func (s *Sentinel) PIDs() []int {
 	return []int{s.process.PID()}
 }
 
-// Stop ends the watch. It returns the observations, and the CPU time that watching took.
-func (s *Sentinel) Stop(ctx context.Context) (seen []probe.Watched, cost time.Duration) {
+// Stop ends the sentinel. It returns the sentinel's observations and its CPU time.
+func (s *Sentinel) Stop(ctx context.Context) (seen []probe.SentinelResult, cost time.Duration) {
 	if s == nil {
 		return nil, 0
 	}
@@ -387,7 +388,7 @@ func (s *Sentinel) Stop(ctx context.Context) (seen []probe.Watched, cost time.Du
 	if err != nil {
 		return nil, cost
 	}
-	ctx, cancel := context.WithTimeout(ctx, sentinelPatience)
+	ctx, cancel := context.WithTimeout(ctx, sentinelResultTimeout)
 	defer cancel()
 	if result, err := s.process.Result(ctx); err == nil {
 		seen = result.Watched

@@ -7,7 +7,7 @@ import (
 )
 
 func TestSumsForgetNothing(t *testing.T) {
-	sumtest.ForgetsNothing(t, ClientResult.Plus, map[string]string{
+	sumtest.CheckPlus(t, ClientResult.Plus, map[string]string{
 		"Service": "distributions are merged all at once", "Response": "likewise", "Wait": "likewise", "Messages": "likewise",
 		"Named.Service": "likewise", "Named.Response": "only whether there is one", "Pacing.Late": "likewise",
 		"Connections.Connect": "likewise", "Connections.Handshake": "likewise", "Connections.FirstByte": "likewise",

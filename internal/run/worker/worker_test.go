@@ -81,7 +81,7 @@ func holdAgainstContract(t *testing.T, p conform.Peer) {
 }
 
 func TestOwnWorkersKeepTheContract(t *testing.T) {
-	able, err := conform.Ask(t.Context(), self(t, "worker"))
+	able, err := conform.AskCapabilities(t.Context(), self(t, "worker"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestAReportedErrorIsSaidOnce(t *testing.T) {
 func TestAWorkerThatHangs(t *testing.T) {
 	for silence := 300 * time.Millisecond; ; silence *= 2 {
 		err := failureOf(t, "hangs", silence)
-		if want := fmt.Sprintf("server of the test: printed nothing for %v", silence); err == nil || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("server of the test: the worker printed nothing for %v", silence); err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatalf("the error does not say %q: %v", want, err)
 		}
 		if strings.Contains(err.Error(), "thinking about it") {

@@ -3,7 +3,7 @@
 //	records ── Read, judged again ──> report.Run ── WriteFiles ──> report.html, cells.csv, …
 //	                                             └─ Print ──> table, claims and answer, on a terminal
 //
-// It only combines the outputs of package report.
+// It computes nothing: it combines the outputs of package report.
 package publish
 
 import (
@@ -38,11 +38,11 @@ type Reader struct {
 
 // Read reads the run in a directory.
 func (r Reader) Read(directory string) (*report.Run, error) {
-	return r.ReadBy(insight.UsualCategories(), directory)
+	return r.ReadWithCategories(insight.BuiltInCategories(), directory)
 }
 
-// ReadBy reads a run, and sorts its CPU time into the given categories.
-func (r Reader) ReadBy(categories *insight.Categories, directory string) (*report.Run, error) {
+// ReadWithCategories reads a run, and sorts its CPU time into the given categories.
+func (r Reader) ReadWithCategories(categories *insight.Categories, directory string) (*report.Run, error) {
 	run, err := record.Open(directory)
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (r Reader) ReadBy(categories *insight.Categories, directory string) (*repor
 	return &report.Run{Summary: summary, Records: measured, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: directory}, nil
 }
 
-// PageOf returns the path where WriteFiles writes the page of a run.
-func PageOf(seen *report.Run) string { return filepath.Join(seen.Directory, "report.html") }
+// PagePath returns the path where WriteFiles writes the page of a run.
+func PagePath(seen *report.Run) string { return filepath.Join(seen.Directory, "report.html") }
 
 // WriteFiles writes the report, the table of cells and the profiles into the run's directory.
 func WriteFiles(seen *report.Run) error {
@@ -116,14 +116,14 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(file.Name(), path)
 }
 
-// NamesOf returns distinct short names of runs: the names of their directories, with a number for
-// equal ones, and without characters that options of variants cannot have.
-func NamesOf(directories []string) []string {
+// ShortNames returns a distinct name per run: its directory's name, with a number if another run
+// has the name. Characters with a meaning in variants become dashes.
+func ShortNames(directories []string) []string {
 	names := make([]string, len(directories))
 	for i, directory := range directories {
 		name := filepath.Base(filepath.Clean(directory))
 		if absolute, err := filepath.Abs(directory); err == nil {
-			name = filepath.Base(absolute) // works for "." too
+			name = filepath.Base(absolute) // an absolute path has a name even for "."
 		}
 		name = strings.Map(func(r rune) rune {
 			if strings.ContainsRune(":,= ", r) {
@@ -139,14 +139,15 @@ func NamesOf(directories []string) []string {
 	return names
 }
 
-// A Printing holds options for printing a run.
-type Printing struct {
+// PrintOptions holds options for printing a run.
+type PrintOptions struct {
 	Columns []string // columns of the table; empty: the usual ones
 	Verbose bool     // all sentences, and the full notes of the table
 }
 
-// Print prints the figures, then the claims, and the answer last, because the end is read first.
-func Print(w io.Writer, seen *report.Run, p Printing, page string) error {
+// Print prints the figures, then the claims, and the answer last, because readers see the
+// end of the output first.
+func Print(w io.Writer, seen *report.Run, p PrintOptions, page string) error {
 	terminal := format.TerminalOf(w)
 	for _, step := range []func() error{
 		func() error { return printTable(w, seen, p, terminal) },
@@ -170,23 +171,23 @@ func Print(w io.Writer, seen *report.Run, p Printing, page string) error {
 	return nil
 }
 
-func printTable(w io.Writer, seen *report.Run, p Printing, terminal format.Terminal) error {
+func printTable(w io.Writer, seen *report.Run, p PrintOptions, terminal format.Terminal) error {
 	switch {
 	case seen.Summary.IsSweep() && len(p.Columns) == 0:
 		return table.WriteScaling(w, seen.Summary)
-	case table.IsLoad(seen.Summary) && len(p.Columns) == 0:
+	case table.IsSingleLoad(seen.Summary) && len(p.Columns) == 0:
 		return table.WriteLoad(w, seen.Summary, seen.Records[0].Warnings, terminal)
 	}
 	return table.WriteTable(w, seen.Summary, table.Table{Terminal: terminal, Columns: p.Columns, Verbose: p.Verbose})
 }
 
 // printWords prints all sentences and names the other files of the run, if p is verbose.
-func printWords(w io.Writer, seen *report.Run, p Printing, terminal format.Terminal) error {
+func printWords(w io.Writer, seen *report.Run, p PrintOptions, terminal format.Terminal) error {
 	if !p.Verbose {
 		return nil
 	}
 	fmt.Fprintln(w)
-	if err := format.WriteWords(w, seen.Advice, terminal); err != nil {
+	if err := format.WriteSentences(w, seen.Advice, terminal); err != nil {
 		return err
 	}
 	if len(seen.Summary.Profiles) > 0 {
@@ -198,19 +199,19 @@ func printWords(w io.Writer, seen *report.Run, p Printing, terminal format.Termi
 	return nil
 }
 
-// Replicated returns the outcome of a study from its run.
-func Replicated(seen *report.Run, status record.Status) gate.Replicated {
+// StudyOutcome returns the outcome of a study from its run.
+func StudyOutcome(seen *report.Run, status record.Status) gate.StudyOutcome {
 	s := seen.Summary
-	study := gate.Replicated{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Claims: s.Claims}
+	study := gate.StudyOutcome{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Claims: s.Claims}
 	if status == record.Interrupted {
 		study.Note = fmt.Sprintf("interrupted after %d of %d trials", s.Done, s.Planned)
 	}
 	return study
 }
 
-// Unmeasured returns a study that was not measured, with all its claims.
-func Unmeasured(s *scenario.Scenario, why string) gate.Replicated {
-	study := gate.Replicated{Title: s.Title, Note: why}
+// UnmeasuredStudy returns a study that was not measured, with all its claims.
+func UnmeasuredStudy(s *scenario.Scenario, why string) gate.StudyOutcome {
+	study := gate.StudyOutcome{Title: s.Title, Note: why}
 	for _, c := range s.Claims {
 		study.Claims = append(study.Claims, compare.Claim{Row: c.Row, Says: c.Says, But: c.But, Part: c.Part, Find: c.Find, Outcome: compare.Unmeasured, Reason: why})
 	}

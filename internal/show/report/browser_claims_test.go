@@ -22,7 +22,7 @@ func TestClaimsAndAllocationsInBrowser(t *testing.T) {
 			Row: "F1", Says: "a codec halves it", Part: "matrix", Find: `ratio("server-cpu", "tcp", "grpc")`, ClaimedRatio: new(0.5),
 			Figures: []compare.ClaimFigure{figure("tcp", 16), figure("grpc", 20)}, But: "it says otherwise elsewhere",
 			Pairs: 3, Ratio: new(fixtureFigure(0.8)), Outcome: compare.Smaller,
-			Factors: []compare.ClaimFactor{{Name: "the codec", Variant: "tcp", Moves: compare.Moves, Ratio: new(fixtureFigure(1.5))}},
+			Factors: []compare.ClaimFactor{{Name: "the codec", Variant: "tcp", Moves: compare.FactorMoves, Ratio: new(fixtureFigure(1.5))}},
 		},
 		{Says: "nobody looked", Part: "matrix", Outcome: compare.Unmeasured, Reason: "no mean of tcp in matrix"},
 	}

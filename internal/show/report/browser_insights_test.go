@@ -97,7 +97,7 @@ func TestWhyInBrowser(t *testing.T) {
 
 	t.Run("says how it was seen", func(t *testing.T) {
 		tab := whyTab{browser.open(t, address)}
-		tab.want("what is missing", tab.texts(".passes .missing"), "Not seen: cycles: this machine <has> no counter for it.")
+		tab.want("what is missing", tab.texts(".passes .missing"), "Not measured: cycles: this machine <has> no counter for it.")
 		tab.want("what the probe cost, of three with one client and with ten", tab.texts(".passes tbody tr:first-child td.number"), strings.TrimSuffix(strings.Repeat("1×; ", 6), "; "))
 	})
 
@@ -189,7 +189,7 @@ func (tab whyTab) wantExplained(of, against *insight.Insight) {
 	}
 }
 
-func (tab whyTab) wantParts(table string, want insight.Explained, pair bool) {
+func (tab whyTab) wantParts(table string, want insight.ExplainedFigure, pair bool) {
 	tab.t.Helper()
 	rows := tab.rows(table)
 	parts := len(want.Parts)

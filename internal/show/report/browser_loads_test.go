@@ -35,7 +35,7 @@ func TestLoadsPageInBrowser(t *testing.T) {
 
 		tab.want("what was kept", `document.querySelector("#search tbody tr").children[2].textContent`, "4,000/s (3,760/s to 4,320/s)")
 		tab.want("the knee", `document.querySelector("#search tbody tr").lastChild.textContent`, "4,040/s (4,000 to 4,080/s)")
-		tab.want("a knee that is refused", `document.querySelectorAll("#search > .scroll tbody tr")[1].lastChild.textContent`, "refused: a knee needs 5 rates with 2 tries each; 4 have them")
+		tab.want("a knee that is refused", `document.querySelectorAll("#search > .scroll tbody tr")[1].lastChild.textContent`, "refused: a knee needs 5 rates with 2 tries each; the search has 4 such rates")
 		tab.want("both tries of a rate", `document.querySelector("#search .chart tbody tr").textContent`, "3,200/s7.00 ms, 8.00 ms–10.0 ms")
 		tab.click(`[...document.querySelectorAll("#search .choice label")][1].firstChild`)
 		tab.want("the other search", first("search", ".chart tbody th"), "2,000/s")

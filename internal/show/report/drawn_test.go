@@ -101,7 +101,7 @@ func draw(t *testing.T, shape string, seed uint64) []byte {
 		Version: record.Version, Name: "drawn", Seed: seed, Trials: len(d.records) + d.IntN(2),
 		Scenario: text, Declarations: json.RawMessage(drawnDeclarations),
 	}
-	summary, err := analysis.Summarize(manifest, analysis.Judged{Records: d.records}, insight.UsualCategories())
+	summary, err := analysis.Summarize(manifest, analysis.JudgedTrials{Records: d.records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,29 +20,27 @@ import (
 // encode writes a value of the types of this package and of analysis as JSON. It differs from
 // [json.Marshal] for figures and lists:
 //
-//   - A figure is its value. Its interval goes to `intervals`, a member of the
-//     object that the figure is in or, where that is part of a larger object with
-//     figures, of the largest such one; its key is the path from there. A field
-//     tagged `interval:"-"` leaves it out: a page with an interval for everything
-//     would be twice as large.
-//   - An unknown value is null: a nil figure or number, one that is not finite,
-//     every figure of a cell that has none, and every figure of a nil struct. Zero
-//     is a value like any other.
+//   - A figure is written as its value. The outermost object with figures around
+//     it has a member `intervals`, where the figure's path is the key. Figures
+//     tagged `interval:"-"` get no interval, because intervals would double the
+//     page's size.
+//   - An unknown value is null: a nil figure or number, NaN or infinity, and every
+//     figure of a nil struct or of a cell without figures. Zero is not null.
 //   - A list is never null.
 //
 // Characters with a meaning in HTML are not escaped.
-func encode(value any, reader reader) ([]byte, error) {
+func encode(value any, reader audience) ([]byte, error) {
 	e := encoder{reader: reader}
-	e.value(reflect.ValueOf(value), place{})
+	e.writeValue(reflect.ValueOf(value), position{})
 	return e.out.Bytes(), e.err
 }
 
-// A reader is the audience of the JSON. A field tagged `page` is only for the page.
-type reader string
+// An audience reads the JSON: programs, or the page. A field tagged `page` is only for the page.
+type audience string
 
 const (
-	forPrograms reader = "json"
-	forPage     reader = "page"
+	forPrograms audience = "json"
+	forPage     audience = "page"
 )
 
 // IntervalsByField holds the intervals of figures by the path of the field, such as
@@ -50,83 +48,83 @@ const (
 type IntervalsByField map[string]matrix.Interval
 
 type encoder struct {
-	reader reader
+	reader audience
 	out    bytes.Buffer
 	err    error
 }
 
-// A place describes the position of a value in the JSON.
-type place struct {
-	path      string           // path from the object with the intervals, with a dot at the end
+// A position describes the position of a value in the JSON.
+type position struct {
+	path      string           // from the object that has the intervals, with a dot at the end
 	intervals IntervalsByField // nil outside objects with figures
 	unknown   bool             // every figure is null
 	member    member
 }
 
 var (
-	figureType    = reflect.TypeFor[matrix.Figure]()
-	intervalsType = reflect.TypeFor[IntervalsByField]()
-	numbersType   = reflect.TypeFor[[]int]()
-	textType      = reflect.TypeFor[encoding.TextMarshaler]()
+	figureType        = reflect.TypeFor[matrix.Figure]()
+	intervalsType     = reflect.TypeFor[IntervalsByField]()
+	intSliceType      = reflect.TypeFor[[]int]()
+	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-func (e *encoder) value(v reflect.Value, at place) {
+func (e *encoder) writeValue(v reflect.Value, at position) {
 	switch {
 	case v.Type() == figureType:
-		e.figure(v.Interface().(matrix.Figure), at)
-	case v.Type().Implements(textType):
-		e.leaf(v)
+		e.writeFigure(v.Interface().(matrix.Figure), at)
+	case v.Type().Implements(textMarshalerType):
+		e.writeLeaf(v)
 	case v.Kind() == reflect.Float64:
-		e.number(v.Float())
+		e.writeNumber(v.Float())
 	case v.Kind() == reflect.Pointer:
-		e.pointer(v, at)
+		e.writePointer(v, at)
 	case v.Kind() == reflect.Struct:
-		e.object(v, at)
-	case v.Type() == numbersType && v.Len() > 0:
-		e.leaf(v) // in one piece: there may be a million numbers
+		e.writeObject(v, at)
+	case v.Type() == intSliceType && v.Len() > 0:
+		e.writeLeaf(v) // in one call, because there may be a million numbers
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		for i := range v.Len() {
-			e.separate('[', i)
-			e.value(v.Index(i), place{})
+			e.writeSeparator('[', i)
+			e.writeValue(v.Index(i), position{})
 		}
 		if v.Len() == 0 {
 			e.out.WriteByte('[')
 		}
 		e.out.WriteByte(']')
 	case v.Type() == intervalsType:
-		e.intervals(v.Interface().(IntervalsByField))
+		e.writeIntervals(v.Interface().(IntervalsByField))
 	default:
-		e.leaf(v)
+		e.writeLeaf(v)
 	}
 }
 
-func (e *encoder) intervals(byPath IntervalsByField) {
+func (e *encoder) writeIntervals(byPath IntervalsByField) {
 	e.out.WriteByte('{')
 	for i, path := range slices.Sorted(maps.Keys(byPath)) {
 		if i > 0 {
 			e.out.WriteByte(',')
 		}
 		e.out.WriteString(strconv.Quote(path) + ":")
-		e.value(reflect.ValueOf(byPath[path]), place{})
+		e.writeValue(reflect.ValueOf(byPath[path]), position{})
 	}
 	e.out.WriteByte('}')
 }
 
-func (e *encoder) pointer(v reflect.Value, at place) {
+func (e *encoder) writePointer(v reflect.Value, at position) {
 	switch elem := v.Type().Elem(); {
 	case !v.IsNil():
-		e.value(v.Elem(), at)
+		e.writeValue(v.Elem(), at)
 	case elem != figureType && elem.Kind() == reflect.Struct:
 		at.unknown = true
-		e.object(reflect.New(elem).Elem(), at)
+		e.writeObject(reflect.New(elem).Elem(), at)
 	default:
 		e.out.WriteString("null")
 	}
 }
 
-func (e *encoder) object(v reflect.Value, at place) {
+func (e *encoder) writeObject(v reflect.Value, at position) {
 	members := membersOf(v.Type(), e.reader)
-	begins := at.intervals == nil && holdsFigures(members)
+	begins := at.intervals == nil && hasFigures(members)
 	if begins {
 		at.intervals = IntervalsByField{}
 	}
@@ -141,15 +139,15 @@ func (e *encoder) object(v reflect.Value, at place) {
 		if m.optional && value.IsZero() {
 			continue
 		}
-		e.separate('{', count)
+		e.writeSeparator('{', count)
 		e.out.WriteString(strconv.Quote(m.name) + ":")
-		e.value(value, place{path: at.path + m.name + ".", intervals: at.intervals, unknown: at.unknown, member: m})
+		e.writeValue(value, position{path: at.path + m.name + ".", intervals: at.intervals, unknown: at.unknown, member: m})
 		count++
 	}
 	if begins {
-		e.separate('{', count)
+		e.writeSeparator('{', count)
 		e.out.WriteString(`"intervals":`)
-		e.value(reflect.ValueOf(at.intervals), place{})
+		e.writeValue(reflect.ValueOf(at.intervals), position{})
 		count++
 	}
 	if count == 0 {
@@ -158,36 +156,36 @@ func (e *encoder) object(v reflect.Value, at place) {
 	e.out.WriteByte('}')
 }
 
-func (e *encoder) figure(f matrix.Figure, at place) {
+func (e *encoder) writeFigure(f matrix.Figure, at position) {
 	if at.unknown {
 		f = matrix.Figure{Value: math.NaN()}
 	}
 	if f.Interval != nil && at.member.Tag.Get("interval") != "-" {
 		at.intervals[strings.TrimSuffix(at.path, ".")] = *f.Interval
 	}
-	e.number(f.Value)
+	e.writeNumber(f.Value)
 }
 
-func (e *encoder) number(value float64) {
+func (e *encoder) writeNumber(value float64) {
 	if !format.Finite(value) {
 		e.out.WriteString("null")
 		return
 	}
-	e.leaf(reflect.ValueOf(value))
+	e.writeLeaf(reflect.ValueOf(value))
 }
 
-// leaf writes a value without figures.
-func (e *encoder) leaf(v reflect.Value) {
+// writeLeaf writes a value without figures.
+func (e *encoder) writeLeaf(v reflect.Value) {
 	encoder := json.NewEncoder(&e.out)
-	encoder.SetEscapeHTML(false) // people read "a → b" and "<", too
+	encoder.SetEscapeHTML(false) // people read the JSON, too
 	if err := encoder.Encode(v.Interface()); err != nil && e.err == nil {
 		e.err = fmt.Errorf("%s: %w", v.Type(), err)
 	}
 	e.out.Truncate(max(0, e.out.Len()-1)) // remove the end of the line
 }
 
-// separate writes the bracket or comma before a member or an element.
-func (e *encoder) separate(open byte, count int) {
+// writeSeparator writes the bracket or comma before a member or an element.
+func (e *encoder) writeSeparator(open byte, count int) {
 	if count > 0 {
 		open = ','
 	}
@@ -204,9 +202,9 @@ type member struct {
 // membersOf lists the fields with a name for the reader, in order, with the fields of embedded
 // structs in their place. As in Go, a field hides an embedded field of the same name. A page has
 // thousands of structs of a few types, so the result is kept per type.
-func membersOf(t reflect.Type, reader reader) []member {
-	asked := memberKey{t, reader}
-	if known, ok := knownMembers.Load(asked); ok {
+func membersOf(t reflect.Type, reader audience) []member {
+	asked := membersKey{t, reader}
+	if known, ok := membersByType.Load(asked); ok {
 		return known.([]member)
 	}
 	var all []member
@@ -220,17 +218,17 @@ func membersOf(t reflect.Type, reader reader) []member {
 		}
 		all = append(all, member{StructField: field, name: name, optional: strings.HasPrefix(options, "omit")})
 	}
-	knownMembers.Store(asked, all)
+	membersByType.Store(asked, all)
 	return all
 }
 
-var knownMembers sync.Map // []member by memberKey
+var membersByType sync.Map // []member by membersKey
 
-type memberKey struct {
+type membersKey struct {
 	of     reflect.Type
-	reader reader
+	reader audience
 }
 
-func holdsFigures(members []member) bool {
+func hasFigures(members []member) bool {
 	return slices.ContainsFunc(members, func(m member) bool { return m.Type == figureType || m.Type == reflect.PointerTo(figureType) })
 }

@@ -30,11 +30,11 @@ type Format struct {
 // Formats lists all formats. A new one needs a file and a line here.
 func Formats() []Format {
 	return []Format{
-		{Name: "csv", About: "one row per cell, the unit in the column's name", Write: WriteCSV},
-		{Name: "json", About: "the object of --json, as documented", Write: WriteJSON},
+		{Name: "csv", About: "one row per cell, with units in the column names", Write: WriteCSV},
+		{Name: "json", About: "the same JSON object as --json prints", Write: WriteJSON},
 		{Name: "benchstat", About: "Go benchmark text, one line per trial", Write: func(w io.Writer, run *Run) error { return export.WriteBenchstat(w, run.Summary, run.Records) }},
-		{Name: "scenarios", About: "one row per cell against its part's first, with the study's columns", Write: WriteStudyTable},
-		{Name: "allocations", About: "call trees that allocate, from trials that were profiled for it", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
+		{Name: "scenarios", About: "one row per cell with a study's columns, compared with the first cell of its part", Write: WriteStudyTable},
+		{Name: "allocations", About: "call trees that allocate memory, from trials that profiled allocations", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
 		{Name: "hlog", About: "HdrHistogram log, one histogram per trial", Write: func(w io.Writer, run *Run) error { return export.WriteHistogramLog(w, run.Summary, run.Records) }},
 	}
 }
@@ -56,10 +56,10 @@ type csvColumn[Row any] struct {
 	value func(Row) string
 }
 
-// WriteCSV prints one row per cell, in full precision. A figure is empty if it was not measured or
-// has no valid trial.
+// WriteCSV prints one row per cell, in full precision. Unmeasured figures and
+// figures without a valid trial are empty.
 func WriteCSV(w io.Writer, run *Run) error {
-	return writeRows(w, csvColumns(), lists.Map(table.Ordered(run.Summary.Cells), func(c *matrix.Cell) *Cell { return new(newCell(c)) }))
+	return writeRows(w, csvColumns(), lists.Map(table.SortedCells(run.Summary.Cells), func(c *matrix.Cell) *Cell { return new(newCell(c)) }))
 }
 
 func writeRows[Row any](w io.Writer, columns []csvColumn[Row], rows []Row) error {
@@ -85,11 +85,11 @@ func csvColumns() []csvColumn[*Cell] {
 		{"clients", func(c *Cell) string { return strconv.Itoa(c.Clients) }},
 		{"connection", func(c *Cell) string { return c.Connection }},
 		{"load", func(c *Cell) string { return c.Load.Model }},
-		{"rate_rps", func(c *Cell) string { return positive(c.Load.RatePerSecond) }},
-		{"ramp_to_rps", func(c *Cell) string { return positive(c.Load.RampTo) }},
-		{"burst", func(c *Cell) string { return positive(float64(c.Load.Burst)) }},
+		{"rate_rps", func(c *Cell) string { return formatPositive(c.Load.RatePerSecond) }},
+		{"ramp_to_rps", func(c *Cell) string { return formatPositive(c.Load.RampTo) }},
+		{"burst", func(c *Cell) string { return formatPositive(float64(c.Load.Burst)) }},
 		{"goal", func(c *Cell) string { return c.Load.Goal }},
-		{"in_flight_limit", func(c *Cell) string { return positive(float64(c.Load.InFlightLimit)) }},
+		{"in_flight_limit", func(c *Cell) string { return formatPositive(float64(c.Load.InFlightLimit)) }},
 		{"trials", func(c *Cell) string { return strconv.Itoa(c.Trials) }},
 		{"valid_trials", func(c *Cell) string { return strconv.Itoa(c.Valid) }},
 		{"requests", func(c *Cell) string { return strconv.FormatInt(c.Requests, 10) }},
@@ -126,7 +126,7 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 		}
 		switch {
 		case inner == figureType:
-			columns = append(columns, bounded(title, csvNumber, func(c *Cell) *matrix.Figure {
+			columns = append(columns, columnsWithInterval(title, csvNumber, func(c *Cell) *matrix.Figure {
 				if v, ok := known(c); ok {
 					return new(v.Interface().(matrix.Figure))
 				}
@@ -150,8 +150,8 @@ func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) refl
 	return columns
 }
 
-// bounded returns the columns of a figure and of its interval's ends. Unknown ones are empty.
-func bounded[Row any](title string, show func(float64) string, of func(Row) *matrix.Figure) []csvColumn[Row] {
+// columnsWithInterval returns columns for a figure and the ends of its interval.
+func columnsWithInterval[Row any](title string, show func(float64) string, of func(Row) *matrix.Figure) []csvColumn[Row] {
 	column := func(suffix string, pick func(*matrix.Figure) float64) csvColumn[Row] {
 		return csvColumn[Row]{title + suffix, func(row Row) string {
 			f := of(row)
@@ -175,15 +175,15 @@ func csvNumber(value float64) string {
 	return strconv.FormatFloat(value, 'g', -1, 64)
 }
 
-func positive(value float64) string {
+func formatPositive(value float64) string {
 	if value <= 0 {
 		return ""
 	}
 	return csvNumber(value)
 }
 
-// StudyTableFile returns the file name of a study's own table: the study's name for it, and the
-// minute in which the run began. Most studies have none.
+// StudyTableFile returns the file name of a study's own table: the name in the scenario, then the
+// minute in which the run began. Most studies have no own table.
 func StudyTableFile(s *analysis.Summary) (name string, has bool) {
 	file := s.Report.Table.File
 	return file + "_" + s.Started.Format("20060102_1504") + ".csv", file != ""
@@ -226,8 +226,8 @@ func WriteStudyTable(w io.Writer, run *Run) error {
 		first[c.Part] = cmp.Or(first[c.Part], c.Variant)
 		rows = append(rows, studyRow{
 			Cell: &c, declared: &s.Declared,
-			throughput: s.Against(&c.Cell, first[c.Part], matrix.Throughput),
-			mean:       s.Against(&c.Cell, first[c.Part], matrix.Mean),
+			throughput: s.RatioTo(&c.Cell, first[c.Part], matrix.Throughput),
+			mean:       s.RatioTo(&c.Cell, first[c.Part], matrix.Mean),
 		})
 	}
 	return writeRows(w, columns, rows)
@@ -257,22 +257,22 @@ func studyColumns() []studyColumn {
 			if c.Survival.Share == nil {
 				return ""
 			}
-			return rounded(1 - *c.Survival.Share)
+			return formatRounded(1 - *c.Survival.Share)
 		}),
 	}
-	columns = append(columns, studyFigures()...)
-	columns = append(columns, text("limit", func(c *matrix.Cell) string { return limits[c.Bound] }))
-	columns = append(columns, bounded("throughput_ratio", rounded, func(r studyRow) *matrix.Figure { return r.throughput })...)
-	return append(columns, bounded("mean_ratio", rounded, func(r studyRow) *matrix.Figure { return r.mean })...)
+	columns = append(columns, studyFigureColumns()...)
+	columns = append(columns, text("limit", func(c *matrix.Cell) string { return limitNames[c.Bound] }))
+	columns = append(columns, columnsWithInterval("throughput_ratio", formatRounded, func(r studyRow) *matrix.Figure { return r.throughput })...)
+	return append(columns, columnsWithInterval("mean_ratio", formatRounded, func(r studyRow) *matrix.Figure { return r.mean })...)
 }
 
-// limits uses the study's terms, which asks whether the CPU was the limit.
-var limits = map[matrix.Bound]string{matrix.ByServerCPU: "cpu", matrix.ByClientCPU: "cpu", matrix.ByWaiting: "waiting"}
+// limitNames translates the limit of a cell into the words of a study's table.
+var limitNames = map[matrix.Bound]string{matrix.ByServerCPU: "cpu", matrix.ByClientCPU: "cpu", matrix.ByWaiting: "waiting"}
 
-func studyFigures() []studyColumn {
+func studyFigureColumns() []studyColumn {
 	const (
-		milli   = 1e-3 // of a microsecond
-		mega    = 1e-6 // of a byte
+		milli   = 1e-3 // from microseconds
+		mega    = 1e-6 // from bytes
 		percent = 100
 	)
 	var columns []studyColumn
@@ -297,21 +297,21 @@ func studyFigures() []studyColumn {
 			if figure == nil || !r.IsValid() {
 				return ""
 			}
-			return rounded(figure.Value * f.unit)
+			return formatRounded(figure.Value * f.unit)
 		}})
 	}
 	return columns
 }
 
-func rounded(value float64) string {
+func formatRounded(value float64) string {
 	if !format.Finite(value) {
 		return ""
 	}
 	return strconv.FormatFloat(value, 'g', 6, 64) // more digits than any figure has
 }
 
-// versions names the negotiated protocols as studies do.
-var versions = map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "tcp-plain": "TCP", "tcp-calls": "TCP"}
+// protocolNames translates negotiated protocols into the words of a study's table.
+var protocolNames = map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "tcp-plain": "TCP", "tcp-calls": "TCP"}
 
 // protocol returns the negotiated protocol, or for older records the declared one of the stack.
 func (r studyRow) protocol() string {
@@ -319,5 +319,5 @@ func (r studyRow) protocol() string {
 	if !negotiated.Recorded {
 		return r.declared.Protocols[r.Variant]
 	}
-	return cmp.Or(versions[negotiated.Protocol], negotiated.Protocol)
+	return cmp.Or(protocolNames[negotiated.Protocol], negotiated.Protocol)
 }

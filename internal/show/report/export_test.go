@@ -179,7 +179,7 @@ func TestTooFewRequestsHaveNoPercentile(t *testing.T) {
 			t.Errorf("%s of the CSV is %q", column, got)
 		}
 	}
-	for as, object := range map[reader]any{forPrograms: NewObject(run), forPage: newPageData(run)} {
+	for as, object := range map[audience]any{forPrograms: NewObject(run), forPage: newPageData(run)} {
 		data, err := encode(object, as)
 		if err != nil {
 			t.Fatal(err)

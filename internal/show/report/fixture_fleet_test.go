@@ -46,7 +46,7 @@ func fixtureFleet(t *testing.T) *Run {
 		t.Fatal(err)
 	}
 	for i := range records {
-		records[i].Checks = check.Judge(&records[i], check.Default())
+		records[i].Checks = check.Judge(&records[i], check.DefaultLimits())
 		if err := written.Append(records[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -79,8 +79,8 @@ func readRun(t *testing.T, dir, shown string) *Run {
 		}
 		records = append(records, &r)
 	}
-	judged := analysis.Judge(records, check.Default())
-	summary, err := analysis.Summarize(&kept.Manifest, judged, insight.UsualCategories())
+	judged := analysis.Judge(records, check.DefaultLimits())
+	summary, err := analysis.Summarize(&kept.Manifest, judged, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func fixtureInsights(t *testing.T, of ...inside) *Run {
 	}
 	add(of[0], "", 1024, 1)
 	add(of[0], record.ProbeLife, 1024, 1).Life = &record.Life{Method: "the processes alone", Stages: []string{"request", "handler", "answer"}, Calls: [][]int64{{30_000, 1000, 20_000}, {40_000, 1000, 40_000}}}
-	summary, err := analysis.Summarize(&record.Manifest{Name: "why", Status: record.Done, Trials: len(records), Started: records[0].Started}, analysis.Judged{Records: records}, insight.UsualCategories())
+	summary, err := analysis.Summarize(&record.Manifest{Name: "why", Status: record.Done, Trials: len(records), Started: records[0].Started}, analysis.JudgedTrials{Records: records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func fixtureLifecycle(t *testing.T) *Run {
 	}
 	summary.Settings = []analysis.Setting{
 		{Stack: "h3", Variants: []string{"h3:conn=new", "h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "server", Name: "quic.Config.MaxIncomingStreams", Value: "10000", Default: "100", Why: "one shared connection carries a whole trial's requests"}},
-		{Stack: "h3", Variants: []string{"h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "client", Name: "tls.Config.ClientSessionCache", Value: "one session, from before the first call", Default: "none", Why: "the connection mode resumes"}},
+		{Stack: "h3", Variants: []string{"h3:conn=resumed", "h3:conn=0rtt"}, Setting: tuning.Setting{Side: "client", Name: "tls.Config.ClientSessionCache", Value: "one session, from before the first call", Default: "none", Why: "the connection mode resumes sessions"}},
 		{Stack: "h1", Variants: []string{"h1:conn=new,tls=on"}, Setting: tuning.Setting{Side: "client", Name: "SO_LINGER", Value: "0", Default: "unset", Why: "connections in TIME_WAIT would use up the ports"}},
 	}
 	summary.Machine = []analysis.MachineLimit{

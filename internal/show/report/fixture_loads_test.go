@@ -79,7 +79,7 @@ func fixtureLoaded(variant string, load record.Load) matrix.Cell {
 			Knee: matrix.RateKnee{Found: true, Rate: new(1.01 * capacity), Low: &capacity, High: new(1.02 * capacity), Confidence: new(0.95)},
 		}
 		if variant == "rest-json" {
-			c.Search.Knee = matrix.RateKnee{Reason: "a knee needs 5 rates with 2 tries each; 4 have them"}
+			c.Search.Knee = matrix.RateKnee{Reason: "a knee needs 5 rates with 2 tries each; the search has 4 such rates"}
 		}
 		for _, share := range []float64{0.8, 1, 1.01, 1.02, 1.06, 1.12, 1.25} {
 			for try := range 2 {

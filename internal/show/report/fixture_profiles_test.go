@@ -30,8 +30,8 @@ func fixtureProfile(variant, end, kind string, samples int64, stacks []fixtureSt
 	for _, s := range stacks {
 		p.PerCall += s.perCall
 	}
-	var categories places[string]
-	var functions places[insight.ProfiledFunction]
+	var categories indexedList[string]
+	var functions indexedList[insight.ProfiledFunction]
 	for _, s := range stacks {
 		var of []insight.ProfiledFunction
 		for frame := range strings.SplitSeq(s.frames, ";") {
@@ -39,7 +39,7 @@ func fixtureProfile(variant, end, kind string, samples int64, stacks []fixtureSt
 			of = append(of, insight.ProfiledFunction{Name: name, In: in})
 		}
 		p.Stacks = append(p.Stacks, insight.ProfiledStack{
-			Frames: functions.of(of), Category: categories.of([]string{s.category})[0], Weight: s.perCall / p.PerCall,
+			Frames: functions.indexesOf(of), Category: categories.indexesOf([]string{s.category})[0], Weight: s.perCall / p.PerCall,
 		})
 	}
 	p.Categories, p.Functions = categories.list, functions.list

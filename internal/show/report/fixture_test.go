@@ -139,7 +139,7 @@ func fixtureCell(part, variant string, bytes, clients int) matrix.Cell {
 		})
 	}
 	for _, quantile := range []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.92, 0.95, 0.97, 0.99, 0.995, 0.998, 0.999, 1} {
-		if quantile < 1 && cell.Requests < stats.LeastCount(quantile) {
+		if quantile < 1 && cell.Requests < stats.LeastCountForQuantile(quantile) {
 			continue
 		}
 		cell.Curve = append(cell.Curve, matrix.CurvePoint{quantile, fixtureQuantile(cell.Service.P50.Value, tail, quantile)})
@@ -167,7 +167,7 @@ func fixtureSurvival(requests, succeeded int64) matrix.Survival {
 
 func fixtureLatencies(p50, tail float64, requests int64) matrix.Latencies {
 	at := func(quantile float64) matrix.Figure {
-		if requests < stats.LeastCount(quantile) {
+		if requests < stats.LeastCountForQuantile(quantile) {
 			return matrix.Figure{Value: math.NaN()}
 		}
 		return fixtureFigure(fixtureQuantile(p50, tail, quantile))

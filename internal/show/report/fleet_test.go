@@ -21,8 +21,8 @@ import (
 func TestFleetIsSaidInOneLine(t *testing.T) {
 	run := fixtureFleet(t)
 	const want = "Fleet: 4 client agents (client-1, 3 more) against server-1; clocks ±38 µs, windows within 52 µs."
-	if !slices.Contains(run.Answer, want) || len(run.Answer) > words.MostLines {
-		t.Errorf("%q: want a line %q, of %d at most", run.Answer, want, words.MostLines)
+	if !slices.Contains(run.Answer, want) || len(run.Answer) > words.MaxLines {
+		t.Errorf("%q: want a line %q, of %d at most", run.Answer, want, words.MaxLines)
 	}
 	for i := range run.Summary.Fleet.Agents {
 		run.Summary.Fleet.Agents[i].Name = string(rune('a' + i))
@@ -33,7 +33,7 @@ func TestFleetIsSaidInOneLine(t *testing.T) {
 	}
 	run.Summary.Fleet.Agents[1].Name = strings.Repeat("long", 20)
 	for _, line := range advice.Answer(run.Summary) {
-		if utf8.RuneCountInString(line) > words.LongestLine {
+		if utf8.RuneCountInString(line) > words.MaxLineLength {
 			t.Errorf("the line is too long: %q", line)
 		}
 	}
@@ -81,7 +81,7 @@ func TestFleetInJSON(t *testing.T) {
 			near("P99", c.P99, 1.49*mean)
 			near("CPU", c.CPU, 2*busy*1e6/fleetCalls)
 			near("busy", c.Busy, busy)
-			if want := "generator-bound: the client had 99 %"; busy == 0.5 && c.Level != "ok" || busy > 0.5 && (c.Level != "invalid" || !strings.HasPrefix(c.Detail, want)) {
+			if want := "generator-bound: the client used 99 %"; busy == 0.5 && c.Level != "ok" || busy > 0.5 && (c.Level != "invalid" || !strings.HasPrefix(c.Detail, want)) {
 				t.Errorf("%s, %s: %s, %s", cell.Stack, c.Agent, c.Level, c.Detail)
 			}
 		}
@@ -95,7 +95,7 @@ func TestFleetInTheTable(t *testing.T) {
 	if err := table.WriteTable(&out, run.Summary, table.Table{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"100 clients, closed loop, from 4 agents of a fleet", "invalid, generator-bound: client-4: the client had 99 %"} {
+	for _, text := range []string{"100 clients, closed loop, from 4 agents of a fleet", "invalid, generator-bound: client-4: the client used 99 %"} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("the table lacks %q:\n%s", text, out.String())
 		}
@@ -109,11 +109,11 @@ func TestFleetDiffersFromOneMachine(t *testing.T) {
 		r.Cell.Agents, r.Fleet = 0, nil
 	}
 	m := fleetManifest()
-	again, err := analysis.Summarize(&m, analysis.Judged{Records: one.Records}, insight.UsualCategories())
+	again, err := analysis.Summarize(&m, analysis.JudgedTrials{Records: one.Records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = analysis.Differ(four.Summary, again)
+	_, err = analysis.NewDiff(four.Summary, again)
 	if err == nil || !strings.Contains(err.Error(), "clients on 4 agents of a fleet") {
 		t.Errorf("%v: want no cell in common, and why", err)
 	}
@@ -126,7 +126,7 @@ func TestFleetOfAService(t *testing.T) {
 	if err := table.WriteLoad(&text, run.Summary, nil, format.Terminal{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"4 client agents (client-1, client-2, 2 more) against server-1; clocks ±38 µs, windows within", "client-1: 25 clients, 20,000/s, P99 149µs, 50% of its CPUs, ok", "client-4: 25 clients, 20,000/s, P99 273µs, 99% of its CPUs, invalid"} {
+	for _, line := range []string{"4 client agents (client-1, client-2, 2 more) against server-1; clocks ±38 µs, windows within", "client-1: 25 clients, 20,000/s, P99 149µs, 50% of its CPUs busy, ok", "client-4: 25 clients, 20,000/s, P99 273µs, 99% of its CPUs busy, invalid"} {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("the lines lack %q:\n%s", line, text.String())
 		}
@@ -143,7 +143,7 @@ func TestFleetPageInBrowser(t *testing.T) {
 	tab.click(`[...document.querySelectorAll("#cells .opener")].find(b => b.textContent.includes("grpc"))`)
 	const clients = `[...document.querySelectorAll(".fleet tbody tr")]`
 	tab.want("clients", clients+`.length`, "4")
-	tab.want("the bottleneck", clients+`[3].textContent.includes("invalid: generator-bound: the client had 99 %")`, "true")
+	tab.want("the bottleneck", clients+`[3].textContent.includes("invalid: generator-bound: the client used 99 %")`, "true")
 	tab.screenshotOf("fleet-cell", ".detail")
 	tab.screenshot("fleet")
 }

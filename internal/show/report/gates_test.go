@@ -19,10 +19,10 @@ func gatedRun(t *testing.T) *Run {
 	figure := matrix.Figure{Value: 25_100, Interval: &matrix.Interval{Low: 19_000, High: 27_900, Confidence: 0.95}}
 	key := run.Summary.Cells[0].Key
 	run.Gates = []analysis.GateFinding{
-		{Gate: "p99>20ms", Cell: key, Outcome: analysis.Breached, Unit: analysis.Microseconds, Limit: 20_000, Found: figure, Windows: 3},
-		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.Kept, Unit: analysis.Share, Limit: 0.001, Found: matrix.Figure{Value: 0.00099}, Windows: 1},
-		{Gate: "p99.99>1s", Cell: key, Outcome: analysis.Unjudged, Unit: analysis.Microseconds, Why: "it was | not measured here"},
-		{Gate: "mean>+10%", Cell: key, Outcome: analysis.Open, Unit: analysis.Relative, Limit: 1.1, Found: matrix.Figure{Value: 1.12}, Windows: 3},
+		{Gate: "p99>20ms", Cell: key, Outcome: analysis.GateBreached, Unit: analysis.Microseconds, Limit: 20_000, Found: figure, Windows: 3},
+		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.GateKept, Unit: analysis.Share, Limit: 0.001, Found: matrix.Figure{Value: 0.00099}, Windows: 1},
+		{Gate: "p99.99>1s", Cell: key, Outcome: analysis.GateUnjudged, Unit: analysis.Microseconds, Why: "it was | not measured here"},
+		{Gate: "mean>+10%", Cell: key, Outcome: analysis.GateOpen, Unit: analysis.Relative, Limit: 1.1, Found: matrix.Figure{Value: 1.12}, Windows: 3},
 	}
 	return run
 }
@@ -31,10 +31,10 @@ func TestGatesArePrinted(t *testing.T) {
 	run := gatedRun(t)
 	run.Summary.Cells = run.Summary.Cells[:1]
 	var out bytes.Buffer
-	if err := gate.WriteGates(&out, run.Outcome()); err != nil {
+	if err := gate.WriteGates(&out, run.GateRun()); err != nil {
 		t.Fatal(err)
 	}
-	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval contains the limit
+	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows; the interval contains the limit
 kept         errors>0.1%: 0.099%, of 1 window
 unjudged     p99.99>1s: could not be judged: it was | not measured here
 open         mean>+10%: +12.0%, of 3 windows
@@ -47,7 +47,7 @@ open         mean>+10%: +12.0%, of 3 windows
 // In a run of several cells a gate names its cell.
 func TestGatesNameTheirCell(t *testing.T) {
 	run := gatedRun(t)
-	if got := run.Outcome().SayGate(run.Gates[0]); !strings.HasPrefix(got, "p99>20ms in "+run.Summary.Cells[0].Key+": ") {
+	if got := run.GateRun().DescribeGate(run.Gates[0]); !strings.HasPrefix(got, "p99>20ms in "+run.Summary.Cells[0].Key+": ") {
 		t.Errorf("it says %q", got)
 	}
 }
@@ -56,7 +56,7 @@ func TestLoadAsJUnit(t *testing.T) {
 	run := gatedRun(t)
 	run.Summary.Cells[0].Valid = 0
 	var out bytes.Buffer
-	if err := gate.WriteLoadJUnit(&out, run.Outcome()); err != nil {
+	if err := gate.WriteLoadJUnit(&out, run.GateRun()); err != nil {
 		t.Fatal(err)
 	}
 	var suite struct {
@@ -84,13 +84,13 @@ func TestLoadAsMarkdown(t *testing.T) {
 	run.Since = aDiff(t, "mean > +10%")
 	run.Summary.Cells[1].Valid = 0
 	var out bytes.Buffer
-	if err := gate.WriteLoadMarkdown(&out, run.Outcome()); err != nil {
+	if err := gate.WriteLoadMarkdown(&out, run.GateRun()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		"### " + run.Summary.Title,
 		"| clients | load | req/s | mean |",
-		"| p99>20ms | 0 | 25.1ms (19.0ms to 27.9ms), of 3 windows, whose interval contains the limit | **breached** |",
+		"| p99>20ms | 0 | 25.1ms (19.0ms to 27.9ms), of 3 windows; the interval contains the limit | **breached** |",
 		`| p99.99>1s | 0 | could not be judged: it was \| not measured here | **unjudged** |`,
 		"**Invalid**, ",
 		"#### Since before",

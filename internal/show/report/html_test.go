@@ -70,7 +70,7 @@ func TestPageOfNothing(t *testing.T) {
 }
 
 func TestCommandLineIsReadByAShell(t *testing.T) {
-	got := format.Command([]string{"wirelab", "run", "it's", "a b", "", "$HOME", "tcp:buffers=pooled", "-c", "1,50"})
+	got := format.QuoteCommand([]string{"wirelab", "run", "it's", "a b", "", "$HOME", "tcp:buffers=pooled", "-c", "1,50"})
 	want := `wirelab run 'it'\''s' 'a b' '' '$HOME' tcp:buffers=pooled -c 1,50`
 	if got != want {
 		t.Errorf("%s, want %s", got, want)

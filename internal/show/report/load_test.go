@@ -31,7 +31,7 @@ func shortLoad(t *testing.T, requests int) *Run {
 	r.Requests, r.Completed, r.Service, r.Response = int64(requests), int64(requests), times, nil
 	r.Errors, r.Course, r.Cell.Load = nil, nil, record.Load{Model: "closed"}
 	records := []*record.Record{&r}
-	summary, err := analysis.Summarize(&record.Manifest{}, analysis.Judged{Records: records}, insight.UsualCategories())
+	summary, err := analysis.Summarize(&record.Manifest{}, analysis.JudgedTrials{Records: records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestLoadShowsThePercentilesThatAreKnown(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		run := shortLoad(t, c.requests)
-		if !table.IsLoad(run.Summary) {
+		if !table.IsSingleLoad(run.Summary) {
 			t.Fatal("one trial of a service is no load")
 		}
 		if err := table.WriteLoad(&out, run.Summary, nil, format.Terminal{}); err != nil {

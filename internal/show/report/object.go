@@ -37,8 +37,8 @@ type Object struct {
 	Gates []analysis.GateFinding `json:"gates,omitempty"` // outcomes of gates, cell by cell; absent without gates
 	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
 
-	Until    *record.Until      `json:"until,omitempty"`    // goal of the repeats; absent in a run with a fixed number of repeats
-	Rejudged *analysis.Rejudged `json:"rejudged,omitempty"` // absent if every trial is judged as when it was measured
+	Until    *record.Until            `json:"until,omitempty"`    // goal of the repeats; absent in a run with a fixed number of repeats
+	Rejudged *analysis.RejudgedChecks `json:"rejudged,omitempty"` // absent if every trial is judged as when it was measured
 }
 
 // TrialCounts counts trials.
@@ -61,19 +61,19 @@ type Cell struct {
 	Warnings      []string `json:"warnings"`                // findings of checks, worst first, then other remarks
 	ResponseApart bool     `json:"-" page:"response_apart"` // response_us differs from service_us
 
-	// Only for a service of the user's own. Other cells have none of it.
+	// The following fields are set only for a service of the user's own.
 
-	Statuses []table.AnswerStatus `json:"statuses,omitempty"` // statuses of a user's service's answers; absent in other cells
-	Said     string               `json:"-" page:"said"`      // the request and the protocol
-	Name     string               `json:"-" page:"name"`      // request, protocol and number of clients
-	Checks   []JudgedCheck        `json:"-" page:"checks"`    // worst first
+	Statuses    []table.AnswerStatus `json:"statuses,omitempty"` // statuses of a user's service's answers; absent in other cells
+	Description string               `json:"-" page:"said"`      // the request and the protocol
+	Name        string               `json:"-" page:"name"`      // request, protocol and number of clients
+	Checks      []JudgedCheck        `json:"-" page:"checks"`    // worst first
 }
 
 // NewObject converts the run to the form for programs.
 func NewObject(run *Run) *Object {
 	s := run.Summary
 	object := &Object{
-		Version: ObjectVersion, Name: s.Name, Status: s.Status, Partial: s.Partial(), Seed: s.Seed,
+		Version: ObjectVersion, Name: s.Name, Status: s.Status, Partial: s.IsPartial(), Seed: s.Seed,
 		Trials: TrialCounts{
 			Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed,
 			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
@@ -98,7 +98,7 @@ func newCell(c *matrix.Cell) Cell {
 	cell := Cell{Cell: *c, HasValid: c.IsValid(), Warnings: table.Warnings(c), ResponseApart: c.Response != nil}
 	cell.Response = c.ResponseTimes()
 	if c.Kind().InDetail {
-		cell.Statuses, cell.Said, cell.Name = table.NamedStatuses(&c.Cell, c.Statuses), table.DescribeCall(&c.Cell), table.CellName(&c.Cell)
+		cell.Statuses, cell.Description, cell.Name = table.NamedStatuses(&c.Cell, c.Statuses), table.DescribeCall(&c.Cell), table.CellName(&c.Cell)
 	}
 	return cell
 }

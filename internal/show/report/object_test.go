@@ -30,7 +30,7 @@ const (
 
 // reflectSchema describes an object from its types, their tags and their
 // comments, as a reader sees it.
-func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
+func reflectSchema(t *testing.T, object any, as audience) *jsonschema.Schema {
 	t.Helper()
 	reflector := jsonschema.Reflector{
 		ExpandedStruct: true,
@@ -46,7 +46,7 @@ func reflectSchema(t *testing.T, object any, as reader) *jsonschema.Schema {
 			switch {
 			case of == figureType:
 				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "number"}, {Type: "null"}}}
-			case of.Implements(textType):
+			case of.Implements(textMarshalerType):
 				return &jsonschema.Schema{Type: "string"}
 			}
 			return nil
@@ -79,7 +79,7 @@ var within = []reflect.Type{
 
 // furtherFields returns the fields of a struct in JSON besides the fields with a
 // JSON name: the fields for the page, and the intervals.
-func furtherFields(of reflect.Type, as reader) []reflect.StructField {
+func furtherFields(of reflect.Type, as audience) []reflect.StructField {
 	var further []reflect.StructField
 	for i := range of.NumField() {
 		field := of.Field(i)
@@ -88,7 +88,7 @@ func furtherFields(of reflect.Type, as reader) []reflect.StructField {
 			further = append(further, field)
 		}
 	}
-	if holdsFigures(membersOf(of, as)) && !slices.Contains(within, of) {
+	if hasFigures(membersOf(of, as)) && !slices.Contains(within, of) {
 		further = append(further, reflect.StructField{
 			Name: "Intervals", Type: reflect.TypeFor[IntervalsByField](), Tag: `json:"intervals"`,
 		})

@@ -22,7 +22,7 @@ import (
 	"wirelab.dev/web"
 )
 
-// pageData adds the page's own data to the object of --json. Its fields hide fields of equal name.
+// pageData adds data for the page to the object of --json. Its fields hide fields of equal name.
 type pageData struct {
 	Object
 	Seed     string         `json:"seed"` // as text: JavaScript's numbers have only 53 bits
@@ -35,7 +35,7 @@ type pageData struct {
 	// Stacks lists all stacks. The position of a stack decides its colour.
 	Stacks     []string `json:"stacks"`
 	ClosedTail string   `json:"closed_tail"` // the limits of a closed loop's tail; empty without a closed loop
-	// Choices names the contrasted options.
+	// Choices has a name for each option that the page contrasts.
 	Choices  map[string]string `json:"choices"`
 	Profiles Profiles          `json:"profiles"`
 	Pairs    []Pair            `json:"pairs"` // pairs that can be explained, the usual pair of each point first
@@ -49,7 +49,7 @@ func newPageData(run *Run) *pageData {
 		Title:    s.Title,
 		Question: s.Question,
 		Started:  s.Started.UTC().Format("2 January 2006, 15:04:05 UTC"),
-		Command:  format.Command(s.Command),
+		Command:  format.QuoteCommand(s.Command),
 		Computer: machineLine(s.Host),
 		Host:     s.Host,
 		Choices:  map[string]string{compare.ByConnection: "connection"},
@@ -58,8 +58,8 @@ func newPageData(run *Run) *pageData {
 	}
 	if len(s.Overlaid) > 0 {
 		data.Seed, data.Started = "", ""
-		data.Command = joined(s.Overlaid, "\n", func(run *analysis.Summary) string { return format.Command(run.Command) })
-		data.Computer = joined(s.Overlaid, " | ", func(run *analysis.Summary) string { return machineLine(run.Host) })
+		data.Command = joinDistinct(s.Overlaid, "\n", func(run *analysis.Summary) string { return format.QuoteCommand(run.Command) })
+		data.Computer = joinDistinct(s.Overlaid, " | ", func(run *analysis.Summary) string { return machineLine(run.Host) })
 	}
 	for _, stack := range s.Declared.Stacks {
 		data.Stacks = append(data.Stacks, stack.Name)
@@ -70,18 +70,18 @@ func newPageData(run *Run) *pageData {
 		}
 	}
 	data.Cells = nil
-	for _, cell := range table.Ordered(s.Cells) {
+	for _, cell := range table.SortedCells(s.Cells) {
 		shown := newCell(cell)
 		if cell.Kind().InDetail {
-			shown.Checks = verdictsOf(cell.Cell, run.Records)
+			shown.Checks = worstChecks(cell.Cell, run.Records)
 		}
 		data.Cells = append(data.Cells, shown)
 	}
-	data.ClosedTail = table.ClosedTail(table.Ordered(s.Cells))
+	data.ClosedTail = table.ClosedLoopNote(table.SortedCells(s.Cells))
 	return data
 }
 
-func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summary) string) string {
+func joinDistinct(runs []*analysis.Summary, separator string, say func(*analysis.Summary) string) string {
 	var texts []string
 	for _, run := range runs {
 		texts = lists.AppendNew(texts, say(run))
@@ -89,7 +89,7 @@ func joined(runs []*analysis.Summary, separator string, say func(*analysis.Summa
 	return strings.Join(texts, separator)
 }
 
-// machineLine describes the machine of a run in one line, as far as the manifest's host does.
+// machineLine describes a run's machine in one line, from the facts in the manifest.
 func machineLine(host map[string]any) string {
 	var facts []string
 	add := func(format string, value any) {
@@ -112,19 +112,19 @@ func machineLine(host map[string]any) string {
 }
 
 //go:embed page.html
-var pageText string
+var pageTemplate string
 
 // WriteHTML writes a page that works without server, network and, for reading, JavaScript.
 func WriteHTML(w io.Writer, run *Run) error { return writeHTML(w, run, "") }
 
-// LiveScript reloads the page when its server has a newer one. The address keeps the choices.
-const LiveScript = `new EventSource("events").onmessage = () => location.reload();`
+// ReloadScript reloads the page when its server has a newer one.
+const ReloadScript = `new EventSource("events").onmessage = () => location.reload();`
 
 // WriteLiveHTML writes the page of a run in progress, for a server that sends the events.
-func WriteLiveHTML(w io.Writer, run *Run) error { return writeHTML(w, run, LiveScript) }
+func WriteLiveHTML(w io.Writer, run *Run) error { return writeHTML(w, run, ReloadScript) }
 
 func writeHTML(w io.Writer, run *Run, live template.JS) error {
-	page, err := template.New("page").Parse(pageText)
+	page, err := template.New("page").Parse(pageTemplate)
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
 	}
@@ -142,7 +142,7 @@ func writeHTML(w io.Writer, run *Run, live template.JS) error {
 		Program: template.JS(web.Program),
 		Data:    template.JS(data.String()),
 		Advice:  slices.Concat(run.Answer, run.Advice),
-		Table:   table.NewPlain(run.Summary),
+		Table:   table.NewPlainTable(run.Summary),
 		Live:    live,
 	})
 	if err != nil {
@@ -157,27 +157,26 @@ type pageContent struct {
 	Program template.JS
 	Data    template.JS
 	Advice  []string
-	Table   table.PlainTable
-	Live    template.JS // empty in a file
+	Table   table.TextTable
+	Live    template.JS // script that reloads the page; empty in a stored file
 }
 
-// Pair names two insights that the page can compare, or one that it explains alone, with its
-// sentences. The figures are in the insights.
+// Pair holds the sentences that compare two insights, or that explain one alone. The figures are
+// in the insights.
 type Pair struct {
 	Of      int      `json:"of"`                            // index of insight B
 	Against *int     `json:"against" jsonschema:"nullable"` // index of insight A; null if B is explained alone
 	Words   []string `json:"words"`
 }
 
-// mostPaired bounds the page: comparing each of n cells at a point with every other gives about
-// n²/2 kilobytes of text, for ten cells half the size of their figures. With more cells each is
-// compared only with the first.
-const mostPaired = 12
+// maxPairedCells limits the page's size: comparing every two of n cells takes about n²/2
+// kilobytes. If a point has more cells, each is compared only with the first.
+const maxPairedCells = 12
 
-// pairsOf lists the explainable pairs by point, the usual pair of each point first.
+// pairsOf lists the pairs to explain, point by point. The usual pair of each point comes first.
 func pairsOf(insights []insight.Insight) []Pair {
 	var all []Pair
-	for _, point := range pointsOf(insights) {
+	for _, point := range groupByPoint(insights) {
 		there := lists.Map(point, func(place int) insight.Insight { return insights[place] })
 		pair := func(of, against *insight.Insight) Pair {
 			p := Pair{Words: advice.Explain(insight.Explain(of, against))}
@@ -191,12 +190,12 @@ func pairsOf(insights []insight.Insight) []Pair {
 			}
 			return p
 		}
-		usualOf, usualAgainst := insight.UsualPair(there)
+		usualOf, usualAgainst := insight.DefaultPair(there)
 		all = append(all, pair(usualOf, usualAgainst))
 		for b := range there {
 			for a := range there {
 				switch {
-				case &there[b] == usualOf && &there[a] == usualAgainst, len(there) > mostPaired && a > 0 && a != b:
+				case &there[b] == usualOf && &there[a] == usualAgainst, len(there) > maxPairedCells && a > 0 && a != b:
 				case a != b:
 					all = append(all, pair(&there[b], &there[a]))
 				case usualAgainst != nil:
@@ -208,8 +207,8 @@ func pairsOf(insights []insight.Insight) []Pair {
 	return all
 }
 
-// pointsOf groups the indexes of insights that differ only in their variant.
-func pointsOf(insights []insight.Insight) [][]int {
+// groupByPoint groups the indexes of insights that differ only in their variant.
+func groupByPoint(insights []insight.Insight) [][]int {
 	var points [][]int
 	for i := range insights {
 		known := slices.IndexFunc(points, func(point []int) bool { return insights[point[0]].IsAt(&insights[i]) })
@@ -243,10 +242,10 @@ type PackedProfile struct {
 const weightScale = 1e9
 
 func packProfiles(profiles []insight.Profile) Profiles {
-	categories, functions := places[string]{}, places[insight.ProfiledFunction]{}
+	categories, functions := indexedList[string]{}, indexedList[insight.ProfiledFunction]{}
 	packed := Profiles{}
 	for _, p := range profiles {
-		category, function := categories.of(p.Categories), functions.of(p.Functions)
+		category, function := categories.indexesOf(p.Categories), functions.indexesOf(p.Functions)
 		stacks := lists.Map(p.Stacks, func(s insight.ProfiledStack) insight.ProfiledStack {
 			frames := lists.Map(s.Frames, func(frame int) int { return function[frame] })
 			return insight.ProfiledStack{Frames: frames, Category: category[s.Category], Weight: s.Weight}
@@ -274,14 +273,14 @@ func packStacks(stacks []insight.ProfiledStack) []int {
 	return packed
 }
 
-// A places is a list without repetitions, with an index.
-type places[T comparable] struct {
+// An indexedList has no value twice, and maps each value to its index.
+type indexedList[T comparable] struct {
 	list []T
 	at   map[T]int
 }
 
-// of returns the indexes of the values, and adds missing values.
-func (p *places[T]) of(values []T) []int {
+// indexesOf returns the indexes of the values, and adds missing values.
+func (p *indexedList[T]) indexesOf(values []T) []int {
 	if p.at == nil {
 		p.at = map[T]int{}
 	}

@@ -30,8 +30,8 @@ func TestPairs(t *testing.T) {
 		{insightsOf(1, 1), [2]int{0, -1}, 1},
 		{insightsOf(3, 1), [2]int{1, 0}, 9},
 		{insightsOf(3, 1, 10), [2]int{1, 0}, 18},
-		{insightsOf(mostPaired, 1), [2]int{1, 0}, mostPaired * mostPaired},
-		{insightsOf(mostPaired+1, 1), [2]int{1, 0}, 2*mostPaired + 1},
+		{insightsOf(maxPairedCells, 1), [2]int{1, 0}, maxPairedCells * maxPairedCells},
+		{insightsOf(maxPairedCells+1, 1), [2]int{1, 0}, 2*maxPairedCells + 1},
 		{nil, [2]int{}, 0},
 	} {
 		pairs := pairsOf(of.insights)

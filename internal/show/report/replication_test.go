@@ -15,16 +15,16 @@ import (
 
 func aReplication() *gate.Replication {
 	r := &gate.Replication{Quick: true, Host: "a machine"}
-	r.Add(gate.Replicated{Name: "s", Title: "A study", Run: "s", Trials: 9, Valid: 8, Claims: []compare.Claim{
+	r.Add(gate.StudyOutcome{Name: "s", Title: "A study", Run: "s", Trials: 9, Valid: 8, Claims: []compare.Claim{
 		{Row: "K4", Says: "one | two", ClaimedRatio: new(1.9), Ratio: new(fixtureFigure(2)), Outcome: compare.Compatible, Pairs: 3},
 		{
 			Row: "K5", Says: "where <they> cross", But: "its table says otherwise", AtLeast: new(1024.0), AtMost: new(2048.0), Ratio: new(fixtureFigure(4000)), Outcome: compare.Refuted, Pairs: 3,
-			Factors: []compare.ClaimFactor{{Name: "the wire", Moves: compare.Moves, Ratio: new(fixtureFigure(3))}},
+			Factors: []compare.ClaimFactor{{Name: "the wire", Moves: compare.FactorMoves, Ratio: new(fixtureFigure(3))}},
 		},
 		{Row: "K6", Says: "open", Ratio: &matrix.Figure{Value: 1.1}, Outcome: compare.Underpowered, Pairs: 3, NeededPairs: new(20)},
 		{Row: "K7", Says: "unknown", Outcome: compare.Unmeasured, Reason: "no counters"},
 	}})
-	r.Add(gate.Replicated{Name: "t", Title: "Another", Run: "t", Note: "interrupted before it", Claims: []compare.Claim{{Row: "F1", Says: "never", Outcome: compare.Unmeasured, Reason: "interrupted before it"}}})
+	r.Add(gate.StudyOutcome{Name: "t", Title: "Another", Run: "t", Note: "interrupted before this study", Claims: []compare.Claim{{Row: "F1", Says: "never", Outcome: compare.Unmeasured, Reason: "interrupted before this study"}}})
 	r.Finish(90 * time.Second)
 	return r
 }
@@ -36,7 +36,7 @@ func TestReplicationInWords(t *testing.T) {
 	}
 	for _, line := range []string{
 		"✓  K4   compatible ", " 1.9×  one | two\n", " 1024 to 2048  where <they> cross\n", "?  K6   underpowered ", "–  K7   not measured ", "  unknown (no counters)\n",
-		"\n5 claims: 1 compatible, 1 refuted, 1 underpowered, 2 not measured.\n", "\nDo: without --quick, ", "\nTrust: 8 of 9 trials valid;", "\nPartial: t: interrupted before it\n",
+		"\n5 claims: 1 compatible, 1 refuted, 1 underpowered, 2 not measured.\n", "\nDo: without --quick, ", "\nTrust: 8 of 9 trials valid;", "\nPartial: t: interrupted before this study\n",
 	} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is not in\n%s", line, out.String())
@@ -66,9 +66,9 @@ func TestReplicationAsFiles(t *testing.T) {
 	}{
 		{page.String(), `where &lt;they&gt; cross<small class="interval">But its table says otherwise</small>`},
 		{page.String(), `<a href="s/report.html">`},
-		{page.String(), "it goes with the wire (3×)"},
+		{page.String(), "the effect shrinks with the change of the wire (3×)"},
 		{markdown.String(), `| ✓ | K4 | one \| two | 1.9× |`},
-		{markdown.String(), "| refuted; it goes with the wire (3×); but its table says otherwise |"},
+		{markdown.String(), "| refuted; the effect shrinks with the change of the wire (3×); but its table says otherwise |"},
 		{junit.String(), `<testsuite name="wirelab replicate" tests="5" failures="1" errors="0" skipped="3">`},
 	} {
 		if !strings.Contains(want.in, want.text) {

@@ -46,12 +46,12 @@ type Run struct {
 	Since *gate.DiffReport
 }
 
-// Outcome returns the data of the run for package gate.
-func (r *Run) Outcome() *gate.Run {
+// GateRun returns the data of the run for package gate.
+func (r *Run) GateRun() *gate.Run {
 	return &gate.Run{Summary: r.Summary, Answer: r.Answer, Gates: r.Gates, Since: r.Since}
 }
 
-// Overlay joins several runs, with their names, for one report.
+// Overlay combines several runs, with these names, for one report.
 func Overlay(names []string, runs []*Run) (*Run, error) {
 	summaries := lists.Map(runs, func(run *Run) *analysis.Summary { return run.Summary })
 	over, err := analysis.Overlay(names, summaries)
@@ -60,9 +60,9 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 	}
 	both := &Run{Summary: over}
 	for i, later := range summaries[1:] {
-		d, err := analysis.Differ(summaries[0], later)
+		d, err := analysis.NewDiff(summaries[0], later)
 		if err != nil {
-			continue // a warning reports it
+			continue // the overlay's warnings name the error
 		}
 		for _, line := range gate.NewDiffReport(d, nil).Answer {
 			if len(runs) > 2 {
@@ -74,7 +74,7 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 	return both, nil
 }
 
-// A JudgedCheck is a check over a cell's trials, with its worst level.
+// A JudgedCheck is a check over a cell's trials, with the worst level found.
 type JudgedCheck struct {
 	Name   string       `json:"name"`
 	Level  record.Level `json:"level"`
@@ -82,11 +82,11 @@ type JudgedCheck struct {
 	Detail string       `json:"detail"` // detail of the first of these trials
 }
 
-// levels lists the levels of a check, worst first.
-var levels = []record.Level{record.Invalid, record.Warning, record.Unknown, record.OK}
+// levelsWorstFirst lists the levels of a check, worst first.
+var levelsWorstFirst = []record.Level{record.Invalid, record.Warning, record.Unknown, record.OK}
 
-// verdictsOf returns the checks of a cell's trials, worst first.
-func verdictsOf(cell record.Cell, records []*record.Record) []JudgedCheck {
+// worstChecks returns the checks of a cell's trials, worst first.
+func worstChecks(cell record.Cell, records []*record.Record) []JudgedCheck {
 	var all []JudgedCheck
 	for _, r := range records {
 		if r.Cell != cell {
@@ -95,7 +95,7 @@ func verdictsOf(cell record.Cell, records []*record.Record) []JudgedCheck {
 		for _, check := range r.Checks {
 			v := lists.FindOrAdd(&all, JudgedCheck{Name: check.Name, Level: record.OK}, func(v JudgedCheck) bool { return v.Name == check.Name })
 			switch {
-			case v.Trials == 0 || slices.Index(levels, check.Level) < slices.Index(levels, v.Level):
+			case v.Trials == 0 || slices.Index(levelsWorstFirst, check.Level) < slices.Index(levelsWorstFirst, v.Level):
 				v.Level, v.Trials, v.Detail = check.Level, 1, check.Detail
 			case check.Level == v.Level:
 				v.Trials++
@@ -103,7 +103,7 @@ func verdictsOf(cell record.Cell, records []*record.Record) []JudgedCheck {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b JudgedCheck) int {
-		return cmp.Compare(slices.Index(levels, a.Level), slices.Index(levels, b.Level))
+		return cmp.Compare(slices.Index(levelsWorstFirst, a.Level), slices.Index(levelsWorstFirst, b.Level))
 	})
 	return all
 }

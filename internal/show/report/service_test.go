@@ -69,7 +69,7 @@ func TestPageDataOfAService(t *testing.T) {
 		}
 	}
 	if len(cell.Checks) != len(run.Records[0].Checks) || !slices.IsSortedFunc(cell.Checks, func(a, b JudgedCheck) int {
-		return slices.Index(levels, a.Level) - slices.Index(levels, b.Level)
+		return slices.Index(levelsWorstFirst, a.Level) - slices.Index(levelsWorstFirst, b.Level)
 	}) {
 		t.Errorf("%d of %d checks, or not the worst first: %+v", len(cell.Checks), len(run.Records[0].Checks), cell.Checks)
 	}

@@ -211,7 +211,7 @@ func TestTheLegendIsShort(t *testing.T) {
 func TestNotesAreCut(t *testing.T) {
 	summary := fewCells(t)
 	short, whole := tableOf(t, summary, table.Table{}), tableOf(t, summary, table.Table{Verbose: true})
-	if !strings.Contains(short, "(limit 90…\n") || !strings.Contains(short, "…: the rest with --verbose, and in the report.\n") || !strings.Contains(short, "<at mmap> & gave up (grpc, 64KiB, c=500)\n") {
+	if !strings.Contains(short, "(limit 90…\n") || !strings.Contains(short, "…: full text with --verbose, and in the report.\n") || !strings.Contains(short, "<at mmap> & gave up (grpc, 64KiB, c=500)\n") {
 		t.Errorf("short:\n%s", short)
 	}
 	if strings.Contains(whole, "…") || !strings.Contains(whole, "coordinated omission") || !strings.Contains(whole, "Connections: ") {

@@ -99,7 +99,7 @@ func shownWith(t *testing.T, name string, set func(reflect.Value)) map[string]st
 		records = append(records, r)
 	}
 	manifest := record.Manifest{Trials: len(records), Declarations: json.RawMessage(`{"workloads": [{"name": "ping", "sweep": true}]}`)}
-	summary, err := analysis.Summarize(&manifest, analysis.Judged{Records: records}, insight.UsualCategories())
+	summary, err := analysis.Summarize(&manifest, analysis.JudgedTrials{Records: records}, insight.BuiltInCategories())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func figuresOf(t *testing.T, run *Run) map[string]string {
 	t.Helper()
 	figures := map[string]string{}
 	for _, as := range []struct {
-		reader reader
+		reader audience
 		object any
 	}{{forPrograms, NewObject(run)}, {forPage, newPageData(run)}} {
 		data, err := encode(as.object, as.reader)

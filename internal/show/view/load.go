@@ -34,8 +34,8 @@ type Pauser interface {
 	Resume()
 }
 
-// NewLoad starts a view of a load, from events whose Progress has Live. Keys are read from stdin
-// if both are terminals. Defer Close, which restores the terminal.
+// NewLoad starts a view of a load. It reads keys if w and stdin are terminals. Progress events must
+// have Live. Defer Close, which restores the terminal.
 func NewLoad(w io.Writer, stdin *os.File, o Load) *View {
 	c := &loadContent{title: o.Title, duration: o.Duration, trials: o.Trials}
 	v := newView(w, format.TerminalOf(w).Width > 0, c)
@@ -43,21 +43,21 @@ func NewLoad(w io.Writer, stdin *os.File, o Load) *View {
 		o.End = interruptSelf
 	}
 	if v.draws {
-		v.keys = readKeys(stdin, o.Ending, func(key byte) bool { return v.press(key, c, &o) })
-		v.event(func(time.Time) string { c.keys = v.keys != nil; return "" })
+		v.keys = readKeys(stdin, o.Ending, func(key byte) bool { return v.pressKey(key, c, &o) })
+		v.applyEvent(func(time.Time) string { c.keys = v.keys != nil; return "" })
 	}
-	go v.follow(o.Ending) // ends with Close
+	go v.drawUntilClosed(o.Ending) // ends with Close
 	return v
 }
 
-// press executes a key's action, and reports whether to read more keys.
-func (v *View) press(key byte, c *loadContent, o *Load) (more bool) {
+// pressKey executes a key's action, and reports whether to read more keys.
+func (v *View) pressKey(key byte, c *loadContent, o *Load) (more bool) {
 	switch key {
 	case 'p', ' ':
 		if o.Pauser == nil {
 			return true
 		}
-		v.event(func(time.Time) string {
+		v.applyEvent(func(time.Time) string {
 			if c.wantsPause = !c.wantsPause; c.wantsPause {
 				o.Pauser.Pause()
 			} else {
@@ -66,7 +66,7 @@ func (v *View) press(key byte, c *loadContent, o *Load) (more bool) {
 			return ""
 		})
 	case 'q', ctrlC:
-		v.event(c.endRequested)
+		v.applyEvent(c.endRequested)
 		o.End()
 		return false
 	}
@@ -92,27 +92,27 @@ type loadContent struct {
 	ending     bool
 }
 
-const mostRates = 60
+const maxRates = 60
 
-func (s *loadContent) begins(_ record.PlannedTrial, now time.Time) string {
+func (s *loadContent) trialBegins(_ record.PlannedTrial, now time.Time) string {
 	s.running, s.began, s.opened = true, now, time.Time{}
 	s.now, s.rates, s.seenAt, s.seen = live.Progress{}, nil, now, 0
 	return ""
 }
 
-func (s *loadContent) ends(r *record.Record, _ time.Time) string {
-	s.running, s.last = false, outcome(r)
+func (s *loadContent) trialEnds(r *record.Record, _ time.Time) string {
+	s.running, s.last = false, describeTrial(r)
 	s.done++
-	return s.ofSeveral(s.last)
+	return s.unlessSingle(s.last)
 }
 
-func (s *loadContent) setBack(r *record.Record, why record.Check) string {
-	s.last = setBackInWords(r, why)
-	return s.ofSeveral(s.last)
+func (s *loadContent) trialDiscarded(r *record.Record, why record.Check) string {
+	s.last = describeDiscarded(r, why)
+	return s.unlessSingle(s.last)
 }
 
-// ofSeveral returns a line, or "" if there is only one trial, whose figures follow.
-func (s *loadContent) ofSeveral(line string) string {
+// unlessSingle returns the line, or "" for a single trial, whose figures are printed later.
+func (s *loadContent) unlessSingle(line string) string {
 	if s.trials > 1 {
 		return line
 	}
@@ -124,14 +124,14 @@ func (s *loadContent) endRequested(time.Time) string {
 	return ""
 }
 
-func (s *loadContent) waits(w live.Waiting, _ time.Time) string {
-	s.last = waitingInWords(w)
+func (s *loadContent) runWaits(w live.Waiting, _ time.Time) string {
+	s.last = describeWaiting(w)
 	return ""
 }
 
 func (s *loadContent) progress(p live.Progress, at time.Time) string {
 	calls := s.now.Live
-	if p.Live != nil { // a client's last report has none
+	if p.Live != nil { // a client's last report has no Live
 		calls = p.Live
 		if p.Live.Total.Ended < s.seen { // a new load begins, for example in a search
 			s.seen = 0
@@ -142,7 +142,7 @@ func (s *loadContent) progress(p live.Progress, at time.Time) string {
 				rate = float64(p.Live.Ended) / time.Duration(p.Live.SpanNS).Seconds()
 			}
 			s.rates = append(s.rates, rate)
-			s.rates = s.rates[max(0, len(s.rates)-mostRates):]
+			s.rates = s.rates[max(0, len(s.rates)-maxRates):]
 		}
 		s.seenAt, s.seen = at, p.Live.Total.Ended
 	}
@@ -154,42 +154,42 @@ func (s *loadContent) progress(p live.Progress, at time.Time) string {
 }
 
 func (s *loadContent) lines(terminal format.Terminal, now time.Time) []string {
-	lines := []string{styled(s.title, format.Bold, terminal), styled(bar(s.fraction())+" "+s.progressed(now), format.Usual, terminal)}
+	lines := []string{styledLine(s.title, format.Bold, terminal), styledLine(progressBar(s.doneFraction())+" "+s.describeProgress(now), format.Normal, terminal)}
 	if s.last != "" && (s.trials > 1 || !s.running) {
-		lines = append(lines, styled("last   "+s.last, format.Faint, terminal))
+		lines = append(lines, styledLine("last   "+s.last, format.Faint, terminal))
 	}
 	if !s.running && s.done == s.trials {
 		return lines // the results follow
 	}
 	if calls := s.now.Live; calls != nil {
-		lines = append(lines, styled("now    "+recent(calls), format.Usual, terminal), styled("total  "+total(calls), format.Usual, terminal))
+		lines = append(lines, styledLine("now    "+describeRecent(calls), format.Normal, terminal), styledLine("total  "+describeTotal(calls), format.Normal, terminal))
 		if len(calls.Failures) > 0 {
-			lines = append(lines, styled("       "+failures(calls), format.Usual, terminal))
+			lines = append(lines, styledLine("       "+describeFailures(calls), format.Normal, terminal))
 		}
-		lines = append(lines, styled(s.sparkline(terminal.Width), format.Usual, terminal))
-		for _, line := range histogram(calls.Histogram, terminal.Width) {
-			lines = append(lines, styled(line, format.Faint, terminal))
+		lines = append(lines, styledLine(s.sparkline(terminal.Width), format.Normal, terminal))
+		for _, line := range histogramLines(calls.Histogram, terminal.Width) {
+			lines = append(lines, styledLine(line, format.Faint, terminal))
 		}
 	}
 	if help := s.help(); help != "" {
-		lines = append(lines, styled(help, format.Faint, terminal))
+		lines = append(lines, styledLine(help, format.Faint, terminal))
 	}
 	return lines
 }
 
-// plain returns one line, or "" between trials.
-func (s *loadContent) plain(now time.Time) string {
+// plainLine returns one line, or "" between trials.
+func (s *loadContent) plainLine(now time.Time) string {
 	if !s.running {
 		return ""
 	}
-	line := s.progressed(now)
+	line := s.describeProgress(now)
 	if calls := s.now.Live; calls != nil {
-		line += ": " + recent(calls) + "; " + total(calls)
+		line += ": " + describeRecent(calls) + "; " + describeTotal(calls)
 	}
 	return line
 }
 
-func (s *loadContent) fraction() float64 {
+func (s *loadContent) doneFraction() float64 {
 	over := float64(s.done)
 	if s.running {
 		over += s.now.Fraction
@@ -197,7 +197,7 @@ func (s *loadContent) fraction() float64 {
 	return over / float64(max(1, s.trials))
 }
 
-func (s *loadContent) progressed(now time.Time) string {
+func (s *loadContent) describeProgress(now time.Time) string {
 	of := ""
 	if s.trials > 1 {
 		of = fmt.Sprintf("%d of %d, ", min(s.done+1, s.trials), s.trials)
@@ -221,7 +221,7 @@ func (s *loadContent) progressed(now time.Time) string {
 	}
 }
 
-// timeLeft returns the rest of the window's time. For a number of requests it is estimated.
+// timeLeft returns the rest of the window's time. It is estimated if a number of requests ends it.
 func (s *loadContent) timeLeft(now time.Time) string {
 	share := s.now.Fraction
 	switch {
@@ -237,11 +237,11 @@ func (s *loadContent) timeLeft(now time.Time) string {
 func (s *loadContent) help() string {
 	switch {
 	case s.ending:
-		return "ending; Ctrl-C again discards the measurement"
+		return "ending; press Ctrl-C again to discard the measurement"
 	case !s.keys:
 		return ""
 	case s.wantsPause:
-		return "p go on   q end and report"
+		return "p continue   q end and report"
 	default:
 		return "p pause   q end and report"
 	}
@@ -254,14 +254,14 @@ func (s *loadContent) sparkline(width int) string {
 	rates := s.rates[max(0, len(s.rates)-max(0, width-len(label)-legend)):]
 	var signs strings.Builder
 	for _, rate := range rates {
-		signs.WriteRune(heights[int(rate/max(most, 1e-9)*float64(len(heights)-1)+0.5)])
+		signs.WriteRune(sparkSigns[int(rate/max(most, 1e-9)*float64(len(sparkSigns)-1)+0.5)])
 	}
 	return fmt.Sprintf("%s%s up to %s/s", label, signs.String(), units.Thousands(int64(most)))
 }
 
-func recent(calls *live.Calls) string {
+func describeRecent(calls *live.Calls) string {
 	if calls.SpanNS <= 0 {
-		return "the first second"
+		return "rates follow after one second"
 	}
 	rate := units.Thousands(int64(float64(calls.Ended)/time.Duration(calls.SpanNS).Seconds() + 0.5))
 	if calls.Ended == 0 {
@@ -271,7 +271,7 @@ func recent(calls *live.Calls) string {
 		units.Time(float64(calls.P50NS)), units.Time(float64(calls.P90NS)), units.Time(float64(calls.P99NS)), units.Time(float64(calls.MaxNS)))
 }
 
-func total(calls *live.Calls) string {
+func describeTotal(calls *live.Calls) string {
 	text := fmt.Sprintf("%s calls, %s failed", units.Thousands(calls.Total.Ended), units.Thousands(calls.Total.Failed))
 	if calls.InFlight != live.UnknownInFlight {
 		text += fmt.Sprintf(", %s in flight", units.Thousands(calls.InFlight))
@@ -279,20 +279,20 @@ func total(calls *live.Calls) string {
 	return text
 }
 
-func failures(calls *live.Calls) string {
-	return format.First(lists.Map(calls.Failures, func(f record.ErrorCount) string {
+func describeFailures(calls *live.Calls) string {
+	return format.FirstNames(lists.Map(calls.Failures, func(f record.ErrorCount) string {
 		return fmt.Sprintf("%s× %s", units.Thousands(f.Count), strings.Trim(f.Code+" "+f.Class, " "))
 	}), 3)
 }
 
-// mostBins leaves room on a terminal of 24 lines. Shorter times are counted in the first bin.
-const mostBins = 12
+// maxBins leaves room on a terminal of 24 lines. Shorter times are counted in the first bin.
+const maxBins = 12
 
-func histogram(bins []live.Bin, width int) []string {
-	if len(bins) > mostBins {
-		merged := bins[len(bins)-mostBins:]
+func histogramLines(bins []live.Bin, width int) []string {
+	if len(bins) > maxBins {
+		merged := bins[len(bins)-maxBins:]
 		first := merged[0]
-		for _, b := range bins[:len(bins)-mostBins] {
+		for _, b := range bins[:len(bins)-maxBins] {
 			first.Count += b.Count
 		}
 		bins = append([]live.Bin{first}, merged[1:]...)

@@ -17,7 +17,7 @@ import (
 func shownLoad() (loadContent, time.Time) {
 	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	s := loadContent{title: "GET http://127.0.0.1/", duration: 5 * time.Second, trials: 1, keys: true}
-	s.begins(record.PlannedTrial{}, began)
+	s.trialBegins(record.PlannedTrial{}, began)
 	for n := range 8 {
 		s.progress(live.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, Live: &live.Calls{
 			SpanNS: 2e9, Ended: 24_690, Failed: 3, P50NS: 1_020_000, P90NS: 2_000_000, P99NS: 5_000_000, MaxNS: 9_100_000,
@@ -47,7 +47,7 @@ func TestLoadViewShowsTheLastSeconds(t *testing.T) {
 			t.Errorf("the view lacks %q:\n%s", want, text)
 		}
 	}
-	if got, want := s.plain(now), "2.1s, 3.3s left: 12,345/s, p50 1.02 ms, p90 2 ms, p99 5 ms, max 9.1 ms; 4,900 calls, 3 failed, 10 in flight"; got != want {
+	if got, want := s.plainLine(now), "2.1s, 3.3s left: 12,345/s, p50 1.02 ms, p90 2 ms, p99 5 ms, max 9.1 ms; 4,900 calls, 3 failed, 10 in flight"; got != want {
 		t.Errorf("as a line: %q, want %q", got, want)
 	}
 }
@@ -79,13 +79,13 @@ func TestLoadViewSaysWhatGoesOn(t *testing.T) {
 		"2.1s, waiting for the last calls": func(s *loadContent) { s.now.Fraction = 1 },
 		"about 4.1s left":                  func(s *loadContent) { s.duration, s.now.Fraction = 0, 0.3125 },
 		"2 of 3, 2.1s":                     func(s *loadContent) { s.trials, s.done = 3, 1 },
-		"ending; Ctrl-C again":             func(s *loadContent) { s.ending = true },
-		"p go on":                          func(s *loadContent) { s.wantsPause = true },
+		"ending; press Ctrl-C again":       func(s *loadContent) { s.ending = true },
+		"p continue":                       func(s *loadContent) { s.wantsPause = true },
 		"last   a/b: 5 requests/s":         func(s *loadContent) { s.trials, s.last = 2, "a/b: 5 requests/s" },
-		"[■■■■■■■■■■■■■■■■■■■■■■■■] done": func(s *loadContent) { s.ends(&record.Record{Failure: "ended"}, time.Now()) },
-		"1× A, 1× B, 1× C and 1 more": func(s *loadContent) { s.now.Live.Failures = kinds("A", "B", "C", "D") },
-		"0/s\ntotal":                  func(s *loadContent) { s.now.Live.Ended = 0 },
-		"the first second":            func(s *loadContent) { s.now.Live.SpanNS = 0 },
+		"[■■■■■■■■■■■■■■■■■■■■■■■■] done": func(s *loadContent) { s.trialEnds(&record.Record{Failure: "ended"}, time.Now()) },
+		"1× A, 1× B, 1× C and 1 more":   func(s *loadContent) { s.now.Live.Failures = kinds("A", "B", "C", "D") },
+		"0/s\ntotal":                    func(s *loadContent) { s.now.Live.Ended = 0 },
+		"rates follow after one second": func(s *loadContent) { s.now.Live.SpanNS = 0 },
 	} {
 		s, now := shownLoad()
 		change(&s)
@@ -141,7 +141,7 @@ func TestLoadViewWithoutATerminal(t *testing.T) {
 	}
 	v.Observe(live.Begun{})
 	v.Observe(live.Progress{Fraction: 0.5, Done: 7})
-	v.event(v.content.plain)
+	v.applyEvent(v.content.plainLine)
 	v.Observe(live.Ended{Record: &record.Record{Failure: "the cellar is flooded"}})
 	v.Close()
 	v.Close()
@@ -167,13 +167,13 @@ func TestLoadViewKeys(t *testing.T) {
 	var pauser fakePauser
 	o, c := Load{Pauser: &pauser, End: func() { ended++ }}, &loadContent{}
 	v := newView(&lockedBuffer{}, false, c)
-	go v.follow(nil)
+	go v.drawUntilClosed(nil)
 	defer v.Close()
 	for _, test := range []struct {
 		key           byte
 		pause, goesOn bool
 	}{{'p', true, true}, {'x', true, true}, {'p', false, true}, {ctrlC, false, false}} {
-		if more := v.press(test.key, c, &o); more != test.goesOn || c.wantsPause != test.pause || pauser.paused != test.pause {
+		if more := v.pressKey(test.key, c, &o); more != test.goesOn || c.wantsPause != test.pause || pauser.paused != test.pause {
 			t.Errorf("key %q: paused %v, more keys %v", test.key, c.wantsPause, more)
 		}
 	}
@@ -187,7 +187,7 @@ func TestLoadViewKeys(t *testing.T) {
 func TestLoadViewOfAFleet(t *testing.T) {
 	s := &loadContent{}
 	at := time.Unix(100, 0)
-	s.begins(record.PlannedTrial{}, at)
+	s.trialBegins(record.PlannedTrial{}, at)
 	for tick := range 12 {
 		at = at.Add(250 * time.Millisecond)
 		s.progress(live.Progress{Done: 1, Live: &live.Calls{
@@ -195,7 +195,7 @@ func TestLoadViewOfAFleet(t *testing.T) {
 			Total: live.Total{Ended: int64(1000 * (tick / 4))},
 		}}, at)
 	}
-	if text := total(s.now.Live); text != "2,000 calls, 0 failed" {
+	if text := describeTotal(s.now.Live); text != "2,000 calls, 0 failed" {
 		t.Errorf("the total is %q", text)
 	}
 	if line := s.sparkline(80); !strings.HasSuffix(line, " up to 1,000/s") || strings.Contains(line, "▁") {

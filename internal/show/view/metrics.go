@@ -26,7 +26,7 @@ type Metrics struct {
 	now      live.Progress
 	calls    live.Calls // latest counts of the current load
 	before   live.Calls // counts of earlier loads
-	answered int64      // the highest count so far, because failures are read slightly after calls
+	answered int64      // highest count so far; failures are read slightly later than calls
 	running  bool
 	trials   int64
 }
@@ -37,7 +37,7 @@ func (m *Metrics) Observe(e live.Event) {
 	defer m.guard.Unlock()
 	switch e := e.(type) {
 	case live.Begun:
-		m.startAnew()
+		m.keepCounts()
 		m.running, m.now = true, live.Progress{}
 	case live.Ended:
 		m.running, m.now = false, live.Progress{}
@@ -54,13 +54,13 @@ func (m *Metrics) progress(p live.Progress) {
 		return
 	}
 	if p.Live.Total.Ended < m.calls.Total.Ended {
-		m.startAnew()
+		m.keepCounts()
 	}
 	m.calls = *p.Live
 }
 
-// startAnew adds the current counts to the earlier ones.
-func (m *Metrics) startAnew() {
+// keepCounts adds the current counts to the earlier ones.
+func (m *Metrics) keepCounts() {
 	m.before, m.calls = m.calls.Plus(m.before), live.Calls{}
 }
 
@@ -70,52 +70,52 @@ func (m *Metrics) write(w io.Writer) error {
 	sum := m.calls.Plus(m.before)
 	var text exposition
 	m.writeRequests(&text, &sum)
-	text.histogram("wirelab_response_seconds", "Response times of all calls, from the instant at which each was due.", &sum)
+	text.writeHistogram("wirelab_response_seconds", "Response times of all calls, from their planned send.", &sum)
 	if m.calls.InFlight != live.UnknownInFlight {
-		text.gauge("wirelab_in_flight", "Calls in flight.", float64(m.calls.InFlight))
+		text.writeGauge("wirelab_in_flight", "Calls in flight.", float64(m.calls.InFlight))
 	}
 	if m.calls.SpanNS > 0 {
-		text.gauge("wirelab_achieved_requests_per_second", "Ended calls per second, in the last two seconds.", float64(m.calls.Ended)/time.Duration(m.calls.SpanNS).Seconds())
+		text.writeGauge("wirelab_achieved_requests_per_second", "Ended calls per second, in the last two seconds.", float64(m.calls.Ended)/time.Duration(m.calls.SpanNS).Seconds())
 	}
 	if m.Offered > 0 {
-		text.gauge("wirelab_offered_requests_per_second", "Requested rate of the load.", m.Offered)
+		text.writeGauge("wirelab_offered_requests_per_second", "Requested rate of the load.", m.Offered)
 	}
-	text.gauge("wirelab_clients", "Callers of the generator.", float64(m.Clients))
-	text.flag("wirelab_running", "1 while a trial runs.", m.running)
-	text.flag("wirelab_warming", "1 during warm-up.", m.running && m.now.Warming)
-	text.flag("wirelab_paused", "1 while the load is paused.", m.now.Paused)
-	text.gauge("wirelab_window_ratio", "Share of the window that is over.", m.now.Fraction)
-	text.head("wirelab_trials_total", "counter", "Trials that ended.")
-	text.sample("wirelab_trials_total", nil, float64(m.trials))
+	text.writeGauge("wirelab_clients", "Clients that send requests.", float64(m.Clients))
+	text.writeFlag("wirelab_running", "1 while a trial runs.", m.running)
+	text.writeFlag("wirelab_warming", "1 during warm-up.", m.running && m.now.Warming)
+	text.writeFlag("wirelab_paused", "1 while the load is paused.", m.now.Paused)
+	text.writeGauge("wirelab_window_ratio", "Share of the window that is over.", m.now.Fraction)
+	text.writeHeader("wirelab_trials_total", "counter", "Trials that ended.")
+	text.writeSample("wirelab_trials_total", nil, float64(m.trials))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
 func (m *Metrics) writeRequests(text *exposition, sum *live.Calls) {
 	const name = "wirelab_requests_total"
-	text.head(name, "counter", "Ended calls, including warm-up and after the window; failed ones by cause.")
+	text.writeHeader(name, "counter", "Ended calls, also in the warm-up and after the window; failed calls by cause.")
 	kinds, failed := slices.Clone(sum.Failures), int64(0)
 	for _, kind := range kinds {
 		failed += kind.Count
 	}
 	m.answered = max(m.answered, sum.Total.Ended-failed)
-	text.sample(name, []label{{"outcome", "ok"}, {"code", ""}, {"class", ""}}, float64(m.answered))
+	text.writeSample(name, []label{{"outcome", "ok"}, {"code", ""}, {"class", ""}}, float64(m.answered))
 	slices.SortFunc(kinds, func(a, b record.ErrorCount) int { return strings.Compare(a.Code+"\x00"+a.Class, b.Code+"\x00"+b.Class) })
 	for _, kind := range kinds {
-		text.sample(name, []label{{"outcome", "failed"}, {"code", kind.Code}, {"class", kind.Class}}, float64(kind.Count))
+		text.writeSample(name, []label{{"outcome", "failed"}, {"code", kind.Code}, {"class", kind.Class}}, float64(kind.Count))
 	}
 }
 
-// exposition is text of format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats).
+// An exposition is Prometheus text (https://prometheus.io/docs/instrumenting/exposition_formats).
 type exposition struct{ strings.Builder }
 
 type label struct{ name, value string }
 
-func (e *exposition) head(name, kind, help string) {
+func (e *exposition) writeHeader(name, kind, help string) {
 	fmt.Fprintf(e, "# HELP %s %s\n# TYPE %s %s\n", name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help), name, kind)
 }
 
-func (e *exposition) sample(name string, labels []label, value float64) {
+func (e *exposition) writeSample(name string, labels []label, value float64) {
 	e.WriteString(name)
 	for i, l := range labels {
 		e.WriteString([]string{"{", ","}[min(i, 1)])
@@ -124,21 +124,21 @@ func (e *exposition) sample(name string, labels []label, value float64) {
 	if len(labels) > 0 {
 		e.WriteString("}")
 	}
-	fmt.Fprintf(e, " %s\n", number(value))
+	fmt.Fprintf(e, " %s\n", formatNumber(value))
 }
 
-func (e *exposition) gauge(name, help string, value float64) {
-	e.head(name, "gauge", help)
-	e.sample(name, nil, value)
+func (e *exposition) writeGauge(name, help string, value float64) {
+	e.writeHeader(name, "gauge", help)
+	e.writeSample(name, nil, value)
 }
 
-func (e *exposition) flag(name, help string, is bool) {
-	e.gauge(name, help, map[bool]float64{true: 1}[is])
+func (e *exposition) writeFlag(name, help string, is bool) {
+	e.writeGauge(name, help, map[bool]float64{true: 1}[is])
 }
 
-// histogram writes a bucket for every possible bound, so that rates exist from the first call on.
-func (e *exposition) histogram(name, help string, c *live.Calls) {
-	e.head(name, "histogram", help)
+// writeHistogram writes a bucket for every bound, so that rates exist from the first call on.
+func (e *exposition) writeHistogram(name, help string, c *live.Calls) {
+	e.writeHeader(name, "histogram", help)
 	upToNS := map[int64]int64{}
 	for _, bin := range c.Histogram {
 		upToNS[bin.UpToNS] = bin.Count
@@ -146,14 +146,14 @@ func (e *exposition) histogram(name, help string, c *live.Calls) {
 	var cumulative int64
 	for _, upTo := range live.Bounds() {
 		cumulative += upToNS[upTo]
-		e.sample(name+"_bucket", []label{{"le", number(time.Duration(upTo).Seconds())}}, float64(cumulative))
+		e.writeSample(name+"_bucket", []label{{"le", formatNumber(time.Duration(upTo).Seconds())}}, float64(cumulative))
 	}
-	e.sample(name+"_bucket", []label{{"le", "+Inf"}}, float64(c.Total.Ended))
-	e.sample(name+"_sum", nil, float64(c.Total.SumNS)/1e9)
-	e.sample(name+"_count", nil, float64(c.Total.Ended))
+	e.writeSample(name+"_bucket", []label{{"le", "+Inf"}}, float64(c.Total.Ended))
+	e.writeSample(name+"_sum", nil, float64(c.Total.SumNS)/1e9)
+	e.writeSample(name+"_count", nil, float64(c.Total.Ended))
 }
 
-func number(v float64) string {
+func formatNumber(v float64) string {
 	if math.IsInf(v, 1) {
 		return "+Inf"
 	}
@@ -168,7 +168,7 @@ type MetricsServer struct {
 	address string
 }
 
-// ServeMetrics serves at HOST:PORT, or at a PORT of loopback, until Close or the end of ctx.
+// ServeMetrics serves at HOST:PORT, or at a loopback PORT, until Close or the end of ctx.
 func ServeMetrics(ctx context.Context, address string, metrics *Metrics) (*MetricsServer, error) {
 	where, err := MetricsAddress(address)
 	if err != nil {
@@ -185,7 +185,7 @@ func ServeMetrics(ctx context.Context, address string, metrics *Metrics) (*Metri
 	})
 	var handler http.Handler = mux
 	if host, _, _ := net.SplitHostPort(where); isLoopback(host) {
-		handler = ownHost(mux)
+		handler = requireLoopbackHost(mux)
 	}
 	s := &MetricsServer{
 		server: &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute},
@@ -199,11 +199,11 @@ func ServeMetrics(ctx context.Context, address string, metrics *Metrics) (*Metri
 	return s, nil
 }
 
-// Says returns the address of the metrics, as a sentence.
-func (s *MetricsServer) Says() string {
+// Describe returns the address of the metrics, as a sentence.
+func (s *MetricsServer) Describe() string {
 	text := "metrics: http://" + s.address + "/metrics"
 	if host, _, _ := net.SplitHostPort(s.address); isLoopback(host) {
-		text += " (this machine only; write an address for others, as in 0.0.0.0:9090)"
+		text += " (only for this machine; to serve other machines, give an address, as in 0.0.0.0:9090)"
 	}
 	return text
 }
@@ -226,7 +226,7 @@ func MetricsAddress(flag string) (string, error) {
 		return "", fmt.Errorf("--metrics=%s: %s: %w", flag, want, err)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("--metrics=%s: %s: port %s", flag, want, port)
+		return "", fmt.Errorf("--metrics=%s: %s: found port %s", flag, want, port)
 	}
 	if host == "" {
 		host = "127.0.0.1"

@@ -90,8 +90,8 @@ func TestMetricsAreServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(s.address, "127.0.0.1:") || !strings.Contains(s.Says(), "this machine only") {
-		t.Errorf("a port alone listens at %s, and says %q", s.address, s.Says())
+	if !strings.HasPrefix(s.address, "127.0.0.1:") || !strings.Contains(s.Describe(), "only for this machine") {
+		t.Errorf("a port alone listens on %s, and says %q", s.address, s.Describe())
 	}
 	answer, err := http.Get("http://" + s.address + "/metrics")
 	if err != nil {

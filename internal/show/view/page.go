@@ -17,9 +17,8 @@ import (
 )
 
 // Page serves the report of a run in progress. The goroutine that runs the trials writes the page
-// between trials, so that no trial is measured meanwhile, and so seldom that a run takes at most a
-// twentieth longer. A reader's browser uses CPU time like any program: on the machine under test,
-// the checks of each trial count it.
+// between trials, so that writing disturbs no measurement. It takes at most a twentieth of the
+// run's time. The checks of each trial count the CPU time of a browser on the machine under test.
 type Page struct {
 	read   func() (*report.Run, error)
 	server *http.Server
@@ -27,27 +26,27 @@ type Page struct {
 	ended  chan struct{} // closed when the server has ended
 
 	written time.Time     // time of the last page
-	cost    time.Duration // time that writing it took
+	cost    time.Duration // time for writing the last page
 
 	readers atomic.Int32 // readers that wait for a newer page
 
 	guard   sync.Mutex // protects the fields below
 	page    []byte
 	changed chan struct{} // closed when there is a newer page
-	last    chan struct{} // closed when a reader has the last page; nil before it is written
+	last    chan struct{} // closed when a reader has the last page; nil before the page is written
 }
 
 const (
-	// liveShare limits the page's cost to this fraction of the run's time.
-	liveShare = 20
-	// liveEvery is the shortest time between two pages.
-	liveEvery = 500 * time.Millisecond
-	// lastLook is the time that readers have to fetch the last page.
-	lastLook = 2 * time.Second
+	// pageCostDivisor limits the time for writing pages to 1/20 of the run's time.
+	pageCostDivisor = 20
+	// minPageInterval is the shortest time between two pages.
+	minPageInterval = 500 * time.Millisecond
+	// lastPageTimeout is the time that readers have to fetch the last page.
+	lastPageTimeout = 2 * time.Second
 )
 
-// Listen listens on this machine for readers of a Page. For the address "" it returns nil.
-func Listen(ctx context.Context, address string) (net.Listener, error) {
+// ListenOnLoopback listens on this machine for readers of a Page. It returns nil if address is "".
+func ListenOnLoopback(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -56,7 +55,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("--live=%s: want HOST:PORT, as in 127.0.0.1:8080: %w", address, err)
 	}
 	if !isLoopback(host) {
-		return nil, fmt.Errorf("--live=%s: not a loopback address; to read it from another machine, forward a port, as in ssh -L", address)
+		return nil, fmt.Errorf("--live=%s: not a loopback address; to read the report from another machine, forward a port, as in ssh -L", address)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -70,15 +69,15 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// ownHost refuses other host names, so that a foreign site cannot read a run through a browser.
-func ownHost(next http.Handler) http.Handler {
+// requireLoopbackHost refuses other host names, so that no website reads a run through a browser.
+func requireLoopbackHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			host = strings.Trim(r.Host, "[]") // without a port
 		}
 		if !isLoopback(host) {
-			http.Error(w, "ask for 127.0.0.1, [::1] or localhost", http.StatusForbidden)
+			http.Error(w, "this server only answers requests for 127.0.0.1, [::1] or localhost", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -87,11 +86,11 @@ func ownHost(next http.Handler) http.Handler {
 
 // ServePage starts to serve the run that read returns, and prints the address to says.
 func ServePage(listener net.Listener, read func() (*report.Run, error), says io.Writer) *Page {
-	l := &Page{read: read, page: []byte(beforeTheFirst), changed: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
+	l := &Page{read: read, page: []byte(waitingPage), changed: make(chan struct{}), over: make(chan struct{}), ended: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", l.show)
-	mux.HandleFunc("GET /events", l.follow)
-	l.server = &http.Server{Handler: ownHost(mux), ReadHeaderTimeout: 10 * time.Second}
+	mux.HandleFunc("GET /{$}", l.handlePage)
+	mux.HandleFunc("GET /events", l.handleEvents)
+	l.server = &http.Server{Handler: requireLoopbackHost(mux), ReadHeaderTimeout: 10 * time.Second}
 	go func() { // ends with Close
 		defer close(l.ended)
 		_ = l.server.Serve(listener)
@@ -100,10 +99,10 @@ func ServePage(listener net.Listener, read func() (*report.Run, error), says io.
 	return l
 }
 
-// beforeTheFirst is the page until a trial has ended.
-const beforeTheFirst = `<!doctype html><meta charset="utf-8"><title>wirelab</title><p>The first trial is running.</p><script>` + report.LiveScript + `</script>`
+// waitingPage is served until the first trial has ended.
+const waitingPage = `<!doctype html><meta charset="utf-8"><title>wirelab</title><p>The first trial is running.</p><script>` + report.ReloadScript + `</script>`
 
-func (l *Page) show(w http.ResponseWriter, _ *http.Request) {
+func (l *Page) handlePage(w http.ResponseWriter, _ *http.Request) {
 	l.guard.Lock()
 	page, last := l.page, l.last
 	l.last = nil // one reader is enough
@@ -116,7 +115,7 @@ func (l *Page) show(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
+func (l *Page) handleEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
@@ -142,7 +141,7 @@ func (l *Page) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Observe writes the page after a trial, unless the last one is too recent. Trials wait for it.
+// Observe writes the page after a trial, unless the last page is too recent.
 func (l *Page) Observe(e live.Event) {
 	if _, ended := e.(live.Ended); ended && l.isDue(time.Now()) {
 		l.write(report.WriteLiveHTML, nil)
@@ -150,10 +149,10 @@ func (l *Page) Observe(e live.Event) {
 }
 
 func (l *Page) isDue(now time.Time) bool {
-	return now.Sub(l.written) >= max(liveEvery, liveShare*l.cost)
+	return now.Sub(l.written) >= max(minPageInterval, pageCostDivisor*l.cost)
 }
 
-// write writes the page, unless the run cannot be read now. last is closed when a reader has it.
+// write writes the page if the run can be read. A reader who fetches the page closes last.
 func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}) {
 	began := time.Now()
 	seen, err := l.read()
@@ -173,18 +172,18 @@ func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}
 	l.changed = make(chan struct{})
 }
 
-// Close writes the final page, and ends the server when a reader has it.
+// Close writes the final page, and ends the server when a reader has fetched it.
 func (l *Page) Close() error {
 	last := make(chan struct{})
 	l.write(report.WriteHTML, last)
 	if l.readers.Load() > 0 {
 		select {
 		case <-last:
-		case <-time.After(lastLook):
+		case <-time.After(lastPageTimeout):
 		}
 	}
 	close(l.over)
-	ctx, cancel := context.WithTimeout(context.Background(), lastLook)
+	ctx, cancel := context.WithTimeout(context.Background(), lastPageTimeout)
 	defer cancel()
 	_ = l.server.Shutdown(ctx) // waits for answers in progress; the rest is closed below
 	err := l.server.Close()

@@ -28,7 +28,7 @@ func TestLivePageIsSeldomWritten(t *testing.T) {
 
 // Another site's name that was made to lead to this machine shows nothing of a run.
 func TestLivePageIsForThisMachine(t *testing.T) {
-	page := ownHost(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	page := requireLoopbackHost(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": http.StatusOK, "localhost": http.StatusOK, "[::1]:80": http.StatusOK, "[::1]": http.StatusOK,
 		"wirelab.example:8080": http.StatusForbidden, "10.0.0.1": http.StatusForbidden, "": http.StatusForbidden,

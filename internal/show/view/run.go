@@ -16,17 +16,17 @@ import (
 
 // A Run describes a run of trials to its view.
 type Run struct {
-	// Look is the first line: the part of the run that is measured. It may be empty.
-	Look string
+	// Title is the first line: the part of the run that is measured. It may be empty.
+	Title string
 	// Plan holds the cells of the run, and Order their keys.
-	Plan  []scenario.Planned
+	Plan  []scenario.PlannedCell
 	Order []record.PlannedTrial
-	// Standing returns the progress of the run. It is called when a trial ends.
-	Standing func() Standing
+	// Progress returns the progress of the run. It is called when a trial ends.
+	Progress func() RunProgress
 }
 
-// A Standing holds the number of finished trials, and the time for the others.
-type Standing struct {
+// A RunProgress holds the number of finished trials, and the estimated time for the rest.
+type RunProgress struct {
 	Done, Trials int
 	Left, Took   time.Duration
 }
@@ -34,39 +34,39 @@ type Standing struct {
 // NewRun starts a view of a run: on a terminal a growing table, elsewhere one line per trial.
 func NewRun(w io.Writer, o Run) *View {
 	v := newView(w, format.TerminalOf(w).Width > 0, newRunContent(o, time.Now()))
-	go v.follow(nil) // ends with Close
+	go v.drawUntilClosed(nil) // ends with Close
 	return v
 }
 
-// sayWaitsEvery limits the lines about waiting.
-const sayWaitsEvery = 10 * time.Second
+// waitLineInterval is the shortest time between two lines about waiting.
+const waitLineInterval = 10 * time.Second
 
 type runContent struct {
-	look     string
-	standing func() Standing
-	at       Standing
-	ending   time.Time // estimated end
-	invalid  int
-	cell     string
-	now      live.Progress
-	waiting  string // reason for waiting; "": a trial runs
-	said     time.Time
-	last     string
-	sparks   *sparks
+	title      string
+	progressOf func() RunProgress
+	at         RunProgress
+	ending     time.Time // estimated end
+	invalid    int
+	cell       string
+	now        live.Progress
+	waiting    string // reason for waiting; "": a trial runs
+	saidAt     time.Time
+	last       string
+	sparks     *sparklines
 }
 
 func newRunContent(o Run, now time.Time) *runContent {
-	c := &runContent{look: o.Look, standing: o.Standing, sparks: newSparks(o.Plan, o.Order)}
+	c := &runContent{title: o.Title, progressOf: o.Progress, sparks: newSparks(o.Plan, o.Order)}
 	c.update(now)
 	return c
 }
 
 func (c *runContent) update(now time.Time) {
-	c.at = c.standing()
+	c.at = c.progressOf()
 	c.ending = now.Add(c.at.Left)
 }
 
-func (c *runContent) begins(trial record.PlannedTrial, _ time.Time) string {
+func (c *runContent) trialBegins(trial record.PlannedTrial, _ time.Time) string {
 	c.cell, c.now, c.waiting = fmt.Sprintf("%s (repeat %d)", trial.Cell, trial.Repeat), live.Progress{}, ""
 	return ""
 }
@@ -76,38 +76,38 @@ func (c *runContent) progress(p live.Progress, _ time.Time) string {
 	return ""
 }
 
-func (c *runContent) ends(r *record.Record, now time.Time) string {
+func (c *runContent) trialEnds(r *record.Record, now time.Time) string {
 	c.update(now)
-	c.last = outcome(r)
+	c.last = describeTrial(r)
 	if !r.Valid() {
 		c.invalid++
 	}
-	c.sparks.take(r)
+	c.sparks.add(r)
 	return fmt.Sprintf("%d/%d %s, %s", c.at.Done, c.at.Trials, c.last, c.timeLeft(now))
 }
 
-func (c *runContent) setBack(r *record.Record, why record.Check) string {
-	c.last = setBackInWords(r, why)
+func (c *runContent) trialDiscarded(r *record.Record, why record.Check) string {
+	c.last = describeDiscarded(r, why)
 	return c.last
 }
 
-func (c *runContent) waits(w live.Waiting, now time.Time) string {
-	c.waiting = waitingInWords(w)
-	if now.Sub(c.said) < sayWaitsEvery {
+func (c *runContent) runWaits(w live.Waiting, now time.Time) string {
+	c.waiting = describeWaiting(w)
+	if now.Sub(c.saidAt) < waitLineInterval {
 		return ""
 	}
-	c.said = now
+	c.saidAt = now
 	return c.waiting
 }
 
-func (c *runContent) plain(time.Time) string { return "" }
+func (c *runContent) plainLine(time.Time) string { return "" }
 
 func (c *runContent) endRequested(time.Time) string { return "" }
 
 func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 	var lines []string
-	if c.look != "" {
-		lines = append(lines, styled(c.look, format.Bold, terminal))
+	if c.title != "" {
+		lines = append(lines, styledLine(c.title, format.Bold, terminal))
 	}
 	done := c.at.Done == c.at.Trials
 	refused := ""
@@ -115,18 +115,18 @@ func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 		refused = fmt.Sprintf(" (%d invalid)", c.invalid)
 	}
 	share := (float64(c.at.Done) + c.now.Fraction) / float64(max(1, c.at.Trials))
-	lines = append(lines, styled(fmt.Sprintf("%s %d of %d trials%s, %s", bar(share), c.at.Done, c.at.Trials, refused, c.timeLeft(now)), format.Usual, terminal))
+	lines = append(lines, styledLine(fmt.Sprintf("%s %d of %d trials%s, %s", progressBar(share), c.at.Done, c.at.Trials, refused, c.timeLeft(now)), format.Normal, terminal))
 	if !done {
-		lines = append(lines, styled("now   "+cmp.Or(c.waiting, c.cell+c.state()), format.Usual, terminal))
+		lines = append(lines, styledLine("now   "+cmp.Or(c.waiting, c.cell+c.describeState()), format.Normal, terminal))
 	}
 	if c.last != "" {
-		lines = append(lines, styled("last  "+c.last, format.Faint, terminal))
+		lines = append(lines, styledLine("last  "+c.last, format.Faint, terminal))
 	}
 	if done {
 		return lines // the table follows
 	}
 	for _, line := range c.sparks.lines(terminal.Width) {
-		lines = append(lines, styled(line, format.Faint, terminal))
+		lines = append(lines, styledLine(line, format.Faint, terminal))
 	}
 	return lines
 }
@@ -138,7 +138,7 @@ func (c *runContent) timeLeft(now time.Time) string {
 	return fmt.Sprintf("about %v left", max(0, c.ending.Sub(now)).Round(time.Second))
 }
 
-func (c *runContent) state() string {
+func (c *runContent) describeState() string {
 	switch {
 	case c.now.Done == 0:
 		return ": starting"
@@ -149,8 +149,8 @@ func (c *runContent) state() string {
 	}
 }
 
-// sparks draws one line per variant with one sign per cell; a higher sign is more throughput.
-type sparks struct {
+// sparklines holds a line per variant with a sign per cell. A higher sign means more throughput.
+type sparklines struct {
 	rows  []sparkRow
 	place map[string][2]int // row and position of a cell, by its key
 	hides int               // number of variants without a row
@@ -158,18 +158,18 @@ type sparks struct {
 
 type sparkRow struct {
 	variant string
-	cells   []spark
+	cells   []sparkCell
 }
 
-type spark struct {
+type sparkCell struct {
 	rate    float64 // throughput of the last valid trial; 0: none
 	refused bool    // trials were measured, but none was valid
 }
 
-// mostSparks leaves room on a terminal of 24 lines.
-const mostSparks = 8
+// maxSparkRows leaves room on a terminal of 24 lines.
+const maxSparkRows = 8
 
-func newSparks(plan []scenario.Planned, order []record.PlannedTrial) *sparks {
+func newSparks(plan []scenario.PlannedCell, order []record.PlannedTrial) *sparklines {
 	type planned struct {
 		key  string
 		cell scenario.Cell
@@ -189,13 +189,13 @@ func newSparks(plan []scenario.Planned, order []record.PlannedTrial) *sparks {
 	})
 	slices.Sort(variants)
 	variants = slices.Compact(variants)
-	s := &sparks{place: map[string][2]int{}, hides: max(0, len(variants)-mostSparks)}
-	for _, variant := range variants[:min(len(variants), mostSparks)] {
+	s := &sparklines{place: map[string][2]int{}, hides: max(0, len(variants)-maxSparkRows)}
+	for _, variant := range variants[:min(len(variants), maxSparkRows)] {
 		row := sparkRow{variant: variant}
 		for _, c := range cells {
 			if c.cell.Variant.String() == variant {
 				s.place[c.key] = [2]int{len(s.rows), len(row.cells)}
-				row.cells = append(row.cells, spark{})
+				row.cells = append(row.cells, sparkCell{})
 			}
 		}
 		s.rows = append(s.rows, row)
@@ -203,7 +203,7 @@ func newSparks(plan []scenario.Planned, order []record.PlannedTrial) *sparks {
 	return s
 }
 
-func (s *sparks) take(r *record.Record) {
+func (s *sparklines) add(r *record.Record) {
 	at, shown := s.place[r.Cell.Key()]
 	if !shown {
 		return
@@ -213,11 +213,11 @@ func (s *sparks) take(r *record.Record) {
 		cell.refused = cell.rate == 0
 		return
 	}
-	*cell = spark{rate: r.ThroughputPerSecond()}
+	*cell = sparkCell{rate: r.ThroughputPerSecond()}
 }
 
-// lines returns the rows and their legend, or nil if each row would have a single sign.
-func (s *sparks) lines(width int) []string {
+// lines returns the rows and their legend, or nil if rows have a single sign.
+func (s *sparklines) lines(width int) []string {
 	least, most, longest, cells := math.Inf(1), 0.0, 0, 0
 	for _, row := range s.rows {
 		longest, cells = max(longest, len(row.variant)), max(cells, len(row.cells))
@@ -241,22 +241,22 @@ func (s *sparks) lines(width int) []string {
 		signs = signs[:min(len(signs), max(0, width-longest-2))]
 		lines = append(lines, fmt.Sprintf("%-*.*s  %s", longest, longest, row.variant, string(signs)))
 	}
-	legend := "requests/s, one sign per cell; ·: to come, ×: refused"
+	legend := "requests/s, one sign per cell; ·: not measured yet, ×: invalid"
 	if s.hides > 0 {
-		legend += fmt.Sprintf("; and %d more variants", s.hides)
+		legend += fmt.Sprintf("; %d more variants are hidden", s.hides)
 	}
 	return append(lines, legend)
 }
 
 // sign returns a higher sign for more throughput, on a logarithmic scale.
-func (s spark) sign(least, most float64) rune {
+func (s sparkCell) sign(least, most float64) rune {
 	switch {
 	case s.refused:
 		return '×'
 	case s.rate == 0:
 		return '·'
 	case most == least:
-		return heights[len(heights)-1]
+		return sparkSigns[len(sparkSigns)-1]
 	}
-	return heights[int(math.Log(s.rate/least)/math.Log(most/least)*float64(len(heights)-1))]
+	return sparkSigns[int(math.Log(s.rate/least)/math.Log(most/least)*float64(len(sparkSigns)-1))]
 }

@@ -6,9 +6,7 @@
 //	                ──> Metrics   for Prometheus: counters and gauges of a load
 //
 // All of them take the same events. The view of a scenario's trials (NewRun) and the view of a
-// service's load (NewLoad) differ in their content; View has the drawing, the lock and the end.
-//
-// This package does not know who measures.
+// service's load (NewLoad) differ in their content. View draws it under a lock.
 package view
 
 import (
@@ -30,10 +28,10 @@ import (
 )
 
 const (
-	// redrawEvery is long because drawing uses CPU time on the machine under test.
-	redrawEvery = 500 * time.Millisecond
-	// plainEvery is the time between two lines without a terminal.
-	plainEvery = time.Second
+	// redrawInterval is long because drawing uses CPU time on the machine under test.
+	redrawInterval = 500 * time.Millisecond
+	// plainInterval is the time between two lines without a terminal.
+	plainInterval = time.Second
 )
 
 // A View shows a run until Close. Any goroutine may call Observe.
@@ -50,15 +48,15 @@ type View struct {
 	drawn   int // lines on the screen
 }
 
-// A content decides what a View shows. Methods for events return a line for plain output.
+// A content holds what a View shows. Methods for events return a line for plain output.
 type content interface {
-	begins(trial record.PlannedTrial, now time.Time) string
+	trialBegins(trial record.PlannedTrial, now time.Time) string
 	progress(p live.Progress, now time.Time) string
-	ends(r *record.Record, now time.Time) string
-	setBack(r *record.Record, why record.Check) string
-	waits(w live.Waiting, now time.Time) string
-	plain(now time.Time) string        // once per plainEvery
-	endRequested(now time.Time) string // the run must end
+	trialEnds(r *record.Record, now time.Time) string
+	trialDiscarded(r *record.Record, why record.Check) string
+	runWaits(w live.Waiting, now time.Time) string
+	plainLine(now time.Time) string    // called once per plainInterval
+	endRequested(now time.Time) string // called when the run must end
 	lines(terminal format.Terminal, now time.Time) []string
 }
 
@@ -66,12 +64,13 @@ func newView(w io.Writer, draws bool, c content) *View {
 	return &View{to: w, draws: draws, content: c, quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// follow draws the view, or prints its lines, until Close. It notifies the content when to end.
-func (v *View) follow(ending <-chan struct{}) {
+// drawUntilClosed draws the view, or prints its lines, until Close. It tells the content when
+// ending closes.
+func (v *View) drawUntilClosed(ending <-chan struct{}) {
 	defer close(v.ended)
-	every := redrawEvery
+	every := redrawInterval
 	if !v.draws {
-		every = plainEvery
+		every = plainInterval
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -79,18 +78,18 @@ func (v *View) follow(ending <-chan struct{}) {
 		v.draw()
 		select {
 		case <-tick.C:
-			v.event(v.content.plain)
+			v.applyEvent(v.content.plainLine)
 		case <-ending:
 			ending = nil
-			v.event(v.content.endRequested)
+			v.applyEvent(v.content.endRequested)
 		case <-v.quit:
 			return
 		}
 	}
 }
 
-// event changes the content under the lock, and prints its line if nothing is drawn.
-func (v *View) event(change func(now time.Time) (line string)) {
+// applyEvent changes the content under the lock. Without drawing, it prints the returned line.
+func (v *View) applyEvent(change func(now time.Time) (line string)) {
 	v.guard.Lock()
 	defer v.guard.Unlock()
 	if line := change(time.Now()); line != "" && !v.draws {
@@ -106,14 +105,14 @@ func (v *View) draw() {
 	v.guard.Lock()
 	defer v.guard.Unlock()
 	lines := v.content.lines(format.TerminalOf(v.to), time.Now()) // the width may have changed
-	_, _ = io.WriteString(v.to, frame(lines, v.drawn))
+	_, _ = io.WriteString(v.to, redrawText(lines, v.drawn))
 	v.drawn = len(lines)
 }
 
-// frame returns the text that replaces the lines drawn before. It goes up to the first line,
+// redrawText returns the text that replaces the lines drawn before. It goes up to the first line,
 // writes each new line and erases the rest of the old one, then erases everything below (ECMA-48:
 // CUU, EL, ED). A raw terminal needs the carriage return.
-func frame(lines []string, before int) string {
+func redrawText(lines []string, before int) string {
 	var text strings.Builder
 	text.WriteByte('\r')
 	if before > 0 {
@@ -128,18 +127,18 @@ func frame(lines []string, before int) string {
 
 // Observe shows an event of the run.
 func (v *View) Observe(e live.Event) {
-	v.event(func(now time.Time) (line string) {
+	v.applyEvent(func(now time.Time) (line string) {
 		switch e := e.(type) {
 		case live.Begun:
-			return v.content.begins(e.Trial, now)
+			return v.content.trialBegins(e.Trial, now)
 		case live.Progress:
 			return v.content.progress(e, now)
 		case live.Ended:
-			return v.content.ends(e.Record, now)
+			return v.content.trialEnds(e.Record, now)
 		case live.SetBack:
-			return v.content.setBack(e.Record, e.Why)
+			return v.content.trialDiscarded(e.Record, e.Why)
 		case live.Waiting:
-			return v.content.waits(e, now)
+			return v.content.runWaits(e, now)
 		}
 		return ""
 	})
@@ -155,31 +154,31 @@ func (v *View) Close() {
 	})
 }
 
-// styled returns the text as one line that fits the terminal.
-func styled(text string, style format.Style, terminal format.Terminal) string {
+// styledLine returns the text as one line that fits the terminal.
+func styledLine(text string, style format.Style, terminal format.Terminal) string {
 	line := []rune(strings.ReplaceAll(text, "\n", " "))
 	return format.Painter(terminal.Colour)(style, string(line[:min(len(line), terminal.Width)]))
 }
 
-func bar(fraction float64) string {
+func progressBar(fraction float64) string {
 	const cells = 24
 	full := min(cells, int(fraction*cells))
 	return "[" + strings.Repeat("■", full) + strings.Repeat("·", cells-full) + "]"
 }
 
-// heights are the signs of a sparkline, from low to high.
-var heights = []rune("▁▂▃▄▅▆▇█")
+// sparkSigns are the signs of a sparkline, from low to high.
+var sparkSigns = []rune("▁▂▃▄▅▆▇█")
 
-func setBackInWords(r *record.Record, why record.Check) string {
-	return fmt.Sprintf("discarded, to be measured again: %s (repeat %d): %s", r.Cell.Key(), r.Repeat, why.Detail)
+func describeDiscarded(r *record.Record, why record.Check) string {
+	return fmt.Sprintf("discarded, and measured again later: %s (repeat %d): %s", r.Cell.Key(), r.Repeat, why.Detail)
 }
 
-func waitingInWords(w live.Waiting) string {
-	return fmt.Sprintf("waiting for a quiet machine: %s left, %v of %v patience used",
+func describeWaiting(w live.Waiting) string {
+	return fmt.Sprintf("waiting until other programs stop: %s left, waited %v of at most %v",
 		words.Count(w.Trials, "trial"), w.Used.Round(time.Second), w.Patience.Round(time.Second))
 }
 
-func outcome(r *record.Record) string {
+func describeTrial(r *record.Record) string {
 	name := fmt.Sprintf("%s (repeat %d)", r.Cell.Key(), r.Repeat)
 	switch {
 	case r.Failure != "":
@@ -204,10 +203,10 @@ type keys struct {
 	ended    chan struct{}
 }
 
-// keysEvery is the poll interval for keys, in milliseconds. A blocking read could not be ended.
-const keysEvery = 50
+// keyPollMilliseconds is the poll interval for keys. A blocking read could not be cancelled.
+const keyPollMilliseconds = 50
 
-// readKeys calls press for each key until false or ending. It returns nil without a terminal.
+// readKeys calls press for each key until it returns false, or until ending is closed.
 func readKeys(from *os.File, ending <-chan struct{}, press func(byte) bool) *keys {
 	if from == nil || !term.IsTerminal(int(from.Fd())) {
 		return nil
@@ -223,7 +222,7 @@ func readKeys(from *os.File, ending <-chan struct{}, press func(byte) bool) *key
 
 func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 	defer close(k.ended)
-	defer k.giveBack() // even after a panic
+	defer k.restoreTerminal() // even after a panic
 	var key [1]byte
 	for {
 		select {
@@ -234,7 +233,7 @@ func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 		default:
 		}
 		look := []unix.PollFd{{Fd: int32(k.terminal.Fd()), Events: unix.POLLIN}} //nolint:gosec // a file descriptor is small
-		if n, err := unix.Poll(look, keysEvery); n <= 0 || err != nil {
+		if n, err := unix.Poll(look, keyPollMilliseconds); n <= 0 || err != nil {
 			if err != nil && err != unix.EINTR {
 				return
 			}
@@ -245,7 +244,7 @@ func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 			return // the terminal was closed
 		}
 		if key[0] == 'q' || key[0] == ctrlC {
-			k.giveBack() // before a signal can end the program
+			k.restoreTerminal() // before a signal can end the program
 		}
 		if !press(key[0]) {
 			return
@@ -253,7 +252,7 @@ func (k *keys) read(ending <-chan struct{}, press func(byte) bool) {
 	}
 }
 
-func (k *keys) giveBack() {
+func (k *keys) restoreTerminal() {
 	k.restore.Do(func() { _ = term.Restore(int(k.terminal.Fd()), k.before) })
 }
 

@@ -1,5 +1,5 @@
-// Package congestion sets the congestion control of TCP sockets, and reads which one they
-// have. Machines differ in their default, and the cost of packet loss depends on it.
+// Package congestion sets and reads the congestion control of TCP sockets. Machines have different
+// defaults, and the cost of packet loss depends on the congestion control.
 //
 // This package must not know who listens or dials, nor what is sent.
 package congestion
@@ -27,23 +27,23 @@ func Control(name string) func(network, address string, socket syscall.RawConn) 
 	}
 }
 
-type key struct{}
+type contextKey struct{}
 
-// With returns a context under which Listen uses the congestion control.
-func With(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, key{}, name)
+// WithName returns a context whose listeners use the named congestion control: see Listen.
+func WithName(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, contextKey{}, name)
 }
 
 // Listen listens with the congestion control of the context, or with the machine's
 // default. Accepted connections inherit it from their listener.
 func Listen(ctx context.Context, network, address string) (net.Listener, error) {
-	name, _ := ctx.Value(key{}).(string)
+	name, _ := ctx.Value(contextKey{}).(string)
 	config := net.ListenConfig{Control: Control(name)}
 	return config.Listen(ctx, network, address)
 }
 
-// Of returns the congestion control of a TCP socket, or "" if the machine does not report it.
-func Of(socket syscall.Conn) string {
+// NameOf returns the congestion control of a TCP socket, or "" if the machine does not report it.
+func NameOf(socket syscall.Conn) string {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return ""
@@ -57,10 +57,10 @@ func Of(socket syscall.Conn) string {
 
 const errUnsupported = unsupported.Error("not supported by this kernel")
 
-// Check returns an error that wraps errors.ErrUnsupported if this process cannot use the
-// congestion control. The error lists those that it can use.
+// Check returns an error that wraps errors.ErrUnsupported if this process cannot use the named
+// congestion control. The error lists the usable names.
 func Check(name string) error {
-	if err := try(name); err != nil {
+	if err := trySetting(name); err != nil {
 		return fmt.Errorf("congestion control %q: %w: %w", name, errUnsupported, err)
 	}
 	return nil

@@ -20,9 +20,9 @@ func get(fd int) (string, error) {
 	return strings.TrimRight(name, "\x00"), err
 }
 
-// try sets the congestion control on a socket, and closes the socket again. The kernel
-// loads modules on demand, and has one list for root and one for other users.
-func try(name string) error {
+// trySetting sets the congestion control on a test socket. The kernel loads modules on demand, and
+// has one list of names for root and another for other users.
+func trySetting(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
@@ -30,32 +30,32 @@ func try(name string) error {
 	defer func() { _ = unix.Close(fd) }()
 	switch err := set(fd, name); {
 	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("it has %s; `modprobe tcp_%s` loads it if the module was built", strings.Join(Available(), ", "), name)
+		return fmt.Errorf("the kernel has loaded only %s: try `modprobe tcp_%s`", strings.Join(Available(), ", "), name)
 	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("without root only %s is allowed: run as root, or add it to net.ipv4.tcp_allowed_congestion_control", strings.Join(words("allowed"), ", "))
+		return fmt.Errorf("without root, the kernel allows only %s: run as root, or add the name to net.ipv4.tcp_allowed_congestion_control", strings.Join(readNames("allowed"), ", "))
 	default:
 		return err
 	}
 }
 
 // Available lists the congestion controls that the kernel has loaded.
-func Available() []string { return words("available") }
+func Available() []string { return readNames("available") }
 
-// Default returns the congestion control of sockets that choose none.
+// Default returns the congestion control of sockets for which the program sets none.
 func Default() string {
 	text, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control")
 	return strings.TrimSpace(string(text))
 }
 
-func words(which string) []string {
+func readNames(which string) []string {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_" + which + "_congestion_control")
 	if err != nil {
-		return []string{"an unknown list: " + err.Error()}
+		return []string{"a list that could not be read: " + err.Error()}
 	}
 	return strings.Fields(string(text))
 }
 
-// InUse lists, sorted, the congestion controls of this process's TCP sockets.
+// InUse returns the sorted names of the congestion controls of this process's TCP sockets.
 func InUse() []string {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

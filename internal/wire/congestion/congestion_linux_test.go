@@ -15,7 +15,7 @@ func TestBothEndsHaveWhatWasAsked(t *testing.T) {
 	if err := Check(asked); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := Listen(With(t.Context(), asked), "tcp", "127.0.0.1:0")
+	listener, err := Listen(WithName(t.Context(), asked), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestBothEndsHaveWhatWasAsked(t *testing.T) {
 	}
 	defer server.Close()
 	for end, conn := range map[string]net.Conn{"client": client, "server": server} {
-		if got := Of(conn.(*net.TCPConn)); got != asked {
+		if got := NameOf(conn.(*net.TCPConn)); got != asked {
 			t.Errorf("the %s has %q, want %q", end, got, asked)
 		}
 	}
@@ -44,17 +44,17 @@ func TestBothEndsHaveWhatWasAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if got := Of(other.(*net.TCPListener)); got == "" || got != Default() || !slices.Contains(Available(), got) {
+	if got := NameOf(other.(*net.TCPListener)); got == "" || got != Default() || !slices.Contains(Available(), got) {
 		t.Errorf("a socket for which nothing was asked has %q, of %q", got, Available())
 	}
 }
 
 func TestAnUnknownOneIsRefusedWithWhatThereIs(t *testing.T) {
 	err := Check("none-such")
-	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "it has ") || !strings.Contains(err.Error(), "reno") {
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), " only ") || !strings.Contains(err.Error(), "reno") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Listen(With(t.Context(), "none-such"), "tcp", "127.0.0.1:0"); err == nil {
+	if _, err := Listen(WithName(t.Context(), "none-such"), "tcp", "127.0.0.1:0"); err == nil {
 		t.Error("a listener has it all the same")
 	}
 }

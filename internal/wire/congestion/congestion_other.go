@@ -4,17 +4,17 @@ package congestion
 
 import "errors"
 
-var errElsewhere = errors.New("wirelab sets it on Linux only")
+var errLinuxOnly = errors.New("wirelab sets the congestion control on Linux only")
 
-func set(int, string) error   { return errElsewhere }
-func get(int) (string, error) { return "", errElsewhere }
-func try(string) error        { return errElsewhere }
+func set(int, string) error   { return errLinuxOnly }
+func get(int) (string, error) { return "", errLinuxOnly }
+func trySetting(string) error { return errLinuxOnly }
 
-// Available returns nil: only Linux reports the list.
+// Available returns nil: only Linux reports the available congestion controls.
 func Available() []string { return nil }
 
-// Default returns "": only Linux reports it.
+// Default returns "": only Linux reports the default congestion control.
 func Default() string { return "" }
 
-// InUse returns nil: only Linux reports them.
+// InUse returns nil: only Linux reports the congestion controls in use.
 func InUse() []string { return nil }

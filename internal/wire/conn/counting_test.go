@@ -220,7 +220,7 @@ func FuzzRecordParser(f *testing.F) {
 			var p recordParser
 			for rest := stream; len(rest) > 0; {
 				n := min(piece, len(rest))
-				p.feed(rest[:n], func(r tlsRecord) { found = append(found, r) })
+				p.parse(rest[:n], func(r tlsRecord) { found = append(found, r) })
 				rest = rest[n:]
 			}
 			return found

@@ -21,12 +21,11 @@ import (
 	"wirelab.dev/internal/wire/congestion"
 )
 
-// Dialer opens, counts and times connections. All clients' connections come from one, so that
-// the counts mean the same for every stack. Any goroutine may use it; the zero value is ready.
+// Dialer opens, counts and times connections. All stacks use it, so that counts mean the same for
+// every stack. Any goroutine may use it; the zero value is ready.
 //
-// The end that closes a connection first keeps its address and port in TIME_WAIT for a minute:
-// here the client, as in most programs. One address has only some 28,000 ports. Sources adds
-// addresses.
+// The end that closes a TCP connection first keeps its port in TIME_WAIT for a minute. Here that
+// end is the client. One address has only some 28,000 ports, so Sources adds addresses.
 type Dialer struct {
 	// Sources is the number of source addresses that connections to IPv4 loopback use in turn. If
 	// it is above 1, other connections end with a reset, which leaves no TIME_WAIT. Set it before
@@ -39,7 +38,7 @@ type Dialer struct {
 	// then use TLS. Nil counts nothing. Set it before the first connection.
 	Records *Records
 
-	next atomic.Uint32 // number of the next source address
+	next atomic.Uint32 // index of the next source address
 
 	mu         sync.Mutex
 	counts     Counts
@@ -62,10 +61,10 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		return &unixConn{UnixConn: local, closed: d.Opened()}, nil
 	}
 	if resetOnClose {
-		_ = conn.(*net.TCPConn).SetLinger(0) // on an error it closes as usual
+		_ = conn.(*net.TCPConn).SetLinger(0) // on an error, Close ends the connection normally
 	}
 	d.observe(&d.times.Connect, time.Since(begin))
-	d.usedCongestion(congestion.Of(conn.(*net.TCPConn)))
+	d.usedCongestion(congestion.NameOf(conn.(*net.TCPConn)))
 	counted := &countedConn{TCPConn: conn.(*net.TCPConn), closed: d.Opened(), traffic: &d.traffic}
 	d.traffic.add(counted)
 	if d.Records != nil {
@@ -74,14 +73,14 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return counted, nil
 }
 
-// dialerTo chooses the next connection's source address. If it needs several
-// addresses and has only one, the connection must be reset when it closes.
+// dialerTo chooses the next connection's source address. resetOnClose is set if several addresses
+// are needed and only one exists.
 func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool) {
 	dialer.Control = congestion.Control(d.Congestion)
 	if d.Sources <= 1 {
 		return dialer, false
 	}
-	ip, found := sourceOf(d.next.Add(1)%uint32(d.Sources), address)
+	ip, found := sourceAddress(d.next.Add(1)%uint32(d.Sources), address)
 	if !found || !manyLoopbackAddresses {
 		return dialer, true
 	}
@@ -96,15 +95,15 @@ func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool)
 	return dialer, false
 }
 
-// HandshakeTLS does the TLS handshake on a connection from DialContext, whose wrappers must have
-// a method NetConn, as tls.Conn has. If the handshake fails, it closes the connection.
+// HandshakeTLS does the TLS handshake on a connection from DialContext. Wrappers of the connection
+// must have a method NetConn. If the handshake fails, it closes the connection.
 func (d *Dialer) HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Config) (*tls.Conn, error) {
 	conn := tls.Client(raw, config)
 	begin := time.Now()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		d.HandshakeFailed()
 		_ = raw.Close()
-		return nil, failure.InHandshake(err)
+		return nil, failure.MarkHandshakeTimeout(err)
 	}
 	took := time.Since(begin)
 	d.traffic.countHandshake(raw)
@@ -112,8 +111,8 @@ func (d *Dialer) HandshakeTLS(ctx context.Context, raw net.Conn, config *tls.Con
 	return conn, nil
 }
 
-// Opened counts a connection that DialContext did not make. Call the function that
-// it returns when the connection is closed; further calls of it do nothing.
+// Opened counts a connection that another package opened. The caller calls closed when the
+// connection closes; later calls of closed do nothing.
 func (d *Dialer) Opened() (closed func()) {
 	d.count(func(c *Counts) { c.Opened++; c.Open++ })
 	return sync.OnceFunc(func() { d.count(func(c *Counts) { c.Open-- }) })
@@ -158,7 +157,7 @@ func (d *Dialer) Handshake(h Handshake) {
 	d.observe(&d.times.Handshake, h.Took)
 }
 
-// FirstByte records the time to first byte of a call with its own connection.
+// FirstByte records a call's time to first byte. Only calls with their own connection have one.
 func (d *Dialer) FirstByte(took time.Duration) {
 	d.observe(&d.times.FirstByte, took)
 }
@@ -179,8 +178,8 @@ func (d *Dialer) Counts() Counts {
 	return d.counts
 }
 
-// Traffic returns the traffic of all TCP connections so far. It costs some 2 µs for
-// each open connection.
+// Traffic returns the traffic of all TCP connections so far. Each open connection costs about 2
+// µs.
 func (d *Dialer) Traffic() Traffic {
 	d.traffic.mu.Lock()
 	defer d.traffic.mu.Unlock()
@@ -193,7 +192,7 @@ func (d *Dialer) Traffic() Traffic {
 	return sum
 }
 
-// Frames returns the counter for the frames of an HTTP/3 client, or nil if they are not counted.
+// Frames returns the frame counter of an HTTP/3 client, or nil if frames are not counted.
 func (d *Dialer) Frames() *Frames {
 	if d.Records == nil {
 		return nil
@@ -210,7 +209,6 @@ func (d *Dialer) TakeTimes() Times {
 	return t
 }
 
-// unixConn is a connection over a unix socket.
 type unixConn struct {
 	*net.UnixConn
 	closed func()
@@ -221,36 +219,36 @@ func (c *unixConn) Close() error {
 	return c.UnixConn.Close()
 }
 
-// Settings lists the settings of connections to the address that are not the kernel's default.
+// Settings lists the socket settings for the address that differ from the kernel's default.
 func (d *Dialer) Settings(address string) []tuning.Setting {
 	if d == nil || d.Sources <= 1 {
 		return nil
 	}
 	if _, resetOnClose := d.dialerTo(address); resetOnClose {
-		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "connections in TIME_WAIT would use up the ports"}}
+		return []tuning.Setting{{Side: tuning.Client, Name: "SO_LINGER", Value: "0", Default: "unset", Why: "closed connections in TIME_WAIT would use up the ports"}}
 	}
-	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(d.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "the connections need more ports than one address has"}}
+	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(d.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "a single address has too few ports for all connections"}}
 }
 
-// Sources computes the number of source addresses that connections need so that they do
-// not run out of ports. The zero value needs one.
+// Sources computes how many source addresses the connections need. With too few, they run out of
+// ports. The zero value needs one.
 type Sources struct {
-	// Connections counts the connections that hold a port at once: open, or in TIME_WAIT.
+	// Connections is the number of connections that occupy a port: open, or in TIME_WAIT.
 	Connections int
 	// Ports is the number of ports of one address.
 	Ports int
 }
 
-// Count returns the number of addresses. It leaves half of an address's ports free: the kernel
-// searches from a random port (inet_hash_connect), and takes longer the fuller the range is.
+// Count returns the number of addresses. It leaves half of an address's ports free, because the
+// kernel searches from a random port (inet_hash_connect), and a fuller range takes longer.
 func (s Sources) Count() int {
 	share := max(1, s.Ports/2)
 	return max(1, (s.Connections+share-1)/share)
 }
 
-// sourceOf returns the nth source address for connections to an address, and whether there is a
-// choice: all of 127.0.0.0/8 is this machine (RFC 1122, section 3.2.1.3).
-func sourceOf(n uint32, address string) (net.IP, bool) {
+// sourceAddress returns source address number n, and whether several are possible: all addresses
+// of 127.0.0.0/8 belong to this machine (RFC 1122, section 3.2.1.3).
+func sourceAddress(n uint32, address string) (net.IP, bool) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {
 		return nil, false
@@ -262,29 +260,28 @@ func sourceOf(n uint32, address string) (net.IP, bool) {
 	return net.IP(ip[:]), true
 }
 
-// QUICCongestion is the congestion control of quic-go, NewReno (RFC 9002, section 7). The library
-// offers no other and does not report it; a test checks that this is still true.
+// QUICCongestion is quic-go's congestion control, NewReno (RFC 9002, section 7). quic-go offers no
+// other one and does not report its name. A test checks that this is still true.
 const QUICCongestion = "reno"
 
-// UsedProtocol records the protocol in which a peer has answered.
+// UsedProtocol records a protocol that a peer used in an answer.
 func (d *Dialer) UsedProtocol(protocol string) {
 	d.mu.Lock()
-	addWord(&d.negotiated.Protocol, protocol)
+	addToList(&d.negotiated.Protocol, protocol)
 	d.mu.Unlock()
 	if protocol == "h3" {
 		d.usedCongestion(QUICCongestion)
 	}
 }
 
-// usedCongestion records the congestion control of a connection.
 func (d *Dialer) usedCongestion(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	addWord(&d.negotiated.ClientCongestion, name)
+	addToList(&d.negotiated.ClientCongestion, name)
 }
 
-// addWord adds a word to a list that is separated by commas, unless the list has it.
-func addWord(words *string, word string) {
+// addToList adds a word to a comma-separated list, unless the list already has it.
+func addToList(words *string, word string) {
 	switch {
 	case *words == "":
 		*words = word
@@ -293,7 +290,8 @@ func addWord(words *string, word string) {
 	}
 }
 
-// countSession counts a session under its kind. The client's offer bounds the kinds.
+// countSession counts a TLS session by its version, cipher suite and key exchange. The client's
+// offer bounds the number of kinds.
 func (d *Dialer) countSession(state tls.ConnectionState) {
 	kind := record.Session{
 		Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),

@@ -21,7 +21,7 @@ func bindWithoutPort(_, _ string, conn syscall.RawConn) error {
 // manyLoopbackAddresses reports whether all of 127.0.0.0/8 can be used here.
 const manyLoopbackAddresses = true
 
-// socketTraffic reads TCP_INFO (include/uapi/linux/tcp.h).
+// socketTraffic reads a socket's traffic from TCP_INFO (include/uapi/linux/tcp.h).
 func socketTraffic(descriptor int) (Traffic, bool) {
 	info, err := unix.GetsockoptTCPInfo(descriptor, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -19,42 +19,41 @@ import (
 // net/http's Transport.
 const HandshakeTimeout = 10 * time.Second
 
-// Admit returns a listener whose TLS connections have finished the handshake. Beyond bound
-// handshakes at once, connections wait in the kernel's accept queue, where they cost nothing and
-// are served in order; thousands at once would all take as long as the slowest.
-func Admit(listener net.Listener, config *tls.Config, bound int) net.Listener {
-	a := &admission{Listener: listener, config: config, arrivals: make(chan arrival)}
+// LimitHandshakes returns a listener of TLS connections whose handshakes are done. It runs at most
+// bound handshakes at once. Other connections wait in order in the kernel's accept queue, which
+// costs nothing. Thousands at once would all take as long as the slowest.
+func LimitHandshakes(listener net.Listener, config *tls.Config, bound int) net.Listener {
+	a := &handshakeListener{Listener: listener, config: config, arrivals: make(chan acceptResult)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	for range bound {
-		a.workers.Go(a.work)
+		a.workers.Go(a.acceptLoop)
 	}
 	return a
 }
 
-type admission struct {
+type handshakeListener struct {
 	net.Listener
 	config   *tls.Config
-	arrivals chan arrival
+	arrivals chan acceptResult
 
-	ctx     context.Context // ends with Close
+	ctx     context.Context // ends when Close is called
 	cancel  context.CancelFunc
 	workers sync.WaitGroup // one for each handshake that may run at once
 }
 
-// An arrival holds the results of Accept.
-type arrival struct {
+type acceptResult struct {
 	conn net.Conn
 	err  error
 }
 
-// work accepts connections and does their handshakes until the listener is closed.
-func (a *admission) work() {
+// acceptLoop accepts connections and does their handshakes until the listener is closed.
+func (a *handshakeListener) acceptLoop() {
 	for {
 		raw, err := a.Listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		next := arrival{err: err}
+		next := acceptResult{err: err}
 		if err == nil {
 			conn := tls.Server(raw, a.config)
 			if ServerHandshake(a.ctx, conn) != nil {
@@ -73,7 +72,7 @@ func (a *admission) work() {
 	}
 }
 
-func (a *admission) Accept() (net.Conn, error) {
+func (a *handshakeListener) Accept() (net.Conn, error) {
 	select {
 	case next := <-a.arrivals:
 		return next.conn, next.err
@@ -83,16 +82,15 @@ func (a *admission) Accept() (net.Conn, error) {
 }
 
 // Close stops listening and aborts the handshakes in progress.
-func (a *admission) Close() error {
+func (a *handshakeListener) Close() error {
 	a.cancel()
 	err := a.Listener.Close()
 	a.workers.Wait()
 	return err
 }
 
-// ServerHandshake does the server's side of a TLS handshake, within HandshakeTimeout, unless it
-// was done before. If it fails, it closes the connection, with an alert to a peer that does not
-// speak TLS.
+// ServerHandshake does the server's side of a TLS handshake within HandshakeTimeout, unless it is
+// done already. On failure it closes the connection. A peer that does not speak TLS gets an alert.
 func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
@@ -102,43 +100,45 @@ func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
 	}
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) && header.Conn != nil {
-		_, _ = header.Conn.Write(notTLS) // the peer may have gone already
+		_, _ = header.Conn.Write(notTLSAlert) // the peer may have gone already
 	}
 	_ = conn.NetConn().Close()
-	return failure.InHandshake(err)
+	return failure.MarkHandshakeTimeout(err)
 }
 
-// notTLS is the fatal alert unexpected_message (RFC 8446, sections 5.1 and 6). crypto/tls closes
-// without an alert, which looks to such a peer like a crash of the server.
-var notTLS = []byte{recordAlert, recordMajor, 1, 0, 2, 2, 10}
+// notTLSAlert is the fatal alert unexpected_message (RFC 8446, sections 5.1 and 6). crypto/tls
+// closes without an alert; a peer without TLS could think that the server has crashed.
+var notTLSAlert = []byte{recordAlert, recordMajorVersion, 1, 0, 2, 2, 10}
 
-// The beginning of a TLS record: its type, and the first byte of its version.
+// recordAlert is the record type of an alert, the first byte of a TLS record. recordMajorVersion
+// is the second byte.
 const (
-	recordAlert = 21
-	recordMajor = 3
+	recordAlert        = 21
+	recordMajorVersion = 3
 )
 
-// Cleartext wraps a client's connection without TLS. Read says so if the peer's first bytes are
-// a TLS alert, where the protocol's parser would fail with a less helpful error.
+// Cleartext wraps a client's connection without TLS. Its Read returns a clear error if the peer's
+// first bytes are a TLS alert; the protocol's parser would return a less helpful one.
 func Cleartext(conn net.Conn) *CleartextConn { return &CleartextConn{Conn: conn} }
 
-// CleartextConn is made by Cleartext.
+// CleartextConn is a connection without TLS that recognises a TLS peer.
 type CleartextConn struct {
 	net.Conn
 	started bool // used by the reader only
 }
 
-var errPeerSpeaksTLS = failure.As(failure.PlaintextPeer, errors.New("the server speaks TLS, but this client uses cleartext"))
+var errPeerSpeaksTLS = failure.WithClass(failure.PlaintextPeer, errors.New("the server speaks TLS, but this client uses cleartext"))
 
 // CheckCleartext returns an error if a peer's first bytes are a TLS alert.
 func CheckCleartext(first []byte) error {
-	if len(first) > 1 && first[0] == recordAlert && first[1] == recordMajor {
+	if len(first) > 1 && first[0] == recordAlert && first[1] == recordMajorVersion {
 		return errPeerSpeaksTLS
 	}
 	return nil
 }
 
-// Socket returns the connection below, for writes and, after the first read, for reads.
+// Socket returns the wrapped connection. The caller may write to it at any time, and read from it
+// after the first Read.
 func (c *CleartextConn) Socket() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
@@ -161,28 +161,27 @@ func authInfo(conn *tls.Conn) credentials.TLSInfo {
 	}
 }
 
-// Credentials returns the credentials of a gRPC library that gets its connections from Open.
-// Over TLS they expect that the handshake is done: the Dialer counts and times it for every
-// stack alike.
+// Credentials returns credentials for a gRPC library that gets its connections from Open. With TLS
+// the handshake must be done before: the Dialer counts and times it, as for all stacks.
 func (o *Opener) Credentials() credentials.TransportCredentials {
 	if o.TLS == nil {
 		return insecure.NewCredentials()
 	}
-	return clientCredentials{overTLS}
+	return clientCredentials{tlsCredentials}
 }
 
-// overTLS provides the methods that do no handshake. It overrides no server name.
-var overTLS = credentials.NewTLS(nil)
+// tlsCredentials provides the credentials' methods that do no handshake.
+var tlsCredentials = credentials.NewTLS(nil)
 
-// clientCredentials accept connections whose handshake is done.
+// clientCredentials accept connections whose TLS handshake is done.
 type clientCredentials struct {
 	credentials.TransportCredentials
 }
 
 func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, ok := unwrap[*tls.Conn](raw)
+	conn, ok := findConn[*tls.Conn](raw)
 	if !ok {
-		return nil, nil, errors.New("the connection is not TLS")
+		return nil, nil, errors.New("the gRPC library got a connection without TLS, but its credentials need TLS")
 	}
 	return raw, authInfo(conn), nil
 }
@@ -190,10 +189,10 @@ func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Co
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
 // ServerCredentials returns credentials that do the handshake on the connection's goroutine,
-// unless Admit has done it. The end of ctx aborts handshakes: gRPC's libraries would wait for a
-// silent peer.
+// unless LimitHandshakes has done it. The end of ctx aborts handshakes; otherwise a gRPC library
+// would wait for a silent peer.
 func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
-	return serverCredentials{TransportCredentials: overTLS, ctx: ctx, config: config}
+	return serverCredentials{TransportCredentials: tlsCredentials, ctx: ctx, config: config}
 }
 
 type serverCredentials struct {
@@ -215,7 +214,8 @@ func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 
 func (s serverCredentials) Clone() credentials.TransportCredentials { return s }
 
-// SessionCache holds the newest TLS session of one server, and signals when it has one.
+// SessionCache holds the newest TLS session of one server. Await returns when the first session
+// has arrived.
 type SessionCache struct {
 	filled chan struct{}
 	first  sync.Once
@@ -227,9 +227,9 @@ type SessionCache struct {
 // NewSessionCache makes an empty cache.
 func NewSessionCache() *SessionCache { return &SessionCache{filled: make(chan struct{})} }
 
-// Await waits for the first session. The server sends it after the handshake (RFC 8446,
-// section 4.6.1), so the connection must stay open; life ends with the connection. Await
-// gives up after HandshakeTimeout.
+// Await waits for the first session, at most HandshakeTimeout. The server sends it after the
+// handshake (RFC 8446, section 4.6.1), so the connection must stay open. life is a context that
+// ends with the connection.
 func (s *SessionCache) Await(ctx, life context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
@@ -242,7 +242,7 @@ func (s *SessionCache) Await(ctx, life context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	if _, has := s.Get(""); has { // both happened
+	if _, has := s.Get(""); has { // the session came although ctx or life ended
 		return nil
 	}
 	return fmt.Errorf("the server sent no TLS session ticket, so no session can be resumed: %w", err)
@@ -265,9 +265,10 @@ func (s *SessionCache) Put(_ string, session *tls.ClientSessionState) {
 	}
 }
 
-// Prime puts a TLS session into the configuration's cache, from a connection that it closes when
-// the server's ticket has arrived. Later connections resume it, and store their own tickets.
-func (o *Opener) Prime(ctx context.Context) error {
+// PrimeSession stores a TLS session in the configuration's cache. It opens a connection, waits for
+// the server's ticket and closes the connection. Later connections resume the session and store
+// their own tickets.
+func (o *Opener) PrimeSession(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
 	sessions := NewSessionCache()

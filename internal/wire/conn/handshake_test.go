@@ -38,7 +38,7 @@ func admit(t *testing.T, bound int) (address string, client *tls.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := Admit(raw, server, bound)
+	listener := LimitHandshakes(raw, server, bound)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {

@@ -71,7 +71,7 @@ func TestCleartextOpenerFindsTLS(t *testing.T) {
 func TestAheadGivesWhatIsOpenFirst(t *testing.T) {
 	address := listenOnly(t)
 	opener := Opener{Dialer: &Dialer{}, Address: address}
-	ahead, err := OpenAhead(t.Context(), 3, opener.Open)
+	ahead, err := PreopenConns(t.Context(), 3, opener.Open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAheadGivesWhatIsOpenFirst(t *testing.T) {
 			t.Errorf("call %d: %d connections were opened, want %d", i, got, opened)
 		}
 	}
-	left, err := OpenAhead(t.Context(), 2, opener.Open)
+	left, err := PreopenConns(t.Context(), 2, opener.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

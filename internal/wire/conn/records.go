@@ -10,17 +10,17 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 )
 
-// Records counts the TLS records of a dialer's connections, and the frames of its QUIC
-// connections, at a cost to every read and write: use it only for calls that are not timed.
+// Records counts the TLS records and QUIC frames of a dialer's connections. Counting slows every
+// read and write: use it only for calls that are not timed.
 type Records struct {
 	mu     sync.Mutex
 	counts RecordCounts
 	frames Frames
 }
 
-// RecordCounts holds counts of TLS 1.3 records.
+// RecordCounts holds numbers of TLS 1.3 records and handshakes.
 type RecordCounts struct {
-	// Handshakes counts finished handshakes, with the bytes up to their end.
+	// Handshakes is the number of finished handshakes. The bytes are counted up to their end.
 	Handshakes             int64
 	HandshakeSentBytes     int64
 	HandshakeReceivedBytes int64
@@ -28,8 +28,8 @@ type RecordCounts struct {
 	Sent, Received int64
 }
 
-// RecordBytes is the size that TLS 1.3 adds to the content of a record: header, content
-// type and the AEAD's tag (RFC 8446, section 5.2). crypto/tls does not pad.
+// RecordBytes is the size that TLS 1.3 adds to the content of a record: the header, the content
+// type and the AEAD's tag (RFC 8446, section 5.2). crypto/tls does not pad records.
 const RecordBytes = 5 + 1 + 16
 
 // Counts returns the counts so far.
@@ -39,7 +39,7 @@ func (r *Records) Counts() RecordCounts {
 	return r.counts
 }
 
-// Since returns the difference to an earlier count.
+// Since subtracts an earlier count.
 func (c RecordCounts) Since(earlier RecordCounts) RecordCounts {
 	return RecordCounts{
 		Handshakes:             c.Handshakes - earlier.Handshakes,
@@ -50,7 +50,8 @@ func (c RecordCounts) Since(earlier RecordCounts) RecordCounts {
 	}
 }
 
-// recordConn counts the records of all reads and writes, and hides methods that bypass them.
+// recordConn counts the records of all reads and writes. It hides the methods that bypass Read and
+// Write.
 type recordConn struct {
 	net.Conn
 	records        *Records
@@ -62,7 +63,7 @@ func (c *recordConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.records.mu.Lock()
 	defer c.records.mu.Unlock()
-	c.received.feed(b[:n], c.countReceived)
+	c.received.parse(b[:n], c.countReceived)
 	return n, err
 }
 
@@ -70,7 +71,7 @@ func (c *recordConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.records.mu.Lock()
 	defer c.records.mu.Unlock()
-	c.sent.feed(b[:n], c.countSent)
+	c.sent.parse(b[:n], c.countSent)
 	return n, err
 }
 
@@ -79,7 +80,6 @@ func (c *recordConn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{c}, r)
 }
 
-// countReceived counts a record from the peer.
 func (c *recordConn) countReceived(r tlsRecord) {
 	if c.handshakeDone {
 		c.records.counts.Received++
@@ -105,7 +105,7 @@ func (c *recordConn) countSent(r tlsRecord) {
 // tlsRecord is a record's header (RFC 8446, section 5.1).
 type tlsRecord struct {
 	kind        byte
-	lengthBytes int // after the header
+	lengthBytes int // length of the rest of the record after the header
 }
 
 const (
@@ -115,15 +115,15 @@ const (
 
 func (r tlsRecord) wireBytes() int64 { return int64(recordHeaderBytes + r.lengthBytes) }
 
-// recordParser finds the records in a stream that arrives in pieces.
+// recordParser finds TLS records in a byte stream that arrives in pieces.
 type recordParser struct {
 	header [recordHeaderBytes]byte
-	have   int // bytes of the header so far
-	left   int // bytes left of the record's body
+	have   int // number of header bytes received so far
+	left   int // number of body bytes still to come
 }
 
-// feed calls found for each record when its header is complete.
-func (p *recordParser) feed(b []byte, found func(tlsRecord)) {
+// parse calls found with each record, as soon as the record's header is complete.
+func (p *recordParser) parse(b []byte, found func(tlsRecord)) {
 	for len(b) > 0 {
 		if p.left > 0 {
 			n := min(p.left, len(b))
@@ -143,22 +143,23 @@ func (p *recordParser) feed(b []byte, found func(tlsRecord)) {
 	}
 }
 
-// Frames counts the frames in the packets of QUIC connections, and decodes them all: use it
-// only for calls that are not timed. Any goroutine may use it; the zero value is ready.
+// Frames counts the frames of QUIC packets, and decodes all of them: use it only for calls that
+// are not timed. Any goroutine may use it; the zero value is ready.
 type Frames struct {
 	mu     sync.Mutex
 	counts FrameCounts
 }
 
-// FrameCounts holds the counts of both directions.
+// FrameCounts holds the frame counts of both directions.
 type FrameCounts struct{ Sent, Received FrameBytes }
 
-// FrameBytes holds the counts of one direction.
+// FrameBytes holds the frame counts of one direction.
 type FrameBytes struct {
-	Stream int64 // content of STREAM frames: everything that HTTP/3 sends
-	// Packets with nothing but acknowledgements.
+	Stream int64 // bytes in STREAM frames: all content that HTTP/3 sends
+	// Acks and AckPackets count packets that hold only acknowledgements.
 	Acks, AckPackets int64
-	// Path MTU probes (RFC 9000, section 14.4), sent during a connection's first calls.
+	// Probes and ProbePackets count path MTU probes (RFC 9000, section 14.4), which are sent
+	// during a connection's first calls.
 	Probes, ProbePackets int64
 }
 
@@ -172,7 +173,7 @@ func (f *Frames) Counts() FrameCounts {
 // AddProducer implements qlogwriter.Trace.
 func (f *Frames) AddProducer() qlogwriter.Recorder { return f }
 
-// Close does nothing: it is called when one connection ends, and others may continue.
+// Close does nothing: one connection has ended, but others may still use the Frames.
 func (f *Frames) Close() error { return nil }
 
 // RecordEvent implements qlogwriter.Recorder.
@@ -187,8 +188,9 @@ func (f *Frames) RecordEvent(event qlogwriter.Event) {
 	}
 }
 
-// leastProbeBytes is the packet size that every path carries: larger pings are probes.
-const leastProbeBytes = 1200
+// minMTUBytes is the packet size that every path can carry. A larger packet of PING frames is a
+// path MTU probe.
+const minMTUBytes = 1200
 
 func (b *FrameBytes) add(frames []qlog.Frame, packetBytes int64) {
 	acks, pings := 0, 0
@@ -207,7 +209,7 @@ func (b *FrameBytes) add(frames []qlog.Frame, packetBytes int64) {
 	case acks == len(frames):
 		b.Acks += packetBytes
 		b.AckPackets++
-	case pings == len(frames) && packetBytes > leastProbeBytes:
+	case pings == len(frames) && packetBytes > minMTUBytes:
 		b.Probes += packetBytes
 		b.ProbePackets++
 	}

@@ -12,7 +12,7 @@ func TestPrimedConnectionsResume(t *testing.T) {
 	const calls = 3
 	address, config := admit(t, 4)
 	opener := Opener{Dialer: &Dialer{}, Address: address, TLS: config}
-	if err := opener.Prime(t.Context()); err != nil {
+	if err := opener.PrimeSession(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range calls {
@@ -34,14 +34,14 @@ func TestPrimeFailsWithoutTicket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := Admit(raw, server, 1)
+	listener := LimitHandshakes(raw, server, 1)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		if conn, err := listener.Accept(); err == nil {
 			_ = conn.Close()
 		}
 	}()
-	err = (&Opener{Dialer: &Dialer{}, Address: raw.Addr().String(), TLS: client}).Prime(t.Context())
+	err = (&Opener{Dialer: &Dialer{}, Address: raw.Addr().String(), TLS: client}).PrimeSession(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no TLS session") {
 		t.Errorf("of a server without tickets: %v", err)
 	}

@@ -40,7 +40,7 @@ func TestSourceOf(t *testing.T) {
 		{7, "192.0.2.1:80", ""},
 		{7, "localhost:80", ""},
 	} {
-		ip, found := sourceOf(test.n, test.address)
+		ip, found := sourceAddress(test.n, test.address)
 		if got := ip.String(); found != (test.want != "") || found && got != test.want {
 			t.Errorf("source %d to %s: %s, %v; want %q", test.n, test.address, got, found, test.want)
 		}

@@ -8,50 +8,49 @@ import (
 	"wirelab.dev/internal/base/latency"
 )
 
-// Counts holds the numbers of connections that a Dialer opened, as they happened.
+// Counts holds a Dialer's numbers of connections and handshakes.
 type Counts struct {
-	Opened int64 `json:"opened"` // since the dialer was made
-	Failed int64 `json:"failed"` // attempts that did not become a connection
-	Open   int64 `json:"open"`   // now
+	Opened int64 `json:"opened"` // opened since the dialer was made
+	Failed int64 `json:"failed"` // attempts that did not result in a connection
+	Open   int64 `json:"open"`   // open at present
 
 	Full          int64 `json:"full,omitempty"`           // TLS handshakes with a certificate
 	Resumed       int64 `json:"resumed,omitempty"`        // TLS handshakes that resumed a session
-	Early         int64 `json:"early,omitempty"`          // of those, with early data that the server accepted
-	EarlyRefused  int64 `json:"early_refused,omitempty"`  // with early data that the server rejected
+	Early         int64 `json:"early,omitempty"`          // resumed handshakes whose early data the server accepted
+	EarlyRefused  int64 `json:"early_refused,omitempty"`  // resumed handshakes whose early data the server rejected
 	HandshakeFail int64 `json:"handshake_fail,omitempty"` // connections whose handshake failed
 }
 
-// counters returns the figures that only grow.
 func (c *Counts) counters() []*int64 {
 	return []*int64{&c.Opened, &c.Failed, &c.Full, &c.Resumed, &c.Early, &c.EarlyRefused, &c.HandshakeFail}
 }
 
-// Since returns the difference to an earlier count. Open stays the current value.
+// Since subtracts an earlier count. Open keeps its current value.
 func (c Counts) Since(earlier Counts) Counts {
 	addTo(c.counters(), earlier.counters(), -1)
 	return c
 }
 
-// Plus returns the counts of both.
+// Plus returns the sums of the counts.
 func (c Counts) Plus(other Counts) Counts {
 	addTo(c.counters(), other.counters(), 1)
 	c.Open += other.Open
 	return c
 }
 
-// addTo adds each counter, multiplied by times, to the sum at the same index.
+// addTo multiplies each counter by times, and adds it to the sum with the same index.
 func addTo(sums, counters []*int64, times int64) {
 	for i, counter := range counters {
 		*sums[i] += times * *counter
 	}
 }
 
-// Times holds the distributions of the times to open connections. A nil recorder has no samples.
-// The caller of TakeTimes calls Close.
+// Times holds the distributions of connection times. A nil recorder has no samples. The caller of
+// TakeTimes must call Close.
 type Times struct {
 	Connect   *latency.Recorder // TCP: from the SYN to the established connection
-	Handshake *latency.Recorder // TLS or QUIC: until it was done at the client
-	FirstByte *latency.Recorder // from the beginning of a call with its own connection to its answer's first byte
+	Handshake *latency.Recorder // TLS or QUIC: until the client has completed it
+	FirstByte *latency.Recorder // from the start of a call with its own connection to the first byte of the answer
 }
 
 // Close frees the recorders' memory.
@@ -68,49 +67,50 @@ func (t Times) Close() {
 type Traffic struct {
 	Transport string `json:"transport"` // tcp or udp; empty if there was no traffic
 
-	// Payload of TCP segments, each byte once however often sent, or of UDP datagrams.
+	// SentBytes and ReceivedBytes count the payload of TCP segments or UDP datagrams. TCP bytes
+	// count once, even if they are sent again.
 	SentBytes     int64 `json:"sent_bytes"`
 	ReceivedBytes int64 `json:"received_bytes"`
-	// TCP segments, or UDP datagrams.
+	// SentPackets and ReceivedPackets count TCP segments or UDP datagrams.
 	SentPackets     int64 `json:"sent_packets"`
 	ReceivedPackets int64 `json:"received_packets"`
-	// The segments without payload among them: TCP only.
+	// SentPureAcks and ReceivedPureAcks count TCP segments without payload.
 	SentPureAcks     int64 `json:"sent_pure_acks,omitempty"`
 	ReceivedPureAcks int64 `json:"received_pure_acks,omitempty"`
-	// The payload of TLS handshakes: TCP only, for the handshakes that Handshakes counts.
+	// Handshakes counts TLS handshakes over TCP. The bytes are the payload of these handshakes.
 	Handshakes             int64 `json:"handshakes,omitempty"`
 	HandshakeSentBytes     int64 `json:"handshake_sent_bytes,omitempty"`
 	HandshakeReceivedBytes int64 `json:"handshake_received_bytes,omitempty"`
 
 	Retransmits int64 `json:"retransmits"` // segments sent again, or packets lost
-	// HeaderBytes is the computed size of one packet's headers: IP and TCP, with its options, or
-	// IP and UDP.
+	// HeaderBytes is the computed size of one packet's headers: IP and TCP with its options, or IP
+	// and UDP.
 	HeaderBytes int64         `json:"header_bytes"`
-	MinRTT      time.Duration `json:"min_rtt_ns"` // the least RTT of all connections so far
-	// The smoothed RTTs of closed connections, and of open ones.
+	MinRTT      time.Duration `json:"min_rtt_ns"` // the smallest RTT of all connections so far
+	// ClosedRTT and OpenRTT hold the smoothed RTTs of closed and of open connections.
 	ClosedRTT MeanRTT `json:"closed_rtt,omitzero"`
 	OpenRTT   MeanRTT `json:"open_rtt,omitzero"`
 
-	// TCP only, summed over all connections. Busy is the time with unacknowledged data.
-	// Blocked is the part of it in which the peer's window or the send buffer was full.
+	// TCP only, summed over all connections: Busy is the time with unacknowledged data. Blocked is
+	// the part of Busy in which the peer's window or the send buffer was full.
 	Busy    time.Duration `json:"busy_ns,omitempty"`
 	Blocked time.Duration `json:"blocked_ns,omitempty"`
 
-	// System calls that carried packets: over UDP the sockets' own; over TCP all writes of
-	// the process, which the worker fills in. GSO says that one call may send several
-	// packets: UDP only.
+	// SendCalls and ReceiveCalls count system calls that carried packets. Over UDP the sockets
+	// count them; over TCP the worker counts all writes of the process. GSO says that one UDP call
+	// may send several packets.
 	SendCalls    int64 `json:"send_calls,omitempty"`
 	ReceiveCalls int64 `json:"receive_calls,omitempty"`
 	GSO          bool  `json:"gso,omitempty"`
 }
 
-// A MeanRTT holds the sum and the count of RTTs, so that means can be added.
+// A MeanRTT holds a sum of RTTs and their number, so that means can be combined.
 type MeanRTT struct {
 	Sum   time.Duration `json:"sum_ns"`
 	Count int64         `json:"count"`
 }
 
-// RTT returns the mean over connections, or 0 if none has measured it.
+// RTT returns the mean over all connections, or 0 if no connection has measured an RTT.
 func (t Traffic) RTT() time.Duration {
 	count := t.ClosedRTT.Count + t.OpenRTT.Count
 	if count == 0 {
@@ -119,7 +119,6 @@ func (t Traffic) RTT() time.Duration {
 	return (t.ClosedRTT.Sum + t.OpenRTT.Sum) / time.Duration(count)
 }
 
-// counters returns the figures that only grow.
 func (t *Traffic) counters() []*int64 {
 	return []*int64{
 		&t.SentBytes, &t.ReceivedBytes, &t.SentPackets, &t.ReceivedPackets, &t.SentPureAcks, &t.ReceivedPureAcks,
@@ -129,13 +128,13 @@ func (t *Traffic) counters() []*int64 {
 	}
 }
 
-// Since returns the traffic after an earlier reading.
+// Since subtracts an earlier reading.
 func (t Traffic) Since(earlier Traffic) Traffic {
 	addTo(t.counters(), earlier.counters(), -1)
 	return t
 }
 
-// Plus returns the sum with the traffic of other connections.
+// Plus adds the traffic of other connections.
 func (t Traffic) Plus(other Traffic) Traffic {
 	if other.Transport == "" {
 		return t
@@ -151,8 +150,8 @@ func (t Traffic) Plus(other Traffic) Traffic {
 	return t
 }
 
-// dialTraffic sums the traffic of a dialer's TCP connections. The kernel's counts are read only
-// when a connection closes and when Traffic is called, so that calls do not pay.
+// dialTraffic sums the traffic of a dialer's TCP connections. It asks the kernel only when a
+// connection closes or Traffic is called, so that calls do not become slower.
 type dialTraffic struct {
 	mu     sync.Mutex
 	open   map[*countedConn]struct{}
@@ -168,7 +167,7 @@ func (t *dialTraffic) add(conn *countedConn) {
 	t.open[conn] = struct{}{}
 }
 
-// remove is called before the connection is closed, and may be called again.
+// remove must be called before the connection is closed. Later calls do nothing.
 func (t *dialTraffic) remove(conn *countedConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -182,7 +181,7 @@ func (t *dialTraffic) remove(conn *countedConn) {
 	}
 }
 
-// countedConn embeds the concrete type, so that writev, sendfile and SyscallConn work.
+// countedConn embeds *net.TCPConn and not net.Conn, so that writev, sendfile and SyscallConn work.
 type countedConn struct {
 	*net.TCPConn
 	closed  func()
@@ -195,9 +194,9 @@ func (c *countedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// countHandshake counts all traffic of a connection so far as its TLS handshake.
+// countHandshake counts the connection's traffic so far as handshake traffic.
 func (t *dialTraffic) countHandshake(conn net.Conn) {
-	counted, ok := unwrap[*countedConn](conn)
+	counted, ok := findConn[*countedConn](conn)
 	if !ok {
 		return
 	}
@@ -212,8 +211,8 @@ func (t *dialTraffic) countHandshake(conn net.Conn) {
 	t.closed.HandshakeReceivedBytes += one.ReceivedBytes
 }
 
-// unwrap finds the connection of a type below wrappers with a method NetConn.
-func unwrap[C net.Conn](conn net.Conn) (found C, ok bool) {
+// findConn removes wrappers with a method NetConn until it finds a connection of type C.
+func findConn[C net.Conn](conn net.Conn) (found C, ok bool) {
 	for {
 		if found, ok = conn.(C); ok {
 			return found, true
@@ -226,7 +225,6 @@ func unwrap[C net.Conn](conn net.Conn) (found C, ok bool) {
 	}
 }
 
-// tcpTraffic reads a connection's traffic from the kernel.
 func tcpTraffic(conn *net.TCPConn) (t Traffic, known bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

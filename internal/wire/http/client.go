@@ -11,15 +11,15 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// Client makes requests. Goroutines may use it concurrently.
+// Client sends HTTP requests. Goroutines may use it concurrently.
 type Client struct {
 	http    *http.Client
 	closing io.Closer
 	h3      *h3Client // nil over TCP
 }
 
-// NewClient makes a client. Within ctx it opens the connections that are kept, or opens one as a
-// test and stores the session that later ones resume.
+// NewClient makes a client within ctx. It opens the kept connections. If connections are not kept,
+// it opens one as a test and stores the TLS session for later ones.
 func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	client, err := newClient(ctx, plan)
 	if err == nil {
@@ -27,7 +27,7 @@ func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	}
 	err = fmt.Errorf("open connections to %s: %w", plan.Address, plan.explainDialError(ctx, err))
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-		// The end of ctx closed a connection, and net/http reported only that.
+		// ctx has closed a connection, and net/http's error does not say so.
 		err = fmt.Errorf("%w: %w", err, ended)
 	}
 	return nil, err
@@ -42,13 +42,13 @@ func newClient(ctx context.Context, plan ClientPlan) (made *Client, err error) {
 			return nil, err
 		}
 		made.closing = made.h3
-		carrier, err = newH3Carrier(ctx, made.h3)
+		carrier, err = newH3RoundTripper(ctx, made.h3)
 	case plan.Lifecycle == conn.Early:
 		return nil, fmt.Errorf("early data needs HTTP/3 (QUIC), and the plan asks for %v: %w", plan.Version, errors.ErrUnsupported)
 	default:
 		client := newTCPClient(plan)
 		made.closing = client
-		carrier, err = newTCPCarrier(ctx, client)
+		carrier, err = newTCPRoundTripper(ctx, client)
 	}
 	if err != nil {
 		_ = made.Close()
@@ -65,8 +65,8 @@ func newHTTPClient(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// Do sends a request as http.Client.Do does. The request's own connection, if it has one, is
-// closed with the response's body, or when the request's context ends.
+// Do sends a request as http.Client.Do does. If the request has its own connection, the connection
+// closes when the response's body is closed or the request's context ends.
 func (c *Client) Do(request *http.Request) (*http.Response, error) { return c.http.Do(request) }
 
 // Close ends the running requests and closes every connection.
@@ -80,7 +80,7 @@ func (p ClientPlan) Scheme() string {
 	return "http"
 }
 
-// Host returns the host of the plan's URLs. For a unix socket it is a placeholder, never dialed.
+// Host returns the host in the plan's URLs. For a unix socket it is a placeholder.
 func (p ClientPlan) Host() string {
 	if p.Network == "unix" {
 		return "localhost"
@@ -88,10 +88,9 @@ func (p ClientPlan) Host() string {
 	return p.Address
 }
 
-// ping sends OPTIONS *, HTTP's request without an effect (RFC 9110, section
-// 9.3.7), accepts any answer, and reads at most 64 KiB of its body. It does nothing if
-// the plan is silent.
-func (p ClientPlan) ping(ctx context.Context, transport http.RoundTripper) error {
+// sendOptions sends OPTIONS *, a request without an effect (RFC 9110, section 9.3.7). It accepts
+// any answer, and reads at most 64 KiB of its body. It does nothing if the plan is silent.
+func (p ClientPlan) sendOptions(ctx context.Context, transport http.RoundTripper) error {
 	if p.Silent {
 		return nil
 	}

@@ -19,19 +19,18 @@ import (
 	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
-// HTTP/3 uses quic-go. Its http3.Transport holds one connection to a host and dials the next one
-// itself, so this package dials, and gives it one connection at a time.
+// This package dials HTTP/3 connections itself and passes each one to quic-go's http3.Transport,
+// which would otherwise keep one connection per host.
 //
-// All connections of a client share one UDP socket; connection IDs distinguish them.
+// All connections of a client share one UDP socket. Connection IDs distinguish them.
 
-// keepAlive is the period in http3's default configuration.
+// keepAlive is the keep-alive period of http3's default configuration.
 const keepAlive = 10 * time.Second
 
-// h3ClientConfig returns a client's configuration of quic-go; h3Settings gives the reasons.
+// h3ClientConfig returns the client's configuration of quic-go; h3Settings gives the reasons.
 //
-// Measured without a gain, so left at the default: several UDP sockets, larger
-// first packets, and no path MTU discovery on connections of one request (0.64 of
-// a bare TLS loop over TCP by CPU time, each).
+// These changes brought no gain, so they are left out: several UDP sockets, larger first packets,
+// and no path MTU discovery on connections of one request.
 func h3ClientConfig(lifecycle conn.Lifecycle) *quic.Config {
 	config := &quic.Config{
 		MaxIncomingStreams:   -1,               // a server opens none (RFC 9114, section 6.1)
@@ -43,7 +42,6 @@ func h3ClientConfig(lifecycle conn.Lifecycle) *quic.Config {
 	return config
 }
 
-// h3Client opens QUIC connections.
 type h3Client struct {
 	plan   ClientPlan
 	tls    *tls.Config
@@ -54,14 +52,14 @@ type h3Client struct {
 	http   *http3.Transport // makes http3.ClientConns; it never dials
 
 	sessions *conn.SessionCache // nil, unless connections resume a session
-	life     context.Context    // ends with Close
+	life     context.Context    // ends when Close is called
 	endLife  context.CancelFunc
 	workers  sync.WaitGroup // dial attempts and open connections
 
 	mu       sync.Mutex
-	attempts map[*context.CancelCauseFunc]struct{} // connections being opened
+	attempts map[*context.CancelCauseFunc]struct{} // connections that are being opened
 	open     map[*h3Conn]struct{}
-	closed   conn.Traffic // sum over closed connections
+	closed   conn.Traffic // sum over all closed connections
 }
 
 func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
@@ -69,7 +67,7 @@ func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A connected UDP socket gets an error if no process listens on the port.
+	// Only a connected UDP socket gets an error if no process listens on the port.
 	socket, err := net.DialUDP("udp", nil, remote)
 	if err != nil {
 		return nil, err
@@ -94,7 +92,7 @@ func newH3Client(ctx context.Context, plan ClientPlan) (*h3Client, error) {
 	default:
 		c.tls.ClientSessionCache = nil
 	}
-	c.socket = quicsocket.New(socket, c.refuse)
+	c.socket = quicsocket.New(socket, c.cancelAttempts)
 	c.quic = &quic.Transport{Conn: c.socket, ConnectionIDLength: quicsocket.ConnectionIDBytes}
 	c.life, c.endLife = context.WithCancel(context.Background())
 	return c, nil
@@ -120,16 +118,15 @@ func resolveUDP(ctx context.Context, address string) (*net.UDPAddr, error) {
 	return &net.UDPAddr{IP: addresses[0].Unmap().AsSlice(), Port: number, Zone: addresses[0].Zone()}, nil
 }
 
-// connect implements connector.
 func (c *h3Client) connect(ctx context.Context) (connection, error) {
 	opened, err := c.dial(ctx)
 	if err != nil {
-		return nil, err // not opened: a nil *h3Conn is a non-nil connection
+		return nil, err // do not return opened: a nil *h3Conn would be a non-nil connection
 	}
 	return opened, nil
 }
 
-// verify implements connector. The handshake has agreed on HTTP/3 already.
+// verify implements connector. It sends nothing: the QUIC handshake has chosen HTTP/3 already.
 func (c *h3Client) verify(ctx context.Context, opened connection) error {
 	if c.sessions == nil {
 		return nil
@@ -137,10 +134,10 @@ func (c *h3Client) verify(ctx context.Context, opened connection) error {
 	return c.sessions.Await(ctx, opened.(*h3Conn).quic.Context())
 }
 
-// waitError implements connector. With QUIC the request waited for a handshake.
+// waitError implements connector. The request waited for a QUIC handshake.
 func (*h3Client) waitError(err error) error { return handshakeError(err) }
 
-// Close takes up to closeGrace if connections are being opened.
+// Close waits up to closeGrace for connections that are being opened.
 func (c *h3Client) Close() error {
 	c.mu.Lock()
 	c.endLife()
@@ -160,16 +157,16 @@ func (c *h3Client) Close() error {
 	return err
 }
 
-// Traffic returns the sum over all connections.
+// Traffic returns the sum of all connections' traffic.
 func (c *h3Client) Traffic() conn.Traffic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.closed
 	for opened := range c.open {
-		addQUIC(&t, opened.quic)
+		addQUICTraffic(&t, opened.quic)
 	}
 	t.Transport, t.HeaderBytes = "udp", conn.DatagramHeaderBytes(c.remote.IP.To4() == nil)
-	if n := t.OpenRTT.Count; n > 0 { // one mean of all connections: quic-go drops a connection's mean at its end
+	if n := t.OpenRTT.Count; n > 0 { // use one mean for all connections: quic-go deletes a connection's mean when it closes
 		t.OpenRTT = conn.MeanRTT{Sum: t.OpenRTT.Sum / time.Duration(n), Count: 1}
 	}
 	t.SendCalls, t.ReceiveCalls = c.socket.SendCalls.Load(), c.socket.ReceiveCalls.Load()
@@ -177,7 +174,7 @@ func (c *h3Client) Traffic() conn.Traffic {
 	return t
 }
 
-// quicSessions returns a copy of the session to each caller: quic-go modifies it.
+// quicSessions gives each caller its own copy of the session, because quic-go modifies it.
 type quicSessions struct{ *conn.SessionCache }
 
 func (s quicSessions) Get(key string) (*tls.ClientSessionState, bool) {
@@ -191,22 +188,21 @@ func (s quicSessions) Get(key string) (*tls.ClientSessionState, bool) {
 	return session, err == nil
 }
 
-// h3Conn is a client's connection.
 type h3Conn struct {
 	quic *quic.Conn
-	http *http3.ClientConn // nil with early data: exchange speaks HTTP/3
+	http *http3.ClientConn // nil with early data: exchange then sends the request
 	gone chan struct{}     // closed when the connection has ended and is counted
-	// handshake is closed when the handshake is done and counted; nil without early data.
+	// handshake is closed when the handshake is done and counted. It is nil without early data.
 	handshake chan struct{}
 }
 
-// track adds a connection to those that Close closes, and counts it.
+// track counts a connection and lists it, so that Close can close it.
 func (c *h3Client) track(dialed *quic.Conn) *h3Conn {
 	opened := &h3Conn{quic: dialed, gone: make(chan struct{})}
 	closed := c.plan.Dialer.Opened()
 	c.mu.Lock()
 	c.open[opened] = struct{}{}
-	c.workers.Add(1) // safe beside Wait: the attempt holds the count above zero
+	c.workers.Add(1) // cannot race with Wait: the running attempt keeps the count above zero
 	c.mu.Unlock()
 	context.AfterFunc(dialed.Context(), func() {
 		defer c.workers.Done()
@@ -215,7 +211,7 @@ func (c *h3Client) track(dialed *quic.Conn) *h3Conn {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.open, opened)
-		addQUIC(&c.closed, dialed)
+		addQUICTraffic(&c.closed, dialed)
 	})
 	if c.life.Err() != nil { // Close may have read c.open already
 		_ = opened.Close()
@@ -223,7 +219,6 @@ func (c *h3Client) track(dialed *quic.Conn) *h3Conn {
 	return opened
 }
 
-// isClosed reports whether the channel is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -248,11 +243,10 @@ func (c *h3Conn) Close() error {
 	return nil
 }
 
-// Err reports the end of the connection.
+// Err returns the reason why the connection ended, or nil.
 func (c *h3Conn) Err() error { return c.quic.Context().Err() }
 
-// addQUIC adds the counts of a connection.
-func addQUIC(to *conn.Traffic, one *quic.Conn) {
+func addQUICTraffic(to *conn.Traffic, one *quic.Conn) {
 	stats := one.ConnectionStats()
 	to.SentBytes += int64(stats.BytesSent)
 	to.ReceivedBytes += int64(stats.BytesReceived)

@@ -16,20 +16,18 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// An attempt is a connection that is being opened. Its caller stops waiting when
-// the context ends; the attempt then goes on, to close the connection properly.
+// An attempt opens a connection. If the caller's context ends, the caller stops waiting, but the
+// attempt continues until it can close the connection properly.
 
-// closeGrace limits the time for which a cancelled attempt goes on: to complete the handshake
-// and close the connection. quic-go's Dial sends nothing when its context ends, so the server
-// would hold its half until its handshake timeout.
+// closeGrace limits how long a cancelled attempt continues: it completes the handshake and closes
+// the connection. quic-go's Dial sends nothing when its context ends, so the server would keep the
+// connection until its handshake timeout.
 var closeGrace = time.Second // tests set more, so that a busy machine does not break them
 
 var errRefused = fmt.Errorf("no process listens on the server's UDP port: %w", syscall.ECONNREFUSED)
 
-// quicDial is quic.Transport's Dial or DialEarly.
-type quicDial = func(context.Context, net.Addr, *tls.Config, *quic.Config) (*quic.Conn, error)
+type dialFunc = func(context.Context, net.Addr, *tls.Config, *quic.Config) (*quic.Conn, error)
 
-// dial opens a connection and completes its handshake.
 func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 	ctx, done, err := c.startAttempt(ctx)
 	if err != nil {
@@ -49,15 +47,15 @@ func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 	return opened, nil
 }
 
-// startDial dials, and returns at the latest when the attempt's context ends.
-func (c *h3Client) startDial(ctx context.Context, dial quicDial) (*quic.Conn, error) {
+// startDial dials. It returns no later than the end of the attempt's context.
+func (c *h3Client) startDial(ctx context.Context, dial dialFunc) (*quic.Conn, error) {
 	type outcome struct {
 		conn *quic.Conn
 		err  error
 	}
 	results := make(chan outcome)
-	dialCtx, end := c.extend(ctx)
-	c.workers.Go(func() { // safe beside Wait: the attempt holds the count above zero
+	dialCtx, end := c.extendForClose(ctx)
+	c.workers.Go(func() { // cannot race with Wait: the running attempt keeps the count above zero
 		defer end()
 		conn, err := dial(dialCtx, c.remote, c.tls, c.config)
 		select {
@@ -87,9 +85,9 @@ func (c *h3Client) startDial(ctx context.Context, dial quicDial) (*quic.Conn, er
 	return result.conn, nil
 }
 
-// extend returns a context that ends closeGrace after ctx. It ends with ctx if the
-// port was refused or the server has never answered: there is nothing to close.
-func (c *h3Client) extend(ctx context.Context) (extended context.Context, end func()) {
+// extendForClose returns a context that ends closeGrace after ctx. It ends together with ctx if
+// the port was refused or the server has never answered: then there is no connection to close.
+func (c *h3Client) extendForClose(ctx context.Context) (extended context.Context, end func()) {
 	extended, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		cause := context.Cause(ctx)
@@ -130,9 +128,9 @@ func (c *h3Client) startAttempt(ctx context.Context) (context.Context, func(), e
 	}, nil
 }
 
-// refuse cancels the attempts, as TCP does on a refused port. Open connections go
-// on, since ICMP messages can be forged (RFC 9000, section 14.2.1).
-func (c *h3Client) refuse() { c.endAttempts(errRefused) }
+// cancelAttempts cancels the attempts, because no process listens on the port. Open connections
+// continue: the ICMP message may be forged (RFC 9000, section 14.2.1).
+func (c *h3Client) cancelAttempts() { c.endAttempts(errRefused) }
 
 func (c *h3Client) endAttempts(why error) {
 	c.mu.Lock()
@@ -142,11 +140,12 @@ func (c *h3Client) endAttempts(why error) {
 	}
 }
 
-// handshakeError marks a timeout as the handshake's: later code cannot distinguish it.
+// handshakeError marks a timeout as a handshake timeout: its caller still knows this, later code
+// does not.
 func handshakeError(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return failure.As(failure.HandshakeTimeout, fmt.Errorf("the QUIC handshake did not complete in time: %w", err))
+		return failure.WithClass(failure.HandshakeTimeout, fmt.Errorf("the QUIC handshake did not complete in time: %w", err))
 	}
 	return err
 }

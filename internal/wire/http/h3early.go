@@ -19,32 +19,32 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// quic-go's http3 sends only GET and HEAD before the handshake is done, since
-// early data can be replayed (RFC 8470). A laboratory's calls are POSTs that may
-// be replayed, so exchange sends them itself. It does not read the server's
-// control stream: the connection ends with its only request.
+// quic-go's http3 sends only GET and HEAD requests before the handshake is done, because an
+// attacker can replay early data (RFC 8470). wirelab's POST requests may be replayed, so exchange
+// sends them itself. It does not read the server's control stream, since the connection ends after
+// one request.
 
-// newH3Carrier opens the connections that carry the client's requests.
-func newH3Carrier(ctx context.Context, client *h3Client) (http.RoundTripper, error) {
+// newH3RoundTripper opens the kept connections, or makes a sender that opens one per request.
+func newH3RoundTripper(ctx context.Context, client *h3Client) (http.RoundTripper, error) {
 	if client.plan.Lifecycle == conn.Kept {
 		return openPool(ctx, client.plan, client)
 	}
-	single, err := newSingleUse(ctx, client.plan, client)
+	single, err := newSingleUseRoundTripper(ctx, client.plan, client)
 	if client.plan.Lifecycle == conn.Early {
-		return &earlyUse{client, single}, err
+		return &earlyDataRoundTripper{client, single}, err
 	}
 	return single, err
 }
 
-// earlyUse is singleUse with early data.
-type earlyUse struct {
+// earlyDataRoundTripper opens one connection per request and sends the request as early data.
+type earlyDataRoundTripper struct {
 	*h3Client
-	single *singleUse
+	single *singleUseRoundTripper
 }
 
-// RoundTrip opens a connection for the request and does not wait for its handshake, unless the
-// body cannot be sent twice: the server may refuse early data.
-func (s *earlyUse) RoundTrip(request *http.Request) (*http.Response, error) {
+// RoundTrip opens a connection for the request without waiting for its handshake. It waits if the
+// body cannot be sent twice, because the server may refuse early data.
+func (s *earlyDataRoundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !isRepeatable(request) {
 		return s.single.RoundTrip(request)
 	}
@@ -74,13 +74,14 @@ func (s *earlyUse) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// isRepeatable reports whether a request can be sent again. No stack sends trailers.
+// isRepeatable reports whether a request can be sent twice. It ignores trailers: no stack sends
+// them.
 func isRepeatable(request *http.Request) bool {
 	return (request.Body == nil || request.Body == http.NoBody || request.GetBody != nil) && len(request.Trailer) == 0
 }
 
-// retryRefused sends a request again on a connection that completes its handshake first.
-func (s *earlyUse) retryRefused(request *http.Request) (*http.Response, error) {
+// retryRefused sends a request again, on a connection whose handshake is done.
+func (s *earlyDataRoundTripper) retryRefused(request *http.Request) (*http.Response, error) {
 	once := *request
 	if request.GetBody != nil {
 		body, err := request.GetBody()
@@ -92,7 +93,6 @@ func (s *earlyUse) retryRefused(request *http.Request) (*http.Response, error) {
 	return s.single.RoundTrip(&once)
 }
 
-// dialEarly opens a connection and does not wait for its handshake.
 func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 	ctx, done, err := c.startAttempt(ctx)
 	if err != nil {
@@ -106,8 +106,8 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 	}
 	opened := c.track(dialed)
 	opened.handshake = make(chan struct{})
-	// The goroutine ends with the handshake or the connection; Close waits for
-	// it. Until then the attempt goes on and can be cancelled.
+	// The goroutine ends with the handshake or the connection, and Close waits for it. Until then
+	// Close can cancel the attempt.
 	go func() {
 		defer done()
 		select {
@@ -169,7 +169,6 @@ func (c *h3Conn) exchangeOn(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// sendRequest sends the request's header and body, and closes the body.
 func sendRequest(stream io.Writer, request *http.Request) error {
 	if request.Body != nil {
 		defer func() { _ = request.Body.Close() }()
@@ -182,16 +181,15 @@ func sendRequest(stream io.Writer, request *http.Request) error {
 	return err
 }
 
-// Frames of a request stream (RFC 9114, section 7.2). Other types are skipped.
+// These are the frame types of a request stream (RFC 9114, section 7.2). Others are skipped.
 const (
 	frameData    = 0x0
 	frameHeaders = 0x1
 )
 
-// errMalformed is wrapped by errors about responses that violate RFC 9114.
+// errMalformed marks errors about responses that violate RFC 9114.
 var errMalformed = errors.New("malformed HTTP/3 response")
 
-// encodeHeaders returns a request's HEADERS frame.
 func encodeHeaders(request *http.Request) []byte {
 	var block bytes.Buffer
 	encoder := qpack.NewEncoder(&block)
@@ -223,7 +221,6 @@ func encodeHeaders(request *http.Request) []byte {
 	return append(head, block.Bytes()...)
 }
 
-// dataFrameWriter writes the bytes of each Write as a DATA frame.
 type dataFrameWriter struct{ stream io.Writer }
 
 func (d dataFrameWriter) Write(p []byte) (int, error) {
@@ -235,7 +232,8 @@ func (d dataFrameWriter) Write(p []byte) (int, error) {
 	return d.stream.Write(p)
 }
 
-// responseStream reads the response from a request stream, and is its body, for one goroutine.
+// responseStream reads a response from a request stream. It also is the response's body. Only one
+// goroutine may use it.
 type responseStream struct {
 	from     *bufio.Reader
 	response *http.Response
@@ -243,41 +241,42 @@ type responseStream struct {
 	ended    bool   // trailers were read
 }
 
-// readResponse reads a response's header. The caller reads the body from the stream; at its end
-// the trailers are set.
+// readResponse reads a response's header. Its caller reads the body. When the body ends, the
+// response has the trailers.
 func readResponse(stream io.Reader) (*http.Response, error) {
 	a := &responseStream{from: bufio.NewReader(stream)}
 	for {
-		kind, length, err := a.frame()
+		kind, length, err := a.readFrameHeader()
 		if err != nil {
-			return nil, unexpectedEOF(err)
+			return nil, asUnexpectedEOF(err)
 		}
 		switch kind {
 		case frameData:
-			return nil, fmt.Errorf("%w: DATA before HEADERS", errMalformed)
+			return nil, fmt.Errorf("%w: a DATA frame came before the HEADERS frame", errMalformed)
 		case frameHeaders:
-			header, err := a.header(length)
+			header, err := a.readHeaderBlock(length)
 			if err != nil {
 				return nil, err
 			}
-			response, err := a.begin(header)
+			response, err := a.newResponse(header)
 			if response != nil || err != nil {
 				return response, err
 			}
 		default:
-			if err := a.skip(length); err != nil {
+			if err := a.skipFrame(length); err != nil {
 				return nil, err
 			}
 		}
 	}
 }
 
-// begin makes a response from its header, or returns nil for an informational one (1xx).
-func (a *responseStream) begin(header http.Header) (*http.Response, error) {
+// newResponse makes a response from its header. It returns nil for an informational response
+// (1xx).
+func (a *responseStream) newResponse(header http.Header) (*http.Response, error) {
 	const status = ":status"
 	code, err := strconv.Atoi(header.Get(status))
 	if err != nil || code < 100 || code > 999 {
-		return nil, fmt.Errorf("%w: status %.20q", errMalformed, header.Get(status))
+		return nil, fmt.Errorf("%w: the status is %.20q", errMalformed, header.Get(status))
 	}
 	if code < http.StatusOK {
 		return nil, nil //nolint:nilnil // the final response follows
@@ -286,7 +285,7 @@ func (a *responseStream) begin(header http.Header) (*http.Response, error) {
 	length := int64(-1)
 	if text := header.Get("Content-Length"); text != "" {
 		if length, err = strconv.ParseInt(text, 10, 64); err != nil || length < 0 {
-			return nil, fmt.Errorf("%w: content-length %.20q", errMalformed, text)
+			return nil, fmt.Errorf("%w: the content-length is %.20q", errMalformed, text)
 		}
 	}
 	a.response = &http.Response{
@@ -297,28 +296,27 @@ func (a *responseStream) begin(header http.Header) (*http.Response, error) {
 	return a.response, nil
 }
 
-// frame reads a frame's type and length. It returns io.EOF at the stream's end.
-func (a *responseStream) frame() (kind, length uint64, err error) {
+// readFrameHeader reads a frame's type and length. It returns io.EOF at the end of the stream.
+func (a *responseStream) readFrameHeader() (kind, length uint64, err error) {
 	if _, err := a.from.Peek(1); err != nil {
 		return 0, 0, err
 	}
 	if kind, err = quicvarint.Read(a.from); err != nil {
-		return 0, 0, unexpectedEOF(err)
+		return 0, 0, asUnexpectedEOF(err)
 	}
 	if length, err = quicvarint.Read(a.from); err != nil {
-		return 0, 0, unexpectedEOF(err)
+		return 0, 0, asUnexpectedEOF(err)
 	}
 	return kind, length, nil
 }
 
-// header reads a header block.
-func (a *responseStream) header(length uint64) (http.Header, error) {
+func (a *responseStream) readHeaderBlock(length uint64) (http.Header, error) {
 	if length > maxHeaderBytes {
-		return nil, fmt.Errorf("%w: a header of %d bytes", errMalformed, length)
+		return nil, fmt.Errorf("%w: the header has %d bytes, which is too long", errMalformed, length)
 	}
 	block := make([]byte, length)
 	if _, err := io.ReadFull(a.from, block); err != nil {
-		return nil, unexpectedEOF(err)
+		return nil, asUnexpectedEOF(err)
 	}
 	header := http.Header{}
 	for next := qpack.NewDecoder().Decode(block); ; {
@@ -333,18 +331,18 @@ func (a *responseStream) header(length uint64) (http.Header, error) {
 	}
 }
 
-func (a *responseStream) skip(length uint64) error {
+func (a *responseStream) skipFrame(length uint64) error {
 	if length > maxHeaderBytes {
-		return fmt.Errorf("%w: an unknown frame of %d bytes", errMalformed, length)
+		return fmt.Errorf("%w: a frame of unknown type has %d bytes, which is too long", errMalformed, length)
 	}
 	_, err := a.from.Discard(int(length))
-	return unexpectedEOF(err)
+	return asUnexpectedEOF(err)
 }
 
 // Read reads the body.
 func (a *responseStream) Read(p []byte) (int, error) {
 	for a.left == 0 {
-		kind, length, err := a.frame()
+		kind, length, err := a.readFrameHeader()
 		switch {
 		case err != nil:
 			return 0, err
@@ -352,13 +350,13 @@ func (a *responseStream) Read(p []byte) (int, error) {
 			a.left = length
 		case kind == frameHeaders && !a.ended:
 			a.ended = true
-			if a.response.Trailer, err = a.header(length); err != nil {
+			if a.response.Trailer, err = a.readHeaderBlock(length); err != nil {
 				return 0, err
 			}
 		case kind == frameData || kind == frameHeaders:
-			return 0, fmt.Errorf("%w: a frame after the trailers", errMalformed)
+			return 0, fmt.Errorf("%w: another frame came after the trailers", errMalformed)
 		default:
-			if err := a.skip(length); err != nil {
+			if err := a.skipFrame(length); err != nil {
 				return 0, err
 			}
 		}
@@ -366,16 +364,16 @@ func (a *responseStream) Read(p []byte) (int, error) {
 	n, err := a.from.Read(p[:min(uint64(len(p)), a.left)])
 	a.left -= uint64(n)
 	if a.left > 0 || n == 0 {
-		err = unexpectedEOF(err)
+		err = asUnexpectedEOF(err)
 	}
 	return n, err
 }
 
-// Close implements io.Closer. It does nothing: lastBody closes the connection.
+// Close does nothing: closingBody closes the connection.
 func (a *responseStream) Close() error { return nil }
 
-// unexpectedEOF returns io.ErrUnexpectedEOF for io.EOF, and other errors as they are.
-func unexpectedEOF(err error) error {
+// asUnexpectedEOF replaces io.EOF with io.ErrUnexpectedEOF.
+func asUnexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

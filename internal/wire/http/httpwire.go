@@ -1,5 +1,5 @@
 // Package httpwire sends and serves HTTP requests over HTTP/1.1, HTTP/2 and
-// HTTP/3. Connections are kept and shared, or there is one for each request:
+// HTTP/3. Requests share kept connections, or each request opens its own:
 // with a full handshake, a resumed TLS session, or QUIC's early data.
 //
 //  1. A ServerPlan describes a server; NewServer makes it around an http.Handler.
@@ -7,9 +7,9 @@
 //     the plan's Dialer, which counts and times them.
 //  3. Client.Do sends requests as http.Client.Do does.
 //
-// HTTP/1.1 and HTTP/2 are net/http's; HTTP/3 is quic-go's. Stacks on top (REST,
-// Connect, gRPC over HTTP/3) use all three versions in the same way, so that two
-// measurements differ only in the version.
+// HTTP/1.1 and HTTP/2 are net/http's; HTTP/3 is quic-go's. The stacks REST, Connect
+// and gRPC over HTTP/3 use all versions in the same way, so that two measurements
+// differ only in the version.
 //
 // This package must not know what the requests mean, nor that anything is
 // measured.
@@ -55,8 +55,8 @@ type ClientPlan struct {
 	Connections int         // with Kept: the number of connections
 	Lifecycle   conn.Lifecycle
 	Dialer      *conn.Dialer
-	// Silent says that the client sends no request of its own. Otherwise it sends one on each
-	// TCP connection that NewClient opens, to check that the server speaks the version.
+	// Silent says that the client sends no request of its own. Otherwise NewClient sends a request
+	// on each new TCP connection, to check that the server speaks the version.
 	Silent bool
 }
 
@@ -65,7 +65,7 @@ type ServerPlan struct {
 	Version Version
 	TLS     *tls.Config // nil: cleartext; the server owns it
 	Handler http.Handler
-	// Handshakes limits the handshakes in progress. 0: no limit.
+	// Handshakes limits the concurrent handshakes. 0: no limit.
 	Handshakes int
 	// Connected, if set, returns the context for the requests of a connection.
 	Connected func(ctx context.Context, remote, local net.Addr) context.Context
@@ -73,20 +73,20 @@ type ServerPlan struct {
 
 // Server answers requests. Call Listen, Serve, then Shutdown or Close from any goroutine.
 type Server interface {
-	// Listen binds HOST:PORT and returns the address it got.
+	// Listen binds HOST:PORT and returns the bound address.
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers requests until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown accepts no more requests, waits for running ones until ctx ends, and closes.
+	// Shutdown refuses new requests, waits for running ones until ctx ends, and closes.
 	Shutdown(ctx context.Context) error
-	// Close closes all connections and waits for the goroutines, except handlers'.
+	// Close closes all connections. It waits for all goroutines, except those that run handlers.
 	io.Closer
 }
 
-// errClosed is the error of requests after Close.
 var errClosed = errors.New("the HTTP client is closed")
 
-// failRequest closes the body of a request that is not sent, as http.RoundTripper demands.
+// failRequest closes the body of an unsent request, as http.RoundTripper requires, and returns
+// err.
 func failRequest(request *http.Request, err error) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close()

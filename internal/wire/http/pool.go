@@ -17,43 +17,44 @@ type connection interface {
 	http.RoundTripper
 	// Close ends the connection. Further calls do nothing.
 	io.Closer
-	// Err returns an error if the connection takes no further request.
+	// Err returns an error if the connection accepts no more requests.
 	Err() error
 }
 
 // connector opens connections to the plan's server.
 type connector interface {
 	connect(ctx context.Context) (connection, error)
-	// verify checks that the server speaks the plan's version, and waits for the session that
-	// later connections resume.
+	// verify checks that the server speaks the plan's version. It also waits for the TLS session
+	// that later connections resume.
 	verify(ctx context.Context, opened connection) error
 	// waitError returns the error of a request whose context ended with err while it waited for
-	// another one to open its connection.
+	// another request to open the connection.
 	waitError(err error) error
-	// Close ends every connection, and the attempts to open one.
+	// Close ends all connections, and cancels those that are being opened.
 	io.Closer
 }
 
-// singleUse opens a connection for every request, and closes it with the response's body.
-type singleUse struct {
+// singleUseRoundTripper opens one connection per request, and closes it with the response's body.
+type singleUseRoundTripper struct {
 	connector
 	plan ClientPlan
 }
 
-// newSingleUse opens a connection as a test, unless the client is silent and resumes no session.
-func newSingleUse(ctx context.Context, plan ClientPlan, c connector) (*singleUse, error) {
+// newSingleUseRoundTripper opens a test connection, unless the client is silent and resumes no
+// session.
+func newSingleUseRoundTripper(ctx context.Context, plan ClientPlan, c connector) (*singleUseRoundTripper, error) {
 	if plan.Silent && plan.Lifecycle == conn.Fresh {
-		return &singleUse{connector: c, plan: plan}, nil
+		return &singleUseRoundTripper{connector: c, plan: plan}, nil
 	}
 	tested, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = tested.Close() }()
-	return &singleUse{connector: c, plan: plan}, c.verify(ctx, tested)
+	return &singleUseRoundTripper{connector: c, plan: plan}, c.verify(ctx, tested)
 }
 
-func (s *singleUse) RoundTrip(request *http.Request) (*http.Response, error) {
+func (s *singleUseRoundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	begin := time.Now()
 	ctx := request.Context()
 	conn, err := s.connect(ctx)
@@ -71,23 +72,23 @@ func (s *singleUse) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// closeAfter wraps the body of a connection's only response: the connection ends with the body,
-// or with ctx, which a caller may cancel instead of closing the body.
+// closeAfter wraps a response's body so that its connection closes with the body. The end of ctx
+// also closes it, since a caller may cancel instead of closing the body.
 func closeAfter(ctx context.Context, body io.ReadCloser, conn io.Closer) io.ReadCloser {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	return &lastBody{ReadCloser: body, end: func() {
+	return &closingBody{ReadCloser: body, end: func() {
 		stop()
 		_ = conn.Close()
 	}}
 }
 
-// lastBody calls end at the end of the body.
-type lastBody struct {
+// closingBody calls end when the body has been read or closed.
+type closingBody struct {
 	io.ReadCloser
 	end func()
 }
 
-func (b *lastBody) Read(p []byte) (int, error) {
+func (b *closingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.end()
@@ -96,20 +97,19 @@ func (b *lastBody) Read(p []byte) (int, error) {
 }
 
 // Close calls end even if part of the body is unread.
-func (b *lastBody) Close() error {
+func (b *closingBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.end()
 	return err
 }
 
-// pool spreads requests over a fixed number of connections in turn. net/http's pool of HTTP/2
-// opens a second one only at the server's stream limit; quic-go's has one.
+// pool distributes requests over a fixed number of connections, one after another. net/http's own
+// HTTP/2 pool adds a connection only at the server's stream limit; quic-go's has only one.
 type pool struct {
 	connector
-	slots conn.Turns[*slot]
+	slots conn.RoundRobin[*slot]
 }
 
-// openPool opens the connections.
 func openPool(ctx context.Context, plan ClientPlan, c connector) (*pool, error) {
 	p := &pool{connector: c}
 	for range max(plan.Connections, 1) {
@@ -132,13 +132,13 @@ func (p *pool) RoundTrip(request *http.Request) (*http.Response, error) {
 	return opened.RoundTrip(request)
 }
 
-// slot holds one connection, and replaces it after it has closed.
+// slot holds one connection, and opens a new one if it has failed.
 type slot struct {
 	current atomic.Pointer[connection]
-	opening chan struct{} // a lock of capacity 1: held while the connection is being opened
+	opening chan struct{} // a lock of capacity 1, held while a request opens the connection
 }
 
-// connection returns the slot's connection, or a new one if there is none or it has failed.
+// connection returns the slot's connection. It opens one if there is none or it has failed.
 func (s *slot) connection(ctx context.Context, c connector) (connection, error) {
 	if current := s.current.Load(); current != nil && (*current).Err() == nil {
 		return *current, nil
@@ -150,7 +150,7 @@ func (s *slot) connection(ctx context.Context, c connector) (connection, error) 
 		return nil, fmt.Errorf("wait for a connection: %w", c.waitError(ctx.Err()))
 	}
 	if current := s.current.Load(); current != nil && (*current).Err() == nil {
-		return *current, nil // another request has opened it meanwhile
+		return *current, nil // another request opened it while this one waited
 	}
 	opened, err := c.connect(ctx)
 	if err == nil {

@@ -25,27 +25,27 @@ import (
 	"wirelab.dev/internal/wire/http/quicsocket"
 )
 
-// Limits on the cost of a client before a handler runs.
+// These limits bound the cost of a client before a handler runs.
 const (
-	readHeaderTimeout = 10 * time.Second // also for a TLS handshake
+	readHeaderTimeout = 10 * time.Second // also limits a TLS handshake
 	maxHeaderBytes    = 64 << 10
 )
 
-// maxStreams is the limit of requests in flight on one connection of HTTP/2 or HTTP/3.
+// maxStreams limits the concurrent requests on one connection of HTTP/2 or HTTP/3.
 const maxStreams = 10_000
 
 // NewServer makes a server. It does not listen yet.
 func NewServer(plan ServerPlan) (Server, error) {
 	if plan.Version == HTTP3 {
 		if plan.TLS == nil {
-			return nil, errors.New("httpwire: HTTP/3 has no cleartext form: the plan needs a TLS configuration")
+			return nil, errors.New("httpwire: HTTP/3 always uses TLS: add a TLS configuration to the plan")
 		}
 		return &h3Server{plan: plan, http: newHTTP3Server(plan)}, nil
 	}
 	return newTCPServer(plan), nil
 }
 
-// tcpServer is an http.Server whose goroutines can be waited for.
+// tcpServer is an http.Server that can wait for its goroutines.
 type tcpServer struct {
 	plan     ServerPlan
 	http     http.Server
@@ -68,7 +68,7 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 		s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	}
 	switch {
-	case plan.Version == HTTP1: // HTTP/2 runs handlers in other goroutines
+	case plan.Version == HTTP1: // HTTP/2 runs handlers on other goroutines
 		s.http.Handler = s.conns.excludeHandler(plan.Handler)
 	case plan.TLS == nil:
 		s.http.Protocols.SetHTTP1(true)
@@ -91,32 +91,32 @@ func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error
 	case s.plan.TLS == nil:
 		s.listener = listener
 	case s.plan.Handshakes > 0:
-		s.listener = conn.Admit(listener, s.plan.TLS, s.plan.Handshakes)
+		s.listener = conn.LimitHandshakes(listener, s.plan.TLS, s.plan.Handshakes)
 	default:
 		s.listener = tls.NewListener(listener, s.plan.TLS)
 	}
-	s.serving.Add(1) // here and not in Serve, where it would race with Close
+	s.serving.Add(1) // not in Serve: there it would race with Close
 	return listener.Addr(), nil
 }
 
 func (s *tcpServer) Serve() error {
 	defer s.serving.Done()
-	return served(s.http.Serve(s.listener))
+	return serveError(s.http.Serve(s.listener))
 }
 
 func (s *tcpServer) Shutdown(ctx context.Context) error {
 	return shutDown(ctx, &s.http, s)
 }
 
-// served returns the error of a library's Serve, if Close did not cause it.
-func served(err error) error {
+// serveError returns an error of a library's Serve, or nil if Close caused it.
+func serveError(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return fmt.Errorf("serve: %w", err)
 }
 
-// shutDown lets the running requests end, and then closes the server.
+// shutDown waits for running requests, and then closes the server.
 func shutDown(ctx context.Context, library interface{ Shutdown(context.Context) error }, server Server) error {
 	if err := library.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("shut down: requests were still running: %w", err), server.Close())
@@ -127,19 +127,19 @@ func shutDown(ctx context.Context, library interface{ Shutdown(context.Context) 
 func (s *tcpServer) Close() error {
 	err := s.http.Close()
 	if s.listener != nil {
-		_ = s.listener.Close() // closed before, unless Serve was never called
+		_ = s.listener.Close() // does nothing if Serve was called, which closed it
 		s.serving.Wait()
-		_ = s.http.Close() // again: Serve may have accepted a last connection
+		_ = s.http.Close() // the second call closes a last connection that Serve may have accepted
 	}
-	s.conns.wait()
+	s.conns.waitUntilNone()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("close: %w", err)
 	}
 	return nil
 }
 
-// openConns counts the connections whose goroutine is in no handler, so that Close can wait for
-// those goroutines: net/http's Close does not. The count changes with every request.
+// openConns counts the connections that run no handler, so that Close can wait for their
+// goroutines. net/http's Close does not wait. The count changes with every request.
 type openConns struct {
 	count   atomic.Int64
 	waiting atomic.Bool
@@ -155,7 +155,7 @@ func (c *openConns) connState(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// excludeHandler wraps a handler so that its connection is not counted meanwhile.
+// excludeHandler wraps a handler. While the handler runs, its connection is not counted.
 func (c *openConns) excludeHandler(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		c.remove()
@@ -173,8 +173,8 @@ func (c *openConns) remove() {
 	}
 }
 
-// wait returns when the count is zero, after the listener and connections were closed.
-func (c *openConns) wait() {
+// waitUntilNone waits until the count is zero. Close the listener and the connections before.
+func (c *openConns) waitUntilNone() {
 	c.waiting.Store(true)
 	for c.count.Load() > 0 {
 		<-c.empty
@@ -182,15 +182,15 @@ func (c *openConns) wait() {
 }
 
 // boundedLog writes only the first lines, so that errors cannot fill a disk. Failed handshakes
-// have a lower limit: clients that leave early are normal, and must not use up the lines for
-// panics.
+// have a lower limit: clients that leave early are normal, and their lines must not replace those
+// about panics.
 type boundedLog struct {
 	to         io.Writer
 	handshakes atomic.Int64
 	others     atomic.Int64
 }
 
-// The number of lines of each kind.
+// These limits are the numbers of lines that are written.
 const (
 	maxHandshakeLines = 5
 	maxOtherLines     = 100
@@ -205,14 +205,14 @@ func (l *boundedLog) Write(line []byte) (int, error) {
 	case n < limit:
 		return l.to.Write(line)
 	case n == limit:
-		return fmt.Fprintf(l.to, "%shttp: that was line %d of this kind; no more will be shown\n", line, n)
+		return fmt.Fprintf(l.to, "%shttp: this was line %d about this kind of error; further lines are not shown\n", line, n)
 	default:
 		return len(line), nil
 	}
 }
 
-// explainDialError replaces the error of cleartext HTTP/2 to a TLS server, a closed connection.
-// Such a server answers its HTTP/1.1 request with a TLS alert or an error message.
+// explainDialError explains why a TLS server closed a cleartext HTTP/2 connection. Such a server
+// answers a cleartext HTTP/1.1 request with a TLS alert or an error message.
 func (p ClientPlan) explainDialError(ctx context.Context, err error) error {
 	if p.Version != HTTP2 || p.TLS != nil || ctx.Err() != nil {
 		return err
@@ -228,13 +228,13 @@ func (p ClientPlan) explainDialError(ctx context.Context, err error) error {
 	_, _ = io.WriteString(opened, "OPTIONS * HTTP/1.1\r\nHost: "+p.Host()+"\r\nConnection: close\r\n\r\n")
 	answer, failed := io.ReadAll(io.LimitReader(opened, maxBytes)) // a partial answer is enough
 	if failure.Of(failed) == failure.PlaintextPeer || bytes.Contains(answer, []byte("to an HTTPS server")) {
-		return failure.As(failure.PlaintextPeer, fmt.Errorf("the server speaks TLS, but this client uses cleartext: %w", err))
+		return failure.WithClass(failure.PlaintextPeer, fmt.Errorf("the server speaks TLS, but this client uses cleartext: %w", err))
 	}
 	return err
 }
 
-// refuseHTTP1 answers HTTP/1.1 requests with an error. The server must accept
-// HTTP/1.1 because net/http explains the mistake to TLS clients only then.
+// refuseHTTP1 answers HTTP/1.1 requests with an error. The server must accept HTTP/1.1: otherwise
+// net/http does not explain to TLS clients that the version is wrong.
 func refuseHTTP1(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 2 {
@@ -246,12 +246,12 @@ func refuseHTTP1(handler http.Handler) http.Handler {
 	})
 }
 
-// Tests set more, so that a busy machine does not break them.
+// Tests set longer times, so that they pass on a busy machine.
 var (
-	// serverHandshakeTimeout is the idle timeout of handshakes, as with TCP.
+	// serverHandshakeTimeout is the idle timeout of QUIC handshakes, equal to the limit over TCP.
 	serverHandshakeTimeout = readHeaderTimeout
-	// maxHandshakeTime limits the time for which a new connection keeps others waiting. Lost
-	// connections must not hold up a burst of new ones until their timeout.
+	// maxHandshakeTime limits how long a new connection delays waiting ones. Many new connections
+	// must not wait for a lost one until its timeout.
 	maxHandshakeTime = 5 * time.Second
 )
 
@@ -263,7 +263,6 @@ func h3ServerConfig() *quic.Config {
 	}
 }
 
-// h3Server is an http3.Server with its own UDP socket.
 type h3Server struct {
 	plan    ServerPlan
 	http    *http3.Server
@@ -290,7 +289,6 @@ func newHTTP3Server(plan ServerPlan) *http3.Server {
 	return s
 }
 
-// admission returns the limits of an HTTP/3 server's new connections.
 func (p ServerPlan) admission() quicsocket.Admission {
 	return quicsocket.Admission{Handshakes: p.Handshakes, MaxTime: maxHandshakeTime}
 }
@@ -310,23 +308,23 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener = listener
-	s.serving.Add(1) // here and not in Serve, where it would race with Close
+	s.serving.Add(1) // not in Serve: there it would race with Close
 	return conn.LocalAddr(), nil
 }
 
 func (s *h3Server) Serve() error {
 	defer s.serving.Done()
-	return served(s.http.ServeListener(s.listener))
+	return serveError(s.http.ServeListener(s.listener))
 }
 
-// Shutdown implements Server. It sends GOAWAY (RFC 9114, section 5.2); a client
-// then closes its connection after its last response.
+// Shutdown implements Server. It sends GOAWAY (RFC 9114, section 5.2). A client closes its
+// connection after its last response.
 func (s *h3Server) Shutdown(ctx context.Context) error {
 	return shutDown(ctx, s.http, s)
 }
 
-// Close implements Server. Unlike the TCP server's, it also waits for handlers,
-// whose contexts it cancels: http3.Server.Close does so.
+// Close implements Server. Unlike the TCP server's Close it cancels the handlers' contexts and
+// waits for handlers, because http3.Server.Close does.
 func (s *h3Server) Close() error {
 	err := s.http.Close() // ends the connections, and waits for them
 	s.mu.Lock()

@@ -314,7 +314,7 @@ func TestBoundedLog(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]int{"EOF": maxHandshakeLines, "panic": maxOtherLines, "no more": 2} {
+	for text, want := range map[string]int{"EOF": maxHandshakeLines, "panic": maxOtherLines, "are not shown": 2} {
 		if got := strings.Count(out.String(), text); got != want {
 			t.Errorf("%q is there %d times, want %d", text, got, want)
 		}

@@ -14,32 +14,30 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// tcpClient opens connections over TCP through the plan's dialer. It lists the open ones, since
-// net/http can close only idle connections.
+// tcpClient opens TCP connections through the plan's dialer. It keeps a list of them, because
+// net/http closes only idle connections.
 type tcpClient struct {
 	plan      ClientPlan
 	opener    conn.Opener
 	transport *http.Transport
 	sessions  *conn.SessionCache // nil, unless connections resume a session
-	life      context.Context    // ends with Close
+	life      context.Context    // ends when Close is called
 	endLife   context.CancelFunc
 
 	mu   sync.Mutex
 	open map[*tcpConn]struct{}
 }
 
-// tcpConn is a connection on the list.
 type tcpConn struct {
 	net.Conn
 	client *tcpClient
 }
 
-// newTCPClient makes a client that speaks only the plan's version.
 func newTCPClient(plan ClientPlan) *tcpClient {
 	c := &tcpClient{plan: plan, open: map[*tcpConn]struct{}{}}
 	c.life, c.endLife = context.WithCancel(context.Background())
 	c.opener = conn.Opener{Dialer: plan.Dialer, Network: plan.Network, Address: plan.Address, TLS: plan.TLS, Wrap: c.track}
-	if plan.Version == HTTP2 { // a server without ALPN chooses no protocol, and speaks HTTP/1.1
+	if plan.Version == HTTP2 { // a server without ALPN chooses no protocol and speaks HTTP/1.1
 		c.opener.Protocol = "h2"
 	}
 	c.transport = c.newTransport(c.dial)
@@ -64,7 +62,6 @@ func (v Version) protocols(secure bool) *http.Protocols {
 	return protocols
 }
 
-// dial opens a connection. It ends when ctx ends or Close is called.
 func (c *tcpClient) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +76,6 @@ func (c *tcpClient) dial(ctx context.Context) (net.Conn, error) {
 	return nil, errClosed
 }
 
-// track adds a connection to the list.
 func (c *tcpClient) track(raw net.Conn) net.Conn {
 	opened := &tcpConn{Conn: raw, client: c}
 	c.mu.Lock()
@@ -92,7 +88,6 @@ func (c *tcpClient) track(raw net.Conn) net.Conn {
 	return opened
 }
 
-// newTransport makes a transport that dials with the function.
 func (c *tcpClient) newTransport(dial func(context.Context) (net.Conn, error)) *http.Transport {
 	t := &http.Transport{
 		Protocols:          c.plan.Version.protocols(c.plan.TLS != nil),
@@ -107,24 +102,22 @@ func (c *tcpClient) newTransport(dial func(context.Context) (net.Conn, error)) *
 	return t
 }
 
-// connect implements connector.
 func (c *tcpClient) connect(ctx context.Context) (connection, error) {
 	opened, err := c.transport.NewClientConn(ctx, c.plan.Scheme(), c.plan.Host())
 	if err != nil {
-		return nil, err // not opened: a nil *http.ClientConn is a non-nil connection
+		return nil, err // do not return opened: a nil *http.ClientConn would be a non-nil connection
 	}
 	return opened, nil
 }
 
-// verify implements connector. It makes a request.
+// verify implements connector. It sends a request.
 func (c *tcpClient) verify(ctx context.Context, opened connection) error {
-	if err := c.plan.ping(ctx, opened); err != nil || c.sessions == nil {
+	if err := c.plan.sendOptions(ctx, opened); err != nil || c.sessions == nil {
 		return err
 	}
 	return c.sessions.Await(ctx, ctx)
 }
 
-// waitError implements connector.
 func (*tcpClient) waitError(err error) error { return err }
 
 // Close closes all connections.
@@ -158,25 +151,25 @@ func (c *tcpConn) Close() error {
 	return c.Conn.Close()
 }
 
-// newTCPCarrier opens the connections that carry the client's requests.
-func newTCPCarrier(ctx context.Context, client *tcpClient) (http.RoundTripper, error) {
+// newTCPRoundTripper opens the kept connections, or makes a sender that opens one per request.
+func newTCPRoundTripper(ctx context.Context, client *tcpClient) (http.RoundTripper, error) {
 	switch plan := client.plan; {
 	case plan.Lifecycle != conn.Kept:
-		return newSingleUse(ctx, plan, client)
+		return newSingleUseRoundTripper(ctx, plan, client)
 	case plan.Version == HTTP2 && !plan.Silent:
 		return openPool(ctx, plan, client)
 	}
-	// net/http's own pool does not dial: if ctx ended, net/http would report only that, and
-	// not the error of the dial.
+	// Connections are opened before net/http needs them: if ctx ended during net/http's own dial,
+	// its error would not include the dial's error.
 	size := max(client.plan.Connections, 1)
-	ahead, err := conn.OpenAhead(ctx, size, client.dial)
+	ahead, err := conn.PreopenConns(ctx, size, client.dial)
 	if err != nil {
 		return nil, err
 	}
 	if client.plan.Version == HTTP2 {
 		p := &h2Transports{}
 		for range size {
-			one := client.newTransport(ahead.Dial) // clones would share memory
+			one := client.newTransport(ahead.Dial) // one transport: copies of a transport share its connections
 			one.MaxConnsPerHost = 1
 			p.all.All = append(p.all.All, one)
 		}
@@ -186,12 +179,12 @@ func newTCPCarrier(ctx context.Context, client *tcpClient) (http.RoundTripper, e
 	if client.plan.Silent { // the first requests take the connections
 		return client.transport, nil
 	}
-	return client.transport, client.handOver(ctx, size)
+	return client.transport, client.fillPool(ctx, size)
 }
 
-// handOver moves the n connections of HTTP/1.1 into net/http's pool with one request on each.
-// None is sent before all have their connection, so that none reuses another's.
-func (c *tcpClient) handOver(ctx context.Context, n int) error {
+// fillPool moves the n connections of HTTP/1.1 into net/http's pool, with one request on each. It
+// sends no request before all have a connection, so that no two share one.
+func (c *tcpClient) fillPool(ctx context.Context, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var missing atomic.Int64
 	missing.Store(int64(n))
@@ -208,14 +201,16 @@ func (c *tcpClient) handOver(ctx context.Context, n int) error {
 		},
 	})
 	for range n {
-		group.Go(func() error { return c.plan.ping(ctx, c.transport) })
+		group.Go(func() error { return c.plan.sendOptions(ctx, c.transport) })
 	}
 	return group.Wait()
 }
 
-// h2Transports uses one of net/http's pools per connection. Unlike pool it repeats a request if
-// the server ended the connection before it began the request, as some proxies do.
-type h2Transports struct{ all conn.Turns[*http.Transport] }
+// h2Transports uses one net/http pool per connection. Unlike pool it repeats a request if the
+// server closed the connection before it began the request, as some proxies do.
+type h2Transports struct {
+	all conn.RoundRobin[*http.Transport]
+}
 
 func (p *h2Transports) RoundTrip(request *http.Request) (*http.Response, error) {
 	return p.all.Next().RoundTrip(request)

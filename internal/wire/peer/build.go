@@ -14,20 +14,20 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// progressEvery is the time between two lines of progress.
 const progressEvery = 5 * time.Second
 
-// Missing names a tool that the peer is built with and this machine lacks, or returns "".
-func (p Peer) Missing() string {
+// MissingTool returns an error text about a build tool that this machine lacks, or "".
+func (p Peer) MissingTool() string {
 	for _, t := range p.tools {
 		if _, err := exec.LookPath(t.program); err != nil {
-			return fmt.Sprintf("%s is not installed: it comes with %s", t.program, t.from)
+			return fmt.Sprintf("%s is not installed: install %s", t.program, t.from)
 		}
 	}
 	return ""
 }
 
-// Build returns the peer's program, which it builds first if need be, with its progress.
+// Build returns the path of the peer's program. If the program does not exist, Build builds it and
+// writes progress lines.
 func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ error) {
 	path, err := p.Path()
 	if err != nil {
@@ -36,26 +36,26 @@ func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ err
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if lacks := p.Missing(); lacks != "" {
-		return "", fmt.Errorf("the peer %s cannot be built: %s", p.Name, lacks)
+	if lacks := p.MissingTool(); lacks != "" {
+		return "", fmt.Errorf("cannot build the peer %s: %s", p.Name, lacks)
 	}
-	folder, err := p.folder()
+	folder, err := p.cacheFolder()
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(progress, "peer %s: building it into %s, which takes some minutes\n", p.Name, folder)
+	fmt.Fprintf(progress, "peer %s: building into %s; this takes some minutes\n", p.Name, folder)
 	if err := p.buildOnce(ctx, path, folder, progress); err != nil {
-		return "", fmt.Errorf("the peer %s could not be built: %w", p.Name, err)
+		return "", fmt.Errorf("build the peer %s: %w", p.Name, err)
 	}
 	return path, nil
 }
 
-// buildOnce builds the program, unless another process that builds it now does so first.
+// buildOnce builds the program, unless another process has just built it.
 func (p Peer) buildOnce(ctx context.Context, path, folder string, progress io.Writer) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
-	unlock, err := lock(ctx, folder+".lock", progress)
+	unlock, err := lockFile(ctx, folder+".lock", progress)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (p Peer) buildOnce(ctx context.Context, path, folder string, progress io.Wr
 	return p.buildInto(ctx, folder, progress)
 }
 
-// lock waits for a lock of the file until ctx ends, and says so if the wait is long.
-func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), _ error) {
+// lockFile locks a file, or fails when ctx ends. If the wait is long, it writes a line about it.
+func lockFile(ctx context.Context, path string, progress io.Writer) (unlock func(), _ error) {
 	type held struct {
 		unlock func()
 		err    error
@@ -81,14 +81,14 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 	case h := <-locked:
 		return h.unlock, h.err
 	case <-time.After(progressEvery):
-		fmt.Fprintf(progress, "waiting for another process, which holds %s\n", path)
+		fmt.Fprintf(progress, "waiting for another wirelab process, which has locked %s\n", path)
 	case <-ctx.Done():
 	}
 	select {
 	case h := <-locked:
 		return h.unlock, h.err
 	case <-ctx.Done():
-		go func() { // ends with the one above
+		go func() { // ends with the goroutine above
 			if h := <-locked; h.err == nil {
 				h.unlock()
 			}
@@ -97,14 +97,15 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 	}
 }
 
-// buildInto builds the program in another folder and renames it, so that no one runs half of it.
+// buildInto builds the program in a temporary folder and then renames the folder, so that no
+// process runs a partial program.
 func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) error {
 	beside, err := os.MkdirTemp(filepath.Dir(folder), "building-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(beside) }()
-	if err := p.each(func(name string, content []byte) error { return write(filepath.Join(beside, name), content) }); err != nil {
+	if err := p.eachSource(func(name string, content []byte) error { return writeFile(filepath.Join(beside, name), content) }); err != nil {
 		return err
 	}
 	for _, step := range p.steps {
@@ -121,19 +122,19 @@ func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) 
 	return os.Rename(filepath.Join(beside, p.built), filepath.Join(folder, filepath.Base(p.built)))
 }
 
-func write(path string, content []byte) error {
+func writeFile(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(path, content, 0o644)
 }
 
-// run runs a step, and counts its lines: about one for each file or library.
+// run runs one build step and counts its output lines: about one per file or library.
 func (p Peer) run(ctx context.Context, folder string, step []string, progress io.Writer) error {
-	const enough = 10 // lines of output in an error
+	const enough = 10 // number of output lines that an error shows
 	command := exec.CommandContext(ctx, step[0], step[1:]...)
 	command.Dir = folder
-	// Without colours, and with the target folder here.
+	// These variables turn off colours and set cargo's target folder.
 	command.Env = append(os.Environ(), "CARGO_TERM_COLOR=never", "CARGO_TARGET_DIR="+filepath.Join(folder, "target"))
 	read, write := io.Pipe()
 	command.Stdout, command.Stderr = write, write
@@ -154,7 +155,7 @@ func (p Peer) run(ctx context.Context, folder string, step []string, progress io
 			fmt.Fprintf(progress, "peer %s: %s, %d lines: %s\n", p.Name, step[0], lines, last[len(last)-1])
 		}
 	}
-	_, _ = io.Copy(io.Discard, read) // the rest after a line that is too long
+	_, _ = io.Copy(io.Discard, read) // discard the output after a line that is too long
 	if err := <-ended; err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -1,25 +1,25 @@
 package peer
 
-// Values that several peers share.
+// These lists of workloads and connection modes are shared by several peers.
 var (
-	echo  = []string{"echo"}
-	calls = []string{"echo", "ping", "chat"}
-	kept  = []string{"shared", "per-worker", "pool"} // connections
-	orNew = []string{"shared", "per-worker", "pool", "new"}
+	echoOnly       = []string{"echo"}
+	callWorkloads  = []string{"echo", "ping", "chat"}
+	keptModes      = []string{"shared", "per-worker", "pool"} // connection modes
+	keptOrNewModes = []string{"shared", "per-worker", "pool", "new"}
 )
 
 var rust = Peer{
 	Name: "rust", Language: "Rust",
 	Libraries: "epoll or io_uring (tcp), hyper (h1, h2), quinn and h3 (h3), tonic (grpc)",
 	Wires: []Wire{
-		{Stack: "tcp", Ends: Both, Workloads: echo, Connections: orNew, Options: []Option{{
+		{Stack: "tcp", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes, Options: []Option{{
 			Key: "io", End: Both, Values: []string{"epoll", "uring"}, Default: "epoll",
 			Help: "the kernel interface: epoll, or io_uring where it is allowed",
 		}}},
-		{Stack: "h1", Ends: Both, Workloads: echo, Connections: orNew},
-		{Stack: "h2", Ends: Both, Workloads: echo, Connections: orNew},
-		{Stack: "h3", Ends: Both, Workloads: echo, Connections: orNew},
-		{Stack: "grpc", Ends: Both, Workloads: calls, Connections: orNew},
+		{Stack: "h1", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
+		{Stack: "h2", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
+		{Stack: "h3", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
+		{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptOrNewModes},
 	},
 	tools: []tool{
 		{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"},
@@ -33,19 +33,19 @@ var cpp = Peer{
 	Name: "cpp", Language: "C++",
 	Libraries: "epoll (tcp), gRPC's C-core (grpc)",
 	Wires: []Wire{
-		{Stack: "tcp", Ends: Both, Workloads: echo, Connections: kept},
-		{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept, Options: []Option{
+		{Stack: "tcp", Ends: Both, Workloads: echoOnly, Connections: keptModes},
+		{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptModes, Options: []Option{
 			{
 				Key: "api", End: Client, Values: []string{"sync", "async", "callback"}, Default: "sync", Alone: true,
-				Help: "how the client calls: a thread per caller, a completion queue, or callbacks",
+				Help: "how the client calls: one thread per caller, a completion queue, or callbacks",
 			},
 			{
 				Key: "channels", End: Client, Values: []string{"one", "same", "distinct", "local"}, Default: "one",
-				Help: "one: callers share a channel; same: equal channels, which C-core joins into one connection; distinct: channels that differ in an argument; local: each channel has its own subchannel pool; if left out, local if there are several connections",
+				Help: "one: all callers share one channel; same: equal channels, which C-core joins into one connection; distinct: channels with different arguments; local: channels with their own subchannel pools; default: local with several connections, else one",
 			},
 			{Key: "queues", End: Server, Help: "N: completion queues; one per CPU if left out"},
 			{Key: "threads", End: Server, Help: "N: threads per queue; 1 if left out"},
-			{Key: "calls", End: Server, Help: "N: calls that wait on each queue for requests; 100 if left out"},
+			{Key: "calls", End: Server, Help: "N: calls on each queue that wait for requests; 100 if left out"},
 		}},
 	},
 	tools: []tool{
@@ -61,11 +61,11 @@ var cpp = Peer{
 	built: "build/wirelab-peer-cpp",
 }
 
-// c is a baseline: a server of bare TCP that only reads and writes frames.
+// c is the baseline for tcp: a server that only reads and writes frames.
 var c = Peer{
 	Name: "c", Language: "C",
-	Libraries: "epoll alone, in a hundred lines (tcp)",
-	Wires:     []Wire{{Stack: "tcp", Ends: Server, Workloads: echo}},
+	Libraries: "plain epoll, in a hundred lines of C (tcp)",
+	Wires:     []Wire{{Stack: "tcp", Ends: Server, Workloads: echoOnly}},
 	tools:     []tool{{"cc", "the package gcc"}},
 	steps:     [][]string{{"cc", "-O2", "-o", "echo", "echo.c"}},
 	built:     "echo",
@@ -74,13 +74,13 @@ var c = Peer{
 var java = Peer{
 	Name: "java", Language: "Java",
 	Libraries: "grpc-java on Netty (grpc)",
-	Wires: []Wire{{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept, Options: []Option{{
+	Wires: []Wire{{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptModes, Options: []Option{{
 		Key: "api", End: Client, Values: []string{"sync", "async"}, Default: "sync", Alone: true,
-		Help: "how the client calls: a thread per caller, which blocks, or callbacks",
+		Help: "how the client calls: one blocking thread per caller, or callbacks",
 	}}}},
 	tools: []tool{
 		{"mvn", "the package maven"},
-		{"javac", "a JDK of 17 or newer, as in the package openjdk-17-jdk-headless"},
+		{"javac", "JDK 17 or newer, as in the package openjdk-17-jdk-headless"},
 	},
 	steps: [][]string{{"sh", "build.sh"}},
 	built: "build/wirelab-peer-java",
@@ -88,8 +88,8 @@ var java = Peer{
 
 var python = Peer{
 	Name: "python", Language: "Python",
-	Libraries: "C-core's newest release, in grpcio's wheel (grpc): for compatibility, not for speed",
-	Wires:     []Wire{{Stack: "grpc", Ends: Both, Workloads: calls, Connections: kept}},
+	Libraries: "the newest C-core, from grpcio's wheel (grpc): for compatibility tests, not speed tests",
+	Wires:     []Wire{{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptModes}},
 	tools:     []tool{{"python3", "the packages python3 and python3-pip"}},
 	steps:     [][]string{{"sh", "build.sh"}},
 	built:     "build/wirelab-peer-python/start",

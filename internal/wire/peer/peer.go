@@ -1,7 +1,7 @@
-// Package peer builds workers in other languages, from sources that this program carries.
+// Package peer builds workers in other languages from sources that this program contains.
 //
-// A peer keeps the process contract (docs/worker-contract.md) as wirelab's own workers do. It
-// answers whether a figure is the wire's or the implementation's.
+// A peer follows the same process contract (docs/worker-contract.md) as wirelab's own workers. It
+// shows whether a result comes from the wire or from one implementation.
 package peer
 
 import (
@@ -22,26 +22,26 @@ import (
 type Peer struct {
 	Name      string `json:"name"`
 	Language  string `json:"language"`
-	Libraries string `json:"libraries"` // the libraries that carry its wires
+	Libraries string `json:"libraries"` // the libraries that carry the peer's wires
 	Wires     []Wire `json:"wires"`
-	// tools lists the programs that build it, each with the package that has it.
+	// tools lists the programs that the build needs, each with its package.
 	tools []tool
-	// steps lists the commands that build it in a copy of its sources, and leave the program there.
+	// steps lists the build commands, which run in a copy of the sources.
 	steps [][]string
-	built string // the program, as a path in that copy
-	keeps string // the folder that the program needs around it; empty: none
+	built string // path of the built program in the copy of the sources
+	keeps string // folder that the program needs at run time; empty: none
 }
 
-// A Wire is a stack that a peer speaks.
+// A Wire is a stack that a peer supports.
 type Wire struct {
 	Stack       string   `json:"stack"`
 	Ends        End      `json:"ends"`
-	Workloads   []string `json:"workloads"` // without options
+	Workloads   []string `json:"workloads"` // names without options
 	Options     []Option `json:"options,omitempty"`
-	Connections []string `json:"connections,omitempty"` // modes of its client, without numbers
+	Connections []string `json:"connections,omitempty"` // connection modes of the peer's client, without numbers
 }
 
-// MarshalJSON lists the ends.
+// MarshalJSON writes the ends as a list of names.
 func (w Wire) MarshalJSON() ([]byte, error) {
 	type plain Wire
 	return json.Marshal(struct {
@@ -51,7 +51,7 @@ func (w Wire) MarshalJSON() ([]byte, error) {
 	}{w.Stack, w.Ends.Names(), plain(w)})
 }
 
-// An End is a side of a wire, or both.
+// An End is one end of a wire (server or client), or both.
 type End int
 
 // The ends.
@@ -61,16 +61,16 @@ const (
 	Both = Server | Client
 )
 
-// Plays reports whether all of the ends are played.
-func (e End) Plays(ends End) bool { return e&ends == ends }
+// Includes reports whether e includes all of the given ends.
+func (e End) Includes(ends End) bool { return e&ends == ends }
 
-// Names spells the ends.
+// Names returns the names of the ends.
 func (e End) Names() []string {
 	var names []string
-	if e.Plays(Server) {
+	if e.Includes(Server) {
 		names = append(names, "server")
 	}
-	if e.Plays(Client) {
+	if e.Includes(Client) {
 		names = append(names, "client")
 	}
 	return names
@@ -79,20 +79,20 @@ func (e End) Names() []string {
 // MarshalText joins the names with commas.
 func (e End) MarshalText() ([]byte, error) { return []byte(strings.Join(e.Names(), ", ")), nil }
 
-// An Option is an option that only a peer has. Its values are a list, or whole numbers from 1 if the
-// list is empty.
+// An Option is an option that only peers have. Values lists its values. If the list is empty, the
+// values are whole numbers from 1.
 type Option struct {
 	Key     string   `json:"key"`
 	End     End      `json:"end"`
 	Values  []string `json:"values,omitempty"`
 	Default string   `json:"default"`
-	Alone   bool     `json:"-"` // each value can be combined with any other option
+	Alone   bool     `json:"-"` // do not combine this option with others: measure each value alone
 	Help    string   `json:"help"`
 }
 
-// Speaks returns the peer's wire of that stack, if it plays the ends.
-func (p Peer) Speaks(stack string, ends End) (Wire, bool) {
-	i := slices.IndexFunc(p.Wires, func(w Wire) bool { return w.Stack == stack && w.Ends.Plays(ends) })
+// WireFor returns the peer's wire for a stack, if the peer supports the ends.
+func (p Peer) WireFor(stack string, ends End) (Wire, bool) {
+	i := slices.IndexFunc(p.Wires, func(w Wire) bool { return w.Stack == stack && w.Ends.Includes(ends) })
 	if i < 0 {
 		return Wire{}, false
 	}
@@ -123,9 +123,9 @@ func Find(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// Path returns the place of the built program. Changed sources have another place.
+// Path returns the path of the built program. It changes if the sources change.
 func (p Peer) Path() (string, error) {
-	folder, err := p.folder()
+	folder, err := p.cacheFolder()
 	within := filepath.Base(p.built)
 	if p.keeps != "" {
 		within = strings.TrimPrefix(p.built, p.keeps+"/")
@@ -133,20 +133,19 @@ func (p Peer) Path() (string, error) {
 	return filepath.Join(folder, within), err
 }
 
-// folder returns the place of these sources' program in the user's cache.
-func (p Peer) folder() (string, error) {
+// cacheFolder returns the folder in the user's cache for the program built from these sources.
+func (p Peer) cacheFolder() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the cache folder for the peer %s: %w", p.Name, err)
 	}
-	sum, err := p.sum()
+	sum, err := p.sourceHash()
 	return filepath.Join(cache, "wirelab", "peer-"+p.Name+"-"+sum), err
 }
 
-// sum returns a hash of the sources.
-func (p Peer) sum() (string, error) {
+func (p Peer) sourceHash() (string, error) {
 	hash := sha256.New()
-	err := p.each(func(path string, content []byte) error {
+	err := p.eachSource(func(path string, content []byte) error {
 		_, err := fmt.Fprintf(hash, "%s %d\n%s", path, len(content), content)
 		return err
 	})
@@ -154,8 +153,8 @@ func (p Peer) sum() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:digits], err
 }
 
-// each visits the sources in a fixed order: the peer's own, and the shared ones.
-func (p Peer) each(visit func(path string, content []byte) error) error {
+// eachSource visits the peer's own and the shared source files in a fixed order.
+func (p Peer) eachSource(visit func(path string, content []byte) error) error {
 	for _, folder := range []string{p.Name, peers.Shared} {
 		err := fs.WalkDir(peers.Sources, folder, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
@@ -174,26 +173,26 @@ func (p Peer) each(visit func(path string, content []byte) error) error {
 	return nil
 }
 
-// A Listed is a peer and its state on this machine.
-type Listed struct {
+// A PeerState is a peer and its state on this machine.
+type PeerState struct {
 	Peer
 	Program string `json:"program,omitempty"` // the path of the built program
-	Missing string `json:"missing,omitempty"` // a tool that its build needs and this machine lacks
+	Missing string `json:"missing,omitempty"` // a build tool that this machine lacks
 }
 
-// List returns all peers.
-func List() ([]Listed, error) {
-	var all []Listed
+// List returns all peers and their states.
+func List() ([]PeerState, error) {
+	var all []PeerState
 	for _, p := range All() {
 		path, err := p.Path()
 		if err != nil {
 			return nil, err
 		}
-		l := Listed{Peer: p}
+		l := PeerState{Peer: p}
 		if _, err := os.Stat(path); err == nil {
 			l.Program = path
 		} else {
-			l.Missing = p.Missing()
+			l.Missing = p.MissingTool()
 		}
 		all = append(all, l)
 	}

@@ -18,7 +18,7 @@ func TestMissingToolsAreNamed(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for _, p := range All() {
 		_, err := p.Build(t.Context(), io.Discard)
-		if tool := p.tools[0]; err == nil || !strings.Contains(err.Error(), tool.program+" is not installed: it comes with "+tool.from) {
+		if tool := p.tools[0]; err == nil || !strings.Contains(err.Error(), tool.program+" is not installed: install "+tool.from) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 	}
@@ -30,7 +30,7 @@ func TestABuildThatFails(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", cache)
 	p := Peer{Name: "rust", built: "none", steps: [][]string{{"sh", "-c", "echo one; echo two >&2; exit 3"}}}
 	_, err := p.Build(t.Context(), io.Discard)
-	for _, want := range []string{"the peer rust could not be built", "exit status 3", "one\n  two"} {
+	for _, want := range []string{"build the peer rust: ", "exit status 3", "one\n  two"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}
@@ -65,14 +65,14 @@ func TestAProgramIsBuiltOnce(t *testing.T) {
 func TestAWaitForABuildEnds(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	p := Peer{Name: "rust", built: "run", steps: [][]string{{"touch", "run"}}}
-	folder, err := p.folder()
+	folder, err := p.cacheFolder()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lock(t.Context(), folder+".lock", io.Discard)
+	unlock, err := lockFile(t.Context(), folder+".lock", io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

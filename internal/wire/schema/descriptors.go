@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	// Files that many schemas import, and few sets of descriptors include.
+	// Many schemas import these files, but few descriptor sets include them.
 	_ "google.golang.org/protobuf/types/known/anypb"
 	_ "google.golang.org/protobuf/types/known/apipb"
 	_ "google.golang.org/protobuf/types/known/durationpb"
@@ -29,12 +29,11 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// standard reports whether a file belongs to Protocol Buffers.
-func standard(path string) bool { return strings.HasPrefix(path, "google/protobuf/") }
+func isStandardPath(path string) bool { return strings.HasPrefix(path, "google/protobuf/") }
 
-// standardFile returns a file of Protocol Buffers, as linked into this program.
+// standardFile returns a file of Protocol Buffers that is linked into this program.
 func standardFile(path string) (*descriptorpb.FileDescriptorProto, bool) {
-	if !standard(path) {
+	if !isStandardPath(path) {
 		return nil, false
 	}
 	file, err := protoregistry.GlobalFiles.FindFileByPath(path)
@@ -44,21 +43,21 @@ func standardFile(path string) (*descriptorpb.FileDescriptorProto, bool) {
 	return protodesc.ToFileDescriptorProto(file), true
 }
 
-// link checks a set of files, resolves its imports, and adds the standard files that it lacks.
-func link(set *descriptorpb.FileDescriptorSet) (*protoregistry.Files, error) {
+// linkFiles checks a set of files, adds missing standard files and resolves all imports.
+func linkFiles(set *descriptorpb.FileDescriptorSet) (*protoregistry.Files, error) {
 	have := map[string]bool{}
 	for _, file := range set.File {
 		have[file.GetName()] = true
 	}
 	whole := descriptorpb.FileDescriptorSet{File: slices.Clone(set.File)}
-	for i := 0; i < len(whole.File); i++ { // whole.File grows in the loop
+	for i := 0; i < len(whole.File); i++ { // the loop appends to whole.File
 		for _, imported := range whole.File[i].Dependency {
 			if have[imported] {
 				continue
 			}
 			file, found := standardFile(imported)
 			if !found {
-				return nil, fmt.Errorf("%s imports %s, which is not in it: protoc includes imports with --include_imports, buf build without --exclude-imports",
+				return nil, fmt.Errorf("%s imports %s, which is missing: use protoc with --include_imports, or buf build without --exclude-imports",
 					whole.File[i].GetName(), imported)
 			}
 			have[imported] = true
@@ -91,17 +90,16 @@ func (s *fileSet) add(file protoreflect.FileDescriptor) {
 
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
-// encode encodes the first n files.
 func (s *fileSet) encode(n int) ([]byte, error) {
 	return deterministic.Marshal(&descriptorpb.FileDescriptorSet{File: s.files[:n]})
 }
 
-// resolver finds the types that JSON names: of a google.protobuf.Any, and of extensions.
+// resolver finds the types of extensions and of the messages in a google.protobuf.Any.
 type resolver struct {
 	*dynamicpb.Types
 }
 
-// FindMessageByName also finds the standard messages.
+// FindMessageByName searches the files and then the standard messages.
 func (r resolver) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
 	found, err := r.Types.FindMessageByName(name)
 	if errors.Is(err, protoregistry.NotFound) && name.Parent() == "google.protobuf" {
@@ -115,7 +113,7 @@ func (r resolver) FindMessageByURL(url string) (protoreflect.MessageType, error)
 	return r.FindMessageByName(protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:]))
 }
 
-// splitCall takes pkg.Service/Method apart. A dot may stand for the slash.
+// splitCall splits pkg.Service/Method into service and method. A dot may replace the slash.
 func splitCall(call string) (service, method string) {
 	call = strings.TrimPrefix(call, "/")
 	at := strings.LastIndexByte(call, '/')
@@ -128,8 +126,8 @@ func splitCall(call string) (service, method string) {
 	return call[:at], call[at+1:]
 }
 
-// choose returns the method that a call names, or an error that suggests existing ones.
-func choose(files *protoregistry.Files, call string) (protoreflect.MethodDescriptor, error) {
+// findMethod returns the method that a call names, or an error that suggests existing methods.
+func findMethod(files *protoregistry.Files, call string) (protoreflect.MethodDescriptor, error) {
 	service, method := splitCall(call)
 	methods := map[string]protoreflect.MethodDescriptor{}
 	for file := range files.RangeFiles {
@@ -147,18 +145,17 @@ func choose(files *protoregistry.Files, call string) (protoreflect.MethodDescrip
 	return nil, unknownCall(call, slices.Sorted(maps.Keys(methods)))
 }
 
-// unknownCall returns the error about a call that is not in the list.
 func unknownCall(call string, calls []string) error {
 	service, method := splitCall(call)
 	switch {
 	case len(calls) == 0 && call == "":
-		return errors.New("it has no service")
+		return errors.New("the files define no service: name a file that defines one")
 	case len(calls) == 0:
-		return fmt.Errorf("call %q: it has no service", call)
+		return fmt.Errorf("call %q: the files define no service: name a file that defines one", call)
 	case call == "":
-		return fmt.Errorf("which method? Name it with --call: %s", list(calls))
+		return fmt.Errorf("no method was chosen: choose one with --call: %s", joinNames(calls))
 	}
-	var siblings, alike []string // calls of the same service; calls with another package or service
+	var siblings, alike []string // siblings: calls of the same service; alike: calls with another package or service
 	for _, c := range calls {
 		s, m := splitCall(c)
 		if s == service {
@@ -168,36 +165,33 @@ func unknownCall(call string, calls []string) error {
 			alike = append(alike, c)
 		}
 	}
-	meant, found := spelling.Meant(service+"/"+method, calls)
+	meant, found := spelling.ClosestWord(service+"/"+method, calls)
 	switch {
 	case len(alike) == 1:
 		return fmt.Errorf("call %q: there is no service %s; did you mean %s?", call, service, alike[0])
 	case found:
-		return fmt.Errorf("call %q: did you mean %s?", call, meant)
+		return fmt.Errorf("call %q is not known: did you mean %s?", call, meant)
 	case len(siblings) > 0 && method == "":
-		return fmt.Errorf("call %q names no method: want one of %s", call, list(siblings))
+		return fmt.Errorf("call %q names no method: want one of %s", call, joinNames(siblings))
 	case len(siblings) > 0:
-		return fmt.Errorf("call %q: %s has no method %s: want one of %s", call, service, method, list(siblings))
+		return fmt.Errorf("call %q: %s has no method %s: want one of %s", call, service, method, joinNames(siblings))
 	}
-	return fmt.Errorf("call %q: want one of %s", call, list(calls))
+	return fmt.Errorf("call %q is not known: want one of %s", call, joinNames(calls))
 }
 
-// maxListed limits the names that an error shows.
 const maxListed = 20
 
-func list(names []string) string {
+func joinNames(names []string) string {
 	if len(names) <= maxListed {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 }
 
-// callName returns pkg.Service/Method.
 func callName(d protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("%s/%s", d.Parent().FullName(), d.Name())
 }
 
-// typeName returns the type of a field as a .proto file writes it.
 func typeName(f protoreflect.FieldDescriptor) string {
 	switch {
 	case f.IsMap():
@@ -208,7 +202,6 @@ func typeName(f protoreflect.FieldDescriptor) string {
 	return elementName(f)
 }
 
-// elementName returns the type of one value of a field.
 func elementName(f protoreflect.FieldDescriptor) string {
 	switch {
 	case f.Message() != nil:

@@ -14,35 +14,35 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// maxExplained limits the depth of messages in which an error is looked for.
+// maxExplained limits how many levels of nested messages are searched for an error.
 const maxExplained = 64
 
-// A fault is a value that cannot become a message, or a part of one.
+// A fault locates a JSON value that does not fit its message or field.
 type fault struct {
 	descriptor protoreflect.MessageDescriptor
 	span       span
-	path       string // place in the whole, as in lines[2].price; empty: the whole
+	path       string // place in the whole message, as in lines[2].price; empty: the whole message
 	depth      int
 	cause      error
 }
 
-// explain returns an error that names the wrong field. protojson stops at the first error, but does
-// not name its message; so explain tries the fields one by one, and goes into the first that fails.
+// explain returns an error that names the wrong field. protojson stops at the first error and does
+// not name the message. So explain tests each field, and searches the first one that fails.
 func explain(types resolver, text []byte, f fault) error {
 	if err := checkSyntax(text, f.span); err != nil {
 		return err
 	}
-	if f.depth > maxExplained || text[f.span.from:][0] != '{' || special(f.descriptor) {
-		return f.plain(text)
+	if f.depth > maxExplained || text[f.span.from:][0] != '{' || hasSpecialJSON(f.descriptor) {
+		return f.withPlace(text)
 	}
 	d := f.descriptor
 	if d.FullName() == "google.protobuf.Any" {
-		held, err := anyHolds(types, text, f)
+		held, err := typeInAny(types, text, f)
 		if err != nil {
 			return err
 		}
-		if held == nil || special(held) {
-			return f.plain(text)
+		if held == nil || hasSpecialJSON(held) {
+			return f.withPlace(text)
 		}
 		d = held
 	}
@@ -50,10 +50,10 @@ func explain(types resolver, text []byte, f fault) error {
 		if m.name == "@type" && f.descriptor != d {
 			continue
 		}
-		at := path(f.path, m.name)
+		at := joinPath(f.path, m.name)
 		field := fieldOf(types, d, m.name)
 		if field == nil {
-			return fmt.Errorf("%s: %s has no field %q: %s", place(text, m.key.from), d.FullName(), m.name, nearest(d, m.name))
+			return fmt.Errorf("%s: %s has no field %q: %s", formatPlace(text, m.key.from), d.FullName(), m.name, suggestFields(d, m.name))
 		}
 		alone := fmt.Appendf(nil, "{%s:%s}", text[m.key.from:m.key.to], text[m.value.from:m.value.to])
 		err := protojson.UnmarshalOptions{Resolver: types, AllowPartial: true}.Unmarshal(alone, dynamicpb.NewMessage(d))
@@ -61,13 +61,12 @@ func explain(types resolver, text []byte, f fault) error {
 			return explainField(types, text, field, fault{span: m.value, path: at, depth: f.depth, cause: err})
 		}
 	}
-	return f.plain(text)
+	return f.withPlace(text)
 }
 
-// explainField returns an error that says what is wrong with a field's value.
 func explainField(types resolver, text []byte, field protoreflect.FieldDescriptor, f fault) error {
 	wrong := func(f fault, want string) error {
-		return fmt.Errorf("%s: %s is %s: found %s%s", place(text, f.span.from), f.path, article(want), excerpt.Start(string(text[f.span.from:f.span.to]), 60), values(field))
+		return fmt.Errorf("%s: %s is %s: found %s%s", formatPlace(text, f.span.from), f.path, withArticle(want), excerpt.Start(string(text[f.span.from:f.span.to]), 60), wantValues(field))
 	}
 	first := text[f.span.from]
 	inner := field.Message()
@@ -105,8 +104,8 @@ func explainField(types resolver, text []byte, field protoreflect.FieldDescripto
 	return wrong(f, typeName(field))
 }
 
-// values returns the end of an error about an unknown enumeration value: the known ones.
-func values(field protoreflect.FieldDescriptor) string {
+// wantValues returns the last part of an error about an enum value: the known values.
+func wantValues(field protoreflect.FieldDescriptor) string {
 	if field.Enum() == nil {
 		return ""
 	}
@@ -114,11 +113,11 @@ func values(field protoreflect.FieldDescriptor) string {
 	for i := range field.Enum().Values().Len() {
 		names = append(names, string(field.Enum().Values().Get(i).Name()))
 	}
-	return ": want one of " + list(names)
+	return ": want one of " + joinNames(names)
 }
 
-// anyHolds returns the type in a google.protobuf.Any, or nil if it does not say.
-func anyHolds(types resolver, text []byte, f fault) (protoreflect.MessageDescriptor, error) {
+// typeInAny returns the message type in a google.protobuf.Any, or nil if "@type" is missing.
+func typeInAny(types resolver, text []byte, f fault) (protoreflect.MessageDescriptor, error) {
 	for _, m := range partsOf(text, f.span) {
 		var url string
 		if m.name != "@type" || json.Unmarshal(text[m.value.from:m.value.to], &url) != nil {
@@ -126,46 +125,46 @@ func anyHolds(types resolver, text []byte, f fault) (protoreflect.MessageDescrip
 		}
 		held, err := types.FindMessageByURL(url)
 		if err != nil {
-			return nil, fmt.Errorf("%s: a google.protobuf.Any of type %q, which is in none of the files: want the full name of a message in them, as in type.googleapis.com/%s",
-				place(text, m.value.from), url, f.descriptor.FullName())
+			return nil, fmt.Errorf("%s: no file defines %q, the type of this google.protobuf.Any: want a message that a file defines, as in type.googleapis.com/%s",
+				formatPlace(text, m.value.from), url, f.descriptor.FullName())
 		}
 		return held.Descriptor(), nil
 	}
-	return nil, nil //nolint:nilnil // protojson then says that "@type" is missing
+	return nil, nil //nolint:nilnil // protojson reports the missing "@type"
 }
 
-// special reports whether a type has a JSON form other than its fields as an object's members.
-func special(d protoreflect.MessageDescriptor) bool {
+// hasSpecialJSON reports whether a type's JSON form differs from an object with its fields.
+func hasSpecialJSON(d protoreflect.MessageDescriptor) bool {
 	return d.FullName().Parent() == "google.protobuf" && d.Name() != "Any" && d.Name() != "Empty"
 }
 
-// plain returns protojson's error, with the place in the whole text.
-func (f fault) plain(text []byte) error {
+// withPlace returns protojson's error with the place in the whole text.
+func (f fault) withPlace(text []byte) error {
 	said := f.cause.Error()
 	at := f.span.from
-	if found := saidPlace.FindStringSubmatchIndex(said); found != nil {
+	if found := errorPosition.FindStringSubmatchIndex(said); found != nil {
 		var line, column int
 		if _, err := fmt.Sscanf(said[found[0]:found[1]], "(line %d:%d)", &line, &column); err == nil && f.path == "" {
 			at = min(offsetOf(text[f.span.from:f.span.to], line, column)+f.span.from, len(text))
 		}
 		said = said[:found[0]] + said[found[1]:]
 	}
-	said = strings.TrimSpace(saidName.ReplaceAllString(said, ""))
+	said = strings.TrimSpace(errorPrefix.ReplaceAllString(said, ""))
 	said = strings.TrimPrefix(said, ": ")
 	where := ""
 	if f.path != "" {
 		where = f.path + ", "
 	}
-	return fmt.Errorf("%s: %s%s: %s", place(text, at), where, article(string(f.descriptor.FullName())), said)
+	return fmt.Errorf("%s: %s%s: %s", formatPlace(text, at), where, withArticle(string(f.descriptor.FullName())), said)
 }
 
-// protojson's errors begin with its name and a white space that differs between programs.
+// protojson's errors begin with its name and white space, which differs between builds.
 var (
-	saidName  = regexp.MustCompile(`^proto:[\s\x{a0}]*(syntax error )?`)
-	saidPlace = regexp.MustCompile(`\(line \d+:\d+\):?\s?`)
+	errorPrefix   = regexp.MustCompile(`^proto:[\s\x{a0}]*(syntax error )?`)
+	errorPosition = regexp.MustCompile(`\(line \d+:\d+\):?\s?`)
 )
 
-// fieldOf finds a field by its name in JSON or in the .proto. It returns nil if there is none.
+// fieldOf finds a field by its JSON name or its name in the .proto file, or returns nil.
 func fieldOf(types resolver, d protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
 	if extension, ok := strings.CutPrefix(name, "["); ok {
 		found, err := types.FindExtensionByName(protoreflect.FullName(strings.TrimSuffix(extension, "]")))
@@ -180,30 +179,30 @@ func fieldOf(types resolver, d protoreflect.MessageDescriptor, name string) prot
 	return d.Fields().ByTextName(name)
 }
 
-// nearest returns the end of an error about an unknown field: the existing names.
-func nearest(d protoreflect.MessageDescriptor, name string) string {
+// suggestFields returns the last part of an error about an unknown field: the existing names.
+func suggestFields(d protoreflect.MessageDescriptor, name string) string {
 	var names []string
 	for i := range d.Fields().Len() {
 		names = append(names, d.Fields().Get(i).JSONName())
 	}
-	meant, found := spelling.Meant(name, names)
+	meant, found := spelling.ClosestWord(name, names)
 	switch {
 	case found:
 		return "did you mean " + meant + "?"
 	case len(names) == 0:
-		return "it has none"
+		return "the message has no fields"
 	}
-	return "want one of " + list(names)
+	return "want one of " + joinNames(names)
 }
 
-func path(before, name string) string {
+func joinPath(before, name string) string {
 	if before == "" {
 		return name
 	}
 	return before + "." + name
 }
 
-func article(name string) string {
+func withArticle(name string) string {
 	if strings.ContainsRune("aeiouAEIOU", rune(name[0])) {
 		return "an " + name
 	}

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// A span is a part of a text: a value, without the white space around it.
+// A span is the place of a value in a text, without surrounding white space.
 type span struct{ from, to int }
 
-func whole(text []byte) span {
+func wholeSpan(text []byte) span {
 	return span{len(text) - len(bytes.TrimLeft(text, " \t\r\n")), len(text)}
 }
 
-// topValues finds the values that stand one after the other.
+// topValues finds the JSON values in a text that holds several, one after another.
 func topValues(text []byte) ([]span, error) {
 	var values []span
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -36,11 +36,11 @@ func topValues(text []byte) ([]span, error) {
 
 // A part is an element of a JSON array, or a member of an object.
 type part struct {
-	name       string // an object member's name
+	name       string // the name of an object's member
 	key, value span
 }
 
-// partsOf finds the parts of an array or object, which must be valid JSON.
+// partsOf finds the parts of an array or object. The text must be valid JSON.
 func partsOf(text []byte, whole span) []part {
 	var parts []part
 	decoder := json.NewDecoder(bytes.NewReader(text[whole.from:whole.to]))
@@ -54,7 +54,7 @@ func partsOf(text []byte, whole span) []part {
 			if key, err = decoder.Token(); err != nil {
 				break
 			}
-			p.name, _ = key.(string) // keys are strings
+			p.name, _ = key.(string) // keys are always strings
 			p.key = span{from + bytes.IndexByte(text[from:at()], '"'), at()}
 		}
 		var value json.RawMessage
@@ -66,12 +66,11 @@ func partsOf(text []byte, whole span) []part {
 	return parts
 }
 
-// checkSyntax returns an error if a value is not valid JSON.
 func checkSyntax(text []byte, s span) error {
 	for at := s.from; at < s.to; {
 		r, size := utf8.DecodeRune(text[at:s.to])
 		if r == utf8.RuneError && size == 1 {
-			return fmt.Errorf("%s: invalid UTF-8: found the byte %#x", place(text, at), text[at])
+			return fmt.Errorf("%s: invalid UTF-8: found the byte %#x", formatPlace(text, at), text[at])
 		}
 		at += size
 	}
@@ -86,7 +85,7 @@ func checkSyntax(text []byte, s span) error {
 	return nil
 }
 
-// syntaxError returns an error with the place where a text stops being JSON.
+// syntaxError returns an error with the place of the first invalid character.
 func syntaxError(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	at := len(text)
@@ -94,19 +93,18 @@ func syntaxError(text []byte, err error) error {
 		at = max(int(syntax.Offset)-1, 0)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("it ends too soon")
+		err = errors.New("the text ends before the JSON value is complete")
 	}
-	return fmt.Errorf("%s: this is not JSON: %w", place(text, at), err)
+	return fmt.Errorf("%s: this is not JSON: %w", formatPlace(text, at), err)
 }
 
-// place formats a line and a column, from 1, for people.
-func place(text []byte, at int) string {
+// formatPlace returns the line and column of an offset as text. Both count from 1.
+func formatPlace(text []byte, at int) string {
 	before := text[:min(at, len(text))]
 	line := bytes.Count(before, []byte("\n"))
 	return fmt.Sprintf("line %d, column %d", line+1, len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
-// offsetOf returns the offset of a line and a column.
 func offsetOf(text []byte, line, column int) int {
 	at := 0
 	for ; line > 1; line-- {

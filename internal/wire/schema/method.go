@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// A Method is a method of gRPC. Its methods may be called concurrently.
+// A Method is a gRPC method. Any goroutine may use it.
 type Method struct {
 	Path   string // /pkg.Service/Method
 	Stream Stream
@@ -27,22 +27,22 @@ type Method struct {
 	types resolver
 }
 
-// A Stream is a kind of method. The zero value is unary.
+// A Stream says which ends of a call send a stream. The zero value is unary.
 type Stream struct {
-	Client bool `json:"client,omitempty"` // sends any number of messages
-	Server bool `json:"server,omitempty"` // answers with any number of messages
+	Client bool `json:"client,omitempty"` // the client sends any number of messages
+	Server bool `json:"server,omitempty"` // the server sends any number of messages
 }
 
-// maxSetBytes limits the size of a set that is passed on whole. Of a larger one, such as an image
-// of all files of a company, only the service and its imports are taken.
+// maxSetBytes limits a descriptor set that is passed on whole. From a larger set, such as an image
+// of all files of a company, Files takes only the service and its imports.
 const maxSetBytes = 4 << 20
 
-// Files encodes the descriptors, as a FileDescriptorSet, for Load.
+// Files returns a FileDescriptorSet, encoded, that Load can read.
 func (m *Method) Files() ([]byte, error) {
 	var collected fileSet
 	collected.add(m.Descriptor.ParentFile())
 	needed := len(collected.files)
-	// By name, so that equal sources have equal sets.
+	// Sort the files by name, so that equal sources give equal sets.
 	byName := func(a, b protoreflect.FileDescriptor) int { return cmp.Compare(a.Path(), b.Path()) }
 	for _, file := range slices.SortedFunc(m.files.RangeFiles, byName) {
 		collected.add(file)
@@ -57,7 +57,7 @@ func (m *Method) Files() ([]byte, error) {
 	return set, nil
 }
 
-// Describe describes in a few lines the method's request and answer.
+// Describe describes the method's request and answer in a few lines.
 func (m *Method) Describe() string {
 	var text strings.Builder
 	kind := func(stream bool) string {
@@ -79,28 +79,28 @@ func (m *Method) Describe() string {
 	return text.String()
 }
 
-// Encode encodes JSON: one message per object or element of an array, also of several JSON values
-// in a row. Empty text gives one empty message. If the client sends a stream, all messages belong
-// to one call; otherwise each is a call.
+// Encode encodes JSON as messages: one per object or array element. The text may hold several JSON
+// values. Empty text gives one empty message. If the client sends a stream, all messages belong to
+// one call. Otherwise each message is one call.
 func (m *Method) Encode(text []byte) ([][]byte, error) {
-	elements, err := m.split(text)
+	elements, err := m.splitMessages(text)
 	if err != nil {
 		return nil, err
 	}
 	messages := make([][]byte, len(elements))
 	for i, e := range elements {
-		message, err := m.message(m.Descriptor.Input(), text, e)
+		message, err := m.decodeJSON(m.Descriptor.Input(), text, e)
 		if err != nil {
 			return nil, err
 		}
 		if messages[i], err = deterministic.Marshal(message); err != nil {
-			return nil, fmt.Errorf("a %s: %w", m.Descriptor.Input().FullName(), err)
+			return nil, fmt.Errorf("encode a %s: %w", m.Descriptor.Input().FullName(), err)
 		}
 	}
 	return messages, nil
 }
 
-// Calls encodes JSON as Encode does, and returns the messages call by call.
+// Calls encodes JSON as Encode does, and returns the messages of each call.
 func (m *Method) Calls(text []byte) ([][][]byte, error) {
 	messages, err := m.Encode(text)
 	if err != nil || m.Stream.Client {
@@ -109,34 +109,33 @@ func (m *Method) Calls(text []byte) ([][][]byte, error) {
 	return slices.Collect(slices.Chunk(messages, 1)), nil
 }
 
-// Decode returns an answer's message as JSON without white space. Fields that the message
-// leaves out are shown with their default, so that a condition can name them.
+// Decode returns an answer's message as compact JSON. A field that the message omits has its
+// default value there, so that a condition can use it.
 func (m *Method) Decode(message []byte) ([]byte, error) {
 	d := dynamicpb.NewMessage(m.Descriptor.Output())
 	if err := (proto.UnmarshalOptions{Resolver: m.types}).Unmarshal(message, d); err != nil {
-		return nil, fmt.Errorf("the answer is no %s: %w", m.Descriptor.Output().FullName(), err)
+		return nil, fmt.Errorf("decode the answer as %s: %w", m.Descriptor.Output().FullName(), err)
 	}
 	text, err := protojson.MarshalOptions{Resolver: m.types, EmitDefaultValues: true}.Marshal(d)
 	if err != nil {
-		return nil, fmt.Errorf("the answer, a %s, as JSON: %w", m.Descriptor.Output().FullName(), err)
+		return nil, fmt.Errorf("convert the answer (%s) into JSON: %w", m.Descriptor.Output().FullName(), err)
 	}
 	var compact bytes.Buffer // protojson varies its white space on purpose
 	err = json.Compact(&compact, text)
 	return compact.Bytes(), err
 }
 
-// Input makes a request of a JSON object.
+// Input makes a request from a JSON object.
 func (m *Method) Input(text []byte) (*dynamicpb.Message, error) {
-	return m.message(m.Descriptor.Input(), text, whole(text))
+	return m.decodeJSON(m.Descriptor.Input(), text, wholeSpan(text))
 }
 
-// Output makes an answer of a JSON object.
+// Output makes an answer from a JSON object.
 func (m *Method) Output(text []byte) (*dynamicpb.Message, error) {
-	return m.message(m.Descriptor.Output(), text, whole(text))
+	return m.decodeJSON(m.Descriptor.Output(), text, wholeSpan(text))
 }
 
-// message makes a message of a span of text.
-func (m *Method) message(d protoreflect.MessageDescriptor, text []byte, s span) (*dynamicpb.Message, error) {
+func (m *Method) decodeJSON(d protoreflect.MessageDescriptor, text []byte, s span) (*dynamicpb.Message, error) {
 	message := dynamicpb.NewMessage(d)
 	value := text[s.from:s.to]
 	if len(bytes.TrimSpace(value)) == 0 {
@@ -149,14 +148,13 @@ func (m *Method) message(d protoreflect.MessageDescriptor, text []byte, s span) 
 	return message, nil
 }
 
-// arrayTypes are messages whose own JSON may be an array.
+// arrayTypes are message types whose JSON form may be an array.
 var arrayTypes = map[protoreflect.FullName]bool{
 	"google.protobuf.ListValue": true,
 	"google.protobuf.Value":     true,
 }
 
-// split finds the messages in a text.
-func (m *Method) split(text []byte) ([]span, error) {
+func (m *Method) splitMessages(text []byte) ([]span, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return []span{{}}, nil
 	}
@@ -169,7 +167,7 @@ func (m *Method) split(text []byte) ([]span, error) {
 	}
 	parts := partsOf(text, values[0])
 	if len(parts) == 0 && !m.Stream.Client {
-		return nil, errors.New("the array of requests is empty: each element is a call, so want at least one")
+		return nil, errors.New("the array of requests is empty: want at least one element, because each makes a call")
 	}
 	elements := make([]span, len(parts))
 	for i, p := range parts {

@@ -18,31 +18,31 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// The two versions of the service; their messages are the same.
+// The reflection service has two versions with equal messages.
 var reflectionPaths = []string{
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// Limits of the memory and the time that a server may cost.
+// These limits bound the memory and time that a server may use up.
 const (
-	maxReflectedBytes   = 64 << 20
-	maxReflectedMessage = 16 << 20
-	maxReflectedFiles   = 10_000
-	maxAnswers          = 2 * maxReflectedFiles
-	maxReflection       = 15 * time.Second
-	maxServices         = 100 // services that are searched for a suggestion
+	maxReflectedBytes    = 64 << 20
+	maxReflectedMessage  = 16 << 20
+	maxReflectedFiles    = 10_000
+	maxReflectionAnswers = 2 * maxReflectedFiles
+	maxReflectionTime    = 15 * time.Second
+	maxServices          = 100 // number of services that are searched for a suggestion
 )
 
-// notGRPC is in grpc-go's error for an answer that is not gRPC.
-const notGRPC = "unexpected HTTP status code"
+// notGRPCText is a part of grpc-go's error about an answer that is not gRPC.
+const notGRPCText = "unexpected HTTP status code"
 
 var errNoReflection = errors.New("the server has no reflection: name the .proto with --proto or --protoset")
 
 // reflectFiles asks a server for the files that a call needs. If the server does not have the
-// service, it asks for the files of the other services, for suggestions.
+// service, it asks for the files of all services, in order to suggest a call.
 func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxReflection)
+	ctx, cancel := context.WithTimeout(ctx, maxReflectionTime)
 	defer cancel() // also ends the stream
 	if len(s.Metadata) > 0 {
 		had, _ := metadata.FromOutgoingContext(ctx)
@@ -51,7 +51,7 @@ func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSe
 	var err error
 	for _, path := range reflectionPaths {
 		r := &reflector{ctx: ctx, conn: s.Reflection, path: path, known: map[string]bool{}}
-		if err = r.gather(s); err == nil {
+		if err = r.collectFiles(s); err == nil {
 			return &r.set, nil
 		}
 		if status.Code(err) != codes.Unimplemented {
@@ -60,61 +60,61 @@ func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSe
 	}
 	switch status.Code(err) {
 	case codes.Unimplemented:
-		if strings.Contains(status.Convert(err).Message(), notGRPC) {
+		if strings.Contains(status.Convert(err).Message(), notGRPCText) {
 			return nil, err
 		}
 		return nil, errNoReflection
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return nil, fmt.Errorf("the server refuses reflection: %w: give what it asks for with --header, or name the .proto with --proto or --protoset", err)
+		return nil, fmt.Errorf("the server refuses reflection: %w: send what the server needs with --header, or name the .proto with --proto or --protoset", err)
 	case codes.DeadlineExceeded:
-		return nil, fmt.Errorf("the server's reflection took more than %s: name the .proto with --proto or --protoset: %w", maxReflection, err)
+		return nil, fmt.Errorf("the server's reflection took more than %s: name the .proto with --proto or --protoset: %w", maxReflectionTime, err)
 	}
 	return nil, fmt.Errorf("ask the server for its services by reflection: %w", err)
 }
 
-// A reflector asks one version of the service.
+// A reflector asks a server through one version of the reflection service.
 type reflector struct {
 	ctx     context.Context
 	conn    grpc.ClientConnInterface
 	path    string
-	stream  grpc.ClientStream // nil before the first question
+	stream  grpc.ClientStream // nil before the first request
 	set     descriptorpb.FileDescriptorSet
-	known   map[string]bool // the names of its files
+	known   map[string]bool // names of the files in set
 	bytes   int
 	answers int
 }
 
-func (r *reflector) gather(s Source) error {
+func (r *reflector) collectFiles(s Source) error {
 	service, _ := splitCall(s.Call)
 	found := false
 	if service != "" {
-		err := r.symbol(service)
+		err := r.fetchSymbol(service)
 		found = err == nil
 		if notFound := (&answerError{}); err != nil && !errors.As(err, &notFound) {
 			return err
 		}
 	}
 	if !found {
-		if err := r.services(); err != nil {
+		if err := r.fetchAllServices(); err != nil {
 			return err
 		}
 	}
-	for _, match := range anyType.FindAllSubmatch(s.Data, -1) { // the types in each google.protobuf.Any
+	for _, match := range anyType.FindAllSubmatch(s.Data, -1) { // the types in google.protobuf.Any values
 		name := string(match[1])
 		if strings.HasPrefix(name, "google.protobuf.") {
 			continue
 		}
-		if err := r.symbol(name); err != nil {
-			return fmt.Errorf("the type %s of a google.protobuf.Any: %w", name, err)
+		if err := r.fetchSymbol(name); err != nil {
+			return fmt.Errorf("find the type %s, which a google.protobuf.Any names: %w", name, err)
 		}
 	}
-	return r.imports()
+	return r.fetchImports()
 }
 
 var anyType = regexp.MustCompile(`"@type"\s*:\s*"(?:[^"]*/)?([A-Za-z_][\w.]*)"`)
 
-// services asks for the files of all services except gRPC's reflection.
-func (r *reflector) services() error {
+// fetchAllServices asks for the files of all services except reflection itself.
+func (r *reflector) fetchAllServices() error {
 	answer, err := r.ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{ListServices: "*"}})
 	if err != nil {
 		return err
@@ -125,29 +125,29 @@ func (r *reflector) services() error {
 			continue
 		}
 		asked++
-		var unknown *answerError // servers list services that they cannot describe
-		if err := r.symbol(service.GetName()); err != nil && !errors.As(err, &unknown) {
+		var unknown *answerError // a server may list services that it cannot describe
+		if err := r.fetchSymbol(service.GetName()); err != nil && !errors.As(err, &unknown) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reflector) symbol(name string) error {
+func (r *reflector) fetchSymbol(name string) error {
 	return r.fetch(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
 }
 
-// imports asks for the files that the known ones import, and so on.
-func (r *reflector) imports() error {
+// fetchImports asks for the imports of all known files, until none is missing.
+func (r *reflector) fetchImports() error {
 	for i := 0; i < len(r.set.File); i++ { //nolint:intrange // the loop appends files
 		importing := r.set.File[i]
 		for _, name := range importing.Dependency {
-			if r.known[name] || standard(name) {
+			if r.known[name] || isStandardPath(name) {
 				continue
 			}
 			err := r.fetch(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileByFilename{FileByFilename: name}})
 			if err != nil {
-				return fmt.Errorf("%s, which %s imports: %w", name, importing.GetName(), err)
+				return fmt.Errorf("get %s, which %s imports: %w", name, importing.GetName(), err)
 			}
 			if !r.known[name] {
 				return fmt.Errorf("the server does not describe %s, which %s imports: name the .proto with --proto or --protoset", name, importing.GetName())
@@ -157,7 +157,6 @@ func (r *reflector) imports() error {
 	return nil
 }
 
-// fetch asks for files, and keeps them.
 func (r *reflector) fetch(question *reflectionpb.ServerReflectionRequest) error {
 	answer, err := r.ask(question)
 	if err != nil {
@@ -180,14 +179,14 @@ func (r *reflector) fetch(question *reflectionpb.ServerReflectionRequest) error 
 	return nil
 }
 
-// An answerError is a server's answer about something that it does not know.
+// An answerError is a server's answer that it does not know a name.
 type answerError struct{ text string }
 
 func (e *answerError) Error() string { return "the server answered: " + e.text }
 
 func (r *reflector) ask(question *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
-	if r.answers++; r.answers > maxAnswers {
-		return nil, fmt.Errorf("the server's description is still incomplete after %d questions: name the .proto with --proto or --protoset", maxAnswers)
+	if r.answers++; r.answers > maxReflectionAnswers {
+		return nil, fmt.Errorf("the server's description is still incomplete after %d questions: name the .proto with --proto or --protoset", maxReflectionAnswers)
 	}
 	if r.stream == nil {
 		stream, err := r.conn.NewStream(r.ctx, &reflectionpb.ServerReflection_ServiceDesc.Streams[0], r.path,
@@ -198,7 +197,7 @@ func (r *reflector) ask(question *reflectionpb.ServerReflectionRequest) (*reflec
 		r.stream = stream
 	}
 	answer := &reflectionpb.ServerReflectionResponse{}
-	// io.EOF says that the stream has ended; RecvMsg returns the reason.
+	// io.EOF means that the stream has ended; RecvMsg returns the reason.
 	if err := r.stream.SendMsg(question); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}

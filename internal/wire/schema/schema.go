@@ -1,4 +1,4 @@
-// Package schema finds a method of gRPC and turns JSON into its messages and back.
+// Package schema finds a gRPC method. It converts JSON into the method's messages and back.
 //
 //	.proto files ──────┐
 //	descriptor file ───┼─> descriptors ─> Method ── Calls(JSON) ──> messages
@@ -6,11 +6,11 @@
 //	                                       └─ Files() ── bytes ──> Load, where there are no files
 //
 // From every source the package makes one set of files: the service, its imports, and the messages
-// that a google.protobuf.Any may hold. The rest of the package knows only that set. Messages are
-// dynamic, since no code was generated for them.
+// that a google.protobuf.Any may hold. The rest of the package uses only that set. It has no
+// generated code for the messages, so it handles them dynamically.
 //
-// Errors are for the person who typed the call: they name the place in the JSON, the
-// message and its field, and the nearest existing name. This package must not know when
+// Errors are for the person who typed the call. They name the place in the JSON, the
+// message, the field, and similar existing names. This package must not know when
 // messages are sent.
 package schema
 
@@ -34,26 +34,28 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// A Source says where to look for a method: in the first of Proto, Protoset and Reflection.
+// A Source says where to find a method. The first of Proto, Protoset and Reflection that is set
+// counts.
 type Source struct {
-	Proto       string   // the file that has the service
-	ImportPaths []string // folders of imports; empty: the file's own
+	Proto       string   // the file that defines the service
+	ImportPaths []string // folders to search for imports; empty: the file's own folder
 
-	// Protoset is a file of descriptors: what protoc --descriptor_set_out or buf build -o
-	// writes, in binary or JSON, also compressed with gzip.
+	// Protoset is a descriptor file from protoc --descriptor_set_out or buf build -o: binary or
+	// JSON, also compressed with gzip.
 	Protoset string
 
-	Reflection grpc.ClientConnInterface // a server that is asked
-	Metadata   metadata.MD              // sent with the questions
+	Reflection grpc.ClientConnInterface // connection to a server that has reflection
+	Metadata   metadata.MD              // metadata of the reflection requests
 
-	// Call is pkg.Service/Method, also with a slash before it, or a dot in its middle.
+	// Call is pkg.Service/Method. It may begin with a slash, and a dot may replace the slash
+	// inside.
 	Call string
-	// Data is the JSON that will be encoded, if it is known. A server is also asked for the types that
-	// each google.protobuf.Any in it names.
+	// Data is the JSON to encode, if it is known. The server is also asked for the types that Data
+	// names in google.protobuf.Any values.
 	Data []byte
 }
 
-var errNoSource = errors.New("there is no description of the messages: name the .proto with --proto, or a descriptor file with --protoset")
+var errNoSource = errors.New("no file describes the messages: name the .proto with --proto, or a descriptor file with --protoset")
 
 // Find finds the method that a source names.
 func Find(ctx context.Context, s Source) (*Method, error) {
@@ -79,22 +81,22 @@ func Find(ctx context.Context, s Source) (*Method, error) {
 	return methodOf(set, from, s.Call)
 }
 
-// Load finds a method in the result of Files.
+// Load finds a method in a set that Files returned.
 func Load(set []byte, call string) (*Method, error) {
 	var decoded descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(set, &decoded); err != nil {
-		return nil, fmt.Errorf("the descriptors of %s: %w", call, err)
+		return nil, fmt.Errorf("decode the descriptors of %s: %w", call, err)
 	}
 	return methodOf(&decoded, "the descriptors of "+call, call)
 }
 
-// methodOf finds a method in a set of files. The errors name their origin.
+// methodOf finds a method in a set of files. from says in errors where the set came from.
 func methodOf(set *descriptorpb.FileDescriptorSet, from, call string) (*Method, error) {
-	files, err := link(set)
+	files, err := linkFiles(set)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	d, err := choose(files, call)
+	d, err := findMethod(files, call)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
@@ -107,7 +109,6 @@ func methodOf(set *descriptorpb.FileDescriptorSet, from, call string) (*Method, 
 	}, nil
 }
 
-// compile reads .proto files.
 func compile(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, error) {
 	name, paths := importName(s)
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: paths})}
@@ -115,7 +116,7 @@ func compile(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, er
 	if err != nil {
 		hint := ""
 		if errors.Is(err, os.ErrNotExist) {
-			hint = fmt.Sprintf("; imports are looked for in %s: name others with --import-path", strings.Join(paths, ", "))
+			hint = fmt.Sprintf("; imports are read from %s: name other folders with --import-path", strings.Join(paths, ", "))
 		}
 		return nil, fmt.Errorf("compile %s: %w%s", s.Proto, err, hint)
 	}
@@ -124,8 +125,8 @@ func compile(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, er
 	return &descriptorpb.FileDescriptorSet{File: collected.files}, nil
 }
 
-// importName returns the name by which other files would import a source's file, given from the
-// working folder or an import path, and the folders that such names start from.
+// importName returns the name by which other files would import the source's file, and the folders
+// that import names start from. The user's path starts at the working folder or at an import path.
 func importName(s Source) (name string, paths []string) {
 	for _, path := range s.ImportPaths {
 		if _, err := os.Stat(filepath.Join(path, s.Proto)); err == nil {
@@ -138,7 +139,6 @@ func importName(s Source) (name string, paths []string) {
 	return filepath.Base(s.Proto), append([]string{filepath.Dir(s.Proto)}, s.ImportPaths...)
 }
 
-// maxImageBytes bounds a file of descriptors, decompressed.
 const maxImageBytes = 64 << 20
 
 func readImage(path string) (*descriptorpb.FileDescriptorSet, error) {
@@ -146,7 +146,7 @@ func readImage(path string) (*descriptorpb.FileDescriptorSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close() //nolint:errcheck // the file was opened only for reading
 	set, err := parseImage(file, maxImageBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -154,7 +154,7 @@ func readImage(path string) (*descriptorpb.FileDescriptorSet, error) {
 	return set, nil
 }
 
-// parseImage reads a FileDescriptorSet. The further fields of a Buf image are ignored.
+// parseImage reads a FileDescriptorSet. It ignores the additional fields of a Buf image.
 func parseImage(from io.Reader, limit int64) (*descriptorpb.FileDescriptorSet, error) {
 	data, err := readBounded(from, limit)
 	if err == nil && bytes.HasPrefix(data, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
@@ -174,9 +174,9 @@ func parseImage(from io.Reader, limit int64) (*descriptorpb.FileDescriptorSet, e
 	}
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("want descriptors, as protoc --descriptor_set_out or buf build -o writes them: %w", err)
+		return nil, fmt.Errorf("want a descriptor file from protoc --descriptor_set_out or buf build -o: %w", err)
 	case len(set.File) == 0:
-		return nil, errors.New("it has no files: want descriptors, as protoc --descriptor_set_out or buf build -o writes them")
+		return nil, errors.New("found no .proto files: want a descriptor file from protoc --descriptor_set_out or buf build -o")
 	}
 	return &set, nil
 }
@@ -184,7 +184,7 @@ func parseImage(from io.Reader, limit int64) (*descriptorpb.FileDescriptorSet, e
 func readBounded(from io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(from, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("it has more than %d bytes of descriptors: leave out what the call does not need", limit)
+		err = fmt.Errorf("found more than %d bytes of descriptors: leave out files that the call does not need", limit)
 	}
 	return data, err
 }

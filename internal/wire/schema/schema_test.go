@@ -41,7 +41,7 @@ func descriptors(t testing.TB) *descriptorpb.FileDescriptorSet {
 
 func linked(t testing.TB, set *descriptorpb.FileDescriptorSet) *protoregistry.Files {
 	t.Helper()
-	files, err := link(set)
+	files, err := linkFiles(set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +139,11 @@ func TestWrongDescriptorFiles(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"empty":   {nil, "no files"},
-		"text":    {[]byte("syntax = \"proto3\";"), "want descriptors"},
-		"json":    {[]byte("{"), "want descriptors"},
+		"empty":   {nil, "no .proto files"},
+		"text":    {[]byte("syntax = \"proto3\";"), "want a descriptor file"},
+		"json":    {[]byte("{"), "want a descriptor file"},
 		"half.gz": {zipped(t, []byte("x"))[:12], "EOF"},
-		"imports": {must(proto.Marshal(set))(t), "imports shop.proto, which is not in it"},
+		"imports": {must(proto.Marshal(set))(t), "imports shop.proto, which is missing"},
 	} {
 		file := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(file, c.data, 0o600); err != nil {
@@ -170,7 +170,7 @@ func TestLongDescriptorFilesAreRefused(t *testing.T) {
 
 func TestWrongCallsAreExplained(t *testing.T) {
 	for call, says := range map[string]string{
-		"":                        "which method? Name it with --call: ledger.v1.Ledger/Book,",
+		"":                        "no method was chosen: choose one with --call: ledger.v1.Ledger/Book,",
 		"ledger.v1.Ledger/Bok":    "did you mean ledger.v1.Ledger/Book?",
 		"Ledger/Book":             "did you mean ledger.v1.Ledger/Book?",
 		"v1.Ledger.Book":          "did you mean ledger.v1.Ledger/Book?",
@@ -186,7 +186,7 @@ func TestWrongCallsAreExplained(t *testing.T) {
 	}
 	for says, s := range map[string]Source{
 		"name the .proto":         {},
-		"it has no service":       {Proto: "testdata/money.proto", Call: "a/b"},
+		"define no service":       {Proto: "testdata/money.proto", Call: "a/b"},
 		"none.proto":              {Proto: "testdata/none.proto", Call: "a/b"},
 		"--import-path":           {Proto: "none.proto", ImportPaths: []string{"testdata"}, Call: "a/b"},
 		"no such file":            {Protoset: "testdata/none.binpb", Call: "a/b"},
@@ -247,8 +247,8 @@ func FuzzImage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if files, err := link(set); err == nil {
-			_, _ = choose(files, "a/b")
+		if files, err := linkFiles(set); err == nil {
+			_, _ = findMethod(files, "a/b")
 		}
 	})
 }

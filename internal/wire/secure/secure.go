@@ -1,15 +1,15 @@
 // Package secure makes certificates at run time, and the TLS 1.3 configurations of
 // both ends.
 //
-//  1. A server calls Issue and serves with the Identity's configuration.
-//  2. It passes Identity.RootPEM to its clients.
-//  3. A client makes its configuration from that.
+//  1. A server calls Issue and uses Identity.ServerConfig.
+//  2. The server passes Identity.RootPEM to its clients.
+//  3. A client passes the root to Choice.ClientConfig.
 //
-// Nothing is written to a disk, and no key leaves its process.
+// No file is written, and no key leaves its process.
 //
 // Glossary:
 //
-//	root      the authority that issued an Identity, made for it alone
+//	root      the authority that issued one Identity
 //	leaf      the certificate that the server sends
 //	group     the key exchange of the handshake (RFC 8446, section 4.2.7)
 //
@@ -40,14 +40,14 @@ import (
 
 // Trust says which servers a client trusts.
 type Trust struct {
-	// RootPEM is the trusted root. Empty: the system's roots.
+	// RootPEM is the trusted root certificate. Empty: the system's roots.
 	RootPEM []byte
-	// SkipVerify accepts any certificate, of a server that is known only by its address.
+	// SkipVerify accepts every certificate. It is for servers without a known certificate.
 	SkipVerify bool
 }
 
-// ClientConfig returns a client's configuration for the server at HOST:PORT that offers these
-// protocols. The caller owns it, and sets a session cache to resume sessions.
+// ClientConfig returns a client's TLS configuration for the server at HOST:PORT. The client offers
+// the given protocols. The caller owns the result, and may set a session cache to resume sessions.
 func (c Choice) ClientConfig(address string, trust Trust, protocols ...string) (*tls.Config, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -56,12 +56,13 @@ func (c Choice) ClientConfig(address string, trust Trust, protocols ...string) (
 	config := &tls.Config{ServerName: host, NextProtos: protocols}
 	c.apply(config)
 	if !trust.Apply(config) {
-		return nil, errors.New("TLS: the root to trust holds no certificate in PEM form")
+		return nil, errors.New("TLS: the trusted root holds no PEM certificate")
 	}
 	return config, nil
 }
 
-// Apply sets the trust. It returns false if RootPEM is set but holds no certificate.
+// Apply copies the trust into a TLS configuration. It returns false if RootPEM is set but holds no
+// certificate.
 func (t Trust) Apply(to *tls.Config) (ok bool) {
 	to.InsecureSkipVerify = t.SkipVerify
 	if len(t.RootPEM) == 0 {
@@ -71,17 +72,17 @@ func (t Trust) Apply(to *tls.Config) (ok bool) {
 	return to.RootCAs.AppendCertsFromPEM(t.RootPEM)
 }
 
-// Settings lists the settings of t that differ from crypto/tls's defaults.
+// Settings lists the trust settings that differ from crypto/tls's defaults.
 func (t Trust) Settings() []tuning.Setting {
 	var config tls.Config
 	_ = t.Apply(&config)
 	return tuning.Differences(tuning.Client, "tls.Config", &config, &tls.Config{}, tuning.Reasons{
 		"RootCAs":            {Value: "the server's own", Default: "the system's", Why: "the certificate is made when the server starts"},
-		"InsecureSkipVerify": {Why: "the server is known by its address alone"},
+		"InsecureSkipVerify": {Why: "the client knows the server's address, but no certificate"},
 	})
 }
 
-// Certificate is the kind of a server's key.
+// Certificate is the type of a server's key.
 type Certificate string
 
 // The kinds of certificates.
@@ -93,11 +94,11 @@ const (
 // Certificates lists the kinds, the default first.
 func Certificates() []string { return []string{string(ECDSA), string(RSA)} }
 
-// Group is a key exchange.
+// Group is a key exchange method.
 type Group string
 
-// The groups. Go offers Hybrid first since 1.24: X25519 together with ML-KEM-768, which also holds
-// against quantum computers.
+// These are the supported groups. Since Go 1.24, Go offers Hybrid first: X25519 with ML-KEM-768,
+// which also resists quantum computers.
 const (
 	Hybrid Group = "x25519mlkem768"
 	X25519 Group = "x25519"
@@ -113,8 +114,8 @@ var curves = map[Group]tls.CurveID{
 	P256:   tls.CurveP256,
 }
 
-// Choice holds what a variant may choose in a handshake. The zero value is the
-// default: an ECDSA certificate, and the key exchange that Go prefers.
+// Choice holds a variant's options for the handshake. The zero value selects the defaults: an
+// ECDSA certificate, and the key exchange that Go prefers.
 type Choice struct {
 	Certificate Certificate
 	Group       Group
@@ -131,7 +132,7 @@ func (c Choice) Check() error {
 	return nil
 }
 
-// apply sets only what was chosen, so that measurements use Go's defaults as everybody does.
+// apply sets only chosen values, so that measurements otherwise use Go's defaults.
 func (c Choice) apply(to *tls.Config) {
 	to.MinVersion = tls.VersionTLS13
 	if c.Group != "" {
@@ -144,12 +145,12 @@ func (c Choice) Settings() []tuning.Setting {
 	var config tls.Config
 	c.apply(&config)
 	return tuning.Differences(tuning.Both, "tls.Config", &config, &tls.Config{}, tuning.Reasons{
-		"MinVersion":       {Value: tls.VersionName(config.MinVersion), Default: "TLS 1.2", Why: "every variant shakes hands alike, and QUIC has no other version"},
+		"MinVersion":       {Value: tls.VersionName(config.MinVersion), Default: "TLS 1.2", Why: "all variants use the same TLS version, and QUIC allows no other"},
 		"CurvePreferences": {Default: "all that crypto/tls has, X25519MLKEM768 first", Why: "the variant's option group"},
 	})
 }
 
-// Names that a leaf is valid for, without a Flaw.
+// A leaf without a Flaw is valid for these names and addresses.
 var (
 	dnsNames    = []string{"localhost"}
 	ipAddresses = []net.IP{
@@ -159,65 +160,66 @@ var (
 )
 
 var (
-	alsoGuard sync.Mutex
-	also      []net.IP
+	extraAddressesMutex sync.Mutex
+	extraAddresses      []net.IP
 )
 
-// AlsoFor makes later certificates valid for another address of this machine, for calls from
-// other machines. Certificates on loopback keep their size without it.
-func AlsoFor(ip net.IP) {
-	alsoGuard.Lock()
-	defer alsoGuard.Unlock()
+// AddAddress makes later certificates valid for another address of this machine, so that other
+// machines can call it. Without this call, certificates contain only loopback addresses and keep
+// their size.
+func AddAddress(ip net.IP) {
+	extraAddressesMutex.Lock()
+	defer extraAddressesMutex.Unlock()
 	known := func(one net.IP) bool { return one.Equal(ip) }
-	if !slices.ContainsFunc(ipAddresses, known) && !slices.ContainsFunc(also, known) {
-		also = append(also, ip)
+	if !slices.ContainsFunc(ipAddresses, known) && !slices.ContainsFunc(extraAddresses, known) {
+		extraAddresses = append(extraAddresses, ip)
 	}
 }
 
-// addresses returns the addresses that a leaf is valid for.
-func addresses() []net.IP {
-	alsoGuard.Lock()
-	defer alsoGuard.Unlock()
-	return slices.Concat(ipAddresses, also)
+func allAddresses() []net.IP {
+	extraAddressesMutex.Lock()
+	defer extraAddressesMutex.Unlock()
+	return slices.Concat(ipAddresses, extraAddresses)
 }
 
-// Lifetimes of certificates: clocks of two machines differ, and a run takes less than a day.
+// A certificate is valid from startsBefore ago, because clocks of two machines differ. It is valid
+// for lifetime, because a run takes less than a day.
 const (
-	backdated = time.Hour
-	lifetime  = 24 * time.Hour
+	startsBefore = time.Hour
+	lifetime     = 24 * time.Hour
 )
 
-// Flaw is a deliberate fault of a leaf, to test how a stack reports it.
+// Flaw is a deliberate fault of a leaf. Tests use it to check how a stack reports the fault.
 type Flaw int
 
 // The flaws.
 const (
 	NoFlaw    Flaw = iota
-	Expired        // an hour ago
-	WrongName      // for another host
+	Expired        // expired an hour ago
+	WrongName      // issued for another host
 )
 
-// Identity is a server's certificate with its key, and the root that issued it.
+// Identity holds a server's certificate and key, and the root certificate that issued it.
 type Identity struct {
 	choice Choice
 	leaf   tls.Certificate
 	root   []byte // DER
 }
 
-// Issue makes an identity. It keeps no copy of the root's key.
+// Issue makes an identity. It does not keep the root's key.
 func Issue(choice Choice, flaw Flaw) (*Identity, error) {
 	if err := choice.Check(); err != nil {
 		return nil, err
 	}
 	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the root's key: %w", err)
+		return nil, fmt.Errorf("make the root certificate's key: %w", err)
 	}
 	root := template("wirelab root", 1)
 	root.IsCA, root.BasicConstraintsValid, root.KeyUsage = true, true, x509.KeyUsageCertSign
 	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, rootKey.Public(), rootKey)
 	if err != nil {
-		return nil, fmt.Errorf("make the root: %w", err)
+		return nil, fmt.Errorf("make the root certificate: %w", err)
 	}
 	key, err := newKey(choice.Certificate)
 	if err != nil {
@@ -225,10 +227,10 @@ func Issue(choice Choice, flaw Flaw) (*Identity, error) {
 	}
 	leaf := template("wirelab server", 2)
 	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	leaf.DNSNames, leaf.IPAddresses = dnsNames, addresses()
+	leaf.DNSNames, leaf.IPAddresses = dnsNames, allAddresses()
 	switch flaw {
 	case Expired:
-		leaf.NotBefore, leaf.NotAfter = leaf.NotBefore.Add(-backdated), leaf.NotBefore
+		leaf.NotBefore, leaf.NotAfter = leaf.NotBefore.Add(-startsBefore), leaf.NotBefore
 	case WrongName:
 		leaf.DNSNames, leaf.IPAddresses = []string{"elsewhere.invalid"}, nil
 	}
@@ -252,14 +254,14 @@ func template(name string, serial int64) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(serial),
 		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    now.Add(-backdated),
+		NotBefore:    now.Add(-startsBefore),
 		NotAfter:     now.Add(lifetime),
 	}
 }
 
 const rsaBits = 2048
 
-// rsaKey is shared by the servers of a process: finding primes for each would delay its start.
+// rsaKey is shared by the servers of a process, because making an RSA key is slow.
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, rsaBits) })
 
 func newKey(kind Certificate) (crypto.Signer, error) {
@@ -269,12 +271,12 @@ func newKey(kind Certificate) (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// RootPEM returns the root that a client of the identity's server must trust.
+// RootPEM returns the root certificate that the server's clients must trust.
 func (i *Identity) RootPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.root})
 }
 
-// ServerConfig returns a server's configuration with these protocols (RFC 7301), for the caller.
+// ServerConfig returns a new server configuration with these protocols (RFC 7301).
 func (i *Identity) ServerConfig(protocols ...string) *tls.Config {
 	config := &tls.Config{Certificates: []tls.Certificate{i.leaf}, NextProtos: protocols}
 	i.choice.apply(config)

@@ -18,27 +18,27 @@ import (
 	"wirelab.dev/internal/wire/schema"
 )
 
-// UserAgent is the user agent of requests unless the user names another.
+// UserAgent is the user agent of requests, unless the user sets another.
 const UserAgent = "wirelab"
 
-// Caller makes one call after another for one client of the load, in its goroutine.
+// Caller makes one call after another for one client of the load. One goroutine uses it.
 type Caller struct {
 	client  Client
 	source  Source
 	grpc    bool
 	streams bool
 	answer  Answer
-	got     bool // there is an answer to the last call
-	// patience holds the wait before the next call to a service that does not listen any more.
+	got     bool // the last call had an answer
+	// patience is the wait before the next call to a service that no longer listens.
 	patience time.Duration
 	name     string // the last request's name
 
-	expected *Expectations // nil: none
+	expected *Expectations // nil: no conditions
 	follower Follower      // nil: no request depends on an answer
-	look     *expect.Look
+	look     *expect.Evaluator
 	random   *rand.Rand
-	uses     expect.Uses // the parts of the call's answer that are used
-	began    int64       // the call's start, if a condition uses its latency
+	uses     expect.Uses // the parts of the current answer that conditions use
+	began    int64       // the call's start; set only if a condition uses the latency
 	tookNS   int64
 	cost     record.Checking // the cost of checking answers
 }
@@ -51,8 +51,8 @@ func (d *Definition) NewCaller(client Client, source Source) *Caller {
 	return c
 }
 
-// Call makes the next call. Unless a condition of the user names the status, it must be below 400,
-// or OK.
+// Call makes the next call. If no condition of the user mentions the status, an HTTP status must
+// be below 400 and a gRPC status must be OK.
 func (c *Caller) Call(ctx context.Context) error {
 	c.got = false
 	request, err := c.source.Next()
@@ -75,7 +75,7 @@ func (c *Caller) Call(ctx context.Context) error {
 	if err := c.client.Call(ctx, request, &c.answer); err != nil {
 		before := c.patience
 		if c.patience = 0; failure.Of(err) == failure.Refused {
-			c.patience = min(max(2*before, leastPatience), mostPatience)
+			c.patience = min(max(2*before, minRetryWait), maxRetryWait)
 		}
 		return err
 	}
@@ -84,27 +84,27 @@ func (c *Caller) Call(ctx context.Context) error {
 		c.tookNS = clock.Now() - c.began
 	}
 	usual := c.grpc && c.answer.Status == int(codes.OK) || !c.grpc && c.answer.Status < http.StatusBadRequest
-	if usual || c.uses.Status { // or the user says which status is right
+	if usual || c.uses.Status { // unless the user's conditions decide which status is right
 		return nil
 	}
 	return &StatusError{GRPC: c.grpc, Status: c.answer.Status, Message: c.answer.Message}
 }
 
-// Check looks at the last call's answer. An [*expect.Unmet] says what is wrong with it.
+// Check checks the last call's answer. It returns an [*expect.UnmetError] if a condition is not met.
 func (c *Caller) Check() error {
 	e := c.expected
 	if e == nil || len(e.light)+len(e.heavy) == 0 && c.follower == nil {
 		return nil
 	}
 	begin := clock.Now()
-	seen := c.answer.Seen(time.Duration(c.tookNS))
-	c.look.At(seen)
-	err := c.all(e.light)
+	seen := c.answer.ForConditions(time.Duration(c.tookNS))
+	c.look.SetAnswer(seen)
+	err := c.callAll(e.light)
 	whole := e.share >= 1 || len(e.heavy) == 0 || c.random.Float64() < e.share
 	if err == nil && whole && len(e.heavy) > 0 {
-		if seen, err = e.Readable(seen); err == nil {
-			c.look.At(seen)
-			err = c.all(e.heavy)
+		if seen, err = e.DecodeAnswer(seen); err == nil {
+			c.look.SetAnswer(seen)
+			err = c.callAll(e.heavy)
 		}
 	}
 	if err == nil && c.follower != nil {
@@ -118,7 +118,7 @@ func (c *Caller) Check() error {
 	return err
 }
 
-func (c *Caller) all(conditions []*expect.Condition) error {
+func (c *Caller) callAll(conditions []*expect.Condition) error {
 	for _, one := range conditions {
 		if err := one.Check(c.look); err != nil {
 			return err
@@ -127,11 +127,11 @@ func (c *Caller) all(conditions []*expect.Condition) error {
 	return nil
 }
 
-// Name returns the name of the last request; empty if requests have none.
+// Name returns the name of the last request, or "" if requests have no names.
 func (c *Caller) Name() string { return c.name }
 
-// Think returns how long the client waits before the next request: the user's think time, or a
-// pause because nothing listens at the address any more.
+// Think returns the wait before the next request: the user's think time, or a pause because the
+// service no longer listens on its address.
 func (c *Caller) Think() time.Duration {
 	if c.follower == nil {
 		return c.patience
@@ -139,17 +139,17 @@ func (c *Caller) Think() time.Duration {
 	return max(c.patience, c.follower.Think())
 }
 
-// The bounds of a client's wait if no server listens. The wait grows, so that failing calls cost
-// little and do not flood a service that comes back.
+// These limits bound a client's wait while no server listens. The wait grows, so that failing
+// calls cost little, and a restarting service is not flooded.
 const (
-	leastPatience = 10 * time.Millisecond
-	mostPatience  = time.Second
+	minRetryWait = 10 * time.Millisecond
+	maxRetryWait = time.Second
 )
 
-// Streams reports whether each answer is a stream of messages whose times are known.
+// Streams reports whether each answer is a stream of messages with known times.
 func (c *Caller) Streams() bool { return c.streams }
 
-// MessageTimes returns how long each message of the last call's answer took.
+// MessageTimes returns the latency of each message in the last call's answer.
 func (c *Caller) MessageTimes() []time.Duration {
 	if !c.got {
 		return nil
@@ -160,10 +160,10 @@ func (c *Caller) MessageTimes() []time.Duration {
 // Status returns the status of the last call's answer, and false if there was none.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }
 
-// AnswerBytes returns the size of the last call's answer, as Answer.Bytes.
+// AnswerBytes returns the size of the last call's answer: see Answer.Bytes.
 func (c *Caller) AnswerBytes() int64 { return c.answer.Bytes }
 
-// A StatusError is an answer whose status says that the call failed.
+// A StatusError reports an answer whose status means that the call failed.
 type StatusError struct {
 	GRPC    bool
 	Status  int
@@ -171,10 +171,10 @@ type StatusError struct {
 }
 
 // Error implements error.
-func (e *StatusError) Error() string { return "the server answered " + e.Said() }
+func (e *StatusError) Error() string { return "the server answered " + e.Describe() }
 
-// Said returns the status in words.
-func (e *StatusError) Said() string {
+// Describe returns the status as text.
+func (e *StatusError) Describe() string {
 	switch {
 	case !e.GRPC:
 		return strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status)))
@@ -185,7 +185,7 @@ func (e *StatusError) Said() string {
 	}
 }
 
-// Code names the status in records.
+// Code returns the name of the status in records.
 func (e *StatusError) Code() string {
 	if e.GRPC {
 		return codes.Code(e.Status).String()
@@ -193,18 +193,18 @@ func (e *StatusError) Code() string {
 	return strconv.Itoa(e.Status)
 }
 
-// Expectations holds the conditions of a right answer. All callers share them.
+// Expectations holds the conditions that a right answer meets. All callers share them.
 type Expectations struct {
 	kind expect.Kind
 	uses expect.Uses
-	// light lists the conditions that need no body, heavy the conditions that need one. The
-	// heavy ones are checked for a share of the answers.
+	// light lists conditions that do not use the body; heavy lists conditions that do. Heavy
+	// conditions are checked for only a share of the answers.
 	light, heavy []*expect.Condition
 	share        float64
 	decode       func(message []byte) (json []byte, err error) // nil: bodies need no decoding
 }
 
-// Kind returns the kind of the wire's answers.
+// Kind returns the kind of answer that the wire's calls get.
 func (w Wire) Kind() expect.Kind {
 	if w.IsGRPC() {
 		return expect.GRPC
@@ -240,30 +240,30 @@ func (d *Definition) Expectations() (*Expectations, error) {
 	return e, nil
 }
 
-// Readable converts an answer for conditions: a gRPC message becomes JSON.
-func (e *Expectations) Readable(seen expect.Answer) (expect.Answer, error) {
+// DecodeAnswer converts an answer for conditions: a gRPC message becomes JSON.
+func (e *Expectations) DecodeAnswer(seen expect.Answer) (expect.Answer, error) {
 	if e.decode == nil || seen.Status != int(codes.OK) {
 		return seen, nil
 	}
 	var err error
 	if seen.Body, err = e.decode(seen.Body); err != nil {
-		err = fmt.Errorf("read the answer's message: %w", err)
+		err = fmt.Errorf("convert the answer's message into JSON: %w", err)
 	}
 	return seen, err
 }
 
-// Keep reports whether a condition uses headers or bodies of answers.
-func (e *Expectations) Keep() bool { return e.uses.Header || e.uses.Body }
+// UseContent reports whether a condition uses headers or bodies of answers.
+func (e *Expectations) UseContent() bool { return e.uses.Header || e.uses.Body }
 
-// Expect makes the caller check its answers. The seed determines the sample.
-func (c *Caller) Expect(e *Expectations, seed uint64) {
+// CheckAnswers makes the caller check its answers. The seed determines which bodies are checked.
+func (c *Caller) CheckAnswers(e *Expectations, seed uint64) {
 	c.expected = e
-	c.look = expect.NewLook(e.kind)
+	c.look = expect.NewEvaluator(e.kind)
 	c.random = rand.New(rand.NewPCG(seed, 0))
 }
 
-// Checking returns the cost of checking the answers; nil if nobody asked for it.
-func (c *Caller) Checking() *record.Checking {
+// CheckingCost returns the cost of checking the answers, or nil if answers are not checked.
+func (c *Caller) CheckingCost() *record.Checking {
 	if c.cost.Answers == 0 {
 		return nil
 	}

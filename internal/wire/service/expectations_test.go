@@ -28,8 +28,8 @@ func callerOf(t *testing.T, d *Definition, answers ...Answer) *Caller {
 		t.Fatal(err)
 	}
 	d.Requests = []Request{{Method: "GET", Path: "/"}}
-	c := d.NewCaller(&answering{answers}, d.Fixed(0, 1))
-	c.Expect(expected, 1)
+	c := d.NewCaller(&answering{answers}, d.FixedSource(0, 1))
+	c.CheckAnswers(expected, 1)
 	return c
 }
 
@@ -73,7 +73,7 @@ func TestASampleOfBodies(t *testing.T) {
 		if err := c.Call(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if unmet, is := errors.AsType[*expect.Unmet](c.Check()); is {
+		if unmet, is := errors.AsType[*expect.UnmetError](c.Check()); is {
 			failed[unmet.Condition]++
 		}
 	}
@@ -83,7 +83,7 @@ func TestASampleOfBodies(t *testing.T) {
 	if share := float64(failed["json(.ok)"]) / (calls / 2); share < 0.2 || share > 0.3 {
 		t.Errorf("%g of the bodies were looked at, want a quarter", share)
 	}
-	told := c.Checking()
+	told := c.CheckingCost()
 	if share := float64(told.Whole) / float64(told.Answers); told.Answers != calls || share < 0.2 || share > 0.3 {
 		t.Errorf("it tells %+v of %d answers", told, calls)
 	}
@@ -91,8 +91,8 @@ func TestASampleOfBodies(t *testing.T) {
 
 func TestWithoutExpectationsNothingIsChecked(t *testing.T) {
 	c := callerOf(t, &Definition{Wire: HTTP1}, Answer{Status: 200})
-	if allocs := testing.AllocsPerRun(100, func() { _ = c.Check() }); allocs > 0 || c.Checking() != nil {
-		t.Errorf("%v allocations, %+v", allocs, c.Checking())
+	if allocs := testing.AllocsPerRun(100, func() { _ = c.Check() }); allocs > 0 || c.CheckingCost() != nil {
+		t.Errorf("%v allocations, %+v", allocs, c.CheckingCost())
 	}
 }
 
@@ -107,8 +107,8 @@ func BenchmarkCaller(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			c := d.NewCaller(&answering{[]Answer{{Status: 200, Body: []byte(`{"ok":true}`)}}}, d.Fixed(0, 1))
-			c.Expect(expected, 1)
+			c := d.NewCaller(&answering{[]Answer{{Status: 200, Body: []byte(`{"ok":true}`)}}}, d.FixedSource(0, 1))
+			c.CheckAnswers(expected, 1)
 			for b.Loop() {
 				if err := c.Call(b.Context()); err != nil {
 					b.Fatal(err)

@@ -54,70 +54,70 @@ const (
 	GRPCH3 Wire = "grpc-h3"
 )
 
-// IsGRPC reports whether calls have messages and a gRPC status.
+// IsGRPC reports whether the wire carries gRPC calls, which have messages and a gRPC status.
 func (w Wire) IsGRPC() bool { return w == GRPC || w == GRPCH3 }
 
-// Stack is the name of a service's variants before their wire, as in service:wire=h2.
-const Stack = record.ServiceStack
+// StackName begins the names of a service's variants, as in service:wire=h2.
+const StackName = record.ServiceStack
 
-// A Definition says what a worker's clients call.
+// A Definition describes the requests of a worker's clients, and the server that they call.
 type Definition struct {
 	Wire    Wire   `json:"wire"`
 	Network string `json:"network"` // tcp or unix
 	Address string `json:"address"` // IP:PORT, or the socket's path
-	// Authority is the Host field of HTTP/1.1, and :authority of HTTP/2 and HTTP/3.
+	// Authority becomes the Host field in HTTP/1.1, and :authority in HTTP/2 and HTTP/3.
 	Authority string `json:"authority"`
 	TLS       *TLS   `json:"tls,omitempty"` // nil: cleartext
 
 	Requests []Request     `json:"requests"`
-	Journey  *Journey      `json:"journey,omitempty"` // replaces Requests; the first one has the header
+	Journey  *Journey      `json:"journey,omitempty"` // replaces Requests; the first request has the header fields
 	Feed     *Feed         `json:"feed,omitempty"`    // replaces Requests if the plan says Varied
-	Random   bool          `json:"random,omitempty"`  // the order of requests; otherwise in turn
+	Random   bool          `json:"random,omitempty"`  // requests in random order; otherwise one after another
 	Timeout  time.Duration `json:"timeout,omitempty"`
-	// Expect lists the conditions of a right answer; empty: the usual one of the wire.
+	// Expect lists the conditions of a right answer. Empty: the wire's usual condition.
 	Expect []string `json:"expect,omitempty"`
-	// Descriptors is the result of schema.Method.Files, if answers of gRPC are checked.
+	// Descriptors is a result of schema.Method.Files. It is set if gRPC answers are checked.
 	Descriptors []byte `json:"descriptors,omitempty"`
-	// ExpectSample is the share of answers whose bodies are checked; 0: all.
+	// ExpectSample is the share of answers whose bodies are checked. 0: all answers.
 	ExpectSample float64 `json:"expect_sample,omitempty"`
-	// Trace says which requests a tracing system follows; nil: none.
+	// Trace says which requests a tracing system should follow. Nil: none.
 	Trace *Trace `json:"trace,omitempty"`
 }
 
-// TLS says how a client and the target agree on keys.
+// TLS holds a client's TLS options for the target.
 type TLS struct {
 	ServerName string       `json:"server_name"`
 	Trust      secure.Trust `json:"trust"`
-	// Certificate and Key are the client's own, as PEM; empty: it has none.
+	// Certificate and Key are the client's own, in PEM form. Empty: the client has none.
 	Certificate []byte `json:"certificate,omitempty"`
 	Key         []byte `json:"key,omitempty"`
 }
 
-// A Request is one request, as far as it is known before the window.
+// A Request holds one request. Its templates, if any, are filled in later.
 type Request struct {
-	Name   string  `json:"name,omitempty"` // in reports, if there are several requests
+	Name   string  `json:"name,omitempty"` // shown in reports if there are several requests
 	Method string  `json:"method"`         // HTTP only
-	Path   string  `json:"path"`           // with its query; of gRPC /pkg.Service/Method
+	Path   string  `json:"path"`           // includes the query; for gRPC: /pkg.Service/Method
 	Header []Field `json:"header,omitempty"`
 	Body   []byte  `json:"body,omitempty"` // HTTP only
 
-	// Messages holds the messages of a gRPC call, encoded, without the prefixes.
+	// Messages holds the encoded messages of a gRPC call, without prefixes.
 	Messages [][]byte `json:"messages,omitempty"`
 	Stream   Stream   `json:"stream,omitzero"`
-	// Pace is the time between the sends of two messages; 0: none.
+	// Pace is the time between sending two messages. 0: no wait.
 	Pace time.Duration `json:"pace,omitempty"`
 }
 
-// A Stream is the kind of a gRPC call; the zero value is unary.
+// A Stream says which ends of a gRPC call send a stream. The zero value is unary.
 type Stream = schema.Stream
 
-// A Field is a field of a header, or of metadata.
+// A Field is one field of an HTTP header or of gRPC metadata.
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Label names what is called, for reports.
+// Label returns the name of the called service for reports.
 func (d *Definition) Label() string {
 	if d.Journey != nil {
 		return d.Journey.Name
@@ -129,23 +129,23 @@ func (d *Definition) Label() string {
 	return first.Method + " " + first.Path
 }
 
-// Parse reads a definition.
+// Parse decodes a definition from JSON.
 func Parse(text string) (*Definition, error) {
 	var d Definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		return nil, fmt.Errorf("the definition of the service: %w", err)
+		return nil, fmt.Errorf("decode the definition of the service: %w", err)
 	}
 	return &d, nil
 }
 
-// Encode writes what Parse reads.
+// Encode encodes a definition as JSON, for Parse.
 func (d *Definition) Encode() (string, error) {
 	text, err := json.Marshal(d)
 	return string(text), err
 }
 
-// TLSConfig returns a client's configuration for the target, or nil without TLS. Unlike the
-// laboratory's own stacks it also accepts TLS 1.2, since nobody can change the target for a test.
+// TLSConfig returns the client's TLS configuration for the target, or nil without TLS. It accepts
+// TLS 1.2 too, because a tester often cannot change the target.
 func (d *Definition) TLSConfig() (*tls.Config, error) {
 	if d.TLS == nil {
 		return nil, nil
@@ -154,19 +154,19 @@ func (d *Definition) TLSConfig() (*tls.Config, error) {
 		MinVersion: tls.VersionTLS12, ServerName: d.TLS.ServerName, NextProtos: d.Wire.Version().Protocols(),
 	}
 	if !d.TLS.Trust.Apply(config) {
-		return nil, errors.New("the root to trust holds no certificate in PEM form")
+		return nil, errors.New("the file of trusted roots holds no PEM certificate: name a PEM file")
 	}
 	if len(d.TLS.Certificate) > 0 {
 		own, err := tls.X509KeyPair(d.TLS.Certificate, d.TLS.Key)
 		if err != nil {
-			return nil, fmt.Errorf("the client's certificate: %w", err)
+			return nil, fmt.Errorf("read the client's certificate and key: %w", err)
 		}
 		config.Certificates = []tls.Certificate{own}
 	}
 	return config, nil
 }
 
-// Version returns the version of HTTP that carries the wire.
+// Version returns the HTTP version that carries the wire.
 func (w Wire) Version() httpwire.Version {
 	switch w {
 	case HTTP1:
@@ -178,74 +178,75 @@ func (w Wire) Version() httpwire.Version {
 	}
 }
 
-// A Client carries calls.
+// A Client sends requests and receives their answers.
 type Client interface {
-	// Call sends a request, one of the definition's unless the plan says Varied, and writes its
-	// answer into answer, whose memory it may use again. An error says that there is no answer,
-	// whatever its status. The plan's Callers may call concurrently.
+	// Call sends a request and stores its answer in answer, whose memory it may reuse. The request
+	// must be one of the definition's, unless the plan says Varied. An error means that there is
+	// no answer; an answer may have any status. Several callers may call at the same time.
 	Call(ctx context.Context, request *Request, answer *Answer) error
 	// Close ends the running calls and closes every connection.
 	io.Closer
 }
 
-// An Answer is the answer to a call.
+// An Answer holds the answer to a call.
 type Answer struct {
-	// Status is the status of HTTP, or the code of gRPC.
+	// Status is the HTTP status, or the gRPC code.
 	Status int
-	// Message is the text of a gRPC status beside its code.
+	// Message is the text of a gRPC status.
 	Message  string
-	Bytes    int64 // length of the body; gRPC: of all messages, without prefixes
+	Bytes    int64 // length of the body; gRPC: total length of messages without prefixes
 	Messages int   // gRPC only
-	// Times holds the latency of each message of a stream: from the send of the message that it
-	// answers if both ends send many, otherwise from the one before it, or the call's begin.
+	// Times holds the latency of each message of a stream. If both ends send many messages, it
+	// counts from the send of the request message. Otherwise it counts from the previous message,
+	// or from the start of the call.
 	Times []time.Duration
 
-	// Set if the plan says Keep:
-	Header http.Header // with the trailers of gRPC
+	// These fields are set if the plan says Keep.
+	Header http.Header // for gRPC it includes the trailers
 	Body   []byte      // gRPC: the last message; valid until the next call
 
-	// CallerState holds an engine's state of the caller between its calls.
+	// CallerState holds the engine's state for one caller between calls.
 	CallerState any
 }
 
-// Seen returns the answer in the form that conditions read.
-func (a *Answer) Seen(took time.Duration) expect.Answer {
+// ForConditions converts the answer into the form that conditions use.
+func (a *Answer) ForConditions(took time.Duration) expect.Answer {
 	return expect.Answer{Status: a.Status, SizeBytes: a.Bytes, Latency: took, Header: a.Header, Body: a.Body}
 }
 
-// Plan says how a client carries the calls of a definition.
+// Plan says how a client carries a definition's calls.
 type Plan struct {
 	*Definition
-	Connections int            // connections that the client opens and keeps
-	Lifecycle   conn.Lifecycle // unless it is Kept, each call opens one, and Connections is ignored
-	Callers     int            // bounds the concurrent calls
-	Keep        bool           // answers' headers and bodies are kept
-	Varied      bool           // requests are made while calls are sent
+	Connections int            // number of connections that the client opens and keeps
+	Lifecycle   conn.Lifecycle // unless it is Kept, each call opens its own connection, and Connections is ignored
+	Callers     int            // the most calls at the same time
+	Keep        bool           // keep the headers and bodies of answers
+	Varied      bool           // requests are made while calls run, not before
 	Dialer      *conn.Dialer   // opens and counts connections
 }
 
-// A Feed holds the templates of requests that are made while calls are sent.
+// A Feed holds templates of requests. The requests are made while calls are sent.
 type Feed struct {
-	// Requests have templates: the path, the values of the header, and the body, which is
-	// JSON for a call of gRPC.
+	// Requests may have templates in the path, in header values and in the body. For gRPC the body
+	// is JSON.
 	Requests []Request `json:"requests"`
 	Rows     Rows      `json:"rows,omitzero"`
-	Random   bool      `json:"random,omitempty"` // the order of requests and rows; otherwise in turn
-	// Descriptors is the result of schema.Method.Files; empty: requests of HTTP.
+	Random   bool      `json:"random,omitempty"` // requests and rows in random order; otherwise one after another
+	// Descriptors is a result of schema.Method.Files. Empty: the requests use HTTP.
 	Descriptors []byte `json:"descriptors,omitempty"`
 }
 
-// Rows holds data for templates.
+// Rows holds a table of data for templates.
 type Rows struct {
 	Columns []string   `json:"columns"`
-	Values  [][]string `json:"values"` // row by row
+	Values  [][]string `json:"values"` // one list of values per row
 }
 
-// A Journey is a file that says, step by step, what users do at a service.
+// A Journey is a file that describes the steps of a service's users.
 type Journey struct {
-	Name string `json:"name"` // the file's name, for errors
+	Name string `json:"name"` // the file's name for errors
 	File []byte `json:"file"`
-	// Drawn says that a client becomes another kind of user in each round. With arrivals, a kind
-	// with slow answers would otherwise call less often than its weight.
+	// Drawn says that a client becomes another kind of user in each round. Otherwise, with
+	// arrivals, a kind of user with slow answers would call less often than its weight says.
 	Drawn bool `json:"drawn,omitempty"`
 }

@@ -13,39 +13,40 @@ import (
 
 // Source makes the requests of one client.
 type Source interface {
-	// Next returns the next request. It may use the memory of the one before.
+	// Next returns the next request. It may overwrite the previous one.
 	Next() (*Request, error)
 }
 
-// A Follower is a source whose requests depend on the answers before.
+// A Follower is a source whose requests depend on earlier answers.
 type Follower interface {
 	Source
-	// Begin makes the calls that must come before the others.
+	// Begin makes the calls that must precede all others, such as a login.
 	Begin(context.Context, Client) error
-	// Uses returns the parts of the answer to the last request that Follow uses.
+	// Uses returns the parts of the last request's answer that Follow needs.
 	Uses() expect.Uses
-	// Follow checks the answer to the last request. After an error the request has failed.
-	Follow(*expect.Look) error
+	// Follow checks the answer to the last request. An error means that the request has failed.
+	Follow(*expect.Evaluator) error
 	// Think returns how long the user waits before the next request.
 	Think() time.Duration
 }
 
-// Fixed returns the source of one client's requests if all are known before the window.
-func (d *Definition) Fixed(client int, seed uint64) Source {
-	f := &fixed{requests: d.Requests, next: client % len(d.Requests)}
+// FixedSource returns the request source of one client. All its requests are known before the
+// window.
+func (d *Definition) FixedSource(client int, seed uint64) Source {
+	f := &fixedSource{requests: d.Requests, next: client % len(d.Requests)}
 	if d.Random && len(d.Requests) > 1 {
 		f.random = rand.New(rand.NewPCG(seed, uint64(client)))
 	}
 	return f
 }
 
-type fixed struct {
+type fixedSource struct {
 	requests []Request
 	next     int
-	random   *rand.Rand // nil: in turn
+	random   *rand.Rand // nil: one after another
 }
 
-func (f *fixed) Next() (*Request, error) {
+func (f *fixedSource) Next() (*Request, error) {
 	request := &f.requests[f.next]
 	switch {
 	case f.random != nil:
@@ -56,35 +57,36 @@ func (f *fixed) Next() (*Request, error) {
 	return request, nil
 }
 
-// Trace says which requests carry a traceparent, so that a tracing system follows them
-// (W3C Trace Context, https://www.w3.org/TR/trace-context/).
+// Trace says which requests have a traceparent field, by which a tracing system follows them (W3C
+// Trace Context, https://www.w3.org/TR/trace-context/).
 type Trace struct {
 	Share float64 `json:"share"` // share of all requests, above 0, at most 1
 }
 
-// TraceField is the name of the field in the header, or in metadata.
+// TraceField is the name of the traceparent field in a header or in metadata.
 const TraceField = "Traceparent"
 
-// traced adds a traceparent to a share of another source's requests, evenly spread by the seed.
-// The identifiers are new in each run, since traces of two runs would be one.
-type traced struct {
+// tracedSource adds a traceparent to a share of another source's requests, evenly spread. The
+// identifiers differ in each run, so that the traces of two runs stay separate.
+type tracedSource struct {
 	Source
 	share   float64
-	reached float64 // grows by share with each request; one that takes it to 1 is traced
+	reached float64 // grows by share with each request; when it reaches 1, the request is traced
 	random  *rand.ChaCha8
-	request Request // the last one that was traced
+	request Request // the last traced request
 	header  []Field // the traced request's header
 	field   []byte
-	last    string // the identifier of the last request's trace; empty: it has none
+	last    string // trace identifier of the last request; empty: not traced
 }
 
-// Traced returns a source of a client's requests that traces a share of them.
-func (d *Definition) Traced(source Source, client int, seed uint64) Source {
+// TracedSource returns a source that adds traceparents to a share of another source's requests.
+func (d *Definition) TracedSource(source Source, client int, seed uint64) Source {
 	if d.Trace == nil {
 		return source
 	}
-	t := &traced{Source: source, share: d.Trace.Share, field: []byte("00-................................-................-01")}
-	// Clients begin at steps of the golden ratio, which spread evenly for any number of clients.
+	t := &tracedSource{Source: source, share: d.Trace.Share, field: []byte("00-................................-................-01")}
+	// The golden ratio gives each client another start value. The values are evenly spread for any
+	// number of clients.
 	first := float64(client)*(math.Phi-1) + rand.New(rand.NewPCG(seed, 0x7472616365)).Float64()
 	_, t.reached = math.Modf(first)
 	var key [32]byte
@@ -93,7 +95,7 @@ func (d *Definition) Traced(source Source, client int, seed uint64) Source {
 	return t
 }
 
-func (t *traced) Next() (*Request, error) {
+func (t *tracedSource) Next() (*Request, error) {
 	t.last = ""
 	request, err := t.Source.Next()
 	if err != nil {
@@ -104,8 +106,8 @@ func (t *traced) Next() (*Request, error) {
 	}
 	t.reached--
 	const begin, length = len("00-"), 2 * 16
-	t.identify(t.field[begin : begin+length])
-	t.identify(t.field[begin+length+1 : begin+length+1+2*8])
+	t.writeID(t.field[begin : begin+length])
+	t.writeID(t.field[begin+length+1 : begin+length+1+2*8])
 	field := string(t.field)
 	t.last = field[begin : begin+length]
 	t.header = append(t.header[:0], request.Header...)
@@ -115,8 +117,9 @@ func (t *traced) Next() (*Request, error) {
 	return &t.request, nil
 }
 
-// identify writes an identifier in hexadecimal digits. One of zeros only is invalid.
-func (t *traced) identify(into []byte) {
+// writeID writes a random identifier in hexadecimal digits. It never consists of zeros only,
+// because that is invalid.
+func (t *tracedSource) writeID(into []byte) {
 	bytes := make([]byte, len(into)/2)
 	for isZero := true; isZero; {
 		_, _ = t.random.Read(bytes) // never fails
@@ -127,9 +130,9 @@ func (t *traced) identify(into []byte) {
 	hex.Encode(into, bytes)
 }
 
-// Trace returns the identifier of the last call's trace; empty if it has none.
+// Trace returns the trace identifier of the last call, or "" if the call is not traced.
 func (c *Caller) Trace() string {
-	if t, is := c.source.(*traced); is {
+	if t, is := c.source.(*tracedSource); is {
 		return t.last
 	}
 	return ""

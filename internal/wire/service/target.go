@@ -11,25 +11,24 @@ import (
 	"strings"
 )
 
-// A Target is a service as its user names it.
+// A Target is a service's address as the user wrote it.
 type Target struct {
 	Wire   Wire
 	Secure bool   // over TLS
-	Host   string // a name or an address, without brackets; of a unix socket localhost
+	Host   string // a name or an address, without brackets; localhost for a unix socket
 	Port   string
-	Socket string // the path of a unix socket; empty: none
-	Path   string // with its query; of gRPC /pkg.Service/Method, or empty
-	// Connect says that unary calls use the Connect protocol over HTTP.
+	Socket string // path of a unix socket; empty: not a unix socket
+	Path   string // includes the query; for gRPC: /pkg.Service/Method, or empty
+	// Connect says that unary calls use the Connect protocol.
 	Connect bool
 	User    *url.Userinfo
 }
 
-// A scheme is a word that a target may begin with.
 type scheme struct {
 	name   string
 	wire   Wire
 	secure bool
-	port   string // the usual one; empty: there is none
+	port   string // default port; empty: none
 }
 
 var schemes = []scheme{
@@ -41,43 +40,42 @@ var schemes = []scheme{
 	{"connects", HTTP1, true, "443"},
 }
 
-// errTarget says what a target may be.
-var errTarget = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc://127.0.0.1:50051/pkg.Service/Method, or unix:/path/of/a/socket")
+var errTargetSyntax = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc://127.0.0.1:50051/pkg.Service/Method, or unix:/path/of/a/socket")
 
-// ParseTarget reads a target. If it has no scheme, usual is the scheme.
+// ParseTarget parses a target. If the text has no scheme, the scheme is usual.
 func ParseTarget(text, usual string) (Target, error) {
 	if socket, is := strings.CutPrefix(text, "unix:"); is {
-		socket = strings.TrimPrefix(socket, "//") // as gRPC writes it: a path, or two slashes and a path
+		socket = strings.TrimPrefix(socket, "//") // gRPC allows two slashes before the path
 		if socket == "" {
-			return Target{}, fmt.Errorf("target unix: it names no socket: %w", errTarget)
+			return Target{}, fmt.Errorf("target unix: names no socket: %w", errTargetSyntax)
 		}
 		return Target{Wire: GRPC, Host: "localhost", Socket: path.Clean(socket)}, nil
 	}
 	if !strings.Contains(text, "://") {
 		text = usual + "://" + text
 	}
-	address, template := cutTemplate(text)
+	address, template := splitTemplate(text)
 	where, err := url.Parse(address)
 	if err != nil {
 		if wrapped, is := errors.AsType[*url.Error](err); is {
 			err = wrapped.Err
 		}
-		return Target{}, fmt.Errorf("target %s: %w: %w", text, err, errTarget)
+		return Target{}, fmt.Errorf("target %s: %w: %w", text, err, errTargetSyntax)
 	}
 	for _, s := range schemes {
 		if s.name == where.Scheme {
-			t, err := s.target(text, where)
+			t, err := s.newTarget(text, where)
 			if template != "" && !s.wire.IsGRPC() {
 				t.Path = template
 			}
 			return t, err
 		}
 	}
-	return Target{}, fmt.Errorf("target %s: the scheme is %q: %w", text, where.Scheme, errTarget)
+	return Target{}, fmt.Errorf("target %s: the scheme is %q: %w", text, where.Scheme, errTargetSyntax)
 }
 
-// cutTemplate cuts off a path or query with a template, which is not yet part of the URL.
-func cutTemplate(text string) (address, template string) {
+// splitTemplate splits off the part with a template, which cannot be parsed as a URL yet.
+func splitTemplate(text string) (address, template string) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	at := strings.IndexAny(rest, "/?")
 	if at < 0 || !strings.Contains(rest[at:], "{{") {
@@ -90,22 +88,22 @@ func cutTemplate(text string) (address, template string) {
 	return scheme + "://" + rest[:at], template
 }
 
-func (s scheme) target(text string, where *url.URL) (Target, error) {
+func (s scheme) newTarget(text string, where *url.URL) (Target, error) {
 	t := Target{Wire: s.wire, Secure: s.secure, Host: where.Hostname(), Port: cmp.Or(where.Port(), s.port), User: where.User}
 	if t.Host == "" {
-		return t, fmt.Errorf("target %s: it names no host: %w", text, errTarget)
+		return t, fmt.Errorf("target %s names no host: %w", text, errTargetSyntax)
 	}
 	if t.Port == "" {
-		return t, fmt.Errorf("target %s: it names no port: gRPC has no usual one: write it behind the host, as in grpc://%s:50051", text, t.Host)
+		return t, fmt.Errorf("target %s names no port, and gRPC has no default port: write the port after the host, as in grpc://%s:50051", text, t.Host)
 	}
 	if _, err := net.LookupPort("tcp", t.Port); err != nil {
-		return t, fmt.Errorf("target %s: there is no port %q: want 1 to 65535", text, t.Port)
+		return t, fmt.Errorf("target %s: the port is %q: want 1 to 65535", text, t.Port)
 	}
 	t.Connect = strings.HasPrefix(where.Scheme, "connect")
 	if s.wire.IsGRPC() || t.Connect {
 		t.Path = strings.TrimSuffix(where.Path, "/")
 		if t.Path != "" && strings.Count(t.Path, "/") < 2 || s.wire.IsGRPC() && strings.Count(t.Path, "/") > 2 || t.Connect && t.Path == "" {
-			return t, fmt.Errorf("target %s: %q is no method: want /pkg.Service/Method", text, t.Path)
+			return t, fmt.Errorf("target %s: the method is %q: want /pkg.Service/Method", text, t.Path)
 		}
 		return t, nil
 	}
@@ -121,7 +119,7 @@ func (t Target) Network() string {
 	return "tcp"
 }
 
-// Authority returns the name by which the server is called.
+// Authority returns the server's name for Host and :authority.
 func (t Target) Authority() string {
 	usual := slices.ContainsFunc(schemes, func(s scheme) bool {
 		return s.wire == HTTP1 && s.secure == t.Secure && s.port == t.Port

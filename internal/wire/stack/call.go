@@ -22,8 +22,8 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// CheckCall returns an error for a call whose context has ended, or whose options would have no
-// effect: a wire other than gRPC supports only those that return an answer's metadata.
+// CheckCall returns an error if the call's context has ended or an option would have no effect. A
+// wire other than gRPC supports only options that return an answer's metadata.
 func CheckCall(ctx context.Context, name string, options []grpc.CallOption) error {
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
@@ -50,17 +50,17 @@ func ReportMetadata(options []grpc.CallOption, header, trailer func() metadata.M
 	}
 }
 
-// ProtoMessage returns a message of a call, which must be one of protobuf.
+// ProtoMessage returns a call's message as a protobuf message, or an error.
 func ProtoMessage(name string, message any) (proto.Message, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
-		return nil, status.Errorf(codes.Internal, "%s: %T is not a protobuf message", name, message)
+		return nil, status.Errorf(codes.Internal, "%s: the message has the type %T, which is not a protobuf message", name, message)
 	}
 	return m, nil
 }
 
-// ReadBody reads an HTTP body of at most limit bytes. It allocates only for bytes that arrive. For
-// a larger body tooLarge makes the error, and net/http closes the connection if w is set.
+// ReadBody reads an HTTP body of at most limit bytes. It allocates only for bytes that arrive. If
+// the body is larger, tooLarge makes the error, and net/http closes the connection if w is set.
 func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge func(sizeBytes int64) error) ([]byte, error) {
 	read, err := io.ReadAll(http.MaxBytesReader(w, body, limit))
 	var excess *http.MaxBytesError
@@ -70,25 +70,25 @@ func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge f
 	return read, err
 }
 
-// AnswerHTTP writes an answer whose whole body is known.
+// AnswerHTTP sends an answer with a complete body.
 func AnswerHTTP(w http.ResponseWriter, httpStatus int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // without it net/http sends a long body in chunks
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	_, _ = w.Write(body) // ignore errors: the client has gone
 }
 
 // IsMedia reports whether a Content-Type header names the media type.
 func IsMedia(contentType, want string) bool {
 	if contentType == want {
-		return true // exactly as wirelab's own ends write it
+		return true // the exact form that wirelab's own ends send
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && media == want
 }
 
-// PutMetadata adds metadata to header fields whose names begin with prefix, with binary values in
-// base64. It drops keys that isReserved (nil: none) reports, in canonical form, as gRPC does.
+// PutMetadata adds metadata as header fields with the given prefix. Binary values become base64.
+// Like gRPC it drops reserved keys; isReserved gets a canonical name, and nil reserves nothing.
 func PutMetadata(header http.Header, prefix string, md metadata.MD, isReserved func(field string) bool) {
 	for key, values := range md {
 		field := textproto.CanonicalMIMEHeaderKey(key)
@@ -124,7 +124,7 @@ func MetadataIn(header http.Header, prefix string, isReserved func(field string)
 	return md
 }
 
-// decodeBinary splits values at commas too: HTTP lets a proxy join repeated fields with them.
+// decodeBinary also splits values at commas, because HTTP proxies may join repeated fields.
 func decodeBinary(values []string) []string {
 	decoded := make([]string, 0, len(values))
 	for value := range strings.SplitSeq(strings.Join(values, ","), ",") {
@@ -135,13 +135,13 @@ func decodeBinary(values []string) []string {
 	return decoded
 }
 
-// ServerCall holds the metadata of a call's answer, which several goroutines may set. It is the
-// grpc.ServerTransportStream of answers sent as a whole; streams override SendHeader.
+// ServerCall holds the metadata of one call's answer. Several goroutines may set it. It implements
+// grpc.ServerTransportStream for answers that are sent as a whole; streams override SendHeader.
 type ServerCall struct {
 	FullMethod string
 
 	mu              sync.Mutex
-	headerSent      bool // the header was sent, or can no longer change
+	headerSent      bool // the header was sent or can no longer change
 	header, trailer metadata.MD
 }
 
@@ -163,7 +163,7 @@ func (c *ServerCall) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// SendHeader implements grpc.ServerTransportStream. The header is sent with the answer.
+// SendHeader implements grpc.ServerTransportStream. The header is sent later, with the answer.
 func (c *ServerCall) SendHeader(md metadata.MD) error {
 	err := c.SetHeader(md)
 	c.TakeHeader()
@@ -178,7 +178,8 @@ func (c *ServerCall) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// TakeHeader returns the header to be sent, and forbids changes. first is true in the first call.
+// TakeHeader returns the header to send, and prevents later changes. first is true in the first
+// call only.
 func (c *ServerCall) TakeHeader() (header metadata.MD, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,20 +187,20 @@ func (c *ServerCall) TakeHeader() (header metadata.MD, first bool) {
 	return c.header, first
 }
 
-// Trailer returns the trailer so far.
+// Trailer returns the trailer metadata set so far.
 func (c *ServerCall) Trailer() metadata.MD {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.trailer
 }
 
-// Method is one operation that a server serves.
+// Method is one operation of a server.
 type Method struct {
 	FullName string // "/package.Service/Operation", as gRPC writes it
 	Kind     Kind
-	Unary    *grpc.MethodDesc // nil for the streaming kinds
-	Stream   *grpc.StreamDesc // nil for unary
-	Service  any              // the implementation that was registered
+	Unary    *grpc.MethodDesc // nil for streams
+	Stream   *grpc.StreamDesc // nil for unary methods
+	Service  any              // the registered implementation
 }
 
 // Name returns the operation's name without its service.
@@ -210,20 +211,20 @@ func (m *Method) Name() string {
 	return m.Stream.StreamName
 }
 
-// ClientStreams reports whether a request is a stream.
+// ClientStreams reports whether the client sends a stream.
 func (m *Method) ClientStreams() bool { return m.Stream != nil && m.Stream.ClientStreams }
 
-// ServerStreams reports whether an answer is a stream.
+// ServerStreams reports whether the server sends a stream.
 func (m *Method) ServerStreams() bool { return m.Stream != nil && m.Stream.ServerStreams }
 
-// Methods holds the methods registered with a server. After Listen it is only read.
+// Methods holds a server's registered methods. After Listen nothing changes it.
 type Methods struct {
 	byName map[string]*Method
 	order  []*Method
 	faults []error
 }
 
-// RegisterService implements grpc.ServiceRegistrar. Err returns the errors.
+// RegisterService implements grpc.ServiceRegistrar. Err reports the errors later.
 func (m *Methods) RegisterService(desc *grpc.ServiceDesc, service any) {
 	if want := reflect.TypeOf(desc.HandlerType).Elem(); service == nil || !reflect.TypeOf(service).Implements(want) {
 		m.faults = append(m.faults, fmt.Errorf("service %s: %T does not implement %s", desc.ServiceName, service, want))
@@ -240,7 +241,7 @@ func (m *Methods) RegisterService(desc *grpc.ServiceDesc, service any) {
 func (m *Methods) add(service string, method *Method) {
 	method.FullName = "/" + service + "/" + method.Name()
 	if _, twice := m.byName[method.FullName]; twice {
-		m.faults = append(m.faults, fmt.Errorf("operation %s is registered twice", method.FullName))
+		m.faults = append(m.faults, fmt.Errorf("operation %s is registered twice: register it once", method.FullName))
 		return
 	}
 	if m.byName == nil {
@@ -250,7 +251,8 @@ func (m *Methods) add(service string, method *Method) {
 	m.order = append(m.order, method)
 }
 
-// GetServiceInfo implements reflection.ServiceInfoProvider, which asks only for services' names.
+// GetServiceInfo implements reflection.ServiceInfoProvider. The result holds only the services'
+// names.
 func (m *Methods) GetServiceInfo() map[string]grpc.ServiceInfo {
 	services := map[string]grpc.ServiceInfo{}
 	for _, method := range m.order {
@@ -262,8 +264,8 @@ func (m *Methods) GetServiceInfo() map[string]grpc.ServiceInfo {
 // Err returns the errors of all registrations.
 func (m *Methods) Err() error { return errors.Join(m.faults...) }
 
-// Find returns the method with that full name, or nil.
+// Find returns the method with the full name, or nil.
 func (m *Methods) Find(fullName string) *Method { return m.byName[fullName] }
 
-// All returns the methods in the order of their registration.
-func (m *Methods) All() []*Method { return m.order }
+// InOrder returns the methods in the order of their registration.
+func (m *Methods) InOrder() []*Method { return m.order }

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/rpc/chanpool"
 )
 
-// Connector opens a client's TCP connections, with TLS if the variant says so.
+// Connector opens a client's TCP connections, with TLS if the variant uses it.
 type Connector struct {
 	conn.Opener
 	Target Target
@@ -25,7 +25,7 @@ type Connector struct {
 	name string // the stack's name, in errors
 }
 
-// NewConnector prepares connections. Over TLS the peer must agree to the protocol, unless empty.
+// NewConnector makes a Connector. Over TLS the server must choose the protocol, unless it is "".
 func NewConnector(s Stack, v scenario.Variant, security Security, target Target, protocol string) (*Connector, error) {
 	if err := CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
@@ -43,15 +43,17 @@ func NewConnector(s Stack, v scenario.Variant, security Security, target Target,
 	return c, err
 }
 
-// Fail turns a connection's error into a call's error.
+// Fail converts a connection's error into a call's error.
 func (c *Connector) Fail(ctx context.Context, err error) error {
 	return FailContext(ctx, fmt.Errorf("%s client of %s: %w", c.name, c.Target.Address, err))
 }
 
-// OpenFunc makes a client of one connection. The clock times its only call; nil: keep the client.
+// OpenFunc makes a client with one connection. If clock is not nil, the client makes only one
+// call, and clock times it.
 type OpenFunc func(ctx context.Context, clock *FirstByte) (Client, error)
 
-// NewClient makes a client for the target's lifecycle. Calls use the kept connections in turn.
+// NewClient makes a client for the target's lifecycle. Calls use kept connections one after
+// another.
 func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error) {
 	if c.Target.Lifecycle != conn.Kept {
 		return c.NewPerCall(ctx, open)
@@ -70,12 +72,12 @@ func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error
 	return shared, nil
 }
 
-// NewPerCall makes a client that opens a connection for every call. It opens one first, to fail
-// early, and to get the TLS session that calls resume.
+// NewPerCall makes a client that opens a connection for every call. It opens one connection first,
+// to report errors early and to get the TLS session that calls resume.
 func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, error) {
 	var err error
 	if c.Target.Lifecycle == conn.Resumed {
-		err = c.Prime(ctx)
+		err = c.PrimeSession(ctx)
 	} else if opened, failed := c.Open(ctx); failed == nil {
 		err = opened.Close()
 	} else {
@@ -87,7 +89,7 @@ func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, erro
 	return &perCall{connector: c, open: open, alive: map[Client]struct{}{}}, nil
 }
 
-type roundRobin struct{ conn.Turns[Client] }
+type roundRobin struct{ conn.RoundRobin[Client] }
 
 func (t *roundRobin) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	return t.Next().Invoke(ctx, method, args, reply, options...)
@@ -101,9 +103,9 @@ func (t *roundRobin) Close() error {
 	return errors.Join(lists.Map(t.All, Client.Close)...)
 }
 
-// FirstByte measures the time from a call's beginning until its answer begins. As a stats.Handler
-// it stops when a gRPC library has read the header. If a library reports the header only at a
-// stream's end, it stops at the first message.
+// FirstByte measures the time from a call's start to the first byte of its answer. As a
+// stats.Handler it stops when a gRPC library has read the header. Some libraries report a stream's
+// header only at its end; then it stops at the first message.
 type FirstByte struct {
 	begin  time.Time
 	dialer *conn.Dialer
@@ -112,7 +114,7 @@ type FirstByte struct {
 
 var _ stats.Handler = (*FirstByte)(nil)
 
-// Stop records that the answer begins. Only the first call counts.
+// Stop stops the clock. Only the first call of Stop has an effect.
 func (f *FirstByte) Stop() { f.once.Do(func() { f.dialer.FirstByte(time.Since(f.begin)) }) }
 
 // HandleRPC implements stats.Handler.
@@ -135,30 +137,30 @@ func (*FirstByte) HandleConn(context.Context, stats.ConnStats) {}
 const (
 	poolKey  = "pool"
 	autoPool = "auto"
-	// mostPooled limits the connections that a pool opens: chanpool's default.
-	mostPooled = 16
-	// poolDial bounds how long a pool waits for a further connection.
-	poolDial = 10 * time.Second
+	// maxPooled limits a pool's connections. It equals chanpool's default.
+	maxPooled = 16
+	// poolDialTimeout limits how long a pool waits for an additional connection.
+	poolDialTimeout = 10 * time.Second
 )
 
-// AutoConnection is the mode of variants with pool=auto.
-var AutoConnection = scenario.Connection{Mode: scenario.Auto, Size: mostPooled}
+// AutoConnection is the connection mode of variants with pool=auto.
+var AutoConnection = scenario.Connection{Mode: scenario.Auto, Size: maxPooled}
 
-// PoolOption is the option of stacks whose connections a pool can choose.
+// PoolOption returns the option that lets a pool choose the number of connections.
 func PoolOption() scenario.Option {
 	return scenario.Option{
 		Key: poolKey, Values: []string{"off", autoPool}, Default: "off", Role: scenario.ConnectionsRole,
-		Help: "auto: as many connections as wirelab.dev/rpc/chanpool finds useful, 16 at most; wins over the connection mode",
+		Help: "auto: as many connections as wirelab.dev/rpc/chanpool finds useful, at most 16; overrides the connection mode",
 	}
 }
 
-// Pooled reports whether a variant has that option.
-func Pooled(v scenario.Variant) bool {
+// HasPoolOption reports whether a variant sets PoolOption.
+func HasPoolOption(v scenario.Variant) bool {
 	value, _ := v.Get(poolKey)
 	return value == autoPool
 }
 
-// NewPool is NewClient with a pool that chooses the number of kept connections.
+// NewPool is like NewClient, but a pool chooses the number of kept connections.
 func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) {
 	if c.Target.Lifecycle != conn.Kept {
 		return c.NewPerCall(ctx, open)
@@ -174,17 +176,17 @@ func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) 
 			first = nil
 			return one, nil
 		}
-		ctx, cancel := context.WithTimeout(later, poolDial)
+		ctx, cancel := context.WithTimeout(later, poolDialTimeout)
 		defer cancel()
 		return open(ctx, nil)
-	}, chanpool.Max(mostPooled))
-	if err != nil { // the pool took the connection, and has closed it
+	}, chanpool.Max(maxPooled))
+	if err != nil { // the pool has taken and closed the connection
 		return nil, err
 	}
 	return pool, nil
 }
 
-// perCall is a Client that opens a connection when a call begins, and closes it at its end.
+// perCall is a Client that opens a connection for each call and closes it after the call.
 type perCall struct {
 	connector *Connector
 	open      OpenFunc
@@ -260,10 +262,10 @@ func (p *perCall) Close() error {
 	return nil
 }
 
-// callStream calls end when the stream of a connection's only call is over.
+// callStream calls end when the stream is over, so that its connection can be closed.
 type callStream struct {
 	grpc.ClientStream
-	single bool // the server sends one message
+	single bool // the server sends only one message
 	end    func()
 }
 

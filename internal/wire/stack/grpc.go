@@ -18,48 +18,49 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// GRPCStack is a stack on a gRPC library whose options have the types S at the server and C at the
-// client. An adapter describes its own part in a GRPCAdapter.
+// GRPCStack is a stack that uses a gRPC library. S and C are the library's option types for server
+// and client. A GRPCAdapter describes the rest.
 type GRPCStack[S, C any] struct{ adapter *GRPCAdapter[S, C] }
 
-// GRPCAdapter describes a stack on a gRPC library.
+// GRPCAdapter describes a stack that uses a gRPC library.
 type GRPCAdapter[S, C any] struct {
-	// Info describes the stack. NewGRPCStack adds the options of TLS, and sets Connection.
+	// Info describes the stack. NewGRPCStack adds the TLS options and sets Connection.
 	Info Info
-	// Protocol is the protocol that the peer must agree to over TLS.
+	// Protocol is the protocol that the server must choose in the TLS handshake.
 	Protocol string
-	// Plan reads a variant's options, except the options of TLS.
+	// Plan reads a variant's options, except the TLS options.
 	Plan func(scenario.Variant, *scenario.Options) GRPCPlan[S, C]
 
-	// ServerCredentials and ClientCredentials are the library's options that set up TLS.
+	// ServerCredentials and ClientCredentials make the library's options for TLS.
 	ServerCredentials func(credentials.TransportCredentials) S
 	ClientCredentials func(credentials.TransportCredentials) C
-	// Timed returns the options of a client that stops the clock when an answer begins.
+	// Timed returns client options that stop the clock when an answer begins.
 	Timed func(*FirstByte) []C
-	// Stopped is the error that the library's Serve returns after Stop.
+	// Stopped is the error that the library's Serve returns after its Stop.
 	Stopped error
-	// Handshake is the library's own limit of TLS handshakes, if it has one. HandshakeTimeout replaces it.
+	// Handshake is the library's own setting for the TLS handshake timeout, if it has one.
+	// HandshakeTimeout replaces its default.
 	Handshake struct{ Name, Default string }
 }
 
 // A GRPCPlan describes both ends of a variant.
 type GRPCPlan[S, C any] struct {
-	// Ends are the settings that are not the library's default, with its options.
+	// Ends holds the options and settings of both ends that differ from the library's defaults.
 	Ends tuning.Ends[S, C]
-	// Settings are further settings, for which the library has no option.
+	// Settings holds further settings, for which the library has no option.
 	Settings []tuning.Setting
-	// Connections is the number of connections, if an option of the variant sets it.
+	// Connections is the number of connections, if an option of the variant sets it; otherwise 0.
 	Connections int
 	// NewServer makes the library's server.
 	NewServer func(...S) GRPCLibrary
-	// Connect makes a client of one connection and waits until it can carry calls. It
-	// returns the first failure, where the library would try again.
+	// Connect makes a client with one connection, and waits until it can carry calls. It returns
+	// the first error: the library itself would try again.
 	Connect func(ctx context.Context, address string, dial DialFunc, options ...C) (Client, error)
 
 	security Security
 }
 
-// DialFunc is the type of the dialers that gRPC libraries take.
+// DialFunc is the type of a gRPC library's dial function.
 type DialFunc = func(ctx context.Context, address string) (net.Conn, error)
 
 var (
@@ -97,7 +98,7 @@ func (s GRPCStack[S, C]) Check(v scenario.Variant) error {
 func (s GRPCStack[S, C]) ConnectionFor(v scenario.Variant) (mode scenario.Connection, fixed bool) {
 	plan, _ := s.plan(v)
 	switch {
-	case Pooled(v):
+	case HasPoolOption(v):
 		return AutoConnection, true
 	case plan.Connections > 0:
 		return scenario.Connection{Mode: scenario.Pool, Size: plan.Connections}, true
@@ -138,7 +139,7 @@ func (s GRPCStack[S, C]) NewServer(v scenario.Variant) (Server, error) {
 	return server, nil
 }
 
-// NewClient implements Stack. It opens the connections that are kept, one after the other.
+// NewClient implements Stack. It opens the kept connections one after another.
 func (s GRPCStack[S, C]) NewClient(ctx context.Context, v scenario.Variant, target Target) (Client, error) {
 	plan, err := s.plan(v)
 	if err != nil {
@@ -152,14 +153,14 @@ func (s GRPCStack[S, C]) NewClient(ctx context.Context, v scenario.Variant, targ
 	open := func(ctx context.Context, clock *FirstByte) (Client, error) {
 		return s.open(ctx, connector, plan, clock)
 	}
-	if Pooled(v) {
+	if HasPoolOption(v) {
 		return connector.NewPool(ctx, open)
 	}
 	return connector.NewClient(ctx, open)
 }
 
 func (s GRPCStack[S, C]) open(ctx context.Context, c *Connector, plan GRPCPlan[S, C], clock *FirstByte) (Client, error) {
-	ahead, err := conn.OpenAhead(ctx, 1, c.Open) // the library would hide its error
+	ahead, err := conn.PreopenConns(ctx, 1, c.Open) // open it first: the library would hide this error
 	if err != nil {
 		return nil, c.Fail(ctx, err)
 	}
@@ -185,23 +186,24 @@ type GRPCLibrary interface {
 	Stop()
 }
 
-// grpcServer serves reflection and health checks beside the services, for grpcurl and probes.
+// grpcServer runs a library's server. It adds reflection and health checks, for grpcurl and
+// probes.
 type grpcServer[S, C any] struct {
 	adapter *GRPCAdapter[S, C]
 	plan    GRPCPlan[S, C]
-	library GRPCLibrary // made by Listen
+	library GRPCLibrary // set by Listen
 
-	ctx    context.Context // ends the handshakes
+	ctx    context.Context // its end aborts the handshakes
 	cancel context.CancelFunc
 
-	methods  Methods             // reports registration errors, at which libraries panic or exit
-	services []func(GRPCLibrary) // register with the library
+	methods  Methods             // collects registration errors; the libraries would panic or exit
+	services []func(GRPCLibrary) // functions that register a service with the library
 	listener Listener
 }
 
 var _ TLSServer = (*grpcServer[any, any])(nil)
 
-// HTTP2 is HTTP/2's name in the TLS handshake (RFC 9113, section 3.2).
+// HTTP2 is the name of HTTP/2 in the TLS handshake (RFC 9113, section 3.2).
 const HTTP2 = "h2"
 
 func (s *grpcServer[S, C]) RegisterService(desc *grpc.ServiceDesc, implementation any) {
@@ -229,7 +231,7 @@ func (s *grpcServer[S, C]) Listen(ctx context.Context, address string) (net.Addr
 	return s.listener.Addr(), nil
 }
 
-// RegisterHealthAndReflection adds reflection, and health checks that report all services as up.
+// RegisterHealthAndReflection adds reflection and health checks. All services count as healthy.
 func RegisterHealthAndReflection(server reflection.GRPCServer) {
 	up := health.NewServer()
 	for name := range server.GetServiceInfo() {
@@ -250,7 +252,7 @@ func (s *grpcServer[S, C]) Serve() error {
 }
 
 func (s *grpcServer[S, C]) Shutdown(ctx context.Context) error {
-	s.cancel() // libraries would wait for unfinished handshakes
+	s.cancel() // otherwise libraries wait for unfinished handshakes
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -260,7 +262,7 @@ func (s *grpcServer[S, C]) Shutdown(ctx context.Context) error {
 	case <-finished:
 		return nil
 	case <-ctx.Done():
-		s.library.Stop() // makes GracefulStop return
+		s.library.Stop() // ends GracefulStop
 		<-finished
 		return fmt.Errorf("%s server: calls were still running: %w", s.adapter.Info.Name, ctx.Err())
 	}
@@ -270,7 +272,7 @@ func (s *grpcServer[S, C]) Close() error {
 	s.cancel()
 	if s.library != nil {
 		s.library.Stop()
-		_ = s.listener.Close() // Stop closes it only if Serve was called
+		_ = s.listener.Close() // Stop closes the listener only after Serve
 	}
 	return nil
 }

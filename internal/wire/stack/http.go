@@ -19,16 +19,17 @@ import (
 	"wirelab.dev/internal/wire/http"
 )
 
-// HTTPStack is a stack on HTTP. An adapter embeds one and describes its own part in an HTTPAdapter.
+// HTTPStack is a stack that uses HTTP. An adapter embeds it, and describes the rest in an
+// HTTPAdapter.
 type HTTPStack struct{ adapter *HTTPAdapter }
 
-// HTTPAdapter describes a stack on HTTP.
+// HTTPAdapter describes a stack that uses HTTP.
 type HTTPAdapter struct {
 	// Info describes the stack. NewHTTPStack sets Connection, Protocol and QUIC.
 	Info Info
-	// Plan reads a variant's options, except the options of TLS.
+	// Plan reads a variant's options, except the TLS options.
 	Plan func(*scenario.Options) HTTPPlan
-	// Refuses holds an error for each kind of call that the stack cannot carry.
+	// Refuses holds errors for those kinds of call that the stack cannot carry.
 	Refuses map[Kind]error
 }
 
@@ -37,9 +38,9 @@ type HTTPPlan struct {
 	Version httpwire.Version
 	// Handler makes a server's handler. If it is an io.Closer, the server closes it.
 	Handler func(*Methods) (http.Handler, error)
-	// Client makes a client that turns calls into requests.
+	// Client makes a client, which converts calls into HTTP requests.
 	Client func(*HTTPClient) Client
-	// Settings are the settings that package httpwire does not list.
+	// Settings holds settings that package httpwire does not list.
 	Settings []tuning.Setting
 
 	name     string // the stack's name, in errors
@@ -61,7 +62,8 @@ func NewHTTPStack(a HTTPAdapter) HTTPStack {
 	return HTTPStack{&a}
 }
 
-// connectionFor returns net/http's usual mode. A pool grows to one connection per client.
+// connectionFor returns the usual connection mode of an HTTP version. A pool may have one
+// connection per client.
 func connectionFor(version httpwire.Version) scenario.Connection {
 	if version == httpwire.HTTP1 {
 		return scenario.Connection{Mode: scenario.Pool}
@@ -106,7 +108,7 @@ func (s HTTPStack) Settings(v scenario.Variant, t Target) ([]tuning.Setting, err
 	if err != nil {
 		return nil, err
 	}
-	tlsConfig := plan.security.Configured()
+	tlsConfig := plan.security.PlaceholderConfig()
 	return slices.Concat(plan.Settings, httpwire.Settings(
 		httpwire.ServerPlan{Version: plan.Version, Handshakes: plan.security.Handshakes, TLS: tlsConfig},
 		httpwire.ClientPlan{Version: plan.Version, Connections: t.Connections, Lifecycle: t.Lifecycle, TLS: tlsConfig, Dialer: t.DialerOrNew()},
@@ -122,7 +124,7 @@ func (s HTTPStack) NewServer(v scenario.Variant) (Server, error) {
 	return &httpServer{plan: plan}, nil
 }
 
-// NewClient implements Stack. If no connection is kept, it checks that one can be opened.
+// NewClient implements Stack. If it keeps no connection, it opens one as a test.
 func (s HTTPStack) NewClient(ctx context.Context, v scenario.Variant, target Target) (Client, error) {
 	plan, err := s.plan(v)
 	if err != nil {
@@ -149,29 +151,29 @@ func (s HTTPStack) NewClient(ctx context.Context, v scenario.Variant, target Tar
 	return plan.Client(c), nil
 }
 
-// HTTPClient makes a client's requests.
+// HTTPClient sends a client's HTTP requests.
 type HTTPClient struct {
 	Base string // "http://HOST:PORT"
 
 	*httpwire.Client // sends the requests
 
 	name    string
-	life    context.Context // ends with Close
+	life    context.Context // ends when Close is called
 	endLife context.CancelFunc
 }
 
 var _ TrafficReporter = (*HTTPClient)(nil)
 
-// Close implements Client. Running calls fail.
+// Close implements Client. It makes running calls fail.
 func (c *HTTPClient) Close() error {
 	c.endLife()
 	return c.Client.Close()
 }
 
-// AfterClose calls f when the client is closed, unless stop is called before.
+// AfterClose calls f when the client is closed. Calling stop before prevents it.
 func (c *HTTPClient) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(c.life, f) }
 
-// Fail returns the error of a call whose request or answer failed. A gRPC status is kept.
+// Fail converts the error of a request or answer into a call's error. It keeps a gRPC status.
 func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 	var own interface{ GRPCStatus() *status.Status }
 	switch {
@@ -187,7 +189,7 @@ func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 type httpServer struct {
 	Methods
 	plan    HTTPPlan
-	handler io.Closer // nil: the handler needs no closing
+	handler io.Closer // nil: Close has nothing to close in the handler
 	rootPEM []byte
 	wire    httpwire.Server // nil until Listen
 }
@@ -199,7 +201,7 @@ func (s *httpServer) RootPEM() []byte { return s.rootPEM }
 func (s *httpServer) Listen(ctx context.Context, address string) (net.Addr, error) {
 	bound, err := s.listen(ctx, address)
 	if err != nil {
-		return nil, s.end(err)
+		return nil, s.closeHandler(err)
 	}
 	return bound, nil
 }
@@ -238,32 +240,32 @@ func (s *httpServer) Serve() error {
 	if s.wire == nil {
 		return fmt.Errorf("%s server: serve: the server does not listen: call Listen first", s.plan.name)
 	}
-	return s.named(s.wire.Serve())
+	return s.withStackName(s.wire.Serve())
 }
 
 func (s *httpServer) Shutdown(ctx context.Context) error {
 	if s.wire == nil {
 		return nil
 	}
-	return s.end(s.wire.Shutdown(ctx))
+	return s.closeHandler(s.wire.Shutdown(ctx))
 }
 
 func (s *httpServer) Close() error {
 	if s.wire == nil {
 		return nil
 	}
-	return s.end(s.wire.Close())
+	return s.closeHandler(s.wire.Close())
 }
 
-// end closes the handler, and returns the errors of both ends with the stack's name.
-func (s *httpServer) end(err error) error {
+// closeHandler closes the handler. It joins both errors and adds the stack's name.
+func (s *httpServer) closeHandler(err error) error {
 	if s.handler != nil {
 		err = errors.Join(err, s.handler.Close())
 	}
-	return s.named(err)
+	return s.withStackName(err)
 }
 
-func (s *httpServer) named(err error) error {
+func (s *httpServer) withStackName(err error) error {
 	if err != nil {
 		return fmt.Errorf("%s server: %w", s.plan.name, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/wire/secure"
 )
 
-// The options of every stack that can go over TLS.
+// These options exist for every stack that supports TLS.
 const (
 	tlsKey         = "tls"
 	certificateKey = "cert"
@@ -28,16 +28,16 @@ const (
 type Security struct {
 	On bool
 	secure.Choice
-	// Handshakes bounds the handshakes of a server at once; 0: no bound.
+	// Handshakes limits a server's concurrent handshakes. 0: no limit.
 	Handshakes int
 }
 
-// Encryption says whether a stack's TLS is optional.
+// Encryption says whether a stack can be used without TLS.
 type Encryption int
 
 // The kinds of encryption.
 const (
-	OptionalTLS Encryption = iota // cleartext unless tls=on
+	OptionalTLS Encryption = iota // cleartext, unless tls=on is set
 	AlwaysTLS                     // the wire has no cleartext form
 )
 
@@ -48,7 +48,7 @@ func TLSOptions(e Encryption) []scenario.Option {
 		Contrast: &scenario.Contrast{Name: "TLS"},
 	}
 	if e == AlwaysTLS {
-		on = scenario.Option{Key: tlsKey, Values: []string{"on"}, Default: "on", Help: "TLS 1.3: this wire has no other form"}
+		on = scenario.Option{Key: tlsKey, Values: []string{"on"}, Default: "on", Help: "TLS 1.3: this stack has no cleartext form"}
 	}
 	return []scenario.Option{
 		on,
@@ -61,8 +61,8 @@ func TLSOptions(e Encryption) []scenario.Option {
 			Contrast: &scenario.Contrast{Name: "key exchange"},
 		},
 		{
-			Key: admissionKey, Parse: scenario.Count, Help: "TLS: N: handshakes that a server has in progress at most; further connections wait",
-			// A bound affects memory and the tail.
+			Key: admissionKey, Parse: scenario.Count, Help: "TLS: N: the limit of handshakes in progress at a server; further connections wait",
+			// The limit affects memory and high percentiles.
 			Contrast: &scenario.Contrast{Name: "handshakes at once", Unset: "unbounded", Metrics: []string{"server-peak", "p99", "throughput"}},
 		},
 	}
@@ -72,7 +72,7 @@ func (i Info) hasTLS() bool {
 	return slices.ContainsFunc(i.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
 }
 
-// SecurityOf reads the TLS options. Setting one without TLS is an error: it has no effect.
+// SecurityOf reads the TLS options. It fails if one of them is set without TLS.
 func SecurityOf(o *scenario.Options) Security {
 	s := Security{On: o.On(tlsKey), Handshakes: scenario.Value[int](o, admissionKey)}
 	for _, key := range []string{certificateKey, groupKey, admissionKey} {
@@ -81,13 +81,14 @@ func SecurityOf(o *scenario.Options) Security {
 		}
 	}
 	s.Certificate = secure.Certificate(o.Text(certificateKey))
-	if o.Has(groupKey) { // unset: Go's default
+	if o.Has(groupKey) { // otherwise Go chooses the group
 		s.Group = secure.Group(o.Text(groupKey))
 	}
 	return s
 }
 
-// ServerConfig makes a server's certificate, and its root for clients. Without TLS both are nil.
+// ServerConfig makes a server's TLS configuration, and the root certificate for its clients.
+// Without TLS both are nil.
 func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM []byte, err error) {
 	if !s.On {
 		return nil, nil, nil
@@ -99,14 +100,15 @@ func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM
 	return identity.ServerConfig(protocols...), identity.RootPEM(), nil
 }
 
-// A Listener is a listener that Security.Listen made, with its TLS configuration.
+// A Listener is the result of Security.Listen: a listener and its TLS configuration.
 type Listener struct {
 	net.Listener
 	TLS     *tls.Config // nil: cleartext
 	RootPEM []byte      // the root certificate that clients must trust
 }
 
-// Listen binds an address. If handshakes are bounded the listener does them, otherwise the caller.
+// Listen binds an address. If handshakes are limited, the listener does them; otherwise its caller
+// must.
 func (s Security) Listen(ctx context.Context, address string, protocols ...string) (l Listener, err error) {
 	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
 		return l, err
@@ -115,13 +117,13 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 		return l, err
 	}
 	if s.Handshakes > 0 {
-		l.Listener = conn.Admit(l.Listener, l.TLS, s.Handshakes)
+		l.Listener = conn.LimitHandshakes(l.Listener, l.TLS, s.Handshakes)
 	}
 	return l, nil
 }
 
-// Secure returns the variant with TLS on. If s has no TLS, the variant's check fails, so that a
-// user who asks for TLS never gets cleartext.
+// Secure returns the variant with TLS on. If s has no TLS, the result fails its check, so that a
+// user who requests TLS never gets cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
 	if _, set := v.Get(tlsKey); set || IsSecure(s, v) {
 		return v
@@ -129,7 +131,7 @@ func Secure(s Stack, v scenario.Variant) scenario.Variant {
 	return v.With(tlsKey, "on")
 }
 
-// IsSecure reports whether a variant of s goes over TLS.
+// IsSecure reports whether a variant of s uses TLS.
 func IsSecure(s Stack, v scenario.Variant) bool {
 	if value, set := v.Get(tlsKey); set {
 		return value == "on"
@@ -138,18 +140,20 @@ func IsSecure(s Stack, v scenario.Variant) bool {
 }
 
 const (
-	// CallerKey is the option that chooses the calling program.
+	// CallerKey is the option that selects the program that makes the calls.
 	CallerKey = "caller"
-	// preparedCaller is wirelab's engine for services of the user's own.
+	// preparedCaller selects wirelab's engine for the user's own services.
 	preparedCaller = "load"
 )
 
-// RequestMaker is an optional interface of a Client whose unary calls other programs can send.
+// RequestMaker is an optional interface of a Client. It makes HTTP requests that other programs
+// can send in place of unary calls.
 type RequestMaker interface {
 	UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error)
 }
 
-// CallerOption returns the option that chooses the calling program; own is the stack's client.
+// CallerOption returns the option that selects the calling program. own is the name of the stack's
+// own client.
 func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	values := []string{own, preparedCaller}
 	for _, c := range foreign.Generators {
@@ -159,12 +163,12 @@ func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	}
 	return scenario.Option{
 		Key: CallerKey, Values: values, Default: own, Role: scenario.CallerRole,
-		Help: own + ": the stack's own client; load: the engine of `wirelab load`, which encodes requests ahead; otherwise a foreign program, which `run --yardstick` prepares; load and foreign programs call in cleartext",
+		Help: own + ": the stack's own client; load: the engine of `wirelab load`, which encodes requests in advance; otherwise a foreign program, which `run --yardstick` prepares; load and foreign programs call in cleartext",
 	}
 }
 
-// callerOf returns the program that calls in place of a variant's own client, or "".
-func callerOf(v scenario.Variant) string {
+// otherCaller returns the program that replaces a variant's own client, or "".
+func otherCaller(v scenario.Variant) string {
 	caller, _ := v.Get(CallerKey)
 	if _, known := foreign.Generators.Find(caller); known || caller == preparedCaller {
 		return caller
@@ -172,28 +176,29 @@ func callerOf(v scenario.Variant) string {
 	return ""
 }
 
-// HasOwnClient reports whether a variant's own client makes its calls.
-func HasOwnClient(v scenario.Variant) bool { return callerOf(v) == "" }
+// HasOwnClient reports whether the stack's own client makes the variant's calls.
+func HasOwnClient(v scenario.Variant) bool { return otherCaller(v) == "" }
 
-// CallsPrepared reports whether wirelab's engine for the user's own services makes the calls.
-func CallsPrepared(v scenario.Variant) bool { return callerOf(v) == preparedCaller }
+// UsesLoadEngine reports whether wirelab's engine for the user's own services makes the calls.
+func UsesLoadEngine(v scenario.Variant) bool { return otherCaller(v) == preparedCaller }
 
-// ForeignClient returns the foreign program that calls a variant's server, if there is one.
+// ForeignClient returns the foreign program that makes a variant's calls, if there is one.
 func ForeignClient(v scenario.Variant) (generator.Generator, bool) {
-	return foreign.Generators.Find(callerOf(v))
+	return foreign.Generators.Find(otherCaller(v))
 }
 
-// CheckCallerKind returns an error for calls that only the variant's own client can make.
+// CheckCallerKind returns an error if the variant's caller does not support this kind of call.
 func CheckCallerKind(v scenario.Variant, kind Kind) error {
-	if caller := callerOf(v); caller != "" && kind != Unary {
-		return fmt.Errorf("%s=%s: %s makes unary calls only, no %s: %w", CallerKey, caller, caller, kind, ErrUnsupported)
+	if caller := otherCaller(v); caller != "" && kind != Unary {
+		return fmt.Errorf("%s=%s: this caller makes only unary calls, no %s: %w", CallerKey, caller, kind, ErrUnsupported)
 	}
 	return nil
 }
 
-// CheckCallerSecurity fails the options if another caller is combined with TLS.
+// CheckCallerSecurity makes the options fail if they combine TLS with a caller that does not
+// support it.
 func CheckCallerSecurity(v scenario.Variant, o *scenario.Options, security Security) {
-	if caller := callerOf(v); caller != "" && security.On {
-		o.Fail(fmt.Errorf("%s=%s: %s calls in cleartext; leave tls out", CallerKey, caller, caller))
+	if caller := otherCaller(v); caller != "" && security.On {
+		o.Fail(fmt.Errorf("%s=%s: this caller does not support TLS; leave out tls", CallerKey, caller))
 	}
 }

@@ -1,13 +1,12 @@
-// Package stack defines the interface between a service and the wire that carries its calls, and
-// holds what several stacks share.
+// Package stack defines the interface between a service and the wire that carries its calls. It
+// also holds code that several stacks share.
 //
-// A service is an ordinary generated gRPC service. A stack's server is a grpc.ServiceRegistrar;
-// its client is the grpc.ClientConnInterface of the generated stubs. A workload is therefore
-// written once and runs over every stack. Two measured cells differ only by what their variants'
-// names say.
+// A service is an ordinary generated gRPC service. A stack's server is a grpc.ServiceRegistrar.
+// Its client is the grpc.ClientConnInterface of the generated stubs. So a workload is written once
+// and runs over every stack. Two measured cells differ only in what their variants' names say.
 //
 //  1. A Variant (the stack's name and its options) is checked against the stack's Info.
-//  2. NewServer and NewClient turn the variant into the two ends.
+//  2. NewServer and NewClient make the two ends of the variant.
 //  3. The server's process registers the services, listens and serves.
 //  4. The client's process dials and makes calls.
 //
@@ -32,23 +31,23 @@ import (
 	"wirelab.dev/internal/wire/secure"
 )
 
-// ErrUnsupported marks a thing that a wire cannot carry, or that this program or machine lacks for
-// a stack. An error that wraps it says what is missing, and which stacks have it.
+// ErrUnsupported means that a wire cannot carry something, or that this program or machine lacks a
+// part of a stack. An error that wraps it says what is missing, and which stacks support it.
 var ErrUnsupported error = unsupported.Error("not supported")
 
-// MaxMessageBytes is the largest message that any stack takes, at both ends. It is one figure
-// for all, so that a size limit is never a difference between two stacks.
+// MaxMessageBytes is the largest message at both ends of every stack. It is the same for all
+// stacks, so that a size limit never explains a difference.
 const MaxMessageBytes = 16 << 20
 
-// A Stack is a wire with its client and its server. Its optional interfaces, found by assertion, are
-// KindLimiter, ConnectionChooser, ProtocolChooser and SettingsReporter.
+// A Stack is a wire with its client and its server. It may also implement KindLimiter,
+// ConnectionChooser, ProtocolChooser and SettingsReporter.
 type Stack interface {
 	// Info describes the stack.
 	Info() Info
 	// NewServer makes a server that does not listen yet.
 	NewServer(scenario.Variant) (Server, error)
-	// NewClient makes a client. It opens its connections first, bounded by ctx, so that a trial's
-	// first call finds them open.
+	// NewClient makes a client. It opens the client's connections within ctx, so that the first
+	// call need not open one.
 	NewClient(context.Context, scenario.Variant, Target) (Client, error)
 }
 
@@ -59,44 +58,45 @@ type Info struct {
 	Options []scenario.Option // the options that a variant may set
 	// Connection is the stack's usual connection mode, as in the published studies.
 	Connection scenario.Connection
-	// Protocol names the protocol, as in "HTTP/2", for old records, made before connections
-	// reported their protocol. A new stack leaves it empty.
+	// Protocol names the protocol, as in "HTTP/2", for old records without the connections'
+	// protocol. A new stack leaves it empty.
 	Protocol string
-	// QUIC: the wire supports every conn.Lifecycle. A wire on TCP resumes only with TLS.
+	// QUIC says that the wire uses QUIC, and so supports every conn.Lifecycle. A wire over TCP can
+	// resume sessions only with TLS.
 	QUIC bool
 }
 
-// ReadOptions parses the options of s that v sets.
+// ReadOptions parses the options that variant v sets.
 func ReadOptions(s Stack, v scenario.Variant) *scenario.Options {
 	return scenario.ReadOptions("variant", v, s.Info().Options)
 }
 
-// Server carries registered services. Its methods are called in the order RegisterService,
-// Listen, Serve, and then Shutdown or Close from any goroutine.
+// Server serves registered services. Its methods must be called in this order: RegisterService,
+// Listen, Serve. Any goroutine may then call Shutdown or Close.
 type Server interface {
 	grpc.ServiceRegistrar
-	// Listen binds HOST:PORT. It also reports errors in the registrations.
+	// Listen binds HOST:PORT. It also returns the errors of registrations.
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers calls until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown takes no more calls, waits for the running ones until ctx ends, and closes.
+	// Shutdown refuses new calls, waits for running ones until ctx ends, and closes.
 	Shutdown(ctx context.Context) error
-	// Close ends everything at once. It does not wait for goroutines that run handlers.
+	// Close ends all calls and connections at once. It does not wait for running handlers.
 	io.Closer
 }
 
 // A Target describes the server that a client dials, and how.
 type Target struct {
 	Address string
-	// Connections limits the connections that the client's calls share; 0 means one.
+	// Connections limits the number of shared connections. 0 means one.
 	Connections int
-	// Operations is the number of the server's operations; 0: unknown. Some wires need not name
-	// the only one.
+	// Operations is the number of the server's operations. 0: unknown. Some wires need no name if
+	// there is only one operation.
 	Operations int
 	// Lifecycle says whether calls share connections. Unless it is conn.Kept, every call
 	// opens and closes its own connection, and Connections is ignored.
 	Lifecycle conn.Lifecycle
-	// Trust says which servers a client over TLS accepts.
+	// Trust says which servers a TLS client accepts.
 	Trust secure.Trust
 	// Dialer opens and counts the client's connections. Nil: the client makes its own.
 	Dialer *conn.Dialer
@@ -107,28 +107,28 @@ func (t Target) DialerOrNew() *conn.Dialer {
 	return cmp.Or(t.Dialer, &conn.Dialer{})
 }
 
-// Client makes calls, from any number of goroutines.
+// Client makes calls. Any number of goroutines may use it.
 type Client interface {
 	grpc.ClientConnInterface
 	io.Closer
 }
 
-// TrafficReporter is an optional interface of a Client that counts its traffic itself.
+// TrafficReporter is an optional interface of a Client that counts its own traffic.
 type TrafficReporter interface {
-	// Traffic returns the traffic of all connections so far, also of closed ones.
+	// Traffic returns the traffic of all connections so far, including closed ones.
 	Traffic() (traffic conn.Traffic, known bool)
 }
 
 // TLSServer is an optional interface of a Server that can serve over TLS.
 type TLSServer interface {
-	// RootPEM returns the root certificate that clients must trust, once the server
-	// listens; nil without TLS.
+	// RootPEM returns the root certificate that clients must trust. Call it after Listen. It
+	// returns nil without TLS.
 	RootPEM() []byte
 }
 
 // ExternalServer is an optional interface of a Server that runs in another process.
 type ExternalServer interface {
-	// PID returns that process's ID, once the server listens.
+	// PID returns the process's ID. Call it after Listen.
 	PID() int
 	// Program returns the program's name and version.
 	Program() string
@@ -145,12 +145,12 @@ const (
 	Bidi
 )
 
-// String returns the kind's name in reports.
+// String returns the name of the kind, as in reports.
 func (k Kind) String() string {
 	return [...]string{"unary", "client stream", "server stream", "bidirectional stream"}[k]
 }
 
-// KindOf returns the kind of a stream.
+// KindOf returns the kind of call that a stream description describes.
 func KindOf(desc *grpc.StreamDesc) Kind {
 	switch {
 	case !desc.ClientStreams:
@@ -167,14 +167,15 @@ type KindLimiter interface {
 	CheckKind(scenario.Variant, Kind) error
 }
 
-// ConnectionChooser is an optional interface of a Stack whose variants differ in their mode.
+// ConnectionChooser is an optional interface of a Stack whose variants have different connection
+// modes.
 type ConnectionChooser interface {
-	// ConnectionFor returns the variant's mode. fixed says that an option of the variant
-	// sets it, so that no other can be chosen.
+	// ConnectionFor returns the variant's connection mode. fixed says that an option of the
+	// variant sets it, so that the user cannot choose another.
 	ConnectionFor(scenario.Variant) (mode scenario.Connection, fixed bool)
 }
 
-// ProtocolChooser is an optional interface of a Stack whose variants differ in their protocol.
+// ProtocolChooser is an optional interface of a Stack whose variants have different protocols.
 type ProtocolChooser interface {
 	ProtocolFor(scenario.Variant) string
 }
@@ -187,7 +188,7 @@ func ProtocolFor(s Stack, v scenario.Variant) string {
 	return s.Info().Protocol
 }
 
-// ConnectionOf returns the mode that a variant of s runs in. asked is the user's mode, or zero.
+// ConnectionOf returns the connection mode of a variant of s. asked is the user's mode, or zero.
 func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
 	mode, fixed := s.Info().Connection, false
 	if chooser, ok := s.(ConnectionChooser); ok {
@@ -199,7 +200,8 @@ func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenar
 	return mode
 }
 
-// CheckLifecycle returns ErrUnsupported if the variant's connections cannot have this lifecycle.
+// CheckLifecycle returns an error that wraps ErrUnsupported if the variant's connections do not
+// support the lifecycle.
 func CheckLifecycle(s Stack, v scenario.Variant, l conn.Lifecycle) error {
 	info := s.Info()
 	on, _ := v.Get(tlsKey)
@@ -209,7 +211,7 @@ func CheckLifecycle(s Stack, v scenario.Variant, l conn.Lifecycle) error {
 	case !info.hasTLS():
 		return fmt.Errorf("%s has no TLS session to resume: %w", v, ErrUnsupported)
 	case l == conn.Early:
-		return fmt.Errorf("%s: 0rtt is QUIC's, and this wire is on TCP; h3 and grpc-h3 have it: %w", v, ErrUnsupported)
+		return fmt.Errorf("%s: 0rtt needs QUIC, but this wire uses TCP; h3 and grpc-h3 have 0rtt: %w", v, ErrUnsupported)
 	case on != "on":
 		return fmt.Errorf("%s: without TLS there is no session to resume; set tls=on: %w", v, ErrUnsupported)
 	default:
@@ -217,7 +219,8 @@ func CheckLifecycle(s Stack, v scenario.Variant, l conn.Lifecycle) error {
 	}
 }
 
-// CheckKind returns an error that wraps ErrUnsupported if the variant cannot carry such calls.
+// CheckKind returns an error that wraps ErrUnsupported if the variant does not support this kind
+// of call.
 func CheckKind(s Stack, v scenario.Variant, k Kind) error {
 	if limiter, ok := s.(KindLimiter); ok {
 		return limiter.CheckKind(v, k)
@@ -227,12 +230,12 @@ func CheckKind(s Stack, v scenario.Variant, k Kind) error {
 
 // SettingsReporter is an optional interface of a Stack that changes its library's defaults.
 type SettingsReporter interface {
-	// Settings returns the settings of both ends, taken from the configuration that they are made
-	// from. The target's address may be empty.
+	// Settings returns the settings of both ends. It reads them from the configuration that the
+	// ends use. The target's address may be empty.
 	Settings(scenario.Variant, Target) ([]tuning.Setting, error)
 }
 
-// SettingsOf lists the settings of both ends that are not a library's default.
+// SettingsOf lists the settings of both ends that differ from a library's defaults.
 func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error) {
 	var all []tuning.Setting
 	if reporter, ok := s.(SettingsReporter); ok {
@@ -245,10 +248,10 @@ func SettingsOf(s Stack, v scenario.Variant, t Target) ([]tuning.Setting, error)
 	if s.Info().hasTLS() {
 		all = append(all, SecurityOf(o).settings(t)...)
 	}
-	if !s.Info().QUIC { // a QUIC client has one socket, and needs no sources
+	if !s.Info().QUIC { // a QUIC client has only one socket
 		all = append(all, t.Dialer.Settings(t.Address)...)
 	}
-	return tuning.Join(tuning.At(tuning.Server, all), tuning.At(tuning.Client, all)), o.Err()
+	return tuning.Join(tuning.SettingsOf(tuning.Server, all), tuning.SettingsOf(tuning.Client, all)), o.Err()
 }
 
 func (s Security) settings(t Target) []tuning.Setting {
@@ -260,24 +263,25 @@ func (s Security) settings(t Target) []tuning.Setting {
 		all = append(all, tuning.Setting{Side: tuning.Server, Name: "handshakes in progress", Value: strconv.Itoa(s.Handshakes), Default: "no bound", Why: "the variant's option handshakes"})
 	}
 	if t.Lifecycle == conn.Resumed || t.Lifecycle == conn.Early {
-		all = append(all, tuning.Setting{Side: tuning.Client, Name: "tls.Config.ClientSessionCache", Value: "one session, from before the first call", Default: "none", Why: "the connection mode resumes"})
+		all = append(all, tuning.Setting{Side: tuning.Client, Name: "tls.Config.ClientSessionCache", Value: "one session, from before the first call", Default: "none", Why: "the connection mode resumes sessions"})
 	}
 	return append(all, t.Trust.Settings()...)
 }
 
-// WhyLimit is the reason of each stack's message limit.
-const WhyLimit = "one message limit for all stacks"
+// MessageLimitReason explains the message limit in a list of settings.
+const MessageLimitReason = "all stacks have the same message limit"
 
-// MessageLimit returns the setting of a stack whose library has no message limit.
+// MessageLimit returns the setting for a stack whose library has no message limit.
 func MessageLimit(bytes int) []tuning.Setting {
-	return []tuning.Setting{{Side: tuning.Both, Name: "message limit", Value: strconv.Itoa(bytes), Default: "no limit", Why: WhyLimit}}
+	return []tuning.Setting{{Side: tuning.Both, Name: "message limit", Value: strconv.Itoa(bytes), Default: "no limit", Why: MessageLimitReason}}
 }
 
-// WhyOption is the reason of a setting that an option of the variant changes.
-func WhyOption(key string) string { return "the variant's option " + key }
+// OptionReason explains a setting that an option of the variant changes.
+func OptionReason(key string) string { return "the variant's option " + key }
 
-// Configured says whether TLS is used: the list of httpwire's settings needs no more.
-func (s Security) Configured() *tls.Config {
+// PlaceholderConfig returns an empty TLS configuration if TLS is used, otherwise nil. httpwire
+// needs no more to list its settings.
+func (s Security) PlaceholderConfig() *tls.Config {
 	if !s.On {
 		return nil
 	}

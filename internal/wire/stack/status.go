@@ -10,25 +10,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CallError is a call's failure with a gRPC status, and its cause for errors.As.
+// CallError is the failure of a call: a gRPC status, and the cause for errors.As.
 type CallError struct {
 	status *status.Status
 	cause  error
 }
 
-// Fail returns an error with the status code and the text of its cause.
+// Fail returns a CallError with the status code and the cause's text.
 func Fail(code codes.Code, cause error) error {
 	return &CallError{status: status.New(code, cause.Error()), cause: cause}
 }
 
-// FailContext is Fail, except that a call's ended context determines the code.
+// FailContext is like Fail, but if the call's context has ended, the context determines the code.
 func FailContext(ctx context.Context, cause error) error {
 	ended := ctx.Err()
 	_, limited := ctx.Deadline()
 	switch {
 	case errors.Is(ended, context.Canceled):
 		return Fail(codes.Canceled, cause)
-	// A dialer may reach the context's deadline first: by its own context, or by its socket.
+	// A dialer may notice the deadline before ctx does, through its own context or its socket.
 	case ended != nil, errors.Is(cause, context.DeadlineExceeded), limited && errors.Is(cause, os.ErrDeadlineExceeded):
 		return Fail(codes.DeadlineExceeded, cause)
 	default:
@@ -36,7 +36,7 @@ func FailContext(ctx context.Context, cause error) error {
 	}
 }
 
-// WithCause returns a call's failure with its cause added.
+// WithCause returns an error with the status of failed and the given cause.
 func WithCause(failed, cause error) error {
 	return &CallError{status: status.Convert(failed), cause: cause}
 }
@@ -53,7 +53,7 @@ func (e *CallError) GRPCStatus() *status.Status { return e.status }
 // StatusClientClosed is nginx's code for a client that went away; net/http has no name for it.
 const StatusClientClosed = 499
 
-// httpStatuses is the mapping that google/rpc/code.proto documents.
+// httpStatuses maps codes to HTTP statuses as google/rpc/code.proto does.
 var httpStatuses = [...]int{
 	codes.OK:                 http.StatusOK,
 	codes.Canceled:           StatusClientClosed,
@@ -74,7 +74,7 @@ var httpStatuses = [...]int{
 	codes.Unauthenticated:    http.StatusUnauthorized,
 }
 
-// HTTPStatus returns the HTTP status of a call that ended with the code.
+// HTTPStatus returns the HTTP status for a call that ended with the code.
 func HTTPStatus(code codes.Code) int {
 	if int(code) < len(httpStatuses) {
 		return httpStatuses[code]
@@ -82,7 +82,7 @@ func HTTPStatus(code codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-// CodeOfHTTP returns the code of a failed call if only its HTTP status is known.
+// CodeOfHTTP returns the gRPC code for a failed call that has only an HTTP status.
 func CodeOfHTTP(httpStatus int) codes.Code {
 	switch httpStatus {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -92,7 +92,7 @@ func CodeOfHTTP(httpStatus int) codes.Code {
 	case http.StatusForbidden:
 		return codes.PermissionDenied
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType, http.StatusNotImplemented:
-		return codes.Unimplemented // an answer of a server that does not know the call
+		return codes.Unimplemented // the server does not know the operation
 	case http.StatusConflict:
 		return codes.Aborted
 	case http.StatusPreconditionFailed:

@@ -29,7 +29,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// A Workload is a service under load.
+// A Workload is a service that wirelab can put under load.
 type Workload interface {
 	// Info describes the workload.
 	Info() Info
@@ -46,12 +46,12 @@ type Info struct {
 	Name    string            // in scenarios and on the command line
 	Summary string            // one line: what a call asks for
 	Options []scenario.Option // options that may follow the name
-	// Sized reports whether the scenario's sizes determine how big a call is. If not,
-	// the options do.
+	// Sized reports whether the scenario's sizes determine the size of a call. Otherwise the
+	// options determine it.
 	Sized      bool
 	Operations int // number of the service's operations
-	// Sweep says that calls are empty, and that a run measures throughput at several numbers of
-	// calls in flight.
+	// Sweep says that calls are empty, so a run measures throughput with several numbers of calls
+	// in flight.
 	Sweep bool
 }
 
@@ -63,37 +63,37 @@ func ReadOptions(w Workload, p Parameters) *scenario.Options {
 
 // Streaming is an optional interface of a Workload whose calls are not all unary.
 type Streaming interface {
-	// Streams returns the streams that callers with these parameters open.
+	// Streams returns the streams that callers open with these parameters.
 	Streams(Parameters) []*grpc.StreamDesc
 }
 
-// Pooling is an optional interface of a Workload. If the parameters say so, it receives all
-// messages of a stream into the same one instead of new ones.
+// Pooling is an optional interface of a Workload that can receive all messages of a stream into
+// one message. It does so if Parameters.PooledMessages is set.
 type Pooling interface {
 	PoolsMessages()
 }
 
-// Parameters say how big a call is, and what it does.
+// Parameters holds the sizes and options of a call.
 type Parameters struct {
-	RequestBytes  int // payload only, without the wire's own bytes
+	RequestBytes  int // size of the payload, without bytes that the wire adds
 	ResponseBytes int
 	Settings      []scenario.Setting // the options that are set
-	// Definition holds input that a workload needs beside its options, in its own format.
+	// Definition holds input that does not fit into options, in the workload's own format.
 	Definition string
-	// PooledMessages may be set only for workloads that implement Pooling.
+	// PooledMessages asks for Pooling, which the workload must implement.
 	PooledMessages bool
 }
 
-// Check returns an error if options are invalid, if a size is above most, or if sizes are set
-// although options decide. read, which may be nil, makes the workload's own checks.
+// Check returns an error if an option is invalid, a size is above most, or sizes are set although
+// options determine the size. read may be nil; it makes the workload's own checks.
 func (p Parameters) Check(w Workload, most int, read func(*scenario.Options)) error {
 	info := w.Info()
 	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
 		switch {
 		case !info.Sized && sizeBytes != 0:
-			return fmt.Errorf("%s takes no sizes: its options say how big a call is; leave sizes out", info.Name)
+			return fmt.Errorf("%s takes no sizes, because its other options set the size of a call: leave sizes out", info.Name)
 		case sizeBytes < 0 || info.Sized && sizeBytes > most:
-			return fmt.Errorf("%s: a payload of %d bytes: want 0 to %d", info.Name, sizeBytes, most)
+			return fmt.Errorf("%s: the payload has %d bytes: want 0 to %d", info.Name, sizeBytes, most)
 		}
 	}
 	options := ReadOptions(w, p)
@@ -110,21 +110,22 @@ type Job struct {
 	Seed   uint64
 }
 
-// Caller makes one call after another for one client, in its goroutine. The context of its first
-// call outlives all calls, so that a stream may be opened under it and kept.
+// Caller makes one call after another for one client, in its goroutine. The first call's context
+// lasts until after the last call, so that a stream opened under it can be kept.
 //
-// A method Check() error, if there is one, checks the answer of the last call. The load engine
-// calls it after a call without an error, when the clock has stopped; its error fails the call.
+// A caller may also have a method Check() error, which checks the last answer. The load engine
+// calls it after a successful call, outside the measured time. Its error makes the call fail.
 type Caller interface {
 	Call(context.Context) error
 }
 
-// MaxBytes is the largest payload of echo and chat. With its other fields a message stays
-// below the message limit of every stack.
+// MaxBytes is the largest payload of echo and chat. The message's other fields fit below the
+// message limit of every stack.
 const MaxBytes = 16<<20 - 64
 
-// AnswerBytes returns the size that a request asks for; nil: the same as the request's.
-func (j Job) AnswerBytes() *uint32 {
+// RequestedAnswerBytes returns the answer's size for a request, or nil if it equals the request's
+// size.
+func (j Job) RequestedAnswerBytes() *uint32 {
 	if j.ResponseBytes == j.RequestBytes {
 		return nil
 	}
@@ -133,21 +134,21 @@ func (j Job) AnswerBytes() *uint32 {
 }
 
 // Answer returns the data of the answer to a request. It depends on the last bytes of the
-// request's data, so that no server can send it before they arrive. The handler checks the size,
-// which a client could set to any value.
+// request's data, so that no server can send it before they arrive. It refuses a size that is too
+// large, because a client could set any.
 func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	if sizeBytes == nil {
 		return data, nil
 	}
 	if *sizeBytes > MaxBytes {
-		return nil, status.Errorf(codes.InvalidArgument, "an answer of %d bytes: want 0 to %d", *sizeBytes, MaxBytes)
+		return nil, status.Errorf(codes.InvalidArgument, "the request asks for an answer of %d bytes: want 0 to %d", *sizeBytes, MaxBytes)
 	}
-	var last [freshBytes]byte
-	copy(last[:], data[max(0, len(data)-freshBytes):])
+	var last [changedBytes]byte
+	copy(last[:], data[max(0, len(data)-changedBytes):])
 	return Pattern(number+binary.LittleEndian.Uint64(last[:]), int(*sizeBytes)), nil
 }
 
-// Pause waits for d, without using the CPU, or returns a status when the context ends.
+// Pause waits for d without using the CPU. It returns a status if the context ends before.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -168,7 +169,7 @@ const (
 	everyKey = "every"
 )
 
-// StallOptions lists the options that ReadStall reads. A stall is a known delay, which the
+// StallOptions lists the options that ReadStall reads. A stall is a known delay that the
 // measurement must find.
 func StallOptions() []scenario.Option {
 	return []scenario.Option{
@@ -177,7 +178,7 @@ func StallOptions() []scenario.Option {
 	}
 }
 
-// Stall delays every Nth request of a server; nil delays none. Any goroutine may use it.
+// Stall delays every Nth request of a server. A nil Stall delays none. Any goroutine may use it.
 type Stall struct {
 	pause time.Duration
 	every uint64
@@ -189,32 +190,32 @@ func ReadStall(o *scenario.Options) *Stall {
 	stall := &Stall{pause: scenario.Value[time.Duration](o, StallKey), every: uint64(max(1, scenario.Value[int](o, everyKey)))}
 	if stall.pause == 0 {
 		if o.Has(everyKey) {
-			o.Fail(fmt.Errorf("%s has no effect without %s", everyKey, StallKey))
+			o.Fail(fmt.Errorf("%s=… has no effect without %s=…", everyKey, StallKey))
 		}
 		return nil
 	}
 	return stall
 }
 
-// Hold delays the request if it is an Nth one.
-func (s *Stall) Hold(ctx context.Context) error {
+// DelayIfDue delays the request if its number is a multiple of N.
+func (s *Stall) DelayIfDue(ctx context.Context) error {
 	if s == nil || s.seen.Add(1)%s.every != 0 {
 		return nil
 	}
 	return Pause(ctx, s.pause)
 }
 
-// Always returns the delay of every request, or 0 if some have none.
-func (s *Stall) Always() time.Duration {
+// FixedDelay returns the delay if every request has it, otherwise 0.
+func (s *Stall) FixedDelay() time.Duration {
 	if s == nil || s.every > 1 {
 		return 0
 	}
 	return s.pause
 }
 
-// Filling returns incompressible bytes of the request's size. They differ between
-// clients, so that an answer to another client's call is noticed.
-func (j Job) Filling() []byte {
+// RandomPayload returns incompressible bytes of the request's size. They differ between clients,
+// so that a client notices an answer to another client's call.
+func (j Job) RandomPayload() []byte {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], j.Seed)
 	binary.LittleEndian.PutUint64(seed[8:], uint64(j.Client))
@@ -223,40 +224,40 @@ func (j Job) Filling() []byte {
 	return data
 }
 
-// Freshener makes the content of each request new, by replacing the last bytes of its data. So
-// nobody can know the answer before all of the request has arrived.
-type Freshener struct{ random rand.PCG }
+// LastBytesChanger replaces the last bytes of each request's data. So nobody can know the answer
+// before the whole request has arrived.
+type LastBytesChanger struct{ random rand.PCG }
 
-// Freshener returns the job's own. Equal jobs make equal bytes.
-func (j Job) Freshener() *Freshener {
-	const stream = 0x66726573 // keeps it independent of the random numbers for fillings and arrivals
-	f := &Freshener{}
+// NewLastBytesChanger returns a changer for the job. Equal jobs make equal bytes.
+func (j Job) NewLastBytesChanger() *LastBytesChanger {
+	const stream = 0x66726573 // keeps these random numbers independent of payloads and arrivals
+	f := &LastBytesChanger{}
 	f.random.Seed(j.Seed, stream+uint64(j.Client))
 	return f
 }
 
-// freshBytes is the number of new bytes: too many to guess.
-const freshBytes = 8
+// changedBytes is the number of changed bytes: too many to guess their content.
+const changedBytes = 8
 
-// Freshen replaces the last bytes of the data (3 ns).
-func (f *Freshener) Freshen(data []byte) {
-	var fresh [freshBytes]byte
+// ChangeLastBytes replaces the last bytes of data. It takes 3 ns.
+func (f *LastBytesChanger) ChangeLastBytes(data []byte) {
+	var fresh [changedBytes]byte
 	binary.LittleEndian.PutUint64(fresh[:], f.random.Uint64())
-	copy(data[max(0, len(data)-freshBytes):], fresh[:])
+	copy(data[max(0, len(data)-changedBytes):], fresh[:])
 }
 
-// patternSpan is the range of bytes in which patterns begin.
+// patternSpan is the number of offsets at which a pattern may begin.
 const patternSpan = 4096
 
 var (
-	patternGrowing sync.Mutex
-	patternBytes   atomic.Pointer[[]byte]
+	patternMutex sync.Mutex
+	patternBytes atomic.Pointer[[]byte]
 )
 
-// Pattern returns n incompressible bytes that depend only on the number, so that the receiver
-// can compare them with memory. They are shared: do not write to them.
+// Pattern returns n incompressible bytes that depend only on number. The receiver can compare them
+// with its own copy. Callers share the bytes and must not change them.
 func Pattern(number uint64, n int) []byte {
-	const odd = 2654435761 // so that neighbouring numbers begin far apart
+	const odd = 2654435761 // an odd factor, so that neighbouring numbers begin far apart
 	begin := int(number * odd % patternSpan)
 	all := patternBytes.Load()
 	if all == nil || len(*all) < begin+n {
@@ -265,10 +266,9 @@ func Pattern(number uint64, n int) []byte {
 	return (*all)[begin : begin+n : begin+n]
 }
 
-// growPattern makes the pattern longer; its beginning does not change.
 func growPattern(n int) *[]byte {
-	patternGrowing.Lock()
-	defer patternGrowing.Unlock()
+	patternMutex.Lock()
+	defer patternMutex.Unlock()
 	if all := patternBytes.Load(); all != nil && len(*all) >= n {
 		return all
 	}

@@ -35,10 +35,10 @@ func AddField(md metadata.MD, f hpack.HeaderField) error {
 		md[f.Name] = append(md[f.Name], f.Value)
 		return nil
 	}
-	// Several binary values may share a field, separated by commas. Each comma costs the peer
-	// one byte and this end a string.
-	if strings.Count(f.Value, ",") >= maxJoined {
-		return fmt.Errorf("field %s has more than %d binary values", f.Name, maxJoined)
+	// Several binary values may share a field, separated by commas. A comma costs the peer
+	// one byte, but makes this side allocate a string. So their number is limited.
+	if strings.Count(f.Value, ",") >= maxBinaryValues {
+		return fmt.Errorf("field %s has more than %d binary values", f.Name, maxBinaryValues)
 	}
 	for _, v := range strings.Split(f.Value, ",") {
 		data, err := DecodeBinary(v)
@@ -50,13 +50,13 @@ func AddField(md metadata.MD, f hpack.HeaderField) error {
 	return nil
 }
 
-// maxJoined bounds the binary values of one field.
-const maxJoined = 32
+// maxBinaryValues bounds the binary values of one field.
+const maxBinaryValues = 32
 
 // EncodeBinary encodes the value of a field whose name ends in BinarySuffix.
 func EncodeBinary(v string) string { return base64.RawStdEncoding.EncodeToString([]byte(v)) }
 
-// DecodeBinary decodes such a value, with or without padding.
+// DecodeBinary decodes a value in base64, with or without padding.
 func DecodeBinary(v string) (string, error) {
 	encoding := base64.RawStdEncoding
 	if len(v)%4 == 0 {

@@ -3,7 +3,7 @@
 // statuses as codes, and the prefix of messages.
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 //
-// It must not know streams, nor whose library calls it: its errors name none.
+// This package must not know streams, nor which library calls it: its errors name no library.
 package wire
 
 import (
@@ -42,7 +42,7 @@ func IsReserved(name string) bool {
 	return name == "" || name[0] == ':'
 }
 
-// ContentSubtype returns "proto" for "application/grpc+proto;x=y", and false if it is not gRPC's.
+// ContentSubtype returns "proto" for "application/grpc+proto;x=y", and false for a foreign type.
 func ContentSubtype(contentType string) (string, bool) {
 	rest, ok := strings.CutPrefix(contentType, ContentType)
 	if !ok || rest == "" {

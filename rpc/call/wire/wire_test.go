@@ -81,10 +81,10 @@ func TestTimeouts(t *testing.T) {
 
 // TestJoinedBinaryValues counts what commas make an end allocate.
 func TestJoinedBinaryValues(t *testing.T) {
-	some := hpack.HeaderField{Name: "x-bin", Value: strings.Repeat("AAAA,", maxJoined-1) + "AAAA"}
+	some := hpack.HeaderField{Name: "x-bin", Value: strings.Repeat("AAAA,", maxBinaryValues-1) + "AAAA"}
 	md := metadata.MD{}
-	if err := AddField(md, some); err != nil || len(md["x-bin"]) != maxJoined {
-		t.Errorf("%d values: %d came, %v", maxJoined, len(md["x-bin"]), err)
+	if err := AddField(md, some); err != nil || len(md["x-bin"]) != maxBinaryValues {
+		t.Errorf("%d values: %d came, %v", maxBinaryValues, len(md["x-bin"]), err)
 	}
 	many := hpack.HeaderField{Name: "x-bin", Value: strings.Repeat(",", 1<<20)}
 	if n := testing.AllocsPerRun(10, func() {

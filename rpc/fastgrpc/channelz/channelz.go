@@ -1,8 +1,8 @@
-// Package channelz serves the counters of fastgrpc servers and clients through gRPC's
-// channelz service, for tools such as grpcdebug. It reads snapshots on request and adds
-// no cost to calls.
+// Package channelz implements gRPC's channelz service for fastgrpc servers and clients, so that
+// tools such as grpcdebug can show their counters. It reads the counters only when a tool asks, so
+// calls cost nothing extra.
 //
-// Channels have sockets but no subchannels and no traces.
+// It reports channels with their sockets, but no subchannels and no traces.
 package channelz
 
 import (
@@ -22,13 +22,13 @@ import (
 	"wirelab.dev/rpc/fastgrpc"
 )
 
-// Server is the source of a server's counters; *fastgrpc.Server implements it.
+// Server provides a server's connections and counters. *fastgrpc.Server implements it.
 type Server interface {
 	Conns() []fastgrpc.ConnInfo
 	Counters() fastgrpc.Counters
 }
 
-// Client is the source of a client's counters; *fastgrpc.Client implements it.
+// Client provides a client's connections, counters and state. *fastgrpc.Client implements it.
 type Client interface {
 	Server
 	Target() string
@@ -40,7 +40,7 @@ var (
 	_ Client = (*fastgrpc.Client)(nil)
 )
 
-// service serves fixed lists of servers and clients.
+// service implements the channelz service for a fixed list of servers and of clients.
 type service struct {
 	channelzgrpc.UnimplementedChannelzServer
 	servers []Server
@@ -52,15 +52,15 @@ func Register(r grpc.ServiceRegistrar, servers []Server, clients []Client) {
 	channelzgrpc.RegisterChannelzServer(r, &service{servers: servers, clients: clients})
 }
 
-// Servers have the identifiers 1, 2, …, clients firstClient, firstClient+1, …. A socket's
-// identifier is its owner's times socketsEach plus its index.
+// Servers are numbered from 1, and clients from firstClientID. A socket's identifier is the number
+// of its server or client, times maxSocketsPerOwner, plus the socket's index.
 const (
-	firstClient = 1 << 20
-	socketsEach = 1 << 32
+	firstClientID      = 1 << 20
+	maxSocketsPerOwner = 1 << 32
 )
 
-func notFound(what string, id int64) error {
-	return status.Errorf(codes.NotFound, "no %s with ID %d", what, id)
+func notFoundError(what string, id int64) error {
+	return status.Errorf(codes.NotFound, "there is no %s with the ID %d", what, id)
 }
 
 func (s *service) GetServers(_ context.Context, in *channelzgrpc.GetServersRequest) (*channelzgrpc.GetServersResponse, error) {
@@ -75,10 +75,10 @@ func (s *service) GetServer(_ context.Context, in *channelzgrpc.GetServerRequest
 	if server := s.server(in.GetServerId()); server != nil {
 		return &channelzgrpc.GetServerResponse{Server: server}, nil
 	}
-	return nil, notFound("server", in.GetServerId())
+	return nil, notFoundError("server", in.GetServerId())
 }
 
-// server returns nil for an unknown identifier.
+// server returns a server's counters, or nil if no server has this identifier.
 func (s *service) server(id int64) *channelzgrpc.Server {
 	if id < 1 || id > int64(len(s.servers)) {
 		return nil
@@ -95,15 +95,15 @@ func (s *service) server(id int64) *channelzgrpc.Server {
 func (s *service) GetServerSockets(_ context.Context, in *channelzgrpc.GetServerSocketsRequest) (*channelzgrpc.GetServerSocketsResponse, error) {
 	id := in.GetServerId()
 	if s.server(id) == nil {
-		return nil, notFound("server", id)
+		return nil, notFoundError("server", id)
 	}
-	known := slices.DeleteFunc(refs(id, s.conns(id)), func(ref *channelzgrpc.SocketRef) bool { return ref.SocketId < in.GetStartSocketId() })
+	known := slices.DeleteFunc(socketRefs(id, s.conns(id)), func(ref *channelzgrpc.SocketRef) bool { return ref.SocketId < in.GetStartSocketId() })
 	return &channelzgrpc.GetServerSocketsResponse{SocketRef: known, End: true}, nil
 }
 
 func (s *service) GetTopChannels(_ context.Context, in *channelzgrpc.GetTopChannelsRequest) (*channelzgrpc.GetTopChannelsResponse, error) {
 	out := &channelzgrpc.GetTopChannelsResponse{End: true}
-	for i := max(firstClient, in.GetStartChannelId()); i < firstClient+int64(len(s.clients)); i++ {
+	for i := max(firstClientID, in.GetStartChannelId()); i < firstClientID+int64(len(s.clients)); i++ {
 		out.Channel = append(out.Channel, s.channel(i))
 	}
 	return out, nil
@@ -113,17 +113,17 @@ func (s *service) GetChannel(_ context.Context, in *channelzgrpc.GetChannelReque
 	if channel := s.channel(in.GetChannelId()); channel != nil {
 		return &channelzgrpc.GetChannelResponse{Channel: channel}, nil
 	}
-	return nil, notFound("channel", in.GetChannelId())
+	return nil, notFoundError("channel", in.GetChannelId())
 }
 
-// channel returns nil for an unknown identifier.
+// channel returns a client's counters, or nil if no client has this identifier.
 func (s *service) channel(id int64) *channelzgrpc.Channel {
-	if id < firstClient || id >= firstClient+int64(len(s.clients)) {
+	if id < firstClientID || id >= firstClientID+int64(len(s.clients)) {
 		return nil
 	}
-	client := s.clients[id-firstClient]
+	client := s.clients[id-firstClientID]
 	c := client.Counters()
-	// The two enumerations have the same names; any other state is 0, unknown.
+	// Both enumerations use the same names. A name that channelz lacks becomes 0, which is UNKNOWN.
 	state := channelzgrpc.ChannelConnectivityState_State(channelzgrpc.ChannelConnectivityState_State_value[client.State().String()])
 	return &channelzgrpc.Channel{
 		Ref: &channelzgrpc.ChannelRef{ChannelId: id, Name: client.Target()},
@@ -131,51 +131,51 @@ func (s *service) channel(id int64) *channelzgrpc.Channel {
 			Target: client.Target(), State: &channelzgrpc.ChannelConnectivityState{State: state},
 			CallsStarted: int64(c.CallsStarted), CallsSucceeded: int64(c.CallsSucceeded), CallsFailed: int64(c.CallsFailed),
 		},
-		SocketRef: refs(id, s.conns(id)),
+		SocketRef: socketRefs(id, s.conns(id)),
 	}
 }
 
 func (s *service) GetSocket(_ context.Context, in *channelzgrpc.GetSocketRequest) (*channelzgrpc.GetSocketResponse, error) {
-	owner, place := in.GetSocketId()/socketsEach, in.GetSocketId()%socketsEach
+	owner, place := in.GetSocketId()/maxSocketsPerOwner, in.GetSocketId()%maxSocketsPerOwner
 	conns := s.conns(owner)
 	if place < 0 || place >= int64(len(conns)) {
-		return nil, notFound("socket", in.GetSocketId())
+		return nil, notFoundError("socket", in.GetSocketId())
 	}
 	c := conns[place]
 	return &channelzgrpc.GetSocketResponse{Socket: &channelzgrpc.Socket{
-		Ref: refs(owner, conns)[place],
+		Ref: socketRefs(owner, conns)[place],
 		Data: &channelzgrpc.SocketData{
 			StreamsStarted: int64(c.Counters.CallsStarted), StreamsSucceeded: int64(c.Counters.CallsSucceeded), StreamsFailed: int64(c.Counters.CallsFailed),
 		},
-		Local: address(c.Local), Remote: address(c.Remote),
+		Local: channelzAddress(c.Local), Remote: channelzAddress(c.Remote),
 	}}, nil
 }
 
-// conns returns the connections of a server or client, none for an unknown identifier.
-// Their order is stable while none is opened or closed.
+// conns returns the connections of a server or client, or nil if none has this identifier. The
+// order changes only when a connection is opened or closed.
 func (s *service) conns(owner int64) []fastgrpc.ConnInfo {
 	var conns []fastgrpc.ConnInfo
 	switch {
 	case owner >= 1 && owner <= int64(len(s.servers)):
 		conns = s.servers[owner-1].Conns()
-	case owner >= firstClient && owner < firstClient+int64(len(s.clients)):
-		conns = s.clients[owner-firstClient].Conns()
+	case owner >= firstClientID && owner < firstClientID+int64(len(s.clients)):
+		conns = s.clients[owner-firstClientID].Conns()
 	}
-	slices.SortFunc(conns, func(a, b fastgrpc.ConnInfo) int { return strings.Compare(name(a), name(b)) })
+	slices.SortFunc(conns, func(a, b fastgrpc.ConnInfo) int { return strings.Compare(connName(a), connName(b)) })
 	return conns
 }
 
-func name(c fastgrpc.ConnInfo) string { return fmt.Sprintf("%v -> %v", c.Local, c.Remote) }
+func connName(c fastgrpc.ConnInfo) string { return fmt.Sprintf("%v -> %v", c.Local, c.Remote) }
 
-func refs(owner int64, conns []fastgrpc.ConnInfo) []*channelzgrpc.SocketRef {
+func socketRefs(owner int64, conns []fastgrpc.ConnInfo) []*channelzgrpc.SocketRef {
 	out := make([]*channelzgrpc.SocketRef, len(conns))
 	for i, c := range conns {
-		out[i] = &channelzgrpc.SocketRef{SocketId: owner*socketsEach + int64(i), Name: name(c)}
+		out[i] = &channelzgrpc.SocketRef{SocketId: owner*maxSocketsPerOwner + int64(i), Name: connName(c)}
 	}
 	return out
 }
 
-func address(a net.Addr) *channelzgrpc.Address {
+func channelzAddress(a net.Addr) *channelzgrpc.Address {
 	if a == nil {
 		return nil
 	}

@@ -1,23 +1,21 @@
-// Package interop runs gRPC's interoperability test with fastgrpc. The cases and the
-// test service are grpc-go's own, google.golang.org/grpc/interop; this package gives
-// them fastgrpc's client and server. The programs in client and server have the flags of
-// grpc-go's, so the client can run against any implementation's server and the server
-// against any implementation's client.
+// Package interop runs gRPC's interoperability tests with fastgrpc. It uses the test cases and the
+// test service of google.golang.org/grpc/interop with fastgrpc's client and server. The programs in
+// the folders client and server have the same flags as grpc-go's programs. So they can run against
+// the client or server of any gRPC implementation.
 //
-// grpc/doc/interop-test-descriptions.md describes the cases. Two groups are left out of
-// the client: those that need Google Cloud credentials, and orca_per_rpc and orca_oob,
-// in which grpc-go reads load reports from a balancer that fastgrpc cannot run. The
-// server sends the reports of orca_per_rpc.
+// grpc/doc/interop-test-descriptions.md describes the cases. The client lacks the cases that need
+// Google Cloud credentials. It also lacks orca_per_rpc and orca_oob, whose load reports grpc-go
+// reads with a balancer that fastgrpc cannot run. The server supports orca_per_rpc.
 //
 // The tests build other projects' programs, pinned in go.mod, and run them against fastgrpc:
 // grpc-go's client and server, grpcurl and h2spec. The machine must have curl, nghttp and h2load.
-// gRPC's C core and Envoy come as Python packages. A test without its program says so and is
-// skipped. In the folders beside this one:
+// gRPC's C core and Envoy come as Python packages. Tests whose program is missing are skipped with
+// a message. These folders contain other tests and programs:
 //
 //	conformance  the Connect project's conformance suite
-//	examples     grpc-go's examples with fastgrpc in grpc-go's place
-//	load         calls of all kinds under load, disturbance and poor conditions
-//	swap         puts fastgrpc in grpc-go's place in programs
+//	examples     grpc-go's examples, rewritten to use fastgrpc
+//	load         calls of all kinds under load, with disturbances and slow networks
+//	swap         rewrites programs to use fastgrpc instead of grpc-go
 //	telemetry    OpenTelemetry's stats handlers
 package interop
 
@@ -30,7 +28,7 @@ import (
 	orcadata "github.com/cncf/xds/go/xds/data/orca/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/encoding/gzip" // clients may ask for it
+	_ "google.golang.org/grpc/encoding/gzip" // registers the compressor gzip, which clients may use
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/interop"
@@ -42,23 +40,23 @@ import (
 	"wirelab.dev/rpc/fastgrpc"
 )
 
-// Case runs one case. It ends the process with a message if the case fails.
+// Case runs one test case. If the case fails, Case prints a message and ends the process.
 type Case func(context.Context, *grpc.ClientConn)
 
-// Cases holds the client's cases by their official names.
+// Cases holds the client's test cases by their official names.
 var Cases = map[string]Case{
-	"empty_unary":                 service(interop.DoEmptyUnaryCall),
-	"large_unary":                 service(interop.DoLargeUnaryCall),
-	"client_streaming":            service(interop.DoClientStreaming),
-	"server_streaming":            service(interop.DoServerStreaming),
-	"ping_pong":                   service(interop.DoPingPong),
-	"empty_stream":                service(interop.DoEmptyStream),
-	"timeout_on_sleeping_server":  service(interop.DoTimeoutOnSleepingServer),
-	"cancel_after_begin":          service(interop.DoCancelAfterBegin),
-	"cancel_after_first_response": service(interop.DoCancelAfterFirstResponse),
-	"status_code_and_message":     service(interop.DoStatusCodeAndMessage),
-	"special_status_message":      service(interop.DoSpecialStatusMessage),
-	"custom_metadata":             service(interop.DoCustomMetadata),
+	"empty_unary":                 serviceCase(interop.DoEmptyUnaryCall),
+	"large_unary":                 serviceCase(interop.DoLargeUnaryCall),
+	"client_streaming":            serviceCase(interop.DoClientStreaming),
+	"server_streaming":            serviceCase(interop.DoServerStreaming),
+	"ping_pong":                   serviceCase(interop.DoPingPong),
+	"empty_stream":                serviceCase(interop.DoEmptyStream),
+	"timeout_on_sleeping_server":  serviceCase(interop.DoTimeoutOnSleepingServer),
+	"cancel_after_begin":          serviceCase(interop.DoCancelAfterBegin),
+	"cancel_after_first_response": serviceCase(interop.DoCancelAfterFirstResponse),
+	"status_code_and_message":     serviceCase(interop.DoStatusCodeAndMessage),
+	"special_status_message":      serviceCase(interop.DoSpecialStatusMessage),
+	"custom_metadata":             serviceCase(interop.DoCustomMetadata),
 	"unimplemented_method":        interop.DoUnimplementedMethod,
 	"unimplemented_service": func(ctx context.Context, cc *grpc.ClientConn) {
 		interop.DoUnimplementedService(ctx, testgrpc.NewUnimplementedServiceClient(cc))
@@ -68,16 +66,16 @@ var Cases = map[string]Case{
 	},
 }
 
-func service(do func(context.Context, testgrpc.TestServiceClient, ...grpc.CallOption)) Case {
+func serviceCase(do func(context.Context, testgrpc.TestServiceClient, ...grpc.CallOption)) Case {
 	return func(ctx context.Context, cc *grpc.ClientConn) { do(ctx, testgrpc.NewTestServiceClient(cc)) }
 }
 
-// Names returns the names of the cases in alphabetical order.
-func Names() []string { return slices.Sorted(maps.Keys(Cases)) }
+// CaseNames returns the names of the test cases in alphabetical order.
+func CaseNames() []string { return slices.Sorted(maps.Keys(Cases)) }
 
-// Channel returns a connection of grpc-go's type, for cases that need one; cc makes all its calls.
-// It adds pairs to each call's metadata.
-func Channel(cc grpc.ClientConnInterface, pairs ...string) (*grpc.ClientConn, error) {
+// NewChannel returns a *grpc.ClientConn whose calls are made by cc, because test cases need that
+// type. It adds pairs, which are names and values in turn, to each call's metadata.
+func NewChannel(cc grpc.ClientConnInterface, pairs ...string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///unused", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, in, out any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			return cc.Invoke(metadata.AppendToOutgoingContext(ctx, pairs...), method, in, out, opts...)
@@ -87,18 +85,19 @@ func Channel(cc grpc.ClientConnInterface, pairs ...string) (*grpc.ClientConn, er
 		}))
 }
 
-// NewServer returns a server of the test service, health and reflection.
+// NewServer returns a server with the services test, health and reflection.
 func NewServer(opts ...fastgrpc.ServerOption) *fastgrpc.Server {
-	server := fastgrpc.NewServer(append(opts, fastgrpc.UnaryInterceptor(complete))...)
+	server := fastgrpc.NewServer(append(opts, fastgrpc.UnaryInterceptor(completeResponse))...)
 	testgrpc.RegisterTestServiceServer(server, interop.NewTestServer())
 	healthgrpc.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)
 	return server
 }
 
-// complete adds two things to UnaryCall's response that grpc-go's service omits: its name, and a
-// load report in the trailers, for which grpc-go's server has an option of its own.
-func complete(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+// completeResponse is an interceptor that adds two things to UnaryCall's response, if the request
+// asks for them: the server's name and, in the trailers, a load report. grpc-go's test service does
+// not send them.
+func completeResponse(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	response, err := handle(ctx, request)
 	in, ok := request.(*testgrpc.SimpleRequest)
 	if err != nil || !ok {

@@ -55,7 +55,7 @@ func channel(t *testing.T, address string, creds credentials.TransportCredential
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() })
-	ch, err := Channel(cc)
+	ch, err := NewChannel(cc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func channel(t *testing.T, address string, creds credentials.TransportCredential
 }
 
 func runCases(t *testing.T, ch *grpc.ClientConn, without ...string) {
-	for _, name := range Names() {
+	for _, name := range CaseNames() {
 		if slices.Contains(without, name) {
 			continue
 		}
@@ -268,7 +268,7 @@ func flagsOf(name string) []string {
 // TLS.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
-	both := append(Names(), "rpc_soak", "channel_soak")
+	both := append(CaseNames(), "rpc_soak", "channel_soak")
 	for _, secure := range []bool{false, true} {
 		for _, pair := range [][2]string{{"theirs/client", "ours/server"}, {"ours/client", "theirs/server"}} {
 			t.Run(fmt.Sprintf("%s to %s tls=%v", pair[0], pair[1], secure), func(t *testing.T) {

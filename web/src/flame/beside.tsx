@@ -60,7 +60,7 @@ export function Gone({ tree, words }: { tree: Tree; words: Words }) {
   if (gone.length === 0) return null;
   return (
     <div class="gone">
-      <p class="note">Gone from A:</p>
+      <p class="note">Functions that only A has:</p>
       <ul>
         {gone.map((frame) => (
           <li key={frame}>
@@ -94,7 +94,7 @@ export function Figures({ stacks, functions, words, total, compare }: { stacks: 
               <th scope="col" class="number">By itself</th>
               <th scope="col" class="number">A call</th>
               {compare && <th scope="col" class="number">In A</th>}
-              <th scope="col" class="number">With all it calls</th>
+              <th scope="col" class="number">With the functions it calls</th>
               <th scope="col">Function</th>
             </tr>
           </thead>

@@ -26,7 +26,7 @@ export function Choices({ run }: { run: Run }) {
   return (
     <section id="choices">
       <h2>What each choice costs</h2>
-      <p class="note">The ratio to the default of variants that differ in this option alone, with {point.text}. CPU is the sum of client and server.</p>
+      <p class="note">Each ratio compares two variants that differ only in this option: the changed one divided by the default, with {point.text}. CPU is the sum of client and server.</p>
       {point.choices}
       <Contrasts run={run} contrasts={contrastsAt(run, point.cells).filter(({ option }) => option !== "conn")} />
     </section>

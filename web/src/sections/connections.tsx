@@ -44,7 +44,7 @@ export function Connections({ run, looks }: Props) {
       <Against across="clients" cells={cells} looks={looks} further={further} onlyFurther />
       {reused.length > 0 && (
         <>
-          <h3>What resumption buys</h3>
+          <h3>What resumption saves</h3>
           <p class="note">The same stack with {point.text}, repeat by repeat: the figure of one mode divided by the figure of another. CPU is the sum of client and server.</p>
           <Contrasts run={run} contrasts={reused} />
         </>

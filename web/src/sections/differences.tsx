@@ -79,7 +79,7 @@ function Clearest({ cells, ordered, looks }: { cells: Cell[]; ordered: Compariso
       <Forest
         title={`${metricNames[metric]}: one stack's over another's${part === everyPart ? "" : `, ${part}`}`}
         note={caption(pairs)}
-        subject="Stack over another" below={less} above={more} effects={effects} few={few}
+        subject="Stack divided by another" below={less} above={more} effects={effects} few={few}
       />
     </>
   );

@@ -11,7 +11,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
   return (
     <section id="limits">
       <h2>A limit of requests in flight</h2>
-      <p class="note">Both times: service time without the wait for a permit, and response time, which the caller sees, with it.</p>
+      <p class="note">Service time begins after the wait for the limit. Response time, which the caller sees, includes this wait.</p>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>
@@ -19,7 +19,7 @@ export function Limits({ run: { cells, limits } }: { run: Run }) {
               <th scope="col" rowSpan={2}>{variantTitle}</th>
               <th scope="col" rowSpan={2} class="number">Size</th>
               <th scope="col" rowSpan={2} class="number">Clients</th>
-              <th scope="col" colSpan={3} class="group">With it over without</th>
+              <th scope="col" colSpan={3} class="group">With the limit, divided by without</th>
               <th scope="col" colSpan={3} class="group">P99/P50</th>
               <th scope="col" colSpan={2} class="group">P99</th>
             </tr>
@@ -72,7 +72,7 @@ export function Crossovers({ run: { cells, crossovers } }: { run: Run }) {
               <th scope="col" class="number">Clients</th>
               <th scope="col" class="number">At</th>
               <th scope="col">Kind</th>
-              <th scope="col">First over second, around it</th>
+              <th scope="col">First divided by second, at the sizes around</th>
             </tr>
           </thead>
           <tbody>
@@ -109,7 +109,7 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
               <th scope="col" class="number">Clients</th>
               <th scope="col" class="number">Needed</th>
               <th scope="col" class="number">Requests</th>
-              <th scope="col" class="number">First 0.1 s over settled</th>
+              <th scope="col" class="number">First 0.1 s, divided by steady state</th>
               <th scope="col" class="number">Trials settled</th>
             </tr>
           </thead>
@@ -120,7 +120,7 @@ export function WarmUps({ run: { cells, warm_ups: warmUps } }: { run: Run }) {
                 <td>{need.part}</td>
                 <td class="number">{sizes(need.request_bytes, need.response_bytes)}</td>
                 <td class="number">{plain(need.clients)}</td>
-                <Figure value={need.needed_ms} interval={need.intervals["needed_ms"]} show={(ms) => (ms === null ? "never settled" : micros(ms * 1000))} />
+                <Figure value={need.needed_ms} interval={need.intervals["needed_ms"]} show={(ms) => (ms === null ? "never steady" : micros(ms * 1000))} />
                 <Figure value={need.needed_requests} interval={need.intervals["needed_requests"]} show={(count) => (count === null ? "–" : plain(Math.round(count)))} />
                 <Figure value={need.first_over_settled} interval={need.intervals["first_over_settled"]} show={times} />
                 <td class="number valid">{need.settled} of {need.trials}</td>

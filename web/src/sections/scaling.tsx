@@ -30,7 +30,7 @@ function Group({ scalings, looks }: { scalings: Scaling[]; looks: Map<string, Lo
       <ul class="findings">{scalings.map((scaling) => <li key={scaling.variant}>{scaling.diagnosis.text}</li>)}</ul>
       <Chart
         title={`Throughput against calls in flight, ${what}`}
-        note="Dashed: the ideal, which is the throughput of one call at a time multiplied by the calls in flight; it leaves the picture at the top. Dotted: the fitted scalability law. Bars are intervals over the trials."
+        note="Dashed: the ideal, which is the throughput of one call at a time multiplied by the calls in flight; the chart cuts it off at the top. Dotted: the fitted scalability law. Bars are intervals over the trials."
         x={chart.x} y={chart.y} lines={chart.lines}
       />
       <Grounds scalings={scalings} />

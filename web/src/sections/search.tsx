@@ -29,7 +29,7 @@ export function Searches({ run }: { run: Run }) {
               <th scope="col">Goal</th>
               <th scope="col" class="number">Kept</th>
               <th scope="col" class="number">Missed</th>
-              <th scope="col" class="number">Half of the tries keep it at</th>
+              <th scope="col" class="number">Half of the tries keep the goal at</th>
               <th scope="col">The knee</th>
             </tr>
           </thead>

@@ -57,7 +57,7 @@ export function Setup({ run }: { run: Run }) {
       {settings.length > 0 && <Manifest run={run} />}
       {limits.length > 0 && (
         <>
-          <p class="note">The machine's limits, each where a trial came nearest to it.</p>
+          <p class="note">The machine's limits, each in the trial that came nearest to it.</p>
           <div class="scroll" tabIndex={0}>
             <table>
               <thead>

@@ -34,7 +34,7 @@ export function Tail({ run, looks }: { run: Run; looks: Map<string, Look> }) {
 function Knees({ knees }: { knees: Knee[] }) {
   return (
     <details>
-      <summary>All knees, and why some were refused</summary>
+      <summary>All knees, and why some curves have none</summary>
       <div class="scroll" tabIndex={0}>
         <table>
           <thead>

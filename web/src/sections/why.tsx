@@ -90,7 +90,7 @@ export function Why({ run, showStacks }: Props) {
         {against && "“May be chance”: less than three standard errors of the calls or samples. Two runs may differ by more."}</p>
       {clients !== 1 && there.some(({ life }) => life) && <p class="note">Call stages were traced with one client only.</p>}
       <PairTables of={of} against={against} />
-      <h3>How it was seen</h3>
+      <h3>How the probes measured</h3>
       <Passes insights={there} />
     </section>
   );

@@ -24,7 +24,7 @@ export function Answers({ point }: { point: AtPoint }) {
 
 function sayFailures({ survival: { requests, succeeded } }: Cell): string {
   const failed = requests - succeeded;
-  if (requests === 0) return "Nothing was answered.";
+  if (requests === 0) return "No request was answered.";
   if (failed === 0) return `None of ${counted(requests, "call")} failed.`;
   return `${plain(failed)} of ${counted(requests, "call")} failed: ${percent(failed / requests)}.`;
 }

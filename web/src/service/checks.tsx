@@ -12,7 +12,7 @@ interface Props {
 export function Checks({ point, warnings }: Props) {
   return (
     <section id="checks">
-      <h2>Can it be believed?</h2>
+      <h2>Are these figures valid?</h2>
       {point.choices}
       {point.cells.map((cell) => (
         <div class="of-call" key={cell.key}>

@@ -78,7 +78,7 @@ export function OverTime({ point, looks }: Props) {
 function whyNone(cells: Cell[]): string {
   if (cells.some((cell) => cell.load.burst)) return "all requests were sent at one instant.";
   if (cells.some((cell) => cell.load.goal)) return "a search tries many rates, which stand below.";
-  return `the window took ${micros(1e6 * (cells[0]?.window_seconds ?? 0))}, which is too short to divide. Load the service for longer, as with -z 10s.`;
+  return `the window took ${micros(1e6 * (cells[0]?.window_seconds ?? 0))}, which is too short for a chart. Load the service for longer, as with -z 10s.`;
 }
 
 function chartsOf(cells: Cell[], looks: Map<string, Look>) {

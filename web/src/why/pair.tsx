@@ -1,6 +1,6 @@
 // Where the difference between two cells lies, or where the time of one goes.
 
-import type { Breakdown, Inside, Insight } from "../data";
+import type { Breakdown, EndReadings, Insight } from "../data";
 import { micros, withInterval } from "../format";
 import { share } from "../flame/words";
 import { changesOf, difference, explainCPU, explainStages, mayBeChance, merged, type Change, type Explained } from "./change";
@@ -139,7 +139,7 @@ const least = 0.005; // a call, that is shown
 
 function SyscallTable({ end, of, against }: Both & { end: keyof typeof endNames }) {
   const times = new Map(merged(against?.[end].syscalls ?? [], of[end].syscalls, ({ name }) => name).map(([name, a, b]) => [name, { a: a?.us ?? null, b: b?.us ?? null }]));
-  const has = (one: Inside) => one.syscalls.length > 0;
+  const has = (one: EndReadings) => one.syscalls.length > 0;
   if (!has(of[end]) || (against && !has(against[end]))) return null;
   const one = (us: number | null) => (us === null ? "–" : count(us));
   return (

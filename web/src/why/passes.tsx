@@ -13,8 +13,8 @@ export function Passes({ insights }: { insights: Insight[] }) {
         <thead>
           <tr>
             <th scope="col" rowSpan={2}>Probe</th>
-            <th scope="col" rowSpan={2}>How it looks</th>
-            <th scope="colgroup" colSpan={insights.length} class="group">Time of a call, as a multiple</th>
+            <th scope="col" rowSpan={2}>Method of the probe</th>
+            <th scope="colgroup" colSpan={insights.length} class="group">Time of a call, divided by the time without the probe</th>
           </tr>
           <tr>{insights.map((insight) => <th scope="col" class="number" key={nameOf(insight, insights)}>{nameOf(insight, insights)}</th>)}</tr>
         </thead>
@@ -29,7 +29,7 @@ export function Passes({ insights }: { insights: Insight[] }) {
               {missing(insights, probe).map(([text, of]) => (
                 <tr key={text} class="missing">
                   <td />
-                  <td colSpan={insights.length + 1}>Not seen{of.length < insights.length && ` (${of.map((insight) => nameOf(insight, insights)).join(", ")})`}: {text}.</td>
+                  <td colSpan={insights.length + 1}>Not measured{of.length < insights.length && ` (${of.map((insight) => nameOf(insight, insights)).join(", ")})`}: {text}.</td>
                 </tr>
               ))}
             </Fragment>

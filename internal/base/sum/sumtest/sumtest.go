@@ -9,24 +9,24 @@ import (
 	"unsafe"
 )
 
-// ForgetsNothing reports each field of T that plus ignores in one of its operands: the sum is
+// CheckPlus reports each field of T that plus ignores in one of its operands: the sum is
 // the same for all values of that field. ignored names the fields that plus should ignore, such
 // as "Service" or "Named.Response", with the reason.
-func ForgetsNothing[T any](t testing.TB, plus func(a, b T) T, ignored map[string]string) {
+func CheckPlus[T any](t testing.TB, plus func(a, b T) T, ignored map[string]string) {
 	t.Helper()
 	var heeded [2]map[string]bool
 	for operand := range heeded {
 		heeded[operand] = map[string]bool{}
 		for base := range 3 { // some fields matter only in some sums, such as a false beside a true
-			a, b, c, d := filled[T](t, base), filled[T](t, base), filled[T](t, base), filled[T](t, base)
+			a, b, c, d := newFilled[T](t, base), newFilled[T](t, base), newFilled[T](t, base), newFilled[T](t, base)
 			before := plus(*a, *b) // it may share memory with its operands
 			all := map[string]reflect.Value{}
-			leaves(reflect.ValueOf([]*T{c, d}[operand]).Elem(), "", all)
+			collectLeaves(reflect.ValueOf([]*T{c, d}[operand]).Elem(), "", all)
 			for path, leaf := range all {
 				kept := reflect.New(leaf.Type()).Elem()
 				kept.Set(leaf)
 				for _, by := range []int64{1, -1} { // one of them changes a sum that is the highest or the lowest
-					change(leaf, by)
+					changeValue(leaf, by)
 					heeded[operand][path] = heeded[operand][path] || !reflect.DeepEqual(plus(*c, *d), before)
 					leaf.Set(kept)
 				}
@@ -38,12 +38,12 @@ func ForgetsNothing[T any](t testing.TB, plus func(a, b T) T, ignored map[string
 		case !is && reason == "":
 			t.Errorf("Plus of %s ignores %s: add it up, or give the reason", reflect.TypeFor[T](), path)
 		case is && reason != "":
-			t.Errorf("Plus of %s uses %s, and the test says that it ignores it", reflect.TypeFor[T](), path)
+			t.Errorf("Plus of %s uses %s, but the test says that Plus ignores this field", reflect.TypeFor[T](), path)
 		}
 	}
 }
 
-func filled[T any](t testing.TB, base int) *T {
+func newFilled[T any](t testing.TB, base int) *T {
 	v := new(T)
 	fill(t, reflect.ValueOf(v).Elem(), base)
 	return v
@@ -87,7 +87,7 @@ func fill(t testing.TB, v reflect.Value, base int) {
 	case reflect.Float64:
 		v.SetFloat(float64(base))
 	default:
-		t.Fatalf("a field is a %s: fill it here", v.Type())
+		t.Fatalf("fill does not support fields of type %s: add the type to fill", v.Type())
 	}
 }
 
@@ -96,8 +96,8 @@ func settable(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// leaves adds the values without fields to all, by their paths.
-func leaves(v reflect.Value, path string, all map[string]reflect.Value) {
+// collectLeaves adds the values without fields to all, by their paths.
+func collectLeaves(v reflect.Value, path string, all map[string]reflect.Value) {
 	switch v = settable(v); v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -108,19 +108,19 @@ func leaves(v reflect.Value, path string, all map[string]reflect.Value) {
 			case path != "":
 				name = path + "." + name
 			}
-			leaves(v.Field(i), name, all)
+			collectLeaves(v.Field(i), name, all)
 		}
 	case reflect.Pointer:
-		leaves(v.Elem(), path, all)
+		collectLeaves(v.Elem(), path, all)
 	case reflect.Slice, reflect.Array:
-		leaves(v.Index(0), path, all)
+		collectLeaves(v.Index(0), path, all)
 	default:
 		all[path] = v
 	}
 }
 
-// change gives a leaf another value: a number grows by the given amount.
-func change(v reflect.Value, by int64) {
+// changeValue gives a leaf another value: a number grows by the given amount.
+func changeValue(v reflect.Value, by int64) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(v.String() + "x")

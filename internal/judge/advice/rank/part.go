@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Part is a part of the scenario. Its axes hold only values with a valid trial.
+// A Part holds a part of the scenario. Variants, Sizes and Clients all have valid trials.
 type Part struct {
 	Name        string
 	Cells       []*matrix.Cell   // including invalid ones
@@ -31,7 +31,8 @@ type Point struct {
 	Clients int
 }
 
-// PartsOf leaves out cells that another program called: these measure wirelab's own client.
+// PartsOf groups cells by part. It omits cells with another program's client, which only check
+// wirelab's client.
 func PartsOf(s *analysis.Summary) []*Part {
 	own := CellsOf(s, func(c *matrix.Cell) bool { return !c.ForeignClient })
 	var parts []*Part
@@ -65,15 +66,15 @@ func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
 	for i := range s.Cells {
 		all = append(all, &s.Cells[i])
 	}
-	return Keep(all, can)
+	return Filter(all, can)
 }
 
-// Keep returns the cells for which can is true.
-func Keep(cells []*matrix.Cell, can func(*matrix.Cell) bool) []*matrix.Cell {
+// Filter returns the cells for which can is true.
+func Filter(cells []*matrix.Cell, can func(*matrix.Cell) bool) []*matrix.Cell {
 	return slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return !can(c) })
 }
 
-// Cell returns nil if the cell has no valid trial.
+// Cell returns the cell of a variant, or nil if it has no valid trial.
 func (p *Part) Cell(variant string, at Point) *matrix.Cell {
 	i := slices.IndexFunc(p.Cells, func(c *matrix.Cell) bool {
 		return c.IsValid() && c.Variant == variant && c.Payload == at.Size && c.Clients == at.Clients
@@ -96,19 +97,19 @@ func (p *Part) CellsAt(at Point) []*matrix.Cell {
 }
 
 // ClientEnds returns the lowest and the highest concurrency, or the only one.
-func (p *Part) ClientEnds() []int { return Ends(p.Clients) }
+func (p *Part) ClientEnds() []int { return FirstAndLast(p.Clients) }
 
-// SizesAscend reports whether each size is at least as large as the one before, in both
-// directions. Then two ends name a range.
+// SizesAscend reports whether both requests and answers grow from size to size. Only then do two
+// sizes name a range.
 func (p *Part) SizesAscend() bool {
 	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
 }
 
 // SizeEnds returns the smallest and the largest size, or the only one.
-func (p *Part) SizeEnds() []record.Payload { return Ends(p.Sizes) }
+func (p *Part) SizeEnds() []record.Payload { return FirstAndLast(p.Sizes) }
 
-// Ends returns the first and the last value, or the only one.
-func Ends[T any](axis []T) []T {
+// FirstAndLast returns the first and the last value, or the only one.
+func FirstAndLast[T any](axis []T) []T {
 	if len(axis) < 2 {
 		return axis
 	}
@@ -118,20 +119,20 @@ func Ends[T any](axis []T) []T {
 // MostClients returns the highest concurrency.
 func (p *Part) MostClients() int { return p.Clients[len(p.Clients)-1] }
 
-// Cold reports whether the part was measured without warm-up.
-func (p *Part) Cold() bool {
+// IsCold reports whether the part was measured without warm-up.
+func (p *Part) IsCold() bool {
 	return !slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool { return !c.IsValid() || c.WarmUp.Value > 0 })
 }
 
-// Closed reports whether clients wait for their answers before they ask again.
-func (p *Part) Closed() bool { return p.Cells[0].Load.Model == "closed" }
+// IsClosed reports whether a client waits for the answer before its next request.
+func (p *Part) IsClosed() bool { return p.Cells[0].Load.Model == "closed" }
 
-// Searched reports whether the rate of each cell was searched for.
-func (p *Part) Searched() bool { return p.Cells[0].Load.Model == "search" }
+// IsSearched reports whether the load was a search for the highest rate.
+func (p *Part) IsSearched() bool { return p.Cells[0].Load.Model == "search" }
 
-// Repeated reports whether most cells have enough trials for a verdict.
-func (p *Part) Repeated() bool {
-	enough := Keep(p.Cells, func(c *matrix.Cell) bool { return c.Throughput.Interval != nil })
+// HasEnoughTrials reports whether most cells have enough trials for a verdict.
+func (p *Part) HasEnoughTrials() bool {
+	enough := Filter(p.Cells, func(c *matrix.Cell) bool { return c.Throughput.Interval != nil })
 	return 2*len(enough) > len(p.Cells)
 }
 
@@ -145,24 +146,25 @@ func IsDecided(c *compare.Comparison) bool {
 	return c.Verdict != compare.Undecided && c.Verdict != compare.Equivalent
 }
 
-// ClosedLoop reports whether a part was loaded by a closed loop.
-func ClosedLoop(s *analysis.Summary, part string) bool {
+// IsClosedLoop reports whether a part was measured under a closed loop.
+func IsClosedLoop(s *analysis.Summary, part string) bool {
 	i := slices.IndexFunc(s.Cells, func(c matrix.Cell) bool { return c.Part == part })
 	return i >= 0 && s.Cells[i].Load.Model == "closed"
 }
 
-// CellsUnder returns the cells under a load model for which has is true.
+// CellsUnder returns the cells with this load model for which has is true.
 func CellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
 	return CellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })
 }
 
-// Only returns the part with only the cells for which can is true.
-func (p *Part) Only(can func(*matrix.Cell) bool) *Part {
-	return newPart(p.Name, Keep(p.Cells, can), p.Comparisons)
+// FilterCells returns the part with only the cells for which can is true.
+func (p *Part) FilterCells(can func(*matrix.Cell) bool) *Part {
+	return newPart(p.Name, Filter(p.Cells, can), p.Comparisons)
 }
 
-// Around returns the part at the measured points next to the wanted one, or nil outside the range.
-func (p *Part) Around(size record.Payload, callers int) *Part {
+// NearestPoints returns the part with only the points next to the wanted one, or nil outside the
+// range.
+func (p *Part) NearestPoints(size record.Payload, callers int) *Part {
 	sizes, clients := p.Sizes, p.Clients
 	if size != (record.Payload{}) {
 		sizes = bracket(sizes, func(other record.Payload) int { return other.Compare(size) })
@@ -181,7 +183,7 @@ func (p *Part) Around(size record.Payload, callers int) *Part {
 	return &q
 }
 
-// bracket returns the wanted value or its two neighbours among ascending values. It returns none
+// bracket returns the wanted value or its two neighbours among ascending values. It returns nil
 // outside the range.
 func bracket[T any](values []T, compare func(T) int) []T {
 	i := slices.IndexFunc(values, func(v T) bool { return compare(v) >= 0 })
@@ -194,7 +196,7 @@ func bracket[T any](values []T, compare func(T) int) []T {
 	return values[i-1 : i+1]
 }
 
-// Within reports whether the other part has all variants of p.
-func (p *Part) Within(other *Part) bool {
+// HasVariantsIn reports whether the other part has all variants of p.
+func (p *Part) HasVariantsIn(other *Part) bool {
 	return !slices.ContainsFunc(p.Variants, func(v string) bool { return !slices.Contains(other.Variants, v) })
 }

@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Ranking names the best variant at a point, and the certainty of that.
+// A Ranking names the best variant at a point, and says how certain this is.
 type Ranking struct {
 	At     Point
 	Best   string
@@ -24,7 +24,7 @@ type Ranking struct {
 	Value  matrix.Figure
 }
 
-// MetricOf returns a figure for which lower is better, or nil if it was not measured well enough.
+// MetricOf returns a figure for which lower is better, or nil if it was not measured.
 func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	switch metric {
 	case matrix.P99:
@@ -38,11 +38,11 @@ func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	return &c.ResponseTimes().Mean
 }
 
-// Rank ranks the variants. Best has the lowest figure among those that no other is proven below.
+// Rank ranks the variants. Best has the lowest figure of those not proven worse than another.
 func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	var best *matrix.Cell
 	for _, c := range p.CellsAt(at) {
-		if MetricOf(metric, c) == nil || p.beaten(c.Variant, metric, at) {
+		if MetricOf(metric, c) == nil || p.isBeaten(c.Variant, metric, at) {
 			continue
 		}
 		if best == nil || MetricOf(metric, c).Value < MetricOf(metric, best).Value {
@@ -73,8 +73,8 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	return r, true
 }
 
-// Contests returns the rankings at points with at least two variants.
-func (p *Part) Contests(metric string, sizes []record.Payload, clients []int) []Ranking {
+// RankingsWithRivals returns the rankings at points with at least two variants.
+func (p *Part) RankingsWithRivals(metric string, sizes []record.Payload, clients []int) []Ranking {
 	var all []Ranking
 	for _, size := range sizes {
 		for _, n := range clients {
@@ -86,7 +86,7 @@ func (p *Part) Contests(metric string, sizes []record.Payload, clients []int) []
 	return all
 }
 
-func (p *Part) beaten(variant, metric string, at Point) bool {
+func (p *Part) isBeaten(variant, metric string, at Point) bool {
 	return slices.ContainsFunc(p.Variants, func(other string) bool {
 		view, compared := p.Against(variant, other, metric, at)
 		return compared && (view.Verdict == compare.Slower || view.Verdict == compare.More)
@@ -107,14 +107,14 @@ func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
 // IsSure reports whether the best variant is proven best.
 func (r Ranking) IsSure() bool { return !r.TooFew && len(r.Equal)+len(r.Unsure) == 0 }
 
-// A Rival compares one variant, the rival, with another.
+// A Rival compares a variant, the rival, with another variant.
 type Rival struct {
 	Variant string
 	Times   matrix.Figure   // the rival's figure divided by the other's
 	Verdict compare.Verdict // on the other variant
 }
 
-// Against compares the variant other, as the rival, with one.
+// Against returns the comparison of the rival other with the variant one.
 func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	for _, c := range p.Comparisons {
 		switch {
@@ -134,11 +134,11 @@ type SizeRange struct {
 	Candidates []string
 }
 
-// Ranges divides the sizes into the fewest ranges such that each has a candidate: a variant that
-// no measurement rules out.
-func (p *Part) Ranges(metric string, n int) []SizeRange {
+// CandidateRanges divides the sizes into the fewest ranges with a common candidate: a variant that
+// is not proven worse than another.
+func (p *Part) CandidateRanges(metric string, n int) []SizeRange {
 	var all []SizeRange
-	for _, r := range p.Contests(metric, p.Sizes, []int{n}) {
+	for _, r := range p.RankingsWithRivals(metric, p.Sizes, []int{n}) {
 		candidates := slices.Concat([]string{r.Best}, r.Equal, r.Unsure)
 		if len(all) > 0 {
 			last := &all[len(all)-1]
@@ -158,8 +158,8 @@ func (p *Part) AllCandidates(ranges []SizeRange) bool {
 	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) < len(p.Variants) })
 }
 
-// Peaks returns each variant's cell with the highest throughput, the highest first.
-func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
+// PeakCells returns each variant's cell with the highest throughput, the highest first.
+func (p *Part) PeakCells(size record.Payload) []*matrix.Cell {
 	var peaks []*matrix.Cell
 	byRate := func(a, b *matrix.Cell) int { return cmp.Compare(b.Throughput.Value, a.Throughput.Value) }
 	for _, variant := range p.Variants {
@@ -177,8 +177,8 @@ func (p *Part) Peaks(size record.Payload) []*matrix.Cell {
 	return peaks
 }
 
-// Apart reports whether the first interval lies entirely above the second.
-func Apart(higher, lower matrix.Figure) bool {
+// IsAbove reports whether the first interval lies entirely above the second.
+func IsAbove(higher, lower matrix.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
 }
 

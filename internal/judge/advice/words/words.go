@@ -1,7 +1,5 @@
-// Package words formats the pieces of sentences: figures with their units, lists, places, cells,
+// Package words formats the pieces of sentences: figures with their units, lists, points, cells,
 // and lines that fit a terminal.
-//
-// It does not know the sentence around them.
 package words
 
 import (
@@ -56,15 +54,15 @@ func Rate(perSecond float64) string { return units.Number(perSecond) + "/s" }
 // Clients writes a number of clients.
 func Clients(n int) string { return Count(n, "client") }
 
-// Between writes a figure with its interval, if there is one.
-func Between(f matrix.Figure, show func(float64) string) string {
+// WithInterval writes a figure with its interval, if there is one.
+func WithInterval(f matrix.Figure, show func(float64) string) string {
 	if f.Interval == nil {
 		return show(f.Value)
 	}
 	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
 }
 
-// Sentence formats the clauses as the last argument of format. It returns nothing without clauses.
+// Sentence joins the clauses as the last argument of format. It returns nil without clauses.
 func Sentence(clauses []string, format string, args ...any) []string {
 	if len(clauses) == 0 {
 		return nil
@@ -72,31 +70,31 @@ func Sentence(clauses []string, format string, args ...any) []string {
 	return []string{fmt.Sprintf(format, append(args, strings.Join(clauses, "; "))...)}
 }
 
-// ShownItems bounds how many cells or checks a sentence names.
-const ShownItems = 3
+// MaxShownItems bounds how many cells or checks a sentence names.
+const MaxShownItems = 3
 
-// Shortened keeps the first texts, and adds the number of the others, written by the format more.
-func Shortened(texts []string, more string) []string {
-	n := len(texts) - ShownItems
+// FirstItems keeps the first texts. The format more adds the number of the others.
+func FirstItems(texts []string, more string) []string {
+	n := len(texts) - MaxShownItems
 	if n <= 0 {
 		return texts
 	}
-	return append(texts[:ShownItems:ShownItems], fmt.Sprintf(more, n))
+	return append(texts[:MaxShownItems:MaxShownItems], fmt.Sprintf(more, n))
 }
 
 // List joins items as in "a, b and c".
-func List(items []string) string { return Joined(items, "and") }
+func List(items []string) string { return JoinWith(items, "and") }
 
-// Joined joins items with commas, and puts the word last before the last item.
-func Joined(items []string, last string) string {
+// JoinWith joins items with commas, and puts the word last before the last item.
+func JoinWith(items []string, last string) string {
 	if n := len(items); n > 1 {
 		return strings.Join(items[:n-1], ", ") + " " + last + " " + items[n-1]
 	}
 	return strings.Join(items, "")
 }
 
-// Upper writes the first letter of a sentence in upper case.
-func Upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+// Capitalize writes the first letter of a sentence in upper case.
+func Capitalize(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // Count writes a number with its noun in the singular or plural.
 func Count(n int, noun string) string {
@@ -106,8 +104,8 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// Fill appends as many items as fit on a line after head, and the number of the others.
-func Fill(head string, items []string) []string {
+// FillLine puts as many items as fit on a line after head, and counts the others.
+func FillLine(head string, items []string) []string {
 	if len(items) == 0 {
 		return nil
 	}
@@ -116,23 +114,23 @@ func Fill(head string, items []string) []string {
 		if more := len(items) - n; more > 0 {
 			line += fmt.Sprintf(", %d more", more)
 		}
-		if utf8.RuneCountInString(line) <= LongestLine {
+		if utf8.RuneCountInString(line) <= MaxLineLength {
 			return []string{line}
 		}
 	}
-	return []string{Cut(head + items[0])}
+	return []string{CutLine(head + items[0])}
 }
 
-// Cut shortens a line that long names make too long.
-func Cut(line string) string {
-	if utf8.RuneCountInString(line) <= LongestLine {
+// CutLine shortens a line that long names make too long.
+func CutLine(line string) string {
+	if utf8.RuneCountInString(line) <= MaxLineLength {
 		return line
 	}
-	return string([]rune(line)[:LongestLine-1]) + "…"
+	return string([]rune(line)[:MaxLineLength-1]) + "…"
 }
 
-// Counted lists names with the number of things at which they lead, the most frequent first.
-func Counted(leads map[string]int, of int, thing string) []string {
+// CountedLeads lists names with their number of leads, the most frequent first.
+func CountedLeads(leads map[string]int, of int, thing string) []string {
 	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
 	return lists.Map(names, func(name string) string {
 		switch {
@@ -147,16 +145,16 @@ func Counted(leads map[string]int, of int, thing string) []string {
 	})
 }
 
-// Factor writes a ratio in its shortest form, as in "2× (1.9 to 2.1)".
-func Factor(f matrix.Figure) string {
+// FactorText writes a ratio in its shortest form, as in "2× (1.9 to 2.1)".
+func FactorText(f matrix.Figure) string {
 	if f.Interval == nil {
 		return units.Number(f.Value) + "×"
 	}
 	return fmt.Sprintf("%s× (%s to %s)", units.Number(f.Value), units.Number(f.Interval.Low), units.Number(f.Interval.High))
 }
 
-// Brief splits names into the stack and options that all share, and the rest of each.
-func Brief(names []string) (over string, short []string) {
+// SplitCommonPrefix splits names into their common stack and options, and the rest of each name.
+func SplitCommonPrefix(names []string) (over string, short []string) {
 	first := names[0]
 	for i := len(first) - 1; i > 0; i-- {
 		begins := func(n string) bool { return len(n) > i+1 && strings.HasPrefix(n, first[:i+1]) }
@@ -170,35 +168,35 @@ func Brief(names []string) (over string, short []string) {
 // Share writes a share in percent.
 func Share(v float64) string { return units.Number(100*v) + " %" }
 
-// Times writes a ratio as in "2 (1.9 to 2.1) times".
-func Times(f matrix.Figure) string { return Between(f, units.Number) + " times" }
+// TimesText writes a ratio as in "2 (1.9 to 2.1) times".
+func TimesText(f matrix.Figure) string { return WithInterval(f, units.Number) + " times" }
 
 const (
-	// LongestLine is the length limit of an answer's line, in characters.
-	LongestLine = 99
-	// MostLines limits an answer's lines. The report's path and a hint follow below them.
-	MostLines = 5
+	// MaxLineLength is the length limit of an answer's line, in characters.
+	MaxLineLength = 99
+	// MaxLines limits an answer's lines. The report's path and a hint follow below them.
+	MaxLines = 5
 )
 
 // Seconds writes a time in seconds.
 func Seconds(v float64) string { return units.Number(v) + " s" }
 
-// ShownRivals bounds the other variants whose figures a sentence lists.
-const ShownRivals = 3
+// MaxShownRivals bounds the other variants whose figures a sentence lists.
+const MaxShownRivals = 3
 
-// ExactSize writes every digit, because the sizes around a step may round to the same text.
+// ExactSize writes all digits, because rounding could make the sizes around a step equal.
 func ExactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
 
-// Where names a point.
-func Where(at rank.Point) string {
+// PointText writes a message size and a number of clients.
+func PointText(at rank.Point) string {
 	if at.Size == (record.Payload{}) {
 		return Clients(at.Clients)
 	}
 	return PayloadText(at.Size) + ", " + Clients(at.Clients)
 }
 
-// Under names a cell by the properties that the other cells do not share.
-func Under(c *matrix.Cell, others []*matrix.Cell) string {
+// DistinguishCell names a cell by its variant, and by properties in which it differs from others.
+func DistinguishCell(c *matrix.Cell, others []*matrix.Cell) string {
 	text := c.Variant
 	differs := func(of func(*matrix.Cell) any) bool {
 		return slices.ContainsFunc(others, func(o *matrix.Cell) bool { return of(o) != of(c) })
@@ -215,8 +213,8 @@ func Under(c *matrix.Cell, others []*matrix.Cell) string {
 	return text
 }
 
-// Kept returns the share of requests that were answered.
-func Kept(c *matrix.Cell) float64 {
+// AnsweredShare returns the share of requests that were answered.
+func AnsweredShare(c *matrix.Cell) float64 {
 	return float64(c.Survival.Succeeded) / float64(c.Survival.Requests)
 }
 
@@ -234,8 +232,8 @@ func WorstFailure(c *matrix.Cell) string {
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
-// SizesOf names the sizes of a part at which something holds.
-func SizesOf(p *rank.Part, some []rank.Ranking) string {
+// SizesClause writes the sizes of the rankings, or "every size" if these are all sizes of the part.
+func SizesClause(p *rank.Part, some []rank.Ranking) string {
 	switch {
 	case len(some) == len(p.Sizes) && len(some) == 2:
 		return " at both sizes"
@@ -247,24 +245,24 @@ func SizesOf(p *rank.Part, some []rank.Ranking) string {
 	return " at " + List(lists.Map(some, func(r rank.Ranking) string { return PayloadText(r.At.Size) }))
 }
 
-// AtSize begins a clause about a size, unless the workload chooses the size.
-func AtSize(s record.Payload) string {
+// SizeClause begins a clause about a size, unless the workload chooses the size.
+func SizeClause(s record.Payload) string {
 	if s == (record.Payload{}) {
 		return ""
 	}
 	return "at " + PayloadText(s) + " "
 }
 
-// AtSmallest begins a clause about the smallest of a part's sizes, if it has several.
-func AtSmallest(p *rank.Part) string {
+// SmallestSizeClause begins a clause about the smallest of a part's sizes, if it has several.
+func SmallestSizeClause(p *rank.Part) string {
 	if len(p.Sizes) < 2 {
 		return ""
 	}
-	return AtSize(p.Sizes[0])
+	return SizeClause(p.Sizes[0])
 }
 
-// DoubtOf explains why the best variant is not proven best.
-func DoubtOf(r rank.Ranking) string {
+// DoubtClause explains why the best variant is not proven best.
+func DoubtClause(r rank.Ranking) string {
 	text := ""
 	switch {
 	case r.TooFew:
@@ -275,13 +273,13 @@ func DoubtOf(r rank.Ranking) string {
 		text = ", which " + List(r.Equal) + " equal within 5 %"
 	}
 	if len(r.Unsure) > 0 {
-		text += ", though not proven against " + Joined(r.Unsure, "or")
+		text += ", though not proven against " + JoinWith(r.Unsure, "or")
 	}
 	return text
 }
 
-// ExtentOf writes the sizes and the numbers of clients that a part covers.
-func ExtentOf(p *rank.Part) string {
+// MeasuredRange writes the sizes and the numbers of clients that a part covers.
+func MeasuredRange(p *rank.Part) string {
 	sizes, clients := p.SizeEnds(), p.ClientEnds()
 	text := PayloadText(sizes[0])
 	if len(sizes) > 1 {
@@ -294,8 +292,8 @@ func ExtentOf(p *rank.Part) string {
 	return text + " clients"
 }
 
-// Prefixed puts the part's name before sentences that could be about several parts.
-func Prefixed(p *rank.Part, parts []*rank.Part, sentences []string) []string {
+// PrefixPart puts the part's name before the sentences, if there are several parts.
+func PrefixPart(p *rank.Part, parts []*rank.Part, sentences []string) []string {
 	if len(parts) < 2 || p.Name == "" {
 		return sentences
 	}

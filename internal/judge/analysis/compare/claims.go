@@ -21,22 +21,22 @@ import (
 type Claim struct {
 	Row          string         `json:"row"`           // row of a published study; may be empty
 	Says         string         `json:"says"`          // the claim in words
-	But          string         `json:"but,omitempty"` // the study's own objection to the claim; absent if none
+	But          string         `json:"but,omitempty"` // objection of the study's authors to the claim; absent if none
 	Part         string         `json:"part"`
 	Find         string         `json:"find"`                                // the expression that was evaluated for each repeat
-	Figures      []ClaimFigure  `json:"figures"`                             // the measured figures in the expression
+	Figures      []ClaimFigure  `json:"figures"`                             // measured figures that the expression uses
 	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
 	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // lower bound of the claim; null if it has none
 	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // upper bound of the claim; null if it has none
 	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
-	Reason       string         `json:"reason"`                             // why there is no ratio; else empty
+	Reason       string         `json:"reason"`                             // why the ratio is missing; else empty
 	Ratio        *matrix.Figure `json:"ratio"`                              // value of the expression; for a cause, the effect divided by the effect with the first factor changed
 	Factors      []ClaimFactor  `json:"factors"`                            // possible causes, the claimed one first; empty unless the claim is about a cause
 	Margin       float64        `json:"margin"`                             // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
 	P            float64        `json:"p" jsonschema:"nullable"`            // probability of such a clear estimate if another outcome is true, Holm-adjusted over the claims; null with too few pairs
 	Pairs        int            `json:"pairs"`                              // repeats with all figures of the expression
 	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
-	// Unasked is true for a claim that was not measured because the run left its yardstick out.
+	// Unasked is true if the claim needs a yardstick variant that the run did not measure.
 	Unasked bool `json:"-"`
 }
 
@@ -50,7 +50,7 @@ type ClaimFigure struct {
 	Value   *matrix.Figure `json:"value"` // median over repeats; times in microseconds, throughput per second
 }
 
-// A ClaimFactor is a possible cause of an effect, and whether it moves the effect.
+// A ClaimFactor is a possible cause of an effect. Moves tells whether it changes the effect.
 type ClaimFactor struct {
 	Name    string         `json:"name"`
 	Variant string         `json:"variant"`                                                       // the variant with the factor changed
@@ -60,13 +60,13 @@ type ClaimFactor struct {
 
 // Values of [ClaimFactor.Moves].
 const (
-	Moves      = "yes"
-	MovesUp    = "reverse"
-	MovesNot   = "no"
-	MovesMaybe = "unknown"
+	FactorMoves     = "yes"
+	FactorMovesUp   = "reverse"
+	FactorMovesNot  = "no"
+	FactorUndecided = "unknown"
 )
 
-// An Outcome tells whether a run confirms a claim.
+// An Outcome tells how a run's result agrees with a claim.
 type Outcome string
 
 // The outcomes.
@@ -82,9 +82,9 @@ const (
 // Outcomes lists the outcomes of claims in the order of their counts in reports.
 var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unmeasured}
 
-// Claimed writes the claimed number or its bounds as a short text.
-func (c *Claim) Claimed() string {
-	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) } // full digits, as for sizes
+// ClaimedText returns the claimed number or its bounds as text.
+func (c *Claim) ClaimedText() string {
+	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) }
 	switch {
 	case c.ClaimedRatio != nil:
 		return units.Number(*c.ClaimedRatio) + "×"
@@ -98,11 +98,11 @@ func (c *Claim) Claimed() string {
 	return "> 1×"
 }
 
-// FactorsInWords lists the factors that move the effect, and the factors that do not.
+// FactorsInWords describes which factors change the effect, and which do not.
 func (c *Claim) FactorsInWords() string {
 	var texts []string
 	for _, kind := range []struct{ moves, head string }{
-		{Moves, "it goes with "}, {MovesUp, "it grows with "}, {MovesNot, "not with "}, {MovesMaybe, "undecided: "},
+		{FactorMoves, "the effect shrinks with the change of "}, {FactorMovesUp, "the effect grows with the change of "}, {FactorMovesNot, "no influence: "}, {FactorUndecided, "undecided: "},
 	} {
 		var names []string
 		for _, f := range c.Factors {
@@ -125,8 +125,7 @@ func (c *Claim) FactorsInWords() string {
 var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 
 // JudgeClaims judges the claims of the scenario. In a run that repeats until they are decided,
-// each keeps the verdict of the first look that decided it: a look's level covers only the trials
-// until then.
+// each claim keeps the outcome of the first look that decided it.
 func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	looks := s.ClaimLooks
 	if len(looks) == 0 {
@@ -134,7 +133,7 @@ func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	}
 	var all []Claim
 	for i, look := range looks {
-		now := judgeAt(s, points, seen, look)
+		now := judgeClaimsAt(s, points, seen, look)
 		if i == 0 {
 			all = now
 			continue
@@ -153,8 +152,8 @@ func (c *Claim) isOpen() bool {
 	return c.Outcome == Underpowered || c.Outcome == Unmeasured && !c.Unasked
 }
 
-// judgeAt judges the claims by the repeats of one look, corrected for their number.
-func judgeAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook) []Claim {
+// judgeClaimsAt judges the claims by the repeats of one look. It corrects for the number of claims.
+func judgeClaimsAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook) []Claim {
 	all := make([]Claim, len(s.Claims))
 	var samples []sample
 	var judged []int
@@ -188,15 +187,15 @@ func judgeAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook)
 func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matrix.Point, look study.ClaimLook) (measured Claim, ratios []float64) {
 	measured = Claim{
 		Row: written.Row, Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
-		ClaimedRatio: positive(written.Ratio), AtLeast: positive(written.AtLeast), AtMost: positive(written.AtMost),
+		ClaimedRatio: nilIfZero(written.Ratio), AtLeast: nilIfZero(written.AtLeast), AtMost: nilIfZero(written.AtMost),
 		Outcome: Unmeasured, P: math.NaN(), Margin: claimRule.Margin,
 	}
 	expression, err := claim.Parse(written.Find, written.IsCause())
 	if err == nil && written.IsCause() && len(written.Factors) == 0 {
-		err = errors.New("a claim about a cause without factors")
+		err = errors.New("the claim about a cause has no factors: add factors to the claim in the scenario")
 	}
 	if err != nil {
-		measured.Reason = err.Error() // the manifest is damaged, or a newer version of wirelab wrote it
+		measured.Reason = err.Error() // a newer version of wirelab may have written the manifest
 		return measured, nil
 	}
 	from := &evidence{study: s, points: points, seen: seen, look: look, figures: []ClaimFigure{}}
@@ -209,31 +208,31 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 	ratios = logsOfValues(values[0])
 	if written.IsCause() {
 		for i, factor := range written.Factors {
-			measured.Factors = append(measured.Factors, factorOf(factor, effects(values[0], values[i+1]), look.Level))
+			measured.Factors = append(measured.Factors, newClaimFactor(factor, logEffectRatios(values[0], values[i+1]), look.Level))
 		}
-		ratios = effects(values[0], values[1])
+		ratios = logEffectRatios(values[0], values[1])
 	}
 	if measured.Pairs = len(ratios); measured.Pairs > 0 {
 		measured.Outcome = Underpowered
 		measured.Ratio = &matrix.Figure{Value: math.Exp(mean(ratios))}
 	}
-	measured.explain(slices.Concat(values...))
+	measured.setReason(slices.Concat(values...))
 	if measured.Unasked = from.unasked != ""; measured.Unasked {
-		measured.Reason = from.unasked + " needs --yardstick"
+		measured.Reason = "the run left out " + from.unasked + ": measure again with --yardstick"
 	}
 	return measured, ratios
 }
 
-func positive(value float64) *float64 {
+func nilIfZero(value float64) *float64 {
 	if value == 0 {
 		return nil
 	}
 	return &value
 }
 
-// explain sets the reason for a missing value: figures are missing, or the claimed effect is
-// absent in every repeat, which refutes the claim.
-func (c *Claim) explain(values []claim.Value) {
+// setReason sets the reason if the expression has no value in some repeats. If the claimed effect
+// is absent in every repeat, the claim is refuted.
+func (c *Claim) setReason(values []claim.Value) {
 	none := 0
 	for _, v := range values {
 		if math.IsNaN(v.Number) && !v.Missing {
@@ -254,7 +253,6 @@ func (c *Claim) explain(values []claim.Value) {
 	}
 }
 
-// logsOfValues returns the logarithms of the known values.
 func logsOfValues(values []claim.Value) []float64 {
 	var logs []float64
 	for _, v := range values {
@@ -265,8 +263,8 @@ func logsOfValues(values []claim.Value) []float64 {
 	return logs
 }
 
-// effects returns the logarithm of one effect divided by another in each repeat that has both.
-func effects(of, over []claim.Value) []float64 {
+// logEffectRatios returns the logarithm of `of` divided by `over`, for repeats that have both.
+func logEffectRatios(of, over []claim.Value) []float64 {
 	var logs []float64
 	for i := range of {
 		if log := math.Log(of[i].Number / over[i].Number); !math.IsNaN(log) {
@@ -276,22 +274,22 @@ func effects(of, over []claim.Value) []float64 {
 	return logs
 }
 
-// factorOf tells whether a factor moves the effect. The whole interval must lie on one side.
-func factorOf(f scenario.Factor, logs []float64, at matrix.Level) ClaimFactor {
-	factor := ClaimFactor{Name: f.Name, Variant: f.Stack.String(), Moves: MovesMaybe}
+// newClaimFactor decides by the whole interval of the ratio whether a factor changes the effect.
+func newClaimFactor(f scenario.Factor, logs []float64, at matrix.Level) ClaimFactor {
+	factor := ClaimFactor{Name: f.Name, Variant: f.Stack.String(), Moves: FactorUndecided}
 	if len(logs) == 0 {
 		return factor
 	}
-	ratio, _ := ratioOf(logs, at)
+	ratio, _ := ratioFromLogs(logs, at)
 	factor.Ratio = &ratio
 	if i := ratio.Interval; i != nil {
 		switch margin := 1 + claimRule.Margin; {
 		case i.Low > margin:
-			factor.Moves = Moves
+			factor.Moves = FactorMoves
 		case i.High < 1/margin:
-			factor.Moves = MovesUp
+			factor.Moves = FactorMovesUp
 		case i.Low >= 1/margin && i.High <= margin:
-			factor.Moves = MovesNot
+			factor.Moves = FactorMovesNot
 		}
 	}
 	return factor

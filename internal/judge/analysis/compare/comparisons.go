@@ -1,12 +1,12 @@
-// Package compare compares variants at one place and decides whether a difference is real: every
-// two variants, variants that differ in one choice, with and without a limit, change by change,
-// from one size to the next, and for each claim.
+// Package compare compares variants under equal conditions and decides whether a difference is
+// real. It compares every two variants, variants that differ in one option, variants with and
+// without a limit, and neighbouring message sizes. It also judges claims.
 //
-// Pairs of trials become a sample. The samples of a family share their estimate of the noise, and
-// their verdicts are corrected together. The same noise gives the power of a run's repeats, and
-// decides whether a run may stop.
+// Pairs of trials become a sample. The samples of a family share one estimate of the noise, and
+// their verdicts are corrected together. The noise also gives the power of a run, and decides
+// whether a run may stop.
 //
-// It does not know how a trial gives a figure, or how a verdict is shown.
+// It does not know how figures are computed from a trial, or how a verdict is shown.
 package compare
 
 import (
@@ -24,8 +24,8 @@ import (
 // Verdict is the result of a comparison.
 type Verdict string
 
-// The verdicts are about A or, in a contrast, about the changed variant. CPU time and the figures
-// of a contrast are more or less, because neither is better by itself.
+// The verdicts on A or, in a contrast, on the changed variant. For CPU time and in contrasts they
+// are More or Less, because neither is always better.
 const (
 	Faster     Verdict = "faster"
 	Slower     Verdict = "slower"
@@ -35,33 +35,33 @@ const (
 	Undecided  Verdict = "undecided"
 )
 
-// Comparison compares two variants at one point. P comes from Student's t on the logarithms, with
-// the noise that the run's comparisons of this metric share, and is Holm-adjusted over them.
+// A Comparison compares two variants under the same conditions. P comes from Student's t on
+// logarithms. All comparisons of a metric share their noise, and Holm's correction.
 type Comparison struct {
 	Part string `json:"part"`
-	A    string `json:"a"` // a variant
-	B    string `json:"b"` // a variant
+	A    string `json:"a"` // the first variant
+	B    string `json:"b"` // the second variant
 	record.Place
 	Load    record.Load   `json:"load"`                                                                                            // without an in-flight limit, which belongs to the variant
-	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // mean, p99, throughput or cpu, the CPU time per request of both ends
+	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // cpu is the CPU time per request of both ends
 	Pairs   int           `json:"pairs"`                                                                                           // repeats in which both trials are valid
 	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's figure divided by B's, paired by repeat
-	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // probability of a ratio this far from 1 without a difference, Holm-adjusted; null with too few trials
-	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // of A against B; for cpu less or more in place of faster or slower
+	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
+	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on A; for cpu, less or more in place of faster or slower
 	Margin  float64       `json:"margin"`                                                                                          // relative difference that counts as equivalent; 0.05 for 5 %
 }
 
-// These maps translate a verdict of package stats by the better direction: that of a time, of a
-// throughput, and of a figure with none.
+// These maps translate verdicts of package stats for times, for throughput, and for figures of
+// which neither more nor less is better.
 var (
-	ofTime       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
-	ofThroughput = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
-	ofSize       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+	timeVerdicts       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+	throughputVerdicts = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
+	sizeVerdicts       = map[stats.Verdict]Verdict{stats.Lower: Less, stats.Higher: More, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 )
 
-// VerdictOn translates a verdict of package stats for a metric.
-func VerdictOn(metric string, verdict stats.Verdict) Verdict {
-	return map[string]map[stats.Verdict]Verdict{matrix.Mean: ofTime, matrix.P99: ofTime, matrix.Throughput: ofThroughput, matrix.CPU: ofSize}[metric][verdict]
+// TranslateVerdict translates a verdict of package stats for a metric.
+func TranslateVerdict(metric string, verdict stats.Verdict) Verdict {
+	return map[string]map[stats.Verdict]Verdict{matrix.Mean: timeVerdicts, matrix.P99: timeVerdicts, matrix.Throughput: throughputVerdicts, matrix.CPU: sizeVerdicts}[metric][verdict]
 }
 
 // Opposite returns the same verdict about the other variant.
@@ -70,14 +70,14 @@ func (v Verdict) Opposite() Verdict {
 	return cmp.Or(opposites[v], v)
 }
 
-// All compares every two variants at equal conditions, and returns the power of each metric.
-// Holm's correction takes each metric as its own family: they are different questions, and in a
-// closed loop mean and throughput are the same figure.
-func All(points []*matrix.Point) (all []Comparison, powers []Power) {
+// CompareAll compares every two variants under equal conditions, and returns the power of each
+// metric. Holm's correction treats each metric as a family, because metrics are different
+// questions. In a closed loop, mean and throughput are even the same figure.
+func CompareAll(points []*matrix.Point) (all []Comparison, powers []Power) {
 	for _, name := range []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU} {
-		family := FamilyOf(points)
+		family := NewFamily(points)
 		of := matrix.Metrics[name]
-		for a, b := range pairsAt(matrix.Rivals(points), name) {
+		for a, b := range comparablePairs(matrix.ComparableGroups(points), name) {
 			ofA, _ := matrix.Pairs(a, b, of)
 			same, at := a.Conditions(), len(all)
 			c := Comparison{
@@ -90,7 +90,7 @@ func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 			all = append(all, c)
 			family.add(a, b, of, func(verdict stats.Comparison) {
 				c := &all[at]
-				c.P, c.Verdict = verdict.P, VerdictOn(name, verdict.Verdict)
+				c.P, c.Verdict = verdict.P, TranslateVerdict(name, verdict.Verdict)
 				c.Ratio.Interval = matrix.FigureOf(verdict.Ratio).Interval
 			})
 		}
@@ -103,8 +103,8 @@ func All(points []*matrix.Point) (all []Comparison, powers []Power) {
 	return all, powers
 }
 
-// pairsAt yields every two points of a group between which the metric can differ.
-func pairsAt(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *matrix.Point] {
+// comparablePairs yields every two points of a group for which the metric may differ.
+func comparablePairs(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.Point, *matrix.Point] {
 	return func(yield func(a, b *matrix.Point) bool) {
 		for _, group := range groups {
 			for i, a := range group {
@@ -125,8 +125,8 @@ type Family struct {
 	accept  []func(stats.Comparison)
 }
 
-// FamilyOf returns a family at the level of the run with the most looks.
-func FamilyOf(runs ...[]*matrix.Point) *Family {
+// NewFamily returns an empty family. Its level is the strictest level of the runs.
+func NewFamily(runs ...[]*matrix.Point) *Family {
 	f := &Family{}
 	for _, points := range runs {
 		if len(points) > 0 && points[0].Level.Confidence() >= f.level.Confidence() {
@@ -144,56 +144,56 @@ func (f *Family) add(a, b *matrix.Point, of matrix.Metric, accept func(stats.Com
 	}
 }
 
-// AddUnpaired adds the ratio between two runs, whose trials are not paired.
+// AddUnpaired adds the ratio of a later run to an earlier one, whose trials are not paired.
 func (f *Family) AddUnpaired(before, after *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
-	old, now := matrix.KnownValues(before.Valid(), of), matrix.KnownValues(after.Valid(), of)
+	old, now := matrix.KnownValues(before.ValidTrials(), of), matrix.KnownValues(after.ValidTrials(), of)
 	if min(len(old), len(now)) >= matrix.LeastTrials && matrix.ArePositive(old) && matrix.ArePositive(now) {
-		f.samples, f.accept = append(f.samples, newUnpaired(now, old)), append(f.accept, accept)
+		f.samples, f.accept = append(f.samples, newUnpairedSample(now, old)), append(f.accept, accept)
 	}
 }
 
-// Judge computes the verdicts and passes them on.
+// Judge computes the verdicts, and passes each to the accept function of its comparison.
 func (f *Family) Judge() {
 	usual := estimateNoise(f.samples)
 	verdicts := make([]stats.Comparison, len(f.samples))
 	for i, s := range f.samples {
 		verdicts[i] = usual.judge(s, f.level)
 	}
-	for i, verdict := range stats.CorrectFamily(verdicts, rule) {
+	for i, verdict := range stats.CorrectFamily(verdicts, comparisonRule) {
 		f.accept[i](verdict)
 	}
 }
 
-var rule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
+var comparisonRule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
 
-// A Look is an evaluation of a run that repeats until its goal is reached.
+// A Look is one evaluation of a run that repeats until its goal is reached.
 type Look struct {
-	Open int // undecided comparisons or claims, or cells with too wide an interval
-	Of   int
+	Open int // undecided comparisons or claims, or cells whose interval is too wide
+	Of   int // all comparisons, claims or cells
 }
 
-// TakeLook evaluates a run by its goal: the claims; the cells' intervals of the mean or of a
-// search's rate; or the comparisons of the mean, or of throughput if only that is compared. It
-// leaves out cells without a valid trial, because more repeats would bring none, unless only other
-// programs spoiled them. again holds the indexes of the claims that more repeats may decide.
-func TakeLook(m *record.Manifest, records []*record.Record) (found Look, again []int, err error) {
+// EvaluateLook evaluates a run by its goal. The goal is about claims, about the intervals of cells,
+// or about comparisons of the mean, or of throughput if only this is compared. It leaves out cells
+// in which even more repeats would have no valid trial. toRepeat holds the indexes of the claims that
+// more repeats may decide.
+func EvaluateLook(m *record.Manifest, records []*record.Record) (look Look, toRepeat []int, err error) {
 	s, err := study.Read(m)
 	if err != nil {
 		return Look{}, nil, err
 	}
 	measured, profiled := study.SplitProfiled(records)
-	points, err := study.Gather(s, measured)
+	points, err := study.GroupTrials(s, measured)
 	if err != nil {
 		return Look{}, nil, err
 	}
 	if m.Until.Claims {
-		seen, err := study.Gather(s, study.WithProbe(profiled, record.ProbeSyscalls))
+		seen, err := study.GroupTrials(s, study.WithProbe(profiled, record.ProbeSyscalls))
 		if err != nil {
 			return Look{}, nil, err
 		}
-		most := m.Until.Looks[len(m.Until.Looks)-1].Repeats
-		found, again = lookAtClaims(JudgeClaims(s, points, seen), most)
-		return found, again, nil
+		maxRepeats := m.Until.Looks[len(m.Until.Looks)-1].Repeats
+		look, toRepeat = lookAtClaims(JudgeClaims(s, points, seen), maxRepeats)
+		return look, toRepeat, nil
 	}
 	if m.Until.Width > 0 {
 		return lookAtCells(points, m.Until.Width), nil, nil
@@ -201,61 +201,63 @@ func TakeLook(m *record.Manifest, records []*record.Record) (found Look, again [
 	return lookAtComparisons(points), nil, nil
 }
 
-func lookAtComparisons(points []*matrix.Point) (found Look) {
-	comparisons, _ := All(points)
+func lookAtComparisons(points []*matrix.Point) (look Look) {
+	comparisons, _ := CompareAll(points)
 	for _, metric := range []string{matrix.Mean, matrix.Throughput} {
-		for a, b := range pairsAt(lists.GroupBy(points, (*matrix.Point).Conditions), metric) {
-			if a.Promises() && b.Promises() {
-				found.Of++
+		for a, b := range comparablePairs(lists.GroupBy(points, (*matrix.Point).Conditions), metric) {
+			if a.MayHaveTrials() && b.MayHaveTrials() {
+				look.Of++
 			}
 		}
-		found.Open = found.Of
+		look.Open = look.Of
 		for _, c := range comparisons {
 			if c.Metric == metric && c.Verdict != Undecided {
-				found.Open--
+				look.Open--
 			}
 		}
-		if found.Of > 0 {
+		if look.Of > 0 {
 			break
 		}
 	}
-	return found
+	return look
 }
 
-// worthwhile bounds the repeats that a claim may need, in multiples of the run's most repeats.
-const worthwhile = 4
+// maxRepeatFactor limits the repeats that a claim may need, as a multiple of the run's largest
+// number of repeats. A claim that needs more is not measured again.
+const maxRepeatFactor = 4
 
-func lookAtClaims(claims []Claim, most int) (found Look, again []int) {
+// lookAtClaims counts the claims and the undecided claims, and lists those to measure again.
+func lookAtClaims(claims []Claim, maxRepeats int) (look Look, toRepeat []int) {
 	for i := range claims {
 		c := &claims[i]
 		if c.Unasked {
 			continue
 		}
-		found.Of++
+		look.Of++
 		if !c.isOpen() {
 			continue
 		}
-		found.Open++
-		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= worthwhile*most {
-			again = append(again, i)
+		look.Open++
+		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= maxRepeatFactor*maxRepeats {
+			toRepeat = append(toRepeat, i)
 		}
 	}
-	return found, again
+	return look, toRepeat
 }
 
-func lookAtCells(points []*matrix.Point, width float64) (found Look) {
+func lookAtCells(points []*matrix.Point, width float64) (look Look) {
 	for _, p := range points {
-		if !p.Promises() {
+		if !p.MayHaveTrials() {
 			continue
 		}
 		of := matrix.Metrics[matrix.Mean]
 		if p.Cell.Load.Model == "search" {
 			of = matrix.Metrics[matrix.Throughput]
 		}
-		found.Of++
-		if !matrix.Over(p.Valid(), of).IsWithin(width) {
-			found.Open++
+		look.Of++
+		if !matrix.FigureOver(p.ValidTrials(), of).IsWithin(width) {
+			look.Open++
 		}
 	}
-	return found
+	return look
 }

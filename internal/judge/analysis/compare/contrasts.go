@@ -15,18 +15,17 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// ByConnection names the contrast of connection modes, which every stack has. The mode comes from
-// the option or from the part. Stacks declare other contrasts with their options.
+// ByConnection is the option whose contrast compares connection modes. Every stack has it. Stacks
+// declare other contrasts with their options.
 const ByConnection = scenario.ConnectionOption
 
-// A Contrast compares two variants of one stack at the same place that differ in one option of
-// their connections.
+// A Contrast compares two variants of a stack that differ in one option of their connections.
 type Contrast struct {
 	Part    string `json:"part"`
 	Stack   string `json:"stack"`
 	Option  string `json:"option"`  // the option that differs
-	Base    string `json:"base"`    // a variant
-	Changed string `json:"changed"` // a variant
+	Base    string `json:"base"`    // the variant with the option's usual value
+	Changed string `json:"changed"` // the variant with another value
 	From    string `json:"from"`    // the base's value of the option
 	To      string `json:"to"`      // the changed variant's value of the option
 	record.Place
@@ -35,7 +34,7 @@ type Contrast struct {
 	Effects []Effect    `json:"effects"`
 }
 
-// An Effect is a figure of the changed variant divided by that figure of the base.
+// An Effect is a figure of the changed variant divided by the same figure of the base.
 type Effect struct {
 	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=first-byte,enum=server-peak"`
 	Ratio   matrix.Figure `json:"ratio"`
@@ -43,8 +42,8 @@ type Effect struct {
 	Verdict Verdict       `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // more, less, equivalent or undecided
 }
 
-// Of returns the effect on a metric.
-func (c *Contrast) Of(metric string) (Effect, bool) {
+// EffectOn returns the effect on a metric.
+func (c *Contrast) EffectOn(metric string) (Effect, bool) {
 	for _, e := range c.Effects {
 		if e.Metric == metric {
 			return e, true
@@ -53,32 +52,32 @@ func (c *Contrast) Of(metric string) (Effect, bool) {
 	return Effect{}, false
 }
 
-// modesFrom lists the modes that a contrast may start from. The first measured one is used.
-var modesFrom = []string{string(scenario.New), string(scenario.Resumed)}
+// baseModes lists the connection modes that may be a contrast's base. The first measured one is.
+var baseModes = []string{string(scenario.New), string(scenario.Resumed)}
 
 // A choice holds a point with the values of its contrasted options.
 type choice struct {
 	point  *matrix.Point
 	values map[string]string // by option
-	usual  map[string]string // default values
+	usual  map[string]string // default values by option
 	rest   string            // the variant's name with all other options
 }
 
-// FindContrasts compares each choice with the default if the variants differ in nothing else.
+// FindContrasts compares variants that differ in one option. The base has the default value.
 func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	var all []Contrast
 	var bases, changed []*matrix.Point
-	options := contrasted(s)
-	for _, group := range matrix.Rivals(points) {
+	options := contrastedOptions(s)
+	for _, group := range matrix.ComparableGroups(points) {
 		var sides []choice
 		for _, p := range group {
-			if c, ok := choiceOf(s, p); ok {
+			if c, ok := newChoice(s, p); ok {
 				sides = append(sides, c)
 			}
 		}
 		for _, option := range options {
 			for _, to := range sides {
-				from, ok := baseOf(sides, to, option)
+				from, ok := findBase(sides, to, option)
 				if !ok {
 					continue
 				}
@@ -94,20 +93,20 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 			}
 		}
 	}
-	for _, name := range []string{matrix.CPU, matrix.Throughput, matrix.P99, matrix.Handshake, matrix.FirstByte, matrix.ServerPeak} { // what a choice may change
-		family := FamilyOf(points)
+	for _, name := range []string{matrix.CPU, matrix.Throughput, matrix.P99, matrix.Handshake, matrix.FirstByte, matrix.ServerPeak} {
+		family := NewFamily(points)
 		of := matrix.Metrics[name]
 		for i := range all {
 			ofChanged, ofBase := matrix.Pairs(changed[i], bases[i], of)
 			if len(ofChanged) == 0 || !matrix.ArePositive(ofChanged) || !matrix.ArePositive(ofBase) {
-				continue // not measured at both, or without a ratio
+				continue // one variant has no figure, or a figure of zero
 			}
 			all[i].Effects = append(all[i].Effects, Effect{
 				Metric: name, Ratio: matrix.Ratio(changed[i], bases[i], of), P: math.NaN(), Verdict: Undecided,
 			})
 			family.add(changed[i], bases[i], of, func(verdict stats.Comparison) {
 				e := &all[i].Effects[len(all[i].Effects)-1]
-				e.P, e.Verdict, e.Ratio = verdict.P, ofSize[verdict.Verdict], matrix.FigureOf(verdict.Ratio)
+				e.P, e.Verdict, e.Ratio = verdict.P, sizeVerdicts[verdict.Verdict], matrix.FigureOf(verdict.Ratio)
 			})
 		}
 		family.Judge()
@@ -115,8 +114,8 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	return slices.DeleteFunc(all, func(c Contrast) bool { return len(c.Effects) == 0 })
 }
 
-// contrasted returns the options that stacks contrast, without repetition.
-func contrasted(s *study.Study) []string {
+// contrastedOptions returns the options for which stacks declare a contrast, each once.
+func contrastedOptions(s *study.Study) []string {
 	keys := []string{ByConnection}
 	for _, stack := range s.Stacks {
 		for _, option := range stack.Options {
@@ -128,7 +127,7 @@ func contrasted(s *study.Study) []string {
 	return keys
 }
 
-func choiceOf(s *study.Study, p *matrix.Point) (choice, bool) {
+func newChoice(s *study.Study, p *matrix.Point) (choice, bool) {
 	v, err := scenario.ParseVariant(p.Cell.Variant)
 	if err != nil {
 		return choice{}, false // not a variant of this version: its options are not known
@@ -150,11 +149,11 @@ func choiceOf(s *study.Study, p *matrix.Point) (choice, bool) {
 	return c, true
 }
 
-// baseOf finds the point that `to` is compared with for one of its options.
-func baseOf(sides []choice, to choice, option string) (choice, bool) {
+// findBase finds the point with which `to` is compared in one option.
+func findBase(sides []choice, to choice, option string) (choice, bool) {
 	candidates := []string{to.usual[option]}
 	if option == ByConnection {
-		candidates = modesFrom
+		candidates = baseModes
 	}
 	for _, value := range candidates {
 		if to.values[option] == value {
@@ -176,42 +175,42 @@ func equalExcept(option string, a, b map[string]string) bool {
 	return maps.Equal(a, b)
 }
 
-// A LimitEffect compares a variant with and without an in-flight limit, counted in two ways:
-// service times leave out the wait for a permit, response times include it.
+// A LimitEffect compares a variant with and without an in-flight limit. Service times leave out
+// the wait for a permit, and response times include it.
 type LimitEffect struct {
 	Part    string `json:"part"`
-	Without string `json:"without"` // a variant
-	With    string `json:"with"`    // a variant
+	Without string `json:"without"` // the variant without the limit
+	With    string `json:"with"`    // the variant with the limit
 	record.Payload
 	Clients           int           `json:"clients"`
-	Limit             int           `json:"limit"`
-	ThroughputRatio   matrix.Figure `json:"throughput_ratio"`                         // with over without
-	MeanServiceRatio  matrix.Figure `json:"mean_service_ratio"`                       // with over without
-	MeanResponseRatio matrix.Figure `json:"mean_response_ratio"`                      // with over without
-	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 over P50
-	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 over P50
-	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 over P50
-	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // null if too few requests lie beyond it; also in the next fields
+	Limit             int           `json:"limit"`                                    // most calls in flight
+	ThroughputRatio   matrix.Figure `json:"throughput_ratio"`                         // throughput with the limit divided by throughput without
+	MeanServiceRatio  matrix.Figure `json:"mean_service_ratio"`                       // mean service time with the limit divided by the mean without
+	MeanResponseRatio matrix.Figure `json:"mean_response_ratio"`                      // mean response time with the limit divided by the mean without
+	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 divided by P50
+	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 of the service time divided by P50
+	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 of the response time divided by P50
+	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // null if too few requests are slower; also in the next fields
 	P99WithoutUS      float64       `json:"p99_without_us" jsonschema:"nullable"`
 	P50WithUS         float64       `json:"p50_with_us" jsonschema:"nullable"` // of response time
 	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"` // of response time
 }
 
-// FindLimitEffects compares each limited variant with the variant without the limit.
+// FindLimitEffects compares each variant that has a limit with the same variant without it.
 func FindLimitEffects(points []*matrix.Point) []LimitEffect {
 	var effects []LimitEffect
-	for _, group := range matrix.Rivals(points) {
+	for _, group := range matrix.ComparableGroups(points) {
 		for _, with := range group {
 			unlimited, limit, limited := withoutLimit(with.Cell.Variant)
 			if without := matrix.FindVariant(group, unlimited); limited && without != nil {
-				effects = append(effects, limitEffect(without, with, limit))
+				effects = append(effects, newLimitEffect(without, with, limit))
 			}
 		}
 	}
 	return effects
 }
 
-// withoutLimit removes the limit from a variant's name.
+// withoutLimit returns a variant's name without its in-flight limit, and the limit.
 func withoutLimit(name string) (rest string, limit int, limited bool) {
 	v, err := scenario.ParseVariant(name)
 	if err != nil {
@@ -225,7 +224,7 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 	return v.String(), limit, true
 }
 
-func limitEffect(without, with *matrix.Point, limit int) LimitEffect {
+func newLimitEffect(without, with *matrix.Point, limit int) LimitEffect {
 	before, after := without.ResponseTimes(), with.ResponseTimes()
 	was, is := before.Latencies(), after.Latencies()
 	return LimitEffect{

@@ -11,14 +11,14 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// An evidence computes a claim's figures from the trials of a run, one repeat at a time.
+// An evidence computes the figures of a claim's expression, separately for each repeat of a run.
 type evidence struct {
 	study        *study.Study
-	points, seen []*matrix.Point // seen are the passes that counted system calls
+	points, seen []*matrix.Point // seen holds the passes that counted system calls
 	look         study.ClaimLook
 	repeat       int
-	unasked      string        // a yardstick that the run left out
-	figures      []ClaimFigure // over all repeats, to be shown
+	unasked      string        // a yardstick variant that the run did not measure
+	figures      []ClaimFigure // used figures, over all repeats
 }
 
 // evaluate returns the expression's value in each repeat.
@@ -45,12 +45,12 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	if claim.NeedsSyscalls(name) {
 		from = e.seen
 	}
-	p := e.find(from, of)
+	p := e.findPoint(from, of)
 	if p == nil || matrix.Metrics[name] == nil {
 		return math.NaN()
 	}
-	e.keep(name, p)
-	for _, t := range usable(name, p) {
+	e.keepFigure(name, p)
+	for _, t := range usableTrials(name, p) {
 		if t.Repeat == e.repeat {
 			return matrix.Metrics[name](t)
 		}
@@ -58,31 +58,31 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	return math.NaN()
 }
 
-// usable returns the trials from which a figure may be taken. The answered share also uses trials
-// that are invalid because of lost requests: without them it would count only survivors.
-func usable(name string, p *matrix.Point) []matrix.Trial {
+// usableTrials returns the trials that may give a figure. The answered share also uses invalid
+// trials, because failed requests may be the reason why they are invalid.
+func usableTrials(name string, p *matrix.Point) []matrix.Trial {
 	if name == "answered" {
-		return p.Measured()
+		return p.MeasuredTrials()
 	}
-	return p.Valid()
+	return p.ValidTrials()
 }
 
-func (e *evidence) keep(name string, p *matrix.Point) {
+func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	c := p.Cell
 	if slices.ContainsFunc(e.figures, func(f ClaimFigure) bool {
 		return f.Figure == name && f.Part == c.Part && f.Variant == c.Variant && f.RequestBytes == c.RequestBytes && f.Clients == c.Clients
 	}) {
 		return
 	}
-	trials := matrix.Filter(usable(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
+	trials := matrix.Filter(usableTrials(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
 	e.figures = append(e.figures, ClaimFigure{
 		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
-		Value: matrix.Known(trials, matrix.Metrics[name]),
+		Value: matrix.KnownFigure(trials, matrix.Metrics[name]),
 	})
 }
 
-// of returns the points of a part and a variant, the fewest clients and smallest size first.
-func (e *evidence) of(points []*matrix.Point, cell claim.Cell) []*matrix.Point {
+// pointsOf returns the points of a part and a variant, sorted by clients and then by size.
+func (e *evidence) pointsOf(points []*matrix.Point, cell claim.Cell) []*matrix.Point {
 	var names []string
 	var inPart []*matrix.Point
 	for _, p := range points {
@@ -105,8 +105,8 @@ func (e *evidence) of(points []*matrix.Point, cell claim.Cell) []*matrix.Point {
 	return inPart
 }
 
-func (e *evidence) find(points []*matrix.Point, cell claim.Cell) *matrix.Point {
-	for _, p := range e.of(points, cell) {
+func (e *evidence) findPoint(points []*matrix.Point, cell claim.Cell) *matrix.Point {
+	for _, p := range e.pointsOf(points, cell) {
 		if (cell.Bytes == claim.Least || p.Cell.RequestBytes == cell.Bytes) && (cell.Clients == claim.Least || p.Cell.Clients == cell.Clients) {
 			return p
 		}
@@ -116,16 +116,16 @@ func (e *evidence) find(points []*matrix.Point, cell claim.Cell) *matrix.Point {
 
 // Sizes returns the sizes that were measured with the cell's clients.
 func (e *evidence) Sizes(of claim.Cell) []int {
-	return e.along(of, func(p *matrix.Point) (along, other int) { return p.Cell.RequestBytes, p.Cell.Clients }, of.Clients)
+	return e.valuesAlong(of, func(p *matrix.Point) (along, other int) { return p.Cell.RequestBytes, p.Cell.Clients }, of.Clients)
 }
 
 // Clients returns the numbers of clients that were measured with the cell's size.
 func (e *evidence) Clients(of claim.Cell) []int {
-	return e.along(of, func(p *matrix.Point) (along, other int) { return p.Cell.Clients, p.Cell.RequestBytes }, of.Bytes)
+	return e.valuesAlong(of, func(p *matrix.Point) (along, other int) { return p.Cell.Clients, p.Cell.RequestBytes }, of.Bytes)
 }
 
-func (e *evidence) along(of claim.Cell, axes func(*matrix.Point) (along, other int), wanted int) []int {
-	points := e.of(e.points, of)
+func (e *evidence) valuesAlong(of claim.Cell, axes func(*matrix.Point) (along, other int), wanted int) []int {
+	points := e.pointsOf(e.points, of)
 	if wanted == claim.Least && len(points) > 0 {
 		_, wanted = axes(points[0])
 	}

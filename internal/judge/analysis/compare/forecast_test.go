@@ -49,21 +49,21 @@ func TestForecastKnowsWhoseNoiseItIs(t *testing.T) {
 	if len(f.pairs) != 12 || f.Repeats() != 5 {
 		t.Fatalf("%d comparisons of %d repeats, want 12 of 5", len(f.pairs), f.Repeats())
 	}
-	if p, noise := f.Power(); p != nil || noise.OfSame || !f.NeedsOthers() {
+	if p, noise := f.Power(); p != nil || noise.OfSame || !f.NeedsOtherRuns() {
 		t.Errorf("it knows %+v without having learnt", p)
 	}
-	f.Learn("others", &record.Manifest{}, recordsOf(others, 0.2))
-	f.Learn("two repeats", &record.Manifest{}, recordsOf(cellsOf(4, 2), 0.2))
-	f.Learn("unreadable", &record.Manifest{Scenario: []byte("{")}, recordsOf(plan, 0.2))
-	f.Learn("empty", &record.Manifest{}, nil)
+	f.AddRun("others", &record.Manifest{}, recordsOf(others, 0.2))
+	f.AddRun("two repeats", &record.Manifest{}, recordsOf(cellsOf(4, 2), 0.2))
+	f.AddRun("unreadable", &record.Manifest{Scenario: []byte("{")}, recordsOf(plan, 0.2))
+	f.AddRun("empty", &record.Manifest{}, nil)
 	p, noise := f.Power()
-	if noise.OfSame || fmt.Sprint(noise.Runs) != "[others]" || f.KnowsEnough() || f.NeedsOthers() {
+	if noise.OfSame || fmt.Sprint(noise.Runs) != "[others]" || f.HasEnoughRuns() || f.NeedsOtherRuns() {
 		t.Errorf("the noise is of %+v", noise)
 	}
 	within(t, "noise of others", p.Noise, 0.2, 0.3)
-	f.Learn("same", &record.Manifest{}, recordsOf(plan, 0.02))
+	f.AddRun("same", &record.Manifest{}, recordsOf(plan, 0.02))
 	p, noise = f.Power()
-	if !noise.OfSame || fmt.Sprint(noise.Runs) != "[same]" || !f.KnowsEnough() || p.Metric != matrix.Mean || p.Comparisons != 12 || p.Pairs != 5 {
+	if !noise.OfSame || fmt.Sprint(noise.Runs) != "[same]" || !f.HasEnoughRuns() || p.Metric != matrix.Mean || p.Comparisons != 12 || p.Pairs != 5 {
 		t.Errorf("%+v by the noise of %+v", p, noise)
 	}
 	within(t, "noise of the same cells", p.Noise, 0.02, 0.3)

@@ -38,7 +38,7 @@ func (e repeated) run(seed uint64) (end ending) {
 		noises[i] = e.noise(random)
 	}
 	logs := make([][3][]float64, e.points)
-	looks := matrix.Looks(e.first, e.most)
+	looks := matrix.PlanLooks(e.first, e.most)
 	last := len(looks) - 1
 	if e.timed {
 		last = random.IntN(len(looks))
@@ -56,7 +56,7 @@ func (e repeated) run(seed uint64) (end ending) {
 		if e.timed && n == last {
 			until.Ended = record.EndedByTime
 		}
-		f := Family{level: matrix.LevelOf(&until)}
+		f := Family{level: matrix.CurrentLevel(&until)}
 		if e.naive {
 			f.level = 0
 		}
@@ -154,8 +154,8 @@ func TestWhatALookFinds(t *testing.T) {
 	records[len(records)-1].Failure = "refused"
 	look := func(u record.Until) Look {
 		t.Helper()
-		u.Begun, u.Looks = 1, matrix.Looks(3, 30)
-		found, _, err := TakeLook(&record.Manifest{Until: &u}, records)
+		u.Begun, u.Looks = 1, matrix.PlanLooks(3, 30)
+		found, _, err := EvaluateLook(&record.Manifest{Until: &u}, records)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,44 +30,43 @@ func sampleOf(logs []float64) sample {
 	return sample{mean: mean, variance: max(variance, leastVariance), pairs: float64(len(logs))}
 }
 
-// leastVariance is the variance of trials that differ by a thousandth of a percent. Smaller ones
-// come from rounding, and their logarithms would outweigh the others.
+// leastVariance is the smallest variance of a sample. Smaller variances come from rounding, and
+// their logarithms would outweigh the others.
 const leastVariance = 1e-10
 
 const (
-	// leastFamily is the fewest comparisons from which the usual noise is estimated.
+	// leastFamily is the least number of comparisons for estimating the usual noise.
 	leastFamily = 10
-	// trust is the weight of the prior. The method assumes one distribution of the variances. For
-	// other distributions, 7 % of runs without a difference showed one at full weight, and 4 % at
-	// half weight, at the cost of few real findings.
-	trust = 0.5
+	// priorWeight is the weight of the prior. The method assumes one distribution of the variances.
+	// If they have another, 7 % of runs show a difference that does not exist at full weight, and 4
+	// % at half weight. Half weight misses few real differences.
+	priorWeight = 0.5
 )
 
 func (s sample) degrees() float64 { return s.pairs - 1 }
 
-// isCount reports whether all repeats agree, as for counts. Such samples show nothing about noise.
+// isCount reports whether all repeats are equal, as for counts. Such samples do not show noise.
 func (s sample) isCount() bool { return s.variance <= leastVariance }
 
-// noise estimates from a family of comparisons how much trials differ. It is the
-// prior of Smyth, "Linear models and empirical Bayes methods" (2004).
+// noisePrior holds the usual variance of a family of comparisons. It is the prior of Smyth, "Linear
+// models and empirical Bayes methods" (2004).
 //
-// With three trials, the estimate of their own variance is poor: with two degrees of freedom a
-// ratio must be 27 standard errors away from 1 to pass Holm among 36 comparisons, and no real
-// difference is that large. But one machine made all 36 within an hour. Each variance is
-// uncertain, but together they show the usual variance, and how much single ones differ from it.
-// Each comparison is judged by its own variance, drawn towards the usual one, the more so the less
-// they differ. If they differ greatly, the prior has few degrees of freedom and draws little.
-type noise struct {
+// The variance of three trials alone is a poor estimate: with two degrees of freedom and Holm's
+// correction for 36 comparisons, a real ratio would have to be 27 standard errors away from 1. But
+// one machine measured all 36 within an hour, so together they show the usual variance. Each
+// comparison is judged by a weighted mean of its own and the usual variance. The less the
+// variances of the family differ, the larger is the weight of the usual variance.
+type noisePrior struct {
 	variance, degrees float64
 	pooled            float64 // degrees of freedom in the family
 }
 
 // estimateNoise fits the prior by the moments of the logarithms of the variances.
-func estimateNoise(family []sample) noise {
-	var n noise
+func estimateNoise(family []sample) noisePrior {
+	var n noisePrior
 	family = slices.DeleteFunc(slices.Clone(family), sample.isCount)
 	logs := make([]float64, len(family))
-	expected := 0.0 // variance of the logarithms if all variances were equal
+	expected := 0.0 // variance of these logarithms if all true variances are equal
 	for i, s := range family {
 		half := s.degrees() / 2
 		logs[i] = math.Log(s.variance) - mathext.Digamma(half) + math.Log(half)
@@ -79,17 +78,18 @@ func estimateNoise(family []sample) noise {
 	}
 	mean, spread := stat.MeanVariance(logs, nil)
 	if spread <= expected {
-		n.degrees, n.variance = n.pooled*trust, math.Exp(mean)
+		n.degrees, n.variance = n.pooled*priorWeight, math.Exp(mean)
 		return n
 	}
 	half := inverseTrigamma(spread - expected)
-	n.degrees = 2 * half * trust
+	n.degrees = 2 * half * priorWeight
 	n.variance = math.Exp(mean + mathext.Digamma(half) - math.Log(half))
 	return n
 }
 
-// estimate returns the sample's ratio, with its noise drawn towards the family's noise.
-func (n noise) estimate(s sample) stats.LogRatio {
+// estimate returns the sample's ratio. Its error comes from a weighted mean of the sample's own
+// variance and the usual variance.
+func (n noisePrior) estimate(s sample) stats.LogRatio {
 	if s.isCount() {
 		return stats.LogRatio{Mean: s.mean, StandardError: math.Sqrt(s.variance / s.pairs), Trials: int(s.pairs), Freedom: s.degrees()}
 	}
@@ -102,13 +102,13 @@ func (n noise) estimate(s sample) stats.LogRatio {
 	}
 }
 
-// varianceOf returns the variance of one pair's logarithm.
-func varianceOf(e stats.LogRatio) float64 {
+// pairVariance returns the variance of the logarithm of a single pair's ratio.
+func pairVariance(e stats.LogRatio) float64 {
 	return e.StandardError * e.StandardError * float64(e.Trials)
 }
 
-// judge returns the ratio's interval, and the probability of such a ratio without a difference.
-func (n noise) judge(s sample, at matrix.Level) stats.Comparison {
+// judge returns the ratio's interval, and the probability of such a ratio for equal variants.
+func (n noisePrior) judge(s sample, at matrix.Level) stats.Comparison {
 	e := n.estimate(s)
 	student := stats.NewStudent(e.Freedom)
 	half := e.StandardError * student.Quantile((1+at.Confidence())/2)
@@ -138,10 +138,9 @@ func inverseTrigamma(value float64) float64 {
 	return x
 }
 
-// newUnpaired returns a sample of two unpaired sides. It has the pairs of the smaller side and the
-// variance that gives the difference of the means its error, and at most Welch's degrees of
-// freedom.
-func newUnpaired(a, b []float64) sample {
+// newUnpairedSample returns a sample that compares unpaired values. It counts as many pairs as the
+// smaller side has values. Its variance gives the difference of the means the right error.
+func newUnpairedSample(a, b []float64) sample {
 	meanA, varianceA := stat.MeanVariance(logarithmsOf(a), nil)
 	meanB, varianceB := stat.MeanVariance(logarithmsOf(b), nil)
 	pairs := float64(min(len(a), len(b)))

@@ -86,7 +86,7 @@ func TestPowerIsWhatItSays(t *testing.T) {
 		check(e, stats.Higher)
 		// Where few pairs are enough, one more or less is much.
 		if n := *p.PairsForDifference; n > 6 {
-			check(oneDiffers{e.comparisons, n, e.noise, 1 + tenth}, stats.Higher)
+			check(oneDiffers{e.comparisons, n, e.noise, 1 + wantedDifference}, stats.Higher)
 		}
 		if n := *p.PairsForEquivalence; n > 6 {
 			check(oneDiffers{e.comparisons, n, e.noise, 1}, stats.Equivalent)

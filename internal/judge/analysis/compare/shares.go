@@ -12,15 +12,15 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// Shares divides the difference between a part's first variant and its last among the changes
-// between them. Ratios multiply, so shares are shares of the logarithm of the ratio. If a variant
-// has no valid trial, the one before it is the last.
+// Shares divides the difference between a part's first and last variant among the changes from
+// each variant to the next. Shares are computed from logarithms, because ratios multiply. If a
+// variant has no valid trial, the variant before it counts as the last.
 type Shares struct {
 	Part string `json:"part"`
 	record.Place
 	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // metric of a contrast or a comparison
-	From    string        `json:"from"`                                                   // a variant
-	To      string        `json:"to"`                                                     // a variant
+	From    string        `json:"from"`                                                   // the first variant
+	To      string        `json:"to"`                                                     // the last variant
 	Pairs   int           `json:"pairs"`                                                  // repeats in which all variants have a valid trial
 	Ratio   matrix.Figure `json:"ratio"`                                                  // the last variant's figure divided by the first's
 	Decided bool          `json:"decided"`                                                // the ratio is proven to differ from 1; else there are no shares
@@ -30,8 +30,8 @@ type Shares struct {
 // A ShareStep is the share of one change in a difference.
 type ShareStep struct {
 	Change  string         `json:"change"` // the scenario's name for it
-	From    string         `json:"from"`   // a variant
-	To      string         `json:"to"`     // a variant
+	From    string         `json:"from"`   // the variant before the change
+	To      string         `json:"to"`     // the variant after the change
 	Ratio   matrix.Figure  `json:"ratio"`
 	Decided bool           `json:"decided"` // the ratio is proven to differ from 1
 	Share   *matrix.Figure `json:"share"`   // below zero if the change offsets others; null if the difference is not proven
@@ -40,9 +40,9 @@ type ShareStep struct {
 // FindShares returns shares for each part with changes whose variants were measured at one place.
 func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	var all []Shares
-	for _, group := range matrix.Rivals(points) {
+	for _, group := range matrix.ComparableGroups(points) {
 		for _, c := range s.Changes {
-			variants := pick(group, c.Variants)
+			variants := pickVariants(group, c.Variants)
 			if c.Part != group[0].Cell.Part || len(variants) < leastVariants {
 				continue
 			}
@@ -60,11 +60,11 @@ func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	return all
 }
 
-// leastVariants is the number of variants from which a difference is divided.
+// leastVariants is the least number of variants for dividing their difference.
 const leastVariants = 3
 
-// pick returns the points of the variants in order, up to the first missing one.
-func pick(points []*matrix.Point, variants []string) []*matrix.Point {
+// pickVariants returns the points of the variants in order, up to the first missing one.
+func pickVariants(points []*matrix.Point, variants []string) []*matrix.Point {
 	var found []*matrix.Point
 	for _, variant := range variants {
 		p := matrix.FindVariant(points, variant)
@@ -76,7 +76,8 @@ func pick(points []*matrix.Point, variants []string) []*matrix.Point {
 	return found
 }
 
-// sharesOf ends at the last variant that has a repeat in common with all before. Else it is false.
+// sharesOf returns the shares up to the last variant that has a repeat in common with all variants
+// before it. It returns false if these are too few.
 func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Shares, bool) {
 	var logs [][]float64
 	for len(variants) >= leastVariants {
@@ -94,11 +95,11 @@ func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Sha
 	s := Shares{
 		Part: first.Cell.Part, Place: first.Cell.Place, From: first.Cell.Variant, To: last.Cell.Variant, Pairs: len(total),
 	}
-	s.Ratio, s.Decided = ratioOf(total, first.Level)
+	s.Ratio, s.Decided = ratioFromLogs(total, first.Level)
 	for i := 1; i < len(variants); i++ {
 		step := ShareStep{Change: changes[i-1], From: variants[i-1].Cell.Variant, To: variants[i].Cell.Variant}
 		own := difference(logs[i], logs[i-1])
-		step.Ratio, step.Decided = ratioOf(own, first.Level)
+		step.Ratio, step.Decided = ratioFromLogs(own, first.Level)
 		if s.Decided {
 			step.Share = new(shareOf(own, total, first.Level))
 		}
@@ -107,13 +108,13 @@ func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Sha
 	return s, true
 }
 
-// logsOf returns the logarithms by variant and repeat, for repeats in which all variants have one.
+// logsOf returns a metric's logarithm for each variant, in the repeats that all variants have.
 func logsOf(variants []*matrix.Point, of matrix.Metric) [][]float64 {
 	logs := make([][]float64, len(variants))
-	for _, t := range variants[0].Valid() {
+	for _, t := range variants[0].ValidTrials() {
 		var row []float64
 		for _, p := range variants {
-			valid := p.Valid()
+			valid := p.ValidTrials()
 			i := slices.IndexFunc(valid, func(other matrix.Trial) bool { return other.Repeat == t.Repeat })
 			if i < 0 || !(of(valid[i]) > 0) {
 				break
@@ -130,8 +131,8 @@ func logsOf(variants []*matrix.Point, of matrix.Metric) [][]float64 {
 	return logs
 }
 
-// ratioOf turns logarithms of ratios into a ratio, and reports whether it is certainly not 1.
-func ratioOf(logs []float64, at matrix.Level) (matrix.Figure, bool) {
+// ratioFromLogs returns the mean ratio, and reports whether it is proven to differ from 1.
+func ratioFromLogs(logs []float64, at matrix.Level) (matrix.Figure, bool) {
 	interval, err := stats.MeanInterval(logs, at.Confidence())
 	if err != nil {
 		return matrix.Figure{Value: math.Exp(mean(logs))}, false // too few repeats
@@ -139,12 +140,12 @@ func ratioOf(logs []float64, at matrix.Level) (matrix.Figure, bool) {
 	return matrix.FigureOfLogs(interval), !interval.Contains(0)
 }
 
-// maxShareDistance bounds shareOf's search for an interval's ends, in distance from the estimate.
+// maxShareDistance limits how far from the estimate shareOf looks for an interval's ends.
 const maxShareDistance = 100
 
-// shareOf returns the share of one change's logarithms in the total. Its interval holds every
-// share r for which own − r·total may be zero (Fieller 1954). These shares are contiguous around
-// the estimate if the total is certainly not zero.
+// shareOf returns the share of one change's logarithms in the total. The interval contains every
+// share r for which own − r·total may be zero (Fieller 1954). It has no gaps if the total is
+// proven not to be zero.
 func shareOf(own, total []float64, at matrix.Level) matrix.Figure {
 	estimate := mean(own) / mean(total)
 	isPossible := func(r float64) bool {
@@ -154,7 +155,7 @@ func shareOf(own, total []float64, at matrix.Level) matrix.Figure {
 	}
 	end := func(beyond float64) float64 {
 		inside, outside := estimate, beyond
-		for range 60 { // halvings reach the last digit
+		for range 60 { // 60 halvings find the end to the last digit
 			if middle := (inside + outside) / 2; isPossible(middle) {
 				inside = middle
 			} else {

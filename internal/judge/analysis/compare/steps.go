@@ -14,8 +14,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// A Step compares the time of a call at one size with a slightly larger one, for one variant of a
-// part that asks for it.
+// A Step compares a variant's time per call at two message sizes that differ by a few bytes.
 type Step struct {
 	Part     string         `json:"part"`
 	Variant  string         `json:"variant"`
@@ -26,14 +25,14 @@ type Step struct {
 	Time     matrix.Figure  `json:"time_ratio"` // P50 at the larger size divided by P50 at the smaller, over the repeats
 	Faults   *matrix.Figure `json:"faults"`     // additional page faults per call of both ends at the larger size; null if not counted
 	Outcome  StepKind       `json:"outcome" jsonschema:"enum=step,enum=none,enum=stays,enum=gone,enum=appears,enum=undecided"`
-	Base     string         `json:"base,omitempty"` // the part's first variant, to which the kind is relative; absent for the first itself
+	Base     string         `json:"base,omitempty"` // the part's first variant, with which this one is compared; absent for the first itself
 }
 
-// A StepKind is the outcome of a step for a variant.
+// A StepKind tells whether a variant's time jumps between two sizes.
 type StepKind string
 
-// The kinds. A part's first variant has a step or none. In the others this step stays or is gone,
-// or one appears if the first variant has none.
+// The kinds. A part's first variant has a step or none. In a later variant, the first variant's
+// step stays or is gone. If the first variant has none, a step may appear.
 const (
 	HasStep       StepKind = "step"
 	NoStep        StepKind = "none"
@@ -43,19 +42,19 @@ const (
 	StepUndecided StepKind = "undecided"
 )
 
-// leastStep is the ratio of times from which a change of size by a few bytes counts as a step.
-const leastStep = 1.1
+// leastStepRatio is the ratio of times from which a jump counts as a step.
+const leastStepRatio = 1.1
 
-// FindSteps judges the steps that parts of the scenario ask about.
+// FindSteps looks for steps at the sizes that the scenario names.
 func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 	var all []Step
 	for _, asked := range s.Steps {
-		var found []boundary
+		var found []sizeBoundary
 		var samples []sample
 		for _, sizes := range asked.Sizes {
 			for _, group := range lists.GroupBy(slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Part != asked.Part }),
 				func(p *matrix.Point) int { return p.Cell.Clients }) {
-				f := jumpsOf(group, asked.First, sizes)
+				f := newBoundary(group, asked.First, sizes)
 				for _, j := range f.all {
 					if own, enough := j.sample(0, jump{}); enough {
 						samples = append(samples, own)
@@ -64,7 +63,7 @@ func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 				found = append(found, f)
 			}
 		}
-		// All were measured within an hour, so together they estimate their noise.
+		// All trials were measured within an hour, so they share one estimate of the noise.
 		noise := estimateNoise(samples)
 		for _, f := range found {
 			all = append(all, f.steps(noise)...)
@@ -73,27 +72,27 @@ func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 	return all
 }
 
-// A boundary holds the variants' jumps between two sizes, the first variant's first.
-type boundary struct {
+// A sizeBoundary holds every variant's jump between two sizes, starting with the first variant.
+type sizeBoundary struct {
 	sizes scenario.Step
 	all   []jump
 }
 
-func jumpsOf(points []*matrix.Point, first string, sizes scenario.Step) boundary {
-	f := boundary{sizes: sizes}
+func newBoundary(points []*matrix.Point, first string, sizes scenario.Step) sizeBoundary {
+	f := sizeBoundary{sizes: sizes}
 	variants := []string{first}
 	for _, p := range points {
 		variants = lists.AppendNew(variants, p.Cell.Variant)
 	}
 	for _, variant := range variants {
-		if own := jumps(points, variant, sizes); len(own.logs) > 0 || variant == first {
+		if own := newJump(points, variant, sizes); len(own.logs) > 0 || variant == first {
 			f.all = append(f.all, own)
 		}
 	}
 	return f
 }
 
-func (f boundary) steps(noise noise) []Step {
+func (f sizeBoundary) steps(noise noisePrior) []Step {
 	base := f.all[0]
 	if len(base.logs) == 0 {
 		return nil
@@ -102,26 +101,26 @@ func (f boundary) steps(noise noise) []Step {
 	for i, own := range f.all {
 		step := Step{
 			Part: own.Cell.Part, Variant: own.Cell.Variant, Workload: own.Cell.Workload, Clients: own.Cell.Clients,
-			From: int(f.sizes.From), To: int(f.sizes.To), Time: own.time(noise), Faults: own.moreFaults(),
+			From: int(f.sizes.From), To: int(f.sizes.To), Time: own.timeRatio(noise), Faults: own.extraFaults(),
 		}
 		if i == 0 {
-			step.Outcome = own.alone(noise)
+			step.Outcome = own.kindAlone(noise)
 		} else {
-			step.Base, step.Outcome = base.Cell.Variant, own.against(base, noise)
+			step.Base, step.Outcome = base.Cell.Variant, own.kindAgainst(base, noise)
 		}
 		all = append(all, step)
 	}
 	return all
 }
 
-// A jump holds the logarithms of a variant's time ratios, one per repeat.
+// A jump holds how much longer a variant's calls take at the larger of two sizes.
 type jump struct {
-	*matrix.Point // at the larger size
-	logs          map[int]float64
-	faults        []float64
+	*matrix.Point                 // at the larger size
+	logs          map[int]float64 // logarithm of the ratio of times, by repeat
+	faults        []float64       // additional page faults per call
 }
 
-func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jump {
+func newJump(points []*matrix.Point, variant string, sizes scenario.Step) jump {
 	at := func(size scenario.Size) *matrix.Point {
 		want := record.Payload{RequestBytes: int(size), ResponseBytes: int(size)}
 		sized := slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Payload != want })
@@ -129,8 +128,8 @@ func jumps(points []*matrix.Point, variant string, sizes scenario.Step) jump {
 	}
 	below, above := at(sizes.From), at(sizes.To)
 	j := jump{Point: above, logs: map[int]float64{}}
-	for _, b := range above.Valid() {
-		for _, a := range below.Valid() {
+	for _, b := range above.ValidTrials() {
+		for _, a := range below.ValidTrials() {
 			if ratio := matrix.Metrics[matrix.Median](b) / matrix.Metrics[matrix.Median](a); a.Repeat == b.Repeat && ratio > 0 {
 				j.logs[a.Repeat] = math.Log(ratio)
 				if more := faultsOf(b) - faultsOf(a); !math.IsNaN(more) {
@@ -147,7 +146,7 @@ func faultsOf(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
 }
 
-// sample returns the logarithms, minus a share of the logarithms of the jump of, by repeat.
+// sample returns the logarithms, after subtracting a share of the other jump's logarithms.
 func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	var values []float64
 	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
@@ -162,8 +161,8 @@ func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	return sampleOf(values), true
 }
 
-// interval returns the interval of the ratio, after removing a share of the jump of.
-func (j jump) interval(share float64, of jump, noise noise) (stats.Interval, bool) {
+// interval returns the interval of the ratio, after removing a share of the other jump.
+func (j jump) interval(share float64, of jump, noise noisePrior) (stats.Interval, bool) {
 	s, enough := j.sample(share, of)
 	if !enough {
 		return stats.Interval{}, false
@@ -171,42 +170,43 @@ func (j jump) interval(share float64, of jump, noise noise) (stats.Interval, boo
 	return noise.judge(s, j.Level).Ratio, true
 }
 
-func (j jump) time(noise noise) matrix.Figure {
+func (j jump) timeRatio(noise noisePrior) matrix.Figure {
 	if i, enough := j.interval(0, jump{}, noise); enough {
 		return matrix.FigureOf(i)
 	}
 	return matrix.Figure{Value: math.Exp(mean(slices.Collect(maps.Values(j.logs))))}
 }
 
-func (j jump) moreFaults() *matrix.Figure {
+func (j jump) extraFaults() *matrix.Figure {
 	if len(j.faults) == 0 {
 		return nil
 	}
 	if i, err := stats.MeanInterval(j.faults, j.Level.Confidence()); err == nil {
-		return new(matrix.FigureOf(matrix.Stated(i)))
+		return new(matrix.FigureOf(matrix.WithRunConfidence(i)))
 	}
 	return &matrix.Figure{Value: stats.Median(j.faults)}
 }
 
-// alone returns the kind for the first variant.
-func (j jump) alone(noise noise) StepKind {
+// kindAlone returns the kind of a part's first variant.
+func (j jump) kindAlone(noise noisePrior) StepKind {
 	i, enough := j.interval(0, jump{}, noise)
 	switch {
 	case !enough:
 		return StepUndecided
-	case i.Low > leastStep:
+	case i.Low > leastStepRatio:
 		return HasStep
-	case i.High < leastStep:
+	case i.High < leastStepRatio:
 		return NoStep
 	}
 	return StepUndecided
 }
 
-// against returns the kind for a later variant: gone if less than half of base's step is left.
-func (j jump) against(base jump, noise noise) StepKind {
-	if base.alone(noise) != HasStep {
+// kindAgainst returns the kind of a later variant. The step is gone if less than half of the first
+// variant's step, base, is left.
+func (j jump) kindAgainst(base jump, noise noisePrior) StepKind {
+	if base.kindAlone(noise) != HasStep {
 		more, enough := j.interval(1, base, noise)
-		if own := j.alone(noise); own != HasStep || (enough && more.Low > 1) {
+		if own := j.kindAlone(noise); own != HasStep || (enough && more.Low > 1) {
 			return map[StepKind]StepKind{HasStep: StepAppears, NoStep: NoStep, StepUndecided: StepUndecided}[own]
 		}
 		return StepUndecided

@@ -37,7 +37,7 @@ func stepPoints(t *testing.T, noise float64, times map[string]map[int]float64) [
 			}
 		}
 	}
-	points, err := study.Gather(&study.Study{Place: map[string]int{"grpc": 0, "grpc:tiers": 1, "grpc:limit": 2}}, records)
+	points, err := study.GroupTrials(&study.Study{Place: map[string]int{"grpc": 0, "grpc:tiers": 1, "grpc:limit": 2}}, records)
 	if err != nil {
 		t.Fatal(err)
 	}

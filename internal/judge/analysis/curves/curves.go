@@ -1,8 +1,8 @@
-// Package curves follows a figure along an axis of the matrix: from where more clients stop
-// paying, where one variant overtakes another as messages grow, what limits throughput as more
-// calls are in flight, and when trials became steady.
+// Package curves shows how figures change along an axis of the matrix. It finds the number of
+// clients from which more bring nothing, the message size from which another variant is faster,
+// what limits throughput as more calls are in flight, and when trials became steady.
 //
-// It does not know how two variants are compared at one place.
+// It does not know how two variants are compared under equal conditions.
 package curves
 
 import (
@@ -21,63 +21,62 @@ import (
 
 // The curves that may have a knee.
 const (
-	ByThroughput = "throughput" // where more clients stop paying
-	ByTail       = "tail"       // where P99/P50 begins to grow
+	KneeOfThroughput = "throughput" // where throughput stops growing
+	KneeOfTail       = "tail"       // where P99/P50 begins to grow
 )
 
-// A Knee is the number of clients from which more of them stop paying, for one variant and
-// size.
+// A Knee is the number of clients from which throughput stops growing, or the tail begins to
+// grow, for one variant and message size.
 type Knee struct {
 	Part       string `json:"part"`
 	Variant    string `json:"variant"`
 	Connection string `json:"connection"`
 	record.Payload
 	By      string         `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
-	Points  int            `json:"-"`                                         // number of concurrencies with enough valid trials
+	Points  int            `json:"-"`                                         // numbers of clients with enough valid trials
 	Found   bool           `json:"found"`                                     // false: see reason
 	Clients *matrix.Figure `json:"clients"`                                   // null if not found
 	Reason  string         `json:"reason"`
 }
 
-// FindKnees looks for knees in every curve with at least two concurrencies.
+// FindKnees looks for knees in every curve with at least two numbers of clients.
 func FindKnees(points []*matrix.Point, seed uint64) []Knee {
 	var knees []Knee
-	for _, curve := range matrix.ByClients(points) {
+	for _, curve := range matrix.GroupByClients(points) {
 		if len(curve) < 2 {
 			continue
 		}
 		if curve[0].Cell.Load.Model == "closed" {
-			knees = append(knees, kneeOf(curve, ByThroughput, seed))
+			knees = append(knees, kneeOf(curve, KneeOfThroughput, seed))
 		}
 		if matrix.IsMeaningful(curve[0].Cell.Load.Model, matrix.P99) {
-			knees = append(knees, kneeOf(curve, ByTail, seed))
+			knees = append(knees, kneeOf(curve, KneeOfTail, seed))
 		}
 	}
 	return knees
 }
 
-// kneeOf finds the knee of one curve.
 func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
 	cell := points[0].Cell
 	knee := Knee{Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, Payload: cell.Payload, By: by}
 	search := stats.KneeSearch{Bend: stats.Flattens, Resampling: stats.Resampling{Seed: seed, Confidence: matrix.Confidence}}
 	of := matrix.Metrics[matrix.Throughput]
-	if by == ByTail {
+	if by == KneeOfTail {
 		search.Bend, of = stats.Steepens, matrix.Metrics[matrix.Tail]
 	}
 	var curve stats.Curve
 	tooFewRequests := false
 	for _, p := range points {
-		figures := matrix.KnownValues(p.Valid(), of)
-		tooFewRequests = tooFewRequests || len(figures) < len(p.Valid())
+		figures := matrix.KnownValues(p.ValidTrials(), of)
+		tooFewRequests = tooFewRequests || len(figures) < len(p.ValidTrials())
 		curve.X, curve.Y = append(curve.X, float64(p.Cell.Clients)), append(curve.Y, figures)
 	}
 	curve = curve.WithTrials(matrix.LeastTrials)
 	knee.Points = len(curve.X)
 	if knee.Points < matrix.KneePoints {
-		knee.Reason = fmt.Sprintf("a knee needs %d concurrencies with %d valid trials each; %d have them", matrix.KneePoints, matrix.LeastTrials, knee.Points)
+		knee.Reason = fmt.Sprintf("a knee needs %d numbers of clients with %d valid trials each; the run has %d", matrix.KneePoints, matrix.LeastTrials, knee.Points)
 		if tooFewRequests {
-			knee.Reason += fmt.Sprintf(", and P99 needs %s requests per trial", units.Thousands(matrix.P99Requests))
+			knee.Reason += fmt.Sprintf("; P99 also needs %s requests per trial", units.Thousands(matrix.P99Requests))
 		}
 	} else if found, err := stats.FindKnee(curve, search); err != nil {
 		knee.Reason = noKneeReason(curve, by)
@@ -87,7 +86,7 @@ func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
 	return knee
 }
 
-// noKneeReason describes the shape of a curve without a knee, as the reason.
+// noKneeReason describes the shape of a curve that has no knee.
 func noKneeReason(curve stats.Curve, by string) string {
 	last := len(curve.X) - 1
 	at := func(i int) float64 { return stats.Median(curve.Y[i]) }
@@ -98,18 +97,18 @@ func noKneeReason(curve stats.Curve, by string) string {
 		}
 	}
 	name := "throughput"
-	if by == ByTail {
+	if by == KneeOfTail {
 		name = "P99/P50"
 	}
 	switch {
-	case greatest == last && at(last) > (1+matrix.Margin)*at(last-1) && by == ByThroughput:
-		return fmt.Sprintf("throughput still grows at %.0f clients, the most with %d valid trials", curve.X[last], matrix.LeastTrials)
+	case greatest == last && at(last) > (1+matrix.Margin)*at(last-1) && by == KneeOfThroughput:
+		return fmt.Sprintf("throughput still grows at %.0f clients, the largest number with %d valid trials: measure more clients", curve.X[last], matrix.LeastTrials)
 	case at(greatest) < (1+matrix.Margin)*at(0):
-		return name + " does not grow with the number of clients"
+		return name + " does not grow with more clients"
 	case greatest < last && at(last) < at(0):
-		return fmt.Sprintf("%s is greatest at %.0f clients and falls to less than it was at %.0f", name, curve.X[greatest], curve.X[0])
+		return fmt.Sprintf("%s is greatest at %.0f clients, and falls below its value at %.0f clients", name, curve.X[greatest], curve.X[0])
 	}
-	return "no bend of " + name + " exceeds the noise of the trials"
+	return "the curve of " + name + " has no bend that exceeds the noise of the trials"
 }
 
 // A Crossover is the size at which one variant overtakes another as messages grow.
@@ -127,15 +126,15 @@ type Crossover struct {
 }
 
 const (
-	// crossoverSizes is the number of sizes from which a sweep may have crossovers.
-	crossoverSizes = 4
-	// crossoverConfidence is above that of other intervals, because a sweep asks at every size:
-	// with equal variants, 1 in 12 sweeps of 13 sizes would show a false crossover at 95 %, 1 in
-	// 250 at 99 %.
+	// leastCrossoverSizes is the least number of sizes for finding crossovers.
+	leastCrossoverSizes = 4
+	// crossoverConfidence is higher than the confidence of other intervals, because a sweep tests
+	// at every size. With equal variants and 13 sizes, 1 in 12 sweeps shows a false crossover at
+	// 95 %, and 1 in 250 at 99 %.
 	crossoverConfidence = 0.99
 )
 
-// FindCrossovers compares every two variants along the sizes, at every concurrency.
+// FindCrossovers compares every two variants over all message sizes, for each number of clients.
 func FindCrossovers(points []*matrix.Point) []Crossover {
 	var crossovers []Crossover
 	atAnySize := func(p *matrix.Point) record.Cell {
@@ -158,8 +157,8 @@ func FindCrossovers(points []*matrix.Point) []Crossover {
 }
 
 func crossoversOf(a, b []*matrix.Point) []Crossover {
-	curveA, curveB := pairSweep(a, b)
-	if len(curveA.X) < crossoverSizes {
+	curveA, curveB := pairedCurves(a, b)
+	if len(curveA.X) < leastCrossoverSizes {
 		return nil
 	}
 	found, err := stats.FindCrossovers(curveA, curveB, stats.CrossoverRule{
@@ -191,8 +190,8 @@ func crossoversOf(a, b []*matrix.Point) []Crossover {
 	})
 }
 
-// pairSweep takes the sizes at which both variants have enough paired trials.
-func pairSweep(a, b []*matrix.Point) (curveA, curveB stats.Curve) {
+// pairedCurves returns both variants' curves, at the sizes with enough paired trials.
+func pairedCurves(a, b []*matrix.Point) (curveA, curveB stats.Curve) {
 	a = slices.Clone(a)
 	slices.SortFunc(a, func(x, y *matrix.Point) int { return cmp.Compare(x.Cell.RequestBytes, y.Cell.RequestBytes) })
 	for _, p := range a {
@@ -209,7 +208,7 @@ func pairSweep(a, b []*matrix.Point) (curveA, curveB stats.Curve) {
 	return curveA, curveB
 }
 
-// A WarmUpNeed holds the warm-up that would have been enough.
+// A WarmUpNeed holds the length of the warm-up that a cell needs.
 type WarmUpNeed struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -222,11 +221,11 @@ type WarmUpNeed struct {
 	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean of the first 100 ms divided by the steady mean
 }
 
-// firstMoments is the time after the first request that is compared with the steady state, to show
-// the error of a measurement without warm-up.
-const firstMoments = 100 * time.Millisecond
+// firstPeriod is the first part of a warm-up. Comparing it with the steady state shows the error
+// of a measurement without warm-up.
+const firstPeriod = 100 * time.Millisecond
 
-// FindWarmUpNeeds finds the time until each cell's trials became steady.
+// FindWarmUpNeeds returns how long each cell's trials took to become steady.
 func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 	var needs []WarmUpNeed
 	for _, p := range points {
@@ -235,26 +234,26 @@ func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 			continue // these loads have no steady state
 		}
 		need := WarmUpNeed{Part: p.Cell.Part, Variant: p.Cell.Variant, Payload: p.Cell.Payload, Clients: p.Cell.Clients}
-		followed := matrix.Filter(p.Valid(), func(t matrix.Trial) bool { return len(t.Intervals) > 0 })
+		followed := matrix.Filter(p.ValidTrials(), func(t matrix.Trial) bool { return len(t.Intervals) > 0 })
 		settled := matrix.Filter(followed, func(t matrix.Trial) bool { return t.WarmUp.EnoughNS != nil && t.WarmUp.EnoughRequests != nil })
 		if len(followed) == 0 {
 			continue
 		}
 		need.Trials, need.Settled = len(followed), len(settled)
-		need.Needed = matrix.Known(settled, func(t matrix.Trial) float64 { return matrix.Number(t.WarmUp.EnoughNS) / 1e6 })
-		need.NeededCalls = matrix.Known(settled, func(t matrix.Trial) float64 { return matrix.Number(t.WarmUp.EnoughRequests) })
-		need.FirstOver = matrix.Known(settled, func(t matrix.Trial) float64 { return firstOverSettled(t.Intervals, *t.WarmUp.EnoughNS) })
+		need.Needed = matrix.KnownFigure(settled, func(t matrix.Trial) float64 { return matrix.Number(t.WarmUp.EnoughNS) / 1e6 })
+		need.NeededCalls = matrix.KnownFigure(settled, func(t matrix.Trial) float64 { return matrix.Number(t.WarmUp.EnoughRequests) })
+		need.FirstOver = matrix.KnownFigure(settled, func(t matrix.Trial) float64 { return firstOverSettled(t.Intervals, *t.WarmUp.EnoughNS) })
 		needs = append(needs, need)
 	}
 	return needs
 }
 
-// firstOverSettled divides the mean service time of the first moments by the steady one.
+// firstOverSettled returns the mean service time of the firstMoments divided by the steady mean.
 func firstOverSettled(course []record.Interval, enoughNS int64) float64 {
 	begin := course[0].StartNS
 	var first, settled record.Interval
 	for _, i := range course {
-		if i.StartNS-begin < int64(firstMoments) {
+		if i.StartNS-begin < int64(firstPeriod) {
 			first.Requests += i.Requests
 			first.SumNS += i.SumNS
 		}

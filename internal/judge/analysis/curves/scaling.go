@@ -11,7 +11,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/study"
 )
 
-// A Scaling holds a variant's throughput by calls in flight, and what limits it.
+// A Scaling holds a variant's throughput by calls in flight, and names what limits the throughput.
 type Scaling struct {
 	Part       string `json:"part"`
 	Variant    string `json:"variant"`
@@ -19,8 +19,8 @@ type Scaling struct {
 	Workload   string `json:"workload"`
 	record.Payload
 	Points    []ScalingPoint  `json:"points"`
-	Law       *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent if it is refused
-	Reason    string          `json:"reason"`        // why there is no law
+	Law       *ScalabilityLaw `json:"law,omitempty"` // the fitted universal scalability law; absent if it does not fit
+	Reason    string          `json:"reason"`        // reason if law is absent
 	Diagnosis Diagnosis       `json:"diagnosis"`
 }
 
@@ -28,12 +28,12 @@ type Scaling struct {
 type ScalingPoint struct {
 	Clients    int           `json:"clients"`
 	Throughput matrix.Figure `json:"throughput_rps"`
-	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // throughput of one call in flight, times their number; null if not measured
-	Share      *float64      `json:"share_of_ideal" jsonschema:"nullable"` // null with ideal_rps
-	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // throughput by the law; null without a law
+	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // throughput with one call in flight, times the calls in flight; null if not measured
+	Share      *float64      `json:"share_of_ideal" jsonschema:"nullable"` // null if ideal_rps is null
+	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // throughput that the law predicts; null without a law
 }
 
-// ScalabilityLaw is X(N) = λN / (1 + σ(N−1) + κN(N−1)).
+// A ScalabilityLaw holds the parameters of X(N) = λN / (1 + σ(N−1) + κN(N−1)).
 type ScalabilityLaw struct {
 	Ideal      matrix.Figure  `json:"ideal_rps"`  // λ
 	Contention matrix.Figure  `json:"contention"` // σ
@@ -42,56 +42,56 @@ type ScalabilityLaw struct {
 	Misfit     float64        `json:"misfit"`     // mean relative error of the fit
 }
 
-// Bottleneck names the cause that keeps a curve from its ideal line.
+// A Bottleneck names the cause that keeps throughput below its ideal.
 type Bottleneck string
 
 // The bottlenecks.
 const (
-	NoBottleneck     Bottleneck = "none"       // the curve follows, or no examined cause limits it
-	OnConnection     Bottleneck = "connection" // more connections were measured and carried more
-	MaybeConnection  Bottleneck = "connection?"
-	OnClientCPU      Bottleneck = "client-cpu"
-	OnServerCPU      Bottleneck = "server-cpu"
-	OnBothCPUs       Bottleneck = "cpus"    // neither is fully busy, but both are mostly busy
-	BottleneckUnsure Bottleneck = "unknown" // too little was measured
+	NoBottleneck      Bottleneck = "none"        // throughput is near its ideal, or no known cause limits it
+	OnConnection      Bottleneck = "connection"  // a variant with more connections has more throughput
+	MaybeConnection   Bottleneck = "connection?" // no variant with more connections was measured
+	OnClientCPU       Bottleneck = "client-cpu"
+	OnServerCPU       Bottleneck = "server-cpu"
+	OnBothCPUs        Bottleneck = "cpus"    // the CPUs of both ends are mostly busy, but not fully
+	BottleneckUnknown Bottleneck = "unknown" // throughput with one call in flight was not measured
 )
 
-// A Diagnosis names what limits a variant with the most calls in flight. Its figures are the
-// evidence; they are null if not measured.
+// A Diagnosis names what limits a variant at its largest number of calls in flight. The figures
+// are the evidence for it, and null if not measured.
 type Diagnosis struct {
 	Text              string         `json:"text"` // as a sentence of package advice
 	Bottleneck        Bottleneck     `json:"bottleneck" jsonschema:"enum=none,enum=connection,enum=connection?,enum=client-cpu,enum=server-cpu,enum=cpus,enum=unknown"`
 	Clients           int            `json:"clients"` // calls in flight
 	Share             *float64       `json:"share_of_ideal" jsonschema:"nullable"`
-	Connections       matrix.Figure  `json:"connections"` // opened
+	Connections       matrix.Figure  `json:"connections"` // opened connections
 	InFlight          matrix.Figure  `json:"in_flight"`   // mean number of calls
 	Client            *matrix.Figure `json:"client_busy"` // busy share of the client's CPUs
 	Server            *matrix.Figure `json:"server_busy"`
 	PerWrite          *matrix.Figure `json:"requests_per_write"`       // requests per write system call
 	PerSegment        *matrix.Figure `json:"requests_per_segment"`     // requests per segment with payload
-	Idle              *matrix.Figure `json:"idle_share"`               // share of the time without bytes under way on a connection
+	Idle              *matrix.Figure `json:"idle_share"`               // share of the time in which a connection had no bytes under way
 	Blocked           *matrix.Figure `json:"blocked_share"`            // share of the time in which a window or a full buffer blocked a connection
 	Retransmits       *matrix.Figure `json:"retransmits_per_thousand"` // retransmits per thousand requests
 	Better            string         `json:"better"`                   // the best variant with more connections; empty if none was measured
 	BetterConnections int            `json:"better_connections"`
-	Gain              *matrix.Figure `json:"gain"`   // its throughput divided by this variant's
+	Gain              *matrix.Figure `json:"gain"`   // throughput of the variant in better, divided by this variant's
 	Rivals            int            `json:"rivals"` // number of variants with more connections
 }
 
 const (
-	// followsIdeal is the share of the ideal throughput from which a curve follows its line.
-	followsIdeal = 0.7
-	// minGain is the ratio of throughput that more connections must reach, at the interval's lower
-	// end, to prove the connection the limit.
-	minGain = 1.1
+	// leastIdealShare is the share of the ideal throughput from which nothing limits a curve.
+	leastIdealShare = 0.7
+	// minThroughputGain is the gain in throughput by more connections that proves the connection to be the
+	// limit. The whole interval of the gain must reach it.
+	minThroughputGain = 1.1
 )
 
-// FindScalings analyses every curve of a closed loop with at least two concurrencies whose calls
-// do no work. It leaves out other curves, because the interval takes some hundred fits per curve.
+// FindScalings analyses every closed loop with at least two numbers of clients whose calls do no
+// work. It leaves out other curves, because each takes some hundred fits.
 func FindScalings(s *study.Study, points []*matrix.Point, seed uint64) []Scaling {
 	var all []Scaling
-	for _, curve := range matrix.ByClients(points) {
-		curve = slices.DeleteFunc(curve, func(p *matrix.Point) bool { return len(p.Valid()) == 0 })
+	for _, curve := range matrix.GroupByClients(points) {
+		curve = slices.DeleteFunc(curve, func(p *matrix.Point) bool { return len(p.ValidTrials()) == 0 })
 		if len(curve) >= 2 && curve[0].Cell.Load.Model == "closed" && s.Workload(curve[0].Cell.Workload).Sweep {
 			all = append(all, scalingOf(curve, points, seed))
 		}
@@ -107,7 +107,7 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 	var curve stats.Curve
 	var alone *float64
 	for _, p := range own {
-		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: matrix.Over(p.Valid(), matrix.Metrics[matrix.Throughput])}
+		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: matrix.FigureOver(p.ValidTrials(), matrix.Metrics[matrix.Throughput])}
 		if x.Clients == 1 {
 			alone = &x.Throughput.Value
 		}
@@ -116,7 +116,7 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 			x.Share = new(x.Throughput.Value / *x.Ideal)
 		}
 		s.Points = append(s.Points, x)
-		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, matrix.Values(p.Valid(), matrix.Metrics[matrix.Throughput]))
+		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, matrix.Values(p.ValidTrials(), matrix.Metrics[matrix.Throughput]))
 	}
 	law, err := stats.FitScalability(curve, stats.Resampling{Seed: seed, Confidence: matrix.Confidence})
 	if err != nil {
@@ -134,33 +134,33 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 	return s
 }
 
-// diagnose names what limits the point with the most calls in flight of a curve. It is certain of
-// the connection only if a measured variant with more connections carries more.
+// diagnose names what limits a point. It names the connection for certain only if a measured
+// variant with more connections has more throughput.
 func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis {
-	trials := p.Valid()
+	trials := p.ValidTrials()
 	d := Diagnosis{
 		Clients: p.Cell.Clients, Share: share,
-		Connections: matrix.Over(trials, matrix.Opened),
-		InFlight:    matrix.Over(trials, func(t matrix.Trial) float64 { return t.InFlight }),
-		Client:      matrix.Known(trials, func(t matrix.Trial) float64 { return matrix.Number(t.Client.Busy) }),
-		Server:      matrix.Known(trials, func(t matrix.Trial) float64 { return matrix.Number(t.Server.Busy) }),
+		Connections: matrix.FigureOver(trials, matrix.OpenedConnections),
+		InFlight:    matrix.FigureOver(trials, func(t matrix.Trial) float64 { return t.InFlight }),
+		Client:      matrix.KnownFigure(trials, func(t matrix.Trial) float64 { return matrix.Number(t.Client.Busy) }),
+		Server:      matrix.KnownFigure(trials, func(t matrix.Trial) float64 { return matrix.Number(t.Server.Busy) }),
 	}
-	d.wire(trials)
-	d.rivals(p, points)
+	d.setTraffic(trials)
+	d.findRivals(p, points)
 	busy := func(f *matrix.Figure, limit float64) bool { return f != nil && f.Value >= limit }
 	few := d.Connections.Value < float64(p.Cell.Clients)
 	switch {
-	case d.Gain != nil && atLeast(*d.Gain, minGain):
+	case d.Gain != nil && reachesLimit(*d.Gain, minThroughputGain):
 		d.Bottleneck = OnConnection
 	case busy(d.Server, matrix.BusyShare) && (d.Client == nil || d.Server.Value >= d.Client.Value):
 		d.Bottleneck = OnServerCPU
 	case busy(d.Client, matrix.BusyShare):
 		d.Bottleneck = OnClientCPU
 	case share == nil:
-		d.Bottleneck = BottleneckUnsure
-	case *share < followsIdeal && busy(d.Client, matrix.IdleShare) && busy(d.Server, matrix.IdleShare):
+		d.Bottleneck = BottleneckUnknown
+	case *share < leastIdealShare && busy(d.Client, matrix.IdleShare) && busy(d.Server, matrix.IdleShare):
 		d.Bottleneck = OnBothCPUs
-	case *share < followsIdeal && few && d.Rivals == 0 && !busy(d.Client, matrix.IdleShare) && !busy(d.Server, matrix.IdleShare):
+	case *share < leastIdealShare && few && d.Rivals == 0 && !busy(d.Client, matrix.IdleShare) && !busy(d.Server, matrix.IdleShare):
 		d.Bottleneck = MaybeConnection
 	default:
 		d.Bottleneck = NoBottleneck
@@ -168,19 +168,20 @@ func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis
 	return d
 }
 
-// atLeast reports whether a figure reaches the limit with its whole interval, or by a wide margin.
-func atLeast(f matrix.Figure, limit float64) bool {
+// reachesLimit reports whether a figure's whole interval reaches the limit. A figure without an interval
+// must reach the square of the limit.
+func reachesLimit(f matrix.Figure, limit float64) bool {
 	if f.Interval != nil {
 		return f.Interval.Low >= limit
 	}
 	return f.Value >= limit*limit
 }
 
-// wire adds figures about requests on the connections.
-func (d *Diagnosis) wire(trials []matrix.Trial) {
+// setTraffic sets the figures about requests, writes and segments on the connections.
+func (d *Diagnosis) setTraffic(trials []matrix.Trial) {
 	watched := matrix.Filter(trials, func(t matrix.Trial) bool { return t.Traffic != nil && t.Completed > 0 })
 	per := func(count func(matrix.Trial) float64) *matrix.Figure {
-		return matrix.Known(watched, func(t matrix.Trial) float64 {
+		return matrix.KnownFigure(watched, func(t matrix.Trial) float64 {
 			if n := count(t); n != 0 {
 				return matrix.RequestsSeen(t) / n
 			}
@@ -188,25 +189,25 @@ func (d *Diagnosis) wire(trials []matrix.Trial) {
 		})
 	}
 	share := func(t matrix.Trial, ns *int64) float64 {
-		return min(1, matrix.Number(ns)/float64(cmp.Or(t.Traffic.SpanNS, t.WindowNS))/max(1, matrix.Opened(t)))
+		return min(1, matrix.Number(ns)/float64(cmp.Or(t.Traffic.SpanNS, t.WindowNS))/max(1, matrix.OpenedConnections(t)))
 	}
 	d.PerWrite = per(func(t matrix.Trial) float64 { return matrix.Number(t.Traffic.SendCalls) })
 	d.PerSegment = per(func(t matrix.Trial) float64 {
 		acks := cmp.Or(t.Traffic.SentPureAcks, new(int64)) // UDP has no acknowledgements
 		return max(0, matrix.Number(t.Traffic.SentPackets)-matrix.Number(acks))
 	})
-	d.Idle = matrix.Known(watched, func(t matrix.Trial) float64 { return 1 - share(t, t.Traffic.BusyNS) })
-	d.Blocked = matrix.Known(watched, func(t matrix.Trial) float64 { return share(t, t.Traffic.BlockedNS) })
-	d.Retransmits = matrix.Known(watched, matrix.Retransmits)
+	d.Idle = matrix.KnownFigure(watched, func(t matrix.Trial) float64 { return 1 - share(t, t.Traffic.BusyNS) })
+	d.Blocked = matrix.KnownFigure(watched, func(t matrix.Trial) float64 { return share(t, t.Traffic.BlockedNS) })
+	d.Retransmits = matrix.KnownFigure(watched, matrix.Retransmits)
 }
 
-// rivals looks for variants that differ only in having more connections.
-func (d *Diagnosis) rivals(p *matrix.Point, points []*matrix.Point) {
+// findRivals looks for variants that differ only in having more connections.
+func (d *Diagnosis) findRivals(p *matrix.Point, points []*matrix.Point) {
 	for _, rival := range points {
-		if rival == p || rival.Conditions() != p.Conditions() || rival.WithoutConnections != p.WithoutConnections || len(rival.Valid()) == 0 {
+		if rival == p || rival.Conditions() != p.Conditions() || rival.WithoutConnections != p.WithoutConnections || len(rival.ValidTrials()) == 0 {
 			continue
 		}
-		connections := matrix.Over(rival.Valid(), matrix.Opened).Value
+		connections := matrix.FigureOver(rival.ValidTrials(), matrix.OpenedConnections).Value
 		if connections <= d.Connections.Value {
 			continue
 		}

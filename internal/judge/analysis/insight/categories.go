@@ -15,27 +15,27 @@ import (
 // Unclassified is the category of stacks that no rule matches.
 const Unclassified = "unclassified"
 
-// DefaultCategories holds the text of the built-in table.
+// BuiltInCategoriesText is the text of the built-in table of categories.
 //
 //go:embed categories.yaml
-var DefaultCategories []byte
+var BuiltInCategoriesText []byte
 
-// UsualCategories returns the default table.
-var UsualCategories = sync.OnceValue(func() *Categories {
-	table, err := ParseCategories(DefaultCategories)
+// BuiltInCategories returns the built-in table of categories.
+var BuiltInCategories = sync.OnceValue(func() *Categories {
+	table, err := ParseCategories(BuiltInCategoriesText)
 	if err != nil {
 		panic("categories.yaml: " + err.Error()) // the table is built in and tested
 	}
 	return table
 })
 
-// Categories sort call stacks by what they do.
+// Categories holds the rules that assign a category to each call stack.
 type Categories struct {
 	CPU    []Rule `yaml:"cpu"`
 	OffCPU []Rule `yaml:"offcpu"`
 }
 
-// A Rule assigns a category to the stacks of some functions.
+// A Rule assigns a category to the call stacks that contain one of its functions.
 type Rule struct {
 	Category  string   `yaml:"category"`
 	In        string   `yaml:"in"`
@@ -44,7 +44,7 @@ type Rule struct {
 	matches *regexp.Regexp
 }
 
-// ParseCategories reads a table.
+// ParseCategories reads a table of categories in YAML.
 func ParseCategories(text []byte) (*Categories, error) {
 	var c Categories
 	if err := yaml.UnmarshalWithOptions(text, &c, yaml.Strict()); err != nil {
@@ -55,7 +55,7 @@ func ParseCategories(text []byte) (*Categories, error) {
 		rules []Rule
 	}{{"cpu", c.CPU}, {"offcpu", c.OffCPU}} {
 		if len(table.rules) == 0 {
-			return nil, fmt.Errorf("%s: the table has no rules", table.name)
+			return nil, fmt.Errorf("%s: the table has no rules: add at least one", table.name)
 		}
 		for i := range table.rules {
 			if err := table.rules[i].compile(); err != nil {
@@ -75,13 +75,13 @@ const (
 func (r *Rule) compile() (err error) {
 	switch {
 	case r.Category == "" || r.Category == Unclassified:
-		return fmt.Errorf("category: %q: want a name", r.Category)
+		return fmt.Errorf("the category is %q: write another name", r.Category)
 	case r.In != "" && r.In != inKernel && r.In != inProgram:
-		return fmt.Errorf("in: %q: want kernel, program, or nothing for both", r.In)
+		return fmt.Errorf("in is %q: write kernel or program, or leave it out for both", r.In)
 	case len(r.Functions) == 0:
-		return fmt.Errorf("functions: the rule of %q has no functions", r.Category)
+		return fmt.Errorf("the rule of category %q has no functions: add at least one pattern", r.Category)
 	}
-	for _, pattern := range r.Functions { // one by one, so that an error names the pattern
+	for _, pattern := range r.Functions { // compiled separately, so that an error names the pattern
 		if _, err := regexp.Compile(pattern); err != nil {
 			return fmt.Errorf("functions: %w", err)
 		}
@@ -90,7 +90,7 @@ func (r *Rule) compile() (err error) {
 	return err
 }
 
-// sorter finds the categories of stacks that share frames.
+// A sorter finds the category of a call stack. It remembers the rule of each frame.
 type sorter struct {
 	rules []Rule
 	known map[record.Frame]int // index of a frame's rule, from 1; 0: no rule
@@ -98,17 +98,17 @@ type sorter struct {
 
 func newSorter(rules []Rule) *sorter { return &sorter{rules, map[record.Frame]int{}} }
 
-// of returns the category of a stack, whose frames start with the outermost.
-func (s *sorter) of(stack []record.Frame) string {
+// categoryOf returns the category of a stack. The stack starts with its outermost frame.
+func (s *sorter) categoryOf(stack []record.Frame) string {
 	for i := len(stack) - 1; i >= 0; i-- {
-		if place := s.rule(stack[i]); place > 0 {
+		if place := s.ruleIndex(stack[i]); place > 0 {
 			return s.rules[place-1].Category
 		}
 	}
 	return Unclassified
 }
 
-func (s *sorter) rule(frame record.Frame) int {
+func (s *sorter) ruleIndex(frame record.Frame) int {
 	place, known := s.known[frame]
 	if known {
 		return place

@@ -22,7 +22,7 @@ func frames(texts ...string) []record.Frame {
 
 // TestUsualCategories sorts stacks as they were sampled, the outermost function first.
 func TestUsualCategories(t *testing.T) {
-	cpu, off := newSorter(UsualCategories().CPU), newSorter(UsualCategories().OffCPU)
+	cpu, off := newSorter(BuiltInCategories().CPU), newSorter(BuiltInCategories().OffCPU)
 	for want, stacks := range map[string][][]record.Frame{
 		"protocol layer": {
 			frames("runtime.goexit", "google.golang.org/grpc.(*Server).handleStream", "golang.org/x/net/http2/hpack.(*Encoder).WriteField", "runtime.mapaccess1", "aeshashbody"),
@@ -52,7 +52,7 @@ func TestUsualCategories(t *testing.T) {
 		Unclassified:      {frames("main", "somebody::else"), nil},
 	} {
 		for _, stack := range stacks {
-			if got := cpu.of(stack); got != want {
+			if got := cpu.categoryOf(stack); got != want {
 				t.Errorf("%v: %s, want %s", stack, got, want)
 			}
 		}
@@ -62,7 +62,7 @@ func TestUsualCategories(t *testing.T) {
 		"nothing to do, or a lock (futex)": frames("runtime.stopm", "runtime.futex", "k:__x64_sys_futex", "k:do_futex", "k:schedule"),
 		"a sleep":                          frames("runtime.sysmon", "k:__x64_sys_nanosleep", "k:do_nanosleep", "k:schedule"),
 	} {
-		if got := off.of(stack); got != want {
+		if got := off.categoryOf(stack); got != want {
 			t.Errorf("%v waits for %s, want %s", stack, got, want)
 		}
 	}
@@ -74,18 +74,18 @@ func TestCategoriesOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := newSorter(mine.CPU).of(frames("b.c", "x")); got != "a" {
+	if got := newSorter(mine.CPU).categoryOf(frames("b.c", "x")); got != "a" {
 		t.Errorf("b.c is %s", got)
 	}
-	if got := newSorter(mine.CPU).of(frames("k:b")); got != Unclassified {
+	if got := newSorter(mine.CPU).categoryOf(frames("k:b")); got != Unclassified {
 		t.Errorf("the kernel's b is %s", got)
 	}
 	for text, want := range map[string]string{
 		"":  "cpu: the table has no rules",
 		off: "cpu: the table has no rules",
-		"cpu: [{category: '', functions: [a]}]\n" + off:             "cpu, rule 1: category",
-		"cpu: [{category: a, in: heaven, functions: [a]}]\n" + off:  `in: "heaven": want kernel, program`,
-		"cpu: [{category: a}]\n" + off:                              `the rule of "a" has no functions`,
+		"cpu: [{category: '', functions: [a]}]\n" + off:             "cpu, rule 1: the category is",
+		"cpu: [{category: a, in: heaven, functions: [a]}]\n" + off:  `in is "heaven": write kernel or program`,
+		"cpu: [{category: a}]\n" + off:                              `the rule of category "a" has no functions`,
 		"cpu: [{category: a, functions: ['(']}]\n" + off:            "missing closing",
 		"cpu: [{category: a, functions: [a], colour: red}]\n" + off: "colour",
 		"cpu: [{category: unclassified, functions: [a]}]\n" + off:   "category",
@@ -97,6 +97,6 @@ func TestCategoriesOfOnesOwn(t *testing.T) {
 }
 
 func FuzzParseCategories(f *testing.F) {
-	f.Add(DefaultCategories)
+	f.Add(BuiltInCategoriesText)
 	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = ParseCategories(text) })
 }

@@ -10,37 +10,36 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// An Explanation divides the time of a cell, or the difference between two cells, into parts. Each
-// list adds up to its whole.
+// An Explanation divides the time of a cell, or the difference between two cells, into parts.
 type Explanation struct {
-	Of      *Insight `json:"of"`      // the explained cell, B
-	Against *Insight `json:"against"` // the other cell, A; null if only one is explained
+	Of      *Insight `json:"of"`      // the explained cell, called B in the parts
+	Against *Insight `json:"against"` // the cell for comparison, called A; null if there is none
 
-	// Mean is the mean time of Of divided by that of Against; null if one of them is unknown.
+	// Mean is B's mean time divided by A's; null if one of them is unknown.
 	Mean *float64 `json:"mean_ratio" jsonschema:"nullable"`
 
-	Stages []Explained `json:"stages"` // stages of a call's time: one list, or none
-	CPU    []Explained `json:"cpu"`    // CPU time per call of each end, by category
-	// Syscalls and Counters are counts per call. They do not add up to a whole.
+	Stages []ExplainedFigure `json:"stages"` // a call's time by stage; one element, or none
+	CPU    []ExplainedFigure `json:"cpu"`    // CPU time per call of each end, by category
+	// Syscalls and Counters are numbers of events per call.
 	Syscalls []Change `json:"syscalls"`
 	Counters []Change `json:"counters"`
 }
 
-// An Explained is a whole and its parts.
-type Explained struct {
+// An ExplainedFigure holds a figure and the parts that it consists of.
+type ExplainedFigure struct {
 	End   string   `json:"end,omitempty"` // client or server; empty for both
-	Whole Change   `json:"whole"`         // measured without a probe
+	Whole Change   `json:"whole"`         // the figure, measured without a probe
 	Parts []Change `json:"parts"`         // the largest difference first
-	Rest  float64  `json:"rest"`          // part of the whole's difference without an explanation
+	Rest  float64  `json:"rest"`          // difference between A and B that the parts do not explain
 }
 
-// A Change is a figure of both cells. If one cell is explained, A is zero.
+// A Change is one figure in cells A and B. If there is only one cell, A is zero.
 type Change struct {
 	Name  string  `json:"name"`
 	End   string  `json:"end,omitempty"`
 	A     float64 `json:"a"`
 	B     float64 `json:"b"`
-	Error float64 `json:"error,omitempty"` // one standard error of the difference, if known
+	Error float64 `json:"error,omitempty"` // standard error of the difference, if known
 }
 
 // Difference returns B minus A.
@@ -52,7 +51,8 @@ func (c Change) IsClear() bool { return math.Abs(c.Difference()) > clearErrors*c
 // clearErrors is the number of standard errors beyond which a difference is more than noise.
 const clearErrors = 3
 
-// Explain compares the probes' readings of two cells. Against may be nil.
+// Explain divides the difference between two cells into parts, using the probes' readings. If
+// against is nil, it divides the time of one cell.
 func Explain(of, against *Insight) *Explanation {
 	e := &Explanation{Of: of, Against: against}
 	a := cmp.Or(against, &Insight{})
@@ -60,11 +60,11 @@ func Explain(of, against *Insight) *Explanation {
 		e.Mean = new(of.Mean.Value / a.Mean.Value)
 	}
 	if of.Life != nil && (against == nil || sameStages(of.Life, a.Life)) {
-		e.Stages = []Explained{explainStages(of, a)}
+		e.Stages = []ExplainedFigure{explainStages(of, a)}
 	}
 	for _, end := range []struct {
 		name string
-		a, b *Inside
+		a, b *EndReadings
 	}{{ClientEnd, &a.Client, &of.Client}, {ServerEnd, &a.Server, &of.Server}} {
 		if end.b.CPU != nil && (against == nil || end.a.CPU != nil) {
 			e.CPU = append(e.CPU, explainCPU(end.name, end.a.CPU, end.b.CPU))
@@ -77,18 +77,17 @@ func Explain(of, against *Insight) *Explanation {
 
 func (s Syscall) count() Count { return Count{s.Name, s.PerCall} }
 
-func (l *Life) whole() float64 { return *cmp.Or(l.Bare, &l.Mean) }
+func (l *Life) meanCallTime() float64 { return *cmp.Or(l.Bare, &l.Mean) }
 
 func sameStages(a, b *Life) bool {
 	return a != nil && b != nil && slices.EqualFunc(a.Stages, b.Stages, func(x, y Stage) bool { return x.Name == y.Name })
 }
 
-// explainStages takes as the whole the calls of the same processes without a probe.
-func explainStages(of, a *Insight) Explained {
-	e := Explained{Whole: Change{Name: "a call", B: of.Life.whole()}}
+func explainStages(of, a *Insight) ExplainedFigure {
+	e := ExplainedFigure{Whole: Change{Name: "a call", B: of.Life.meanCallTime()}}
 	var before []Stage
 	if a.Life != nil {
-		before, e.Whole.A = a.Life.Stages, a.Life.whole()
+		before, e.Whole.A = a.Life.Stages, a.Life.meanCallTime()
 	}
 	for i, stage := range of.Life.Stages {
 		part := Change{Name: stage.Name, B: stage.Mean, Error: stage.Error}
@@ -101,9 +100,9 @@ func explainStages(of, a *Insight) Explained {
 	return e
 }
 
-func explainCPU(end string, a, b *Breakdown) Explained {
+func explainCPU(end string, a, b *Breakdown) ExplainedFigure {
 	a = cmp.Or(a, &Breakdown{})
-	e := Explained{End: end, Whole: Change{Name: "CPU time", End: end, A: a.PerCall, B: b.PerCall}}
+	e := ExplainedFigure{End: end, Whole: Change{Name: "CPU time", End: end, A: a.PerCall, B: b.PerCall}}
 	for _, c := range a.Categories {
 		e.Parts = append(e.Parts, Change{Name: c.Name, End: end, A: c.PerCall, Error: c.Error})
 	}
@@ -115,9 +114,9 @@ func explainCPU(end string, a, b *Breakdown) Explained {
 	return e
 }
 
-// finish sorts the parts, and computes the rest.
-func (e *Explained) finish() {
-	slices.SortStableFunc(e.Parts, largestFirst)
+// finish sorts the parts by their differences, and computes Rest.
+func (e *ExplainedFigure) finish() {
+	slices.SortStableFunc(e.Parts, compareByDifference)
 	e.Rest = e.Whole.Difference()
 	for _, p := range e.Parts {
 		e.Rest -= p.Difference()
@@ -127,7 +126,7 @@ func (e *Explained) finish() {
 	}
 }
 
-func largestFirst(a, b Change) int {
+func compareByDifference(a, b Change) int {
 	return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
 }
 
@@ -140,13 +139,13 @@ func countChanges(end string, a, b []Count) []Change {
 	for _, c := range b {
 		lists.FindOrAdd(&all, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name }).B = c.PerCall
 	}
-	slices.SortStableFunc(all, largestFirst)
+	slices.SortStableFunc(all, compareByDifference)
 	return all
 }
 
-// UsualPair returns the first insight as against, and the slowest other cell at the same place as
-// of. If there is no other cell, of is the first insight and against is nil.
-func UsualPair(insights []Insight) (of, against *Insight) {
+// DefaultPair chooses the cells to explain. against is the first insight, and of is the slowest
+// other insight under the same conditions. Without another one, of is the first and against is nil.
+func DefaultPair(insights []Insight) (of, against *Insight) {
 	against = &insights[0]
 	for i := range insights {
 		one := &insights[i]
@@ -162,13 +161,13 @@ func UsualPair(insights []Insight) (of, against *Insight) {
 	return of, against
 }
 
-// callTime returns the mean time of a measured call, or else of a traced call, or 0.
+// callTime returns the mean time of measured calls, or else of traced calls, or else 0.
 func (i *Insight) callTime() float64 {
 	switch {
 	case i.Mean != nil:
 		return i.Mean.Value
 	case i.Life != nil:
-		return i.Life.whole()
+		return i.Life.meanCallTime()
 	}
 	return 0
 }
@@ -178,17 +177,18 @@ func (i *Insight) IsAt(other *Insight) bool {
 	return i.Part == other.Part && i.Place == other.Place
 }
 
-// Key names the cell of an insight, as [record.Cell] does.
+// Key returns the name of the insight's cell, in the form of [record.Cell].
 func (i *Insight) Key() string { return i.Place.Key(i.Part, i.Variant) }
 
-// ExplainCells explains one cell, or the difference between two. cells has parts of their names.
+// ExplainCells explains one cell, or the difference between two. cells is one name, or two with a
+// comma between them. A part of a name is enough.
 func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	names := strings.Split(cells, ",")
 	if len(names) > 2 {
 		names = splitVariants(names, among)
 	}
 	if len(names) > 2 {
-		return nil, fmt.Errorf("want one cell or two, found %d", len(names))
+		return nil, fmt.Errorf("%d cells were named: name one cell to explain, or two to compare", len(names))
 	}
 	var of, against *Insight
 	for _, name := range names {
@@ -201,22 +201,23 @@ func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	return Explain(of, against), nil
 }
 
-// splitVariants joins words to names again if a variant's name contains commas.
+// splitVariants joins the words to one or two names, because a variant's name may contain commas.
 func splitVariants(words []string, among []Insight) []string {
 	for cut := 1; cut < len(words); cut++ {
 		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}
-		if !slices.ContainsFunc(names, func(name string) bool { return len(matching(name, among)) == 0 }) {
+		if !slices.ContainsFunc(names, func(name string) bool { return len(matchInsights(name, among)) == 0 }) {
 			return names
 		}
 	}
-	if name := strings.Join(words, ","); len(matching(name, among)) > 0 {
+	if name := strings.Join(words, ","); len(matchInsights(name, among)) > 0 {
 		return []string{name}
 	}
 	return words
 }
 
-// matching returns the insights that a name may mean: by variant, or by a part of the full name.
-func matching(name string, among []Insight) []*Insight {
+// matchInsights returns the insights with this name or variant. Without any, it returns the
+// insights whose name contains it.
+func matchInsights(name string, among []Insight) []*Insight {
 	var variants, parts []*Insight
 	for i := range among {
 		one := &among[i]
@@ -235,12 +236,12 @@ func matching(name string, among []Insight) []*Insight {
 	return parts
 }
 
-// findInsight returns the insight with this name next to the cell before, or else the first.
+// findInsight returns an insight with this name, preferably under the same conditions as before.
 func findInsight(name string, among []Insight, before *Insight) (*Insight, error) {
-	found := matching(name, among)
+	found := matchInsights(name, among)
 	if len(found) == 0 {
 		places := lists.Map(among, func(one Insight) string { return one.Key() })
-		return nil, fmt.Errorf("no probed cell matches %q; the probed cells are\n  %s", name, strings.Join(places, "\n  "))
+		return nil, fmt.Errorf("no probed cell matches %q: choose one of these\n  %s", name, strings.Join(places, "\n  "))
 	}
 	for _, one := range found {
 		if before != nil && one.IsAt(before) && one != before {

@@ -1,9 +1,9 @@
-// Package insight sums the readings of probes from extra passes: counters, system calls, CPU time
-// by category, the stages of calls, call stacks and allocations. Explain divides the difference
-// between two cells.
+// Package insight adds up the readings of probes: counters, system calls, CPU time by category,
+// the stages of calls, call stacks and allocations. Probes run in extra trials, called passes.
+// Explain divides the difference between two cells into parts.
 //
-// Figures of a pass are scaled to the measured trials, since a probe slows its pass down. The
-// package does not know how probes read.
+// A probe slows its pass down. So CPU times by category are scaled to the CPU time of measured
+// trials. This package does not know how probes work.
 package insight
 
 import (
@@ -23,18 +23,17 @@ const (
 	ServerEnd = "server"
 )
 
-// An Insight holds the probes' readings of a cell. Times are in microseconds, and costs per call
-// are means.
+// An Insight holds the probes' readings of a cell. Times are in microseconds.
 type Insight struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Place
 	Mean *matrix.Figure `json:"mean_us"` // mean time of a call without a probe; null if the cell was not measured
 
-	Passes []Pass `json:"passes"`
-	Client Inside `json:"client"`
-	Server Inside `json:"server"`
-	Life   *Life  `json:"life,omitempty"` // absent if no probe traced calls
+	Passes []Pass      `json:"passes"`
+	Client EndReadings `json:"client"`
+	Server EndReadings `json:"server"`
+	Life   *Life       `json:"life,omitempty"` // absent if no probe traced calls
 }
 
 // A Pass holds one probe's extra trials of a cell, and their cost.
@@ -43,19 +42,19 @@ type Pass struct {
 	Trials int    `json:"trials"`
 	// Cost is the time of a call with the probe, divided by the time without it; null if unknown.
 	Cost    *matrix.Figure `json:"cost"`
-	Method  string         `json:"method"`
+	Method  string         `json:"method"`            // how the probe read its figures
 	Missing []string       `json:"missing,omitempty"` // what the probe could not read, and why
 }
 
-// An Inside holds the readings of one end. A list is empty if no probe made it.
-type Inside struct {
+// An EndReadings holds the probes' readings of one end. A list is empty if its probe did not run.
+type EndReadings struct {
 	Counters []Count    `json:"counters"`
 	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
 	CPU      *Breakdown `json:"cpu,omitempty"`     // time on a CPU
-	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // waiting, of all threads together
+	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // time that threads waited, all threads together
 }
 
-// A Count is a number of events.
+// A Count is a number of events per call.
 type Count struct {
 	Name    string  `json:"name"`
 	PerCall float64 `json:"per_call"`
@@ -65,18 +64,18 @@ type Count struct {
 type Syscall struct {
 	Name    string   `json:"name"`
 	PerCall float64  `json:"per_call"`
-	Time    *float64 `json:"us" jsonschema:"nullable"` // duration of one, including waiting; null if not measured
+	Time    *float64 `json:"us" jsonschema:"nullable"` // mean time of one system call, including waiting; null if not measured
 }
 
 // A Breakdown divides a time per call by category.
 type Breakdown struct {
-	PerCall    float64    `json:"us_per_call"`
-	Samples    int64      `json:"samples"`    // samples behind the shares: more samples, smaller errors
-	Categories []Category `json:"categories"` // the largest first
-	Functions  []Spent    `json:"functions"`  // functions with the most own time
-	// Depth is the mean number of user-space functions in the stacks that end in the kernel.
+	PerCall    float64        `json:"us_per_call"`
+	Samples    int64          `json:"samples"`    // number of samples from which the shares were computed
+	Categories []Category     `json:"categories"` // the largest first
+	Functions  []FunctionTime `json:"functions"`  // functions that take the most time, without the functions that they call
+	// Depth is the mean number of user-space functions in call stacks that end in the kernel.
 	Depth *float64 `json:"depth" jsonschema:"nullable"`
-	// Decoding describes the decoding of messages; absent if no sample shows it.
+	// Decoding tells where messages are decoded; absent if no sample shows it.
 	Decoding *Decoding `json:"decoding,omitempty"`
 }
 
@@ -85,32 +84,32 @@ type Category struct {
 	Name    string  `json:"name"`
 	Share   float64 `json:"share"`
 	PerCall float64 `json:"us_per_call"`
-	Error   float64 `json:"error_us"` // one standard error, only from sampling
+	Error   float64 `json:"error_us"` // standard error from sampling
 }
 
-// A Spent is a function with its own time.
-type Spent struct {
+// A FunctionTime is a function and its share of the time, without the functions that it calls.
+type FunctionTime struct {
 	Function string  `json:"function"`
 	In       string  `json:"in,omitempty"` // kernel, or the library's name
 	Share    float64 `json:"share"`
 }
 
-// A Decoding holds the depth in the stack at which messages are decoded, and the share of time.
+// A Decoding tells how deep in the call stack messages are decoded, and how long that takes.
 type Decoding struct {
 	Depth float64 `json:"depth"` // mean number of calling functions
-	Share float64 `json:"share"`
+	Share float64 `json:"share"` // share of the time
 }
 
-// placeOf returns the properties that measured trials and passes share: all but the load.
-func placeOf(c record.Cell) record.Cell {
+// withoutLoad returns a cell without its load, which differs between measured trials and passes.
+func withoutLoad(c record.Cell) record.Cell {
 	c.Load = record.Load{}
 	return c
 }
 
-// FindInsights groups the passes of equal cells, in the order of the cells.
+// FindInsights returns an insight for each cell that has passes.
 func FindInsights(points []*matrix.Point, passes []*record.Record, categories *Categories) []Insight {
 	var all []Insight
-	for _, group := range byPlace(points, passes) {
+	for _, group := range groupByCell(points, passes) {
 		if one := newInsight(group.bare, group.passes, categories); len(one.Passes) > 0 {
 			all = append(all, one)
 		}
@@ -118,18 +117,17 @@ func FindInsights(points []*matrix.Point, passes []*record.Record, categories *C
 	return all
 }
 
-// A probedCell holds the passes of a cell, and its measured trials if there are any.
+// A probedCell holds the passes of a cell, and its measured trials. bare may be nil.
 type probedCell struct {
 	bare   *matrix.Point
 	passes []*record.Record
 }
 
-// byPlace groups passes by cell: by part, then from small to large messages, from few to many
-// clients, and in the order of the measured cells.
-func byPlace(points []*matrix.Point, passes []*record.Record) []probedCell {
+// groupByCell groups passes by cell, sorted by part, message size, clients and position in points.
+func groupByCell(points []*matrix.Point, passes []*record.Record) []probedCell {
 	order, bare := map[record.Cell]int{}, map[record.Cell]*matrix.Point{}
 	for i, p := range points {
-		order[placeOf(p.Cell)], bare[placeOf(p.Cell)] = i, p
+		order[withoutLoad(p.Cell)], bare[withoutLoad(p.Cell)] = i, p
 	}
 	passes = slices.Clone(passes)
 	slices.SortStableFunc(passes, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
@@ -139,24 +137,24 @@ func byPlace(points []*matrix.Point, passes []*record.Record) []probedCell {
 			part[r.Cell.Part] = i
 		}
 	}
-	groups := lists.GroupBy(passes, func(r *record.Record) record.Cell { return placeOf(r.Cell) })
+	groups := lists.GroupBy(passes, func(r *record.Record) record.Cell { return withoutLoad(r.Cell) })
 	slices.SortStableFunc(groups, func(x, y []*record.Record) int {
-		a, b := placeOf(x[0].Cell), placeOf(y[0].Cell)
+		a, b := withoutLoad(x[0].Cell), withoutLoad(y[0].Cell)
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place), cmp.Compare(order[a], order[b]))
 	})
 	return lists.Map(groups, func(group []*record.Record) probedCell {
-		return probedCell{bare[placeOf(group[0].Cell)], group}
+		return probedCell{bare[withoutLoad(group[0].Cell)], group}
 	})
 }
 
-// newInsight sums up the passes of one cell. bare holds its measured trials, if any.
+// newInsight adds up the passes of one cell. bare holds the cell's measured trials, or is nil.
 func newInsight(bare *matrix.Point, passes []*record.Record, categories *Categories) Insight {
 	cell := passes[0].Cell
 	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place}
 	var trials []matrix.Trial
 	if bare != nil {
-		trials = bare.Valid()
-		i.Mean = matrix.Known(trials, matrix.Metrics[matrix.Mean])
+		trials = bare.ValidTrials()
+		i.Mean = matrix.KnownFigure(trials, matrix.Metrics[matrix.Mean])
 	}
 	for _, probe := range record.Probes {
 		of := slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
@@ -168,8 +166,8 @@ func newInsight(bare *matrix.Point, passes []*record.Record, categories *Categor
 			i.Life = newLife(of)
 			continue
 		}
-		i.Client.add(probe, of, matrix.ClientOf, trials, categories)
-		i.Server.add(probe, of, matrix.ServerOf, trials, categories)
+		i.Client.addProbe(probe, of, matrix.ClientOf, trials, categories)
+		i.Server.addProbe(probe, of, matrix.ServerOf, trials, categories)
 	}
 	i.Client.addUsage(trials, matrix.ClientOf)
 	i.Server.addUsage(trials, matrix.ServerOf)
@@ -192,22 +190,22 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 			p.Method = r.Life.Method
 		}
 	}
-	if bare != nil && probe != record.ProbeLife { // life alternates with and without the probe itself
+	if bare != nil && probe != record.ProbeLife { // the probe life measures its own cost
 		watched := &matrix.Point{Cell: bare.Cell, Level: bare.Level}
 		for _, r := range of {
-			if watched.Add(r) != nil { // unreadable times
+			if watched.AddTrial(r) != nil { // unreadable times
 				return p
 			}
 		}
-		if len(bare.Valid()) > 0 && len(watched.Valid()) > 0 {
+		if len(bare.ValidTrials()) > 0 && len(watched.ValidTrials()) > 0 {
 			p.Cost = new(matrix.Ratio(watched, bare, matrix.Metrics[matrix.Mean]))
 		}
 	}
 	return p
 }
 
-// add adds a probe's readings of an end. bare holds the cell's measured trials.
-func (in *Inside) add(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, bare []matrix.Trial, categories *Categories) {
+// addProbe adds the readings of one probe. bare holds the cell's measured trials.
+func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, bare []matrix.Trial, categories *Categories) {
 	var seen []*record.Seen
 	var calls float64
 	for _, r := range passes {
@@ -221,26 +219,26 @@ func (in *Inside) add(probe string, passes []*record.Record, end func(matrix.Tri
 	}
 	switch probe {
 	case record.ProbeCounters:
-		in.Counters = counts(seen, calls)
+		in.Counters = countsPerCall(seen, calls)
 	case record.ProbeSyscalls:
 		in.Syscalls = syscalls(seen, calls)
 	case record.ProbeCPU:
 		in.CPU = breakdown(seen, calls, categories.CPU)
-		if cpu := matrix.Known(bare, matrix.CPUOf(end)); in.CPU != nil && cpu != nil { // exact, and undisturbed
-			in.CPU.scale(cpu.Value)
+		if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end)); in.CPU != nil && cpu != nil { // not slowed by the probe
+			in.CPU.setTimes(cpu.Value)
 		}
 	case record.ProbeOffCPU:
 		in.OffCPU = breakdown(seen, calls, categories.OffCPU)
 	}
 }
 
-// counts returns the events per call, and derived ratios.
-func counts(seen []*record.Seen, calls float64) []Count {
+// countsPerCall returns the events per call, and the instructions per cycle.
+func countsPerCall(seen []*record.Seen, calls float64) []Count {
 	sums := map[string]float64{}
 	var names []string
 	for _, s := range seen {
 		for _, c := range s.Counters {
-			if c.Name == "task-clock" { // in nanoseconds, as the kernel counts it
+			if c.Name == "task-clock" { // the kernel counts it in nanoseconds
 				c.Name, c.Count = "task clock (µs)", c.Count/1e3
 			}
 			names = lists.AppendNew(names, c.Name)
@@ -257,8 +255,8 @@ func counts(seen []*record.Seen, calls float64) []Count {
 	return all
 }
 
-// addUsage adds figures that every measured trial has, exact and without cost.
-func (in *Inside) addUsage(bare []matrix.Trial, end func(matrix.Trial) record.Process) {
+// addUsage adds counters of the measured trials, which need no probe.
+func (in *EndReadings) addUsage(bare []matrix.Trial, end func(matrix.Trial) record.Process) {
 	for _, figure := range []struct {
 		name string
 		of   func(record.Process) *int64
@@ -271,7 +269,7 @@ func (in *Inside) addUsage(bare []matrix.Trial, end func(matrix.Trial) record.Pr
 		{"minor page faults", func(p record.Process) *int64 { return p.MinorFaults }, 1},
 		{"major page faults", func(p record.Process) *int64 { return p.MajorFaults }, 1},
 	} {
-		value := matrix.Known(bare, func(t matrix.Trial) float64 { return matrix.PerCall(t, matrix.Number(figure.of(end(t)))) / figure.unit })
+		value := matrix.KnownFigure(bare, func(t matrix.Trial) float64 { return matrix.PerCall(t, matrix.Number(figure.of(end(t)))) / figure.unit })
 		if value != nil {
 			in.Counters = append(in.Counters, Count{figure.name, value.Value})
 		}
@@ -298,7 +296,7 @@ func syscalls(seen []*record.Seen, calls float64) []Syscall {
 	return all
 }
 
-// breakdown sorts stacks by category. It returns nil without stacks.
+// breakdown divides the time of call stacks by category. It returns nil without stacks.
 func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 	b := &Breakdown{}
 	sorted := newSorter(rules)
@@ -312,7 +310,7 @@ func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 		for _, stack := range s.Stacks.Stacks {
 			frames, weight := s.Stacks.Functions(stack), float64(stack.Weight)
 			all += weight
-			inCategory[sorted.of(frames)] += weight
+			inCategory[sorted.categoryOf(frames)] += weight
 			if len(frames) > 0 {
 				inFunction[frames[len(frames)-1]] += weight
 			}
@@ -320,7 +318,7 @@ func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 				kernel += weight
 				depth += weight * float64(above)
 			}
-			if outside := slices.IndexFunc(frames, decodes); outside >= 0 {
+			if outside := slices.IndexFunc(frames, decodesMessage); outside >= 0 {
 				decoding += weight
 				decodingDepth += weight * float64(outside)
 			}
@@ -334,11 +332,11 @@ func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 	}
 	slices.SortFunc(b.Categories, func(x, y Category) int { return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Name, y.Name)) })
 	for frame, weight := range inFunction {
-		if weight >= leastSpent*all {
-			b.Functions = append(b.Functions, Spent{frame.Function, frame.In, weight / all})
+		if weight >= leastFunctionShare*all {
+			b.Functions = append(b.Functions, FunctionTime{frame.Function, frame.In, weight / all})
 		}
 	}
-	slices.SortFunc(b.Functions, func(x, y Spent) int {
+	slices.SortFunc(b.Functions, func(x, y FunctionTime) int {
 		return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Function, y.Function))
 	})
 	if kernel > 0 {
@@ -347,15 +345,15 @@ func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
 	if decoding > 0 {
 		b.Decoding = &Decoding{Depth: decodingDepth / decoding, Share: decoding / all}
 	}
-	b.scale(all / calls / 1e3)
+	b.setTimes(all / calls / 1e3)
 	return b
 }
 
-// leastSpent is the share of time from which a function is listed.
-const leastSpent = 0.02
+// leastFunctionShare is the least share of time of a function in Breakdown.Functions.
+const leastFunctionShare = 0.02
 
-// decodes reports whether a function of a known library decodes a message.
-func decodes(f record.Frame) bool {
+// decodesMessage reports whether a function of a known library decodes a message.
+func decodesMessage(f record.Frame) bool {
 	for _, begin := range []string{"google.golang.org/protobuf/proto.Unmarshal", "google::protobuf::MessageLite::Parse", "prost::Message::decode"} {
 		if strings.HasPrefix(f.Function, begin) {
 			return true
@@ -364,8 +362,8 @@ func decodes(f record.Frame) bool {
 	return strings.Contains(f.Function, "pb.(*") && strings.Contains(f.Function, ").Unmarshal")
 }
 
-// scale sets the times, whose shares are known.
-func (b *Breakdown) scale(perCall float64) {
+// setTimes sets the times of all categories from their shares and the time per call.
+func (b *Breakdown) setTimes(perCall float64) {
 	b.PerCall = perCall
 	for i := range b.Categories {
 		c := &b.Categories[i]

@@ -55,15 +55,15 @@ func TestADifferenceIsExplained(t *testing.T) {
 		records = append(records, r)
 	}
 	measured, passes := study.SplitProfiled(records)
-	points, err := study.Gather(&study.Study{Place: map[string]int{"fast": 0, "slow": 1}}, measured)
+	points, err := study.GroupTrials(&study.Study{Place: map[string]int{"fast": 0, "slow": 1}}, measured)
 	if err != nil {
 		t.Fatal(err)
 	}
-	insights := FindInsights(points, passes, UsualCategories())
+	insights := FindInsights(points, passes, BuiltInCategories())
 	if len(insights) != 2 || insights[0].Variant != "fast" || insights[1].Life == nil {
 		t.Fatalf("insights: %+v", insights)
 	}
-	e := Explain(UsualPair(insights))
+	e := Explain(DefaultPair(insights))
 	if e.Of.Variant != "slow" || e.Against.Variant != "fast" || e.Mean == nil || !near(*e.Mean, 2.5) {
 		t.Errorf("%s against %s, %v times as long", e.Of.Variant, e.Against.Variant, e.Mean)
 	}
@@ -126,7 +126,7 @@ func TestTheUsualPairIsThatOfTheSlowest(t *testing.T) {
 	looked := func(variant string, us float64) Insight {
 		return Insight{Variant: variant, Place: record.Place{Clients: 1}, Life: &Life{Mean: us}}
 	}
-	of, against := UsualPair([]Insight{looked("first", 40), looked("middle", 50), looked("slow", 90), looked("fast", 30), {Variant: "elsewhere", Place: record.Place{Clients: 50}, Mean: &matrix.Figure{Value: 900}}})
+	of, against := DefaultPair([]Insight{looked("first", 40), looked("middle", 50), looked("slow", 90), looked("fast", 30), {Variant: "elsewhere", Place: record.Place{Clients: 50}, Mean: &matrix.Figure{Value: 900}}})
 	if of.Variant != "slow" || against.Variant != "first" {
 		t.Errorf("%s against %s", of.Variant, against.Variant)
 	}
@@ -135,11 +135,11 @@ func TestTheUsualPairIsThatOfTheSlowest(t *testing.T) {
 // TestProfilesAddUp puts the stacks of two passes together.
 func TestProfilesAddUp(t *testing.T) {
 	records := passesOf("only", 40, 10, 20, 10)
-	points, err := study.Gather(&study.Study{}, records[:1])
+	points, err := study.GroupTrials(&study.Study{}, records[:1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := FindProfiles(points, append(records[1:], records[1]), UsualCategories())
+	all := FindProfiles(points, append(records[1:], records[1]), BuiltInCategories())
 	if len(all) != 2 || all[0].End != ClientEnd || all[0].Kind != CPUProfile || all[0].Samples != 60 {
 		t.Fatalf("profiles: %+v", all)
 	}
@@ -158,8 +158,8 @@ func TestProfilesAddUp(t *testing.T) {
 
 // TestOneCellIsExplained says where its time goes, against nothing.
 func TestOneCellIsExplained(t *testing.T) {
-	insights := FindInsights(nil, passesOf("only", 40, 10, 20, 10)[1:], UsualCategories())
-	e := Explain(UsualPair(insights))
+	insights := FindInsights(nil, passesOf("only", 40, 10, 20, 10)[1:], BuiltInCategories())
+	e := Explain(DefaultPair(insights))
 	if e.Against != nil || e.Mean != nil || e.Of.Mean != nil {
 		t.Errorf("against %v, mean %v of %v", e.Against, e.Mean, e.Of.Mean)
 	}

@@ -9,15 +9,15 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Life divides the time of single calls, one at a time, into stages.
+// A Life divides the time of a call into stages. The client made one call at a time.
 type Life struct {
-	Calls  int     `json:"calls"`  // calls whose stages were separated
-	Untold int64   `json:"untold"` // calls whose stages could not be separated
-	Mean   float64 `json:"mean_us"`
-	Stages []Stage `json:"stages"` // in order of time; they add up to the mean
-	// Bare is the mean of the same processes' calls without the probe; null if it always ran.
+	Calls  int     `json:"calls"`   // calls whose stages were separated
+	Untold int64   `json:"untold"`  // calls whose stages could not be separated
+	Mean   float64 `json:"mean_us"` // mean time of a call
+	Stages []Stage `json:"stages"`  // in order of time; they add up to the mean
+	// Bare is the mean time of the same processes' calls without the probe; null if unknown.
 	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
-	// Cost is the time of a call with the probe divided by the time without it.
+	// Cost is the time of a call with the probe, divided by the time without the probe.
 	Cost *float64 `json:"cost" jsonschema:"nullable"`
 }
 
@@ -27,40 +27,39 @@ type Stage struct {
 	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // where the time is spent
 	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // end of the wire; empty for both
 	Mean   float64  `json:"mean_us"`
-	Error  float64  `json:"error_us"`                     // one standard error of the mean over the calls; runs may differ by more
-	Median float64  `json:"median_us"`                    // mean over the calls around the median
-	P99    *float64 `json:"p99_us" jsonschema:"nullable"` // mean over the calls around P99; null with fewer than 1,000 calls
+	Error  float64  `json:"error_us"`                     // standard error of the mean over the calls of this run
+	Median float64  `json:"median_us"`                    // mean time in calls near the median
+	P99    *float64 `json:"p99_us" jsonschema:"nullable"` // mean time in calls near P99; null with fewer than 1,000 calls
 }
 
 // The kinds of stages.
 const (
-	InUser     = "user"
-	InKernel   = "kernel"
-	Waking     = "waking"
-	Scheduling = "scheduling"
-	InHandler  = "handler"
-	Mixed      = "mixed"
+	StageInUser     = "user"
+	StageInKernel   = "kernel"
+	StageWaking     = "waking"
+	StageScheduling = "scheduling"
+	StageInHandler  = "handler"
+	StageMixed      = "mixed"
 )
 
-// kindOf returns the kind of a stage by its name, which package life sets.
+// kindOf returns the kind of a stage. Package life sets the names of stages.
 func kindOf(stage string) string {
 	switch {
 	case stage == "handler":
-		return InHandler
+		return StageInHandler
 	case strings.HasPrefix(stage, "wake "):
-		return Waking
+		return StageWaking
 	case strings.HasSuffix(stage, ": schedule"):
-		return Scheduling
+		return StageScheduling
 	case strings.HasPrefix(stage, "send "), strings.HasPrefix(stage, "receive "):
-		return InKernel
+		return StageInKernel
 	case strings.HasSuffix(stage, "code"):
-		return InUser
+		return StageInUser
 	}
-	return Mixed
+	return StageMixed
 }
 
-// stageEnd returns the end at which a stage takes place. A message counts as received as soon as
-// its data reach the receiver's socket.
+// stageEnd returns the end of the wire at which a stage takes place, or "" for both.
 func stageEnd(stage string) string {
 	switch {
 	case strings.HasPrefix(stage, "client: "), stage == "send request", stage == "wake client", stage == "receive answer":
@@ -71,7 +70,7 @@ func stageEnd(stage string) string {
 	return ""
 }
 
-// newLife sums up the calls of all passes.
+// newLife averages the stages over the calls of all passes. It returns nil without calls.
 func newLife(passes []*record.Record) *Life {
 	l := &Life{}
 	var calls [][]int64
@@ -98,10 +97,10 @@ func newLife(passes []*record.Record) *Life {
 	slices.SortFunc(calls, func(a, b []int64) int { return cmp.Compare(sumOf(a), sumOf(b)) })
 	mean := meanStages(calls)
 	errors := stageErrors(calls, mean)
-	median := meanStages(around(calls, 0.5, 0.05))
+	median := meanStages(callsAround(calls, 0.5, 0.05))
 	var p99 []float64
-	if len(calls) >= leastForP99 {
-		p99 = meanStages(around(calls, 0.99, 0.005))
+	if len(calls) >= leastCallsForP99 {
+		p99 = meanStages(callsAround(calls, 0.99, 0.005))
 	}
 	for i, name := range stages {
 		s := Stage{Name: name, Kind: kindOf(name), End: stageEnd(name), Mean: mean[i], Error: errors[i], Median: median[i]}
@@ -114,11 +113,11 @@ func newLife(passes []*record.Record) *Life {
 	return l
 }
 
-// leastForP99 is the number of calls with ten beyond P99, the usual minimum.
-const leastForP99 = 1000
+// leastCallsForP99 is the least number of calls for P99: then ten calls are slower than P99.
+const leastCallsForP99 = 1000
 
-// around returns the calls near a quantile, because the stages of one call are not typical.
-func around(calls [][]int64, quantile, width float64) [][]int64 {
+// callsAround returns the calls near a quantile, because a single call may not be typical.
+func callsAround(calls [][]int64, quantile, width float64) [][]int64 {
 	n := float64(len(calls))
 	first, last := int(n*(quantile-width)), int(math.Ceil(n*(quantile+width)))
 	return calls[max(0, first):min(len(calls), max(last, first+1))]

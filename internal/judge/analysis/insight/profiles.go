@@ -16,7 +16,7 @@ const (
 	AllocProfile  = "alloc"  // bytes allocated on the heap
 )
 
-// A Profile divides one end's time or bytes in a cell by call stack, over all passes of one probe.
+// A Profile divides the time or the allocated bytes of one end of a cell by call stack.
 type Profile struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -27,9 +27,9 @@ type Profile struct {
 	Samples int64   `json:"samples"`  // samples behind the estimate; 0 if all events were counted
 	PerCall float64 `json:"per_call"` // sum of all stacks per call, in the unit
 
-	Total float64 `json:"-"` // sum over all passes, in the unit
+	Total float64 `json:"-"` // sum of all stacks over all passes, in the unit
 
-	// The report's page stores these in a packed form, once for all profiles.
+	// The report's page stores the next three fields in a packed form for all profiles together.
 	Categories []string           `json:"-"` // categories of the stacks, such as "system calls"
 	Functions  []ProfiledFunction `json:"-"`
 	Stacks     []ProfiledStack    `json:"-"`
@@ -41,20 +41,20 @@ type ProfiledFunction struct {
 	In   string `json:"in"`   // kernel, or a library's name; empty for the program itself
 }
 
-// A ProfiledStack is a call stack. A profile may hold one twice, with two categories.
+// A ProfiledStack is a call stack with its share of a profile.
 type ProfiledStack struct {
 	Frames   []int   // indexes in the profile's Functions, outermost first
 	Category int     // index in the profile's Categories
 	Weight   float64 // share of the profile; all weights add up to 1
 }
 
-// FindProfiles adds up the call stacks of the passes of equal cells.
+// FindProfiles returns the profiles of every cell and end that has passes.
 func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *Categories) []Profile {
 	var all []Profile
-	for _, group := range byPlace(points, passes) {
+	for _, group := range groupByCell(points, passes) {
 		var bare []matrix.Trial
 		if group.bare != nil {
-			bare = group.bare.Valid()
+			bare = group.bare.ValidTrials()
 		}
 		cell := group.passes[0].Cell
 		for _, end := range []struct {
@@ -76,8 +76,8 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 						p.add(r, end.of(matrix.Trial{Record: r}))
 					}
 				}
-				if done, some := p.done(); some {
-					if cpu := matrix.Known(bare, matrix.CPUOf(end.of)); kind.name == CPUProfile && cpu != nil { // exact, and undisturbed
+				if done, some := p.finish(); some {
+					if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end.of)); kind.name == CPUProfile && cpu != nil { // not slowed by the probe
 						done.PerCall = cpu.Value * 1e3
 					}
 					all = append(all, done)
@@ -88,37 +88,37 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 	return all
 }
 
-// profiler sums stacks that do not share a list of functions.
+// A profiler builds a profile from the call stacks of several passes.
 type profiler struct {
 	Profile
-	sorted    *sorter // nil: only one category
+	sorted    *sorter // nil if there is only one category
 	functions map[ProfiledFunction]int
 	weight    float64
 	calls     float64
 }
 
-// add adds a pass's stacks of an end.
+// add adds the call stacks of an end in one pass.
 func (p *profiler) add(r *record.Record, end record.Process) {
 	switch {
 	case p.Kind == AllocProfile && end.Allocations != nil:
 		p.calls += float64(r.Calls())
 		for _, stack := range end.Allocations.Stacks {
 			frames := lists.Map(stack.Functions, func(name string) record.Frame { return record.Frame{Function: name} })
-			p.stack(frames, float64(stack.Bytes))
+			p.addStack(frames, float64(stack.Bytes))
 		}
 	case p.Kind != AllocProfile && end.Seen != nil && end.Seen.Stacks != nil:
 		p.calls += float64(r.Completed)
 		p.Samples += end.Seen.Stacks.Samples
 		for _, stack := range end.Seen.Stacks.Stacks {
-			p.stack(end.Seen.Stacks.Functions(stack), float64(stack.Weight))
+			p.addStack(end.Seen.Stacks.Functions(stack), float64(stack.Weight))
 		}
 	}
 }
 
-func (p *profiler) stack(frames []record.Frame, weight float64) {
+func (p *profiler) addStack(frames []record.Frame, weight float64) {
 	category := "allocation"
 	if p.sorted != nil {
-		category = p.sorted.of(frames)
+		category = p.sorted.categoryOf(frames)
 	}
 	p.Categories = lists.AppendNew(p.Categories, category)
 	stack := ProfiledStack{Category: slices.Index(p.Categories, category), Weight: weight}
@@ -136,8 +136,8 @@ func (p *profiler) stack(frames []record.Frame, weight float64) {
 	p.weight += weight
 }
 
-// done turns weights into shares. It returns false without stacks.
-func (p *profiler) done() (_ Profile, some bool) {
+// finish returns the profile with shares in place of weights. It returns false without stacks.
+func (p *profiler) finish() (_ Profile, some bool) {
 	if p.weight <= 0 || p.calls <= 0 {
 		return Profile{}, false
 	}
@@ -148,9 +148,9 @@ func (p *profiler) done() (_ Profile, some bool) {
 	return p.Profile, true
 }
 
-// An Allocation divides the heap allocations of one end by function, from trials that were
-// profiled only for this. Shares are shares of everything that this end allocates. The tree leaves
-// out branches with less than a fiftieth of the bytes and of the objects.
+// An Allocation divides the heap allocations of one end of a cell by function. Shares are shares
+// of all that the end allocates. The tree leaves out branches with less than 2 % of the bytes and
+// of the objects.
 type Allocation struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
@@ -160,54 +160,53 @@ type Allocation struct {
 	Calls     int64       `json:"calls"` // calls of all trials
 	Bytes     float64     `json:"bytes_per_call"`
 	Objects   float64     `json:"objects_per_call"`
-	Functions []Allocator `json:"functions"` // functions that allocate themselves, by bytes
-	Tree      []Branch    `json:"tree"`      // call trees that allocate, by bytes
+	Functions []Allocator `json:"functions"` // functions that allocate, most bytes first
+	Tree      []Branch    `json:"tree"`      // call tree of the allocations, most bytes first
 }
 
-// Allocator is a function that allocates itself.
+// An Allocator is a function that allocates memory, without the functions that it calls.
 type Allocator struct {
 	Function string  `json:"function"` // with its package's path
 	Bytes    float64 `json:"bytes_share"`
 	Objects  float64 `json:"objects_share"`
 }
 
-// A Branch is a chain of functions: each calls only the next one on the way to allocations.
+// A Branch is a part of a call tree: a chain of functions, each calling the next one.
 type Branch struct {
 	Functions []string `json:"functions"`
-	Bytes     float64  `json:"bytes_share"` // including its calls
+	Bytes     float64  `json:"bytes_share"` // including the branches in calls
 	Objects   float64  `json:"objects_share"`
 	Calls     []Branch `json:"calls"` // branches that the last function calls
 }
 
 const (
-	// minBranchShare is the smallest share of bytes or of objects that is listed.
+	// minBranchShare is the least share of bytes or objects of a listed branch or function.
 	minBranchShare = 0.02
-	// minMergeShare is the share of a function's allocations from which its only callee is merged
-	// into its branch.
+	// minMergeShare is the least share of a branch's allocations in a callee that is merged into it.
 	minMergeShare = 0.95
 )
 
-// FindAllocations groups the profiled trials of equal cells: by part in the order of the plan,
-// then by the variants' order.
+// FindAllocations returns the allocations of every profiled cell and end. It sorts them by part, as
+// in the plan, and then by variant. places holds each variant's position.
 func FindAllocations(places map[string]int, records []*record.Record) []Allocation {
-	var profiles []profile
+	var profiles []allocationProfile
 	for _, r := range records {
 		if r.Calls() == 0 {
 			continue
 		}
-		for _, p := range []profile{{r, ServerEnd, r.Server.Allocations}, {r, ClientEnd, r.Client.Allocations}} {
+		for _, p := range []allocationProfile{{r, ServerEnd, r.Server.Allocations}, {r, ClientEnd, r.Client.Allocations}} {
 			if p.allocations != nil {
 				profiles = append(profiles, p)
 			}
 		}
 	}
-	slices.SortStableFunc(profiles, func(a, b profile) int { return cmp.Compare(a.trial.Trial, b.trial.Trial) })
+	slices.SortStableFunc(profiles, func(a, b allocationProfile) int { return cmp.Compare(a.trial.Trial, b.trial.Trial) })
 	var all []Allocation
-	for _, part := range lists.GroupBy(profiles, func(p profile) string { return p.trial.Cell.Part }) {
-		slices.SortStableFunc(part, func(a, b profile) int {
+	for _, part := range lists.GroupBy(profiles, func(p allocationProfile) string { return p.trial.Cell.Part }) {
+		slices.SortStableFunc(part, func(a, b allocationProfile) int {
 			return cmp.Compare(places[a.trial.Cell.Variant], places[b.trial.Cell.Variant])
 		})
-		for _, same := range lists.GroupBy(part, func(p profile) [2]any { return [2]any{p.trial.Cell, p.end} }) {
+		for _, same := range lists.GroupBy(part, func(p allocationProfile) [2]any { return [2]any{p.trial.Cell, p.end} }) {
 			if a := newAllocation(same); a.Bytes > 0 && a.Objects > 0 {
 				all = append(all, a)
 			}
@@ -216,21 +215,20 @@ func FindAllocations(places map[string]int, records []*record.Record) []Allocati
 	return all
 }
 
-// A profile holds what one end allocated in a trial.
-type profile struct {
+// A allocationProfile holds the allocations of one end in a trial.
+type allocationProfile struct {
 	trial       *record.Record
 	end         string
 	allocations *record.Allocations
 }
 
-// newAllocation sums up the profiles of one end of a cell.
-func newAllocation(profiles []profile) Allocation {
+func newAllocation(profiles []allocationProfile) Allocation {
 	cell := profiles[0].trial.Cell
 	a := Allocation{
 		Part: cell.Part, Variant: cell.Variant, Place: cell.Place,
 		End: profiles[0].end, Trials: len(profiles),
 	}
-	var all allocated
+	var all allocationSum
 	for _, p := range profiles {
 		a.Calls += p.trial.Calls()
 		all.bytes += float64(p.allocations.Bytes)
@@ -242,14 +240,14 @@ func newAllocation(profiles []profile) Allocation {
 	return a
 }
 
-// An allocated sums what trials have allocated together.
-type allocated struct {
+// An allocationSum adds up the allocations of several trials.
+type allocationSum struct {
 	bytes, objects float64
 	stacks         []record.AllocationStack
 }
 
 // share returns the stacks' share of all bytes and objects.
-func (a *allocated) share(stacks []record.AllocationStack) (bytes, objects float64) {
+func (a *allocationSum) share(stacks []record.AllocationStack) (bytes, objects float64) {
 	for _, s := range stacks {
 		bytes += float64(s.Bytes) / a.bytes
 		objects += float64(s.Objects) / a.objects
@@ -257,7 +255,7 @@ func (a *allocated) share(stacks []record.AllocationStack) (bytes, objects float
 	return bytes, objects
 }
 
-func (a *allocated) functions() []Allocator {
+func (a *allocationSum) functions() []Allocator {
 	var all []Allocator
 	named := slices.DeleteFunc(slices.Clone(a.stacks), func(s record.AllocationStack) bool { return len(s.Functions) == 0 })
 	last := func(s record.AllocationStack) string { return s.Functions[len(s.Functions)-1] }
@@ -271,8 +269,9 @@ func (a *allocated) functions() []Allocator {
 	return all
 }
 
-// branches groups stacks that are equal up to depth, by their next function.
-func (a *allocated) branches(depth int, stacks []record.AllocationStack) []Branch {
+// branches returns the branches of a call tree below the first depth functions, which all stacks
+// have in common.
+func (a *allocationSum) branches(depth int, stacks []record.AllocationStack) []Branch {
 	var all []Branch
 	deeper := slices.DeleteFunc(slices.Clone(stacks), func(s record.AllocationStack) bool {
 		return len(s.Functions) <= depth // the last function allocates itself
@@ -281,15 +280,15 @@ func (a *allocated) branches(depth int, stacks []record.AllocationStack) []Branc
 		b := Branch{Functions: []string{stacks[0].Functions[depth]}}
 		if b.Bytes, b.Objects = a.share(stacks); b.Bytes >= minBranchShare || b.Objects >= minBranchShare {
 			b.Calls = a.branches(depth+1, stacks)
-			all = append(all, b.collapsed())
+			all = append(all, b.merged())
 		}
 	}
 	slices.SortStableFunc(all, func(x, y Branch) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	return all
 }
 
-// collapsed merges a branch with the only function that it calls.
-func (b Branch) collapsed() Branch {
+// merged merges a branch with the only function that it calls.
+func (b Branch) merged() Branch {
 	if len(b.Calls) == 1 {
 		only := b.Calls[0]
 		if only.Bytes >= minMergeShare*b.Bytes && only.Objects >= minMergeShare*b.Objects {

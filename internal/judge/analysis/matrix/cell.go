@@ -8,33 +8,34 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Cell holds one point of the matrix, over its repeats. Its figures come from its valid trials.
-// If it has none, they come from the invalid trials, for the reader's information only: they have
-// no intervals, and nothing else uses them.
+// A Cell holds the figures of one cell of the matrix, over its repeats. They come from the valid
+// trials. If there are none, they come from the invalid trials. Such figures are only shown: they
+// have no intervals, and no verdict uses them.
 //
-// A figure is declared once, as a field here or in one of the structs below, and
-// its tags decide the outputs. Latencies get their table column and --fail-if by tags as well;
-// other figures need a line in show/report/table/columns.go and in analysis/condition.go.
+// A figure is declared once, as a field here or in a struct below. Its tags decide where it
+// appears. A table column or a condition of --fail-if for a figure that is no latency needs a line
+// in show/report/table/columns.go or in analysis/condition.go.
 //
-//   - json: the name in --json, in its schema and in the page's types; it ends
-//     is the unit (_us, _rps, _bytes, _share). The comment is the description.
+//   - json: the name in --json, its schema and the page's types. It ends with the
+//     unit (_us, _rps, _bytes, _share). The field's comment is the description.
 //   - page: the name in the page's data, for fields that only the page has.
 //   - interval:"-" leaves the interval out of the JSON.
-//   - csv: the title of its column in CSV; of a struct, the pattern of its
-//     fields' titles, with a star for theirs. Without it there is no column.
-//   - label: what the page calls it. Figures of the cell itself are then in the
-//     menus of the charts, those of an end in the table of both ends. A struct
-//     whose fields have labels has an empty one. unit says the unit where the
-//     name does not.
-//   - quantile, column, benchstat: of a latency, which quantile it is, the title
-//     of its column on a terminal with a priority (none: shown where it is asked
-//     for; the lowest is dropped first; 9 stays), and its unit in benchstat's text.
+//   - csv: the title of the column in CSV. For a struct, it is a pattern: each
+//     field's title replaces the star. Without this tag there is no column.
+//   - label: the name on the page, in the charts' menus or in the table of both
+//     ends. A struct whose fields have labels has an empty label.
+//   - unit: the unit, if the name does not end with it.
+//   - quantile: the quantile that a latency holds.
+//   - column: the title and priority of a latency's column on a terminal. Columns
+//     with low priority are dropped first, and 9 is never dropped. A column
+//     without a priority is shown only if the user asks for it.
+//   - benchstat: the unit in benchstat's text.
 type Cell struct {
 	record.Cell
 	Key string `json:"-" page:"key"` // names the cell within its run
 
-	Requests   int64               `json:"requests"` // measured, failed ones included, of the valid trials together
-	Errors     int64               `json:"errors"`
+	Requests   int64               `json:"requests"` // measured requests of all valid trials, including failed ones
+	Errors     int64               `json:"errors"`   // failed requests
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
 
 	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers per second
@@ -50,8 +51,8 @@ type Cell struct {
 
 	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // time until a burst's last answer; null for other loads
 	Search *Search `json:"search,omitempty" csv:"*"` // absent if no rate was searched for
-	// Capacity is the served rate of trials that were offered more than can be served. Such trials
-	// are invalid, because their latency only shows their length.
+	// Capacity is the rate of answers in overloaded trials. Such trials are invalid, because their
+	// latency only shows how long they took.
 	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent if no trial was beyond capacity
 
 	Traced int64   `json:"traced,omitempty"` // requests that a tracing system was asked to follow; absent if none was
@@ -68,27 +69,27 @@ type Cell struct {
 
 	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // by agent; absent if one machine's client made all calls
 
-	Trials int `json:"trials"`       // done
+	Trials int `json:"trials"`       // trials with a record
 	Valid  int `json:"valid_trials"` // valid trials
 	// Spoiled counts the trials that only other programs spoiled.
 	Spoiled int `json:"spoiled_trials"`
-	Refused int `json:"-"` // invalid trials behind the figures if none is valid
+	Refused int `json:"-"` // invalid trials that gave the figures, because none is valid
 
 	Repeats []Repeat      `json:"-" page:"repeats"`
 	Curve   []CurvePoint  `json:"-" page:"curve"`   // response time by percentile, as far as ten requests lie beyond, and the maximum
 	Density []CurvePoint  `json:"-" page:"density"` // share of requests by response time, in twelve steps per doubling; empty with few requests
 	Course  []CoursePoint `json:"-" page:"course"`  // course of the window; empty for bursts, searches and short windows
 
-	// What only the page of a service shows:
+	// Only the page of a service shows these:
 
-	WindowSeconds float64              `json:"-" page:"window_seconds"` // the shortest of the trials; 0 if none was measured
-	Spread        []SpreadStep         `json:"-" page:"spread"`         // response times from the fastest to the slowest; empty for other cells
+	WindowSeconds float64              `json:"-" page:"window_seconds"` // length of the shortest window; 0 if none was measured
+	Spread        []SpreadStep         `json:"-" page:"spread"`         // requests by response time, from the fastest to the slowest
 	Statuses      []record.StatusCount `json:"-"`
 
-	// What only the text about a service shows:
+	// Only the text about a service shows these:
 
 	Messages *CallTimes       `json:"-"` // times of single messages in streams; nil if answers have one message
-	Named    []CallTimes      `json:"-"` // the calls by name, such as the steps of a user
+	Named    []CallTimes      `json:"-"` // times of calls by name, such as the steps of a user
 	Checking *record.Checking `json:"-"` // cost of checking the answers; nil if none were checked
 
 	ForeignClient bool `json:"-"` // another client than the stack's own made the calls
@@ -101,8 +102,7 @@ type Cell struct {
 // IsValid reports whether the cell has a trial that may be used.
 func (c *Cell) IsValid() bool { return c.Valid > 0 }
 
-// ResponseTimes returns the times from the intended send, or the service times if they are the
-// same.
+// ResponseTimes returns the response times, or the service times if they are the same.
 func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service) }
 
 // BothCPU returns the CPU time per request of both ends, or nil if one was not measured.
@@ -120,9 +120,9 @@ func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 type Repeat struct {
 	Trial      int      `json:"trial"`
 	Valid      bool     `json:"valid"`
-	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null if the trial failed; also in the next three
-	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // also null if nothing was answered
-	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // also null if fewer than ten requests lie beyond it; also in the next
+	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null if the trial failed
+	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null if the trial failed or nothing was answered
+	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // null if the trial failed, or if fewer than ten requests lie beyond it; also for P99
 	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
 }
 
@@ -131,42 +131,40 @@ type Bound string
 
 // The bounds of a closed loop.
 const (
-	ByServerCPU Bound = "server-cpu"
-	ByClientCPU Bound = "client-cpu"
-	ByWaiting   Bound = "waiting" // waiting without CPU: a sleep, a link, a lock
-	Unbound     Bound = ""        // an open loop, or no clear bound
+	ByServerCPU  Bound = "server-cpu"
+	ByClientCPU  Bound = "client-cpu"
+	ByWaiting    Bound = "waiting" // waiting without CPU: a sleep, a link, a lock
+	NoClearBound Bound = ""        // an open loop, or no clear bound
 )
 
 const (
 	// BusyShare is the share of its CPUs from which an end counts as fully busy.
 	BusyShare = 0.9
-	// IdleShare is the share below which neither end can be the limit, even if its work comes in
-	// bursts.
+	// IdleShare is the share below which an end is not the limit, even if it works in bursts.
 	IdleShare = 0.6
-	// boundInCalls is the share of their time that clients must spend in calls for the
-	// throughput to be their number over the latency.
-	boundInCalls = 0.9
+	// leastInCalls is the share of time that clients must spend in calls, so that throughput equals
+	// clients divided by latency.
+	leastInCalls = 0.9
 )
 
-// bound returns what limited a cell. A closed loop's throughput is its clients divided by the
-// latency (Little's law). So a loop with little CPU time that is always in calls is limited by
-// whatever the calls wait for.
+// bound returns what limited a cell. If the clients of a closed loop are always in calls, but the
+// ends use little CPU time, waiting inside the calls limits the throughput.
 func (c *Cell) bound() Bound {
 	client, server := c.Client.Busy, c.Server.Busy
 	switch {
 	case c.Load.Model != "closed" || client == nil || server == nil:
-		return Unbound
+		return NoClearBound
 	case server.Value >= BusyShare && server.Value >= client.Value:
 		return ByServerCPU
 	case client.Value >= BusyShare:
 		return ByClientCPU
-	case client.Value < IdleShare && server.Value < IdleShare && c.InFlight.Value >= boundInCalls*float64(c.Clients):
+	case client.Value < IdleShare && server.Value < IdleShare && c.InFlight.Value >= leastInCalls*float64(c.Clients):
 		return ByWaiting
 	}
-	return Unbound
+	return NoClearBound
 }
 
-// Cells describes the points, and returns separately the remarks that all trials share.
+// Cells returns a cell for each point, and the remarks that all trials share.
 func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell, shared []string) {
 	remarks := sharedRemarks(records)
 	for _, p := range points {
@@ -175,9 +173,8 @@ func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell
 	return cells, remarks.texts()
 }
 
-// summarize describes a point.
 func (p *Point) summarize(shared remarks, seed uint64) Cell {
-	valid := p.Valid()
+	valid := p.ValidTrials()
 	c := Cell{
 		Cell: p.Cell, Key: p.Cell.Key(),
 		Trials: len(p.Trials), Valid: len(valid),
@@ -190,28 +187,28 @@ func (p *Point) summarize(shared remarks, seed uint64) Cell {
 			c.Spoiled++
 		}
 		c.ForeignClient = c.ForeignClient || t.ClientProgram != ""
-		c.Repeats = append(c.Repeats, t.repeat())
+		c.Repeats = append(c.Repeats, t.newRepeat())
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
-	c.Survival = survivalOf(p.Measured())
+	c.Survival = survivalOf(p.MeasuredTrials())
 	c.Capacity = capacityOf(p.Trials)
 	if len(valid) == 0 {
-		if refused := p.Measured(); len(refused) > 0 {
+		if refused := p.MeasuredTrials(); len(refused) > 0 {
 			c.Refused = len(refused)
-			c.measure(refused, seed)
-			if !c.Kind().InDetail { // in detail the user sees the failed trials too
+			c.setFigures(refused, seed)
+			if !c.Kind().InDetail { // a detailed page also draws invalid trials
 				c.Curve, c.Density, c.Course = nil, nil, nil
 			}
-			forgetIntervals(reflect.ValueOf(&c).Elem())
+			removeIntervals(reflect.ValueOf(&c).Elem())
 		}
 		return c
 	}
-	c.measure(valid, seed)
-	c.Findings = append(c.Findings, c.ResponseTimes().stallFinding()...)
+	c.setFigures(valid, seed)
+	c.Findings = append(c.Findings, c.ResponseTimes().stallFindings()...)
 	return c
 }
 
-func (t *Trial) repeat() Repeat {
+func (t *Trial) newRepeat() Repeat {
 	r := Repeat{Trial: t.Repeat, Valid: t.valid}
 	if t.Failure == "" {
 		r.Throughput = new(t.ThroughputPerSecond())
@@ -222,8 +219,8 @@ func (t *Trial) repeat() Repeat {
 	return r
 }
 
-// forgetIntervals removes the intervals of an invalid cell, because they would suggest trust.
-func forgetIntervals(v reflect.Value) {
+// removeIntervals removes all intervals of an invalid cell. They would make it look trustworthy.
+func removeIntervals(v reflect.Value) {
 	if figure, is := v.Addr().Interface().(*Figure); is {
 		figure.Interval = nil
 		return
@@ -233,37 +230,37 @@ func forgetIntervals(v reflect.Value) {
 			member = member.Elem()
 		}
 		if member.Kind() == reflect.Struct {
-			forgetIntervals(member)
+			removeIntervals(member)
 		}
 	}
 }
 
-func (c *Cell) measure(trials []Trial, seed uint64) {
+func (c *Cell) setFigures(trials []Trial, seed uint64) {
 	requested := survivalOf(trials)
 	c.Requests, c.ErrorKinds = requested.Requests, requested.Failures
 	for _, failure := range c.ErrorKinds {
 		c.Errors += failure.Count
 	}
 	c.Traces, c.Traced = tracesOf(trials)
-	c.Throughput = Over(trials, throughput)
-	response := pool(trials, responseTimes)
-	c.Service = pool(trials, serviceTimes).Latencies()
-	if hasAll(trials, func(t Trial) bool { return t.Response != nil }) {
+	c.Throughput = FigureOver(trials, throughput)
+	response := poolTimes(trials, responseTimes)
+	c.Service = poolTimes(trials, serviceTimes).Latencies()
+	if everyTrial(trials, func(t Trial) bool { return t.Response != nil }) {
 		c.Response = new(response.Latencies())
 	}
-	if hasAll(trials, func(t Trial) bool { return !knowsResponse(t.Record) }) {
+	if everyTrial(trials, func(t Trial) bool { return !hasResponseTimes(t.Record) }) {
 		c.Response = unknownLatencies()
 	}
-	if hasAll(trials, func(t Trial) bool { return t.Wait != nil }) {
-		c.Wait = new(pool(trials, waitTimes).Latencies())
+	if everyTrial(trials, func(t Trial) bool { return t.Wait != nil }) {
+		c.Wait = new(poolTimes(trials, waitTimes).Latencies())
 	}
 	c.P99OverP50, c.Curve, c.Density = response.Tail(), response.curve(), response.density()
-	c.InFlight = Over(trials, func(t Trial) float64 { return t.ifOwnClient(t.InFlight) })
-	c.WarmUp = Over(trials, warmUp)
-	c.ClientCPU = Known(trials, CPUOf(ClientOf))
-	c.ServerCPU = Known(trials, CPUOf(ServerOf))
-	// The connections that a client opened are counted, not measured.
-	c.Opened = Figure{Value: Over(trials, func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) }).Value}
+	c.InFlight = FigureOver(trials, func(t Trial) float64 { return t.ifOwnClient(t.InFlight) })
+	c.WarmUp = FigureOver(trials, warmUpMS)
+	c.ClientCPU = KnownFigure(trials, CPUOf(ClientOf))
+	c.ServerCPU = KnownFigure(trials, CPUOf(ServerOf))
+	// The number of opened connections has no interval, because it is an exact count.
+	c.Opened = Figure{Value: FigureOver(trials, func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) }).Value}
 	c.Client = endOf(trials, ClientOf, ServerOf)
 	c.Server = endOf(trials, ServerOf, ClientOf)
 	c.Bound = c.bound()
@@ -272,13 +269,13 @@ func (c *Cell) measure(trials []Trial, seed uint64) {
 	c.Wire = wireOf(trials)
 	c.Bulk = bulkOf(trials)
 	if c.Load.Burst > 0 { // a burst's window ends with the last answer
-		c.Drain = new(Over(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e3 }))
+		c.Drain = new(FigureOver(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e3 }))
 	}
 	c.Course = courseOf(c.Cell, trials)
 	c.Search = searchOf(c.Cell, trials, seed)
 	c.FleetClients = fleetClients(trials)
 	if c.Kind().InDetail {
-		c.Spread, c.Messages, c.Named, c.Checking = response.spread(), messagesOf(trials), namedOf(trials), checkingOf(trials)
+		c.Spread, c.Messages, c.Named, c.Checking = response.spread(), messageTimes(trials), namedCallTimes(trials), checkingCost(trials)
 		c.Statuses = []record.StatusCount{}
 		for _, t := range trials {
 			c.Statuses = record.PlusStatuses(c.Statuses, t.Statuses)

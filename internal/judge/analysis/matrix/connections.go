@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Survival counts the answered requests over all measured trials. Invalid trials count too: they
-// may be invalid because of these failures, and without them only the survivors would count.
+// A Survival counts answered requests and failures over all measured trials. It includes invalid
+// trials, because failed requests may be the reason why they are invalid.
 type Survival struct {
 	Trials    int                 `json:"trials"`
 	Requests  int64               `json:"requests"`
@@ -19,15 +19,15 @@ type Survival struct {
 	Failures  []record.ErrorCount `json:"failures"`                                // by class and code, most frequent first
 }
 
-// Lost counts the requests without an answer.
-func (s Survival) Lost() int64 { return s.Requests - s.Succeeded }
+// Unanswered counts the requests without an answer.
+func (s Survival) Unanswered() int64 { return s.Requests - s.Succeeded }
 
 func survivalOf(trials []Trial) Survival {
 	s := Survival{Trials: len(trials)}
 	for _, t := range trials {
 		s.Requests += t.Requests
 		s.Succeeded += max(0, t.Requests-t.Failed())
-		s.Failures = record.PlusErrors(s.Failures, t.Errors) // sums equal classes and codes, and keeps the first example
+		s.Failures = record.PlusErrors(s.Failures, t.Errors)
 		slices.SortStableFunc(s.Failures, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	}
 	if s.Requests > 0 {
@@ -36,14 +36,13 @@ func survivalOf(trials []Trial) Survival {
 	return s
 }
 
-// Connections holds the wanted connections and those in the window, over the trials behind the
-// cell's figures.
+// Connections holds the wanted and the opened connections of the trials behind the figures.
 type Connections struct {
 	PerRequest      bool       `json:"per_request"`                      // every request asks for a connection of its own
-	Secure          bool       `json:"secure"`                           // over TLS or QUIC, as negotiated; in older records, if handshakes were counted or the variant has tls=on
-	Want            int        `json:"want"`                             // wanted at the same time
-	During          int64      `json:"during" csv:"connections_during"`  // opened in the window
-	Failed          int64      `json:"failed" csv:"connections_failed"`  // failed attempts
+	Secure          bool       `json:"secure"`                           // connections use TLS or QUIC; older records do not say so: there, handshakes or tls=on show it
+	Want            int        `json:"want"`                             // connections wanted at the same time
+	During          int64      `json:"during" csv:"connections_during"`  // connections opened in the window
+	Failed          int64      `json:"failed" csv:"connections_failed"`  // failed attempts to open a connection
 	Full            int64      `json:"full" csv:"handshakes_full"`       // full handshakes, with a certificate
 	Resumed         int64      `json:"resumed" csv:"handshakes_resumed"` // resumed handshakes
 	Early           int64      `json:"early" csv:"handshakes_early"`     // resumed handshakes whose early data the server accepted
@@ -51,19 +50,19 @@ type Connections struct {
 	HandshakeFailed int64      `json:"handshake_failed" csv:"handshakes_failed"`
 	Achieved        *float64   `json:"achieved" csv:"connections_achieved_share" jsonschema:"nullable"` // share of connections with the wanted handshake; null in modes that keep connections
 	Differs         bool       `json:"differs"`                                                         // the achieved connections differ from the wanted ones
-	Connect         *Times     `json:"connect_us" csv:"connect_*_us"`                                   // TCP: SYN to established
-	Handshake       *Times     `json:"handshake_us" csv:"handshake_*_us" label:""`                      // TLS or QUIC
+	Connect         *Times     `json:"connect_us" csv:"connect_*_us"`                                   // time to open a TCP connection
+	Handshake       *Times     `json:"handshake_us" csv:"handshake_*_us" label:""`                      // time of a TLS or QUIC handshake
 	Negotiated      Negotiated `json:"negotiated"`
-	FirstByte       *Times     `json:"first_byte_us" csv:"first_byte_*_us"` // from the start of a call on its own connection to the answer's first byte
+	FirstByte       *Times     `json:"first_byte_us" csv:"first_byte_*_us"` // time from the start of a call on its own connection to the answer's first byte
 }
 
-// Negotiated holds the results of a cell's negotiations between connections and server.
+// Negotiated holds the protocols and algorithms that a cell's connections agreed on.
 type Negotiated struct {
 	Recorded         bool      `json:"recorded"`          // false: older records, without this information
 	Protocol         string    `json:"protocol"`          // protocol of the answers: h1, h2, h3, tcp-plain, tcp-calls
 	Sessions         []Session `json:"sessions"`          // kinds of TLS sessions; none in cleartext
-	ClientCongestion string    `json:"client_congestion"` // congestion control of its sockets or of QUIC; several are separated by commas; empty if unknown
-	ServerCongestion string    `json:"server_congestion"` // same for the server
+	ClientCongestion string    `json:"client_congestion"` // congestion control of the client's sockets or of QUIC; several are separated by commas; empty if unknown
+	ServerCongestion string    `json:"server_congestion"` // congestion control of the server, in the same form
 }
 
 // A Session is one kind of TLS session, with IANA's names.
@@ -76,14 +75,14 @@ type Session struct {
 	Resumed int64  `json:"resumed"` // resumed handshakes since the clients started
 }
 
-// Times is a short distribution of times, in microseconds; null if nothing was timed.
+// Times holds the mean and two percentiles of times, in microseconds; null if nothing was timed.
 type Times struct {
 	Mean Figure `json:"mean"`
 	P50  Figure `json:"p50" csv:"p50" label:"P50"`
 	P99  Figure `json:"p99" csv:"p99" label:"P99"`
 }
 
-// minAchieved allows for each client's first connection, which has no session to resume.
+// minAchieved is below 1, because each client's first connection has no session to resume.
 const minAchieved = 0.99
 
 func connectionsOf(cell record.Cell, trials []Trial) Connections {
@@ -119,13 +118,13 @@ func connectionsOf(cell record.Cell, trials []Trial) Connections {
 		c.Differs = c.Achieved != nil && *c.Achieved < minAchieved
 		return c
 	}
-	c.Differs = slices.ContainsFunc(trials, func(t Trial) bool { return !keptAsAsked(mode, t.Connections) })
+	c.Differs = slices.ContainsFunc(trials, func(t Trial) bool { return !hasWantedConnections(mode, t.Connections) })
 	return c
 }
 
-// achieved returns the share of connections with the handshake that the mode asks for. A failed
-// request has no connection to count. At each edge of the window, each client may have opened one
-// connection for a request outside of it.
+// achieved returns the share of connections with the handshake that the mode asks for. It leaves
+// out failed requests. At each edge of the window, it allows one connection per client for a
+// request outside of the window.
 func (c *Connections) achieved(mode scenario.ConnectionMode, trials []Trial) *float64 {
 	asWanted, begun := c.During, c.During
 	if c.Full+c.Resumed > 0 {
@@ -143,16 +142,16 @@ func (c *Connections) achieved(mode scenario.ConnectionMode, trials []Trial) *fl
 	return new(float64(asWanted) / float64(of))
 }
 
-// keptAsAsked reports whether a mode that keeps its connections had the wanted number. A pool may
-// have fewer, and a pool without a fixed size any number.
-func keptAsAsked(mode scenario.Connection, made record.Connections) bool {
+// hasWantedConnections reports whether a trial opened the wanted number of connections. A pool may
+// open fewer, and a pool without a fixed size may open any number.
+func hasWantedConnections(mode scenario.Connection, made record.Connections) bool {
 	if mode.Mode == scenario.Auto {
 		return made.Opened > 0
 	}
 	return made.During == 0 && (made.Opened == int64(made.Want) || mode.Mode == scenario.Pool && made.Opened < int64(made.Want))
 }
 
-// negotiated returns what the connections of all trials agreed on.
+// negotiated adds up the negotiation results of all trials. It returns none if a trial lacks them.
 func negotiated(trials []Trial) Negotiated {
 	var all record.Negotiated
 	for _, t := range trials {
@@ -183,6 +182,6 @@ func timesOf(trials []Trial, of func(Trial) times) *Times {
 	if len(timed) == 0 {
 		return nil
 	}
-	all := pool(timed, of).Latencies()
+	all := poolTimes(timed, of).Latencies()
 	return &Times{Mean: all.Mean, P50: all.P50, P99: all.P99}
 }

@@ -11,18 +11,18 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// An End holds the costs of one end over the window, besides its CPU time per request. Figures are
-// null if not measured; only peak_bytes has an interval.
+// An End holds the costs of one end in the window, except its CPU time per request. Figures are
+// null if not measured. Only peak_bytes has an interval.
 type End struct {
 	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // share of both ends' CPU time
 	Busy       *Figure `json:"busy" csv:"busy_share" label:"Busy" unit:"share" interval:"-"` // busy share of the end's CPUs
 	Collector  *Figure `json:"gc_share" csv:"gc_share" label:"Collector" interval:"-"`       // share of its CPU time in the garbage collector
-	Cores      *Figure `json:"cores" interval:"-"`                                           // CPUs in use: CPU time divided by time
+	Cores      *Figure `json:"cores" interval:"-"`                                           // mean number of CPUs in use: CPU time divided by time
 	RSS        *Figure `json:"rss_bytes" csv:"rss_bytes" label:"Memory" interval:"-"`        // memory at the window's end
-	Peak       *Figure `json:"peak_bytes" csv:"peak_bytes" label:"At its peak"`              // maximum in the window
-	Own        *Figure `json:"own_bytes" csv:"own_bytes" label:"Its own" interval:"-"`       // maximum without the pages of files, which processes share
+	Peak       *Figure `json:"peak_bytes" csv:"peak_bytes" label:"At its peak"`              // largest memory in the window
+	Own        *Figure `json:"own_bytes" csv:"own_bytes" label:"Its own" interval:"-"`       // largest memory in the window, without the pages of files, which processes share
 	Heap       *Figure `json:"heap_bytes" csv:"heap_bytes" label:"Heap" interval:"-"`
-	Threads    *Figure `json:"threads" csv:"threads" label:"Threads" interval:"-"` // maximum at one time; also in the next two
+	Threads    *Figure `json:"threads" csv:"threads" label:"Threads" interval:"-"` // largest number at one time; also in the next two
 	Sockets    *Figure `json:"sockets" csv:"sockets" label:"Sockets" interval:"-"`
 	Goroutines *Figure `json:"goroutines" csv:"goroutines" label:"Goroutines" interval:"-"`
 }
@@ -30,13 +30,13 @@ type End struct {
 // endOf returns the costs of one end. other returns the end that shares the work.
 func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	count := func(field func(record.Process) *int64) *Figure {
-		return Known(trials, func(t Trial) float64 { return Number(field(of(t))) })
+		return KnownFigure(trials, func(t Trial) float64 { return Number(field(of(t))) })
 	}
 	return End{
-		Share:      Known(trials, func(t Trial) float64 { return cpuTime(of(t)) / (cpuTime(of(t)) + cpuTime(other(t))) }), // NaN if neither used CPU time
-		Busy:       Known(trials, func(t Trial) float64 { return Number(of(t).Busy) }),
-		Collector:  Known(trials, func(t Trial) float64 { return collectorShare(of(t)) }),
-		Cores:      Known(trials, func(t Trial) float64 { return coresInUse(t, of(t)) }),
+		Share:      KnownFigure(trials, func(t Trial) float64 { return cpuTimeNS(of(t)) / (cpuTimeNS(of(t)) + cpuTimeNS(other(t))) }), // NaN if neither used CPU time
+		Busy:       KnownFigure(trials, func(t Trial) float64 { return Number(of(t).Busy) }),
+		Collector:  KnownFigure(trials, func(t Trial) float64 { return collectorShare(of(t)) }),
+		Cores:      KnownFigure(trials, func(t Trial) float64 { return coresInUse(t, of(t)) }),
 		RSS:        count(func(p record.Process) *int64 { return p.RSSBytes }),
 		Peak:       count(func(p record.Process) *int64 { return p.PeakBytes }),
 		Heap:       count(func(p record.Process) *int64 { return p.HeapBytes }),
@@ -47,8 +47,8 @@ func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	}
 }
 
-// A FleetClient holds the results of one of several clients, as the median of the trials behind
-// the cell's figures.
+// A FleetClient holds the results of one client of a fleet. Each figure is the median over the
+// trials behind the cell's figures.
 type FleetClient struct {
 	Agent      string       `json:"agent"`                                                             // the agent's name
 	Clients    int          `json:"clients"`                                                           // number of the cell's clients on this agent
@@ -65,7 +65,7 @@ type FleetClient struct {
 func fleetClients(trials []Trial) []FleetClient {
 	var all []check.ClientChecks
 	for _, t := range trials {
-		all = append(all, check.Clients(t.Record, t.limits)...)
+		all = append(all, check.JudgeClients(t.Record, t.limits)...)
 	}
 	if len(all) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func summarizeClient(of []check.ClientChecks) FleetClient {
 	}
 	quantile := func(q float64, ns func(check.ClientChecks) int64) *float64 {
 		return median(func(c check.ClientChecks) float64 {
-			if c.Requests < stats.LeastCount(q) {
+			if c.Requests < stats.LeastCountForQuantile(q) {
 				return math.NaN()
 			}
 			return float64(ns(c)) / 1e3
@@ -101,13 +101,13 @@ func summarizeClient(of []check.ClientChecks) FleetClient {
 			if c.Completed == 0 {
 				return math.NaN()
 			}
-			return cpuTime(c.Process) / float64(c.Completed) / 1e3
+			return cpuTimeNS(c.Process) / float64(c.Completed) / 1e3
 		}),
 		Busy: median(func(c check.ClientChecks) float64 { return Number(c.Process.Busy) }),
 	}
 	for _, c := range of {
 		for _, made := range c.Checks {
-			if made.Level.Gravity() > s.Level.Gravity() {
+			if made.Level.Severity() > s.Level.Severity() {
 				s.Level, s.Detail = made.Level, ""
 				if made.Level != record.OK {
 					s.Detail = made.Name + ": " + made.Detail
@@ -136,45 +136,44 @@ type Direction struct {
 	Handshake *Figure `json:"handshake" interval:"-"`        // bytes before the first byte of a call
 	Packets   *Figure `json:"packets" csv:"packets_per_request" interval:"-"`
 	PureAcks  *Figure `json:"pure_acks" interval:"-"`                               // segments without payload
-	PerCall   *Figure `json:"packets_per_call" csv:"packets_per_call" interval:"-"` // packets of the system per call
+	PerCall   *Figure `json:"packets_per_call" csv:"packets_per_call" interval:"-"` // packets per system call
 }
 
-// trafficOf returns nil unless every trial measured its traffic.
+// trafficOf returns the traffic of the trials, or nil if a trial did not measure it.
 func trafficOf(trials []Trial) *Traffic {
-	if !hasAll(trials, func(t Trial) bool { return t.Traffic != nil && t.Completed > 0 }) {
+	if !everyTrial(trials, func(t Trial) bool { return t.Traffic != nil && t.Completed > 0 }) {
 		return nil
 	}
 	one := trials[0].Traffic
 	return &Traffic{
 		Transport: one.Transport, Offload: one.Offload,
-		Sent: directionOf(trials, func(t *record.Traffic) counters {
-			return counters{t.SentBytes, t.HandshakeSentBytes, t.SentPackets, t.SentPureAcks, t.SendCalls}
+		Sent: directionOf(trials, func(t *record.Traffic) directionCounters {
+			return directionCounters{t.SentBytes, t.HandshakeSentBytes, t.SentPackets, t.SentPureAcks, t.SendCalls}
 		}),
-		Received: directionOf(trials, func(t *record.Traffic) counters {
-			return counters{t.ReceivedBytes, t.HandshakeReceivedBytes, t.ReceivedPackets, t.ReceivedPureAcks, t.ReceiveCalls}
+		Received: directionOf(trials, func(t *record.Traffic) directionCounters {
+			return directionCounters{t.ReceivedBytes, t.HandshakeReceivedBytes, t.ReceivedPackets, t.ReceivedPureAcks, t.ReceiveCalls}
 		}),
-		Retransmits: Known(trials, Retransmits),
-		RTT:         Known(trials, func(t Trial) float64 { return Number(t.Traffic.RTTNS) / 1e3 }),
-		MinRTT:      Known(trials, func(t Trial) float64 { return Number(t.Traffic.MinRTTNS) / 1e3 }),
+		Retransmits: KnownFigure(trials, Retransmits),
+		RTT:         KnownFigure(trials, func(t Trial) float64 { return Number(t.Traffic.RTTNS) / 1e3 }),
+		MinRTT:      KnownFigure(trials, func(t Trial) float64 { return Number(t.Traffic.MinRTTNS) / 1e3 }),
 	}
 }
 
-// counters holds the counters of one direction in a record.
-type counters struct {
+type directionCounters struct {
 	bytes                               int64
 	handshake, packets, pureAcks, calls *int64
 }
 
-func directionOf(trials []Trial, of func(*record.Traffic) counters) Direction {
-	perRequest := func(count func(counters) *int64) *Figure {
-		return Known(trials, func(t Trial) float64 { return Number(count(of(t.Traffic))) / RequestsSeen(t) })
+func directionOf(trials []Trial, of func(*record.Traffic) directionCounters) Direction {
+	perRequest := func(count func(directionCounters) *int64) *Figure {
+		return KnownFigure(trials, func(t Trial) float64 { return Number(count(of(t.Traffic))) / RequestsSeen(t) })
 	}
 	return Direction{
-		Bytes:     Over(trials, func(t Trial) float64 { return float64(of(t.Traffic).bytes) / RequestsSeen(t) }),
-		Handshake: perRequest(func(c counters) *int64 { return c.handshake }),
-		Packets:   perRequest(func(c counters) *int64 { return c.packets }),
-		PureAcks:  perRequest(func(c counters) *int64 { return c.pureAcks }),
-		PerCall: Known(trials, func(t Trial) float64 {
+		Bytes:     FigureOver(trials, func(t Trial) float64 { return float64(of(t.Traffic).bytes) / RequestsSeen(t) }),
+		Handshake: perRequest(func(c directionCounters) *int64 { return c.handshake }),
+		Packets:   perRequest(func(c directionCounters) *int64 { return c.packets }),
+		PureAcks:  perRequest(func(c directionCounters) *int64 { return c.pureAcks }),
+		PerCall: KnownFigure(trials, func(t Trial) float64 {
 			if c := of(t.Traffic); Number(c.calls) != 0 {
 				return Number(c.packets) / Number(c.calls)
 			}
@@ -193,7 +192,8 @@ type Wire struct {
 	HandshakeReceived Figure    `json:"handshake_received_bytes" interval:"-"`
 }
 
-// WireBytes counts the bytes of a call in one direction. A layer is null if not separable.
+// WireBytes counts the bytes of a call in one direction, by layer. A layer is null if its bytes
+// cannot be separated.
 type WireBytes struct {
 	Message   Figure  `json:"message_bytes" interval:"-"`
 	Protocol  Figure  `json:"protocol_bytes" interval:"-"`
@@ -203,14 +203,14 @@ type WireBytes struct {
 	Total     Figure  `json:"total_bytes" csv:"bytes" interval:"-"`
 }
 
-// wireOf returns nil if no trial counted its bytes.
+// wireOf returns the bytes of a call, or nil if no trial counted them.
 func wireOf(trials []Trial) *Wire {
 	looked := Filter(trials, func(t Trial) bool { return t.Wire != nil })
 	if len(looked) == 0 {
 		return nil
 	}
 	of := func(field func(*record.Wire) float64) Figure {
-		return Over(looked, func(t Trial) float64 { return field(t.Wire) })
+		return FigureOver(looked, func(t Trial) float64 { return field(t.Wire) })
 	}
 	return &Wire{
 		Request:           wireBytesOf(looked, func(w *record.Wire) record.WireBytes { return w.Request }),
@@ -224,38 +224,38 @@ func wireOf(trials []Trial) *Wire {
 
 func wireBytesOf(trials []Trial, side func(*record.Wire) record.WireBytes) WireBytes {
 	layer := func(field func(record.WireBytes) *float64) *Figure {
-		return Known(trials, func(t Trial) float64 { return Number(field(side(t.Wire))) })
+		return KnownFigure(trials, func(t Trial) float64 { return Number(field(side(t.Wire))) })
 	}
 	return WireBytes{
-		Message:   Over(trials, func(t Trial) float64 { return side(t.Wire).MessageBytes }),
-		Protocol:  Over(trials, func(t Trial) float64 { return side(t.Wire).ProtocolBytes }),
+		Message:   FigureOver(trials, func(t Trial) float64 { return side(t.Wire).MessageBytes }),
+		Protocol:  FigureOver(trials, func(t Trial) float64 { return side(t.Wire).ProtocolBytes }),
 		Security:  layer(func(b record.WireBytes) *float64 { return b.SecurityBytes }),
 		Transport: layer(func(b record.WireBytes) *float64 { return b.TransportBytes }),
 		Acks:      layer(func(b record.WireBytes) *float64 { return b.AckBytes }),
-		Total:     Over(trials, func(t Trial) float64 { return side(t.Wire).TotalBytes() }),
+		Total:     FigureOver(trials, func(t Trial) float64 { return side(t.Wire).TotalBytes() }),
 	}
 }
 
-// Bulk holds the cost and the rate of messages under a load of large ones.
+// Bulk holds the cost and the rate of a load with large messages.
 type Bulk struct {
 	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // null if it was not measured
 	Rate      Figure  `json:"gb_per_second"`       // message bytes, both directions together
 }
 
 const (
-	leastBulk = 1 << 20 // bytes of a call's messages
+	leastBulk = 1 << 20 // least number of message bytes per call
 	gigabyte  = 1e9
 )
 
-// bulkOf returns nil if calls carry little, or no trial counted bytes.
+// bulkOf returns nil if messages are small, or if no trial counted bytes.
 func bulkOf(trials []Trial) *Bulk {
 	looked := Filter(trials, func(t Trial) bool { return t.Wire != nil })
 	carried := func(t Trial) float64 { return t.Wire.Request.MessageBytes + t.Wire.Response.MessageBytes }
-	if len(looked) == 0 || Over(looked, carried).Value < leastBulk {
+	if len(looked) == 0 || FigureOver(looked, carried).Value < leastBulk {
 		return nil
 	}
 	return &Bulk{
-		ServerCPU: Known(looked, func(t Trial) float64 { return CPUOf(ServerOf)(t) / 1e6 / (carried(t) / gigabyte) }),
-		Rate:      Over(looked, func(t Trial) float64 { return throughput(t) * carried(t) / gigabyte }),
+		ServerCPU: KnownFigure(looked, func(t Trial) float64 { return CPUOf(ServerOf)(t) / 1e6 / (carried(t) / gigabyte) }),
+		Rate:      FigureOver(looked, func(t Trial) float64 { return throughput(t) * carried(t) / gigabyte }),
 	}
 }

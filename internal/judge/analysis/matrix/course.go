@@ -9,21 +9,21 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A CoursePoint is an interval of the window or its warm-up, over all valid trials. Older records
-// have only rate and mean, and no warm-ups.
+// A CoursePoint holds the figures of one interval of the window or the warm-up, over all valid
+// trials. Older records have only rate and mean, and no warm-up.
 type CoursePoint struct {
 	Seconds     float64  `json:"seconds"`                           // middle of the interval, from the window's beginning; negative in warm-up
 	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // rate of the schedule; null for a load without a schedule
 	Throughput  float64  `json:"throughput_rps"`
 	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // service time; null if nothing ended
 	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null if fewer than 100 calls ended in each
-	ClientCores *float64 `json:"client_cores" jsonschema:"nullable"` // CPUs in use
-	ServerCores *float64 `json:"server_cores" jsonschema:"nullable"` // CPUs in use
+	ClientCores *float64 `json:"client_cores" jsonschema:"nullable"` // mean number of CPUs that the client used
+	ServerCores *float64 `json:"server_cores" jsonschema:"nullable"` // mean number of CPUs that the server used
 	ServicePoint
 }
 
-// A ServicePoint holds figures of an interval that only services have, because other pages have
-// thousands of points. Older records have none of them.
+// A ServicePoint holds figures of an interval that only the page of a service shows, because other
+// pages have thousands of points. Older records have none of these figures.
 type ServicePoint struct {
 	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
 	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent if fewer than 100 calls ended in each
@@ -32,21 +32,19 @@ type ServicePoint struct {
 }
 
 const (
-	// schedulePoints is the most points of a schedule's course: enough to show a bend, and few
-	// enough for several requests in each.
+	// schedulePoints is the number of points for a load whose rate changes by a schedule.
 	schedulePoints = 60
-	// closedPoints and leastPoints are the most and the fewest points of a steady load: a page has
-	// them for every cell, and fewer would show nothing.
+	// closedPoints and leastPoints are the largest and the smallest number of points for a steady
+	// load. A page has these points for every cell.
 	closedPoints, leastPoints = 30, 8
-	// servicePoints is the most points of a service: it has few cells, and a stall of a tenth of a
-	// second must be visible.
+	// servicePoints is the largest number of points for a service. They show stalls of 0.1 s.
 	servicePoints = 120
-	// callsPerPoint is the mean number of calls in a service's point; fewer would show noise.
+	// callsPerPoint is the least mean number of calls in a service's point. Fewer would show noise.
 	callsPerPoint = 50
 )
 
-// courseOf returns a load's course through warm-up and window. It returns nil for loads that send
-// all at once, and for windows with too few intervals.
+// courseOf returns how the figures change over warm-up and window. It returns nil for loads that
+// send all requests at once, and for windows with too few intervals.
 func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 	detailed := cell.Kind().InDetail
 	switch cell.Load.Model {
@@ -55,9 +53,9 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 		if length <= 0 {
 			return nil
 		}
-		return timeline{each: length / schedulePoints, count: schedulePoints, detailed: detailed}.of(cell.Load, trials)
+		return timeline{each: length / schedulePoints, count: schedulePoints, detailed: detailed}.points(cell.Load, trials)
 	case "closed", "open":
-		// Windows end with the last request, so only the time that all trials cover is compared.
+		// Windows differ in length, so only the time that all trials cover is used.
 		length, warmUp, most := math.Inf(1), math.Inf(1), closedPoints
 		if detailed {
 			most = servicePoints
@@ -65,7 +63,7 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 		for _, t := range trials {
 			length, warmUp = min(length, float64(t.WindowNS)), min(warmUp, float64(t.WarmUp.TookNS))
 			most = min(most, intervalsWithin(t.Intervals, t.WindowNS)/2)
-			switch { // in detail only the rate is drawn finer than the record's intervals
+			switch { // a detailed course may have shorter intervals than the record's course
 			case detailed:
 				most = min(most, max(closedPoints, int(t.Requests/callsPerPoint)))
 			case t.Course != nil && t.Course.StretchNS > 0:
@@ -77,7 +75,7 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 		}
 		each := length / float64(most)
 		before := min(most, int(warmUp/each))
-		return timeline{each: each, before: before, count: before + most, within: true, detailed: detailed}.of(cell.Load, trials)
+		return timeline{each: each, before: before, count: before + most, within: true, detailed: detailed}.points(cell.Load, trials)
 	}
 	return nil
 }
@@ -96,12 +94,12 @@ func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 type timeline struct {
 	each          float64 // ns
 	before, count int
-	within        bool // leave out whatever ends after the last interval
-	detailed      bool // fill in the points' figures for services
+	within        bool // ignore times that end after the last interval
+	detailed      bool // set the figures for services, too
 }
 
-// place returns the interval with the largest part of a time. ok is false outside of all.
-func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
+// intervalAt returns the index of the interval with the middle of a time. ok is false without one.
+func (l timeline) intervalAt(startNS, tookNS int64) (place int, ok bool) {
 	middle := float64(startNS) + float64(tookNS)/2
 	place = int(math.Floor(middle/l.each)) + l.before
 	if l.within && float64(startNS+tookNS) > l.each*float64(l.count-l.before) {
@@ -110,29 +108,29 @@ func (l timeline) place(startNS, tookNS int64) (place int, ok bool) {
 	return place, place >= 0 && place < l.count
 }
 
-// An intervalSum sums all trials in one interval of a timeline.
+// An intervalSum adds up the figures of all trials in one interval of a timeline.
 type intervalSum struct {
 	requests, sumNS, tookNS float64
 	p99NS                   []float64
 	responseNS              [3][]float64 // P50, P99 and the slowest
-	ended, failed           float64      // counted by the courses
+	ended, failed           float64      // calls, from the records' courses
 	used                    [2]float64   // CPU time of client and server, ns
 	usedIn                  [2]float64   // time in which the CPU time was used
 }
 
-func (l timeline) of(load record.Load, trials []Trial) []CoursePoint {
+func (l timeline) points(load record.Load, trials []Trial) []CoursePoint {
 	all := make([]intervalSum, l.count)
 	for _, t := range trials {
-		// The last interval ends with the trial and a request, so its rate would be too high.
+		// The last interval is left out: it ends with a request, so its rate would be too high.
 		for _, i := range t.Intervals[:max(0, len(t.Intervals)-1)] {
-			if place, ok := l.place(i.StartNS, i.TookNS); ok && (i.StartNS >= 0) == (place >= l.before) {
+			if place, ok := l.intervalAt(i.StartNS, i.TookNS); ok && (i.StartNS >= 0) == (place >= l.before) {
 				all[place].requests += float64(i.Requests)
 				all[place].sumNS += float64(i.SumNS)
 				all[place].tookNS += float64(i.TookNS)
 			}
 		}
 		if t.Course != nil {
-			l.take(t.Course, all)
+			l.addCourse(t.Course, all)
 		}
 	}
 	var points []CoursePoint
@@ -144,10 +142,10 @@ func (l timeline) of(load record.Load, trials []Trial) []CoursePoint {
 	return points
 }
 
-// take adds one trial's course. In a damaged file its columns may differ in length.
-func (l timeline) take(from *record.Course, all []intervalSum) {
+// addCourse adds one trial's course. In a damaged file, columns may differ in length.
+func (l timeline) addCourse(from *record.Course, all []intervalSum) {
 	for n := range from.Calls {
-		place, ok := l.place(from.BeginNS+int64(n)*from.StretchNS, from.StretchNS)
+		place, ok := l.intervalAt(from.BeginNS+int64(n)*from.StretchNS, from.StretchNS)
 		if !ok {
 			continue
 		}
@@ -174,23 +172,23 @@ func (l timeline) take(from *record.Course, all []intervalSum) {
 
 func (l timeline) point(load record.Load, place int, of *intervalSum) CoursePoint {
 	seconds := (float64(place-l.before) + 0.5) * l.each / 1e9
-	point := CoursePoint{Seconds: short(seconds), Throughput: short(of.requests / of.tookNS * 1e9)}
+	point := CoursePoint{Seconds: roundToFourDigits(seconds), Throughput: roundToFourDigits(of.requests / of.tookNS * 1e9)}
 	if from := load.RatePerSecond; from > 0 {
 		share := min(1, max(0, seconds*1e9/float64(max(1, load.DurationNS))))
-		point.Offered = new(short(from + share*(cmp.Or(load.RampTo, from)-from)))
+		point.Offered = new(roundToFourDigits(from + share*(cmp.Or(load.RampTo, from)-from)))
 	}
 	if of.requests > 0 {
-		point.MeanUS = new(short(of.sumNS / of.requests / 1e3))
+		point.MeanUS = new(roundToFourDigits(of.sumNS / of.requests / 1e3))
 	}
 	if len(of.p99NS) > 0 {
-		point.P99US = new(short(stats.Median(of.p99NS) / 1e3))
+		point.P99US = new(roundToFourDigits(stats.Median(of.p99NS) / 1e3))
 	}
 	if l.detailed {
 		point.ServicePoint = of.servicePoint()
 	}
 	for end, cores := range []**float64{&point.ClientCores, &point.ServerCores} {
 		if of.usedIn[end] > 0 {
-			*cores = new(short(of.used[end] / of.usedIn[end]))
+			*cores = new(roundToFourDigits(of.used[end] / of.usedIn[end]))
 		}
 	}
 	return point
@@ -201,13 +199,13 @@ func (s *intervalSum) servicePoint() (point ServicePoint) {
 		if len(times) == 0 {
 			return nil
 		}
-		return new(short(of(times) / 1e3))
+		return new(roundToFourDigits(of(times) / 1e3))
 	}
 	point.ResponseP50US = known(s.responseNS[0], stats.Median)
 	point.ResponseP99US = known(s.responseNS[1], stats.Median)
 	point.ResponseMaxUS = known(s.responseNS[2], slices.Max[[]float64])
 	if s.ended > 0 {
-		point.FailedShare = new(short(s.failed / s.ended))
+		point.FailedShare = new(roundToFourDigits(s.failed / s.ended))
 	}
 	return point
 }

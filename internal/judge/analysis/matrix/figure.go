@@ -8,19 +8,19 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// LeastTrials is the number of trials from which there are intervals and verdicts.
+// LeastTrials is the least number of trials for an interval or a verdict.
 const LeastTrials = 3
 
 // Margin is the relative difference below which two wires count as equal.
 const Margin = 0.05
 
-// A Figure is a number with its interval. The interval is nil with too few trials.
+// A Figure is a number with its interval. Interval is nil if there are too few trials.
 type Figure struct {
 	Value    float64
 	Interval *Interval
 }
 
-// Interval contains the true value with the stated confidence.
+// An Interval contains the true value with the probability Confidence.
 type Interval struct {
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
@@ -42,7 +42,7 @@ func (f Figure) IsWithin(width float64) bool {
 	return i != nil && math.Max(i.High-f.Value, f.Value-i.Low) <= width*f.Value
 }
 
-// HalfWidth returns half of the interval as a share of the figure, if there is an interval.
+// HalfWidth returns half of the interval's width as a share of the figure.
 func (f Figure) HalfWidth() (share float64, known bool) {
 	if f.Interval == nil || !(f.Value > 0) {
 		return 0, false
@@ -50,10 +50,9 @@ func (f Figure) HalfWidth() (share float64, known bool) {
 	return (f.Interval.High - f.Interval.Low) / 2 / f.Value, true
 }
 
-// figure returns the median of the trials' figures. The interval is that of their mean, by
-// Student's t: for three to ten trials, intervals of a median cover too seldom. Positive figures
-// use logarithms, because their noise is a factor. If outliers pull the mean away from the median,
-// the interval is widened to contain both.
+// figure returns the median of the trials' figures. The interval is for their mean, by Student's t,
+// because intervals for the median of a few trials miss the true value too often. Positive figures
+// use logarithms. The interval is widened if it does not contain the median.
 func figure(values []float64, at Level) Figure {
 	if len(values) == 0 {
 		return Figure{}
@@ -80,25 +79,25 @@ func meanInterval(values []float64, confidence float64) (stats.Interval, error) 
 		logs[i] = math.Log(v)
 	}
 	interval, err := stats.MeanInterval(logs, confidence)
-	return exp(interval), err
+	return expInterval(interval), err
 }
 
-// exp turns an interval of logarithms into an interval of figures.
-func exp(i stats.Interval) stats.Interval {
+// expInterval turns an interval of logarithms into an interval of figures.
+func expInterval(i stats.Interval) stats.Interval {
 	i.Estimate, i.Low, i.High = math.Exp(i.Estimate), math.Exp(i.Low), math.Exp(i.High)
 	return i
 }
 
 // FigureOfLogs returns the figure for an interval of its logarithm.
-func FigureOfLogs(i stats.Interval) Figure { return FigureOf(Stated(exp(i))) }
+func FigureOfLogs(i stats.Interval) Figure { return FigureOf(WithRunConfidence(expInterval(i))) }
 
-// Stated sets an interval's confidence to that of all looks together.
-func Stated(i stats.Interval) stats.Interval {
+// WithRunConfidence sets an interval's confidence to the confidence of all looks together.
+func WithRunConfidence(i stats.Interval) stats.Interval {
 	i.Confidence = Confidence
 	return i
 }
 
-// FigureOf converts an interval of package stats. A confidence of 0 means the estimate alone.
+// FigureOf converts an interval. If its confidence is 0, the figure has no interval.
 func FigureOf(i stats.Interval) Figure {
 	f := Figure{Value: i.Estimate}
 	if i.Confidence > 0 {
@@ -107,23 +106,22 @@ func FigureOf(i stats.Interval) Figure {
 	return f
 }
 
-// ArePositive reports whether every value is known and above zero, as ratios need.
+// ArePositive reports whether every value is known and above zero, so that ratios exist.
 func ArePositive(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return !(v > 0) })
 }
 
-// KneePoints is the number of concurrencies from which a knee can be found.
+// KneePoints is the least number of points on a curve for finding a knee.
 const KneePoints = 5
 
-// Confidence is the confidence of intervals without their own.
+// Confidence is the confidence of all intervals that do not name another.
 const Confidence = 0.95
 
-// A Level is the probability of a false finding allowed for one look at a run. The levels of all
-// looks add up to 1 - Confidence. Zero means all of it, for the only look of an ordinary run.
+// A Level is the allowed probability of a false finding at one look, that is, one evaluation of a
+// run. The levels of all looks add up to 1 - Confidence. Zero means that the run has only one look.
 type Level float64
 
-// Confidence returns the confidence of an interval at this look. Intervals of all looks together
-// contain the truth with the run's confidence, which they state.
+// Confidence returns the confidence of an interval at this look.
 func (l Level) Confidence() float64 {
 	if l == 0 {
 		return Confidence
@@ -131,7 +129,8 @@ func (l Level) Confidence() float64 {
 	return 1 - float64(l)
 }
 
-// Adjust corrects a probability for the number of looks. Below 1 - Confidence it is a finding.
+// Adjust corrects a probability for the number of looks. The result is a finding if it is below
+// 1 - Confidence.
 func (l Level) Adjust(p float64) float64 {
 	if l == 0 {
 		return p
@@ -139,18 +138,18 @@ func (l Level) Adjust(p float64) float64 {
 	return min(1, p*(1-Confidence)/float64(l))
 }
 
-// LevelOf returns the level of the current or the last look.
-func LevelOf(u *record.Until) Level {
+// CurrentLevel returns the level of the current or the last look.
+func CurrentLevel(u *record.Until) Level {
 	if u == nil || u.Check() != nil {
 		return 0
 	}
-	begun := LevelsOf(u)
+	begun := BegunLevels(u)
 	return begun[len(begun)-1]
 }
 
-// LevelsOf returns the levels of the looks that have begun. If time ended the run before its goal,
-// there is no further look, and the last one also gets the levels planned after it.
-func LevelsOf(u *record.Until) []Level {
+// BegunLevels returns the levels of the looks that have begun. If the run ended because its time
+// was over, the last look also gets the levels of the looks that were planned after it.
+func BegunLevels(u *record.Until) []Level {
 	levels := make([]Level, u.Begun)
 	unspent := 1 - Confidence
 	for i, look := range u.Looks[:u.Begun] {
@@ -163,16 +162,16 @@ func LevelsOf(u *record.Until) []Level {
 	return levels
 }
 
-// Looks plans looks after the first number of repeats, then each time after half as many again,
-// and after the most. A look's level is its new repeats' share of the most. So at most 1 -
-// Confidence of the runs find a difference that does not exist, at any look.
-func Looks(first, most int) []record.Look {
-	var looks []record.Look
+// PlanLooks plans the looks of a run. The first is after first repeats, each further one after half
+// as many repeats again, and the last after most repeats. The looks' levels add up to 1 -
+// Confidence: each is proportional to the number of new repeats.
+func PlanLooks(first, most int) []record.InterimLook {
+	var looks []record.InterimLook
 	for before, next := 0, first; before < most; {
 		if 5*next > 4*most { // a look shortly before the last finds little
 			next = most
 		}
-		looks = append(looks, record.Look{Repeats: next, Level: (1 - Confidence) * (float64(next-before) / float64(most))})
+		looks = append(looks, record.InterimLook{Repeats: next, Level: (1 - Confidence) * (float64(next-before) / float64(most))})
 		before, next = next, (3*next+1)/2
 	}
 	return looks

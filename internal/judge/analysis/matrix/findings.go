@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// remarks holds notes about trials, in the order of their first appearance. Remarks that all
-// trials of a run share are shown once, not in every cell.
+// remarks holds notes about trials, in the order of their first appearance. A report shows the
+// notes that all trials share only once.
 type remarks []remark
 
 type remark struct {
@@ -23,7 +23,7 @@ func (r remarks) texts() []string {
 	for i, one := range r {
 		texts[i] = one.text
 		if one.check != "" {
-			texts[i] = fmt.Sprintf("the check %q could not be made: %s", one.check, one.text)
+			texts[i] = fmt.Sprintf("the check %q has no result: %s", one.check, one.text)
 		}
 	}
 	return texts
@@ -43,7 +43,7 @@ func remarksOf(r *record.Record) remarks {
 	return all
 }
 
-// sharedRemarks returns the remarks that every measured trial has. A single trial shares none.
+// sharedRemarks returns the remarks that every measured trial has.
 func sharedRemarks(records []*record.Record) remarks {
 	var shared remarks
 	measured := slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Failure != "" })
@@ -58,7 +58,7 @@ func sharedRemarks(records []*record.Record) remarks {
 	return shared
 }
 
-// warnings returns the cell's own remarks without a check, without repetition.
+// warnings returns the warnings of a cell's trials, each once. It leaves out shared remarks.
 func warnings(trials []Trial, shared remarks) []string {
 	var texts []string
 	counts := map[string]int{}
@@ -79,8 +79,8 @@ func warnings(trials []Trial, shared remarks) []string {
 	return texts
 }
 
-// findings returns the checks that were not ok, worst first, each with the detail of its first
-// trial. If nothing was measured, the cell's Failure has the reason.
+// findings returns the checks that were not ok, worst first. The detail is from the first trial
+// with this result.
 func findings(trials []Trial, shared remarks) []Finding {
 	var all []Finding
 	for _, t := range Filter(trials, func(t Trial) bool { return t.Failure == "" }) {

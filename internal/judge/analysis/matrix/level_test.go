@@ -19,7 +19,7 @@ func TestLooksSpendTheWholeLevel(t *testing.T) {
 		{5, 9, []int{5, 9}},
 		{10, 100, []int{10, 15, 23, 35, 53, 80, 100}},
 	} {
-		looks := Looks(c.first, c.most)
+		looks := PlanLooks(c.first, c.most)
 		sum := 0.0
 		for i, look := range looks {
 			sum += look.Level
@@ -36,7 +36,7 @@ func TestLooksSpendTheWholeLevel(t *testing.T) {
 // What time kept from being looked at leaves its level to the last look, as long as the run
 // does not go on.
 func TestTimeLeavesItsLevelToTheLastLook(t *testing.T) {
-	until := record.Until{Looks: Looks(3, 9)} // after 3, 5 and 9
+	until := record.Until{Looks: PlanLooks(3, 9)} // after 3, 5 and 9
 	for _, c := range []struct {
 		begun int
 		ended string
@@ -49,7 +49,7 @@ func TestTimeLeavesItsLevelToTheLastLook(t *testing.T) {
 		{3, record.EndedRepeats, 0.05 * 4 / 9},
 	} {
 		until.Begun, until.Ended = c.begun, c.ended
-		if got := float64(LevelOf(&until)); math.Abs(got-c.want) > 1e-12 {
+		if got := float64(CurrentLevel(&until)); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("after look %d, ended %q: level %v, want %v", c.begun, c.ended, got, c.want)
 		}
 	}
@@ -69,7 +69,7 @@ func TestNarrowIntervalsHoldTheTruth(t *testing.T) {
 			for range runs {
 				var values []float64
 				var f Figure
-				for _, look := range Looks(3, 100) {
+				for _, look := range PlanLooks(3, 100) {
 					for len(values) < look.Repeats {
 						values = append(values, math.Exp(c.noise*random.NormFloat64()))
 					}

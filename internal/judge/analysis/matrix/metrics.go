@@ -21,10 +21,11 @@ func Values(trials []Trial, of Metric) []float64 {
 	return figures
 }
 
-// Over returns the figure of a metric over trials.
-func Over(trials []Trial, of Metric) Figure { return figure(Values(trials, of), levelFor(trials)) }
+// FigureOver returns the median of a metric over trials, with an interval.
+func FigureOver(trials []Trial, of Metric) Figure {
+	return figure(Values(trials, of), levelFor(trials))
+}
 
-// levelFor returns the level of the trials' run.
 func levelFor(trials []Trial) Level {
 	if len(trials) == 0 {
 		return 0
@@ -32,8 +33,8 @@ func levelFor(trials []Trial) Level {
 	return trials[0].level
 }
 
-// Known returns the figure over the trials in which it was measured, or nil if there is none.
-func Known(trials []Trial, of Metric) *Figure {
+// KnownFigure returns the same as Over for the trials that measured the metric, or nil if none did.
+func KnownFigure(trials []Trial, of Metric) *Figure {
 	measured := KnownValues(trials, of)
 	if len(measured) == 0 {
 		return nil
@@ -41,7 +42,7 @@ func Known(trials []Trial, of Metric) *Figure {
 	return new(figure(measured, levelFor(trials)))
 }
 
-// KnownValues returns a metric's figures for the trials in which it was measured.
+// KnownValues returns a metric's figures for the trials that measured it.
 func KnownValues(trials []Trial, of Metric) []float64 {
 	return slices.DeleteFunc(Values(trials, of), math.IsNaN)
 }
@@ -52,8 +53,8 @@ func responseTimes(t Trial) times { return t.response }
 
 func waitTimes(t Trial) times { return t.wait }
 
-// warmUp returns milliseconds, or NaN for other programs' files, which do not separate it.
-func warmUp(t Trial) float64 {
+// warmUpMS returns the length of the warm-up in milliseconds, or NaN for another program's file.
+func warmUpMS(t Trial) float64 {
 	if t.Foreign != nil {
 		return math.NaN()
 	}
@@ -66,21 +67,20 @@ func ClientOf(t Trial) record.Process { return t.Client }
 // ServerOf returns the server of a trial.
 func ServerOf(t Trial) record.Process { return t.Server }
 
-// cpuTime returns nanoseconds.
-func cpuTime(p record.Process) float64 {
+// cpuTimeNS returns a process's CPU time in nanoseconds, or NaN if it was not measured.
+func cpuTimeNS(p record.Process) float64 {
 	if ns, ok := p.CPUNS(); ok {
 		return float64(ns)
 	}
 	return math.NaN()
 }
 
-// CPUOf returns the CPU time of one end per request, in microseconds. The window's CPU time is
-// divided by the calls that ended in the window.
+// CPUOf returns a metric: the CPU time of one end per request, in microseconds.
 func CPUOf(end func(Trial) record.Process) Metric {
-	return func(t Trial) float64 { return PerCall(t, cpuTime(end(t))) / 1e3 }
+	return func(t Trial) float64 { return PerCall(t, cpuTimeNS(end(t))) / 1e3 }
 }
 
-// PerCall divides an amount of the window by the calls that ended in it, or returns NaN.
+// PerCall divides an amount by the number of calls that ended in the window.
 func PerCall(t Trial, amount float64) float64 {
 	if t.Completed == 0 {
 		return math.NaN()
@@ -92,10 +92,10 @@ func coresInUse(t Trial, p record.Process) float64 {
 	if t.WindowNS <= 0 {
 		return math.NaN()
 	}
-	return cpuTime(p) / float64(t.WindowNS)
+	return cpuTimeNS(p) / float64(t.WindowNS)
 }
 
-// futexCalls is known, and may be zero, if system calls were counted.
+// futexCalls returns the futex system calls per request, or NaN if system calls were not counted.
 func futexCalls(t Trial, p record.Process) float64 {
 	if p.Seen == nil || len(p.Seen.Syscalls) == 0 {
 		return math.NaN()
@@ -108,16 +108,16 @@ func futexCalls(t Trial, p record.Process) float64 {
 	return 0
 }
 
-// shareOfCPU returns the share of a process's CPU time that one task of its runtime used. The
-// runtime estimates it at the end of each collection, which may begin before the window.
+// shareOfCPU returns the share of a process's CPU time that one task of Go's runtime used. It may
+// exceed 1, because the runtime also counts time before the window; then it returns 1.
 func shareOfCPU(p record.Process, ns *int64) float64 {
-	if cpuTime(p) == 0 {
+	if cpuTimeNS(p) == 0 {
 		return math.NaN()
 	}
-	return min(1, Number(ns)/cpuTime(p))
+	return min(1, Number(ns)/cpuTimeNS(p))
 }
 
-// collectorShare is unknown for a process without goroutines: it is not a Go program.
+// collectorShare returns the garbage collector's share of CPU time, or NaN for other programs.
 func collectorShare(p record.Process) float64 {
 	if p.Goroutines == nil {
 		return math.NaN()
@@ -125,11 +125,11 @@ func collectorShare(p record.Process) float64 {
 	return shareOfCPU(p, p.GCCPUNS)
 }
 
-// peakOfServer returns the server process's own memory if measured, because all stacks share the
-// pages of the program's file.
+// peakOfServer returns the server's largest memory, if possible without the program file's pages,
+// which all stacks share.
 func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
 
-// RequestsSeen returns the number of requests that ended while the traffic was counted, a time
+// RequestsSeen returns about how many requests ended while the traffic was counted. This time is
 // slightly longer or shorter than the window.
 func RequestsSeen(t Trial) float64 {
 	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
@@ -141,8 +141,8 @@ func RequestsSeen(t Trial) float64 {
 // Retransmits returns the retransmits per thousand requests.
 func Retransmits(t Trial) float64 { return 1000 * Number(t.Traffic.Retransmits) / RequestsSeen(t) }
 
-// Opened returns the wanted connections that a trial opened.
-func Opened(t Trial) float64 {
+// OpenedConnections returns the number of opened connections, at most the wanted number.
+func OpenedConnections(t Trial) float64 {
 	if t.Connections.Want > 0 {
 		return min(float64(t.Connections.Opened), float64(t.Connections.Want))
 	}
@@ -150,11 +150,11 @@ func Opened(t Trial) float64 {
 }
 
 // P99Requests is the number of requests per trial that a comparison of P99 needs.
-var P99Requests = stats.LeastCount(0.99)
+var P99Requests = stats.LeastCountForQuantile(0.99)
 
-// IsMeaningful reports whether a metric can differ between variants under a load. A schedule sends
-// at its own rate for all variants. A search is about the rate, and ends at another one for each
-// variant.
+// IsMeaningful reports whether variants can be compared by a metric under a load. A schedule fixes
+// the throughput of all variants. A search ends at a different rate for each variant, so only the
+// rate can be compared.
 func IsMeaningful(model, metric string) bool {
 	switch model {
 	case "open", "sustained", "ramp", record.Paced:
@@ -175,15 +175,16 @@ const (
 	ServiceP99  = "service-p99"
 	Throughput  = "throughput"  // not for loads with a schedule, which decides the rate
 	CPU         = "cpu"         // CPU time per request of both ends together
-	Handshake   = "handshake"   // median
-	FirstByte   = "first-byte"  // median from the call's beginning; early data shortens it
-	ServerPeak  = "server-peak" // memory
+	Handshake   = "handshake"   // median time of a handshake
+	FirstByte   = "first-byte"  // median time from a call's beginning to the answer's first byte
+	ServerPeak  = "server-peak" // largest memory of the server
 )
 
-// endMetrics holds the figures of each end, by their names after "client-" or "server-".
+// endMetrics holds the figures that both ends have. Their full names begin with "client-" or
+// "server-".
 var endMetrics = map[string]func(Trial, record.Process) float64{
-	"cpu":  func(t Trial, p record.Process) float64 { return PerCall(t, cpuTime(p)) / 1e3 },
-	"user": func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTime(p) },
+	"cpu":  func(t Trial, p record.Process) float64 { return PerCall(t, cpuTimeNS(p)) / 1e3 },
+	"user": func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTimeNS(p) },
 	"switches": func(t Trial, p record.Process) float64 {
 		return PerCall(t, Number(p.SwitchesVol)+Number(p.SwitchesInv))
 	},
@@ -196,7 +197,7 @@ var endMetrics = map[string]func(Trial, record.Process) float64{
 	"futex":    futexCalls,
 }
 
-// Metrics holds the figures of comparisons and of claims, by the names of package claim.
+// Metrics holds the figures for comparisons and claims. Their names are those of package claim.
 var Metrics = func() map[string]Metric {
 	all := map[string]Metric{
 		Mean:              func(t Trial) float64 { return t.response.mean },
@@ -208,7 +209,7 @@ var Metrics = func() map[string]Metric {
 		ServiceMean:       func(t Trial) float64 { return t.service.mean },
 		ServiceP99:        func(t Trial) float64 { return t.service.quantile(0.99) },
 		Throughput:        throughput,
-		"answered":        answered,
+		"answered":        answeredShare,
 		CPU:               func(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) },
 		"server-cores":    func(t Trial) float64 { return coresInUse(t, t.Server) },
 		"server-memory":   peakOfServer,
@@ -216,9 +217,9 @@ var Metrics = func() map[string]Metric {
 		"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
 		"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
 		"opened":          func(t Trial) float64 { return t.ifOwnClient(PerCall(t, float64(t.Connections.During))) },
-		"trips":           inTrips(func(t Trial) times { return t.response }),
-		"connect-trips":   inTrips(func(t Trial) times { return t.connect }),
-		"handshake-trips": inTrips(func(t Trial) times { return t.handshake }),
+		"trips":           medianInRoundTrips(func(t Trial) times { return t.response }),
+		"connect-trips":   medianInRoundTrips(func(t Trial) times { return t.connect }),
+		"handshake-trips": medianInRoundTrips(func(t Trial) times { return t.handshake }),
 		Handshake:         func(t Trial) float64 { return t.handshake.quantile(0.5) },
 		FirstByte:         func(t Trial) float64 { return t.firstByte.quantile(0.5) },
 	}
@@ -231,9 +232,9 @@ var Metrics = func() map[string]Metric {
 
 func throughput(t Trial) float64 { return t.ThroughputPerSecond() }
 
-// answered returns the answered share of a window's requests. If all were lost it is 0.00001, so
-// that ratios exist.
-func answered(t Trial) float64 {
+// answeredShare returns the share of requests that were answered. If all failed, it returns
+// 0.00001, so that ratios exist.
+func answeredShare(t Trial) float64 {
 	const least = 1e-5
 	if t.Requests == 0 {
 		return math.NaN()
@@ -241,8 +242,8 @@ func answered(t Trial) float64 {
 	return max(least, 1-float64(t.Failed())/float64(t.Requests))
 }
 
-// inTrips returns a median in round trips of the link, or NaN without a delay.
-func inTrips(of func(Trial) times) Metric {
+// medianInRoundTrips returns a metric: a median divided by the link's round-trip time.
+func medianInRoundTrips(of func(Trial) times) Metric {
 	return func(t Trial) float64 {
 		if t.Cell.Network.DelayNS == 0 {
 			return math.NaN()

@@ -1,9 +1,6 @@
-// Package matrix turns the trials of a run into figures: records of equal cells become a Point, a
-// metric over a point's trials becomes a Figure with its interval, and a point becomes a Cell,
-// which has every figure that a reader may see.
-//
-// A trial's times are read once, when it is added to its point. Packages above compare points, and
-// read them through metrics.
+// Package matrix turns the trials of a run into figures. A Point holds the trials of one cell. A
+// Metric returns a figure of one trial, and a Figure holds its median over trials, with an
+// interval. A Cell holds all figures of a point that a reader may see.
 //
 // It does not know what a scenario asks, or how points are compared.
 package matrix
@@ -31,8 +28,8 @@ type Point struct {
 	Trials []Trial
 }
 
-// Add reads the times of a record and adds it as a trial.
-func (p *Point) Add(r *record.Record) error {
+// AddTrial reads the times of a record and adds it as a trial.
+func (p *Point) AddTrial(r *record.Record) error {
 	t := Trial{Record: r, valid: r.Valid(), level: p.Level, limits: p.Limits}
 	defer func() { p.Trials = append(p.Trials, t) }()
 	if r.Failure != "" {
@@ -61,21 +58,21 @@ func (p *Point) Add(r *record.Record) error {
 			return err
 		}
 	}
-	if r.Response == nil && knowsResponse(r) {
+	if r.Response == nil && hasResponseTimes(r) {
 		t.response = t.service
 	}
 	return nil
 }
 
-// Valid returns the trials that may be used.
-func (p *Point) Valid() []Trial { return Filter(p.Trials, func(t Trial) bool { return t.valid }) }
+// ValidTrials returns the trials that may be used.
+func (p *Point) ValidTrials() []Trial { return Filter(p.Trials, func(t Trial) bool { return t.valid }) }
 
-// Measured returns the trials with a measurement, valid or not.
-func (p *Point) Measured() []Trial {
+// MeasuredTrials returns the trials with a measurement, valid or not.
+func (p *Point) MeasuredTrials() []Trial {
 	return Filter(p.Trials, func(t Trial) bool { return t.Failure == "" && t.service.count > 0 })
 }
 
-// Conditions returns the cell without its variant: points can be compared if these are equal.
+// Conditions returns the cell without its variant. Points with equal conditions can be compared.
 func (p *Point) Conditions() record.Cell {
 	cell := p.Cell
 	cell.Stack, cell.Variant, cell.Connection, cell.Target, cell.Network = "", "", "", "", record.Network{}
@@ -83,8 +80,8 @@ func (p *Point) Conditions() record.Cell {
 	return cell
 }
 
-// Promises reports whether a point has valid trials or may still get some.
-func (p *Point) Promises() bool {
+// MayHaveTrials reports whether a point has a valid trial, or may have one after more repeats.
+func (p *Point) MayHaveTrials() bool {
 	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.valid || SpoiledByMachine(t.Record) })
 }
 
@@ -97,7 +94,7 @@ func FindVariant(points []*Point, variant string) *Point {
 	return points[i]
 }
 
-// A Trial is a record with its times read.
+// A Trial is a record with its decoded times.
 type Trial struct {
 	*record.Record
 	valid    bool
@@ -106,13 +103,13 @@ type Trial struct {
 	service  times
 	response times // equal to the service times if the record has only those
 	wait     times
-	// Waiting times of the connections of the window.
+	// How long opening a connection, its handshake and its first byte took in the window.
 	connect, handshake, firstByte times
 	messages                      times
 	named                         []times // in the record's order
 }
 
-// ifOwnClient returns a figure that only wirelab's own client measures, or NaN.
+// ifOwnClient returns the value, or NaN if another program's client measured.
 func (t Trial) ifOwnClient(value float64) float64 {
 	if t.ClientProgram != "" {
 		return math.NaN()
@@ -128,9 +125,9 @@ func Number[N int64 | float64](p *N) float64 {
 	return float64(*p)
 }
 
-// knowsResponse reports whether a record has times from when calls were due. Other programs time
-// calls from their actual send, which is the same only without a rate.
-func knowsResponse(r *record.Record) bool {
+// hasResponseTimes reports whether a record has response times, which start when a call is due.
+// Other programs time calls from their actual send. This is the same only in a closed loop.
+func hasResponseTimes(r *record.Record) bool {
 	return r.Foreign == nil || r.Response != nil || r.Cell.Load.Model == "closed"
 }
 
@@ -145,7 +142,7 @@ func Filter(trials []Trial, keep func(Trial) bool) []Trial {
 	return kept
 }
 
-func hasAll(trials []Trial, has func(Trial) bool) bool {
+func everyTrial(trials []Trial, has func(Trial) bool) bool {
 	return !slices.ContainsFunc(trials, func(t Trial) bool { return !has(t) })
 }
 
@@ -155,13 +152,13 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// Pairs returns a metric of A and B for the repeats in which both have a valid trial.
+// Pairs returns a metric of a and b for the repeats in which both have a valid trial.
 func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	byRepeat := map[int]Trial{}
-	for _, t := range b.Valid() {
+	for _, t := range b.ValidTrials() {
 		byRepeat[t.Repeat] = t
 	}
-	for _, t := range a.Valid() {
+	for _, t := range a.ValidTrials() {
 		if other, both := byRepeat[t.Repeat]; both {
 			ofA, ofB = append(ofA, of(t)), append(ofB, of(other))
 		}
@@ -169,30 +166,30 @@ func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	return ofA, ofB
 }
 
-// Ratio returns a metric of A divided by that of B, with an interval if there are enough pairs.
+// Ratio returns a's metric divided by b's. It has an interval if there are enough pairs.
 func Ratio(a, b *Point, of Metric) Figure {
 	ofA, ofB := Pairs(a, b, of)
 	if len(ofA) == 0 {
-		ofA, ofB = Values(a.Valid(), of), Values(b.Valid(), of)
+		ofA, ofB = Values(a.ValidTrials(), of), Values(b.ValidTrials(), of)
 	}
 	interval, err := stats.RatioInterval(ofA, ofB, a.Level.Confidence())
 	if err != nil {
 		return Figure{Value: stats.Median(ofA) / stats.Median(ofB)}
 	}
-	return FigureOf(Stated(interval))
+	return FigureOf(WithRunConfidence(interval))
 }
 
-// Rivals returns the valid points in groups that can be compared.
-func Rivals(points []*Point) [][]*Point {
+// ComparableGroups groups the points with valid trials by their conditions.
+func ComparableGroups(points []*Point) [][]*Point {
 	groups := lists.GroupBy(points, (*Point).Conditions)
 	for i, group := range groups {
-		groups[i] = slices.DeleteFunc(group, func(p *Point) bool { return len(p.Valid()) == 0 })
+		groups[i] = slices.DeleteFunc(group, func(p *Point) bool { return len(p.ValidTrials()) == 0 })
 	}
 	return slices.DeleteFunc(groups, func(group []*Point) bool { return len(group) == 0 })
 }
 
-// ByClients groups points that differ only in their number of clients, in ascending order.
-func ByClients(points []*Point) [][]*Point {
+// GroupByClients groups points that differ only in their number of clients, in ascending order.
+func GroupByClients(points []*Point) [][]*Point {
 	curves := lists.GroupBy(points, func(p *Point) record.Cell {
 		cell := p.Cell
 		cell.Clients = 0

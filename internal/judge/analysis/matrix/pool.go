@@ -12,59 +12,57 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Pooled holds one kind of times of several trials.
-type Pooled struct {
+// A PooledTimes holds one kind of times, such as response times, of several trials together.
+type PooledTimes struct {
 	*stats.Pool
 	trials []Trial
 	of     func(Trial) times
 }
 
-// isReported reports whether a trial has only another program's percentiles, not counts.
-// Percentiles of several trials cannot be pooled.
-func (p Pooled) isReported() bool {
+// hasOnlyPercentiles reports whether a trial has only percentiles of another program. Such
+// percentiles cannot be pooled over trials.
+func (p PooledTimes) hasOnlyPercentiles() bool {
 	return slices.ContainsFunc(p.trials, func(t Trial) bool { return len(p.of(t).reported) > 0 })
 }
 
-// pool collects one kind of times of trials.
-func pool(trials []Trial, of func(Trial) times) Pooled {
+func poolTimes(trials []Trial, of func(Trial) times) PooledTimes {
 	counts := make([]stats.Counts, len(trials))
 	for i, t := range trials {
 		counts[i] = of(t).counts
 	}
-	return Pooled{stats.NewPool(counts...), trials, of}
+	return PooledTimes{stats.NewPool(counts...), trials, of}
 }
 
-// ServiceTimes returns the times of the valid trials from the actual send.
-func (p *Point) ServiceTimes() Pooled { return pool(p.Valid(), serviceTimes) }
+// ServiceTimes returns the valid trials' times from the actual send of a call to its answer.
+func (p *Point) ServiceTimes() PooledTimes { return poolTimes(p.ValidTrials(), serviceTimes) }
 
-// ResponseTimes returns the times of the valid trials from the intended send.
-func (p *Point) ResponseTimes() Pooled { return pool(p.Valid(), responseTimes) }
+// ResponseTimes returns the valid trials' times from the intended send of a call to its answer.
+func (p *Point) ResponseTimes() PooledTimes { return poolTimes(p.ValidTrials(), responseTimes) }
 
 // Latencies returns the percentiles over all trials' requests. The mean is the median of the
-// trials' means, as for other figures. The maximum has no interval: it grows with the number of
-// trials, so there is no true value.
-func (p Pooled) Latencies() Latencies {
-	all := Latencies{Mean: Over(p.trials, func(t Trial) float64 { return p.of(t).mean })}
+// trials' means. The maximum has no interval, because it grows with the number of trials.
+func (p PooledTimes) Latencies() Latencies {
+	all := Latencies{Mean: FigureOver(p.trials, func(t Trial) float64 { return p.of(t).mean })}
 	for _, t := range p.trials {
 		all.Max.Value = max(all.Max.Value, p.of(t).max)
 	}
 	into := reflect.ValueOf(&all).Elem()
 	for _, q := range Quantiles {
-		if p.isReported() {
-			into.FieldByIndex(q.Index).Set(reflect.ValueOf(p.overReported(func(t times) float64 { return t.quantile(q.At) })))
+		if p.hasOnlyPercentiles() {
+			into.FieldByIndex(q.Index).Set(reflect.ValueOf(p.combineReported(func(t times) float64 { return t.quantile(q.At) })))
 			continue
 		}
-		one, stall := p.figure(q.At, func(c stats.Counts) float64 { return knownQuantile(c, q.At) })
+		one, stall := p.tailFigure(q.At, func(c stats.Counts) float64 { return knownQuantile(c, q.At) })
 		into.FieldByIndex(q.Index).Set(reflect.ValueOf(one))
 		if stall != nil {
-			all.Stalls = append(all.Stalls, p.name(q, stall))
+			all.Stalls = append(all.Stalls, p.newStall(q, stall))
 		}
 	}
 	return all
 }
 
-// figure returns a figure of the tail, without an interval if a few stalled trials decide it.
-func (p Pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
+// tailFigure returns a percentile or tail ratio, without an interval if stalled trials decide it.
+func (p PooledTimes) tailFigure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
 	f := Figure{Value: of(p.All)}
 	if math.IsNaN(f.Value) {
 		return f, nil
@@ -73,21 +71,21 @@ func (p Pooled) figure(quantile float64, of func(stats.Counts) float64) (Figure,
 		return f, stall
 	}
 	if i, err := p.Interval(of, levelFor(p.trials).Confidence()); err == nil {
-		f.Interval = FigureOf(Stated(i)).Interval
+		f.Interval = FigureOf(WithRunConfidence(i)).Interval
 	}
 	return f, nil
 }
 
 // Tail returns P99 over P50.
-func (p Pooled) Tail() Figure {
-	if p.isReported() {
-		return p.overReported(times.tail)
+func (p PooledTimes) Tail() Figure {
+	if p.hasOnlyPercentiles() {
+		return p.combineReported(times.tail)
 	}
-	f, _ := p.figure(0.99, tailOf)
+	f, _ := p.tailFigure(0.99, tailRatio)
 	return f
 }
 
-func (p Pooled) name(q Quantile, found *stats.Stall) Stall {
+func (p PooledTimes) newStall(q Quantile, found *stats.Stall) Stall {
 	s := Stall{Percentile: q.Tag.Get("json"), Trials: len(p.trials), Longest: found.Longest, Without: found.Without}
 	for _, i := range found.Trials {
 		s.Repeats = append(s.Repeats, p.trials[i].Repeat)
@@ -95,8 +93,8 @@ func (p Pooled) name(q Quantile, found *stats.Stall) Stall {
 	return s
 }
 
-// stallFinding names the trials that stalled. It is empty if none did.
-func (l *Latencies) stallFinding() []Finding {
+// stallFindings names the trials that stalled. It is empty if none did.
+func (l *Latencies) stallFindings() []Finding {
 	if len(l.Stalls) == 0 {
 		return nil
 	}
@@ -107,17 +105,17 @@ func (l *Latencies) stallFinding() []Finding {
 	first := l.Stalls[0]
 	return []Finding{{
 		Name: "stalls", Level: record.Warning, Trials: len(first.Repeats),
-		Detail: fmt.Sprintf("%d of %d trials stalled, for up to %s (repeat %s): no interval for %s; %s of the others is %s",
-			len(first.Repeats), first.Trials, units.Time(first.Longest*1e3), numbers(first.Repeats), strings.Join(decided, ", "), first.label(), units.Time(first.Without*1e3)),
+		Detail: fmt.Sprintf("%d of %d trials stalled for up to %s (repeats: %s), so %s has no interval; %s without these trials is %s",
+			len(first.Repeats), first.Trials, units.Time(first.Longest*1e3), listNumbers(first.Repeats), strings.Join(decided, ", "), first.label(), units.Time(first.Without*1e3)),
 	}}
 }
 
-func numbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
+func listNumbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
 
-// curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, nine for each further digit
-// of the page's axis, as long as enough requests lie beyond, and the maximum.
-func (p Pooled) curve() []CurvePoint {
-	if p.isReported() {
+// curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, and the maximum. It stops at
+// percentiles beyond which too few requests lie.
+func (p PooledTimes) curve() []CurvePoint {
+	if p.hasOnlyPercentiles() {
 		return p.reportedCurve()
 	}
 	total := p.All.Total()
@@ -125,9 +123,9 @@ func (p Pooled) curve() []CurvePoint {
 		return nil
 	}
 	var points []CurvePoint
-	for share := 1.0; stats.LeastCount(1-share) <= total; share /= 10 {
+	for share := 1.0; stats.LeastCountForQuantile(1-share) <= total; share /= 10 {
 		for tenths := 10.0; tenths > 1; tenths-- {
-			if q := 1 - share*tenths/10; stats.LeastCount(q) <= total {
+			if q := 1 - share*tenths/10; stats.LeastCountForQuantile(q) <= total {
 				points = append(points, CurvePoint{q, p.All.Quantile(q)})
 			}
 		}
@@ -136,14 +134,14 @@ func (p Pooled) curve() []CurvePoint {
 }
 
 const (
-	densitySteps    = 12   // steps per doubling of the time; narrower ones would show the recorder's own steps
-	densityRequests = 1000 // fewer requests would show noise
-	densityEnds     = 5e-4 // share of the requests left out at either end: outliers would widen the chart
+	densitySteps    = 12   // steps per doubling of the time; finer steps would show those of the histogram
+	densityRequests = 1000 // least number of requests; fewer would show noise
+	densityEnds     = 5e-4 // share of the requests left out at each end, because outliers would widen the chart
 )
 
-// density returns the share of requests in each step of the response time. All steps have the same
-// width in the logarithm, and are the same in every cell.
-func (p Pooled) density() []CurvePoint {
+// density returns the share of requests in each step of the response time. The steps have equal
+// width on a logarithmic axis, and are the same in every cell.
+func (p PooledTimes) density() []CurvePoint {
 	total := p.All.Total()
 	if total < densityRequests {
 		return nil
@@ -156,7 +154,7 @@ func (p Pooled) density() []CurvePoint {
 	from := stepOf(first)
 	points := make([]CurvePoint, stepOf(last)-from+1)
 	for i := range points {
-		points[i][0] = short(math.Exp2((float64(from+i) + 0.5) / densitySteps))
+		points[i][0] = roundToFourDigits(math.Exp2((float64(from+i) + 0.5) / densitySteps))
 	}
 	for _, one := range p.All {
 		if one.Value >= first && one.Value <= last {
@@ -164,13 +162,14 @@ func (p Pooled) density() []CurvePoint {
 		}
 	}
 	for i := range points {
-		points[i][1] = short(points[i][1])
+		points[i][1] = roundToFourDigits(points[i][1])
 	}
 	return points
 }
 
-// spread counts requests in steps of one factor, so that one stalled request stays visible.
-func (p Pooled) spread() []SpreadStep {
+// spread counts the requests in equal steps of the response time's logarithm, from the fastest
+// request to the slowest.
+func (p PooledTimes) spread() []SpreadStep {
 	if p.All.Total() == 0 || len(p.All) < 2 || p.All[0].Value <= 0 {
 		return nil
 	}
@@ -178,7 +177,7 @@ func (p Pooled) spread() []SpreadStep {
 	width := math.Log(p.All[len(p.All)-1].Value/fastest) / spreadSteps
 	steps := make([]SpreadStep, spreadSteps)
 	for i := range steps {
-		steps[i].US = short(fastest * math.Exp(width*(float64(i)+0.5)))
+		steps[i].US = roundToFourDigits(fastest * math.Exp(width*(float64(i)+0.5)))
 		steps[i].Until = fastest * math.Exp(width*float64(i+1))
 	}
 	for _, one := range p.All {
@@ -188,7 +187,7 @@ func (p Pooled) spread() []SpreadStep {
 	return steps
 }
 
-// spreadSteps is small enough for a few hundred requests to fill the steps.
+// spreadSteps is the number of steps of a spread. A few hundred requests can fill them.
 const spreadSteps = 40
 
 // A SpreadStep counts requests with similar times.
@@ -198,24 +197,24 @@ type SpreadStep struct {
 	Until    float64 `json:"-"` // end of the step, in microseconds
 }
 
-// overReported is unknown if the figure is unknown in any trial.
-func (p Pooled) overReported(of func(times) float64) Figure {
+// combineReported returns the median of a reported percentile, or NaN if any trial lacks it.
+func (p PooledTimes) combineReported(of func(times) float64) Figure {
 	each := func(t Trial) float64 { return of(p.of(t)) }
 	if len(KnownValues(p.trials, each)) < len(p.trials) {
 		return Figure{Value: math.NaN()}
 	}
-	return Over(p.trials, each)
+	return FigureOver(p.trials, each)
 }
 
-// reportedCurve holds the percentiles that every trial has, and the maximum.
-func (p Pooled) reportedCurve() []CurvePoint {
+// reportedCurve returns the percentiles that every trial reports, and the maximum.
+func (p PooledTimes) reportedCurve() []CurvePoint {
 	var points []CurvePoint
 	slowest := 0.0
 	for _, t := range p.trials {
 		slowest = max(slowest, p.of(t).max)
 	}
 	for _, percentile := range p.of(p.trials[0]).reported {
-		at := p.overReported(func(t times) float64 { return t.quantile(percentile.Quantile) })
+		at := p.combineReported(func(t times) float64 { return t.quantile(percentile.Quantile) })
 		if percentile.Quantile < 1 && !math.IsNaN(at.Value) {
 			points = append(points, CurvePoint{percentile.Quantile, at.Value})
 		}
@@ -223,8 +222,8 @@ func (p Pooled) reportedCurve() []CurvePoint {
 	return append(points, CurvePoint{1, slowest})
 }
 
-// short rounds a figure to four digits: a page draws thousands of these points.
-func short(value float64) float64 {
+// roundToFourDigits rounds a figure to four digits, because a page holds thousands of such points.
+func roundToFourDigits(value float64) float64 {
 	if value == 0 {
 		return 0
 	}

@@ -12,17 +12,17 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// A Search holds the highest rate that keeps a goal. The other figures of its cell were
-// measured at that rate.
+// A Search holds the highest request rate that keeps a goal. The other figures of the cell were
+// measured at this rate.
 type Search struct {
 	Percentile float64      `json:"percentile"` // percentile of the response time in the goal
 	LimitUS    float64      `json:"limit_us"`
 	Kept       Figure       `json:"kept_rps" csv:"kept_rps"`           // the highest rate that kept the goal
-	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest higher rate that missed the goal
-	Threshold  Figure       `json:"threshold_rps" csv:"threshold_rps"` // the rate at which half of the tries keep the goal; its interval is over trials, or over tries with fewer than three trials
+	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest rate above kept that missed the goal
+	Threshold  Figure       `json:"threshold_rps" csv:"threshold_rps"` // the rate at which half of the tries keep the goal; the interval is over trials, or over tries if there are fewer than three trials
 	Steps      []SearchStep `json:"steps"`                             // tries by ascending rate
 	Knee       RateKnee     `json:"knee" csv:"*"`
-	Why        string       `json:"why"` // why a search ended before kept and missed came close
+	Why        string       `json:"why"` // why a search ended while kept and missed were still far apart; else empty
 }
 
 // A SearchStep is one try of a rate.
@@ -30,12 +30,12 @@ type SearchStep struct {
 	Repeat       int      `json:"repeat"`
 	Offered      float64  `json:"offered_rps"`
 	Achieved     float64  `json:"achieved_rps"`
-	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // percentile; null without answers, or if fewer than ten requests lie beyond it
+	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // the goal's percentile; null without answers, or if fewer than ten requests lie beyond it
 	Kept         bool     `json:"kept"`
 	Why          string   `json:"why"` // why the rate was not kept
 }
 
-// A RateKnee is the rate from which the percentile grows.
+// A RateKnee is the rate from which the goal's percentile begins to grow.
 type RateKnee struct {
 	Found      bool     `json:"found"`                                              // false: see reason
 	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null if not found; also in the next three
@@ -52,8 +52,8 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 		return nil
 	}
 	s := &Search{
-		Kept:   Over(searched, func(t Trial) float64 { return t.Search.KeptPerSecond }),
-		Missed: Over(searched, func(t Trial) float64 { return t.Search.MissedPerSecond }),
+		Kept:   FigureOver(searched, func(t Trial) float64 { return t.Search.KeptPerSecond }),
+		Missed: FigureOver(searched, func(t Trial) float64 { return t.Search.MissedPerSecond }),
 	}
 	if goal, err := scenario.ParseGoal(cell.Load.Goal); err == nil {
 		s.Percentile, s.LimitUS = goal.Percentile, float64(goal.Limit)/1e3
@@ -64,8 +64,8 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 			one := SearchStep{
 				Repeat: t.Repeat, Offered: step.RatePerSecond, Achieved: step.AchievedPerSecond, Kept: step.Kept, Why: step.Why,
 			}
-			// The record has 0 if nothing was answered. Older ones lack the number of requests.
-			enough := step.Requests == 0 || step.Requests >= stats.LeastCount(s.Percentile/100)
+			// FigureNS is 0 if no request was answered. Older records lack the number of requests.
+			enough := step.Requests == 0 || step.Requests >= stats.LeastCountForQuantile(s.Percentile/100)
 			if step.FigureNS > 0 && enough {
 				one.Microseconds = new(float64(step.FigureNS) / 1e3)
 			}
@@ -79,8 +79,7 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 }
 
 // searchThreshold returns the rate at which half of the tries keep the goal. With three or more
-// trials the interval is that of their mean, which includes differences between processes. With
-// fewer it comes from all tries together.
+// trials, the interval is over trials. With fewer, it is over the tries of all trials.
 func searchThreshold(trials []Trial) Figure {
 	var all []stats.Try
 	of := func(t Trial) float64 {
@@ -95,7 +94,7 @@ func searchThreshold(trials []Trial) Figure {
 		}
 		return found.Estimate
 	}
-	single := Known(trials, of)
+	single := KnownFigure(trials, of)
 	if single != nil && single.Interval != nil {
 		return *single
 	}
@@ -106,12 +105,11 @@ func searchThreshold(trials []Trial) Figure {
 	return FigureOf(together.Interval)
 }
 
-// leastTries is the number of tries per rate that a knee needs. A vote may end after two. The
-// noise is estimated from all rates together.
+// leastTries is the number of tries per rate that a knee needs. Two are enough, because the noise
+// is estimated from all rates together.
 const leastTries = 2
 
-// rateKnee finds the knee among the tried rates, each with two or three tries per search. Rates
-// with a single try, from the search's end, are left out.
+// rateKnee finds the knee among the rates with at least leastTries tries.
 func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	var curve stats.Curve
 	for _, step := range steps {
@@ -127,21 +125,21 @@ func rateKnee(steps []SearchStep, seed uint64) RateKnee {
 	}
 	curve = curve.WithTrials(leastTries)
 	if len(curve.X) < KneePoints {
-		return RateKnee{Reason: fmt.Sprintf("a knee needs %d rates with %d tries each; %d have them", KneePoints, leastTries, len(curve.X))}
+		return RateKnee{Reason: fmt.Sprintf("a knee needs %d rates with %d tries each; the search has %d such rates", KneePoints, leastTries, len(curve.X))}
 	}
 	found, err := stats.FindKnee(curve, stats.KneeSearch{Bend: stats.Steepens, LeastTrials: leastTries, Resampling: stats.Resampling{Seed: seed, Confidence: Confidence}})
 	switch {
 	case errors.Is(err, stats.ErrNoKnee):
-		return RateKnee{Reason: "no bend exceeds the noise between tries of one rate"}
+		return RateKnee{Reason: "the curve has no bend that exceeds the noise between tries of one rate"}
 	case err != nil:
 		return RateKnee{Reason: err.Error()}
 	}
 	return RateKnee{Found: true, Rate: &found.X.Estimate, Low: &found.X.Low, High: &found.X.High, Confidence: &found.X.Confidence}
 }
 
-// capacityOf returns the served rate of the trials beyond capacity, or nil without such trials.
+// capacityOf returns the rate of answers in overloaded trials, or nil without such trials.
 func capacityOf(trials []Trial) *Figure {
-	return Known(trials, func(t Trial) float64 {
+	return KnownFigure(trials, func(t Trial) float64 {
 		for _, c := range t.Checks {
 			if c.Name == "overload" && c.Level == record.Invalid && c.Unit == "rps" {
 				return Number(c.Figure)

@@ -14,7 +14,7 @@ func TestARateTriedOnceDoesNotCount(t *testing.T) {
 	if k := rateKnee(tries(50, 100, 200, 400, 800, 1600, 3200), 1); !k.Found || *k.Low > 400 || *k.High < 400 {
 		t.Errorf("the percentile grows from 400/s on, and the knee is %+v", k)
 	}
-	if k, want := rateKnee(tries(50, 100, 200, 400), 1), "a knee needs 5 rates with 2 tries each; 4 have them"; k.Found || k.Reason != want {
+	if k, want := rateKnee(tries(50, 100, 200, 400), 1), "a knee needs 5 rates with 2 tries each; the search has 4 such rates"; k.Found || k.Reason != want {
 		t.Errorf("four rates give %+v, want the reason %q", k, want)
 	}
 }

@@ -9,21 +9,21 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// messagesOf returns the times of single messages in streams, or nil if no trial has them.
-func messagesOf(trials []Trial) *CallTimes {
+// messageTimes returns the times of single messages in streams, or nil if no trial has them.
+func messageTimes(trials []Trial) *CallTimes {
 	timed := Filter(trials, func(t Trial) bool { return t.messages.count > 0 })
 	if len(timed) == 0 {
 		return nil
 	}
-	m := &CallTimes{Times: pool(timed, func(t Trial) times { return t.messages }).Latencies()}
+	m := &CallTimes{Times: poolTimes(timed, func(t Trial) times { return t.messages }).Latencies()}
 	for _, t := range timed {
 		m.Requests += t.messages.count
 	}
 	return m
 }
 
-// namedOf returns the times of all trials' calls by name, in the order of the first trial.
-func namedOf(trials []Trial) []CallTimes {
+// namedCallTimes returns the times of calls for each name, in the first trial's order.
+func namedCallTimes(trials []Trial) []CallTimes {
 	var all []CallTimes
 	for _, first := range trials[0].Named {
 		at := func(t Trial) int {
@@ -32,10 +32,10 @@ func namedOf(trials []Trial) []CallTimes {
 		having := Filter(trials, func(t Trial) bool { return at(t) >= 0 })
 		one := CallTimes{
 			Name: first.Name,
-			Throughput: Over(having, func(t Trial) float64 {
+			Throughput: FigureOver(having, func(t Trial) float64 {
 				return float64(t.Named[at(t)].CompletedWell) / (float64(t.WindowNS) / 1e9)
 			}),
-			Times: pool(having, func(t Trial) times { return t.named[at(t)] }).Latencies(),
+			Times: poolTimes(having, func(t Trial) times { return t.named[at(t)] }).Latencies(),
 		}
 		for _, t := range having {
 			one.Requests += t.Named[at(t)].Requests
@@ -46,8 +46,8 @@ func namedOf(trials []Trial) []CallTimes {
 	return all
 }
 
-// checkingOf returns the total cost of checking answers, or nil if none were checked.
-func checkingOf(trials []Trial) *record.Checking {
+// checkingCost returns the total cost of checking answers, or nil if no answer was checked.
+func checkingCost(trials []Trial) *record.Checking {
 	var sum record.Checking
 	for _, t := range trials {
 		if t.Checking != nil {
@@ -61,16 +61,16 @@ func checkingOf(trials []Trial) *record.Checking {
 }
 
 const (
-	// leastStandstill is the shortest time with almost no answers that counts as a standstill, in
-	// seconds.
+	// leastStandstill is the shortest time, in seconds, that counts as a standstill.
 	leastStandstill = 0.05
-	// standing is the share of the usual rate below which a service stands still. standingCalls is
-	// the number of calls that an interval usually needs, so that a standstill is not chance.
-	standing, standingCalls = 0.1, 10
+	// standstillShare is the share of the usual rate below which a service counts as standing
+	// still. standingCalls is the least usual number of calls in an interval: with fewer, an
+	// interval may be empty by chance.
+	standstillShare, standstillCalls = 0.1, 10
 )
 
-// Standstills returns the number of times with almost no answers, and the length of the longest in
-// seconds, approximately.
+// Standstills returns how often there were almost no answers for a time, and about how many
+// seconds the longest such time took.
 func (c *Cell) Standstills() (count int, longest float64) {
 	window := slices.DeleteFunc(slices.Clone(c.Course), func(p CoursePoint) bool { return p.Seconds <= 0 })
 	if len(window) < leastPoints {
@@ -78,11 +78,11 @@ func (c *Cell) Standstills() (count int, longest float64) {
 	}
 	rates := lists.Map(window, func(p CoursePoint) float64 { return p.Throughput })
 	each, usual := window[1].Seconds-window[0].Seconds, stats.Median(rates)
-	if usual*each < standingCalls {
+	if usual*each < standstillCalls {
 		return 0, 0
 	}
 	for took, i := 0.0, 0; i <= len(rates); i++ {
-		if i < len(rates) && rates[i] < standing*usual {
+		if i < len(rates) && rates[i] < standstillShare*usual {
 			took += each
 			continue
 		}
@@ -109,14 +109,14 @@ func tracesOf(trials []Trial) (slowest []Trace, count int64) {
 	return slowest[:min(len(slowest), shownTraces)], count
 }
 
-// A Trace is a request that a tracing system was asked to record.
+// A Trace is a request that wirelab asked a tracing system to record.
 type Trace struct {
 	ID        string  `json:"id"`         // 32 hexadecimal digits of W3C Trace Context
 	LatencyUS float64 `json:"latency_us"` // from the actual send to the answer
-	AfterMS   float64 `json:"after_ms"`   // time of the send, from the beginning of its trial's window
-	Repeat    int     `json:"repeat"`     // the trial of the request
+	AfterMS   float64 `json:"after_ms"`   // time from the beginning of the trial's window to the send
+	Repeat    int     `json:"repeat"`     // repeat of the request's trial
 	Failed    bool    `json:"failed"`
 }
 
-// shownTraces is the number of traces that a cell names.
+// shownTraces is the largest number of traces that a cell lists.
 const shownTraces = 10

@@ -14,8 +14,8 @@ import (
 type times struct {
 	count     int64
 	mean, max float64
-	// counts keeps only occupied buckets, because a decoded histogram takes 216 KiB. It is empty
-	// if another program reported only totals.
+	// counts holds the histogram's buckets that are not empty, because a whole one takes 216 KiB.
+	// It is empty if another program reported only totals.
 	counts stats.Counts
 	// reported holds the percentiles that another program computed, if there are no counts.
 	reported []latency.Percentile
@@ -40,7 +40,7 @@ func readTimes(from *latency.Distribution) (times, error) {
 	return t, nil
 }
 
-// quantile returns NaN if too few requests lie beyond it.
+// quantile returns a quantile of the times, or NaN if too few requests lie beyond it.
 func (t times) quantile(q float64) float64 {
 	if len(t.reported) > 0 {
 		return t.reportedQuantile(q)
@@ -53,34 +53,35 @@ func (t times) tail() float64 {
 	if len(t.reported) > 0 {
 		return t.quantile(0.99) / t.quantile(0.5)
 	}
-	return tailOf(t.counts)
+	return tailRatio(t.counts)
 }
 
 func knownQuantile(counts stats.Counts, q float64) float64 {
-	if counts.Total() < stats.LeastCount(q) {
+	if counts.Total() < stats.LeastCountForQuantile(q) {
 		return math.NaN()
 	}
 	return counts.Quantile(q)
 }
 
-func tailOf(counts stats.Counts) float64 {
+func tailRatio(counts stats.Counts) float64 {
 	return knownQuantile(counts, 0.99) / counts.Quantile(0.5)
 }
 
-// reportedQuantile returns NaN if the program did not report it, or too few requests lie beyond.
+// reportedQuantile returns a quantile that another program reported. It returns NaN if the program
+// did not report it, or if too few requests lie beyond it.
 func (t times) reportedQuantile(q float64) float64 {
-	i := slices.IndexFunc(t.reported, func(p latency.Percentile) bool { return math.Abs(p.Quantile-q) < sameQuantile })
-	if i < 0 || t.count < stats.LeastCount(q) {
+	i := slices.IndexFunc(t.reported, func(p latency.Percentile) bool { return math.Abs(p.Quantile-q) < quantileTolerance })
+	if i < 0 || t.count < stats.LeastCountForQuantile(q) {
 		return math.NaN()
 	}
 	return float64(t.reported[i].Duration) / 1e3
 }
 
-// sameQuantile is the tolerance that makes 99.9 / 100 equal to 0.999.
-const sameQuantile = 1e-9
+// quantileTolerance is the largest difference of equal quantiles, such as 99.9 / 100 and 0.999.
+const quantileTolerance = 1e-9
 
-// Latencies holds a distribution of times, in microseconds. Percentiles are taken over all trials'
-// requests together. They are unknown if fewer than ten requests lie beyond.
+// Latencies holds a distribution of times, in microseconds. Percentiles are over the requests of
+// all trials together. A percentile is unknown if fewer than ten requests lie beyond it.
 type Latencies struct {
 	Mean  Figure `json:"mean" csv:"mean" label:"Mean" column:"mean,9"`
 	P50   Figure `json:"p50" csv:"p50" quantile:"0.5" label:"P50" column:"P50,1" benchstat:"p50-ns"`
@@ -91,16 +92,16 @@ type Latencies struct {
 	P9999 Figure `json:"p9999" csv:"p9999" quantile:"0.9999" label:"P99.99" column:"P99.99"`
 	Max   Figure `json:"max" csv:"max" label:"Max" column:"max"`
 
-	Stalls []Stall `json:"stalls,omitempty"` // absent if no percentile depends on a minority of trials
+	Stalls []Stall `json:"stalls,omitempty"` // stalled trials that decide a percentile; absent if there are none
 }
 
-// A Stall is a minority of a cell's trials whose slowest requests decide a percentile. Such a
-// percentile has no interval: a few trials do not show how often stalls happen.
+// A Stall names a few of a cell's trials whose slowest requests decide a percentile. The percentile
+// has no interval, because a few trials do not show how often stalls happen.
 type Stall struct {
 	Percentile string  `json:"percentile" jsonschema:"enum=p90,enum=p95,enum=p99,enum=p999,enum=p9999"`
 	Repeats    []int   `json:"repeats"`    // repeats that stalled
-	Trials     int     `json:"trials"`     // number of all trials
-	Longest    float64 `json:"longest_us"` // longest request of a stalled trial
+	Trials     int     `json:"trials"`     // number of all trials, stalled or not
+	Longest    float64 `json:"longest_us"` // longest request of the stalled trials
 	Without    float64 `json:"without_us"` // the percentile of the other trials
 }
 
@@ -109,18 +110,18 @@ func (s Stall) label() string {
 	return Quantiles[i].Tag.Get("label")
 }
 
-// A Quantile describes a field of [Latencies] with a quantile.
+// A Quantile describes a field of [Latencies] that holds a quantile.
 type Quantile struct {
 	reflect.StructField
 	At float64
 }
 
-// Of returns the figure in the field.
-func (q Quantile) Of(l *Latencies) *Figure {
+// FigureIn returns the figure in the field.
+func (q Quantile) FigureIn(l *Latencies) *Figure {
 	return reflect.ValueOf(l).Elem().FieldByIndex(q.Index).Addr().Interface().(*Figure)
 }
 
-// Quantiles lists the quantile fields of [Latencies], by their tags.
+// Quantiles lists the fields of [Latencies] that have a quantile tag.
 var Quantiles = func() []Quantile {
 	var all []Quantile
 	for field := range reflect.TypeFor[Latencies]().Fields() {
@@ -131,8 +132,8 @@ var Quantiles = func() []Quantile {
 	return all
 }()
 
-// A CurvePoint is a point of a percentile curve: the quantile, and its microseconds. In a density,
-// it holds the microseconds in the middle of a step, and the step's share of requests.
+// A CurvePoint is a point of a chart. In a percentile curve it holds a quantile and its time in
+// microseconds. In a density it holds a step's middle in microseconds and its share of requests.
 type CurvePoint [2]float64
 
 func unknownLatencies() *Latencies {

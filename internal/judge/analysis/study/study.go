@@ -1,5 +1,5 @@
-// Package study reads the part of a run's manifest that the analysis needs, and gathers the run's
-// records into points in the scenario's order.
+// Package study reads the parts of a run's manifest that the analysis needs. It also groups the
+// run's trials by cell, in the scenario's order.
 //
 // It does not know the results of the analysis.
 package study
@@ -21,38 +21,39 @@ type Study struct {
 	scenario.Declarations
 	Host    map[string]any // copied from the manifest
 	Report  scenario.Report
-	Changes []Changes
+	Changes []VariantChanges
 	Steps   []StepQuestion
 	Claims  []scenario.Claim
-	// ClaimLooks holds the looks that have begun, if the run repeats until its claims are decided.
+	// ClaimLooks holds the begun looks of a run that repeats until its claims are decided. A look
+	// is one evaluation of the run so far.
 	ClaimLooks []ClaimLook
-	LeftOut    []string       // yardsticks that the run left out
+	LeftOut    []string       // yardstick variants that the run did not measure
 	Place      map[string]int // each variant's first position in the scenario
 	Level      matrix.Level
 	Limits     check.Limits // limits that the trials were judged by
 }
 
-// Changes holds a part's variants, and the change from each to the next.
-type Changes struct {
+// VariantChanges holds a part's variants, and the change from each to the next.
+type VariantChanges struct {
 	Part     string
-	Variants []string // one more variant than texts
-	Texts    []string
+	Variants []string // one more than there are texts
+	Texts    []string // descriptions of the changes
 }
 
-// Read uses only the needed parts of the manifest, so that newer manifests stay readable.
+// Read reads only the needed parts of the manifest, so that it also accepts newer manifests.
 func Read(m *record.Manifest) (*Study, error) {
 	var written struct {
 		Parts []struct {
 			Name       string          `json:"name"`
 			Stacks     []string        `json:"stacks"`
 			Changes    []string        `json:"changes"`
-			Yardsticks []string        `json:"yardsticks"` // yardsticks that were left out
+			Yardsticks []string        `json:"yardsticks"` // only those that the run did not measure
 			Steps      []scenario.Step `json:"steps"`
 		} `json:"parts"`
 		Claims []scenario.Claim `json:"claims"`
 		Report scenario.Report  `json:"report"`
 	}
-	s := &Study{Place: map[string]int{}, Level: matrix.LevelOf(m.Until)}
+	s := &Study{Place: map[string]int{}, Level: matrix.CurrentLevel(m.Until)}
 	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func Read(m *record.Manifest) (*Study, error) {
 	}
 	s.Report, s.Claims = written.Report, written.Claims
 	if u := m.Until; u != nil && u.Claims && u.Check() == nil {
-		for i, level := range matrix.LevelsOf(u) {
+		for i, level := range matrix.BegunLevels(u) {
 			s.ClaimLooks = append(s.ClaimLooks, ClaimLook{u.Looks[i].Repeats, level})
 		}
 	}
@@ -79,7 +80,7 @@ func Read(m *record.Manifest) (*Study, error) {
 			s.Steps = append(s.Steps, StepQuestion{part.Name, part.Stacks[0], part.Steps})
 		}
 		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may follow
-			s.Changes = append(s.Changes, Changes{part.Name, part.Stacks[:n+1], part.Changes})
+			s.Changes = append(s.Changes, VariantChanges{part.Name, part.Stacks[:n+1], part.Changes})
 		}
 	}
 	return s, nil
@@ -91,7 +92,7 @@ func unmarshal(data json.RawMessage, name string, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("analysis: the manifest's %s: %w", name, err)
+		return fmt.Errorf("analysis: read %q in the manifest: %w", name, err)
 	}
 	return nil
 }
@@ -108,8 +109,8 @@ func (s *Study) withoutConnections(name string) string {
 	return v.String()
 }
 
-// IsCalledByOthers reports whether another client than the stack's own called a variant.
-func (s *Study) IsCalledByOthers(name string) bool {
+// HasForeignCaller reports whether another client than the stack's own calls a variant.
+func (s *Study) HasForeignCaller(name string) bool {
 	v, err := scenario.ParseVariant(name)
 	return err == nil && slices.ContainsFunc(v.Options, func(set scenario.Setting) bool {
 		o := s.Stack(v.Stack).Option(set.Key)
@@ -117,22 +118,22 @@ func (s *Study) IsCalledByOthers(name string) bool {
 	})
 }
 
-// A StepQuestion is a part's question about steps.
+// A StepQuestion asks at which sizes a part's calls suddenly take longer.
 type StepQuestion struct {
 	Part  string
-	First string // first variant
+	First string // first variant, with which the others are compared
 	Sizes []scenario.Step
 }
 
-// A ClaimLook is a look at the claims after a number of repeats.
+// A ClaimLook is one evaluation of the claims, after a number of repeats.
 type ClaimLook struct {
 	Repeats int
 	Level   matrix.Level
 }
 
-// Gather groups the trials of equal cells. Points are sorted by their variant's position in the
-// scenario, because the plan is shuffled, and then by the plan.
-func Gather(s *Study, records []*record.Record) ([]*matrix.Point, error) {
+// GroupTrials groups the trials of equal cells. It sorts the points by their variant's position in
+// the scenario, because the plan is shuffled, and then by the plan.
+func GroupTrials(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	planned := slices.Clone(records)
 	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
 	var points []*matrix.Point
@@ -145,7 +146,7 @@ func Gather(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 			at[r.Cell] = p
 			points = append(points, p)
 		}
-		if err := p.Add(r); err != nil {
+		if err := p.AddTrial(r); err != nil {
 			return nil, fmt.Errorf("trial %d, %s: %w", r.Trial, r.Cell.Key(), err)
 		}
 	}
@@ -153,13 +154,13 @@ func Gather(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	return points, nil
 }
 
-// WithProbe returns the passes with a probe.
+// WithProbe returns the passes that used this probe.
 func WithProbe(passes []*record.Record, probe string) []*record.Record {
 	return slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
 }
 
-// SplitProfiled separates measured trials from profiled ones, whose figures must not be used. A
-// failed profiled trial goes to the measured ones, so that its reason is shown.
+// SplitProfiled separates measured trials from profiled ones, because a probe changes the figures.
+// A failed profiled trial counts as measured, so that reports show its failure.
 func SplitProfiled(records []*record.Record) (measured, profiled []*record.Record) {
 	for _, r := range records {
 		if r.Probe != "" && r.Failure == "" {

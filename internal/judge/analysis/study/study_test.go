@@ -15,7 +15,7 @@ func TestVariantsThatOthersCall(t *testing.T) {
 	for name, want := range map[string]bool{
 		"grpc": false, "grpc:by=own": false, "grpc:codec=vt1": false, "grpc:by=load": true, "grpc:by=load,codec=vt1": true, "tcp:by=load": false,
 	} {
-		if got := s.IsCalledByOthers(name); got != want {
+		if got := s.HasForeignCaller(name); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}

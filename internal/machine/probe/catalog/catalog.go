@@ -10,45 +10,47 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// IsOutside reports whether a probe observes processes from outside, and not in the worker.
-func IsOutside(name string) bool {
+// RunsOutsideWorker reports whether a probe observes a worker's process from outside.
+func RunsOutsideWorker(name string) bool {
 	return record.IsProbe(name) && name != record.ProbeAllocations
 }
 
-// ErrInWorker means that a probe works here only inside workers written in Go.
-var ErrInWorker = errors.New("only Go workers can measure this themselves")
+// ErrOnlyInWorker means that on this machine the probe works only inside workers written in Go.
+var ErrOnlyInWorker = errors.New("only Go workers can measure this themselves")
 
-// Start starts a probe. Its error wraps host.ErrUnsupported if the machine allows no form of the
-// probe, and ErrInWorker if workers can do its work themselves.
+// Start starts a probe. If the machine does not allow the probe, the error wraps
+// host.ErrUnsupported. If Go workers can measure the same themselves, it wraps ErrOnlyInWorker.
 func Start(name string) (probe.Watch, error) {
 	w, err := start(name)
 	if name == record.ProbeCPU && errors.Is(err, host.ErrUnsupported) {
-		err = fmt.Errorf("%w: %w", ErrInWorker, err)
+		err = fmt.Errorf("%w: %w", ErrOnlyInWorker, err)
 	}
 	return w, err
 }
 
-// Coverage returns how a probe works here. Its error wraps host.ErrUnsupported if it cannot.
+// Coverage returns how a probe works on this machine. If it cannot, the error wraps
+// host.ErrUnsupported.
 func Coverage(name string) (probe.Coverage, error) {
-	if !IsOutside(name) {
+	if !RunsOutsideWorker(name) {
 		return probe.Coverage{Method: "package runtime of Go workers"}, nil
 	}
 	watch, err := Start(name)
-	if errors.Is(err, ErrInWorker) {
-		return InWorker(err), nil
+	if errors.Is(err, ErrOnlyInWorker) {
+		return WorkerCoverage(err), nil
 	}
 	if err != nil {
 		return probe.Coverage{}, err
 	}
 	coverage := watch.Coverage()
-	_, _ = watch.Stop(probe.Measured{}) // without a window it has no findings, and fails
+	_, _ = watch.Stop(probe.MeasuredWindow{}) // fails, since no window was measured
 	return coverage, nil
 }
 
-// InWorker returns the coverage of a worker that does a probe's work itself; why says why it must.
-func InWorker(why error) probe.Coverage {
+// WorkerCoverage describes a CPU profile that a worker takes of itself. why is the error of the
+// probe that observes from outside.
+func WorkerCoverage(why error) probe.Coverage {
 	return probe.Coverage{
-		Method:  fmt.Sprintf("runtime/pprof in the worker, %d times per second, from its start to its end", probe.ProfilesPerSecond),
-		Missing: []string{fmt.Sprintf("the kernel's part, and workers that are not Go's: %v", why)},
+		Method:  fmt.Sprintf("runtime/pprof in the worker, %d times per second, from its start to its end", probe.ProfileSamplesPerSecond),
+		Missing: []string{fmt.Sprintf("stacks in the kernel, and stacks of workers not written in Go: %v", why)},
 	}
 }

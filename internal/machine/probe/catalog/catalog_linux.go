@@ -12,8 +12,7 @@ import (
 	"wirelab.dev/internal/machine/probe/syscalls"
 )
 
-// starts maps probes to their start functions. Each takes the best way that the machine allows.
-var starts = map[string]func() (probe.Watch, error){
+var startFunctions = map[string]func() (probe.Watch, error){
 	record.ProbeCounters: counters.Start,
 	record.ProbeSyscalls: syscalls.Start,
 	record.ProbeCPU:      cpusamples.Start,
@@ -22,7 +21,7 @@ var starts = map[string]func() (probe.Watch, error){
 }
 
 func start(name string) (probe.Watch, error) {
-	if start, known := starts[name]; known {
+	if start, known := startFunctions[name]; known {
 		return start()
 	}
 	return nil, fmt.Errorf("there is no probe %q", name)

@@ -52,9 +52,9 @@ func tryAll() map[string]tried {
 		var err error
 		if one.Coverage, err = Coverage(name); errors.Is(err, host.ErrUnsupported) {
 			one.Refused = err.Error()
-		} else if err == nil && IsOutside(name) {
+		} else if err == nil && RunsOutsideWorker(name) {
 			one.Findings, err = trySelf(name)
-			if errors.Is(err, ErrInWorker) {
+			if errors.Is(err, ErrOnlyInWorker) {
 				err = nil
 			}
 		}
@@ -72,7 +72,7 @@ func trySelf(name string) (findings probe.Findings, err error) {
 	if err != nil {
 		return findings, err
 	}
-	err = watch.Process(probe.Server, os.Getpid())
+	err = watch.SetProcess(probe.Server, os.Getpid())
 	begin := clock.Now()
 	for sum, start := 0, ownTime(); ownTime() < start+cpuTimeEach; {
 		_ = unix.Getppid()
@@ -80,7 +80,7 @@ func trySelf(name string) (findings probe.Findings, err error) {
 			sum = sum*31 + i
 		}
 	}
-	findings, stopErr := watch.Stop(probe.Measured{
+	findings, stopErr := watch.Stop(probe.MeasuredWindow{
 		Span:  probe.Span{BeginNS: begin, EndNS: clock.Now()},
 		Calls: [][2]int64{{begin, 100}}, Handled: [][2]int64{{begin + 10, 20}},
 	})

@@ -11,9 +11,9 @@ import (
 
 // start starts a probe that needs no kernel support.
 func start(name string) (probe.Watch, error) {
-	err := host.NeedsLinux("observe from outside")
+	err := host.NeedsLinux("observe a worker from outside")
 	if name == record.ProbeLife {
-		return life.StartCoarse(err), nil
+		return life.StartCoarseWatch(err), nil
 	}
 	return nil, err
 }

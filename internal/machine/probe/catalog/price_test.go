@@ -13,7 +13,7 @@ import (
 // TestPricesAreMeasured checks that each probe has a price, or a reason for having none.
 func TestPricesAreMeasured(t *testing.T) {
 	for _, name := range record.Probes {
-		if !IsOutside(name) {
+		if !RunsOutsideWorker(name) {
 			continue
 		}
 		prices, err := price.Measure(func() (probe.Watch, error) { return Start(name) })

@@ -1,8 +1,8 @@
-// Package counters counts events of a server and its client while they run: events of the
-// processor, if the machine has counters, and kernel events that no other probe counts.
-// Switches, faults and CPU time are left out: every trial has them without a probe.
+// Package counters counts events of a server and its client: events of the processor, such as cache
+// misses, and kernel events that no other probe counts. It does not count context switches, page
+// faults and CPU time, because every trial measures them without a probe.
 //
-// An event that cannot be counted is left out, with the reason: a zero is a count.
+// If an event cannot be counted, the result gives the reason instead of a zero.
 package counters
 
 import (
@@ -21,26 +21,26 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// events lists the events that are counted. Each costs time at every switch of a thread.
-var events = []perfevent.Event{
+// countedEvents lists the processor events to count. Each makes every context switch slower.
+var countedEvents = []perfevent.Event{
 	perfevent.Cycles, perfevent.Instructions, perfevent.CacheReferences, perfevent.CacheMisses, perfevent.BranchMisses,
 }
 
-// Watch counts the events of both ends.
+// A Watch counts the events of both ends.
 type Watch struct {
 	coverage probe.Coverage
-	ends     [2]end
+	ends     [2]endCounter
 }
 
-// An end counts the events of one end's process.
-type end struct {
-	events     *probe.Events
-	migrations *migrations // nil: counted as an event, or not available
+// An endCounter counts the events of one end's process.
+type endCounter struct {
+	events     *probe.EventCounter
+	migrations *migrationCounter // nil: the scheduler does not publish its count
 }
 
-// Start fails with host.ErrUnsupported if no event can be counted.
+// Start returns a Watch. It fails with host.ErrUnsupported if no event can be counted.
 func Start() (probe.Watch, error) {
-	own, err := watchEnd(os.Getpid())
+	own, err := countProcessEvents(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
@@ -49,37 +49,36 @@ func Start() (probe.Watch, error) {
 		return nil, err
 	}
 	if w.coverage.Method == "" {
-		return nil, fmt.Errorf("count events: %w: %v", host.ErrUnsupported, w.coverage.Missing)
+		return nil, fmt.Errorf("count processor and kernel events: %w: %v", host.ErrUnsupported, w.coverage.Missing)
 	}
 	return w, nil
 }
 
-// watchEnd counts the events of a process that can be counted.
-func watchEnd(pid int) (e end, err error) {
-	wanted := slices.Clone(events)
-	// The scheduler counts migrations anyway. A clock event would only show whether the processor's
-	// events work: every trial has the CPU time.
+func countProcessEvents(pid int) (e endCounter, err error) {
+	wanted := slices.Clone(countedEvents)
+	// A perf event for migrations is needed only if the scheduler's own count is not available. The
+	// task clock is counted only to compare it with the processor's events.
 	if e.migrations = countMigrations(pid); e.migrations == nil {
 		wanted = append(wanted, perfevent.Migrations)
 	}
-	if cycles, err := perfevent.Open(perfevent.Cycles, pid); err == nil {
+	if cycles, err := perfevent.OpenCounter(perfevent.Cycles, pid); err == nil {
 		wanted = append(wanted, perfevent.TaskClock)
 		if err := cycles.Close(); err != nil {
-			return end{}, errors.Join(err, e.discard())
+			return endCounter{}, errors.Join(err, e.discard())
 		}
 	}
 	if e.events, err = probe.CountEvents(pid, wanted); err != nil {
-		return end{}, errors.Join(err, e.discard())
+		return endCounter{}, errors.Join(err, e.discard())
 	}
 	return e, nil
 }
 
-func (e *end) coverage() probe.Coverage {
+func (e *endCounter) coverage() probe.Coverage {
 	a := probe.Coverage{Missing: e.events.Missing}
 	switch {
-	case e.events.Counted() > 0 && e.migrations != nil:
+	case e.events.CountedEvents() > 0 && e.migrations != nil:
 		a.Method = "perf events, and procfs for cpu-migrations"
-	case e.events.Counted() > 0:
+	case e.events.CountedEvents() > 0:
 		a.Method = "perf events"
 	case e.migrations != nil:
 		a.Method = "procfs, for cpu-migrations only"
@@ -87,26 +86,26 @@ func (e *end) coverage() probe.Coverage {
 	return a
 }
 
-// Coverage returns how it counts.
+// Coverage returns how the events are counted, and which cannot be counted.
 func (w *Watch) Coverage() probe.Coverage { return w.coverage }
 
-// Process sets the process at an end.
-func (w *Watch) Process(at probe.End, pid int) (err error) {
+// SetProcess starts to count the events of an end's process.
+func (w *Watch) SetProcess(at probe.End, pid int) (err error) {
 	if err := w.ends[at].discard(); err != nil {
 		return err
 	}
-	w.ends[at], err = watchEnd(pid)
+	w.ends[at], err = countProcessEvents(pid)
 	return err
 }
 
-// Stop returns the counts of the window.
-func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, all error) {
+// Stop returns the number of events within the window.
+func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
 	for at := range w.ends {
 		e := &w.ends[at]
 		if e.events == nil {
 			continue
 		}
-		seen := findings.Of(probe.End(at))
+		seen := findings.ForEnd(probe.End(at))
 		var err error
 		seen.Counters, err = e.events.Stop(window.Span)
 		all = errors.Join(all, err)
@@ -124,44 +123,44 @@ func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, all error)
 	return findings, nil
 }
 
-func (e *end) discard() (err error) {
+func (e *endCounter) discard() (err error) {
 	if e.events != nil {
 		err = e.events.Discard()
 	}
 	if e.migrations != nil {
 		e.migrations.readings.Stop()
 	}
-	*e = end{}
+	*e = endCounter{}
 	return err
 }
 
-// migrations reads the scheduler's own count of migrations, which everyone may read in a kernel
-// with CONFIG_SCHED_DEBUG.
-type migrations struct {
+// A migrationCounter reads the scheduler's own count of migrations. No rights are needed, but a
+// kernel with CONFIG_SCHED_DEBUG.
+type migrationCounter struct {
 	pid      int
-	threads  map[string]uint64 // by thread's file: a thread that ends takes its count with it
+	threads  map[string]uint64 // the last count in each thread's file, kept after the thread ends
 	readings *probe.Readings
 }
 
-// schedMigrations is the label of the line `se.nr_migrations : 12`, proc_sched_show_task of the kernel's
-// kernel/sched/debug.c.
-const schedMigrations = "\nse.nr_migrations"
+// migrationsLabel is the label of the line `se.nr_migrations : 12` (proc_sched_show_task in
+// kernel/sched/debug.c of the kernel).
+const migrationsLabel = "\nse.nr_migrations"
 
-// migrationsPeriod is long, since the kernel writes a page of text per thread.
+// migrationsPeriod is long, because the kernel writes a page of text per thread for each reading.
 const migrationsPeriod = 200 * time.Millisecond
 
 // countMigrations returns nil if the kernel does not count migrations.
-func countMigrations(pid int) *migrations {
-	m := &migrations{pid: pid, threads: map[string]uint64{}}
+func countMigrations(pid int) *migrationCounter {
+	m := &migrationCounter{pid: pid, threads: map[string]uint64{}}
 	var values [1]uint64
 	if m.read(values[:]) != nil || len(m.threads) == 0 {
 		return nil
 	}
-	m.readings = probe.TakeReadings(1, migrationsPeriod, m.read)
+	m.readings = probe.StartReadings(1, migrationsPeriod, m.read)
 	return m
 }
 
-func (m *migrations) read(into []uint64) error {
+func (m *migrationCounter) read(into []uint64) error {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/sched", m.pid))
 	if err != nil {
 		return err
@@ -169,14 +168,14 @@ func (m *migrations) read(into []uint64) error {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended meanwhile
+			continue // this thread has ended meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("count migrations: %w", err)
 		}
-		count, known := probe.Figure(text, schedMigrations)
+		count, known := probe.NumberAfterLabel(text, migrationsLabel)
 		if !known {
-			return errors.New("the scheduler's file has no se.nr_migrations")
+			return fmt.Errorf("count migrations: %s has no line se.nr_migrations", file)
 		}
 		m.threads[file] = uint64(count)
 	}
@@ -187,7 +186,7 @@ func (m *migrations) read(into []uint64) error {
 	return nil
 }
 
-func (m *migrations) stop(window probe.Span) (float64, error) {
+func (m *migrationCounter) stop(window probe.Span) (float64, error) {
 	m.readings.Stop()
 	grown, err := m.readings.Between(window)
 	if err != nil {

@@ -41,9 +41,9 @@ func TestMigrationsAreExact(t *testing.T) {
 	begin := clock.Now()
 	mark := func() {
 		if scheduler != nil {
-			scheduler.readings.Mark()
+			scheduler.readings.ReadNow()
 		}
-		events.Mark()
+		events.ReadNow()
 	}
 	mark()
 	if err := host.OnDisposableThread(func() error {
@@ -87,26 +87,26 @@ func TestWhatIsMissingHasAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.Process(probe.Server, os.Getpid()); err != nil {
+	if err := watch.SetProcess(probe.Server, os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()
 	for range 1_000_000 {
 		runtime.KeepAlive(begin)
 	}
-	findings, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
+	findings, err := watch.Stop(probe.MeasuredWindow{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", findings.Server)
-	if len(findings.Server.Counters) < len(events) && len(findings.Server.Missing) == 0 || findings.Server.Method == "" {
+	if len(findings.Server.Counters) < len(countedEvents) && len(findings.Server.Missing) == 0 || findings.Server.Method == "" {
 		t.Errorf("it has %+v", findings.Server)
 	}
 }
 
 func TestTheSchedulersCountIsRead(t *testing.T) {
 	text := []byte("program (1, #threads: 1)\nse.nr_migrations                             :                   12\n")
-	if count, known := probe.Figure(text, schedMigrations); !known || count != 12 {
+	if count, known := probe.NumberAfterLabel(text, migrationsLabel); !known || count != 12 {
 		t.Errorf("%d, %v: want 12", count, known)
 	}
 }

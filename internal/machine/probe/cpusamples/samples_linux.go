@@ -1,9 +1,9 @@
-// Package cpusamples takes the call stacks of a server and its client while they are on a CPU, in
-// user space and in the kernel in one stack, at a steady rate. It has two ways:
+// Package cpusamples samples the call stacks of a server and its client while they run on a CPU. It
+// works in one of two ways:
 //
-//  1. sample the CPUs, whatever runs on them, with the kernel's functions: as root, or with
-//     CAP_PERFMON;
-//  2. sample the processes' threads, in user space only, which an ordinary user may do.
+//  1. It samples all CPUs. A stack then includes functions of the kernel. This needs root or
+//     CAP_PERFMON.
+//  2. It samples the processes' threads, in user space only. Ordinary users may do this.
 package cpusamples
 
 import (
@@ -21,28 +21,28 @@ import (
 )
 
 const (
-	// perSecond is the rate per CPU. It is no multiple of a timer's 100, 250 or 1000 Hz:
-	// the timer's work would be in each sample or in none.
-	perSecond = 997
-	// threadsPerSecond is the rate of sampling threads: see perfevent.Sampler.
-	threadsPerSecond = 99
-	// drainEach is short enough that a CPU's samples have room until then.
-	drainEach = 100 * time.Millisecond
-	// mostSamples limits the samples that are kept per end: minutes of a CPU. At the limit every
-	// second sample is dropped, and then only every second one is taken.
-	mostSamples = 1 << 17
+	// cpuSampleRate is the samples per second on each CPU. It is not a multiple of a timer's 100,
+	// 250 or 1000 Hz, because then every sample or no sample would show the timer's work.
+	cpuSampleRate = 997
+	// threadSampleRate is low, because sampling threads is expensive: see perfevent.Sampler.
+	threadSampleRate = 99
+	// drainPeriod is so short that a CPU's ring does not become full.
+	drainPeriod = 100 * time.Millisecond
+	// maxSamples limits the samples per end. At the limit, half of them are dropped, and from then
+	// on half as many are kept.
+	maxSamples = 1 << 17
 )
 
-// Watch samples both ends.
+// A Watch samples the call stacks of both ends.
 type Watch struct {
-	of      *perfevent.Sampler // all CPUs; nil: threads has the samplers
+	of      *perfevent.Sampler // samples all CPUs; nil: the samplers in threads are used
 	threads [2]*perfevent.Sampler
-	why     error // why CPUs cannot be sampled
+	why     error // why the CPUs cannot be sampled
 	kept    [2]samples
 	*probe.Collector
 }
 
-// samples holds every Nth of the samples that came.
+// samples holds every Nth sample of a process.
 type samples struct {
 	list       []perfevent.Sample
 	each, came int64
@@ -55,24 +55,24 @@ func (s *samples) add(one perfevent.Sample) {
 		return
 	}
 	s.list = append(s.list, one)
-	if len(s.list) == mostSamples {
-		for i := range mostSamples / 2 {
+	if len(s.list) == maxSamples {
+		for i := range maxSamples / 2 {
 			s.list[i] = s.list[2*i+1]
 		}
-		s.list = s.list[:mostSamples/2]
+		s.list = s.list[:maxSamples/2]
 		s.each *= 2
 	}
 }
 
-// Start samples all CPUs, or, if that is refused, the threads of the processes.
+// Start samples all CPUs. If the kernel refuses that, it samples the threads of the processes.
 func Start() (probe.Watch, error) {
 	w := &Watch{}
 	var err error
-	if w.of, err = perfevent.StartSampler(perSecond, runtime.NumCPU()); err != nil {
+	if w.of, err = perfevent.StartSampler(cpuSampleRate, runtime.NumCPU()); err != nil {
 		if !errors.Is(err, host.ErrUnsupported) {
 			return nil, fmt.Errorf("sample CPUs: %w", err)
 		}
-		own, refused := perfevent.StartThreadSampler(threadsPerSecond, runtime.NumCPU(), os.Getpid())
+		own, refused := perfevent.StartThreadSampler(threadSampleRate, runtime.NumCPU(), os.Getpid())
 		if refused != nil {
 			return nil, fmt.Errorf("sample threads: %w", refused)
 		}
@@ -81,11 +81,10 @@ func Start() (probe.Watch, error) {
 		}
 		w.why = err
 	}
-	w.Collector = probe.Collect(drainEach, w.drain)
+	w.Collector = probe.StartCollector(drainPeriod, w.drain)
 	return w, nil
 }
 
-// drain keeps the samples of both ends.
 func (w *Watch) drain(pids [2]int) error {
 	keep := func(s perfevent.Sample) {
 		for end, pid := range pids {
@@ -106,24 +105,24 @@ func (w *Watch) samplers() []*perfevent.Sampler {
 	return slices.DeleteFunc([]*perfevent.Sampler{w.of, w.threads[0], w.threads[1]}, func(s *perfevent.Sampler) bool { return s == nil })
 }
 
-// Coverage returns how it works.
+// Coverage returns how the probe works here.
 func (w *Watch) Coverage() probe.Coverage {
 	if w.of == nil {
 		return probe.Coverage{
-			Method:  fmt.Sprintf("perf events on the threads, in user space, %d times per second", threadsPerSecond),
-			Missing: []string{fmt.Sprintf("the kernel's part: %v", w.why)},
+			Method:  fmt.Sprintf("perf events on the threads, in user space, %d times per second", threadSampleRate),
+			Missing: []string{fmt.Sprintf("functions of the kernel: %v", w.why)},
 		}
 	}
-	a := probe.Coverage{Method: fmt.Sprintf("perf events on the CPUs, %d times per second", perSecond)}
-	if _, err := symbol.OfKernel(); err != nil {
+	a := probe.Coverage{Method: fmt.Sprintf("perf events on the CPUs, %d times per second", cpuSampleRate)}
+	if _, err := symbol.LoadKernel(); err != nil {
 		a.Missing = []string{err.Error()}
 	}
 	return a
 }
 
-// Process sets the process at an end.
-func (w *Watch) Process(end probe.End, pid int) error {
-	return w.Collector.Process(end, pid, func() (err error) {
+// SetProcess starts to sample the process at an end.
+func (w *Watch) SetProcess(end probe.End, pid int) error {
+	return w.Collector.SetProcess(end, pid, func() (err error) {
 		if w.of != nil {
 			return nil
 		}
@@ -131,29 +130,29 @@ func (w *Watch) Process(end probe.End, pid int) error {
 			err = w.threads[end].Close()
 		}
 		var refused error
-		if w.threads[end], refused = perfevent.StartThreadSampler(threadsPerSecond, runtime.NumCPU(), pid); refused != nil {
-			return errors.Join(err, fmt.Errorf("sample the threads of a process: %w", refused))
+		if w.threads[end], refused = perfevent.StartThreadSampler(threadSampleRate, runtime.NumCPU(), pid); refused != nil {
+			return errors.Join(err, fmt.Errorf("sample the threads of process %d: %w", pid, refused))
 		}
 		return err
 	})
 }
 
-// Stop returns the stacks of the window.
-func (w *Watch) Stop(window probe.Measured) (probe.Findings, error) {
+// Stop returns the stacks that were sampled within the window.
+func (w *Watch) Stop(window probe.MeasuredWindow) (probe.Findings, error) {
 	programs, err := w.Collector.Stop()
 	var lost int64
 	for _, sampler := range w.samplers() {
-		lost += sampler.Lost()
+		lost += sampler.LostSamples()
 		err = errors.Join(err, sampler.Close())
 	}
 	if err != nil {
 		return probe.Findings{}, err
 	}
-	rate := int64(perSecond)
+	rate := int64(cpuSampleRate)
 	if w.of == nil {
-		rate = threadsPerSecond
+		rate = threadSampleRate
 	}
-	return probe.Gather(programs, w.Coverage(), lost, func(end int, to *probe.Stacks) error {
+	return probe.GatherStacks(programs, w.Coverage(), lost, func(end int, to *probe.Stacks) error {
 		kept := &w.kept[end]
 		for _, s := range kept.list {
 			if window.BeginNS <= s.AtNS && s.AtNS < window.EndNS {

@@ -191,7 +191,7 @@ func sample(t *testing.T, program *exec.Cmd) record.Seen {
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.Process(probe.Client, program.Process.Pid); err != nil {
+	if err := watch.SetProcess(probe.Client, program.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()
@@ -202,7 +202,7 @@ func sample(t *testing.T, program *exec.Cmd) record.Seen {
 		t.Fatal(err)
 	}
 	window := probe.Span{BeginNS: begin, EndNS: clock.Now()}
-	findings, err := watch.Stop(probe.Measured{Span: window})
+	findings, err := watch.Stop(probe.MeasuredWindow{Span: window})
 	if err := errors.Join(err, input.Close(), program.Wait()); err != nil {
 		t.Fatal(err)
 	}

@@ -17,39 +17,40 @@ import (
 )
 
 const (
-	// turn is the shortest time for which the programs run, and the time between two turns.
-	turn = 100 * time.Millisecond
-	// An event has its instant, then the thread (4 bytes), the end and the kind. Arriving data
-	// adds the local port (host order) and the remote port (network order); a read that returns
-	// adds when it entered. Most reads find nothing, and have no event.
+	// turnDuration is the shortest time for which the programs run, and the pause between two
+	// turns.
+	turnDuration = 100 * time.Millisecond
+	// An event holds its time (8 bytes), the thread (4 bytes), the end and the kind. For arriving
+	// data, the local port (host order) and the remote port (network order) follow. For a read that
+	// returned data, the start of the read follows. Reads without data have no event.
 	eventBytes = 24
 	ringBytes  = 16 << 20
-	// busyBytes is the size of the events of some dozens of calls, with at least ten events each.
-	busyBytes = 16 << 10
-	// mostEvents limits the events that are kept: those of some hundred thousand calls.
-	mostEvents = 4 << 20
+	// busyTurnBytes is the size of the events of dozens of calls, with ten or more events per call.
+	busyTurnBytes = 16 << 10
+	// maxEvents limits the events that are kept. It is enough for some hundred thousand calls.
+	maxEvents = 4 << 20
 )
 
 const (
-	// threadBytes is the size of a thread's place: its number, its end, whether its current
-	// system call reads, and since when.
-	threadBytes = 24
-	ports       = 1 << 16
-	portBytes   = 4
-	kinds       = 512 // system calls have smaller numbers on all architectures
+	// bytesPerThread is the size of a thread's entry: its number, its end, whether its current
+	// system call receives data, and when that call began.
+	bytesPerThread = 24
+	portCount      = 1 << 16
+	bytesPerPort   = 4
+	maxSyscalls    = 512 // system calls have smaller numbers on all architectures
 )
 
 var _ probe.PortWatch = (*Watch)(nil)
 
-// A Watch observes both ends.
+// A Watch records the events of both ends.
 type Watch struct {
 	session bpf.Session
-	ends    *bpf.Ends
-	table   *bpf.Table
-	calls   *bpf.Shared // a word for each system call: 1 if it sends, 2 if it receives
-	known   *bpf.Shared // a word for each port: 1 if a socket of an end has it
-	events  *bpf.Events
-	loaded  bpf.Loaded
+	ends    *bpf.WatchedEnds
+	table   *bpf.ThreadTable
+	calls   *bpf.SharedMemory // for each system call: syscallSends, syscallReceives or 0
+	known   *bpf.SharedMemory // for each local port: 1 if a socket of an end uses it
+	events  *bpf.EventRing
+	loaded  bpf.LoadedPrograms
 
 	seen   []event
 	came   []arrival
@@ -59,17 +60,17 @@ type Watch struct {
 	done   chan struct{}
 }
 
-// An arrival is data that came to a socket: the number of its event, and the ports.
+// An arrival holds the ports of a socket that received data, and the index of the event.
 type arrival struct {
 	event         int
 	local, remote int
 }
 
-// Start starts a watch of as many stages as the machine allows.
+// Start starts a Watch, or a CoarseWatch if the machine does not allow a Watch.
 func Start() (probe.Watch, error) {
-	watch, err := start()
+	watch, err := startPrograms()
 	if errors.Is(err, host.ErrUnsupported) {
-		return StartCoarse(err), nil
+		return StartCoarseWatch(err), nil
 	}
 	if err != nil {
 		return nil, err
@@ -77,209 +78,209 @@ func Start() (probe.Watch, error) {
 	return watch, nil
 }
 
-// start prepares and starts the programs.
-func start() (*Watch, error) {
+func startPrograms() (*Watch, error) {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
-	w.ends, w.events, w.table = w.session.Ends(), w.session.Events(ringBytes), w.session.Table("threads", threadBytes)
-	w.calls, w.known = w.session.Shared("calls", kinds*4), w.session.Shared("ports", ports*portBytes)
-	running, err := w.load()
+	w.ends, w.events, w.table = w.session.NewWatchedEnds(), w.session.NewEventRing(ringBytes), w.session.NewThreadTable("threads", bytesPerThread)
+	w.calls, w.known = w.session.NewSharedMemory("calls", maxSyscalls*4), w.session.NewSharedMemory("ports", portCount*bytesPerPort)
+	running, err := w.loadPrograms()
 	if err != nil {
 		return nil, errors.Join(err, w.session.Close())
 	}
-	go w.turns(running)
+	go w.runTurns(running)
 	return w, nil
 }
 
-// load makes the kernel check the programs, and starts their first turn, to test that they run.
-func (w *Watch) load() (bpf.Running, error) {
+func (w *Watch) loadPrograms() (bpf.RunningPrograms, error) {
 	if err := w.session.Err(); err != nil {
 		return nil, err
 	}
-	pid, err1 := bpf.Offset("task_struct", "pid")
-	local, err2 := bpf.Offset("sock_common", "skc_num")
-	remote, err3 := bpf.Offset("sock_common", "skc_dport")
+	pid, err1 := bpf.FieldOffset("task_struct", "pid")
+	local, err2 := bpf.FieldOffset("sock_common", "skc_num")
+	remote, err3 := bpf.FieldOffset("sock_common", "skc_dport")
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	for kind, numbers := range map[uint32][]int{sends: sending, receives: receiving} {
+	for kind, numbers := range map[uint32][]int{syscallSends: sendSyscalls, syscallReceives: receiveSyscalls} {
 		for _, number := range numbers {
-			if err := w.calls.Put32(4*number, kind); err != nil {
+			if err := w.calls.WriteUint32(4*number, kind); err != nil {
 				return nil, err
 			}
 		}
 	}
 	w.loaded = w.session.Load(
-		bpf.Program{Name: "enter", On: "sys_enter", Code: w.enter()},
-		bpf.Program{Name: "exit", On: "sys_exit", Code: w.exit()},
-		bpf.Program{Name: "arrive", On: "sk_data_ready", Code: w.arrive(local, remote)},
-		bpf.Program{Name: "run", On: "sched_switch", Code: w.runs(pid)},
+		bpf.Program{Name: "enter", On: "sys_enter", Code: w.enterProgram()},
+		bpf.Program{Name: "exit", On: "sys_exit", Code: w.exitProgram()},
+		bpf.Program{Name: "arrive", On: "sk_data_ready", Code: w.arrivalProgram(local, remote)},
+		bpf.Program{Name: "run", On: "sched_switch", Code: w.threadRunsProgram(pid)},
 	)
 	if err := w.session.Err(); err != nil {
 		return nil, err
 	}
-	return w.loaded.Run()
+	return w.loaded.Attach()
 }
 
 const (
-	sends    = 1
-	receives = 2
+	syscallSends    = 1
+	syscallReceives = 2
 )
 
-const onStack = 32 // an event, below the end of a program's stack
+const eventStackOffset = 32 // the event's place: bytes below the end of a program's stack
 
-// emit writes an event of a kind, with the thread and the end in the registers.
-func (w *Watch) emit(what kind) asm.Instructions {
+// emitEvent returns instructions that write an event of a kind. The registers must hold the thread
+// and the end.
+func (w *Watch) emitEvent(what eventKind) asm.Instructions {
 	return slices.Concat(asm.Instructions{
 		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(asm.RFP, -onStack, asm.R0, asm.DWord),
-		asm.StoreMem(asm.RFP, -onStack+8, bpf.Thread, asm.Word),
-		asm.LSh.Imm(bpf.End, 8),
-		asm.Or.Imm(bpf.End, int32(what)),
-		asm.StoreMem(asm.RFP, -onStack+12, bpf.End, asm.Word),
-	}, w.events.Emit(onStack, eventBytes))
+		asm.StoreMem(asm.RFP, -eventStackOffset, asm.R0, asm.DWord),
+		asm.StoreMem(asm.RFP, -eventStackOffset+8, bpf.ThreadRegister, asm.Word),
+		asm.LSh.Imm(bpf.EndRegister, 8),
+		asm.Or.Imm(bpf.EndRegister, int32(what)),
+		asm.StoreMem(asm.RFP, -eventStackOffset+12, bpf.EndRegister, asm.Word),
+	}, w.events.Emit(eventStackOffset, eventBytes))
 }
 
-// none fills the fields of an event that only arriving data uses.
-var none = asm.Instructions{
-	asm.StoreImm(asm.RFP, -onStack+16, 0, asm.Word),
-	asm.StoreImm(asm.RFP, -onStack+20, 0, asm.Word),
+// clearPorts sets the event's ports to 0, since only events of arriving data have ports.
+var clearPorts = asm.Instructions{
+	asm.StoreImm(asm.RFP, -eventStackOffset+16, 0, asm.Word),
+	asm.StoreImm(asm.RFP, -eventStackOffset+20, 0, asm.Word),
 }
 
-// enter notes the thread, and system calls that send or receive.
-func (w *Watch) enter() asm.Instructions {
-	return slices.Concat(w.ends.Filter(), w.table.Place(bpf.Spare), asm.Instructions{
-		asm.StoreMem(bpf.Spare, 0, bpf.Thread, asm.Word),
-		asm.StoreMem(bpf.Spare, 4, bpf.End, asm.Word),
-		asm.StoreImm(bpf.Spare, 8, 0, asm.Word),
-		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // the second argument of sys_enter
-		asm.JGE.Imm(asm.R1, kinds, bpf.Out),
+// enterProgram returns the program that runs when a system call begins. It writes an event if the
+// call sends data, and notes when a receiving call begins.
+func (w *Watch) enterProgram() asm.Instructions {
+	return slices.Concat(w.ends.FilterProcesses(), w.table.LoadPlace(bpf.SpareRegister), asm.Instructions{
+		asm.StoreMem(bpf.SpareRegister, 0, bpf.ThreadRegister, asm.Word),
+		asm.StoreMem(bpf.SpareRegister, 4, bpf.EndRegister, asm.Word),
+		asm.StoreImm(bpf.SpareRegister, 8, 0, asm.Word),
+		asm.LoadMem(asm.R1, bpf.ContextRegister, 8, asm.DWord), // the second argument of sys_enter
+		asm.JGE.Imm(asm.R1, maxSyscalls, bpf.ExitLabel),
 		asm.Mul.Imm(asm.R1, 4),
-		w.calls.Pointer(asm.R2, 0),
+		w.calls.LoadPointer(asm.R2, 0),
 		asm.Add.Reg(asm.R2, asm.R1),
 		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
-		asm.JEq.Imm(asm.R1, 0, bpf.Out),
-	}, none, asm.Instructions{
-		asm.JEq.Imm(asm.R1, sends, "sends"),
-		asm.StoreImm(bpf.Spare, 8, receives, asm.Word),
+		asm.JEq.Imm(asm.R1, 0, bpf.ExitLabel),
+	}, clearPorts, asm.Instructions{
+		asm.JEq.Imm(asm.R1, syscallSends, "sends"),
+		asm.StoreImm(bpf.SpareRegister, 8, syscallReceives, asm.Word),
 		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(bpf.Spare, 16, asm.R0, asm.DWord),
-		asm.Ja.Label(bpf.Out),
-		asm.Mov.Reg(bpf.Thread, bpf.Thread).WithSymbol("sends"),
-	}, w.emit(writeEnters))
+		asm.StoreMem(bpf.SpareRegister, 16, asm.R0, asm.DWord),
+		asm.Ja.Label(bpf.ExitLabel),
+		asm.Mov.Reg(bpf.ThreadRegister, bpf.ThreadRegister).WithSymbol("sends"),
+	}, w.emitEvent(writeEnters))
 }
 
-// exit notes system calls that have received data.
-func (w *Watch) exit() asm.Instructions {
-	return slices.Concat(w.ends.Filter(), w.table.Find(bpf.Spare), asm.Instructions{
-		asm.LoadMem(asm.R1, bpf.Spare, 8, asm.Word),
-		asm.JNE.Imm(asm.R1, receives, bpf.Out),
-		asm.LoadMem(asm.R1, bpf.Context, 8, asm.DWord), // its result, the second argument of sys_exit
-		asm.JSLE.Imm(asm.R1, 0, bpf.Out),
-		asm.LoadMem(asm.R1, bpf.Spare, 16, asm.DWord),
-		asm.StoreMem(asm.RFP, -onStack+16, asm.R1, asm.DWord),
-	}, w.emit(readReturns))
+// exitProgram returns the program that writes an event when a system call has received data.
+func (w *Watch) exitProgram() asm.Instructions {
+	return slices.Concat(w.ends.FilterProcesses(), w.table.FindPlace(bpf.SpareRegister), asm.Instructions{
+		asm.LoadMem(asm.R1, bpf.SpareRegister, 8, asm.Word),
+		asm.JNE.Imm(asm.R1, syscallReceives, bpf.ExitLabel),
+		asm.LoadMem(asm.R1, bpf.ContextRegister, 8, asm.DWord), // the call's result: the second argument of sys_exit
+		asm.JSLE.Imm(asm.R1, 0, bpf.ExitLabel),
+		asm.LoadMem(asm.R1, bpf.SpareRegister, 16, asm.DWord),
+		asm.StoreMem(asm.RFP, -eventStackOffset+16, asm.R1, asm.DWord),
+	}, w.emitEvent(readReturns))
 }
 
-// stranger replaces the number of the end if another process is running.
-const stranger = 2
+// otherProcess is the end's number in an event if neither the server nor the client was running.
+const otherProcess = 2
 
-// arrive notes data at a socket. The kernel may deliver data while another thread than the sender
-// runs: on a timer, or under much load. Then the ports identify the socket.
-func (w *Watch) arrive(local, remote int32) asm.Instructions {
-	return slices.Concat(w.ends.FilterOr("stranger"), asm.Instructions{
+// arrivalProgram returns the program that writes an event when data arrives at a socket. If neither
+// end is running at that moment, as after a timer, the ports identify the socket.
+func (w *Watch) arrivalProgram(local, remote int32) asm.Instructions {
+	return slices.Concat(w.ends.FilterOrJump("stranger"), asm.Instructions{
 		asm.Ja.Label("read"),
-		asm.Mov.Imm(bpf.End, stranger).WithSymbol("stranger"),
-		asm.LoadMem(bpf.Spare, bpf.Context, 0, asm.DWord).WithSymbol("read"), // struct sock
-	}, none, bpf.ReadKernel(bpf.Spare, local, 2, onStack-16), bpf.ReadKernel(bpf.Spare, remote, 2, onStack-18), asm.Instructions{
-		asm.LoadMem(asm.R1, asm.RFP, -onStack+16, asm.Half),
-	}, w.port(asm.R2, asm.R1), asm.Instructions{
-		asm.JNE.Imm(bpf.End, stranger, "learn"),
+		asm.Mov.Imm(bpf.EndRegister, otherProcess).WithSymbol("stranger"),
+		asm.LoadMem(bpf.SpareRegister, bpf.ContextRegister, 0, asm.DWord).WithSymbol("read"), // struct sock
+	}, clearPorts, bpf.CopyFromKernel(bpf.SpareRegister, local, 2, eventStackOffset-16), bpf.CopyFromKernel(bpf.SpareRegister, remote, 2, eventStackOffset-18), asm.Instructions{
+		asm.LoadMem(asm.R1, asm.RFP, -eventStackOffset+16, asm.Half),
+	}, w.loadPortAddress(asm.R2, asm.R1), asm.Instructions{
+		asm.JNE.Imm(bpf.EndRegister, otherProcess, "learn"),
 		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
 		asm.JNE.Imm(asm.R1, 0, "emit"),
-		asm.LoadMem(asm.R1, asm.RFP, -onStack+18, asm.Half),
+		asm.LoadMem(asm.R1, asm.RFP, -eventStackOffset+18, asm.Half),
 		asm.HostTo(asm.BE, asm.R1, asm.Half),
-	}, w.port(asm.R2, asm.R1), asm.Instructions{
+	}, w.loadPortAddress(asm.R2, asm.R1), asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R2, 0, asm.Word),
-		asm.JEq.Imm(asm.R1, 0, bpf.Out),
+		asm.JEq.Imm(asm.R1, 0, bpf.ExitLabel),
 		asm.Ja.Label("emit"),
 		asm.StoreImm(asm.R2, 0, 1, asm.Word).WithSymbol("learn"),
-		asm.Mov.Reg(bpf.End, bpf.End).WithSymbol("emit"),
-	}, w.emit(dataArrives))
+		asm.Mov.Reg(bpf.EndRegister, bpf.EndRegister).WithSymbol("emit"),
+	}, w.emitEvent(dataArrives))
 }
 
-// port loads the address of a port's word in the table of known ports.
-func (w *Watch) port(into, port asm.Register) asm.Instructions {
+func (w *Watch) loadPortAddress(into, port asm.Register) asm.Instructions {
 	return asm.Instructions{
-		asm.Mul.Imm(port, portBytes),
-		w.known.Pointer(into, 0),
+		asm.Mul.Imm(port, bytesPerPort),
+		w.known.LoadPointer(into, 0),
 		asm.Add.Reg(into, port),
 	}
 }
 
-// Listens sets the port of the server. All data to and from it is watched.
-func (w *Watch) Listens(port int) error { return w.known.Put32(portBytes*port, 1) }
+// SetServerPort sets the port of the server. From then on, the probe records all data that arrives
+// from this port or at it.
+func (w *Watch) SetServerPort(port int) error { return w.known.WriteUint32(bytesPerPort*port, 1) }
 
-// runs notes that a thread gets a CPU, if the thread has made system calls.
-func (w *Watch) runs(pid int32) asm.Instructions {
-	return slices.Concat(bpf.NextThread(pid), w.table.Find(bpf.Spare), asm.Instructions{
-		asm.LoadMem(bpf.End, bpf.Spare, 4, asm.Word),
-	}, none, w.emit(threadRuns))
+// threadRunsProgram returns the program that writes an event when a thread gets a CPU, if that
+// thread has made system calls before.
+func (w *Watch) threadRunsProgram(pid int32) asm.Instructions {
+	return slices.Concat(bpf.BeginWithNextThread(pid), w.table.FindPlace(bpf.SpareRegister), asm.Instructions{
+		asm.LoadMem(bpf.EndRegister, bpf.SpareRegister, 4, asm.Word),
+	}, clearPorts, w.emitEvent(threadRuns))
 }
 
-// turns starts and stops the programs in turn, until Stop.
-func (w *Watch) turns(running bpf.Running) {
+func (w *Watch) runTurns(running bpf.RunningPrograms) {
 	defer close(w.done)
 	for w.failed == nil {
 		began := clock.Now()
-		stopped := w.look()
+		stopped := w.waitForTurnEnd()
 		ended := clock.Now()
 		w.failed = running.Close()
 		lost, err := w.drain()
 		w.failed = errors.Join(w.failed, err)
-		if !lost { // the times of lost events are unknown
+		if !lost { // do not use a turn in which events were lost
 			w.on = append(w.on, probe.Span{BeginNS: began, EndNS: ended})
 		}
-		if stopped || w.wait() || w.failed != nil {
+		if stopped || w.waitTurnDuration() || w.failed != nil {
 			return
 		}
-		running, w.failed = w.loaded.Run()
+		running, w.failed = w.loaded.Attach()
 	}
 }
 
-// look lets the programs run for a turn. The turn goes on while calls are so slow that few or none
-// lie within it: watching then adds little to their time.
-func (w *Watch) look() (stopped bool) {
-	for waiting := w.events.Waiting(); ; {
-		stopped = w.wait()
-		now := w.events.Waiting()
-		if stopped || now-waiting > busyBytes || now > ringBytes/2 {
+// waitForTurnEnd waits until a turn is long enough. While calls are slow and few, the turn
+// continues: watching then adds little to their time.
+func (w *Watch) waitForTurnEnd() (stopped bool) {
+	for waiting := w.events.UndrainedBytes(); ; {
+		stopped = w.waitTurnDuration()
+		now := w.events.UndrainedBytes()
+		if stopped || now-waiting > busyTurnBytes || now > ringBytes/2 {
 			return stopped
 		}
 		waiting = now
 	}
 }
 
-func (w *Watch) wait() (stopped bool) {
+func (w *Watch) waitTurnDuration() (stopped bool) {
 	select {
 	case <-w.stop:
 		return true
-	case <-time.After(turn):
+	case <-time.After(turnDuration):
 		return false
 	}
 }
 
-// drain keeps the events of a turn, and reports whether any was lost.
+// drain stores the events of a turn, and reports whether some were lost.
 func (w *Watch) drain() (lost bool, _ error) {
-	before, err := w.events.Lost()
+	before, err := w.events.LostEvents()
 	if err != nil {
 		return false, err
 	}
 	err = w.events.Drain(func(bytes []byte) {
-		if len(bytes) < eventBytes || len(w.seen) >= mostEvents {
+		if len(bytes) < eventBytes || len(w.seen) >= maxEvents {
 			return
 		}
 		what := binary.NativeEndian.Uint32(bytes[12:])
-		kind, end := kind(what), probe.End(what>>8)
+		kind, end := eventKind(what), probe.End(what>>8)
 		thread := binary.NativeEndian.Uint32(bytes[8:])
 		switch kind {
 		case readReturns:
@@ -296,39 +297,39 @@ func (w *Watch) drain() (lost bool, _ error) {
 			atNS: int64(binary.NativeEndian.Uint64(bytes)), thread: thread, kind: kind, end: end,
 		})
 	})
-	after, lostErr := w.events.Lost()
-	return after > before || len(w.seen) >= mostEvents, errors.Join(err, lostErr)
+	after, lostErr := w.events.LostEvents()
+	return after > before || len(w.seen) >= maxEvents, errors.Join(err, lostErr)
 }
 
-// Coverage returns how it works.
+// Coverage returns how the probe works here.
 func (*Watch) Coverage() probe.Coverage {
-	return probe.Coverage{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, by turns of %v", turn)}
+	return probe.Coverage{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, in turns of %v", turnDuration)}
 }
 
-// Process sets the process at an end.
-func (w *Watch) Process(end probe.End, pid int) error { return w.ends.Watch(int(end), pid) }
+// SetProcess starts to watch the process at an end.
+func (w *Watch) SetProcess(end probe.End, pid int) error { return w.ends.SetProcess(int(end), pid) }
 
-// Stop returns the stages of the calls.
-func (w *Watch) Stop(m probe.Measured) (probe.Findings, error) {
+// Stop returns how long each stage of each call took.
+func (w *Watch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {
 	close(w.stop)
 	<-w.done
 	if err := errors.Join(w.failed, w.session.Close()); err != nil {
-		return probe.Findings{}, fmt.Errorf("observe calls: %w", err)
+		return probe.Findings{}, fmt.Errorf("observe the stages of calls: %w", err)
 	}
-	w.settle(m.Port)
+	w.assignArrivals(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
-	return found(tell(m.Calls, m.Handled, w.seen, w.on), w.Coverage(), m), nil
+	return lifeFindings(divideCalls(m.Calls, m.Handled, w.seen, w.on), w.Coverage(), m), nil
 }
 
-// settle finds the socket at which data arrived: by the server's port, or, for a client's socket
-// without a remote port, as the other end of the sender's.
-func (w *Watch) settle(port int) {
+// assignArrivals determines the end at which data arrived: by the server's port, or, if a client's
+// socket has no remote port, as the end that did not send.
+func (w *Watch) assignArrivals(port int) {
 	for _, a := range w.came {
 		e := &w.seen[a.event]
 		switch {
 		case a.local == port:
 			e.end = probe.Server
-		case a.remote == port, e.end == probe.Server, e.end == stranger:
+		case a.remote == port, e.end == probe.Server, e.end == otherProcess:
 			e.end = probe.Client
 		default:
 			e.end = probe.Server
@@ -336,8 +337,8 @@ func (w *Watch) settle(port int) {
 	}
 }
 
-// System calls that send to sockets, and that receive from them.
+// System calls that send data to sockets, and system calls that receive data from sockets.
 var (
-	sending   = []int{unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_SENDFILE, unix.SYS_SPLICE}
-	receiving = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG}
+	sendSyscalls    = []int{unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_SENDFILE, unix.SYS_SPLICE}
+	receiveSyscalls = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_RECVMMSG}
 )

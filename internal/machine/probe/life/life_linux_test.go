@@ -65,7 +65,7 @@ func serve() error {
 // second waits for the first one's acknowledgement, which the server delays for 40 ms.
 func TestASplitRequestIsItsSending(t *testing.T) {
 	const calls = 20
-	watch, err := start()
+	watch, err := startPrograms()
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
 	}
@@ -81,14 +81,14 @@ func TestASplitRequestIsItsSending(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(watch.Process(probe.Server, server.Process.Pid), watch.Process(probe.Client, os.Getpid())); err != nil {
+	if err := errors.Join(watch.SetProcess(probe.Server, server.Process.Pid), watch.SetProcess(probe.Client, os.Getpid())); err != nil {
 		t.Fatal(err)
 	}
-	var m probe.Measured
+	var m probe.MeasuredWindow
 	if _, err := fmt.Fscanln(output, &m.Port); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.Listens(m.Port); err != nil {
+	if err := watch.SetServerPort(m.Port); err != nil {
 		t.Fatal(err)
 	}
 	m.BeginNS = clock.Now()

@@ -38,7 +38,7 @@ var always = []probe.Span{{BeginNS: 0, EndNS: 1000}}
 
 func TestStagesAddUp(t *testing.T) {
 	call, handler, events := oneCall()
-	life := tell([][2]int64{call}, [][2]int64{handler}, events, always)
+	life := divideCalls([][2]int64{call}, [][2]int64{handler}, events, always)
 	want := []int64{5, 10, 5, 10, 10, 20, 10, 10, 10, 0, 10, 10, 40}
 	if len(life.Calls) != 1 || !slices.Equal(life.Calls[0], want) || life.Untold != 0 {
 		t.Errorf("the stages %v take %v, %d untold; want %v", life.Stages, life.Calls, life.Untold, want)
@@ -53,7 +53,7 @@ func TestABlockedReader(t *testing.T) {
 	call, handler, events := oneCall()
 	events = slices.DeleteFunc(events, func(e event) bool { return e.atNS == 130 })
 	events = slices.Insert(events, 2, event{105, readEnters, probe.Server, reader})
-	life := tell([][2]int64{call}, [][2]int64{handler}, events, always)
+	life := divideCalls([][2]int64{call}, [][2]int64{handler}, events, always)
 	if want := []int64{5, 10, 5, 0, 20, 20, 10, 10, 10, 0, 10, 10, 40}; len(life.Calls) != 1 || !slices.Equal(life.Calls[0], want) {
 		t.Errorf("the stages take %v, want %v", life.Calls, want)
 	}
@@ -64,12 +64,12 @@ func TestWhatIsMissingIsNotTold(t *testing.T) {
 	call, handler, events := oneCall()
 	for _, without := range [][]int64{{105, 112}, {110, 115}, {140}, {180}, {190}, {210}} {
 		fewer := slices.DeleteFunc(slices.Clone(events), func(e event) bool { return slices.Contains(without, e.atNS) })
-		if life := tell([][2]int64{call}, [][2]int64{handler}, fewer, always); life.Untold != 1 || len(life.Calls) != 0 {
+		if life := divideCalls([][2]int64{call}, [][2]int64{handler}, fewer, always); life.Untold != 1 || len(life.Calls) != 0 {
 			t.Errorf("without the events of %v the stages take %v, %d untold", without, life.Calls, life.Untold)
 		}
 	}
 	for name, handlers := range map[string][][2]int64{"no handler": nil, "two handlers": {handler, {220, 1}}, "a handler that ends behind the call": {{160, 100}}} {
-		if life := tell([][2]int64{call}, handlers, events, always); life.Untold != 1 {
+		if life := divideCalls([][2]int64{call}, handlers, events, always); life.Untold != 1 {
 			t.Errorf("%s: the stages take %v, %d untold", name, life.Calls, life.Untold)
 		}
 	}
@@ -78,14 +78,14 @@ func TestWhatIsMissingIsNotTold(t *testing.T) {
 // TestTurnsTellTheCost: a call at the edge of a turn is neither traced nor bare.
 func TestTurnsTellTheCost(t *testing.T) {
 	on := []probe.Span{{BeginNS: 0, EndNS: 100}}
-	life := tell([][2]int64{{10, 30}, {50, 50}, {90, 20}, {100, 7}, {200, 9}}, nil, nil, on)
+	life := divideCalls([][2]int64{{10, 30}, {50, 50}, {90, 20}, {100, 7}, {200, 9}}, nil, nil, on)
 	if *life.TracedNS != 40 || *life.BareNS != 8 || life.Untold != 2 {
 		t.Errorf("traced %v, bare %v, %d untold; want 40, 8 and 2", *life.TracedNS, *life.BareNS, life.Untold)
 	}
 }
 
 func TestTellCoarsely(t *testing.T) {
-	life := tellCoarsely([][2]int64{{100, 150}, {300, 10}}, [][2]int64{{160, 10}})
+	life := divideCallsCoarsely([][2]int64{{100, 150}, {300, 10}}, [][2]int64{{160, 10}})
 	if len(life.Calls) != 1 || !slices.Equal(life.Calls[0], []int64{60, 10, 80}) || life.Untold != 1 {
 		t.Errorf("%v, %d untold", life.Calls, life.Untold)
 	}

@@ -1,9 +1,9 @@
-// Package offcpu takes the call stacks of a server and its client while they are off the CPU, and
-// for how long: programs in the kernel observe the switches of threads.
+// Package offcpu records where the threads of a server and its client are off the CPU, and for how
+// long. Programs in the kernel record a thread's call stack when the thread leaves its CPU.
 //
-// A thread that is off its CPU sleeps, waits for something, or lost the CPU to others. The probe
-// sees threads of the kernel, not goroutines: if a goroutine waits for another one, its thread
-// goes on with a third one, or sleeps if none is ready.
+// A thread is off its CPU if it sleeps, waits for something, or another thread took the CPU. The
+// probe sees threads, not goroutines: if a goroutine waits, its thread runs another goroutine, and
+// sleeps only if none is ready.
 package offcpu
 
 import (
@@ -20,81 +20,82 @@ import (
 	"wirelab.dev/internal/machine/symbol"
 )
 
-// An event is a time off the CPU, as the program writes it: the instants of its begin and
-// its end, the numbers of the stacks in user space and in the kernel, and the end of the wire.
+// An event describes one time off the CPU. The program in the kernel writes: the start, the end,
+// the numbers of the stacks in user space and in the kernel, and whether the thread is the
+// server's.
 const (
-	eventBytes = 32
-	ringBytes  = 16 << 20
-	drainEach  = 50 * time.Millisecond
-	// mostWaits limits the waits that are kept per end: a minute of a busy one.
-	mostWaits = 1 << 21
+	eventBytes  = 32
+	ringBytes   = 16 << 20
+	drainPeriod = 50 * time.Millisecond
+	maxWaits    = 1 << 21
 )
 
-// threadBytes is the size of a place for a thread that is off its CPU: its number, its end, since
-// when, and its stacks. If two threads share a place, only the later one counts.
-const threadBytes = 32
+// bytesPerThread is the size of the entry for a thread that is off its CPU: its number, its end,
+// when it left the CPU, and its stacks. A later thread may overwrite the entry of another one.
+const bytesPerThread = 32
 
-// A Watch observes both ends.
+// A Watch records the times off the CPU of both ends.
 type Watch struct {
 	session bpf.Session
-	ends    *bpf.Ends
-	off     *bpf.Table
-	stacks  *bpf.Stacks
-	events  *bpf.Events
+	ends    *bpf.WatchedEnds
+	off     *bpf.ThreadTable
+	stacks  *bpf.StackMap
+	events  *bpf.EventRing
 
 	waits [2][]wait
 	*probe.Collector
 }
 
-// A wait is a time off the CPU.
+// A wait is one time off the CPU.
 type wait struct {
 	probe.Span
-	user, kernel int32 // numbers of stacks
+	user, kernel int32 // numbers of call stacks
 }
 
-// Start starts the programs.
+// Start starts the programs in the kernel.
 func Start() (probe.Watch, error) {
-	pid, err := bpf.Offset("task_struct", "pid")
+	pid, err := bpf.FieldOffset("task_struct", "pid")
 	if err != nil {
 		return nil, err
 	}
 	w := &Watch{}
-	w.ends, w.off, w.stacks, w.events = w.session.Ends(), w.session.Table("off", threadBytes), w.session.Stacks(), w.session.Events(ringBytes)
+	w.ends, w.off, w.stacks, w.events = w.session.NewWatchedEnds(), w.session.NewThreadTable("off", bytesPerThread), w.session.NewStackMap(), w.session.NewEventRing(ringBytes)
 	if w.session.Err() == nil {
 		w.session.Start(
-			bpf.Program{Name: "leave", On: "sched_switch", Code: w.leave()},
-			bpf.Program{Name: "come", On: "sched_switch", Code: w.come(pid)},
+			bpf.Program{Name: "leave", On: "sched_switch", Code: w.switchOutProgram()},
+			bpf.Program{Name: "come", On: "sched_switch", Code: w.switchInProgram(pid)},
 		)
 	}
 	if err := w.session.Err(); err != nil {
 		return nil, errors.Join(err, w.session.Close())
 	}
-	w.Collector = probe.Collect(drainEach, w.drain)
+	w.Collector = probe.StartCollector(drainPeriod, w.drain)
 	return w, nil
 }
 
-// leave notes that the running thread is about to leave its CPU.
-func (w *Watch) leave() asm.Instructions {
-	const place = bpf.Spare
-	return slices.Concat(w.ends.Filter(), w.off.Place(place), asm.Instructions{
-		asm.StoreMem(place, 4, bpf.End, asm.Word),
-	}, w.stacks.Take(true), asm.Instructions{
+// switchOutProgram returns the program that notes when and where a thread leaves its CPU.
+func (w *Watch) switchOutProgram() asm.Instructions {
+	const place = bpf.SpareRegister
+	return slices.Concat(w.ends.FilterProcesses(), w.off.LoadPlace(place), asm.Instructions{
+		asm.StoreMem(place, 4, bpf.EndRegister, asm.Word),
+	}, w.stacks.CaptureStack(true), asm.Instructions{
 		asm.StoreMem(place, 16, asm.R0, asm.Word),
-	}, w.stacks.Take(false), asm.Instructions{
+	}, w.stacks.CaptureStack(false), asm.Instructions{
 		asm.StoreMem(place, 20, asm.R0, asm.Word),
 		asm.FnKtimeGetNs.Call(),
 		asm.StoreMem(place, 8, asm.R0, asm.DWord),
-		asm.StoreMem(place, 0, bpf.Thread, asm.Word),
+		asm.StoreMem(place, 0, bpf.ThreadRegister, asm.Word),
 	})
 }
 
-// come writes the event of the thread that comes next, if it is watched.
-func (w *Watch) come(pid int32) asm.Instructions {
+// switchInProgram returns the program that writes the event of a watched thread when the thread
+// gets a CPU again.
+func (w *Watch) switchInProgram(pid int32) asm.Instructions {
 	const (
-		place = bpf.Spare
-		event = 32 // below the end of the stack
+		place = bpf.SpareRegister
+		event = 32 // the event's place: bytes below the end of the program's stack
 	)
-	return slices.Concat(bpf.NextThread(pid), w.off.Find(place), asm.Instructions{
+	return slices.Concat(bpf.BeginWithNextThread(pid), w.off.FindPlace(place), asm.Instructions{
 		asm.StoreImm(place, 0, 0, asm.Word),
 		asm.LoadMem(asm.R1, place, 8, asm.DWord),
 		asm.StoreMem(asm.RFP, -event, asm.R1, asm.DWord),
@@ -107,7 +108,6 @@ func (w *Watch) come(pid int32) asm.Instructions {
 	}, w.events.Emit(event, eventBytes))
 }
 
-// drain keeps the events.
 func (w *Watch) drain([2]int) error {
 	full := false
 	err := w.events.Drain(func(event []byte) {
@@ -118,7 +118,7 @@ func (w *Watch) drain([2]int) error {
 		end := word(event[24:])
 		switch {
 		case end >= uint64(len(w.waits)):
-		case len(w.waits[end]) == mostWaits:
+		case len(w.waits[end]) == maxWaits:
 			full = true
 		default:
 			w.waits[end] = append(w.waits[end], wait{
@@ -128,49 +128,48 @@ func (w *Watch) drain([2]int) error {
 		}
 	})
 	if full {
-		return errors.Join(err, fmt.Errorf("%d waits of an end: %w", mostWaits, probe.ErrTooMuch))
+		return errors.Join(err, fmt.Errorf("the client or the server left its CPUs more than %d times: %w", maxWaits, probe.ErrTooManyEvents))
 	}
 	return err
 }
 
-// Coverage returns how it works.
+// Coverage returns how the probe works here.
 func (*Watch) Coverage() probe.Coverage {
 	return probe.Coverage{Method: "BPF on every switch of a thread"}
 }
 
-// Process sets the process at an end.
-func (w *Watch) Process(end probe.End, pid int) error {
-	return w.Collector.Process(end, pid, func() error { return w.ends.Watch(int(end), pid) })
+// SetProcess starts to watch the process at an end.
+func (w *Watch) SetProcess(end probe.End, pid int) error {
+	return w.Collector.SetProcess(end, pid, func() error { return w.ends.SetProcess(int(end), pid) })
 }
 
-// Stop returns the waits in the window.
-func (w *Watch) Stop(window probe.Measured) (findings probe.Findings, err error) {
+// Stop returns the stacks of the waits, with the time within the window.
+func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, err error) {
 	programs, err := w.Collector.Stop()
-	lost, lostErr := w.events.Lost()
+	lost, lostErr := w.events.LostEvents()
 	how := w.Coverage()
-	if _, err := symbol.OfKernel(); err != nil {
+	if _, err := symbol.LoadKernel(); err != nil {
 		how.Missing = []string{err.Error()}
 	}
 	if err = errors.Join(err, lostErr); err == nil {
-		findings, err = probe.Gather(programs, how, lost, func(end int, to *probe.Stacks) error {
-			return w.add(to, w.waits[end], window.Span)
+		findings, err = probe.GatherStacks(programs, how, lost, func(end int, to *probe.Stacks) error {
+			return w.addWaits(to, w.waits[end], window.Span)
 		})
 	}
 	if closing := w.session.Close(); closing != nil {
-		err = errors.Join(err, fmt.Errorf("stop observing switches: %w", closing))
+		err = errors.Join(err, fmt.Errorf("stop the programs that observe context switches: %w", closing))
 	}
 	return findings, err
 }
 
-// add adds the parts of the waits that lie in the window.
-func (w *Watch) add(to *probe.Stacks, waits []wait, window probe.Span) error {
+func (w *Watch) addWaits(to *probe.Stacks, waits []wait, window probe.Span) error {
 	known := map[int32][]uint64{}
 	of := func(number int32) ([]uint64, error) {
 		stack, looked := known[number]
 		if looked {
 			return stack, nil
 		}
-		stack, err := w.stacks.Of(number)
+		stack, err := w.stacks.ProgramCounters(number)
 		known[number] = stack
 		return stack, err
 	}
@@ -187,7 +186,7 @@ func (w *Watch) add(to *probe.Stacks, waits []wait, window probe.Span) error {
 		if err != nil {
 			return err
 		}
-		to.Add(user, to.Under("__traceiter_", kernel), length)
+		to.Add(user, to.BelowFunction("__traceiter_", kernel), length)
 	}
 	return nil
 }

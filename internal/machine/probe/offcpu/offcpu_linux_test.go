@@ -70,7 +70,7 @@ func TestEverySleepIsSeen(t *testing.T) {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.Process(probe.Server, sleeper.Process.Pid); err != nil {
+	if err := watch.SetProcess(probe.Server, sleeper.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()
@@ -80,7 +80,7 @@ func TestEverySleepIsSeen(t *testing.T) {
 	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	findings, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
+	findings, err := watch.Stop(probe.MeasuredWindow{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
 	if err := errors.Join(err, input.Close(), sleeper.Wait()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,24 @@
-// Package price measures the cost of probes on this machine: how much longer a system call and a
-// switch of threads take under a probe.
+// Package price measures the cost of a probe on this machine: how much longer a system call and a
+// context switch take while the probe runs.
 //
-// Two threads of this process are watched, on one CPU. Times are the shortest of several, since
-// other programs only make them longer. Times without the probe are taken before and after the
-// times with it.
+// The probe watches two threads of this process, on one CPU. Each result is the shortest of several
+// measured times, because other programs can only make a time longer. The package measures without
+// the probe before and after each measurement with the probe.
 package price
 
-// Prices holds the shortest measured times.
+// Prices holds the times without and with a probe.
 type Prices struct {
-	Syscall RoundTrip `json:"syscall"` // getppid
-	// Switch sends a byte to another thread and back: two switches and four system calls.
+	Syscall RoundTrip `json:"syscall"` // a call of getppid
+	// Switch is the time to send a byte to another thread and back: two context switches and four
+	// system calls.
 	Switch RoundTrip `json:"switch"`
 }
 
-// A RoundTrip holds the times of an exchange without and with the probe.
+// A RoundTrip holds the time of one operation without and with the probe.
 type RoundTrip struct {
 	BareNS    float64 `json:"bare_ns"`
 	WatchedNS float64 `json:"watched_ns"`
 }
 
-// AddedNS returns the time that the probe adds. Chance can make a small one negative.
+// AddedNS returns the time that the probe adds. It can be slightly negative by chance.
 func (r RoundTrip) AddedNS() float64 { return r.WatchedNS - r.BareNS }

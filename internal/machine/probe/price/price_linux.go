@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	turns     = 3 // with the probe and without
-	batches   = 2
-	calls     = 10_000 // per batch: some ms
-	exchanges = 300    // per batch: some ms
+	rounds            = 3 // each measures with the probe and without
+	batchesPerRound   = 2
+	callsPerBatch     = 10_000 // per batch: some ms
+	exchangesPerBatch = 300    // per batch: some ms
 )
 
-// Measure measures a probe, in 0.1 to 0.2 seconds.
+// Measure measures the cost of a probe. It takes 0.1 to 0.2 seconds.
 func Measure(start func() (probe.Watch, error)) (p Prices, err error) {
-	// The thread ends after the measurement, and its pinning with it.
+	// The measurement pins its thread, so it needs a thread that ends afterwards.
 	err = host.OnDisposableThread(func() error {
 		p, err = measure(start)
 		return err
@@ -35,7 +35,7 @@ func measure(start func() (probe.Watch, error)) (p Prices, err error) {
 	if err != nil {
 		return p, err
 	}
-	last := cpus[len(cpus)-1:] // the first CPUs have more interrupts
+	last := cpus[len(cpus)-1:] // the last CPU has fewer interrupts than the first
 	if err := host.PinThread(last); err != nil {
 		return p, err
 	}
@@ -44,38 +44,39 @@ func measure(start func() (probe.Watch, error)) (p Prices, err error) {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, echo.stop()) }()
-	bare, watched := unknown, unknown
-	err = echo.shorten(&bare)
-	for turn := 0; turn < turns && err == nil; turn++ {
-		if err = echo.watched(start, &watched); err == nil {
-			err = echo.shorten(&bare)
+	bare, watched := infiniteTimes, infiniteTimes
+	err = echo.measureShortest(&bare)
+	for turn := 0; turn < rounds && err == nil; turn++ {
+		if err = echo.measureWatched(start, &watched); err == nil {
+			err = echo.measureShortest(&bare)
 		}
 	}
 	return Prices{Syscall: RoundTrip{bare[0], watched[0]}, Switch: RoundTrip{bare[1], watched[1]}}, err
 }
 
-// times holds the times of a system call and of an exchange, in nanoseconds.
+// times holds the time of a system call and the time of a byte exchange, in nanoseconds.
 type times [2]float64
 
-var unknown = times{math.Inf(1), math.Inf(1)}
+var infiniteTimes = times{math.Inf(1), math.Inf(1)}
 
-// watched shortens times, measured under the probe, to the shortest so far.
-func (e *echo) watched(start func() (probe.Watch, error), shortest *times) error {
+// measureWatched measures while the probe runs, and lowers shortest to the new times if they are
+// shorter.
+func (e *echo) measureWatched(start func() (probe.Watch, error), shortest *times) error {
 	watch, err := start()
 	if err != nil {
 		return err
 	}
-	err = watch.Process(probe.Server, os.Getpid())
+	err = watch.SetProcess(probe.Server, os.Getpid())
 	if err == nil {
-		err = e.shorten(shortest)
+		err = e.measureShortest(shortest)
 	}
-	_, _ = watch.Stop(probe.Measured{}) // its findings are not used
+	_, _ = watch.Stop(probe.MeasuredWindow{}) // its findings are not used
 	return err
 }
 
 // An echo is a thread that sends back every byte it receives.
 type echo struct {
-	there, back [2]int // pipes
+	there, back [2]int // pipes to the thread and back
 	ended       chan error
 }
 
@@ -86,7 +87,7 @@ func startEcho(cpus []int) (*echo, error) {
 			return nil, fmt.Errorf("make a pipe: %w", err)
 		}
 	}
-	go func() { // ends when the pipe is closed
+	go func() { // ends when stop closes the pipe
 		e.ended <- host.OnDisposableThread(func() error {
 			if err := host.PinThread(cpus); err != nil {
 				return errors.Join(err, unix.Close(e.back[1]))
@@ -105,21 +106,20 @@ func startEcho(cpus []int) (*echo, error) {
 	return e, nil
 }
 
-// shorten measures, and keeps each time that is shorter than the shortest so far.
-func (e *echo) shorten(shortest *times) error {
-	for range batches {
+func (e *echo) measureShortest(shortest *times) error {
+	for range batchesPerRound {
 		begin := clock.Now()
-		for range calls {
+		for range callsPerBatch {
 			_ = unix.Getppid()
 		}
-		shortest[0] = min(shortest[0], float64(clock.Now()-begin)/calls)
+		shortest[0] = min(shortest[0], float64(clock.Now()-begin)/callsPerBatch)
 		begin = clock.Now()
-		for range exchanges {
+		for range exchangesPerBatch {
 			if err := e.exchange(); err != nil {
 				return err
 			}
 		}
-		shortest[1] = min(shortest[1], float64(clock.Now()-begin)/exchanges)
+		shortest[1] = min(shortest[1], float64(clock.Now()-begin)/exchangesPerBatch)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (e *echo) shorten(shortest *times) error {
 func (e *echo) exchange() error {
 	var one [1]byte
 	if _, err := unix.Write(e.there[1], one[:]); err != nil {
-		return fmt.Errorf("send a byte: %w", err)
+		return fmt.Errorf("send a byte to the echo thread: %w", err)
 	}
 	for {
 		n, err := unix.Read(e.back[0], one[:])
@@ -135,7 +135,7 @@ func (e *echo) exchange() error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil || n == 0:
-			return fmt.Errorf("receive a byte: %d, %w", n, err)
+			return fmt.Errorf("receive a byte from the echo thread: read %d bytes: %w", n, err)
 		}
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// Measure fails.
+// Measure returns an error: probes need Linux.
 func Measure(func() (probe.Watch, error)) (Prices, error) {
 	return Prices{}, host.NeedsLinux("measure the cost of a probe")
 }

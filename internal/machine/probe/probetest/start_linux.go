@@ -1,4 +1,4 @@
-// Package probetest starts processes with few rights, in which probes can do less.
+// Package probetest starts processes with few rights, to test what probes can do in them.
 package probetest
 
 import (
@@ -12,13 +12,13 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// StartWithoutCapabilities starts a process without rights, even if it runs as root.
+// StartWithoutCapabilities starts a process without capabilities, even if it runs as root.
 func StartWithoutCapabilities(c *exec.Cmd) error {
-	return host.OnDisposableThread(func() error { // what a thread lost, its children lack too
+	return host.OnDisposableThread(func() error { // child processes inherit the thread's capabilities
 		for capability := range uintptr(64) {
 			err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-			if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: there are no more capabilities
-				return fmt.Errorf("drop a capability: %w", err)
+			if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: the kernel has no such capability
+				return fmt.Errorf("drop capability %d: %w", capability, err)
 			}
 		}
 		return c.Start()

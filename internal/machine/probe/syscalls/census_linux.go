@@ -1,11 +1,11 @@
-// Package syscalls counts the system calls of a server and its client by name, and how
-// long each kind takes, waiting included. It has three ways, the best first:
+// Package syscalls counts the system calls of a server and its client by name, and measures how
+// long they take, including waiting. It uses the first of these that the machine allows:
 //
-//  1. [Census]: programs in the kernel count every call. Exact; a call costs 0.1 to 0.3 µs
-//     more.
-//  2. [Tracepoints]: perf events count the calls that matter most to a wire. Exact; no
-//     times.
-//  3. [Procfs]: reads and writes of files only, as /proc/PID/io has them.
+//  1. [BPFCounter]: programs in the kernel count and time every call. Each call takes 0.1 to
+//     0.3 µs longer.
+//  2. [TracepointCounter]: perf events count only the calls that matter most to RPC. It measures
+//     no times.
+//  3. [ProcfsCounter]: the sums of reads and writes in /proc/PID/io.
 package syscalls
 
 import (
@@ -24,42 +24,44 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// Shared memory: one table per end, of numbers and nanoseconds by system call. Another table has
-// the calls in progress, by thread.
+// Memory shared with the kernel. One table per end holds, for each system call, how many calls
+// began and how long they took in total. Another table holds the call that each thread is
+// executing.
 const (
-	kinds        = 512 // system calls have smaller numbers on all architectures
-	kindBytes    = 16  // number, nanoseconds
-	endBytes     = kinds * kindBytes
-	tableBytes   = 2 * endBytes
-	columns      = tableBytes / 8
-	threadBytes  = 16 // thread, kind, instant
-	readingsEach = 20 * time.Millisecond
+	maxSyscalls     = 512 // system calls have smaller numbers on all architectures
+	bytesPerSyscall = 16  // a count and a time in nanoseconds
+	bytesPerEnd     = maxSyscalls * bytesPerSyscall
+	tableBytes      = 2 * bytesPerEnd
+	countersInTable = tableBytes / 8
+	bytesPerThread  = 16 // thread, system call, and when the call began
+	readingPeriod   = 20 * time.Millisecond
 )
 
-// Census counts with programs in the kernel.
-type Census struct {
+// A BPFCounter counts and times every system call with programs in the kernel.
+type BPFCounter struct {
 	session  bpf.Session
-	ends     *bpf.Ends
-	counted  *bpf.Shared // tableBytes
-	underWay *bpf.Table
+	ends     *bpf.WatchedEnds
+	counted  *bpf.SharedMemory // the counts and times; tableBytes long
+	underWay *bpf.ThreadTable
 	readings *probe.Readings
 }
 
-// startCensus starts the programs. Its error wraps host.ErrUnsupported if the kernel refuses them.
-func startCensus() (*Census, error) {
-	c := &Census{}
-	c.ends, c.counted, c.underWay = c.session.Ends(), c.session.Shared("counted", tableBytes), c.session.Table("under_way", threadBytes)
+// startBPFCounter starts the programs. If the kernel refuses them, the error wraps
+// host.ErrUnsupported.
+func startBPFCounter() (*BPFCounter, error) {
+	c := &BPFCounter{}
+	c.ends, c.counted, c.underWay = c.session.NewWatchedEnds(), c.session.NewSharedMemory("counted", tableBytes), c.session.NewThreadTable("under_way", bytesPerThread)
 	if c.session.Err() == nil {
 		c.session.Start(
-			bpf.Program{Name: "enter", On: "sys_enter", Code: c.enter()},
-			bpf.Program{Name: "exit", On: "sys_exit", Code: c.exit()},
+			bpf.Program{Name: "enter", On: "sys_enter", Code: c.enterProgram()},
+			bpf.Program{Name: "exit", On: "sys_exit", Code: c.exitProgram()},
 		)
 	}
 	if err := c.session.Err(); err != nil {
 		return nil, errors.Join(err, c.session.Close())
 	}
 	bytes := make([]byte, tableBytes)
-	c.readings = probe.TakeReadings(columns, readingsEach, func(into []uint64) error {
+	c.readings = probe.StartReadings(countersInTable, readingPeriod, func(into []uint64) error {
 		if err := c.counted.Read(bytes); err != nil {
 			return err
 		}
@@ -71,58 +73,62 @@ func startCensus() (*Census, error) {
 	return c, nil
 }
 
-// Coverage returns how it counts.
-func (*Census) Coverage() probe.Coverage { return probe.Coverage{Method: "BPF on every system call"} }
+// Coverage returns how the calls are counted.
+func (*BPFCounter) Coverage() probe.Coverage {
+	return probe.Coverage{Method: "BPF on every system call"}
+}
 
-// Process sets the process at an end.
-func (c *Census) Process(end probe.End, pid int) error { return c.ends.Watch(int(end), pid) }
+// SetProcess starts to count the calls of an end's process.
+func (c *BPFCounter) SetProcess(end probe.End, pid int) error {
+	return c.ends.SetProcess(int(end), pid)
+}
 
-// enter counts a call and remembers when it began.
-func (c *Census) enter() asm.Instructions {
-	const kind = bpf.Spare
-	return slices.Concat(c.ends.Filter(), asm.Instructions{
-		asm.LoadMem(kind, bpf.Context, 8, asm.DWord), // the second argument of sys_enter
-		asm.JGE.Imm(kind, kinds, bpf.Out),
-		c.counted.Pointer(asm.R3, 0),
-		asm.Mov.Reg(asm.R2, bpf.End),
-		asm.Mul.Imm(asm.R2, endBytes),
+// enterProgram returns the program that counts a call and notes when the call began.
+func (c *BPFCounter) enterProgram() asm.Instructions {
+	const kind = bpf.SpareRegister
+	return slices.Concat(c.ends.FilterProcesses(), asm.Instructions{
+		asm.LoadMem(kind, bpf.ContextRegister, 8, asm.DWord), // the second argument of sys_enter
+		asm.JGE.Imm(kind, maxSyscalls, bpf.ExitLabel),
+		c.counted.LoadPointer(asm.R3, 0),
+		asm.Mov.Reg(asm.R2, bpf.EndRegister),
+		asm.Mul.Imm(asm.R2, bytesPerEnd),
 		asm.Add.Reg(asm.R3, asm.R2),
 		asm.Mov.Reg(asm.R2, kind),
-		asm.Mul.Imm(asm.R2, kindBytes),
+		asm.Mul.Imm(asm.R2, bytesPerSyscall),
 		asm.Add.Reg(asm.R3, asm.R2),
 		asm.Mov.Imm(asm.R1, 1),
 		asm.AddAtomic.Mem(asm.R3, asm.R1, asm.DWord, 0),
 
 		asm.FnKtimeGetNs.Call(),
-	}, c.underWay.Place(asm.R3), asm.Instructions{
-		asm.StoreMem(asm.R3, 0, bpf.Thread, asm.Word),
+	}, c.underWay.LoadPlace(asm.R3), asm.Instructions{
+		asm.StoreMem(asm.R3, 0, bpf.ThreadRegister, asm.Word),
 		asm.StoreMem(asm.R3, 4, kind, asm.Word),
 		asm.StoreMem(asm.R3, 8, asm.R0, asm.DWord),
 	})
 }
 
-// exit adds the time of a call that has returned.
-func (c *Census) exit() asm.Instructions {
-	const place = bpf.Spare
-	// A call has no place if it began before the census did.
-	return slices.Concat(c.ends.Filter(), c.underWay.Find(place), asm.Instructions{
+// exitProgram returns the program that adds the time of a call that has returned.
+func (c *BPFCounter) exitProgram() asm.Instructions {
+	const place = bpf.SpareRegister
+	// The table has no entry for a call that began before the programs ran.
+	return slices.Concat(c.ends.FilterProcesses(), c.underWay.FindPlace(place), asm.Instructions{
 		asm.FnKtimeGetNs.Call(),
 		asm.LoadMem(asm.R1, place, 8, asm.DWord),
 		asm.Sub.Reg(asm.R0, asm.R1),
 		asm.StoreImm(place, 0, 0, asm.Word),
 		asm.LoadMem(asm.R1, place, 4, asm.Word),
-		asm.JGE.Imm(asm.R1, kinds, bpf.Out),
-		c.counted.Pointer(asm.R3, 0),
-		asm.Mul.Imm(asm.R1, kindBytes),
+		asm.JGE.Imm(asm.R1, maxSyscalls, bpf.ExitLabel),
+		c.counted.LoadPointer(asm.R3, 0),
+		asm.Mul.Imm(asm.R1, bytesPerSyscall),
 		asm.Add.Reg(asm.R3, asm.R1),
-		asm.Mul.Imm(bpf.End, endBytes),
-		asm.Add.Reg(asm.R3, bpf.End),
+		asm.Mul.Imm(bpf.EndRegister, bytesPerEnd),
+		asm.Add.Reg(asm.R3, bpf.EndRegister),
 		asm.AddAtomic.Mem(asm.R3, asm.R0, asm.DWord, 8),
 	})
 }
 
-// Stop stops the programs.
-func (c *Census) Stop(window probe.Measured) (probe.Findings, error) {
+// Stop stops the programs, and returns the counts and times within the window.
+func (c *BPFCounter) Stop(window probe.MeasuredWindow) (probe.Findings, error) {
 	c.readings.Stop()
 	var findings probe.Findings
 	grown, err := c.readings.Between(window.Span)
@@ -130,18 +136,19 @@ func (c *Census) Stop(window probe.Measured) (probe.Findings, error) {
 		return findings, err
 	}
 	for _, end := range []probe.End{probe.Server, probe.Client} {
-		seen := findings.Of(end)
+		seen := findings.ForEnd(end)
 		seen.Method = c.Coverage().Method
-		for kind := range kinds {
-			at := (int(end)*kinds + kind) * kindBytes / 8
-			addCalls(seen, record.Syscall{Name: nameOf(kind), NS: new(int64(grown[at+1]))}, grown[at])
+		for kind := range maxSyscalls {
+			at := (int(end)*maxSyscalls + kind) * bytesPerSyscall / 8
+			addSyscall(seen, record.Syscall{Name: syscallName(kind), NS: new(int64(grown[at+1]))}, grown[at])
 		}
 	}
 	return findings, nil
 }
 
-// addCalls adds the calls of a name if there were any. It keeps the most frequent first.
-func addCalls(seen *record.Seen, calls record.Syscall, count float64) {
+// addSyscall inserts a system call, unless its count is zero. The list is sorted by count, the
+// largest first.
+func addSyscall(seen *record.Seen, calls record.Syscall, count float64) {
 	if calls.Count = int64(math.Round(count)); calls.Count <= 0 {
 		return
 	}
@@ -151,28 +158,28 @@ func addCalls(seen *record.Seen, calls record.Syscall, count float64) {
 	seen.Syscalls = slices.Insert(seen.Syscalls, at, calls)
 }
 
-func nameOf(kind int) string { return cmp.Or(names[kind], fmt.Sprintf("number %d", kind)) }
+func syscallName(kind int) string { return cmp.Or(names[kind], fmt.Sprintf("number %d", kind)) }
 
-// Start counts in the best way that the machine allows.
+// Start counts with the best counter that the machine allows.
 func Start() (probe.Watch, error) {
-	census, err := startCensus()
+	census, err := startBPFCounter()
 	if err == nil {
 		return census, nil
 	}
 	if !errors.Is(err, host.ErrUnsupported) {
 		return nil, err
 	}
-	tracepoints, err2 := startTracepoints()
+	tracepoints, err2 := startTracepointCounter()
 	if err2 == nil {
-		tracepoints.lacks("the times of calls, and calls of other names", err)
+		tracepoints.addMissing("the durations of calls, and all calls with other names", err)
 		return tracepoints, nil
 	}
 	if !errors.Is(err2, host.ErrUnsupported) {
 		return nil, err2
 	}
-	procfs, err3 := startProcfs()
+	procfs, err3 := startProcfsCounter()
 	if err3 == nil {
-		procfs.lacks("calls by name, and their times", err)
+		procfs.addMissing("the number and the durations of the calls of each name", err)
 		return procfs, nil
 	}
 	return nil, fmt.Errorf("%w; tracepoints: %w; /proc: %w", err, err2, err3)

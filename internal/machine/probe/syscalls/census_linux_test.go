@@ -69,8 +69,8 @@ func TestStraceHasTheSame(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	watch := orSkip(t, startCensus)
-	seen := watchWrites(t, watch, watch.readings.Mark)
+	watch := orSkip(t, startBPFCounter)
+	seen := watchWrites(t, watch, watch.readings.ReadNow)
 	traced := exec.CommandContext(t.Context(), path, "-c", "-f", "-U", "calls,name", "-e", "trace=write,getppid,lseek", os.Args[0])
 	traced.Env = append(os.Environ(), "WIRELAB_SUBJECT=1")
 	var table bytes.Buffer
@@ -100,8 +100,8 @@ func TestStraceHasTheSame(t *testing.T) {
 
 // TestCensusIsExact knows how many writes a process makes.
 func TestCensusIsExact(t *testing.T) {
-	watch := orSkip(t, startCensus)
-	seen := watchWrites(t, watch, watch.readings.Mark)
+	watch := orSkip(t, startBPFCounter)
+	seen := watchWrites(t, watch, watch.readings.ReadNow)
 	if found := find(seen, "write"); found.Count != writes || found.NS == nil || *found.NS < writes*50 {
 		t.Errorf("the census has %+v, want %d writes of some 100 ns each; all: %+v", found, writes, seen.Syscalls)
 	}
@@ -111,7 +111,7 @@ const withTracefs = "WIRELAB_WITH_TRACEFS"
 
 // TestTracepointsAreExact mounts tracefs where only that is missing, in a namespace of mounts.
 func TestTracepointsAreExact(t *testing.T) {
-	if _, err := startTracepoints(); errors.Is(err, os.ErrNotExist) && os.Getenv(withTracefs) == "" {
+	if _, err := startTracepointCounter(); errors.Is(err, os.ErrNotExist) && os.Getenv(withTracefs) == "" {
 		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTracepointsAreExact$", "-test.v")
 		again.Env = append(os.Environ(), withTracefs+"=1")
 		again.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
@@ -125,8 +125,8 @@ func TestTracepointsAreExact(t *testing.T) {
 		}
 		return
 	}
-	watch := orSkip(t, startTracepoints)
-	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].Mark() })
+	watch := orSkip(t, startTracepointCounter)
+	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].ReadNow() })
 	if found := find(seen, "write"); found.Count != writes || found.NS != nil {
 		t.Errorf("the tracepoints have %+v, want %d writes; all: %+v", found, writes, seen)
 	}
@@ -134,9 +134,9 @@ func TestTracepointsAreExact(t *testing.T) {
 
 // TestSumsAreExact reads what the kernel sums up anyway.
 func TestSumsAreExact(t *testing.T) {
-	watch := orSkip(t, startProcfs)
-	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].Mark() })
-	if found := find(seen, sums[1].name); found.Count != writes {
+	watch := orSkip(t, startProcfsCounter)
+	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].ReadNow() })
+	if found := find(seen, ioLabels[1].name); found.Count != writes {
 		t.Errorf("procfs has %+v, want %d writes", found, writes)
 	}
 }
@@ -169,7 +169,7 @@ func watchWrites(t *testing.T, watch probe.Watch, mark func()) record.Seen {
 	if err := subject.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.Process(probe.Client, subject.Process.Pid); err != nil {
+	if err := watch.SetProcess(probe.Client, subject.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()
@@ -185,7 +185,7 @@ func watchWrites(t *testing.T, watch probe.Watch, mark func()) record.Seen {
 	if err := errors.Join(input.Close(), subject.Wait()); err != nil {
 		t.Fatal(err)
 	}
-	findings, err := watch.Stop(probe.Measured{Span: probe.Span{BeginNS: begin, EndNS: end}})
+	findings, err := watch.Stop(probe.MeasuredWindow{Span: probe.Span{BeginNS: begin, EndNS: end}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,38 +16,38 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// A fallback counts less than Census, and reports what it misses.
+// A fallback describes a counter that counts less than BPFCounter.
 type fallback struct{ coverage probe.Coverage }
 
-// Coverage returns how it counts.
+// Coverage returns how the calls are counted, and what is not counted.
 func (f *fallback) Coverage() probe.Coverage { return f.coverage }
 
-func (f *fallback) lacks(what string, why error) {
+func (f *fallback) addMissing(what string, why error) {
 	f.coverage.Missing = append(f.coverage.Missing, fmt.Sprintf("%s: %v", what, why))
 }
 
-// traced lists the calls that matter most. Each makes every switch of a thread more expensive.
-var traced = []string{
+// tracedSyscalls lists the system calls that matter most to RPC. The list is short because each
+// event makes every context switch slower.
+var tracedSyscalls = []string{
 	"read", "write", "writev", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg",
 	"futex", "epoll_pwait", "epoll_wait", "ppoll", "nanosleep", "sched_yield",
 }
 
-const enter = "syscalls/sys_enter_"
+const enterTracepointPrefix = "syscalls/sys_enter_"
 
-// Tracepoints counts with an event of the kernel for each name.
-type Tracepoints struct {
+// A TracepointCounter counts calls with one perf event for each name in tracedSyscalls.
+type TracepointCounter struct {
 	fallback
 	traced []perfevent.Event
-	ends   [2]*probe.Events
+	ends   [2]*probe.EventCounter
 }
 
-// startTracepoints fails with host.ErrUnsupported if the kernel refuses.
-func startTracepoints() (*Tracepoints, error) {
-	t := &Tracepoints{fallback: fallback{probe.Coverage{Method: "perf events on the tracepoints of " + strings.Join(traced, ", ")}}}
+func startTracepointCounter() (*TracepointCounter, error) {
+	t := &TracepointCounter{fallback: fallback{probe.Coverage{Method: "perf events on the tracepoints of " + strings.Join(tracedSyscalls, ", ")}}}
 	var problem error
-	for _, name := range traced {
-		event, err := perfevent.OfTracepoint(enter + name)
-		if err != nil { // some architectures lack some calls
+	for _, name := range tracedSyscalls {
+		event, err := perfevent.TracepointEvent(enterTracepointPrefix + name)
+		if err != nil { // some architectures lack some of the system calls
 			problem = err
 			continue
 		}
@@ -56,15 +56,15 @@ func startTracepoints() (*Tracepoints, error) {
 	if len(t.traced) == 0 {
 		return nil, problem
 	}
-	own, err := perfevent.Open(t.traced[0], os.Getpid())
+	own, err := perfevent.OpenCounter(t.traced[0], os.Getpid())
 	if err != nil {
-		return nil, fmt.Errorf("count at a tracepoint: %w", err)
+		return nil, fmt.Errorf("count system calls at a tracepoint: %w", err)
 	}
 	return t, own.Close()
 }
 
-// Process sets the process at an end.
-func (t *Tracepoints) Process(end probe.End, pid int) (err error) {
+// SetProcess starts to count the calls of an end's process.
+func (t *TracepointCounter) SetProcess(end probe.End, pid int) (err error) {
 	if t.ends[end] != nil {
 		if err := t.ends[end].Discard(); err != nil {
 			return err
@@ -74,8 +74,8 @@ func (t *Tracepoints) Process(end probe.End, pid int) (err error) {
 	return err
 }
 
-// Stop returns the counts of the window.
-func (t *Tracepoints) Stop(window probe.Measured) (findings probe.Findings, all error) {
+// Stop returns the number of calls of each name within the window.
+func (t *TracepointCounter) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
 	for at, events := range t.ends {
 		if events == nil {
 			continue
@@ -85,47 +85,46 @@ func (t *Tracepoints) Stop(window probe.Measured) (findings probe.Findings, all 
 			all = errors.Join(all, err)
 			continue
 		}
-		seen := findings.Of(probe.End(at))
+		seen := findings.ForEnd(probe.End(at))
 		seen.Method = t.coverage.Method
 		seen.Missing = slices.Concat(t.coverage.Missing, events.Missing)
 		for _, c := range counts {
-			addCalls(seen, record.Syscall{Name: strings.TrimPrefix(c.Name, enter)}, c.Count)
+			addSyscall(seen, record.Syscall{Name: strings.TrimPrefix(c.Name, enterTracepointPrefix)}, c.Count)
 		}
 	}
 	return findings, all
 }
 
-// Procfs reads the sums that the kernel keeps for each process.
-type Procfs struct {
+// A ProcfsCounter reads how many read and write calls each process made, from /proc/PID/io.
+type ProcfsCounter struct {
 	fallback
 	ends [2]*probe.Readings
 }
 
-// sums lists the lines of /proc/PID/io, and the calls that each counts: proc_pid_io(5). Calls on
-// sockets alone, such as sendto, are in neither line.
-var sums = []struct{ label, name string }{
+// ioLabels lists lines of /proc/PID/io, and the system calls that each line counts
+// (proc_pid_io(5)). Neither line counts calls for sockets only, such as sendto.
+var ioLabels = []struct{ label, name string }{
 	{"\nsyscr", "reads (read, readv, pread64 …)"},
 	{"\nsyscw", "writes (write, writev, pwrite64 …)"},
 }
 
-const sumsPeriod = 50 * time.Millisecond
+const ioReadingPeriod = 50 * time.Millisecond
 
-// startProcfs fails with host.ErrUnsupported if the kernel does not count.
-func startProcfs() (*Procfs, error) {
-	if _, err := readSums(os.Getpid()); err != nil {
-		return nil, fmt.Errorf("%w: %w; it needs a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
+func startProcfsCounter() (*ProcfsCounter, error) {
+	if _, err := readIOCounts(os.Getpid()); err != nil {
+		return nil, fmt.Errorf("%w: %w; use a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
 	}
-	return &Procfs{fallback: fallback{probe.Coverage{Method: "/proc/PID/io: sums of reads and writes, without sendto and recvmsg"}}}, nil
+	return &ProcfsCounter{fallback: fallback{probe.Coverage{Method: "/proc/PID/io: sums of reads and writes, without sendto and recvmsg"}}}, nil
 }
 
-// Process sets the process at an end.
-func (p *Procfs) Process(end probe.End, pid int) error {
+// SetProcess starts to read the counts of an end's process.
+func (p *ProcfsCounter) SetProcess(end probe.End, pid int) error {
 	if p.ends[end] != nil {
 		p.ends[end].Stop()
 	}
-	last := make([]uint64, len(sums)) // the last figures, for a process that has ended
-	p.ends[end] = probe.TakeReadings(len(sums), sumsPeriod, func(into []uint64) error {
-		switch now, err := readSums(pid); {
+	last := make([]uint64, len(ioLabels)) // the last counts: still needed after the process has ended
+	p.ends[end] = probe.StartReadings(len(ioLabels), ioReadingPeriod, func(into []uint64) error {
+		switch now, err := readIOCounts(pid); {
 		case err == nil:
 			copy(last, now)
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH):
@@ -137,8 +136,8 @@ func (p *Procfs) Process(end probe.End, pid int) error {
 	return nil
 }
 
-// Stop returns the sums of the window.
-func (p *Procfs) Stop(window probe.Measured) (findings probe.Findings, all error) {
+// Stop returns the number of reads and writes within the window.
+func (p *ProcfsCounter) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
 	for at, readings := range p.ends {
 		if readings == nil {
 			continue
@@ -149,25 +148,25 @@ func (p *Procfs) Stop(window probe.Measured) (findings probe.Findings, all error
 			all = errors.Join(all, err)
 			continue
 		}
-		seen := findings.Of(probe.End(at))
+		seen := findings.ForEnd(probe.End(at))
 		seen.Method, seen.Missing = p.coverage.Method, slices.Clone(p.coverage.Missing)
-		for i, sum := range sums {
-			addCalls(seen, record.Syscall{Name: sum.name}, grown[i])
+		for i, sum := range ioLabels {
+			addSyscall(seen, record.Syscall{Name: sum.name}, grown[i])
 		}
 	}
 	return findings, all
 }
 
-func readSums(pid int) ([]uint64, error) {
+func readIOCounts(pid int) ([]uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
 		return nil, fmt.Errorf("count reads and writes: %w", err)
 	}
-	found := make([]uint64, len(sums))
-	for i, sum := range sums {
-		count, known := probe.Figure(text, sum.label)
+	found := make([]uint64, len(ioLabels))
+	for i, sum := range ioLabels {
+		count, known := probe.NumberAfterLabel(text, sum.label)
 		if !known {
-			return nil, errors.New("its io file lacks syscr or syscw")
+			return nil, fmt.Errorf("/proc/%d/io has no line %s", pid, strings.TrimSpace(sum.label))
 		}
 		found[i] = uint64(count)
 	}

@@ -2,4 +2,4 @@
 
 package syscalls
 
-var names map[int]string // all go by their numbers
+var names map[int]string // empty: syscallName returns numbers

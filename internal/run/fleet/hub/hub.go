@@ -28,46 +28,47 @@ const DefaultListen = "127.0.0.1:4222"
 // HubOptions configures a hub.
 type HubOptions struct {
 	Project   string
-	Listen    string   // HOST:PORT, port 0 for any; none: DefaultListen
-	Advertise []string // names and addresses for agents to use, besides those that the hub finds itself
-	StateDir  string   // for keys and JetStream's files
-	KeysFile  string   // none: in StateDir; hubs of a cluster have the same keys
+	Listen    string   // HOST:PORT, port 0 for any; "": DefaultListen
+	Advertise []string // names and addresses for agents, besides those that the hub finds itself
+	StateDir  string   // the folder for keys and JetStream's files
+	KeysFile  string   // "": a file in StateDir; hubs of a cluster have the same keys
 	Cluster   *ClusterOptions
-	// NoTLS leaves out TLS beyond loopback. Orders are still signed, but anybody on the way
-	// can read results and forge others.
+	// NoTLS turns off TLS, also beyond loopback. Orders are still signed, but anybody in the
+	// network can read and forge results.
 	NoTLS   bool
-	Log     io.Writer // warnings and errors, such as strangers that were refused
-	Version string    // of wirelab, for readers of the state
+	Log     io.Writer // gets warnings and errors, for example about refused strangers
+	Version string    // the version of wirelab, which the hub's state names
 }
 
-// ClusterOptions makes a hub one of three with the same keys. One of the three may be lost.
+// ClusterOptions makes a hub part of a cluster of three hubs with the same keys. The cluster still
+// works if one hub is lost.
 type ClusterOptions struct {
-	Name   string   // the hub's own: no other hub has it, and it stays when the hub is started again
-	Listen string   // where it receives the other hubs: HOST:PORT, port 0 for any
-	Routes []string // where hubs of the cluster listen for hubs: at least one HOST:PORT, also its own
+	Name   string   // a unique name for the hub, which must not change when the hub is restarted
+	Listen string   // the HOST:PORT at which other hubs connect to this hub, port 0 for any
+	Routes []string // at least one Listen address of the cluster's hubs; its own is also allowed
 }
 
-// clusterSize is the number of hubs in a cluster, and of copies of messages that must not be lost.
+// clusterSize is the number of hubs in a cluster, and the number of copies of kept messages.
 const clusterSize = 3
 
-// A Hub is a nats-server in this process, prepared for a fleet. Close must be called.
+// A Hub is a NATS server in this process, prepared for a fleet. Close must be called.
 type Hub struct {
 	options HubOptions
 	server  *server.Server
 	keys    *keys
-	tls     encryption
-	state   *heldState
+	tls     tlsEnabled
+	state   *lockedState
 	urls    []string
 }
 
 // StartHub starts a hub and returns when agents can connect. A hub of a cluster works only after
-// Join. The context bounds the start.
+// JoinCluster. The context bounds the start.
 func StartHub(ctx context.Context, o HubOptions) (*Hub, error) {
 	o.Listen = cmp.Or(o.Listen, DefaultListen)
 	if err := protocol.CheckProject(o.Project); err != nil {
 		return nil, err
 	}
-	state, err := holdState(o.StateDir)
+	state, err := lockState(o.StateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -88,36 +89,36 @@ func (h *Hub) start(ctx context.Context) error {
 		return err
 	}
 	if h.server, err = server.NewServer(config); err != nil {
-		return fmt.Errorf("nats-server: %w", err)
+		return fmt.Errorf("start nats-server: %w", err)
 	}
 	log := &serverLog{to: h.options.Log}
 	h.server.SetLoggerV2(log, false, false, false)
 	h.server.Start()
-	if err := log.fatal(); err != nil {
-		return h.explain(err)
+	if err := log.fatalError(); err != nil {
+		return h.explainServerError(err)
 	}
-	if !h.server.ReadyForConnections(protocol.ConnectWithin) {
-		return fmt.Errorf("nats-server did not listen at %s within %v", h.options.Listen, protocol.ConnectWithin)
+	if !h.server.ReadyForConnections(protocol.ConnectTimeout) {
+		return fmt.Errorf("nats-server did not listen on %s within %v", h.options.Listen, protocol.ConnectTimeout)
 	}
 	h.urls = h.findURLs()
 	if h.options.Cluster == nil {
-		if err := h.prepare(ctx, 1); err != nil {
+		if err := h.prepareJetStream(ctx, 1); err != nil {
 			return err
 		}
 	}
-	return h.state.write(h)
+	return h.state.writeState(h)
 }
 
-// Join waits until enough hubs of the cluster are connected, and prepares them for a fleet.
-func (h *Hub) Join(ctx context.Context) error {
+// JoinCluster waits until enough hubs of the cluster are connected, and prepares the cluster.
+func (h *Hub) JoinCluster(ctx context.Context) error {
 	if h.options.Cluster == nil {
 		return nil
 	}
 	const pause, longest = 200 * time.Millisecond, 4 * time.Second
-	// A request before the cluster has a leader is never answered.
+	// Requests that are sent before the cluster has a leader get no answer.
 	for attempt := time.Second; ; attempt = min(2*attempt, longest) {
 		once, cancel := context.WithTimeout(ctx, attempt)
-		err := h.prepare(once, clusterSize)
+		err := h.prepareJetStream(once, clusterSize)
 		cancel()
 		if err == nil {
 			return nil
@@ -130,30 +131,30 @@ func (h *Hub) Join(ctx context.Context) error {
 	}
 }
 
-// prepare uses a connection of its own, which needs no port.
-func (h *Hub) prepare(ctx context.Context, replicas int) error {
+// prepareJetStream prepares the hub's JetStream over an in-process connection.
+func (h *Hub) prepareJetStream(ctx context.Context, replicas int) error {
 	options, err := h.Credentials(protocol.RoleController).Options("hub", nil)
 	if err != nil {
 		return err
 	}
 	conn, err := nats.Connect("", append(options, nats.InProcessServer(h.server))...)
 	if err != nil {
-		return fmt.Errorf("connect to the own hub: %w", err)
+		return fmt.Errorf("connect to this process's hub: %w", err)
 	}
 	defer conn.Close()
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return fmt.Errorf("connect to the own hub: %w", err)
+		return fmt.Errorf("connect to this process's hub: %w", err)
 	}
-	return Prepare(ctx, js, h.options.Project, replicas)
+	return PrepareJetStream(ctx, js, h.options.Project, replicas)
 }
 
-// Credentials returns the credentials of a role, which can be passed on as a token.
+// Credentials returns the credentials of a role.
 func (h *Hub) Credentials(role string) *protocol.Credentials {
 	return h.keys.credentials(role, h.urls, h.tls)
 }
 
-// URLs returns the addresses of the hub, the best first.
+// URLs returns the URLs of the hub, the best first.
 func (h *Hub) URLs() []string { return h.urls }
 
 // TLS reports whether connections are encrypted.
@@ -167,7 +168,7 @@ func (h *Hub) ClusterAddress() string {
 	return ""
 }
 
-// Close ends the hub and waits for it. Its files stay.
+// Close stops the hub and waits for its end. Its keys and data stay on disk.
 func (h *Hub) Close() error {
 	if h.server != nil {
 		h.server.Shutdown()
@@ -176,8 +177,8 @@ func (h *Hub) Close() error {
 	return h.state.release()
 }
 
-// findURLs returns the hub's URLs. A hub on all addresses uses the address of the default route:
-// with a list of all, agents elsewhere would try the bridges of this machine's containers.
+// findURLs returns the hub's URLs. A hub on all addresses names only the address of the default
+// route, since agents elsewhere cannot reach, for example, the addresses of container bridges.
 func (h *Hub) findURLs() []string {
 	scheme := "nats://"
 	if h.tls {
@@ -186,7 +187,7 @@ func (h *Hub) findURLs() []string {
 	host, _, _ := net.SplitHostPort(h.options.Listen)
 	hosts := h.options.Advertise
 	if len(hosts) == 0 {
-		hosts = reached(host, nil)[:1]
+		hosts = reachableHosts(host, nil)[:1]
 	}
 	_, port, _ := net.SplitHostPort(h.server.Addr().String())
 	var urls []string
@@ -206,38 +207,38 @@ func (h *Hub) serverOptions() (*server.Options, error) {
 		ServerName: "wirelab-" + h.options.Project, Host: host, Port: port,
 		NoSigs: true, DisableJetStreamBanner: true,
 		JetStream: true, StoreDir: filepath.Join(h.options.StateDir, "jetstream"),
-		JetStreamMaxStore: storeBytes, JetStreamMaxMemory: memoryBytes,
-		MaxPayload: mostPayloadBytes, Nkeys: h.keys.users(),
+		JetStreamMaxStore: maxStoreBytes, JetStreamMaxMemory: maxMemoryBytes,
+		MaxPayload: maxPayloadBytes, Nkeys: h.keys.users(),
 		AuthTimeout: slowClient, TLSTimeout: slowClient,
-		PingInterval: protocol.PingEvery, MaxPingsOut: protocol.PingsWithout,
+		PingInterval: protocol.PingPeriod, MaxPingsOut: protocol.MaxUnansweredPings,
 	}
-	h.tls = encryption(!h.options.NoTLS && (!isLoopback(host) || len(h.options.Advertise) > 0))
+	h.tls = tlsEnabled(!h.options.NoTLS && (!isLoopback(host) || len(h.options.Advertise) > 0))
 	if h.tls {
-		if err := h.encrypt(config, host); err != nil {
+		if err := h.setTLSOptions(config, host); err != nil {
 			return nil, err
 		}
 	}
 	if h.options.Cluster == nil {
 		return config, nil
 	}
-	return config, h.join(config)
+	return config, h.setClusterOptions(config)
 }
 
-func (h *Hub) encrypt(config *server.Options, host string) error {
+func (h *Hub) setTLSOptions(config *server.Options, host string) error {
 	root, err := readAuthority([]byte(h.keys.Root), []byte(h.keys.RootKey))
 	if err != nil {
-		return fmt.Errorf("the fleet's keys: %w", err)
+		return fmt.Errorf("read the fleet's root certificate: %w", err)
 	}
-	config.TLSConfig, err = root.issue(reached(host, h.options.Advertise))
+	config.TLSConfig, err = root.issueConfig(reachableHosts(host, h.options.Advertise))
 	config.TLS = true
 	return err
 }
 
-// join sets the options of a hub in a cluster.
-func (h *Hub) join(config *server.Options) error {
+// setClusterOptions sets the options of a hub in a cluster.
+func (h *Hub) setClusterOptions(config *server.Options) error {
 	cluster := h.options.Cluster
 	if err := protocol.CheckName(cluster.Name); err != nil {
-		return fmt.Errorf("the hub in the cluster: %w", err)
+		return fmt.Errorf("check the hub's name in the cluster: %w", err)
 	}
 	host, port, err := splitListen("--cluster", cluster.Listen)
 	if err != nil {
@@ -251,10 +252,10 @@ func (h *Hub) join(config *server.Options) error {
 		config.Cluster.TLSConfig = config.TLSConfig.Clone()
 		config.Cluster.TLSTimeout = config.TLSTimeout
 	} else if !isLoopback(host) && !h.options.NoTLS {
-		return fmt.Errorf("--cluster %s is beyond loopback, and --listen %s is not: use addresses beyond loopback for both, so that TLS is on", cluster.Listen, h.options.Listen)
+		return fmt.Errorf("--cluster %s is beyond loopback, but --listen %s is on loopback: use addresses beyond loopback for both, so that TLS is on", cluster.Listen, h.options.Listen)
 	}
 	if len(cluster.Routes) == 0 {
-		return errors.New("a hub of a cluster needs a --route to another: the HOST:PORT at which it listens for hubs")
+		return errors.New("a hub of a cluster needs a --route to another hub: the HOST:PORT of that hub's --cluster")
 	}
 	for _, at := range cluster.Routes {
 		if _, _, err := net.SplitHostPort(at); err != nil {
@@ -267,15 +268,15 @@ func (h *Hub) join(config *server.Options) error {
 	return nil
 }
 
-// explain adds what to do to an error of nats-server.
-func (h *Hub) explain(err error) error {
+// explainServerError adds to an error of nats-server what the user can do.
+func (h *Hub) explainServerError(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
-		return fmt.Errorf("%s is taken, by another hub or another program: give another address by --listen, or end the hub by wirelab fleet down (%w)", h.options.Listen, err)
+		return fmt.Errorf("%s is taken by another hub or program: give another address with --listen, or end the hub with `wirelab fleet down` (%w)", h.options.Listen, err)
 	}
 	return fmt.Errorf("nats-server: %w", err)
 }
 
-// splitListen reads HOST:PORT of a flag. For nats-server any port is -1.
+// splitListen parses a flag's HOST:PORT. Port 0 becomes nats-server's value for any port.
 func splitListen(flag, text string) (host string, port int, err error) {
 	host, portText, err := net.SplitHostPort(text)
 	if err != nil {
@@ -296,12 +297,12 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Messages returns the number of messages that agents have sent and received until now. A test
-// bounds their traffic with it.
-func (h *Hub) Messages() int64 {
+// CountMessages returns the number of messages that agents have sent and received until now. A test
+// uses it to bound their traffic.
+func (h *Hub) CountMessages() int64 {
 	connections, err := h.server.Connz(&server.ConnzOptions{Limit: 1 << 16})
 	if err != nil {
-		panic(err) // the options are wrong: our own mistake
+		panic(err) // these constant options are valid
 	}
 	n := int64(0)
 	for _, c := range connections.Conns {
@@ -312,9 +313,9 @@ func (h *Hub) Messages() int64 {
 	return n
 }
 
-// write describes the running hub, for other processes of this user.
-func (s *heldState) write(h *Hub) error {
-	text, err := json.MarshalIndent(Running{
+// writeState writes the description and the tokens of the running hub into the state's folder.
+func (s *lockedState) writeState(h *Hub) error {
+	text, err := json.MarshalIndent(RunningHub{
 		Project: h.options.Project, PID: os.Getpid(), URLs: h.urls, Listen: h.server.Addr().String(), TLS: bool(h.tls),
 		Started: time.Now().UTC().Truncate(time.Second), Version: h.options.Version,
 	}, "", "  ")
@@ -322,11 +323,11 @@ func (s *heldState) write(h *Hub) error {
 		return fmt.Errorf("write the fleet's state: %w", err)
 	}
 	for _, role := range protocol.Roles() {
-		if err := replace(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
+		if err := replaceFile(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
 			return fmt.Errorf("write a token: %w", err)
 		}
 	}
-	if err := replace(filepath.Join(s.dir, hubFile), text); err != nil {
+	if err := replaceFile(filepath.Join(s.dir, hubFile), text); err != nil {
 		return fmt.Errorf("write the fleet's state: %w", err)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// serverLog receives the log of nats-server. It passes warnings and errors on to the hub's user.
-// It keeps fatal errors, since nats-server would end the process.
+// serverLog receives the log of nats-server. It writes warnings and errors to the hub's log. It
+// keeps fatal errors for fatalError, so that they do not end the process.
 type serverLog struct {
 	mu   sync.Mutex
 	to   io.Writer
@@ -33,7 +33,7 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	l.mu.Unlock()
 }
 
-func (l *serverLog) fatal() error {
+func (l *serverLog) fatalError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.gone

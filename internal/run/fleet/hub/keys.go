@@ -15,8 +15,8 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// keys holds a fleet's secrets. They are made once and kept, so that tokens stay valid after a hub
-// ends; the hubs of a cluster have the same keys.
+// keys holds a fleet's secrets. They are made once and stored, so that tokens stay valid after a
+// hub ends. The hubs of a cluster have the same keys.
 type keys struct {
 	Project    string `json:"project"`
 	Agent      string `json:"agent_seed"`
@@ -27,14 +27,14 @@ type keys struct {
 	RootKey    string `json:"root_key"`
 }
 
-// Only their owner may read secrets.
+// File modes of secrets: only the owner may read them.
 const (
-	secretFolder = 0o700
-	secretFile   = 0o600
+	secretFolderMode = 0o700
+	secretFileMode   = 0o600
 )
 
-// openKeys reads the project's keys, or makes them if there are none. If several hubs do so at
-// once, one of them makes the keys.
+// openKeys reads the project's keys, or makes them if the file does not exist. If several hubs call
+// it at the same time, all of them get the keys of the first.
 func openKeys(path, project string) (*keys, error) {
 	k, err := readKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +47,7 @@ func openKeys(path, project string) (*keys, error) {
 		return nil, fmt.Errorf("read the fleet's keys: %w", err)
 	}
 	if k.Project != project {
-		return nil, fmt.Errorf("%s has the keys of the fleet %q, not of %q: give another --state, or that name", path, k.Project, project)
+		return nil, fmt.Errorf("%s has the keys of the fleet %q, not of %q: give another --state, or --name %[2]s", path, k.Project, project)
 	}
 	return k, nil
 }
@@ -59,11 +59,11 @@ func readKeys(path string) (*keys, error) {
 	}
 	var k keys
 	if json.Unmarshal(text, &k) != nil { // the error may contain a secret
-		return nil, fmt.Errorf("%s is not a file of keys: remove it; tokens from it are then void", path)
+		return nil, fmt.Errorf("%s is not a file of keys: remove the file; existing tokens then become invalid", path)
 	}
 	for _, seed := range []string{k.Agent, k.Controller, k.Orders} {
-		if protocol.PublicOf([]byte(seed)) == "" {
-			return nil, fmt.Errorf("%s lacks a key: remove it; tokens from it are then void", path)
+		if protocol.PublicKeyOf([]byte(seed)) == "" {
+			return nil, fmt.Errorf("%s lacks a key: remove the file; existing tokens then become invalid", path)
 		}
 	}
 	return &k, nil
@@ -99,17 +99,17 @@ func makeKeys(path, project string) error {
 	if err != nil {
 		return err
 	}
-	return writeOnce(path, text)
+	return writeIfAbsent(path, text)
 }
 
-// writeOnce writes a whole file, unless the file already exists.
-func writeOnce(path string, text []byte) error {
+// writeIfAbsent writes a whole file, unless the file already exists.
+func writeIfAbsent(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".keys-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
-	_, err = file.Write(text) // CreateTemp has made it readable for its owner alone
+	_, err = file.Write(text) // only the owner can read a file of CreateTemp
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func writeOnce(path string, text []byte) error {
 }
 
 // credentials returns the role's credentials for hubs at these URLs.
-func (k *keys) credentials(role string, urls []string, encrypted encryption) *protocol.Credentials {
-	c := &protocol.Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: protocol.PublicOf([]byte(k.Orders))}
+func (k *keys) credentials(role string, urls []string, encrypted tlsEnabled) *protocol.Credentials {
+	c := &protocol.Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: protocol.PublicKeyOf([]byte(k.Orders))}
 	if role == protocol.RoleController {
 		c.Seed, c.OrdersSeed = []byte(k.Controller), []byte(k.Orders)
 	}
@@ -131,36 +131,36 @@ func (k *keys) credentials(role string, urls []string, encrypted encryption) *pr
 	return c
 }
 
-// encryption reports whether a hub's clients speak TLS.
-type encryption bool
+// tlsEnabled reports whether a hub's clients speak TLS.
+type tlsEnabled bool
 
-// The most answers to one request, and how long after it they may come.
+// Limits on an agent's answers to one request: their number and their time.
 const (
-	answersOfOrder = 4
-	answerWithin   = 2 * time.Minute
+	maxAnswers    = 4
+	answerTimeout = 2 * time.Minute
 )
 
-// users returns a hub's users. All agents have one key, so an agent can send in another's name
-// and read its orders, but cannot give any. For more safety, use your own NATS.
+// users returns a hub's users. All agents have the same key: an agent can send in another agent's
+// name and read its orders, but cannot give orders. The user's own NATS can be safer.
 func (k *keys) users() []*server.NkeyUser {
-	bucket, samples, kept := protocol.AgentsBucket(k.Project), protocol.SamplesStore(k.Project), protocol.KeptStream(k.Project)
+	bucket, samples, kept := protocol.CardBucketName(k.Project), protocol.SampleStoreName(k.Project), protocol.KeptStreamName(k.Project)
 	mine := "wl." + k.Project
 	return []*server.NkeyUser{
-		{Nkey: protocol.PublicOf([]byte(k.Agent)), Permissions: &server.Permissions{
+		{Nkey: protocol.PublicKeyOf([]byte(k.Agent)), Permissions: &server.Permissions{
 			Subscribe: &server.SubjectPermission{Allow: []string{
 				mine + ".to.>",
 				protocol.InboxPrefix(k.Project, protocol.RoleAgent) + ".>",
 			}},
 			Publish: &server.SubjectPermission{Allow: []string{
 				mine + ".from.>",
-				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // its card, and
-				"$JS.API.DIRECT.GET.KV_" + bucket + ".$KV." + bucket + ".*", // whether its name is taken
-				"$O." + samples + ".>", "$JS.API.STREAM.INFO.OBJ_" + samples, // its samples, and
-				"$JS.API.DIRECT.GET.OBJ_" + samples + ".$O." + samples + ".M.*", // whether they are there
+				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // write its card
+				"$JS.API.DIRECT.GET.KV_" + bucket + ".$KV." + bucket + ".*", // read whether its name is taken
+				"$O." + samples + ".>", "$JS.API.STREAM.INFO.OBJ_" + samples, // write its samples
+				"$JS.API.DIRECT.GET.OBJ_" + samples + ".$O." + samples + ".M.*", // read whether samples exist
 			}},
-			Response: &server.ResponsePermission{MaxMsgs: answersOfOrder, Expires: answerWithin},
+			Response: &server.ResponsePermission{MaxMsgs: maxAnswers, Expires: answerTimeout},
 		}},
-		{Nkey: protocol.PublicOf([]byte(k.Controller)), Permissions: &server.Permissions{
+		{Nkey: protocol.PublicKeyOf([]byte(k.Controller)), Permissions: &server.Permissions{
 			Subscribe: &server.SubjectPermission{Allow: []string{mine + ".>"}},
 			Publish: &server.SubjectPermission{Allow: []string{
 				mine + ".>", "$KV." + bucket + ".>", "$O." + samples + ".>",
@@ -170,10 +170,10 @@ func (k *keys) users() []*server.NkeyUser {
 	}
 }
 
-// makeSecretFolder makes the folder of a hub, for its owner alone.
+// makeSecretFolder makes a folder that only its owner may read.
 func makeSecretFolder(path string) error {
-	if err := os.MkdirAll(path, secretFolder); err != nil {
+	if err := os.MkdirAll(path, secretFolderMode); err != nil {
 		return fmt.Errorf("make the folder of the fleet's state: %w", err)
 	}
-	return os.Chmod(path, secretFolder)
+	return os.Chmod(path, secretFolderMode)
 }

@@ -19,17 +19,17 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// A LocalAgent is an agent on the machine of its hub.
+// A LocalAgent is an agent that runs on the hub's machine.
 type LocalAgent struct {
 	Name, Labels string
-	CPUs         string // as AgentRequest has them; "": all
+	CPUs         string // a list such as 0,2-3; "": all
 }
 
-// mostLocalAgents bounds the agents that a hub starts.
-const mostLocalAgents = 64
+// maxLocalAgents bounds the number of agents that a hub starts.
+const maxLocalAgents = 64
 
-// PlanAgents reads --agent: labels and a number. The agents get their names from their role.
-func PlanAgents(texts []string) ([]LocalAgent, error) {
+// ParseLocalAgents parses the flags --agent: labels and a number. The role names the agents.
+func ParseLocalAgents(texts []string) ([]LocalAgent, error) {
 	var planned []LocalAgent
 	of := map[string]int{} // the number of agents per name
 	for _, text := range texts {
@@ -37,36 +37,36 @@ func PlanAgents(texts []string) ([]LocalAgent, error) {
 		count := 1
 		if several {
 			var err error
-			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > mostLocalAgents {
-				return nil, fmt.Errorf("--agent %q: want a number from 1 to %d after the *", text, mostLocalAgents)
+			if count, err = strconv.Atoi(times); err != nil || count < 1 || count > maxLocalAgents {
+				return nil, fmt.Errorf("--agent %q: want a number from 1 to %d after the *", text, maxLocalAgents)
 			}
 		}
 		base := ""
 		for pair := range strings.SplitSeq(labels, ",") {
 			key, value, found := strings.Cut(pair, "=")
 			if !found || key == "" || value == "" {
-				return nil, fmt.Errorf("--agent %q: want labels, and a number if it is not 1, as in role=client,zone=a*2", text)
+				return nil, fmt.Errorf("--agent %q: want labels, then * and a number for several agents, as in role=client,zone=a*2", text)
 			}
 			if base == "" || key == "role" {
 				base = value
 			}
 		}
 		if err := protocol.CheckName(base); err != nil {
-			return nil, fmt.Errorf("--agent %q: its agents are named by their role: %w", text, err)
+			return nil, fmt.Errorf("--agent %q: the role cannot be used in agents' names: %w", text, err)
 		}
 		for range count {
 			of[base]++
 			planned = append(planned, LocalAgent{Name: base + "-" + strconv.Itoa(of[base]), Labels: labels})
 		}
-		if len(planned) > mostLocalAgents {
-			return nil, fmt.Errorf("--agent: more than %d on one machine", mostLocalAgents)
+		if len(planned) > maxLocalAgents {
+			return nil, fmt.Errorf("--agent: want at most %d agents on one machine", maxLocalAgents)
 		}
 	}
 	return planned, nil
 }
 
-// placeAgents gives each agent CPUs of its own; servers get those of a server on one machine. If
-// there are too few, the agents of one kind share theirs, and the warning says so.
+// placeAgents gives each agent its own CPUs: servers some of the placement's server CPUs, clients
+// some of its client CPUs. If there are too few CPUs, agents share them, and a warning says so.
 func placeAgents(agents []LocalAgent, placement host.Placement) (warning string) {
 	isServer := func(p LocalAgent) bool {
 		labels, err := protocol.ParseLabels(p.Labels)
@@ -77,14 +77,14 @@ func placeAgents(agents []LocalAgent, placement host.Placement) (warning string)
 		servers bool
 		cpus    []int
 	}{{"servers", true, placement.Server}, {"clients", false, placement.Client}} {
-		var own []int // places in agents
+		var own []int // indexes of this kind's agents
 		for i, p := range agents {
 			if isServer(p) == kind.servers {
 				own = append(own, i)
 			}
 		}
 		if len(kind.cpus) > 0 && len(own) > len(kind.cpus) {
-			warning = fmt.Sprintf("%d %s share %s of this machine: they disturb one another, and trials of more than %d at a time will not be valid", len(own), kind.what, cpusInWords(len(kind.cpus)), len(kind.cpus))
+			warning = fmt.Sprintf("%d %s share %s of this machine and disturb one another: a trial is valid only if it uses at most %d of them", len(own), kind.what, countCPUs(len(kind.cpus)), len(kind.cpus))
 		}
 		for n, i := range own {
 			agents[i].CPUs = listCPUs(kind.cpus)
@@ -96,14 +96,14 @@ func placeAgents(agents []LocalAgent, placement host.Placement) (warning string)
 	return warning
 }
 
-func cpusInWords(n int) string {
+func countCPUs(n int) string {
 	if n == 1 {
 		return "1 CPU"
 	}
 	return fmt.Sprintf("%d CPUs", n)
 }
 
-// listCPUs writes CPUs as --cpus reads them.
+// listCPUs returns CPUs as a list that --cpus accepts.
 func listCPUs(cpus []int) string {
 	var list []string
 	for _, cpu := range cpus {
@@ -112,8 +112,8 @@ func listCPUs(cpus []int) string {
 	return strings.Join(list, ",")
 }
 
-// NamesOf returns the names of agents.
-func NamesOf(agents []LocalAgent) []string {
+// AgentNames returns the agents' names.
+func AgentNames(agents []LocalAgent) []string {
 	var names []string
 	for _, agent := range agents {
 		names = append(names, agent.Name)
@@ -121,20 +121,20 @@ func NamesOf(agents []LocalAgent) []string {
 	return names
 }
 
-// LocalAgents holds agents in processes that end with this one.
+// LocalAgents holds the processes of agents. They end when this process ends.
 type LocalAgents struct {
 	running []*exec.Cmd
-	ended   chan error // one error per agent that has ended
+	ended   chan error // gets an error when an agent has ended
 }
 
-// StartAgents starts agents on this machine, and returns when the hub has the cards of all. Also
-// with an error, it returns the agents that it started.
+// StartAgents starts agents on this machine, and returns when the hub has the cards of all agents.
+// If it fails, it also returns the agents that it has started.
 func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgents, error) {
 	here := &LocalAgents{ended: make(chan error, len(agents))}
 	if len(agents) == 0 {
 		return here, nil
 	}
-	program, err := host.LastingProgram()
+	program, err := host.OwnProgramPath()
 	if err != nil {
 		return here, err
 	}
@@ -145,36 +145,36 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 		cmd := exec.Command(program, "agent", "--nats", strings.Join(h.URLs(), ","), "--name", agent.Name,
 			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", TokenFile(h.options.StateDir, protocol.RoleAgent))
 		cmd.Stderr = h.options.Log
-		if _, err := host.StartPinned(cmd, host.Surroundings{}); err != nil {
+		if _, err := host.StartPinned(cmd, host.StartOptions{}); err != nil {
 			return here, fmt.Errorf("start the agent %s: %w", agent.Name, err)
 		}
 		here.running = append(here.running, cmd)
-		go func() { // ends with the agent, which Stop ends
+		go func() { // ends with the agent
 			err := cmd.Wait()
-			here.ended <- fmt.Errorf("the agent %s ended: %w", agent.Name, errors.Join(err, errEnded))
+			here.ended <- fmt.Errorf("the agent %s ended: %w", agent.Name, errors.Join(err, errEndedAlone))
 		}()
 	}
-	return here, here.wait(ctx, h, agents)
+	return here, here.awaitCards(ctx, h, agents)
 }
 
-// errEnded stands for an exit code of zero.
-var errEnded = errors.New("without an order to end")
+// errEndedAlone is the error of an agent that ended without an order to end.
+var errEndedAlone = errors.New("nobody ended it")
 
-// agentsPatience limits the wait for agents to join.
-const agentsPatience = 30 * time.Second
+// joinTimeout limits the wait for agents to join.
+const joinTimeout = 30 * time.Second
 
-// wait returns when all agents have joined, or one has ended.
-func (h *LocalAgents) wait(ctx context.Context, hub *Hub, agents []LocalAgent) error {
-	ctx, cancel := context.WithTimeout(ctx, agentsPatience)
+// awaitCards waits until all agents have joined, or until one has ended.
+func (h *LocalAgents) awaitCards(ctx context.Context, hub *Hub, agents []LocalAgent) error {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	seen, err := protocol.Look(ctx, hub.Credentials(protocol.RoleController))
+	seen, err := protocol.ReadHub(ctx, hub.Credentials(protocol.RoleController))
 	if err != nil {
 		return err
 	}
 	defer seen.Close()
 	for {
-		if err := seen.Again(ctx); err != nil {
-			return fmt.Errorf("wait for agents: %w", err)
+		if err := seen.Refresh(ctx); err != nil {
+			return fmt.Errorf("wait for the agents to join: %w", err)
 		}
 		missing := len(agents)
 		for _, agent := range agents {
@@ -195,7 +195,7 @@ func (h *LocalAgents) wait(ctx context.Context, hub *Hub, agents []LocalAgent) e
 	}
 }
 
-// Stop ends the agents and waits for them, while they end their workers.
+// Stop ends the agents, and waits until they have ended their workers.
 func (h *LocalAgents) Stop() {
 	const grace = 5 * time.Second
 	for _, cmd := range h.running {
@@ -214,9 +214,9 @@ func (h *LocalAgents) Stop() {
 	}
 }
 
-// StartDetached starts a hub in the background: wirelab's own program with the arguments, which
-// prints a JSON object when agents can join. The object is decoded into up. Errors of the hub
-// are in its log.
+// StartDetached starts a hub in the background: wirelab's own program with the arguments. When
+// agents can join, that program prints a JSON object, which StartDetached decodes into up. The
+// hub's log contains its errors.
 func StartDetached(ctx context.Context, project string, arguments []string, up any) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -240,7 +240,7 @@ func StartDetached(ctx context.Context, project string, arguments []string, up a
 	}
 	cmd := exec.Command(program, arguments...)
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C at this terminal must not end it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C in this terminal must not end the hub
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -257,9 +257,9 @@ func StartDetached(ctx context.Context, project string, arguments []string, up a
 	return cmd.Process.Release()
 }
 
-// lastError returns the reason why a hub in the background ended, from its log.
+// lastError returns the last error in the log of a hub in the background.
 func lastError(log string, began int64) string {
-	text, _ := os.ReadFile(log) // without the log, the message below says where to look
+	text, _ := os.ReadFile(log) // if this fails, the message below names the log
 	text = text[min(int(began), len(text)):]
 	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")
 	slices.Reverse(lines)

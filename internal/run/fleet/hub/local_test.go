@@ -10,7 +10,7 @@ import (
 
 // Agents are named by their role, and numbered.
 func TestFleetAgentsArePlanned(t *testing.T) {
-	planned, err := PlanAgents([]string{"role=server", "role=client,zone=a*2", "zone=b,role=client", "zone=c"})
+	planned, err := ParseLocalAgents([]string{"role=server", "role=client,zone=a*2", "zone=b,role=client", "zone=c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,17 +25,17 @@ func TestFleetAgentsArePlanned(t *testing.T) {
 		t.Errorf("planned %v, want %v", planned, want)
 	}
 	for _, wrong := range []string{"", "role", "=client", "role=", "role=client*", "role=client*x", "role=client*65", "role=client*-1", "role=Client"} {
-		if _, err := PlanAgents([]string{wrong}); err == nil || !strings.Contains(err.Error(), "--agent") {
+		if _, err := ParseLocalAgents([]string{wrong}); err == nil || !strings.Contains(err.Error(), "--agent") {
 			t.Errorf("--agent %q: %v", wrong, err)
 		}
 	}
-	if _, err := PlanAgents([]string{"role=a*64", "role=b"}); err == nil {
+	if _, err := ParseLocalAgents([]string{"role=a*64", "role=b"}); err == nil {
 		t.Error("65 agents were planned")
 	}
 }
 
 func TestAgentsOfOneMachineHaveTheirOwnCPUs(t *testing.T) {
-	planned, err := PlanAgents([]string{"role=server", "role=client*2"})
+	planned, err := ParseLocalAgents([]string{"role=server", "role=client*2"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,11 +24,11 @@ const (
 	logFile  = "hub.log"
 )
 
-// fleetsVariable is the environment variable that moves the states of all fleets.
-const fleetsVariable = "WIRELAB_FLEETS"
+// fleetsDirVariable is the environment variable for the folder of all fleets' states.
+const fleetsDirVariable = "WIRELAB_FLEETS"
 
-// A Running is a hub that runs on this machine.
-type Running struct {
+// A RunningHub describes a hub that runs on this machine.
+type RunningHub struct {
 	Project string    `json:"project"`
 	PID     int       `json:"pid"`
 	URLs    []string  `json:"urls"`
@@ -39,14 +39,14 @@ type Running struct {
 	Dir     string    `json:"-"` // the folder of its state
 }
 
-// Runs reports whether the hub still runs.
-func (r Running) Runs() bool {
+// StillRuns reports whether the hub still runs.
+func (r RunningHub) StillRuns() bool {
 	now, ok := runningIn(r.Dir)
 	return ok && now.PID == r.PID
 }
 
-// End asks the hub to end and waits for it. The process PID holds the state's lock.
-func (r Running) End(ctx context.Context) error {
+// End asks the hub's process to end, and waits until it has ended.
+func (r RunningHub) End(ctx context.Context) error {
 	const (
 		patience = 30 * time.Second
 		pause    = 20 * time.Millisecond
@@ -56,17 +56,17 @@ func (r Running) End(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for r.Runs() {
+	for r.StillRuns() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the hub (process %d) was asked to end, and did not within %v", r.PID, patience)
+			return fmt.Errorf("the hub (process %d) was asked to end, but did not end within %v: end the process with kill", r.PID, patience)
 		case <-time.After(pause):
 		}
 	}
 	return nil
 }
 
-// StateDir returns the folder of a fleet's state.
+// StateDir returns the folder for a fleet's state.
 func StateDir(project string) (string, error) {
 	if err := protocol.CheckProject(project); err != nil {
 		return "", err
@@ -78,15 +78,15 @@ func StateDir(project string) (string, error) {
 	return filepath.Join(all, project), nil
 }
 
-// LogFile returns the log of a hub in the background.
+// LogFile returns the path of the log of a hub in the background.
 func LogFile(stateDir string) string { return filepath.Join(stateDir, logFile) }
 
-// TokenFile returns the file in which a running hub leaves a role's token.
+// TokenFile returns the path of the file to which a running hub writes a role's token.
 func TokenFile(stateDir, role string) string { return filepath.Join(stateDir, role+".token") }
 
-// fleetsDir follows the XDG Base Directory Specification.
+// fleetsDir returns the folder of all fleets' states, by the XDG Base Directory Specification.
 func fleetsDir() (string, error) {
-	if at := os.Getenv(fleetsVariable); at != "" {
+	if at := os.Getenv(fleetsDirVariable); at != "" {
 		return filepath.Abs(at)
 	}
 	if at := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(at) {
@@ -94,22 +94,22 @@ func fleetsDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("find the folder of the fleets' states: %w; set %s", err, fleetsVariable)
+		return "", fmt.Errorf("find the folder of the fleets' states: %w; set %s", err, fleetsDirVariable)
 	}
 	return filepath.Join(home, ".local", "state", "wirelab", "fleets"), nil
 }
 
 // RunningHubs returns this user's hubs on this machine, sorted by name.
-func RunningHubs() ([]Running, error) {
+func RunningHubs() ([]RunningHub, error) {
 	all, err := fleetsDir()
 	if err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(all)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for fleets: %w", err)
+		return nil, fmt.Errorf("read the folder of the fleets' states: %w", err)
 	}
-	var hubs []Running
+	var hubs []RunningHub
 	for _, entry := range entries {
 		if hub, ok := runningIn(filepath.Join(all, entry.Name())); ok {
 			hubs = append(hubs, hub)
@@ -118,33 +118,33 @@ func RunningHubs() ([]Running, error) {
 	return hubs, nil
 }
 
-// runningIn returns the hub that holds the lock of the state, if any. The lock ends with its
-// process, so the process number is right while the lock is held.
-func runningIn(dir string) (Running, bool) {
+// runningIn returns the hub that holds the lock of the state's folder, if any. The lock ends with
+// the hub's process, so the stored process number is right while the lock is held.
+func runningIn(dir string) (RunningHub, bool) {
 	file, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
-		return Running{}, false
+		return RunningHub{}, false
 	}
 	defer func() { _ = file.Close() }()
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
-		return Running{}, false
+		return RunningHub{}, false
 	}
 	text, err := os.ReadFile(filepath.Join(dir, hubFile))
 	if err != nil {
-		return Running{}, false
+		return RunningHub{}, false
 	}
-	hub := Running{Dir: dir}
+	hub := RunningHub{Dir: dir}
 	if json.Unmarshal(text, &hub) != nil || hub.PID <= 1 {
-		return Running{}, false
+		return RunningHub{}, false
 	}
 	return hub, true
 }
 
-// FindHub returns the running hub with a name or a URL, or the only one for "".
-func FindHub(nameOrURL string) (Running, error) {
+// FindHub returns the running hub with a name or a URL. For "" it returns the only running hub.
+func FindHub(nameOrURL string) (RunningHub, error) {
 	hubs, err := RunningHubs()
 	if err != nil {
-		return Running{}, err
+		return RunningHub{}, err
 	}
 	var names []string
 	for _, hub := range hubs {
@@ -153,20 +153,20 @@ func FindHub(nameOrURL string) (Running, error) {
 		}
 		names = append(names, hub.Project)
 	}
-	const elsewhere = "or give the controller's token, by --fleet-token FILE or WIRELAB_TOKEN, if it runs on another machine"
+	const elsewhere = "or, if the fleet is on another machine, give the controller's token with --fleet-token FILE or WIRELAB_TOKEN"
 	switch {
 	case len(hubs) == 0:
-		return Running{}, errors.New("no fleet is up on this machine: start one by wirelab fleet up, " + elsewhere)
+		return RunningHub{}, errors.New("no fleet is up on this machine: start one with `wirelab fleet up`, " + elsewhere)
 	case nameOrURL == "":
-		return Running{}, fmt.Errorf("%d fleets are up on this machine: name one of %s by --fleet", len(hubs), strings.Join(names, ", "))
+		return RunningHub{}, fmt.Errorf("%d fleets are up on this machine: choose one of %s with --fleet", len(hubs), strings.Join(names, ", "))
 	default:
-		return Running{}, fmt.Errorf("no fleet %q is up on this machine: there are %s; name one of them, %s", nameOrURL, strings.Join(names, ", "), elsewhere)
+		return RunningHub{}, fmt.Errorf("no fleet %q is up on this machine: choose one of %s, %s", nameOrURL, strings.Join(names, ", "), elsewhere)
 	}
 }
 
-// FindFleet returns the controller's credentials of the fleet with a name or a URL, or of the only
-// one for "", from the state of the hubs that run on this machine.
-func FindFleet(nameOrURL string) (*protocol.Credentials, error) {
+// LocalCredentials returns the controller's credentials for the fleet with a name or a URL, or for
+// the only fleet if that is "". It reads them from the state of a hub that runs on this machine.
+func LocalCredentials(nameOrURL string) (*protocol.Credentials, error) {
 	hub, err := FindHub(nameOrURL)
 	if err != nil {
 		return nil, err
@@ -174,8 +174,9 @@ func FindFleet(nameOrURL string) (*protocol.Credentials, error) {
 	return protocol.ReadTokenFile(TokenFile(hub.Dir, protocol.RoleController))
 }
 
-// ControllerCredentials returns the controller's credentials of a fleet, by its name or URL: from
-// the token in a file, or in TokenVariable, or from the hub on this machine. Errors name the flag.
+// ControllerCredentials returns the controller's credentials for a fleet, by its name or URL. It
+// reads a token from tokenFile or TokenVariable, or uses a hub on this machine. Errors name the
+// wrong flag.
 func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, error) {
 	var (
 		c    *protocol.Credentials
@@ -192,7 +193,7 @@ func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, 
 			err = fmt.Errorf(protocol.TokenVariable+": %w", err)
 		}
 	default:
-		return FindFleet(nameOrURL)
+		return LocalCredentials(nameOrURL)
 	}
 	if err != nil {
 		return nil, err
@@ -200,29 +201,29 @@ func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, 
 	if strings.Contains(nameOrURL, "://") {
 		c.URLs = []string{nameOrURL}
 	} else if nameOrURL != "" && nameOrURL != c.Project {
-		return nil, fmt.Errorf("--fleet %s: the token is of the fleet %s", nameOrURL, c.Project)
+		return nil, fmt.Errorf("--fleet %s: the token belongs to the fleet %s: use that name, or the token of %[1]s", nameOrURL, c.Project)
 	}
 	if c.Role() != protocol.RoleController {
-		return nil, errors.New("the token is an agent's, which cannot measure: wirelab fleet token --role controller prints the controller's")
+		return nil, errors.New("this is an agent's token, which cannot start runs: `wirelab fleet token --role controller` prints the controller's token")
 	}
 	return c, nil
 }
 
-// A heldState is a folder that one hub has locked. The system releases the lock when the process
-// ends, for whatever reason.
-type heldState struct {
+// A lockedState is a state's folder that this hub has locked. When the process ends, for whatever
+// reason, the system releases the lock.
+type lockedState struct {
 	dir  string
 	lock *os.File
 }
 
-func holdState(dir string) (*heldState, error) {
+func lockState(dir string) (*lockedState, error) {
 	if dir == "" {
-		return nil, errors.New("a hub needs a folder for its state")
+		return nil, errors.New("the hub has no folder for its state: give one with --state")
 	}
 	if err := makeSecretFolder(dir); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, secretFile)
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, secretFileMode)
 	if err != nil {
 		return nil, fmt.Errorf("lock the fleet's state: %w", err)
 	}
@@ -233,7 +234,7 @@ func holdState(dir string) (*heldState, error) {
 	for waited := time.Duration(0); ; waited += pause {
 		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return &heldState{dir, file}, nil
+			return &lockedState{dir, file}, nil
 		}
 		if waited >= patience || !errors.Is(err, syscall.EWOULDBLOCK) {
 			break
@@ -242,14 +243,14 @@ func holdState(dir string) (*heldState, error) {
 	}
 	_ = file.Close()
 	if hub, ok := runningIn(dir); ok {
-		return nil, fmt.Errorf("the fleet %s is up already, at %s (process %d): use it, end it by wirelab fleet down, or give this one another --name",
+		return nil, fmt.Errorf("the fleet %s is up already at %s (process %d): use it, end it with `wirelab fleet down`, or give the new fleet another --name",
 			hub.Project, strings.Join(hub.URLs, ", "), hub.PID)
 	}
 	return nil, fmt.Errorf("lock the fleet's state in %s: %w", dir, err)
 }
 
-// replace writes a whole file: a reader sees the old file or the new one.
-func replace(path string, text []byte) error {
+// replaceFile replaces a file at once: a reader sees either the old content or the new content.
+func replaceFile(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
@@ -261,7 +262,7 @@ func replace(path string, text []byte) error {
 	return os.Rename(file.Name(), path)
 }
 
-func (s *heldState) release() error {
+func (s *lockedState) release() error {
 	var gone error
 	left := []string{filepath.Join(s.dir, hubFile)}
 	for _, role := range protocol.Roles() {

@@ -19,33 +19,34 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// Lifetimes. Agents may have clocks that are days late; a token is good for years.
+// Times of certificates: they begin in the past, since agents' clocks may be days late, and last
+// for years, since tokens do.
 const (
-	backdated    = 48 * time.Hour
+	backdatedBy  = 48 * time.Hour
 	rootLifetime = 10 * 365 * 24 * time.Hour
 )
 
-// authority issues the certificates of a fleet's hubs. Unlike the roots of package secure, which
-// live for one run, its key is kept, so that tokens stay valid after a hub ends.
+// authority issues the certificates of a fleet's hubs. Its key is stored, so that tokens stay valid
+// after a hub ends.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// makeAuthority returns a root and its key, in PEM.
+// makeAuthority makes a root certificate and its key, in PEM.
 func makeAuthority() (rootPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the root's key: %w", err)
 	}
-	root, err := certificateOf("wirelab fleet")
+	root, err := certificateTemplate("wirelab fleet")
 	if err != nil {
 		return nil, nil, err
 	}
 	root.IsCA, root.BasicConstraintsValid, root.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, root, root, key.Public(), key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the root: %w", err)
+		return nil, nil, fmt.Errorf("make the root certificate: %w", err)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -59,27 +60,27 @@ func readAuthority(rootPEM, keyPEM []byte) (*authority, error) {
 	root, _ := pem.Decode(rootPEM)
 	key, _ := pem.Decode(keyPEM)
 	if root == nil || key == nil {
-		return nil, errors.New("the root or its key is not in PEM")
+		return nil, errors.New("the root certificate or its key is not PEM")
 	}
 	certificate, err := x509.ParseCertificate(root.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("the root: %w", err)
+		return nil, fmt.Errorf("parse the root certificate: %w", err)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(key.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("the root's key: %w", err)
+		return nil, fmt.Errorf("parse the root's key: %w", err)
 	}
 	private, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("the root's key is a %T, want one of ECDSA", parsed)
+		return nil, fmt.Errorf("the root's key is a %T: want an ECDSA key", parsed)
 	}
 	return &authority{certificate, private}, nil
 }
 
-// issue makes the TLS configuration of a hub with these names and addresses. Hubs of a cluster
-// are also each other's clients.
-func (a *authority) issue(hosts []string) (*tls.Config, error) {
-	leaf, err := certificateOf("wirelab hub")
+// issueConfig makes a hub's TLS configuration, with a certificate for these names and addresses. It
+// also works as a client configuration, for the connections between hubs of a cluster.
+func (a *authority) issueConfig(hosts []string) (*tls.Config, error) {
+	leaf, err := certificateTemplate("wirelab hub")
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (a *authority) issue(hosts []string) (*tls.Config, error) {
 	}, nil
 }
 
-func certificateOf(name string) (*x509.Certificate, error) {
+func certificateTemplate(name string) (*x509.Certificate, error) {
 	const serialBits = 120
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
 	if err != nil {
@@ -118,13 +119,13 @@ func certificateOf(name string) (*x509.Certificate, error) {
 	now := time.Now()
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(rootLifetime),
+		NotBefore: now.Add(-backdatedBy), NotAfter: now.Add(rootLifetime),
 	}, nil
 }
 
-// reached lists the names and addresses by which others find a hub that listens there, the best
-// first.
-func reached(listen string, more []string) []string {
+// reachableHosts lists the names and addresses under which others reach a hub that listens on an
+// address, the best first.
+func reachableHosts(listen string, more []string) []string {
 	hosts := append([]string{}, more...)
 	if ip := net.ParseIP(listen); listen != "" && (ip == nil || !ip.IsUnspecified()) {
 		hosts = append(hosts, listen)
@@ -140,7 +141,7 @@ func reached(listen string, more []string) []string {
 // ownAddresses returns this machine's addresses. The one of the default route is first.
 func ownAddresses() []string {
 	var all []string
-	// Nothing is sent: the kernel only chooses the address (192.0.2.1 is nobody's, RFC 5737).
+	// This sends nothing: the kernel only chooses an own address. Nobody has 192.0.2.1 (RFC 5737).
 	if conn, err := net.Dial("udp4", "192.0.2.1:9"); err == nil {
 		if at, ok := conn.LocalAddr().(*net.UDPAddr); ok {
 			all = append(all, at.IP.String())

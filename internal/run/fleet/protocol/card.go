@@ -24,22 +24,22 @@ import (
 type Card struct {
 	Name     string            `json:"name"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Session  string            `json:"session"`           // of the agent's process
-	Machine  string            `json:"machine"`           // of the agent's process
-	Boot     string            `json:"boot"`              // the same for agents of one machine
+	Session  string            `json:"session"`           // differs for each start of the agent
+	Machine  string            `json:"machine"`           // system, kernel and CPU model
+	Boot     string            `json:"boot"`              // the same for all agents of one machine
 	CPUs     int               `json:"cpus"`              //
-	Address  string            `json:"address,omitempty"` // where its servers listen
-	Programs map[string]string `json:"programs"`          // hashes of the programs that it runs, by name
-	Started  time.Time         `json:"started"`           // by its clock
-	Busy     string            `json:"busy,omitempty"`    // the run that has the agent
-	Version  string            `json:"version"`           // of wirelab
-	Limits   host.Limits       `json:"limits"`            // of the machine
+	Address  string            `json:"address,omitempty"` // the address that its servers listen on
+	Programs map[string]string `json:"programs"`          // hashes of the programs that it may start, by name
+	Started  time.Time         `json:"started"`           // on the agent's clock
+	Busy     string            `json:"busy,omitempty"`    // the run that has leased the agent
+	Version  string            `json:"version"`           // the version of wirelab
+	Limits   host.Limits       `json:"limits"`            // the machine's limits
 
-	Seen time.Time `json:"-"` // when the hub got the card, by the hub's clock
+	Seen time.Time `json:"-"` // when the hub received the card, on the hub's clock
 }
 
-// Has reports whether the agent runs the program of a hash.
-func (c Card) Has(hash string) bool {
+// HasProgram reports whether the agent may start the program with a hash.
+func (c Card) HasProgram(hash string) bool {
 	for _, one := range c.Programs {
 		if one == hash {
 			return true
@@ -48,14 +48,14 @@ func (c Card) Has(hash string) bool {
 	return false
 }
 
-// CardTTL is the life of a card that is not renewed. The hub removes it then, so that no agent
-// can leave a card behind.
+// CardTTL is the time after which the hub removes a card that was not renewed. So no card outlives
+// its agent for long.
 const CardTTL = 10 * time.Second
 
-// The largest card, and the number of cards that are kept.
+// Limits on the size of one card, and on the size of all cards together.
 const (
-	MostCardBytes  = 32 << 10
-	MostCardsBytes = 128 << 20
+	MaxCardBytes  = 32 << 10
+	MaxCardsBytes = 128 << 20
 )
 
 // PutCard writes an agent's card, or renews it.
@@ -67,17 +67,17 @@ func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
 	if err != nil {
 		return fmt.Errorf("write the card of %s: %w", card.Name, err)
 	}
-	if len(text) > MostCardBytes {
-		return fmt.Errorf("the card of %s has %d bytes, at most %d are kept: give it fewer labels", card.Name, len(text), MostCardBytes)
+	if len(text) > MaxCardBytes {
+		return fmt.Errorf("the card of %s has %d bytes: want at most %d; give the agent fewer labels", card.Name, len(text), MaxCardBytes)
 	}
 	if _, err := kv.Put(ctx, card.Name, text); err != nil {
-		return fmt.Errorf("put the card of %s: %w", card.Name, err)
+		return fmt.Errorf("store the card of %s: %w", card.Name, err)
 	}
 	return nil
 }
 
-// Cards returns the cards of all agents, sorted by name. A card that cannot be read is left out.
-func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
+// ReadCards returns the cards of all agents, sorted by name. It leaves out unreadable cards.
+func ReadCards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, fmt.Errorf("read the agents' cards: %w", err)
@@ -88,7 +88,7 @@ func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 		select {
 		case entry, open := <-watch.Updates():
 			if !open {
-				return nil, errors.New("read the agents' cards: the hub is lost")
+				return nil, errors.New("read the agents' cards: the connection to the hub was lost")
 			}
 			if entry == nil { // the end of the list
 				slices.SortFunc(all, func(a, b Card) int { return cmp.Compare(a.Name, b.Name) })
@@ -103,8 +103,8 @@ func Cards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 	}
 }
 
-// isPlain reports whether a terminal shows all texts of the card unchanged.
-func (c *Card) isPlain() bool {
+// isPrintable reports whether all texts of the card contain only printable characters.
+func (c *Card) isPrintable() bool {
 	texts := []string{c.Machine, c.Boot, c.Address, c.Busy, c.Version}
 	for key, value := range c.Labels {
 		texts = append(texts, key, value)
@@ -114,33 +114,33 @@ func (c *Card) isPlain() bool {
 	})
 }
 
-// readCard reads a card. It refuses a card under another agent's name.
+// readCard decodes a card. It refuses a card that is stored under another name.
 func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
 	var card Card
-	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil || !card.isPlain() {
+	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil || !card.isPrintable() {
 		return Card{}, false
 	}
 	card.Seen = entry.Created()
 	return card, true
 }
 
-// A Visit is a connection that reads a fleet's list of agents. Close must be called.
-type Visit struct {
-	RoundTrip time.Duration // to the hub and back
-	Cards     []Card        // of the fleet's agents, by name
+// A HubView is a connection to a hub, with the fleet's list of agents. Close must be called.
+type HubView struct {
+	RoundTrip time.Duration // the time of a message to the hub and back
+	Cards     []Card        // the agents' cards, sorted by name
 
 	Credentials *Credentials
 	Conn        *nats.Conn
 }
 
-// Look connects to the hub and reads the list of agents.
-func Look(ctx context.Context, credentials *Credentials) (*Visit, error) {
+// ReadHub connects to the hub and reads the list of agents.
+func ReadHub(ctx context.Context, credentials *Credentials) (*HubView, error) {
 	conn, err := Connect(ctx, credentials, "visit", nil)
 	if err != nil {
 		return nil, err
 	}
-	v := &Visit{Credentials: credentials, Conn: conn}
-	if err := v.Again(ctx); err != nil {
+	v := &HubView{Credentials: credentials, Conn: conn}
+	if err := v.Refresh(ctx); err != nil {
 		conn.Close()
 		return nil, err
 	}
@@ -148,41 +148,41 @@ func Look(ctx context.Context, credentials *Credentials) (*Visit, error) {
 }
 
 // Close ends the visit.
-func (v *Visit) Close() { v.Conn.Close() }
+func (v *HubView) Close() { v.Conn.Close() }
 
-// HubPatience limits the wait for answers of a connected hub.
-const HubPatience = 10 * time.Second
+// HubTimeout limits the wait for a connected hub's answers.
+const HubTimeout = 10 * time.Second
 
-// Again reads the list of agents again.
-func (v *Visit) Again(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, HubPatience)
+// Refresh reads the list of agents again.
+func (v *HubView) Refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, HubTimeout)
 	defer cancel()
 	var err error
 	if v.RoundTrip, err = v.Conn.RTT(); err != nil {
-		return fmt.Errorf("ask the hub: %w", err)
+		return fmt.Errorf("measure the round trip to the hub: %w", err)
 	}
 	stream, err := jetstream.New(v.Conn)
 	if err != nil {
-		return fmt.Errorf("open the hub: %w", err)
+		return fmt.Errorf("open the hub's JetStream: %w", err)
 	}
-	bucket, err := stream.KeyValue(ctx, v.Credentials.AgentsBucket())
+	bucket, err := stream.KeyValue(ctx, v.Credentials.CardBucketName())
 	if err != nil {
-		return fmt.Errorf("open the bucket of agents: %w: is this NATS prepared for the fleet %s?", err, v.Credentials.Project)
+		return fmt.Errorf("open the bucket of agents: %w: this NATS may not be prepared for the fleet %s: prepare it with `wirelab fleet up --nats URL`", err, v.Credentials.Project)
 	}
-	v.Cards, err = Cards(ctx, bucket)
+	v.Cards, err = ReadCards(ctx, bucket)
 	return err
 }
 
-// Selector says which agents are wanted, and how many: role=client,zone=a*8.
+// A Selector says which agents are wanted, and how many, for example role=client,zone=a*8.
 type Selector struct {
 	Labels map[string]string
 	Count  int // 0: all
 }
 
-// nameLabel stands for an agent's name.
+// nameLabel is the label that selects an agent by its name.
 const nameLabel = "name"
 
-// ParseSelector reads a selector. Without a count it wants one agent, with a bare * all agents.
+// ParseSelector parses a selector. Without a count it selects one agent, with a * alone all agents.
 func ParseSelector(text string) (Selector, error) {
 	labels, count, counted := strings.Cut(text, "*")
 	s := Selector{Count: 1}
@@ -191,20 +191,20 @@ func ParseSelector(text string) (Selector, error) {
 		return s, err
 	}
 	if len(s.Labels) == 0 {
-		return s, fmt.Errorf("%q: want labels, as in role=client*8", text)
+		return s, fmt.Errorf("found %q: want labels, as in role=client*8", text)
 	}
 	switch {
 	case counted && count == "":
 		s.Count = 0
 	case counted:
 		if s.Count, err = strconv.Atoi(count); err != nil || s.Count < 1 {
-			return s, fmt.Errorf("%q: found %q after the *: want a number of agents from 1, or nothing for all", text, count)
+			return s, fmt.Errorf("%q: found %q after the *: want a number of agents from 1, or only the * for all agents", text, count)
 		}
 	}
 	return s, nil
 }
 
-// ParseLabels reads role=client,zone=a.
+// ParseLabels parses labels such as role=client,zone=a.
 func ParseLabels(text string) (map[string]string, error) {
 	labels := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -212,7 +212,7 @@ func ParseLabels(text string) (map[string]string, error) {
 			continue
 		}
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok || key == "" || value == "" || strings.ContainsFunc(pair, isOdd) {
+		if !ok || key == "" || value == "" || strings.ContainsFunc(pair, isForbiddenInLabel) {
 			return nil, fmt.Errorf("found %q: want labels, as in role=client,zone=a", pair)
 		}
 		if earlier, twice := labels[key]; twice {
@@ -223,8 +223,8 @@ func ParseLabels(text string) (map[string]string, error) {
 	return labels, nil
 }
 
-// isOdd reports whether a character is not allowed in labels.
-func isOdd(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*" `, r) }
+// isForbiddenInLabel reports whether a character is not allowed in labels.
+func isForbiddenInLabel(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*" `, r) }
 
 // Matches reports whether an agent has all labels.
 func (s Selector) Matches(c Card) bool {

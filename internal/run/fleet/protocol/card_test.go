@@ -16,7 +16,7 @@ func TestCardsAreShownAsTheyAre(t *testing.T) {
 		"a label's value": {Card{Labels: map[string]string{"role": "client\x1b]0;x\a"}}, false},
 		"a label's key":   {Card{Labels: map[string]string{"ro\rle": "client"}}, false},
 	} {
-		if got := c.card.isPlain(); got != c.plain {
+		if got := c.card.isPrintable(); got != c.plain {
 			t.Errorf("%s: plain: %v, want %v", name, got, c.plain)
 		}
 	}

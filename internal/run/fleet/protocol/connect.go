@@ -19,23 +19,23 @@ import (
 
 // The timing of a connection to the hub. A lost peer is noticed after four to six seconds.
 const (
-	ConnectWithin = 5 * time.Second
-	PingEvery     = 2 * time.Second
-	PingsWithout  = 2
-	reconnectWait = 500 * time.Millisecond // plus a random time of at most as much
-	// An agent's messages are kept up to this size while the hub is away. A controller's
-	// orders are not kept: the controller has given up on an order that would arrive late.
-	agentKeepsBytes = 1 << 20
-	keepsNothing    = -1
+	ConnectTimeout     = 5 * time.Second
+	PingPeriod         = 2 * time.Second
+	MaxUnansweredPings = 2
+	reconnectWait      = 500 * time.Millisecond // plus a random time of at most the same length
+	// agentBufferBytes limits the messages that an agent keeps while the hub is unreachable. A
+	// controller keeps none (noBuffer): its orders would arrive too late.
+	agentBufferBytes = 1 << 20
+	noBuffer         = -1
 )
 
 // Connect connects to the hub. ctx bounds the first connection, for which each URL is tried once.
-// A connection that breaks later is made again, for ever; report gets both events. The caller
+// If the connection breaks later, it is made again; report gets a line for both events.
 func Connect(ctx context.Context, c *Credentials, name string, report func(event string)) (*nats.Conn, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	dialer := &dialer{}
+	dialer := &contextDialer{}
 	dialer.first.Store(&ctx)
 	options, err := c.Options(name, report)
 	if err != nil {
@@ -43,7 +43,7 @@ func Connect(ctx context.Context, c *Credentials, name string, report func(event
 	}
 	at := strings.Join(c.URLs, ",")
 	options = append(options, nats.SetCustomDialer(dialer))
-	stop := context.AfterFunc(ctx, dialer.giveUp)
+	stop := context.AfterFunc(ctx, dialer.closeLast)
 	defer stop()
 	conn, err := nats.Connect(at, options...)
 	dialer.first.Store(nil)
@@ -54,51 +54,53 @@ func Connect(ctx context.Context, c *Credentials, name string, report func(event
 		}
 		return nil, ExplainConnect(at, ctx.Err())
 	case err != nil:
-		return nil, ExplainConnect(at, dialer.why(err))
+		return nil, ExplainConnect(at, dialer.dialError(err))
 	}
 	return conn, nil
 }
 
-// Options returns the options of all connections. The user cannot choose any of them.
+// Options returns the NATS options for a connection to the hub.
 func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, error) {
 	if report == nil {
 		report = func(string) {}
 	}
-	keeps := agentKeepsBytes
+	keeps := agentBufferBytes
 	if c.Role() == RoleController {
-		keeps = keepsNothing
+		keeps = noBuffer
 	}
 	options := []nats.Option{
 		nats.Name(name), nats.CustomInboxPrefix(c.InboxPrefix()),
-		nats.Timeout(ConnectWithin), nats.PingInterval(PingEvery), nats.MaxPingsOutstanding(PingsWithout),
+		nats.Timeout(ConnectTimeout), nats.PingInterval(PingPeriod), nats.MaxPingsOutstanding(MaxUnansweredPings),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(keeps), nats.DontRandomize(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil { // none: it was closed
-				report(fmt.Sprintf("the hub is lost: %v", err))
+			if err != nil { // without an error, this process has closed the connection
+				report(fmt.Sprintf("lost the connection to the hub: %v", err))
 			}
 		}),
-		nats.ReconnectHandler(func(conn *nats.Conn) { report("the hub is back: " + conn.ConnectedUrlRedacted()) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { report(fmt.Sprintf("the hub: %v", err)) }),
+		nats.ReconnectHandler(func(conn *nats.Conn) { report("connected to the hub again: " + conn.ConnectedUrlRedacted()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			report(fmt.Sprintf("the connection to the hub reported an error: %v", err))
+		}),
 	}
 	pair, err := nkeys.FromSeed(c.Seed)
 	if err != nil {
-		return nil, errors.New("the key that opens the hub cannot be read")
+		return nil, errors.New("the token's key for the hub is invalid: take a new token from `wirelab fleet token`")
 	}
 	if c.JWT != "" {
 		options = append(options, nats.UserJWT(func() (string, error) { return c.JWT, nil }, pair.Sign))
 	} else {
-		options = append(options, nats.Nkey(PublicOf(c.Seed), pair.Sign))
+		options = append(options, nats.Nkey(PublicKeyOf(c.Seed), pair.Sign))
 	}
-	if trust := c.trust(); trust != nil {
+	if trust := c.tlsConfig(); trust != nil {
 		options = append(options, nats.Secure(trust))
 	}
 	return options, nil
 }
 
-// trust returns the TLS configuration of a client, or nil if the hub has no TLS. The client checks
-// the hub's name.
-func (c *Credentials) trust() *tls.Config {
+// tlsConfig returns the TLS configuration for a connection, or nil if the hub does not use TLS. The
+// client checks the hub's name.
+func (c *Credentials) tlsConfig() *tls.Config {
 	if len(c.RootPEM) > 0 {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(c.RootPEM)
@@ -112,23 +114,23 @@ func (c *Credentials) trust() *tls.Config {
 	return nil
 }
 
-// dialer dials within the caller's context until the first connection stands.
-type dialer struct {
+// contextDialer dials within the caller's context until the first connection is established.
+type contextDialer struct {
 	first  atomic.Pointer[context.Context]
 	failed atomic.Pointer[error] // the last dial
 	last   atomic.Pointer[net.Conn]
 }
 
-// giveUp ends a handshake that nats.go would still wait for.
-func (d *dialer) giveUp() {
+// closeLast closes the last dialled connection, so that nats.go does not wait for its handshake.
+func (d *contextDialer) closeLast() {
 	if conn := d.last.Load(); conn != nil {
 		_ = (*conn).Close()
 	}
 }
 
-// why returns the error of a connection, or the error of the dial if nats.go says only that no
-// server was there.
-func (d *dialer) why(err error) error {
+// dialError returns the error of the last dial if err only says that no server was available.
+// Otherwise it returns err.
+func (d *contextDialer) dialError(err error) error {
 	if failed := d.failed.Load(); failed != nil && errors.Is(err, nats.ErrNoServers) {
 		return *failed
 	}
@@ -136,12 +138,12 @@ func (d *dialer) why(err error) error {
 }
 
 // Dial implements nats.CustomDialer.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
+func (d *contextDialer) Dial(network, address string) (net.Conn, error) {
 	ctx := context.Background()
 	if first := d.first.Load(); first != nil {
 		ctx = *first
 	}
-	ctx, cancel := context.WithTimeout(ctx, ConnectWithin)
+	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -152,7 +154,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ExplainConnect says why a connection to a hub failed, and what to do.
+// ExplainConnect adds to a connection error why the connection failed, and what to do.
 func ExplainConnect(at string, err error) error {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -166,19 +168,19 @@ func ExplainConnect(at string, err error) error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		remedy = "the hub's certificate is not valid at this machine's time: set the clock, or start the hub again if it has run for years"
 	case errors.As(err, &unknown):
-		remedy = "the root in the token did not sign its certificate: this is another hub, or it has new keys; take a token from wirelab fleet token on the hub's machine"
+		remedy = "the token's root did not sign the hub's certificate: this is another hub, or the hub has new keys; take a token from `wirelab fleet token` on the hub's machine"
 	case errors.As(err, &name):
-		remedy = "its certificate does not name this address: start the hub with --advertise and this address, or use an address that wirelab fleet up prints"
+		remedy = "the hub's certificate does not name this address: start the hub with --advertise and this address, or use an address that `wirelab fleet up` prints"
 	case errors.Is(err, nats.ErrSecureConnWanted), errors.As(err, &noTLS):
-		remedy = "it speaks no TLS: this is another hub, or it was started with --no-tls since; take a token from wirelab fleet token"
+		remedy = "the hub does not speak TLS: this is another hub, or the hub was restarted with --no-tls; take a token from `wirelab fleet token`"
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
-		remedy = "it does not know the token's key: take a token from wirelab fleet token on the hub's machine"
+		remedy = "the hub does not know the token's key: take a token from `wirelab fleet token` on the hub's machine"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, nats.ErrNoServers):
-		remedy = "nothing listens there: start the hub by wirelab fleet up, or name its address"
+		remedy = "nothing listens on this address: start the hub with `wirelab fleet up`, or correct the address"
 	case errors.As(err, &lookup):
-		remedy = "the name cannot be found: name an address, or one that this machine knows"
+		remedy = "the host name cannot be found: use an IP address, or a host name that this machine knows"
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		remedy = "no answer: check the address, and whether a firewall blocks its port"
+		remedy = "the hub did not answer: check the address, and whether a firewall blocks the port"
 	}
 	if remedy == "" {
 		return fmt.Errorf("connect to the hub %s: %w", at, err)

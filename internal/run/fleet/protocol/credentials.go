@@ -19,15 +19,15 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Credentials let an agent or a controller into a fleet.
+// Credentials allow an agent or a controller to join a fleet.
 type Credentials struct {
 	Project string
-	URLs    []string // of the hub, tried in this order
-	RootPEM []byte   // signs the hub's certificate; none: a root that the system trusts
-	Seed    []byte   // of a user's nkey: opens the hub
-	JWT     string   // besides the seed, if the user's own NATS needs one
-	// OrdersKey is the public nkey that orders are signed with, OrdersSeed the secret one, which
-	// only controllers have.
+	URLs    []string // URLs of the hub, tried in this order
+	RootPEM []byte   // the root certificate of the hub's certificate; nil: the system's roots
+	Seed    []byte   // the secret nkey of the hub's user
+	JWT     string   // set if the user's own NATS needs a JWT besides the seed
+	// OrdersSeed is the secret nkey that signs orders; only controllers have it. OrdersKey is
+	// its public key.
 	OrdersKey  string
 	OrdersSeed []byte
 }
@@ -38,7 +38,7 @@ const (
 	RoleController = "controller"
 )
 
-// Roles lists them.
+// Roles lists the roles of credentials.
 func Roles() []string { return []string{RoleAgent, RoleController} }
 
 // Role returns the role that the credentials are for.
@@ -50,16 +50,16 @@ func (c *Credentials) Role() string {
 }
 
 const (
-	tokenPrefix    = "wl1."
-	mostTokenBytes = 16 << 10
-	mostURLs       = 16
+	tokenPrefix   = "wl1."
+	maxTokenBytes = 16 << 10
+	maxURLs       = 16
 )
 
 // CertificatePEM is the type of a certificate's PEM block (RFC 7468, section 5.1).
 const CertificatePEM = "CERTIFICATE"
 
-// A wire is the content of a token. ASN.1 is short; JSON would encode bytes in base64 twice.
-type wire struct {
+// tokenContent is the content of a token. It is encoded in ASN.1, because JSON would be longer.
+type tokenContent struct {
 	Project    string `asn1:"utf8"`
 	URLs       []string
 	Root       []byte
@@ -71,27 +71,27 @@ type wire struct {
 
 var (
 	tokenEncoding = base64.RawURLEncoding.Strict()
-	checksums     = crc32.MakeTable(crc32.Castagnoli)
+	checksumTable = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// Token returns the credentials as one word, to be copied to another machine. It is a secret.
+// Token encodes the credentials as one word, which a user copies to another machine. It is secret.
 func (c *Credentials) Token() string {
 	root, _ := pem.Decode(c.RootPEM)
 	if root == nil {
 		root = &pem.Block{}
 	}
-	payload, err := asn1.Marshal(wire{
+	payload, err := asn1.Marshal(tokenContent{
 		Project: c.Project, URLs: c.URLs, Root: root.Bytes, Seed: c.Seed, JWT: c.JWT,
 		OrdersKey: c.OrdersKey, OrdersSeed: c.OrdersSeed,
 	})
-	if err != nil { // fails only for text that is not UTF-8, which Check refuses
-		panic(fmt.Sprintf("fleet: credentials that were not checked: %v", err))
+	if err != nil { // encoding fails only for text that is not UTF-8, which Check refuses
+		panic(fmt.Sprintf("fleet: encode credentials that were not checked: %v", err))
 	}
-	payload = binary.BigEndian.AppendUint32(payload, crc32.Checksum(payload, checksums))
+	payload = binary.BigEndian.AppendUint32(payload, crc32.Checksum(payload, checksumTable))
 	return tokenPrefix + tokenEncoding.EncodeToString(payload)
 }
 
-// ParseToken reads a token. Its errors contain no part of the token.
+// ParseToken parses a token. Its errors contain no part of the token.
 func ParseToken(text string) (*Credentials, error) {
 	text = strings.TrimSpace(text)
 	coded, found := strings.CutPrefix(text, tokenPrefix)
@@ -101,25 +101,25 @@ func ParseToken(text string) (*Credentials, error) {
 		}
 		return nil, fmt.Errorf("this is not a token: a token begins with %q; wirelab fleet token prints one", tokenPrefix)
 	}
-	if len(coded) > mostTokenBytes {
-		return nil, fmt.Errorf("the token has %d characters, at most %d are read", len(coded), mostTokenBytes)
+	if len(coded) > maxTokenBytes {
+		return nil, fmt.Errorf("the token has %d characters: want at most %d", len(coded), maxTokenBytes)
 	}
-	const spoilt = "the token is cut or mistyped (%s): copy it whole, wirelab fleet token prints it again"
+	const spoilt = "the token is cut or mistyped (%s): copy it whole; `wirelab fleet token` prints it again"
 	payload, err := tokenEncoding.DecodeString(coded)
 	if err != nil {
 		return nil, fmt.Errorf(spoilt, "a character is wrong or missing")
 	}
 	const sumBytes = 4
 	if len(payload) < sumBytes {
-		return nil, fmt.Errorf(spoilt, "almost nothing is left")
+		return nil, fmt.Errorf(spoilt, "most of the token is missing")
 	}
 	payload, sum := payload[:len(payload)-sumBytes], payload[len(payload)-sumBytes:]
-	if binary.BigEndian.Uint32(sum) != crc32.Checksum(payload, checksums) {
+	if binary.BigEndian.Uint32(sum) != crc32.Checksum(payload, checksumTable) {
 		return nil, fmt.Errorf(spoilt, "its checksum is wrong")
 	}
-	var w wire
+	var w tokenContent
 	if rest, err := asn1.Unmarshal(payload, &w); err != nil || len(rest) > 0 {
-		return nil, errors.New("the token is complete, but this wirelab does not write such tokens: run the same version on all machines of a fleet")
+		return nil, errors.New("the token is complete, but this version of wirelab cannot read it: run the same version on all machines of a fleet")
 	}
 	c := &Credentials{
 		Project: w.Project, URLs: w.URLs, Seed: w.Seed, JWT: w.JWT,
@@ -137,13 +137,13 @@ func ParseToken(text string) (*Credentials, error) {
 	return c, nil
 }
 
-// Check says what is wrong with the credentials.
+// Check returns an error if the credentials are not valid.
 func (c *Credentials) Check() error {
 	if err := CheckProject(c.Project); err != nil {
 		return err
 	}
-	if len(c.URLs) == 0 || len(c.URLs) > mostURLs {
-		return fmt.Errorf("%d URLs of the hub: want 1 to %d", len(c.URLs), mostURLs)
+	if len(c.URLs) == 0 || len(c.URLs) > maxURLs {
+		return fmt.Errorf("the token has %d URLs of the hub: want 1 to %d", len(c.URLs), maxURLs)
 	}
 	for _, text := range c.URLs {
 		if err := CheckURL(text); err != nil {
@@ -151,27 +151,27 @@ func (c *Credentials) Check() error {
 		}
 	}
 	if len(c.RootPEM) > 0 {
-		if err := checkRoot(c.RootPEM); err != nil {
+		if err := checkRootPEM(c.RootPEM); err != nil {
 			return err
 		}
 	}
 	if strings.ToValidUTF8(c.JWT, "") != c.JWT {
-		return errors.New("the JWT is no text")
+		return errors.New("the JWT in the credentials is not valid UTF-8")
 	}
 	if err := checkSeed(c.Seed, nkeys.PrefixByteUser); err != nil {
-		return fmt.Errorf("the key that opens the hub: %w", err)
+		return fmt.Errorf("check the key for the hub: %w", err)
 	}
 	if !nkeys.IsValidPublicAccountKey(c.OrdersKey) {
-		return errors.New("the key that orders are signed with is no public nkey of an account")
+		return errors.New("the key that verifies orders is not the public nkey of an account")
 	}
 	if len(c.OrdersSeed) == 0 {
 		return nil
 	}
 	if err := checkSeed(c.OrdersSeed, nkeys.PrefixByteAccount); err != nil {
-		return fmt.Errorf("the key to sign orders with: %w", err)
+		return fmt.Errorf("check the key that signs orders: %w", err)
 	}
-	if PublicOf(c.OrdersSeed) != c.OrdersKey {
-		return errors.New("the key to sign orders with is not that of the fleet")
+	if PublicKeyOf(c.OrdersSeed) != c.OrdersKey {
+		return errors.New("the key that signs orders does not belong to this fleet")
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func CheckURL(text string) error {
 		return errors.New("the hub's URL cannot be read: want nats://HOST:PORT or tls://HOST:PORT")
 	}
 	if u.User != nil {
-		return errors.New("the hub's URL has a user or a password in it: the token has the credentials")
+		return errors.New("the hub's URL has a user or a password: remove it, the token has the credentials")
 	}
 	if (u.Scheme != "nats" && u.Scheme != "tls") || u.Hostname() == "" || u.Port() == "" || u.RequestURI() != "/" {
 		return fmt.Errorf("the hub's URL is %q: want nats://HOST:PORT or tls://HOST:PORT", text)
@@ -191,18 +191,18 @@ func CheckURL(text string) error {
 	return nil
 }
 
-func checkRoot(rootPEM []byte) error {
+func checkRootPEM(rootPEM []byte) error {
 	block, rest := pem.Decode(rootPEM)
 	if block == nil || block.Type != CertificatePEM || len(bytes.TrimSpace(rest)) > 0 {
-		return errors.New("the root is not one certificate in PEM")
+		return errors.New("the root certificate must be exactly one PEM certificate")
 	}
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-		return fmt.Errorf("the root: %w", err)
+		return fmt.Errorf("parse the root certificate: %w", err)
 	}
 	return nil
 }
 
-// checkSeed checks a seed. Its error leaves out the error of nkeys, which may contain the seed.
+// checkSeed checks a seed. It does not return the error of nkeys, which may contain the seed.
 func checkSeed(seed []byte, want nkeys.PrefixByte) error {
 	if prefix, _, err := nkeys.DecodeSeed(seed); err != nil || prefix != want {
 		return fmt.Errorf("want the seed of an nkey of kind %s", want)
@@ -210,8 +210,8 @@ func checkSeed(seed []byte, want nkeys.PrefixByte) error {
 	return nil
 }
 
-// PublicOf returns the public key of a seed that was checked.
-func PublicOf(seed []byte) string {
+// PublicKeyOf returns the public key of a valid seed, or "".
+func PublicKeyOf(seed []byte) string {
 	pair, err := nkeys.FromSeed(seed)
 	if err != nil {
 		return ""
@@ -223,24 +223,24 @@ func PublicOf(seed []byte) string {
 	return public
 }
 
-// String names the credentials, without their secrets.
+// String describes the credentials without their secrets.
 func (c Credentials) String() string {
 	return fmt.Sprintf("credentials of a fleet's %s (project %s, %s)", c.Role(), c.Project, strings.Join(c.URLs, ", "))
 }
 
-// Format keeps secrets out of all verbs.
+// Format prints String for all verbs, so that no secret is printed.
 func (c Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, c.String()) }
 
-// MarshalText keeps secrets out of JSON and of logs.
+// MarshalText returns String, so that JSON and logs contain no secret.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// JoinLine returns the command that makes another machine an agent. The token is not an argument,
-// which other users could read.
-func JoinLine(c *Credentials) string {
+// JoinCommand returns the command that makes another machine an agent. It passes the token as a
+// variable, because other users can read arguments.
+func JoinCommand(c *Credentials) string {
 	return fmt.Sprintf("WIRELAB_TOKEN=%s wirelab agent --nats %s --name NAME --labels role=client", c.Token(), strings.Join(c.URLs, ","))
 }
 
-// AreLoopback reports whether only this machine reaches the URLs.
+// AreLoopback reports whether all URLs are on this machine's loopback.
 func AreLoopback(urls []string) bool {
 	for _, text := range urls {
 		u, err := url.Parse(text)
@@ -254,7 +254,7 @@ func AreLoopback(urls []string) bool {
 	return true
 }
 
-// TokenVariable is the environment variable for a token. Other users can read flags, but not it.
+// TokenVariable is the environment variable for a token. Unlike flags, other users cannot read it.
 const TokenVariable = "WIRELAB_TOKEN"
 
 // ReadTokenFile reads a token from a file.
@@ -263,8 +263,8 @@ func ReadTokenFile(path string) (*Credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
-	defer file.Close()                                              //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, 2*mostTokenBytes)) // the file may never end
+	defer file.Close()                                             //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, 2*maxTokenBytes)) // the file may never end
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}

@@ -1,8 +1,8 @@
-// Package protocol has the definitions that the machines of a fleet share: the names of subjects,
-// the tokens that admit to a fleet, the cards with which agents describe themselves, the selectors
-// that choose agents by their labels, and the connection to a hub.
+// Package protocol defines what the machines of a fleet share: the names of NATS subjects, the
+// tokens with which machines join a fleet, the cards with which agents describe themselves, the
+// selectors that choose agents by their labels, and the connection to a hub.
 //
-// Subjects, of the project P and the agent A:
+// These are the subjects of the project P and the agent A:
 //
 //	wl.P.to.A.order             signed orders, answered
 //	wl.P.to.A.clock             exchanges of instants, answered

@@ -65,7 +65,7 @@ func TestTheThresholdOfASearchIsHeld(t *testing.T) {
 		var widths []float64
 		for range searches {
 			s, _ := noisySearch(t, random, 100_000, noise)
-			found, err := stats.FindThreshold(tries(s.found.Steps), 0.95)
+			found, err := stats.FindThreshold(stepOutcomes(s.found.Steps), 0.95)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestAStepHasEnoughRequestsForItsPercentile(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		_, err := Run(t.Context(), plan(2, 0.999))
-		if err == nil || !strings.Contains(err.Error(), "P99.9 needs 10000 requests") || !strings.Contains(err.Error(), "set a duration of 6.2") {
+		if err == nil || !strings.Contains(err.Error(), "P99.9, a step needs 10000 requests") || !strings.Contains(err.Error(), "set a duration of 6.2") {
 			t.Errorf("P99.9 at 160 a second in steps of a second: %v", err)
 		}
 	})
@@ -219,9 +219,9 @@ func TestSearchGivesUp(t *testing.T) {
 
 func TestWrongSearches(t *testing.T) {
 	for name, p := range map[string]Plan{
-		"quantile":  {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 1, Limit: 1}},
-		"a goal of": {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 0.5}},
-		"duration":  {Goal: Goal{Quantile: 0.5, Limit: 1}},
+		"quantile":       {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 1, Limit: 1}},
+		"the time limit": {Plan: load.Plan{Duration: 1}, Goal: Goal{Quantile: 0.5}},
+		"duration":       {Goal: Goal{Quantile: 0.5, Limit: 1}},
 	} {
 		if _, err := Run(t.Context(), p); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -25,13 +25,13 @@ import (
 	"wirelab.dev/internal/wire/workload"
 )
 
-// runClient connects, loads, and reports what it measured.
-func runClient(ctx context.Context, spec *task, controls *load.Controls, events *emitter) error {
+// runClient opens the connections, runs the load, and prints the result.
+func runClient(ctx context.Context, spec *task, controls *load.Controls, events *eventPrinter) error {
 	if program, foreign := stack.ForeignClient(spec.variant); foreign {
 		return runForeignClient(ctx, spec, program, events)
 	}
 	if spec.Client.Load.Model != scenario.Closed {
-		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spinningThread)
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + extraSpinThreads)
 	}
 	noise := spinBefore()
 	own := load.OwnCost(ctx)
@@ -40,23 +40,23 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 		return err
 	}
 	defer conns.close()
-	plan, err := spec.plan(conns.callers, events)
+	plan, err := spec.loadPlan(conns.callers, events)
 	if err != nil {
 		return err
 	}
-	plan.Controls, plan.Live, plan.Intervals = controls, spec.Client.Live, spec.intervals(events)
-	if err := events.ready(worker.Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
+	plan.Controls, plan.Live, plan.Intervals = controls, spec.Client.Live, spec.printedIntervals(events)
+	if err := events.printReady(worker.Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
 		return err
 	}
-	window := edges{conns: conns}
-	window.watch(&plan)
-	sampler := probe.StartSampler(probe.WithStops(probe.Self), probe.DefaultPeriod)
+	window := windowCounters{conns: conns}
+	window.readAtEdges(&plan)
+	sampler := probe.StartSampler(probe.WithStoppedTime(probe.ReadSelf), probe.DefaultSamplingPeriod)
 	allocations := spec.watchAllocations()
 	stacks, err := spec.profileCPU()
 	if err != nil {
 		return err
 	}
-	measured, err := spec.load(ctx, plan, window.keep)
+	measured, err := spec.runLoad(ctx, plan, window.keepWindow)
 	allocated, usage := allocations(), sampler.Stop()
 	onCPU, stacksErr := stacks()
 	if err := errors.Join(err, stacksErr); err != nil {
@@ -66,45 +66,46 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	if err := measured.Encode(); err != nil {
 		return err
 	}
-	result := spec.result(measured, usage)
+	result := spec.clientResult(measured, usage)
 	spinAfter(noise)
 	negotiated := conns.dialer.Negotiated()
 	result.Negotiated = &negotiated
-	result.Checking = conns.checking()
+	result.Checking = conns.checkingCost()
 	if conns.calls != nil {
-		result.Calls = conns.calls.all().Within(result.BeginNS, result.EndNS)
+		result.Calls = conns.calls.allCalls().BetweenInstants(result.BeginNS, result.EndNS)
 	}
 	result.CPU = onCPU
 	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
-	result.Allowance = allowance(os.Getpid())
-	if err := window.fill(result, spec.Client.Clients); err != nil {
+	result.Allowance = allowanceOf(os.Getpid())
+	if err := window.fillResult(result, spec.Client.Clients); err != nil {
 		return err
 	}
-	alive := func() { events.progress(live.Progress{Done: result.Requests, Fraction: 1}) }
-	if spec.Probe == "" && conns.service == nil { // otherwise the server's figures would include these calls
-		if result.Census, err = conns.census(ctx, alive); err != nil {
+	alive := func() { events.printProgress(live.Progress{Done: result.Requests, Fraction: 1}) }
+	if spec.Probe == "" && conns.service == nil { // otherwise the server's figures would include the census's calls
+		if result.Census, err = conns.countBytes(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}
 	}
-	if err := worker.KeepSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
+	if err := worker.WriteSamples(spec.Client.SamplesFile, measured.Samples); err != nil {
 		result.SamplesFailed = err.Error()
 	}
-	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
+	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
 }
 
-// plan returns the load of the spec for the given callers.
-func (s *task) plan(callers []workload.Caller, events *emitter) (load.Plan, error) {
-	p, err := s.Bounds()
-	p.Classify = classify
-	p.Report = events.progress
+// loadPlan returns the load plan of the spec for the given callers.
+func (s *task) loadPlan(callers []workload.Caller, events *eventPrinter) (load.Plan, error) {
+	p, err := s.LoadPlan()
+	p.Classify = classifyError
+	p.Report = events.printProgress
 	for _, c := range callers {
 		p.Callers = append(p.Callers, c)
 	}
 	return p, err
 }
 
-// intervals returns intervals that are printed when they end, or nil if the spec asks for none.
-func (s *task) intervals(events *emitter) *load.Intervals {
+// printedIntervals returns intervals that are printed when they end. It returns nil if the spec
+// asks for no intervals.
+func (s *task) printedIntervals(events *eventPrinter) *load.Intervals {
 	if s.Client.IntervalNS <= 0 {
 		return nil
 	}
@@ -112,18 +113,18 @@ func (s *task) intervals(events *emitter) *load.Intervals {
 	return &load.Intervals{Every: time.Duration(s.Client.IntervalNS), Report: func(i load.Interval) {
 		interval := worker.Interval{StartNS: i.StartNS, TookNS: i.TookNS, Ended: i.Responses.Count(), Failed: i.Failed}
 		if interval.Ended > 0 {
-			interval.Histogram, _ = encoder.Encode(i.Responses) // it writes to memory, and cannot fail
+			interval.Histogram, _ = encoder.Encode(i.Responses) // writing to memory cannot fail
 		}
-		// If it cannot be printed, printing the result will fail too.
-		_ = events.emit(worker.Event{Event: "interval", Interval: &interval})
+		// If printing fails here, printing the result will also fail.
+		_ = events.printEvent(worker.Event{Event: "interval", Interval: &interval})
 	}}
 }
 
-// classify returns the class and code of a failed call.
-func classify(err error) record.ErrorCount {
+// classifyError returns the class and code of a failed call.
+func classifyError(err error) record.ErrorCount {
 	if errors.Is(err, load.ErrWrongAnswer) {
 		wrong := record.ErrorCount{Class: string(failure.WrongAnswer), Code: wrongAnswerCode}
-		if unmet, is := errors.AsType[*expect.Unmet](err); is {
+		if unmet, is := errors.AsType[*expect.UnmetError](err); is {
 			wrong.Code = unmet.Condition
 		}
 		return wrong
@@ -134,8 +135,8 @@ func classify(err error) record.ErrorCount {
 	return record.ErrorCount{Class: string(failure.Of(err)), Code: status.Code(err).String()}
 }
 
-// result returns the measurement in the contract's form.
-func (s *task) result(m *load.Result, usage probe.Series) *worker.ClientResult {
+// clientResult converts the measurement to the form of the worker contract.
+func (s *task) clientResult(m *load.Result, usage probe.Series) *worker.ClientResult {
 	r := &worker.ClientResult{
 		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between), Failures: m.Failures,
 	}
@@ -144,44 +145,44 @@ func (s *task) result(m *load.Result, usage probe.Series) *worker.ClientResult {
 	case s.Client.Load.WarmUpAtMostNS <= 0:
 		r.WarmUp.Method = "none"
 	case s.Client.Load.Model == scenario.Search:
-		r.WarmUp.Method = "fixed" // a step is short, and follows another
+		r.WarmUp.Method = "fixed" // a step is short, and earlier steps have warmed up
 	}
-	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) { // unknown when it waited for instants; and a course has no pauses
-		c.ClientCPUNS = usage.Stretches(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
+	// The times of spinning and of pauses in the course are unknown.
+	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) {
+		c.ClientCPUNS = usage.CPUPerInterval(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 	if window, err := usage.Between(m.Begin, m.End); err == nil {
 		r.Usage = &window
 		if m.Pacing != nil {
-			withoutPacing(&window, m.Pacing.SpunNS)
+			subtractPacing(&window, m.Pacing.SpunNS)
 		}
 	}
 	return r
 }
 
-// withoutPacing subtracts the CPU time of waiting for instants: it is the
-// instrument's cost, not the stack's. It is mostly user time; the kernel's part,
-// yielding the CPU, is unknown.
-func withoutPacing(u *probe.Window, spunNS int64) {
+// subtractPacing subtracts the CPU time that the client spun while it waited for its schedule,
+// since the stack did not cause this cost. It is mostly user time; the kernel's part is unknown.
+func subtractPacing(u *probe.Window, spunNS int64) {
 	user := min(u.UserNS, spunNS)
 	u.UserNS -= user
 	u.SystemNS -= min(u.SystemNS, spunNS-user)
 }
 
-// burstAtMost limits the window of a burst, which ends with the last answer.
-const burstAtMost = time.Minute
+// maxBurstWindow limits the window of a burst, which ends with the last answer.
+const maxBurstWindow = time.Minute
 
-// warmUpCallers is the number of callers that warm up before a burst or a ramp: enough to
-// open connections and grow stacks, but not a burst themselves.
+// warmUpCallers is the number of callers that warm up before a burst or a ramp. They are enough to
+// open connections and grow goroutine stacks, but too few to make a burst.
 const warmUpCallers = 64
 
-// load runs the plan in the way of the load model. A search calls kept whenever the window that
+// runLoad runs the plan according to the load model. A search calls kept whenever the step that
 // has just ended is the best so far.
-func (s *task) load(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
+func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
 	warms := plan.WarmUp.AtMost > 0
 	if s.Client.Group != nil {
-		plan.Begins = load.OnGo
+		plan.Begins = load.OnGoControl
 		if warms {
-			plan.Opens = load.OnOpen
+			plan.Opens = load.OnOpenControl
 		}
 	}
 	switch l := s.Client.Load; l.Model {
@@ -191,13 +192,13 @@ func (s *task) load(ctx context.Context, plan load.Plan, kept func()) (*load.Res
 			return nil, err
 		}
 		if l.Model == scenario.Burst {
-			plan.Duration = burstAtMost
+			plan.Duration = maxBurstWindow
 		}
 		plan.WarmUp = load.WarmUp{}
 		if warms {
 			plan.Begins = plan.Opens
 		}
-		plan.Opens = load.AtOnce
+		plan.Opens = load.WithoutCue
 		measured, err := load.Run(ctx, plan)
 		if err == nil {
 			measured.WarmUp = warm
@@ -233,9 +234,9 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	return warm.WarmUp, nil
 }
 
-// Try connects like a client of the spec and makes one call, in this process. It does not check
-// the answer, which a trial does. It tries nothing if another program makes the calls.
-func Try(ctx context.Context, in *worker.Spec) error {
+// TryCall connects like a client of the spec and makes one call, in this process. It does not check
+// the answer. It does nothing if another program makes the calls of the spec.
+func TryCall(ctx context.Context, in *worker.Spec) error {
 	spec, err := newTask(*in)
 	if err != nil {
 		return err

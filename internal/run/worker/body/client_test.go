@@ -29,7 +29,7 @@ func TestPacingIsNotTheStacksCost(t *testing.T) {
 		{user: 80 * ms, system: 20 * ms, spun: 101 * ms, want: 0},
 	} {
 		u := probe.Window{Usage: probe.Usage{UserNS: c.user, SystemNS: c.system}}
-		withoutPacing(&u, c.spun)
+		subtractPacing(&u, c.spun)
 		if u.CPU() != c.want || u.UserNS < 0 || u.SystemNS < 0 {
 			t.Errorf("%+v: %d and %d ns are left", c, u.UserNS, u.SystemNS)
 		}
@@ -44,7 +44,7 @@ func TestBadLoads(t *testing.T) {
 		"other arrivals": {Model: "open", RatePerSecond: 1, Arrivals: "uniform"},
 	} {
 		s := task{Spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1, Load: l}}}
-		if _, err := s.plan(nil, nil); err == nil {
+		if _, err := s.loadPlan(nil, nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -66,7 +66,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		{fmt.Errorf("%w: one bit", load.ErrWrongAnswer), "WrongAnswer", "wrong-answer"},
 		{stack.Fail(codes.Unavailable, x509.UnknownAuthorityError{}), "Unavailable", "certificate: unknown authority"},
 	} {
-		got := classify(c.err)
+		got := classifyError(c.err)
 		if want := (record.ErrorCount{Class: c.class, Code: c.code}); got != want {
 			t.Errorf("%v is counted as %+v, want %+v", c.err, got, want)
 		}

@@ -28,15 +28,15 @@ import (
 	"wirelab.dev/internal/wire/workload"
 )
 
-// connected is the stack clients of one worker, and the callers that use them.
-type connected struct {
+// stackClients holds the stack clients of one worker, and the callers that use them.
+type stackClients struct {
 	mode     scenario.Connection
 	dialer   *conn.Dialer
 	clients  []stack.Client
 	callers  []workload.Caller
-	settings []tuning.Setting // those that are not a library's default
-	calls    *instants        // nil: instants are not kept
-	service  io.Closer        // of the user's own service; then clients, and the fields after own, are not set
+	settings []tuning.Setting // settings that are not a library's default
+	calls    *instantRecorder // nil: instants are not kept
+	service  io.Closer        // the client of a user's own service; clients and the fields after own are then unset
 	own      []*service.Caller
 
 	target    stack.Target
@@ -45,18 +45,18 @@ type connected struct {
 }
 
 // connect opens the connections of the spec's mode and makes a caller for each client.
-func connect(ctx context.Context, spec *task) (*connected, error) {
+func connect(ctx context.Context, spec *task) (*stackClients, error) {
 	if spec.own == nil {
 		return connectService(ctx, spec)
 	}
-	if stack.CallsPrepared(spec.variant) {
+	if stack.UsesLoadEngine(spec.variant) {
 		return connectPrepared(ctx, spec)
 	}
 	return connectStack(ctx, spec)
 }
 
 // connectStack connects with the stack's own client.
-func connectStack(ctx context.Context, spec *task) (*connected, error) {
+func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	own, variant := spec.own, spec.variant
 	work, parameters, err := spec.workload()
 	if err != nil {
@@ -66,7 +66,7 @@ func connectStack(ctx context.Context, spec *task) (*connected, error) {
 	if err := asked.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	conns := &connected{mode: catalog.ConnectionOf(own, variant, asked), dialer: &conn.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
+	conns := &stackClients{mode: catalog.ConnectionOf(own, variant, asked), dialer: &conn.Dialer{Sources: spec.Client.Sources, Congestion: catalog.Congestion(variant)}}
 	target := stack.Target{
 		Address: spec.Address, Operations: work.Info().Operations,
 		Lifecycle: conn.LifecycleOf(conns.mode.Mode),
@@ -80,7 +80,7 @@ func connectStack(ctx context.Context, spec *task) (*connected, error) {
 	if conns.mode.Mode == scenario.PerWorker {
 		n = spec.Client.Clients
 	} else {
-		target.Connections = conns.mode.Want(spec.Client.Clients)
+		target.Connections = conns.mode.ConnectionCount(spec.Client.Clients)
 	}
 	if conns.settings, err = spec.clientSettings(target); err != nil {
 		return nil, err
@@ -88,13 +88,13 @@ func connectStack(ctx context.Context, spec *task) (*connected, error) {
 	conns.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
 		return own.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
-	conns.calls = spec.noteInstants()
-	first := spec.Client.GroupOf().First
+	conns.calls = spec.newInstantRecorder()
+	first := spec.Client.GroupOrOwn().First
 	conns.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		return conns.noted(work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed}))
+		return conns.noteCaller(work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed}))
 	}
 	conns.target = target
-	if err := conns.open(ctx, n); err != nil {
+	if err := conns.openClients(ctx, n); err != nil {
 		conns.close()
 		return nil, fmt.Errorf("connect to %s: %w", spec.Address, err)
 	}
@@ -104,16 +104,16 @@ func connectStack(ctx context.Context, spec *task) (*connected, error) {
 	return conns, nil
 }
 
-// noted makes a caller note the instants of its calls, if the spec asks for them.
-func (conns *connected) noted(caller workload.Caller) workload.Caller {
+// noteCaller makes a caller record the instants of its calls, if the spec asks for them.
+func (conns *stackClients) noteCaller(caller workload.Caller) workload.Caller {
 	if conns.calls == nil {
 		return caller
 	}
-	return notedCaller{caller, conns.calls}
+	return recordingCaller{caller, conns.calls}
 }
 
-// open makes n clients. It returns one error of several: they mostly fail alike.
-func (conns *connected) open(ctx context.Context, n int) error {
+// openClients makes n clients. If several fail, it returns one error, since they mostly fail alike.
+func (conns *stackClients) openClients(ctx context.Context, n int) error {
 	conns.clients = make([]stack.Client, n)
 	return conn.OpenEach(ctx, n, func(ctx context.Context, i int) error {
 		client, err := conns.dial(ctx, conns.target)
@@ -124,7 +124,7 @@ func (conns *connected) open(ctx context.Context, n int) error {
 	})
 }
 
-// trafficOf returns the traffic so far of all connections of a dialer's clients.
+// trafficOf returns the traffic until now of all connections of a dialer and its clients.
 func trafficOf(dialer *conn.Dialer, clients ...stack.Client) conn.Traffic {
 	all := dialer.Traffic()
 	for _, c := range clients {
@@ -138,7 +138,7 @@ func trafficOf(dialer *conn.Dialer, clients ...stack.Client) conn.Traffic {
 }
 
 // close ends all clients. Their errors come too late to matter.
-func (conns *connected) close() {
+func (conns *stackClients) close() {
 	for _, one := range conns.clients {
 		if one != nil {
 			_ = one.Close()
@@ -149,9 +149,8 @@ func (conns *connected) close() {
 	}
 }
 
-// connectService opens connections to a service of the user's own, and makes a caller for
-// each client.
-func connectService(ctx context.Context, spec *task) (*connected, error) {
+// connectService opens connections to a user's own service, and makes a caller for each client.
+func connectService(ctx context.Context, spec *task) (*stackClients, error) {
 	definition, err := service.Parse(spec.Workload.Definition)
 	if err != nil {
 		return nil, err
@@ -160,26 +159,26 @@ func connectService(ctx context.Context, spec *task) (*connected, error) {
 	if err := mode.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	conns := &connected{mode: mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
-	return conns, conns.openService(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
+	conns := &stackClients{mode: mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.newInstantRecorder()}
+	return conns, conns.openServiceClient(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
 }
 
-// openService opens the connections to a service, and makes a caller for each client.
-func (conns *connected) openService(ctx context.Context, spec *task, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
+// openServiceClient opens the connections to a service, and makes a caller for each client.
+func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
 	expected, err := definition.Expectations()
 	if err != nil {
 		return err
 	}
-	group := spec.Client.GroupOf()
+	group := spec.Client.GroupOrOwn()
 	sources, err := services.NewSources(definition, group.Of, spec.Client.Seed)
 	if err != nil {
 		return err
 	}
 	client, err := services.Open(ctx, service.Plan{
-		Definition: definition, Connections: conns.mode.Want(spec.Client.Clients),
+		Definition: definition, Connections: conns.mode.ConnectionCount(spec.Client.Clients),
 		Lifecycle: conn.LifecycleOf(conns.mode.Mode),
 		Callers:   spec.Client.Clients, Dialer: conns.dialer,
-		Keep: expected.Keep() || sources.Uses.Header || sources.Uses.Body, Varied: sources.Varied,
+		Keep: expected.UseContent() || sources.Uses.Header || sources.Uses.Body, Varied: sources.Varied,
 	})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
@@ -193,41 +192,42 @@ func (conns *connected) openService(ctx context.Context, spec *task, definition 
 			followers = append(followers, follower)
 		}
 		caller := definition.NewCaller(client, source)
-		caller.Expect(expected, spec.Client.Seed+uint64(number))
+		caller.CheckAnswers(expected, spec.Client.Seed+uint64(number))
 		conns.own = append(conns.own, caller)
-		conns.callers = append(conns.callers, conns.noted(checked(caller)))
+		conns.callers = append(conns.callers, conns.noteCaller(checked(caller)))
 	}
-	// The calls that users make before the load, some at a time.
+	// Some requests have calls before the load, such as a login: make them, some at a time.
 	return conn.OpenEach(ctx, len(followers), func(ctx context.Context, i int) error {
 		if err := followers[i].Begin(ctx, client); err != nil {
-			return fmt.Errorf("user %d of %d: %w", i+1, len(followers), err)
+			return fmt.Errorf("user %d of %d: a call before the load (such as a login) failed: %w", i+1, len(followers), err)
 		}
 		return nil
 	})
 }
 
-// checking returns the cost of checking the answers of all callers, or nil if nothing was
-// checked. No caller may be calling.
-func (conns *connected) checking() *record.Checking {
+// checkingCost returns the cost of checking the answers of all callers, or nil if no answer was
+// checked. It must not be called while a caller makes a call.
+func (conns *stackClients) checkingCost() *record.Checking {
 	var all *record.Checking
 	for _, caller := range conns.own {
-		all = sum.Any(all, caller.Checking())
+		all = sum.AddPresent(all, caller.CheckingCost())
 	}
 	return all
 }
 
-// learned holds a workload's unary call in the form in which other clients make it.
-type learned struct {
+// preparedCall holds the encoded request of a workload's unary call, for clients that are not the
+// stack's own.
+type preparedCall struct {
 	definition *service.Definition
-	mode       scenario.Connection // of the connections that the spec asks for
-	// Sizes of the answer: as service.Answer has it, and of all that came over a connection.
+	mode       scenario.Connection // the connection mode that the spec asks for
+	// The size of the answer, and of all bytes that came over the connection for it.
 	answerBytes, wireBytes int64
 }
 
-// learn makes the call once with the stack's own client, since only this client can tell a right
-// answer from a wrong one. Then it makes the call as other clients will.
-func (s *task) learn(ctx context.Context) (*learned, error) {
-	ctx, cancel := context.WithTimeout(ctx, foreignGrace)
+// prepareCall makes the call once with the stack's own client, which checks the answer. Then it
+// makes the same call with the prepared request, to learn the size of the answer.
+func (s *task) prepareCall(ctx context.Context) (*preparedCall, error) {
+	ctx, cancel := context.WithTimeout(ctx, foreignExtraTime)
 	defer cancel()
 	once, client := *s, *s.Client
 	client.Clients, client.Group, once.Client = 1, nil, &client
@@ -238,9 +238,9 @@ func (s *task) learn(ctx context.Context) (*learned, error) {
 	defer conns.close()
 	request, err := conns.learnRequest(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("a first call: %w", err)
+		return nil, fmt.Errorf("make a first call with the stack's own client: %w", err)
 	}
-	l := &learned{mode: conns.mode, definition: &service.Definition{
+	l := &preparedCall{mode: conns.mode, definition: &service.Definition{
 		Wire: service.GRPC, Network: "tcp", Address: s.Address, Authority: s.Address, Requests: []service.Request{request},
 	}}
 	switch {
@@ -250,15 +250,15 @@ func (s *task) learn(ctx context.Context) (*learned, error) {
 	default:
 		l.definition.Wire = service.HTTP2
 	}
-	if err := l.learnAnswer(ctx); err != nil {
-		return nil, fmt.Errorf("a first call as others make it: %w", err)
+	if err := l.learnAnswerSize(ctx); err != nil {
+		return nil, fmt.Errorf("make a first call with a prepared request: %w", err)
 	}
 	return l, nil
 }
 
 // learnRequest makes a call, and returns its request.
-func (conns *connected) learnRequest(ctx context.Context) (service.Request, error) {
-	seen := &onlyCall{ClientConnInterface: conns.clients[0]}
+func (conns *stackClients) learnRequest(ctx context.Context) (service.Request, error) {
+	seen := &callRecorder{ClientConnInterface: conns.clients[0]}
 	caller := conns.newCaller(seen, 0)
 	if err := caller.Call(ctx); err != nil {
 		return service.Request{}, err
@@ -269,7 +269,7 @@ func (conns *connected) learnRequest(ctx context.Context) (service.Request, erro
 		}
 	}
 	if maker, onHTTP := conns.clients[0].(stack.RequestMaker); onHTTP {
-		// Without ctx, whose deadline would go with every request.
+		// The prepared request must not contain the deadline of ctx.
 		made, err := maker.UnaryRequest(context.WithoutCancel(ctx), seen.method, seen.request)
 		if err != nil {
 			return service.Request{}, err
@@ -293,12 +293,12 @@ func requestOf(made *http.Request) (service.Request, error) {
 	return request, err
 }
 
-// learnAnswer makes the call over a connection of its own.
-func (l *learned) learnAnswer(ctx context.Context) error {
+// learnAnswerSize makes the call over a connection of its own.
+func (l *preparedCall) learnAnswerSize(ctx context.Context) error {
 	spec := &task{Spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}}
-	alone := &connected{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &conn.Dialer{}}
+	alone := &stackClients{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &conn.Dialer{}}
 	var seen *service.Caller
-	if err := alone.openService(ctx, spec, l.definition, func(c *service.Caller) workload.Caller { seen = c; return c }); err != nil {
+	if err := alone.openServiceClient(ctx, spec, l.definition, func(c *service.Caller) workload.Caller { seen = c; return c }); err != nil {
 		return err
 	}
 	defer alone.close()
@@ -309,41 +309,40 @@ func (l *learned) learnAnswer(ctx context.Context) error {
 	return nil
 }
 
-// onlyCall records the unary call that goes over a connection.
-type onlyCall struct {
+// callRecorder records the unary call that goes over a connection.
+type callRecorder struct {
 	grpc.ClientConnInterface
 	method  string
 	request proto.Message
 }
 
-func (c *onlyCall) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
+func (c *callRecorder) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
 	c.method = method
-	c.request, _ = request.(proto.Message) // generated code has no others
+	c.request, _ = request.(proto.Message) // generated code sends only such messages
 	return c.ClientConnInterface.Invoke(ctx, method, request, answer, options...)
 }
 
-func (*onlyCall) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errors.New("this workload opens a stream, and only the stack's own client can: other clients make unary calls only")
+func (*callRecorder) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.New("this workload opens a stream, but prepared requests work only for unary calls: use the stack's own client")
 }
 
-// connectPrepared makes callers that make the workload's call with requests that were
-// encoded before.
-func connectPrepared(ctx context.Context, spec *task) (*connected, error) {
-	call, err := spec.learn(ctx)
+// connectPrepared makes callers whose requests are encoded once, before the load.
+func connectPrepared(ctx context.Context, spec *task) (*stackClients, error) {
+	call, err := spec.prepareCall(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conns := &connected{mode: call.mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.noteInstants()}
+	conns := &stackClients{mode: call.mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.newInstantRecorder()}
 	conns.settings = append(processSettings(tuning.Client), tuning.Setting{
 		Side: tuning.Client, Name: stack.CallerKey, Value: "prepared requests", Default: "the stack's own client",
 		Why: "the variant's option " + stack.CallerKey,
 	})
-	return conns, conns.openService(ctx, spec, call.definition, func(c *service.Caller) workload.Caller {
+	return conns, conns.openServiceClient(ctx, spec, call.definition, func(c *service.Caller) workload.Caller {
 		return sizedCaller{c, call.answerBytes}
 	})
 }
 
-// sizedCaller checks that answers have the size of the first one.
+// A sizedCaller checks that each answer has the expected size.
 type sizedCaller struct {
 	*service.Caller
 	wantBytes int64
@@ -351,7 +350,7 @@ type sizedCaller struct {
 
 func (c sizedCaller) Check() error {
 	if got := c.AnswerBytes(); got != c.wantBytes {
-		return fmt.Errorf("an answer has %d bytes, and the first had %d", got, c.wantBytes)
+		return fmt.Errorf("an answer has %d bytes, but the first answer had %d bytes", got, c.wantBytes)
 	}
 	return nil
 }

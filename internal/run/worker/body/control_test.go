@@ -14,7 +14,7 @@ import (
 )
 
 func TestControls(t *testing.T) {
-	for line, want := range map[string]worker.Order{
+	for line, want := range map[string]worker.ControlOrder{
 		`{"control":"end"}`:                 {Control: worker.EndControl},
 		`{"control":"pause","why":"lunch"}`: {Control: worker.PauseControl},
 		" {\"control\":\"resume\"}\r\n":     {Control: worker.ResumeControl},
@@ -73,7 +73,7 @@ func FuzzControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		c := parseControl(line)
 		var given map[string]any
-		if c != (worker.Order{}) && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
+		if c != (worker.ControlOrder{}) && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
 			t.Errorf("%q is the control %v, and no object", line, c)
 		}
 		readControls(bufio.NewReader(strings.NewReader(string(line))), &load.Controls{})

@@ -19,77 +19,77 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// edges reads the counters of the stack clients at both edges of the window, to leave out the warm-up
-// and the drain.
-type edges struct {
-	conns *connected
-	last  between  // of the last window
-	kept  *between // of the step that a search keeps
+// windowCounters reads the counters of the stack clients when the window opens and closes. Its
+// results thus leave out the warm-up and the drain.
+type windowCounters struct {
+	conns *stackClients
+	last  windowReadings  // readings of the last window
+	kept  *windowReadings // readings of the best step of a search
 }
 
-// between holds the readings at both edges of a window.
-type between struct {
-	opened, closed reading
+// windowReadings holds the counters at the begin and at the end of a window.
+type windowReadings struct {
+	opened, closed counterReading
 	times          conn.Times
 }
 
-// reading is one reading of those counters.
-type reading struct {
+// counterReading holds the values of the counters at one instant.
+type counterReading struct {
 	atNS    int64
 	counts  conn.Counts
 	traffic conn.Traffic
 }
 
-func (e *edges) read() reading {
-	r := reading{atNS: clock.Now(), counts: e.conns.dialer.Counts(), traffic: trafficOf(e.conns.dialer, e.conns.clients...)}
+func (e *windowCounters) readCounters() counterReading {
+	r := counterReading{atNS: clock.Now(), counts: e.conns.dialer.Counts(), traffic: trafficOf(e.conns.dialer, e.conns.clients...)}
 	if r.traffic.Transport == "tcp" {
-		// Few of the libraries count their writes; in the window a client's process writes to its
-		// connections and to almost nothing else. The kernel counts no sendto among them.
-		if writes := probe.Writes(); writes > 0 { // otherwise the number is unknown
-			r.traffic.SendCalls = writes + batchio.Sends()
+		// Few libraries count their writes, so this counts all writes of the process: in the window
+		// nearly all of them go to connections. The kernel does not count sendto as a write.
+		if writes := probe.CountWriteCalls(); writes > 0 { // otherwise the number is unknown
+			r.traffic.SendCalls = writes + batchio.SendCount()
 		}
 	}
 	return r
 }
 
-// watch makes the plan read the counters.
-func (e *edges) watch(p *load.Plan) {
+// readAtEdges makes the plan read the counters when the window opens and closes.
+func (e *windowCounters) readAtEdges(p *load.Plan) {
 	p.OnOpen = func() {
-		e.conns.dialer.TakeTimes().Close() // those of the warm-up
-		e.last.times.Close()               // those of a search's step that was not kept
-		e.last = between{opened: e.read()}
+		e.conns.dialer.TakeTimes().Close() // drops the times of the warm-up
+		e.last.times.Close()               // drops the times of a search's step that was not kept
+		e.last = windowReadings{opened: e.readCounters()}
 	}
-	p.OnClose = func() { e.last.closed, e.last.times = e.read(), e.conns.dialer.TakeTimes() }
+	p.OnClose = func() { e.last.closed, e.last.times = e.readCounters(), e.conns.dialer.TakeTimes() }
 }
 
-// keep keeps the last window of a search.
-func (e *edges) keep() {
+// keepWindow keeps the readings of the last window, when it is a search's best step.
+func (e *windowCounters) keepWindow() {
 	if e.kept != nil {
 		e.kept.times.Close()
 	}
 	e.kept, e.last.times = new(e.last), conn.Times{}
 }
 
-// fill sets what happened between the edges. It must be called once.
-func (e *edges) fill(r *worker.ClientResult, clients int) error {
-	if e.kept == nil { // no search
-		e.keep()
+// fillResult fills in the connections and the traffic of the window. It must be called only once.
+func (e *windowCounters) fillResult(r *worker.ClientResult, clients int) error {
+	if e.kept == nil { // the load was not a search
+		e.keepWindow()
 	}
 	e.last.times.Close()
 	window := e.kept
 	r.Connections = worker.Connections{
-		Mode: e.conns.mode.String(), Want: e.conns.mode.Want(clients),
+		Mode: e.conns.mode.String(), Want: e.conns.mode.ConnectionCount(clients),
 		Total: window.closed.counts, Window: window.closed.counts.Since(window.opened.counts),
 	}
 	r.Connections.During = r.Connections.Window.Opened
 	if window.closed.traffic.Transport != "" {
 		r.Traffic = &worker.Traffic{SpanNS: window.closed.atNS - window.opened.atNS, Traffic: window.closed.traffic.Since(window.opened.traffic)}
 	}
-	return timeOpening(&r.Connections, window.times)
+	return fillOpeningTimes(&r.Connections, window.times)
 }
 
-// timeOpening sets the distributions of the times that opening connections took.
-func timeOpening(c *worker.Connections, t conn.Times) error {
+// fillOpeningTimes sets the distributions of the times that opening connections took.
+func fillOpeningTimes(c *worker.Connections, t conn.Times) error {
 	defer t.Close()
 	for _, one := range []struct {
 		to   **latency.Distribution
@@ -108,52 +108,53 @@ func timeOpening(c *worker.Connections, t conn.Times) error {
 }
 
 const (
-	censusCalls   = 10              // behind a connection's first
-	censusSingles = 3               // connections of one call each
-	censusAtMost  = 2 * time.Second // for all calls
-	// quiet is long enough for everything that follows a call: Linux delays an
-	// acknowledgement by 40 ms, QUIC by 25 ms.
-	quiet = 60 * time.Millisecond
+	censusCalls       = 10              // calls after a connection's first call
+	censusSingleCalls = 3               // connections of one call each
+	censusTimeout     = 2 * time.Second // for all calls
+	// censusQuietTime is the wait for bytes that follow a call: Linux delays an acknowledgement
+	// by up to 40 ms, QUIC by up to 25 ms.
+	censusQuietTime = 60 * time.Millisecond
 )
 
-// counter counts every byte of one client and its caller. After an error it does nothing.
-type counter struct {
+// byteCounter counts every byte of one client and its caller. After an error it does nothing.
+type byteCounter struct {
 	dialer   conn.Dialer
 	client   stack.Client
-	messages *messages
+	messages *messageCounter
 	call     func(context.Context) error
 	err      error
 }
 
-// counted is a reading of all counters.
-type counted struct {
+// counterState holds the values of all counters at one instant.
+type counterState struct {
 	traffic        conn.Traffic
 	records        conn.RecordCounts
 	frames         conn.FrameCounts
 	sent, received int64 // message bytes
 }
 
-// census counts single calls. It calls alive after each, so that progress can be reported.
-func (conns *connected) census(ctx context.Context, alive func()) (*worker.Census, error) {
-	ctx, cancel := context.WithTimeout(ctx, censusAtMost)
+// countBytes counts the bytes of a few single calls. It calls alive after each call, so that
+// progress can be reported.
+func (conns *stackClients) countBytes(ctx context.Context, alive func()) (*worker.ByteCensus, error) {
+	ctx, cancel := context.WithTimeout(ctx, censusTimeout)
 	defer cancel()
 	counts := conns.dialer.Counts()
 	secured := counts.Full+counts.Resumed > 0 // TLS or QUIC
-	c, err := conns.count(ctx, conn.Kept, secured)
+	c, err := conns.newByteCounter(ctx, conn.Kept, secured)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	begun := c.settled(ctx)
-	c.calls(ctx, 1, alive)
-	first := c.read()
-	c.calls(ctx, censusCalls, alive)
-	last := c.settled(ctx)
+	begun := c.readWhenQuiet(ctx)
+	c.makeCalls(ctx, 1, alive)
+	first := c.readState()
+	c.makeCalls(ctx, censusCalls, alive)
+	last := c.readWhenQuiet(ctx)
 	if c.err != nil {
 		return nil, c.err
 	}
 	records := last.records.Since(first.records)
-	result := &worker.Census{
+	result := &worker.ByteCensus{
 		First: first.traffic.Since(begun.traffic), Calls: censusCalls,
 		MessageSentBytes: last.sent - first.sent, MessageReceivedBytes: last.received - first.received,
 		Secured: secured && last.traffic.Transport == "tcp", RecordsSent: records.Sent, RecordsReceived: records.Received,
@@ -165,9 +166,9 @@ func (conns *connected) census(ctx context.Context, alive func()) (*worker.Censu
 	}
 	switch {
 	case secured && conns.target.Lifecycle != conn.Kept:
-		result.Handshakes, err = conns.countSingles(ctx, result.First, alive)
+		result.Handshakes, err = conns.countSingleCalls(ctx, result.First, alive)
 	case result.Secured:
-		result.Handshakes = handshakes(last.records)
+		result.Handshakes = handshakesOf(last.records)
 	case secured:
 		result.Handshakes = worker.Handshakes{Count: 1, SentBytes: begun.traffic.SentBytes, ReceivedBytes: begun.traffic.ReceivedBytes}
 	}
@@ -177,38 +178,38 @@ func (conns *connected) census(ctx context.Context, alive func()) (*worker.Censu
 	return result, nil
 }
 
-// countSingles counts connections of one call each. call is the traffic of a connection's
-// first call.
-func (conns *connected) countSingles(ctx context.Context, call conn.Traffic, alive func()) (worker.Handshakes, error) {
-	c, err := conns.count(ctx, conns.target.Lifecycle, true)
+// countSingleCalls counts the handshake bytes of connections with one call each. call is the
+// traffic of such a call.
+func (conns *stackClients) countSingleCalls(ctx context.Context, call conn.Traffic, alive func()) (worker.Handshakes, error) {
+	c, err := conns.newByteCounter(ctx, conns.target.Lifecycle, true)
 	if err != nil {
 		return worker.Handshakes{}, err
 	}
 	defer c.close()
-	begun := c.settled(ctx) // the client has then opened its first connections
-	c.calls(ctx, censusSingles, alive)
-	last := c.settled(ctx)
+	begun := c.readWhenQuiet(ctx) // by now the client has opened its first connections
+	c.makeCalls(ctx, censusSingleCalls, alive)
+	last := c.readWhenQuiet(ctx)
 	if c.err != nil {
 		return worker.Handshakes{}, c.err
 	}
 	if last.traffic.Transport == "tcp" {
-		return handshakes(last.records.Since(begun.records)), nil
+		return handshakesOf(last.records.Since(begun.records)), nil
 	}
 	all := last.traffic.Since(begun.traffic)
 	return worker.Handshakes{
-		Count:         censusSingles,
-		SentBytes:     max(0, all.SentBytes-censusSingles*call.SentBytes),
-		ReceivedBytes: max(0, all.ReceivedBytes-censusSingles*call.ReceivedBytes),
+		Count:         censusSingleCalls,
+		SentBytes:     max(0, all.SentBytes-censusSingleCalls*call.SentBytes),
+		ReceivedBytes: max(0, all.ReceivedBytes-censusSingleCalls*call.ReceivedBytes),
 	}, nil
 }
 
-func handshakes(r conn.RecordCounts) worker.Handshakes {
+func handshakesOf(r conn.RecordCounts) worker.Handshakes {
 	return worker.Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
 }
 
-// count makes a client with one connection, or with one per call.
-func (conns *connected) count(ctx context.Context, lifecycle conn.Lifecycle, secured bool) (*counter, error) {
-	c := &counter{}
+// newByteCounter makes a byte counter whose client has one connection, or one per call.
+func (conns *stackClients) newByteCounter(ctx context.Context, lifecycle conn.Lifecycle, secured bool) (*byteCounter, error) {
+	c := &byteCounter{}
 	if secured {
 		c.dialer.Records = &conn.Records{}
 	}
@@ -216,15 +217,15 @@ func (conns *connected) count(ctx context.Context, lifecycle conn.Lifecycle, sec
 	target.Connections, target.Lifecycle, target.Dialer = 1, lifecycle, &c.dialer
 	var err error
 	if c.client, err = conns.dial(ctx, target); err != nil {
-		return nil, fmt.Errorf("open a connection for counting: %w", err)
+		return nil, fmt.Errorf("open a connection to count bytes: %w", err)
 	}
-	c.messages = &messages{conn: c.client}
+	c.messages = &messageCounter{conn: c.client}
 	c.call = conns.newCaller(c.messages, 0).Call
 	return c, nil
 }
 
-func (c *counter) read() counted {
-	state := counted{traffic: trafficOf(&c.dialer, c.client), sent: c.messages.sent.Load(), received: c.messages.received.Load()}
+func (c *byteCounter) readState() counterState {
+	state := counterState{traffic: trafficOf(&c.dialer, c.client), sent: c.messages.sent.Load(), received: c.messages.received.Load()}
 	if c.dialer.Records != nil {
 		state.records, state.frames = c.dialer.Records.Counts(), c.dialer.Frames().Counts()
 	}
@@ -236,47 +237,47 @@ func (c *counter) read() counted {
 	return state
 }
 
-func (c *counter) calls(ctx context.Context, n int, alive func()) {
+func (c *byteCounter) makeCalls(ctx context.Context, n int, alive func()) {
 	for i := 0; i < n && c.err == nil; i++ {
 		if err := c.call(ctx); err != nil {
-			c.err = fmt.Errorf("a call for counting failed: %w", err)
+			c.err = fmt.Errorf("make a call to count its bytes: %w", err)
 		}
 		alive()
 	}
 }
 
-func (c *counter) close() { _ = c.client.Close() }
+func (c *byteCounter) close() { _ = c.client.Close() }
 
-// settled reads the counters once no more bytes follow the last call.
-func (c *counter) settled(ctx context.Context) counted {
+// readWhenQuiet waits until all bytes of the last call have passed, and then reads the counters.
+func (c *byteCounter) readWhenQuiet(ctx context.Context) counterState {
 	if c.err == nil {
 		select {
 		case <-ctx.Done():
 			c.err = context.Cause(ctx)
-		case <-time.After(quiet):
+		case <-time.After(censusQuietTime):
 		}
 	}
-	return c.read()
+	return c.readState()
 }
 
-// messages counts the bytes of the encoded messages that calls send and receive.
-type messages struct {
+// messageCounter counts the bytes of the encoded messages that calls send and receive.
+type messageCounter struct {
 	conn           grpc.ClientConnInterface
 	sent, received atomic.Int64 // bytes
 }
 
-var _ grpc.ClientConnInterface = (*messages)(nil)
+var _ grpc.ClientConnInterface = (*messageCounter)(nil)
 
-func (m *messages) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	m.sent.Add(sizeOf(args))
+func (m *messageCounter) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+	m.sent.Add(messageSize(args))
 	err := m.conn.Invoke(ctx, method, args, reply, options...)
 	if err == nil {
-		m.received.Add(sizeOf(reply))
+		m.received.Add(messageSize(reply))
 	}
 	return err
 }
 
-func (m *messages) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (m *messageCounter) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := m.conn.NewStream(ctx, desc, method, options...)
 	if err != nil {
 		return nil, err
@@ -286,23 +287,23 @@ func (m *messages) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 
 type countedStream struct {
 	grpc.ClientStream
-	home *messages
+	home *messageCounter
 }
 
 func (s *countedStream) SendMsg(m any) error {
-	s.home.sent.Add(sizeOf(m))
+	s.home.sent.Add(messageSize(m))
 	return s.ClientStream.SendMsg(m)
 }
 
 func (s *countedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {
-		s.home.received.Add(sizeOf(m))
+		s.home.received.Add(messageSize(m))
 	}
 	return err
 }
 
-func sizeOf(message any) int64 {
+func messageSize(message any) int64 {
 	m, is := message.(proto.Message)
 	if !is {
 		return 0

@@ -26,30 +26,31 @@ import (
 )
 
 const (
-	// foreignGrace is the time that another program may run beyond its window.
-	foreignGrace = 20 * time.Second
-	// foreignOutputBytes limits the output of another program. A summary has a few
+	// foreignExtraTime is the time that another program may run after its window.
+	foreignExtraTime = 20 * time.Second
+	// maxForeignOutputBytes limits the output of another program. A summary has a few
 	// kilobytes; one with many different errors has more.
-	foreignOutputBytes = 1 << 20
+	maxForeignOutputBytes = 1 << 20
 )
 
-// boundedBuffer keeps up to foreignOutputBytes. More is an error, which ends the program.
+// boundedBuffer keeps up to maxForeignOutputBytes. Writing more is an error, which ends the
+// program.
 type boundedBuffer struct {
 	text bytes.Buffer
 	err  error
 }
 
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if b.text.Len()+len(p) > foreignOutputBytes {
-		b.err = fmt.Errorf("it printed more than %d KiB", foreignOutputBytes>>10)
+	if b.text.Len()+len(p) > maxForeignOutputBytes {
+		b.err = fmt.Errorf("the program printed more than %d KiB", maxForeignOutputBytes>>10)
 		return 0, b.err
 	}
 	return b.text.Write(p)
 }
 
-// runForeignClient lets another program make the calls. The window is the lifetime of
-// that program, and the client's cost is the kernel's account of it.
-func runForeignClient(ctx context.Context, spec *task, program generator.Generator, events *emitter) error {
+// runForeignClient lets another program make the calls. The window is the lifetime of that
+// program. The kernel's account of the program gives the client's cost.
+func runForeignClient(ctx context.Context, spec *task, program generator.Generator, events *eventPrinter) error {
 	noise := spinBefore()
 	path, version, err := program.Find()
 	if err != nil {
@@ -68,18 +69,18 @@ func runForeignClient(ctx context.Context, spec *task, program generator.Generat
 	if err != nil {
 		return err
 	}
-	if err := events.ready(worker.Ready{Address: spec.Address, Runtime: version, Settings: []tuning.Setting{{
+	if err := events.printReady(worker.Ready{Address: spec.Address, Runtime: version, Settings: []tuning.Setting{{
 		Side: tuning.Client, Name: program.Name, Value: strings.Join(arguments[:len(arguments)-1], " "), Default: "no arguments",
-		Why: "another program is the client, and these make the calls of the cell",
+		Why: "the client is another program; with these arguments it makes the cell's calls",
 	}}}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, call.Duration+foreignGrace, fmt.Errorf("it still ran %v after its %v", foreignGrace, call.Duration))
+	ctx, cancel := context.WithTimeoutCause(ctx, call.Duration+foreignExtraTime, fmt.Errorf("the program did not end within %v after its load of %v", foreignExtraTime, call.Duration))
 	defer cancel()
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Dir = folder
-	stopProgress := events.progressOf(call.Duration)
-	stops := probe.WithStops(func() (probe.Usage, error) { return probe.Usage{AtNS: clock.Now()}, nil })
+	stopProgress := events.reportTimeProgress(call.Duration)
+	stops := probe.WithStoppedTime(func() (probe.Usage, error) { return probe.Usage{AtNS: clock.Now()}, nil })
 	before, err := stops()
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func runForeignClient(ctx context.Context, spec *task, program generator.Generat
 	end := clock.Now()
 	stopProgress()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, output.err, context.Cause(ctx)), worker.Excerpt(output.text.String()))
+		return fmt.Errorf("%s: %w: %s", program.Name, errors.Join(err, output.err, context.Cause(ctx)), worker.QuoteShortened(output.text.String()))
 	}
 	after, err := stops()
 	if err != nil {
@@ -104,32 +105,32 @@ func runForeignClient(ctx context.Context, spec *task, program generator.Generat
 	spinAfter(noise)
 	result := foreignResult(counts)
 	result.ClientProgram, result.BeginNS, result.EndNS, result.Noise = version, begin, end, noise
-	result.Usage = lifeOf(command.ProcessState, after.Since(before))
-	result.Allowance = allowance(os.Getpid()) // which the program inherited
+	result.Usage = processCost(command.ProcessState, after.Since(before))
+	result.Allowance = allowanceOf(os.Getpid()) // the program inherited this allowance
 	result.Connections = worker.Connections{Mode: spec.Client.Connection, Want: call.Connections}
-	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
+	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
 }
 
-// foreignCall returns the call that the workload makes.
+// foreignCall returns the workload's call for another program.
 func (s *task) foreignCall(ctx context.Context) (generator.Call, error) {
 	l := s.Client.Load
 	if s.Client.Group != nil {
-		return generator.Call{}, errors.New("another program as client cannot be one of a group: it begins by itself; choose wirelab's own client")
+		return generator.Call{}, errors.New("the client is another program, which cannot join a group of clients: choose wirelab's own client")
 	}
 	if l.Model != scenario.Closed || l.DurationNS <= 0 || l.InFlightLimit > 0 || s.Probe != "" {
-		return generator.Call{}, errors.New("another program as client keeps a closed loop for a duration, without an in-flight limit and without a probe; give the load a duration")
+		return generator.Call{}, errors.New("the client is another program, which supports only a closed loop with a duration, without an in-flight limit and without a probe: change the load")
 	}
-	call, err := s.learn(ctx)
+	call, err := s.prepareCall(ctx)
 	if err != nil {
 		return generator.Call{}, err
 	}
-	connections := call.mode.Want(s.Client.Clients)
+	connections := call.mode.ConnectionCount(s.Client.Clients)
 	if call.mode.Mode.PerRequest() || s.Client.Clients%connections != 0 {
-		return generator.Call{}, fmt.Errorf("another program as client keeps its connections, with as many callers on each: want shared, per-worker or a pool that divides %d clients, not %s", s.Client.Clients, call.mode)
+		return generator.Call{}, fmt.Errorf("the client is another program, whose connections must have equally many callers: the connection is %[2]s; want shared, per-worker or a pool whose size divides %[1]d", s.Client.Clients, call.mode)
 	}
 	request := call.definition.Requests[0]
 	c := generator.Call{
-		Protocol: protocols[call.definition.Wire], Address: s.Address, Method: request.Method, Path: request.Path, Message: request.Body,
+		Protocol: protocolOfWire[call.definition.Wire], Address: s.Address, Method: request.Method, Path: request.Path, Message: request.Body,
 		AnswerBytes: call.answerBytes, WireBytes: call.wireBytes,
 		Callers: s.Client.Clients, Connections: connections, Threads: runtime.NumCPU(), Duration: time.Duration(l.DurationNS),
 	}
@@ -142,7 +143,7 @@ func (s *task) foreignCall(ctx context.Context) (generator.Call, error) {
 	return c, nil
 }
 
-var protocols = map[service.Wire]generator.Protocol{
+var protocolOfWire = map[service.Wire]generator.Protocol{
 	service.HTTP1: generator.HTTP1, service.HTTP2: generator.HTTP2, service.GRPC: generator.GRPC,
 }
 
@@ -161,8 +162,8 @@ func foreignResult(c generator.Counts) *worker.ClientResult {
 	return r
 }
 
-// lifeOf adds the cost of an ended process to the readings around its life.
-func lifeOf(p *os.ProcessState, u probe.Usage) *probe.Window {
+// processCost adds the cost of an ended process to the readings u from before and after its life.
+func processCost(p *os.ProcessState, u probe.Usage) *probe.Window {
 	u.UserNS, u.SystemNS = int64(p.UserTime()), int64(p.SystemTime())
 	if kernel, known := p.SysUsage().(*syscall.Rusage); known {
 		u.VoluntarySwitches, u.InvoluntarySwitches = kernel.Nvcsw, kernel.Nivcsw
@@ -171,11 +172,12 @@ func lifeOf(p *os.ProcessState, u probe.Usage) *probe.Window {
 	return &probe.Window{Usage: u}
 }
 
-// progressOf reports every half second how much of the duration is over, until stop.
-func (e *emitter) progressOf(duration time.Duration) (stop func()) {
+// reportTimeProgress reports, every half second until stop is called, which share of the duration
+// is over.
+func (e *eventPrinter) reportTimeProgress(duration time.Duration) (stop func()) {
 	begin := time.Now()
-	return worker.Every(time.Second/2, func() {
-		e.progress(live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())})
+	return worker.RunEvery(time.Second/2, func() {
+		e.printProgress(live.Progress{Fraction: min(1, time.Since(begin).Seconds()/duration.Seconds())})
 	})
 }
 

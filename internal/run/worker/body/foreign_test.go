@@ -16,14 +16,14 @@ func TestOutputOfOtherProgramsIsBounded(t *testing.T) {
 	if err := endless.Run(); err == nil || output.err == nil || !strings.Contains(output.err.Error(), "printed more than 1024 KiB") {
 		t.Errorf("it ended with %v and %v", err, output.err)
 	}
-	if n := output.text.Len(); n > foreignOutputBytes {
+	if n := output.text.Len(); n > maxForeignOutputBytes {
 		t.Errorf("%d bytes were kept", n)
 	}
 	whole := exec.Command("cat")
-	whole.Stdin = bytes.NewReader(make([]byte, foreignOutputBytes))
+	whole.Stdin = bytes.NewReader(make([]byte, maxForeignOutputBytes))
 	output = boundedBuffer{}
 	whole.Stdout = &output
-	if err := whole.Run(); err != nil || output.text.Len() != foreignOutputBytes {
+	if err := whole.Run(); err != nil || output.text.Len() != maxForeignOutputBytes {
 		t.Errorf("%d bytes were kept, and it ended with %v", output.text.Len(), err)
 	}
 }

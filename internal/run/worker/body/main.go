@@ -19,21 +19,21 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// errInputEnded is the cause of the cancellation when a worker is no longer wanted.
-var errInputEnded = errors.New("standard input ended: the worker is no longer wanted")
+// errInputEnded is the cause of the cancellation when the worker's input ends.
+var errInputEnded = errors.New("the worker's standard input ended, so it stops")
 
-// Main runs a worker: it reads a spec, runs the server or client of the spec, and returns at its
-// end, or when the input ends. It reports an error both as an event and as its result.
+// Main runs a worker: it reads a spec, and runs the server or client of the spec until it is done
+// or the input ends. It prints an error as an event, and also returns the error.
 func Main(ctx context.Context, input io.Reader, output io.Writer) error {
-	events := &emitter{encoder: json.NewEncoder(output)}
-	err := serveSpec(ctx, input, events)
+	events := &eventPrinter{encoder: json.NewEncoder(output)}
+	err := runSpec(ctx, input, events)
 	if err != nil {
-		return errors.Join(err, events.emit(worker.Event{Event: "error", Error: &worker.Failure{Message: err.Error()}}))
+		return errors.Join(err, events.printEvent(worker.Event{Event: "error", Error: &worker.Failure{Message: err.Error()}}))
 	}
 	return nil
 }
 
-func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
+func runSpec(ctx context.Context, input io.Reader, events *eventPrinter) error {
 	reader := bufio.NewReader(input)
 	line, err := reader.ReadBytes('\n')
 	if err != nil {
@@ -47,14 +47,14 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	case worker.SentinelRole:
 		return runSentinel(parsed.Watch, reader, events)
 	case worker.CapabilitiesRole:
-		return events.emit(worker.Event{Event: "capabilities", Capabilities: capabilities()})
+		return events.printEvent(worker.Event{Event: "capabilities", Capabilities: capabilities()})
 	}
 	spec, err := newTask(*parsed)
 	if err != nil {
 		return err
 	}
-	setRuntime(spec.Probe)
-	if err := spec.setVariantsRuntime(); err != nil {
+	applyRuntimeSettings(spec.Probe)
+	if err := spec.applyVariantRuntime(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -70,28 +70,27 @@ func serveSpec(ctx context.Context, input io.Reader, events *emitter) error {
 	return runClient(ctx, spec, controls, events)
 }
 
-// runSentinel watches until the input ends.
-func runSentinel(watch []probe.SentinelCPU, input io.Reader, events *emitter) error {
+// runSentinel watches CPUs until the input ends.
+func runSentinel(watch []probe.SentinelCPU, input io.Reader, events *eventPrinter) error {
 	ended := make(chan struct{})
 	go func() { // ends with the input, or with the process
 		_, _ = io.Copy(io.Discard, input)
 		close(ended)
 	}()
-	if err := events.ready(worker.Ready{}); err != nil {
+	if err := events.printReady(worker.Ready{}); err != nil {
 		return err
 	}
-	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(watch, ended)}})
+	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(watch, ended)}})
 }
 
 // maxControlBytes bounds a line after the spec. No known control is longer.
 const maxControlBytes = 4 << 10
 
-// parseControl reads a line after the spec. It returns the zero value for a control that the
-// worker does not know.
-func parseControl(line []byte) worker.Order {
-	var o worker.Order
-	if json.Unmarshal(line, &o) != nil || !slices.Contains(controls, o.Control) {
-		return worker.Order{}
+// parseControl parses a line after the spec. It returns the zero value for an unknown control.
+func parseControl(line []byte) worker.ControlOrder {
+	var o worker.ControlOrder
+	if json.Unmarshal(line, &o) != nil || !slices.Contains(knownControls, o.Control) {
+		return worker.ControlOrder{}
 	}
 	return o
 }
@@ -105,7 +104,7 @@ func readControls(input *bufio.Reader, controls *load.Controls) {
 			_, err = lines.ReadSlice('\n')
 		}
 		if !tooLong {
-			obey(parseControl(line), controls)
+			applyControl(parseControl(line), controls)
 		}
 		if err != nil {
 			return
@@ -113,7 +112,7 @@ func readControls(input *bufio.Reader, controls *load.Controls) {
 	}
 }
 
-func obey(o worker.Order, controls *load.Controls) {
+func applyControl(o worker.ControlOrder, controls *load.Controls) {
 	switch o.Control {
 	case worker.EndControl:
 		controls.End()
@@ -128,19 +127,19 @@ func obey(o worker.Order, controls *load.Controls) {
 	}
 }
 
-var controls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl}
+var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl}
 
 func capabilities() *worker.Capabilities {
 	all := &worker.Capabilities{
 		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole}, Stacks: map[string][]string{},
 		Loads:    []scenario.LoadModel{scenario.Closed, scenario.Open, scenario.Burst, scenario.Ramp, scenario.Search},
-		Controls: controls,
+		Controls: knownControls,
 	}
 	for _, s := range catalog.Stacks() {
 		all.Stacks[s.Info().Name] = lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
 	}
 	all.Workloads = lists.Map(workloads.Workloads(), func(w workload.Workload) string { return w.Info().Name })
-	// The modes of every stack. Some stacks also have resumed and 0rtt.
+	// Every stack has these modes. Some stacks also have resumed and 0rtt.
 	for _, mode := range []scenario.ConnectionMode{scenario.Shared, scenario.PerWorker, scenario.Pool, scenario.New} {
 		all.Connections = append(all.Connections, string(mode))
 	}

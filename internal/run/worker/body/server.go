@@ -25,8 +25,8 @@ import (
 // shutdownGrace is the time that running calls may take when a server stops.
 const shutdownGrace = 2 * time.Second
 
-// NewServer makes the server of a variant with a workload's services. If around is not nil, the
-// services are registered with the registrar that it returns for the server's.
+// NewServer makes the server of a variant with a workload's services. If around is not nil, it
+// wraps the registrar with which the services are registered.
 func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
 	s, err := newTask(worker.Spec{Stack: variant, Workload: w})
 	if err != nil {
@@ -37,7 +37,7 @@ func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegist
 
 func (s *task) newServer(around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
 	if s.own == nil {
-		return nil, fmt.Errorf("variant %s has no server in wirelab", s.variant)
+		return nil, fmt.Errorf("variant %s: wirelab has no server for a user's own service: start the service yourself", s.variant)
 	}
 	service, parameters, err := s.workload()
 	if err != nil {
@@ -68,35 +68,36 @@ func (s *task) workload() (workload.Workload, workload.Parameters, error) {
 	return service, p, service.Check(p)
 }
 
-// otherPeriod is the time between two readings of another process, which cost more.
-const otherPeriod = 5 * probe.DefaultPeriod
+// externalReadPeriod is the time between two readings of another process. Such readings cost more
+// than readings of the own process.
+const externalReadPeriod = 5 * probe.DefaultSamplingPeriod
 
-// runServer serves until ctx ends, and then reports what it measured of itself.
-func runServer(ctx context.Context, spec *task, events *emitter) error {
+// runServer serves until ctx ends, and then prints its measurements of itself.
+func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
 	noise := spinBefore()
-	handled := spec.noteInstants()
+	handled := spec.newInstantRecorder()
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
-			secure.AlsoFor(ip) // clients on other machines reach the server at this address
+			secure.AddAddress(ip) // clients on other machines reach the server at this address
 		}
 	}
-	server, err := spec.newServer(handled.around)
+	server, err := spec.newServer(handled.wrapRegistrar)
 	if err != nil {
 		return err
 	}
-	address, err := server.Listen(congestion.With(ctx, catalog.Congestion(spec.variant)), spec.Address)
+	address, err := server.Listen(congestion.WithName(ctx, catalog.Congestion(spec.variant)), spec.Address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", spec.Address, err)
 	}
 	ready := worker.Ready{Address: address.String(), PID: os.Getpid()}
-	reading, period := probe.Self, probe.DefaultPeriod
+	reading, period := probe.ReadSelf, probe.DefaultSamplingPeriod
 	external, elsewhere := server.(stack.ExternalServer)
 	if elsewhere {
 		ready.PID, ready.Runtime = external.PID(), external.Program()
-		reading, period = func() (probe.Usage, error) { return probe.OfProcess(ready.PID) }, otherPeriod
+		reading, period = func() (probe.Usage, error) { return probe.ReadProcess(ready.PID) }, externalReadPeriod
 		spec.ProfileCPU = false
 	}
-	sampler, allocations := probe.StartSampler(probe.WithStops(reading), period), spec.watchAllocations()
+	sampler, allocations := probe.StartSampler(probe.WithStoppedTime(reading), period), spec.watchAllocations()
 	stacks, err := spec.profileCPU()
 	if err != nil {
 		return errors.Join(err, server.Close())
@@ -107,7 +108,7 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 		return errors.Join(err, server.Close())
 	}
 	switch {
-	case elsewhere: // it does not report its congestion control
+	case elsewhere: // an external server does not report its congestion control
 	case spec.own.Info().QUIC:
 		ready.Congestion = conn.QUICCongestion
 	default:
@@ -116,12 +117,12 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 	if secured, ok := server.(stack.TLSServer); ok {
 		ready.RootPEM = string(secured.RootPEM())
 	}
-	if err := events.ready(ready); err != nil {
+	if err := events.printReady(ready); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	select {
 	case err := <-ended:
-		return fmt.Errorf("the server stopped by itself: %w", err)
+		return fmt.Errorf("the server stopped before it was asked to stop: %w", err)
 	case <-ctx.Done():
 	}
 	result := &worker.ServerResult{Noise: noise, Allocations: allocations()}
@@ -129,16 +130,16 @@ func runServer(ctx context.Context, spec *task, events *emitter) error {
 		return errors.Join(err, server.Close())
 	}
 	if handled != nil {
-		result.Handled = handled.all()
+		result.Handled = handled.allCalls()
 	}
 	usage := sampler.Stop()
 	result.Usage = &usage
-	result.Allowance = allowance(ready.PID)
+	result.Allowance = allowanceOf(ready.PID)
 	spinAfter(noise)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("shut down: %w", err)
+		return fmt.Errorf("shut down the server: %w", err)
 	}
-	return events.emit(worker.Event{Event: "result", Result: &worker.Result{Server: result}})
+	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Server: result}})
 }

@@ -20,14 +20,14 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// Settings returns the settings of both ends of a variant in a trial with one client. It changes
-// the runtime of this process to that of a worker, so that it reports the settings of a worker.
+// Settings returns the settings of a variant's server and client in a trial with one client. It
+// applies a worker's runtime settings to this process, so that it can report them.
 func Settings(variant string) ([]tuning.Setting, error) {
 	s, err := newTask(worker.Spec{Stack: variant, Client: &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}})
 	if err != nil {
 		return nil, err
 	}
-	setRuntime("")
+	applyRuntimeSettings("")
 	end, err := s.own.NewServer(catalog.OwnOptions(s.variant))
 	if err != nil {
 		return nil, err
@@ -43,39 +43,40 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	}
 	mode := catalog.ConnectionOf(s.own, s.variant, scenario.Connection{})
 	client, err := s.clientSettings(stack.Target{
-		Connections: mode.Want(1), Lifecycle: conn.LifecycleOf(mode.Mode),
+		Connections: mode.ConnectionCount(1), Lifecycle: conn.LifecycleOf(mode.Mode),
 		Trust: secure.Trust{RootPEM: []byte("the server's")},
 	})
 	return tuning.Join(server, client), err
 }
 
 // serverSettings returns the settings of a server. It leaves out the settings of this process if
-// the server runs elsewhere, as another program.
+// the server is another program (elsewhere).
 func (s *task) serverSettings(elsewhere bool) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), stack.Target{})
-	all = tuning.At(tuning.Server, append(all, congestionSetting(s.variant)...))
+	all = tuning.SettingsOf(tuning.Server, append(all, congestionSetting(s.variant)...))
 	if !elsewhere {
 		all = append(all, processSettings(tuning.Server)...)
 	}
 	return all, err
 }
 
-// clientSettings returns the settings of a client of the target.
+// clientSettings returns the settings of a client that calls the target.
 func (s *task) clientSettings(t stack.Target) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), t)
 	all = append(all, congestionSetting(s.variant)...)
-	all = append(tuning.At(tuning.Client, all), processSettings(tuning.Client)...)
+	all = append(tuning.SettingsOf(tuning.Client, all), processSettings(tuning.Client)...)
 	if s.Client.Load.Model != scenario.Closed {
 		threads := runtime.GOMAXPROCS(0)
 		all = append(all, tuning.Setting{
-			Side: tuning.Client, Name: "GOMAXPROCS", Value: strconv.Itoa(threads), Default: strconv.Itoa(threads - spinningThread),
-			Why: "one more than CPUs: while a client spins towards its instant, the network poller has a thread that the kernel can wake",
+			Side: tuning.Client, Name: "GOMAXPROCS", Value: strconv.Itoa(threads), Default: strconv.Itoa(threads - extraSpinThreads),
+			Why: "one more thread than CPUs: a client spins until its next call is due, and meanwhile another thread must poll the network",
 		})
 	}
 	return all, err
 }
 
-// congestionSetting is the setting of both ends' sockets, if the variant has it.
+// congestionSetting returns the variant's congestion control as a setting, or nil if the variant
+// has none.
 func congestionSetting(v scenario.Variant) []tuning.Setting {
 	name := catalog.Congestion(v)
 	if name == "" {
@@ -84,14 +85,14 @@ func congestionSetting(v scenario.Variant) []tuning.Setting {
 	return []tuning.Setting{{Side: tuning.Both, Name: "TCP_CONGESTION", Value: name, Default: congestion.Default(), Why: "the variant's option cc"}}
 }
 
-// spinningThread is added to GOMAXPROCS in clients that wait for instants.
-const spinningThread = 1
+// extraSpinThreads is added to GOMAXPROCS in clients that spin until the next call is due.
+const extraSpinThreads = 1
 
-// Defaults of Go's runtime (package runtime, GOGC and MemProfileRate, and its maxSmallSize).
+// Defaults of Go's runtime: GOGC, runtime.MemProfileRate, and the runtime's constant maxSmallSize.
 const (
-	defaultGOGC       = 100
-	defaultMemProfile = 512 << 10
-	defaultSmall      = 32 << 10
+	defaultGOGC           = 100
+	defaultMemProfileRate = 512 << 10
+	defaultMaxSmallSize   = 32 << 10
 )
 
 // processSettings returns the settings of this process's runtime, read from the runtime.
@@ -101,7 +102,7 @@ func processSettings(end string) []tuning.Setting {
 		all = append(all, tuning.Setting{Side: end, Name: name, Value: value, Default: library, Why: why})
 	}
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
-		add("GOMEMLIMIT", strconv.FormatInt(limit, 10), "no limit", "large calls in flight must not take the machine down")
+		add("GOMEMLIMIT", strconv.FormatInt(limit, 10), "no limit", "large calls in flight must not exhaust the machine's memory")
 	}
 	gogc := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(gogc)
@@ -112,24 +113,24 @@ func processSettings(end string) []tuning.Setting {
 		}
 		why := "the variant's option gogc"
 		if os.Getenv("GOGC") != "" {
-			why = tuning.FromEnvironment
+			why = tuning.ReasonEnvironment
 		}
 		add("GOGC", text, strconv.Itoa(defaultGOGC), why)
 	}
-	if limit := rebuild.SmallObject(); limit != defaultSmall {
-		add("runtime maxSmallSize", strconv.Itoa(limit), strconv.Itoa(defaultSmall), "the variant's option smallobject: the runtime was rebuilt with another table of size classes")
+	if limit := rebuild.SmallObjectLimit(); limit != defaultMaxSmallSize {
+		add("runtime maxSmallSize", strconv.Itoa(limit), strconv.Itoa(defaultMaxSmallSize), "the variant's option smallobject: the runtime was rebuilt with another table of size classes")
 	}
-	// These variables can make every call log, or behave otherwise.
+	// These variables can change the behaviour of calls, for example make each call write a log.
 	for _, name := range []string{"GODEBUG", "GRPC_GO_LOG_SEVERITY_LEVEL"} {
 		if value := os.Getenv(name); value != "" {
-			add(name, value, "empty", tuning.FromEnvironment)
+			add(name, value, "empty", tuning.ReasonEnvironment)
 		}
 	}
 	if probe.HugePagesDenied() {
-		add("PR_SET_THP_DISABLE", "1", "0", tuning.FromEnvironment)
+		add("PR_SET_THP_DISABLE", "1", "0", tuning.ReasonEnvironment)
 	}
-	if rate := runtime.MemProfileRate; rate != defaultMemProfile {
-		add("runtime.MemProfileRate", strconv.Itoa(rate), strconv.Itoa(defaultMemProfile), "allocations are sampled only where they are asked for, and then all")
+	if rate := runtime.MemProfileRate; rate != defaultMemProfileRate {
+		add("runtime.MemProfileRate", strconv.Itoa(rate), strconv.Itoa(defaultMemProfileRate), "allocations are sampled only if the probe alloc asks for it, and then all of them")
 	}
 	return all
 }

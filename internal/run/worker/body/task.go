@@ -1,5 +1,5 @@
-// Package body holds what wirelab's own workers do: it reads a spec of package worker, runs the
-// server or client that the spec describes, and prints its events.
+// Package body implements wirelab's own workers: it reads a spec of package worker, runs the
+// server or client of the spec, and prints events.
 //
 //	spec ── Main ──> server: serve until the input ends ──────────> result
 //	            └──> client: connect ── load ── count the bytes ──> result
@@ -45,86 +45,85 @@ type task struct {
 func newTask(spec worker.Spec) (*task, error) {
 	variant, err := scenario.ParseVariant(spec.Stack)
 	s := &task{Spec: spec, variant: variant}
-	if err == nil && variant.Stack != service.Stack {
+	if err == nil && variant.Stack != service.StackName {
 		s.own, err = catalog.Find(variant.Stack)
 	}
 	return s, err
 }
 
-// emitter prints each event as one whole line.
-type emitter struct {
+// eventPrinter prints each event as one whole line.
+type eventPrinter struct {
 	guard   sync.Mutex
 	encoder *json.Encoder
 }
 
-func (e *emitter) emit(event worker.Event) error {
+func (e *eventPrinter) printEvent(event worker.Event) error {
 	e.guard.Lock()
 	defer e.guard.Unlock()
 	return e.encoder.Encode(event)
 }
 
-// progress reports how far the load has come. If it cannot be printed, printing the result will
-// fail too.
-func (e *emitter) progress(p live.Progress) {
-	_ = e.emit(worker.Event{Event: "progress", Progress: &p})
+// printProgress prints a progress event. If this fails, printing the result will also fail.
+func (e *eventPrinter) printProgress(p live.Progress) {
+	_ = e.printEvent(worker.Event{Event: "progress", Progress: &p})
 }
 
-func (e *emitter) ready(r worker.Ready) error {
+func (e *eventPrinter) printReady(r worker.Ready) error {
 	r.Contract, r.PID = worker.Contract, cmp.Or(r.PID, os.Getpid())
 	if r.Runtime == "" { // otherwise another program serves or calls
 		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
 	}
-	return e.emit(worker.Event{Event: "ready", Ready: &r})
+	return e.printEvent(worker.Event{Event: "ready", Ready: &r})
 }
 
-// spinTime is the time that a worker spins to measure how much of its CPUs others take: short,
-// since every trial does it four times, and longer than a scheduler's slice of a few milliseconds.
+// spinTime is the time that a worker spins to measure how much CPU time other programs take. It is
+// short, since each trial spins four times, but longer than a scheduler's time slice.
 const spinTime = 10 * time.Millisecond
 
-// spinBefore measures the noise before the work; spinAfter adds the noise after it. The
-// result is nil if no CPU could be spun on.
-func spinBefore() *worker.Noise {
-	spun := host.Calibrate(nil, spinTime)
+// spinBefore measures the noise before the load. spinAfter adds the noise after the load. The
+// result is nil if spinning was not possible on any CPU.
+func spinBefore() *worker.CPUNoise {
+	spun := host.MeasureNoise(nil, spinTime)
 	if spun.CPUs == 0 {
 		return nil
 	}
-	return &worker.Noise{LostBefore: spun.LostShare, LargestGapNS: int64(spun.LargestGap)}
+	return &worker.CPUNoise{LostBefore: spun.LostShare, LargestGapNS: int64(spun.LargestGap)}
 }
 
-func spinAfter(n *worker.Noise) {
+func spinAfter(n *worker.CPUNoise) {
 	if n == nil {
 		return
 	}
-	spun := host.Calibrate(nil, spinTime)
+	spun := host.MeasureNoise(nil, spinTime)
 	n.LostAfter = spun.LostShare
 	n.LargestGapNS = max(n.LargestGapNS, int64(spun.LargestGap))
 }
 
-// allowance returns what the kernel let a process of this worker use, or nil.
-func allowance(pid int) *host.Allowance {
-	a, err := host.AllowanceOf(pid)
+// allowanceOf returns the CPUs and the quota that the kernel allows a process, or nil if unknown.
+func allowanceOf(pid int) *host.Allowance {
+	a, err := host.ReadAllowance(pid)
 	if err != nil {
 		return nil
 	}
 	return &a
 }
 
-// setRuntime applies a worker's settings of Go's runtime.
-func setRuntime(seen string) {
+// applyRuntimeSettings applies a worker's settings of Go's runtime.
+func applyRuntimeSettings(seen string) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(worker.MemoryLimit)
 	}
 	probe.SampleAllocations(seen == record.ProbeAllocations)
 }
 
-// setVariantsRuntime applies the variant's settings of Go's runtime, and checks those that it
-// cannot apply.
-func (s *task) setVariantsRuntime() error {
+// applyVariantRuntime applies the variant's settings of Go's runtime. It returns an error if a
+// setting needs a rebuilt program.
+func (s *task) applyVariantRuntime() error {
 	if percent := catalog.Collector(s.variant); percent != 0 {
 		debug.SetGCPercent(percent)
 	}
-	if limit := catalog.SmallObject(s.variant); limit != 0 && limit != rebuild.SmallObject() {
-		return fmt.Errorf("variant %s: this program's runtime has a limit of %d bytes: it was not rebuilt", s.variant, rebuild.SmallObject())
+	if limit := catalog.SmallObject(s.variant); limit != 0 && limit != rebuild.SmallObjectLimit() {
+		return fmt.Errorf("variant %s: this program was not rebuilt for the option smallobject: the limit in its runtime is %d bytes", s.variant, rebuild.SmallObjectLimit())
 	}
 	return nil
 }
@@ -151,80 +150,81 @@ func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
 	return profile.Stop, nil
 }
 
-// instants keeps the instants of the last calls.
-type instants struct {
+// An instantRecorder keeps the instants of the last calls.
+type instantRecorder struct {
 	guard sync.Mutex // a server's handlers may overlap when a client gave up a call
-	kept  worker.Instants
+	kept  worker.CallInstants
 	next  int
 }
 
-// noteInstants returns an empty list, or nil if the spec asks for no instants.
-func (s *task) noteInstants() *instants {
+// newInstantRecorder returns an empty recorder, or nil if the spec does not ask for instants.
+func (s *task) newInstantRecorder() *instantRecorder {
 	if s.Probe != record.ProbeLife {
 		return nil
 	}
-	return &instants{kept: make(worker.Instants, 0, worker.MostInstants)}
+	return &instantRecorder{kept: make(worker.CallInstants, 0, worker.MaxInstants)}
 }
 
-func (i *instants) add(begin, end int64) {
+func (i *instantRecorder) addCall(begin, end int64) {
 	i.guard.Lock()
 	defer i.guard.Unlock()
 	one := [2]int64{begin, end - begin}
-	if len(i.kept) < worker.MostInstants {
+	if len(i.kept) < worker.MaxInstants {
 		i.kept = append(i.kept, one)
 		return
 	}
 	i.kept[i.next] = one
-	i.next = (i.next + 1) % worker.MostInstants
+	i.next = (i.next + 1) % worker.MaxInstants
 }
 
-func (i *instants) all() worker.Instants {
+func (i *instantRecorder) allCalls() worker.CallInstants {
 	i.guard.Lock()
 	defer i.guard.Unlock()
-	return append(append(worker.Instants{}, i.kept[i.next:]...), i.kept[:i.next]...)
+	return append(append(worker.CallInstants{}, i.kept[i.next:]...), i.kept[:i.next]...)
 }
 
-type notedCaller struct {
+type recordingCaller struct {
 	workload.Caller
-	calls *instants
+	calls *instantRecorder
 }
 
-func (c notedCaller) Call(ctx context.Context) error {
+func (c recordingCaller) Call(ctx context.Context) error {
 	begin := clock.Now()
 	err := c.Caller.Call(ctx)
-	c.calls.add(begin, clock.Now())
+	c.calls.addCall(begin, clock.Now())
 	return err
 }
 
 // Check calls the Check of the caller, if it has one.
-func (c notedCaller) Check() error {
+func (c recordingCaller) Check() error {
 	if checker, checks := c.Caller.(load.Checker); checks {
 		return checker.Check()
 	}
 	return nil
 }
 
-// around makes services note their handlers' instants. A nil list leaves them as they are.
-func (i *instants) around(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
+// wrapRegistrar returns a registrar whose services record the instants of their handlers. A nil
+// recorder returns the registrar unchanged.
+func (i *instantRecorder) wrapRegistrar(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
 	if i == nil {
 		return to
 	}
-	return notedRegistrar{to, i}
+	return recordingRegistrar{to, i}
 }
 
-// notedRegistrar notes when each handler of the services begins and ends.
-type notedRegistrar struct {
+// recordingRegistrar records when each handler of its services begins and ends.
+type recordingRegistrar struct {
 	grpc.ServiceRegistrar
-	calls *instants
+	calls *instantRecorder
 }
 
-func (r notedRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
+func (r recordingRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	noted := *desc
 	noted.Methods, noted.Streams = nil, nil
 	for _, method := range desc.Methods {
 		handler := method.Handler
 		method.Handler = func(service any, ctx context.Context, decode func(any) error, outer grpc.UnaryServerInterceptor) (any, error) {
-			return handler(service, ctx, decode, r.around(outer))
+			return handler(service, ctx, decode, r.wrapInterceptor(outer))
 		}
 		noted.Methods = append(noted.Methods, method)
 	}
@@ -233,7 +233,7 @@ func (r notedRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		stream.Handler = func(service any, calls grpc.ServerStream) error {
 			begin := clock.Now()
 			err := handler(service, calls)
-			r.calls.add(begin, clock.Now())
+			r.calls.addCall(begin, clock.Now())
 			return err
 		}
 		noted.Streams = append(noted.Streams, stream)
@@ -241,12 +241,12 @@ func (r notedRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	r.ServiceRegistrar.RegisterService(&noted, service)
 }
 
-// around notes the innermost part: the handler alone, after its request was decoded.
-func (r notedRegistrar) around(outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+// wrapInterceptor records the instants of the handler alone, after its request was decoded.
+func (r recordingRegistrar) wrapInterceptor(outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	noted := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		begin := clock.Now()
 		answer, err := handler(ctx, request)
-		r.calls.add(begin, clock.Now())
+		r.calls.addCall(begin, clock.Now())
 		return answer, err
 	}
 	if outer == nil {

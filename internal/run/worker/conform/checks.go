@@ -14,18 +14,18 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A Check is one check of the suite.
+// A Check is one check of the conformance suite.
 type Check struct {
 	Name string
 	Run  func(T)
 }
 
-// Try runs the check outside of tests, and returns what it found.
-func (c Check) Try(ctx context.Context) error {
+// RunOutsideTests runs the check outside of a Go test, and returns the errors that it found.
+func (c Check) RunOutsideTests(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &trial{ctx: ctx}
+	t := &checkRecorder{ctx: ctx}
 	ended := make(chan struct{})
-	go func() { // a goroutine of its own: Fatal ends it
+	go func() { // Fatal ends this goroutine
 		defer close(ended)
 		c.Run(t)
 	}()
@@ -37,50 +37,50 @@ func (c Check) Try(ctx context.Context) error {
 	return errors.Join(t.found...)
 }
 
-// trial is the T of Try. Checks call it from their own goroutine only.
-type trial struct {
+// checkRecorder is the T of RunOutsideTests: it records errors. Only the check's goroutine uses it.
+type checkRecorder struct {
 	ctx      context.Context
 	found    []error
 	cleanups []func()
 }
 
-func (t *trial) Helper()                  {}
-func (t *trial) Context() context.Context { return t.ctx }
-func (t *trial) Cleanup(clean func())     { t.cleanups = append(t.cleanups, clean) }
-func (t *trial) Errorf(format string, args ...any) {
+func (t *checkRecorder) Helper()                  {}
+func (t *checkRecorder) Context() context.Context { return t.ctx }
+func (t *checkRecorder) Cleanup(clean func())     { t.cleanups = append(t.cleanups, clean) }
+func (t *checkRecorder) Errorf(format string, args ...any) {
 	t.found = append(t.found, fmt.Errorf(format, args...))
 }
-func (t *trial) Error(args ...any) { t.Errorf("%s", fmt.Sprint(args...)) }
+func (t *checkRecorder) Error(args ...any) { t.Errorf("%s", fmt.Sprint(args...)) }
 
-func (t *trial) Fatalf(format string, args ...any) {
+func (t *checkRecorder) Fatalf(format string, args ...any) {
 	t.Errorf(format, args...)
 	runtime.Goexit()
 }
 
-func (t *trial) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
+func (t *checkRecorder) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
 
 // Checks returns the checks for the peer's roles.
 func Checks(p Peer) []Check {
 	all := []Check{
-		{"refuses another contract", p.refuses("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 })},
-		{"refuses an unknown role", p.refuses("role", func(s *worker.Spec) { s.Role = "bystander" })},
-		{"refuses an unknown stack", p.refuses("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" })},
-		{"refuses an unknown workload", p.refuses("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" })},
+		{"refuses another contract", p.expectRefusal("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 })},
+		{"refuses an unknown role", p.expectRefusal("role", func(s *worker.Spec) { s.Role = "bystander" })},
+		{"refuses an unknown stack", p.expectRefusal("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" })},
+		{"refuses an unknown workload", p.expectRefusal("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" })},
 	}
 	if p.Able != nil {
-		all = append(all, Check{"says what it can do", p.saysWhatItCan})
+		all = append(all, Check{"says what it can do", p.checkCapabilities})
 	}
 	if p.Server {
 		all = append(
 			all,
-			Check{"server/life", p.serverLife},
-			Check{"server/answers", p.serverAnswers},
-			Check{"server/address taken", p.addressTaken},
-			Check{"server/hostile clients", p.hostileClients},
+			Check{"server/life", p.checkServerLife},
+			Check{"server/answers", p.checkServerAnswers},
+			Check{"server/address taken", p.checkTakenAddress},
+			Check{"server/hostile clients", p.checkHostileClients},
 		)
-		for _, workload := range p.more() {
-			server, client := p.spec(worker.ServerRole, anyPort), p.reference(p.spec(worker.ClientRole, ""))
-			all = append(all, Check{"server/answers " + workload, p.between(workload, end{p.Command, server}, end{p.Reference, client})})
+		for _, workload := range p.otherWorkloads() {
+			server, client := p.newSpec(worker.ServerRole, anyPortAddress), p.referenceSpec(p.newSpec(worker.ClientRole, ""))
+			all = append(all, Check{"server/answers " + workload, p.expectCallBetween(workload, workerEnd{p.Command, server}, workerEnd{p.Reference, client})})
 		}
 	}
 	if p.Client {
@@ -91,177 +91,177 @@ func Checks(p Peer) []Check {
 
 func (p Peer) clientChecks() []Check {
 	all := []Check{
-		{"client/requests", p.measures(clients*requests, worker.Load{Model: "closed", RequestsPerClient: requests})},
-		{"client/uneven requests", p.measures(clients*requests+2, worker.Load{Model: "closed", RequestsPerClient: requests, ExtraRequests: 2})},
-		{"client/duration", p.measures(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)})},
-		{"client/warm-up", p.measures(0, worker.Load{
+		{"client/requests", p.expectRequests(callersPerClient*requestsPerCaller, worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller})},
+		{"client/uneven requests", p.expectRequests(callersPerClient*requestsPerCaller+2, worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller, ExtraRequests: 2})},
+		{"client/duration", p.expectRequests(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)})},
+		{"client/warm-up", p.expectRequests(0, worker.Load{
 			Model: "closed", DurationNS: int64(300 * time.Millisecond),
 			WarmUpAtLeastNS: int64(50 * time.Millisecond), WarmUpAtMostNS: int64(100 * time.Millisecond),
 		})},
-		{"client/nobody listens", p.noListener},
-		{"client/input ends", p.clientInputEnds},
-		{"client/wrong answers", p.wrongAnswers},
+		{"client/nobody listens", p.checkNoListener},
+		{"client/input ends", p.checkClientInputEnd},
+		{"client/wrong answers", p.checkWrongAnswers},
 	}
 	if p.Able == nil || slices.Contains(p.Able.Loads, "open") {
-		all = append(all, Check{"client/open loop", p.measures(200, worker.Load{
+		all = append(all, Check{"client/open loop", p.expectRequests(200, worker.Load{
 			Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: int64(400 * time.Millisecond),
 		})})
 	} else {
-		all = append(all, Check{"client/refuses other loads", p.refusesLoad})
+		all = append(all, Check{"client/refuses other loads", p.checkLoadRefusal})
 	}
-	if p.obeys(worker.EndControl) {
-		all = append(all, Check{"client/ends early", p.endsEarly})
+	if p.hasControl(worker.EndControl) {
+		all = append(all, Check{"client/ends early", p.checkEarlyEnd})
 	}
-	if p.obeys(worker.PauseControl) {
-		all = append(all, Check{"client/pauses", p.pauses})
+	if p.hasControl(worker.PauseControl) {
+		all = append(all, Check{"client/pauses", p.checkPause})
 	}
-	if p.obeys(worker.GoControl) && p.obeys(worker.OpenControl) {
+	if p.hasControl(worker.GoControl) && p.hasControl(worker.OpenControl) {
 		all = append(
 			all,
-			Check{"client/group", p.joins(worker.Load{Model: "closed", RequestsPerClient: requests, ExtraRequests: 4})},
-			Check{"client/group without a warm-up", p.joinsCold},
+			Check{"client/group", p.expectGroupLoad(worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller, ExtraRequests: 4})},
+			Check{"client/group without a warm-up", p.checkGroupWithoutWarmUp},
 		)
 		if slices.Contains(p.Able.Loads, "open") {
-			all = append(all, Check{"client/group's schedule", p.joins(worker.Load{Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: 4e8})})
+			all = append(all, Check{"client/group's schedule", p.expectGroupLoad(worker.Load{Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: 4e8})})
 		}
 	}
-	for _, workload := range p.more() {
-		server, client := p.reference(p.spec(worker.ServerRole, anyPort)), p.spec(worker.ClientRole, "")
-		all = append(all, Check{"client/calls " + workload, p.between(workload, end{p.Reference, server}, end{p.Command, client})})
+	for _, workload := range p.otherWorkloads() {
+		server, client := p.referenceSpec(p.newSpec(worker.ServerRole, anyPortAddress)), p.newSpec(worker.ClientRole, "")
+		all = append(all, Check{"client/calls " + workload, p.expectCallBetween(workload, workerEnd{p.Reference, server}, workerEnd{p.Command, client})})
 	}
 	if p.Able != nil {
 		for _, mode := range p.Able.Connections {
-			all = append(all, Check{"client/connections " + mode, p.connects(mode)})
+			all = append(all, Check{"client/connections " + mode, p.expectConnections(mode)})
 		}
 	}
 	return all
 }
 
-func (p Peer) obeys(control worker.Control) bool {
+func (p Peer) hasControl(control worker.Control) bool {
 	return p.Able != nil && slices.Contains(p.Able.Controls, control)
 }
 
-func (p Peer) refuses(word string, spoil func(*worker.Spec)) func(T) {
+func (p Peer) expectRefusal(word string, spoil func(*worker.Spec)) func(T) {
 	return func(t T) {
 		role := worker.ServerRole
 		if !p.Server {
 			role = worker.ClientRole
 		}
-		spec := p.spec(role, anyPort)
+		spec := p.newSpec(role, anyPortAddress)
 		spoil(&spec)
-		process := p.start(t, p.Command, spec)
-		_, err := process.Ready(p.context(t))
-		wantError(t, err, word)
+		process := p.startWorker(t, p.Command, spec)
+		_, err := process.Ready(p.waitContext(t))
+		expectErrorEvent(t, err, word)
 		if err := process.Stop(); err == nil {
-			t.Error("the worker ended as if all were well")
+			t.Error("the worker got a wrong spec, but ended without an error: want a failed exit")
 		}
 	}
 }
 
-func (p Peer) serverLife(t T) {
-	server, ready := p.server(t)
+func (p Peer) checkServerLife(t T) {
+	server, ready := p.startPeerServer(t)
 	_, port, err := net.SplitHostPort(ready.Address)
 	if err != nil || port == "0" {
-		t.Fatalf("ready with address %q: want HOST:PORT with the real port", ready.Address)
+		t.Fatalf("the server's ready event has the address %q: want HOST:PORT with the real port", ready.Address)
 	}
-	conn, err := net.DialTimeout(p.network(), ready.Address, patience)
+	conn, err := net.DialTimeout(p.networkName(), ready.Address, waitTimeout)
 	if err != nil {
-		t.Fatalf("ready, but: %v", err)
+		t.Fatalf("the server printed ready, but does not accept a connection: %v", err)
 	}
 	conn.Close()
 	if err := server.Stop(); err != nil {
-		t.Fatalf("the end of its input is no error: %v", err)
+		t.Fatalf("the server failed when its input ended: %v", err)
 	}
-	result, err := server.Result(p.context(t))
+	result, err := server.Result(p.waitContext(t))
 	if err != nil {
-		t.Fatalf("a server prints a result when its input ends: %v", err)
+		t.Fatalf("the server printed no result when its input ended: %v", err)
 	}
 	if result.Server == nil {
-		t.Error("the result has no part `server`")
+		t.Error("the server's result lacks the part `server`")
 	}
 }
 
-func (p Peer) serverAnswers(t T) {
-	_, ready := p.server(t)
-	p.answers(t, ready)
+func (p Peer) checkServerAnswers(t T) {
+	_, ready := p.startPeerServer(t)
+	p.expectAnswers(t, ready)
 }
 
-func (p Peer) addressTaken(t T) {
-	taken := p.otherServer(t).Address
-	server := p.start(t, p.Command, p.spec(worker.ServerRole, taken))
-	_, err := server.Ready(p.context(t))
-	wantError(t, err, taken)
+func (p Peer) checkTakenAddress(t T) {
+	taken := p.startReferenceServer(t).Address
+	server := p.startWorker(t, p.Command, p.newSpec(worker.ServerRole, taken))
+	_, err := server.Ready(p.waitContext(t))
+	expectErrorEvent(t, err, taken)
 }
 
-// hostileClients send bytes that are no request, and close their connection, or keep it open.
-// The server must still answer the others.
-func (p Peer) hostileClients(t T) {
-	_, ready := p.server(t)
+// checkHostileClients opens connections that send random bytes instead of requests. The server must
+// still answer other clients.
+func (p Peer) checkHostileClients(t T) {
+	_, ready := p.startPeerServer(t)
 	random := rand.NewChaCha8([32]byte{})
 	for i := range 100 {
-		conn, err := net.DialTimeout(p.network(), ready.Address, patience)
+		conn, err := net.DialTimeout(p.networkName(), ready.Address, waitTimeout)
 		if err != nil {
-			t.Fatalf("connection %d: %v", i, err)
+			t.Fatalf("open connection %d to the server: %v", i, err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		said := make([]byte, i*i)
 		_, _ = random.Read(said) // never fails
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = conn.Write(said) // the server may have closed it
+		_, _ = conn.Write(said) // the server may have closed the connection
 		if i%2 == 0 {
 			_ = conn.Close()
 		}
 	}
-	p.answers(t, ready)
+	p.expectAnswers(t, ready)
 }
 
-// Interoperate makes one worker's client call another worker's server.
-func Interoperate(t T, stack, workload string, server, client []string) {
+// CheckInterop checks that a worker's client can call another worker's server.
+func CheckInterop(t T, stack, workload string, server, client []string) {
 	t.Helper()
 	p := Peer{Stack: stack}
-	serving := of(workload, p.spec(worker.ServerRole, anyPort))
-	ready, err := p.start(t, server, serving).Ready(p.context(t))
+	serving := withWorkload(workload, p.newSpec(worker.ServerRole, anyPortAddress))
+	ready, err := p.startWorker(t, server, serving).Ready(p.waitContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkResult(t, p.measure(t, client, of(workload, p.client(ready))), clients*requests)
+	expectConsistentResult(t, p.measureWith(t, client, withWorkload(workload, p.clientSpec(ready))), callersPerClient*requestsPerCaller)
 }
 
-const usual = "echo"
+const defaultWorkload = "echo"
 
-// more returns the workloads besides the usual one.
-func (p Peer) more() []string {
+// otherWorkloads returns the workloads to check besides the default workload.
+func (p Peer) otherWorkloads() []string {
 	if p.Able == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(p.Able.Workloads), func(w string) bool { return w == usual || !small[w] })
+	return slices.DeleteFunc(slices.Clone(p.Able.Workloads), func(w string) bool { return w == defaultWorkload || !optionFreeWorkloads[w] })
 }
 
-// small lists the workloads that the suite can ask for without knowing their options.
-var small = map[string]bool{"ping": true, "chat": true}
+// optionFreeWorkloads lists the workloads that need no options.
+var optionFreeWorkloads = map[string]bool{"ping": true, "chat": true}
 
-func (p Peer) saysWhatItCan(t T) {
-	able, err := Ask(t.Context(), p.Command)
+func (p Peer) checkCapabilities(t T) {
+	able, err := AskCapabilities(t.Context(), p.Command)
 	if err != nil {
 		t.Fatal(err)
 	}
 	name, _, _ := strings.Cut(p.Stack, ":")
 	switch _, speaks := able.Stacks[name]; {
 	case able.Contract != worker.Contract:
-		t.Errorf("it speaks version %d of the contract, want %d", able.Contract, worker.Contract)
+		t.Errorf("the worker implements version %d of the contract: want version %d", able.Contract, worker.Contract)
 	case !speaks:
-		t.Errorf("its capabilities do not include the stack %s", name)
-	case !slices.Contains(able.Workloads, usual):
-		t.Errorf("workloads %q: want %s among them", able.Workloads, usual)
+		t.Errorf("the worker's capabilities lack the stack %s", name)
+	case !slices.Contains(able.Workloads, defaultWorkload):
+		t.Errorf("the worker's capabilities list the workloads %q: want %s among them", able.Workloads, defaultWorkload)
 	case p.Server && !slices.Contains(able.Roles, worker.ServerRole) || p.Client && !slices.Contains(able.Roles, worker.ClientRole):
-		t.Errorf("roles %q: they differ from the roles under test", able.Roles)
+		t.Errorf("the worker's capabilities list the roles %q: want also the roles under test", able.Roles)
 	case p.Client && !slices.Contains(able.Loads, "closed"):
-		t.Errorf("loads %q: every client keeps a closed loop", able.Loads)
+		t.Errorf("the worker's capabilities list the loads %q: want closed among them", able.Loads)
 	}
 }
 
-// of returns a spec for another workload than the usual one.
-func of(workload string, s worker.Spec) worker.Spec {
+// withWorkload returns the spec with another workload.
+func withWorkload(workload string, s worker.Spec) worker.Spec {
 	s.Workload.Name = workload
 	if workload == "ping" {
 		s.Workload.RequestBytes, s.Workload.ResponseBytes = 0, 0
@@ -269,28 +269,28 @@ func of(workload string, s worker.Spec) worker.Spec {
 	return s
 }
 
-type end struct {
+type workerEnd struct {
 	command []string
 	spec    worker.Spec
 }
 
-// between expects the client to call the workload and the server to answer, or an error that
-// names the workload: not every stack carries it.
-func (p Peer) between(workload string, server, client end) func(T) {
+// expectCallBetween expects that the client calls the server's workload and gets answers. An error
+// that names the workload also passes, since not every stack can carry every workload.
+func (p Peer) expectCallBetween(workload string, server, client workerEnd) func(T) {
 	return func(t T) {
-		ready, err := p.start(t, server.command, of(workload, server.spec)).Ready(p.context(t))
-		if refused(t, err, workload) {
+		ready, err := p.startWorker(t, server.command, withWorkload(workload, server.spec)).Ready(p.waitContext(t))
+		if checkRefusal(t, err, workload) {
 			return
 		}
-		spec := of(workload, client.spec)
+		spec := withWorkload(workload, client.spec)
 		spec.Address, spec.Client.RootPEM = ready.Address, ready.RootPEM
-		result, err := p.start(t, client.command, spec).Result(p.context(t))
-		if refused(t, err, workload) {
+		result, err := p.startWorker(t, client.command, spec).Result(p.waitContext(t))
+		if checkRefusal(t, err, workload) {
 			return
 		}
 		if result.Client == nil {
-			t.Fatal("the result has no part `client`")
+			t.Fatal("the client's result lacks the part `client`")
 		}
-		checkResult(t, result.Client, clients*requests)
+		expectConsistentResult(t, result.Client, callersPerClient*requestsPerCaller)
 	}
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // WriteBenchstat prints one line per valid trial in the Go benchmark format
-// (golang.org/design/14313-benchmark-format). So benchstat gets the unit of replication and can
-// compare by itself, for example with
+// (golang.org/design/14313-benchmark-format). So benchstat sees each trial as one repeat, and
+// can compare by itself, for example with
 //
 //	benchstat -col /stack run.txt
 //
@@ -45,7 +45,7 @@ func WriteBenchstat(w io.Writer, s *analysis.Summary, records []*record.Record) 
 			if check := r.FirstInvalid(); why == "" {
 				why = check.Name + ": " + check.Detail
 			}
-			fmt.Fprintf(&out, "# left out, trial %d of %s is not valid: %s\n", r.Trial, benchmarkName(&r.Cell), strings.Join(strings.Fields(why), " "))
+			fmt.Fprintf(&out, "# left out: trial %d of %s is not valid: %s\n", r.Trial, benchmarkName(&r.Cell), strings.Join(strings.Fields(why), " "))
 			continue
 		}
 		name := benchmarkName(&r.Cell)
@@ -87,7 +87,7 @@ func benchstatUnits() []benchstatUnit {
 	for _, q := range matrix.Quantiles {
 		if name := q.Tag.Get("benchstat"); name != "" {
 			units = append(units, benchstatUnit{name, "lower", func(t measuredTrial) any {
-				if t.times == nil || t.times.Count() < stats.LeastCount(q.At) {
+				if t.times == nil || t.times.Count() < stats.LeastCountForQuantile(q.At) {
 					return nil
 				}
 				return int64(t.times.Quantile(q.At))
@@ -143,8 +143,8 @@ func byVariant(s *analysis.Summary, records []*record.Record) []*record.Record {
 	})
 }
 
-// benchmarkName leaves out the connection and the load, which differ by stack: benchstat compares
-// only lines with equal names except for the stack.
+// benchmarkName returns a cell's name without connection and load. These differ by stack, and
+// benchstat only compares lines whose names are equal apart from the stack.
 func benchmarkName(c *record.Cell) string {
 	workload := []rune(c.Workload)
 	if len(workload) > 0 {

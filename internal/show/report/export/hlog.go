@@ -14,7 +14,7 @@ import (
 
 // WriteHistogramLog prints the histograms of the valid trials, in order of time, in HdrHistogram's
 // log format, which its tools plot and merge. The trials of a cell share three tags: for service
-// time, response time and the wait for a permit.
+// time, response time and the wait for the in-flight limit.
 func WriteHistogramLog(w io.Writer, s *analysis.Summary, records []*record.Record) error {
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b *record.Record) int { return a.Started.Compare(b.Started) })
@@ -26,14 +26,14 @@ func WriteHistogramLog(w io.Writer, s *analysis.Summary, records []*record.Recor
 		if !r.Valid() {
 			continue
 		}
-		if err := logTrial(log, r); err != nil {
+		if err := writeTrialHistograms(log, r); err != nil {
 			return fmt.Errorf("report: trial %d: %w", r.Trial, err)
 		}
 	}
 	return nil
 }
 
-func logTrial(log *latency.LogWriter, r *record.Record) error {
+func writeTrialHistograms(log *latency.LogWriter, r *record.Record) error {
 	for _, kind := range []struct {
 		name  string
 		times *latency.Distribution
@@ -58,8 +58,7 @@ func logTrial(log *latency.LogWriter, r *record.Record) error {
 	return nil
 }
 
-// histogramTag names the cell. A tag has no comma and no blank, so a plus joins the options of a
-// variant.
+// histogramTag names the cell and the kind of times. A tag may have no comma and no blank.
 func histogramTag(c *record.Cell, kind string) string {
 	parts := []string{c.Key(), c.Connection, loadKey(c.Load), kind}
 	return strings.NewReplacer(",", "+", " ", "_").Replace(strings.Join(parts, "/"))

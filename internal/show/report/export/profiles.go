@@ -14,12 +14,12 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// ProfilesFolder is the folder of a run with its profiles in the formats of other tools.
+// ProfilesFolder is the folder in a run's directory for profiles in formats of other tools.
 const ProfilesFolder = "profiles"
 
 // WriteProfiles writes each profile of a run twice: for pprof (.pb.gz, go tool pprof), and as
-// folded stacks (.folded) for speedscope and flamegraph.pl. create gets names of files in
-// ProfilesFolder.
+// folded stacks (.folded) for speedscope and flamegraph.pl. It passes names of files
+// in ProfilesFolder to create.
 func WriteProfiles(s *analysis.Summary, create func(name string) (io.WriteCloser, error)) error {
 	for i := range s.Profiles {
 		p := &s.Profiles[i]
@@ -81,7 +81,7 @@ func writePprof(w io.Writer, p *insight.Profile) error {
 			Value: []int64{int64(s.Weight*p.Total + 0.5)},
 			Label: map[string][]string{"category": {p.Categories[s.Category]}},
 		}
-		for i := len(s.Frames) - 1; i >= 0; i-- { // pprof starts with the innermost
+		for i := len(s.Frames) - 1; i >= 0; i-- { // pprof lists the innermost frame first
 			sample.Location = append(sample.Location, locations[s.Frames[i]])
 		}
 		out.Sample = append(out.Sample, sample)
@@ -121,7 +121,7 @@ func WriteAllocationTrees(w io.Writer, s *analysis.Summary) error {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		fmt.Fprintf(&out, "%s, %s, the %s: %s in %s objects per call\n", a.Part, a.Variant, a.End, format.ByteSize(int(a.Bytes)), format.Plain(a.Objects))
+		fmt.Fprintf(&out, "%s, %s, the %s: %s in %s objects per call\n", a.Part, a.Variant, a.End, format.ByteSize(int(a.Bytes)), format.PlainNumber(a.Objects))
 		writeBranches(&out, a.Tree, "")
 	}
 	_, err := io.WriteString(w, out.String())

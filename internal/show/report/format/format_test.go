@@ -7,7 +7,7 @@ import (
 
 func TestWordsAreWrapped(t *testing.T) {
 	var out bytes.Buffer
-	if err := WriteWords(&out, []string{"one two three four five", "averyverylongwordthatstandsalone six"}, Terminal{Width: 14}); err != nil {
+	if err := WriteSentences(&out, []string{"one two three four five", "averyverylongwordthatstandsalone six"}, Terminal{Width: 14}); err != nil {
 		t.Fatal(err)
 	}
 	want := "• one two\n  three four\n  five\n• averyverylongwordthatstandsalone\n  six\n"
@@ -38,8 +38,8 @@ func TestUnits(t *testing.T) {
 		{PerSecond(0.5), "0.50"},
 		{PerSecond(99.96), "100"},
 		{PerSecond(1234567.4), "1,234,567"},
-		{Plain(44.04), "44.0"},
-		{Plain(1081.6), "1,082"},
+		{PlainNumber(44.04), "44.0"},
+		{PlainNumber(1081.6), "1,082"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s, want %s", c.got, c.want)

@@ -1,5 +1,4 @@
-// Package format formats numbers with their units, paragraphs and columns of text. It does not
-// know their subject.
+// Package format formats numbers with their units, paragraphs and columns of text.
 package format
 
 import (
@@ -10,7 +9,7 @@ import (
 	"wirelab.dev/internal/base/units"
 )
 
-// Absent replaces an unknown figure.
+// Absent is printed for an unknown figure.
 const Absent = "–"
 
 // A unit is a scale for displaying a figure.
@@ -20,7 +19,7 @@ type unit struct {
 }
 
 var (
-	timeUnits = []unit{{1e-3, "ns"}, {1, "µs"}, {1e3, "ms"}, {1e6, "s"}} // of a microsecond
+	timeUnits = []unit{{1e-3, "ns"}, {1, "µs"}, {1e3, "ms"}, {1e6, "s"}} // size in microseconds
 	byteUnits = []unit{{1, "B"}, {1 << 10, "KiB"}, {1 << 20, "MiB"}, {1 << 30, "GiB"}}
 )
 
@@ -33,28 +32,28 @@ func Micros(us float64) string {
 		return "0"
 	}
 	u := largestUnit(us, timeUnits)
-	return Significant(us/u.size) + u.name
+	return ThreeDigits(us/u.size) + u.name
 }
 
 // ByteSize formats a size as users write it: 64B, 4KiB.
 func ByteSize(bytes int) string {
 	size := float64(bytes)
 	u := largestUnit(size, byteUnits)
-	number := Significant(size / u.size)
+	number := ThreeDigits(size / u.size)
 	if strings.Contains(number, ".") {
 		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
 	}
 	return number + u.name
 }
 
-// PerSecond formats a rate with separated thousands, and with a decimal if it is so small that
-// rounding would hide a difference.
+// PerSecond formats a rate with separated thousands, and with a decimal below 100, where
+// rounding could hide a difference.
 func PerSecond(rate float64) string {
 	switch {
 	case !Finite(rate):
 		return Absent
 	case rate < 100:
-		return Significant(rate)
+		return ThreeDigits(rate)
 	default:
 		return units.Thousands(int64(math.Round(rate)))
 	}
@@ -69,15 +68,15 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(cut, 'f', -1, 64) + "%"
 }
 
-// Plain formats a number without a unit.
-func Plain(value float64) string {
+// PlainNumber formats a number without a unit.
+func PlainNumber(value float64) string {
 	if !Finite(value) {
 		return Absent
 	}
 	if value >= 1000 {
 		return units.Thousands(int64(math.Round(value)))
 	}
-	return Significant(value)
+	return ThreeDigits(value)
 }
 
 // largestUnit returns the largest unit in which value, rounded to three digits, is at least 1.
@@ -90,8 +89,8 @@ func largestUnit(value float64, units []unit) unit {
 	return units[0]
 }
 
-// Significant formats three significant digits of a number below 1,000.
-func Significant(value float64) string {
+// ThreeDigits formats three significant digits of a number below 1,000.
+func ThreeDigits(value float64) string {
 	decimals := 0
 	switch {
 	case value < 9.995:

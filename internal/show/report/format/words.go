@@ -13,11 +13,11 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// UsualWidth is the width of a table outside a terminal.
-const UsualWidth = 80
+// DefaultWidth is the width of a table outside a terminal.
+const DefaultWidth = 80
 
-// WriteWords prints sentences as paragraphs, wrapped to the terminal.
-func WriteWords(w io.Writer, sentences []string, terminal Terminal) error {
+// WriteSentences prints sentences as paragraphs, wrapped to the terminal.
+func WriteSentences(w io.Writer, sentences []string, terminal Terminal) error {
 	var out strings.Builder
 	for _, sentence := range sentences {
 		Wrap(&out, sentence, Layout{Width: terminal.Width, Lead: "• ", Hang: 2})
@@ -58,26 +58,26 @@ func Wrap(out *strings.Builder, text string, as Layout) {
 // A Style is an ANSI SGR sequence (ECMA-48 8.3.117).
 type Style string
 
-// The styles.
+// Styles of terminal text.
 const (
-	Usual   Style = ""
-	Bold    Style = "1"
-	Faint   Style = "2"
-	Refused Style = "31" // red
+	Normal Style = ""
+	Bold   Style = "1"
+	Faint  Style = "2"
+	Red    Style = "31" // red
 )
 
 // Painter returns a function that applies a style to a text, or returns it unchanged.
 func Painter(colour bool) func(Style, string) string {
 	return func(as Style, text string) string {
-		if !colour || as == Usual {
+		if !colour || as == Normal {
 			return text
 		}
 		return "\x1b[" + string(as) + "m" + text + "\x1b[0m"
 	}
 }
 
-// First returns the first names, and the number of the others.
-func First(names []string, most int) string {
+// FirstNames joins the first names, and adds the number of the others.
+func FirstNames(names []string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -107,8 +107,8 @@ func Grid(rows [][]string, isLeft func(column int) bool) []string {
 	return lines
 }
 
-// Command quotes arguments so that a POSIX shell reads them unchanged.
-func Command(arguments []string) string {
+// QuoteCommand quotes arguments so that a POSIX shell reads them unchanged.
+func QuoteCommand(arguments []string) string {
 	return strings.Join(lists.Map(arguments, flags.Quote), " ")
 }
 
@@ -131,8 +131,8 @@ func TerminalOf(w io.Writer) Terminal {
 	return Terminal{Width: width, Colour: os.Getenv("NO_COLOR") == ""}
 }
 
-// Cut shortens a text to a width.
-func Cut(text string, width int) string {
+// Shorten shortens a text to a width.
+func Shorten(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text
 	}

@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A DiffReport holds the differences of two runs, and the outcomes of gates on the later run.
+// A DiffReport holds the differences between two runs, and gate outcomes of the later run.
 type DiffReport struct {
 	*analysis.Diff
 	Gates  []GateResult `json:"gates"`
@@ -37,28 +37,28 @@ func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffRepor
 	for _, f := range findings {
 		g := lists.FindOrAdd(&r.Gates, GateResult{Gate: f.Gate}, func(g GateResult) bool { return g.Gate == f.Gate })
 		switch f.Outcome {
-		case analysis.Breached:
+		case analysis.GateBreached:
 			g.Breached = append(g.Breached, f.Cell)
-		case analysis.Open:
+		case analysis.GateOpen:
 			g.Open = append(g.Open, f.Cell)
-		case analysis.Unjudged:
+		case analysis.GateUnjudged:
 			g.Unjudged = append(g.Unjudged, f.Cell)
 		}
 	}
-	r.Answer = r.answer()
+	r.Answer = r.answerLines()
 	return r
 }
 
-// answer counts the verdicts per figure, and lists the outcomes of the gates.
-func (r *DiffReport) answer() []string {
+// answerLines returns verdict counts per figure, gate outcomes, and doubts, one per line.
+func (r *DiffReport) answerLines() []string {
 	var lines []string
 	for _, of := range []struct{ metric, name string }{{matrix.Mean, "Mean"}, {matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
-		if line := r.count(of.metric, of.name); line != "" {
+		if line := r.countVerdicts(of.metric, of.name); line != "" {
 			lines = append(lines, line)
 		}
 	}
 	in := func(cells []string) string {
-		return " in " + words.Count(len(cells), "cell") + ": " + format.First(cells, 1)
+		return " in " + words.Count(len(cells), "cell") + ": " + format.FirstNames(cells, 1)
 	}
 	for _, g := range r.Gates {
 		switch {
@@ -73,24 +73,24 @@ func (r *DiffReport) answer() []string {
 		}
 	}
 	if only := len(r.OnlyInBefore) + len(r.OnlyInAfter); only > 0 {
-		lines = append(lines, fmt.Sprintf("Left out: %s that only one of the runs has.", words.Count(only, "cell")))
+		lines = append(lines, fmt.Sprintf("Not compared: %s that only one run has.", words.Count(only, "cell")))
 	}
 	if len(r.Invalid) > 0 {
-		lines = append(lines, fmt.Sprintf("Without a valid trial in one of the runs: %s: %s", words.Count(len(r.Invalid), "cell"), format.First(r.Invalid, 1)))
+		lines = append(lines, fmt.Sprintf("One of the runs has no valid trial of %s: %s", words.Count(len(r.Invalid), "cell"), format.FirstNames(r.Invalid, 1)))
 	}
 	if p := r.Power; p != nil && p.Findable > p.Difference && p.PairsForDifference != nil {
-		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to find a change of %.0f %%; these runs find one of %.0f %%.",
+		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to find a change of %.0f %%; these runs find changes of %.0f %% or more.",
 			words.Count(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
 	}
-	trust := "Trust: the runs did not alternate, so other changes in between count too."
+	trust := "Trust: the runs did not alternate, so changes of the machine may count, too."
 	if len(r.Doubts) > 0 {
 		trust = "Trust: " + strings.Join(r.Doubts, "; ") + "."
 	}
 	return append(lines, trust)
 }
 
-// count counts the verdicts of one figure. It is empty if the figure was not compared.
-func (r *DiffReport) count(metric, name string) string {
+// countVerdicts counts the verdicts of one figure. It returns "" if none was compared.
+func (r *DiffReport) countVerdicts(metric, name string) string {
 	n, all := map[compare.Verdict]int{}, 0
 	for _, d := range r.Differences {
 		if d.Metric == metric {
@@ -110,8 +110,8 @@ func (r *DiffReport) count(metric, name string) string {
 	return fmt.Sprintf("%s, of %s: %s.", name, words.Count(all, "cell"), strings.Join(texts, ", "))
 }
 
-// shown returns the differences of means, and others that are proven or that a gate needs.
-func (r *DiffReport) shown() []analysis.Difference {
+// shownDifferences returns the differences of means, and others that are proven or used by gates.
+func (r *DiffReport) shownDifferences() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
 		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })
 		decided := d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
@@ -122,24 +122,24 @@ func (r *DiffReport) shown() []analysis.Difference {
 var diffTitles = []string{"cell", "figure", "before", "after", "change", "verdict", "trials"}
 
 func diffRow(d analysis.Difference) []string {
-	return []string{d.Cell, d.Metric, diffFigure(d, d.Before), diffFigure(d, d.After), change(d.Ratio), string(d.Verdict), fmt.Sprintf("%d, %d", d.BeforeTrials, d.AfterTrials)}
+	return []string{d.Cell, d.Metric, formatDiffFigure(d, d.Before), formatDiffFigure(d, d.After), formatChange(d.Ratio), string(d.Verdict), fmt.Sprintf("%d, %d", d.BeforeTrials, d.AfterTrials)}
 }
 
-func diffFigure(d analysis.Difference, v float64) string {
+func formatDiffFigure(d analysis.Difference, v float64) string {
 	if d.Metric == matrix.Throughput {
 		return format.PerSecond(v) + "/s"
 	}
 	return format.Micros(v)
 }
 
-// change formats a ratio as a percentage, with its interval.
-func change(ratio matrix.Figure) string {
-	return words.Between(ratio, func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) })
+// formatChange formats a ratio as a percentage, with its interval.
+func formatChange(ratio matrix.Figure) string {
+	return words.WithInterval(ratio, func(v float64) string { return fmt.Sprintf("%+.1f%%", 100*(v-1)) })
 }
 
 // WriteDiff prints one line per difference, and the answer last.
 func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
-	differences := r.shown()
+	differences := r.shownDifferences()
 	rows := lists.Map(differences, diffRow)
 	lines := format.Grid(slices.Insert(rows, 0, diffTitles), func(column int) bool { return column < 2 || column > 3 })
 	paint := format.Painter(terminal.Colour)
@@ -148,10 +148,10 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 		out.WriteString(paint(format.Bold, lines[0]) + "\n")
 	}
 	for i, d := range differences {
-		style := format.Usual
+		style := format.Normal
 		switch d.Verdict {
 		case compare.Slower, compare.More:
-			style = format.Refused
+			style = format.Red
 		case compare.Faster, compare.Less:
 			style = format.Bold
 		}
@@ -169,7 +169,7 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 	var out strings.Builder
 	writeList(&out, r.Answer)
-	out.WriteString("\n" + markdownTable(diffTitles, "llrrlll", lists.Map(r.shown(), diffRow)))
+	out.WriteString("\n" + markdownTable(diffTitles, "llrrlll", lists.Map(r.shownDifferences(), diffRow)))
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -177,11 +177,11 @@ func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 // WriteDiffJUnit writes one test per gate and cell, for CI.
 func WriteDiffJUnit(w io.Writer, r *DiffReport) error {
 	return writeJUnit(w, "wirelab diff", gateTests(r.findings, func(f analysis.GateFinding) string {
-		text := sayFound(f)
+		text := describeFinding(f)
 		if d := f.Change; d != nil {
-			text = fmt.Sprintf("%s %s: from %s to %s", d.Metric, change(d.Ratio), diffFigure(*d, d.Before), diffFigure(*d, d.After))
+			text = fmt.Sprintf("%s %s: from %s to %s", d.Metric, formatChange(d.Ratio), formatDiffFigure(*d, d.Before), formatDiffFigure(*d, d.After))
 		}
-		if f.Outcome == analysis.Open {
+		if f.Outcome == analysis.GateOpen {
 			text = "open: " + text
 		}
 		return text

@@ -1,7 +1,7 @@
 // Package gate shows the outcomes of gates on a run, changes since an earlier run, and the
-// outcomes of claims: for a terminal, for CI as JUnit, and for pull requests.
+// outcomes of claims: on a terminal, as JUnit for CI, and as Markdown for pull requests.
 //
-// The outcomes come from package analysis. This package judges nothing.
+// The outcomes come from package analysis. This package only prints them.
 package gate
 
 import (
@@ -32,38 +32,38 @@ func WriteGates(w io.Writer, run *Run) error {
 	var out strings.Builder
 	for _, f := range run.Gates {
 		outcome := string(f.Outcome)
-		if f.Outcome == analysis.Breached {
+		if f.Outcome == analysis.GateBreached {
 			outcome = strings.ToUpper(outcome)
 		}
-		fmt.Fprintf(&out, "%-*s  %s\n", table.NameWidth, outcome, run.SayGate(f))
+		fmt.Fprintf(&out, "%-*s  %s\n", table.FactNameWidth, outcome, run.DescribeGate(f))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// SayGate returns the condition and its finding, and the cell if the run has several.
-func (r *Run) SayGate(f analysis.GateFinding) string {
+// DescribeGate returns the condition and its finding, and the cell if the run has several.
+func (r *Run) DescribeGate(f analysis.GateFinding) string {
 	asked := f.Gate
 	if len(r.Summary.Cells) > 1 {
 		asked += " in " + f.Cell
 	}
-	return asked + ": " + sayFound(f)
+	return asked + ": " + describeFinding(f)
 }
 
-// sayFound describes the figure, or the reason why it could not be judged.
-func sayFound(f analysis.GateFinding) string {
-	if !format.Finite(f.Found.Value) || f.Outcome == analysis.Unjudged {
+// describeFinding describes the figure, or the reason why it could not be judged.
+func describeFinding(f analysis.GateFinding) string {
+	if !format.Finite(f.Found.Value) || f.Outcome == analysis.GateUnjudged {
 		return "could not be judged: " + f.Why
 	}
-	text := words.Between(f.Found, func(v float64) string { return gateFigure(f.Unit, v) }) + ", of " + words.Count(f.Windows, "window")
+	text := words.WithInterval(f.Found, func(v float64) string { return formatGateFigure(f.Unit, v) }) + ", of " + words.Count(f.Windows, "window")
 	if i := f.Found.Interval; i != nil && i.Low <= f.Limit && f.Limit <= i.High {
-		text += ", whose interval contains the limit"
+		text += "; the interval contains the limit"
 	}
 	return text
 }
 
-// gateFigure formats a figure with enough digits to compare it with its limit.
-func gateFigure(unit analysis.Unit, value float64) string {
+// formatGateFigure formats a figure with enough digits to compare it with its limit.
+func formatGateFigure(unit analysis.Unit, value float64) string {
 	const digits = 6
 	switch unit {
 	case analysis.Microseconds:
@@ -75,9 +75,9 @@ func gateFigure(unit analysis.Unit, value float64) string {
 	case analysis.Share:
 		return strconv.FormatFloat(100*value, 'g', digits, 64) + "%"
 	case analysis.Relative:
-		return change(matrix.Figure{Value: value})
+		return formatChange(matrix.Figure{Value: value})
 	default:
-		return format.Plain(value)
+		return format.PlainNumber(value)
 	}
 }
 
@@ -88,11 +88,11 @@ func WriteLoadJUnit(w io.Writer, run *Run) error {
 		c := &run.Summary.Cells[i]
 		one := junitTest{Name: c.Key, Class: "measurement"}
 		if !c.IsValid() {
-			one.Error = &junitMessage{whyNoTrial(c)}
+			one.Error = &junitMessage{invalidReason(c)}
 		}
 		tests = append(tests, one)
 	}
-	return writeJUnit(w, "wirelab load", append(tests, gateTests(run.Gates, sayFound)...))
+	return writeJUnit(w, "wirelab load", append(tests, gateTests(run.Gates, describeFinding)...))
 }
 
 // gateTests returns one test per gate and cell.
@@ -101,11 +101,11 @@ func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) s
 	for _, f := range findings {
 		one := junitTest{Name: f.Cell, Class: f.Gate}
 		switch message := (&junitMessage{say(f)}); f.Outcome {
-		case analysis.Breached:
+		case analysis.GateBreached:
 			one.Failure = message
-		case analysis.Open:
+		case analysis.GateOpen:
 			one.Skipped = message
-		case analysis.Unjudged:
+		case analysis.GateUnjudged:
 			one.Error = message
 		}
 		tests = append(tests, one)
@@ -113,8 +113,8 @@ func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) s
 	return tests
 }
 
-// whyNoTrial explains why a cell has no valid trial.
-func whyNoTrial(c *matrix.Cell) string {
+// invalidReason explains why a cell has no valid trial.
+func invalidReason(c *matrix.Cell) string {
 	if c.Failure != "" {
 		return c.Failure
 	}
@@ -130,27 +130,27 @@ var loadTitles = []string{"clients", "load", "req/s", "mean", "P50", "P99", "max
 func WriteLoadMarkdown(w io.Writer, run *Run) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "### %s\n\n", run.Summary.Title)
-	cells := table.Ordered(run.Summary.Cells)
+	cells := table.SortedCells(run.Summary.Cells)
 	out.WriteString(markdownTable(loadTitles, "rlrrrrrrrrl", lists.Map(cells, loadRow)))
 	for _, c := range cells {
 		if !c.IsValid() {
-			fmt.Fprintf(&out, "\n**Invalid**, %s: %s\n", table.DescribeClients(c), whyNoTrial(c))
+			fmt.Fprintf(&out, "\n**Invalid**, %s: %s\n", table.DescribeClients(c), invalidReason(c))
 		}
 	}
 	if len(run.Gates) > 0 {
 		rows := lists.Map(run.Gates, func(f analysis.GateFinding) []string {
 			outcome := string(f.Outcome)
-			if f.Outcome != analysis.Kept {
+			if f.Outcome != analysis.GateKept {
 				outcome = "**" + outcome + "**"
 			}
-			return []string{f.Gate, strconv.Itoa(f.Clients), sayFound(f), outcome}
+			return []string{f.Gate, strconv.Itoa(f.Clients), describeFinding(f), outcome}
 		})
 		out.WriteString("\n" + markdownTable([]string{"gate", "clients", "found", "outcome"}, "lrll", rows))
 	}
 	out.WriteByte('\n')
 	writeList(&out, run.Answer)
 	if run.Since != nil {
-		fmt.Fprintf(&out, "\n#### %s\n\n", run.SaySince())
+		fmt.Fprintf(&out, "\n#### %s\n\n", run.SinceTitle())
 		if err := WriteDiffMarkdown(&out, run.Since); err != nil {
 			return err
 		}
@@ -161,14 +161,14 @@ func WriteLoadMarkdown(w io.Writer, run *Run) error {
 
 func loadRow(c *matrix.Cell) []string {
 	return append([]string{table.ClientCount(c), table.DescribeLoad(c)},
-		table.Values(c, "req/s", "mean", "P50", "P99", "max", "err", "client", "server", "valid")...)
+		table.ColumnValues(c, "req/s", "mean", "P50", "P99", "max", "err", "client", "server", "valid")...)
 }
 
-// SaySince names the earlier run, and both targets if they differ.
-func (r *Run) SaySince() string {
+// SinceTitle names the earlier run, and both targets if they differ.
+func (r *Run) SinceTitle() string {
 	text := "Since " + r.Since.Before
 	if old, now := r.Since.Targets(); old != "" && old != now {
-		text += fmt.Sprintf("  (it called %s, this run calls %s)", old, now)
+		text += fmt.Sprintf("  (that run called %s, this run calls %s)", old, now)
 	}
 	return text
 }
@@ -177,7 +177,7 @@ type junitTest struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	Failure *junitMessage `xml:"failure,omitempty"`
-	Error   *junitMessage `xml:"error,omitempty"` // not testable, so not passed
+	Error   *junitMessage `xml:"error,omitempty"` // not judged, so not passed
 	Skipped *junitMessage `xml:"skipped,omitempty"`
 }
 

@@ -19,17 +19,17 @@ import (
 
 // A Replication holds the claims of studies, with their outcomes on this machine.
 type Replication struct {
-	Started time.Time    `json:"started"`
-	Took    string       `json:"took"` // a duration in Go's format
-	Quick   bool         `json:"quick"`
-	Host    string       `json:"host"` // processors and memory in words
-	Studies []Replicated `json:"studies"`
-	Total   Outcomes     `json:"total"`
-	Answer  []string     `json:"answer"` // a few short lines
+	Started time.Time      `json:"started"`
+	Took    string         `json:"took"` // a duration in Go's format
+	Quick   bool           `json:"quick"`
+	Host    string         `json:"host"` // processors and memory in words
+	Studies []StudyOutcome `json:"studies"`
+	Total   OutcomeCounts  `json:"total"`
+	Answer  []string       `json:"answer"` // a few short lines
 }
 
-// A Replicated is one study with its outcomes.
-type Replicated struct {
+// A StudyOutcome holds one study's claims, with their outcomes.
+type StudyOutcome struct {
 	Name   string          `json:"name"`
 	Title  string          `json:"title"`
 	Run    string          `json:"run"` // directory of the run, beside this file
@@ -37,11 +37,11 @@ type Replicated struct {
 	Valid  int             `json:"valid"`
 	Note   string          `json:"note"` // why trials are missing; else empty
 	Claims []compare.Claim `json:"claims"`
-	Total  Outcomes        `json:"total"`
+	Total  OutcomeCounts   `json:"total"`
 }
 
-// Outcomes counts claims by outcome.
-type Outcomes struct {
+// OutcomeCounts counts claims by outcome.
+type OutcomeCounts struct {
 	Claims       int `json:"claims"`
 	Compatible   int `json:"compatible"`
 	Larger       int `json:"larger"`
@@ -51,7 +51,7 @@ type Outcomes struct {
 	Unmeasured   int `json:"not_measured"`
 }
 
-func (o *Outcomes) of(outcome compare.Outcome) *int {
+func (o *OutcomeCounts) counter(outcome compare.Outcome) *int {
 	return map[compare.Outcome]*int{
 		compare.Compatible: &o.Compatible, compare.Larger: &o.Larger, compare.Smaller: &o.Smaller,
 		compare.Refuted: &o.Refuted, compare.Underpowered: &o.Underpowered, compare.Unmeasured: &o.Unmeasured,
@@ -59,10 +59,10 @@ func (o *Outcomes) of(outcome compare.Outcome) *int {
 }
 
 // String returns the counts in words.
-func (o Outcomes) String() string {
+func (o OutcomeCounts) String() string {
 	var texts []string
 	for _, outcome := range compare.Outcomes {
-		if n := *o.of(outcome); n > 0 {
+		if n := *o.counter(outcome); n > 0 {
 			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
 		}
 	}
@@ -70,17 +70,17 @@ func (o Outcomes) String() string {
 }
 
 // Add adds a study to the totals.
-func (r *Replication) Add(study Replicated) {
-	for _, total := range []*Outcomes{&study.Total, &r.Total} {
+func (r *Replication) Add(study StudyOutcome) {
+	for _, total := range []*OutcomeCounts{&study.Total, &r.Total} {
 		for i := range study.Claims {
-			*total.of(study.Claims[i].Outcome)++
+			*total.counter(study.Claims[i].Outcome)++
 			total.Claims++
 		}
 	}
 	r.Studies = append(r.Studies, study)
 }
 
-// Finish writes the answer.
+// Finish sets the duration and the answer.
 func (r *Replication) Finish(took time.Duration) {
 	r.Took = took.Round(time.Second).String()
 	r.Answer = []string{r.Total.String()}
@@ -93,7 +93,7 @@ func (r *Replication) Finish(took time.Duration) {
 		}
 	}
 	if open := r.Total.Underpowered; open > 0 {
-		advice := "Do: for the %d open claims, their study's report shows how many repeats would decide them."
+		advice := "Do: the studies' reports show how many repeats would decide the %d open claims."
 		if r.Quick {
 			advice = "Do: without --quick, longer windows and more repeats may decide the %d open claims."
 		}
@@ -126,7 +126,7 @@ func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| | row | claim | claimed | here | verdict |\n| --- | --- | --- | ---: | ---: | --- |\n", s.Title, s.Total)
 		for i := range s.Claims {
 			c := &s.Claims[i]
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", claimMarks[c.Outcome], c.Row, safe(c.Says), c.Claimed(), claimHere(c), safe(claimVerdict(c)))
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", claimMarks[c.Outcome], c.Row, safe(c.Says), c.ClaimedText(), claimMeasured(c), safe(claimVerdict(c)))
 		}
 	}
 	_, err := io.WriteString(w, out.String())
@@ -155,7 +155,7 @@ func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 		for i := range s.Claims {
 			c := &s.Claims[i]
 			one := junitTest{Name: strings.TrimSpace(c.Row + " " + c.Says), Class: s.Name}
-			message := &junitMessage{fmt.Sprintf("%s (here %s, claimed %s)", claimVerdict(c), claimHere(c), c.Claimed())}
+			message := &junitMessage{fmt.Sprintf("%s (here %s, claimed %s)", claimVerdict(c), claimMeasured(c), c.ClaimedText())}
 			switch c.Outcome {
 			case compare.Refuted, compare.Smaller:
 				one.Failure = message
@@ -169,15 +169,15 @@ func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 }
 
 //go:embed replication.html
-var replicationText string
+var replicationTemplate string
 
 // WriteReplicationHTML writes one page with links to each study's report.
 func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	page, err := template.New("replication").Funcs(template.FuncMap{
-		"here": claimHere, "claimed": (*compare.Claim).Claimed, "mark": func(o compare.Outcome) string { return claimMarks[o] },
+		"here": claimMeasured, "claimed": (*compare.Claim).ClaimedText, "mark": func(o compare.Outcome) string { return claimMarks[o] },
 		"factors": (*compare.Claim).FactorsInWords, "class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
 		"at": func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] },
-	}).Parse(replicationText)
+	}).Parse(replicationTemplate)
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
 	}
@@ -191,7 +191,7 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	return nil
 }
 
-// claimMarks marks outcomes with a sign. The word stands beside it.
+// claimMarks has a sign for each outcome, which is printed beside its word.
 var claimMarks = map[compare.Outcome]string{
 	compare.Compatible:   "✓",
 	compare.Larger:       ">",
@@ -214,7 +214,7 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 		if c.Ratio == nil && c.Reason != "" {
 			says += " (" + c.Reason + ")"
 		}
-		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimHere(c), c.Claimed(), says})
+		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimMeasured(c), c.ClaimedText(), says})
 	}
 	lines := format.Grid(rows, func(column int) bool { return column < 3 || column == 5 })
 	width := math.MaxInt
@@ -224,19 +224,19 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	var out strings.Builder
 	out.WriteString("\n" + format.Painter(terminal.Colour)(format.Bold, lines[0]) + "\n")
 	for _, line := range lines[1:] {
-		out.WriteString(format.Cut(line, width) + "\n")
+		out.WriteString(format.Shorten(line, width) + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// claimHere returns the claim's figure here. A claim between bounds may have a place, not a ratio.
-func claimHere(c *compare.Claim) string {
+// claimMeasured returns a claim's figure as measured here. Only ratios get the sign ×.
+func claimMeasured(c *compare.Claim) string {
 	switch {
 	case c.Ratio == nil:
 		return format.Absent
 	case c.AtLeast == nil && c.AtMost == nil:
-		return words.Factor(*c.Ratio)
+		return words.FactorText(*c.Ratio)
 	}
-	return words.Between(*c.Ratio, units.Number)
+	return words.WithInterval(*c.Ratio, units.Number)
 }

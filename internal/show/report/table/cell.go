@@ -25,14 +25,14 @@ type AnswerStatus struct {
 	Bad   bool   `json:"bad"` // calls with this status count as failed by default
 }
 
-var wireNames = map[string]string{
+var protocolNames = map[string]string{
 	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
 }
 
 // DescribeCall describes a service's request and protocol: GET /items over HTTP/1.1.
 func DescribeCall(c *record.Cell) string {
 	wire, others := c.Wire()
-	text := c.Workload + " over " + cmp.Or(wireNames[wire], wire)
+	text := c.Workload + " over " + cmp.Or(protocolNames[wire], wire)
 	for _, option := range others {
 		key, value, _ := strings.Cut(option, "=")
 		if key == "inflight" {
@@ -59,19 +59,19 @@ func NamedStatuses(c *record.Cell, counts []record.StatusCount) []AnswerStatus {
 	return all
 }
 
-// CellName names a service's cell in a text, without stack and part, which all cells share.
+// CellName returns the request, protocol and number of clients of a service's cell.
 func CellName(c *record.Cell) string {
-	return fmt.Sprintf("%s, %s", DescribeCall(c), sayCount(c.Clients))
+	return fmt.Sprintf("%s, %s", DescribeCall(c), describeCount(c.Clients))
 }
 
-func sayCount(clients int) string {
+func describeCount(clients int) string {
 	if clients == 1 {
 		return "1 client"
 	}
 	return units.Thousands(int64(clients)) + " clients"
 }
 
-func saySizes(c *matrix.Cell) string {
+func describeSizes(c *matrix.Cell) string {
 	if c.Payload == (record.Payload{}) { // the workload has no sizes
 		return ""
 	}
@@ -79,10 +79,10 @@ func saySizes(c *matrix.Cell) string {
 }
 
 // ClientCount returns the number of clients as text for a column.
-func ClientCount(c *matrix.Cell) string { return countOr(c.Clients) }
+func ClientCount(c *matrix.Cell) string { return formatCount(c.Clients) }
 
-// countOr returns a count as text. Zero means unknown.
-func countOr(n int) string {
+// formatCount returns a count as text, or a dash for 0, which means unknown.
+func formatCount(n int) string {
 	if n == 0 {
 		return format.Absent
 	}
@@ -94,10 +94,10 @@ func DescribeClients(c *matrix.Cell) string {
 	if c.Clients == 0 {
 		return "clients unknown"
 	}
-	return sayCount(c.Clients)
+	return describeCount(c.Clients)
 }
 
-func sayLoad(c *matrix.Cell) string {
+func loadHeading(c *matrix.Cell) string {
 	switch text := DescribeLoad(c); text {
 	case "closed", "open":
 		return text + " loop"
@@ -108,7 +108,7 @@ func sayLoad(c *matrix.Cell) string {
 	}
 }
 
-func link(c *matrix.Cell) string {
+func linkText(c *matrix.Cell) string {
 	switch n := c.Network; {
 	case n.Link != "":
 		return n.Link
@@ -118,29 +118,29 @@ func link(c *matrix.Cell) string {
 	return "loopback"
 }
 
-func sayLink(c *matrix.Cell) string {
+func describeLink(c *matrix.Cell) string {
 	if !c.Network.Linked() {
 		return ""
 	}
-	return "over a link with " + link(c)
+	return "over a link with " + linkText(c)
 }
 
-func sayAgents(c *matrix.Cell) string {
+func describeAgents(c *matrix.Cell) string {
 	if c.Agents == 0 {
 		return ""
 	}
 	return "from " + words.Count(c.Agents, "agent") + " of a fleet"
 }
 
-// sayMode names a mode with a connection per request, if the variant's name does not.
-func sayMode(c *matrix.Cell) string {
+// describeConnectionMode returns a mode of connections per request, if the variant's name has none.
+func describeConnectionMode(c *matrix.Cell) string {
 	if !c.Connections.PerRequest || strings.Contains(c.Variant, "conn=") {
 		return ""
 	}
 	return "conn=" + c.Connection
 }
 
-// DescribeLoad describes a cell's load in short. A limit is part of the variant's name.
+// DescribeLoad describes how requests are sent. The variant's name has the in-flight limit.
 func DescribeLoad(c *matrix.Cell) string {
 	switch l := c.Load; {
 	case l.Burst > 0:
@@ -158,8 +158,8 @@ func DescribeLoad(c *matrix.Cell) string {
 	}
 }
 
-// Ordered sorts the cells for the table: parts as in the scenario, compared cells together.
-func Ordered(cells []matrix.Cell) []*matrix.Cell {
+// SortedCells returns the cells in the table's order: by part, workload, place and rate.
+func SortedCells(cells []matrix.Cell) []*matrix.Cell {
 	place := make(map[string]int)
 	sorted := make([]*matrix.Cell, len(cells))
 	for i := range cells {
@@ -179,11 +179,11 @@ func Ordered(cells []matrix.Cell) []*matrix.Cell {
 	return sorted
 }
 
-// compared reports whether two cells do the same work. A load's limit belongs to the variant.
-func compared(a, b *matrix.Cell) bool {
+// sameWork reports whether part, place and load are equal. The in-flight limit may differ.
+func sameWork(a, b *matrix.Cell) bool {
 	one, other := a.Load, b.Load
 	one.InFlightLimit = other.InFlightLimit
 	return a.Part == b.Part && a.Place == b.Place && one == other
 }
 
-func partOf(c *matrix.Cell) string { return c.Part }
+func partName(c *matrix.Cell) string { return c.Part }

@@ -13,22 +13,22 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A column is a figure of every line. Without enough room, columns of low priority are left out.
+// A column shows one figure per line. A narrow table hides columns of low priority.
 type column struct {
-	title    string
-	of       string // title of the column that this one follows and is shown with
-	left     bool
-	priority int
-	usual    func(*matrix.Cell) bool // reports for a cell whether the column is shown by default; nil: always
-	legend   string
-	value    func(line) string
-	width    int
+	title          string
+	of             string // title of the column on the left, if this is an addition to it
+	leftAligned    bool
+	priority       int
+	shownByDefault func(*matrix.Cell) bool // reports whether a cell needs the column by default; nil: every cell does
+	legend         string
+	value          func(line) string
+	width          int
 }
 
-// stays is the priority of a column that is never left out.
-const stays = 9
+// alwaysShown is the priority of a column that is never hidden.
+const alwaysShown = 9
 
-// Titles of columns that others refer to.
+// Titles of columns that other code looks up.
 const (
 	stackTitle  = "stack"
 	meanTitle   = "mean"
@@ -43,28 +43,28 @@ const (
 func figureColumns() []column {
 	hasSearch := func(c *matrix.Cell) bool { return c.Search != nil }
 	all := []column{
-		{title: keptTitle, priority: stays, usual: hasSearch, legend: "kept: highest rate that kept the goal", value: ofFigure("Search.Kept", format.PerSecond)},
-		bestOf(keptTitle),
-		{title: "missed", legend: "missed: lowest higher rate that missed it", value: ofFigure("Search.Missed", format.PerSecond)},
-		{title: "req/s", priority: 5, usual: func(c *matrix.Cell) bool { return !hasSearch(c) }, value: ofFigure("Throughput", format.PerSecond)},
+		{title: keptTitle, priority: alwaysShown, shownByDefault: hasSearch, legend: "kept: highest rate that kept the goal", value: valueOfField("Search.Kept", format.PerSecond)},
+		bestMarkColumn(keptTitle),
+		{title: "missed", legend: "missed: lowest rate above kept that missed the goal", value: valueOfField("Search.Missed", format.PerSecond)},
+		{title: "req/s", priority: 5, shownByDefault: func(c *matrix.Cell) bool { return !hasSearch(c) }, value: valueOfField("Throughput", format.PerSecond)},
 	}
 	all = append(all, latencyColumns()...)
 	return append(all, []column{
-		{title: "P99/P50", value: ofFigure("P99OverP50", format.Plain)},
-		{title: "drain", priority: 6, usual: func(c *matrix.Cell) bool { return c.Drain != nil }, legend: "drain: until a burst's last answer", value: ofFigure("Drain", format.Micros)},
-		{title: "answered", value: ofCell(answered)},
-		{title: "ok", priority: 7, usual: losesConnections, legend: "ok: requests answered", value: ofCell(func(c *matrix.Cell) string { return optional(c.Survival.Share, format.Percent) })},
-		{title: "handshake", legend: "handshake: P50", value: ofFigure("Connections.Handshake.P50", format.Micros)},
-		{title: "err", priority: 7, usual: hasErrors, value: ofCell(func(c *matrix.Cell) string { return units.Thousands(c.Errors) })},
-		{title: cpuTitle, priority: 2, legend: "CPU: per request, both ends", value: ofCellFigure((*matrix.Cell).BothCPU, format.Micros)},
-		{title: clientTitle, priority: 2, legend: "client, server: CPU per request", value: ofFigure("ClientCPU", format.Micros)},
-		{title: serverTitle, priority: 2, value: ofFigure("ServerCPU", format.Micros)},
-		{title: validTitle, left: true, priority: stays, value: validity},
+		{title: "P99/P50", value: valueOfField("P99OverP50", format.PlainNumber)},
+		{title: "drain", priority: 6, shownByDefault: func(c *matrix.Cell) bool { return c.Drain != nil }, legend: "drain: time until a burst's last answer", value: valueOfField("Drain", format.Micros)},
+		{title: "answered", value: valueOfCell(answeredCount)},
+		{title: "ok", priority: 7, shownByDefault: hasFailedConnections, legend: "ok: requests answered", value: valueOfCell(func(c *matrix.Cell) string { return formatOptional(c.Survival.Share, format.Percent) })},
+		{title: "handshake", legend: "handshake: median time", value: valueOfField("Connections.Handshake.P50", format.Micros)},
+		{title: "err", priority: 7, shownByDefault: hasErrors, value: valueOfCell(func(c *matrix.Cell) string { return units.Thousands(c.Errors) })},
+		{title: cpuTitle, priority: 2, legend: "CPU: per request, client + server", value: valueOfFigure((*matrix.Cell).BothCPU, format.Micros)},
+		{title: clientTitle, priority: 2, legend: "client, server: CPU per request", value: valueOfField("ClientCPU", format.Micros)},
+		{title: serverTitle, priority: 2, value: valueOfField("ServerCPU", format.Micros)},
+		{title: validTitle, leftAligned: true, priority: alwaysShown, value: validityText},
 	}...)
 }
 
-// Values returns the figures of a cell in the columns with the given titles.
-func Values(c *matrix.Cell, titles ...string) []string {
+// ColumnValues returns the figures of a cell in the columns with the given titles.
+func ColumnValues(c *matrix.Cell, titles ...string) []string {
 	all := figureColumns()
 	return lists.Map(titles, func(title string) string {
 		i := slices.IndexFunc(all, func(f column) bool { return f.title == title })
@@ -72,15 +72,15 @@ func Values(c *matrix.Cell, titles ...string) []string {
 	})
 }
 
-func losesConnections(c *matrix.Cell) bool {
+func hasFailedConnections(c *matrix.Cell) bool {
 	return c.Connections.PerRequest && c.Survival.Share != nil && *c.Survival.Share < 1
 }
 
 func hasErrors(c *matrix.Cell) bool { return c.Errors > 0 && !c.Connections.PerRequest }
 
-// bestOf marks the fastest cell of each group, behind the figure that decides.
-func bestOf(title string) column {
-	return column{of: title, priority: stays, legend: "*: proven fastest of its group", value: func(l line) string {
+// bestMarkColumn returns a column after the given one, which marks the fastest cell of each group.
+func bestMarkColumn(title string) column {
+	return column{of: title, priority: alwaysShown, legend: "*: proven fastest of its group", value: func(l line) string {
 		if l.best == title {
 			return "*"
 		}
@@ -88,7 +88,7 @@ func bestOf(title string) column {
 	}}
 }
 
-// latencyColumns returns the columns of latencies with a tag `column`.
+// latencyColumns returns a column for each field of Latencies with the tag `column`.
 func latencyColumns() []column {
 	var columns []column
 	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
@@ -96,7 +96,7 @@ func latencyColumns() []column {
 		if title == "" {
 			continue
 		}
-		priority, _ := strconv.Atoi(text) // none: only on request
+		priority, _ := strconv.Atoi(text) // 0: shown only if the user asks for it
 		columns = append(columns, column{title: title, priority: priority, value: func(l line) string {
 			if !l.cell.HasFigures() {
 				return format.Absent
@@ -104,14 +104,14 @@ func latencyColumns() []column {
 			return format.Micros(FigureAt(l.latencies, field.Name).Value)
 		}})
 		if title == meanTitle {
-			columns = append(columns, bestOf(meanTitle),
+			columns = append(columns, bestMarkColumn(meanTitle),
 				column{title: "±", of: meanTitle, priority: 3, legend: "±: 95 % interval", value: func(l line) string { return plusMinus(l.latencies.Mean) }})
 		}
 	}
 	return columns
 }
 
-// plusMinus formats half of a figure's interval.
+// plusMinus formats half the width of a figure's interval, in percent of the figure.
 func plusMinus(f matrix.Figure) string {
 	share, known := f.HalfWidth()
 	switch {
@@ -137,15 +137,15 @@ func FigureAt(in any, path string) *matrix.Figure {
 	return v.Addr().Interface().(*matrix.Figure)
 }
 
-// answered returns the answered share if every request must be answered.
-func answered(c *matrix.Cell) string {
+// answeredCount returns the number of answered requests, for a load that may lose none.
+func answeredCount(c *matrix.Cell) string {
 	if c.Load.Model != "sustained" && c.Load.Burst == 0 || c.Survival.Requests == 0 {
 		return format.Absent
 	}
 	return units.Thousands(c.Survival.Succeeded) + " of " + units.Thousands(c.Survival.Requests)
 }
 
-func ofCell(show func(*matrix.Cell) string) func(line) string {
+func valueOfCell(show func(*matrix.Cell) string) func(line) string {
 	return func(l line) string {
 		if l.label != "" {
 			return ""
@@ -154,12 +154,12 @@ func ofCell(show func(*matrix.Cell) string) func(line) string {
 	}
 }
 
-func ofFigure(path string, show func(float64) string) func(line) string {
-	return ofCellFigure(func(c *matrix.Cell) *matrix.Figure { return FigureAt(c, path) }, show)
+func valueOfField(path string, show func(float64) string) func(line) string {
+	return valueOfFigure(func(c *matrix.Cell) *matrix.Figure { return FigureAt(c, path) }, show)
 }
 
-func ofCellFigure(of func(*matrix.Cell) *matrix.Figure, show func(float64) string) func(line) string {
-	return ofCell(func(c *matrix.Cell) string {
+func valueOfFigure(of func(*matrix.Cell) *matrix.Figure, show func(float64) string) func(line) string {
+	return valueOfCell(func(c *matrix.Cell) string {
 		if f := of(c); f != nil && c.HasFigures() {
 			return show(f.Value)
 		}
@@ -167,7 +167,7 @@ func ofCellFigure(of func(*matrix.Cell) *matrix.Figure, show func(float64) strin
 	})
 }
 
-func validity(l line) string {
+func validityText(l line) string {
 	if l.label != "" {
 		return ""
 	}
@@ -187,7 +187,7 @@ const AllColumns = "all"
 
 // ColumnNames lists the columns that users can select.
 func ColumnNames() []string {
-	names := append([]string{stackTitle}, lists.Map(keys(), func(k key) string { return k.title })...)
+	names := append([]string{stackTitle}, lists.Map(cellKeys(), func(k key) string { return k.title })...)
 	for _, c := range figureColumns() {
 		if c.of == "" {
 			names = append(names, c.title)
@@ -210,14 +210,14 @@ func FindColumns(names []string) ([]string, error) {
 	return found, nil
 }
 
-// asked returns the columns that distinguish cells, the wanted columns, and the validity.
-func asked(varying []key, figures []column, names []string) []column {
+// chosenColumns returns the columns that distinguish cells, the wanted columns, and the validity.
+func chosenColumns(varying []key, figures []column, names []string) []column {
 	isVarying := func(k key) bool { return slices.ContainsFunc(varying, func(v key) bool { return v.title == k.title }) }
 	if slices.Contains(names, AllColumns) {
-		usual := slices.DeleteFunc(keys(), func(k key) bool { return k.seldom && !isVarying(k) })
+		usual := slices.DeleteFunc(cellKeys(), func(k key) bool { return k.rarelyUsed && !isVarying(k) })
 		return append(keyColumns(usual), figures...)
 	}
-	shown := slices.DeleteFunc(keys(), func(k key) bool { return !slices.Contains(names, k.title) && !isVarying(k) })
+	shown := slices.DeleteFunc(cellKeys(), func(k key) bool { return !slices.Contains(names, k.title) && !isVarying(k) })
 	all := keyColumns(shown)
 	if !slices.Contains(names, validTitle) {
 		names = append(slices.Clone(names), validTitle)
@@ -235,7 +235,7 @@ func asked(varying []key, figures []column, names []string) []column {
 	return all
 }
 
-// A line is a row of the table. A cell has a line, with a label, for each kind of times.
+// A line is a row of the table. A cell's extra lines, for service and wait times, have a label.
 type line struct {
 	cell      *matrix.Cell
 	latencies *matrix.Latencies
@@ -245,7 +245,7 @@ type line struct {
 }
 
 func keyColumns(keys []key) []column {
-	all := []column{{title: stackTitle, left: true, priority: stays, value: func(l line) string {
+	all := []column{{title: stackTitle, leftAligned: true, priority: alwaysShown, value: func(l line) string {
 		if l.label != "" {
 			return l.label
 		}
@@ -257,36 +257,37 @@ func keyColumns(keys []key) []column {
 	return all
 }
 
-// A key is a property of cells: a column if cells of a part differ in it, else in a heading.
+// A key is a property that identifies cells. It has a column if cells of a part differ in it; else
+// a heading shows it.
 type key struct {
-	title  string
-	left   bool
-	legend string
-	text   func(*matrix.Cell) string
-	said   func(*matrix.Cell) string // text in a heading; may be empty
-	seldom bool                      // most runs do not use it: only a column, if cells differ
+	title       string
+	leftAligned bool
+	legend      string
+	text        func(*matrix.Cell) string
+	heading     func(*matrix.Cell) string // text in a heading; may be empty
+	rarelyUsed  bool                      // shown only if cells differ in it
 }
 
-func keys() []key {
+func cellKeys() []key {
 	workload := func(c *matrix.Cell) string { return c.Workload }
 	return []key{
-		{title: "workload", left: true, text: workload, said: workload},
-		{title: "size", text: func(c *matrix.Cell) string { return c.Payload.Text(format.ByteSize, "→") }, said: saySizes},
-		{title: "c", legend: "c: clients", text: ClientCount, said: DescribeClients},
-		{title: "load", left: true, text: DescribeLoad, said: sayLoad},
-		{title: "link", left: true, text: link, said: sayLink},
-		{title: "agents", legend: "agents: agents of a fleet with the clients", text: func(c *matrix.Cell) string { return countOr(c.Agents) }, said: sayAgents, seldom: true},
-		{title: "conn", left: true, text: func(c *matrix.Cell) string { return c.Connection }, said: sayMode},
+		{title: "workload", leftAligned: true, text: workload, heading: workload},
+		{title: "size", text: func(c *matrix.Cell) string { return c.Payload.Text(format.ByteSize, "→") }, heading: describeSizes},
+		{title: "c", legend: "c: clients", text: ClientCount, heading: DescribeClients},
+		{title: "load", leftAligned: true, text: DescribeLoad, heading: loadHeading},
+		{title: "link", leftAligned: true, text: linkText, heading: describeLink},
+		{title: "agents", legend: "agents: fleet machines that run clients", text: func(c *matrix.Cell) string { return formatCount(c.Agents) }, heading: describeAgents, rarelyUsed: true},
+		{title: "conn", leftAligned: true, text: func(c *matrix.Cell) string { return c.Connection }, heading: describeConnectionMode},
 	}
 }
 
 func (k key) column() column {
-	return column{title: k.title, left: k.left, priority: stays, legend: k.legend, value: ofCell(k.text)}
+	return column{title: k.title, leftAligned: k.leftAligned, priority: alwaysShown, legend: k.legend, value: valueOfCell(k.text)}
 }
 
-// placeKeys separates the keys that all cells share from the others.
-func placeKeys(cells []*matrix.Cell) (constant, varying []key) {
-	for _, k := range keys() {
+// splitKeys separates the keys with one value in all cells from the others.
+func splitKeys(cells []*matrix.Cell) (constant, varying []key) {
+	for _, k := range cellKeys() {
 		if varies(cells, k.compare()) {
 			varying = append(varying, k)
 		} else {
@@ -296,22 +297,22 @@ func placeKeys(cells []*matrix.Cell) (constant, varying []key) {
 	return constant, varying
 }
 
-func say(keys []key, c *matrix.Cell) string {
-	texts := lists.Map(keys, func(k key) string { return k.said(c) })
+func headingText(keys []key, c *matrix.Cell) string {
+	texts := lists.Map(keys, func(k key) string { return k.heading(c) })
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// compare returns the text that cells are compared by. Each stack keeps connections in its own
-// way, which a verbose legend lists. So only ways without kept connections make a difference here.
+// compare returns the function whose text shows whether two cells differ in the key. Stacks keep
+// connections in different ways, so only modes with a connection per request count as a difference.
 func (k key) compare() func(*matrix.Cell) string {
 	if k.title == "conn" {
-		return k.said
+		return k.heading
 	}
 	return k.text
 }
 
-// runs divides the items wherever two neighbours differ.
-func runs[T any](items []T, same func(a, b T) bool) (all [][]T) {
+// groupNeighbours divides the items between neighbours that are not the same.
+func groupNeighbours[T any](items []T, same func(a, b T) bool) (all [][]T) {
 	first := 0
 	for i := range items {
 		if i+1 == len(items) || !same(items[i], items[i+1]) {
@@ -326,7 +327,7 @@ func varies(cells []*matrix.Cell, of func(*matrix.Cell) string) bool {
 	return slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return of(c) != of(cells[0]) })
 }
 
-func optional(value *float64, show func(float64) string) string {
+func formatOptional(value *float64, show func(float64) string) string {
 	if value == nil {
 		return format.Absent
 	}

@@ -12,7 +12,7 @@ func TestACellBeyondCapacitySaysSo(t *testing.T) {
 		"INVALID":         {Trials: 3},
 		"2/3":             {Trials: 3, Valid: 2, Capacity: &matrix.Figure{Value: 1000}},
 	} {
-		if got := validity(line{cell: &c}); got != want {
+		if got := validityText(line{cell: &c}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -34,11 +34,11 @@ func TestPlusMinus(t *testing.T) {
 
 func TestTextsAreCut(t *testing.T) {
 	for length, want := range map[int]string{7: "one…", 8: "one, two", 50: "one, two"} {
-		if got := cut("one, two", length); got != want {
+		if got := cutBetweenWords("one, two", length); got != want {
 			t.Errorf("cut to %d: %q, want %q", length, got, want)
 		}
 	}
-	if got := ranges([]int{1, 2, 4, 5, 6, 9}); got != "1,2,4-6,9" {
+	if got := formatRanges([]int{1, 2, 4, 5, 6, 9}); got != "1,2,4-6,9" {
 		t.Errorf("ranges: %s", got)
 	}
 }

@@ -14,33 +14,33 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-const shownParts = 14
+const maxShownParts = 14
 
 // WriteExplanation prints the figures behind an explanation's sentences.
 func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 	var out strings.Builder
 	for _, s := range e.Stages {
-		writeExplained(&out, e, "Where a call's time goes, by stage"+lifeCost(e.Of), s, true)
-		writeMeasured(&out, e)
+		writeParts(&out, e, "Where a call's time goes, by stage"+describeCallCount(e.Of), s, true)
+		writeMeasuredMeans(&out, e)
 	}
 	for _, cpu := range e.CPU {
-		inside := insideOf(e.Of, cpu.End)
-		title := fmt.Sprintf("CPU time per call, %s, by category (%d samples%s)", cpu.End, inside.CPU.Samples, depth(inside))
-		writeExplained(&out, e, title, cpu, false)
+		inside := endProcess(e.Of, cpu.End)
+		title := fmt.Sprintf("CPU time per call, %s, by category (%d samples%s)", cpu.End, inside.CPU.Samples, describeDepth(inside))
+		writeParts(&out, e, title, cpu, false)
 	}
 	for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
 		writeChanges(&out, e, "System calls per call, "+end, end, e.Syscalls)
-		writeChanges(&out, e, "Counted per call, "+end, end, e.Counters)
+		writeChanges(&out, e, "Counters per call, "+end, end, e.Counters)
 	}
-	writePasses(&out, e.Of)
+	writeProbes(&out, e.Of)
 	if e.Against != nil {
-		writePasses(&out, e.Against)
+		writeProbes(&out, e.Against)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-func writeExplained(out *strings.Builder, e *insight.Explanation, title string, what insight.Explained, inOrder bool) {
+func writeParts(out *strings.Builder, e *insight.Explanation, title string, what insight.ExplainedFigure, inOrder bool) {
 	fmt.Fprintf(out, "\n%s\n", title)
 	table := newPairTable(out, e)
 	parts := what.Parts
@@ -53,7 +53,7 @@ func writeExplained(out *strings.Builder, e *insight.Explanation, title string, 
 		}
 		return all
 	}
-	shown := parts[:min(len(parts), shownParts)]
+	shown := parts[:min(len(parts), maxShownParts)]
 	for _, p := range shown {
 		table.time(p.Name, p)
 	}
@@ -62,14 +62,14 @@ func writeExplained(out *strings.Builder, e *insight.Explanation, title string, 
 	}
 	if what.Rest != 0 {
 		explained := sum(what.Parts)
-		table.time("rest: cost of the probe, and noise", insight.Change{A: what.Whole.A - explained.A, B: what.Whole.B - explained.B})
+		table.time("rest: probe cost and noise", insight.Change{A: what.Whole.A - explained.A, B: what.Whole.B - explained.B})
 	}
 	table.time("= "+what.Whole.Name, what.Whole)
 	table.end()
 }
 
-// writeMeasured prints the means of the measured trials. The probes ran in other trials.
-func writeMeasured(out *strings.Builder, e *insight.Explanation) {
+// writeMeasuredMeans prints the means of the measured trials. The probes ran in other trials.
+func writeMeasuredMeans(out *strings.Builder, e *insight.Explanation) {
 	if e.Of.Mean == nil || (e.Against != nil && e.Against.Mean == nil) {
 		return
 	}
@@ -96,7 +96,7 @@ func stageOrder(life *insight.Life, parts []insight.Change) []insight.Change {
 func writeChanges(out *strings.Builder, e *insight.Explanation, title, end string, all []insight.Change) {
 	var of []insight.Change
 	for _, c := range all {
-		const least = 0.005 // shows as 0.01
+		const least = 0.005 // is printed as 0.01
 		if c.End == end && (c.A >= least || c.B >= least) {
 			of = append(of, c)
 		}
@@ -106,13 +106,13 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 	}
 	fmt.Fprintf(out, "\n%s\n", title)
 	table := newPairTable(out, e)
-	for _, c := range of[:min(len(of), shownParts)] {
+	for _, c := range of[:min(len(of), maxShownParts)] {
 		table.row(c.Name, units.Number, c)
 	}
 	table.end()
 }
 
-func writePasses(out *strings.Builder, i *insight.Insight) {
+func writeProbes(out *strings.Builder, i *insight.Insight) {
 	fmt.Fprintf(out, "\nProbes of %s\n", i.Key())
 	for _, p := range i.Passes {
 		times, cost := (*float64)(nil), ""
@@ -125,14 +125,14 @@ func writePasses(out *strings.Builder, i *insight.Insight) {
 		if times != nil {
 			cost = fmt.Sprintf("; calls took %s times as long with the probe", units.Number(*times))
 		}
-		fmt.Fprintf(out, "  %s: %s%s\n", p.Probe, cmp.Or(p.Method, "no reading"), cost)
+		fmt.Fprintf(out, "  %s: %s%s\n", p.Probe, cmp.Or(p.Method, "no measurement"), cost)
 		for _, missing := range p.Missing {
 			fmt.Fprintf(out, "    missing: %s\n", missing)
 		}
 	}
 }
 
-func lifeCost(i *insight.Insight) string {
+func describeCallCount(i *insight.Insight) string {
 	if i.Life == nil {
 		return ""
 	}
@@ -143,20 +143,20 @@ func lifeCost(i *insight.Insight) string {
 	return text + ")"
 }
 
-func insideOf(i *insight.Insight, end string) *insight.Inside {
+func endProcess(i *insight.Insight, end string) *insight.EndReadings {
 	if end == insight.ClientEnd {
 		return &i.Client
 	}
 	return &i.Server
 }
 
-func depth(i *insight.Inside) string {
+func describeDepth(i *insight.EndReadings) string {
 	cpu, text := i.CPU, ""
 	if cpu.Depth != nil {
-		text += fmt.Sprintf("; %.1f functions above the kernel", *cpu.Depth)
+		text += fmt.Sprintf("; average stack depth %.1f above the kernel", *cpu.Depth)
 	}
 	if d := cpu.Decoding; d != nil {
-		text += fmt.Sprintf("; messages decoded at depth %.1f, %.1f %%", d.Depth, 100*d.Share)
+		text += fmt.Sprintf("; messages are decoded at depth %.1f, for %.1f %% of the time", d.Depth, 100*d.Share)
 	}
 	return text
 }
@@ -204,7 +204,7 @@ func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 	if len(s.Allocations) == 0 {
 		return nil
 	}
-	fmt.Fprintln(w, "\nHeap allocations per call, and the functions that allocate most, in trials that were profiled and not measured:")
+	fmt.Fprintln(w, "\nHeap allocations per call, and the functions that allocate most, in profiled trials, which are not measured:")
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	part := ""
 	for i := range s.Allocations {
@@ -217,7 +217,7 @@ func WriteAllocators(w io.Writer, s *analysis.Summary) error {
 		most := lists.Map(a.Functions[:min(len(a.Functions), shown)], func(f insight.Allocator) string {
 			return fmt.Sprintf("%s %.0f%%", format.ShortFunction(f.Function), 100*f.Bytes)
 		})
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Variant, a.End, format.ByteSize(int(a.Bytes)), format.Plain(a.Objects), strings.Join(most, ", "))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", a.Variant, a.End, format.ByteSize(int(a.Bytes)), format.PlainNumber(a.Objects), strings.Join(most, ", "))
 	}
 	return table.Flush()
 }

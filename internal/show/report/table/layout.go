@@ -11,25 +11,25 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// A block holds parts below one line of titles. Other columns or longer names start a new block.
+// A block holds the parts below one line of titles. A part with other columns starts a new block.
 type block struct {
-	lines   []line
-	said    []key // keys in the heading of each part
-	columns []column
-	left    []string // titles of columns without room
+	lines       []line
+	headingKeys []key // keys that the heading of each part shows
+	columns     []column
+	omitted     []string // titles of columns that do not fit the width
 }
 
-// blocks arranges the parts. It shows the CPU time of each end if all parts then have room.
+// blocks divides the table into blocks. If the width suffices, it shows the CPU time of client and
+// server, else their sum.
 func (t Table) blocks(varying []key, lines []line) []block {
-	// All lines decide, so that parts with equal columns stay together.
 	figures := withFigures(figureColumns(), lines)
 	var all []block
 	for _, without := range [][]string{{cpuTitle}, {clientTitle, serverTitle}} {
 		if len(t.Columns) > 0 {
 			without = nil
 		}
-		all = arrangement{table: t, keys: varying, figures: figures, without: without}.blocks(lines)
-		if !slices.ContainsFunc(all, func(b block) bool { return len(b.left) > 0 }) {
+		all = arrangement{table: t, keys: varying, figures: figures, hidden: without}.blocks(lines)
+		if !slices.ContainsFunc(all, func(b block) bool { return len(b.omitted) > 0 }) {
 			break
 		}
 	}
@@ -40,12 +40,12 @@ type arrangement struct {
 	table   Table
 	keys    []key // keys in which cells differ
 	figures []column
-	without []string // titles of hidden columns
+	hidden  []string // titles of hidden columns
 }
 
 func (a arrangement) blocks(lines []line) (all []block) {
 	first, end := 0, 0 // line range of the last block
-	for _, part := range runs(lines, func(a, b line) bool { return a.cell.Part == b.cell.Part }) {
+	for _, part := range groupNeighbours(lines, func(a, b line) bool { return a.cell.Part == b.cell.Part }) {
 		begin := end
 		end += len(part)
 		own := a.block(part)
@@ -65,28 +65,28 @@ func (a arrangement) block(lines []line) block {
 	b := block{lines: lines}
 	var shown []key
 	for _, k := range a.keys {
-		if b.hasPartWith(k) {
+		if b.differsWithinPart(k) {
 			shown = append(shown, k)
 		} else {
-			b.said = append(b.said, k)
+			b.headingKeys = append(b.headingKeys, k)
 		}
 	}
 	if names := a.table.Columns; len(names) > 0 {
-		b.columns = measured(asked(shown, a.figures, names), lines)
+		b.columns = withWidths(chosenColumns(shown, a.figures, names), lines)
 		return b
 	}
-	b.columns = append(keyColumns(shown), a.usual(lines)...)
+	b.columns = append(keyColumns(shown), a.defaultColumns(lines)...)
 	b.columns[0].title = lines[0].cell.Kind().VariantTitle
-	b.columns = measured(b.columns, lines)
-	b.fit(a.table.room())
+	b.columns = withWidths(b.columns, lines)
+	b.fit(a.table.wrapWidth())
 	return b
 }
 
-// usual returns the figures that are shown by default.
-func (a arrangement) usual(lines []line) []column {
+// defaultColumns returns the figures that are shown by default.
+func (a arrangement) defaultColumns(lines []line) []column {
 	return slices.DeleteFunc(slices.Clone(a.figures), func(c column) bool {
-		isUsual := c.usual == nil || slices.ContainsFunc(lines, func(l line) bool { return c.usual(l.cell) })
-		return c.priority == 0 || !isUsual || slices.Contains(a.without, c.title)
+		isUsual := c.shownByDefault == nil || slices.ContainsFunc(lines, func(l line) bool { return c.shownByDefault(l.cell) })
+		return c.priority == 0 || !isUsual || slices.Contains(a.hidden, c.title)
 	})
 }
 
@@ -94,8 +94,8 @@ func (b *block) looksLike(other *block) bool {
 	return slices.EqualFunc(b.columns, other.columns, func(x, y column) bool { return x.title == y.title && x.of == y.of })
 }
 
-// hasPartWith reports whether a part's cells differ in a key.
-func (b *block) hasPartWith(k key) bool {
+// differsWithinPart reports whether a part's cells differ in a key.
+func (b *block) differsWithinPart(k key) bool {
 	of := k.compare()
 	for i := 1; i < len(b.lines); i++ {
 		if last, next := b.lines[i-1].cell, b.lines[i].cell; last.Part == next.Part && of(last) != of(next) {
@@ -108,9 +108,9 @@ func (b *block) hasPartWith(k key) bool {
 // print prints the block. Headings name the parts, if there is more than one.
 func (b *block) print(out *strings.Builder, table Table, headings bool) {
 	paint := format.Painter(table.Colour)
-	out.WriteString(paint(format.Bold, row(b.columns, func(c column) string { return c.pad(c.title) })) + "\n")
+	out.WriteString(paint(format.Bold, joinColumns(b.columns, func(c column) string { return c.pad(c.title) })) + "\n")
 	for i, l := range b.lines {
-		if i > 0 && !compared(b.lines[i-1].cell, l.cell) {
+		if i > 0 && !sameWork(b.lines[i-1].cell, l.cell) {
 			out.WriteByte('\n')
 		}
 		if headings && (i == 0 || b.lines[i-1].cell.Part != l.cell.Part) {
@@ -122,24 +122,24 @@ func (b *block) print(out *strings.Builder, table Table, headings bool) {
 
 func (b *block) printHeading(out *strings.Builder, table Table, c *matrix.Cell) {
 	paint := format.Painter(table.Colour)
-	also := say(b.said, c)
+	also := headingText(b.headingKeys, c)
 	if also == "" {
 		out.WriteString(paint(format.Bold, c.Part) + "\n")
 		return
 	}
 	var text strings.Builder
-	format.Wrap(&text, also, format.Layout{Width: table.room(), Lead: c.Part + ": ", Hang: 2})
+	format.Wrap(&text, also, format.Layout{Width: table.wrapWidth(), Lead: c.Part + ": ", Hang: 2})
 	out.WriteString(paint(format.Bold, c.Part) + strings.TrimPrefix(text.String(), c.Part))
 }
 
-// withFigures leaves out columns without figures.
+// withFigures removes columns without figures.
 func withFigures(all []column, lines []line) []column {
 	return slices.DeleteFunc(all, func(c column) bool {
 		return !slices.ContainsFunc(lines, func(l line) bool { text := c.value(l); return text != "" && text != format.Absent })
 	})
 }
 
-func measured(all []column, lines []line) []column {
+func withWidths(all []column, lines []line) []column {
 	for i := range all {
 		all[i].width = utf8.RuneCountInString(all[i].title)
 		for _, l := range lines {
@@ -149,17 +149,17 @@ func measured(all []column, lines []line) []column {
 	return all
 }
 
-// fit leaves out empty columns, then columns of the lowest priority, until the width is enough.
+// fit removes empty columns, then columns of the lowest priority, until a line fits the width.
 func (b *block) fit(width int) {
 	if lineWidth(b.columns) > width {
 		b.columns = withFigures(b.columns, b.lines)
 	}
 	for lineWidth(b.columns) > width {
 		least := slices.MinFunc(b.columns, func(x, y column) int { return x.priority - y.priority })
-		if least.priority == stays {
+		if least.priority == alwaysShown {
 			return
 		}
-		b.left = append(b.left, least.title)
+		b.omitted = append(b.omitted, least.title)
 		b.columns = slices.DeleteFunc(b.columns, func(c column) bool { return c.title == least.title })
 	}
 }
@@ -173,7 +173,7 @@ func lineWidth(shown []column) (width int) {
 	return width
 }
 
-// gap returns the text between a column and the one before.
+// gap returns the blanks before a column.
 func (c column) gap() string {
 	switch {
 	case c.of == "":
@@ -184,7 +184,7 @@ func (c column) gap() string {
 	return " "
 }
 
-func row(shown []column, text func(column) string) string {
+func joinColumns(shown []column, text func(column) string) string {
 	var out strings.Builder
 	for i, c := range shown {
 		if i > 0 {
@@ -197,7 +197,7 @@ func row(shown []column, text func(column) string) string {
 
 func (c column) pad(text string) string {
 	blank := strings.Repeat(" ", max(0, c.width-utf8.RuneCountInString(text)))
-	if c.left {
+	if c.leftAligned {
 		return text + blank
 	}
 	return blank + text
@@ -209,13 +209,13 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 	var left []string
 	for _, b := range blocks {
 		shown = append(shown, b.columns...)
-		for _, title := range b.left {
+		for _, title := range b.omitted {
 			left = lists.AppendNew(left, title)
 		}
 	}
 	var items []string
 	if len(lines) > len(cells) {
-		items = []string{"times: from when due", "└ service: from the send"}
+		items = []string{"times: from planned send", "└ service: from actual send"}
 		if slices.ContainsFunc(lines, func(l line) bool { return l.latencies == l.cell.Wait }) {
 			items = append(items, "└ wait: for the limit")
 		}
@@ -235,20 +235,20 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 	if len(left) > 0 {
 		items = append(items, "no room for "+strings.Join(left, ", ")+" (see --columns)")
 	}
-	texts := flow(items, t.room())
+	texts := joinItems(items, t.wrapWidth())
 	if t.Verbose {
-		texts = append(texts, "Times are service times, from the send to the answer. In a closed loop response times are the same.")
+		texts = append(texts, "Times are service times: from the send to the answer. In a closed loop, response times are the same.")
 		if len(lines) > len(cells) {
-			texts[len(texts)-1] = "Times are response times, from the instant a request was meant to go out; the lines below give the service time, from the actual send, and the wait for a permit of an in-flight limit."
+			texts[len(texts)-1] = "Times are response times: from the planned send to the answer. The lines below show service times, from the actual send, and the wait for the in-flight limit."
 		}
-		texts = append(texts, tailTexts(cells)...)
-		texts = append(texts, "Connections: "+connections(cells)+".")
+		texts = append(texts, percentileNotes(cells)...)
+		texts = append(texts, "Connections: "+describeConnections(cells)+".")
 	}
 	return texts
 }
 
-// flow joins items to lines, and breaks no item.
-func flow(items []string, width int) (lines []string) {
+// joinItems puts as many items on each line as fit.
+func joinItems(items []string, width int) (lines []string) {
 	for i, item := range items {
 		if i+1 < len(items) {
 			item += ";"
@@ -265,7 +265,7 @@ func flow(items []string, width int) (lines []string) {
 	return lines
 }
 
-// lacksPercentile reports whether a column of times lacks a figure for a cell with other figures.
+// lacksPercentile reports whether a cell with figures has no value in a shown column of times.
 func lacksPercentile(lines []line, shown []column) bool {
 	times := latencyColumns()
 	return slices.ContainsFunc(shown, func(c column) bool {
@@ -274,22 +274,22 @@ func lacksPercentile(lines []line, shown []column) bool {
 	})
 }
 
-// tailTexts explain the sample of percentiles, and the limits of percentiles in a closed loop.
-func tailTexts(cells []*matrix.Cell) []string {
-	texts := []string{"Percentiles are over all trials' requests together; – if fewer than ten lie beyond: P99 needs 1,000 requests, P99.9 10,000.", ClosedTail(cells)}
+// percentileNotes explain which requests percentiles cover, and that a closed loop hides stalls.
+func percentileNotes(cells []*matrix.Cell) []string {
+	texts := []string{"Percentiles cover the requests of all trials; – means too few requests: P99 needs 1,000, P99.9 needs 10,000.", ClosedLoopNote(cells)}
 	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
 
-// ClosedTail explains the limits of tails in a closed loop. It is empty without a closed loop.
-func ClosedTail(cells []*matrix.Cell) string {
+// ClosedLoopNote explains that a closed loop hides stalls. It returns "" without a closed loop.
+func ClosedLoopNote(cells []*matrix.Cell) string {
 	if !slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.Load.Model == "closed" }) {
 		return ""
 	}
-	return "A closed loop sends nothing while it waits, so stalls count less in its tails than for independent callers (coordinated omission); an open loop shows these (" + cells[0].Kind().Command + " --rps)."
+	return "A closed loop sends nothing while it waits, so stalls count less in its tails than for independent callers (coordinated omission); an open loop shows stalls in full (" + cells[0].Kind().Command + " --rps)."
 }
 
-// connections lists the connection mode of each variant whose name does not state it.
-func connections(cells []*matrix.Cell) string {
+// describeConnections lists the connection mode of each variant whose name does not state it.
+func describeConnections(cells []*matrix.Cell) string {
 	var texts []string
 	for _, cell := range cells {
 		if strings.Contains(cell.Variant, "conn=") || cell.Tool != "" {
@@ -303,10 +303,10 @@ func connections(cells []*matrix.Cell) string {
 	case len(cells) > 0 && cells[0].Tool != "":
 		return "unknown"
 	}
-	return "as each variant's conn says"
+	return "as in each variant's conn option"
 }
 
-// showsTimes reports whether a column may differ between kinds of times of a cell.
+// showsTimes reports whether a shown column has response, service or wait times.
 func (t Table) showsTimes() bool {
 	if len(t.Columns) == 0 || slices.Contains(t.Columns, AllColumns) {
 		return true
@@ -318,7 +318,7 @@ func (t Table) showsTimes() bool {
 type Table struct {
 	format.Terminal
 	Columns []string // from [FindColumns]; empty: the usual ones
-	Verbose bool     // with the general meaning of columns, and full notes
+	Verbose bool     // also explain all columns, and print notes in full
 }
 
-func (t Table) room() int { return cmp.Or(t.Width, format.UsualWidth) }
+func (t Table) wrapWidth() int { return cmp.Or(t.Width, format.DefaultWidth) }

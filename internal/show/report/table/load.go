@@ -20,8 +20,8 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// IsLoad reports whether a run is one trial of a user's service. Its output has no table.
-func IsLoad(s *analysis.Summary) bool {
+// IsSingleLoad reports whether a run is one trial of a user's service, printed without a table.
+func IsSingleLoad(s *analysis.Summary) bool {
 	cells := s.Cells
 	return len(cells) == 1 && cells[0].Kind().Alone && cells[0].Trials == 1 && cells[0].HasFigures()
 }
@@ -30,16 +30,16 @@ func IsLoad(s *analysis.Summary) bool {
 func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal format.Terminal) error {
 	c := &s.Cells[0]
 	var out loadText
-	out.line("load", "%s", c.Target+", "+loadOfService(c))
-	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(c.Requests), wholeTime(c.WindowSeconds), format.PerSecond(c.Throughput.Value), failedOf(c.Errors, c.Requests))
+	out.line("load", "%s", c.Target+", "+describeServiceLoad(c))
+	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(c.Requests), roundedDuration(c.WindowSeconds), format.PerSecond(c.Throughput.Value), describeFailed(c.Errors, c.Requests))
 	if c.Errors < c.Requests { // otherwise no answer has a time
-		out.times(c)
+		out.responseTimes(c)
 	}
 	for i := range c.Named {
 		calls := &c.Named[i]
 		out.line("step", "%s", calls.Name)
-		out.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), format.PerSecond(calls.Throughput.Value), failedOf(calls.Failed, calls.Requests))
-		out.line("step", "    %s", percentiles(&calls.Times))
+		out.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), format.PerSecond(calls.Throughput.Value), describeFailed(calls.Failed, calls.Requests))
+		out.line("step", "    %s", describePercentiles(&calls.Times))
 	}
 	for _, s := range NamedStatuses(&c.Cell, c.Statuses) {
 		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
@@ -49,10 +49,10 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 		if e.Code != "" && e.Code != codes.Unknown.String() { // HTTP has no such code
 			class += " (" + e.Code + ")"
 		}
-		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, format.Cut(strings.ReplaceAll(e.Example, "\n", " "), 161))
+		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, format.Shorten(strings.ReplaceAll(e.Example, "\n", " "), 161))
 	}
 	if k := c.Checking; k != nil {
-		out.line("checking", "%s per answer, between calls; all conditions checked %s of the answers",
+		out.line("checking", "%s per answer, between calls; %s of the answers were checked against all conditions",
 			format.Micros(float64(k.TookNS)/1e3/float64(k.Answers)), format.Percent(float64(k.Whole)/float64(k.Answers)))
 	}
 	out.line("connections", "%d opened, %d of them in the window", int64(c.Opened.Value), c.Connections.During)
@@ -60,28 +60,28 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 		out.line("goal", "%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value))
 	}
 	if s.Fleet != nil {
-		out.line("fleet", "%s", advice.FleetLine(s.Fleet, words.LongestLine))
+		out.line("fleet", "%s", advice.FleetLine(s.Fleet, words.MaxLineLength))
 		for i := range s.Cells {
 			for _, client := range s.Cells[i].FleetClients {
 				out.line("fleet", "%s", fleetClientLine(&client))
 			}
 		}
 	}
-	out.line("client", "%s", cost(c.ClientCPU, &c.Client))
-	out.line("service", "%s", cost(c.ServerCPU, &c.Server))
-	out.checks(c, warnings, terminal)
+	out.line("client", "%s", describeCost(c.ClientCPU, &c.Client))
+	out.line("service", "%s", describeCost(c.ServerCPU, &c.Server))
+	out.checkLines(c, warnings, terminal)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// A loadText has one line per fact, after the fact's name.
+// A loadText holds one line per fact: its name, then its text.
 type loadText struct {
 	strings.Builder
 	last string
 }
 
-// NameWidth is the width of the longest name.
-const NameWidth = len("connections")
+// FactNameWidth is the width of the longest name.
+const FactNameWidth = len("connections")
 
 func (t *loadText) line(name, format string, args ...any) {
 	shown := name
@@ -89,11 +89,11 @@ func (t *loadText) line(name, format string, args ...any) {
 		shown = ""
 	}
 	t.last = name
-	fmt.Fprintf(t, "%-*s  %s\n", NameWidth, shown, fmt.Sprintf(format, args...))
+	fmt.Fprintf(t, "%-*s  %s\n", FactNameWidth, shown, fmt.Sprintf(format, args...))
 }
 
-// checks prints whether the figures are valid, and warnings about them.
-func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Terminal) {
+// checkLines prints whether the figures are valid, and warnings about them.
+func (t *loadText) checkLines(c *matrix.Cell, warnings []string, terminal format.Terminal) {
 	names := map[record.Level]string{record.Invalid: "INVALID", record.Warning: "note"}
 	for _, f := range c.Findings {
 		if name := names[f.Level]; name != "" {
@@ -108,14 +108,14 @@ func (t *loadText) checks(c *matrix.Cell, warnings []string, terminal format.Ter
 // paragraph adds a fact with several lines.
 func (t *loadText) paragraph(name, text string, terminal format.Terminal) {
 	var wrapped strings.Builder
-	format.Wrap(&wrapped, text, format.Layout{Width: cmp.Or(terminal.Width, format.UsualWidth) - NameWidth - 2})
+	format.Wrap(&wrapped, text, format.Layout{Width: cmp.Or(terminal.Width, format.DefaultWidth) - FactNameWidth - 2})
 	for line := range strings.Lines(wrapped.String()) {
 		t.line(name, "%s", strings.TrimSuffix(line, "\n"))
 	}
 	t.last = ""
 }
 
-func loadOfService(c *matrix.Cell) string {
+func describeServiceLoad(c *matrix.Cell) string {
 	text := fmt.Sprintf("%s (%s)", CellName(&c.Cell), c.Connection)
 	switch l := c.Load; {
 	case l.RampTo > 0:
@@ -124,50 +124,50 @@ func loadOfService(c *matrix.Cell) string {
 		text += fmt.Sprintf(", %s/s, %s", format.PerSecond(l.RatePerSecond), l.Arrivals)
 	}
 	if c.WarmUp.Value > 0 {
-		text += fmt.Sprintf(", after %v of warm-up", wholeTime(c.WarmUp.Value/1e3))
+		text += fmt.Sprintf(", after %v of warm-up", roundedDuration(c.WarmUp.Value/1e3))
 	}
 	return text
 }
 
-func wholeTime(seconds float64) time.Duration {
+func roundedDuration(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * 1e9)).Round(10 * time.Millisecond)
 }
 
-func failedOf(failed, requests int64) string {
+func describeFailed(failed, requests int64) string {
 	if failed > 0 {
 		return fmt.Sprintf("%s failed (%s)", units.Thousands(failed), format.Percent(float64(failed)/float64(max(1, requests))))
 	}
 	return "none failed"
 }
 
-// times prints response times, for an open loop service times below them, and their spread.
-func (t *loadText) times(c *matrix.Cell) {
+// responseTimes prints service times and their spread, and for an open loop response times, too.
+func (t *loadText) responseTimes(c *matrix.Cell) {
 	if c.Response != nil {
-		t.line("response", "%s", percentiles(c.Response))
+		t.line("response", "%s", describePercentiles(c.Response))
 	}
-	t.line("latency", "%s", percentiles(&c.Service))
+	t.line("latency", "%s", describePercentiles(&c.Service))
 	if c.Messages != nil {
-		t.line("messages", "%s answered: each %s", units.Thousands(c.Messages.Requests), percentiles(&c.Messages.Times))
+		t.line("messages", "%s answered, times: %s", units.Thousands(c.Messages.Requests), describePercentiles(&c.Messages.Times))
 	}
-	t.spread(c.Spread)
+	t.spreadBars(c.Spread)
 }
 
-// percentiles lists the times, without percentiles that too few requests lie beyond.
-func percentiles(l *matrix.Latencies) string {
+// describePercentiles lists mean, maximum and all percentiles with enough requests.
+func describePercentiles(l *matrix.Latencies) string {
 	if l.Max.Value == 0 {
 		return "no answers"
 	}
 	parts := []string{"mean " + format.Micros(l.Mean.Value)}
 	for _, q := range matrix.Quantiles {
-		if value := q.Of(l).Value; format.Finite(value) {
+		if value := q.FigureIn(l).Value; format.Finite(value) {
 			parts = append(parts, q.Tag.Get("label")+" "+format.Micros(value))
 		}
 	}
 	return strings.Join(append(parts, "max "+format.Micros(l.Max.Value)), ", ")
 }
 
-// spread draws the number of requests by response time, in steps of a factor.
-func (t *loadText) spread(steps []matrix.SpreadStep) {
+// spreadBars prints a bar per range of response times, with the number of requests.
+func (t *loadText) spreadBars(steps []matrix.SpreadStep) {
 	const rows, widest = 10, 40
 	if len(steps) == 0 {
 		return
@@ -184,11 +184,11 @@ func (t *loadText) spread(steps []matrix.SpreadStep) {
 	}
 }
 
-func cost(cpu *matrix.Figure, end *matrix.End) string {
+func describeCost(cpu *matrix.Figure, end *matrix.End) string {
 	if cpu == nil || end.Cores == nil {
 		return "unknown cost: the process is on another machine, or was not found"
 	}
-	text := fmt.Sprintf("%s of CPU per request, %s CPUs", format.Micros(cpu.Value), format.Significant(end.Cores.Value))
+	text := fmt.Sprintf("%s of CPU per request, %s CPUs", format.Micros(cpu.Value), format.ThreeDigits(end.Cores.Value))
 	if end.RSS != nil {
 		text += ", " + format.ByteSize(int(end.RSS.Value)) + " of memory"
 	}
@@ -196,12 +196,12 @@ func cost(cpu *matrix.Figure, end *matrix.End) string {
 }
 
 func fleetClientLine(c *matrix.FleetClient) string {
-	text := fmt.Sprintf("%s: %s, %s/s", c.Agent, sayCount(c.Clients), format.PerSecond(c.Throughput))
+	text := fmt.Sprintf("%s: %s, %s/s", c.Agent, describeCount(c.Clients), format.PerSecond(c.Throughput))
 	if c.P99 != nil {
 		text += ", P99 " + format.Micros(*c.P99)
 	}
 	if c.Busy != nil {
-		text += ", " + format.Percent(*c.Busy) + " of its CPUs"
+		text += ", " + format.Percent(*c.Busy) + " of its CPUs busy"
 	}
 	return text + ", " + string(c.Level)
 }
@@ -219,7 +219,7 @@ func WriteTraces(w io.Writer, s *analysis.Summary) error {
 		if len(s.Cells) > 1 {
 			of = " with " + DescribeClients(c)
 		}
-		out.line("traces", "%s of %s requests%s carry one; the slowest of them:", units.Thousands(c.Traced), units.Thousands(c.Requests), of)
+		out.line("traces", "%s of %s requests%s carry a traceparent header; the slowest of these:", units.Thousands(c.Traced), units.Thousands(c.Requests), of)
 		for _, t := range c.Traces[:min(len(c.Traces), most)] {
 			failed := ""
 			if t.Failed {

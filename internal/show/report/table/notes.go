@@ -23,15 +23,15 @@ type note struct {
 	cells []*matrix.Cell
 }
 
-// Names of findings without a check; connections is also the name of a check.
+// Names of findings that no check reports. One check is also named connections.
 const (
-	failed          = "failed"
-	connectionsNote = "connections"
+	failedFinding      = "failed"
+	connectionsFinding = "connections"
 )
 
 func newNotes(cells []*matrix.Cell) (all notes) {
 	for _, cell := range cells {
-		for _, found := range slices.Concat(troubles(cell), lists.Map(cell.Survival.Failures, failure)) {
+		for _, found := range slices.Concat(cellProblems(cell), lists.Map(cell.Survival.Failures, failureFinding)) {
 			n := lists.FindOrAdd((*[]note)(&all), note{Finding: found}, func(known note) bool { return known.Name == found.Name && known.Level == found.Level })
 			n.cells = lists.AppendNew(n.cells, cell)
 		}
@@ -39,8 +39,8 @@ func newNotes(cells []*matrix.Cell) (all notes) {
 	return all
 }
 
-// failure names a finding by the failure's class, or by its code without a class.
-func failure(f record.ErrorCount) matrix.Finding {
+// failureFinding returns a finding about failed requests, named after their class or code.
+func failureFinding(f record.ErrorCount) matrix.Finding {
 	code := ""
 	if f.Class != "" {
 		code = " (" + f.Code + ")"
@@ -51,21 +51,21 @@ func failure(f record.ErrorCount) matrix.Finding {
 	}
 }
 
-// troubles returns a cell's failure, its findings, and differences from the wanted connections.
-func troubles(c *matrix.Cell) []matrix.Finding {
+// cellProblems returns a cell's failure, its findings, and unrequested kinds of connections.
+func cellProblems(c *matrix.Cell) []matrix.Finding {
 	var all []matrix.Finding
 	if c.Failure != "" {
-		all = append(all, matrix.Finding{Name: failed, Level: record.Invalid, Detail: c.Failure})
+		all = append(all, matrix.Finding{Name: failedFinding, Level: record.Invalid, Detail: c.Failure})
 	}
 	all = append(all, c.Findings...)
-	if text, differs := unachievedMode(c); differs {
-		all = append(all, matrix.Finding{Name: connectionsNote, Level: record.Warning, Detail: text})
+	if text, differs := connectionDifference(c); differs {
+		all = append(all, matrix.Finding{Name: connectionsFinding, Level: record.Warning, Detail: text})
 	}
 	return all
 }
 
-// marks returns the numbers of the notes about the cell.
-func (all notes) marks(cell *matrix.Cell) string {
+// marksOf returns the numbers of the notes about the cell.
+func (all notes) marksOf(cell *matrix.Cell) string {
 	var places []int
 	for i, note := range all {
 		if slices.Contains(note.cells, cell) {
@@ -75,11 +75,11 @@ func (all notes) marks(cell *matrix.Cell) string {
 	if len(places) == 0 {
 		return ""
 	}
-	return "[" + ranges(places) + "]"
+	return "[" + formatRanges(places) + "]"
 }
 
-// ranges formats ascending numbers, with three or more in a row as a range.
-func ranges(numbers []int) string {
+// formatRanges formats ascending numbers, with three or more in a row as a range.
+func formatRanges(numbers []int) string {
 	var texts []string
 	for len(numbers) > 0 {
 		in := 1
@@ -97,35 +97,35 @@ func ranges(numbers []int) string {
 	return strings.Join(texts, ",")
 }
 
-// shortNote limits a note's length in a table that is not verbose.
-const shortNote = 100
+// shortNoteLength limits a note's length in a table that is not verbose.
+const shortNoteLength = 100
 
-// print prints one line per note, but the reason for a missing measurement in full.
+// print prints one line per note. It prints the reason for a missing measurement in full.
 func (all notes) print(out *strings.Builder, table Table) {
 	paint := format.Painter(table.Colour)
 	isCut := false
 	for i, note := range all {
-		style := format.Usual
+		style := format.Normal
 		if note.Level == record.Invalid {
-			style = format.Refused
+			style = format.Red
 		}
-		if table.Verbose || note.Name == failed {
+		if table.Verbose || note.Name == failedFinding {
 			format.Wrap(out, note.text(i), format.Layout{Width: table.Width, Hang: 4, Paint: func(s string) string { return paint(style, s) }})
 			continue
 		}
-		text := cut(note.withoutPlace(i), min(shortNote, cmp.Or(table.Width, shortNote)))
+		text := cutBetweenWords(note.textWithoutCells(i), min(shortNoteLength, cmp.Or(table.Width, shortNoteLength)))
 		isCut = isCut || strings.HasSuffix(text, ellipsis)
 		out.WriteString(paint(style, text) + "\n")
 	}
 	if isCut {
-		out.WriteString(ellipsis + ": the rest with --verbose, and in the report.\n")
+		out.WriteString(ellipsis + ": full text with --verbose, and in the report.\n")
 	}
 }
 
 const ellipsis = "…"
 
-// cut shortens a text to a length, between words.
-func cut(text string, length int) string {
+// cutBetweenWords shortens a text to a length, between words.
+func cutBetweenWords(text string, length int) string {
 	if utf8.RuneCountInString(text) <= length {
 		return text
 	}
@@ -135,32 +135,32 @@ func cut(text string, length int) string {
 
 // text returns the note with its mark, as printed below the table.
 func (n *note) text(place int) string {
-	return n.withoutPlace(place) + " (" + n.where() + ")"
+	return n.textWithoutCells(place) + " (" + n.describeCells() + ")"
 }
 
-func (n *note) withoutPlace(place int) string {
-	return fmt.Sprintf("[%d] %s: %s", place+1, headline(n.cells[0], n.Finding), strings.TrimSuffix(n.Detail, "."))
+func (n *note) textWithoutCells(place int) string {
+	return fmt.Sprintf("[%d] %s: %s", place+1, findingTitle(n.cells[0], n.Finding), strings.TrimSuffix(n.Detail, "."))
 }
 
-func headline(c *matrix.Cell, f matrix.Finding) string {
+func findingTitle(c *matrix.Cell, f matrix.Finding) string {
 	switch {
-	case f.Name == failed && c.IsValid():
-		return "a trial gave no measurement"
-	case f.Name == failed:
+	case f.Name == failedFinding && c.IsValid():
+		return "a trial has no measurement"
+	case f.Name == failedFinding:
 		return "no measurement"
 	case f.Level == record.Invalid:
 		return "invalid, " + f.Name
 	case f.Level == record.Unknown:
-		return "not known, " + f.Name
+		return "unknown, " + f.Name
 	}
 	return f.Name
 }
 
-// where names the first cell, whose detail is shown, and the number of the others.
-func (n *note) where() string {
+// describeCells names the first cell, which the detail is from, and counts the others.
+func (n *note) describeCells() string {
 	first := n.cells[0]
 	text := first.ShortVariant()
-	if first.Payload != (record.Payload{}) { // otherwise the workload has no sizes
+	if first.Payload != (record.Payload{}) { // a zero payload means that the workload has no sizes
 		text += ", " + first.Payload.Text(format.ByteSize, "→")
 	}
 	text += fmt.Sprintf(", c=%d", first.Clients)
@@ -174,25 +174,25 @@ func (n *note) where() string {
 	}
 }
 
-// unachievedMode describes connections that differ from the wanted ones, unless a check does.
-func unachievedMode(c *matrix.Cell) (text string, differs bool) {
+// connectionDifference describes connections of another mode than requested, unless a check does.
+func connectionDifference(c *matrix.Cell) (text string, differs bool) {
 	made := &c.Connections
-	if !made.Differs || slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == connectionsNote }) {
+	if !made.Differs || slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == connectionsFinding }) {
 		return "", false
 	}
 	if made.Achieved == nil {
-		return fmt.Sprintf("asked for %s, %d at once: %s opened since the start, %s of them in the window",
-			c.Connection, made.Want, format.Plain(c.Opened.Value), units.Thousands(made.During)), true
+		return fmt.Sprintf("requested connection mode %s with %d open at once, but %s were opened, %s of them in the window",
+			c.Connection, made.Want, format.PlainNumber(c.Opened.Value), units.Thousands(made.During)), true
 	}
-	return fmt.Sprintf("asked for %s, achieved for %s of the connections: %s opened, %s full handshakes, %s resumed, %s with early data",
+	return fmt.Sprintf("requested connection mode %s, but only %s of the connections had it: %s opened, %s full handshakes, %s resumed, %s with early data",
 		c.Connection, format.Percent(*made.Achieved), units.Thousands(made.During), units.Thousands(made.Full), units.Thousands(made.Resumed), units.Thousands(made.Early)), true
 }
 
 // Warnings lists a cell's problems, worst first.
 func Warnings(c *matrix.Cell) []string {
 	var texts []string
-	for _, f := range troubles(c) {
-		text := headline(c, f)
+	for _, f := range cellProblems(c) {
+		text := findingTitle(c, f)
 		if f.Trials > 0 && c.Trials > 1 {
 			text += fmt.Sprintf(" (%d of %d trials)", f.Trials, c.Trials)
 		}

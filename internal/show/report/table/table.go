@@ -1,8 +1,5 @@
 // Package table shows cells on a terminal: as a table with notes that explain its marks, and as
-// paragraphs for a run with one trial of a service. It also has the texts about a cell that other
-// outputs share.
-//
-// It computes no figure, and does not know the page or the exports.
+// paragraphs for a run with one trial of a service. Other outputs use its texts about a cell, too.
 package table
 
 import (
@@ -19,11 +16,11 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// WriteTable prints one line per cell, with notes below, which also name hidden columns.
+// WriteTable prints one line per cell. Notes below explain marks and name hidden columns.
 func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
-	cells := Ordered(summary.Cells)
+	cells := SortedCells(summary.Cells)
 	if len(cells) == 0 && len(summary.Allocations) > 0 {
-		return nil // an empty plan
+		return nil // all trials were profiled, so there are no measured cells
 	}
 	if len(cells) == 0 {
 		_, err := fmt.Fprintln(w, "No trial has ended yet: there is nothing to show.")
@@ -34,38 +31,38 @@ func WriteTable(w io.Writer, summary *analysis.Summary, table Table) error {
 	if !table.showsTimes() {
 		lines = slices.DeleteFunc(lines, func(l line) bool { return l.label != "" })
 	}
-	constant, varying := placeKeys(cells)
+	constant, varying := splitKeys(cells)
 	blocks := table.blocks(varying, lines)
 
 	var out strings.Builder
 	if len(summary.Foreign) > 0 {
-		format.Wrap(&out, fmt.Sprintf("Imported: figures by %s, not by wirelab.", strings.Join(summary.Foreign, ", ")), format.Layout{Width: table.room(), Hang: 2})
+		format.Wrap(&out, fmt.Sprintf("Imported: figures by %s, not by wirelab.", strings.Join(summary.Foreign, ", ")), format.Layout{Width: table.wrapWidth(), Hang: 2})
 	}
-	if text := say(constant, cells[0]); text != "" {
-		format.Wrap(&out, text, format.Layout{Width: table.room(), Hang: 2})
+	if text := headingText(constant, cells[0]); text != "" {
+		format.Wrap(&out, text, format.Layout{Width: table.wrapWidth(), Hang: 2})
 	}
 	for i, b := range blocks {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		b.print(&out, table, varies(cells, partOf))
+		b.print(&out, table, varies(cells, partName))
 	}
 	out.WriteByte('\n')
 	for _, text := range table.legend(cells, lines, blocks) {
-		format.Wrap(&out, text, format.Layout{Width: table.room(), Hang: 2})
+		format.Wrap(&out, text, format.Layout{Width: table.wrapWidth(), Hang: 2})
 	}
 	notes.print(&out, table)
-	writeForeign(&out, summary, table)
+	writeForeignNotes(&out, summary, table)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
 func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes notes) []line {
 	var lines []line
-	for _, group := range runs(cells, compared) {
+	for _, group := range groupNeighbours(cells, sameWork) {
 		fastest := summary.Fastest(group)
 		for _, cell := range group {
-			l := line{cell: cell, latencies: cell.ResponseTimes(), marks: notes.marks(cell)}
+			l := line{cell: cell, latencies: cell.ResponseTimes(), marks: notes.marksOf(cell)}
 			if cell == fastest {
 				l.best = map[bool]string{true: keptTitle, false: meanTitle}[cell.Search != nil]
 			}
@@ -81,16 +78,16 @@ func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes notes) []
 	return lines
 }
 
-// print prints the best figure in bold, besides its mark.
+// print formats the line. The figure of the fastest cell is bold.
 func (l line) print(shown []column, paint func(format.Style, string) string) string {
-	style := format.Usual
+	style := format.Normal
 	switch {
 	case !l.cell.IsValid():
-		style = format.Refused
+		style = format.Red
 	case l.label != "":
 		style = format.Faint
 	}
-	return paint(style, row(shown, func(c column) string {
+	return paint(style, joinColumns(shown, func(c column) string {
 		text := c.pad(c.value(l))
 		if l.best != "" && (c.title == l.best || c.of == l.best && c.title == "") {
 			return paint(format.Bold, text)
@@ -99,23 +96,23 @@ func (l line) print(shown []column, paint func(format.Style, string) string) str
 	}))
 }
 
-// A PlainTable is the terminal's table for readers without JavaScript.
-type PlainTable struct {
+// A TextTable holds the terminal's table for page readers without JavaScript.
+type TextTable struct {
 	Titles []string
 	Rows   [][]string
 	Notes  []string
 }
 
-// NewPlain returns the table of all cells and columns.
-func NewPlain(summary *analysis.Summary) PlainTable {
-	cells := Ordered(summary.Cells)
+// NewPlainTable returns the table of all cells and columns.
+func NewPlainTable(summary *analysis.Summary) TextTable {
+	cells := SortedCells(summary.Cells)
 	if len(cells) == 0 {
-		return PlainTable{}
+		return TextTable{}
 	}
 	notes := newNotes(cells)
 	lines := tableLines(summary, cells, notes)
-	table := PlainTable{Rows: make([][]string, len(lines))}
-	for _, c := range withFigures(append(keyColumns(keys()), figureColumns()...), lines) {
+	table := TextTable{Rows: make([][]string, len(lines))}
+	for _, c := range withFigures(append(keyColumns(cellKeys()), figureColumns()...), lines) {
 		if c.title == "" { // a column of marks
 			continue
 		}
@@ -130,26 +127,26 @@ func NewPlain(summary *analysis.Summary) PlainTable {
 	return table
 }
 
-// writeForeign explains below a table other programs' figures, and what is unknown about them.
-func writeForeign(out *strings.Builder, s *analysis.Summary, table Table) {
+// writeForeignNotes prints warnings about figures that other programs measured.
+func writeForeignNotes(out *strings.Builder, s *analysis.Summary, table Table) {
 	if len(s.Foreign) == 0 {
 		return
 	}
-	said := slices.Clone(s.Warnings)
+	warnings := slices.Clone(s.Warnings)
 	for _, c := range s.Cells {
 		for _, text := range c.Warnings {
 			if len(s.Cells) > 1 {
 				text = c.Key + ": " + text
 			}
-			said = append(said, text)
+			warnings = append(warnings, text)
 		}
 	}
-	for _, text := range said {
-		format.Wrap(out, text+".", format.Layout{Width: table.room(), Lead: "• ", Hang: 2})
+	for _, text := range warnings {
+		format.Wrap(out, text+".", format.Layout{Width: table.wrapWidth(), Lead: "• ", Hang: 2})
 	}
 }
 
-// WriteScaling prints throughput by calls in flight, beside the ideal line and the law.
+// WriteScaling prints throughput by calls in flight, the ideal, and the fitted scalability law.
 func WriteScaling(w io.Writer, s *analysis.Summary) error {
 	var out strings.Builder
 	for i, scaling := range s.Scalings {
@@ -160,10 +157,10 @@ func WriteScaling(w io.Writer, s *analysis.Summary) error {
 		if err := scalingTable(&out, s, scaling); err != nil {
 			return err
 		}
-		out.WriteString(law(scaling) + "\n")
+		out.WriteString(describeLaw(scaling) + "\n")
 	}
-	if cells := Ordered(s.Cells); len(cells) > 0 {
-		out.WriteString("\n" + strings.Join(tailTexts(cells), "\n") + "\n")
+	if cells := SortedCells(s.Cells); len(cells) > 0 {
+		out.WriteString("\n" + strings.Join(percentileNotes(cells), "\n") + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -171,7 +168,7 @@ func WriteScaling(w io.Writer, s *analysis.Summary) error {
 
 func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "in flight\treq/s\tideal\tof it\tlaw\tP50\tP90\tP99\tP99.9\tP100\tclient\tserver\t")
+	fmt.Fprintln(table, "in flight\treq/s\tideal\tof ideal\tlaw\tP50\tP90\tP99\tP99.9\tP100\tclient\tserver\t")
 	for _, p := range scaling.Points {
 		i := slices.IndexFunc(s.Cells, func(c matrix.Cell) bool {
 			return c.Part == scaling.Part && c.Variant == scaling.Variant && c.Connection == scaling.Connection &&
@@ -181,7 +178,7 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) er
 			continue
 		}
 		cell := &s.Cells[i]
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", p.Clients, format.PerSecond(p.Throughput.Value), optional(p.Ideal, format.PerSecond), optional(p.Share, wholePercent), optional(p.Law, format.PerSecond))
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t", p.Clients, format.PerSecond(p.Throughput.Value), formatOptional(p.Ideal, format.PerSecond), formatOptional(p.Share, wholePercent), formatOptional(p.Law, format.PerSecond))
 		for _, quantile := range []string{"P50", "P90", "P99", "P999", "Max"} {
 			fmt.Fprintf(table, "%s\t", format.Micros(FigureAt(cell.ResponseTimes(), quantile).Value))
 		}
@@ -190,7 +187,7 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) er
 			if end != nil {
 				share = &end.Value
 			}
-			fmt.Fprintf(table, "%s\t", optional(share, wholePercent))
+			fmt.Fprintf(table, "%s\t", formatOptional(share, wholePercent))
 		}
 		fmt.Fprintln(table)
 	}
@@ -199,18 +196,18 @@ func scalingTable(out io.Writer, s *analysis.Summary, scaling curves.Scaling) er
 
 func wholePercent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-func law(s curves.Scaling) string {
+func describeLaw(s curves.Scaling) string {
 	if s.Law == nil {
 		return "No scalability law is fitted: " + s.Reason
 	}
 	text := fmt.Sprintf("Scalability law: X(N) = %s N / (1 + σ(N−1) + κN(N−1)), σ %s (contention), κ %s (coherency), mean error %.1f %%",
-		format.PerSecond(s.Law.Ideal.Value), withInterval(s.Law.Contention), withInterval(s.Law.Coherency), 100*s.Law.Misfit)
+		format.PerSecond(s.Law.Ideal.Value), formatWithInterval(s.Law.Contention), formatWithInterval(s.Law.Coherency), 100*s.Law.Misfit)
 	if s.Law.Peak != nil {
-		text += fmt.Sprintf("; the peak is at %s in flight", withInterval(*s.Law.Peak))
+		text += fmt.Sprintf("; the peak is at %s in flight", formatWithInterval(*s.Law.Peak))
 	}
 	return text
 }
 
-func withInterval(f matrix.Figure) string {
-	return words.Between(f, func(v float64) string { return fmt.Sprintf("%.3g", v) })
+func formatWithInterval(f matrix.Figure) string {
+	return words.WithInterval(f, func(v float64) string { return fmt.Sprintf("%.3g", v) })
 }

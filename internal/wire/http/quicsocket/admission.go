@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// admission limits the new connections that a QUIC server works on. quic-go starts every
-// handshake at once, and refuses those beyond 32 that wait to be accepted. A client whose first
-// datagrams were dropped would retransmit hundreds of milliseconds after there is room again, so
-// admission buffers them, in order. It drops retransmissions of buffered datagrams, and
-// datagrams of ended connections, which would cost a handshake each.
+// admission limits the number of connections that a QUIC server sets up at the same time. quic-go
+// starts every handshake at once, and refuses connections when 32 wait to be accepted. A client
+// whose first datagrams are dropped retransmits only hundreds of milliseconds later. So admission
+// keeps the datagrams of waiting connections, in order. It drops retransmissions of these
+// datagrams, and datagrams of ended connections, which would start new handshakes.
 //
-// It identifies a connection by the ID that the client has made up for the server (RFC 9000,
-// section 7.2). It is a pure state machine: it gets datagrams and the time.
+// The connection ID that the client chose for the server (RFC 9000, section 7.2) identifies a
+// connection. admission is a pure state machine: it gets datagrams and the time.
 type admission struct {
 	limit   int
-	maxTime time.Duration // bounds how long a connection may hold its place
-	wake    func()        // called when takeReady has datagrams
+	maxTime time.Duration // limits how long a connection may occupy its place
+	wake    func()        // called when takeDatagrams has datagrams
 
 	mu       sync.Mutex
 	byID     map[string]*pendingConn
 	waiting  []*pendingConn
-	admitted []*pendingConn // those that hold a place, oldest first
+	admitted []*pendingConn // admitted connections that occupy a place, oldest first
 	ready    []datagram
-	ended    [2]map[string]struct{} // IDs of ended connections: the recent ones, and older ones
+	ended    [2]map[string]struct{} // IDs of ended connections: recent ones in [0], older ones in [1]
 	rotated  time.Time              // when ended[1] was last replaced
 }
 
-// pendingConn is a connection that waits, or was admitted and has not ended.
+// pendingConn is a connection that is waiting, or is admitted and has not ended.
 type pendingConn struct {
 	id          string
 	buffered    []datagram
@@ -39,28 +39,27 @@ type pendingConn struct {
 	admitted    time.Time // zero while it waits
 }
 
-// gaveUp reports whether a client has been silent for so long that it will not
-// retry: each of its waits is twice the one before (RFC 9002, section 6.2.1).
+// gaveUp reports whether a client has been silent for too long to retry. A client doubles its wait
+// before each retry (RFC 9002, section 6.2.1).
 func (p *pendingConn) gaveUp(now time.Time) bool {
-	return now.Sub(p.last) > 2*(p.last.Sub(p.first)+firstRetry)
+	return now.Sub(p.last) > 2*(p.last.Sub(p.first)+maxFirstRetry)
 }
 
-// datagram is a received datagram.
 type datagram struct {
 	data, control []byte
 	from          net.Addr
 }
 
-// Limits of the admission's memory.
+// These limits bound the admission's memory and time.
 const (
-	maxWaiting    = 4096            // connections; clients of further ones try again
-	maxBuffered   = 4               // datagrams per connection: a hybrid key share takes two, early data more
-	rememberEnded = 5 * time.Second // a client has sent its last Initial long before
+	maxWaiting      = 4096            // connections; clients of rejected ones must retry
+	maxBuffered     = 4               // datagrams per connection: a hybrid key share takes two, early data more
+	endedMemoryTime = 5 * time.Second // the client has sent its last Initial packet long before
 )
 
-// firstRetry is the longest time until a client without an answer retries (RFC 9002,
+// maxFirstRetry is the longest time after which a client without an answer retries (RFC 9002,
 // section 6.2.2: three times an RTT of 333 ms).
-const firstRetry = time.Second
+const maxFirstRetry = time.Second
 
 func newAdmission(limit int, maxTime time.Duration, wake func()) *admission {
 	return &admission{
@@ -69,7 +68,7 @@ func newAdmission(limit int, maxTime time.Duration, wake func()) *admission {
 	}
 }
 
-// receive reports whether a datagram may pass to quic-go now, or buffers a copy.
+// receive reports whether quic-go may have a datagram now. Otherwise it keeps a copy.
 func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 	id, kind := parseFirstPacket(d.data)
 	if kind == otherPacket {
@@ -77,7 +76,7 @@ func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Sub(a.rotated) > rememberEnded {
+	if now.Sub(a.rotated) > endedMemoryTime {
 		a.ended[0], a.ended[1], a.rotated = map[string]struct{}{}, a.ended[0], now
 	}
 	a.admitWaiting(now)
@@ -91,7 +90,7 @@ func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 		return false
 	case a.hasEnded(string(id)):
 		return false
-	case kind == earlyPacket: // this packet overtook its connection's first one
+	case kind == earlyPacket: // this packet arrived before its connection's first one
 		return true
 	}
 	e = &pendingConn{id: string(id), first: now, last: now}
@@ -122,8 +121,8 @@ func (a *admission) admit(e *pendingConn, now time.Time) {
 	e.buffered = nil
 }
 
-// admitWaiting removes connections that have held their place for too long, whose clients can
-// start again, and admits waiting ones.
+// admitWaiting takes the place from connections that have occupied it for too long, and admits
+// waiting ones. The clients of removed connections can start again.
 func (a *admission) admitWaiting(now time.Time) {
 	for len(a.admitted) > 0 && now.Sub(a.admitted[0].admitted) > a.maxTime {
 		delete(a.byID, a.admitted[0].id)
@@ -140,7 +139,7 @@ func (a *admission) admitWaiting(now time.Time) {
 	}
 }
 
-// release frees a connection's place for the next one. It may be called again.
+// release frees a connection's place. Later calls for the same connection do nothing.
 func (a *admission) release(id string, now time.Time) {
 	a.mu.Lock()
 	a.admitted = slices.DeleteFunc(a.admitted, func(e *pendingConn) bool { return e.id == id })
@@ -152,8 +151,8 @@ func (a *admission) release(id string, now time.Time) {
 	}
 }
 
-// remove forgets a connection that has ended. If over is set, the client knows of the end, and its
-// later datagrams are dropped; otherwise the client may start again.
+// remove deletes a connection that has ended. If over is set, the client knows of the end, and
+// later datagrams are dropped. Otherwise the client may start again.
 func (a *admission) remove(id string, over bool, now time.Time) {
 	a.release(id, now)
 	a.mu.Lock()
@@ -164,8 +163,8 @@ func (a *admission) remove(id string, over bool, now time.Time) {
 	}
 }
 
-// takeReady returns buffered datagrams of admitted connections.
-func (a *admission) takeReady(most int) []datagram {
+// takeDatagrams removes and returns the kept datagrams of admitted connections.
+func (a *admission) takeDatagrams(most int) []datagram {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := min(most, len(a.ready))
@@ -188,33 +187,33 @@ const (
 	earlyPacket
 )
 
-// Versions of QUIC, with the bits of a long header's first byte that are the
-// packet's type (RFC 9000, section 17.2; RFC 9369, section 3.2).
+// These constants are versions of QUIC, and the bits that hold the packet type in the first byte
+// of a long header (RFC 9000, section 17.2; RFC 9369, section 3.2).
 const (
 	longHeader = 0x80
 	typeBits   = 0x30
 
-	version1, initial1, early1 = 0x00000001, 0x00, 0x10
-	version2, initial2, early2 = 0x6b3343cf, 0x10, 0x20
+	version1, initialTypeV1, earlyTypeV1 = 0x00000001, 0x00, 0x10
+	version2, initialTypeV2, earlyTypeV2 = 0x6b3343cf, 0x10, 0x20
 
-	minInitialBytes  = 1200 // size of the datagram (RFC 9000, section 14.1)
+	minInitialBytes  = 1200 // size of the first datagram (RFC 9000, section 14.1)
 	minClientIDBytes = 8    // length of the connection ID (RFC 9000, section 7.2)
 	maxIDBytes       = 20
 )
 
-// parseFirstPacket recognises a packet that begins a connection, by the version-independent
-// header (RFC 8999) and the packet types of the versions that quic-go speaks.
+// parseFirstPacket recognises a packet that begins a connection. It reads the version-independent
+// header (RFC 8999) and the packet types of quic-go's versions.
 func parseFirstPacket(data []byte) (id []byte, kind packetKind) {
 	const head = 6 // first byte, version, the ID's length
 	if len(data) < head || data[0]&longHeader == 0 {
 		return nil, otherPacket
 	}
 	switch bits := data[0] & typeBits; {
-	case binary.BigEndian.Uint32(data[1:]) == version1 && bits == initial1,
-		binary.BigEndian.Uint32(data[1:]) == version2 && bits == initial2:
+	case binary.BigEndian.Uint32(data[1:]) == version1 && bits == initialTypeV1,
+		binary.BigEndian.Uint32(data[1:]) == version2 && bits == initialTypeV2:
 		kind = initialPacket
-	case binary.BigEndian.Uint32(data[1:]) == version1 && bits == early1,
-		binary.BigEndian.Uint32(data[1:]) == version2 && bits == early2:
+	case binary.BigEndian.Uint32(data[1:]) == version1 && bits == earlyTypeV1,
+		binary.BigEndian.Uint32(data[1:]) == version2 && bits == earlyTypeV2:
 		kind = earlyPacket
 	default:
 		return nil, otherPacket
@@ -222,7 +221,7 @@ func parseFirstPacket(data []byte) (id []byte, kind packetKind) {
 	length := int(data[head-1])
 	if length < minClientIDBytes || length > maxIDBytes || len(data) < head+length ||
 		kind == initialPacket && len(data) < minInitialBytes {
-		return nil, otherPacket // quic-go drops it, or knows its connection
+		return nil, otherPacket // quic-go drops the packet, or knows its connection
 	}
 	return data[head : head+length], kind
 }

@@ -42,7 +42,7 @@ func (v *fakeClients) sends(packet []byte, want bool) {
 func (v *fakeClients) expectAdmitted(ids ...string) {
 	v.t.Helper()
 	var got []string
-	for _, d := range v.admission.takeReady(100) {
+	for _, d := range v.admission.takeDatagrams(100) {
 		got = append(got, string(d.data[6:14]))
 	}
 	if len(got) != len(ids) {
@@ -59,11 +59,11 @@ const first, second, third = "first---", "second--", "third---"
 
 func TestAdmissionIsInOrder(t *testing.T) {
 	v := newFakeClients(t, 1)
-	v.sends(firstPacket(initial1, first), true)
-	v.sends(firstPacket(initial1, first), true) // the rest of its key share
-	v.sends(firstPacket(initial1, second), false)
-	v.sends(firstPacket(initial1, third), false)
-	v.sends(firstPacket(early1, second), false)
+	v.sends(firstPacket(initialTypeV1, first), true)
+	v.sends(firstPacket(initialTypeV1, first), true) // the rest of its key share
+	v.sends(firstPacket(initialTypeV1, second), false)
+	v.sends(firstPacket(initialTypeV1, third), false)
+	v.sends(firstPacket(earlyTypeV1, second), false)
 	v.expectAdmitted()
 	v.admission.release(first, v.now)
 	v.expectAdmitted(second, second)
@@ -74,21 +74,21 @@ func TestAdmissionIsInOrder(t *testing.T) {
 	if v.woken != 2 {
 		t.Errorf("woken %d times, want 2", v.woken)
 	}
-	v.sends(firstPacket(initial1, first), true) // it is still there
-	v.sends(firstPacket(initial1, third), true)
+	v.sends(firstPacket(initialTypeV1, first), true) // it is still there
+	v.sends(firstPacket(initialTypeV1, third), true)
 }
 
 func TestAdmissionDropsPacketsOfEndedConnections(t *testing.T) {
 	v := newFakeClients(t, 1)
-	v.sends(firstPacket(initial1, first), true)
+	v.sends(firstPacket(initialTypeV1, first), true)
 	v.admission.remove(first, true, v.now)
-	v.sends(firstPacket(initial1, first), false)
-	v.sends(firstPacket(early1, first), false)
-	v.now = v.now.Add(rememberEnded)
-	v.sends(firstPacket(initial1, first), false)
+	v.sends(firstPacket(initialTypeV1, first), false)
+	v.sends(firstPacket(earlyTypeV1, first), false)
+	v.now = v.now.Add(endedMemoryTime)
+	v.sends(firstPacket(initialTypeV1, first), false)
 	for range 2 {
-		v.now = v.now.Add(rememberEnded + 1)
-		v.sends(firstPacket(early1, second), true) // it passes the time
+		v.now = v.now.Add(endedMemoryTime + 1)
+		v.sends(firstPacket(earlyTypeV1, second), true) // it passes the time
 	}
 	if held := len(v.admission.ended[0]) + len(v.admission.ended[1]); held != 0 {
 		t.Errorf("%d connections are still remembered", held)
@@ -97,83 +97,83 @@ func TestAdmissionDropsPacketsOfEndedConnections(t *testing.T) {
 
 func TestAdmissionAllowsRetryAfterFailure(t *testing.T) {
 	v := newFakeClients(t, 1)
-	v.sends(firstPacket(initial1, first), true)
-	v.sends(firstPacket(initial1, second), false)
+	v.sends(firstPacket(initialTypeV1, first), true)
+	v.sends(firstPacket(initialTypeV1, second), false)
 	v.admission.remove(first, false, v.now)
 	v.expectAdmitted(second)
-	v.sends(firstPacket(initial1, first), false)
+	v.sends(firstPacket(initialTypeV1, first), false)
 	v.admission.release(second, v.now)
 	v.expectAdmitted(first)
 }
 
 func TestAdmissionForgetsSilentClients(t *testing.T) {
 	v := newFakeClients(t, 1)
-	v.sends(firstPacket(initial1, first), true)
-	v.sends(firstPacket(initial1, second), false)
-	v.sends(firstPacket(initial1, third), false)
-	v.now = v.now.Add(firstRetry)
-	v.sends(firstPacket(initial1, third), false)
-	v.now = v.now.Add(2 * firstRetry)
+	v.sends(firstPacket(initialTypeV1, first), true)
+	v.sends(firstPacket(initialTypeV1, second), false)
+	v.sends(firstPacket(initialTypeV1, third), false)
+	v.now = v.now.Add(maxFirstRetry)
+	v.sends(firstPacket(initialTypeV1, third), false)
+	v.now = v.now.Add(2 * maxFirstRetry)
 	v.admission.release(first, v.now)
 	v.expectAdmitted(third, third)
-	v.sends(firstPacket(initial1, second), false) // it had not: it comes anew
+	v.sends(firstPacket(initialTypeV1, second), false) // it had not: it comes anew
 	v.admission.release(third, v.now)
 	v.expectAdmitted(second)
 }
 
 func TestAdmissionReclaimsUnusedPlaces(t *testing.T) {
 	v := newFakeClients(t, 1)
-	v.sends(firstPacket(initial1, first), true) // and no connection comes of it
+	v.sends(firstPacket(initialTypeV1, first), true) // and no connection comes of it
 	v.now = v.now.Add(maxHandshakeTime)
-	v.sends(firstPacket(initial1, second), false)
+	v.sends(firstPacket(initialTypeV1, second), false)
 	v.now = v.now.Add(1)
-	v.sends(firstPacket(initial1, third), false)
+	v.sends(firstPacket(initialTypeV1, third), false)
 	v.expectAdmitted(second)
 	if _, known := v.admission.byID[first]; known {
 		t.Error("who has lost its place is still known")
 	}
-	v.sends(firstPacket(initial1, first), false) // it comes anew
+	v.sends(firstPacket(initialTypeV1, first), false) // it comes anew
 	v.admission.release(second, v.now)
 	v.expectAdmitted(third)
 	v.admission.remove(first, true, v.now) // it had shaken hands, late
 	v.admission.release(third, v.now)
 	v.expectAdmitted()
-	v.sends(firstPacket(initial1, first), false)
+	v.sends(firstPacket(initialTypeV1, first), false)
 }
 
 func TestAdmissionIsBounded(t *testing.T) {
 	v := newFakeClients(t, 1)
-	v.sends(firstPacket(initial1, first), true)
+	v.sends(firstPacket(initialTypeV1, first), true)
 	for range 2 * maxBuffered {
-		v.sends(firstPacket(initial1, second), false)
+		v.sends(firstPacket(initialTypeV1, second), false)
 	}
 	for i := range 2 * maxWaiting {
-		v.sends(firstPacket(initial1, string(binary.BigEndian.AppendUint64(nil, uint64(i)))), false)
+		v.sends(firstPacket(initialTypeV1, string(binary.BigEndian.AppendUint64(nil, uint64(i)))), false)
 	}
 	if len(v.admission.waiting) != maxWaiting || len(v.admission.byID) != maxWaiting+1 {
 		t.Errorf("%d wait, %d are known", len(v.admission.waiting), len(v.admission.byID))
 	}
 	v.admission.release(first, v.now)
-	if taken := len(v.admission.takeReady(100)); taken != maxBuffered {
+	if taken := len(v.admission.takeDatagrams(100)); taken != maxBuffered {
 		t.Errorf("%d datagrams of one connection were kept, want %d", taken, maxBuffered)
 	}
 }
 
 func TestAdmissionPassesOtherPackets(t *testing.T) {
 	v := newFakeClients(t, 1)
-	v.sends(firstPacket(initial1, first), true)
-	short := firstPacket(initial1, second)
+	v.sends(firstPacket(initialTypeV1, first), true)
+	short := firstPacket(initialTypeV1, second)
 	v.sends(short[:minInitialBytes-1], true) // quic-go drops it
 	handshake := firstPacket(0x20, second)
 	v.sends(handshake, true)
 	short[0] &^= longHeader
 	v.sends(short, true)
-	v.sends(firstPacket(initial1, second), false)
+	v.sends(firstPacket(initialTypeV1, second), false)
 }
 
 func FuzzParseFirstPacket(f *testing.F) {
-	f.Add(firstPacket(initial1, first))
-	f.Add(firstPacket(early1, second)[:20])
+	f.Add(firstPacket(initialTypeV1, first))
+	f.Add(firstPacket(earlyTypeV1, second)[:20])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if id, kind := parseFirstPacket(data); kind != otherPacket && (len(id) < minClientIDBytes || len(id) > maxIDBytes) {
 			t.Errorf("an ID of %d bytes", len(id))

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datagramsIn returns how many datagrams the kernel sends for b.
-func datagramsIn(b, control []byte) int64 {
+// countDatagrams returns the number of datagrams that the kernel sends for b.
+func countDatagrams(b, control []byte) int64 {
 	for len(control) > 0 {
 		header, data, rest, err := unix.ParseOneSocketControlMessage(control)
 		if err != nil {

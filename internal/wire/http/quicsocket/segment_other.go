@@ -2,5 +2,5 @@
 
 package quicsocket
 
-// datagramsIn returns 1: only Linux splits a write into segments.
-func datagramsIn([]byte, []byte) int64 { return 1 }
+// countDatagrams returns 1: only Linux splits one write into several datagrams.
+func countDatagrams([]byte, []byte) int64 { return 1 }

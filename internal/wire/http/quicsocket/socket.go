@@ -1,11 +1,11 @@
-// Package quicsocket holds the UDP sockets that quic-go uses here: they count datagrams,
-// tell at once that a port is closed, and admit a server's new connections in order.
+// Package quicsocket provides UDP sockets for quic-go. They count datagrams, report a closed
+// port at once, and admit a server's new connections in order.
 //
 //  1. quic-go reads datagrams from a Socket, as from a *net.UDPConn.
-//  2. A server's socket passes the datagrams of a new connection to its admission, a pure
-//     state machine, which lets them through or keeps them.
-//  3. A Listener reports to the admission when quic-go has accepted a connection, or its
-//     handshake is done, so that the next one may begin.
+//  2. A server's socket passes the datagrams of new connections to an admission, a pure state
+//     machine. The admission lets the datagrams pass, or keeps them.
+//  3. A Listener tells the admission that quic-go has accepted a connection or completed its
+//     handshake. The admission then admits the next connection.
 //
 // The package must not know HTTP.
 package quicsocket
@@ -27,7 +27,7 @@ import (
 )
 
 // A Socket is a UDP socket that counts datagrams. It has the methods that quic-go needs to read
-// in batches and write in segments (UDP_SEGMENT, linux/udp.h).
+// many datagrams at once and to write in segments (UDP_SEGMENT, linux/udp.h).
 type Socket struct {
 	*net.UDPConn
 	batch     *ipv4.PacketConn
@@ -36,20 +36,21 @@ type Socket struct {
 	admission *admission // nil: every connection is admitted
 	closing   atomic.Bool
 
-	// SendCalls and ReceiveCalls count the calls of sendmsg and recvmmsg that succeeded.
+	// SendCalls and ReceiveCalls count successful calls of sendmsg and recvmmsg.
 	SendCalls, ReceiveCalls atomic.Int64
 	// Sent and Received count datagrams.
 	Sent, Received atomic.Int64
 }
 
-// New makes a socket of a connection. It calls refused whenever the peer's host reports
-// that no process listens on the port, which only a connected socket learns.
+// New wraps a UDP connection. It calls refused whenever the peer's host reports that no process
+// listens on the port. Only a connected socket gets this report.
 func New(conn *net.UDPConn, refused func()) *Socket {
 	return &Socket{UDPConn: conn, batch: ipv4.NewPacketConn(conn), connected: conn.RemoteAddr() != nil, refused: refused}
 }
 
-// ReadBatch waits for a datagram and reads all that have arrived. An ICMP "port unreachable"
-// makes a connected socket's next call fail; ReadBatch reports it to refused and reads again.
+// ReadBatch waits for a datagram and reads all that have arrived. After an ICMP message "port
+// unreachable", the next read of a connected socket fails; ReadBatch then calls refused and reads
+// again.
 func (s *Socket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 	for {
 		if n := s.takeAdmitted(messages); n > 0 {
@@ -60,10 +61,10 @@ func (s *Socket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			s.refused()
 			continue
-		case errors.Is(err, os.ErrDeadlineExceeded) && !s.closing.Load(): // woken by wake
+		case errors.Is(err, os.ErrDeadlineExceeded) && !s.closing.Load(): // interruptRead ended the wait
 			_ = s.UDPConn.SetReadDeadline(time.Time{}) // if the socket is closed, the next read fails
 			if s.closing.Load() {
-				s.wake() // SetReadDeadline ran meanwhile: do not overwrite its deadline
+				s.interruptRead() // SetReadDeadline ran at the same time: do not replace its deadline
 			}
 			continue
 		case err != nil:
@@ -71,17 +72,17 @@ func (s *Socket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 		}
 		s.ReceiveCalls.Add(1)
 		s.Received.Add(int64(n))
-		s.dropPending(messages[:n])
+		s.emptyUnadmitted(messages[:n])
 		return n, nil
 	}
 }
 
-// takeAdmitted returns the buffered datagrams of connections that were admitted.
+// takeAdmitted returns the kept datagrams of admitted connections.
 func (s *Socket) takeAdmitted(messages []ipv4.Message) int {
 	if s.admission == nil {
 		return 0
 	}
-	taken := s.admission.takeReady(len(messages))
+	taken := s.admission.takeDatagrams(len(messages))
 	for i, d := range taken {
 		m := &messages[i]
 		m.N, m.NN, m.Addr = copy(m.Buffers[0], d.data), copy(m.OOB, d.control), d.from
@@ -89,8 +90,8 @@ func (s *Socket) takeAdmitted(messages []ipv4.Message) int {
 	return len(taken)
 }
 
-// dropPending empties datagrams that are not admitted yet: quic-go skips empty ones.
-func (s *Socket) dropPending(messages []ipv4.Message) {
+// emptyUnadmitted empties datagrams that are not admitted yet, because quic-go ignores empty ones.
+func (s *Socket) emptyUnadmitted(messages []ipv4.Message) {
 	if s.admission == nil {
 		return
 	}
@@ -103,10 +104,10 @@ func (s *Socket) dropPending(messages []ipv4.Message) {
 	}
 }
 
-// wake makes ReadBatch return the datagrams of newly admitted connections.
-func (s *Socket) wake() { _ = s.UDPConn.SetReadDeadline(time.Unix(1, 0)) } // fails only on a closed socket
+// interruptRead makes ReadBatch return the datagrams of newly admitted connections.
+func (s *Socket) interruptRead() { _ = s.UDPConn.SetReadDeadline(time.Unix(1, 0)) } // fails only on a closed socket
 
-// SetReadDeadline sets a deadline. quic-go calls it to end its reads for good.
+// SetReadDeadline sets a deadline. quic-go calls it once, to stop reading.
 func (s *Socket) SetReadDeadline(t time.Time) error {
 	s.closing.Store(!t.IsZero())
 	return s.UDPConn.SetReadDeadline(t)
@@ -124,48 +125,48 @@ func (s *Socket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlWrit
 	}
 	if err == nil {
 		s.SendCalls.Add(1)
-		s.Sent.Add(datagramsIn(b, control))
+		s.Sent.Add(countDatagrams(b, control))
 	}
 	return n, controlWritten, err
 }
 
-// AcceptQueue is the number of connections that may wait for Accept in quic-go. It
-// refuses further ones (MaxAcceptQueueSize in its internal/protocol).
+// AcceptQueue is the number of connections that may wait in quic-go for Accept. quic-go refuses
+// further ones (MaxAcceptQueueSize in its internal/protocol).
 const AcceptQueue = 32
 
 // ConnectionIDBytes is the length of the connection IDs that an end chooses. quic-go does not
-// check whether an ID is in use: of two connections with one ID, one gets no answers. With 4
-// bytes that happened in one of thirty trials with many new connections. With 8 bytes the
-// admission could mistake a server's ID for a client's.
+// check for duplicate IDs; a connection with a duplicate gets no answers. With 4 bytes, one of
+// thirty trials with many new connections failed for this reason. With 8 bytes, the admission
+// could confuse a server's ID with a client's.
 const ConnectionIDBytes = minClientIDBytes - 1
 
-// A Listener reports progress to the admission. A connection holds its place until it is
-// accepted, so that quic-go's queue cannot overflow, or with a limit until its handshake is
-// done.
+// A Listener reports the progress of connections to the admission. A connection occupies a place
+// until it is accepted, so that quic-go's queue cannot overflow. If handshakes are limited, it
+// occupies the place until its handshake is done.
 type Listener struct {
 	*quic.EarlyListener
 	admission *admission
 	bounded   bool
 }
 
-// An Admission limits the new connections that a server works on at the same time.
+// An Admission holds the limits for new connections of a server.
 type Admission struct {
-	// Handshakes limits the handshakes in progress. 0: no limit.
+	// Handshakes limits the concurrent handshakes. 0: no limit.
 	Handshakes int
-	// MaxTime limits the time for which a connection holds its place: its client may have
-	// given up, or quic-go may have dropped its first datagram.
+	// MaxTime limits how long a connection occupies its place: its client may have given up, or
+	// quic-go may have dropped its first datagram.
 	MaxTime time.Duration
 }
 
-// MaxPending returns how many admitted connections may wait to be accepted.
-func (a Admission) MaxPending() int {
+// MaxUnaccepted returns how many admitted connections may wait for Accept.
+func (a Admission) MaxUnaccepted() int {
 	return min(AcceptQueue, cmp.Or(a.Handshakes, AcceptQueue))
 }
 
-// Listen makes quic-go listen on the socket. The caller closes the transport and then the socket,
-// unless Listen returned an error.
+// Listen makes quic-go listen on the socket. Unless it returns an error, the caller must close the
+// transport and then the socket.
 func (s *Socket) Listen(a Admission, secured *tls.Config, config *quic.Config) (*Listener, *quic.Transport, error) {
-	s.admission = newAdmission(a.MaxPending(), a.MaxTime, s.wake)
+	s.admission = newAdmission(a.MaxUnaccepted(), a.MaxTime, s.interruptRead)
 	l := &Listener{admission: s.admission, bounded: a.Handshakes > 0}
 	transport := &quic.Transport{Conn: s, ConnectionIDLength: ConnectionIDBytes, ConnContext: l.connContext}
 	config.Tracer = l.recordID
@@ -176,13 +177,12 @@ func (s *Socket) Listen(a Admission, secured *tls.Config, config *quic.Config) (
 	return l, transport, nil
 }
 
-// connState is kept in a connection's context.
+// connState holds a connection's state for the Listener, in the connection's context.
 type connState struct {
-	id   string                    // the connection ID that the client made up
+	id   string                    // the connection ID that the client chose for the server
 	conn atomic.Pointer[quic.Conn] // nil until accepted
 }
 
-// handshakeDone reports whether the connection's handshake is complete.
 func (state *connState) handshakeDone() bool {
 	conn := state.conn.Load()
 	if conn == nil {
@@ -198,13 +198,13 @@ func (state *connState) handshakeDone() bool {
 
 type connStateKey struct{}
 
-// connContext adds a connState to a new connection's context, before recordID.
+// connContext adds a connState to a new connection's context. quic-go calls it before recordID.
 func (*Listener) connContext(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	return context.WithValue(ctx, connStateKey{}, &connState{}), nil
 }
 
-// recordID stores the ID that the client made up, and removes the connection from the admission
-// at its end. Only a quic-go tracer gets that ID; this one traces nothing.
+// recordID stores the connection ID that the client chose, and removes the connection from the
+// admission when it ends. Only quic-go's tracer hook gets the ID; recordID returns no tracer.
 func (l *Listener) recordID(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
 	state := ctx.Value(connStateKey{}).(*connState)
 	state.id = string(id.Bytes())
@@ -214,22 +214,21 @@ func (l *Listener) recordID(ctx context.Context, _ bool, id quic.ConnectionID) q
 	return nil
 }
 
-// closedByPeer reports whether the client closed the connection.
 func closedByPeer(cause error) bool {
 	var application *quic.ApplicationError
 	var transport *quic.TransportError
 	return errors.As(cause, &application) && application.Remote || errors.As(cause, &transport) && transport.Remote
 }
 
-// accepted releases the connection's place, now or after its handshake.
-func (l *Listener) accepted(conn *quic.Conn) {
+// onAccepted releases the connection's place, immediately or after its handshake.
+func (l *Listener) onAccepted(conn *quic.Conn) {
 	state := conn.Context().Value(connStateKey{}).(*connState)
 	state.conn.Store(conn)
 	if !l.bounded {
 		l.admission.release(state.id, time.Now())
 		return
 	}
-	// It ends with the handshake, or with the connection, which the server's Close closes.
+	// The goroutine ends with the handshake or the connection, which the server's Close closes.
 	go func() {
 		select {
 		case <-conn.HandshakeComplete():
@@ -243,12 +242,12 @@ func (l *Listener) accepted(conn *quic.Conn) {
 func (l *Listener) Accept(ctx context.Context) (*quic.Conn, error) {
 	conn, err := l.EarlyListener.Accept(ctx)
 	if err == nil {
-		l.accepted(conn)
+		l.onAccepted(conn)
 	}
 	return conn, err
 }
 
-// Connections returns how many connections wait, or were admitted and have not ended.
+// Connections returns the number of waiting connections and of admitted ones that have not ended.
 func (l *Listener) Connections() int {
 	l.admission.mu.Lock()
 	defer l.admission.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package catalog chooses the engine that carries the calls of a definition.
+// Package catalog chooses the client engine that carries a definition's calls.
 package catalog
 
 import (
@@ -14,20 +14,20 @@ import (
 
 // Open makes a client for a plan, with the cheapest engine that supports the plan.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
-	if prepared.Can(plan) == nil {
+	if prepared.CheckPlan(plan) == nil {
 		return prepared.Open(ctx, plan)
 	}
 	return library.Open(ctx, plan)
 }
 
-// Sources makes the sources of the clients of a definition.
+// Sources makes the request sources of all clients of a definition.
 type Sources struct {
-	Uses   expect.Uses // the parts of answers that the sources use
-	Varied bool        // requests are made while calls are sent
+	Uses   expect.Uses // the parts of answers that the sources need
+	Varied bool        // requests are made while calls run, not before
 	Of     func(client int) service.Source
 }
 
-// NewSources makes the sources of all clients.
+// NewSources makes the request sources of all clients.
 func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, error) {
 	switch {
 	case d.Journey != nil:
@@ -35,7 +35,7 @@ func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, erro
 		if err != nil {
 			return nil, err
 		}
-		kinds := script.Share(clients)
+		kinds := script.KindsOf(clients)
 		return &Sources{Uses: script.Uses(), Varied: true, Of: func(client int) service.Source {
 			return script.Source(journey.User{
 				Client: client, Clients: clients, Kind: kinds[client], Drawn: d.Journey.Drawn, Seed: seed, Header: d.Requests[0].Header,
@@ -47,11 +47,11 @@ func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, erro
 			return nil, err
 		}
 		return &Sources{Varied: true, Of: func(client int) service.Source {
-			return d.Traced(parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed}), client, seed)
+			return d.TracedSource(parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed}), client, seed)
 		}}, nil
 	default:
 		return &Sources{Varied: d.Trace != nil, Of: func(client int) service.Source {
-			return d.Traced(d.Fixed(client, seed), client, seed)
+			return d.TracedSource(d.FixedSource(client, seed), client, seed)
 		}}, nil
 	}
 }

@@ -1,16 +1,16 @@
-// Package feed makes requests while calls are sent, from templates and rows of data.
+// Package feed makes requests from templates and rows of data while calls are sent.
 //
 //	rows.csv ── ReadRows ──┐
 //	templates ─────────────┴─> service.Feed ── Parse ──> Feed ── Source ──> Next() → Request
 //	                           (goes to a worker)   (once)   (one per client)
 //
-// A template is parsed once, and each function, field and column in it is looked up then;
-// Check makes requests of every row, so that errors are reported before anything is sent.
-// A text without a template is handed on as it is.
+// Parse parses each template once, and looks up each function, field and column in it. Check makes
+// requests from every row, so that errors are reported before anything is sent. A text without a
+// template is used unchanged.
 //
 // A call's number determines its row and its request. The clients' numbers are interleaved, so
-// that clients take different rows and no row is left out. With one seed every client makes the
-// same requests again, except for values of the clock.
+// that clients take different rows and no row is left out. With the same seed every client makes
+// the same requests again, except for values of the clock.
 //
 // This package must not know how requests are carried.
 package feed
@@ -28,29 +28,28 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// A Feed holds a parsed plan. Its methods may be called concurrently.
+// A Feed holds the parsed requests of a plan. Any goroutine may use it.
 type Feed struct {
 	requests []request
 	rows     service.Rows
 	random   bool
 }
 
-// A request holds one of the plan's requests, parsed.
 type request struct {
 	form   template.Form
 	method *schema.Method // nil: HTTP
-	// messages holds the encoded messages of gRPC if the body has no template.
+	// messages holds the encoded gRPC messages if the body has no template.
 	messages [][]byte
-	isJSON   bool // the body should be JSON
+	isJSON   bool // the content type says that the body is JSON
 }
 
-// Parse parses a plan.
+// Parse parses the requests of a plan.
 func Parse(plan *service.Feed) (*Feed, error) {
 	if len(plan.Requests) == 0 {
-		return nil, errors.New("there is no request to make")
+		return nil, errors.New("the plan has no request: add at least one")
 	}
 	if len(plan.Rows.Columns) > 0 && len(plan.Rows.Values) == 0 {
-		return nil, errors.New("the data has no rows")
+		return nil, errors.New("the data has no rows: add at least one")
 	}
 	for i, row := range plan.Rows.Values {
 		if len(row) != len(plan.Rows.Columns) {
@@ -61,15 +60,15 @@ func Parse(plan *service.Feed) (*Feed, error) {
 	for i := range plan.Requests {
 		parsed, err := f.parseRequest(plan, &plan.Requests[i])
 		if err != nil {
-			return nil, named(&plan.Requests[i], err)
+			return nil, withRequestName(&plan.Requests[i], err)
 		}
 		f.requests = append(f.requests, *parsed)
 	}
 	return f, nil
 }
 
-// named adds the name of a request, if it has one.
-func named(r *service.Request, err error) error {
+// withRequestName adds the request's name to an error, if the request has one.
+func withRequestName(r *service.Request, err error) error {
 	if r.Name == "" {
 		return err
 	}
@@ -78,7 +77,7 @@ func named(r *service.Request, err error) error {
 
 func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, error) {
 	p := &request{form: template.Form{Fixed: *r}}
-	known := template.Names{Columns: f.rows.Columns, NoRows: "name it with --rows"}
+	known := template.Names{Columns: f.rows.Columns, NoRows: "name a data file with --rows"}
 	var err error
 	if len(plan.Descriptors) > 0 {
 		if p.method, err = schema.Load(plan.Descriptors, r.Path); err != nil {
@@ -107,19 +106,17 @@ func (f *Feed) parseRequest(plan *service.Feed, r *service.Request) (*request, e
 	return p, err
 }
 
-// encode encodes the messages of a call of gRPC.
 func (p *request) encode(body []byte) ([][]byte, error) {
 	messages, err := p.method.Encode(body)
 	if err != nil {
-		err = fmt.Errorf("the body became %s: %w", excerpt.Start(string(body), 60), err)
+		err = fmt.Errorf("the template made the body %s: %w", excerpt.Start(string(body), 60), err)
 	}
 	return messages, err
 }
 
-// maxChecked limits the requests that Check makes.
-const maxChecked = 10_000
+const maxCheckedRequests = 10_000
 
-// Check parses a plan, and reports the first fault of the requests of each template and row.
+// Check parses a plan and makes requests from its templates and rows. It returns the first error.
 func Check(plan *service.Feed) error {
 	f, err := Parse(plan)
 	if err != nil {
@@ -127,24 +124,23 @@ func Check(plan *service.Feed) error {
 	}
 	s := f.Source(Client{Of: 1})
 	rows := max(len(f.rows.Values), 1)
-	for i := range min(rows*len(f.requests), maxChecked) {
+	for i := range min(rows*len(f.requests), maxCheckedRequests) {
 		s.number++
 		p := &f.requests[i%len(f.requests)]
-		made, err := s.make(i%len(f.requests), i/len(f.requests))
+		made, err := s.makeRequest(i%len(f.requests), i/len(f.requests))
 		if err == nil && p.isJSON && p.method == nil {
 			err = checkJSON(made.Body)
 		}
 		if err != nil {
 			if len(f.rows.Values) > 0 {
-				err = fmt.Errorf("with row %d of the data: %w", i/len(f.requests)+1, err)
+				err = fmt.Errorf("row %d of the data: %w", i/len(f.requests)+1, err)
 			}
-			return named(&p.form.Fixed, err)
+			return withRequestName(&p.form.Fixed, err)
 		}
 	}
 	return nil
 }
 
-// checkJSON checks a body that should be JSON.
 func checkJSON(body []byte) error {
 	var value json.RawMessage
 	err := json.Unmarshal(body, &value)
@@ -155,11 +151,11 @@ func checkJSON(body []byte) error {
 	if syntax := (&json.SyntaxError{}); errors.As(err, &syntax) {
 		at = min(int(syntax.Offset), len(body))
 	}
-	return fmt.Errorf("the body is no JSON, although its content type says so: %w, after %s; {{json .Row.name}} writes a text with quotes and escapes",
+	return fmt.Errorf("the content type is JSON, but the body is not: %w, after %s; {{json .Row.name}} adds quotes and escapes",
 		err, excerpt.End(string(body[:at]), 60))
 }
 
-// A Client identifies the client of the load that makes requests.
+// A Client identifies one client of the load.
 type Client struct {
 	Number int // from 0
 	Of     int // the number of clients
@@ -170,7 +166,7 @@ type Client struct {
 type Source struct {
 	feed   *Feed
 	client Client
-	number int // the call's number, from 1, over all clients
+	number int // the call's number, counted from 1 over all clients
 	forms  []template.Form
 	call   *template.Call
 	random *rand.Rand
@@ -182,7 +178,7 @@ func (f *Feed) Source(c Client) *Source {
 	s.call = template.NewCall(c.Number, s.random)
 	s.call.Row = make(map[string]string, len(f.rows.Columns))
 	for i := range f.requests {
-		s.forms = append(s.forms, s.call.Bind(f.requests[i].form, nil))
+		s.forms = append(s.forms, s.call.BindForm(f.requests[i].form, nil))
 	}
 	return s
 }
@@ -191,20 +187,20 @@ func (f *Feed) Source(c Client) *Source {
 func (s *Source) Next() (*service.Request, error) {
 	s.number += max(s.client.Of, 1)
 	f := s.feed
-	// Each row is combined with each request.
+	// Every row is combined with every request.
 	which, row := (s.number-1)%len(f.requests), (s.number-1)/len(f.requests)
 	if f.random {
 		which, row = s.random.IntN(len(f.requests)), s.random.IntN(max(len(f.rows.Values), 1))
 	}
-	made, err := s.make(which, row)
+	made, err := s.makeRequest(which, row)
 	if err != nil {
-		return nil, named(&f.requests[which].form.Fixed, fmt.Errorf("call %d: %w", s.number, err))
+		return nil, withRequestName(&f.requests[which].form.Fixed, fmt.Errorf("call %d: %w", s.number, err))
 	}
 	return made, nil
 }
 
-// make makes a request for the call with the source's number.
-func (s *Source) make(which, row int) (*service.Request, error) {
+// makeRequest makes a request for the call with the source's number.
+func (s *Source) makeRequest(which, row int) (*service.Request, error) {
 	p := &s.feed.requests[which]
 	s.call.Begin(s.number)
 	if rows := s.feed.rows.Values; len(rows) > 0 {
@@ -223,7 +219,7 @@ func (s *Source) make(which, row int) (*service.Request, error) {
 		}
 		made.Body = nil
 	}
-	if !p.method.Stream.Client && len(messages) > 1 { // a call sends one, in turn
+	if !p.method.Stream.Client && len(messages) > 1 { // a unary call sends one of the messages, in turn
 		turn := (s.number - 1) / len(s.feed.requests) % len(messages)
 		messages = messages[turn : turn+1]
 	}

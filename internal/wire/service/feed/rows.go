@@ -15,18 +15,17 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// maxRowsBytes bounds a file of rows.
 const maxRowsBytes = 64 << 20
 
-// ReadRows reads data: CSV with the columns' names in its first line, or JSON objects in a row or
-// an array. The file name's extension decides, or else the first letter.
+// ReadRows reads data: CSV with column names in the first line, or JSON objects, in an array or
+// one after another. The file extension selects the format. Without one, the first character does.
 func ReadRows(name string, from io.Reader) (service.Rows, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxRowsBytes+1))
 	if err != nil {
 		return service.Rows{}, fmt.Errorf("read the data: %w", err)
 	}
 	if len(data) > maxRowsBytes {
-		return service.Rows{}, fmt.Errorf("%s has more than %d MiB: every client's process keeps it, so take fewer rows or columns", name, maxRowsBytes>>20)
+		return service.Rows{}, fmt.Errorf("%s has more than %d MiB: use fewer rows or columns, because every client process keeps the data", name, maxRowsBytes>>20)
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark, which some programs write before CSV
 	var rows service.Rows
@@ -36,7 +35,7 @@ func ReadRows(name string, from io.Reader) (service.Rows, error) {
 		rows, err = csvRows(data)
 	}
 	if err == nil && len(rows.Values) == 0 {
-		err = errors.New("there are no rows")
+		err = errors.New("the file has no rows: add at least one")
 	}
 	if err != nil {
 		return service.Rows{}, fmt.Errorf("%s: %w", name, err)
@@ -56,7 +55,7 @@ func isJSON(name string, data []byte) bool {
 }
 
 func csvRows(data []byte) (service.Rows, error) {
-	reader := csv.NewReader(bytes.NewReader(data)) // wants as many fields in each line as in the first
+	reader := csv.NewReader(bytes.NewReader(data)) // requires the same number of fields in each line
 	lines, err := reader.ReadAll()
 	if errors.Is(err, csv.ErrFieldCount) {
 		var at *csv.ParseError
@@ -70,15 +69,15 @@ func csvRows(data []byte) (service.Rows, error) {
 	for i, column := range rows.Columns {
 		switch {
 		case column == "":
-			return rows, fmt.Errorf("line 1: column %d has no name", i+1)
+			return rows, fmt.Errorf("line 1: column %d has no name: give it one", i+1)
 		case slices.Contains(rows.Columns[:i], column):
-			return rows, fmt.Errorf("line 1: there are two columns %q", column)
+			return rows, fmt.Errorf("line 1: two columns are named %q: give each its own name", column)
 		}
 	}
 	return rows, nil
 }
 
-// jsonRows reads objects. The first one names the columns.
+// jsonRows reads JSON objects. The first object's names become the columns.
 func jsonRows(data []byte) (service.Rows, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	line := func() int { return bytes.Count(data[:decoder.InputOffset()], []byte("\n")) + 1 }
@@ -112,22 +111,23 @@ func jsonRows(data []byte) (service.Rows, error) {
 	}
 	if inArray {
 		if _, err := decoder.Token(); err != nil {
-			return rows, fmt.Errorf("line %d: the array has no end: %w", line(), err)
+			return rows, fmt.Errorf("line %d: want ] after the last row: %w", line(), err)
 		}
 	}
 	if rest := bytes.TrimSpace(data[decoder.InputOffset():]); len(rest) > 0 {
-		return rows, fmt.Errorf("line %d: found more after the rows: %s", line(), excerpt.Start(string(rest), 60))
+		return rows, fmt.Errorf("line %d: found other text after the rows: %s", line(), excerpt.Start(string(rest), 60))
 	}
 	return rows, nil
 }
 
-// jsonValues returns a row's values in the columns' order: texts as they are, others as JSON.
+// jsonValues returns a row's values in the order of the columns: texts without quotes, other
+// values as JSON.
 func jsonValues(columns []string, row map[string]json.RawMessage) ([]string, error) {
 	values := make([]string, len(columns))
 	for i, column := range columns {
 		value, found := row[column]
 		if !found {
-			return nil, fmt.Errorf("it has no %q, which the first row has", column)
+			return nil, fmt.Errorf("found no %q: want the names of the first row", column)
 		}
 		if json.Unmarshal(value, &values[i]) == nil && value[0] == '"' {
 			continue
@@ -143,7 +143,7 @@ func jsonValues(columns []string, row map[string]json.RawMessage) ([]string, err
 	}
 	for name := range row {
 		if !slices.Contains(columns, name) {
-			return nil, fmt.Errorf("it has %q, which the first row does not have", name)
+			return nil, fmt.Errorf("found %q: want only the names of the first row", name)
 		}
 	}
 	return values, nil

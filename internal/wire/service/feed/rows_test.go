@@ -36,20 +36,20 @@ func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestWrongRowsAreExplained(t *testing.T) {
 	for _, c := range []struct{ name, text, says string }{
-		{"a.csv", "", "a.csv: there are no rows"},
-		{"a.csv", "name,age\n", "there are no rows"},
+		{"a.csv", "", "a.csv: the file has no rows"},
+		{"a.csv", "name,age\n", "the file has no rows"},
 		{"a.csv", "name,age\nAnn\n", "line 2 has more or fewer fields than the first line"},
 		{"a.csv", "name,\nAnn,1\n", "line 1: column 2 has no name"},
-		{"a.csv", "name,name\nAnn,1\n", `two columns "name"`},
+		{"a.csv", "name,name\nAnn,1\n", `two columns are named`},
 		{"a.csv", "name\n\"Ann\n", "line"},
-		{"a.jsonl", "{\"a\": 1}\n{\"b\": 1}\n", `line 2, row 2: it has no "a", which the first row has`},
-		{"a.jsonl", "{\"a\": 1}\n{\"a\": 1, \"b\": 2}\n", `it has "b", which the first row does not have`},
+		{"a.jsonl", "{\"a\": 1}\n{\"b\": 1}\n", `line 2, row 2: found no "a": want the names of the first row`},
+		{"a.jsonl", "{\"a\": 1}\n{\"a\": 1, \"b\": 2}\n", `found "b": want only the names of the first row`},
 		{"a.jsonl", "{\"a\": 1}\n[1]\n", `line 2: want an object`},
 		{"a.json", "[1]", `line 1: want an object`},
 		{"a.json", "[null]", `found null`},
-		{"a.json", "[]", `there are no rows`},
-		{"a.json", "[{\"a\": 1}", `the array has no end`},
-		{"a.json", "[{\"a\": 1}] {}", `found more after the rows: {}`},
+		{"a.json", "[]", `the file has no rows`},
+		{"a.json", "[{\"a\": 1}", `want ] after the last row`},
+		{"a.json", "[{\"a\": 1}] {}", `found other text after the rows: {}`},
 		{"a.json", "{\"a\": ", `line 1: want an object`},
 		{"a.json", "x", `line 1: want an object`},
 	} {

@@ -75,8 +75,8 @@ func next(t *testing.T, s *Source) *service.Request {
 }
 
 func follow(s *Source, body string, status int) error {
-	look := expect.NewLook(expect.HTTP)
-	look.At(expect.Answer{Status: status, Body: []byte(body)})
+	look := expect.NewEvaluator(expect.HTTP)
+	look.SetAnswer(expect.Answer{Status: status, Body: []byte(body)})
 	return s.Follow(look)
 }
 
@@ -123,7 +123,7 @@ func TestAFailedStepEndsTheRound(t *testing.T) {
 	if got := next(t, s); got.Path != "/items" {
 		t.Errorf("after a call that nobody followed: %s, want the first step", got.Path)
 	}
-	var unmet *expect.Unmet
+	var unmet *expect.UnmetError
 	if err := follow(s, `{"items":[]}`, 200); !errors.As(err, &unmet) || unmet.Condition != "json(.items[0].id)" {
 		t.Errorf("a value that is not there: %v", err)
 	}
@@ -146,21 +146,21 @@ func TestUsersAreSharedOutByWeight(t *testing.T) {
 	script := parsed(t, good)
 	for users, want := range map[int]int{4: 1, 40: 10, 400: 100} {
 		writers := 0
-		for _, k := range script.Share(users) {
+		for _, k := range script.KindsOf(users) {
 			writers += k
 		}
 		if writers != want {
 			t.Errorf("%d writers of %d users, want %d", writers, users, want)
 		}
 	}
-	if !slices.Equal(script.Share(2), script.Share(9)[:2]) {
+	if !slices.Equal(script.KindsOf(2), script.KindsOf(9)[:2]) {
 		t.Error("the first users are others where there are more")
 	}
-	name, from := script.Missing(1)
-	if name != "writer" || !slices.Contains(script.Share(from), 1) || slices.Contains(script.Share(from-1), 1) {
-		t.Errorf("of one user there is no %q, and from %d on: %v", name, from, script.Share(from))
+	name, from := script.UnusedKind(1)
+	if name != "writer" || !slices.Contains(script.KindsOf(from), 1) || slices.Contains(script.KindsOf(from-1), 1) {
+		t.Errorf("of one user there is no %q, and from %d on: %v", name, from, script.KindsOf(from))
 	}
-	if name, _ := script.Missing(4); name != "" {
+	if name, _ := script.UnusedKind(4); name != "" {
 		t.Errorf("of four users none is a %s", name)
 	}
 }
@@ -249,18 +249,18 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		{"think: 10ms..20ms", "think: soon", "14:12: think: "},
 		{"    weight: 3", "    wieght: 3", `13:5: unknown key "wieght"; did you mean weight?`},
 		{"weight: 3", "weight: 0", "13:13: found 0: want 1 to 1000"},
-		{"{{urlquery .id}}", "{{urlquery .ids}}", "20:14: get, line 1, column 19: there is no .ids: did you mean id?; a step takes values for those after it"},
-		{"{{urlquery .id}}", "{{range .id}}{{end}}", "20:14: get, line 1, column 16: a template may choose with {{if}}, but has no range"},
+		{"{{urlquery .id}}", "{{urlquery .ids}}", "20:14: get, line 1, column 19: there is no .ids: did you mean id?; a step can use only values taken by earlier steps"},
+		{"{{urlquery .id}}", "{{range .id}}{{end}}", "20:14: get, line 1, column 16: {{range}} is not supported: use only {{if}}"},
 		{"{{urlquery .id}}", "{{env .id}}", "20:14: get, line 1, column 10: there is no function env: want one of"},
-		{"{{urlquery .id}}", `{{.UUID.x}}`, "20:14: get, line 1, column 15: .UUID has no fields"},
+		{"{{urlquery .id}}", `{{.UUID.x}}`, "20:14: get, line 1, column 15: .UUID is a single value"},
 		{"get: /items\n", "get: items\n", `16:14: get: found "items": want a path`},
 		{"Bearer {{.token}}", "Bearer {{.tokn}}", "9:26: Authorization, line 1, column 10: there is no .tokn: did you mean token?"},
 		{"{{json .Row.name}}", "{{json .Row.nam}}", "7:9: body, line 1, column 20: the data has no column \"nam\": did you mean name?"},
 		{"status == 418", "status = 418", "22:17: expect: at character 8 of the expression: found =: "},
 		{"json(.items[0].id)", "json(.items[x].id)", "18:15: take id: at character 6 of the expression"},
-		{"          id: json", "          N: json", "18:14: take N: this name"},
+		{"          id: json", "          N: json", "18:14: take N: the name is reserved"},
 		{"rows: [{name: ann}, {name: bob}]", "rows: [{name: ann}, {mane: bob}]", "10:21: found a row with mane: want name"},
-		{"name: writer", "name: reader", "24:11: the name reader is taken"},
+		{"name: writer", "name: reader", "24:11: two kinds of users are named reader"},
 		{"      - post: /items", "      - post: /items\n        get: /x", "26:9: found 2 methods"},
 		{"version: 1", "version: 7", "2:10: version: "},
 	} {

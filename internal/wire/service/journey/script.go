@@ -1,20 +1,20 @@
-// Package journey makes the requests of users who do one thing after the other: who log in,
-// look, think, and buy what they saw.
+// Package journey makes the requests of users who take several steps: they log in, search, think,
+// and buy what they found.
 //
 //	shop.yaml ── Parse ──> Script ── Sources ──> Next() → Request ──> answer
 //	(goes to a worker)    (shared)  (one per user) ▲                     │
 //	                                               └── Follow: expect, take
 //
-// A file is read strictly, and all in it is compiled when it is read: templates, conditions,
-// and the names that they use.
+// Parse refuses unknown keys in a file. It compiles all templates and conditions, and checks the
+// names that they use.
 //
 // Glossary:
 //
-//	user    a client of the load: of one kind for its whole life, shared out by weight
+//	user    a client of the load; its kind is chosen by weight
 //	step    one call
-//	round   the steps of a user, from the first to the last, or to one that fails
+//	round   a user's steps from the first to the last, or until one fails
 //	think   the time from an answer to the user's next step
-//	taken   a value out of an answer, for the steps after it in the same round
+//	taken   a value from an answer, for later steps in the same round
 //
 // This package must not know how requests are carried, nor when they are sent.
 package journey
@@ -38,43 +38,41 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// A Script holds a checked journey. It may be shared.
+// A Script holds a checked journey. Any number of users may share it.
 type Script struct {
 	Target string
-	login  *action // nil: there is none
-	kinds  []kind
+	login  *action // nil: no login
+	kinds  []userKind
 	rows   []map[string]string
 	uses   expect.Uses
 }
 
-// A kind is a kind of users.
-type kind struct {
+type userKind struct {
 	name   string
 	weight int
 	steps  []action
 }
 
-// An action is a compiled step.
 type action struct {
 	form   template.Form
-	expect *expect.Condition // nil: none beside the usual one
-	take   []taking
+	expect *expect.Condition // nil: only the usual condition
+	take   []extraction
 	think  Think
 }
 
-type taking struct {
+type extraction struct {
 	name  string
 	value *expect.Value
 }
 
-// Limits of a file.
+// These limits apply to one file.
 const (
-	mostKinds  = 16
-	mostSteps  = 64 // all kinds together: the most that records name
-	mostWeight = 1000
+	maxKinds  = 16
+	maxSteps  = 64 // steps of all kinds together: records name no more
+	maxWeight = 1000
 )
 
-// Parse reads a journey. Its errors say where in the file something is wrong.
+// Parse reads a journey. Its errors show the place in the file.
 func Parse(name string, data []byte) (*Script, error) {
 	document, err := scenario.ReadDocument(name, data)
 	if err != nil {
@@ -84,53 +82,52 @@ func Parse(name string, data []byte) (*Script, error) {
 	if err := document.Decode(&f); err != nil {
 		return nil, err
 	}
-	r := reading{document: document, file: &f}
-	if err := r.all(); err != nil {
+	r := compiler{document: document, file: &f}
+	if err := r.compile(); err != nil {
 		return nil, err
 	}
 	return &r.script, nil
 }
 
-// A reading holds a file while it is compiled into a script.
-type reading struct {
+// A compiler compiles a file into a script.
+type compiler struct {
 	document *scenario.Document
 	file     *file
 	script   Script
-	known    template.Names // before the first step of a round
+	known    template.Names // the names that the first step of a round may use
 }
 
-func (r *reading) all() error {
+func (r *compiler) compile() error {
 	r.script.Target, r.script.rows = r.file.Target, r.file.Rows
-	r.known.NoRows, r.known.Hint = "write it under `rows`, each row with its names and values", "; a step takes values for those after it"
-	if err := r.rows(); err != nil {
+	r.known.NoRows, r.known.Hint = "write rows with names and values under `rows`", "; a step can use only values taken by earlier steps"
+	if err := r.checkRows(); err != nil {
 		return err
 	}
 	if r.document.Has("login") {
-		login, known, err := r.action(&r.file.Login, r.known, []any{"login"})
+		login, known, err := r.compileStep(&r.file.Login, r.known, []any{"login"})
 		if err != nil {
 			return err
 		}
 		login.form.Fixed.Name = "login"
 		r.script.login, r.known = login, known
 	}
-	if len(r.file.Users) == 0 || len(r.file.Users) > mostKinds {
-		return r.document.Errorf([]any{"users"}, "found %d kinds of users: want 1 to %d under `users`, each with a name and steps", len(r.file.Users), mostKinds)
+	if len(r.file.Users) == 0 || len(r.file.Users) > maxKinds {
+		return r.document.Errorf([]any{"users"}, "found %d kinds of users: want 1 to %d, each with a name and steps", len(r.file.Users), maxKinds)
 	}
 	steps := 0
 	for i := range r.file.Users {
-		if err := r.kind(&r.file.Users[i], []any{"users", i}); err != nil {
+		if err := r.compileKind(&r.file.Users[i], []any{"users", i}); err != nil {
 			return err
 		}
 		steps += len(r.file.Users[i].Steps)
 	}
-	if steps > mostSteps {
-		return r.document.Errorf([]any{"users"}, "found %d steps: want at most %d", steps, mostSteps)
+	if steps > maxSteps {
+		return r.document.Errorf([]any{"users"}, "found %d steps: want at most %d", steps, maxSteps)
 	}
 	return nil
 }
 
-// rows checks that all have the same names.
-func (r *reading) rows() error {
+func (r *compiler) checkRows() error {
 	for i, row := range r.file.Rows {
 		columns := slices.Sorted(maps.Keys(row))
 		if i == 0 {
@@ -142,7 +139,7 @@ func (r *reading) rows() error {
 	return nil
 }
 
-func (r *reading) kind(u *user, at []any) error {
+func (r *compiler) compileKind(u *user, at []any) error {
 	here := func(key any) []any { return append(slices.Clone(at), key) }
 	weight := u.Weight
 	if !r.document.Has(here("weight")...) {
@@ -150,26 +147,26 @@ func (r *reading) kind(u *user, at []any) error {
 	}
 	switch {
 	case u.Name == "":
-		return r.document.Errorf(at, "the users have no name: write `name: …`")
-	case slices.ContainsFunc(r.script.kinds, func(k kind) bool { return k.name == u.Name }):
-		return r.document.Errorf(here("name"), "the name %s is taken: want another for each kind of users", u.Name)
-	case weight < 1 || weight > mostWeight:
-		return r.document.Errorf(here("weight"), "found %d: want 1 to %d", weight, mostWeight)
+		return r.document.Errorf(at, "this kind of users has no name: write `name: …`")
+	case slices.ContainsFunc(r.script.kinds, func(k userKind) bool { return k.name == u.Name }):
+		return r.document.Errorf(here("name"), "two kinds of users are named %s: give each its own name", u.Name)
+	case weight < 1 || weight > maxWeight:
+		return r.document.Errorf(here("weight"), "found %d: want 1 to %d", weight, maxWeight)
 	case len(u.Steps) == 0:
 		return r.document.Errorf(at, "%s has no steps: write them under `steps`", u.Name)
 	}
-	k := kind{name: u.Name, weight: weight}
+	k := userKind{name: u.Name, weight: weight}
 	known := r.known
 	for i := range u.Steps {
 		var one *action
 		var err error
-		if one, known, err = r.action(&u.Steps[i], known, append(here("steps"), i)); err != nil {
+		if one, known, err = r.compileStep(&u.Steps[i], known, append(here("steps"), i)); err != nil {
 			return err
 		}
 		name := u.Name + ": " + one.form.Fixed.Name
 		one.form.Fixed.Name = name
 		if slices.ContainsFunc(k.steps, func(other action) bool { return other.form.Fixed.Name == name }) {
-			return r.document.Errorf(append(here("steps"), i), "a second step %q: give it another `name`", name)
+			return r.document.Errorf(append(here("steps"), i), "two steps are named %q: give each its own `name`", name)
 		}
 		if !r.document.Has(append(here("steps"), i, "think")...) {
 			one.think = u.Think
@@ -180,12 +177,12 @@ func (r *reading) kind(u *user, at []any) error {
 	return nil
 }
 
-// action compiles a step, and returns the names that those after it know.
-func (r *reading) action(s *step, known template.Names, at []any) (*action, template.Names, error) {
+// compileStep compiles a step. It returns the names that later steps may use.
+func (r *compiler) compileStep(s *step, known template.Names, at []any) (*action, template.Names, error) {
 	here := func(keys ...any) []any { return append(slices.Clone(at), keys...) }
 	given := s.methods()
 	if len(given) != 1 {
-		return nil, known, r.document.Errorf(at, "found %d methods: want one of get, post, put, patch, delete and head, with its path", len(given))
+		return nil, known, r.document.Errorf(at, "found %d methods: want exactly one, with a path: get, post, put, patch, delete or head", len(given))
 	}
 	a := &action{think: s.Think}
 	f := &a.form
@@ -194,7 +191,7 @@ func (r *reading) action(s *step, known template.Names, at []any) (*action, temp
 		key := strings.ToLower(method)
 		f.Fixed = service.Request{Name: cmp.Or(s.Name, method+" "+path), Method: method, Path: path, Body: []byte(s.Body)}
 		if f.Path, err = template.Parse(key, path, known); err == nil && path[0] != '/' {
-			err = fmt.Errorf("%s: found %q: want a path, which begins with a slash", key, path)
+			err = fmt.Errorf("%s: found %q: want a path that begins with a slash", key, path)
 		}
 		if err != nil {
 			return nil, known, r.document.Errorf(here(key), "%v", err)
@@ -203,48 +200,50 @@ func (r *reading) action(s *step, known template.Names, at []any) (*action, temp
 	if f.Body, err = template.Parse("body", s.Body, known); err != nil {
 		return nil, known, r.document.Errorf(here("body"), "%v", err)
 	}
-	if err = r.headers(f, s, known, at); err != nil {
+	if err = r.compileHeaders(f, s, known, at); err != nil {
 		return nil, known, err
 	}
 	if s.Expect != "" {
 		if a.expect, err = expect.Parse(s.Expect, expect.HTTP); err != nil {
-			return nil, known, r.document.Errorf(here("expect"), "expect: %v", reason(err))
+			return nil, known, r.document.Errorf(here("expect"), "expect: %v", expressionError(err))
 		}
 		r.script.uses = r.script.uses.Plus(a.expect.Uses())
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Take)) {
-		value, err := r.taking(name, s.Take[name])
+		value, err := r.compileTake(name, s.Take[name])
 		if err != nil {
-			return nil, known, r.document.Errorf(here("take", name), "take %s: %v", name, reason(err))
+			return nil, known, r.document.Errorf(here("take", name), "take %s: %v", name, expressionError(err))
 		}
 		r.script.uses = r.script.uses.Plus(value.Uses())
-		a.take = append(a.take, taking{name, value})
+		a.take = append(a.take, extraction{name, value})
 		known = known.With(name)
 	}
 	return a, known, nil
 }
 
-// reason returns the error in an expression. The file shows the place.
-func reason(err error) error {
+// expressionError returns the reason of an error in an expression, without the place: the caller
+// adds the place in the file.
+func expressionError(err error) error {
 	if mistake, is := errors.AsType[*expect.Mistake](err); is {
 		return fmt.Errorf("at character %d of the expression: %s", mistake.Column, mistake.Reason)
 	}
 	return err
 }
 
-func (r *reading) taking(name, text string) (*expect.Value, error) {
+func (r *compiler) compileTake(name, text string) (*expect.Value, error) {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || strings.Contains("0123456789", name[:min(1, len(name))]) {
-		return nil, errors.New("want a name of letters, digits and _, which templates can use")
+		return nil, errors.New("want a name of letters, digits and _ that does not begin with a digit")
 	}
 	if name == "N" || name == "Client" || name == "Row" {
-		return nil, errors.New("this name has a meaning of its own: take another")
+		return nil, errors.New("the name is reserved: choose another")
 	}
 	return expect.ParseValue(text, expect.HTTP)
 }
 
-// headers adds the fields of the file, replaced by a step's own fields of the same name. The
-// login has only its own: the file's may use values that the login takes.
-func (r *reading) headers(f *template.Form, s *step, known template.Names, at []any) error {
+// compileHeaders adds the file's header fields. A step's field replaces the file's field of the
+// same name. The login uses only its own fields, because the file's fields may use values that the
+// login takes.
+func (r *compiler) compileHeaders(f *template.Form, s *step, known template.Names, at []any) error {
 	all := map[string]template.Text{}
 	sources := map[string]string{}
 	for _, list := range []struct {
@@ -256,7 +255,7 @@ func (r *reading) headers(f *template.Form, s *step, known template.Names, at []
 		}
 		for _, name := range slices.Sorted(maps.Keys(list.fields)) {
 			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(list.fields[name]) {
-				return r.document.Errorf(append(list.path, name), "found the field %q with the value %q: want a name and a value of HTTP", name, list.fields[name])
+				return r.document.Errorf(append(list.path, name), "found the header %q with the value %q: HTTP allows no such header", name, list.fields[name])
 			}
 			value, err := template.Parse(name, list.fields[name], known)
 			if err != nil {
@@ -272,27 +271,27 @@ func (r *reading) headers(f *template.Form, s *step, known template.Names, at []
 	return nil
 }
 
-// A file holds a journey as it is written.
+// A file holds a journey as the user wrote it.
 type file struct {
 	Version int                 `json:"version"`
-	Target  string              `json:"target"` // as of `wirelab load`, without a path
-	Login   step                `json:"login"`  // once per user, before the load, not measured
+	Target  string              `json:"target"` // like the target of `wirelab load`, but without a path
+	Login   step                `json:"login"`  // once per user before the load starts; not measured
 	Headers map[string]string   `json:"headers"`
-	Rows    []map[string]string `json:"rows"` // data: each user has one of them
+	Rows    []map[string]string `json:"rows"` // data: each user uses one row
 	Users   []user              `json:"users"`
 }
 
-// A user is a kind of users.
+// A user describes one kind of user in the file.
 type user struct {
 	Name   string `json:"name"`
-	Weight int    `json:"weight"` // its share of the users, beside the others' weights; 1 if left out
-	Think  Think  `json:"think"`  // after each step
+	Weight int    `json:"weight"` // share of the users, relative to the other weights; default 1
+	Think  Think  `json:"think"`  // wait after each step
 	Steps  []step `json:"steps"`
 }
 
-// A step is one call. Exactly one of the methods has a path.
+// A step describes one call. Exactly one of the method fields has a path.
 type step struct {
-	Name    string            `json:"name"` // in reports; the method and the path if left out
+	Name    string            `json:"name"` // name in reports; default: the method and the path
 	Get     string            `json:"get"`
 	Post    string            `json:"post"`
 	Put     string            `json:"put"`
@@ -302,11 +301,10 @@ type step struct {
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
 	Expect  string            `json:"expect"`
-	Take    map[string]string `json:"take"` // names of values, and where in the answer they are
+	Take    map[string]string `json:"take"` // names of values, and their places in the answer
 	Think   Think             `json:"think"`
 }
 
-// methods returns the paths of a step by their methods.
 func (s *step) methods() map[string]string {
 	given := map[string]string{}
 	for method, path := range map[string]string{
@@ -320,13 +318,13 @@ func (s *step) methods() map[string]string {
 	return given
 }
 
-// A Think is a time, or a range of times.
+// A Think is a think time, or a range of think times.
 type Think struct{ least, most time.Duration }
 
-// longestThink limits the time. A longer one is surely a mistake.
-const longestThink = time.Hour
+// maxThink limits a think time. A longer one is probably a mistake.
+const maxThink = time.Hour
 
-// UnmarshalText reads 100ms or 50ms..200ms.
+// UnmarshalText reads a time (100ms) or a range (50ms..200ms).
 func (t *Think) UnmarshalText(text []byte) error {
 	least, most, isRange := strings.Cut(string(text), "..")
 	if !isRange {
@@ -338,17 +336,17 @@ func (t *Think) UnmarshalText(text []byte) error {
 	}{{least, &t.least}, {most, &t.most}} {
 		var d scenario.Duration
 		if err := d.UnmarshalText([]byte(strings.TrimSpace(end.text))); err != nil {
-			return fmt.Errorf("%w; two times with .. between them are the least and the most", err)
+			return fmt.Errorf("%w; write the shortest and the longest time with .. between them", err)
 		}
 		*end.into = time.Duration(d)
 	}
-	if t.least < 0 || t.least > t.most || t.most > longestThink {
-		return fmt.Errorf("found %s: want a time, or two in order, up to %v", text, longestThink)
+	if t.least < 0 || t.least > t.most || t.most > maxThink {
+		return fmt.Errorf("found %s: want a time, or the shortest and the longest, up to %v", text, maxThink)
 	}
 	return nil
 }
 
-func (t Think) pick(random *rand.Rand) time.Duration {
+func (t Think) random(random *rand.Rand) time.Duration {
 	if t.most == t.least {
 		return t.least
 	}

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// Uses returns the parts of answers that any step looks at.
+// Uses returns the parts of answers that any step needs.
 func (s *Script) Uses() expect.Uses { return s.uses }
 
 // Kinds returns the names of the kinds of users.
@@ -25,14 +25,15 @@ func (s *Script) Kinds() []string {
 	return all
 }
 
-// Share returns the kind of each user. For every N, the first N users match the weights closely.
-func (s *Script) Share(users int) []int {
+// KindsOf returns the kind of each user. For every N, the kinds of the first N users match the
+// weights closely.
+func (s *Script) KindsOf(users int) []int {
 	total := s.weights()
 	has := make([]int, len(s.kinds))
 	all := make([]int, users)
 	for i := range all {
 		best := 0
-		for k := range s.kinds { // the kind furthest below its share
+		for k := range s.kinds { // choose the kind whose number of users is furthest below its share
 			if s.kinds[k].weight*(i+1)-has[k]*total > s.kinds[best].weight*(i+1)-has[best]*total {
 				best = k
 			}
@@ -51,12 +52,13 @@ func (s *Script) weights() int {
 	return total
 }
 
-// Missing returns a kind that none of the users has, or "", and the least number of users with it.
-func (s *Script) Missing(users int) (name string, from int) {
+// UnusedKind returns a kind that none of the users has, or "". from is the number of users from
+// which on every kind is used.
+func (s *Script) UnusedKind(users int) (name string, from int) {
 	total := s.weights()
 	seen := make([]bool, len(s.kinds))
 	left := len(s.kinds)
-	for i, k := range s.Share(total) { // the users after them repeat these kinds
+	for i, k := range s.KindsOf(total) { // further users repeat these kinds
 		if !seen[k] {
 			seen[k] = true
 			left--
@@ -71,28 +73,28 @@ func (s *Script) Missing(users int) (name string, from int) {
 	return name, total
 }
 
-// A User identifies the user who makes requests.
+// A User identifies one user.
 type User struct {
-	Client, Clients int // the client's number, from 0, and the number of clients
+	Client, Clients int // Client counts from 0; Clients is their number
 	Kind            int
-	Drawn           bool // the kind is drawn by weight, each round anew
+	Drawn           bool // choose the kind again by weight in each round
 	Seed            uint64
-	Header          []service.Field // added to each request, beside the file's
+	Header          []service.Field // added to each request, besides the file's header fields
 }
 
-// Source makes the requests of one user. One goroutine uses it.
+// Source makes the requests of one user. Only one goroutine may use it.
 type Source struct {
 	script *Script
 	user   User
 	random *rand.Rand
-	number int // the call's number, from 1, over all clients
+	number int // the call's number, counted from 1 over all clients
 
 	login  *action
-	kinds  []kind // with the texts of this user
-	kind   *kind
-	step   int // the next one
+	kinds  []userKind // with this user's row filled in
+	kind   *userKind
+	step   int // index of the next step
 	passed bool
-	last   *action // the step of the last request
+	last   *action // the step that made the last request
 	call   *template.Call
 	logged map[string]any // values that the login took
 }
@@ -106,13 +108,13 @@ func (s *Script) Source(u User) *Source {
 	made.call = template.NewCall(u.Client, random)
 	if s.login != nil {
 		login := *s.login
-		login.form = made.call.Bind(login.form, u.Header)
+		login.form = made.call.BindForm(login.form, u.Header)
 		made.login = &login
 	}
 	for _, k := range s.kinds {
 		k.steps = slices.Clone(k.steps)
 		for i := range k.steps {
-			k.steps[i].form = made.call.Bind(k.steps[i].form, u.Header)
+			k.steps[i].form = made.call.BindForm(k.steps[i].form, u.Header)
 		}
 		made.kinds = append(made.kinds, k)
 	}
@@ -139,25 +141,25 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 	if err := client.Call(ctx, request, &answer); err != nil {
 		return fmt.Errorf("login: %w", err)
 	}
-	look := expect.NewLook(expect.HTTP)
-	look.At(answer.Seen(time.Since(sent)))
+	look := expect.NewEvaluator(expect.HTTP)
+	look.SetAnswer(answer.ForConditions(time.Since(sent)))
 	status := &service.StatusError{Status: answer.Status}
 	if (s.login.expect == nil || !s.login.expect.Uses().Status) && answer.Status >= 400 {
 		return fmt.Errorf("login: %w", status)
 	}
-	if err := s.login.follow(look, s.logged); err != nil {
-		return fmt.Errorf("login (%s): %w", status.Said(), err)
+	if err := s.login.checkAndTake(look, s.logged); err != nil {
+		return fmt.Errorf("login (%s): %w", status.Describe(), err)
 	}
 	return nil
 }
 
-// Next returns the next step's request. After the last or a failed step a new round begins.
+// Next returns the next step's request. After the last step or a failed step, a new round begins.
 func (s *Source) Next() (*service.Request, error) {
 	if !s.passed || s.step == len(s.kind.steps) {
 		s.step = 0
 		s.call.Taken = maps.Clone(s.logged)
 		if s.user.Drawn {
-			s.kind = &s.kinds[s.draw()]
+			s.kind = &s.kinds[s.randomKind()]
 		}
 	}
 	s.last = &s.kind.steps[s.step]
@@ -168,11 +170,10 @@ func (s *Source) Next() (*service.Request, error) {
 	return s.call.Fill(&s.last.form)
 }
 
-// RoundEnded reports whether the last request was the last of a round, and nothing failed.
+// RoundEnded reports whether the last request completed a round without a failure.
 func (s *Source) RoundEnded() bool { return s.passed && s.step == len(s.kind.steps) }
 
-// draw picks a kind by weight.
-func (s *Source) draw() int {
+func (s *Source) randomKind() int {
 	at := s.random.IntN(s.script.weights())
 	for i, k := range s.kinds {
 		if at -= k.weight; at < 0 {
@@ -182,7 +183,7 @@ func (s *Source) draw() int {
 	return 0
 }
 
-// Uses returns the parts of the answer to the last request that are looked at.
+// Uses returns the parts of the last request's answer that the step needs.
 func (s *Source) Uses() expect.Uses {
 	if s.last == nil || s.last.expect == nil {
 		return expect.Uses{}
@@ -190,9 +191,9 @@ func (s *Source) Uses() expect.Uses {
 	return s.last.expect.Uses()
 }
 
-// Follow checks the answer to the last request, and takes values for later ones.
-func (s *Source) Follow(look *expect.Look) error {
-	err := s.last.follow(look, s.call.Taken)
+// Follow checks the answer to the last request, and takes values from it for later requests.
+func (s *Source) Follow(look *expect.Evaluator) error {
+	err := s.last.checkAndTake(look, s.call.Taken)
 	s.passed = err == nil
 	return err
 }
@@ -202,10 +203,10 @@ func (s *Source) Think() time.Duration {
 	if s.last == nil {
 		return 0
 	}
-	return s.last.think.pick(s.random)
+	return s.last.think.random(s.random)
 }
 
-func (a *action) follow(look *expect.Look, values map[string]any) error {
+func (a *action) checkAndTake(look *expect.Evaluator, values map[string]any) error {
 	if a.expect != nil {
 		if err := a.expect.Check(look); err != nil {
 			return err

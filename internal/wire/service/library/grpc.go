@@ -20,11 +20,10 @@ import (
 	"wirelab.dev/rpc/fastgrpc"
 )
 
-// grpcClient carries calls of gRPC over HTTP/2.
 type grpcClient struct {
 	plan    service.Plan
 	opener  conn.Opener
-	clients conn.Turns[*fastgrpc.Client]
+	clients conn.RoundRobin[*fastgrpc.Client]
 }
 
 func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
@@ -49,9 +48,10 @@ func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return c, nil
 }
 
-// dial makes a client of one connection, opened first: the library would repeat a failed dial.
+// dial makes a client with one open connection. It opens the connection first, because the library
+// would repeat a failed dial.
 func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
-	ahead, err := conn.OpenAhead(ctx, 1, c.opener.Open)
+	ahead, err := conn.PreopenConns(ctx, 1, c.opener.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -71,37 +71,37 @@ func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
 }
 
 func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
-	ctx, cancel := limited(ctx, c.plan.Definition)
+	ctx, cancel := withTimeout(ctx, c.plan.Definition)
 	defer cancel()
 	var sent []string
 	for _, f := range request.Header {
 		sent = append(sent, f.Name, f.Value)
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, sent...)
-	client, done, err := c.client(ctx)
+	client, done, err := c.acquireClient(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	*answer = service.Answer{Body: answer.Body[:0], Times: answer.Times[:0]}
 	var header, trailer metadata.MD
-	options := []grpc.CallOption{grpc.ForceCodecV2(raw{})}
+	options := []grpc.CallOption{grpc.ForceCodecV2(rawCodec{})}
 	if c.plan.Keep {
 		options = append(options, grpc.Header(&header), grpc.Trailer(&trailer))
 	}
 	if request.Stream == (service.Stream{}) {
-		err = c.unary(ctx, client, request, answer, options)
+		err = c.callUnary(ctx, client, request, answer, options)
 	} else {
-		err = stream(ctx, client, request, answer, options)
+		err = callStream(ctx, client, request, answer, options)
 	}
 	if c.plan.Keep {
 		answer.Header = http.Header(metadata.Join(header, trailer))
 	}
-	return answered(answer, err)
+	return toAnswer(answer, err)
 }
 
-// client returns a client for one call, and a function that ends its use.
-func (c *grpcClient) client(ctx context.Context) (*fastgrpc.Client, func(), error) {
+// acquireClient returns a client for one call, and a function to call after it.
+func (c *grpcClient) acquireClient(ctx context.Context) (*fastgrpc.Client, func(), error) {
 	if c.plan.Lifecycle == conn.Kept {
 		return c.clients.Next(), func() {}, nil
 	}
@@ -112,7 +112,7 @@ func (c *grpcClient) client(ctx context.Context) (*fastgrpc.Client, func(), erro
 	return own, func() { _ = own.Close() }, nil
 }
 
-func (c *grpcClient) unary(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
+func (c *grpcClient) callUnary(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
 	var message []byte
 	if len(request.Messages) > 0 {
 		message = request.Messages[0]
@@ -124,8 +124,9 @@ func (c *grpcClient) unary(ctx context.Context, client *fastgrpc.Client, request
 	return nil
 }
 
-// answered turns the error of a call into an answer if it is a status that the server sent.
-func answered(answer *service.Answer, err error) error {
+// toAnswer stores a call's error in the answer if it is a status from the server. It returns other
+// errors.
+func toAnswer(answer *service.Answer, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -140,22 +141,21 @@ func answered(answer *service.Answer, err error) error {
 func (c *grpcClient) Close() error {
 	for _, client := range c.clients.All {
 		if client != nil {
-			_ = client.Close() // its error comes too late to matter
+			_ = client.Close() // the call has its result already
 		}
 	}
 	return nil
 }
 
-// raw is a codec for messages that are already encoded.
-type raw struct{}
+type rawCodec struct{}
 
-func (raw) Name() string { return "proto" }
+func (rawCodec) Name() string { return "proto" }
 
-func (raw) Marshal(v any) (mem.BufferSlice, error) {
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
 }
 
-func (raw) Unmarshal(data mem.BufferSlice, v any) error {
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	into := v.(*[]byte)
 	*into = (*into)[:0]
 	for _, b := range data {
@@ -164,10 +164,10 @@ func (raw) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// stream sends the request's messages and reads the answer's at the same time.
-func stream(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
+// callStream sends the request's messages and, at the same time, reads the answer's.
+func callStream(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the sending when the answer has ended
+	defer cancel() // stops the sender when the answer has ended
 	kind := &grpc.StreamDesc{ClientStreams: request.Stream.Client, ServerStreams: request.Stream.Server}
 	begin := time.Now()
 	s, err := client.NewStream(ctx, kind, request.Path, options...)
@@ -176,9 +176,9 @@ func stream(ctx context.Context, client *fastgrpc.Client, request *service.Reque
 	}
 	sends := sender{stream: s, request: request, begin: begin, sentAt: make([]atomic.Int64, len(request.Messages))}
 	sending := make(chan struct{})
-	go func() { // ends with the messages, or with ctx
+	go func() { // ends after the last message, or with ctx
 		defer close(sending)
-		sends.all(ctx)
+		sends.sendAll(ctx)
 	}()
 	defer func() { cancel(); <-sending }()
 	before := time.Duration(0)
@@ -191,7 +191,7 @@ func stream(ctx context.Context, client *fastgrpc.Client, request *service.Reque
 			return err
 		}
 		now := time.Since(begin)
-		answer.Times = append(answer.Times, now-sends.answered(answer.Messages, before))
+		answer.Times = append(answer.Times, now-sends.requestSentAt(answer.Messages, before))
 		before = now
 		answer.Messages++
 		answer.Bytes += int64(len(answer.Body))
@@ -201,15 +201,15 @@ func stream(ctx context.Context, client *fastgrpc.Client, request *service.Reque
 	}
 }
 
-// A sender sends the messages of one call, and records the times.
+// A sender sends the messages of one call, and records when it sent each.
 type sender struct {
 	stream  grpc.ClientStream
 	request *service.Request
 	begin   time.Time
-	sentAt  []atomic.Int64 // times since begin, in nanoseconds
+	sentAt  []atomic.Int64 // send times in nanoseconds since begin
 }
 
-func (s *sender) all(ctx context.Context) {
+func (s *sender) sendAll(ctx context.Context) {
 	for i, m := range s.request.Messages {
 		if i > 0 && s.request.Pace > 0 {
 			select {
@@ -226,14 +226,15 @@ func (s *sender) all(ctx context.Context) {
 	_ = s.stream.CloseSend()
 }
 
-// answered returns when the request message of an answer was sent; number counts the answers from
-// 0. If only one end streams, it returns before, the time of the previous answer.
-func (s *sender) answered(number int, before time.Duration) time.Duration {
+// requestSentAt returns the send time of the request message that an answer message belongs to.
+// number counts answers from 0. If only one end streams, it returns before, the time of the
+// previous answer.
+func (s *sender) requestSentAt(number int, before time.Duration) time.Duration {
 	if s.request.Stream != (service.Stream{Client: true, Server: true}) || number >= len(s.sentAt) {
 		return before
 	}
 	if at := time.Duration(s.sentAt[number].Load()); at > 0 {
 		return at
 	}
-	return before // the server sent it without being asked
+	return before // the server sent more messages than the client
 }

@@ -1,6 +1,6 @@
-// Package library carries calls through libraries: HTTP/1.1 and 2 through net/http, HTTP/3 through
-// quic-go, gRPC through fastgrpc. It sends gRPC over HTTP/3 as plain HTTP/3 requests.
-// It does all that a definition can ask for, and costs more per call than package prepared.
+// Package library carries calls through libraries: HTTP/1.1 and HTTP/2 through net/http, HTTP/3
+// through quic-go, gRPC through fastgrpc. It sends gRPC over HTTP/3 as plain HTTP/3 requests. It
+// supports every definition, and costs more per call than package prepared.
 package library
 
 import (
@@ -21,10 +21,10 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// mostKept limits the part of a body that is kept in memory, and the size of one message.
-const mostKept = 16 << 20
+// maxKeptBytes limits the kept part of a body, and the size of one message.
+const maxKeptBytes = 16 << 20
 
-// Open makes a client of a plan. Connections that can be kept are open when it returns.
+// Open makes a client for a plan. If connections are kept, they are open when it returns.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if plan.Wire == service.GRPC {
 		return openGRPC(ctx, plan)
@@ -32,11 +32,10 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return openHTTP(ctx, plan)
 }
 
-// httpClient carries requests of HTTP.
 type httpClient struct {
 	*httpwire.Client
 	plan service.Plan
-	base string // the URLs' beginning
+	base string // the first part of each URL
 }
 
 func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
@@ -56,12 +55,12 @@ func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
 }
 
 func (c *httpClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
-	ctx, cancel := limited(ctx, c.plan.Definition)
+	ctx, cancel := withTimeout(ctx, c.plan.Definition)
 	defer cancel()
 	if c.plan.Wire == service.GRPCH3 {
 		return c.callGRPC(ctx, request, answer)
 	}
-	sent, err := c.request(ctx, request, bytes.NewReader(request.Body))
+	sent, err := c.newRequest(ctx, request, bytes.NewReader(request.Body))
 	if err != nil {
 		return err
 	}
@@ -82,7 +81,7 @@ func (c *httpClient) Call(ctx context.Context, request *service.Request, answer 
 	}
 	answer.Header = response.Header
 	kept := bytes.NewBuffer(answer.Body)
-	_, err = kept.ReadFrom(io.LimitReader(response.Body, mostKept))
+	_, err = kept.ReadFrom(io.LimitReader(response.Body, maxKeptBytes))
 	answer.Body, answer.Bytes = kept.Bytes(), int64(kept.Len())
 	if err == nil {
 		var more int64
@@ -92,7 +91,7 @@ func (c *httpClient) Call(ctx context.Context, request *service.Request, answer 
 	return err
 }
 
-func (c *httpClient) request(ctx context.Context, request *service.Request, body io.Reader) (*http.Request, error) {
+func (c *httpClient) newRequest(ctx context.Context, request *service.Request, body io.Reader) (*http.Request, error) {
 	where, err := url.Parse(c.base + request.Path)
 	if err != nil {
 		return nil, err
@@ -111,7 +110,7 @@ func (c *httpClient) request(ctx context.Context, request *service.Request, body
 	return sent, nil
 }
 
-// withoutURL returns the error without the method and URL that net/http adds.
+// withoutURL removes the method and URL that net/http adds to an error.
 func withoutURL(err error) error {
 	if wrapped, is := errors.AsType[*url.Error](err); is {
 		return wrapped.Err
@@ -119,21 +118,20 @@ func withoutURL(err error) error {
 	return err
 }
 
-// limited returns a context with the definition's timeout, if it has one.
-func limited(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {
+// withTimeout returns a context with the definition's timeout, if there is one.
+func withTimeout(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {
 	if d.Timeout <= 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, d.Timeout)
 }
 
-// callGRPC makes a call of gRPC as a request of HTTP.
 func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, answer *service.Answer) error {
 	var body []byte
 	for _, m := range request.Messages {
 		body = wire.AppendMessage(body, m)
 	}
-	sent, err := c.request(ctx, request, bytes.NewReader(body))
+	sent, err := c.newRequest(ctx, request, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -147,7 +145,7 @@ func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, ans
 	c.plan.Dialer.UsedProtocol(fmt.Sprintf("h%d", response.ProtoMajor))
 	*answer = service.Answer{Body: answer.Body[:0]}
 	if response.StatusCode != http.StatusOK {
-		return failure.As(failure.Application, fmt.Errorf("the answer is not gRPC: it is HTTP with status %d", response.StatusCode))
+		return failure.WithClass(failure.Application, fmt.Errorf("the server's answer is not gRPC: its HTTP status is %d", response.StatusCode))
 	}
 	if err := readMessages(response.Body, answer); err != nil {
 		return err
@@ -161,7 +159,7 @@ func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, ans
 	return readStatus(response, answer)
 }
 
-// readMessages reads an answer's messages, and keeps the last one.
+// readMessages reads all messages of an answer, and keeps the last one.
 func readMessages(from io.Reader, answer *service.Answer) error {
 	for {
 		_, length, err := wire.ReadPrefix(from)
@@ -170,12 +168,12 @@ func readMessages(from io.Reader, answer *service.Answer) error {
 		} else if err != nil {
 			return err
 		}
-		if length > mostKept {
-			return fmt.Errorf("a message of %d bytes: at most %d are read", length, mostKept)
+		if length > maxKeptBytes {
+			return fmt.Errorf("a message of the answer has %d bytes, but the limit is %d bytes", length, maxKeptBytes)
 		}
 		message := bytes.NewBuffer(answer.Body[:0])
 		if _, err := io.CopyN(message, from, int64(length)); err != nil {
-			return fmt.Errorf("the answer ended within a message: %w", err)
+			return fmt.Errorf("the answer ended in the middle of a message: %w", err)
 		}
 		answer.Body = message.Bytes()
 		answer.Messages++
@@ -183,7 +181,8 @@ func readMessages(from io.Reader, answer *service.Answer) error {
 	}
 }
 
-// readStatus reads the status from the trailers, or from a header that is the whole answer.
+// readStatus reads the gRPC status from the trailers. If the answer consists only of a header, it
+// reads the status from there.
 func readStatus(response *http.Response, answer *service.Answer) error {
 	fields := response.Trailer
 	if fields.Get("Grpc-Status") == "" {
@@ -191,7 +190,7 @@ func readStatus(response *http.Response, answer *service.Answer) error {
 	}
 	code, err := strconv.Atoi(fields.Get("Grpc-Status"))
 	if err != nil {
-		return fmt.Errorf("the answer has the status %q, which is no gRPC status", fields.Get("Grpc-Status"))
+		return fmt.Errorf("the answer's grpc-status is %q: want a number", fields.Get("Grpc-Status"))
 	}
 	answer.Status = code
 	if codes.Code(code) != codes.OK {

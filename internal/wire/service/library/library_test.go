@@ -211,7 +211,7 @@ func TestUnixSocket(t *testing.T) {
 // over HTTP/2, or over HTTP/3 as a handler.
 func serveGRPC(t *testing.T, wire service.Wire) *service.Definition {
 	t.Helper()
-	server := grpc.NewServer(grpc.ForceServerCodecV2(raw{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(stream)
 		if method != "/test.Echo/Each" {
 			return status.Error(codes.PermissionDenied, "no, 100 % no")
@@ -324,7 +324,7 @@ func checkGRPC(t *testing.T, client service.Client, method string, stream servic
 func TestMessageTimes(t *testing.T) {
 	t.Parallel()
 	const late, pace = 20 * time.Millisecond, 30 * time.Millisecond
-	server := grpc.NewServer(grpc.ForceServerCodecV2(raw{}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
 		for {
 			var message []byte
 			if err := s.RecvMsg(&message); errors.Is(err, io.EOF) {

@@ -15,23 +15,22 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// errClosed is the error of calls after Close.
 var errClosed = errors.New("the client is closed")
 
-// dialer opens the connections of a client, until that is closed.
+// dialer opens a client's connections until the client is closed.
 type dialer struct {
 	service.Plan
 	opener conn.Opener
 	watch  *watch
 
-	life    context.Context // ends with Close
+	life    context.Context // ends when Close is called
 	endLife context.CancelFunc
 	told    sync.Once
 }
 
 func newDialer(plan service.Plan) (*dialer, error) {
 	d := &dialer{Plan: plan, watch: newWatch(plan.Timeout), opener: conn.Opener{Dialer: plan.Dialer, Network: plan.Network, Address: plan.Address}}
-	if plan.Wire != service.HTTP1 { // a server without ALPN chooses no protocol, and speaks HTTP/1.1
+	if plan.Wire != service.HTTP1 { // a server without ALPN chooses no protocol and speaks HTTP/1.1
 		d.opener.Protocol = "h2"
 	}
 	var err error
@@ -45,19 +44,18 @@ func newDialer(plan service.Plan) (*dialer, error) {
 	return d, nil
 }
 
-// places returns the number of places for connections.
-func (d *dialer) places() int { return max(d.Connections, 1) }
+// slotCount returns the number of slots: see the package comment.
+func (d *dialer) slotCount() int { return max(d.Connections, 1) }
 
-// dial opens a connection, within a call's timeout.
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := d.within(ctx)
+	ctx, cancel := d.callContext(ctx)
 	defer cancel()
 	nc, err := d.opener.Open(ctx)
-	return nc, d.ifClosed(err)
+	return nc, d.orErrClosed(err)
 }
 
-// within returns a context that ends with a call's timeout or the client's life.
-func (d *dialer) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// callContext returns a context that ends after the call timeout, or when the client closes.
+func (d *dialer) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := d.Timeout
 	if limit <= 0 {
 		limit = math.MaxInt64
@@ -67,31 +65,29 @@ func (d *dialer) within(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { stop(); cancel() }
 }
 
-// ifClosed returns errClosed in place of the error if the client was closed.
-func (d *dialer) ifClosed(err error) error {
+func (d *dialer) orErrClosed(err error) error {
 	if err != nil && d.life.Err() != nil {
 		return errClosed
 	}
 	return err
 }
 
-// answered reports the protocol of the first answer.
-func (d *dialer) answered(protocol string) {
+func (d *dialer) reportProtocol(protocol string) {
 	d.told.Do(func() { d.Dialer.UsedProtocol(protocol) })
 }
 
-// A plainSocket is a socket of the plan's dialer, which may count bytes but does not change
-// them.
+// A plainSocket is a plain TCP or unix socket from the plan's dialer. The dialer may count its
+// bytes, but does not change them.
 type plainSocket struct{ net.Conn }
 
 func (s plainSocket) Socket() net.Conn { return s.Conn }
 
-// A watch ends calls that exceed the timeout, or whose context has ended, without a timer per
-// call. It looks at all calls at each tick, so that they end up to two ticks late, never early.
+// A watch ends calls that exceed the timeout or whose context has ended. It needs no timer per
+// call: it checks all calls at each tick. So calls end up to two ticks late, never early.
 type watch struct {
-	timeout time.Duration // 0 if there is none
+	timeout time.Duration // 0: no timeout
 	every   time.Duration
-	limit   int64 // ticks that a call may take
+	limit   int64 // the most ticks that a call may take
 	now     atomic.Int64
 
 	stop chan struct{}
@@ -99,8 +95,8 @@ type watch struct {
 	done sync.WaitGroup
 }
 
-// A tick is a 64th of the timeout within these limits. maxTick also bounds the delay until
-// the end of a context is seen.
+// A tick is a 64th of the timeout, between minTick and maxTick. maxTick also limits how late the
+// watch notices the end of a context.
 const (
 	ticksInTimeout = 64
 	minTick        = time.Millisecond
@@ -111,13 +107,13 @@ func newWatch(timeout time.Duration) *watch {
 	w := &watch{timeout: timeout, every: maxTick, stop: make(chan struct{})}
 	if timeout > 0 {
 		w.every = min(max(timeout/ticksInTimeout, minTick), maxTick)
-		w.limit = int64((timeout+w.every-1)/w.every) + 1 // a call begins within a tick
+		w.limit = int64((timeout+w.every-1)/w.every) + 1 // add one: a call begins in the middle of a tick
 	}
 	w.now.Store(1)
 	return w
 }
 
-// start calls look at each tick until close is called.
+// start calls look at each tick, until close is called.
 func (w *watch) start(look func(now int64)) {
 	w.done.Go(func() {
 		ticker := time.NewTicker(w.every)
@@ -133,13 +129,13 @@ func (w *watch) start(look func(now int64)) {
 	})
 }
 
-// close ends the goroutine and waits for it.
 func (w *watch) close() {
 	w.once.Do(func() { close(w.stop) })
 	w.done.Wait()
 }
 
-// judge returns whether a call that began at a tick is late or cancelled, or else idle.
+// judge decides about a call that began at the tick began: late, cancelled, or idle if it may
+// continue.
 func (w *watch) judge(ctx context.Context, began, now int64) verdict {
 	switch {
 	case w.limit > 0 && now-began > w.limit:
@@ -150,27 +146,25 @@ func (w *watch) judge(ctx context.Context, began, now int64) verdict {
 	return idle
 }
 
-// A verdict is the reason why the watch ended a call.
 type verdict uint64
 
-// The verdicts, which are smaller than any stamp.
+// All verdicts are smaller than any stamp of a call.
 const (
 	idle verdict = iota
 	late
 	cancelled
-	shut // the client was closed
-	verdicts
+	clientClosed // the client was closed
+	verdictCount
 )
 
-// err returns the error of a call that ended with a verdict.
 func (w *watch) err(ctx context.Context, v verdict) error {
 	switch v {
 	case idle:
 		return nil
 	case cancelled:
-		return fmt.Errorf("the call was ended: %w", context.Cause(ctx))
-	case shut:
+		return fmt.Errorf("the call was cancelled: %w", context.Cause(ctx))
+	case clientClosed:
 		return errClosed
 	}
-	return failure.As(failure.Deadline, fmt.Errorf("no whole answer within %v: %w", w.timeout, context.DeadlineExceeded))
+	return failure.WithClass(failure.Deadline, fmt.Errorf("no complete answer within %v: %w", w.timeout, context.DeadlineExceeded))
 }

@@ -437,11 +437,11 @@ func TestWhatCannotBePrepared(t *testing.T) {
 		"streams":      func(p *service.Plan) { p.Wire, p.Requests[0].Stream.Server = service.GRPC, true },
 	} {
 		plan := service.Plan{Definition: &service.Definition{Wire: service.HTTP1, Requests: []service.Request{{Method: "GET", Path: "/"}}}}
-		if err := Can(plan); err != nil {
+		if err := CheckPlan(plan); err != nil {
 			t.Fatal(err)
 		}
-		if change(&plan); !errors.Is(Can(plan), errors.ErrUnsupported) {
-			t.Errorf("%s: %v", name, Can(plan))
+		if change(&plan); !errors.Is(CheckPlan(plan), errors.ErrUnsupported) {
+			t.Errorf("%s: %v", name, CheckPlan(plan))
 		}
 	}
 }

@@ -14,32 +14,32 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// An h1Client carries calls over HTTP/1.1, one at a time per connection. With as many
-// connections as callers, callers share nothing that they write: each finds the slot of its last
-// call free. With fewer, they wait for a slot, first come first served.
+// An h1Client carries calls over HTTP/1.1, one at a time per connection. If there is a connection
+// per caller, each caller uses its own slot, and callers share no memory that they write. With
+// fewer connections, callers wait for a slot in order.
 type h1Client struct {
 	*dialer
-	requests requests[h1Request]
+	requests encodedRequests[h1Request]
 	slots    []*h1Slot
 
-	waiting atomic.Int64 // callers in the queue, or about to be
+	waiting atomic.Int64 // number of callers that wait, or are about to wait
 	mu      sync.Mutex
 	queue   []*h1Caller
-	next    int // the slot to look at first
+	next    int // index of the slot to try first
 }
 
-// An h1Caller holds a caller's place in the queue, and the slot that it used last.
+// An h1Caller holds a caller's place in the queue, and its last slot.
 type h1Caller struct {
 	client *h1Client
 	slot   *h1Slot
 	began  int64
 	ctx    context.Context // context of the waiting call
-	turn   chan verdict    // receives idle when slot is the caller's, or why the wait ended
+	turn   chan verdict    // receives idle if the caller got the slot, otherwise the reason why the wait ended
 }
 
 func newH1Client(d *dialer) (*h1Client, error) {
 	c := &h1Client{dialer: d}
-	for range d.places() {
+	for range d.slotCount() {
 		c.slots = append(c.slots, &h1Slot{})
 	}
 	var err error
@@ -57,17 +57,17 @@ func (c *h1Client) Call(ctx context.Context, request *service.Request, answer *s
 		return err
 	}
 	began := c.watch.now.Load()
-	s, err := c.take(ctx, answer, began)
+	s, err := c.takeSlot(ctx, answer, began)
 	if err != nil {
 		return err
 	}
-	err = s.carry(ctx, c, h1Call{h1Request: r, began: began}, answer)
-	c.release(s)
+	err = s.makeCall(ctx, c, h1Call{h1Request: r, began: began}, answer)
+	c.releaseSlot(s)
 	return err
 }
 
-// take returns a slot that nobody else uses until release.
-func (c *h1Client) take(ctx context.Context, answer *service.Answer, began int64) (*h1Slot, error) {
+// takeSlot returns a slot that only this caller uses until releaseSlot.
+func (c *h1Client) takeSlot(ctx context.Context, answer *service.Answer, began int64) (*h1Slot, error) {
 	caller, _ := answer.CallerState.(*h1Caller)
 	if caller == nil || caller.client != c {
 		caller = &h1Caller{client: c, turn: make(chan verdict, 1)}
@@ -77,9 +77,9 @@ func (c *h1Client) take(ctx context.Context, answer *service.Answer, began int64
 		return s, nil
 	}
 	c.mu.Lock()
-	c.waiting.Add(1) // first, so that a slot released from here on is seen, or handed over
+	c.waiting.Add(1) // count this caller first, so that it cannot miss a slot that is released now
 	if len(c.queue) == 0 {
-		if s := c.takeFree(); s != nil {
+		if s := c.takeFreeSlot(); s != nil {
 			c.waiting.Add(-1)
 			c.mu.Unlock()
 			caller.slot = s
@@ -95,8 +95,8 @@ func (c *h1Client) take(ctx context.Context, answer *service.Answer, began int64
 	return caller.slot, nil
 }
 
-// takeFree returns a free slot, or nil. The lock is held.
-func (c *h1Client) takeFree() *h1Slot {
+// takeFreeSlot returns a free slot, or nil. The caller must hold the lock.
+func (c *h1Client) takeFreeSlot() *h1Slot {
 	for range c.slots {
 		s := c.slots[c.next]
 		if c.next++; c.next == len(c.slots) {
@@ -109,8 +109,8 @@ func (c *h1Client) takeFree() *h1Slot {
 	return nil
 }
 
-// release gives the slot to the caller that has waited longest.
-func (c *h1Client) release(s *h1Slot) {
+// releaseSlot gives the slot to the caller that has waited longest.
+func (c *h1Client) releaseSlot(s *h1Slot) {
 	if c.waiting.Load() == 0 {
 		s.busy.Store(false)
 		if c.waiting.Load() == 0 || !s.busy.CompareAndSwap(false, true) {
@@ -124,11 +124,11 @@ func (c *h1Client) release(s *h1Slot) {
 		return
 	}
 	c.queue[0].slot = s
-	c.leave(0, idle)
+	c.endWait(0, idle)
 }
 
-// leave ends the wait of caller i. The lock is held.
-func (c *h1Client) leave(i int, v verdict) {
+// endWait ends the wait of the queue's caller i with a verdict. The caller must hold the lock.
+func (c *h1Client) endWait(i int, v verdict) {
 	caller := c.queue[i]
 	caller.ctx = nil
 	c.queue = slices.Delete(c.queue, i, i+1)
@@ -136,9 +136,9 @@ func (c *h1Client) leave(i int, v verdict) {
 	caller.turn <- v
 }
 
-func (c *h1Client) look(now int64) {
+func (c *h1Client) endOverdue(now int64) {
 	for _, s := range c.slots {
-		s.look(c.watch, now)
+		s.endOverdue(c.watch, now)
 	}
 	if c.waiting.Load() == 0 {
 		return
@@ -147,7 +147,7 @@ func (c *h1Client) look(now int64) {
 	defer c.mu.Unlock()
 	for i := len(c.queue) - 1; i >= 0; i-- {
 		if why := c.watch.judge(c.queue[i].ctx, c.queue[i].began, now); why != idle {
-			c.leave(i, why)
+			c.endWait(i, why)
 		}
 	}
 }
@@ -156,44 +156,44 @@ func (c *h1Client) Close() error {
 	c.endLife()
 	c.watch.close()
 	for _, s := range c.slots {
-		s.shut()
+		s.close()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.queue) > 0 {
-		c.leave(0, shut)
+		c.endWait(0, clientClosed)
 	}
 	return nil
 }
 
-// An h1Slot carries one call at a time, over one connection after another.
+// An h1Slot carries one call at a time. It has one connection at a time.
 type h1Slot struct {
-	_    [64]byte // the watch and other callers read the neighbouring memory
+	_    [64]byte // padding: the watch and other callers read the memory beside it
 	busy atomic.Bool
-	// call is the stamp of the running call, idle, or the verdict of the watch on it.
+	// call holds the stamp of the running call, idle, or the watch's verdict on the call.
 	call     atomic.Uint64
 	sequence uint64
-	conn     *h1Conn // nil if it must be opened
+	conn     *h1Conn // nil: the next call opens a connection
 	_        [64]byte
 
-	mu     sync.Mutex // guards the fields below, which the caller writes and the watch reads
+	mu     sync.Mutex // guards the fields below: the caller writes them, and the watch reads them
 	nc     net.Conn   // the socket of conn
 	ctx    context.Context
 	closed bool
 }
 
-// An h1Call is a request and the tick at which its call began.
+// An h1Call is a request and the tick at which the call began.
 type h1Call struct {
 	*h1Request
 	began int64
 }
 
-// A stamp holds a call's first tick, and sequenceBits bits that distinguish it from the next
-// call.
+// A stamp identifies a call: it holds the first tick, and sequenceBits bits of a number that
+// differs from the next call's.
 const sequenceBits = 20
 
-// carry makes a call on the slot's connection, which it opens if needed.
-func (s *h1Slot) carry(ctx context.Context, c *h1Client, call h1Call, answer *service.Answer) error {
+// makeCall makes a call on the slot's connection. It opens a connection if there is none.
+func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer *service.Answer) error {
 	again := call.repeatable
 	for {
 		if s.conn == nil {
@@ -205,31 +205,31 @@ func (s *h1Slot) carry(ctx context.Context, c *h1Client, call h1Call, answer *se
 		stamp := s.begin(ctx, call.began)
 		err := s.conn.exchange(call.h1Request)
 		if verdict := s.end(stamp); verdict != idle {
-			s.drop()
+			s.dropConn()
 			return c.watch.err(ctx, verdict)
 		}
 		if err == nil {
 			answer.Status, answer.Bytes = s.conn.parser.Status, s.conn.parser.Bytes
 			if !s.conn.answered {
 				s.conn.answered = true
-				c.answered("h1")
+				c.reportProtocol("h1")
 			}
-			if call.close || !s.conn.canGoOn() {
-				s.drop()
+			if call.close || !s.conn.isReusable() {
+				s.dropConn()
 			}
 			return nil
 		}
-		// A server may end a connection at any time between two calls.
+		// A server may close a connection between two calls. Then the call is not at fault.
 		ended := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		again = again && ended && s.conn.answered && s.conn.isFresh()
-		s.drop()
+		s.dropConn()
 		if !again {
 			return err
 		}
 	}
 }
 
-// begin publishes the call to the watch.
+// begin makes the call visible to the watch.
 func (s *h1Slot) begin(ctx context.Context, began int64) (stamp uint64) {
 	if s.ctx != ctx {
 		s.mu.Lock()
@@ -249,21 +249,21 @@ func (s *h1Slot) end(stamp uint64) verdict {
 	return verdict(s.call.Swap(uint64(idle)))
 }
 
-// look ends the call if it is late or cancelled. Under the lock the connection cannot change.
-func (s *h1Slot) look(w *watch, now int64) {
+// endOverdue ends the call if it is late or cancelled. It holds the lock, so the connection cannot
+// change.
+func (s *h1Slot) endOverdue(w *watch, now int64) {
 	stamp := s.call.Load()
-	if stamp < uint64(verdicts) {
+	if stamp < uint64(verdictCount) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why := w.judge(s.ctx, int64(stamp>>sequenceBits), now)
 	if why != idle && s.call.CompareAndSwap(stamp, uint64(why)) {
-		_ = s.nc.SetDeadline(time.Unix(1, 0)) // long past
+		_ = s.nc.SetDeadline(time.Unix(1, 0)) // a deadline in the past ends reads and writes at once
 	}
 }
 
-// open opens the slot's connection.
 func (s *h1Slot) open(ctx context.Context, d *dialer) error {
 	nc, err := d.dial(ctx)
 	if err != nil {
@@ -284,21 +284,20 @@ func (s *h1Slot) open(ctx context.Context, d *dialer) error {
 	return nil
 }
 
-// drop closes the connection; the next call opens another.
-func (s *h1Slot) drop() {
+func (s *h1Slot) dropConn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.nc.Close()
 	s.conn, s.nc = nil, nil
 }
 
-// shut closes the connection for good, and ends the call on it.
-func (s *h1Slot) shut() {
+// close closes the connection for good, and ends the call on it.
+func (s *h1Slot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if stamp := s.call.Load(); stamp >= uint64(verdicts) {
-		s.call.CompareAndSwap(stamp, uint64(shut))
+	if stamp := s.call.Load(); stamp >= uint64(verdictCount) {
+		s.call.CompareAndSwap(stamp, uint64(clientClosed))
 	}
 	if s.nc != nil {
 		_ = s.nc.Close()

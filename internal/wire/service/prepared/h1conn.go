@@ -16,29 +16,29 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// An h1Conn is a connection of HTTP/1.1, which one caller at a time uses.
+// An h1Conn is an HTTP/1.1 connection. One caller at a time uses it.
 //
-// A socket is used in its poller's own loop, which writes the request, waits, and reads. So a
-// call costs two system calls. net.Conn needs a third: it reads first to find out that it must
-// wait.
+// On a plain socket, one run of the poller's loop writes the request, waits and reads. So a call
+// costs two system calls. With net.Conn it costs three, because net.Conn tries to read before it
+// waits.
 type h1Conn struct {
 	nc     net.Conn
-	socket syscall.RawConn // nil: nc is no plain socket
+	socket syscall.RawConn // nil: nc is not a plain socket
 	poll   func(fd uintptr) (done bool)
-	call   *atomic.Uint64 // the slot's call: a verdict in it ends the reading
+	call   *atomic.Uint64 // the slot's call: if it holds a verdict, reading ends
 
 	parser http1.Parser
 	buf    []byte
-	from   int // buf[from:to] has not been parsed
+	from   int // buf[from:to] is not parsed yet
 	to     int
 	filled bool // the last read filled the buffer
 
-	unsent   []byte     // the rest of the request
-	sending  chan error // receives the end of sending beside the reading; nil if there is none
+	unsent   []byte     // the part of the request that is not sent yet
+	sending  chan error // receives the result of a concurrent send; nil: none is running
 	sendErr  error
-	answered bool // the server has answered a call
+	answered bool // the server has answered an earlier call
 
-	// The results of poll.
+	// err and the fields below hold the results of pollOnce.
 	err  error
 	done bool
 }
@@ -46,13 +46,13 @@ type h1Conn struct {
 const (
 	firstBuffer = 4 << 10
 	fullBuffer  = 64 << 10
-	// maxBuffer holds the longest line that the parser accepts.
+	// maxBuffer has room for the longest line that the parser accepts.
 	maxBuffer = 256 << 10
-	// sendApart is the length from which a request is sent beside the reading if it may
-	// have to wait: a server may answer and read no further.
-	sendApart = 16 << 10
-	// readsAtOnce bounds the time that a call keeps its thread while an answer never ends.
-	readsAtOnce = 16
+	// concurrentSendBytes is the length from which a request is sent by another goroutine while
+	// this one reads, if sending must wait. A server may answer without reading the rest.
+	concurrentSendBytes = 16 << 10
+	// maxReadsPerPoll limits how long an endless answer occupies the call's thread.
+	maxReadsPerPoll = 16
 )
 
 func newH1Conn(nc net.Conn, call *atomic.Uint64) (*h1Conn, error) {
@@ -81,14 +81,15 @@ func (c *h1Conn) exchange(r *h1Request) error {
 	if c.done {
 		return nil
 	}
-	return c.explain()
+	return c.answerError()
 }
 
-// isFresh reports whether no byte of an answer has come.
+// isFresh reports whether no byte of an answer has arrived.
 func (c *h1Conn) isFresh() bool { return c.to == 0 && !c.parser.Started() }
 
-// canGoOn reports whether another call may follow: not if bytes came behind the answer.
-func (c *h1Conn) canGoOn() bool {
+// isReusable reports whether another call may use the connection. Bytes after the answer forbid
+// it.
+func (c *h1Conn) isReusable() bool {
 	return c.done && !c.parser.Close && c.from == c.to && c.sendErr == nil
 }
 
@@ -100,46 +101,46 @@ func (c *h1Conn) exchangeSocket() {
 		switch {
 		case c.done, c.err != nil:
 			return
-		case c.call.Load() < uint64(verdicts):
+		case c.call.Load() < uint64(verdictCount):
 			c.err = errEnded
 			return
 		case len(c.unsent) > 0:
-			c.sendBeside(c.sendSocket)
+			c.sendConcurrently(c.sendSocket)
 		default:
 			runtime.Gosched()
 		}
 	}
 }
 
-// errEnded is the error of a call that the watch ended. The verdict holds the reason.
+// errEnded is the error of a call that the watch ended. The verdict says why.
 var errEnded = errors.New("ended")
 
-// pollOnce is called by the poller at once, and again when there may be something to read, until
-// it returns true. Data from before the first call is not reported again, so it must write or
-// read at once.
+// pollOnce is the poller's callback. The poller calls it at once, and again when data may be
+// readable, until it returns true. It must write or read at once, because the poller does not
+// report older data again.
 func (c *h1Conn) pollOnce(fd uintptr) (done bool) {
 	if len(c.unsent) > 0 && c.sending == nil {
 		n, err := writeNow(fd, c.unsent)
 		c.unsent = c.unsent[n:]
 		switch {
 		case err != nil:
-			c.sendErr, c.unsent = err, nil // an answer may explain it
+			c.sendErr, c.unsent = err, nil // the server may have answered with the reason
 		case len(c.unsent) > 0:
 			return true
 		default:
 			return false
 		}
 	}
-	for range readsAtOnce {
-		n, err := readNow(fd, c.room())
+	for range maxReadsPerPoll {
+		n, err := readNow(fd, c.readBuffer())
 		if err != nil {
-			if isAgain(err) {
+			if wouldBlock(err) {
 				return false
 			}
 			c.err = err
 			return true
 		}
-		if c.received(n, err); c.done || c.err != nil {
+		if c.parseReceived(n, err); c.done || c.err != nil {
 			return true
 		}
 	}
@@ -147,22 +148,22 @@ func (c *h1Conn) pollOnce(fd uintptr) (done bool) {
 }
 
 func (c *h1Conn) exchangeStream() {
-	if len(c.unsent) < sendApart {
+	if len(c.unsent) < concurrentSendBytes {
 		_, c.sendErr = c.nc.Write(c.unsent)
 		c.unsent = nil
 	} else {
-		c.sendBeside(func(p []byte) error { _, err := c.nc.Write(p); return err })
+		c.sendConcurrently(func(p []byte) error { _, err := c.nc.Write(p); return err })
 	}
 	for !c.done && c.err == nil {
-		n, err := c.nc.Read(c.room())
-		if c.received(n, err); c.call.Load() < uint64(verdicts) && !c.done {
+		n, err := c.nc.Read(c.readBuffer())
+		if c.parseReceived(n, err); c.call.Load() < uint64(verdictCount) && !c.done {
 			c.err = errEnded
 		}
 	}
 }
 
-// received parses n more bytes. No bytes and no error mean the connection's end.
-func (c *h1Conn) received(n int, err error) {
+// parseReceived parses n more bytes. If n is 0 and err is nil, the connection has ended.
+func (c *h1Conn) parseReceived(n int, err error) {
 	c.filled = n == len(c.buf)-c.to
 	c.to += n
 	used, done, fault := c.parser.Feed(c.buf[c.from:c.to])
@@ -181,8 +182,8 @@ func (c *h1Conn) received(n int, err error) {
 	}
 }
 
-// room returns memory for the next read, behind the bytes that have not been parsed.
-func (c *h1Conn) room() []byte {
+// readBuffer returns memory for the next read, after the bytes that are not parsed yet.
+func (c *h1Conn) readBuffer() []byte {
 	left := c.to - c.from
 	size := len(c.buf)
 	if left == size && size < maxBuffer || c.filled && size < fullBuffer {
@@ -200,8 +201,9 @@ func (c *h1Conn) room() []byte {
 	return c.buf[c.to:]
 }
 
-// sendBeside sends the rest while the answer is read. endSending waits for it.
-func (c *h1Conn) sendBeside(send func([]byte) error) {
+// sendConcurrently sends the rest of the request while the answer is read. endSending waits for
+// it.
+func (c *h1Conn) sendConcurrently(send func([]byte) error) {
 	rest := c.unsent
 	c.unsent = nil
 	c.sending = make(chan error, 1)
@@ -226,9 +228,9 @@ func (c *h1Conn) sendSocket(rest []byte) error {
 	return errors.Join(err, failed)
 }
 
-// endSending ends the sending beside the reading. If the answer came first, the connection is
-// closed: the rest would be taken for another request. The deadline leaves time for a write that
-// is about to end.
+// endSending ends a concurrent send. If the answer came before all was sent, it closes the
+// connection: the server would read the rest as another request. A deadline gives the running
+// write some time to end.
 func (c *h1Conn) endSending() {
 	if c.sending == nil {
 		return
@@ -242,30 +244,29 @@ func (c *h1Conn) endSending() {
 
 const sendGrace = 10 * time.Millisecond
 
-// explain returns the error of a call without a whole answer.
-func (c *h1Conn) explain() error {
+func (c *h1Conn) answerError() error {
 	if err := conn.CheckCleartext(c.buf[:c.to]); err != nil {
 		return err
 	}
 	switch {
 	case errors.Is(c.err, http1.ErrMalformed):
-		return failure.As(failure.WrongProtocol, c.err)
+		return failure.WithClass(failure.WrongProtocol, c.err)
 	case errors.Is(c.err, io.EOF):
 		return fmt.Errorf("the server closed the connection without an answer: %w", io.ErrUnexpectedEOF)
 	case errors.Is(c.err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the server closed the connection in the middle of an answer, after %d bytes of its body: %w", c.parser.Bytes, c.err)
+		return fmt.Errorf("the server closed the connection in the middle of an answer, after %d bytes of the answer's body: %w", c.parser.Bytes, c.err)
 	}
 	return fmt.Errorf("read the answer: %w", c.err)
 }
 
-// writeNow writes as much as the socket has room for, which may be nothing.
+// writeNow writes as many bytes as the socket accepts without waiting, maybe none.
 func writeNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := batchio.WriteNow(fd, p)
 		switch {
 		case err == nil:
 			return n, nil
-		case isAgain(err):
+		case wouldBlock(err):
 			return 0, nil
 		case !errors.Is(err, syscall.EINTR):
 			return 0, err
@@ -273,17 +274,17 @@ func writeNow(fd uintptr, p []byte) (int, error) {
 	}
 }
 
-// readNow reads the bytes that have come. No bytes and no error mean the connection's end.
+// readNow reads the bytes that have arrived. It returns 0 and nil if the connection has ended.
 func readNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := batchio.ReadNow(fd, p)
-		if err == nil || err != syscall.EINTR { //nolint:errorlint // a bare errno, compared once per read
+		if err == nil || err != syscall.EINTR { //nolint:errorlint // a plain errno, compared at every read
 			return n, err
 		}
 	}
 }
 
-// isAgain reports whether there is nothing to read or no room to write.
-func isAgain(err error) bool {
-	return err == syscall.EAGAIN //nolint:errorlint // a bare errno, compared once per read
+// wouldBlock reports whether a read or write would have to wait.
+func wouldBlock(err error) bool {
+	return err == syscall.EAGAIN //nolint:errorlint // a plain errno, compared at every read
 }

@@ -15,29 +15,28 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// An h2Stream carries one call after another of one caller, guarded by the connection's lock.
+// An h2Stream carries one caller's calls, one after another. The connection's lock guards it.
 type h2Stream struct {
 	stream  h2.Stream
 	request *h2Request
 	began   int64           // the tick at which the call began
-	ctx     context.Context // the call's
-	done    chan struct{}   // receives a value when the call has ended; has room for one
+	ctx     context.Context // context of the call
+	done    chan struct{}   // receives a value when the call has ended; its buffer has room for one
 
-	// The answer, or the reason why there is none.
+	// These fields hold the answer, or the reason why there is none.
 	err      error
-	status   int // HTTP's, or gRPC's code
+	status   int // HTTP status, or gRPC code
 	message  string
 	bytes    int64
 	messages int
 
-	answered bool  // the header has come
-	isGRPC   bool  // its content-type is a gRPC one
-	code     int   // its HTTP status
-	length   int64 // its Content-Length, or noLength
+	answered bool  // the header has arrived
+	isGRPC   bool  // the content-type is gRPC's
+	code     int   // HTTP status
+	length   int64 // Content-Length, or noLength
 	reader   messageReader
 }
 
-// begin prepares the stream for a call.
 func (s *h2Stream) begin(r *h2Request) {
 	s.stream = h2.Stream{}
 	s.stream.Owner, s.stream.AnyLength = s, true
@@ -46,7 +45,7 @@ func (s *h2Stream) begin(r *h2Request) {
 	s.answered, s.reader = false, messageReader{}
 }
 
-// onHead reads the header, or the trailers if there has been one.
+// onHead reads the answer's header, or its trailers if the header has come before.
 func (s *h2Stream) onHead(head *answerHead) error {
 	if head.bad != "" {
 		return errors.New(head.bad)
@@ -56,15 +55,15 @@ func (s *h2Stream) onHead(head *answerHead) error {
 	}
 	s.answered, s.isGRPC, s.code, s.length = true, head.grpc, head.status, head.length
 	if s.request.head || head.status == http.StatusNotModified {
-		s.length = noLength // it describes a body that is not sent
+		s.length = noLength // for HEAD, the length describes a body that is not sent
 	}
 	return nil
 }
 
-// onData counts the bytes of a body, or of messages.
+// onData counts the bytes of a body or of gRPC messages.
 func (s *h2Stream) onData(p []byte) error {
 	if s.request.grpc && s.isGRPC {
-		n, whole, err := s.reader.read(p)
+		n, whole, err := s.reader.countMessages(p)
 		s.bytes += n
 		s.messages += whole
 		return err
@@ -76,20 +75,21 @@ func (s *h2Stream) onData(p []byte) error {
 	return nil
 }
 
-// complete reads the outcome. last is the header, the trailers, or nil if the body came last.
+// complete sets the call's result. last is the last block of fields: the header or the trailers.
+// It is nil if the body came last.
 func (s *h2Stream) complete(last *answerHead) error {
 	if s.request.grpc {
 		return s.completeGRPC(last)
 	}
 	s.status = s.code
 	if s.length != noLength && s.bytes < s.length {
-		return fmt.Errorf("the answer ended after %d of %d bytes: %w", s.bytes, s.length, io.ErrUnexpectedEOF)
+		return fmt.Errorf("the answer's body ended after %d of %d bytes: %w", s.bytes, s.length, io.ErrUnexpectedEOF)
 	}
 	return nil
 }
 
-// completeGRPC reads the status from the trailers. An answer without one gets the status
-// that gRPC's mapping gives it (grpc/grpc, doc/http-grpc-status-mapping.md).
+// completeGRPC reads the gRPC status from the trailers. If there is none, it computes the status
+// from the HTTP status (grpc/grpc, doc/http-grpc-status-mapping.md).
 func (s *h2Stream) completeGRPC(trailers *answerHead) error {
 	switch {
 	case trailers != nil && trailers.grpcStatus != noStatus:
@@ -108,20 +108,19 @@ func (s *h2Stream) completeGRPC(trailers *answerHead) error {
 	return nil
 }
 
-// A messageReader finds gRPC's messages in a body.
 type messageReader struct {
 	prefix [prefixBytes]byte
-	have   int   // bytes of the prefix
-	left   int64 // bytes of the message
+	have   int   // number of prefix bytes received so far
+	left   int64 // number of message bytes still to come
 }
 
-// prefixBytes is the length of a message's prefix: a flag, and the message's length.
+// prefixBytes is the length of a message's prefix, which holds a flag and the message's length.
 const prefixBytes = 5
 
 func (r *messageReader) inMessage() bool { return r.have > 0 }
 
-// read returns how many bytes of messages p holds, and how many messages end in it.
-func (r *messageReader) read(p []byte) (bytes int64, whole int, err error) {
+// countMessages returns the number of message bytes in p, and of messages that end in p.
+func (r *messageReader) countMessages(p []byte) (bytes int64, whole int, err error) {
 	for {
 		if r.have < prefixBytes {
 			n := copy(r.prefix[r.have:], p)
@@ -146,13 +145,13 @@ func (r *messageReader) read(p []byte) (bytes int64, whole int, err error) {
 	}
 }
 
-// An answerHead holds the fields of a header or of trailers that a call needs.
+// An answerHead holds those fields of a header or of trailers that a call needs.
 type answerHead struct {
-	status      int   // 0 if there is none
+	status      int   // 0: no status
 	length      int64 // Content-Length, or noLength
 	grpcStatus  int   // the status code, or noStatus
 	grpcMessage string
-	grpc        bool   // the content-type is one of gRPC's
+	grpc        bool   // the content-type is gRPC's
 	bad         string // describes a malformed field
 }
 
@@ -161,7 +160,8 @@ const (
 	noStatus = -1
 )
 
-// readHead returns the fields of a block, in scratch or kept with the block: not to be changed.
+// readHead returns the fields of a block. The result is scratch, or belongs to the block: do not
+// change it.
 func readHead(block *h2.Block, scratch *answerHead) *answerHead {
 	fixed := &emptyHead
 	if block.Fixed != nil {

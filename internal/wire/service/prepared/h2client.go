@@ -13,12 +13,12 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// An h2Client carries calls over HTTP/2, many at a time per connection.
+// An h2Client carries calls over HTTP/2. One connection carries many at a time.
 type h2Client struct {
 	*dialer
-	requests requests[h2Request]
+	requests encodedRequests[h2Request]
 	slots    []*h2Slot
-	next     atomic.Uint32 // the slot of the next caller
+	next     atomic.Uint32 // index of the next caller's slot
 	running  sync.WaitGroup
 }
 
@@ -31,7 +31,7 @@ type h2Caller struct {
 
 func newH2Client(d *dialer) (*h2Client, error) {
 	c := &h2Client{dialer: d}
-	for range d.places() {
+	for range d.slotCount() {
 		c.slots = append(c.slots, &h2Slot{client: c})
 	}
 	encode := encodeHTTP2
@@ -44,7 +44,7 @@ func newH2Client(d *dialer) (*h2Client, error) {
 }
 
 func (c *h2Client) open(ctx context.Context, slot int) error {
-	_, err := c.slots[slot].get(ctx)
+	_, err := c.slots[slot].usableConn(ctx)
 	return err
 }
 
@@ -61,7 +61,7 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 	}
 	caller.began, caller.ctx = c.watch.now.Load(), ctx
 	for {
-		conn, err := caller.slot.get(ctx)
+		conn, err := caller.slot.usableConn(ctx)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 			answer.Status, answer.Message = caller.status, caller.message
 			answer.Bytes, answer.Messages = caller.bytes, caller.messages
 			return nil
-		case c.isServersDeadline(err): // the watch may see it later, if the machine is busy
+		case c.isServersDeadline(err): // on a busy machine the watch may notice it later
 			return c.watch.err(ctx, late)
 		case !errors.Is(err, errNotSent):
 			return err
@@ -82,19 +82,19 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 	}
 }
 
-// isServersDeadline reports whether a server of gRPC, which knows the timeout, reset the stream
-// of a call after it (gRPC over HTTP2, "Errors").
+// isServersDeadline reports whether a gRPC server reset a call's stream because the timeout had
+// passed. Such servers know the timeout (gRPC over HTTP2, "Errors").
 func (c *h2Client) isServersDeadline(err error) bool {
 	reset, is := errors.AsType[http2.StreamError](err)
 	return is && reset.Code == http2.ErrCodeCancel && c.Wire == service.GRPC && c.watch.timeout > 0
 }
 
-func (c *h2Client) look(now int64) {
+func (c *h2Client) endOverdue(now int64) {
 	for _, s := range c.slots {
 		if conn := s.conn.Load(); conn != nil {
-			conn.look(c.watch, now)
+			conn.endOverdue(c.watch, now)
 		}
-		s.lookAtOld(c.watch, now)
+		s.endOverdueOnOld(c.watch, now)
 	}
 }
 
@@ -102,31 +102,31 @@ func (c *h2Client) Close() error {
 	c.endLife()
 	c.watch.close()
 	for _, s := range c.slots {
-		s.shut()
+		s.close()
 	}
 	c.running.Wait()
 	return nil
 }
 
-// An h2Slot holds one connection after another.
+// An h2Slot has one connection at a time that accepts calls.
 type h2Slot struct {
 	client *h2Client
 	conn   atomic.Pointer[h2Conn]
 
 	mu      sync.Mutex
-	opening *opening
-	old     []*h2Conn // connections that take no further call and still carry some
+	opening *connAttempt
+	old     []*h2Conn // connections that accept no new calls but still carry some
 	closed  bool
 }
 
-// An opening is an attempt to open a connection, for which all callers of a slot wait.
-type opening struct {
+// A connAttempt is an attempt to open a connection. All callers of a slot wait for the same one.
+type connAttempt struct {
 	done chan struct{}
 	err  error
 }
 
-// get returns a connection that takes calls.
-func (s *h2Slot) get(ctx context.Context) (*h2Conn, error) {
+// usableConn returns a connection that accepts calls.
+func (s *h2Slot) usableConn(ctx context.Context) (*h2Conn, error) {
 	for {
 		if conn := s.conn.Load(); conn != nil && !conn.gone.Load() {
 			return conn, nil
@@ -142,7 +142,7 @@ func (s *h2Slot) get(ctx context.Context) (*h2Conn, error) {
 		}
 		o, first := s.opening, s.opening == nil
 		if first {
-			o = &opening{done: make(chan struct{})}
+			o = &connAttempt{done: make(chan struct{})}
 			s.opening = o
 		}
 		s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *h2Slot) get(ctx context.Context) (*h2Conn, error) {
 }
 
 // open opens a connection for all callers that wait.
-func (s *h2Slot) open(ctx context.Context, o *opening) {
+func (s *h2Slot) open(ctx context.Context, o *connAttempt) {
 	conn, err := s.client.openConn(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,13 +181,13 @@ func (s *h2Slot) open(ctx context.Context, o *opening) {
 	close(o.done)
 }
 
-// openConn opens a connection and waits until the server has spoken HTTP/2.
+// openConn opens a connection and waits until the server has sent SETTINGS.
 func (c *h2Client) openConn(ctx context.Context) (*h2Conn, error) {
-	ctx, cancel := c.within(ctx)
+	ctx, cancel := c.callContext(ctx)
 	defer cancel()
 	nc, err := c.opener.Open(ctx)
 	if err != nil {
-		return nil, c.ifClosed(err)
+		return nil, c.orErrClosed(err)
 	}
 	conn := newH2Conn(nc, c.Callers/max(1, c.Connections))
 	conn.Start(&c.running)
@@ -196,19 +196,19 @@ func (c *h2Client) openConn(ctx context.Context) (*h2Conn, error) {
 		if errors.Is(err, io.EOF) {
 			err = fmt.Errorf("the server closed the connection before it spoke HTTP/2: %w", io.ErrUnexpectedEOF)
 		}
-		return nil, c.ifClosed(err)
+		return nil, c.orErrClosed(err)
 	}
-	c.answered("h2")
+	c.reportProtocol("h2")
 	return conn, nil
 }
 
-// lookAtOld ends the late or cancelled calls of connections that take no further call.
-func (s *h2Slot) lookAtOld(w *watch, now int64) {
+// endOverdueOnOld ends the late and cancelled calls on old connections.
+func (s *h2Slot) endOverdueOnOld(w *watch, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	carrying := s.old[:0]
 	for _, conn := range s.old {
-		conn.look(w, now)
+		conn.endOverdue(w, now)
 		conn.Mu.Lock()
 		if conn.Err() == nil {
 			carrying = append(carrying, conn)
@@ -219,8 +219,8 @@ func (s *h2Slot) lookAtOld(w *watch, now int64) {
 	s.old = carrying
 }
 
-// shut closes the connections for good, and ends the calls on them.
-func (s *h2Slot) shut() {
+// close closes all connections for good, and ends the calls on them.
+func (s *h2Slot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

@@ -20,22 +20,22 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// An h2Conn carries calls over one connection: a state machine, and the socket below it.
+// An h2Conn carries calls over one connection. It joins a state machine and a socket.
 type h2Conn struct {
 	batchio.Conn
 	machine *h2.Conn
-	waiting []*h2Stream // wait until the server accepts more streams
-	goAway  string      // the server's GOAWAY, as a part of an error
+	waiting []*h2Stream // these wait until the server accepts more streams
+	goAway  string      // the server's GOAWAY, as a part of an error text
 	head    answerHead  // scratch space of readHead
 
-	gone      atomic.Bool // the connection takes no further call
+	gone      atomic.Bool // the connection accepts no new calls
 	settled   chan struct{}
-	isSettled bool        // settled is closed: the server has spoken HTTP/2, or the connection has ended
-	ended     []*h2Stream // have ended; their callers must be woken
-	fedEnded  []*h2Stream // ended in the last Feed; only the reader uses it
+	isSettled bool        // settled is closed: SETTINGS arrived, or the connection has ended
+	ended     []*h2Stream // streams that have ended, and whose callers must be woken
+	fedEnded  []*h2Stream // streams that ended in the last Feed; only the reader uses it
 }
 
-// A fedMachine is the machine that the reader feeds. It adds this package's errors.
+// A fedMachine wraps the state machine for the reader, and adds this package's errors.
 type fedMachine struct {
 	*h2.Conn
 	conn *h2Conn
@@ -48,28 +48,28 @@ var (
 )
 
 const (
-	// manyCallers is the number of a connection's callers from which its reads sleep. Polling
-	// took a fifth of a call's CPU time with 50 callers, and saves a wake-up with one.
-	manyCallers = 8
-	// maxWindow is the largest window that HTTP/2 allows (RFC 9113, section 6.9.1).
-	// Answers are counted and dropped, so that no window need be smaller.
+	// With noPollingCallers callers or more, a connection's reader sleeps instead of polling. With
+	// 50 callers, polling took a fifth of a call's CPU time. With one caller, it saves a wake-up.
+	noPollingCallers = 8
+	// maxWindow is the largest window in HTTP/2 (RFC 9113, section 6.9.1). Answers are counted and
+	// not kept, so a smaller window would save nothing.
 	maxWindow = math.MaxInt32
-	// maxHeaderList bounds a header, before and after its decompression.
+	// maxHeaderList limits a header's size, both compressed and decompressed.
 	maxHeaderList = 256 << 10
 	// maxFrame is the longest frame that the server may send.
 	maxFrame = 64 << 10
-	// controlRate limits the frames of no use per second that the server may sustain.
+	// controlRate limits how many useless frames per second the server may send.
 	controlRate = 1000
-	// memoryLimit is never reached: this end keeps nothing of an answer.
+	// memoryLimit is high enough never to be reached, because this end keeps nothing of an answer.
 	memoryLimit = 1 << 30
 )
 
-// newH2Conn returns a connection that the callers share, for Start to run.
+// newH2Conn returns a connection for the given number of callers. batchio's Start runs it.
 func newH2Conn(nc net.Conn, callers int) *h2Conn {
 	c := &h2Conn{settled: make(chan struct{})}
 	c.Init(nc)
-	if callers >= manyCallers {
-		c.SleepToRead()
+	if callers >= noPollingCallers {
+		c.DisablePolling()
 	}
 	c.machine = h2.NewConn(h2.Config{
 		Client: true, StreamWindow: maxWindow, ConnWindow: maxWindow, MemoryLimit: memoryLimit,
@@ -82,7 +82,7 @@ func newH2Conn(nc net.Conn, callers int) *h2Conn {
 
 func (f fedMachine) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	if !f.SettingsReceived() {
-		if err := checkFirst(buf); err != nil {
+		if err := checkFirstBytes(buf); err != nil {
 			return 0, err
 		}
 	}
@@ -91,14 +91,13 @@ func (f fedMachine) Feed(now time.Duration, buf []byte, maxFrames int) (int, err
 	if fault, is := errors.AsType[*h2.ConnError](err); is {
 		err = fmt.Errorf("the server broke the rules of HTTP/2: %s (%w)", fault.Reason, http2.ConnectionError(fault.Code))
 		if fault.Code != http2.ErrCodeFlowControl {
-			err = failure.As(failure.WrongProtocol, err)
+			err = failure.WithClass(failure.WrongProtocol, err)
 		}
 	}
 	return used, err
 }
 
-// checkFirst returns an error if the server does not speak HTTP/2 at all.
-func checkFirst(buf []byte) error {
+func checkFirstBytes(buf []byte) error {
 	if err := conn.CheckCleartext(buf); err != nil {
 		return err
 	}
@@ -107,20 +106,20 @@ func checkFirst(buf []byte) error {
 		return nil
 	case bytes.HasPrefix(buf, []byte("HTTP/")):
 		line, _, _ := bytes.Cut(buf, []byte("\r\n"))
-		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: it answered %.60q", line))
+		return failure.WithClass(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: it answered %.60q", line))
 	}
 	if f := h2.ParseFrameHeader(buf); f.Type != http2.FrameSettings || f.Flags.Has(http2.FlagSettingsAck) || f.Length > maxFrame {
-		return failure.As(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: its first bytes are %.40q instead of SETTINGS", buf))
+		return failure.WithClass(failure.WrongProtocol, fmt.Errorf("the server does not speak HTTP/2: its first bytes are %.40q instead of SETTINGS", buf))
 	}
 	return nil
 }
 
-// StartCalls wakes callers without the lock, for which they would wait.
+// StartCalls wakes callers after the lock is released, so that they need not wait for it.
 func (c *h2Conn) StartCalls() {
 	c.fedEnded = wakeCallers(c.fedEnded)
 }
 
-// wake wakes the callers of streams that ended outside Feed. The lock is held.
+// wake wakes the callers of streams that ended outside Feed. The caller must hold the lock.
 func (c *h2Conn) wake() { c.ended = wakeCallers(c.ended) }
 
 func wakeCallers(ended []*h2Stream) []*h2Stream {
@@ -131,22 +130,22 @@ func wakeCallers(ended []*h2Stream) []*h2Stream {
 	return ended[:0]
 }
 
-// end ends a stream's call. Its caller wakes after the machine has returned.
+// end ends a stream's call. Its caller wakes after the state machine has returned.
 func (c *h2Conn) end(s *h2Stream, err error) {
 	s.err = err
 	c.ended = append(c.ended, s)
 }
 
-// errNotSent is the error of a call that another connection may carry: this one takes no more.
-var errNotSent = errors.New("the connection takes no more calls")
+// errNotSent means that this connection accepts no more calls: another one may carry the call.
+var errNotSent = errors.New("the connection accepts no more calls")
 
-// start sends a call's request, or lets it wait until the server accepts more streams.
+// start sends a call's request. If the server accepts no more streams now, the call waits.
 func (c *h2Conn) start(s *h2Stream, r *h2Request) error {
 	if c.Err() != nil || !c.machine.Usable() {
 		return errNotSent
 	}
 	s.begin(r)
-	if len(c.waiting) > 0 || c.machine.Slots() <= 0 {
+	if len(c.waiting) > 0 || c.machine.FreeSlots() <= 0 {
 		c.waiting = append(c.waiting, s)
 	} else {
 		c.send(s)
@@ -167,9 +166,9 @@ func (c *h2Conn) send(s *h2Stream) {
 
 func (c *h2Conn) StreamsChanged() {
 	if c.machine.SettingsReceived() {
-		c.settle()
+		c.markSettled()
 	}
-	for len(c.waiting) > 0 && c.machine.Slots() > 0 {
+	for len(c.waiting) > 0 && c.machine.FreeSlots() > 0 {
 		s := c.waiting[0]
 		c.waiting = slices.Delete(c.waiting, 0, 1)
 		c.send(s)
@@ -184,7 +183,7 @@ func (c *h2Conn) StreamsChanged() {
 	}
 }
 
-// dropWaiting leaves the calls that were not sent to another connection.
+// dropWaiting ends the calls that were not sent, so that another connection carries them.
 func (c *h2Conn) dropWaiting() {
 	for _, s := range c.waiting {
 		c.end(s, errNotSent)
@@ -193,15 +192,15 @@ func (c *h2Conn) dropWaiting() {
 	c.wake()
 }
 
-func (c *h2Conn) settle() {
+func (c *h2Conn) markSettled() {
 	if !c.isSettled {
 		c.isSettled = true
 		close(c.settled)
 	}
 }
 
-// errDrained ends a connection that the server wants to end and that carries no call.
-var errDrained = errors.New("the server ends the connection")
+// errDrained ends a connection that carries no call and that the server wants to end.
+var errDrained = errors.New("the server is closing the connection")
 
 func (c *h2Conn) ConnLost(err error) {
 	c.gone.Store(true)
@@ -209,24 +208,24 @@ func (c *h2Conn) ConnLost(err error) {
 		err = fmt.Errorf("the server closed the connection: %w", io.ErrUnexpectedEOF)
 	}
 	if c.goAway != "" {
-		err = failure.As(failure.GoAway, fmt.Errorf("the server ended the connection%s: %w", c.goAway, err))
+		err = failure.WithClass(failure.GoAway, fmt.Errorf("the server ended the connection%s: %w", c.goAway, err))
 	}
 	c.machine.DropStreams(func(stream *h2.Stream) { c.end(stream.Owner.(*h2Stream), err) })
 	c.dropWaiting()
-	c.settle()
+	c.markSettled()
 	c.wake()
 }
 
 func (c *h2Conn) OnClosed() {}
 
-// call carries a call that the watch can see. Another connection may carry it after errNotSent.
+// call makes a call and lets the watch see it. After errNotSent another connection may carry it.
 func (c *h2Conn) call(s *h2Stream, r *h2Request) error {
 	c.Mu.Lock()
 	err := c.start(s, r)
 	if err == nil {
 		c.FlushBatch()
 	} else {
-		c.StreamsChanged() // the connection may have given its last stream away
+		c.StreamsChanged() // this call may have been the last that the connection accepts
 	}
 	c.Mu.Unlock()
 	if err != nil {
@@ -236,8 +235,7 @@ func (c *h2Conn) call(s *h2Stream, r *h2Request) error {
 	return s.err
 }
 
-// look ends the calls that are late or cancelled.
-func (c *h2Conn) look(w *watch, now int64) {
+func (c *h2Conn) endOverdue(w *watch, now int64) {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	c.machine.EachStream(func(stream *h2.Stream) {
@@ -259,7 +257,7 @@ func (c *h2Conn) look(w *watch, now int64) {
 	c.Flush()
 }
 
-// awaitSettings waits until the server has spoken HTTP/2, or the connection has ended.
+// awaitSettings waits until the server has sent SETTINGS, or the connection has ended.
 func (c *h2Conn) awaitSettings(ctx context.Context) error {
 	select {
 	case <-c.settled:
@@ -280,12 +278,12 @@ func (c *h2Conn) OnOpen() *h2.Stream { return new(h2.Stream) }
 func (c *h2Conn) OnHeaders(stream *h2.Stream, block *h2.Block, end bool) {
 	s := stream.Owner.(*h2Stream)
 	if block.TooLarge {
-		c.breakOff(s, fmt.Errorf("a header of more than %d bytes", maxHeaderList))
+		c.failMalformed(s, fmt.Errorf("the answer's header has more than %d bytes", maxHeaderList))
 		return
 	}
 	head := readHead(block, &c.head)
 	if err := s.onHead(head); err != nil {
-		c.breakOff(s, err)
+		c.failMalformed(s, err)
 	} else if end {
 		c.end(s, s.complete(head))
 	}
@@ -295,14 +293,13 @@ func (c *h2Conn) OnData(stream *h2.Stream, data []byte, end bool) {
 	c.machine.Consume(stream, len(data))
 	s := stream.Owner.(*h2Stream)
 	if err := s.onData(data); err != nil {
-		c.breakOff(s, err)
+		c.failMalformed(s, err)
 	} else if end {
 		c.end(s, s.complete(nil))
 	}
 }
 
-// breakOff ends a call whose answer is malformed.
-func (c *h2Conn) breakOff(s *h2Stream, err error) {
+func (c *h2Conn) failMalformed(s *h2Stream, err error) {
 	c.machine.Reset(&s.stream, http2.ErrCodeProtocol)
 	c.end(s, malformedAnswer(err))
 }
@@ -314,8 +311,8 @@ func (c *h2Conn) OnReset(stream *h2.Stream, why h2.Reset) {
 	case why.Reason == "":
 		c.end(s, fmt.Errorf("the server reset the call: %w", code))
 	case why.Unprocessed:
-		c.end(s, failure.As(failure.StreamRefused, fmt.Errorf(
-			"the server did not take the call, because it ends the connection%s: %w", c.goAway, code)))
+		c.end(s, failure.WithClass(failure.StreamRefused, fmt.Errorf(
+			"the server refused the call and ended the connection%s: %w", c.goAway, code)))
 	default:
 		c.end(s, malformedAnswer(errors.New(why.Reason)))
 	}
@@ -324,7 +321,7 @@ func (c *h2Conn) OnReset(stream *h2.Stream, why h2.Reset) {
 // OnDrained does nothing: nobody waits for a request to be sent.
 func (c *h2Conn) OnDrained(*h2.Stream) {}
 
-// OnGoAway keeps the server's reason for the errors of calls.
+// OnGoAway stores the server's reason for errors of later calls.
 func (c *h2Conn) OnGoAway(code http2.ErrCode, debug []byte) {
 	const maxQuoted = 200
 	c.goAway = fmt.Sprintf(" with GOAWAY %s", code)
@@ -333,12 +330,12 @@ func (c *h2Conn) OnGoAway(code http2.ErrCode, debug []byte) {
 	}
 }
 
-// OnPing does nothing: the machine has answered.
+// OnPing does nothing: the state machine answers pings.
 func (c *h2Conn) OnPing(time.Duration) *h2.ConnError { return nil }
 
 // OnPong does nothing: this end sends no pings.
 func (c *h2Conn) OnPong([8]byte) {}
 
 func malformedAnswer(err error) error {
-	return failure.As(failure.WrongProtocol, fmt.Errorf("the server's answer is malformed: %w", err))
+	return failure.WithClass(failure.WrongProtocol, fmt.Errorf("the server's answer is malformed: %w", err))
 }

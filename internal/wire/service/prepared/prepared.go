@@ -1,6 +1,5 @@
-// Package prepared carries calls whose requests are known before the window, at the least
-// cost to the client: requests are encoded once, and answers are read only for their status
-// and length.
+// Package prepared carries calls with requests that are known before the window, at the lowest
+// client cost. It encodes requests once. It reads only the status and the length of answers.
 //
 //	Definition.Requests ── encode, once ──> request
 //	                                           │ Client.Call
@@ -9,18 +8,18 @@
 //	 HTTP/2, gRPC: callers append frames to a shared connection (rpc/h2), which batchio
 //	 writes many at a time; its reader counts the answers' bytes and wakes callers
 //
-// No call starts a timer. One goroutine, the watch, looks several times per timeout for
+// No call starts a timer. One goroutine, the watch, checks several times per timeout for
 // calls that have taken too long or whose context has ended.
 //
-// [Can] reports whether this package can carry a plan's calls. Package library carries all
+// [CheckPlan] reports whether this package can carry a plan's calls. Package library carries all
 // others.
 //
 // Terms:
 //
-//   - A slot is a place for one connection after another. An HTTP/1.1 slot serves one caller
-//     at a time; an HTTP/2 slot serves many at once.
+//   - A slot has one connection at a time. An HTTP/1.1 slot serves one caller at a time; an
+//     HTTP/2 slot serves many at once.
 //   - A caller's state is kept in its Answer between calls, with the slot it uses.
-//   - A tick is one look of the watch. Times are counted in ticks.
+//   - A tick is the time between two checks of the watch. Times are counted in ticks.
 //
 // This package must not know when calls are sent, nor what a right answer is.
 package prepared
@@ -35,16 +34,16 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// Can returns nil if Open can carry the plan's calls, or an error that wraps ErrUnsupported.
-func Can(plan service.Plan) error {
+// CheckPlan returns nil if Open supports the plan, or an error that wraps ErrUnsupported.
+func CheckPlan(plan service.Plan) error {
 	why := ""
 	switch {
 	case plan.Wire != service.HTTP1 && plan.Wire != service.HTTP2 && plan.Wire != service.GRPC:
 		why = fmt.Sprintf("the wire %s", plan.Wire)
 	case plan.Keep:
-		why = "answers whose header or body is checked"
+		why = "conditions on headers or bodies of answers"
 	case plan.Varied:
-		why = "requests that are made while calls are sent"
+		why = "requests with templates or steps"
 	case plan.Lifecycle != conn.Kept:
 		why = "one connection per call"
 	}
@@ -62,12 +61,12 @@ func Can(plan service.Plan) error {
 	if why == "" {
 		return nil
 	}
-	return fmt.Errorf("prepared requests: not with %s: %w", why, errors.ErrUnsupported)
+	return fmt.Errorf("prepared requests do not support %s: %w", why, errors.ErrUnsupported)
 }
 
-// Open makes a client of a plan. Its connections are open when it returns.
+// Open makes a client for a plan. Its connections are open when it returns.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
-	if err := Can(plan); err != nil {
+	if err := CheckPlan(plan); err != nil {
 		return nil, err
 	}
 	dialer, err := newDialer(plan)
@@ -83,8 +82,8 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = conn.OpenEach(ctx, dialer.places(), client.open)
-	dialer.watch.start(client.look)
+	err = conn.OpenEach(ctx, dialer.slotCount(), client.open)
+	dialer.watch.start(client.endOverdue)
 	if err != nil {
 		_ = client.Close()
 		return nil, err
@@ -92,11 +91,10 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	return client, nil
 }
 
-// An engine is a client of one version of HTTP.
 type engine interface {
 	service.Client
 	// open opens the connection of a slot.
 	open(ctx context.Context, slot int) error
-	// look ends the calls that are late or cancelled.
-	look(now int64)
+	// endOverdue ends the late and cancelled calls.
+	endOverdue(now int64)
 }

@@ -19,15 +19,14 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// requests holds the encoded form of a definition's requests.
-type requests[T any] struct {
-	first *service.Request // for the common case of one request
+type encodedRequests[T any] struct {
+	first *service.Request // the first request: most definitions have only one
 	only  *T
 	all   map[*service.Request]*T
 }
 
-func encodeAll[T any](d *service.Definition, encode func(*service.Definition, *service.Request) (*T, error)) (requests[T], error) {
-	r := requests[T]{all: map[*service.Request]*T{}}
+func encodeAll[T any](d *service.Definition, encode func(*service.Definition, *service.Request) (*T, error)) (encodedRequests[T], error) {
+	r := encodedRequests[T]{all: map[*service.Request]*T{}}
 	for i := range d.Requests {
 		one := &d.Requests[i]
 		encoded, err := encode(d, one)
@@ -41,23 +40,23 @@ func encodeAll[T any](d *service.Definition, encode func(*service.Definition, *s
 	return r, nil
 }
 
-func (r *requests[T]) find(request *service.Request) (*T, error) {
+func (r *encodedRequests[T]) find(request *service.Request) (*T, error) {
 	if request == r.first {
 		return r.only, nil
 	}
 	if encoded, found := r.all[request]; found {
 		return encoded, nil
 	}
-	return nil, errors.New("the request is not in the definition: only the definition's requests are prepared")
+	return nil, errors.New("the definition does not have this request: only requests of the definition are prepared")
 }
 
-// An h1Request holds the bytes of a request of HTTP/1.1.
 type h1Request struct {
 	bytes   []byte
 	content http1.Content
-	// repeatable: it may be sent again if a kept connection closes (RFC 9110, section 9.2.2).
+	// repeatable says that the request may be sent again after a kept connection has closed (RFC
+	// 9110, section 9.2.2).
 	repeatable bool
-	close      bool // the connection is not used again
+	close      bool // no other call may use the connection
 }
 
 func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) {
@@ -73,7 +72,7 @@ func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) 
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.Path, d.Authority)
-	for _, f := range fieldsOf(d, r, "host", "content-length", "transfer-encoding") {
+	for _, f := range requestFields(d, r, "host", "content-length", "transfer-encoding") {
 		if strings.EqualFold(f.Name, "connection") && httpguts.HeaderValuesContainsToken([]string{f.Value}, "close") {
 			encoded.close = true
 		}
@@ -85,9 +84,9 @@ func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) 
 	return encoded, nil
 }
 
-// fieldsOf returns a request's fields. It drops those that this package sets or cannot send, and
-// adds the user agent and, over HTTP, the body's length.
-func fieldsOf(d *service.Definition, r *service.Request, without ...string) []service.Field {
+// requestFields returns a request's header fields. It removes fields that this package sets itself
+// or cannot send. It adds the user agent and, over HTTP, the body's length.
+func requestFields(d *service.Definition, r *service.Request, without ...string) []service.Field {
 	fields := slices.DeleteFunc(slices.Clone(r.Header), func(f service.Field) bool { return slices.Contains(without, strings.ToLower(f.Name)) })
 	if !slices.ContainsFunc(fields, func(f service.Field) bool { return strings.EqualFold(f.Name, "user-agent") }) {
 		fields = append(fields, service.Field{Name: "User-Agent", Value: service.UserAgent})
@@ -99,27 +98,26 @@ func fieldsOf(d *service.Definition, r *service.Request, without ...string) []se
 	return fields
 }
 
-// checkRequest refuses a request whose bytes would form another request on the wire.
+// checkRequest refuses a request whose text could inject another request.
 func checkRequest(d *service.Definition, r *service.Request) error {
 	switch {
 	case !httpguts.ValidHeaderFieldName(r.Method):
-		return fmt.Errorf("%q is not a method", r.Method)
+		return fmt.Errorf("%q is not an HTTP method: want a word such as GET or POST", r.Method)
 	case r.Path != "*" && !strings.HasPrefix(r.Path, "/"):
-		return fmt.Errorf("the path %q does not begin with /", r.Path)
+		return fmt.Errorf("the path %q does not begin with a slash: add one", r.Path)
 	case strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c == 0x7f }):
-		return fmt.Errorf("the path %q contains a space or a control character: write it as %%20", r.Path)
+		return fmt.Errorf("the path %q contains a space or a control character: write a space as %%20", r.Path)
 	case !httpguts.ValidHostHeader(d.Authority):
-		return fmt.Errorf("%q is not a host", d.Authority)
+		return fmt.Errorf("the server's name %q is not a valid host name", d.Authority)
 	}
 	for _, f := range r.Header {
 		if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
-			return fmt.Errorf("the header %q: %q cannot be sent", f.Name, f.Value)
+			return fmt.Errorf("the header %q has the value %q, which HTTP does not allow: change the name or the value", f.Name, f.Value)
 		}
 	}
 	return nil
 }
 
-// An h2Request is a request as HTTP/2 carries it.
 type h2Request struct {
 	fields *h2.FixedFields
 	body   []byte
@@ -132,7 +130,7 @@ func encodeHTTP2(d *service.Definition, r *service.Request) (*h2Request, error) 
 		return nil, err
 	}
 	fields := pseudoFields(d, r)
-	for _, f := range fieldsOf(d, r, "host", "content-length",
+	for _, f := range requestFields(d, r, "host", "content-length",
 		"connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade") { // RFC 9113, section 8.2.2
 		fields = append(fields, hpack.HeaderField{Name: strings.ToLower(f.Name), Value: f.Value})
 	}
@@ -152,11 +150,11 @@ func pseudoFields(d *service.Definition, r *service.Request) []hpack.HeaderField
 	}
 }
 
-// serverLater and a sixteenth of the timeout are added to the timeout that the server gets. The
-// server then gives up after this end does, so that late calls fail in one way.
-const serverLater = 10 * time.Millisecond
+// The server gets a longer timeout than the client: serverExtraTime and a sixteenth of the timeout
+// more. So the client gives up first, and late calls always fail in the same way.
+const serverExtraTime = 10 * time.Millisecond
 
-// encodeGRPC encodes a unary call (grpc/grpc, doc/PROTOCOL-HTTP2.md).
+// encodeGRPC encodes a unary gRPC call (grpc/grpc, doc/PROTOCOL-HTTP2.md).
 func encodeGRPC(d *service.Definition, r *service.Request) (*h2Request, error) {
 	post := *r
 	post.Method = http.MethodPost
@@ -165,13 +163,13 @@ func encodeGRPC(d *service.Definition, r *service.Request) (*h2Request, error) {
 	}
 	fields := append(pseudoFields(d, &post), hpack.HeaderField{Name: wire.FieldContentType, Value: wire.ContentType}, hpack.HeaderField{Name: "te", Value: "trailers"})
 	if d.Timeout > 0 {
-		fields = append(fields, hpack.HeaderField{Name: wire.FieldTimeout, Value: wire.EncodeTimeout(d.Timeout + d.Timeout/16 + serverLater)})
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldTimeout, Value: wire.EncodeTimeout(d.Timeout + d.Timeout/16 + serverExtraTime)})
 	}
-	for _, f := range fieldsOf(d, r, "te", wire.FieldContentType, "host", "connection", "content-length", wire.FieldTimeout) {
+	for _, f := range requestFields(d, r, "te", wire.FieldContentType, "host", "connection", "content-length", wire.FieldTimeout) {
 		name, value := strings.ToLower(f.Name), f.Value
 		switch {
 		case strings.HasPrefix(name, "grpc-"):
-			return nil, fmt.Errorf("the metadata %q: gRPC reserves the names that begin with grpc-", f.Name)
+			return nil, fmt.Errorf("the metadata %q cannot be sent: gRPC reserves names that begin with grpc-", f.Name)
 		case strings.HasSuffix(name, wire.BinarySuffix):
 			value = wire.EncodeBinary(value)
 		}

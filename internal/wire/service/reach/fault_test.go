@@ -19,13 +19,13 @@ func TestFaultsOfTargetsSayWhatToDo(t *testing.T) {
 		fault   Fault
 		says    string
 	}{
-		{"tcp", Fault{Class: failure.Refused, Found: Listening{Err: dial(syscall.ECONNREFUSED)}}, "nothing listens there"},
-		{"tcp", Fault{Found: Listening{Err: dial(syscall.EHOSTUNREACH)}}, "it cannot be reached: dial tcp: no route to host: check the address"},
-		{"h3", Fault{Class: failure.HandshakeTimeout, Found: Listening{Err: dial(syscall.ECONNREFUSED)}}, "h3 calls over QUIC, on UDP, and that failed: no: check that a server of HTTP/3"},
-		{"h3", Fault{Class: failure.Certificate + ": unknown authority", Found: Listening{Err: dial(syscall.ECONNREFUSED)}}, "its certificate is not trusted"},
-		{"tcp", Fault{Class: failure.Deadline}, "a server that speaks neither TLS nor HTTP is there, and does not answer a call of tcp"},
-		{"tcp:tls=on", Fault{Class: failure.Deadline, Found: Listening{TLS: true}}, "a server over TLS is there, and does not answer"},
-		{"grpc", Fault{Class: failure.Application, Found: Listening{Protocol: "HTTP/2"}}, "name one that it serves with --proto and --call"},
+		{"tcp", Fault{Class: failure.Refused, Found: Listener{Err: dial(syscall.ECONNREFUSED)}}, "nothing listens there"},
+		{"tcp", Fault{Found: Listener{Err: dial(syscall.EHOSTUNREACH)}}, "the server cannot be reached: dial tcp: no route to host: check the address"},
+		{"h3", Fault{Class: failure.HandshakeTimeout, Found: Listener{Err: dial(syscall.ECONNREFUSED)}}, "h3 calls over QUIC, on UDP, and the call failed: no: check that a server of HTTP/3"},
+		{"h3", Fault{Class: failure.Certificate + ": unknown authority", Found: Listener{Err: dial(syscall.ECONNREFUSED)}}, "the server's certificate is not trusted"},
+		{"tcp", Fault{Class: failure.Deadline}, "found a server that speaks neither TLS nor HTTP, which did not answer a call of tcp"},
+		{"tcp:tls=on", Fault{Class: failure.Deadline, Found: Listener{TLS: true}}, "found a server with TLS, which did not answer"},
+		{"grpc", Fault{Class: failure.Application, Found: Listener{Protocol: "HTTP/2"}}, "name a served one with --proto and --call"},
 	} {
 		variant, err := scenario.ParseVariant(test.variant)
 		if err != nil {

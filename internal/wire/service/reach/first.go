@@ -1,7 +1,7 @@
-// Package reach makes the first call to a service, before it is loaded. If that fails, it says
-// what listens at the address, and what to do about it.
+// Package reach makes the first call to a service before the load starts. If the call fails, the
+// package finds out what listens on the address, and says what the user can do.
 //
-// It must not know how calls are measured.
+// This package must not know how calls are measured.
 package reach
 
 import (
@@ -26,28 +26,29 @@ import (
 	"wirelab.dev/internal/wire/service/library"
 )
 
-// UsualLimit bounds a first call for which the user sets no limit.
-const UsualLimit = 4 * time.Second
+// DefaultLimit limits a first call if the user sets no limit.
+const DefaultLimit = 4 * time.Second
 
-// A First makes the first call to a service, or one round of each kind of its users.
-type First struct {
+// A FirstCall makes the first call to a service. If there is a script, it makes one round of each
+// kind of user instead.
+type FirstCall struct {
 	Definition *service.Definition
-	Request    *service.Request // the request to call; a redirect changes it
-	Script     *journey.Script  // the users' journey; nil: one request is called
-	Seed       uint64           // seed of the users' random values
-	Limit      time.Duration    // the limit of a call; 0: UsualLimit
-	Notes      io.Writer        // where First writes a line about each answer
+	Request    *service.Request // the request to send; redirects change it
+	Script     *journey.Script  // the users' journey; nil: send Request
+	Seed       uint64           // seed of the users' random choices
+	Limit      time.Duration    // time limit of a call; 0: DefaultLimit
+	Notes      io.Writer        // receives a line about each answer
 }
 
-// Try makes the call, and notes the answer. After an error the service must not be loaded.
-func (f *First) Try(ctx context.Context) error {
+// Try makes the call and writes a line about the answer. If it fails, do not start the load.
+func (f *FirstCall) Try(ctx context.Context) error {
 	if f.Limit <= 0 {
-		f.Limit = UsualLimit
+		f.Limit = DefaultLimit
 	}
 	d := f.Definition
 	opening, cancel := context.WithTimeout(ctx, f.Limit)
 	defer cancel()
-	found := LookMeanwhile(ctx, d.Network, d.Address)
+	found := ProbeIfSlow(ctx, d.Network, d.Address)
 	defer found.Stop()
 	begin := time.Now()
 	client, err := library.Open(opening, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Varied: f.Script != nil, Dialer: &conn.Dialer{}})
@@ -56,13 +57,13 @@ func (f *First) Try(ctx context.Context) error {
 	}
 	defer client.Close()
 	if f.Script != nil {
-		return f.rounds(ctx, client)
+		return f.firstRounds(ctx, client)
 	}
 	var answer service.Answer
 	sent := time.Now()
-	err = f.follow(opening, client, &answer)
+	err = f.followRedirects(opening, client, &answer)
 	if elsewhere, is := errors.AsType[*redirectError](err); is {
-		return fmt.Errorf("%s: %w", Name(d), elsewhere)
+		return fmt.Errorf("%s: %w", DisplayName(d), elsewhere)
 	}
 	if err == nil && speaksNoGRPC(d, &answer) {
 		err = fmt.Errorf("%w: %s", errNoGRPC, answer.Message)
@@ -71,21 +72,23 @@ func (f *First) Try(ctx context.Context) error {
 		return DescribeFailure(d, err, found.Result(), f.Limit)
 	}
 	if answer.Status == http.StatusBadRequest && d.TLS == nil && !d.Wire.IsGRPC() {
-		if there := LookAt(opening, d.Address); there.TLS {
+		if there := Probe(opening, d.Address); there.TLS {
 			return DescribeFailure(d, errTLSOnly, there, f.Limit)
 		}
 	}
 	ended := time.Now()
-	status := (&service.StatusError{GRPC: d.Wire.IsGRPC(), Status: answer.Status, Message: answer.Message}).Said()
-	f.note("first call: %s, %d bytes, %v", status, answer.Bytes, ended.Sub(begin).Round(10*time.Microsecond))
-	return f.meetExpectations(answer.Seen(ended.Sub(sent)))
+	status := (&service.StatusError{GRPC: d.Wire.IsGRPC(), Status: answer.Status, Message: answer.Message}).Describe()
+	f.printNote("first call: %s, %d bytes, %v", status, answer.Bytes, ended.Sub(begin).Round(10*time.Microsecond))
+	return f.checkExpectations(answer.ForConditions(ended.Sub(sent)))
 }
 
-func (f *First) note(format string, values ...any) { fmt.Fprintf(f.Notes, format+"\n", values...) }
+func (f *FirstCall) printNote(format string, values ...any) {
+	fmt.Fprintf(f.Notes, format+"\n", values...)
+}
 
-// TryConnection opens a connection to a service. Its error says more than grpc-go's.
+// TryConnection opens a connection to a service. Its errors are clearer than grpc-go's.
 func TryConnection(ctx context.Context, d *service.Definition) error {
-	ctx, cancel := context.WithTimeout(ctx, DescribeAtMost)
+	ctx, cancel := context.WithTimeout(ctx, DescribeTimeout)
 	defer cancel()
 	client, err := library.Open(ctx, service.Plan{Definition: d, Connections: 1, Callers: 1, Dialer: &conn.Dialer{}})
 	if err != nil {
@@ -94,8 +97,8 @@ func TryConnection(ctx context.Context, d *service.Definition) error {
 	return client.Close()
 }
 
-// speaksNoGRPC reports whether an answer shows that the server does not speak gRPC. Unavailable
-// does not show it: a proxy that finds no server may have sent it.
+// speaksNoGRPC reports whether an answer proves that the server does not speak gRPC. The status
+// Unavailable does not prove it: a proxy may have sent it because it found no server.
 func speaksNoGRPC(d *service.Definition, answer *service.Answer) bool {
 	if !d.Wire.IsGRPC() || len(d.Expect) > 0 || codes.Code(answer.Status) == codes.Unavailable {
 		return false
@@ -103,38 +106,38 @@ func speaksNoGRPC(d *service.Definition, answer *service.Answer) bool {
 	return strings.Contains(answer.Message, "unexpected HTTP status") || strings.Contains(answer.Message, "response with content-type")
 }
 
-// meetExpectations checks the first answer. A condition on its latency may be met by the next
-// answer, and does not stop the load.
-func (f *First) meetExpectations(answer expect.Answer) error {
+// checkExpectations checks the first answer. If only a latency condition fails, the load may
+// start, because later answers may be faster.
+func (f *FirstCall) checkExpectations(answer expect.Answer) error {
 	d := f.Definition
 	all, err := d.Expectations()
 	if err != nil {
 		return err
 	}
-	if answer, err = all.Readable(answer); err != nil {
+	if answer, err = all.DecodeAnswer(answer); err != nil {
 		return err
 	}
-	look := expect.NewLook(d.Wire.Kind())
-	look.At(answer)
+	look := expect.NewEvaluator(d.Wire.Kind())
+	look.SetAnswer(answer)
 	for _, text := range d.Expect {
 		condition, err := expect.Parse(text, d.Wire.Kind())
 		if err != nil {
 			return err
 		}
-		unmet, is := errors.AsType[*expect.Unmet](condition.Check(look))
+		unmet, is := errors.AsType[*expect.UnmetError](condition.Check(look))
 		switch {
 		case !is:
 		case condition.Uses().Latency:
-			f.note("note: the first answer does not meet --expect %s: found %s", text, unmet.Found)
+			f.printNote("note: the first answer does not meet --expect %s: found %s", text, unmet.Found)
 		default:
-			return fmt.Errorf("--expect %s: the first answer does not meet it: found %s: nothing was loaded; check the condition, and the service", text, unmet.Found)
+			return fmt.Errorf("the first answer does not meet --expect %s: found %s: the load was not started; check the condition and the service", text, unmet.Found)
 		}
 	}
 	return nil
 }
 
-// rounds goes one round of each kind of users. A failure in one keeps the load from starting.
-func (f *First) rounds(ctx context.Context, client service.Client) error {
+// firstRounds makes one round of each kind of user. If one fails, the load does not start.
+func (f *FirstCall) firstRounds(ctx context.Context, client service.Client) error {
 	d := f.Definition
 	expected, err := d.Expectations()
 	if err != nil {
@@ -142,34 +145,33 @@ func (f *First) rounds(ctx context.Context, client service.Client) error {
 	}
 	for i, kind := range f.Script.Kinds() {
 		source := f.Script.Source(journey.User{Client: i, Clients: 1, Kind: i, Seed: f.Seed, Header: d.Requests[0].Header})
-		round := firstRound{First: f, kind: kind, source: source, caller: d.NewCaller(client, source)}
-		round.caller.Expect(expected, f.Seed)
-		if err := round.walk(ctx, client); err != nil {
-			return fmt.Errorf("%s: %w: nothing was loaded", Name(d), err)
+		round := firstRound{FirstCall: f, kind: kind, source: source, caller: d.NewCaller(client, source)}
+		round.caller.CheckAnswers(expected, f.Seed)
+		if err := round.run(ctx, client); err != nil {
+			return fmt.Errorf("%s: %w: the load was not started", DisplayName(d), err)
 		}
 	}
 	return nil
 }
 
-// A firstRound is the first round of a kind of users.
 type firstRound struct {
-	*First
+	*FirstCall
 	kind   string
 	source *journey.Source
 	caller *service.Caller
 }
 
-func (r *firstRound) walk(ctx context.Context, client service.Client) error {
+func (r *firstRound) run(ctx context.Context, client service.Client) error {
 	first, cancel := context.WithTimeout(ctx, r.Limit)
 	defer cancel()
 	if err := r.source.Begin(first, client); err != nil {
-		return fmt.Errorf("the first %s: %w", r.kind, nameCondition(err))
+		return fmt.Errorf("the first round: %s: %w", r.kind, nameCondition(err))
 	}
 	for !r.source.RoundEnded() {
 		err := r.call(ctx)
-		if unmet, is := errors.AsType[*expect.Unmet](err); is && isAboutLatency(unmet) {
-			r.note("note: the first round: %s does not meet %s: %v", r.caller.Name(), unmet.Condition, unmet)
-			return nil // the next may be sooner
+		if unmet, is := errors.AsType[*expect.UnmetError](err); is && isAboutLatency(unmet) {
+			r.printNote("note: the first round: %s does not meet %s: %v", r.caller.Name(), unmet.Condition, unmet)
+			return nil // later answers may be faster
 		}
 		if err != nil {
 			return fmt.Errorf("the first round: %s: %w", r.caller.Name(), nameCondition(err))
@@ -185,7 +187,7 @@ func (r *firstRound) call(ctx context.Context) error {
 	err := r.caller.Call(ctx)
 	took := time.Since(sent)
 	if status, answered := r.caller.Status(); answered {
-		r.note("first round: %s: %s, %v", r.caller.Name(), (&service.StatusError{Status: status}).Said(), took.Round(10*time.Microsecond))
+		r.printNote("first round: %s: %s, %v", r.caller.Name(), (&service.StatusError{Status: status}).Describe(), took.Round(10*time.Microsecond))
 	}
 	if err != nil {
 		return err
@@ -193,30 +195,30 @@ func (r *firstRound) call(ctx context.Context) error {
 	return r.caller.Check()
 }
 
-func isAboutLatency(unmet *expect.Unmet) bool {
+func isAboutLatency(unmet *expect.UnmetError) bool {
 	condition, err := expect.Parse(unmet.Condition, expect.HTTP)
 	return err == nil && condition.Uses().Latency
 }
 
-// nameCondition adds to an error the condition that an answer does not meet.
+// nameCondition adds the condition that an answer does not meet to the error.
 func nameCondition(err error) error {
-	if unmet, is := errors.AsType[*expect.Unmet](err); is {
+	if unmet, is := errors.AsType[*expect.UnmetError](err); is {
 		return fmt.Errorf("%s: %w", unmet.Condition, err)
 	}
 	return err
 }
 
-// mostRedirects bounds the redirects that the first call follows, as browsers and curl do.
-const mostRedirects = 10
+// maxRedirects limits the redirects that the first call follows, as in browsers and curl.
+const maxRedirects = 10
 
-// A redirectError describes an answer that redirects to a place that must not be loaded.
+// A redirectError describes a redirect to a target that must not be loaded.
 type redirectError struct{ text string }
 
 func (e *redirectError) Error() string { return e.text }
 
-// follow makes the first call. It follows redirects on the same server, and the last URL is
-// loaded. It follows none if --expect is set: a redirect may then be the right answer.
-func (f *First) follow(ctx context.Context, client service.Client, answer *service.Answer) error {
+// followRedirects makes the first call and follows redirects on the same server. The load then
+// uses the last URL. With --expect it follows none, because a redirect may be the right answer.
+func (f *FirstCall) followRedirects(ctx context.Context, client service.Client, answer *service.Answer) error {
 	d, request := f.Definition, f.Request
 	redirects := []int{ // RFC 9110, section 15.4
 		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
@@ -227,27 +229,27 @@ func (f *First) follow(ctx context.Context, client service.Client, answer *servi
 		}
 		if d.Wire.IsGRPC() || len(d.Expect) > 0 || !slices.Contains(redirects, answer.Status) || answer.Header.Get("Location") == "" {
 			if followed > 0 {
-				f.note("first call: a redirect leads to %s %s: that is loaded", request.Method, request.Path)
+				f.printNote("first call: redirected to %s %s: this URL is loaded", request.Method, request.Path)
 			}
 			return nil
 		}
-		to, err := leadsTo(d, answer)
+		to, err := redirectTarget(d, answer)
 		switch {
 		case err != nil:
 			return err
 		case len(d.Requests) > 1 || d.Feed != nil:
-			f.note("first call: %d, leads to %s; with several requests redirects are not followed: the window counts them by status", answer.Status, to)
+			f.printNote("first call: status %d, a redirect to %s; redirects of several requests are not followed: they are counted by status", answer.Status, to)
 			return nil
-		case followed == mostRedirects:
-			return &redirectError{fmt.Sprintf("it redirects more than %d times, the last time to %s: name the URL that answers without a redirect", mostRedirects, to)}
+		case followed == maxRedirects:
+			return &redirectError{fmt.Sprintf("the server redirects more than %d times, the last time to %s: name the URL that answers without a redirect", maxRedirects, to)}
 		}
-		redirect(request, to, answer.Status)
+		applyRedirect(request, to, answer.Status)
 	}
 }
 
-// leadsTo returns the URL to which an answer leads, if it is on the same server.
-func leadsTo(d *service.Definition, answer *service.Answer) (*url.URL, error) {
-	here := &url.URL{Scheme: scheme(d, d.TLS != nil), Host: d.Authority}
+// redirectTarget returns the URL that an answer redirects to, if it is on the same server.
+func redirectTarget(d *service.Definition, answer *service.Answer) (*url.URL, error) {
+	here := &url.URL{Scheme: urlScheme(d, d.TLS != nil), Host: d.Authority}
 	asked, err := here.Parse(d.Requests[0].Path)
 	if err != nil {
 		return nil, err
@@ -255,23 +257,23 @@ func leadsTo(d *service.Definition, answer *service.Answer) (*url.URL, error) {
 	location := answer.Header.Get("Location")
 	to, err := asked.Parse(location)
 	if err != nil {
-		return nil, &redirectError{fmt.Sprintf("it answers %d, and leads to %q, which is no URL", answer.Status, location)}
+		return nil, &redirectError{fmt.Sprintf("the server answers %d and redirects to %q, which is not a URL", answer.Status, location)}
 	}
 	address := withPort(&url.URL{Scheme: here.Scheme, Host: d.Address})
 	if to.Scheme != here.Scheme || withPort(to) != withPort(here) && withPort(to) != address {
-		return nil, &redirectError{fmt.Sprintf("it answers %d, and leads to %s: that is another server, which is not loaded unless you name it: wirelab load '%s'", answer.Status, to, to)}
+		return nil, &redirectError{fmt.Sprintf("the server answers %d and redirects to %s, on another server: to load that server, run: wirelab load '%s'", answer.Status, to, to)}
 	}
 	return to, nil
 }
 
-// withPort returns the host of a URL with its port, or with the usual one.
+// withPort returns a URL's host and port. If the URL has no port, it uses the scheme's default.
 func withPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
-// redirect changes the request to the one that an answer asks for. As in browsers, POST becomes
-// GET, unless the status says that the method stays.
-func redirect(request *service.Request, to *url.URL, status int) {
+// applyRedirect changes the request as the redirect demands. As in browsers, POST becomes GET,
+// unless the status says that the method stays the same.
+func applyRedirect(request *service.Request, to *url.URL, status int) {
 	request.Path = to.RequestURI()
 	stays := status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
 	if stays || request.Method == http.MethodGet || request.Method == http.MethodHead {

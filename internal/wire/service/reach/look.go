@@ -18,23 +18,23 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// A Listening describes what listens at an address over TCP, as far as LookAt finds out.
-type Listening struct {
-	Err      error  // the error of connecting; nil: something listens
-	TLS      bool   // it speaks TLS
-	Protocol string // HTTP/1.1 or HTTP/2; empty: neither, or over TLS neither was agreed on
-	HTTP2    bool   // it speaks HTTP/2 beside HTTP/1.1, without TLS
+// A Listener describes the server at a TCP address, as far as Probe can find out.
+type Listener struct {
+	Err      error  // the error of connecting; nil: a server listens
+	TLS      bool   // the server speaks TLS
+	Protocol string // HTTP/1.1 or HTTP/2; empty: neither, or the TLS handshake chose neither
+	HTTP2    bool   // the server speaks both HTTP/1.1 and HTTP/2, without TLS
 }
 
-// String describes what listens.
-func (l Listening) String() string {
+// String describes the server.
+func (l Listener) String() string {
 	with := "without TLS"
 	if l.TLS {
 		with = "over TLS"
 	}
 	if l.Protocol == "" {
 		if l.TLS {
-			return "a server over TLS"
+			return "a server with TLS"
 		}
 		return "a server that speaks neither TLS nor HTTP"
 	}
@@ -45,47 +45,46 @@ func (l Listening) String() string {
 	return fmt.Sprintf("a server of %s %s", protocol, with)
 }
 
-// lookAt limits the time of each question that LookAt asks.
-const lookAt = time.Second
+const probeTimeout = time.Second
 
-// LookAt asks what listens at an address: whether it answers to TLS, and to HTTP.
-func LookAt(ctx context.Context, address string) Listening {
-	conn, err := dialToLook(ctx, address)
+// Probe finds out whether the server at an address speaks TLS and HTTP.
+func Probe(ctx context.Context, address string) Listener {
+	conn, err := dialProbe(ctx, address)
 	if err != nil {
-		return Listening{Err: err}
+		return Listener{Err: err}
 	}
-	found, is := overTLS(ctx, conn)
+	found, is := probeTLS(ctx, conn)
 	if is && found.TLS {
 		return found
 	}
-	if conn, err = dialToLook(ctx, address); err != nil {
-		return Listening{Protocol: found.Protocol} // it listened a moment ago
+	if conn, err = dialProbe(ctx, address); err != nil {
+		return Listener{Protocol: found.Protocol} // the server listened a moment ago
 	}
-	protocol := inCleartext(conn)
+	protocol := probeCleartext(conn)
 	if !is {
-		return Listening{Protocol: protocol}
+		return Listener{Protocol: protocol}
 	}
 	found.HTTP2 = protocol == http2Name
 	return found
 }
 
-// The names of the protocols in Listening.
+// These are the values of Listener.Protocol.
 const (
 	http1Name = "HTTP/1.1"
 	http2Name = "HTTP/2"
 )
 
-func dialToLook(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: lookAt}).DialContext(ctx, "tcp", address)
+func dialProbe(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: probeTimeout}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return conn, conn.SetDeadline(time.Now().Add(lookAt))
+	return conn, conn.SetDeadline(time.Now().Add(probeTimeout))
 }
 
-// overTLS begins TLS on a connection, and describes the peer if it answers with TLS, or with the
-// error message of a server of HTTP/1.1. It closes the connection.
-func overTLS(ctx context.Context, conn net.Conn) (found Listening, is bool) {
+// probeTLS begins a TLS handshake on a connection. It describes the server if the answer is TLS,
+// or the error message that HTTP/1.1 servers send. It closes the connection.
+func probeTLS(ctx context.Context, conn net.Conn) (found Listener, is bool) {
 	defer conn.Close()
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	config := &tls.Config{
@@ -96,16 +95,16 @@ func overTLS(ctx context.Context, conn net.Conn) (found Listening, is bool) {
 	err := client.HandshakeContext(ctx)
 	if err == nil {
 		agreed := map[string]string{"h2": http2Name, "http/1.1": http1Name}
-		return Listening{TLS: true, Protocol: agreed[client.ConnectionState().NegotiatedProtocol]}, true
+		return Listener{TLS: true, Protocol: agreed[client.ConnectionState().NegotiatedProtocol]}, true
 	}
 	if wrong, is := errors.AsType[tls.RecordHeaderError](err); is {
-		protocol := http1(wrong.RecordHeader[:])
-		return Listening{Protocol: protocol}, protocol != ""
+		protocol := answeredVersion(wrong.RecordHeader[:])
+		return Listener{Protocol: protocol}, protocol != ""
 	}
-	return Listening{TLS: true}, strings.HasPrefix(string(failure.Of(err)), string(failure.TLSAlert))
+	return Listener{TLS: true}, strings.HasPrefix(string(failure.Of(err)), string(failure.TLSAlert))
 }
 
-// HTTP/2 begins with this preface, and SETTINGS (RFC 9113, sections 3.4 and 6.5).
+// HTTP/2 begins with this preface and a SETTINGS frame (RFC 9113, sections 3.4 and 6.5).
 const (
 	preface       = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	emptySettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -113,9 +112,9 @@ const (
 	headerBytes   = 9
 )
 
-// inCleartext begins HTTP/2 on a connection, and returns the protocol of the answer: a server of
-// HTTP/1.1 answers with an HTTP/1.1 error. It closes the connection.
-func inCleartext(conn net.Conn) string {
+// probeCleartext begins HTTP/2 on a connection and returns the protocol of the answer. An HTTP/1.1
+// server answers with an HTTP/1.1 error. It closes the connection.
+func probeCleartext(conn net.Conn) string {
 	defer conn.Close()
 	if _, err := io.WriteString(conn, preface+emptySettings); err != nil {
 		return ""
@@ -128,53 +127,52 @@ func inCleartext(conn net.Conn) string {
 	if kind == settingsType && length%6 == 0 && streamID == 0 {
 		return http2Name
 	}
-	return http1(header)
+	return answeredVersion(header)
 }
 
-// http1 returns HTTP/1.1 if an answer begins with its name, or with a page without a status
-// line: some servers answer unknown versions in this way.
-func http1(beginning []byte) string {
+// answeredVersion returns HTTP/1.1 if an answer begins with that name, or with a web page without
+// a status line: some servers answer unknown versions in this way.
+func answeredVersion(beginning []byte) string {
 	if text := string(beginning); strings.HasPrefix(text, "HTTP/") || strings.HasPrefix(text, "<!DOC") || strings.HasPrefix(text, "<html") {
 		return http1Name
 	}
 	return ""
 }
 
-// A Look finds out what listens at an address, but only if a call there fails or takes long: a
-// client whose calls succeed must not send strange requests to a server.
-type Look struct {
-	find func() Listening
+// A SlowProbe finds out what listens on an address, but only if a call there fails or is slow. If
+// calls succeed, the server must not get strange requests.
+type SlowProbe struct {
+	find func() Listener
 	late *time.Timer
 }
 
-// lookAfter is the time after which a call counts as slow, and Look begins.
-const lookAfter = 500 * time.Millisecond
+// slowCallTime is the time after which a call counts as slow and the probe begins.
+const slowCallTime = 500 * time.Millisecond
 
-// LookMeanwhile waits for a reason to look. The caller must call Stop at the end. A look that has
-// begun ends by itself, since its questions are limited.
-func LookMeanwhile(ctx context.Context, network, address string) *Look {
-	find := sync.OnceValue(func() Listening {
+// ProbeIfSlow waits until a call counts as slow, and then probes. The caller must call Stop at the
+// end. A probe that has begun ends by itself, because its requests have timeouts.
+func ProbeIfSlow(ctx context.Context, network, address string) *SlowProbe {
+	find := sync.OnceValue(func() Listener {
 		if network != "tcp" {
-			return Listening{}
+			return Listener{}
 		}
-		return LookAt(context.WithoutCancel(ctx), address)
+		return Probe(context.WithoutCancel(ctx), address)
 	})
-	return &Look{find: find, late: time.AfterFunc(lookAfter, func() { find() })}
+	return &SlowProbe{find: find, late: time.AfterFunc(slowCallTime, func() { find() })}
 }
 
-// Result returns what listens there.
-func (l *Look) Result() Listening { return l.find() }
+// Result returns the probe's result. It probes now if no probe has begun.
+func (l *SlowProbe) Result() Listener { return l.find() }
 
-// Stop ends the wait for a reason.
-func (l *Look) Stop() { l.late.Stop() }
+// Stop prevents a probe that has not begun.
+func (l *SlowProbe) Stop() { l.late.Stop() }
 
-// lookUpAtMost bounds the time to look up a name.
-const lookUpAtMost = 4 * time.Second
+const lookUpTimeout = 4 * time.Second
 
-// LookUp returns the address of the target's host, the first at which something listens, so that
-// calls need not look up the name.
+// LookUp returns an address of the target's host, so that calls need not look up the name. It
+// prefers the first address at which something listens.
 func LookUp(ctx context.Context, t service.Target) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookUpAtMost)
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	addresses, err := AddressesOf(ctx, t.Host)
 	if err != nil {
@@ -194,13 +192,13 @@ func LookUp(ctx context.Context, t service.Target) (string, error) {
 			return address, nil
 		}
 	}
-	return found[0], nil // the first call finds out what is wrong there
+	return found[0], nil // the first call will report the problem with this address
 }
 
-// AddressesOf returns the addresses of a host. localhost is both loopback addresses, whatever the
-// machine's table of hosts says (RFC 6761, section 6.3).
+// AddressesOf returns a host's addresses. For localhost it returns both loopback addresses, and
+// ignores the machine's hosts file (RFC 6761, section 6.3).
 func AddressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookUpAtMost)
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if strings.EqualFold(host, "localhost") {
@@ -213,14 +211,14 @@ func AddressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 	}
 	if err != nil {
 		if wrong, is := errors.AsType[*net.DNSError](err); is {
-			err = errors.New(wrong.Err) // without the name, which Error repeats
+			err = errors.New(wrong.Err) // without the host name, which Error repeats
 		}
-		return nil, fmt.Errorf("there is no address of %s: %w: check the name", host, err)
+		return nil, fmt.Errorf("found no address for the host %s: %w: check the name", host, err)
 	}
 	return addresses, nil
 }
 
-// IsNear reports whether an address belongs to this machine or to a private network.
-func IsNear(a netip.Addr) bool {
+// IsLocalOrPrivate reports whether an address belongs to this machine or a private network.
+func IsLocalOrPrivate(a netip.Addr) bool {
 	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified()
 }

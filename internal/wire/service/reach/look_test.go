@@ -44,20 +44,20 @@ func TestWhatListensIsFound(t *testing.T) {
 	}()
 	for _, test := range []struct {
 		name, address string
-		want          Listening
+		want          Listener
 	}{
-		{"HTTP/1.1", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetHTTP1(true) })), Listening{Protocol: "HTTP/1.1"}},
-		{"HTTP/2", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) })), Listening{Protocol: "HTTP/2"}},
-		{"HTTP/1.1 and HTTP/2", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetHTTP1(true); p.SetUnencryptedHTTP2(true) })), Listening{Protocol: "HTTP/1.1", HTTP2: true}},
-		{"HTTP/1.1 over TLS", serve((*httptest.Server).StartTLS, func(*http.Server) {}), Listening{TLS: true, Protocol: "HTTP/1.1"}},
-		{"HTTP/2 over TLS", serve(http2TLS, func(*http.Server) {}), Listening{TLS: true, Protocol: "HTTP/2"}},
-		{"one that hangs up", hangsUp.Addr().String(), Listening{}},
+		{"HTTP/1.1", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetHTTP1(true) })), Listener{Protocol: "HTTP/1.1"}},
+		{"HTTP/2", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) })), Listener{Protocol: "HTTP/2"}},
+		{"HTTP/1.1 and HTTP/2", serve((*httptest.Server).Start, protocols(func(p *http.Protocols) { p.SetHTTP1(true); p.SetUnencryptedHTTP2(true) })), Listener{Protocol: "HTTP/1.1", HTTP2: true}},
+		{"HTTP/1.1 over TLS", serve((*httptest.Server).StartTLS, func(*http.Server) {}), Listener{TLS: true, Protocol: "HTTP/1.1"}},
+		{"HTTP/2 over TLS", serve(http2TLS, func(*http.Server) {}), Listener{TLS: true, Protocol: "HTTP/2"}},
+		{"one that hangs up", hangsUp.Addr().String(), Listener{}},
 	} {
-		if got := LookAt(t.Context(), test.address); got != test.want {
+		if got := Probe(t.Context(), test.address); got != test.want {
 			t.Errorf("%s: found %+v, want %+v", test.name, got, test.want)
 		}
 	}
-	if got := LookAt(t.Context(), closed.Addr().String()); got.Err == nil {
+	if got := Probe(t.Context(), closed.Addr().String()); got.Err == nil {
 		t.Errorf("nothing listens, and %+v was found", got)
 	}
 }
@@ -76,24 +76,24 @@ func listen(t *testing.T) net.Listener {
 func TestWhatMayBeTheRightServer(t *testing.T) {
 	for _, test := range []struct {
 		variant string
-		found   Listening
+		found   Listener
 		may     bool
 	}{
-		{"tcp", Listening{}, true},
-		{"tcp", Listening{Protocol: "HTTP/1.1"}, false},
-		{"tcp", Listening{TLS: true}, false},
-		{"tcp:tls=on", Listening{TLS: true}, true},
-		{"grpc", Listening{Protocol: "HTTP/2"}, true},
-		{"grpc", Listening{Protocol: "HTTP/1.1"}, false},
-		{"grpc", Listening{Protocol: "HTTP/1.1", HTTP2: true}, true},
-		{"grpc", Listening{Err: net.ErrClosed}, false},
+		{"tcp", Listener{}, true},
+		{"tcp", Listener{Protocol: "HTTP/1.1"}, false},
+		{"tcp", Listener{TLS: true}, false},
+		{"tcp:tls=on", Listener{TLS: true}, true},
+		{"grpc", Listener{Protocol: "HTTP/2"}, true},
+		{"grpc", Listener{Protocol: "HTTP/1.1"}, false},
+		{"grpc", Listener{Protocol: "HTTP/1.1", HTTP2: true}, true},
+		{"grpc", Listener{Err: net.ErrClosed}, false},
 	} {
 		variant, err := scenario.ParseVariant(test.variant)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fault := Fault{Variant: variant, Found: test.found}
-		if got := fault.MayBeRight(); got != test.may {
+		if got := fault.MayMatch(); got != test.may {
 			t.Errorf("%s at %+v: %v, want %v", test.variant, test.found, got, test.may)
 		}
 	}

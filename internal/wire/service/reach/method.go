@@ -19,23 +19,23 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// A Method says where a method of gRPC is described, and how often a call sends messages.
+// A Method says where a gRPC method is described, and how a call sends its messages.
 type Method struct {
-	Proto    string   // file of the service; if empty, like Protoset, the server is asked
-	Imports  []string // directories to search for its imports
-	Protoset string   // file of descriptors
-	Messages int      // the number of times that a streaming call sends its messages
+	Proto    string   // file that defines the service; if it and Protoset are empty, the server is asked
+	Imports  []string // folders to search for imports of Proto
+	Protoset string   // descriptor file
+	Messages int      // how many times a streaming call sends its messages
 	Pace     time.Duration
 }
 
-// DescribeAtMost bounds the time in which a server must describe its methods.
-const DescribeAtMost = 4 * time.Second
+// DescribeTimeout limits the time in which a server must describe its methods.
+const DescribeTimeout = 4 * time.Second
 
-// Find finds the method, and turns the JSON in the request's body into its calls.
+// Find finds the method, and converts the JSON in the request's body into gRPC calls.
 func (m *Method) Find(ctx context.Context, d *service.Definition, request service.Request) error {
 	source := schema.Source{Proto: m.Proto, ImportPaths: m.Imports, Protoset: m.Protoset, Call: request.Path, Data: request.Body}
 	if m.Proto == "" && m.Protoset == "" {
-		limited, cancel := context.WithTimeout(ctx, DescribeAtMost)
+		limited, cancel := context.WithTimeout(ctx, DescribeTimeout)
 		defer cancel()
 		conn, err := dialGRPC(d)
 		if err != nil {
@@ -49,30 +49,30 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 	}
 	method, err := schema.Find(ctx, source)
 	if _, is := status.FromError(err); is && err != nil && d.Wire == service.GRPCH3 {
-		return fmt.Errorf("a server of gRPC over HTTP/3 is asked for its methods over HTTP/2, on TCP, and that failed: name the .proto with --proto or --protoset: %s", FirstLine(err))
+		return fmt.Errorf("the list of methods is read over HTTP/2, on TCP, and the request failed: name the .proto with --proto or --protoset: %s", FirstLine(err))
 	}
 	if err != nil {
 		return err
 	}
 	if m.Messages > 1 && !method.Stream.Client {
-		return fmt.Errorf("--messages %d: a call of %s sends one message", m.Messages, method.Path)
+		return fmt.Errorf("--messages %d: each call of %s sends only one message", m.Messages, method.Path)
 	}
 	request.Method, request.Path = http.MethodPost, method.Path
 	request.Stream, request.Pace = method.Stream, m.Pace
 	switch {
 	case m.Pace != 0 && !method.Stream.Client:
-		return fmt.Errorf("--pace %v: a call of %s sends one message", m.Pace, method.Path)
+		return fmt.Errorf("--pace %v: each call of %s sends only one message", m.Pace, method.Path)
 	case m.Pace != 0 && d.Wire == service.GRPCH3:
-		return errors.New("--pace: over HTTP/3 the messages of a call are sent at once: leave --http 3 out")
+		return errors.New("--pace: HTTP/3 sends all messages of a call at once: leave out --http 3")
 	}
 	if len(d.Expect) > 0 {
 		if d.Descriptors, err = method.Files(); err != nil {
 			return err
 		}
 	}
-	if d.Feed != nil { // a worker encodes the messages of each call
+	if d.Feed != nil { // a worker encodes each call's messages later
 		if m.Messages > 1 {
-			return errors.New("--messages: not with templates and rows: write the messages into --data, as an array")
+			return errors.New("--messages cannot be used with templates or rows: write the messages into --data, as an array")
 		}
 		d.Requests, d.Feed.Requests = []service.Request{request}, []service.Request{request}
 		d.Feed.Descriptors, err = method.Files()
@@ -90,13 +90,13 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 	return nil
 }
 
-// dialGRPC opens a connection of grpc-go to the service, to ask it for its methods.
+// dialGRPC opens a grpc-go connection to the service, to ask for its methods.
 func dialGRPC(d *service.Definition) (*grpc.ClientConn, error) {
 	config, err := d.TLSConfig()
 	if err != nil {
 		return nil, err
 	}
-	// Over TLS grpc-go takes the authority from the certificate's name.
+	// Over TLS, grpc-go uses the certificate's name as the authority.
 	as := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority(d.Authority)}
 	if config != nil {
 		config.NextProtos = []string{"h2"}

@@ -15,48 +15,48 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// A Call holds the values that one client's templates name: its fields and exported methods,
-// apart from Taken, Begin, Bind and Fill. Only one goroutine may use it at a time.
+// A Call holds the values that one client's templates may use: its fields and its exported
+// methods, except Taken, Begin, BindForm and Fill. Only one goroutine may use it at a time.
 type Call struct {
-	N      int // the call's number, from 1, over all clients
-	Client int // from 0
+	N      int // the call's number, counted from 1 over all clients
+	Client int // the client's number, from 0
 	Row    map[string]string
 	Taken  map[string]any // values from earlier answers
 
 	random *rand.Rand
 	funcs  template.FuncMap
 	buffer bytes.Buffer
-	now    time.Time // the call's time; zero if no template has asked for it yet
+	now    time.Time // time of the call; zero until a template uses it
 	uuid   string
 }
 
-// NewCall returns the call of a client, whose random values come from random.
+// NewCall returns a client's call. random provides its random values.
 func NewCall(client int, random *rand.Rand) *Call {
 	c := &Call{Client: client, random: random}
 	c.funcs = c.functions()
 	return c
 }
 
-// Begin begins the call with a number. Its time and UUID are new.
+// Begin begins the call with the given number. The call gets a new time and a new UUID.
 func (c *Call) Begin(number int) { c.N, c.now, c.uuid = number, time.Time{}, "" }
 
-// Bind returns the form with this client's functions, and with fields before its own.
-func (c *Call) Bind(f Form, before []service.Field) Form {
-	f.Path, f.Body = c.bind(f.Path), c.bind(f.Body)
+// BindForm returns a form that uses this client's functions. It puts the fields before first.
+func (c *Call) BindForm(f Form, before []service.Field) Form {
+	f.Path, f.Body = c.bindText(f.Path), c.bindText(f.Body)
 	f.Fixed.Header = slices.Concat(before, f.Fixed.Header)
 	header := make([]Text, len(before), len(before)+len(f.Header))
 	for _, value := range f.Header {
-		header = append(header, c.bind(value))
+		header = append(header, c.bindText(value))
 	}
 	f.Header = header
 	return f
 }
 
-func (c *Call) bind(t Text) Text {
+func (c *Call) bindText(t Text) Text {
 	if t.template != nil {
 		clone, err := t.template.Clone()
 		if err != nil {
-			panic(err) // only html/template refuses to be cloned
+			panic(err) // cannot happen: only html/template refuses to be cloned
 		}
 		t.template = clone.Funcs(c.funcs)
 	}
@@ -64,10 +64,10 @@ func (c *Call) bind(t Text) Text {
 }
 
 // Fill returns the form's request for this call. Later calls do not change it. The caller must not
-// write to its parts that are the same in every call: all requests share them.
+// write to parts that are the same in every call, because all requests share them.
 func (c *Call) Fill(f *Form) (*service.Request, error) {
 	made := new(f.Fixed)
-	own := false // the header is this request's
+	own := false // this request has its own copy of the header
 	for i := range f.Header {
 		if f.Header[i].Fixed() {
 			continue
@@ -80,7 +80,7 @@ func (c *Call) Fill(f *Form) (*service.Request, error) {
 			return made, err
 		}
 		if bytes.ContainsAny(value, "\r\n\x00") {
-			return made, fmt.Errorf("%s became a value with a line break in it: %q", f.Header[i].Name, value)
+			return made, fmt.Errorf("the template of %s made a value with a line break: %q", f.Header[i].Name, value)
 		}
 		made.Header[i].Value = string(value)
 	}
@@ -93,9 +93,9 @@ func (c *Call) Fill(f *Form) (*service.Request, error) {
 	}
 	switch {
 	case !strings.HasPrefix(made.Path, "/"):
-		return made, fmt.Errorf("the path became %q: want a slash at its beginning", made.Path)
+		return made, fmt.Errorf("the template made the path %q: want a path that begins with a slash", made.Path)
 	case strings.ContainsFunc(made.Path, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return made, fmt.Errorf("the path became %q, which has a space or a control character: {{urlquery .Row.name}} escapes a value", made.Path)
+		return made, fmt.Errorf("the template made the path %q, with a space or a control character: {{urlquery .Row.name}} escapes a value", made.Path)
 	case f.Body.Fixed():
 		return made, nil
 	}
@@ -104,28 +104,28 @@ func (c *Call) Fill(f *Form) (*service.Request, error) {
 	return made, err
 }
 
-// render returns a text for this call. The bytes are valid until the next one is rendered.
+// render returns a text for this call. The result is valid until the next render.
 func (c *Call) render(t *Text) ([]byte, error) {
 	c.buffer.Reset()
-	if err := t.template.Execute(limited{&c.buffer}, c); err != nil {
-		return nil, t.executing(err)
+	if err := t.template.Execute(limitedBuffer{&c.buffer}, c); err != nil {
+		return nil, t.executeError(err)
 	}
 	return c.buffer.Bytes(), nil
 }
 
-// Fields lists the names that a template may use after a dot, besides the columns of a row.
+// Fields lists the names that a template may use after a dot. Columns of rows come in addition.
 var Fields = []string{
 	"N", "Client", "Row",
 	"RequestNumber", "WorkerID", "Timestamp", "TimestampUnix", "TimestampUnixMilli", "TimestampUnixNano", "UUID",
 }
 
-// RequestNumber returns the number of the call from 0, as ghz counts.
+// RequestNumber returns the call's number, counted from 0 as in ghz.
 func (c *Call) RequestNumber() int { return c.N - 1 }
 
-// WorkerID returns the client as a text.
+// WorkerID returns the client's number as text.
 func (c *Call) WorkerID() string { return strconv.Itoa(c.Client) }
 
-// Timestamp returns the time of the call as RFC 3339 writes it.
+// Timestamp returns the time of the call in the form of RFC 3339.
 func (c *Call) Timestamp() string { return c.time().Format(time.RFC3339) }
 
 // TimestampUnix returns the time of the call in seconds.
@@ -137,7 +137,7 @@ func (c *Call) TimestampUnixMilli() int64 { return c.time().UnixMilli() }
 // TimestampUnixNano returns the time of the call in nanoseconds.
 func (c *Call) TimestampUnixNano() int64 { return c.time().UnixNano() }
 
-// UUID returns a random UUID, the same one during the whole call.
+// UUID returns a random UUID. It is the same during the whole call.
 func (c *Call) UUID() string {
 	if c.uuid == "" {
 		c.uuid = c.newUUID()
@@ -145,7 +145,7 @@ func (c *Call) UUID() string {
 	return c.uuid
 }
 
-// time returns the time of the call, which is read when it is first asked for.
+// time returns the time of the call. It reads the clock when it is first called.
 func (c *Call) time() time.Time {
 	if c.now.IsZero() {
 		c.now = time.Now().UTC()
@@ -153,7 +153,7 @@ func (c *Call) time() time.Time {
 	return c.now
 }
 
-// functions returns the functions for one client's templates, which share its random numbers.
+// functions returns the template functions of one client. They share its random numbers.
 func (c *Call) functions() template.FuncMap {
 	return template.FuncMap{
 		"uuid": c.newUUID, "newUUID": c.newUUID,
@@ -165,15 +165,16 @@ func (c *Call) functions() template.FuncMap {
 		"json":      quote,
 		"urlquery":  urlquery,
 		"add":       func(a, b int) int { return a + b },
-		"mod":       mod,
+		"mod":       modulo,
 		"print":     printAll, "printf": printf,
 	}
 }
 
-// builtins lists the allowed functions of text/template: no result is longer than the arguments.
+// builtins lists the allowed functions of text/template. Their results are never longer than their
+// arguments.
 var builtins = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "index", "len", "slice"}
 
-// Functions lists the functions that a template may call.
+// Functions lists the names of the functions that a template may use.
 var Functions = func() []string {
 	names := slices.Clone(builtins)
 	for name := range (&Call{}).functions() {
@@ -191,30 +192,30 @@ func (c *Call) newUUID() string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", high>>32, high>>16&0xffff, high&0xffff, low>>48, low&0xffffffffffff)
 }
 
-// randomInt returns a number from one bound to below the other, as in ghz.
+// randomInt returns a number from from to to-1, as in ghz.
 func (c *Call) randomInt(from, to int) (int, error) {
 	if from >= to || to-from <= 0 {
-		return 0, fmt.Errorf("there is no whole number from %d to below %d", from, to)
+		return 0, fmt.Errorf("the range is %d to %d: the first number must be below the second", from, to)
 	}
 	return from + c.random.IntN(to-from), nil
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// randomString returns letters and digits. Its arguments are the length, or the least and the
-// greatest length; without arguments 2 to 16, as in ghz.
+// randomString returns random letters and digits. The arguments are the length, or the smallest
+// and largest length. Without arguments it uses 2 to 16, as in ghz.
 func (c *Call) randomString(lengths ...int) (string, error) {
 	shortest, longest := 2, 16
 	switch {
 	case len(lengths) > 2:
-		return "", errors.New("want a length, or the shortest and the longest")
+		return "", errors.New("want one argument (the length) or two (the shortest and the longest length)")
 	case len(lengths) == 2:
 		shortest, longest = lengths[0], lengths[1]
 	case len(lengths) == 1 && lengths[0] > 0:
 		shortest, longest = lengths[0], lengths[0]
 	}
 	if shortest < 0 || longest < shortest || longest > maxValue {
-		return "", fmt.Errorf("there is no text of %d to %d letters: want lengths from 0 to %d, the shorter first", shortest, longest, maxValue)
+		return "", fmt.Errorf("the lengths are %d and %d: want lengths from 0 to %d, the shorter one first", shortest, longest, maxValue)
 	}
 	text := make([]byte, shortest+c.random.IntN(longest-shortest+1))
 	for i := range text {
@@ -223,7 +224,7 @@ func (c *Call) randomString(lengths ...int) (string, error) {
 	return string(text), nil
 }
 
-func mod(a, b int) (int, error) {
+func modulo(a, b int) (int, error) {
 	if b == 0 {
 		return 0, errors.New("division by zero")
 	}
@@ -238,20 +239,20 @@ func quote(value any) (string, error) {
 	if err := encoder.Encode(value); err != nil {
 		return "", err
 	}
-	return bounded(strings.TrimSuffix(text.String(), "\n"))
+	return boundedValue(strings.TrimSuffix(text.String(), "\n"))
 }
 
-// maxValue limits the value of a function, which may be the argument of another one.
+// maxValue limits the length of a function's result, which another function may use.
 const maxValue = 1 << 20
 
-func bounded(value string) (string, error) {
+func boundedValue(value string) (string, error) {
 	if len(value) > maxValue {
 		return "", fmt.Errorf("the value has %d bytes: want at most %d MiB", len(value), maxValue>>20)
 	}
 	return value, nil
 }
 
-// maxVerbs limits the verbs of a format. Each may write a whole argument.
+// maxVerbs limits the verbs in a format: each verb may write a whole argument.
 const maxVerbs = 64
 
 func printf(format string, args ...any) (string, error) {
@@ -263,7 +264,7 @@ func printf(format string, args ...any) (string, error) {
 			return "", fmt.Errorf("an argument has %d bytes: want at most %d KiB", len(s), maxValue/maxVerbs>>10)
 		}
 	}
-	return bounded(fmt.Sprintf(format, args...))
+	return boundedValue(fmt.Sprintf(format, args...))
 }
 
 func printAll(args ...any) (string, error) {
@@ -276,7 +277,7 @@ func printAll(args ...any) (string, error) {
 			break
 		}
 	}
-	return bounded(all.String())
+	return boundedValue(all.String())
 }
 
 func urlquery(args ...any) (string, error) {
@@ -284,5 +285,5 @@ func urlquery(args ...any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return bounded(template.URLQueryEscaper(value))
+	return boundedValue(template.URLQueryEscaper(value))
 }

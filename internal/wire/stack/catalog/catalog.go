@@ -26,9 +26,10 @@ import (
 	"wirelab.dev/internal/wire/stack/tcp"
 )
 
-var fast = faststack.New(grpcstack.Stack)
+var fastStack = faststack.New(grpcstack.Stack)
 
-// Stacks returns all stacks. A position selects a colour in reports: add new ones at the end.
+// Stacks returns all stacks. A stack's index selects its colour in reports: add new stacks at the
+// end.
 func Stacks() []stack.Stack {
 	return []stack.Stack{
 		tcp.Stack{},
@@ -40,40 +41,40 @@ func Stacks() []stack.Stack {
 		connectstack.Connect,
 		connectstack.GRPC3,
 		restjson.Stack,
-		fast,
+		fastStack,
 		filestack.Stack,
 		fake.Stack{},
 		creditstack.Stack,
 	}
 }
 
-// The options that every stack takes. The load engine and the worker implement them.
+// These options exist for every stack. The load engine and the worker implement them.
 const (
-	inFlight   = scenario.InFlightOption
-	connection = scenario.ConnectionOption
-	client     = scenario.ClientOption
-	messages   = "messages"
-	collector  = "gogc"
-	smallLimit = "smallobject"
-	control    = "cc"
+	inFlightKey   = scenario.InFlightOption
+	connectionKey = scenario.ConnectionOption
+	clientKey     = scenario.ClientOption
+	messagesKey   = "messages"
+	collectorKey  = "gogc"
+	smallLimitKey = "smallobject"
+	congestionKey = "cc"
 
-	sized = "sized" // a value of client
-	naive = scenario.NaiveClient
+	sizedClient = "sized" // a value of the option client
+	naiveClient = scenario.NaiveClient
 
-	fresh  = "fresh" // a value of messages
-	pooled = "pooled"
+	freshMessages  = "fresh" // a value of the option messages
+	pooledMessages = "pooled"
 )
 
-// Common lists the options that every stack takes. The adapters never see them.
+// Common lists the options of every stack. Stacks themselves never get these options.
 func Common() []scenario.Option {
 	return []scenario.Option{
-		{Key: inFlight, Parse: scenario.Count, Help: "N: the most calls in flight; further ones wait for a semaphore in the client; as in inflight=50"},
-		{Key: connection, Parse: scenario.Parser(scenario.ParseConnection), Help: "MODE: how clients get connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; overrides the connection mode of the run"},
-		{Key: client, Values: []string{sized, naive}, Default: sized, Help: "sized: avoids the machine's limits, for instance with sources spread over 127.0.0.0/8; naive: ignores them"},
-		{Key: messages, Values: []string{fresh, pooled}, Default: fresh, Help: "pooled: a stream's receiver receives every message into the same one, if the workload allows it; codecs with vtprotobuf then reuse its memory"},
-		{Key: collector, Parse: parseCollector, Help: "N: growth of the heap in percent until the garbage collector runs, at both ends, in place of 100; off: it runs only when memory gets short"},
-		{Key: smallLimit, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "the size up to which Go's allocator treats an object as small; sizes other than 32KiB need both ends built with a changed runtime, once: that needs a clone of wirelab, its Go toolchain and some minutes"},
-		{Key: control, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC has its library's, which is reno"},
+		{Key: inFlightKey, Parse: scenario.Count, Help: "N: the limit of calls in flight; further calls wait in the client; as in inflight=50"},
+		{Key: connectionKey, Parse: scenario.Parser(scenario.ParseConnection), Help: "MODE: how clients get connections: shared, per-worker, pool, pool:N, new, resumed, 0rtt; overrides the connection mode of the run"},
+		{Key: clientKey, Values: []string{sizedClient, naiveClient}, Default: sizedClient, Help: "sized: avoids the machine's limits, for instance with sources spread over 127.0.0.0/8; naive: ignores them"},
+		{Key: messagesKey, Values: []string{freshMessages, pooledMessages}, Default: freshMessages, Help: "pooled: a stream's receiver reuses one message for all, if the workload allows it; vtprotobuf codecs then reuse the message's memory"},
+		{Key: collectorKey, Parse: parseCollector, Help: "N: at both ends the garbage collector runs when the heap has grown by N percent, in place of 100; off: only when memory gets short"},
+		{Key: smallLimitKey, Values: []string{"32KiB", "16KiB", "64KiB"}, Default: "32KiB", Help: "the size up to which Go's allocator treats an object as small; for sizes other than 32KiB wirelab builds both ends once with a changed runtime, which needs a clone of wirelab, its Go toolchain and some minutes"},
+		{Key: congestionKey, Parse: parseControl, Help: "NAME: congestion control of TCP at both ends, as in cubic, reno or bbr, in place of the machine's default; QUIC always uses its library's reno"},
 	}
 }
 
@@ -94,11 +95,11 @@ func Check(v scenario.Variant) error {
 	if err != nil {
 		return err
 	}
-	known := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, commonOf(v.Stack)))
+	known := scenario.ReadOptions("variant", v, slices.Concat(s.Info().Options, commonOptions(v.Stack)))
 	if err := cmp.Or(known.Err(), CheckConnection(v, scenario.Connection{}), checkPeer(v)); err != nil {
 		return err
 	}
-	// The stack's own checks of its values run here.
+	// The stack checks its own options here.
 	server, err := s.NewServer(OwnOptions(v))
 	if err != nil {
 		return err
@@ -108,27 +109,28 @@ func Check(v scenario.Variant) error {
 
 func parseControl(text string) (any, error) {
 	if !controlName.MatchString(text) {
-		return nil, fmt.Errorf("want the kernel's name of a congestion control, as in cubic, reno or bbr")
+		return nil, fmt.Errorf("want the kernel's name for a congestion control, as in cubic, reno or bbr")
 	}
 	return text, nil
 }
 
-// controlName has at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
+// controlName allows at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
 var controlName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 
-// Congestion returns the congestion control of a variant's TCP connections; "": the default.
-func Congestion(v scenario.Variant) string { return readCommon(v).Text(control) }
+// Congestion returns the congestion control of a variant's TCP connections. "" means the machine's
+// default.
+func Congestion(v scenario.Variant) string { return readCommon(v).Text(congestionKey) }
 
-// checkCongestion refuses a congestion control for sockets that wirelab does not open.
+// checkCongestion refuses the option for sockets that wirelab does not open itself.
 func checkCongestion(v scenario.Variant, s stack.Stack, server stack.Server) error {
 	if Congestion(v) == "" {
 		return nil
 	}
 	refuse := func(what string) error {
-		return fmt.Errorf("variant %s: %s=%s: %s; leave it out", v, control, Congestion(v), what)
+		return fmt.Errorf("variant %s: %s=%s: %s; leave the option out", v, congestionKey, Congestion(v), what)
 	}
 	if s.Info().QUIC {
-		return refuse("it is for TCP, and QUIC's library offers no choice: it has " + conn.QUICCongestion)
+		return refuse("QUIC's library offers no choice and always uses " + conn.QUICCongestion)
 	}
 	if program, foreign := stack.ForeignClient(v); foreign {
 		return refuse(program.Name + " opens its own sockets")
@@ -139,22 +141,22 @@ func checkCongestion(v scenario.Variant, s stack.Stack, server stack.Server) err
 	return nil
 }
 
-// InFlight returns the variant's limit of calls in flight; 0 means none.
+// InFlight returns a variant's limit of calls in flight. 0 means no limit.
 func InFlight(v scenario.Variant) (int, error) {
 	o := readCommon(v)
-	return scenario.Value[int](o, inFlight), o.Err()
+	return scenario.Value[int](o, inFlightKey), o.Err()
 }
 
-// Naive reports whether the variant's client ignores the machine's limits, as part of its result.
-func Naive(v scenario.Variant) bool { return readCommon(v).Text(client) == naive }
+// Naive reports whether the client ignores the limits of the machine. Its result shows the effect.
+func Naive(v scenario.Variant) bool { return readCommon(v).Text(clientKey) == naiveClient }
 
-// PoolsMessages reports whether received messages are used again.
-func PoolsMessages(v scenario.Variant) bool { return readCommon(v).Text(messages) == pooled }
+// PoolsMessages reports whether the receiver of a stream reuses one message.
+func PoolsMessages(v scenario.Variant) bool { return readCommon(v).Text(messagesKey) == pooledMessages }
 
-// Collector returns the GOGC of a variant's workers; 0 means the default.
-func Collector(v scenario.Variant) int { return scenario.Value[int](readCommon(v), collector) }
+// Collector returns the GOGC value of a variant's workers. 0 means the default.
+func Collector(v scenario.Variant) int { return scenario.Value[int](readCommon(v), collectorKey) }
 
-// CollectorOff is the Collector of workers that collect only when memory gets short.
+// CollectorOff is the Collector value of workers that collect garbage only when memory gets short.
 const CollectorOff = -1
 
 func parseCollector(text string) (any, error) {
@@ -164,13 +166,13 @@ func parseCollector(text string) (any, error) {
 	return scenario.Count(text)
 }
 
-// SmallObject returns the largest small object of Go in a variant's workers; 0: the default.
+// SmallObject returns the size limit of Go's small objects in a variant's workers. 0: the default.
 func SmallObject(v scenario.Variant) int {
-	return map[string]int{"16KiB": 16 << 10, "64KiB": 64 << 10}[readCommon(v).Text(smallLimit)]
+	return map[string]int{"16KiB": 16 << 10, "64KiB": 64 << 10}[readCommon(v).Text(smallLimitKey)]
 }
 
 func readCommon(v scenario.Variant) *scenario.Options {
-	common := commonOf(v.Stack)
+	common := commonOptions(v.Stack)
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !isOneOf(common, s) })
 	return scenario.ReadOptions("variant", v, common)
 }
@@ -179,15 +181,15 @@ func isOneOf(options []scenario.Option, s scenario.Setting) bool {
 	return slices.ContainsFunc(options, func(o scenario.Option) bool { return o.Key == s.Key })
 }
 
-// ConnectionOf returns the mode in which a variant runs. asked is the user's mode, or zero.
+// ConnectionOf returns the connection mode of a variant. asked is the user's mode, or zero.
 func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
-	if mode := scenario.Value[scenario.Connection](readCommon(v), connection); mode != (scenario.Connection{}) {
+	if mode := scenario.Value[scenario.Connection](readCommon(v), connectionKey); mode != (scenario.Connection{}) {
 		return mode
 	}
 	return stack.ConnectionOf(s, v, asked)
 }
 
-// CheckConnection returns an error if a variant cannot run in the mode asked.
+// CheckConnection returns an error if the variant does not support the requested connection mode.
 func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	s, err := Find(v.Stack)
 	if err != nil {
@@ -197,13 +199,13 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 		return err
 	}
 	mode := ConnectionOf(s, v, asked).Mode
-	if asks, _ := v.Get(connection); asked.Mode == scenario.Auto || strings.HasPrefix(asks, string(scenario.Auto)) {
-		return fmt.Errorf("variant %s: connection mode %q: want an option of the stack, as in grpc:pool=auto", v, scenario.Auto)
+	if asks, _ := v.Get(connectionKey); asked.Mode == scenario.Auto || strings.HasPrefix(asks, string(scenario.Auto)) {
+		return fmt.Errorf("variant %s: connection mode %q is only an option of a stack: write it as in grpc:pool=auto", v, scenario.Auto)
 	}
 	return stack.CheckLifecycle(s, v, conn.LifecycleOf(mode))
 }
 
-// CheckLoad returns an error if foreign programs cannot produce a part's load.
+// CheckLoad returns an error if the variant's foreign program cannot produce the part's load.
 func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	if err := checkPeersPart(v, p); err != nil {
 		return err
@@ -223,29 +225,29 @@ func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	mode := ConnectionOf(s, v, p.Connection)
 	switch {
 	case p.Load.Model != scenario.Closed:
-		return refuse("keeps a closed loop, and the load is %q: set `model: closed`", p.Load.Model)
+		return refuse("supports only a closed loop, but the load is %q: set `model: closed`", p.Load.Model)
 	case p.Load.Duration <= 0:
-		return refuse("calls for a duration, and the load counts requests: set `duration`, as in 2s, in place of `requests`")
+		return refuse("runs for a fixed duration, but the load counts requests: set `duration`, as in 2s, in place of `requests`")
 	case limit > 0:
 		return refuse("has no in-flight limit: leave out inflight=%d", limit)
 	case p.Profile != "", len(p.Probes) > 0:
 		return refuse("cannot be profiled or probed: leave out `profile` and `probes`")
 	case mode.Mode.PerRequest():
-		return refuse("keeps its connections, and the mode is %s: use shared, per-worker or a pool", mode)
+		return refuse("keeps its connections open, but the mode is %s: use shared, per-worker or a pool", mode)
 	}
 	oneEach := stack.ProtocolFor(s, v) == httpwire.HTTP1.String()
 	for _, clients := range p.Clients {
-		switch connections := mode.Want(clients); {
+		switch connections := mode.ConnectionCount(clients); {
 		case oneEach && connections != clients:
-			return refuse("has one caller per connection over HTTP/1.1: %d clients need as many connections, not %d", clients, connections)
+			return refuse("has one caller per connection over HTTP/1.1: use as many connections as clients (%d), not %d", clients, connections)
 		case clients%connections != 0:
-			return refuse("puts the same number of callers on each connection: %d clients cannot share %d connections evenly", clients, connections)
+			return refuse("puts the same number of callers on each connection: use a number of clients, not %d, that is a multiple of the %d connections", clients, connections)
 		}
 	}
 	return nil
 }
 
-// Secure returns the variant with TLS on. Check refuses the result if the stack has no TLS.
+// Secure returns the variant with TLS on. If the stack has no TLS, Check refuses the result.
 func Secure(v scenario.Variant) scenario.Variant {
 	s, err := Find(v.Stack)
 	if err != nil {
@@ -254,25 +256,25 @@ func Secure(v scenario.Variant) scenario.Variant {
 	return stack.Secure(s, v)
 }
 
-// OwnOptions returns the variant without the options that the stack's adapter never sees.
+// OwnOptions returns the variant with only those options that the stack itself gets.
 func OwnOptions(v scenario.Variant) scenario.Variant {
-	common := commonOf(v.Stack)
+	common := commonOptions(v.Stack)
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return isOneOf(common, s) })
 	return v
 }
 
-// leastQUIC is the smallest MTU that QUIC runs over: datagrams of 1200 bytes (RFC 9000, section 14)
-// with the headers of UDP and IPv4.
-const leastQUIC = 1200 + 8 + 20
+// minQUICMTU is the smallest MTU for QUIC: datagrams of 1200 bytes (RFC 9000, section 14), plus
+// the headers of UDP and IPv4.
+const minQUICMTU = 1200 + 8 + 20
 
-// CheckNetwork returns an error if a variant's connections cannot cross a part's link.
+// CheckNetwork returns an error if the part's link has a smaller MTU than the variant needs.
 func CheckNetwork(v scenario.Variant, n scenario.Network) error {
 	s, err := Find(v.Stack)
 	if err != nil {
 		return err
 	}
-	if s.Info().QUIC && n.MTU != 0 && n.MTU < leastQUIC {
-		return fmt.Errorf("variant %s: QUIC takes packets of %d bytes, and the link's mtu is %d: give it a greater one, or leave the variant out", v, leastQUIC, n.MTU)
+	if s.Info().QUIC && n.MTU != 0 && n.MTU < minQUICMTU {
+		return fmt.Errorf("variant %s: QUIC needs packets of %d bytes, but the link's mtu is %d: set a greater mtu, or leave the variant out", v, minQUICMTU, n.MTU)
 	}
 	return nil
 }

@@ -45,19 +45,19 @@ func TestBadVariantsAreExplained(t *testing.T) {
 		"grpc:conns=four":                    "whole number",
 		"grpc:pool=auto,conns=4":             "leave out conns and caller, or pool",
 		"grpc:pool=auto,caller=ghz":          "leave out conns and caller, or pool",
-		"tcp:conn=auto:4":                    "want an option of the stack, as in grpc:pool=auto",
+		"tcp:conn=auto:4":                    "is only an option of a stack: write it as in grpc:pool=auto",
 		"rest:window=1":                      "want one of inflight, conn",
 		"rest:inflight=0":                    "whole number",
-		"fake:stall=2s":                      "fills the whole period",
+		"fake:stall=2s":                      "must be shorter than every",
 		"grpc:buffers=pooled":                "buffers=pooled",
 		"h1:codec=xml":                       "want one of protobuf, json",
 		"h2:conn=resumed":                    "set tls=on",
-		"h2:tls=on,conn=0rtt":                "h3 and grpc-h3 have it",
-		"grpc:caller=ghz,tls=on":             "ghz calls in cleartext",
-		"fastgrpc:caller=ghz,tls=on":         "ghz calls in cleartext",
+		"h2:tls=on,conn=0rtt":                "h3 and grpc-h3 have 0rtt",
+		"grpc:caller=ghz,tls=on":             "this caller does not support TLS",
+		"fastgrpc:caller=ghz,tls=on":         "this caller does not support TLS",
 		"fastgrpc:caller=h2load,ends=client": "use grpc:caller=h2load",
 		"fastgrpc:caller=load,ends=client":   "use grpc:caller=load",
-		"h1:caller=load,tls=on":              "load calls in cleartext",
+		"h1:caller=load,tls=on":              "this caller does not support TLS",
 		"h2:caller=wrk":                      "wrk",
 		"h3:caller=load":                     "caller",
 		"grpc:pool=auto,caller=load":         "leave out conns and caller, or pool",
@@ -90,9 +90,9 @@ func TestLoadsOfOtherProgramsAreChecked(t *testing.T) {
 		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Load = scenario.Load{Model: scenario.Closed, Requests: 10} }), "set `duration`"},
 		{"grpc:caller=ghz,inflight=3", closed(nil), "leave out inflight=3"},
 		{"grpc:caller=ghz", closed(func(p *scenario.Part) { p.Profile = scenario.Allocations }), "leave out `profile` and `probes`"},
-		{"grpc:caller=ghz,conn=pool:3", closed(nil), "4 clients cannot share 3 connections"},
+		{"grpc:caller=ghz,conn=pool:3", closed(nil), "use a number of clients, not 4, that is a multiple of the 3 connections"},
 		{"h1:caller=wrk", closed(nil), ""},
-		{"h1:caller=h2load,conn=pool:2", closed(nil), "4 clients need as many connections, not 2"},
+		{"h1:caller=h2load,conn=pool:2", closed(nil), "as many connections as clients (4), not 2"},
 		{"h2:caller=h2load,conn=pool:2", closed(nil), ""},
 		{"h1:caller=load,conn=pool:2,inflight=3", closed(func(p *scenario.Part) { p.Load = scenario.Load{Model: scenario.Open, Rate: 1} }), ""},
 	} {
@@ -115,8 +115,8 @@ func TestLoadsOfOtherProgramsAreChecked(t *testing.T) {
 
 func TestACongestionControlIsForWirelabsOwnTCPSockets(t *testing.T) {
 	for text, says := range map[string]string{
-		"h3:cc=reno":               "it is for TCP",
-		"grpc-h3:cc=bbr":           "it has reno",
+		"h3:cc=reno":               "QUIC's library offers no choice",
+		"grpc-h3:cc=bbr":           "always uses reno",
 		"grpc:caller=ghz,cc=cubic": "ghz opens its own sockets",
 		"tcp:cc=Reno!":             "want the kernel's name",
 	} {
@@ -182,8 +182,8 @@ func checkOption(t *testing.T, s stack.Stack, o scenario.Option) {
 	}
 	for _, value := range o.Values {
 		v := scenario.Variant{Stack: s.Info().Name, Options: []scenario.Setting{{Key: o.Key, Value: value}}}
-		if name := whoHas(v.Stack, o.Key); name != "" {
-			v.Options = append(v.Options, scenario.Setting{Key: bothBy, Value: name})
+		if name := peerWithOption(v.Stack, o.Key); name != "" {
+			v.Options = append(v.Options, scenario.Setting{Key: bothEndsKey, Value: name})
 		}
 		if again, err := scenario.ParseVariant(v.String()); err != nil || again.String() != v.String() {
 			t.Errorf("%s cannot be written: %v", v, err)

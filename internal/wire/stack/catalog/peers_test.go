@@ -40,10 +40,10 @@ func TestPeersAreToldTheirOwnOptions(t *testing.T) {
 
 func TestWhatPeersDoNotHaveIsRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"grpc:api=async":              "api=async is for cpp: say so, as in peer=cpp",
-		"grpc:peer=java,api=callback": "the peer java has api=sync or async",
+		"grpc:api=async":              "api=async is an option of cpp: select this peer, as in peer=cpp",
+		"grpc:peer=java,api=callback": "the peer java supports only api=sync or async",
 		"grpc:peer=cpp,server=rust":   "peer= sets both ends: leave out server= and client=",
-		"grpc:server=cpp,api=async":   "api=async is for the client, and cpp serves",
+		"grpc:server=cpp,api=async":   "api=async is a client option, but cpp is the server",
 		"grpc:client=cpp,inflight=5":  "the client in C++ does not have inflight=5",
 		"grpc:client=cpp,window=1MiB": "the client in C++ does not have window=1MiB",
 		"grpc:server=cpp,window=1MiB": "the peer in C++ does not have window=1MiB",
@@ -69,10 +69,10 @@ func TestPartsThatPeersDoNotPlay(t *testing.T) {
 	}
 	for says, p := range map[string]scenario.Part{
 		"": part(func(*scenario.Part) {}),
-		"knows the workloads echo, without options, and not users": part(func(p *scenario.Part) { p.Workload = "users" }),
-		"answers with as many bytes as the request has":            part(func(p *scenario.Part) { p.Sizes[0].Response = 65 }),
-		"keeps a closed loop":                               part(func(p *scenario.Part) { p.Load.Model = scenario.Open }),
-		"has the connection modes shared, per-worker, pool": part(func(p *scenario.Part) { p.Connection.Mode = scenario.Resumed }),
+		"supports only the workloads echo, all without options, but the workload is users": part(func(p *scenario.Part) { p.Workload = "users" }),
+		"answers with the request's size":                                                  part(func(p *scenario.Part) { p.Sizes[0].Response = 65 }),
+		"supports only a closed loop":                                                      part(func(p *scenario.Part) { p.Load.Model = scenario.Open }),
+		"supports only the connection modes shared, per-worker, pool":                      part(func(p *scenario.Part) { p.Connection.Mode = scenario.Resumed }),
 	} {
 		err := CheckLoad(variant(t, "tcp:peer=cpp"), p)
 		if (says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {

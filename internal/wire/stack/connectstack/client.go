@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-const name = "connect" // the name of both stacks, in errors
+const name = "connect" // used in errors of both stacks
 
 type client struct {
 	*stack.HTTPClient
@@ -44,7 +44,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		stack.PutMetadata(request.Header(), "", md, nil)
 	}
-	met := new(error) // the error of the request
+	met := new(error) // receives the request's error
 	calling := context.WithValue(ctx, errorKey{}, met)
 	var info connect.CallInfo
 	if len(options) > 0 {
@@ -52,7 +52,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	}
 	response, err := c.caller(method).CallUnary(calling, request)
 	if info != nil {
-		report(options, info)
+		reportMetadata(options, info)
 	}
 	if ctx.Err() != nil && *met != nil {
 		return stack.FailContext(ctx, *met)
@@ -66,7 +66,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return nil
 }
 
-func report(options []grpc.CallOption, answer interface {
+func reportMetadata(options []grpc.CallOption, answer interface {
 	ResponseHeader() http.Header
 	ResponseTrailer() http.Header
 },
@@ -78,10 +78,11 @@ func report(options []grpc.CallOption, answer interface {
 
 // requester sends connect-go's requests, and corrects two of its faults.
 //
-// If reading an answer fails, connect-go closes the request body normally, and that end may be
-// sent before the stream's reset: the server would take a cancelled call for a complete one. So
-// requester makes the body fail. If the context of a unary call has ended, connect-go returns only
-// the context's error. So requester also keeps the request's error.
+// First: if reading an answer fails, connect-go ends the request body normally. The server may
+// then take a cancelled call for a complete one. So requester makes the body fail.
+//
+// Second: if a unary call's context has ended, connect-go returns only the context's error. So
+// requester keeps the request's own error.
 type requester struct{ wire *stack.HTTPClient }
 
 func (r requester) Do(request *http.Request) (*http.Response, error) {
@@ -97,7 +98,8 @@ func (r requester) Do(request *http.Request) (*http.Response, error) {
 
 type errorKey struct{}
 
-// cancelableBody is a body of unknown length. If it fails, HTTP/2 and HTTP/3 reset the stream.
+// cancelableBody is a request body of unknown length. If its Read fails, HTTP/2 and HTTP/3 reset
+// the stream.
 type cancelableBody struct {
 	io.ReadCloser
 	ctx context.Context
@@ -111,11 +113,11 @@ func (b cancelableBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// clientStream is the client's end of a stream of any kind. The kinds do not differ on the wire.
+// clientStream is the client's end of a stream. All kinds of streams look the same on the wire.
 type clientStream struct {
 	ctx     context.Context
 	conn    connect.StreamingClientConn
-	single  bool // the server sends one message
+	single  bool // the server sends only one message
 	options []grpc.CallOption
 	finish  func()
 }
@@ -133,14 +135,15 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		stack.PutMetadata(conn.RequestHeader(), "", md, nil)
 	}
-	// Send only the header: the caller may wait for the answer's before it sends a message.
+	// This sends only the header: the caller may wait for the answer's header before it sends a
+	// message.
 	if err := conn.Send(nil); err != nil {
 		return nil, toStatus(ctx, err)
 	}
 	s := &clientStream{ctx: ctx, conn: conn, single: !desc.ServerStreams, options: options}
 	s.finish = sync.OnceFunc(func() {
-		report(s.options, conn)
-		_ = conn.CloseRequest() // the call has its result already
+		reportMetadata(s.options, conn)
+		_ = conn.CloseRequest() // ignore errors: the call has its result
 		_ = conn.CloseResponse()
 	})
 	return s, nil
@@ -158,7 +161,7 @@ func (s *clientStream) SendMsg(message any) error {
 }
 
 func (s *clientStream) CloseSend() error {
-	_ = s.conn.CloseRequest() // RecvMsg returns the reason of a failure
+	_ = s.conn.CloseRequest() // RecvMsg reports a failure
 	return nil
 }
 
@@ -169,7 +172,7 @@ func (s *clientStream) RecvMsg(message any) error {
 	}
 	defer s.finish()
 	switch {
-	case err == nil: // the only answer, which is valid when the call has ended with OK
+	case err == nil: // the only answer; it counts when the call has ended with OK
 		err = s.conn.Receive(&emptypb.Empty{})
 		if err == nil {
 			return status.Error(codes.Internal, "connect: the call got a second answer, but allows only one")

@@ -18,21 +18,22 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// envelope carries a unary message through connect-go, which allocates received messages and so
-// needs one concrete type. It holds an outgoing message, or the bytes of an incoming one.
+// envelope carries a unary message of any type through connect-go, which needs one concrete type
+// because it allocates received messages. It holds an outgoing message, or an incoming one's
+// bytes.
 type envelope struct {
 	message any
 	raw     []byte
-	form    codec // the codec of raw
+	form    codec // the codec that encoded raw
 }
 
 func (e *envelope) open(message any) error { return e.form.decode(e.raw, message) }
 
-// codec is one of connect-go's codecs that also handles envelopes. It copies an incoming unary
-// message once more, because connect-go reuses the buffer that it decodes from.
+// codec extends one of connect-go's codecs to envelopes. It copies incoming unary messages,
+// because connect-go reuses its buffers.
 type codec int
 
-// The codecs. wirelab's clients speak the first; curl prefers the second.
+// These are the codecs. wirelab's clients use the first; the second suits curl.
 const (
 	binary codec = iota
 	json
@@ -40,12 +41,12 @@ const (
 
 var _ connect.Codec = binary
 
-// Name returns the name of connect-go's own codec, so that the media types are the same.
+// Name returns the name of connect-go's codec, so that the media types stay the same.
 func (c codec) Name() string { return [...]string{"proto", "json"}[c] }
 
 func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
-// MarshalAppend marshals into connect-go's own buffer.
+// MarshalAppend encodes a message into connect-go's buffer.
 func (c codec) MarshalAppend(to []byte, message any) ([]byte, error) {
 	if e, wrapped := message.(*envelope); wrapped {
 		message = e.message
@@ -81,7 +82,8 @@ func (c codec) decode(data []byte, message any) error {
 	}
 }
 
-// toConnect turns a handler's error into connect-go's. Connect's codes are gRPC's numbers.
+// toConnect converts a handler's error into connect-go's. Connect and gRPC use the same code
+// numbers.
 func toConnect(err error) error {
 	if err == nil {
 		return nil
@@ -105,17 +107,17 @@ func toStatus(ctx context.Context, err error) error {
 	case !is:
 		return stack.FailContext(ctx, err)
 	case connect.IsWireError(err):
-		return answered(failed)
+		return toCallError(failed)
 	case ctx.Err() != nil || failed.Code() == connect.CodeDeadlineExceeded:
 		return stack.FailContext(ctx, err)
-	case lostPeer(failed):
+	case isConnectionLost(failed):
 		return stack.Fail(codes.Unavailable, err)
 	default:
 		return stack.WithCause(status.Error(codes.Code(failed.Code()), failed.Message()), err)
 	}
 }
 
-func answered(failed *connect.Error) error {
+func toCallError(failed *connect.Error) error {
 	said := &spb.Status{Code: int32(failed.Code()), Message: failed.Message()}
 	for _, detail := range failed.Details() {
 		said.Details = append(said.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + detail.Type(), Value: detail.Bytes()})
@@ -123,9 +125,10 @@ func answered(failed *connect.Error) error {
 	return stack.WithCause(status.ErrorProto(said), failed)
 }
 
-// lostPeer reports whether an error came from a broken connection. connect-go reports a truncated
-// answer as invalid, and a failed write as cancelled; the latter is right only on a server.
-func lostPeer(failed *connect.Error) bool {
+// isConnectionLost reports whether an error comes from a broken connection. connect-go gives a
+// truncated answer the code of an invalid one, and a failed write the code Canceled, which is
+// right only on a server.
+func isConnectionLost(failed *connect.Error) bool {
 	cause := failed.Unwrap()
 	return errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ECONNRESET)
 }

@@ -40,7 +40,6 @@ var (
 	}, connect.WithGRPC())
 )
 
-// newStack makes a stack; the options choose its protocol.
 func newStack(version httpwire.Version, info stack.Info, protocol ...connect.ClientOption) Stack {
 	return Stack{stack.NewHTTPStack(stack.HTTPAdapter{Info: info, Plan: func(*scenario.Options) stack.HTTPPlan {
 		ends := settings(protocol...)
@@ -55,13 +54,13 @@ func newStack(version httpwire.Version, info stack.Info, protocol ...connect.Cli
 	}})}
 }
 
-// settings lists the settings of both ends that are not connect-go's default, with its options.
+// settings lists the settings of both ends that differ from connect-go's defaults.
 func settings(protocol ...connect.ClientOption) (ends tuning.Ends[connect.HandlerOption, connect.ClientOption]) {
-	const envelope = "connect-go is written for generated code; here one handler carries any message"
+	const envelope = "connect-go expects generated code for each message, but here one handler carries messages of any type"
 	add := func(name string, s tuning.Setting, apply connect.Option) {
 		ends.Add(s, tuning.Option[connect.HandlerOption]{Name: name, Apply: apply}, tuning.Option[connect.ClientOption]{Name: name, Apply: apply})
 	}
-	limit := tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "none", Why: stack.WhyLimit}
+	limit := tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "none", Why: stack.MessageLimitReason}
 	add("connect.WithReadMaxBytes", limit, connect.WithReadMaxBytes(stack.MaxMessageBytes))
 	add("connect.WithSendMaxBytes", limit, connect.WithSendMaxBytes(stack.MaxMessageBytes))
 	add("connect.WithCodec(proto)", tuning.Setting{Value: "package proto, in an envelope", Default: "package proto", Why: envelope}, connect.WithCodec(binary))

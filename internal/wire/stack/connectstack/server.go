@@ -14,13 +14,13 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// newHandler serves every operation at its full name, and health checks and reflection. Both
-// protocols read 404 as Unimplemented.
+// newHandler serves every operation at its full name. It also serves health checks and reflection.
+// Clients of both protocols read HTTP status 404 as Unimplemented.
 func newHandler(methods *stack.Methods) (http.Handler, error) {
 	stack.RegisterHealthAndReflection(methods)
 	options := settings().Server.Options()
-	handlers := map[string]http.Handler{} // by path; http.ServeMux would search longer
-	for _, method := range methods.All() {
+	handlers := map[string]http.Handler{} // keys are paths; http.ServeMux would be slower
+	for _, method := range methods.InOrder() {
 		if method.Unary != nil {
 			handlers[method.FullName] = connect.NewUnaryHandler(method.FullName, serveUnary(method), options...)
 		} else {
@@ -63,7 +63,8 @@ func serveUnary(method *stack.Method) func(context.Context, *connect.Request[env
 	}
 }
 
-// serveStream returns connect-go's handler of a stream. Generated code limits the messages.
+// serveStream returns connect-go's handler for a stream. It does not limit the number of messages:
+// generated code does.
 func serveStream(method *stack.Method) func(context.Context, *connect.BidiStream[envelope, envelope]) error {
 	return func(ctx context.Context, conn *connect.BidiStream[envelope, envelope]) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -78,12 +79,12 @@ func serveStream(method *stack.Method) func(context.Context, *connect.BidiStream
 	}
 }
 
-// streamCall is a stream of any kind at the server, for grpc.SetHeader and similar functions.
+// streamCall is the server's end of a stream, for grpc.SetHeader and similar functions.
 type streamCall struct {
 	stack.ServerCall
 	conn   connect.StreamingHandlerConn
 	ctx    context.Context
-	cancel context.CancelFunc // ends ctx when the wire fails, which HTTP may not notice
+	cancel context.CancelFunc // ends ctx when reading or writing fails, because HTTP may not notice
 }
 
 func (c *streamCall) closeHeader() {
@@ -97,11 +98,12 @@ func (c *streamCall) SendHeader(md metadata.MD) error {
 		return err
 	}
 	c.closeHeader()
-	return c.broken(c.conn.Send(nil))
+	return c.failBroken(c.conn.Send(nil))
 }
 
-// broken returns the status of a call whose client broke the protocol, or left: then ctx ends.
-func (c *streamCall) broken(err error) error {
+// failBroken returns the status of a call whose client broke the protocol or disconnected. In the
+// second case it also ends the context.
+func (c *streamCall) failBroken(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -122,12 +124,12 @@ var _ grpc.ServerStream = serverStream{}
 
 func (s serverStream) Context() context.Context { return s.ctx }
 
-// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
+// SetTrailer implements grpc.ServerStream, whose SetTrailer cannot return an error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.streamCall.SetTrailer(md) }
 
 func (s serverStream) SendMsg(message any) error {
 	s.closeHeader()
-	return s.broken(s.conn.Send(message))
+	return s.failBroken(s.conn.Send(message))
 }
 
 func (s serverStream) RecvMsg(message any) error {
@@ -135,5 +137,5 @@ func (s serverStream) RecvMsg(message any) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
 	}
-	return s.broken(err)
+	return s.failBroken(err)
 }

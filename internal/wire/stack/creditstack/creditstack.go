@@ -1,6 +1,6 @@
-// Package creditstack is the stack `creditrpc`: the library wirelab.dev/rpc/creditrpc at both
-// ends, over TCP, with or without TLS, on its defaults but for the message limit. Only a client
-// of this library can ask for its reflection and health checks.
+// Package creditstack is the stack `creditrpc`. Both ends use the library
+// wirelab.dev/rpc/creditrpc over TCP, with or without TLS. Only the message limit differs from the
+// library's defaults. Only a client of this library can ask for reflection and health checks.
 package creditstack
 
 import (
@@ -28,43 +28,43 @@ type adapter struct {
 	stack.GRPCStack[creditrpc.ServerOption, creditrpc.ClientOption]
 }
 
-// Stack is creditrpc, which is made for few connections and many callers.
+// Stack is creditrpc, which suits few connections with many callers.
 var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[creditrpc.ServerOption, creditrpc.ClientOption]{
 	Info: stack.Info{
 		Name: "creditrpc", Summary: "wirelab's own framed RPC: protobuf over TCP, senders wait for the receiver's credit",
 		Options: []scenario.Option{
-			{Key: windowKey, Parse: scenario.BytesUpTo(1 << 30), Help: "SIZE: bytes that a client may have sent on a connection before the server has read them, in place of 2 MiB"},
-			{Key: callsKey, Parse: scenario.Count, Help: "N: calls that a client may have in progress on a connection, in place of 1,024; further ones wait at the client, first come, first served"},
+			{Key: windowKey, Parse: scenario.BytesUpTo(1 << 30), Help: "SIZE: unread bytes that a client may send on a connection, in place of 2 MiB"},
+			{Key: callsKey, Parse: scenario.Count, Help: "N: calls that a client may have in progress on a connection, in place of 1,024; further calls wait at the client, first come, first served"},
 			{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "on: long bytes fields of requests point into the receive buffer until the handler returns"},
-			{Key: spinKey, Parse: scenario.Parser(time.ParseDuration), Help: "TIME: how long both ends poll for data before their threads sleep, as in 100us; it keeps CPUs busy, so use it with few callers"},
+			{Key: spinKey, Parse: scenario.Parser(time.ParseDuration), Help: "TIME: how long both ends poll for data before their threads sleep, as in 100us; polling keeps CPUs busy, and suits few callers"},
 		},
 	},
 	Protocol: creditrpc.ALPN, Stopped: creditrpc.ErrServerStopped,
-	ServerCredentials: creditrpc.Creds, ClientCredentials: creditrpc.WithTransportCredentials, Timed: timed,
+	ServerCredentials: creditrpc.Creds, ClientCredentials: creditrpc.WithTransportCredentials, Timed: timedOptions,
 	Plan: func(_ scenario.Variant, o *scenario.Options) stack.GRPCPlan[creditrpc.ServerOption, creditrpc.ClientOption] {
 		return stack.GRPCPlan[creditrpc.ServerOption, creditrpc.ClientOption]{
-			Ends:      tuned(o),
+			Ends:      tunedOptions(o),
 			NewServer: func(options ...creditrpc.ServerOption) stack.GRPCLibrary { return creditrpc.NewServer(options...) },
-			Connect:   connect,
+			Connect:   dialClient,
 		}
 	},
 })}
 
-// connect makes a client of one connection.
-func connect(ctx context.Context, address string, dial stack.DialFunc, options ...creditrpc.ClientOption) (stack.Client, error) {
+func dialClient(ctx context.Context, address string, dial stack.DialFunc, options ...creditrpc.ClientOption) (stack.Client, error) {
 	c, err := creditrpc.NewClient("passthrough:///"+address, append(options, creditrpc.WithDialer(dial))...)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.Connect(ctx); err != nil {
-		_ = c.Close() // err is the error to report
+		_ = c.Close() // ignore this error: err matters
 		return nil, err
 	}
 	return c, nil
 }
 
-// timed stops the clock with a call's first message. The library reports nothing earlier.
-func timed(clock *stack.FirstByte) []creditrpc.ClientOption {
+// timedOptions stop the clock at a call's first message, because the library reports nothing
+// earlier.
+func timedOptions(clock *stack.FirstByte) []creditrpc.ClientOption {
 	return []creditrpc.ClientOption{
 		creditrpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			err := invoke(ctx, method, req, reply, cc, opts...)
@@ -98,12 +98,12 @@ type (
 	clientOption = tuning.Option[creditrpc.ClientOption]
 )
 
-// tuned lists the settings of both ends that are not creditrpc's default, with its options.
-func tuned(o *scenario.Options) (ends tuning.Ends[creditrpc.ServerOption, creditrpc.ClientOption]) {
+// tunedOptions returns the options and settings that differ from creditrpc's defaults.
+func tunedOptions(o *scenario.Options) (ends tuning.Ends[creditrpc.ServerOption, creditrpc.ClientOption]) {
 	server := func(name, value, library, key string, option creditrpc.ServerOption) {
-		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: name, Value: value, Default: library, Why: stack.WhyOption(key)}, option)
+		ends.Server.Add(tuning.Setting{Side: tuning.Server, Name: name, Value: value, Default: library, Why: stack.OptionReason(key)}, option)
 	}
-	ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "4194304", Why: stack.WhyLimit},
+	ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: "4194304", Why: stack.MessageLimitReason},
 		serverOption{Name: "creditrpc.MaxReceive", Apply: creditrpc.MaxReceive(stack.MaxMessageBytes)},
 		clientOption{Name: "creditrpc.WithMaxReceive", Apply: creditrpc.WithMaxReceive(stack.MaxMessageBytes)})
 	if window := scenario.Value[int](o, windowKey); window > 0 {
@@ -119,7 +119,7 @@ func tuned(o *scenario.Options) (ends tuning.Ends[creditrpc.ServerOption, credit
 	if spin := scenario.Value[time.Duration](o, spinKey); spin < 0 || spin > most {
 		o.Fail(fmt.Errorf("spin: want 0 to %v, found %v", most, spin))
 	} else if spin > 0 {
-		ends.Add(tuning.Setting{Value: spin.String(), Default: "0s", Why: stack.WhyOption(spinKey)},
+		ends.Add(tuning.Setting{Value: spin.String(), Default: "0s", Why: stack.OptionReason(spinKey)},
 			serverOption{Name: "creditrpc.Spin", Apply: creditrpc.Spin(spin)},
 			clientOption{Name: "creditrpc.WithSpin", Apply: creditrpc.WithSpin(spin)})
 	}

@@ -17,16 +17,16 @@ import (
 
 type client struct {
 	script   script
-	scripted bool // the script is not empty
+	scripted bool // the script has an effect
 	calls    atomic.Int64
-	time     *timekeeper // nil if no call waits
+	time     *timekeeper // nil: the script never delays calls
 	dialer   *conn.Dialer
-	conns    []net.Conn // kept
-	perCall  string     // the server's address, if each call opens a connection; else empty
+	conns    []net.Conn // the kept connections
+	perCall  string     // server's address if each call opens a connection; otherwise ""
 	closed   chan struct{}
 
 	placeMu sync.Mutex
-	places  []int64 // when each place is free; nil: any number of calls at a time
+	places  []int64 // times when each place becomes free; nil: no limit of parallel calls
 	next    int
 	closing sync.Once
 }
@@ -35,7 +35,7 @@ var errClosed = status.Error(codes.Canceled, "fake: the client is closed")
 
 func newClient(s script, dialer *conn.Dialer) *client {
 	c := &client{dialer: dialer, script: s, scripted: s != script{}, closed: make(chan struct{})}
-	if s.waits() {
+	if s.delaysCalls() {
 		c.time = startTimekeeper()
 	}
 	if s.parallel > 0 {
@@ -44,12 +44,12 @@ func newClient(s script, dialer *conn.Dialer) *client {
 	return c
 }
 
-// open opens the connections that are kept. If it keeps none, it checks that a server listens.
+// open opens the kept connections. If none is kept, it checks that a server listens.
 func (c *client) open(ctx context.Context, target stack.Target) error {
 	c.dialer.UsedProtocol("fake")
 	if target.Lifecycle != conn.Kept {
 		c.perCall = target.Address
-		return c.touch(ctx)
+		return c.openAndClose(ctx)
 	}
 	for range max(target.Connections, 1) {
 		conn, err := c.dialer.DialContext(ctx, "tcp", target.Address)
@@ -61,7 +61,7 @@ func (c *client) open(ctx context.Context, target stack.Target) error {
 	return nil
 }
 
-func (c *client) touch(ctx context.Context) error {
+func (c *client) openAndClose(ctx context.Context) error {
 	conn, err := c.dialer.DialContext(ctx, "tcp", c.perCall)
 	if err != nil {
 		return stack.FailContext(ctx, err)
@@ -71,7 +71,7 @@ func (c *client) touch(ctx context.Context) error {
 
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ ...grpc.CallOption) error {
 	if c.scripted {
-		return c.perform(ctx, method, args, reply)
+		return c.runScript(ctx, method, args, reply)
 	}
 	select {
 	case <-c.closed:
@@ -82,22 +82,22 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ .
 		return status.FromContextError(err).Err()
 	}
 	if c.perCall != "" {
-		if err := c.touch(ctx); err != nil {
+		if err := c.openAndClose(ctx); err != nil {
 			return err
 		}
 	}
-	return answer(method, args, reply)
+	return copyRequest(method, args, reply)
 }
 
-func (c *client) perform(ctx context.Context, method string, args, reply any) error {
+func (c *client) runScript(ctx context.Context, method string, args, reply any) error {
 	number := c.calls.Add(1)
-	var ready <-chan struct{} // nil: never
+	var ready <-chan struct{} // nil: the call never becomes ready
 	switch {
-	case c.script.hangs(number):
+	case c.script.hangsAt(number):
 	case c.time != nil:
-		ready = c.time.at(c.due())
+		ready = c.time.wakeAt(c.answerTime())
 	default:
-		ready = now
+		ready = readyNow
 	}
 	select {
 	case <-ready:
@@ -107,36 +107,35 @@ func (c *client) perform(ctx context.Context, method string, args, reply any) er
 		return errClosed
 	}
 	if c.perCall != "" {
-		if err := c.touch(ctx); err != nil {
+		if err := c.openAndClose(ctx); err != nil {
 			return err
 		}
 	}
-	if c.script.fails(number) {
-		return status.Error(codes.Unavailable, "scripted fault")
+	if c.script.failsAt(number) {
+		return status.Error(codes.Unavailable, "fake: the option fail-every makes this call fail")
 	}
-	err := answer(method, args, reply)
-	if err == nil && c.script.corrupts(number) {
-		corrupt(reply)
+	err := copyRequest(method, args, reply)
+	if err == nil && c.script.corruptsAt(number) {
+		corruptAnswer(reply)
 	}
 	return err
 }
 
-// due returns when the call that begins now may be answered. If the script limits the calls at a
-// time, that is not before a place is free.
-func (c *client) due() int64 {
+// answerTime returns the time of the answer to a call that begins now. If the script limits
+// parallel calls, the call also waits for a free place.
+func (c *client) answerTime() int64 {
 	if c.places == nil {
-		return c.script.due(clock.Now())
+		return c.script.answerTime(clock.Now())
 	}
 	c.placeMu.Lock()
 	defer c.placeMu.Unlock()
-	due := c.script.due(max(clock.Now(), c.places[c.next]))
+	due := c.script.answerTime(max(clock.Now(), c.places[c.next]))
 	c.places[c.next] = due
-	c.next = (c.next + 1) % len(c.places) // every call takes the same time, so the places become free in turn
+	c.next = (c.next + 1) % len(c.places) // all calls take equally long, so the places become free one after another
 	return due
 }
 
-// now is always ready.
-var now = func() <-chan struct{} {
+var readyNow = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -159,39 +158,39 @@ func (c *client) Close() error {
 	return nil
 }
 
-// timekeeper wakes calls at the instants they ask for, in the order they ask. To be exact to
-// microseconds, the last part of a wait must spin. One goroutine spins for all calls, so that a
-// hundred waiting calls use no more CPU time than one.
+// timekeeper wakes calls at the times that they request, in the order of their requests. To be
+// exact to microseconds, it spins at the end of a wait. One goroutine spins for all calls, so that
+// many waiting calls use no more CPU time than one.
 type timekeeper struct {
-	queue chan wakeup
+	queue chan wakeRequest
 	ended chan struct{}
 	work  sync.WaitGroup
 }
 
-type wakeup struct {
+type wakeRequest struct {
 	instant int64
 	ready   chan struct{}
 }
 
-const queueLength = 1024 // further calls wait for a place, in order too
+const queueLength = 1024 // further calls wait, in order, for room in the queue
 
 func startTimekeeper() *timekeeper {
-	t := &timekeeper{queue: make(chan wakeup, queueLength), ended: make(chan struct{})}
+	t := &timekeeper{queue: make(chan wakeRequest, queueLength), ended: make(chan struct{})}
 	t.work.Go(t.run)
 	return t
 }
 
-// stop ends the timekeeper. Calls that still wait are never woken.
+// stop ends the timekeeper. It does not wake waiting calls.
 func (t *timekeeper) stop() {
 	close(t.ended)
 	t.work.Wait()
 }
 
-// at returns a channel that is closed at the instant. It blocks while the queue is full.
-func (t *timekeeper) at(instant int64) <-chan struct{} {
+// wakeAt returns a channel that is closed at the given time. It blocks while the queue is full.
+func (t *timekeeper) wakeAt(instant int64) <-chan struct{} {
 	ready := make(chan struct{})
 	select {
-	case t.queue <- wakeup{instant, ready}:
+	case t.queue <- wakeRequest{instant, ready}:
 	case <-t.ended:
 	}
 	return ready
@@ -201,7 +200,7 @@ func (t *timekeeper) run() {
 	for {
 		select {
 		case next := <-t.queue:
-			if !t.await(next.instant) {
+			if !t.waitUntil(next.instant) {
 				return
 			}
 			close(next.ready)
@@ -211,9 +210,9 @@ func (t *timekeeper) run() {
 	}
 }
 
-// await waits until the instant. It returns false if stop comes first.
-func (t *timekeeper) await(instant int64) bool {
-	const end = 2 * time.Millisecond // the last part of a long wait cannot be interrupted
+// waitUntil waits until the given time. It returns false if the timekeeper stops before.
+func (t *timekeeper) waitUntil(instant int64) bool {
+	const end = 2 * time.Millisecond // do not sleep in this last part: a sleep may end late
 	if long := time.Duration(instant-clock.Now()) - end; long > 0 {
 		timer := time.NewTimer(long)
 		defer timer.Stop()

@@ -1,13 +1,12 @@
 // Package fake is the stack `fake`. It has no wire: the client answers calls itself, by a script.
-// Tests compare wirelab with this known truth: a trial must find the delay, stall or fault that
-// the variant sets. With an empty script a call costs next to nothing, so that a trial measures
-// wirelab itself.
+// Tests check that a trial of wirelab finds the delay, stall or fault that the variant sets. With
+// an empty script a call costs almost nothing, so a trial measures wirelab itself.
 //
 //  1. The variant's options are a script.
 //  2. The client answers each call in its own process, with the request as the response,
 //     after the delay or fault of the script.
-//  3. The server only accepts the connections that clients open and never use, so that
-//     worker processes, addresses, connection modes and counts work as with any stack.
+//  3. Clients open connections to the server but send nothing on them. So processes, addresses,
+//     connection modes and counts work as with any stack.
 //
 // The package must not know what the messages mean. It cannot answer a method whose response has
 // another type than its request.
@@ -42,15 +41,16 @@ var (
 	_ stack.KindLimiter = Stack{}
 )
 
-// Info describes the stack. All calls share one client, whose timekeeper serves them all.
+// Info describes the stack. All calls share one client, because its timekeeper must serve them
+// all.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: "fake", Summary: "no wire: the client answers itself, by a script; for testing wirelab",
+		Name: "fake", Summary: "no wire: the client answers its own calls, by a script; for testing wirelab",
 		Options: options, Connection: scenario.Connection{Mode: scenario.Shared},
 	}
 }
 
-// NewServer implements stack.Stack. The server sends nothing.
+// NewServer implements stack.Stack. The server never sends anything.
 func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	if _, err := parseScript(v); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	return &server{}, nil
 }
 
-// NewClient opens connections that it does not use, and answers by the script.
+// NewClient opens connections but does not use them. The client answers by the script.
 func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	s, err := parseScript(v)
 	if err != nil {
@@ -72,7 +72,7 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 	return c, nil
 }
 
-var errStreams = fmt.Errorf("fake: it answers unary calls only; tcp and grpc have streams: %w", stack.ErrUnsupported)
+var errStreams = fmt.Errorf("fake: this stack answers only unary calls; tcp and grpc have streams: %w", stack.ErrUnsupported)
 
 // CheckKind refuses streams.
 func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
@@ -84,15 +84,15 @@ func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 
 var options = []scenario.Option{
 	{Key: "delay", Parse: scenario.PositiveTime, Help: "DURATION: each call takes this long, as in delay=5ms"},
-	{Key: "parallel", Parse: scenario.Count, Help: "N: N calls take their delay at the same time, further ones wait: a capacity of exactly N per delay"},
+	{Key: "parallel", Parse: scenario.Count, Help: "N: at most N calls are delayed at the same time, and further calls wait: so at most N calls end per delay"},
 	{Key: "stall", Parse: scenario.PositiveTime, Help: "DURATION: the server answers nothing in the first DURATION of each period, as in stall=100ms"},
-	{Key: "every", Default: "1s", Parse: scenario.PositiveTime, Help: "DURATION: the period of stall, counted on the machine's monotonic clock"},
-	{Key: "fail-every", Parse: scenario.Count, Help: "N: each Nth call fails with Unavailable"},
-	{Key: "hang-after", Parse: scenario.Count, Help: "N: calls after the Nth end only when their caller gives up"},
-	{Key: "corrupt-every", Parse: scenario.Count, Help: "N: each Nth answer is wrong by one bit"},
+	{Key: "every", Default: "1s", Parse: scenario.PositiveTime, Help: "DURATION: the period of the stalls, counted on the machine's monotonic clock"},
+	{Key: "fail-every", Parse: scenario.Count, Help: "N: every Nth call fails with Unavailable"},
+	{Key: "hang-after", Parse: scenario.Count, Help: "N: the first N calls are answered; later ones end only when their caller gives up"},
+	{Key: "corrupt-every", Parse: scenario.Count, Help: "N: in every Nth answer one bit is wrong"},
 }
 
-// script says how calls are delayed and fail. The zero value answers them at once.
+// script says how calls are delayed and how they fail. The zero value answers them at once.
 type script struct {
 	delay         time.Duration
 	parallel      int64
@@ -112,23 +112,23 @@ func parseScript(v scenario.Variant) (script, error) {
 	}
 	switch {
 	case s.parallel > 0 && s.delay == 0:
-		o.Fail(errors.New("parallel bounds the calls that take their delay, and there is no delay"))
+		o.Fail(errors.New("parallel=… limits delayed calls, but no delay is set: set delay, or leave parallel out"))
 	case s.stall == 0 && o.Has("every"):
-		o.Fail(errors.New("every is the period of a stall, and there is no stall"))
+		o.Fail(errors.New("every=… is the time between two stalls, but no stall is set: set stall, or leave every out"))
 	case s.stall == 0:
 		s.period = 0
 	case s.stall >= s.period:
-		o.Fail(fmt.Errorf("a stall of %v fills the whole period of %v", s.stall, s.period))
+		o.Fail(fmt.Errorf("stall=%v must be shorter than every=%v", s.stall, s.period))
 	}
 	return s, o.Err()
 }
 
-// due returns the instant at which a call that begins now may be answered. A later call is never
-// due earlier, which the timekeeper relies on.
-func (s script) due(now int64) int64 {
+// answerTime returns the time of the answer to a call that begins at now. It never decreases from
+// call to call: the timekeeper needs this.
+func (s script) answerTime(now int64) int64 {
 	if s.stall > 0 {
 		period := int64(s.period)
-		into := (now%period + period) % period // instants in a synctest bubble may be negative
+		into := (now%period + period) % period // in a synctest bubble, times may be negative
 		if into < int64(s.stall) {
 			now += int64(s.stall) - into
 		}
@@ -136,27 +136,30 @@ func (s script) due(now int64) int64 {
 	return now + int64(s.delay)
 }
 
-func (s script) waits() bool { return s.delay > 0 || s.stall > 0 }
+func (s script) delaysCalls() bool { return s.delay > 0 || s.stall > 0 }
 
-// The following report the effects of the script on the call with a number, counted from 1.
+// These methods say whether the script affects call number N, counted from 1.
 
-func (s script) hangs(number int64) bool    { return s.hangAfter > 0 && number > s.hangAfter }
-func (s script) fails(number int64) bool    { return s.failEvery > 0 && number%s.failEvery == 0 }
-func (s script) corrupts(number int64) bool { return s.corruptEvery > 0 && number%s.corruptEvery == 0 }
+func (s script) hangsAt(number int64) bool { return s.hangAfter > 0 && number > s.hangAfter }
+func (s script) failsAt(number int64) bool { return s.failEvery > 0 && number%s.failEvery == 0 }
+func (s script) corruptsAt(number int64) bool {
+	return s.corruptEvery > 0 && number%s.corruptEvery == 0
+}
 
-// answer copies the request's struct to the response: the two share the values behind pointers. It
-// takes some 20 ns, proto.Merge hundreds. It is safe: the only internal field of a generated
-// struct that matters points to the message's description, which is the same for both.
-func answer(method string, args, reply any) error {
+// copyRequest copies the request's struct to the response. Both then share memory behind pointers.
+// This takes about 20 ns, where proto.Merge takes hundreds. The copy is safe: a generated struct's
+// internal pointer refers to the type's description, which is the same for both.
+func copyRequest(method string, args, reply any) error {
 	if reflect.TypeOf(args) != reflect.TypeOf(reply) {
-		return status.Errorf(codes.Unimplemented, "fake: it answers with the request, but the response of %s has another type", method)
+		return status.Errorf(codes.Unimplemented, "fake: the answer is the request, but the response of %s has another type", method)
 	}
 	reflect.ValueOf(reply).Elem().Set(reflect.ValueOf(args).Elem())
 	return nil
 }
 
-// corrupt flips the last bit of the first bytes field, in a copy. Without one it empties the answer.
-func corrupt(reply any) {
+// corruptAnswer flips the last bit of the first bytes field, in a copy. If there is no such field,
+// it empties the answer.
+func corruptAnswer(reply any) {
 	message := reply.(proto.Message)
 	flipped := false
 	message.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
@@ -176,9 +179,9 @@ func corrupt(reply any) {
 
 // server accepts connections and reads from them until they end.
 type server struct {
-	stack.Methods // registered, and never called
+	stack.Methods // registered, but never called
 	listener      net.Listener
-	conns         rpccall.Conns[drained]
+	conns         rpccall.Conns[drainedConn]
 }
 
 func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
@@ -194,7 +197,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 
 func (s *server) Serve() error {
 	err := rpccall.Accept(s.listener, nil, func(conn net.Conn) {
-		if !s.conns.Add(drained{conn, s}) {
+		if !s.conns.Add(drainedConn{conn, s}) {
 			_ = conn.Close()
 		}
 	})
@@ -204,7 +207,7 @@ func (s *server) Serve() error {
 	return nil
 }
 
-// Shutdown is Close: no calls run in the server.
+// Shutdown does the same as Close, because no calls run in the server.
 func (s *server) Shutdown(context.Context) error { return s.Close() }
 
 func (s *server) Close() error {
@@ -221,13 +224,13 @@ func (s *server) Close() error {
 	return nil
 }
 
-// drained is a connection that is read until either side ends it.
-type drained struct {
+// drainedConn is a connection whose bytes are read and ignored until one end closes it.
+type drainedConn struct {
 	net.Conn
 	server *server
 }
 
-func (d drained) Start(running *sync.WaitGroup) {
+func (d drainedConn) Start(running *sync.WaitGroup) {
 	running.Go(func() {
 		_, _ = io.Copy(io.Discard, d)
 		_ = d.Close()

@@ -84,7 +84,7 @@ func TestScriptDue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if due := s.due(c.now); due != c.due {
+		if due := s.answerTime(c.now); due != c.due {
 			t.Errorf("%s: a call at %v is due at %v, want %v", c.variant, time.Duration(c.now), time.Duration(due), time.Duration(c.due))
 		}
 	}
@@ -93,10 +93,10 @@ func TestScriptDue(t *testing.T) {
 func TestScriptRefuses(t *testing.T) {
 	for text, says := range map[string]string{
 		"fake:delay=5":                 "as in 5ms",
-		"fake:every=2s":                "there is no stall",
-		"fake:stall=1s":                "fills the whole period",
+		"fake:every=2s":                "stall is set",
+		"fake:stall=1s":                "must be shorter than every",
 		"fake:fail-every=0":            "whole number from 1",
-		"fake:stall=20ms,every=10ms":   "fills the whole period",
+		"fake:stall=20ms,every=10ms":   "must be shorter than every",
 		"fake:delay=-1s,hang-after=ab": "hang-after",
 	} {
 		_, err := Stack{}.NewServer(variant(t, text))
@@ -123,7 +123,7 @@ func TestFaultsCome(t *testing.T) {
 		for range 60 {
 			err := caller.Call(t.Context())
 			switch {
-			case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "scripted fault"):
+			case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "fail-every"):
 				failed++
 			case err != nil:
 				t.Errorf("%s: %v", c.variant, err)

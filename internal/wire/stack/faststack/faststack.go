@@ -1,9 +1,10 @@
-// Package faststack is the stack `fastgrpc`: the library wirelab.dev/rpc/fastgrpc at one end or
-// both, over HTTP/2, with or without TLS. It runs on its defaults except for the message limit.
+// Package faststack is the stack `fastgrpc`. One or both ends use the library
+// wirelab.dev/rpc/fastgrpc over HTTP/2, with or without TLS. Only the message limit differs from
+// the library's defaults.
 //
-// The wire is gRPC's own, so that either end may be grpc-go instead. This separates the cost of
-// one end from the cost of its peer. The package must not know how the other library is used: it
-// gets that stack, which makes the other end.
+// The wire is the same as gRPC's, so one end may use grpc-go instead. Such variants show the cost
+// of each end separately. The package must not know how the other library is used: it gets the
+// stack that makes the other end.
 package faststack
 
 import (
@@ -23,7 +24,7 @@ import (
 // Stack is fastgrpc.
 type Stack struct {
 	own
-	// other is the stack of the end that is not fastgrpc, if the option ends asks for one.
+	// other makes the end that does not use fastgrpc, if the option ends selects one.
 	other stack.Stack
 }
 
@@ -33,25 +34,25 @@ var _ stack.SettingsReporter = Stack{}
 
 // The options and their values.
 const (
-	endsKey    = "ends" // which ends are fastgrpc
-	both       = "both"
+	endsKey    = "ends" // ends that use fastgrpc
+	bothEnds   = "both"
 	clientOnly = "client"
 	serverOnly = "server"
 
-	codecKey   = "codec" // the bytes on the wire are the same
+	codecKey   = "codec" // does not change the bytes on the wire
 	codecProto = "proto"
 	codecVT    = "vt"
 
 	aliasKey = "alias"
 )
 
-// New makes the stack. other is the stack of the other end: `grpc`.
+// New makes the stack. other is the stack `grpc`, for the other end.
 func New(other stack.Stack) Stack {
 	return Stack{other: other, own: stack.NewGRPCStack(stack.GRPCAdapter[fastgrpc.ServerOption, fastgrpc.ClientOption]{
 		Info: stack.Info{
 			Name: "fastgrpc", Summary: "gRPC by wirelab's own library: protobuf over HTTP/2, the same bytes as grpc",
 			Options: []scenario.Option{
-				{Key: endsKey, Values: []string{both, clientOnly, serverOnly}, Default: both, Help: "which ends are fastgrpc; the other one is grpc-go"},
+				{Key: endsKey, Values: []string{bothEnds, clientOnly, serverOnly}, Default: bothEnds, Help: "the ends that use fastgrpc; the other end uses grpc-go"},
 				{Key: codecKey, Values: []string{codecProto, codecVT}, Default: codecProto, Help: "proto: package proto; vt: vtprotobuf, for messages that have its methods"},
 				{Key: aliasKey, Values: []string{"off", "on"}, Default: "off", Help: "long bytes fields point into the receive buffer instead of being copied: in requests, and in the answers of streams"},
 				stack.CallerOption("own", generator.GRPC),
@@ -69,7 +70,7 @@ func New(other stack.Stack) Stack {
 				o.Fail(fmt.Errorf("caller=%s: with ends=client neither end is fastgrpc; use grpc:caller=%s", caller, caller))
 			}
 			return stack.GRPCPlan[fastgrpc.ServerOption, fastgrpc.ClientOption]{
-				Ends:      tuned(o),
+				Ends:      tunedOptions(o),
 				NewServer: func(options ...fastgrpc.ServerOption) stack.GRPCLibrary { return fastgrpc.NewServer(options...) },
 				Connect:   connect,
 			}
@@ -77,27 +78,27 @@ func New(other stack.Stack) Stack {
 	})}
 }
 
-// connect makes a client of one connection to an address, like a grpc.ClientConn.
+// connect makes a client with one connection to an address. It is similar to a grpc.ClientConn.
 func connect(ctx context.Context, address string, dial stack.DialFunc, options ...fastgrpc.ClientOption) (stack.Client, error) {
 	c, err := fastgrpc.NewClient("passthrough:///"+address, append(options, fastgrpc.WithContextDialer(dial))...)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.WaitReady(ctx); err != nil {
-		_ = c.Close() // err is the error to report
+		_ = c.Close() // ignore this error: err matters
 		return nil, err
 	}
 	return c, nil
 }
 
-func has(end string, v scenario.Variant) bool {
+func hasOption(end string, v scenario.Variant) bool {
 	ends, set := v.Get(endsKey)
-	return !set || ends == both || ends == end
+	return !set || ends == bothEnds || ends == end
 }
 
-// others returns the other stack's variant for the end that is not fastgrpc. It has the options
-// that both ends must share, and the codec closest to fastgrpc's.
-func (s Stack) others(v scenario.Variant) scenario.Variant {
+// otherVariant returns the other stack's variant for the end that does not use fastgrpc. It keeps
+// the options that both ends must share, and selects the codec that is most similar to fastgrpc's.
+func (s Stack) otherVariant(v scenario.Variant) scenario.Variant {
 	own := scenario.Variant{Stack: s.other.Info().Name}
 	for _, o := range stack.TLSOptions(stack.OptionalTLS) {
 		if value, set := v.Get(o.Key); set {
@@ -110,47 +111,47 @@ func (s Stack) others(v scenario.Variant) scenario.Variant {
 	return own
 }
 
-// NewServer makes a server of the library that the variant uses at this end.
+// NewServer makes a server of the library that the variant selects for this end.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	server, err := s.own.NewServer(v)
-	if err == nil && !has(serverOnly, v) {
-		return s.other.NewServer(s.others(v))
+	if err == nil && !hasOption(serverOnly, v) {
+		return s.other.NewServer(s.otherVariant(v))
 	}
 	return server, err
 }
 
-// NewClient makes a client. It opens the connections that are kept, one after the other.
+// NewClient makes a client and opens its kept connections, one after another.
 func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Target) (stack.Client, error) {
 	if err := s.Check(v); err != nil {
 		return nil, err
 	}
-	if !has(clientOnly, v) {
-		return s.other.NewClient(ctx, s.others(v), target)
+	if !hasOption(clientOnly, v) {
+		return s.other.NewClient(ctx, s.otherVariant(v), target)
 	}
 	return s.own.NewClient(ctx, v, target)
 }
 
-// The library skips this wrapper, which needs to see only a connection's first bytes.
+// CleartextConn checks only a connection's first bytes, so fastgrpc may bypass it later.
 var _ fastgrpc.Transparent = (*conn.CleartextConn)(nil)
 
-// Settings lists the settings that differ from fastgrpc's defaults, or from grpc-go's at its end.
+// Settings lists settings that differ from the defaults of the library at each end.
 func (s Stack) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
 	all, err := s.own.Settings(v, t)
-	if err != nil || has(serverOnly, v) && has(clientOnly, v) {
+	if err != nil || hasOption(serverOnly, v) && hasOption(clientOnly, v) {
 		return all, err
 	}
 	tuned, ok := s.other.(stack.SettingsReporter)
 	if !ok {
 		return nil, fmt.Errorf("the stack %s does not report its settings", s.other.Info().Name)
 	}
-	others, err := tuned.Settings(s.others(v), t)
+	others, err := tuned.Settings(s.otherVariant(v), t)
 	if err != nil {
 		return nil, err
 	}
-	if has(clientOnly, v) {
-		return append(tuning.At(tuning.Server, others), tuning.At(tuning.Client, all)...), nil
+	if hasOption(clientOnly, v) {
+		return append(tuning.SettingsOf(tuning.Server, others), tuning.SettingsOf(tuning.Client, all)...), nil
 	}
-	return append(tuning.At(tuning.Server, all), tuning.At(tuning.Client, others)...), nil
+	return append(tuning.SettingsOf(tuning.Server, all), tuning.SettingsOf(tuning.Client, others)...), nil
 }
 
 type (
@@ -158,10 +159,10 @@ type (
 	clientOption = tuning.Option[fastgrpc.ClientOption]
 )
 
-// tuned lists the settings of both ends that are not fastgrpc's default, with its options.
-func tuned(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
+// tunedOptions returns the options and settings that differ from fastgrpc's defaults.
+func tunedOptions(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrpc.ClientOption]) {
 	limit := func(library string, server serverOption, name string, client grpc.CallOption) {
-		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: stack.WhyLimit},
+		ends.Add(tuning.Setting{Value: strconv.Itoa(stack.MaxMessageBytes), Default: library, Why: stack.MessageLimitReason},
 			server, clientOption{Name: name, Apply: fastgrpc.WithDefaultCallOptions(client)})
 	}
 	limit("4194304", serverOption{Name: "fastgrpc.MaxRecvMsgSize", Apply: fastgrpc.MaxRecvMsgSize(stack.MaxMessageBytes)},
@@ -169,12 +170,12 @@ func tuned(o *scenario.Options) (ends tuning.Ends[fastgrpc.ServerOption, fastgrp
 	limit("2147483647", serverOption{Name: "fastgrpc.MaxSendMsgSize", Apply: fastgrpc.MaxSendMsgSize(stack.MaxMessageBytes)},
 		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
 	if o.Text(codecKey) == codecVT {
-		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: stack.WhyOption(codecKey)},
+		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: stack.OptionReason(codecKey)},
 			serverOption{Name: "fastgrpc.VTProto", Apply: fastgrpc.VTProto()},
 			clientOption{Name: "fastgrpc.WithVTProto", Apply: fastgrpc.WithVTProto()})
 	}
 	if o.On(aliasKey) {
-		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: stack.WhyOption(aliasKey)},
+		ends.Add(tuning.Setting{Value: "set", Default: "off", Why: stack.OptionReason(aliasKey)},
 			serverOption{Name: "fastgrpc.AliasRequests", Apply: fastgrpc.AliasRequests()},
 			clientOption{Name: "fastgrpc.WithAliasedResponses", Apply: fastgrpc.WithAliasedResponses()})
 	}

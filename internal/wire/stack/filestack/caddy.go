@@ -21,26 +21,26 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// caddy is Caddy's file server as a process of its own, which ends with this process's
-// group. Caddy proxies requests for missing files to this process, which makes them.
+// caddy runs Caddy's file server as a separate process in this process's group. Caddy forwards
+// requests for missing files to this process, which makes the files.
 type caddy struct {
 	stack.Methods
-	home    string    // Caddy's directory; empty until Listen
-	process *exec.Cmd // nil until Listen
-	output  tail      // the end of the process's output
+	home    string     // Caddy's folder; empty until Listen
+	process *exec.Cmd  // nil until Listen
+	output  outputTail // the last output of the process
 	maker   http.Server
 	making  sync.WaitGroup
 	closing atomic.Bool
-	running context.Context // ends with the process, whose error is the cause
+	running context.Context // ends when the process exits; its cause is the exit error
 }
 
 var _ stack.ExternalServer = (*caddy)(nil)
 
-// Caddy is the program to measure.
+// Caddy is the foreign program that serves the files.
 var Caddy = generator.Program{Name: "caddy", Package: "github.com/caddyserver/caddy/v2/cmd/caddy", Version: "v2.11.9"}
 
-// caddyfile is Caddy's configuration. Caddy inherits its listening socket as descriptor
-// 3, so that no other process can take the port before Caddy runs.
+// caddyfile is Caddy's configuration. Caddy inherits the listening socket as descriptor 3, so that
+// no other process can take the port before Caddy runs.
 const caddyfile = `{
 	admin off
 	auto_https off
@@ -58,16 +58,16 @@ http:// {
 }
 `
 
-// caddySettings lists the settings of caddyfile that differ from Caddy's defaults.
+// caddySettings lists the settings in caddyfile that differ from Caddy's defaults.
 var caddySettings = []tuning.Setting{
-	{Side: tuning.Server, Name: "admin", Value: "off", Default: "localhost:2019", Why: "several servers may run at a time, and none is reconfigured"},
+	{Side: tuning.Server, Name: "admin", Value: "off", Default: "localhost:2019", Why: "several servers may run at the same time, and none needs reconfiguration"},
 	{Side: tuning.Server, Name: "auto_https", Value: "off", Default: "on", Why: "this stack is cleartext"},
 	{Side: tuning.Server, Name: "persist_config", Value: "off", Default: "on", Why: "a trial leaves nothing behind"},
 	{Side: tuning.Server, Name: "servers.protocols", Value: "h1 h2c", Default: "h1 h2 h3", Why: "HTTP/2 in cleartext"},
 	{Side: tuning.Server, Name: "bind", Value: "an inherited socket", Default: "the address", Why: "no other process can take the port before Caddy runs"},
 }
 
-// Listen implements stack.Server. It returns when Caddy answers.
+// Listen implements stack.Server. It returns when Caddy answers requests.
 func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 	program, err := Caddy.Find()
 	if err != nil {
@@ -81,12 +81,12 @@ func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 	}
 	bound, err := c.start(ctx, program, address)
 	if err == nil {
-		err = c.await(ctx, bound)
+		err = c.waitUntilReady(ctx, bound)
 	}
 	if err != nil {
-		closed := c.Close() // then Caddy's output is complete
+		closed := c.Close() // after this, output is complete
 		if output := c.output.String(); output != "" {
-			err = fmt.Errorf("%w; the end of its output: %s", err, output)
+			err = fmt.Errorf("%w; the end of Caddy's output: %s", err, output)
 		}
 		return nil, errors.Join(fmt.Errorf("file: caddy: %w", err), closed)
 	}
@@ -107,14 +107,14 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 	if err != nil {
 		return nil, err
 	}
-	c.maker = http.Server{Handler: &folder{path: files, methods: &c.Methods}, ReadHeaderTimeout: awaitAtMost}
-	c.making.Go(func() { _ = c.maker.Serve(from) }) // ends with Close
+	c.maker = http.Server{Handler: &folder{path: files, methods: &c.Methods}, ReadHeaderTimeout: startTimeout}
+	c.making.Go(func() { _ = c.maker.Serve(from) }) // ends when Close is called
 
 	listener, err := listening.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = listener.Close() }() // Caddy has its own descriptor of it
+	defer func() { _ = listener.Close() }() // Caddy has its own copy of the descriptor
 	descriptor, err := listener.(*net.TCPListener).File()
 	if err != nil {
 		return nil, err
@@ -129,15 +129,15 @@ func (c *caddy) start(ctx context.Context, program, address string) (net.Addr, e
 	}
 	running, end := context.WithCancelCause(context.Background())
 	c.process, c.running = process, running
-	go func() { end(process.Wait()) }() // ends with the process
+	go func() { end(process.Wait()) }() // ends when the process exits
 	return listener.Addr(), nil
 }
 
-const awaitAtMost = 10 * time.Second
+const startTimeout = 10 * time.Second
 
-// await waits until Caddy answers a request, with any status.
-func (c *caddy) await(ctx context.Context, bound net.Addr) error {
-	ctx, cancel := context.WithTimeout(ctx, awaitAtMost)
+// waitUntilReady waits until Caddy answers a request with any status.
+func (c *caddy) waitUntilReady(ctx context.Context, bound net.Addr) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.running, cancel)()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+bound.String()+"/", http.NoBody)
@@ -147,7 +147,7 @@ func (c *caddy) await(ctx context.Context, bound net.Addr) error {
 	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := once.Do(request)
 	if err != nil {
-		return fmt.Errorf("it does not answer: %w", err)
+		return fmt.Errorf("wait for the first answer of Caddy: %w", err)
 	}
 	return response.Body.Close()
 }
@@ -161,7 +161,7 @@ func (c *caddy) Serve() error {
 	if c.closing.Load() {
 		return nil
 	}
-	return fmt.Errorf("file: caddy has ended unexpectedly: %w; the end of its output: %s", context.Cause(c.running), c.output.String())
+	return fmt.Errorf("file: caddy has ended unexpectedly: %w; the end of Caddy's output: %s", context.Cause(c.running), c.output.String())
 }
 
 func (c *caddy) Shutdown(ctx context.Context) error {
@@ -179,7 +179,7 @@ func (c *caddy) Shutdown(ctx context.Context) error {
 func (c *caddy) Close() error {
 	c.closing.Store(true)
 	if c.process != nil {
-		_ = c.process.Process.Kill() // fails if it has ended
+		_ = c.process.Process.Kill() // fails only if the process has exited
 		<-c.running.Done()
 	}
 	err := c.maker.Close()
@@ -187,13 +187,13 @@ func (c *caddy) Close() error {
 	return errors.Join(err, os.RemoveAll(c.home)) // RemoveAll does nothing for an empty path
 }
 
-// tail keeps the last KiB of a process's output. Any goroutine may use it.
-type tail struct {
+// outputTail keeps the last 1,024 bytes of a process's output. Any goroutine may use it.
+type outputTail struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *outputTail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, p...)
@@ -201,20 +201,20 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string {
+func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(bytes.TrimSpace(t.text))
 }
 
-// The option that chooses the server. Its other value is the foreign program's name.
+// serverKey is the option that selects the server: goServer or Caddy.
 const (
 	serverKey = "server"
 	goServer  = "go"
 )
 
-// Program returns the name of the foreign program that serves a variant, if one does.
-func Program(v scenario.Variant) (program string, foreign bool) {
+// ForeignProgram returns the name of the foreign program that serves a variant, if there is one.
+func ForeignProgram(v scenario.Variant) (program string, foreign bool) {
 	server, _ := v.Get(serverKey)
 	return server, v.Stack == name && server == Caddy.Name
 }

@@ -1,7 +1,7 @@
-// Package filestack is the stack `file`: the answer to a server stream as a file that an HTTP/2
-// file server sends. It shows how cheaply bytes can be sent, and carries only server streams.
+// Package filestack is the stack `file`. An HTTP/2 file server sends the answer to a server stream
+// as a file. This shows the lowest cost of sending bytes. The stack carries only server streams.
 //
-//  1. The client GETs /SERVICE/METHOD/x followed by its encoded request in hexadecimal.
+//  1. The client sends GET /SERVICE/METHOD/x, followed by the request in hexadecimal.
 //  2. If the file does not exist, it is made (folder.go): the registered handler answers
 //     once, and its messages are stored in gRPC's framing.
 //  3. The file server, Go's own or Caddy in a process of its own (caddy.go), sends the
@@ -36,10 +36,10 @@ import (
 
 type adapter struct{ stack.HTTPStack }
 
-// Stack is a file server.
+// Stack is the stack `file`.
 var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 	Info: stack.Info{
-		Name: name, Summary: "a server stream's answer as a file over cleartext HTTP/2: the yardstick for sending bytes",
+		Name: name, Summary: "a file server over cleartext HTTP/2 sends a server stream's answer as a file: the lowest cost of sending bytes",
 		Options: []scenario.Option{
 			{Key: serverKey, Values: []string{goServer, Caddy.Name}, Default: goServer, Help: "go: net/http; caddy: " + Caddy.Package + " " + Caddy.Version + ", which `run --yardstick caddy` fetches and builds"},
 		},
@@ -50,7 +50,7 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 			Handler: func(methods *stack.Methods) (http.Handler, error) { return newFolder(methods) },
 			Client:  func(wire *stack.HTTPClient) stack.Client { return &client{wire} },
 			Settings: append(stack.MessageLimit(stack.MaxMessageBytes), tuning.Setting{
-				Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readAhead), Default: "4096", Why: "one read takes several HTTP/2 frames",
+				Side: tuning.Client, Name: "bufio.NewReaderSize", Value: strconv.Itoa(readBufferBytes), Default: "4096", Why: "one read takes several HTTP/2 frames",
 			}),
 		}
 	},
@@ -59,7 +59,7 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 
 func (a adapter) NewServer(v scenario.Variant) (stack.Server, error) {
 	server, err := a.HTTPStack.NewServer(v)
-	if _, foreign := Program(v); foreign && err == nil {
+	if _, foreign := ForeignProgram(v); foreign && err == nil {
 		return &caddy{}, nil
 	}
 	return server, err
@@ -67,8 +67,8 @@ func (a adapter) NewServer(v scenario.Variant) (stack.Server, error) {
 
 func (a adapter) Settings(v scenario.Variant, t stack.Target) ([]tuning.Setting, error) {
 	all, err := a.HTTPStack.Settings(v, t)
-	if _, foreign := Program(v); foreign {
-		all = slices.Concat(caddySettings, tuning.At(tuning.Client, all))
+	if _, foreign := ForeignProgram(v); foreign {
+		all = slices.Concat(caddySettings, tuning.SettingsOf(tuning.Client, all))
 	}
 	return all, err
 }
@@ -88,35 +88,35 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return &download{client: c, ctx: ctx, method: method}, nil
 }
 
-// readAhead is the size of four of HTTP/2's default frames (RFC 9113, section 6.5.2).
-const readAhead = 64 << 10
+// readBufferBytes is the size of four default HTTP/2 frames (RFC 9113, section 6.5.2).
+const readBufferBytes = 64 << 10
 
-// download is the client's end of a server stream: the messages of one file.
+// download is the client's end of a server stream. It reads the messages from one file.
 type download struct {
 	client *client
 	ctx    context.Context
 	method string
-	body   io.ReadCloser // nil before the answer
+	body   io.ReadCloser // nil until the answer begins
 	from   *bufio.Reader
-	data   []byte // the last message's bytes
-	err    error  // the reason of the stream's end
+	data   []byte // bytes of the last message
+	err    error  // the stream's final error
 }
 
 var _ grpc.ClientStream = (*download)(nil)
 
 func (d *download) Context() context.Context     { return d.ctx }
-func (d *download) CloseSend() error             { return nil } // SendMsg has sent the whole request
+func (d *download) CloseSend() error             { return nil } // does nothing: SendMsg has sent the whole request
 func (d *download) Header() (metadata.MD, error) { return metadata.MD{}, nil }
 func (d *download) Trailer() metadata.MD         { return metadata.MD{} }
 
-// SendMsg implements grpc.ClientStream. It waits until the answer begins.
+// SendMsg implements grpc.ClientStream. It returns when the answer begins.
 func (d *download) SendMsg(m any) error {
 	message, err := stack.ProtoMessage(name, m)
 	if err != nil {
 		return err
 	}
 	if d.body != nil || d.err != nil {
-		return status.Error(codes.Internal, "file: a server stream has one request")
+		return status.Error(codes.Internal, "file: a server stream has exactly one request")
 	}
 	request, err := proto.Marshal(message)
 	if err != nil {
@@ -129,19 +129,19 @@ func (d *download) SendMsg(m any) error {
 	if err != nil {
 		return status.Errorf(codes.Internal, "file: %v", err)
 	}
-	response, err := d.client.Do(ask) //nolint:bodyclose // end closes it
+	response, err := d.client.Do(ask) //nolint:bodyclose // method end closes the body
 	if err != nil {
 		return d.end(stack.FailContext(d.ctx, fmt.Errorf("file: %w", err)))
 	}
 	d.body = response.Body
 	if response.StatusCode != http.StatusOK {
-		return d.end(refusal(response))
+		return d.end(refusalError(response))
 	}
-	d.from = bufio.NewReaderSize(response.Body, readAhead)
+	d.from = bufio.NewReaderSize(response.Body, readBufferBytes)
 	return nil
 }
 
-func refusal(response *http.Response) error {
+func refusalError(response *http.Response) error {
 	const most = 1 << 10
 	words, _ := io.ReadAll(io.LimitReader(response.Body, most))
 	code, err := strconv.Atoi(response.Header.Get(statusHeader))
@@ -177,8 +177,8 @@ func (d *download) read() error {
 	} else if err != nil {
 		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
 	}
-	if flags != 0 { // a compressed message, which no server of this stack writes
-		return status.Errorf(codes.Internal, "file: a message has the flag %#x, want 0", flags)
+	if flags != 0 { // no server of this stack compresses messages
+		return status.Errorf(codes.Internal, "file: a message of the answer has the flag %#x, but this wire allows only 0", flags)
 	}
 	if size > stack.MaxMessageBytes {
 		return status.Errorf(codes.ResourceExhausted, "file: a message of %d bytes is larger than the limit of %d", size, stack.MaxMessageBytes)
@@ -189,7 +189,7 @@ func (d *download) read() error {
 	d.data = d.data[:size]
 	if _, err := io.ReadFull(d.from, d.data); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // io.EOF means a complete stream
+			err = io.ErrUnexpectedEOF // io.EOF would mean that the stream is complete
 		}
 		return stack.FailContext(d.ctx, fmt.Errorf("file: %w", err))
 	}

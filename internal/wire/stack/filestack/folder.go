@@ -25,20 +25,21 @@ import (
 )
 
 const (
-	// The limits of a folder that clients fill.
+	// These limits bound a folder, because clients' requests create its files.
 	maxFiles        = 16
 	maxFileBytes    = 1 << 30
-	maxRequestBytes = 120 // must fit into a file's name
+	maxRequestBytes = 120 // the request must fit into a file name
 
 	statusHeader = "Grpc-Status"
 )
 
-// folder holds the answers to all requests, a file each. It serves the files, or makes them for Caddy.
+// folder holds one file per request, with its answer. It serves the files, or makes them for
+// Caddy.
 type folder struct {
 	path    string
 	methods *stack.Methods
 
-	mu    sync.Mutex // held while a file is made
+	mu    sync.Mutex // locked while a file is made
 	files int
 }
 
@@ -55,10 +56,10 @@ func pathOf(method string, request []byte) string { return method + "/x" + hex.E
 
 func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
-		http.Error(w, "this server takes only GET", http.StatusMethodNotAllowed)
+		http.Error(w, "this server accepts only GET requests", http.StatusMethodNotAllowed)
 		return
 	}
-	path, err := f.find(r.Context(), r.URL.Path)
+	path, err := f.findOrMake(r.Context(), r.URL.Path)
 	if err != nil {
 		failed := status.Convert(err)
 		w.Header().Set(statusHeader, strconv.Itoa(int(failed.Code())))
@@ -68,8 +69,8 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeFile(w, r, path)
 }
 
-// find returns the file of a path. It makes the file if it does not exist.
-func (f *folder) find(ctx context.Context, url string) (string, error) {
+// findOrMake returns the path of a request's file. It makes the file if it does not exist.
+func (f *folder) findOrMake(ctx context.Context, url string) (string, error) {
 	method, request, err := f.parse(url)
 	if err != nil {
 		return "", err
@@ -81,7 +82,7 @@ func (f *folder) find(ctx context.Context, url string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, err := os.Stat(path); err == nil {
-		return path, nil // another call has made it
+		return path, nil // another call made the file meanwhile
 	}
 	if f.files == maxFiles {
 		return "", status.Errorf(codes.ResourceExhausted, "file: the limit of %d different requests is reached", maxFiles)
@@ -104,7 +105,7 @@ func (f *folder) parse(url string) (*stack.Method, []byte, error) {
 	}
 	request, err := hex.DecodeString(encoded)
 	if err != nil {
-		return nil, nil, status.Errorf(codes.InvalidArgument, "file: the request in the path: %v", err)
+		return nil, nil, status.Errorf(codes.InvalidArgument, "file: decode the request in the path: %v", err)
 	}
 	return method, request, checkLength(request)
 }
@@ -116,7 +117,7 @@ func checkLength(request []byte) error {
 	return nil
 }
 
-// makeFile stores the handler's answer in a file, which appears when it is complete.
+// makeFile writes a handler's answer to a file. The file gets its name only when it is complete.
 func makeFile(ctx context.Context, path string, method *stack.Method, request []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("file: %w", err)
@@ -125,7 +126,7 @@ func makeFile(ctx context.Context, path string, method *stack.Method, request []
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
+	defer func() { _ = os.Remove(file.Name()) }() // fails if the file was renamed
 	out := &answer{ctx: ctx, request: request, to: bufio.NewWriter(file)}
 	failed := method.Stream.Handler(method.Service, out)
 	err = errors.Join(out.to.Flush(), file.Close())
@@ -138,7 +139,7 @@ func makeFile(ctx context.Context, path string, method *stack.Method, request []
 	return os.Rename(file.Name(), path)
 }
 
-// answer is the handler's end of a stream that is written to a file.
+// answer is the handler's end of a stream. It writes the messages to a file.
 type answer struct {
 	ctx     context.Context
 	request []byte
@@ -151,7 +152,7 @@ var _ grpc.ServerStream = (*answer)(nil)
 
 func (a *answer) Context() context.Context { return a.ctx }
 
-// RecvMsg implements grpc.ServerStream. There is one request.
+// RecvMsg implements grpc.ServerStream. It returns the only request.
 func (a *answer) RecvMsg(m any) error {
 	message, err := stack.ProtoMessage(name, m)
 	switch {
@@ -184,7 +185,7 @@ func (a *answer) SendMsg(m any) error {
 	return err
 }
 
-// A file has no place for metadata.
+// The following methods refuse metadata, because a file has no place for it.
 
 var errMetadata = status.Error(codes.Unimplemented, "file: this wire carries no metadata")
 
@@ -194,4 +195,4 @@ func (*answer) SetTrailer(metadata.MD)       {}
 
 const name = "file"
 
-var errOnlyServerStreams = fmt.Errorf("file: a file server only sends, so it carries only server streams; every other stack has the other kinds: %w", stack.ErrUnsupported)
+var errOnlyServerStreams = fmt.Errorf("file: a file server only sends, so this stack carries only server streams; tcp and grpc carry all kinds: %w", stack.ErrUnsupported)

@@ -42,14 +42,14 @@ func FuzzPaths(f *testing.F) {
 		methods := &stack.Methods{}
 		testpb.RegisterTestServiceServer(methods, echoing{})
 		home := &folder{path: t.TempDir(), methods: methods}
-		path, err := home.find(t.Context(), url)
+		path, err := home.findOrMake(t.Context(), url)
 		if err != nil {
 			return
 		}
 		if within, err := filepath.Rel(home.path, path); err != nil || !filepath.IsLocal(within) || strings.Contains(within, "..") {
 			t.Errorf("%q is %s", url, path)
 		}
-		if again, err := home.find(t.Context(), url); err != nil || again != path || home.files != 1 {
+		if again, err := home.findOrMake(t.Context(), url); err != nil || again != path || home.files != 1 {
 			t.Errorf("%q is %s, and then %s, of %d files: %v", url, path, again, home.files, err)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// The options tune grpc-go at both ends. Nothing is tuned without its option.
+// These options tune grpc-go at both ends. Unset options tune nothing.
 const (
 	codecKey   = "codec"
 	poolKey    = "recv-pool"
@@ -25,12 +25,13 @@ const (
 	windowKey  = "window"
 	buffersKey = "buffers"
 
-	// The codecs. The bytes on the wire are the same.
-	codecProto = "proto" // package proto, over grpc-go's memory pool
-	codecVT1   = "vt1"   // vtprotobuf's methods in the first codec interface
-	codecVT2   = "vt2"   // the same methods in the second interface, over the memory pool
+	// These are the codecs. They do not change the bytes on the wire.
+	codecProto = "proto" // package proto with grpc-go's memory pool
+	codecVT1   = "vt1"   // vtprotobuf's methods through the first codec interface
+	codecVT2   = "vt2"   // vtprotobuf's methods through the second codec interface, with the memory pool
 
-	// HTTP/2 has no larger window (RFC 9113, section 6.9.1); every connection has its own buffers.
+	// HTTP/2 allows no larger window (RFC 9113, section 6.9.1). Every connection has its own
+	// buffers.
 	maxWindowBytes = 1<<31 - 1
 	maxBufferBytes = 16 << 20
 )
@@ -40,15 +41,15 @@ func tuningOptions() []scenario.Option {
 		{Key: codecKey, Values: []string{codecProto, codecVT1, codecVT2}, Default: codecProto, Help: "proto: package proto; vt1, vt2: vtprotobuf through the first or the second codec interface, for messages that have its methods"},
 		{Key: poolKey, Values: []string{"on", "off"}, Default: "on", Help: "off: received messages get fresh memory, as before grpc-go 1.66"},
 		{Key: tiersKey, Parse: parseTiers, Help: "SIZES: buffers of grpc-go's memory pool, powers of two, as in 256/4KiB/16KiB/64KiB/1MiB, in place of 256/4KiB/16KiB/32KiB/1MiB; none: no pool"},
-		{Key: windowKey, Parse: scenario.BytesUpTo(maxWindowBytes), Help: "SIZE: flow-control windows of a stream and of a connection, as in 16MiB, in place of estimated ones"},
+		{Key: windowKey, Parse: scenario.BytesUpTo(maxWindowBytes), Help: "SIZE: flow-control windows of a stream and of a connection, as in 16MiB, in place of estimated windows"},
 		{Key: buffersKey, Parse: scenario.BytesUpTo(maxBufferBytes), Help: "SIZE: buffers of reads and writes, as in 256KiB"},
 	}
 }
 
-// Defaults of grpc-go, in its own words.
+// These texts describe defaults of grpc-go.
 const (
-	estimated = "65535, then as the bandwidth-delay product is estimated"
-	ioBuffer  = "32768"
+	estimatedWindow = "65535, then the estimated bandwidth-delay product"
+	defaultBuffer   = "32768"
 )
 
 type (
@@ -56,12 +57,12 @@ type (
 	clientOption = tuning.Option[grpc.DialOption]
 )
 
-// tuned lists the settings of both ends that are not grpc-go's default, with their options.
-func tuned(o *scenario.Options) (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
+// tunedOptions returns the options and settings that differ from grpc-go's defaults.
+func tunedOptions(o *scenario.Options) (ends tuning.Ends[grpc.ServerOption, grpc.DialOption]) {
 	add := func(value any, library, why string, server serverOption, client clientOption) {
 		ends.Add(tuning.Setting{Value: fmt.Sprint(value), Default: library, Why: why}, server, client)
 	}
-	// addCall adds an option that a client has for all of its calls.
+	// addCall adds a call option that the client uses for all calls.
 	addCall := func(value any, library, why string, server serverOption, name string, call grpc.CallOption) {
 		add(value, library, why, server, clientOption{Name: name, Apply: grpc.WithDefaultCallOptions(call)})
 	}
@@ -69,60 +70,60 @@ func tuned(o *scenario.Options) (ends tuning.Ends[grpc.ServerOption, grpc.DialOp
 		Side: tuning.Client, Name: "grpc.WithNoProxy", Value: "set",
 		Default: "the environment's proxy", Why: "a proxy would be measured in place of the wire",
 	}, grpc.WithNoProxy())
-	addCall(stack.MaxMessageBytes, "4194304", stack.WhyLimit,
+	addCall(stack.MaxMessageBytes, "4194304", stack.MessageLimitReason,
 		serverOption{Name: "grpc.MaxRecvMsgSize", Apply: grpc.MaxRecvMsgSize(stack.MaxMessageBytes)},
 		"grpc.MaxCallRecvMsgSize", grpc.MaxCallRecvMsgSize(stack.MaxMessageBytes))
-	addCall(stack.MaxMessageBytes, "2147483647", stack.WhyLimit,
+	addCall(stack.MaxMessageBytes, "2147483647", stack.MessageLimitReason,
 		serverOption{Name: "grpc.MaxSendMsgSize", Apply: grpc.MaxSendMsgSize(stack.MaxMessageBytes)},
 		"grpc.MaxCallSendMsgSize", grpc.MaxCallSendMsgSize(stack.MaxMessageBytes))
 	switch o.Text(codecKey) {
 	case codecVT1:
-		addCall("vtprotobuf", "package proto", stack.WhyOption(codecKey),
+		addCall("vtprotobuf", "package proto", stack.OptionReason(codecKey),
 			serverOption{Name: "grpc.ForceServerCodec", Apply: grpc.ForceServerCodec(firstCodec{})}, "grpc.ForceCodec", grpc.ForceCodec(firstCodec{}))
 	case codecVT2:
-		addCall("vtprotobuf", "package proto", stack.WhyOption(codecKey),
+		addCall("vtprotobuf", "package proto", stack.OptionReason(codecKey),
 			serverOption{Name: "grpc.ForceServerCodecV2", Apply: grpc.ForceServerCodecV2(newSecondCodec())}, "grpc.ForceCodecV2", grpc.ForceCodecV2(newSecondCodec()))
 	}
 	if !o.On(poolKey) {
-		add("none", "mem.DefaultBufferPool", stack.WhyOption(poolKey),
+		add("none", "mem.DefaultBufferPool", stack.OptionReason(poolKey),
 			serverOption{Name: "grpc.experimental.BufferPool", Apply: experimental.BufferPool(mem.NopBufferPool{})},
 			clientOption{Name: "grpc.experimental.WithBufferPool", Apply: experimental.WithBufferPool(mem.NopBufferPool{})})
 	}
-	if t := scenario.Value[*tiers](o, tiersKey); t != nil {
+	if t := scenario.Value[*poolTiers](o, tiersKey); t != nil {
 		const name = "grpc.experimental.SetDefaultBufferPool"
-		add(t.text, "256/4KiB/16KiB/32KiB/1MiB", stack.WhyOption(tiersKey),
+		add(t.text, "256/4KiB/16KiB/32KiB/1MiB", stack.OptionReason(tiersKey),
 			serverOption{Name: name, Apply: experimental.BufferPool(t.pool)}, clientOption{Name: name, Apply: experimental.WithBufferPool(t.pool)})
 	}
 	if window := int32(scenario.Value[int](o, windowKey)); window > 0 {
-		add(window, estimated, stack.WhyOption(windowKey),
+		add(window, estimatedWindow, stack.OptionReason(windowKey),
 			serverOption{Name: "grpc.StaticStreamWindowSize", Apply: grpc.StaticStreamWindowSize(window)},
 			clientOption{Name: "grpc.WithStaticStreamWindowSize", Apply: grpc.WithStaticStreamWindowSize(window)})
-		add(window, estimated, stack.WhyOption(windowKey),
+		add(window, estimatedWindow, stack.OptionReason(windowKey),
 			serverOption{Name: "grpc.StaticConnWindowSize", Apply: grpc.StaticConnWindowSize(window)},
 			clientOption{Name: "grpc.WithStaticConnWindowSize", Apply: grpc.WithStaticConnWindowSize(window)})
 	}
 	if size := scenario.Value[int](o, buffersKey); size > 0 {
-		add(size, ioBuffer, stack.WhyOption(buffersKey),
+		add(size, defaultBuffer, stack.OptionReason(buffersKey),
 			serverOption{Name: "grpc.ReadBufferSize", Apply: grpc.ReadBufferSize(size)},
 			clientOption{Name: "grpc.WithReadBufferSize", Apply: grpc.WithReadBufferSize(size)})
-		add(size, ioBuffer, stack.WhyOption(buffersKey),
+		add(size, defaultBuffer, stack.OptionReason(buffersKey),
 			serverOption{Name: "grpc.WriteBufferSize", Apply: grpc.WriteBufferSize(size)},
 			clientOption{Name: "grpc.WithWriteBufferSize", Apply: grpc.WithWriteBufferSize(size)})
 	}
 	return ends
 }
 
-type tiers struct {
+type poolTiers struct {
 	text string
 	pool mem.BufferPool
 }
 
-// noTiers is the value of pool-tiers for a pool that keeps nothing.
-const noTiers = "none"
+// noPool is the value of pool-tiers for no memory pool.
+const noPool = "none"
 
 func parseTiers(text string) (any, error) {
-	if text == noTiers {
-		return &tiers{text, mem.NopBufferPool{}}, nil
+	if text == noPool {
+		return &poolTiers{text, mem.NopBufferPool{}}, nil
 	}
 	var exponents []uint8
 	for word := range strings.SplitSeq(text, "/") {
@@ -137,29 +138,29 @@ func parseTiers(text string) (any, error) {
 		exponents = append(exponents, uint8(exponent))
 	}
 	pool, err := mem.NewBinaryTieredBufferPool(exponents...)
-	return &tiers{text, pool}, err
+	return &poolTiers{text, pool}, err
 }
 
-// use makes the pool the default of the whole process, because the codec takes no other.
-func (t *tiers) use() {
+// makeDefault makes the pool the default of the whole process: the codec cannot use another one.
+func (t *poolTiers) makeDefault() {
 	if t != nil {
 		experimental.SetDefaultBufferPool(t.pool)
 	}
 }
 
-// fastMessage has the methods that vtprotobuf generates. Messages without them, as of health and
-// reflection, go through package proto in every codec.
+// fastMessage has the methods that vtprotobuf generates. Other messages, such as health checks and
+// reflection, use package proto in every codec.
 type fastMessage interface {
 	SizeVT() int
 	MarshalVT() ([]byte, error)
 	MarshalToSizedBufferVT([]byte) (int, error)
-	UnmarshalVT([]byte) error // merges
+	UnmarshalVT([]byte) error // adds to the message's content
 	Reset()
 }
 
-// empty resets a message that may have been used before. A type with a pool of vtprotobuf keeps
-// its memory: a caller that receives again has finished with the content.
-func empty(m fastMessage) {
+// resetMessage clears a message that may be in use again. A type with a vtprotobuf pool keeps its
+// memory, because a caller that receives again no longer needs the old content.
+func resetMessage(m fastMessage) {
 	if pooled, is := m.(interface{ ResetVT() }); is {
 		pooled.ResetVT()
 		return
@@ -167,7 +168,7 @@ func empty(m fastMessage) {
 	m.Reset()
 }
 
-// firstCodec uses vtprotobuf as its manual shows.
+// firstCodec uses vtprotobuf as its documentation recommends.
 type firstCodec struct{}
 
 var _ encoding.Codec = firstCodec{}
@@ -189,7 +190,7 @@ func (firstCodec) Marshal(v any) ([]byte, error) {
 func (firstCodec) Unmarshal(data []byte, v any) error {
 	switch m := v.(type) {
 	case fastMessage:
-		empty(m)
+		resetMessage(m)
 		return m.UnmarshalVT(data)
 	case proto.Message:
 		return proto.Unmarshal(data, m)
@@ -199,7 +200,8 @@ func (firstCodec) Unmarshal(data []byte, v any) error {
 
 func notAMessage(v any) error { return fmt.Errorf("%T is not a protobuf message", v) }
 
-// secondCodec is vtprotobuf over grpc-go's memory pool. Other messages use the default codec.
+// secondCodec uses vtprotobuf with grpc-go's memory pool. Messages without vtprotobuf's methods
+// use the default codec.
 type secondCodec struct {
 	encoding.CodecV2
 	pool mem.BufferPool
@@ -236,6 +238,6 @@ func (c secondCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	whole := data.MaterializeToBuffer(c.pool)
 	defer whole.Free()
-	empty(m)
+	resetMessage(m)
 	return m.UnmarshalVT(whole.ReadOnlyData())
 }

@@ -1,8 +1,8 @@
 // Package grpcstack is the stack `grpc`: grpc-go over HTTP/2, with or without TLS, used as its
-// manual shows, on its defaults but for the message limit. Reflection and health checks are
-// served beside the registered services, so that grpcurl and probes work.
+// documentation recommends. Only the message limit differs from the defaults. The server also has
+// reflection and health checks, so that grpcurl and probes work.
 //
-// The package must not tune by itself: each change of a default is a named option.
+// The package must not change a default without a named option.
 package grpcstack
 
 import (
@@ -36,14 +36,14 @@ type adapter struct {
 
 // Stack is grpc-go.
 //
-// With one connection per call, smaller buffers and no resolver, retries, health checks
-// and idle timer were measured too: none made a difference beyond chance.
+// Smaller buffers, and connections without resolver, retries, health checks and idle timer, were
+// measured with one connection per call. None made a significant difference.
 var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[grpc.ServerOption, grpc.DialOption]{
 	Info: stack.Info{
 		Name: name, Summary: "gRPC by grpc-go: protobuf over HTTP/2",
 		Options: append([]scenario.Option{{
 			Key: connectionsKey, Parse: scenario.Count, Role: scenario.ConnectionsRole,
-			Help: "N: N connections for all clients, taken in turns; wins over the connection mode",
+			Help: "N: N connections for all clients, used in turn; overrides the connection mode",
 		}, stack.PoolOption(), stack.CallerOption(name, generator.GRPC)}, tuningOptions()...),
 		Protocol: "HTTP/2",
 	},
@@ -57,18 +57,18 @@ var Stack = adapter{stack.NewGRPCStack(stack.GRPCAdapter[grpc.ServerOption, grpc
 })}
 
 func plan(v scenario.Variant, o *scenario.Options) stack.GRPCPlan[grpc.ServerOption, grpc.DialOption] {
-	memory, connections := scenario.Value[*tiers](o, tiersKey), scenario.Value[int](o, connectionsKey)
-	if stack.Pooled(v) && (!stack.HasOwnClient(v) || connections > 0) {
-		o.Fail(errors.New("pool=auto chooses the connections of the stack's own client by itself: leave out conns and caller, or pool"))
+	memory, connections := scenario.Value[*poolTiers](o, tiersKey), scenario.Value[int](o, connectionsKey)
+	if stack.HasPoolOption(v) && (!stack.HasOwnClient(v) || connections > 0) {
+		o.Fail(errors.New("pool=auto sets the connections of the stack's own client: leave out conns and caller, or pool"))
 	}
 	return stack.GRPCPlan[grpc.ServerOption, grpc.DialOption]{
-		Ends: tuned(o), Settings: []tuning.Setting{dialerSetting}, Connections: connections,
+		Ends: tunedOptions(o), Settings: []tuning.Setting{dialerSetting}, Connections: connections,
 		NewServer: func(options ...grpc.ServerOption) stack.GRPCLibrary {
-			memory.use()
+			memory.makeDefault()
 			return grpc.NewServer(options...)
 		},
 		Connect: func(ctx context.Context, address string, dial stack.DialFunc, options ...grpc.DialOption) (stack.Client, error) {
-			memory.use()
+			memory.makeDefault()
 			return connect(ctx, address, dial, options...)
 		},
 	}
@@ -79,14 +79,16 @@ var dialerSetting = tuning.Setting{
 	Default: "net.Dialer, with TCP keepalive as the system has it", Why: "connections of all stacks are opened, counted and timed alike",
 }
 
-// client is a grpc.ClientConn of one connection, with its last error: grpc-go keeps only its text.
+// client is a grpc.ClientConn with one connection. It keeps the connection's last error, because
+// grpc-go keeps only the error's text.
 type client struct {
 	*grpc.ClientConn
 	open   stack.DialFunc
 	reason atomic.Pointer[error]
 }
 
-// firstByte stops at the trailer too: grpc-go reports only that for an answer without messages.
+// firstByte also stops at the trailer: for an answer without messages, grpc-go reports nothing
+// else.
 type firstByte struct{ *stack.FirstByte }
 
 func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
@@ -96,15 +98,15 @@ func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
 	f.FirstByte.HandleRPC(ctx, what)
 }
 
-// connect makes a grpc.ClientConn that dials with the function, and can carry calls.
+// connect makes a grpc.ClientConn that uses the dial function, and waits until it can carry calls.
 func connect(ctx context.Context, target string, dial stack.DialFunc, options ...grpc.DialOption) (stack.Client, error) {
 	c := &client{open: dial}
 	var err error
 	if c.ClientConn, err = grpc.NewClient(target, append(options, grpc.WithContextDialer(c.dial))...); err != nil {
 		return nil, err
 	}
-	if err := c.await(ctx); err != nil {
-		_ = c.Close() // err is the error to report
+	if err := c.waitUntilReady(ctx); err != nil {
+		_ = c.Close() // ignore this error: err matters
 		return nil, err
 	}
 	return c, nil
@@ -126,8 +128,9 @@ func (c *client) lastError() error {
 	return nil
 }
 
-// await waits until the connection can carry calls, or fails: grpc-go would try again.
-func (c *client) await(ctx context.Context) error {
+// waitUntilReady waits until the connection can carry calls. It returns the first failure: grpc-go
+// would try again.
+func (c *client) waitUntilReady(ctx context.Context) error {
 	c.Connect()
 	for {
 		state := c.GetState()
@@ -143,9 +146,9 @@ func (c *client) await(ctx context.Context) error {
 	}
 }
 
-// Invoke adds the cause to the error if known. It is grpc.ClientConn.Invoke over a guarded stream.
+// Invoke makes a unary call over a guarded stream. It adds a known cause to the error.
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
-	stream, err := c.NewStream(ctx, &unary, method, options...)
+	stream, err := c.NewStream(ctx, &unaryDesc, method, options...)
 	if err != nil {
 		return err
 	}
@@ -155,9 +158,9 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return c.explain(stream.RecvMsg(reply))
 }
 
-var unary grpc.StreamDesc
+var unaryDesc grpc.StreamDesc
 
-// NewStream adds the cause to errors at the stream's beginning. Later errors are grpc-go's own.
+// NewStream adds a known cause to the error of starting a stream. It does not change later errors.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := c.ClientConn.NewStream(ctx, desc, method, options...)
 	if err != nil {
@@ -166,10 +169,10 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return guardedStream{stream}, nil
 }
 
-// guardedStream corrects the end of a call that was refused twice. grpc-go retries a refused call.
-// If the peer refuses the second attempt before its request is written, RecvMsg returns io.EOF
-// (since v1.84), as if the call had succeeded. A second RecvMsg returns the status, or io.EOF
-// again if the call did succeed.
+// guardedStream corrects the result of a call that the server refused twice. grpc-go retries a
+// refused call. If the second attempt is refused before its request is written, RecvMsg returns
+// io.EOF (since v1.84), as after a success. A second RecvMsg then returns the true status, or
+// io.EOF.
 type guardedStream struct{ grpc.ClientStream }
 
 func (s guardedStream) RecvMsg(m any) error {
@@ -180,7 +183,7 @@ func (s guardedStream) RecvMsg(m any) error {
 	return err
 }
 
-// explain adds the connection's last error to err, if grpc-go's text quotes it.
+// explain adds the connection's last error to err, if err contains its text.
 func (c *client) explain(err error) error {
 	if err == nil || status.Code(err) != codes.Unavailable {
 		return err
@@ -191,7 +194,7 @@ func (c *client) explain(err error) error {
 	return err
 }
 
-// watchedConn keeps the error that ended reading.
+// watchedConn keeps the first read error of a connection.
 type watchedConn struct {
 	net.Conn
 	client *client
@@ -205,5 +208,5 @@ func (w *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NetConn returns the connection below, in which credentials search for TLS.
+// NetConn returns the wrapped connection, which credentials need to find TLS.
 func (w *watchedConn) NetConn() net.Conn { return w.Conn }

@@ -23,7 +23,7 @@ import (
 type client struct {
 	*stack.HTTPClient
 	codec  *codec
-	duplex bool // an answer may begin before its request ends
+	duplex bool // the answer may begin before the request ends
 }
 
 var _ stack.RequestMaker = (*client)(nil)
@@ -36,7 +36,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if err != nil {
 		return err
 	}
-	answer, err := c.exchange(request, c.codec.message)
+	answer, err := c.sendRequest(request, c.codec.message)
 	stack.ReportMetadata(options, answer.headerMetadata, answer.trailerMetadata)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (c *client) UnaryRequest(ctx context.Context, method string, message any) (
 	return c.newRequest(ctx, method, c.codec.message, bytes.NewReader(body))
 }
 
-// newRequest makes the POST of a call, with the deadline and the metadata of ctx.
+// newRequest makes a call's POST request, with the deadline and metadata of ctx.
 func (c *client) newRequest(ctx context.Context, method, contentType string, body io.Reader) (*http.Request, error) {
 	path, err := pathOf(method)
 	if err != nil {
@@ -79,24 +79,24 @@ func (c *client) newRequest(ctx context.Context, method, contentType string, bod
 	return request, nil
 }
 
-// pathOf returns the short path of a full name, "/package.Service/Operation".
+// pathOf returns the short path of an operation, given as "/package.Service/Operation".
 func pathOf(fullName string) (string, error) {
 	slash := strings.LastIndexByte(fullName, '/')
 	if slash < 1 || fullName[0] != '/' || slash == len(fullName)-1 {
-		return "", fmt.Errorf("%q is not of the form /package.Service/Operation", fullName)
+		return "", fmt.Errorf("the method %q does not have the form /package.Service/Operation", fullName)
 	}
 	return route.ShortPath(fullName[slash+1:]), nil
 }
 
-// answer is the answer to a request. The zero value stands for no answer.
+// answer is the answer to a request. The zero value means that there is none.
 type answer struct {
 	header http.Header
-	body   []byte         // if the answer is one message
-	stream *http.Response // if the answer is a stream; the caller closes its body
+	body   []byte         // set if the answer is one message
+	stream *http.Response // set if the answer is a stream; the caller must close its body
 }
 
-// exchange makes a request. Its result has the header even if the answer is an error.
-func (c *client) exchange(request *http.Request, media string) (answer, error) {
+// sendRequest sends a request. The answer includes the header even if it reports an error.
+func (c *client) sendRequest(request *http.Request, media string) (answer, error) {
 	response, err := c.Do(request)
 	if err != nil {
 		return answer{}, c.Fail(request.Context(), err)
@@ -111,12 +111,12 @@ func (c *client) exchange(request *http.Request, media string) (answer, error) {
 	if err != nil {
 		return a, c.Fail(request.Context(), err)
 	}
-	return a, check(response, a.body, media)
+	return a, checkAnswer(response, a.body, media)
 }
 
 func (a *answer) headerMetadata() metadata.MD { return stack.MetadataIn(a.header, "", isReserved) }
 
-// trailerMetadata returns the trailer. A stream has it only after its end.
+// trailerMetadata returns the trailer metadata. A stream's trailer is known only after its end.
 func (a *answer) trailerMetadata() metadata.MD {
 	if a.stream != nil {
 		return stack.MetadataIn(a.stream.Trailer, "", isReserved)
@@ -124,19 +124,19 @@ func (a *answer) trailerMetadata() metadata.MD {
 	return stack.MetadataIn(a.header, trailerPrefix, isReserved)
 }
 
-// check returns an error unless the answer is 200 with the wanted media type.
-func check(response *http.Response, body []byte, wantMedia string) error {
+// checkAnswer returns an error unless the answer has status 200 and the expected media type.
+func checkAnswer(response *http.Response, body []byte, wantMedia string) error {
 	if response.StatusCode != http.StatusOK {
-		return errorIn(response, body)
+		return errorFromAnswer(response, body)
 	}
 	if contentType := response.Header.Get("Content-Type"); !isMedia(contentType, wantMedia) {
-		return status.Errorf(codes.Unknown, "rest: the server answered with content type %q, want %s%s", contentType, wantMedia, excerpt(contentType, body))
+		return status.Errorf(codes.Unknown, "rest: the server answered with content type %q, want %s%s", contentType, wantMedia, bodyExcerpt(contentType, body))
 	}
 	return nil
 }
 
-// clientStream is the client's end of a stream of any kind. Sending does not wait for receiving: a
-// goroutine makes the request, and RecvMsg waits for it. The goroutine ends when the answer has
+// clientStream is the client's end of a stream. A goroutine sends the request, so that sending
+// need not wait for receiving. RecvMsg waits for the goroutine, which ends when the answer has
 // begun, with ctx, or with the client.
 type clientStream struct {
 	client  *client
@@ -145,15 +145,15 @@ type clientStream struct {
 	desc    *grpc.StreamDesc
 	options []grpc.CallOption
 
-	sending   *io.PipeWriter // the request's body; nil if the request is one message
+	sending   *io.PipeWriter // writes the request's body; nil if the request is one message
 	requested bool           // the only message was sent
-	stop      func()         // ends the sending
+	stop      func()         // stops the sending goroutine
 
 	begun     chan struct{} // closed when answer or err is set
 	answer    answer
-	receiving *bufio.Reader // the answer's body; nil if the answer is one message or failed
-	ended     bool          // used by the receiver
-	err       error         // reason of the stream's end; io.EOF for status OK
+	receiving *bufio.Reader // reads the answer's body; nil if the answer is one message or failed
+	ended     bool          // only the receiver uses it
+	err       error         // reason why the stream ended; io.EOF means status OK
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -167,7 +167,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	}
 	s := &clientStream{client: c, ctx: ctx, method: method, desc: desc, options: options, stop: func() {}, begun: make(chan struct{})}
 	if !desc.ClientStreams {
-		return s, nil // SendMsg makes the request
+		return s, nil // SendMsg will send the request
 	}
 	var cancel context.CancelFunc
 	s.ctx, cancel = context.WithCancel(ctx)
@@ -179,16 +179,16 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	}
 	endWithClient := c.AfterClose(cancel)
 	s.sending, s.stop = sending, func() { endWithClient(); cancel() }
-	// net/http does not cancel a request while it reads the body.
+	// net/http cannot cancel a request while it reads the request's body.
 	context.AfterFunc(s.ctx, func() { _ = body.CloseWithError(io.EOF) })
-	go s.exchange(request)
+	go s.sendRequest(request)
 	return s, nil
 }
 
-// exchange makes the request and waits until the answer begins.
-func (s *clientStream) exchange(request *http.Request) {
+// sendRequest sends the request and waits until the answer begins.
+func (s *clientStream) sendRequest(request *http.Request) {
 	defer close(s.begun)
-	s.answer, s.err = s.client.exchange(request, s.client.codec.body(s.desc.ServerStreams))
+	s.answer, s.err = s.client.sendRequest(request, s.client.codec.mediaType(s.desc.ServerStreams))
 	if s.answer.stream != nil {
 		s.receiving = bufio.NewReader(s.answer.stream.Body)
 		return
@@ -221,19 +221,19 @@ func (s *clientStream) sendOnly(message any) error {
 	s.requested = true
 	body, err := s.client.codec.marshal(message)
 	if err != nil {
-		return s.abandon(err)
+		return s.stopAndFail(err)
 	}
 	request, err := s.client.newRequest(s.ctx, s.method, s.client.codec.message, bytes.NewReader(body))
 	if err != nil {
-		return s.abandon(err)
+		return s.stopAndFail(err)
 	}
-	go s.exchange(request)
+	go s.sendRequest(request)
 	return nil
 }
 
-var errOneRequest = status.Error(codes.Internal, "rest: a server stream has one request")
+var errOneRequest = status.Error(codes.Internal, "rest: a server stream has exactly one request")
 
-func (s *clientStream) abandon(err error) error {
+func (s *clientStream) stopAndFail(err error) error {
 	s.err = err
 	close(s.begun)
 	return err
@@ -244,10 +244,10 @@ func (s *clientStream) CloseSend() error {
 	case s.sending != nil:
 		return s.sending.Close()
 	case s.requested:
-		return nil // the request's end was sent with its message
+		return nil // the request ended with its only message
 	default:
 		s.requested = true
-		return s.abandon(errOneRequest)
+		return s.stopAndFail(errOneRequest)
 	}
 }
 
@@ -263,7 +263,7 @@ func (s *clientStream) RecvMsg(message any) error {
 	if s.err != nil {
 		return s.err
 	}
-	s.err = io.EOF // the next time
+	s.err = io.EOF // the next RecvMsg returns io.EOF
 	return s.client.codec.unmarshal(s.answer.body, message, codes.Internal)
 }
 
@@ -281,7 +281,7 @@ func (s *clientStream) receive(message any) error {
 			err = io.EOF
 		}
 	}
-	_ = s.answer.stream.Body.Close() // net/http keeps the connection if the body was read to its end
+	_ = s.answer.stream.Body.Close() // if the body was read completely, net/http keeps the connection
 	s.stop()
 	s.end(err)
 	return err

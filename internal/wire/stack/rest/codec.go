@@ -26,15 +26,15 @@ type codec struct {
 	name     string
 	message  string
 	stream   string
-	status   string // the media type of a google.rpc.Status
-	maxBytes int64  // limits an encoded message
+	status   string // media type of errors, which are google.rpc.Status messages
+	maxBytes int64  // limit of an encoded message
 
 	encode func(proto.Message) ([]byte, error)
 	decode func([]byte, proto.Message) error
 }
 
-// The codecs. The media type of protobuf is widely used but not registered; those of streams are
-// wirelab's own, so that a stream is not mistaken for a message.
+// These are the codecs. Protobuf's media type is common but not registered. The media types of
+// streams are wirelab's own, so that nobody takes a stream for a message.
 var (
 	protobuf = &codec{
 		name:     "protobuf",
@@ -50,23 +50,23 @@ var (
 		message:  "application/json",
 		stream:   "application/x-json-stream",
 		status:   `application/json; messageType="google.rpc.Status"`,
-		maxBytes: stack.MaxMessageBytes / 3 * 4, // large messages are mostly bytes, in base64
+		maxBytes: stack.MaxMessageBytes / 3 * 4, // base64 makes bytes longer by a third
 		encode:   protojson.Marshal,
 		decode:   protojson.Unmarshal,
 	}
 )
 
-// codecOf returns the codec of a message or a stream with this Content-Type, or nil.
+// codecOf returns the codec for a Content-Type, or nil. stream says whether the body is a stream.
 func codecOf(contentType string, stream bool) *codec {
 	for _, c := range []*codec{protobuf, json} {
-		if isMedia(contentType, c.body(stream)) {
+		if isMedia(contentType, c.mediaType(stream)) {
 			return c
 		}
 	}
 	return nil
 }
 
-func (c *codec) body(stream bool) string {
+func (c *codec) mediaType(stream bool) string {
 	if stream {
 		return c.stream
 	}
@@ -92,7 +92,8 @@ func (c *codec) marshal(message any) ([]byte, error) {
 	return encoded, nil
 }
 
-// unmarshal replaces the message. A failure gets the code fault, which differs between the ends.
+// unmarshal replaces the message's content. fault is the error code of a failure: the two ends use
+// different codes.
 func (c *codec) unmarshal(encoded []byte, message any, fault codes.Code) error {
 	m, err := stack.ProtoMessage("rest", message)
 	if err != nil {
@@ -112,7 +113,8 @@ func (c *codec) readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, er
 	return stack.ReadBody(w, body, c.maxBytes, c.errTooLarge)
 }
 
-// A stream is a sequence of frames: the message's length in four bytes, big endian, the message.
+// A stream consists of frames. A frame is the message's length in four bytes, big endian, and the
+// message.
 const frameHeaderBytes = 4
 
 func (c *codec) frameOf(message any) ([]byte, error) {
@@ -125,8 +127,8 @@ func (c *codec) frameOf(message any) ([]byte, error) {
 	return append(frame, encoded...), nil
 }
 
-// readFrame returns the next message, io.EOF at the end of the last frame, or io.ErrUnexpectedEOF
-// within one. It allocates by what arrives, not by the announced length.
+// readFrame returns the next message. It returns io.EOF after the last frame, and
+// io.ErrUnexpectedEOF inside a frame. It allocates memory only for bytes that arrive.
 func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	var header [frameHeaderBytes]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -146,14 +148,14 @@ func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	return message.Bytes(), nil
 }
 
-// The HTTP trailers at the end of a stream: the code and, unless it is OK, the whole status.
+// A stream ends with these HTTP trailers: the code and, unless the code is OK, the whole status.
 const (
 	codeTrailer   = "Grpc-Status"
 	statusTrailer = "Grpc-Status-Details-Bin"
 )
 
-// encodeStatus never fails. Codecs refuse text that is not UTF-8, and details of a type that this
-// program lacks: the result then leaves them out.
+// encodeStatus encodes a status and never fails. If a text is not UTF-8 or a detail's type is
+// unknown, it replaces the invalid text and leaves out the details.
 func (c *codec) encodeStatus(st *status.Status) []byte {
 	encoded, err := c.encode(st.Proto())
 	if err != nil {
@@ -162,7 +164,7 @@ func (c *codec) encodeStatus(st *status.Status) []byte {
 	return encoded
 }
 
-func errorIn(response *http.Response, body []byte) error {
+func errorFromAnswer(response *http.Response, body []byte) error {
 	contentType := response.Header.Get("Content-Type")
 	media, parameters, err := mime.ParseMediaType(contentType)
 	if codec := codecOf(media, false); err == nil && codec != nil && parameters["messagetype"] == "google.rpc.Status" {
@@ -171,10 +173,10 @@ func errorIn(response *http.Response, body []byte) error {
 			return status.ErrorProto(&st)
 		}
 	}
-	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest: the server answered %s%s", response.Status, excerpt(contentType, body))
+	return status.Errorf(stack.CodeOfHTTP(response.StatusCode), "rest: the server answered %s%s", response.Status, bodyExcerpt(contentType, body))
 }
 
-func excerpt(contentType string, body []byte) string {
+func bodyExcerpt(contentType string, body []byte) string {
 	const enough = 200
 	if contentType != "" && !strings.HasPrefix(contentType, "text/") || len(body) == 0 {
 		return ""
@@ -187,11 +189,11 @@ func putStatus(header http.Header, st *status.Status) {
 	if st.Code() == codes.OK {
 		return
 	}
-	// Go's client reads trailers through a buffer of 4 KiB and fails beyond.
+	// Go's client reads trailers into a buffer of 4 KiB, and fails if they are longer.
 	const maxBytes = 2 << 10
 	encoded := protobuf.encodeStatus(st)
 	if len(encoded) > maxBytes {
-		const letters = maxBytes / 8 // of at most four bytes each
+		const letters = maxBytes / 8 // a letter has at most four bytes
 		encoded = protobuf.encodeStatus(status.Newf(st.Code(), "%.*s (the rest of this status does not fit into an HTTP trailer)", letters, st.Message()))
 	}
 	header.Set(http.TrailerPrefix+statusTrailer, base64.RawStdEncoding.EncodeToString(encoded))
@@ -212,15 +214,15 @@ func statusIn(trailer http.Header) *status.Status {
 	return status.New(codes.Code(code), "")
 }
 
-// Metadata is sent as plain header fields, so that curl -H sends it and curl -i shows it. An
-// answer of one message sends its trailer in the header too, with this prefix: with real HTTP
-// trailers it could have no Content-Length.
+// Metadata becomes plain header fields, for curl -H and curl -i. If the answer is one message, its
+// trailer metadata is in the header too, with this prefix. With HTTP trailers the answer could not
+// have a Content-Length.
 const trailerPrefix = "Trailer-"
 
-// timeoutHeader holds the time that the caller will still wait, like gRPC's header of that name.
+// timeoutHeader holds the time until the caller's deadline, like gRPC's header of the same name.
 const timeoutHeader = "Grpc-Timeout"
 
-// isReserved reports whether a header field, in canonical form, is not metadata.
+// isReserved reports whether a header field is not metadata. The name must be canonical.
 func isReserved(field string) bool {
 	switch field {
 	case "Accept", "Accept-Encoding", "Allow", "Connection", "Content-Encoding", "Content-Length",
@@ -231,7 +233,7 @@ func isReserved(field string) bool {
 	return strings.HasPrefix(field, "Grpc-") || strings.HasPrefix(field, trailerPrefix)
 }
 
-// checkMetadata returns an error for metadata that header fields would change.
+// checkMetadata returns an error for metadata that would not arrive unchanged in header fields.
 func checkMetadata(md metadata.MD) error {
 	for key, values := range md {
 		if !wire.IsKey(key) {
@@ -249,4 +251,4 @@ func checkMetadata(md metadata.MD) error {
 	return nil
 }
 
-var errBidi = fmt.Errorf("rest: HTTP/1.1 programs answer after the request, not during it, so they have no bidirectional streams; h2, h3, tcp and grpc have: %w", stack.ErrUnsupported)
+var errBidi = fmt.Errorf("rest: HTTP/1.1 programs answer after the request, not during it, so they have no bidirectional streams; h2, h3, tcp and grpc have them: %w", stack.ErrUnsupported)

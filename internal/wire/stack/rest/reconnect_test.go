@@ -110,7 +110,7 @@ func bareCall(b *testing.B, lifecycle conn.Lifecycle) func() error {
 	}
 	opener := conn.Opener{Dialer: &conn.Dialer{Sources: sources}, Address: address, TLS: config}
 	if lifecycle == conn.Resumed {
-		if err := opener.Prime(b.Context()); err != nil {
+		if err := opener.PrimeSession(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

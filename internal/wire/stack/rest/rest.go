@@ -1,14 +1,14 @@
-// Package rest carries a service over HTTP as most services on the web do: net/http at both ends,
-// one POST per call, a path that names the operation, the message as the body. Its stacks differ
-// only in the version of HTTP, which package httpwire carries.
+// Package rest carries a service over HTTP as most web services do: net/http at both ends, one POST
+// per call, the operation's name in the path, the message in the body. Its stacks differ only in
+// the version of HTTP: see package httpwire.
 //
 //  1. The client marshals the request and POSTs it on a connection.
 //  2. The server finds the operation by its path, reads the whole body and runs the handler.
 //  3. The server answers 200 with a message, or another HTTP status with a google.rpc.Status.
 //  4. The client reads the whole answer.
 //
-// A request or answer that is one message is a plain body with its Content-Length; a stream is
-// a body of frames, in binary protobuf or JSON. docs/wire-http.md says what curl must send.
+// A single message is a plain body with its Content-Length. A stream is a body of frames, in binary
+// protobuf or JSON. docs/wire-http.md describes what curl must send.
 //
 // The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing between
 // calls, because the published studies measured such code. Anything that makes it cheaper is an
@@ -34,7 +34,7 @@ var (
 		Name: "rest", Summary: "REST over HTTP/1.1 on net/http: POST /operation, the body is binary protobuf, a pool of connections",
 	})
 	H1 = newStack(httpwire.HTTP1, stack.Info{
-		Name: "h1", Summary: "REST over HTTP/1.1 on net/http, with TLS and JSON where asked for; a pool of connections",
+		Name: "h1", Summary: "REST over HTTP/1.1 on net/http, with optional TLS and JSON; a pool of connections",
 		Options: append(options(stack.OptionalTLS), stack.CallerOption("own", generator.HTTP1)),
 	})
 	H2 = newStack(httpwire.HTTP2, stack.Info{
@@ -51,7 +51,7 @@ const codecKey = "codec"
 
 func options(e stack.Encryption) []scenario.Option {
 	return append([]scenario.Option{
-		{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the encoding of messages; a server accepts all of them and answers in the request's"},
+		{Key: codecKey, Values: []string{protobuf.name, json.name}, Default: protobuf.name, Help: "the encoding of messages; a server accepts all of them and answers in the request's encoding"},
 	}, stack.TLSOptions(e)...)
 }
 
@@ -69,7 +69,7 @@ func newStack(version httpwire.Version, info stack.Info) Stack {
 			}
 			return stack.HTTPPlan{
 				Version:  version,
-				Handler:  func(methods *stack.Methods) (http.Handler, error) { return newHandler(methods.All()) },
+				Handler:  func(methods *stack.Methods) (http.Handler, error) { return newHandler(methods.InOrder()) },
 				Client:   func(wire *stack.HTTPClient) stack.Client { return &client{wire, codec, version != httpwire.HTTP1} },
 				Settings: stack.MessageLimit(int(codec.maxBytes)),
 			}

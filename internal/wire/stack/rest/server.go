@@ -29,14 +29,14 @@ func newHandler(methods []*stack.Method) (http.Handler, error) {
 		mux.Handle(path, endpoint)
 		mux.Handle(method.FullName, endpoint)
 	}
-	list := index(methods)
-	// A pattern "GET /{$}" would make the mux check the method of every call.
+	list := methodIndex(methods)
+	// With a pattern "GET /{$}" the mux would check the HTTP method of every call.
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Method == http.MethodGet {
 			serveIndex(w, r, list, methods)
 			return
 		}
-		refuse(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: unknown operation %q; this server has\n%s", r.URL.Path, list))
+		sendError(w, r, http.StatusNotFound, status.Newf(codes.Unimplemented, "rest: unknown operation %q; this server has\n%s", r.URL.Path, list))
 	})
 	return mux, nil
 }
@@ -46,23 +46,23 @@ type endpoint struct{ *stack.Method }
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, r, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "rest: %s takes POST, not %s; try\n  %s", r.URL.Path, r.Method, curlTo(r, e.Method, protobuf)))
+		sendError(w, r, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "rest: %s takes POST, not %s; try\n  %s", r.URL.Path, r.Method, curlTo(r, e.Method, protobuf)))
 		return
 	}
 	contentType := r.Header.Get("Content-Type")
 	codec := codecOf(contentType, e.ClientStreams())
 	if codec == nil {
-		refuse(w, r, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "rest: %s takes %s or %s, not %q; try\n  %s",
-			r.URL.Path, protobuf.body(e.ClientStreams()), json.body(e.ClientStreams()), contentType, curlTo(r, e.Method, protobuf)))
+		sendError(w, r, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "rest: %s takes %s or %s, not %q; try\n  %s",
+			r.URL.Path, protobuf.mediaType(e.ClientStreams()), json.mediaType(e.ClientStreams()), contentType, curlTo(r, e.Method, protobuf)))
 		return
 	}
 	if r.ContentLength > codec.maxBytes && !e.ClientStreams() {
-		refuse(w, r, http.StatusRequestEntityTooLarge, rpccall.StatusOf(codec.errTooLarge(r.ContentLength)))
+		sendError(w, r, http.StatusRequestEntityTooLarge, rpccall.StatusOf(codec.errTooLarge(r.ContentLength)))
 		return
 	}
 	ctx, cancel, err := callContext(r)
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, status.New(codes.InvalidArgument, "rest: "+err.Error()))
+		sendError(w, r, http.StatusBadRequest, status.New(codes.InvalidArgument, "rest: "+err.Error()))
 		return
 	}
 	defer cancel()
@@ -75,7 +75,8 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// callContext returns the request's context with the caller's deadline and metadata.
+// callContext returns a context with the caller's deadline and metadata, from the request's
+// header.
 func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if text := r.Header.Get(timeoutHeader); text != "" {
@@ -99,13 +100,13 @@ func serveUnary(ctx context.Context, c *call) {
 	decode := func(message any) error { return c.codec.unmarshal(request, message, codes.InvalidArgument) }
 	answer, err := c.method.Unary.Handler(c.method.Service, ctx, decode, nil)
 	if err != nil {
-		c.fail(err)
+		c.failCall(err)
 		return
 	}
 	c.reply(answer)
 }
 
-// call is one call on the server. grpc.SetHeader and similar functions find it in the context.
+// call is one call at the server. grpc.SetHeader and similar functions use it through the context.
 type call struct {
 	stack.ServerCall
 	method *stack.Method
@@ -123,7 +124,8 @@ func (c *call) SetHeader(md metadata.MD) error {
 	return c.ServerCall.SetHeader(md)
 }
 
-// SendHeader sends a stream's header. A single message's is sent later, with its Content-Length.
+// SendHeader sends the header of a stream. The header of a single message is sent later, together
+// with its Content-Length.
 func (c *call) SendHeader(md metadata.MD) error {
 	if err := c.SetHeader(md); err != nil {
 		return err
@@ -142,7 +144,7 @@ func (c *call) SetTrailer(md metadata.MD) error {
 	return c.ServerCall.SetTrailer(md)
 }
 
-// closeHeader forbids changes of the header, and reports whether they were allowed until now.
+// closeHeader prevents later changes of the header. It returns true in its first call only.
 func (c *call) closeHeader() bool {
 	header, first := c.TakeHeader()
 	if first {
@@ -151,10 +153,10 @@ func (c *call) closeHeader() bool {
 	return first
 }
 
-// beginStream writes a stream's header. Call it only if closeHeader returned true.
+// beginStream sends a stream's header. Call it only if closeHeader returned true.
 func (c *call) beginStream() {
 	c.w.Header().Set("Content-Type", c.codec.stream)
-	c.w.Header().Set("Trailer", codeTrailer) // without it net/http would give an empty stream a Content-Length and no trailers
+	c.w.Header().Set("Trailer", codeTrailer) // otherwise an empty stream would get a Content-Length and no trailers
 	c.w.WriteHeader(http.StatusOK)
 }
 
@@ -162,16 +164,16 @@ func (c *call) putTrailer(prefix string) {
 	stack.PutMetadata(c.w.Header(), prefix, c.Trailer(), isReserved)
 }
 
-// readRequest reads a request that is one message, or answers the call with the error.
+// readRequest reads a single request message. If it fails, it answers the call with the error.
 func (c *call) readRequest() (request []byte, ok bool) {
 	request, err := c.codec.readWhole(c.w, c.r.Body)
 	switch {
 	case err == nil:
 		return request, true
 	case status.Code(err) == codes.ResourceExhausted:
-		refuse(c.w, c.r, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
+		sendError(c.w, c.r, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
 	default:
-		c.fail(status.Errorf(codes.Canceled, "rest: the request broke off: %v", err))
+		c.failCall(status.Errorf(codes.Canceled, "rest: the client stopped in the middle of the request: %v", err))
 	}
 	return nil, false
 }
@@ -179,7 +181,7 @@ func (c *call) readRequest() (request []byte, ok bool) {
 func (c *call) reply(message any) {
 	answer, err := c.codec.marshal(message)
 	if err != nil {
-		c.fail(err)
+		c.failCall(err)
 		return
 	}
 	c.closeHeader()
@@ -187,16 +189,17 @@ func (c *call) reply(message any) {
 	stack.AnswerHTTP(c.w, http.StatusOK, c.codec.message, answer)
 }
 
-// fail ends a call with an error. The answer must not have begun.
-func (c *call) fail(err error) {
+// failCall ends a call with an error. Call it only before the answer has begun.
+func (c *call) failCall(err error) {
 	c.closeHeader()
 	c.putTrailer(trailerPrefix)
 	st := rpccall.StatusOf(err)
-	refuse(c.w, c.r, stack.HTTPStatus(st.Code()), st)
+	sendError(c.w, c.r, stack.HTTPStatus(st.Code()), st)
 }
 
-// refuse answers with an error: a google.rpc.Status for programs, text for people with curl.
-func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.Status) {
+// sendError answers with an error: a google.rpc.Status for programs, or text for people who use
+// curl.
+func sendError(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.Status) {
 	contentType, body := "text/plain; charset=utf-8", []byte(st.Code().String()+": "+st.Message()+"\n")
 	if codec := codecForErrors(r); codec != nil {
 		contentType, body = codec.status, codec.encodeStatus(st)
@@ -204,7 +207,7 @@ func refuse(w http.ResponseWriter, r *http.Request, httpStatus int, st *status.S
 	stack.AnswerHTTP(w, httpStatus, contentType, body)
 }
 
-// codecForErrors chooses an error's codec by Accept, or else by Content-Type; nil: text.
+// codecForErrors selects an error's codec by Accept, or else by Content-Type. Nil means text.
 func codecForErrors(r *http.Request) *codec {
 	for _, names := range []string{r.Header.Get("Accept"), r.Header.Get("Content-Type")} {
 		switch {
@@ -219,7 +222,7 @@ func codecForErrors(r *http.Request) *codec {
 	return nil
 }
 
-// shortPaths maps each short path to its method. Two operations with the same path are an error.
+// shortPaths maps each short path to its method. It fails if two operations have the same path.
 func shortPaths(methods []*stack.Method) (map[string]*stack.Method, error) {
 	paths := make(map[string]*stack.Method, len(methods))
 	var clashes []error
@@ -234,7 +237,7 @@ func shortPaths(methods []*stack.Method) (map[string]*stack.Method, error) {
 	return paths, errors.Join(clashes...)
 }
 
-func index(methods []*stack.Method) string {
+func methodIndex(methods []*stack.Method) string {
 	var list strings.Builder
 	last := ""
 	for _, method := range methods {
@@ -248,7 +251,7 @@ func index(methods []*stack.Method) string {
 	return list.String()
 }
 
-// serveIndex answers GET /, for browsers and curl without a path.
+// serveIndex answers GET / with a list of operations, for browsers and curl.
 func serveIndex(w http.ResponseWriter, r *http.Request, list string, methods []*stack.Method) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "wirelab, over %s\n%s", r.Proto, list)
@@ -257,7 +260,7 @@ func serveIndex(w http.ResponseWriter, r *http.Request, list string, methods []*
 	}
 }
 
-// curlTo returns a curl command that calls a method, with the request's version of HTTP.
+// curlTo returns a curl command that calls a method with the same version of HTTP as the request.
 func curlTo(r *http.Request, method *stack.Method, c *codec) string {
 	stream := method.ClientStreams()
 	data := "--data-binary @request.bin"
@@ -271,5 +274,5 @@ func curlTo(r *http.Request, method *stack.Method, c *codec) string {
 	case r.ProtoMajor == 2:
 		command = "curl --http2-prior-knowledge"
 	}
-	return fmt.Sprintf("%s %s -H 'Content-Type: %s' %s://%s%s", command, data, c.body(stream), scheme, r.Host, route.ShortPath(method.Name()))
+	return fmt.Sprintf("%s %s -H 'Content-Type: %s' %s://%s%s", command, data, c.mediaType(stream), scheme, r.Host, route.ShortPath(method.Name()))
 }

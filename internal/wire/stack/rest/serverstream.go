@@ -18,11 +18,11 @@ import (
 type serverStream struct {
 	*call
 	ctx    context.Context
-	cancel context.CancelFunc // ends ctx when a read or write fails, which net/http may not notice
+	cancel context.CancelFunc // ends ctx when reading or writing fails, because net/http may not notice
 
-	request []byte // if the client sends one message
+	request []byte // set if the client sends one message
 	taken   bool
-	answer  any // if the server sends one message
+	answer  any // set if the server sends one message
 }
 
 var _ grpc.ServerStream = (*serverStream)(nil)
@@ -37,16 +37,16 @@ func serveStream(ctx context.Context, c *call) {
 		return
 	case stack.ServerStream:
 		if !c.r.ProtoAtLeast(1, 1) {
-			refuse(c.w, c.r, http.StatusHTTPVersionNotSupported, status.New(codes.Unimplemented, "rest: a stream of answers needs HTTP/1.1"))
+			sendError(c.w, c.r, http.StatusHTTPVersionNotSupported, status.New(codes.Unimplemented, "rest: a stream of answers needs HTTP/1.1 or newer"))
 			return
 		}
 		var ok bool
 		if s.request, ok = c.readRequest(); !ok {
 			return
 		}
-	default: // an answer may begin before its request ends
+	default: // the answer may begin before the request ends
 		if !c.r.ProtoAtLeast(2, 0) {
-			c.fail(status.Error(codes.Unimplemented, errBidi.Error()))
+			c.failCall(status.Error(codes.Unimplemented, errBidi.Error()))
 			return
 		}
 	}
@@ -54,30 +54,31 @@ func serveStream(ctx context.Context, c *call) {
 }
 
 func (s *serverStream) serveUpload() {
-	// Without full duplex net/http reads the rest of the request before it sends an answer, which
-	// the client may be waiting for. A writer whose EnableFullDuplex fails does not do that.
+	// Without full duplex, net/http reads the rest of the request before it sends an answer, but
+	// the client may be waiting for the answer. If EnableFullDuplex fails, the writer does not
+	// read first.
 	_ = http.NewResponseController(s.w).EnableFullDuplex()
 	switch err := s.method.Stream.Handler(s.method.Service, s); {
 	case err != nil:
-		s.fail(err)
+		s.failCall(err)
 	case s.answer == nil:
-		s.fail(status.Error(codes.Internal, "rest: the handler returned without an answer"))
+		s.failCall(status.Error(codes.Internal, "rest: the handler returned without an answer"))
 	default:
 		s.reply(s.answer)
 	}
-	// Read the rest of the request after the answer: in full duplex net/http would do it too late,
-	// and panic at its end.
+	// Read the rest of the request now: in full duplex, net/http would read it too late, and
+	// panic.
 	_ = http.NewResponseController(s.w).Flush()
 	_ = s.r.Body.Close()
 }
 
 func (s *serverStream) Context() context.Context { return s.ctx }
 
-// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
+// SetTrailer implements grpc.ServerStream, whose SetTrailer cannot return an error.
 func (s *serverStream) SetTrailer(md metadata.MD) { _ = s.call.SetTrailer(md) }
 
-// broken returns the status of a call whose client went away, and ends the context.
-func (s *serverStream) broken(err error) error {
+// failBroken returns the status of a call whose client disconnected, and ends the context.
+func (s *serverStream) failBroken(err error) error {
 	if ended := s.ctx.Err(); ended != nil {
 		return status.FromContextError(ended).Err()
 	}
@@ -101,17 +102,17 @@ func (s *serverStream) RecvMsg(message any) error {
 		if _, is := status.FromError(err); is {
 			return err
 		}
-		return s.broken(err)
+		return s.failBroken(err)
 	}
 	return s.codec.unmarshal(request, message, codes.InvalidArgument)
 }
 
-// SendMsg flushes a stream's answer. It keeps the answer to a client stream until the handler
-// returns: a second answer, which is an error, may follow.
+// SendMsg sends and flushes a message of a stream. The answer to a client stream waits until the
+// handler returns, because a second answer would be an error.
 func (s *serverStream) SendMsg(message any) error {
 	if !s.method.ServerStreams() {
 		if s.answer != nil {
-			return status.Error(codes.Internal, "rest: a client stream has one answer")
+			return status.Error(codes.Internal, "rest: a client stream has exactly one answer")
 		}
 		s.answer = message
 		return nil
@@ -124,10 +125,10 @@ func (s *serverStream) SendMsg(message any) error {
 		s.beginStream()
 	}
 	if _, err := s.w.Write(frame); err != nil {
-		return s.broken(err)
+		return s.failBroken(err)
 	}
 	if err := http.NewResponseController(s.w).Flush(); err != nil {
-		return s.broken(err)
+		return s.failBroken(err)
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (s *serverStream) SendMsg(message any) error {
 func (s *serverStream) finish(err error) {
 	begun := !s.closeHeader()
 	if err != nil && !begun {
-		s.fail(err)
+		s.failCall(err)
 		return
 	}
 	if !begun {

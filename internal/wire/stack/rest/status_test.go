@@ -52,7 +52,7 @@ func throughTrailers(st *status.Status) *status.Status {
 
 func TestStatusWhoseMessageIsNoUTF8(t *testing.T) {
 	response := &http.Response{Header: http.Header{"Content-Type": {protobuf.status}}}
-	err := errorIn(response, protobuf.encodeStatus(status.New(codes.DataLoss, "bad \xff byte")))
+	err := errorFromAnswer(response, protobuf.encodeStatus(status.New(codes.DataLoss, "bad \xff byte")))
 	if got := status.Convert(err); got.Code() != codes.DataLoss || got.Message() != "bad \uFFFD byte" {
 		t.Errorf("it arrived as %v", got)
 	}

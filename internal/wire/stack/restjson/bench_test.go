@@ -38,7 +38,7 @@ func BenchmarkCodec(b *testing.B) {
 		name string
 		proto.Message
 	}{{"small", user(28)}, {"large", user(12_460)}, {"page", page}} {
-		for _, c := range []codec{binary, std, protoJSON} {
+		for _, c := range []codec{binary, stdCodec, protoJSON} {
 			b.Run(fmt.Sprintf("message=%s/codec=%s", message.name, c.name), func(b *testing.B) {
 				b.ReportAllocs()
 				into := message.ProtoReflect().New().Interface()
@@ -64,7 +64,7 @@ func BenchmarkRouter(b *testing.B) {
 		b.Run("router="+name, func(b *testing.B) {
 			var methods stack.Methods
 			userspb.RegisterUserServiceServer(&methods, named{})
-			routes, err := newIndex(methods.All(), std)
+			routes, err := newIndex(methods.InOrder(), stdCodec)
 			if err != nil {
 				b.Fatal(err)
 			}

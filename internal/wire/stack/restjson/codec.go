@@ -26,11 +26,11 @@ import (
 
 const name = "rest-json"
 
-// mediaType is the media type of all bodies, including errors.
+// mediaType is the media type of all bodies, also of errors.
 const mediaType = "application/json"
 
-// maxBodyBytes is the largest body that is read: JSON has bytes in base64. The limit of messages
-// applies after decoding.
+// maxBodyBytes limits a received body, which is larger than the message because JSON holds bytes
+// in base64. The message limit is checked after decoding.
 const maxBodyBytes = stack.MaxMessageBytes/3*4 + 64<<10
 
 type codec struct {
@@ -39,15 +39,17 @@ type codec struct {
 	unmarshal func([]byte, proto.Message) error
 }
 
-// std encodes the generated structs as a service without protobuf would: with the .proto's field
-// names and JSON numbers. It supports no oneofs and none of protobuf's well-known types.
-var std = codec{
+// stdCodec encodes the generated structs as a service without protobuf would: with field names
+// from the .proto file and JSON numbers. It supports no oneofs and no well-known types of
+// protobuf.
+var stdCodec = codec{
 	name:      "std",
 	marshal:   func(m proto.Message) ([]byte, error) { return stdjson.Marshal(m) },
 	unmarshal: unmarshalStrictly,
 }
 
-// protoJSON is protobuf's mapping with the .proto's names, and 64-bit integers as strings.
+// protoJSON uses protobuf's JSON mapping, with names from the .proto file. 64-bit integers become
+// strings.
 var protoJSON = codec{
 	name:      "protojson",
 	marshal:   protojson.MarshalOptions{UseProtoNames: true}.Marshal,
@@ -66,7 +68,7 @@ func (c codec) encode(message any) ([]byte, error) {
 	return body, checkSize(m, body)
 }
 
-// decode replaces the content of m. fault is the code of a failure.
+// decode replaces the content of m. fault is the error code of a failure.
 func (c codec) decode(body []byte, m proto.Message, fault codes.Code) error {
 	if err := c.unmarshal(body, m); err != nil {
 		return status.Errorf(fault, "rest-json: cannot decode the body as %s: %v", m.ProtoReflect().Descriptor().FullName(), err)
@@ -74,7 +76,8 @@ func (c codec) decode(body []byte, m proto.Message, fault codes.Code) error {
 	return checkSize(m, body)
 }
 
-// checkSize applies the limit of all stacks, on encoded protobuf, to messages with longer JSON.
+// checkSize applies the common message limit, which counts encoded protobuf. JSON is longer, so it
+// computes the size only for long bodies.
 func checkSize(m proto.Message, body []byte) error {
 	if len(body) <= stack.MaxMessageBytes {
 		return nil
@@ -94,21 +97,21 @@ func readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
 }
 
 func unmarshalStrictly(body []byte, m proto.Message) error {
-	proto.Reset(m) // encoding/json would keep fields that the body does not have
+	proto.Reset(m) // encoding/json keeps old values of fields that the body lacks
 	decoder := stdjson.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(m); err != nil {
-		return explain(err, m)
+		return explainJSONError(err, m)
 	}
 	end := decoder.InputOffset()
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("want one JSON object, found more after its end at byte %d", end)
+		return fmt.Errorf("want one JSON object, but found more data after the object's end at byte %d", end)
 	}
 	return nil
 }
 
-// explain turns encoding/json's errors into errors that say what to correct.
-func explain(err error, m proto.Message) error {
+// explainJSONError converts encoding/json's errors into errors that say what to correct.
+func explainJSONError(err error, m proto.Message) error {
 	var syntax *stdjson.SyntaxError
 	var mistyped *stdjson.UnmarshalTypeError
 	switch {
@@ -123,14 +126,14 @@ func explain(err error, m proto.Message) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the body ends in the middle of the object")
 	}
-	// encoding/json has no type for this error.
+	// encoding/json has no error type for unknown fields.
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		return fmt.Errorf("unknown field %s; %s", quoted, spelling.Suggest(strings.Trim(quoted, `"`), fieldNames(m, func(protoreflect.FieldDescriptor) bool { return false })))
 	}
 	return err
 }
 
-// fieldNames returns the names of the fields except those that skip reports.
+// fieldNames returns the names of all fields, except those for which skip returns true.
 func fieldNames(m proto.Message, skip func(protoreflect.FieldDescriptor) bool) (names []string) {
 	fields := m.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -141,7 +144,7 @@ func fieldNames(m proto.Message, skip func(protoreflect.FieldDescriptor) bool) (
 	return names
 }
 
-func location(r route.Route, request proto.Message) (string, error) {
+func urlOf(r route.Route, request proto.Message) (string, error) {
 	message := request.ProtoReflect()
 	var path []byte
 	for _, segment := range r.Path {
@@ -152,9 +155,9 @@ func location(r route.Route, request proto.Message) (string, error) {
 		}
 		text := message.Get(segment.In).String()
 		if text == "" {
-			return "", fmt.Errorf("%s is empty; the path needs it", segment.In.Name())
+			return "", fmt.Errorf("field %s is empty, but the path needs its value", segment.In.Name())
 		}
-		path = append(path, escape(text)...)
+		path = append(path, escapeSegment(text)...)
 	}
 	if r.InBody {
 		return string(path), nil
@@ -163,9 +166,9 @@ func location(r route.Route, request proto.Message) (string, error) {
 	var err error
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
-		case r.Takes(field):
+		case r.HasInPath(field):
 		case field.Cardinality() == protoreflect.Repeated || field.Message() != nil || field.Kind() == protoreflect.BytesKind:
-			err = fmt.Errorf("%s cannot be sent in a query: it is no single number, text or boolean", field.FullName())
+			err = fmt.Errorf("%s cannot be sent in a query: want a single number, text or boolean", field.FullName())
 		default:
 			query.Set(string(field.Name()), value.String())
 		}
@@ -177,16 +180,16 @@ func location(r route.Route, request proto.Message) (string, error) {
 	return string(path) + "?" + query.Encode(), err
 }
 
-// escape encodes a segment of a path, also "." and "..", which clients and servers would resolve.
-func escape(text string) string {
+// escapeSegment escapes a path segment. It also escapes "." and "..", which HTTP programs would
+// resolve.
+func escapeSegment(text string) string {
 	if text == "." || text == ".." {
 		return strings.ReplaceAll(text, ".", "%2E")
 	}
 	return url.PathEscape(text)
 }
 
-// fill sets the request's fields from the path and the query.
-func fill(r route.Route, request proto.Message, inPath func(string) string, query url.Values) error {
+func fillRequest(r route.Route, request proto.Message, inPath func(string) string, query url.Values) error {
 	message := request.ProtoReflect()
 	for _, segment := range r.Path {
 		if segment.In != nil {
@@ -199,8 +202,8 @@ func fill(r route.Route, request proto.Message, inPath func(string) string, quer
 	fields := message.Descriptor().Fields()
 	for name, values := range query {
 		field := fields.ByName(protoreflect.Name(name))
-		if field == nil || r.Takes(field) {
-			return fmt.Errorf("query: unknown field %q; %s", name, spelling.Suggest(name, fieldNames(request, r.Takes)))
+		if field == nil || r.HasInPath(field) {
+			return fmt.Errorf("query: unknown field %q; %s", name, spelling.Suggest(name, fieldNames(request, r.HasInPath)))
 		}
 		value, err := parseField(field, values)
 		if err != nil {
@@ -213,7 +216,7 @@ func fill(r route.Route, request proto.Message, inPath func(string) string, quer
 
 func parseField(field protoreflect.FieldDescriptor, values []string) (protoreflect.Value, error) {
 	if len(values) != 1 || field.Cardinality() == protoreflect.Repeated {
-		return protoreflect.Value{}, fmt.Errorf("has %d values, want one", len(values))
+		return protoreflect.Value{}, fmt.Errorf("the field has %d values: want one", len(values))
 	}
 	text := values[0]
 	switch field.Kind() {
@@ -244,7 +247,7 @@ func parseInt(text string, bits int) (int64, error) {
 	return n, nil
 }
 
-// httpStatusOf returns the HTTP status of a handler's error. A readable request that breaks a rule
+// httpStatusOf returns the HTTP status for a handler's error. A valid request that breaks a rule
 // gets 422, or 409 if the rule concerns stored data (RFC 9110, 15.5.1, 15.5.10 and 15.5.21).
 func httpStatusOf(c codes.Code) int {
 	switch c {
@@ -265,7 +268,7 @@ type problem struct {
 	Details []stdjson.RawMessage `json:"details,omitempty"`
 }
 
-// problemOf returns the body for a status, without details of types that this program lacks.
+// problemOf returns the JSON body for a status. It leaves out details of unknown types.
 func problemOf(st *status.Status) problem {
 	p := problem{Code: code.Code(st.Code()).String(), Message: st.Message()}
 	for _, detail := range st.Proto().GetDetails() {
@@ -276,7 +279,7 @@ func problemOf(st *status.Status) problem {
 	return p
 }
 
-// status returns the status from which the problem was made, if it was made from a status.
+// status returns the status that the problem was made from, or false if it came from no status.
 func (p problem) status() (*status.Status, bool) {
 	number, known := code.Code_value[p.Code]
 	if !known || number == int32(codes.OK) {
@@ -292,7 +295,7 @@ func (p problem) status() (*status.Status, bool) {
 	return status.FromProto(st), true
 }
 
-func errorIn(response *http.Response, body []byte) error {
+func errorFromAnswer(response *http.Response, body []byte) error {
 	var p problem
 	if stack.IsMedia(response.Header.Get("Content-Type"), mediaType) && stdjson.Unmarshal(body, &p) == nil {
 		if st, ok := p.status(); ok {

@@ -14,7 +14,7 @@ import (
 
 func routeOf(t *testing.T, method string) route.Route {
 	t.Helper()
-	r, err := route.Of(method)
+	r, err := route.ForMethod(method)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestFieldsFindTheirWay(t *testing.T) {
 		{testpb.TestService_Unary_FullMethodName, &testpb.TestRequest{}, "/unary"},
 	} {
 		r := routeOf(t, test.method)
-		at, err := location(r, test.request)
+		at, err := urlOf(r, test.request)
 		if err != nil || at != test.want {
 			t.Errorf("%v is at %s, %v; want %s", test.request, at, err, test.want)
 			continue
@@ -51,18 +51,18 @@ func TestFieldsFindTheirWay(t *testing.T) {
 		}
 		got := test.request.ProtoReflect().New().Interface()
 		inPath := func(string) string { return strings.TrimPrefix(parsed.Path, "/users/") }
-		if err := fill(r, got, inPath, parsed.Query()); err != nil || !proto.Equal(got, test.request) {
+		if err := fillRequest(r, got, inPath, parsed.Query()); err != nil || !proto.Equal(got, test.request) {
 			t.Errorf("%s came back as %v, %v; want %v", at, got, err, test.request)
 		}
 	}
 }
 
 func TestFieldsWithoutAPlace(t *testing.T) {
-	if at, err := location(routeOf(t, userspb.UserService_GetUser_FullMethodName), &userspb.GetUserRequest{}); err == nil {
+	if at, err := urlOf(routeOf(t, userspb.UserService_GetUser_FullMethodName), &userspb.GetUserRequest{}); err == nil {
 		t.Errorf("an empty id is at %s, which is all users", at)
 	}
 	list := routeOf(t, userspb.UserService_GetUsers_FullMethodName)
-	if at, err := location(list, &userspb.GetUsersResponse{Users: []*userspb.User{{}}}); err == nil {
+	if at, err := urlOf(list, &userspb.GetUsersResponse{Users: []*userspb.User{{}}}); err == nil {
 		t.Errorf("a list of messages is at %s", at)
 	}
 	for says, query := range map[string]url.Values{
@@ -70,7 +70,7 @@ func TestFieldsWithoutAPlace(t *testing.T) {
 		"whole number":        {"limit": {"9999999999"}},
 		"2 values":            {"limit": {"1", "2"}},
 	} {
-		err := fill(list, &userspb.GetUsersRequest{}, nil, query)
+		err := fillRequest(list, &userspb.GetUsersRequest{}, nil, query)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, want %q", query, err, says)
 		}

@@ -11,10 +11,10 @@ import (
 	"wirelab.dev/internal/base/tuning"
 )
 
-// setReleaseMode keeps Gin from printing its routes. A process has one mode.
+// setReleaseMode stops Gin from printing its routes. The mode applies to the whole process.
 var setReleaseMode = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
 
-func bareGin() *gin.Engine {
+func newBareGin() *gin.Engine {
 	setReleaseMode()
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
@@ -23,13 +23,13 @@ func bareGin() *gin.Engine {
 }
 
 func ginSettings() []tuning.Setting {
-	used, library := bareGin(), gin.New()
+	used, library := newBareGin(), gin.New()
 	all := []tuning.Setting{
 		{Side: tuning.Server, Name: "gin.SetMode", Value: gin.Mode(), Default: gin.DebugMode, Why: "the debug mode prints every route"},
 		{Side: tuning.Server, Name: "gin.Logger, gin.Recovery", Value: "none", Default: "both, in gin.Default", Why: "the wire is measured, not a terminal"},
 	}
 	return append(all, tuning.Differences(tuning.Server, "gin.Engine", used, library, tuning.Reasons{
-		"RouterGroup":            tuning.Unlisted,
+		"RouterGroup":            tuning.NotASetting,
 		"HandleMethodNotAllowed": {Why: "a wrong verb is answered with 405, not 404"},
 		"UseRawPath":             {Why: "an id may have an escaped slash"},
 	})...)
@@ -37,7 +37,7 @@ func ginSettings() []tuning.Setting {
 
 // newGin makes a handler on Gin. Not every build has it: see decision 0024.
 func newGin(routes index) (http.Handler, error) {
-	engine := bareGin()
+	engine := newBareGin()
 	for _, r := range routes {
 		engine.Handle(r.route.Verb, r.route.Template(":", ""), func(g *gin.Context) {
 			for _, p := range g.Params {

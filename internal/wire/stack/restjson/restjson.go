@@ -43,7 +43,7 @@ const (
 	routerKey  = "router"
 
 	netHTTP = "std"
-	// Gin is the router of the published study.
+	// Gin is the router that the published study used.
 	Gin = "gin"
 )
 
@@ -53,7 +53,7 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 		Name: name, Summary: "REST: resource paths, JSON bodies, HTTP status codes; over HTTP/1.1 or HTTP/2",
 		Options: append([]scenario.Option{
 			{Key: versionKey, Values: []string{"1", "2"}, Default: "1", Help: "version of HTTP"},
-			{Key: codecKey, Values: []string{std.name, protoJSON.name}, Default: std.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: protobuf's own mapping"},
+			{Key: codecKey, Values: []string{stdCodec.name, protoJSON.name}, Default: stdCodec.name, Help: "std: encoding/json on the Go structs, as a service without protobuf would; protojson: protobuf's own mapping"},
 			{Key: routerKey, Values: []string{netHTTP, Gin}, Default: netHTTP, Help: "the router. std: net/http; gin: Gin, in programs built with the tag gin, as `make build` does"},
 		}, stack.TLSOptions(stack.OptionalTLS)...),
 	},
@@ -62,7 +62,7 @@ var Stack = adapter{stack.NewHTTPStack(stack.HTTPAdapter{
 })}
 
 func plan(o *scenario.Options) stack.HTTPPlan {
-	version, codec, router := httpwire.HTTP1, std, newMux
+	version, codec, router := httpwire.HTTP1, stdCodec, newMux
 	var settings []tuning.Setting
 	if o.Text(versionKey) == "2" {
 		version = httpwire.HTTP2
@@ -76,7 +76,7 @@ func plan(o *scenario.Options) stack.HTTPPlan {
 	return stack.HTTPPlan{
 		Version: version,
 		Handler: func(methods *stack.Methods) (http.Handler, error) {
-			routes, err := newIndex(methods.All(), codec)
+			routes, err := newIndex(methods.InOrder(), codec)
 			if err != nil {
 				return nil, err
 			}
@@ -89,13 +89,13 @@ func plan(o *scenario.Options) stack.HTTPPlan {
 	}
 }
 
-// OnGin reports whether the variant runs on Gin.
+// OnGin reports whether the variant uses the router Gin.
 func OnGin(v scenario.Variant) bool {
 	text, _ := v.Get(routerKey)
 	return v.Stack == name && text == Gin
 }
 
-// HasGin returns an error that wraps stack.ErrUnsupported if this program has no Gin.
+// HasGin returns an error that wraps stack.ErrUnsupported if this program was built without Gin.
 func HasGin(context.Context, io.Writer) error {
 	_, err := newGin(nil)
 	return err
@@ -138,7 +138,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 		return c.Fail(ctx, err)
 	}
 	if response.StatusCode != r.Success {
-		return errorIn(response, body)
+		return errorFromAnswer(response, body)
 	}
 	if contentType := response.Header.Get("Content-Type"); !stack.IsMedia(contentType, mediaType) {
 		return status.Errorf(codes.Unknown, "rest-json: the server answered with content type %q, want %s", contentType, mediaType)
@@ -154,7 +154,7 @@ func (c *client) route(method string) (*route.Route, error) {
 	if known, has := c.routes.Load(method); has {
 		return known.(*route.Route), nil
 	}
-	r, err := route.Of(method)
+	r, err := route.ForMethod(method)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (c *client) newRequest(ctx context.Context, r route.Route, args any) (*http
 	if err != nil {
 		return nil, err
 	}
-	at, err := location(r, message)
+	at, err := urlOf(r, message)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "rest-json: "+err.Error())
 	}

@@ -20,7 +20,7 @@ import (
 // a path in http.Request.PathValue.
 type router func(index) (http.Handler, error)
 
-// index lists the resources of a server, one for each unary method.
+// index lists a server's resources, one for each unary method.
 type index []*resource
 
 func newIndex(methods []*stack.Method, c codec) (index, error) {
@@ -30,13 +30,13 @@ func newIndex(methods []*stack.Method, c codec) (index, error) {
 		if method.Kind != stack.Unary {
 			continue
 		}
-		r, err := route.Of(method.FullName)
+		r, err := route.ForMethod(method.FullName)
 		if err != nil {
 			return nil, err
 		}
-		line := lineOf(r)
-		if slices.Contains(lines, line) { // routers panic
-			return nil, fmt.Errorf("two operations have the route %s; %s is the second", line, method.FullName)
+		line := routeLine(r)
+		if slices.Contains(lines, line) { // a router would panic
+			return nil, fmt.Errorf("two operations have the route %s, and %s is the second: change one of their routes", line, method.FullName)
 		}
 		lines = append(lines, line)
 		all = append(all, &resource{method: method, route: r, codec: c})
@@ -44,18 +44,17 @@ func newIndex(methods []*stack.Method, c codec) (index, error) {
 	return all, nil
 }
 
-func lineOf(r route.Route) string { return r.Verb + " " + r.Template("{", "}") }
+func routeLine(r route.Route) string { return r.Verb + " " + r.Template("{", "}") }
 
-// notFound answers a request whose path names no resource.
 func (x index) notFound(w http.ResponseWriter, request *http.Request) {
-	lines := lists.Map(x, func(r *resource) string { return lineOf(r.route) })
-	refuse(w, http.StatusNotFound, status.Newf(codes.Unimplemented, "%s %s: no such resource; this server has %s", request.Method, request.URL.Path, strings.Join(lines, ", ")))
+	lines := lists.Map(x, func(r *resource) string { return routeLine(r.route) })
+	sendError(w, http.StatusNotFound, status.Newf(codes.Unimplemented, "no resource for %s %s; this server has %s", request.Method, request.URL.Path, strings.Join(lines, ", ")))
 }
 
-// notAllowed answers a request whose path names a resource that takes other verbs.
+// notAllowed answers a request if the path's resource does not support its HTTP method.
 func notAllowed(w http.ResponseWriter, request *http.Request, verbs string) {
 	w.Header().Set("Allow", verbs)
-	refuse(w, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s does not take %s; it takes %s", request.URL.Path, request.Method, verbs))
+	sendError(w, http.StatusMethodNotAllowed, status.Newf(codes.Unimplemented, "%s does not support the method %s; use %s", request.URL.Path, request.Method, verbs))
 }
 
 func newMux(routes index) (http.Handler, error) {
@@ -81,11 +80,11 @@ type resource struct {
 }
 
 func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	body, ok := r.body(w, request)
+	body, ok := r.readBody(w, request)
 	if !ok {
 		return
 	}
-	unread := false // the handler has decoded no request
+	unread := false // the handler has not decoded a request
 	answer, err := r.method.Unary.Handler(r.method.Service, request.Context(), func(message any) error {
 		err := r.decode(request, body, message)
 		unread = err != nil
@@ -93,28 +92,28 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}, nil)
 	switch {
 	case unread && status.Code(err) == codes.InvalidArgument:
-		refuse(w, http.StatusBadRequest, rpccall.StatusOf(err))
+		sendError(w, http.StatusBadRequest, rpccall.StatusOf(err))
 	case unread && status.Code(err) == codes.ResourceExhausted:
-		refuse(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
+		sendError(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
 	case err != nil:
 		st := rpccall.StatusOf(err)
-		refuse(w, httpStatusOf(st.Code()), st)
+		sendError(w, httpStatusOf(st.Code()), st)
 	default:
 		r.reply(w, answer)
 	}
 }
 
-// body reads the request's body if its route has one, or answers the request with the error.
-func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []byte, ok bool) {
+// readBody reads the request's body if the route has one. On failure it answers with the error.
+func (r *resource) readBody(w http.ResponseWriter, request *http.Request) (body []byte, ok bool) {
 	if !r.route.InBody {
 		return nil, true
 	}
 	if contentType := request.Header.Get("Content-Type"); !stack.IsMedia(contentType, mediaType) {
-		refuse(w, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "%s %s takes %s, not %q", request.Method, request.URL.Path, mediaType, contentType))
+		sendError(w, http.StatusUnsupportedMediaType, status.Newf(codes.Unimplemented, "%s %s needs the content type %s, but the request has %q", request.Method, request.URL.Path, mediaType, contentType))
 		return nil, false
 	}
 	if request.ContentLength > maxBodyBytes {
-		refuse(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(errTooLarge(request.ContentLength)))
+		sendError(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(errTooLarge(request.ContentLength)))
 		return nil, false
 	}
 	body, err := readWhole(w, request.Body)
@@ -122,9 +121,9 @@ func (r *resource) body(w http.ResponseWriter, request *http.Request) (body []by
 	case err == nil:
 		return body, true
 	case status.Code(err) == codes.ResourceExhausted:
-		refuse(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
+		sendError(w, http.StatusRequestEntityTooLarge, rpccall.StatusOf(err))
 	default:
-		refuse(w, stack.StatusClientClosed, status.Newf(codes.Canceled, "the request broke off: %v", err))
+		sendError(w, stack.StatusClientClosed, status.Newf(codes.Canceled, "the client stopped in the middle of the request: %v", err))
 	}
 	return nil, false
 }
@@ -139,7 +138,7 @@ func (r *resource) decode(request *http.Request, body []byte, message any) error
 			return err
 		}
 	}
-	if err := fill(r.route, m, request.PathValue, request.URL.Query()); err != nil {
+	if err := fillRequest(r.route, m, request.PathValue, request.URL.Query()); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return nil
@@ -148,15 +147,15 @@ func (r *resource) decode(request *http.Request, body []byte, message any) error
 func (r *resource) reply(w http.ResponseWriter, answer any) {
 	body, err := r.codec.encode(answer)
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, rpccall.StatusOf(err))
+		sendError(w, http.StatusInternalServerError, rpccall.StatusOf(err))
 		return
 	}
 	stack.AnswerHTTP(w, r.route.Success, mediaType, body)
 }
 
-func refuse(w http.ResponseWriter, httpStatus int, st *status.Status) {
+func sendError(w http.ResponseWriter, httpStatus int, st *status.Status) {
 	body, err := json.Marshal(problemOf(st))
-	if err != nil { // cannot happen: a detail's JSON comes from protojson
+	if err != nil { // cannot happen: protojson made the JSON
 		httpStatus, body = http.StatusInternalServerError, nil
 	}
 	stack.AnswerHTTP(w, httpStatus, mediaType, body)

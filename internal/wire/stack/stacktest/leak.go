@@ -18,13 +18,14 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// RunLeaks makes calls in every lifecycle of the variant, and fails if a closed client leaves
-// goroutines or file descriptors behind. It counts the process's: run nothing beside it.
+// RunLeaks makes calls in every lifecycle of the variant. It fails if closed clients leave
+// goroutines or file descriptors behind. It counts those of the whole process: run no other test
+// at the same time.
 func RunLeaks(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
 		if testing.Short() && s.Lifecycle == conn.Resumed {
-			t.Skip("short: a resumed connection is closed like a fresh one")
+			t.Skip("skipped in short tests: a resumed connection is closed like a fresh one")
 		}
 		runGuarded(t, s, check{"leak", checkLeaks})
 	})
@@ -32,33 +33,33 @@ func RunLeaks(t *testing.T, s Subject) {
 
 func checkLeaks(t testing.TB, s Subject) {
 	const calls, atOnce = 50, 5
-	r := start(t, s)
-	useAndClose(r, atOnce, atOnce) // makes the things that the runtime and libraries keep for ever
-	goroutinesBefore := steady(s.lasting)
-	descriptorsBefore := steady(func() int { return descriptors(t) })
-	useAndClose(r, calls, atOnce)
-	expectAtMost(t, "goroutines", goroutinesBefore, s.lasting)
-	if s.Idle != "" { // the pool is bounded: a leak would be one goroutine per call
-		all, _ := goroutines(s.label, "")
-		if idle := all - s.lasting(); idle > calls/2 {
-			t.Errorf("%d goroutines of %s are kept after %d calls, %d at once", idle, s.Idle, calls, atOnce)
+	r := startService(t, s)
+	callAndClose(r, atOnce, atOnce) // creates what the runtime and libraries keep for ever
+	goroutinesBefore := stableCount(s.lastingGoroutines)
+	descriptorsBefore := stableCount(func() int { return countDescriptors(t) })
+	callAndClose(r, calls, atOnce)
+	expectCountAtMost(t, "goroutines", goroutinesBefore, s.lastingGoroutines)
+	if s.Idle != "" { // the server's pool is bounded; a leak would add one goroutine per call
+		all, _ := goroutinesWith(s.label, "")
+		if idle := all - s.lastingGoroutines(); idle > calls/2 {
+			t.Errorf("the server keeps %d goroutines of %s after %d calls, %d of them at a time", idle, s.Idle, calls, atOnce)
 		}
 	}
-	expectAtMost(t, "file descriptors", descriptorsBefore, func() int { return descriptors(t) })
+	expectCountAtMost(t, "file descriptors", descriptorsBefore, func() int { return countDescriptors(t) })
 	s.logFailure(t)
 }
 
-// expectAtMost waits for a count to come down. On UDP a server drops a client that gave up during
-// its handshake only after ten seconds.
-func expectAtMost(t testing.TB, what string, before int, count func() int) {
+// expectCountAtMost waits until a count falls to its old value. Over UDP a server keeps a client
+// that gave up during its handshake for ten seconds.
+func expectCountAtMost(t testing.TB, what string, before int, count func() int) {
 	t.Helper()
-	if !eventually(t, func() bool { return count() <= before }) {
-		t.Errorf("%d %s before, %d after", before, what, count())
+	if !becomesTrue(t, func() bool { return count() <= before }) {
+		t.Errorf("the process had %d %s before the calls, and has %d after them", before, what, count())
 	}
 }
 
-// steady returns a count that has not changed for a while.
-func steady(count func() int) int {
+// stableCount waits until a count no longer changes, and returns it.
+func stableCount(count func() int) int {
 	const looks, apart = 5, 10 * time.Millisecond
 	last := count()
 	for same := 0; same < looks; same++ {
@@ -70,8 +71,9 @@ func steady(count func() int) int {
 	return last
 }
 
-// useAndClose makes calls, atOnce at a time. Their callers give some of them up.
-func useAndClose(r *rig, calls, atOnce int) {
+// callAndClose makes calls, atOnce of them in parallel, and closes the client. Some calls are
+// cancelled.
+func callAndClose(r *rig, calls, atOnce int) {
 	r.t.Helper()
 	useClient(r.t, r.subject, r.subject.target(stack.Target{Address: r.address, Connections: 2}), func(stub testpb.TestServiceClient) {
 		var all sync.WaitGroup
@@ -79,10 +81,10 @@ func useAndClose(r *rig, calls, atOnce int) {
 			all.Go(func() {
 				for range calls / atOnce {
 					if i == 0 {
-						_, _ = stub.Unary(within(r.t, time.Millisecond), &testpb.TestRequest{SleepNs: int64(10 * time.Millisecond)})
+						_, _ = stub.Unary(timeoutContext(r.t, time.Millisecond), &testpb.TestRequest{SleepNs: int64(10 * time.Millisecond)})
 						continue
 					}
-					_, err := stub.Unary(bounded(r.t), &testpb.TestRequest{Body: []byte("x")})
+					_, err := stub.Unary(checkContext(r.t), &testpb.TestRequest{Body: []byte("x")})
 					expectNoError(r.t, "Unary", err)
 				}
 			})
@@ -91,8 +93,8 @@ func useAndClose(r *rig, calls, atOnce int) {
 	})
 }
 
-// descriptors counts the process's file descriptors; 0 on systems without /dev/fd.
-func descriptors(t testing.TB) int {
+// countDescriptors returns the number of the process's file descriptors, or 0 without /dev/fd.
+func countDescriptors(t testing.TB) int {
 	t.Helper()
 	open, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -103,31 +105,31 @@ func descriptors(t testing.TB) int {
 
 const labelKey = "stacktest"
 
-var labels atomic.Int64
+var labelCount atomic.Int64
 
-// runGuarded runs one check, and fails it if it leaves a goroutine behind. Goroutines inherit the
-// profiler's labels, which distinguish one check's from those of parallel checks.
+// runGuarded runs one check. It fails the check if it leaves a goroutine behind. Goroutines
+// inherit profiler labels, which separate the checks that run in parallel.
 func runGuarded(t testing.TB, s Subject, c check) {
 	t.Helper()
-	s.label = strconv.FormatInt(labels.Add(1), 10)
+	s.label = strconv.FormatInt(labelCount.Add(1), 10)
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(labelKey, s.label)))
-	// The first clean-up runs last, after the check's own.
+	// The first registered clean-up runs last, after those of the check.
 	t.Cleanup(func() {
 		defer pprof.SetGoroutineLabels(context.Background())
 		const self = 1
 		var left int
 		var stacks []string
-		if !eventually(t, func() bool { left, stacks = goroutines(s.label, ""); return left <= self }) {
-			t.Errorf("%d goroutines were left behind:\n%s", left-self, strings.Join(stacks, "\n\n"))
+		if !becomesTrue(t, func() bool { left, stacks = goroutinesWith(s.label, ""); return left <= self }) {
+			t.Errorf("the check left %d goroutines behind:\n%s", left-self, strings.Join(stacks, "\n\n"))
 		}
 	})
 	c.run(t, s)
 }
 
-// goroutines returns those with the label, except those that run the function except. It reads the
-// profile's text form: blocks divided by empty lines, each "N @ addresses", its labels, its
-// frames.
-func goroutines(label, except string) (count int, stacks []string) {
+// goroutinesWith returns the goroutines that have the label and do not run the function except. It
+// reads the profile's text form: blocks separated by empty lines, each with "N @ addresses",
+// labels and frames.
+func goroutinesWith(label, except string) (count int, stacks []string) {
 	var profile bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
 		panic(err) // a bytes.Buffer returns no error
@@ -151,15 +153,14 @@ func goroutines(label, except string) (count int, stacks []string) {
 	return count, stacks
 }
 
-// lasting returns the number of a check's goroutines that the server's pool does not hold.
-func (s Subject) lasting() int {
-	count, _ := goroutines(s.label, s.Idle)
+// lastingGoroutines returns the number of a check's goroutines outside the server's pool.
+func (s Subject) lastingGoroutines() int {
+	count, _ := goroutinesWith(s.label, s.Idle)
 	return count
 }
 
-// logFailure shows the goroutines of a check that has failed.
 func (s Subject) logFailure(t testing.TB) {
-	if _, stacks := goroutines(s.label, ""); t.Failed() {
+	if _, stacks := goroutinesWith(s.label, ""); t.Failed() {
 		t.Logf("the goroutines:\n%s", strings.Join(stacks, "\n\n"))
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// checkRegistration expects Listen to report errors that RegisterService cannot return.
+// checkRegistration checks that Listen reports registration errors, which RegisterService cannot
+// return.
 func checkRegistration(t testing.TB, s Subject) {
 	for name, register := range map[string]func(stack.Server){
 		"a service registered twice": func(server stack.Server) {
@@ -29,27 +30,27 @@ func checkRegistration(t testing.TB, s Subject) {
 		},
 	} {
 		server, err := s.Stack.NewServer(s.Variant)
-		noError(t, "NewServer", err)
+		requireNoError(t, "NewServer", err)
 		register(server)
-		if _, err := server.Listen(bounded(t), "127.0.0.1:0"); err == nil {
-			t.Errorf("Listen took %s", name)
+		if _, err := server.Listen(checkContext(t), "127.0.0.1:0"); err == nil {
+			t.Errorf("Listen accepted %s", name)
 		}
 		expectNoError(t, "Close of a server that never listened", server.Close())
 	}
 }
 
 func checkAddressTaken(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	server, err := s.Stack.NewServer(s.Variant)
-	noError(t, "NewServer", err)
+	requireNoError(t, "NewServer", err)
 	testpb.RegisterTestServiceServer(server, newService())
-	if _, err := server.Listen(bounded(t), r.address); err == nil {
+	if _, err := server.Listen(checkContext(t), r.address); err == nil {
 		t.Errorf("two servers listen on %s", r.address)
 	}
 	expectNoError(t, "Close", server.Close())
 }
 
-// startCall makes a call that takes the time long, and waits until its handler runs.
+// startCall starts a call that takes the time long, and waits until its handler runs.
 func startCall(ctx context.Context, r *rig, stub testpb.TestServiceClient, long time.Duration) (ended chan error) {
 	r.t.Helper()
 	ended = make(chan error, 1)
@@ -57,33 +58,33 @@ func startCall(ctx context.Context, r *rig, stub testpb.TestServiceClient, long 
 		_, err := stub.Unary(ctx, &testpb.TestRequest{SleepNs: int64(long)})
 		ended <- err
 	}()
-	await(r.t, r.service.running, "the call did not reach the handler")
+	receiveOrFail(r.t, r.service.running, "the call did not reach the handler")
 	return ended
 }
 
 func checkShutdown(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	stub := r.stub()
-	ended := startCall(bounded(t), r, stub, 100*time.Millisecond)
-	promptly(t, "Shutdown with a short call running", func() {
-		expectNoError(t, "Shutdown", r.server.Shutdown(bounded(t)))
+	ended := startCall(checkContext(t), r, stub, 100*time.Millisecond)
+	expectPrompt(t, "Shutdown with a short call running", func() {
+		expectNoError(t, "Shutdown", r.server.Shutdown(checkContext(t)))
 	})
 	if err := <-ended; err != nil {
-		t.Errorf("the call that ran when Shutdown came ended with %v", err)
+		t.Errorf("the call that ran during Shutdown ended with %v", err)
 	}
 	r.awaitServe()
-	promptly(t, "a call after Shutdown", func() {
-		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("late")})
+	expectPrompt(t, "a call after Shutdown", func() {
+		_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: []byte("late")})
 		expectCode(t, err, codes.Unavailable)
 	})
 	expectNoError(t, "Close after Shutdown", r.server.Close())
 }
 
 func checkShutdownRunsOut(t testing.TB, s Subject) {
-	r := start(t, s)
-	ended := startCall(bounded(t), r, r.stub(), forever)
-	promptly(t, "Shutdown with an endless call running and 50 ms to go", func() {
-		_ = r.server.Shutdown(within(t, 50*time.Millisecond)) // a stack may return an error or none
+	r := startService(t, s)
+	ended := startCall(checkContext(t), r, r.stub(), longerThanAnyWait)
+	expectPrompt(t, "Shutdown with an endless call running and 50 ms to go", func() {
+		_ = r.server.Shutdown(timeoutContext(t, 50*time.Millisecond)) // both an error and nil are allowed
 		expectCode(t, <-ended, codes.Unavailable)
 	})
 	r.awaitServe()
@@ -91,9 +92,9 @@ func checkShutdownRunsOut(t testing.TB, s Subject) {
 }
 
 func checkClose(t testing.TB, s Subject) {
-	r := start(t, s)
-	ended := startCall(bounded(t), r, r.stub(), forever)
-	promptly(t, "Close of the server with a call running", func() {
+	r := startService(t, s)
+	ended := startCall(checkContext(t), r, r.stub(), longerThanAnyWait)
+	expectPrompt(t, "Close of the server with a call running", func() {
 		r.stop()
 		expectCode(t, <-ended, codes.Unavailable)
 	})
@@ -102,13 +103,13 @@ func checkClose(t testing.TB, s Subject) {
 }
 
 func checkClientClose(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	dialer := &conn.Dialer{}
-	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: r.address, Dialer: dialer}))
-	noError(t, "NewClient", err)
+	client, err := s.Stack.NewClient(checkContext(t), s.Variant, s.target(stack.Target{Address: r.address, Dialer: dialer}))
+	requireNoError(t, "NewClient", err)
 	stub := testpb.NewTestServiceClient(client)
-	ended := startCall(bounded(t), r, stub, forever)
-	promptly(t, "Close of a client with a call running", func() {
+	ended := startCall(checkContext(t), r, stub, longerThanAnyWait)
+	expectPrompt(t, "Close of a client with a call running", func() {
 		expectNoError(t, "Close", client.Close())
 		expectClosed(t, <-ended)
 		_, err := stub.Unary(context.Background(), &testpb.TestRequest{Body: []byte("late")})
@@ -119,7 +120,7 @@ func checkClientClose(t testing.TB, s Subject) {
 	}
 }
 
-// expectClosed accepts both codes that grpc-go returns after Close.
+// expectClosed checks for one of the two codes that grpc-go returns after Close.
 func expectClosed(t testing.TB, err error) {
 	t.Helper()
 	if code := status.Code(err); code != codes.Canceled && code != codes.Unavailable {
@@ -128,7 +129,7 @@ func expectClosed(t testing.TB, err error) {
 }
 
 func checkConnections(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	const calls = 20
 	for _, asked := range []int{0, 1, 4} {
 		dialer := &conn.Dialer{}
@@ -137,7 +138,7 @@ func checkConnections(t testing.TB, s Subject) {
 		var all sync.WaitGroup
 		for range calls {
 			all.Go(func() {
-				_, err := stub.Unary(bounded(t), &testpb.TestRequest{SleepNs: int64(time.Millisecond)})
+				_, err := stub.Unary(checkContext(t), &testpb.TestRequest{SleepNs: int64(time.Millisecond)})
 				expectNoError(t, "Unary", err)
 			})
 		}
@@ -148,20 +149,20 @@ func checkConnections(t testing.TB, s Subject) {
 			continue
 		}
 		mode := scenario.Connection{Mode: scenario.Pool, Size: max(asked, 1)}
-		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // the variant's own figure overrides the mode
+		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // an option of the variant overrides the mode's size
 		if counts.Opened < 1 || counts.Opened > most || counts.Open > counts.Opened || counts.Failed != 0 {
-			t.Errorf("asked for %d connections, the client counts %+v", asked, counts)
+			t.Errorf("want %d connections, but the client counts %+v", asked, counts)
 		}
 	}
 }
 
-// expectOnePerCall expects one connection per call, each with the lifecycle's handshake. A client
-// may open one more, to get its TLS session or to find the server.
+// expectOnePerCall checks that each call had its own connection with the lifecycle's kind of
+// handshake. A client may open one more connection, to get a TLS session or to find the server.
 func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) {
 	t.Helper()
 	const first = 1
 	if counts.Opened < calls || counts.Opened > calls+first || counts.Failed != 0 {
-		t.Errorf("%d calls, each with a connection of its own, and the dialer counts %+v", calls, counts)
+		t.Errorf("%d calls, each with its own connection, but the dialer counts %+v", calls, counts)
 	}
 	switch s.Lifecycle {
 	case conn.Fresh:
@@ -170,40 +171,40 @@ func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) 
 		}
 	case conn.Early:
 		if counts.Early < calls {
-			t.Errorf("%d calls, and early data was accepted %d times: %+v", calls, counts.Early, counts)
+			t.Errorf("%d calls, but early data was accepted %d times: %+v", calls, counts.Early, counts)
 		}
 		fallthrough
 	case conn.Resumed:
 		if counts.Resumed < calls || counts.Full > first {
-			t.Errorf("%d calls, each to resume a session, and the dialer counts %+v", calls, counts)
+			t.Errorf("%d calls, each to resume a session, but the dialer counts %+v", calls, counts)
 		}
 	}
 }
 
-// checkFirstByte expects one time to first byte for each call with its own connection, which
-// includes the time of the handler.
+// checkFirstByte checks that each call with its own connection has one time to first byte, which
+// includes the handler's time.
 func checkFirstByte(t testing.TB, s Subject) {
 	const calls, slowness = 3, 20 * time.Millisecond
-	r := start(t, s)
+	r := startService(t, s)
 	dialer := &conn.Dialer{}
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
-	dialer.TakeTimes().Close() // a client may have made a call of its own before it was ready
+	dialer.TakeTimes().Close() // ignore calls that the client made while it started
 	begin := time.Now()
 	for range calls {
-		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("x"), SleepNs: int64(slowness)})
-		noError(t, "Unary", err)
+		_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: []byte("x"), SleepNs: int64(slowness)})
+		requireNoError(t, "Unary", err)
 	}
 	took := time.Since(begin)
 	times := dialer.TakeTimes()
 	defer times.Close()
 	if s.Lifecycle == conn.Kept {
 		if times.FirstByte != nil {
-			t.Errorf("connections that are kept have %d times to first byte", times.FirstByte.Count())
+			t.Errorf("calls on kept connections recorded %d times to first byte, want none", times.FirstByte.Count())
 		}
 		return
 	}
 	if times.FirstByte == nil {
-		t.Fatal("no time to first byte")
+		t.Fatal("the dialer recorded no time to first byte")
 	}
 	seen := latency.NewHistogram(times.FirstByte)
 	if seen.Count() != calls || seen.Min() < slowness || seen.Max() > took {
@@ -212,13 +213,13 @@ func checkFirstByte(t testing.TB, s Subject) {
 	}
 }
 
-// checkDeadline makes calls whose deadlines pass while the handler runs.
+// checkDeadline makes calls with deadlines that pass while the handler runs.
 func checkDeadline(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	stub := r.stub()
 	withMoreTime(t, 50*time.Millisecond, func(limit time.Duration) (reached bool) {
-		promptly(t, fmt.Sprintf("a call with a deadline of %v", limit), func() {
-			_, err := stub.Unary(within(t, limit), &testpb.TestRequest{SleepNs: int64(forever)})
+		expectPrompt(t, fmt.Sprintf("a call with a deadline of %v", limit), func() {
+			_, err := stub.Unary(timeoutContext(t, limit), &testpb.TestRequest{SleepNs: int64(longerThanAnyWait)})
 			expectCode(t, err, codes.DeadlineExceeded)
 		})
 		return len(r.service.running) > 0
@@ -231,9 +232,9 @@ func checkDeadline(t testing.TB, s Subject) {
 
 func checkDeadlineOnTheWire(t testing.TB, s Subject) {
 	without := s.lacks(t, Deadlines)
-	r := start(t, s)
+	r := startService(t, s)
 	left := make(chan time.Duration, 1)
-	r.service.answerWith(func(ctx context.Context, _ *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.setUnaryHandler(func(ctx context.Context, _ *testpb.TestRequest) (*testpb.TestResponse, error) {
 		deadline, ok := ctx.Deadline()
 		if !ok {
 			deadline = time.Now()
@@ -241,20 +242,20 @@ func checkDeadlineOnTheWire(t testing.TB, s Subject) {
 		left <- time.Until(deadline)
 		return &testpb.TestResponse{}, nil
 	})
-	_, err := r.stub().Unary(within(t, time.Hour), &testpb.TestRequest{Body: []byte("x")})
-	noError(t, "a call with a deadline of an hour", err)
+	_, err := r.stub().Unary(timeoutContext(t, time.Hour), &testpb.TestRequest{Body: []byte("x")})
+	requireNoError(t, "a call with a deadline of an hour", err)
 	got := <-left
 	if arrived := got > 50*time.Minute && got <= time.Hour; arrived == without {
-		t.Errorf("the handler of a call with a deadline of an hour had %v left; is the wire said to lack deadlines? %v", got, without)
+		t.Errorf("the handler of a call with a deadline of an hour had %v left; the stack declares that it lacks deadlines: %v", got, without)
 	}
 }
 
 func checkCancel(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	stub := r.stub()
-	ctx, cancel := context.WithCancel(bounded(t))
-	ended := startCall(ctx, r, stub, forever)
-	promptly(t, "cancelling a call", func() {
+	ctx, cancel := context.WithCancel(checkContext(t))
+	ended := startCall(ctx, r, stub, longerThanAnyWait)
+	expectPrompt(t, "cancelling a call", func() {
 		cancel()
 		expectCode(t, <-ended, codes.Canceled)
 	})
@@ -265,27 +266,27 @@ func checkCancel(t testing.TB, s Subject) {
 }
 
 func checkEndedBefore(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	stub := r.stub()
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := stub.Unary(cancelled, &testpb.TestRequest{SleepNs: int64(forever)})
+	_, err := stub.Unary(cancelled, &testpb.TestRequest{SleepNs: int64(longerThanAnyWait)})
 	expectCode(t, err, codes.Canceled)
-	_, err = stub.Unary(within(t, -time.Second), &testpb.TestRequest{SleepNs: int64(forever)})
+	_, err = stub.Unary(timeoutContext(t, -time.Second), &testpb.TestRequest{SleepNs: int64(longerThanAnyWait)})
 	expectCode(t, err, codes.DeadlineExceeded)
 	expectEcho(t, stub, "after")
 }
 
-// checkLateAnswer gives calls up before their answers come: the next call must not get them. The
-// handler delays its answer until then. If a call did not reach it, the next one has more time.
+// checkLateAnswer cancels calls before their answers come. The next call must not get such an
+// answer. If a call did not reach the handler in time, the next one gets more time.
 func checkLateAnswer(t testing.TB, s Subject) {
 	const answers = 3
-	r := start(t, s)
+	r := startService(t, s)
 	var (
 		held atomic.Int64
 		gate atomic.Pointer[chan struct{}]
 	)
-	r.service.answerWith(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.setUnaryHandler(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 		if string(in.Body) == "late" {
 			held.Add(1)
 			<-*gate.Load()
@@ -297,7 +298,7 @@ func checkLateAnswer(t testing.TB, s Subject) {
 		withMoreTime(t, 10*time.Millisecond, func(limit time.Duration) (reached bool) {
 			before, given := held.Load(), make(chan struct{})
 			gate.Store(&given)
-			_, err := stub.Unary(within(t, limit), &testpb.TestRequest{Body: []byte("late")})
+			_, err := stub.Unary(timeoutContext(t, limit), &testpb.TestRequest{Body: []byte("late")})
 			expectCode(t, err, codes.DeadlineExceeded)
 			close(given)
 			expectEcho(t, stub, "mine")

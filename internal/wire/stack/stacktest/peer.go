@@ -25,10 +25,11 @@ import (
 
 type peer struct {
 	address string
-	asked   atomic.Int64 // reads that returned data
+	asked   atomic.Int64 // number of reads that returned data
 }
 
-// rawPeer answers anything with the bytes and, over TCP, hangs up. Without bytes it only listens.
+// rawPeer is a server that answers everything with fixed bytes and, over TCP, disconnects. Without
+// bytes it only listens.
 func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
 	t.Helper()
 	listener := listen(t, s)
@@ -51,8 +52,8 @@ func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
 	return p
 }
 
-// callOnce calls a server that a client should refuse, in NewClient or in the call.
-func callOnce(ctx context.Context, s Subject, target stack.Target) error {
+// dialAndCall calls a server that the client should refuse, either in NewClient or in the call.
+func dialAndCall(ctx context.Context, s Subject, target stack.Target) error {
 	client, err := s.Stack.NewClient(ctx, s.Variant, target)
 	if err != nil {
 		return err
@@ -64,19 +65,19 @@ func callOnce(ctx context.Context, s Subject, target stack.Target) error {
 
 func checkPeerNeverAnswers(t testing.TB, s Subject) {
 	address := rawPeer(t, s, nil).address
-	promptly(t, "a call to a peer that never answers", func() {
-		err := callOnce(within(t, 100*time.Millisecond), s, s.target(stack.Target{Address: address}))
+	expectPrompt(t, "a call to a peer that never answers", func() {
+		err := dialAndCall(timeoutContext(t, 100*time.Millisecond), s, s.target(stack.Target{Address: address}))
 		expectCode(t, rpccall.StatusOf(err).Err(), codes.DeadlineExceeded)
 	})
 }
 
 func checkPeerFallsSilent(t testing.TB, s Subject) {
-	p := newProxy(t, s, start(t, s).address)
+	p := newProxy(t, s, startService(t, s).address)
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
 	expectEcho(t, stub, "before")
 	p.setSilent(true)
-	promptly(t, "a call to a peer that fell silent", func() {
-		_, err := stub.Unary(within(t, 100*time.Millisecond), &testpb.TestRequest{Body: []byte("lost")})
+	expectPrompt(t, "a call to a peer that fell silent", func() {
+		_, err := stub.Unary(timeoutContext(t, 100*time.Millisecond), &testpb.TestRequest{Body: []byte("lost")})
 		expectCode(t, err, codes.DeadlineExceeded)
 	})
 	p.setSilent(false)
@@ -84,20 +85,21 @@ func checkPeerFallsSilent(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkPeerClosesMidResponse lets the handler order the cut, so that it cannot precede the call.
+// checkPeerClosesMidResponse closes the connection in the middle of a response. The handler starts
+// this, so the request has arrived before the connection closes.
 func checkPeerClosesMidResponse(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	p := newProxy(t, s, r.address)
-	r.service.answerWith(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.setUnaryHandler(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 		if in.Count > 0 {
 			p.cutAfter(int(in.Count))
-			return &testpb.TestResponse{Body: filling(1<<20, 1)}, nil
+			return &testpb.TestResponse{Body: randomBytes(1<<20, 1)}, nil
 		}
 		return &testpb.TestResponse{Body: in.Body}, nil
 	})
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
 	for _, after := range []int32{1, 3, 70_000} {
-		promptly(t, "a call whose answer is cut off", func() {
+		expectPrompt(t, "a call whose answer is cut off", func() {
 			_, err := stub.Unary(s.contextUntilCut(t, p), &testpb.TestRequest{Count: after})
 			if code := status.Code(err); !s.Datagrams || code != codes.Canceled {
 				expectCode(t, err, codes.Unavailable)
@@ -109,44 +111,44 @@ func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// contextUntilCut returns the context of a call whose answer is cut off. On UDP the call would
-// notice the cut only after an idle timeout, so the context ends with the cut.
+// contextUntilCut returns a context for a call whose answer is cut off. Over UDP the client
+// notices the cut only after an idle timeout, so the context ends at the cut.
 func (s Subject) contextUntilCut(t testing.TB, p *proxy) context.Context {
 	t.Helper()
-	ctx, giveUp := context.WithCancel(bounded(t))
+	ctx, giveUp := context.WithCancel(checkContext(t))
 	t.Cleanup(giveUp)
 	if s.Datagrams {
-		p.do(func() { p.onCut = giveUp })
+		p.withLock(func() { p.onCut = giveUp })
 	}
 	return ctx
 }
 
 func checkPeerRestarts(t testing.TB, s Subject) {
-	r := launch(t, s, newService(), net.JoinHostPort(ownHost(), "0"))
+	r := serve(t, s, newService(), net.JoinHostPort(ownLoopbackHost(), "0"))
 	dialer := &conn.Dialer{}
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
 	expectEcho(t, stub, "before")
 	before := dialer.Counts()
 	r.stop()
-	promptly(t, "a call to a server that is gone", func() {
-		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("lost")})
+	expectPrompt(t, "a call to a server that is gone", func() {
+		_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: []byte("lost")})
 		expectCode(t, err, codes.Unavailable)
 	})
-	launch(t, s, newService(), r.address)
+	serve(t, s, newService(), r.address)
 	expectRecovery(t, stub)
 	if after := dialer.Counts(); after.Opened <= before.Opened {
 		t.Errorf("%d connections opened before the restart and %d after it", before.Opened, after.Opened)
 	}
 }
 
-// checkPeerAnswersGarbage makes a call for each kind of garbage, all at once. On UDP the client
-// drops garbage and sends again: its caller gives up after three times.
+// checkPeerAnswersGarbage makes one call per kind of garbage, all in parallel. Over UDP a client
+// ignores garbage and sends again, so the check cancels the call after three packets.
 func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 	const enough = 3
 	var all sync.WaitGroup
 	for name, garbage := range commonGarbage() {
 		p := rawPeer(t, s, garbage)
-		ctx, giveUp := context.WithCancel(bounded(t))
+		ctx, giveUp := context.WithCancel(checkContext(t))
 		t.Cleanup(giveUp)
 		if s.Datagrams {
 			all.Go(func() {
@@ -158,8 +160,8 @@ func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 		}
 		all.Go(func() {
 			defer giveUp()
-			promptly(t, "a call that is answered with "+name, func() {
-				if callOnce(ctx, s, s.target(stack.Target{Address: p.address})) == nil {
+			expectPrompt(t, "a call that is answered with "+name, func() {
+				if dialAndCall(ctx, s, s.target(stack.Target{Address: p.address})) == nil {
 					t.Errorf("%s was accepted as an answer", name)
 				}
 			})
@@ -169,42 +171,43 @@ func checkPeerAnswersGarbage(t testing.TB, s Subject) {
 }
 
 func checkPeerAbsent(t testing.TB, s Subject) {
-	address := s.nobody(t)
-	promptly(t, "dialling a port that nobody listens on", func() {
-		client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(stack.Target{Address: address}))
+	address := s.unusedAddress(t)
+	expectPrompt(t, "dialling a port that nobody listens on", func() {
+		client, err := s.Stack.NewClient(checkContext(t), s.Variant, s.target(stack.Target{Address: address}))
 		if err == nil {
 			_ = client.Close()
-			t.Error("NewClient made a client of a server that is not there")
+			t.Error("NewClient succeeded without a server")
 		}
 	})
 }
 
-// nobody returns an address that nobody listens on: the local one of an open connection, so that
-// no other program gets it.
-func (s Subject) nobody(t testing.TB) string {
+// unusedAddress returns an address on which nothing listens. It belongs to an open connection, so
+// that no other program gets it.
+func (s Subject) unusedAddress(t testing.TB) string {
 	t.Helper()
 	network, to := "udp", "127.0.0.1:9"
 	if !s.Datagrams {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		noError(t, "Listen", err)
+		requireNoError(t, "Listen", err)
 		t.Cleanup(func() { _ = listener.Close() })
 		network, to = "tcp", listener.Addr().String()
 	}
 	taken, err := net.Dial(network, to)
-	noError(t, "Dial", err)
+	requireNoError(t, "Dial", err)
 	t.Cleanup(func() { _ = taken.Close() })
 	return taken.LocalAddr().String()
 }
 
-// ownHost returns a loopback address that probably no other check uses. Only Linux has several.
-func ownHost() string {
+// ownLoopbackHost returns a loopback address that other checks probably do not use. Only Linux has
+// several.
+func ownLoopbackHost() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
 	}
 	return netip.AddrFrom4([4]byte{127, byte(1 + rand.N(254)), byte(rand.N(256)), byte(1 + rand.N(254))}).String()
 }
 
-// commonGarbage returns bytes that are neither a request nor an answer on any wire here.
+// commonGarbage returns bytes that no wire here accepts as a request or an answer.
 func commonGarbage() map[string][]byte {
 	garbage := map[string][]byte{
 		"one byte":          {0x80},
@@ -213,8 +216,8 @@ func commonGarbage() map[string][]byte {
 		"TLS's greeting":    clientHello(),
 	}
 	for seed := range byte(5) {
-		// The first byte makes it an impossible length, frame and method.
-		garbage[fmt.Sprintf("random bytes %d", seed)] = append([]byte{0xf0 | seed}, filling(1000, seed)...)
+		// The first byte makes the length, frame and method invalid.
+		garbage[fmt.Sprintf("random bytes %d", seed)] = append([]byte{0xf0 | seed}, randomBytes(1000, seed)...)
 	}
 	return garbage
 }
@@ -231,14 +234,15 @@ func clientHello() []byte {
 	return buffer[:n]
 }
 
-// checkPeerSendsGarbage sends garbage beside a good client and a connection that sends nothing.
+// checkPeerSendsGarbage sends garbage to a server that also has a good client and a silent
+// connection.
 func checkPeerSendsGarbage(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	stub := r.stub()
 	expectEcho(t, stub, "before")
-	before := steady(s.lasting) // without the mute one, which the server may not yet have begun to serve when it is counted
+	before := stableCount(s.lastingGoroutines) // the count excludes the silent connection: the server may not have begun to serve it
 	mute, err := net.Dial(s.network(), r.address)
-	noError(t, "dial", err)
+	requireNoError(t, "dial", err)
 	t.Cleanup(func() { _ = mute.Close() })
 	expectFreshEcho(t, r, "beside the mute one")
 
@@ -251,10 +255,10 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 		if err != nil {
 			t.Fatalf("%s: the server takes no connections any more: %v", name, err)
 		}
-		_, _ = conn.Write(data) // the server may have hung up already
+		_, _ = conn.Write(data) // ignore errors: the server may have disconnected
 		if name == "nothing" || len(data)%2 == 0 {
 			if tcp, is := conn.(*net.TCPConn); is {
-				_ = tcp.SetLinger(0) // some peers leave with a reset
+				_ = tcp.SetLinger(0) // some peers close with a reset
 			}
 		}
 		_ = conn.Close()
@@ -262,7 +266,7 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 	expectEcho(t, stub, "the same client")
 	expectFreshEcho(t, r, "a fresh client")
 	_ = mute.Close()
-	expectAtMost(t, "goroutines", before, s.lasting)
+	expectCountAtMost(t, "goroutines", before, s.lastingGoroutines)
 	s.logFailure(t)
 }
 

@@ -9,18 +9,19 @@ import (
 	"testing"
 )
 
-// listen opens a loopback port of the subject's kind.
+// listen opens a loopback port for the subject's transport, TCP or UDP.
 func listen(t testing.TB, s Subject) net.Listener {
 	t.Helper()
 	if s.Datagrams {
 		return listenUDP(t)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, "listen on TCP", err)
+	requireNoError(t, "listen on TCP", err)
 	return listener
 }
 
-// acceptAll calls handle in a goroutine for each connection. The clean-up ends and awaits them.
+// acceptAll calls handle in a goroutine for each connection. A clean-up closes the connections and
+// waits for the goroutines.
 func acceptAll(t testing.TB, listener net.Listener, handle func(net.Conn)) {
 	var (
 		workers sync.WaitGroup
@@ -35,7 +36,7 @@ func acceptAll(t testing.TB, listener net.Listener, handle func(net.Conn)) {
 				return
 			}
 			if err != nil {
-				continue // a failed handshake
+				continue // a handshake failed
 			}
 			mu.Lock()
 			conns = append(conns, conn)
@@ -58,51 +59,51 @@ func acceptAll(t testing.TB, listener net.Listener, handle func(net.Conn)) {
 	})
 }
 
-// proxy stands between a client and its server, and misbehaves to the client on command.
+// proxy connects a client and its server. Checks can make it misbehave to the client.
 type proxy struct {
 	subject  Subject
 	address  string
 	target   string
-	requests atomic.Int64 // reads that returned a client's data
+	requests atomic.Int64 // number of reads that returned data from a client
 
 	mu      sync.Mutex
 	changed *sync.Cond
 	closed  bool
 	silent  bool
-	budget  int    // bytes that may still pass before the cut; negative: no limit
-	cut     bool   // on UDP: nothing passes, either way
-	onCut   func() // called by a cut, unless nil
+	budget  int    // number of bytes that may still pass before the cut; negative: no limit
+	cut     bool   // over UDP: nothing passes in either direction
+	onCut   func() // the cut calls it unless it is nil
 	conns   map[net.Conn]bool
 }
 
-// newProxy makes a proxy of the subject's kind. Its clean-up closes it.
+// newProxy makes a proxy for the subject's transport. A clean-up closes it.
 func newProxy(t testing.TB, s Subject, target string) *proxy {
 	t.Helper()
 	listener := listen(t, s)
 	p := &proxy{subject: s, address: listener.Addr().String(), target: target, budget: -1, conns: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	acceptAll(t, listener, p.serve)
-	t.Cleanup(func() { p.do(func() { p.closed = true; p.closeConns() }) }) // before the clean-up of acceptAll
+	t.Cleanup(func() { p.withLock(func() { p.closed = true; p.closeConns() }) }) // runs before the clean-up of acceptAll
 	return p
 }
 
-func (p *proxy) do(change func()) {
+func (p *proxy) withLock(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
 	p.changed.Broadcast()
 }
 
-// setSilent stops answers to the client, or lets them go on. On UDP they are lost.
-func (p *proxy) setSilent(silent bool) { p.do(func() { p.silent = silent }) }
+// setSilent stops or restarts the answers to the client. Over UDP the stopped ones are lost.
+func (p *proxy) setSilent(silent bool) { p.withLock(func() { p.silent = silent }) }
 
-// cutAfter ends all connections at the n-th byte from now, on any of them. On UDP they cannot be
-// ended from outside, so nothing passes any more, in either direction.
-func (p *proxy) cutAfter(n int) { p.do(func() { p.budget = n }) }
+// cutAfter closes all connections when n more bytes have passed. Over UDP a proxy cannot close
+// connections, so nothing passes any more in either direction.
+func (p *proxy) cutAfter(n int) { p.withLock(func() { p.budget = n }) }
 
-func (p *proxy) heal() { p.do(func() { p.cut, p.budget = false, -1 }) }
+func (p *proxy) heal() { p.withLock(func() { p.cut, p.budget = false, -1 }) }
 
-// endCut closes all connections when the budget is used up, once.
+// endCut closes all connections once, when no bytes may pass any more.
 func (p *proxy) endCut() {
 	if p.budget == 0 {
 		p.budget = -1
@@ -110,7 +111,7 @@ func (p *proxy) endCut() {
 	}
 }
 
-// closeConns closes all connections. The lock is held.
+// closeConns closes all connections. The caller must hold the lock.
 func (p *proxy) closeConns() {
 	for c := range p.conns {
 		_ = c.Close()
@@ -127,7 +128,7 @@ func (p *proxy) serve(client net.Conn) {
 	if udp, is := server.(*net.UDPConn); is {
 		_ = udp.SetReadBuffer(socketBuffer)
 	}
-	p.do(func() {
+	p.withLock(func() {
 		p.conns[client], p.conns[server] = true, true
 		if p.closed {
 			p.closeConns()
@@ -135,13 +136,13 @@ func (p *proxy) serve(client net.Conn) {
 	})
 	var answers sync.WaitGroup
 	defer answers.Wait()
-	answers.Go(func() { p.pass(server, client, p.permit) })
-	p.pass(client, server, p.count)
+	answers.Go(func() { p.forward(server, client, p.takeBudget) })
+	p.forward(client, server, p.count)
 }
 
-// pass copies until one side ends, or permit lets fewer bytes through. Then it closes both sides.
-// On UDP it continues, since a server may come back.
-func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
+// forward copies data until one side ends or permit allows fewer bytes. Then it closes both sides.
+// Over UDP it continues, because a server may come back.
+func (p *proxy) forward(from, to net.Conn, permit func(int) int) {
 	defer func() {
 		_ = from.Close()
 		_ = to.Close()
@@ -161,7 +162,7 @@ func (p *proxy) pass(from, to net.Conn, permit func(int) int) {
 		allowed := permit(n)
 		_, failed := to.Write(buffer[:allowed])
 		if allowed < n {
-			p.do(p.endCut)
+			p.withLock(p.endCut)
 		}
 		if failed != nil || err != nil || allowed < n {
 			return
@@ -181,8 +182,9 @@ func (p *proxy) count(n int) int {
 	return n
 }
 
-// permit takes n bytes from the budget, and returns how many may pass. On TCP, silence delays it.
-func (p *proxy) permit(n int) int {
+// takeBudget takes up to n bytes from the budget and returns their number. Over TCP it waits while
+// the proxy is silent.
+func (p *proxy) takeBudget(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.silent && !p.closed && !p.subject.Datagrams {
@@ -209,12 +211,12 @@ func (p *proxy) permit(n int) int {
 }
 
 const (
-	largestDatagram = 1<<16 - 1 // UDP's largest (RFC 768)
-	socketBuffer    = 4 << 20   // for the bursts that QUIC sends; less would cost time, not the check
-	sessionQueue    = 1024      // datagrams; further ones are dropped, as UDP may
+	largestDatagram = 1<<16 - 1 // the largest UDP datagram (RFC 768)
+	socketBuffer    = 4 << 20   // room for QUIC's bursts; with less the check would be slower
+	sessionQueue    = 1024      // number of datagrams; further ones are dropped, as in UDP
 )
 
-// udpListener is a UDP socket as a net.Listener, with one connection per sender's address.
+// udpListener makes a net.Listener from a UDP socket. Each sender's address is one connection.
 type udpListener struct {
 	*net.UDPConn
 	accepted chan net.Conn
@@ -222,15 +224,15 @@ type udpListener struct {
 }
 
 type udpSession struct {
-	*net.UDPConn // shared
+	*net.UDPConn // all sessions share the socket
 	peer         netip.AddrPort
-	received     chan []byte // closed with the listener
+	received     chan []byte // closed together with the listener
 }
 
 func listenUDP(t testing.TB) *udpListener {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	noError(t, "listen on UDP", err)
+	requireNoError(t, "listen on UDP", err)
 	_ = conn.SetReadBuffer(socketBuffer)
 	l := &udpListener{UDPConn: conn, accepted: make(chan net.Conn), sessions: map[netip.AddrPort]*udpSession{}}
 	go l.receive() // ends with Close
@@ -283,5 +285,5 @@ func (s *udpSession) Read(p []byte) (int, error) {
 
 func (s *udpSession) Write(p []byte) (int, error) { return s.WriteToUDPAddrPort(p, s.peer) }
 
-// Close does nothing: only its peer can end a connection made of datagrams.
+// Close does nothing, because only the peer can end a session.
 func (s *udpSession) Close() error { return nil }

@@ -13,7 +13,7 @@ import (
 func expectRead(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	buffer := make([]byte, largestDatagram)
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(maxWait))
 	for {
 		n, err := conn.Read(buffer)
 		if string(buffer[:n]) == want {
@@ -41,13 +41,13 @@ func TestProxyMisbehavesOnCommand(t *testing.T) {
 			p := newProxy(t, s, echo.Addr().String())
 			dial := func() net.Conn {
 				conn, err := net.Dial(s.network(), p.address)
-				noError(t, "dial", err)
+				requireNoError(t, "dial", err)
 				t.Cleanup(func() { _ = conn.Close() })
 				return conn
 			}
 			send := func(conn net.Conn, text string) {
 				_, err := conn.Write([]byte(text))
-				noError(t, "write", err)
+				requireNoError(t, "write", err)
 			}
 			conn := dial()
 			send(conn, "one")
@@ -92,12 +92,12 @@ func TestRawPeerAnswers(t *testing.T) {
 		t.Run(s.network(), func(t *testing.T) {
 			p := rawPeer(t, s, []byte("garbage"))
 			conn, err := net.Dial(s.network(), p.address)
-			noError(t, "dial", err)
+			requireNoError(t, "dial", err)
 			defer func() { _ = conn.Close() }()
 			_, err = conn.Write([]byte("anyone?"))
-			noError(t, "write", err)
+			requireNoError(t, "write", err)
 			expectRead(t, conn, "garbage")
-			if !eventually(t, func() bool { return p.asked.Load() == 1 }) {
+			if !becomesTrue(t, func() bool { return p.asked.Load() == 1 }) {
 				t.Errorf("the peer counts %d questions", p.asked.Load())
 			}
 		})

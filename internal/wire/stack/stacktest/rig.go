@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// rig is a server under test and its service.
+// rig is a server under test, together with its service.
 type rig struct {
 	t       testing.TB
 	subject Subject
@@ -24,29 +24,30 @@ type rig struct {
 	served  chan error // the result of Serve
 }
 
-// start serves a fresh service on a loopback port of its own.
-func start(t testing.TB, s Subject) *rig {
+// startService serves a new service on a new loopback port.
+func startService(t testing.TB, s Subject) *rig {
 	t.Helper()
-	return launch(t, s, newService(), "127.0.0.1:0")
+	return serve(t, s, newService(), "127.0.0.1:0")
 }
 
-// launch serves any implementation. The clean-up closes the server and expects Serve to return nil.
-func launch(t testing.TB, s Subject, service testpb.TestServiceServer, address string) *rig {
+// serve serves an implementation of the service. A clean-up closes the server and checks that
+// Serve returns nil.
+func serve(t testing.TB, s Subject, service testpb.TestServiceServer, address string) *rig {
 	t.Helper()
 	server, err := s.Stack.NewServer(s.Variant)
-	noError(t, "NewServer", err)
+	requireNoError(t, "NewServer", err)
 	r := &rig{t: t, subject: s, server: server, served: make(chan error, 1)}
 	r.service, _ = service.(*testService)
 	testpb.RegisterTestServiceServer(server, service)
 	bound, err := server.Listen(t.Context(), address)
-	noError(t, "Listen", err)
+	requireNoError(t, "Listen", err)
 	r.address = bound.String()
 	go func() { r.served <- server.Serve() }()
 	t.Cleanup(r.stop)
 	return r
 }
 
-// stop closes the server and waits for Serve. It may be called again.
+// stop closes the server and waits for Serve. Further calls do nothing.
 func (r *rig) stop() {
 	r.t.Helper()
 	if r.served == nil {
@@ -58,18 +59,18 @@ func (r *rig) stop() {
 
 func (r *rig) awaitServe() {
 	r.t.Helper()
-	if err := await(r.t, r.served, "Serve did not return after Shutdown or Close"); err != nil {
+	if err := receiveOrFail(r.t, r.served, "Serve did not return after Shutdown or Close"); err != nil {
 		r.t.Errorf("Serve returned %v, want nil after Shutdown or Close", err)
 	}
 	r.served = nil
 }
 
-// await receives from the channel. If nothing comes, it fails the check.
-func await[T any](t testing.TB, from <-chan T, otherwise string) (received T) {
+// receiveOrFail receives a value from a channel, or fails the check if none comes.
+func receiveOrFail[T any](t testing.TB, from <-chan T, otherwise string) (received T) {
 	t.Helper()
 	select {
 	case received = <-from:
-	case <-time.After(patienceOf(t)):
+	case <-time.After(waitLimit(t)):
 		t.Error(otherwise)
 	}
 	return received
@@ -85,47 +86,46 @@ func (r *rig) stub() testpb.TestServiceClient {
 	return testpb.NewTestServiceClient(r.dial())
 }
 
-// awaitEnded waits until the context of a handler has ended early.
+// awaitEnded waits until a handler's context has ended before the handler.
 func (r *rig) awaitEnded() {
 	r.t.Helper()
-	await(r.t, r.service.ended, "the handler's context did not end")
+	receiveOrFail(r.t, r.service.ended, "the handler's context did not end")
 }
 
-// dial makes a client whose clean-up closes it.
 func dial(t testing.TB, s Subject, target stack.Target) stack.Client {
 	t.Helper()
-	client, err := s.Stack.NewClient(bounded(t), s.Variant, s.target(target))
-	noError(t, "NewClient", err)
+	client, err := s.Stack.NewClient(checkContext(t), s.Variant, s.target(target))
+	requireNoError(t, "NewClient", err)
 	t.Cleanup(func() {
 		expectNoError(t, "Close of the client", client.Close())
 	})
 	return client
 }
 
-// useClient makes a client, lets use call it, and closes it.
 func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.TestServiceClient)) {
 	t.Helper()
-	client, err := s.Stack.NewClient(bounded(t), s.Variant, target)
-	noError(t, "NewClient", err)
+	client, err := s.Stack.NewClient(checkContext(t), s.Variant, target)
+	requireNoError(t, "NewClient", err)
 	use(testpb.NewTestServiceClient(client))
 	expectNoError(t, "Close of the client", client.Close())
 }
 
-// target adds the settings that every client of the subject needs. It trusts any certificate: the
-// security suite checks them, and a restarted server has a new one.
+// target adds settings that every client of the subject needs. It trusts every certificate:
+// RunSecurity checks certificates, and a restarted server has a new one.
 func (s Subject) target(t stack.Target) stack.Target {
-	t.Operations = 4 // testpb.TestService has 4
+	t.Operations = 4 // number of operations in testpb.TestService
 	t.Lifecycle = s.Lifecycle
 	t.Trust = secure.Trust{SkipVerify: true}
 	return t
 }
 
-// bounded returns the context of a call that should end by itself. It stops a check that hangs.
-func bounded(t testing.TB) context.Context {
-	return within(t, 2*patience)
+// checkContext returns a context for a call that should end by itself. It stops a check that
+// hangs.
+func checkContext(t testing.TB) context.Context {
+	return timeoutContext(t, 2*maxWait)
 }
 
-func within(t testing.TB, d time.Duration) context.Context {
+func timeoutContext(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
@@ -138,10 +138,9 @@ func expectCode(t testing.TB, err error, want codes.Code) {
 	}
 }
 
-// expectEcho makes a call and fails the check unless the answer is right.
 func expectEcho(t testing.TB, stub testpb.TestServiceClient, body string) {
 	t.Helper()
-	out, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte(body)})
+	out, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: []byte(body)})
 	if err != nil {
 		t.Errorf("a valid call failed: %v", err)
 		return
@@ -151,24 +150,25 @@ func expectEcho(t testing.TB, stub testpb.TestServiceClient, body string) {
 	}
 }
 
-// expectRecovery fails the check unless calls are answered again within its patience.
+// expectRecovery waits until calls succeed again, and fails the check if they do not.
 func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
 	t.Helper()
 	var err error
-	if !eventually(t, func() bool {
-		_, err = stub.Unary(within(t, time.Second), &testpb.TestRequest{Body: []byte("again")})
+	if !becomesTrue(t, func() bool {
+		_, err = stub.Unary(timeoutContext(t, time.Second), &testpb.TestRequest{Body: []byte("again")})
 		return err == nil
 	}) {
 		t.Errorf("the client did not recover: %v", err)
 	}
 }
 
-// eventually repeats the question until the answer is true, or until its patience ends.
-func eventually(t testing.TB, isSo func() bool) bool {
+// becomesTrue repeats a question until the answer is true. It returns false if that takes too
+// long.
+func becomesTrue(t testing.TB, isSo func() bool) bool {
 	const longest = 50 * time.Millisecond
 	begin := time.Now()
 	for wait := time.Millisecond; !isSo(); wait = min(2*wait, longest) {
-		if time.Since(begin) > patienceOf(t) {
+		if time.Since(begin) > waitLimit(t) {
 			return false
 		}
 		time.Sleep(wait)
@@ -176,18 +176,18 @@ func eventually(t testing.TB, isSo func() bool) bool {
 	return true
 }
 
-// withMoreTime calls f with limits, each twice the one before, until f has reached its goal: on a
-// busy machine the first limits may be too short.
+// withMoreTime calls f with a limit that doubles each time, until f reports that it has reached
+// its goal. On a busy machine the first limits may be too short.
 func withMoreTime(t testing.TB, limit time.Duration, f func(limit time.Duration) (reached bool)) {
 	t.Helper()
 	for ; !f(limit); limit *= 2 {
-		if limit > patienceOf(t) {
-			t.Fatalf("calls with a deadline of up to %v do not reach the peer", limit)
+		if limit > waitLimit(t) {
+			t.Fatalf("no call with a deadline of up to %v reached the peer", limit)
 		}
 	}
 }
 
-// expectNoError fails the check on an error, and goes on.
+// expectNoError fails the check if there is an error, but continues.
 func expectNoError(t testing.TB, of string, err error) {
 	t.Helper()
 	if err != nil {
@@ -195,64 +195,70 @@ func expectNoError(t testing.TB, of string, err error) {
 	}
 }
 
-// noError ends the check on an error.
-func noError(t testing.TB, of string, err error) {
+// requireNoError stops the check if there is an error.
+func requireNoError(t testing.TB, of string, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%s: %v", of, err)
 	}
 }
 
-// promptly fails the check if f ends only because a timeout ended it.
-func promptly(t testing.TB, what string, f func()) {
+// expectPrompt fails the check if only a timeout ended f.
+func expectPrompt(t testing.TB, what string, f func()) {
 	t.Helper()
 	begin := time.Now()
 	f()
-	if took := time.Since(begin); took > patienceOf(t) {
-		t.Errorf("%s took %v", what, took)
+	if took := time.Since(begin); took > waitLimit(t) {
+		t.Errorf("%s took too long: %v", what, took)
 	}
 }
 
-// Subject is one variant of a stack under test.
+// Subject is a variant of a stack under test.
 type Subject struct {
 	Stack   stack.Stack
 	Variant scenario.Variant
-	// Lacks holds the reasons why this wire lacks abilities; kinds of calls are in KindLimiter. The
-	// suite checks that the caller gets an error, or that the call works without it.
+	// Lacks holds the reasons why this wire lacks abilities. Missing kinds of call are in
+	// KindLimiter. The suite checks that the caller gets an error, or that the call works without
+	// the ability.
 	Lacks map[Ability]string
-	// Garbage holds bytes, by name, that the server must survive: an oversize length, half a frame.
+	// Garbage holds invalid bytes, by name, that the server must survive: a length that is too
+	// large, half a frame.
 	Garbage map[string][]byte
 	// Lifecycle is the lifecycle of every client's connections.
 	Lifecycle conn.Lifecycle
 	// Datagrams says that the wire is on UDP.
 	Datagrams bool
 
-	// Idle names the function of goroutines that a server pools. The leak suite has a limit for them.
+	// Idle names the function of pooled server goroutines. RunLeaks has a limit for them.
 	Idle string
 
-	label string // marks the goroutines of one check
+	label string // profiler label of one check's goroutines
 }
 
-// Ability is a property that a wire may lack although it carries the kind of call.
+// Ability is a property that a wire may lack even if it carries the kind of call.
 type Ability string
 
-// The abilities. "Without" says what a stack without one must still do.
+// These are the abilities. Each comment also says what a stack without the ability must do.
 const (
-	// StatusCodes: a handler's code and message arrive. Without, the call still fails.
+	// With StatusCodes a handler's code and message arrive. Without it the call still fails.
 	StatusCodes Ability = "status codes"
-	// StatusDetails: a handler's details arrive. Without, code and message do.
+	// With StatusDetails a handler's details arrive. Without it code and message arrive.
 	StatusDetails Ability = "status details"
-	// RequestMetadata reaches the handler. Without, the call is refused with Unimplemented.
+	// With RequestMetadata metadata reaches the handler. Without it the call fails with
+	// Unimplemented.
 	RequestMetadata Ability = "request metadata"
-	// ResponseMetadata reaches the caller. Without, grpc.SetHeader and grpc.SetTrailer fail.
+	// With ResponseMetadata metadata reaches the caller. Without it grpc.SetHeader and
+	// grpc.SetTrailer fail.
 	ResponseMetadata Ability = "response metadata"
-	// Deadlines: the handler has the caller's deadline. Without, the call still returns in time.
+	// With Deadlines the handler has the caller's deadline. Without it the call still returns in
+	// time.
 	Deadlines Ability = "deadlines"
-	// Cancellation ends the handler's context. Without, the call still returns at once.
+	// With Cancellation the handler's context ends. Without it the call still returns at once.
 	Cancellation Ability = "cancellation"
-	// OperationNames arrive. Without, the server cannot refuse an unknown one.
+	// With OperationNames the server refuses unknown operations. Without it the server cannot.
 	OperationNames Ability = "operation names"
-	// ServiceNames arrive. Without, any service's operation of that name is the server's own.
+	// With ServiceNames the server refuses unknown services. Without it only the operation's name
+	// counts.
 	ServiceNames Ability = "service names"
 )
 
@@ -280,11 +286,11 @@ func (s Subject) inEveryLifecycle(t *testing.T, test func(*testing.T, Subject)) 
 	}
 }
 
-// skipForeignRaces skips checks in which the race detector finds a race in a library.
+// skipForeignRaces skips checks that fail because of a data race in a library.
 func (s Subject) skipForeignRaces(t *testing.T) {
 	t.Helper()
 	if s.Lifecycle == conn.Early && raceDetector {
-		t.Skip("quic-go reads the server's transport parameters unlocked when it opens a stream before they have come: a race in quic-go (its issue 4303)")
+		t.Skip("quic-go reads the server's transport parameters without a lock if it opens a stream before they arrive: a race in quic-go (its issue 4303)")
 	}
 }
 
@@ -315,16 +321,17 @@ func (s Subject) network() string {
 	return "tcp"
 }
 
-// patience bounds every wait of a check: a starved machine must not fail a good stack.
-const patience = 2 * time.Minute
+// maxWait limits every wait of a check. It is long, so that a good stack passes on a busy machine.
+const maxWait = 2 * time.Minute
 
-// forever is longer than any check waits, but finite: a stack may really wait for it.
-const forever = 2 * patience
+// longerThanAnyWait is longer than a check waits. It is finite, because a stack may really wait
+// for it.
+const longerThanAnyWait = 2 * maxWait
 
-// patienceOf returns patience, or less if the test knows that the stack is broken.
-func patienceOf(t testing.TB) time.Duration {
+// waitLimit returns maxWait, or less if the test uses a broken stack on purpose.
+func waitLimit(t testing.TB) time.Duration {
 	if impatient, is := t.(interface{ patience() time.Duration }); is {
 		return impatient.patience()
 	}
-	return patience
+	return maxWait
 }

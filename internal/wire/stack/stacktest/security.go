@@ -19,12 +19,12 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// Plaintext is the ability to report that one end speaks TLS and the other does not. Without it,
-// the connection just ends.
+// Plaintext is the ability to report that only one end speaks TLS. Without it, the connection just
+// ends.
 const Plaintext Ability = "plaintext noticed"
 
-// RunSecurity runs the checks of a variant over TLS, in every lifecycle: which servers a client
-// trusts, how it reports the others, and how TLS meets the variant's cleartext form.
+// RunSecurity runs the checks of a variant over TLS in every lifecycle. They check which servers a
+// client trusts, how it reports the others, and what happens if only one end uses TLS.
 func RunSecurity(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
@@ -52,13 +52,13 @@ func securityChecks() []check {
 }
 
 func checkTrusted(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	dialer := &conn.Dialer{}
 	target := s.target(stack.Target{Address: r.address, Dialer: dialer})
 	target.Trust = secure.Trust{RootPEM: r.rootPEM()}
 	useClient(t, s, target, func(stub testpb.TestServiceClient) { expectEcho(t, stub, "a secret") })
 	if counts := dialer.Counts(); counts.Full < 1 || counts.HandshakeFail != 0 {
-		t.Errorf("a call over TLS, and the dialer counts %+v", counts)
+		t.Errorf("after a call over TLS the dialer counts %+v", counts)
 	}
 }
 
@@ -72,28 +72,28 @@ func (r *rig) rootPEM() []byte {
 }
 
 func checkUnknownAuthority(t testing.TB, s Subject) {
-	stranger := issue(t, secure.NoFlaw)
-	expectRefusal(t, s, refusal{
-		of: "a server whose root is unknown", address: start(t, s).address,
+	stranger := issueIdentity(t, secure.NoFlaw)
+	expectRefusal(t, s, expectedRefusal{
+		of: "a server whose root is unknown", address: startService(t, s).address,
 		trust: secure.Trust{RootPEM: stranger.RootPEM()}, class: "certificate: unknown authority",
 	})
 }
 
-// checkFlaw calls a server whose certificate is wrong in one way.
+// checkFlaw returns a check that calls a server whose certificate has one flaw.
 func checkFlaw(flaw secure.Flaw, kind string) func(testing.TB, Subject) {
 	return func(t testing.TB, s Subject) {
-		identity := issue(t, flaw)
-		expectRefusal(t, s, refusal{
-			of: "a certificate with a flaw", address: tlsPeer(t, s, identity.ServerConfig()),
+		identity := issueIdentity(t, flaw)
+		expectRefusal(t, s, expectedRefusal{
+			of: "a certificate with a flaw", address: listenTLS(t, s, identity.ServerConfig()),
 			trust: secure.Trust{RootPEM: identity.RootPEM()}, class: "certificate: " + failure.Class(kind),
 		})
 	}
 }
 
-func issue(t testing.TB, flaw secure.Flaw) *secure.Identity {
+func issueIdentity(t testing.TB, flaw secure.Flaw) *secure.Identity {
 	t.Helper()
 	identity, err := secure.Issue(secure.Choice{}, flaw)
-	noError(t, "issue a certificate", err)
+	requireNoError(t, "issue a certificate", err)
 	return identity
 }
 
@@ -102,22 +102,22 @@ func checkHandshakeUnanswered(t testing.TB, s Subject) {
 	expectHandshakeTimeout(t, &p.asked, func(ctx context.Context) error {
 		target := s.target(stack.Target{Address: p.address})
 		target.Trust = secure.Trust{}
-		return callOnce(ctx, s, target)
+		return dialAndCall(ctx, s, target)
 	})
 }
 
-// expectHandshakeTimeout makes calls that end during their handshakes. On a busy machine a
-// deadline may pass before the peer gets a packet: then the next call has more time.
+// expectHandshakeTimeout makes calls that should end during the handshake. On a busy machine a
+// call may end before the peer gets a packet; then the next call gets more time.
 func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context.Context) error) {
 	t.Helper()
 	before := asked.Load()
-	promptly(t, "a call whose handshake is not answered", func() {
+	expectPrompt(t, "a call whose handshake is not answered", func() {
 		withMoreTime(t, 100*time.Millisecond, func(limit time.Duration) (reached bool) {
-			err := call(within(t, limit))
+			err := call(timeoutContext(t, limit))
 			class := failure.Of(err)
 			early := class == failure.Backlog || class == failure.Deadline
-			if reached = err == nil || asked.Load() > before && (!early || limit > patienceOf(t)); reached && class != failure.HandshakeTimeout {
-				t.Errorf("a handshake that is not answered ended with %v, which is of class %q, want %q", err, class, failure.HandshakeTimeout)
+			if reached = err == nil || asked.Load() > before && (!early || limit > waitLimit(t)); reached && class != failure.HandshakeTimeout {
+				t.Errorf("the call ended with %v of class %q, want class %q: nobody answered its handshake", err, class, failure.HandshakeTimeout)
 			}
 			return reached
 		})
@@ -129,7 +129,7 @@ func checkHandshakeLost(t testing.TB, s Subject) {
 		t.Logf("%s: a kept connection has completed its handshake when a call begins", s.Variant)
 		return
 	}
-	p := newProxy(t, s, start(t, s).address)
+	p := newProxy(t, s, startService(t, s).address)
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: p.address}))
 	expectEcho(t, stub, "before")
 	p.setSilent(true)
@@ -141,21 +141,21 @@ func checkHandshakeLost(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkMuteClient never begins a handshake, and must delay neither other clients nor Close.
+// checkMuteClient connects and sends nothing. This must not delay other clients or Close.
 func checkMuteClient(t testing.TB, s Subject) {
 	if s.Datagrams {
-		t.Logf("%s: on UDP a client that sends nothing is not seen", s.Variant)
+		t.Logf("%s: a server cannot notice a client that sends nothing over UDP", s.Variant)
 		return
 	}
-	r := start(t, s)
+	r := startService(t, s)
 	mute, err := net.Dial("tcp", r.address)
-	noError(t, "dial", err)
+	requireNoError(t, "dial", err)
 	t.Cleanup(func() { _ = mute.Close() })
 	expectEcho(t, r.stub(), "beside it")
-	promptly(t, "Close of the server with a handshake that never began", r.stop)
+	expectPrompt(t, "Close of the server with a handshake that never began", r.stop)
 }
 
-// checkPlaintext connects a client and a server, and only one of them speaks TLS.
+// checkPlaintext returns a check in which only one of client and server speaks TLS.
 func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
 	return func(t testing.TB, client Subject) {
 		server, has := client.cleartext(t)
@@ -166,7 +166,7 @@ func checkPlaintext(serverSpeaksTLS bool) func(testing.TB, Subject) {
 		if serverSpeaksTLS {
 			of, client, server = "a server that speaks TLS to one that does not", server, client
 		}
-		expectRefusal(t, client, refusal{of: of, address: start(t, server).address, class: failure.PlaintextPeer, unless: Plaintext})
+		expectRefusal(t, client, expectedRefusal{of: of, address: startService(t, server).address, class: failure.PlaintextPeer, unless: Plaintext})
 	}
 }
 
@@ -181,39 +181,39 @@ func (s Subject) cleartext(t testing.TB) (plain Subject, has bool) {
 	s.Variant.Options = slices.DeleteFunc(slices.Clone(s.Variant.Options), func(set scenario.Setting) bool {
 		return slices.ContainsFunc(own, func(o scenario.Option) bool { return o.Key == set.Key })
 	})
-	s.Lifecycle = conn.Kept // without TLS there is nothing to resume
+	s.Lifecycle = conn.Kept // resuming a session needs TLS
 	return s, true
 }
 
-type refusal struct {
+type expectedRefusal struct {
 	of      string // describes the server's fault, in errors
 	address string
 	trust   secure.Trust
 	class   failure.Class // the expected class of the error
-	unless  Ability       // an ability; a client without it may see the connection end instead
+	unless  Ability       // a client without this ability may report only that the connection ended
 }
 
-// expectRefusal fails the check unless the client's error says what is wrong, soon.
-func expectRefusal(t testing.TB, s Subject, r refusal) {
+// expectRefusal checks that the client soon returns an error that says what is wrong.
+func expectRefusal(t testing.TB, s Subject, r expectedRefusal) {
 	t.Helper()
-	promptly(t, "refusing "+r.of, func() {
+	expectPrompt(t, "refusing "+r.of, func() {
 		target := s.target(stack.Target{Address: r.address})
 		target.Trust = r.trust
-		err := callOnce(bounded(t), s, target)
+		err := dialAndCall(checkContext(t), s, target)
 		class := failure.Of(err)
 		switch {
 		case err == nil:
-			t.Errorf("%s was called", r.of)
+			t.Errorf("the call to %s succeeded, want an error", r.of)
 		case class == r.class:
 		case r.unless != "" && s.lacks(t, r.unless) && (class == failure.Closed || class == failure.Reset):
 		default:
-			t.Errorf("%s was refused with %q, which is of class %q, want %q", r.of, err, class, r.class)
+			t.Errorf("the call to %s failed with %q of class %q, want class %q", r.of, err, class, r.class)
 		}
 	})
 }
 
-// tlsPeer completes TLS handshakes for any application protocol, and then sends nothing.
-func tlsPeer(t testing.TB, s Subject, config *tls.Config) (address string) {
+// listenTLS completes TLS handshakes for any application protocol, and then sends nothing.
+func listenTLS(t testing.TB, s Subject, config *tls.Config) (address string) {
 	t.Helper()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		own := config.Clone()
@@ -222,11 +222,11 @@ func tlsPeer(t testing.TB, s Subject, config *tls.Config) (address string) {
 	}
 	if s.Datagrams {
 		listener, err := quic.ListenAddr("127.0.0.1:0", config, nil)
-		noError(t, "listen on QUIC", err)
+		requireNoError(t, "listen on QUIC", err)
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener.Addr().String()
 	}
-	listener := conn.Admit(listen(t, s), config, 1)
+	listener := conn.LimitHandshakes(listen(t, s), config, 1)
 	acceptAll(t, listener, func(net.Conn) {})
 	return listener.Addr().String()
 }

@@ -15,13 +15,13 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// testService does as the requests say, or as a handler set with answerWith.
+// testService follows the script in each request, or calls a handler set by setUnaryHandler.
 type testService struct {
 	testpb.UnimplementedTestServiceServer
 	own atomic.Pointer[unaryHandler]
 
-	running chan struct{} // one for each handler that begins a pause
-	ended   chan struct{} // one for each handler whose context ended before it did
+	running chan struct{} // gets a value when a handler begins a pause
+	ended   chan struct{} // gets a value when a handler's context ends before the handler
 }
 
 func newService() *testService {
@@ -30,8 +30,8 @@ func newService() *testService {
 
 type unaryHandler func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error)
 
-// answerWith sets the handler of Unary. It may be called while the service is served.
-func (s *testService) answerWith(own unaryHandler) { s.own.Store(&own) }
+// setUnaryHandler sets the handler of Unary. Call it at any time.
+func (s *testService) setUnaryHandler(own unaryHandler) { s.own.Store(&own) }
 
 func (s *testService) Unary(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 	if own := s.own.Load(); own != nil {
@@ -59,7 +59,7 @@ func (s *testService) ClientStream(stream grpc.ClientStreamingServer[testpb.Test
 func (s *testService) ServerStream(in *testpb.TestRequest, stream grpc.ServerStreamingServer[testpb.TestResponse]) error {
 	for i := range in.Count {
 		if err := stream.Send(&testpb.TestResponse{Body: in.Body, Index: i}); err != nil {
-			return s.interrupted(stream.Context(), err)
+			return s.reportEnd(stream.Context(), err)
 		}
 	}
 	return s.followScript(stream.Context(), in)
@@ -69,14 +69,14 @@ func (s *testService) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, t
 	index := int32(0)
 	return s.receiveAll(stream.Context(), stream.Recv, func(in *testpb.TestRequest) error {
 		if err := stream.Send(&testpb.TestResponse{Body: in.Body, Index: index}); err != nil {
-			return s.interrupted(stream.Context(), err)
+			return s.reportEnd(stream.Context(), err)
 		}
 		index++
 		return nil
 	})
 }
 
-// receiveAll follows each request's script, and then calls then with the request.
+// receiveAll follows the script in each request, and then calls then with the request.
 func (s *testService) receiveAll(ctx context.Context, receive func() (*testpb.TestRequest, error), then func(*testpb.TestRequest) error) error {
 	for {
 		in, err := receive()
@@ -84,7 +84,7 @@ func (s *testService) receiveAll(ctx context.Context, receive func() (*testpb.Te
 			return nil
 		}
 		if err != nil {
-			return s.interrupted(ctx, err)
+			return s.reportEnd(ctx, err)
 		}
 		if err := s.followScript(ctx, in); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (s *testService) followScript(ctx context.Context, in *testpb.TestRequest) 
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return s.interrupted(ctx, status.FromContextError(ctx.Err()).Err())
+			return s.reportEnd(ctx, status.FromContextError(ctx.Err()).Err())
 		}
 	}
 	if in.Code == 0 {
@@ -120,12 +120,13 @@ func (s *testService) followScript(ctx context.Context, in *testpb.TestRequest) 
 	return failure.Err()
 }
 
-// interrupted reports the end of the context, which may follow the failed read or write.
-func (s *testService) interrupted(ctx context.Context, err error) error {
+// reportEnd reports that the context has ended. A failed read or write may be the first sign of
+// this.
+func (s *testService) reportEnd(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
 		s.ended <- struct{}{}
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 	}
 	return err
 }

@@ -1,15 +1,15 @@
-// Package stacktest is the suite that every stack must pass before it may be measured: a wire
-// that loses an error or mixes up two answers is wrong, however fast it is.
+// Package stacktest is the test suite that every stack must pass before it is measured: a wire that
+// loses an error or mixes up two answers is wrong, even if it is fast.
 //
-//  1. A test of a stack passes a Subject to Run, RunSecurity and RunLeaks.
+//  1. A stack's test passes a Subject to Run, RunSecurity and RunLeaks.
 //  2. Each check starts a server of the stack on loopback, with a scripted service
 //     (package testpb), and dials it.
-//  3. The check uses the results of the generated stubs. If a peer must misbehave, a
-//     proxy stands between the two, or the check sends raw bytes.
-//  4. At the end it fails if a goroutine was left behind.
+//  3. The check calls the generated stubs and checks the results. If a peer must misbehave,
+//     the check puts a proxy between the ends, or sends raw bytes.
+//  4. At its end the check fails if it has left a goroutine behind.
 //
-// The suite must not know how any stack frames its bytes. The Subject brings the bytes that are
-// wrong only on its own wire.
+// The suite must not know how a stack frames its bytes. The Subject provides bytes that are invalid
+// only on its own wire.
 package stacktest
 
 import (
@@ -19,11 +19,11 @@ import (
 	"wirelab.dev/internal/wire/conn"
 )
 
-// Suites are the functions that a stack's tests must call.
+// Suites names the functions that a stack's tests must call.
 var Suites = []string{"Run", "RunSecurity", "RunLeaks"}
 
-// Skips lists the suites that a stack's tests leave out, and why. The test of package catalog reads
-// them from the source, and fails if a suite is neither run nor listed.
+// Skips lists the suites that a stack's tests do not run, with reasons. A test in package catalog
+// reads this list from the source code. It fails if a suite is neither run nor listed.
 type Skips []Skip
 
 // Skip is one suite that a stack leaves out.
@@ -34,7 +34,7 @@ func Run(t *testing.T, s Subject) {
 	t.Helper()
 	s.skipForeignRaces(t)
 	for _, c := range checks() {
-		if testing.Short() && s.Lifecycle != conn.Kept && !slices.Contains(brief, c.name) {
+		if testing.Short() && s.Lifecycle != conn.Kept && !slices.Contains(shortChecks, c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -43,12 +43,12 @@ func Run(t *testing.T, s Subject) {
 		})
 	}
 	if testing.Short() && s.Lifecycle != conn.Kept {
-		t.Logf("short: with one connection per call only the checks %v run, since each call needs a handshake; full tests run all", brief)
+		t.Logf("short tests with one connection per call run only the checks %v, because each call needs a handshake; full tests run all", shortChecks)
 	}
 }
 
-// brief lists the checks that short tests make of connections with one call each.
-var brief = []string{"unary/concurrent", "peer/absent", "life/shutdown", "life/client-close", "life/connections"}
+// shortChecks lists the checks that short tests run in lifecycles with one call per connection.
+var shortChecks = []string{"unary/concurrent", "peer/absent", "life/shutdown", "life/client-close", "life/connections"}
 
 func checks() []check {
 	return []check{

@@ -48,9 +48,9 @@ func TestSuiteFindsFaults(t *testing.T) {
 		{"a stream ends well though its handler failed", "stream/early-end", faulty{hideStreamErrors: true}, "aborts ended with"},
 		{"a failed call kills the client", "peer/restarts", faulty{invoke: giveUpForGood()}, "did not recover"},
 		{"connections are counted as asked", "life/connections", faulty{miscount: true}, "the client counts"},
-		{"Close leaves a goroutine", "unary/sizes", faulty{leak: true}, "left behind"},
+		{"Close leaves a goroutine", "unary/sizes", faulty{leak: true}, "goroutines behind"},
 		{"Serve fails at the end", "life/close", faulty{serveFails: true}, "Serve returned"},
-		{"mistakes of registration are swallowed", "life/registration", faulty{registerNothing: true}, "Listen took"},
+		{"mistakes of registration are swallowed", "life/registration", faulty{registerNothing: true}, "Listen accepted"},
 	} {
 		t.Run(broken.fault, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func (r *recorder) patience() time.Duration {
 	if r.known {
 		return time.Second
 	}
-	return patience
+	return maxWait
 }
 
 // run ends when f returns or fails for good, and its clean-ups have run.
@@ -248,7 +248,7 @@ func (c faultyClient) NewStream(ctx context.Context, desc *grpc.StreamDesc, meth
 
 func (c faultyClient) Close() error {
 	if c.fault.leak {
-		go func() { time.Sleep(2 * patience) }()
+		go func() { time.Sleep(2 * maxWait) }()
 	}
 	return c.Client.Close()
 }

@@ -25,17 +25,17 @@ func checkClientStream(t testing.TB, s Subject) {
 	if !s.carries(t, stack.ClientStream) {
 		return
 	}
-	stub := start(t, s).stub()
+	stub := startService(t, s).stub()
 	for _, parts := range [][]string{{}, {"only"}, {"a", "", "bc", strings.Repeat("d", 1<<20)}} {
-		stream, err := stub.ClientStream(bounded(t))
-		noError(t, "ClientStream", err)
+		stream, err := stub.ClientStream(checkContext(t))
+		requireNoError(t, "ClientStream", err)
 		for _, part := range parts {
-			noError(t, "Send", stream.Send(&testpb.TestRequest{Body: []byte(part)}))
+			requireNoError(t, "Send", stream.Send(&testpb.TestRequest{Body: []byte(part)}))
 		}
 		out, err := stream.CloseAndRecv()
-		noError(t, "CloseAndRecv", err)
+		requireNoError(t, "CloseAndRecv", err)
 		if string(out.Body) != strings.Join(parts, "") || int(out.Index) != len(parts) {
-			t.Errorf("%d parts came out as %d with %d bytes", len(parts), out.Index, len(out.Body))
+			t.Errorf("sent %d parts, received %d with %d bytes", len(parts), out.Index, len(out.Body))
 		}
 	}
 }
@@ -44,44 +44,44 @@ func checkServerStream(t testing.TB, s Subject) {
 	if !s.carries(t, stack.ServerStream) {
 		return
 	}
-	stub := start(t, s).stub()
+	stub := startService(t, s).stub()
 	for _, count := range []int32{0, 1, 500} {
-		stream, err := stub.ServerStream(bounded(t), &testpb.TestRequest{Count: count, Body: []byte("part")})
-		noError(t, "ServerStream", err)
+		stream, err := stub.ServerStream(checkContext(t), &testpb.TestRequest{Count: count, Body: []byte("part")})
+		requireNoError(t, "ServerStream", err)
 		for i := range count {
 			out, err := stream.Recv()
 			if err != nil {
-				t.Fatalf("Recv of %d/%d: %v", i, count, err)
+				t.Fatalf("receive response %d of %d: %v", i, count, err)
 			}
 			if out.Index != i || string(out.Body) != "part" {
-				t.Fatalf("response %d/%d came as %v", i, count, out)
+				t.Fatalf("response %d of %d is %v", i, count, out)
 			}
 		}
 		expectEnd(t, stream)
 	}
 }
 
-// checkBidi waits for each answer before it sends again, and continues to read after CloseSend.
+// checkBidi waits for each answer before it sends the next message, and reads on after CloseSend.
 func checkBidi(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) {
 		return
 	}
-	stream, err := start(t, s).stub().Bidi(bounded(t))
-	noError(t, "Bidi", err)
+	stream, err := startService(t, s).stub().Bidi(checkContext(t))
+	requireNoError(t, "Bidi", err)
 	send := func(i int) {
 		t.Helper()
-		if err := stream.Send(&testpb.TestRequest{Body: filling(i*100, byte(i))}); err != nil {
-			t.Fatalf("Send of %d: %v", i, err)
+		if err := stream.Send(&testpb.TestRequest{Body: randomBytes(i*100, byte(i))}); err != nil {
+			t.Fatalf("send request %d: %v", i, err)
 		}
 	}
 	receive := func(i int) {
 		t.Helper()
 		out, err := stream.Recv()
 		if err != nil {
-			t.Fatalf("Recv of %d: %v", i, err)
+			t.Fatalf("receive response %d: %v", i, err)
 		}
-		if int(out.Index) != i || string(out.Body) != string(filling(i*100, byte(i))) {
-			t.Fatalf("response %d came with index %d and %d bytes", i, out.Index, len(out.Body))
+		if int(out.Index) != i || string(out.Body) != string(randomBytes(i*100, byte(i))) {
+			t.Fatalf("response %d has index %d and %d bytes", i, out.Index, len(out.Body))
 		}
 	}
 	const pings, unread = 50, 5
@@ -92,15 +92,15 @@ func checkBidi(t testing.TB, s Subject) {
 	for i := range unread {
 		send(pings + i)
 	}
-	noError(t, "CloseSend", stream.CloseSend())
+	requireNoError(t, "CloseSend", stream.CloseSend())
 	for i := range unread {
 		receive(pings + i)
 	}
 	expectEnd(t, stream)
 }
 
-// streamCalls returns a call for each kind of stream, with the error at its end. When the server
-// ends the call, its client still has messages to send or to read.
+// streamCalls returns a function per kind of stream. It makes a call and returns the error at the
+// end. When the server ends the call, the client still has messages to send or to read.
 func streamCalls(t testing.TB, stub testpb.TestServiceClient) map[stack.Kind]func(context.Context, *testpb.TestRequest) error {
 	return map[stack.Kind]func(context.Context, *testpb.TestRequest) error{
 		stack.ClientStream: func(ctx context.Context, in *testpb.TestRequest) error {
@@ -139,12 +139,12 @@ func streamCalls(t testing.TB, stub testpb.TestServiceClient) map[stack.Kind]fun
 }
 
 func checkEarlyEnd(t testing.TB, s Subject) {
-	stub := start(t, s).stub()
+	stub := startService(t, s).stub()
 	for kind, call := range streamCalls(t, stub) {
 		if !s.carries(t, kind) {
 			continue
 		}
-		err := call(bounded(t), &testpb.TestRequest{Code: int32(codes.Aborted), Message: "enough", Count: 3})
+		err := call(checkContext(t), &testpb.TestRequest{Code: int32(codes.Aborted), Message: "enough", Count: 3})
 		if got := status.Convert(err); got.Code() != codes.Aborted || got.Message() != "enough" {
 			t.Errorf("a %s that its handler aborts ended with %v", kind, err)
 		}
@@ -156,16 +156,16 @@ func checkStreamCancel(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) {
 		return
 	}
-	r := start(t, s)
+	r := startService(t, s)
 	stub := r.stub()
-	ctx, cancel := context.WithCancel(bounded(t))
+	ctx, cancel := context.WithCancel(checkContext(t))
 	stream, err := stub.Bidi(ctx)
-	noError(t, "Bidi", err)
-	noError(t, "Send", stream.Send(&testpb.TestRequest{Body: []byte("ping")}))
+	requireNoError(t, "Bidi", err)
+	requireNoError(t, "Send", stream.Send(&testpb.TestRequest{Body: []byte("ping")}))
 	_, err = stream.Recv()
-	noError(t, "Recv", err)
+	requireNoError(t, "Recv", err)
 	cancel()
-	promptly(t, "Recv after cancel", func() {
+	expectPrompt(t, "Recv after cancel", func() {
 		_, err := stream.Recv()
 		expectCode(t, err, codes.Canceled)
 	})
@@ -175,9 +175,10 @@ func checkStreamCancel(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkUnsupportedKinds expects Unimplemented, with CheckKind's reason, for missing kinds of call.
+// checkUnsupportedKinds checks that kinds of call that the variant does not support fail with
+// Unimplemented and CheckKind's reason.
 func checkUnsupportedKinds(t testing.TB, s Subject) {
-	stub := start(t, s).stub()
+	stub := startService(t, s).stub()
 	for kind, call := range streamCalls(t, stub) {
 		reason := stack.CheckKind(s.Stack, s.Variant, kind)
 		if reason == nil {
@@ -187,7 +188,7 @@ func checkUnsupportedKinds(t testing.TB, s Subject) {
 		if !errors.Is(reason, stack.ErrUnsupported) {
 			t.Errorf("%s: %q does not wrap ErrUnsupported", kind, reason)
 		}
-		err := call(bounded(t), &testpb.TestRequest{Count: 1})
+		err := call(checkContext(t), &testpb.TestRequest{Count: 1})
 		expectCode(t, err, codes.Unimplemented)
 		if message := status.Convert(err).Message(); !strings.Contains(message, reason.Error()) {
 			t.Errorf("%s: the caller gets %q, want %q", kind, message, reason)

@@ -21,54 +21,55 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// filling returns incompressible bytes, the same for the same seed.
-func filling(sizeBytes int, seed byte) []byte {
+// randomBytes returns incompressible bytes. Equal seeds give equal bytes.
+func randomBytes(sizeBytes int, seed byte) []byte {
 	data := make([]byte, sizeBytes)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(data) // never fails
 	return data
 }
 
 func checkSizes(t testing.TB, s Subject) {
-	stub := start(t, s).stub()
+	stub := startService(t, s).stub()
 	largest := 15 << 20
 	if testing.Short() {
-		largest = 2 << 20 // the race detector checks every byte; the full tests run without it
+		largest = 2 << 20 // the race detector is slow with long messages; tests without it use them
 	}
 	for i, sizeBytes := range []int{0, 1, 127, 128, 4 << 10, 64<<10 - 1, 1 << 20, largest, 0} {
-		body := filling(sizeBytes, byte(i))
-		out, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: body})
+		body := randomBytes(sizeBytes, byte(i))
+		out, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: body})
 		if err != nil {
-			t.Errorf("%d bytes: %v", sizeBytes, err)
+			t.Errorf("a call with %d bytes: %v", sizeBytes, err)
 			continue
 		}
 		if !bytes.Equal(out.Body, body) {
-			t.Errorf("%d bytes came back as %d bytes, not the same", sizeBytes, len(out.Body))
+			t.Errorf("sent %d bytes, received %d bytes that differ", sizeBytes, len(out.Body))
 		}
 	}
 }
 
-// checkAnswerReplaces expects the answer to replace the caller's message, as grpc-go's does.
+// checkAnswerReplaces checks that an answer replaces the content of the caller's message, as in
+// grpc-go.
 func checkAnswerReplaces(t testing.TB, s Subject) {
-	client := start(t, s).dial()
+	client := startService(t, s).dial()
 	out := &testpb.TestResponse{Index: 7, Metadata: map[string]string{"old": "value"}}
-	err := client.Invoke(bounded(t), testpb.TestService_Unary_FullMethodName, &testpb.TestRequest{Body: []byte("new")}, out)
-	noError(t, "Invoke", err)
+	err := client.Invoke(checkContext(t), testpb.TestService_Unary_FullMethodName, &testpb.TestRequest{Body: []byte("new")}, out)
+	requireNoError(t, "Invoke", err)
 	if string(out.Body) != "new" || out.Index != 0 || len(out.Metadata) != 0 {
 		t.Errorf("the answer was merged into the old message: %v", out)
 	}
 }
 
 func checkOversizeRequest(t testing.TB, s Subject) {
-	stub := start(t, s).stub()
+	stub := startService(t, s).stub()
 	expectEcho(t, stub, "before")
-	_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: make([]byte, stack.MaxMessageBytes+1)})
+	_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: make([]byte, stack.MaxMessageBytes+1)})
 	expectCode(t, err, codes.ResourceExhausted)
 	expectRecovery(t, stub)
 }
 
 func checkOversizeResponse(t testing.TB, s Subject) {
-	r := start(t, s)
-	r.service.answerWith(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r := startService(t, s)
+	r.service.setUnaryHandler(func(_ context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
 		if string(in.Body) == "grow" {
 			return &testpb.TestResponse{Body: make([]byte, stack.MaxMessageBytes+1)}, nil
 		}
@@ -76,25 +77,26 @@ func checkOversizeResponse(t testing.TB, s Subject) {
 	})
 	stub := r.stub()
 	expectEcho(t, stub, "before")
-	_, err := stub.Unary(bounded(t), &testpb.TestRequest{Body: []byte("grow")})
+	_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: []byte("grow")})
 	expectCode(t, err, codes.ResourceExhausted)
 	expectRecovery(t, stub)
 }
 
-// checkConcurrent checks the answers after all have come, to find one in a reused buffer.
+// checkConcurrent checks the answers after all have come. So it finds an answer in a reused
+// buffer.
 func checkConcurrent(t testing.TB, s Subject) {
 	calls := 200
 	if s.Lifecycle != conn.Kept {
-		calls = 50 // each pays for a handshake, and a busy machine does few per second
+		calls = 50 // each call needs a handshake, and a busy machine does few per second
 	}
-	r := start(t, s)
+	r := startService(t, s)
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Connections: 4}))
 	var (
 		all     sync.WaitGroup
 		answers = make([]*testpb.TestResponse, calls)
 		errs    = make([]error, calls)
 	)
-	ctx := bounded(t)
+	ctx := checkContext(t)
 	body := func(i int) string { return fmt.Sprintf("%d:%s", i, bytes.Repeat([]byte{byte(i)}, i*37)) }
 	for i := range calls {
 		all.Go(func() {
@@ -115,24 +117,24 @@ func checkUnknownMethod(t testing.TB, s Subject) {
 	if s.lacks(t, OperationNames) {
 		return
 	}
-	r := start(t, s)
+	r := startService(t, s)
 	client := r.dial()
 	unknown := []string{"/wirelab.stacktest.v1.TestService/Nothing", "/wirelab.nobody.v1.Nothing/Nothing"}
 	if !s.lacks(t, ServiceNames) {
 		unknown = append(unknown, "/wirelab.nobody.v1.Nothing/Unary")
 	}
 	for _, method := range unknown {
-		err := client.Invoke(bounded(t), method, &testpb.TestRequest{Body: []byte("x")}, &testpb.TestResponse{})
+		err := client.Invoke(checkContext(t), method, &testpb.TestRequest{Body: []byte("x")}, &testpb.TestResponse{})
 		expectCode(t, err, codes.Unimplemented)
 	}
 	expectRecovery(t, testpb.NewTestServiceClient(client))
 }
 
 func checkStatusCodes(t testing.TB, s Subject) {
-	stub := start(t, s).stub()
+	stub := startService(t, s).stub()
 	fail := func(code codes.Code, message string) {
 		t.Helper()
-		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Code: int32(code), Message: message})
+		_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Code: int32(code), Message: message})
 		if s.Lacks[StatusCodes] != "" {
 			if err == nil {
 				t.Errorf("a handler's %v became a success", code)
@@ -155,14 +157,14 @@ func checkStatusCodes(t testing.TB, s Subject) {
 
 func checkStatusDetails(t testing.TB, s Subject) {
 	if s.lacks(t, StatusCodes) {
-		return // checkStatusCodes checks it
+		return // checkStatusCodes has checked this stack
 	}
 	without := s.lacks(t, StatusDetails)
-	stub := start(t, s).stub()
-	for _, detail := range [][]byte{[]byte("why"), filling(1000, 1)} {
+	stub := startService(t, s).stub()
+	for _, detail := range [][]byte{[]byte("why"), randomBytes(1000, 1)} {
 		want, err := status.New(codes.FailedPrecondition, "see the details").WithDetails(wrapperspb.Bytes(detail))
-		noError(t, "WithDetails", err)
-		_, err = stub.Unary(bounded(t), &testpb.TestRequest{Code: int32(want.Code()), Message: want.Message(), Detail: detail})
+		requireNoError(t, "WithDetails", err)
+		_, err = stub.Unary(checkContext(t), &testpb.TestRequest{Code: int32(want.Code()), Message: want.Message(), Detail: detail})
 		got := status.Convert(err)
 		if without {
 			if got.Code() != want.Code() || got.Message() != want.Message() {
@@ -176,13 +178,13 @@ func checkStatusDetails(t testing.TB, s Subject) {
 	}
 }
 
-// checkPlainError lets a handler return an error without a status: grpc-go sends Unknown.
+// checkPlainError checks a handler's error without a status. grpc-go sends Unknown.
 func checkPlainError(t testing.TB, s Subject) {
-	r := start(t, s)
-	r.service.answerWith(func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r := startService(t, s)
+	r.service.setUnaryHandler(func(context.Context, *testpb.TestRequest) (*testpb.TestResponse, error) {
 		return nil, errors.New("the disk is full")
 	})
-	_, err := r.stub().Unary(bounded(t), &testpb.TestRequest{Body: []byte("x")})
+	_, err := r.stub().Unary(checkContext(t), &testpb.TestRequest{Body: []byte("x")})
 	if s.lacks(t, StatusCodes) {
 		if err == nil {
 			t.Error("a handler's error became a success")
@@ -194,8 +196,9 @@ func checkPlainError(t testing.TB, s Subject) {
 	}
 }
 
-// sample returns metadata that wires often get wrong: repeated keys, commas, non-text bytes.
-func sample(prefix string) metadata.MD {
+// sampleMetadata returns metadata that wires often handle wrongly: repeated keys, commas, bytes
+// that are not text.
+func sampleMetadata(prefix string) metadata.MD {
 	return metadata.MD{
 		prefix + "single":    {"one"},
 		prefix + "multi":     {"first", "second, with a comma", "third"},
@@ -205,7 +208,8 @@ func sample(prefix string) metadata.MD {
 	}
 }
 
-// expectMetadata expects every key of want, with its values in order. A wire may add others.
+// expectMetadata checks that got has every key of want with its values in order. It may have more
+// keys.
 func expectMetadata(t testing.TB, where string, got, want metadata.MD) {
 	t.Helper()
 	for key, values := range want {
@@ -216,29 +220,29 @@ func expectMetadata(t testing.TB, where string, got, want metadata.MD) {
 }
 
 func checkRequestMetadata(t testing.TB, s Subject) {
-	r := start(t, s)
+	r := startService(t, s)
 	seen := make(chan metadata.MD, 1)
-	r.service.answerWith(func(ctx context.Context, _ *testpb.TestRequest) (*testpb.TestResponse, error) {
+	r.service.setUnaryHandler(func(ctx context.Context, _ *testpb.TestRequest) (*testpb.TestResponse, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		seen <- md
 		return &testpb.TestResponse{}, nil
 	})
-	_, err := r.stub().Unary(metadata.NewOutgoingContext(bounded(t), sample("x-")), &testpb.TestRequest{Body: []byte("x")})
+	_, err := r.stub().Unary(metadata.NewOutgoingContext(checkContext(t), sampleMetadata("x-")), &testpb.TestRequest{Body: []byte("x")})
 	if s.lacks(t, RequestMetadata) {
 		expectCode(t, err, codes.Unimplemented)
 		return
 	}
-	noError(t, "a call with metadata", err)
-	expectMetadata(t, "request", <-seen, sample("x-"))
+	requireNoError(t, "a call with metadata", err)
+	expectMetadata(t, "request", <-seen, sampleMetadata("x-"))
 }
 
 func checkResponseMetadata(t testing.TB, s Subject) {
 	without := s.lacks(t, ResponseMetadata)
-	r := start(t, s)
-	r.service.answerWith(func(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
-		inHeader, inTrailer := grpc.SetHeader(ctx, sample("h-")), grpc.SetTrailer(ctx, sample("t-"))
+	r := startService(t, s)
+	r.service.setUnaryHandler(func(ctx context.Context, in *testpb.TestRequest) (*testpb.TestResponse, error) {
+		inHeader, inTrailer := grpc.SetHeader(ctx, sampleMetadata("h-")), grpc.SetTrailer(ctx, sampleMetadata("t-"))
 		if (inHeader != nil) != without || (inTrailer != nil) != without {
-			t.Errorf("SetHeader: %v, SetTrailer: %v; is the wire said to lack them? %v", inHeader, inTrailer, without)
+			t.Errorf("SetHeader: %v, SetTrailer: %v; the stack declares that it lacks metadata: %v", inHeader, inTrailer, without)
 		}
 		if in.Code != 0 {
 			return nil, status.Error(codes.Code(in.Code), in.Message)
@@ -248,42 +252,43 @@ func checkResponseMetadata(t testing.TB, s Subject) {
 	stub := r.stub()
 	for _, code := range []codes.Code{codes.OK, codes.NotFound} {
 		var header, trailer metadata.MD
-		_, err := stub.Unary(bounded(t), &testpb.TestRequest{Code: int32(code), Body: []byte("x")}, grpc.Header(&header), grpc.Trailer(&trailer))
+		_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Code: int32(code), Body: []byte("x")}, grpc.Header(&header), grpc.Trailer(&trailer))
 		if without {
 			if len(header) > 0 || len(trailer) > 0 {
-				t.Errorf("header %v and trailer %v from a wire that is said to carry none", header, trailer)
+				t.Errorf("header %v and trailer %v on a stack that declares no metadata", header, trailer)
 			}
 			continue
 		}
 		expectCode(t, err, code)
-		expectMetadata(t, "header of "+code.String(), header, sample("h-"))
-		expectMetadata(t, "trailer of "+code.String(), trailer, sample("t-"))
+		expectMetadata(t, "header of "+code.String(), header, sampleMetadata("h-"))
+		expectMetadata(t, "trailer of "+code.String(), trailer, sampleMetadata("t-"))
 	}
 }
 
-// checkStreamMetadata expects the header before the first message, the trailer after the last.
+// checkStreamMetadata reads a stream's header before the first message, and its trailer after the
+// last.
 func checkStreamMetadata(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) || s.lacks(t, ResponseMetadata) || s.lacks(t, RequestMetadata) {
 		return
 	}
-	r := launch(t, s, annotated{newService()}, "127.0.0.1:0")
-	stream, err := r.stub().Bidi(metadata.NewOutgoingContext(bounded(t), sample("x-")))
-	noError(t, "Bidi", err)
+	r := serve(t, s, metadataEcho{newService()}, "127.0.0.1:0")
+	stream, err := r.stub().Bidi(metadata.NewOutgoingContext(checkContext(t), sampleMetadata("x-")))
+	requireNoError(t, "Bidi", err)
 	header, err := stream.Header()
-	noError(t, "Header", err)
-	expectMetadata(t, "header of a stream", header, sample("x-"))
-	noError(t, "CloseSend", stream.CloseSend())
+	requireNoError(t, "Header", err)
+	expectMetadata(t, "header of a stream", header, sampleMetadata("x-"))
+	requireNoError(t, "CloseSend", stream.CloseSend())
 	expectEnd(t, stream)
-	expectMetadata(t, "trailer of a stream", stream.Trailer(), sample("t-"))
+	expectMetadata(t, "trailer of a stream", stream.Trailer(), sampleMetadata("t-"))
 }
 
-// annotated sends the received metadata as a header, at once, and as a trailer.
-type annotated struct{ *testService }
+// metadataEcho sends received metadata back: at once as a header, and at the end as a trailer.
+type metadataEcho struct{ *testService }
 
-func (a annotated) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
+func (a metadataEcho) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	seen := metadata.MD{}
-	for key := range sample("x-") {
+	for key := range sampleMetadata("x-") {
 		seen.Set(key, md.Get(key)...)
 	}
 	if err := stream.SetHeader(seen); err != nil {
@@ -292,6 +297,6 @@ func (a annotated) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, test
 	if err := stream.SendHeader(nil); err != nil {
 		return err
 	}
-	stream.SetTrailer(sample("t-"))
+	stream.SetTrailer(sampleMetadata("t-"))
 	return a.testService.Bidi(stream)
 }

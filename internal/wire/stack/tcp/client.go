@@ -16,14 +16,14 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// client shares its connections among its calls. A call holds one while it runs; further calls wait
-// in the order they came.
+// client lets its calls share connections. A call uses one connection while it runs. Further calls
+// wait in order.
 type client struct {
 	*stack.Connector
 	settings settings
-	clock    *stack.FirstByte // times the only call; nil if connections are kept
+	clock    *stack.FirstByte // times the client's only call; nil if connections are kept
 
-	// free holds the connections that no call holds. A call that receives nil opens one.
+	// free holds the unused connections. A call that receives nil opens a connection.
 	free   chan *clientConn
 	closed chan struct{}
 
@@ -63,7 +63,7 @@ func (c *client) Close() error {
 
 var errClientClosed = status.Error(codes.Canceled, "the client is closed")
 
-// acquire waits for a free connection, opens it if needed, and returns it.
+// acquire waits for an unused connection, opens it if it is nil, and returns it.
 func (c *client) acquire(ctx context.Context) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -102,7 +102,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	if c.clock != nil {
 		raw = &firstByte{Conn: raw, clock: c.clock}
 	}
-	conn := newClientConn(raw, c.settings.pooledAt(tuning.Client))
+	conn := newClientConn(raw, c.settings.poolsBuffersAt(tuning.Client))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if isClosed(c.closed) {
@@ -113,7 +113,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	return conn, nil
 }
 
-// release makes a call's connection free again, or closes it if it cannot be used again.
+// release returns a call's connection to free. If it cannot be reused, release closes it.
 func (c *client) release(conn *clientConn) {
 	if conn.reusable {
 		conn.reportFraming(c.Dialer)
@@ -127,7 +127,6 @@ func (c *client) release(conn *clientConn) {
 	c.free <- nil
 }
 
-// explain turns a connection's error into the call's error.
 func (c *client) explain(ctx context.Context, err error) error {
 	if _, is := status.FromError(err); is {
 		return err
@@ -142,7 +141,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 func (c *client) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	opts := readCallOptions(options)
 	md, _ := metadata.FromOutgoingContext(ctx)
-	plain, err := c.usesPlain(md, opts)
+	plain, err := c.canUsePlain(md, opts)
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	}
 	defer c.release(conn)
 
-	// A context that cannot end costs nothing here.
+	// A context that never ends needs no watching.
 	var release func() bool
 	if ctx.Done() != nil {
 		release = context.AfterFunc(ctx, conn.interrupt)
@@ -173,12 +172,11 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return nil
 }
 
-// usesPlain reports whether a unary call goes in the plain framing.
-func (c *client) usesPlain(md metadata.MD, opts callOptions) (bool, error) {
+func (c *client) canUsePlain(md metadata.MD, opts callOptions) (bool, error) {
 	switch c.settings.framing {
 	case framingPlain:
 		if len(md) > 0 {
-			return false, errPlainHas("no metadata")
+			return false, errPlainLacks("no metadata")
 		}
 		return true, nil
 	case framingAuto:
@@ -188,7 +186,7 @@ func (c *client) usesPlain(md metadata.MD, opts callOptions) (bool, error) {
 	}
 }
 
-// timeoutOf returns the time that a call has left, or 0 without a deadline.
+// timeoutOf returns the time until a call's deadline, or 0 if there is none.
 func timeoutOf(ctx context.Context) time.Duration {
 	deadline, limited := ctx.Deadline()
 	if !limited {
@@ -197,17 +195,17 @@ func timeoutOf(ctx context.Context) time.Duration {
 	return max(time.Until(deadline), 1)
 }
 
-// clientConn is one connection of a client. Only the call that holds it uses it; interrupt and Close
-// may be called from other goroutines.
+// clientConn is one connection of a client. Only the current call uses it, but any goroutine may
+// call interrupt and Close.
 type clientConn struct {
 	net.Conn
 	parser parser
 	reader *frameReader
-	// interrupt closes the connection: a late answer could not be skipped in either framing.
+	// interrupt closes the connection. It must, because neither framing can skip a late answer.
 	interrupt func()
-	// reusable reports whether the last call was read to its end.
+	// reusable says that the last call's answer was read completely.
 	reusable bool
-	// framing is the framing of the last call; reported is the one that the dialer counted last.
+	// framing is the last call's framing. reported is the framing that the dialer knows.
 	framing, reported string
 }
 
@@ -218,20 +216,20 @@ func newClientConn(raw net.Conn, pooled bool) *clientConn {
 	return c
 }
 
-// send writes a frame from the buffer pool and returns it there.
-func (c *clientConn) send(frame []byte) error {
+// writeFrame sends a frame and returns its buffer to the pool.
+func (c *clientConn) writeFrame(frame []byte) error {
 	_, err := c.Write(frame)
 	c.reader.buffers.put(frame)
 	return err
 }
 
-// The framings' protocol names.
+// These names tell the dialer which framing an answer has.
 const (
 	protocolPlain = "tcp-plain"
 	protocolCalls = "tcp-calls"
 )
 
-// reportFraming reports the framing of the peer's answer to the dialer, if it changed.
+// reportFraming tells the dialer the framing of the peer's answer, if it has changed.
 func (c *clientConn) reportFraming(dialer *conn.Dialer) {
 	if c.framing != c.reported {
 		c.reported = c.framing
@@ -239,17 +237,16 @@ func (c *clientConn) reportFraming(dialer *conn.Dialer) {
 	}
 }
 
-// callPlain makes a call in the plain framing.
 func (c *clientConn) callPlain(args, reply any, limit int) error {
 	frame, err := appendFrame(c.reader.buffers.get(), kindPlain, args)
 	if err != nil {
 		return err
 	}
 	c.reusable = false
-	if err := c.send(frame); err != nil {
+	if err := c.writeFrame(frame); err != nil {
 		return err
 	}
-	c.parser.expect(atStart, limit)
+	c.parser.beginAnswer(atStart, limit)
 	ev, err := c.reader.next()
 	if err != nil {
 		return err
@@ -267,7 +264,7 @@ func (c *clientConn) callPlain(args, reply any, limit int) error {
 	return failure.Err()
 }
 
-// call makes a unary call in the calls framing.
+// call makes a unary call in the framing named calls.
 func (c *clientConn) call(head callHead, args, reply any, opts callOptions) error {
 	frame, err := appendCall(c.reader.buffers.get(), head)
 	if err != nil {
@@ -277,7 +274,7 @@ func (c *clientConn) call(head callHead, args, reply any, opts callOptions) erro
 		return err
 	}
 	c.reusable = false
-	if err := c.send(appendHalfClose(frame)); err != nil {
+	if err := c.writeFrame(appendHalfClose(frame)); err != nil {
 		return err
 	}
 	a := answer{}
@@ -285,22 +282,20 @@ func (c *clientConn) call(head callHead, args, reply any, opts callOptions) erro
 		return err
 	}
 	c.reusable = true
-	opts.store(a.header, a.trailer)
-	return a.result()
+	opts.storeMetadata(a.header, a.trailer)
+	return a.decodedResult()
 }
 
-// An answer holds the answer to a unary call.
 type answer struct {
 	header, trailer metadata.MD
-	answered        bool  // a message has come
+	answered        bool  // a message has arrived
 	unreadable      error // why the message could not be decoded
 	status          *status.Status
 }
 
-// receive reads the frames of an answer up to its end.
 func (c *clientConn) receive(a *answer, reply any, limit int) error {
 	c.reader.buffer()
-	c.parser.expect(atFrame, limit)
+	c.parser.beginAnswer(atFrame, limit)
 	for {
 		ev, err := c.reader.next()
 		if err != nil {
@@ -311,7 +306,7 @@ func (c *clientConn) receive(a *answer, reply any, limit int) error {
 			a.header, err = parseMetadata(ev.body)
 		case message:
 			if a.answered {
-				return errMalformed("a second message answers a unary call")
+				return errMalformed("a unary call got a second answer")
 			}
 			a.answered = true
 			a.unreadable = unmarshal(ev.body, reply)
@@ -325,7 +320,7 @@ func (c *clientConn) receive(a *answer, reply any, limit int) error {
 	}
 }
 
-func (a *answer) result() error {
+func (a *answer) decodedResult() error {
 	switch {
 	case a.status != nil:
 		return a.status.Err()
@@ -336,10 +331,11 @@ func (a *answer) result() error {
 	}
 }
 
-// firstByte reports the first byte that arrives: this wire sends nothing before an answer.
+// firstByte wraps a connection and reports the first byte that arrives. It belongs to an answer,
+// because this wire sends nothing earlier.
 type firstByte struct {
 	net.Conn
-	clock *stack.FirstByte // nil once it has come
+	clock *stack.FirstByte // nil after the first byte
 }
 
 func (f *firstByte) Read(p []byte) (int, error) {
@@ -351,7 +347,7 @@ func (f *firstByte) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// callOptions are this wire's options. It has no compression, credentials or retries.
+// callOptions holds a call's options. This wire has no compression, credentials or retries.
 type callOptions struct{ rpccall.CallOptions }
 
 func readCallOptions(options []grpc.CallOption) callOptions {
@@ -363,8 +359,8 @@ func readCallOptions(options []grpc.CallOption) callOptions {
 	return opts
 }
 
-// store stores the answer's metadata where the caller asked for it.
-func (opts *callOptions) store(header, trailer metadata.MD) {
+// storeMetadata stores the answer's metadata where the caller's options require it.
+func (opts *callOptions) storeMetadata(header, trailer metadata.MD) {
 	if opts.Header != nil {
 		*opts.Header = header
 	}

@@ -15,10 +15,10 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// NewStream begins a stream, which holds a connection until its end was read or ctx ends.
+// NewStream begins a stream. The stream uses a connection until its end was read or ctx ends.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.settings.framing == framingPlain {
-		return nil, errPlainHas("no " + stack.KindOf(desc).String())
+		return nil, errPlainLacks("no " + stack.KindOf(desc).String())
 	}
 	conn, err := c.acquire(ctx)
 	if err != nil {
@@ -36,22 +36,22 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 		ended: make(chan struct{}), detached: make(chan struct{}),
 	}
 	conn.reader.buffer()
-	conn.parser.expect(atFrame, s.options.MaxReceive)
+	conn.parser.beginAnswer(atFrame, s.options.MaxReceive)
 	if !desc.ClientStreams {
-		s.begin = begin // goes with the only message
+		s.begin = begin // sent together with the only message
 		s.next = conn.reader.next
 	} else {
-		if err := conn.send(begin); err != nil {
+		if err := conn.writeFrame(begin); err != nil {
 			c.release(conn)
 			return nil, c.explain(ctx, err)
 		}
 		s.next = s.readAhead()
 	}
-	s.release = context.AfterFunc(ctx, func() { _ = s.detach(status.FromContextError(ctx.Err()).Err(), broken) })
+	s.release = context.AfterFunc(ctx, func() { _ = s.releaseConn(status.FromContextError(ctx.Err()).Err(), unusableConn) })
 	return s, nil
 }
 
-// clientStream is the caller's end. One goroutine may send while another receives.
+// clientStream is the client's end of a stream. One goroutine may send while another receives.
 type clientStream struct {
 	client  *client
 	conn    *clientConn
@@ -59,20 +59,20 @@ type clientStream struct {
 	desc    *grpc.StreamDesc
 	options callOptions
 
-	begin      []byte      // the call's head, until it is sent
+	begin      []byte      // encoded head of the call, until it is sent
 	halfClosed atomic.Bool // the caller has finished sending
 
 	next    func() (event, error) // reads the server's next event
 	started bool                  // an event was read
-	peeked  *event                // an event that Header read and RecvMsg must handle
+	peeked  *event                // an event that Header has read; RecvMsg must handle it
 	header  metadata.MD
 	trailer metadata.MD
-	ended   chan struct{} // closed when the server's end has come
+	ended   chan struct{} // closed when the server's end frame has arrived
 
-	release  func() bool // stops waiting for the context's end
+	release  func() bool // stops watching the context
 	once     sync.Once
 	detached chan struct{} // closed when the stream has released its connection
-	err      error         // the reason; set before detached is closed
+	err      error         // why the stream ended; set before detached is closed
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -95,7 +95,7 @@ func (s *clientStream) SendMsg(m any) error {
 		s.begin = nil
 		frame = appendHalfClose(frame)
 	}
-	if s.conn.send(frame) != nil {
+	if s.conn.writeFrame(frame) != nil {
 		return io.EOF
 	}
 	if !s.desc.ClientStreams {
@@ -104,12 +104,12 @@ func (s *clientStream) SendMsg(m any) error {
 	return nil
 }
 
-// CloseSend never fails: RecvMsg returns its errors.
+// CloseSend never fails: RecvMsg returns the error.
 func (s *clientStream) CloseSend() error {
 	if s.halfClosed.Load() {
 		return nil
 	}
-	if s.conn.send(appendHalfClose(s.begin)) == nil {
+	if s.conn.writeFrame(appendHalfClose(s.begin)) == nil {
 		s.halfClosed.Store(true)
 	}
 	s.begin = nil
@@ -127,13 +127,13 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	}
 	if ev.kind != head {
 		s.peeked = &ev
-	} else if err := s.takeHeader(ev); err != nil {
+	} else if err := s.handleHeader(ev); err != nil {
 		return nil, s.fail(err)
 	}
 	return s.header, nil
 }
 
-func (s *clientStream) takeHeader(ev event) (err error) {
+func (s *clientStream) handleHeader(ev event) (err error) {
 	s.header, err = parseMetadata(ev.body)
 	s.conn.reader.buffers.put(ev.body)
 	return err
@@ -159,10 +159,10 @@ func (s *clientStream) RecvMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	// The only answer is complete when its status was read.
+	// The only answer is complete after its status was read.
 	switch _, err := s.nextMessage(); {
 	case err == nil:
-		return s.fail(errMalformed("a second message answers a call that has one answer"))
+		return s.fail(errMalformed("a call with a single answer got a second one"))
 	case errors.Is(err, io.EOF):
 		return nil
 	default:
@@ -170,7 +170,7 @@ func (s *clientStream) RecvMsg(m any) error {
 	}
 }
 
-// nextMessage returns the next message, or the stream's error: io.EOF for the status OK.
+// nextMessage returns the next message, or the stream's error. io.EOF means status OK.
 func (s *clientStream) nextMessage() (event, error) {
 	for !isClosed(s.detached) {
 		ev, err := s.nextEvent()
@@ -181,11 +181,11 @@ func (s *clientStream) nextMessage() (event, error) {
 		case message:
 			return ev, nil
 		case head:
-			if err := s.takeHeader(ev); err != nil {
+			if err := s.handleHeader(ev); err != nil {
 				return event{}, s.fail(err)
 			}
 		case end:
-			return event{}, s.takeEnd(ev)
+			return event{}, s.handleEnd(ev)
 		}
 	}
 	return event{}, s.err
@@ -200,46 +200,46 @@ func (s *clientStream) nextEvent() (event, error) {
 	return s.next()
 }
 
-// takeEnd ends the stream with the server's status.
-func (s *clientStream) takeEnd(ev event) error {
+func (s *clientStream) handleEnd(ev event) error {
 	final, trailer, err := parseEnd(ev.body)
 	if err != nil {
 		return s.fail(err)
 	}
 	s.trailer = trailer
-	s.options.store(s.header, s.trailer)
+	s.options.storeMetadata(s.header, s.trailer)
 	err = io.EOF
 	if final != nil {
 		err = final.Err()
 	}
-	// A server may end a stream early. The connection cannot be used again then: a SendMsg may be
-	// running on it.
-	state := broken
+	// If the server ends the stream early, the connection cannot be reused, because a SendMsg may
+	// still write to it.
+	state := unusableConn
 	if s.release() && s.halfClosed.Load() {
-		state = clean
+		state = reusableConn
 	}
-	return s.detach(err, state)
+	return s.releaseConn(err, state)
 }
 
-// fail ends the stream with an error, and returns the error for the caller.
+// fail ends the stream with an error. It returns the error for the caller.
 func (s *clientStream) fail(err error) error {
 	s.release()
-	return s.detach(s.client.explain(s.ctx, err), broken)
+	return s.releaseConn(s.client.explain(s.ctx, err), unusableConn)
 }
 
-// connState says whether a stream's connection can carry another call.
+// connState says whether a stream's connection can be reused.
 type connState bool
 
 const (
-	clean  connState = true
-	broken connState = false
+	reusableConn connState = true
+	unusableConn connState = false
 )
 
-// detach releases the connection once, from any goroutine, and returns the first call's reason.
-func (s *clientStream) detach(reason error, state connState) error {
+// releaseConn releases the connection once. Any goroutine may call it. It returns the first call's
+// reason.
+func (s *clientStream) releaseConn(reason error, state connState) error {
 	s.once.Do(func() {
 		s.err = reason
-		s.conn.reusable = state == clean
+		s.conn.reusable = state == reusableConn
 		close(s.detached)
 		s.client.release(s.conn)
 	})
@@ -247,7 +247,8 @@ func (s *clientStream) detach(reason error, state connState) error {
 }
 
 // readAhead starts a goroutine that reads the server's events, so that SendMsg notices when the
-// server ends the stream. It ends with the stream or the client. RecvMsg reads from next.
+// server ends the stream. RecvMsg gets the events from next. The goroutine ends with the stream or
+// the client.
 func (s *clientStream) readAhead() (next func() (event, error)) {
 	results := make(chan readResult, streamWindow)
 	go func() {
@@ -281,7 +282,6 @@ func (s *clientStream) readAhead() (next func() (event, error)) {
 	}
 }
 
-// A readResult holds the results of one read.
 type readResult struct {
 	event event
 	err   error

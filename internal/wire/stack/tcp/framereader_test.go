@@ -35,7 +35,7 @@ type doubting struct {
 
 func (d *doubting) Read(p []byte) (int, error) {
 	d.most = max(d.most, d.arrived+cap(p))
-	if limit := max(firstClaimBytes, growth*d.arrived); d.arrived+cap(p) > limit {
+	if limit := max(firstAllocationBytes, maxGrowth*d.arrived); d.arrived+cap(p) > limit {
 		d.t.Errorf("%d bytes have arrived and %d are allocated, more than %d", d.arrived, d.arrived+cap(p), limit)
 	}
 	if len(d.rest) == 0 {
@@ -47,7 +47,7 @@ func (d *doubting) Read(p []byte) (int, error) {
 }
 
 func TestFrameReaderJoinsPieces(t *testing.T) {
-	body := bytes.Repeat([]byte("0123456789abcdef"), firstClaimBytes/8)
+	body := bytes.Repeat([]byte("0123456789abcdef"), firstAllocationBytes/8)
 	want := &echopb.Payload{Data: body}
 	for _, pooled := range []bool{false, true} {
 		frame := must(appendFrame(nil, kindPlain, want))

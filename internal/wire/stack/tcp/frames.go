@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// firstClaimBytes is the most memory allocated for an announced body before any of it has
-	// arrived. Later the buffer has at most growth times the bytes that have arrived.
-	firstClaimBytes = 256 << 10
-	growth          = 4
+	// firstAllocationBytes limits the memory for a body before any of its bytes arrive. Later the
+	// buffer is at most maxGrowth times as large as the bytes that have arrived.
+	firstAllocationBytes = 256 << 10
+	maxGrowth            = 4
 )
 
-// frameReader reads a connection for a parser. One goroutine at a time may use it.
+// frameReader reads frames from a connection with a parser. Only one goroutine at a time may use
+// it.
 type frameReader struct {
 	source  io.Reader
 	parser  *parser
 	buffers bufferPool
-	wait    *peerWait // bounds the wait for a body; nil on a client
+	wait    *peerWait // limits the wait for a body; nil at a client
 	small   [frameHeadBytes]byte
 }
 
@@ -38,20 +39,20 @@ func newFrameReader(conn io.Reader, p *parser, pooled bool) *frameReader {
 	return r
 }
 
-// buffer makes further reads buffered. Plain calls with buffers=fresh stay unbuffered: programs
-// commonly do two reads per frame.
+// buffer makes further reads buffered. Plain calls with buffers=fresh stay unbuffered, because
+// common programs also do two reads per frame.
 func (r *frameReader) buffer() {
 	if _, buffered := r.source.(*bufio.Reader); !buffered {
 		r.source = bufio.NewReader(r.source)
 	}
 }
 
-// next returns the next event. The caller returns its body to the buffer pool.
+// next returns the next event. The caller must return its body to the buffer pool.
 func (r *frameReader) next() (event, error) {
 	for {
 		var b []byte
 		var err error
-		sizeBytes, isBody := r.parser.want()
+		sizeBytes, isBody := r.parser.nextSize()
 		if isBody {
 			b, err = r.readBody(sizeBytes)
 		} else {
@@ -61,7 +62,7 @@ func (r *frameReader) next() (event, error) {
 		if err != nil {
 			return event{}, err
 		}
-		ev, err := r.parser.take(b)
+		ev, err := r.parser.parse(b)
 		if err != nil || ev.kind != noEvent {
 			return ev, err
 		}
@@ -74,7 +75,7 @@ func (r *frameReader) readBody(sizeBytes int) ([]byte, error) {
 		b = makeRoom(b, sizeBytes)
 		r.wait.begin()
 		n, err := r.source.Read(b[len(b):min(cap(b), sizeBytes)])
-		r.wait.stop()
+		r.wait.end()
 		b = b[:len(b)+n]
 		if err != nil && len(b) < sizeBytes {
 			if errors.Is(err, io.EOF) {
@@ -86,9 +87,8 @@ func (r *frameReader) readBody(sizeBytes int) ([]byte, error) {
 	return b, nil
 }
 
-// makeRoom returns b with capacity to read more of a body of sizeBytes.
 func makeRoom(b []byte, sizeBytes int) []byte {
-	room := min(sizeBytes, max(firstClaimBytes, growth*len(b)))
+	room := min(sizeBytes, max(firstAllocationBytes, maxGrowth*len(b)))
 	if cap(b) >= room || (len(b) > 0 && len(b) < cap(b)) {
 		return b
 	}
@@ -97,16 +97,15 @@ func makeRoom(b []byte, sizeBytes int) []byte {
 	return larger
 }
 
-// bufferPool keeps the buffers of one connection between frames. Each has the size of the largest
-// frame that it held. With buffers=fresh it is nil, so get returns nil and put keeps nothing; that
-// is the only difference to buffers=pooled. Any goroutine may use it.
+// bufferPool keeps one connection's buffers between frames. A buffer grows to its largest frame.
+// With buffers=fresh the pool is nil: then get returns nil, and put keeps nothing. Any goroutine
+// may use it.
 type bufferPool chan []byte
 
-// pooledBuffers is the most buffers that a connection uses at once: the stream's window, and one
-// each for reading, for writing and for the handler.
+// pooledBuffers is the largest number of buffers that a connection uses at once: the stream's
+// window, and one each for reading, for writing and for the handler.
 const pooledBuffers = streamWindow + 3
 
-// get returns an empty buffer, which may be nil.
 func (p bufferPool) get() []byte {
 	select {
 	case b := <-p:
@@ -116,7 +115,7 @@ func (p bufferPool) get() []byte {
 	}
 }
 
-// put returns a buffer to the pool. The caller must not use it afterwards.
+// put returns a buffer to the pool. The caller must no longer use it.
 func (p bufferPool) put(b []byte) {
 	select {
 	case p <- b:
@@ -124,7 +123,7 @@ func (p bufferPool) put(b []byte) {
 	}
 }
 
-// event is one thing that the peer sent. Its body aliases the bytes that take received.
+// event is one thing that the peer sent. Its body shares memory with the input of parse.
 type event struct {
 	kind eventKind
 	body []byte
@@ -134,47 +133,47 @@ type eventKind uint8
 
 const (
 	noEvent    eventKind = iota
-	callBegins           // a server's parser saw the first bytes of a call
+	callBegins           // the server's parser got the first bytes of a call
 	plainMessage
-	plainFailure // the body is a status
+	plainFailure // the body holds a status
 	head
 	message
 	end
 )
 
-// stage names the bytes that a parser expects next.
 type stage uint8
 
 const (
-	atStart     stage = iota // a plain length, or a server's preamble
+	atStart     stage = iota // a plain length, or the preamble of a call
 	atPlainBody              // a plain message
 	atFailure                // the status of a plain answer
 	atFrame                  // a frame's kind and length
 	atBody                   // a frame's body
 )
 
-// parser turns the bytes of a connection into events. It says how many bytes it wants next and gets
-// exactly those; it reads no socket and keeps no bytes. After an error the rest cannot be parsed.
+// parser converts a connection's bytes into events. It says how many bytes it needs, and gets
+// exactly those. It uses no socket and keeps no bytes. After an error it cannot continue.
 //
-// A server's parser reads calls, whose first four bytes select the framing. A client's parser reads
-// answers, one call at a time: expect prepares it.
+// A server's parser reads calls: the first four bytes select the framing. A client's parser reads
+// answers: call beginAnswer before each.
 type parser struct {
 	server bool
-	limit  int // the largest message
+	limit  int // size limit of a message
 	stage  stage
 	length int
-	kind   eventKind // kind of the frame whose body is next
-	opened bool      // this call's head was read
+	kind   eventKind // kind of the frame whose body comes next
+	opened bool      // the head of this call was read
 }
 
 func newServerParser() parser { return parser{server: true, limit: stack.MaxMessageBytes} }
 
-// expect prepares for the answer to a plain call (atStart), or to one with a preamble (atFrame).
-func (p *parser) expect(first stage, limit int) { *p = parser{stage: first, limit: limit} }
+// beginAnswer prepares for the answer to a plain call (atStart), or to a call with a preamble
+// (atFrame).
+func (p *parser) beginAnswer(first stage, limit int) { *p = parser{stage: first, limit: limit} }
 
-// want returns the size of the next input, and whether that is a frame's body, whose length the
-// peer has announced.
-func (p *parser) want() (sizeBytes int, isBody bool) {
+// nextSize returns the size of the next input. isBody says that it is a frame's body, whose length
+// the peer has announced.
+func (p *parser) nextSize() (sizeBytes int, isBody bool) {
 	switch p.stage {
 	case atStart:
 		return lengthBytes, false
@@ -185,11 +184,11 @@ func (p *parser) want() (sizeBytes int, isBody bool) {
 	}
 }
 
-// take parses the bytes that were wanted.
-func (p *parser) take(b []byte) (event, error) {
+// parse parses the next input, of the size that nextSize returned.
+func (p *parser) parse(b []byte) (event, error) {
 	switch p.stage {
 	case atStart:
-		return p.takeStart(binary.BigEndian.Uint32(b))
+		return p.parseStart(binary.BigEndian.Uint32(b))
 	case atPlainBody:
 		p.stage = atStart
 		return event{kind: plainMessage, body: b}, nil
@@ -197,7 +196,7 @@ func (p *parser) take(b []byte) (event, error) {
 		p.stage = atStart
 		return event{kind: plainFailure, body: b}, nil
 	case atFrame:
-		return event{}, p.takeFrame(b)
+		return event{}, p.parseFrameHead(b)
 	default:
 		p.stage = atFrame
 		if p.server && p.kind == end {
@@ -207,8 +206,7 @@ func (p *parser) take(b []byte) (event, error) {
 	}
 }
 
-// takeStart reads the first word of a call, or of a plain answer.
-func (p *parser) takeStart(word uint32) (event, error) {
+func (p *parser) parseStart(word uint32) (event, error) {
 	switch {
 	case p.server && word == preamble:
 		p.stage, p.opened = atFrame, false
@@ -225,8 +223,7 @@ func (p *parser) takeStart(word uint32) (event, error) {
 	}
 }
 
-// takeFrame reads a frame's kind and length.
-func (p *parser) takeFrame(b []byte) error {
+func (p *parser) parseFrameHead(b []byte) error {
 	length, limit := binary.BigEndian.Uint32(b[1:]), maxHeadBytes
 	switch b[0] {
 	case kindHead:
@@ -244,9 +241,9 @@ func (p *parser) takeFrame(b []byte) error {
 	}
 	switch {
 	case p.kind == head && p.opened, p.server && p.kind != head && !p.opened:
-		return errMalformed("a call or an answer has one head, before everything else")
+		return errMalformed("want exactly one head frame, before all other frames")
 	case p.server && p.kind == end && length > 0:
-		return errMalformed("a client's end frame of %d bytes", length)
+		return errMalformed("a client's end frame has %d bytes: want an empty frame", length)
 	}
 	p.opened = true
 	return nil
@@ -260,17 +257,17 @@ func (p *parser) setLength(length uint32, limit int) error {
 	return nil
 }
 
-// stallInterval is the time between two checks for stalled peers. A peer may keep a server waiting
-// in the middle of a frame for one to two intervals.
+// stallInterval is the time between two checks for stalled peers. So a peer may pause for one to
+// two intervals in the middle of a frame.
 const stallInterval = 15 * time.Second
 
-// peerWait records that a goroutine waits for its peer. A periodic check treats a wait as too long
-// if it finds the same number twice in a row. A wait costs two atomic stores; a deadline would cost
-// a call into the runtime's timers. A nil peerWait is never checked.
+// peerWait records that a goroutine waits for its peer. If two checks in a row find the same
+// number, the wait is too long. A wait costs two atomic stores; a deadline would cost a call of
+// the runtime's timers. A nil peerWait is never checked.
 type peerWait struct {
-	number atomic.Uint64 // the current wait's number; 0: none
-	count  uint64        // used by the waiting goroutine
-	seen   uint64        // used by the check
+	number atomic.Uint64 // number of the current wait; 0: not waiting
+	count  uint64        // only the waiting goroutine uses it
+	seen   uint64        // only the check uses it
 }
 
 func (w *peerWait) begin() {
@@ -280,14 +277,14 @@ func (w *peerWait) begin() {
 	}
 }
 
-func (w *peerWait) stop() {
+func (w *peerWait) end() {
 	if w != nil {
 		w.number.Store(0)
 	}
 }
 
-// stalled reports whether the wait that its last call found still lasts.
-func (w *peerWait) stalled() bool {
+// hasStalled reports whether the wait that its previous call found still continues.
+func (w *peerWait) hasStalled() bool {
 	number, before := w.number.Load(), w.seen
 	w.seen = number
 	return number != 0 && number == before

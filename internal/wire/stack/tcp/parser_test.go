@@ -35,14 +35,14 @@ func must(frame []byte, err error) []byte {
 func walk(t *testing.T, p *parser, data []byte, see func(event)) {
 	t.Helper()
 	for {
-		sizeBytes, isBody := p.want()
+		sizeBytes, isBody := p.nextSize()
 		if limit := stack.MaxMessageBytes; sizeBytes < 0 || sizeBytes > limit || !isBody && sizeBytes > frameHeadBytes {
 			t.Fatalf("the parser wants %d bytes, of a body: %v", sizeBytes, isBody)
 		}
 		if sizeBytes > len(data) {
 			return
 		}
-		ev, err := p.take(data[:sizeBytes])
+		ev, err := p.parse(data[:sizeBytes])
 		if err != nil {
 			if code := status.Code(err); code != codes.Internal && code != codes.ResourceExhausted {
 				t.Fatalf("the parser fails with %v", err)
@@ -125,9 +125,9 @@ func FuzzClient(f *testing.F) {
 		}
 		var p parser
 		if data[0] == inPlain {
-			p.expect(atStart, stack.MaxMessageBytes)
+			p.beginAnswer(atStart, stack.MaxMessageBytes)
 		} else {
-			p.expect(atFrame, stack.MaxMessageBytes)
+			p.beginAnswer(atFrame, stack.MaxMessageBytes)
 		}
 		walk(t, &p, data[1:], func(ev event) {
 			switch ev.kind {

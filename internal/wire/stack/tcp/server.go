@@ -14,21 +14,21 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// server has a goroutine per connection. Close waits for those that run no handler.
+// server has one goroutine per connection. Close waits for those that run no handler.
 type server struct {
 	stack.Methods
 	settings settings
-	only     *stack.Method // answers plain calls; nil unless there is exactly one unary operation
+	only     *stack.Method // answers plain calls; nil unless the server has exactly one operation and it is unary
 
-	gate     chan struct{}   // holds one token per call in progress; nil: no limit
-	ctx      context.Context // parent of all handlers' contexts
+	gate     chan struct{}   // holds one element per running call; nil: no limit
+	ctx      context.Context // parent context of all handlers
 	cancel   context.CancelFunc
 	draining atomic.Bool
-	handlers sync.WaitGroup // handlers with goroutines of their own
+	handlers sync.WaitGroup // handlers on goroutines of their own
 
-	conns    rpccall.Conns[*serverConn] // its lock also guards the fields below
+	conns    rpccall.Conns[*serverConn] // its lock also guards the following fields
 	listener stack.Listener
-	served   chan struct{} // closed when Serve returns; nil before it begins
+	served   chan struct{} // closed when Serve returns; nil before Serve begins
 }
 
 var _ stack.TLSServer = (*server)(nil)
@@ -46,7 +46,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	s.only = onlyUnary(s.All())
+	s.only = onlyUnaryMethod(s.InOrder())
 	listener, err := s.settings.security.Listen(ctx, address)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *server) Listen(ctx context.Context, address string) (net.Addr, error) {
 
 func (s *server) RootPEM() []byte { return s.listener.RootPEM }
 
-func onlyUnary(methods []*stack.Method) (only *stack.Method) {
+func onlyUnaryMethod(methods []*stack.Method) (only *stack.Method) {
 	for _, m := range methods {
 		switch {
 		case m.Kind != stack.Unary:
@@ -99,7 +99,7 @@ func (s *server) Serve() error {
 
 func (s *server) startConn(raw net.Conn) {
 	if s.listener.TLS != nil && s.settings.security.Handshakes == 0 {
-		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener did the handshake
+		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener has done the handshake
 	}
 	if !s.conns.Add(newServerConn(s, raw)) {
 		_ = raw.Close()
@@ -110,7 +110,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	conns := s.stopListening()
 	drained := make(chan struct{})
-	go func() { // ends with the last handler
+	go func() { // ends after the last handler
 		for _, c := range conns {
 			<-c.done
 		}
@@ -118,7 +118,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 		close(drained)
 	}()
 	for _, c := range conns {
-		if c.phase.CompareAndSwap(idle, closed) {
+		if c.phase.CompareAndSwap(betweenCalls, closed) {
 			_ = c.raw.Close()
 		}
 	}
@@ -131,7 +131,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 	return errors.Join(cut, s.Close())
 }
 
-// Close ends all connections, and then the handlers' contexts.
+// Close closes all connections, and then ends the handlers' contexts.
 func (s *server) Close() error {
 	conns := s.stopListening()
 	s.conns.Mu.Lock()
@@ -139,7 +139,7 @@ func (s *server) Close() error {
 	s.conns.Mu.Unlock()
 	inHandler := map[*serverConn]bool{}
 	for _, c := range conns {
-		inHandler[c] = c.phase.Swap(closed) == handling
+		inHandler[c] = c.phase.Swap(closed) == runsHandler
 		_ = c.raw.Close()
 	}
 	s.cancel()
@@ -154,7 +154,6 @@ func (s *server) Close() error {
 	return nil
 }
 
-// stopListening refuses further connections and returns the open ones.
 func (s *server) stopListening() []*serverConn {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
@@ -165,7 +164,7 @@ func (s *server) stopListening() []*serverConn {
 	return s.conns.All()
 }
 
-// closeStalledUntil calls closeStalled at every stallInterval until done is closed.
+// closeStalledUntil calls closeStalled once per stallInterval until done is closed.
 func (s *server) closeStalledUntil(done <-chan struct{}) {
 	ticker := time.NewTicker(stallInterval)
 	defer ticker.Stop()
@@ -179,12 +178,12 @@ func (s *server) closeStalledUntil(done <-chan struct{}) {
 	}
 }
 
-// closeStalled closes the connections whose wait in a frame has lasted since its last call.
+// closeStalled closes the connections that have waited inside a frame since its previous call.
 func (s *server) closeStalled() {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
 	for c := range s.conns.Open {
-		reading, writing := c.readWait.stalled(), c.writeWait.stalled()
+		reading, writing := c.readWait.hasStalled(), c.writeWait.hasStalled()
 		if reading || writing {
 			_ = c.raw.Close()
 		}

@@ -116,7 +116,7 @@ func TestPeerWaitStalls(t *testing.T) {
 	var w peerWait
 	look := func(want bool, when string) {
 		t.Helper()
-		if got := w.stalled(); got != want {
+		if got := w.hasStalled(); got != want {
 			t.Errorf("%s: stalled() = %v", when, got)
 		}
 	}
@@ -124,14 +124,14 @@ func TestPeerWaitStalls(t *testing.T) {
 	w.begin()
 	look(false, "the first time it is seen")
 	look(true, "the second time")
-	w.stop()
+	w.end()
 	w.begin()
 	look(false, "another one")
-	w.stop()
+	w.end()
 	look(false, "after it")
 	var forever *peerWait
 	forever.begin()
-	forever.stop()
+	forever.end()
 }
 
 // heldEcho answers when it is told to.

@@ -15,26 +15,26 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// call is a call in the calls framing, on the server. The connection's goroutine delivers what
-// the client sends; a handler's goroutine answers.
+// call is a server's call in the framing named calls. The connection's goroutine delivers the
+// client's messages; a handler's goroutine answers.
 type call struct {
 	stack.ServerCall
 	conn   *serverConn
-	method *stack.Method // nil if the server has no such method
+	method *stack.Method // nil if the server lacks the method
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	stop   func() // ends ctx and its timer
+	stop   func() // ends ctx and stops its timer
 
-	// Used by the connection's goroutine only.
-	request    []byte // a unary call's request, until its handler decodes it
+	// Only the connection's goroutine uses the following fields.
+	request    []byte // a unary request, until its handler decodes it
 	hasRequest bool   // request has arrived
 	started    bool   // a handler was started
 
-	messages   chan []byte   // a stream's, from reader to handler; closed by the client's end
-	answered   chan struct{} // closed when the end frame was sent
-	done       chan struct{} // closed when the client's end has arrived as well
-	openHalves atomic.Int32  // the number of ends that are missing
+	messages   chan []byte   // messages of a stream, from reader to handler; closed after the client's last message
+	answered   chan struct{} // closed after the server's end frame was sent
+	done       chan struct{} // closed when both end frames were sent
+	openHalves atomic.Int32  // how many ends have not sent their end frame
 }
 
 func newCall(c *serverConn, opened callHead) *call {
@@ -58,7 +58,7 @@ func newCall(c *serverConn, opened callHead) *call {
 		k.finish(nil, status.Newf(codes.Unimplemented, "this server has no operation %s", opened.method))
 	case k.method.Kind != stack.Unary:
 		k.messages = make(chan []byte, streamWindow)
-		k.start(k.answerStream)
+		k.start(k.runStreamHandler)
 	}
 	return k
 }
@@ -68,7 +68,7 @@ func (k *call) start(answer func()) {
 	k.conn.server.handlers.Go(answer)
 }
 
-// deliver passes a client's message to the handler. After the answer it drops the message.
+// deliver passes a client's message to the handler. After the answer it ignores messages.
 func (k *call) deliver(body []byte) {
 	if isClosed(k.answered) {
 		k.conn.reader.buffers.put(body)
@@ -82,27 +82,28 @@ func (k *call) deliver(body []byte) {
 		case <-k.conn.ctx.Done():
 		}
 	case k.hasRequest:
-		k.abort(status.New(codes.Internal, "a unary call has one message"))
+		k.abort(status.New(codes.Internal, "a unary call must have exactly one message"))
 	default:
 		k.request, k.hasRequest = body, true
 	}
 }
 
-// halfClose handles the client's end frame.
+// halfClose handles the client's end frame, after which the client sends no message.
 func (k *call) halfClose() {
 	switch {
 	case k.messages != nil:
 		close(k.messages)
 	case isClosed(k.answered):
 	case !k.hasRequest:
-		k.abort(status.New(codes.Internal, "a unary call has one message"))
+		k.abort(status.New(codes.Internal, "a unary call must have exactly one message"))
 	default:
-		k.start(k.answerUnary)
+		k.start(k.runUnaryHandler)
 	}
-	k.endHalf()
+	k.endSide()
 }
 
-// abort fails the call because the client broke a rule. The handler's context gets why as cause.
+// abort fails the call because the client broke a rule. why becomes the cause of the handler's
+// context.
 func (k *call) abort(why *status.Status) {
 	switch {
 	case isClosed(k.answered):
@@ -113,54 +114,53 @@ func (k *call) abort(why *status.Status) {
 	}
 }
 
-// endHalf notes the end of one side. After both, the connection is idle again.
-func (k *call) endHalf() {
+// endSide records that one side has ended. After both sides, the connection is idle again.
+func (k *call) endSide() {
 	if k.openHalves.Add(-1) == 0 {
-		k.conn.endCall(busy)
+		k.conn.endCall(inCall)
 		close(k.done)
 	}
 }
 
-// finish ends the call. It appends the end to frame.
+// finish ends the call. It appends the end frame to frame and sends both.
 func (k *call) finish(frame []byte, end *status.Status) {
 	k.stop()
-	_ = k.conn.write(appendEnd(frame, end, k.Trailer())) // the connection's reader notices a failed write
+	_ = k.conn.write(appendEnd(frame, end, k.Trailer())) // the connection's reader will notice a failed write
 	close(k.answered)
-	k.endHalf()
+	k.endSide()
 }
 
-func (k *call) answerUnary() {
+func (k *call) runUnaryHandler() {
 	decode := func(m any) error { return unmarshal(k.request, m) }
 	reply, err := k.method.Unary.Handler(k.method.Service, k.ctx, decode, nil)
 	buffers := k.conn.reader.buffers
 	buffers.put(k.request)
 	k.request = nil
 
-	frame, headErr := k.appendHead(buffers.get(), ifAny)
+	frame, headErr := k.appendHead(buffers.get(), ifMetadata)
 	if err = cmp.Or(err, headErr); err == nil {
 		frame, err = appendFrame(frame, kindMessage, reply)
 	}
 	k.finish(frame, rpccall.StatusOf(err))
 }
 
-func (k *call) answerStream() {
+func (k *call) runStreamHandler() {
 	err := k.method.Stream.Handler(k.method.Service, serverStream{k})
-	frame, headErr := k.appendHead(k.conn.reader.buffers.get(), ifAny)
+	frame, headErr := k.appendHead(k.conn.reader.buffers.get(), ifMetadata)
 	k.finish(frame, rpccall.StatusOf(cmp.Or(err, headErr)))
 }
 
-// headRule says when to send a head frame.
 type headRule bool
 
 const (
-	ifAny  headRule = false // when there is metadata
-	always headRule = true  // the handler asked to send it now
+	ifMetadata headRule = false // only if there is metadata
+	alwaysSend headRule = true  // the handler called SendHeader
 )
 
-// appendHead appends the head frame, once for each call.
+// appendHead appends the head frame, at most once per call.
 func (k *call) appendHead(frame []byte, rule headRule) ([]byte, error) {
 	header, first := k.TakeHeader()
-	if !first || len(header) == 0 && rule == ifAny {
+	if !first || len(header) == 0 && rule == ifMetadata {
 		return frame, nil
 	}
 	return appendHead(frame, header)
@@ -170,7 +170,7 @@ func (k *call) SendHeader(md metadata.MD) error {
 	if err := k.SetHeader(md); err != nil {
 		return err
 	}
-	frame, err := k.appendHead(k.conn.reader.buffers.get(), always)
+	frame, err := k.appendHead(k.conn.reader.buffers.get(), alwaysSend)
 	if err != nil {
 		return err
 	}
@@ -184,21 +184,20 @@ func (k *call) send(frame []byte) error {
 	return nil
 }
 
-// serverStream is the handler's end of a stream.
 type serverStream struct{ *call }
 
 var _ grpc.ServerStream = serverStream{}
 
 func (s serverStream) Context() context.Context { return s.ctx }
 
-// SetTrailer implements grpc.ServerStream, whose SetTrailer returns no error.
+// SetTrailer implements grpc.ServerStream, whose SetTrailer cannot return an error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.call.SetTrailer(md) }
 
 func (s serverStream) SendMsg(m any) error {
 	if s.ctx.Err() != nil {
 		return s.endError()
 	}
-	frame, err := s.appendHead(s.conn.reader.buffers.get(), ifAny)
+	frame, err := s.appendHead(s.conn.reader.buffers.get(), ifMetadata)
 	if err != nil {
 		return err
 	}

@@ -20,24 +20,25 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// The phases of a server's connection. Shutdown and Close depend on them.
+// These are the phases of a server's connection, which Shutdown and Close check.
 const (
-	idle     int32 = iota // between two calls
-	busy                  // in a call
-	handling              // in a handler on the connection's own goroutine
+	betweenCalls int32 = iota // between two calls
+	inCall                    // in a call
+	runsHandler               // a handler runs on the connection's own goroutine
 	closed
 )
 
 const (
-	// writeStepBytes is the most bytes of one write. With small steps a slow peer shows progress,
-	// and a peer that stopped reading does not.
+	// writeStepBytes limits the bytes of one write. With small writes a slow peer still shows
+	// progress; a peer that stopped reading shows none.
 	writeStepBytes = 256 << 10
-	// lingerTimeout bounds how long a connection stays open so that its peer can read the reason.
-	lingerTimeout = time.Second
+	// lingerTimeout limits how long a closing connection stays open for its peer to read the
+	// reason.
+	closeReasonTimeout = time.Second
 )
 
-// serverConn is one connection of a server. Its goroutine reads and runs plain calls. Other calls
-// run on their own goroutine, so that the reader notices a peer that hangs up.
+// serverConn is one connection of a server. Its goroutine reads frames and runs plain calls. Other
+// calls run on another goroutine, so that the reader notices when the peer disconnects.
 type serverConn struct {
 	server *server
 	raw    net.Conn
@@ -48,21 +49,21 @@ type serverConn struct {
 
 	readWait, writeWait peerWait
 
-	ctx    context.Context // ends with the connection
+	ctx    context.Context // ends when the connection ends
 	cancel context.CancelFunc
 
-	plainCtx context.Context // context of plain calls' handlers
-	request  []byte          // the plain call's
+	plainCtx context.Context // context for the handlers of plain calls
+	request  []byte          // request of the plain call
 	decode   func(any) error // reads request
 
 	call *call // the latest call in the calls framing
 
-	gated atomic.Bool // its call has passed the server's gate
+	gated atomic.Bool // the current call has passed the server's gate
 }
 
 func newServerConn(s *server, raw net.Conn) *serverConn {
 	c := &serverConn{server: s, raw: raw, parser: newServerParser(), done: make(chan struct{})}
-	c.reader = newFrameReader(raw, &c.parser, s.settings.pooledAt(tuning.Server))
+	c.reader = newFrameReader(raw, &c.parser, s.settings.poolsBuffersAt(tuning.Server))
 	c.reader.wait = &c.readWait
 	ctx := peer.NewContext(s.ctx, &peer.Peer{Addr: raw.RemoteAddr(), LocalAddr: raw.LocalAddr()})
 	c.ctx, c.cancel = context.WithCancel(ctx)
@@ -76,7 +77,6 @@ func newServerConn(s *server, raw net.Conn) *serverConn {
 // Start implements rpccall.Conn.
 func (c *serverConn) Start(running *sync.WaitGroup) { running.Go(c.serve) }
 
-// serve reads the connection until it ends.
 func (c *serverConn) serve() {
 	defer close(c.done)
 	defer c.server.conns.Remove(c)
@@ -98,7 +98,6 @@ func (c *serverConn) serve() {
 	}
 }
 
-// handle acts on an event, and reports whether to read on.
 func (c *serverConn) handle(ev event) bool {
 	switch ev.kind {
 	case callBegins:
@@ -121,8 +120,8 @@ func (c *serverConn) handle(ev event) bool {
 	return true
 }
 
-// beginCall waits until the previous call has ended: a client may send the next one early. It
-// reports whether to read on.
+// beginCall waits until the previous call has ended, because a client may send the next one early.
+// It reports whether to continue reading.
 func (c *serverConn) beginCall() bool {
 	if c.call != nil {
 		select {
@@ -132,22 +131,22 @@ func (c *serverConn) beginCall() bool {
 		}
 		c.call = nil
 	}
-	if !c.enterGate() {
+	if !c.waitAtGate() {
 		return false
 	}
 	if c.parser.stage == atFrame {
 		c.reader.buffer()
 	}
-	return c.phase.CompareAndSwap(idle, busy)
+	return c.phase.CompareAndSwap(betweenCalls, inCall)
 }
 
-// enterGate waits for a turn, if the option gate limits the calls in progress.
-func (c *serverConn) enterGate() bool {
+// waitAtGate waits until the call may start, if the option gate limits running calls.
+func (c *serverConn) waitAtGate() bool {
 	if c.server.gate == nil {
 		return true
 	}
 	select {
-	case c.server.gate <- struct{}{}: // goroutines that wait to send are served in order
+	case c.server.gate <- struct{}{}: // waiting goroutines continue in order
 		c.gated.Store(true)
 		return true
 	case <-c.ctx.Done():
@@ -161,37 +160,35 @@ func (c *serverConn) leaveGate() {
 	}
 }
 
-// endCall reports whether the connection can take another call.
 func (c *serverConn) endCall(from int32) bool {
 	c.leaveGate()
-	if !c.phase.CompareAndSwap(from, idle) {
+	if !c.phase.CompareAndSwap(from, betweenCalls) {
 		return false
 	}
-	if c.server.draining.Load() && c.phase.CompareAndSwap(idle, closed) {
+	if c.server.draining.Load() && c.phase.CompareAndSwap(betweenCalls, closed) {
 		_ = c.raw.Close()
 		return false
 	}
 	return true
 }
 
-// answerPlain runs a plain call to its end, and reports whether to read on.
+// answerPlain runs a plain call and sends its answer. It reports whether to continue reading.
 func (c *serverConn) answerPlain(request []byte) bool {
-	if !c.phase.CompareAndSwap(busy, handling) {
+	if !c.phase.CompareAndSwap(inCall, runsHandler) {
 		return false
 	}
 	c.request = request
-	frame := c.plainAnswer(c.reader.buffers.get())
+	frame := c.runPlainHandler(c.reader.buffers.get())
 	c.request = nil
 	c.reader.buffers.put(request)
-	return c.write(frame) == nil && c.endCall(handling)
+	return c.write(frame) == nil && c.endCall(runsHandler)
 }
 
-// plainAnswer calls the handler and returns the frame of its answer.
-func (c *serverConn) plainAnswer(frame []byte) []byte {
+func (c *serverConn) runPlainHandler(frame []byte) []byte {
 	only := c.server.only
 	if only == nil {
 		return appendPlainFailure(frame, status.Newf(codes.Unimplemented, "a plain call does not name its operation, and this server serves %d: "+
-			"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(c.server.All())))
+			"begin the call with the preamble (docs/wire-tcp.md), as tcp:framing=calls does", len(c.server.InOrder())))
 	}
 	reply, err := only.Unary.Handler(only.Service, c.plainCtx, c.decode, nil)
 	if err == nil {
@@ -203,15 +200,15 @@ func (c *serverConn) plainAnswer(frame []byte) []byte {
 	return frame
 }
 
-// write sends a frame from the buffer pool and returns it there. One goroutine at a time writes:
-// the reader between calls, the call's own goroutine during one.
+// write sends a frame and returns its buffer to the pool. Only one goroutine writes at a time: the
+// call's own during a call, otherwise the reader.
 func (c *serverConn) write(frame []byte) error {
 	defer c.reader.buffers.put(frame)
 	for rest := frame; len(rest) > 0; {
 		step := rest[:min(len(rest), writeStepBytes)]
 		c.writeWait.begin()
 		_, err := c.raw.Write(step)
-		c.writeWait.stop()
+		c.writeWait.end()
 		if err != nil {
 			return err
 		}
@@ -220,20 +217,21 @@ func (c *serverConn) write(frame []byte) error {
 	return nil
 }
 
-// refuse ends a connection. If err is a status, not a lost connection, the peer gets the reason.
+// refuse ends a connection. If err is a gRPC status, it tells the peer the reason.
 func (c *serverConn) refuse(err error) {
 	why, ok := status.FromError(err)
 	if !ok || c.phase.Load() == closed {
 		return
 	}
 	c.sendReason(why)
-	// Closing with bytes unread would reset the connection, maybe before the peer saw the answer.
-	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // both TCP and TLS have it
-	_ = c.raw.SetReadDeadline(time.Now().Add(lingerTimeout))
+	// If bytes are unread, closing would reset the connection, maybe before the peer has read the
+	// answer.
+	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // both TCP and TLS connections have this method
+	_ = c.raw.SetReadDeadline(time.Now().Add(closeReasonTimeout))
 	_, _ = io.Copy(io.Discard, c.raw)
 }
 
-// sendReason tells the peer why the connection is being closed, as the current call's answer.
+// sendReason tells the peer, in an answer to the current call, why the connection will close.
 func (c *serverConn) sendReason(why *status.Status) {
 	if c.call != nil {
 		c.call.abort(why)
@@ -241,7 +239,7 @@ func (c *serverConn) sendReason(why *status.Status) {
 		case <-c.call.answered:
 		case <-c.ctx.Done():
 			return
-		case <-time.After(lingerTimeout):
+		case <-time.After(closeReasonTimeout):
 			return
 		}
 	}
@@ -252,12 +250,12 @@ func (c *serverConn) sendReason(why *status.Status) {
 	}
 }
 
-// plainCall is the transport stream of a plain call's handler. It refuses metadata.
+// plainCall is the grpc.ServerTransportStream of a plain call. It refuses metadata.
 type plainCall struct{ method string }
 
 var _ grpc.ServerTransportStream = plainCall{}
 
 func (p plainCall) Method() string               { return p.method }
-func (p plainCall) SetHeader(metadata.MD) error  { return errPlainHas("no metadata") }
-func (p plainCall) SendHeader(metadata.MD) error { return errPlainHas("no metadata") }
-func (p plainCall) SetTrailer(metadata.MD) error { return errPlainHas("no metadata") }
+func (p plainCall) SetHeader(metadata.MD) error  { return errPlainLacks("no metadata") }
+func (p plainCall) SendHeader(metadata.MD) error { return errPlainLacks("no metadata") }
+func (p plainCall) SetTrailer(metadata.MD) error { return errPlainLacks("no metadata") }

@@ -27,22 +27,20 @@ const (
 	gateKey = "gate"
 )
 
-// settings are a variant's options after parsing.
 type settings struct {
 	framing  string
-	pooled   string // the ends that reuse the memory of frames, as tuning names them
-	gate     int    // calls at a time at the server; 0: any number
+	pooled   string // the ends that reuse frame memory, in the words of package tuning
+	gate     int    // limit of running calls at the server; 0: no limit
 	security stack.Security
 }
 
-// pooledAt reports whether an end, the server or the client, reuses the memory of frames.
-func (s settings) pooledAt(end string) bool { return s.pooled == end || s.pooled == tuning.Both }
+func (s settings) poolsBuffersAt(end string) bool { return s.pooled == end || s.pooled == tuning.Both }
 
-// An unsupportedError names what the plain framing lacks. Its gRPC status is Unimplemented.
+// An unsupportedError says what the plain framing lacks. Its gRPC status is Unimplemented.
 type unsupportedError struct{ reason string }
 
-func errPlainHas(what string) error {
-	return unsupportedError{reason: stack.ErrUnsupported.Error() + ": the plain framing has " + what + "; tcp:framing=calls has"}
+func errPlainLacks(what string) error {
+	return unsupportedError{reason: stack.ErrUnsupported.Error() + ": the plain framing supports " + what + "; use tcp:framing=calls"}
 }
 
 func (e unsupportedError) Error() string { return e.reason }
@@ -53,5 +51,5 @@ func (e unsupportedError) GRPCStatus() *status.Status {
 	return status.New(codes.Unimplemented, e.reason)
 }
 
-// streamWindow is the number of messages that a connection holds for a stream's slow reader.
+// streamWindow limits the messages that a connection keeps for a slow reader of a stream.
 const streamWindow = 4

@@ -34,18 +34,18 @@ var (
 	_ stack.SettingsReporter = Stack{}
 )
 
-// Info describes the stack. Its connection mode is the published kernel study's.
+// Info describes the stack. Its connection mode is the same as in the published kernel study.
 func (Stack) Info() stack.Info {
 	return stack.Info{
-		Name: name, Summary: "4-byte length and protobuf message on a TCP connection, one call at a time on each",
+		Name: name, Summary: "4-byte length and protobuf message over TCP, one call at a time per connection",
 		Options: append([]scenario.Option{
 			{
 				Key: buffersKey, Values: []string{buffersFresh, buffersPooled, buffersPooledClient, buffersPooledServer}, Default: buffersFresh,
-				Help: "memory of frames: allocated for each one, or kept by the connection and reused, at one end or both",
+				Help: "memory of frames: allocated for each frame, or reused by the connection, at one end or both",
 			},
 			{
 				Key: gateKey, Parse: scenario.Count,
-				Help: "N: calls in progress at the server, each from its frame's first byte to its answer's last; the others wait in their sockets, first come, first served",
+				Help: "N: the limit of calls in progress at the server, from a frame's first byte to its answer's last; further calls wait in their sockets, first come, first served",
 			},
 			{
 				Key: framingKey, Values: []string{framingAuto, framingPlain, framingCalls}, Default: framingAuto,
@@ -56,7 +56,7 @@ func (Stack) Info() stack.Info {
 	}
 }
 
-// NewServer makes a server that understands both framings, whatever the variant says.
+// NewServer makes a server. It accepts both framings, whatever the variant says.
 func (s Stack) NewServer(v scenario.Variant) (stack.Server, error) {
 	set, err := s.settings(v)
 	if err != nil {
@@ -86,29 +86,29 @@ func (s Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.T
 // CheckKind implements stack.KindLimiter: the plain framing has no streams.
 func (Stack) CheckKind(v scenario.Variant, kind stack.Kind) error {
 	if framing, _ := v.Get(framingKey); framing == framingPlain && kind != stack.Unary {
-		return errPlainHas("no " + kind.String())
+		return errPlainLacks("no " + kind.String())
 	}
 	return nil
 }
 
-// Settings implements stack.SettingsReporter. There is no library, so it lists the limits that a
-// plain program on package net does not have.
+// Settings implements stack.SettingsReporter. No library is used, so it lists the limits that a
+// simple program on package net lacks.
 func (s Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
 	set, err := s.settings(v)
 	if err != nil {
 		return nil, err
 	}
 	all := append(stack.MessageLimit(stack.MaxMessageBytes),
-		tuning.Setting{Side: tuning.Both, Name: "metadata of a call", Value: strconv.Itoa(maxHeadBytes), Default: "no limit", Why: "bounds what a client can cost before a handler runs"},
-		tuning.Setting{Side: tuning.Both, Name: "messages of a stream on their way", Value: strconv.Itoa(streamWindow), Default: "no limit", Why: "a writer waits for its reader, as with flow control on other stacks"},
-		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not stay for ever"},
-		tuning.Setting{Side: tuning.Server, Name: "bytes of a write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer must not look like one that has stopped reading"},
+		tuning.Setting{Side: tuning.Both, Name: "metadata of a call", Value: strconv.Itoa(maxHeadBytes), Default: "no limit", Why: "limits what a client can cost before a handler runs"},
+		tuning.Setting{Side: tuning.Both, Name: "unread messages of a stream", Value: strconv.Itoa(streamWindow), Default: "no limit", Why: "a writer waits for its reader, as with flow control on other stacks"},
+		tuning.Setting{Side: tuning.Server, Name: "wait in the middle of a frame", Value: fmt.Sprintf("%v to %v", stallInterval, 2*stallInterval), Default: "no limit", Why: "a silent peer must not keep its connection for ever"},
+		tuning.Setting{Side: tuning.Server, Name: "bytes per write", Value: strconv.Itoa(writeStepBytes), Default: "no limit", Why: "a slow peer must not look like one that has stopped reading"},
 	)
 	if set.pooled != "" {
-		all = append(all, tuning.Setting{Side: set.pooled, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: stack.WhyOption(buffersKey)})
+		all = append(all, tuning.Setting{Side: set.pooled, Name: "frame buffers kept by a connection", Value: strconv.Itoa(pooledBuffers), Default: "0", Why: stack.OptionReason(buffersKey)})
 	}
 	if set.gate > 0 {
-		all = append(all, tuning.Setting{Side: tuning.Server, Name: "calls taken in at a time", Value: strconv.Itoa(set.gate), Default: "no limit", Why: stack.WhyOption(gateKey)})
+		all = append(all, tuning.Setting{Side: tuning.Server, Name: "calls in progress", Value: strconv.Itoa(set.gate), Default: "no limit", Why: stack.OptionReason(gateKey)})
 	}
 	return all, nil
 }

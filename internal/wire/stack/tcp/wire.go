@@ -16,29 +16,30 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// The numbers of docs/wire-tcp.md.
+// These numbers are defined in docs/wire-tcp.md.
 const (
 	lengthBytes    = 4
 	frameHeadBytes = 1 + lengthBytes
 
-	// preamble is "WLB1". As a length it would exceed 1.4 GB, more than any message may have.
+	// preamble is "WLB1". Read as a length it is over 1.4 GB, which no message may have.
 	preamble = 0x57_4C_42_31
-	// failedBit in the length of a plain answer says that the answer is a status.
+	// failedBit in a plain answer's length means that the answer is a status.
 	failedBit = 1 << 31
 
-	kindPlain   = 0 // in the plain framing, whose frames have no kind
+	kindPlain   = 0 // used in the plain framing, where frames have no kind
 	kindHead    = 'H'
 	kindMessage = 'M'
 	kindEnd     = 'E'
 
-	// maxHeadBytes bounds head and end frames. Their metadata becomes a map, which takes several
-	// times the bytes that arrived.
+	// maxHeadBytes limits head and end frames, because their metadata needs several times as much
+	// memory as its encoded bytes.
 	maxHeadBytes = 1 << 20
 )
 
-var marshalling = proto.MarshalOptions{UseCachedSize: true}
+var marshalOptions = proto.MarshalOptions{UseCachedSize: true}
 
-// appendFrame appends a message's frame of the kind. On an error dst holds nothing new.
+// appendFrame appends a frame of the given kind with a message. On an error it returns dst
+// unchanged.
 func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -46,20 +47,20 @@ func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 	}
 	size := proto.Size(m)
 	if size > stack.MaxMessageBytes {
-		return dst, status.Errorf(codes.ResourceExhausted, "message of %d bytes, the limit is %d", size, stack.MaxMessageBytes)
+		return dst, status.Errorf(codes.ResourceExhausted, "the message has %d bytes, but the limit is %d bytes", size, stack.MaxMessageBytes)
 	}
 	frame := slices.Grow(dst, frameHeadBytes+size)
 	if kind != kindPlain {
 		frame = append(frame, kind)
 	}
 	frame = binary.BigEndian.AppendUint32(frame, uint32(size))
-	if frame, err = marshalling.MarshalAppend(frame, m); err != nil {
+	if frame, err = marshalOptions.MarshalAppend(frame, m); err != nil {
 		return dst, status.Errorf(codes.Internal, "marshal %T: %v", m, err)
 	}
 	return frame, nil
 }
 
-// unmarshal replaces the content of message. It copies, so that body can be used again.
+// unmarshal replaces the content of message. It copies the data, so that body can be reused.
 func unmarshal(body []byte, message any) error {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -71,21 +72,19 @@ func unmarshal(body []byte, message any) error {
 	return nil
 }
 
-// appendPlainFailure appends the plain answer of a call that failed.
 func appendPlainFailure(dst []byte, failure *status.Status) []byte {
 	encoded := encodeStatus(failure)
 	dst = binary.BigEndian.AppendUint32(dst, failedBit|uint32(len(encoded)))
 	return append(dst, encoded...)
 }
 
-// A callHead holds the parts of a call that a client sends before its messages.
+// A callHead holds what a client sends before the messages of a call.
 type callHead struct {
 	method   string
-	timeout  time.Duration // 0: none
+	timeout  time.Duration // 0: no timeout
 	metadata metadata.MD
 }
 
-// appendCall appends the preamble and the head frame that begin a call.
 func appendCall(dst []byte, head callHead) ([]byte, error) {
 	frame := binary.BigEndian.AppendUint32(dst, preamble)
 	frame, at := openFrame(frame, kindHead)
@@ -93,19 +92,18 @@ func appendCall(dst []byte, head callHead) ([]byte, error) {
 	frame = appendString(frame, head.method)
 	frame = appendMetadata(frame, head.metadata)
 	if size := closeFrame(frame, at); size > maxHeadBytes {
-		return dst, status.Errorf(codes.ResourceExhausted, "metadata of %d bytes, the limit is %d", size, maxHeadBytes)
+		return dst, status.Errorf(codes.ResourceExhausted, "the metadata has %d bytes, but the limit is %d bytes", size, maxHeadBytes)
 	}
 	return frame, nil
 }
 
-// parseCall reads the body of a client's head frame.
 func parseCall(body []byte) (callHead, error) {
 	if len(body) < 8 {
-		return callHead{}, errMalformed("a head frame of %d bytes", len(body))
+		return callHead{}, errMalformed("a head frame has only %d bytes", len(body))
 	}
 	timeout := binary.BigEndian.Uint64(body)
 	if timeout > math.MaxInt64 {
-		return callHead{}, errMalformed("a timeout of %d ns", timeout)
+		return callHead{}, errMalformed("the timeout is %d ns, which is too large", timeout)
 	}
 	method, rest, err := cutString(body[8:])
 	if err != nil {
@@ -115,22 +113,21 @@ func parseCall(body []byte) (callHead, error) {
 	return callHead{method: method, timeout: time.Duration(timeout), metadata: md}, err
 }
 
-// appendHead appends the head frame of an answer.
 func appendHead(dst []byte, md metadata.MD) ([]byte, error) {
 	frame, at := openFrame(dst, kindHead)
 	frame = appendMetadata(frame, md)
 	if size := closeFrame(frame, at); size > maxHeadBytes {
-		return dst, status.Errorf(codes.ResourceExhausted, "header metadata of %d bytes, the limit is %d", size, maxHeadBytes)
+		return dst, status.Errorf(codes.ResourceExhausted, "the header metadata has %d bytes, but the limit is %d bytes", size, maxHeadBytes)
 	}
 	return frame, nil
 }
 
-// appendHalfClose appends the end frame of a client.
 func appendHalfClose(dst []byte) []byte {
 	return append(dst, kindEnd, 0, 0, 0, 0)
 }
 
-// appendEnd appends a server's end frame. A trailer that is too large becomes an error status.
+// appendEnd appends a server's end frame. If the trailer is too large, the frame has an error
+// status.
 func appendEnd(dst []byte, end *status.Status, trailer metadata.MD) []byte {
 	frame, at := openFrame(dst, kindEnd)
 	var encoded []byte
@@ -140,12 +137,11 @@ func appendEnd(dst []byte, end *status.Status, trailer metadata.MD) []byte {
 	frame = appendString(frame, encoded)
 	frame = appendMetadata(frame, trailer)
 	if size := closeFrame(frame, at); size > maxHeadBytes {
-		return appendEnd(dst, status.Newf(codes.ResourceExhausted, "end frame of %d bytes, the limit is %d", size, maxHeadBytes), nil)
+		return appendEnd(dst, status.Newf(codes.ResourceExhausted, "the end frame has %d bytes, but the limit is %d bytes", size, maxHeadBytes), nil)
 	}
 	return frame
 }
 
-// parseEnd reads the body of a server's end frame.
 func parseEnd(body []byte) (*status.Status, metadata.MD, error) {
 	encoded, rest, err := cutString(body)
 	if err != nil {
@@ -162,8 +158,8 @@ func parseEnd(body []byte) (*status.Status, metadata.MD, error) {
 	return end, trailer, err
 }
 
-// encodeStatus never fails. A status that cannot be encoded or is too large loses its details and
-// part of its message.
+// encodeStatus encodes a status and never fails. If the status is too large or cannot be encoded,
+// it loses its details and a part of its message.
 func encodeStatus(s *status.Status) []byte {
 	whole := s.Proto()
 	whole.Message = strings.ToValidUTF8(whole.GetMessage(), "\uFFFD")
@@ -184,15 +180,15 @@ func encodeStatus(s *status.Status) []byte {
 func parseStatus(encoded []byte) (*status.Status, error) {
 	var s statuspb.Status
 	if err := proto.Unmarshal(encoded, &s); err != nil {
-		return nil, errMalformed("a status that cannot be decoded: %v", err)
+		return nil, errMalformed("decode the status: %v", err)
 	}
 	if s.GetCode() == int32(codes.OK) {
-		return nil, errMalformed("a failure with the status OK")
+		return nil, errMalformed("the status of a failed call is OK")
 	}
 	return status.FromProto(&s), nil
 }
 
-// openFrame appends a frame's kind and room for its length, which closeFrame sets.
+// openFrame appends a frame's kind and space for its length. closeFrame sets the length.
 func openFrame(dst []byte, kind byte) (frame []byte, at int) {
 	return append(dst, kind, 0, 0, 0, 0), len(dst) + 1
 }
@@ -210,12 +206,12 @@ func appendString[S string | []byte](dst []byte, s S) []byte {
 
 func cutString(b []byte) (s string, rest []byte, err error) {
 	if len(b) < lengthBytes {
-		return "", nil, errMalformed("%d bytes where a string's length belongs", len(b))
+		return "", nil, errMalformed("a string's length is cut off: the frame has only %d bytes left", len(b))
 	}
 	size := binary.BigEndian.Uint32(b)
 	b = b[lengthBytes:]
 	if uint64(size) > uint64(len(b)) {
-		return "", nil, errMalformed("a string of %d bytes in a frame that has %d left", size, len(b))
+		return "", nil, errMalformed("a string has %d bytes, but the rest of the frame has %d", size, len(b))
 	}
 	return string(b[:size]), b[size:], nil
 }
@@ -230,7 +226,7 @@ func appendMetadata(dst []byte, md metadata.MD) []byte {
 	return dst
 }
 
-// parseMetadata reads keys and values up to the end of b. It returns nil for an empty b.
+// parseMetadata reads all keys and values in b. If b is empty, it returns nil.
 func parseMetadata(b []byte) (metadata.MD, error) {
 	var md metadata.MD
 	for len(b) > 0 {
@@ -245,14 +241,14 @@ func parseMetadata(b []byte) (metadata.MD, error) {
 		if md == nil {
 			md = metadata.MD{}
 		}
-		md.Append(key, value) // in lower case
+		md.Append(key, value) // Append makes the key lower case
 		b = rest
 	}
 	return md, nil
 }
 
-// errMalformed says that the peer broke the rules of docs/wire-tcp.md. The rest of the connection
-// cannot be parsed.
+// errMalformed returns an error because the peer broke the rules of docs/wire-tcp.md. No later
+// bytes of the connection can be parsed.
 func errMalformed(format string, args ...any) error {
 	return status.Errorf(codes.Internal, "the peer broke the framing: "+format, args...)
 }

@@ -46,9 +46,9 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 	return nil, nil, fmt.Errorf("workload %q: %s", parsed.Stack, spelling.Suggest(parsed.Stack, names))
 }
 
-// Work returns how long the handler of every call sleeps, to simulate work or a stall. known is
-// false if the options do not fix that time for every call.
-func Work(text string) (work time.Duration, known bool) {
+// SimulatedWork returns how long the handler of every call sleeps, to simulate work or a stall.
+// known is false if this time differs between calls.
+func SimulatedWork(text string) (work time.Duration, known bool) {
 	w, set, err := Find(text)
 	if err != nil {
 		return 0, false
@@ -59,7 +59,7 @@ func Work(text string) (work time.Duration, known bool) {
 		case o.Role == scenario.SimulatedWorkRole:
 			return scenario.Value[time.Duration](options, o.Key), true
 		case o.Key == workload.StallKey:
-			work = workload.ReadStall(options).Always()
+			work = workload.ReadStall(options).FixedDelay()
 			return work, work > 0
 		}
 	}

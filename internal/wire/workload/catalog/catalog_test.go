@@ -77,7 +77,7 @@ func TestBadTextsAreExplained(t *testing.T) {
 
 func TestWorkIsKnownWhereOptionsTellIt(t *testing.T) {
 	for text, want := range map[string]time.Duration{"users": 10 * time.Millisecond, "users:op=get-user,work=2ms": 2 * time.Millisecond, "users:work=0s": 0, "echo": -1, "nothing": -1, "ping:stall=5ms,every=1": 5 * time.Millisecond, "ping:stall=5ms": -1, "ping": -1} {
-		work, known := Work(text)
+		work, known := SimulatedWork(text)
 		if known != (want >= 0) || known && work != want {
 			t.Errorf("%s: %v, %v; want %v", text, work, known, want)
 		}

@@ -1,9 +1,9 @@
-// Package chat is the workload `chat`: messages and their answers on a bidirectional
-// stream that stays open.
+// Package chat is the workload `chat`: messages and their answers on a bidirectional stream that
+// stays open.
 //
-// A call is one message and its answer. The load engine schedules messages like calls. In an open
-// loop a message's latency therefore begins at its intended instant, even if the message before it
-// is late. With empty messages this is a ping over a stream.
+// A call is one message and its answer. The load engine schedules messages as it schedules calls.
+// So in an open loop a message's latency begins at its intended instant, even if the previous
+// message is late. With empty messages this is a ping over a stream.
 package chat
 
 import (
@@ -27,10 +27,10 @@ type Workload struct{}
 
 var _ workload.Streaming = Workload{}
 
-// Info describes chat. A size is the size of a message.
+// Info describes the workload. The scenario's sizes are message sizes.
 func (Workload) Info() workload.Info {
 	return workload.Info{
-		Name: "chat", Summary: "a message and its answer on a bidirectional stream that each client keeps open",
+		Name: "chat", Summary: "a message and its answer on a bidirectional stream; each client keeps its stream open",
 		Options: workload.StallOptions(), Sized: true, Operations: len(chatpb.ChatService_ServiceDesc.Streams), Sweep: true,
 	}
 }
@@ -40,7 +40,7 @@ func (w Workload) Check(p workload.Parameters) error {
 	return p.Check(w, workload.MaxBytes, func(o *scenario.Options) { workload.ReadStall(o) })
 }
 
-// Streams returns the only stream.
+// Streams returns the description of the only stream.
 func (Workload) Streams(workload.Parameters) []*grpc.StreamDesc {
 	return []*grpc.StreamDesc{&chatpb.ChatService_ServiceDesc.Streams[0]}
 }
@@ -54,8 +54,8 @@ func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
 	return &caller{
 		stub:    chatpb.NewChatServiceClient(conn),
-		fresh:   job.Freshener(),
-		message: chatpb.Message{Data: job.Filling(), AnswerBytes: job.AnswerBytes()},
+		fresh:   job.NewLastBytesChanger(),
+		message: chatpb.Message{Data: job.RandomPayload(), AnswerBytes: job.RequestedAnswerBytes()},
 	}
 }
 
@@ -64,7 +64,7 @@ type handler struct {
 	stall *workload.Stall
 }
 
-// Chat answers messages until the client closes the stream.
+// Chat answers each message until the client closes the stream.
 func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Message]) error {
 	for {
 		message, err := stream.Recv()
@@ -74,7 +74,7 @@ func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Me
 		if err != nil {
 			return err
 		}
-		if err := h.stall.Hold(stream.Context()); err != nil {
+		if err := h.stall.DelayIfDue(stream.Context()); err != nil {
 			return err
 		}
 		data, err := workload.Answer(message.Number, message.Data, message.AnswerBytes)
@@ -88,19 +88,20 @@ func (h *handler) Chat(stream grpc.BidiStreamingServer[chatpb.Message, chatpb.Me
 	}
 }
 
-// A caller is one client and its stream, until a message fails or the first call's context ends.
+// A caller is one client with one stream. The stream lives until a message fails or the context of
+// the first call ends.
 type caller struct {
 	stub    chatpb.ChatServiceClient
 	stream  grpc.BidiStreamingClient[chatpb.Message, chatpb.Message]
 	leave   context.CancelFunc // ends the stream
-	fresh   *workload.Freshener
+	fresh   *workload.LastBytesChanger
 	message chatpb.Message
 	answer  *chatpb.Message // the last call's answer
 }
 
-// Call sends a message and waits for the answer, on a new stream after a failure.
+// Call sends a message and waits for the answer. After a failure it opens a new stream.
 func (c *caller) Call(ctx context.Context) error {
-	err := c.talk(ctx)
+	err := c.exchangeMessage(ctx)
 	if err != nil && c.stream != nil {
 		c.leave()
 		c.stream = nil
@@ -108,7 +109,7 @@ func (c *caller) Call(ctx context.Context) error {
 	return err
 }
 
-func (c *caller) talk(ctx context.Context) error {
+func (c *caller) exchangeMessage(ctx context.Context) error {
 	if c.stream == nil {
 		ctx, leave := context.WithCancel(ctx)
 		stream, err := c.stub.Chat(ctx)
@@ -119,7 +120,7 @@ func (c *caller) talk(ctx context.Context) error {
 		c.stream, c.leave = stream, leave
 	}
 	c.message.Number++
-	c.fresh.Freshen(c.message.Data)
+	c.fresh.ChangeLastBytes(c.message.Data)
 	err := c.stream.Send(&c.message)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -134,7 +135,7 @@ func (c *caller) talk(ctx context.Context) error {
 
 // Check checks that the answer belongs to the last message.
 func (c *caller) Check() error {
-	want, _ := workload.Answer(c.message.Number, c.message.Data, c.message.AnswerBytes) // the size was checked
+	want, _ := workload.Answer(c.message.Number, c.message.Data, c.message.AnswerBytes) // no error: the size was checked before
 	switch got := c.answer; {
 	case got.GetNumber() != c.message.Number:
 		return fmt.Errorf("chat: sent message %d, got the answer to message %d", c.message.Number, got.GetNumber())

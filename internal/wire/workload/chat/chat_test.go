@@ -28,7 +28,7 @@ func TestOneStreamForAllMessages(t *testing.T) {
 		conn := &counted{ClientConnInterface: workloadtest.Connect(t, Workload{}, p)}
 		c := Workload{}.NewCaller(conn, workload.Job{Parameters: p, Seed: 7}).(*caller)
 		for range 100 {
-			if err := workloadtest.Checked(t, c); err != nil {
+			if err := workloadtest.CallAndCheck(t, c); err != nil {
 				t.Fatalf("%v: %v", sizes, err)
 			}
 		}
@@ -45,12 +45,12 @@ func TestWrongAnswersAreNoticed(t *testing.T) {
 		"64 bytes that differ":                        func(m *chatpb.Message) { m.Data[9] ^= 1 },
 	} {
 		p := workload.Parameters{RequestBytes: 64, ResponseBytes: 64}
-		conn := &workloadtest.Spoiled{
+		conn := &workloadtest.AlteredConn{
 			ClientConnInterface: workloadtest.Connect(t, Workload{}, p),
 			Answer:              func(m any) { spoil(m.(*chatpb.Message)) },
 		}
 		c := Workload{}.NewCaller(conn, workload.Job{Parameters: p})
-		workloadtest.Expect(t, says, workloadtest.Checked(t, c), says)
+		workloadtest.ExpectError(t, says, workloadtest.CallAndCheck(t, c), says)
 	}
 }
 
@@ -59,12 +59,12 @@ func TestWrongAnswersAreNoticed(t *testing.T) {
 func TestABrokenStreamIsReplaced(t *testing.T) {
 	conn := &counted{ClientConnInterface: workloadtest.Connect(t, Workload{}, workload.Parameters{})}
 	c := Workload{}.NewCaller(conn, workload.Job{}).(*caller)
-	workloadtest.Expect(t, "a good message", workloadtest.Checked(t, c), "")
+	workloadtest.ExpectError(t, "a good message", workloadtest.CallAndCheck(t, c), "")
 	tooMuch := uint32(workload.MaxBytes + 1)
 	c.message.AnswerBytes = &tooMuch
-	workloadtest.Expect(t, "a greedy one", workloadtest.Checked(t, c), "want 0 to")
+	workloadtest.ExpectError(t, "a greedy one", workloadtest.CallAndCheck(t, c), "want 0 to")
 	c.message.AnswerBytes = nil
-	workloadtest.Expect(t, "a good one after it", workloadtest.Checked(t, c), "")
+	workloadtest.ExpectError(t, "a good one after it", workloadtest.CallAndCheck(t, c), "")
 	if conn.streams != 2 {
 		t.Errorf("%d streams, want 2", conn.streams)
 	}

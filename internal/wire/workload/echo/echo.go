@@ -26,27 +26,27 @@ import (
 )
 
 const (
-	besideKey  = "beside"
-	computeKey = "compute"
-	copyKey    = "copy"
+	longCallKey = "beside"
+	computeKey  = "compute"
+	copyKey     = "copy"
 )
 
 // Workload is echo. The zero value is ready.
 type Workload struct{}
 
-// Info describes echo. A size is the size of a payload.
+// Info describes the workload. The scenario's sizes are payload sizes.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "echo",
-		Summary: "the same payload back, with a new timestamp; or, with sizes like 64/4KiB, an answer of the requested size",
+		Summary: "the server sends the payload back with a new timestamp; with sizes like 64/4KiB, it sends an answer of the requested size",
 		Options: append(workload.StallOptions(), scenario.Option{
-			Key: besideKey, Parse: scenario.BytesUpTo(workload.MaxBytes),
-			Help: "SIZE: beside its calls, the first client always keeps one unmeasured call of SIZE bytes in flight",
+			Key: longCallKey, Parse: scenario.BytesUpTo(workload.MaxBytes),
+			Help: "SIZE: the first client always keeps one extra, unmeasured call of SIZE bytes in flight",
 		}, scenario.Option{
 			Key: computeKey, Parse: scenario.Time,
 			Help: "TIME: how long the handler computes in every request, to simulate work",
 		}, scenario.Option{
-			Key: copyKey, Parse: scenario.BytesUpTo(mostCopied),
+			Key: copyKey, Parse: scenario.BytesUpTo(maxCopiedBytes),
 			Help: "SIZE: how many bytes the client copies for every request, to simulate work",
 		}), Sized: true, Operations: len(echopb.EchoService_ServiceDesc.Methods),
 	}
@@ -67,41 +67,41 @@ func (w Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
 	c, o := newCaller(conn, job), workload.ReadOptions(w, job.Parameters)
 	if c.copies = scenario.Value[int](o, copyKey); c.copies > 0 {
-		c.from, c.to = make([]byte, copiedAtOnce), make([]byte, copiedAtOnce)
+		c.from, c.to = make([]byte, copyBlockBytes), make([]byte, copyBlockBytes)
 	}
-	if size := scenario.Value[int](o, besideKey); size > 0 && job.Client == 0 {
+	if size := scenario.Value[int](o, longCallKey); size > 0 && job.Client == 0 {
 		job.RequestBytes, job.ResponseBytes = size, size
-		return &besideLong{caller: c, long: newCaller(conn, job)}
+		return &callerWithLongCall{caller: c, long: newCaller(conn, job)}
 	}
 	return c
 }
 
-// besideLong is a client that also keeps a long call in flight. Messages of other clients on its
-// connection are sent between that call's frames.
-type besideLong struct {
+// callerWithLongCall is a client that also keeps a long call running. Its connection sends other
+// clients' messages between the frames of the long call.
+type callerWithLongCall struct {
 	*caller
 	long    *caller
 	begun   sync.Once
-	failure atomic.Pointer[error] // the error of a long call
+	failure atomic.Pointer[error] // error of a failed long call
 }
 
-// Call makes one of the measured calls. It fails once a long one has failed.
-func (c *besideLong) Call(ctx context.Context) error {
-	c.begun.Do(func() { go c.keepLong(ctx) })
+// Call makes a measured call. It fails if a long call has failed.
+func (c *callerWithLongCall) Call(ctx context.Context) error {
+	c.begun.Do(func() { go c.repeatLongCall(ctx) })
 	if failure := c.failure.Load(); failure != nil {
 		return *failure
 	}
 	return c.caller.Call(ctx)
 }
 
-func (c *besideLong) keepLong(ctx context.Context) {
+func (c *callerWithLongCall) repeatLongCall(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := c.long.Call(ctx)
 		if err == nil {
 			err = c.long.Check()
 		}
 		if err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("the long call beside the measured ones: %w", err)
+			err = fmt.Errorf("the extra, unmeasured call: %w", err)
 			c.failure.Store(&err)
 			return
 		}
@@ -115,13 +115,13 @@ type handler struct {
 }
 
 const (
-	mostCopied   = 1 << 30
-	copiedAtOnce = 4 << 20 // more than one CPU's own caches hold
+	maxCopiedBytes = 1 << 30
+	copyBlockBytes = 4 << 20 // larger than a CPU's own caches
 )
 
-// Echo answers with the request itself, which the handler owns.
+// Echo answers with the request message itself, because the handler owns it.
 func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload, error) {
-	if err := h.stall.Hold(ctx); err != nil {
+	if err := h.stall.DelayIfDue(ctx); err != nil {
 		return nil, err
 	}
 	for until := time.Now().Add(h.compute); h.compute > 0 && time.Now().Before(until); { // keeps its CPU busy
@@ -135,49 +135,49 @@ func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 	return in, nil
 }
 
-// A caller is one client with one request, since no stack keeps a request after its call.
+// A caller is one client. It reuses one request, because no stack keeps a request after the call.
 type caller struct {
 	stub    echopb.EchoServiceClient
-	fresh   *workload.Freshener
+	fresh   *workload.LastBytesChanger
 	request *echopb.Payload
 	answer  *echopb.Payload // the last call's answer
 
-	copies   int    // bytes to copy, to simulate work
-	from, to []byte // the source and the target of copies
+	copies   int    // number of bytes to copy, to simulate work
+	from, to []byte // memory to copy from and to
 }
 
 func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
 	return &caller{
 		stub:    echopb.NewEchoServiceClient(conn),
-		fresh:   job.Freshener(),
-		request: &echopb.Payload{Data: job.Filling(), AnswerBytes: job.AnswerBytes()},
+		fresh:   job.NewLastBytesChanger(),
+		request: &echopb.Payload{Data: job.RandomPayload(), AnswerBytes: job.RequestedAnswerBytes()},
 	}
 }
 
-// Call sends the payload under its next id, beginning with 1.
+// Call sends the payload with the next id. The first id is 1.
 func (c *caller) Call(ctx context.Context) error {
 	for left := c.copies; left > 0; {
 		left -= copy(c.to, c.from[:min(left, len(c.from))])
 	}
 	c.request.Id++
-	c.fresh.Freshen(c.request.Data)
+	c.fresh.ChangeLastBytes(c.request.Data)
 	c.request.Timestamp = time.Now().UnixNano()
 	answer, err := c.stub.Echo(ctx, c.request)
 	c.answer = answer
 	return err
 }
 
-// Check checks that the answer has the data that the last call requested.
+// Check checks that the answer has the requested data.
 func (c *caller) Check() error {
 	sent, got := c.request, c.answer
-	want, _ := workload.Answer(sent.Id, sent.Data, sent.AnswerBytes) // the size was checked
+	want, _ := workload.Answer(sent.Id, sent.Data, sent.AnswerBytes) // no error: the size was checked before
 	switch {
 	case got.GetId() != sent.Id:
 		return fmt.Errorf("echo: the answer to id %d has id %d", sent.Id, got.GetId())
 	case len(got.Data) != len(want):
 		return fmt.Errorf("echo: got %[2]d bytes, want %[1]d", len(want), len(got.Data))
 	case !bytes.Equal(got.Data, want):
-		return fmt.Errorf("echo: %d bytes came back changed, the first at %d", len(want), firstDifference(want, got.Data))
+		return fmt.Errorf("echo: the answer of %d bytes is wrong, first at byte %d", len(want), firstDifference(want, got.Data))
 	}
 	return nil
 }

@@ -63,8 +63,8 @@ func connect(t *testing.T, j workload.Job) (*noWire, *caller) {
 	if err := wire.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if len(wire.All()) != (Workload{}).Info().Operations {
-		t.Fatalf("%d operations are registered, %d announced", len(wire.All()), Workload{}.Info().Operations)
+	if len(wire.InOrder()) != (Workload{}).Info().Operations {
+		t.Fatalf("%d operations are registered, %d announced", len(wire.InOrder()), Workload{}.Info().Operations)
 	}
 	return wire, newCaller(wire, j)
 }
@@ -158,7 +158,7 @@ func TestWrongAnswersAreNoticed(t *testing.T) {
 	}{
 		{"another id", func(p *echopb.Payload) { p.Id++ }, "the answer to id 1 has id 2"},
 		{"a byte too few", func(p *echopb.Payload) { p.Data = p.Data[1:] }, "got 63 bytes, want 64"},
-		{"one bit", func(p *echopb.Payload) { p.Data[63] ^= 1 }, "changed, the first at 63"},
+		{"one bit", func(p *echopb.Payload) { p.Data[63] ^= 1 }, "first at byte 63"},
 		{"everything", func(p *echopb.Payload) { proto.Reset(p) }, "has id 0"},
 	} {
 		t.Run(wrong.what, func(t *testing.T) {
@@ -186,10 +186,10 @@ func TestPayloadsFollowTheSeed(t *testing.T) {
 	same, other, client := job(4096), job(4096), job(4096)
 	other.Seed++
 	client.Client++
-	if !bytes.Equal(job(4096).Filling(), same.Filling()) {
+	if !bytes.Equal(job(4096).RandomPayload(), same.RandomPayload()) {
 		t.Error("equal jobs send different payloads")
 	}
-	if bytes.Equal(same.Filling(), other.Filling()) || bytes.Equal(same.Filling(), client.Filling()) {
+	if bytes.Equal(same.RandomPayload(), other.RandomPayload()) || bytes.Equal(same.RandomPayload(), client.RandomPayload()) {
 		t.Error("another seed or another client sends the same payload")
 	}
 }
@@ -262,7 +262,7 @@ func TestNoAnswerIsKnownBeforeItsRequest(t *testing.T) {
 // none, and a long call that fails to fail the calls that are measured.
 func TestALongCallBeside(t *testing.T) {
 	beside := job(64)
-	beside.Settings = []scenario.Setting{{Key: besideKey, Value: "4KiB"}}
+	beside.Settings = []scenario.Setting{{Key: longCallKey, Value: "4KiB"}}
 	other := beside
 	other.Client = 1
 	if _, plain := (Workload{}).NewCaller(nil, other).(*caller); !plain {
@@ -289,7 +289,7 @@ func TestALongCallBeside(t *testing.T) {
 	wire.answer <- errors.New("gone")
 	for { // the failure is noticed by a later call
 		if err := client.Call(ctx); err != nil {
-			if !strings.Contains(err.Error(), "the long call beside the measured ones: gone") {
+			if !strings.Contains(err.Error(), "the extra, unmeasured call: gone") {
 				t.Error(err)
 			}
 			return

@@ -1,13 +1,13 @@
-// Package message is the workload `message`: a user's own unary method with the user's
-// own messages.
+// Package message is the workload `message`: a user's own unary method with the user's own
+// messages.
 //
-// Compile reads .proto files and the messages as JSON, and makes a Definition
-// of them that needs no files. Both ends build the service from it: the
-// server answers every request with the same response. If both have one type and no
-// response was given, it answers with the request. The client checks each answer.
+// Compile reads .proto files and JSON messages, and makes a definition that needs no files. Both
+// ends build the service from it. The server answers every request with the same response. If the
+// user gives no response and both messages have one type, the server answers with the request. The
+// client checks each answer.
 //
-// The messages are dynamic, since no code was generated for them. That costs both ends
-// more than generated code, equally on every stack.
+// There is no generated code for the messages. So they cost both ends more than generated ones,
+// equally on every stack.
 package message
 
 import (
@@ -35,20 +35,21 @@ import (
 // Workload is message. The zero value is ready.
 type Workload struct{}
 
-// Info describes message. A size is the size of an encoded message. No option can hold the method
-// and its messages: Parameters.Definition does.
+// Info describes the workload. The scenario's sizes are sizes of encoded messages.
+// Parameters.Definition holds the method and its messages, which are too complex for options.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name:    "message",
 		Summary: "a unary method of your own, with your own message: compare --proto FILE --call pkg.Service/Method --data FILE",
-		Options: []scenario.Option{{Key: "call", Help: "PKG.SERVICE/METHOD: as --call says; needs --proto beside it"}},
+		Options: []scenario.Option{{Key: "call", Help: "PKG.SERVICE/METHOD: the method, as with --call; needs --proto"}},
 		Sized:   true, Operations: 1,
 	}
 }
 
-var errNoDefinition = errors.New("message: there is no message; compare brings one with --proto FILE --call pkg.Service/Method --data FILE")
+var errNoDefinition = errors.New("message: no message is given: use compare --proto FILE --call pkg.Service/Method --data FILE")
 
-// Check checks the definition, and that the sizes fit its messages. It accepts the name alone.
+// Check checks the definition, and that the sizes match its messages. Without a definition, it
+// accepts only the workload's name.
 func (w Workload) Check(p workload.Parameters) error {
 	if err := workload.ReadOptions(w, p).Err(); err != nil {
 		return err
@@ -65,13 +66,13 @@ func (w Workload) Check(p workload.Parameters) error {
 	}
 	request, response := proto.Size(m.request), proto.Size(m.response)
 	if p.RequestBytes != request || p.ResponseBytes != response {
-		return fmt.Errorf("message: the request and the response are set to %d and %d bytes, but the messages have %d and %d", p.RequestBytes, p.ResponseBytes, request, response)
+		return fmt.Errorf("message: the sizes are set to %d and %d bytes, but the request and the response have %d and %d", p.RequestBytes, p.ResponseBytes, request, response)
 	}
 	return nil
 }
 
-// Register registers the method with a server. Without a definition it registers a
-// service that nothing implements, so that Listen reports the error.
+// Register registers the method with a server. Without a definition it registers an unimplemented
+// service, so that Listen reports the error.
 func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 	m, err := parse(p.Definition)
 	if err != nil {
@@ -87,18 +88,17 @@ func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workl
 	return &caller{conn: conn, method: m, broken: err}
 }
 
-// A method is a parsed definition.
 type method struct {
 	descriptor        protoreflect.MethodDescriptor
 	request, response *dynamicpb.Message
-	echoes            bool // the response is the request
+	echoes            bool // the request is also the response
 }
 
 func (m *method) fullName() string {
 	return fmt.Sprintf("/%s/%s", m.descriptor.Parent().FullName(), m.descriptor.Name())
 }
 
-// service returns the description that protoc-gen-go-grpc would have generated.
+// service returns the description that protoc-gen-go-grpc would generate.
 func (m *method) service() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: string(m.descriptor.Parent().FullName()),
@@ -111,17 +111,17 @@ func (m *method) service() *grpc.ServiceDesc {
 					return nil, err
 				}
 				if interceptor == nil {
-					return m.answer(in), nil
+					return m.respond(in), nil
 				}
 				return interceptor(ctx, in, &grpc.UnaryServerInfo{Server: srv, FullMethod: m.fullName()},
-					func(_ context.Context, in any) (any, error) { return m.answer(in), nil })
+					func(_ context.Context, in any) (any, error) { return m.respond(in), nil })
 			},
 		}},
 	}
 }
 
-// answer returns the response. It is shared: do not write to it.
-func (m *method) answer(request any) any {
+// respond returns the response for a request. Callers share the response and must not change it.
+func (m *method) respond(request any) any {
 	if m.echoes {
 		return request
 	}
@@ -154,9 +154,9 @@ func (c *caller) Check() error {
 
 // Sizes holds the sizes of a definition's messages, in bytes.
 type Sizes struct {
-	Request, Response         int // encoded in protobuf
+	Request, Response         int // size in protobuf
 	RequestJSON, ResponseJSON int
-	RequestGzip, ResponseGzip int // the encoded ones, compressed
+	RequestGzip, ResponseGzip int // size in protobuf, compressed with gzip
 }
 
 // SizesOf computes the sizes of a definition's messages.
@@ -166,25 +166,25 @@ func SizesOf(definition string) (Sizes, error) {
 		return Sizes{}, err
 	}
 	var s Sizes
-	if s.Request, s.RequestJSON, s.RequestGzip, err = weigh(m.request); err != nil {
+	if s.Request, s.RequestJSON, s.RequestGzip, err = measureSizes(m.request); err != nil {
 		return Sizes{}, err
 	}
-	s.Response, s.ResponseJSON, s.ResponseGzip, err = weigh(m.response)
+	s.Response, s.ResponseJSON, s.ResponseGzip, err = measureSizes(m.response)
 	return s, err
 }
 
-// A Source is a user's input to Compile.
+// A Source holds the user's input for Compile.
 type Source struct {
-	Proto       string   // the file that has the service
-	ImportPaths []string // folders of imports; empty: the file's own
+	Proto       string   // the file that defines the service
+	ImportPaths []string // folders to search for imports; empty: the file's own folder
 	Call        string   // pkg.Service/Method
 	Request     []byte   // as JSON
-	Response    []byte   // as JSON; empty: the request where both have one type, otherwise an empty message
+	Response    []byte   // as JSON; empty: the request if both have one type, otherwise an empty message
 }
 
-// A definition is the encoded form from which both ends are built.
+// A definition is the encoded service that both ends read.
 type definition struct {
-	Descriptors []byte          `json:"descriptors"` // a FileDescriptorSet
+	Descriptors []byte          `json:"descriptors"` // an encoded FileDescriptorSet
 	Call        string          `json:"call"`
 	Request     json.RawMessage `json:"request"`
 	Response    json.RawMessage `json:"response,omitempty"`
@@ -250,8 +250,7 @@ func (d *definition) method() (*method, error) {
 	return m, nil
 }
 
-// weigh measures a message in three encodings.
-func weigh(m proto.Message) (encoded, asJSON, compressed int, err error) {
+func measureSizes(m proto.Message) (encoded, asJSON, compressed int, err error) {
 	wire, err := proto.Marshal(m)
 	if err != nil {
 		return 0, 0, 0, err
@@ -264,7 +263,7 @@ func weigh(m proto.Message) (encoded, asJSON, compressed int, err error) {
 	w := gzip.NewWriter(&packed)
 	_, _ = w.Write(wire) // a bytes.Buffer takes everything
 	_ = w.Close()
-	// protojson varies its white space on purpose; the wire carries compact JSON.
+	// protojson inserts random white space on purpose. Compact JSON shows the size on the wire.
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
 		return 0, 0, 0, err

@@ -1,7 +1,7 @@
-// Package ping is the workload `ping`: a call with nothing in it.
+// Package ping is the workload `ping`: calls with empty messages.
 //
-// It measures only the call itself: the wire's framing, both ends' work on it, and the
-// network. It is the workload of the client-bottleneck study.
+// It measures only the call itself: the wire's framing, both ends' work for it, and the network.
+// The client-bottleneck study uses this workload.
 package ping
 
 import (
@@ -17,10 +17,10 @@ import (
 // Workload is ping. The zero value is ready.
 type Workload struct{}
 
-// Info describes ping. An empty message has one size.
+// Info describes the workload. It has no sizes, because its messages are empty.
 func (Workload) Info() workload.Info {
 	return workload.Info{
-		Name: "ping", Summary: "nothing, with nothing: empty messages",
+		Name: "ping", Summary: "an empty message, answered with an empty message",
 		Options: workload.StallOptions(), Operations: len(pingpb.PingService_ServiceDesc.Methods), Sweep: true,
 	}
 }
@@ -47,7 +47,7 @@ type handler struct {
 
 // Ping answers.
 func (h *handler) Ping(ctx context.Context, _ *pingpb.PingRequest) (*pingpb.PingResponse, error) {
-	if err := h.stall.Hold(ctx); err != nil {
+	if err := h.stall.DelayIfDue(ctx); err != nil {
 		return nil, err
 	}
 	return &pingpb.PingResponse{}, nil

@@ -11,6 +11,6 @@ func TestPing(t *testing.T) {
 	conn := workloadtest.Connect(t, Workload{}, workload.Parameters{})
 	c := Workload{}.NewCaller(conn, workload.Job{})
 	for range 3 {
-		workloadtest.Expect(t, "ping", workloadtest.Checked(t, c), "")
+		workloadtest.ExpectError(t, "ping", workloadtest.CallAndCheck(t, c), "")
 	}
 }

@@ -41,13 +41,13 @@ const (
 	get = "get"
 )
 
-// Bounds of a transfer. A chunk stays below the message limit of every stack.
+// These limits bound a transfer. A chunk stays below the message limit of every stack.
 const (
 	maxChunkBytes = workload.MaxBytes
 	maxChunks     = 1 << 20
 )
 
-// Info describes store. The options say how much is transferred.
+// Info describes the workload. Its options determine the message sizes.
 func (Workload) Info() workload.Info {
 	return workload.Info{
 		Name: "store", Summary: "a transfer in chunks, up (put) or down (get): 16 KiB × 1,024 per call",
@@ -65,10 +65,10 @@ type transfer struct {
 	operation  string
 	chunkBytes int
 	chunks     int
-	pooled     bool // all chunks are received into one message
+	pooled     bool // receive all chunks into one message
 }
 
-func (w Workload) read(p workload.Parameters) transfer {
+func (w Workload) readOptions(p workload.Parameters) transfer {
 	options := workload.ReadOptions(w, p)
 	return transfer{
 		operation:  options.Text(operationKey),
@@ -83,9 +83,9 @@ func (w Workload) Check(p workload.Parameters) error {
 	return p.Check(w, 0, nil)
 }
 
-// Streams returns the stream that the operation opens.
+// Streams returns the description of the stream that the operation opens.
 func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
-	t := w.read(p)
+	t := w.readOptions(p)
 	for i, desc := range storepb.StoreService_ServiceDesc.Streams {
 		if desc.ClientStreams == (t.operation == put) {
 			return []*grpc.StreamDesc{&storepb.StoreService_ServiceDesc.Streams[i]}
@@ -94,7 +94,7 @@ func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
 	return nil
 }
 
-// PoolsMessages implements workload.Pooling: nothing refers to a chunk after it was tallied.
+// PoolsMessages implements workload.Pooling: nothing uses a chunk after it was counted.
 func (Workload) PoolsMessages() {}
 
 // Register implements workload.Workload.
@@ -104,32 +104,29 @@ func (Workload) Register(to grpc.ServiceRegistrar, p workload.Parameters) {
 
 // NewCaller makes one client.
 func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workload.Caller {
-	t := w.read(job.Parameters)
+	t := w.readOptions(job.Parameters)
 	return &caller{
-		stub: storepb.NewStoreServiceClient(conn), transfer: t, want: t.tally(),
+		stub: storepb.NewStoreServiceClient(conn), transfer: t, want: t.expectedTally(),
 		request: storepb.GetRequest{Chunks: uint32(t.chunks), ChunkBytes: uint32(t.chunkBytes)},
 	}
 }
 
-// chunk returns the data of a transfer's chunk at a position.
 func chunk(place, sizeBytes int) []byte { return workload.Pattern(uint64(place), sizeBytes) }
 
-// tally sums up the chunks that were sent or received.
-type tally struct {
+type chunkTally struct {
 	bytes uint64
 	crc   uint32
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func (t *tally) add(data []byte) {
+func (t *chunkTally) add(data []byte) {
 	t.bytes += uint64(len(data))
 	t.crc = crc32.Update(t.crc, castagnoli, data)
 }
 
-// tally returns the tally of a complete transfer.
-func (t transfer) tally() tally {
-	var all tally
+func (t transfer) expectedTally() chunkTally {
+	var all chunkTally
 	for place := range t.chunks {
 		all.add(chunk(place, t.chunkBytes))
 	}
@@ -139,12 +136,12 @@ func (t transfer) tally() tally {
 type handler struct {
 	storepb.UnimplementedStoreServiceServer
 	pooled bool
-	// chunks holds chunks of finished transfers. vtprotobuf's pool is unsafe here: a chunk may
-	// point into a transport's buffer, which only the chunk's own codec may overwrite.
+	// chunks holds unused chunk messages. vtprotobuf's pool would be unsafe: a chunk may point
+	// into a transport's buffer, which only that chunk's codec may overwrite.
 	chunks sync.Pool
 }
 
-// Put receives a transfer and answers with its tally.
+// Put receives a transfer. It answers with the number of chunks and bytes and the checksum.
 func (h *handler) Put(stream grpc.ClientStreamingServer[storepb.Chunk, storepb.PutResponse]) error {
 	receive := stream.Recv
 	if h.pooled {
@@ -155,7 +152,7 @@ func (h *handler) Put(stream grpc.ClientStreamingServer[storepb.Chunk, storepb.P
 		defer h.chunks.Put(in)
 		receive = receiveInto(in, stream.RecvMsg)
 	}
-	arrived, err := tallyOf(receive)
+	arrived, err := receiveAll(receive)
 	if err != nil {
 		return err
 	}
@@ -167,9 +164,9 @@ func receiveInto(in *storepb.Chunk, receive func(any) error) func() (*storepb.Ch
 	return func() (*storepb.Chunk, error) { return in, receive(in) }
 }
 
-// tallyOf receives all chunks, and keeps none of them.
-func tallyOf(receive func() (*storepb.Chunk, error)) (tally, error) {
-	var arrived tally
+// receiveAll receives all chunks and counts them, but keeps none.
+func receiveAll(receive func() (*storepb.Chunk, error)) (chunkTally, error) {
+	var arrived chunkTally
 	for {
 		in, err := receive()
 		if errors.Is(err, io.EOF) {
@@ -182,10 +179,10 @@ func tallyOf(receive func() (*storepb.Chunk, error)) (tally, error) {
 	}
 }
 
-// Get sends a transfer, within bounds on what a client may request.
+// Get sends a transfer. It limits the size that a client may request.
 func (*handler) Get(in *storepb.GetRequest, stream grpc.ServerStreamingServer[storepb.Chunk]) error {
 	if in.Chunks > maxChunks || in.ChunkBytes > maxChunkBytes {
-		return status.Errorf(codes.InvalidArgument, "%d chunks of %d bytes: the limit is %d chunks of %d bytes", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
+		return status.Errorf(codes.InvalidArgument, "the transfer has %d chunks of %d bytes: the limit is %d chunks of %d bytes", in.Chunks, in.ChunkBytes, maxChunks, maxChunkBytes)
 	}
 	var out storepb.Chunk
 	for place := range int(in.Chunks) {
@@ -197,19 +194,18 @@ func (*handler) Get(in *storepb.GetRequest, stream grpc.ServerStreamingServer[st
 	return nil
 }
 
-// A caller is one client.
 type caller struct {
 	stub     storepb.StoreServiceClient
 	transfer transfer
-	want     tally
+	want     chunkTally
 	request  storepb.GetRequest
-	chunk    storepb.Chunk // with pooling, all chunks are received into it
-	arrived  tally         // the chunks received in the last call
+	chunk    storepb.Chunk // if pooled: the message for all received chunks
+	arrived  chunkTally    // the chunks received in the last call
 }
 
 // Call makes one transfer.
 func (c *caller) Call(ctx context.Context) error {
-	c.arrived = tally{}
+	c.arrived = chunkTally{}
 	if c.transfer.operation == put {
 		return c.put(ctx)
 	}
@@ -222,14 +218,14 @@ func (c *caller) Check() error {
 	case got.bytes != c.want.bytes:
 		return fmt.Errorf("store: %d of %d bytes arrived", got.bytes, c.want.bytes)
 	case got.crc != c.want.crc:
-		return fmt.Errorf("store: %d bytes arrived changed: their checksum is %08x, want %08x", got.bytes, got.crc, c.want.crc)
+		return fmt.Errorf("store: the %d bytes that arrived have the wrong checksum %08x, want %08x", got.bytes, got.crc, c.want.crc)
 	}
 	return nil
 }
 
 func (c *caller) put(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // frees a stream that ended early
+	defer cancel() // ends the stream if it has not ended
 	stream, err := c.stub.Put(ctx)
 	if err != nil {
 		return err
@@ -245,7 +241,7 @@ func (c *caller) put(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.arrived = tally{bytes: answer.Bytes, crc: answer.Crc32C}
+	c.arrived = chunkTally{bytes: answer.Bytes, crc: answer.Crc32C}
 	return nil
 }
 
@@ -260,6 +256,6 @@ func (c *caller) get(ctx context.Context) error {
 	if c.transfer.pooled {
 		receive = receiveInto(&c.chunk, stream.RecvMsg)
 	}
-	c.arrived, err = tallyOf(receive)
+	c.arrived, err = receiveAll(receive)
 	return err
 }

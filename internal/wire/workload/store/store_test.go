@@ -25,7 +25,7 @@ func TestTransfers(t *testing.T) {
 			p.PooledMessages = pooled
 			c := Workload{}.NewCaller(workloadtest.Connect(t, Workload{}, p), workload.Job{Parameters: p})
 			for range 2 {
-				workloadtest.Expect(t, text, workloadtest.Checked(t, c), "")
+				workloadtest.ExpectError(t, text, workloadtest.CallAndCheck(t, c), "")
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func TestPooledMessages(t *testing.T) {
 		conn := noting{workloadtest.Connect(t, Workload{}, p), map[any]bool{}}
 		c := Workload{}.NewCaller(conn, workload.Job{Parameters: p})
 		for range 2 {
-			workloadtest.Expect(t, "get", workloadtest.Checked(t, c), "")
+			workloadtest.ExpectError(t, "get", workloadtest.CallAndCheck(t, c), "")
 		}
 		if len(conn.into) != want {
 			t.Errorf("pooled %v: two transfers of 5 chunks were received into %d messages, want %d", pooled, len(conn.into), want)
@@ -83,16 +83,16 @@ func TestWhatIsLostIsNoticed(t *testing.T) {
 		spoil func(any)
 		says  string
 	}{
-		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data[7] ^= 1 }, "arrived changed"},
+		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data[7] ^= 1 }, "the wrong checksum"},
 		{"op=get,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.Chunk).Data = nil }, "0 of 5120 bytes arrived"},
-		{"op=get,chunk=1KiB,chunks=5", swap, "arrived changed"},
+		{"op=get,chunk=1KiB,chunks=5", swap, "the wrong checksum"},
 		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Bytes-- }, "5119 of 5120 bytes arrived"},
-		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Crc32C++ }, "arrived changed"},
+		{"op=put,chunk=1KiB,chunks=5", func(m any) { m.(*storepb.PutResponse).Crc32C++ }, "the wrong checksum"},
 	} {
 		p := parameters(t, test.text)
-		conn := &workloadtest.Spoiled{ClientConnInterface: workloadtest.Connect(t, Workload{}, p), Answer: test.spoil}
+		conn := &workloadtest.AlteredConn{ClientConnInterface: workloadtest.Connect(t, Workload{}, p), Answer: test.spoil}
 		c := Workload{}.NewCaller(conn, workload.Job{Parameters: p})
-		workloadtest.Expect(t, test.text, workloadtest.Checked(t, c), test.says)
+		workloadtest.ExpectError(t, test.text, workloadtest.CallAndCheck(t, c), test.says)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestStrangersAreBounded(t *testing.T) {
 		if err == nil {
 			_, err = stream.Recv()
 		}
-		workloadtest.Expect(t, request.String(), err, "the limit is")
+		workloadtest.ExpectError(t, request.String(), err, "the limit is")
 	}
 }
 
@@ -122,6 +122,6 @@ func TestCheck(t *testing.T) {
 		"chunk=4KiB,chunks=7": "", "op=get,chunk=16KiB": "",
 		"chunk=0": "want 1 B to", "chunk=16MiB": "want 1 B to", "chunks=0": "whole number from 1", "chunk=x": "whole bytes",
 	} {
-		workloadtest.Expect(t, text, Workload{}.Check(parameters(t, text)), says)
+		workloadtest.ExpectError(t, text, Workload{}.Check(parameters(t, text)), says)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"wirelab.dev/internal/wire/workload/users/userspb"
 )
 
-// A caller is one client. It reuses one request of each kind, and changes only the
-// fields that differ between calls.
+// A caller is one client. It reuses one request of each kind, and changes only the fields that
+// must differ between calls.
 type caller struct {
 	stub   userspb.UserServiceClient
 	plan   plan
@@ -27,12 +27,12 @@ type caller struct {
 	oneRequest     userspb.GetUserRequest
 	pageRequest    userspb.GetUsersRequest
 	createRequests [len(operationNames)]*userspb.CreateUserRequest // indexed by operation
-	prefix         string                                          // begins the ids of the users that it creates
+	prefix         string                                          // first part of the ids of users that it creates
 	created        int
 
-	// Of the last call.
+	// These fields describe the last call.
 	operation operation
-	wanted    int // index of its first user
+	wanted    int // index of the first user that the call asked for
 	one       *userspb.User
 	page      *userspb.GetUsersResponse
 }
@@ -50,16 +50,16 @@ func newCaller(conn grpc.ClientConnInterface, job workload.Job, p plan) *caller 
 	return c
 }
 
-// nextID returns an id that no other client or call has. All ids have the same length.
+// nextID returns a new id. No other client or call uses it. All ids have the same length.
 func (c *caller) nextID() string {
 	c.created++
 	return fmt.Sprintf("%s%09d", c.prefix, c.created)
 }
 
-// Call makes one call of the mix.
+// Call makes one call with a random operation of the mix.
 func (c *caller) Call(ctx context.Context) error {
 	var err error
-	c.operation = c.plan.mix.draw(c.random)
+	c.operation = c.plan.mix.randomOperation(c.random)
 	switch c.operation {
 	case getUser:
 		c.wanted = c.random.IntN(len(c.users))
@@ -78,40 +78,40 @@ func (c *caller) Call(ctx context.Context) error {
 	return err
 }
 
-// Check checks that the answer has the users that the last call asked for.
+// Check checks that the answer has the requested users.
 func (c *caller) Check() error {
 	switch c.operation {
 	case getUser:
-		return same(c.one, c.users[c.wanted])
+		return compareUsers(c.one, c.users[c.wanted])
 	case getUsers:
 		return c.checkPage()
 	default:
 		if c.one.GetCreatedAt() <= 0 {
-			return errors.New("users: a new user without the time of its creation")
+			return errors.New("users: the answer's new user has no creation time")
 		}
-		return same(c.one, userOf(c.createRequests[c.operation], c.one.CreatedAt))
+		return compareUsers(c.one, userOf(c.createRequests[c.operation], c.one.CreatedAt))
 	}
 }
 
 func (c *caller) checkPage() error {
 	want := c.users[c.wanted:][:c.pageRequest.Limit]
 	if len(c.page.GetUsers()) != len(want) {
-		return fmt.Errorf("users: a page of %d, want %d", len(c.page.GetUsers()), len(want))
+		return fmt.Errorf("users: the page has %d users, want %d", len(c.page.GetUsers()), len(want))
 	}
 	if int(c.page.Total) < len(c.users) {
-		return fmt.Errorf("users: a total of %d users, want %d or more", c.page.Total, len(c.users))
+		return fmt.Errorf("users: the total is %d users, want %d or more", c.page.Total, len(c.users))
 	}
 	for i, user := range c.page.Users {
-		if err := same(user, want[i]); err != nil {
+		if err := compareUsers(user, want[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// same returns an error that names a field in which two users differ. It compares the
-// fields itself, because proto.Equal would cost the client more than the call.
-func same(got, want *userspb.User) error {
+// compareUsers returns an error that names a field in which two users differ. It does not use
+// proto.Equal, which would cost the client more than the call.
+func compareUsers(got, want *userspb.User) error {
 	for _, field := range [...]struct {
 		name string
 		same bool
@@ -122,7 +122,7 @@ func same(got, want *userspb.User) error {
 		{"age, plan or time", got.GetAge() == want.Age && got.GetPaidPlan() == want.PaidPlan && got.GetCreatedAt() == want.CreatedAt},
 		{"tags", slices.Equal(got.GetTags(), want.Tags)},
 		{"biography", got.GetBiography() == want.Biography},
-		{"address", sameAddress(got.GetAddress(), want.GetAddress())},
+		{"address", compareAddresses(got.GetAddress(), want.GetAddress())},
 	} {
 		if !field.same {
 			return fmt.Errorf("users: the %s of user %q is wrong: the answer has user %q", field.name, want.Id, got.GetId())
@@ -131,65 +131,64 @@ func same(got, want *userspb.User) error {
 	return nil
 }
 
-func sameAddress(a, b *userspb.Address) bool {
+func compareAddresses(a, b *userspb.Address) bool {
 	return a.GetStreet() == b.GetStreet() && a.GetCity() == b.GetCity() &&
 		a.GetPostcode() == b.GetPostcode() && a.GetCountry() == b.GetCountry()
 }
 
-// The size of an encoded request for a new user. The published study's large request has 12,641
-// bytes, its small one about 0.2 KB.
+// These are sizes of encoded requests for a new user. The published study's large request has
+// 12,641 bytes, its small one about 0.2 KB.
 const (
 	smallBytes = 200
 	largeBytes = 12_641
 )
 
-// initialCreatedAt is the creation time of the initial users. Any time will do, if both ends use
-// the same.
+// initialCreatedAt is the creation time of the initial users. Its value does not matter, but must
+// be the same at both ends.
 const initialCreatedAt = 1_760_000_000
 
 var (
-	firstNames = []string{"Ada", "Alan", "Barbara", "Dennis", "Edsger", "Frances", "Grace", "Hedy", "John", "Katherine", "Ken", "Leslie", "Margaret", "Niklaus", "Radia", "Tony"}
-	lastNames  = []string{"Allen", "Dijkstra", "Hamilton", "Hoare", "Hopper", "Johnson", "Lamarr", "Lamport", "Liskov", "Lovelace", "Perlman", "Ritchie", "Thompson", "Turing", "Wirth", "Neumann"}
-	cities     = []string{"Bern", "Bonn", "Genoa", "Graz", "Leeds", "Lyon", "Malmo", "Porto"}
-	words      = strings.Fields("a an and are as at be by data for from gate has in is it key lambda loop machine of on or proof queue set stack that the thread to type was wire with")
+	firstNames     = []string{"Ada", "Alan", "Barbara", "Dennis", "Edsger", "Frances", "Grace", "Hedy", "John", "Katherine", "Ken", "Leslie", "Margaret", "Niklaus", "Radia", "Tony"}
+	lastNames      = []string{"Allen", "Dijkstra", "Hamilton", "Hoare", "Hopper", "Johnson", "Lamarr", "Lamport", "Liskov", "Lovelace", "Perlman", "Ritchie", "Thompson", "Turing", "Wirth", "Neumann"}
+	cities         = []string{"Bern", "Bonn", "Genoa", "Graz", "Leeds", "Lyon", "Malmo", "Porto"}
+	biographyWords = strings.Fields("a an and are as at be by data for from gate has in is it key lambda loop machine of on or proof queue set stack that the thread to type was wire with")
 )
 
-// makeUser makes a request of sizeBytes for a new user. Equal random sources make equal users.
+// makeUser makes a request of sizeBytes to create a user. Equal random sources give equal users.
 func makeUser(id string, sizeBytes int, random *rand.Rand) *userspb.CreateUserRequest {
-	first, last := pick(firstNames, random), pick(lastNames, random)
+	first, last := pickRandom(firstNames, random), pickRandom(lastNames, random)
 	u := &userspb.CreateUserRequest{
 		Id: id, Name: first + " " + last, Email: id + "@example.com",
 		Age: int32(18 + random.IntN(60)), PaidPlan: true,
 		Address: &userspb.Address{
-			Street: fmt.Sprintf("%d %s Street", 1+random.IntN(99), pick(lastNames, random)), City: pick(cities, random),
+			Street: fmt.Sprintf("%d %s Street", 1+random.IntN(99), pickRandom(lastNames, random)), City: pickRandom(cities, random),
 			Postcode: fmt.Sprintf("%05d", random.IntN(100_000)), Country: "XX",
 		},
-		Tags: []string{pick(words, random), pick(words, random)},
+		Tags: []string{pickRandom(biographyWords, random), pickRandom(biographyWords, random)},
 	}
-	// The biography fills the rest: a tag, a length, and its own bytes.
+	// The biography fills the remaining bytes: a tag, a length, and the text.
 	left := sizeBytes - proto.Size(u) - 1
 	for length := 1; length <= 3; length++ {
 		if n := left - length; n >= 0 && n < 1<<(7*length) {
-			u.Biography = textOf(n, random)
+			u.Biography = randomText(n, random)
 			break
 		}
 	}
 	return u
 }
 
-func pick(from []string, random *rand.Rand) string { return from[random.IntN(len(from))] }
+func pickRandom(from []string, random *rand.Rand) string { return from[random.IntN(len(from))] }
 
-// textOf returns text of sizeBytes.
-func textOf(sizeBytes int, random *rand.Rand) string {
+func randomText(sizeBytes int, random *rand.Rand) string {
 	var text strings.Builder
 	for text.Len() < sizeBytes {
-		text.WriteString(pick(words, random))
+		text.WriteString(pickRandom(biographyWords, random))
 		text.WriteByte(' ')
 	}
 	return text.String()[:sizeBytes]
 }
 
-// population holds the initial users made so far, which are the same at both ends.
+// population holds the initial users made so far. They are the same at both ends.
 var population struct {
 	mu    sync.Mutex
 	users []*userspb.User

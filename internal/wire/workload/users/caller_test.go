@@ -31,7 +31,7 @@ func TestEveryOperationIsAnsweredRight(t *testing.T) {
 			for client := range 3 {
 				c := Workload{}.NewCaller(conn, workload.Job{Parameters: p, Client: client, Seed: 7})
 				for range 50 {
-					if err := workloadtest.Checked(t, c); err != nil {
+					if err := workloadtest.CallAndCheck(t, c); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -52,15 +52,15 @@ func TestWrongAnswersAreNoticed(t *testing.T) {
 		{"op=get-user", func(m any) { m.(*userspb.User).Address = nil }, "the address of"},
 		{"op=get-user", func(m any) { m.(*userspb.User).Tags[1] = "else" }, "the tags of"},
 		{"op=create-large", func(m any) { m.(*userspb.User).Biography += " " }, "the biography of"},
-		{"op=create-small", func(m any) { m.(*userspb.User).CreatedAt = 0 }, "the time of its creation"},
-		{"op=get-users", func(m any) { p := m.(*userspb.GetUsersResponse); p.Users = p.Users[1:] }, "a page of 19, want 20"},
+		{"op=create-small", func(m any) { m.(*userspb.User).CreatedAt = 0 }, "no creation time"},
+		{"op=get-users", func(m any) { p := m.(*userspb.GetUsersResponse); p.Users = p.Users[1:] }, "the page has 19 users, want 20"},
 		{"op=get-users", func(m any) { p := m.(*userspb.GetUsersResponse); p.Users[0], p.Users[1] = p.Users[1], p.Users[0] }, "the id of"},
-		{"op=get-users", func(m any) { m.(*userspb.GetUsersResponse).Total = 20 }, "a total of 20 users"},
+		{"op=get-users", func(m any) { m.(*userspb.GetUsersResponse).Total = 20 }, "the total is 20 users"},
 	} {
 		p := parameters(t, wrong.text+",work=0s")
-		conn := &workloadtest.Spoiled{ClientConnInterface: workloadtest.Connect(t, Workload{}, p), Answer: wrong.spoil}
+		conn := &workloadtest.AlteredConn{ClientConnInterface: workloadtest.Connect(t, Workload{}, p), Answer: wrong.spoil}
 		c := Workload{}.NewCaller(conn, workload.Job{Parameters: p, Seed: 7})
-		workloadtest.Expect(t, wrong.text, workloadtest.Checked(t, c), wrong.says)
+		workloadtest.ExpectError(t, wrong.text, workloadtest.CallAndCheck(t, c), wrong.says)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestRoutes(t *testing.T) {
 		userspb.UserService_GetUsers_FullMethodName:   "GET /users 200",
 		userspb.UserService_CreateUser_FullMethodName: "POST /users 201",
 	} {
-		r, err := route.Of(method)
+		r, err := route.ForMethod(method)
 		if got := fmt.Sprintf("%s %s %d", r.Verb, r.Template("{", "}"), r.Success); err != nil || got != want {
 			t.Errorf("%s is %s, %v; want %s", method, got, err, want)
 		}
@@ -118,14 +118,14 @@ func TestRoutes(t *testing.T) {
 
 func TestMixIsDrawnByWeight(t *testing.T) {
 	m, err := parseMix("get-user*8+get-users+create-large*1")
-	if err != nil || !slices.Equal(m, mix{{getUser, 8}, {getUsers, 1}, {createLarge, 1}}) {
+	if err != nil || !slices.Equal(m, operationMix{{getUser, 8}, {getUsers, 1}, {createLarge, 1}}) {
 		t.Fatalf("%v, %v", m, err)
 	}
 	counts := map[operation]int{}
 	random := rand.New(rand.NewPCG(1, 1))
 	const draws = 100_000
 	for range draws {
-		counts[m.draw(random)]++
+		counts[m.randomOperation(random)]++
 	}
 	for _, one := range m {
 		share := float64(counts[one.operation]) / draws
@@ -155,6 +155,6 @@ func FuzzParseMix(f *testing.F) {
 		if err != nil || !slices.Equal(again, m) {
 			t.Fatalf("%v came back as %v, %v", m, again, err)
 		}
-		m.draw(rand.New(rand.NewPCG(1, 1)))
+		m.randomOperation(rand.New(rand.NewPCG(1, 1)))
 	})
 }

@@ -18,19 +18,19 @@ import (
 	"wirelab.dev/internal/wire/workload/users/userspb"
 )
 
-// handler implements the service. It refuses invalid requests before it does the work.
+// handler implements the service. It refuses invalid requests before it simulates work.
 type handler struct {
 	userspb.UnimplementedUserServiceServer
 	work  time.Duration
 	store *store
-	named atomic.Int64 // users whose id the handler made up
+	named atomic.Int64 // number of users that got an id from the handler
 }
 
-// GetUser looks one user up.
+// GetUser returns one user.
 func (h *handler) GetUser(ctx context.Context, in *userspb.GetUserRequest) (*userspb.User, error) {
 	if !isID(in.Id) {
-		var f faults
-		f.add("id", "is up to %d letters, digits and dashes, not %.80q", maxIDBytes, in.Id)
+		var f invalidFields
+		f.add("id", "must be up to %d letters, digits and dashes, not %.80q", maxIDBytes, in.Id)
 		return nil, f.err()
 	}
 	if err := workload.Pause(ctx, h.work); err != nil {
@@ -43,14 +43,14 @@ func (h *handler) GetUser(ctx context.Context, in *userspb.GetUserRequest) (*use
 	return user, nil
 }
 
-// GetUsers lists a page of users.
+// GetUsers returns a page of users.
 func (h *handler) GetUsers(ctx context.Context, in *userspb.GetUsersRequest) (*userspb.GetUsersResponse, error) {
-	var f faults
+	var f invalidFields
 	if in.Limit < 0 || in.Limit > maxLimit {
-		f.add("limit", "is 1 to %d, not %d", maxLimit, in.Limit)
+		f.add("limit", "must be 1 to %d, not %d", maxLimit, in.Limit)
 	}
 	if in.Offset < 0 {
-		f.add("offset", "is 0 or more, not %d", in.Offset)
+		f.add("offset", "must be 0 or more, not %d", in.Offset)
 	}
 	if err := f.err(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (h *handler) CreateUser(ctx context.Context, in *userspb.CreateUserRequest)
 	}
 }
 
-// userOf returns the user that a request describes, in the request's memory.
+// userOf returns the user that a request describes. It shares the request's memory.
 func userOf(in *userspb.CreateUserRequest, createdAt int64) *userspb.User {
 	return &userspb.User{
 		Id: in.Id, Name: in.Name, Email: in.Email, Age: in.Age, Address: in.Address,
@@ -100,7 +100,7 @@ func userOf(in *userspb.CreateUserRequest, createdAt int64) *userspb.User {
 const (
 	maxIDBytes        = 64
 	maxNameRunes      = 100
-	maxEmailBytes     = 254 // RFC 5321, section 4.5.3.1.3, less the angle brackets
+	maxEmailBytes     = 254 // RFC 5321, section 4.5.3.1.3, without the angle brackets
 	maxAge            = 150
 	maxTags           = 50
 	maxTagRunes       = 50
@@ -111,15 +111,14 @@ const (
 	maxLimit     = 1000
 )
 
-// faults lists the invalid fields of a request.
-type faults []*errdetails.BadRequest_FieldViolation
+type invalidFields []*errdetails.BadRequest_FieldViolation
 
-func (f *faults) add(field, format string, args ...any) {
+func (f *invalidFields) add(field, format string, args ...any) {
 	*f = append(*f, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
 
-// err returns nil without faults, and otherwise a status that lists them all.
-func (f faults) err() error {
+// err returns a status that lists all invalid fields, or nil if there are none.
+func (f invalidFields) err() error {
 	if len(f) == 0 {
 		return nil
 	}
@@ -133,7 +132,6 @@ func (f faults) err() error {
 	return errorWithDetail(codes.InvalidArgument, text.String(), &errdetails.BadRequest{FieldViolations: f})
 }
 
-// errorWithDetail returns a status error with one detail.
 func errorWithDetail(code codes.Code, message string, detail protoadapt.MessageV1) error {
 	st, err := status.New(code, message).WithDetails(detail)
 	if err != nil {
@@ -142,15 +140,14 @@ func errorWithDetail(code codes.Code, message string, detail protoadapt.MessageV
 	return st.Err()
 }
 
-// userError returns an error about one user.
 func userError(code codes.Code, id, message string) error {
 	return errorWithDetail(code, message, &errdetails.ResourceInfo{ResourceType: "user", ResourceName: id, Description: message})
 }
 
 func checkCreateUser(in *userspb.CreateUserRequest) error {
-	var f faults
+	var f invalidFields
 	if in.Id != "" && !isID(in.Id) {
-		f.add("id", "is up to %d letters, digits and dashes, not %.80q", maxIDBytes, in.Id)
+		f.add("id", "must be up to %d letters, digits and dashes, not %.80q", maxIDBytes, in.Id)
 	}
 	switch n := utf8.RuneCountInString(in.Name); {
 	case strings.TrimSpace(in.Name) == "":
@@ -162,13 +159,13 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 	case in.Email == "":
 		f.add("email", "is missing")
 	case !isEmail(in.Email):
-		f.add("email", "is no address like ada@example.com: %.80q", in.Email)
+		f.add("email", "is not an address like ada@example.com: %.80q", in.Email)
 	}
 	if in.Age < 0 || in.Age > maxAge {
-		f.add("age", "is 0 to %d, not %d", maxAge, in.Age)
+		f.add("age", "must be 0 to %d, not %d", maxAge, in.Age)
 	}
 	if len(in.Tags) > maxTags {
-		f.add("tags", "are %d; the maximum is %d", len(in.Tags), maxTags)
+		f.add("tags", "have %d entries; the maximum is %d", len(in.Tags), maxTags)
 	}
 	for i, tag := range in.Tags {
 		if n := utf8.RuneCountInString(tag); n < 1 || n > maxTagRunes {
@@ -192,7 +189,8 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 	return f.err()
 }
 
-// isID reports whether the text can be an id: characters that no URL path escapes.
+// isID reports whether a text is a valid id: it has only characters that a URL path does not
+// escape.
 func isID(id string) bool {
 	for i := range len(id) {
 		letter := id[i] | 0x20
@@ -203,26 +201,27 @@ func isID(id string) bool {
 	return id != "" && len(id) <= maxIDBytes
 }
 
-// isEmail checks as much as a program can without sending a message.
+// isEmail reports whether a text looks like an email address. Only a message could prove that it
+// is one.
 func isEmail(text string) bool {
 	local, domain, found := strings.Cut(text, "@")
 	return found && local != "" && len(text) <= maxEmailBytes &&
 		strings.Contains(strings.Trim(domain, "."), ".") && !strings.ContainsAny(text, " \t\r\n<>\"") && !strings.Contains(domain, "@")
 }
 
-// maxCreatedUsers bounds the created users in the store: ten thousand per second would fill the
-// memory. The oldest is dropped, and may be created again.
+// maxCreatedUsers limits the created users in the store, because thousands per second would fill
+// the memory. The store drops the oldest one, which may be created again.
 const maxCreatedUsers = 1000
 
-// store holds all users, by id and in the order of creation. Users in it are never
-// written to. Any goroutine may use it.
+// store holds all users, by id and in the order of creation. Nothing changes a user in the store.
+// Any goroutine may use the store.
 type store struct {
 	mu      sync.RWMutex
 	byID    map[string]*userspb.User
 	emails  map[string]bool
 	initial []*userspb.User // created before the first call
-	created []*userspb.User // created by CreateUser; a ring once it is full
-	oldest  int             // the oldest one's place in the ring
+	created []*userspb.User // a ring buffer once it is full
+	oldest  int             // index of the oldest user in the ring buffer
 }
 
 func newStore(initialUsers []*userspb.User) *store {
@@ -237,7 +236,6 @@ func newStore(initialUsers []*userspb.User) *store {
 	return b
 }
 
-// find returns the user with the id, or nil.
 func (b *store) find(id string) *userspb.User {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -250,13 +248,12 @@ func (b *store) page(offset, limit int) (users []*userspb.User, total int) {
 	defer b.mu.RUnlock()
 	total = len(b.initial) + len(b.created)
 	for i := offset; i < min(total, offset+limit); i++ {
-		users = append(users, b.at(i))
+		users = append(users, b.userAt(i))
 	}
 	return users, total
 }
 
-// at returns the ith user in the order of creation.
-func (b *store) at(i int) *userspb.User {
+func (b *store) userAt(i int) *userspb.User {
 	if i < len(b.initial) {
 		return b.initial[i]
 	}

@@ -69,7 +69,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	everything := &userspb.CreateUserRequest{Age: -1}
-	if fields := status.Convert(checkCreateUser(everything)).Message(); fields != "name is missing; email is missing; age is 0 to 150, not -1" {
+	if fields := status.Convert(checkCreateUser(everything)).Message(); fields != "name is missing; email is missing; age must be 0 to 150, not -1" {
 		t.Errorf("all faults at once: %s", fields)
 	}
 }

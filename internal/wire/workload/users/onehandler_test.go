@@ -57,7 +57,7 @@ func TestOneHandlerBehindEveryStack(t *testing.T) {
 		})
 		c := users.Workload{}.NewCaller(r.conn, workload.Job{Parameters: p, Seed: 7})
 		for range calls {
-			if err := workloadtest.Checked(t, c); err != nil {
+			if err := workloadtest.CallAndCheck(t, c); err != nil {
 				t.Errorf("%s: %v", variant, err)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package users is the workload `users`: a back end that looks users up, lists them
-// and creates new ones, with validation, errors and waiting like a real one.
+// Package users is the workload `users`: a back end that looks up, lists and creates users, with
+// validation, errors and waiting like a real one.
 //
 // A call passes through these stages:
 //
@@ -41,25 +41,24 @@ const (
 	limitKey     = "limit"
 )
 
-// Info describes users. The operation determines how big a call is.
+// Info describes the workload. Its operations determine the message sizes.
 func (Workload) Info() workload.Info {
 	const most = 1_000_000
 	return workload.Info{
 		Name: "users", Summary: "a users API: look up, list, create; 10 ms of simulated work",
 		Options: []scenario.Option{
-			{Key: operationKey, Role: scenario.OperationRole, Values: operationNames[:], Default: operationNames[getUser], Parse: scenario.Parser(parseMix), Help: "what each call does; a small user is 0.2 KB, a large one 12.6 KB"},
-			{Key: mixKey, Role: scenario.OperationRole, Parse: scenario.Parser(parseMix), Help: "OP*WEIGHT+OP*WEIGHT: several operations, drawn by weight, as in mix=get-user*8+create-small*2"},
+			{Key: operationKey, Role: scenario.OperationRole, Values: operationNames[:], Default: operationNames[getUser], Parse: scenario.Parser(parseMix), Help: "what each call does; a small user has 0.2 KB, a large user 12.6 KB"},
+			{Key: mixKey, Role: scenario.OperationRole, Parse: scenario.Parser(parseMix), Help: "OP*WEIGHT+OP*WEIGHT: several operations, chosen at random by weight, as in mix=get-user*8+create-small*2"},
 			{Key: workKey, Role: scenario.SimulatedWorkRole, Default: "10ms", Parse: scenario.Time, Help: "TIME: how long the handler sleeps, in place of a database"},
 			{Key: usersKey, Default: "1000", Parse: scenario.IntBetween(1, most), Help: "N: the initial number of users"},
-			{Key: limitKey, Default: "20", Parse: scenario.IntBetween(1, maxLimit), Help: "N: users that a get-users asks for"},
+			{Key: limitKey, Default: "20", Parse: scenario.IntBetween(1, maxLimit), Help: "N: users that each get-users call asks for"},
 		},
 		Operations: len(userspb.UserService_ServiceDesc.Methods),
 	}
 }
 
-// plan holds the parsed options.
 type plan struct {
-	mix   mix
+	mix   operationMix
 	work  time.Duration
 	users int
 	limit int
@@ -67,13 +66,13 @@ type plan struct {
 
 func readPlan(options *scenario.Options) plan {
 	read := plan{
-		mix:   scenario.Value[mix](options, operationKey), // parses as a mix with one operation
+		mix:   scenario.Value[operationMix](options, operationKey), // a single operation is also a valid mix
 		work:  scenario.Value[time.Duration](options, workKey),
 		users: scenario.Value[int](options, usersKey),
 		limit: scenario.Value[int](options, limitKey),
 	}
 	if options.Has(mixKey) {
-		read.mix = scenario.Value[mix](options, mixKey)
+		read.mix = scenario.Value[operationMix](options, mixKey)
 		if options.Has(operationKey) {
 			options.Fail(fmt.Errorf("%s and %s are both set: set only one", operationKey, mixKey))
 		}
@@ -97,7 +96,6 @@ func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) wor
 	return newCaller(conn, job, readPlan(workload.ReadOptions(w, job.Parameters)))
 }
 
-// An operation is one of the service's operations.
 type operation int
 
 const (
@@ -109,10 +107,9 @@ const (
 
 var operationNames = [...]string{getUser: "get-user", getUsers: "get-users", createSmall: "create-small", createLarge: "create-large"}
 
-// A mix is a list of operations with their weights.
-type mix []weighted
+type operationMix []weightedOperation
 
-type weighted struct {
+type weightedOperation struct {
 	operation operation
 	weight    int
 }
@@ -121,22 +118,22 @@ type weighted struct {
 const maxWeight = 1_000_000
 
 // parseMix parses OP*WEIGHT+OP*WEIGHT. The default weight is 1.
-func parseMix(text string) (mix, error) {
-	var m mix
+func parseMix(text string) (operationMix, error) {
+	var m operationMix
 	for part := range strings.SplitSeq(text, "+") {
 		name, times, given := strings.Cut(part, "*")
-		one := weighted{weight: 1}
+		one := weightedOperation{weight: 1}
 		if one.operation = operation(slices.Index(operationNames[:], name)); one.operation < 0 {
-			return nil, fmt.Errorf("%q: %s", name, spelling.Suggest(name, operationNames[:]))
+			return nil, fmt.Errorf("unknown operation %q: %s", name, spelling.Suggest(name, operationNames[:]))
 		}
 		if given {
 			var err error
 			one.weight, err = strconv.Atoi(times)
 			if err != nil || one.weight < 1 || one.weight > maxWeight {
-				return nil, fmt.Errorf("%q: the weight is a whole number from 1 to %d, as in get-user*8", part, maxWeight)
+				return nil, fmt.Errorf("operation %q: want a weight that is a whole number from 1 to %d, as in get-user*8", part, maxWeight)
 			}
 		}
-		if slices.ContainsFunc(m, func(other weighted) bool { return other.operation == one.operation }) {
+		if slices.ContainsFunc(m, func(other weightedOperation) bool { return other.operation == one.operation }) {
 			return nil, fmt.Errorf("%s occurs twice: give each operation once", name)
 		}
 		m = append(m, one)
@@ -144,8 +141,7 @@ func parseMix(text string) (mix, error) {
 	return m, nil
 }
 
-// draw picks an operation by weight.
-func (m mix) draw(random *rand.Rand) operation {
+func (m operationMix) randomOperation(random *rand.Rand) operation {
 	if len(m) == 1 {
 		return m[0].operation
 	}

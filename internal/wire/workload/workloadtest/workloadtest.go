@@ -1,5 +1,5 @@
-// Package workloadtest helps the tests of workloads. It connects handlers and callers
-// over grpc-go in memory, without one of wirelab's stacks.
+// Package workloadtest helps to test workloads. It connects handlers and callers over grpc-go in
+// memory, without a stack of wirelab.
 package workloadtest
 
 import (
@@ -57,14 +57,14 @@ func Connect(t testing.TB, w workload.Workload, p workload.Parameters) grpc.Clie
 	return conn
 }
 
-// A Spoiled is a connection that changes answers before the client gets them.
-type Spoiled struct {
+// An AlteredConn is a connection that changes answers before the client gets them.
+type AlteredConn struct {
 	grpc.ClientConnInterface
 	Answer func(reply any)
 }
 
 // Invoke implements grpc.ClientConnInterface.
-func (s *Spoiled) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
+func (s *AlteredConn) Invoke(ctx context.Context, method string, args, reply any, options ...grpc.CallOption) error {
 	err := s.ClientConnInterface.Invoke(ctx, method, args, reply, options...)
 	if err == nil && s.Answer != nil {
 		s.Answer(reply)
@@ -73,20 +73,20 @@ func (s *Spoiled) Invoke(ctx context.Context, method string, args, reply any, op
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (s *Spoiled) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
+func (s *AlteredConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := s.ClientConnInterface.NewStream(ctx, desc, method, options...)
 	if err != nil {
 		return nil, err
 	}
-	return &spoiledStream{stream, s}, nil
+	return &alteredStream{stream, s}, nil
 }
 
-type spoiledStream struct {
+type alteredStream struct {
 	grpc.ClientStream
-	home *Spoiled
+	home *AlteredConn
 }
 
-func (s *spoiledStream) RecvMsg(m any) error {
+func (s *alteredStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil && s.home.Answer != nil {
 		s.home.Answer(m)
@@ -94,8 +94,8 @@ func (s *spoiledStream) RecvMsg(m any) error {
 	return err
 }
 
-// Checked makes one call and then calls the caller's Check, as the load engine does.
-func Checked(t testing.TB, c workload.Caller) error {
+// CallAndCheck makes one call and then calls the caller's Check, as the load engine does.
+func CallAndCheck(t testing.TB, c workload.Caller) error {
 	t.Helper()
 	if err := c.Call(t.Context()); err != nil {
 		return err
@@ -106,8 +106,8 @@ func Checked(t testing.TB, c workload.Caller) error {
 	return nil
 }
 
-// Expect fails the test unless the error contains the text says, or is nil if says is "".
-func Expect(t testing.TB, what string, err error, says string) {
+// ExpectError fails the test unless the error contains the text says, or is nil if says is "".
+func ExpectError(t testing.TB, what string, err error, says string) {
 	t.Helper()
 	if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 		t.Errorf("%s: %v, want %q", what, err, says)

@@ -33,7 +33,7 @@ type Config struct {
 type Handler interface {
 	// OnRequest begins a call; servers only. It returns the stream, whose Owner it sets, or
 	// nil if it has refused the call.
-	OnRequest(id uint32, method string, begin frame.Begin) *Stream
+	OnRequest(id uint32, method string, begin frame.RequestStart) *Stream
 	// OnMessage gets a whole message.
 	OnMessage(s *Stream, m Message)
 	// OnTooLong is called for a message that is longer than this end accepts. Nothing more comes
@@ -60,7 +60,7 @@ type Handler interface {
 type Message struct {
 	Data         []byte
 	Buffer       *batchio.Buffer // nil: the data are in the read buffer
-	Credit, Room int64           // held until [Link.Read]
+	Credit, Room int64           // returned to the peer by [Link.Read]
 }
 
 // Release releases the buffer, if there is one.
@@ -98,18 +98,18 @@ type Link struct {
 var _ batchio.Machine = (*Link)(nil)
 
 const (
-	// usualLimit bounds the output until the socket's speed is known.
-	usualLimit = 256 << 10
+	// initialLimit bounds the output until the socket's speed is known.
+	initialLimit = 256 << 10
 	// maxAnswers bounds the bytes of answers that a peer may leave unread.
 	maxAnswers = 64 << 10
 	// maxMethods bounds the method names that a peer can store at this end.
 	maxMethods    = 4096
 	maxMethodName = 1024
-	// MaxMeta bounds the metadata of one frame. It is half a turn, so that there is room for more.
+	// MaxMeta bounds the metadata of one frame. It is half a turn, so that a message fits beside it.
 	MaxMeta = credit.Turn / 2
-	// maxBegun is the number of calls after which a client needs another connection. It leaves
+	// maxCalls is the number of calls after which a client needs another connection. It leaves
 	// numbers for the calls that wait.
-	maxBegun = 1 << 31
+	maxCalls = 1 << 31
 )
 
 // ErrProtocol is wrapped by errors about a peer that breaks the rules.
@@ -118,7 +118,7 @@ var ErrProtocol = errors.New("creditrpc: protocol error")
 // New returns a link whose output begins with its Hello.
 func New(cfg Config, handler Handler) *Link {
 	l := &Link{
-		cfg: cfg, handler: handler, limit: usualLimit, streams: map[uint32]*Stream{},
+		cfg: cfg, handler: handler, limit: initialLimit, streams: map[uint32]*Stream{},
 		sender: credit.NewSender(0, 0), window: credit.NewWindow(cfg.Window), calls: credit.NewWindow(cfg.Calls), room: cfg.Room,
 	}
 	if cfg.Client {
@@ -135,7 +135,7 @@ func New(cfg Config, handler Handler) *Link {
 func (l *Link) Peer() frame.Settings { return l.peer }
 
 // Draining reports whether no more calls may begin.
-func (l *Link) Draining() bool { return l.draining || l.cfg.Client && l.lastID >= maxBegun }
+func (l *Link) Draining() bool { return l.draining || l.cfg.Client && l.lastID >= maxCalls }
 
 // Waiting counts the calls that wait for the credit to begin.
 func (l *Link) Waiting() int { return l.sender.Waiting() }
@@ -147,31 +147,31 @@ func (l *Link) output() *batchio.Output {
 	return l.out
 }
 
-// append writes a frame that needs no credit.
-func (l *Link) append(head frame.Head, payload []byte) {
+// appendFrame writes a frame that needs no credit.
+func (l *Link) appendFrame(head frame.Head, payload []byte) {
 	out := l.output()
-	out.SetTail(head.With(out.Tail(), payload))
+	out.SetTail(head.AppendFrame(out.Tail(), payload))
 	if !l.cfg.Client || head.Type == frame.Ping { // a client sends others only for its own calls
 		l.answers += frame.HeaderLen + len(payload)
 	}
 }
 
-// grant gives the peer credit on a stream, or on the connection if stream is 0.
-func (l *Link) grant(stream uint32, g frame.Grant) {
+// sendGrant gives the peer credit on a stream, or on the connection if stream is 0.
+func (l *Link) sendGrant(stream uint32, g frame.Grant) {
 	if g != (frame.Grant{}) {
 		var numbers [20]byte
-		l.append(frame.Head{Type: frame.Credit, Stream: stream}, g.Append(numbers[:0]))
+		l.appendFrame(frame.Head{Type: frame.Credit, Stream: stream}, g.Append(numbers[:0]))
 	}
 }
 
 // Pending implements batchio.Machine, as the methods below do.
 func (l *Link) Pending() int { return l.out.Len() }
 
-// TakeOutput also fills the next output with the frames that waited for room.
+// TakeOutput returns the output. It fills the next one with frames that waited for room.
 func (l *Link) TakeOutput() *batchio.Output {
 	taken := l.out
 	l.out, l.ending, l.answers = nil, 0, 0
-	l.pump()
+	l.fillOutput()
 	return taken
 }
 
@@ -196,15 +196,15 @@ func (l *Link) Close() {
 	l.out = nil
 }
 
-// Feed reads whole frames, up to a number of them.
+// Feed reads at most maxFrames whole frames.
 func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err error) {
 	for ; maxFrames > 0 && len(buf)-used >= frame.HeaderLen; maxFrames-- {
 		head, err := frame.ReadHead(buf[used:])
 		if err != nil {
-			return used, l.fault("%v", err)
+			return used, l.protocolError("%v", err)
 		}
-		if most := l.longest(head.Type); head.Length > most {
-			return used, l.fault("a frame of type %d has %d bytes, at most %d are allowed", head.Type, head.Length, most)
+		if most := l.maxPayload(head.Type); head.Length > most {
+			return used, l.protocolError("a frame of type %d has %d bytes, at most %d are allowed", head.Type, head.Length, most)
 		}
 		if len(buf)-used < frame.HeaderLen+head.Length {
 			break
@@ -212,27 +212,27 @@ func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err e
 		payload := buf[used+frame.HeaderLen:][:head.Length:head.Length]
 		used += frame.HeaderLen + head.Length
 		if !l.greeted && head.Type != frame.Hello {
-			return used, l.fault("the first frame is of type %d: the peer does not speak creditrpc", head.Type)
+			return used, l.protocolError("the first frame is of type %d: the peer does not speak creditrpc", head.Type)
 		}
 		if err := l.receive(head, payload); err != nil {
 			return used, err
 		}
 	}
-	l.pump()
+	l.fillOutput()
 	return used, nil
 }
 
-// longest returns the longest payload that this end accepts for a type.
-func (l *Link) longest(t frame.Type) int {
+// maxPayload returns the longest payload that this end accepts for a type.
+func (l *Link) maxPayload(t frame.FrameType) int {
 	switch t {
 	case frame.Request, frame.Data:
 		return frame.MaxPayload
 	case frame.Header, frame.Status:
-		return frame.MaxOther + l.cfg.MaxMeta
+		return frame.MaxOtherPayload + l.cfg.MaxMeta
 	}
-	return frame.MaxOther
+	return frame.MaxOtherPayload
 }
 
-func (l *Link) fault(format string, values ...any) error {
+func (l *Link) protocolError(format string, values ...any) error {
 	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, values...))
 }

@@ -37,7 +37,7 @@ type call struct {
 
 func (e *end) of(s *Stream) *call { return s.Owner.(*call) }
 
-func (e *end) OnRequest(id uint32, method string, begin frame.Begin) *Stream {
+func (e *end) OnRequest(id uint32, method string, begin frame.RequestStart) *Stream {
 	if method == "unknown" {
 		e.link.Refuse(id, frame.Ending{Code: 12, Message: []byte("no such method")})
 		return nil
@@ -76,7 +76,7 @@ func (e *end) read(c *call) bool {
 	m := c.got[0]
 	c.got = c.got[1:]
 	c.received = append(c.received, digest(m.Data))
-	e.link.Read(&c.stream, m)
+	e.link.MessageRead(&c.stream, m)
 	if m.Buffer != nil {
 		m.Buffer.Release()
 	}
@@ -110,7 +110,7 @@ type pair struct {
 
 func newPair(t testing.TB, change func(client, server *Config)) *pair {
 	t.Helper()
-	usual := Config{Window: 4 * credit.LeastWindow, PerStream: credit.LeastWindow, Calls: 4, MaxMessage: 1 << 20, MaxMeta: 1 << 10, Room: 2 << 20, MinReference: 8 << 10}
+	usual := Config{Window: 4 * credit.MinWindow, PerStream: credit.MinWindow, Calls: 4, MaxMessage: 1 << 20, MaxMeta: 1 << 10, Room: 2 << 20, MinReference: 8 << 10}
 	client, server := usual, usual
 	client.Client, client.Calls = true, 0
 	if change != nil {
@@ -293,7 +293,7 @@ func TestPing(t *testing.T) {
 	write(p.client, &p.up)
 	feed(p.server, &p.up, 1<<30)
 	write(p.server, &p.down)
-	if want := (frame.Head{Type: frame.Ping, Flags: frame.Answer}).With(nil, make([]byte, 8)); !bytes.Equal(p.down, want) {
+	if want := (frame.Head{Type: frame.Ping, Flags: frame.Answer}).AppendFrame(nil, make([]byte, 8)); !bytes.Equal(p.down, want) {
 		t.Errorf("the answer is %x, want %x", p.down, want)
 	}
 	p.settle()
@@ -320,8 +320,8 @@ func FuzzConversation(f *testing.F) {
 		c := &conversation{random: rand.New(rand.NewPCG(seed, 3)), sent: map[*call][]string{}}
 		c.pair = newPair(t, func(client, server *Config) {
 			for _, cfg := range []*Config{client, server} {
-				cfg.Window = credit.LeastWindow + c.random.Int64N(300_000)
-				cfg.PerStream = credit.LeastWindow + c.random.Int64N(200)
+				cfg.Window = credit.MinWindow + c.random.Int64N(300_000)
+				cfg.PerStream = credit.MinWindow + c.random.Int64N(200)
 				cfg.Room = int64(cfg.MaxMessage) + c.random.Int64N(1<<20)
 			}
 			server.Calls = 1 + c.random.Int64N(5)
@@ -348,7 +348,7 @@ func (c *conversation) payload() []byte {
 }
 
 func (c *conversation) send(e *end, one *call, end bool) {
-	if one.stream.Open() && !one.stream.ends() {
+	if one.stream.Open() && !one.stream.endQueued() {
 		data := c.payload()
 		c.sent[one] = append(c.sent[one], digest(data))
 		b := batchio.NewBuffer(len(data))
@@ -392,7 +392,7 @@ func (c *conversation) step() {
 		}
 	case 6:
 		if of := one(p.server); of != nil {
-			p.server.link.Took(&of.stream)
+			p.server.link.ReturnHeld(&of.stream)
 			p.server.read(of)
 		}
 	case 7:
@@ -426,7 +426,7 @@ func (c *conversation) finish(buffers *atomic.Int64) {
 			}
 		}
 		for _, one := range p.server.calls {
-			p.server.link.Took(&one.stream)
+			p.server.link.ReturnHeld(&one.stream)
 			for p.server.read(one) {
 				idle = 0
 			}
@@ -467,10 +467,10 @@ func (c *conversation) finish(buffers *atomic.Int64) {
 	}
 	for _, e := range []*end{p.client, p.server} {
 		l := e.link
-		if held := l.window.Held(); held != 0 {
+		if held := l.window.InUse(); held != 0 {
 			t.Errorf("%s: %d bytes of the connection's credit are lost", e.name, held)
 		}
-		if held := l.calls.Held(); held != 0 {
+		if held := l.calls.InUse(); held != 0 {
 			t.Errorf("%s: the credit of %d calls is lost", e.name, held)
 		}
 		if l.room != l.cfg.Room || len(l.waitingForRoom) > 0 {

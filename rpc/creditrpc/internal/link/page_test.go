@@ -35,11 +35,11 @@ func TestThePagesNumbers(t *testing.T) {
 		{"| setting | key | value |", settingKeys(t)},
 		{"| what | value |", map[string]uint64{
 			"version": frame.Version, "bytes of a frame's header": frame.HeaderLen,
-			"longest payload of Request and Data": frame.MaxPayload, "longest payload of others, without metadata": frame.MaxOther,
-			"what a frame costs beside its payload": credit.Overhead, "least Window and PerStream": credit.LeastWindow,
+			"longest payload of Request and Data": frame.MaxPayload, "longest payload of others, without metadata": frame.MaxOtherPayload,
+			"what a frame costs beside its payload": credit.Overhead, "least Window and PerStream": credit.MinWindow,
 			"largest setting": maxSetting, "largest grant": frame.MaxGrant, "largest MaxMeta that counts": MaxMeta,
 			"most methods of a connection": maxMethods, "longest name of a method": maxMethodName,
-			"unwritten bytes that need no credit, beyond which a server stops reading": maxAnswers, "calls after which a client opens another connection": maxBegun,
+			"unwritten bytes that need no credit, beyond which a server stops reading": maxAnswers, "calls after which a client opens another connection": maxCalls,
 		}},
 	} {
 		_, rows, found := strings.Cut(page, table.head+"\n")

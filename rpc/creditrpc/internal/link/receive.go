@@ -11,60 +11,60 @@ import (
 func (l *Link) receive(head frame.Head, payload []byte) error {
 	switch head.Type {
 	case frame.Hello:
-		return l.hello(payload)
+		return l.receiveHello(payload)
 	case frame.Method:
-		return l.method(payload)
+		return l.receiveMethod(payload)
 	case frame.Request:
-		return l.request(head, payload)
+		return l.receiveRequest(head, payload)
 	case frame.Data:
-		return l.data(head, payload)
+		return l.receiveData(head, payload)
 	case frame.Header:
 		if !l.cfg.Client {
-			return l.fault("a Header frame from a client: its metadata belongs in the request")
+			return l.protocolError("a Header frame from a client: its metadata belongs in the request")
 		}
 		if s := l.streams[head.Stream]; s != nil {
 			l.handler.OnHeader(s, payload)
 		}
-		return l.known(head)
+		return l.checkBegun(head)
 	case frame.Status:
-		return l.status(head, payload)
+		return l.receiveStatus(head, payload)
 	case frame.Cancel:
 		if s := l.streams[head.Stream]; s != nil {
 			s.peerDone = true
 			l.drop(s)
 			l.handler.OnCancel(s)
 		}
-		return l.known(head)
+		return l.checkBegun(head)
 	case frame.Credit:
-		return l.credit(head, payload)
+		return l.receiveCredit(head, payload)
 	case frame.Ping:
-		return l.ping(head, payload)
+		return l.receivePing(head, payload)
 	default:
-		return l.goodbye(payload)
+		return l.receiveGoodbye(payload)
 	}
 }
 
-// known checks that a frame's stream was begun at some time. Frames of ended calls may still
+// checkBegun checks that a frame's stream was begun at some time. Frames of ended calls may still
 // arrive.
-func (l *Link) known(head frame.Head) error {
+func (l *Link) checkBegun(head frame.Head) error {
 	if head.Stream > l.lastID {
-		return l.fault("a frame of type %d for the stream %d, which was not begun", head.Type, head.Stream)
+		return l.protocolError("the peer sent a frame of type %d for stream %d, which never began", head.Type, head.Stream)
 	}
 	return nil
 }
 
-func (l *Link) hello(payload []byte) error {
+func (l *Link) receiveHello(payload []byte) error {
 	if l.greeted {
-		return l.fault("a second Hello")
+		return l.protocolError("the peer sent a second Hello frame")
 	}
 	peer, err := frame.ReadHello(payload)
 	switch {
 	case err != nil:
-		return l.fault("%v", err)
-	case peer.Window < credit.LeastWindow || peer.PerStream < credit.LeastWindow:
-		return l.fault("the peer grants %d bytes, and %d per stream: want at least %d", peer.Window, peer.PerStream, credit.LeastWindow)
+		return l.protocolError("%v", err)
+	case peer.Window < credit.MinWindow || peer.PerStream < credit.MinWindow:
+		return l.protocolError("the peer grants %d bytes per connection and %d per stream: want at least %d each", peer.Window, peer.PerStream, credit.MinWindow)
 	case peer.Window > maxSetting || peer.PerStream > maxSetting || peer.Calls > maxSetting || peer.MaxMessage > maxSetting || peer.MaxMeta > maxSetting:
-		return l.fault("the peer's settings are out of range: %+v", peer)
+		return l.protocolError("the peer's settings are out of range: %+v", peer)
 	}
 	peer.MaxMeta = min(peer.MaxMeta, MaxMeta) // it must fit into a turn
 	l.peer, l.greeted = peer, true
@@ -74,47 +74,47 @@ func (l *Link) hello(payload []byte) error {
 
 const maxSetting = 1 << 40
 
-func (l *Link) method(name []byte) error {
+func (l *Link) receiveMethod(name []byte) error {
 	if l.cfg.Client || len(l.names) >= maxMethods || len(name) > maxMethodName {
-		return l.fault("a method name of %d bytes, after %d other names", len(name), len(l.names))
+		return l.protocolError("cannot accept a method name of %d bytes after %d other names", len(name), len(l.names))
 	}
 	l.names = append(l.names, string(name))
 	return nil
 }
 
-func (l *Link) request(head frame.Head, payload []byte) error {
-	r := frame.Read(payload)
-	begin := frame.ReadBegin(r)
+func (l *Link) receiveRequest(head frame.Head, payload []byte) error {
+	r := frame.NewReader(payload)
+	begin := frame.ReadRequestStart(r)
 	switch {
 	case l.cfg.Client:
-		return l.fault("a request from a server")
+		return l.protocolError("the peer is a server and sent a request: only clients may")
 	case r.Err() != nil:
-		return l.fault("%v", r.Err())
+		return l.protocolError("%v", r.Err())
 	case head.Stream != l.lastID+1:
-		return l.fault("request %d after request %d: want a higher number", head.Stream, l.lastID)
+		return l.protocolError("request %d follows request %d: want the next number", head.Stream, l.lastID)
 	case begin.Method >= uint64(len(l.names)):
-		return l.fault("method %d, but only %d are named", begin.Method, len(l.names))
+		return l.protocolError("a request uses method number %d, but only %d methods have a name", begin.Method, len(l.names))
 	case len(begin.Meta) > l.cfg.MaxMeta:
-		return l.fault("%d bytes of metadata, at most %d are allowed", len(begin.Meta), l.cfg.MaxMeta)
+		return l.protocolError("a request has %d bytes of metadata: at most %d are allowed", len(begin.Meta), l.cfg.MaxMeta)
 	case !l.calls.Receive(1):
-		return l.fault("a request without credit")
+		return l.protocolError("the peer sent a request without credit")
 	case !l.window.Receive(credit.Cost(head.Length)):
-		return l.fault("%d bytes without credit", head.Length)
+		return l.protocolError("the peer sent %d bytes without credit of the connection", head.Length)
 	}
 	l.lastID = head.Stream
 	if l.draining {
-		l.append(frame.Head{Type: frame.Cancel, Stream: head.Stream}, nil)
-		l.take(credit.Cost(head.Length))
+		l.appendFrame(frame.Head{Type: frame.Cancel, Stream: head.Stream}, nil)
+		l.returnBytes(credit.Cost(head.Length))
 		l.calls.Take(1) // grants nothing to a peer that must leave
 		return nil
 	}
 	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
 	if s == nil {
-		l.take(credit.Cost(head.Length))
+		l.returnBytes(credit.Cost(head.Length))
 		l.returnCall()
 		return nil
 	}
-	*s = Stream{Owner: s.Owner, id: head.Stream, state: open, window: credit.NewWindow(l.cfg.PerStream)}
+	*s = Stream{Owner: s.Owner, id: head.Stream, state: isOpen, window: credit.NewWindow(l.cfg.PerStream)}
 	s.send.Of = s
 	s.send.Accept(int64(l.peer.PerStream))
 	s.window.Receive(credit.Cost(head.Length)) // a new stream always has that credit
@@ -122,86 +122,86 @@ func (l *Link) request(head frame.Head, payload []byte) error {
 	if cost := credit.Cost(head.Length); head.Flags&frame.More == 0 {
 		s.held = cost
 	} else {
-		l.take(cost) // an incomplete message cannot return it
+		l.returnBytes(cost) // an incomplete message cannot return it
 	}
-	return l.message(s, head, r, credit.Cost(head.Length))
+	return l.receiveMessage(s, head, r, credit.Cost(head.Length))
 }
 
-func (l *Link) data(head frame.Head, payload []byte) error {
+func (l *Link) receiveData(head frame.Head, payload []byte) error {
 	cost := credit.Cost(head.Length)
 	if !l.window.Receive(cost) {
-		return l.fault("%d bytes without credit", head.Length)
+		return l.protocolError("the peer sent %d bytes without credit of the connection", head.Length)
 	}
 	s := l.streams[head.Stream]
 	if s == nil || s.peerDone {
-		l.take(cost)
-		return l.known(head)
+		l.returnBytes(cost)
+		return l.checkBegun(head)
 	}
 	if !s.window.Receive(cost) {
-		return l.fault("%d bytes on stream %d without credit", head.Length, head.Stream)
+		return l.protocolError("the peer sent %d bytes on stream %d without credit", head.Length, head.Stream)
 	}
-	l.take(cost)
-	return l.message(s, head, frame.Read(payload), cost)
+	l.returnBytes(cost)
+	return l.receiveMessage(s, head, frame.NewReader(payload), cost)
 }
 
-// message handles a message or a part of one.
-func (l *Link) message(s *Stream, head frame.Head, r *frame.Reader, cost int64) error {
+// receiveMessage handles a message or a part of one.
+func (l *Link) receiveMessage(s *Stream, head frame.Head, r *frame.Reader, cost int64) error {
 	whole := 0
 	if head.Flags&frame.Long != 0 {
 		if s.incoming != nil {
-			return l.fault("a message inside another one, on stream %d", s.id)
+			return l.protocolError("a message begins before the end of another one, on stream %d", s.id)
 		}
 		whole = int(min(r.Number(), maxSetting))
 	}
 	data := r.Rest()
 	switch {
 	case r.Err() != nil:
-		return l.fault("%v", r.Err())
-	case contradict(head.Flags), head.Flags&frame.Nothing != 0 && (len(data) > 0 || s.incoming != nil):
-		return l.fault("flags %#x with %d bytes, on stream %d", byte(head.Flags), len(data), s.id)
+		return l.protocolError("%v", r.Err())
+	case areContradictory(head.Flags), head.Flags&frame.Nothing != 0 && (len(data) > 0 || s.incoming != nil):
+		return l.protocolError("a frame has contradictory flags (%#x) and %d bytes, on stream %d", byte(head.Flags), len(data), s.id)
 	case head.Flags&(frame.Long|frame.More) == frame.Long && whole != len(data):
-		return l.fault("a message of announced length %d has %d bytes, on stream %d", whole, len(data), s.id)
+		return l.protocolError("a message has an announced length of %d, but %d bytes, on stream %d", whole, len(data), s.id)
 	case s.incoming == nil && head.Flags&frame.More != 0 && head.Flags&frame.Long == 0:
-		return l.fault("a message in parts without its length, on stream %d", s.id)
+		return l.protocolError("a message in several frames does not begin with its length, on stream %d", s.id)
 	case max(whole, len(data)) > l.cfg.MaxMessage:
 		s.peerDone = true
-		l.returned(s, cost)
+		l.returnStreamCredit(s, cost)
 		l.handler.OnTooLong(s, max(whole, len(data)))
 		return nil
 	}
 	if head.Flags&frame.More != 0 && s.incoming == nil {
-		l.expect(s, data, whole)
+		l.beginParts(s, data, whole)
 	}
 	switch {
 	case s.incoming != nil:
-		if err := l.part(s, head, data, cost); err != nil {
+		if err := l.receivePart(s, head, data, cost); err != nil {
 			return err
 		}
 	case head.Flags&frame.Nothing != 0:
-		l.returned(s, cost)
+		l.returnStreamCredit(s, cost)
 	default:
 		kept := credit.Cost(len(data)) // credit to keep until the message is read
-		l.returned(s, cost-kept)
+		l.returnStreamCredit(s, cost-kept)
 		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
 	}
-	if head.Flags&frame.End != 0 && s.state != gone {
+	if head.Flags&frame.End != 0 && s.state != callOver {
 		s.peerDone = true
 		if l.cfg.Client {
-			l.settle(s) // first: the handler may reuse the stream
+			l.dropIfOver(s) // first: the handler may reuse the stream
 		}
 		l.handler.OnEnd(s)
 	}
 	return nil
 }
 
-// contradict reports whether the flags of a Request or Data exclude each other.
-func contradict(f frame.Flags) bool {
+// areContradictory reports whether the flags of a Request or Data exclude each other.
+func areContradictory(f frame.Flags) bool {
 	return f&frame.More != 0 && f&(frame.End|frame.Nothing) != 0 || f&frame.Nothing != 0 && f&frame.Long != 0
 }
 
-// expect prepares for a message in parts. If it may be longer than the stream's credit allows,
+// beginParts prepares for a message in parts. If it may be longer than the stream's credit allows,
 // it needs room, and may have to wait for it.
-func (l *Link) expect(s *Stream, first []byte, whole int) {
+func (l *Link) beginParts(s *Stream, first []byte, whole int) {
 	s.have, s.whole = 0, whole
 	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
 		s.reserved = int64(whole)
@@ -210,17 +210,17 @@ func (l *Link) expect(s *Stream, first []byte, whole int) {
 			s.waits = true
 		}
 	}
-	s.incoming = batchio.NewBuffer(l.memory(s, len(first)))
+	s.incoming = batchio.NewBuffer(l.bufferSize(s, len(first)))
 }
 
-// growth bounds the memory of a message in parts, as a multiple of the bytes that have arrived.
+// maxGrowth bounds the memory of a message in parts, as a multiple of the bytes that have arrived.
 // The announced length is only a claim.
-const growth = 8
+const maxGrowth = 8
 
-// memory returns the buffer size for a message, given the number of its arrived bytes. A message
-// that waits for room gets no more than its stream's credit.
-func (l *Link) memory(s *Stream, have int) int {
-	size := min(s.whole, growth*have)
+// bufferSize returns the buffer size for a message, given the number of its arrived bytes. A
+// message that waits for room gets no more than its stream's credit.
+func (l *Link) bufferSize(s *Stream, have int) int {
+	size := min(s.whole, maxGrowth*have)
 	if s.waits {
 		size = min(size, max(have, int(l.cfg.PerStream)))
 	}
@@ -232,7 +232,7 @@ func (l *Link) appendPart(s *Stream, data []byte) {
 	from := s.have
 	s.have += len(data)
 	if s.have > len(s.incoming.Data) {
-		grown := batchio.NewBuffer(l.memory(s, s.have))
+		grown := batchio.NewBuffer(l.bufferSize(s, s.have))
 		copy(grown.Data, s.incoming.Data[:from])
 		s.incoming.Release()
 		s.incoming = grown
@@ -240,19 +240,19 @@ func (l *Link) appendPart(s *Stream, data []byte) {
 	copy(s.incoming.Data[from:], data)
 }
 
-func (l *Link) part(s *Stream, head frame.Head, data []byte, cost int64) error {
+func (l *Link) receivePart(s *Stream, head frame.Head, data []byte, cost int64) error {
 	if s.have+len(data) > s.whole || head.Flags&frame.More == 0 && s.have+len(data) < s.whole {
-		return l.fault("a message of announced length %d has %d bytes, on stream %d", s.whole, s.have+len(data), s.id)
+		return l.protocolError("a message has an announced length of %d, but %d bytes, on stream %d", s.whole, s.have+len(data), s.id)
 	}
 	l.appendPart(s, data)
 	more := head.Flags&frame.More != 0
 	switch {
 	case !s.waits && s.reserved > 0:
-		l.returned(s, cost)
+		l.returnStreamCredit(s, cost)
 	case more:
-		l.returned(s, cost-int64(len(data)))
+		l.returnStreamCredit(s, cost-int64(len(data)))
 	default: // the last part's overhead becomes the message's
-		l.returned(s, cost-credit.Cost(len(data)))
+		l.returnStreamCredit(s, cost-credit.Cost(len(data)))
 	}
 	if s.waits && more {
 		s.unreturned += int64(len(data))
@@ -298,7 +298,7 @@ func (l *Link) returnRoom(bytes int64) {
 				return
 			}
 			next.waits = false
-			l.returned(next, next.unreturned)
+			l.returnStreamCredit(next, next.unreturned)
 			next.unreturned = 0
 		}
 		l.waitingForRoom[0] = nil
@@ -306,28 +306,28 @@ func (l *Link) returnRoom(bytes int64) {
 	}
 }
 
-func (l *Link) status(head frame.Head, payload []byte) error {
+func (l *Link) receiveStatus(head frame.Head, payload []byte) error {
 	if !l.cfg.Client {
-		return l.fault("a Status frame from a client: it ends calls by Cancel")
+		return l.protocolError("a Status frame from a client: clients end calls with Cancel")
 	}
 	s := l.streams[head.Stream]
 	if s == nil {
-		return l.known(head)
+		return l.checkBegun(head)
 	}
 	ending, err := frame.ReadEnding(payload)
 	if err != nil {
-		return l.fault("%v", err)
+		return l.protocolError("%v", err)
 	}
 	s.peerDone = true
-	l.settle(s)
+	l.dropIfOver(s)
 	l.handler.OnStatus(s, &ending)
 	return nil
 }
 
-func (l *Link) credit(head frame.Head, payload []byte) error {
+func (l *Link) receiveCredit(head frame.Head, payload []byte) error {
 	grant, err := frame.ReadGrant(payload)
 	if err != nil {
-		return l.fault("%v", err)
+		return l.protocolError("%v", err)
 	}
 	if head.Stream == 0 {
 		l.sender.Grant(int64(grant.Bytes), int64(grant.Requests))
@@ -336,27 +336,27 @@ func (l *Link) credit(head frame.Head, payload []byte) error {
 	if s := l.streams[head.Stream]; s != nil {
 		l.sender.GrantStream(&s.send, int64(grant.Bytes))
 	}
-	return l.known(head)
+	return l.checkBegun(head)
 }
 
-func (l *Link) ping(head frame.Head, payload []byte) error {
+func (l *Link) receivePing(head frame.Head, payload []byte) error {
 	if len(payload) != pingLen {
-		return l.fault("a ping of %d bytes", len(payload))
+		return l.protocolError("a ping has the wrong length: %d bytes", len(payload))
 	}
 	if head.Flags&frame.Answer == 0 {
-		l.append(frame.Head{Type: frame.Ping, Flags: frame.Answer}, payload)
+		l.appendFrame(frame.Head{Type: frame.Ping, Flags: frame.Answer}, payload)
 	}
-	return nil // the sender of the ping checks the time of the last read
+	return nil // no need to note an answer: its receiver checks the time of the last read
 }
 
-func (l *Link) goodbye(payload []byte) error {
+func (l *Link) receiveGoodbye(payload []byte) error {
 	if !l.cfg.Client {
-		return l.fault("a Goodbye frame from a client: it closes the connection instead")
+		return l.protocolError("a Goodbye frame from a client: clients close the connection instead")
 	}
-	r := frame.Read(payload)
+	r := frame.NewReader(payload)
 	last := r.Number()
 	if r.Err() != nil {
-		return l.fault("%v", r.Err())
+		return l.protocolError("%v", r.Err())
 	}
 	l.draining = true
 	l.handler.OnGoodbye()

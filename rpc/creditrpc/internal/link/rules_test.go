@@ -11,14 +11,14 @@ import (
 
 // hello is a peer's greeting with the least that it may grant.
 func hello() frame.Settings {
-	return frame.Settings{Version: frame.Version, Window: credit.LeastWindow, PerStream: credit.LeastWindow, Calls: 4, MaxMessage: 1 << 20, MaxMeta: 1 << 10}
+	return frame.Settings{Version: frame.Version, Window: credit.MinWindow, PerStream: credit.MinWindow, Calls: 4, MaxMessage: 1 << 20, MaxMeta: 1 << 10}
 }
 
 // greeted is an end whose peer has greeted; a server's peer has begun a stream.
 func greeted(t *testing.T, client bool) *Link {
 	t.Helper()
 	e := &end{t: t}
-	cfg := Config{Client: client, Window: credit.LeastWindow, PerStream: credit.LeastWindow, Calls: 4, MaxMessage: 1 << 20, MaxMeta: 1 << 10, Room: 1 << 20}
+	cfg := Config{Client: client, Window: credit.MinWindow, PerStream: credit.MinWindow, Calls: 4, MaxMessage: 1 << 20, MaxMeta: 1 << 10, Room: 1 << 20}
 	if client {
 		cfg.Calls = 0
 	}
@@ -42,7 +42,7 @@ func greeted(t *testing.T, client bool) *Link {
 	return e.link
 }
 
-func one(kind frame.Type, flags frame.Flags, stream uint32, payload string) []byte {
+func one(kind frame.FrameType, flags frame.Flags, stream uint32, payload string) []byte {
 	return append(frame.Head{Length: len(payload), Type: kind, Flags: flags, Stream: stream}.Append(nil), payload...)
 }
 
@@ -136,7 +136,7 @@ func TestClaimsCostTheirBytes(t *testing.T) {
 			came += sent
 			cost += cap(l.streams[i+2].incoming.Data)
 		}
-		if most := max(came*growth, calls*512); calls == 0 || cost > most {
+		if most := max(came*maxGrowth, calls*512); calls == 0 || cost > most {
 			t.Errorf("messages that sent %d bytes in all have %d bytes of memory, want at most %d", came, cost, most)
 		}
 	}
@@ -156,7 +156,7 @@ func TestShortMessagesCanBeTooLong(t *testing.T) {
 
 // TestMetadataFitsIntoATurn has a peer that takes more metadata than one frame can hold.
 func TestMetadataFitsIntoATurn(t *testing.T) {
-	l := New(Config{Client: true, Window: credit.LeastWindow, PerStream: credit.LeastWindow}, &end{t: t})
+	l := New(Config{Client: true, Window: credit.MinWindow, PerStream: credit.MinWindow}, &end{t: t})
 	boundless := hello()
 	boundless.MaxMeta = 1 << 30
 	if _, err := l.Feed(0, frame.AppendHello(nil, boundless), 1); err != nil || l.Peer().MaxMeta != MaxMeta {
@@ -168,7 +168,7 @@ func TestMetadataFitsIntoATurn(t *testing.T) {
 func TestNumbersRunOut(t *testing.T) {
 	p := newPair(t, nil)
 	p.settle()
-	p.client.link.lastID, p.server.link.lastID = maxBegun-2, maxBegun-2
+	p.client.link.lastID, p.server.link.lastID = maxCalls-2, maxCalls-2
 	p.begin("/s/m", nil, true)
 	p.settle()
 	if p.client.link.Draining() {

@@ -6,25 +6,25 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// pump moves frames that may be sent into the output, as long as there is room. The others wait,
-// so that the next stream is chosen as late as possible.
-func (l *Link) pump() {
+// fillOutput moves frames that may be sent into the output, as long as there is room. The others
+// wait, so that the next stream is chosen as late as possible.
+func (l *Link) fillOutput() {
 	for l.Pending() < l.limit {
 		sending, bytes := l.sender.Next()
 		if sending == nil {
 			return
 		}
-		l.turn(sending.Of.(*Stream), bytes)
+		l.sendTurn(sending.Of.(*Stream), bytes)
 	}
 }
 
-// turn sends a number of bytes of a stream's message, including its head.
-func (l *Link) turn(s *Stream, bytes int) {
+// sendTurn sends a number of bytes of a stream's message, including its head.
+func (l *Link) sendTurn(s *Stream, bytes int) {
 	head := frame.Head{Length: bytes, Type: frame.Data}
-	if s.state == unborn {
+	if s.state == notBegun {
 		head.Type = frame.Request
 		l.lastID++
-		s.id, s.state = l.lastID, open
+		s.id, s.state = l.lastID, isOpen
 		l.streams[s.id] = s
 	}
 	head.Stream = s.id
@@ -57,22 +57,22 @@ func (l *Link) turn(s *Stream, bytes int) {
 		return
 	}
 	if i.payload.Owner != nil {
-		out.Own(i.payload.Owner) // the output may refer to earlier parts
+		out.AddOwner(i.payload.Owner) // the output may refer to earlier parts
 		i.payload.Owner = nil
 	}
-	l.sent(s, i.end)
-	if s.state != gone {
+	l.removeSent(s, i.end)
+	if s.state != callOver {
 		l.advance(s)
 	}
 }
 
-// sent drops the first item after it was moved into the output.
-func (l *Link) sent(s *Stream, end bool) {
+// removeSent drops the first item after it was moved into the output.
+func (l *Link) removeSent(s *Stream, end bool) {
 	s.queue[0] = item{}
 	if s.queue = s.queue[1:]; end {
-		s.state = closed
+		s.state = sendClosed
 		l.ending++
-		l.settle(s)
+		l.dropIfOver(s)
 	}
 	if len(s.queue) == 0 {
 		s.queue = nil
@@ -80,10 +80,10 @@ func (l *Link) sent(s *Stream, end bool) {
 	}
 }
 
-// settle forgets a stream whose call is over: at a server when the answer is in the output, at a
-// client when the answer has come.
-func (l *Link) settle(s *Stream) {
-	over := s.state == closed
+// dropIfOver forgets a stream whose call is over: at a server when the answer is in the output, at
+// a client when the answer has come.
+func (l *Link) dropIfOver(s *Stream) {
+	over := s.state == sendClosed
 	if l.cfg.Client {
 		over = s.peerDone
 	}
@@ -97,10 +97,10 @@ func (l *Link) drop(s *Stream) {
 	l.sender.Cancel(&s.send)
 	for i := range s.queue {
 		if owner := s.queue[i].payload.Owner; owner != nil {
-			if s.state == unborn {
+			if s.state == notBegun {
 				owner.Release()
 			} else {
-				l.output().Own(owner) // the output may refer to a part of it
+				l.output().AddOwner(owner) // the output may refer to a part of it
 			}
 		}
 		s.queue[i] = item{}
@@ -120,37 +120,37 @@ func (l *Link) drop(s *Stream) {
 		s.unread, s.reserved, s.waits = 0, 0, false
 		l.returnRoom(room)
 	}
-	s.state = gone
-	l.Took(s)
+	s.state = callOver
+	l.ReturnHeld(s)
 	if s.released {
 		s.released = false
 		l.returnCall()
 	}
 }
 
-// Took returns the connection's credit that the stream's messages held.
-func (l *Link) Took(s *Stream) {
+// ReturnHeld returns the connection's credit that the stream's messages held.
+func (l *Link) ReturnHeld(s *Stream) {
 	held := s.held
 	s.held = 0
-	l.take(held)
+	l.returnBytes(held)
 }
 
-func (l *Link) take(bytes int64) {
-	l.grant(0, frame.Grant{Bytes: uint64(l.window.Take(bytes))})
+func (l *Link) returnBytes(bytes int64) {
+	l.sendGrant(0, frame.Grant{Bytes: uint64(l.window.Take(bytes))})
 }
 
-// Read returns the credit and room of a message that has been read.
-func (l *Link) Read(s *Stream, m Message) {
-	l.returned(s, m.Credit)
+// MessageRead returns the credit and room of a message that has been read.
+func (l *Link) MessageRead(s *Stream, m Message) {
+	l.returnStreamCredit(s, m.Credit)
 	if room := min(m.Room, s.unread); room > 0 { // 0 after the stream was dropped
 		s.unread -= room
 		l.returnRoom(room)
 	}
 }
 
-func (l *Link) returned(s *Stream, cost int64) {
-	if grant := s.window.Take(cost); s.state != gone && !s.peerDone {
-		l.grant(s.id, frame.Grant{Bytes: uint64(grant)})
+func (l *Link) returnStreamCredit(s *Stream, cost int64) {
+	if grant := s.window.Take(cost); s.state != callOver && !s.peerDone {
+		l.sendGrant(s.id, frame.Grant{Bytes: uint64(grant)})
 	}
 }
 
@@ -158,20 +158,20 @@ func (l *Link) returned(s *Stream, cost int64) {
 // output; servers only. So a client that cancels calls begins no more calls than handlers end. A
 // client that reads no answers makes the server keep one answer per call at most.
 func (l *Link) Release(s *Stream) {
-	l.Took(s)
-	if s.state != gone {
+	l.ReturnHeld(s)
+	if s.state != callOver {
 		s.released = true
 		return
 	}
 	l.returnCall()
 }
 
-func (l *Link) returnCall() { l.grant(0, frame.Grant{Requests: uint64(l.calls.Take(1))}) }
+func (l *Link) returnCall() { l.sendGrant(0, frame.Grant{Requests: uint64(l.calls.Take(1))}) }
 
 const pingLen = 8
 
 // Ping sends a ping, which the peer answers.
-func (l *Link) Ping() { l.append(frame.Head{Type: frame.Ping}, make([]byte, pingLen)) }
+func (l *Link) Ping() { l.appendFrame(frame.Head{Type: frame.Ping}, make([]byte, pingLen)) }
 
 // Goodbye tells the peer that this end accepts no more calls than those begun.
 func (l *Link) Goodbye() {
@@ -179,5 +179,5 @@ func (l *Link) Goodbye() {
 		return
 	}
 	l.draining = true
-	l.append(frame.Head{Type: frame.Goodbye}, binary.AppendUvarint(nil, uint64(l.lastID)))
+	l.appendFrame(frame.Head{Type: frame.Goodbye}, binary.AppendUvarint(nil, uint64(l.lastID)))
 }

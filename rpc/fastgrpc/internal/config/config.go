@@ -1,5 +1,5 @@
-// Package config parses gRPC service configs (grpc/doc/service_config.md) and holds those in
-// use, with the throttle of their retries. It must not know calls or connections.
+// Package config parses gRPC service configs (grpc/doc/service_config.md), and limits retries as
+// they require. It must not know calls or connections.
 package config
 
 import (
@@ -20,31 +20,30 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// A Config is a parsed service config (grpc/doc/service_config.md). Like grpc-go's,
-// it has no hedging: hedgingPolicy is ignored.
+// A Config is a parsed service config. As in grpc-go, it has no hedgingPolicy.
 type Config struct {
-	serviceconfig.Config // nil: only grpc-go's types may have the interface's unexported method
+	serviceconfig.Config // nil; embedded because the interface has an unexported method
 
 	RetryThrottling   *RetryThrottling
 	HealthCheckConfig *HealthCheck
-	Balancer          Balancer
-	methods           map[string]*Method // keys: /service/method, /service/ or ""
+	Balancer          BalancerConfig
+	methods           map[string]*MethodConfig // the keys are /service/method, /service/, or "" for all methods
 }
 
-// A HealthCheck names the service whose health decides whether a connection is used.
+// A HealthCheck names the service for health checks. Unhealthy connections get no calls.
 type HealthCheck struct{ ServiceName string }
 
-// RetryThrottling stops retries while most calls fail.
+// RetryThrottling holds the limits of a Throttle.
 type RetryThrottling struct{ MaxTokens, TokenRatio float64 }
 
-// A Balancer is a balancing policy with its config.
-type Balancer struct {
+// A BalancerConfig holds the builder and the config of a balancing policy.
+type BalancerConfig struct {
 	Builder balancer.Builder
-	Config  serviceconfig.LoadBalancingConfig // nil if the builder parses none
+	Config  serviceconfig.LoadBalancingConfig // nil if the builder cannot parse configs
 }
 
-// A Method holds the config of some methods. A nil field is not set.
-type Method struct {
+// A MethodConfig holds the settings for the methods in Name. A setting that is nil is not set.
+type MethodConfig struct {
 	Name                                            []methodName
 	WaitForReady                                    *bool
 	Timeout                                         *Duration
@@ -54,7 +53,7 @@ type Method struct {
 
 type methodName struct{ Service, Method string }
 
-// A RetryPolicy says which failed calls are tried again, and when.
+// A RetryPolicy says which failed calls are retried, how often, and after which pauses.
 type RetryPolicy struct {
 	MaxAttempts                int
 	InitialBackoff, MaxBackoff Duration
@@ -62,33 +61,33 @@ type RetryPolicy struct {
 	RetryableStatusCodes       []codes.Code
 }
 
-// Duration has protobuf's JSON form, such as "1.5s".
+// Duration is a time.Duration with protobuf's JSON form, such as "1.5s".
 type Duration time.Duration
 
-// UnmarshalJSON reads protobuf's form. A duration beyond time.Duration's range becomes its bound.
+// UnmarshalJSON replaces a value outside time.Duration's range by the nearest value inside.
 func (d *Duration) UnmarshalJSON(js []byte) error {
 	var p durationpb.Duration
 	if err := protojson.Unmarshal(js, &p); err != nil {
-		return fmt.Errorf("duration %s: want a string such as \"1.5s\"", js)
+		return fmt.Errorf("found the duration %s, want a string such as \"1.5s\"", js)
 	}
 	*d = Duration(p.AsDuration())
 	return nil
 }
 
-// Parse parses a service config. It accepts and refuses the same configs as grpc-go.
-// maxAttempts bounds the attempts of retry policies.
+// Parse parses a service config. It accepts and refuses the same configs as grpc-go. It lowers the
+// attempts of retry policies to maxAttempts.
 func Parse(js string, maxAttempts int) (*Config, error) {
 	var in struct {
 		LoadBalancingPolicy *string
 		LoadBalancingConfig json.RawMessage
-		MethodConfig        []Method
+		MethodConfig        []MethodConfig
 		RetryThrottling     *RetryThrottling
 		HealthCheckConfig   *HealthCheck
 	}
 	if err := json.Unmarshal([]byte(js), &in); err != nil {
-		return nil, fmt.Errorf("fastgrpc: service config: %w", err)
+		return nil, fmt.Errorf("fastgrpc: cannot parse the service config: %w", err)
 	}
-	c := &Config{RetryThrottling: in.RetryThrottling, HealthCheckConfig: in.HealthCheckConfig, methods: map[string]*Method{}}
+	c := &Config{RetryThrottling: in.RetryThrottling, HealthCheckConfig: in.HealthCheckConfig, methods: map[string]*MethodConfig{}}
 	if len(in.LoadBalancingConfig) == 0 || string(in.LoadBalancingConfig) == "null" {
 		name := pickfirst.Name
 		if in.LoadBalancingPolicy != nil && balancer.Get(*in.LoadBalancingPolicy) != nil {
@@ -98,28 +97,28 @@ func Parse(js string, maxAttempts int) (*Config, error) {
 	}
 	var err error
 	if c.Balancer, err = parseBalancerConfig(in.LoadBalancingConfig); err != nil {
-		return nil, fmt.Errorf("fastgrpc: service config: %w", err)
+		return nil, fmt.Errorf("fastgrpc: cannot parse the service config: %w", err)
 	}
 	for i := range in.MethodConfig {
 		if err := c.addMethods(&in.MethodConfig[i], maxAttempts); err != nil {
-			return nil, fmt.Errorf("fastgrpc: service config: methodConfig[%d]: %w", i, err)
+			return nil, fmt.Errorf("fastgrpc: invalid service config: methodConfig[%d]: %w", i, err)
 		}
 	}
 	if t := c.RetryThrottling; t != nil && in.MethodConfig != nil && (t.MaxTokens <= 0 || t.MaxTokens > 1000 || t.TokenRatio <= 0) {
-		return nil, fmt.Errorf("fastgrpc: service config: retryThrottling: maxTokens %v must be above 0 and at most 1000, and tokenRatio %v above 0", t.MaxTokens, t.TokenRatio)
+		return nil, fmt.Errorf("fastgrpc: invalid service config: retryThrottling: found maxTokens %v and tokenRatio %v, want maxTokens above 0 and at most 1000, and tokenRatio above 0", t.MaxTokens, t.TokenRatio)
 	}
 	return c, nil
 }
 
-// parseBalancerConfig returns the first registered policy of a list.
-func parseBalancerConfig(js json.RawMessage) (Balancer, error) {
+// parseBalancerConfig returns the first policy in the JSON list whose balancer is registered.
+func parseBalancerConfig(js json.RawMessage) (BalancerConfig, error) {
 	var list []map[string]json.RawMessage
 	if err := json.Unmarshal(js, &list); err != nil {
-		return Balancer{}, err
+		return BalancerConfig{}, err
 	}
 	for i, entry := range list {
 		if len(entry) != 1 {
-			return Balancer{}, fmt.Errorf("loadBalancingConfig[%d] has %d policies, want one", i, len(entry))
+			return BalancerConfig{}, fmt.Errorf("loadBalancingConfig[%d] has %d policies, want exactly one", i, len(entry))
 		}
 		for name, js := range entry {
 			b := balancer.Get(name)
@@ -128,25 +127,25 @@ func parseBalancerConfig(js json.RawMessage) (Balancer, error) {
 			}
 			parser, ok := b.(balancer.ConfigParser)
 			if !ok {
-				return Balancer{Builder: b}, nil
+				return BalancerConfig{Builder: b}, nil
 			}
 			config, err := parser.ParseConfig(js)
 			if err != nil {
-				return Balancer{}, fmt.Errorf("policy %q: %w", name, err)
+				return BalancerConfig{}, fmt.Errorf("balancing policy %q: %w", name, err)
 			}
-			return Balancer{b, config}, nil
+			return BalancerConfig{b, config}, nil
 		}
 	}
-	return Balancer{}, fmt.Errorf("no registered balancing policy in %s: import its package", js)
+	return BalancerConfig{}, fmt.Errorf("found no registered balancing policy in loadBalancingConfig %s: import the package of one of them", js)
 }
 
-func (c *Config) addMethods(m *Method, maxAttempts int) error {
+func (c *Config) addMethods(m *MethodConfig, maxAttempts int) error {
 	if m.Name == nil {
 		return nil
 	}
 	if p := m.RetryPolicy; p != nil {
 		if p.MaxAttempts <= 1 || p.InitialBackoff <= 0 || p.MaxBackoff <= 0 || p.BackoffMultiplier <= 0 || len(p.RetryableStatusCodes) == 0 {
-			return errors.New("retryPolicy needs maxAttempts above 1, initialBackoff, maxBackoff, backoffMultiplier and retryableStatusCodes")
+			return errors.New("retryPolicy: want maxAttempts above 1; initialBackoff, maxBackoff and backoffMultiplier above 0; and at least one of retryableStatusCodes")
 		}
 		p.MaxAttempts = min(p.MaxAttempts, maxAttempts)
 	}
@@ -154,19 +153,19 @@ func (c *Config) addMethods(m *Method, maxAttempts int) error {
 		path := "/" + n.Service + "/" + n.Method
 		if n.Service == "" {
 			if path = ""; n.Method != "" {
-				return fmt.Errorf("name: method %q without a service", n.Method)
+				return fmt.Errorf("name: found method %q without a service: add the service", n.Method)
 			}
 		}
 		if c.methods[path] != nil {
-			return fmt.Errorf("name: %q has a config already", path)
+			return fmt.Errorf("name: %q appears twice: keep one methodConfig for it", path)
 		}
 		c.methods[path] = m
 	}
 	return nil
 }
 
-// Method returns the config of a method, or nil.
-func (c *Config) Method(path string) *Method {
+// ForMethod returns the config for the method with this path, or nil if it has none.
+func (c *Config) ForMethod(path string) *MethodConfig {
 	if len(c.methods) == 0 {
 		return nil
 	}
@@ -179,35 +178,36 @@ func (c *Config) Method(path string) *Method {
 	return c.methods[""]
 }
 
-// Backoff returns how long to wait before the next attempt.
+// Backoff returns the pause before the next attempt, after this number of retries.
 func (p *RetryPolicy) Backoff(retries int) time.Duration {
 	d := float64(p.InitialBackoff) * math.Pow(p.BackoffMultiplier, float64(retries))
 	return time.Duration(min(d, float64(p.MaxBackoff)) * (0.8 + 0.4*rand.Float64()))
 }
 
-// Unset stands for a message limit that no option sets.
-const Unset = math.MinInt
+// UnsetLimit is the value of a message limit that no call option sets.
+const UnsetLimit = math.MinInt
 
-// Limit returns the lesser of an option's limit and a config's, if they are set.
-func Limit(option int, config *int64) int {
+// LesserLimit returns the lower limit, if both are set, or else the limit that is set.
+func LesserLimit(option int, config *int64) int {
 	switch {
 	case config == nil:
 		return option
-	case option == Unset:
+	case option == UnsetLimit:
 		return int(min(*config, math.MaxInt))
 	}
 	return int(min(int64(option), *config))
 }
 
-// A Throttle counts tokens: a failed call takes one, a successful one returns a part of one. If
-// half of them or fewer are left, calls are not retried. nil allows all retries.
+// A Throttle prevents retries while many calls fail. It counts tokens: a failed call removes one, a
+// successful call adds a part of one. Calls are retried only while more than half of the tokens are
+// left. A nil Throttle allows all retries.
 type Throttle struct {
 	RetryThrottling
 	mu     sync.Mutex
 	tokens float64
 }
 
-// NewThrottle returns a full throttle, or nil if the config has none.
+// NewThrottle returns a throttle with all tokens, or nil if the config sets no RetryThrottling.
 func (c *Config) NewThrottle() *Throttle {
 	if c.RetryThrottling == nil {
 		return nil
@@ -215,8 +215,8 @@ func (c *Config) NewThrottle() *Throttle {
 	return &Throttle{RetryThrottling: *c.RetryThrottling, tokens: c.RetryThrottling.MaxTokens}
 }
 
-// Failed takes a token and reports whether too few are left for a retry.
-func (t *Throttle) Failed() bool {
+// CallFailed removes a token. It returns true if too few tokens are left for a retry.
+func (t *Throttle) CallFailed() bool {
 	if t == nil {
 		return false
 	}
@@ -226,8 +226,8 @@ func (t *Throttle) Failed() bool {
 	return t.tokens <= t.MaxTokens/2
 }
 
-// Succeeded returns a part of a token.
-func (t *Throttle) Succeeded() {
+// CallSucceeded adds a part of a token.
+func (t *Throttle) CallSucceeded() {
 	if t == nil {
 		return
 	}

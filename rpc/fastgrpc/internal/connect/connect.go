@@ -1,6 +1,6 @@
-// Package connect holds the parts of a client that work before it has a connection: targets with
-// their resolvers and authorities, proxies, pauses between attempts, the watch over a server's
-// health, and the serializer on which resolvers and balancers run.
+// Package connect holds the parts of a client that work before it has a connection. They parse
+// targets, choose resolvers and authorities, connect through proxies, compute pauses between
+// attempts, watch a server's health, and run resolvers and balancers one call at a time.
 //
 // It must not know the client's connections or calls.
 package connect
@@ -22,16 +22,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// WatchHealth asks the server's health service on this connection for the health of a service,
-// and reports it until ctx ends. A server without that service counts as healthy.
+// WatchHealth calls the server's health service on connection cc, and reports the health of a
+// service until ctx ends. A server without a health service counts as healthy.
 func WatchHealth(ctx context.Context, cc grpc.ClientConnInterface, service string, report func(connectivity.State, error)) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if failures > 0 && !Sleep(ctx, Backoff(&backoff.DefaultConfig, failures-1), nil) {
 			return
 		}
 		report(connectivity.Connecting, nil)
-		err := watchOnce(ctx, cc, service, func(state connectivity.State, err error) {
-			failures = -1 // the next call needs no pause
+		err := watchHealthOnce(ctx, cc, service, func(state connectivity.State, err error) {
+			failures = -1 // the next call of the health service needs no pause
 			report(state, err)
 		})
 		switch {
@@ -39,15 +39,15 @@ func WatchHealth(ctx context.Context, cc grpc.ClientConnInterface, service strin
 			report(connectivity.Ready, nil)
 			return
 		case !errors.Is(err, errNoHealthStream):
-			report(connectivity.TransientFailure, fmt.Errorf("connection active but received health check RPC error: %w", err))
+			report(connectivity.TransientFailure, fmt.Errorf("fastgrpc: the server's health service returned an error: %w", err))
 		}
 	}
 }
 
-var errNoHealthStream = errors.New("fastgrpc: the health service could not be called")
+var errNoHealthStream = errors.New("fastgrpc: the client could not call the server's health service")
 
-// watchOnce makes one call of the health service and returns how it ended.
-func watchOnce(ctx context.Context, cc grpc.ClientConnInterface, service string, report func(connectivity.State, error)) error {
+// watchHealthOnce calls the health service once and returns the error that ended the call.
+func watchHealthOnce(ctx context.Context, cc grpc.ClientConnInterface, service string, report func(connectivity.State, error)) error {
 	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, healthgrpc.Health_Watch_FullMethodName)
 	if err != nil {
 		return errNoHealthStream
@@ -64,13 +64,13 @@ func watchOnce(ctx context.Context, cc grpc.ClientConnInterface, service string,
 		if reply.Status == healthgrpc.HealthCheckResponse_SERVING {
 			report(connectivity.Ready, nil)
 		} else {
-			report(connectivity.TransientFailure, fmt.Errorf("connection active but health check failed. status=%s", reply.Status))
+			report(connectivity.TransientFailure, fmt.Errorf("fastgrpc: the server's health service reports the status %s, want SERVING", reply.Status))
 		}
 	}
 }
 
-// Backoff returns gRPC's connection backoff (grpc/doc/connection-backoff.md):
-// exponential, bounded, with jitter.
+// Backoff returns the pause before the next connection attempt (grpc/doc/connection-backoff.md). It
+// grows with the failures up to a maximum, and varies at random.
 func Backoff(b *backoff.Config, failures int) time.Duration {
 	if failures == 0 {
 		return b.BaseDelay
@@ -84,7 +84,7 @@ func Backoff(b *backoff.Config, failures int) time.Duration {
 	return time.Duration(max(d, 0))
 }
 
-// Sleep waits, and reports whether the time d passed before ctx or now ended it.
+// Sleep waits for the duration d and returns true, or false if ctx ends or now is closed earlier.
 func Sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -98,15 +98,15 @@ func Sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
 }
 
 // A Serializer runs functions one at a time, in order, on a goroutine that exists only while
-// functions are queued. It runs resolvers and balancers: they expect calls that do not overlap and
-// hold no lock.
+// functions are queued. Resolvers and balancers need it: they expect that their methods are called
+// one at a time, and that the caller holds no lock.
 type Serializer struct {
 	mu      sync.Mutex
 	queue   []func()
-	running chan struct{} // closed when the queue is empty; nil if it is
+	running chan struct{} // closed when the queue becomes empty; nil while it is empty
 }
 
-// Do queues a function.
+// Do queues a function and returns at once.
 func (s *Serializer) Do(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Serializer) run() {
 	s.running = nil
 }
 
-// Wait returns when all functions have run.
+// Wait waits until all queued functions have run.
 func (s *Serializer) Wait() {
 	s.mu.Lock()
 	running := s.running

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// ErrUnsupported is wrapped by errors about features that fastgrpc lacks.
+// ErrUnsupported marks errors about missing features: errors.Is(err, ErrUnsupported) is true.
 var ErrUnsupported error = unsupportedError{}
 
 type unsupportedError struct{}
@@ -26,65 +26,65 @@ func (unsupportedError) Error() string { return "not supported by fastgrpc" }
 
 func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// foreign lists the schemes whose registered resolvers need grpc-go's own client.
-var foreign = []string{"xds", "google-c2p", "grpclb"}
+// grpcGoOnlySchemes lists the schemes whose registered resolvers need grpc-go's own client.
+var grpcGoOnlySchemes = []string{"xds", "google-c2p", "grpclb"}
 
-// ParseTarget parses a target as grpc.NewClient does, and finds its resolver among the program's
-// and the registered ones. If its scheme has no resolver, the target is a DNS name. It refuses
-// unix targets on which grpc-go's resolvers fail later.
+// ParseTarget parses a target as grpc.NewClient does. It also returns the target's resolver, one of
+// own or a registered one. If the target's scheme has no resolver, it takes the target for a DNS
+// name. It refuses unix targets that grpc-go's resolver would refuse later.
 func ParseTarget(s string, own []resolver.Builder) (_ resolver.Target, b resolver.Builder, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("fastgrpc: target %q: %w", s, err)
+			err = fmt.Errorf("fastgrpc: cannot use the target %q: %w", s, err)
 		}
 	}()
 	u, bad := url.Parse(s)
 	if bad == nil {
-		if b = resolverFor(u.Scheme, own); b == nil && slices.Contains(foreign, u.Scheme) {
-			return resolver.Target{}, nil, fmt.Errorf("scheme %s: %w", u.Scheme, ErrUnsupported)
+		if b = resolverFor(u.Scheme, own); b == nil && slices.Contains(grpcGoOnlySchemes, u.Scheme) {
+			return resolver.Target{}, nil, fmt.Errorf("scheme %s is %w", u.Scheme, ErrUnsupported)
 		}
 	}
 	if b == nil {
 		scheme := resolver.GetDefaultScheme()
-		if scheme == "passthrough" { // unless the program has set another
+		if scheme == "passthrough" { // grpc-go's default; a program may set another one
 			scheme = "dns"
 		}
 		if u, err = url.Parse(scheme + ":///" + s); err != nil {
 			return resolver.Target{}, nil, err
 		}
 		if b = resolverFor(u.Scheme, own); b == nil {
-			return resolver.Target{}, nil, fmt.Errorf("no resolver for the default scheme %s", scheme)
+			return resolver.Target{}, nil, fmt.Errorf("the default scheme %s has no registered resolver: register one with resolver.Register", scheme)
 		}
 	}
-	if isUnix(u.Scheme) && (u.Host != "" || u.Path+u.Opaque == "") {
-		return resolver.Target{}, nil, errors.New("want unix:path or unix:///absolute/path")
+	if isUnixScheme(u.Scheme) && (u.Host != "" || u.Path+u.Opaque == "") {
+		return resolver.Target{}, nil, errors.New("want a target of the form unix:path or unix:///absolute/path")
 	}
 	return resolver.Target{URL: *u}, b, nil
 }
 
-func isUnix(scheme string) bool { return scheme == "unix" || scheme == "unix-abstract" }
+func isUnixScheme(scheme string) bool { return scheme == "unix" || scheme == "unix-abstract" }
 
-// resolverFor returns the resolver for a scheme, or nil.
+// resolverFor returns the resolver for a scheme, one of own or a registered one, or nil.
 func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
 	for _, b := range own {
 		if b.Scheme() == scheme {
 			return b
 		}
 	}
-	if slices.Contains(foreign, scheme) {
+	if slices.Contains(grpcGoOnlySchemes, scheme) {
 		return nil
 	}
 	return resolver.Get(scheme)
 }
 
-// AuthorityOf returns the servers' name, which is the :authority of calls and the name that TLS
-// verifies. own is the program's name for the servers, certified the transport credentials' name.
-func AuthorityOf(t resolver.Target, b resolver.Builder, own, certified string) (string, error) {
+// ChooseAuthority returns the :authority of calls, which TLS also verifies. own is the authority
+// from the option WithAuthority, and certified is the server name of the transport credentials.
+func ChooseAuthority(t resolver.Target, b resolver.Builder, own, certified string) (string, error) {
 	endpoint := t.Endpoint()
 	overrider, _ := b.(resolver.AuthorityOverrider)
 	switch {
 	case own != "" && certified != "" && certified != own:
-		return "", errors.New("fastgrpc: WithAuthority says " + own + ", the transport credentials say " + certified + ": give the name once")
+		return "", errors.New("fastgrpc: WithAuthority sets the name " + own + ", but the transport credentials set " + certified + ": set only one of them")
 	case own != "":
 		return own, nil
 	case certified != "":
@@ -97,7 +97,7 @@ func AuthorityOf(t resolver.Target, b resolver.Builder, own, certified string) (
 	return escapeAuthority(endpoint), nil
 }
 
-// escapeAuthority percent-encodes characters that an authority cannot hold (RFC 3986 section 3.2).
+// escapeAuthority percent-encodes characters that RFC 3986 section 3.2 forbids in an authority.
 func escapeAuthority(s string) string {
 	var out strings.Builder
 	for _, c := range []byte(s) {
@@ -111,10 +111,10 @@ func escapeAuthority(s string) string {
 	return out.String()
 }
 
-// NetworkOf returns the network and the address of a resolver's address. Only the scheme of the
-// target or of the address decides.
+// NetworkOf returns the network and the path or address to dial for a resolver's address. The
+// network is "unix" if the target or the address has a unix scheme, or else "tcp".
 func NetworkOf(target resolver.Target, addr string) (network, path string) {
-	if isUnix(target.URL.Scheme) {
+	if isUnixScheme(target.URL.Scheme) {
 		return "unix", addr
 	}
 	rest, isUnix := strings.CutPrefix(addr, "unix:")
@@ -127,24 +127,24 @@ func NetworkOf(target resolver.Target, addr string) (network, path string) {
 	return "unix", rest
 }
 
-// ProxyOf returns a function that returns the proxy for connections to an address, or nil.
-// name is not "" if the proxy also resolves the target's name. The environment
-// variables HTTPS_PROXY and NO_PROXY decide, as in grpc-go; fromEnvironment reads them. With
-// localDNS, only this end resolves names.
-func ProxyOf(target resolver.Target, fromEnvironment func(*http.Request) (*url.URL, error), localDNS bool) (proxy func(addr string) *url.URL, name string, err error) {
+// FindProxy returns a function that returns the proxy for an address, or nil. The function is nil
+// if the target has no proxy. name is the target's name if the proxy resolves that name. With
+// localDNS, the proxy resolves no names. As in grpc-go, fromEnvironment chooses the proxy from the
+// environment variables HTTPS_PROXY and NO_PROXY.
+func FindProxy(target resolver.Target, fromEnvironment func(*http.Request) (*url.URL, error), localDNS bool) (proxy func(addr string) *url.URL, name string, err error) {
 	lookup := func(addr string) (*url.URL, error) {
 		return fromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: addr}})
 	}
 	leave := target.URL.Scheme == "dns" && !localDNS
 	addr := target.Endpoint()
 	if leave {
-		if addr, err = withPort(addr); err != nil {
-			return nil, "", fmt.Errorf("fastgrpc: target %q: %w", target.Endpoint(), err)
+		if addr, err = addDefaultPort(addr); err != nil {
+			return nil, "", fmt.Errorf("fastgrpc: cannot use the target %q: %w", target.Endpoint(), err)
 		}
 	}
 	through, err := lookup(addr)
 	if err != nil {
-		return nil, "", fmt.Errorf("fastgrpc: proxy for target %q: %w", target.Endpoint(), err)
+		return nil, "", fmt.Errorf("fastgrpc: cannot find the proxy for the target %q: %w", target.Endpoint(), err)
 	}
 	if through == nil {
 		return nil, "", nil
@@ -154,53 +154,53 @@ func ProxyOf(target resolver.Target, fromEnvironment func(*http.Request) (*url.U
 	}
 	return func(addr string) *url.URL {
 		if u, err := lookup(addr); err != nil || u == nil {
-			return nil // an exception in NO_PROXY
+			return nil // for example, NO_PROXY lists the address
 		}
 		return through
 	}, name, nil
 }
 
-// withPort adds the port, which a proxy needs and a DNS target may leave out.
-func withPort(target string) (string, error) {
+// addDefaultPort adds port 443 to a DNS target without a port, because a proxy needs the port.
+func addDefaultPort(target string) (string, error) {
 	host, port, err := net.SplitHostPort(target)
 	switch {
 	case target == "":
-		return "", errors.New("missing address")
+		return "", errors.New("the target has no address")
 	case err != nil:
-		return net.JoinHostPort(target, "443"), nil //nolint:nilerr // there is no port to split off
+		return net.JoinHostPort(target, "443"), nil //nolint:nilerr // the target has no port
 	case port == "":
-		return "", errors.New("missing port after port-separator colon")
+		return "", errors.New("the target has a colon but no port after it")
 	case host == "":
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// ThroughProxy asks an HTTP proxy for a connection to addr.
-func ThroughProxy(ctx context.Context, proxy *url.URL, addr, userAgent string) (net.Conn, error) {
+// DialThroughProxy connects to addr through an HTTP proxy.
+func DialThroughProxy(ctx context.Context, proxy *url.URL, addr, userAgent string) (net.Conn, error) {
 	at := proxy.Host
 	if proxy.Port() == "" {
 		at = net.JoinHostPort(proxy.Hostname(), "443")
 	}
 	nc, err := new(net.Dialer).DialContext(ctx, "tcp", at)
 	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+		return nil, fmt.Errorf("connect to proxy %s: %w", at, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
 	defer stop()
-	through, err := tunnel(nc, proxy.User, addr, userAgent)
+	through, err := openTunnel(nc, proxy.User, addr, userAgent)
 	if err != nil {
 		_ = nc.Close()
-		return nil, fmt.Errorf("proxy %s: %w", proxy.Host, err)
+		return nil, fmt.Errorf("open a tunnel through proxy %s: %w", proxy.Host, err)
 	}
 	return through, nil
 }
 
-// maxProxyReply bounds the header of a proxy's reply.
-const maxProxyReply = 64 << 10
+// maxProxyReplyBytes limits the length of a proxy's reply.
+const maxProxyReplyBytes = 64 << 10
 
-// tunnel sends the request to the proxy, and returns the connection after its reply.
-func tunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, error) {
+// openTunnel asks the proxy at the other end of nc to connect to addr (HTTP's CONNECT method).
+func openTunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, error) {
 	req := &http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Host: addr}, Host: addr,
 		Header: http.Header{"User-Agent": {userAgent}},
@@ -212,26 +212,26 @@ func tunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, 
 	if err := req.Write(nc); err != nil {
 		return nil, err
 	}
-	r := bufio.NewReader(io.LimitReader(nc, maxProxyReply))
+	r := bufio.NewReader(io.LimitReader(nc, maxProxyReplyBytes))
 	reply, err := http.ReadResponse(r, req)
 	if err != nil {
 		return nil, err
 	}
 	_ = reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("CONNECT %s: %s", addr, reply.Status)
+		return nil, fmt.Errorf("the proxy answered CONNECT %s with %s, want 200 OK", addr, reply.Status)
 	}
 	if n := r.Buffered(); n > 0 {
-		head, _ := r.Peek(n) // the server's first bytes
-		return &headedConn{nc, io.MultiReader(bytes.NewReader(head), nc)}, nil
+		head, _ := r.Peek(n) // the reader has already read the server's first bytes
+		return &prefixedConn{nc, io.MultiReader(bytes.NewReader(head), nc)}, nil
 	}
 	return nc, nil
 }
 
-// A headedConn is a connection whose first bytes have been read already.
-type headedConn struct {
+// A prefixedConn is a connection whose first bytes are already in memory.
+type prefixedConn struct {
 	net.Conn
-	all io.Reader
+	reader io.Reader
 }
 
-func (c *headedConn) Read(p []byte) (int, error) { return c.all.Read(p) }
+func (c *prefixedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }

@@ -1,5 +1,5 @@
-// Package ending says how calls end on their clients: which error a caller gets, and that
-// only the server's trailers can make a call succeed. It must not know streams.
+// Package ending describes how a call ends on its client: with success or with an error. Only the
+// server's trailers can make a call succeed. The package must not know streams.
 package ending
 
 import (
@@ -16,76 +16,76 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// An Ending says how a call ended on its client; the zero value means that it is open.
+// An Ending says how a call ended on its client. The zero value means that the call is open.
 //
-// Only Kind says whether a call succeeded, and only the server's trailers make it Succeeded. An
-// error must never say it: io.EOF may mean a lost connection, or a stream that was read to its
-// end.
+// Only Kind says whether the call succeeded. An error cannot: io.EOF may mean a lost connection, or
+// the normal end of a stream.
 type Ending struct {
 	Kind Kind
-	Err  error // has a status that is not OK; nil if the call is open or has succeeded
+	Err  error // its status is never OK; nil if the call is open or has succeeded
 }
 
 // A Kind says whether a call has ended, and whether it has succeeded.
 type Kind uint8
 
-// The kinds. Only [Failed] and the functions that call it make a failed Ending.
+// The kinds. failedKind is not exported, so that only [FromError] makes a failed Ending.
 const (
 	Open Kind = iota
 	Succeeded
-	failed
+	failedKind
 )
 
 // Done reports whether the call has ended.
 func (e Ending) Done() bool { return e.Kind != Open }
 
-// Failed returns an ending whose Err is err, or an Internal error if err is nil or OK.
-func Failed(err error) Ending {
+// FromError returns an ending with the error err. If err is nil or its status is OK, the ending has
+// an Internal error instead.
+func FromError(err error) Ending {
 	if status.Code(err) == codes.OK {
-		err = status.Errorf(codes.Internal, "fastgrpc: the call failed with an error whose status is OK: %v", err)
+		err = status.Errorf(codes.Internal, "fastgrpc: the call failed, but its error has the status OK: %v", err)
 	}
-	return Ending{failed, err}
+	return Ending{failedKind, err}
 }
 
-// FromServer returns the ending of a call with this status in its trailers.
-func FromServer(code, message, details string) Ending {
+// FromTrailers returns the ending of a call whose trailers hold this status.
+func FromTrailers(code, message, details string) Ending {
 	st, err := wire.ParseStatus(code, message, details)
 	switch {
 	case err != nil:
-		return Failed(status.Errorf(codes.Unknown, "fastgrpc: %v", err))
+		return FromError(status.Errorf(codes.Unknown, "fastgrpc: the server sent an invalid status: %v", err))
 	case st.Code() != codes.OK:
-		return Failed(st.Err())
+		return FromError(st.Err())
 	}
 	return Ending{Kind: Succeeded}
 }
 
-// BadResponse returns the ending of a call whose response breaks the rules of gRPC.
-func BadResponse(code codes.Code, format string, args ...any) Ending {
-	return Failed(status.Errorf(code, "fastgrpc: "+format, args...))
+// FromBadResponse returns the ending of a call whose response violates the gRPC protocol.
+func FromBadResponse(code codes.Code, format string, args ...any) Ending {
+	return FromError(status.Errorf(code, "fastgrpc: "+format, args...))
 }
 
-// Reset returns the ending of a call whose stream was reset.
-func Reset(why h2.Reset, deadline time.Time) Ending {
-	// The text is grpc-go's: some programs search for it.
+// FromReset returns the ending of a call whose stream was reset.
+func FromReset(why h2.Reset, deadline time.Time) Ending {
+	// Some programs search for this text of grpc-go.
 	text := fmt.Sprintf("fastgrpc: stream terminated by RST_STREAM with error code: %s", why.Code)
 	code := codeOfReset(why.Code, deadline)
 	if why.Reason != "" {
 		text += "; " + why.Reason
-		if !why.Unprocessed { // this end has found the fault
+		if !why.Unprocessed { // this end found the error in the stream
 			code = codes.Internal
 		}
 	}
-	return Failed(status.Error(code, text))
+	return FromError(status.Error(code, text))
 }
 
-// ConnLost returns the ending of a call whose connection was lost.
-func ConnLost(peer net.Addr, cause error) Ending {
-	st := status.Newf(codes.Unavailable, "fastgrpc: connection to %v lost: %v", peer, cause)
-	return Failed(rpccall.WithCause(st, cause))
+// FromLostConn returns the ending of a call whose connection was lost.
+func FromLostConn(peer net.Addr, cause error) Ending {
+	st := status.Newf(codes.Unavailable, "fastgrpc: the connection to %v was lost: %v", peer, cause)
+	return FromError(rpccall.WithCause(st, cause))
 }
 
-// codeOfReset maps RST_STREAM codes as grpc-go does. When a deadline passes, the
-// server's CANCEL may arrive before the caller's own timer fires.
+// codeOfReset maps RST_STREAM error codes to gRPC codes, as grpc-go does. CANCEL after the deadline
+// means DeadlineExceeded: the server's CANCEL may arrive before the client's own timer fires.
 func codeOfReset(code http2.ErrCode, deadline time.Time) codes.Code {
 	switch code {
 	case http2.ErrCodeRefusedStream:

@@ -21,20 +21,20 @@ import (
 func TestOnlyTrailersSucceed(t *testing.T) {
 	fine := status.FromProto(nil) // OK
 	for name, end := range map[string]Ending{
-		"status":   FromServer("14", "", ""),
-		"junk":     FromServer("x", "", ""),
-		"response": BadResponse(codes.OK, "odd"),
-		"reset":    Reset(h2.Reset{}, batchio.Epoch),
-		"lost":     ConnLost(&net.TCPAddr{}, io.EOF),
-		"OK error": Failed(rpccall.WithCause(fine, io.EOF)),
-		"nil":      Failed(nil),
+		"status":   FromTrailers("14", "", ""),
+		"junk":     FromTrailers("x", "", ""),
+		"response": FromBadResponse(codes.OK, "odd"),
+		"reset":    FromReset(h2.Reset{}, batchio.Epoch),
+		"lost":     FromLostConn(&net.TCPAddr{}, io.EOF),
+		"OK error": FromError(rpccall.WithCause(fine, io.EOF)),
+		"nil":      FromError(nil),
 	} {
 		if end.Err == nil || status.Code(end.Err) == codes.OK || end.Kind == Succeeded || errors.Is(end.Err, io.EOF) {
 			t.Errorf("%s ends a call with %+v", name, end)
 		}
 	}
 	for _, code := range []string{"0", "00"} {
-		if end := FromServer(code, "", ""); end.Err != nil || end.Kind != Succeeded {
+		if end := FromTrailers(code, "", ""); end.Err != nil || end.Kind != Succeeded {
 			t.Errorf("grpc-status %s ends a call with %+v", code, end)
 		}
 	}
@@ -53,7 +53,7 @@ func TestResetCodes(t *testing.T) {
 		{http2.ErrCodeRefusedStream, past, codes.Unavailable},
 		{http2.ErrCodeInternal, past, codes.Internal},
 	} {
-		if got := status.Code(Reset(h2.Reset{Code: c.reset}, c.deadline).Err); got != c.want {
+		if got := status.Code(FromReset(h2.Reset{Code: c.reset}, c.deadline).Err); got != c.want {
 			t.Errorf("reset with %s, deadline %v: got %s, want %s", c.reset, c.deadline, got, c.want)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package lifetime has the rules for when a connection pings, drains or closes, and for how
-// often a client may ping: they are grpc-go's. It must not know streams, and sets no timer.
+// Package lifetime decides when a connection pings, drains or closes, and limits how often a client
+// may ping. The rules are grpc-go's. It must not know streams, and sets no timers.
 package lifetime
 
 import (
@@ -17,63 +17,63 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// The defaults and limits are grpc-go's, so that it can replace either end.
+// The values are grpc-go's, so that either end may use grpc-go.
 const (
-	Forever            = time.Duration(math.MaxInt64)
-	defaultServerPing  = 2 * time.Hour
-	DefaultPingTimeout = 20 * time.Second
-	defaultPingMinTime = 5 * time.Minute
-	idlePingMinTime    = 2 * time.Hour // without streams, unless PermitWithoutStream
-	MinClientPing      = 10 * time.Second
-	minServerPing      = time.Second
-	maxPingStrikes     = 2
-	MaxDrainPingWait   = 5 * time.Second
+	Forever                   = time.Duration(math.MaxInt64)
+	defaultServerPingInterval = 2 * time.Hour
+	DefaultPingTimeout        = 20 * time.Second
+	defaultMinPingInterval    = 5 * time.Minute
+	idleMinPingInterval       = 2 * time.Hour // for clients without streams, unless PermitWithoutStream is set
+	MinClientPingInterval     = 10 * time.Second
+	minServerPingInterval     = time.Second
+	maxPingStrikes            = 2
+	MaxDrainPingWait          = 5 * time.Second
 )
 
-// SetServerDefaults replaces the zero values of a server's options by their defaults.
+// SetServerDefaults replaces zero values in a server's options by their defaults.
 func SetServerDefaults(p *keepalive.ServerParameters, e *keepalive.EnforcementPolicy) {
 	p.MaxConnectionIdle = cmp.Or(p.MaxConnectionIdle, Forever)
 	p.MaxConnectionAge = cmp.Or(p.MaxConnectionAge, Forever)
 	p.MaxConnectionAgeGrace = cmp.Or(p.MaxConnectionAgeGrace, Forever)
-	p.Time = max(cmp.Or(p.Time, defaultServerPing), minServerPing)
+	p.Time = max(cmp.Or(p.Time, defaultServerPingInterval), minServerPingInterval)
 	p.Timeout = cmp.Or(p.Timeout, DefaultPingTimeout)
-	e.MinTime = cmp.Or(e.MinTime, defaultPingMinTime)
+	e.MinTime = cmp.Or(e.MinTime, defaultMinPingInterval)
 }
 
-// LimitSilence makes the kernel end a connection whose peer acknowledges nothing for the
-// keepalive timeout, as grpc-go does if there are pings (gRFC A18). Pings find a vanished peer
-// later.
-func LimitSilence(nc net.Conn, pingEvery, timeout time.Duration) {
+// LimitPeerSilence makes the kernel close a connection whose peer has acknowledged no data for the
+// given timeout. As in grpc-go (gRFC A18), it does nothing if keepalive pings are off. The kernel
+// notices a lost peer sooner than pings do.
+func LimitPeerSilence(nc net.Conn, pingEvery, timeout time.Duration) {
 	if pingEvery != Forever {
 		batchio.SetUserTimeout(nc, timeout)
 	}
 }
 
-// A Clock decides what a connection must do now, and when to check again. The connection's lock
-// guards it. Its times are since batchio.Epoch.
+// A Clock says which time limits of a connection have passed, and when to check again. Its times
+// count from batchio.Epoch. The connection's lock guards it.
 type Clock struct {
 	Ping    rpccall.PingTimer
-	MaxIdle time.Duration // Forever turns the rule off
+	MaxIdle time.Duration // Forever means no limit
 
-	Began     time.Duration
-	IdleSince time.Duration // 0 while calls are open
+	Began     time.Duration // when the connection began
+	IdleSince time.Duration // when the last call ended; 0 while calls are open
 
-	Now  time.Duration // time of the current check
+	Now  time.Duration // the time of the current check
 	Next time.Duration // the wait until the next check
 }
 
-// Begin begins a check.
-func (k *Clock) Begin(now time.Duration) {
+// BeginCheck must be called first in each check.
+func (k *Clock) BeginCheck(now time.Duration) {
 	k.Now, k.Next = now, min(k.Ping.Every, k.MaxIdle)
 }
 
-// Due reports whether the time after has passed since an event. If not, the next check comes at
-// its end, or earlier.
-func (k *Clock) Due(since, after time.Duration) bool {
-	if after == Forever {
+// Due reports whether the time limit has passed since start. If not, the next check comes when it
+// has passed, or earlier.
+func (k *Clock) Due(start, limit time.Duration) bool {
+	if limit == Forever {
 		return false
 	}
-	left := after - (k.Now - since) // since + after may overflow
+	left := limit - (k.Now - start) // start + limit could overflow
 	if left > 0 {
 		k.Next = min(k.Next, left)
 	}
@@ -85,24 +85,26 @@ func (k *Clock) IdleTooLong() bool {
 	return k.IdleSince > 0 && k.Due(k.IdleSince, k.MaxIdle)
 }
 
-// CheckPing returns what to do about a peer that was last heard at lastRead.
+// CheckPing returns whether to ping the peer, or to close the connection because the peer has not
+// answered. lastRead is the time of the last read from the peer.
 func (k *Clock) CheckPing(lastRead time.Duration) rpccall.PingAction {
 	do, next := k.Ping.Check(k.Now, lastRead)
 	k.Next = min(k.Next, next)
 	return do
 }
 
-// A Guard limits a client's pings.
-type Guard struct {
+// A PingGuard limits how often a client may ping the server.
+type PingGuard struct {
 	pinged       bool // the client has pinged before
 	lastPing     time.Duration
-	lastActivity uint64
-	strikes      int
+	lastActivity uint64 // h2.Conn.Activity at the last ping
+	strikes      int    // pings that came too early
 }
 
-// OnPing enforces the ping policy as grpc-go does: pings are free while responses are
-// sent; otherwise they must be at least MinTime apart.
-func (k *Guard) OnPing(now time.Duration, c *h2.Conn, policy *keepalive.EnforcementPolicy) *h2.ConnError {
+// OnPing counts a ping that comes too early, and returns an error after more than maxPingStrikes of
+// them. As in grpc-go, pings must be MinTime apart, unless the server has sent a response between
+// them.
+func (k *PingGuard) OnPing(now time.Duration, c *h2.Conn, policy *keepalive.EnforcementPolicy) *h2.ConnError {
 	since, first := now-k.lastPing, !k.pinged
 	k.lastPing, k.pinged = now, true
 	if c.Activity != k.lastActivity {
@@ -112,7 +114,7 @@ func (k *Guard) OnPing(now time.Duration, c *h2.Conn, policy *keepalive.Enforcem
 	}
 	least := policy.MinTime
 	if c.OpenStreams() == 0 && !policy.PermitWithoutStream {
-		least = idlePingMinTime
+		least = idleMinPingInterval
 	}
 	if !first && since < least {
 		k.strikes++
@@ -123,9 +125,9 @@ func (k *Guard) OnPing(now time.Duration, c *h2.Conn, policy *keepalive.Enforcem
 	return nil
 }
 
-// Jitter changes an age by up to a tenth, as grpc-go does, so that the connections of a restarted
-// server do not all end together.
-func Jitter(age time.Duration) time.Duration {
+// JitterAge changes a maximum age at random by up to a tenth, as grpc-go does. Otherwise all
+// connections of a restarted server would end at the same time.
+func JitterAge(age time.Duration) time.Duration {
 	if age == Forever {
 		return age
 	}

@@ -9,13 +9,13 @@ import (
 func TestAgeJitter(t *testing.T) {
 	least, most := Forever, time.Duration(0)
 	for range 1000 {
-		age := Jitter(time.Hour)
+		age := JitterAge(time.Hour)
 		least, most = min(least, age), max(most, age)
 	}
 	if least < 54*time.Minute || least > 57*time.Minute || most > 66*time.Minute || most < 63*time.Minute {
 		t.Errorf("an hour became %v to %v", least, most)
 	}
-	if Jitter(Forever) != Forever || Jitter(0) != 0 {
+	if JitterAge(Forever) != Forever || JitterAge(0) != 0 {
 		t.Error("no age, and age 0, must stay")
 	}
 }

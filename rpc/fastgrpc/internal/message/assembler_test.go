@@ -26,7 +26,7 @@ func FuzzAssembler(f *testing.F) {
 			for data := stream[at:end]; len(data) > 0 && gotErr == nil; {
 				var m Message
 				var done bool
-				if m, data, done, gotErr = a.next(data, chunk); done {
+				if m, data, done, gotErr = a.nextMessage(data, chunk); done {
 					got = append(got, bytes.Clone(m.Data))
 					m.Release()
 				}

@@ -9,27 +9,27 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// checkDepth returns an error if data, a message of the kind, nests more messages than package
-// proto allows. It is for vtprotobuf's decoders, which recurse without a limit: 16 MiB of nested
-// messages overflow Go's stack, which ends the process.
+// checkDepth returns an error if data nests messages deeper than package proto allows. data is an
+// encoded message of the type kind. vtprotobuf's decoders need this check, because they recurse
+// without a limit: 16 MiB of nested messages would overflow Go's stack and end the process.
 //
-// A level takes at least two bytes, so checkDepth reads only messages that are long enough to
-// break the limit. Most messages cost nothing, the others one pass over their long fields.
+// Each level of nesting needs at least two bytes. So checkDepth skips messages that are too short
+// to exceed the limit, which are most messages.
 func checkDepth(data []byte, kind protoreflect.MessageDescriptor) error {
-	s := depthScan{data: data}
-	return s.message(len(data), kind, 0, protowire.DefaultRecursionLimit)
+	s := depthScanner{data: data}
+	return s.scanMessage(len(data), kind, 0, protowire.DefaultRecursionLimit)
 }
 
-// depthScan walks over an encoded message. It reads each byte once: a search for the end of each
-// group could cost the square of their depth.
-type depthScan struct {
+// depthScanner reads an encoded message. It reads each byte only once. If it first searched for
+// the end of each group, its time could grow with the square of the depth.
+type depthScanner struct {
 	data []byte
 	at   int
 }
 
-// message reads a message that ends at end or, as a group, with that group's tag. levels limits
-// its nesting, itself included.
-func (s *depthScan) message(end int, kind protoreflect.MessageDescriptor, group protowire.Number, levels int) error {
+// scanMessage reads a message up to the offset end, or a group up to its end tag. levels is how
+// many levels the message may have, including itself.
+func (s *depthScanner) scanMessage(end int, kind protoreflect.MessageDescriptor, group protowire.Number, levels int) error {
 	if levels <= 0 {
 		return rpccall.ErrTooDeep
 	}
@@ -46,7 +46,7 @@ func (s *depthScan) message(end int, kind protoreflect.MessageDescriptor, group 
 		if wire == protowire.EndGroupType && number == group {
 			return nil
 		}
-		if err := s.field(end, number, wire, kind.Fields().ByNumber(number), levels); err != nil {
+		if err := s.scanField(end, number, wire, kind.Fields().ByNumber(number), levels); err != nil {
 			return err
 		}
 	}
@@ -56,20 +56,20 @@ func (s *depthScan) message(end int, kind protoreflect.MessageDescriptor, group 
 	return nil
 }
 
-// field reads a field's value. A value of another type than the field's is not decoded, and counts
-// as unknown.
-func (s *depthScan) field(end int, number protowire.Number, wire protowire.Type, field protoreflect.FieldDescriptor, levels int) error {
+// scanField reads a field's value. It skips a value whose wire type differs from the field's type,
+// because decoders do not decode such a value.
+func (s *depthScanner) scanField(end int, number protowire.Number, wire protowire.Type, field protoreflect.FieldDescriptor, levels int) error {
 	switch {
 	case field == nil:
 	case wire == protowire.StartGroupType && field.Kind() == protoreflect.GroupKind:
-		return s.message(end, field.Message(), number, levels-1)
+		return s.scanMessage(end, field.Message(), number, levels-1)
 	case wire == protowire.BytesType && field.Kind() == protoreflect.MessageKind:
 		value, n := protowire.ConsumeBytes(s.data[s.at:end])
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
 		s.at += n - len(value)
-		return s.message(s.at+len(value), field.Message(), 0, levels-1)
+		return s.scanMessage(s.at+len(value), field.Message(), 0, levels-1)
 	}
 	n := protowire.ConsumeFieldValue(number, wire, s.data[s.at:end])
 	if n < 0 {

@@ -172,8 +172,8 @@ func FuzzCheckDepth(f *testing.F) {
 		}
 		for _, levels := range []int{0, 3, 100} { // so few that the walk is not cut short
 			want := proto.UnmarshalOptions{RecursionLimit: levels + 1}.Unmarshal(data, dynamicpb.NewMessage(kind))
-			s := depthScan{data: data}
-			if err := s.message(len(data), kind, 0, levels+1); err != nil && want == nil {
+			s := depthScanner{data: data}
+			if err := s.scanMessage(len(data), kind, 0, levels+1); err != nil && want == nil {
 				t.Fatalf("%d levels: error %v, package proto none", levels, err)
 			}
 		}

@@ -9,17 +9,17 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// An Inbox holds the messages that a stream has received and its reader has not read. The
-// connection's lock guards it. Short messages share buffers, so that many unread ones cost little
-// more than their bytes.
+// An Inbox holds the messages that a stream has received but its reader has not read. The
+// connection's lock guards it. Short messages share buffers, so that many unread messages need
+// little more memory than their bytes.
 type Inbox struct {
 	assembler assembler
 	queue     rpccall.Queue[Message]
-	held      int  // window used by a partial message behind unread ones
-	partial   bool // an incomplete message has been reported to the h2.Conn
+	held      int  // bytes of a partial message that follows unread messages
+	partial   bool // ConsumePartial was called for the incomplete message
 }
 
-// Init prepares a zero Inbox for messages of up to limit bytes.
+// Init prepares a zero Inbox. It limits the length of each message, in bytes.
 func (i *Inbox) Init(limit int) { i.assembler.limit = limit }
 
 // A Source is the connection from which an Inbox receives.
@@ -28,51 +28,52 @@ type Source struct {
 	H2   *h2.Conn
 }
 
-// Receive splits data into messages. A call that does not stream has one. The
-// window that a streamed message has used is returned when it is read, any other at once.
+// Receive splits data into messages and queues them. If streaming is false, a second message is an
+// error. The reader of a streamed message gives its bytes back to the flow-control window. Receive
+// itself does that for all other messages.
 func (i *Inbox) Receive(from Source, s *h2.Stream, data []byte, streaming bool) error {
 	var chunk *batchio.Buffer
 	if !from.H2.CopyContent() {
 		chunk = from.Conn.Chunk()
 	}
-	i.assembler.kept, i.assembler.tight, i.assembler.granted = from.Conn.Kept(), chunk == nil, s.Granted()
+	i.assembler.kept, i.assembler.tight, i.assembler.granted = from.Conn.KeptMemory(), chunk == nil, s.Granted()
 	for len(data) > 0 {
-		m, rest, done, err := i.assembler.next(data, chunk)
+		m, rest, done, err := i.assembler.nextMessage(data, chunk)
 		m.Credit = len(data) - len(rest)
 		data = rest
 		if done && i.partial {
 			i.partial = false
-			from.H2.Complete(s)
+			from.H2.CompleteMessage(s)
 		}
 		switch {
 		case err != nil:
 			from.H2.Consume(s, m.Credit+len(data))
 			return err
 		case !done && (!streaming || i.queue.Len() == 0):
-			// No complete message is waiting, so let the partial one grow to its limit.
+			// No complete message waits to be read, so the peer may send all of this message.
 			i.partial = true
-			from.H2.ConsumePartial(s, m.Credit, i.assembler.missing())
+			from.H2.ConsumePartial(s, m.Credit, i.assembler.missingBytes())
 		case !done:
 			i.held += m.Credit
 		case streaming:
 			m.Credit += i.held
 			i.held = 0
-			i.add(m)
+			i.queueMessage(m)
 		default:
 			from.H2.Consume(s, m.Credit)
-			i.adopt(&m)
+			i.copyFromReadBuffer(&m)
 			i.queue.Put(m)
 			if i.queue.Len() > 1 {
 				from.H2.Consume(s, len(data))
-				return status.Error(codes.Internal, "fastgrpc: more than one message in a unary call")
+				return status.Error(codes.Internal, "fastgrpc: the peer sent more than one message in a unary call, want one")
 			}
 		}
 	}
 	return nil
 }
 
-// adopt copies a message that lies in the read buffer.
-func (i *Inbox) adopt(m *Message) {
+// copyFromReadBuffer copies a message without an owner, whose bytes are still in the read buffer.
+func (i *Inbox) copyFromReadBuffer(m *Message) {
 	if m.Owner != nil || len(m.Data) == 0 {
 		return
 	}
@@ -80,17 +81,17 @@ func (i *Inbox) adopt(m *Message) {
 	m.Data = m.Owner.Data[:copy(m.Owner.Data, m.Data)]
 }
 
-// packSize bounds the buffers that short messages share, and packGrowth how much larger
-// each is than the one before.
+// maxPackBytes is the size of the largest buffer that short messages share. Each new buffer is
+// packGrowth times as large as the last one, up to that size.
 const (
-	packSize   = 16 << 10
-	packGrowth = 4
+	maxPackBytes = 16 << 10
+	packGrowth   = 4
 )
 
-// add queues a message of a stream.
-func (i *Inbox) add(m Message) {
+// queueMessage queues a message of a stream. It packs short messages into a shared buffer.
+func (i *Inbox) queueMessage(m Message) {
 	if m.Owner != nil || len(m.Data) >= minAliasLen {
-		i.adopt(&m)
+		i.copyFromReadBuffer(&m)
 		i.queue.Put(m)
 		return
 	}
@@ -98,8 +99,8 @@ func (i *Inbox) add(m Message) {
 	pack := i.queue.Last()
 	if pack == nil || !pack.packed || cap(pack.Owner.Data)-len(pack.Owner.Data) < need {
 		size := need
-		if pack != nil && pack.packed { // the reader does not keep up
-			size = max(size, min(packSize, packGrowth*cap(pack.Owner.Data)))
+		if pack != nil && pack.packed { // messages arrive faster than they are read
+			size = max(size, min(maxPackBytes, packGrowth*cap(pack.Owner.Data)))
 		}
 		b := i.assembler.newBuffer(size)
 		b.Data = b.Data[:0]
@@ -115,16 +116,17 @@ func (i *Inbox) add(m Message) {
 	pack.Data = b[at-unread:]
 }
 
-// Len returns the number of waiting messages, or less: short ones in one buffer count as one.
+// Len returns the number of unread messages. Short messages in a shared buffer count as one.
 func (i *Inbox) Len() int { return i.queue.Len() }
 
-// Unfinished reports whether only a part of a message has come.
+// Unfinished reports whether a message has arrived only in part.
 func (i *Inbox) Unfinished() bool { return i.assembler.prefixRead > 0 }
 
-// DropPartial releases the part of a message whose rest will not come.
+// DropPartial releases an incomplete message, whose other bytes will not arrive.
 func (i *Inbox) DropPartial() { i.assembler.drop() }
 
-// Take removes the oldest message and returns it. The reader returns its credit to the window.
+// Take removes and returns the oldest message. The caller must return the message's Credit to the
+// stream's window.
 func (i *Inbox) Take() (m Message, ok bool) {
 	if i.queue.Len() == 0 {
 		return m, false
@@ -149,7 +151,7 @@ func (i *Inbox) Take() (m Message, ok bool) {
 	return m, true
 }
 
-// Drop releases the messages that nobody will read.
+// Drop releases all messages.
 func (i *Inbox) Drop() {
 	for m, ok := i.queue.Take(); ok; m, ok = i.queue.Take() {
 		m.Release()
@@ -157,35 +159,35 @@ func (i *Inbox) Drop() {
 	i.assembler.drop()
 }
 
-// assembler splits a stream's content into messages. It does not copy a message that lies whole in
-// its chunk. The memory of the others is counted in kept.
+// assembler splits a stream's content into messages. It does not copy a message that is complete in
+// one chunk of the read buffer. It counts the memory of all other messages in kept.
 type assembler struct {
 	limit      int
-	kept       *batchio.Kept
-	tight      bool // waste no memory
-	granted    bool // all of the partial message may come, and its memory is reserved
+	kept       *batchio.KeptMemory
+	tight      bool // memory is short, so buffers must have no unused bytes
+	granted    bool // the memory for the whole partial message is reserved
 	prefix     [wire.PrefixLen]byte
 	prefixRead int // bytes of prefix received
 	bodyLen    int // length of the partial message, from its prefix
 	body       *batchio.Buffer
 }
 
-// minAliasLen is the least length of a message that retains its chunk. For shorter ones, a copy
-// costs less than a chunk that cannot be reused.
+// minAliasLen is the least length of a message that retains its chunk. Copying a shorter message
+// costs less than keeping the chunk, which then cannot be reused.
 const minAliasLen = 2 << 10
 
-// minBody, bodyGrowth and tightGrowth bound the memory allocated for a message before its
-// bytes arrive: the length in the prefix is only a claim.
+// minBodyBytes, bodyGrowth and tightGrowth limit the memory for a message whose bytes have not
+// arrived, because the length in its prefix may be false.
 const (
-	minBody     = 512
-	bodyGrowth  = 8
-	tightGrowth = 2
+	minBodyBytes = 512
+	bodyGrowth   = 8
+	tightGrowth  = 2
 )
 
-// next takes a message from the front of data, which lies in chunk. If the message must not retain
-// it, chunk is nil. next returns the rest of data; done reports whether a message was complete. A
-// message without an owner lies in data.
-func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m Message, rest []byte, done bool, err error) {
+// nextMessage reads a message from the front of data and returns the rest of data. data is a part
+// of chunk; chunk is nil if messages must not retain it. done reports whether the message is
+// complete. A message without an owner points into data.
+func (a *assembler) nextMessage(data []byte, chunk *batchio.Buffer) (m Message, rest []byte, done bool, err error) {
 	if a.prefixRead < wire.PrefixLen {
 		n := copy(a.prefix[a.prefixRead:], data)
 		a.prefixRead += n
@@ -193,7 +195,7 @@ func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m Message, rest []
 		if a.prefixRead < wire.PrefixLen {
 			return m, nil, false, nil
 		}
-		if err := a.begin(); err != nil {
+		if err := a.parsePrefix(); err != nil {
 			return m, nil, false, err
 		}
 	}
@@ -217,8 +219,9 @@ func (a *assembler) next(data []byte, chunk *batchio.Buffer) (m Message, rest []
 	return m, data, true, nil
 }
 
-// missing returns the number of bytes that the partial message lacks, as far as known.
-func (a *assembler) missing() int {
+// missingBytes returns how many bytes the partial message still needs. If its prefix is incomplete,
+// it returns how many bytes the prefix still needs.
+func (a *assembler) missingBytes() int {
 	switch {
 	case a.prefixRead < wire.PrefixLen:
 		return wire.PrefixLen - a.prefixRead
@@ -228,13 +231,13 @@ func (a *assembler) missing() int {
 	return a.bodyLen - len(a.body.Data)
 }
 
-func (a *assembler) begin() error {
+func (a *assembler) parsePrefix() error {
 	if a.prefix[0] > 1 {
-		return status.Errorf(codes.Internal, "fastgrpc: message prefix has unknown flags %#x", a.prefix[0])
+		return status.Errorf(codes.Internal, "fastgrpc: a message prefix has the flags %#x, want 0 or 1", a.prefix[0])
 	}
 	_, length := wire.ParsePrefix(a.prefix[:])
 	if int64(length) > int64(a.limit) {
-		return rpccall.TooLarge("fastgrpc: received message", int(length), a.limit)
+		return rpccall.TooLargeError("fastgrpc: received message", int(length), a.limit)
 	}
 	a.bodyLen = int(length)
 	return nil
@@ -247,12 +250,12 @@ func (a *assembler) newBuffer(n int) *batchio.Buffer {
 	}
 	b := allocate(n)
 	if a.kept != nil {
-		b.Keep(a.kept)
+		b.CountIn(a.kept)
 	}
 	return b
 }
 
-// appendBody appends data to the partial message and returns the rest.
+// appendBody appends data to the partial message. It returns the data after the message.
 func (a *assembler) appendBody(data []byte) []byte {
 	have := 0
 	if a.body != nil {
@@ -264,7 +267,7 @@ func (a *assembler) appendBody(data []byte) []byte {
 		if a.tight && !a.granted {
 			growth = tightGrowth
 		}
-		grown := a.newBuffer(min(a.bodyLen, max(growth*(have+n), minBody)))
+		grown := a.newBuffer(min(a.bodyLen, max(growth*(have+n), minBodyBytes)))
 		grown.Data = grown.Data[:have]
 		if a.body != nil {
 			copy(grown.Data, a.body.Data)

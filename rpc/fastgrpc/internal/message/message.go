@@ -1,12 +1,11 @@
-// Package message encodes and decodes the messages of calls, and holds waiting messages.
+// Package message encodes and decodes the messages of calls, and queues received messages.
 //
-// A sent message passes through a [Codec] and perhaps a compressor into the buffer that is
-// written ([Encode]); a stream keeps it in a [ReplayBuffer] while there may be another
-// attempt. Received content passes through an [Inbox], which splits it into messages;
-// [Decode] decompresses and unmarshals one. An [Aliased] holds the memory that a decoded
-// message points into.
+// [Encode] encodes a message with a [Codec] and perhaps a compressor. A stream keeps the encoded
+// messages in a [ReplayBuffer] while it may need another attempt. An [Inbox] splits received
+// content into messages, and [Decode] decompresses and unmarshals a message. An [AliasedMemory]
+// keeps the memory into which a decoded message points.
 //
-// This package must not know calls: connections reach it only as the [Source] of an Inbox.
+// This package must not know calls. It sees a connection only as the [Source] of an Inbox.
 package message
 
 import (
@@ -17,16 +16,16 @@ import (
 	"wirelab.dev/rpc/call/wire"
 )
 
-// A Message is a received message. If Owner is not nil, Data points into it.
+// A Message is a received message. If Owner is not nil, Data points into Owner's memory.
 type Message struct {
 	Data       []byte
 	Owner      *batchio.Buffer
 	Compressed bool
-	packed     bool // data holds several short messages with their prefixes, see Inbox
+	packed     bool // Data holds several short messages with their prefixes, see Inbox
 	Credit     int  // bytes to return to the stream's window when the message is read
 }
 
-// Release gives the message's memory back.
+// Release releases the message's memory, which may then be reused.
 func (m *Message) Release() {
 	if m.Owner != nil {
 		m.Owner.Release()
@@ -40,17 +39,17 @@ type Sizes struct{ Plain, Packed int }
 // SizesOf returns the sizes of the encoded message in b.
 func SizesOf(b *batchio.Buffer) Sizes { return Sizes{b.Plain, len(b.Data) - wire.PrefixLen} }
 
-// Aliased holds the memory that the last message of a call may point into, until the next one is
-// read. A handler may return while one of its goroutines still receives. So nobody knows at the
-// call's end whether the message is in use, and its memory goes to the garbage collector.
-type Aliased struct {
+// AliasedMemory keeps the memory into which a call's last message may point, until the call's next
+// message is read. When the call ends, a goroutine of the handler may still use the message. So
+// EndCall leaves the memory to the garbage collector and does not reuse it.
+type AliasedMemory struct {
 	mu    sync.Mutex
 	owner *batchio.Buffer
 	ended bool
 }
 
-// hold takes over the memory of a message.
-func (a *Aliased) hold(m *Message) {
+// takeOver moves the memory of m into a.
+func (a *AliasedMemory) takeOver(m *Message) {
 	if CheckAliases && m.Owner != nil {
 		own := batchio.NewBuffer(len(m.Data))
 		copy(own.Data, m.Data)
@@ -69,8 +68,8 @@ func (a *Aliased) hold(m *Message) {
 	m.Owner = nil
 }
 
-// Release lets the last message's memory be used again.
-func (a *Aliased) Release() {
+// Release releases the last message's memory, which may then be reused.
+func (a *AliasedMemory) Release() {
 	a.mu.Lock()
 	owner := a.owner
 	a.owner = nil
@@ -79,7 +78,7 @@ func (a *Aliased) Release() {
 	case owner == nil:
 	case CheckAliases:
 		for i := range owner.Data {
-			owner.Data[i] = Released
+			owner.Data[i] = ReleasedByte
 		}
 		owner.Abandon()
 	default:
@@ -87,8 +86,8 @@ func (a *Aliased) Release() {
 	}
 }
 
-// End gives up the last message's memory.
-func (a *Aliased) End() {
+// EndCall leaves the memory of the last message, and of later ones, to the garbage collector.
+func (a *AliasedMemory) EndCall() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = true
@@ -98,31 +97,31 @@ func (a *Aliased) End() {
 	}
 }
 
-// CheckAliases shows uses of a message after its time: its memory is then filled with the byte
-// Released, and never used again. It is always set under the race detector, which then reports
-// such a use.
-var CheckAliases = os.Getenv(AliasVariable) == "check"
+// CheckAliases makes wrong uses of aliased messages visible. When a message is no longer valid, its
+// memory is filled with ReleasedByte and never reused. The race detector always sets CheckAliases,
+// and reports wrong uses as data races.
+var CheckAliases = os.Getenv(AliasEnvVar) == "check"
 
 const (
-	// AliasVariable is the environment variable that sets CheckAliases to true with "check".
-	AliasVariable = "FASTGRPC_ALIAS"
-	// Released fills the memory of messages that are no longer valid.
-	Released = 0xdb
+	// AliasEnvVar is the environment variable that sets CheckAliases if its value is "check".
+	AliasEnvVar = "FASTGRPC_ALIAS"
+	// ReleasedByte fills the memory of aliased messages that are no longer valid.
+	ReleasedByte = 0xdb
 )
 
-// ReplayBuffer keeps the messages sent on a stream while there may be another attempt.
+// ReplayBuffer keeps the messages sent on a stream while the stream may need another attempt.
 type ReplayBuffer struct {
 	Messages []*batchio.Buffer
-	pack     *batchio.Buffer // the last of messages, if it holds copies of several short ones
+	pack     *batchio.Buffer // the last of Messages, if short messages share it
 	size     int
-	Disabled bool // messages have been dropped, so the stream cannot be retried
+	Disabled bool // messages were dropped, so no attempt may follow
 }
 
-// MaxReplay bounds the bytes that a stream keeps, unless MaxRetryRPCBufferSize sets another bound.
-// The value is grpc-go's.
-const MaxReplay = 256 << 10
+// MaxReplayBytes is the most bytes that a ReplayBuffer keeps, unless the call option
+// MaxRetryRPCBufferSize sets another limit. The value is grpc-go's.
+const MaxReplayBytes = 256 << 10
 
-// Add keeps a message that is about to be sent, unless the stream has sent too much.
+// Add keeps a message that will be sent. If the messages exceed limit bytes, Add drops them all.
 func (r *ReplayBuffer) Add(b *batchio.Buffer, limit int) {
 	if r.size += len(b.Data); r.size > limit {
 		r.Drop()
@@ -134,16 +133,16 @@ func (r *ReplayBuffer) Add(b *batchio.Buffer, limit int) {
 		r.Messages = append(r.Messages, b)
 		r.pack = nil
 	default:
-		r.copy(b.Data)
+		r.addCopy(b.Data)
 	}
 }
 
-// copy keeps a short message in a shared buffer: a buffer for each would cost far more.
-func (r *ReplayBuffer) copy(data []byte) {
+// addCopy copies a short message into a shared buffer, to save the memory of a buffer per message.
+func (r *ReplayBuffer) addCopy(data []byte) {
 	if r.pack == nil || cap(r.pack.Data)-len(r.pack.Data) < len(data) {
 		size := len(data)
 		if r.pack != nil {
-			size = max(size, min(packSize, packGrowth*cap(r.pack.Data)))
+			size = max(size, min(maxPackBytes, packGrowth*cap(r.pack.Data)))
 		}
 		r.pack = batchio.NewBuffer(size)
 		r.pack.Data = r.pack.Data[:0]
@@ -152,7 +151,7 @@ func (r *ReplayBuffer) copy(data []byte) {
 	r.pack.Data = append(r.pack.Data, data...)
 }
 
-// Drop drops the messages, and keeps no later ones.
+// Drop drops all messages. The ReplayBuffer keeps no later messages.
 func (r *ReplayBuffer) Drop() {
 	for _, b := range r.Messages {
 		b.Release()

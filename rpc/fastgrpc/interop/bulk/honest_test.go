@@ -62,9 +62,9 @@ func size(n int) string {
 const judgesRounds = 3
 
 const (
-	mostInFlight = 520_000_000 // grpc-go may take ten times as much memory
-	usualVolume  = 100_000_000 // bytes of a run, if no caller needs more
-	mostCalls    = 5_000       // of a run
+	maxInFlight = 520_000_000 // grpc-go may take ten times as much memory
+	usualVolume = 100_000_000 // bytes of a run, if no caller needs more
+	maxCalls    = 5_000       // of a run
 )
 
 // plan returns the cell with as many calls as make a usual run, or nothing where there
@@ -72,10 +72,10 @@ const (
 func plan(kind string, callers, up, down int) []cell {
 	l := load{Callers: callers, Up: up, Down: down, Kind: kind}
 	bytes := callers * max(up, down)
-	if bytes > mostInFlight {
+	if bytes > maxInFlight {
 		return nil
 	}
-	l.Calls = max(2, min(usualVolume/bytes, mostCalls/callers))
+	l.Calls = max(2, min(usualVolume/bytes, maxCalls/callers))
 	return []cell{{load: l}}
 }
 

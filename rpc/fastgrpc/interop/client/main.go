@@ -1,6 +1,6 @@
-// Command client runs the interoperability test's client with fastgrpc. It has the flags
-// and test cases of grpc-go's google.golang.org/grpc/interop/client, except for the cases that
-// package interop leaves out.
+// Command client runs the client of gRPC's interoperability tests with fastgrpc. It has the flags
+// and test cases of google.golang.org/grpc/interop/client. The comment of package interop lists the
+// cases that it lacks.
 package main
 
 import (
@@ -25,30 +25,30 @@ import (
 )
 
 var (
-	useTLS         = flag.Bool("use_tls", false, "Connection uses TLS if true")
-	testCA         = flag.Bool("use_test_ca", false, "Whether to replace platform root CAs with the test CA")
-	caFile         = flag.String("ca_file", testdata.Path("ca.pem"), "The file with the test CA's certificate")
-	serverHost     = flag.String("server_host", "localhost", "The server host name")
-	serverPort     = flag.Int("server_port", 10000, "The server port number")
-	serverName     = flag.String("server_host_override", "", "The server name that the server's certificate must have")
-	testCase       = flag.String("test_case", "large_unary", "The test case: rpc_soak, channel_soak or one of "+strings.Join(interop.Names(), ", "))
-	soakIterations = flag.Int("soak_iterations", 10, "The number of calls of a soak test")
-	soakFailures   = flag.Int("soak_max_failures", 0, "The number of calls that may fail")
-	soakLatency    = flag.Int("soak_per_iteration_max_acceptable_latency_ms", 1000, "The milliseconds that a call may take")
-	soakTimeout    = flag.Int("soak_overall_timeout_seconds", 10, "The seconds that a soak test may take")
-	soakPause      = flag.Int("soak_min_time_ms_between_rpcs", 0, "The least milliseconds between calls")
-	soakRequest    = flag.Int("soak_request_size", 271828, "The request size of a soak call")
-	soakResponse   = flag.Int("soak_response_size", 314159, "The response size of a soak call")
-	soakThreads    = flag.Int("soak_num_threads", 1, "The number of concurrent callers of a soak test")
+	useTLS         = flag.Bool("use_tls", false, "use TLS; otherwise connections are not encrypted")
+	testCA         = flag.Bool("use_test_ca", false, "with -use_tls, trust only the test CA in -ca_file instead of the system's CAs")
+	caFile         = flag.String("ca_file", testdata.Path("ca.pem"), "the file with the certificate of the test CA")
+	serverHost     = flag.String("server_host", "localhost", "the host name of the server")
+	serverPort     = flag.Int("server_port", 10000, "the port of the server; with 0, -server_host includes the port")
+	serverName     = flag.String("server_host_override", "", "with -use_tls, the name that the server's certificate must contain; by default -server_host")
+	testCase       = flag.String("test_case", "large_unary", "the test case to run: rpc_soak, channel_soak or one of "+strings.Join(interop.CaseNames(), ", "))
+	soakIterations = flag.Int("soak_iterations", 10, "the number of calls in a soak test")
+	soakFailures   = flag.Int("soak_max_failures", 0, "the number of calls that may fail in a soak test")
+	soakLatency    = flag.Int("soak_per_iteration_max_acceptable_latency_ms", 1000, "the longest time, in milliseconds, that a call of a soak test may take")
+	soakTimeout    = flag.Int("soak_overall_timeout_seconds", 10, "the longest time, in seconds, that a soak test may take")
+	soakPause      = flag.Int("soak_min_time_ms_between_rpcs", 0, "the shortest time, in milliseconds, between two calls of a soak test")
+	soakRequest    = flag.Int("soak_request_size", 271828, "the request size, in bytes, of each call in a soak test")
+	soakResponse   = flag.Int("soak_response_size", 314159, "the response size, in bytes, of each call in a soak test")
+	soakThreads    = flag.Int("soak_num_threads", 1, "the number of concurrent callers in a soak test")
 )
 
 func main() {
 	var pairs []string
-	flag.Func("additional_metadata", "Additional metadata for each call: key:value pairs separated by semicolons", func(text string) error {
+	flag.Func("additional_metadata", "metadata to add to each call: key:value pairs, separated by semicolons", func(text string) error {
 		for pair := range strings.SplitSeq(text, ";") {
 			name, value, ok := strings.Cut(pair, ":")
 			if !ok {
-				return fmt.Errorf("%q has no colon, want key:value", pair)
+				return fmt.Errorf("%q has no colon, want a pair of the form key:value", pair)
 			}
 			pairs = append(pairs, name, value)
 		}
@@ -56,7 +56,7 @@ func main() {
 	})
 	flag.Parse()
 	if err := run(context.Background(), pairs); err != nil {
-		log.Fatalf("%s: %v", *testCase, err)
+		log.Fatalf("test case %s: %v", *testCase, err)
 	}
 }
 
@@ -74,7 +74,7 @@ func run(ctx context.Context, pairs []string) error {
 		if err != nil {
 			return nil, nil, err
 		}
-		channel, err := interop.Channel(cc, pairs...)
+		channel, err := interop.NewChannel(cc, pairs...)
 		return channel, func() { _ = cc.Close() }, err
 	}
 	channel, closeChannel, err := connect()
@@ -86,9 +86,9 @@ func run(ctx context.Context, pairs []string) error {
 	case test != nil:
 		test(ctx, channel)
 	case *testCase == "rpc_soak":
-		soak(ctx, address, func() (*grpc.ClientConn, func()) { return channel, func() {} })
+		runSoakTest(ctx, address, func() (*grpc.ClientConn, func()) { return channel, func() {} })
 	case *testCase == "channel_soak":
-		soak(ctx, address, func() (*grpc.ClientConn, func()) {
+		runSoakTest(ctx, address, func() (*grpc.ClientConn, func()) {
 			channel, closeChannel, err := connect()
 			if err != nil {
 				log.Fatal(err)
@@ -96,7 +96,7 @@ func run(ctx context.Context, pairs []string) error {
 			return channel, closeChannel
 		})
 	default:
-		return fmt.Errorf("unknown case, see -help for all")
+		return fmt.Errorf("there is no such test case: -help lists all test cases")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func transportCredentials() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(&tls.Config{ServerName: *serverName}), nil
 }
 
-func soak(ctx context.Context, address string, channel func() (*grpc.ClientConn, func())) {
+func runSoakTest(ctx context.Context, address string, channel func() (*grpc.ClientConn, func())) {
 	timeout := time.Duration(*soakTimeout) * time.Second
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -181,7 +181,7 @@ func build(t *testing.T, dir string) {
 	}
 	for _, library := range []string{"theirs", "ours"} {
 		source := filepath.Join(dir, library)
-		if err := swap.Copy(module, source); err != nil {
+		if err := swap.CopyModule(module, source); err != nil {
 			t.Skipf("the suite cannot be had here: %v", err)
 		}
 		extend(t, filepath.Join(source, "internal", "app"))
@@ -191,7 +191,7 @@ func build(t *testing.T, dir string) {
 		}
 		if library == "ours" {
 			for _, end := range []string{"grpcclient", "grpcserver"} {
-				if _, err := rewriter.Folder(filepath.Join(source, "internal", "app", end)); err != nil {
+				if _, err := rewriter.RewriteFolder(filepath.Join(source, "internal", "app", end)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -151,7 +151,7 @@ func (s *suite) prepare(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, library := range []string{"theirs", "ours"} {
-		if err := swap.Copy(module, s.source(library)); err != nil {
+		if err := swap.CopyModule(module, s.source(library)); err != nil {
 			t.Skipf("the examples cannot be had here: %v", err)
 		}
 	}
@@ -160,7 +160,7 @@ func (s *suite) prepare(t *testing.T) {
 			if err != nil || !entry.IsDir() {
 				return err
 			}
-			changed, err := rewriter.Folder(path)
+			changed, err := rewriter.RewriteFolder(path)
 			s.changed[e.name] = append(s.changed[e.name], changed...)
 			return err
 		})

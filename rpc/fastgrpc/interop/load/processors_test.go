@@ -93,7 +93,7 @@ func runMix(t *testing.T, which int, variable, group string) {
 		t.Fatal(err)
 	}
 	if group != "" {
-		if err := host.JoinGroup(group, cmd.Process.Pid); err != nil {
+		if err := host.JoinControlGroup(group, cmd.Process.Pid); err != nil {
 			t.Error(err)
 		}
 	}

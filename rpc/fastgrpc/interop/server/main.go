@@ -1,5 +1,5 @@
-// Command server runs the interoperability test's server with fastgrpc. It has the
-// flags of grpc-go's google.golang.org/grpc/interop/server, except for ALTS.
+// Command server runs the server of gRPC's interoperability tests with fastgrpc. It has the flags
+// of google.golang.org/grpc/interop/server, except the flags for ALTS.
 package main
 
 import (
@@ -17,21 +17,21 @@ import (
 )
 
 func main() {
-	useTLS := flag.Bool("use_tls", false, "Connection uses TLS if true, else plain TCP")
-	certFile := flag.String("tls_cert_file", testdata.Path("server1.pem"), "The TLS cert file")
-	keyFile := flag.String("tls_key_file", testdata.Path("server1.key"), "The TLS key file")
-	port := flag.Int("port", 10000, "The server port; 0 takes a free one")
+	useTLS := flag.Bool("use_tls", false, "use TLS; otherwise connections are not encrypted")
+	certFile := flag.String("tls_cert_file", testdata.Path("server1.pem"), "the file with the server's TLS certificate")
+	keyFile := flag.String("tls_key_file", testdata.Path("server1.key"), "the file with the private key of the TLS certificate")
+	port := flag.Int("port", 10000, "the port on which the server listens; with 0 the system chooses a free port")
 	flag.Parse()
 	lis, err := net.Listen("tcp", fmt.Sprintf(":%d", *port))
 	if err != nil {
-		log.Fatalf("-port %d: %v", *port, err)
+		log.Fatalf("cannot listen on -port %d: %v", *port, err)
 	}
 	fmt.Fprintln(os.Stderr, "interop server listening on", lis.Addr())
 	var opts []fastgrpc.ServerOption
 	if *useTLS {
 		creds, err := credentials.NewServerTLSFromFile(*certFile, *keyFile)
 		if err != nil {
-			log.Fatalf("-tls_cert_file, -tls_key_file: %v", err)
+			log.Fatalf("cannot read -tls_cert_file and -tls_key_file: %v", err)
 		}
 		opts = append(opts, fastgrpc.Creds(creds))
 	}

@@ -1,10 +1,10 @@
-// Package swap makes programs that use grpc-go use fastgrpc. It copies a module out of the module
-// cache, rewrites the names of package grpc that construct clients and servers, and builds the
-// programs. It reports every change beyond the import, for a table.
+// Package swap rewrites programs to use fastgrpc instead of grpc-go. It copies a module from the
+// module cache, replaces the names of package grpc that construct clients and servers, and builds
+// the programs. It reports each name that differs between both libraries, for a table.
 //
-//	module cache ── Copy ──> folder ── Rewrite ──> folder ── Build ──> programs
+//	module cache ─ CopyModule ─> folder ─ RewriteFolder ─> folder ─ Build ─> programs
 //
-// It must not know which programs it rewrites.
+// The package must not depend on particular programs.
 package swap
 
 import (
@@ -25,40 +25,40 @@ import (
 )
 
 const (
-	grpcPath = "google.golang.org/grpc"
-	fastPath = "wirelab.dev/rpc/fastgrpc"
+	grpcPath     = "google.golang.org/grpc"
+	fastgrpcPath = "wirelab.dev/rpc/fastgrpc"
 )
 
-// otherNames maps grpc-go's names to fastgrpc's if they differ.
-var otherNames = map[string]string{
+// renamedFunctions maps names of grpc-go's functions to fastgrpc's different names.
+var renamedFunctions = map[string]string{
 	"ChainUnaryInterceptor":      "UnaryInterceptor",
 	"ChainStreamInterceptor":     "StreamInterceptor",
 	"WithChainUnaryInterceptor":  "WithUnaryInterceptor",
 	"WithChainStreamInterceptor": "WithStreamInterceptor",
 }
 
-// otherTypes maps grpc-go's exported types to fastgrpc's.
-var otherTypes = map[string]string{
+// renamedTypes maps names of grpc-go's types to the names of fastgrpc's types.
+var renamedTypes = map[string]string{
 	"ClientConn": "Client", "DialOption": "ClientOption", "Server": "Server", "ServerOption": "ServerOption",
 }
 
-// otherMethods maps methods of a client's connection to their other names.
-var otherMethods = map[string]string{"GetState": "State"}
+// renamedMethods maps names of methods of grpc.ClientConn to the names of fastgrpc's methods.
+var renamedMethods = map[string]string{"GetState": "State"}
 
-// Copy copies a required module of the current module into a folder, and makes it writable.
-func Copy(module, into string) error {
-	if _, err := run("mod", "download", module); err != nil {
+// CopyModule copies a module that the current module requires into a folder. The copy is writable.
+func CopyModule(module, into string) error {
+	if _, err := runGo("mod", "download", module); err != nil {
 		return err
 	}
-	from, err := run("list", "-m", "-f", "{{.Dir}}", module)
+	from, err := runGo("list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		return err
 	}
 	return os.CopyFS(into, os.DirFS(from))
 }
 
-// run runs the go command and returns its output.
-func run(arguments ...string) (string, error) {
+// runGo runs the go command with these arguments and returns its output.
+func runGo(arguments ...string) (string, error) {
 	out, err := exec.Command("go", arguments...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		err = fmt.Errorf("go %s: %w\n%s", strings.Join(arguments, " "), err, exit.Stderr)
@@ -66,13 +66,13 @@ func run(arguments ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Rewriter rewrites programs. It reads the names from the current versions of both libraries.
+// Rewriter rewrites programs. It knows the names in the current versions of both libraries.
 type Rewriter struct {
-	options map[string]bool // functions of package grpc that return an option
-	fast    map[string]bool // the names that package fastgrpc exports
+	options map[string]bool // names of package grpc's functions that return an option
+	fast    map[string]bool // names of package fastgrpc's exported functions
 }
 
-// NewRewriter reads the source of both libraries.
+// NewRewriter returns a Rewriter after it has read the source of both libraries.
 func NewRewriter() (*Rewriter, error) {
 	r := &Rewriter{options: map[string]bool{}, fast: map[string]bool{}}
 	for path, see := range map[string]func(*ast.FuncDecl){
@@ -83,9 +83,9 @@ func NewRewriter() (*Rewriter, error) {
 				}
 			}
 		},
-		fastPath: func(f *ast.FuncDecl) { r.fast[f.Name.Name] = true },
+		fastgrpcPath: func(f *ast.FuncDecl) { r.fast[f.Name.Name] = true },
 	} {
-		list, err := run("list", "-f", "{{range .GoFiles}}{{$.Dir}}/{{.}}\n{{end}}", path)
+		list, err := runGo("list", "-f", "{{range .GoFiles}}{{$.Dir}}/{{.}}\n{{end}}", path)
 		if err != nil {
 			return nil, err
 		}
@@ -104,9 +104,9 @@ func NewRewriter() (*Rewriter, error) {
 	return r, nil
 }
 
-// Folder rewrites the Go files in a folder, without its subfolders. It returns the changes beyond
-// the import, as "grpc-go's name → fastgrpc's".
-func (r *Rewriter) Folder(dir string) (changed []string, err error) {
+// RewriteFolder rewrites the Go files in a folder, but not in its subfolders. It returns each
+// changed name as "grpc-go's name → fastgrpc's name".
+func (r *Rewriter) RewriteFolder(dir string) (changed []string, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (r *Rewriter) Folder(dir string) (changed []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out, changed, err := r.Source(name, text)
+		out, changed, err := r.RewriteSource(name, text)
 		if err != nil {
 			return nil, err
 		}
@@ -131,31 +131,31 @@ func (r *Rewriter) Folder(dir string) (changed []string, err error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// Source rewrites one file.
-func (r *Rewriter) Source(name string, text []byte) (out []byte, changed []string, err error) {
+// RewriteSource rewrites the text of one Go file. It also returns the changed names.
+func (r *Rewriter) RewriteSource(name string, text []byte) (out []byte, changed []string, err error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, nil, err
 	}
-	grpc := importName(file)
+	grpc := grpcImportName(file)
 	if grpc == "" || ast.IsGenerated(file) {
 		return text, nil, nil
 	}
-	pass := pass{Rewriter: r, grpc: grpc, kept: map[*ast.SelectorExpr]bool{}}
+	pass := fileRewrite{Rewriter: r, grpc: grpc, kept: map[*ast.SelectorExpr]bool{}}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncType:
-			pass.keepInterceptor(n)
+			pass.keepInterceptorTypes(n)
 		case *ast.SelectorExpr:
-			pass.selector(n)
+			pass.rewriteSelector(n)
 		}
 		return true
 	})
 	if !pass.swapped {
 		return text, nil, nil
 	}
-	addImport(file, pass.others)
+	addFastgrpcImport(file, pass.others)
 	var b bytes.Buffer
 	if err := printer.Fprint(&b, files, file); err != nil {
 		return nil, nil, err
@@ -163,8 +163,8 @@ func (r *Rewriter) Source(name string, text []byte) (out []byte, changed []strin
 	return b.Bytes(), pass.changed, nil
 }
 
-// importName returns the name under which the file imports package grpc, or "" if it does not.
-func importName(file *ast.File) string {
+// grpcImportName returns the name under which the file imports package grpc, or "" if it does not.
+func grpcImportName(file *ast.File) string {
 	for _, spec := range file.Imports {
 		if path, err := strconv.Unquote(spec.Path.Value); err == nil && path == grpcPath {
 			if spec.Name != nil {
@@ -176,8 +176,9 @@ func importName(file *ast.File) string {
 	return ""
 }
 
-// addImport imports fastgrpc. It replaces package grpc if the file uses nothing else of it.
-func addImport(file *ast.File, others bool) {
+// addFastgrpcImport adds the import of fastgrpc. If others is false, the file needs nothing else of
+// package grpc, and the new import replaces the import of grpc.
+func addFastgrpcImport(file *ast.File, others bool) {
 	for _, d := range file.Decls {
 		imports, ok := d.(*ast.GenDecl)
 		if !ok || imports.Tok != token.IMPORT {
@@ -188,9 +189,9 @@ func addImport(file *ast.File, others bool) {
 			if spec.Path.Value != strconv.Quote(grpcPath) {
 				continue
 			}
-			fast := &ast.ImportSpec{Path: &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(fastPath)}}
+			fast := &ast.ImportSpec{Path: &ast.BasicLit{Kind: token.STRING, Value: strconv.Quote(fastgrpcPath)}}
 			if others {
-				// Use the place of grpc's import, so that comments stay in place.
+				// Give both imports the same position, so that comments stay in place.
 				fast.Path.ValuePos = spec.Path.ValuePos
 				imports.Specs = slices.Insert(imports.Specs, i, ast.Spec(fast))
 				if imports.Lparen == token.NoPos {
@@ -204,18 +205,18 @@ func addImport(file *ast.File, others bool) {
 	}
 }
 
-// A pass holds the findings in one file.
-type pass struct {
+// A fileRewrite holds the state of rewriting one file.
+type fileRewrite struct {
 	*Rewriter
-	grpc    string // the name of package grpc
-	kept    map[*ast.SelectorExpr]bool
-	swapped bool
-	others  bool // the file uses other names of package grpc
-	changed []string
+	grpc    string                     // the name under which the file imports package grpc
+	kept    map[*ast.SelectorExpr]bool // names of package grpc that must not change
+	swapped bool                       // a name of package grpc was replaced
+	others  bool                       // the file still uses names of package grpc
+	changed []string                   // the changed names, see RewriteFolder
 }
 
-// keepInterceptor keeps the types of an interceptor: fastgrpc uses grpc-go's, too.
-func (p *pass) keepInterceptor(f *ast.FuncType) {
+// keepInterceptorTypes keeps the types of an interceptor's parameters. fastgrpc uses them, too.
+func (p *fileRewrite) keepInterceptorTypes(f *ast.FuncType) {
 	var found []*ast.SelectorExpr
 	interceptor := false
 	ast.Inspect(f.Params, func(n ast.Node) bool {
@@ -232,8 +233,8 @@ func (p *pass) keepInterceptor(f *ast.FuncType) {
 	}
 }
 
-func (p *pass) selector(s *ast.SelectorExpr) {
-	if to, ok := otherMethods[s.Sel.Name]; ok {
+func (p *fileRewrite) rewriteSelector(s *ast.SelectorExpr) {
+	if to, ok := renamedMethods[s.Sel.Name]; ok {
 		p.changed = append(p.changed, s.Sel.Name+" → "+to)
 		s.Sel.Name = to
 		return
@@ -243,7 +244,7 @@ func (p *pass) selector(s *ast.SelectorExpr) {
 		return
 	}
 	name := s.Sel.Name
-	other, isType := otherTypes[name]
+	other, isType := renamedTypes[name]
 	if p.kept[s] || !isType && !p.options[name] && name != "NewServer" && name != "NewClient" {
 		p.others = true
 		return
@@ -253,27 +254,27 @@ func (p *pass) selector(s *ast.SelectorExpr) {
 	switch {
 	case isType:
 		s.Sel.Name = other
-	case !p.fast[name] && otherNames[name] != "":
-		s.Sel.Name = otherNames[name]
+	case !p.fast[name] && renamedFunctions[name] != "":
+		s.Sel.Name = renamedFunctions[name]
 		p.changed = append(p.changed, name+" → "+s.Sel.Name)
 	}
 }
 
-// Program is a package to build, and the name of its file.
+// Program is a package to build, and the name of the executable file.
 type Program struct{ Package, File string }
 
-// Build builds programs with other modules in place of those that the current module
-// requires: folders by module path. It returns the compiler's output for each that failed.
+// Build builds programs into the folder into. replaced maps module paths to folders, which replace
+// these modules. Build returns the compiler's output for each program that does not compile.
 func Build(into string, replaced map[string]string, programs ...Program) (failed map[Program]string, err error) {
-	modfile, err := modfileWith(into, replaced)
+	modfile, err := writeModfile(into, replaced)
 	if err != nil {
 		return nil, err
 	}
 	failed = map[Program]string{}
 	for _, p := range programs {
-		// Some programs look for files beside their source, whose path -trimpath hides.
+		// Some programs need the path of their source to find other files; -trimpath would hide it.
 		build := exec.Command("go", "build", "-trimpath=false", "-modfile="+modfile, "-ldflags=-s -w", "-o", filepath.Join(into, p.File), p.Package)
-		build.Env = append(os.Environ(), "GOWORK=off") // -modfile is refused in a workspace
+		build.Env = append(os.Environ(), "GOWORK=off") // the go command refuses -modfile in a workspace
 		if out, err := build.CombinedOutput(); err != nil {
 			failed[p] = fmt.Sprintf("%v\n%s", err, out)
 		}
@@ -281,10 +282,11 @@ func Build(into string, replaced map[string]string, programs ...Program) (failed
 	return failed, nil
 }
 
-// modfileWith writes the current module's go.mod with the modules replaced, and its go.sum.
-func modfileWith(into string, replaced map[string]string) (string, error) {
+// writeModfile writes copies of the current module's go.mod and go.sum into a folder, and replaces
+// the modules in go.mod. It returns the path of the new go.mod.
+func writeModfile(into string, replaced map[string]string) (string, error) {
 	modfile := filepath.Join(into, "swapped.mod")
-	own, err := run("env", "GOMOD")
+	own, err := runGo("env", "GOMOD")
 	if err != nil {
 		return "", err
 	}
@@ -301,6 +303,6 @@ func modfileWith(into string, replaced map[string]string) (string, error) {
 	for module, dir := range replaced {
 		edit = append(edit, "-replace="+module+"="+dir)
 	}
-	_, err = run(append(edit, modfile)...)
+	_, err = runGo(append(edit, modfile)...)
 	return modfile, err
 }

@@ -38,7 +38,7 @@ func TestSource(t *testing.T) {
 		options: map[string]bool{"Creds": true, "ChainUnaryInterceptor": true, "WithUnaryInterceptor": true, "WithChainUnaryInterceptor": true},
 		fast:    map[string]bool{"Creds": true, "WithUnaryInterceptor": true, "UnaryInterceptor": true, "WithChainUnaryInterceptor": true},
 	}
-	out, changed, err := r.Source("main.go", []byte(before))
+	out, changed, err := r.RewriteSource("main.go", []byte(before))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, out)
 		}
 	}
-	if again, changed, err := r.Source("main.go", out); err != nil || string(again) != string(out) || len(changed) > 0 {
+	if again, changed, err := r.RewriteSource("main.go", out); err != nil || string(again) != string(out) || len(changed) > 0 {
 		t.Errorf("a second time it changes %q, error %v:\n%s", changed, err, again)
 	}
 }
@@ -64,7 +64,7 @@ func TestSource(t *testing.T) {
 // TestSourceOnlyConstructing checks that the import of package grpc goes if it is unused.
 func TestSourceOnlyConstructing(t *testing.T) {
 	r := &Rewriter{options: map[string]bool{}, fast: map[string]bool{}}
-	out, _, err := r.Source("main.go", []byte("package main\n\nimport \"google.golang.org/grpc\"\n\nvar s = grpc.NewServer()\n"))
+	out, _, err := r.RewriteSource("main.go", []byte("package main\n\nimport \"google.golang.org/grpc\"\n\nvar s = grpc.NewServer()\n"))
 	want := "package main\n\nimport \"wirelab.dev/rpc/fastgrpc\"\n\nvar s = fastgrpc.NewServer()\n"
 	if err != nil || string(out) != want {
 		t.Errorf("error %v:\n%s", err, out)

@@ -2,9 +2,9 @@
 //
 //	bytes ─> Parser.Feed ─> Status, Bytes, Close
 //
-// A [Parser] is a pure state machine: it keeps no bytes, and its result does not depend on
-// how the bytes are split. It refuses everything that net/http refuses, and some oddities
-// that net/http accepts, such as folded header lines.
+// A [Parser] is a pure state machine: it keeps no bytes, and its result does not depend on how the
+// input is split. It refuses everything that net/http refuses. It also refuses folded header lines
+// and a few other forms that net/http accepts.
 //
 // The package must not know connections or requests.
 package http1
@@ -18,71 +18,71 @@ import (
 	"net/http"
 )
 
-// Content determines whether an answer may have a body. It depends on the request.
+// Content says whether an answer may have a body. The request determines it.
 type Content int
 
 // The contents that an answer may have.
 const (
 	Body   Content = iota
-	NoBody         // the answer to HEAD: its fields describe a body that is not sent
+	NoBody         // for HEAD: the fields describe a body that is not sent
 )
 
-// Limits of the data that a server can send before and after an answer's body.
+// These limits bound the data that a server can send besides an answer's body.
 const (
-	maxLine    = 64 << 10  // bytes of one line, which are kept until the line is complete
-	maxHead    = 256 << 10 // bytes of an answer's lines, with trailers and interim answers
-	maxInterim = 100       // interim answers (1xx)
+	maxLine           = 64 << 10  // bytes of one line; the caller keeps them until the line is complete
+	maxHead           = 256 << 10 // bytes of all lines: headers, trailers and interim answers
+	maxInterimAnswers = 100       // interim answers (1xx)
 )
 
-// ErrMalformed is wrapped by the errors of Feed.
+// ErrMalformed marks the errors of Feed.
 var ErrMalformed = errors.New("malformed HTTP/1.1 answer")
 
-func malformed(format string, values ...any) error {
+func malformedf(format string, values ...any) error {
 	return fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, values...))
 }
 
-type stage uint8
+type parserStage uint8
 
 const (
-	statusLine stage = iota
+	statusLine parserStage = iota
 	header
-	body      // a known number of bytes
-	untilEnd  // until the connection's end
-	chunkSize // a line with a chunk's size
-	chunk     // a chunk's bytes
-	chunkEnd  // the CRLF behind them
+	body           // a body of known length
+	bodyUntilClose // a body that ends with the connection
+	chunkSize      // the line with a chunk's size
+	chunk          // the bytes of a chunk
+	chunkEnd       // the CRLF after a chunk
 	trailer
 	finished
 )
 
-// A Parser reads one answer. Begin starts the next.
+// A Parser reads one answer. Call Begin before the next one.
 type Parser struct {
 	Status int
-	Bytes  int64 // the body's length so far
-	Close  bool  // the connection carries no further answer
+	Bytes  int64 // length of the body so far
+	Close  bool  // the connection cannot carry another answer
 
-	stage   stage
+	stage   parserStage
 	content Content
-	// The current head.
-	old       bool  // HTTP/1.0
-	keepAlive bool  // the server keeps the connection
-	chunked   bool  // its Transfer-Encoding
-	length    int64 // its Content-Length, or -1
+	// The following fields describe the current header.
+	old       bool  // the answer is HTTP/1.0
+	keepAlive bool  // the server will keep the connection open
+	chunked   bool  // the Transfer-Encoding is chunked
+	length    int64 // Content-Length, or -1
 
-	left     int64 // bytes left of the body or the chunk
-	searched int   // bytes of the next line that hold no line's end
-	lines    int   // bytes of all lines
+	left     int64 // bytes of the body or chunk still to come
+	searched int   // bytes already searched for the end of the current line
+	lines    int   // bytes of all lines so far
 	interim  int
 }
 
 // Begin prepares the parser for the next answer on a connection.
 func (p *Parser) Begin(content Content) { *p = Parser{content: content, length: -1} }
 
-// Started reports whether a part of the answer has come.
+// Started reports whether a part of the answer has arrived.
 func (p *Parser) Started() bool { return p.lines > 0 }
 
-// Feed reads from buf, and returns how many bytes it used, and whether the answer is complete.
-// The next buf must begin with the bytes that were not used.
+// Feed parses buf. It returns the number of bytes that it used, and whether the answer is
+// complete. The next buf must begin with the unused bytes.
 func (p *Parser) Feed(buf []byte) (used int, done bool, err error) {
 	for p.stage != finished {
 		n, err := p.step(buf[used:])
@@ -97,7 +97,7 @@ func (p *Parser) Feed(buf []byte) (used int, done bool, err error) {
 	return used, true, nil
 }
 
-// step reads one line, or bytes of the body. It returns 0 if it needs more.
+// step parses one line, or bytes of the body. It returns 0 if it needs more bytes.
 func (p *Parser) step(buf []byte) (int, error) {
 	switch p.stage {
 	case body, chunk:
@@ -106,12 +106,12 @@ func (p *Parser) step(buf []byte) (int, error) {
 		p.Bytes += int64(n)
 		if p.left == 0 {
 			p.stage++
-			if p.stage == untilEnd { // the body of known length has ended
+			if p.stage == bodyUntilClose { // a body of known length has ended
 				p.stage = finished
 			}
 		}
 		return n, nil
-	case untilEnd:
+	case bodyUntilClose:
 		p.Bytes += int64(len(buf))
 		return len(buf), nil
 	}
@@ -119,8 +119,8 @@ func (p *Parser) step(buf []byte) (int, error) {
 }
 
 func (p *Parser) stepLine(buf []byte) (int, error) {
-	if begin := buf[:min(len(buf), len(version))]; p.stage == statusLine && string(begin) != version[:len(begin)] {
-		return 0, malformed("its first bytes are %.40q", buf)
+	if begin := buf[:min(len(buf), len(versionPrefix))]; p.stage == statusLine && string(begin) != versionPrefix[:len(begin)] {
+		return 0, malformedf("the first bytes are %.40q", buf)
 	}
 	end := bytes.IndexByte(buf[p.searched:], '\n')
 	if end >= 0 {
@@ -128,7 +128,7 @@ func (p *Parser) stepLine(buf []byte) (int, error) {
 	}
 	switch {
 	case end > maxLine, end < 0 && len(buf) > maxLine:
-		return 0, malformed("a line of more than %d bytes", maxLine)
+		return 0, malformedf("a line has more than %d bytes", maxLine)
 	case end < 0:
 		p.searched = len(buf)
 		return 0, nil
@@ -143,7 +143,7 @@ func (p *Parser) stepLine(buf []byte) (int, error) {
 		return end + 1, p.onChunkLine(line, crlf)
 	}
 	if p.lines += end + 1; p.lines > maxHead {
-		return 0, malformed("more than %d bytes of header", maxHead)
+		return 0, malformedf("the header has more than %d bytes", maxHead)
 	}
 	switch {
 	case p.stage == statusLine:
@@ -157,25 +157,25 @@ func (p *Parser) stepLine(buf []byte) (int, error) {
 	return end + 1, p.onField(line)
 }
 
-// version is the beginning of every answer, without the minor version.
-const version = "HTTP/1."
+// versionPrefix begins every answer. The minor version follows.
+const versionPrefix = "HTTP/1."
 
 // onStatusLine reads, for instance, HTTP/1.1 200 OK (RFC 9112, section 4).
 func (p *Parser) onStatusLine(line []byte) error {
-	const code = len(version) + len("1 ")
+	const code = len(versionPrefix) + len("1 ")
 	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
-		return malformed("a status line like %.40q", line)
+		return malformedf("the status line is %.40q", line)
 	}
 	status := 0
 	for _, digit := range line[code : code+3] {
 		if digit < '0' || digit > '9' {
-			return malformed("a status line like %.40q", line)
+			return malformedf("the status line is %.40q", line)
 		}
 		status = status*10 + int(digit-'0')
 	}
-	minor := line[len(version)]
+	minor := line[len(versionPrefix)]
 	if minor > '1' || minor < '0' || status < 100 {
-		return malformed("a status line like %.40q", line)
+		return malformedf("the status line is %.40q", line)
 	}
 	p.Status, p.old, p.stage = status, minor == '0', header
 	p.keepAlive, p.Close, p.chunked, p.length = false, false, false, -1
@@ -186,8 +186,8 @@ func (p *Parser) onStatusLine(line []byte) error {
 func (p *Parser) onHeaderEnd() error {
 	if p.Status < http.StatusOK && p.Status != http.StatusSwitchingProtocols {
 		p.interim++
-		if p.interim > maxInterim {
-			return malformed("more than %d interim answers", maxInterim)
+		if p.interim > maxInterimAnswers {
+			return malformedf("the server sent more than %d interim answers", maxInterimAnswers)
 		}
 		p.stage = statusLine
 		return nil
@@ -203,15 +203,15 @@ func (p *Parser) onHeaderEnd() error {
 	case p.length > 0:
 		p.stage, p.left = body, p.length
 	default:
-		p.stage, p.Close = untilEnd, true
+		p.stage, p.Close = bodyUntilClose, true
 	}
 	return nil
 }
 
-// End returns nil if the end of the connection completes the answer, and otherwise an error.
+// End returns nil if the connection's end completes the answer, and otherwise an error.
 func (p *Parser) End() error {
 	switch {
-	case p.stage == untilEnd, p.stage == finished:
+	case p.stage == bodyUntilClose, p.stage == finished:
 		return nil
 	case !p.Started():
 		return io.EOF
@@ -223,18 +223,18 @@ func (p *Parser) End() error {
 func (p *Parser) onField(line []byte) error {
 	colon := bytes.IndexByte(line, ':')
 	if colon <= 0 || line[0] <= ' ' || line[colon-1] <= ' ' {
-		return malformed("a header line like %.40q", line)
+		return malformedf("a header line is %.40q", line)
 	}
 	if p.stage == trailer {
 		return nil
 	}
 	name, value := line[:colon], line[colon+1:]
 	switch {
-	case isName(name, "connection"):
+	case equalsLower(name, "connection"):
 		p.onConnection(value)
-	case isName(name, "content-length"):
+	case equalsLower(name, "content-length"):
 		return p.onContentLength(bytes.Trim(value, " \t"))
-	case isName(name, "transfer-encoding"):
+	case equalsLower(name, "transfer-encoding"):
 		return p.onTransferEncoding(bytes.Trim(value, " \t"))
 	}
 	return nil
@@ -242,8 +242,8 @@ func (p *Parser) onField(line []byte) error {
 
 var comma = []byte(",")
 
-// isName compares a name, in any case, with one in lower-case letters.
-func isName(name []byte, with string) bool {
+// equalsLower compares a name with a lower-case name, and ignores the case of the first.
+func equalsLower(name []byte, with string) bool {
 	if len(name) != len(with) {
 		return false
 	}
@@ -261,8 +261,8 @@ func isName(name []byte, with string) bool {
 func (p *Parser) onConnection(value []byte) {
 	for option := range bytes.SplitSeq(value, comma) {
 		option = bytes.Trim(option, " \t")
-		p.Close = p.Close || isName(option, "close")
-		p.keepAlive = p.keepAlive || isName(option, "keep-alive")
+		p.Close = p.Close || equalsLower(option, "close")
+		p.keepAlive = p.keepAlive || equalsLower(option, "keep-alive")
 	}
 }
 
@@ -270,12 +270,12 @@ func (p *Parser) onContentLength(value []byte) error {
 	length := int64(0)
 	for _, digit := range value {
 		if digit < '0' || digit > '9' || length > (math.MaxInt64-9)/10 {
-			return malformed("a Content-Length of %.40q", value)
+			return malformedf("the Content-Length is %.40q", value)
 		}
 		length = length*10 + int64(digit-'0')
 	}
 	if len(value) == 0 || p.length >= 0 && p.length != length {
-		return malformed("a Content-Length of %.40q", value)
+		return malformedf("the Content-Length is %.40q", value)
 	}
 	p.length = length
 	return nil
@@ -283,23 +283,23 @@ func (p *Parser) onContentLength(value []byte) error {
 
 func (p *Parser) onTransferEncoding(value []byte) error {
 	if p.old {
-		return nil // HTTP/1.0 has no Transfer-Encoding
+		return nil // HTTP/1.0 does not define Transfer-Encoding
 	}
-	if p.chunked || !isName(value, "chunked") {
-		return malformed("a Transfer-Encoding of %.40q, where only chunked was asked for", value)
+	if p.chunked || !equalsLower(value, "chunked") {
+		return malformedf("the Transfer-Encoding is %.40q: want chunked", value)
 	}
 	p.chunked = true
 	return nil
 }
 
-// onChunkLine reads a chunk's size, or the end of its bytes (RFC 9112, section 7.1).
+// onChunkLine reads a chunk's size line, or the line end after a chunk (RFC 9112, section 7.1).
 func (p *Parser) onChunkLine(line []byte, crlf bool) error {
 	if !crlf {
-		return malformed("a line of a chunk that ends without a carriage return")
+		return malformedf("a chunk line does not end with a carriage return")
 	}
 	if p.stage == chunkEnd {
 		if len(line) > 0 {
-			return malformed("a chunk that is longer than its size")
+			return malformedf("a chunk is longer than its declared size")
 		}
 		p.stage = chunkSize
 		return nil
@@ -308,7 +308,7 @@ func (p *Parser) onChunkLine(line []byte, crlf bool) error {
 		line = line[:semicolon]
 	}
 	line = bytes.TrimRight(line, " \t")
-	const maxDigits = 15 // as many as fit into an int64
+	const maxDigits = 15 // an int64 has room for these digits
 	size := int64(0)
 	for _, c := range line {
 		switch {
@@ -317,12 +317,12 @@ func (p *Parser) onChunkLine(line []byte, crlf bool) error {
 		case 'a' <= c|0x20 && c|0x20 <= 'f':
 			c = c | 0x20 - 'a' + 10
 		default:
-			return malformed("a chunk's size of %.40q", line)
+			return malformedf("a chunk's size is %.40q", line)
 		}
 		size = size<<4 | int64(c)
 	}
 	if len(line) == 0 || len(line) > maxDigits {
-		return malformed("a chunk's size of %.40q", line)
+		return malformedf("a chunk's size is %.40q", line)
 	}
 	if p.left, p.stage = size, chunk; size == 0 {
 		p.stage = trailer

@@ -80,7 +80,7 @@ var answers = []struct {
 	{"endless line", "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", maxLine+1), Body, outcome{refused: true}},
 	{"endless head", "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", maxHead/6), Body, outcome{refused: true}},
 	{"endless trailers", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("A: b\r\n", maxHead/6), Body, outcome{refused: true}},
-	{"interim answers for ever", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", maxInterim+1), Body, outcome{refused: true}},
+	{"interim answers for ever", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", maxInterimAnswers+1), Body, outcome{refused: true}},
 }
 
 func TestAnswers(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 
 // The busiest server that breaks no rule is not refused.
 func TestLongHeadIsRead(t *testing.T) {
-	long := strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", maxInterim) +
+	long := strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", maxInterimAnswers) +
 		"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", maxLine-10) + "\r\n" + strings.Repeat("A: "+strings.Repeat("b", 995)+"\r\n", 150) + "Content-Length: 1\r\n\r\nx"
 	want := outcome{status: 200, bytes: 1, done: true}
 	if got := parse([]byte(long), Body, 1000); got != want {
@@ -116,7 +116,7 @@ func ofLibrary(input []byte, content Content) (outcome, bool) {
 		request.Method = http.MethodHead
 	}
 	reader := bufio.NewReader(bytes.NewReader(input))
-	for range maxInterim + 1 {
+	for range maxInterimAnswers + 1 {
 		answer, err := http.ReadResponse(reader, request)
 		if err != nil {
 			return outcome{}, false

@@ -3,7 +3,7 @@
 // A receiver grants credit for its free room. Messages without credit wait in the sender's memory,
 // not in the receiver's, in the order in which they were sent.
 //
-//   - bytes of the connection, which were sent and not yet taken in. A [Window] counts them
+//   - bytes of the connection, which were sent and not yet processed. A [Window] counts them
 //     at the receiver, a [Sender] at the sender.
 //   - bytes of one stream that are unread. So an unread stream stops no other.
 //   - requests, the calls that may begin.
@@ -17,13 +17,13 @@
 package credit
 
 const (
-	// Turn is the most bytes of one turn.
+	// Turn is the largest number of bytes that a stream sends in one turn.
 	Turn = 68 << 10
 	// Overhead is the cost of a frame beside its bytes.
 	Overhead = 64
-	// LeastWindow is the least that a receiver may grant: a sender waits for a whole turn, and a
-	// receiver may keep back half of the window, to renew it with fewer frames.
-	LeastWindow = 2 * (Turn + Overhead)
+	// MinWindow is the smallest window that a receiver may grant. A sender needs credit for a
+	// whole turn, and a receiver may delay half of the window to renew it with fewer frames.
+	MinWindow = 2 * (Turn + Overhead)
 )
 
 // Cost returns the cost of a frame with a number of bytes.
@@ -41,17 +41,17 @@ type Sender struct {
 // A Stream is the sending side of one call, which sends one message at a time. Its zero value
 // has nothing to send and no credit.
 type Stream struct {
-	// Of is the owner of the stream, which callers of [Sender.Next] use.
+	// Of is the owner of the stream, for callers of [Sender.Next].
 	Of any
 
 	credit     int64
-	left       int  // bytes of the message; no meaning without hasMessage
+	left       int  // unsent bytes of the message; no meaning without hasMessage
 	least      int  // the least bytes of its next turn
-	hasMessage bool // it may have no bytes
+	hasMessage bool // there is a message to send, perhaps of no bytes
 	opens      bool // the next turn begins a call
-	mayBegin   bool // it has the credit to begin the call
+	mayBegin   bool // the stream has the credit to begin the call
 
-	in         *queue // the queue that it waits in; nil: nothing to send, or no credit of its own
+	in         *queue // the queue of the stream; nil: nothing to send, or no credit of its own
 	prev, next *Stream
 }
 
@@ -64,8 +64,8 @@ func (s *Stream) Begin(credit int64) { *s = Stream{Of: s.Of, credit: credit, ope
 // Accept prepares the stream to answer a call.
 func (s *Stream) Accept(credit int64) { *s = Stream{Of: s.Of, credit: credit} }
 
-// Bears reports whether the stream's own credit is enough for a number of bytes in one turn.
-func (s *Stream) Bears(bytes int) bool { return s.credit >= Cost(bytes) }
+// HasCredit reports whether the stream's own credit is enough for a number of bytes in one turn.
+func (s *Stream) HasCredit(bytes int) bool { return s.credit >= Cost(bytes) }
 
 // Send gives the stream a message with a number of bytes. Its first turn has at least first bytes.
 // The stream must not be busy.
@@ -124,19 +124,19 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 	}
 }
 
-// most bounds credit, so that sums of grants do not overflow. Credit beyond it is lost.
-const most = 1 << 60
+// maxCredit bounds credit, so that sums of grants do not overflow. Credit beyond it is lost.
+const maxCredit = 1 << 60
 
 // Grant adds credit of the connection.
 func (c *Sender) Grant(bytes, requests int64) {
-	c.bytes = min(c.bytes+bytes, most)
-	c.requests = min(c.requests+requests, most)
+	c.bytes = min(c.bytes+bytes, maxCredit)
+	c.requests = min(c.requests+requests, maxCredit)
 	c.admit()
 }
 
 // GrantStream adds credit of a stream.
 func (c *Sender) GrantStream(s *Stream, bytes int64) {
-	s.credit = min(s.credit+bytes, most)
+	s.credit = min(s.credit+bytes, maxCredit)
 	if s.hasMessage && s.in == nil {
 		c.enqueue(s)
 	}
@@ -225,11 +225,11 @@ func (w *Window) Receive(cost int64) bool {
 	return w.left >= 0
 }
 
-// Take returns credit of messages that were taken in. The result is the credit to grant to the
-// peer now; it is 0 if that is too little for a frame.
+// Take counts credit of messages that this end has processed. It returns the credit to grant to
+// the peer now, or 0 if that is too little for a frame.
 func (w *Window) Take(cost int64) (grant int64) {
 	w.back += cost
-	if w.back < (w.size+renewals-1)/renewals {
+	if w.back < (w.size+grantsPerWindow-1)/grantsPerWindow {
 		return 0
 	}
 	grant, w.back = w.back, 0
@@ -237,9 +237,9 @@ func (w *Window) Take(cost int64) (grant int64) {
 	return grant
 }
 
-// renewals is the number of grants into which a window is divided. With fewer, the sender's credit
-// would run out while the receiver works on the last part; each grant costs a short frame.
-const renewals = 8
+// grantsPerWindow is the number of grants into which a window is divided. With fewer, the sender's
+// credit would run out while the receiver works on the last part; each grant costs a short frame.
+const grantsPerWindow = 8
 
-// Held returns the credit that the peer has used and this end has not taken in.
-func (w *Window) Held() int64 { return w.size - w.left - w.back }
+// InUse returns the credit that the peer has used and this end has not counted with Take.
+func (w *Window) InUse() int64 { return w.size - w.left - w.back }

@@ -164,7 +164,7 @@ func FuzzCredit(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, steps uint16) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		size := LeastWindow + random.Int64N(8*Turn)
+		size := MinWindow + random.Int64N(8*Turn)
 		most := 1 + random.Int64N(5)
 		w := &world{t: t, random: random, sender: NewSender(size, most), bytes: NewWindow(size), requests: NewWindow(most)}
 		for range min(steps, 2000) {
@@ -195,7 +195,7 @@ func (w *world) step() {
 }
 
 func (w *world) ask() {
-	window := LeastWindow + w.random.Int64N(2*Turn)
+	window := MinWindow + w.random.Int64N(2*Turn)
 	c := &call{window: NewWindow(window), asked: len(w.calls), toSend: w.random.IntN(3)}
 	c.Begin(window)
 	w.calls = append(w.calls, c)

@@ -11,22 +11,22 @@ import (
 	"fmt"
 )
 
-// A Type is the type of a frame.
-type Type byte
+// A FrameType is the type of a frame.
+type FrameType byte
 
 // The types.
 const (
-	Hello   Type = iota // the first frame of each end
-	Method              // names a method for later requests
-	Request             // begins a call
-	Data                // a message, or a part of one
-	Header              // the server's metadata before its first message
-	Status              // the end of a call
-	Cancel              // the call is no longer wanted, or refused
-	Credit              // credit for the peer
+	Hello   FrameType = iota // the first frame of each end
+	Method                   // names a method for later requests
+	Request                  // begins a call
+	Data                     // a message, or a part of one
+	Header                   // the server's metadata before its first message
+	Status                   // the end of a call
+	Cancel                   // the client gives the call up, or the server refuses it
+	Credit                   // credit for the peer
 	Ping
-	Goodbye // no more calls
-	types   // the number of types
+	Goodbye   // no more calls
+	typeCount // the number of types
 )
 
 // Flags hold the flags of a frame. A flag of one type means nothing in another.
@@ -34,12 +34,12 @@ type Flags byte
 
 // The flags.
 const (
-	More    Flags = 0x10 // of Request and Data: the message goes on in the stream's next frame
-	End     Flags = 0x20 // of Request and Data: the sender sends no more; from a server: the call succeeded
-	Nothing Flags = 0x40 // of Request and Data: the frame holds no message
-	Long    Flags = 0x80 // of Request and Data: the whole message's length precedes it
-	Answer  Flags = 0x10 // of Ping: it answers a ping
-	known         = More | End | Nothing | Long
+	More       Flags = 0x10 // of Request and Data: the message goes on in the stream's next frame
+	End        Flags = 0x20 // of Request and Data: the sender sends no more; from a server: the call succeeded
+	Nothing    Flags = 0x40 // of Request and Data: the frame holds no message
+	Long       Flags = 0x80 // of Request and Data: the whole message's length precedes it
+	Answer     Flags = 0x10 // of Ping: it answers a ping
+	knownFlags       = More | End | Nothing | Long
 )
 
 const (
@@ -47,14 +47,14 @@ const (
 	HeaderLen = 8
 	// MaxPayload is the longest payload of a Request or Data: a turn of the sender.
 	MaxPayload = 68 << 10
-	// MaxOther is the longest payload of the other types, unless metadata may be longer.
-	MaxOther = 16 << 10
+	// MaxOtherPayload is the longest payload of the other types, unless metadata may be longer.
+	MaxOtherPayload = 16 << 10
 )
 
 // A Head is a frame's header.
 type Head struct {
 	Length int
-	Type   Type
+	Type   FrameType
 	Flags  Flags
 	Stream uint32 // 0: the connection
 }
@@ -68,8 +68,8 @@ func (h Head) Append(to []byte) []byte {
 		byte(h.Stream>>24), byte(h.Stream>>16), byte(h.Stream>>8), byte(h.Stream))
 }
 
-// With appends a whole frame: the header, with the payload's length, and the payload.
-func (h Head) With(to, payload []byte) []byte {
+// AppendFrame appends a whole frame: the header, with the payload's length, and the payload.
+func (h Head) AppendFrame(to, payload []byte) []byte {
 	h.Length = len(payload)
 	return append(h.Append(to), payload...)
 }
@@ -78,16 +78,16 @@ func (h Head) With(to, payload []byte) []byte {
 func ReadHead(from []byte) (Head, error) {
 	h := Head{
 		Length: int(from[0])<<16 | int(from[1])<<8 | int(from[2]),
-		Type:   Type(from[3] & 0x0f), Flags: Flags(from[3] & 0xf0),
+		Type:   FrameType(from[3] & 0x0f), Flags: Flags(from[3] & 0xf0),
 		Stream: binary.BigEndian.Uint32(from[4:]),
 	}
 	switch {
-	case h.Type >= types:
+	case h.Type >= typeCount:
 		return h, fmt.Errorf("%w: type %d is unknown", ErrMalformed, h.Type)
 	case (h.Type == Request || h.Type == Data) && h.Length > MaxPayload:
-		return h, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrMalformed, h.Length, MaxPayload)
+		return h, fmt.Errorf("%w: type %d has %d bytes, at most %d are allowed", ErrMalformed, h.Type, h.Length, MaxPayload)
 	case h.isOfStream() != (h.Stream != 0) && h.Type != Credit:
-		return h, fmt.Errorf("%w: type %d with stream %d", ErrMalformed, h.Type, h.Stream)
+		return h, fmt.Errorf("%w: a frame of type %d cannot have stream %d", ErrMalformed, h.Type, h.Stream)
 	}
 	return h, nil
 }
@@ -115,8 +115,8 @@ type Reader struct {
 	fault bool
 }
 
-// Read returns a Reader of a payload.
-func Read(payload []byte) *Reader { return &Reader{left: payload} }
+// NewReader returns a Reader for a payload.
+func NewReader(payload []byte) *Reader { return &Reader{left: payload} }
 
 // Number reads a varint.
 func (r *Reader) Number() uint64 {
@@ -129,7 +129,7 @@ func (r *Reader) Number() uint64 {
 	return value
 }
 
-// Bytes reads bytes with their length before them. They are part of the payload.
+// Bytes reads a length and that many bytes. The result points into the payload.
 func (r *Reader) Bytes() []byte {
 	n := r.Number()
 	if n > uint64(len(r.left)) {
@@ -141,7 +141,7 @@ func (r *Reader) Bytes() []byte {
 	return taken
 }
 
-// Rest reads all that is left.
+// Rest reads all bytes that are left.
 func (r *Reader) Rest() []byte {
 	rest := r.left
 	r.left = nil
@@ -182,18 +182,18 @@ type Settings struct {
 	MaxMeta    uint64 // the most metadata that this end accepts
 }
 
-// numbers are the settings in the order of their keys on the wire, which begin with 1.
-func (s *Settings) numbers() [5]*uint64 {
+// fields are the settings in the order of their keys on the wire, which begin with 1.
+func (s *Settings) fields() [5]*uint64 {
 	return [...]*uint64{&s.Window, &s.PerStream, &s.Calls, &s.MaxMessage, &s.MaxMeta}
 }
 
 // AppendHello appends a whole Hello frame.
 func AppendHello(to []byte, s Settings) []byte {
 	payload := binary.AppendUvarint([]byte(magic), s.Version)
-	for i, value := range s.numbers() {
+	for i, value := range s.fields() {
 		payload = binary.AppendUvarint(binary.AppendUvarint(payload, uint64(i)+1), *value)
 	}
-	return Head{Type: Hello}.With(to, payload)
+	return Head{Type: Hello}.AppendFrame(to, payload)
 }
 
 // ReadHello reads the payload of a Hello. Unknown settings are ignored.
@@ -201,34 +201,34 @@ func ReadHello(payload []byte) (s Settings, err error) {
 	if len(payload) < len(magic) || string(payload[:len(magic)]) != magic {
 		return s, fmt.Errorf("%w: the peer does not speak creditrpc", ErrMalformed)
 	}
-	r := Read(payload[len(magic):])
+	r := NewReader(payload[len(magic):])
 	if s.Version = r.Number(); s.Version != Version {
-		return s, fmt.Errorf("%w: the peer speaks version %d of creditrpc, and this end %d", ErrMalformed, s.Version, Version)
+		return s, fmt.Errorf("%w: the peer speaks version %d of creditrpc, but this end speaks version %d", ErrMalformed, s.Version, Version)
 	}
 	for !r.Done() {
 		key, value := r.Number(), r.Number()
-		if known := s.numbers(); key >= 1 && key <= uint64(len(known)) {
+		if known := s.fields(); key >= 1 && key <= uint64(len(known)) {
 			*known[key-1] = value
 		}
 	}
 	return s, r.Err()
 }
 
-// A Begin is the part of a Request before its message.
-type Begin struct {
-	Method  uint64 // number of the Method frame that named it
+// A RequestStart is the part of a Request before its message.
+type RequestStart struct {
+	Method  uint64 // number of the Method frame with the method's name
 	Timeout uint64 // microseconds from the frame's arrival; 0: none
 	Meta    []byte
 }
 
 // Append appends the payload's beginning.
-func (b Begin) Append(to []byte) []byte {
+func (b RequestStart) Append(to []byte) []byte {
 	return AppendBytes(binary.AppendUvarint(binary.AppendUvarint(to, b.Method), b.Timeout), b.Meta)
 }
 
-// ReadBegin reads a Begin. The rest of the reader is the message, or its beginning.
-func ReadBegin(r *Reader) Begin {
-	return Begin{Method: r.Number(), Timeout: r.Number(), Meta: r.Bytes()}
+// ReadRequestStart reads a RequestStart. The reader then holds the message, or its beginning.
+func ReadRequestStart(r *Reader) RequestStart {
+	return RequestStart{Method: r.Number(), Timeout: r.Number(), Meta: r.Bytes()}
 }
 
 // An Ending is the payload of a Status: the end of a call.
@@ -246,7 +246,7 @@ func (e Ending) Append(to []byte) []byte {
 
 // ReadEnding reads the payload of a Status.
 func ReadEnding(payload []byte) (Ending, error) {
-	r := Read(payload)
+	r := NewReader(payload)
 	return Ending{Code: r.Number(), Message: r.Bytes(), Details: r.Bytes(), Meta: r.Rest()}, r.Err()
 }
 
@@ -260,10 +260,10 @@ func (g Grant) Append(to []byte) []byte {
 
 // ReadGrant reads the payload of a Credit.
 func ReadGrant(payload []byte) (Grant, error) {
-	r := Read(payload)
+	r := NewReader(payload)
 	g := Grant{r.Number(), r.Number()}
 	if g.Bytes > MaxGrant || g.Requests > MaxGrant {
-		return g, fmt.Errorf("%w: a grant of %d bytes and %d requests", ErrMalformed, g.Bytes, g.Requests)
+		return g, fmt.Errorf("%w: a credit of %d bytes and %d requests is too large", ErrMalformed, g.Bytes, g.Requests)
 	}
 	return g, r.Err()
 }
@@ -276,7 +276,7 @@ func AppendMeta(to []byte, key, value string) []byte { return AppendBytes(Append
 
 // EachMeta calls f with each pair of metadata.
 func EachMeta(meta []byte, f func(key, value []byte)) error {
-	r := Read(meta)
+	r := NewReader(meta)
 	for !r.Done() {
 		key, value := r.Bytes(), r.Bytes()
 		if err := r.Err(); err != nil {

@@ -28,7 +28,7 @@ func TestHeads(t *testing.T) {
 			t.Errorf("%+v became %+v: %v", h, got, err)
 		}
 	}
-	for _, h := range []Head{{0, types, 0, 0}, {MaxPayload + 1, Data, 0, 1}, {0, Data, 0, 0}, {0, Hello, 0, 1}} {
+	for _, h := range []Head{{0, typeCount, 0, 0}, {MaxPayload + 1, Data, 0, 1}, {0, Data, 0, 0}, {0, Hello, 0, 1}} {
 		if _, err := ReadHead(h.Append(nil)); err == nil {
 			t.Errorf("%+v is read", h)
 		}
@@ -37,16 +37,16 @@ func TestHeads(t *testing.T) {
 
 // What is read is written as it was, and no payload ends the program.
 func FuzzPayloads(f *testing.F) {
-	f.Add(Begin{3, 1000, []byte("meta")}.Append(nil))
+	f.Add(RequestStart{3, 1000, []byte("meta")}.Append(nil))
 	f.Add(Ending{5, []byte("not found"), []byte("details"), AppendMeta(nil, "key", "value")}.Append(nil))
 	f.Add(Grant{1 << 20, 9}.Append(nil))
 	f.Add(AppendHello(nil, Settings{Version: Version})[HeaderLen:])
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		_, _ = ReadHello(payload)
-		if r := Read(payload); true {
-			begin := ReadBegin(r)
-			if again := Read(append(begin.Append(nil), r.Rest()...)); r.Err() == nil {
-				same := ReadBegin(again)
+		if r := NewReader(payload); true {
+			begin := ReadRequestStart(r)
+			if again := NewReader(append(begin.Append(nil), r.Rest()...)); r.Err() == nil {
+				same := ReadRequestStart(again)
 				if same.Method != begin.Method || same.Timeout != begin.Timeout || !bytes.Equal(same.Meta, begin.Meta) {
 					t.Errorf("%+v became %+v", begin, same)
 				}
