@@ -71,7 +71,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		"  failed in 2 of 6 runs: GOMAXPROCS=2 burners=2\n",
 		"  | toy_test.go:24: this is run 3\n",
 		"1/1 toy: GOMAXPROCS=2: 6 runs in ",
-		"\n24 of 24 runs in ",
+		"\n24 of 24 runs took ",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output has no %q", want)
@@ -123,7 +123,7 @@ func TestTimeIsUp(t *testing.T) {
 	if err := p.execute(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if want := "\n0 of 24 runs in 0s; without a run for lack of time: 4 of 4 ("; !strings.Contains(out.String(), want) {
+	if want := "\n0 of 24 runs took 0s; no time was left for 4 of 4 pairs"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, &out)
 	}
 }

@@ -53,7 +53,7 @@ func options(t *testing.T) reflection.ServerOptions {
 type onlyOneFile struct {
 	reflectionpb.UnimplementedServerReflectionServer
 	files   map[string]*descriptorpb.FileDescriptorProto // by name and by service
-	endless bool
+	endless int                                          // files in an answer, each of which imports the next; 0: the files end
 }
 
 func (s *onlyOneFile) ServerReflectionInfo(stream reflectionpb.ServerReflection_ServerReflectionInfoServer) error {
@@ -63,15 +63,23 @@ func (s *onlyOneFile) ServerReflectionInfo(stream reflectionpb.ServerReflection_
 			return nil //nolint:nilerr // the client has asked enough
 		}
 		file := s.files[question.GetFileByFilename()+question.GetFileContainingSymbol()]
-		if s.endless {
-			file = &descriptorpb.FileDescriptorProto{Name: proto.String(strconv.Itoa(n)), Dependency: []string{strconv.Itoa(n + 1)}}
+		all := []*descriptorpb.FileDescriptorProto{file}
+		for i := range s.endless {
+			at := n*s.endless + i
+			all = append(all[:i], &descriptorpb.FileDescriptorProto{
+				Name: proto.String(strconv.Itoa(at)), Dependency: []string{strconv.Itoa(at + 1)},
+			})
 		}
-		encoded, err := proto.Marshal(file)
-		if err != nil {
-			return err
+		var encoded [][]byte
+		for _, file := range all {
+			one, err := proto.Marshal(file)
+			if err != nil {
+				return err
+			}
+			encoded = append(encoded, one)
 		}
 		err = stream.Send(&reflectionpb.ServerReflectionResponse{MessageResponse: &reflectionpb.ServerReflectionResponse_FileDescriptorResponse{
-			FileDescriptorResponse: &reflectionpb.FileDescriptorResponse{FileDescriptorProto: [][]byte{encoded}},
+			FileDescriptorResponse: &reflectionpb.FileDescriptorResponse{FileDescriptorProto: encoded},
 		}})
 		if err != nil {
 			return err
@@ -159,7 +167,7 @@ func TestMetadataIsSentWithTheQuestions(t *testing.T) {
 
 func TestServersThatCannotBeAsked(t *testing.T) {
 	without := serve(t, func(*grpc.Server) {})
-	endless := serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, &onlyOneFile{endless: true}) })
+	endless := serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, &onlyOneFile{endless: 500}) })
 	gone := must(grpc.NewClient("127.0.0.1:1", grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer gone.Close()
 	lost := oneByOne(t)
@@ -167,18 +175,19 @@ func TestServersThatCannotBeAsked(t *testing.T) {
 	lacking := serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, lost) })
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	for says, c := range map[string]struct {
+	for _, c := range []struct {
+		says string
 		conn grpc.ClientConnInterface
 		ctx  context.Context
 	}{
-		"the server has no reflection: name the .proto with --proto or --protoset": {without, t.Context()},
-		"more than 64 MiB or 10000 files":                                          {endless, t.Context()},
-		"connection refused":                                                       {gone, t.Context()},
-		"the server does not describe money.proto, which shop.proto imports":       {lacking, t.Context()},
-		"canceled": {without, ended},
+		{"the server has no reflection: name the .proto with --proto or --protoset", without, t.Context()},
+		{"more than 64 MiB or 10000 files", endless, t.Context()},
+		{"connection refused", gone, t.Context()},
+		{"the server does not describe money.proto, which shop.proto imports", lacking, t.Context()},
+		{"canceled", without, ended},
 	} {
-		if _, err := Find(c.ctx, Source{Reflection: c.conn, Call: "shop.v1.Shop/Echo"}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want %q", err, says)
+		if _, err := Find(c.ctx, Source{Reflection: c.conn, Call: "shop.v1.Shop/Echo"}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
 }
