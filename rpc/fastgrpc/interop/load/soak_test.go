@@ -316,10 +316,11 @@ func watchHeap(ctx context.Context, duration time.Duration) (bytes <-chan []uint
 func checkHeaps(t *testing.T, looks []uint64) {
 	t.Helper()
 	t.Logf("bytes in the heap: %d", looks)
-	third := len(looks) / 3
-	if third < 3 {
+	if len(looks) < heapLooks*3/4 {
+		t.Logf("too few readings to tell a growth from the soak's beginning: the machine was too busy for %d", heapLooks)
 		return
 	}
+	third := len(looks) / 3
 	before, after := median(looks[third:2*third]), median(looks[2*third:])
 	if after > before+before/4+16<<20 {
 		t.Errorf("the heap grew from %d bytes to %d", before, after)
