@@ -19,7 +19,7 @@ import (
 	"wirelab.dev/internal/judge/check"
 )
 
-// A commandResult is a command's output: with --json the value, unless it is nil, otherwise text.
+// A commandResult is a command's output. --json prints value; without --json, words prints text.
 type commandResult struct {
 	value any
 	words func(w io.Writer) error
@@ -78,7 +78,7 @@ func argumentCount(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// ownProgram returns the path of this program, which is started again as a worker.
+// ownProgram returns the path of this program. wirelab starts it again as a worker.
 func ownProgram() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -87,7 +87,7 @@ func ownProgram() (string, error) {
 	return path, nil
 }
 
-// hiddenCommand makes a hidden command that wirelab itself starts.
+// hiddenCommand makes a command that only wirelab itself starts. Help texts do not list it.
 func (a *app) hiddenCommand(use, short string, play func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Hidden: true, Args: cobra.NoArgs,
@@ -108,7 +108,7 @@ func usageErrorFor(cmd *cobra.Command, err error) error {
 	return usageError(fmt.Errorf("%w (see `%s --help`)", err, cmd.CommandPath()))
 }
 
-// explainFlagError explains a wrong flag in place of the errors of package strconv.
+// explainFlagError replaces an error of package strconv by an explanation of the wrong flag value.
 func explainFlagError(cmd *cobra.Command, err error) error {
 	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
 		return usageErrorFor(cmd, explainFlagValue(invalid.GetFlag(), invalid.GetValue(), errors.Unwrap(err)))
@@ -123,7 +123,7 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 	return usageErrorFor(cmd, err)
 }
 
-// explainFlagValue explains a wrong value of a flag, and names the accepted values.
+// explainFlagValue returns an error that names a flag's wrong value and its accepted values.
 func explainFlagValue(f *pflag.Flag, found string, err error) error {
 	name := "--" + f.Name
 	if f.Shorthand != "" {
@@ -142,7 +142,7 @@ func explainFlagValue(f *pflag.Flag, found string, err error) error {
 // flagTypes describes the accepted values of pflag's own flag types, by type name.
 var flagTypes = map[string]struct {
 	what   string
-	isGood func(string) bool // checks one item of a list; nil if the type is not a list
+	isGood func(string) bool // checks one item of a list; nil if the flag is not a list
 }{
 	"bool":     {what: "true or false"},
 	"duration": {what: "a time with its unit, such as 500ms, 2s or 1m"},
@@ -152,7 +152,7 @@ var flagTypes = map[string]struct {
 	"uint64":   {what: "a whole number from 0, such as 10"},
 }
 
-// quoteWrongItem quotes the first bad item, and the list that contains it.
+// quoteWrongItem quotes the first wrong item of a list, and the whole list.
 func quoteWrongItem(found string, isGood func(string) bool) string {
 	if isGood == nil {
 		return strconv.Quote(found)
@@ -165,7 +165,7 @@ func quoteWrongItem(found string, isGood func(string) bool) string {
 	return fmt.Sprintf("%q in %q", items[i], found)
 }
 
-// refuseArguments refuses arguments of a command that has only subcommands.
+// refuseArguments returns an error if a command that only has subcommands gets an argument.
 func refuseArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -179,7 +179,7 @@ func refuseArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), spelling.Suggest(args[0], names))
 }
 
-// replaceCobraCommands makes cobra's help and completion commands refuse unknown names.
+// replaceCobraCommands makes cobra's commands help and completion return errors for unknown names.
 func replaceCobraCommands(root *cobra.Command) {
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND]",
@@ -208,18 +208,18 @@ const (
 	exitUsage       = 2
 	exitBreached    = 3
 	exitInvalid     = 4
-	exitInterrupted = 130 // 128 plus the number of SIGINT, as in shells
+	exitInterrupted = 130 // 128 plus the number of the signal SIGINT, as in shells
 )
 
 // An app holds the input, the outputs and the settings of all subcommands.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	limits         check.Limits // limits of the checks when a run is judged again
-	began          bool         // a command has begun, so the command line was correct
+	limits         check.Limits // thresholds for judging the trials of stored runs again
+	began          bool         // true once a command has begun: the command line is then valid
 }
 
-// exitError carries an exit code. Its error is nil if everything has been printed already.
+// exitError carries an exit code. err is nil if every message has been printed already.
 type exitError struct {
 	code int
 	err  error

@@ -30,7 +30,7 @@ type compareFlags struct {
 	tls         bool
 	workload    string
 	message     messageFlags
-	described   string // text about the user's own message; empty: none
+	described   string // describes the user's own message; empty if there is none
 	samples     bool
 	targets     []string
 	trust       trustFlags
@@ -98,7 +98,7 @@ func (c *compareFlags) register(cmd *cobra.Command) {
 	c.trust.register(f)
 }
 
-// registerShared adds the flags that ping also has.
+// registerShared adds the flags that compare and ping have in common.
 func (c *compareFlags) registerShared(cmd *cobra.Command, stacks string, duration time.Duration) {
 	f := cmd.Flags()
 	f.StringArrayVar(&c.stacks, "stack", []string{stacks}, "`variants` to compare, as in tcp,grpc:conns=4 (also given several times)")
@@ -190,7 +190,7 @@ func (c *compareFlags) scenario() (*scenario.Scenario, error) {
 	return s, s.Check(scenarioLibrary.Vocabulary())
 }
 
-// setWorkload sets the part's workload, and its payload sizes if the workload has any.
+// setWorkload sets the part's workload. It sets payload sizes only if the workload has sizes.
 func (c *compareFlags) setWorkload(part *scenario.Part) error {
 	written, err := scenario.ParseWorkload(c.workload)
 	if err == nil {
@@ -219,7 +219,7 @@ func (c *compareFlags) setWorkload(part *scenario.Part) error {
 	return nil
 }
 
-// setConnection sets the connection mode. With several modes, it adds each stack in each mode.
+// setConnection sets the connection mode. With several modes, it adds each stack once per mode.
 func (c *compareFlags) setConnection(part *scenario.Part) error {
 	modes := make([]scenario.Connection, len(c.connections))
 	for i, text := range c.connections {
@@ -256,7 +256,7 @@ func parseTargets(texts []string, s *scenario.Scenario) (map[string]string, erro
 	targets := map[string]string{}
 	variants := s.Parts[0].Stacks
 	for _, text := range texts {
-		i := strings.LastIndex(text, "=") // a variant may also contain "="
+		i := strings.LastIndex(text, "=") // the last "=", since a variant may also contain "="
 		stack, address := text[:max(i, 0)], text[i+1:]
 		_, port, err := net.SplitHostPort(address)
 		if err != nil {

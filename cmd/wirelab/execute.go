@@ -31,7 +31,7 @@ type outputFlags struct {
 	json      bool
 	printing  publish.PrintOptions
 	dryRun    bool
-	live      string // address for serving the page during the run; empty: none
+	live      string // address for serving the page during the run; empty means no page
 }
 
 func (o *outputFlags) register(cmd *cobra.Command) {
@@ -43,7 +43,7 @@ func (o *outputFlags) register(cmd *cobra.Command) {
 	o.registerPrinting(cmd)
 }
 
-// registerPrinting adds the flags that report also has.
+// registerPrinting adds the output flags that the command report also has.
 func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print one JSON object on standard output; words go to standard error")
@@ -55,7 +55,7 @@ func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 	setCompletions(cmd, "columns", append(table.ColumnNames(), table.AllColumns))
 }
 
-// measureFlags holds flags about measuring a scenario and using the result.
+// measureFlags holds the flags of commands that measure a scenario.
 type measureFlags struct {
 	output   outputFlags
 	patience lab.Patience
@@ -74,7 +74,7 @@ func (m *measureFlags) register(cmd *cobra.Command) {
 	m.output.register(cmd)
 }
 
-// baseJob returns the job that measures s. running says that the servers already run.
+// baseJob returns the job that measures s. running says that the scenario's servers already run.
 func (m *measureFlags) baseJob(a *app, s *scenario.Scenario, running bool) (job, error) {
 	machines, err := fleet.CheckFleetWanted(m.fleet.FleetWanted, running)
 	if err != nil {
@@ -92,19 +92,19 @@ func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
 // A job is a scenario to run, with options.
 type job struct {
 	scenario *scenario.Scenario
-	warnings []string // warnings about missing prerequisites
+	warnings []string // one warning for each missing prerequisite
 	targets  map[string]string
-	trust    secure.Trust // trust in the targets' certificates
+	trust    secure.Trust // which certificates of the targets to trust
 	patience lab.Patience
-	until    *record.Until // nil: the scenario's number of repeats
+	until    *record.Until // when the repeats end; nil means after the scenario's number of repeats
 	output   outputFlags
 	resume   bool
-	fleet    *record.FleetWanted // nil: measure on this machine
-	load     *loadRun            // load of a user's service; nil: another kind of run
+	fleet    *record.FleetWanted // the agents that measure; nil means that this machine measures
+	load     *loadRun            // a load of a user's service; nil for any other run
 	gates    gates
 }
 
-// execute measures, analyses and reports a job, even after an interruption.
+// execute measures, analyses and reports a job. An interrupted job is analysed and reported, too.
 func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.dryRun {
 		return a.printPlan(&j)
@@ -137,7 +137,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 	return runError(seen, validityError(seen.Summary, j.patience))
 }
 
-// textOutput returns the stream for text: standard error if standard output has JSON or a file.
+// textOutput returns standard error if standard output carries JSON or a file.
 func (a *app) textOutput(j job) io.Writer {
 	if j.output.json || j.gates.usesStandardOutput() {
 		return a.stderr
@@ -171,7 +171,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	if err := j.gates.checkCells(workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
 		return nil, "", err
 	}
-	if j.load == nil { // the command load has already called its target
+	if j.load == nil { // the command load has already called its target at this point
 		if err := checkTargets(ctx, workshop, plan.Trials(j.scenario, j.until)); err != nil {
 			return nil, "", err
 		}
@@ -208,7 +208,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	return seen, status, labErr
 }
 
-// open creates the run's directory, or opens the one to resume.
+// open creates a directory for the run. To resume a run, it opens the existing directory.
 func (j *job) open(warnings []string) (*record.Run, error) {
 	if j.resume {
 		run, err := record.Resume(j.output.directory)
@@ -225,7 +225,7 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 	return createRun(j.output.directory, manifest)
 }
 
-// withoutDefinitions returns the scenario without a service's requests and keys, which are secret.
+// withoutDefinitions returns the scenario without secrets: the requests and keys of user services.
 func (j *job) withoutDefinitions() *scenario.Scenario {
 	if j.load == nil {
 		return j.scenario
@@ -238,7 +238,7 @@ func (j *job) withoutDefinitions() *scenario.Scenario {
 	return &kept
 }
 
-// createRun creates a run in the directory asked, or if that is empty, in a new directory.
+// createRun creates a run in the directory asked. If asked is empty, it makes a new directory.
 func createRun(asked string, manifest record.Manifest) (*record.Run, error) {
 	if asked == "" {
 		return record.CreateFree(plan.DefaultRunDirectory(manifest.Name, time.Now()), manifest)
@@ -264,10 +264,10 @@ func (a *app) reader() publish.Reader {
 	return publish.Reader{Limits: a.limits, DeclareMissing: scenarioLibrary.DeclareMissing}
 }
 
-// readRun reads a run and judges its trials again.
+// readRun reads a stored run and judges its trials again.
 func (a *app) readRun(directory string) (*report.Run, error) { return a.reader().Read(directory) }
 
-// printPlan prints a job's plan. For a continued run it prints the remaining part.
+// printPlan prints a job's planned trials. For a resumed run it prints only the remaining trials.
 func (a *app) printPlan(j *job) error {
 	run, until, err := j.earlierRun()
 	if err != nil {
@@ -292,7 +292,7 @@ func (a *app) printPlan(j *job) error {
 	return nil
 }
 
-// earlierRun returns the run that a job would continue, or nil, and when the job's repeats end.
+// earlierRun returns the run to resume, or nil, and the condition that ends the job's repeats.
 func (j *job) earlierRun() (*record.Run, *record.Until, error) {
 	if j.resume {
 		run, err := record.Open(j.output.directory)
@@ -307,11 +307,11 @@ func (j *job) earlierRun() (*record.Run, *record.Until, error) {
 	return nil, j.until, nil
 }
 
-// checkTargets calls each target once, because an unusable one would fail every trial.
+// checkTargets calls each target before the run, because a broken target would fail all its trials.
 func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.PlannedCell) error {
 	if len(workshop.Targets) > 0 {
-		// net/http logs unexpected data from servers of other protocols, even after the call. The
-		// error below describes such a server better.
+		// If a target's server speaks another protocol, net/http logs the bytes that it did not
+		// expect. The error below explains the failure better.
 		log.SetOutput(io.Discard) //nolint:forbidigo // logs nothing
 	}
 	if fault := workshop.TryTargets(ctx, plan); fault != nil {

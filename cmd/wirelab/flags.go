@@ -22,7 +22,7 @@ import (
 
 const defaultDuration = 500 * time.Millisecond
 
-// trialFlags holds flags about the measurement of each cell.
+// trialFlags holds the flags that say how each cell is measured.
 type trialFlags struct {
 	duration, warmUp time.Duration
 	repeats          int
@@ -39,7 +39,7 @@ func (t *trialFlags) register(cmd *cobra.Command, duration time.Duration, repeat
 	t.link.register(cmd)
 }
 
-// scenario returns a scenario with one part, and with the reduction that every scenario needs.
+// scenario returns a scenario with this one part. It sets Reduction, which every scenario needs.
 func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenario.Scenario {
 	part.Repeats = t.repeats
 	part.WarmUp = scenario.WarmUp{AtLeast: scenario.Duration(min(warmUp, 250*time.Millisecond)), AtMost: scenario.Duration(warmUp)}
@@ -49,7 +49,7 @@ func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenari
 	}
 }
 
-// shapeFlags holds the flags for loads other than a closed loop.
+// shapeFlags holds the flags for every kind of load except a closed loop.
 type shapeFlags struct {
 	rate, rampTo float64
 	arrivals     string
@@ -69,13 +69,13 @@ func (s *shapeFlags) register(cmd *cobra.Command) {
 	setCompletions(cmd, "arrivals", []string{"poisson", "constant"})
 }
 
-// searchStep is the length of each step in a search for a goal, unless -z is given.
+// searchStep is the default length of each step in a search for the highest rate (--goal).
 const searchStep = time.Second
 
-// checkZeros refuses flags with the value zero, because zero also stands for an absent flag.
+// checkZeros refuses a flag with the value zero, because the code reads zero as "flag not given".
 func (s *shapeFlags) checkZeros(requests int) error {
 	if s.given == nil {
-		return nil // ping has no such flags
+		return nil // the command ping does not have these flags
 	}
 	for _, zero := range []struct {
 		flag string
@@ -95,8 +95,8 @@ func (s *shapeFlags) checkZeros(requests int) error {
 	return nil
 }
 
-// evenlySpread returns the shape for -n requests at a rate. Its arrivals are constant unless
-// --arrivals says otherwise, so that exactly -n requests are sent. The returned shape ignores -n.
+// evenlySpread returns the flags for sending -n requests at a rate. By default the arrivals are
+// constant, so the load has exactly -n requests. The result reports -n as not given.
 func (s shapeFlags) evenlySpread() shapeFlags {
 	if s.arrivals == "" {
 		s.arrivals = string(scenario.Constant)
@@ -162,7 +162,7 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 	return load, nil
 }
 
-// trustFlags selects which certificates of a --target are trusted.
+// trustFlags holds the flags that say which certificates of a --target are trusted.
 type trustFlags struct {
 	insecure bool
 	rootFile string
@@ -189,7 +189,7 @@ func (t *trustFlags) trust() (trust secure.Trust, err error) {
 	return trust, err
 }
 
-// A fileFlag is a flag with the name of a file to read. An empty name is skipped.
+// A fileFlag is a flag whose value is the name of a file. readFiles skips an empty name.
 type fileFlag struct {
 	flag, name string
 	into       *[]byte
@@ -222,7 +222,7 @@ func (m *messageFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&m.reply, "reply", "", "`file` with the response as JSON (default: the request if both have the same type, otherwise an empty message)")
 }
 
-// define sets the part's workload to the user's message and describes it, if --proto is given.
+// define sets the part's workload to the user's message. Without --proto it does nothing.
 func (m *messageFlags) define(part *scenario.Part, workload string) (described string, err error) {
 	if m.proto == "" {
 		if m.call != "" || m.data != "" || m.reply != "" || len(m.imports) > 0 {
@@ -273,7 +273,7 @@ func (l *linkFlag) register(cmd *cobra.Command) {
 	setCompletions(cmd, "link", linkCompletions())
 }
 
-// linkCompletions returns the names of links, and the keys for describing links.
+// linkCompletions returns completions for --link: links, and the keys of a link's settings.
 func linkCompletions() []string {
 	words := append([]string{plan.NoLink}, scenario.ProfileNames()...)
 	for _, key := range []string{"delay", "jitter", "loss", "burst-loss", "reorder", "duplicate", "rate", "queue", "mtu", "seed", "up.", "down."} {
@@ -298,7 +298,7 @@ func probeNames() []string {
 	return lists.Map(scenario.Probes, func(p scenario.Probe) string { return string(p) })
 }
 
-// apply adds the probes that this machine supports to the scenario, with warnings about the others.
+// apply adds the probes to the scenario. It leaves out unsupported probes, with a warning for each.
 func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
 	wanted, err := scenario.ParseProbes(p.names)
 	if err != nil {
@@ -324,7 +324,7 @@ func (u *untilFlags) register(cmd *cobra.Command) {
 	setCompletions(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})
 }
 
-// read returns the condition that ends the repeats, or nil without --until.
+// read returns the condition that ends the repeats. It returns nil if --until is not given.
 func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Until, error) {
 	if !cmd.Flags().Changed("until") {
 		if cmd.Flags().Changed("at-most") {

@@ -50,7 +50,7 @@ func (w *hubFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.tokenFile, "fleet-token", "", "`file` with the controller's token, if the hub is on another machine; or set WIRELAB_TOKEN")
 }
 
-// registerFleet adds --fleet to commands about a hub of this machine.
+// registerFleet adds --fleet to commands that work with a hub on this machine.
 func registerFleet(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "fleet", "", "the fleet's `name` or URL (default: the only one that runs on this machine)")
 	completeHubs(cmd)
@@ -58,7 +58,7 @@ func registerFleet(cmd *cobra.Command, name *string) {
 
 func completeHubs(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("fleet", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		hubs, _ := hub.RunningHubs() // hubs with unreadable files are left out
+		hubs, _ := hub.RunningHubs() // RunningHubs leaves out hubs with unreadable files
 		return lists.Map(hubs, func(h hub.RunningHub) string { return h.Project }), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func completeHubs(cmd *cobra.Command) {
 	}
 }
 
-// connect connects to the hub and lists its agents. The caller closes the returned visit.
+// connect connects to the hub and reads its list of agents. The caller must close the result.
 func (w *hubFlags) connect(ctx context.Context) (*protocol.HubView, error) {
 	c, err := hub.ControllerCredentials(w.fleet, w.tokenFile)
 	if err != nil {
@@ -219,7 +219,7 @@ func (a *app) fleetDownCommand() *cobra.Command {
 	return cmd
 }
 
-// fleetFlags selects the machines of a fleet that measure in place of this one.
+// fleetFlags holds the flags that select the agents that measure instead of this machine.
 type fleetFlags struct{ record.FleetWanted }
 
 func (f *fleetFlags) register(cmd *cobra.Command) {
@@ -231,7 +231,7 @@ func (f *fleetFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.Client, "client", "", "which `agents` run the clients, and how many agents, as in role=client*8 (default: role=client*, all of them)")
 }
 
-// joinFleet connects to a fleet as its controller, and reserves its agents.
+// joinFleet connects to a fleet as its controller, and leases the selected agents.
 func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program string, s *scenario.Scenario, targets map[string]string) (*fleet.Controller, error) {
 	credentials, err := hub.ControllerCredentials(w.Hub, w.TokenFile)
 	if err != nil {

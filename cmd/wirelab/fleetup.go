@@ -120,15 +120,15 @@ func (f *fleetUpFlags) options(stateDir string) hub.HubOptions {
 	return o
 }
 
-// An fleetUpReport describes a fleet, and how agents join it.
+// A fleetUpReport describes a started fleet, and tells the user how to add agents.
 type fleetUpReport struct {
 	Project string   `json:"project"`
 	URLs    []string `json:"urls"`
 	TLS     bool     `json:"tls"`
 	State   string   `json:"state"`
 	PID     int      `json:"pid,omitempty"`
-	Agents  []string `json:"agents,omitempty"` // agents started here
-	Join    string   `json:"join"`             // command that makes another machine an agent
+	Agents  []string `json:"agents,omitempty"` // names of the agents that this command started
+	Join    string   `json:"join"`             // a command that makes another machine an agent
 }
 
 // runHub runs a hub until the context ends.
@@ -166,7 +166,7 @@ func (a *app) runHub(ctx context.Context, f *fleetUpFlags, agents []hub.LocalAge
 	return nil
 }
 
-// backgroundArguments returns the arguments for the same hub in the background. It reports in JSON.
+// backgroundArguments returns the arguments that start the same hub as a background process.
 func backgroundArguments(given *pflag.FlagSet) []string {
 	args := []string{"fleet", "up", "--json"}
 	given.Visit(func(flag *pflag.Flag) {

@@ -22,12 +22,12 @@ import (
 	"wirelab.dev/internal/show/report/gate"
 )
 
-// gateFlags holds conditions that fail a run, a run to compare with, and files for CI.
+// gateFlags holds the flags for failing a run, for an earlier run, and for files for CI.
 type gateFlags struct {
 	failIf          []string
 	baseline        string
-	junit, markdown string // only for load
-	strict          bool   // a change that cannot be judged fails the run
+	junit, markdown string // names of output files; only the command load has these flags
+	strict          bool   // if true, the run also fails if a change cannot be judged
 }
 
 const standardOutput = "-"
@@ -47,7 +47,7 @@ func (g *gateFlags) registerFiles(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&g.markdown, "markdown", "", "write figures, gates and changes for a pull request into this `file`; - is standard output")
 }
 
-// conditions parses --fail-if. If there are parts, each condition must fit the load of one.
+// conditions parses --fail-if. Each condition must fit the load of a part, if there are any parts.
 func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, error) {
 	var all []analysis.Condition
 	for _, text := range g.failIf {
@@ -67,17 +67,17 @@ func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, err
 	return all, nil
 }
 
-// gates holds the conditions that fail a run, and the earlier run for comparison.
+// gates holds the conditions that fail a run, and an earlier run to compare with.
 type gates struct {
 	conditions []analysis.Condition
-	baseline   string            // the directory of the earlier run; empty: none
-	before     *analysis.Summary // summary of the earlier run
+	baseline   string            // the directory of the earlier run; empty means that there is none
+	before     *analysis.Summary // the summary of the earlier run
 	strict     bool
 	files      map[string]func(io.Writer, *gate.Run) error
 }
 
-// read reads the gates of a run and the earlier run. Before anything is measured, it refuses gates
-// that could never be judged, and files that could not be written.
+// read reads the conditions and the earlier run. It returns an error for a condition that cannot be
+// judged or an output file that cannot be written.
 func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates, err error) {
 	all = gates{baseline: g.baseline, strict: g.strict, files: map[string]func(io.Writer, *gate.Run) error{}}
 	if all.conditions, err = g.conditions(parts); err != nil {
@@ -119,7 +119,7 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 	return all, nil
 }
 
-// checkCells returns an error if the baseline has none of the planned cells.
+// checkCells returns an error if the earlier run contains none of the planned cells.
 func (g *gates) checkCells(planned []record.Cell) error {
 	if g.before == nil || slices.ContainsFunc(planned, g.before.HasCell) {
 		return nil
@@ -131,7 +131,7 @@ func (g *gates) checkCells(planned []record.Cell) error {
 	return usageError(fmt.Errorf("--baseline: %s has no cell with a planned name and load (its first cell is %s): use the flags of that run", g.baseline, has))
 }
 
-// checkWindows returns an error if the runs have too few windows to judge a change.
+// checkWindows returns an error if a run has too few windows to judge changes between the runs.
 func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
 	needs := fmt.Sprintf("--fail-if: %q: a proven change needs %d windows in each run", change.Text, matrix.LeastTrials)
 	if repeats < matrix.LeastTrials {
@@ -145,10 +145,10 @@ func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
 	return nil
 }
 
-// usesStandardOutput reports whether a file is standard output. Text then goes to standard error.
+// usesStandardOutput reports whether a file goes to standard output. Text then uses standard error.
 func (g *gates) usesStandardOutput() bool { return g.files[standardOutput] != nil }
 
-// judge judges the gates and finds changes. An interrupted run may have nothing to compare.
+// judge judges the conditions. It finds the changes since the earlier run, if there is such a run.
 func (g *gates) judge(seen *report.Run, status record.Status) error {
 	var since *analysis.Diff
 	if g.before != nil {
@@ -174,7 +174,7 @@ func (g *gates) find(s *analysis.Summary, since *analysis.Diff) []analysis.GateF
 	return analysis.PassUnjudgedChanges(found)
 }
 
-// write prints the gates and the changes, and writes the files.
+// write prints the judged conditions and the changes, and writes the output files.
 func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	judged := seen.GateRun()
 	if len(seen.Gates) > 0 {
@@ -187,14 +187,14 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	}
 	for name, write := range g.files {
 		if name == standardOutput {
-			name = "" // standard output, for writeTo
+			name = "" // writeTo takes an empty name for standard output
 		}
 		errs = append(errs, a.writeTo(name, func(w io.Writer) error { return write(w, judged) }))
 	}
 	return errors.Join(errs...)
 }
 
-// runError combines a run's own error with the results of its gates into one error.
+// runError combines a run's own error and its failed conditions into one error.
 func runError(seen *report.Run, alone error) error {
 	judged := seen.GateRun()
 	var breached, unjudged []string
@@ -232,20 +232,21 @@ func runError(seen *report.Run, alone error) error {
 	return exitError{code, errors.New(strings.Join(texts, "; "))}
 }
 
-// validityError returns an error if the run has no figures, or if a cell has no valid trial.
+// validityError returns an error if the run has no figures or a cell has no valid trial.
 func validityError(s *analysis.Summary, patience lab.Patience) error {
 	if len(s.Cells) == 0 {
-		return nil // the plan only has trials with profiles
+		return nil // the plan has only trials with profiles, which give no figures
 	}
 	if !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.HasFigures() }) {
 		c := &s.Cells[0]
 		why := cmp.Or(c.Failure, "no trial of "+c.Key+" has ended")
 		if c.Failure == "" && len(c.Findings) > 0 {
-			why = fmt.Sprintf("%s: %s, %s", c.Key, c.Findings[0].Name, c.Findings[0].Detail) // the worst is first
+			// the first finding is the worst
+			why = fmt.Sprintf("%s: %s, %s", c.Key, c.Findings[0].Name, c.Findings[0].Detail)
 		}
 		return fmt.Errorf("nothing was measured: %s", why)
 	}
-	var wrong, disturbed []string // cells without a valid trial
+	var wrong, disturbed []string // names of cells without a valid trial
 	for _, c := range s.Cells {
 		switch {
 		case c.IsValid():
@@ -261,7 +262,8 @@ func validityError(s *analysis.Summary, patience lab.Patience) error {
 	}
 	if len(disturbed) > 0 {
 		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.FirstNames(disturbed, 3))
-		if !s.Cells[0].Kind().Alone { // trials of a service are not repeated
+		// Trials of a user's service (Alone) are not repeated.
+		if !s.Cells[0].Kind().Alone {
 			reason += ", or let wirelab wait longer with --patience " + patience.Doubled()
 		}
 		reasons = append(reasons, reason)

@@ -60,7 +60,7 @@ repeats: three of them give intervals, and verdicts in diff.`,
 	return cmd
 }
 
-// importFiles makes a run from files, which must all be readable, and returns its directory.
+// importFiles makes a run from result files and returns its directory. All files must be readable.
 func (a *app) importFiles(paths []string, name, directory string) (string, error) {
 	files := make([]summary.File, len(paths))
 	for i, path := range paths {

@@ -92,7 +92,7 @@ type variantSettings struct {
 	Settings []tuning.Setting `json:"settings"`
 }
 
-// listSettings lists the settings of the named variants, or if none is named, of every stack.
+// listSettings lists the settings of the named variants, or of every stack if none is named.
 func listSettings(variants []string) (commandResult, error) {
 	if len(variants) == 0 {
 		variants = plan.StackNames()
@@ -126,7 +126,7 @@ func printSettings(to io.Writer, all []variantSettings) error {
 		for _, s := range v.Settings {
 			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", s.Side, s.Name, s.Value, s.Default, s.Why)
 		}
-		if err := w.Flush(); err != nil { // column widths differ by variant
+		if err := w.Flush(); err != nil { // each variant has its own column widths
 			return err
 		}
 	}

@@ -38,8 +38,8 @@ type loadFlags struct {
 	expect     expectFlags
 	metrics    string
 	journey    journeyFlags
-	mayLoad    bool    // the target may be outside this machine and private networks
-	traced     float64 // share of requests with a traceparent
+	mayLoad    bool    // the user allows a target outside this machine and private networks
+	traced     float64 // share of the requests that carry a traceparent header
 
 	given func(flag string) bool
 }
@@ -86,13 +86,13 @@ docs/load.md lists all forms of conditions.`,
 	return cmd
 }
 
-// register adds the flags. Small defaults keep a careless load from harming a service.
+// register adds the flags. The defaults are small, because a large default could harm a service.
 func (l *loadFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	l.given, l.gates.strict = f.Changed, true
 	f.IntVarP(&l.clients, "concurrency", "c", 10, "`clients` at once, each with one request in flight")
 	f.IntSliceVar(&l.steps, "steps", nil, "numbers of `clients`, measured one after the other, as in 1,10,100 (instead of -c)")
-	f.IntVarP(&l.requests, "requests", "n", 0, "`requests` of all clients together, without a warm-up (instead of -z); with --rps evenly spread")
+	f.IntVarP(&l.requests, "requests", "n", 0, "total number of `requests` of all clients (instead of -z); there is no warm-up; with --rps, they are sent at equal intervals")
 	l.shape.register(cmd)
 	f.StringVar(&l.connection, "conn", "", "connection `mode`: shared, per-worker, pool:N or new (default: shared with gRPC, per-worker with HTTP)")
 	f.IntVar(&l.inFlight, "inflight", 0, "most `requests` in flight at once, of all clients together; the wait for a free place is measured")
@@ -168,14 +168,14 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	return a.execute(ctx, j)
 }
 
-// askPermission asks before loading a target outside this machine and outside private networks.
+// askPermission asks the user before it loads a target outside this machine and private networks.
 func (a *app) askPermission(ctx context.Context, l *loadFlags, t service.Target) error {
 	if l.mayLoad || t.Socket != "" || l.output.dryRun {
 		return nil
 	}
 	addresses, err := reach.AddressesOf(ctx, t.Host)
 	if err != nil {
-		return err // without a second lookup, because a name server may hang
+		return err // do not look the name up again: the name server may hang
 	}
 	for _, address := range addresses {
 		if reach.IsLocalOrPrivate(address.Unmap()) {
@@ -247,13 +247,13 @@ var anyNameVocabulary = scenario.Vocabulary{
 	CheckPayload:  func(scenario.Part, scenario.Payload) error { return nil },
 }
 
-// flagsByScenarioKey maps keys of the scenario to the flags that set them.
+// flagsByScenarioKey maps each key of the scenario to the flag that sets the key.
 var flagsByScenarioKey = map[string]string{
 	"clients": "-c", "total-requests": "-n", "requests": "--burst", "rate": "--rps", "to": "--ramp-to",
 	"arrivals": "--arrivals", "repeats": "--repeat", "parts": "--repeat",
 }
 
-// checkNumbers refuses values of flags that a scenario cannot hold, or would read as absent.
+// checkNumbers refuses flag values that the scenario's fields cannot express.
 func (l *loadFlags) checkNumbers() error {
 	switch {
 	case l.timeout < 0:
@@ -273,8 +273,8 @@ func (l *loadFlags) checkNumbers() error {
 	return nil
 }
 
-// warmUpBefore returns the longest warm-up. A load with -n, a burst or a ramp has no warm-up,
-// because that would send more requests than the user asked for.
+// warmUpBefore returns the longest warm-up. By default, loads with -n, bursts and ramps have none:
+// the requests of a warm-up would exceed the number that the user asked for.
 func (l *loadFlags) warmUpBefore(load scenario.Load) time.Duration {
 	if !l.given("warm-up") && (load.Total > 0 || l.hasCountAndRate() || load.Model == scenario.Burst || load.Model == scenario.Ramp) {
 		return 0
@@ -288,7 +288,7 @@ func (l *loadFlags) hasCountAndRate() bool {
 	return l.requests > 0 && s.rate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
 }
 
-// durationOfRequests returns how long -n requests take at the rate of --rps, but at most -z.
+// durationOfRequests returns the time for -n requests at the rate of --rps. -z limits this time.
 func (l *loadFlags) durationOfRequests() (time.Duration, error) {
 	const maxLoadTime = 24 * time.Hour
 	seconds := float64(l.requests) / l.shape.rate
@@ -314,7 +314,7 @@ func (l *loadFlags) connectionMode(t service.Target) (scenario.Connection, error
 	return mode, nil
 }
 
-// timeLimit returns the time limit of a load with both -n and -z. 0 means no limit.
+// timeLimit returns the time limit of a load with both -n and -z. 0 means that there is no limit.
 func (l *loadFlags) timeLimit() (time.Duration, error) {
 	if l.requests == 0 || l.hasCountAndRate() || !l.given("duration") {
 		return 0, nil
@@ -325,9 +325,8 @@ func (l *loadFlags) timeLimit() (time.Duration, error) {
 	return l.duration, nil
 }
 
-// refuseLink returns an error that explains why --link cannot be used, and names alternatives. Both
-// ends of a link are network namespaces that wirelab makes, but the user's service already listens
-// elsewhere.
+// refuseLink returns an error that explains why load cannot use --link, and names alternatives. A
+// link connects two network namespaces of wirelab; a user's service runs outside of them.
 func refuseLink(links []string) error {
 	wanted := slices.IndexFunc(links, func(text string) bool { return text != plan.NoLink })
 	if wanted < 0 {
@@ -345,7 +344,7 @@ func refuseLink(links []string) error {
 		netem, links[wanted])
 }
 
-// netemOptions describes a path by options of tc-netem(8). It leaves out what has no option.
+// netemOptions describes a path by options of tc-netem(8). It leaves out any other setting.
 func netemOptions(p scenario.Path) string {
 	var words []string
 	if p.Delay > 0 {

@@ -21,8 +21,8 @@ import (
 	"wirelab.dev/internal/wire/service/journey"
 )
 
-// translateLoadArguments translates arguments of other load generators: their flags, or after
-// --from their command or file. wirelab's own flags beside --from take precedence.
+// translateLoadArguments translates another load generator's arguments: its flags, or the command
+// or file after --from. Flags of wirelab take precedence over the translated ones.
 func (a *app) translateLoadArguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "load" {
 		return args, nil
@@ -34,7 +34,7 @@ func (a *app) translateLoadArguments(args []string) ([]string, error) {
 		if err != nil || indexOfFrom(taken) < 0 {
 			return append([]string{"load"}, taken...), err
 		}
-		rest = taken // a command of ghz may name a configuration file
+		rest = taken // a ghz command may name a configuration file
 	}
 	for range maxFromFiles {
 		others, from, err := splitFrom(rest)
@@ -55,7 +55,7 @@ func (a *app) translateLoadArguments(args []string) ([]string, error) {
 	return nil, errors.New("--from: the command in the file names another file: give that file instead")
 }
 
-// maxFromFiles limits chains of files: a ghz command may name its configuration file.
+// maxFromFiles limits how often a command line is translated: each file may name another file.
 const maxFromFiles = 2 + 1
 
 // indexOfFrom returns the index of --from in the arguments, or -1.
@@ -72,11 +72,11 @@ func (a *app) printLines(lines []string) {
 // A foreignCommand is the command that --from names.
 type foreignCommand struct {
 	tool, text string
-	at         int // index of the argument that holds the command
+	at         int // index of the argument that contains the command
 }
 
-// splitFrom finds --from in the arguments: --from TOOL COMMAND, or --from COMMAND if its first
-// word is the tool. COMMAND may be a file.
+// splitFrom removes --from and its values from the arguments. The values are TOOL COMMAND, or only
+// COMMAND if its first word is the tool. COMMAND may be the name of a file.
 func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	at := indexOfFrom(args)
 	if at < 0 {
@@ -118,7 +118,7 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 
 var errFromUsage = errors.New("--from: want a tool and its command or file, as in --from curl 'curl http://127.0.0.1:8080/'")
 
-// withoutSecrets hides the secrets in a command line for reports, also those in --from.
+// withoutSecrets returns arguments without secrets for printing, also in the command after --from.
 func withoutSecrets(args []string) []string {
 	kept := secret.HideInArguments(args)
 	_, from, err := splitFrom(args)
@@ -138,13 +138,13 @@ func withoutSecrets(args []string) []string {
 	return kept
 }
 
-// journeyFlags holds flags for a target that is a file of user steps.
+// journeyFlags holds the flags for a target that is a file of user steps.
 type journeyFlags struct {
-	target string // replaces the file's target
+	target string // replaces the target that the file names
 
 	name   string
 	file   []byte
-	script *journey.Script // nil: the target is a URL
+	script *journey.Script // the parsed user steps; nil means that the target is a URL
 	drawn  bool
 }
 
@@ -154,7 +154,7 @@ func (j *journeyFlags) register(f *pflag.FlagSet) {
 
 const maxJourneyBytes = 64 << 10
 
-// read returns the target's URL. If text names a file of user steps, the URL is in the file.
+// read returns the target's URL. If text names a file of user steps, the URL is in that file.
 func (j *journeyFlags) read(text string) (string, error) {
 	if extension := filepath.Ext(text); extension != ".yaml" && extension != ".yml" || strings.Contains(text, "://") {
 		if j.target != "" {
@@ -184,7 +184,7 @@ func (j *journeyFlags) read(text string) (string, error) {
 	return target, nil
 }
 
-// check returns an error if a flag conflicts with the file of user steps.
+// check returns an error if a flag cannot be combined with a file of user steps.
 func (j *journeyFlags) check(s *scenario.Scenario, l *loadFlags) error {
 	if j.script == nil {
 		return nil
@@ -211,7 +211,7 @@ func (j *journeyFlags) apply(d *service.Definition) {
 	}
 }
 
-// commandLine returns the command that the user typed, without secrets, for the manifest.
+// commandLine returns the user's command without secrets, for the run's manifest.
 func commandLine() []string {
 	line := append([]string{"wirelab"}, withoutSecrets(os.Args[1:])...)
 	for i, word := range line {

@@ -26,7 +26,7 @@ import (
 	"wirelab.dev/internal/wire/service/template"
 )
 
-// define returns the definition of the load for the worker, and the first request.
+// define returns the load's definition for the worker, and the first request of the load.
 func (l *loadFlags) define(ctx context.Context, t service.Target) (*service.Definition, *service.Request, error) {
 	d, err := l.describe(ctx, t)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *loadFlags) define(ctx context.Context, t service.Target) (*service.Defi
 	return d, first, err
 }
 
-// describe returns the definition. Its requests may contain templates.
+// describe returns the load's definition. Requests in the definition may contain templates.
 func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
 	d := &service.Definition{
 		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
@@ -63,7 +63,7 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 	if err != nil {
 		return nil, usageError(err)
 	}
-	if l.request.host != "" { // from --host or from -H 'Host: …'
+	if l.request.host != "" { // the user gave --host or -H 'Host: …'
 		d.Authority = l.request.host
 	}
 	if d.Network == "tcp" {
@@ -95,7 +95,7 @@ func (l *loadFlags) findMethod(ctx context.Context, t service.Target, d *service
 	switch _, is := status.FromError(err); {
 	case err == nil:
 		return nil
-	case is: // the connection failed
+	case is: // the error has a gRPC status: the connection failed
 		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeTimeout)
 	}
 	return fmt.Errorf("%s: %w", t, err)
@@ -137,7 +137,7 @@ func (r *requestFlags) makeConnectCall(request *service.Request) {
 	}
 }
 
-// newFeed returns the data for varying the requests, or nil if all requests are the same.
+// newFeed returns the data that varies the requests. It returns nil if all requests are the same.
 func (r *requestFlags) newFeed(request service.Request) (*service.Feed, error) {
 	f := &service.Feed{Requests: []service.Request{request}, Random: r.random}
 	if r.rows != "" {
@@ -234,7 +234,7 @@ type requestFlags struct {
 	headers []string
 	data    string
 	file    string
-	kind    string // content type
+	kind    string // the Content-Type of the body
 	host    string
 	user    string
 	bearer  string
@@ -262,7 +262,7 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	setCompletions(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
 }
 
-// target reads the target with the flags for its wire.
+// target parses the target's address and applies the flags --http and --unix-socket.
 func (r *requestFlags) target(text, usual string) (service.Target, error) {
 	t, err := service.ParseTarget(text, usual)
 	if err != nil {
@@ -365,7 +365,7 @@ func (e *expectFlags) register(f *pflag.FlagSet) {
 	f.Float64Var(&e.share, "expect-sample", 1, "`share` of the answers whose bodies --expect checks, from 0 to 1")
 }
 
-// apply checks the conditions and adds them to the definition.
+// apply checks the conditions for answers and adds them to the definition.
 func (e *expectFlags) apply(d *service.Definition) error {
 	for _, text := range e.conditions {
 		if _, err := expect.Parse(text, d.Wire.Kind()); err != nil {
@@ -382,7 +382,7 @@ func (e *expectFlags) apply(d *service.Definition) error {
 	return nil
 }
 
-// addTrace adds a traceparent to a share of the requests.
+// addTrace adds a traceparent header to a share of the requests.
 func (l *loadFlags) addTrace(d *service.Definition) error {
 	switch {
 	case !l.given("traceparent"):

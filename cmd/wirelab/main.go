@@ -38,8 +38,8 @@ func main() {
 
 // run executes a command line and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	// The first Ctrl-C ends the run and reports it. stop restores the default, so that a second
-	// one ends the program at once.
+	// The first Ctrl-C ends the run, and the run is reported. stop restores the default handler: a
+	// second Ctrl-C ends the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -113,7 +113,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.listCommand(),
 		a.initCommand(),
 		a.hiddenCommand("worker", "Run one end of a trial, by the process contract (docs/worker-contract.md)", body.Main),
-		a.hiddenCommand(plan.NetworksCommand, "Make a network for a trial, and exit", func(context.Context, io.Reader, io.Writer) error { return link.CheckSupport() }),
+		a.hiddenCommand(plan.NetworksCommand, "Check whether this machine can make networks, and exit", func(context.Context, io.Reader, io.Writer) error { return link.CheckSupport() }),
 		a.hiddenCommand(doctor.LinkCostCommand, "Measure the cost of emulated links on this machine, and exit", func(ctx context.Context, _ io.Reader, out io.Writer) error {
 			return doctor.PrintLinkCost(ctx, out)
 		}),
@@ -128,7 +128,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 	return root
 }
 
-// markUsageErrors makes wrong arguments usage errors, and notes when a command begins.
+// markUsageErrors turns errors about arguments into usage errors, and notes that a command began.
 func (a *app) markUsageErrors(commands []*cobra.Command) {
 	for _, cmd := range commands {
 		a.markUsageErrors(cmd.Commands())
@@ -152,8 +152,8 @@ func (a *app) markUsageErrors(commands []*cobra.Command) {
 // scenarioLibrary lists the scenarios that commands can name.
 var scenarioLibrary = plan.Library{CheckColumn: report.CheckStudyColumn}
 
-// rerunInUserNamespace runs the whole command again in a user namespace, if needed and possible.
-// Its error then holds the exit code of that process. If the error is nil, this process continues.
+// rerunInUserNamespace runs the whole command again in a user namespace, if networks need one. It
+// then returns the other process's exit code as an error; nil means that no other process ran.
 func (a *app) rerunInUserNamespace(ctx context.Context, needed bool) error {
 	if !needed {
 		return nil
@@ -165,7 +165,7 @@ func (a *app) rerunInUserNamespace(ctx context.Context, needed bool) error {
 	return err
 }
 
-// version returns the module's version, which the build derives from the commit.
+// version returns the version of the module. The Go toolchain derives it from the commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

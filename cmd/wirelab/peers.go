@@ -139,7 +139,7 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 			return nil
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // arguments after the worker belong to the worker
+	cmd.Flags().SetInterspersed(false) // flags after the worker's command belong to the worker
 	cmd.Flags().StringVar(&p.Stack, "stack", "", "check only this `variant`, not all variants that the worker reports")
 	cmd.Flags().BoolVar(&p.Server, "server", false, "use the worker as a server, whatever it reports")
 	cmd.Flags().BoolVar(&p.Client, "client", false, "use the worker as a client, whatever it reports")
@@ -147,7 +147,7 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 	return cmd
 }
 
-// checkContract checks a worker with one stack, and prints one line per check.
+// checkContract checks a worker against the contract, with one stack. It prints one line per check.
 func (a *app) checkContract(ctx context.Context, p conform.Peer) (failed, all int) {
 	checks := conform.Checks(p)
 	for _, check := range checks {

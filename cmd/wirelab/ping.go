@@ -18,7 +18,7 @@ type pingFlags struct {
 	stream   bool
 }
 
-// maxSweepPoints limits the points of a sweep.
+// maxSweepPoints limits how many numbers of calls in flight a sweep measures.
 const maxSweepPoints = 12
 
 func (a *app) pingCommand() *cobra.Command {
@@ -75,7 +75,7 @@ func (p *pingFlags) scenario() (*scenario.Scenario, error) {
 	return s, nil
 }
 
-// parseInFlight reads a list of numbers, or FIRST..LAST, for which it chooses the numbers.
+// parseInFlight parses a list of numbers. For a range FIRST..LAST it chooses numbers in the range.
 func parseInFlight(text string) ([]int, error) {
 	if first, last, isRange := strings.Cut(text, ".."); isRange {
 		a, errA := strconv.Atoi(strings.TrimSpace(first))
@@ -99,7 +99,7 @@ func parseInFlight(text string) ([]int, error) {
 	return points, nil
 }
 
-// sweepPoints returns first, its doublings, midpoints above 8 (where curves bend), and last.
+// sweepPoints returns first, its doublings and last. Above 8, where curves bend, it adds midpoints.
 func sweepPoints(first, last int) []int {
 	points := []int{first}
 	for n := first; n < last; n *= 2 {

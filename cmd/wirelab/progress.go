@@ -23,18 +23,18 @@ import (
 	"wirelab.dev/internal/show/view"
 )
 
-// A loadRun is a load in progress. After an early end its figures still count.
+// A loadRun is a load in progress. A load that ends early still reports its figures.
 type loadRun struct {
 	title string
-	// limit is the longest time of a load with -n requests; 0: no limit.
+	// limit is the longest time of a load with -n requests. 0 means that there is no limit.
 	limit   time.Duration
-	metrics string // address of the metrics; empty: none
+	metrics string // address that serves the metrics; empty means that none are served
 
 	remote  lab.RunControls
-	limited atomic.Bool // the limit ended the load
+	limited atomic.Bool // true if the time limit ended the load
 }
 
-// start makes the load end gently when ctx ends. The lab must run with the returned context.
+// start makes the load end gently when ctx ends. The caller passes the returned context to the lab.
 func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context.Context, stop func()) {
 	if l == nil {
 		return ctx, func() {}
@@ -44,7 +44,7 @@ func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context
 	return context.WithoutCancel(ctx), func() { follows() }
 }
 
-// interrupted reports whether a user ended the load.
+// interrupted reports whether the user ended the load early.
 func (l *loadRun) interrupted() bool {
 	return l != nil && l.remote.Ended() && !l.limited.Load()
 }
@@ -52,7 +52,7 @@ func (l *loadRun) interrupted() bool {
 // showLoad shows a load's progress, and serves its metrics if requested.
 func (a *app) showLoad(ctx context.Context, j *job, plan []scenario.PlannedCell) (observers []live.Observer, stop func(), _ error) {
 	l, load := j.load, plan[0].Cell.Load
-	stdin, _ := a.stdin.(*os.File) // nil: the user cannot press keys
+	stdin, _ := a.stdin.(*os.File) // nil if the user cannot press keys
 	if l.limit > 0 {
 		observers = append(observers, l.limitObserver())
 	}
@@ -73,7 +73,7 @@ func (a *app) showLoad(ctx context.Context, j *job, plan []scenario.PlannedCell)
 	return append(observers, shown.Observe), func() { shown.Close(); stopMetrics() }, nil
 }
 
-// limitObserver returns an observer that ends the load when its window has lasted for the limit.
+// limitObserver returns an observer that ends the load after the time limit.
 func (l *loadRun) limitObserver() live.Observer {
 	var begin sync.Once
 	var timer *time.Timer
@@ -104,7 +104,7 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}
-	if u != nil && u.Claims { // the results decide which cells are repeated
+	if u != nil && u.Claims { // the results of each look decide which cells are repeated
 		fmt.Fprintf(a.stderr, "repeats until %s, with at most %d looks at the results\n", plan.DescribeGoal(u), len(u.Looks))
 		return
 	}

@@ -143,8 +143,9 @@ func (a *app) diffCommand() *cobra.Command {
 	var (
 		flags        gateFlags
 		form, output string
-		only         [2]string // parts of cell names, before and after
-		asJSON       bool
+		// only holds texts that cell names must contain: in the earlier run, and in the later run.
+		only   [2]string
+		asJSON bool
 	)
 	forms := []string{"text", "json", "markdown", "junit"}
 	cmd := &cobra.Command{
@@ -208,7 +209,7 @@ interval does not matter. docs/load.md lists all forms.`,
 	return cmd
 }
 
-// diff compares the cells whose names contain the texts, and judges gates on the later run.
+// diff compares the cells whose names contain the texts in only. It judges the later run.
 func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run, error) {
 	var runs [2]*report.Run
 	for i, directory := range []string{before, after} {

@@ -108,7 +108,7 @@ func (s *runFlags) newJob(a *app, cmd *cobra.Command, name string) (job, error) 
 		return job{}, err
 	}
 	var warnings []string
-	if s.output.dryRun { // a dry run builds nothing
+	if s.output.dryRun { // a dry run does not build programs
 		what = s.named.AddTo(what)
 	} else {
 		what, warnings = s.named.InstallAndAdd(cmd.Context(), what, a.stderr)
@@ -122,7 +122,7 @@ func (s *runFlags) newJob(a *app, cmd *cobra.Command, name string) (job, error) 
 	return j, err
 }
 
-// isImported reports whether other programs measured the run. Such a run has no scenario.
+// isImported reports whether a run was imported from other programs. It then has no scenario.
 func isImported(run *record.Run) bool { return string(run.Manifest.Scenario) == summary.NoScenario }
 
 // resume continues a run where it stopped, with the scenario of its manifest.
@@ -160,7 +160,7 @@ func (a *app) resume(cmd *cobra.Command, args []string, flags *runFlags, directo
 	return a.execute(cmd.Context(), j)
 }
 
-// refuseFlagsOfResume refuses arguments and flags that conflict with --resume.
+// refuseFlagsOfResume returns an error if --resume is given with arguments or any of these flags.
 func refuseFlagsOfResume(cmd *cobra.Command, args []string, its string, flags ...string) error {
 	if len(args) == 0 && !slices.ContainsFunc(append(flags, "output"), cmd.Flags().Changed) {
 		return nil
@@ -168,7 +168,7 @@ func refuseFlagsOfResume(cmd *cobra.Command, args []string, its string, flags ..
 	return fmt.Errorf("--resume continues that %s: leave out the study, --%s and -o", its, strings.Join(flags, ", --"))
 }
 
-// resumedFleet returns the fleet of the earlier run, with the hub that the flags name now.
+// resumedFleet returns the agents of the earlier run, but with the hub of the current command line.
 func resumedFleet(now, then *record.FleetWanted, changed func(flag string) bool) (*record.FleetWanted, error) {
 	switch {
 	case now == nil:
@@ -280,7 +280,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	return cmd
 }
 
-// replicate measures one study after another, and prints the outcomes, even after an interruption.
+// replicate measures one study after another. It prints the outcomes even after an interruption.
 func (a *app) replicate(ctx context.Context, r *replicateFlags) error {
 	began, machine := time.Now(), host.Describe()
 	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.Summary()}
@@ -323,7 +323,7 @@ func (a *app) replicate(ctx context.Context, r *replicateFlags) error {
 	return errors.Join(failures...)
 }
 
-// replicateStudy measures a study, unless it was measured before.
+// replicateStudy measures a study. It only reads the run if the study has been measured already.
 func (a *app) replicateStudy(ctx context.Context, j job) (gate.StudyOutcome, error) {
 	if j.resume && j.until.Ended != "" {
 		seen, err := a.readRun(j.output.directory)
@@ -342,7 +342,7 @@ func (a *app) replicateStudy(ctx context.Context, j job) (gate.StudyOutcome, err
 	return publish.StudyOutcome(seen, status), nil
 }
 
-// printReplication writes the files, and prints one line per claim.
+// printReplication writes the replication's files, and prints one line per published claim.
 func (a *app) printReplication(r *replicateFlags, all *gate.Replication) error {
 	if err := publish.WriteReplication(r.Directory, all); err != nil {
 		return err

@@ -1,11 +1,11 @@
-// Package foreign lists the programs of other projects that wirelab knows.
+// Package foreign lists the other projects' programs that wirelab supports.
 //
 //	a command, or a file ─> Commands ───> arguments of wirelab load
 //	a report in JSON ─────> Summaries ──> a record
 //	a call ───────────────> Generators ─> the program that repeats it, and what it counted
 //
-// Each program has a folder here. The packages flags, summary and generator hold the shared parts.
-// A new program is a folder and a line in each list below.
+// Each program has its own folder here. The packages flags, summary and generator contain the
+// shared code. To add a program, add a folder and a line to the lists below.
 package foreign
 
 import (
@@ -24,13 +24,13 @@ import (
 	"wirelab.dev/internal/foreign/wrk"
 )
 
-// Commands lists the tools whose commands and files `wirelab load` understands.
+// Commands lists the tools whose commands and files `wirelab load` can translate.
 var Commands = flags.Tools{
 	ghz.Tool, grpcurl.Tool, wrk.Tool, bombardier.Tool, oha.Tool, hey.Tool, h2load.Tool, fortio.Tool, curl.Tool, k6.Tool,
 }
 
-// Summaries lists the reports that wirelab import reads.
+// Summaries lists the report formats that wirelab import can read.
 var Summaries = summary.Formats{ghz.Summary, oha.Summary, k6.Summary, fortio.Summary}
 
-// Generators lists the load generators that can be the client of a measurement.
+// Generators lists the load generators that can replace wirelab's client in a measurement.
 var Generators = generator.List{h2load.Generator, ghz.Generator, wrk.Generator}

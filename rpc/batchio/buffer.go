@@ -12,35 +12,35 @@ import (
 // assembled, or a chunk that a connection reads into.
 type Buffer struct {
 	Data  []byte
-	Plain int  // the length of an encoded message before compression, for its encoder
+	Plain int  // length of the encoded message before compression
 	class int8 // index into bufferSizes; -1 if the buffer is not pooled
 	refs  atomic.Int32
 	// abandoned means that Data may still be in use somewhere, so the buffer is not used again.
 	abandoned atomic.Bool
-	audit     *atomic.Int64 // counts buffers in use, for tests; or nil
-	kept      *KeptMemory   // counts the memory that a connection's peer makes it keep; or nil
-	// lent points to Conn.lent of the reader, if the buffer is a chunk. A waiting reader leaves its
-	// reference there.
+	audit     *atomic.Int64 // for tests: counts the buffers in use; may be nil
+	kept      *KeptMemory   // counts the buffer's memory for a connection; may be nil
+	// lent points to Conn.lent of the connection that reads into the buffer, if there is one. A
+	// waiting reader stores its reference to the buffer there.
 	lent *atomic.Pointer[Buffer]
 }
 
 // bufferCost is the memory of a buffer beyond its data: its struct and its place in a queue.
 const bufferCost = 256
 
-// bufferSizes leave 128 bytes above each power of two: room for a message of that size with its
-// prefix and field tags.
+// bufferSizes lists the sizes of pooled buffers. The 128 bytes above a power of two hold the prefix
+// and the field tags of a message whose length is that power.
 var bufferSizes = [...]int{512, 4<<10 + 128, 16<<10 + 128, 32<<10 + 128, 64<<10 + 128, 128<<10 + 128, 256<<10 + 128, 512<<10 + 128, 1<<20 + 128, 2<<20 + 128, 4<<20 + 128}
 
-// longBufferClass is the class of longer buffers, which have no spare room and share one pool.
+// longBufferClass is the class of buffers longer than all of bufferSizes. They share one pool.
 const longBufferClass = len(bufferSizes)
 
 var bufferPools [longBufferClass + 1]sync.Pool
 
-// buffersInUse counts the buffers in use, if a test sets it.
+// buffersInUse holds the counter that CountBuffers has set, or nil.
 var buffersInUse atomic.Pointer[atomic.Int64]
 
-// CountBuffers makes out count the buffers that are taken from now on and in use, for tests. nil
-// ends the counting.
+// CountBuffers is for tests. From now on, out counts the new buffers that are in use. If out is
+// nil, the counting ends.
 func CountBuffers(out *atomic.Int64) { buffersInUse.Store(out) }
 
 // NewBuffer returns a buffer of length n with one reference.
@@ -58,10 +58,10 @@ func NewBuffer(n int) *Buffer {
 	return b.prepare(class, n)
 }
 
-// NewExactBuffer returns a buffer like NewBuffer, but without spare room and not pooled.
+// NewExactBuffer returns a buffer of length n that has no spare room and is not pooled.
 func NewExactBuffer(n int) *Buffer { return (&Buffer{Data: make([]byte, n)}).prepare(-1, n) }
 
-// prepare prepares a buffer for its next user.
+// prepare sets the length and class of a buffer, and gives it one reference.
 func (b *Buffer) prepare(class, n int) *Buffer {
 	b.Data, b.class, b.audit = b.Data[:n], int8(class), buffersInUse.Load()
 	if b.audit != nil {
@@ -71,7 +71,7 @@ func (b *Buffer) prepare(class, n int) *Buffer {
 	return b
 }
 
-// classOf returns the pool of buffers of length n, and their size.
+// classOf returns the class for buffers of length n, and the size of the buffers of that class.
 func classOf(n int) (class, size int) {
 	for class, size := range bufferSizes {
 		if n <= size {
@@ -87,7 +87,7 @@ func BufferSize(n int) int {
 	return size
 }
 
-// CountIn counts the buffer in kept until it is released.
+// CountIn adds the buffer's memory to kept until the buffer is released.
 func (b *Buffer) CountIn(kept *KeptMemory) {
 	if b.kept == nil {
 		b.kept = kept
@@ -98,7 +98,7 @@ func (b *Buffer) CountIn(kept *KeptMemory) {
 // KeptMemory counts the bytes of memory that the received messages of a connection keep. Its
 // methods may be called at any time, with any lock held.
 type KeptMemory struct {
-	// Freed is called on its own goroutine, see WakeBelow. It may be nil.
+	// Freed is called as WakeBelow says, on a new goroutine. Freed may be nil.
 	Freed     func()
 	bytes     atomic.Int64
 	wakeBelow atomic.Int64
@@ -178,15 +178,15 @@ func (b *Buffer) SetData(data []byte) {
 	b.Data = data
 }
 
-// A longBufferCache keeps long buffers for reuse. A sync.Pool drops buffers that were not in use
-// during two collections, and a program that passes long messages collects after every few
-// messages. With a sync.Pool it would use new memory all the time, which was measured to cost more
-// than all copies of a message. Shorter buffers stay in pools, which need no lock.
+// A longBufferCache keeps long buffers for reuse. A sync.Pool would drop buffers that were unused
+// for two garbage collections, and long messages cause a collection after every few messages. The
+// new buffers would cost more than all copies of a message, as a measurement showed. Shorter
+// buffers stay in sync.Pools, which need no lock.
 type longBufferCache struct {
 	mu      sync.Mutex
-	buffers []idleBuffer // the longest idle first
+	buffers []idleBuffer // unused buffers; the first one has been unused for longest
 	bytes   int
-	ticking bool // trim runs after the next collection
+	ticking bool // trim will run after the next garbage collection
 }
 
 type idleBuffer struct {
@@ -195,9 +195,9 @@ type idleBuffer struct {
 }
 
 const (
-	// minLong is the capacity from which a buffer is long.
+	// minLong is the least capacity of a long buffer.
 	minLong = 1 << 20
-	// maxReserve bounds the bytes in the cache. Longer buffers are left to a sync.Pool.
+	// maxReserve limits the bytes in the cache. A buffer that is longer goes to a sync.Pool.
 	maxReserve = 64 << 20
 	// maxIdle is the time after which a garbage collection drops an unused buffer. An idle program
 	// has one collection every two minutes.
@@ -206,10 +206,10 @@ const (
 
 func isLong(size int) bool { return size >= minLong && size <= maxReserve }
 
-// longBuffers is the only cache of the process.
+// longBuffers is the only longBufferCache of the process.
 var longBuffers longBufferCache
 
-// take returns a buffer of at least the size, and at most twice as long, or nil.
+// take returns a buffer whose length is between size and twice size, or nil if there is none.
 func (r *longBufferCache) take(size int) *Buffer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +222,7 @@ func (r *longBufferCache) take(size int) *Buffer {
 	return nil
 }
 
-// put keeps a buffer, and drops others if there are too many bytes.
+// put adds b to the cache. If the cache then exceeds maxReserve, put drops other buffers.
 func (r *longBufferCache) put(b *Buffer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +238,7 @@ func (r *longBufferCache) drop(i int) {
 	r.buffers = slices.Delete(r.buffers, i, i+1)
 }
 
-// scheduleTrim makes trim run after the next collection.
+// scheduleTrim makes trim run after the next garbage collection.
 func (r *longBufferCache) scheduleTrim() {
 	if !r.ticking && len(r.buffers) > 0 {
 		r.ticking = true

@@ -13,8 +13,8 @@
 //   - An [Output] holds frames of many callers, which one write sends.
 //   - A chunk is a [Buffer] that the reader reads into. Received messages may retain it
 //     instead of being copied.
-//   - A lent chunk is used only by messages. Its reader gave it up before waiting for more bytes.
-//   - A batch ends when it holds most of the open calls, see [Conn.FlushBatch].
+//   - A lent chunk is used only by messages, while the reader waits for more bytes.
+//   - A batch is a group of calls whose frames one write sends, see [Conn.FlushBatch].
 //
 // This package must not know any protocol: neither the content of frames nor gRPC.
 package batchio
@@ -37,29 +37,29 @@ type Conn struct {
 	Mu      sync.Mutex
 	machine Machine
 	nc      net.Conn
-	socket  net.Conn // for writev and the file descriptor; nil if nc is not a plain socket
+	socket  net.Conn // the plain socket, for writev and the file descriptor, or nil
 	role    Role
 
-	wake      chan struct{} // wakes the writer, once per wait
+	wake      chan struct{} // wakes the writer goroutine
 	parked    bool
 	writing   bool            // a write is in progress
-	throttled bool            // the reader waits for resume, see Machine.Throttled
-	resume    chan struct{}   // wakes the reader, once each time it was throttled
-	writeRate float64         // bytes per second of long writes, averaged
-	writer    *socketWriter   // nil: write to nc
-	unwritten *Output         // a caller began to write it; the writer must finish
+	throttled bool            // the reader goroutine waits for resume, see Machine.Throttled
+	resume    chan struct{}   // wakes the reader goroutine after it was throttled
+	writeRate float64         // average speed of long writes, in bytes per second
+	writer    *socketWriter   // writes to the socket; nil means that the Conn writes to nc
+	unwritten *Output         // output that a caller wrote in part; the writer writes the rest
 	err       error           // why the connection ended; set once
-	running   *sync.WaitGroup // counts both goroutines
+	running   *sync.WaitGroup // counts the reader and the writer goroutine
 
 	// Used only by the reader.
 	chunk      *Buffer       // holds the bytes that have been read; nil while there are none
-	from, to   int           // the bytes of chunk that have not been used
+	from, to   int           // chunk.Data[from:to] has been read, but not yet fed to the machine
 	chunkSize  int           // size of the next chunk
-	smallReads int           // reads in a row that would have fit into a first chunk
+	smallReads int           // consecutive reads that fit into a chunk of the size firstChunk
 	callsRest  bool          // the reader calls giveUpChunk before it waits
 	quiet      bool          // the next read may wait long, so it gets little memory
-	spinFor    time.Duration // see Spin; 0: the connection's traffic decides
-	sleeps     bool          // see DisablePolling
+	spinFor    time.Duration // how long a read polls, see Spin; 0 means that the traffic decides
+	sleeps     bool          // reads never poll, see DisablePolling
 
 	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see giveUpChunk
 	kept    KeptMemory             // the memory that received messages keep
@@ -71,10 +71,10 @@ type Conn struct {
 	Counters Counters
 }
 
-// finalWriteTimeout bounds the last write after the connection has ended.
+// finalWriteTimeout limits the duration of the last write, after the connection has ended.
 const finalWriteTimeout = time.Second
 
-// Epoch is the zero of the monotonic times that state machines get.
+// Epoch is the instant from which the monotonic times of state machines count.
 var Epoch = time.Now()
 
 // Init prepares a zero Conn to use nc. Next, the caller makes the machine and calls Attach.
@@ -93,11 +93,11 @@ func (c *Conn) Init(nc net.Conn) {
 // with many callers, for which CPU time matters more than microseconds. Call it before Start.
 func (c *Conn) DisablePolling() { c.sleeps = true }
 
-// MinReferenceLen is the payload length from which an iovec costs less than a copy.
+// MinReferenceLen is the least payload length for which an iovec costs less than a copy.
 const MinReferenceLen = 8 << 10
 
-// MinReference returns the payload length from which the machine should reference a
-// payload instead of copying it: MinReferenceLen, or 0 for never.
+// MinReference returns the least length of a payload that the machine should reference instead of
+// copying. It returns 0 if the machine should copy every payload.
 func (c *Conn) MinReference() int {
 	if c.socket == nil {
 		return 0
@@ -105,21 +105,21 @@ func (c *Conn) MinReference() int {
 	return MinReferenceLen
 }
 
-// KeptMemory counts the bytes of memory that received messages keep.
+// KeptMemory returns the counter of the memory that received messages keep.
 func (c *Conn) KeptMemory() *KeptMemory { return &c.kept }
 
-// NetConn returns the connection that Init was given.
+// NetConn returns the connection that was passed to Init.
 func (c *Conn) NetConn() net.Conn { return c.nc }
 
 // Attach sets the machine that gets the received bytes, and the role that gets the events.
 func (c *Conn) Attach(m Machine, r Role) { c.machine, c.role = m, r }
 
-// Start runs the two loops.
+// Start starts the reader and the writer goroutine, and adds them to running.
 func (c *Conn) Start(running *sync.WaitGroup) {
 	c.running = running
 	c.running.Add(2)
 	go c.read()
-	go c.write() // the goroutine started last runs first: it sends the preface before read waits
+	go c.write() // last, because Go runs the newest goroutine first: it sends the preface
 }
 
 // Err returns the reason why the connection ended, or nil. The caller holds the lock.
@@ -132,7 +132,7 @@ func (c *Conn) Close(err error) {
 	c.CloseLocked(err)
 }
 
-// CloseLocked is Close with the lock held.
+// CloseLocked does the same as Close. The caller holds the lock.
 func (c *Conn) CloseLocked(err error) {
 	if c.err != nil {
 		return
@@ -151,8 +151,8 @@ type Transparent interface {
 	Socket() net.Conn
 }
 
-// socketOf returns the socket that carries nc's bytes unchanged, or nil. It checks
-// concrete types because a TLS connection may embed a socket and so have its methods.
+// socketOf returns the socket that carries nc's bytes unchanged, or nil. It checks concrete
+// types, because a TLS connection that embeds a socket has the socket's methods.
 func socketOf(nc net.Conn) net.Conn {
 	switch nc := nc.(type) {
 	case *net.TCPConn, *net.UnixConn:
@@ -163,30 +163,30 @@ func socketOf(nc net.Conn) net.Conn {
 	return nil
 }
 
-// A Machine is a protocol's state machine for one connection. A Conn calls it with the lock
-// held, once per batch, read or call, but never once per frame.
+// A Machine is a protocol's state machine for one connection. A Conn calls the methods with the
+// lock held: once per batch, per read or per call, but not once per frame.
 type Machine interface {
 	// Pending returns the number of bytes in the output.
 	Pending() int
-	// TakeOutput returns the output if Pending is not 0. The Conn recycles it.
+	// TakeOutput returns the output if Pending is not 0. The Conn recycles that output.
 	TakeOutput() *Output
-	// SetOutputLimit changes the number of bytes in the output from which the machine keeps
-	// payloads back until the output has been taken.
+	// SetOutputLimit limits the bytes in the output. Above the limit, the machine keeps payloads
+	// back until TakeOutput is called.
 	SetOutputLimit(bytes int)
-	// Ending returns the number of calls that have this end's last frame in the output, and
-	// the number of open calls, including these.
+	// Ending returns two numbers of calls. waiting counts the calls whose last frame from this
+	// end is in the output. open counts all open calls, including the waiting ones.
 	Ending() (waiting, open int)
 	// OpenStreams returns the number of open calls.
 	OpenStreams() int
-	// Feed reads whole frames from buf, at most maxFrames, and returns the number of bytes
-	// it used. now is the time since Epoch. After an error, the output is still written.
+	// Feed reads at most maxFrames whole frames from buf. used is the number of bytes of these
+	// frames. now is the time since Epoch. After an error, the output is still written.
 	Feed(now time.Duration, buf []byte, maxFrames int) (used int, err error)
-	// FrameLen returns the length of the frame at the start of buf, or of its header if
-	// buf is too short.
+	// FrameLen returns the length of the frame at the start of buf. If buf is too short, it
+	// returns the length of a frame's header.
 	FrameLen(buf []byte) int
-	// Throttled reports whether the output must be written before more is fed.
+	// Throttled reports whether the output must be written before Feed is called again.
 	Throttled() bool
-	// Close drops the output. No write is in progress.
+	// Close drops the output. The Conn calls it only while no write is in progress.
 	Close()
 }
 
@@ -203,12 +203,12 @@ type Role interface {
 	OnClosed()
 }
 
-// Counters count the calls and traffic of a connection, or of all connections of a
-// server or client, since it began.
+// Counters count the calls and traffic of a connection, or of all connections of a server or
+// client, from their beginning.
 type Counters struct {
 	CallsStarted, CallsSucceeded, CallsFailed uint64
 	BytesIn, BytesOut                         uint64
-	// Reads and Writes count system calls: calls per write show how well frames are batched.
+	// Reads and Writes count system calls. The more calls per write, the better the batching.
 	Reads, Writes uint64
 }
 
@@ -231,7 +231,7 @@ func Sum(a, b Counters) Counters {
 	return a
 }
 
-// CallEnded counts a call. The caller holds the lock.
+// CallEnded counts a call that has ended. The caller holds the lock.
 func (c *Conn) CallEnded(ok bool) {
 	if ok {
 		c.Counters.CallsSucceeded++

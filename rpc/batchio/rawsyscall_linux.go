@@ -20,26 +20,26 @@ import (
 // it for ever. So each call passes MSG_DONTWAIT. The descriptor's mode is unreliable: calling Fd
 // on a copy of it (net.TCPConn.File) makes all copies blocking.
 //
-// The runtime still needs the monitor, to preempt handlers that compute for long. It never
+// The runtime still needs the monitor, to preempt handlers that compute for long. The monitor never
 // sleeps past the next timer, so monitorTimer fires regularly while raw system calls are made.
 
-// maxRawLen bounds the bytes of a raw system call, and so its duration: until it returns,
-// neither the scheduler nor the garbage collector can use its thread.
+// maxRawLen limits the bytes of a raw system call, and so the call's duration. Until the call
+// returns, neither the scheduler nor the garbage collector can use its thread.
 const maxRawLen = 64 << 10
 
-// A monitorTimer keeps the runtime's monitor from sleeping long. A program has one.
+// A monitorTimer prevents the runtime's monitor from sleeping long. A program has only one.
 type monitorTimer struct {
 	running atomic.Bool
-	used    atomic.Bool // since the last tick
+	used    atomic.Bool // allowsRaw was called since the last tick
 }
 
 var monitor monitorTimer
 
-// tickInterval is also the runtime's time slice, after which it preempts a goroutine.
+// tickInterval equals the runtime's time slice, after which the runtime preempts a goroutine.
 const tickInterval = 10 * time.Millisecond
 
-// allowsRaw reports whether a system call with this number of bytes may be raw. The first
-// one may not: it wakes the monitor, which then sleeps at most until the next tick.
+// allowsRaw reports whether a system call with this number of bytes may be raw. The first call may
+// not, because it must wake the monitor. The monitor then sleeps until the next tick at most.
 func (t *monitorTimer) allowsRaw(bytes int) bool {
 	if bytes > maxRawLen {
 		return false
@@ -65,13 +65,13 @@ func (t *monitorTimer) onTick() {
 		return
 	}
 	t.running.Store(false)
-	if t.used.Load() { // set by a caller that read running as true
+	if t.used.Load() { // set by a call of allowsRaw while running was still true
 		t.start()
 	}
 }
 
 // rawOff is set by the build tag fastgrpc_noraw, or by the environment variable FASTGRPC_RAW
-// with any value but "on". All libraries of a process share it, as they share the monitor.
+// with any value but "on". All libraries of a process share rawOff, as they share the monitor.
 var rawOff = func() bool {
 	v, set := os.LookupEnv("FASTGRPC_RAW")
 	return set && v != "on"
@@ -81,7 +81,7 @@ var rawOff = func() bool {
 // package syscall. Each operation then also calls that package, without bytes.
 var raceOn bool
 
-// readSocket reads the bytes that have come, or returns EAGAIN. It does not wait.
+// readSocket reads the bytes that have arrived, or returns EAGAIN. It does not wait.
 func readSocket(fd int, p []byte) (int, error) {
 	n, err := transfer(syscall.SYS_RECVFROM, fd, p, syscall.MSG_DONTWAIT)
 	if err == syscall.ENOTSOCK { //nolint:errorlint // a bare errno
@@ -111,7 +111,7 @@ func writeSocket(fd int, p []byte) (int, error) {
 func transfer(trap uintptr, fd int, p []byte, flags uintptr) (n int, err error) {
 	var done uintptr
 	var errno syscall.Errno
-	// The conversions to uintptr must be in the call expressions: that keeps p alive (package unsafe).
+	// The conversions to uintptr must be in the call expressions, to keep p alive (package unsafe).
 	if rawOff || !monitor.allowsRaw(len(p)) {
 		done, _, errno = syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags, 0, 0)
 	} else {
@@ -123,5 +123,5 @@ func transfer(trap uintptr, fd int, p []byte, flags uintptr) (n int, err error) 
 	return int(done), nil
 }
 
-// NoRawCalls reports whether no system call has been raw, and none will be.
+// NoRawCalls reports whether raw system calls are off, and none has been made.
 func NoRawCalls() bool { return rawOff && !monitor.used.Load() && !monitor.running.Load() }

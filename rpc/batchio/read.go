@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxFramesPerLock bounds how long the reader holds the lock.
+// maxFramesPerLock is the most frames that the reader feeds before it releases the lock.
 const maxFramesPerLock = 64
 
 // read is the reader's loop. It returns when the socket fails or the peer breaks the protocol.
@@ -46,7 +46,7 @@ func (c *Conn) read() {
 
 var errClosed = errors.New("batchio: connection closed")
 
-// feed passes all whole frames of the chunk, to which n bytes were added, to the state machine.
+// feed passes all whole frames of the chunk to the state machine, after a read has added n bytes.
 func (c *Conn) feed(n int) error {
 	now := time.Since(Epoch)
 	c.LastRead.Store(int64(now))
@@ -81,8 +81,8 @@ func (c *Conn) feed(n int) error {
 	return nil
 }
 
-// throttle makes the reader wait, without the lock, until the writer takes the output, which is too
-// full. If the peer does not read, its own frames then wait at its own end, as with grpc-go.
+// throttle makes the reader wait, without the lock, until the writer has taken the output. So a
+// peer that reads nothing can soon send nothing, as with grpc-go.
 func (c *Conn) throttle() {
 	for c.err == nil && c.machine.Throttled() {
 		c.throttled = true
@@ -101,22 +101,22 @@ func (c *Conn) unthrottle() {
 }
 
 const (
-	// restChunk is the size for readers that need memory while they wait, for instance under TLS.
+	// restChunk is the chunk size of a waiting reader that needs memory, for instance under TLS.
 	restChunk  = 512
 	firstChunk = 32 << 10
 	fullChunk  = 512 << 10
-	// minRead is the least room for a read; with less, the reader takes a new chunk.
+	// minRead is the least room for a read. If a chunk has less, the reader takes a new one.
 	minRead = 4 << 10
 	// shrinkAfter is the number of small reads after which the next chunk is small again.
 	shrinkAfter = 256
 )
 
-// Chunk returns the chunk that holds the frames being fed, which a message may retain. A
-// short message may retain a long chunk, so messages that nobody reads must be copied.
+// Chunk returns the chunk that holds the frames being fed. A message may retain that chunk.
+// Messages that stay unread must be copied, because even a short message would retain a long chunk.
 func (c *Conn) Chunk() *Buffer { return c.chunk }
 
-// readSpace returns memory for the next read, behind the bytes that have not been used. While
-// messages retain the chunk, only its unused end may be written.
+// readSpace returns memory for the next read, after the bytes that have not been fed. While
+// messages retain the chunk, the reader may write only behind the bytes that it has read.
 func (c *Conn) readSpace() []byte {
 	size := c.chunkSize
 	if c.quiet {
@@ -152,8 +152,8 @@ func (c *Conn) readSpace() []byte {
 }
 
 // giveUpChunk is called before the reader waits. It releases the chunk if all its bytes have been
-// used. A chunk that messages retain is lent to them: the reader takes it back for the next read,
-// unless the last message has been released.
+// fed. If messages retain the chunk, the reader takes the chunk back for the next read, unless the
+// last of these messages has been released by then.
 func (c *Conn) giveUpChunk() {
 	if c.chunk == nil || c.from < c.to {
 		return
@@ -172,8 +172,8 @@ func (c *Conn) giveUpChunk() {
 
 func (c *Conn) dropChunk() {
 	if c.chunk.IsShared() {
-		// If its last message is released concurrently, its cost is counted until the
-		// Release below.
+		// If the chunk's last message is released concurrently, kept counts the chunk
+		// until the Release below.
 		c.chunk.CountIn(&c.kept)
 	}
 	c.chunk.Release()

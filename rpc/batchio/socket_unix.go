@@ -29,8 +29,8 @@ func WriteNow(fd uintptr, p []byte) (int, error) { return writeSocket(int(fd), p
 type socketWriter struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool
-	buf  []byte // the rest to write
-	wait bool   // wait while the socket's buffer is full
+	buf  []byte // the bytes that are not yet written
+	wait bool   // the write waits while the socket's buffer is full
 	err  error
 }
 
@@ -38,8 +38,8 @@ type socketWriter struct {
 const tcpUserTimeout = 18
 
 // SetUserTimeout makes Linux end a TCP connection whose peer acknowledges nothing for that time.
-// Without it, a vanished peer is noticed only after many retransmissions while there is
-// something to send. Other systems have no such option.
+// Without the timeout, Linux notices a vanished peer only after many retransmissions. Other
+// systems have no such option.
 func SetUserTimeout(nc net.Conn, timeout time.Duration) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok || runtime.GOOS != "linux" {
@@ -47,13 +47,13 @@ func SetUserTimeout(nc net.Conn, timeout time.Duration) {
 	}
 	if raw := rawConn(tcp); raw != nil {
 		_ = raw.Control(func(fd uintptr) {
-			// Pings find the vanished peer too, only later.
+			// An error does no harm: pings also find a vanished peer, only later.
 			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(timeout/time.Millisecond))
 		})
 	}
 }
 
-// rawConn returns nil if nc has no file descriptor.
+// rawConn returns nc's raw connection, or nil if nc has no file descriptor.
 func rawConn(nc net.Conn) syscall.RawConn {
 	if socket, ok := nc.(syscall.Conn); ok {
 		if raw, err := socket.SyscallConn(); err == nil {
@@ -63,7 +63,7 @@ func rawConn(nc net.Conn) syscall.RawConn {
 	return nil
 }
 
-// newSocketWriter returns nil if nc has no file descriptor.
+// newSocketWriter returns a writer for nc, or nil if nc has no file descriptor.
 func newSocketWriter(nc net.Conn) *socketWriter {
 	raw := rawConn(nc)
 	if raw == nil {
@@ -124,22 +124,22 @@ func (w *socketWriter) writeAll(data []byte) error {
 	return err
 }
 
-// A spinner reads from a socket. If there is nothing to read, it polls for up to maxSpin
-// before it lets the thread sleep: sleeping and waking cost both ends more than that, on
-// virtual machines several times more. With one caller, spinning was measured to cut
-// latency to a quarter and CPU time to half. After repeated misses it stops spinning for
-// a number of reads, so a connection with rare calls spends almost nothing on it.
+// A spinner reads from a socket. If there is nothing to read, it spins: it polls for up to maxSpin
+// before it lets the thread sleep. Sleeping and waking cost both ends more time than maxSpin, on
+// virtual machines several times more. With one caller, spinning was measured to cut latency to a
+// quarter and CPU time to half. If spins repeatedly find nothing, the next reads do not spin. So a
+// connection with rare calls spends almost no time on spinning.
 type spinner struct {
 	raw    syscall.RawConn
 	try    func(fd uintptr) bool
 	to     *Conn
-	wait   bool // wait for something to read
+	wait   bool // the read waits until there is something to read
 	n      int
 	err    error
 	misses int // consecutive spins that found nothing
-	skip   int // the number of reads from now on that must not spin
-	pause  int // the last start value of skip; it doubles with each pause
-	short  int // consecutive short reads
+	skip   int // number of the next reads that must not spin
+	pause  int // the last initial value of skip; it doubles with each pause
+	short  int // consecutive reads of at most shortRead bytes
 }
 
 const (
@@ -147,25 +147,25 @@ const (
 	maxMisses = 4
 	minPause  = 16
 	maxPause  = 4096
-	// A connection with a few small calls gains most, but only while both ends spin at
-	// the same time, so its pauses stay short.
+	// After shortReadsInRow reads of at most shortRead bytes, the reader limits its pauses to
+	// minPause. Such connections gain most from spinning, but only while both ends spin.
 	shortRead       = 512 // bytes
 	shortReadsInRow = 8
 )
 
-// newSocketReader returns a spinner's method, or nil if c's socket has no file descriptor.
+// newSocketReader returns a new spinner's read, or nil if c's socket has no file descriptor.
 func newSocketReader(c *Conn) func() (int, error) {
 	raw := rawConn(c.socket)
 	if raw == nil {
 		return nil
 	}
-	s := &spinner{raw: raw, to: c, skip: 1} // a new connection may stay silent
+	s := &spinner{raw: raw, to: c, skip: 1} // no spin at first: a new connection may stay silent
 	s.try = s.tryOnce
 	return s.read
 }
 
-// tryOnce reads the bytes that have come. If there are none, it gives the chunk up and returns
-// false, so that the runtime calls it again when bytes have come.
+// tryOnce reads the bytes that have arrived. If there are none, it gives the chunk up and returns
+// false. The runtime then calls tryOnce again when bytes have arrived.
 func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	for {
 		s.n, s.err = readSocket(int(fd), s.to.readSpace())
@@ -179,7 +179,7 @@ func (s *spinner) tryOnce(fd uintptr) (done bool) {
 	}
 }
 
-// read spins, if spinning has found data lately, and then waits.
+// read polls first, if polling has found data lately. Then it waits for data.
 func (s *spinner) read() (int, error) {
 	n, err := s.spin()
 	if s.short++; n > shortRead {
@@ -288,7 +288,7 @@ func (s *spinConn) Read(p []byte) (int, error) {
 	})
 }
 
-// spinUpTo calls once without waiting until it reads data, or the time is over.
+// spinUpTo calls once(false) repeatedly until once reads data, or the time most is over.
 func spinUpTo(most time.Duration, once func(wait bool) (int, error)) (int, error) {
 	for began := time.Now(); ; runtime.Gosched() {
 		n, err := once(false)

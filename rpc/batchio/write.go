@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// MinOutput and MaxOutput bound the bytes queued to the socket, and queueTime chooses
-// between them, see tuneOutputLimit.
+// MinOutput and MaxOutput are the lowest and the highest limit of the output. tuneOutputLimit
+// chooses as limit the number of bytes that the socket accepts in queueTime.
 const (
 	MinOutput = 128 << 10
 	MaxOutput = 1 << 20
@@ -25,12 +25,12 @@ func (c *Conn) Flush() {
 	}
 }
 
-// FlushBatch is Flush for callers that have just queued a unary call or a response. Once the
-// batch holds three fifths of the open calls, or a few long ones, it is written at once: the
-// peer works on it while the other calls queue. (A single long call is left to the writer:
-// otherwise short calls beside it take 50 % longer.) Waiting for all calls, as the writer does,
-// makes the two ends work in turns: with 50 callers on one connection, this cost 40 % of the
-// throughput.
+// FlushBatch flushes for a caller that has just queued a unary call or a response. If the batch
+// holds three fifths of the open calls, or a few long calls, FlushBatch writes the batch at once.
+// The peer then works on the batch while the other calls queue. The writer would wait for all
+// calls, and the two ends would work in turns: with 50 callers on one connection, this cost 40 %
+// of the throughput. FlushBatch leaves a single long call to the writer: otherwise short calls
+// take 50 % longer.
 func (c *Conn) FlushBatch() {
 	if c.writer != nil && !c.writing && c.err == nil {
 		if ending, open := c.machine.Ending(); ending >= max(c.minCallerBatch(), open*3/5) || ending >= 2 && c.machine.Pending() >= MinOutput {
@@ -43,7 +43,7 @@ func (c *Conn) FlushBatch() {
 // minBatch is the smallest number of calls in a batch that a caller writes.
 const minBatch = 8
 
-// minCallerBatch returns minBatch, or 1 for a connection that spins, because few calls use it.
+// minCallerBatch returns minBatch, or 1 if the connection spins and so has only few calls.
 func (c *Conn) minCallerBatch() int {
 	if c.spinFor > 0 {
 		return 1
@@ -88,10 +88,10 @@ func (c *Conn) finishWrite(err error) {
 	}
 }
 
-// tuneOutputLimit measures how fast the socket accepts long writes, and limits the output queue to
-// the bytes that it accepts in queueTime. On a slow link, a short message then does not wait long
-// behind long ones. On a fast link, writes are fewer and longer: a stream over loopback costs a
-// quarter less.
+// tuneOutputLimit measures how fast the socket accepts long writes. It limits the output to the
+// bytes that the socket accepts in queueTime. On a slow link, a short message then does not wait
+// long for long messages. On a fast link, writes are fewer and longer: a stream over loopback costs
+// a quarter less.
 func (c *Conn) tuneOutputLimit(n int, took time.Duration) {
 	now := float64(n) / max(took, time.Microsecond).Seconds()
 	c.writeRate += (now - c.writeRate) / 8
@@ -156,26 +156,26 @@ func (c *Conn) writeBatch(batch *Output) error {
 	return nil
 }
 
-// A Releaser owns bytes. Release is called when they have been written or dropped.
+// A Releaser owns bytes. Release is called when the bytes have been written or dropped.
 type Releaser interface{ Release() }
 
-// A Payload is content for frames. Owner may be nil.
+// A Payload holds content for frames, and the owner of its memory. Owner may be nil.
 type Payload struct {
 	Data  []byte
 	Owner Releaser
 }
 
-// Release releases the payload, which was not put into an Output.
+// Release releases a payload that was not put into an Output.
 func (p Payload) Release() {
 	if p.Owner != nil {
 		p.Owner.Release()
 	}
 }
 
-// An Output holds the frames to be written, in order. Short frames are copied into one
-// buffer, the tail; long payloads are referenced between slices of it.
+// An Output holds the frames to be written, in order. Short frames are copied into one buffer, the
+// tail. Long payloads are not copied: the segments between slices of the tail refer to them.
 type Output struct {
-	// Answers counts the bytes of replies to the peer's frames. The state machine limits them.
+	// Answers counts the bytes of replies to the peer's frames. The state machine limits Answers.
 	Answers  int
 	segments [][]byte
 	owners   []Releaser
@@ -184,7 +184,7 @@ type Output struct {
 	size     int
 }
 
-// outputs holds empty Outputs, so that a connection at rest has none.
+// outputs holds empty Outputs for reuse, so that an idle connection needs none.
 var outputs = sync.Pool{New: func() any { return new(Output) }}
 
 // NewOutput returns an empty output.
@@ -198,7 +198,7 @@ func (o *Output) Len() int {
 	return o.size
 }
 
-// Tail returns the buffer for short frames. Pass it with appended bytes to SetTail.
+// Tail returns the buffer for short frames. After appending bytes, pass the buffer to SetTail.
 func (o *Output) Tail() []byte { return o.buf }
 
 // SetTail stores buf, which is the tail with bytes appended.
@@ -214,7 +214,7 @@ func (o *Output) Reference(data []byte) {
 	o.size += len(data)
 }
 
-// AddOwner makes Recycle release the owner of a payload. Call it after adding the payload's last bytes.
+// AddOwner makes Recycle release a payload's owner. Call it after adding the payload's last bytes.
 func (o *Output) AddOwner(owner Releaser) { o.owners = append(o.owners, owner) }
 
 func (o *Output) seal() {
@@ -230,7 +230,7 @@ func (o *Output) Segments() [][]byte {
 	return o.segments
 }
 
-// DropWritten drops the first n bytes.
+// DropWritten drops the first n bytes, which have been written.
 func (o *Output) DropWritten(n int) {
 	o.size -= n
 	for i, segment := range o.segments {
@@ -243,7 +243,7 @@ func (o *Output) DropWritten(n int) {
 	}
 }
 
-// Recycle releases the payloads. The output, which may be nil, may then be reused.
+// Recycle releases the payloads and makes the output available for reuse. o may be nil.
 func (o *Output) Recycle() {
 	if o == nil {
 		return
@@ -261,5 +261,5 @@ func (o *Output) Recycle() {
 	outputs.Put(o)
 }
 
-// maxRetainedOutput bounds the buffer that an empty Output keeps.
+// maxRetainedOutput limits the size of the buffer that an empty Output keeps.
 const maxRetainedOutput = 1 << 20

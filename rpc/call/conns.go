@@ -14,15 +14,15 @@ type Conn interface {
 	Start(running *sync.WaitGroup)
 }
 
-// Conns holds the open connections of a server or a client. Its lock guards other fields too.
+// Conns holds a server's or a client's open connections. Its lock also guards the owner's fields.
 type Conns[C Conn] struct {
 	Mu      sync.Mutex
 	Open    map[C]struct{}
 	Closed  bool           // no more connections are added
-	Running sync.WaitGroup // the connections' goroutines
+	Running sync.WaitGroup // counts the connections' goroutines
 }
 
-// Add starts a connection. It reports false if the set is closed.
+// Add adds a connection and starts it. It returns false if Closed is set.
 func (s *Conns[C]) Add(c C) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -37,7 +37,7 @@ func (s *Conns[C]) Add(c C) bool {
 	return true
 }
 
-// Remove takes a connection that has ended out of the set.
+// Remove removes a connection that has ended.
 func (s *Conns[C]) Remove(c C) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -47,11 +47,11 @@ func (s *Conns[C]) Remove(c C) {
 // All returns the open connections. The caller holds the lock.
 func (s *Conns[C]) All() []C { return slices.Collect(maps.Keys(s.Open)) }
 
-// A PingTimer decides when to ping a silent peer, and when to give it up.
-// Its owner guards it. Times are since batchio.Epoch.
+// A PingTimer decides when to ping a silent peer, and when to close its connection. The owner's
+// lock guards the PingTimer. Its times count from batchio.Epoch.
 type PingTimer struct {
-	Every   time.Duration // the length of a silence before a ping
-	Timeout time.Duration // bounds the wait for the answer
+	Every   time.Duration // how long the peer may be silent before a ping
+	Timeout time.Duration // the longest wait for the answer to a ping
 
 	sent  time.Duration // when the unanswered ping was sent
 	waits bool          // the last ping has no answer yet
@@ -67,7 +67,7 @@ const (
 	PingLost               // close the connection: the ping was not answered in time
 )
 
-// Check returns what to do now, and when to check again. The peer was last heard at lastRead.
+// Check returns what to do now, and when to check again. lastRead is the time of the last read.
 func (p *PingTimer) Check(now, lastRead time.Duration) (do PingAction, next time.Duration) {
 	if p.waits = p.waits && lastRead < p.sent; p.waits {
 		if left := p.Timeout - (now - p.sent); left > 0 {
@@ -75,7 +75,7 @@ func (p *PingTimer) Check(now, lastRead time.Duration) (do PingAction, next time
 		}
 		return PingLost, 0
 	}
-	if left := p.Every - max(0, now-lastRead); left > 0 { // the peer may have sent bytes since now
+	if left := p.Every - max(0, now-lastRead); left > 0 { // lastRead may be later than now
 		return PingNothing, left
 	}
 	p.waits, p.sent = true, now

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// A Context is the context of one call on a server. It is embedded in the call, so that both
-// take one allocation; its channel, timer and list are made when they are needed.
+// A Context is the context of one call on a server. The call embeds the Context, which saves an
+// allocation. The Context makes its channel, timer and list only when it needs them.
 type Context struct {
 	call Call
 
@@ -41,7 +41,7 @@ func (c *Context) Init(call Call) { c.call = call }
 // SetDeadline sets the deadline. Call it before other goroutines have the context.
 func (c *Context) SetDeadline(deadline time.Time) { c.deadline = deadline }
 
-// closedChan is returned by Done if the context ended before its first call.
+// closedChan is returned by Done if the context has ended before Done is called first.
 var closedChan = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -74,8 +74,8 @@ func (c *Context) Err() error {
 	return c.err
 }
 
-// AfterFunc calls f on a new goroutine when the context ends. With it, package context derives
-// contexts without a goroutine for each.
+// AfterFunc calls f on a new goroutine when the context ends. Package context calls AfterFunc. So
+// package context needs no goroutine for each derived context.
 func (c *Context) AfterFunc(f func()) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Context) AfterFunc(f func()) func() bool {
 	}
 }
 
-// StartTimer makes the context end at its deadline even if nobody waits for it.
+// StartTimer makes the context end at its deadline even if no goroutine waits for the context.
 func (c *Context) StartTimer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *Context) StartTimerWith(f func()) {
 	c.timer = time.AfterFunc(time.Until(c.deadline), f)
 }
 
-// startTimer starts a timer for the deadline. Err needs none, because it reads the clock.
+// startTimer starts a timer for the deadline. Err needs no timer, because Err reads the clock.
 func (c *Context) startTimer() {
 	if c.timer == nil && !c.deadline.IsZero() && c.err == nil {
 		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.Cancel(context.DeadlineExceeded) })
@@ -125,7 +125,7 @@ func (c *Context) expire() {
 	}
 }
 
-// Cancel ends the context, and calls the call's ContextEnded.
+// Cancel ends the context with an error, and calls ContextEnded.
 func (c *Context) Cancel(err error) {
 	c.mu.Lock()
 	c.end(err)
@@ -150,7 +150,7 @@ func (c *Context) end(err error) {
 	c.after = nil
 }
 
-// Value returns one of the call's values, without the cost of a context.WithValue for each.
+// Value returns the call's value for a key. So the call needs no context.WithValue for each value.
 func (c *Context) Value(key any) any { return c.call.ContextValue(key) }
 
 // Keys holds the keys of grpc-go's context values, whose types are unexported.
@@ -160,7 +160,7 @@ var Keys = struct{ Incoming, Peer, TransportStream any }{
 	KeyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) }),
 }
 
-// KeyOf returns the key that a function looks up in the context that KeyOf gives it.
+// KeyOf calls lookup with a context of its own. It returns the key that lookup asks for.
 func KeyOf(lookup func(context.Context)) (key any) {
 	lookup(keyRecorder{context.Background(), &key})
 	return key

@@ -33,11 +33,11 @@ func Marshal(v any, o MarshalOptions) (*batchio.Buffer, error) {
 	return m.Marshal()
 }
 
-// A SizedMessage is a message with its size. It must not change until Marshal has returned.
+// A SizedMessage is a message with its size. The message must not change before Marshal returns.
 type SizedMessage struct {
-	Size   int // without the prefix
+	Size   int // length of the encoded message, without the prefix
 	prefix int
-	vt     sizedMarshaler // nil: plain is set
+	vt     sizedMarshaler // nil means that plain is set
 	plain  proto.Message
 }
 
@@ -58,7 +58,7 @@ func (m *SizedMessage) Marshal() (*batchio.Buffer, error) {
 	b := batchio.NewBuffer(m.prefix + m.Size)
 	if m.vt != nil {
 		n, err := m.vt.MarshalToSizedBufferVT(b.Data[m.prefix:])
-		if err == nil && n != m.Size { // the remaining bytes would be from the buffer's last use
+		if err == nil && n != m.Size { // the rest of the buffer holds bytes of its last use
 			err = fmt.Errorf("encoded %d bytes, want %d: did another goroutine change the message?", n, m.Size)
 		}
 		if err != nil {
@@ -87,13 +87,13 @@ func Message(v any) (proto.Message, error) {
 	return nil, fmt.Errorf("message is %T, want proto.Message", v)
 }
 
-// minAliasedField is the length from which a bytes field is aliased. For shorter ones,
-// the copy that package proto makes costs less than reflection.
+// minAliasedField is the least length of a bytes field that UnmarshalAliased does not copy. For a
+// shorter field, a copy costs less than reflection.
 const minAliasedField = 1 << 10
 
-// UnmarshalAliased unmarshals data into m, with long bytes fields pointing into data. Package
-// proto has no option for that, so it sets those fields by reflection, also in nested messages. It
-// passes the other fields to package proto.
+// UnmarshalAliased unmarshals data into m. Long bytes fields then point into data, also in nested
+// messages. Package proto has no option for that, so UnmarshalAliased sets these fields by
+// reflection. It passes the other fields to package proto.
 func UnmarshalAliased(data []byte, m proto.Message) error {
 	if len(data) < minAliasedField {
 		return proto.Unmarshal(data, m)
@@ -105,7 +105,7 @@ func UnmarshalAliased(data []byte, m proto.Message) error {
 	return proto.CheckInitialized(m)
 }
 
-// ErrTooDeep says that a message is nested deeper than package proto allows.
+// ErrTooDeep is the error for a message that is nested deeper than package proto allows.
 var ErrTooDeep = errors.New("message is nested too deeply")
 
 // mergeAliased limits the nesting to depth, as package proto does. Without the limit,

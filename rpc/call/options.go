@@ -18,7 +18,7 @@ import (
 type CallOptions struct {
 	WaitForReady        bool
 	WaitIsSet           bool // an option sets WaitForReady
-	MaxReceive, MaxSend int  // bytes of a message
+	MaxReceive, MaxSend int  // limits of received and sent messages, in bytes
 	Header, Trailer     *metadata.MD
 	Peer                *peer.Peer
 	OnFinish            []func(error)
@@ -49,7 +49,7 @@ func (c *CallOptions) Apply(option grpc.CallOption) bool {
 	return true
 }
 
-// CallOnFinish calls the functions of OnFinish.
+// CallOnFinish calls the functions that the OnFinish options set.
 func (c *CallOptions) CallOnFinish(err error) {
 	for _, f := range c.OnFinish {
 		f(err)
@@ -65,9 +65,9 @@ func Audience(authority, method string) string {
 	return "https://" + strings.TrimSuffix(authority, ":443") + service
 }
 
-// CredentialMetadata returns the metadata that call credentials add to a call. An error without a
-// status gets the code. A status with a code that only servers may return (gRFC A54) becomes
-// Internal.
+// CredentialMetadata returns the metadata that creds add to a call. If creds return an error
+// without a status, that error gets the status code. A code that only servers may return (gRFC
+// A54) becomes Internal.
 func CredentialMetadata(ctx context.Context, creds credentials.PerRPCCredentials, audience string, code codes.Code) (metadata.MD, error) {
 	values, err := creds.GetRequestMetadata(ctx, audience)
 	if err != nil {
@@ -90,7 +90,7 @@ func IsRestricted(code codes.Code) bool {
 	return false
 }
 
-// ChainUnaryServer combines two interceptors into one. outer may be nil.
+// ChainUnaryServer returns an interceptor that calls outer, then inner. outer may be nil.
 func ChainUnaryServer(outer, inner grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	if outer == nil {
 		return inner
@@ -102,7 +102,7 @@ func ChainUnaryServer(outer, inner grpc.UnaryServerInterceptor) grpc.UnaryServer
 	}
 }
 
-// ChainStreamServer combines two interceptors into one. outer may be nil.
+// ChainStreamServer returns an interceptor that calls outer, then inner. outer may be nil.
 func ChainStreamServer(outer, inner grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
 	if outer == nil {
 		return inner
@@ -114,8 +114,8 @@ func ChainStreamServer(outer, inner grpc.StreamServerInterceptor) grpc.StreamSer
 	}
 }
 
-// ChainUnaryClient returns an invoker that calls the interceptors, the first outermost,
-// and then last. It returns nil if there are no interceptors.
+// ChainUnaryClient returns an invoker that calls the interceptors in order, and then last. It
+// returns nil if there are no interceptors.
 func ChainUnaryClient(in []grpc.UnaryClientInterceptor, last grpc.UnaryInvoker) (chain grpc.UnaryInvoker) {
 	for _, outer := range slices.Backward(in) {
 		inner := last

@@ -1,10 +1,10 @@
-// Package rpccall holds the code that this module's RPC libraries share above their connections: a
-// server's life ([Server]), the set of connections ([Conns]), goroutines that run handlers
-// ([Workers]), contexts of calls ([Context]), options, interceptors, messages in pooled buffers,
-// pings of silent peers ([PingTimer]), and statuses.
+// Package rpccall holds the code that this module's RPC libraries share above their connections:
+// the common part of servers ([Server]), the set of connections ([Conns]), goroutines that run
+// handlers ([Workers]), contexts of calls ([Context]), options, interceptors, messages in pooled
+// buffers, pings of silent peers ([PingTimer]), and statuses.
 //
-// This package must not know frames, nor which library calls it. Package wire beside it holds
-// the details of gRPC's own wire format.
+// This package must know neither frames nor the library that calls it. The package wire in its
+// folder holds the details of gRPC's own wire format.
 package rpccall
 
 import (
@@ -26,27 +26,28 @@ type ServerConn interface {
 	Conn
 	// Close ends the connection and its calls.
 	Close(reason error)
-	// Drain accepts no more calls, and closes the connection after the last open one.
+	// Drain accepts no more calls, and closes the connection after the last open call.
 	Drain()
 }
 
-// ServerConfig holds what differs between the libraries. All fields but Creds are required.
+// ServerConfig holds the values that differ between the libraries. Only Creds may be left out.
 type ServerConfig[C ServerConn] struct {
-	Library          string                           // its name begins errors and panics
-	Creds            credentials.TransportCredentials // nil: connections are cleartext
+	Library          string                           // the library's name, for errors and panics
+	Creds            credentials.TransportCredentials // nil means that connections are cleartext
 	HandshakeTimeout time.Duration
 	WaitForHandlers  bool  // Stop waits for handlers
-	Stopping         error // the reason with which Stop closes connections
+	Stopping         error // the error with which Stop closes connections
 
 	// Prepare sets up a socket before its handshake.
 	Prepare func(net.Conn) net.Conn
-	// NewConn makes a connection and does not start it. arrived counts from batchio.Epoch.
+	// NewConn makes a connection, but does not start it. arrived is the time since batchio.Epoch.
 	NewConn func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) C
 }
 
-// A Server runs the life of a library's server: it registers services, accepts connections,
-// shakes hands, and stops. C is the library's type of a connection, and K its type of a call. Its
-// methods may be called concurrently, but services must be registered before Serve.
+// A Server is the common part of the libraries' servers: it registers services, accepts
+// connections, runs handshakes, and stops. C is the library's type of connections, and K is the
+// library's type of calls. The methods may be called concurrently, but services must be registered
+// before Serve is called.
 type Server[C ServerConn, K any] struct {
 	Workers Workers[K] // run the handlers
 	services
@@ -59,19 +60,19 @@ type Server[C ServerConn, K any] struct {
 	listeners   map[net.Listener]struct{}
 	handshaking map[net.Conn]struct{}
 
-	accepting sync.WaitGroup // Serve calls and handshakes
+	accepting sync.WaitGroup // counts Serve calls and handshakes
 	stopping  chan struct{}  // closed when Stop or GracefulStop begins
-	stopped   chan struct{}  // closed when one of them has ended
+	stopped   chan struct{}  // closed when Stop or GracefulStop has ended
 }
 
-// Init prepares a zero Server. The library owns conns, and removes those that have ended.
+// Init prepares a zero Server. The library must remove connections that have ended from conns.
 func (s *Server[C, K]) Init(config ServerConfig[C], conns *Conns[C]) {
 	s.config, s.conns = config, conns
 	s.listeners, s.handshaking = make(map[net.Listener]struct{}), make(map[net.Conn]struct{})
 	s.stopping, s.stopped = make(chan struct{}), make(chan struct{})
 }
 
-// RegisterService registers a service. Like grpc-go's, it panics on a mistake in the program.
+// RegisterService registers a service. As in grpc-go, it panics on a mistake in the program.
 func (s *Server[C, K]) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
@@ -88,8 +89,8 @@ func (s *Server[C, K]) GetServiceInfo() map[string]grpc.ServiceInfo {
 	return maps.Clone(s.infos)
 }
 
-// Serve accepts connections until the server stops or the listener fails. It closes the
-// listener. After Stop or GracefulStop it returns nil, once they are done.
+// Serve accepts connections until the server stops or the listener fails. It closes the listener.
+// If Stop or GracefulStop is called, Serve returns nil after that method has finished.
 func (s *Server[C, K]) Serve(lis net.Listener) error {
 	s.conns.Mu.Lock()
 	if s.conns.Closed {
@@ -133,7 +134,7 @@ func (s *Server[C, K]) handshake(nc net.Conn) {
 	}()
 }
 
-// ServeConn returns after a connection's handshake, and serves it in the background.
+// ServeConn returns after the handshake, and serves the connection in the background.
 func (s *Server[C, K]) ServeConn(nc net.Conn) error {
 	s.closeRegistration()
 	arrived := time.Since(batchio.Epoch)
@@ -175,18 +176,19 @@ func (s *Server[C, K]) closeRegistration() {
 	s.serving = true
 }
 
-// Stop closes listeners and connections at once, and cancels open calls. It waits for
-// handlers only if the config says so.
+// Stop closes listeners and connections at once, and cancels open calls. It waits for handlers only
+// if ServerConfig.WaitForHandlers is set.
 func (s *Server[C, K]) Stop() {
 	s.stop(func(c C) { c.Close(s.config.Stopping) }, s.config.WaitForHandlers)
 }
 
-// GracefulStop accepts no new calls. It returns when the open ones have ended, or Stop is called.
+// GracefulStop accepts no new calls. It returns when all calls have ended, or Stop is called.
 func (s *Server[C, K]) GracefulStop() {
-	s.stop(func(c C) { c.Drain() }, true) // the handlers of a lost connection may still run
+	s.stop(func(c C) { c.Drain() }, true) // wait, because handlers of a lost connection may still run
 }
 
-// stop closes listeners and handshaking connections, ends the open ones, and waits for all.
+// stop closes listeners and unfinished handshakes, and calls end for each open connection. Then it
+// waits until all connections have ended.
 func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	s.conns.Mu.Lock()
 	s.conns.Closed = true // no connection is added from now on
@@ -213,8 +215,8 @@ func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	CloseOnce(s.stopped) // lets Serve return
 }
 
-// Accept passes the listener's connections to handle until stopping is closed, and then
-// returns nil once the listener is closed too. It returns an error that is not temporary.
+// Accept passes the listener's connections to handle. It returns nil when stopping and the listener
+// are closed. It also returns if the listener has an error that is not temporary.
 func Accept(lis net.Listener, stopping <-chan struct{}, handle func(net.Conn)) error {
 	const (
 		firstPause   = 5 * time.Millisecond
@@ -236,7 +238,7 @@ func Accept(lis net.Listener, stopping <-chan struct{}, handle func(net.Conn)) e
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
 			return err
 		}
-		// An example is too many open files: wait until some are closed.
+		// A temporary error is, for example, too many open files. Wait until some are closed.
 		select {
 		case <-time.After(pause):
 		case <-stopping:

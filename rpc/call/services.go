@@ -11,12 +11,12 @@ import (
 
 // A Method is one method of a registered service.
 type Method struct {
-	Name   string // with its service: "/service/method"
+	Name   string // the full name: "/service/method"
 	Impl   any
 	Unary  *grpc.MethodDesc // either Unary or Stream is set
 	Stream *grpc.StreamDesc
-	Info   grpc.StreamServerInfo // for streams
-	Long   atomic.Bool           // set by the library: the last answer was long
+	Info   grpc.StreamServerInfo // for the interceptors of streams
+	Long   atomic.Bool           // the last answer was long; the library sets it
 }
 
 // NewStreamMethod returns a streaming method.
@@ -41,8 +41,8 @@ type services struct {
 	infos   map[string]grpc.ServiceInfo
 }
 
-// register adds a service. It panics on a mistake in the program, with a text that begins
-// with the library's name.
+// register adds a service. On a mistake in the program, it panics with a text that begins with
+// library.
 func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 	if impl != nil {
 		want := reflect.TypeOf(desc.HandlerType).Elem()
@@ -74,10 +74,10 @@ func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 	s.infos[desc.ServiceName] = info
 }
 
-// Lookup returns the method of a full name, or nil. Call it after the last RegisterService.
+// Lookup returns the method with a full name, or nil. Call it only after the last RegisterService.
 func (s *services) Lookup(name string) *Method { return s.methods[name] }
 
-// DescribeUnknown explains why Lookup returns nil.
+// DescribeUnknown explains why Lookup returns nil for a name.
 func (s *services) DescribeUnknown(name string) string {
 	service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	if !ok || !strings.HasPrefix(name, "/") {

@@ -22,8 +22,8 @@ func TooLargeError(message string, size, limit int) error {
 	return status.Errorf(codes.ResourceExhausted, "%s larger than max (%d vs. %d)", message, size, limit)
 }
 
-// A causedError is a status error with its cause. errors.Is and errors.As find, for
-// instance, ECONNREFUSED; a status alone keeps only a code and a text.
+// A causedError is a status error that wraps its cause. So errors.Is and errors.As find, for
+// instance, ECONNREFUSED. A status alone keeps only a code and a text.
 type causedError struct {
 	status *status.Status
 	cause  error
@@ -40,8 +40,8 @@ func WithCause(st *status.Status, cause error) error {
 // Error returns the status in grpc-go's format.
 func (e *causedError) Error() string { return e.status.Err().Error() }
 
-// Is finds errors in the cause, except those that a program takes for the clean end of a
-// stream or the end of its own context.
+// Is finds errors in the cause, except errors that would mislead a program: io.EOF looks like the
+// end of a stream, and context.Canceled like the end of the program's own context.
 func (e *causedError) Is(target error) bool {
 	switch target {
 	case io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded:

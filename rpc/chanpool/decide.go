@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// An epoch sums up the calls during a time in which the number of channels did not change.
+// An epoch sums up the calls of a period in which the number of channels does not change.
 type epoch struct {
 	took     time.Duration
-	calls    int64         // unary calls that began and ended in it
-	latency  time.Duration // the sum over these calls
-	messages int64         // messages of streams that were received
-	inFlight int64         // calls and streams at its end
+	calls    int64         // unary calls that began and ended in the epoch
+	latency  time.Duration // total time of these unary calls
+	messages int64         // messages that streams received
+	inFlight int64         // calls and streams in flight at the end of the epoch
 }
 
-// meanCost returns the mean time of a call, or of a message if there are only streams. ok is
-// false if there were too few of both.
+// meanCost returns the mean time of a unary call or, if these are fewer than minCalls, the mean
+// time between messages of streams. ok is false if there are also fewer than minCalls messages.
 func (e *epoch) meanCost() (seconds float64, ok bool) {
 	switch {
 	case e.calls >= minCalls:
@@ -28,45 +28,45 @@ func (e *epoch) meanCost() (seconds float64, ok bool) {
 }
 
 const (
-	// minCalls is the smallest number of calls with which an epoch's mean is compared.
+	// minCalls is the least number of calls, or of messages, for which an epoch has a mean.
 	minCalls = 50
-	// minGain is the smallest gain, as a logarithm, for which more channels are kept: 3 %.
+	// minGain is the least gain for which the pool keeps more channels: 3 %, as a logarithm.
 	minGain = 0.03
 	// A trial compares at least minPairs and at most maxPairs pairs of epochs.
 	minPairs, maxPairs = 4, 60
-	// minStandardErrors is the number of standard errors by which a gain must exceed zero. A larger
-	// number would keep fewer useless channels, which cost little, and miss more gains.
+	// minStandardErrors is the number of standard errors by which a gain must exceed zero. With a
+	// larger number, the pool would keep fewer useless channels, but miss more gains.
 	minStandardErrors = 2.0
-	// maxLoss is the loss, as a logarithm, that ends a trial after two pairs.
+	// maxLoss is the loss that ends a trial after only two pairs of epochs, as a logarithm.
 	maxLoss = 0.25
-	// firstWait is the pause after a trial that changed nothing. It doubles with each further
-	// such trial, up to longestWait.
+	// firstWait is the pause after a trial that changed nothing. The pause doubles with each
+	// further trial that changes nothing, up to longestWait.
 	firstWait, longestWait = time.Second, 2 * time.Minute
-	// loadChange is the factor of load that ends a pause early: if the load grows by it, the pool
-	// tries more channels; if it falls by it, fewer.
+	// loadChange is the change of load that ends a pause early. If the load grows by this factor,
+	// the pool tries more channels. If the load falls by this factor, the pool tries fewer.
 	loadChange = 1.5
 )
 
-// A decider decides how many channels to use. It gets one epoch after the other and has no
-// clock, so that tests can simulate every kind of load.
+// A decider decides how many channels to use. Its input is a sequence of epochs. It has no clock,
+// so that tests can simulate every kind of load.
 type decider struct {
 	min, max int
-	size     int     // channels in use outside of trials
+	size     int     // channels in use while there is no trial
 	load     float64 // calls in flight, averaged over some epochs
-	trial    *trial  // nil if none is under way
+	trial    *trial  // the current trial, or nil
 	up, down pause
 }
 
-// A pause says until when the pool tries no more channels, or no fewer.
+// A pause is a period without trials of more channels, or without trials of fewer channels.
 type pause struct {
 	until      time.Time
 	wait       time.Duration
-	load       float64 // load at the last trial that changed nothing
-	extraSteps int     // steps to add to the next trial: many channels may help where a few did not
+	load       float64 // calls in flight at the last trial that changed nothing
+	extraSteps int     // steps to add to the next trial, because a few channels did not help
 }
 
-// over reports whether the pause is over. promising says that the load has changed in a way that
-// promises a gain; the pause then ends early.
+// over reports whether the pause is over. If promising is true, the load has changed in a way that
+// promises a gain, and the pause ends early.
 func (p *pause) over(now time.Time, promising bool) bool {
 	if promising {
 		p.wait, p.extraSteps = 0, 0
@@ -82,18 +82,18 @@ func (p *pause) lengthen(now time.Time, load float64) {
 	p.extraSteps = min(2*p.extraSteps+1, maxExtraSteps)
 }
 
-// maxExtraSteps bounds the channels that one trial adds.
+// maxExtraSteps is the largest value of pause.extraSteps.
 const maxExtraSteps = 3
 
-// next takes the results of an epoch, and returns the number of channels for the next one.
-// ended is the decision if a trial has ended.
+// next takes the results of an epoch. It returns the number of channels for the next epoch and, if
+// a trial has ended, the decision.
 func (d *decider) next(now time.Time, e epoch) (use int, ended *Decision) {
 	const share = 0.3 // weight of the newest epoch in the average
 	d.load += share * (float64(e.inFlight) - d.load)
 	if t := d.trial; t != nil {
 		if cost, ok := e.meanCost(); ok {
 			t.add(cost)
-		} else if t.empty++; t.empty > maxPairs { // there are no more calls
+		} else if t.empty++; t.empty > maxPairs { // no more calls are made
 			d.trial = nil
 			return d.size, nil
 		}
@@ -123,8 +123,8 @@ func (d *decider) open() int {
 	return d.size
 }
 
-// startTrial starts a trial of more or fewer channels if no pause forbids it. More can help only
-// if there are more calls in flight than channels.
+// startTrial starts a trial of more or fewer channels if no pause forbids it. More channels can
+// help only if there are more calls in flight than channels.
 func (d *decider) startTrial(now time.Time) {
 	step := max(1, d.size/2)
 	switch {
@@ -144,7 +144,7 @@ func (d *decider) finishTrial(now time.Time, ended *Decision) {
 		d.up.lengthen(now, d.load)
 	case ended.To == ended.From:
 		d.down.lengthen(now, d.load)
-	case t.grows: // do not try fewer channels at once
+	case t.grows: // do not try fewer channels immediately
 		d.up = pause{load: d.load, wait: d.up.wait}
 		d.down = pause{until: now.Add(firstWait), load: d.load, wait: firstWait}
 	default:
@@ -164,22 +164,23 @@ func (d *decider) giveUp(now time.Time) {
 // A Decision is the result of a trial.
 type Decision struct {
 	At       time.Time
-	From, To int     // channels
-	Gain     float64 // the share by which more channels shortened a call: 0.1 is a tenth
+	From, To int     // numbers of channels before and after the trial
+	Gain     float64 // how much faster calls are with more channels: 0.1 means 10 %
 	Pairs    int     // pairs of epochs that were compared
 	Why      string
 }
 
-// A trial compares two numbers of channels by turns, because the load itself varies.
+// A trial compares a small and a large number of channels. It changes between the two numbers,
+// because the load itself varies.
 type trial struct {
 	small, large int
-	grows        bool // the small number was in use before
-	warm         bool // the first epoch with the large number, which does not count, is over
+	grows        bool // the small number was in use before the trial
+	warm         bool // the first epoch with the large number is over; it does not count
 	costs        []float64
-	empty        int // epochs without enough calls
+	empty        int // number of epochs without enough calls
 }
 
-// turnOrder is the order of the two numbers: small, large, large, small.
+// turnOrder is the order of a trial's numbers: small, large, large, small. true means large.
 var turnOrder = [4]bool{false, true, true, false}
 
 func (t *trial) channels() int {
@@ -198,8 +199,8 @@ func (t *trial) add(cost float64) {
 	t.costs = append(t.costs, cost)
 }
 
-// gain returns the logarithm of the ratio of a call's time with the small number to its time
-// with the large one: the mean over pairs of epochs, and its standard error.
+// gain returns the mean gain over pairs of epochs, and the standard error of that mean. The gain of
+// a pair is log(small/large), where small and large are a call's mean times with these numbers.
 func (t *trial) gain() (mean, err float64, pairs int) {
 	var sum, squares float64
 	for i := 0; i+1 < len(t.costs); i += 2 {
@@ -216,7 +217,7 @@ func (t *trial) gain() (mean, err float64, pairs int) {
 	return mean, math.Sqrt(max(0, squares/n-mean*mean) / max(1, n-1)), pairs
 }
 
-// verdict returns the decision, or nil while the trial must go on.
+// verdict returns the decision, or nil if the trial must continue.
 func (t *trial) verdict() *Decision {
 	if len(t.costs) == 0 || len(t.costs)%2 == 1 {
 		return nil

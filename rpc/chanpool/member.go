@@ -23,12 +23,12 @@ type member struct {
 	channel  Channel
 	inFlight atomic.Int64
 	calls    atomic.Int64 // calls begun so far
-	avoid    atomic.Int64 // no calls before this instant, because one has just failed; see Pool.now
-	retired  atomic.Bool  // takes no new calls
+	avoid    atomic.Int64 // time of Pool.now before which the member gets no calls, after a failure
+	retired  atomic.Bool  // the member takes no new calls
 	close    func()       // closes the channel once
 }
 
-// acquire begins a call. It returns false if the member takes no more calls.
+// acquire counts a new call. It returns false if the member takes no more calls.
 func (m *member) acquire() bool {
 	m.inFlight.Add(1)
 	if m.retired.Load() {
@@ -38,14 +38,14 @@ func (m *member) acquire() bool {
 	return true
 }
 
-// release ends a call. The last one of a retired member closes it.
+// release counts the end of a call. It closes a retired member after the member's last call.
 func (m *member) release() {
 	if m.inFlight.Add(-1) == 0 && m.retired.Load() {
 		m.close()
 	}
 }
 
-// retire lets no more calls begin. When the last one has ended, the channel is closed.
+// retire lets no more calls begin. The channel is closed when the last call has ended.
 func (m *member) retire() {
 	m.retired.Store(true)
 	if m.inFlight.Load() == 0 {
@@ -53,12 +53,12 @@ func (m *member) retire() {
 	}
 }
 
-// fewMembers is the number of members up to which leastLoaded compares all of them. If there are
-// more, it compares two that it chooses at random.
+// fewMembers is the number of members up to which leastLoaded compares all members. If there are
+// more, leastLoaded compares two members, which it chooses at random.
 const fewMembers = 4
 
 // leastLoaded returns the member with the fewest calls in flight. It avoids members that have just
-// failed, because a broken channel ends its calls fast, and would get all of them.
+// failed: a broken channel ends its calls fast, so it would get all calls.
 func leastLoaded(members []*member, now int64) *member {
 	if n := len(members); n > fewMembers {
 		a, b := rand.IntN(n), rand.IntN(n-1)
@@ -82,26 +82,25 @@ func lessLoaded(a, b *member, now int64) *member {
 	return a
 }
 
-// avoidFor is the time for which a channel gets no calls after a failure, unless all have
-// failed.
+// avoidFor is the time without calls for a channel that has failed, unless all have failed.
 const avoidFor = 100 * time.Millisecond
 
 // State describes a pool at one instant.
 type State struct {
-	Size      int  // channels that get new calls, outside of trials
+	Size      int  // channels that get new calls while there is no trial
 	Trying    bool // a trial compares two sizes
 	InFlight  int  // calls and streams
 	Channels  []ChannelState
-	Decisions []Decision // the last 16
+	Decisions []Decision // the last 16 decisions
 }
 
 // ChannelState describes one channel.
 type ChannelState struct {
-	InUse        bool // it gets new calls
-	Leaving      bool // it is closed after its last call
+	InUse        bool // the channel gets new calls
+	Leaving      bool // the channel will be closed after its last call
 	InFlight     int
 	Calls        int    // calls begun so far
-	Connectivity string // the channel's own state, or "" if it has none
+	Connectivity string // the state that the channel reports, or "" if it reports none
 }
 
 // State returns the pool's state.

@@ -25,15 +25,15 @@ type Pool struct {
 	dial  func() (Channel, error)
 	began time.Time
 
-	inUse atomic.Pointer[[]*member] // never empty, until Close
-	// The epoch so far. It began at begin, and may end at ends.
+	inUse atomic.Pointer[[]*member] // channels that get new calls; never empty before Close
+	// The current epoch. It began at begin, and may end at ends.
 	begin, ends, calls, latency, messages atomic.Int64
 
 	mu        sync.Mutex
-	members   []*member // all open members; calls go to the first of them, see setInUse
+	members   []*member // all open members; calls go only to the first ones, see setInUse
 	leaving   map[*member]struct{}
 	decider   decider
-	decisions []Decision // the last 16
+	decisions []Decision // the last 16 decisions
 	dialing   bool
 	closed    bool
 	failures  []error // errors of closing channels
@@ -42,9 +42,8 @@ type Pool struct {
 
 var _ grpc.ClientConnInterface = (*Pool)(nil)
 
-// New returns a pool. It opens the first channels with dial, and calls dial again when the
-// pool grows. dial need not wait for a connection, and must return channels to the same
-// service.
+// New returns a pool. It opens the first channels with dial, and calls dial again when the pool
+// grows. All channels must lead to the same service. dial need not wait for a connection.
 func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 	p := &Pool{opts: options{min: 1, max: 16, epoch: 50 * time.Millisecond}, dial: dial, began: time.Now(), leaving: map[*member]struct{}{}}
 	for _, o := range opts {
@@ -67,7 +66,7 @@ func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 
 func (p *Pool) newMember(channel Channel) *member {
 	m := &member{channel: channel}
-	m.close = sync.OnceFunc(func() { // called at the end of the last call, or by Close
+	m.close = sync.OnceFunc(func() { // called when the last call ends, or by Close
 		err := channel.Close()
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -135,13 +134,13 @@ func (p *Pool) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	return s, nil
 }
 
-// A stream counts as a call of its channel until it ends: with an error, with its last
+// A stream counts as a call of its channel until the stream ends: with an error, with its last
 // message, or with its context.
 type stream struct {
 	grpc.ClientStream
 	pool   *Pool
 	member *member
-	single bool // the client receives one message
+	single bool // the response has only one message
 	once   sync.Once
 	stop   func() bool
 }
@@ -171,7 +170,7 @@ func (p *Pool) noteFailure(m *member, err error) {
 	}
 }
 
-// checkEpoch ends the epoch if its time is over and no other call is ending it.
+// checkEpoch ends the epoch if its time is over, unless another goroutine is ending the epoch.
 func (p *Pool) checkEpoch(now int64) {
 	if now < p.ends.Load() || !p.mu.TryLock() {
 		return
@@ -197,14 +196,14 @@ func (p *Pool) checkEpoch(now int64) {
 	p.startEpoch(now, e)
 }
 
-// maxEpochs bounds an epoch's wait for enough calls, as a multiple of its usual length.
+// maxEpochs limits how long an epoch waits for enough calls: ten times its usual length.
 const maxEpochs = 10
 
-// startEpoch begins an epoch. It is long enough for the call rate of the last one.
+// startEpoch begins an epoch, which takes at least ten times as long as a call of the last epoch.
 func (p *Pool) startEpoch(now int64, last epoch) {
 	length := p.opts.epoch
 	if last.calls > 0 {
-		const most = 20 // longest epoch, in usual lengths
+		const most = 20 // the longest epoch, as a multiple of the usual length
 		length = min(max(length, 10*last.latency/time.Duration(last.calls)), most*length)
 	}
 	p.calls.Store(0)
@@ -228,8 +227,8 @@ func (p *Pool) setInUse(n int) {
 	p.inUse.Store(&members)
 }
 
-// resize retires channels, or starts to open some on another goroutine, until the number that the
-// decider wants is open.
+// resize changes the number of channels to the one that the decider wants. It retires channels, or
+// starts a goroutine that opens channels.
 func (p *Pool) resize() {
 	want := p.decider.open()
 	if missing := want - len(p.members); missing > 0 {
@@ -245,7 +244,7 @@ func (p *Pool) resize() {
 	}
 }
 
-// retire retires channels. The lock is held; channels are closed without it.
+// retire retires channels. The lock is held, but a new goroutine closes the channels without it.
 func (p *Pool) retire(gone []*member) {
 	for _, m := range gone {
 		p.leaving[m] = struct{}{}
@@ -257,7 +256,7 @@ func (p *Pool) retire(gone []*member) {
 	})
 }
 
-// grow opens channels for a trial. If that fails, no call fails.
+// grow opens channels for a trial. If a channel cannot be opened, grow ends the trial.
 func (p *Pool) grow(missing int) {
 	var opened []*member
 	var failed error
@@ -318,7 +317,7 @@ func (p *Pool) Close() error {
 	}
 	p.members = nil
 	p.mu.Unlock()
-	p.running.Wait() // for dials under way
+	p.running.Wait() // dials may still run
 	p.mu.Lock()
 	last := slices.Collect(maps.Keys(p.leaving))
 	p.mu.Unlock()
@@ -343,16 +342,16 @@ type options struct {
 // Min sets the least number of open channels, 1 by default.
 func Min(n int) Option { return func(o *options) { o.min = n } }
 
-// Max sets the largest number of open channels, 16 by default: servers and proxies accept 16
-// connections from one client.
+// Max sets the largest number of open channels. The default is 16, because servers and proxies
+// accept 16 connections from one client.
 func Max(n int) Option { return func(o *options) { o.max = n } }
 
 // Fixed keeps n channels open. The pool then measures nothing.
 func Fixed(n int) Option { return func(o *options) { o.min, o.max = n, n } }
 
-// Epoch sets the time for which a trial uses one number of channels before it changes to the
-// other: 50 ms by default, and longer if calls take longer. Shorter epochs decide sooner, and make
-// more wrong decisions.
+// Epoch sets how long a trial uses one number of channels before it changes to its other number:
+// 50 ms by default, and longer if calls take longer. With shorter epochs, the pool decides sooner,
+// but makes more wrong decisions.
 func Epoch(d time.Duration) Option { return func(o *options) { o.epoch = d } }
 
 // Logger sets the logger, which gets a line for each decision. By default nothing is logged.

@@ -26,17 +26,17 @@ type Client struct {
 	target  string
 	network string
 	address string
-	unary   grpc.UnaryInvoker // the interceptors, or nil
+	unary   grpc.UnaryInvoker // calls the interceptors; nil if there are none
 	stream  grpc.Streamer
 	calls   sync.Pool // holds *clientCall for unary calls
 
 	conns   rpccall.Conns[*clientConn] // its lock also guards the fields below
-	current *clientConn                // takes new calls; nil if there is none
-	dialing chan struct{}              // closed when the current dial has ended; nil if there is none
-	failed  error                      // the error of the last dial
+	current *clientConn                // the connection for new calls, or nil
+	dialing chan struct{}              // closed when the current dial ends; nil if there is none
+	failed  error                      // the error of the last dial, or nil
 	retryAt time.Time                  // no dial begins before this time
 	pause   time.Duration
-	ctx     context.Context // ends with Close
+	ctx     context.Context // cancelled by Close
 	cancel  context.CancelFunc
 }
 
@@ -71,7 +71,7 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 	return c, nil
 }
 
-// Target returns the target that NewClient was given.
+// Target returns the target that was passed to NewClient.
 func (c *Client) Target() string { return c.target }
 
 // Close ends the connection and its calls, and waits for the connection's goroutines.
@@ -92,14 +92,14 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Connect opens the connection, if there is none. It returns after success or failure.
+// Connect opens the connection, if there is none. It returns when that has succeeded or failed.
 func (c *Client) Connect(ctx context.Context) error {
 	_, err := c.pickConn(ctx, false)
 	return err
 }
 
 // pickConn returns the connection, and opens one if there is none. If a dial has just failed,
-// pickConn returns its error, unless wait is set.
+// pickConn returns the dial's error, unless wait is set.
 func (c *Client) pickConn(ctx context.Context, wait bool) (*clientConn, error) {
 	for waited := false; ; waited = true {
 		c.conns.Mu.Lock()
@@ -117,7 +117,7 @@ func (c *Client) pickConn(ctx context.Context, wait bool) (*clientConn, error) {
 			return nil, rpccall.WithCause(status.Newf(codes.Unavailable, "creditrpc: %v", err), err)
 		case c.dialing == nil:
 			c.dialing = make(chan struct{})
-			go c.connect(time.Until(c.retryAt)) // ends when it has a connection or an error
+			go c.connect(time.Until(c.retryAt)) // ends when the dial succeeds or fails
 		}
 		dialing := c.dialing
 		c.conns.Mu.Unlock()
@@ -161,7 +161,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 		return nil, fmt.Errorf("connect to %s: %w", c.address, err)
 	}
 	nc = c.opts.prepare(nc)
-	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // for credentials that ignore ctx
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // because some credentials ignore ctx
 	host, _, _ := net.SplitHostPort(c.address)
 	var auth credentials.AuthInfo
 	secured, auth, err := c.opts.creds.ClientHandshake(ctx, host, nc)
@@ -189,7 +189,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	return nil, fmt.Errorf("connect to %s: %w", c.address, err)
 }
 
-// abandon stops the use of a connection for new calls, so that the next call opens another one.
+// abandon makes new calls use another connection, which the next call opens.
 func (c *Client) abandon(cc *clientConn) {
 	c.conns.Mu.Lock()
 	defer c.conns.Mu.Unlock()
@@ -230,7 +230,7 @@ type callInfo struct {
 	creds []credentials.PerRPCCredentials
 }
 
-// readOptions reads a call's options. It ignores those for the program's interceptors.
+// readOptions reads a call's options. It ignores options for the program's interceptors.
 func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
 	info := callInfo{creds: c.opts.perRPC}
 	info.MaxSend, info.MaxReceive = c.opts.maxSend, c.opts.maxReceive
@@ -245,7 +245,7 @@ func (c *Client) readOptions(opts []grpc.CallOption) (callInfo, error) {
 	return info, unknown
 }
 
-// setResults passes an answer's peer, header and trailer to the call's options.
+// setResults passes the answer's peer, header and trailer to the call options that want them.
 func (i *callInfo) setResults(cc *clientConn, call *clientCall) {
 	if i.Peer != nil {
 		*i.Peer = *cc.peer

@@ -27,11 +27,11 @@ type clientCall struct {
 	err             error
 	over            bool
 
-	encoders *encodeQueue // counts the request until it has been sent; nil: nothing counts it
-	ahead    int          // bytes of the request that encoders (a queue) counts, or will count
+	encoders *encodeQueue // the queue that counts the request until it is sent; nil if none does
+	ahead    int          // bytes of the request that encoders counts, or will count
 	waits    bool         // the call waits for its turn to encode
 
-	signal  chan struct{} // a message or the end has come; before the call begins: its turn to encode
+	signal  chan struct{} // wakes the caller, for a message, the end or its turn to encode
 	drained chan struct{} // all messages were sent; streams only
 	headers chan struct{} // closed when the header has come, or cannot come; streams only
 }
@@ -49,7 +49,7 @@ func (c *clientCall) signalHeader() {
 	}
 }
 
-// finish ends the call, once, with the connection's lock held.
+// finish ends the call, unless it has already ended. The connection's lock is held.
 func (c *clientCall) finish(err error) {
 	if c.over {
 		return
@@ -64,10 +64,10 @@ func (c *clientCall) finish(err error) {
 	c.signal <- struct{}{}
 }
 
-// maxTries bounds the connections that a call tries if they refuse it before it begins.
+// maxTries limits the connections on which a call is tried if the servers refuse the call.
 const maxTries = 5
 
-// invoke is a grpc.UnaryInvoker, whose *grpc.ClientConn is nil.
+// invoke is a grpc.UnaryInvoker. It ignores the *grpc.ClientConn.
 //
 //nolint:revive // grpc-go chose the arguments
 func (c *Client) invoke(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, opts ...grpc.CallOption) (err error) {
@@ -130,8 +130,8 @@ func (c *Client) attempt(ctx context.Context, method string, req, reply any, inf
 	return err
 }
 
-// begin begins a unary call with its message m, or a stream without a message. The caller must not
-// hold the connection's lock.
+// begin begins a unary call and sends its message m. If m is nil, begin begins a stream. The caller
+// must not hold the connection's lock.
 func (c *Client) begin(ctx context.Context, call *clientCall, method string, info *callInfo, m *rpccall.SizedMessage) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -168,7 +168,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		}
 		timeout := int64(0)
 		if deadline, ok := ctx.Deadline(); ok {
-			timeout = max(1, time.Until(deadline).Microseconds()) // 0 means none
+			timeout = max(1, time.Until(deadline).Microseconds()) // because 0 means no timeout
 		}
 		cc.link.Begin(&call.stream, method, uint64(timeout), appendMeta(md))
 		cc.Counters.CallsStarted++
@@ -184,7 +184,7 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 	}
 }
 
-// checkCall returns an error for a call that the server does not accept.
+// checkCall returns an error if the server would not accept the call.
 func (cc *clientConn) checkCall(method string, md metadata.MD) error {
 	if !cc.link.CanName(method) {
 		return status.Errorf(codes.Internal, "creditrpc: method %q: the name is too long, or the client uses too many methods", method)
@@ -192,7 +192,7 @@ func (cc *clientConn) checkCall(method string, md metadata.MD) error {
 	return checkMeta(md, int(cc.link.Peer().MaxMeta))
 }
 
-// recycleCall keeps a unary call for reuse. It has ended, or was never begun.
+// recycleCall keeps a unary call for reuse. The call has ended, or was never begun.
 func (c *Client) recycleCall(call *clientCall) {
 	releaseAll(&call.inbox)
 	signal := call.signal
@@ -201,25 +201,25 @@ func (c *Client) recycleCall(call *clientCall) {
 }
 
 const (
-	// minQueuedEncoding is the length from which a request waits for its turn before it is encoded.
-	// If the requests of many callers were encoded long before they are sent, they would fill
-	// the caches, and would be copied from main memory into the socket.
+	// minQueuedEncoding is the least length of a request that waits for its turn before it is
+	// encoded. If many requests were encoded long before they are sent, they would not fit into the
+	// CPU's caches, and would be copied from main memory into the socket.
 	minQueuedEncoding = 16 << 10
-	// maxEncodedBytes bounds the bytes of such requests that are encoded and wait for credit. It
+	// maxEncodedBytes limits the bytes of long requests that are encoded and wait for credit. It
 	// exceeds the credit that arrives at once, so that credit never waits for a request.
 	maxEncodedBytes = 512 << 10
 )
 
-// encodeQueue decides which callers may encode their long requests, first come, first served. The
-// connection's lock guards it.
+// encodeQueue decides which callers may encode their long requests, in the order in which they
+// asked. The connection's lock guards it.
 type encodeQueue struct {
-	ahead   int // bytes being encoded, or encoded and not yet in the output
+	ahead   int // bytes of requests that are being encoded, or are not yet in the output
 	waiting []*clientCall
-	closed  bool // the connection has ended: no call waits
+	closed  bool // the connection has ended, so no call waits
 }
 
-// enter reports whether a call may encode a request of that length now. If not, the call must
-// wait for its signal.
+// enter reports whether a call may encode a request of that length now. If not, the call must wait
+// until it gets its signal.
 func (e *encodeQueue) enter(call *clientCall, bytes int) (now bool) {
 	call.encoders, call.ahead = e, bytes
 	if !e.closed && (len(e.waiting) > 0 || !e.hasRoom(bytes)) {
@@ -230,13 +230,13 @@ func (e *encodeQueue) enter(call *clientCall, bytes int) (now bool) {
 	return true
 }
 
-// hasRoom reports whether another request may be encoded. A request alone always may.
+// hasRoom reports whether another request may be encoded. The first request always may.
 func (e *encodeQueue) hasRoom(bytes int) bool {
 	return e.ahead == 0 || e.ahead+bytes <= maxEncodedBytes
 }
 
-// endEncoding ends the call's turn to encode, or its wait for a turn, because its request is in the
-// output or was given up. The caller holds the connection's lock.
+// endEncoding removes the call's request from the queue. It is called when the request is in the
+// output, or when the call has given up. The caller holds the connection's lock.
 func (c *clientCall) endEncoding() {
 	e := c.encoders
 	if e == nil {
@@ -262,7 +262,7 @@ func (e *encodeQueue) admit() {
 	}
 }
 
-// close wakes all waiting calls, which then find that the connection has ended.
+// close wakes all calls in the queue, which then find that the connection has ended.
 func (e *encodeQueue) close() {
 	e.closed = true
 	e.admit()
@@ -271,7 +271,7 @@ func (e *encodeQueue) close() {
 // encode encodes a call's request, unless m is nil. A long request waits for its turn.
 func (cc *clientConn) encode(ctx context.Context, call *clientCall, m *rpccall.SizedMessage) (*batchio.Buffer, error) {
 	if m == nil {
-		return nil, nil //nolint:nilnil // a stream begins without a request
+		return nil, nil //nolint:nilnil // a stream begins without a message
 	}
 	if most := cc.sendLimit(m.Size); most < m.Size {
 		return nil, rpccall.TooLargeError("creditrpc: trying to send message", m.Size, most)
@@ -306,7 +306,7 @@ func (cc *clientConn) awaitTurn(ctx context.Context, call *clientCall, bytes int
 	defer cc.Mu.Unlock()
 	call.endEncoding()
 	select {
-	case <-call.signal: // the call got its turn meanwhile
+	case <-call.signal: // drop a signal that came meanwhile
 	default:
 	}
 	return status.FromContextError(ctx.Err()).Err()

@@ -31,7 +31,7 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 	return cc
 }
 
-// OnMessage gives a message to the caller.
+// OnMessage passes a message to the call's caller.
 func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*clientCall)
 	kept := cc.retain(m, call.streams)
@@ -42,7 +42,7 @@ func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	call.wake()
 }
 
-// OnTooLong ends a call whose answer is too long.
+// OnTooLong ends a call whose answer exceeds the client's limit.
 func (cc *clientConn) OnTooLong(s *link.Stream, bytes int) {
 	call := s.Owner.(*clientCall)
 	cc.link.Cancel(s)
@@ -66,14 +66,14 @@ func (cc *clientConn) OnStatus(s *link.Stream, e *frame.Ending) {
 	call.finish(statusOf(e).Err())
 }
 
-// OnCancel ends a call that the server has not begun. The client makes it again on another
-// connection.
+// OnCancel ends a call that the server has not begun. The client then makes the call again on
+// another connection.
 func (cc *clientConn) OnCancel(s *link.Stream) { s.Owner.(*clientCall).finish(errRefused) }
 
 // errRefused is the error of a call that no server has begun.
 var errRefused = errors.New("creditrpc: the server accepts no more calls")
 
-// OnSent lets the stream's caller send its next message, and lets other callers encode theirs.
+// OnSent lets the caller send the stream's next message, and lets other calls encode requests.
 func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
 	call.endEncoding()
@@ -83,13 +83,13 @@ func (cc *clientConn) OnSent(s *link.Stream) {
 }
 
 // OnGoodbye makes the next calls go to another connection.
-func (cc *clientConn) OnGoodbye() { go cc.client.abandon(cc) } // on a goroutine, because abandon locks the client before the connection
+func (cc *clientConn) OnGoodbye() { go cc.client.abandon(cc) } // abandon must take the client's lock first
 
 // OnRequest does nothing: only servers get requests.
 func (cc *clientConn) OnRequest(uint32, string, frame.RequestStart) *link.Stream { return nil }
 
-// StreamsChanged notes the server's Hello. After a Goodbye, it closes the connection when the
-// last call has ended.
+// StreamsChanged closes greeted when the server's Hello has come. After a Goodbye, it closes the
+// connection when the last call has ended.
 func (cc *clientConn) StreamsChanged() {
 	if cc.link.Peer().Version != 0 {
 		rpccall.CloseOnce(cc.greeted)
@@ -102,7 +102,7 @@ func (cc *clientConn) StreamsChanged() {
 // StartCalls does nothing: only servers have handlers.
 func (cc *clientConn) StartCalls() {}
 
-// ConnLost ends all calls. The client makes unary calls that were never sent again.
+// ConnLost ends all calls. If a unary call was never sent, the client makes that call again.
 func (cc *clientConn) ConnLost(err error) {
 	for _, s := range cc.link.All() {
 		call := s.Owner.(*clientCall)

@@ -22,14 +22,14 @@ type clientStream struct {
 	desc       *grpc.StreamDesc
 	info       callInfo
 	stop       func() bool // stops watching ctx
-	gotMessage bool        // the only message of an answer has come
+	gotMessage bool        // the only message of the answer has come
 	closed     bool        // CloseSend was called, or the only message was sent
-	finished   bool        // the options got the call's end; guarded by the connection's lock
+	finished   bool        // the call options got the end; guarded by the connection's lock
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
 
-// newStream is a grpc.Streamer, whose *grpc.ClientConn is nil.
+// newStream is a grpc.Streamer. It ignores the *grpc.ClientConn.
 func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	info, err := c.readOptions(opts)
 	s := &clientStream{ctx: ctx, desc: desc, info: info}
@@ -49,8 +49,8 @@ func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.C
 // Context returns the call's context.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// Header waits for the server's metadata, or for the call's end. If the call ended without
-// metadata, it returns nil, nil, and RecvMsg returns the reason.
+// Header waits for the server's metadata, or for the call's end. If the call ends without
+// metadata, Header returns nil, nil, and RecvMsg returns the call's error.
 func (s *clientStream) Header() (metadata.MD, error) {
 	<-s.call.headers
 	s.cc.Mu.Lock()
@@ -75,9 +75,9 @@ func (s *clientStream) CloseSend() error {
 	return nil
 }
 
-// SendMsg sends a message, and waits until flow control has let it through. After the call's end
-// it returns io.EOF, or nil if the client sends a single message, as generated code expects;
-// RecvMsg returns the reason. Any other error ends the call.
+// SendMsg sends a message, and waits until flow control allows that. If the call has ended, SendMsg
+// returns io.EOF, or nil if the client sends only one message, and RecvMsg returns the call's
+// error. Any other error ends the call.
 func (s *clientStream) SendMsg(v any) error {
 	err := s.send(v)
 	switch {
@@ -122,7 +122,7 @@ func (s *clientStream) send(v any) error {
 	return nil
 }
 
-// RecvMsg receives a message. After the last one it returns io.EOF, or the call's error.
+// RecvMsg receives a message. After the last message, it returns io.EOF or the call's error.
 func (s *clientStream) RecvMsg(v any) error {
 	m, err := s.nextMessage()
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *clientStream) RecvMsg(v any) error {
 		return nil
 	}
 	s.gotMessage = true
-	m, err = s.nextMessage() // the end must follow the only message
+	m, err = s.nextMessage() // only the end may follow
 	switch {
 	case err == nil:
 		m.Release()
@@ -149,7 +149,7 @@ func (s *clientStream) RecvMsg(v any) error {
 	return s.deliverEnd(err)
 }
 
-// deliverEnd passes the call's end to its options, once, and returns err.
+// deliverEnd passes the end to the call options, unless it has done so before. It returns err.
 func (s *clientStream) deliverEnd(err error) error {
 	s.cc.Mu.Lock()
 	first := !s.finished

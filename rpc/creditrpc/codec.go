@@ -61,8 +61,7 @@ func decode(m *link.Message, v any, limit int) error {
 	return unmarshal(m.Data, v, proto.Unmarshal)
 }
 
-// unmarshal unmarshals data into v with read, which is package proto's function, or the one that
-// makes long bytes fields point into data.
+// unmarshal unmarshals data into v with read: proto.Unmarshal, or rpccall.UnmarshalAliased.
 func unmarshal(data []byte, v any, read func([]byte, proto.Message) error) error {
 	into, err := rpccall.Message(v)
 	if err == nil {
@@ -84,7 +83,7 @@ func appendMeta(md metadata.MD) (to []byte) {
 	return to
 }
 
-// readMeta decodes metadata, up to the first pair that is malformed.
+// readMeta decodes metadata. It stops at a malformed key or value.
 func readMeta(meta []byte) metadata.MD {
 	if len(meta) == 0 {
 		return nil
@@ -96,7 +95,7 @@ func readMeta(meta []byte) metadata.MD {
 	return md
 }
 
-// checkMeta returns an error for metadata that the peer does not accept.
+// checkMeta returns an error if the peer does not accept the metadata.
 func checkMeta(md metadata.MD, most int) error {
 	size := 0
 	for key, values := range md {
@@ -113,16 +112,16 @@ func checkMeta(md metadata.MD, most int) error {
 	return nil
 }
 
-// maxVarintLen is the most bytes of a varint that holds a length.
+// maxVarintLen is the largest size of a varint that holds a length, in bytes.
 const maxVarintLen = 5
 
-// newEnding encodes a status. If the frame would be longer than the client accepts, it omits the
-// details and shortens the text: otherwise the client would close the connection.
+// newEnding encodes a status. If the frame would be longer than the client accepts, newEnding omits
+// the details and shortens the text. Otherwise the client would close the connection.
 func newEnding(st *status.Status, trailer metadata.MD) frame.Ending {
 	const most = frame.MaxOtherPayload - 3*maxVarintLen
 	e := frame.Ending{Code: uint64(st.Code()), Message: []byte(st.Message()), Meta: appendMeta(trailer)}
 	if !utf8.Valid(e.Message) {
-		e.Message = []byte(string([]rune(st.Message()))) // as grpc-go writes it
+		e.Message = []byte(string([]rune(st.Message()))) // replaces invalid UTF-8, as grpc-go does
 	}
 	if len(e.Message) > most {
 		e.Message = bytes.ToValidUTF8(e.Message[:most], nil)
@@ -150,5 +149,5 @@ func statusOf(e *frame.Ending) *status.Status {
 	return status.New(codes.Code(e.Code), string(e.Message))
 }
 
-// maxTimeout is the longest timeout that counts. A longer one means no deadline.
+// maxTimeout is the longest timeout that sets a deadline. A longer timeout means no deadline.
 const maxTimeout = 365 * 24 * time.Hour

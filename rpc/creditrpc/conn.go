@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
-// A conn is the part of a connection that clients and servers share. Its lock, batchio's,
+// A conn is the part of a connection that clients and servers share. The lock of its batchio.Conn
 // guards the link and the calls' streams.
 type conn struct {
 	batchio.Conn
@@ -26,7 +26,7 @@ type conn struct {
 	end   context.CancelCauseFunc
 }
 
-// A role is the part of a connection in which clients and servers differ.
+// A role holds the methods of a connection that differ between clients and servers.
 type role interface {
 	batchio.Role
 	link.Handler
@@ -41,9 +41,9 @@ func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Con
 	c.Attach(c.link, r)
 }
 
-// retain returns a message whose data stay valid after the read. For a message that is read soon,
-// it retains the read buffer. A message that may stay unread for long is copied, so that it takes
-// no more memory than the peer's credit accounts for.
+// retain returns a message whose data stay valid after the read. A message that the program reads
+// soon retains the read buffer. retain copies a message that may stay unread for long. So that
+// message takes no more memory than the peer had credit for.
 func (c *conn) retain(m link.Message, unread bool) link.Message {
 	switch {
 	case m.Buffer != nil:
@@ -69,8 +69,8 @@ func releaseAll(inbox *rpccall.Queue[link.Message]) {
 	}
 }
 
-// sendLimit returns the length of the longest message that may be sent, at most most. The peer has
-// sent its Hello, so the limit does not change.
+// sendLimit returns the lower of two limits for a sent message: most, and the peer's own limit. It
+// is called after the peer's Hello has come, so the limit does not change.
 func (c *conn) sendLimit(most int) int { return int(min(uint64(most), c.link.Peer().MaxMessage)) }
 
 // errSilent ends a connection whose peer has not answered a ping.
@@ -79,10 +79,10 @@ var errSilent = errors.New("creditrpc: the peer did not answer a ping in time")
 // keepAlive detects that a silent peer is gone. The connection's lock guards it.
 type keepAlive struct {
 	ping  rpccall.PingTimer
-	timer *time.Timer // nil: it never pings
+	timer *time.Timer // nil means that no pings are sent
 }
 
-// startKeepAlive is called before the connection is used. It does nothing if after is 0.
+// startKeepAlive makes the connection ping a silent peer. It does nothing if after is 0.
 func (c *conn) startKeepAlive(after, timeout time.Duration) {
 	if after <= 0 {
 		return

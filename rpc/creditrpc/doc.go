@@ -16,27 +16,26 @@
 //
 // # What it is for
 //
-// Many callers over few connections, with short messages or long ones. The frames of many
-// callers are written at once, as in package fastgrpc. There are no header tables and no names
-// on the wire: a call with 64 bytes takes one frame each way, with 11 bytes more than its
-// message.
+// It is for many callers over few connections, with short messages or long ones. One write sends
+// the frames of many callers, as in package fastgrpc. The frames need no header tables and no names
+// of methods. A call with 64 bytes takes one frame each way, which adds 11 bytes to its message.
 //
-// When many callers send long messages at once, they must wait somewhere. Here they wait at their
-// own end, in the order in which they ask: a client sends no more than the server grants, and the
-// server grants as many bytes as fit into its caches. Long messages (over 32 KiB) take turns with
-// others, so that no call waits behind a long one.
+// When many callers send long messages at once, the messages must wait. They wait at the client, in
+// the order in which they were sent. A client sends no more bytes than the server grants, and the
+// server grants as many bytes as fit into its CPU caches. Long messages (over 32 KiB) are sent in
+// parts, so that no call waits for a whole long message.
 //
 // # Credit
 //
-// Each end grants the other three things; docs/creditrpc.md describes them to the byte:
+// Each end grants its peer three kinds of credit, which docs/creditrpc.md describes exactly:
 //
-//   - bytes in flight on the connection ([Window], [WithWindow]). They come back when a
-//     unary handler has its message, or a stream's message has been received;
-//   - bytes unread on each stream ([StreamWindow], [WithStreamWindow]). They come back when
-//     the program reads. So an unread stream stops only itself;
-//   - calls ([MaxCalls]), which a server grants. They come back when the handler has
-//     returned and its answer is on its way: a client that cancels calls, or reads no
-//     answers, may begin no more calls.
+//   - Bytes in flight on the connection ([Window], [WithWindow]). The receiver returns this
+//     credit when a unary handler has its message, or a stream's message has been received.
+//   - Unread bytes on each stream ([StreamWindow], [WithStreamWindow]). The receiver returns this
+//     credit when the program reads. So an unread stream blocks only itself.
+//   - Calls ([MaxCalls]), which only a server grants. The server returns this credit when the
+//     handler has returned and its answer is queued for sending. A client that cancels calls, or
+//     reads no answers, may begin no more calls.
 //
 // # Moving from grpc-go, and back
 //
@@ -57,23 +56,22 @@
 //
 //	what                     default  why
 //	Window                   2 MiB    32 messages of 64 KiB; with more, messages only wait in memory
-//	WithWindow               4 MiB    callers wait for their answers, and take them at once
+//	WithWindow               4 MiB    callers wait for their answers, and read them at once
 //	(With)StreamWindow       256 KiB  a stream over loopback gains nothing from more; a slow
 //	                                  link with a long delay needs its rate times its round trip
 //	MaxCalls                 1,024    each call takes a goroutine of the server
-//	(With)MaxReceive         4 MiB    grpc-go's
+//	(With)MaxReceive         4 MiB    as in grpc-go
 //	(With)MaxMetadata        16 KiB   metadata delays the messages behind it
 //	(With)KeepAlive          off      an idle connection costs nothing; TCP finds most losses
-//	AliasRequests            off      a handler may not keep a request; see there
-//	(With)Spin               off      it uses a CPU; see there
-//	HandshakeTimeout         120 s    grpc-go's
-//	WithConnectTimeout       20 s     grpc-go's
-//	WithBackoff              100 ms   doubles up to 10 s
+//	AliasRequests            off      a handler must not keep bytes of such a request
+//	(With)Spin               off      it uses up to one CPU per connection
+//	HandshakeTimeout         120 s    as in grpc-go
+//	WithConnectTimeout       20 s     as in grpc-go
+//	WithBackoff              100 ms   it doubles with each failure, up to 10 s
 //
 // # Errors
 //
-// All errors are statuses. Those that come from the library and not from a server begin with
-// "creditrpc:".
+// All errors are statuses. The texts of the library's own errors begin with "creditrpc:".
 //
 //	code                what happened
 //	Unavailable         the connection could not be opened, or was lost; errors.Is finds the
@@ -83,45 +81,45 @@
 //	ResourceExhausted   a message or metadata longer than a limit of either end
 //	Unimplemented       the server has no such method; the client has no such call option
 //	Unauthenticated     the call's credentials failed, or need a secure connection
-//	Internal            a message cannot be decoded, or there are too few or too many
+//	Internal            a message cannot be decoded, or the number of messages is wrong
 //
-// If the server cannot have begun a call, the client makes it again on another connection, up
-// to five times. No other call is ever repeated.
+// If the server cannot have begun a call, the client makes the call again on another connection, up
+// to five times. It repeats no other call.
 //
 // # Where it differs from grpc-go
 //
-// A test makes some sixty kinds of calls over both libraries, and found:
+// A test makes about sixty kinds of calls with both libraries. It found these differences:
 //
 //   - Keys and values of metadata may hold any bytes. grpc-go refuses keys that HTTP/2 headers
 //     cannot hold, and values that are not printable, unless the key ends in -bin.
-//   - If a message is longer than the other end accepts, its sender gets an error, and the stream
-//     goes on. With grpc-go the receiver ends the call.
+//   - If a message is longer than the peer accepts, the message's sender gets an error, and the
+//     stream stays open. With grpc-go, the receiver ends the call.
 //   - Call options for compressors and codecs fail a call as Unimplemented.
 //
 // # What bounds a peer
 //
-// A client can make a server keep, per connection:
+// A client can make a server keep this memory, per connection:
 //
 //   - [MaxCalls] calls with [MaxMetadata] each;
 //   - [StreamWindow] unread bytes of each streaming call;
 //   - [Window] bytes of the other calls;
 //   - 64 MiB of messages that are longer than a stream's window;
 //   - 4,096 names of methods;
-//   - the answers of [MaxCalls] calls that it does not accept.
+//   - the answers of [MaxCalls] calls, if the client does not read them.
 //
-// A client that breaks the rules, for instance by sending without credit, loses the connection.
-// Each message of a stream costs 64 bytes more than its length, which also bounds empty messages.
+// If a client breaks the rules, for instance by sending without credit, the server closes the
+// connection. A stream's message costs 64 bytes more than its length, which also limits empty ones.
 //
 // # What it leaves out
 //
-// Gateways, proxies and other languages (the tests have a small client in Python); name
-// resolution beyond net.Dial; balancing (use package chanpool, or one Client per server);
-// retries by policy; compression; codecs other than Protocol Buffers; statistics handlers. The
+// It has no gateways, proxies or other languages (the tests have a small client in Python); no name
+// resolution beyond net.Dial; no balancing (use package chanpool, or one Client per server); no
+// retries by policy; no compression; no codecs but Protocol Buffers; no statistics handlers. The
 // reflection service works, but only for clients of this package.
 //
 // # Versions
 //
-// Versions follow semantic versioning. Until 1.0.0 a minor version may change the API or the
-// wire format, and CHANGELOG.md says how; each Hello names the version of the format, and ends
-// with different versions refuse each other with an error that says so.
+// Versions follow semantic versioning. Before 1.0.0, a minor version may change the API or the wire
+// format; CHANGELOG.md describes each change. Each end sends its version of the wire format. If the
+// versions of a client and a server differ, each refuses the connection with an error that says so.
 package creditrpc

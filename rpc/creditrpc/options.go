@@ -51,7 +51,7 @@ type ServerOption func(*serverOptions)
 
 type serverOptions struct {
 	limits
-	creds             credentials.TransportCredentials // nil: cleartext
+	creds             credentials.TransportCredentials // nil means that connections are cleartext
 	calls             int
 	alias             bool
 	handshakeTimeout  time.Duration
@@ -75,44 +75,44 @@ func Creds(c credentials.TransportCredentials) ServerOption {
 	return func(o *serverOptions) { o.creds = c }
 }
 
-// MaxCalls bounds the calls that a client may have open on a connection, 1,024 by default. More
+// MaxCalls limits the calls that a client may have open on a connection: 1,024 by default. Further
 // calls wait at the client, in the order in which they were made.
 func MaxCalls(n int) ServerOption { return func(o *serverOptions) { o.calls = max(1, n) } }
 
-// Window bounds the bytes of requests that a client may have sent on a connection before this end
-// takes them in, 2 MiB by default. It keeps many callers with large messages from filling the
-// server's memory: fewer bytes mean fewer calls at once.
+// Window limits the bytes of requests that a client may send on a connection before the server
+// processes them: 2 MiB by default. The limit keeps many callers with large messages from filling
+// the server's memory. With fewer bytes, fewer calls run at once.
 func Window(bytes int) ServerOption { return func(o *serverOptions) { o.window = int64(bytes) } }
 
-// StreamWindow bounds the unread bytes of a stream, 256 KiB by default.
+// StreamWindow limits the unread bytes of a stream: 256 KiB by default.
 func StreamWindow(bytes int) ServerOption {
 	return func(o *serverOptions) { o.perStream = int64(bytes) }
 }
 
-// AliasRequests makes bytes fields of unary requests, from 1 KiB on, point into the receive
-// buffer, which saves a copy and its memory. The fields are valid until the handler returns. A
-// handler must copy such a field to keep it: otherwise it reads bytes of other calls.
+// AliasRequests makes bytes fields of unary requests point into the receive buffer, if they have at
+// least 1 KiB. This saves a copy and its memory. The fields are valid until the handler returns. A
+// handler that keeps such a field must copy it, or the field shows bytes of other calls later.
 func AliasRequests() ServerOption { return func(o *serverOptions) { o.alias = true } }
 
-// MaxReceive bounds received messages, 4 MiB by default.
+// MaxReceive limits the length of received messages: 4 MiB by default.
 func MaxReceive(bytes int) ServerOption { return func(o *serverOptions) { o.maxReceive = bytes } }
 
-// MaxMetadata bounds a call's metadata, 16 KiB by default. It can be at most 34 KiB.
+// MaxMetadata limits the metadata of a call: 16 KiB by default. The highest limit is 34 KiB.
 func MaxMetadata(bytes int) ServerOption {
 	return func(o *serverOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
 
-// HandshakeTimeout bounds a connection's TLS handshake: 120 s by default.
+// HandshakeTimeout limits the duration of a connection's TLS handshake: 120 s by default.
 func HandshakeTimeout(most time.Duration) ServerOption {
 	return func(o *serverOptions) { o.handshakeTimeout = most }
 }
 
-// UnaryInterceptor adds an interceptor of unary calls; the first is the outermost.
+// UnaryInterceptor adds an interceptor of unary calls. The first one added is the outermost.
 func UnaryInterceptor(i grpc.UnaryServerInterceptor) ServerOption {
 	return func(o *serverOptions) { o.unaryInterceptor = rpccall.ChainUnaryServer(o.unaryInterceptor, i) }
 }
 
-// StreamInterceptor adds an interceptor of streaming calls; the first is the outermost.
+// StreamInterceptor adds an interceptor of streaming calls. The first one added is the outermost.
 func StreamInterceptor(i grpc.StreamServerInterceptor) ServerOption {
 	return func(o *serverOptions) { o.streamInterceptor = rpccall.ChainStreamServer(o.streamInterceptor, i) }
 }
@@ -124,9 +124,9 @@ func KeepAlive(silence, timeout time.Duration) ServerOption {
 }
 
 // Spin makes a connection poll its socket for up to the time most before its thread sleeps.
-// Sleeping and waking cost more than a short call: with one caller, and both ends spinning, a
-// call takes a fraction of the time. Spinning uses up to one CPU per connection, gains nothing
-// with many callers, and is off by default.
+// Sleeping and waking take more time than a short call. With one caller, a call is several times
+// faster if both ends poll. Polling uses up to one CPU per connection, gains nothing with many
+// callers, and is off by default.
 func Spin(most time.Duration) ServerOption { return func(o *serverOptions) { o.spin = most } }
 
 // A ClientOption configures a client.
@@ -150,7 +150,7 @@ func defaultClientOptions() clientOptions {
 	return o
 }
 
-// WithTransportCredentials secures connections, see [Creds]. Without it they are cleartext.
+// WithTransportCredentials secures connections, see [Creds]. Otherwise connections are cleartext.
 func WithTransportCredentials(c credentials.TransportCredentials) ClientOption {
 	return func(o *clientOptions) { o.creds = c }
 }
@@ -160,20 +160,20 @@ func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)
 	return func(o *clientOptions) { o.dial = dial }
 }
 
-// WithWindow does for answers what [Window] does for requests. It is 4 MiB by default.
+// WithWindow limits the bytes of answers, as [Window] does for requests: 4 MiB by default.
 func WithWindow(bytes int) ClientOption { return func(o *clientOptions) { o.window = int64(bytes) } }
 
-// WithStreamWindow bounds the unread bytes of a stream, 256 KiB by default.
+// WithStreamWindow limits the unread bytes of a stream: 256 KiB by default.
 func WithStreamWindow(bytes int) ClientOption {
 	return func(o *clientOptions) { o.perStream = int64(bytes) }
 }
 
-// WithMaxReceive bounds received messages, 4 MiB by default.
+// WithMaxReceive limits the length of received messages: 4 MiB by default.
 func WithMaxReceive(bytes int) ClientOption {
 	return func(o *clientOptions) { o.maxReceive = bytes }
 }
 
-// WithMaxMetadata bounds an answer's metadata, 16 KiB by default. It can be at most 34 KiB.
+// WithMaxMetadata limits the metadata of an answer: 16 KiB by default. The highest limit is 34 KiB.
 func WithMaxMetadata(bytes int) ClientOption {
 	return func(o *clientOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
@@ -186,13 +186,13 @@ func WithKeepAlive(silence, timeout time.Duration) ClientOption {
 // WithSpin does for a client what [Spin] does for a server.
 func WithSpin(most time.Duration) ClientOption { return func(o *clientOptions) { o.spin = most } }
 
-// WithConnectTimeout bounds a connection's dial, handshake and Hello, 20 s by default.
+// WithConnectTimeout limits the time for a connection's dial, handshake and Hello: 20 s by default.
 func WithConnectTimeout(most time.Duration) ClientOption {
 	return func(o *clientOptions) { o.dialTimeout = most }
 }
 
-// WithBackoff sets the pause after a failed dial, 100 ms by default. It doubles with each further
-// failure, up to 10 s.
+// WithBackoff sets the pause after a failed dial: 100 ms by default. The pause doubles with each
+// further failure, up to 10 s.
 func WithBackoff(first time.Duration) ClientOption {
 	return func(o *clientOptions) { o.backoff = first }
 }
@@ -202,19 +202,19 @@ func WithPerRPCCredentials(creds credentials.PerRPCCredentials) ClientOption {
 	return func(o *clientOptions) { o.perRPC = append(o.perRPC, creds) }
 }
 
-// WithDefaultCallOptions adds options to every call, before the call's own.
+// WithDefaultCallOptions adds options to every call. They precede the call's own options.
 func WithDefaultCallOptions(options ...grpc.CallOption) ClientOption {
 	return func(o *clientOptions) { o.callOptions = append(o.callOptions, options...) }
 }
 
-// WithUnaryInterceptor adds an interceptor of unary calls; the first is the outermost. Its
-// *grpc.ClientConn is nil.
+// WithUnaryInterceptor adds an interceptor of unary calls. The first one added is the outermost.
+// The interceptor gets a nil *grpc.ClientConn.
 func WithUnaryInterceptor(i grpc.UnaryClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.unary = append(o.unary, i) }
 }
 
-// WithStreamInterceptor adds an interceptor of streaming calls; the first is the outermost. Its
-// *grpc.ClientConn is nil.
+// WithStreamInterceptor adds an interceptor of streaming calls. The first one added is the
+// outermost. The interceptor gets a nil *grpc.ClientConn.
 func WithStreamInterceptor(i grpc.StreamClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.stream = append(o.stream, i) }
 }

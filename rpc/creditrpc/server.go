@@ -47,9 +47,8 @@ func NewServer(opts ...ServerOption) *Server {
 	return s
 }
 
-// RegisterService registers a service. Generated code calls it. Like grpc-go's, it panics on
-// a mistake in the program: impl does not implement the service, the service is registered
-// twice, or Serve has been called.
+// RegisterService registers a service. Generated code calls it. As in grpc-go, it panics if impl
+// does not implement the service, if the service is registered already, or if Serve was called.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.base.RegisterService(desc, impl)
 }
@@ -57,16 +56,16 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 // GetServiceInfo returns the registered services.
 func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo { return s.base.GetServiceInfo() }
 
-// Serve accepts connections until the server stops or the listener fails. It closes the
-// listener. After Stop or GracefulStop it returns nil, once they are done.
+// Serve accepts connections until the server stops or the listener fails. It closes the listener.
+// If Stop or GracefulStop is called, Serve returns nil after that method has finished.
 func (s *Server) Serve(lis net.Listener) error { return s.base.Serve(lis) }
 
-// Stop closes listeners and connections at once. It cancels open calls; their clients get
+// Stop closes listeners and connections at once. It cancels open calls, whose clients get the code
 // Unavailable. It does not wait for handlers.
 func (s *Server) Stop() { s.base.Stop() }
 
-// GracefulStop accepts no new calls and returns when the open ones have ended. If Stop is called
-// meanwhile, it ends them.
+// GracefulStop accepts no new calls and returns when all open calls have ended. Calling Stop
+// meanwhile ends the open calls.
 func (s *Server) GracefulStop() { s.base.GracefulStop() }
 
 // A serverConn is a connection of a server.
@@ -76,7 +75,7 @@ type serverConn struct {
 
 	// Guarded by the connection's lock.
 	calls map[*serverCall]struct{} // calls whose handlers have not returned
-	ready []*serverCall            // calls to be run after unlocking
+	ready []*serverCall            // calls to be run after the lock is released
 }
 
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
@@ -86,7 +85,7 @@ func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverCon
 	return c
 }
 
-// OnRequest makes a call. The handler of a streaming call runs at once.
+// OnRequest begins a call. The handler of a streaming call runs at once.
 func (c *serverConn) OnRequest(id uint32, name string, begin frame.RequestStart) *link.Stream {
 	m := c.server.base.Lookup(name)
 	if m == nil {
@@ -120,7 +119,7 @@ func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
 	call.wake()
 }
 
-// OnTooLong ends a call whose message is too long.
+// OnTooLong ends a call whose message exceeds the server's limit.
 func (c *serverConn) OnTooLong(s *link.Stream, bytes int) {
 	call := s.Owner.(*serverCall)
 	call.requestErr = rpccall.TooLargeError("creditrpc: received message", bytes, c.server.opts.maxReceive)
@@ -145,7 +144,7 @@ func (c *serverConn) OnHeader(*link.Stream, []byte)        {}
 func (c *serverConn) OnStatus(*link.Stream, *frame.Ending) {}
 func (c *serverConn) OnGoodbye()                           {}
 
-// StreamsChanged closes a connection that drains, after its last call.
+// StreamsChanged closes a draining connection after the last call.
 func (c *serverConn) StreamsChanged() {
 	if c.link.Draining() && c.link.OpenStreams() == 0 && len(c.calls) == 0 && c.Err() == nil {
 		c.CloseLocked(errStopping)
@@ -175,7 +174,7 @@ func (c *serverConn) OnClosed() {
 	c.server.conns.Remove(c)
 }
 
-// Drain accepts no more calls, and closes the connection after the last one.
+// Drain accepts no more calls, and closes the connection after the last call.
 func (c *serverConn) Drain() {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -184,7 +183,7 @@ func (c *serverConn) Drain() {
 	c.Flush()
 }
 
-// release ends a call whose handler has returned or will not run, with the lock held.
+// release removes a call whose handler has returned or will not run. The lock is held.
 func (c *serverConn) release(call *serverCall, ok bool) {
 	if _, there := c.calls[call]; !there {
 		return

@@ -16,28 +16,27 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
-// A serverCall is one call on a server. It is a single allocation and never reused, because
-// handlers may keep its context.
+// A serverCall is one call on a server. It is never reused, because handlers may keep its context.
 type serverCall struct {
 	rpccall.Context
 	stream link.Stream
 	conn   *serverConn
 	method *rpccall.Method
-	meta   []byte // the metadata, as received
+	meta   []byte // the encoded metadata of the request
 
 	// Guarded by the connection's lock.
 	inbox      rpccall.Queue[link.Message]
-	requestErr error // why the request's messages are wrong
-	ended      bool  // the client sends no more
-	queued     bool  // a unary call's handler will run, or has run
+	requestErr error // not nil if the request's messages are invalid
+	ended      bool  // the client sends no more messages
+	queued     bool  // the handler of a unary call will run, or has run
 	header     metadata.MD
 	trailer    metadata.MD
 	headerSent bool // the header was sent
 	statusSent bool // the status was sent
 
-	aliased         link.Message  // the message of a unary call, whose bytes its request may point into
+	aliased         link.Message  // the message into which a unary call's request may point
 	gotMessage      bool          // the handler has received a message
-	signal, drained chan struct{} // streams only: a message or the end has come; all was sent
+	signal, drained chan struct{} // streams only: wake RecvMsg and SendMsg
 }
 
 var _ rpccall.Call = (*serverCall)(nil)
@@ -65,7 +64,7 @@ func (s *serverCall) ContextValue(key any) any {
 	return s.conn.ctx.Value(key)
 }
 
-// requestEnded is called when the client sends no more, with the lock held.
+// requestEnded is called when the client sends no more messages. The lock is held.
 func (s *serverCall) requestEnded() {
 	s.ended = true
 	if s.signal == nil && !s.queued {
@@ -75,7 +74,7 @@ func (s *serverCall) requestEnded() {
 	s.wake()
 }
 
-// abort cancels the call, with the lock held, and releases it if its handler will not run.
+// abort cancels the call. If its handler will not run, abort releases the call. The lock is held.
 func (s *serverCall) abort(err error) {
 	if s.signal == nil && !s.queued {
 		s.queued = true
@@ -96,8 +95,8 @@ func (s *serverCall) serve() {
 
 func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
-	defer s.aliased.Release()       // after encoding the answer, which may point into it
-	if err := s.Err(); err != nil { // cancelled, or past its deadline, before it began
+	defer s.aliased.Release()       // after the answer is encoded, which may point into aliased
+	if err := s.Err(); err != nil { // the call has already been cancelled, or passed its deadline
 		s.sendResponse(nil, err)
 		return
 	}
@@ -137,8 +136,8 @@ func (s *serverCall) decodeRequest(v any) error {
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }
 
-// minEarlyCredit is the least length of a message whose credit is returned when the message is
-// decoded, not with the answer: a slow handler must not keep other calls from sending.
+// minEarlyCredit is the least length of a message whose credit returns when the message is decoded,
+// before the answer. So a slow handler does not block the requests of other calls.
 const minEarlyCredit = 4 << 10
 
 // sendResponse sends the answer, if there is one, and the status.
@@ -170,12 +169,12 @@ func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 	if reply != nil {
 		reply.Release()
 	}
-	if full { // the client waits for these answers: let the writer write before the next call runs
+	if full { // let the writer write these answers before the next call runs
 		runtime.Gosched()
 	}
 }
 
-// sendHeaderLocked sends the header, once, unless it has no metadata. The caller holds the lock.
+// sendHeaderLocked sends the header, unless it was sent or has no metadata. The lock is held.
 func (s *serverCall) sendHeaderLocked() {
 	if !s.headerSent {
 		s.headerSent = true
@@ -186,10 +185,10 @@ func (s *serverCall) sendHeaderLocked() {
 }
 
 func (s *serverCall) serveStream() {
-	s.StartTimer() // a stream that waits must wake at its deadline
+	s.StartTimer() // a handler that waits must wake at the deadline
 	err := s.method.ServeStream(&serverStream{s}, s.conn.server.opts.streamInterceptor)
 	if err == nil {
-		err = s.Err() // a call past its deadline has failed, whatever its handler returns
+		err = s.Err() // a call past its deadline fails, even if its handler returns nil
 	}
 	s.sendResponse(nil, err)
 }
@@ -233,7 +232,7 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	return s.addMetadata(&s.trailer, md)
 }
 
-// addMetadata adds metadata, unless the client does not accept as much. The caller holds the lock.
+// addMetadata adds metadata, or returns an error if the client accepts less. The lock is held.
 func (s *serverCall) addMetadata(to *metadata.MD, md metadata.MD) error {
 	joined := metadata.Join(*to, md)
 	err := checkMeta(joined, int(s.conn.link.Peer().MaxMeta))
@@ -251,11 +250,10 @@ var _ grpc.ServerStream = serverStream{}
 // Context returns the call's context.
 func (s serverStream) Context() context.Context { return &s.serverCall.Context }
 
-// SetTrailer adds to the trailer metadata. It drops metadata that is too long; the handler gets
-// no error.
+// SetTrailer adds to the trailer metadata. It drops metadata that is too long, without an error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
 
-// SendMsg sends a message, and waits until flow control has let it through.
+// SendMsg sends a message, and waits until flow control allows that.
 func (s serverStream) SendMsg(v any) error {
 	c := s.conn
 	b, err := encode(v, c.sendLimit(c.server.opts.maxSend))
@@ -303,7 +301,7 @@ func (s serverStream) RecvMsg(v any) error {
 	if err := decode(&m, v, s.conn.server.opts.maxReceive); err != nil || s.method.Stream.ClientStreams {
 		return err
 	}
-	if m, err = s.nextMessage(); err == nil { // the end must follow the only message
+	if m, err = s.nextMessage(); err == nil { // only the end may follow
 		m.Release()
 		return status.Error(codes.Internal, "creditrpc: more than one message in a unary request")
 	}

@@ -93,7 +93,7 @@ func (i *callInfo) applyOption(option grpc.CallOption) error {
 	return nil
 }
 
-// chooseCodec sets the codec: the one that an option forces, or else the content-subtype's.
+// chooseCodec sets the codec that an option forces, or else the codec of the content-subtype.
 func (i *callInfo) chooseCodec(client *clientOptions) error {
 	switch {
 	case i.codec != nil && i.subtype == "":
@@ -121,8 +121,8 @@ func (i *callInfo) setCompressor(name string) error {
 }
 
 // retryState counts the attempts of a call and decides whether another attempt follows, as in
-// grpc-go (gRFC A6). It follows at once if the server did not process the first attempt. Otherwise
-// the service config's retry policy decides.
+// grpc-go (gRFC A6). If the server did not process the first attempt, the next one follows at once.
+// Otherwise the service config's retry policy decides.
 type retryState struct {
 	attempts      int  // attempts that have ended
 	retries       int  // attempts that the retry policy caused
@@ -132,7 +132,7 @@ type retryState struct {
 
 // An attemptFailure describes how an attempt failed. pauseBeforeNext reads it.
 type attemptFailure struct {
-	final       bool     // no attempt may follow: the balancer ended the call, or its messages were not kept
+	final       bool     // no attempt may follow: the balancer ended the call, or messages were not kept
 	unprocessed bool     // the server did not process the attempt
 	answered    bool     // the server sent a response header
 	pushback    []string // values of the field grpc-retry-pushback-ms

@@ -48,8 +48,8 @@ type channel struct {
 	lastActive atomic.Int64 // when a call last stopped waiting, in nanoseconds since batchio.Epoch
 }
 
-// A pickerState holds the part of the channel's state that calls need. It is never modified: a new
-// pickerState replaces it, and its channel changed is closed.
+// A pickerState holds the part of the channel's state that calls need. It is never modified. When a
+// new pickerState replaces it, its Go channel named changed is closed.
 type pickerState struct {
 	state      connectivity.State
 	picker     balancer.Picker // nil until a balancer publishes one

@@ -199,7 +199,7 @@ func (c *Client) makeAttempt(ctx context.Context, in *invocation) (out attemptFa
 		ctx = o.ctx
 		defer func() { o.reportEnd(err) }()
 	}
-	out.final = true // while the attempt has no stream
+	out.final = true // without a stream, no attempt may follow
 	fields, err := c.variableFields(ctx, &in.tries)
 	if err != nil {
 		return out, err

@@ -24,8 +24,8 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// A clientCall is one attempt of a call on a client. The connection's lock guards it until it has
-// ended. Afterwards only its caller uses it.
+// A clientCall is one attempt of a call on a client. The connection's lock guards the clientCall
+// until the attempt has ended. Afterwards only the caller uses the clientCall.
 type clientCall struct {
 	h2        h2.Stream
 	conn      *clientConn
@@ -48,7 +48,7 @@ type clientCall struct {
 	unprocessed bool // the server did not process the call, which may be retried
 	answered    bool // the server sent a header before the trailers: the call may not be retried
 	dropped     bool // the balancer ended the call
-	decided     bool // no attempt may follow; streams only
+	decided     bool // it is decided that no attempt may follow; streams only
 	picked      func(balancer.DoneInfo)
 	observer    *observer
 	ctx         context.Context // the observer's context; streams only
@@ -107,8 +107,8 @@ func (h *responseHead) addFields(fields []hpack.HeaderField) {
 	}
 }
 
-// readResponseHead reads a header block. The caller must not change the result, because later
-// calls may get the same one from the block's cache.
+// readResponseHead reads a header block. The caller must not change the result, because the block's
+// cache may return that result to later calls.
 func readResponseHead(block *h2.Block) *responseHead {
 	head := &emptyResponseHead
 	if block.Fixed != nil {

@@ -35,8 +35,8 @@ type clientStream struct {
 	tries   retryState                 // guarded by retryMu
 	stop    func() bool                // stops watching ctx; guarded by retryMu
 
-	// The lock of the current attempt's connection guards these fields. They change only until
-	// that attempt ends.
+	// The lock of the current attempt's connection guards these fields. They do not change after
+	// the attempt has ended.
 	sentAll bool
 	sent    message.ReplayBuffer
 }
@@ -45,7 +45,7 @@ var _ grpc.ClientStream = (*clientStream)(nil)
 
 // newStream begins a streaming call. It calls cancel when the call has ended.
 func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc *grpc.StreamDesc, method string, info callInfo) (grpc.ClientStream, error) {
-	// An aliased message is valid until the next read, but no read follows a single response.
+	// A single response is not aliased, because no next read would release its memory.
 	info.alias = c.opts.alias && desc.ServerStreams
 	s := &clientStream{client: c, method: method, ctx: ctx, cancel: cancel, desc: desc, info: info}
 	s.initial.initStream(info.MaxReceive)

@@ -246,7 +246,7 @@ func defaultLimits() limits {
 			StreamWindow: 2 << 20, ConnWindow: 8 << 20,
 			MaxFrameSize: 128 << 10, MaxHeaderList: 16 << 20, MaxStreams: math.MaxInt32,
 			OutputLimit: 256 << 10,
-			ControlRate: 1000, // per second; harmless even if each frame begins and ends a call
+			ControlRate: 1000, // per second; even this many new calls would do no harm
 		},
 	}
 }

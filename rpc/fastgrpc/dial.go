@@ -93,7 +93,7 @@ func (c *Client) dialSocket(ctx context.Context, addr string) (net.Conn, error) 
 	network, path := connect.NetworkOf(c.channel.target, addr)
 	if dialer := c.opts.dialer; dialer != nil {
 		if scheme := c.channel.target.URL.Scheme; scheme == "unix" || scheme == "unix-abstract" {
-			// grpc-go passes the address in the target's form, too.
+			// As in grpc-go, the dialer gets the address in the form of a unix target.
 			if filepath.IsAbs(path) {
 				return dialer(ctx, "unix://"+path)
 			}

@@ -91,8 +91,8 @@
 //   - Unread responses: 64 MiB per connection, plus the responses of running handlers. At most
 //     512 handlers run before the client reads its first response.
 //   - Frames without content, such as pings, settings or empty DATA: a burst of 10000, then
-//     1000 per second. Each frame that this end sends allows the peer more of them. Above this
-//     limit, the connection ends with ENHANCE_YOUR_CALM.
+//     1000 per second. Each frame that this end sends allows the peer more such frames. Above
+//     this limit, the connection ends with ENHANCE_YOUR_CALM.
 //
 // SECURITY.md names the test of each limit and lists what has no limit.
 //

@@ -227,7 +227,7 @@ func (s *serverCall) sendStatusLocked(st *status.Status) {
 		return
 	}
 	if len(s.header) > 0 {
-		s.sendHeaderLocked(nil) // separately, so that the client does not take it for trailers
+		s.sendHeaderLocked(nil) // separate, so that the client does not take the header for trailers
 	}
 	var fields []hpack.HeaderField
 	if !s.headerSent {

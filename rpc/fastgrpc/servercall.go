@@ -35,8 +35,8 @@ type serverCall struct {
 	fixed *h2.FieldSet
 	rest  []hpack.HeaderField
 
-	received   encoding.Compressor // for the request's messages
-	sent       encoding.Compressor // for the response's messages
+	received   encoding.Compressor // the compressor of the request's messages
+	sent       encoding.Compressor // the compressor of the response's messages
 	subtype    string
 	inbox      message.Inbox
 	requestErr error         // not nil if the request's messages are invalid

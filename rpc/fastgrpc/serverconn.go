@@ -22,7 +22,7 @@ type serverConn struct {
 	conn
 	server      *Server
 	ready       []*serverCall // calls that StartCalls will pass to the workers
-	justBegun   []*serverCall // new unary calls with a deadline
+	justBegun   []*serverCall // unary calls with a deadline that began in this read
 	unparkTimer *time.Timer   // calls unparkOnTimer; nil while no calls are parked
 	pings       lifetime.PingGuard
 	maxAge      time.Duration // MaxConnectionAge, changed at random by up to a tenth

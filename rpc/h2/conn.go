@@ -1,7 +1,7 @@
-// Package h2 implements HTTP/2 (RFC 9113) for clients and servers, as a pure state machine:
-// bytes and a clock reading go in, events and bytes to send come out. It opens no socket, starts
-// no goroutine and takes no lock. Package batchio owns the socket and the mutex that guards a
-// [Conn].
+// Package h2 implements HTTP/2 (RFC 9113) for clients and servers, as a pure state machine. Its
+// input is received bytes and the time. Its output is events and bytes to send. It opens no socket,
+// starts no goroutine and takes no lock. Package batchio owns the socket and the mutex that guards
+// a [Conn].
 //
 // How bytes pass through it:
 //
@@ -22,10 +22,10 @@
 //	   the owner ────── Conn.Consume ──> windows                 │
 //	      └──────────── Conn.SendHeaders, SendData, SendTrailers ┘
 //
-// A client makes a request with [Conn.Open], SendHeaders and SendData; a request without
-// content with Open and SendTrailers. A server gets requests in [Handler.OnHeaders],
-// answers with SendHeaders, SendData and SendTrailers, and calls [Conn.Release] when its
-// handler has returned.
+// A client makes a request with [Conn.Open], SendHeaders and SendData. If the request has no
+// content, it calls Open and SendTrailers. A server gets requests in [Handler.OnHeaders]. It
+// answers with SendHeaders, SendData and SendTrailers, and calls [Conn.Release] when its handler
+// has returned.
 //
 // Terms:
 //
@@ -33,14 +33,13 @@
 //   - A block is one complete HPACK header block.
 //   - A payload is content for DATA frames, with the owner of its memory.
 //   - A stream with queued payloads is scheduled unless its own window is exhausted.
-//     Scheduled streams send in turn when the connection's window and output allow.
-//   - A stream holds a slot from its request until its handler has returned.
+//     Scheduled streams send in turn when the connection's window and output allow that.
+//   - A stream occupies a slot from its request until its handler has returned.
 //
-// Everything that a peer can make this end keep or do is bounded: memory by three accounts
-// (memory.go), and useless frames by a budget (frame.go).
+// The package limits what a peer can make this end keep or do. It counts three kinds of memory
+// (memory.go), and useless frames (frame.go).
 //
-// This package must not know gRPC: prefixes of messages, statuses and metadata belong to its
-// owners.
+// This package must not know gRPC, with its message prefixes, statuses and metadata.
 package h2
 
 import (
@@ -56,56 +55,56 @@ import (
 type Config struct {
 	// Client makes this end the client, which opens streams.
 	Client bool
-	// StreamWindow and ConnWindow are the flow-control windows offered to the peer, per
-	// stream and per connection. At least 65535 each. Many streams get smaller windows.
+	// StreamWindow and ConnWindow are the flow-control windows of a stream and of the connection,
+	// at least 65535 each. While many streams are open, their windows are smaller.
 	StreamWindow, ConnWindow int
-	// MemoryLimit bounds each part of the memory that the peer can use at this end, see memory.go.
+	// MemoryLimit limits each of the three kinds of memory that the peer can use, see memory.go.
 	MemoryLimit int
-	// Kept counts the memory of received content that the Handler and its readers keep. It may
-	// change at any time. nil means none.
+	// Kept counts the memory of received content that the Handler and its readers keep. The count
+	// may change at any time. nil means that they keep none.
 	Kept *batchio.KeptMemory
 	// MaxFrameSize is the longest frame accepted, 16 KiB to 16 MiB.
 	MaxFrameSize int
-	// MaxHeaderList bounds a block's header list, and its bytes before decompression.
+	// MaxHeaderList limits the size of a header list, and of its compressed block.
 	MaxHeaderList int
-	// MaxStreams limits the streams that the peer may have open; servers only. The same
-	// number again may be closed but not yet released, because their handlers still run.
-	// So a peer may cancel calls and open others, but not rapidly (CVE-2023-44487).
+	// MaxStreams limits the open streams of the peer; servers only. As many closed streams may
+	// still have running handlers. So a peer may cancel calls and open others, but not
+	// rapidly (CVE-2023-44487).
 	MaxStreams int
 	// ControlRate limits the average number of frames per second that carry no calls, such as pings
 	// and resets.
 	ControlRate int
-	// OutputLimit bounds the output: above this many bytes, streams queue their payloads
-	// until the output has been taken.
+	// OutputLimit limits the bytes in the output. Above the limit, streams queue their payloads
+	// until TakeOutput is called.
 	OutputLimit int
-	// MinReferenceLen is the length from which payloads are queued by reference
-	// instead of copied; 0 copies all.
+	// MinReferenceLen is the least length of a payload that is not copied. 0 means that all
+	// payloads are copied.
 	MinReferenceLen int
-	// FirstStream is the first stream that a client opens, 1 if it is 0; for tests.
+	// FirstStream is for tests: the number of a client's first stream. 0 means 1.
 	FirstStream uint32
 }
 
-// A Handler receives the events of a Conn, during Feed, TakeOutput and the Send calls. It
-// may call the Conn's Send, Consume and Reset methods from within, but not Feed.
+// A Handler receives the events of a Conn during Feed, TakeOutput and the Send methods. Its methods
+// may call the Conn's Send, Consume and Reset methods, but not Feed.
 type Handler interface {
 	// OnOpen returns the stream for a new request; servers only.
 	OnOpen() *Stream
-	// OnHeaders delivers a request's or response's fields, or trailers. If the block is
-	// TooLarge, it is truncated and the handler must refuse the stream.
+	// OnHeaders delivers the fields of a request, a response or trailers. If the block is
+	// TooLarge, fields are missing, and the handler must refuse the stream.
 	OnHeaders(s *Stream, block *Block, end bool)
-	// OnData delivers content, which is valid during the call. Each byte must be returned
-	// to the stream's window by Conn.Consume, or all of them by Conn.Release.
+	// OnData delivers content, which is valid during the call. The handler must return each byte
+	// to the stream's window with Conn.Consume, or all bytes with Conn.Release.
 	OnData(s *Stream, data []byte, end bool)
 	// OnReset reports that a stream ended early. It is the stream's last event.
 	OnReset(s *Stream, why Reset)
-	// OnDrained reports that everything sent on the stream is in the output.
+	// OnDrained reports that the stream's queue is empty: its sent data is in the output.
 	OnDrained(s *Stream)
 	// OnGoAway reports that the peer accepts no new streams. OnReset follows for the streams
 	// that the peer has not processed.
 	OnGoAway(code http2.ErrCode, debug []byte)
 	// OnPing reports a ping that the Conn has answered. An error ends the connection.
 	OnPing(now time.Duration) *ConnError
-	// OnPong reports the answer to a ping sent by Conn.Ping, with its data.
+	// OnPong reports that the peer has answered Conn.Ping. data is the data of that ping.
 	OnPong(data [8]byte)
 }
 
@@ -130,52 +129,52 @@ type Conn struct {
 	dec     *decoder
 
 	streams    streamTable
-	nextID     uint32 // the next stream this end opens
-	lastPeerID uint32 // the highest stream the peer opened
-	unreleased int    // the peer's streams that are open or not released
-	maxStreams int    // the announced limit of the peer's streams
-	ending     int    // see Ending
+	nextID     uint32 // the identifier of the next stream that this end opens
+	lastPeerID uint32 // the highest identifier of a stream that the peer has opened
+	unreleased int    // number of the peer's streams that are open or not released
+	maxStreams int    // the limit of the peer's streams in the last SETTINGS
+	ending     int    // number of calls whose last frame is in the output
 	// The lists of scheduled streams, see schedule.
 	first, short, active, rest streamList
-	preferred                  int // bytes of first and short sent since a long message's turn
+	preferred                  int // bytes that first and short sent since a long message's turn
 	late                       lateFrames
 
-	// The account of memory, see memory.go.
-	records     int          // the cost of streams' records and metadata
+	// Memory that the peer uses, see memory.go.
+	records     int          // bytes that open streams and their metadata use
 	growing     streamList   // streams whose incomplete messages wait for a grant
 	granted     int          // bytes that the peer may still send of granted messages
 	parked      streamList   // streams whose calls may not begin yet
-	parkedShort streamList   // the same, for calls that are likely to have short answers
-	shortNext   bool         // Unpark takes from parkedShort
-	contentSent uint64       // bytes of DATA frames
-	relievedAt  uint64       // contentSent at the last UnblockCalls
-	calls       int          // limits the calls at work, see BeginCall
+	parkedShort streamList   // parked streams whose answers are likely to be short
+	shortNext   bool         // the next Unpark takes a stream from parkedShort
+	contentSent uint64       // bytes of sent DATA frames
+	relievedAt  uint64       // value of contentSent at the last UnblockCalls
+	calls       int          // the largest number of calls at work, see workEnded
 	free        atomic.Int64 // the number of calls that may begin
-	withheld    int64        // the value of free when answers reached their limit
-	queued      int          // the cost of answers that wait for the peer
-	answersFull bool         // queued is above the limit, or has not yet shrunk enough since
+	withheld    int64        // value of free when answersFull became true
+	queued      int          // bytes of queued answers
+	answersFull bool         // queued has exceeded the limit, and not shrunk enough since
 
 	peer           peerSettings
 	sendWindow     int64
 	recvWindow     int64
-	uncredited     int64 // received, not yet returned to the connection window
+	uncredited     int64 // bytes received and not yet returned to the connection's window
 	window         int   // the window of each stream, as last acknowledged by the peer
 	nextWindow     int   // the window of each stream in the last SETTINGS
-	unacked        int   // SETTINGS sent and not acknowledged
+	unacked        int   // number of SETTINGS sent and not acknowledged
 	gotSettings    bool  // the peer's first SETTINGS has come
 	gotPreface     bool
 	goAwaySent     bool
-	goAwayLimit    uint32 // after goAwaySent, higher streams are refused
+	goAwayLimit    uint32 // if goAwaySent, streams above this identifier are refused
 	goAwayReceived bool
-	goAwayLast     uint32 // the lowest last stream in the peer's GOAWAYs
+	goAwayLast     uint32 // the lowest stream identifier in the peer's GOAWAYs
 	failed         *ConnError
 	continuation   struct {
-		id    uint32 // stream of the incomplete block; 0: none
+		id    uint32 // stream of the incomplete block; 0 means that there is none
 		flags http2.Flags
 		block []byte
 	}
 	budget budget
-	// Activity counts HEADERS and DATA frames sent, for keepalive's accounting.
+	// Activity counts the HEADERS and DATA frames sent. Keepalive reads it.
 	Activity uint64
 }
 
@@ -220,7 +219,7 @@ func NewConn(cfg Config, h Handler) *Conn {
 // OpenStreams returns the number of open streams.
 func (c *Conn) OpenStreams() int { return c.streams.n }
 
-// UnreleasedStreams counts the peer's streams that are open or not yet released.
+// UnreleasedStreams returns the number of the peer's streams that are open or not yet released.
 func (c *Conn) UnreleasedStreams() int { return c.unreleased }
 
 // SettingsReceived reports whether the peer's SETTINGS have been received.
@@ -237,18 +236,18 @@ func (c *Conn) FreeSlots() int {
 	return int(min(c.peer.maxStreams, maxWindow)) - c.streams.n
 }
 
-// Usable reports whether streams can still be opened, now or later.
+// Usable reports whether this end can still open streams, now or later.
 func (c *Conn) Usable() bool {
 	return !c.goAwayReceived && !c.goAwaySent && c.failed == nil && c.nextID < lastStream
 }
 
-// lastStream is 75 % of the largest identifier. grpc-go ends a connection there, too.
+// lastStream is the last identifier for streams: 75 % of the largest, as in grpc-go.
 const lastStream = maxWindow / 4 * 3
 
 // EachStream calls f for every open stream. f may reset the stream.
 func (c *Conn) EachStream(f func(*Stream)) { c.streams.each(f) }
 
-// DropStreams removes every stream, calling f for each.
+// DropStreams removes every stream and calls f for each.
 func (c *Conn) DropStreams(f func(*Stream)) {
 	c.streams.each(func(s *Stream) {
 		c.remove(s)
@@ -261,7 +260,7 @@ func (c *Conn) Pending() int { return c.out.Len() }
 
 func (c *Conn) outputFull() bool { return c.Pending() >= c.cfg.OutputLimit }
 
-// output returns the output, for appending.
+// output returns the output, and makes one if there is none.
 func (c *Conn) output() *batchio.Output {
 	if c.out == nil {
 		c.out = batchio.NewOutput()
@@ -269,7 +268,7 @@ func (c *Conn) output() *batchio.Output {
 	return c.out
 }
 
-// Ending counts the unary calls of a client that are about to end, or a server's responses.
+// Ending implements batchio.Machine. waiting counts calls whose last frame is in the output.
 func (c *Conn) Ending() (waiting, open int) {
 	if c.cfg.Client {
 		return c.ending, c.streams.n
@@ -288,7 +287,7 @@ func (c *Conn) TakeOutput() *batchio.Output {
 	return taken
 }
 
-// Feed reads frames. now is a monotonic time with any zero.
+// Feed reads frames. now is a monotonic time, which may count from any instant.
 func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
 	used := 0
 	if !c.gotPreface {

@@ -18,7 +18,7 @@ func (c *Conn) sendFirstSettings() {
 	switch {
 	case c.cfg.Client:
 		settings = append(settings, http2.Setting{ID: http2.SettingEnablePush, Val: 0})
-	case c.cfg.MaxStreams < math.MaxInt32: // without the setting there is no limit
+	case c.cfg.MaxStreams < math.MaxInt32: // otherwise send no setting, which means no limit
 		settings = append(settings, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)})
 	}
 	c.sendSettings(settings...)
@@ -50,7 +50,7 @@ func (c *Conn) onSettings(h FrameHeader, p []byte) error {
 		if err := c.onSetting(http2.SettingID(binary.BigEndian.Uint16(p)), binary.BigEndian.Uint32(p[2:])); err != nil {
 			return err
 		}
-		// A frame can hold thousands of settings.
+		// Each setting takes credit, because a frame can hold thousands of settings.
 		if err := c.spend("settings"); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (c *Conn) onSetting(id http2.SettingID, v uint32) error {
 	case http2.SettingMaxHeaderListSize:
 		c.peer.maxHeaderList = uint64(v)
 	}
-	return nil // section 6.5.2: ignore unknown settings
+	return nil // ignore unknown settings (section 6.5.2)
 }
 
 // onInitialWindow changes every stream's window, perhaps to less than zero (section 6.9.2).
@@ -210,14 +210,14 @@ func (c *Conn) Ping(data [8]byte) {
 	c.appendFrame(FrameHeader{Length: 8, Type: http2.FramePing}, data[:])
 }
 
-// AnnounceGoAway announces the end but still accepts all streams. It is the first of the two
-// steps of section 6.8, and GoAway the second.
+// AnnounceGoAway tells the peer that GoAway will follow, but still accepts all streams. These are
+// the two steps of a graceful end (section 6.8).
 func (c *Conn) AnnounceGoAway() { c.sendGoAway(maxWindow, http2.ErrCodeNo, "") }
 
-// GoAway accepts no streams beyond those already opened.
+// GoAway tells the peer that this end accepts no more streams.
 func (c *Conn) GoAway(code http2.ErrCode, reason string) { c.sendGoAway(c.lastPeerID, code, reason) }
 
-// sendGoAway sends the number of the last stream that this end accepts. It never rises.
+// sendGoAway sends the identifier of the last stream that this end accepts, which never rises.
 func (c *Conn) sendGoAway(last uint32, code http2.ErrCode, reason string) {
 	c.goAwaySent = true
 	last = min(last, c.goAwayLimit)

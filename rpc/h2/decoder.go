@@ -9,9 +9,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A FieldSet holds fields that were decoded before. A Conn delivers the same FieldSet for the same
-// bytes until the dynamic table changes. Handlers may keep in Memo a value that they derive from
-// it. Fields must not be changed.
+// A FieldSet holds decoded fields in a cache. A Conn delivers the same FieldSet for the same bytes
+// until the dynamic table changes. Handlers may store in Memo a value that they derive from the
+// fields. They must not change the fields.
 type FieldSet struct {
 	Fields  []hpack.HeaderField
 	Memo    any
@@ -20,42 +20,42 @@ type FieldSet struct {
 	check   fieldCheck
 }
 
-// A Block is a decoded header block: the fields of Fixed, which may be nil, then Rest. Rest
-// is valid only during the call that delivers it; its strings may be kept.
+// A Block is a decoded header block: the fields of Fixed, which may be nil, and then Rest. Rest is
+// valid only during the call that delivers it, but its strings stay valid.
 type Block struct {
 	Fixed *FieldSet
 	Rest  []hpack.HeaderField
 	check fieldCheck
 	size  uint32
-	// WireLength is the block's length as it was received.
+	// WireLength is the block's length before decoding.
 	WireLength int
-	// TooLarge means that the block exceeded Config.MaxHeaderList and is truncated.
+	// TooLarge means that the block exceeds Config.MaxHeaderList, so fields are missing.
 	TooLarge bool
 }
 
-// A decoder decodes header blocks. It caches prefixes of indexed fields. It also caches whole
-// blocks that come again and do not change the dynamic table, because some clients never put a
-// path into the table.
+// A decoder decodes header blocks. It caches the indexed fields at the start of blocks. It also
+// caches whole blocks that are received again and do not change the dynamic table, because some
+// clients never put a path into the table.
 type decoder struct {
 	hpack      *hpack.Decoder
 	maxList    uint32
 	sets       map[string]*FieldSet
-	recent     [4]*FieldSet // sets for the whole of recent blocks
-	nextRecent int          // the place in recent to use next
-	cost       int          // bytes of memory of all sets
-	seen       [16]uint64   // hashes of recent blocks that came once
-	nextSeen   int          // the place in seen to use next
+	recent     [4]*FieldSet // sets that equal whole recent blocks
+	nextRecent int          // the next index to replace in recent
+	cost       int          // bytes of memory that all sets use
+	seen       [16]uint64   // hashes of recent blocks that were received once
+	nextSeen   int          // the next index to replace in seen
 	block      Block
 	scratch    []byte
 }
 
-// The cache is bounded. Real requests have about a dozen fields that repeat.
+// Limits of the cache. Real requests have about a dozen fields that repeat.
 const (
 	maxCachedSets  = 256
 	maxCachedBlock = 256
 	// setCost is the memory of a cached set without its fields.
 	setCost = 512
-	// maxKeptFields and maxKeptBlock bound the memory that is kept for the next block.
+	// maxKeptFields and maxKeptBlock limit the memory that is kept for the next block.
 	maxKeptFields = 256
 	maxKeptBlock  = 16 << 10
 )
@@ -66,10 +66,10 @@ func newDecoder(maxList uint32) *decoder {
 	return d
 }
 
-// decode decodes a whole block. The result is valid until the next call. After an error,
-// the two ends' tables may differ, so the connection must end (section 4.3).
+// decode decodes a whole block. The result is valid until the next call. After an error, the
+// connection must end, because the peer's dynamic table may differ (section 4.3).
 func (d *decoder) decode(block []byte) (*Block, error) {
-	// Most blocks of a connection equal one of a few. Comparing costs less than hashing.
+	// Most blocks equal one of a few recent blocks. Comparing costs less than hashing.
 	for _, set := range d.recent {
 		if set != nil && set.encoded == string(block) {
 			d.reset(set, len(block))
@@ -86,7 +86,7 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 		// Do not split the block, so that the HPACK decoder detects a misplaced update.
 		n, rest = 0, block
 	}
-	whole := kinds == 0 && len(rest) > 0 && len(block) <= maxCachedBlock // it may be cached
+	whole := kinds == 0 && len(rest) > 0 && len(block) <= maxCachedBlock // the block may be cached
 	if whole {
 		if set := d.sets[string(block)]; set != nil {
 			return d.cachedBlock(set, block), nil
@@ -137,7 +137,7 @@ func (d *decoder) hasSeen(block []byte) bool {
 	return false
 }
 
-// newSet returns a set of the block's fields so far.
+// newSet returns a set of the fields that have been decoded from the block so far.
 func (d *decoder) newSet() *FieldSet {
 	var fields []hpack.HeaderField
 	if d.block.Fixed != nil {
@@ -202,7 +202,7 @@ func (d *decoder) decodeFields(p []byte) error {
 func (d *decoder) addField(f hpack.HeaderField) {
 	d.block.size += f.Size()
 	if d.block.size > d.maxList {
-		// Decoding continues, to keep the dynamic table correct; the field is dropped.
+		// Drop the field, but continue decoding to keep the dynamic table correct.
 		d.block.TooLarge = true
 		return
 	}
@@ -231,7 +231,7 @@ type fieldKinds uint8
 const (
 	kindInsert fieldKinds = 1 << iota
 	kindResize
-	kindSensitive // must not enter a table, and so is not cached
+	kindSensitive // must not enter a table, so the block is not cached
 )
 
 var errShortBlock = errors.New("http2: the header block ends within a field")
@@ -276,7 +276,7 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 	return kinds, nil
 }
 
-// scanInt reads an integer with an n-bit prefix, RFC 7541 section 5.1, of at most ten bytes.
+// scanInt reads an integer with an n-bit prefix (RFC 7541 section 5.1) and at most ten bytes.
 func scanInt(p []byte, n uint8) (uint64, []byte, error) {
 	if len(p) == 0 {
 		return 0, nil, errShortBlock

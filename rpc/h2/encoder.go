@@ -9,14 +9,14 @@ import (
 )
 
 // FixedFields are the first header fields of many blocks. Each connection caches their encoding
-// until its dynamic table changes, so a repeated request costs a copy of a few bytes. Any number
-// of connections may use FixedFields at once.
+// until its dynamic table changes. So encoding them again only copies a few bytes. Several
+// connections may use the same FixedFields at once.
 type FixedFields struct {
 	Fields []hpack.HeaderField
 	size   uint64
 }
 
-// NewFixedFields returns FixedFields; the caller must not change fields afterwards.
+// NewFixedFields returns FixedFields. The caller must not change fields afterwards.
 func NewFixedFields(fields ...hpack.HeaderField) *FixedFields {
 	f := &FixedFields{Fields: fields}
 	for _, field := range fields {
@@ -28,19 +28,19 @@ func NewFixedFields(fields ...hpack.HeaderField) *FixedFields {
 // Size returns the fields' size as SETTINGS_MAX_HEADER_LIST_SIZE defines it.
 func (f *FixedFields) Size() uint64 { return f.size }
 
-// An encoder encodes header blocks. Only fixed fields enter the dynamic table. The others
-// are literals that do not change it, so the cached encodings stay valid.
+// An encoder encodes header blocks. Only fixed fields enter the dynamic table. Other fields are
+// literals that do not change the table, so the cached encodings stay valid.
 type encoder struct {
 	hpack      *hpack.Encoder
 	scratch    bytes.Buffer
 	blocks     map[*FixedFields][]byte
-	insertions int // the number of encodings that changed the dynamic table
+	insertions int // number of FixedFields that changed the dynamic table
 	resized    bool
 }
 
 const (
-	// maxInsertions keeps a client with very many methods from evicting its own entries from the
-	// table at each call. Beyond it, new FixedFields are sent as literals.
+	// maxInsertions is the number of FixedFields that may enter the table. Others are literals: a
+	// client with very many methods would otherwise remove its own entries at each call.
 	maxInsertions   = 32
 	maxCachedBlocks = 1024
 )
@@ -51,7 +51,7 @@ func newEncoder() *encoder {
 	return e
 }
 
-// setTableLimit applies SETTINGS_HEADER_TABLE_SIZE. The next block must begin with an update.
+// setTableLimit applies SETTINGS_HEADER_TABLE_SIZE. The next block must begin with a size update.
 func (e *encoder) setTableLimit(size uint32) {
 	e.hpack.SetMaxDynamicTableSizeLimit(size)
 	e.insertions = 0
@@ -59,8 +59,8 @@ func (e *encoder) setTableLimit(size uint32) {
 	clear(e.blocks)
 }
 
-// appendResize appends the pending size updates. The HPACK encoder writes them only
-// before a field, so this encodes a field of a single byte and removes it.
+// appendResize appends the pending size updates. The HPACK encoder writes updates only before a
+// field, so appendResize encodes a field of a single byte and removes that byte.
 func (e *encoder) appendResize(dst []byte) []byte {
 	e.resized = false
 	e.scratch.Reset()
@@ -80,8 +80,8 @@ func (e *encoder) appendBlock(dst []byte, fixed *FixedFields, extra []hpack.Head
 	return appendLiterals(dst, extra)
 }
 
-// appendFixed encodes fixed fields with the dynamic table. If that inserts an entry, the indexes
-// in all cached blocks become wrong, and this block is cached only at its next encoding.
+// appendFixed encodes fixed fields with the dynamic table. If that inserts an entry, all cached
+// blocks become invalid, and this block is cached only when it is encoded again.
 func (e *encoder) appendFixed(dst []byte, fixed *FixedFields) []byte {
 	start := len(dst)
 	if e.insertions >= maxInsertions {
@@ -122,7 +122,7 @@ func appendLiterals(dst []byte, fields []hpack.HeaderField) []byte {
 func appendLiteral(dst []byte, f hpack.HeaderField) []byte {
 	first := byte(0)
 	if f.Sensitive {
-		first = 0x10 // never indexed, section 6.2.3
+		first = 0x10 // never indexed (section 6.2.3)
 	}
 	dst = append(dst, first)
 	dst = appendString(dst, f.Name)
@@ -144,14 +144,14 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// A fieldCheck detects malformed requests and responses (RFC 9113 sections 8.2 and 8.3).
-// It checks one field at a time, so its state after cached fields can be cached too.
+// A fieldCheck detects malformed requests and responses (RFC 9113 sections 8.2 and 8.3). It checks
+// one field at a time, so the cache of a FieldSet includes the fieldCheck after its fields.
 type fieldCheck struct {
-	regular       bool // a regular field has come
+	regular       bool // a field other than a pseudo-header field has come
 	seen          pseudoFields
-	informational bool // :status 1xx
+	informational bool // the block has a :status of 1xx
 	malformed     string
-	contentLength int64 // one more than its value; 0 without content-length
+	contentLength int64 // value of content-length plus one; 0 without that field
 }
 
 type pseudoFields uint8

@@ -6,36 +6,36 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// This file counts the memory that a peer makes this end keep, at its true cost. Each of its three
-// parts may have Config.MemoryLimit, so that none uses up the room of another.
+// This file counts the memory that a peer makes this end keep, with all overhead. The memory has
+// three parts. Config.MemoryLimit limits each part separately.
 //
 //	part                                  what happens at its limit
 //	records: calls and their metadata     a new call is refused
 //	content: received and not yet used    windows shrink; long messages take turns
-//	answers: not taken by the peer        no more calls begin (servers only)
+//	answers: not yet read by the peer     no more calls begin (servers only)
 //
-// No call is refused because of messages in flight: they wait until there is room.
+// No call is refused because of messages in flight. These messages wait until there is room.
 
 const (
-	// streamCost is the memory of a stream: its record, its context and a server's goroutine.
+	// streamCost is the memory of a stream: its struct, its context and a server's goroutine.
 	streamCost = 2 << 10
-	// fieldCost is the memory of a field beyond its size, as metadata in a map.
+	// fieldCost is the memory of a header field in a metadata map, in addition to its text.
 	fieldCost = 128
-	// pendingCost is the memory of an entry in a stream's queue beyond its payload.
+	// pendingCost is the memory of an entry in a stream's queue, in addition to its payload.
 	pendingCost = 256
-	// maxReplies bounds the bytes of replies to control frames that wait for the socket.
+	// maxReplies limits the bytes of replies to control frames that wait for the socket.
 	maxReplies = 64 << 10
 )
 
-// Throttled reports whether the output must be written before more is fed, because the peer does
-// not read. Answers that wait for windows do not count: only more input can open those.
+// Throttled reports whether the output must be written before Feed is called again, because the
+// peer does not read. Answers that wait for windows do not count: only input can open windows.
 func (c *Conn) Throttled() bool {
 	return c.out != nil && (c.out.Answers > maxReplies || c.outputFull() && c.queued > c.cfg.MemoryLimit/8)
 }
 
 // Records.
 
-// recordRoom returns the number of bytes that the records may still take.
+// recordRoom returns how many more bytes streams and their metadata may use.
 func (c *Conn) recordRoom() int {
 	return c.cfg.MemoryLimit - c.records - c.dec.cost - cap(c.continuation.block)
 }
@@ -53,7 +53,7 @@ func (b *Block) cost() int {
 	return int(b.size) + n*fieldCost
 }
 
-// limitStreams tells the peer to open no further streams, because their records fill the memory.
+// limitStreams tells the peer to open no more streams, because open streams fill the memory.
 func (c *Conn) limitStreams() {
 	if n := max(1, c.streams.n); n < c.maxStreams {
 		c.maxStreams = n
@@ -71,35 +71,35 @@ func (c *Conn) recordFreed() {
 
 // Content.
 //
-// While there is room, each stream offers Config.StreamWindow. When a quarter of the limit is
-// used, streams offer a small window instead: enough for short messages, and for the beginnings of
-// long ones, which contain their lengths. A long message then gets a grant for all of its rest, in
-// the order of arrival, when there is room. So the messages in flight are completed before others
-// begin.
+// While there is room, each stream offers the peer Config.StreamWindow. When a quarter of the limit
+// is used, streams offer a small window instead. It is enough for short messages, and for the start
+// of a long message, which contains its length. When there is room, the long message that arrived
+// first gets a grant: its stream offers the peer a window for the rest of the message. So messages
+// in flight are completed before others begin.
 //
-// The connection's window is renewed when content arrives, not when it is used, so that no
-// stream waits for another's reader.
+// The connection's window is renewed when content arrives, before the content is read. So no stream
+// waits for the reader of another stream.
 
 const (
-	// Bounds of a small window. Between them, all streams share half of the remaining room.
+	// The least and the largest small window. All streams together get half of the free room.
 	minSmallWindow = 1 << 10
 	maxSmallWindow = 16 << 10
-	// maxGrant keeps a window, and each update of it, within the protocol's limits.
+	// maxGrant keeps windows, and updates of windows, within the protocol's limits.
 	maxGrant = 1 << 30
 )
 
 // contentBytes returns the memory that received content uses.
 func (c *Conn) contentBytes() int { return int(c.cfg.Kept.Bytes()) }
 
-// CopyContent reports whether to copy kept content, which frees large buffers.
+// CopyContent reports whether to copy content that is kept. A copy frees a large read buffer.
 func (c *Conn) CopyContent() bool { return c.contentBytes() > c.cfg.MemoryLimit/2 }
 
-// smallWindows reports whether streams offer small windows, or will once the peer agrees.
+// smallWindows reports whether the last SETTINGS made the streams' windows small.
 func (c *Conn) smallWindows() bool { return c.nextWindow < c.cfg.StreamWindow }
 
-// tuneWindow chooses the window that each stream offers. It is called before each renewal of the
-// connection's window and reports whether that is allowed: not before the peer has acknowledged a
-// smaller window. So the excess is at most one connection's window.
+// tuneWindow chooses the window that each stream offers. It returns false while the connection's
+// window must not be renewed, because the peer has not acknowledged a smaller stream window. So the
+// peer can exceed the smaller windows by at most one connection's window.
 func (c *Conn) tuneWindow() bool {
 	if c.nextWindow != c.window {
 		return c.nextWindow > c.window
@@ -123,9 +123,9 @@ func (c *Conn) tuneWindow() bool {
 	return window > c.window
 }
 
-// onSettingsAck changes the windows of all streams, as the peer has done. A stream whose reader
-// waits may have used up its smaller window with bytes that were too few to be returned to the
-// larger window.
+// onSettingsAck changes the windows of all streams, as the peer has done. It also renews windows
+// that became too small: bytes that were too few to be returned to a larger window may fill a
+// smaller one.
 func (c *Conn) onSettingsAck() error {
 	if c.unacked == 0 {
 		return c.spend("settings")
@@ -153,8 +153,8 @@ func (c *Conn) onSettingsAck() error {
 	return nil
 }
 
-// ConsumePartial returns n bytes of an incomplete message to the stream's window, like
-// Consume, so that the message can grow. The message lacks missing bytes.
+// ConsumePartial returns n bytes of an incomplete message to the stream's window, so that the rest
+// of the message can come. missing is the number of bytes that the message lacks.
 func (c *Conn) ConsumePartial(s *Stream, n, missing int) {
 	s.missing, s.waited = missing, true
 	if !c.smallWindows() {
@@ -168,7 +168,7 @@ func (c *Conn) ConsumePartial(s *Stream, n, missing int) {
 	}
 }
 
-// CompleteMessage ends the wait for the rest of a message, which is complete. The Handler calls it.
+// CompleteMessage ends the wait for a message's rest. The Handler calls it when the rest has come.
 func (c *Conn) CompleteMessage(s *Stream) {
 	s.missing = 0
 	c.granted -= s.granted
@@ -190,8 +190,8 @@ func (c *Conn) awaitGrant(s *Stream) {
 }
 
 // GrantContent lets the rest of incomplete messages come, if there is room. It must be called after
-// content was freed. Without room, one message at a time may come, unless complete messages fill
-// the memory because their calls are parked.
+// content was freed. Without room, it grants one message at a time, unless calls are parked: the
+// messages of parked calls may fill the memory.
 func (c *Conn) GrantContent() {
 	for s := c.growing.head; s != nil; s = c.growing.head {
 		room := c.cfg.MemoryLimit - c.granted - s.missing
@@ -206,7 +206,7 @@ func (c *Conn) GrantContent() {
 	}
 }
 
-// offerAtLeast lets the peer send n bytes on the stream.
+// offerAtLeast enlarges the stream's window to n bytes, unless it is larger.
 func (c *Conn) offerAtLeast(s *Stream, n int) {
 	if more := int64(n) - s.recvWindow; more > 0 {
 		s.advance += int(more)
@@ -214,7 +214,7 @@ func (c *Conn) offerAtLeast(s *Stream, n int) {
 	}
 }
 
-// offerBytes lets the peer send n more bytes on the stream.
+// offerBytes enlarges the stream's window by n bytes.
 func (c *Conn) offerBytes(s *Stream, n int64) {
 	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameWindowUpdate, StreamID: s.id}, uint32(n))
 	s.recvWindow += n
@@ -223,19 +223,19 @@ func (c *Conn) offerBytes(s *Stream, n int64) {
 // Answers.
 //
 // A server cannot know how long an answer will be, and all handlers of a burst of calls may answer
-// before the peer has read a byte. So calls begin as packets do in TCP: some at first, and more
-// with each answer that the peer reads. A call that may not begin yet is parked. While more
-// answers than the limit wait for the peer, each answer that it reads lets one call begin.
+// before the peer has read a byte. So a server begins calls as TCP sends packets: some at first,
+// and more with each answer that the peer reads. A call that may not begin yet is parked. While
+// queued answers exceed the limit, each answer that the peer reads lets only one call begin.
 //
-// Handlers that wait, for each other or for events, would delay the parked calls for ever. So the
-// owner's timer calls UnblockCalls while calls are parked.
+// Handlers that wait, for other calls or for events, would delay the parked calls for ever. So a
+// timer calls UnblockCalls while calls are parked.
 
 const (
 	// FirstCalls limits the calls at work before the peer has read an answer.
 	FirstCalls = 512
 	// callsPerAnswer is the number of further calls that may begin per answer that the peer reads.
 	callsPerAnswer = 2
-	// maxCalls bounds the calls at work, so that the sum does not overflow.
+	// maxCalls limits the number of calls at work, so that sums do not overflow.
 	maxCalls = 1 << 20
 )
 
@@ -254,7 +254,7 @@ func (c *Conn) BeginCall(s *Stream) bool {
 	}
 }
 
-// Park keeps an open stream until Unpark returns it.
+// Park puts an open stream into the list from which Unpark takes streams.
 func (c *Conn) Park(s *Stream) {
 	if s.Short {
 		c.parkedShort.push(s)
@@ -265,8 +265,8 @@ func (c *Conn) Park(s *Stream) {
 
 func (c *Conn) anyParked() bool { return c.parked.head != nil || c.parkedShort.head != nil }
 
-// Unpark returns the next parked stream whose call may begin, or nil. Calls with short
-// answers alternate with the others, so that they do not wait behind a thousand long ones.
+// Unpark returns the next parked stream whose call may begin, or nil. It alternates between calls
+// with short answers and other calls, so that short calls do not wait for a thousand long ones.
 func (c *Conn) Unpark() *Stream {
 	from := &c.parked
 	if c.parkedShort.head != nil && (c.shortNext || from.head == nil) {
@@ -281,8 +281,8 @@ func (c *Conn) Unpark() *Stream {
 	return s
 }
 
-// UnblockCalls lets more calls begin although none has ended, unless answers wait and the peer has
-// read nothing since the last UnblockCalls. It reports whether any call is still parked.
+// UnblockCalls lets more calls begin even if no call has ended. It lets none begin if answers wait
+// and the peer has read nothing since the last UnblockCalls. It reports whether calls are parked.
 func (c *Conn) UnblockCalls() bool {
 	takes := c.queued == 0 || c.contentSent != c.relievedAt
 	c.relievedAt = c.contentSent
@@ -298,8 +298,8 @@ func (c *Conn) allowCalls(n int) {
 	c.free.Add(int64(n))
 }
 
-// A call is at work until its answer is in the output, or cannot come any more. A stream, which
-// may last for ever, is at work until its header is sent, and while one of its messages waits.
+// A call is at work until its answer is in the output, or the call fails. A streaming call, which
+// may last for ever, is at work until its header is sent, and while one of its messages is queued.
 
 // workEnded is called when a call is no longer at work.
 func (c *Conn) workEnded(s *Stream) {
@@ -309,7 +309,7 @@ func (c *Conn) workEnded(s *Stream) {
 	}
 }
 
-// workResumed is called when a stream's frame must wait before it is sent.
+// workResumed is called when a frame of a stream is queued. The stream is then at work.
 func (c *Conn) workResumed(s *Stream) {
 	if s.begun && !s.working {
 		s.working = true
@@ -317,7 +317,7 @@ func (c *Conn) workResumed(s *Stream) {
 	}
 }
 
-// finishCall is called when a call has ended at both ends. taken says that the peer has its answer.
+// finishCall is called when a call has ended at both ends. taken says that its answer was sent.
 func (c *Conn) finishCall(s *Stream, taken bool) {
 	c.workEnded(s)
 	if s.begun && taken && !c.answersFull {
@@ -334,7 +334,8 @@ func (p *queueEntry) cost() int {
 	return n
 }
 
-// addQueued counts an entry of a server's queue. A client's own callers fill its queues.
+// addQueued counts the memory of a queue's entry. A client does not count it, because its own
+// callers fill its queues.
 func (c *Conn) addQueued(s *Stream, p *queueEntry) {
 	if c.cfg.Client {
 		return
@@ -350,7 +351,7 @@ func (c *Conn) addQueued(s *Stream, p *queueEntry) {
 	}
 }
 
-// clearQueued is called when a stream has nothing queued any more.
+// clearQueued is called when a stream's queue has become empty.
 func (c *Conn) clearQueued(s *Stream) {
 	c.queued -= s.queued
 	s.queued = 0

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// onFrame handles one whole frame, RFC 9113 section 6.
+// onFrame handles one whole frame (RFC 9113 section 6).
 func (c *Conn) onFrame(now time.Duration, h FrameHeader, p []byte) error {
 	if !c.gotSettings && (h.Type != http2.FrameSettings || h.Flags.Has(http2.FlagSettingsAck)) {
 		return c.failConn(http2.ErrCodeProtocol, "the first frame is not SETTINGS")
@@ -37,13 +37,13 @@ func (c *Conn) onFrame(now time.Duration, h FrameHeader, p []byte) error {
 	case http2.FrameContinuation:
 		return c.onContinuation(h, p)
 	}
-	return c.spend("unknown frames") // section 4.1: ignore them
+	return c.spend("unknown frames") // ignore unknown frames (section 4.1)
 }
 
-// spend charges the budget for a frame without useful content.
+// spend takes credit from the budget for a useless frame.
 func (c *Conn) spend(what string) error { return c.spendMany(1, what) }
 
-// spendWalk charges the budget for a frame whose handling visits all streams.
+// spendWalk takes credit from the budget for a frame whose handling visits all streams.
 func (c *Conn) spendWalk(what string) error { return c.spendMany(1+c.streams.n/64, what) }
 
 func (c *Conn) spendMany(n int, what string) error {
@@ -53,10 +53,11 @@ func (c *Conn) spendMany(n int, what string) error {
 	return nil
 }
 
-// countAnswer counts the output's bytes beyond its earlier length (before) as an answer.
+// countAnswer counts the bytes that were added to the output as an answer. before is the output's
+// earlier length.
 func (c *Conn) countAnswer(before int) { c.output().Answers += c.Pending() - before }
 
-// answerReset resets a stream that is not open.
+// answerReset answers a frame on a stream that is not open, with a reset.
 func (c *Conn) answerReset(id uint32, code http2.ErrCode) {
 	before := c.Pending()
 	c.appendReset(id, code)
@@ -122,7 +123,7 @@ func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) erro
 		s.granted -= arrived
 		c.granted -= arrived
 	}
-	s.uncredited += int(length) - len(data) // padding is consumed at once
+	s.uncredited += int(length) - len(data) // return padding to the window at once
 	s.unread += len(data)
 	s.remoteClosed = end
 	c.handler.OnData(s, data, end)
@@ -132,8 +133,8 @@ func (c *Conn) dataOnStream(s *Stream, data []byte, length int64, end bool) erro
 	return nil
 }
 
-// dataOnClosed handles DATA on a closed stream (section 5.1). After this end's reset, the peer
-// may still send as much as the stream's window allowed. Anything else is an error.
+// dataOnClosed handles DATA on a closed stream (section 5.1). If this end has reset the stream, the
+// peer may still use up the stream's window. Anything else is an error.
 func (c *Conn) dataOnClosed(h FrameHeader) error {
 	if h.Length > 0 && subtract(&c.late.bytes, int64(h.Length)) || h.Length == 0 && subtract(&c.late.ends, 1) {
 		return nil
@@ -166,8 +167,8 @@ func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 	return nil
 }
 
-// shortContinuation is the length below which CONTINUATION frames cost budget; a peer that needs
-// several sends at least 16 KiB in each. MaxHeaderList bounds their sum.
+// shortContinuation is the length below which a CONTINUATION frame takes credit from the budget. A
+// peer that needs several frames fills each with at least 16 KiB. MaxHeaderList limits their sum.
 const shortContinuation = 1 << 10
 
 func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
@@ -316,7 +317,7 @@ func (c *Conn) onRSTStream(h FrameHeader, p []byte) error {
 		code := http2.ErrCode(binary.BigEndian.Uint32(p))
 		c.remove(s)
 		c.handler.OnReset(s, Reset{Code: code, Unprocessed: code == http2.ErrCodeRefusedStream})
-		return nil // costs no budget: the call keeps its slot until Release
+		return nil // takes no credit: the stream occupies its slot until Release
 	}
 	if subtract(&c.late.ends, 1) {
 		return nil

@@ -8,24 +8,24 @@ import (
 )
 
 // Short messages are sent whole, one after the other, so that the slowest call is not much slower
-// than the median. A few long messages at a time take turns until they are complete, since the
-// peer must keep every message that has begun.
+// than the median. Only a few long messages at a time are sent in turns, because the peer must keep
+// every message that has begun until the message is complete.
 const (
 	// turnBytes is the number of bytes that a stream sends per turn. Short messages fit into one.
 	turnBytes = ShortMessage
-	// maxPreferred is the number of bytes of short messages before a long one has a turn.
+	// maxPreferred is the number of bytes of short messages before a long message has a turn.
 	maxPreferred = 4 * turnBytes
 	// maxActive is the number of long messages that take turns.
 	maxActive = 4
-	// maxStint is the number of bytes that a stream sends before others become active: the
-	// usual limit of a message.
+	// maxStint is the number of bytes of long messages that a stream sends before another stream
+	// becomes active. It is the usual limit of a message's length.
 	maxStint = 4 << 20
 )
 
-// ShortMessage is the length up to which a message is sent whole, before long ones.
+// ShortMessage is the largest length of a message that is sent whole, before long messages.
 const ShortMessage = 64 << 10
 
-// maxSentFrame bounds sent frames, even if the peer accepts larger ones.
+// maxSentFrame limits the length of sent frames, even if the peer accepts longer frames.
 const maxSentFrame = 256 << 10
 
 func (c *Conn) frameLimit() int { return min(c.peer.maxFrame, maxSentFrame) }
@@ -49,9 +49,9 @@ func (c *Conn) enqueue(s *Stream, p queueEntry) {
 	c.sendScheduled()
 }
 
-// schedule lets a stream send in its turn. Header fields and ends come first, because they need no
-// window, and then short messages. A long message that has begun stays active until it has sent
-// its stint, see maxStint.
+// schedule puts a stream into the list from which it sends in its turn. Header fields and ends come
+// first, because they need no window, and then short messages. A stream whose long message has
+// begun stays active until it has sent maxStint bytes.
 func (c *Conn) schedule(s *Stream) {
 	if s.links[sendingList].in != nil || !s.open {
 		return
@@ -77,7 +77,7 @@ func (c *Conn) scheduleIfSendable(s *Stream) {
 	}
 }
 
-// sendScheduled lets the scheduled streams send while output and connection window allow it.
+// sendScheduled lets scheduled streams send while the output and the connection's window have room.
 func (c *Conn) sendScheduled() {
 	for !c.outputFull() {
 		from := c.nextList()
@@ -96,7 +96,7 @@ func (c *Conn) sendScheduled() {
 	}
 }
 
-// nextList returns the list of the next stream to send. It may be empty.
+// nextList returns the list from which the next stream sends. The list may be empty.
 func (c *Conn) nextList() *streamList {
 	if c.sendWindow <= 0 {
 		return &c.first
@@ -160,8 +160,8 @@ func (c *Conn) sendTurn(s *Stream) bool {
 	return true
 }
 
-// writeData puts the first n bytes of p into the output as one frame. With the last frame, the
-// output takes over the payload's release.
+// writeData puts the first n bytes of p into the output as one frame. With p's last frame, the
+// output becomes responsible for releasing the payload.
 func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	h := FrameHeader{Length: n, Type: http2.FrameData, StreamID: s.id}
 	if end {
@@ -183,7 +183,7 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 		c.appendFrame(h, data)
 	}
 	if len(p.Data) == 0 && p.Owner != nil {
-		// An earlier frame may refer to the payload even if this one does not.
+		// An earlier frame may refer to the payload even if this frame does not.
 		out.AddOwner(p.Owner)
 		p.Owner = nil
 	}

@@ -9,7 +9,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// Open opens a stream; clients only, and only if Slots is positive.
+// Open opens a stream. Only a client may call it, and only if FreeSlots is positive.
 func (c *Conn) Open(s *Stream) {
 	c.addStream(s, c.nextID)
 	c.nextID += 2
@@ -23,7 +23,7 @@ func (c *Conn) addStream(s *Stream, id uint32) {
 	c.streams.put(s)
 }
 
-// remove removes a stream from the table. Its unread bytes still count until Release.
+// remove removes a stream from the table. The stream's unread bytes count until Release.
 func (c *Conn) remove(s *Stream) {
 	if !s.open {
 		return
@@ -37,7 +37,7 @@ func (c *Conn) remove(s *Stream) {
 	c.GrantContent()
 }
 
-// endWaits takes a closed stream out of all lists, and drops its queue.
+// endWaits removes a closed stream from all lists, and drops its queue.
 func (c *Conn) endWaits(s *Stream) {
 	for i := range s.queue {
 		// The output may refer to a payload that was sent in part.
@@ -47,7 +47,7 @@ func (c *Conn) endWaits(s *Stream) {
 	}
 	s.queue = nil
 	c.clearQueued(s)
-	for _, at := range s.links { // the stream's owner may reuse it
+	for _, at := range s.links { // because the stream's owner may reuse the stream
 		if at.in != nil {
 			at.in.drop(s)
 		}
@@ -55,7 +55,7 @@ func (c *Conn) endWaits(s *Stream) {
 	c.CompleteMessage(s)
 }
 
-// freeRecord frees the memory that is counted for a stream when it is both closed and released.
+// freeRecord stops counting the memory of a stream if the stream is both closed and released.
 func (c *Conn) freeRecord(s *Stream) {
 	if s.open || s.holdsSlot {
 		return
@@ -68,8 +68,8 @@ func (c *Conn) freeRecord(s *Stream) {
 	}
 }
 
-// finish removes a stream whose response is complete. If the request is incomplete, a reset with
-// NO_ERROR tells the peer that this end does not need the rest (section 8.1).
+// finish removes a stream whose response is complete. If the request is incomplete, finish sends a
+// reset with NO_ERROR: this end does not need the rest of the request (section 8.1).
 func (c *Conn) finish(s *Stream) {
 	answered := s.remoteClosed && c.cfg.Client || s.localClosed && !c.cfg.Client
 	if !s.open || !answered {
@@ -84,9 +84,9 @@ func (c *Conn) finish(s *Stream) {
 // isPeerStream reports whether the peer opened the stream.
 func (c *Conn) isPeerStream(id uint32) bool { return c.cfg.Client == (id%2 == 0) }
 
-// Release ends the Handler's use of the stream's content and, once the stream is closed, frees its
-// slot. A server calls it once per stream, when the handler has returned, so that a peer cannot
-// exceed MaxStreams by resets or by not reading.
+// Release ends the Handler's use of the stream's content. If the stream is closed, Release also
+// frees its slot. A server calls Release once per stream, when the handler has returned. So a peer
+// cannot exceed MaxStreams by resets or by not reading.
 func (c *Conn) Release(s *Stream) {
 	held := s.holdsSlot
 	s.holdsSlot = false
@@ -105,8 +105,8 @@ func (c *Conn) SendHeaders(s *Stream, fixed *FixedFields, extra []hpack.HeaderFi
 	}
 }
 
-// sendFields writes fields. A server queues them while the output is full, because the peer
-// may not read its answers. A client must send its requests in order.
+// sendFields writes fields. A server queues fields while the output is full, because the peer may
+// not read answers. A client does not queue them, because it must send requests in order.
 func (c *Conn) sendFields(s *Stream, fixed *FixedFields, extra []hpack.HeaderField, end bool) {
 	if len(s.queue) == 0 && (c.cfg.Client || !c.outputFull()) {
 		c.writeFields(s, fixed, extra, end)
@@ -129,8 +129,8 @@ func (c *Conn) SendData(s *Stream, p batchio.Payload, end bool) {
 	c.enqueue(s, queueEntry{payload: p, end: end})
 }
 
-// SendTrailers ends the response. Without an earlier header, the fields are the whole response, or
-// on a client a request without content.
+// SendTrailers ends the response. Without an earlier header, the fields are the whole response. A
+// client calls it to send a request without content.
 func (c *Conn) SendTrailers(s *Stream, fixed *FixedFields, extra []hpack.HeaderField) {
 	if !s.open || s.localClosed {
 		return
@@ -150,7 +150,7 @@ func (c *Conn) Reset(s *Stream, code http2.ErrCode) {
 	}
 }
 
-// resetStream sends a reset. Until the peer has it, the peer may use up the stream's window.
+// resetStream sends a reset. Before the reset arrives, the peer may use up the stream's window.
 func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
 	c.appendReset(s.id, code)
 	if !s.remoteClosed {
@@ -158,8 +158,8 @@ func (c *Conn) resetStream(s *Stream, code http2.ErrCode) {
 	}
 }
 
-// streamError resets a stream because the peer broke the protocol. It costs budget like
-// a reset by the peer: both make this end begin work and discard it.
+// streamError resets a stream because the peer broke the protocol. Like a reset by the peer, this
+// takes credit from the budget, because this end has done useless work.
 func (c *Conn) streamError(s *Stream, code http2.ErrCode, reason string) error {
 	before := c.Pending()
 	c.Reset(s, code)
@@ -175,7 +175,7 @@ func (c *Conn) Consume(s *Stream, n int) {
 }
 
 func (c *Conn) consume(s *Stream, n int) {
-	n = min(n, s.unread) // none are left after Release
+	n = min(n, s.unread) // there are no unread bytes after Release
 	s.unread -= n
 	early := min(n, s.advance)
 	s.advance -= early
@@ -186,7 +186,7 @@ func (c *Conn) consume(s *Stream, n int) {
 	}
 }
 
-// renewConnIfAllowed renews the connection's window for received bytes, so that no stream blocks others.
+// renewConnIfAllowed renews the connection's window for received bytes, even if they are unread.
 func (c *Conn) renewConnIfAllowed() {
 	if c.uncredited >= int64(c.cfg.ConnWindow)/2 && c.tuneWindow() {
 		c.renewConn()
@@ -226,7 +226,7 @@ func (c *Conn) appendReset(id uint32, code http2.ErrCode) {
 	c.appendUint32(FrameHeader{Length: 4, Type: http2.FrameRSTStream, StreamID: id}, uint32(code))
 }
 
-// appendBlock writes a header block as HEADERS and, if it is long, CONTINUATION.
+// appendBlock writes a header block as a HEADERS frame and, if needed, CONTINUATION frames.
 func (c *Conn) appendBlock(id uint32, fixed *FixedFields, extra []hpack.HeaderField, flags http2.Flags) {
 	c.Activity++
 	c.budget.addForSentFrame(0)

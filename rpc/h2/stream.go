@@ -6,44 +6,44 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// A Stream is one request and its response. Its owner embeds it or points to it; only the
-// Conn changes it. The zero value is ready to use.
+// A Stream is one request and its response. The owner embeds the Stream or points to it, but only
+// the Conn changes its fields. The zero value is ready to use.
 type Stream struct {
 	id uint32
 	// Owner lets the Handler find its own data when an event arrives.
 	Owner any
-	// Streaming means that the peer reads the answer in parts, and Short that the answer is likely
-	// to be short. See Conn.BeginCall and Conn.Unpark.
+	// Streaming means that the peer reads the answer in parts. Short means that the answer is
+	// likely to be short, see Conn.Unpark.
 	Streaming, Short bool
-	// AnyLength means that the owner checks content-length. Set it where a response may
+	// AnyLength means that the Conn does not check content-length. Set it if a response may
 	// announce content that it does not have: after HEAD, and with status 304.
 	AnyLength bool
 
-	open         bool // in the Conn's table
-	begun        bool // its call has begun, see BeginCall
-	working      bool // its call is at work, see workEnded
+	open         bool // the stream is in the Conn's table
+	begun        bool // the stream's call has begun, and not ended at both ends
+	working      bool // the call is at work: its answer is not yet in the output
 	localClosed  bool
 	remoteClosed bool
 	sentHeaders  bool
 	gotHeaders   bool
-	holdsSlot    bool // occupies a slot until Release
-	waited       bool // a field after advance was used
+	holdsSlot    bool // the stream occupies a slot until Release
+	waited       bool // the stream has waited, so endWaits must run
 	sendWindow   int64
 	recvWindow   int64
-	uncredited   int // bytes consumed, not yet returned to the stream window
+	uncredited   int // bytes consumed and not yet returned to the stream's window
 	unread       int
-	received     int64 // content bytes so far, for comparison with content-length
-	declared     int64 // content-length plus one, or 0
-	record       int   // the cost of its record and metadata
+	received     int64 // bytes of content so far, to compare with content-length
+	declared     int64 // value of content-length plus one; 0 without that field
+	record       int   // bytes of memory for the stream and its metadata
 	queue        []queueEntry
-	advance      int // bytes offered before others were consumed
+	advance      int // bytes offered to the peer in addition to consumed bytes
 
-	deferred int // consumed when the message is complete, see ConsumePartial
+	deferred int // bytes to consume when the message is complete, see ConsumePartial
 	missing  int // bytes that an incomplete message lacks
-	granted  int // bytes of that message that the peer may still send
-	queued   int // the cost of its queue
+	granted  int // bytes of the incomplete message that the peer may still send
+	queued   int // bytes of memory for the queue
 	links    [3]listLink
-	stint    int // bytes of its queue sent in this stint, see schedule
+	stint    int // bytes sent since the stream became active, see maxStint
 }
 
 // ID returns the stream's identifier; it is 0 before the stream is opened.
@@ -52,18 +52,18 @@ func (s *Stream) ID() uint32 { return s.id }
 // Open reports whether the stream is still in the connection's table.
 func (s *Stream) Open() bool { return s.open }
 
-// Queued reports whether a part of the sent frames is not yet in the output.
+// Queued reports whether some of the stream's sent data is not yet in the output.
 func (s *Stream) Queued() bool { return len(s.queue) > 0 }
 
-// Granted reports whether the rest of an incomplete message may come, see GrantContent.
+// Granted reports whether the peer may send the rest of an incomplete message, see GrantContent.
 func (s *Stream) Granted() bool { return s.granted > 0 }
 
-// A queueEntry holds a payload or header fields that wait for a window or for room in the
-// output. Fields are encoded when they are sent, because header blocks must reach the
-// peer in the order in which they were encoded.
+// A queueEntry holds a payload or header fields that wait for a window or for room in the output.
+// Fields are encoded only when they leave the queue, because the peer must receive header blocks in
+// the order in which they were encoded.
 type queueEntry struct {
 	payload batchio.Payload
-	end     bool // the entry ends the stream
+	end     bool // this is the last entry of the stream
 	fields  *FixedFields
 	extra   []hpack.HeaderField
 }
@@ -119,16 +119,16 @@ func (l *streamList) drop(s *Stream) {
 	}
 }
 
-// A lateFrames counts the frames that a correct peer may still send on streams that this end has
-// reset, before it learns of the resets. It adds up all such streams, so it takes no memory per
-// stream.
+// A lateFrames counts the frames that a correct peer may still send on reset streams, because it
+// does not yet know of this end's resets. It holds sums over all reset streams, so it takes no
+// memory per stream.
 type lateFrames struct {
 	bytes  int64 // bytes of content
 	blocks int   // header blocks
-	ends   int   // frames without content, or resets
+	ends   int   // empty DATA frames, or resets
 }
 
-// add counts a stream that offered a window to the peer.
+// add adds the frames that the peer may still send on a stream with this window.
 func (l *lateFrames) add(window int64) {
 	l.bytes += max(0, window)
 	l.blocks += 2 // a response's header and its trailers
@@ -144,10 +144,10 @@ func subtract[T int | int64](left *T, n T) bool {
 	return true
 }
 
-// A streamTable holds the open streams by identifier. Nearly all are in a ring, indexed by the
-// identifier's low bits, which grows with their number: identifiers grow by two, and most
-// streams are short. Beyond the largest ring, a stream moves to the map when a newer one needs
-// its place.
+// A streamTable holds the open streams by identifier. Nearly all streams are in a ring, whose index
+// is the identifier's low bits: identifiers grow by two, and most streams are short. The ring grows
+// with the number of streams, up to maxRing. Then a stream moves to the map when a newer stream
+// needs its place.
 type streamTable struct {
 	ring  []*Stream
 	older map[uint32]*Stream
@@ -155,7 +155,7 @@ type streamTable struct {
 }
 
 const (
-	minRing = 8 // a power of two, as all sizes are
+	minRing = 8 // a power of two, like all sizes of the ring
 	maxRing = 256
 )
 
@@ -183,7 +183,7 @@ func (t *streamTable) put(s *Stream) {
 	for *t.slot(s.id) != nil && len(t.ring) < maxRing {
 		smaller := t.ring
 		t.ring = make([]*Stream, 2*len(smaller))
-		for _, old := range smaller { // streams in different places stay in different places
+		for _, old := range smaller { // no two streams get the same place
 			if old != nil {
 				*t.slot(old.id) = old
 			}
@@ -203,12 +203,12 @@ func (t *streamTable) remove(s *Stream) {
 	if slot := t.slot(s.id); *slot == s {
 		*slot = nil
 	} else if delete(t.older, s.id); len(t.older) == 0 {
-		t.older = nil // a map keeps the memory of its largest size
+		t.older = nil // frees memory, because a map never shrinks
 	}
 	t.n--
 }
 
-// each calls f for every stream; f may remove it.
+// each calls f for every stream. f may remove that stream.
 func (t *streamTable) each(f func(*Stream)) {
 	for _, s := range t.ring {
 		if s != nil {

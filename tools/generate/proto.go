@@ -20,8 +20,8 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// modulePrefix is the prefix that plugins strip from go_package to name their files,
-// so that names come out relative to the root.
+// modulePrefix is the prefix that plugins strip from go_package to name their files, which makes
+// the names relative to the root.
 const modulePrefix = "wirelab.dev"
 
 // plugins run in this order; each is a tool line in tools/go.mod.
@@ -55,7 +55,7 @@ var protoCopies = map[string]string{
 type plugin struct {
 	tool    string
 	options []string
-	only    []string // the .proto files to generate from; empty: all
+	only    []string // the .proto files to generate from; empty means all
 }
 
 // generateGo returns the Go code of every .proto file in the tree, and the copies of

@@ -19,7 +19,6 @@ type selection struct {
 	tests    []string // names of the tests of all packages, without benchmarks
 }
 
-// pattern returns the option of go test that chooses the tests.
 func (s selection) pattern() string { return "-run=^(" + strings.Join(s.tests, "|") + ")$" }
 
 // findDifferingTests returns tests that behave differently without -short and the race
@@ -148,7 +147,7 @@ func (d *declaration) read(top ast.Decl) {
 	d.differs = d.differs || d.uses["testing.Short"] || d.uses["testing.AllocsPerRun"]
 }
 
-// differing returns the names that differ, or that use a name that differs, here or in suites.
+// differing returns the names that differ, or that use a name that differs, in d or in suites.
 func (d declarations) differing(suites map[string]bool) map[string]bool {
 	found := map[string]bool{}
 	for grows := true; grows; {

@@ -9,9 +9,9 @@
 // ten seconds shows that the command still works. The last lines name the slowest packages,
 // the reasons for skipped tests, and the failed tests.
 //
-// A test that failed is run again three times, alone. If it then passes, it is listed as
-// FLAKY, at the end and in bin/flaky.txt, and the phase goes on. More than three flaky
-// tests fail the run. With STRICT=1, one flaky test is enough.
+// A test that failed is run again three times, alone. If it passes then, it is listed as FLAKY at
+// the end and in bin/flaky.txt. The phase goes on. More than three flaky tests fail the run. With
+// STRICT=1, one flaky test is enough.
 package main
 
 import (
@@ -105,7 +105,6 @@ func (s *screen) Write(p []byte) (int, error) {
 
 func (s *screen) printf(format string, values ...any) { _, _ = fmt.Fprintf(s, format, values...) }
 
-// setActivity sets the activity that is printed after a silence.
 func (s *screen) setActivity(doing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

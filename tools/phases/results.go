@@ -24,7 +24,7 @@ type event struct {
 // A failure is a test that failed, or a package that failed without naming one.
 type failure struct {
 	pkg, test string
-	certain   bool // never repeated: a data race, a panic, a benchmark, a package that does not build
+	certain   bool // true for failures that are never repeated, such as a data race or a build error
 }
 
 // results sums up all test runs. Several may go on at the same time.
@@ -33,7 +33,7 @@ type results struct {
 	passed  int
 	failed  []failure
 	flaky   []failure
-	skipped map[string]int // by reason
+	skipped map[string]int // number of skipped tests by reason
 	seconds map[string]float64
 	running map[string]bool
 }
@@ -83,8 +83,8 @@ func (r *results) read(events io.Reader, s *screen) ([]failure, error) {
 // certainFailure matches the output of failures that are never repeated.
 var certainFailure = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: )`)
 
-// addFailure leaves out a failure that follows from a known one: the failure of a test whose
-// subtest failed, or of a package whose test failed.
+// addFailure adds a failure, except if a known failure caused it: a failed subtest fails its test,
+// and a failed test fails its package.
 func addFailure(failures []failure, f failure) []failure {
 	for i, known := range failures {
 		if known.pkg == f.pkg && (f.test == "" || strings.HasPrefix(known.test, f.test+"/")) {
@@ -194,7 +194,7 @@ func descending[N cmp.Ordered](values map[string]N) []string {
 	})
 }
 
-// flakyFile keeps the last run's flaky tests.
+// flakyFile lists the last run's flaky tests.
 const flakyFile = "bin/flaky.txt"
 
 func (r *results) printFlaky(s *screen) {

@@ -17,8 +17,8 @@ var commonOptions = []string{"-vet=off", "-timeout=30m"}
 
 // A suite is one call of go test.
 type suite struct {
-	module   string   // folder; empty: the workspace of the laboratory and the RPC libraries
-	options  []string // besides commonOptions
+	module   string   // folder of the module; empty means the workspace of the laboratory and the RPC libraries
+	options  []string // options of go test, in addition to commonOptions
 	packages []string
 	binary   []string // arguments of the test binaries
 }
@@ -48,9 +48,9 @@ var slowPackages = []string{
 	"wirelab.dev/rpc/creditrpc",
 }
 
-// runShort runs the tests of all packages with -short under the race detector. Many packages wait,
-// so more run at a time than most machines have CPUs. The tests of deploy run without the detector,
-// because they start no goroutines.
+// runShort runs the tests of all packages with -short under the race detector. More packages run at
+// a time than most machines have CPUs, because many packages wait. The tests of deploy run without
+// the detector, because they start no goroutines.
 func runShort(ctx context.Context, s *screen, r *results) error {
 	const tested = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
 	packages, err := goList(ctx, "", tested, workspacePackages)
@@ -84,8 +84,8 @@ func runFull(ctx context.Context, s *screen, r *results) error {
 	)
 }
 
-// runSuites runs the first suite. At the same time it runs the others, one after another, which
-// keep a CPU busy while packages of the first suite wait.
+// runSuites runs the first suite. At the same time it runs the other suites, one after another.
+// They keep a CPU busy while packages of the first suite wait.
 func runSuites(ctx context.Context, s *screen, r *results, first suite, others ...suite) error {
 	var beside error
 	var running sync.WaitGroup
@@ -99,7 +99,7 @@ func runSuites(ctx context.Context, s *screen, r *results, first suite, others .
 	return cmp.Or(err, beside)
 }
 
-// arguments returns the arguments of go. A pattern in tests names the only tests to run.
+// arguments returns the arguments of go. If tests has a pattern, only matching tests run.
 func (u suite) arguments(packages []string, tests ...string) []string {
 	arguments := slices.Concat([]string{"test", "-json"}, commonOptions, u.options, tests, packages)
 	if u.module != "" {
@@ -134,7 +134,7 @@ func (u suite) run(ctx context.Context, s *screen, r *results) error {
 	return nil
 }
 
-// repeatCount is the number of repeats of a failed test, which runs alone then.
+// repeatCount is the number of repeats of a failed test. The test runs alone then.
 const repeatCount = 3
 
 func slowFirst(packages []string) []string {

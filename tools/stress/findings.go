@@ -11,7 +11,7 @@ import (
 // A failure is a test that failed at least once.
 type failure struct {
 	pkg, test string
-	lines     []string // the first of its output
+	lines     []string // first lines of the test's output
 	log       string
 	failed    int      // failed runs in the current combination
 	in        []string // one line per earlier combination in which the test failed
@@ -23,7 +23,6 @@ type testFailures struct {
 	failures []*failure
 }
 
-// add counts a failed run.
 func (f *testFailures) add(one failure) {
 	i := slices.IndexFunc(f.failures, func(known *failure) bool { return known.pkg == one.pkg && known.test == one.test })
 	if i < 0 {
@@ -66,8 +65,8 @@ var (
 // maxPrintedLines limits the printed lines of a failure.
 const maxPrintedLines = 4
 
-// failedTests reads a test binary's output. It leaves out a test whose subtests failed, and keeps
-// those. A binary that died outside any test counts as one failure.
+// failedTests reads a test binary's output. If a subtest failed, it returns the subtest without its
+// test. A binary that died outside any test counts as one failure.
 func failedTests(output string) []failure {
 	var failed []failure
 	lines := strings.Split(strings.TrimSpace(output), "\n")

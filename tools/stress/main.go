@@ -1,6 +1,6 @@
-// Command stress finds tests that fail only sometimes. It runs every test
-// package many times: with and without the race detector, at GOMAXPROCS 1, 2 and
-// 4, with two goroutines beside it that do nothing but use CPU, and without.
+// Command stress finds tests that fail only sometimes. It runs every test package many times: with
+// and without the race detector, at GOMAXPROCS 1, 2 and 4, alone, and beside two goroutines that
+// only use CPU.
 //
 // Tests run with -short by default: the full tests measure, and their figures are wrong on a
 // busy machine.
@@ -54,7 +54,7 @@ func run() error {
 type plan struct {
 	runs     int
 	atOnce   int
-	atMost   time.Duration // 0: without limit
+	atMost   time.Duration // 0 means no limit
 	packages string
 	tests    string
 	short    bool

@@ -89,10 +89,10 @@ type tally struct {
 	mu                   sync.Mutex
 	begun, ended, failed int
 	until, said          time.Time
-	err                  error // why results cannot be written
+	err                  error // error in writing results; nil if there was none
 }
 
-// next returns the number of the run that the caller must start. more is false if there is none.
+// next returns the number of the run that the caller must start. more is false if no run is left.
 func (t *tally) next(ctx context.Context, runs int) (run int, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *runner) saveOutput(c combination, run int, output string) error {
 type clock struct {
 	began, ends  time.Time
 	shares, done int
-	missed       int // done shares without a run, because no time was left
+	missed       int // number of shares that had no run, because no time was left
 }
 
 // noTimeLimit is more time than any run takes.
@@ -184,16 +184,14 @@ func newClock(atMost time.Duration, shares int) *clock {
 	return &clock{began: now, ends: now.Add(atMost), shares: shares}
 }
 
-// endOfShare returns the time after which the next package and combination starts no more runs.
+// endOfShare returns the end of the next package's time in a combination. No run starts later.
 func (c *clock) endOfShare() (until time.Time) {
 	now := time.Now()
 	return now.Add(c.ends.Sub(now) / time.Duration(c.shares-c.done))
 }
 
-// isOver reports whether no run may start.
 func (c *clock) isOver() bool { return time.Now().After(c.ends) }
 
-// describeProgress describes the finished percentage and the estimated remaining time.
 func (c *clock) describeProgress() string {
 	if c.done == 0 {
 		return "0 % done"

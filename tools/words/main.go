@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// A rule is a phrase, and what to write instead.
+// A rule holds a phrase and its replacement.
 type rule struct {
 	phrase  *regexp.Regexp
 	instead string

@@ -55,7 +55,7 @@ export interface Run {
   trials: TrialCounts;
   cells: Cell[];
   comparisons: Comparison[];
-  powers: Power[]; // differences that the repeats could find
+  powers: Power[]; // smallest differences that the repeats could find
   knees: Knee[];
   crossovers: Crossover[];
   limits: LimitEffect[];
@@ -77,7 +77,7 @@ export interface Run {
   gates?: GateFinding[]; // outcomes of gates, cell by cell; absent without gates
   since?: Diff; // differences from an earlier run, as in `wirelab diff --json`; absent without one
   until?: Until; // goal of the repeats; absent in a run with a fixed number of repeats
-  rejudged?: RejudgedChecks; // absent if every trial is judged as when it was measured
+  rejudged?: RejudgedChecks; // trials that this version judges differently; absent if there are none
   title: string;
   question: string;
   started: string;
@@ -95,10 +95,10 @@ export interface Run {
 export interface Allocation {
   part: string;
   variant: string;
-  workload: string; // the service that was called
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
-  clients: number; // concurrent ones
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
   end: "client" | "server"; // client or server
   trials: number;
   calls: number; // calls of all trials
@@ -135,15 +135,15 @@ export interface Breakdown {
   us_per_call: number;
   samples: number; // number of samples from which the shares were computed
   categories: Category[]; // the largest first
-  functions: FunctionTime[]; // functions that take the most time, without the functions that they call
+  functions: FunctionTime[]; // the functions that take the most time, not counting functions that they call
   depth: number | null; // Depth is the mean number of user-space functions in call stacks that end in the kernel.
   decoding?: Decoding; // Decoding tells where messages are decoded; absent if no sample shows it.
 }
 
 /** Bulk holds the cost and the rate of a load with large messages. */
 export interface Bulk {
-  server_cpu_s_per_gb: number | null; // null if it was not measured
-  gb_per_second: number | null; // message bytes, both directions together
+  server_cpu_s_per_gb: number | null; // CPU seconds of the server per gigabyte; null if not measured
+  gb_per_second: number | null; // gigabytes of messages per second, requests and answers together
   intervals: IntervalsByField;
 }
 
@@ -157,37 +157,37 @@ export interface Category {
 
 /** Cell is one point of the matrix, over its valid trials. */
 export interface Cell {
-  part: string; // of the scenario
-  stack: string; // the name alone
-  variant: string; // the stack with its options
-  workload: string; // the service that was called
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
-  clients: number; // concurrent ones
+  part: string; // name of the scenario's part
+  stack: string; // name of the stack without options
+  variant: string; // stack with its options
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
   connection: string; // shared, per-worker, pool or pool:N
   load: Load;
-  target?: string; // a server that wirelab did not start
-  agents?: number; // Agents is the number of machines of a fleet that the clients are spread over; 0: they are on this machine, with the server.
-  network?: Network; // Network is the trial's own network; the zero value is the machine's loopback.
-  tool?: string; // the program that measured the cell, if wirelab only read its file; absent if wirelab measured. With it, sizes and clients of 0 are unknown.
+  target?: string; // address of a server that wirelab did not start
+  agents?: number; // Agents is the number of machines of a fleet that run the clients. 0 means that clients and server run on this machine.
+  network?: Network; // Network is the trial's own network. The zero value means the machine's loopback.
+  tool?: string; // Tool is the program that measured the cell, if wirelab only read that program's file. It is absent if wirelab measured. With a Tool, sizes and clients of 0 mean unknown.
   requests: number; // measured requests of all valid trials, including failed ones
   errors: number; // failed requests
   error_kinds: ErrorCount[];
   throughput_rps: number | null; // successful answers per second
-  service_us: Latencies; // times from the actual send
-  response_us: Latencies; // times from the intended send; nil in a closed loop without a limit, where they equal service_us
+  service_us: Latencies; // service times, from the actual send
+  response_us: Latencies; // response times, from the intended send; null in a closed loop without a limit, where they equal service_us
   wait_us?: Latencies; // wait for a permit of the in-flight limit, part of response_us; absent without a limit
   p99_over_p50: number | null; // P99 of response_us divided by P50
   client_cpu_us: number | null; // CPU time per request; null if not measured
   server_cpu_us: number | null; // CPU time per request; null if not measured
-  in_flight: number | null; // mean number of calls over the window
-  warm_up_ms: number | null; // duration of the warm-up; 0 without one
+  in_flight: number | null; // mean number of calls in flight over the window
+  warm_up_ms: number | null; // duration of the warm-up; 0 if there was none
   connections_opened: number | null;
   drain_us: number | null; // time until a burst's last answer; null for other loads
-  search?: Search; // absent if no rate was searched for
+  search?: Search; // the search for the highest rate; absent if the load has no search
   capacity_rps?: number | null; // Capacity is the rate of answers in overloaded trials. Such trials are invalid, because their latency only shows how long they took.
   traced?: number; // requests that a tracing system was asked to follow; absent if none was
-  traces?: Trace[]; // the slowest of these requests, slowest first
+  traces?: Trace[]; // traces of the slowest requests, slowest first
   survival: Survival;
   connections: Connections;
   client: End;
@@ -196,35 +196,35 @@ export interface Cell {
   traffic?: Traffic; // absent if it was not measured
   wire?: Wire; // absent if it was not measured
   bulk?: Bulk; // absent if a call carries less than 1 MiB, or its bytes were not counted
-  fleet_clients?: FleetClient[]; // by agent; absent if one machine's client made all calls
+  fleet_clients?: FleetClient[]; // results of each agent's client; absent if one machine's client made all calls
   trials: number; // trials with a record
   valid_trials: number; // valid trials
-  spoiled_trials: number; // Spoiled counts the trials that only other programs spoiled.
+  spoiled_trials: number; // Spoiled counts the trials that are invalid only because of other programs.
   key: string; // names the cell within its run
   repeats: Repeat[];
-  curve: CurvePoint[]; // response time by percentile, as far as ten requests lie beyond, and the maximum
+  curve: CurvePoint[]; // response time by percentile, as long as ten requests are slower, and the maximum
   density: CurvePoint[]; // share of requests by response time, in twelve steps per doubling; empty with few requests
   course: CoursePoint[]; // course of the window; empty for bursts, searches and short windows
   window_seconds: number; // length of the shortest window; 0 if none was measured
   spread: SpreadStep[]; // requests by response time, from the fastest to the slowest
   intervals: IntervalsByField;
   valid: boolean; // at least one trial is valid
-  warnings: string[]; // findings of checks, worst first, then other remarks
-  statuses?: AnswerStatus[]; // statuses of a user's service's answers; absent in other cells
+  warnings: string[]; // findings of checks, worst first; then other remarks
+  statuses?: AnswerStatus[]; // statuses of the service's answers; absent unless a user's own service was called
   response_apart: boolean; // response_us differs from service_us
   said: string; // the request and the protocol
   name: string; // request, protocol and number of clients
-  checks: JudgedCheck[]; // worst first
+  checks: JudgedCheck[]; // results of checks, worst first
 }
 
 /** A CheckChange is a check whose level differs from the stored one. */
 export interface CheckChange {
   check: string;
-  stored: string; // ok, warning, invalid or unknown; empty if the check was not made
+  stored: string; // stored level; empty if the check was not made at that time
   level: "ok" | "warning" | "invalid" | "unknown";
-  changes_validity: boolean; // ChangesValidity is true if the change made these trials invalid, or valid again.
+  changes_validity: boolean; // ChangesValidity is true if the change made trials invalid, or valid again.
   trials: number;
-  detail: string; // reason for the worse of both levels, in the first of the trials
+  detail: string; // reason for the worse of stored and new level, from the first such trial
 }
 
 /** A Claim holds a claim of the scenario and its outcome in the run. */
@@ -235,16 +235,16 @@ export interface Claim {
   part: string;
   find: string; // the expression that was evaluated for each repeat
   figures: ClaimFigure[]; // measured figures that the expression uses
-  claimed_ratio: number | null; // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
+  claimed_ratio: number | null; // the claimed value; null if the study only claims a value above 1, or gives bounds
   at_least: number | null; // lower bound of the claim; null if it has none
   at_most: number | null; // upper bound of the claim; null if it has none
   outcome: "compatible" | "larger" | "smaller" | "refuted" | "underpowered" | "not measured";
-  reason: string; // why the ratio is missing; else empty
-  ratio: number | null; // value of the expression; for a cause, the effect divided by the effect with the first factor changed
+  reason: string; // why the ratio is missing; empty if there is a ratio
+  ratio: number | null; // value of the expression; for a claim about a cause, the effect divided by the effect with the first factor changed
   factors: ClaimFactor[]; // possible causes, the claimed one first; empty unless the claim is about a cause
   margin: number; // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
-  p: number | null; // probability of such a clear estimate if another outcome is true, Holm-adjusted over the claims; null with too few pairs
-  pairs: number; // repeats with all figures of the expression
+  p: number | null; // probability of an estimate this clear if another outcome were true, Holm-adjusted over the claims; null with too few pairs
+  pairs: number; // number of repeats with all figures of the expression
   needed_pairs: number | null; // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
   intervals: IntervalsByField;
 }
@@ -253,18 +253,18 @@ export interface Claim {
 export interface ClaimFactor {
   name: string;
   variant: string; // the variant with the factor changed
-  ratio: number | null; // the effect without the change divided by the effect with it; null if not measured
-  moves: "yes" | "reverse" | "no" | "unknown"; // yes: the change certainly makes the effect smaller; reverse: greater; no: the same within the margin; else unknown
+  ratio: number | null; // the effect with the factor unchanged, divided by the effect with the factor changed; null if not measured
+  moves: "yes" | "reverse" | "no" | "unknown"; // how changing the factor changes the effect: yes means smaller, reverse means greater, no means the same within the margin, unknown means not proven
   intervals: IntervalsByField;
 }
 
 /** A ClaimFigure is one of the figures in a claim's expression. */
 export interface ClaimFigure {
-  figure: string; // name in expressions
+  figure: string; // the figure's name in expressions
   part: string;
   variant: string;
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
   clients: number;
   value: number | null; // median over repeats; times in microseconds, throughput per second
   intervals: IntervalsByField;
@@ -275,16 +275,16 @@ export interface Comparison {
   part: string;
   a: string; // the first variant
   b: string; // the second variant
-  workload: string; // the service that was called
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
-  clients: number; // concurrent ones
-  load: Load; // without an in-flight limit, which belongs to the variant
-  metric: "mean" | "p99" | "throughput" | "cpu"; // cpu is the CPU time per request of both ends
-  pairs: number; // repeats in which both trials are valid
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
+  load: Load; // the load without an in-flight limit, which is an option of the variant
+  metric: "mean" | "p99" | "throughput" | "cpu"; // the compared figure; cpu is the CPU time per request of both ends
+  pairs: number; // number of repeats in which both variants have a valid trial
   ratio: number | null; // A's figure divided by B's, paired by repeat
   p: number | null; // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
-  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on A; for cpu, less or more in place of faster or slower
+  verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on A; for cpu it is less or more instead of faster or slower
   margin: number; // relative difference that counts as equivalent; 0.05 for 5 %
   intervals: IntervalsByField;
 }
@@ -292,9 +292,9 @@ export interface Comparison {
 /** Connections holds the wanted and the opened connections of the trials behind the figures. */
 export interface Connections {
   per_request: boolean; // every request asks for a connection of its own
-  secure: boolean; // connections use TLS or QUIC; older records do not say so: there, handshakes or tls=on show it
-  want: number; // connections wanted at the same time
-  during: number; // connections opened in the window
+  secure: boolean; // connections use TLS or QUIC; for older records, true if there are handshakes or tls=on
+  want: number; // number of connections wanted at the same time
+  during: number; // number of connections opened in the window
   failed: number; // failed attempts to open a connection
   full: number; // full handshakes, with a certificate
   resumed: number; // resumed handshakes
@@ -318,12 +318,12 @@ export interface Contrast {
   changed: string; // the variant with another value
   from: string; // the base's value of the option
   to: string; // the changed variant's value of the option
-  workload: string; // the service that was called
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
-  clients: number; // concurrent ones
-  load: Load; // without an in-flight limit, which belongs to the variant
-  pairs: number; // repeats in which both trials are valid
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
+  load: Load; // the load without an in-flight limit, which is an option of the variant
+  pairs: number; // number of repeats in which both variants have a valid trial
   effects: Effect[];
 }
 
@@ -338,26 +338,26 @@ export interface CoursePoint {
   seconds: number; // middle of the interval, from the window's beginning; negative in warm-up
   offered_rps: number | null; // rate of the schedule; null for a load without a schedule
   throughput_rps: number;
-  mean_us: number | null; // service time; null if nothing ended
-  p99_us: number | null; // service time, the median over trials; null if fewer than 100 calls ended in each
+  mean_us: number | null; // mean service time; null if no call ended
+  p99_us: number | null; // P99 of the service time, the median over trials; null if every trial has fewer than 100 calls in the interval
   client_cores: number | null; // mean number of CPUs that the client used
   server_cores: number | null; // mean number of CPUs that the server used
-  response_p50_us?: number; // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
-  response_p99_us?: number; // the same; absent if fewer than 100 calls ended in each
-  response_max_us?: number; // slowest of all trials; absent if no call ended
-  failed_share?: number; // share of the ended calls; absent if none ended
+  response_p50_us?: number; // P50 of the response time, the median over trials; absent if every trial has fewer than 10 calls in the interval
+  response_p99_us?: number; // P99 of the response time, the median over trials; absent if every trial has fewer than 100 calls in the interval
+  response_max_us?: number; // largest response time of all trials; absent if no call ended
+  failed_share?: number; // failed share of the calls that ended; absent if none ended
 }
 
 /** A Crossover is the size at which one variant overtakes another as messages grow. */
 export interface Crossover {
   part: string;
-  a: string; // the variant that is faster with smaller messages
-  b: string; // the variant that is faster with larger messages
+  a: string; // name of the variant that is faster with smaller messages
+  b: string; // name of the variant that is faster with larger messages
   clients: number;
   bytes: number | null;
-  kind: "gradual" | "sharp" | "indistinct"; // gradual, sharp, or indistinct in the noise
-  size_before: number; // the nearest measured size below
-  size_after: number; // the nearest measured size above
+  kind: "gradual" | "sharp" | "indistinct"; // how the order changes: gradually, sharply, or hidden by noise
+  size_before: number; // nearest measured size below the crossover
+  size_after: number; // nearest measured size above the crossover
   before: number | null; // A's latency divided by B's at size_before
   after: number | null; // A's latency divided by B's at size_after
   intervals: IntervalsByField;
@@ -367,20 +367,20 @@ export type CurvePoint = [number, number];
 
 /** A Decoding tells how deep in the call stack messages are decoded, and how long that takes. */
 export interface Decoding {
-  depth: number; // mean number of calling functions
-  share: number; // share of the time
+  depth: number; // mean number of functions on the stack above the decoding function
+  share: number; // share of the time that decoding takes
 }
 
-/** A Diagnosis names what limits a variant at its largest number of calls in flight. */
+/** A Diagnosis names what limits a variant's throughput at the largest number of calls in flight. */
 export interface Diagnosis {
-  text: string; // as a sentence of package advice
+  text: string; // the diagnosis as a sentence
   bottleneck: "none" | "connection" | "connection?" | "client-cpu" | "server-cpu" | "cpus" | "unknown";
-  clients: number; // calls in flight
+  clients: number; // number of calls in flight
   share_of_ideal: number | null;
-  connections: number | null; // opened connections
-  in_flight: number | null; // mean number of calls
+  connections: number | null; // number of opened connections
+  in_flight: number | null; // mean number of calls in flight
   client_busy: number | null; // busy share of the client's CPUs
-  server_busy: number | null;
+  server_busy: number | null; // busy share of the server's CPUs
   requests_per_write: number | null; // requests per write system call
   requests_per_segment: number | null; // requests per segment with payload
   idle_share: number | null; // share of the time in which a connection had no bytes under way
@@ -393,7 +393,7 @@ export interface Diagnosis {
   intervals: IntervalsByField;
 }
 
-/** A Diff compares a run with an earlier one, in the cells that both measured. */
+/** A Diff compares a run with an earlier one, in the cells that both runs measured. */
 export interface Diff {
   before: string; // path of the earlier run
   after: string;
@@ -402,19 +402,19 @@ export interface Diff {
   only_in_after: string[]; // cells that only the later run has
   invalid: string[]; // cells without a valid trial in one of the runs
   doubts: string[]; // reasons for not trusting the comparison
-  power?: Power; // differences of the mean that the repeats can find; absent with too few
+  power?: Power; // smallest differences of the mean that the repeats can find; absent if there are too few repeats
 }
 
-/** A Difference is one figure of one cell in both runs. */
+/** A Difference compares one figure of one cell between two runs. */
 export interface Difference {
   cell: string;
   metric: "mean" | "p99" | "throughput" | "cpu";
-  before: number; // in microseconds; throughput in requests per second
-  after: number; // in the unit of before
+  before: number; // the earlier run's figure, in microseconds; throughput in requests per second
+  after: number; // the later run's figure, in the same unit
   before_trials: number; // valid trials of the earlier run
   after_trials: number; // valid trials of the later run
-  ratio: number | null; // after divided by before
-  p: number | null; // as in a comparison
+  ratio: number | null; // the later run's figure divided by the earlier run's figure
+  p: number | null; // probability of such a ratio if the runs are equal, Holm-adjusted; null with too few trials
   verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on the later run
   intervals: IntervalsByField;
 }
@@ -422,7 +422,7 @@ export interface Difference {
 /** A Direction is the traffic in one direction, per request. */
 export interface Direction {
   bytes: number | null; // payload bytes of segments or datagrams
-  handshake: number | null; // bytes before the first byte of a call
+  handshake: number | null; // bytes per request that were sent before a connection's first call
   packets: number | null;
   pure_acks: number | null; // segments without payload
   packets_per_call: number | null; // packets per system call
@@ -432,24 +432,24 @@ export interface Direction {
 export interface Effect {
   metric: "cpu" | "throughput" | "p99" | "handshake" | "first-byte" | "server-peak";
   ratio: number | null;
-  p: number | null; // as in a comparison
-  verdict: "more" | "less" | "equivalent" | "undecided"; // more, less, equivalent or undecided
+  p: number | null; // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
+  verdict: "more" | "less" | "equivalent" | "undecided"; // verdict on the changed variant
   intervals: IntervalsByField;
 }
 
 /** An End holds the costs of one end in the window, except its CPU time per request. */
 export interface End {
-  cpu_share: number | null; // share of both ends' CPU time
+  cpu_share: number | null; // the end's share of the CPU time of both ends
   busy: number | null; // busy share of the end's CPUs
-  gc_share: number | null; // share of its CPU time in the garbage collector
-  cores: number | null; // mean number of CPUs in use: CPU time divided by time
+  gc_share: number | null; // share of the end's CPU time that the garbage collector used
+  cores: number | null; // mean number of CPUs in use
   rss_bytes: number | null; // memory at the window's end
   peak_bytes: number | null; // largest memory in the window
-  own_bytes: number | null; // largest memory in the window, without the pages of files, which processes share
+  own_bytes: number | null; // largest memory in the window, without pages of files, which processes share
   heap_bytes: number | null;
-  threads: number | null; // largest number at one time; also in the next two
-  sockets: number | null;
-  goroutines: number | null;
+  threads: number | null; // largest number of threads at one time
+  sockets: number | null; // largest number of sockets at one time
+  goroutines: number | null; // largest number of goroutines at one time
 }
 
 /** An EndReadings holds the probes' readings of one end. */
@@ -457,15 +457,15 @@ export interface EndReadings {
   counters: Count[];
   syscalls: Syscall[]; // the most frequent first
   cpu?: Breakdown; // time on a CPU
-  off_cpu?: Breakdown; // time that threads waited, all threads together
+  off_cpu?: Breakdown; // time that threads waited, summed over all threads
 }
 
-/** An ErrorCount counts one class of failure. */
+/** An ErrorCount counts the failures of one class and code. */
 export interface ErrorCount {
-  class?: string; // Class is the fault of the call, as package failure names it: "refused", "port-exhaustion", "tls-alert: bad certificate".
-  code: string; // Code is a gRPC status code, a status of HTTP, the condition that an answer did not meet, or "WrongAnswer".
+  class?: string; // Class is the cause of the failure, as package failure names it: "refused", "port-exhaustion", "tls-alert: bad certificate".
+  code: string; // Code is a gRPC status code, an HTTP status, the condition that an answer did not meet, or "WrongAnswer".
   count: number;
-  example: string; // the first one, verbatim
+  example: string; // text of the first such error
 }
 
 /** A Fleet lists the agents whose machines ran the ends of a run's trials. */
@@ -493,13 +493,13 @@ export interface FleetClient {
   throughput_rps: number; // successful answers per second
   p50_us: number | null; // P50 of the response time; null if too few requests lie beyond it
   p99_us: number | null; // P99 of the response time; null as for P50
-  cpu_us: number | null; // CPU time per request; null if it was not measured
-  busy_share: number | null; // busy share of its CPUs; null if not measured
+  cpu_us: number | null; // CPU time of this client per request; null if it was not measured
+  busy_share: number | null; // busy share of this client's CPUs; null if not measured
   level: "ok" | "warning" | "invalid" | "unknown"; // the worst level of any check in any trial
   detail: string; // the check and its reason; empty for level ok
 }
 
-/** A FunctionTime is a function and its share of the time, without the functions that it calls. */
+/** A FunctionTime is a function and its time, not counting the functions that it calls. */
 export interface FunctionTime {
   function: string;
   in?: string; // kernel, or the library's name
@@ -513,9 +513,9 @@ export interface GateFinding {
   outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, perhaps by chance
   unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // unit of limit and found
   limit: number;
-  found: number | null; // null if unknown
-  windows: number; // valid windows of the figure
-  why?: string; // reason if the outcome is unjudged
+  found: number | null; // the measured figure or change; null if unknown
+  windows: number; // number of valid windows that the figure is from
+  why?: string; // why the outcome is unjudged; absent for other outcomes
   intervals: IntervalsByField;
 }
 
@@ -523,10 +523,10 @@ export interface GateFinding {
 export interface Insight {
   part: string;
   variant: string;
-  workload: string; // the service that was called
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
-  clients: number; // concurrent ones
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
   mean_us: number | null; // mean time of a call without a probe; null if the cell was not measured
   passes: Pass[];
   client: EndReadings;
@@ -537,11 +537,11 @@ export interface Insight {
 
 /** An InterimLook is an evaluation of a run before its last repeat. */
 export interface InterimLook {
-  repeats: number; // the look is taken after this many trials of each cell
-  level: number; // the chance of a false finding that it may use; the levels of all looks add up to 0.05
-  open?: number; // comparisons that were undecided, or cells not known well enough; absent until the look was taken
-  of?: number; // the number of all comparisons or cells, decided or not
-  again?: number[]; // of a run until claims stand: the places of the claims whose cells are repeated for the next look
+  repeats: number; // number of trials of each cell before the look
+  level: number; // Accepted probability of a false finding at this look; the levels of all looks add up to 0.05.
+  open?: number; // Number of undecided comparisons, or of too imprecise cells; absent before the look.
+  of?: number; // number of all comparisons or cells
+  again?: number[]; // If the run ends with the claims: indices of the claims whose cells the next look repeats.
 }
 
 /** An Interval contains the true value with the probability Confidence. */
@@ -558,7 +558,7 @@ export interface JudgedCheck {
   name: string;
   level: string;
   trials: number; // trials with this level
-  detail: string; // detail of the first of these trials
+  detail: string; // detail of the first trial with this level
 }
 
 /** A KeptCheck keeps its stored level, because the record lacks a figure that this version's check needs, or because this version has no such check. */
@@ -572,11 +572,11 @@ export interface Knee {
   part: string;
   variant: string;
   connection: string;
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
   by: "throughput" | "tail"; // which curve bends: throughput or tail
-  found: boolean; // false: see reason
-  clients: number | null; // null if not found
+  found: boolean; // whether there is a knee; if not, reason says why
+  clients: number | null; // number of clients at the knee; null if not found
   reason: string;
   intervals: IntervalsByField;
 }
@@ -599,7 +599,7 @@ export interface Life {
   calls: number; // calls whose stages were separated
   untold: number; // calls whose stages could not be separated
   mean_us: number; // mean time of a call
-  stages: Stage[]; // in order of time; they add up to the mean
+  stages: Stage[]; // stages in order of time; their times add up to the mean
   bare_us: number | null; // Bare is the mean time of the same processes' calls without the probe; null if unknown.
   cost: number | null; // Cost is the time of a call with the probe, divided by the time without the probe.
 }
@@ -609,34 +609,34 @@ export interface LimitEffect {
   part: string;
   without: string; // the variant without the limit
   with: string; // the variant with the limit
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
   clients: number;
-  limit: number; // most calls in flight
-  throughput_ratio: number | null; // throughput with the limit divided by throughput without
-  mean_service_ratio: number | null; // mean service time with the limit divided by the mean without
-  mean_response_ratio: number | null; // mean response time with the limit divided by the mean without
-  tail_without: number | null; // P99 divided by P50
-  tail_with_service: number | null; // P99 of the service time divided by P50
-  tail_with_response: number | null; // P99 of the response time divided by P50
-  p50_without_us: number | null; // null if too few requests are slower; also in the next fields
-  p99_without_us: number | null;
-  p50_with_us: number | null; // of response time
-  p99_with_us: number | null; // of response time
+  limit: number; // largest number of calls in flight
+  throughput_ratio: number | null; // throughput with the limit divided by throughput without the limit
+  mean_service_ratio: number | null; // mean service time with the limit divided by the mean service time without the limit
+  mean_response_ratio: number | null; // mean response time with the limit divided by the mean response time without the limit
+  tail_without: number | null; // P99 without the limit, divided by P50
+  tail_with_service: number | null; // P99 of the service time with the limit, divided by P50
+  tail_with_response: number | null; // P99 of the response time with the limit, divided by P50
+  p50_without_us: number | null; // P50 without the limit; null if too few requests are slower
+  p99_without_us: number | null; // P99 without the limit; null if too few requests are slower
+  p50_with_us: number | null; // P50 of the response time with the limit; null if too few requests are slower
+  p99_with_us: number | null; // P99 of the response time with the limit; null if too few requests are slower
   intervals: IntervalsByField;
 }
 
 /** Load describes the load of a cell. */
 export interface Load {
-  model: string; // closed, open, sustained, burst, ramp, search
-  requests_per_client?: number; // or
-  total_requests?: number; // of all clients together, or
+  model: string; // closed, open, sustained, burst, ramp or search
+  requests_per_client?: number; // Requests of each client; absent if another key limits the load.
+  total_requests?: number; // requests of all clients together
   duration_ns?: number;
-  rate_per_second?: number; // open: total; ramp: at its beginning
-  ramp_to?: number; // ramp: the rate at its end
-  burst?: number; // requests at one instant
-  goal?: string; // search: as in p99<10ms
-  arrivals?: string; // open: constant, poisson
+  rate_per_second?: number; // Total rate of an open load; initial rate of a ramp.
+  ramp_to?: number; // final rate of a ramp
+  burst?: number; // Number of requests that a burst sends at once.
+  goal?: string; // Goal of a search, such as p99<10ms.
+  arrivals?: string; // Arrivals of an open load: constant or poisson.
   in_flight_limit?: number;
 }
 
@@ -652,31 +652,31 @@ export interface MachineLimit {
 
 /** Negotiated holds the protocols and algorithms that a cell's connections agreed on. */
 export interface Negotiated {
-  recorded: boolean; // false: older records, without this information
+  recorded: boolean; // false for older records, which lack this information
   protocol: string; // protocol of the answers: h1, h2, h3, tcp-plain, tcp-calls
   sessions: Session[]; // kinds of TLS sessions; none in cleartext
   client_congestion: string; // congestion control of the client's sockets or of QUIC; several are separated by commas; empty if unknown
-  server_congestion: string; // congestion control of the server, in the same form
+  server_congestion: string; // congestion control of the server's sockets or of QUIC; several are separated by commas; empty if unknown
 }
 
-/** A Network is a network namespace for one trial alone. */
+/** A Network describes a network namespace that only one trial uses. */
 export interface Network {
-  ports?: number; // 0: as the kernel has it
+  ports?: number; // Number of local ports; 0 means the kernel's default.
   time_wait_reuse?: boolean;
-  delay_ns?: number; // each way, in the mean of both
-  link?: string; // Link is the text that asks for the link, as --link reads it; none without one.
-  up?: Way; // The wanted conditions from client to server, and back.
-  down?: Way; // and back
+  delay_ns?: number; // Delay in each direction: the mean of both directions.
+  link?: string; // Link is the link's text form, as --link reads it. It is empty if there is no link.
+  up?: Way; // Up and Down are the requested conditions of the two directions.
+  down?: Way; // from server to client
 }
 
 /** A PackedProfile is a profile with all stacks in one list of numbers. */
 export interface PackedProfile {
   part: string;
   variant: string;
-  workload: string; // the service that was called
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
-  clients: number; // concurrent ones
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
   end: "client" | "server";
   kind: "cpu" | "offcpu" | "alloc";
   unit: "ns" | "B";
@@ -696,7 +696,7 @@ export interface Pair {
 export interface Pass {
   probe: string;
   trials: number;
-  cost: number | null; // Cost is the time of a call with the probe, divided by the time without it; null if unknown.
+  cost: number | null; // Cost is the time of a call with the probe, divided by the time without the probe; null if unknown.
   method: string; // how the probe read its figures
   missing?: string[]; // what the probe could not read, and why
   intervals: IntervalsByField;
@@ -705,8 +705,8 @@ export interface Pass {
 /** Power holds the smallest differences of a metric that a run would find in four of five cases. */
 export interface Power {
   metric: "mean" | "p99" | "throughput" | "cpu";
-  comparisons: number; // comparisons with enough pairs for a verdict
-  pairs: number; // pairs of the median comparison
+  comparisons: number; // number of comparisons with enough pairs for a verdict
+  pairs: number; // number of pairs of trials in the median comparison
   noise: number; // standard deviation between trials of one cell: 0.07 for 7 %
   findable: number; // smallest difference of two variants that is found: 0.2 for 20 % more
   difference: number; // the difference that pairs_for_difference is about: 0.1 for 10 % more
@@ -729,11 +729,11 @@ export interface Profiles {
 
 /** A RateKnee is the rate from which the goal's percentile begins to grow. */
 export interface RateKnee {
-  found: boolean; // false: see reason
-  rate_rps: number | null; // null if not found; also in the next three
-  low_rps: number | null; // lower end of the interval
-  high_rps: number | null; // upper end of the interval
-  confidence: number | null; // confidence of the interval
+  found: boolean; // whether there is a knee; if not, reason says why
+  rate_rps: number | null; // rate at the knee; null if there is no knee
+  low_rps: number | null; // lower end of the rate's interval; null if there is no knee
+  high_rps: number | null; // upper end of the rate's interval; null if there is no knee
+  confidence: number | null; // confidence of the rate's interval; null if there is no knee
   reason: string;
 }
 
@@ -745,21 +745,21 @@ export interface RejudgedChecks {
   kept: KeptCheck[];
 }
 
-/** A Repeat is one trial of a cell, for showing the spread. */
+/** A Repeat holds one trial of a cell, to show how far trials differ. */
 export interface Repeat {
   trial: number;
   valid: boolean;
   throughput_rps: number | null; // null if the trial failed
   mean_us: number | null; // null if the trial failed or nothing was answered
-  p50_us: number | null; // null if the trial failed, or if fewer than ten requests lie beyond it; also for P99
-  p99_us: number | null;
+  p50_us: number | null; // P50 of the response time; null if the trial failed, or if fewer than ten requests are slower
+  p99_us: number | null; // P99 of the response time; null if the trial failed, or if fewer than ten requests are slower
 }
 
 /** A ScalabilityLaw holds the parameters of X(N) = λN / (1 + σ(N−1) + κN(N−1)). */
 export interface ScalabilityLaw {
-  ideal_rps: number | null; // λ
-  contention: number | null; // σ
-  coherency: number | null; // κ
+  ideal_rps: number | null; // λ: throughput with one call in flight
+  contention: number | null; // σ: cost of waiting for a shared resource
+  coherency: number | null; // κ: cost of keeping shared data consistent
   peak: number | null; // calls in flight beyond which throughput falls; null if far beyond the measured range
   misfit: number; // mean relative error of the fit
   intervals: IntervalsByField;
@@ -771,8 +771,8 @@ export interface Scaling {
   variant: string;
   connection: string;
   workload: string;
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
   points: ScalingPoint[];
   law?: ScalabilityLaw; // the fitted universal scalability law; absent if it does not fit
   reason: string; // reason if law is absent
@@ -783,9 +783,9 @@ export interface Scaling {
 export interface ScalingPoint {
   clients: number;
   throughput_rps: number | null;
-  ideal_rps: number | null; // throughput with one call in flight, times the calls in flight; null if not measured
-  share_of_ideal: number | null; // null if ideal_rps is null
-  law_rps: number | null; // throughput that the law predicts; null without a law
+  ideal_rps: number | null; // throughput with one call in flight, multiplied by the number of calls in flight; null if not measured
+  share_of_ideal: number | null; // throughput_rps divided by ideal_rps; null if ideal_rps is null
+  law_rps: number | null; // throughput that the law predicts; null if no law fits
   intervals: IntervalsByField;
 }
 
@@ -794,11 +794,11 @@ export interface Search {
   percentile: number; // percentile of the response time in the goal
   limit_us: number;
   kept_rps: number | null; // the highest rate that kept the goal
-  missed_rps: number | null; // the lowest rate above kept that missed the goal
+  missed_rps: number | null; // the lowest rate above kept_rps that missed the goal
   threshold_rps: number | null; // the rate at which half of the tries keep the goal; the interval is over trials, or over tries if there are fewer than three trials
   steps: SearchStep[]; // tries by ascending rate
   knee: RateKnee;
-  why: string; // why a search ended while kept and missed were still far apart; else empty
+  why: string; // why the search ended although kept_rps and missed_rps were far apart; empty if they were close
 }
 
 /** A SearchStep is one try of a rate. */
@@ -808,7 +808,7 @@ export interface SearchStep {
   achieved_rps: number;
   figure_us: number | null; // the goal's percentile; null without answers, or if fewer than ten requests lie beyond it
   kept: boolean;
-  why: string; // why the rate was not kept
+  why: string; // why the rate was not kept; empty if it was kept
 }
 
 /** A Session is one kind of TLS session, with IANA's names. */
@@ -826,7 +826,7 @@ export interface Setting {
   stack: string;
   variants: string[]; // variants with this value
   side: string; // server, client or both
-  name: string; // as the library spells it
+  name: string; // the name that the library uses
   value: string;
   default: string;
   why: string;
@@ -834,28 +834,28 @@ export interface Setting {
 
 /** A ShareStep is the share of one change in a difference. */
 export interface ShareStep {
-  change: string; // the scenario's name for it
+  change: string; // the scenario's name for the change
   from: string; // the variant before the change
   to: string; // the variant after the change
   ratio: number | null;
   decided: boolean; // the ratio is proven to differ from 1
-  share: number | null; // below zero if the change offsets others; null if the difference is not proven
+  share: number | null; // share of the total difference; negative if the change offsets other changes; null if the difference is not proven
   intervals: IntervalsByField;
 }
 
 /** Shares divides the difference between a part's first and last variant among the changes from each variant to the next. */
 export interface Shares {
   part: string;
-  workload: string; // the service that was called
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
-  clients: number; // concurrent ones
-  metric: "cpu" | "throughput" | "mean"; // metric of a contrast or a comparison
+  workload: string; // name of the called service
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+  clients: number; // number of concurrent clients
+  metric: "cpu" | "throughput" | "mean"; // the metric in which the variants differ
   from: string; // the first variant
   to: string; // the last variant
-  pairs: number; // repeats in which all variants have a valid trial
+  pairs: number; // number of repeats in which all variants have a valid trial
   ratio: number | null; // the last variant's figure divided by the first's
-  decided: boolean; // the ratio is proven to differ from 1; else there are no shares
+  decided: boolean; // the ratio is proven to differ from 1; if not, there are no shares
   steps: ShareStep[];
   intervals: IntervalsByField;
 }
@@ -870,7 +870,7 @@ export interface SpreadStep {
 export interface Stage {
   name: string;
   kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // where the time is spent
-  end: "client" | "server" | ""; // end of the wire; empty for both
+  end: "client" | "server" | ""; // the end where the time is spent; empty means both ends
   mean_us: number;
   error_us: number; // standard error of the mean over the calls of this run
   median_us: number; // mean time in calls near the median
@@ -881,9 +881,9 @@ export interface Stage {
 export interface Stall {
   percentile: "p90" | "p95" | "p99" | "p999" | "p9999";
   repeats: number[]; // repeats that stalled
-  trials: number; // number of all trials, stalled or not
-  longest_us: number; // longest request of the stalled trials
-  without_us: number; // the percentile of the other trials
+  trials: number; // number of the cell's trials, stalled or not
+  longest_us: number; // time of the slowest request in the stalled trials
+  without_us: number; // the percentile over the trials that did not stall
 }
 
 /** A Step compares a variant's time per call at two message sizes that differ by a few bytes. */
@@ -895,9 +895,9 @@ export interface Step {
   from_bytes: number;
   to_bytes: number;
   time_ratio: number | null; // P50 at the larger size divided by P50 at the smaller, over the repeats
-  faults: number | null; // additional page faults per call of both ends at the larger size; null if not counted
+  faults: number | null; // page faults per call of client and server at the larger size, minus those at the smaller size; null if not counted
   outcome: "step" | "none" | "stays" | "gone" | "appears" | "undecided";
-  base?: string; // the part's first variant, with which this one is compared; absent for the first itself
+  base?: string; // the part's first variant, with which this step's variant is compared; absent for the first variant
   intervals: IntervalsByField;
 }
 
@@ -906,8 +906,8 @@ export interface Survival {
   trials: number;
   requests: number;
   succeeded: number;
-  share: number | null; // null if nothing was requested
-  failures: ErrorCount[]; // by class and code, most frequent first
+  share: number | null; // answered share of the requests; null if nothing was requested
+  failures: ErrorCount[]; // failures by class and code, most frequent first
 }
 
 /** A Syscall is one kind of system call. */
@@ -948,49 +948,49 @@ export interface Traffic {
 export interface TrialCounts {
   planned: number;
   done: number;
-  invalid: number; // failed a check of validity
-  failed: number; // gave no measurement
+  invalid: number; // trials that failed a check
+  failed: number; // trials without a measurement
   measured_again: number; // trials repeated because other programs had spoiled them
-  thrown_away: number; // discarded measurements of these trials
+  thrown_away: number; // discarded measurements of the repeated trials
   spoiled: number; // trials that remain invalid only because of other programs
 }
 
-/** Until is the goal of a run's repeats, and the progress towards it. */
+/** Until is the condition that ends a run's repeats, and the progress towards it. */
 export interface Until {
-  width?: number; // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
-  claims?: boolean; // until every claim of the scenario stands; the looks say which are still open
-  time_ns?: number; // no repeats are begun that would take longer than this in all; absent: as long as it takes
+  width?: number; // Wanted relative precision of each cell's mean, 0.03 for 3 %; absent means that the run ends when every comparison is decided.
+  claims?: boolean; // Whether the run ends when every claim of the scenario is decided.
+  time_ns?: number; // Time limit of the run: no repeats begin that would exceed it; absent means no limit.
   looks: InterimLook[]; // all looks that the run may take
-  begun: number; // looks whose trials have begun; the run is judged by the level of the last one
-  ended?: "answered" | "repeats" | "time" | "nothing"; // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
+  begun: number; // Number of looks whose trials have begun; the last look's level applies to the results.
+  ended?: "answered" | "repeats" | "time" | "nothing"; // Why the run ended: goal reached, all repeats made, time up, or no valid trials left.
 }
 
 /** A WarmUpNeed holds the length of the warm-up that a cell needs. */
 export interface WarmUpNeed {
   part: string;
   variant: string;
-  request_bytes: number; // of payload
-  response_bytes: number; // of payload
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
   clients: number;
   trials: number;
-  settled: number; // trials that became steady
+  settled: number; // number of trials that became steady
   needed_ms: number | null; // time from the first request to the steady state; null if no trial settled
-  needed_requests: number | null; // requests of all clients until the steady state
-  first_over_settled: number | null; // mean of the first 100 ms divided by the steady mean
+  needed_requests: number | null; // requests of all clients from the first request to the steady state
+  first_over_settled: number | null; // mean service time in the first 100 ms, divided by the mean in the steady state
   intervals: IntervalsByField;
 }
 
-/** A Way says how a link must treat the packets of one direction. */
+/** A Way holds the requested treatment of the packets of one direction. */
 export interface Way {
   delay_ns?: number;
-  jitter_ns?: number; // a delay is this longer or shorter at most
-  loss?: number; // share of packets, each independently
-  burst_loss?: number; // share of packets, in runs
-  burst_packets?: number; // mean length of a run
-  reorder?: number; // share of packets that later ones overtake
+  jitter_ns?: number; // Greatest deviation of a packet's delay from the configured delay.
+  loss?: number; // share of packets that are lost independently
+  burst_loss?: number; // Share of packets that are lost in runs.
+  burst_packets?: number; // mean number of packets in a run
+  reorder?: number; // Share of packets that later packets overtake.
   duplicate?: number; // share of packets that arrive twice
-  rate_bits_per_second?: number; // including Ethernet headers; 0: no limit
-  queue_bytes?: number; // that may wait for the rate; 0: the engine's own
+  rate_bits_per_second?: number; // Rate limit, including Ethernet headers; 0 means none.
+  queue_bytes?: number; // Size of the queue before the rate limit; 0 means the engine's default.
 }
 
 /** Wire holds the bytes that one call puts on the wire, layer by layer. */

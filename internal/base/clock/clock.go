@@ -1,6 +1,6 @@
 // Package clock reads instants and waits for them, with an error well below a microsecond if the
-// machine allows it. An instant is an int64: nanoseconds of CLOCK_MONOTONIC, which all processes
-// of a machine share, so that a server's instants can be compared with a client's.
+// machine allows it. An instant is an int64: nanoseconds of CLOCK_MONOTONIC. All processes of a
+// machine share this clock, so the instants of a server and a client are comparable.
 //
 // The package knows nothing of schedules, requests or rates.
 package clock
@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// epoch is the moment from which Now counts in this process; epochInstant is the same moment on
-// the shared clock. Go keeps CLOCK_MONOTONIC inside time.Time, so adding the two costs one vDSO
-// read, a tenth of the system call behind unix.ClockGettime.
+// epoch is the moment from which Now counts in this process. epochInstant is the same moment on the
+// shared clock. Now returns epochInstant plus the time since epoch, which needs one vDSO read and
+// costs a tenth of the system call behind unix.ClockGettime.
 var epoch, epochInstant = readEpoch()
 
-// Now returns the present instant. It is safe for concurrent use, never goes backwards, and
-// inside a testing/synctest bubble follows the bubble's clock. Instants of two processes on one
+// Now returns the present instant. It is safe for concurrent use and never goes backwards. Inside
+// a testing/synctest bubble it follows the bubble's clock. Instants of two processes on one
 // machine agree to within the cost of a system call (well below 1 µs).
 func Now() int64 {
 	return epochInstant + int64(time.Since(epoch))
 }
 
-// readEpoch pairs Go's reading of the clock with the kernel's, which it takes between two of Go's.
-// Of a few tries it keeps the one with the shortest time between Go's two readings.
+// readEpoch reads the kernel's clock between two readings of Go's clock. It tries a few times and
+// returns the try with the shortest time between the two readings of Go's clock.
 func readEpoch() (time.Time, int64) {
 	const tries = 16
 	var (
@@ -50,32 +50,30 @@ const (
 	// late.
 	sleepMargin = 1500 * time.Microsecond
 
-	// yieldInterval is the shortest time between two yields of the CPU, by all spinning goroutines
-	// together. A shorter one wastes CPU in the kernel; with a longer one, the network poller's
-	// thread waits where it shares the CPU.
+	// yieldInterval is the shortest time between two yields of the CPU by spinning goroutines. A
+	// shorter interval wastes CPU time in the kernel. With a longer interval, the network poller's
+	// thread waits if it needs the same CPU.
 	yieldInterval = 5 * time.Microsecond
 
-	// goschedInterval is the same for yields to other goroutines, while fewer goroutines spin than
-	// there are processors. Another processor takes over the work behind a spinner, while a
-	// Gosched beside an idle processor wakes a thread for nothing, some 5 µs each time.
+	// goschedInterval is the shortest time between two calls of Gosched, while fewer goroutines
+	// spin than there are processors. The idle processors run the other goroutines, and each
+	// needless Gosched wakes a thread, which costs some 5 µs.
 	goschedInterval = 200 * time.Microsecond
 
-	// unchangedReadings is the number of passes that may read the same instant before Until
-	// sleeps.
+	// unchangedReadings is the number of passes that may read the same instant before Until sleeps.
 	unchangedReadings = 16
 )
 
-// Until returns at the instant, or at once if it has passed: it sleeps first, then spins. It
-// returns the CPU time of its own spinning, so that a load generator can subtract pacing from
-// the cost of its requests; the figure is too low by a tenth, and by more if many goroutines
-// spin on several CPUs. Any number of goroutines may wait at the same time.
+// Until returns at the instant, or at once if it has passed. It sleeps first, then spins. It
+// returns the CPU time of its spinning, so that a load generator can subtract this time from the
+// cost of its requests. That time is too low by a tenth, or by more if many goroutines spin on
+// several CPUs. Any number of goroutines may wait at the same time.
 //
-// Spinning yields, every few microseconds, to ready goroutines and to ready threads. The threads
-// matter because the Go scheduler asks the network poller only where no goroutine is ready,
-// which a spinning one always is; on a single CPU replies would lie unread.
+// Every few microseconds of spinning, Until yields to ready goroutines and ready threads. The Go
+// scheduler asks the network poller only if no goroutine is ready, and a spinning goroutine always
+// is. On a single CPU, replies would stay unread without the yields to threads.
 //
-// Inside a testing/synctest bubble, where only sleeping moves the clock, it sleeps to the
-// instant.
+// Inside a testing/synctest bubble only sleeping moves the clock, so Until sleeps to the instant.
 func Until(instant int64) (spun time.Duration) {
 	remaining := time.Duration(instant - Now())
 	if remaining <= 0 {
@@ -87,9 +85,8 @@ func Until(instant int64) (spun time.Duration) {
 	return spin(instant)
 }
 
-// spin spins until the instant and returns the CPU time that it took.
 func spin(instant int64) (spun time.Duration) {
-	// With as many spinners as processors, each yields its turn; otherwise the last would be late.
+	// With as many spinners as processors, each must let the others run, or the last one is late.
 	processors := int64(runtime.GOMAXPROCS(0))
 	spinnerCount.Add(1)
 	defer spinnerCount.Add(-1)
@@ -107,7 +104,8 @@ func spin(instant int64) (spun time.Duration) {
 		}
 		previous := now
 		now = Now()
-		// Other threads had the CPU for the time of a pass beyond its own cost.
+		// If the pass took longer than the limit, other threads used the CPU in the rest of that
+		// time.
 		spun += min(time.Duration(now-previous), limit)
 		if now != previous {
 			motionless = 0
@@ -121,9 +119,9 @@ func spin(instant int64) (spun time.Duration) {
 
 // State that the spinning goroutines of the process share.
 var (
-	spinnerCount atomic.Int64 // how many there are
-	lastGosched  atomic.Int64 // instant at which one of them last rationed a Gosched
-	lastYield    atomic.Int64 // instant at which one of them last yielded the CPU
+	spinnerCount atomic.Int64 // number of spinning goroutines
+	lastGosched  atomic.Int64 // instant of the latest Gosched that goschedInterval limited
+	lastYield    atomic.Int64 // instant of the latest yield of the CPU
 )
 
 // claimInterval reports whether the caller is the first to notice that the interval has passed.
@@ -136,27 +134,28 @@ func claimInterval(last *atomic.Int64, now int64, interval time.Duration) bool {
 type stepCosts struct {
 	read  time.Duration // a pass that only reads the clock
 	turn  time.Duration // a pass that lets another goroutine run
-	yield time.Duration // yielding the CPU, on top of either
+	yield time.Duration // additional CPU time of a pass that yields the CPU
 }
 
-// spinCosts is measured at start, in less than a millisecond: machines differ severalfold.
+// spinCosts is measured at start, in less than a millisecond. The costs of machines differ
+// severalfold.
 var spinCosts = measureCosts()
 
 func measureCosts() (measured stepCosts) {
 	done := make(chan struct{})
-	// During initialisation this goroutine is locked to its thread: a Gosched would change it.
+	// During initialisation this goroutine is locked to its thread, so a Gosched would change
+	// threads.
 	go func() {
 		defer close(done)
 		measured = stepCosts{
-			// The factor 4 is safe: without a yield only the kernel can interrupt the pass, and its
-			// interruptions take longer.
+			// The factor 4 is safe: only the kernel can interrupt a pass that does not yield, and
+			// its interruptions take longer.
 			read: 4 * leastCost(Now, func() { Now() }),
 			turn: leastCost(Now, func() {
 				Now()
 				runtime.Gosched()
 			}),
-			// Beside busy processes a yield lasts as long as their turns: only its CPU time shows its
-			// cost.
+			// If other processes are busy, a yield waits for them. So measure its CPU time.
 			yield: leastCost(cpuTime, yieldCPU),
 		}
 	}()
@@ -164,8 +163,8 @@ func measureCosts() (measured stepCosts) {
 	return measured
 }
 
-// leastCost returns the smallest cost of a step over some tries: disturbances only make a step
-// longer.
+// leastCost returns the smallest cost of a step over some tries. Disturbances only make a step
+// longer, so the smallest cost is the best estimate.
 func leastCost(now func() int64, step func()) time.Duration {
 	const tries, steps = 16, 8
 	least := time.Duration(math.MaxInt64)

@@ -2,7 +2,7 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// sharedNow reads CLOCK_MONOTONIC by a real system call: x/sys does not use the vDSO.
+// sharedNow reads CLOCK_MONOTONIC by a real system call, because x/sys does not use the vDSO.
 func sharedNow() int64 {
 	var reading unix.Timespec
 	// The only errors are a bad clock number and a bad pointer (clock_gettime(2)).
@@ -12,7 +12,6 @@ func sharedNow() int64 {
 	return reading.Nano()
 }
 
-// cpuTime returns the CPU time that the process has used so far.
 func cpuTime() int64 {
 	var reading unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &reading); err != nil {
@@ -21,8 +20,8 @@ func cpuTime() int64 {
 	return reading.Nano()
 }
 
-// yieldCPU offers the CPU to any other thread that is ready to run on it. A raw system call leaves
-// out the Go scheduler: it returns once the kernel has run the waiting threads.
+// yieldCPU lets other threads that are ready run on this CPU. The raw system call bypasses the Go
+// scheduler. It returns after the kernel has run the waiting threads.
 func yieldCPU() {
 	// sched_yield(2) always succeeds on Linux.
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)

@@ -4,11 +4,11 @@ package clock
 
 import "time"
 
-// sharedNow returns the wall clock. Instants of two processes agree only if nobody sets it
+// sharedNow returns the wall clock. Instants of two processes agree only if nobody sets the clock
 // between their starts.
 func sharedNow() int64 { return time.Now().UnixNano() }
 
-// cpuTime returns the time that has passed, which is at least the CPU time.
+// cpuTime returns the elapsed time, which is an upper limit of the CPU time.
 func cpuTime() int64 { return Now() }
 
 // yieldCPU does nothing: Until already yields to the Go scheduler.

@@ -3,7 +3,7 @@ package excerpt
 
 import "unicode/utf8"
 
-// Start returns the first characters of a text, and … if there are more.
+// Start returns the first characters of a text. It appends … if it leaves characters out.
 func Start(text string, most int) string {
 	for at := range text {
 		if most == 0 {
@@ -14,7 +14,7 @@ func Start(text string, most int) string {
 	return text
 }
 
-// End returns the last characters of a text, and … before them if there are more.
+// End returns the last characters of a text. It begins with … if it leaves characters out.
 func End(text string, most int) string {
 	at := len(text)
 	for ; at > 0 && most > 0; most-- {

@@ -6,12 +6,12 @@
 //	                              ├─> Check: nil, or an UnmetError that says what was found
 //	answer ─ Evaluator.SetAnswer ─┘
 //
-// A condition is an expression of github.com/expr-lang/expr with two more forms, which are
-// rewritten before it is compiled: durations as Go writes them, and the path of json without
-// quotes. It is compiled once and may be shared; a [Evaluator] belongs to one goroutine. A [Value]
-// is an expression for a value of an answer.
+// A condition is an expression of github.com/expr-lang/expr. Two additional forms are rewritten
+// before compilation: Go's durations, and the path of json without quotes. A compiled condition
+// may be shared. An [Evaluator] belongs to one goroutine. A [Value] is an expression that computes
+// a value from an answer.
 //
-// This package must not know who asked, nor over which wire.
+// This package must not know who sent the request, nor the wire protocol.
 package expect
 
 import (
@@ -40,20 +40,20 @@ const (
 	GRPC
 )
 
-// An Answer holds the parts of an answer that conditions look at.
+// An Answer holds the parts of an answer that conditions read.
 type Answer struct {
-	Status    int // of HTTP, or a code of gRPC
+	Status    int // HTTP status or gRPC code
 	SizeBytes int64
 	Latency   time.Duration
-	// Header and Body are needed if an expression [Uses] them.
+	// Header and Body may stay empty if no expression [Uses] them.
 	Header http.Header
 	Body   []byte
 }
 
-// Uses lists the parts of an answer that an expression looks at.
+// Uses lists the parts of an answer that an expression reads.
 type Uses struct{ Status, Latency, Header, Body bool }
 
-// Plus returns the parts that either of two looks at.
+// Plus returns the parts that u or other contains.
 func (u Uses) Plus(other Uses) Uses {
 	return Uses{
 		Status: u.Status || other.Status, Latency: u.Latency || other.Latency,
@@ -61,10 +61,10 @@ func (u Uses) Plus(other Uses) Uses {
 	}
 }
 
-// A Condition is a condition that a right answer meets. It may be shared.
+// A Condition states what a correct answer must fulfil. It is safe for concurrent use.
 type Condition struct{ *expression }
 
-// Parse compiles a condition about answers of a kind. Its error is a [*Mistake] if it has a place.
+// Parse compiles a condition on answers of a kind. An error with a position is a [*Mistake].
 func Parse(text string, kind Kind) (*Condition, error) {
 	e, err := compile(text, kind, expr.AsBool())
 	if err != nil {
@@ -76,10 +76,10 @@ func Parse(text string, kind Kind) (*Condition, error) {
 // String returns the expression as its user wrote it.
 func (e *expression) String() string { return e.text }
 
-// Uses returns the parts of an answer that the expression looks at.
+// Uses returns the parts of an answer that the expression reads.
 func (e *expression) Uses() Uses { return e.uses }
 
-// Check returns nil, or an [*UnmetError].
+// Check returns nil if the answer meets the condition, otherwise an [*UnmetError].
 func (c *Condition) Check(l *Evaluator) error {
 	result, err := l.run(c.expression)
 	if err == nil && result == true {
@@ -94,13 +94,13 @@ type UnmetError struct {
 	Found     string
 }
 
-// Error implements error. It leaves out the condition, which the caller knows.
+// Error implements error. The text leaves out the condition, because the caller knows it.
 func (u *UnmetError) Error() string { return "found " + u.Found }
 
-// A Value is an expression for a value of an answer. It may be shared.
+// A Value is an expression that computes a value from an answer. It is safe for concurrent use.
 type Value struct{ *expression }
 
-// ParseValue compiles an expression for a value of answers of a kind.
+// ParseValue compiles an expression that computes a value from answers of a kind.
 func ParseValue(text string, kind Kind) (*Value, error) {
 	e, err := compile(text, kind, expr.AsAny())
 	if err != nil {
@@ -109,7 +109,7 @@ func ParseValue(text string, kind Kind) (*Value, error) {
 	return &Value{e}, nil
 }
 
-// Of returns the value in the answer. nil means that the answer has none.
+// Of computes the value from the answer. It returns nil if the answer lacks the value.
 func (v *Value) Of(l *Evaluator) (any, error) {
 	result, err := l.run(v.expression)
 	if err == nil && result != nil && result != "" {
@@ -124,19 +124,19 @@ type Evaluator struct {
 	names   namedValues
 	answer  Answer
 	kind    Kind
-	paths   map[string]path // by their texts, as they are written in expressions
+	paths   map[string]path // parsed paths, by their text in the expression
 
 	decoded    any
 	decodedErr error
 	isDecoded  bool
 }
 
-// namedValues holds the values that an expression finds by name.
+// namedValues holds the values that an expression can use by name.
 type namedValues struct {
 	Status  int                       `expr:"status"`
 	Code    string                    `expr:"code"`
 	Size    int                       `expr:"size"`
-	Latency time.Duration             `expr:"latency"` // the language compares it with no bare number
+	Latency time.Duration             `expr:"latency"` // expressions compare it only with durations
 	Body    string                    `expr:"body"`
 	JSON    func(string) (any, error) `expr:"json"`
 	Header  func(string) string       `expr:"header"`
@@ -149,7 +149,7 @@ func NewEvaluator(kind Kind) *Evaluator {
 	return l
 }
 
-// SetAnswer begins an answer. Its memory must not change until the next answer begins.
+// SetAnswer sets the next answer. The caller must not change its memory until the next SetAnswer.
 func (l *Evaluator) SetAnswer(a Answer) {
 	l.answer = a
 	l.decoded, l.decodedErr, l.isDecoded = nil, nil, false
@@ -160,7 +160,6 @@ func (l *Evaluator) SetAnswer(a Answer) {
 	l.names.Body = ""
 }
 
-// run evaluates an expression over the answer.
 func (l *Evaluator) run(e *expression) (any, error) {
 	if e.readsText && l.names.Body == "" {
 		l.names.Body = string(l.answer.Body)
@@ -173,7 +172,6 @@ func (l *Evaluator) run(e *expression) (any, error) {
 	return result, nil
 }
 
-// json returns the value at a path of the body.
 func (l *Evaluator) json(text string) (any, error) {
 	p, known := l.paths[text]
 	if !known {
@@ -205,7 +203,7 @@ func decodeJSON(body []byte) (value any, err error) {
 	return nil, fmt.Errorf("the body is not JSON: %w: %s", err, shortLine(string(body)))
 }
 
-// header returns the first value of a field. gRPC writes the names in small letters.
+// header returns the first value of a header field. gRPC writes the names in small letters.
 func (l *Evaluator) header(name string) string {
 	if values := l.answer.Header[strings.ToLower(name)]; len(values) > 0 {
 		return values[0]
@@ -213,7 +211,7 @@ func (l *Evaluator) header(name string) string {
 	return l.answer.Header.Get(name)
 }
 
-// newUnmetError returns an [*UnmetError]; err is why the expression has no value, or nil.
+// newUnmetError returns an [*UnmetError]. err says why the expression has no value, or is nil.
 func (l *Evaluator) newUnmetError(e *expression, err error) error {
 	unmet := &UnmetError{Condition: e.text, Found: l.describeFound(e)}
 	if err != nil {
@@ -222,7 +220,6 @@ func (l *Evaluator) newUnmetError(e *expression, err error) error {
 	return unmet
 }
 
-// describeFound describes the values that an expression looked at.
 func (l *Evaluator) describeFound(e *expression) string {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
@@ -244,7 +241,7 @@ func (l *Evaluator) describeFound(e *expression) string {
 		value, err := l.json(text)
 		if err != nil {
 			add("%v", err)
-			break // of all paths alike
+			break // describes all json paths at once
 		}
 		add("json(%s) %s", text, formatValue(value))
 	}
@@ -254,7 +251,6 @@ func (l *Evaluator) describeFound(e *expression) string {
 	return strings.Join(found, ", ")
 }
 
-// formatValue formats a value for people.
 func formatValue(value any) string {
 	if value == nil {
 		return "nothing"
@@ -266,7 +262,6 @@ func formatValue(value any) string {
 	return shortLine(string(text))
 }
 
-// shortLine returns the beginning of a text as one line.
 func shortLine(text string) string {
 	return excerpt.Start(strings.Join(strings.Fields(text), " "), 80)
 }

@@ -20,25 +20,25 @@ import (
 // longestExpression limits the length of an expression.
 const longestExpression = 4 << 10
 
-// An expression is a compiled expression.
+// An expression is a compiled expression with the names that it uses.
 type expression struct {
 	text      string
 	program   *vm.Program
 	uses      Uses
-	readsText bool     // the body as text
-	looked    []string // names, in the order of the expression
-	paths     []string // of json
-	fields    []string // of header, as far as they are written out
+	readsText bool     // whether it uses the body as text
+	looked    []string // names in the order of the expression
+	paths     []string // arguments of json
+	fields    []string // arguments of header that are literal texts
 }
 
 // A Mistake is an error in an expression.
 type Mistake struct {
 	Expression string
-	Column     int // from 1
+	Column     int // counted from 1
 	Reason     string
 }
 
-// Error implements error: the second line is the expression, the third marks the place.
+// Error implements error. Its second line is the expression, its third marks the position.
 func (m *Mistake) Error() string {
 	return fmt.Sprintf("column %d: %s\n    %s\n    %s^", m.Column, m.Reason, m.Expression, strings.Repeat(" ", m.Column-1))
 }
@@ -90,14 +90,14 @@ func explainMistake(message string) string {
 
 var positionAtEnd = regexp.MustCompile(` \(\d+:\d+\)$`)
 
-// withoutPosition removes the place in the rewritten text.
+// withoutPosition removes from a message the position in the rewritten text.
 func withoutPosition(message string) string { return positionAtEnd.ReplaceAllString(message, "") }
 
-// reader notes what an expression looks at, perhaps several times, and replaces names of codes.
+// expressionReader notes what an expression uses, and replaces names of codes.
 type expressionReader struct {
 	*expression
 	kind  Kind
-	wrong string // the first mistake that the language does not find
+	wrong string // the first mistake that the expression language does not report
 	at    int
 }
 
@@ -173,7 +173,7 @@ var allowedFunctions = []string{
 	"min", "max", "abs", "int", "float", "string", "lower", "upper", "trim", "duration",
 }
 
-// codeName returns Go's name of a code that is written as in Go or in gRPC's specification.
+// codeName returns Go's name of a gRPC code. It accepts Go's and gRPC's spelling.
 func codeName(written string) (name string, is bool) {
 	var specified codes.Code
 	if specified.UnmarshalJSON([]byte(strconv.Quote(written))) == nil {
@@ -187,12 +187,12 @@ func codeName(written string) (name string, is bool) {
 	return "", false
 }
 
-// A path leads to a value in JSON, by names of members and indices of elements.
+// A path leads to a value in JSON. Its elements are member names and array indices.
 type path []any
 
 var pathStep = regexp.MustCompile(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)
 
-// parsePath reads .a.b[0]["c d"]; a dot alone is the whole body.
+// parsePath reads a path such as .a.b[0]["c d"]. A dot alone means the whole body.
 func parsePath(text string) (path, error) {
 	if text == "." {
 		return path{}, nil
@@ -217,7 +217,6 @@ func parsePath(text string) (path, error) {
 	return nil, fmt.Errorf(`json: found the path %q: want names after dots and indices in brackets, as in .items[0].id, or ["a name"]`, text)
 }
 
-// valueIn returns the value at the path, or nil.
 func (p path) valueIn(value any) any {
 	for _, step := range p {
 		switch at := step.(type) {
@@ -235,7 +234,7 @@ func (p path) valueIn(value any) any {
 	return convertNumbers(value)
 }
 
-// convertNumbers converts numbers to types of the expression language. Whole numbers stay exact.
+// convertNumbers converts JSON numbers to the expression language's types. Integers stay exact.
 func convertNumbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -244,7 +243,7 @@ func convertNumbers(value any) any {
 		}
 		number, err := v.Float64()
 		if err != nil {
-			return v.String() // for numbers beyond a float
+			return v.String() // the number is too large for a float64
 		}
 		return number
 	case []any:

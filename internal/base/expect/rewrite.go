@@ -8,27 +8,27 @@ import (
 )
 
 // rewrittenText is text for the expression language. It keeps the original position of each rune,
-// so that a mistake is shown in the user's own text.
+// so that messages show mistakes in the user's own text.
 type rewrittenText struct {
 	to   []rune
-	came []int // for each rune of to: its place in the user's text
-	at   int   // the place in the user's text
+	came []int // for each rune of to: its position in the user's text
+	at   int   // current position in the user's text
 }
 
-// Tokens at the beginning of a text. Of a duration and a path, only the groups are rewritten.
+// Patterns for the token at the beginning of a text. The first group is the part that is rewritten.
 var (
 	quotedPattern   = `"(?:[^"\\]|\\.?)*"?|'(?:[^'\\]|\\.?)*'?`
 	jsonPathPattern = regexp.MustCompile(`^(json[\s\pZ]*\([\s\pZ]*)([.\[](?:` + quotedPattern + `|[^)])*)`)
-	// A unit is not the beginning of a longer word.
+	// The text after a unit must not continue the word.
 	durationPattern = regexp.MustCompile(`^((?:\p{Nd}+(?:\.\p{Nd}+)?(?:ns|us|µs|μs|ms|s|m|h))+)(?:[^\pL_]|$)`)
-	// Texts, words, numbers with what follows, as in 0x1f and 1e3, and other characters.
+	// Quoted texts, words, numbers with suffixes such as 0x1f and 1e3, and single characters.
 	copiedPattern = regexp.MustCompile("^(?:" + quotedPattern + "|`[^`]*`?" + `|[\pL_][\pL\p{Nd}_]*|\p{Nd}+(?:\.\p{Nd}+)?[\pL\p{Nd}_]*|.)`)
 )
 
-// rewrite writes durations as calls of duration, and paths of json as texts.
+// rewrite replaces durations by calls of duration, and paths of json by quoted texts.
 func rewrite(text string) *rewrittenText {
 	r := &rewrittenText{}
-	text = string([]rune(text)) // valid UTF-8
+	text = string([]rune(text)) // makes the text valid UTF-8
 	for rest, isField := text, false; rest != ""; {
 		before := len(rest)
 		if found := durationPattern.FindStringSubmatch(rest); found != nil {
@@ -48,7 +48,7 @@ func rewrite(text string) *rewrittenText {
 	return r
 }
 
-// originalPosition returns the place in the original text for a rune of the rewritten text.
+// originalPosition returns the position in the user's text of a rune of the rewritten text.
 func (r *rewrittenText) originalPosition(rewritten int) int {
 	if rewritten < len(r.came) {
 		return r.came[rewritten]

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// classifyHandshake classifies errors of crypto/tls and crypto/x509, and QUIC's forms of them.
+// classifyHandshake classifies errors of crypto/tls and crypto/x509, also when QUIC reports them.
 func classifyHandshake(err error) Class {
 	if kind := certificateFault(err); kind != "" {
 		return Certificate.withDetail(kind)
@@ -57,7 +57,7 @@ func tlsAlertIn(err error) string {
 	if alert, ok := errors.AsType[tls.AlertError](err); ok {
 		return alertName(alert)
 	}
-	// Over TCP the alert's type is not exported, but only crypto/tls uses these operations.
+	// Over TCP the alert's type is not exported, but only crypto/tls uses these operation names.
 	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
 		return alertName(op.Err)
 	}
@@ -66,7 +66,6 @@ func tlsAlertIn(err error) string {
 
 func alertName(alert error) string { return strings.TrimPrefix(alert.Error(), "tls: ") }
 
-// classifyErrno classifies error numbers (errno(3)).
 func classifyErrno(err error) Class {
 	is := func(numbers ...syscall.Errno) bool {
 		for _, number := range numbers {
@@ -77,7 +76,7 @@ func classifyErrno(err error) Class {
 		return false
 	}
 	switch {
-	// connect(2) finds no port for the address, bind(2) finds none at all.
+	// connect(2) finds no free port for this address, or bind(2) finds no free port at all.
 	case is(syscall.EADDRNOTAVAIL, syscall.EADDRINUSE):
 		return PortExhaustion
 	case is(syscall.EMFILE, syscall.ENFILE):
@@ -88,21 +87,20 @@ func classifyErrno(err error) Class {
 		return Reset
 	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && dial.Timeout() {
-		// Loopback drops a SYN only if a queue is full, or the client could not see the answer
-		// in time.
+		// Loopback drops a SYN only if a queue is full, or if the client was too slow.
 		if tcp, ok := dial.Addr.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
 			return Backlog
 		}
 		return ConnectTimeout
 	}
-	if is(syscall.ETIMEDOUT) { // of an open connection
+	if is(syscall.ETIMEDOUT) { // an open connection timed out
 		return Silent
 	}
 	return ""
 }
 
-// classifyProtocol classifies the error types of HTTP/2, HTTP/3 and QUIC. net/http's own
-// HTTP/2 returns stream errors of the types in golang.org/x/net/http2.
+// classifyProtocol classifies the error types of HTTP/2, HTTP/3 and QUIC. The HTTP/2 in net/http
+// returns stream errors of golang.org/x/net/http2's types.
 func classifyProtocol(err error) Class {
 	if stream, ok := errors.AsType[http2.StreamError](err); ok {
 		return classifyStreamCode(stream.Code.String(), codes.OK)
@@ -116,7 +114,7 @@ func classifyProtocol(err error) Class {
 	return classifyQUIC(err)
 }
 
-// classifyHTTP3 classifies the codes of RFC 9114, section 8.1.
+// classifyHTTP3 classifies the HTTP/3 error codes (RFC 9114, section 8.1).
 func classifyHTTP3(err *http3.Error) Class {
 	_, connection := errors.AsType[*quic.ApplicationError](err)
 	switch {

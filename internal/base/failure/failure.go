@@ -1,9 +1,9 @@
 // Package failure classifies the errors of failed calls by their cause: a limit of the machine,
 // the network, the handshake, the protocol, or the application's own answer. It first looks for a
-// class from WithClass, then at the types in the error chain (chain.go), and at texts that the
-// library's source makes exact (webPhrases, grpcPhrases).
+// class from WithClass, then at the types in the error chain (chain.go), and last at texts that
+// the library's source fixes (webPhrases, grpcPhrases).
 //
-// This package must not know any stack, nor count anything.
+// This package must not know any stack, and it counts nothing.
 package failure
 
 import (
@@ -35,7 +35,7 @@ func Of(err error) Class {
 	return Unknown
 }
 
-// classifyEnd classifies errors that say only that the call ended.
+// classifyEnd classifies errors that say only that the call ended, but not why.
 func classifyEnd(err error) Class {
 	code := status.Code(err)
 	switch {
@@ -58,7 +58,7 @@ func isTimeout(err error) bool {
 }
 
 // MarkHandshakeTimeout adds the class HandshakeTimeout to a timeout error. Only the code that runs
-// the handshake knows that the timeout happened there.
+// the handshake can call it, because the error itself does not name the handshake.
 func MarkHandshakeTimeout(err error) error {
 	if isTimeout(err) {
 		return WithClass(HandshakeTimeout, err)
@@ -66,8 +66,8 @@ func MarkHandshakeTimeout(err error) error {
 	return err
 }
 
-// A Class names the cause of a failed call: a word, followed by a colon and a detail if the
-// class has kinds: "tls-alert: bad certificate".
+// A Class names the cause of a failed call. Some classes add a colon and a detail, such as
+// "tls-alert: bad certificate".
 type Class string
 
 // The classes.
@@ -75,49 +75,46 @@ const (
 	PortExhaustion  Class = "port-exhaustion"  // no local port is free
 	DescriptorLimit Class = "descriptor-limit" // no file descriptor is free
 	Refused         Class = "refused"          // no process listens
-	Backlog         Class = "backlog"          // a SYN on loopback was left unanswered, which a full accept queue does
-	ConnectTimeout  Class = "connect-timeout"  // a SYN was left unanswered, on a link that may have lost it
-	Reset           Class = "reset"            // the peer, or its kernel, reset the connection
-	Closed          Class = "closed"           // the peer ended the connection in the middle of a call
-	Silent          Class = "silent"           // the peer answered no probe: keep-alive, QUIC's idle timeout
+	// a SYN on loopback stayed unanswered: a queue is full
+	Backlog        Class = "backlog"
+	ConnectTimeout Class = "connect-timeout" // a SYN on another link stayed unanswered
+	Reset          Class = "reset"           // the peer or its kernel reset the connection
+	Closed         Class = "closed"          // the peer closed the connection during a call
+	Silent         Class = "silent"          // the peer answered no keep-alive probe, or was idle
 
 	// HandshakeTimeout: a handshake was not complete in time. A client's limit is its call's
-	// deadline, and 30 s with QUIC, which begins with the handshake; a server's is 10 s. If a
-	// library opens lost connections again in the background (net/http for HTTP/1.1, grpc-go),
-	// its calls end with Deadline.
+	// deadline; with QUIC it is 30 s. A server's limit is 10 s. Libraries that reconnect in the
+	// background (net/http for HTTP/1.1, grpc-go) report Deadline instead.
 	HandshakeTimeout Class = "handshake-timeout"
-	TLSAlert         Class = "tls-alert"      // the alert follows the colon
-	Certificate      Class = "certificate"    // the fault follows the colon
+	TLSAlert         Class = "tls-alert"      // the alert's name follows the colon
+	Certificate      Class = "certificate"    // the certificate's fault follows the colon
 	PlaintextPeer    Class = "plaintext-peer" // one end speaks TLS and the other does not
 
-	// WrongProtocol: the peer speaks, or chose, another protocol.
+	// WrongProtocol: the peer uses another protocol.
 	WrongProtocol Class = "wrong-protocol"
 
-	StreamRefused Class = "stream-refused" // the peer accepts no further call on the connection
-	StreamReset   Class = "stream-reset"   // the peer reset this call's stream; its code follows the colon
+	StreamRefused Class = "stream-refused" // the peer accepts no more calls on the connection
+	StreamReset   Class = "stream-reset"   // the peer reset the stream; its code follows the colon
 	GoAway        Class = "goaway"         // the peer announced the end of the connection
-	// FlowControl: a sender exceeded its credit. If a sender waits for credit until its
-	// call's deadline, the class is Deadline.
+	// FlowControl: a sender exceeded its flow-control window. A sender that waits for window until
+	// its call's deadline gets Deadline instead.
 	FlowControl Class = "flow-control"
 
 	Deadline    Class = "deadline"  // the call's own deadline passed
 	Cancelled   Class = "cancelled" // the caller cancelled the call
 	WrongAnswer Class = "wrong-answer"
-	Application Class = "application" // the handler's own status: no fault on the way explains it
+	Application Class = "application" // the handler itself returned the error status
 	Unknown     Class = "other"
 )
 
-// withDetail returns the class with a kind.
 func (c Class) withDetail(kind string) Class { return c + ": " + Class(kind) }
 
-// isType reports whether an error of type E is in the chain.
 func isType[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// WithClass adds a class to an error, for callers that know more than the error's type and text
-// show.
+// WithClass adds a class to an error. Use it if the error's type and text do not show the class.
 func WithClass(class Class, err error) error { return &classifiedError{error: err, class: class} }
 
 type classifiedError struct {
@@ -127,13 +124,12 @@ type classifiedError struct {
 
 func (m *classifiedError) Unwrap() error { return m.error }
 
-// A phrase identifies an error by a part of its text, because its type says less.
+// A phrase is a part of an error's text that identifies its class, if the type does not.
 type phrase struct {
 	text  string
 	class Class
 }
 
-// classifyText classifies errors whose cause a library has turned into text.
 func classifyText(err error) Class {
 	if err == nil {
 		return ""
@@ -145,8 +141,8 @@ func classifyText(err error) Class {
 	if !is {
 		return ""
 	}
-	// In grpc-go a call whose stream was reset has the gRPC code for the stream's
-	// code, and a call whose connection ended has Unavailable.
+	// If a stream was reset, grpc-go translates the stream's code into a gRPC code. If the
+	// connection ended, grpc-go returns Unavailable.
 	if _, code, broken := strings.Cut(st.Message(), "stream terminated by RST_STREAM with error code: "); broken {
 		return classifyStreamCode(code, st.Code())
 	}
@@ -165,17 +161,17 @@ func classOfPhrase(phrases []phrase, in string) Class {
 	return ""
 }
 
-// webPhrases are phrases of net/http.
+// webPhrases lists the phrases in errors of net/http.
 var webPhrases = []phrase{
 	{"net/http: TLS handshake timeout", HandshakeTimeout},
 	{"Client sent an HTTP request to an HTTPS server", PlaintextPeer},
-	{`malformed HTTP response "\x15\x03`, PlaintextPeer}, // a TLS record
+	{`malformed HTTP response "\x15\x03`, PlaintextPeer}, // the peer answered with a TLS record
 	{"http2: server sent GOAWAY", GoAway},
-	{"; REFUSED_STREAM; received from peer", StreamRefused}, // of a request that cannot be sent again
+	{"; REFUSED_STREAM; received from peer", StreamRefused}, // net/http cannot send it again
 }
 
-// grpcPhrases are phrases of grpc-go's internal/transport. GOAWAY comes first, since it
-// explains the end of the connection that follows it.
+// grpcPhrases lists the phrases in errors of grpc-go's internal/transport. GOAWAY comes first,
+// because it explains why the connection ended.
 var grpcPhrases = []phrase{
 	{"received prior goaway: code: ", GoAway},
 	{"received goaway and there are no active streams", GoAway},
@@ -192,7 +188,8 @@ var grpcPhrases = []phrase{
 }
 
 // classifyStreamCode classifies the code of RST_STREAM (RFC 9113, section 7) by its name. A server
-// also resets the stream of a call whose deadline has passed: then the class is Deadline.
+// also resets the stream of a call whose deadline has passed. The class of a call after its
+// deadline is Deadline.
 func classifyStreamCode(name string, code codes.Code) Class {
 	name, _, _ = strings.Cut(name, ";")
 	switch {

@@ -13,10 +13,10 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The layout of coarse histograms is HdrHistogram's for 256 ns to 69 s with two significant
-// digits: buckets of 256 ns up to 66 µs, and 128 in each power of two above.
+// Coarse histograms use HdrHistogram's layout for 256 ns to 69 s with two significant digits.
+// Buckets are 256 ns wide up to 66 µs. Above, each power of two has 128 buckets.
 const (
-	coarseUnitBits = 8 // a power of two
+	coarseUnitBits = 8 // buckets below 66 µs are 1<<8 ns wide
 	coarseLowest   = 1 << coarseUnitBits
 	coarseHighest  = 1<<36 - 1
 	coarseDigits   = 2
@@ -27,18 +27,17 @@ const (
 // coarseCount is the number of buckets.
 var coarseCount = coarseBucket(coarseHighest) + 1
 
-// coarseBucket returns the bucket of a duration. Durations above the highest are in the last one.
+// coarseBucket returns the bucket of a duration. The last bucket includes all longer durations.
 func coarseBucket(ns int64) int {
 	return bucketOf(min(max(ns, 0), coarseHighest)>>coarseUnitBits, coarseMagnitude)
 }
 
-// highestCoarseValueIn returns the highest duration of a bucket.
 func highestCoarseValueIn(bucket int) int64 {
 	return lowestValueIn(bucket+1, coarseMagnitude)<<coarseUnitBits - 1
 }
 
-// A CoarseHistogram is a histogram with two digits, to be sent often and merged. It has no exact
-// totals. The histograms of all recorders have the same buckets, so merging loses nothing.
+// A CoarseHistogram is a small histogram with two significant digits, for frequent sending. It has
+// no exact totals. All coarse histograms have the same buckets, so merging loses nothing.
 type CoarseHistogram struct {
 	counts []int64
 	count  int64
@@ -49,7 +48,7 @@ func NewCoarseHistogram() *CoarseHistogram {
 	return &CoarseHistogram{counts: make([]int64, coarseCount)}
 }
 
-// Record counts a duration count times.
+// Record counts a duration in nanoseconds the given number of times.
 func (c *CoarseHistogram) Record(ns, times int64) {
 	c.counts[coarseBucket(ns)] += times
 	c.count += times
@@ -63,7 +62,7 @@ func (c *CoarseHistogram) Add(other *CoarseHistogram) {
 	c.count += other.count
 }
 
-// Count returns how many durations it holds.
+// Count returns the number of recorded durations.
 func (c *CoarseHistogram) Count() int64 { return c.count }
 
 // Quantile returns the upper end of a quantile's bucket, or 0 for an empty histogram.
@@ -77,35 +76,35 @@ func (c *CoarseHistogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// Encode encodes the histogram, as a new [CoarseEncoder] does.
+// Encode encodes the histogram with a new [CoarseEncoder].
 func (c *CoarseHistogram) Encode() (string, error) { return new(CoarseEncoder).Encode(c) }
 
-// A CoarseEncoder encodes one histogram after another. It keeps its compressor, which has almost a
-// megabyte: one compressor per second would keep the garbage collector busy.
+// A CoarseEncoder encodes one histogram after another. It reuses its compressor of almost 1 MB,
+// because a new compressor per second would cause many garbage collections.
 type CoarseEncoder struct {
 	packed     bytes.Buffer
 	compressor *zlib.Writer
 }
 
-// Cookies of the form, as HdrHistogram writes them.
+// The cookies (format identifiers) of HdrHistogram's interchange form.
 const (
 	plainCookie  = uint32(hdrhistogram.V2EncodingCookieBase) | 0x10
 	packedCookie = uint32(hdrhistogram.V2CompressedEncodingCookieBase) | 0x10
 )
 
-// Encode returns the interchange form of HdrHistogram: version 2, compressed, base64.
+// Encode returns the interchange form of HdrHistogram: version 2, compressed, in base64.
 func (e *CoarseEncoder) Encode(c *CoarseHistogram) (string, error) {
 	counts := c.appendCounts(nil)
 	head := binary.BigEndian.AppendUint32(nil, plainCookie)
 	head = binary.BigEndian.AppendUint32(head, uint32(len(counts)))
-	head = binary.BigEndian.AppendUint32(head, 0) // the offset of the indices
+	head = binary.BigEndian.AppendUint32(head, 0) // normalizing index offset
 	head = binary.BigEndian.AppendUint32(head, coarseDigits)
 	head = binary.BigEndian.AppendUint64(head, coarseLowest)
 	head = binary.BigEndian.AppendUint64(head, coarseHighest)
-	head = binary.BigEndian.AppendUint64(head, math.Float64bits(1)) // the ratio of values to whole numbers
+	head = binary.BigEndian.AppendUint64(head, math.Float64bits(1)) // ratio of integers to doubles
 
 	e.packed.Reset()
-	e.packed.Write(make([]byte, 8)) // filled in below
+	e.packed.Write(make([]byte, 8)) // the header is written below
 	if e.compressor == nil {
 		e.compressor = zlib.NewWriter(&e.packed)
 	} else {
@@ -125,8 +124,8 @@ func (e *CoarseEncoder) Encode(c *CoarseHistogram) (string, error) {
 	return base64.StdEncoding.EncodeToString(packed), nil
 }
 
-// appendCounts appends the counts up to the last that is not 0, each as a zigzag LEB128. Several
-// zeros become their number, as a negative value.
+// appendCounts appends the counts up to the last nonzero count, each as a zigzag LEB128. A
+// negative value −n stands for n zeros.
 func (c *CoarseHistogram) appendCounts(to []byte) []byte {
 	zeros := int64(0)
 	for _, count := range c.counts {
@@ -166,7 +165,7 @@ func DecodeCoarse(encoded string) (*CoarseHistogram, error) {
 	return c, nil
 }
 
-// AddEncoded adds an encoded histogram. An empty text adds nothing.
+// AddEncoded adds an encoded histogram. It ignores an empty text.
 func (c *CoarseHistogram) AddEncoded(encoded string) error {
 	if encoded == "" {
 		return nil
@@ -179,8 +178,8 @@ func (c *CoarseHistogram) AddEncoded(encoded string) error {
 	return nil
 }
 
-// CoarseRecorder counts durations in one goroutine while another reads them: Record takes no
-// lock and allocates nothing. Its counts may overflow; differences of counts stay right.
+// CoarseRecorder counts durations in one goroutine while another goroutine reads the counts.
+// Record takes no lock and allocates nothing. Counts may overflow; their differences stay right.
 type CoarseRecorder struct {
 	memory[atomic.Uint32]
 }
@@ -196,18 +195,18 @@ func (r *CoarseRecorder) Record(ns int64) {
 	count.Store(count.Load() + 1) // only this goroutine writes the count
 }
 
-// A CoarseReader reads some recorders many times.
+// A CoarseReader reads the same recorders repeatedly.
 type CoarseReader struct {
 	recorders    []*CoarseRecorder
 	before, sums []uint32
 }
 
-// NewCoarseReader returns a reader of new recorders.
+// NewCoarseReader returns a reader of recorders that are still empty.
 func NewCoarseReader(recorders ...*CoarseRecorder) *CoarseReader {
 	return &CoarseReader{recorders: recorders, before: make([]uint32, coarseCount), sums: make([]uint32, coarseCount)}
 }
 
-// ReadNew returns the durations recorded since the last call of ReadNew.
+// ReadNew returns the durations that were recorded since the previous call of ReadNew.
 func (r *CoarseReader) ReadNew() *CoarseHistogram {
 	clear(r.sums)
 	for _, one := range r.recorders {

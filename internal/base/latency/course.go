@@ -7,11 +7,11 @@ import (
 )
 
 // Course counts durations by the time at which they ended, to give quantiles over time. Like a
-// [Recorder], it belongs to one goroutine. It has at most 64 slots of time. When all slots are
-// used, each slot becomes twice as long. So a Course needs only 48 KiB, outside the Go heap.
-// Each bucket is an eighth of a power of two, so quantiles are accurate to 7 %.
+// [Recorder], it belongs to one goroutine. It has at most 64 time slots. When all slots are used,
+// each slot becomes twice as long, so a Course needs only 48 KiB, outside the Go heap. Each bucket
+// spans an eighth of a power of two, so quantiles are accurate to 7 %.
 type Course struct {
-	memory[uint32] // slot by slot
+	memory[uint32] // one group of buckets per slot
 	failed         [courseSlots]uint32
 	began          int64
 	shift          uint // a slot is 1<<shift ns
@@ -21,8 +21,8 @@ const (
 	courseSlots  = 64
 	shortestSlot = 23 // 8.4 ms
 
-	lowestOctave  = 12 // all below 4 µs is counted together
-	highestOctave = 36 // and all from 69 s on
+	lowestOctave  = 12 // one bucket counts all durations below 4 µs
+	highestOctave = 36 // one bucket counts all durations from 69 s on
 	courseBuckets = (highestOctave-lowestOctave)<<3 + 2
 )
 
@@ -32,7 +32,7 @@ func NewCourse() *Course {
 }
 
 // Begin sets the instant at which the first slot begins. Call it before the first Record. It makes
-// the slots long enough for the expected duration, since lengthening them later takes some 10 µs.
+// the slots long enough for the expected duration, because lengthening them later takes some 10 µs.
 func (c *Course) Begin(instant int64, expected time.Duration) {
 	c.began = instant
 	for c.Slot()*courseSlots < expected {
@@ -40,19 +40,18 @@ func (c *Course) Begin(instant int64, expected time.Duration) {
 	}
 }
 
-// Record counts a duration that ended at an instant. Instants before Begin use the first slot.
+// Record counts a duration that ended at an instant. An instant before Begin counts in slot 0.
 func (c *Course) Record(ended, ns int64) {
 	c.counts[c.slotAt(ended)*courseBuckets+courseBucket(ns)]++
 }
 
-// RecordFailure counts a failed call that ended at an instant. Record counts its duration.
+// RecordFailure counts a failed call that ended at an instant. It does not count a duration.
 func (c *Course) RecordFailure(ended int64) { c.failed[c.slotAt(ended)]++ }
 
-// slotAt returns the index of an instant's slot.
 func (c *Course) slotAt(ended int64) int {
 	slot := max(0, ended-c.began) >> c.shift
 	for slot >= courseSlots {
-		c.halve()
+		c.doubleSlotLength()
 		slot >>= 1
 	}
 	return int(slot)
@@ -69,7 +68,8 @@ func courseBucket(ns int64) int {
 	return 1 + (octave-lowestOctave)<<3 + int(ns>>(octave-3))&7
 }
 
-// middleOfBucket is the middle of a bucket. All durations in the bucket are within 7 % of it.
+// middleOfBucket returns the middle of a bucket. Durations in the bucket differ from the middle by
+// at most 7 %.
 func middleOfBucket(bucket int) int64 {
 	if bucket == 0 {
 		return 1 << (lowestOctave - 1)
@@ -78,11 +78,10 @@ func middleOfBucket(bucket int) int64 {
 	return (2*(8+eighth) + 1) << (octave - 4)
 }
 
-// halve makes slots twice as long.
-func (c *Course) halve() {
+func (c *Course) doubleSlotLength() {
 	for slot := range courseSlots {
 		from := c.slot(slot)
-		if slot > 0 { // into the first half; the first stays where it is
+		if slot > 0 { // the first slot keeps its place
 			into := c.slot(slot / 2)
 			if slot%2 == 0 {
 				clear(into)
@@ -100,10 +99,10 @@ func (c *Course) halve() {
 
 func (c *Course) slot(n int) []uint32 { return c.counts[n*courseBuckets : (n+1)*courseBuckets] }
 
-// Add adds the counts of another course with the same beginning. No goroutine may still record.
+// Add adds the counts of another course that begins at the same instant. Recording must have ended.
 func (c *Course) Add(other *Course) {
 	for c.shift < other.shift {
-		c.halve()
+		c.doubleSlotLength()
 	}
 	for n := range courseSlots {
 		c.failed[n>>(c.shift-other.shift)] += other.failed[n]

@@ -11,8 +11,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Encode returns the buckets in the interchange form of HdrHistogram: version 2, compressed,
-// base64. It leaves out the exact totals, which [Histogram.Distribution] keeps.
+// Encode returns the buckets in HdrHistogram's interchange form: version 2, compressed, in base64.
+// The form leaves out the exact totals, which [Histogram.Distribution] keeps.
 func (h *Histogram) Encode() (string, error) {
 	// The library writes only this version.
 	encoded, err := h.buckets.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
@@ -22,8 +22,8 @@ func (h *Histogram) Encode() (string, error) {
 	return string(encoded), nil
 }
 
-// Decode reads the output of Encode, or of an HdrHistogram of another language with the same
-// lowest value (1 ns) and digits (3). Sum, minimum and maximum are as exact as the buckets.
+// Decode reads an encoded HdrHistogram with a lowest value of 1 ns and three digits. Sum, minimum
+// and maximum are only as exact as the buckets.
 func Decode(encoded string) (*Histogram, error) {
 	decoded, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {
@@ -40,7 +40,7 @@ func Decode(encoded string) (*Histogram, error) {
 		}
 		decoded = same
 	}
-	// The library's totals read all buckets each, which takes most of the time of reading a run.
+	// One pass computes all totals. The library would read all buckets for each total.
 	h := &Histogram{buckets: decoded, totals: emptyTotals()}
 	sum := 0.0
 	for bucket, count := range decoded.Export().Counts {
@@ -59,31 +59,31 @@ func Decode(encoded string) (*Histogram, error) {
 	return h, nil
 }
 
-// Distribution is a histogram in the form of records: the exact totals, and the
-// buckets as Encode returns them. Durations are nanoseconds. Histogram is empty if
-// only the totals are known, as for the calls of another program.
+// Distribution is a histogram as records store it: exact totals, and buckets as Encode returns
+// them. Durations are nanoseconds. Histogram is empty if only the totals are known, as for the
+// calls of another program.
 type Distribution struct {
 	Count     int64  `json:"count"`
 	Sum       int64  `json:"sum_ns"`
 	Min       int64  `json:"min_ns"`
 	Max       int64  `json:"max_ns"`
-	Clamped   int64  `json:"clamped,omitempty"` // above 60 s, in the highest bucket
+	Clamped   int64  `json:"clamped,omitempty"` // durations above 60 s, in the highest bucket
 	Histogram string `json:"hdr"`
-	// Percentiles holds the percentiles that another program computed, in ascending order.
-	// It is absent if there are buckets.
+	// Percentiles holds the percentiles that another program computed, in ascending order. It is
+	// absent if there are buckets.
 	Percentiles []Percentile `json:"percentiles,omitempty"`
 }
 
-// Percentile is a duration that a share of the samples does not exceed.
+// Percentile holds the duration that a share of the samples does not exceed.
 type Percentile struct {
-	Quantile float64 `json:"quantile"` // 0.99 for P99
+	Quantile float64 `json:"quantile"` // the share: 0.99 for P99
 	Duration int64   `json:"ns"`
 }
 
-// OnlyTotals reports whether there are samples but no buckets, and so no percentiles.
+// OnlyTotals reports whether there are samples but no buckets. Then no percentiles are known.
 func (d Distribution) OnlyTotals() bool { return d.Count > 0 && d.Histogram == "" }
 
-// Distribution returns the histogram in the form of records.
+// Distribution returns the histogram in the form that records store.
 func (h *Histogram) Distribution() (Distribution, error) {
 	encoded, err := h.Encode()
 	if err != nil {
@@ -128,13 +128,12 @@ func (d Distribution) Decode() (*Histogram, error) {
 	return h, nil
 }
 
-// sameBucket reports whether one bucket counts both values.
 func sameBucket(a, b int64) bool {
 	return fineBucket(min(a, highestValue)) == fineBucket(min(b, highestValue))
 }
 
-// Interval is one line of a histogram log: the durations recorded in Length from
-// Start on. Tag distinguishes series in one log; it may be empty.
+// Interval is one line of a histogram log: the durations recorded from Start until Start+Length.
+// Tag distinguishes the series in one log; it may be empty.
 type Interval struct {
 	Tag    string
 	Start  time.Time
@@ -142,14 +141,14 @@ type Interval struct {
 	*Histogram
 }
 
-// LogWriter writes a histogram log (.hlog, format 1.3), which every HdrHistogram port reads.
-// Times are seconds since the log's start, an interval's highest value is in milliseconds, and
-// the histogram's values are nanoseconds.
+// LogWriter writes a histogram log (.hlog, format 1.3), which every HdrHistogram port reads. Times
+// are seconds since the log's start. Each interval's maximum is in milliseconds. The histogram's
+// values are nanoseconds.
 type LogWriter struct {
 	to *hdrhistogram.HistogramLogWriter
 }
 
-// NewLogWriter writes the header of a log that starts at the given time, down to the second.
+// NewLogWriter writes the header of a log that starts at the given time, cut to whole seconds.
 func NewLogWriter(w io.Writer, start time.Time) (*LogWriter, error) {
 	l := &LogWriter{to: hdrhistogram.NewHistogramLogWriter(w)}
 	base := start.Truncate(time.Second).UnixMilli()
@@ -168,7 +167,7 @@ func NewLogWriter(w io.Writer, start time.Time) (*LogWriter, error) {
 	return l, nil
 }
 
-// Write adds one interval. Readers expect intervals in the order of their starts.
+// Write adds one interval. Call it in the order of the intervals' starts.
 func (l *LogWriter) Write(interval Interval) error {
 	if strings.ContainsAny(interval.Tag, ", \t\r\n") {
 		return fmt.Errorf("latency: tag %q of a histogram log contains a comma or white space", interval.Tag)

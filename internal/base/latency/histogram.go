@@ -10,18 +10,17 @@
 //     HdrHistogram V2 string, which tools in any language read.
 //  4. [WriteParquet] writes the sample logs of a trial to one file.
 //
-// A [CoarseHistogram] has only two digits. It is read from a [CoarseRecorder] while that records,
-// sent often, and merged with the coarse histograms of other processes.
+// A [CoarseHistogram] has only two digits. Another goroutine reads it from a [CoarseRecorder] that
+// is still recording. Processes send their coarse histograms often, and the receiver merges them.
 //
 // Buckets span 1 ns to 60 s with three significant digits, as in HdrHistogram;
 // count, sum, minimum and maximum are exact.
 //
-// Recorders use memory outside the Go heap. Some hundred recorders of 216 KiB on the heap would
-// make it larger, and so the garbage collector of the client under test would run far less often
-// than in users' programs.
+// Recorders use memory outside the Go heap. Hundreds of recorders of 216 KiB would enlarge the
+// heap. The client's garbage collector would then run far less often than in users' programs.
 //
-// The package must not know stacks, workloads or rates, nor what a difference between two
-// distributions means.
+// The package must not know stacks, workloads or rates. It does not interpret differences between
+// distributions.
 package latency
 
 import (
@@ -34,9 +33,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histogram is the distribution of the durations of any number of recorders. Reading it
-// concurrently is safe while nobody adds to it. Quantiles and the encoded form equal those of
-// the HdrHistogram libraries in other languages.
+// Histogram is the distribution of the durations of any number of recorders. Concurrent reading is
+// safe unless a goroutine adds durations. Quantiles and the encoded form equal those of the
+// HdrHistogram libraries in other languages.
 type Histogram struct {
 	buckets *hdrhistogram.Histogram
 	totals
@@ -67,15 +66,15 @@ func (h *Histogram) Add(r *Recorder) {
 	h.add(r.totals)
 }
 
-// Count returns how many durations it holds.
+// Count returns the number of recorded durations.
 func (h *Histogram) Count() int64 { return h.count }
 
-// Clamped returns the number of durations above 60 s, where the buckets end. Quantiles among them
-// are too low; Mean and Max are not.
+// Clamped returns the number of durations above 60 s, where the buckets end. Quantiles above 60 s
+// are too low, but Mean and Max are exact.
 func (h *Histogram) Clamped() int64 { return h.clamped }
 
-// Sum returns the sum of all durations: exact, unless the histogram was decoded
-// from a string alone, which does not contain it.
+// Sum returns the sum of all durations. It is exact unless the histogram was decoded from a string
+// alone, which does not contain the sum.
 func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum) }
 
 // Mean returns the sum divided by the count, or 0 for an empty histogram.
@@ -102,9 +101,9 @@ func (h *Histogram) Max() time.Duration {
 	return time.Duration(h.max)
 }
 
-// Quantile returns the duration that a share q of all durations does not exceed,
-// to three significant digits: the upper end of its bucket, as in HdrHistogram. At
-// q = 0 and q = 1 it is the exact minimum and maximum. An empty histogram gives 0.
+// Quantile returns the duration that a share q of all durations does not exceed, to three
+// significant digits. It is the upper end of a bucket, as in HdrHistogram. For q = 0 and q = 1 it
+// returns the exact minimum and maximum. An empty histogram returns 0.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.count == 0 {
 		return 0
@@ -123,7 +122,7 @@ func (h *Histogram) limitToRange(ns int64) time.Duration {
 	return time.Duration(min(max(ns, h.min), h.max))
 }
 
-// Counts yields each bucket's duration, as Quantile gives it, ascending, and its count.
+// Counts yields each bucket's upper end and its count, in ascending order.
 func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
 	return func(yield func(time.Duration, int64) bool) {
 		for bucket, count := range h.buckets.Export().Counts {
@@ -134,7 +133,7 @@ func (h *Histogram) Counts() iter.Seq2[time.Duration, int64] {
 	}
 }
 
-// Merge adds the durations of another histogram, bucket by bucket. The other one does not change.
+// Merge adds the durations of another histogram, which does not change.
 func (h *Histogram) Merge(other *Histogram) {
 	if dropped := h.buckets.Merge(other.buckets); dropped != 0 {
 		panic(fmt.Sprintf("latency: two histograms differ in layout: %d durations found no bucket", dropped))
@@ -142,8 +141,8 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.add(other.totals)
 }
 
-// MergeDistributions returns the distribution of all parts' durations: buckets and totals are
-// exact, as from one recorder. If one part has only totals, the result has only totals.
+// MergeDistributions returns the distribution of all parts' durations. Its buckets and totals are
+// the same as those of one recorder. If one part has only totals, the result has only totals.
 func MergeDistributions(parts ...Distribution) (Distribution, error) {
 	all := NewHistogram()
 	onlyTotals := false
@@ -174,10 +173,10 @@ type Recorder struct {
 	memory[int64] // indexed by fineBucket
 	totals
 
-	_ [56]byte // fills 128 bytes, so that no neighbour shares a cache line
+	_ [56]byte // fills 128 bytes, so that two recorders never share a cache line
 }
 
-// totals are the exact figures of a recorder or histogram.
+// totals holds the exact figures of a recorder or histogram.
 type totals struct {
 	count   int64
 	sum     int64
@@ -196,14 +195,14 @@ func (t *totals) add(other totals) {
 	t.clamped += other.clamped
 }
 
-// NewRecorder returns an empty recorder. Its 216 KiB are outside the Go heap
-// until Close; the kernel provides each page at its first use.
+// NewRecorder returns an empty recorder. Its 216 KiB stay outside the Go heap until Close. The
+// kernel provides each page at its first use.
 func NewRecorder() *Recorder {
 	return &Recorder{memory: allocateOffHeap[int64](bucketCount, false), totals: emptyTotals()}
 }
 
-// Record counts a duration in nanoseconds. One above 60 s goes into the highest bucket and
-// counts as clamped, but sum and maximum include its true value. A negative one counts as 0.
+// Record counts a duration in nanoseconds. A duration above 60 s goes into the highest bucket and
+// counts as clamped, but sum and maximum include its true value. A negative duration counts as 0.
 func (r *Recorder) Record(ns int64) {
 	ns = max(ns, 0)
 	r.count++
@@ -220,29 +219,28 @@ func (r *Recorder) Record(ns int64) {
 // Count returns how many durations were recorded.
 func (r *Recorder) Count() int64 { return r.count }
 
-// The bucket layout is HdrHistogram's for 1 ns to 60 s with three significant digits: one bucket
-// per value below 2,048, and 1,024 in each power of two above.
+// The bucket layout is HdrHistogram's for 1 ns to 60 s with three significant digits. Each value
+// below 2,048 has its own bucket. Above, each power of two has 1,024 buckets.
 const (
 	lowestValue       = 1
 	highestValue      = int64(60 * time.Second)
 	significantDigits = 3
 
-	magnitude = 10 // 1,024 buckets in each power of two
+	magnitude = 10 // each power of two has 1<<10 buckets
 )
 
-// bucketCount is the number of buckets; the last power of two is complete.
+// bucketCount is the number of buckets. It includes the whole power of two of the highest value.
 var bucketCount = (fineBucket(highestValue)>>magnitude + 1) << magnitude
 
 func fineBucket(value int64) int { return bucketOf(value, magnitude) }
 
-// bucketOf returns the index of the bucket that counts a value of 0 or more, in a layout with
+// bucketOf returns the index of the bucket that counts a value of 0 or more. The layout has
 // 1<<magnitude buckets in each power of two.
 func bucketOf(value int64, magnitude int) int {
 	shift := bits.Len64(uint64(value)|(2<<magnitude-1)) - (magnitude + 1)
 	return shift<<magnitude + int(value>>shift)
 }
 
-// lowestValueIn returns the lowest value of a bucket.
 func lowestValueIn(bucket, magnitude int) int64 {
 	shift := max(0, bucket>>magnitude-1)
 	return int64(bucket-shift<<magnitude) << shift

@@ -2,5 +2,5 @@
 
 package latency
 
-// allocateOffHeap takes memory from the Go heap: other systems are for development.
+// allocateOffHeap uses the Go heap. Systems other than Linux are supported only for development.
 func allocateOffHeap[T any](n int, _ bool) memory[T] { return memory[T]{make([]T, n), func() {}} }

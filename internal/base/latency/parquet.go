@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// This file writes the part of the Parquet format that samples need: flat columns, no nulls, one
-// page per column and row group. Pages are not compressed: gzip takes off another 4 %. The field
-// numbers and constants are those of parquet.thrift in github.com/apache/parquet-format.
+// This file writes the part of the Parquet format that samples need: flat columns without nulls,
+// one page per column and row group. Pages are not compressed, because gzip would save only 4 %.
+// The field numbers and constants come from parquet.thrift in github.com/apache/parquet-format.
 
 const parquetMagic = "PAR1"
 
-// parquetType is a physical type.
+// parquetType is a physical type of Parquet.
 type parquetType int32
 
 const (
@@ -23,8 +23,8 @@ const (
 	parquetInt64   parquetType = 2
 )
 
-// encode returns a page of values and its encoding: PLAIN (0) for booleans, as bits, and
-// DELTA_BINARY_PACKED (5) for integers, whose neighbours differ by less than they are long.
+// encode returns a page of values and the number of its encoding. Booleans use PLAIN (0), one bit
+// each. Integers use DELTA_BINARY_PACKED (5), because differences of neighbours are small.
 func (t parquetType) encode(values []int64) (page []byte, encoding int32) {
 	if t == parquetBoolean {
 		return packBits(nil, values, 0, 1), 0
@@ -32,24 +32,23 @@ func (t parquetType) encode(values []int64) (page []byte, encoding int32) {
 	return packDeltas(values), 5
 }
 
-// schemaElement returns a SchemaElement: a required column.
 func (t parquetType) schemaElement(name string) thriftStruct {
 	if t == parquetBoolean {
 		return thriftStruct{1: int32(t), 3: int32(0), 4: name}
 	}
-	width, converted := int8(32*t), 16+int32(t) // INT_32 is 17, INT_64 is 18
+	width, converted := int8(32*t), 16+int32(t) // converted type: INT_32 is 17, INT_64 is 18
 	logical := thriftStruct{10: thriftStruct{1: width, 2: true}}
 	return thriftStruct{1: int32(t), 3: int32(0), 4: name, 6: converted, 10: logical}
 }
 
-// A parquetFile writes row groups, and keeps their description for the footer. After the
-// first error of the writer it writes nothing more.
+// A parquetFile writes row groups, and keeps their descriptions for the footer. After the first
+// write error it writes nothing more.
 type parquetFile struct {
 	to      io.Writer
 	written int64
 	err     error
 	rows    int64
-	groups  []any // RowGroup
+	groups  []any // RowGroup structs for the footer
 }
 
 func (f *parquetFile) write(p []byte) {
@@ -60,21 +59,23 @@ func (f *parquetFile) write(p []byte) {
 	f.written, f.err = f.written+int64(n), err
 }
 
-// rowGroup writes the values of all columns, the same number in each.
+// rowGroup writes one row group. All columns have the same number of values.
 func (f *parquetFile) rowGroup(columns [][]int64) {
-	var chunks []any // ColumnChunk
+	var chunks []any // ColumnChunk structs
 	rows, total := int64(len(columns[0])), int64(0)
 	for i, values := range columns {
 		column := sampleColumns[i]
 		page, encoding := column.kind.encode(values)
 		size := int32(len(page))
-		const rle = 3 // the header must name an encoding for the levels, although these columns have none: they contain neither nulls nor lists
+		// The header must name an encoding of the levels. These columns have no levels.
+		const rle = 3
 		data := thriftStruct{1: int32(rows), 2: encoding, 3: int32(rle), 4: int32(rle)}
 		header := thriftStruct{1: int32(0), 2: size, 3: size, 5: data}.append(nil)
 		at, written := f.written, int64(len(header)+len(page))
 		f.write(header)
 		f.write(page)
-		chunks = append(chunks, thriftStruct{2: at, 3: thriftStruct{ // ColumnMetaData, not compressed
+		// ColumnMetaData, not compressed
+		chunks = append(chunks, thriftStruct{2: at, 3: thriftStruct{
 			1: int32(column.kind), 2: []any{encoding}, 3: []any{column.name}, 4: int32(0),
 			5: rows, 6: written, 7: written, 9: at,
 		}})
@@ -84,7 +85,7 @@ func (f *parquetFile) rowGroup(columns [][]int64) {
 	f.rows += rows
 }
 
-// end writes the footer, a FileMetaData.
+// writeFooter writes the footer, which is a FileMetaData struct.
 func (f *parquetFile) writeFooter() error {
 	schema := []any{thriftStruct{4: "samples", 5: int32(len(sampleColumns))}}
 	for _, c := range sampleColumns {
@@ -96,14 +97,14 @@ func (f *parquetFile) writeFooter() error {
 	return f.err
 }
 
-// A block of DELTA_BINARY_PACKED, and the parts of it that have a width of their own.
+// Sizes of a DELTA_BINARY_PACKED block and of its parts. Each part has its own bit width.
 const (
 	deltaBlock     = 128
 	deltaMiniblock = 32
 )
 
-// packDeltas encodes values as DELTA_BINARY_PACKED: the first value, then blocks of differences,
-// each less the block's smallest difference, at the width of the largest remainder.
+// packDeltas encodes values as DELTA_BINARY_PACKED. The first value comes first, then blocks of
+// differences. Each block stores the differences minus its smallest difference.
 func packDeltas(values []int64) []byte {
 	packed := binary.AppendUvarint(nil, deltaBlock)
 	packed = binary.AppendUvarint(packed, deltaBlock/deltaMiniblock)
@@ -127,15 +128,15 @@ func packDeltas(values []int64) []byte {
 			widths++
 			whole := len(packed) + deltaMiniblock*width/8
 			packed = packBits(packed, part, least, width)
-			packed = append(packed, make([]byte, whole-len(packed))...) // the last part may have fewer values
+			packed = append(packed, make([]byte, whole-len(packed))...) // pads the last part
 		}
 	}
 	return packed
 }
 
-// packBits appends the differences of values to base, at a width in bits, low bits first.
+// packBits appends the values minus base, each in width bits, low bits first.
 func packBits(packed []byte, values []int64, base int64, width int) []byte {
-	var pending uint64 // fewer than 8 bits between two values
+	var pending uint64 // bits that do not fill a byte yet
 	used := 0
 	for _, v := range values {
 		value := uint64(v - base)
@@ -155,7 +156,7 @@ func packBits(packed []byte, values []int64, base int64, width int) []byte {
 	return packed
 }
 
-// thriftStruct holds the fields of a Thrift struct by their numbers; nil: absent.
+// thriftStruct holds the fields of a Thrift struct by their numbers. nil means an absent field.
 type thriftStruct []any
 
 // append encodes the struct in Thrift's compact protocol.
@@ -174,10 +175,10 @@ func (s thriftStruct) append(to []byte) []byte {
 	return append(to, 0)
 }
 
-// appendThrift encodes a value, and returns the type for the byte before it.
+// appendThrift encodes a value. It returns the type code that the caller writes before the value.
 func appendThrift(to []byte, value any) (_ []byte, kind byte) {
 	switch v := value.(type) {
-	case bool: // always true here: the type is the value
+	case bool: // the type code encodes true, and no value here is false
 		return to, 1
 	case int8:
 		return append(to, byte(v)), 3

@@ -9,24 +9,24 @@ import (
 	"path/filepath"
 )
 
-// Sample is one request, in nanoseconds.
+// Sample holds the times of one request, in nanoseconds.
 type Sample struct {
-	Start    int64 // the intended instant, since the window began; negative before it
+	Start    int64 // from the window's beginning to the intended instant; may be negative
 	Wait     int64 // from the intended instant to the actual send
 	Service  int64 // from the actual send to the end
 	Response int64 // from the intended instant to the end
 	Failed   bool
 }
 
-// chunkSamples is the number of samples that are mapped at a time: 640 KiB.
+// chunkSamples is the number of samples in one mapping of 640 KiB.
 const chunkSamples = 16 << 10
 
-// SampleLog keeps every sample of one client, outside the Go heap, for one goroutine.
+// SampleLog keeps every sample of one client, outside the Go heap. It belongs to one goroutine.
 type SampleLog struct {
 	worker int32
 	chunks []memory[Sample]
-	full   int // chunks before this one are full
-	used   int // samples used of the chunk at full
+	full   int // index of the first chunk that is not full
+	used   int // number of samples in that chunk
 }
 
 // A memory holds counts or samples outside the Go heap.
@@ -35,7 +35,7 @@ type memory[T any] struct {
 	release func()
 }
 
-// Close frees the memory. The owner must not be used afterwards; a second Close does nothing.
+// Close frees the memory. Nobody may use it afterwards. A second Close does nothing.
 func (m *memory[T]) Close() {
 	if m.counts != nil {
 		m.counts = nil
@@ -43,9 +43,9 @@ func (m *memory[T]) Close() {
 	}
 }
 
-// NewSampleLog returns an empty log with room for the expected number of samples.
-// Within it, Append makes no system call and causes no page fault; after it, every
-// 16,384 samples cost a mapping.
+// NewSampleLog returns an empty log with room for the expected number of samples. Up to this
+// number, Append makes no system call and causes no page fault. Above, every 16,384 samples need a
+// new mapping.
 func NewSampleLog(worker int32, expected int) *SampleLog {
 	l := &SampleLog{worker: worker}
 	for ; expected > 0; expected -= chunkSamples {
@@ -89,7 +89,7 @@ func (l *SampleLog) All() iter.Seq[Sample] {
 	}
 }
 
-// Close frees the memory. The log must not be used afterwards; a second Close does nothing.
+// Close frees the memory. The log must not be used afterwards. A second Close does nothing.
 func (l *SampleLog) Close() {
 	for _, chunk := range l.chunks {
 		chunk.Close()
@@ -97,7 +97,7 @@ func (l *SampleLog) Close() {
 	l.chunks, l.full, l.used = nil, 0, 0
 }
 
-// sampleColumns are the columns of a samples file: one sample per row, in nanoseconds.
+// sampleColumns lists the columns of a samples file: one sample per row, times in nanoseconds.
 var sampleColumns = [...]struct {
 	name string
 	kind parquetType
@@ -111,7 +111,6 @@ var sampleColumns = [...]struct {
 	{"failed", parquetBoolean},
 }
 
-// row returns the values of the columns.
 func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
 	failed := int64(0)
 	if s.Failed {
@@ -120,12 +119,12 @@ func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
 	return [...]int64{int64(worker), sequence, s.Start, s.Wait, s.Service, s.Response, failed}
 }
 
-// rowsPerGroup bounds the memory of the writer and of most readers: a row group is built as a
-// whole before it is written, with some 60 bytes per row.
+// rowsPerGroup limits the memory of the writer and of most readers. The writer builds a whole row
+// group in memory, with some 60 bytes per row.
 const rowsPerGroup = 256 << 10
 
-// WriteParquet writes the samples of all logs to a file that any Parquet reader opens. The file
-// appears whole or not at all: it is written beside its place, synced and renamed.
+// WriteParquet writes the samples of all logs to a Parquet file. It writes, syncs and renames a
+// temporary file, so that the path never shows an incomplete file.
 func WriteParquet(path string, logs []*SampleLog) (err error) {
 	unfinished := path + ".tmp"
 	defer func() {
@@ -177,7 +176,7 @@ func writeRows(to io.Writer, logs []*SampleLog) error {
 	return file.writeFooter()
 }
 
-// syncDirectory makes a rename in the directory last through a power cut.
+// syncDirectory makes sure that a rename in the directory survives a power cut.
 func syncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {

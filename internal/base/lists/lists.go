@@ -1,9 +1,9 @@
-// Package lists groups, converts and searches slices in the ways that package slices does not.
+// Package lists groups, converts and searches slices in ways that package slices does not offer.
 package lists
 
 import "slices"
 
-// GroupBy puts the items with equal keys together, in the order in which the keys first appear.
+// GroupBy groups the items with equal keys, in the order in which the keys first appear.
 func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	place := map[K]int{}
 	var groups [][]T
@@ -19,7 +19,7 @@ func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 	return groups
 }
 
-// Map returns the results of a function for each item.
+// Map returns the results of the function for each item.
 func Map[A, B any](items []A, of func(A) B) []B {
 	all := make([]B, len(items))
 	for i, item := range items {
@@ -28,7 +28,8 @@ func Map[A, B any](items []A, of func(A) B) []B {
 	return all
 }
 
-// FindOrAdd returns the first element for which same is true, or appends the given one.
+// FindOrAdd returns a pointer to the first element for which same is true. If there is none, it
+// appends one and returns a pointer to it.
 func FindOrAdd[T any](all *[]T, one T, same func(T) bool) *T {
 	i := slices.IndexFunc(*all, same)
 	if i < 0 {
@@ -38,7 +39,7 @@ func FindOrAdd[T any](all *[]T, one T, same func(T) bool) *T {
 	return &(*all)[i]
 }
 
-// AppendNew appends an item to a list that does not have it yet.
+// AppendNew appends an item to a list unless the list contains it.
 func AppendNew[T comparable](list []T, item T) []T {
 	if slices.Contains(list, item) {
 		return list

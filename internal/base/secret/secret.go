@@ -1,5 +1,5 @@
-// Package secret hides passwords, tokens and cookies in command lines that wirelab
-// prints or keeps. It holds the only list of the flags and header fields that carry them.
+// Package secret hides passwords, tokens and cookies in command lines that wirelab prints or
+// stores. It has the only list of flags and header fields whose values are secret.
 package secret
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Hidden replaces a secret.
+// Hidden is the text that replaces a secret.
 const Hidden = "…"
 
 // secretFlags lists the flags of wirelab and of other load generators whose values are secret.
@@ -17,14 +17,14 @@ var secretFlags = []string{"--bearer", "--oauth2-bearer", "--user", "-user", "-u
 // headerFlags lists the flags whose values are header fields.
 var headerFlags = []string{"--header", "-H"}
 
-// secretFieldWords lists the words that make a header field secret if they occur in its name.
+// secretFieldWords lists words that mark a header field as secret if its name contains one of them.
 var secretFieldWords = []string{"auth", "cookie", "token", "secret", "password", "key"}
 
 // IsSecretFlag reports whether the value of a flag is secret.
 func IsSecretFlag(flag string) bool { return slices.Contains(secretFlags, flag) }
 
-// HideField returns a header field, as in "Accept: text/html", without its value if the
-// field's name says that it is secret.
+// HideField returns a header field, as in "Accept: text/html". It replaces the value if the
+// field's name marks it as secret.
 func HideField(field string) string {
 	name, _, found := strings.Cut(field, ":")
 	lower := strings.ToLower(name)
@@ -34,8 +34,7 @@ func HideField(field string) string {
 	return field
 }
 
-// HideInArguments returns a command's arguments without secrets in known flags, header fields and
-// URLs.
+// HideInArguments returns a command's arguments. It hides secrets in flags, header fields and URLs.
 func HideInArguments(args []string) []string {
 	kept := slices.Clone(args)
 	before := ""
@@ -60,7 +59,6 @@ func HideInArguments(args []string) []string {
 	return kept
 }
 
-// hidePassword returns a URL without its user and password.
 func hidePassword(text string) string {
 	where, err := url.Parse(text)
 	if err != nil || where.User == nil {

@@ -1,10 +1,10 @@
-// Package spelling finds the known word that an unknown one probably means: an option, a field,
-// a method. It knows no words of its own.
+// Package spelling finds the known word that a misspelt word probably means, such as an option, a
+// field or a method. The caller supplies the known words.
 package spelling
 
 import "strings"
 
-// Suggest returns the end of an error about an unknown word: the word meant, or all known ones.
+// Suggest returns the end of an error about an unknown word: the probable word, or all known words.
 func Suggest(word string, among []string) string {
 	if meant, found := ClosestWord(word, among); found {
 		return "did you mean " + meant + "?"
@@ -12,11 +12,11 @@ func Suggest(word string, among []string) string {
 	return "want one of " + strings.Join(among, ", ")
 }
 
-// ClosestWord returns the known word that an unknown one probably means.
+// ClosestWord returns the known word that a misspelt word probably means.
 func ClosestWord(word string, among []string) (meant string, found bool) {
 	for slips := 1; slips <= 2; slips++ {
 		for _, candidate := range among {
-			// Two slips in three letters leave too little to compare.
+			// Words with too many mistakes for their length, such as 2 in 3 letters, do not match.
 			if slips <= (len(candidate)+1)/3 && distance(word, candidate) == slips {
 				return candidate, true
 			}
@@ -25,9 +25,9 @@ func ClosestWord(word string, among []string) (meant string, found bool) {
 	return "", false
 }
 
-// distance returns the fewest letters to insert, remove, replace or swap that turn a into b.
+// distance returns the fewest insertions, removals, replacements and swaps that turn a into b.
 func distance(a, b string) int {
-	// rows[i][j] is the distance of the first i letters of a from the first j of b.
+	// rows[i][j] is the distance between the first i letters of a and the first j letters of b.
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)

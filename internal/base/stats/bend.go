@@ -12,12 +12,12 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// A logSample is a curve over double logarithmic axes.
+// A logSample is a curve with logarithms of X and Y.
 type logSample struct {
 	x, means []float64
-	repeats  []float64 // trials at each X, the weight of its mean
-	variance float64   // of a trial around the mean of its X
-	freedom  int       // degrees of freedom of the variance
+	repeats  []float64 // number of trials at each X, which is the weight of the mean at that X
+	variance float64   // variance of a trial's Y around the mean at its X
+	freedom  int       // degrees of freedom of variance
 }
 
 func newLogSample(curve Curve) (logSample, error) {
@@ -37,13 +37,13 @@ func newLogSample(curve Curve) (logSample, error) {
 		s.freedom += len(trials) - 1
 		squares += variance * float64(len(trials)-1)
 	}
-	// Trials that do not differ at all would make any misfit infinitely unlikely.
+	// If all trials are equal, a variance of 0 would make every misfit infinitely unlikely.
 	const least = 1e-12
 	s.variance = max(squares/float64(s.freedom), least)
 	return s, nil
 }
 
-// drawAround returns means as trials with this sample's noise would give them for a curve.
+// drawAround draws random means, like those of trials with this noise around the given curve.
 func (s logSample) drawAround(curve []float64, random *rand.Rand) logSample {
 	drawn := s
 	drawn.means = make([]float64, len(curve))
@@ -60,17 +60,17 @@ func (s logSample) drawAround(curve []float64, random *rand.Rand) logSample {
 	return drawn
 }
 
-// A fittedCurve is a curve and its misfit: the weighted sum of squares to the means.
+// A fittedCurve is a curve and its misfit: the weighted sum of squared distances from the means.
 type fittedCurve struct {
 	curve []float64
 	miss  float64
 }
 
-// A fitWithBend is a fitted curve with a bend.
+// A bentCurve is a fitted curve with a bend.
 type bentCurve struct {
 	fittedCurve
 	place, sharpness float64
-	before, after    float64 // slopes
+	before, after    float64 // slopes before and after the bend
 }
 
 func (b bentCurve) matters(bend Bend) bool {
@@ -81,21 +81,21 @@ func (b bentCurve) matters(bend Bend) bool {
 	return steep-flat >= leastKneeChange && flat < steep/2
 }
 
-// bendFitter fits curves to means at the same X many times. A first search tries the shapes of a
-// prepared grid; a second one refines the best.
+// bendFitter fits curves to many sets of means at the same X. A first search tries a prepared grid
+// of shapes; a second search refines the best one.
 type bendFitter struct {
 	x, weights []float64
-	sign       float64 // of the change of slope
+	sign       float64 // 1 or -1: the sign of the slope's change at the bend
 	bends      []bendShape
 	curves     []curveShape
-	step       float64 // between places
+	step       float64 // distance between neighbouring places of the grid
 }
 
 const (
-	bendPlaceCount  = 33 // tried between the ends
-	curveSlopeCount = 33 // tried of each curve without a knee
-	// Over the measured X, the steepest of these curves grows e⁸ times faster than its constant,
-	// and the flattest e⁸ times slower.
+	bendPlaceCount  = 33 // number of bend places tried
+	curveSlopeCount = 33 // number of slopes tried for each curve without a knee
+	// Over the measured X, the steepest curve grows e⁸ times faster than its constant, and the
+	// flattest e⁸ times slower.
 	steepestExponent = 8.0
 )
 
@@ -119,21 +119,20 @@ func newBendFitter(s logSample, bend Bend) *bendFitter {
 	return f
 }
 
-// firstAndLastX returns the outermost X.
 func (f *bendFitter) firstAndLastX() (first, last float64) { return f.x[0], f.x[len(f.x)-1] }
 
-// isInside reports whether a place has two X on either side: one point off its line is no bend.
+// isInside reports whether a place has two X on each side. A single point off the line is no bend.
 func (f *bendFitter) isInside(place float64) bool {
 	const rounding = 1e-3
 	return f.x[1]-rounding <= place && place <= f.x[len(f.x)-2]+rounding
 }
 
-// A bendShape holds ln(1 + (x/X)^p)/p at each x.
+// A bendShape holds the value of ln(1 + (x/X)^p)/p at each x.
 type bendShape struct {
 	place, sharpness float64
 	shape            []float64
-	// across is the shape without the straight line that fits it best, scaled to length 1: the
-	// part that a bend can explain and no line can.
+	// across is the shape minus its best-fitting straight line, scaled to length 1. A straight
+	// line cannot explain this part of the curve.
 	across []float64
 	length float64
 }
@@ -145,7 +144,7 @@ func (f *bendFitter) newBendShape(place, sharpness float64) bendShape {
 		if d < 30 {
 			return math.Log1p(math.Exp(d)) / sharpness
 		}
-		return x - place // e^d swallows the 1
+		return x - place // here ln(1+e^d) equals d
 	})
 	a, slope := stat.LinearRegression(f.x, b.shape, f.weights, false)
 	b.across = make([]float64, len(f.x))
@@ -164,20 +163,19 @@ type curveShape struct {
 	slope   float64
 }
 
-// lineShape computes 1 + r·x, over the geometric middle of the measured X.
+// lineShape computes 1 + r·x, where x is X divided by the geometric middle of the measured X.
 func (f *bendFitter) lineShape(slope float64) curveShape {
 	first, last := f.firstAndLastX()
 	shape := lists.Map(f.x, func(x float64) float64 { return math.Log1p(math.Exp(slope + x - (first+last)/2)) })
 	return curveShape{f.centred(shape), f.lineShape, slope}
 }
 
-// logarithmShape computes 1 + r·ln x, from the first of the measured X.
+// logarithmShape computes 1 + r·ln x, where x is X divided by the smallest measured X.
 func (f *bendFitter) logarithmShape(slope float64) curveShape {
 	shape := lists.Map(f.x, func(x float64) float64 { return math.Log1p(math.Exp(slope) * (x - f.x[0])) })
 	return curveShape{f.centred(shape), f.logarithmShape, slope}
 }
 
-// fitWithoutBend fits the curves without a knee.
 func (f *bendFitter) fitWithoutBend(means []float64) fittedCurve {
 	a, slope := stat.LinearRegression(f.x, means, f.weights, false)
 	best := fittedCurve{curve: lists.Map(f.x, func(x float64) float64 { return a + slope*x })}
@@ -202,9 +200,8 @@ func (f *bendFitter) fitWithoutBend(means []float64) fittedCurve {
 	return best
 }
 
-// fitWithBend fits the curves with a bend.
 func (f *bendFitter) fitWithBend(means []float64) bentCurve {
-	// By how much a bend lowers the sum of squares of a straight line.
+	// gain returns by how much a bend reduces the sum of squares of a straight line.
 	gain := func(b bendShape) float64 {
 		along := f.sign * f.dot(b.across, means)
 		return max(along, 0) * along
@@ -232,7 +229,6 @@ func (f *bendFitter) fitWithBend(means []float64) bentCurve {
 	}
 }
 
-// dot returns the weighted inner product.
 func (f *bendFitter) dot(a, b []float64) float64 {
 	var sum float64
 	for i, w := range f.weights {
@@ -241,7 +237,6 @@ func (f *bendFitter) dot(a, b []float64) float64 {
 	return sum
 }
 
-// distance returns the weighted sum of squares between two curves.
 func (f *bendFitter) distance(a, b []float64) float64 {
 	var sum float64
 	for i, w := range f.weights {
@@ -256,7 +251,7 @@ func (f *bendFitter) centred(y []float64) []float64 {
 	return centred
 }
 
-// findMinimum finds the only minimum of a function by golden section, to a thousandth.
+// findMinimum finds the only minimum of a function by golden section, to within a thousandth.
 func findMinimum(low, high float64, of func(float64) float64) float64 {
 	ratio := (math.Sqrt(5) - 1) / 2
 	a, b := high-ratio*(high-low), low+ratio*(high-low)

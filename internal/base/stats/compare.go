@@ -9,24 +9,23 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// A Verdict is the outcome of a comparison of A with B. Whether higher is better depends on
-// the figure, which this package does not know.
+// A Verdict is the outcome of a comparison of A with B. The caller knows whether higher is better.
 type Verdict string
 
 // The verdicts.
 const (
 	Higher     Verdict = "higher"     // A is above B, by more than the margin
 	Lower      Verdict = "lower"      // A is below B, by more than the margin
-	Equivalent Verdict = "equivalent" // they differ by less than the margin
-	Undecided  Verdict = "undecided"  // the trials do not show which
+	Equivalent Verdict = "equivalent" // A and B differ by less than the margin
+	Undecided  Verdict = "undecided"  // the trials do not show a difference or an equivalence
 )
 
 // Rule holds the limits of a verdict.
 type Rule struct {
-	// Margin is the relative difference that does not matter: 0.02 for 2 %.
+	// Margin is the largest relative difference that does not matter: 0.02 for 2 %.
 	Margin float64
-	// Confidence is the confidence of the interval. One minus it is the chance of finding
-	// a difference that does not exist: 0.95.
+	// Confidence is the confidence level of the interval, such as 0.95. One minus Confidence is
+	// the probability of finding a difference that does not exist.
 	Confidence float64
 }
 
@@ -34,14 +33,14 @@ type Rule struct {
 type Comparison struct {
 	// Ratio is A divided by B.
 	Ratio Interval `json:"ratio"`
-	// P is the probability of a ratio this far from 1 if there is no difference.
+	// P is the probability of a ratio at least this far from 1 if A and B do not differ.
 	P       float64 `json:"p"`
 	Verdict Verdict `json:"verdict"`
 }
 
-// judge gives the verdict. Equivalent: the ratio's interval lies within the margin on both sides
-// of 1. Higher or Lower: the ratio differs from 1 at the confidence, and its estimate by more
-// than the margin.
+// judge returns the verdict. Equivalent means that the ratio's interval lies within the margin
+// around 1. Higher and Lower mean that the interval excludes 1, and that the estimate differs from
+// 1 by more than the margin.
 func (c Comparison) judge(rule Rule) Verdict {
 	least, most := 1/(1+rule.Margin), 1+rule.Margin
 	different := c.P < 1-rule.Confidence
@@ -56,9 +55,9 @@ func (c Comparison) judge(rule Rule) Verdict {
 	return Undecided
 }
 
-// CorrectFamily corrects the P of all comparisons of a matrix for their number, by [Holm], and
-// judges them again: in a matrix without any difference, none is found with the given
-// confidence. Each interval stays that of its comparison alone.
+// CorrectFamily corrects P of all comparisons of a matrix for their number, by [Holm], and judges
+// them again. If no cells differ, it finds no difference with the given confidence. It does not
+// change the intervals.
 func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
 	corrected := slices.Clone(comparisons)
 	for i, adjusted := range Holm(lists.Map(comparisons, func(c Comparison) float64 { return c.P })) {
@@ -68,8 +67,9 @@ func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
 	return corrected
 }
 
-// Holm corrects the probabilities of a family of tests (Holm 1979), in their order: the chance
-// of any corrected one below alpha stays below alpha, however the tests depend on each other.
+// Holm corrects the P values of a family of tests (Holm 1979) and keeps their order. The
+// probability that any corrected value of a true null hypothesis is below alpha is at most alpha.
+// The tests may depend on each other.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -85,31 +85,30 @@ func Holm(p []float64) []float64 {
 	return corrected
 }
 
-// A ClaimVerdict is the verdict of trials on a claimed effect.
+// A ClaimVerdict is the verdict on a claimed effect.
 type ClaimVerdict string
 
 // The verdicts.
 const (
-	Compatible   ClaimVerdict = "compatible"   // the effect is as large as is claimed, or may be larger
-	Larger       ClaimVerdict = "larger"       // it is larger than is claimed
-	Smaller      ClaimVerdict = "smaller"      // it is smaller than is claimed, and may be none
-	Refuted      ClaimVerdict = "refuted"      // there is no effect, or the reverse
-	Underpowered ClaimVerdict = "underpowered" // these trials cannot tell
+	Compatible   ClaimVerdict = "compatible"   // the effect is as large as claimed, or larger
+	Larger       ClaimVerdict = "larger"       // the effect is larger than claimed
+	Smaller      ClaimVerdict = "smaller"      // the effect is smaller than claimed, or absent
+	Refuted      ClaimVerdict = "refuted"      // there is no effect, or the opposite effect
+	Underpowered ClaimVerdict = "underpowered" // the trials are too few for a verdict
 )
 
-// A LogRatio estimates the logarithm of a ratio, from trials whose noise is Student's with the
-// stated degrees of freedom.
+// A LogRatio estimates the logarithm of a ratio. Its error has Student's t distribution.
 type LogRatio struct {
 	Mean, StandardError, Freedom float64
 	Trials                       int
 }
 
-// A Claim is an effect that somebody claims, beside its estimate.
+// A Claim is a claimed effect and its estimate from trials.
 type Claim struct {
-	// Ratio is the claimed ratio: at most, if it is below 1, or at
-	// least, where it is above. 0 claims that it is above 1, or what Least and Most say.
+	// Ratio is the claimed ratio: an upper limit if it is below 1, a lower limit if above 1. 0
+	// means that Least and Most are the claim; without them the claim is a ratio above 1.
 	Ratio float64
-	// Least and Most bound it without a margin; 0: no bound.
+	// Least and Most are the claimed bounds of the ratio, without a margin. 0 means no bound.
 	Least, Most float64
 	Estimate    LogRatio
 }
@@ -117,32 +116,32 @@ type Claim struct {
 // A ClaimTest is the result of testing a claim.
 type ClaimTest struct {
 	Verdict ClaimVerdict
-	// P is the probability of an estimate that speaks for the verdict this clearly
-	// if the truth is on the border to another one.
+	// P is the probability of an estimate at least this far beyond the verdict's border if the
+	// true ratio is on the border.
 	P float64
-	// Margin is the relative difference that was taken for none: the rule's, or
-	// less where the claimed effect is small.
+	// Margin is the relative difference that counts as no effect. It is the rule's margin, or a
+	// smaller one if the claimed effect is small.
 	Margin float64
-	// Trials estimates, for an underpowered claim, the number of trials that would decide it
-	// in 80 of 100 experiments if the estimate is true. 0: no number under 10,000.
+	// Trials estimates how many trials would decide an underpowered claim in 80 of 100
+	// experiments, if the estimate is true. 0 means that 10,000 trials would not suffice.
 	Trials int
 }
 
-// JudgeClaims compares the claims of a study with their estimates. One border separates effects as
-// large as claimed from smaller ones, and the whole interval must lie on one side of it, with the
-// confidence corrected by [Holm] for the number of claims. If trials are added, a verdict turns
-// into its opposite in at most 1 − confidence of the studies. For a claimed
-// ratio below 1 (a ratio above 1 is mirrored):
+// JudgeClaims compares the claims of a study with their estimates. A border separates effects as
+// large as claimed from smaller ones. A verdict needs the whole interval on one side of the
+// border; [Holm] corrects the confidence for the number of claims. In at most 1 − confidence of
+// the studies, more trials reverse a verdict. For a claimed ratio below 1 (a ratio above 1 is
+// mirrored):
 //
 //	       compatible   │       smaller
 //	(larger │           │           │ refuted)
 //	────────┼───────────┼───────────┼─────────> ratio
 //	claim/(1+margin)  claim·(1+margin)  1/(1+margin)
 //
-// The verdicts in brackets say more, if the interval lies beyond their border as well. The margin
-// shrinks to a third of the claimed effect, so that all zones exist. A claim that the ratio is
-// above 1 has two zones: above 1+margin, and below. For a claim that it lies between bounds, an
-// estimate within them is compatible, and any other one refutes the claim.
+// The verdicts in brackets are stronger. A stronger verdict needs the interval beyond its own
+// border too. The margin is at most a third of the claimed effect, so that all zones exist. A claim
+// of a ratio above 1 has two zones: above 1+margin, and below. For a claim with bounds, estimates
+// within the bounds are compatible, and other estimates refute the claim.
 func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 	zones := make([]zone, len(claims))
 	p := make([]float64, len(claims))
@@ -154,7 +153,7 @@ func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 	for i, corrected := range Holm(p) {
 		c, z := claims[i], zones[i]
 		tests[i] = ClaimTest{Verdict: z.verdict, P: corrected, Margin: math.Expm1(z.margin)}
-		// Alone, a claim may be this unlikely to be misjudged.
+		// alone is the probability of a wrong verdict that this claim may have.
 		alone := (1 - rule.Confidence) * p[i] / corrected
 		switch {
 		case corrected >= 1-rule.Confidence:
@@ -166,12 +165,12 @@ func JudgeClaims(claims []Claim, rule Rule) []ClaimTest {
 	return tests
 }
 
-// A zone is the verdict where an estimate lies, and its distance to the border.
+// A zone is a verdict and the distance of the estimate from the verdict's border.
 type zone struct {
 	verdict  ClaimVerdict
 	distance float64
-	margin   float64 // a logarithm
-	// The verdict that says more, and how far the estimate is beyond its border; 0: it is not beyond.
+	margin   float64 // margin as a logarithm
+	// A stronger verdict, and the estimate's distance beyond its border. 0 means none.
 	sharper ClaimVerdict
 	further float64
 }
@@ -196,7 +195,7 @@ func (c Claim) zone(rule Rule) zone {
 	return zone{Smaller, border - mean, margin, Refuted, max(0, margin-mean)}
 }
 
-// zoneBetweenBounds has no margin, because the claim is the bounds themselves.
+// zoneBetweenBounds returns a claim's zone. It needs no margin, because the bounds are the claim.
 func (c Claim) zoneBetweenBounds() zone {
 	inside := math.Inf(1)
 	if c.Least > 0 {
@@ -208,7 +207,7 @@ func (c Claim) zoneBetweenBounds() zone {
 	return twoZones(inside, 0)
 }
 
-// twoZones has two zones. The claimed one is above 0.
+// twoZones returns Compatible if inside is at least 0, otherwise Refuted.
 func twoZones(inside, margin float64) zone {
 	if inside >= 0 {
 		return zone{verdict: Compatible, distance: inside, margin: margin}
@@ -216,14 +215,15 @@ func twoZones(inside, margin float64) zone {
 	return zone{verdict: Refuted, distance: -inside, margin: margin}
 }
 
-// probabilityBeyond returns the probability of an estimate this far from a border, if the truth is
-// on it.
+// probabilityBeyond returns the probability of an estimate at least this far from a border if the
+// true value is on the border.
 func (r LogRatio) probabilityBeyond(distance float64) float64 {
 	return 2 * NewStudent(r.Freedom).CDF(-distance/r.StandardError)
 }
 
-// trialsToShow returns about how many trials show, in 80 of 100 experiments, a
-// distance from a border with probability p, or 0.
+// trialsToShow estimates how many trials prove, in 80 of 100 experiments, that an estimate is at
+// this distance from a border. p is the accepted probability of an error. It returns 0 if the
+// number is too large.
 func (r LogRatio) trialsToShow(distance, p float64) int {
 	const power, most = 0.8, 10_000
 	deviation := r.StandardError * math.Sqrt(float64(r.Trials))

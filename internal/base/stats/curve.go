@@ -15,7 +15,7 @@ import (
 // A Curve is a figure as a function of X, such as throughput over the number of clients.
 type Curve struct {
 	X []float64   // ascending and positive
-	Y [][]float64 // the trials' figures at each X, at least one
+	Y [][]float64 // the trials' figures at each X; each X has at least one
 }
 
 func (c Curve) check() error {
@@ -39,12 +39,11 @@ func (c Curve) check() error {
 	return nil
 }
 
-// means returns, for each X, the mean of its trials.
 func (c Curve) means() []float64 {
 	return lists.Map(c.Y, func(trials []float64) float64 { return stat.Mean(trials, nil) })
 }
 
-// WithTrials returns the part of the curve with at least this number of trials at each X.
+// WithTrials returns the points of the curve that have at least this number of trials.
 func (c Curve) WithTrials(least int) Curve {
 	var kept Curve
 	for i, trials := range c.Y {
@@ -55,7 +54,6 @@ func (c Curve) WithTrials(least int) Curve {
 	return kept
 }
 
-// fewestTrials returns the smallest number of trials at any X.
 func (c Curve) fewestTrials() int {
 	least := math.MaxInt
 	for _, trials := range c.Y {
@@ -64,7 +62,7 @@ func (c Curve) fewestTrials() int {
 	return least
 }
 
-// resampledMean draws len(trials) values from trials with replacement, and returns their mean.
+// resampledMean draws len(trials) values from trials with replacement and returns their mean.
 func resampledMean(trials []float64, random *rand.Rand) float64 {
 	var sum float64
 	for range trials {
@@ -73,8 +71,8 @@ func resampledMean(trials []float64, random *rand.Rand) float64 {
 	return sum / float64(len(trials))
 }
 
-// beforeFall returns the curve without its fall. The fall begins after the greatest mean, at the
-// first X whose mean is below the given share of the greatest mean.
+// beforeFall returns the part of the curve before its fall. The fall begins at the first X after
+// the greatest mean whose mean is below the given share of the greatest mean.
 func (c Curve) beforeFall(share float64) Curve {
 	means := c.means()
 	if len(means) == 0 {
@@ -94,28 +92,27 @@ type CrossoverKind string
 const (
 	// Sharp means that the curves cross within one step of X, and their ratio jumps.
 	Sharp CrossoverKind = "sharp"
-	// Gradual means that the curves differ on both sides and approach each other in between.
+	// Gradual means that the curves are equal in a range of X, and differ before and after this
+	// range.
 	Gradual CrossoverKind = "gradual"
-	// Indistinct means that the estimates cross, but the curves do not differ with
-	// confidence on both sides. So there may be no crossover.
+	// Indistinct means that the estimates cross, but that the curves do not differ with confidence
+	// on both sides. Possibly there is no crossover.
 	Indistinct CrossoverKind = "indistinct"
 )
 
 // CrossoverRule holds the limits that decide the kind of a crossover.
 type CrossoverRule struct {
 	Confidence float64 // A and B must differ with this confidence on both sides
-	SharpStep  float64 // a sharp crossover has at most this ratio of neighbouring X, such as 2
-	SharpJump  float64 // a sharp crossover changes the ratio of A to B by at least this share, such as 0.1
+	SharpStep  float64 // greatest ratio of neighbouring X for a sharp crossover, such as 2
+	SharpJump  float64 // least relative change of A/B at a sharp crossover, such as 0.1
 }
 
 // A Crossover describes the X at which the curves A and B cross.
 type Crossover struct {
-	// X holds the point at which the ratio of A to B is 1, by linear interpolation of
-	// the ratio's logarithm over the logarithm of X.
+	// X is the point at which the ratio of A to B is 1. It is interpolated on logarithmic axes.
 	X float64 `json:"x"`
-	// Low and High are the nearest X on either side at which A and B differ with
-	// confidence. The crossover lies between Low and High. For an indistinct crossover, Low
-	// and High are the ends of the range of X in which A and B do not differ.
+	// Low and High are the nearest X below and above the crossover at which A and B differ with
+	// confidence. For an indistinct crossover they are the ends of the range without a difference.
 	Low  float64       `json:"low"`
 	High float64       `json:"high"`
 	Kind CrossoverKind `json:"kind"`
@@ -123,18 +120,18 @@ type Crossover struct {
 	Beyond Verdict `json:"beyond"`
 }
 
-// FindCrossovers returns the crossovers of two positive curves over the same X, in ascending order.
-// Each curve needs three trials at each X. [RatioInterval] compares them, with its assumptions.
-// Each X is judged alone: at 95 %, one of twenty X shows a false difference. A single false
-// difference can add a false crossover on each of its sides.
+// FindCrossovers returns the crossovers of two positive curves over the same X, in ascending
+// order. Each curve needs three trials at each X. [RatioInterval] compares the curves, with its
+// assumptions. It judges each X alone: at 95 %, one of twenty X shows a false difference. Each
+// false difference can add two false crossovers.
 func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 	points, err := compareAtEachX(a, b, rule)
 	if err != nil {
 		return nil, fmt.Errorf("stats: crossovers: %w", err)
 	}
 	var crossovers []Crossover
-	// Each stretch ends at a point where A and B differ with confidence, or at the last point.
-	// A crossover before the first such point, or after the last one, is indistinct.
+	// Each stretch ends at a point where A and B differ with confidence, or at the last point. A
+	// crossover before the first such point, or after the last such point, is indistinct.
 	begin := 0
 	for end, point := range points {
 		if point.side == 0 && end < len(points)-1 {
@@ -153,7 +150,7 @@ func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 type difference struct {
 	x        float64
 	logRatio float64 // the logarithm of A divided by B
-	side     int     // 1 or -1 if logRatio differs from 0 with confidence, else 0
+	side     int     // with confidence: 1 if logRatio is above 0, -1 if below; else 0
 }
 
 func compareAtEachX(a, b Curve, rule CrossoverRule) ([]difference, error) {
@@ -185,8 +182,8 @@ func compareAtEachX(a, b Curve, rule CrossoverRule) ([]difference, error) {
 	return points, nil
 }
 
-// crossoverIn returns the crossover in a stretch. Only at the ends of the stretch may A and B
-// differ with confidence.
+// crossoverIn returns the crossover in a stretch. Inside the stretch A and B do not differ with
+// confidence; at its ends they may.
 func crossoverIn(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	first, last := stretch[0], stretch[len(stretch)-1]
 	if first.logRatio*last.logRatio >= 0 {
@@ -213,7 +210,7 @@ func crossoverIn(stretch []difference, rule CrossoverRule) (Crossover, bool) {
 	return c, true
 }
 
-// lastSignChange returns the last two neighbours whose logarithms of the ratio have opposite signs.
+// lastSignChange returns the last neighbours whose logRatio have opposite signs.
 func lastSignChange(stretch []difference) (before, after difference) {
 	i := len(stretch) - 1
 	for stretch[i-1].logRatio*stretch[i].logRatio > 0 {

@@ -1,10 +1,10 @@
-// Package stats holds the statistics that judge measurements. It takes and returns numbers; each
-// function names its assumptions.
+// Package stats computes the statistics that judge measurements. Its functions take and return
+// numbers, and state their assumptions.
 //
-// A trial is one start-to-stop measurement; its figure (a mean, a P99, a rate) is one value
-// here, because requests within a trial are correlated. A confidence interval covers the true
-// figure in the stated share of repetitions of the whole experiment. A margin is the difference
-// that the asker declares too small to matter.
+// A trial is one measurement from start to stop. Requests within a trial are correlated, so a trial
+// gives only one value (a mean, a P99, a rate). If an experiment is repeated, a 95 % confidence
+// interval contains the true value in 95 % of the repetitions. A margin is the difference that the
+// user declares too small to matter.
 //
 // Which function answers which question:
 //
@@ -18,8 +18,8 @@
 //     [CorrectFamily] applies [Holm] and gives the verdicts;
 //   - along a curve: [FindKnee], and between two [FindCrossovers].
 //
-// Intervals of few trials were chosen by their simulated coverage in 3,000 experiments, of a
-// nominal 95 %:
+// A simulation of 3,000 experiments chose the method for intervals of few trials. How often
+// intervals of nominally 95 % contained the true value, in percent:
 //
 //	noise of a trial          trials  percentile  BCa  widened  Student t
 //	normal                       3       75       72      75       95
@@ -30,9 +30,9 @@
 //	log-normal, sigma 0.3       10       89       89      94       94
 //	normal, 1 in 10 is 20 % up   5       57       57      70       76
 //
-// No bootstrap of the mean of three trials can leave their range, which misses the truth one
-// time in four; so means and ratios use Student's t. The last row is why trials disturbed by
-// other processes are flagged: no interval over a few trials is right with rare outliers.
+// A bootstrap of three trials cannot leave their range, which excludes the true mean in one of
+// four experiments. So means and ratios use Student's t. The last row shows that no interval of
+// few trials is right with rare outliers. So trials that other processes disturbed are flagged.
 //
 // The package knows nothing of cells, records or stacks.
 package stats
@@ -49,33 +49,34 @@ import (
 )
 
 var (
-	// ErrTooFew is wrapped by errors about fewer values than a method needs. A
-	// figure without an interval is still useful; a guessed interval is not.
+	// ErrTooFew is wrapped by errors about too few values for a method. A figure without an
+	// interval is still useful; a guessed interval is not.
 	ErrTooFew = errors.New("too few values")
 
-	// ErrUnusable is wrapped by errors about a value that is not a finite number,
-	// or not positive where the method takes its logarithm.
+	// ErrUnusable is wrapped by errors about a value that is not finite, or that is not positive
+	// and needs a logarithm.
 	ErrUnusable = errors.New("unusable value")
 )
 
-// leastTrials is the minimum for an interval: two trials leave one degree of freedom, and an
-// interval thirteen deviations wide.
+// leastTrials is the least number of trials for an interval. With two trials, an interval would be
+// thirteen standard deviations wide.
 const leastTrials = 3
 
 // An Interval is an estimate with its confidence interval.
 type Interval struct {
-	Estimate   float64 `json:"estimate"`
-	Low        float64 `json:"low"`
-	High       float64 `json:"high"`
-	Confidence float64 `json:"confidence"` // of covering the truth, from 0 to 1
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	// probability (0 to 1) that the interval contains the true value
+	Confidence float64 `json:"confidence"`
 }
 
 // Contains reports whether the value lies in the interval.
 func (i Interval) Contains(value float64) bool { return i.Low <= value && value <= i.High }
 
-// MeanInterval bounds the true mean of the trials' figures, by Student's t. It assumes
-// independent trials with roughly normal noise: of a nominal 95 % it covers 95 % at 3,
-// 5 and 10 trials, and 94 % where the noise is log-normal with sigma 0.3.
+// MeanInterval bounds the true mean of the trials' figures, by Student's t. It assumes independent
+// trials with roughly normal noise. Intervals of nominally 95 % contain the mean in 95 % of
+// experiments with 3, 5 or 10 trials, and in 94 % if the noise is log-normal with sigma 0.3.
 func MeanInterval(values []float64, confidence float64) (Interval, error) {
 	if err := checkTrials(values, confidence); err != nil {
 		return Interval{}, fmt.Errorf("stats: interval of a mean: %w", err)
@@ -122,7 +123,7 @@ type Resampling struct {
 	Confidence float64
 }
 
-// interval returns the interval of an estimate from the estimates of the resamples. It sorts them.
+// interval returns an estimate's interval from the resamples' estimates (draws). It sorts draws.
 func (r Resampling) interval(estimate float64, draws []float64) Interval {
 	slices.Sort(draws)
 	tail := (1 - r.Confidence) / 2
@@ -133,9 +134,8 @@ func (r Resampling) interval(estimate float64, draws []float64) Interval {
 	}
 }
 
-// newRandom returns the random numbers of the seed.
 func (r Resampling) newRandom() *rand.Rand {
-	const stream = 0x77697265 // any constant: another one gives another sequence
+	const stream = 0x77697265 // an arbitrary constant that selects the sequence
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
 
@@ -153,10 +153,11 @@ func Median(values []float64) float64 {
 }
 
 // RatioInterval bounds the ratio of A to B, by Student's t over the logarithms of the trials'
-// figures, which must be positive. If A and B have equally many trials, they count as pairs: the
-// i-th of both ran next to each other, which cancels what the machine did at the time. Otherwise
-// they are independent samples, whose variances may differ (Welch). It assumes roughly
-// log-normal noise: of a nominal 95 % it covers 95 % at 3, 5 and 10 trials.
+// figures, which must be positive. If A and B have equally many trials, the trials form pairs: two
+// trials that ran next to each other, which cancels disturbances of the machine. Otherwise the
+// trials are independent samples with possibly different variances (Welch). It assumes roughly
+// log-normal noise. Intervals of nominally 95 % are right in 95 % of experiments with 3, 5 or 10
+// trials.
 func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 	logA, err := logarithms(a, confidence)
 	if err != nil {
@@ -176,7 +177,7 @@ func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 	return LogRatio{Mean: mean, StandardError: standardError, Freedom: float64(len(logA) - 1)}.ratio(confidence), nil
 }
 
-// welch returns the difference of two independent samples (Welch and Satterthwaite).
+// welch estimates the difference of two independent samples (Welch and Satterthwaite).
 func welch(a, b []float64) LogRatio {
 	meanA, errorA := meanAndError(a)
 	meanB, errorB := meanAndError(b)
@@ -216,29 +217,29 @@ func NewStudent(freedom float64) Student {
 	return Student{distuv.StudentsT{Sigma: 1, Nu: freedom}}
 }
 
-// Quantile returns the same value as gonum's, five times faster; a run needs thousands. It
-// uses Newton's method on the logarithm of the tail over the logarithm of x, which is nearly a
-// straight line far out. In the middle, where it is not, it calls gonum.
+// Quantile returns the same value as gonum's, five times faster; a run needs thousands of
+// quantiles. It uses Newton's method on log-log axes, where the tail is nearly a straight line.
+// For the middle of the distribution it calls gonum.
 func (s Student) Quantile(p float64) float64 {
 	tail := min(p, 1-p)
 	if !(tail > 0 && tail < 0.25) {
 		return s.StudentsT.Quantile(p)
 	}
 	z := -distuv.UnitNormal.Quantile(tail)
-	x := z + z*(z*z+1)/(4*s.Nu) // the beginning of its series in 1/Nu
+	x := z + z*(z*z+1)/(4*s.Nu) // start with the first terms of the quantile's series in 1/Nu
 	for range 50 {
 		below := s.CDF(-x)
 		step := math.Log(below/tail) * below / (x * s.Prob(x))
 		x *= math.Exp(step)
-		if math.Abs(step) < 1e-7 { // the remaining error is about its square
+		if math.Abs(step) < 1e-7 { // the remaining error is about step²
 			return math.Copysign(x, p-0.5)
 		}
 	}
 	return s.StudentsT.Quantile(p)
 }
 
-// BinomialP returns the two-sided P value of a number of successes in n independent trials with
-// a chance of p each. The counts need not be whole numbers.
+// BinomialP returns the two-sided P value of a number of successes (did) in n independent trials
+// with success probability p. n and did may be fractional.
 func BinomialP(n, did, p float64) float64 {
 	switch {
 	case p <= 0:

@@ -7,27 +7,27 @@ import (
 	"math"
 )
 
-// ErrNoKnee is returned for a curve without a knee, or without one whose place the trials show.
+// ErrNoKnee means that the curve has no knee, or that the trials do not show its place.
 var ErrNoKnee = errors.New("the curve has no knee")
 
 const (
-	// bendParameters is the number of parameters of the law with a knee, and kneeLeastPoints the
-	// fewest points that can show a knee.
+	// bendParameters is the number of parameters of the fitted formula. kneeLeastPoints is the
+	// least number of points that can show a knee.
 	bendParameters  = 5
 	kneeLeastPoints = 5
 
-	// kneeDraws is the number of curves that are drawn for the test, and for the interval.
+	// kneeDraws is the number of random curves for the test, and again for the interval.
 	kneeDraws = 200
 
-	// falseKneeShare is the share of curves without a knee in which one may be found.
+	// falseKneeShare is the accepted share of curves without a knee in which FindKnee finds one.
 	falseKneeShare = 0.01
 
-	// leastKneeChange is the least change of the slope over double logarithmic axes. A slope of 1
-	// is proportional, a slope of 0 is flat.
+	// leastKneeChange is the least change of slope at a knee, on double logarithmic axes. Slope 1
+	// means proportional growth, slope 0 a flat curve.
 	leastKneeChange = 0.4
 
 	// kneeFallShare is the share of its greatest figure below which a flattening curve counts as
-	// falling. A fall is a second bend, and is left out.
+	// falling. FindKnee leaves out the fall, because a fall is a second bend.
 	kneeFallShare = 0.9
 )
 
@@ -36,24 +36,24 @@ type Bend int
 
 // The bends.
 const (
-	Flattens Bend = iota // throughput over load: it rises, then hardly
-	Steepens             // latency over load: it hardly rises, then does
+	Flattens Bend = iota // the curve rises, then hardly rises: throughput over load
+	Steepens             // the curve hardly rises, then rises: latency over load
 )
 
 // A KneeSearch holds the settings of a search for a knee.
 type KneeSearch struct {
 	Bend Bend
-	// LeastTrials is the smallest number of trials at a point: at least two; 0: three.
+	// LeastTrials is the least number of trials per point. It is at least two; 0 means three.
 	LeastTrials int
 	Resampling
 }
 
 // A Knee is the point at which a curve bends.
 type Knee struct {
-	// X holds the point at which two straight lines meet: over double logarithmic axes
-	// the curve follows one of them before the bend and the other after it.
+	// X is the point where two straight lines meet. On double logarithmic axes the curve follows
+	// one line before the bend and the other line after the bend.
 	X Interval
-	// Before and After are the slopes of those lines.
+	// Before and After are the slopes of the lines before and after the bend.
 	Before, After float64
 }
 
@@ -61,19 +61,17 @@ type Knee struct {
 //
 //	ln y = a + b·ln x + c·ln(1 + (x/X)^p)/p
 //
-// which is a power of x before X and another one after it, with a bend of sharpness p between
-// them. Queues have that shape: throughput is proportional to the load and then constant,
-// latency is constant and then proportional. X does not depend on how far beyond it the curve
-// was measured.
+// The curve is a power of x before X and another power of x after X; p is the sharpness of the
+// bend. Queues have this shape: throughput is proportional to the load and then constant, latency
+// is constant and then proportional. X does not depend on how far the curve was measured.
 //
-// A knee must be needed: the fit is better than the best power of x, straight line or logarithm,
-// by more than in 99 % of the curves drawn from the best of those and the trials' noise. It must
-// matter: the slope changes by 0.4 or more, and the flatter slope is less than half of the
-// steeper one. And the curve has two points on either side of X.
+// Three conditions apply. The fit is better than the best power of x, straight line or logarithm,
+// by more than in 99 % of random curves without a knee. The slope changes by 0.4 or more, and the
+// flatter slope is less than half of the steeper one. The curve has two points on each side of X.
 //
-// Otherwise FindKnee fails with ErrNoKnee, or with ErrTooFew for less than five points or too few
-// trials at a point. The interval of X comes from curves drawn around the fit. Noise is assumed to
-// be log-normal and the same at every point.
+// Otherwise FindKnee returns ErrNoKnee, or ErrTooFew for less than five points or too few trials
+// at a point. The interval of X comes from random curves around the fit. FindKnee assumes
+// log-normal noise, equal at all points.
 func FindKnee(curve Curve, search KneeSearch) (knee Knee, err error) {
 	defer func() {
 		if err != nil {
@@ -118,7 +116,7 @@ func FindKnee(curve Curve, search KneeSearch) (knee Knee, err error) {
 			return Knee{}, fmt.Errorf("%w: the bend may be noise", ErrNoKnee)
 		}
 	}
-	// Where the curve has another shape, its misfit is noise too.
+	// If the curve has another shape, its misfit counts as noise too.
 	sample.variance = max(sample.variance, bent.miss/float64(max(1, len(curve.X)-bendParameters)))
 	places := make([]float64, kneeDraws)
 	for i := range places {

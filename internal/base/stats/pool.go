@@ -13,16 +13,15 @@ import (
 // Counts is a histogram: distinct values in ascending order, each with its count.
 type Counts []Count
 
-// A Count is a value and how often it occurred.
+// A Count is a value and the number of times that it occurred.
 type Count struct {
 	Value float64
 	Count int64
 }
 
-// Total returns how many values there are.
+// Total returns the number of values.
 func (c Counts) Total() int64 { return c.countAbove(math.Inf(-1)) }
 
-// countAbove returns how many values are greater than the given one.
 func (c Counts) countAbove(value float64) (total int64) {
 	for _, one := range c {
 		if one.Value > value {
@@ -44,11 +43,11 @@ func (c Counts) Quantile(q float64) float64 {
 }
 
 // leastValuesBeyondQuantile is the number of values that must exceed a quantile. With one such
-// value, the P99 of exponential times is on average 9 % too low, with a standard deviation of
-// 19 %. With ten such values, it is 1 % too low, with a standard deviation of 7 %.
+// value, the P99 of exponential times is on average 9 % too low, with a standard deviation of 19
+// %. With ten such values, P99 is 1 % too low, with a standard deviation of 7 %.
 const leastValuesBeyondQuantile = 10
 
-// LeastCountForQuantile returns how many values a quantile needs: P99 needs 1,000, P99.9 10,000.
+// LeastCountForQuantile returns how many values a quantile needs: 1,000 for P99, 10,000 for P99.9.
 func LeastCountForQuantile(q float64) int64 {
 	return int64(math.Ceil(leastValuesBeyondQuantile/(1-q) - 1e-3))
 }
@@ -98,7 +97,7 @@ func (c Counts) minus(part Counts) Counts {
 	return rest
 }
 
-// plus merges two sorted distributions. Sorting them again for each added trial would be slow.
+// plus merges two sorted histograms. Merging is faster than sorting again for each added trial.
 func (c Counts) plus(other Counts) Counts {
 	merged := make(Counts, 0, len(c)+len(other))
 	for len(c) > 0 && len(other) > 0 {
@@ -116,9 +115,10 @@ func (c Counts) plus(other Counts) Counts {
 }
 
 // Interval returns the confidence interval of a figure of all trials together, such as a quantile.
-// Its standard error is the greater of two errors. The error of the mean of the trials' own
+// It computes two standard errors and uses the greater one. The error of the mean of the trials'
 // figures is too small if few trials decide the figure. The jackknife's error is too small if
-// leaving out one trial never changes the figure. Both use logarithms if all figures are positive.
+// leaving out one trial never changes the figure. Both errors use logarithms if all figures are
+// positive.
 func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interval, error) {
 	own, without := make([]float64, len(p.trials)), make([]float64, len(p.trials))
 	for i := range p.trials {
@@ -144,12 +144,12 @@ func (p *Pool) Interval(figure func(Counts) float64, confidence float64) (Interv
 	return Interval{Estimate: estimate, Low: from(to(estimate) - half), High: from(to(estimate) + half), Confidence: confidence}, nil
 }
 
-// A Stall describes the minority of trials whose slowest requests, those beyond a quantile, took
-// far longer than in the other trials.
+// A Stall describes a minority of trials whose slowest requests, those beyond a quantile, took far
+// longer than the slowest requests of the other trials.
 type Stall struct {
 	Trials  []int   // indices of the trials, ascending
-	Longest float64 // the greatest value of these trials
-	Without float64 // the quantile of all other trials together
+	Longest float64 // greatest value of the stalled trials
+	Without float64 // quantile of all other trials together
 }
 
 // stallFactor is the least ratio of a stalled trial's quantile to the other trials' quantile. At a
@@ -158,9 +158,9 @@ type Stall struct {
 const stallFactor = 2
 
 // Stall finds the trials that stalled at a quantile. It returns nil if no trial stalled. It also
-// returns nil if at least half of the trials stalled: then stalls are normal for this service. A
-// trial whose median is high too did not stall. If a minority stalled, no confidence interval is
-// right, because three or ten trials do not show how frequent stalls are.
+// returns nil if at least half of the trials stalled, because then stalls are normal for the
+// service. A trial with a high median did not stall. If a minority stalled, no confidence interval
+// is right, because three or ten trials do not show how frequent stalls are.
 func (p *Pool) Stall(q float64) *Stall {
 	byTail := make([]int, len(p.trials))
 	tails := make([]float64, len(p.trials))

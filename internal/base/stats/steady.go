@@ -15,10 +15,10 @@ const (
 	mserLeastBatches = 5
 )
 
-// MSER5 returns how many values at the start of a series are warm-up. This cut is a multiple of
+// MSER5 returns how many values at the start of a series are warm-up (cut). cut is a multiple of
 // five, and minimises the standard error of the mean of the remaining values. The values are
-// figures of equal intervals, in time order. The series is not settled if the cut lies in its last
-// half, if it has fewer than 50 values, or if a value is not a number. MSER5 assumes that the
+// figures of equal intervals, in time order. settled is false if the cut lies in the last half of
+// the series, if the series has fewer than 50 values, or if a value is NaN. MSER5 assumes that the
 // steady part is longer than the warm-up.
 func MSER5(series []float64) (cut int, settled bool) {
 	means := batchMeans(series, mserBatch)
@@ -27,7 +27,7 @@ func MSER5(series []float64) (cut int, settled bool) {
 		return 0, false
 	}
 	// The loop adds one batch at a time to the sums, from the last batch to the first. Deviations
-	// from the last batch are small, so that the difference of the sums stays exact.
+	// from the last batch are small, so the difference of the sums stays exact.
 	origin := means[n-1]
 	var sum, squares float64
 	best := math.Inf(1)
@@ -75,19 +75,19 @@ type Drift struct {
 	Evidence float64
 }
 
-// CertainDrift is the least evidence of a drift that is not chance.
+// CertainDrift is the least evidence that counts as a drift.
 const CertainDrift = 3.1
 
 const (
-	// driftBatches is the number of batch means that replace a series. They are enough for a
-	// curve, and neighbouring means are nearly independent.
+	// driftBatches is the number of batch means that replace a series. They suffice for a curve,
+	// and neighbouring means are nearly independent.
 	driftBatches      = 40
 	leastDriftBatches = 20
 	settledShare      = 0.01
 )
 
 // driftTimeConstants lists the time constants of the fitted curves, relative to the length of the
-// series. The curve with the last one is nearly a straight line.
+// series. The curve with the last constant is nearly a straight line.
 var driftTimeConstants = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
 
 // FindDrift describes how a series of figures of equal intervals approaches a steady level. It
@@ -145,8 +145,8 @@ func fitExponential(values []float64, time float64) exponentialFit {
 }
 
 // drift returns the fit as a Drift. It limits the distance between the last value and the level,
-// because a distant level is a guess. The limits are the change over the series, and half of the
-// last value.
+// because a distant level is a guess. One limit is the change over the series; the other limit is
+// half of the last value.
 func (f exponentialFit) drift() Drift {
 	end := f.amplitude * math.Exp(-1/f.time)
 	moved := f.amplitude - end
@@ -171,28 +171,28 @@ type Backlog struct {
 	// OfferedPerSecond is the planned rate of arrivals. The actual rate would add only noise.
 	OfferedPerSecond float64
 	ServedPerSecond  []float64 // the rates of answers in equal stretches of the window, in order
-	Grew             float64   // the number of arrivals minus the number of answers in the window
-	Mean             float64   // the mean number of requests that were due and not yet answered
+	Grew             float64   // number of arrivals minus number of answers in the window
+	Mean             float64   // mean number of requests that were due and still unanswered
 }
 
 const (
 	// leastStretches is the least number of stretches that show how the served rate varies.
 	leastStretches = 5
-	// overloadConfidence limits the chance of a false overload to 1 in 200 per trial. The next two
-	// limits lower the chance further.
+	// overloadConfidence limits the probability of a false overload to 1 in 200 per trial.
+	// leastGrowthShare and leastGrowth lower it further.
 	overloadConfidence = 0.99
 	// leastGrowthShare is the least share of the mean backlog that comes from its growth in the
-	// window. Growth explains the same share of the mean response time.
+	// window. The same share of the mean response time comes from the growth.
 	leastGrowthShare = 0.10
-	// leastGrowth is the least growth that requests at the window's edges alone do not explain.
+	// leastGrowth is the least growth that requests at the window's edges cannot cause alone.
 	leastGrowth = 5
 )
 
 // BeyondCapacity reports whether the offered rate exceeds the capacity, and returns the served
-// rate. In an overload the served rate is the capacity. The served rates of the stretches are
-// assumed to be independent. Simulations with 10,000 requests and more (package judge) found
-// overload in at most 1 % of queues at 95 % of the capacity, and in all queues at 109 %. At 104 %
-// they found it in nearly all queues with even answers, and in 8 of 10 with exponential service
+// rate. In an overload the served rate is the capacity. The function assumes that the stretches'
+// served rates are independent. In simulations with 10,000 requests and more (package judge), it
+// found overload in at most 1 % of queues at 95 % of the capacity, and in all queues at 109 %. At
+// 104 % it found nearly all overloads with constant service times, and 8 of 10 with exponential
 // times.
 func (b Backlog) BeyondCapacity() (served Interval, beyond bool, err error) {
 	if len(b.ServedPerSecond) < leastStretches {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Try is one try of a level, which passed or failed.
+// A Try is one test at a level, which passed or failed.
 type Try struct {
 	Level  float64 // above 0
 	Passed bool
@@ -16,28 +16,28 @@ type Try struct {
 // A Threshold is the level at which half of the tries pass.
 type Threshold struct {
 	Interval
-	Noise float64 // relative standard deviation of the highest level that a try passes
+	Noise float64 // relative standard deviation of the system's limit between tries
 }
 
-// The model: a try passes if its level is below the momentary limit of the system, which is
-// log-normal around the threshold. All noises between leastNoise and mostNoise are equally likely
-// in their logarithms. One try in fifty fails for another reason, so that a single failure far
-// below the threshold does not move it.
+// The model: a try passes if its level is below the system's momentary limit. The limit is
+// log-normal around the threshold. The noise lies between leastNoise and mostNoise, with equal
+// probability on a logarithmic scale. One try in fifty fails for another reason, so that a single
+// failure far below the threshold does not move the estimate.
 const (
 	leastNoise, mostNoise = 0.003, 0.3
 	strayFailureShare     = 0.02
 
-	thresholdPlaces, thresholdNoises = 160, 12 // of the grid over which the model is summed
-	// thresholdReach bounds how far beyond the tried levels the threshold may lie, in natural
-	// logarithms.
+	thresholdPlaces, thresholdNoises = 160, 12 // size of the grid that replaces the integral
+	// thresholdReach limits the distance between the threshold and the tried levels, as a natural
+	// logarithm.
 	thresholdReach = 0.4
 )
 
-// FindThreshold estimates the threshold from tries at several levels, with the interval that
-// contains it with this probability, given the tries. It needs a try that passed and one that
-// failed. The model does not depend on how the levels were chosen, so it may choose
-// the next one. By simulation, with the tries of a search (package load), intervals of
-// 95 % cover 95 to 97 % at noise of 2 to 10 %; 25 tries at random levels, 90 to 93 %.
+// FindThreshold estimates the threshold from tries at several levels. Its interval contains the
+// threshold with the given probability. At least one try must have passed and one must have
+// failed. Earlier results may choose the next level. In simulations of searches (package load),
+// intervals of 95 % were right in 95 to 97 % of cases at a noise of 2 to 10 %. With 25 tries at
+// random levels they were right in 90 to 93 %.
 func FindThreshold(tries []Try, confidence float64) (Threshold, error) {
 	if err := checkConfidence(confidence); err != nil {
 		return Threshold{}, fmt.Errorf("stats: threshold: %w", err)
@@ -64,11 +64,11 @@ func FindThreshold(tries []Try, confidence float64) (Threshold, error) {
 
 // thresholdGrid holds the logarithm of the likelihood for each threshold and noise.
 type thresholdGrid struct {
-	from, step    float64 // of the thresholds, as logarithms
+	from, step    float64 // logarithms of the first threshold and of the grid's step
 	logLikelihood [thresholdNoises][thresholdPlaces]float64
 }
 
-// noiseOfRow returns the noise of a row. The rows' noises are equally far apart as logarithms.
+// noiseOfRow returns the noise of a row. Noises have equal distances on a logarithmic scale.
 func noiseOfRow(row int) float64 {
 	return leastNoise * math.Pow(mostNoise/leastNoise, float64(row)/(thresholdNoises-1))
 }
@@ -116,9 +116,9 @@ func (g *thresholdGrid) summarize(confidence float64) Threshold {
 	}
 }
 
-// passTable holds the logarithms of the probabilities that a try passes and fails, by the
-// number of deviations from its level up to the threshold. A table is needed because these
-// logarithms take most of the time of a search's simulation.
+// passTable holds the logarithms of the probabilities that a try passes and fails. Its index is
+// the distance from the try's level to the threshold, in standard deviations. Without the table,
+// these logarithms would take most of the time of a simulated search.
 type passTable struct {
 	passes, fails [2*passTableReach*passTableSteps + 1]float64
 }

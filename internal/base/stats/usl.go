@@ -9,10 +9,10 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// uslLeastLoads is the fewest loads to which the law's three parameters are fitted.
+// uslLeastLoads is the least number of loads for a fit of three parameters.
 const uslLeastLoads = 5
 
-// uslDraws is the number of resamples. Each is a fit.
+// uslDraws is the number of resamples. Each resample needs its own fit.
 const uslDraws = 200
 
 // Scalability is the universal scalability law (Gunther, 1993) fitted to a curve of throughput X
@@ -20,20 +20,20 @@ const uslDraws = 200
 //
 //	X(N) = λN / (1 + σ(N−1) + κN(N−1))
 //
-// σ is the share of the work that only one can do at a time (contention), κ the cost of
-// keeping each pair consistent (coherency). Ideal is λ: the throughput of one alone.
+// σ is the share of the work that cannot run in parallel (contention). κ is the cost of keeping
+// each pair of workers consistent (coherency). Ideal is λ, the throughput at N = 1.
 type Scalability struct {
 	Ideal      Interval `json:"ideal"`
 	Contention Interval `json:"contention"` // σ
 	Coherency  Interval `json:"coherency"`  // κ
-	// Peak is the load beyond which throughput falls, √((1−σ)/κ); absent above
-	// twice the largest load, too far from the measured loads.
+	// Peak is the load beyond which throughput falls, √((1−σ)/κ). It is absent if it exceeds twice
+	// the largest measured load.
 	Peak *Interval `json:"peak,omitempty"`
 	// Misfit is the mean error of the fit, as a share of the throughput.
 	Misfit float64 `json:"misfit"`
 }
 
-// At returns the law's throughput at a load.
+// At returns the throughput that the law predicts for a load.
 func (s Scalability) At(load float64) float64 {
 	return usl{s.Ideal.Estimate, s.Contention.Estimate, s.Coherency.Estimate}.at(load)
 }
@@ -52,8 +52,8 @@ func (u usl) peak() float64 {
 }
 
 // FitScalability fits the law to a curve of throughput over load, by least squares of the
-// logarithms, so that each load has the same weight. The intervals come from resampling
-// each load's trials. If some load has a single trial, they hold only the estimate, with
+// logarithms, so that each load has the same weight. The intervals come from resampling each
+// load's trials. If a load has only one trial, the results hold estimates without intervals, with
 // a confidence of 0.
 func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 	if err := curve.check(); err != nil {
@@ -69,7 +69,7 @@ func FitScalability(curve Curve, how Resampling) (Scalability, error) {
 		}
 	}
 	alone := means[0] / loads[0]
-	// Several starts, since the valley is long and curved.
+	// Try several starts, because the valley of the error is long and curved.
 	best, misfit, err := fitUSL(loads, means, usl{alone, 0.3, 1e-4}, usl{alone, 0.03, 1e-3}, usl{alone, 0.003, 1e-6})
 	if err != nil {
 		return Scalability{}, err
@@ -114,8 +114,8 @@ func resampleUSL(curve Curve, near usl, random *rand.Rand) []usl {
 	return draws
 }
 
-// fitUSL searches over the logarithms of the parameters, which keeps them
-// positive, from each of the starts.
+// fitUSL searches from each of the starts. It searches over the logarithms of the parameters, so
+// that the parameters stay positive.
 func fitUSL(loads, throughputs []float64, starts ...usl) (best usl, misfit float64, err error) {
 	of := func(x []float64) usl { return usl{math.Exp(x[0]), math.Exp(x[1]), math.Exp(x[2])} }
 	squares := func(x []float64) float64 {

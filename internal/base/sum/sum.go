@@ -1,5 +1,5 @@
-// Package sum adds up figures that may be absent, and merges lists by a key. A type that is summed
-// has a Plus method beside its fields. Package sumtest tests that Plus uses every field.
+// Package sum adds up figures that may be absent, and merges lists by a key. A type that can be
+// summed has a Plus method beside its fields. Package sumtest tests that Plus uses every field.
 package sum
 
 import (
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// An Addend can be added to another of its type. Plus must not change its operands.
+// An Addend can be added to another value of its type. Plus must not change its operands.
 type Addend[T any] interface{ Plus(other T) T }
 
 // AddPresent returns the sum of two figures. It ignores a nil figure.

@@ -1,7 +1,7 @@
-// Package tuning holds the settings of a stack that are not its library's defaults, each with
-// its reason. Where a library takes a struct, Differences compares the struct in use with the
-// defaults; only the reasons are written by hand. Where it takes options, a List holds each
-// option with its setting, and the stack takes its options from the list.
+// Package tuning lists the settings of a stack that are not its library's defaults, each with its
+// reason. If a library takes a struct, Differences compares the stack's struct with the defaults,
+// and only the reasons are written by hand. If a library takes options, a List holds each option
+// with its setting, and the stack takes its options from the list.
 //
 // This package must not know the libraries whose settings it compares.
 package tuning
@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// The sides of a connection that a setting belongs to.
+// The sides of a connection that can have a setting.
 const (
 	Server = "server"
 	Client = "client"
@@ -22,16 +22,16 @@ const (
 // A Setting is one value that differs from a library's default.
 type Setting struct {
 	Side    string `json:"side"` // server, client or both
-	Name    string `json:"name"` // as the library spells it
+	Name    string `json:"name"` // the name that the library uses
 	Value   string `json:"value"`
 	Default string `json:"default"`
 	Why     string `json:"why"`
 }
 
-// ReasonEnvironment is the reason of a setting that the environment changed, without a measurement.
+// ReasonEnvironment is the reason for a setting that comes from the environment.
 const ReasonEnvironment = "the environment of wirelab sets it"
 
-// SettingsOf returns the settings of one side: server or client.
+// SettingsOf returns the settings of one side (server or client).
 func SettingsOf(end string, all []Setting) []Setting {
 	var own []Setting
 	for _, s := range all {
@@ -43,8 +43,7 @@ func SettingsOf(end string, all []Setting) []Setting {
 	return own
 }
 
-// Join merges the settings of the two ends. A setting that both have is listed once,
-// with the side Both.
+// Join merges the settings of server and client. A setting of both sides gets the side Both.
 func Join(server, client []Setting) []Setting {
 	all := slices.Clone(server)
 	for _, s := range client {
@@ -65,7 +64,7 @@ type List[O any] struct {
 	options  []O
 }
 
-// Add puts a setting on the list, with the options that apply it.
+// Add adds a setting and the options that apply it.
 func (l *List[O]) Add(s Setting, apply ...O) {
 	l.settings, l.options = append(l.settings, s), append(l.options, apply...)
 }
@@ -76,8 +75,8 @@ func (l List[O]) Options() []O { return slices.Clip(l.options) }
 // Settings returns the settings that the options apply.
 func (l List[O]) Settings() []Setting { return l.settings }
 
-// Ends holds the settings of a library that has a server and a client, with the server's
-// options S and the client's options C.
+// Ends holds the settings of a library's server and client. S is the type of a server option, C
+// the type of a client option.
 type Ends[S, C any] struct {
 	Server List[S]
 	Client List[C]
@@ -89,7 +88,7 @@ type Option[O any] struct {
 	Apply O
 }
 
-// Add puts a setting on the lists of both ends, each under the name of its own option.
+// Add adds a setting to the lists of server and client, each under the name of its own option.
 func (e *Ends[S, C]) Add(s Setting, server Option[S], client Option[C]) {
 	s.Side, s.Name = Server, server.Name
 	e.Server.Add(s, server.Apply)
@@ -97,23 +96,21 @@ func (e *Ends[S, C]) Add(s Setting, server Option[S], client Option[C]) {
 	e.Client.Add(s, client.Apply)
 }
 
-// A Reason explains a field that does not have the library's default.
+// A Reason explains why a field differs from the library's default.
 type Reason struct {
 	Why string
-	// Value and Default, if set, replace the field's values in words: the effect of a
-	// function, or the meaning of zero to the library.
+	// Value and Default, if not empty, replace the field's values by words.
 	Value, Default string
 }
 
-// NotASetting marks a field that is not a setting: the purpose of the struct, such as a
-// server's handler, or a hook that only observes.
+// NotASetting marks a field that is not a setting, such as a server's handler.
 var NotASetting = Reason{}
 
-// Reasons maps the names of a struct's fields to their reasons.
+// Reasons maps field names of a struct to reasons.
 type Reasons map[string]Reason
 
-// Differences lists the exported fields of used that differ from library, in the struct's
-// order. The result includes fields that have no reason in reasons.
+// Differences lists the exported fields of used that differ from library, in the struct's order.
+// The result includes fields without a reason.
 func Differences[T any](end, name string, used, library *T, reasons Reasons) []Setting {
 	var settings []Setting
 	a, b := reflect.ValueOf(used).Elem(), reflect.ValueOf(library).Elem()
@@ -135,7 +132,7 @@ func Differences[T any](end, name string, used, library *T, reasons Reasons) []S
 	return settings
 }
 
-// equalValues compares functions by their address, and everything else deeply.
+// equalValues compares functions by their address, and other values deeply.
 func equalValues(a, b reflect.Value) bool {
 	if a.Kind() == reflect.Func {
 		return a.Pointer() == b.Pointer()

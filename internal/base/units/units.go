@@ -1,4 +1,4 @@
-// Package units formats numbers and sizes for people. It must not know their meaning.
+// Package units formats numbers and sizes for people. It must not know what they measure.
 package units
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Bytes formats a size in the largest unit that divides it, with the separator between
-// number and unit.
+// Bytes formats a size in the largest unit that divides it without a remainder. It puts the
+// separator between number and unit.
 func Bytes(n int, separator string) string {
 	switch {
 	case n != 0 && n%(1<<20) == 0:
@@ -46,8 +46,7 @@ func Number(v float64) string {
 	return Thousands(int64(math.Round(v)))
 }
 
-// Time formats a time in nanoseconds as microseconds, milliseconds or seconds,
-// whichever fits best.
+// Time formats nanoseconds as microseconds, milliseconds or seconds, whichever fits best.
 func Time(ns float64) string {
 	switch {
 	case ns >= 999.5e6:

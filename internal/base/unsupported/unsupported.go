@@ -1,12 +1,13 @@
 // Package unsupported defines the error for an operation that a machine, a wire or this program
-// cannot do, in contrast to one that failed. The error says who cannot; the text that wraps it
-// says what would make it possible. The package must not know who reports such errors.
+// cannot do, in contrast to one that failed. The error names the machine, the wire or the program.
+// The text that wraps the error says what would make the operation possible. The package must not
+// know its users.
 package unsupported
 
 import "errors"
 
-// An Error is the text of a sentinel error. errors.Is finds errors.ErrUnsupported in it,
-// so that a caller need not know who reported it.
+// An Error is the text of a sentinel error. errors.Is matches it with errors.ErrUnsupported, so a
+// caller need not know the package that returned it.
 type Error string
 
 // Error implements error.

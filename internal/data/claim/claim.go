@@ -1,12 +1,12 @@
-// Package claim evaluates a finding of a study. The finding is an expression over the figures
-// of the study's cells, such as
+// Package claim evaluates the findings of a study. A finding is an expression over the figures of
+// the study's cells, such as
 //
-//	ratio("mean", "rest", "tcp", 64, 1)
+// ratio("mean", "rest", "tcp", 64, 1)
 //
-// The value of an expression is one positive number: a ratio, or a place on an axis. It is
-// evaluated once for each repeat of a run, so that it has as many values as the run has
-// repeats, and an interval; and once without any figures, to learn which cells it needs.
-// Published findings use figures that others measured, see [ReadPublishedTable].
+// The value of an expression is one positive number: a ratio, or a place on an axis. The
+// expression is evaluated once per repeat of a run, and the repeats' values give an interval. It
+// is also evaluated once without figures, to list the cells that it needs. Published findings use
+// figures of other people, see [ReadPublishedTable].
 //
 // This package knows no stack and no scenario. It does not know how a figure is measured.
 package claim
@@ -26,27 +26,29 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// Least stands for the smallest size, or number of clients, of a part.
+// Least stands for a part's smallest size, or for its smallest number of clients.
 const Least = -1
 
-// A Cell names the cell that a figure belongs to.
+// A Cell identifies the cell whose figure an expression uses.
 type Cell struct {
 	Part, Variant string
-	Bytes         int // of a request's payload
+	Bytes         int // payload size of a request
 	Clients       int
 }
 
-// Figures returns the figures that an expression uses.
+// Figures provides the figures that an expression uses.
 type Figures interface {
-	// Figure returns one of a cell's figures by its name in [FigureDescriptions], or NaN if it was not measured.
+	// Figure returns a figure of the cell, or NaN if it was not measured. [FigureDescriptions]
+	// lists the names.
 	Figure(name string, of Cell) float64
-	// Sizes and Clients return the sizes and the numbers of clients of a variant in a part,
-	// in ascending order: the sizes at the cell's clients, the clients at the cell's size.
+	// Sizes returns a part's sizes for the cell's variant and number of clients, in ascending
+	// order. Clients returns a part's numbers of clients for the cell's variant and size, in
+	// ascending order.
 	Sizes(of Cell) []int
 	Clients(of Cell) []int
 }
 
-// FigureDescriptions describes each figure by its name.
+// FigureDescriptions maps each figure's name to its description.
 var FigureDescriptions = map[string]string{
 	"mean":            "the mean response time",
 	"p50":             "the median response time",
@@ -85,19 +87,19 @@ var FigureDescriptions = map[string]string{
 	"handshake-trips": "the median time of a handshake of TLS or QUIC, in round trips of the link",
 }
 
-// FigureNames returns the names of the figures in order.
+// FigureNames returns the names of all figures, sorted.
 func FigureNames() []string { return slices.Sorted(maps.Keys(FigureDescriptions)) }
 
-// NeedsSyscalls reports whether a figure needs counted system calls.
+// NeedsSyscalls reports whether the figure can be measured only by counting system calls.
 func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") }
 
-// An Expression is a checked expression.
+// An Expression is an expression that Parse has checked.
 type Expression struct {
 	program *vm.Program
 	usesIt  bool
 }
 
-// Parse checks an expression. In one that uses it, the name `it` stands for a variant.
+// Parse checks an expression. If usesIt is true, the name `it` in the expression means a variant.
 func Parse(text string, usesIt bool) (*Expression, error) {
 	program, err := compile(text, environment("", "", nil, usesIt))
 	if err != nil {
@@ -106,7 +108,7 @@ func Parse(text string, usesIt bool) (*Expression, error) {
 	return &Expression{program, usesIt}, nil
 }
 
-// compile checks an expression over an environment. The expression must return a number.
+// compile checks an expression that may use the names in over. The expression must return a number.
 func compile(text string, over map[string]any) (*vm.Program, error) {
 	program, err := expr.Compile(text, expr.Env(over), expr.AsFloat64(), expr.DisableAllBuiltins(), expr.EnableBuiltin("min"), expr.EnableBuiltin("max"))
 	if err != nil {
@@ -115,22 +117,21 @@ func compile(text string, over map[string]any) (*vm.Program, error) {
 	return program, nil
 }
 
-// firstLine returns only the first line of an error: the other lines repeat the expression.
+// firstLine returns the first line of an error, because the other lines repeat the expression.
 func firstLine(err error) error {
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	return errors.New(reason)
 }
 
-// A Value is the result of an expression. Number is NaN if there is none; Reason then says why, if
-// a function knows, and Missing reports whether figures were missing.
+// A Value is the result of an expression. Number is NaN if there is no result. Then Reason may say
+// why, and Missing reports whether figures were missing.
 type Value struct {
 	Number  float64
 	Reason  string
 	Missing bool
 }
 
-// Evaluate evaluates the expression over figures of a part. The expression may use the variant
-// as `it`.
+// Evaluate evaluates the expression over figures of a part. The name `it` means the variant.
 func (e *Expression) Evaluate(part, it string, from Figures) Value {
 	scope := &evaluation{from: from}
 	result, err := vm.Run(e.program, environment(part, it, scope, e.usesIt))
@@ -144,8 +145,8 @@ func (e *Expression) Evaluate(part, it string, from Figures) Value {
 	return Value{Number: number}
 }
 
-// Needs returns the figures that an expression asks for, each once, in its order. shape has the
-// sizes and clients of a part; its figures do not matter.
+// Needs lists the figures that an expression uses, each once, in the order of first use. shape
+// provides the sizes and clients of a part; its figures are ignored.
 func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
 	asks := &figureCollector{Figures: shape, seen: map[Need]bool{}}
 	if _, err := vm.Run(e.program, environment(part, it, &evaluation{from: asks}, e.usesIt)); err != nil {
@@ -154,14 +155,14 @@ func (e *Expression) Needs(part, it string, shape Figures) ([]Need, error) {
 	return asks.all, nil
 }
 
-// A Need is a figure of a cell.
+// A Need is a figure of a cell that an expression needs.
 type Need struct {
 	Figure string
 	Cell   Cell
 }
 
-// A figureCollector notes the figures that an expression uses. Each figure is 1, so no function
-// stops early.
+// A figureCollector notes the figures that an expression uses. It returns 1 for each figure, so
+// that no function stops early.
 type figureCollector struct {
 	Figures
 	seen map[Need]bool
@@ -177,20 +178,20 @@ func (a *figureCollector) Figure(name string, of Cell) float64 {
 	return 1
 }
 
-// A PublishedTable holds the figures of a published study, one per row:
+// A PublishedTable holds the figures of a published study. Each row has these columns:
 //
 //	table,stack,mode,size_bytes,concurrency,metric,value,unit,note
 type PublishedTable struct{ rows []publishedRow }
 
 type publishedRow struct {
 	table, stack, metric string
-	others               []string // mode, size, clients and note
-	value                string   // not always a number, as in 1-48
+	others               []string // the columns mode, size_bytes, concurrency and note
+	value                string   // a text, because some values are ranges such as 1-48
 }
 
 const maxPublishedRows = 100_000
 
-// ReadPublishedTable reads a published table from CSV.
+// ReadPublishedTable reads a published table from a CSV file.
 func ReadPublishedTable(from io.Reader) (*PublishedTable, error) {
 	table := csv.NewReader(from)
 	titles, err := table.Read()
@@ -227,8 +228,8 @@ func ReadPublishedTable(from io.Reader) (*PublishedTable, error) {
 //
 //	cited("latency", "rest", "mean", 64, 10) / cited("latency", "tcp", "mean", 64, 10)
 //
-// Mode, size, clients and note may follow the table, the stack and the metric. Only those that
-// identify the row are needed.
+// The first three arguments are the table, the stack and the metric. Mode, size, clients and note
+// may follow, if they are needed to identify the row.
 func (c *PublishedTable) Evaluate(text string) (float64, error) {
 	environment := map[string]any{"cited": c.figure}
 	program, err := compile(text, environment)

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// An evaluation evaluates one expression.
+// An evaluation holds the state of evaluating one expression.
 type evaluation struct {
 	from    Figures
-	reason  string // why the expression has no value, if a function knows
+	reason  string // why the expression has no value; empty if unknown
 	missing bool   // whether a figure was missing
 }
 
@@ -22,7 +22,7 @@ func (s *evaluation) noValue(format string, args ...any) float64 {
 }
 
 // environment returns the names that an expression may use. Its functions read the figures of the
-// claim's part; the function part returns the figures of another part.
+// claim's part. The function named part returns the functions for another part.
 func environment(part, it string, s *evaluation, usesIt bool) map[string]any {
 	names := s.figuresOf(part)
 	names["part"] = func(name string) map[string]any { return s.figuresOf(name) }
@@ -37,7 +37,6 @@ func environment(part, it string, s *evaluation, usesIt bool) map[string]any {
 	return names
 }
 
-// figuresOf returns the functions that use figures of a part.
 func (s *evaluation) figuresOf(part string) map[string]any {
 	cell := func(variant string, bytes, clients []int) Cell {
 		return Cell{part, variant, valueOrLeast(bytes), valueOrLeast(clients)}
@@ -91,7 +90,7 @@ func (c Cell) String() string {
 	return text
 }
 
-// A Line is a figure along sizes, or along numbers of clients.
+// A Line holds a figure for several sizes, or for several numbers of clients.
 type Line struct{ X, Y []float64 }
 
 func (s *evaluation) line(name string, along []int, at func(int) Cell) *Line {
@@ -102,7 +101,8 @@ func (s *evaluation) line(name string, along []int, at func(int) Cell) *Line {
 	return l
 }
 
-// hasEnoughPoints reports whether all points of a line were measured, and there are enough.
+// hasEnoughPoints reports whether all points of a line were measured, and at least the given
+// number.
 func (s *evaluation) hasEnoughPoints(l *Line, least int) bool {
 	if len(l.X) < least {
 		s.missing = true
@@ -112,17 +112,17 @@ func (s *evaluation) hasEnoughPoints(l *Line, least int) bool {
 	return !slices.ContainsFunc(l.Y, math.IsNaN)
 }
 
-// crossoverShare is the share of points that must be known on both lines. Unknown points are
-// left out, since a long sweep often has a spoiled trial.
+// crossoverShare is the least share of points that must be measured on both lines. crossover
+// ignores the other points, because a long sweep often has an invalid trial.
 const crossoverShare = 0.7
 
-// crossover returns the place where a overtakes b. It best separates the points where a is below b
-// from those where a is above, by the sums of the logarithms of their ratio.
+// crossover returns the X from which a is above b. It chooses the X that best separates the points
+// with a below b from the points with a above b, weighted by the logarithm of a/b.
 func (s *evaluation) crossover(a, b *Line) float64 {
 	if !slices.Equal(a.X, b.X) {
 		return s.noValue("the lines have different points")
 	}
-	var x, logs []float64 // of a over b
+	var x, logs []float64 // logs holds the logarithm of a/b at each x
 	sum := 0.0
 	for i := range a.X {
 		if log := math.Log(a.Y[i] / b.Y[i]); !math.IsNaN(log) {
@@ -157,7 +157,7 @@ func (s *evaluation) crossover(a, b *Line) float64 {
 	return math.Exp(low + share*(high-low))
 }
 
-// kneeShare is the share of a line's greatest value that defines its knee.
+// kneeShare is the share of a line's greatest value that the line reaches at its knee.
 const kneeShare = 0.9
 
 // knee returns the X at which a line first reaches nine tenths of its greatest value.
@@ -174,8 +174,8 @@ func (s *evaluation) knee(l *Line) float64 {
 	return math.Exp(low + (high-low)*(enough-l.Y[i-1])/(l.Y[i]-l.Y[i-1]))
 }
 
-// monotone returns the smallest ratio of a line's value to the one before: 1 or more if it
-// never falls.
+// monotone returns the smallest ratio of neighbouring values of a line, the later one divided by
+// the earlier one. It is 1 or more if the line never falls.
 func (s *evaluation) monotone(l *Line) float64 {
 	if !s.hasEnoughPoints(l, 2) {
 		return math.NaN()
@@ -187,8 +187,8 @@ func (s *evaluation) monotone(l *Line) float64 {
 	return least
 }
 
-// converges returns the spread of lines at the first point over their spread at the last. The
-// spread is the greatest value over the least; 2 means that they are twice as far apart at first.
+// converges returns how many times the spread of lines at the first point exceeds the spread at
+// the last point. The spread at a point is the greatest value divided by the least value.
 func (s *evaluation) converges(lines ...*Line) float64 {
 	apart := func(i func(*Line) float64) float64 {
 		low, high := math.Inf(1), 0.0
@@ -205,7 +205,6 @@ func (s *evaluation) converges(lines ...*Line) float64 {
 	return apart(func(l *Line) float64 { return l.Y[0] }) / apart(func(l *Line) float64 { return l.Y[len(l.Y)-1] })
 }
 
-// step returns the value at one point over that at another.
 func (s *evaluation) step(l *Line, from, to int) float64 {
 	at := func(x int) float64 {
 		i := slices.Index(l.X, float64(x))
@@ -218,22 +217,22 @@ func (s *evaluation) step(l *Line, from, to int) float64 {
 	return at(to) / at(from)
 }
 
-// ratioToNearerBound returns the distance of a value from the nearer of two bounds, as a ratio: 1
-// or more if it lies between them.
+// ratioToNearerBound returns the distance of a value from the nearer of two bounds, as a ratio. It
+// is 1 or more if the value lies between the bounds.
 func ratioToNearerBound(value, low, high float64) float64 { return min(value/low, high/value) }
 
-// A Spread says how much of the differences in a table comes from its rows, its columns, and its
-// single cells. The three are shares of the whole and add up to 1.
+// A Spread divides the differences in a table among rows, columns and single cells. The three
+// shares add up to 1.
 //
-// It is the two-way layout of the logarithms, with one value per cell. Neither is special to a
-// cell, or chance. The interval over repeats shows the part of chance.
+// It is the two-way layout of the logarithms, with one value per cell. Neither contains what is
+// special to a cell, including chance. The interval over the repeats shows how large chance is.
 type Spread struct {
 	Rows    float64 `expr:"rows"`
 	Columns float64 `expr:"columns"`
 	Neither float64 `expr:"neither"`
 }
 
-// spread computes the Spread of a figure of variants. The rows must have equal lengths.
+// spread computes the Spread of a figure. Each row lists variants; all rows have equal lengths.
 func (s *evaluation) spread(figure func(variant string) float64, rows []any) *Spread {
 	none := &Spread{math.NaN(), math.NaN(), math.NaN()}
 	table := make([][]float64, len(rows))
@@ -255,7 +254,7 @@ func (s *evaluation) spread(figure func(variant string) float64, rows []any) *Sp
 	return twoWay(table)
 }
 
-// twoWay divides the sum of the squares of a table's differences from its mean.
+// twoWay divides the squared differences of a table's values from their mean.
 func twoWay(table [][]float64) *Spread {
 	rows, columns := float64(len(table)), float64(len(table[0]))
 	ofRow, ofColumn, mean := make([]float64, len(table)), make([]float64, len(table[0])), 0.0

@@ -12,11 +12,11 @@ import (
 
 type journal struct {
 	file   *os.File
-	end    int64 // the offset after the last whole record
-	broken error // the reason why no record can be appended, or nil
+	end    int64 // the offset after the last complete record
+	broken error // why no record can be appended; nil if one can
 }
 
-// append writes a record, whole and at once, or leaves the file as it was.
+// append writes a complete record. If it fails, the file is unchanged.
 func (j *journal) append(record Record) error {
 	if j.broken != nil {
 		return j.broken
@@ -31,7 +31,7 @@ func (j *journal) append(record Record) error {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		// Half a line in the middle of the file would be damage.
+		// An incomplete line in the middle of the file would be damage.
 		if cut := j.file.Truncate(j.end); cut != nil {
 			j.broken = fmt.Errorf("%s ends in a half-written line, which cannot be removed: %w", j.file.Name(), cut)
 		}
@@ -50,17 +50,17 @@ func (j *journal) close() error {
 	return file.Close()
 }
 
-// maxLineBytes bounds the size of one record.
+// maxLineBytes limits the size of a record in a file.
 const maxLineBytes = 64 << 20
 
 type line struct {
 	record Record
-	number int   // from 1
+	number int   // line number, from 1
 	end    int64 // the offset after the line
 }
 
-// A tornError reports a last line without its end. A process that was killed while it
-// appended leaves such a line.
+// A tornError reports an incomplete last line. A process leaves such a line if it is killed while
+// it appends.
 type tornError struct {
 	number int
 	bytes  int
@@ -70,7 +70,7 @@ func (e *tornError) Error() string {
 	return fmt.Sprintf("line %d is half written (%d bytes), perhaps by a killed process: the line's trial is not recorded", e.number, e.bytes)
 }
 
-// trialOccurrence says how often a file may hold a trial.
+// trialOccurrence says how often a file may contain the same trial.
 type trialOccurrence bool
 
 const (
@@ -78,13 +78,13 @@ const (
 	repeatedTrials trialOccurrence = true
 )
 
-// readLines yields the records of a file one by one, so that a run of any length takes the memory
-// of one record. It ends with the first error. A *tornError is always about the last line of the
-// file; any other error is damage, names its line, and is never ignored.
+// readLines yields the records of a file one at a time, so memory does not grow with the length of
+// the run. It ends with the first error. A *tornError means that the last line is incomplete. Any
+// other error means damage and names the damaged line.
 func readLines(from io.Reader, each trialOccurrence) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		reader := bufio.NewReaderSize(from, 64<<10)
-		lineOf := map[int]int{} // the line of each trial
+		lineOf := map[int]int{} // maps each trial to its line
 		var offset int64
 		for number := 1; ; number++ {
 			text, err := readLine(reader)
@@ -116,7 +116,7 @@ func readLines(from io.Reader, each trialOccurrence) iter.Seq2[line, error] {
 	}
 }
 
-// readLine reads one line with its newline. A last line without a newline is returned with io.EOF.
+// readLine reads a line with its newline. It returns a last line without newline with io.EOF.
 func readLine(reader *bufio.Reader) ([]byte, error) {
 	var text []byte
 	for {
@@ -136,7 +136,7 @@ func atEnd(reader *bufio.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// errNoJSON means that a line is not whole.
+// errNoJSON means that a line is not complete JSON.
 var errNoJSON = errors.New("the line is not JSON")
 
 func decodeRecord(text []byte) (r Record, err error) {
@@ -161,8 +161,8 @@ func decodeRecord(text []byte) (r Record, err error) {
 	return r, nil
 }
 
-// decodeVersioned reads the version first, since a newer version may differ in
-// everything else. A version that this program cannot read is a [versionError].
+// decodeVersioned reads the version first, because a newer version may have other fields. It
+// returns a [versionError] for a version that this program cannot read.
 func decodeVersioned(text []byte, into any) error {
 	var head struct {
 		Version int `json:"version"`

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// lockPatience is the time for which a killed process may still hold a lock. If it was killed
-// while it forked, its child has the lock until it executes another program, and
-// on a busy machine that takes a while.
+// lockPatience limits the time that lock waits for a killed process to release its lock. If the
+// process was killed while it forked, its child keeps the lock until the child executes another
+// program. On a busy machine that takes a while.
 const (
 	lockPatience      = 2 * time.Second
 	lockRetryInterval = 20 * time.Millisecond
 )
 
-// lock keeps other processes from writing a run. The system releases it when the
-// file is closed or the process dies.
+// lock prevents other processes from writing a run. The system releases the lock when the file is
+// closed or the process ends.
 func lock(file *os.File) error {
 	for waited := time.Duration(0); ; waited += lockRetryInterval {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

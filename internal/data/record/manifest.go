@@ -12,53 +12,60 @@ import (
 // A Manifest describes the plan of a run and its machine. It is written before the first
 // trial and again when the run ends.
 type Manifest struct {
-	Version  int             `json:"version"`
-	Tool     string          `json:"tool"` // wirelab's version
-	Name     string          `json:"name"` // the scenario's
-	Title    string          `json:"title,omitempty"`
-	Question string          `json:"question,omitempty"`
-	Command  []string        `json:"command"`
-	Started  time.Time       `json:"started"`
-	Ended    *time.Time      `json:"ended,omitempty"`
-	Status   Status          `json:"status"`
-	Seed     uint64          `json:"seed"`
-	Trials   int             `json:"trials"` // planned
-	Order    []PlannedTrial  `json:"order"`  // as shuffled; a trial that was measured again ran later
+	Version  int        `json:"version"`
+	Tool     string     `json:"tool"` // version of wirelab
+	Name     string     `json:"name"` // name of the scenario
+	Title    string     `json:"title,omitempty"`
+	Question string     `json:"question,omitempty"`
+	Command  []string   `json:"command"`
+	Started  time.Time  `json:"started"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	Status   Status     `json:"status"`
+	Seed     uint64     `json:"seed"`
+	Trials   int        `json:"trials"` // number of planned trials
+	// Planned order; a trial that was measured again ran later.
+	Order    []PlannedTrial  `json:"order"`
 	Scenario json.RawMessage `json:"scenario"`
-	// Declarations holds the declarations of stacks and workloads for the report:
-	// scenario.Declarations. Runs of older versions have none.
+	// Declarations describes stacks and workloads for the report (scenario.Declarations). Runs of
+	// older versions have none.
 	Declarations json.RawMessage `json:"declarations,omitempty"`
-	Host         json.RawMessage `json:"host"` // host.Info
+	Host         json.RawMessage `json:"host"` // a host.Info
 	Warnings     []string        `json:"warnings,omitempty"`
-	// Until is the goal of the run's repeats. It is absent in a run with a fixed number of
-	// repeats.
+	// Until is the condition that ends the run's repeats. It is absent if the number is fixed.
 	Until *Until `json:"until,omitempty"`
-	// Fleet selects the agents that measure, if this machine does not.
+	// Fleet selects the agents that measure. It is absent if this machine measures.
 	Fleet *FleetWanted `json:"fleet,omitempty"`
 	// WaitedNS is the time that the run waited for other programs to release the CPUs. It is
 	// absent until the run ends, and in older runs.
 	WaitedNS *int64 `json:"waited_ns,omitempty"`
 }
 
-// Until is the goal of a run's repeats, and the progress towards it.
+// Until is the condition that ends a run's repeats, and the progress towards it. A look is an
+// evaluation after some repeats.
 type Until struct {
-	Width  float64       `json:"width,omitempty"`                                                                // until each cell's mean is known so well, 0.03 for 3 %; absent: until every comparison is decided
-	Claims bool          `json:"claims,omitempty"`                                                               // until every claim of the scenario stands; the looks say which are still open
-	TimeNS int64         `json:"time_ns,omitempty"`                                                              // no repeats are begun that would take longer than this in all; absent: as long as it takes
-	Looks  []InterimLook `json:"looks"`                                                                          // all looks that the run may take
-	Begun  int           `json:"begun"`                                                                          // looks whose trials have begun; the run is judged by the level of the last one
-	Ended  string        `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"` // why it goes on no longer: it is answered, has made all repeats, has no time for more, or has nothing valid to look at
+	// Wanted relative precision of each cell's mean, 0.03 for 3 %; absent means that the run ends
+	// when every comparison is decided.
+	Width float64 `json:"width,omitempty"`
+	// Whether the run ends when every claim of the scenario is decided.
+	Claims bool `json:"claims,omitempty"`
+	// Time limit of the run: no repeats begin that would exceed it; absent means no limit.
+	TimeNS int64         `json:"time_ns,omitempty"`
+	Looks  []InterimLook `json:"looks"` // all looks that the run may take
+	// Number of looks whose trials have begun; the last look's level applies to the results.
+	Begun int `json:"begun"`
+	// Why the run ended: goal reached, all repeats made, time up, or no valid trials left.
+	Ended string `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"`
 }
 
-// The reasons why a run takes no more looks.
+// The reasons why a run ends its repeats.
 const (
-	EndedAnswered = "answered" // the goal of its repeats is reached
-	EndedRepeats  = "repeats"  // it has made all repeats
-	EndedByTime   = "time"     // more repeats would take too long
+	EndedAnswered = "answered" // the goal of the repeats is reached
+	EndedRepeats  = "repeats"  // all repeats were made
+	EndedByTime   = "time"     // more repeats would exceed the time limit
 	EndedNothing  = "nothing"  // more repeats would decide nothing
 )
 
-// Check reports a fault in looks that were read from a file.
+// Check returns an error if looks that were read from a file are wrong.
 func (u *Until) Check() error {
 	if u.Begun < 1 || u.Begun > len(u.Looks) {
 		return fmt.Errorf("the current look is %d, but there are %d looks", u.Begun, len(u.Looks))
@@ -71,27 +78,29 @@ func (u *Until) Check() error {
 	return nil
 }
 
-// An InterimLook is an evaluation of a run before its last repeat. The run may end after it.
+// An InterimLook is an evaluation of a run before its last repeat. The run may end after the look.
 type InterimLook struct {
-	Repeats int     `json:"repeats"`         // the look is taken after this many trials of each cell
-	Level   float64 `json:"level"`           // the chance of a false finding that it may use; the levels of all looks add up to 0.05
-	Open    *int    `json:"open,omitempty"`  // comparisons that were undecided, or cells not known well enough; absent until the look was taken
-	Of      *int    `json:"of,omitempty"`    // the number of all comparisons or cells, decided or not
-	Again   []int   `json:"again,omitempty"` // of a run until claims stand: the places of the claims whose cells are repeated for the next look
+	Repeats int `json:"repeats"` // number of trials of each cell before the look
+	// Accepted probability of a false finding at this look; the levels of all looks add up to 0.05.
+	Level float64 `json:"level"`
+	// Number of undecided comparisons, or of too imprecise cells; absent before the look.
+	Open *int `json:"open,omitempty"`
+	Of   *int `json:"of,omitempty"` // number of all comparisons or cells
+	// If the run ends with the claims: indices of the claims whose cells the next look repeats.
+	Again []int `json:"again,omitempty"`
 }
 
-// A PlannedTrial is a line of the plan.
+// A PlannedTrial is one trial of the plan.
 type PlannedTrial struct {
 	Trial  int    `json:"trial"`
 	Repeat int    `json:"repeat"`
-	Cell   string `json:"cell"` // Cell.Key
+	Cell   string `json:"cell"` // key of the cell (Cell.Key)
 }
 
 // Status is the state of a run.
 type Status string
 
-// The states of a run. A run that was killed stays Running: it is a valid
-// shorter run, and can be resumed.
+// The states of a run. A killed run stays Running: its trials are valid, and it can be resumed.
 const (
 	Running     Status = "running"
 	Done        Status = "done"
@@ -138,7 +147,8 @@ func decodeManifest(data []byte) (m Manifest, err error) {
 	case errors.As(err, &mismatch):
 		offset = mismatch.Offset
 	}
-	line, column := lineColumn(data, offset-1) // both count the byte that they stopped at
+	// the decoder's offsets include the byte at which it stopped
+	line, column := lineColumn(data, offset-1)
 	return Manifest{}, fmt.Errorf("line %d, column %d: the file is damaged: %w", line, column, err)
 }
 

@@ -8,84 +8,88 @@ import (
 	"wirelab.dev/internal/base/sum"
 )
 
-// Measurement holds what the client measured of its calls, as its worker reports it.
+// Measurement holds the client's measurements of its calls, as its worker reports them.
 type Measurement struct {
-	// ClientProgram names the program of others that made the calls, with its version;
-	// empty if wirelab's own client did. The window is then that program's life,
-	// from its start to its end. Of the service times only the totals are known;
-	// InFlight, Active, the connections and the engine are unknown.
+	// ClientProgram is the name and version of the other program that made the calls. It is empty
+	// if wirelab's own client made the calls. With such a program, the window is the time from its
+	// start to its end. Only the totals of the service times are known. InFlight, Active, the
+	// connections and the engine are unknown.
 	ClientProgram string `json:"client_program,omitempty"`
 
-	// EndedEarly: somebody ended the load, and with it the window, before its time. The window is
-	// shorter, and has fewer requests, than planned.
+	// EndedEarly reports that a user ended the load before its planned end. The window is shorter
+	// and has fewer requests than planned.
 	EndedEarly bool `json:"ended_early,omitempty"`
-	// Pauses counts the pauses of the load, those of the warm-up included. PausedNS is the
-	// paused time between the window's edges, which is no part of WindowNS. The instants of
-	// intervals, course and samples leave pauses out.
+	// Pauses counts the pauses of the load, including those in the warm-up. PausedNS is the paused
+	// time inside the window; WindowNS excludes the paused time. The times in intervals, course and
+	// samples exclude pauses too.
 	Pauses   int64 `json:"pauses,omitempty"`
 	PausedNS int64 `json:"paused_ns,omitempty"`
 
-	Requests   int64 `json:"requests"`   // measured, failed ones included
-	Completed  int64 `json:"completed"`  // ended within the window, whenever they began
-	Straddling int64 `json:"straddling"` // in flight at an edge of the window
-	// StraddlingNS is the sum of the straddling calls' times.
+	Requests int64 `json:"requests"` // measured requests, including failed ones
+	// Calls that ended inside the window, even if they began before it.
+	Completed  int64 `json:"completed"`
+	Straddling int64 `json:"straddling"` // calls that were in flight when the window began or ended
+	// StraddlingNS is the sum of the durations of the straddling calls.
 	StraddlingNS int64 `json:"straddling_ns,omitempty"`
-	// BacklogNS sums the times of calls that were due on one side of an edge of the window and
-	// sent on the other.
+	// BacklogNS is the time that calls waited to be sent, for calls that were due before an edge of
+	// the window and sent after it.
 	BacklogNS int64 `json:"backlog_ns,omitempty"`
-	// InFlight is the mean number of calls in flight over the window, from
-	// the time each client spent in calls, clipped to the window.
+	// InFlight is the mean number of calls in flight during the window. It is the clients' time in
+	// calls inside the window, divided by the window.
 	InFlight float64 `json:"in_flight"`
-	// Active is the mean number of clients at work: below the number of clients if
-	// some had made their requests before others.
+	// Active is the mean number of working clients. It is below the number of clients if some
+	// clients finished their requests early.
 	Active float64 `json:"active"`
 
-	// Service counts from the actual send, Response from the intended one. Response
-	// is absent in a closed loop without a limit: there the two are equal. Wait is
-	// the time before a permit of the in-flight limit, part of Response.
+	// Service counts from the actual send, Response from the intended send. Response is absent in a
+	// closed loop without a limit, because it would equal Service. Wait is the time that calls
+	// waited for a free place in the in-flight limit. Response includes Wait.
 	Service  latency.Distribution  `json:"service"`
 	Response *latency.Distribution `json:"response,omitempty"`
 	Wait     *latency.Distribution `json:"wait,omitempty"`
-	// FailedNS is the sum of the failed calls' times, which Service holds too. Older
-	// records lack it.
+	// FailedNS is the sum of the failed calls' durations. Service includes these durations too.
+	// Older records lack FailedNS.
 	FailedNS *int64 `json:"failed_ns,omitempty"`
-	// Messages holds the times of the messages of streams' answers: each from the send of the
-	// message that it answers if both ends send many, otherwise from the message before it, or
-	// the call's begin.
+	// Messages holds the times of the messages in streamed answers. If both ends send many
+	// messages, a time counts from the request message that was answered. Otherwise it counts from
+	// the previous message, or from the begin of the call.
 	Messages *latency.Distribution `json:"messages,omitempty"`
-	// Statuses counts the answers by status, right or wrong, for callers that report one.
+	// Statuses counts all answers by status, for callers that report a status.
 	Statuses []StatusCount `json:"statuses,omitempty"`
 
-	// Named holds the calls by name, in the order of the names, if they have any.
+	// Named holds the figures of the calls by name, sorted by name. It is empty if calls have no
+	// names.
 	Named []NamedCalls `json:"named,omitempty"`
-	// ThoughtNS is the think time of all clients in the window. It is part of no call, and of no
-	// time between calls.
+	// ThoughtNS is the think time of all clients in the window. The times of calls and
+	// Engine.BetweenNS exclude think time.
 	ThoughtNS int64 `json:"thought_ns,omitempty"`
-	// Checking is the cost of checking the answers, if they had to meet more than a good status.
+	// Checking is the cost of checking answers, if conditions other than the status were checked.
 	Checking *Checking `json:"checking,omitempty"`
-	// Traced counts the calls that a tracing system was asked to follow; Traces names the traces
-	// of the slowest ones.
+	// Traced counts the calls that were marked for a tracing system. Traces names the slowest of
+	// these calls.
 	Traced int64   `json:"traced,omitempty"`
 	Traces []Trace `json:"traces,omitempty"`
 
-	WarmUp    WarmUp     `json:"warm_up"`
-	Intervals []Interval `json:"intervals,omitempty"` // from the first request on, warm-up included
-	// Course is coarser than Intervals and has more. Older records lack it.
+	WarmUp WarmUp `json:"warm_up"`
+	// From the first request on, including the warm-up.
+	Intervals []Interval `json:"intervals,omitempty"`
+	// Course is coarser than Intervals and has more figures. Older records have no Course.
 	Course *Course `json:"course,omitempty"`
 
-	// Negotiated holds what the client's connections and their peers agreed on.
-	// Older records lack it.
+	// Negotiated holds the protocols and options that the connections negotiated. Older records
+	// have no Negotiated.
 	Negotiated *Negotiated `json:"negotiated,omitempty"`
 
-	Pacing *Pacing `json:"pacing,omitempty"` // open loop only
-	Search *Search `json:"search,omitempty"` // load model search only
+	Pacing *Pacing `json:"pacing,omitempty"` // only in an open loop
+	Search *Search `json:"search,omitempty"` // only in the load model search
 }
 
-// Plus adds up the measurements of two groups of clients in one window. The means InFlight and
-// Active are over that window, so that they add up.
+// Plus adds up the measurements of two groups of clients in one window. InFlight and Active are
+// means over the same window, so Plus adds them too.
 //
-// The distributions of m stay: latency.MergeDistributions adds up many at once. So do
-// its Intervals and Course, whose instants need a grid, and its Search, which groups cannot share.
+// Plus keeps some fields of m and ignores those of other: the distributions, which
+// latency.MergeDistributions adds up; Intervals and Course, whose times need a common grid; and
+// Search, which two groups cannot share.
 func (m Measurement) Plus(other Measurement) Measurement {
 	m.ClientProgram = joinNames(m.ClientProgram, other.ClientProgram)
 	m.EndedEarly = m.EndedEarly || other.EndedEarly
@@ -110,42 +114,42 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	return m
 }
 
-// An ErrorCount counts one class of failure.
+// An ErrorCount counts the failures of one class and code.
 type ErrorCount struct {
-	// Class is the fault of the call, as package failure names it: "refused",
-	// "port-exhaustion", "tls-alert: bad certificate".
+	// Class is the cause of the failure, as package failure names it: "refused", "port-exhaustion",
+	// "tls-alert: bad certificate".
 	Class string `json:"class,omitempty"`
-	// Code is a gRPC status code, a status of HTTP, the condition that an answer did not
-	// meet, or "WrongAnswer".
+	// Code is a gRPC status code, an HTTP status, the condition that an answer did not meet, or
+	// "WrongAnswer".
 	Code    string `json:"code"`
 	Count   int64  `json:"count"`
-	Example string `json:"example"` // the first one, verbatim
+	Example string `json:"example"` // text of the first such error
 }
 
-// Plus returns the count of both, with the first example.
+// Plus adds the counts of e and other, with the first example.
 func (e ErrorCount) Plus(other ErrorCount) ErrorCount {
 	e.Count += other.Count
 	return e
 }
 
-// PlusErrors returns the errors of both lists, by class and code.
+// PlusErrors merges lists a and b and adds up errors with the same class and code.
 func PlusErrors(a, b []ErrorCount) []ErrorCount {
 	return sum.ByKey(a, b, func(e ErrorCount) [2]string { return [2]string{e.Class, e.Code} })
 }
 
-// StatusCount counts the answers with a status of HTTP, or a code of gRPC.
+// StatusCount counts the answers with one HTTP status or gRPC code.
 type StatusCount struct {
 	Status int   `json:"status"`
 	Count  int64 `json:"count"`
 }
 
-// Plus returns the count of both.
+// Plus adds the counts of s and other.
 func (s StatusCount) Plus(other StatusCount) StatusCount {
 	s.Count += other.Count
 	return s
 }
 
-// PlusStatuses returns the answers of both lists, in the order of their statuses.
+// PlusStatuses merges both lists and adds up equal statuses. The result is sorted by status.
 func PlusStatuses(a, b []StatusCount) []StatusCount {
 	all := sum.ByKey(a, b, func(s StatusCount) int { return s.Status })
 	slices.SortFunc(all, func(a, b StatusCount) int { return cmp.Compare(a.Status, b.Status) })
@@ -154,17 +158,18 @@ func PlusStatuses(a, b []StatusCount) []StatusCount {
 
 // NamedCalls holds the calls of one name, such as a step of a user's journey.
 type NamedCalls struct {
-	Name          string                `json:"name"`
-	Requests      int64                 `json:"requests"`       // measured, failed ones included
-	Completed     int64                 `json:"completed"`      // ended within the window, whenever they began
+	Name     string `json:"name"`
+	Requests int64  `json:"requests"` // measured requests, including failed ones
+	// Calls that ended inside the window, even if they began before it.
+	Completed     int64                 `json:"completed"`
 	CompletedWell int64                 `json:"completed_well"` // the completed calls that did not fail
-	Failed        int64                 `json:"failed"`         // of the requests
+	Failed        int64                 `json:"failed"`         // measured requests that failed
 	Service       latency.Distribution  `json:"service"`
 	Response      *latency.Distribution `json:"response,omitempty"` // absent if it equals Service
 }
 
-// Plus returns the counts of both. The distributions of n stay; Response is there if one of the
-// two has it.
+// Plus adds the counts of n and other. It keeps the distributions of n. Response is present if n or
+// other has it.
 func (n NamedCalls) Plus(other NamedCalls) NamedCalls {
 	n.Requests += other.Requests
 	n.Completed += other.Completed
@@ -180,15 +185,16 @@ func plusNamed(a, b []NamedCalls) []NamedCalls {
 	return all
 }
 
-// Checking counts the checked answers, including the warm-up's, and the time that the checks took
-// from the clients' time between calls.
+// Checking counts the checked answers, including those of the warm-up. It also holds the time that
+// the checks took, which is part of the clients' time between calls.
 type Checking struct {
-	Answers int64 `json:"answers"` // that were checked
-	Whole   int64 `json:"whole"`   // checked by all conditions; the others only by conditions that need no body
-	TookNS  int64 `json:"took_ns"` // of all clients together
+	Answers int64 `json:"answers"` // number of checked answers
+	// Answers that all conditions checked; the other answers were checked without their body.
+	Whole  int64 `json:"whole"`
+	TookNS int64 `json:"took_ns"` // time of the checks, all clients together
 }
 
-// Plus returns the sum of both.
+// Plus adds the figures of c and other.
 func (c Checking) Plus(other Checking) Checking {
 	c.Answers += other.Answers
 	c.Whole += other.Whole
@@ -196,25 +202,25 @@ func (c Checking) Plus(other Checking) Checking {
 	return c
 }
 
-// Trace is a call that a tracing system follows.
+// Trace identifies a call that a tracing system records.
 type Trace struct {
-	ID        string `json:"id"`         // in 32 hexadecimal digits, as W3C Trace Context has it
+	ID        string `json:"id"`         // 32 hexadecimal digits, as in W3C Trace Context
 	ServiceNS int64  `json:"service_ns"` // from the actual send to the answer
-	AfterNS   int64  `json:"after_ns"`   // it was sent, from the window's begin
+	AfterNS   int64  `json:"after_ns"`   // time from the window's begin to the actual send
 	Failed    bool   `json:"failed,omitempty"`
 }
 
-// KeptTraces is the number of traces that a measurement names. It names the slowest calls.
+// KeptTraces is the greatest number of traces in a measurement: those of the slowest calls.
 const KeptTraces = 10
 
-// PlusTraces returns the slowest of both lists, the slowest first.
+// PlusTraces merges two lists and returns the slowest traces, the slowest first.
 func PlusTraces(a, b []Trace) []Trace {
 	all := slices.Concat(a, b)
 	slices.SortFunc(all, Trace.CompareSlower)
 	return all[:min(len(all), KeptTraces)]
 }
 
-// CompareSlower orders the slower call first, and among equals the one that was sent first.
+// CompareSlower orders the slower call first. Of equally slow calls, the earlier one is first.
 func (t Trace) CompareSlower(other Trace) int {
 	return cmp.Or(cmp.Compare(other.ServiceNS, t.ServiceNS), cmp.Compare(t.AfterNS, other.AfterNS))
 }
@@ -223,21 +229,19 @@ func (t Trace) CompareSlower(other Trace) int {
 type WarmUp struct {
 	TookNS   int64 `json:"took_ns"`
 	Requests int64 `json:"requests"`
-	// Settled reports whether the detector saw a steady state before the
-	// longest warm-up was over.
+	// Settled reports whether the client detected a steady state before the longest warm-up ended.
 	Settled bool   `json:"settled"`
-	Method  string `json:"method"` // how it was detected
-	// LearntNS is the least warm-up that earlier trials of the cell needed. It is absent if their
-	// warm-up was enough.
+	Method  string `json:"method"` // name of the detection method
+	// LearntNS is the least warm-up that earlier trials of the cell needed. It is absent if those
+	// trials had a long enough warm-up.
 	LearntNS *int64 `json:"learnt_ns,omitempty"`
-	// EnoughNS and EnoughRequests say when the steady state began, judged
-	// afterwards over warm-up and window together. They are absent if it
-	// did not.
+	// EnoughNS and EnoughRequests say when the steady state began. They are computed after the
+	// trial from warm-up and window. They are absent if there was no steady state.
 	EnoughNS       *int64 `json:"enough_ns,omitempty"`
 	EnoughRequests *int64 `json:"enough_requests,omitempty"`
 }
 
-// Plus returns the warm-up of both. It is over when both are.
+// Plus returns the common warm-up of two groups, which ends when the longer warm-up ends.
 func (w WarmUp) Plus(other WarmUp) WarmUp {
 	w.TookNS = max(w.TookNS, other.TookNS)
 	w.Requests += other.Requests
@@ -255,27 +259,27 @@ func (w WarmUp) Plus(other WarmUp) WarmUp {
 	return w
 }
 
-// An Interval is one step of the trial's course.
+// An Interval holds the figures of one short interval of the trial.
 type Interval struct {
-	StartNS  int64 `json:"start_ns"` // relative to the window's start: negative in warm-up
+	StartNS  int64 `json:"start_ns"` // relative to the window's start; negative in the warm-up
 	TookNS   int64 `json:"took_ns"`
 	Requests int64 `json:"requests"`
-	SumNS    int64 `json:"sum_ns"` // of their service times
+	SumNS    int64 `json:"sum_ns"` // sum of the calls' service times
 }
 
-// Pacing says how well an open loop kept its schedule.
+// Pacing says how closely an open loop followed its schedule.
 type Pacing struct {
-	Scheduled int64 `json:"scheduled"` // arrivals that fell into the window
-	// Late is the generator's own lateness: the time until the client was ready
-	// to send, from the intended instant or from the end of the client's last
-	// call, whichever is later.
+	Scheduled int64 `json:"scheduled"` // arrivals planned inside the window
+	// Late is the delay that the load generator itself caused. It counts until the client was ready
+	// to send, from the intended instant or from the end of the client's previous call, whichever
+	// is later.
 	Late   latency.Distribution `json:"late"`
-	Queued int64                `json:"queued"`  // arrivals that found no free client
-	Unsent int64                `json:"unsent"`  // arrivals that never went out
-	SpunNS int64                `json:"spun_ns"` // CPU time spent waiting for instants
+	Queued int64                `json:"queued"`  // arrivals for which no client was free
+	Unsent int64                `json:"unsent"`  // arrivals that were never sent
+	SpunNS int64                `json:"spun_ns"` // CPU time of spinning until the next instant
 }
 
-// Plus returns the sum of both, with the Late of p.
+// Plus adds the counts of p and other. It keeps Late of p.
 func (p Pacing) Plus(other Pacing) Pacing {
 	p.Scheduled += other.Scheduled
 	p.Queued += other.Queued
@@ -284,28 +288,31 @@ func (p Pacing) Plus(other Pacing) Pacing {
 	return p
 }
 
-// Search holds the result of a search for the highest rate. The record's other figures come
-// from a successful try at the highest rate that kept the goal. A rate is kept or missed when
-// two of up to three tries agree.
+// Search holds the result of a search for the highest rate that meets a goal. The record's other
+// figures come from a successful try at that rate. Two of up to three tries decide whether a rate
+// meets the goal.
 type Search struct {
-	KeptPerSecond   float64 `json:"kept_per_second"`   // the highest rate that kept the goal
-	MissedPerSecond float64 `json:"missed_per_second"` // the lowest rate above it that did not
+	KeptPerSecond float64 `json:"kept_per_second"` // highest rate that met the goal
+	// Lowest rate above KeptPerSecond that did not meet the goal.
+	MissedPerSecond float64 `json:"missed_per_second"`
 	Steps           []Step  `json:"steps"`
-	Why             string  `json:"why,omitempty"` // the reason why it ended before the two came close
+	// Why the search ended although KeptPerSecond and MissedPerSecond still differed much.
+	Why string `json:"why,omitempty"`
 }
 
-// A Step is one rate that a search tried.
+// A Step is a try of one rate in a search.
 type Step struct {
 	RatePerSecond     float64 `json:"rate_per_second"`
 	AchievedPerSecond float64 `json:"achieved_per_second"`
-	FigureNS          int64   `json:"figure_ns"`          // of the goal's percentile
-	Requests          int64   `json:"requests,omitempty"` // measured; absent in older records
-	Kept              bool    `json:"kept"`
-	Why               string  `json:"why,omitempty"`
+	FigureNS          int64   `json:"figure_ns"` // value of the goal's percentile
+	// Measured requests; absent in older records.
+	Requests int64  `json:"requests,omitempty"`
+	Kept     bool   `json:"kept"`
+	Why      string `json:"why,omitempty"`
 }
 
-// ServedPerSecond returns the rate of ended calls in at most that many equal stretches of the
-// window, in order. It leaves out intervals that an edge of the window cuts.
+// ServedPerSecond divides the window into at most that many equal stretches, and returns the rate
+// of ended calls in each, in order. It leaves out intervals that are only partly inside the window.
 func (m *Measurement) ServedPerSecond(windowNS int64, most int) []float64 {
 	var within []Interval
 	for _, i := range m.Intervals {
@@ -329,26 +336,30 @@ func (m *Measurement) ServedPerSecond(windowNS int64, most int) []float64 {
 	return rates
 }
 
-// Course holds figures of a trial over time, in stretches of one length, warm-up included.
+// Course holds figures over time of a trial, warm-up included. Each figure is for a stretch; all
+// stretches have the same length.
 type Course struct {
-	BeginNS   int64    `json:"begin_ns"`   // of the first stretch, relative to the window's start: negative in warm-up
-	StretchNS int64    `json:"stretch_ns"` // the length of each stretch
-	Calls     []int64  `json:"calls"`      // calls that ended in each stretch
-	P99NS     []*int64 `json:"p99_ns"`     // of their service times, within 7 %; null if fewer than 100 ended
-	// Failed counts the calls that failed. Older records lack it, and the next three.
+	// Begin of the first stretch, relative to the window's start; negative in the warm-up.
+	BeginNS   int64   `json:"begin_ns"`
+	StretchNS int64   `json:"stretch_ns"` // length of each stretch
+	Calls     []int64 `json:"calls"`      // number of calls that ended in each stretch
+	// P99 of the service times in each stretch, within 7 %; null for fewer than 100 calls
+	P99NS []*int64 `json:"p99_ns"`
+	// Failed counts the calls that failed. Older records lack Failed and the response times.
 	Failed []int64 `json:"failed,omitempty"`
-	// The calls' response times, from the intended send; in a closed loop without a limit their
-	// service times. Within 7 %; null if fewer than 10, 100 and 1 ended.
+	// Response times count from the intended send; in a closed loop without a limit they equal the
+	// service times. They are accurate to 7 %. P50 is null for fewer than 10 calls, P99 for fewer
+	// than 100, the maximum for none.
 	ResponseP50NS []*int64 `json:"response_p50_ns,omitempty"`
 	ResponseP99NS []*int64 `json:"response_p99_ns,omitempty"`
 	ResponseMaxNS []*int64 `json:"response_max_ns,omitempty"`
-	// CPU time of each end; absent if it was not sampled.
+	// CPU time of the client and the server; absent if it was not sampled.
 	ClientCPUNS []int64 `json:"client_cpu_ns,omitempty"`
 	ServerCPUNS []int64 `json:"server_cpu_ns,omitempty"`
 }
 
-// CourseCalls is the number of calls that a stretch needs for a P99, and CourseMedianCalls for a
-// P50.
+// CourseCalls is the least number of calls in a stretch for a P99. CourseMedianCalls is the least
+// number for a P50.
 const (
 	CourseCalls       = 100
 	CourseMedianCalls = 10

@@ -8,36 +8,35 @@ import (
 	"wirelab.dev/internal/base/sum"
 )
 
-// Process holds the cost of one end over the window.
+// Process holds the resource use of the client's or the server's process in the window.
 type Process struct {
-	CPUs []int `json:"cpus,omitempty"` // the CPUs that it was pinned to
-	// AllowedCPUs lists the CPUs that the kernel let its threads use after the window.
+	CPUs []int `json:"cpus,omitempty"` // CPUs that the process was pinned to
+	// AllowedCPUs lists the CPUs on which the process's threads could run after the window.
 	AllowedCPUs []int `json:"allowed_cpus,omitempty"`
-	// TracedBy is the process that traced it after the window, as a debugger does.
+	// TracedBy is the id of a process, such as a debugger, that traced this process after the
+	// window.
 	TracedBy int `json:"traced_by,omitempty"`
-	// QuotaCPUs is the CPU time that its control groups granted, in CPUs; absent
-	// without a limit. ThrottledNS is the time in the window for which they were
-	// stopped because it was used up; ThrottledPeriods counts the stops, on each CPU.
+	// QuotaCPUs is the CPU limit of the process's control groups, in CPUs; absent without a limit.
+	// ThrottledNS is the time in the window for which the kernel stopped the process because of the
+	// limit. ThrottledPeriods counts the stops because of the limit, on each CPU.
 	QuotaCPUs        *float64 `json:"quota_cpus,omitempty"`
 	ThrottledNS      *int64   `json:"throttled_ns,omitempty"`
 	ThrottledPeriods *int64   `json:"throttled_periods,omitempty"`
-	// StoppedNS is the longest time in the window for which the process neither ran
-	// nor read its own counters, as it does every 20 ms.
+	// StoppedNS is the longest time in the window in which the process did not run. The process
+	// reads its counters every 20 ms, so a stop shows as a gap between readings.
 	StoppedNS  *int64 `json:"stopped_ns,omitempty"`
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
-	Version    string `json:"version,omitempty"` // of the worker's runtime
+	Version    string `json:"version,omitempty"` // version of the worker's runtime
 	UserNS     *int64 `json:"user_ns,omitempty"`
 	SystemNS   *int64 `json:"system_ns,omitempty"`
-	// RSSBytes is the resident memory at the window's end, PeakBytes the most
-	// in the window: the kernel's own peak if it rose in the window, and
-	// otherwise the highest reading.
+	// RSSBytes is the resident memory at the end of the window. PeakBytes is its maximum in the
+	// window: the kernel's peak if it rose in the window, otherwise the highest reading.
 	RSSBytes  *int64 `json:"rss_bytes,omitempty"`
 	PeakBytes *int64 `json:"peak_bytes,omitempty"`
-	// OwnBytes is the peak of the process's own memory in the window, without
-	// the pages of files: those take some 34 MB for wirelab's program with any
-	// stack.
+	// OwnBytes is the peak of the process's memory in the window without the pages of files. The
+	// pages of files take some 34 MB in wirelab's program, with any stack.
 	OwnBytes *int64 `json:"own_bytes,omitempty"`
-	// The highest readings in the window.
+	// Threads and the figures below are the highest readings in the window.
 	Threads     *int64 `json:"threads,omitempty"`
 	Sockets     *int64 `json:"sockets,omitempty"`
 	Goroutines  *int64 `json:"goroutines,omitempty"`
@@ -48,39 +47,42 @@ type Process struct {
 	MajorFaults *int64 `json:"major_faults,omitempty"`
 	GCCycles    *int64 `json:"gc_cycles,omitempty"`
 	GCCPUNS     *int64 `json:"gc_cpu_ns,omitempty"`
-	// The part of GCCPUNS in which goroutines had to help the collector before they could allocate.
+	// GCAssistNS is the part of GCCPUNS in which goroutines had to help the collector before they
+	// could allocate memory.
 	GCAssistNS *int64 `json:"gc_assist_ns,omitempty"`
-	GCPercent  *int64 `json:"gc_percent,omitempty"`   // GOGC: 100 by default, -1 for off
-	SchedP50NS *int64 `json:"sched_p50_ns,omitempty"` // goroutines: ready to running
+	// The setting GOGC: 100 by default, -1 for off.
+	GCPercent  *int64 `json:"gc_percent,omitempty"`
+	SchedP50NS *int64 `json:"sched_p50_ns,omitempty"` // time from ready to running, of goroutines
 	SchedP99NS *int64 `json:"sched_p99_ns,omitempty"`
 	// Gaps counts the times when other programs kept the process off its CPUs.
 	Gaps *Gaps    `json:"gaps,omitempty"`
-	Busy *float64 `json:"busy,omitempty"` // share of the CPUs it was given
-	// Allocations counts the allocations of all calls, warm-up included. It is there only
-	// if the trial was profiled for them, and the process's runtime reports them.
+	Busy *float64 `json:"busy,omitempty"` // used share of the CPUs that the process was given
+	// Allocations counts the allocations of all calls, including those of the warm-up. It is absent
+	// unless the trial was profiled for allocations and the process's runtime reports them.
 	Allocations *Allocations `json:"allocations,omitempty"`
-	// Seen holds the probe's figures of this process.
+	// Seen holds the probe's figures for this process.
 	Seen *Seen `json:"seen,omitempty"`
 }
 
-// Gaps counts how often another program, or the hypervisor, kept a thread off an end's CPU, and
-// the least time that this took. The threads slept on the end's CPUs, for 2 to 6 ms at a time and
-// at the priority of the workers.
+// Gaps counts how often another program or the hypervisor kept a watching thread off a CPU. The
+// watching threads slept 2 to 6 ms at a time on the process's CPUs, with the workers' priority. The
+// true gap may be longer than its length.
 type Gaps struct {
-	CPUs      int   `json:"cpus"`       // the number of watched CPUs
-	Wakings   int64 `json:"wakings"`    // how often the watching threads woke in the window
-	LongestNS int64 `json:"longest_ns"` // the longest gap
-	// Lengths counts the gaps of 50 µs and more, by length.
+	CPUs int `json:"cpus"` // number of watched CPUs
+	// Number of times that the watching threads woke in the window.
+	Wakings   int64 `json:"wakings"`
+	LongestNS int64 `json:"longest_ns"` // length of the longest gap
+	// Lengths counts the gaps of 50 µs and more, grouped by length.
 	Lengths []GapLength `json:"lengths,omitempty"`
 }
 
-// A GapLength counts the gaps of about one length.
+// A GapLength counts the gaps of about the same length.
 type GapLength struct {
 	Count int64 `json:"count"`
 	SumNS int64 `json:"sum_ns"`
 }
 
-// CPUNS returns user and system time together.
+// CPUNS returns the sum of user time and system time.
 func (p Process) CPUNS() (int64, bool) {
 	if p.UserNS == nil || p.SystemNS == nil {
 		return 0, false
@@ -88,16 +90,15 @@ func (p Process) CPUNS() (int64, bool) {
 	return *p.UserNS + *p.SystemNS, true
 }
 
-// Allocations holds the call stacks that a process's heap allocations came from,
-// estimated from samples.
+// Allocations holds the call stacks of a process's heap allocations, estimated from samples.
 type Allocations struct {
-	Bytes   int64 `json:"bytes"` // of all allocations, including those whose stack is not listed here
+	Bytes   int64 `json:"bytes"` // bytes of all allocations, including stacks that are not listed
 	Objects int64 `json:"objects"`
-	// Stacks holds the stacks that allocated most, by bytes.
+	// Stacks lists the stacks that allocated most bytes.
 	Stacks []AllocationStack `json:"stacks"`
 }
 
-// Plus returns the allocations of both, the stacks that allocated most first.
+// Plus merges a and other. The stacks that allocated most come first.
 func (a Allocations) Plus(other Allocations) Allocations {
 	a.Bytes += other.Bytes
 	a.Objects += other.Objects
@@ -106,51 +107,57 @@ func (a Allocations) Plus(other Allocations) Allocations {
 	return a
 }
 
-// An AllocationStack holds the call stack that allocated, and how much.
+// An AllocationStack holds a call stack and the amount that it allocated.
 type AllocationStack struct {
-	Functions []string `json:"functions"` // the outermost first; without the functions of the runtime that allocate
+	// Outermost function first; without the runtime's allocation functions.
+	Functions []string `json:"functions"`
 	Bytes     int64    `json:"bytes"`
 	Objects   int64    `json:"objects"`
 }
 
-// Plus returns the allocations of both.
+// Plus adds the amounts of s and other.
 func (s AllocationStack) Plus(other AllocationStack) AllocationStack {
 	s.Bytes += other.Bytes
 	s.Objects += other.Objects
 	return s
 }
 
-// Engine is the load engine's own cost in this trial.
+// Engine holds the load engine's own cost in this trial.
 type Engine struct {
-	// BetweenNS is the time the clients spent between calls, outside of
-	// them: recording, checking answers, being off the CPU.
+	// BetweenNS is the clients' time between calls: recording, checking answers, waiting for a CPU.
 	BetweenNS int64 `json:"between_ns"`
-	// OwnNS is the engine's own time per request on this machine, measured
-	// with a stack that answers at once.
+	// OwnNS is the engine's own time per request on this machine. It is measured with a stack that
+	// answers at once.
 	OwnNS float64 `json:"own_ns"`
 }
 
 // HostState describes the machine around the trial.
 type HostState struct {
-	// Neighbours are the other processes that took most of the CPU time, at most five.
-	Neighbours  []Neighbour `json:"neighbours,omitempty"`
-	SuspendedNS *int64      `json:"suspended_ns,omitempty"` // how long the machine slept in the window
-	// BothStoppedNS is the longest time for which other programs had CPUs of both ends at once.
-	BothStoppedNS *int64   `json:"both_stopped_ns,omitempty"`
-	StolenShare   *float64 `json:"stolen_share,omitempty"` // CPU time that the hypervisor gave to others
-	OthersShare   *float64 `json:"others_share,omitempty"` // CPU time that other processes took
-	LostBefore    *float64 `json:"lost_before,omitempty"`  // share of a spin calibration that the CPU was away
-	LostAfter     *float64 `json:"lost_after,omitempty"`
-	LargestGapNS  *int64   `json:"largest_gap_ns,omitempty"`
-	PressureShare *float64 `json:"pressure_share,omitempty"` // PSI: some task waited for a CPU
-	// The kernel's drops in the trial's network, from the client's start to
-	// its end.
-	AcceptDrops *int64 `json:"accept_drops,omitempty"` // connections that found a listen backlog full
-	UDPDrops    *int64 `json:"udp_drops,omitempty"`    // datagrams that found a receive buffer full
+	// Neighbours lists at most five other processes, those that used most CPU time.
+	Neighbours []Neighbour `json:"neighbours,omitempty"`
+	// Time in the window for which the machine was suspended.
+	SuspendedNS *int64 `json:"suspended_ns,omitempty"`
+	// BothStoppedNS is the longest time for which other programs used CPUs of client and server.
+	BothStoppedNS *int64 `json:"both_stopped_ns,omitempty"`
+	// Share of CPU time that the hypervisor gave to other guests.
+	StolenShare *float64 `json:"stolen_share,omitempty"`
+	// Share of CPU time that other processes used.
+	OthersShare *float64 `json:"others_share,omitempty"`
+	// Share of a calibration before the trial in which the CPU ran other programs.
+	LostBefore   *float64 `json:"lost_before,omitempty"`
+	LostAfter    *float64 `json:"lost_after,omitempty"`
+	LargestGapNS *int64   `json:"largest_gap_ns,omitempty"`
+	// Share of time in which some task waited for a CPU (PSI).
+	PressureShare *float64 `json:"pressure_share,omitempty"`
+	// AcceptDrops counts connections that the kernel dropped in the trial's network because a
+	// listen backlog was full, from the client's start to its end.
+	AcceptDrops *int64 `json:"accept_drops,omitempty"`
+	// UDPDrops counts datagrams dropped in the same time because a receive buffer was full.
+	UDPDrops *int64 `json:"udp_drops,omitempty"`
 }
 
-// TakenByOthers returns the share of the machine's CPU time that other processes and other
-// guests took, as far as the machine reports it.
+// TakenByOthers returns the share of the machine's CPU time that other processes and other guests
+// used, if the machine reports these shares.
 func (h HostState) TakenByOthers() (share float64) {
 	for _, taken := range []*float64{h.OthersShare, h.StolenShare} {
 		if taken != nil {
@@ -160,75 +167,75 @@ func (h HostState) TakenByOthers() (share float64) {
 	return share
 }
 
-// A Neighbour is another process that ran during the trial.
+// A Neighbour is another process that used CPU time during the trial.
 type Neighbour struct {
 	PID  int    `json:"pid"`
-	Name string `json:"name"` // as the kernel has it, 15 bytes at most
-	// Share is the part of the machine's CPU time that the process took, together with the
-	// children that it waited for.
+	Name string `json:"name"` // the kernel's name of the process, at most 15 bytes
+	// Share is the share of the machine's CPU time that the process used, including children that
+	// it waited for.
 	Share float64 `json:"share"`
 }
 
-// A Limit is a limit of the machine that a trial could reach.
+// A Limit is a limit of the machine that a trial may have reached.
 type Limit struct {
 	Name string `json:"name"` // file-descriptors, ports, backlog, udp-buffer …
 	Need int64  `json:"need"`
 	Have int64  `json:"have"`
-	// How the trial met it, or a way to raise it.
+	// Note says how the trial reached the limit, or how to raise the limit.
 	Note string `json:"note,omitempty"`
 }
 
-// The probes. Each records more of a trial than the processes' own counters do, and slows it
-// down: a trial is measured with one of them, or with none.
+// The probes. A probe records more figures than the processes' own counters, and slows the trial
+// down. So a trial has at most one probe.
 const (
-	ProbeCounters    = "counters" // hardware and scheduler events of each process
-	ProbeSyscalls    = "syscalls" // each system call: how often, and for how long
-	ProbeCPU         = "cpu"      // call stacks on a CPU
-	ProbeOffCPU      = "offcpu"   // call stacks that wait for something
-	ProbeAllocations = "alloc"    // call stacks that allocate
-	ProbeLife        = "life"     // the stages of each call, with one client
+	ProbeCounters    = "counters" // counts hardware and scheduler events of each process
+	ProbeSyscalls    = "syscalls" // counts and times each system call
+	ProbeCPU         = "cpu"      // call stacks that run on a CPU
+	ProbeOffCPU      = "offcpu"   // call stacks that wait
+	ProbeAllocations = "alloc"    // call stacks that allocate memory
+	ProbeLife        = "life"     // stages of each call, with one client
 )
 
-// Probes lists all probes, in the order in which people see them.
+// Probes lists all probes in the order of display.
 var Probes = []string{ProbeCounters, ProbeSyscalls, ProbeCPU, ProbeOffCPU, ProbeAllocations, ProbeLife}
 
-// Seen holds a probe's figures of one process within the window.
+// Seen holds a probe's figures for one process in the window.
 type Seen struct {
-	// Method names the method for people: "BPF", "perf events".
+	// Method is the name of the method: "BPF", "perf events".
 	Method   string    `json:"method"`
 	Counters []Counter `json:"counters,omitempty"`
 	Syscalls []Syscall `json:"syscalls,omitempty"`
-	Stacks   *Stacks   `json:"stacks,omitempty"` // on a CPU, or waiting
+	Stacks   *Stacks   `json:"stacks,omitempty"` // stacks that run on a CPU, or that wait
 	// Missing lists the figures that could not be measured, each with the reason and a remedy.
 	Missing []string `json:"missing,omitempty"`
 }
 
 // A Counter counts one kind of event.
 type Counter struct {
-	Name  string  `json:"name"`            // as in cpu-migrations
-	Count float64 `json:"count"`           // extrapolated if the counter ran for only a share of the time
-	Share float64 `json:"share,omitempty"` // the share of the time in which the counter ran; absent: all of it
+	Name  string  `json:"name"`  // name of the event, such as cpu-migrations
+	Count float64 `json:"count"` // extrapolated if the counter ran for only a part of the time
+	// Share of the time in which the counter ran; absent means all of the time.
+	Share float64 `json:"share,omitempty"`
 }
 
-// A Syscall holds the calls of one system call.
+// A Syscall holds the figures of one system call.
 type Syscall struct {
 	Name  string `json:"name"`
-	Count int64  `json:"count"` // of calls that were entered
-	// NS is the time of the calls that returned, including waiting. It is absent if it was not
-	// measured.
+	Count int64  `json:"count"` // number of calls that began
+	// NS is the total time of the calls that returned, including waiting. Absent if not measured.
 	NS *int64 `json:"ns,omitempty"`
 }
 
-// Stacks holds call stacks, each with a weight. They share one list of functions.
+// Stacks holds call stacks with weights. All stacks refer to one list of functions.
 type Stacks struct {
-	Unit    string  `json:"unit"`           // ns: of CPU time, or of waiting
-	Samples int64   `json:"samples"`        // the number of samples behind the weights
+	Unit    string  `json:"unit"`           // ns: nanoseconds on a CPU, or of waiting
+	Samples int64   `json:"samples"`        // number of samples behind the weights
 	Lost    int64   `json:"lost,omitempty"` // samples lost because the buffer was full
-	Frames  []Frame `json:"frames"`         // the functions, to which Stack.Frames refers by index
+	Frames  []Frame `json:"frames"`         // functions; Stack.Frames holds indices into this list
 	Stacks  []Stack `json:"stacks"`
 }
 
-// Plus returns the stacks of both, first the stacks of s. The caller must add up equal stacks.
+// Plus returns the stacks of s, then the stacks of other. The caller must add up equal stacks.
 func (s Stacks) Plus(other Stacks) Stacks {
 	s.Samples += other.Samples
 	s.Lost += other.Lost
@@ -248,21 +255,21 @@ func (s Stacks) Plus(other Stacks) Stacks {
 // Frame is a function of a call stack.
 type Frame struct {
 	Function string `json:"function"`
-	// In is "kernel", a library's name, or empty for the program itself.
+	// In is "kernel" or a library's name. Empty means the program itself.
 	In string `json:"in,omitempty"`
 }
 
-// InKernel is the Frame.In of the kernel's functions.
+// InKernel is the value of Frame.In for functions of the kernel.
 const InKernel = "kernel"
 
-// Stack is a call stack.
+// Stack is a call stack with its weight.
 type Stack struct {
-	Frames []int `json:"frames"` // indices, the outermost first
+	Frames []int `json:"frames"` // indices into Stacks.Frames, the outermost function first
 	Weight int64 `json:"weight"`
-	Count  int64 `json:"count"` // samples
+	Count  int64 `json:"count"` // number of samples
 }
 
-// Functions returns the frames of a stack.
+// Functions returns the functions of a stack, the outermost first.
 func (s *Stacks) Functions(stack Stack) []Frame {
 	frames := make([]Frame, len(stack.Frames))
 	for i, frame := range stack.Frames {
@@ -271,21 +278,21 @@ func (s *Stacks) Functions(stack Stack) []Frame {
 	return frames
 }
 
-// Life holds the times of single calls, stage by stage, seen with one client.
+// Life holds the times of single calls, stage by stage, measured with one client.
 type Life struct {
 	Method string   `json:"method"`
-	Stages []string `json:"stages"` // their names, in the order of a call
-	// Calls holds the durations of each call's stages, in nanoseconds; they add up to the
-	// call's time.
+	Stages []string `json:"stages"` // names of the stages, in the order of a call
+	// Calls holds, for each call, the durations of its stages in nanoseconds. They add up to the
+	// duration of the call.
 	Calls [][]int64 `json:"calls"`
 	// Untold counts the calls whose stages could not be separated.
 	Untold int64 `json:"untold"`
-	// TracedNS and BareNS are the mean times of a call while the probe was on, and while
-	// it was off, by turns in the same process. They are absent if the probe was always on.
+	// TracedNS and BareNS are the mean durations of a call with the probe on and off. The probe
+	// alternated in the same process. TracedNS and BareNS are absent if the probe was always on.
 	TracedNS *float64 `json:"traced_ns,omitempty"`
 	BareNS   *float64 `json:"bare_ns,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
 }
 
-// IsProbe reports whether there is a probe of that name.
+// IsProbe reports whether name is the name of a probe.
 func IsProbe(name string) bool { return slices.Contains(Probes, name) }

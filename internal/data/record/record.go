@@ -1,12 +1,12 @@
-// Package record holds the measurements of one trial, and the directory that holds a run's trials.
-// It is the only door between measuring and judging: the lab writes a record at once and whole when
-// a trial ends; analysis and reports read records, and never anything live, so that an old run can
-// be judged again by newer rules.
+// Package record stores the measurements of a trial, and the directory with a run's trials. It is
+// the only connection between measuring and judging. The lab writes a complete record when a trial
+// ends. Analysis and reports read only records, so that newer rules can judge an old run again.
 //
-// A record is plain data. Its units are in its names: nanoseconds end in NS, bytes in Bytes, shares
-// are between 0 and 1. A figure that could not be measured is absent (a nil pointer), never zero.
+// A record is plain data. Names of fields end in the unit: NS for nanoseconds, Bytes for bytes;
+// shares are between 0 and 1. A figure that could not be measured is absent (a nil pointer), never
+// zero.
 //
-// This package must not know how a figure was measured, nor its meaning.
+// This package must not know how a figure was measured, nor what it means.
 package record
 
 import (
@@ -17,89 +17,89 @@ import (
 	"wirelab.dev/internal/base/tuning"
 )
 
-// Version is the form of the records that this program writes. The program
-// reads all forms from 1 to Version.
+// Version is the version of the records that this program writes. The program reads all versions
+// from 1 to Version.
 const Version = 1
 
-// A Record is one start-to-stop measurement of a cell.
+// A Record holds one measurement of a cell, from start to stop.
 type Record struct {
 	Version int       `json:"version"`
-	Trial   int       `json:"trial"`  // its place in the plan, from 0; unique in a run
-	Repeat  int       `json:"repeat"` // from 1
+	Trial   int       `json:"trial"`  // index in the plan, from 0; unique in a run
+	Repeat  int       `json:"repeat"` // number of the repeat, from 1
 	Cell    Cell      `json:"cell"`
 	Started time.Time `json:"started"`
-	TookNS  int64     `json:"took_ns"` // the whole trial, processes and warm-up included
+	// Duration of the whole trial, including processes and warm-up.
+	TookNS int64 `json:"took_ns"`
 
-	// Attempts lists earlier measurements of this trial that were thrown away, because
-	// only the machine, or too short a warm-up, spoiled them. The trial was then measured
-	// later than its place in the plan: Started says when.
+	// Attempts lists earlier measurements of this trial that were discarded because disturbances of
+	// the machine, or too short a warm-up, made them invalid. The trial was then measured later
+	// than planned, at Started.
 	Attempts []Attempt `json:"attempts,omitempty"`
 
-	// Failure says why there is no measurement, in the words of the worker
-	// that failed. All fields below are then absent or partial.
+	// Failure is the failed worker's error, if there is no measurement. All fields below are then
+	// absent or incomplete.
 	Failure string `json:"failure,omitempty"`
 
-	// Foreign is present if another program measured this and wirelab read its file.
+	// Foreign is present if another program measured this trial and wirelab read its file.
 	Foreign *Foreign `json:"foreign,omitempty"`
 
 	WindowNS int64 `json:"window_ns"`
 	Measurement
 	Errors []ErrorCount `json:"errors,omitempty"`
 
-	// Settings lists the settings that are not the libraries' defaults, each with
-	// its reason, as both ends report them. It is absent if they do not.
+	// Settings lists the settings that differ from the libraries' defaults, with reasons, as client
+	// and server report them. It is absent if neither reports any.
 	Settings    []tuning.Setting `json:"settings,omitempty"`
 	Client      Process          `json:"client"`
 	Server      Process          `json:"server"`
 	Connections Connections      `json:"connections"`
 	Engine      Engine           `json:"engine"`
 	Host        HostState        `json:"host"`
-	// Fleet is present if agents of a fleet ran the ends: Client then has the figures of all
-	// clients together, and Host has the figures of the server's machine.
+	// Fleet is present if agents of a fleet ran client and server. Then Client has the sum over all
+	// clients, and Host describes the server's machine.
 	Fleet *Fleet `json:"fleet,omitempty"`
-	// Link holds the effects of an emulated link. It is absent without a link.
+	// Link holds the effects of an emulated link. It is absent without such a link.
 	Link *Link `json:"link,omitempty"`
 	// Traffic holds the traffic of the client's connections in the window.
 	Traffic *Traffic `json:"traffic,omitempty"`
 	// Wire holds the bytes of one call on the wire, layer by layer.
 	Wire *Wire `json:"wire,omitempty"`
-	// Limits lists the limits of the machine that the trial could have reached.
+	// Limits lists the limits of the machine that the trial may have reached.
 	Limits []Limit `json:"limits,omitempty"`
-	// WorkNS is the time that every call's handler sleeps, instead of work or as a stall, as
-	// the workload's options say. It is absent if they do not mention it.
+	// WorkNS is the time that each call's handler sleeps instead of working, according to the
+	// workload's options. It is absent if no option sets it.
 	WorkNS *int64 `json:"work_ns,omitempty"`
 
-	Checks   []Check  `json:"checks"`             // the validity, check by check
-	Warnings []string `json:"warnings,omitempty"` // figures that could not be had, and other notes
+	Checks   []Check  `json:"checks"`             // results of the validity checks
+	Warnings []string `json:"warnings,omitempty"` // missing figures and other notes
 
-	// Probe names the probe that observed the trial: one of Probes, or nothing. A probe slows
-	// the trial down, so that no other figure of it means anything.
+	// Probe names the probe of this trial (see Probes), or is empty. A probe slows the trial down,
+	// so that the trial's other figures are not usable.
 	Probe string `json:"probe,omitempty"`
-	// Life holds the stages of single calls, if that was the probe.
+	// Life holds the stages of single calls, if the probe is life.
 	Life *Life `json:"life,omitempty"`
-	// Profile is the older form of Probe: "allocations" for alloc. It is read and not written.
+	// Profile is the older form of Probe: "allocations" means alloc. It is read but not written.
 	Profile string `json:"profile,omitempty"`
 
-	// SamplesFile names the Parquet file of every single sample, relative to
-	// the run directory.
+	// SamplesFile names the Parquet file with every single sample, relative to the run directory.
 	SamplesFile string `json:"samples_file,omitempty"`
 }
 
-// Level says how serious the finding of a check is.
+// Level says how serious the result of a check is.
 type Level string
 
-// The levels of a check. A trial with an invalid check is never averaged in.
+// The levels of a check. An average never includes a trial with an invalid check.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
 	Invalid Level = "invalid"
-	Unknown Level = "unknown" // could not be judged; Detail says why
+	Unknown Level = "unknown" // the check could not be made; Detail says why
 )
 
 // Severity returns a number that is higher for a more serious level. It is 0 for Unknown.
 func (l Level) Severity() int { return slices.Index([]Level{OK, Warning, Invalid}, l) + 1 }
 
-// A Check is one verdict on the trial's validity, with the figure it rests on.
+// A Check is the result of one validity check of a trial, with the figure that decided it.
 type Check struct {
 	Name   string   `json:"name"`
 	Level  Level    `json:"level"`
@@ -109,12 +109,12 @@ type Check struct {
 	Detail string   `json:"detail"`
 }
 
-// Valid reports whether the trial may be used.
+// Valid reports whether no check of the trial is invalid.
 func (r *Record) Valid() bool {
 	return r.Failure == "" && r.FirstInvalid() == nil
 }
 
-// FirstInvalid returns the first check that refuses the trial, or nil.
+// FirstInvalid returns the first check that makes the trial invalid, or nil.
 func (r *Record) FirstInvalid() *Check {
 	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.Level == Invalid })
 	if i < 0 {
@@ -123,7 +123,7 @@ func (r *Record) FirstInvalid() *Check {
 	return &r.Checks[i]
 }
 
-// ThroughputPerSecond returns the successful calls per second that ended within the window.
+// ThroughputPerSecond returns the rate of successful calls that ended inside the window.
 func (r *Record) ThroughputPerSecond() float64 {
 	if r.WindowNS <= 0 {
 		return 0
@@ -140,10 +140,9 @@ func (r *Record) Failed() int64 {
 	return n
 }
 
-// Calls returns the number of calls before the window and in it.
+// Calls returns the number of calls in the warm-up and in the window.
 func (r *Record) Calls() int64 { return r.WarmUp.Requests + r.Requests }
 
-// checkIndices reports indices that are out of range.
 func (r *Record) checkIndices() error {
 	for _, seen := range []*Seen{r.Server.Seen, r.Client.Seen} {
 		if seen == nil || seen.Stacks == nil {
@@ -168,60 +167,63 @@ func (r *Record) checkIndices() error {
 	return nil
 }
 
-// An Attempt is a measurement of a trial that was thrown away, because only the machine, or
-// too short a warm-up, spoiled it. setback.jsonl has its whole record.
+// An Attempt is a discarded measurement of a trial. Only disturbances of the machine, or too short
+// a warm-up, made it invalid. The file setback.jsonl has its whole record.
 type Attempt struct {
 	Started time.Time `json:"started"`
 	TookNS  int64     `json:"took_ns"`
-	Check   string    `json:"check"`  // the check that refused it
-	Detail  string    `json:"detail"` // the finding of the check
+	Check   string    `json:"check"`  // the check that made the attempt invalid
+	Detail  string    `json:"detail"` // the result of the check, in words
 }
 
 // FleetWanted selects the agents of a fleet that measure a run.
 type FleetWanted struct {
-	Hub       string `json:"hub,omitempty"`        // its name or URL; empty: the hub on this machine
-	TokenFile string `json:"token_file,omitempty"` // the file with the controller's token
-	Server    string `json:"server,omitempty"`     // selects the server's agent; empty: the server is given
-	Client    string `json:"client"`               // selects the clients' agents
+	// Name or URL of the hub; empty means the hub on this machine.
+	Hub       string `json:"hub,omitempty"`
+	TokenFile string `json:"token_file,omitempty"` // file with the controller's token
+	// Selector of the server's agent; empty means that no agent starts the server.
+	Server string `json:"server,omitempty"`
+	Client string `json:"client"` // selector of the clients' agents
 }
 
-// Fleet says which agents of a fleet ran a trial's ends, on machines of their own.
+// Fleet says which agents of a fleet ran a trial's server and clients, each on its machine.
 type Fleet struct {
-	Server  Agent         `json:"server,omitzero"` // none if the server was given
+	Server  Agent         `json:"server,omitzero"` // empty if no agent started the server
 	Clients []FleetClient `json:"clients"`
 	// OpenedApartNS is the time between the first and the last opening of the clients' windows,
-	// by the clocks that were compared.
+	// according to the compared clocks.
 	OpenedApartNS int64 `json:"opened_apart_ns"`
 }
 
-// Agent describes the agent that ran an end.
+// Agent describes the agent that ran the server or a client.
 type Agent struct {
 	Name    string            `json:"name"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	Machine string            `json:"machine"` // system, kernel and processor
-	Boot    string            `json:"boot"`    // the same for agents of one machine
+	Boot    string            `json:"boot"`    // boot id; equal for agents on the same machine
 	Clock   Clock             `json:"clock"`
 }
 
-// A Clock compares an agent's clock with the lab's. Both are monotonic: they measure latencies, and
-// setting the time of day does not move them. At each instant the agent's clock shows the lab's
-// time plus OffsetNS, give or take ErrorNS.
+// A Clock compares an agent's clock with the lab's. Both clocks are monotonic, so that changes of
+// the wall-clock time do not affect latencies. At each instant the agent's clock shows the lab's
+// time plus OffsetNS, with an error of at most ErrorNS.
 type Clock struct {
-	OffsetNS int64 `json:"offset_ns"` // after the trial
-	ErrorNS  int64 `json:"error_ns"`  // half of the shortest exchange, before and after, and the drift
-	DriftNS  int64 `json:"drift_ns"`  // of the offset, over the trial
-	// WallNS is the difference between the agent's time of day and the lab's. Nothing depends on it.
+	OffsetNS int64 `json:"offset_ns"` // offset after the trial
+	ErrorNS  int64 `json:"error_ns"`  // half of the shortest message exchange, plus the drift
+	DriftNS  int64 `json:"drift_ns"`  // change of the offset during the trial
+	// WallNS is the difference between the agent's wall clock and the lab's. It affects nothing.
 	WallNS int64 `json:"wall_ns"`
 }
 
-// A FleetClient holds the figures of one of several clients; all other figures add the clients up.
-// It has the figures that judge its trial, and no distributions.
+// A FleetClient holds the figures of one of several clients. The record's other figures are sums
+// over all clients. It has the figures that judge its trial, but no distributions.
 type FleetClient struct {
 	Agent
 
-	Clients    int   `json:"clients"`
-	BeginNS    int64 `json:"begin_ns"`  // of its window, after the begin of the first client's window
-	WindowNS   int64 `json:"window_ns"` // pauses left out
+	Clients int `json:"clients"`
+	// Begin of this client's window, after the begin of the first client's window.
+	BeginNS    int64 `json:"begin_ns"`
+	WindowNS   int64 `json:"window_ns"` // length of the window without pauses
 	Requests   int64 `json:"requests"`
 	Completed  int64 `json:"completed"`
 	Failed     int64 `json:"failed,omitempty"`
@@ -230,32 +232,33 @@ type FleetClient struct {
 	StraddlingNS int64 `json:"straddling_ns,omitempty"`
 	BacklogNS    int64 `json:"backlog_ns,omitempty"`
 
-	InFlight    float64     `json:"in_flight"`
-	Active      float64     `json:"active"`
-	ServiceNS   int64       `json:"service_ns"`       // the sum of the service times
-	P50NS       int64       `json:"p50_ns"`           // of the response times, like the next two
+	InFlight  float64 `json:"in_flight"`
+	Active    float64 `json:"active"`
+	ServiceNS int64   `json:"service_ns"` // sum of the service times
+	// Percentiles and maximum of the response times.
+	P50NS       int64       `json:"p50_ns"`
 	P99NS       int64       `json:"p99_ns"`           //
 	MaxNS       int64       `json:"max_ns"`           //
 	WarmUp      WarmUp      `json:"warm_up"`          //
-	Pacing      *Pacing     `json:"pacing,omitempty"` // open loop only
+	Pacing      *Pacing     `json:"pacing,omitempty"` // only in an open loop
 	Process     Process     `json:"process"`          //
 	Connections Connections `json:"connections"`      // without distributions
 	Engine      Engine      `json:"engine"`           //
-	Host        HostState   `json:"host"`             // of its machine
-	Limits      []Limit     `json:"limits,omitempty"` // likewise
-	// SamplesFile is like SamplesFile of a record.
+	Host        HostState   `json:"host"`             // state of the client's machine
+	Limits      []Limit     `json:"limits,omitempty"` // limits of the client's machine
+	// SamplesFile names the Parquet file of this client's samples, relative to the run directory.
 	SamplesFile string `json:"samples_file,omitempty"`
 }
 
-// Foreign names the program that measured a record's figures in place of wirelab, and its file.
+// Foreign names the other program that measured a record's figures, and the program's file.
 type Foreign struct {
-	Tool    string `json:"tool"`              // as in ghz
-	Version string `json:"version,omitempty"` // absent if its file does not say
-	File    string `json:"file"`              // the name of the file, without its folder
-	SHA256  string `json:"sha256"`            // of that file
+	Tool    string `json:"tool"`              // name of the program, such as ghz
+	Version string `json:"version,omitempty"` // absent if the file does not state it
+	File    string `json:"file"`              // name of the file without its folder
+	SHA256  string `json:"sha256"`            // SHA-256 sum of the file
 }
 
-// Program returns the tool with its version, if that is known.
+// Program returns the name of the tool, with its version if known.
 func (f *Foreign) Program() string {
 	if f.Version == "" {
 		return f.Tool

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The files of this package in a run directory; docs/records.md has the rest.
+// The files of this package in a run directory. docs/records.md lists the other files.
 const (
 	manifestFile = "manifest.json"
 	recordsFile  = "records.jsonl"
@@ -24,7 +24,7 @@ const (
 
 var errLocked = errors.New("another process is writing this run: wait for it, or stop it")
 
-// errNoRun means that a directory lacks the file that Create writes first.
+// errNoRun means that the directory lacks a file that Create writes.
 var errNoRun = errors.New("not a run directory: want both " + manifestFile + " and " + recordsFile + " in it")
 
 func explainMissingFile(err error) error {
@@ -34,25 +34,24 @@ func explainMissingFile(err error) error {
 	return err
 }
 
-// A Run is a run directory. A run from Create or Resume can be written, by
-// one goroutine at a time, and must be ended with Finish. A run from Open
-// can be read.
+// A Run is a run directory. After Create or Resume, one goroutine at a time can write the run, and
+// Finish must end it. After Open, the run can only be read.
 type Run struct {
 	Dir string
-	// Manifest says what the run set out to do. The writer may add to its
-	// Warnings, to WaitedNS and to Until, until Finish.
+	// Manifest describes the plan of the run. Warnings, WaitedNS and Until may grow until Finish.
 	Manifest Manifest
-	// Warnings lists faults of the directory that Open found and that do not
-	// keep it from being read.
+	// Warnings lists faults of the directory that Open found. The run can be read in spite of these
+	// faults.
 	Warnings []string
 
-	records journal // locked; without a file if the run is only read
-	setBack journal // without a file until a trial must be measured again
+	records journal // locked; has no file if the run is only read
+	setBack journal // has no file until a trial must be measured again
 	done    map[int]bool
-	waiting []*Record // the last record of each trial that waits to be measured again; longest wait first
+	// The latest record of each trial that will be measured again, the longest wait first.
+	waiting []*Record
 }
 
-// Create begins a run in a directory that holds none yet. It makes the directory if there is none.
+// Create begins a run in a directory that has no run yet. It makes the directory if necessary.
 func Create(dir string, m Manifest) (*Run, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create a run: %w", err)
@@ -69,9 +68,8 @@ func Create(dir string, m Manifest) (*Run, error) {
 
 const maxNumberedNames = 1000
 
-// CreateFree begins a run in a directory that it makes: dir, or if something has that name
-// the first of dir-2, dir-3, … that is free. Of several processes that want one name, each
-// gets its own.
+// CreateFree begins a run in a new directory. Its name is dir, or the first free one of dir-2,
+// dir-3, … if dir exists. Concurrent processes get different names.
 func CreateFree(dir string, m Manifest) (*Run, error) {
 	name, err := MakeFree(dir)
 	if err != nil {
@@ -80,14 +78,14 @@ func CreateFree(dir string, m Manifest) (*Run, error) {
 	return Create(name, m)
 }
 
-// MakeFree makes the first of these directories that is free, and those above it.
+// MakeFree makes the first free one of the directories dir, dir-2, dir-3, …, with its parents.
 func MakeFree(dir string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
 	name := dir
 	for n := 2; ; n++ {
-		err := os.Mkdir(name, 0o755) // fails if the directory is already there
+		err := os.Mkdir(name, 0o755) // fails if the directory exists
 		if err == nil || !errors.Is(err, fs.ErrExist) || n > maxNumberedNames {
 			return name, err
 		}
@@ -111,8 +109,8 @@ func (r *Run) startWriting() error {
 	return r.writeManifest()
 }
 
-// Open reads a run, finished or not, and checks every line of it. Another
-// process may be writing it meanwhile.
+// Open reads a run, finished or not, and checks every line of it. Meanwhile another process may
+// write the run.
 func Open(dir string) (*Run, error) {
 	r := &Run{Dir: dir, done: map[int]bool{}}
 	if err := r.read(); err != nil {
@@ -121,8 +119,8 @@ func Open(dir string) (*Run, error) {
 	return r, nil
 }
 
-// Resume opens a run to append the trials that are not Done. It cuts off the
-// half-written line that a killed process may have left.
+// Resume opens a run to append the trials that are not Done. It removes an incomplete last line,
+// which a killed process may have left.
 func Resume(dir string) (*Run, error) {
 	r := &Run{Dir: dir, done: map[int]bool{}}
 	if err := r.openForWriting(os.O_RDWR); err != nil {
@@ -151,14 +149,14 @@ func (r *Run) continueRun() error {
 // Done reports whether a trial has a record.
 func (r *Run) Done(trial int) bool { return r.done[trial] }
 
-// SamplesFile names the file for a trial's samples, relative to the directory.
-// Its writer makes the folder.
+// SamplesFile returns the name of the file for a trial's samples, relative to the directory. The
+// caller must make the folder.
 func (r *Run) SamplesFile(trial int) string {
 	return filepath.ToSlash(filepath.Join(samplesDir, fmt.Sprintf("%05d.parquet", trial)))
 }
 
-// Records yields the records in the order in which the trials ended, one at a time in memory. A
-// damaged line, or a trial that is not of this run's plan, ends them with an error.
+// Records yields the records in the order in which the trials ended. It keeps only one record in
+// memory. It ends with an error at a damaged line, or at a trial that is not in the plan.
 func (r *Run) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		file, err := os.Open(r.path(recordsFile))
@@ -171,7 +169,8 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 		for l, err := range readLines(file, oncePerTrial) {
 			var torn *tornError
 			if errors.As(err, &torn) {
-				return // Open has warned of it, or it is being written now
+				// an incomplete last line: another process may be writing this line
+				return
 			}
 			if err == nil {
 				err = planned.check(l)
@@ -186,7 +185,7 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 	}
 }
 
-// A plan holds a run's trials.
+// A plan holds the planned trials of a run.
 type plan map[PlannedTrial]bool
 
 func (r *Run) planned() plan {
@@ -197,7 +196,6 @@ func (r *Run) planned() plan {
 	return all
 }
 
-// check refuses a record of another run.
 func (p plan) check(l line) error {
 	r := &l.record
 	if len(p) == 0 || p[PlannedTrial{r.Trial, r.Repeat, r.Cell.Key()}] {
@@ -207,8 +205,8 @@ func (p plan) check(l line) error {
 		l.number, r.Trial, r.Repeat, r.Cell.Key())
 }
 
-// Append writes a record, whole and at once. When it returns nil the record is
-// on disk; when it returns an error the file is as it was before.
+// Append writes a complete record. If it returns nil, the record is on disk. If it returns an
+// error, the file is unchanged.
 func (r *Run) Append(record Record) error {
 	record.Version = Version
 	err := r.mayAppend(record)
@@ -235,8 +233,8 @@ func (r *Run) mayAppend(record Record) error {
 	return nil
 }
 
-// Replan replaces the plan by a longer one. It also writes the writer's other changes of the
-// manifest. When it returns nil the manifest is on disk.
+// Replan replaces the plan by a longer plan. It also writes other changes of the manifest. If it
+// returns nil, the manifest is on disk.
 func (r *Run) Replan(order []PlannedTrial) error {
 	r.Manifest.Order, r.Manifest.Trials = order, len(order)
 	if err := r.writeManifest(); err != nil {
@@ -245,7 +243,7 @@ func (r *Run) Replan(order []PlannedTrial) error {
 	return nil
 }
 
-// Finish ends the writing of a run: it records how the run ended and releases the directory.
+// Finish ends the writing of a run. It stores the final status and releases the lock.
 func (r *Run) Finish(status Status) error {
 	if r.records.file == nil {
 		return fmt.Errorf("finish run %s: it is not open for writing", r.Dir)
@@ -263,8 +261,8 @@ func (r *Run) close() error { return errors.Join(r.setBack.close(), r.records.cl
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
-// openForWriting opens the records and locks them. On a system without locks it
-// adds a warning, and nothing keeps other processes from writing the run.
+// openForWriting opens and locks the records. On a system without locks it adds a warning, because
+// other processes could write the run too.
 func (r *Run) openForWriting(flags int) error {
 	file, err := os.OpenFile(r.path(recordsFile), flags|os.O_APPEND, 0o644)
 	if err != nil {
@@ -282,8 +280,8 @@ func (r *Run) openForWriting(flags int) error {
 	return nil
 }
 
-// read reads the manifest and all records. It finds the trials that are done and the
-// end of the last whole line.
+// read reads the manifest and all records. It finds the completed trials and the end of the last
+// complete line.
 func (r *Run) read() error {
 	if err := r.readManifest(); err != nil {
 		return err
@@ -326,8 +324,8 @@ func (r *Run) readManifest() error {
 	return nil
 }
 
-// writeManifest puts a whole manifest in the place of the old one, so that a
-// reader finds one or the other at any instant.
+// writeManifest replaces the manifest in one step. At any instant, a reader finds either the old
+// manifest or the new one.
 func (r *Run) writeManifest() error {
 	r.Manifest.Version = Version
 	data, err := json.MarshalIndent(r.Manifest, "", "  ")
@@ -344,8 +342,8 @@ func (r *Run) writeManifest() error {
 	return syncDir(r.Dir)
 }
 
-// Newest returns the run directories in a folder, the last written first. It bounds their number,
-// and leaves out runs whose records have too many bytes. A missing folder has none.
+// Newest returns the run directories in a folder, the latest written first. It returns at most
+// maxRuns, and leaves out runs whose records exceed maxBytes. A missing folder gives an empty list.
 func Newest(folder string, maxRuns int, maxBytes int64) []string {
 	type dated struct {
 		directory string
@@ -376,7 +374,7 @@ func statFile(name string, maxBytes int64) (info os.FileInfo, ok bool) {
 	return info, err == nil && info.Mode().IsRegular() && info.Size() <= maxBytes
 }
 
-// ReadManifest reads the manifest of a run directory, and nothing else.
+// ReadManifest reads only the manifest of a run directory.
 func ReadManifest(dir string) (Manifest, error) {
 	r := Run{Dir: dir}
 	err := r.readManifest()

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// SetBack stores the record of a spoiled trial, which will be measured again. The trial's later
-// record lists it as an attempt. SetBack writes the whole record, or nothing.
+// SetBack stores the record of an invalid trial that will be measured again. The trial's later
+// record lists it as an attempt. SetBack writes the complete record, or nothing.
 func (r *Run) SetBack(record Record) error {
 	record.Version = Version
 	err := r.mayAppend(record)
@@ -27,7 +27,7 @@ func (r *Run) SetBack(record Record) error {
 	return nil
 }
 
-// SetBackTrials returns the last measurements of the trials that wait to be measured again, longest
+// SetBackTrials returns the latest records of the trials that will be measured again, the longest
 // wait first. A run from Open has none.
 func (r *Run) SetBackTrials() []*Record { return slices.Clone(r.waiting) }
 
@@ -35,7 +35,6 @@ func (r *Run) forgetSetBack(trial int) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w *Record) bool { return w.Trial == trial })
 }
 
-// readSetBack reads the trials that must still be measured again.
 func (r *Run) readSetBack() error {
 	file, err := os.OpenFile(r.path(setBackFile), os.O_RDWR|os.O_APPEND, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {

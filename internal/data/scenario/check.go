@@ -15,16 +15,15 @@ import (
 	"wirelab.dev/internal/data/claim"
 )
 
-// The limits of one scenario. A larger number is probably a typing error. Without these limits,
-// the user would notice it only after hours.
+// The limits of a scenario. A larger number is probably a typing error, which the user would
+// otherwise notice only after hours.
 const (
 	maxTrials   = 10_000
 	maxClients  = 100_000
 	maxRequests = 1_000_000_000 // per client
 )
 
-// A checker checks a scenario that could be decoded. It finds the place of an error in the
-// tree that the scenario was read from.
+// A checker checks a decoded scenario. It finds the position of an error in the syntax tree.
 type checker struct {
 	tree  *ast.MappingNode
 	words Vocabulary
@@ -39,7 +38,7 @@ func (s *Scenario) Check(words Vocabulary) error {
 	return nil
 }
 
-// KeyOf returns the key of the value that an error of [Scenario.Check] is about, or nothing.
+// KeyOf returns the key whose value caused an error of [Scenario.Check], or an empty text.
 func KeyOf(err error) string {
 	if p, is := errors.AsType[*problem](err); is {
 		return p.key
@@ -47,10 +46,10 @@ func KeyOf(err error) string {
 	return ""
 }
 
-// A treePath is a place in a scenario: keys, and numbers of list elements.
+// A treePath is a path to a value in a scenario: keys, and indices of list elements.
 type treePath []any
 
-// problem returns an error at a place, or at the nearest enclosing place that the file has.
+// problem returns an error at a path, or at the nearest enclosing value that the file contains.
 func (c *checker) problem(at treePath, format string, args ...any) *problem {
 	node, _ := findNode(c.tree, at)
 	p := problemf(node, format, args...)
@@ -100,7 +99,7 @@ func (c *checker) part(at treePath, p Part) *problem {
 	switch {
 	case !isWord(p.Name):
 		return c.problem(in("name"), "the part needs a name of lower-case letters, digits and dashes, found %q", p.Name)
-	case len(p.Stacks) == 0 && len(p.Yardsticks) == 0: // a run may name yardsticks
+	case len(p.Stacks) == 0 && len(p.Yardsticks) == 0: // a run may select yardsticks
 		return c.problem(in("stacks"), "part %s has no stacks, so its matrix is empty: write for example `stacks: [tcp, grpc]`", p.Name)
 	case len(p.Sizes) == 0:
 		return c.problem(in("sizes"), "part %s has no sizes, so its matrix is empty: write for example `sizes: [64, 4KiB]`", p.Name)
@@ -198,7 +197,6 @@ func (c *checker) report(r Report) *problem {
 	return nil
 }
 
-// claim checks a claim, and computes its claimed value.
 func (c *checker) claim(s *Scenario, claimed *Claim) error {
 	if claimed.Says == "" {
 		return errors.New("a claim needs `says`: what is claimed")
@@ -230,7 +228,6 @@ func (c *checker) claim(s *Scenario, claimed *Claim) error {
 	return err
 }
 
-// resolve computes the claimed value from cited figures.
 func (c *checker) resolve(s *Scenario, claimed *Claim) error {
 	if claimed.Claimed == "" {
 		return nil
@@ -311,7 +308,7 @@ func (c *checker) network(in func(...any) treePath, p Part) *problem {
 	return nil
 }
 
-// A loadKey is a key of a load in the file, with a check of its value.
+// A loadKey is a key of a load in the file, and a check of its value.
 type loadKey struct {
 	name  string
 	set   bool
@@ -336,7 +333,7 @@ func (l Load) keys() []loadKey {
 	}
 }
 
-// trials returns the number of a part's trials, or maxTrials+1 if there are more than maxTrials.
+// trials returns the number of a part's trials. It stops counting at maxTrials+1.
 func (p Part) trials() int {
 	n := 1
 	factors := []int{len(p.Sizes), len(p.Clients), len(p.Stacks), p.Repeats + len(p.Probes)}

@@ -12,42 +12,41 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Claim is a published or new finding of a study, in a form that the scenario's own
-// cells can answer.
+// A Claim is a finding of a study, published or new. The scenario's own cells can test the claim.
 type Claim struct {
-	// The row of a published study that says so.
+	// The row of the published study that states the claim.
 	Row string `json:"row,omitempty"`
 	// The claim, as a clause.
 	Says string `json:"says" jsonschema:"required"`
-	// The study's own evidence against it, as a clause.
+	// The published study's own evidence against the claim, as a clause.
 	But string `json:"but,omitempty"`
-	// The part whose cells answer it.
+	// The part whose cells test the claim.
 	Part string `json:"part" jsonschema:"required"`
-	// An expression over figures of the part's cells, evaluated for each repeat, such as
-	// ratio("mean", "rest", "tcp", 64, 1). Its value is one positive number.
+	// An expression over figures of the part's cells, such as ratio("mean", "rest", "tcp", 64, 1).
+	// It is evaluated for each repeat. Its value is one positive number.
 	Find string `json:"find" jsonschema:"required"`
-	// The claimed value of the expression: a number, or an expression over the published
-	// figures, such as cited("latency", "rest", "mean", 64, 1). A value below 1 claims at
-	// most that value, a value above 1 at least that value. If left out, and nothing else
-	// gives the claimed value, the claim is that the expression is above 1.
+	// The claimed value of the expression: a number, or an expression over the published figures,
+	// such as cited("latency", "rest", "mean", 64, 1). A value below 1 is an upper limit, a value
+	// above 1 is a lower limit. If neither claimed nor another key gives the value, the claim is
+	// that the expression is above 1.
 	Claimed Quoted `json:"claimed,omitempty"`
-	// The value of claimed; if given without claimed, the claimed number.
+	// The value of claimed. Without claimed, it is the claimed number itself.
 	Ratio float64 `json:"ratio,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// The least claimed value of the expression, if a smaller one refutes the claim.
+	// The least value of the expression that agrees with the claim.
 	AtLeast float64 `json:"at-least,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// The most, likewise.
+	// The greatest value of the expression that agrees with the claim.
 	AtMost float64 `json:"at-most,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// For a claim about a cause: the variant that shows the effect. The expression then names
-	// the variant as it, and the claim compares the expression's value for this variant with
-	// its value for the variant whose first factor is changed, as a ratio.
+	// For a claim about a cause: the variant that shows the effect. The expression then uses the
+	// name it for the variant. The claim is the ratio of the expression's values for this variant
+	// and for the variant whose first factor is changed.
 	Effect Variant `json:"effect,omitzero"`
-	// The possible causes, each with the variant that has it changed. The first is the
-	// claimed one.
+	// The possible causes, each with the variant in which it is changed. The first factor is the
+	// claimed cause.
 	Factors []Factor `json:"factors,omitempty"`
 }
 
-// UnmarshalJSON reads a claim as a manifest has it, also from before claims had an
-// expression: they were about a figure of two variants.
+// UnmarshalJSON reads a claim from a manifest. Old manifests have no expression: their claims
+// compare a figure of two variants.
 func (c *Claim) UnmarshalJSON(data []byte) error {
 	type plain Claim
 	var written struct {
@@ -65,7 +64,7 @@ func (c *Claim) UnmarshalJSON(data []byte) error {
 	switch c.Find = ratio; {
 	case written.Below != "":
 		c.Find = fmt.Sprintf("part(%q).%s / %s", written.Below, ratio, ratio)
-	case c.Ratio == 0: // it was then claimed to be below 1
+	case c.Ratio == 0: // old claims without a ratio claimed a value below 1
 		c.Find = "1 / " + ratio
 	}
 	return nil
@@ -73,26 +72,26 @@ func (c *Claim) UnmarshalJSON(data []byte) error {
 
 // A Factor is a possible cause of an effect.
 type Factor struct {
-	// The changed thing, as a noun.
+	// The thing that is changed, as a noun.
 	Name string `json:"name" jsonschema:"required"`
-	// The variant that has it changed, and is otherwise as the one with the effect.
+	// The variant in which the factor is changed, and nothing else.
 	Stack Variant `json:"stack" jsonschema:"required"`
 }
 
-// A Quoted is a number or an expression over published figures.
+// A Quoted is a number, or an expression over published figures.
 type Quoted string
 
-// UnmarshalText takes any text.
+// UnmarshalText accepts any text, because the expression is checked later.
 func (q *Quoted) UnmarshalText(text []byte) error {
 	*q = Quoted(text)
 	return nil
 }
 
-// IsCause reports whether the claim is about what causes an effect.
+// IsCause reports whether the claim states the cause of an effect.
 func (c *Claim) IsCause() bool { return c.Effect.Stack != "" }
 
-// Variants returns the variants that the expression is evaluated for, the one with the effect
-// first. It returns one empty name if the expression names its own.
+// Variants returns the variants for which the expression is evaluated, first the one with the
+// effect. It returns one empty name if the expression names the variants itself.
 func (c *Claim) Variants() []string {
 	if !c.IsCause() {
 		return []string{""}
@@ -100,8 +99,8 @@ func (c *Claim) Variants() []string {
 	return append([]string{c.Effect.String()}, lists.Map(c.Factors, func(f Factor) string { return f.Stack.String() })...)
 }
 
-// Needs returns the figures that answer a claim. The cells of some may not be in the
-// scenario: a smaller one has fewer sizes and clients.
+// Needs returns the figures that test a claim. The scenario may lack cells of some figures, for
+// example if --quick removed sizes or clients.
 func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
 	expression, err := claim.Parse(c.Find, c.IsCause())
 	if err != nil {
@@ -133,13 +132,12 @@ func (s *Scenario) partOf(name string) (*Part, error) {
 	return &s.Parts[i], nil
 }
 
-// A shape evaluates an expression with the sizes and clients of a scenario, without figures.
+// A shape provides the sizes and clients of a scenario to an expression, without figures.
 type shape struct {
 	scenario *Scenario
-	err      error // the first
+	err      error // the first error
 }
 
-// part finds the part of a cell.
 func (s *shape) part(of claim.Cell) (*Part, Variant) {
 	part, err := s.scenario.partOf(of.Part)
 	if err != nil {
@@ -171,7 +169,7 @@ func (s *shape) Figure(name string, of claim.Cell) float64 {
 	return 1
 }
 
-// Sizes returns the sizes of the part.
+// Sizes returns all sizes of the cell's part.
 func (s *shape) Sizes(of claim.Cell) []int {
 	part, _ := s.part(of)
 	if part == nil {
@@ -182,7 +180,7 @@ func (s *shape) Sizes(of claim.Cell) []int {
 	return slices.Compact(sizes)
 }
 
-// Clients returns the numbers of clients of the part.
+// Clients returns all numbers of clients of the cell's part.
 func (s *shape) Clients(of claim.Cell) []int {
 	part, _ := s.part(of)
 	if part == nil {
@@ -191,8 +189,8 @@ func (s *shape) Clients(of claim.Cell) []int {
 	return slices.Sorted(slices.Values(part.Clients))
 }
 
-// resolve replaces Least by the part's smallest size or number of clients, and the variant's name
-// by the part's spelling.
+// resolve replaces Least by the part's smallest size or number of clients. It replaces the
+// variant's name by the spelling in the part.
 func (s *shape) resolve(of claim.Cell) claim.Cell {
 	part, variant := s.part(of)
 	if part == nil {
@@ -208,8 +206,8 @@ func (s *shape) resolve(of claim.Cell) claim.Cell {
 	return of
 }
 
-// FindVariant finds a variant by its name, whose options may be in any order. If the
-// whole part is over TLS, the name need not say so. It returns -1 if there is none.
+// FindVariant returns the index of the variant with this name, or -1. The name's options may be in
+// any order. In a part that uses TLS throughout, the name need not contain tls=on.
 func FindVariant(names []string, wanted string) int {
 	v, err := ParseVariant(wanted)
 	if err != nil {
@@ -228,7 +226,6 @@ func FindVariant(names []string, wanted string) int {
 	})
 }
 
-// isAnswered reports whether the chosen parts measure everything that the claim needs.
 func (s *Scenario) isAnswered(c *Claim, chosen map[string]bool) bool {
 	needs, err := s.Needs(c)
 	return err == nil && !slices.ContainsFunc(needs, func(n claim.Need) bool { return !chosen[n.Cell.Part] })

@@ -16,9 +16,9 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// decode fills a struct from a tree, key by key as its json tags say. It converts
-// nothing: the YAML library's own decoder would read 1.5 clients as 1 and skip a
-// key without a value (docs/decisions/0004).
+// decode fills a struct from a syntax tree, using the json tags as keys. It does not convert types.
+// The YAML library's own decoder would read 1.5 clients as 1, and skip a key without a value
+// (docs/decisions/0004).
 func decode(node ast.Node, into reflect.Value) *problem {
 	if into.CanAddr() {
 		if text, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -82,7 +82,7 @@ func decodeList(node ast.Node, into reflect.Value) *problem {
 		return problemf(node, "want a list, found %s: put it into [ ]", describe(node))
 	}
 	if len(list.Values) == 0 {
-		into.SetZero() // as after a decode from JSON
+		into.SetZero() // like a decoder of JSON
 		return nil
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(list.Values), len(list.Values)))
@@ -94,7 +94,6 @@ func decodeList(node ast.Node, into reflect.Value) *problem {
 	return nil
 }
 
-// decodeMap reads a mapping with any keys.
 func decodeMap(node ast.Node, into reflect.Value) *problem {
 	mapping, ok := node.(*ast.MappingNode)
 	if !ok {
@@ -129,7 +128,8 @@ func decodeNumber(node ast.Node, into reflect.Value) *problem {
 	var number reflect.Value
 	switch n := node.(type) {
 	case *ast.IntegerNode:
-		number = reflect.ValueOf(n.Value) // int64 below zero, otherwise uint64
+		// n.Value is int64 for a negative number, otherwise uint64
+		number = reflect.ValueOf(n.Value)
 	case *ast.FloatNode:
 		number = reflect.ValueOf(n.Value)
 	default:
@@ -150,7 +150,7 @@ func decodeNumber(node ast.Node, into reflect.Value) *problem {
 	return nil
 }
 
-// fieldsByKey maps the json names of a struct, embedded structs included.
+// fieldsByKey maps json names to a struct's fields, including those of embedded structs.
 func fieldsByKey(t reflect.Type) map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
 	for _, field := range reflect.VisibleFields(t) {
@@ -169,7 +169,6 @@ func keyOf(entry *ast.MappingValueNode) string {
 	return entry.Key.String()
 }
 
-// scalar returns the text of a node that is one value.
 func scalar(node ast.Node) (string, bool) {
 	switch n := node.(type) {
 	case *ast.StringNode:
@@ -183,7 +182,6 @@ func scalar(node ast.Node) (string, bool) {
 	}
 }
 
-// describe names the kind of a node, in the words of an error.
 func describe(node ast.Node) string {
 	switch node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -200,23 +198,23 @@ func describe(node ast.Node) string {
 	return `"` + excerpt.Start(text, 40) + `"`
 }
 
-// An Error says what is wrong with a scenario file, and where.
+// An Error is an error in a scenario file, with its position.
 type Error struct {
 	File         string
-	Line, Column int // from 1
+	Line, Column int // counted from 1
 	Text         string
-	Excerpt      string // the line, its neighbours, and a mark below the place
+	Excerpt      string // the line with its neighbours, and a mark below the position
 }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s\n%s", e.File, e.Line, e.Column, e.Text, e.Excerpt)
 }
 
-// A problem is an error in a node of the tree.
+// A problem is an error at a node of the syntax tree.
 type problem struct {
 	node ast.Node
 	text string
-	key  string // of the wrong value; empty if unknown
+	key  string // key of the wrong value; empty if unknown
 }
 
 func (p *problem) Error() string { return p.text }
@@ -225,7 +223,7 @@ func problemf(node ast.Node, format string, args ...any) *problem {
 	return &problem{node: node, text: fmt.Sprintf(format, args...)}
 }
 
-// A source is a file whose lines errors show.
+// A source is a file from which errors quote lines.
 type source struct {
 	name string
 	data []byte
@@ -253,8 +251,8 @@ func (s source) locate(p *problem) *Error {
 	return s.errorAt(line, column, p.text)
 }
 
-// startOf returns the place where a node begins. The parser gives the place of a mapping's first
-// colon, where no reader would look.
+// startOf returns the position at which a node begins. The parser returns the position of a
+// mapping's first colon, where users would not look.
 func startOf(node ast.Node) (line, column int) {
 	token := node.GetToken()
 	if m, ok := node.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
@@ -272,8 +270,8 @@ func valueOfKey(mapping *ast.MappingNode, key string) ast.Node {
 	return nil
 }
 
-// findNode returns the value at a path of keys and list indices. If the tree lacks it, findNode
-// returns the nearest enclosing value.
+// findNode returns the value at a path of keys and list indices. If the tree lacks this value, it
+// returns the nearest enclosing value, and whole is false.
 func findNode(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
 	found = tree
 	for _, step := range path {
@@ -296,7 +294,7 @@ func findNode(tree *ast.MappingNode, path []any) (found ast.Node, whole bool) {
 	return found, true
 }
 
-// inherit adds the keys of another mapping that this mapping lacks.
+// inherit copies to a mapping the keys of another mapping that the first one lacks.
 func inherit(to, from ast.Node) {
 	child, parent := to.(*ast.MappingNode), from.(*ast.MappingNode)
 	for _, entry := range parent.Values {
@@ -306,7 +304,7 @@ func inherit(to, from ast.Node) {
 	}
 }
 
-// cloneMapping copies a mapping and shares its values; a nil mapping becomes an empty one.
+// cloneMapping returns a copy of a mapping with the same value nodes. nil gives an empty mapping.
 func cloneMapping(node ast.Node) *ast.MappingNode {
 	mapping, ok := node.(*ast.MappingNode)
 	if !ok {
@@ -317,7 +315,6 @@ func cloneMapping(node ast.Node) *ast.MappingNode {
 	return &copied
 }
 
-// withKeys returns a mapping with those entries of another that have one of the keys.
 func withKeys(mapping *ast.MappingNode, keys []string) *ast.MappingNode {
 	some := cloneMapping(mapping)
 	some.Values = slices.DeleteFunc(some.Values, func(entry *ast.MappingValueNode) bool { return !slices.Contains(keys, keyOf(entry)) })
@@ -332,7 +329,7 @@ func addKey(mapping *ast.MappingNode, key string, to ast.Node) {
 	mapping.Values = append(mapping.Values, ast.MappingValue(nil, textNodeAt(nil, key), to))
 }
 
-// textNodeAt returns a node of one word, at another's place.
+// textNodeAt returns a node with one word, at the position of another node.
 func textNodeAt(at ast.Node, text string) *ast.StringNode {
 	node := ast.String(token.New(text, text, &token.Position{Line: 1, Column: 1}))
 	if at != nil && at.GetToken() != nil {

@@ -9,20 +9,21 @@ import (
 	"unicode"
 )
 
-// LoadModel says what decides when the next request is sent.
+// LoadModel is the rule for when a client sends its next request.
 type LoadModel string
 
 // The load models.
 const (
-	Closed    LoadModel = "closed"    // each client has one request in flight
-	Open      LoadModel = "open"      // a schedule of arrivals that does not wait for answers
-	Sustained LoadModel = "sustained" // an open loop at a constant rate that may lose no request
-	Burst     LoadModel = "burst"     // many requests at one instant
-	Ramp      LoadModel = "ramp"      // an open loop whose rate changes evenly
-	Search    LoadModel = "search"    // looks for the highest rate that keeps a goal
+	Closed LoadModel = "closed" // each client has one request in flight
+	Open   LoadModel = "open"   // requests follow a schedule that does not wait for answers
+	// An open loop at a constant rate; losing a request is a failure.
+	Sustained LoadModel = "sustained"
+	Burst     LoadModel = "burst"  // all requests at one instant
+	Ramp      LoadModel = "ramp"   // an open loop whose rate changes linearly
+	Search    LoadModel = "search" // looks for the highest rate that meets a goal
 )
 
-// Arrivals says how the instants of an open loop are spread.
+// Arrivals is the distribution of the instants in an open loop.
 type Arrivals string
 
 // The kinds of arrivals.
@@ -33,34 +34,32 @@ const (
 
 // Load says when requests are sent, and for how long.
 type Load struct {
-	// closed: each client sends its next request when the last is answered;
-	// open: requests are sent on a schedule, answered or not; sustained: the
-	// same at a constant rate; burst: all requests at once; ramp: an open loop
-	// whose rate changes evenly; search: the highest rate that keeps a goal.
+	// closed: each client sends its next request when it has the last answer. open: requests are
+	// sent on a schedule, even if answers are missing. sustained: like open, at a constant rate.
+	// burst: all requests at once. ramp: an open loop whose rate changes linearly. search: finds
+	// the highest rate that meets a goal.
 	Model LoadModel `json:"model" jsonschema:"required,enum=closed,enum=open,enum=sustained,enum=burst,enum=ramp,enum=search"`
-	// Closed loop: how many requests each client measures. Either this or a
-	// duration. Burst: how many are sent at once, by all clients together.
+	// Closed loop: the number of measured requests of each client; duration is the alternative.
+	// Burst: the number of requests that all clients together send at once.
 	Requests int `json:"requests,omitempty" jsonschema:"minimum=1"`
-	// Closed loop: how many requests all clients together measure, instead of
-	// a number per client. They are shared out evenly; the first clients take
-	// the remainder.
+	// Closed loop: the number of measured requests of all clients together, instead of a number per
+	// client. Clients get equal numbers; the first clients also get the remainder.
 	Total int `json:"total-requests,omitempty" jsonschema:"minimum=1"`
-	// How long the measured window is; in a search, the window of each step.
+	// The length of the measured window. In a search, the length of each step's window.
 	Duration Duration `json:"duration,omitempty"`
-	// Open loop: requests per second, all clients together. Ramp: the rate
-	// at its begin.
+	// Open loop: requests per second of all clients together. Ramp: the initial rate.
 	Rate float64 `json:"rate,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// Ramp: requests per second at its end.
+	// Ramp: the final rate, in requests per second.
 	To float64 `json:"to,omitempty" jsonschema:"exclusiveMinimum=0"`
-	// Search: what a rate must keep, as in p99<10ms: a percentile of the
-	// response time, and its limit.
+	// Search: the goal that a rate must meet, such as p99<10ms. It is a percentile of the response
+	// time and its limit.
 	Goal Goal `json:"goal,omitzero"`
-	// Open loop: how arrivals are spread. If left out, poisson.
+	// Open loop: the distribution of the arrivals. If left out, poisson.
 	Arrivals Arrivals `json:"arrivals,omitempty" jsonschema:"enum=constant,enum=poisson"`
 }
 
-// loadModels lists the load models: the keys that each needs and may have, how it
-// is written, and how its arrivals are spread by default.
+// loadModels lists the load models. For each it gives the required and the optional keys, the text
+// form, and the default arrivals.
 var loadModels = []struct {
 	model      LoadModel
 	needs, may []string
@@ -76,7 +75,7 @@ var loadModels = []struct {
 	{model: Search, needs: []string{"goal", "duration"}, what: "a search", example: "{model: search, goal: p99<10ms, duration: 1s}"},
 }
 
-// SetDefaultArrivals sets the arrivals that the load model has if none are given.
+// SetDefaultArrivals sets the load model's default arrivals if none are given.
 func (l *Load) SetDefaultArrivals() {
 	for _, form := range loadModels {
 		if form.model == l.Model && l.Arrivals == "" {
@@ -85,18 +84,18 @@ func (l *Load) SetDefaultArrivals() {
 	}
 }
 
-// A Limit is the limit of a figure as users write it: p99<10ms, errors > 0.1%, p99 > +10%,
-// p99=5ms. It is only syntax: its readers know the figures, and the values that each takes.
+// A Limit is a limit of a figure as users write it: p99<10ms, errors > 0.1%, p99 > +10%, p99=5ms.
+// Parsing checks only the syntax. The code that uses the limit checks figure and value.
 type Limit struct {
-	Text   string // as it was written
-	Figure string // in small letters
-	Sign   string // <, > or =
+	Text   string // the text that was parsed
+	Figure string // in lower case
+	Sign   string // one of <, > and =
 	Value  string // without spaces
 }
 
 var limitForm = regexp.MustCompile(`^([A-Za-z0-9./_]+)([<>=])([^<>=]+)$`)
 
-// ParseLimit reads a limit. Spaces may stand anywhere.
+// ParseLimit reads a limit. It ignores spaces.
 func ParseLimit(text string) (Limit, error) {
 	parts := limitForm.FindStringSubmatch(strings.Join(strings.FieldsFunc(text, unicode.IsSpace), ""))
 	if parts == nil {
@@ -105,7 +104,7 @@ func ParseLimit(text string) (Limit, error) {
 	return Limit{Text: strings.TrimSpace(text), Figure: strings.ToLower(parts[1]), Sign: parts[2], Value: parts[3]}, nil
 }
 
-// Time returns the value if it is a time with its unit, as in 20ms.
+// Time returns the value if it is a time with a unit, such as 20ms.
 func (l Limit) Time() (time.Duration, bool) {
 	value, err := time.ParseDuration(l.Value)
 	return value, err == nil
@@ -117,7 +116,7 @@ func (l Limit) Number() (float64, bool) {
 	return value, err == nil
 }
 
-// Percent returns the value as a share if it is a percentage: 0.001 for 0.1%.
+// Percent returns a percentage as a share: 0.001 for 0.1%.
 func (l Limit) Percent() (float64, bool) {
 	number, is := strings.CutSuffix(l.Value, "%")
 	value, err := strconv.ParseFloat(number, 64)
@@ -146,8 +145,8 @@ func (g Goal) String() string {
 	return "p" + strconv.FormatFloat(g.Percentile, 'g', -1, 64) + "<" + g.Limit.String()
 }
 
-// MarshalText writes the goal as String does.
+// MarshalText returns the text of String.
 func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads the text as ParseGoal does.
+// UnmarshalText reads the text with ParseGoal.
 func (g *Goal) UnmarshalText(text []byte) error { return parseInto(g, text, ParseGoal) }

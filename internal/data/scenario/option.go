@@ -11,44 +11,46 @@ import (
 	"wirelab.dev/internal/base/spelling"
 )
 
-// An Option is a key that may be set after the name of a stack or a workload.
-// It is declared once; help texts, checks and typed reading follow from it.
+// An Option is a key that users may set after the name of a stack or a workload. One declaration
+// serves help texts, checks and typed reading.
 type Option struct {
 	Key     string   `json:"key"`
-	Values  []string `json:"-"`                 // the values it takes; empty if Parse decides
-	Default string   `json:"default,omitempty"` // empty: an option that is not set has no value
-	Help    string   `json:"-"`                 // one line, for `wirelab list`
-	// Parse converts a value to the result of Value, or says which values are wanted.
-	// Nil: the value is its text.
+	Values  []string `json:"-"`                 // accepted values; empty if Parse decides
+	Default string   `json:"default,omitempty"` // empty means that an unset option has no value
+	Help    string   `json:"-"`                 // one line of help for `wirelab list`
+	// Parse converts a text to the value that function Value returns. Its error lists the accepted
+	// values. nil means that the value is the text itself.
 	Parse func(text string) (any, error) `json:"-"`
-	// Role says what the option decides, for the report.
+	// Role is the option's meaning for the report.
 	Role Role `json:"role,omitempty"`
-	// Contrast asks the report to show what the option changes. Nil: it does not.
+	// Contrast makes the report show what the option changes. nil means that it does not.
 	Contrast *Contrast `json:"contrast,omitempty"`
 }
 
-// A Role says what an option decides.
+// A Role is the meaning of an option for the report.
 type Role string
 
 // The roles that a report knows.
 const (
-	NoRole            Role = ""
-	ConnectionsRole   Role = "connections"    // of a stack: how many connections there are
-	OperationRole     Role = "operation"      // of a workload: what a call does
-	CallerRole        Role = "caller"         // of a stack: who calls, if it is not its own client
-	SimulatedWorkRole Role = "simulated-work" // of a workload: how long handlers sleep in place of work
+	NoRole          Role = ""
+	ConnectionsRole Role = "connections" // of a stack: number of connections
+	OperationRole   Role = "operation"   // of a workload: what a call does
+	// Of a stack: the caller, if it is not the stack's own client.
+	CallerRole Role = "caller"
+	// Of a workload: time that handlers sleep instead of working.
+	SimulatedWorkRole Role = "simulated-work"
 )
 
-// Contrast says how a report shows what an option changes, by comparing variants
-// that differ in it alone.
+// Contrast says how a report shows what an option changes. The report compares variants that differ
+// only in this option.
 type Contrast struct {
 	// Name is the option's name in the report, as in "key exchange".
 	Name string `json:"name"`
-	// Unset is the report's name for the value of a variant that does not set
-	// the option. Empty: the default.
+	// Unset is the report's name for the value of a variant that does not set the option. Empty
+	// means the default value.
 	Unset string `json:"unset,omitempty"`
-	// Metrics lists the metrics that the advice compares: cpu, handshake, first-byte,
-	// throughput, p99, server-peak. Empty: cpu, handshake and throughput.
+	// Metrics lists the metrics that the advice compares: cpu, handshake, first-byte, throughput,
+	// p99, server-peak. Empty means cpu, handshake and throughput.
 	Metrics []string `json:"metrics,omitempty"`
 }
 
@@ -66,13 +68,13 @@ func (o Option) parse(text string) (any, error) {
 	return value, nil
 }
 
-// Parser converts parse to the type of Option.Parse.
+// Parser converts a parse function to the type of Option.Parse.
 func Parser[T any](parse func(string) (T, error)) func(string) (any, error) {
 	return func(text string) (any, error) { return parse(text) }
 }
 
-// parserWithCheck makes a parser that accepts the values that ok accepts, and otherwise says which
-// values are wanted.
+// parserWithCheck makes a parser that accepts only values for which ok is true. Its error lists the
+// accepted values (want).
 func parserWithCheck[T any](parse func(string) (T, error), ok func(T) bool, want string) func(string) (any, error) {
 	return func(text string) (any, error) {
 		if value, err := parse(text); err == nil && ok(value) {
@@ -82,20 +84,20 @@ func parserWithCheck[T any](parse func(string) (T, error), ok func(T) bool, want
 	}
 }
 
-// Count parses whole numbers from 1, as int; Time parses times from 0, and
-// PositiveTime times above 0, as time.Duration.
+// Count parses integers from 1 as int. Time parses times from 0 as time.Duration. PositiveTime
+// parses times above 0 as time.Duration.
 var (
 	Count        = parserWithCheck(strconv.Atoi, func(n int) bool { return n >= 1 }, "a whole number from 1")
 	Time         = parserWithCheck(time.ParseDuration, func(d time.Duration) bool { return d >= 0 }, "a time, as in 5ms")
 	PositiveTime = parserWithCheck(time.ParseDuration, func(d time.Duration) bool { return d > 0 }, "a time above zero, as in 5ms")
 )
 
-// IntBetween parses whole numbers within bounds, as int.
+// IntBetween makes a parser of integers within bounds, as int.
 func IntBetween(least, most int) func(string) (any, error) {
 	return parserWithCheck(strconv.Atoi, func(n int) bool { return n >= least && n <= most }, fmt.Sprintf("a whole number from %d to %d", least, most))
 }
 
-// BytesUpTo parses sizes from 1 byte, as int.
+// BytesUpTo makes a parser of sizes from 1 byte, as int.
 func BytesUpTo(most int) func(string) (any, error) {
 	return func(text string) (any, error) {
 		size, err := parseSize(text)
@@ -109,16 +111,15 @@ func BytesUpTo(most int) func(string) (any, error) {
 	}
 }
 
-// Options holds the values of declared options. Reading them never fails; Err returns
-// the first error.
+// Options holds the values of declared options. Reading never fails. Err returns the first error.
 type Options struct {
-	what   string // "variant" or "workload"
+	what   string // "variant" or "workload", for errors
 	of     Variant
 	values map[string]any
 	err    error
 }
 
-// ReadOptions reads the options of v. An option that v does not set has its default.
+// ReadOptions reads the options of v. An option that v does not set gets its default.
 func ReadOptions(what string, v Variant, declared []Option) *Options {
 	o := &Options{what: what, of: v, values: make(map[string]any, len(declared))}
 	keys := lists.Map(declared, func(o Option) string { return o.Key })
@@ -145,7 +146,7 @@ func ReadOptions(what string, v Variant, declared []Option) *Options {
 	return o
 }
 
-// Fail records an error of the options. It keeps the first error, and ignores nil.
+// Fail stores an error of the options. It keeps only the first error, and ignores nil.
 func (o *Options) Fail(err error) {
 	if o.err == nil && err != nil {
 		o.err = fmt.Errorf("%s %s: %w", o.what, o.of, err)
@@ -161,8 +162,8 @@ func (o *Options) Has(key string) bool {
 	return set
 }
 
-// Value returns the result of the key's Parse, or the zero value if the key has no
-// value or a wrong one. It panics if the key is not declared or has another type.
+// Value returns the parsed value of a key. It returns the zero value if the value is missing or
+// wrong. It panics if the key is not declared or has another type.
 func Value[T any](o *Options, key string) T {
 	value, declared := o.values[key]
 	if !declared {
@@ -175,33 +176,32 @@ func Value[T any](o *Options, key string) T {
 	return value.(T)
 }
 
-// Text returns the value of an option without Parse.
+// Text returns the value of an option that has no Parse.
 func (o *Options) Text(key string) string { return Value[string](o, key) }
 
-// On reports whether an option of the values off and on is on.
+// On reports whether an option with the values off and on is on.
 func (o *Options) On(key string) bool { return o.Text(key) == "on" }
 
-// Declarations holds the declarations of stacks and workloads for the report.
-// A run's manifest keeps them, so that a reader of records need not know any stack
-// or workload.
+// Declarations describes stacks and workloads for the report. A run's manifest stores them, so that
+// a reader of records need not know any stack or workload.
 type Declarations struct {
-	// Stacks lists all stacks of the program, in the order of their list.
+	// Stacks lists all stacks of the program in display order.
 	Stacks    []Declaration `json:"stacks"`
 	Workloads []Declaration `json:"workloads"`
-	// Protocols names what each variant of the run speaks, as in "HTTP/2".
+	// Protocols maps each variant of the run to its protocol, such as "HTTP/2".
 	Protocols map[string]string `json:"protocols"`
 }
 
 // A Declaration describes a stack or a workload.
 type Declaration struct {
 	Name string `json:"name"`
-	// Sweep says that a workload's calls ask for nothing.
+	// Sweep marks a workload whose calls transfer only payload, without an operation.
 	Sweep bool `json:"sweep,omitempty"`
-	// Options lists the options that a report needs.
+	// Options lists only the options that a report needs.
 	Options []Option `json:"options,omitempty"`
 }
 
-// Declare makes a declaration of the options that a report needs.
+// Declare returns a declaration that contains only the options that a report needs.
 func Declare(name string, options []Option) Declaration {
 	d := Declaration{Name: name}
 	for _, o := range options {
@@ -212,7 +212,7 @@ func Declare(name string, options []Option) Declaration {
 	return d
 }
 
-// Option finds an option by its key. An undeclared one is the zero value.
+// Option returns the option with the key, or the zero value if it is not declared.
 func (d Declaration) Option(key string) Option {
 	for _, o := range d.Options {
 		if o.Key == key {
@@ -222,15 +222,15 @@ func (d Declaration) Option(key string) Option {
 	return Option{}
 }
 
-// Has reports whether an option has the role.
+// Has reports whether one of the options has the role.
 func (d Declaration) Has(role Role) bool {
 	return slices.ContainsFunc(d.Options, func(o Option) bool { return o.Role == role })
 }
 
-// Stack finds a declaration by its name. An unknown stack has only a name.
+// Stack returns the declaration of a stack. For an unknown stack it contains only the name.
 func (d *Declarations) Stack(name string) Declaration { return declarationOf(d.Stacks, name) }
 
-// Workload returns the declaration of a cell's workload.
+// Workload returns the declaration of a workload, given the text of a cell's workload.
 func (d *Declarations) Workload(text string) Declaration {
 	w, err := ParseWorkload(text)
 	if err != nil {
@@ -248,8 +248,8 @@ func declarationOf(among []Declaration, name string) Declaration {
 	return Declaration{Name: name}
 }
 
-// Operation returns the operation of a cell's calls if the workload's options choose one, and
-// otherwise the workload's name.
+// Operation returns the operation of a cell's calls, if an option of the workload selects it.
+// Otherwise it returns the workload's name.
 func (d *Declarations) Operation(text string) string {
 	declared := d.Workload(text)
 	operation := declared.Name

@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	_ "embed" // for the starter
+	_ "embed" // embeds the starter file
 	"errors"
 	"fmt"
 	"reflect"
@@ -15,36 +15,34 @@ import (
 	"wirelab.dev/internal/data/claim"
 )
 
-// A Vocabulary checks the names in a scenario: stacks, workloads and columns.
+// A Vocabulary checks the names that a scenario uses: stacks, workloads and columns.
 type Vocabulary struct {
-	// CheckVariant checks that a part can be measured over a variant: that the
-	// variant exists, has the connection mode, carries the workload's calls, and
-	// that its clients can make the load.
+	// CheckVariant checks that a part can measure a variant. The variant must exist, have the
+	// connection mode, carry the workload's calls, and be able to make the load.
 	CheckVariant func(Variant, Part) error
-	// Secure returns the variant over TLS, or the variant itself if it has no other form.
+	// Secure returns the variant with TLS, or the variant itself if TLS cannot be chosen.
 	Secure func(Variant) Variant
 	// CheckWorkload checks that a workload exists.
 	CheckWorkload func(workload string) error
-	// Sized reports whether a workload gets its payload sizes from the scenario,
-	// and not from its own options.
+	// Sized reports whether a workload gets its payload sizes from the scenario.
 	Sized func(workload string) bool
-	// CheckPayload checks that a part's workload can have payloads of this size.
+	// CheckPayload checks that a part's workload supports payloads of this size.
 	CheckPayload func(Part, Payload) error
-	// Published returns the figures of a published study, by the study's name or a CSV file's.
+	// Published returns the figures of a published study. The name is a study's name or a CSV file.
 	Published func(name string) (*claim.PublishedTable, error)
-	// CheckColumn checks that a scenario's table can have a column.
+	// CheckColumn checks that a scenario's table supports a column.
 	CheckColumn func(name string) error
 }
 
-// A file is a scenario as it is written.
+// A file holds a scenario in the form of its file.
 type file struct {
 	Scenario
-	// The defaults of all parts: the same keys as a
-	// part. A part's own key replaces the whole value.
+	// The defaults of all parts. They have the keys of a part. If a part has a key itself, its
+	// value replaces the default completely.
 	Defaults Part `json:"defaults"`
 }
 
-// builtInDefaults holds the defaults of keys that a file may leave out, written as a file.
+// builtInDefaults holds the values of keys that a file leaves out, in the form of a file.
 const builtInDefaults = `
 seed: 1
 quick: {requests: 0.1, max-clients: 100, repeats: 1}
@@ -55,8 +53,8 @@ defaults:
   repeats: 1
 `
 
-// Parse reads a scenario file and checks it. Its error is an *Error with the
-// place of the fault; name is the file's name in it.
+// Parse reads and checks a scenario file. Its error is an *Error with the position of the mistake
+// and the given file name.
 func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 	d, err := ReadDocument(name, data)
 	if err != nil {
@@ -69,8 +67,9 @@ func Parse(name string, data []byte, words Vocabulary) (*Scenario, error) {
 	return s, nil
 }
 
-// scenarioOf decodes the tree twice: as it is written, so that a default that no part uses is
-// checked too; and with the defaults copied into each part, so that every value has a place.
+// scenarioOf decodes the tree twice. The first time, it decodes the tree as written, which also
+// checks defaults that no part uses. The second time, each part contains the defaults, so that
+// every value has a position.
 func scenarioOf(tree *ast.MappingNode, words Vocabulary) (*Scenario, *problem) {
 	var written, full file
 	if p := decode(tree, reflect.ValueOf(&written).Elem()); p != nil {
@@ -88,7 +87,7 @@ func scenarioOf(tree *ast.MappingNode, words Vocabulary) (*Scenario, *problem) {
 		part := &s.Parts[i]
 		part.Load.SetDefaultArrivals()
 		if w, err := ParseWorkload(part.Workload); err == nil {
-			part.Workload = w.String() // one text for all ways to write it
+			part.Workload = w.String() // one text for all spellings
 		}
 		if len(part.Sizes) == 0 && !words.Sized(part.Workload) {
 			part.Sizes = []Payload{{}}
@@ -103,7 +102,7 @@ func scenarioOf(tree *ast.MappingNode, words Vocabulary) (*Scenario, *problem) {
 	return s, c.scenario(s)
 }
 
-// A Document is a YAML file of another kind than a scenario, read as strictly.
+// A Document is a YAML file that is not a scenario. It is read with the same strict rules.
 type Document struct {
 	source source
 	tree   *ast.MappingNode
@@ -111,8 +110,8 @@ type Document struct {
 
 const maxFileBytes = 64 << 10
 
-// ReadDocument reads one mapping of plain values of this program's version, which it checks
-// first: a newer file may have keys not known here. Its error is an [*Error] if it has a place.
+// ReadDocument reads a mapping of plain values. It checks the version first, because a newer file
+// may have unknown keys. An error with a position is an [*Error].
 func ReadDocument(name string, data []byte) (*Document, error) {
 	if len(data) > maxFileBytes {
 		return nil, fmt.Errorf("%s: the file has %d bytes, but the maximum is %d", name, len(data), maxFileBytes)
@@ -128,7 +127,7 @@ func ReadDocument(name string, data []byte) (*Document, error) {
 	return &Document{src, tree}, nil
 }
 
-// Decode fills a struct, key by key as its json tags say.
+// Decode fills a struct, using the json tags as keys.
 func (d *Document) Decode(into any) error {
 	if p := decode(d.tree, reflect.ValueOf(into).Elem()); p != nil {
 		return d.source.locate(p)
@@ -136,19 +135,19 @@ func (d *Document) Decode(into any) error {
 	return nil
 }
 
-// Has reports whether there is a value at a path of keys and places in lists.
+// Has reports whether the document has a value at a path of keys and list indices.
 func (d *Document) Has(path ...any) bool {
 	_, whole := findNode(d.tree, path)
 	return whole
 }
 
-// Errorf returns an error at a path, or at the part of it that the file has.
+// Errorf returns an error at a path, or at the nearest enclosing value that the file has.
 func (d *Document) Errorf(path []any, format string, args ...any) error {
 	node, _ := findNode(d.tree, path)
 	return d.source.locate(problemf(node, format, args...))
 }
 
-// parseTree reads YAML that is one mapping of plain values.
+// parseTree reads YAML that must be one mapping of plain values.
 func parseTree(src source) (*ast.MappingNode, error) {
 	parsed, err := parser.ParseBytes(src.data, 0)
 	if err != nil {
@@ -190,8 +189,8 @@ func checkVersion(tree *ast.MappingNode) *problem {
 	return nil
 }
 
-// plainYAMLCheck finds YAML that a scenario does not need and that can make a small
-// file expand into a huge one.
+// plainYAMLCheck finds YAML features that a scenario does not need and that can expand a small file
+// into a huge one.
 type plainYAMLCheck struct{ breach *problem }
 
 func (p *plainYAMLCheck) Visit(node ast.Node) ast.Visitor {
@@ -207,7 +206,6 @@ func (p *plainYAMLCheck) Visit(node ast.Node) ast.Visitor {
 	return p
 }
 
-// inheritDefaults gives every part the keys that it leaves out.
 func inheritDefaults(tree *ast.MappingNode) {
 	builtIns := mustParse([]byte(builtInDefaults)).(*ast.MappingNode)
 	inherit(tree, builtIns)
@@ -224,6 +222,6 @@ func inheritDefaults(tree *ast.MappingNode) {
 //go:embed starter.yaml
 var starter []byte
 
-// Starter is a small scenario file with comments, to begin one's own from. It
-// takes less than a minute to measure.
+// Starter returns a small scenario file with comments, as a start for a user's own file. Its
+// measurement takes less than a minute.
 func Starter() []byte { return slices.Clone(starter) }

@@ -13,29 +13,29 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Cell is one point of a part's matrix, with everything that a trial needs.
+// A Cell is one point of a part's matrix. It has all data that a trial needs.
 type Cell struct {
 	Part       string
 	Variant    Variant
 	Workload   string
 	Size       Payload
 	Clients    int
-	Connection Connection // the zero value stands for the stack's default
-	Network    Network    // the zero value stands for the machine's loopback
+	Connection Connection // the zero value means the stack's default
+	Network    Network    // the zero value means the machine's loopback
 	Load       Load
 	WarmUp     WarmUp
 	Samples    bool
-	Probe      Probe  // records something besides times; none if the times count
-	Definition string // the data that the workload needs beside its options
+	Probe      Probe  // records more than times; empty in a trial that measures times
+	Definition string // data that the workload needs in addition to its options
 }
 
-// A PlannedCell is one repeat of a cell. Repeats count from 1.
+// A PlannedCell is one repeat of a cell. Repeats are numbered from 1.
 type PlannedCell struct {
 	Cell   Cell
 	Repeat int
 }
 
-// cells lists every cell once, by size, then clients, then stack.
+// cells lists every cell once, sorted by size, then clients, then stack.
 func (p Part) cells() []Cell {
 	cells := make([]Cell, 0, len(p.Sizes)*len(p.Clients)*len(p.Stacks))
 	var probe Probe
@@ -63,8 +63,8 @@ func (p Part) has(variant Variant, size Payload, clients int) bool {
 	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, Choice{variant, size, clients}.equals)
 }
 
-// Plan puts all trials in the order in which they are measured: part by part,
-// each by Order. A part's order does not depend on what other parts there are.
+// Plan lists all trials in the order in which they are measured: part by part, with Order inside
+// each part. The order inside a part does not depend on the other parts.
 func (s *Scenario) Plan() []PlannedCell {
 	var plan []PlannedCell
 	for _, p := range s.Parts {
@@ -73,10 +73,10 @@ func (s *Scenario) Plan() []PlannedCell {
 	return plan
 }
 
-// PlanLooks plans a run that goes on after looking at its result: the trials of each look
-// follow the trials of the look before it, in the order of Plan. Parts without repeats, and
-// parts with more repeats than a look, keep their own number.
-// Again chooses the cells that a look repeats, and is asked for each look, from 0.
+// PlanLooks plans a run that evaluates its results several times (looks). repeats holds each look's
+// number of repeats. The trials of a look follow those of the previous look, in the order of Plan.
+// A part without repeats, or with more repeats than a look, keeps its own number. again reports
+// whether a look, numbered from 0, repeats a cell.
 func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) []PlannedCell {
 	var plan []PlannedCell
 	before := 0
@@ -101,10 +101,10 @@ func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) [
 	return plan
 }
 
-// Order plans every cell repeats times, and each repeat's passes. A repeat is a
-// block of all cells, shuffled again, so that compared cells are measured close
-// together, and a drift, such as of the machine's temperature, does not hit only
-// one cell. The same seed gives the same order, on every machine.
+// Order plans the given number of repeats of every cell, and each repeat's passes. A repeat is a
+// block of all cells in a new random order. So compared cells are measured close together, and a
+// drift, for example of the temperature, does not affect only one cell. The same seed gives the
+// same order on every machine.
 func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []PlannedCell {
 	plan := make([]PlannedCell, 0, len(cells)*repeats)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -118,14 +118,14 @@ func Order(seed uint64, cells []Cell, passes map[int][]Cell, repeats int) []Plan
 	return plan
 }
 
-// A Probe records something of a trial besides its times. It slows the trial down, so
-// a trial has at most one.
+// A Probe records more of a trial than its times. It slows the trial down, so a trial has at most
+// one.
 type Probe string
 
 // Probes lists all probes.
 var Probes = lists.Map(record.Probes, func(name string) Probe { return Probe(name) })
 
-// ParseProbes reads a list such as cpu,life. The word all means all probes.
+// ParseProbes reads a list of probes such as cpu,life. The word all means all probes.
 func ParseProbes(texts []string) ([]Probe, error) {
 	var probes []Probe
 	for _, text := range texts {
@@ -141,7 +141,7 @@ func ParseProbes(texts []string) ([]Probe, error) {
 	return probes, nil
 }
 
-// UnmarshalText reads a probe's name.
+// UnmarshalText reads the name of a probe.
 func (p *Probe) UnmarshalText(text []byte) error {
 	if !record.IsProbe(string(text)) {
 		return fmt.Errorf("unknown probe %q; %s", text, spelling.Suggest(string(text), record.Probes))
@@ -150,12 +150,12 @@ func (p *Probe) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// lifeProbeWindow is long enough for thousands of calls of one client.
+// lifeProbeWindow is the window of trials with the life probe. One client makes thousands of calls.
 const lifeProbeWindow = time.Second
 
-// probeTrials returns the trials of a part that have a probe, by the repeat that they belong to,
-// from 1. There are about as many as trials without a probe, so that a run takes at most twice
-// as long, but each probe has at least one trial of every cell.
+// probeTrials returns the trials of a part that have a probe, by the number of their repeat. About
+// as many trials have a probe as have none, so a run takes at most twice as long. Each probe has at
+// least one trial of every cell.
 func (p Part) probeTrials() map[int][]Cell {
 	passes := map[int][]Cell{}
 	cells := p.cells()
@@ -179,7 +179,7 @@ func (p Part) probeTrials() map[int][]Cell {
 }
 
 // isFirstOfItsClients reports whether a cell is the first of the cells that differ only in their
-// clients: the stages of a call are recorded once, with one client.
+// clients. The life probe needs only this cell, because it measures with one client.
 func (c Cell) isFirstOfItsClients(cells []Cell) bool {
 	first := slices.IndexFunc(cells, func(other Cell) bool {
 		return other.Variant.String() == c.Variant.String() && other.Size == c.Size
@@ -187,7 +187,7 @@ func (c Cell) isFirstOfItsClients(cells []Cell) bool {
 	return cells[first].Clients == c.Clients
 }
 
-// Without returns the scenario without a probe.
+// Without returns the scenario without the given probe.
 func (s *Scenario) Without(probe Probe) *Scenario {
 	without := new(*s)
 	without.Parts = slices.Clone(s.Parts)
@@ -197,13 +197,13 @@ func (s *Scenario) Without(probe Probe) *Scenario {
 	return without
 }
 
-// HasProbe reports whether any part asks for a probe.
+// HasProbe reports whether any part uses the probe.
 func (s *Scenario) HasProbe(probe Probe) bool {
 	return slices.ContainsFunc(s.Parts, func(p Part) bool { return slices.Contains(p.Probes, probe) })
 }
 
-// ForClaims returns the scenario with only the cells that the wanted claims need, each measured the
-// given number of times. It leaves out probes, samples and steps: no claim needs them.
+// ForClaims returns the scenario with only the cells that the wanted claims need, with the given
+// number of repeats. It leaves out probes, samples and steps, because no claim needs them.
 func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, error) {
 	only := *s
 	only.Title = strings.TrimSpace(s.Title + " (claims)")
@@ -246,8 +246,8 @@ func (c Choice) equals(other Choice) bool {
 
 func (c Cell) choice() Choice { return Choice{c.Variant, c.Size, c.Clients} }
 
-// cellsOf returns the cells that a claim needs, as far as the scenario measures them, each with
-// the probe that counts system calls if it needs these.
+// cellsOf returns the cells of this scenario that a claim needs. A cell whose system calls are
+// needed gets the probe that counts system calls.
 func (s *Scenario) cellsOf(c *Claim) (cells []Cell, err error) {
 	needs, err := s.Needs(c)
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *Scenario) cellsOf(c *Claim) (cells []Cell, err error) {
 		size := slices.IndexFunc(p.Sizes, func(size Payload) bool { return int(size.Request) == need.Cell.Bytes })
 		stack := slices.IndexFunc(p.Stacks, func(v Variant) bool { return v.String() == need.Cell.Variant })
 		if size < 0 || stack < 0 || !slices.Contains(p.Clients, need.Cell.Clients) {
-			continue // a yardstick that was not named, or left out by --quick
+			continue // a yardstick that was not selected, or a cell that --quick removed
 		}
 		cell := Cell{Part: p.Name, Variant: p.Stacks[stack], Size: p.Sizes[size], Clients: need.Cell.Clients}
 		if claim.NeedsSyscalls(need.Figure) {
@@ -272,13 +272,13 @@ func (s *Scenario) cellsOf(c *Claim) (cells []Cell, err error) {
 	return cells, nil
 }
 
-// NeededBy returns a function that reports whether one of these claims needs a cell. Claims
-// are given by their places in the scenario; a wrong place, from a damaged manifest, is ignored.
+// NeededBy returns a function that reports whether one of these claims needs a cell. claims holds
+// indices. It ignores wrong indices, which a damaged manifest may contain.
 func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 	var needed []Cell
 	for _, i := range claims {
 		if i >= 0 && i < len(s.Claims) {
-			cells, _ := s.cellsOf(&s.Claims[i]) // the claim was checked, or it needs nothing more
+			cells, _ := s.cellsOf(&s.Claims[i]) // an error only means that the claim needs no cells
 			needed = append(needed, cells...)
 		}
 	}
@@ -287,11 +287,10 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 	}
 }
 
-// WithShortWindows returns the scenario with windows no longer than the given one, whatever the
-// number of clients. A closed loop of a number of requests becomes a closed loop of this time, so
-// that a ratio of two of them keeps its meaning. A burst stays whole, since a smaller one would be
-// another question. A part without a warm-up shows how something begins: it is reduced in the way
-// of --quick.
+// WithShortWindows returns the scenario with windows of at most the given length. A closed loop
+// with a number of requests becomes a closed loop of this length, so that ratios stay comparable. A
+// burst stays unchanged, because a smaller burst would answer another question. A part without
+// warm-up measures how something begins, so it is reduced as by --quick.
 func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 	brief := *s
 	brief.Parts = slices.Clone(s.Parts)
@@ -308,7 +307,7 @@ func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 		case p.Load.Model == Closed:
 			p.Load.Requests, p.Load.Total, p.Load.Duration = 0, 0, window
 		case p.Load.Model == Burst || p.Load.Model == Search:
-		case p.Load.Duration > 2*window: // a schedule needs time to show its losses
+		case p.Load.Duration > 2*window: // a schedule needs more time to show lost requests
 			p.Load.Duration = 2 * window
 		}
 	}

@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	_ "embed" // for the profiles
+	_ "embed" // embeds the profiles
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,12 +15,12 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// profilesYAML holds the profiles that wirelab knows, each with its source.
+// profilesYAML holds the link profiles of wirelab, each with its source.
 //
 //go:embed profiles.yaml
 var profilesYAML []byte
 
-// Profiles returns the conditions of links that wirelab knows by name.
+// Profiles returns the link profiles that wirelab knows by name.
 func Profiles() []NamedNetwork {
 	var list []NamedNetwork
 	if p := decode(mustParse(profilesYAML), reflect.ValueOf(&list).Elem()); p != nil {
@@ -37,7 +37,7 @@ func mustParse(yaml []byte) ast.Node {
 	return parsed.Docs[0].Body
 }
 
-// profiles holds mappings by name.
+// profiles maps names to mappings of keys.
 type profiles map[string]*ast.MappingNode
 
 func ownProfiles() profiles {
@@ -48,7 +48,7 @@ func ownProfiles() profiles {
 	return known
 }
 
-// add adds a list's profiles. They replace profiles of the same name.
+// add adds the profiles of a list. A new profile replaces an old one with the same name.
 func (known profiles) add(list ast.Node) *problem {
 	sequence, ok := list.(*ast.SequenceNode)
 	if !ok {
@@ -76,9 +76,8 @@ func (known profiles) names() string {
 	return strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
-// resolveNetworks replaces the names of profiles by their keys, copies the keys outside of
-// `up` and `down` into both, and replaces a part with several networks by one part per
-// network. The tree can be decoded.
+// resolveNetworks makes the tree decodable. It replaces profile names by the profiles' keys, copies
+// the keys outside `up` and `down` into both, and splits a part with several networks.
 func resolveNetworks(tree *ast.MappingNode) *problem {
 	known := ownProfiles()
 	if p := known.add(valueOfKey(tree, "profiles")); p != nil {
@@ -87,7 +86,7 @@ func resolveNetworks(tree *ast.MappingNode) *problem {
 	removeKeys(tree, "profiles")
 	parts, ok := valueOfKey(tree, "parts").(*ast.SequenceNode)
 	if !ok {
-		return nil // the checker says so
+		return nil // the checker reports this mistake
 	}
 	var apart []ast.Node
 	for _, node := range parts.Values {
@@ -109,7 +108,8 @@ func resolveNetworks(tree *ast.MappingNode) *problem {
 	return nil
 }
 
-// partPerNetwork returns one copy of the part per network, or the part itself without networks.
+// partPerNetwork returns a copy of the part for each of its networks, or the part itself if it has
+// no networks.
 func partPerNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
 	list, ok := valueOfKey(part, "networks").(*ast.SequenceNode)
 	switch {
@@ -140,8 +140,8 @@ func partPerNetwork(part *ast.MappingNode) ([]*ast.MappingNode, *problem) {
 	return parts, nil
 }
 
-// mergeProfile adds the keys of its profile to a network that lacks them, and copies the keys
-// outside of the directions into both.
+// mergeProfile adds the profile's keys that a network lacks. It copies the keys outside `up` and
+// `down` into both.
 func (known profiles) mergeProfile(network *ast.MappingNode) *problem {
 	base := &ast.MappingNode{}
 	if named := valueOfKey(network, "profile"); named != nil {
@@ -176,8 +176,8 @@ func (known profiles) mergeProfile(network *ast.MappingNode) *problem {
 	return nil
 }
 
-// ParseLink reads a network of one line: a profile's name, keys and values, or both, as in
-// `lte,loss=1%,up.rate=5Mbit/s`.
+// ParseLink reads a network from one line. The line contains a profile's name, or keys and values,
+// or both, as in `lte,loss=1%,up.rate=5Mbit/s`.
 func ParseLink(line string) (Network, error) {
 	network := &ast.MappingNode{}
 	for i, item := range strings.Split(line, ",") {
@@ -230,11 +230,11 @@ func ParseLink(line string) (Network, error) {
 
 var linkKeys = jsonKeys(reflect.TypeFor[Network]())
 
-// plainWord matches values that YAML reads as one plain word. Numbers below zero match too: the
-// checks of bounds report them.
+// plainWord matches values that YAML reads as one plain word. It also matches negative numbers,
+// because the checks of limits report negative numbers.
 var plainWord = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
-// ProfileNames returns the names of the profiles that wirelab knows.
+// ProfileNames returns the names of wirelab's link profiles.
 func ProfileNames() []string {
 	return lists.Map(Profiles(), func(p NamedNetwork) string { return p.Name })
 }

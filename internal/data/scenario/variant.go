@@ -11,12 +11,11 @@ import (
 	"wirelab.dev/internal/base/units"
 )
 
-// A Variant is a stack with options, written `stack:key=value,key=value`. Without
-// options it is the stack as people usually write it. Variants with equal String
-// are equal.
+// A Variant is a stack with options, written as `stack:key=value,key=value`. Without options it is
+// the stack in its usual configuration. Variants with equal String are equal.
 type Variant struct {
 	Stack   string
-	Options []Setting // sorted by key, each key once
+	Options []Setting // sorted by key; each key occurs once
 }
 
 // A Setting is one option of a variant.
@@ -27,13 +26,13 @@ func ParseVariant(text string) (Variant, error) {
 	return parseNamed(text, variantWording{what: "variant", of: "stack", examples: "`tcp` or `tcp:buffers=pooled`"})
 }
 
-// ParseWorkload reads a workload and its options, which are written like those
-// of a variant: `users:op=get-user,work=10ms`.
+// ParseWorkload reads a workload with options in the form of a variant:
+// `users:op=get-user,work=10ms`.
 func ParseWorkload(text string) (Variant, error) {
 	return parseNamed(text, variantWording{what: "workload", of: "workload", examples: "`echo` or `users:op=get-user,work=0s`"})
 }
 
-// A variantWording holds the words for errors about a text.
+// A variantWording holds words for the errors about a variant or a workload.
 type variantWording struct{ what, of, examples string }
 
 func parseNamed(text string, g variantWording) (Variant, error) {
@@ -62,8 +61,8 @@ func parseNamed(text string, g variantWording) (Variant, error) {
 	return v, nil
 }
 
-// ParseVariants reads variants separated by commas. A part that is key=value without a stack's name
-// belongs to the variant before it, so that `tcp:buffers=pooled,inflight=50,rest` is two variants.
+// ParseVariants reads variants separated by commas. A key=value without a stack's name belongs to
+// the previous variant, so `tcp:buffers=pooled,inflight=50,rest` contains two variants.
 func ParseVariants(text string) ([]Variant, error) {
 	var texts []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -97,7 +96,7 @@ func (v Variant) String() string {
 	return b.String()
 }
 
-// Get returns the value of an option, and whether it is set.
+// Get returns the value of an option, and whether the option is set.
 func (v Variant) Get(key string) (string, bool) {
 	for _, s := range v.Options {
 		if s.Key == key {
@@ -115,7 +114,7 @@ func (v Variant) With(key, value string) Variant {
 	return v
 }
 
-// MarshalText writes the variant as String does.
+// MarshalText returns the text of String.
 func (v Variant) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText reads the text of MarshalText.
@@ -125,7 +124,7 @@ func isWord(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// ConnectionMode says how the clients of one trial get their connections.
+// ConnectionMode says how the clients of a trial get their connections.
 type ConnectionMode string
 
 // The connection modes.
@@ -133,43 +132,44 @@ const (
 	Shared    ConnectionMode = "shared"     // one connection for all clients
 	PerWorker ConnectionMode = "per-worker" // one connection for each client
 	Pool      ConnectionMode = "pool"       // N connections for all clients
-	New       ConnectionMode = "new"        // one for each request, with a full handshake
-	Resumed   ConnectionMode = "resumed"    // one for each request, resuming a TLS session
-	Early     ConnectionMode = "0rtt"       // the same, with the request in QUIC's first flight
-	// Auto means up to N connections for all clients, as many as the client itself finds useful.
-	// No scenario names it: a stack's option selects it.
+	// One connection for each request, with a full handshake.
+	New ConnectionMode = "new"
+	// One connection for each request, which resumes a TLS session.
+	Resumed ConnectionMode = "resumed"
+	Early   ConnectionMode = "0rtt" // like Resumed, with the request in QUIC's first flight
+	// Auto means up to N connections for all clients; the client decides how many. No scenario can
+	// name it: an option of a stack selects it.
 	Auto ConnectionMode = "auto"
 )
 
-// The options of every variant that the load engine carries out.
+// Options of every variant that the load engine implements.
 const (
-	ConnectionOption = "conn"     // the connection mode
-	InFlightOption   = "inflight" // how many calls may be in flight
-	ClientOption     = "client"   // whether clients keep clear of the machine's limits
+	ConnectionOption = "conn"     // connection mode
+	InFlightOption   = "inflight" // maximum number of calls in flight
+	ClientOption     = "client"   // whether clients avoid reaching the machine's limits
 )
 
 // NaiveClient is the value of ClientOption for clients that ignore the machine's limits.
 const NaiveClient = "naive"
 
-// ConnectionModes lists the connection modes as scenarios write them.
+// ConnectionModes lists the connection modes that scenarios can name.
 func ConnectionModes() []string {
 	return []string{string(Shared), string(PerWorker), string(Pool), "pool:4", string(New), string(Resumed), string(Early)}
 }
 
-// PerRequest reports whether every request opens a connection of its own.
+// PerRequest reports whether every request opens its own connection.
 func (m ConnectionMode) PerRequest() bool { return m == New || m == Resumed || m == Early }
 
-// A Connection is a connection mode and its size. The zero value stands for the
-// stack's own default.
+// A Connection is a connection mode with its size. The zero value means the stack's default.
 type Connection struct {
 	Mode ConnectionMode
-	// Size is the N of pool:N and auto:N. 0 means one per client: an
-	// HTTP/1.1 connection pool grows to that size.
+	// Size is the N of pool:N and auto:N. 0 means as many as clients, which is also the size to
+	// which an HTTP/1.1 pool grows.
 	Size int
 }
 
-// ParseConnection reads `shared`, `per-worker`, `pool`, `pool:N`, `new`,
-// `resumed` or `0rtt`, and the `auto:N` of records.
+// ParseConnection reads `shared`, `per-worker`, `pool`, `pool:N`, `new`, `resumed`, `0rtt`, and
+// `auto:N`, which only records contain.
 func ParseConnection(text string) (Connection, error) {
 	mode, size, sized := strings.Cut(text, ":")
 	c := Connection{Mode: ConnectionMode(mode)}
@@ -195,8 +195,8 @@ func (c Connection) String() string {
 	return string(c.Mode)
 }
 
-// ConnectionCount returns the number of connections that this mode means for a number of clients.
-// If every request has its own, it returns the most that may be open at once.
+// ConnectionCount returns the number of connections for a number of clients. If every request has
+// its own connection, it returns the greatest number of open connections.
 func (c Connection) ConnectionCount(clients int) int {
 	switch {
 	case c.Mode == Shared:
@@ -208,10 +208,10 @@ func (c Connection) ConnectionCount(clients int) int {
 	}
 }
 
-// MarshalText writes the mode as String does.
+// MarshalText returns the text of String.
 func (c Connection) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads the text of MarshalText; an empty text is the stack's default.
+// UnmarshalText reads the text of MarshalText. An empty text means the stack's default.
 func (c *Connection) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*c = Connection{}
@@ -220,12 +220,10 @@ func (c *Connection) UnmarshalText(text []byte) error {
 	return parseInto(c, text, ParseConnection)
 }
 
-// A Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and
-// MB are read as KiB and MiB, as in the published studies: in their figures
-// 64 KB is 65,536 bytes.
+// A Size is a number of bytes, written as `64`, `512B`, `4KiB` or `1MiB`. KB and MB mean KiB and
+// MiB, because 64 KB means 65,536 bytes in the published studies.
 type Size int
 
-// parseSize reads a whole number and, if given, its unit.
 func parseSize(text string) (Size, error) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	n, err := strconv.Atoi(text[:digits])
@@ -252,20 +250,20 @@ func sizeError(text string) error {
 	return fmt.Errorf("size %q: want whole bytes, as in 64, 512B, 4KiB or 1MiB", text)
 }
 
-// String prints the size in the largest unit that divides it.
+// String formats the size in the largest unit that divides it without a remainder.
 func (s Size) String() string { return units.Bytes(int(s), " ") }
 
-// MarshalText writes the size as String does.
+// MarshalText returns the text of String.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads the text as parseSize does.
+// UnmarshalText reads the text with parseSize.
 func (s *Size) UnmarshalText(text []byte) error { return parseInto(s, text, parseSize) }
 
-// A Payload holds the sizes of a request and its response, written
-// as one size if they are equal and otherwise as `64/4KiB`.
+// A Payload holds the payload sizes of a request and its response. Equal sizes are written as one
+// size, different sizes as `64/4KiB`.
 type Payload struct{ Request, Response Size }
 
-// ParsePayload reads a size, or two with a slash between them.
+// ParsePayload reads one size, or two sizes with a slash between them.
 func ParsePayload(text string) (Payload, error) {
 	request, response, apart := strings.Cut(text, "/")
 	if !apart {
@@ -286,21 +284,21 @@ func (p Payload) String() string {
 	return p.Request.String() + "/" + p.Response.String()
 }
 
-// MarshalText writes the payload as String does.
+// MarshalText returns the text of String.
 func (p Payload) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads the text as ParsePayload does.
+// UnmarshalText reads the text with ParsePayload.
 func (p *Payload) UnmarshalText(text []byte) error { return parseInto(p, text, ParsePayload) }
 
-// Duration is a time.Duration that is written as Go writes one: `100ms`, `2s`.
+// Duration is a time.Duration whose text form is that of Go: `100ms`, `2s`.
 type Duration time.Duration
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// MarshalText writes the duration as String does.
+// MarshalText returns the text of String.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads the text as time.ParseDuration does.
+// UnmarshalText reads the text with time.ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -310,7 +308,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// parseInto stores the result of parse. It is the body of every UnmarshalText here.
+// parseInto stores the result of parse in into. Every UnmarshalText of this package uses it.
 func parseInto[T any](into *T, text []byte, parse func(string) (T, error)) error {
 	parsed, err := parse(string(text))
 	if err == nil {

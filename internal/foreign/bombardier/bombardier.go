@@ -39,7 +39,8 @@ var Tool = &flags.Tool{
 			flags.Refused("templates are not supported: write --json, and fill yours from the output"))),
 	},
 	Fits: func(c *flags.Command) bool {
-		return flags.CallsHTTP(c) && (len(c.Kept("body")) == 0 || c.Has("-m")) // curl also has -b, for cookies
+		// curl's -b sets cookies
+		return flags.CallsHTTP(c) && (len(c.Kept("body")) == 0 || c.Has("-m"))
 	},
 	Usual: func(c *flags.Command) {
 		c.SetDefault("-c", "125")

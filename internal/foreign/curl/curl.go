@@ -111,7 +111,7 @@ func looksJSON(value string) bool {
 	return value != "" && strings.IndexByte(`{["0123456789-tfn`, value[0]) >= 0
 }
 
-// headerField sets a header field. An empty value removes a field that curl would send.
+// headerField sets a header field. An empty value removes a field that curl sends by default.
 func headerField(c *flags.Command, value string) error {
 	name, rest, colon := strings.Cut(value, ":")
 	if colon && strings.TrimSpace(rest) == "" && !strings.EqualFold(name, "Host") {
@@ -154,7 +154,8 @@ func settle(c *flags.Command) error {
 		return nil
 	}
 	target, err := url.Parse(c.Operands[0])
-	if err != nil && !strings.Contains(c.Operands[0], "://") { // an address with a port is not a URL
+	// url.Parse fails for HOST:PORT without a scheme
+	if err != nil && !strings.Contains(c.Operands[0], "://") {
 		c.Operands[0] = "http://" + c.Operands[0]
 		target, err = url.Parse(c.Operands[0])
 	}
@@ -185,13 +186,12 @@ func hasGlob(c *flags.Command) bool {
 	return slices.ContainsFunc(c.Operands, func(o string) bool {
 		_, path, _ := strings.Cut(o, "://")
 		if at := strings.IndexByte(path, '/'); at >= 0 && strings.HasPrefix(path, "[") {
-			path = path[at:] // an address of version 6
+			path = path[at:] // skip the brackets of an IPv6 address
 		}
 		return strings.ContainsAny(path, "{}[]")
 	})
 }
 
-// data returns the rule that keeps a piece of the body: its flag and its text.
 func data(flag string) flags.Rule {
 	file := ", or " + flags.Code("-D FILE") + " for @FILE"
 	page := map[string]string{"-d": file, "--data-binary": file, "--json": " with " + flags.Code("-T application/json"), "--data-urlencode": ", encoded"}
@@ -203,7 +203,8 @@ func data(flag string) flags.Rule {
 
 const formType = "application/x-www-form-urlencoded"
 
-// settleData joins the pieces of a body as curl does: with &, JSON without.
+// settleData joins the parts of a body as curl does. It puts & between the parts, but nothing
+// between parts of JSON.
 func settleData(c *flags.Command) error {
 	pieces := c.Kept("data")
 	if len(pieces) == 0 || len(c.Kept("-G")) > 0 {
@@ -249,7 +250,7 @@ func bodyFrom(c *flags.Command, flag, file string, isJSON bool) error {
 	return nil
 }
 
-// dataType sets the content type, unless a header does, and the method.
+// dataType sets the method, and the content type unless a header field sets it.
 func dataType(c *flags.Command, isJSON bool) {
 	if isJSON {
 		c.Set("-T", "application/json")
@@ -267,7 +268,6 @@ func dataType(c *flags.Command, isJSON bool) {
 	}
 }
 
-// pieceOf returns a piece's text, or the file that it names.
 func pieceOf(flag, text string) (piece, file string, err error) {
 	switch flag {
 	case "--data-raw":
@@ -285,7 +285,7 @@ func pieceOf(flag, text string) (piece, file string, err error) {
 	return text, "", nil
 }
 
-// encodeContent encodes the content in content, =content or name=content.
+// encodeContent URL-encodes the content in an argument: content, =content or name=content.
 func encodeContent(text string) (string, error) {
 	equals, at := strings.IndexByte(text, '='), strings.IndexByte(text, '@')
 	if equals < 0 && at >= 0 {
@@ -298,10 +298,9 @@ func encodeContent(text string) (string, error) {
 	return name + escape(text[equals+1:]), nil
 }
 
-// escape encodes as curl does: a space is %20.
+// escape URL-encodes a text as curl does, with %20 for a space.
 func escape(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
-// addQuery adds the data of -G and --url-query to the target's query.
 func addQuery(c *flags.Command) error {
 	added := []string{}
 	if len(c.Kept("-G")) > 0 {

@@ -10,37 +10,37 @@ import (
 	"wirelab.dev/internal/base/secret"
 )
 
-// A Command holds the wirelab load arguments translated from a line.
+// A Command holds the arguments for wirelab load that were translated from a command line.
 type Command struct {
-	// Pasted reports that the line is a whole command of the tool, not typed after wirelab load.
+	// Pasted means that the line is a complete command of the tool, not typed after wirelab load.
 	Pasted   bool
 	Operands []string
-	Written  string // the current flag, as written in the line
+	Written  string // the current flag as the user wrote it
 
 	tool     *Tool
 	settings []setting
-	kept     map[string][]string // values for Settle, by the tool's flag
-	notes    []string            // flags that change their meaning or are left out
-	misfit   bool                // the tool does not accept these operands and flags
+	kept     map[string][]string // values for Settle, by the name of the tool's flag
+	notes    []string            // messages about flags that are left out or change their meaning
+	misfit   bool                // the tool does not accept this combination of operands and flags
 }
 
-// NewCommand returns an empty command for a line of the tool.
+// NewCommand returns a command without arguments, for a line of the tool.
 func NewCommand(t *Tool, pasted bool) *Command {
 	return &Command{Pasted: pasted, tool: t, kept: map[string][]string{}}
 }
 
-// A setting is a flag of wirelab load with its value.
+// A setting is a flag of wirelab load and its value.
 type setting struct {
 	flag  string
-	value []string // none or one
+	value []string // one value, or none
 }
 
 type found struct {
-	written string // with its dashes
+	written string // the flag as written, with its dashes
 	option  *Option
 	value   string
-	misfit  string // why the tool does not accept the flag or value; else empty
-	owned   bool   // a flag of wirelab, not of the tool
+	misfit  string // why the tool does not accept the flag or its value; empty if it does
+	owned   bool   // the flag belongs to wirelab, not to the tool
 }
 
 type line struct {
@@ -51,7 +51,8 @@ type line struct {
 func (t *Tool) translate(l line, pasted bool) (*Command, error) {
 	c := NewCommand(t, pasted)
 	c.Operands = l.operands
-	var failed error // the first error; later flags still decide whether the line fits
+	// the first error; later flags are read too, because they show whether the line is the tool's
+	var failed error
 	for _, f := range l.found {
 		c.Written = f.written
 		if err := c.take(f); err != nil && failed == nil {
@@ -78,7 +79,7 @@ func (c *Command) take(f found) error {
 		if c.Pasted {
 			return fmt.Errorf("%s: %s: %s", c.tool.Name, f.written, f.misfit)
 		}
-		// The command's own parser reports this error.
+		// wirelab load's own parser reports this error.
 		c.settings = append(c.settings, setting{f.written, valueIf(f.option != nil && f.value != "", f.value)})
 		return nil
 	}
@@ -99,7 +100,7 @@ func valueIf(there bool, value string) []string {
 	return []string{value}
 }
 
-// noteChange notes the translation of a typed flag, unless it is the same flag.
+// noteChange adds a note about the translation of a typed flag if the flag or its value changed.
 func (c *Command) noteChange(f found, now []setting) {
 	typed := []setting{{f.written, valueIf(f.option.Value.takes == requiredValue, f.value)}}
 	if len(now) == 0 || sameFlag(f.written, now[0].flag) && slices.Equal(typed[0].value, now[0].value) {
@@ -108,7 +109,6 @@ func (c *Command) noteChange(f found, now []setting) {
 	c.Note("%s is read as %s", show(typed), show(now))
 }
 
-// sameFlag reports whether a typed flag exists in wirelab with the same meaning.
 func sameFlag(typed, flag string) bool {
 	if len(typed) > 2 && typed[1] != '-' {
 		typed = "-" + typed
@@ -117,7 +117,7 @@ func sameFlag(typed, flag string) bool {
 	return o != nil && o.Becomes.Page == Code(flag)
 }
 
-// show formats settings for a message. It cuts long values and hides secrets.
+// show formats settings for a message. It shortens long values and hides secrets.
 func show(settings []setting) string {
 	words := []string{}
 	for _, s := range settings {
@@ -132,17 +132,17 @@ func show(settings []setting) string {
 	return strings.Join(words, " ")
 }
 
-// Note adds a line about a flag that changes its meaning or is left out.
+// Note adds a message about a flag that is left out or changes its meaning.
 func (c *Command) Note(format string, values ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, values...))
 }
 
-// Refuse returns the error for a flag that wirelab does not support.
+// Refuse returns an error for a flag that wirelab does not support. instead names an alternative.
 func (c *Command) Refuse(instead string) error {
 	return fmt.Errorf("%s of %s: %s", c.Written, c.tool.Name, instead)
 }
 
-// Set sets a flag. It replaces a flag that can be given only once.
+// Set sets a flag of wirelab. It replaces the value of a flag that can occur only once.
 func (c *Command) Set(flag string, value ...string) {
 	many := []string{"-H", "--import-path", "--expect", "--fail-if", "--proto", "--protoset"}
 	if !slices.Contains(many, flag) {
@@ -156,7 +156,7 @@ func (c *Command) Unset(flag string) {
 	c.settings = slices.DeleteFunc(c.settings, func(s setting) bool { return s.flag == flag })
 }
 
-// Get returns the value of a flag that can be given only once, or "".
+// Get returns the value of a flag that can occur only once. It returns "" if the flag is not set.
 func (c *Command) Get(flag string) string {
 	for _, s := range c.settings {
 		if s.flag == flag && len(s.value) > 0 {
@@ -171,7 +171,7 @@ func (c *Command) Has(flag string) bool {
 	return slices.ContainsFunc(c.settings, func(s setting) bool { return s.flag == flag })
 }
 
-// SetDefault sets a flag to the tool's default, unless it is set.
+// SetDefault sets a flag to the tool's default value unless the flag is set.
 func (c *Command) SetDefault(flag string, value ...string) {
 	if !c.Has(flag) {
 		c.Set(flag, value...)
@@ -182,10 +182,10 @@ func (c *Command) SetDefault(flag string, value ...string) {
 // Keep stores a value for Settle.
 func (c *Command) Keep(key, value string) { c.kept[key] = append(c.kept[key], value) }
 
-// Kept returns the stored values of a key.
+// Kept returns the values that were stored with Keep.
 func (c *Command) Kept(key string) []string { return c.kept[key] }
 
-// Last returns the last stored value of a key, or "".
+// Last returns the value that was stored last with Keep, or "".
 func (c *Command) Last(key string) string {
 	values := c.kept[key]
 	if len(values) == 0 {
@@ -198,10 +198,10 @@ func (c *Command) clients() int {
 	if n, err := strconv.Atoi(c.Get("-c")); err == nil && n > 0 {
 		return n
 	}
-	return 10 // wirelab load's default
+	return 10 // default of wirelab load
 }
 
-// PerClient sets the total rate to the rate per client times the clients.
+// PerClient sets the total rate to the rate per client multiplied by the number of clients.
 func (c *Command) PerClient(flag, each string) {
 	rate, err := strconv.ParseFloat(each, 64)
 	if err != nil || rate <= 0 {
@@ -212,8 +212,8 @@ func (c *Command) PerClient(flag, each string) {
 	c.Note("%s %s is the rate of each client: with %d clients that is --rps %s", flag, each, c.clients(), total)
 }
 
-// MultiplyClients lets each client's connection carry several calls at once, if each is a number
-// above 1.
+// MultiplyClients translates a number of concurrent calls per connection. If it is above 1, it
+// becomes more clients that share connections.
 func (c *Command) MultiplyClients(flag, each string) error {
 	if each == "" {
 		return nil
@@ -232,8 +232,8 @@ func (c *Command) MultiplyClients(flag, each string) error {
 	return nil
 }
 
-// DropCountIfTimed drops the number of requests if there is a duration, for tools that end only by
-// that.
+// DropCountIfTimed removes the number of requests if there is a duration. Use it for tools that
+// ignore the number then.
 func (c *Command) DropCountIfTimed() {
 	if c.Pasted && c.Has("-z") && c.Has("-n") {
 		c.Note("-n %s is left out: with a duration, %s ignores the number of calls", c.Get("-n"), c.tool.Name)

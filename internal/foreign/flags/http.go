@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// HeaderField sets a header field from a line in the tools' form. Host becomes --host.
+// HeaderField sets a header field from a line such as "Name: value". Host becomes --host.
 func HeaderField(c *Command, text string) error {
 	name, value, colon := strings.Cut(text, ":")
 	value = strings.TrimSpace(value)
 	switch {
 	case strings.HasPrefix(text, "@"):
 		return c.Refuse("files of headers are not supported: write each as -H 'Name: value'")
-	case !colon && strings.HasSuffix(text, ";"): // curl's form of an empty field
+	case !colon && strings.HasSuffix(text, ";"): // curl writes an empty field with a semicolon
 		c.Set("-H", strings.TrimSuffix(text, ";")+":")
 	case !colon:
 		return c.Refuse(fmt.Sprintf("%q is not a header: write -H 'Name: value'", Excerpt(text)))
@@ -34,9 +34,10 @@ func HeaderField(c *Command, text string) error {
 // HeaderLine is the rule for flags whose value is a header line.
 var HeaderLine = Function(Code("-H")+"; Host: "+Code("--host"), HeaderField)
 
-// body sets data that the tool sends unchanged. Data that begins with @ would name a file here.
+// body sets data that the tool sends unchanged. It refuses data that begins with @, because wirelab
+// would read a file.
 func body(c *Command, text string) error {
-	if strings.HasPrefix(text, "@") && c.Pasted { // in a line for wirelab, @ names a file
+	if strings.HasPrefix(text, "@") && c.Pasted { // in a line for wirelab load, @ names a file
 		return c.Refuse("data that begins with @ would name a file here: write it to a file, and give -D FILE")
 	}
 	c.Keep("body", text)
@@ -47,10 +48,10 @@ func body(c *Command, text string) error {
 // CallsHTTP reports whether a line has at most one target and one body.
 func CallsHTTP(c *Command) bool { return len(c.Operands) <= 1 && len(c.Kept("body")) <= 1 }
 
-// Body is the rule for flags whose value is sent unchanged.
+// Body is the rule for flags with data that the tool sends unchanged.
 var Body = Function(Code("-d"), body)
 
-// Reasons in rules of several tools.
+// Reasons that the rules of several tools give.
 const (
 	ProxyNote          = "wirelab calls the service itself: name it as the target, or load the proxy as http://PROXY/… with --host"
 	RedirectNote       = "a redirect is an answer here, and is not followed; give its destination as the target"
@@ -60,7 +61,7 @@ const (
 	ConnectTimeoutNote = "--timeout includes the time to connect"
 )
 
-// OneTarget checks that a pasted command has one URL, and gives it a scheme.
+// OneTarget checks that a pasted command has exactly one URL. It adds a missing scheme.
 func (c *Command) OneTarget() error {
 	if !c.Pasted {
 		return nil
@@ -77,7 +78,7 @@ func (c *Command) OneTarget() error {
 	return err
 }
 
-// withScheme puts http:// before a URL without a scheme, and refuses other schemes.
+// withScheme adds http:// to a URL without a scheme. It refuses schemes other than HTTP's.
 func withScheme(target string) (string, error) {
 	scheme, _, has := strings.Cut(target, "://")
 	switch {
@@ -89,7 +90,7 @@ func withScheme(target string) (string, error) {
 	return target, fmt.Errorf("target %s: the scheme is %q: wirelab load calls http, https, grpc and grpcs", Excerpt(target), Excerpt(scheme))
 }
 
-// Slashed returns pkg.Service.Method as pkg.Service/Method.
+// Slashed converts pkg.Service.Method to pkg.Service/Method.
 func Slashed(method string) string {
 	if at := strings.LastIndexByte(method, '.'); at > 0 && !strings.Contains(method, "/") {
 		return method[:at] + "/" + method[at+1:]
@@ -97,7 +98,7 @@ func Slashed(method string) string {
 	return strings.TrimPrefix(method, "/")
 }
 
-// StandardInput sets data. As in grpcurl, @ means standard input.
+// StandardInput sets data. The value @ means standard input, as in grpcurl.
 func StandardInput(c *Command, value string) error {
 	if value == "@" {
 		value = "@-"
@@ -108,7 +109,7 @@ func StandardInput(c *Command, value string) error {
 	return nil
 }
 
-// PositiveRate sets a total rate. Zero means no rate.
+// PositiveRate sets a total rate. A rate of zero means no rate.
 func PositiveRate(c *Command, value string) error {
 	if n, err := strconv.ParseFloat(value, 64); err == nil && n > 0 {
 		c.Set("--rps", value)
@@ -125,11 +126,11 @@ func (c *Command) OwnConnections() {
 	}
 }
 
-// Cleartext writes target and method as one URL of gRPC without TLS.
+// Cleartext combines target and method into one URL for gRPC without TLS.
 func (c *Command) Cleartext() {
 	address := c.Operands[0]
 	if strings.HasPrefix(address, "unix:") || strings.Contains(address, "://") {
-		return // sockets always use cleartext
+		return // Unix sockets always use cleartext
 	}
 	c.Operands[0] = "grpc://" + address
 	if method := c.Get("--call"); method != "" {
@@ -138,7 +139,7 @@ func (c *Command) Cleartext() {
 	}
 }
 
-// HasHeader reports whether a field of the request's header is set.
+// HasHeader reports whether the command sets a header field with this name.
 func (c *Command) HasHeader(name string) bool {
 	for _, s := range c.settings {
 		if s.flag == "-H" && len(s.value) > 0 {
@@ -150,12 +151,12 @@ func (c *Command) HasHeader(name string) bool {
 	return false
 }
 
-// ConnectTo returns the rule that stores NAME:PORT:ADDRESS[:PORT] for RedirectAddress.
+// ConnectTo returns a rule that stores NAME:PORT:ADDRESS[:PORT] for RedirectAddress.
 func ConnectTo(key string) Rule {
 	return Kept(key, "the address in the target, and "+Code("--host"))
 }
 
-// RedirectAddress replaces the target's address by a stored one. The old name becomes the host.
+// RedirectAddress replaces the target's host by a stored address. The original name becomes --host.
 func (c *Command) RedirectAddress() error {
 	for _, text := range append(c.Kept("--connect-to"), c.Kept("--resolve")...) {
 		name, port, address, err := splitRedirect(text)
@@ -170,7 +171,7 @@ func (c *Command) RedirectAddress() error {
 			return fmt.Errorf("target %s: not a URL", Excerpt(c.Operands[0]))
 		}
 		if name != "" && !strings.EqualFold(target.Hostname(), name) || port != "" && usualPort(target) != port {
-			c.Note("the address for %s is left out: the target has another name", Excerpt(text))
+			c.Note("%s is ignored: the target has another host name or port", Excerpt(text))
 			continue
 		}
 		c.replaceHost(target, address)
@@ -218,7 +219,7 @@ func splitRedirect(text string) (name, port, address string, err error) {
 	if !ok {
 		return "", "", "", errors.New("the address " + Excerpt(text) + ": want NAME:PORT:ADDRESS")
 	}
-	address, _, _ = strings.Cut(address, ",") // curl accepts several and tries one after another
+	address, _, _ = strings.Cut(address, ",") // curl accepts several addresses; use the first
 	if host, bracketed := strings.CutPrefix(address, "["); bracketed {
 		host, after, _ := strings.Cut(host, "]")
 		if address = host; len(after) > 1 {
@@ -229,14 +230,14 @@ func splitRedirect(text string) (name, port, address string, err error) {
 	return name, port, address, nil
 }
 
-// Certificates lists the TLS certificate flags of several tools.
+// Certificates lists the TLS certificate flags that several tools share.
 var Certificates = []Option{
 	{"--cacert", File, To("--cacert")},
 	{"--cert", File, To("--cert")},
 	{"--key", File, To("--key")},
 }
 
-// HeyRequest lists hey's flags for a request, which oha has copied.
+// HeyRequest lists the request flags of hey. oha has the same flags.
 var HeyRequest = []Option{
 	{"-z", Duration, To("-z")},
 	{"-H", Header, HeaderLine},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scan parses arguments with the tool's flags, then with those of also, which may be nil.
+// scan parses arguments with the tool's flags. If also is not nil, it tries the flags of also next.
 func (t *Tool) scan(arguments []string, also *Tool) line {
 	s := scanner{tool: t, also: also, rest: arguments}
 	for len(s.rest) > 0 {
@@ -38,7 +38,7 @@ func (s *scanner) long(name, written string) {
 	s.take(name, written, attached{value, given})
 }
 
-// short parses a dash with a name, with a letter and its value, or with several letters.
+// short parses an argument with one dash: a name, a letter with its value, or several letters.
 func (s *scanner) short(argument string) {
 	name, _, _ := strings.Cut(argument, "=")
 	if len(name) > 2 && (s.tool.OneDash && s.tool.option("-"+name) != nil) {
@@ -72,14 +72,14 @@ func (s *scanner) short(argument string) {
 	}
 }
 
-// An attached holds a value in the same argument as its flag.
+// An attached is a value that stands in the same argument as its flag.
 type attached struct {
 	value string
 	given bool
 }
 
 // lookup finds a flag in the tool's table. It uses the other table if the tool lacks the flag, or
-// if the value fits only there.
+// if the value is valid only in the other table.
 func (s *scanner) lookup(name, value string) (option *Option, owned bool) {
 	option = s.tool.option(name)
 	if s.also == nil {
@@ -108,7 +108,7 @@ func (s *scanner) take(name, written string, a attached) {
 			f.written += "=" + a.value
 		}
 	case option.Value.takes == noValue && a.given:
-		if a.value == "false" { // as in Go's package flag and in kingpin
+		if a.value == "false" { // =false turns a flag off, as in Go's package flag
 			return
 		}
 		if a.value != "true" {
@@ -123,7 +123,7 @@ func (s *scanner) take(name, written string, a attached) {
 	}
 	if f.misfit == "" && option.Value.takes != noValue && !option.Value.fit(f.value) {
 		f.misfit = "want " + option.Value.name
-		if option.Value.name != User.name { // the value may be a password
+		if option.Value.name != User.name { // a value of this kind may contain a password
 			f.misfit += fmt.Sprintf(", found %q", Excerpt(f.value))
 		}
 	}

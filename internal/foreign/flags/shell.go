@@ -9,17 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a command line. Commands that people write are far below both.
+// Limits of a command line. Commands written by people are much shorter.
 const (
 	MaxTextBytes = 1 << 20
 	MaxWords     = 4096
 )
 
-// Split splits a command as a POSIX shell does: quotes, backslashes, continued lines, and $'…'. It
-// refuses everything that a shell would compute, such as variables: nothing is executed.
+// Split splits a command into words as a POSIX shell does. It handles quotes, backslashes,
+// continued lines, and $'…'. It refuses text that a shell would replace, such as variables, because
+// it executes nothing.
 //
-// The parser of mvdan.cc/sh is not used: it recurses, so nested $( in a long text overflow the
-// stack and end the program.
+// It does not use the parser of mvdan.cc/sh, because that parser is recursive: many nested $( in a
+// text overflow the stack and end the program.
 func Split(text string) ([]string, error) {
 	if len(text) > MaxTextBytes {
 		return nil, fmt.Errorf("the command has %d bytes, but the limit is %d: put its data into a file", len(text), MaxTextBytes)
@@ -43,7 +44,7 @@ type splitter struct {
 	rest   string
 	words  []string
 	word   strings.Builder
-	inWord bool // inside a word, which may be empty, as ''
+	inWord bool // the current word has begun; it may be empty, as in ''
 }
 
 func (s *splitter) endWord() {
@@ -59,7 +60,7 @@ func (s *splitter) add(text string) {
 	s.inWord = true
 }
 
-// step parses one piece outside quotes: a space, a comment, or part of a word.
+// step parses the next piece outside quotes: a space, a comment, or a part of a word.
 func (s *splitter) step() error {
 	first := s.rest[0]
 	switch {
@@ -98,7 +99,7 @@ func (s *splitter) step() error {
 	return nil
 }
 
-// addUntil adds the first byte, and the text up to the next special one.
+// addUntil adds the next byte, and the text up to the next special character.
 func (s *splitter) addUntil(special string) {
 	end := strings.IndexAny(s.rest[1:], special) + 1
 	if end == 0 {
@@ -108,7 +109,7 @@ func (s *splitter) addUntil(special string) {
 	s.rest = s.rest[end:]
 }
 
-// refuse returns an error if a shell would do more than split here.
+// refuse returns an error if a shell would do more at this position than split words.
 func (s *splitter) refuse() error {
 	switch first := s.rest[0]; first {
 	case '|':
@@ -135,7 +136,7 @@ func (s *splitter) refuse() error {
 
 var variable = regexp.MustCompile(`^\$(\{[^}]*\}?|\w+|.)`)
 
-// refuseExpansion returns an error for text that a shell replaces, even between double quotes.
+// refuseExpansion returns an error for text that a shell replaces even inside double quotes.
 func (s *splitter) refuseExpansion() error {
 	if s.rest[0] == '`' {
 		return errors.New("a command between backticks is not run: write its output")
@@ -191,7 +192,7 @@ func (s *splitter) double() error {
 	return fmt.Errorf("the quote \" before %q is not closed", Excerpt(opened))
 }
 
-// backslash adds the next byte unchanged. A backslash at the end of a line continues the line.
+// backslash adds the byte after a backslash unchanged. A backslash at a line's end joins the lines.
 func (s *splitter) backslash() error {
 	after := s.rest[1:]
 	switch {
@@ -208,7 +209,7 @@ func (s *splitter) backslash() error {
 	return nil
 }
 
-// ansi parses $'…', which bash and browsers' Copy as cURL write.
+// ansi parses $'…', the quotes of bash that browsers use for "Copy as cURL".
 func (s *splitter) ansi() error {
 	opened := s.rest[2:]
 	s.rest = opened
@@ -228,7 +229,7 @@ func (s *splitter) ansi() error {
 	return fmt.Errorf("the quote $' before %q is not closed", Excerpt(opened))
 }
 
-// ansiEscape parses the text after a backslash in $'…'.
+// ansiEscape parses the characters after a backslash inside $'…'.
 func (s *splitter) ansiEscape() {
 	letter := s.rest[0]
 	s.rest = s.rest[1:]

@@ -8,23 +8,23 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// An Option is a flag of a tool with its translation.
+// An Option is a flag of a tool and its translation.
 type Option struct {
-	Names   string // as in "-c --concurrency": a single letter has one dash, a name two
+	Names   string // such as "-c --concurrency": letters have one dash, names have two
 	Value   Shape
 	Becomes Rule
 }
 
-// Flag returns a row of a tool's table.
+// Flag returns a row of a tool's table of flags.
 func Flag(names string, value Shape, becomes Rule) Option { return Option{names, value, becomes} }
 
-// A Rule translates a flag.
+// A Rule translates a flag of a tool.
 type Rule struct {
 	Page  string // text for docs/load-from.md
 	Apply func(c *Command, value string) error
 }
 
-// To returns the rule that sets wirelab's flag to the same value.
+// To returns a rule that sets a flag of wirelab to the same value.
 func To(flag string) Rule {
 	return Rule{Code(flag), func(c *Command, value string) error {
 		c.Set(flag, value)
@@ -32,7 +32,7 @@ func To(flag string) Rule {
 	}}
 }
 
-// On returns the rule that sets wirelab's flag, with the value that the tool's flag implies.
+// On returns a rule that sets a flag of wirelab to a fixed value.
 func On(flag string, value ...string) Rule {
 	return Rule{Code(strings.Join(append([]string{flag}, value...), " ")), func(c *Command, _ string) error {
 		c.Set(flag, value...)
@@ -40,7 +40,8 @@ func On(flag string, value ...string) Rule {
 	}}
 }
 
-// InSeconds returns the rule that sets wirelab's flag to a duration, in seconds or with a unit.
+// InSeconds returns a rule that sets a flag of wirelab to a duration. The tool's value is a number
+// of seconds, or a duration with a unit.
 func InSeconds(flag string) Rule {
 	return Rule{Code(flag), func(c *Command, value string) error {
 		if IsNumber(value) {
@@ -51,7 +52,7 @@ func InSeconds(flag string) Rule {
 	}}
 }
 
-// AsHeader returns the rule that sends the value in a header line that begins with start.
+// AsHeader returns a rule that sends the value as a header line, after the text in start.
 func AsHeader(start string) Rule {
 	return Rule{Code("-H '" + start + "…'"), func(c *Command, value string) error {
 		c.Set("-H", start+value)
@@ -59,7 +60,7 @@ func AsHeader(start string) Rule {
 	}}
 }
 
-// Changed returns the rule that sets wirelab's flag to the changed value.
+// Changed returns a rule that sets a flag of wirelab to change(value).
 func Changed(flag string, change func(string) string) Rule {
 	return Rule{Code(flag), func(c *Command, value string) error {
 		c.Set(flag, change(value))
@@ -67,7 +68,7 @@ func Changed(flag string, change func(string) string) Rule {
 	}}
 }
 
-// OneOf returns the rule that applies the rule for the value, or else otherwise.
+// OneOf returns a rule that applies rules[value], or otherwise if the map lacks the value.
 func OneOf(page string, rules map[string]Rule, otherwise Rule) Rule {
 	return Rule{page, func(c *Command, value string) error {
 		if rule, has := rules[value]; has {
@@ -77,7 +78,7 @@ func OneOf(page string, rules map[string]Rule, otherwise Rule) Rule {
 	}}
 }
 
-// Either returns a rule that applies rule to values for which is is true, and otherwise to others.
+// Either returns a rule that calls rule if is(value) is true, else the rule named otherwise.
 func Either(is func(string) bool, rule, otherwise Rule) Rule {
 	return Rule{rule.Page, func(c *Command, value string) error {
 		if is(value) {
@@ -87,19 +88,19 @@ func Either(is func(string) bool, rule, otherwise Rule) Rule {
 	}}
 }
 
-// UnlessZero returns the rule that sets wirelab's flag, unless the value is zero.
+// UnlessZero returns a rule that sets a flag of wirelab unless the value is zero.
 func UnlessZero(flag string) Rule { return Either(IsAboveZero, To(flag), Nothing) }
 
 // IsAboveZero reports whether a number or a duration is above zero.
 func IsAboveZero(value string) bool { return ParseClock(value) > 0 }
 
-// Nothing is the rule for values that are wirelab's default.
+// Nothing is the rule for values that equal wirelab's default.
 var Nothing = Function("", func(*Command, string) error { return nil })
 
-// Named returns the rule with another text for docs/load-from.md.
+// Named returns the rule with a different text for docs/load-from.md.
 func (r Rule) Named(page string) Rule { return Rule{page, r.Apply} }
 
-// Ignored returns the rule for a flag that changes no figure, or describes wirelab's default.
+// Ignored returns a rule for a flag that has no effect on figures, or is wirelab's default.
 func Ignored(why string) Rule {
 	return Rule{"left out: " + why, func(c *Command, _ string) error {
 		c.Note("%s is left out: %s", c.Written, why)
@@ -107,14 +108,14 @@ func Ignored(why string) Rule {
 	}}
 }
 
-// Refused returns the rule for an unsupported flag. instead names the alternative.
+// Refused returns a rule for an unsupported flag. instead names an alternative.
 func Refused(instead string) Rule {
 	return Rule{"refused: " + instead, func(c *Command, _ string) error {
 		return c.Refuse(instead)
 	}}
 }
 
-// Kept returns the rule that stores the value for the tool's Settle.
+// Kept returns a rule that stores the value for the tool's Settle.
 func Kept(key, page string) Rule {
 	return Rule{page, func(c *Command, value string) error {
 		c.Keep(key, value)
@@ -122,48 +123,50 @@ func Kept(key, page string) Rule {
 	}}
 }
 
-// Function returns the rule that applies a function.
+// Function returns a rule that calls apply.
 func Function(page string, apply func(c *Command, value string) error) Rule {
 	return Rule{page, apply}
 }
 
-// Code formats a text as code in Markdown.
+// Code formats a text as Markdown code.
 func Code(text string) string { return "`" + text + "`" }
 
-// A Tool holds the flags of a program, and their translation for wirelab load.
+// A Tool describes a program's flags and their translation for wirelab load.
 type Tool struct {
 	Name    string
 	Options []Option
 
 	// OneDash means that -name equals --name, as in Go's package flag. Letters means that letters
-	// can be combined, as in -sS. A tool with both prefers a known name to letters.
+	// can be combined, as in -sS. If OneDash and Letters are set, a known name has priority over
+	// letters.
 	OneDash, Letters bool
 
-	// Single means that a command makes one call, not a load.
+	// Single means that a command makes a single call instead of a load.
 	Single bool
-	// Yield lists flags with wirelab's meaning in a typed line, if the value fits both tools.
+	// Yield lists flags that have wirelab's meaning in a typed line if the value is valid for
+	// wirelab and for the tool.
 	Yield string
 	// Fits reports whether the tool accepts these operands and flags. It may be nil.
 	Fits func(c *Command) bool
-	// Usual adds the tool's defaults to a pasted command. It may be nil.
+	// Usual adds the tool's default values to a pasted command. It may be nil.
 	Usual func(c *Command)
-	// Settle translates flags that need the whole line. It may be nil.
+	// Settle translates flags whose meaning depends on other flags. It may be nil.
 	Settle func(c *Command) error
 
-	// IsFile reports whether a JSON object is a file of the tool. ReadFile returns an equivalent
-	// command's words. Both are nil for tools without such a file.
+	// IsFile reports whether a JSON object comes from a file of the tool. ReadFile returns the
+	// arguments of an equivalent command. IsFile and ReadFile are nil for tools without files.
 	IsFile   func(object map[string]json.RawMessage) bool
 	ReadFile func(text string) (words []string, err error)
-	// OnlyFiles means that wirelab does not read the tool's commands.
+	// OnlyFiles means that wirelab reads the tool's files but not its commands.
 	OnlyFiles bool
 }
 
-// prefersOwn reports whether wirelab's flag of this name has priority in a typed line.
+// prefersOwn reports whether wirelab's meaning of this flag has priority in a typed line.
 func (t *Tool) prefersOwn(name string) bool { return slices.Contains(strings.Fields(t.Yield), name) }
 
 func (t *Tool) option(name string) *Option { return Find(t.Options, name) }
 
-// Find returns the row of a flag, or nil.
+// Find returns the row of the flag with this name, or nil.
 func Find(options []Option, name string) *Option {
 	for i := range options {
 		for known := range strings.FieldsSeq(options[i].Names) {
@@ -175,8 +178,8 @@ func Find(options []Option, name string) *Option {
 	return nil
 }
 
-// Own holds the flags of wirelab load. A value that only another tool accepts does not fit, and so
-// leads to that tool.
+// Own holds the flags of wirelab load. Values that only another tool accepts are invalid here, so
+// that the line is read as a line of that tool.
 var Own = &Tool{
 	Name:    "wirelab load",
 	Letters: true,
@@ -207,7 +210,8 @@ var Own = &Tool{
 		unchangedFlags(None, "-h --help --random --plaintext --json --yes-i-may"),
 	),
 	Fits: func(c *Command) bool {
-		// In ghz --insecure means cleartext. curl joins data, and its --json takes a body.
+		// In ghz --insecure means cleartext. curl joins several -d, and its --json has a body as
+		// its value.
 		cleartext := len(c.Kept("insecure")) > 0 && c.isBareGRPC()
 		return !cleartext && len(c.Operands) <= 1 && len(c.Kept("-d")) <= 1
 	},
@@ -222,7 +226,6 @@ var ownData = Function(Code("-d"), func(c *Command, value string) error {
 // isAtSign reports whether a value is @, which means standard input in grpcurl and ghz.
 func isAtSign(value string) bool { return value == "@" }
 
-// unchangedFlags returns rules that keep flags unchanged.
 func unchangedFlags(value Shape, names string) []Option {
 	return lists.Map(strings.Fields(names), func(name string) Option {
 		if value.takes == noValue {
@@ -232,13 +235,13 @@ func unchangedFlags(value Shape, names string) []Option {
 	})
 }
 
-// isBareGRPC reports whether the line calls gRPC at an address without a scheme.
+// isBareGRPC reports whether the line is a gRPC call to an address without a scheme.
 func (c *Command) isBareGRPC() bool {
 	return (c.Has("--call") || c.Has("--proto") || c.Has("--protoset")) &&
 		len(c.Operands) > 0 && !strings.Contains(c.Operands[0], "://")
 }
 
-// IsGRPC reports whether the line calls gRPC, whatever the scheme.
+// IsGRPC reports whether the line is a gRPC call, with or without a scheme.
 func (c *Command) IsGRPC() bool {
 	return c.isBareGRPC() || len(c.Operands) > 0 && strings.HasPrefix(c.Operands[0], "grpc")
 }
@@ -246,12 +249,12 @@ func (c *Command) IsGRPC() bool {
 // isThousands reports whether a value is a number in oha's short form, such as 10k.
 func isThousands(value string) bool { return countPattern.MatchString(value) && !IsWhole(value) }
 
-// isDotted reports whether a value is a method in ghz's form pkg.Service.Method.
+// isDotted reports whether a value is a method in ghz's form, pkg.Service.Method.
 func isDotted(value string) bool {
 	return strings.Contains(value, ".") && !strings.Contains(value, "/")
 }
 
-// IsFormat reports whether a value is an output format, as for -o in other tools.
+// IsFormat reports whether a value is the name of an output format, as after -o in other tools.
 func IsFormat(value string) bool {
 	return slices.Contains([]string{"csv", "json", "j", "plain-text", "pt", "-", "/dev/null", "nul"}, value) ||
 		strings.HasPrefix(value, "path:")

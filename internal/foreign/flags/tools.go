@@ -4,16 +4,17 @@
 //	a command line of another tool ───── Split ───┼─> scan ─> Settle ─> arguments, notes
 //	a file that it wrote or reads ───── ReadFile ─┘   (the tool's table of flags)
 //
-// A [Tool] is one table: its flags, the values that may follow them, and their translations. The
-// same tables translate a pasted command ([Tools.TranslateText]) and a typed line
-// ([Tools.TranslateArguments]), and make docs/load-from.md. Each tool's table has its own package.
+// A [Tool] has one table with its flags, the shapes of their values, and their translations. This
+// table translates pasted commands ([Tools.TranslateText]) and typed lines
+// ([Tools.TranslateArguments]), and generates docs/load-from.md. Each tool has its own package.
 //
 // A letter has different meanings in different tools. So [Tools.TranslateArguments] parses the
-// whole line with each tool's table, and chooses the table that fits best, wirelab's own first. A
-// note names each flag whose meaning changes. Unsupported flags are errors with an alternative.
+// whole line with each tool's table, and chooses the best match; wirelab's own table comes first. A
+// note names each flag whose meaning changes. The error for an unsupported flag names an
+// alternative.
 //
-// Text comes in, arguments go out. This package does not open files, run commands, name a tool
-// except wirelab, or know how arguments are parsed.
+// This package translates text into arguments. It opens no files and runs no commands. It knows no
+// tool's name except wirelab, and does not know how arguments are parsed.
 package flags
 
 import (
@@ -28,8 +29,8 @@ import (
 	"wirelab.dev/internal/base/lists"
 )
 
-// Tools lists the supported tools. If several fit a line equally well, TranslateArguments uses
-// the first, so tools with more specific flags come first.
+// Tools lists the supported tools. If several match a line equally well, TranslateArguments uses
+// the first, so tools with more specific flags must come first.
 type Tools []*Tool
 
 // Names returns the names of the tools.
@@ -43,7 +44,7 @@ func (all Tools) named(name string) *Tool {
 	return all[i]
 }
 
-// command returns the tool with this name, if its commands are supported.
+// command returns the tool with this name if wirelab reads its commands.
 func (all Tools) command(name string) *Tool {
 	if t := all.named(name); t != nil && !t.OnlyFiles {
 		return t
@@ -51,8 +52,9 @@ func (all Tools) command(name string) *Tool {
 	return nil
 }
 
-// TranslateText translates a command of another tool, or the text of its file, into arguments of
-// wirelab load. The notes name flags that change their meaning or are left out. name may be empty.
+// TranslateText translates a tool's command, or the text of its file, into arguments of wirelab
+// load. The notes name flags that are left out or change their meaning. If name is empty, it
+// guesses the tool.
 func (all Tools) TranslateText(name, text string) (arguments, notes []string, err error) {
 	t := all.named(name)
 	if t == nil {
@@ -96,7 +98,7 @@ func (all Tools) wordsOf(t *Tool, text string) ([]string, error) {
 
 func program(word string) string { return strings.TrimSuffix(path.Base(word), ".exe") }
 
-// Guess returns the name of the tool of a command or a file's text, or "".
+// Guess returns the name of the tool that a command or a file's text belongs to, or "".
 func (all Tools) Guess(text string) string {
 	if isObject(text) {
 		return all.guessFile(text)
@@ -124,14 +126,13 @@ func (all Tools) guessFile(text string) string {
 	return ""
 }
 
-// MaxFileBytes limits the size of a tool's file: a report of ghz lists up to a million calls.
+// MaxFileBytes limits the size of a tool's file. A report of ghz may list a million calls.
 const MaxFileBytes = 256 << 20
 
-// isObject reports whether a text is a JSON object, not a command.
 func isObject(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "{") }
 
-// TranslateArguments translates arguments that a user of another load generator types into
-// arguments of wirelab load. It does not change unknown flags, or a line of wirelab's own.
+// TranslateArguments translates typed arguments of another load generator into arguments of wirelab
+// load. It does not change unknown flags, and does not change a line with wirelab's own flags.
 func (all Tools) TranslateArguments(arguments []string) (translated, notes []string, err error) {
 	if len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
 		return arguments, nil, nil
@@ -156,15 +157,15 @@ func isFrom(argument string) bool {
 	return argument == "--from" || strings.HasPrefix(argument, "--from=")
 }
 
-// A reading holds a line as parsed with one tool's flags.
+// A reading is the result of parsing a line with one tool's flags.
 type reading struct {
 	*Command
-	misfits, foreign int // flags that do not fit; flags that only wirelab has
+	misfits, foreign int // misfits counts invalid flags; foreign counts flags of wirelab only
 	arguments        []string
 	err              error
 }
 
-// read parses a line with each tool's flags. The best reading comes first.
+// read parses a line with each tool's flags. The best result comes first.
 func (all Tools) read(arguments []string) []reading {
 	readings := []reading{}
 	for _, t := range append(Tools{Own}, all...) {
@@ -189,7 +190,7 @@ func (all Tools) read(arguments []string) []reading {
 			r.misfits++
 		}
 		if t == Own {
-			r.foreign = -1 // first, because the line was typed for wirelab
+			r.foreign = -1 // the line was typed for wirelab, so its own reading comes first
 		}
 		readings = append(readings, r)
 	}
@@ -199,8 +200,8 @@ func (all Tools) read(arguments []string) []reading {
 	return readings
 }
 
-// describeOtherReading describes the reading by another tool that fits equally well, or "" if both
-// agree.
+// describeOtherReading describes the result of another tool that matches equally well. It returns
+// "" if both results are the same.
 func (r reading) describeOtherReading(other reading) string {
 	if other.misfits > r.misfits || other.foreign > r.foreign || other.err != nil || other.tool.Single || other.tool == Own {
 		return ""

@@ -11,26 +11,26 @@ import (
 	"wirelab.dev/internal/base/excerpt"
 )
 
-// A Shape describes a flag's value. It distinguishes tools' meanings of a letter.
+// A Shape describes the valid values of a flag. It distinguishes the tools' meanings of a letter.
 type Shape struct {
-	name  string // name in messages
+	name  string // the shape's name in messages
 	takes arity
-	is    func(string) bool // nil: any value
+	is    func(string) bool // nil means that any value is valid
 }
 
 type arity int
 
 const (
 	noValue       arity = iota
-	requiredValue       // in the same argument or in the next
-	optionalValue       // in the same argument, or none
+	requiredValue       // in the same argument or in the next one
+	optionalValue       // only in the same argument; may be missing
 )
 
 func (s Shape) fit(value string) bool {
 	return s.takes == noValue || s.is == nil || s.is(value)
 }
 
-// Value returns the shape of values for which is is true, with a name for messages.
+// Value returns the shape of values for which is(value) is true.
 func Value(name string, is func(string) bool) Shape { return Shape{name, requiredValue, is} }
 
 // Shapes that several tools use.
@@ -73,7 +73,7 @@ func IsNumber(value string) bool {
 	return err == nil && n >= 0 && n < 1e15 && strings.Trim(value, "0123456789.") == ""
 }
 
-// IsDuration reports whether a value is a duration of Go, as in 1m30s.
+// IsDuration reports whether a value is a duration in Go's form, such as 1m30s.
 func IsDuration(value string) bool {
 	d, err := time.ParseDuration(value)
 	return err == nil && d >= 0
@@ -86,12 +86,12 @@ func isJSONObject(value string) bool {
 	return strings.HasPrefix(strings.TrimSpace(value), "{") && json.Valid([]byte(value))
 }
 
-// OneOfWords returns the shape of values that are one of the words.
+// OneOfWords returns the shape of values that equal one of the words.
 func OneOfWords(name, words string) Shape {
 	return Value(name, func(value string) bool { return slices.Contains(strings.Fields(words), value) })
 }
 
-// NoneOf returns the shape of values that match none of others, which other tools use.
+// NoneOf returns the shape of values for which all functions in others return false.
 func NoneOf(name string, others ...func(string) bool) Shape {
 	return Value(name, func(value string) bool {
 		for _, other := range others {
@@ -103,7 +103,7 @@ func NoneOf(name string, others ...func(string) bool) Shape {
 	})
 }
 
-// ParseClock parses a duration, or a number of seconds. It returns zero for any other text.
+// ParseClock parses a duration, or a number of seconds. For any other text it returns zero.
 func ParseClock(text string) time.Duration {
 	if IsNumber(text) {
 		text += "s"

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/foreign/summary"
 )
 
-// Tool holds the flags of fortio/fortio 1.75's command load.
+// Tool holds the flags of the command load of fortio/fortio 1.75.
 var Tool = &flags.Tool{
 	Name:    "fortio",
 	OneDash: true,
@@ -141,7 +141,7 @@ func bracketed(address string) string {
 	return address
 }
 
-// settleGRPC settles a gRPC call, of a method or of fortio's two built-in services.
+// settleGRPC translates a gRPC call, of a method or of one of fortio's built-in services.
 func settleGRPC(c *flags.Command) error {
 	if len(c.Operands) != 1 {
 		if c.Pasted {
@@ -177,20 +177,20 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the used members of periodic.RunnerResults of fortio 1.65, and of its HTTP
-// and gRPC runners. Times are in seconds, except ActualDuration.
+// A jsonReport holds the members that wirelab uses of periodic.RunnerResults in fortio 1.65, and of
+// its HTTP and gRPC runners. Times are in seconds, except ActualDuration.
 type jsonReport struct {
 	RunType        string
 	StartTime      time.Time
-	RequestedQPS   string // a number, or max
+	RequestedQPS   string // a number, or the word max
 	ActualDuration int64
 	NumThreads     int
 	Version        string
 	NoCatchUp      bool
 	Resolution     float64
 	URL            string
-	Destination    string           // only for gRPC
-	RetCodes       map[string]int64 // by code of HTTP or gRPC
+	Destination    string           // only in gRPC reports
+	RetCodes       map[string]int64 // number of calls by HTTP or gRPC status code
 
 	DurationHistogram struct {
 		Count         int64
@@ -236,7 +236,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return r, nil
 }
 
-// resolution returns the width of the narrowest buckets as text. Files of gRPC runs lack it.
+// resolution formats the width of the narrowest buckets. Files of gRPC runs lack this width.
 func resolution(seconds float64) string {
 	if seconds <= 0 {
 		return "1 ms (the default)"
@@ -244,7 +244,7 @@ func resolution(seconds float64) string {
 	return fmt.Sprintf("%g ms", seconds*1e3)
 }
 
-// errors returns fortio's error codes, or only its sum of errors if the codes do not add up.
+// errors returns fortio's errors by code. If they do not add up, it returns only their sum.
 func (f *jsonReport) errors() []record.ErrorCount {
 	var all []record.ErrorCount
 	sum := int64(0)
@@ -265,7 +265,7 @@ func (f *jsonReport) errors() []record.ErrorCount {
 	return []record.ErrorCount{{Code: "error", Count: counted.Count, Example: "fortio counts this as an error"}}
 }
 
-// isSuccess reports whether a code means success, in HTTP or in fortio's gRPC calls.
+// isSuccess reports whether a status code means success, in HTTP or in fortio's gRPC calls.
 func isSuccess(code string) bool {
 	return len(code) == 3 && strings.HasPrefix(code, "2") || code == "SERVING" || code == "OK"
 }

@@ -1,14 +1,12 @@
-// Package generator describes other projects' load generators that can repeat a call instead of
-// wirelab's client, and builds programs of other projects.
+// Package generator describes load generators of other projects. They can make the calls of a
+// measurement instead of wirelab's client. The package also builds programs of other projects.
 //
-//  1. [List.Find] returns a generator; its Find, the program and its version.
-//  2. [Generator.Prepare] turns a [Call] into arguments, and writes the files that the program
-//     reads.
+//  1. [List.Find] returns a generator. Its Find returns the program and its version.
+//  2. [Generator.Prepare] writes the program's input files and returns its arguments.
 //  3. The caller runs the program.
 //  4. [Generator.Read] reads the [Counts] from its output.
 //
-// The package does not know how a program is run, what its figures are for, or which generators
-// exist.
+// The package does not know how a program is run, what its figures mean, or which generators exist.
 package generator
 
 import (
@@ -26,17 +24,17 @@ import (
 	"time"
 )
 
-// A Generator is a load generator that can repeat a call in cleartext.
+// A Generator is a load generator that can make calls in cleartext.
 type Generator struct {
 	Name string
-	// Speaks lists the protocols that it supports.
+	// Speaks lists the protocols that the load generator supports.
 	Speaks []Protocol
-	// Build makes the program. It is nil for programs of the system.
+	// Build builds the program. It is nil for programs that come with the system.
 	Build func(ctx context.Context, progress io.Writer) error
-	// Find returns the program's path, and its name with the version.
+	// Find returns the program's path, and its name with its version.
 	Find func() (path, version string, err error)
-	// Files returns the files that the program reads, by name. The last of the Arguments names
-	// the server. ReadOutput reads the counts from the program's output.
+	// Files returns the files that the program reads, by name. The last argument names the server.
+	// ReadOutput reads the counts from the program's output.
 	Files      func(Call) (map[string][]byte, error)
 	Arguments  func(Call) []string
 	ReadOutput func(output string, c Call) (Counts, error)
@@ -45,30 +43,30 @@ type Generator struct {
 // A Protocol names a protocol that a load generator speaks.
 type Protocol string
 
-// The protocols. A call of gRPC is unary.
+// The protocols. gRPC calls are unary.
 const (
 	HTTP1 Protocol = "HTTP/1.1"
 	HTTP2 Protocol = "HTTP/2"
 	GRPC  Protocol = "gRPC"
 )
 
-// A Call describes the call that a load generator repeats.
+// A Call describes the call that a load generator makes repeatedly.
 type Call struct {
-	Protocol Protocol
-	Address  string
-	Method   string // HTTP method; gRPC ignores it
-	Path     string // such as /echo, or for gRPC /package.Service/Method
-	Header   []Field
-	Message  []byte // the body for HTTP, the encoded request for gRPC
-	// The size of the answer's body or message, and of the whole answer for HTTP/1.1.
-	AnswerBytes, WireBytes int64
-	Callers                int // callers, each with one call in flight
-	Connections            int
-	Threads                int // most threads that it may use
-	Duration               time.Duration
+	Protocol    Protocol
+	Address     string
+	Method      string // HTTP method; unused for gRPC
+	Path        string // such as /echo; for gRPC /package.Service/Method
+	Header      []Field
+	Message     []byte // HTTP body, or encoded gRPC request
+	AnswerBytes int64  // size of the answer's body or message
+	WireBytes   int64  // size of the whole answer; only for HTTP/1.1
+	Callers     int    // number of callers, each with one call in flight
+	Connections int
+	Threads     int // greatest number of threads
+	Duration    time.Duration
 }
 
-// A Field is a field of a header.
+// A Field is a header field.
 type Field struct{ Name, Value string }
 
 // EqualThreads returns the largest allowed number of threads that divides the connections evenly.
@@ -81,9 +79,9 @@ func (c Call) EqualThreads() int {
 	return 1
 }
 
-// Counts holds what a load generator reports. The times are zero if no call was answered.
+// Counts holds the figures that a load generator reports. Times are zero without answered calls.
 type Counts struct {
-	Requests, Failed int64 // Requests includes the failed ones
+	Requests, Failed int64 // Requests includes the failed calls
 	Example          string
 	Min, Max, Mean   time.Duration
 }
@@ -91,7 +89,7 @@ type Counts struct {
 // List lists load generators.
 type List []Generator
 
-// Find returns the load generator of that name.
+// Find returns the load generator with this name.
 func (all List) Find(name string) (Generator, bool) {
 	i := slices.IndexFunc(all, func(g Generator) bool { return g.Name == name })
 	if i < 0 {
@@ -100,7 +98,7 @@ func (all List) Find(name string) (Generator, bool) {
 	return all[i], true
 }
 
-// Install makes the program available, or returns the reason why it cannot.
+// Install builds the program if necessary, or returns an error with the reason.
 func (g Generator) Install(ctx context.Context, progress io.Writer) error {
 	if g.Build != nil {
 		return g.Build(ctx, progress)
@@ -139,10 +137,10 @@ func (g Generator) Read(output string, call Call) (Counts, error) {
 	return counts, nil
 }
 
-// RequestFile is the name of the file that a program reads the request from.
+// RequestFile is the name of the file from which a program reads the request.
 const RequestFile = "request"
 
-// ErrIncomplete is returned for output that lacks a figure.
+// ErrIncomplete means that the program's output lacks a figure.
 var ErrIncomplete = errors.New("the output lacks the number of calls or their times")
 
 // A Parser parses numbers and keeps the first error.
@@ -155,7 +153,7 @@ func (p *Parser) Count(text string) int64 {
 	return n
 }
 
-// Time parses a duration like 2.44ms or "2.44 ms".
+// Time parses a duration such as 2.44ms or "2.44 ms".
 func (p *Parser) Time(text string) time.Duration {
 	d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
 	p.keep(err)
@@ -168,18 +166,18 @@ func (p *Parser) keep(err error) {
 	}
 }
 
-// A Program is built by `go install` in a pinned version. The Go module proxy and its checksum
-// database guarantee that two runs use the same code.
+// A Program is a program that `go install` builds in a fixed version. The Go module proxy and its
+// checksum database guarantee that all runs use the same code.
 type Program struct {
 	Name    string
-	Package string // the built package, such as example.org/program/cmd/program
+	Package string // package to build, such as example.org/program/cmd/program
 	Version string
 }
 
 // String returns the name and the version.
 func (p Program) String() string { return p.Name + " " + p.Version }
 
-// path returns the path of the built program, which all runs of a user share.
+// path returns the path of the built program. All runs of a user share the program.
 func (p Program) path() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -188,7 +186,7 @@ func (p Program) path() (string, error) {
 	return filepath.Join(cache, "wirelab", p.Name+"-"+p.Version, p.Name), nil
 }
 
-// Find returns the path of the program that Build made.
+// Find returns the path of the program that Build built.
 func (p Program) Find() (string, error) {
 	path, err := p.path()
 	if err != nil {
@@ -200,7 +198,7 @@ func (p Program) Find() (string, error) {
 	return path, nil
 }
 
-// Build fetches and builds the program with `go install`, unless it exists.
+// Build downloads and builds the program with `go install` unless the program exists.
 func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	path, err := p.path()
 	if err != nil {
@@ -213,7 +211,7 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: building the program needs the go command: install Go: %w", p.Name, err)
 	}
-	// It is built in another folder and renamed, so that an existing program is complete.
+	// Build in another folder and rename the result, so that the program is never incomplete.
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
@@ -236,7 +234,7 @@ func (p Program) Build(ctx context.Context, progress io.Writer) error {
 // install runs `go install`, which prints one line per loaded module and compiled package.
 func (p Program) install(ctx context.Context, golang, into string, progress io.Writer) error {
 	command := exec.CommandContext(ctx, golang, "install", "-v", p.Package+"@"+p.Version)
-	command.Dir = into // a folder outside of any module
+	command.Dir = into // a folder outside any module
 	command.Env = append(os.Environ(), "GOBIN="+into, "GOFLAGS=-mod=mod", "GOWORK=off")
 	lines, err := command.StderrPipe()
 	if err != nil {
@@ -245,7 +243,7 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 	if err := command.Start(); err != nil {
 		return err
 	}
-	var last []string // last lines, for an error
+	var last []string // last lines of the output, for the error
 	downloaded, compiled, printed := 0, 0, time.Now()
 	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
 		line := scanner.Text()
@@ -269,8 +267,8 @@ func (p Program) install(ctx context.Context, golang, into string, progress io.W
 	return nil
 }
 
-// FindInstalled returns the path of a program of the system, and its output for --version. wrk also
-// prints its usage, and fails.
+// FindInstalled returns the path of an installed program, and its output for --version. It accepts
+// a failing command, because wrk prints its usage and fails.
 func FindInstalled(name, debianPackage string) (path, printed string, err error) {
 	if path, err = exec.LookPath(name); err != nil {
 		return "", "", fmt.Errorf("%w; on Debian and Ubuntu install the package %s", err, debianPackage)

@@ -1,5 +1,5 @@
-// Package ghz reads commands, configurations and JSON reports of bojand/ghz, and runs it as a
-// client in a measurement.
+// Package ghz reads commands, configurations and JSON reports of bojand/ghz. It also runs ghz as
+// the client of a measurement.
 package ghz
 
 import (
@@ -29,7 +29,7 @@ var Tool = &flags.Tool{
 		return c.Has("--from") || c.IsGRPC() && len(c.Operands) == 1
 	},
 	Usual: func(c *flags.Command) {
-		if c.Has("--from") { // the file has its own defaults
+		if c.Has("--from") { // the file contains its own defaults
 			return
 		}
 		if !hasSchedule(c, "--concurrency-schedule") {
@@ -124,7 +124,7 @@ var securityFlags = []flags.Option{
 
 var reportFlags = []flags.Option{
 	flags.Flag("-o --output", flags.NoneOf("a file", flags.IsFormat), flags.Kept("-o", "refused with -O: the summary goes to standard output; otherwise "+flags.Code("-o")+", a directory")),
-	flags.Flag("-O --format", flags.Text, flags.Kept("-O", flags.Code("--json")+" for json and pretty; else refused: "+flags.Code("wirelab report")+" and "+flags.Code("wirelab export")+" write other formats")),
+	flags.Flag("-O --format", flags.Text, flags.Kept("-O", "json and pretty become "+flags.Code("--json")+". Other formats are refused; "+flags.Code("wirelab report")+" and "+flags.Code("wirelab export")+" write them.")),
 	flags.Flag("--count-errors", flags.Maybe, flags.Ignored("failed calls are counted and timed separately")),
 	flags.Flag("--name --tags", flags.Text, flags.Ignored("name the run by -o DIR")),
 	flags.Flag("--debug", flags.File, flags.Ignored("with -o DIR the run records each failure")),
@@ -135,7 +135,7 @@ func hasSchedule(c *flags.Command, schedule string) bool {
 	return kind != "" && kind != "const"
 }
 
-// keepForSchedule stores a value under its flag's own name.
+// keepForSchedule stores a value under the name of its flag.
 var keepForSchedule = flags.Function("as the schedule", func(c *flags.Command, value string) error {
 	c.Keep("--"+strings.TrimLeft(c.Written, "-"), value)
 	return nil
@@ -175,8 +175,8 @@ func settle(c *flags.Command) error {
 	return settleTarget(c)
 }
 
-// settleTarget settles the address. For cleartext the target gets a scheme, because the default of
-// wirelab is TLS, as in ghz.
+// settleTarget translates the address. For cleartext it adds a scheme to the target, because
+// wirelab and ghz use TLS by default.
 func settleTarget(c *flags.Command) error {
 	if c.Has("--from") {
 		return nil
@@ -241,7 +241,7 @@ var Generator = generator.Generator{
 	Files: files, Arguments: arguments, ReadOutput: readOutput,
 }
 
-// files puts the message's length before the message, as ghz expects binary data.
+// files writes the message's length before the message, which is ghz's form of binary data.
 func files(c generator.Call) (map[string][]byte, error) {
 	if bytes.Contains(c.Message, []byte("{{")) {
 		return nil, errors.New("the request contains the bytes {{, which ghz takes for a template: use smaller messages, which rarely contain them")
@@ -249,7 +249,7 @@ func files(c generator.Call) (map[string][]byte, error) {
 	return map[string][]byte{generator.RequestFile: protowire.AppendBytes(nil, c.Message)}, nil
 }
 
-// arguments contains no .proto file: ghz finds the service by reflection.
+// arguments contains no .proto file, because ghz finds the service by reflection.
 func arguments(c generator.Call) []string {
 	return []string{
 		"-z", c.Duration.String(), "--duration-stop", "wait",
@@ -265,7 +265,7 @@ var (
 	ghzFailed   = regexp.MustCompile(`\[(\d+)\]\s+(.+)`)
 )
 
-// readOutput reads ghz's text. Its JSON lists each call, which would cost the client CPU time.
+// readOutput reads ghz's text output. Its JSON output lists every call, which would cost CPU time.
 func readOutput(output string, _ generator.Call) (generator.Counts, error) {
 	count, times := ghzCount.FindStringSubmatch(output), ghzTimes.FindStringSubmatch(output)
 	if count == nil || times == nil {

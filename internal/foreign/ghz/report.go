@@ -21,7 +21,7 @@ func isFile(object map[string]json.RawMessage) bool {
 	return o.Has("host", "call") || o.Has("options", "statusCodeDistribution")
 }
 
-// readFile returns the flags in ghz's configuration, or under options in its report.
+// readFile returns the flags from ghz's configuration, or from the options in its report.
 func readFile(text string) ([]string, error) {
 	if len(text) > flags.MaxFileBytes {
 		return nil, fmt.Errorf("the file has %d bytes, but the limit is %d: keep only the options, which ghz's report has at the top", len(text), flags.MaxFileBytes)
@@ -50,7 +50,7 @@ func readFile(text string) ([]string, error) {
 	return words, nil
 }
 
-// entryFlags returns the flag of an entry, or none if the entry changes nothing.
+// entryFlags returns the flag for an entry of the file. It returns none if the entry has no effect.
 func entryFlags(key string, raw json.RawMessage) ([]string, error) {
 	switch key {
 	case "host":
@@ -58,7 +58,7 @@ func entryFlags(key string, raw json.RawMessage) ([]string, error) {
 		err := json.Unmarshal(raw, &host)
 		return []string{host}, err
 	case "CPUs", "cpus", "dial-timeout", "connect-timeout", "output", "format", "$schema", "tags":
-		return nil, nil // metadata of the file, or without an effect on figures
+		return nil, nil // an entry without an effect on figures
 	case "data":
 		return []string{"--data=" + string(raw)}, nil
 	case "metadata", "reflect-metadata":
@@ -90,7 +90,7 @@ func valueFlag(key string, value any) ([]string, error) {
 	case float64:
 		text = flags.FormatNumber(v)
 		if strings.Contains(key, "duration") || key == "timeout" || key == "keepalive" || key == "stream-interval" {
-			text = time.Duration(v).String() // nanoseconds, in a report
+			text = time.Duration(v).String() // a report holds nanoseconds
 		}
 	case []any:
 		text = strings.Join(lists.Map(v, func(part any) string { return fmt.Sprint(part) }), ",")
@@ -112,8 +112,8 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the used members of runner.Report of ghz 0.93. Times are in nanoseconds. The
-// list of calls is not used: ghz stores only the first million, and bases its percentiles on them.
+// A jsonReport holds the members that wirelab uses of runner.Report in ghz 0.93. Times are in
+// nanoseconds. The list of calls is not used, because ghz stores only the first million.
 type jsonReport struct {
 	Date    time.Time `json:"date"`
 	Options struct {

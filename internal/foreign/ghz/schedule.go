@@ -10,20 +10,20 @@ import (
 	"wirelab.dev/internal/foreign/flags"
 )
 
-// maxSteps limits the number of concurrencies in a translated schedule.
+// maxSteps limits the number of concurrency levels in a translated schedule.
 const maxSteps = 12
 
 // A schedule describes how ghz changes the rate or the number of workers while it runs.
 type schedule struct {
 	kind       string // step or line
-	prefix     string // prefix of its flags, for messages
+	prefix     string // prefix of the schedule's flags, for messages
 	start, end float64
 	step       float64
 	every      time.Duration
-	limit      time.Duration // longest time of the change; zero: until its end
+	limit      time.Duration // time limit of the change; zero means none
 }
 
-// readSchedule reads the flags with the prefix. It returns nil without a schedule.
+// readSchedule reads the schedule flags with the prefix. It returns nil if there are none.
 func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 	s := &schedule{kind: c.Last(prefix + "-schedule"), prefix: prefix, step: 1, every: time.Second}
 	switch s.kind {
@@ -56,7 +56,7 @@ func readSchedule(c *flags.Command, prefix string) (*schedule, error) {
 	return s, nil
 }
 
-// course returns the duration of the change, limited by the number of calls, and the last value.
+// course returns the duration of the change and the last value. calls limits the duration.
 func (s *schedule) course(calls float64) (time.Duration, float64, error) {
 	perSecond := s.step / s.every.Seconds()
 	lasts := s.limit
@@ -104,7 +104,6 @@ func settleSchedules(c *flags.Command) error {
 	return nil
 }
 
-// ramp translates the schedule of a rate into one straight ramp.
 func (s *schedule) ramp(c *flags.Command) error {
 	calls, _ := strconv.ParseFloat(c.Get("-n"), 64)
 	if !c.Has("-n") && c.Pasted {
@@ -125,7 +124,6 @@ func (s *schedule) ramp(c *flags.Command) error {
 	return nil
 }
 
-// steps translates the schedule of workers into a list of concurrencies.
 func (s *schedule) steps(c *flags.Command) error {
 	lasts, end, err := s.course(0)
 	if err != nil {

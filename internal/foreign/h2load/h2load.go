@@ -1,4 +1,4 @@
-// Package h2load reads commands of nghttp2's h2load, and runs it as a client in a measurement.
+// Package h2load reads commands of nghttp2's h2load, and runs h2load as a measurement's client.
 package h2load
 
 import (
@@ -86,7 +86,7 @@ var Tool = &flags.Tool{
 	},
 }
 
-// alpn uses the first protocol of a list of ALPN names.
+// alpn uses the first protocol of a list of ALPN protocol names.
 func alpn(c *flags.Command, list string) error {
 	first, _, _ := strings.Cut(list, ",")
 	version := map[string]string{"h2": "2", "h2c": "2", "h2-16": "2", "h2-14": "2", "http/1.1": "1.1", "h3": "3"}[first]
@@ -104,7 +104,6 @@ var Generator = generator.Generator{
 	Files: files, Arguments: arguments, ReadOutput: readOutput,
 }
 
-// files puts the prefix of gRPC before its message.
 func files(c generator.Call) (map[string][]byte, error) {
 	message := c.Message
 	if c.Protocol == generator.GRPC {
@@ -113,7 +112,7 @@ func files(c generator.Call) (map[string][]byte, error) {
 	return map[string][]byte{generator.RequestFile: message}, nil
 }
 
-// arguments lets h2load send the file by POST, its method for files.
+// arguments names the file that h2load sends. h2load sends files by POST.
 func arguments(c generator.Call) []string {
 	all := []string{
 		"-D", strconv.FormatInt(c.Duration.Milliseconds(), 10) + "ms", "-t", strconv.Itoa(c.EqualThreads()),
@@ -138,7 +137,7 @@ var (
 	h2loadTimes    = regexp.MustCompile(`time for request:\s+(\S+)\s+(\S+)\s+(\S+)`)
 )
 
-// readOutput counts answers by their bytes: h2load does not know gRPC statuses, and counts a
+// readOutput counts answers by their number of bytes. h2load ignores gRPC statuses, so it counts a
 // failed call without a message as a success.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
 	requests, data, times := h2loadRequests.FindStringSubmatch(output), h2loadData.FindStringSubmatch(output), h2loadTimes.FindStringSubmatch(output)

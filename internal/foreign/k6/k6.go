@@ -1,4 +1,4 @@
-// Package k6 reads summaries of grafana/k6. It runs no scripts.
+// Package k6 reads summaries of grafana/k6. It does not run k6's scripts.
 package k6
 
 import (
@@ -20,7 +20,7 @@ import (
 	"wirelab.dev/internal/foreign/summary"
 )
 
-// Tool translates a summary into a command with the same load.
+// Tool translates a summary into a command that makes the same load.
 var Tool = &flags.Tool{
 	Name: "k6", OnlyFiles: true, ReadFile: readFile,
 	IsFile: func(object map[string]json.RawMessage) bool {
@@ -38,10 +38,11 @@ var Tool = &flags.Tool{
 	},
 }
 
-// taggedURL matches the URL in a metric's name, which k6 adds for thresholds of a URL.
+// taggedURL matches the URL in the name of a metric. k6 adds the URL if a threshold is for this URL
+// only.
 var taggedURL = regexp.MustCompile(`\{.*(?:url|name):((?:https?|grpcs?)://[^\s,}]+).*\}`)
 
-// readFile returns the clients and duration in a summary, and the URL that a threshold names.
+// readFile returns flags for a summary's clients and duration, and the URL that a threshold names.
 func readFile(text string) ([]string, error) {
 	if len(text) > flags.MaxTextBytes {
 		return nil, fmt.Errorf("the file has %d bytes, more than any summary: give the file of --summary-export", len(text))
@@ -96,16 +97,16 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the used members of k6 1.8: handleSummary's data, and the older form of
-// --summary-export, in which a metric holds its values directly.
+// A jsonReport holds the members that wirelab uses in k6 1.8: the data of handleSummary, or the
+// older form of --summary-export. In the older form, a metric holds its values directly.
 type jsonReport struct {
 	State struct {
-		TestRunDurationMs float64 `json:"testRunDurationMs"` // only in handleSummary's data
+		TestRunDurationMs float64 `json:"testRunDurationMs"` // only in the data of handleSummary
 	} `json:"state"`
 	Metrics map[string]k6Metric `json:"metrics"`
 }
 
-// A k6Metric holds a metric's values by name, without thresholds. Durations are in milliseconds.
+// A k6Metric maps the names of a metric's values to the values. Durations are in milliseconds.
 type k6Metric map[string]float64
 
 func (m *k6Metric) UnmarshalJSON(data []byte) error {
@@ -129,7 +130,8 @@ func (m *k6Metric) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// k6Calls lists the metrics of calls. The first one in a file is used.
+// k6Calls lists the metrics that describe calls. wirelab uses the first metric that a file
+// contains.
 var k6Calls = []struct{ duration, count, failed, remark string }{
 	{
 		"http_req_duration", "http_reqs", "http_req_failed",
@@ -161,7 +163,8 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return nil, errors.New("the file has neither http_req_duration nor grpc_req_duration, so no call was timed")
 }
 
-// count needs the number of calls. For gRPC only the duration may have it, on request.
+// count sets the numbers of calls. For gRPC, only the duration metric may have the number of calls,
+// and only if the user asked k6 for it.
 func count(r *summary.Result, report *jsonReport, times k6Metric, counter, failed string) error {
 	count, counted := times["count"]
 	of := report.Metrics[counter]
@@ -182,13 +185,14 @@ func count(r *summary.Result, report *jsonReport, times k6Metric, counter, faile
 			r.Window = time.Duration(summary.Nanoseconds(m["count"]/m["rate"], time.Second))
 		}
 	}
-	if n := report.Metrics[failed]["passes"]; n > 0 { // passes counts the true values of a rate
+	// passes counts how often a rate metric was true
+	if n := report.Metrics[failed]["passes"]; n > 0 {
 		r.Errors = []record.ErrorCount{{Code: failed, Count: int64(min(n, math.MaxInt64/2)), Example: "k6's http_req_failed: the status was not expected, or there was none"}}
 	}
 	return nil
 }
 
-// k6Stats lists the figures needed from k6.
+// k6Stats lists the statistics that k6 must write.
 const k6Stats = "avg,min,med,max,p(90),p(95),p(99),p(99.9),count"
 
 func setTimes(r *summary.Result, times k6Metric) error {
@@ -214,7 +218,7 @@ func setTimes(r *summary.Result, times k6Metric) error {
 	return nil
 }
 
-// setLoad sets the clients and the load model, as far as a summary has them.
+// setLoad sets the clients and the load model, if the summary contains them.
 func setLoad(r *summary.Result, metrics map[string]k6Metric) {
 	most, now := metrics["vus_max"], metrics["vus"]
 	if most["max"] == most["min"] && (now["max"] == 0 || now["max"] == now["min"] && now["max"] == most["max"]) {

@@ -90,7 +90,7 @@ var Tool = &flags.Tool{
 	},
 }
 
-// setScaledNumber parses a number with oha's k or m.
+// setScaledNumber parses a number with oha's suffix k or m.
 func setScaledNumber(flag string) func(*flags.Command, string) error {
 	return func(c *flags.Command, value string) error {
 		digits := strings.TrimRight(value, "kKmM")
@@ -111,7 +111,7 @@ func setScaledNumber(flag string) func(*flags.Command, string) error {
 
 var refuseOldHTTP = flags.Refused("wirelab speaks HTTP/1.1, 2 and 3: write --http 1.1")
 
-// settleBurst settles bursts: a number of requests, then a pause.
+// settleBurst translates bursts: a number of requests, then a pause, repeatedly.
 func settleBurst(c *flags.Command) error {
 	delay, size := c.Last("--burst-delay"), c.Last("--burst-rate")
 	if delay == "" {
@@ -144,7 +144,7 @@ var Summary = summary.Format{
 	Read: readSummary,
 }
 
-// A jsonReport holds the used members of oha 1.16. Times are in seconds, or null without answers.
+// A jsonReport holds the members that wirelab uses in oha 1.16. Times are in seconds, or null.
 type jsonReport struct {
 	Summary struct {
 		Total   *float64 `json:"total"`
@@ -154,10 +154,12 @@ type jsonReport struct {
 	} `json:"summary"`
 	Percentiles map[string]*float64 `json:"latencyPercentiles"` // by name, such as p99.9
 	Statuses    map[string]int64    `json:"statusCodeDistribution"`
-	Errors      map[string]int64    `json:"errorDistribution"` // requests without an answer
+	// requests without an answer, by error
+	Errors map[string]int64 `json:"errorDistribution"`
 }
 
-// ohaDeadline names requests that oha cut off at the end. Its rate of success leaves them out.
+// ohaDeadline names the requests that oha ended at its deadline. oha's success rate excludes these
+// requests.
 const ohaDeadline = "aborted due to deadline"
 
 func readSummary(data []byte) (*summary.Result, error) {
@@ -190,7 +192,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 	return r, nil
 }
 
-// count counts the calls, and returns the number of answered ones: oha times these.
+// count sets the numbers of calls. It returns the number of answered calls.
 func count(r *summary.Result, report *jsonReport) (answered int64, err error) {
 	add := func(to *int64, n int64) {
 		if n < 0 || n > math.MaxInt64-*to {

@@ -1,11 +1,11 @@
-// Package summary makes records from reports of other load generators.
+// Package summary makes records from the reports of other load generators.
 //
 //		a tool's JSON file ──> Formats.Read ──> Result ──> Records ──> record.Record per file
 //
-//	 1. [Formats.Read] finds by its content which [Format] a file has.
-//	 2. That tool's package reads its figures into a [Result], and changes none.
-//	 3. [Records] makes a record of each. Those of one tool, target, call and load are repeats of
-//	    one cell.
+//	 1. [Formats.Read] recognises the [Format] of a file by its content.
+//	 2. The tool's package reads the figures of the file unchanged into a [Result].
+//	 3. [Records] makes a record of each result. Records with equal tool, target, call and load
+//	    are repeats of one cell.
 //
 // Figures that a file lacks stay unknown. The result's remarks say what its figures leave out.
 //
@@ -33,45 +33,45 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Format is the JSON report of a load generator.
+// A Format describes the JSON report of a load generator.
 type Format struct {
 	Tool  string
-	Makes string // the flags that make the tool write it
+	Makes string // flags that make the tool write the report
 	Is    func(Object) bool
 	Read  func(data []byte) (*Result, error)
 }
 
-// Formats lists formats.
+// Formats lists report formats.
 type Formats []Format
 
-// MaxBytes limits the size of a file: ghz lists up to a million calls, in some 130 bytes each.
+// MaxBytes limits the size of a file. ghz lists up to a million calls, with some 130 bytes each.
 const MaxBytes = 256 << 20
 
-// A Result holds the figures of a file. By default times start at the actual send; remarks differ.
+// A Result holds the figures of a file. Times start at the actual send unless a remark differs.
 type Result struct {
-	Tool, Version string // Version is empty if the file lacks it
-	Target        string // HOST:PORT; empty if the file lacks it
-	Workload      string // the called URL or method
-	Clients       int    // 0 if the file lacks it
+	Tool, Version string // Version is empty if unknown
+	Target        string // HOST:PORT; empty if unknown
+	Workload      string // URL or method of the calls
+	Clients       int    // 0 if unknown
 	Load          record.Load
-	Started       time.Time // zero if the file lacks it
+	Started       time.Time // zero if unknown
 	Window        time.Duration
-	Calls         int64 // ended calls, including failed ones
+	Calls         int64 // number of ended calls, including failed ones
 	Errors        []record.ErrorCount
 	Times         latency.Distribution
-	// Remarks holds sentences that readers of these figures must know.
+	// Remarks holds sentences that the report must show with these figures.
 	Remarks []string
 }
 
-// An Object holds the members of a file.
+// An Object holds the members of a JSON file.
 type Object map[string]json.RawMessage
 
-// Has reports whether the object has all members of these names.
+// Has reports whether the object has members with all of these names.
 func (o Object) Has(names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { _, is := o[name]; return !is })
 }
 
-// Read reads a file in one of the formats. The error describes the file.
+// Read reads a file in one of the formats. If it knows none, the error describes the file.
 func (all Formats) Read(data []byte) (*Result, error) {
 	var members Object
 	if err := json.Unmarshal(data, &members); err != nil {
@@ -124,7 +124,7 @@ func nameMembers(members Object) string {
 	return "the members " + strings.Join(names, ", ")
 }
 
-// check returns an error for contradictory or impossible figures.
+// check returns an error if figures are impossible or contradict each other.
 func (r *Result) check() error {
 	failed := int64(0)
 	for _, e := range r.Errors {
@@ -158,14 +158,14 @@ func (r *Result) check() error {
 	return nil
 }
 
-// A File is a result with the name of its file.
+// A File is a result and the name of its file.
 type File struct {
 	*Result
-	Name   string // file name without folder
+	Name   string // name of the file, without the folder
 	SHA256 string
 }
 
-// Records makes one record per file, in their order.
+// Records makes one record per file, in the order of the files.
 func Records(files []File) []record.Record {
 	repeats := map[record.Cell]int{}
 	records := make([]record.Record, len(files))
@@ -190,21 +190,20 @@ func (f File) record(cell record.Cell) record.Record {
 	}
 }
 
-// unknowns lists the figures that no tool's file has.
 func unknowns(program string) string {
 	return program + " measured this, and wirelab did not: CPU time and memory of both ends, the connections and other load on the machine are unknown; any warm-up is part of the window"
 }
 
-// Totals returns the distribution of calls without buckets. The mean is in nanoseconds.
+// Totals returns a distribution without buckets. Times are in nanoseconds.
 func Totals(count int64, mean float64, shortest, longest int64) latency.Distribution {
 	sum := mean * float64(count)
 	if !(sum >= 0 && sum < math.MaxInt64) {
-		sum = -1 // refused by check
+		sum = -1 // check refuses this value
 	}
 	return latency.Distribution{Count: count, Sum: int64(math.Round(sum)), Min: shortest, Max: longest}
 }
 
-// Nanoseconds converts a duration. For an invalid value it returns -1, which check refuses.
+// Nanoseconds converts a duration to nanoseconds. It returns -1 for an invalid value.
 func Nanoseconds(value float64, unit time.Duration) int64 {
 	value *= float64(unit)
 	if !(value >= 0 && value < math.MaxInt64) {
@@ -213,7 +212,7 @@ func Nanoseconds(value float64, unit time.Duration) int64 {
 	return int64(math.Round(value))
 }
 
-// sorted sorts percentiles, and removes duplicates such as med and p(50).
+// sorted sorts percentiles and removes duplicates, such as med if p(50) is present.
 func sorted(all []latency.Percentile) []latency.Percentile {
 	slices.SortFunc(all, func(a, b latency.Percentile) int {
 		return cmp.Or(cmp.Compare(a.Quantile, b.Quantile), cmp.Compare(a.Duration, b.Duration))
@@ -221,7 +220,7 @@ func sorted(all []latency.Percentile) []latency.Percentile {
 	return slices.Compact(all)
 }
 
-// SplitURL splits a URL into its address, and its path with query.
+// SplitURL splits a URL into its address (HOST:PORT) and its path with the query.
 func SplitURL(text string) (target, path string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -230,12 +229,12 @@ func SplitURL(text string) (target, path string) {
 	return u.Host, cmp.Or(u.RequestURI(), "/")
 }
 
-// ClosedRemark explains what the times of a closed loop leave out.
+// ClosedRemark returns a remark about what the times of a closed loop leave out.
 func ClosedRemark(tool string) string {
 	return tool + " ran a closed loop: each client waited for its answer before it sent again, so requests that would have met a stall were never sent (coordinated omission)"
 }
 
-// PacedRemark explains what the times of paced clients leave out.
+// PacedRemark returns a remark about what the times of paced clients leave out.
 func PacedRemark(tool string) string {
 	return tool + " held a rate with clients that wait for their answers, and timed each call from its actual send: no figure includes delays before the send (coordinated omission)"
 }
@@ -243,7 +242,7 @@ func PacedRemark(tool string) string {
 // UnknownCall is the workload's name if the file does not name the call.
 const UnknownCall = "untold"
 
-// UnknownCallRemark explains that the file does not name the call.
+// UnknownCallRemark returns a remark that the file does not name the call.
 func UnknownCallRemark(tool string) string {
 	return "the file does not say what " + tool + " called: files that are given together count as repeats"
 }
@@ -258,11 +257,11 @@ func (all Formats) ReadFile(path string, data []byte) (File, error) {
 	return File{Result: result, Name: filepath.Base(path), SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// NoScenario is the scenario in the manifest of an imported run.
+// NoScenario is the empty scenario in the manifest of an imported run.
 const NoScenario = "{}"
 
-// Manifest describes a run of imported records. Scenario and host are unknown. The caller adds the
-// tool and the command.
+// Manifest returns the manifest of a run with imported records. Scenario and host are unknown. The
+// caller adds the tool and the command.
 func Manifest(records []record.Record) record.Manifest {
 	nothing := json.RawMessage(NoScenario)
 	var tools []string

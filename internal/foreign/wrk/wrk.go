@@ -1,4 +1,4 @@
-// Package wrk reads commands of wg/wrk and giltene/wrk2, and runs wrk as a client in a
+// Package wrk reads commands of wg/wrk and giltene/wrk2. It also runs wrk as the client of a
 // measurement.
 package wrk
 
@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/foreign/generator"
 )
 
-// Tool holds the flags of wg/wrk 4.2, and the flags that giltene/wrk2 adds.
+// Tool holds the flags of wg/wrk 4.2, and the additional flags of giltene/wrk2.
 var Tool = &flags.Tool{
 	Name:    "wrk",
 	Letters: true,
@@ -45,7 +45,7 @@ var Generator = generator.Generator{
 	Find: find, Files: files, Arguments: arguments, ReadOutput: readOutput,
 }
 
-// find returns the program of the system. It prints its version before its usage.
+// find finds the installed program. wrk prints its version before its usage.
 func find() (path, version string, err error) {
 	path, printed, err := generator.FindInstalled("wrk", "wrk")
 	if err != nil {
@@ -60,7 +60,7 @@ func find() (path, version string, err error) {
 
 const wrkScriptFile = "call.lua"
 
-// files writes the call as Lua without functions, so that wrk runs no Lua during calls.
+// files writes the request as Lua data without functions, so that wrk runs no Lua during calls.
 func files(c generator.Call) (map[string][]byte, error) {
 	var script strings.Builder
 	fmt.Fprintf(&script, "wrk.method = %s\n", luaString(c.Method))
@@ -73,7 +73,7 @@ func files(c generator.Call) (map[string][]byte, error) {
 	return map[string][]byte{wrkScriptFile: []byte(script.String()), generator.RequestFile: c.Message}, nil
 }
 
-// wrkDone prints exact figures, in microseconds. Without answers wrk's minimum is meaningless.
+// wrkDone is Lua code that prints exact figures in microseconds. Without answers the minimum is 0.
 const wrkDone = `
 function done(summary, latency)
   local e, least = summary.errors, summary.requests > 0 and latency.min or 0
@@ -82,7 +82,7 @@ function done(summary, latency)
 end
 `
 
-// luaString quotes a string for Lua, where a backslash and three digits stand for any byte.
+// luaString quotes a string for Lua. In Lua, a backslash and three digits mean one byte.
 func luaString(text string) string {
 	quoted := []byte{'"'}
 	for _, b := range []byte(text) {
@@ -91,7 +91,7 @@ func luaString(text string) string {
 	return string(append(quoted, '"'))
 }
 
-// arguments rounds the duration up to whole seconds, wrk's unit.
+// arguments rounds the duration up, because wrk accepts only whole seconds.
 func arguments(c generator.Call) []string {
 	seconds := (c.Duration + time.Second - 1) / time.Second
 	return []string{
@@ -102,9 +102,9 @@ func arguments(c generator.Call) []string {
 
 var wrkExactly = regexp.MustCompile(`(?m)^exactly: (\d+) requests, (\d+) bytes, errors: (\d+) connect, (\d+) read, (\d+) write, (\d+) status, us: (\d+) min, (\d+) max, (\d+) in all$`)
 
-// readOutput also counts answers by their bytes, since wrk checks only the status, and does not
-// count requests without an answer. wrk's mean includes calls that it would have made if others
-// had been faster. Here the mean assumes one call in flight at all times on each connection.
+// readOutput counts answers by their bytes too, because wrk checks only the status and ignores
+// requests without an answer. It does not use wrk's mean, which includes calls that wrk did not
+// make. Instead it computes the mean as if each connection always had one call in flight.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
 	figures := wrkExactly.FindStringSubmatch(output)
 	if figures == nil {

@@ -2,13 +2,13 @@
 // They name the fastest variant, the load at which throughput stops growing, the shortest tail, the
 // effect of limits, connections and resumption, the cost of a request, and doubtful figures.
 //
-// It claims no more than the analysis has proven: it calls a difference unproven, and names no
-// winner without repeats. Invalid trials come first if the answer needs them. Equal statements
-// about several sizes become one sentence. Another program's client is never recommended.
+// It claims no more than the analysis has proven. Without repeats it names no winner. Sentences
+// about invalid trials come first if the answer needs these trials. Equal statements about several
+// sizes become one sentence. Another program's client is never recommended.
 //
 // [Answer] writes a few lines; [Advise] writes all sentences.
 //
-// Each function on a summary or a [rank.Part] answers one question, and returns nil without an
+// Each function on a summary or a [rank.Part] answers one question, and returns nil if there is no
 // answer. Package rank orders the variants at each point. Package words formats the texts.
 package advice
 
@@ -22,8 +22,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/curves"
 )
 
-// Advise returns plain sentences, the most important first. The second and third name the trials
-// that were judged anew and the goal of the repeats, because the answer may depend on them.
+// Advise returns plain sentences, the most important first. Sentences about rejudged trials and the
+// goal of the repeats come early, because the answer may depend on these facts.
 func Advise(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return slices.Concat([]string{foreignNotice(s)}, invalidTrials(s), cautions(s))

@@ -17,7 +17,7 @@ import (
 )
 
 // Answer sums up a run in a few short lines: the findings, one thing to do, and how far to trust
-// it.
+// the findings.
 func Answer(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return foreignAnswer(s)
@@ -54,7 +54,8 @@ func findings(s *analysis.Summary) []string {
 	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directionRatios(parts), comparisonLines(main), shareLines(s), crossoverLines(s), singleVariantTimes(main))
 }
 
-// comparisonLines counts the points that each variant wins, and gives leads at the two extremes.
+// comparisonLines counts the points that each variant wins. It adds the best variant's lead at the
+// first and the last point.
 func comparisonLines(p *rank.Part) []string {
 	if p.IsSearched() {
 		return nil
@@ -126,7 +127,6 @@ func bestRates(p *rank.Part) []string {
 	return words.FillLine(over+head+": ", items)
 }
 
-// singleVariantTimes describes the only variant of a part.
 func singleVariantTimes(p *rank.Part) []string {
 	if len(p.Variants) != 1 {
 		return nil
@@ -203,7 +203,6 @@ func tooFewTrialsAdvice(s *analysis.Summary) string {
 	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
 }
 
-// commonestInvalidCheck names the check that makes most trials invalid.
 func commonestInvalidCheck(s *analysis.Summary) string {
 	if all := reasons(s, record.Invalid); len(all) > 0 {
 		return all[0].name
@@ -261,7 +260,7 @@ func connectionAdvice(s *analysis.Summary) []string {
 	return words.FillLine("Do: use ", items)
 }
 
-// choiceAdvice says which variant to choose by the mean, with the fewest and the most clients.
+// choiceAdvice names the variants with the best mean, for the fewest and the most clients.
 func choiceAdvice(p *rank.Part) []string {
 	if len(p.Variants) < 2 || p.IsSearched() || len(p.Sizes) == 0 {
 		return nil
@@ -271,16 +270,16 @@ func choiceAdvice(p *rank.Part) []string {
 	}
 	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "any") })
 	if len(rules) == 1 || rules[0] == rules[1] {
-		return []string{words.CutLine("Do: by the mean, choose " + rules[0] + ".")}
+		return []string{words.CutLine("Do: choose " + rules[0] + " (best mean response time).")}
 	}
-	line := fmt.Sprintf("Do: by the mean, with %s choose %s; with %d %s.", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
+	line := fmt.Sprintf("Do: with %s choose %s; with %d %s (best mean).", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
 	if utf8.RuneCountInString(line) > words.MaxLineLength {
-		line = fmt.Sprintf("Do: by the mean, with %s choose %s.", words.Clients(p.MostClients()), rules[1])
+		line = fmt.Sprintf("Do: with %s choose %s (best mean).", words.Clients(p.MostClients()), rules[1])
 	}
 	return []string{words.CutLine(line)}
 }
 
-// trustLine counts the valid trials, and names the main reasons against the others.
+// trustLine counts the valid trials, and names the main reason why others are invalid.
 func trustLine(s *analysis.Summary) []string {
 	if s.Done == 0 || len(s.Cells) == 0 {
 		return nil

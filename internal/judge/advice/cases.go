@@ -29,7 +29,8 @@ func casePairs(s *analysis.Summary) [][]*compare.Comparison {
 	return pairs[:min(len(pairs), words.MaxShownRivals)]
 }
 
-// isDividedPart reports whether a part only divides a difference into shares, so it is no case.
+// isDividedPart reports whether a part only divides a difference into shares. Such a part is no
+// case.
 func isDividedPart(s *analysis.Summary, part string) bool {
 	return slices.ContainsFunc(s.Shares, func(d compare.Shares) bool { return d.Part == part })
 }
@@ -37,8 +38,8 @@ func isDividedPart(s *analysis.Summary, part string) bool {
 // verdictOrder is the printing order of verdicts on the second variant of a pair.
 var verdictOrder = []compare.Verdict{compare.Slower, compare.Faster, compare.Equivalent, compare.Undecided}
 
-// countVerdicts counts the cases by the verdict on the second variant. A comparison has the verdict
-// on the first variant. The key "" counts cases without a verdict.
+// countVerdicts counts the cases by the verdict on the second variant. It inverts the comparison's
+// verdict, which is on the first variant. The key "" counts cases without a verdict.
 func countVerdicts(pair []*compare.Comparison) map[compare.Verdict]int {
 	count := map[compare.Verdict]int{}
 	for _, c := range pair {
@@ -70,25 +71,27 @@ func caseVerdict(pair []*compare.Comparison) string {
 		verdicts += fmt.Sprintf(" (%d have too few trials for a verdict)", tooFew)
 	}
 	byRatio := func(a, b *compare.Comparison) int { return cmp.Compare(a.Ratio.Value, b.Ratio.Value) }
-	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // by the second variant's time
+	least, most := slices.MaxFunc(pair, byRatio), slices.MinFunc(pair, byRatio) // high ratio: B is fast
 	name := func(c *compare.Comparison) string { return fmt.Sprintf("%s with %s", c.Part, words.Clients(c.Clients)) }
 	return fmt.Sprintf("Of %s, by mean response time %s; it takes %s as long as %s in %s, and %s in %s.", words.Count(len(pair), "scenario"), verdicts,
 		words.TimesText(least.Ratio.Inverse()), first, name(least), words.TimesText(most.Ratio.Inverse()), name(most))
 }
 
-// caseLimits counts the closed loops by their limit: CPU, or waiting for something else.
+// caseLimits counts the closed loops by what limits them: CPU time or waiting.
 func caseLimits(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "closed", func(c *matrix.Cell) bool { return c.IsValid() && !isDividedPart(s, c.Part) })
 	by := groupByBound(cells)
 	var clauses []string
+	effect := ""
 	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
 		what := "the simulated work"
 		if slices.ContainsFunc(waiting, func(c *matrix.Cell) bool { return !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) }) {
 			what = "waiting"
 		}
 		least, longest := meanSpan(waiting)
-		clauses = append(clauses, fmt.Sprintf("%s in %d: throughput there is the number of users divided by a call's wait of %s to %s; the protocol may carry more",
-			what, len(waiting), words.Micros(least), words.Micros(longest)))
+		clauses = append(clauses, fmt.Sprintf("%s in %d", what, len(waiting)))
+		effect = fmt.Sprintf(" In %d loops the limit is %s: each call waits %s to %s, so the number of users sets the throughput. The protocol may reach more.",
+			len(waiting), what, words.Micros(least), words.Micros(longest))
 	}
 	for _, end := range []struct {
 		bound matrix.Bound
@@ -98,7 +101,7 @@ func caseLimits(s *analysis.Summary) []string {
 			clauses = append(clauses, fmt.Sprintf("%s in %d (%s)", end.text, len(cells), namesWithParts(cells)))
 		}
 	}
-	return words.Sentence(clauses, "Limits of the %d closed loops: %s.", len(cells))
+	return lists.Map(words.Sentence(clauses, "Limits of the %d closed loops: %s.", len(cells)), func(limits string) string { return limits + effect })
 }
 
 // namesWithParts names some of the cells by variant, part and clients.
@@ -108,7 +111,7 @@ func namesWithParts(cells []*matrix.Cell) string {
 	}), "%d more"))
 }
 
-// caseLine is the short form of caseVerdict.
+// caseLine returns caseVerdict's comparison in one short line.
 func caseLine(pair []*compare.Comparison) string {
 	count := countVerdicts(pair)
 	var texts []string

@@ -79,7 +79,8 @@ func handshakeCost(p *rank.Part, clients int) []string {
 		words.SmallestSizeClause(p), least.Best, words.DoubtClause(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(others))}
 }
 
-// otherConnections names cells whose connections differ from the scenario, unless a check does.
+// otherConnections names cells whose connections differ from the scenario, unless a check names
+// them.
 func otherConnections(s *analysis.Summary) []string {
 	cells := rank.CellsOf(s, func(c *matrix.Cell) bool {
 		return c.Connections.Differs && !slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" })
@@ -186,7 +187,7 @@ func shownContrasts(all []compare.Contrast) []compare.Contrast {
 	return shown
 }
 
-// metricWords names in words the metrics that a contrast may change.
+// metricWords maps the metrics that a contrast may change to words.
 var metricWords = map[string]string{
 	matrix.CPU:        "the CPU time",
 	matrix.Handshake:  "the handshake's time",
@@ -197,8 +198,8 @@ var metricWords = map[string]string{
 }
 
 // describeEffects describes changes in the metrics that the stack declares for the option, or else
-// in CPU time, handshake and throughput. Early data shortens the time to the first byte, not the
-// handshake.
+// in CPU time, handshake and throughput. For early data, it describes the time to the first byte,
+// because the handshake stays as long.
 func describeEffects(c compare.Contrast, declared *scenario.Contrast) string {
 	metrics := []string{matrix.CPU, matrix.Handshake, matrix.Throughput}
 	switch {
@@ -207,7 +208,7 @@ func describeEffects(c compare.Contrast, declared *scenario.Contrast) string {
 	case declared != nil && len(declared.Metrics) > 0:
 		metrics = declared.Metrics
 	}
-	said := map[string][]string{} // by the verb
+	said := map[string][]string{} // descriptions by their verb
 	for _, m := range metrics {
 		e, measured := c.EffectOn(m)
 		verb, text := "has", words.WithInterval(e.Ratio, units.Number)+" times "+metricWords[m]
@@ -232,7 +233,7 @@ func describeEffects(c compare.Contrast, declared *scenario.Contrast) string {
 	return strings.Join(parts, ", ")
 }
 
-// savedShare turns a ratio below 1 into the saved share.
+// savedShare turns a ratio below 1 into the saved share, 1 minus the ratio.
 func savedShare(ratio matrix.Figure) matrix.Figure {
 	saved := matrix.Figure{Value: 1 - ratio.Value}
 	if i := ratio.Interval; i != nil {

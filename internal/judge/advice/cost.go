@@ -15,8 +15,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// cpuCostSentence returns the CPU time per request at client and server, with the most clients, to
-// plan a system.
+// cpuCostSentence writes the CPU time per request of client and server, with the most clients.
 func cpuCostSentence(p *rank.Part) []string {
 	var clauses []string
 	for _, size := range p.SizeEnds() {
@@ -30,7 +29,7 @@ func cpuCostSentence(p *rank.Part) []string {
 	return words.Sentence(clauses, "CPU time per request, client + server, with %s: %s.", words.Clients(p.MostClients()))
 }
 
-// cheapest names the variant with the least CPU time per request, if it has rivals.
+// cheapest names the variant with the least CPU time per request, if there are several variants.
 func cheapest(p *rank.Part, at rank.Point) string {
 	least, ok := p.Rank(matrix.CPU, at)
 	switch {
@@ -42,9 +41,9 @@ func cheapest(p *rank.Part, at rank.Point) string {
 	return "; " + least.Best + " costs least" + words.DoubtClause(least)
 }
 
-// bulkCostSentence returns the server's CPU cost per gigabyte for a part with large messages. It
-// adds the gigabytes per second in a closed loop. Otherwise the schedule sets this rate, so it adds
-// the cores in use.
+// bulkCostSentence returns the server's CPU cost per gigabyte for a part with large messages. For a
+// closed loop it adds the gigabytes per second. For other loads the schedule sets the rate, so it
+// adds the number of busy CPUs.
 func bulkCostSentence(p *rank.Part) []string {
 	if len(p.Sizes) == 0 || len(p.Clients) == 0 {
 		return nil
@@ -110,7 +109,8 @@ func meanSpan(cells []*matrix.Cell) (least, longest float64) {
 	return slices.Min(means), slices.Max(means)
 }
 
-// variantNames lists the variants of the cells, or counts them if these are all.
+// variantNames lists the variants of the cells, or gives their number if the cells have all
+// variants.
 func variantNames(cells []*matrix.Cell, all int) string {
 	if len(cells) == all && all > words.MaxShownRivals {
 		return fmt.Sprintf("all %d variants", all)
@@ -118,8 +118,8 @@ func variantNames(cells []*matrix.Cell, all int) string {
 	return words.List(lists.Map(cells, func(c *matrix.Cell) string { return c.Variant }))
 }
 
-// allocationSentences returns the bytes that a call allocates at the end that allocates more, with
-// the main function.
+// allocationSentences writes the bytes per call that the client or the server allocates, whichever
+// is more, and names the function that allocates most.
 func allocationSentences(s *analysis.Summary) []string {
 	var sentences []string
 	for _, all := range lists.GroupBy(s.Allocations, func(a insight.Allocation) string { return a.Part }) {
@@ -146,12 +146,12 @@ func allocationSentences(s *analysis.Summary) []string {
 }
 
 // Explain names the largest parts of a cell's time, or of the difference between two cells, from
-// the records of probes.
+// the readings of probes.
 func Explain(e *insight.Explanation) []string {
 	return slices.Concat(stageSentences(e), cpuTimeSentence(e), systemCallSentence(e))
 }
 
-// probeExplanation explains the probed difference between the two cells that users compare most.
+// probeExplanation explains the difference between insight.DefaultPair's two cells.
 func probeExplanation(s *analysis.Summary) []string {
 	if len(s.Insights) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func stageSentences(e *insight.Explanation) []string {
 		units.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
 }
 
-// distinctNames names two cells by their difference, which is mostly the variant.
+// distinctNames names two cells by the property in which they differ, usually the variant.
 func distinctNames(e *insight.Explanation) (of, against string) {
 	for _, named := range []func(*insight.Insight) string{
 		func(i *insight.Insight) string { return "over " + i.Variant },
@@ -198,7 +198,6 @@ func distinctNames(e *insight.Explanation) (of, against string) {
 	return "in " + e.Of.Part, "in " + e.Against.Part
 }
 
-// sizeAndClients names the message size and the number of clients of a cell.
 func sizeAndClients(i *insight.Insight) string {
 	return " " + words.SizeClause(i.Payload) + "with " + words.Clients(i.Clients)
 }
@@ -231,7 +230,8 @@ func callSentence(e *insight.Explanation, what string, clauses []string) []strin
 	return words.Sentence(clauses, what+" of a call %s, against one %s: %s.", b, a)
 }
 
-// largestParts names at most three parts that explain half of a difference. It leaves out noise.
+// largestParts names at most three parts that explain half of a difference. It omits possible
+// noise.
 func largestParts(e insight.ExplainedFigure, difference float64) string {
 	var named []string
 	explained := 0.0
@@ -254,7 +254,6 @@ func largestParts(e insight.ExplainedFigure, difference float64) string {
 // minCallDifference is the smallest difference in system calls per call that a sentence names.
 const minCallDifference = 0.2
 
-// systemCallSentence compares the system calls per call.
 func systemCallSentence(e *insight.Explanation) []string {
 	var clauses []string
 	for _, c := range e.Syscalls {

@@ -18,7 +18,7 @@ import (
 )
 
 // kneeSentences names each curve's knee: the number of clients at which throughput stops growing or
-// tails start growing. It explains why other curves have no knee. [noKneeSentence] covers curves
+// tails start growing. If a curve has no knee, it gives the reason. [noKneeSentence] covers curves
 // with too few numbers of clients.
 func kneeSentences(s *analysis.Summary, by string) []string {
 	begins := "throughput stops growing"
@@ -67,13 +67,13 @@ func noKneeSentence(s *analysis.Summary) []string {
 		matrix.KneePoints, had)}
 }
 
-// kneePlace writes the number of clients at a knee, with its interval.
 func kneePlace(k curves.Knee) string {
 	i := k.Clients.Interval
 	return fmt.Sprintf("at about %s (%.0f to %.0f)", words.Clients(int(math.Round(k.Clients.Value))), i.Low, i.High)
 }
 
-// variantsWithSizes names variants with their sizes. Variants with equal sizes share the text.
+// variantsWithSizes lists variants with their message sizes. Variants with the same sizes share one
+// entry.
 func variantsWithSizes(knees []curves.Knee) string {
 	knees = slices.Clone(knees)
 	slices.SortStableFunc(knees, func(a, b curves.Knee) int { return a.Payload.Compare(b.Payload) })
@@ -90,7 +90,7 @@ func variantsWithSizes(knees []curves.Knee) string {
 // sweepSizes is the smallest number of sizes that the analysis needs to find a crossover.
 const sweepSizes = 4
 
-// crossoverSentences names the variants that overtake another as messages grow.
+// crossoverSentences names each variant that becomes faster than another as messages grow.
 func crossoverSentences(s *analysis.Summary, parts []*rank.Part) []string {
 	var clauses, unclear []string
 	for _, c := range s.Crossovers {
@@ -122,7 +122,8 @@ func noCrossoverSentences(parts []*rank.Part) []string {
 	return sentences
 }
 
-// noCrossover says why no crossover was found: none exists, or there are too few sizes.
+// noCrossover says why no crossover was found: no variant overtakes another, or there are too few
+// sizes.
 func noCrossover(p *rank.Part) string {
 	type sweep struct {
 		a, b    string
@@ -157,7 +158,7 @@ func limitEffects(s *analysis.Summary) []string {
 	var sentences []string
 	for _, l := range s.Limits {
 		ofCall, ofCaller := "", ""
-		if !math.IsNaN(l.TailWithout + l.TailWithService + l.TailWithResponse) { // else too few requests
+		if !math.IsNaN(l.TailWithout + l.TailWithService + l.TailWithResponse) { // NaN: unknown
 			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", units.Number(l.TailWithService), units.Number(l.TailWithout))
 			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", units.Number(l.TailWithResponse), words.Micros(l.P99WithUS), words.Micros(l.P99WithoutUS))
 		}
@@ -188,7 +189,7 @@ func crossoverLines(s *analysis.Summary) []string {
 // bottleneckSentences returns one sentence per curve about its bottleneck.
 func bottleneckSentences(s *analysis.Summary) []string { return lists.Map(s.Scalings, Bottleneck) }
 
-// Bottleneck names the cause that keeps throughput below the ideal of one curve.
+// Bottleneck describes the cause that keeps a curve's throughput below its ideal.
 func Bottleneck(s curves.Scaling) string {
 	d := s.Diagnosis
 	name := s.Variant
@@ -222,7 +223,8 @@ func Bottleneck(s curves.Scaling) string {
 	}
 }
 
-// describeSerialising says whether callers wait for earlier calls, or to write their call.
+// describeSerialising says whether callers wait for earlier calls to end, or for the client's
+// writer.
 func describeSerialising(d curves.Diagnosis) string {
 	verb := "serialises"
 	if d.Connections.Value > 1 {
@@ -234,7 +236,7 @@ func describeSerialising(d curves.Diagnosis) string {
 	return fmt.Sprintf("%s %d callers, each waiting for earlier calls", verb, d.Clients)
 }
 
-// bestInFlight ranks the variants by throughput with the most calls in flight, per workload.
+// bestInFlight ranks each workload's variants by throughput with the most calls in flight.
 func bestInFlight(s *analysis.Summary) []string {
 	var lines []string
 	last := func(c curves.Scaling) curves.ScalingPoint { return c.Points[len(c.Points)-1] }

@@ -79,7 +79,7 @@ func cautions(s *analysis.Summary) []string {
 		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}, care...)
 }
 
-// reasonTexts names the checks with this level, each with an example.
+// reasonTexts describes the checks that gave this level, each with an example.
 func reasonTexts(s *analysis.Summary, level record.Level) []string {
 	texts := lists.Map(reasons(s, level), func(r reason) string {
 		return fmt.Sprintf("%s in %s (%s)", r.name, words.Count(r.trials, "trial"), r.example)
@@ -96,7 +96,7 @@ type reason struct {
 	trials        int
 }
 
-// reasons returns the checks with this level, those with the most trials first.
+// reasons returns the checks that gave this level, sorted by descending number of trials.
 func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
 	add := func(one reason) {
@@ -171,8 +171,8 @@ func rejudgedCount(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("Judged again by this version: %s now invalid, %s now valid.", count(r.NowInvalid), count(r.NowValid))}
 }
 
-// warmUpSentence says how long a warm-up must be. Parts without warm-up show this best, so it uses
-// only them if there are any.
+// warmUpSentence says how long a warm-up must be. It prefers parts that were measured without a
+// warm-up, because they show this best.
 func warmUpSentence(s *analysis.Summary) []string {
 	needs := slices.Clone(s.WarmUps)
 	beganCold := func(n curves.WarmUpNeed) bool {
@@ -214,7 +214,7 @@ func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64
 	return needs[len(needs)/2], needs[len(needs)-1]
 }
 
-// repeatGoal names the goal at which a run stops repeating, and whether it was reached.
+// repeatGoal names the goal at which a run stops repeating, and says whether the run reached it.
 func repeatGoal(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil {
@@ -247,7 +247,7 @@ func repeatGoal(s *analysis.Summary) []string {
 		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
 }
 
-// undecidedCount counts the undecided comparisons. Open claims are counted elsewhere.
+// undecidedCount counts the undecided comparisons. It leaves out claims; see claimCount.
 func undecidedCount(s *analysis.Summary) []string {
 	u := s.Until
 	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered || u.Claims {
@@ -264,7 +264,7 @@ func undecidedCount(s *analysis.Summary) []string {
 	return []string{fmt.Sprintf("After %s %d of %d %s are still open.", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)}
 }
 
-// powerSentences returns the difference of the mean that repeats can find, unless all are decided.
+// powerSentences states the smallest difference of the mean that the run's repeats can detect.
 func powerSentences(s *analysis.Summary) []string {
 	i := slices.IndexFunc(s.Powers, func(p compare.Power) bool { return p.Metric == matrix.Mean })
 	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool {
@@ -285,8 +285,8 @@ func powerSentences(s *analysis.Summary) []string {
 	return []string{text + "."}
 }
 
-// DescribePower says in one line which difference a number of repeats can find. p is nil if
-// unknown.
+// DescribePower states in one line the smallest difference that the repeats can detect. A nil p
+// means that this is unknown.
 func DescribePower(p *compare.Power, repeats int, where string) string {
 	if p == nil {
 		return "could find: unknown until one run with 3 repeats or more was made on this machine"

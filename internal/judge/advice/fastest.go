@@ -52,7 +52,7 @@ func describeFastest(p *rank.Part, group []rank.Ranking) string {
 	return text
 }
 
-// bestTimes writes the best variant's time and the ratios of the other variants to it.
+// bestTimes writes the best variant's time, and how many times longer other variants take.
 func bestTimes(r rank.Ranking, withSize bool) string {
 	text := "a call takes "
 	if withSize {
@@ -68,7 +68,7 @@ func bestTimes(r rank.Ranking, withSize bool) string {
 	return text
 }
 
-// leadLines writes the best variant's time, and the ratios of the other variants to it.
+// leadLines writes the best variant's time, and how many times longer other variants take.
 func leadLines(r rank.Ranking) []string {
 	over, names := words.SplitCommonPrefix(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
 	items := make([]string, len(r.Rivals))
@@ -87,7 +87,6 @@ func timesLine(of string, mean matrix.Figure, c *matrix.Cell) string {
 	return words.CutLine(line + ", " + words.Rate(c.Throughput.Value) + ".")
 }
 
-// singleVariant describes the only variant of a part.
 func singleVariant(p *rank.Part) []string {
 	if p.Cells[0].Kind().Alone {
 		return partAnswers(p)
@@ -108,8 +107,8 @@ func singleVariant(p *rank.Part) []string {
 	return []string{fmt.Sprintf("%s; the mean time of a call: %s.", opening, strings.Join(clauses, "; "))}
 }
 
-// throughputSentence compares the highest throughput of each variant. The numbers of clients may
-// differ, so it compares intervals.
+// throughputSentence compares the highest throughput of each variant. The peaks may have different
+// numbers of clients, so it compares intervals.
 func throughputSentence(p *rank.Part) []string {
 	if !p.IsClosed() || len(p.Clients) < 2 {
 		return nil
@@ -134,8 +133,8 @@ func throughputSentence(p *rank.Part) []string {
 	return words.Sentence(clauses, "The highest throughput is %s.")
 }
 
-// shortestTail names the variant with the lowest P99 with the most clients. P99/P50 would favour a
-// variant whose calls are all slow.
+// shortestTail names the variant with the lowest P99 with the most clients. It does not use
+// P99/P50, which favours variants whose calls are all slow.
 func shortestTail(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
@@ -174,7 +173,7 @@ func describeTail(p *rank.Part, lowest rank.Ranking) string {
 }
 
 // choiceSentence says which variant to choose by size, with the fewest and with the most clients.
-// It adds P99 and CPU time with the most clients, because systems are built for this case.
+// It adds P99 and CPU time with the most clients, because users plan their systems for this load.
 func choiceSentence(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
@@ -194,7 +193,7 @@ func choiceSentence(p *rank.Part) []string {
 	}
 	for _, by := range []struct{ metric, name string }{{matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
 		switch ranges := p.CandidateRanges(by.metric, p.MostClients()); {
-		case len(ranges) == 0: // not measured
+		case len(ranges) == 0: // the metric was not measured
 		case p.AllCandidates(ranges):
 			clauses = append(clauses, fmt.Sprintf("no %s with %s is proven lowest", by.name, words.Clients(p.MostClients())))
 		default:
@@ -204,7 +203,8 @@ func choiceSentence(p *rank.Part) []string {
 	return words.Sentence(clauses, "To choose: %s.")
 }
 
-// ruleByMean names the variants to choose with n clients, or returns open if nothing is proven.
+// ruleByMean names the variants to choose with n clients, or returns the text in open if nothing is
+// proven.
 func ruleByMean(p *rank.Part, n int, open string) string {
 	if ranges := p.CandidateRanges(matrix.Mean, n); !p.AllCandidates(ranges) {
 		return choiceBySize(p, ranges)
@@ -263,7 +263,7 @@ func Choose(s *analysis.Summary, w UseCase) []string {
 		return []string{"No advice: the run does not compare two variants with " + kind + "."}
 	}
 	for _, p := range fitting {
-		if q := p.NearestPoints(record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}, w.Callers); q != nil {
+		if q := p.AtNearestPoints(record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}, w.Callers); q != nil {
 			return chooseFor(q, w)
 		}
 	}
@@ -294,7 +294,8 @@ func chooseFor(p *rank.Part, w UseCase) []string {
 	return append(lines, words.CutLine("Measured here, "+words.MeasuredRange(p)+"; other cases are unknown."))
 }
 
-// rulesByClients names the variants to use per number of clients, or returns nil if none is proven.
+// rulesByClients names the variants to use per number of clients, or returns nil if none is proven
+// best.
 func rulesByClients(p *rank.Part) []string {
 	const open = "any: no difference is proven"
 	type rule struct {
@@ -322,7 +323,7 @@ func rulesByClients(p *rank.Part) []string {
 	})
 }
 
-// keepingGoal returns the variants whose percentile is certainly below the limit at every point.
+// keepingGoal returns the variants whose percentile is proven below the limit at every point.
 func keepingGoal(p *rank.Part, goal scenario.Goal) (kept []string, line string) {
 	var perhaps, not []string
 	limit := float64(time.Duration(goal.Limit)) / 1e3

@@ -17,7 +17,8 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// searchSentences writes the highest rate at which each variant kept the goal, and its lead.
+// searchSentences writes the highest rate at which each variant kept the goal, and compares the
+// rates.
 func searchSentences(s *analysis.Summary) []string {
 	cells := foundRateCells(s)
 	slices.SortStableFunc(cells, func(a, b *matrix.Cell) int {
@@ -39,12 +40,12 @@ func searchSentences(s *analysis.Summary) []string {
 	return sentences
 }
 
-// foundRateCells returns the cells whose highest rate was searched for and found.
+// foundRateCells returns the cells in which a search found the highest rate.
 func foundRateCells(s *analysis.Summary) []*matrix.Cell {
 	return rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
 }
 
-// rateDoubt explains why a ratio of rates is not a verdict.
+// rateDoubt explains why the ratio of two rates does not prove that one rate is higher.
 func rateDoubt(s rank.Rival) string {
 	switch {
 	case s.Times.Interval == nil:
@@ -86,7 +87,7 @@ func overloadSentence(s *analysis.Summary) []string {
 	return words.Sentence(words.FirstItems(texts, "%d more were too"), "Beyond capacity, so response times only show how long the overload lasted: %s.")
 }
 
-// maxShownLoads limits the cells that each get a sentence.
+// maxShownLoads is the largest number of cells that get a sentence each.
 const maxShownLoads = 4
 
 // burstSentences says how long each burst took, and how many requests were lost.
@@ -147,7 +148,7 @@ func answeredRequests(c *matrix.Cell) string {
 	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.Rate(c.Load.RatePerSecond))
 }
 
-// burstLines counts per burst size the cases in which each variant answers first.
+// burstLines counts for each burst size the cases in which each variant answers its burst first.
 func burstLines(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
 	return lists.Map(lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }), func(same []*matrix.Cell) string {
@@ -179,7 +180,6 @@ func sustainedLine(s *analysis.Summary) []string {
 	}))
 }
 
-// searchLines writes the highest rates that kept a goal.
 func searchLines(s *analysis.Summary) []string {
 	var lines []string
 	for _, same := range lists.GroupBy(foundRateCells(s), func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Payload, c.Clients, c.Load.Goal) }) {
@@ -259,8 +259,9 @@ func shortestMean(cells []*matrix.Cell) *matrix.Cell {
 	})
 }
 
-// slowdownByLoss returns how many times longer scheduled calls take over a link that loses
-// packets than over the same link without loss. A closed loop would send fewer calls.
+// slowdownByLoss returns how many times longer scheduled calls take over a link that loses packets
+// than over the same link without loss. It ignores closed loops, which send fewer calls if calls
+// take longer.
 func slowdownByLoss(linked []*matrix.Cell) []string {
 	type longer struct {
 		variant string
@@ -277,7 +278,7 @@ func slowdownByLoss(linked []*matrix.Cell) []string {
 		}
 		loss = c.Network.Up.Loss
 		name := c.Variant
-		if secure { // all variants use TLS, so names need not say so
+		if secure { // all variants use TLS, so their names omit it
 			name = strings.TrimSuffix(name, ",tls=on")
 		}
 		all = append(all, longer{name, c.ResponseTimes().Mean.Value / linked[clean].ResponseTimes().Mean.Value})
@@ -287,7 +288,7 @@ func slowdownByLoss(linked []*matrix.Cell) []string {
 		lists.Map(all, func(l longer) string { return fmt.Sprintf("%s %s×", l.variant, units.Number(l.times)) }))
 }
 
-// isSameWithoutLoss reports whether clean is the same cell as lossy, over a link without loss.
+// isSameWithoutLoss reports whether clean has no packet loss and otherwise equals lossy.
 func isSameWithoutLoss(clean, lossy record.Cell) bool {
 	if clean.Network.Up.Loss != 0 || clean.Network.Down.Loss != 0 {
 		return false

@@ -17,7 +17,6 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fleetLine returns a line with the machines of the fleet.
 func fleetLine(s *analysis.Summary) []string {
 	if s.Fleet == nil {
 		return nil
@@ -26,7 +25,7 @@ func fleetLine(s *analysis.Summary) []string {
 	return []string{head + FleetLine(s.Fleet, words.MaxLineLength-len(head))}
 }
 
-// FleetLine names the agents that measured, and the distance between their clocks and windows.
+// FleetLine names the fleet's agents, and says how far apart their clocks and windows were.
 func FleetLine(f *analysis.Fleet, longest int) string {
 	clients, servers := f.AgentsInRole("client"), f.AgentsInRole("server")
 	rest := ""
@@ -85,7 +84,6 @@ func foreignNotice(s *analysis.Summary) string {
 	return fmt.Sprintf("%s measured this run, and wirelab only read the files, so there is no advice. To compare two runs, use wirelab diff.", words.List(s.Foreign))
 }
 
-// serviceAnswers describes the service's answers with the fewest and the most clients.
 func serviceAnswers(s *analysis.Summary) []string {
 	var lines []string
 	for _, p := range rank.PartsOf(s) {
@@ -144,7 +142,7 @@ func serviceFailures(s *analysis.Summary) []string {
 	return lines
 }
 
-// untrustedFigures explains why the figures of no cell may be used.
+// untrustedFigures explains why no cell has figures that may be used.
 func untrustedFigures(s *analysis.Summary) []string {
 	if slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
 		return nil

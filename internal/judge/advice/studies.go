@@ -82,8 +82,8 @@ var shareNames = map[string]string{
 	matrix.Mean:       "the mean time of a call",
 }
 
-// shareSentences divides the difference between a part's first variant and its last among the
-// changes.
+// shareSentences says how much each change adds to the difference between a part's first and last
+// variant.
 func shareSentences(s *analysis.Summary) []string {
 	var sentences []string
 	for _, d := range s.Shares {
@@ -116,7 +116,7 @@ func shareSentence(d compare.Shares) string {
 	return fmt.Sprintf("%s: %s. Shares of this difference: %s.", words.Capitalize(where), words.TimesText(d.Ratio), strings.Join(texts, "; "))
 }
 
-// shareLines divides a difference in CPU time among the changes, or else a difference in time.
+// shareLines says how much each change adds to a difference in time, or else in CPU time.
 func shareLines(s *analysis.Summary) []string {
 	for _, by := range []struct{ metric, name string }{{matrix.Mean, "time"}, {matrix.CPU, "CPU"}} {
 		i := slices.IndexFunc(s.Shares, func(d compare.Shares) bool { return d.Metric == by.metric && len(d.Steps) > 0 })
@@ -133,11 +133,11 @@ func shareLines(s *analysis.Summary) []string {
 	return nil
 }
 
-// shareSteps lists the changes, each with its ratio to the changes before it.
+// shareSteps lists the changes, each with the ratio of the variants after and before the change.
 func shareSteps(steps []compare.ShareStep) []string {
 	items := make([]string, len(steps))
 	for i, step := range steps {
-		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (") // without its explanation
+		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (")
 		further := ""
 		if i == 1 && step.Ratio.Value > 1 {
 			further = "a further "
@@ -147,7 +147,6 @@ func shareSteps(steps []compare.ShareStep) []string {
 	return items
 }
 
-// claimCount counts the claims by their outcome.
 func claimCount(s *analysis.Summary) []string {
 	if len(s.Claims) == 0 {
 		return nil
@@ -174,7 +173,7 @@ func stepsBySize(s *analysis.Summary) []string {
 	return sentences
 }
 
-// stepsByJump groups the steps by jump in size. The first of a group is the part's first variant.
+// stepsByJump groups steps between the same sizes. A group begins with the part's first variant.
 func stepsByJump(s *analysis.Summary) [][]compare.Step {
 	return lists.GroupBy(s.Steps, func(step compare.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
@@ -191,7 +190,7 @@ func stepSentences(all []compare.Step) []string {
 	}
 	switch first.Outcome {
 	case compare.HasStep:
-		faults := "" // additional page faults that the larger message is proven to have
+		faults := "" // additional page faults of the larger message, if proven
 		if first.Faults != nil && first.Faults.Interval != nil && first.Faults.Interval.Low > 0 {
 			faults = fmt.Sprintf(", with %s more page faults", words.WithInterval(*first.Faults, units.Number))
 		}
@@ -211,7 +210,7 @@ func stepSentences(all []compare.Step) []string {
 	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, times, appears)}
 }
 
-// stepCause names the options that remove the step, and those that do not.
+// stepCause names the options that remove the step, and the options that do not.
 func stepCause(all []compare.Step) string {
 	gone, stays := changedOptions(all, compare.StepGone), changedOptions(all, compare.StepStays)
 	switch {
@@ -234,7 +233,7 @@ func variantsWithRatios(all []compare.Step, kind compare.StepKind) []string {
 	return names
 }
 
-// changedOptions returns the options that variants of a kind set, without repetition.
+// changedOptions returns the distinct options that variants of a kind add.
 func changedOptions(all []compare.Step, kind compare.StepKind) []string {
 	var names []string
 	for _, step := range all[1:] {
@@ -246,7 +245,7 @@ func changedOptions(all []compare.Step, kind compare.StepKind) []string {
 	return names
 }
 
-// addedOptions returns the options that a variant adds to the first.
+// addedOptions returns the options that a variant adds to the part's first variant.
 func addedOptions(step compare.Step) string {
 	if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
 		return strings.TrimLeft(rest, ":,")

@@ -13,7 +13,7 @@ import (
 // A cellPair holds one cell as measured by two runs.
 type cellPair struct{ before, after *matrix.Point }
 
-// key names the cell. It returns both names if the runs name it differently.
+// key names the cell. It returns both names if the runs use different names.
 func (b cellPair) key() string {
 	before, after := keyOf(b.before), keyOf(b.after)
 	if before == after {
@@ -30,7 +30,7 @@ func matchCells(before, after *Summary) (common []cellPair, onlyBefore, onlyAfte
 	for _, p := range before.points {
 		earlier[withoutTarget(p.Cell)] = p
 	}
-	partner := map[*matrix.Point]*matrix.Point{} // the same cell in the other run
+	partner := map[*matrix.Point]*matrix.Point{} // for each cell, the same cell in the other run
 	pair := func(old, now *matrix.Point) { partner[old], partner[now] = now, old }
 	for _, p := range after.points {
 		if old := earlier[withoutTarget(p.Cell)]; old != nil {
@@ -79,7 +79,8 @@ func isSameLoad(a, b record.Load) bool {
 		(a.RatePerSecond == 0 || b.RatePerSecond == 0 || a.RatePerSecond == b.RatePerSecond)
 }
 
-// KeepOnly keeps the cells whose names contain a text. It fails if no name does.
+// KeepOnly keeps the cells whose names contain a text. It returns an error if no name contains the
+// text.
 func (s *Summary) KeepOnly(text string) error {
 	kept := slices.DeleteFunc(slices.Clone(s.points), func(p *matrix.Point) bool { return !strings.Contains(p.Cell.Key(), text) })
 	if len(kept) == 0 {
@@ -147,7 +148,8 @@ func foreignDoubts(before, after *Summary, common []cellPair) []string {
 }
 
 // diffMetric returns the metric with this name. If another program measured one of the runs, it
-// returns service times in place of response times, because other programs report only these.
+// returns service times in place of response times, because other programs report only service
+// times.
 func diffMetric(name string, foreign bool) matrix.Metric {
 	switch {
 	case foreign && name == matrix.Mean:

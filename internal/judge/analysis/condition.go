@@ -18,8 +18,8 @@ import (
 // rps<1000), or by the change of a figure since an earlier run (p99>+10%).
 type Condition struct {
 	Text  string
-	Above bool    // the cell fails if the figure is above the limit; else if it is below
-	Limit float64 // in Unit; for a change, the figure after divided by the figure before: 1.1 for +10%
+	Above bool    // true: the cell fails above the limit; false: it fails below the limit
+	Limit float64 // in Unit; for a change the ratio of later to earlier, 1.1 for +10%
 	Unit  Unit
 	of    *gateFigure
 }
@@ -62,7 +62,6 @@ func ParseCondition(text string) (Condition, error) {
 	return c, nil
 }
 
-// asChange turns the condition into a condition on a change by a share.
 func (c Condition) asChange(by float64) (Condition, error) {
 	switch c.Limit, c.Unit = 1+by, Relative; {
 	case c.of.metric() == "":
@@ -76,7 +75,7 @@ func (c Condition) asChange(by float64) (Condition, error) {
 // IsChange reports whether the condition is about a change since an earlier run.
 func (c Condition) IsChange() bool { return c.Unit == Relative }
 
-// CheckLoad refuses a figure that a load does not have, and a change that a load cannot show.
+// CheckLoad returns an error if a load does not have the figure, or cannot show its change.
 func (c Condition) CheckLoad(model string) error {
 	switch {
 	case c.IsChange() && !matrix.IsMeaningful(model, c.of.metric()):
@@ -90,12 +89,12 @@ func (c Condition) CheckLoad(model string) error {
 // A GateOutcome is the result of a condition in a cell.
 type GateOutcome string
 
-// The outcomes. Kept and Breached tell whether a figure is within the limit. A change is breached
-// only if the difference is real and its whole interval lies beyond the limit.
+// The outcomes. GateKept means within the limit, and GateBreached beyond the limit. A change
+// breaches the limit only if it is proven and its whole interval lies beyond the limit.
 const (
 	GateKept     GateOutcome = "kept"
 	GateBreached GateOutcome = "breached"
-	GateOpen     GateOutcome = "open" // the change lies beyond the limit, perhaps by chance
+	GateOpen     GateOutcome = "open" // the change is beyond the limit, perhaps by chance
 	// GateUnjudged means that the figure is unknown. It does not count as kept.
 	GateUnjudged GateOutcome = "unjudged"
 )
@@ -108,9 +107,9 @@ type GateFinding struct {
 	Outcome GateOutcome   `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, perhaps by chance
 	Unit    Unit          `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // unit of limit and found
 	Limit   float64       `json:"limit"`
-	Found   matrix.Figure `json:"found"`         // null if unknown
-	Windows int           `json:"windows"`       // valid windows of the figure
-	Why     string        `json:"why,omitempty"` // reason if the outcome is unjudged
+	Found   matrix.Figure `json:"found"`         // the measured figure or change; null if unknown
+	Windows int           `json:"windows"`       // number of valid windows that the figure is from
+	Why     string        `json:"why,omitempty"` // why the outcome is unjudged; absent for other outcomes
 	Change  *Difference   `json:"-"`             // the judged change; nil for a figure
 	within  bool          // the estimate of the change is within the limit
 }
@@ -136,7 +135,7 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 	return all
 }
 
-// Judge judges the figure of a cell. It ignores the interval, so that one window is enough.
+// Judge judges the figure of a cell. It ignores the figure's interval, so one window is enough.
 func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknownFigure}
 	if !cell.IsValid() {
@@ -159,7 +158,6 @@ func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	return f
 }
 
-// judgeCellChange judges the change of a cell since an earlier run.
 func (c Condition) judgeCellChange(cell *matrix.Cell, since *Diff) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknownFigure}
 	f.Outcome, f.Why = GateUnjudged, "one of the runs has no valid window with this figure"
@@ -189,7 +187,7 @@ func (c Condition) JudgeChange(d Difference) GateFinding {
 }
 
 // PassUnjudgedChanges replaces the outcome of changes that could not be judged: kept if the
-// estimate is within the limit, and open otherwise. It is for runs of many cells.
+// estimate is within the limit, and open otherwise. Callers use it for runs with many cells.
 func PassUnjudgedChanges(findings []GateFinding) []GateFinding {
 	all := slices.Clone(findings)
 	for i := range all {
@@ -221,16 +219,16 @@ const (
 	PerSecond    Unit = "rps"
 	Requests     Unit = "requests"
 	Share        Unit = "share"
-	Ratio        Unit = "ratio"  // one figure divided by another
-	Relative     Unit = "change" // a figure after divided by the figure before
+	Ratio        Unit = "ratio"  // a figure divided by another one, such as P99/P50
+	Relative     Unit = "change" // a figure divided by the same figure of an earlier run
 )
 
 // A gateFigure is a figure that can have a limit.
 type gateFigure struct {
-	names []string // in lower case; messages use the first
+	names []string // possible names in lower case; messages use the first name
 	unit  Unit
 	of    func(*matrix.Cell) *matrix.Figure // nil if it was not measured
-	model string                            // the only load with this figure; empty: all loads
+	model string                            // the only load model with this figure; empty means every model
 }
 
 // gateFigures lists the figures that have columns in the table.
@@ -257,7 +255,7 @@ var gateFigures = slices.Concat(gateLatencies(), []gateFigure{
 // unknownFigure stands for a figure that was not measured.
 var unknownFigure = matrix.Figure{Value: math.NaN()}
 
-// gateLatencies returns the response times, by the tags of their fields.
+// gateLatencies returns a figure per response time. The tags of the fields give the names.
 func gateLatencies() []gateFigure {
 	var all []gateFigure
 	for field := range reflect.TypeFor[matrix.Latencies]().Fields() {
@@ -292,7 +290,7 @@ func (l *gateFigure) metric() string {
 	return DiffMetrics[i]
 }
 
-// describeLimit describes the form of a figure's limit. figure is the figure's name with > or <.
+// describeLimit shows how to write a limit. figure is the figure's name followed by > or <.
 func (l *gateFigure) describeLimit(figure string) string {
 	wanted := map[Unit]string{
 		Microseconds: "a time with a unit, as in %s20ms",

@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Diff compares a run with an earlier one, in the cells that both measured. It cannot tell a
+// A Diff compares a run with an earlier one, in the cells that both runs measured. It cannot tell a
 // change of the machine between the runs from a change of the code. A verdict needs
 // [matrix.LeastTrials] valid trials of each run.
 type Diff struct {
@@ -27,27 +27,27 @@ type Diff struct {
 	OnlyInAfter  []string       `json:"only_in_after"`   // cells that only the later run has
 	Invalid      []string       `json:"invalid"`         // cells without a valid trial in one of the runs
 	Doubts       []string       `json:"doubts"`          // reasons for not trusting the comparison
-	Power        *compare.Power `json:"power,omitempty"` // differences of the mean that the repeats can find; absent with too few
+	Power        *compare.Power `json:"power,omitempty"` // smallest differences of the mean that the repeats can find; absent if there are too few repeats
 
-	targets [2]string // addresses of the first cell's servers, before and after
+	targets [2]string // addresses of the first cell's server in the earlier and in the later run
 }
 
-// A Difference is one figure of one cell in both runs.
+// A Difference compares one figure of one cell between two runs.
 type Difference struct {
 	Cell         string          `json:"cell"`
 	Metric       string          `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
-	Before       float64         `json:"before"`                                                                                          // in microseconds; throughput in requests per second
-	After        float64         `json:"after"`                                                                                           // in the unit of before
+	Before       float64         `json:"before"`                                                                                          // the earlier run's figure, in microseconds; throughput in requests per second
+	After        float64         `json:"after"`                                                                                           // the later run's figure, in the same unit
 	BeforeTrials int             `json:"before_trials"`                                                                                   // valid trials of the earlier run
 	AfterTrials  int             `json:"after_trials"`                                                                                    // valid trials of the later run
-	Ratio        matrix.Figure   `json:"ratio"`                                                                                           // after divided by before
-	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // as in a comparison
+	Ratio        matrix.Figure   `json:"ratio"`                                                                                           // the later run's figure divided by the earlier run's figure
+	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // probability of such a ratio if the runs are equal, Holm-adjusted; null with too few trials
 	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on the later run
 
 	of cellPair
 }
 
-// DiffMetrics lists the figures that runs are compared by.
+// DiffMetrics lists the metrics in which runs are compared.
 var DiffMetrics = []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU}
 
 // NewDiff compares two runs. It fails if they have no cell in common.
@@ -62,7 +62,7 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)
 	}
 	d.targets = [2]string{common[0].before.Cell.Target, common[0].after.Cell.Target}
-	part := map[string]int{} // position in the scenario
+	part := map[string]int{} // position of each part in the scenario
 	for i, c := range slices.Backward(common) {
 		part[c.after.Cell.Part] = i
 	}
@@ -109,7 +109,7 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 	return d, nil
 }
 
-// HasCell reports whether the run measured a cell. Server addresses may differ.
+// HasCell reports whether the run measured a cell. It ignores server addresses.
 func (s *Summary) HasCell(c record.Cell) bool {
 	return slices.ContainsFunc(s.points, func(p *matrix.Point) bool { return withoutTarget(p.Cell) == withoutTarget(c) })
 }
@@ -140,7 +140,6 @@ func newDifference(c cellPair, name string, of matrix.Metric) Difference {
 	return d
 }
 
-// machineDoubts describes the differences between the machines of two runs.
 func machineDoubts(before, after *Summary) []string {
 	var doubts []string
 	for _, fact := range []struct{ key, name string }{
@@ -157,7 +156,7 @@ func machineDoubts(before, after *Summary) []string {
 // Targets returns the addresses of the called servers, if wirelab did not start them.
 func (d *Diff) Targets() (before, after string) { return d.targets[0], d.targets[1] }
 
-// hostOf returns an address without its port, because tests often listen on any free port.
+// hostOf returns an address without its port, because a test's server often has a random port.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -170,7 +169,7 @@ func hostOf(address string) string {
 const RunOption = "run"
 
 // Overlay joins the cells of several runs, and compares each run with the first. Each variant gets
-// the name of its run as an option. Other results, such as claims, stay in the runs' own summaries.
+// the name of its run as an option. It does not join other results, such as claims.
 func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	first := runs[0]
 	over := &Summary{
@@ -178,7 +177,7 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 		Overlaid: runs, Report: first.Report, Declared: first.Declared,
 	}
 	var variants []string
-	place := map[string]int{} // position of each run's variant
+	place := map[string]int{} // position of each variant, by its name with the run
 	for i, run := range runs {
 		over.Planned, over.Done, over.Invalid, over.Failed = over.Planned+run.Planned, over.Done+run.Done, over.Invalid+run.Invalid, over.Failed+run.Failed
 		for _, warning := range run.Warnings {
@@ -205,7 +204,6 @@ func Overlay(names []string, runs []*Summary) (*Summary, error) {
 	return over, nil
 }
 
-// variantOfRun returns the variant's name with its run as an option.
 func variantOfRun(variant, run string) (string, error) {
 	separator := ":"
 	if strings.Contains(variant, separator) {
@@ -215,10 +213,10 @@ func variantOfRun(variant, run string) (string, error) {
 	return v.String(), err
 }
 
-// addComparisons adds the verdicts of [Differ] as comparisons of variants.
+// addComparisons adds the verdicts of [NewDiff] as comparisons of variants.
 func (s *Summary) addComparisons(before string, earlier *Summary, after string, later *Summary) error {
 	d, err := NewDiff(earlier, later)
-	if err != nil { // the overlay still shows both runs
+	if err != nil { // the overlay shows both runs without comparing them
 		s.Warnings = append(s.Warnings, fmt.Sprintf("the runs %s and %s cannot be compared: %v", before, after, err))
 		return nil
 	}

@@ -18,7 +18,6 @@ type Setting struct {
 	tuning.Setting
 }
 
-// settings returns the settings of all trials, each once per stack.
 func settings(points []*matrix.Point) []Setting {
 	var all []Setting
 	for _, p := range points {
@@ -57,7 +56,6 @@ func limitsOf(r *record.Record) []record.Limit {
 	return all
 }
 
-// machineLimits returns, for each limit, the trial that came nearest to it.
 func machineLimits(points []*matrix.Point) []MachineLimit {
 	var all []MachineLimit
 	for _, p := range points {

@@ -6,14 +6,14 @@
 //     valid trials, and the percentiles of all their requests, with intervals.
 //  4. Package compare compares points, curves finds knees and crossovers, and insight reads the
 //     results of probes.
-//  5. Summarize collects these results in a Summary. Differ compares two summaries, and Overlay
+//  5. Summarize collects these results in a Summary. NewDiff compares two summaries, Overlay
 //     joins several.
 //
 // It reads only records. Package advice turns the results into sentences, and package report shows
 // them.
 //
-// Intervals are computed over trials, because samples within a trial are correlated. They need
-// three valid trials. Invalid trials are counted and named, but no figure includes them.
+// Intervals are computed over trials, because samples within a trial are correlated. An interval
+// needs three valid trials. Invalid trials are counted and named, but no figure includes them.
 package analysis
 
 import (
@@ -46,16 +46,16 @@ type Summary struct {
 	Failed   int // trials without a measurement
 	Again    RepeatCounts
 	Command  []string
-	Host     map[string]any  // copied from the manifest
+	Host     map[string]any  // facts about the machine, copied from the manifest
 	Warnings []string        // warnings of the run, and warnings that all trials share
-	Rejudged *RejudgedChecks // trials that this version judges differently; nil if none
+	Rejudged *RejudgedChecks // trials that this version judges differently; nil if there are none
 	Until    *record.Until   // nil in a run with a fixed number of repeats
 	Overlaid []*Summary      // the runs of an overlay; empty for a single run
 	Foreign  []string        // other programs that measured; empty if wirelab did
 
 	Cells []matrix.Cell
 	Results
-	Profiles []insight.Profile // only on the page, because they are large
+	Profiles []insight.Profile // shown only on the page, because they are large
 
 	Report   scenario.Report       // the scenario's settings for its report
 	Declared scenario.Declarations // stacks and workloads
@@ -66,7 +66,7 @@ type Summary struct {
 // Results holds what the analysis found by comparing cells. The tags are the names in --json.
 type Results struct {
 	Comparisons []compare.Comparison  `json:"comparisons"`
-	Powers      []compare.Power       `json:"powers"` // differences that the repeats could find
+	Powers      []compare.Power       `json:"powers"` // smallest differences that the repeats could find
 	Knees       []curves.Knee         `json:"knees"`
 	Crossovers  []curves.Crossover    `json:"crossovers"`
 	Limits      []compare.LimitEffect `json:"limits"`
@@ -156,7 +156,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 }
 
 // Fastest returns the cell that is proven faster than every other valid cell of the list, by the
-// mean or by the rate that a search found. It returns nil if no cell is.
+// mean or by the rate that a search found. It returns nil if no cell is proven fastest.
 func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
 	valid := slices.DeleteFunc(slices.Clone(point), func(c *matrix.Cell) bool { return !c.IsValid() })
 	i := slices.IndexFunc(valid, func(c *matrix.Cell) bool {
@@ -186,7 +186,7 @@ func (s *Summary) isFaster(c, other *matrix.Cell) bool {
 	return found.Verdict == compare.Faster
 }
 
-// RatioTo returns a cell's metric divided by the same metric of another variant, or nil.
+// RatioTo returns a cell's metric divided by another variant's, or nil if nothing compares both.
 func (s *Summary) RatioTo(c *matrix.Cell, other, metric string) *matrix.Figure {
 	if found, is := s.findComparison(c, other, metric); is {
 		return &found.Ratio

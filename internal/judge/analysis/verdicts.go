@@ -15,7 +15,7 @@ type JudgedTrials struct {
 	Records  []*record.Record
 	Rejudged *RejudgedChecks // nil if nothing differs from the stored checks
 
-	limits check.Limits // used by the checks
+	limits check.Limits // limits that the checks used
 }
 
 // A RejudgedChecks lists the checks whose results changed since the trials were measured. It leaves out
@@ -30,12 +30,12 @@ type RejudgedChecks struct {
 // A CheckChange is a check whose level differs from the stored one.
 type CheckChange struct {
 	Check  string       `json:"check"`
-	Stored record.Level `json:"stored"` // ok, warning, invalid or unknown; empty if the check was not made
+	Stored record.Level `json:"stored"` // stored level; empty if the check was not made at that time
 	Level  record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"`
-	// ChangesValidity is true if the change made these trials invalid, or valid again.
+	// ChangesValidity is true if the change made trials invalid, or valid again.
 	ChangesValidity bool   `json:"changes_validity"`
 	Trials          int    `json:"trials"`
-	Detail          string `json:"detail"` // reason for the worse of both levels, in the first of the trials
+	Detail          string `json:"detail"` // reason for the worse of stored and new level, from the first such trial
 }
 
 // A KeptCheck keeps its stored level, because the record lacks a figure that this version's check
@@ -102,7 +102,7 @@ func (d *RejudgedChecks) compare(stored, now *record.Record) {
 // spoiled them.
 type RepeatCounts struct {
 	Trials     int // trials that were repeated
-	ThrownAway int // discarded measurements of these trials
+	ThrownAway int // discarded measurements of the repeated trials
 	Spoiled    int // trials that remain invalid only because of other programs
 }
 

@@ -108,12 +108,12 @@ func (t trial) checkLink() record.Check {
 
 // A direction holds the wanted and the measured behaviour of a link in one direction.
 type direction struct {
-	name  string // "up, " or "down, " for messages; empty in older records, which count both together
+	name  string // "up, " or "down, " for messages; empty in older records, which do not separate directions
 	asked record.Way
 	did   record.LinkWay
 }
 
-// directions returns both directions, or a single one in older records.
+// directions returns both directions of a link, or one for both in older records.
 func (t trial) directions() []direction {
 	l, network := t.Link, t.Cell.Network
 	if l.Up == nil || l.Down == nil {
@@ -122,15 +122,15 @@ func (t trial) directions() []direction {
 	return []direction{{"up, ", network.Up, *l.Up}, {"down, ", network.Down, *l.Down}}
 }
 
-// judgeLateness compares the lateness of frames with the wanted delay. It reports the direction with
-// the larger ratio. For a direction without its own delay, it uses the network's delay.
+// judgeLateness compares the lateness of frames with the wanted delay. It reports the direction
+// with the larger ratio. If a direction has no delay of its own, it uses the network's delay.
 func (t trial) judgeLateness(c *record.Check, ways []direction) {
 	var worst direction
 	latest := -1.0
 	for _, w := range ways {
 		w.asked.DelayNS = cmp.Or(w.asked.DelayNS, t.Cell.Network.DelayNS)
 		if w.asked.DelayNS == 0 || w.did.LateP99NS == nil {
-			continue // no delay, or an engine that does not report lateness
+			continue // without a delay, or without a reported lateness
 		}
 		if late := float64(*w.did.LateP99NS) / float64(w.asked.DelayNS); late > latest {
 			worst, latest = w, late

@@ -36,12 +36,12 @@ func (t trial) checkGaps() record.Check {
 	return c
 }
 
-// stopsOf converts the gaps of an end into stops of its requests.
+// stopsOf converts the gaps of an end into stops, which delay its requests.
 func (t trial) stopsOf(e end) []stop {
 	var stops []stop
 	for _, length := range e.Gaps.Lengths {
 		each := float64(length.SumNS) / float64(max(1, length.Count))
-		count := float64(length.Count) * max(1, sentinelSleepNS/max(1, each)) // including gaps that no sentinel met
+		count := float64(length.Count) * max(1, sentinelSleepNS/max(1, each)) // includes gaps that no sentinel noticed
 		s := t.newStop(count/float64(max(1, e.Gaps.CPUs)), each)
 		if each < sentinelSleepNS {
 			// Each time that a request waits for a thread, it meets a gap no more often than a
@@ -60,7 +60,7 @@ func (t trial) stopsOf(e end) []stop {
 // isOverrun reports whether an end of an open loop needed more CPU time than other programs left to
 // it. Then every gap delays all later requests.
 func (t trial) isOverrun(e end) bool {
-	const room = 0.05 // with less room a queue fills faster than it empties
+	const room = 0.05 // share of the window that must stay free, or the queue grows
 	return t.Pacing != nil && e.Busy != nil && *e.Busy+t.lostCPUShare(e) > 1-room
 }
 
@@ -129,8 +129,8 @@ func (s shift) describe() string {
 //     P99 minus this length, and the mean falls by at most this length times the share of delayed
 //     requests.
 //
-// With stops of several lengths, the first rule is used for the longest ones and the second for
-// the others. The division between them is the one with the largest P99.
+// With stops of several lengths, the first rule applies to the longest stops, and the second rule
+// to all other stops. boundShift divides the stops so that P99 becomes largest.
 func (t trial) boundShift(stops ...stop) shift {
 	h, err := cmp.Or(t.Response, &t.Service).Decode() // the times that reports show
 	if err != nil || h.Count() == 0 {
@@ -153,13 +153,13 @@ func (t trial) boundShift(stops ...stop) shift {
 	return ofMean
 }
 
-// newStop returns the share of requests that count stops of equal length delay. In a closed loop, a
-// stop delays the requests in flight. In an open loop, it also delays the requests that are due
-// until the busier end has caught up.
+// newStop computes the share of requests that are delayed by a number of equally long stops. In a
+// closed loop, a stop delays the requests in flight. In an open loop, it also delays the requests
+// that are due until the busier end has caught up.
 func (t trial) newStop(count, eachNS float64) stop {
 	touched := count * max(1, t.InFlight) / float64(max(1, t.Requests))
 	if t.Pacing != nil {
-		const maxBusy = 0.9 // beyond it the queue never empties; the check overload finds that
+		const maxBusy = 0.9 // busier ends never empty their queue; see checkOverload
 		touched += count * eachNS / float64(max(1, t.WindowNS)) / (1 - min(maxBusy, t.busierEndShare()))
 	}
 	return stop{touched: min(1, touched), eachNS: eachNS}
@@ -187,7 +187,6 @@ func (t trial) checkNeighbours() record.Check {
 	return c
 }
 
-// hasGaps reports whether the gaps of each end are known.
 func (t trial) hasGaps() bool {
 	return !slices.ContainsFunc(t.ends(), func(e end) bool { return e.Gaps == nil })
 }

@@ -65,7 +65,7 @@ func (t trial) checkAffinity() record.Check {
 }
 
 // sharedCPUSlowdown returns an upper bound for how much two ends on the same CPUs slow each other
-// down. Each waits for the other at most as long as the less busy end ran.
+// down. An end waits for the other end at most as long as the less busy end ran.
 func (t trial) sharedCPUSlowdown() *float64 {
 	client, known := t.Client.CPUNS()
 	server, knownToo := t.Server.CPUNS()
@@ -79,7 +79,7 @@ func (t trial) sharedCPUSlowdown() *float64 {
 
 // slowdown returns how much longer work takes if it lacks a share of the time.
 func slowdown(share float64) float64 {
-	const most = 0.99 // limits the result to about a hundred
+	const most = 0.99 // limits the result to 100
 	share = min(share, most)
 	return share / (1 - share)
 }
@@ -142,7 +142,7 @@ func (t trial) checkCollector() record.Check {
 }
 
 // checkSuspended checks that the machine did not sleep in the window. Latencies do not show a
-// sleep, because their clock stops during it.
+// sleep, because the clock for latencies stops during a sleep.
 func (t trial) checkSuspended() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "ms", Detail: "the client did not report whether the machine slept"}
 	if t.Host.SuspendedNS == nil {
@@ -190,7 +190,7 @@ func (t trial) checkRuntime() record.Check {
 			want++ // in an open loop, one more thread waits for the next send
 		}
 		if got == 0 || len(end.CPUs) == 0 || got == want {
-			continue // the number is right, or unknown as for other programs
+			continue // the number is right, or unknown for another program
 		}
 		c.Figure, c.Limit = new(float64(got)), new(float64(want))
 		words := "the %s used at most %d of its %d CPUs: unset GOMAXPROCS"
@@ -201,7 +201,7 @@ func (t trial) checkRuntime() record.Check {
 	}
 	for _, s := range t.Settings {
 		if t.only != "" && s.Side != t.only && s.Side != tuning.Both {
-			continue // the setting belongs to the other end
+			continue // the setting belongs to the end that is not judged
 		}
 		if s.Why == tuning.ReasonEnvironment && s.Name != "GOGC" { // GOGC has its own check below
 			c = record.Check{}

@@ -84,9 +84,9 @@ func (t trial) checkFailures() record.Check {
 		setVerdict(&c, warnAboveZero(t.limits.Errors).level(share), "%d of %d requests failed; the most frequent failure is %s: %s", failed, t.Requests, most.Code, most.Example)
 		c.Detail += t.describeFailedCallTimes()
 		if own, _ := t.countMachineLimitFailures(); t.hasNaiveClient() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
-			c.Level = record.Warning // checkMachineLimits reports these failures
+			c.Level = record.Warning // checkMachineLimits reports failures at a limit
 		}
-		if t.Cell.Kind().MayFail && failed < t.Requests { // users also want to measure failing services
+		if t.Cell.Kind().MayFail && failed < t.Requests { // users also measure failing services
 			c.Level = record.Warning
 			if slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused }) {
 				setVerdict(&c, record.Invalid, "the service stopped listening under load; %s", c.Detail)
@@ -125,7 +125,7 @@ func (t trial) checkAnswerTimes() record.Check {
 	if err != nil || h.Count() == 0 {
 		return c // the check bookkeeping reports unreadable times
 	}
-	// Failed calls may end before their work is done, so they are left out.
+	// Failed calls may end before their work is done, so the check leaves out failed calls.
 	failed := float64(t.Failed()) / float64(h.Count())
 	soonest := h.Quantile(min(1, failed))
 	if failed > 0 {

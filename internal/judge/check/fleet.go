@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A scope names the parts of a fleet's trial that a check judges. The same rules apply to each
-// client as to a single one. So one client that was its own bottleneck spoils the trial.
+// A scope names the parts of a fleet's trial that a check judges. Each client of a fleet is judged
+// like a single client. So one saturated client makes the trial invalid.
 type scope int
 
 const (
@@ -60,9 +60,9 @@ func (t trial) busiestShare() (most *float64) {
 	return most
 }
 
-// clientMember returns the part of a trial that one client and its machine recorded. Distributions
-// are those of all clients, because records keep none per client. The server's busy share is
-// included, and its CPUs too if it ran on the same machine.
+// clientMember returns the part of a trial that one client and its machine recorded. The
+// distributions cover all clients, because records have none per client. The server's busy share is
+// included, and the server's CPUs too if the server ran on the same machine.
 func (t trial) clientMember(c *record.FleetClient) member {
 	r := *t.Record
 	r.Cell.Clients = c.Clients
@@ -138,7 +138,7 @@ func (c check) isWorse(a, b record.Check) bool {
 }
 
 // checkClocks checks that the windows of a fleet's clients coincide. Latencies do not depend on
-// this, because each uses one machine's clock.
+// this, because each latency uses one machine's clock.
 func (t trial) checkClocks() record.Check {
 	c := record.Check{Unit: "share", Limit: &t.limits.Apart.Invalid}
 	agents := []record.Agent{t.Fleet.Server}

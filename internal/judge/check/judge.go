@@ -1,11 +1,11 @@
-// Package check checks whether a trial is valid. It is a pure function: it gets a record and
-// limits, and returns checks.
+// Package check checks whether a trial is valid. It is pure: from a record and limits it computes
+// checks.
 //
 //		record, Limits ── Judge ──> a record.Check per rule, each with its level,
 //		                            its figure, its limit and the reason in words
 //
 //	 1. The lab judges a trial when it ends (Judge) and stores the checks in its record.
-//	 2. A command that reads the run later judges it again by its own rules (Again).
+//	 2. A command that reads the run later judges it by its own rules (JudgeAgain).
 //
 // To add a check, write a method of trial and add a line to checks. If a record lacks a figure, as
 // older records do, a check returns record.Unknown and names the figure.
@@ -57,10 +57,10 @@ var checks = []check{
 type check struct {
 	name  string
 	judge func(trial) record.Check
-	// needs names a figure that the check reads, if only wirelab's own client measures it.
+	// needs names a figure that the check reads and that only wirelab's own client measures.
 	needs string
-	// machine marks checks that look for other programs on the machine. shaken marks other checks
-	// that such programs can make fail, for example by lowering the throughput.
+	// machine marks checks that look for other programs on the machine. shaken marks checks that fail
+	// if other programs disturb the trial, for example by lowering its throughput.
 	machine, shaken bool
 	// fleet names the parts of a trial that the check judges in a fleet.
 	fleet scope
@@ -69,17 +69,17 @@ type check struct {
 }
 
 const (
-	neighboursCheck = "neighbours" // other processes' CPU time
-	settledCheck    = "settled"    // the warm-up
-	clocksCheck     = "clock"      // whether the machines of a fleet agree on the time
+	neighboursCheck = "neighbours" // checks other processes' CPU time
+	settledCheck    = "settled"    // checks the warm-up
+	clocksCheck     = "clock"      // checks whether a fleet's machines agree on the time
 )
 
 // A trial holds the record that is judged, and the limits.
 type trial struct {
 	*record.Record
 	limits Limits
-	// only is "client" or "server" if just this end is judged, as in a fleet; empty for both. part
-	// is the judged client if a fleet has several.
+	// only names the judged end, "client" or "server"; empty means both ends. part is the judged
+	// client of a fleet; nil means all clients.
 	only string
 	part *record.FleetClient
 }
@@ -95,7 +95,7 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 	var verdicts []record.Check
 	for _, c := range checks {
 		if c.name == clocksCheck && r.Fleet == nil {
-			continue // both ends use the same machine's clock
+			continue // both ends use one machine's clock
 		}
 		made := c.judgeTrial(trial{Record: r, limits: limits})
 		made.Name = c.name
@@ -108,7 +108,6 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 	return verdicts
 }
 
-// judgeTrial makes the check on a trial.
 func (c check) judgeTrial(t trial) record.Check {
 	switch {
 	case c.needs != "" && t.ClientProgram != "":
@@ -190,8 +189,8 @@ func WindowOpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly b
 }
 
 // foundOtherPrograms reports whether a check found other programs that may spoil a trial. It also
-// uses the neighbours' share of CPU time: the gaps of one thread that rarely runs show little about
-// a hundred threads that run at once.
+// uses the CPU time of other processes, because the gaps of one rarely running thread show little
+// about a hundred threads that run at once.
 func foundOtherPrograms(verdict record.Check) bool {
 	return verdict.Level == record.Warning ||
 		verdict.Name == neighboursCheck && verdict.Figure != nil && *verdict.Figure > DefaultLimits().Others.Warning
@@ -203,15 +202,14 @@ var renamedChecks = map[string]string{"littles-law": "bookkeeping"}
 // CurrentName returns today's name of a stored check.
 func CurrentName(stored string) string { return cmp.Or(renamedChecks[stored], stored) }
 
-// setVerdict gives a check its level and the reason.
 func setVerdict(c *record.Check, level record.Level, format string, args ...any) {
 	c.Level, c.Detail = level, fmt.Sprintf(format, args...)
 }
 
 func percentText(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
 
-// judgeForeign judges another program's measurement. The only figure for checks in such a
-// program's file is the number of failed calls.
+// judgeForeign judges another program's measurement. Such a program's file has one figure for
+// checks, the number of failed calls.
 func judgeForeign(t trial) []record.Check {
 	failures := t.checkFailures()
 	failures.Name = "errors"

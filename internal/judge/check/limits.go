@@ -2,8 +2,8 @@ package check
 
 import "wirelab.dev/internal/data/record"
 
-// Limits holds the limits of the checks. Default describes each; docs/decisions/0006 has the
-// reasons. The record stores each check's figure and limit beside its verdict.
+// Limits holds the limits of the checks. DefaultLimits describes each limit; docs/decisions/0006
+// has the reasons. The record stores each check's figure and limit beside its verdict.
 type Limits struct {
 	Saturated, Idle, Behind, Queued, Little, Active, Errors, Edge, Handshakes, Drops, LossP float64
 	LateShare, LateFloorNS, Collected, SleptNS, Beside                                      float64
@@ -11,8 +11,8 @@ type Limits struct {
 	Between, Drift, Link, Moved, Stolen, Others, Lost, Apart Bounds
 }
 
-// Bounds holds two limits of a figure. Above Warning the check gives a warning. Above Invalid the
-// trial is not used.
+// Bounds holds two limits of a figure. A figure above Warning gives a warning. A figure above
+// Invalid makes the trial invalid.
 type Bounds struct{ Warning, Invalid float64 }
 
 // DefaultLimits returns this version's limits.
@@ -32,17 +32,17 @@ func DefaultLimits() Limits {
 		Handshakes:  0.01,                                 // share of the handshakes that may be of another kind than wanted
 		Drops:       0.01,                                 // drops by the kernel per connection or datagram; each costs a second or a round trip
 		Link:        Bounds{Warning: 0.05, Invalid: 0.1},  // lateness of an emulated link's frames, as a share of its delay
-		LossP:       1e-6,                                 // probability below which the number of lost frames is no chance
+		LossP:       1e-6,                                 // least probability at which lost frames count as chance
 		Moved:       Bounds{Warning: 0.1, Invalid: 0.5},   // relative shift of the mean or P99 that pauses of an end may have caused
 		Collected:   1.0 / 3,                              // share of the client's CPU time in its garbage collector, from which there is a warning
 		SleptNS:     10e6,                                 // sleep that is allowed, in ns, because reading two clocks is inexact
 		Stolen:      Bounds{Warning: 0.02, Invalid: 0.1},  // share of the machine's CPU time that the hypervisor gave to other machines
 		Others:      Bounds{Warning: 0.05, Invalid: 0.5},  // share of the machine's CPU time that other processes took
-		Beside:      0.2,                                  // like Others, for trials with known gaps: above it, trials with one client were 1.13 to 1.21 times slower
+		Beside:      0.2,                                  // like Others, if gaps are known. Above it, one-client trials took 1.13 to 1.21 times as long
 		Lost:        Bounds{Warning: 0.05, Invalid: 0.25}, // share of its CPU time that a worker in a busy loop lost
-		Apart:       Bounds{Warning: 0.01, Invalid: 0.05}, // share of the window: the error of a fleet's clocks, or the time between its openings
-		// Relative error of a mean whose window opened too early. The warning is below 5 %, the
-		// smallest difference that counts. From a quarter on, the mean shows the warm-up.
+		Apart:       Bounds{Warning: 0.01, Invalid: 0.05}, // clock error or delay between the windows of a fleet, as a share of the window
+		// Relative error of a mean whose window opened too early. The warning is below 5 %, the smallest
+		// difference that counts. Above 25 % the mean shows the warm-up.
 		Drift: Bounds{Warning: 0.03, Invalid: 0.25},
 	}
 }
@@ -58,7 +58,7 @@ func (b Bounds) level(figure float64) record.Level {
 	}
 }
 
-// atLeastWarning returns Invalid above that bound, and else Warning.
+// atLeastWarning returns Invalid for a figure above b.Invalid, and Warning otherwise.
 func (b Bounds) atLeastWarning(figure float64) record.Level {
 	if figure > b.Invalid {
 		return record.Invalid

@@ -13,8 +13,8 @@ import (
 // checkGeneratorBound checks that the load generator was not the bottleneck.
 func (t trial) checkGeneratorBound() record.Check {
 	c := t.checkLoadGenerator()
-	// A naive client's calls fail at once at a limit of the machine. They keep the client busy and
-	// the server idle. For a naive client, this collapse is a valid result.
+	// A naive client's calls fail at once at a limit of the machine. Such calls keep the client busy
+	// and the server idle. For a naive client this is a valid result.
 	if met, _ := t.countMachineLimitFailures(); c.Level == record.Invalid && met > 0 && t.hasNaiveClient() {
 		c.Level = record.Warning
 	}
@@ -62,7 +62,7 @@ func (t trial) checkLoadGenerator() record.Check {
 	return c
 }
 
-// burstModel is the name of the load model.
+// burstModel is the name of the load model for bursts.
 const burstModel = "burst"
 
 // checkSchedule checks that an open loop sent its requests on time.
@@ -110,9 +110,9 @@ func (t trial) checkSchedule() record.Check {
 }
 
 // checkBookkeeping checks by Little's law that the client's counts agree: the calls in flight, the
-// ended calls, and their times. All three come from the same instants. So a mismatch proves a
-// fault in the counting or a changed record. The limit allows for calls that began or ended
-// outside of the window, because not every count includes them.
+// ended calls, and their times. The client takes these counts at the same instants, so a mismatch
+// proves a fault in the counting or a changed record. The limit allows for calls that began or
+// ended outside of the window, because some counts omit such calls.
 func (t trial) checkBookkeeping() record.Check {
 	c := record.Check{Level: record.Invalid, Unit: "share"}
 	if m := t.Cell.Load.Model; m == burstModel || m == "ramp" {
@@ -187,11 +187,11 @@ func medianAndP99(d latency.Distribution) (p50, p99 float64) {
 }
 
 // windowParts is the number of equal parts whose rates show how the rate varies in a window. With
-// half as many parts, Student's t is a tenth wider. With more, a single stall fills a part.
+// half as many parts, an interval is a tenth wider. With more parts, one stall can fill a part.
 const windowParts = 20
 
 // leastScheduled is the least number of scheduled requests for judging how the answer rate varies.
-// Then each of the window's 20 parts has five.
+// Then each of the window's 20 parts has five requests.
 const leastScheduled = 100
 
 // checkOverload checks that an open loop sends no more requests than the server can answer.
@@ -230,7 +230,8 @@ func (t trial) checkOverload() record.Check {
 	return c
 }
 
-// capacityInterval returns the capacity's interval as text, or "" if the interval shows nothing.
+// capacityInterval returns the capacity's interval as text, or "" if the interval reaches the
+// offered rate.
 func capacityInterval(i stats.Interval, offered float64) string {
 	if i.Confidence == 0 || i.Low <= 0 || i.High >= offered {
 		return ""
@@ -261,7 +262,7 @@ func (t trial) offeredPerSecond() (rate float64, steady bool) {
 }
 
 // checkSearchedRate checks that a search measured its other figures at the rate that kept the goal.
-// The first versions of wirelab sometimes measured them at a higher rate.
+// The first versions of wirelab sometimes used a higher rate.
 func (t trial) checkSearchedRate(c record.Check) record.Check {
 	const anotherRate = 0.005 // half of the precision at which searches stop
 	if t.Search == nil || c.Level != record.OK || t.WindowNS <= 0 || t.Search.KeptPerSecond <= 0 {

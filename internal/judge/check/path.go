@@ -36,8 +36,8 @@ func (t trial) findSlowConnecting() (c record.Check, found bool) {
 	connect, _ := medianAndP99(*t.Connections.Connect)
 	service, _ := medianAndP99(t.Service)
 	trip := float64(*t.Traffic.MinRTTNS)
-	// The limit is ten round trips: opening takes one, and a busy server accepts late. A new
-	// connection may also wait until both ends have served all other clients.
+	// The limit is ten round trips: opening takes one round trip, and a busy server accepts late. A
+	// new connection may also wait until both ends have served all other clients.
 	if connect <= max(10*trip, 1e6, t.cpuOfAllClients()) || service <= connect {
 		return c, false
 	}
@@ -66,7 +66,8 @@ const (
 )
 
 // findDelayedAcks looks for calls that took as long as a delayed acknowledgement, and for segments
-// with only an acknowledgement. If messages are written once, acknowledgements travel with data.
+// with only an acknowledgement. If each message is sent in one write, acknowledgements travel with
+// data.
 func (t trial) findDelayedAcks() (c record.Check, found bool) {
 	if t.Traffic == nil || t.Traffic.SentPureAcks == nil || t.Completed == 0 || t.Cell.Network.Linked() {
 		return c, false
@@ -82,7 +83,7 @@ func (t trial) findDelayedAcks() (c record.Check, found bool) {
 	const width = delayedAckLongest - delayedAckShortest
 	within := func(shortest time.Duration) float64 { return shareUpTo(h, shortest+width) - shareUpTo(h, shortest) }
 	share := within(delayedAckShortest)
-	// If the cause is another one, calls also take slightly more or less time.
+	// If something else delays calls, some of them take slightly more or less time.
 	peak := share - max(within(delayedAckShortest-width), within(delayedAckLongest))
 	if peak < shareBeyondP99 || acks < share {
 		return c, false
@@ -92,7 +93,7 @@ func (t trial) findDelayedAcks() (c record.Check, found bool) {
 	return c, true
 }
 
-// shareBeyondP99 is the share of calls beyond P99: fewer calls do not change it.
+// shareBeyondP99 is the share of calls beyond P99. Fewer slow calls do not change P99.
 const shareBeyondP99 = 0.01
 
 // shareUpTo returns the share of durations up to a limit, in thousandths.
@@ -114,7 +115,7 @@ func (t trial) findFullBuffers() (c record.Check, found bool) {
 	return c, share > maxHeldBackShare
 }
 
-// leastUnexplainedNS is more than the time to wake both idle ends and the lateness of their timers.
+// leastUnexplainedNS is more than the time to wake two idle ends plus the lateness of timers.
 const leastUnexplainedNS = 500e3
 
 // findUnexplainedWait looks for a mean wait of calls that the CPU time of both ends does not
@@ -139,7 +140,7 @@ func (t trial) findUnexplainedWait() (c record.Check, found bool) {
 // control group or a signal.
 func (t trial) checkStopped() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Limit: new(t.limits.Moved.Invalid), Detail: "neither client nor server reported how long it stood still"}
-	for _, e := range slices.Backward(t.ends()) { // the server first: it is reported if both are equal
+	for _, e := range slices.Backward(t.ends()) { // the server first, so it is reported for equal figures
 		if e.StoppedNS == nil {
 			continue
 		}
@@ -168,11 +169,10 @@ func (t trial) checkPageFaults() record.Check {
 	s := t.boundShift(t.newStop(float64(met), slowPageReadNS))
 	c.Figure, c.Limit = &s.by, new(t.limits.Moved.Invalid)
 	setVerdict(&c, t.limits.Moved.level(s.by), "the client or the server waited %d times for a page from disk; with a slow disk, %s", met, s.describe())
-	if c.Level == record.Invalid { // the disk may be faster
+	if c.Level == record.Invalid { // a faster disk may have read the pages
 		c.Level = record.Warning
 	}
 	return c
 }
 
-// valueOrZero returns a figure, or 0 if it was not measured.
 func valueOrZero[N int64 | float64](figure *N) N { return *cmp.Or(figure, new(N)) }

@@ -14,7 +14,7 @@ import (
 
 // queueDriftEvidence is the evidence that proves a drift of an open loop's service times. It is
 // high, because near capacity a queue grows and shrinks for seconds. At 80 to 95 % of the capacity,
-// 1 in 100 windows of 1 s or 5 s exceeds it without a drift.
+// 1 in 100 windows of 1 s or 5 s exceeds this value without a drift.
 const queueDriftEvidence = 6
 
 // checkSettled checks that the load was steady when the window opened.
@@ -88,7 +88,8 @@ func (t trial) enoughWarmUp(d stats.Drift) time.Duration {
 	return time.Duration(t.WarmUp.TookNS) + time.Duration(d.After*float64(t.WindowNS))
 }
 
-// WarmUpNeeded returns the warm-up that an unsteady trial needed. It returns false for others.
+// WarmUpNeeded returns the warm-up that an unsteady trial needed. It returns false for steady
+// trials.
 func WarmUpNeeded(r *record.Record, limits Limits) (time.Duration, bool) {
 	t := trial{Record: r, limits: limits}
 	if r.Failure != "" || r.WarmUp.Method == "none" || r.WarmUp.Method == "fixed" {
@@ -102,8 +103,8 @@ func WarmUpNeeded(r *record.Record, limits Limits) (time.Duration, bool) {
 }
 
 const (
-	// leastIntervals is the least number of intervals in a window for finding a step. partAtLeast
-	// is the least share of them on each side of the step. Other checks find shorter changes.
+	// leastIntervals is the least number of intervals in a window for finding a step. leastSideShare
+	// is the least share of intervals on each side of it. Other checks find shorter changes.
 	leastIntervals = 20
 	leastSideShare = 0.2
 	// leastSeparation is the least share of pairs, one interval from each side of a step, in which
@@ -139,15 +140,15 @@ func (t trial) checkCourse() record.Check {
 	return c
 }
 
-// windowIntervals returns the intervals of the window in which calls ended.
 func (t trial) windowIntervals() []record.Interval {
 	return slices.DeleteFunc(slices.Clone(t.Intervals), func(i record.Interval) bool {
 		return i.StartNS < 0 || i.StartNS+i.TookNS > t.WindowNS || i.Requests <= 0
 	})
 }
 
-// bestStep returns the index that divides the intervals best into slow and fast ones. separation
-// is the share of pairs in which one side is slower than the other: 0.5 by chance, 1 if always.
+// bestStep returns the index that divides the intervals best into slow and fast ones. separation is
+// the share of pairs in which one side is slower than the other: 0.5 without a step, 1 for a
+// perfect step.
 func bestStep(course []record.Interval) (at int, separation float64) {
 	n := len(course)
 	ranks := ranksOf(course)
@@ -171,7 +172,7 @@ func bestStep(course []record.Interval) (at int, separation float64) {
 // leastSide returns the least number of intervals, of n, on each side of a step.
 func leastSide(n int) int { return max(1, int(leastSideShare*float64(n))) }
 
-// ranksOf ranks the intervals by mean service time from 1; equal ones share a rank.
+// ranksOf ranks the intervals by mean service time from 1; equal intervals share a rank.
 func ranksOf(course []record.Interval) []float64 {
 	order := make([]int, len(course))
 	for i := range order {
@@ -203,7 +204,7 @@ func meanServiceTime(course []record.Interval) float64 {
 }
 
 // These limits find two groups of calls with almost no call between them. Of the 614 trials of all
-// studies, five have two groups. In four of these five, half of the calls failed at once.
+// studies, five have two groups. In four of these trials, half of the calls failed at once.
 const (
 	leastGroupRatio = 3    // smallest ratio of the slower calls to the faster ones
 	leastGroupShare = 0.1  // smallest share of the calls for a group

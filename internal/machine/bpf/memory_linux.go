@@ -21,7 +21,7 @@ func explainRefusal(what string, err error) error {
 		return nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		// Leave out the library's text: it names memory limits, which are rarely the cause.
+		// The library's own text names memory limits, which are rarely the cause. Leave it out.
 		return fmt.Errorf("%s: %w: %w; run as root, or grant CAP_BPF and CAP_PERFMON", what, host.ErrUnsupported, fs.ErrPermission)
 	}
 	var refused syscall.Errno
@@ -31,16 +31,15 @@ func explainRefusal(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// SharedMemory is memory that programs in the kernel and this process both read and write. Reads
-// and writes of 8 aligned bytes are atomic.
+// SharedMemory is memory that programs in the kernel and this process can read and write. Reads and
+// writes of 8 aligned bytes are atomic.
 type SharedMemory struct {
 	kernel *ebpf.Map
 	memory *ebpf.Memory
 }
 
 func newSharedMemory(name string, bytes int) (*SharedMemory, error) {
-	// Kernels before 5.11 count the map as locked memory. If the limit cannot be removed, NewMap
-	// fails.
+	// Kernels before 5.11 count the map as locked memory. Without this call NewMap may fail.
 	_ = rlimit.RemoveMemlock()
 	const mmapable = 1 << 10 // BPF_F_MMAPABLE of include/uapi/linux/bpf.h
 	kernel, err := ebpf.NewMap(&ebpf.MapSpec{
@@ -76,9 +75,8 @@ func (s *SharedMemory) WriteUint32(offset int, value uint32) error {
 // Close frees the memory. The kernel keeps it until the programs that use it are closed.
 func (s *SharedMemory) Close() error { return s.kernel.Close() }
 
-// A ThreadTable is memory with one entry per thread. Two threads have the same entry if their
-// numbers differ by a multiple of maxThreadPlaces. So an entry begins with a thread's number (4
-// bytes).
+// A ThreadTable is memory with one entry per thread. Threads whose numbers differ by a multiple of
+// maxThreadPlaces share an entry. So each entry begins with its thread's number (4 bytes).
 type ThreadTable struct {
 	*SharedMemory
 	bytesEach int32
@@ -97,14 +95,14 @@ func (t *ThreadTable) LoadPlace(into asm.Register) asm.Instructions {
 	}
 }
 
-// FindPlace returns instructions that load the address of the current thread's entry. If another
-// thread's number is in the entry, they end the program.
+// FindPlace returns instructions that load the address of the current thread's entry. They end the
+// program if the entry belongs to another thread.
 func (t *ThreadTable) FindPlace(into asm.Register) asm.Instructions {
 	return append(t.LoadPlace(into), asm.LoadMem(asm.R1, into, 0, asm.Word), asm.JNE.Reg(asm.R1, ThreadRegister, ExitLabel))
 }
 
-// An EventRing is a ring that programs write events to and this process reads. Events wake no
-// reader, because that would take CPU time from the watched processes.
+// An EventRing is a ring buffer: programs write events, and this process reads them. Events do not
+// wake the reader, because waking would take CPU time from the watched processes.
 type EventRing struct {
 	session Session
 	ring    *ebpf.Map
@@ -127,8 +125,8 @@ func newEventRing(bytes int) (*EventRing, error) {
 	return e, nil
 }
 
-// Emit returns instructions that write an event into the ring. The event is on the program's stack;
-// below is its distance in bytes from the stack's end.
+// Emit returns instructions that write an event into the ring. The event is on the program's stack,
+// below bytes before the stack's end.
 func (e *EventRing) Emit(below int32, bytes int32) asm.Instructions {
 	const quietly = 1 // BPF_RB_NO_WAKEUP of include/uapi/linux/bpf.h
 	return asm.Instructions{
@@ -145,9 +143,9 @@ func (e *EventRing) Emit(below int32, bytes int32) asm.Instructions {
 	}
 }
 
-// Drain calls to with each new event. The bytes of an event are valid until to returns.
+// Drain calls to with each new event. The bytes of the event are valid until to returns.
 func (e *EventRing) Drain(to func(event []byte)) error {
-	e.reader.SetDeadline(time.Unix(1, 0)) // a time in the past, so that ReadInto does not wait
+	e.reader.SetDeadline(time.Unix(1, 0)) // a time in the past makes ReadInto return at once
 	for {
 		switch err := e.reader.ReadInto(&e.record); {
 		case err == nil:
@@ -173,7 +171,7 @@ func (e *EventRing) LostEvents() (int64, error) {
 // Close frees the ring.
 func (e *EventRing) Close() error { return e.session.Close() }
 
-// A StackMap holds the call stacks that programs captured. Each stack has a number.
+// A StackMap holds the call stacks that programs captured, by number.
 type StackMap struct{ stacks *ebpf.Map }
 
 const (
@@ -188,8 +186,8 @@ func newStackMap() (*StackMap, error) {
 	return &StackMap{stacks}, explainRefusal("make a BPF map for call stacks", err)
 }
 
-// CaptureStack returns instructions that capture the current stack, of user space or of the kernel,
-// and put its number into R0. The number is negative if the kernel could not capture the stack.
+// CaptureStack returns instructions that capture the current stack of user space or of the kernel.
+// They put its number into R0. A negative number means that the capture failed.
 func (s *StackMap) CaptureStack(user bool) asm.Instructions {
 	const ofUser = 1 << 8 // BPF_F_USER_STACK of include/uapi/linux/bpf.h
 	flags := int32(0)

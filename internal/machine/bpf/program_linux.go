@@ -1,13 +1,13 @@
-// Package bpf runs small programs in the kernel that watch a server and its client. They are
-// written in assembler, so that neither a compiler nor kernel headers are needed.
+// Package bpf runs small programs in the kernel that watch a server and its client. The programs
+// are written in assembler, so they need no compiler and no kernel headers.
 //
 // A [Program] runs at a raw tracepoint. Most programs begin with [WatchedEnds.FilterProcesses],
 // which ends the program unless one of the two watched processes is running. A program writes its
-// results into memory that it shares with wirelab ([SharedMemory]) or into a ring of events
+// results into memory that it shares with wirelab ([SharedMemory]), or into a ring of events
 // ([EventRing]).
 //
 // The package needs root, or CAP_BPF and CAP_PERFMON, and a kernel with CONFIG_BPF_EVENTS. If the
-// kernel refuses a program, the error wraps [host.ErrUnsupported] and says what is needed.
+// kernel refuses a program, the error wraps [host.ErrUnsupported] and names what is missing.
 package bpf
 
 import (
@@ -27,14 +27,14 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A Program is code for the kernel. To end, it jumps to ExitLabel.
+// A Program is code that runs in the kernel. It ends with a jump to ExitLabel.
 type Program struct {
 	Name string
-	On   string // the name of a raw tracepoint, such as sys_enter
+	On   string // name of a raw tracepoint, such as sys_enter
 	Code asm.Instructions
 }
 
-// LoadedPrograms holds programs that the kernel has checked.
+// LoadedPrograms holds programs that the kernel has accepted.
 type LoadedPrograms []loadedProgram
 
 type loadedProgram struct {
@@ -42,7 +42,7 @@ type loadedProgram struct {
 	on string
 }
 
-// Load loads programs into the kernel, which checks them. They do not run yet.
+// Load loads programs into the kernel, which checks them. The programs do not run yet.
 func Load(programs ...Program) (_ LoadedPrograms, err error) {
 	var all LoadedPrograms
 	defer func() {
@@ -67,7 +67,7 @@ func Load(programs ...Program) (_ LoadedPrograms, err error) {
 	return all, nil
 }
 
-// Attach starts the programs at their tracepoints. If one cannot start, none runs.
+// Attach starts the programs at their tracepoints. If one program cannot start, Attach starts none.
 func (l LoadedPrograms) Attach() (RunningPrograms, error) {
 	var running RunningPrograms
 	for _, p := range l {
@@ -85,13 +85,13 @@ func (l LoadedPrograms) Attach() (RunningPrograms, error) {
 	return running, nil
 }
 
-// addedInLinux says which version of Linux added a tracepoint, as the end of an error.
+// addedInLinux maps a tracepoint to the end of an error: the Linux version that added it.
 var addedInLinux = map[string]string{"sk_data_ready": "; use Linux 6.3 or later"}
 
 // Close releases the loaded programs. Attached programs continue to run.
 func (l LoadedPrograms) Close() error { return closeAll(l) }
 
-// RunningPrograms holds programs that the kernel runs.
+// RunningPrograms holds programs that are attached in the kernel.
 type RunningPrograms []io.Closer
 
 // Start loads programs and attaches them.
@@ -114,8 +114,8 @@ func closeAll[T io.Closer](all []T) (err error) {
 	return err
 }
 
-// A Session makes the objects that programs need, and closes all of them together. After an error,
-// its methods make nothing and return zero values; Err returns the error.
+// A Session makes the objects that programs need, and closes them together. After an error, its
+// methods return zero values, and Err returns the error.
 type Session struct {
 	made []io.Closer
 	err  error
@@ -168,18 +168,18 @@ func (s *Session) Err() error { return s.err }
 // Close stops the programs, and frees the session's objects.
 func (s *Session) Close() error { return closeAll(s.made) }
 
-// The numbers by which programs distinguish the server and the client.
+// Numbers by which programs distinguish the server from the client.
 const (
 	Server = iota
 	Client
 	endCount
 )
 
-// WatchedEnds holds the two processes that programs watch.
+// WatchedEnds holds the process numbers of the server and the client that programs watch.
 type WatchedEnds struct {
 	watched *SharedMemory
 	// device and inode identify the PID namespace of this process. They are 0 for the first
-	// namespace: programs get its process numbers faster.
+	// namespace, whose process numbers programs can read faster.
 	device, inode uint64
 }
 
@@ -202,7 +202,7 @@ func newWatchedEnds() (*WatchedEnds, error) {
 	return e, nil
 }
 
-// SetProcess sets the process at an end. It replaces an earlier process.
+// SetProcess sets the process of the server or the client (end). It replaces an earlier process.
 func (e *WatchedEnds) SetProcess(end, pid int) error {
 	return e.watched.WriteUint32(4*end, uint32(pid))
 }
@@ -210,24 +210,25 @@ func (e *WatchedEnds) SetProcess(end, pid int) error {
 // Close frees the memory that holds the process numbers.
 func (e *WatchedEnds) Close() error { return e.watched.Close() }
 
-// Registers that FilterProcesses sets. Calls of kernel functions do not change them.
+// Registers that FilterProcesses sets, except SpareRegister. Calls of kernel functions keep their
+// values.
 const (
 	ContextRegister = asm.R6
 	EndRegister     = asm.R7 // Server or Client
-	ThreadRegister  = asm.R8 // the thread's number in the first PID namespace
-	SpareRegister   = asm.R9 // not set: programs may use it freely
+	ThreadRegister  = asm.R8 // number of the thread in the first PID namespace
+	SpareRegister   = asm.R9 // not set; programs may use it freely
 )
 
 // ExitLabel is the label of the instructions that end a program.
 const ExitLabel = "out"
 
 // BeginWithNextThread returns the first instructions of a program at sched_switch that handles the
-// thread that gets the CPU. They end the program for a CPU's idle thread. pid is the offset of the
-// field pid in task_struct.
+// thread that gets the CPU. They end the program if that is the CPU's idle thread. pid is the
+// offset of the field pid in task_struct.
 func BeginWithNextThread(pid int32) asm.Instructions {
 	return slices.Concat(asm.Instructions{
 		asm.Mov.Reg(ContextRegister, asm.R1),
-		asm.LoadMem(asm.R4, ContextRegister, 16, asm.DWord), // the third argument of sched_switch
+		asm.LoadMem(asm.R4, ContextRegister, 16, asm.DWord), // third argument of sched_switch
 	}, CopyFromKernel(asm.R4, pid, 4, 8), asm.Instructions{
 		asm.LoadMem(ThreadRegister, asm.RFP, -8, asm.Word),
 		asm.JEq.Imm(ThreadRegister, 0, ExitLabel),
@@ -238,8 +239,8 @@ func BeginWithNextThread(pid int32) asm.Instructions {
 // watched process is running.
 func (e *WatchedEnds) FilterProcesses() asm.Instructions { return e.FilterOrJump(ExitLabel) }
 
-// FilterOrJump is like FilterProcesses, but jumps to a label if another process is running.
-// EndRegister is not set there.
+// FilterOrJump is like FilterProcesses, but jumps to the label other if another process is running.
+// At that label EndRegister is not set.
 func (e *WatchedEnds) FilterOrJump(other string) asm.Instructions {
 	const onStack = -8
 	program := asm.Instructions{
@@ -254,7 +255,7 @@ func (e *WatchedEnds) FilterOrJump(other string) asm.Instructions {
 			asm.LoadImm(asm.R2, int64(e.inode), asm.DWord),
 			asm.Mov.Reg(asm.R3, asm.RFP),
 			asm.Add.Imm(asm.R3, onStack),
-			asm.Mov.Imm(asm.R4, 8), // struct bpf_pidns_info
+			asm.Mov.Imm(asm.R4, 8), // size of struct bpf_pidns_info
 			asm.FnGetNsCurrentPidTgid.Call(),
 			asm.JNE.Imm(asm.R0, 0, other),
 			asm.LoadMem(asm.R0, asm.RFP, onStack+4, asm.Word),
@@ -310,7 +311,7 @@ func findOffset(s btf.Type, field string) (bits btf.Bits, _ error) {
 }
 
 // CopyFromKernel returns instructions that copy bytes of a kernel structure to the program's stack.
-// address holds the structure's address; below is the distance in bytes from the stack's end.
+// address holds the structure's address. below is the target's distance from the stack's end.
 func CopyFromKernel(address asm.Register, offset int32, bytes int32, below int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R3, address),

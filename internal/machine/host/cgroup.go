@@ -17,13 +17,13 @@ import (
 )
 
 // cpuControlGroups returns the folders of all control groups that can limit a process's CPU time:
-// its own groups and their ancestors. It knows versions 1 and 2 of control groups, and their
-// hybrid. process is a process number, or "self".
+// its own groups and their ancestors. It supports versions 1 and 2 of control groups, and systems
+// that use both. process is a process number, or "self".
 //
-// In a container, the path of a group may be the host's path. Then only the root of the mount is
-// found, which is the container's own group.
+// In a container, a group's path may be the host's path. Then only the root of the mount exists,
+// which is the container's own group.
 func cpuControlGroups(root fs.FS, process string) []string {
-	text, _ := readText(root, "proc/"+process+"/cgroup") // after an error: no groups
+	text, _ := readText(root, "proc/"+process+"/cgroup") // no groups after an error
 	var folders []string
 	for line := range strings.Lines(text) {
 		// A line has the form "hierarchy:controllers:path" (cgroups(7)).
@@ -43,7 +43,8 @@ func cpuControlGroups(root fs.FS, process string) []string {
 }
 
 // groupAndAncestors returns the folders that contain the file, from a group up to the root of its
-// mount. It uses only the first mount with such a folder, because another may show the same groups.
+// mount. It uses only the first mount with such a folder, because several mounts may show the same
+// groups.
 func groupAndAncestors(root fs.FS, group, file string, mounts ...string) []string {
 	for _, mount := range mounts {
 		var folders []string
@@ -63,13 +64,13 @@ func groupAndAncestors(root fs.FS, group, file string, mounts ...string) []strin
 	return nil
 }
 
-// readQuota returns how many CPUs the control groups of a process grant: the smallest quota of all
-// groups, or 0 if there is none.
+// readQuota returns the CPU quota of a process as a number of CPUs. It is the smallest quota of its
+// control groups, or 0 if there is none.
 func readQuota(root fs.FS, process string) float64 {
 	quota := math.Inf(1)
 	for _, folder := range cpuControlGroups(root, process) {
-		// cpu.max contains "max 100000" or "150000 100000": the quota and the period in
-		// microseconds. Version 1 has a file for each; its quota is -1 if there is no limit.
+		// cpu.max holds the quota and the period in microseconds, such as "150000 100000", or "max
+		// 100000". Version 1 has a separate file for each value; a quota of -1 means no limit.
 		quota = min(quota, groupQuota(root, folder, "cpu.max"), groupQuota(root, folder, "cpu.cfs_quota_us", "cpu.cfs_period_us"))
 	}
 	if math.IsInf(quota, 1) {
@@ -78,12 +79,12 @@ func readQuota(root fs.FS, process string) float64 {
 	return quota
 }
 
-// groupQuota returns how many CPUs a group grants: quota divided by period, or +Inf without a
-// limit.
+// groupQuota returns the CPU quota of a group as a number of CPUs: quota divided by period, or +Inf
+// without a limit.
 func groupQuota(root fs.FS, folder string, files ...string) float64 {
 	var fields []string
 	for _, file := range files {
-		content, _ := readText(root, path.Join(folder, file)) // after an error: no fields
+		content, _ := readText(root, path.Join(folder, file)) // no fields after an error
 		fields = append(fields, strings.Fields(content)...)
 	}
 	if len(fields) != 2 {
@@ -97,17 +98,17 @@ func groupQuota(root fs.FS, folder string, files ...string) float64 {
 	return granted / period
 }
 
-// A ThrottleReader reads how long a process was stopped because its CPU quota was used up.
+// A ThrottleReader reads for how long the CPU quota stopped a process.
 type ThrottleReader struct {
 	files []*os.File
-	text  [1 << 10]byte // cpu.stat has ten lines
+	text  [1 << 10]byte // cpu.stat has ten short lines
 }
 
-// A ThrottleCount says for how long, on all CPUs, and how often control groups were stopped.
+// A ThrottleCount holds for how long (summed over CPUs) and how often control groups were stopped.
 type ThrottleCount struct{ TimeNS, Periods int64 }
 
-// OpenThrottle opens the files of a process's control groups. Files that stay open make readings
-// three times as fast.
+// OpenThrottle opens the files of a process's control groups. The files stay open, which makes
+// readings three times as fast.
 func OpenThrottle(pid int) *ThrottleReader { return openThrottle("/", strconv.Itoa(pid)) }
 
 func openThrottle(root, process string) *ThrottleReader {
@@ -135,8 +136,8 @@ func (t *ThrottleReader) Read() (ThrottleCount, error) {
 	return sum, nil
 }
 
-// parseThrottled parses cpu.stat. Version 1 has a line throttled_time in nanoseconds, and version 2
-// a line throttled_usec in microseconds. The file of the root group has neither.
+// parseThrottled parses cpu.stat. Version 1 has a line throttled_time in nanoseconds, version 2 a
+// line throttled_usec in microseconds. The root group's file has neither line.
 func parseThrottled(stat []byte) ThrottleCount {
 	var t ThrottleCount
 	for line := range bytes.Lines(stat) {
@@ -156,8 +157,8 @@ func parseThrottled(stat []byte) ThrottleCount {
 
 const quotaPeriod = 100 * time.Millisecond
 
-// NewQuotaGroup makes a control group with a quota of CPUs, and returns its folder. Remove the
-// folder to end the group. If no such group can be made, the error wraps ErrUnsupported.
+// NewQuotaGroup makes a control group with a CPU quota and returns its folder. To delete the group,
+// remove the folder. If no such group can be made, the error wraps ErrUnsupported.
 func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	granted := int64(cpus * float64(quotaPeriod/time.Microsecond))
 	period := int64(quotaPeriod / time.Microsecond)
@@ -180,7 +181,7 @@ func NewQuotaGroup(name string, cpus float64) (folder string, err error) {
 	return "", fmt.Errorf("make a control group with a CPU quota: %w: mount control groups on /sys/fs/cgroup, with the cpu controller", ErrUnsupported)
 }
 
-// QuotaGroupFolders returns the folder of a group in version 1 of control groups, and in version 2.
+// QuotaGroupFolders returns a group's folders in version 1 and in version 2 of control groups.
 func QuotaGroupFolders(name string) []string {
 	return []string{"/sys/fs/cgroup/cpu/" + name, "/sys/fs/cgroup/" + name}
 }
@@ -190,17 +191,17 @@ func JoinControlGroup(folder string, pid int) error {
 	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
-// An Allowance says which CPUs, and how much CPU time, the kernel lets a process use.
+// An Allowance holds the CPUs and the CPU quota that the kernel grants a process.
 type Allowance struct {
 	// CPUs lists the CPUs on which at least one thread of the process may run.
 	CPUs []int `json:"cpus"`
-	// QuotaCPUs is the quota of the process's control groups, as a number of CPUs; 0: no quota.
+	// QuotaCPUs is the quota of the process's control groups, in CPUs. 0 means no quota.
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
-	// TracedBy is the process that traces this process, such as a debugger; 0: none.
+	// TracedBy is the id of a process that traces this process, such as a debugger. 0 means none.
 	TracedBy int `json:"traced_by,omitempty"`
 }
 
-// Plus returns the allowance of processes on two machines together. CPUs is empty, because both
+// Plus returns the allowance of two processes on two machines together. CPUs is empty, because both
 // machines number their CPUs from 0. The quota is 0 unless both machines have one.
 func (a Allowance) Plus(other Allowance) Allowance {
 	sum := Allowance{TracedBy: cmp.Or(a.TracedBy, other.TracedBy)}
@@ -225,7 +226,7 @@ func readAllowance(root fs.FS, process string) (Allowance, error) {
 	for _, thread := range threads {
 		status, err := readText(root, tasks+"/"+thread.Name()+"/status")
 		if err != nil {
-			continue // this thread has ended since ReadDir
+			continue // the thread has ended since ReadDir
 		}
 		cpus, err := ParseCPUList(valueOfLabel(status, "Cpus_allowed_list"))
 		if err != nil {

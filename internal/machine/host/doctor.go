@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Status says how well the machine can do something.
+// A Status is the result of checking one ability of the machine.
 type Status string
 
 // The values of Status.
@@ -21,13 +21,13 @@ const (
 	Missing Status = "missing"
 )
 
-// A Finding says whether this machine can do one thing.
+// A Finding is the result of a check with an explanation.
 type Finding struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	// Detail says what the machine can do, or why it cannot.
 	Detail string `json:"detail"`
-	// Remedy says what the user can do; "" if nothing is wrong.
+	// Remedy says what the user can do. It is empty if nothing is wrong.
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -96,12 +96,12 @@ var checks = []struct {
 	{"UDP receive buffer", examination.udpBuffer},
 }
 
-// An ability is something that the machine grants or refuses when wirelab tries it.
+// An ability is something that the machine either permits or refuses when wirelab tries it.
 type ability struct {
 	try              func(examination) error
-	granted, refused string // the details of the finding; refused is a format for the error
+	granted, refused string // details of the finding; refused is a format with the error
 	remedy           string
-	rights           string // the remedy if only rights are missing; "": use remedy
+	rights           string // advice if only rights are missing; empty: use remedy
 }
 
 func (a ability) examine(e examination) Finding {
@@ -116,8 +116,8 @@ func (a ability) examine(e examination) Finding {
 	}
 }
 
-// Doctor examines the machine in less than a second, and changes nothing. If ctx ends, it returns
-// the findings so far.
+// Doctor checks the machine in less than a second, without changing anything. If ctx ends, it
+// returns the findings so far.
 func Doctor(ctx context.Context) []Finding {
 	machine := examination{root: os.DirFS("/"), info: Describe()}
 	findings := []Finding{}
@@ -159,7 +159,7 @@ func (e examination) quota() Finding {
 		"the quota is %.3g CPUs; the kernel stops a process that uses more for a part of every period, which raises tail latencies%s", quota, stopped)
 }
 
-// neighbours checks whether wirelab can find the names of processes that disturb a trial.
+// neighbours checks whether wirelab can see the names of other processes.
 func (e examination) neighbours() Finding {
 	others := ReadProcessTable()
 	delete(others, os.Getpid())
@@ -192,8 +192,8 @@ func (e examination) governor() Finding {
 }
 
 func (e examination) clocksource() Finding {
-	// Programs read these clocks without a system call (vDSO). Reading another clock takes a
-	// microsecond or more, and this makes every measured latency longer.
+	// Programs read these clocks without a system call (vDSO). Other clocks need a microsecond or
+	// more per reading, which makes every measured latency longer.
 	fast := []string{"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 	switch source := e.info.Clocksource; {
 	case source == "":

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// A perfCounter describes a perf event to try.
+// A perfCounter is a perf event that Doctor tries to open.
 type perfCounter struct {
 	kind       counterKind
-	tracepoint uint64 // the id of the tracepoint, if kind is tracepointCounter
-	userOnly   bool   // count in user space only, which needs fewer rights
+	tracepoint uint64 // id of the tracepoint, if kind is tracepointCounter
+	userOnly   bool   // counts in user space only, which needs fewer rights
 }
 
 type counterKind int
@@ -40,7 +40,7 @@ func (e examination) hardwareCounters() Finding {
 
 func (e examination) softwareCounters() Finding {
 	if err := tryCounter(perfCounter{kind: softwareCounter}); err != nil {
-		// Do not count in user space only: the number of switches would always be zero.
+		// A count in user space would always be zero, because the kernel makes the switches.
 		return limitedFinding(counterRemedy, "wirelab can read context switches and faults from getrusage and procfs only: %v", err)
 	}
 	return okFinding("wirelab can count context switches, faults and migrations")
@@ -66,8 +66,8 @@ func tracepointID(root fs.FS) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// netem looks for the kernel's link emulator. It does not try it, because that would load its
-// module.
+// netem reports whether the kernel's link emulator is installed. It does not try the emulator,
+// because that would load a kernel module.
 func (e examination) netem() Finding {
 	const build = "use a kernel with CONFIG_NET_SCH_NETEM"
 	option, err := kernelOption(e.root, e.info.Kernel, "CONFIG_NET_SCH_NETEM")
@@ -87,7 +87,7 @@ func (e examination) netem() Finding {
 
 func (e examination) descriptors() Finding {
 	limit := e.info.FileLimit
-	// Enough for thousands of clients: each connection needs one descriptor in each process.
+	// Enough for thousands of clients, because each process needs one descriptor per connection.
 	const comfortable = 16384
 	return okOrLimited(limit.Hard >= comfortable, "raise the hard limit of open files with ulimit -Hn, LimitNOFILE= or limits.conf",
 		"a process may open %d files; the hard limit is %d", limit.Soft, limit.Hard)

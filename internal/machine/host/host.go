@@ -1,4 +1,4 @@
-// Package host describes this machine, its rights and limits, and how much other programs disturb.
+// Package host describes this machine, its rights and limits, and disturbances by other programs.
 //
 //  1. [Describe] describes the machine for the manifest of a run.
 //  2. [Place] and [StartPinned] give server and client separate CPUs.
@@ -7,7 +7,7 @@
 // The package reads procfs and sysfs through an [fs.FS], so that tests can describe any machine.
 // All raw system calls are in sys_linux.go; sys_other.go has stubs for other systems.
 //
-// The package must not know what is measured: it knows neither stacks nor workers.
+// The package must not know what is measured, nor stacks or workers.
 //
 // Glossary
 //
@@ -32,18 +32,18 @@ import (
 	"wirelab.dev/internal/base/unsupported"
 )
 
-// ErrUnsupported means that this machine cannot do something. Errors that wrap it say what the user
-// can do to make it possible.
+// ErrUnsupported means that this machine cannot do something. An error that wraps it says how the
+// user can make it possible.
 var ErrUnsupported error = unsupported.Error("not supported on this machine")
 
-// facts reads small kernel files below a root, and lists the files that it could not read.
+// facts reads small kernel files below a root directory. It lists the files that it could not read.
 type facts struct {
 	root    fs.FS
 	missing []string
 }
 
-// text returns the trimmed content of a file. If it cannot read the file, it adds the file to
-// missing and returns "".
+// text returns the content of a file without surrounding spaces. If it cannot read the file, it
+// adds the file to missing and returns "".
 func (f *facts) text(path string) string {
 	content, err := readText(f.root, path)
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *facts) addMissing(what string, why error) {
 	f.missing = append(f.missing, fmt.Sprintf("%s: %s", what, errorReason(why)))
 }
 
-// errorReason returns the text of an error. For a file error, it leaves out the operation and path.
+// errorReason returns the text of an error. For a file error, it leaves out operation and path.
 func errorReason(err error) string {
 	if pathError, found := errors.AsType[*fs.PathError](err); found {
 		return pathError.Err.Error()
@@ -96,7 +96,7 @@ func readInt(root fs.FS, path string, absent int) int {
 	return absent
 }
 
-// valueOfLabel returns the value in the first line "label: value" whose value is not empty, or "".
+// valueOfLabel returns the value of the first line "label: value" with a value, or "".
 func valueOfLabel(text, label string) string {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Info describes the machine in a run's manifest. Missing lists what could not be read, and why.
+// Info describes the machine. Missing lists what could not be read, with the reasons.
 type Info struct {
 	OS             string            `json:"os"`
 	Arch           string            `json:"arch"`
@@ -40,7 +40,7 @@ type Info struct {
 	Missing        []string          `json:"missing,omitempty"`
 }
 
-// MayBeSameMachine reports whether two descriptions may be of the same machine, with the same
+// MayBeSameMachine reports whether both descriptions may belong to one machine with unchanged
 // resources. The versions of the kernel and of Go may differ.
 func (info *Info) MayBeSameMachine(other *Info) bool {
 	type lasting struct {
@@ -51,7 +51,7 @@ func (info *Info) MayBeSameMachine(other *Info) bool {
 	of := func(i *Info) lasting {
 		return lasting{i.OS, i.Arch, i.CPUModel, i.Virtualisation, len(i.Topology.Allowed), i.Topology.QuotaCPUs}
 	}
-	const kernels = 0.05 // different kernels may keep up to this share of the memory for themselves
+	const kernels = 0.05 // largest share of memory by which two kernels' own use may differ
 	differs := math.Abs(float64(info.MemoryBytes - other.MemoryBytes))
 	return of(info) == of(other) && differs <= kernels*float64(info.MemoryBytes)
 }
@@ -64,16 +64,16 @@ func (info *Info) Summary() string {
 // TCPInfo holds the kernel's settings for new TCP connections.
 type TCPInfo struct {
 	CongestionControl string `json:"congestion_control,omitempty"`
-	// ReceiveMemory and SendMemory hold the minimum, default and maximum buffer sizes in bytes.
+	// ReceiveMemory and SendMemory each hold a minimum, a default and a maximum, in bytes.
 	ReceiveMemory string `json:"receive_memory,omitempty"`
 	SendMemory    string `json:"send_memory,omitempty"`
 	ListenBacklog int    `json:"listen_backlog,omitempty"`
-	// FirstPort and LastPort are the range of local ports for outgoing connections.
+	// FirstPort and LastPort are the ends of the range of local ports for outgoing connections.
 	FirstPort int `json:"first_port,omitempty"`
 	LastPort  int `json:"last_port,omitempty"`
 }
 
-// GoInfo holds the settings of the Go runtime, which change how a program behaves.
+// GoInfo holds the settings of the Go runtime that can change a program's speed.
 type GoInfo struct {
 	Version     string `json:"version"`
 	GOMAXPROCS  int    `json:"gomaxprocs"`
@@ -83,8 +83,8 @@ type GoInfo struct {
 	Experiment  string `json:"goexperiment,omitempty"`
 }
 
-// FileLimit is RLIMIT_NOFILE: how many descriptors a process may have open. Each connection needs
-// one.
+// FileLimit is the limit of open descriptors per process (RLIMIT_NOFILE). Each connection needs one
+// descriptor.
 type FileLimit struct {
 	Soft uint64 `json:"soft"`
 	Hard uint64 `json:"hard"`
@@ -104,7 +104,7 @@ func describe(root fs.FS) Info {
 		from.addMissing("descriptor limit", err)
 	}
 	if _, err := fs.Stat(root, "proc/self"); err != nil {
-		// Add one entry for all files: there would be thirty entries with the same reason.
+		// One entry stands for all files, because thirty entries would have the same reason.
 		from.missing = append(from.missing, "all files below /proc and /sys: "+runtime.GOOS+" has no procfs")
 		info.Topology = readTopology(&facts{root: root}, allowed)
 	} else {
@@ -145,7 +145,7 @@ func (info *Info) describeKernel(from *facts) {
 		from.addMissing("timer HZ", err)
 		return
 	}
-	info.TimerHz, _ = strconv.Atoi(hz) // after an error: 0, which means unknown
+	info.TimerHz, _ = strconv.Atoi(hz) // 0 after an error, which means unknown
 }
 
 func describeTCP(from *facts) TCPInfo {
@@ -175,8 +175,8 @@ func describeGo() GoInfo {
 	}
 }
 
-// cpuModel returns the processor's name. On Arm, /proc/cpuinfo has no name, but numbers that
-// identify the model (MIDR_EL1).
+// cpuModel returns the name of the processor. On Arm, /proc/cpuinfo has only numbers that identify
+// the model (MIDR_EL1).
 func cpuModel(cpuinfo string) string {
 	if model := valueOfLabel(cpuinfo, "model name"); model != "" {
 		return model
@@ -187,7 +187,7 @@ func cpuModel(cpuinfo string) string {
 	return ""
 }
 
-// mitigations returns the security flaws of the processor, each with the kernel's countermeasure.
+// mitigations returns the processor's security flaws, each with the kernel's countermeasure.
 // Countermeasures make system calls slower.
 func mitigations(root fs.FS) map[string]string {
 	const folder = cpuFolder + "/vulnerabilities"
@@ -207,7 +207,7 @@ func mitigations(root fs.FS) map[string]string {
 	return found
 }
 
-// virtualisation describes the virtual machine in which this process runs; "" if there is none.
+// virtualisation describes the virtual machine in which this process runs, or returns "".
 func virtualisation(root fs.FS) string {
 	var maker []string
 	for _, name := range []string{"sys_vendor", "product_name"} {
@@ -219,7 +219,7 @@ func virtualisation(root fs.FS) string {
 	if kind, err := readText(root, "sys/hypervisor/type"); err == nil {
 		return strings.TrimSpace(kind + " guest " + machine)
 	}
-	cpuinfo, _ := readText(root, "proc/cpuinfo") // after an error: no flags
+	cpuinfo, _ := readText(root, "proc/cpuinfo") // no flags after an error
 	if slices.Contains(strings.Fields(valueOfLabel(cpuinfo, "flags")), "hypervisor") {
 		return strings.TrimSpace("guest " + machine)
 	}
@@ -244,7 +244,7 @@ func containerSigns(root fs.FS) []string {
 	return hints
 }
 
-// kernelOption returns an option with which the running kernel was built, such as CONFIG_HZ; "" if
+// kernelOption returns a build option of the running kernel, such as CONFIG_HZ. It returns "" if
 // the option is not set.
 func kernelOption(root fs.FS, release, name string) (string, error) {
 	config, err := openKernelConfig(root, release)
@@ -252,7 +252,7 @@ func kernelOption(root fs.FS, release, name string) (string, error) {
 		return "", err
 	}
 	defer config.Close()
-	const maxBytes = 4 << 20 // a limit: the usual size is 300 KiB
+	const maxBytes = 4 << 20 // safety limit; the usual size is 300 KiB
 	lines := bufio.NewScanner(io.LimitReader(config, maxBytes))
 	for lines.Scan() {
 		if value, found := strings.CutPrefix(lines.Text(), name+"="); found {

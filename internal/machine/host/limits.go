@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// Limits holds the limits for connections in the calling thread's network namespace. A limit that
-// could not be read is 0.
+// Limits holds the limits for connections in the calling thread's network namespace. 0 means that a
+// limit could not be read.
 type Limits struct {
 	Files   int64 // descriptors per process
-	Ports   int64 // local ports per address: the most connections to one server
-	Backlog int64 // connections that may wait for a server to accept them
-	// TimeWait is the time for which a closed loopback connection keeps its ports.
+	Ports   int64 // local ports per address, which limit the connections to one server
+	Backlog int64 // greatest number of connections that wait until a server accepts them
+	// TimeWait is the time for which a closed loopback connection blocks its ports.
 	TimeWait time.Duration
-	// UDPReceive is the receive buffer, in bytes, that a UDP socket gets if it asks for
-	// QUICReceiveBuffer.
+	// UDPReceive is the size of the receive buffer, in bytes, that a UDP socket gets when it asks
+	// for QUICReceiveBuffer.
 	UDPReceive int64
 }
 
-// QUICReceiveBuffer is the receive buffer, in bytes, that quic-go asks for.
+// QUICReceiveBuffer is the size of the receive buffer, in bytes, that quic-go requests.
 const QUICReceiveBuffer = 7 << 20
 
-// How long a closed connection keeps its ports.
+// Times for which a closed connection blocks its ports.
 const (
 	timeWaitDefault   = time.Minute // TCP_TIMEWAIT_LEN of include/net/tcp.h
 	timeWaitWithReuse = time.Second // the default of tcp_tw_reuse_delay in ip-sysctl
@@ -42,7 +42,7 @@ func readLimits(root fs.FS) Limits {
 		limits.Ports = int64(tcp.LastPort - tcp.FirstPort + 1)
 	}
 	if files, err := fileLimit(); err == nil {
-		// Use the hard limit: workers run with their soft limit raised to it.
+		// Workers raise their soft limit to the hard limit.
 		limits.Files = int64(min(files.Hard, 1<<62))
 	}
 	if bytes, err := tryUDPReceive(QUICReceiveBuffer); err == nil {
@@ -51,7 +51,7 @@ func readLimits(root fs.FS) Limits {
 	return limits
 }
 
-// timeWait returns how long a closed loopback connection keeps its ports. With tcp_tw_reuse (1:
+// timeWait returns how long a closed loopback connection blocks its ports. With tcp_tw_reuse (1:
 // always, 2: on loopback) and TCP timestamps, a new connection may use the ports earlier.
 func timeWait(from *facts) time.Duration {
 	const ipv4 = "proc/sys/net/ipv4/"
@@ -67,12 +67,12 @@ type Drops struct {
 	UDP    int64 // datagrams dropped because a socket's receive buffer was full
 }
 
-// Since returns the drops since an earlier count.
+// Since returns the drops after an earlier count.
 func (d Drops) Since(earlier Drops) Drops {
 	return Drops{Accept: d.Accept - earlier.Accept, UDP: d.UDP - earlier.UDP}
 }
 
-// ReadDrops reads the drops in a process's network namespace.
+// ReadDrops reads the counts of a process's network namespace.
 func ReadDrops(pid int) (Drops, error) { return readDrops(os.DirFS("/"), pid) }
 
 func readDrops(root fs.FS, pid int) (Drops, error) {
@@ -85,8 +85,8 @@ func readDrops(root fs.FS, pid int) (Drops, error) {
 	return Drops{Accept: accept, UDP: udp}, err
 }
 
-// protocolCounter reads a counter from the file snmp or netstat (proc_pid_net(5)). For each
-// protocol, the file has a line of names and then a line of values.
+// protocolCounter reads a counter from the file snmp or netstat (proc_pid_net(5)). The file has two
+// lines for each protocol: the names, then the values.
 func protocolCounter(root fs.FS, file, protocol, name string) (int64, error) {
 	text, err := readText(root, file)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// An Activity holds the CPU times of the whole machine since its start.
+// An Activity holds the CPU times of the whole machine since it started.
 type Activity struct {
 	at time.Time
 	// busy, idle and stolen add up to the time of all CPUs. The kernel counts in steps of 10 ms.
@@ -27,13 +27,13 @@ type Activity struct {
 
 // OthersUsage holds the shares of CPU time, from 0 to 1, that other programs used.
 type OthersUsage struct {
-	StolenShare float64 // the share that the hypervisor took
-	// OthersBusyShare excludes the caller's CPU time. It includes interrupts for the caller's
-	// traffic.
+	StolenShare float64 // share that the hypervisor gave to other virtual machines
+	// OthersBusyShare excludes the caller's CPU time. It includes interrupts that the caller's
+	// traffic causes.
 	OthersBusyShare float64
 	// Whole is the total time of all CPUs, busy or idle.
 	Whole time.Duration
-	// PressureShare is the share of the time for which a task waited for a CPU; nil: unknown.
+	// PressureShare is the share of the time in which a task waited for a CPU. nil means unknown.
 	PressureShare *float64
 }
 
@@ -59,8 +59,8 @@ func readActivity(root fs.FS, now time.Time) (Activity, error) {
 	return activity, nil
 }
 
-// Since returns the CPU time that other programs used since an earlier reading. own is the CPU time
-// of the caller since then.
+// Since returns the CPU time that other programs used after an earlier reading. own is the CPU time
+// that the caller used in the same period.
 func (a Activity) Since(earlier Activity, own time.Duration) OthersUsage {
 	var neighbour OthersUsage
 	if whole := a.allCPUTime() - earlier.allCPUTime(); whole > 0 {
@@ -118,23 +118,23 @@ func parsePressure(pressure string) (time.Duration, bool) {
 	return time.Duration(microseconds) * time.Microsecond, true
 }
 
-// An ActivityWatch measures how much of the machine's CPU time other programs take.
+// An ActivityWatch measures how much of the machine's CPU time other programs use.
 type ActivityWatch struct {
 	activity Activity
 	census   ProcessTable
-	own      time.Duration // CPU time of this process, without its workers
+	own      time.Duration // CPU time of this process without its workers
 	known    bool
 }
 
-// StartActivityWatch starts to watch other programs.
+// StartActivityWatch starts to measure the CPU time of other programs.
 func StartActivityWatch() ActivityWatch {
 	activity, err := ReadActivity()
 	return ActivityWatch{activity: activity, census: ReadProcessTable(), own: processCPUTime(), known: err == nil}
 }
 
-// FillHostState sets the CPU time of other programs since StartActivityWatch. workers is the CPU
-// time of this process's workers. It returns the time of all CPUs, and the CPU time of this process
-// and its workers together.
+// FillHostState stores the CPU time that other programs used since StartActivityWatch. workers is
+// the CPU time of this process's workers. It returns the time of all CPUs (whole), and the CPU time
+// of this process with its workers (own).
 func (w ActivityWatch) FillHostState(h *record.HostState, workers time.Duration) (whole, own time.Duration) {
 	now, err := ReadActivity()
 	if err != nil || !w.known {
@@ -160,11 +160,11 @@ func largestNeighbours(took []CPUConsumer, of time.Duration) []record.Neighbour 
 	return list
 }
 
-// A Noise says how much CPU time busy threads lost to other programs.
+// A Noise holds how much CPU time busy threads lost to other programs.
 type Noise struct {
-	CPUs int // the number of CPUs with a busy thread
-	// LostShare is the share of the time, from 0 to 1, that other processes took: a mean over the
-	// CPUs.
+	CPUs int // number of CPUs with a busy thread
+	// LostShare is the share of the time, from 0 to 1, that other processes used. It is the mean
+	// over the CPUs.
 	LostShare float64
 	// LargestGap is the longest time for which a busy thread did not run.
 	LargestGap time.Duration
@@ -174,11 +174,11 @@ type Noise struct {
 // MeasureNoise runs a busy thread for d on each CPU, on GOMAXPROCS CPUs at a time. nil means all
 // CPUs of the process. The result depends on the process's priority.
 //
-// LostShare is computed from CPU times and not from gaps, because the process's own other threads
-// cause gaps, too: in a new process with one CPU, Go's monitor thread takes a tenth of the CPU.
+// It computes LostShare from CPU times and not from gaps, because the process's other threads cause
+// gaps too. In a new process with one CPU, Go's monitor thread uses a tenth of the CPU.
 func MeasureNoise(cpus []int, d time.Duration) Noise {
 	if cpus == nil {
-		cpus, _ = AllowedCPUs() // after an error, threads cannot be pinned anyway
+		cpus, _ = AllowedCPUs() // on error threads cannot be pinned either
 	}
 	var noise Noise
 	var elapsed, spun time.Duration
@@ -211,14 +211,14 @@ func MeasureNoise(cpus []int, d time.Duration) Noise {
 	return noise
 }
 
-// gapThreshold is the shortest gap that counts. Two readings of the clock are normally 50 ns apart,
-// and a timer interrupt takes 1 to 3 µs.
+// gapThreshold is the shortest gap that counts. Normally two readings of the clock are 50 ns apart.
+// A timer interrupt takes 1 to 3 µs.
 const gapThreshold = 2 * time.Microsecond
 
-// A busyLoop holds the measurements of a busy thread, which only reads the clock.
+// A busyLoop holds the results of a busy thread, which only reads the clock.
 type busyLoop struct{ elapsed, used, largestGap time.Duration }
 
-// run pins the calling thread and loops for d. Do not use the thread for other work afterwards.
+// run pins the calling thread and loops for d. Do not use the thread afterwards.
 func (l *busyLoop) run(cpu int, d time.Duration) error {
 	if err := PinThread([]int{cpu}); err != nil {
 		return err

@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// A ProcessTable holds the CPU times of all processes at one instant, by process number.
+// A ProcessTable maps process numbers to the CPU times of all processes at one instant.
 type ProcessTable map[int]process
 
 // A process holds some fields of /proc/PID/stat.
 type process struct {
 	name     string
 	parent   int
-	started  string        // the start time, which distinguishes processes with the same number
-	own      time.Duration // its own CPU time, in steps of 10 ms
-	children time.Duration // CPU time of ended children for which the process has waited
+	started  string        // start time, which distinguishes processes with the same number
+	own      time.Duration // CPU time of the process itself, in steps of 10 ms
+	children time.Duration // CPU time of ended children that the process waited for
 }
 
-// A CPUConsumer is a process, with the CPU time that it took.
+// A CPUConsumer is a process and the CPU time that it used.
 type CPUConsumer struct {
 	PID  int
 	Name string
 	Time time.Duration
 }
 
-// ReadProcessTable reads all processes that this process may see. It takes 10 µs per process.
+// ReadProcessTable reads all visible processes. It takes 10 µs per process.
 func ReadProcessTable() ProcessTable { return readProcessTable(os.DirFS("/proc")) }
 
 func readProcessTable(proc fs.FS) ProcessTable {
@@ -47,7 +47,7 @@ func readProcessTable(proc fs.FS) ProcessTable {
 		}
 		stat, err := readText(proc, entry.Name()+"/stat")
 		if err != nil {
-			continue // this process has ended since ReadDir
+			continue // the process has ended since ReadDir
 		}
 		if p, ok := parseProcess(stat); ok {
 			census[pid] = p
@@ -59,7 +59,7 @@ func readProcessTable(proc fs.FS) ProcessTable {
 func parseProcess(stat string) (process, bool) {
 	const (
 		tick       = 10 * time.Millisecond // USER_HZ is 100 on all systems that Go supports
-		firstField = 3                     // the first field after the name
+		firstField = 3                     // number of the first field after the name
 		parent     = 4 - firstField
 		user       = 14 - firstField
 		started    = 22 - firstField
@@ -73,7 +73,7 @@ func parseProcess(stat string) (process, bool) {
 		return process{}, false
 	}
 	p := process{name: stat[open+1 : end], started: fields[started]}
-	var ticks [4]int64 // own user, own system, children's user, children's system
+	var ticks [4]int64 // user and system time of the process, then of its children
 	for i := range ticks {
 		value, err := strconv.ParseInt(fields[user+i], 10, 64)
 		if err != nil {
@@ -99,8 +99,8 @@ func (c ProcessTable) Family(ancestor int) []int {
 	return family
 }
 
-// Since returns the processes that took CPU time since an earlier table, the largest first. It
-// leaves out self and its descendants. The time of an ended process counts for the parent.
+// Since returns the processes that used CPU time after an earlier table, the largest first. It
+// leaves out self and its descendants. An ended process counts for its parent.
 func (c ProcessTable) Since(earlier ProcessTable, self int) []CPUConsumer {
 	var consumers []CPUConsumer
 	for pid, now := range c {
@@ -121,8 +121,8 @@ func (c ProcessTable) Since(earlier ProcessTable, self int) []CPUConsumer {
 	return consumers
 }
 
-// endedChildrenTime returns the CPU time in this table of children that have ended by now. Their
-// parent's time in the later table includes it.
+// endedChildrenTime returns the CPU time in this table of children that ended before now. The
+// parent's time in now includes that CPU time.
 func (c ProcessTable) endedChildrenTime(parent int, now ProcessTable) time.Duration {
 	var sum time.Duration
 	for pid, p := range c {
@@ -138,7 +138,7 @@ func (c ProcessTable) endedChildrenTime(parent int, now ProcessTable) time.Durat
 }
 
 func (c ProcessTable) descendsFrom(pid, ancestor int) bool {
-	for range c { // a limit, in case the table has a cycle
+	for range c { // limits the loop if the table has a cycle
 		if pid == ancestor {
 			return true
 		}
@@ -151,13 +151,13 @@ func (c ProcessTable) descendsFrom(pid, ancestor int) bool {
 	return false
 }
 
-// FindListeners returns the processes that listen on a port of this machine, or on a unix socket.
-// It finds only processes that this process may inspect, so mostly no processes of other users.
+// FindListeners returns the processes that listen on a port of this machine, or on a Unix socket.
+// It finds only processes that this process may inspect, usually those of the same user.
 func FindListeners(network, address string) []int {
 	return findListeners(os.DirFS("/proc"), network, address)
 }
 
-// socketTables describes the kernel's lists of sockets, by network (proc_net_tcp.rst,
+// socketTables describes the kernel's files that list sockets, by network (proc_net_tcp.rst,
 // proc_net_unix(5)).
 var socketTables = map[string][]socketTable{
 	"tcp": {
@@ -173,9 +173,9 @@ var socketTables = map[string][]socketTable{
 
 type socketTable struct {
 	file           string
-	address, state int    // the numbers of columns
-	listens        string // the state of a listening socket
-	inode          int    // the number of a column
+	address, state int    // column numbers
+	listens        string // state of a listening socket
+	inode          int    // column number of the inode
 }
 
 func findListeners(proc fs.FS, network, address string) []int {

@@ -15,7 +15,7 @@ import (
 )
 
 // AllowedCPUs returns the CPUs on which the calling thread may run. They are the CPUs of the
-// process, unless this thread was pinned.
+// process unless the thread was pinned.
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -30,7 +30,7 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// PinThread lets the calling thread run on the given CPUs only. The thread must end after its work.
+// PinThread restricts the calling thread to the given CPUs. The thread must end after its work.
 func PinThread(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
@@ -52,7 +52,7 @@ func reniceThread(nice int) error {
 
 func onFirstThread() bool { return unix.Gettid() == unix.Getpid() }
 
-// threadCPUTime and processCPUTime are exact. Times of getrusage may be a timer tick old.
+// threadCPUTime is exact. Times of getrusage may be a timer tick old.
 func threadCPUTime() time.Duration { return cpuClock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func processCPUTime() time.Duration { return cpuClock(unix.CLOCK_PROCESS_CPUTIME_ID) }
@@ -73,8 +73,8 @@ func startKilledWithParent(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// reniceSession sets the nice value of a session. With autogroup (sched(7)), the nice value of a
-// process has an effect only within its session. pid is the leader of the session.
+// reniceSession sets the nice value of a session. With autogroup (sched(7)), a process's own nice
+// value has an effect only inside its session. pid is the leader of the session.
 func reniceSession(pid, nice int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(nice)), 0)
 	if err == nil || errors.Is(err, os.ErrNotExist) {
@@ -97,8 +97,8 @@ func fileLimit() (FileLimit, error) {
 	return FileLimit{Soft: limit.Cur, Hard: limit.Max}, nil
 }
 
-// RaiseFileLimit raises the soft limit of open files to the hard limit, for this process and its
-// children, and returns the new limit. Go raises the limit by itself, but not for children.
+// RaiseFileLimit raises the soft limit of open files to the hard limit, and returns the new limit.
+// It affects this process and its children. Go itself raises the limit only for this process.
 func RaiseFileLimit() (uint64, error) {
 	limit, err := fileLimit()
 	if err != nil {
@@ -139,8 +139,8 @@ func tryCounter(event perfCounter) error {
 	return unix.Close(fd)
 }
 
-// tryBPF loads a program that does nothing, and removes it again. The program has the type that the
-// probes use.
+// tryBPF loads and removes a program that does nothing. The program has the same type as the
+// programs of the probes.
 func tryBPF() error {
 	// struct bpf_insn of linux/bpf.h: "r0 = 0" (BPF_ALU64|BPF_MOV|BPF_K) and
 	// "exit" (BPF_JMP|BPF_EXIT), eight bytes each.
@@ -150,7 +150,7 @@ func tryBPF() error {
 	defer pinned.Unpin()
 	pinned.Pin(&program)
 	pinned.Pin(&license)
-	// The first fields of union bpf_attr for BPF_PROG_LOAD. The kernel takes the others as zero.
+	// The first fields of union bpf_attr for BPF_PROG_LOAD. The other fields are zero.
 	request := struct {
 		programType, instructions     uint32
 		firstInstruction, licenseText uint64
@@ -171,9 +171,9 @@ func tryBPF() error {
 	return unix.Close(int(fd))
 }
 
-// tryUDPReceive asks for a receive buffer in both possible ways, and returns the size that the
-// socket gets. The kernel doubles the size for its own use (socket(7), SO_RCVBUF), so half is
-// returned.
+// tryUDPReceive requests a receive buffer in both possible ways, and returns the size that the
+// socket gets. It halves the kernel's value, because the kernel doubles the size for its own use
+// (socket(7), SO_RCVBUF).
 func tryUDPReceive(bytes int) (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -189,8 +189,8 @@ func tryUDPReceive(bytes int) (int, error) {
 	return got / 2, nil
 }
 
-// tryUserNamespace tries to start a program that does not exist, in a new user and a new network
-// namespace. The error "no such file" means that the kernel granted the namespaces.
+// tryUserNamespace tries to start a program that does not exist, in a new user namespace and a new
+// network namespace. The error "no such file" means that the kernel allowed both namespaces.
 func tryUserNamespace() error {
 	pid, err := syscall.ForkExec("/proc/self/no-such-program", nil, &syscall.ProcAttr{
 		Sys: &syscall.SysProcAttr{

@@ -22,14 +22,14 @@ func PinThread([]int) error { return NeedsLinux("set CPU affinity") }
 
 func reniceThread(int) error { return NeedsLinux("set priority") }
 
-func onFirstThread() bool { return false } // only Linux has namespaces, for which this matters
+func onFirstThread() bool { return false } // only Linux needs the answer, for its namespaces
 
 func threadCPUTime() time.Duration  { return 0 }
 func processCPUTime() time.Duration { return 0 }
 
 func reniceSession(int, int) error { return nil } // only Linux has priorities of sessions
 
-// startKilledWithParent only starts the command: it may outlive a parent that is killed.
+// startKilledWithParent only starts the command. If the parent is killed, the command continues.
 func startKilledWithParent(cmd *exec.Cmd) error { return cmd.Start() }
 
 func awaitExit(int) {}

@@ -17,7 +17,8 @@ type CPU struct {
 	Core    int `json:"core"`
 	// Siblings are the other CPUs of the same core.
 	Siblings []int `json:"siblings,omitempty"`
-	// Capacity is the relative speed that the kernel assumes; the fastest CPU has 1024; 0: unknown.
+	// Capacity is the relative speed that the kernel assumes. The fastest CPU has 1024. 0 means
+	// unknown.
 	Capacity   int  `json:"capacity,omitempty"`
 	Efficiency bool `json:"efficiency,omitempty"`
 }
@@ -26,7 +27,7 @@ type CPU struct {
 type Topology struct {
 	CPUs    []CPU `json:"cpus"`
 	Allowed []int `json:"allowed"`
-	// QuotaCPUs is the quota of the control groups, as a number of CPUs; 0: no quota.
+	// QuotaCPUs is the quota of the control groups, in CPUs. 0 means no quota.
 	QuotaCPUs float64 `json:"quota_cpus,omitempty"`
 }
 
@@ -39,16 +40,16 @@ func (t Topology) Cores() int {
 	return len(seen)
 }
 
-// lowestSibling returns the lowest CPU number of the core. It identifies the core, unlike the field
-// Core, which is not unique.
+// lowestSibling returns the lowest CPU number of the core. It identifies the core. The field Core
+// does not, because it is not unique.
 func (c CPU) lowestSibling() int {
 	return slices.Min(append([]int{c.ID}, c.Siblings...))
 }
 
 const cpuFolder = "sys/devices/system/cpu"
 
-// readTopology describes all CPUs that are online. If sysfs has no topology, each CPU counts as a
-// separate core.
+// readTopology describes all CPUs that are online. Without a topology in sysfs, each CPU counts as
+// a separate core.
 func readTopology(from *facts, allowed []int) Topology {
 	online, err := ParseCPUList(from.text(cpuFolder + "/online"))
 	if err != nil || len(online) == 0 {
@@ -73,7 +74,7 @@ func readTopology(from *facts, allowed []int) Topology {
 func readCPU(root fs.FS, id int) CPU {
 	folder := fmt.Sprintf("%s/cpu%d/", cpuFolder, id)
 	list, _ := readText(root, folder+"topology/thread_siblings_list")
-	siblings, _ := ParseCPUList(list) // after an error: no siblings
+	siblings, _ := ParseCPUList(list) // no siblings after an error
 	return CPU{
 		ID:       id,
 		Package:  max(0, readInt(root, folder+"topology/physical_package_id", 0)),
@@ -83,8 +84,8 @@ func readCPU(root fs.FS, id int) CPU {
 	}
 }
 
-// markEfficiencyCores marks the slow cores of a hybrid processor. On Intel, cpu_atom lists them. On
-// other processors, they have less than four fifths of the highest capacity.
+// markEfficiencyCores marks the slow cores of a hybrid processor. On Intel, the file cpu_atom lists
+// the slow cores. On other processors they have less than four fifths of the highest capacity.
 func markEfficiencyCores(root fs.FS, cpus []CPU) {
 	list, _ := readText(root, "sys/devices/cpu_atom/cpus")
 	slow, _ := ParseCPUList(list)
@@ -99,8 +100,8 @@ func markEfficiencyCores(root fs.FS, cpus []CPU) {
 	}
 }
 
-// A Placement lists the CPUs for the server and for the clients. Both have different CPUs, unless
-// only one CPU is allowed.
+// A Placement lists the CPUs of the server and of the clients. The two lists have no CPU in common,
+// unless only one CPU is allowed.
 type Placement struct {
 	Server   []int    `json:"server"`
 	Client   []int    `json:"client"`
@@ -108,7 +109,7 @@ type Placement struct {
 }
 
 // Place divides the allowed CPUs between server and clients. The server gets one CPU, so that the
-// server limits the throughput and not the clients. Its core is the fast core with the highest
+// server and not the clients limits the throughput. This CPU is on the fast core with the highest
 // number, because CPU 0 handles most interrupts. The clients get the CPUs of all other cores, if
 // possible of the same package and speed.
 func Place(topology Topology) Placement {
@@ -146,7 +147,7 @@ func (p *Placement) dropSlowCPUs(cpus []CPU) []CPU {
 	return cpus
 }
 
-// keepOnePackage returns the CPUs of the package with the most cores, if it has two or more.
+// keepOnePackage returns the CPUs of the package with the most cores, if that has at least two.
 func (p *Placement) keepOnePackage(cpus []CPU) []CPU {
 	packages := lists.GroupBy(cpus, func(cpu CPU) int { return cpu.Package })
 	if len(packages) < 2 {
@@ -163,7 +164,7 @@ func (p *Placement) keepOnePackage(cpus []CPU) []CPU {
 	return cpus
 }
 
-// splitCPUs gives the server the first CPU of the fast core with the highest number, and the
+// splitCPUs gives the server the first CPU of the fast core with the highest number. It gives the
 // clients the other cores.
 func (p *Placement) splitCPUs(cpus []CPU) {
 	candidates := withoutCPUs(cpus, isSlow)

@@ -14,21 +14,22 @@ import (
 
 // A Cost holds the delays that this machine adds to emulated links.
 type Cost struct {
-	// DirectNS and FramesNS are median round trips of a byte over TCP, on links without a delay or
-	// a rate: over a bare pair of interfaces, and through the forwarder.
+	// DirectNS and FramesNS are median TCP round trips of one byte without a delay or a rate.
+	// DirectNS uses a bare pair of interfaces, FramesNS the forwarder.
 	DirectNS time.Duration `json:"direct_ns"`
 	FramesNS time.Duration `json:"frames_ns"`
-	// LateP50NS and LateP99NS say how late frames leave on a link with a delay of TestDelay. They
-	// are zero if the kernel's netem makes the delay, because netem reports no lateness.
+	// LateP50NS and LateP99NS are percentiles of how late frames leave on a link with a delay of
+	// TestDelay. The percentiles are zero if the kernel's netem delays frames, because netem does
+	// not report lateness.
 	LateP50NS time.Duration `json:"late_p50_ns"`
 	LateP99NS time.Duration `json:"late_p99_ns"`
 }
 
-// TestDelay is the delay of the link on which MeasureCost measures lateness.
+// TestDelay is the delay of the link on which MeasureCost measures how late frames leave.
 const TestDelay = time.Millisecond
 
-// MeasureCost measures for less than two seconds on an idle machine. If this process cannot make
-// networks, the error wraps host.ErrUnsupported.
+// MeasureCost takes less than two seconds on an idle machine. If this process cannot make networks,
+// the error wraps host.ErrUnsupported.
 func MeasureCost(ctx context.Context) (c Cost, err error) {
 	delayed := record.Way{DelayNS: int64(TestDelay)}
 	var all []*pingedNetwork
@@ -44,7 +45,7 @@ func MeasureCost(ctx context.Context) (c Cost, err error) {
 			return c, err
 		}
 	}
-	// The networks are pinged in turns, so that other programs disturb all of them equally.
+	// Alternate between the networks, so that other programs disturb all of them equally.
 	const turns, inARow = 20, 10
 	for range turns {
 		for _, p := range all {
@@ -65,7 +66,7 @@ type pingedNetwork struct {
 	network *Network
 	conn    net.Conn
 	took    []time.Duration
-	closers []io.Closer // close closes them in reverse order
+	closers []io.Closer // in the order of opening; close closes them in reverse order
 }
 
 // openPingedNetwork makes a network. The caller must close the result even after an error.
@@ -95,7 +96,7 @@ func serveEcho(listener net.Listener) {
 		return
 	}
 	_, _ = io.Copy(conn, conn)
-	_ = conn.Close() // the client has already closed its end
+	_ = conn.Close() // the client has already closed its side
 }
 
 // pingTimeout limits the wait for one round trip, which takes milliseconds on an idle machine.
@@ -133,7 +134,7 @@ func (p *pingedNetwork) close() error {
 	return errors.Join(errs...)
 }
 
-// listen listens at the server's end. The listener can be used from any thread afterwards, since a
+// listen listens in the server's namespace. Any thread can use the listener afterwards, because a
 // socket stays in the namespace in which it was made.
 func (n *Network) listen(ctx context.Context) (listener net.Listener, err error) {
 	err = n.server.runInside(func() (err error) {
@@ -144,8 +145,8 @@ func (n *Network) listen(ctx context.Context) (listener net.Listener, err error)
 	return listener, err
 }
 
-// dial connects from the client's end. The address must be an IP address and a port, not a name:
-// Go would look up a name on another thread.
+// dial connects from the client's namespace. The address must have an IP address, because Go would
+// look up a name on another thread.
 func (n *Network) dial(ctx context.Context, address string) (conn net.Conn, err error) {
 	err = n.client.runInside(func() (err error) {
 		dialer := net.Dialer{Timeout: pingTimeout}

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// newLink makes a namespace for each end, and connects them with the engine for the settings.
+// newLink makes a namespace for server and client each, and connects them with an engine.
 func newLink(s Settings) (n *Network, err error) {
 	n = &Network{engine: s.chooseEngine(kernelHas), seed: s.Seed}
 	defer func() {
@@ -40,7 +40,7 @@ func newLink(s Settings) (n *Network, err error) {
 	}
 	if n.engine == Frames {
 		n.carrier, err = joinByForwarder(between, two, s)
-		// Its file can be closed now: the forwarder's sockets keep the namespace.
+		// The namespace's file can be closed, because the forwarder's sockets keep the namespace.
 		return n, errors.Join(err, between.close())
 	}
 	n.carrier, err = joinByKernelQueues(between, two, n.engine, s)
@@ -57,14 +57,14 @@ func kernelHas(engine Engine) bool {
 	return true
 }
 
-// The kernel's engines are tried at most once per process.
+// Results of trying the kernel's engines, at most once per process.
 var (
 	tryTBF   = sync.OnceValue(func() error { return tryQueue(TBF, record.Way{Rate: 1_000_000}) })
 	tryNetem = sync.OnceValue(func() error { return tryQueue(Netem, record.Way{DelayNS: int64(time.Millisecond)}) })
 )
 
-// tryQueue adds the engine's queueing discipline to the loopback of a temporary namespace. This is
-// the only way to learn whether the kernel has the engine, since it loads modules on demand.
+// tryQueue adds the engine's queueing discipline to the loopback of a temporary namespace. Only
+// this attempt shows whether the kernel has the engine, because the kernel loads modules on demand.
 func tryQueue(engine Engine, p record.Way) error {
 	try, err := newNamespace(Settings{})
 	if err != nil {
@@ -92,7 +92,7 @@ func newQdisc(engine Engine, p record.Way, mtu int, at netlink.Link) netlink.Qdi
 	}
 	bytesPerSecond := uint64(p.Rate) / 8
 	// The bucket limits how many bytes may leave at once: two frames. At high rates it holds the
-	// bytes of one millisecond, because the kernel's clock for it counts microseconds.
+	// bytes of one millisecond, because the kernel counts its time in microseconds.
 	bucket := max(2*uint32(mtu+headerBytes), uint32(bytesPerSecond/1000))
 	return &netlink.Tbf{
 		QdiscAttrs: attributes, Rate: bytesPerSecond, Limit: uint32(queueBytes(p)),
@@ -133,8 +133,8 @@ func (b *barePair) stop() (up, down record.LinkWay, err error) {
 
 func (*barePair) close() error { return nil } // the interfaces disappear with their namespaces
 
-// readInterfaceCounts reads an interface's statistics: in gets the received frames, out the sent
-// frames.
+// readInterfaceCounts reads an interface's statistics. It adds received frames to in, and sent
+// frames to out.
 func readInterfaceCounts(name string, in, out *record.LinkWay) error {
 	at, err := netlink.LinkByName(name)
 	if err != nil {
@@ -146,8 +146,9 @@ func readInterfaceCounts(name string, in, out *record.LinkWay) error {
 	return nil
 }
 
-// A kernelQueues is a link with the kernel's queueing disciplines, in a namespace between the ends.
-// At an end, they would never drop packets: TCP would wait instead (TCP small queues).
+// A kernelQueues is a link with the kernel's queueing disciplines, in a namespace between server
+// and client. In the server's or client's own namespace they would never drop packets, because TCP
+// would wait (TCP small queues).
 type kernelQueues struct {
 	between *namespace
 	ends    [2]linkEnd
@@ -161,7 +162,7 @@ func joinByKernelQueues(between *namespace, two [2]linkEnd, engine Engine, s Set
 				return err
 			}
 		}
-		// two[0] is the client: the queue before it delays the frames on their way down.
+		// two[0] is the client. The queue before the client delays the frames from the server.
 		for i, path := range [2]record.Way{s.Down, s.Up} {
 			if err := two[i].setUpQueue(engine, path, s.mtuOrDefault()); err != nil {
 				return err
@@ -183,7 +184,7 @@ func joinByKernelQueues(between *namespace, two [2]linkEnd, engine Engine, s Set
 	return q, nil
 }
 
-// setUpQueue makes the end's interfaces, the route to the end, and the queue before the end.
+// setUpQueue sets up the interfaces of the server or client, the route to it and the queue.
 func (e linkEnd) setUpQueue(engine Engine, p record.Way, mtu int) error {
 	outer, err := e.createVeth(mtu)
 	if err != nil {

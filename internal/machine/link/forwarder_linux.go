@@ -16,17 +16,16 @@ import (
 )
 
 const (
-	// maxHeldFrames limits the frames that a direction holds. At a delay of 10 ms, it is enough for
-	// 10 Gbit/s. Further frames are counted as overruns.
+	// maxHeldFrames limits the frames that wait in one direction. It suffices for 10 Gbit/s with a
+	// delay of 10 ms. Further frames count as overruns.
 	maxHeldFrames = 8192
-	// maxFramesPerTake limits the frames that a direction receives before it sends due frames
-	// again.
+	// maxFramesPerTake limits the frames that a direction receives before it sends again.
 	maxFramesPerTake = 64
-	// maxWait limits how long a direction waits before it checks again whether it should end.
+	// maxWait is the longest time after which a direction checks whether it should end.
 	maxWait = 20 * time.Millisecond
 )
 
-// A forwarder copies frames between two interfaces: a frame that arrives in one ring leaves at the
+// A forwarder copies frames between two interfaces. A frame that arrives in one ring leaves at the
 // interface of the other ring.
 type forwarder struct {
 	rings      [2]*ring
@@ -35,10 +34,10 @@ type forwarder struct {
 	running    sync.WaitGroup
 }
 
-// startForwarder starts a forwarder. close ends it, and closes the rings.
+// startForwarder starts a forwarder. close ends it and closes the rings.
 //
-// It raises GOMAXPROCS by two, one for each thread of the forwarder: a thread that returns from a
-// system call needs a free Go processor, and waiting threads may occupy the others.
+// It raises GOMAXPROCS by two, one for each thread of the forwarder. A thread that returns from a
+// system call needs a free Go processor, and waiting threads may occupy the other processors.
 func startForwarder(rings [2]*ring, s Settings) *forwarder {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + len(rings))
 	f := &forwarder{rings: rings}
@@ -111,22 +110,21 @@ func (f *forwarder) stop() (up, down record.LinkWay, _ error) {
 	return f.directions[0].totalCounts(), f.directions[1].totalCounts(), nil
 }
 
-// A direction forwards frames in one direction. While run runs, only its thread may use the fields.
+// A direction forwards frames in one direction. Only the thread of run may use the fields.
 type direction struct {
 	from       *ring
-	to         int // the socket at which the frames leave
+	to         int // socket that sends the frames
 	discipline *discipline
 	wake       wakeMargin
-	slots      []byte // the bytes of the held frames: slotBytes per frame
+	slots      []byte // bytes of the waiting frames, slotBytes per frame
 	slotBytes  int
 	sizes      []int // size of the frame in each slot
-	spare      []int // slots without a frame
+	spare      []int // free slots
 	held, late *latency.Recorder
-	refused    int64 // frames that the kernel refused to send
-	dropped    int64 // frames for which the ring had no room
+	refused    int64 // number of frames that the kernel refused to send
+	dropped    int64 // number of frames for which the ring had no room
 }
 
-// totalCounts returns the discipline's counts, with the frames that the kernel dropped.
 func (d *direction) totalCounts() record.LinkWay {
 	d.dropped += d.from.countDrops()
 	c := d.discipline.counts
@@ -142,7 +140,7 @@ func (d *direction) totalCounts() record.LinkWay {
 
 func (d *direction) run(over *atomic.Bool) {
 	runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
-	// Without real-time priority, frames would wait for the time slices of the workers. If the
+	// Without real-time priority, frames would wait until the workers' time slices end. If the
 	// kernel refuses the priority, LateP99NS shows the effect.
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
@@ -184,7 +182,7 @@ func (d *direction) sendDueFrames() {
 	}
 }
 
-// send sends a frame. If the kernel has no room for the frame, it is dropped, as in a real network.
+// send sends a frame. It drops the frame if the kernel has no room, like a real network.
 func (d *direction) send(frame []byte) {
 	if unix.Send(d.to, frame, 0) != nil {
 		d.refused++
@@ -204,7 +202,7 @@ func (d *direction) waitForFrame() {
 			d.wake.recordSleep(clock.Now() - until)
 		}
 	}
-	// Spin until the next frame is due, if it is due within the margin.
+	// If the next frame is due within the margin, spin until then.
 	for due, ok := d.discipline.nextDue(); ok; {
 		now := clock.Now()
 		if due <= now || due-now > d.wake.margin() {
@@ -213,20 +211,21 @@ func (d *direction) waitForFrame() {
 	}
 }
 
-// ringBytes is the memory for frames that arrive while the forwarder does not run. Unlike the size
-// of a socket's buffer, it may exceed net.core.rmem_max.
+// ringBytes is the size of a ring, which holds the frames that arrive while the forwarder does not
+// run. Unlike a socket's buffer, it may exceed net.core.rmem_max.
 const ringBytes = 8 << 20
 
-// A ring is a packet(7) socket. The kernel writes its frames into shared memory (PACKET_RX_RING).
-// It uses TPACKET_V2, because V3 passes frames on in blocks, milliseconds late. Only one thread may
-// use a ring at a time.
+// A ring is a packet(7) socket. The kernel writes received frames into shared memory
+// (PACKET_RX_RING). It uses TPACKET_V2, because V3 delivers frames in blocks, milliseconds late.
+// Only one thread may use a ring at a time.
 type ring struct {
 	socket    int
 	memory    []byte
 	slotBytes int
-	next      int   // the slot to read next
-	offset    int64 // wall clock minus monotonic clock: the kernel stamps frames by the wall clock
-	latest    int64 // arrival time of the latest frame
+	next      int // slot to read next
+	// Wall clock minus monotonic clock, because the kernel's time stamps use the wall clock.
+	offset int64
+	latest int64 // arrival time of the latest frame
 }
 
 func openRing(index, mtu int) (r *ring, err error) {
@@ -272,8 +271,8 @@ func (r *ring) close() error {
 	return errors.Join(err, unix.Close(r.socket))
 }
 
-// takeFrames calls use with up to most frames and their arrival times. The times never go
-// backwards. The bytes are valid only until use returns.
+// takeFrames calls use with at most most frames and their arrival times. The times never go
+// backwards. The bytes are valid until use returns.
 func (r *ring) takeFrames(most int, use func(frame []byte, arrived int64)) {
 	now := r.compareClocks()
 	for range most {
@@ -284,7 +283,7 @@ func (r *ring) takeFrames(most int, use func(frame []byte, arrived int64)) {
 		}
 		came := int64(header.Sec)*1e9 + int64(header.Nsec) - r.offset
 		if came > now || came < now-int64(time.Second) {
-			came = now // the frame arrived after compareClocks, or someone set the wall clock
+			came = now // the frame is newer than compareClocks, or the wall clock was set
 		}
 		r.latest = max(r.latest, came)
 		use(slot[header.Mac:][:header.Snaplen], r.latest)
@@ -293,7 +292,7 @@ func (r *ring) takeFrames(most int, use func(frame []byte, arrived int64)) {
 	}
 }
 
-// compareClocks returns the current time. It updates the offset of the wall clock, unless the
+// compareClocks returns the current time. It also updates the offset of the wall clock, unless the
 // thread was interrupted between the readings.
 func (r *ring) compareClocks() int64 {
 	const narrow = int64(5 * time.Microsecond)
@@ -306,7 +305,7 @@ func (r *ring) compareClocks() int64 {
 	return after
 }
 
-// countDrops returns how many frames the ring had no room for since the last call of countDrops.
+// countDrops returns the number of frames that the ring dropped since the previous call.
 func (r *ring) countDrops() int64 {
 	statistics, err := unix.GetsockoptTpacketStats(r.socket, unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A namespace is a network namespace. It exists while its file is open or a process is in it.
+// A namespace is a network namespace. It exists while its file is open or contains a process.
 type namespace struct{ file *os.File }
 
 func newNamespace(s Settings) (*namespace, error) {
@@ -26,7 +26,7 @@ func newNamespace(s Settings) (*namespace, error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return explainRefusal("make a network namespace", err)
 		}
-		// /proc/self/ns would show the namespace of the first thread, which has not moved.
+		// /proc/self/ns would show the namespace of the process's first thread.
 		file, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
 		if err != nil {
 			return fmt.Errorf("open the new network namespace: %w", err)
@@ -53,7 +53,7 @@ func (s Settings) apply() error {
 	}
 	reuse := "0"
 	if s.TimeWaitReuse {
-		reuse = "2" // only on loopback: the default of Linux
+		reuse = "2" // only on loopback: Linux's default
 	}
 	values := map[string]string{"tcp_tw_reuse": reuse}
 	if s.Ports > 0 {
@@ -86,7 +86,6 @@ func (n *namespace) enter() error {
 	return nil
 }
 
-// runInside calls a function on a new thread in the namespace, and waits for the function.
 func (n *namespace) runInside(step func() error) error {
 	return host.OnDisposableThread(func() error {
 		if err := n.enter(); err != nil {
@@ -114,9 +113,9 @@ func explainRefusal(what string, err error) error {
 }
 
 // SetUserNamespace makes a command start in a new user namespace, in which an ordinary user may
-// make networks. The command keeps its user, group and files, and gets no other new rights.
+// make networks. The command keeps its user, group and files, and gets no other rights.
 //
-// This process cannot enter a user namespace itself, because it has several threads.
+// This process itself cannot enter a user namespace, because it has several threads.
 func SetUserNamespace(command *exec.Cmd) {
 	same := func(id int) []syscall.SysProcIDMap {
 		return []syscall.SysProcIDMap{{ContainerID: id, HostID: id, Size: 1}}
@@ -124,8 +123,7 @@ func SetUserNamespace(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: same(os.Geteuid()), GidMappings: same(os.Getegid()),
-		// Workers inherit ambient capabilities. Other capabilities are lost at execve if the user
-		// is not root.
+		// Workers inherit ambient capabilities. An execve without root loses other capabilities.
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW},
 	}
 }
@@ -134,18 +132,18 @@ func SetUserNamespace(command *exec.Cmd) {
 func ExplainUserNamespace(err error) error {
 	var refusal syscall.Errno
 	if errors.As(err, &refusal) {
-		err = refusal // leave out the name of the system call
+		err = refusal // leaves out the name of the system call
 	}
 	return fmt.Errorf("make a user namespace: %w (%w): %s", err, host.ErrUnsupported, explainMissingRights(os.DirFS("/")))
 }
 
-// A linkEnd is one end of a link: the namespace of the server or the client, and a pair of
+// A linkEnd is one side of a link: the namespace of the server or the client, and a pair of
 // interfaces.
 type linkEnd struct {
 	namespace *namespace
-	address   net.IP        // from the range for benchmarks (RFC 2544, appendix C.2.2)
-	inner     linkInterface // in this end's namespace
-	outer     linkInterface // in the engine's namespace, or at the other end of a bare pair
+	address   net.IP        // from the address range for benchmarks (RFC 2544, appendix C.2.2)
+	inner     linkInterface // in the namespace of the server or the client
+	outer     linkInterface // in the engine's namespace, or in the other side's namespace
 }
 
 // A linkInterface identifies a network interface of a link.
@@ -164,7 +162,7 @@ func newEnds(client, server *namespace) [2]linkEnd {
 
 const addressPrefixBits = 24
 
-// createVeth makes the pair of interfaces. The outer one is in the namespace of the calling thread.
+// createVeth makes both interfaces. The outer interface is in the calling thread's namespace.
 func (e linkEnd) createVeth(mtu int) (outer netlink.Link, err error) {
 	pair := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: e.outer.name, HardwareAddr: e.outer.hardware, MTU: mtu, TxQLen: -1},
@@ -183,8 +181,8 @@ func (e linkEnd) createVeth(mtu int) (outer netlink.Link, err error) {
 	return outer, nil
 }
 
-// setUp gives the end's interface its IP address. It also stores the hardware address of the other
-// end, so that no ARP is needed: the link could lose ARP packets.
+// setUp sets the IP address of the inner interface. It also stores the other side's hardware
+// address, because the link could lose ARP packets.
 func (e linkEnd) setUp(other net.IP, at net.HardwareAddr) error {
 	name := e.inner.name
 	return e.namespace.runInside(func() error {
@@ -213,7 +211,7 @@ func (n *namespace) awaitOuter(two [2]linkEnd) error {
 const upTimeout = 30 * time.Second
 
 // awaitUp waits until an interface in the calling thread's namespace can send. Until the kernel has
-// noticed the interface's peer (net/core/link_watch.c), the interface drops every frame.
+// noticed the interface's peer (net/core/link_watch.c), it drops every frame.
 func awaitUp(name string, patience time.Duration) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		at, err := netlink.LinkByName(name)
@@ -236,8 +234,8 @@ func addNeighbour(via netlink.Link, ip net.IP, at net.HardwareAddr) error {
 	})
 }
 
-// disableOffloads makes the kernel split packets into frames and compute checksums. By default it
-// leaves both to network hardware, which a virtual interface does not have (linux/ethtool.h).
+// disableOffloads makes the kernel split packets into frames and compute checksums. By default the
+// kernel leaves both tasks to network hardware, which a virtual interface lacks (linux/ethtool.h).
 func disableOffloads(name string) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -7,16 +7,16 @@
 //	one namespace               two, joined by an engine
 //	server ── lo ── client      server ── veth ── engine ── veth ── client
 //
-// The engine is the first of these that can do exactly what the settings say: a bare pair of
-// interfaces, the kernel's tbf or netem in a namespace between the ends, or this package's
+// The engine is the first of these that can do exactly what the settings require: a bare pair of
+// interfaces, the kernel's tbf or netem in a namespace between server and client, or this package's
 // forwarder. The link's counts name the engine.
 //
 // The forwarder handles a frame in three steps. The kernel writes the frame into a ring. A thread
-// asks the discipline about the frame and copies it into a slot. The thread sends the frame when
-// it is due. The discipline only calculates: it uses neither sockets nor clocks.
+// asks the discipline for a decision and copies the frame into a slot. The thread sends the frame
+// when it is due. The discipline uses neither sockets nor clocks.
 //
-// A process runs in the network if the thread that starts the process has called EnterServer or
-// EnterClient. The network ends when it is closed and its processes have ended.
+// A process runs in the network if the thread that starts it has called EnterServer or EnterClient.
+// The network ends when it is closed and its processes have ended.
 //
 // This package must not know what runs in a network, or what is measured.
 //
@@ -42,21 +42,21 @@ import (
 )
 
 // A Network holds the namespaces of a server and its client. EnterServer and EnterClient change the
-// calling thread. The other methods may be called from any goroutine.
+// calling thread. Any goroutine may call the other methods.
 type Network struct {
 	// Address is the IP address at which the server must listen.
 	Address string
 
-	server, client *namespace // without a link, both are the same namespace
+	server, client *namespace // without a link, server and client are the same namespace
 	carrier        carrier    // nil without a link
 	engine         Engine
 	seed           uint64
-	uncounted      error // why Stop could not read the counts
+	uncounted      error // error of Stop if it could not read the counts
 }
 
-// A carrier moves the packets of a link; each engine has one.
+// A carrier moves the packets of a link. Each engine has its own carrier.
 type carrier interface {
-	stop() (up, down record.LinkWay, err error) // called at most once
+	stop() (up, down record.LinkWay, err error) // must be called at most once
 	close() error
 }
 
@@ -72,14 +72,14 @@ func New(s Settings) (*Network, error) {
 	return &Network{Address: "127.0.0.1", server: only, client: only}, nil
 }
 
-// EnterServer moves the calling thread into the server's namespace. The goroutine must be locked to
-// its thread, and the thread must end with it.
+// EnterServer moves the calling thread into the server's namespace. The caller must lock the
+// goroutine to its thread and let the thread end with it.
 func (n *Network) EnterServer() error { return n.server.enter() }
 
-// EnterClient moves the calling thread into the client's namespace, as EnterServer does.
+// EnterClient moves the calling thread into the client's namespace, like EnterServer.
 func (n *Network) EnterClient() error { return n.client.enter() }
 
-// InClient calls a function on a thread in the client's namespace, and waits for the function.
+// InClient calls do on a thread in the client's namespace, and waits for it.
 func (n *Network) InClient(do func()) error {
 	return n.client.runInside(func() error {
 		do()
@@ -87,7 +87,7 @@ func (n *Network) InClient(do func()) error {
 	})
 }
 
-// Stop ends the link and returns its counts; nil without a link. Call it at most once. If the
+// Stop ends the link and returns its counts, or nil without a link. Call it at most once. If the
 // counts cannot be read, Close returns the error.
 func (n *Network) Stop() *record.Link {
 	if n == nil || n.carrier == nil {
@@ -107,8 +107,7 @@ func (n *Network) Stop() *record.Link {
 	return did
 }
 
-// Close closes the network, which may be nil. Its namespaces remain until their processes have
-// ended.
+// Close closes the network. n may be nil. The namespaces remain until their processes have ended.
 func (n *Network) Close() error {
 	if n == nil {
 		return nil
@@ -124,23 +123,23 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// An Engine names the mechanism that carries the packets of a link.
+// An Engine is the name of a mechanism that carries the packets of a link.
 type Engine string
 
-// The engines, in the order of preference.
+// The engines, the preferred one first.
 const (
-	Direct Engine = "direct" // a bare pair of interfaces, without any emulation
-	TBF    Engine = "tbf"    // the kernel's token bucket (tc-tbf(8)): a rate and its queue
+	Direct Engine = "direct" // a bare pair of interfaces without emulation
+	TBF    Engine = "tbf"    // the kernel's token bucket (tc-tbf(8)), which limits the rate
 	Netem  Engine = "netem"  // the kernel's network emulator (tc-netem(8))
 	Frames Engine = "frames" // this package's forwarder
 )
 
 // chooseEngine returns the engine for the settings. has reports whether the kernel has an engine.
 //
-// The kernel's engines have a more exact timing than the forwarder, and take no CPU time from the
-// trial. tbf is used only for a rate alone, and netem only for a delay alone. For other settings,
-// netem is not exact: before Linux 6.6 its losses follow no seed, its jitter reorders packets, its
-// queue counts packets instead of bytes, and it counts losses and queue drops together.
+// The kernel's engines have more exact timing than the forwarder, and use no CPU time of the trial.
+// tbf serves only a rate alone, netem only a delay alone. For other settings netem is not exact.
+// Before Linux 6.6 its losses follow no seed. Its jitter reorders packets, its queue counts packets
+// instead of bytes, and it adds losses and queue drops together.
 func (s Settings) chooseEngine(has func(Engine) bool) Engine {
 	var rates, delays, others bool
 	for _, p := range []record.Way{s.Up, s.Down} {
@@ -160,7 +159,7 @@ func (s Settings) chooseEngine(has func(Engine) bool) Engine {
 	return Frames
 }
 
-// CheckSupport makes a network and closes it. If the kernel refuses, the error wraps
+// CheckSupport makes and closes a network. If the kernel refuses, the error wraps
 // host.ErrUnsupported.
 func CheckSupport() error {
 	network, err := New(Settings{Emulated: true})
@@ -170,16 +169,16 @@ func CheckSupport() error {
 	return network.Close()
 }
 
-// userNamespaceSysctls lists sysctls that can deny user namespaces to ordinary users. value is the
-// value that denies them.
+// userNamespaceSysctls lists sysctls that can forbid user namespaces to ordinary users. value is
+// the value that forbids them.
 var userNamespaceSysctls = []struct{ file, value, remedy string }{
 	{"user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
 	{"kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
 	{"kernel/apparmor_restrict_unprivileged_userns", "1", "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for wirelab with `userns,`"},
 }
 
-// explainMissingRights returns why this process may not make networks, as far as files below root
-// show the reason, and what the user can do.
+// explainMissingRights explains why this process may not make networks, as far as files below root
+// show it, and what the user can do.
 func explainMissingRights(root fs.FS) string {
 	for _, s := range userNamespaceSysctls {
 		text, err := fs.ReadFile(root, "proc/sys/"+s.file)
@@ -199,37 +198,37 @@ func explainMissingRights(root fs.FS) string {
 }
 
 // Settings describes a network. A zero field means the kernel's default for a new namespace, unless
-// the field's comment says otherwise. Without a link, both ends use the loopback of one namespace.
-// This package does not check the settings: package scenario has checked them.
+// its comment says otherwise. Without a link, server and client use one namespace's loopback.
+// Package scenario checks the settings before this package uses them.
 type Settings struct {
 	// Ports is the number of local ports for connections to one server.
 	Ports int
-	// TimeWaitReuse lets a new loopback connection use the ports of a closed one after one second,
-	// as Linux does by default, instead of one minute.
+	// TimeWaitReuse lets a new loopback connection use the ports of a closed connection after one
+	// second, which is Linux's default, instead of one minute.
 	TimeWaitReuse bool
-	// Emulated makes a link with the forwarder even if Up and Down are zero, to measure the
-	// forwarder's own cost.
+	// Emulated makes a link with the forwarder even if Up and Down are zero, in order to measure
+	// the forwarder's own cost.
 	Emulated bool
-	// Up is the path from client to server, and Down the path back. Bursts of losses follow E. N.
-	// Gilbert ("Capacity of a Burst-Noise Channel", 1960): after each packet, the link turns bad or
-	// good again with a fixed probability. Packets that arrive while the link is bad are lost.
+	// Up is the path from client to server, Down the path from server to client. Bursts of losses
+	// follow E. N. Gilbert ("Capacity of a Burst-Noise Channel", 1960). After each packet, the link
+	// turns bad or good with a fixed probability. A bad link loses all packets.
 	Up, Down record.Way
-	// MTU is the size of the longest IP packet on the link, in bytes; 0: 1500. If only MTU is set,
-	// the link is a bare pair of interfaces.
+	// MTU is the size of the longest IP packet on the link, in bytes. 0 means 1500. If only MTU is
+	// set, the link is a bare pair of interfaces.
 	MTU int
-	// Seed determines what happens to each packet: with the same seed, a link loses and delays the
+	// Seed determines what happens to each packet. With equal seeds, a link loses and delays the
 	// packets with the same numbers.
 	Seed uint64
 }
 
-// Limits of the default queue size. The forwarder could not hold a longer queue.
+// Limits of the default queue size. The forwarder has no room for a longer queue.
 const (
 	minDefaultQueue = 32 << 10
 	maxDefaultQueue = 8 << 20
 )
 
-// queueBytes returns the queue size of a path. The default is the bytes that the rate carries in
-// 100 ms.
+// queueBytes returns the queue size of a path. The default is the number of bytes that the rate
+// carries in 100 ms.
 func queueBytes(p record.Way) int {
 	if p.QueueBytes > 0 {
 		return p.QueueBytes

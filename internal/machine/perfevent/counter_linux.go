@@ -1,6 +1,6 @@
 // Package perfevent opens events of the kernel's perf subsystem (perf_event_open(2)). A [Counter]
 // counts one event in all threads of a process. A [Sampler] records call stacks. If the kernel
-// refuses an event, the error wraps [host.ErrUnsupported] and says what is needed.
+// refuses an event, the error wraps [host.ErrUnsupported] and names what is missing.
 package perfevent
 
 import (
@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// An Event is something that the kernel or the processor counts.
+// An Event is something that the kernel or the processor can count.
 type Event struct {
 	Name   string
 	kind   uint32
@@ -49,8 +49,7 @@ func kernelEvent(name string, config uint64) Event {
 	return Event{Name: name, kind: unix.PERF_TYPE_SOFTWARE, config: config}
 }
 
-// TracepointEvent returns the event of a tracepoint. A path is, for example,
-// syscalls/sys_enter_read.
+// TracepointEvent returns the event of a tracepoint. Example: syscalls/sys_enter_read.
 func TracepointEvent(path string) (Event, error) {
 	var problem error
 	// Kernels before 4.1, and some later ones, mount tracefs only below debugfs.
@@ -70,8 +69,8 @@ func TracepointEvent(path string) (Event, error) {
 	return Event{}, fmt.Errorf("%w: %w; %s", host.ErrUnsupported, problem, cure)
 }
 
-// UserSpaceOnly returns an event that counts a processor event only in user space, which needs
-// fewer rights. Do not use it for kernel events: they would count nothing, without an error.
+// UserSpaceOnly returns the event limited to user space, which needs fewer rights. Use it only for
+// processor events. A kernel event would count nothing, without an error.
 func (e Event) UserSpaceOnly() Event {
 	e.Name, e.bits = e.Name+":u", unix.PerfBitExcludeKernel|unix.PerfBitExcludeHv
 	return e
@@ -88,7 +87,7 @@ const (
 
 func explainRefusal(err error) error {
 	switch {
-	case errors.Is(err, unix.EPERM): // seccomp refused; a missing capability gives EACCES
+	case errors.Is(err, unix.EPERM): // seccomp refused; a missing capability would give EACCES
 		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, seccompAdvice)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w; %s", host.ErrUnsupported, err, permissionAdvice)
@@ -100,7 +99,7 @@ func explainRefusal(err error) error {
 	return err
 }
 
-// A Counter counts an event in a process's threads, and in the threads that they start.
+// A Counter counts an event in a process's threads, including threads that start later.
 type Counter struct {
 	Event   Event
 	threads []int // file descriptors
@@ -109,8 +108,9 @@ type Counter struct {
 // A Count holds one reading of a Counter.
 type Count struct {
 	Value uint64
-	// EnabledNS is the time for which the counter was on; RunningNS is the time for which it counted:
-	// the processor counts only a few events at a time, in turns.
+	// EnabledNS is the time that the counter was enabled; RunningNS is the time that it counted.
+	// They differ because the processor counts only a few events at a time and alternates between
+	// events.
 	EnabledNS, RunningNS uint64
 }
 
@@ -135,8 +135,8 @@ func OpenCounter(event Event, pid int) (*Counter, error) {
 	return c, nil
 }
 
-// forEachThread calls a function once for each thread of a process. It lists the threads again
-// until it finds no new thread. It ignores threads that end meanwhile.
+// forEachThread calls call once for each thread of a process. It lists the threads again until it
+// finds no new thread. It ignores threads that end meanwhile.
 func forEachThread(pid int, call func(thread int) error) error {
 	called := map[int]bool{}
 	for before := -1; before < len(called); {
@@ -161,7 +161,7 @@ func forEachThread(pid int, call func(thread int) error) error {
 
 // Read returns the count so far.
 func (c *Counter) Read() (sum Count, _ error) {
-	var values [24]byte // the fields of Count, 8 bytes each
+	var values [24]byte // 8 bytes for each field of Count
 	for _, fd := range c.threads {
 		if _, err := unix.Read(fd, values[:]); err != nil {
 			return Count{}, fmt.Errorf("read the counter of %s: %w", c.Event.Name, err)

@@ -11,29 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Sample is the call stack of a thread while it ran on a CPU.
+// A Sample is the call stack of a thread that ran on a CPU.
 type Sample struct {
-	AtNS         int64 // time by CLOCK_MONOTONIC
+	AtNS         int64 // time of CLOCK_MONOTONIC
 	PID          int
-	User, Kernel []uint64 // program counters, the innermost first
+	User, Kernel []uint64 // program counters, innermost first
 }
 
 // A Sampler records call stacks at a constant rate of CPU time.
 //
-// StartSampler samples CPUs instead of threads. For a thread, the kernel restarts the event's
-// clock at each context switch, which takes most of the CPU time at 500 samples per second.
+// StartSampler samples CPUs instead of threads. For a thread, the kernel restarts the event's clock
+// at each context switch. At 500 samples per second, that would use most of the CPU time.
 type Sampler struct {
 	rings []*ring
 	lost  int64
 }
 
-// StartSampler samples everything that runs, perSecond times per second on each CPU.
+// StartSampler samples all running threads, perSecond times per second on each CPU.
 func StartSampler(perSecond int, cpus int) (*Sampler, error) {
 	s := &Sampler{}
 	for cpu := range cpus {
 		r, err := openRing(samplingEvent(perSecond), -1, cpu)
 		if errors.Is(err, unix.ENODEV) {
-			continue // this CPU is offline
+			continue // the CPU is offline
 		}
 		if err != nil {
 			return nil, errors.Join(explainRefusal(err), s.Close())
@@ -43,8 +43,8 @@ func StartSampler(perSecond int, cpus int) (*Sampler, error) {
 	return s, nil
 }
 
-// StartThreadSampler samples the threads of a process, and the threads that they start. It samples
-// only user space, which needs fewer rights.
+// StartThreadSampler samples the threads of a process, including threads that start later. It
+// samples only user space, which needs fewer rights.
 func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 	s := &Sampler{}
 	byCPU := make([]*ring, cpus)
@@ -54,8 +54,9 @@ func StartThreadSampler(perSecond, cpus int, pid int) (*Sampler, error) {
 	return s, nil
 }
 
-// addThread samples a thread with one event per CPU, as inherited events need. All events of a CPU
-// write into one ring, since kernel.perf_event_mlock_kb limits the memory for rings.
+// addThread samples a thread with one event per CPU, because inherited events need one event per
+// CPU. All events of a CPU write into one ring, because kernel.perf_event_mlock_kb limits the
+// memory for rings.
 func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
 	for cpu := range byCPU {
 		event := samplingEvent(perSecond)
@@ -66,7 +67,8 @@ func (s *Sampler) addThread(perSecond, thread int, byCPU []*ring) error {
 		} else if r, err = openRing(event, thread, cpu); err == nil {
 			byCPU[cpu], s.rings = r, append(s.rings, r)
 		}
-		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ESRCH) { // the CPU is offline, or the thread has ended
+		// the CPU is offline, or the thread has ended
+		if err != nil && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
@@ -84,7 +86,7 @@ func samplingEvent(perSecond int) *unix.PerfEventAttr {
 	}
 }
 
-// Drain calls a function with each sample since the last call of Drain.
+// Drain calls to with each sample since the previous call of Drain.
 func (s *Sampler) Drain(to func(Sample)) error {
 	for _, r := range s.rings {
 		if err := r.drain(to, &s.lost); err != nil {
@@ -94,7 +96,7 @@ func (s *Sampler) Drain(to func(Sample)) error {
 	return nil
 }
 
-// LostSamples returns how many samples the kernel dropped because a ring was full.
+// LostSamples returns the number of samples that the kernel dropped because a ring was full.
 func (s *Sampler) LostSamples() int64 { return s.lost }
 
 // Close stops the sampler.
@@ -105,16 +107,16 @@ func (s *Sampler) Close() (err error) {
 	return err
 }
 
-// A ring is memory that the kernel writes events into, perf_event_open(2).
+// A ring is memory into which the kernel writes events (perf_event_open(2)).
 type ring struct {
 	fd     int
 	shared []int // other events that write into this ring
 	memory []byte
-	spare  []byte // buffer for an event that wraps around the end of the ring
+	spare  []byte // buffer for an event that wraps around the ring's end
 }
 
-// ringPages is the size of a ring in pages. It must be a power of two. A ring holds one second of
-// a CPU's samples: 500 samples of 1 KiB.
+// ringPages is the size of a ring in pages. It must be a power of two. A ring holds the samples of
+// one CPU in one second: 500 samples of 1 KiB.
 const ringPages = 128
 
 func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
@@ -124,7 +126,7 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	}
 	pages := ringPages
 	if thread >= 0 {
-		pages = 16 // ordinary users may lock little memory, and thread samples are few
+		pages = 16 // ordinary users may lock little memory, and threads give few samples
 	}
 	memory, err := unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -133,7 +135,6 @@ func openRing(event *unix.PerfEventAttr, thread, cpu int) (*ring, error) {
 	return &ring{fd: fd, memory: memory}, nil
 }
 
-// addEvent makes another event of the same CPU write into the ring.
 func (r *ring) addEvent(event *unix.PerfEventAttr, thread, cpu int) error {
 	fd, err := unix.PerfEventOpen(event, thread, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // An EventCounter counts perf events of one process over time.
 type EventCounter struct {
-	// Missing lists the events that cannot be counted: one entry for each reason.
+	// Missing lists the events that cannot be counted. It has one entry per reason.
 	Missing  []string
 	counters []*perfevent.Counter
 	readings *Readings
@@ -22,11 +22,11 @@ type EventCounter struct {
 
 const (
 	eventsPeriod     = 50 * time.Millisecond
-	valuesPerCounter = 3 // the fields of perfevent.Count
+	valuesPerCounter = 3 // number of fields of perfevent.Count
 )
 
-// CountEvents starts to count all events that the kernel allows. If the kernel does not allow a
-// processor event for its own code, the event is counted in user space only.
+// CountEvents starts to count all events that the kernel allows. If the kernel does not allow
+// counting a processor event in kernel code, it counts the event in user space only.
 func CountEvents(pid int, events []perfevent.Event) (*EventCounter, error) {
 	e := &EventCounter{}
 	type refusal struct{ name, reason string }
@@ -39,7 +39,7 @@ func CountEvents(pid int, events []perfevent.Event) (*EventCounter, error) {
 			if err2 == nil {
 				refuse("the kernel's "+event.Name, err)
 			}
-			// The second error is more exact: the first one reports missing rights even if the
+			// The second error is more exact. The first error reports missing rights even if the
 			// machine cannot count the event at all.
 			counter, err = inUserSpace, err2
 		}
@@ -71,13 +71,13 @@ func (e *EventCounter) read(into []uint64) error {
 	return nil
 }
 
-// CountedEvents returns how many of the requested events are being counted.
+// CountedEvents returns the number of events that are counted.
 func (e *EventCounter) CountedEvents() int { return len(e.counters) }
 
-// ReadNow reads the counters now, so that counts before and after this call can be separated.
+// ReadNow reads the counters now, which separates the counts before and after this call.
 func (e *EventCounter) ReadNow() { e.readings.ReadNow() }
 
-// Stop returns the number of events within the window.
+// Stop returns the number of events in the window.
 func (e *EventCounter) Stop(window Span) ([]record.Counter, error) {
 	e.readings.Stop()
 	counts, err := e.readings.Between(window)

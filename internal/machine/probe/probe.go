@@ -7,9 +7,9 @@
 //  3. The worker sends the resulting [Series] as JSON to the lab, which knows the window.
 //  4. [Series.Between] returns the part of the series within the window.
 //
-// Instants come from internal/base/clock: all processes of a machine share this clock.
+// Instants come from internal/base/clock, which all processes of a machine share.
 //
-// The package must not know what the process was doing: it knows neither stacks nor loads.
+// The package must not know what the process does, nor stacks or loads.
 //
 // Glossary
 //
@@ -23,7 +23,7 @@ package probe
 
 import "wirelab.dev/internal/data/record"
 
-// An End is one end of a connection: the server's or the client's.
+// An End is the server or the client of a connection.
 type End int
 
 // The two values of End.
@@ -32,37 +32,38 @@ const (
 	Client
 )
 
-// A Watch observes a trial's two processes from outside, and starts before them. It slows the
-// processes down, so latencies measured in such a trial are not used.
+// A Watch observes the server's and the client's process of a trial from outside. A Watch starts
+// before these processes. It slows the processes down, so the trial's latencies are not used.
 type Watch interface {
-	// SetProcess sets the process at an end. It replaces an earlier process.
+	// SetProcess sets the process of the server or the client. It replaces an earlier process.
 	SetProcess(end End, pid int) error
-	// Coverage returns how the probe works here, and what it misses.
+	// Coverage returns how the probe works on this machine, and what it cannot measure.
 	Coverage() Coverage
-	// Stop ends the watch, and returns its findings within the window.
+	// Stop ends the watch and returns its findings for the window.
 	Stop(MeasuredWindow) (Findings, error)
 }
 
-// A PortWatch is a Watch that recognises the sockets of a trial by the server's port.
+// A PortWatch is a Watch that uses the server's port to recognise the trial's sockets.
 type PortWatch interface {
 	Watch
 	// SetServerPort sets the port of the server.
 	SetServerPort(port int) error
 }
 
-// A Coverage says how a probe works on this machine.
+// A Coverage describes how a probe works on this machine.
 type Coverage struct {
-	Method  string   `json:"method"`
-	Missing []string `json:"missing,omitempty"` // what is not measured, with the reason and a remedy
+	Method string `json:"method"`
+	// Figures that are not measured, each with the reason and a remedy.
+	Missing []string `json:"missing,omitempty"`
 }
 
-// A MeasuredWindow holds a trial's measured window, and the calls that the workers recorded in it.
+// A MeasuredWindow is a trial's measured window, with the calls that the workers recorded in it.
 type MeasuredWindow struct {
 	Span
-	// Calls holds the start and the duration of each call. Handled holds the start and the duration
-	// of each run of the server's handler. Both are empty except for the probe record.ProbeLife.
+	// Calls holds the start and duration of each call. Handled holds the start and duration of each
+	// run of the server's handler. Only the probe record.ProbeLife fills Calls and Handled.
 	Calls, Handled [][2]int64
-	Port           int // the server's port
+	Port           int // port of the server
 }
 
 // A Span is the time between two instants.
@@ -71,10 +72,10 @@ type Span struct{ BeginNS, EndNS int64 }
 // Findings holds the results of a Watch.
 type Findings struct {
 	Server, Client record.Seen
-	Life           *record.Life // the stages of calls; nil: not measured
+	Life           *record.Life // stages of calls; nil if not measured
 }
 
-// ForEnd returns the findings about the process at one end.
+// ForEnd returns the findings about the process of the server or the client.
 func (s *Findings) ForEnd(end End) *record.Seen {
 	if end == Server {
 		return &s.Server

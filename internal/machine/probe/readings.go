@@ -11,7 +11,7 @@ import (
 )
 
 // Readings holds periodic readings of counters. They cover the whole trial, because the measured
-// window is known only afterwards.
+// window is known only after the trial.
 type Readings struct {
 	read    func(into []uint64) error
 	columns int
@@ -29,7 +29,7 @@ type reading struct {
 	values []uint64
 }
 
-// StartReadings takes a reading of all counters now, and then periodically until Stop.
+// StartReadings reads all counters now, and then periodically until Stop.
 func StartReadings(columns int, period time.Duration, read func(into []uint64) error) *Readings {
 	r := &Readings{read: read, columns: columns, period: period}
 	r.ReadNow()
@@ -40,12 +40,12 @@ func StartReadings(columns int, period time.Duration, read func(into []uint64) e
 	return r
 }
 
-// maxReadings limits the readings. At the limit, every second reading is dropped and the period
-// doubles.
+// maxReadings limits the number of readings. At the limit, every second reading is dropped and the
+// period doubles.
 const maxReadings = 256
 
-// dropEverySecond drops readings if there are maxReadings, and keeps their memory for new ones. It
-// returns the time until the next reading.
+// dropEverySecond drops every second reading if there are maxReadings, and keeps the memory for new
+// readings. It returns the time until the next reading.
 func (r *Readings) dropEverySecond() time.Duration {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -59,7 +59,7 @@ func (r *Readings) dropEverySecond() time.Duration {
 	return r.period
 }
 
-// ReadNow takes a reading now, so that counts before and after this call are separated exactly.
+// ReadNow reads all counters now, which separates the counts before and after this call.
 func (r *Readings) ReadNow() {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -67,7 +67,7 @@ func (r *Readings) ReadNow() {
 		return
 	}
 	next := reading{atNS: clock.Now()}
-	if len(r.taken) < cap(r.taken) { // reuse the memory of a dropped reading
+	if len(r.taken) < cap(r.taken) { // reuses the memory of a dropped reading
 		next.values = r.taken[:len(r.taken)+1][len(r.taken)].values
 	}
 	if next.values == nil {
@@ -78,14 +78,14 @@ func (r *Readings) ReadNow() {
 	}
 }
 
-// Stop takes a last reading and ends the periodic ones.
+// Stop takes a last reading and ends the periodic readings.
 func (r *Readings) Stop() {
 	r.ticks.stop()
 	r.ReadNow()
 }
 
-// Between returns the growth of each counter within the window. Call it after Stop. Between two
-// readings, it assumes that the counters grew at a constant rate.
+// Between returns the growth of each counter in the window. Call it after Stop. It assumes that
+// counters grow at a constant rate between two readings.
 func (r *Readings) Between(window Span) ([]float64, error) {
 	if r.failed != nil {
 		return nil, r.failed
@@ -115,7 +115,7 @@ func (r *Readings) valuesAt(instant int64) []float64 {
 	}
 	values := make([]float64, r.columns)
 	for i := range values {
-		// Subtract integers: as floats, large counters would lose their last digits.
+		// Subtract integers, because floats would lose the last digits of large counters.
 		values[i] = float64(a.values[i]) + share*float64(b.values[i]-a.values[i])
 	}
 	return values
@@ -124,7 +124,7 @@ func (r *Readings) valuesAt(instant int64) []float64 {
 // A ticker calls a function periodically.
 type ticker struct{ stopping, stopped chan struct{} }
 
-// startTicker starts a ticker. The called function returns the time until its next call.
+// startTicker starts a ticker. call returns the time until its next call.
 func startTicker(period time.Duration, call func() (next time.Duration)) ticker {
 	t := ticker{stopping: make(chan struct{}), stopped: make(chan struct{})}
 	go func() { // ends when stop is called
@@ -152,19 +152,19 @@ func (t ticker) stop() {
 }
 
 // A Collector periodically empties the buffers that the kernel fills. It also reads the memory maps
-// of the watched processes, because a process may end at any time.
+// of the watched processes while they run, because they may end at any time.
 type Collector struct {
 	empty func(pids [2]int) error
 	ticks ticker
 
 	guard    sync.Mutex
-	pids     [2]int // the process at each End; 0: none yet
+	pids     [2]int // process of each End; 0 means none yet
 	programs [2]*symbol.Process
 	failed   error
 }
 
-// StartCollector starts a collector. It calls empty from one goroutine at a time, and no more after
-// empty returns an error.
+// StartCollector starts a collector. It calls empty from one goroutine at a time. After empty
+// returns an error, it does not call it again.
 func StartCollector(period time.Duration, empty func(pids [2]int) error) *Collector {
 	c := &Collector{empty: empty}
 	c.ticks = startTicker(period, func() time.Duration {
@@ -187,7 +187,7 @@ func (c *Collector) collect() {
 	}
 }
 
-// SetProcess sets the process at an end, and calls begin while no buffer is being emptied.
+// SetProcess sets the process of an end. It calls begin when no buffer is being emptied.
 func (c *Collector) SetProcess(end End, pid int, begin func() error) error {
 	c.guard.Lock()
 	defer c.guard.Unlock()
@@ -198,8 +198,8 @@ func (c *Collector) SetProcess(end End, pid int, begin func() error) error {
 	return begin()
 }
 
-// Stop empties the buffers for the last time. It returns the symbols of the two processes; nil for
-// a process that was not found.
+// Stop empties the buffers for the last time. It returns the symbols of the two processes. A
+// process that was not found has nil.
 func (c *Collector) Stop() ([2]*symbol.Process, error) {
 	c.ticks.stop()
 	c.collect()

@@ -24,8 +24,8 @@ type Source func() (Usage, error)
 
 // ReadSelf reads the calling process. It allocates no memory and may be called concurrently.
 //
-// CPU time is exact for threads that do not run at the moment. For threads that run on another
-// CPU, it may be one timer tick (1 to 10 ms) old.
+// CPU time is exact for threads that do not run at the moment. For threads that run on other CPUs
+// it may be one timer tick (1 to 10 ms) old.
 func ReadSelf() (Usage, error) {
 	usage, err := resourceUsage()
 	if err != nil {
@@ -43,21 +43,21 @@ var ownReader = newSelfReader()
 type selfReader struct {
 	mu      sync.Mutex
 	samples []metrics.Sample
-	sampled []func(*Usage) *int64 // the fields for the samples from firstColumnSample on
-	reading Usage                 // kept here, since a local variable would escape to the heap
+	sampled []func(*Usage) *int64 // fields for the samples from firstColumnSample on
+	reading Usage                 // a field, because a local variable would escape to the heap
 	// bucketOf maps each of the runtime's buckets of waiting times to a bucket of Waits.
 	bucketOf []int
-	// status stays open: a reading takes 9 µs, and opening the file would take 30 µs more.
+	// status stays open: a reading takes 9 µs, opening the file would add 30 µs.
 	status *os.File
 	text   [16 << 10]byte
 
 	descriptors *os.File
 	readings    int
-	// others counts the open descriptors that are not sockets.
+	// others is the number of open descriptors that are not sockets.
 	others int64
 }
 
-// Indexes of the samples that fill no column. The samples of the columns with a metric follow them.
+// Indices of the samples that do not belong to a column. The samples of the columns follow.
 const (
 	gcPercentSample = iota
 	runWaitSample
@@ -80,7 +80,7 @@ func newSelfReader() *selfReader {
 	for i := range waits.Counts {
 		// The first bucket begins at minus infinity. It is always empty.
 		low := math.Max(0, waits.Buckets[i])
-		// Add half a nanosecond to round: a float in seconds cannot hold 64 ns exactly.
+		// Adding half a nanosecond rounds, because a float in seconds cannot hold 64 ns.
 		reader.bucketOf = append(reader.bucketOf, waitBucketOf(time.Duration(low*1e9+0.5)))
 	}
 	return reader
@@ -100,8 +100,8 @@ func (r *selfReader) read(usage *Usage) error {
 	return nil
 }
 
-// readMemory takes the peak of memory from procfs. The peak of getrusage (ru_maxrss) would be
-// wrong: it includes the memory of the parent process at the time of its fork.
+// readMemory reads the peak of memory from procfs. The peak of getrusage (ru_maxrss) would include
+// the memory of the parent process at the time of its fork.
 func (r *selfReader) readMemory(usage *Usage) error {
 	if r.status == nil {
 		status, err := os.Open("/proc/self/status")
@@ -127,12 +127,12 @@ func (r *selfReader) readRuntime() {
 	*usage = Usage{}
 	for i, of := range r.sampled {
 		if value := r.samples[firstColumnSample+i].Value; value.Kind() == metrics.KindFloat64 {
-			*of(usage) = int64(value.Float64() * 1e9) // from seconds
+			*of(usage) = int64(value.Float64() * 1e9) // the runtime gives seconds
 		} else {
 			*of(usage) = int64(value.Uint64())
 		}
 	}
-	usage.Go.GCPercent = -1 // the runtime returns MaxUint64 if the collector is off
+	usage.Go.GCPercent = -1 // the runtime gives MaxUint64 if the collector is off
 	if percent := r.samples[gcPercentSample].Value.Uint64(); percent < math.MaxUint64 {
 		usage.Go.GCPercent = max(1, int64(percent))
 	}
@@ -141,7 +141,7 @@ func (r *selfReader) readRuntime() {
 	}
 }
 
-// readingsPerRecount is the number of readings after which countNonSockets is called again. It
+// readingsPerRecount is the number of readings between two calls of countNonSockets. That function
 // takes 0.4 µs per descriptor, and its result rarely changes.
 const readingsPerRecount = 64
 
@@ -167,8 +167,9 @@ func (r *selfReader) readSockets(usage *Usage) error {
 	return nil
 }
 
-// CountWriteCalls returns how many write system calls (such as write and writev) this process has
-// made (syscw in Documentation/filesystems/proc.rst); 0 if the kernel does not count them.
+// CountWriteCalls returns the number of write system calls (such as write and writev) of this
+// process (syscw in Documentation/filesystems/proc.rst). It returns 0 if the kernel does not count
+// them.
 func CountWriteCalls() int64 {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -178,9 +179,9 @@ func CountWriteCalls() int64 {
 	return writes
 }
 
-// WithStoppedTime returns a Source that also reads for how long the process was stopped: by the CPU
-// quota of a control group, or because the machine slept. A reading takes 1 µs longer, and 2 µs
-// more for each control group that can have a quota.
+// WithStoppedTime returns a Source that also reads for how long the process was stopped by a
+// control group's CPU quota, or because the machine was suspended. A reading takes 1 µs longer, and
+// 2 µs more for each control group that can have a quota.
 func WithStoppedTime(source Source) Source {
 	throttle := host.OpenThrottle(os.Getpid())
 	return func() (Usage, error) {
@@ -198,9 +199,9 @@ func WithStoppedTime(source Source) Source {
 	}
 }
 
-// ReadProcess reads another process, written in any language. The sum of UserNS and SystemNS is
-// exact; each of the two has an error of up to 10 ms. Switches of ended threads are not counted. A
-// reading takes 0.1 ms, and 20 µs per thread: 10 readings per second are enough.
+// ReadProcess reads another process, in any language. The sum of UserNS and SystemNS is exact, but
+// UserNS and SystemNS alone have errors of up to 10 ms. It does not count switches of ended
+// threads. A reading takes 0.1 ms, and 20 µs per thread, so 10 readings per second are enough.
 func ReadProcess(pid int) (Usage, error) {
 	usage, err := readProcessFiles(os.DirFS("/proc"), pid)
 	if err != nil {
@@ -239,7 +240,7 @@ func readProcessFiles(proc fs.FS, pid int) (Usage, error) {
 	for _, thread := range threads {
 		status, err := fs.ReadFile(proc, folder+"/task/"+thread.Name()+"/status")
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // this thread has ended since ReadDir
+			continue // the thread has ended since ReadDir
 		}
 		if err != nil {
 			return Usage{}, err
@@ -255,8 +256,8 @@ func readProcessFiles(proc fs.FS, pid int) (Usage, error) {
 	return usage, nil
 }
 
-// parseStat parses /proc/PID/stat (proc_pid_stat(5)). Field 2, the name in parentheses, may hold
-// any character, so the other fields are counted from the last parenthesis.
+// parseStat parses /proc/PID/stat (proc_pid_stat(5)). Field 2, the name in parentheses, may contain
+// any character, so it counts the other fields from the last parenthesis.
 func parseStat(stat string) (Usage, error) {
 	const (
 		tick       = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs
@@ -281,8 +282,8 @@ func parseStat(stat string) (Usage, error) {
 	return usage, nil
 }
 
-// readMemory reads the memory and the number of threads from /proc/PID/status. The memory is 0
-// after the process has ended.
+// readMemory reads the memory and the number of threads from /proc/PID/status. After the process
+// has ended, the memory is 0.
 func (u *Usage) readMemory(status []byte) {
 	const kibibyte = 1024
 	resident, _ := NumberAfterLabel(status, "\nVmRSS")
@@ -293,7 +294,7 @@ func (u *Usage) readMemory(status []byte) {
 }
 
 // NumberAfterLabel returns the number after a label in a procfs file. The label must begin with
-// "\n", so that it is found only at the start of a line.
+// "\n", so that it matches only at the start of a line.
 func NumberAfterLabel(status []byte, label string) (figure int64, found bool) {
 	at := bytes.Index(status, []byte(label))
 	if at < 0 {

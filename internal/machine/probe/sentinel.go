@@ -13,31 +13,31 @@ import (
 )
 
 // A sentinel is a thread on one CPU that sleeps for some milliseconds and measures how late it
-// wakes up. It has the workers' priority, so the same delays hit the workers. A delay, minus the
-// CPU time of our own processes in it, is the time for which other programs had the CPU.
+// wakes up. It has the workers' priority, so the same delays affect the workers. A delay minus the
+// CPU time of wirelab's processes in it is the time that other programs used.
 //
-// The time of each sleep is random, so the share of late wake-ups equals the share of requests that
-// are delayed, even if delays are periodic. A wake-up takes 30 µs on a virtual machine: 1.4 % of
-// each watched CPU.
+// The time of each sleep is random. So the share of late wake-ups equals the share of delayed
+// requests, even if delays are periodic. On a virtual machine a wake-up takes 30 µs, or 1.4 % of
+// the CPU.
 const (
 	minSleep = 2 * time.Millisecond
 	maxSleep = 6 * time.Millisecond
-	// minGap is the shortest gap that differs clearly from a late timer: in a virtual machine,
-	// timers are late by 0 to 50 µs.
+	// minGap is the shortest gap that differs clearly from a late timer. In a virtual machine,
+	// timers are up to 50 µs late.
 	minGap = 50 * time.Microsecond
-	// maxGaps limits the gaps that are kept per CPU. At the limit, the shorter half is dropped.
+	// maxGaps limits the stored gaps per CPU. At the limit, the shorter half is dropped.
 	maxGaps = 4096
 )
 
 // A SentinelCPU is a CPU that a sentinel watches.
 type SentinelCPU struct {
 	CPU int `json:"cpu"`
-	// PIDs lists wirelab's own processes on this CPU. CPUs is the number of CPUs that they may use.
+	// PIDs lists wirelab's processes on this CPU. CPUs is the number of CPUs that they may use.
 	PIDs []int `json:"pids"`
 	CPUs int   `json:"cpus"`
 }
 
-// A Gap is a time for which other programs had a CPU while a thread of wirelab waited for it.
+// A Gap is a period in which other programs used a CPU while a thread of wirelab waited for it.
 type Gap struct {
 	AtNS   int64 `json:"at_ns"`
 	TookNS int64 `json:"took_ns"`
@@ -50,11 +50,12 @@ type SentinelResult struct {
 	ToNS    int64 `json:"to_ns"`
 	Wakings int64 `json:"wakings"`
 	Gaps    []Gap `json:"gaps"` // in order of time
-	// Problem says why the sentinel measured nothing, or stopped early; "" if all went well.
+	// Problem says why the sentinel measured nothing, or stopped early. Empty means that all went
+	// well.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Shift adds nanoseconds to all instants, to convert them to the clock of another machine.
+// Shift adds nanoseconds to all instants, which converts them to another machine's clock.
 func (w *SentinelResult) Shift(by int64) {
 	w.FromNS += by
 	w.ToNS += by
@@ -64,7 +65,7 @@ func (w *SentinelResult) Shift(by int64) {
 }
 
 // RunSentinels watches the CPUs until stop is closed. Each sentinel wakes up at least once. The
-// process should do nothing else, because a sleeping sentinel occupies one of Go's processors.
+// process should do nothing else, because a sleeping sentinel occupies a Go processor.
 func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []SentinelResult {
 	runtime.GOMAXPROCS(len(cpus) + 1)
 	watched := make([]SentinelResult, len(cpus))
@@ -89,15 +90,15 @@ func RunSentinels(cpus []SentinelCPU, stop <-chan struct{}) []SentinelResult {
 type sentinel struct {
 	of      SentinelCPU
 	watched SentinelResult
-	// leastLate is the smallest lateness so far: the timer itself causes this part.
+	// leastLate is the smallest delay so far. The timer itself causes this part of a delay.
 	leastLate time.Duration
-	floor     time.Duration // shorter gaps are not kept
+	floor     time.Duration // shorter gaps are not stored
 }
 
 // A wakeUp is the end of one sleep.
 type wakeUp struct {
 	dueNS, ranNS int64
-	// own is the CPU time of our processes from the start of the sleep to its end.
+	// own is the CPU time of wirelab's processes during the sleep and the delay.
 	own time.Duration
 }
 
@@ -124,7 +125,6 @@ func (s *sentinel) run(stopped *atomic.Bool) error {
 	return nil
 }
 
-// ownCPUTime returns the CPU time of our processes. It fails if one of them has ended.
 func (s *sentinel) ownCPUTime() (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range s.of.PIDs {
@@ -156,9 +156,9 @@ func (s *sentinel) recordWakeUp(w wakeUp) {
 	}
 }
 
-// limitOwnTime returns the part of our processes' CPU time to subtract from a delay. The CPU time
-// includes the time of the sleep, so the gap may be too short, but never too long. If our processes
-// have several CPUs, at most three time slices are subtracted, since they also ran elsewhere.
+// limitOwnTime returns how much of the CPU time of wirelab's processes is subtracted from a delay.
+// The CPU time includes the sleep, so a gap may be too short but never too long. If the processes
+// have several CPUs, at most three time slices are subtracted, because they also ran on other CPUs.
 func (s *sentinel) limitOwnTime(own time.Duration) time.Duration {
 	const turns = 10 * time.Millisecond // three time slices of up to 3 ms
 	if s.of.CPUs > 1 {

@@ -9,17 +9,17 @@ import (
 )
 
 // A Series holds the readings of one process, in order of time. Its JSON holds a list of
-// differences for each figure, except for figures that are always zero. A full series of a busy
+// differences for each figure, but leaves out figures that are always zero. A full series of a busy
 // process takes 150 KB.
 type Series struct {
 	samples []Usage
-	// problem says why sampling ended early; "" if it did not.
+	// problem says why sampling ended early. It is empty if sampling did not end early.
 	problem string
 }
 
 // Between returns the growth of the counters between two instants, interpolated at the edges. It
 // also returns the last value and the maximum of each gauge. It fails if the series does not cover
-// the whole time.
+// the whole period.
 func (s Series) Between(startNS, endNS int64) (Window, error) {
 	if endNS < startNS {
 		return Window{}, fmt.Errorf("read the usage in the window: the window ends %d ns before it starts", startNS-endNS)
@@ -40,7 +40,7 @@ func (s Series) Between(startNS, endNS int64) (Window, error) {
 	return window, nil
 }
 
-// CPU returns the CPU time between the first reading and the last.
+// CPU returns the CPU time between the first and the last reading.
 func (s Series) CPU() time.Duration {
 	if len(s.samples) == 0 {
 		return 0
@@ -83,11 +83,11 @@ func (s Series) maxGauges(startNS, endNS int64) Gauges {
 	return gaugesOf(&most)
 }
 
-// longestStop returns the longest time for which something stopped the process in the window. It
-// takes the time between two readings, and subtracts the usual time and the process's CPU time.
+// longestStop returns the longest time in the window for which the process was stopped. It is the
+// time between two readings minus the usual time and the process's CPU time.
 func (s Series) longestStop(startNS, endNS int64) int64 {
 	if len(s.samples) < 3 {
-		return 0 // too few readings for a usual time
+		return 0 // too few readings to know the usual time
 	}
 	between := make([]int64, 0, len(s.samples)-1)
 	for i := range s.samples[1:] {
@@ -196,16 +196,16 @@ func (s *Series) accumulate(differences []int64, of func(*Usage) *int64) {
 	}
 }
 
-// Shift adds nanoseconds to all instants, to convert them to the clock of another machine.
+// Shift adds nanoseconds to all instants, which converts them to another machine's clock.
 func (s *Series) Shift(by int64) {
 	for i := range s.samples {
 		s.samples[i].AtNS += by
 	}
 }
 
-// DefaultSamplingPeriod is so short that the CPU time of a two-second window has an error below 1
-// %. A reading takes 13 to 19 µs in a busy process, and 80 µs in an idle process, which must wake
-// up. Sampling takes 0.1 to 0.4 % of a CPU.
+// DefaultSamplingPeriod is short, so that the CPU time of a two-second window has an error below 1
+// %. A reading takes 13 to 19 µs in a busy process. In an idle process, which must wake up, it
+// takes 80 µs. Sampling uses 0.1 to 0.4 % of a CPU.
 const DefaultSamplingPeriod = 20 * time.Millisecond
 
 // maxSamples limits the memory of a series to 500 KiB. When the series is full, every second
@@ -241,8 +241,8 @@ func (s *Sampler) Stop() Series {
 	return s.series
 }
 
-// takeReading appends a reading, unless an earlier reading failed. If the series is full, the new
-// reading replaces the last one.
+// takeReading appends a reading, unless an earlier reading failed. If the series is full, it
+// replaces the last reading.
 func (s *Sampler) takeReading() {
 	if s.series.problem != "" {
 		return

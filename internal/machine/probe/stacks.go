@@ -24,15 +24,15 @@ type Stacks struct {
 	frames map[record.Frame]int
 	stacks map[string]int
 	own    *symbol.Process
-	kernel *symbol.Kernel // nil: the names of kernel functions are unknown
+	kernel *symbol.Kernel // nil if the names of kernel functions are unknown
 }
 
 func newStacks() *Stacks {
 	return &Stacks{Record: record.Stacks{Unit: "ns"}, frames: map[record.Frame]int{}, stacks: map[string]int{}}
 }
 
-// GatherStacks calls add to collect the stacks of each end whose program was found, and returns
-// them as findings. If symbol.LoadKernel is unsupported, frames of the kernel have no names.
+// GatherStacks calls add for each end whose program was found, and returns the collected stacks. If
+// symbol.LoadKernel is unsupported, frames of the kernel have no names.
 func GatherStacks(programs [2]*symbol.Process, how Coverage, lost int64, add func(end int, to *Stacks) error) (findings Findings, err error) {
 	for end, program := range programs {
 		if program == nil {
@@ -52,7 +52,7 @@ func GatherStacks(programs [2]*symbol.Process, how Coverage, lost int64, add fun
 	return findings, nil
 }
 
-// Add adds one sample of a stack. The lists hold its program counters, the innermost first.
+// Add adds a sample of a stack. user and kernel hold program counters, the innermost first.
 func (s *Stacks) Add(user, kernel []uint64, weight int64) {
 	var stack []int
 	for _, pc := range kernel {
@@ -66,8 +66,7 @@ func (s *Stacks) Add(user, kernel []uint64, weight int64) {
 	s.addSamples(stack, weight, 1)
 }
 
-// addSamples adds samples of one stack. The list holds the numbers of its frames, the innermost
-// first.
+// addSamples adds samples of one stack. stack holds the numbers of the frames, the innermost first.
 func (s *Stacks) addSamples(stack []int, weight, samples int64) {
 	slices.Reverse(stack)
 	key := make([]byte, 0, 4*len(stack))
@@ -114,11 +113,11 @@ func (s *Stacks) sortedRecord() *record.Stacks {
 // ProfileSamplesPerSecond is the fixed rate of pprof.StartCPUProfile.
 const ProfileSamplesPerSecond = 100
 
-// A CPUProfile samples the calling process's stacks with the Go runtime. It does not see the
-// kernel's functions, but it works where the kernel refuses perf events.
+// A CPUProfile samples the calling process's stacks with the Go runtime. It does not show kernel
+// functions, but it works if the kernel refuses perf events.
 type CPUProfile struct{ text bytes.Buffer }
 
-// StartCPUProfile starts a profile. Only one can run at a time.
+// StartCPUProfile starts a profile. Only one profile can run at a time.
 func StartCPUProfile() (*CPUProfile, error) {
 	p := &CPUProfile{}
 	if err := pprof.StartCPUProfile(&p.text); err != nil {
@@ -158,11 +157,11 @@ func parseProfile(text []byte) (*record.Stacks, error) {
 }
 
 // allocationSamplingBytes is the mean number of allocated bytes per sample. A call that allocates a
-// few kilobytes gives one or two samples, so a thousand calls are enough.
+// few kilobytes gives one or two samples, so a thousand calls suffice.
 const allocationSamplingBytes = 4 << 10
 
 // SampleAllocations turns the sampling of allocations on or off. Call it once, when the process
-// starts. Sampling slows the process down, so its latencies must not be used.
+// starts. Sampling slows the process down, so do not use its latencies.
 func SampleAllocations(on bool) {
 	runtime.MemProfileRate = 0
 	if on {
@@ -170,12 +169,12 @@ func SampleAllocations(on bool) {
 	}
 }
 
-// AllocationWatch counts the allocations from WatchAllocations to Stop.
+// AllocationWatch counts the allocations between WatchAllocations and Stop.
 type AllocationWatch struct {
 	before map[allocationSite]sampledAllocations
 }
 
-// A allocationSite is a call stack that allocates objects of one size.
+// An allocationSite is a call stack that allocates objects of one size.
 type allocationSite struct {
 	callers   callers
 	sizeBytes int64
@@ -219,14 +218,15 @@ func (w *AllocationWatch) Stop() *record.Allocations {
 	return all
 }
 
-// minListedShare is the smallest share of all bytes or objects for which a stack is listed.
+// minListedShare is the least share of all bytes or objects for which a stack is listed.
 const minListedShare = 1e-3
 
 func readAllocations() map[allocationSite]sampledAllocations {
-	runtime.GC() // the profile includes only allocations before the last collection
+	runtime.GC() // the profile has only allocations before the last collection
 	var records []runtime.MemProfileRecord
 	for n, ok := runtime.MemProfile(nil, true); !ok; {
-		records = make([]runtime.MemProfileRecord, n+n/8+16) // with room for records added meanwhile
+		// with room for records that are added meanwhile
+		records = make([]runtime.MemProfileRecord, n+n/8+16)
 		n, ok = runtime.MemProfile(records, true)
 		if ok {
 			records = records[:n]
@@ -241,8 +241,8 @@ func readAllocations() map[allocationSite]sampledAllocations {
 	return all
 }
 
-// estimateAllocations estimates all allocations of one size from the sampled ones. The runtime
-// samples an allocation with the probability 1 - e^(-size/rate).
+// estimateAllocations estimates all allocations of one size from the sampled allocations. The
+// runtime samples an allocation with the probability 1 - e^(-size/rate).
 func estimateAllocations(s sampledAllocations) (bytes, objects int64) {
 	if s.objects <= 0 || s.bytes <= 0 {
 		return 0, 0
@@ -253,7 +253,7 @@ func estimateAllocations(s sampledAllocations) (bytes, objects int64) {
 }
 
 // functionNames returns the names of a stack's functions, the outermost first. It leaves out the
-// runtime functions that allocate. If no function remains, it returns "runtime".
+// runtime's allocation functions. If no function remains, it returns "runtime".
 func functionNames(stack callers) []string {
 	depth := slices.Index(stack[:], 0)
 	if depth < 0 {

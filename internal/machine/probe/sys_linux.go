@@ -10,7 +10,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// resourceUsage reads CPU times, switches and faults; selfReader.readMemory reads the memory.
+// resourceUsage reads CPU times, switches and faults. selfReader.readMemory reads the memory.
 func resourceUsage() (Usage, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
@@ -38,20 +38,20 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(now.Nano()), nil
 }
 
-// HugePagesDenied reports whether the program that started this process denied it transparent huge
-// pages, with PR_SET_THP_DISABLE (prctl(2)).
+// HugePagesDenied reports whether the program that started this process disabled transparent huge
+// pages with PR_SET_THP_DISABLE (prctl(2)).
 func HugePagesDenied() bool {
 	denied, err := unix.PrctlRetInt(unix.PR_GET_THP_DISABLE, 0, 0, 0, 0)
 	return err == nil && denied != 0
 }
 
-// suspendedTime returns how long the machine has slept since it started, in nanoseconds rounded to
-// milliseconds. While the machine sleeps, CLOCK_MONOTONIC stops and CLOCK_BOOTTIME continues
+// suspendedTime returns for how long the machine was suspended since it started, in nanoseconds
+// rounded to milliseconds. During a suspension, CLOCK_MONOTONIC stops and CLOCK_BOOTTIME continues
 // (clock_gettime(2)).
 func suspendedTime() (int64, error) {
 	const tries, quick = 4, 10 * time.Microsecond
 	var slept time.Duration
-	for range tries { // try again if the thread lost its CPU between the readings
+	for range tries { // try again if the thread was interrupted between the readings
 		var before, all, after unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &before); err != nil {
 			return 0, fmt.Errorf("read monotonic clock: %w", err)
@@ -79,8 +79,8 @@ func prepareSentinelThread(cpu int) error {
 	return unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 }
 
-// sleepUntil sleeps in the kernel, because Go's scheduler would add a delay after the sleep. If a
-// signal interrupts the sleep, such as one of the Go runtime, it sleeps again.
+// sleepUntil sleeps in the kernel, because Go's scheduler would add a delay. If a signal, for
+// example of the Go runtime, interrupts the sleep, it sleeps again.
 func sleepUntil(instantNS int64) {
 	until := unix.NsecToTimespec(instantNS)
 	for {
@@ -92,8 +92,8 @@ func sleepUntil(instantNS int64) {
 	}
 }
 
-// descriptorCount returns how many descriptors this process has open; 0 if the kernel does not
-// count them. folder is a descriptor of /proc/self/fd.
+// descriptorCount returns the number of open descriptors of this process, or 0 if the kernel does
+// not count them. folder is a descriptor of /proc/self/fd.
 func descriptorCount(folder int) (int64, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(folder, &stat); err != nil {
@@ -102,14 +102,14 @@ func descriptorCount(folder int) (int64, error) {
 	return stat.Size, nil
 }
 
-// countNonSockets counts the open descriptors that are not sockets. open is the number of all open
-// descriptors. The kernel uses the lowest free number for each, so the search can end soon.
+// countNonSockets returns the number of open descriptors that are not sockets. open is the number
+// of all open descriptors. The kernel uses the lowest free numbers, so the search ends early.
 func countNonSockets(open int64) int64 {
 	var stat unix.Stat_t
 	var found, others int64
 	for descriptor := 0; found < open && int64(descriptor) < 2*open+1024; descriptor++ {
 		if unix.Fstat(descriptor, &stat) != nil {
-			continue // not open
+			continue // the descriptor is not open
 		}
 		found++
 		if stat.Mode&unix.S_IFMT != unix.S_IFSOCK {

@@ -19,7 +19,7 @@ func processorTime(pid int) (time.Duration, error) {
 
 func suspendedTime() (int64, error) { return 0, nil }
 
-// HugePagesDenied returns false: only Linux denies huge pages.
+// HugePagesDenied returns false, because only Linux can disable huge pages.
 func HugePagesDenied() bool { return false }
 
 func prepareSentinelThread(int) error { return host.NeedsLinux("watch a CPU") }

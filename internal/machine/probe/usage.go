@@ -6,33 +6,32 @@ import (
 	"time"
 )
 
-// A Usage is one reading of a process, or the difference of two readings. In a difference, counters
-// are subtracted and gauges have their last value.
+// A Usage is a reading of a process, or the difference of two readings. In a difference, counters
+// are subtracted, and gauges have the value of the later reading.
 type Usage struct {
-	// AtNS is the instant of the reading. In a difference, it is the instant of the later reading.
+	// AtNS is the instant of the reading, or of the later reading in a difference.
 	AtNS int64 `json:"at_ns"`
-	// UserNS and SystemNS are CPU times. They include ended threads.
+	// UserNS and SystemNS are CPU times, including the time of ended threads.
 	UserNS   int64 `json:"user_ns"`
 	SystemNS int64 `json:"system_ns"`
-	// RSSBytes, a gauge, is the resident memory.
+	// RSSBytes is the resident memory. It is a gauge.
 	RSSBytes int64 `json:"rss_bytes"`
-	// AnonBytes, a gauge, is RSSBytes without the pages of files. Most of those hold the code of
-	// the program, and all its processes share them.
+	// AnonBytes is the resident memory without the pages of files. It is a gauge. Most of those
+	// pages hold the program's code, which all its processes share.
 	AnonBytes int64 `json:"anon_bytes"`
-	// MaxRSSBytes, a gauge, is the peak of RSSBytes.
+	// MaxRSSBytes is the peak of RSSBytes. It is a gauge.
 	MaxRSSBytes int64 `json:"max_rss_bytes"`
-	// Threads is a gauge.
+	// Threads is the number of threads. It is a gauge.
 	Threads int64 `json:"threads"`
-	// Sockets, a gauge, is the number of open sockets, including those that listen; 0: unknown. It
-	// is unknown for other processes, and before Linux 6.2.
+	// Sockets is the number of open sockets, including listening sockets. It is a gauge. It is 0
+	// for other processes and before Linux 6.2, where it is unknown.
 	Sockets             int64 `json:"sockets"`
 	VoluntarySwitches   int64 `json:"voluntary_switches"`
 	InvoluntarySwitches int64 `json:"involuntary_switches"`
 	MinorFaults         int64 `json:"minor_faults"`
 	MajorFaults         int64 `json:"major_faults"`
-	// ThrottledNS and ThrottledPeriods count for how long and how often the process's control
-	// groups were stopped because they had used up their CPU quota. The times of all CPUs are
-	// added.
+	// ThrottledNS is the time for which the CPU quota stopped the process's control groups, summed
+	// over all CPUs. ThrottledPeriods is the number of stops because of the quota.
 	ThrottledNS      int64 `json:"throttled_ns,omitempty"`
 	ThrottledPeriods int64 `json:"throttled_periods,omitempty"`
 	// SuspendedNS is the time for which the machine was suspended.
@@ -43,17 +42,16 @@ type Usage struct {
 // A Window holds the usage between two instants, and the maximum of each gauge.
 type Window struct {
 	Usage
-	// Most holds the maximum of each gauge within the window.
+	// Most holds the maximum of each gauge in the window.
 	Most Gauges `json:"most"`
-	// StoppedNS is the longest time for which something stopped the process: it did not run and
-	// took no readings.
+	// StoppedNS is the longest time for which the process was stopped: it did not run and took no
+	// readings.
 	StoppedNS int64 `json:"stopped_ns,omitempty"`
 }
 
-// Gauges holds a value of each gauge of a process.
+// Gauges holds one value for each gauge of a process.
 type Gauges struct {
-	// RSSBytes is exact if the process reached a new peak. Otherwise it is the maximum of the
-	// readings.
+	// RSSBytes is exact if the process reached a new peak. Otherwise it is the highest reading.
 	RSSBytes      int64 `json:"rss_bytes"`
 	AnonBytes     int64 `json:"anon_bytes"`
 	Threads       int64 `json:"threads"`
@@ -62,24 +60,24 @@ type Gauges struct {
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
 }
 
-// GoUsage holds figures of the Go runtime. A process can read only its own.
+// GoUsage holds figures of the Go runtime. A process can read only its own figures.
 type GoUsage struct {
-	// HeapLiveBytes, a gauge, is the heap memory that was in use at the last garbage collection.
+	// HeapLiveBytes is the heap memory in use at the last garbage collection. It is a gauge.
 	HeapLiveBytes int64 `json:"heap_live_bytes"`
-	// Goroutines is a gauge.
+	// Goroutines is the number of goroutines. It is a gauge.
 	Goroutines int64 `json:"goroutines"`
-	// AllocatedBytes and AllocatedObjects count heap allocations. Small objects are counted with a
-	// delay, when the runtime takes a new span for them.
+	// AllocatedBytes and AllocatedObjects count heap allocations. The runtime counts small objects
+	// late, when it takes a new span for them.
 	AllocatedBytes   int64 `json:"allocated_bytes"`
 	AllocatedObjects int64 `json:"allocated_objects"`
 	GCCycles         int64 `json:"gc_cycles"`
-	// GCNS is the CPU time of the garbage collector, which the runtime estimates after each cycle.
+	// GCNS is the garbage collector's CPU time, which the runtime estimates after each cycle.
 	GCNS int64 `json:"gc_ns"`
-	// GCAssistNS is the part of GCNS that goroutines spent when they allocated memory.
+	// GCAssistNS is the part of GCNS that goroutines used during their allocations.
 	GCAssistNS int64 `json:"gc_assist_ns"`
-	// GCPercent, a gauge, is the value of GOGC. -1: the collector is off; 0: unknown.
+	// GCPercent is the value of GOGC. It is a gauge. -1 means that the collector is off, 0 unknown.
 	GCPercent int64 `json:"gc_percent,omitempty"`
-	// RunWait holds how long goroutines that were ready to run waited until they ran.
+	// RunWait holds how long ready goroutines waited until they ran.
 	RunWait Waits `json:"run_wait"`
 }
 
@@ -96,8 +94,8 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
-// Plus returns the usage of two processes together. It adds all figures except AtNS, SuspendedNS
-// and GCPercent.
+// Plus returns the sum of two processes' usage. It adds all figures except AtNS, SuspendedNS and
+// GCPercent.
 func (u Usage) Plus(other Usage) Usage {
 	sum := u
 	for _, column := range columns {
@@ -106,12 +104,12 @@ func (u Usage) Plus(other Usage) Usage {
 	sum.AtNS = max(u.AtNS, other.AtNS)
 	sum.SuspendedNS = max(u.SuspendedNS, other.SuspendedNS)
 	if sum.Go.GCPercent = u.Go.GCPercent; u.Go.GCPercent != other.Go.GCPercent {
-		sum.Go.GCPercent = 0 // unknown, since the two values differ
+		sum.Go.GCPercent = 0 // unknown, because the two values differ
 	}
 	return sum
 }
 
-// Plus returns the usage of two processes together, as Usage.Plus does.
+// Plus returns the sum of two processes' usage, like Usage.Plus.
 func (w Window) Plus(other Window) Window {
 	return Window{Usage: w.Usage.Plus(other.Usage), Most: w.Most.Plus(other.Most), StoppedNS: max(w.StoppedNS, other.StoppedNS)}
 }
@@ -134,12 +132,12 @@ func gaugesOf(u *Usage) Gauges {
 	}
 }
 
-// A column describes one figure of a Usage. Subtraction, interpolation and the JSON form all use
-// the same list of columns.
+// A column describes one figure of a Usage. Subtraction, interpolation and the JSON form use the
+// same list of columns.
 type column struct {
 	name   string
 	gauge  bool
-	metric string // the figure's name in package runtime/metrics; "": none
+	metric string // name in package runtime/metrics; empty if there is none
 	of     func(*Usage) *int64
 }
 
@@ -168,15 +166,15 @@ var columns = append([]column{
 	{name: "gc_percent", gauge: true, of: func(u *Usage) *int64 { return &u.Go.GCPercent }},
 }, waitColumns()...)
 
-// Waits is a histogram of waiting times. Bucket 0 counts waits below 256 ns. Then follow two
-// buckets for each doubling of the time. The last bucket counts waits of 4.3 s and more. A
-// quantile has an error of up to 25 %.
+// Waits is a histogram of waiting times. Bucket 0 counts waits below 256 ns. Then each doubling of
+// the time has two buckets. The last bucket counts waits of at least 4.3 s. A quantile has an error
+// of up to 25 %.
 type Waits [waitBuckets]int64
 
 const waitBuckets = 50
 
 // waitBucketStart returns the lower bound of a bucket. Each bound is also a bound in the Go
-// runtime's histogram, so each bucket of the runtime lies within one of these buckets.
+// runtime's histogram, so each of the runtime's buckets lies inside one of these buckets.
 func waitBucketStart(bucket int) time.Duration {
 	if bucket == 0 {
 		return 0
@@ -203,8 +201,8 @@ func (w Waits) Total() int64 {
 	return total
 }
 
-// Quantile returns the q-quantile of the waits, with q from 0 to 1; false if there are no waits. It
-// assumes that the waits of a bucket are spread evenly.
+// Quantile returns the q-quantile of the waits, with q from 0 to 1. It returns false if there are
+// no waits. It assumes that the waits inside a bucket are spread evenly.
 func (w Waits) Quantile(q float64) (time.Duration, bool) {
 	total := w.Total()
 	if total <= 0 {

@@ -1,10 +1,9 @@
-// Package rebuild builds wirelab with a changed Go runtime, in which another size is the limit
-// between small and large objects. Only one file of the runtime differs: the table of size classes.
-// The go command reads the changed file from an overlay.
+// Package rebuild builds wirelab with a changed Go runtime, which has another size limit between
+// small and large objects. Only the runtime's table of size classes differs. The go command reads
+// the changed file from an overlay.
 //
-// The package computes the table in the same way as the Go project's generator. To check this, it
-// first computes the table for the usual limit. If that differs from the toolchain's table, Build
-// returns an error.
+// The package computes the table like the Go project's generator. As a check, it first computes the
+// table for the usual limit. Build returns an error if that table differs from the toolchain's.
 package rebuild
 
 import (
@@ -28,7 +27,7 @@ import (
 const programPackage = "wirelab.dev/cmd/wirelab"
 
 // Build builds wirelab with a runtime whose small objects have at most limit bytes. It needs the Go
-// version that built this program, and a clone of the repository as working directory.
+// version that built this program. The working directory must be a clone of the repository.
 func Build(ctx context.Context, limit int, progress io.Writer) (path string, _ error) {
 	golang, err := exec.LookPath("go")
 	if err != nil {
@@ -117,8 +116,8 @@ func runCommand(ctx context.Context, name string, arguments ...string) (string, 
 // SmallObjectLimit returns the limit of this program's runtime. It allocates to find the limit: a
 // small object gets the size of its class, and a large object gets whole pages.
 func SmallObjectLimit() int {
-	// If these objects are small, their classes have 36,864 bytes (4.5 pages) and 18,432 (2.25
-	// pages).
+	// If objects of these sizes are small, their classes have 36,864 bytes (4.5 pages) and 18,432
+	// bytes (2.25 pages).
 	switch {
 	case cap(append([]byte(nil), make([]byte, 33_000)...))%pageBytes != 0:
 		return 64 << 10
@@ -130,7 +129,7 @@ func SmallObjectLimit() int {
 
 // Constants of the runtime's generator, runtime/_mkmalloc/constants.go.
 const (
-	usualLimit   = 32 << 10 // for small objects
+	usualLimit   = 32 << 10 // limit of small objects in an unchanged runtime
 	minAlign     = 8
 	smallSizeDiv = 8
 	smallSizeMax = 1024
@@ -143,8 +142,8 @@ const (
 // A sizeClass is a size of small objects, and the number of pages that are divided into them.
 type sizeClass struct{ size, pages int }
 
-// sizeClassesUpTo returns the size classes for a limit. The first class is empty. In each class, at
-// most an eighth of the pages is lost.
+// sizeClassesUpTo returns the size classes for a limit. The first class is empty. Each class wastes
+// at most an eighth of its pages.
 func sizeClassesUpTo(limit int) []sizeClass {
 	classes := []sizeClass{{}}
 	align := minAlign
@@ -165,7 +164,7 @@ func sizeClassesUpTo(limit int) []sizeClass {
 		}
 		last := &classes[len(classes)-1]
 		if last.size > 0 && span/pageBytes == last.pages && span/size == span/last.size {
-			last.size = size // the same number of objects of this size fit
+			last.size = size // the same number of objects of this size fits
 			continue
 		}
 		classes = append(classes, sizeClass{size, span / pageBytes})
@@ -181,7 +180,7 @@ func sizeClassesUpTo(limit int) []sizeClass {
 func isPowerOfTwo(n int) bool { return n > 0 && n&(n-1) == 0 }
 
 // canNumberObjects reports whether the runtime's division by multiplication is exact for the class.
-// The runtime uses it to compute an object's number from an address.
+// The runtime uses this division to compute an object's number from its address.
 func (c sizeClass) canNumberObjects() bool {
 	magic := ^uint32(0)/uint32(c.size) + 1
 	for place := range c.pages*pageBytes + 1 {
@@ -208,7 +207,7 @@ func sizeClassTable(limit int) ([]byte, error) {
 				return i
 			}
 		}
-		return 0 // the largest class has the limit's size
+		return 0 // the largest class has the size of the limit
 	}
 	number := "uint16"
 	if limit > 1<<16-1 {
@@ -237,8 +236,8 @@ func sizeClassTable(limit int) ([]byte, error) {
 	return format.Source(code.Bytes())
 }
 
-// isStandardTable reports whether a toolchain's table equals the table of sizeClassTable for the
-// usual limit, apart from comments.
+// isStandardTable reports whether a toolchain's table equals sizeClassTable's table for the usual
+// limit, apart from comments.
 func isStandardTable(theirs []byte) bool {
 	ours, err := sizeClassTable(usualLimit)
 	if err != nil {

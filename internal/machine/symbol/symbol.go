@@ -1,9 +1,9 @@
-// Package symbol finds the names of the functions that contain program counters, in other processes
-// and in the kernel.
+// Package symbol finds the names of functions by program counter, in other processes and in the
+// kernel.
 //
 // For processes that run the same program as this one, it asks the Go runtime, which also knows
-// inlined functions. For other programs, it reads the symbols from their files: Go's function
-// table, or the ELF symbols. If it finds no function, it returns the name of the file.
+// inlined functions. For other programs, it reads the symbols of their files: Go's function table,
+// or the ELF symbols. If it finds no function, it returns the name of the file.
 package symbol
 
 import (
@@ -29,10 +29,10 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A Process finds the functions of a process. It still works after the process has ended.
+// A Process finds the functions of a process, even after the process has ended.
 type Process struct {
 	mappings []mapping
-	objects  map[string]functionLookup // by path of the file; filled when needed
+	objects  map[string]functionLookup // by path of the file; filled on demand
 	named    map[uint64][]record.Frame
 }
 
@@ -41,7 +41,7 @@ type mapping struct {
 	start, end, offset uint64
 	path               string
 	program            bool // the file is the process's program, not a library
-	own                bool // the file is also the program of the calling process
+	own                bool // the file is also this process's program
 }
 
 // ReadProcess reads the memory mappings of a process.
@@ -90,9 +90,9 @@ func parseMappings(text []byte) (all []mapping, _ error) {
 	return all, lines.Err()
 }
 
-// Frames returns the function at a program counter, and then the functions that it was inlined
-// into. Set innermost for the first counter of a stack. The other counters point behind a call
-// instruction, which may be the last instruction of its function.
+// Frames returns the function at a program counter, and then the functions into which it was
+// inlined. innermost means that pc is the first counter of a stack. Other counters point behind a
+// call instruction, which may be the last instruction of its function.
 func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 	if !innermost {
 		pc--
@@ -108,7 +108,7 @@ func (p *Process) Frames(pc uint64, innermost bool) []record.Frame {
 func (p *Process) findFrames(pc uint64) []record.Frame {
 	at := sort.Search(len(p.mappings), func(i int) bool { return p.mappings[i].end > pc })
 	if at == len(p.mappings) || pc < p.mappings[at].start {
-		return nil // no program counter: the stack holds a wrong frame pointer
+		return nil // not a program counter: the stack contains a wrong frame pointer
 	}
 	m := &p.mappings[at]
 	in := ""
@@ -146,8 +146,8 @@ func ownProgramLookup() functionLookup {
 			if offset < m.offset || offset-m.offset >= m.end-m.start {
 				continue
 			}
-			// CallersFrames expects return addresses. It does not expand inlined functions of the
-			// last one, so a last address without a function is added.
+			// CallersFrames expects return addresses, and does not expand inlined functions of the
+			// last one. So add a last address without a function.
 			const nowhere = 1
 			frames := runtime.CallersFrames([]uintptr{uintptr(offset - m.offset + m.start + 1), nowhere})
 			for more := true; more; {
@@ -197,8 +197,8 @@ func openLookup(path string) functionLookup {
 	}
 }
 
-// goFunctionNames returns a lookup by address in the function table of a Go program; nil if the
-// file has no such table.
+// goFunctionNames returns a lookup by address in a Go program's function table, or nil if the file
+// has no such table.
 func goFunctionNames(file *elf.File) func(uint64) string {
 	table := file.Section(".gopclntab")
 	text := file.Section(".text")
@@ -223,7 +223,7 @@ func goFunctionNames(file *elf.File) func(uint64) string {
 
 // elfFunctionNames returns a lookup by address in the ELF symbols of a program.
 func elfFunctionNames(file *elf.File) func(uint64) string {
-	static, _ := file.Symbols() // most programs are stripped of these symbols
+	static, _ := file.Symbols() // most programs lack these symbols
 	dynamic, _ := file.DynamicSymbols()
 	var functions []elf.Symbol
 	for _, symbol := range append(static, dynamic...) {
@@ -253,7 +253,7 @@ type kernelFunction struct {
 	name  string
 }
 
-// LoadKernel returns the kernel's functions. It reads them once and keeps them.
+// LoadKernel returns the kernel's functions. It reads them only once.
 var LoadKernel = sync.OnceValues(func() (*Kernel, error) {
 	file, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -291,7 +291,7 @@ func parseKernelSymbols(lines *bufio.Scanner) (*Kernel, error) {
 	return k, nil
 }
 
-// FunctionName returns the name of the function that contains a program counter; "" if unknown.
+// FunctionName returns the name of the function that contains a program counter, or "".
 func (k *Kernel) FunctionName(pc uint64) string {
 	if k == nil {
 		return "" // the kernel hides its functions

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// minInterval is the length of an interval of the load's own course.
+	// minInterval is the shortest length of a merged interval.
 	minInterval = 5 * time.Millisecond
-	// maxIntervals is the number of intervals that a result keeps.
+	// maxIntervals bounds the number of intervals in a merged result.
 	maxIntervals = 240
-	// maxStretches is the number of stretches of a course.
+	// maxStretches bounds the number of stretches in a course.
 	maxStretches = 64
 )
 
-// mergeIntervals divides the intervals of all parts by one time grid that includes the window's
-// begin. It assumes that an interval's calls ended evenly within it. No call is dropped.
+// mergeIntervals counts the calls of all parts per interval of one common time grid. It assumes
+// that the calls of a part's interval ended evenly over that interval.
 func (m *merger) mergeIntervals() []record.Interval {
 	var courses []cumulativeCounts
 	for _, p := range m.clients {
@@ -41,7 +41,7 @@ func (m *merger) mergeIntervals() []record.Interval {
 		step *= 2
 	}
 	var merged []record.Interval
-	var before record.Interval // the sums of all intervals before this one
+	var before record.Interval // the sums over all earlier intervals
 	for from := first; from < last; {
 		to := min(last, from-modulo(from, step)+step)
 		var all record.Interval
@@ -61,10 +61,10 @@ func (m *merger) mergeIntervals() []record.Interval {
 // modulo returns the remainder of a/step. Unlike a%step, it is never below 0.
 func modulo(a, step int64) int64 { return (a%step + step) % step }
 
-// cumulativeCounts holds the counts up to the end of each interval, in order.
+// cumulativeCounts holds the sums of all counts up to the end of each interval.
 type cumulativeCounts struct {
 	ends   []int64
-	counts []record.Interval // Requests and SumNS up to the end of each interval
+	counts []record.Interval // only Requests and SumNS are set
 }
 
 func accumulate(intervals []record.Interval, moved int64) cumulativeCounts {
@@ -81,7 +81,7 @@ func accumulate(intervals []record.Interval, moved int64) cumulativeCounts {
 func (c cumulativeCounts) firstInstant() int64 { return c.ends[0] }
 func (c cumulativeCounts) lastInstant() int64  { return c.ends[len(c.ends)-1] }
 
-// countsAt returns the counts up to an instant, by linear interpolation.
+// countsAt returns the counts up to an instant. Between two ends it interpolates linearly.
 func (c cumulativeCounts) countsAt(instant int64) record.Interval {
 	after, _ := slices.BinarySearch(c.ends, instant)
 	switch {
@@ -98,8 +98,8 @@ func (c cumulativeCounts) countsAt(instant int64) record.Interval {
 	}
 }
 
-// mergeCourse sets the course from the interval events, if all parts have such events. Its
-// quantiles cover all calls, and have two significant digits.
+// mergeCourse computes the course from the interval events, if every part has interval events. The
+// quantiles of the course cover the calls of all parts, with two significant digits.
 func (m *merger) mergeCourse(events [][]worker.Interval) error {
 	if len(events) != len(m.parts) || slices.ContainsFunc(events, func(e []worker.Interval) bool { return len(e) == 0 }) {
 		return nil
@@ -138,8 +138,8 @@ func (m *merger) mergeCourse(events [][]worker.Interval) error {
 	return nil
 }
 
-// addStretch adds a slot to a course. A slot holds response times. differ says that service times
-// differ from response times: the P99 of service times is then unknown.
+// addStretch adds a slot to a course. If differ is true, service times differ from response times;
+// the P99 of service times is then unknown, because a slot holds only response times.
 func addStretch(to *record.Course, s *timeSlot, differ bool) {
 	quantile := func(q float64, least int64) *int64 {
 		if s.times.Count() < least {
@@ -160,19 +160,19 @@ func addStretch(to *record.Course, s *timeSlot, differ bool) {
 
 type timeSlot struct {
 	ended, failed int64
-	tookNS        int64                    // the length of its longest interval
+	tookNS        int64                    // the length of the longest interval in the slot
 	times         *latency.CoarseHistogram // response times
 }
 
 func newSlot() *timeSlot { return &timeSlot{times: latency.NewCoarseHistogram()} }
 
-// slotAt returns the number of the slot that contains the middle of an interval. The slots are
-// equally long and begin at first.
+// slotAt returns the number of the slot that contains the middle of an interval. All slots have the
+// same length, and slot 0 begins at first.
 func slotAt(i worker.Interval, first, length int64) int64 {
 	return (i.StartNS + i.TookNS/2 - first) / length
 }
 
-// add adds an interval. If its histogram cannot be read, it changes nothing.
+// add adds an interval to the slot. It changes nothing if it cannot read the interval's histogram.
 func (s *timeSlot) add(i worker.Interval) error {
 	if err := s.times.AddEncoded(i.Histogram); err != nil {
 		return err
@@ -183,15 +183,15 @@ func (s *timeSlot) add(i worker.Interval) error {
 	return nil
 }
 
-// An IntervalHistory keeps the intervals of a worker's life. To bound their number, it merges
-// neighbours. A record has half as many stretches.
+// An IntervalHistory keeps the intervals of a worker's whole life. If there are too many intervals,
+// it joins neighbours, so memory stays bounded.
 type IntervalHistory struct {
 	kept []worker.Interval
-	each int // reported intervals per kept interval
-	last int // reported intervals in the last kept interval
+	each int // number of reported intervals that are joined into one kept interval
+	last int // number of reported intervals in the last kept interval
 }
 
-// maxKeptIntervals bounds the kept intervals. It must be even.
+// maxKeptIntervals bounds the number of kept intervals. It must be even, since Add joins pairs.
 const maxKeptIntervals = 128
 
 // Add adds the next interval.
@@ -214,7 +214,7 @@ func (c *IntervalHistory) Add(i worker.Interval) {
 	c.last = 1
 }
 
-// All returns the intervals that are kept.
+// All returns a copy of the kept intervals.
 func (c *IntervalHistory) All() []worker.Interval { return slices.Clone(c.kept) }
 
 // joinIntervals joins two successive intervals into one.
@@ -223,10 +223,12 @@ func joinIntervals(a, b worker.Interval) worker.Interval {
 	times := latency.NewCoarseHistogram()
 	for _, one := range []worker.Interval{a, b} {
 		if times.AddEncoded(one.Histogram) != nil {
-			all.Histogram = one.Histogram // keep a histogram that cannot be read: its reader reports the error
+			// Keep the histogram that cannot be read: its reader reports the error.
+			all.Histogram = one.Histogram
 			return all
 		}
 	}
-	all.Histogram, _ = times.Encode() // this fails only for counts that no memory could hold
+	// Encode fails only for larger counts than memory could hold.
+	all.Histogram, _ = times.Encode()
 	return all
 }

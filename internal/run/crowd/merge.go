@@ -1,10 +1,10 @@
-// Package crowd merges several clients, which run at the same time on several machines, into one.
+// Package crowd merges the results of several clients that run at the same time into one result.
 //
 //	one spec ── Split ──> a spec per client
 //	progress and intervals, while they run ── Tracker, Stream ──> one progress
 //	results ── Merge ──> one result
 //
-// It must not know how the clients are reached.
+// This package must not know how wirelab reaches the clients.
 package crowd
 
 import (
@@ -21,12 +21,11 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Merge merges the results of several clients that ran at the same time into the result of one
-// client: it sums counts, and its distributions include all calls. The instants of all parts must
-// be on one clock.
+// Merge merges the results of several clients that ran at the same time, as if they were one
+// client. It sums counts; its distributions include all calls. All instants must be on one clock.
 //
-// intervals holds the interval events of each part, in the order of the parts. If a part has no
-// events, the result has no course. Merge leaves out figures that make sense on one machine only.
+// intervals holds one list of interval events per part. If a list is empty, the result has no
+// course. Merge leaves out figures that describe a single machine.
 func Merge(parts []worker.ClientPart, intervals [][]worker.Interval) (*worker.ClientResult, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("merge clients: there are no results to merge: want the result of at least one client")
@@ -49,12 +48,12 @@ func Merge(parts []worker.ClientPart, intervals [][]worker.Interval) (*worker.Cl
 	return &m.result, nil
 }
 
-// maxTimeApart bounds the time between instants of one trial. The instants come from other
-// machines, and determine how much memory a merge takes.
+// maxTimeApart bounds the time between two instants of a trial. Without a bound, wrong instants
+// from another machine could make the merge use any amount of memory.
 const maxTimeApart = 24 * time.Hour
 
-// checkPart returns an error if a part cannot be merged with the others. first is the result of
-// the first part. Its errors begin with a verb, because callers put the agent's name before.
+// checkPart returns an error if a part cannot be merged with the first part, whose result is first.
+// The error begins with a verb, because callers put the agent's name before it.
 func checkPart(p *worker.ClientPart, first *worker.ClientResult) error {
 	r := p.Result.Client
 	switch {
@@ -75,12 +74,12 @@ func checkPart(p *worker.ClientPart, first *worker.ClientResult) error {
 	return checkCounts(r)
 }
 
-// areFarApart compares as float64, so that the difference cannot overflow.
+// areFarApart compares the instants as float64: their difference could overflow an int64.
 func areFarApart(a, b int64) bool {
 	return math.Abs(float64(a)-float64(b)) > float64(maxTimeApart)
 }
 
-// maxInFlight bounds the mean number of calls in flight of a part, so that no sum is infinite.
+// maxInFlight bounds the calls in flight that a part may report, to keep sums finite.
 const maxInFlight = 1e12
 
 func checkCounts(r *worker.ClientResult) error {
@@ -112,8 +111,7 @@ func checkCounts(r *worker.ClientResult) error {
 	return nil
 }
 
-// CheckPart returns an error if a client's result is impossible. Another machine may send such a
-// result.
+// CheckPart returns an error if a client's result, perhaps from another machine, is impossible.
 func CheckPart(p *worker.ClientPart) error {
 	err := checkPart(p, p.Result.Client)
 	if err == nil && !p.Result.Client.Service.OnlyTotals() {
@@ -128,17 +126,16 @@ func CheckPart(p *worker.ClientPart) error {
 // merger merges the results of several clients.
 type merger struct {
 	parts   []worker.ClientPart
-	clients []*worker.ClientResult // of the parts
+	clients []*worker.ClientResult // the clients' results, one per part
 	result  worker.ClientResult
 }
 
-// maxLengthDifference is the relative difference up to which windows count as equally long: the
+// maxLengthDifference is the relative difference up to which two windows count as equally long. The
 // clocks of two machines drift a little.
 const maxLengthDifference = 1e-3
 
-// findWindow sets the merged window, which opens with the earliest window of a part. If all
-// windows are equally long, because time bounds them, the merged window is as long as each.
-// Otherwise it lasts until the last part has ended.
+// findWindow sets the merged window, which opens when the first part's window opens. If time bounds
+// the windows, the merged window is as long as one of them. Otherwise it ends with the last one.
 func (m *merger) findWindow() {
 	r, first := &m.result, m.clients[0]
 	r.BeginNS = first.BeginNS
@@ -155,9 +152,8 @@ func (m *merger) findWindow() {
 	}
 }
 
-// sumResults adds up the results of the parts. It weights means by the length of each part's
-// window, so that Little's law also holds for the sum. The span of the traffic keeps its ratio to
-// the window.
+// sumResults adds up the results of the parts. It weights each mean by the length of the part's
+// window: Little's law then also holds for the sum. SpanNS is scaled to the merged window.
 func (m *merger) sumResults() {
 	window := m.result
 	var lengths float64
@@ -216,7 +212,7 @@ func (m *merger) mergeDistributions() error {
 		r.Service = *merged
 	}
 	if slices.ContainsFunc(m.clients, func(p *worker.ClientResult) bool { return p.Response != nil }) {
-		// In a part without response times, they equal the service times.
+		// A part without response times has response times equal to its service times.
 		r.Response = merge("response times", func(p *worker.ClientResult) *latency.Distribution { return cmp.Or(p.Response, &p.Service) })
 	}
 	r.Wait = merge("waiting times", func(p *worker.ClientResult) *latency.Distribution { return p.Wait })

@@ -7,9 +7,9 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Split divides one client's spec between several workers, which together send the same load.
-// Each worker gets some of the clients, and its share of the in-flight limit and of the pool's
-// connections. The specs keep the load and the seed of the whole group (worker.Group).
+// Split divides one client's spec between several workers, which together send the same load. Each
+// worker gets a share of the clients, of the in-flight limit and of the pool's connections. Each
+// spec keeps the load and the seed of the whole group (worker.Group).
 func Split(spec worker.Spec, parts int) ([]worker.Spec, error) {
 	if spec.Client == nil {
 		return nil, fmt.Errorf("split a spec: the spec has the role %q and no clients: want a client's spec", spec.Role)
@@ -62,7 +62,7 @@ func checkSplit(c *worker.ClientSpec, parts int) error {
 	return nil
 }
 
-// divideEvenly divides a number into parts. The first parts may be larger by one.
+// divideEvenly divides a number into almost equal parts. The first parts may be larger by 1.
 func divideEvenly(number, parts int) []int {
 	shares := make([]int, parts)
 	for i := range shares {
@@ -74,8 +74,7 @@ func divideEvenly(number, parts int) []int {
 	return shares
 }
 
-// divideProportionally divides a number in proportion to the clients. Each share is at least 1,
-// but all shares of 0 are 0.
+// divideProportionally divides a number in proportion to the clients. Shares are 0 if number is 0.
 func divideProportionally(number int, clients []int) ([]int, error) {
 	shares := make([]int, len(clients))
 	if number == 0 {
@@ -88,8 +87,7 @@ func divideProportionally(number int, clients []int) ([]int, error) {
 	for _, n := range clients {
 		all += n
 	}
-	// Each share begins with 1, so that none rounds to 0. Then the rest goes, one by one, to
-	// the share that is farthest below its proportion.
+	// Each share begins with 1. Each further unit goes to the share farthest below its proportion.
 	for i := range shares {
 		shares[i] = 1
 	}
@@ -105,8 +103,7 @@ func divideProportionally(number int, clients []int) ([]int, error) {
 	return shares, nil
 }
 
-// missingShare returns how much a share lacks to the proportion of its clients, multiplied by the
-// number of all clients.
+// missingShare returns how far a share is below its proportion, multiplied by all.
 func missingShare(i, number, all int, shares, clients []int) int {
 	return number*clients[i] - shares[i]*all
 }

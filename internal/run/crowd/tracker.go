@@ -12,23 +12,23 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A Tracker combines the progress of one or more clients. Their agents report progress seldom, to
-// keep the measured machines quiet.
+// A Tracker combines the progress of one or more clients. The clients' agents report rarely, since
+// reports could disturb the measured machines.
 type Tracker struct {
-	// Settled is closed when the warm-up of each client may end.
+	// Settled is closed when every client is ready to end its warm-up.
 	Settled chan struct{}
-	// Stream takes the intervals of the clients.
+	// Stream merges the intervals that the clients report.
 	Stream *IntervalStream
 
-	window time.Duration // 0: requests bound the window
+	window time.Duration // the length of the window; 0 means that a number of requests bounds it
 
 	guard   sync.Mutex // guards the fields below
 	latest  []live.Progress
 	opensNS int64 // instant at which the window opens
 }
 
-// NewTracker returns a tracker for a number of clients. windowNS is the length of their window, or
-// 0 if requests bound the window.
+// NewTracker returns a tracker for a number of clients. windowNS is the length of the window. It is
+// 0 if a number of requests bounds the window.
 func NewTracker(clients int, windowNS int64) *Tracker {
 	return &Tracker{
 		window: time.Duration(windowNS), Settled: make(chan struct{}), Stream: NewIntervalStream(),
@@ -41,7 +41,8 @@ func (w *Tracker) Report(client int, p live.Progress) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
 	w.latest[client] = p
-	if w.opensNS == math.MaxInt64 && len(w.latest) == 1 && !p.Warming { // a single client opens its window by itself
+	// A single client opens its window by itself.
+	if w.opensNS == math.MaxInt64 && len(w.latest) == 1 && !p.Warming {
 		w.opensNS = clock.Now() - int64(p.Fraction*float64(w.window))
 	}
 	if slices.ContainsFunc(w.latest, isUnsettled) {
@@ -56,7 +57,7 @@ func (w *Tracker) Report(client int, p live.Progress) {
 
 func isUnsettled(p live.Progress) bool { return !p.Settled && p.Fraction == 0 }
 
-// Unsettled returns the clients whose warm-up may not end yet.
+// Unsettled returns the numbers of the clients that are not ready to end their warm-up.
 func (w *Tracker) Unsettled() (clients []int) {
 	w.guard.Lock()
 	defer w.guard.Unlock()
@@ -77,8 +78,7 @@ func (w *Tracker) SetOpening(at int64) {
 
 const reportPeriod = 250 * time.Millisecond
 
-// ReportEvery reports the combined progress of all clients, some times per second until stop is
-// called. stop waits for the last report.
+// ReportEvery reports the combined progress until stop is called. stop waits for the last report.
 func (w *Tracker) ReportEvery(report func(live.Progress)) (stop func()) {
 	if report == nil {
 		return func() {}
@@ -86,7 +86,7 @@ func (w *Tracker) ReportEvery(report func(live.Progress)) (stop func()) {
 	return worker.RunEvery(reportPeriod, func() { report(w.sumProgress(clock.Now())) })
 }
 
-// sumProgress sums up the progress of the clients.
+// sumProgress combines the latest progress of all clients.
 func (w *Tracker) sumProgress(now int64) live.Progress {
 	w.guard.Lock()
 	defer w.guard.Unlock()
@@ -106,8 +106,8 @@ func (w *Tracker) sumProgress(now int64) live.Progress {
 	return all
 }
 
-// An IntervalStream merges the intervals that several clients report while they run. It serves a
-// live view, so intervals may be lost: the results contain all of them.
+// An IntervalStream merges the intervals that several clients report while they run. Only a live
+// view uses the stream, so it may lose intervals; the clients' results contain all intervals.
 type IntervalStream struct {
 	guard  sync.Mutex
 	first  int64 // instant at which the first interval begins
@@ -120,14 +120,14 @@ type IntervalStream struct {
 // NewIntervalStream returns a stream without intervals.
 func NewIntervalStream() *IntervalStream { return &IntervalStream{slots: map[int64]*timeSlot{}} }
 
-// IntervalLength is the length of the intervals that clients are asked to report.
+// IntervalLength is the length of the intervals that wirelab asks clients to report.
 const IntervalLength = time.Second
 
-// maxSlots bounds the number of slots in memory. Intervals of older slots are ignored.
+// maxSlots bounds the number of slots in memory. The stream ignores intervals of older slots.
 const maxSlots = 16
 
-// Add adds an interval, whose begin must be on this machine's clock. It ignores an interval whose
-// histogram cannot be read: merging the client's result will report the error.
+// Add adds an interval, whose StartNS must be on this machine's clock. It ignores an interval with
+// an unreadable histogram: merging the client's result will report the error.
 func (m *IntervalStream) Add(i worker.Interval) {
 	m.guard.Lock()
 	defer m.guard.Unlock()
@@ -154,8 +154,8 @@ func (m *IntervalStream) Add(i worker.Interval) {
 // recentSlots is the number of slots that recent figures cover.
 const recentSlots = 2
 
-// recentCalls returns the figures of the recent slots, and the totals. It leaves out the newest
-// slot, which is not complete yet. It returns nil if there is no other slot.
+// recentCalls returns the figures of the recent slots and the totals of all slots. It leaves out
+// the newest slot, which is still incomplete. It returns nil if there is no other slot.
 func (m *IntervalStream) recentCalls() *live.Calls {
 	m.guard.Lock()
 	defer m.guard.Unlock()

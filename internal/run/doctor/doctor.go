@@ -1,5 +1,5 @@
-// Package doctor says what this machine can measure, what it cannot, and why: its networks,
-// congestion controls, probes, and the load engine itself.
+// Package doctor reports what this machine can measure, and why it cannot measure the rest. It
+// examines networks, congestion controls, probes and the load engine.
 package doctor
 
 import (
@@ -26,27 +26,27 @@ import (
 	"wirelab.dev/internal/wire/congestion"
 )
 
-// A Diagnosis says what this machine can measure.
+// A Diagnosis reports what this machine can measure.
 type Diagnosis struct {
 	Machine  host.Info      `json:"machine"`
 	Place    host.Placement `json:"placement"`
 	Findings []host.Finding `json:"findings"`
 	Probes   []Probe        `json:"probes"`
 	Engine   EngineFigures  `json:"engine"`
-	Links    *link.Cost     `json:"links,omitempty"` // absent where there are none
+	Links    *link.Cost     `json:"links,omitempty"` // nil if this machine cannot make links
 }
 
-// EngineFigures holds measurements of the load engine itself, without a real stack.
+// EngineFigures holds the costs and delays that the load engine itself adds to a measurement.
 type EngineFigures struct {
-	OwnNS         float64 `json:"own_ns"`          // per request, in a closed loop
-	LateP50NS     int64   `json:"late_p50_ns"`     // open loop, at Rate
-	LateP99NS     int64   `json:"late_p99_ns"`     //
-	RatePerSecond float64 `json:"rate_per_second"` //
-	Queued        float64 `json:"queued_share"`    // share of the arrivals that waited for a client
+	OwnNS         float64 `json:"own_ns"`          // the engine's own time per request
+	LateP50NS     int64   `json:"late_p50_ns"`     // median lateness in an open loop
+	LateP99NS     int64   `json:"late_p99_ns"`     // 99th percentile of that lateness
+	RatePerSecond float64 `json:"rate_per_second"` // rate of the open loop
+	Queued        float64 `json:"queued_share"`    // share of requests that waited for a client
 	Error         string  `json:"error,omitempty"`
 }
 
-// Examine tries all networks, probes and the load engine. It takes some seconds.
+// Examine tests all networks, all probes and the load engine. It takes some seconds.
 func Examine(ctx context.Context) Diagnosis {
 	d := Diagnosis{Machine: host.Describe(), Findings: host.Doctor(ctx)}
 	networks, cost := findNetworks(ctx)
@@ -56,8 +56,8 @@ func Examine(ctx context.Context) Diagnosis {
 	return d
 }
 
-// findCongestion reports which congestion controls variants can ask for. Some of the kernel's
-// congestion controls are available to this user only in a network that the user made.
+// findCongestion reports which congestion controls a variant can use. Without root rights, some of
+// the kernel's congestion controls work only in a network that the user made.
 func findCongestion(networks host.Finding) host.Finding {
 	f := host.Finding{Name: "congestion control", Status: host.OK}
 	var have, lack []string
@@ -80,18 +80,18 @@ func findCongestion(networks host.Finding) host.Finding {
 	return f
 }
 
-// The open loop that measureEngine tries.
+// The settings of the open loop with which measureEngine tests the engine.
 const (
 	engineRate   = 100_000
 	engineWindow = 300 * time.Millisecond
 )
 
-// instantCaller is a caller whose calls end at once: no stack can be faster.
+// instantCaller is a caller whose calls return at once. No real stack can be faster.
 type instantCaller struct{}
 
 func (instantCaller) Call(context.Context) error { return nil }
 
-// measureEngine measures the load engine with calls that cost nothing.
+// measureEngine measures the load engine with calls that take no time.
 func measureEngine(ctx context.Context) EngineFigures {
 	f := EngineFigures{RatePerSecond: engineRate, OwnNS: load.OwnCost(ctx)}
 	r, err := load.Run(ctx, load.Plan{
@@ -109,8 +109,8 @@ func measureEngine(ctx context.Context) EngineFigures {
 	return f
 }
 
-// findNetworks reports whether trials can have networks of their own. It also returns the cost of
-// emulated links, or nil if there are none.
+// findNetworks reports whether this machine can make a network for a trial. It also returns the
+// cost of emulated links, or nil if this machine cannot make links.
 func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 	f := host.Finding{Name: "a trial's own network", Status: host.OK, Detail: "can be made, with links that delay, lose and reorder (--link)"}
 	measure := link.MeasureCost
@@ -132,12 +132,10 @@ func findNetworks(ctx context.Context) ([]host.Finding, *link.Cost) {
 
 const emulatedLinksName = "emulated links"
 
-// latenessDivisor bounds lateness: a trial is valid if P99 is late by less than the link's delay
-// divided by latenessDivisor.
+// latenessDivisor bounds a link's lateness at P99: it must be below delay/latenessDivisor.
 const latenessDivisor = 10
 
-// judgeCost reports what an emulated link adds to a round trip, and whether delays are exact
-// enough.
+// judgeCost reports how long a link delays a round trip, and whether its delays are exact enough.
 func judgeCost(c link.Cost) host.Finding {
 	f := host.Finding{Name: emulatedLinksName, Status: host.OK}
 	f.Detail = fmt.Sprintf("a link without delay or loss adds %s to a round trip (%s with it; %s over a bare pair of interfaces)",
@@ -157,7 +155,7 @@ func judgeCost(c link.Cost) host.Finding {
 // LinkCostCommand is the hidden command that prints link.MeasureCost as JSON.
 const LinkCostCommand = "link-cost"
 
-// PrintLinkCost measures what emulated links cost here, and prints it as JSON.
+// PrintLinkCost measures the cost of emulated links on this machine, and prints it as JSON.
 func PrintLinkCost(ctx context.Context, out io.Writer) error {
 	cost, err := link.MeasureCost(ctx)
 	if err != nil {
@@ -182,13 +180,13 @@ func measureCostInUserNamespace(ctx context.Context) (cost link.Cost, err error)
 	return cost, nil
 }
 
-// A Probe says what a probe can observe on this machine, and what observing costs.
+// A Probe reports what a probe can observe on this machine, and how much the probe costs.
 type Probe struct {
 	Name    string      `json:"name"`
 	Status  host.Status `json:"status"`
 	Method  string      `json:"method,omitempty"`
-	Missing []string    `json:"missing,omitempty"` // what it cannot observe, with the reason and a remedy
-	// Price is absent for a probe that does not observe from outside.
+	Missing []string    `json:"missing,omitempty"` // what the probe cannot observe, and why
+	// Price is nil for a probe that runs inside the worker.
 	Price *price.Prices `json:"price,omitempty"`
 }
 
@@ -221,7 +219,8 @@ func examineProbe(name string) Probe {
 	switch {
 	case err == nil:
 		found.Price = &prices
-	case !errors.Is(err, host.ErrUnsupported): // unsupported: a worker observes itself instead
+	// If the probe is unsupported, the worker observes itself.
+	case !errors.Is(err, host.ErrUnsupported):
 		found.Missing = append(found.Missing, "the cost of this probe: "+err.Error())
 	}
 	return found

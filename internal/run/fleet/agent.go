@@ -25,17 +25,17 @@ import (
 type AgentOptions struct {
 	Name     string
 	Labels   map[string]string
-	Programs []Program      // the first is wirelab's own worker
-	Dial     []netip.Prefix // addresses that clients may dial
-	Listen   netip.Addr     // the address that servers listen on
-	Port     int            // the port that servers listen on; 0: any
-	CPUs     []int          // for workers; none: all
+	Programs []Program      // programs that the agent may start; the first is wirelab's own worker
+	Dial     []netip.Prefix // ranges of addresses that clients may dial
+	Listen   netip.Addr     // the address at which servers listen
+	Port     int            // the port at which servers listen; 0 means any
+	CPUs     []int          // CPUs for workers; empty means all
 	Nice     int
-	Spool    string    // directory for samples until the controller fetches them
-	Log      io.Writer // gets a line for each refusal and each important event
+	Spool    string    // directory for workers' samples until the controller fetches them
+	Log      io.Writer // gets a line for each refused order and each important event
 	Version  string
 
-	// start starts a worker; nil: worker.Start. A test simulates a thousand agents with it.
+	// start starts a worker; nil means worker.Start. A test uses start to simulate 1,000 agents.
 	start func(worker.Launch) (workerProcess, error)
 }
 
@@ -51,16 +51,16 @@ func (o *AgentOptions) launchWorker(l worker.Launch) (workerProcess, error) {
 }
 
 const (
-	// cardRenewPeriod is the time between two renewals of the card. A card is renewed only twice
-	// within its life, since each renewal sends a kilobyte.
+	// cardRenewPeriod is the time between two renewals of the card. It is long, since each renewal
+	// sends a kilobyte; but a card must be renewed twice before it can expire.
 	cardRenewPeriod = 4 * time.Second
 	// maxLease is the longest lease that a controller may ask for.
 	maxLease = time.Minute
-	// maxWorkersPerAgent bounds the workers that one agent runs at a time.
+	// maxWorkersPerAgent bounds the number of workers that run on an agent at the same time.
 	maxWorkersPerAgent = 8
 )
 
-// agent executes the orders of one fleet's controller.
+// agent executes the orders of a fleet's controllers.
 type agent struct {
 	AgentOptions
 	credentials *protocol.Credentials
@@ -68,19 +68,19 @@ type agent struct {
 	stream      jetstream.JetStream
 	allowed     agentPermissions
 	card        protocol.Card
-	door        *orderChecker // used by one goroutine, that of the orders
+	door        *orderChecker // checks orders; only the goroutine that handles orders uses it
 	spool       string        // the agent's own folder inside Spool
 
 	guard   sync.Mutex // guards the fields below
-	holder  string     // the run that has leased the agent; empty: none
-	leaves  bool       // the agent is ending and accepts no new lease
+	holder  string     // the run that has leased the agent; empty means that the agent is free
+	leaves  bool       // true when the agent is ending and accepts no new lease
 	expiry  *time.Timer
-	terms   int // the number of granted leases, including renewals
+	terms   int // number of times that a lease was granted or renewed
 	workers map[string]*hostedWorker
 	running sync.WaitGroup
 }
 
-// RunAgent runs an agent until ctx ends. Its workers end with it.
+// RunAgent runs an agent until ctx ends. The agent's workers end with the agent.
 func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOptions) error {
 	a := &agent{AgentOptions: o, credentials: credentials, workers: map[string]*hostedWorker{}}
 	if err := a.setIdentity(); err != nil {
@@ -113,11 +113,11 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 	a.endWorkers()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = cards.Delete(leaving, a.Name) // without this, the card expires
+	_ = cards.Delete(leaving, a.Name) // if this fails, the card expires later
 	return nil
 }
 
-// setIdentity sets the agent's permissions, its session and its card.
+// setIdentity sets the agent's permissions, its session identifier and its card.
 func (a *agent) setIdentity() error {
 	if err := protocol.CheckName(a.Name); err != nil {
 		return err
@@ -141,8 +141,7 @@ func (a *agent) setIdentity() error {
 	return nil
 }
 
-// clearSpool makes the agent's spool, and removes files that a killed agent of the same name
-// left there.
+// clearSpool makes the spool folder, and removes files of an earlier agent with the same name.
 func (a *agent) clearSpool() error {
 	a.spool = filepath.Join(a.Spool, a.credentials.Project+"."+a.Name)
 	if err := errors.Join(os.RemoveAll(a.spool), os.MkdirAll(a.spool, 0o700)); err != nil {
@@ -151,22 +150,21 @@ func (a *agent) clearSpool() error {
 	return nil
 }
 
-// endWorkers ends all workers, and refuses new leases. It waits a moment for the workers' last
-// messages to be sent.
+// endWorkers ends all workers and refuses new leases. It waits for the workers' last messages.
 func (a *agent) endWorkers() {
 	a.guard.Lock()
 	a.leaves = true
 	a.guard.Unlock()
 	a.freeAgent("", "the agent is ending")
 	a.running.Wait()
-	_ = os.Remove(a.spool) // the folder is empty now
+	_ = os.Remove(a.spool) // the folder is empty now, so Remove works
 }
 
-// errNameTaken is wrapped by the error of an agent whose name another agent has.
+// errNameTaken is wrapped by the error of an agent whose name is the name of another agent.
 var errNameTaken = errors.New("another agent has this name")
 
-// registerCard puts the agent's card into the list, unless another running agent has the same name.
-// An old card that is not renewed belongs to an agent that was killed.
+// registerCard stores the agent's card, unless another running agent has the same name. It replaces
+// a card that nobody renews, since the card's agent was killed.
 func (a *agent) registerCard(ctx context.Context, cards jetstream.KeyValue) error {
 	other, err := cards.Get(ctx, a.Name)
 	if err == nil {
@@ -179,14 +177,15 @@ func (a *agent) registerCard(ctx context.Context, cards jetstream.KeyValue) erro
 		now, err := cards.Get(ctx, a.Name)
 		if err == nil && now.Revision() != other.Revision() {
 			var card protocol.Card
-			_ = json.Unmarshal(now.Value(), &card) // an unreadable card also takes the name
+			// If the card cannot be read, the name counts as taken.
+			_ = json.Unmarshal(now.Value(), &card)
 			return fmt.Errorf("%w: %s, on %s: name this agent differently with --name", errNameTaken, a.Name, card.Machine)
 		}
 	}
 	return protocol.PutCard(ctx, cards, a.card)
 }
 
-// renewCard renews the card in the list until ctx ends.
+// renewCard renews the agent's card until ctx ends.
 func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
 	ticker := time.NewTicker(cardRenewPeriod)
 	defer ticker.Stop()
@@ -201,12 +200,12 @@ func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
 		card.Busy = a.holder
 		a.guard.Unlock()
 		putting, cancel := context.WithTimeout(ctx, cardRenewPeriod)
-		_ = protocol.PutCard(putting, cards, card) // the hub may be unreachable for a while
+		_ = protocol.PutCard(putting, cards, card) // if this fails, the next renewal tries again
 		cancel()
 	}
 }
 
-// subscribe starts to answer clock questions and to receive orders.
+// subscribe starts to receive orders and questions for the agent's clock.
 func (a *agent) subscribe() error {
 	if _, err := a.conn.Subscribe(a.credentials.ClockSubject(a.Name), answerClock); err != nil {
 		return err
@@ -217,23 +216,24 @@ func (a *agent) subscribe() error {
 	return a.conn.Flush()
 }
 
-// answerClock answers a question for the agent's clock.
+// answerClock answers a question for the agent's clock with the current instants.
 func answerClock(m *nats.Msg) {
 	came := clock.Now()
 	reply, err := json.Marshal(clockReply{CameNS: came, WentNS: clock.Now(), WallNS: time.Now().UnixNano()})
 	if err == nil {
-		_ = m.Respond(reply) // the controller will ask again
+		_ = m.Respond(reply) // if this fails, the controller asks again
 	}
 }
 
-// handleOrder checks and executes an order. It answers with the reason if it refuses the order.
+// handleOrder checks and executes an order. If it refuses the order, its answer says why.
 func (a *agent) handleOrder(m *nats.Msg) {
 	o, err := a.door.checkOrder(m.Data)
 	if err != nil {
 		a.refuseOrder(m, "an order was refused: "+err.Error())
 		return
 	}
-	if o.Do == stopVerb || o.Do == killVerb { // ending a worker takes a while, and must not delay other orders
+	// Ending a worker takes a while. Other orders must not wait for it.
+	if o.Do == stopVerb || o.Do == killVerb {
 		go func() { a.sendAnswer(m, a.executeOrder(o)) }()
 		return
 	}
@@ -251,11 +251,11 @@ func (a *agent) sendAnswer(m *nats.Msg, with orderAnswer) {
 	}
 	reply, err := json.Marshal(with)
 	if err == nil {
-		_ = m.Respond(reply) // without an answer, the lease ends the run's workers
+		_ = m.Respond(reply) // if the answer is lost, the lease expires and the run's workers end
 	}
 }
 
-// executeOrder executes an order that was checked.
+// executeOrder executes an order that has passed all checks.
 func (a *agent) executeOrder(o *controllerOrder) orderAnswer {
 	if o.Do == claimAgent {
 		return a.grantLease(o)
@@ -287,7 +287,7 @@ func (a *agent) executeOrder(o *controllerOrder) orderAnswer {
 	return orderAnswer{}
 }
 
-// grantLease leases the agent to a run for a time, or extends the run's lease.
+// grantLease leases the agent to a run, or extends the lease of the run that has the agent.
 func (a *agent) grantLease(o *controllerOrder) orderAnswer {
 	lease := time.Duration(o.LeaseNS)
 	if lease <= 0 || lease > maxLease {
@@ -313,8 +313,8 @@ func (a *agent) grantLease(o *controllerOrder) orderAnswer {
 	return orderAnswer{}
 }
 
-// expireLease ends the workers of a run whose controller was silent for the whole lease. It does
-// nothing if the lease was renewed at the last moment.
+// expireLease ends the workers of a run if its lease was not renewed in time. If the lease was
+// renewed after all, it does nothing.
 func (a *agent) expireLease(run string, term int, lease time.Duration) {
 	a.guard.Lock()
 	renewed := a.terms != term
@@ -324,11 +324,11 @@ func (a *agent) expireLease(run string, term int, lease time.Duration) {
 	}
 }
 
-// holderEnding is the holder of an agent whose workers are being killed.
+// holderEnding is the value of holder while the agent kills workers. No run has this name.
 const holderEnding = "-"
 
-// freeAgent kills all workers of a run, and then ends the agent's lease. An empty run stands for
-// the run that has leased the agent.
+// freeAgent kills all workers of a run and then ends the run's lease. If run is empty, it does so
+// for the run that has leased the agent.
 func (a *agent) freeAgent(run, why string) {
 	a.guard.Lock()
 	if a.holder == "" || a.holder == holderEnding || run != "" && a.holder != run {
@@ -347,7 +347,7 @@ func (a *agent) freeAgent(run, why string) {
 	a.guard.Unlock()
 }
 
-// killAll kills the workers that have not ended, and returns their number.
+// killAll kills the workers that still run. It returns the number of killed workers.
 func (a *agent) killAll(workers map[string]*hostedWorker) (killed int) {
 	var killing sync.WaitGroup
 	for _, w := range workers {
@@ -360,7 +360,7 @@ func (a *agent) killAll(workers map[string]*hostedWorker) (killed int) {
 	return killed
 }
 
-// findWorker returns a worker of the agent's run.
+// findWorker returns the worker with this name, of the run that has leased the agent.
 func (a *agent) findWorker(name string) (*hostedWorker, error) {
 	a.guard.Lock()
 	defer a.guard.Unlock()
@@ -370,7 +370,7 @@ func (a *agent) findWorker(name string) (*hostedWorker, error) {
 	return nil, fmt.Errorf("the agent %s has no worker %q", a.Name, name)
 }
 
-// controlWorker sends a control to a worker, or ends the worker.
+// controlWorker executes an order to end a worker or to send a control to a worker.
 func (a *agent) controlWorker(o *controllerOrder) error {
 	w, err := a.findWorker(o.Worker)
 	if err != nil {
@@ -383,7 +383,7 @@ func (a *agent) controlWorker(o *controllerOrder) error {
 		}
 		return w.process.SendControl(*o.Tell)
 	case stopVerb:
-		w.readCost()         // the process must still exist for this
+		w.readCost()         // the cost can be read only while the process exists
 		_ = w.process.Stop() // reportUntilEnd reports the worker's failure
 	default:
 		w.kill()

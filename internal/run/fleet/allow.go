@@ -20,13 +20,13 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A Program is a program that an agent may start. Orders cannot change its command line.
+// A Program is a program that an agent may start. Orders cannot change Command.
 type Program struct {
-	Name    string // "wirelab", or the name of a peer
+	Name    string // wirelab, or the name of a peer
 	Command []string
 }
 
-// fileHashes caches the hash of each fileVersion, which changes when the file changes.
+// fileHashes caches the hash of each fileVersion. A changed file has a new fileVersion.
 var fileHashes sync.Map
 
 type fileVersion struct {
@@ -35,7 +35,7 @@ type fileVersion struct {
 	mtime time.Time
 }
 
-// FileHash returns the SHA-256 hash of a program's file.
+// FileHash returns the SHA-256 hash of the file at a path.
 func FileHash(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -59,14 +59,14 @@ func FileHash(path string) (string, error) {
 	return hash, nil
 }
 
-// agentPermissions says what a spec may ask of an agent.
+// agentPermissions holds the limits that an agent puts on workers' specs.
 type agentPermissions struct {
-	programs map[string]Program // by their hashes
-	ranges   []netip.Prefix     // addresses that clients may dial
-	listen   netip.Addr         // the address that servers listen on
+	programs map[string]Program // allowed programs by the hash of the program
+	ranges   []netip.Prefix     // ranges of addresses that clients may dial
+	listen   netip.Addr         // the address at which servers listen
 }
 
-// allowedProgram returns the allowed program with a hash.
+// allowedProgram returns the allowed program that has this hash.
 func (a *agentPermissions) allowedProgram(hash string) (Program, error) {
 	p, known := a.programs[hash]
 	if !known {
@@ -84,8 +84,8 @@ func (a *agentPermissions) describePrograms() string {
 	return strings.Join(list, ", ")
 }
 
-// checkSpec returns the reason to refuse a spec, or nil. A worker with an allowed spec reads no
-// file that the spec names, and dials no address outside the ranges.
+// checkSpec returns an error if the agent must refuse a spec. It allows a spec only if the worker
+// will read no file that the spec names, and dial no address outside the ranges.
 func (a *agentPermissions) checkSpec(s *worker.Spec) error {
 	if s == nil {
 		return errors.New("the order lacks the spec of the worker")
@@ -112,7 +112,7 @@ func (a *agentPermissions) checkSpec(s *worker.Spec) error {
 	}
 }
 
-// checkVariant refuses unknown stacks, and stacks that start other projects' programs.
+// checkVariant returns an error for unknown stacks, and for those that start foreign programs.
 func (a *agentPermissions) checkVariant(s *worker.Spec) error {
 	variant, err := scenario.ParseVariant(s.Stack)
 	if err != nil {
@@ -130,19 +130,19 @@ func (a *agentPermissions) checkVariant(s *worker.Spec) error {
 	}
 	server, err := carried.NewServer(catalog.OwnOptions(variant))
 	if err != nil {
-		return nil // the worker's error will say so
+		return nil // the worker will report this error
 	}
-	defer server.Close() // it has not listened
+	defer server.Close() // the server has not listened yet
 	if external, is := server.(stack.ExternalServer); is {
 		return fmt.Errorf("variant %s: agents do not start other projects' programs, such as %s", variant, external.Program())
 	}
 	return nil
 }
 
-// Limits on the size of a client's load, which determines the client's memory.
+// Limits on the size of a client's load, because a client's memory grows with its load.
 const (
 	maxClients  = 100_000
-	maxLoadTime = 24 * time.Hour // warm-up included; crowd.Merge refuses longer results
+	maxLoadTime = 24 * time.Hour // includes the warm-up; crowd.Merge refuses longer results
 )
 
 func checkLoadSize(c *worker.ClientSpec) error {
@@ -167,8 +167,8 @@ func (a *agentPermissions) checkListen(address string) error {
 	return nil
 }
 
-// checkDial refuses addresses outside the ranges. It also refuses host names, since a name may have
-// another address when the worker looks it up.
+// checkDial returns an error for an address outside the ranges, and for a host name: when the
+// worker looks up a name, the result may be another address.
 func (a *agentPermissions) checkDial(s *worker.Spec) error {
 	addresses := []string{s.Address}
 	if variant, err := scenario.ParseVariant(s.Stack); err == nil && variant.Stack == service.StackName {

@@ -21,30 +21,29 @@ import (
 )
 
 const (
-	// defaultLease is the length of a lease, if the plan does not set another.
+	// defaultLease is the length of a lease if the plan sets no length.
 	defaultLease = 5 * time.Second
-	// leaseRenewPeriod is the time between two renewals of a lease. A renewal sends about 500
-	// bytes.
+	// leaseRenewPeriod is the time between two renewals of a lease, of about 500 bytes each.
 	leaseRenewPeriod = 2 * time.Second
-	// lostCheckPeriod is the time between two checks for lost agents.
+	// lostCheckPeriod is the time between two checks for silent agents.
 	lostCheckPeriod = 250 * time.Millisecond
-	// missingAgentsTimeout limits the wait for missing agents before a trial.
+	// missingAgentsTimeout limits the time that a trial waits for missing agents.
 	missingAgentsTimeout = 30 * time.Second
 )
 
-// A Plan says which agents a controller wants.
+// A Plan says which agents a controller uses.
 type Plan struct {
-	Server *protocol.Selector // nil: the server already runs, without an agent
+	Server *protocol.Selector // the server's agent; nil if the server already runs
 	Client protocol.Selector
-	Worker string // the path of wirelab's own program; agents must have the same program
-	// Lease is the time that an agent continues without a message of its controller, and the
-	// time that the controller waits for a silent agent. 0: the default.
+	Worker string // the path of wirelab's own program, which agents must also have
+	// Lease is the time after which an agent stops if its controller is silent, and after which the
+	// controller drops a silent agent. 0 means defaultLease.
 	Lease time.Duration
-	// Report, if not nil, gets a line for each important event.
+	// Report gets a line for each important event. It may be nil.
 	Report func(line string)
 }
 
-// Controller runs the ends of trials on a fleet's agents. Close must be called.
+// Controller runs a trial's server and clients on agents. Close must be called.
 type Controller struct {
 	plan        Plan
 	credentials *protocol.Credentials
@@ -52,7 +51,7 @@ type Controller struct {
 	stream      jetstream.JetStream
 	cards       jetstream.KeyValue
 	key         nkeys.KeyPair
-	run         string // the identifier of this controller's run, to which agents are leased
+	run         string // the identifier of this controller's run; agents are leased to the run
 	kept        jetstream.ConsumeContext
 	answers     *answerReceiver
 	stopRenew   context.CancelFunc
@@ -60,9 +59,9 @@ type Controller struct {
 
 	guard sync.Mutex // guards the fields below
 	held  map[string]*leasedAgent
-	lines map[string]*orderLine    // by the agents' sessions
-	ends  map[string]*remoteWorker // by agent and worker
-	names int                      // the number of worker names used so far
+	lines map[string]*orderLine    // key: the agent's session
+	ends  map[string]*remoteWorker // key: the names of agent and worker
+	names int                      // number of worker names that are used up
 }
 
 // A leasedAgent is an agent that is leased to this controller.
@@ -74,17 +73,17 @@ type leasedAgent struct {
 	heard time.Time
 }
 
-// silentFor returns the time since the agent's last message.
+// silentFor returns how long ago the agent's last message arrived.
 func (h *leasedAgent) silentFor() time.Duration {
 	h.guard.Lock()
 	defer h.guard.Unlock()
 	return time.Since(h.heard)
 }
 
-// An orderLine numbers the orders to one session of an agent. It stays if the agent is lost for a
-// while.
+// An orderLine numbers the orders to one session of an agent. If the agent is lost and comes back
+// in the same session, the numbers continue.
 type orderLine struct {
-	guard  sync.Mutex // held while an order is numbered and sent, so that orders arrive in order
+	guard  sync.Mutex // locked while an order is numbered and sent, to keep the order of numbers
 	number uint64
 }
 
@@ -94,7 +93,7 @@ func (h *leasedAgent) markHeard() {
 	h.heard = time.Now()
 }
 
-// NewController connects to a fleet as its controller.
+// NewController connects to a fleet as a controller.
 func NewController(ctx context.Context, credentials *protocol.Credentials, plan Plan) (*Controller, error) {
 	if len(credentials.OrdersSeed) == 0 {
 		return nil, errors.New("these are an agent's credentials, which cannot give orders: use the controller's token (`wirelab fleet token --role controller`)")
@@ -118,7 +117,7 @@ func NewController(ctx context.Context, credentials *protocol.Credentials, plan 
 	return c, nil
 }
 
-// subscribe starts to receive the agents' messages about this controller's workers.
+// subscribe starts to receive messages from agents about this controller's workers.
 func (c *Controller) subscribe(ctx context.Context) (err error) {
 	if c.stream, err = jetstream.New(c.conn); err != nil {
 		return err
@@ -146,19 +145,19 @@ func (c *Controller) subscribe(ctx context.Context) (err error) {
 	return err
 }
 
-// handleLive handles an agent's message about a worker. Such messages may be lost.
+// handleLive handles a message about a worker. The hub may lose such messages.
 func (c *Controller) handleLive(subject string, data []byte) {
 	end := c.remoteFor(subject)
 	if end == nil {
-		return // the message is about a worker of an earlier trial
+		return // the worker belongs to an earlier trial
 	}
 	if t, err := decodeWorkerEvent(data); err == nil {
 		end.handleEvent(t)
 	}
 }
 
-// handleKept handles a part of a message that must not be lost. If the message cannot be read, the
-// controller treats the worker as failed.
+// handleKept handles a part of a message that must not be lost. The controller marks a worker as
+// failed if it cannot read the worker's message.
 func (c *Controller) handleKept(subject, part string, data []byte) {
 	end := c.remoteFor(subject)
 	if end == nil {
@@ -179,8 +178,8 @@ func (c *Controller) handleKept(subject, part string, data []byte) {
 	end.handleEvent(t)
 }
 
-// remoteFor returns the worker that a subject names, or nil if the controller has no such worker.
-// It also notes that the agent has sent a message.
+// remoteFor returns the worker that a subject names, or nil if this controller has no such worker.
+// It also records that the worker's agent has just sent a message.
 func (c *Controller) remoteFor(subject string) *remoteWorker {
 	agent, name := parseWorkerSubject(subject)
 	c.guard.Lock()
@@ -203,7 +202,8 @@ func (c *Controller) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseRenewPeriod)
 	defer cancel()
 	held := slices.Collect(maps.Values(all))
-	forEach(held, len(held), func(_ int, h *leasedAgent) { _, _ = c.sendOrder(ctx, h, controllerOrder{Do: releaseAgent}) }) // without this order, the lease expires
+	// If the order to release an agent is lost, the lease expires.
+	forEach(held, len(held), func(_ int, h *leasedAgent) { _, _ = c.sendOrder(ctx, h, controllerOrder{Do: releaseAgent}) })
 	if c.kept != nil {
 		c.kept.Stop()
 	}
@@ -252,7 +252,7 @@ func (c *Controller) sendOrder(ctx context.Context, to *leasedAgent, o controlle
 	return a, nil
 }
 
-// errBusy matches a refusal by an agent that is leased to another run.
+// errBusy matches the refusal of an agent that is leased to another run.
 var errBusy = errors.New("the agent works for another run")
 
 // A refusalError is the error for an order that an agent refused.
@@ -263,10 +263,10 @@ type refusalError struct {
 
 func (r *refusalError) Error() string { return r.text }
 
-// Is reports whether target is errBusy and the agent refused because of another run.
+// Is reports whether target is errBusy, and the agent is leased to another run.
 func (r *refusalError) Is(target error) bool { return r.busy && target == errBusy }
 
-// maxStopTime returns the time that the order may take in addition: stopping waits for a worker.
+// maxStopTime returns how much longer the answer to an order may take: stopping waits for a worker.
 func maxStopTime(do orderVerb) time.Duration {
 	if do == stopVerb {
 		return 6 * time.Second
@@ -274,7 +274,7 @@ func maxStopTime(do orderVerb) time.Duration {
 	return 0
 }
 
-// renewLeases renews all leases, and gives up lost agents, until ctx ends.
+// renewLeases renews all leases until ctx ends. It drops agents that are silent for too long.
 func (c *Controller) renewLeases(ctx context.Context) {
 	ticker := time.NewTicker(lostCheckPeriod)
 	defer ticker.Stop()
@@ -301,8 +301,7 @@ func (c *Controller) renewLeases(ctx context.Context) {
 	}
 }
 
-// renewLease renews an agent's lease. It gives up an agent that refuses. renewLeases gives up
-// silent agents.
+// renewLease renews an agent's lease. If the agent refuses, the controller drops the agent.
 func (c *Controller) renewLease(ctx context.Context, h *leasedAgent) {
 	asking, cancel := context.WithTimeout(ctx, c.plan.Lease)
 	defer cancel()
@@ -311,14 +310,14 @@ func (c *Controller) renewLease(ctx context.Context, h *leasedAgent) {
 	}
 }
 
-// loseIfGone gives up an agent if the error says that the hub has no such agent.
+// loseIfGone drops an agent if err says that the hub does not know the agent.
 func (c *Controller) loseIfGone(h *leasedAgent, err error) {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errAgentGone) {
 		c.giveUpAgent(h, fmt.Errorf("%s: %w", h.Name, errAgentGone))
 	}
 }
 
-// parseWorkerSubject returns the agent and the worker of a subject such as wl.P.from.A.live.RUN.W.
+// parseWorkerSubject returns the names of A and W in a subject such as wl.P.from.A.live.RUN.W.
 func parseWorkerSubject(subject string) (agent, name string) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 7 {
@@ -327,7 +326,7 @@ func parseWorkerSubject(subject string) (agent, name string) {
 	return parts[3], parts[6]
 }
 
-// giveUpAgent gives up an agent, and fails the workers that ran on it.
+// giveUpAgent drops an agent. It marks the agent's workers as failed.
 func (c *Controller) giveUpAgent(h *leasedAgent, why error) {
 	c.guard.Lock()
 	if c.held[h.Name] != h {
@@ -348,8 +347,8 @@ func (c *Controller) giveUpAgent(h *leasedAgent, why error) {
 	}
 }
 
-// compareClock compares an agent's clock with this machine's clock. It gives up the agent if the
-// agent has left the fleet.
+// compareClock compares an agent's clock with this machine's clock. If the agent has left the
+// fleet, the controller drops the agent.
 func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (clockComparison, error) {
 	found, err := compareAgentClock(ctx, c.conn, c.credentials, h.Name)
 	if err != nil {
@@ -358,7 +357,7 @@ func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (clockCom
 	return found, err
 }
 
-// compareClocks compares the clocks of some agents, a few at a time.
+// compareClocks compares the clocks of several agents with this machine's clock.
 func (c *Controller) compareClocks(ctx context.Context, agents []*leasedAgent) (map[string]clockComparison, error) {
 	all, errs := make([]clockComparison, len(agents)), make([]error, len(agents))
 	forEach(agents, maxClockComparisons, func(i int, h *leasedAgent) { all[i], errs[i] = c.compareClock(ctx, h) })

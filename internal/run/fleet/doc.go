@@ -1,5 +1,5 @@
-// Package fleet runs the ends of trials on other machines. It and its packages are the only ones
-// that know NATS: protocol has the names, tokens and cards; hub starts and finds the NATS servers.
+// Package fleet runs trials' servers and clients on other machines. Only this package and its
+// subpackages know NATS: protocol has the names, tokens and cards; hub has the NATS servers.
 //
 //		lab ── Controller ──── orders, signed ────> Agent ── worker processes
 //		            ▲                                 │
@@ -12,8 +12,9 @@
 //	 2. A controller (Controller) leases agents for a trial, compares their clocks with its own,
 //	    orders them to start workers, and merges several clients into one. It implements lab.Fleet.
 //
-// An order is signed with the controller's key, names the agent and its session, and has a growing
-// number. So the agent refuses orders of strangers and of other projects, and repeated orders.
+// The controller signs each order with its key. An order names the agent and its session, and has a
+// growing number. With these, an agent refuses orders of strangers, other fleets' orders and
+// repeated orders.
 //
-// This package must not know plans or cells, nor what records mean.
+// This package must not know plans, cells, or the meaning of records.
 package fleet

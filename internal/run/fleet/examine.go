@@ -18,27 +18,27 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// An Examination says whether this program can measure with the agents of a fleet.
+// An Examination reports, for each agent of a fleet, whether this program can use the agent.
 type Examination struct {
 	HubRoundTripNS int64           `json:"hub_round_trip_ns"`
 	Agents         []ExaminedAgent `json:"agents"`
 }
 
-// An ExaminedAgent is an agent, and says whether this program can measure with it.
+// An ExaminedAgent reports whether this program can use an agent.
 type ExaminedAgent struct {
 	Name    string       `json:"name"`
 	Version string       `json:"version"`
 	Clock   record.Clock `json:"clock"`
-	// A Problem keeps the agent out of trials; a Notice does not.
+	// Problem says why trials cannot use the agent. It is empty for a usable agent.
 	Problem string `json:"problem,omitempty"`
-	Notice  string `json:"notice,omitempty"`
+	// Notice is a remark about a usable agent.
+	Notice string `json:"notice,omitempty"`
 }
 
-// minReportedWallError is the smallest error of an agent's time of day that Examine reports.
+// minReportedWallError is the smallest error of an agent's wall clock that Examine reports.
 const minReportedWallError = time.Second
 
-// Examine reads the clocks of all agents, and reports for each agent whether this program can
-// measure with it.
+// Examine reads the clocks of all agents, and reports whether this program can use each agent.
 func Examine(ctx context.Context, v *protocol.HubView) (Examination, error) {
 	found := Examination{HubRoundTripNS: v.RoundTrip.Nanoseconds(), Agents: []ExaminedAgent{}}
 	program, err := os.Executable()
@@ -64,19 +64,19 @@ func Examine(ctx context.Context, v *protocol.HubView) (Examination, error) {
 	return found, nil
 }
 
-// maxClockComparisons bounds the clock comparisons at the same time. More comparisons would delay
-// each other, and the delays would look like clock errors.
+// maxClockComparisons bounds the number of simultaneous clock comparisons. If there were more, they
+// would delay each other, and the delays would count as clock errors.
 const maxClockComparisons = 16
 
-// An AgentClock is an agent's card with the state of its clock.
+// An AgentClock holds an agent's card and the state of its clock.
 type AgentClock struct {
 	protocol.Card
 
 	Clock record.Clock
-	Err   error // why there is no clock
+	Err   error // why the clock could not be read
 }
 
-// ReadClocks compares the clocks of all agents with this machine's clock, a few at a time.
+// ReadClocks compares the clocks of all agents with this machine's clock.
 func ReadClocks(ctx context.Context, v *protocol.HubView) []AgentClock {
 	found := make([]AgentClock, len(v.Cards))
 	forEach(v.Cards, maxClockComparisons, func(i int, card protocol.Card) {
@@ -89,8 +89,8 @@ func ReadClocks(ctx context.Context, v *protocol.HubView) []AgentClock {
 	return found
 }
 
-// clockReply is an agent's answer to a clock question: the instants at which the question arrived
-// and the answer was sent, on its monotonic clock, and its time of day.
+// clockReply is an agent's answer to a clock question. CameNS and WentNS are the instants of the
+// question and of the answer on the agent's monotonic clock. WallNS is the agent's wall clock.
 type clockReply struct {
 	CameNS int64 `json:"came_ns"`
 	WentNS int64 `json:"went_ns"`
@@ -99,24 +99,24 @@ type clockReply struct {
 
 // A clockExchange is a clock question with its answer.
 type clockExchange struct {
-	sentNS, backNS int64 // on the controller's monotonic clock
-	wallNS         int64 // the controller's time of day when the answer arrived
+	sentNS, backNS int64 // when the exchange began and ended, on the controller's clock
+	wallNS         int64 // the controller's wall clock when the answer came
 	there          clockReply
 }
 
-// exchangesPerComparison is the number of exchanges in a comparison. Only the shortest exchange
-// counts: a longer one may have been delayed in only one direction.
+// exchangesPerComparison is the number of exchanges in a comparison. A comparison uses only the
+// shortest exchange, because in a longer one a single direction may have been delayed.
 const exchangesPerComparison = 24
 
-// A clockComparison says how an agent's clock differed from the controller's clock at one instant.
+// A clockComparison holds the difference between an agent's clock and the controller's clock.
 type clockComparison struct {
 	offsetNS int64 // the agent's clock minus the controller's clock
 	errorNS  int64 // the largest possible error of offsetNS
-	wallNS   int64 // the agent's time of day minus the controller's
-	atNS     int64 // instant of the comparison, on the controller's clock
+	wallNS   int64 // the agent's wall clock minus the controller's wall clock
+	atNS     int64 // when the clocks were compared, on the controller's clock
 }
 
-// roundTrip returns the time that both messages of an exchange spent in the network.
+// roundTrip returns how long the question and the answer together were in the network.
 func (e clockExchange) roundTrip() int64 {
 	return e.backNS - e.sentNS - (e.there.WentNS - e.there.CameNS)
 }
@@ -132,7 +132,7 @@ func parseInstants(data []byte) (clockReply, error) {
 	return there, nil
 }
 
-// compareExchanges makes a comparison from at least one exchange.
+// compareExchanges makes a comparison from the shortest of one or more exchanges.
 func compareExchanges(made []clockExchange) clockComparison {
 	best := slices.MinFunc(made, func(a, b clockExchange) int { return cmp.Compare(a.roundTrip(), b.roundTrip()) })
 	return clockComparison{
@@ -143,7 +143,7 @@ func compareExchanges(made []clockExchange) clockComparison {
 	}
 }
 
-// recordedClock returns the record of an agent's clock from two comparisons.
+// recordedClock makes the record of an agent's clock from comparisons before and after a trial.
 func recordedClock(before, after clockComparison) record.Clock {
 	drift := after.offsetNS - before.offsetNS
 	return record.Clock{
@@ -191,7 +191,7 @@ func explainNoAnswer(err error) error {
 	return err
 }
 
-// forEach calls do for each item of a list, at most most calls at a time, and waits for all calls.
+// forEach calls do for each item of a list, in up to most goroutines, and waits for all calls.
 func forEach[T any](list []T, most int, do func(i int, one T)) {
 	var doing sync.WaitGroup
 	turns := make(chan struct{}, max(1, most))

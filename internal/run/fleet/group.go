@@ -15,13 +15,13 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A clientGroup is a set of clients, each on its own agent, which the lab treats as one client.
+// A clientGroup holds clients on several agents. The lab treats them as one client.
 type clientGroup struct {
 	members []*remoteWorker
 	clients []int // the number of callers of each member
 	atMost  time.Duration
 	stop    context.CancelCauseFunc
-	over    chan struct{} // closed after merged or failed was set
+	over    chan struct{} // closed when merged or failed is set
 	merged  worker.Result
 	failed  error
 
@@ -32,11 +32,11 @@ type clientGroup struct {
 var _ worker.TrialEnd = (*clientGroup)(nil)
 
 const (
-	// controlLead is the time from sending a control to its instant. controlLeadPerMember is added
-	// for each member.
-	controlLead          = 150 * time.Millisecond
+	// controlLead is the time from sending a control to the control's instant.
+	controlLead = 150 * time.Millisecond
+	// controlLeadPerMember is added to controlLead for each member of the group.
 	controlLeadPerMember = time.Millisecond
-	// settleTimeout is the wait, after the longest warm-up, for all clients to settle.
+	// settleTimeout limits the wait for clients to settle, after the longest warm-up.
 	settleTimeout = 30 * time.Second
 )
 
@@ -72,14 +72,14 @@ func (s *trialStage) startGroup(ctx context.Context, hash string, l worker.Launc
 		cancel(nil)
 		return nil, err
 	}
-	go g.runTrial(leading) // ends with the members, or when it is killed
+	go g.runTrial(leading) // ends when the members end, or when the group is killed
 	return g, nil
 }
 
-// runTrial runs the trial with all members, and sets the merged result or the failure.
+// runTrial runs the trial on all members. It sets the merged result, or the failure.
 func (g *clientGroup) runTrial(ctx context.Context) {
 	defer close(g.over)
-	defer g.unwatch() // after the trial, nothing more is reported
+	defer g.unwatch() // nothing is reported after the trial
 	if err := g.runSteps(ctx); err != nil {
 		g.failed = err
 		g.killAll()
@@ -112,7 +112,7 @@ func (g *clientGroup) runSteps(ctx context.Context) error {
 	return g.mergeResults(ctx)
 }
 
-// awaitSettled waits until all members may end their warm-up, or one member has ended.
+// awaitSettled waits until every member is ready to end its warm-up. It fails if a member ends.
 func (g *clientGroup) awaitSettled(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,7 +155,7 @@ func (g *clientGroup) forEachMember(do func(*remoteWorker) error) error {
 	return nil
 }
 
-// sendToAll sends a control to all members, with the same instant.
+// sendToAll sends a control with one instant to all members.
 func (g *clientGroup) sendToAll(c worker.Control) error {
 	at := clock.Now() + int64(controlLead+time.Duration(len(g.members))*controlLeadPerMember)
 	if c == worker.OpenControl {
@@ -189,7 +189,7 @@ func (g *clientGroup) Ready(ctx context.Context) (worker.Ready, error) {
 	return g.members[0].Ready(ctx)
 }
 
-// Result waits for the merged result. The members have then ended.
+// Result waits until all members have ended. It returns the merged result.
 func (g *clientGroup) Result(ctx context.Context) (worker.Result, error) {
 	select {
 	case <-g.over:
@@ -215,22 +215,21 @@ func (g *clientGroup) killAll() {
 	forEach(g.members, len(g.members), func(_ int, m *remoteWorker) { m.Kill() })
 }
 
-// SendControl sends the order to all members.
+// SendControl sends the control to all members.
 func (g *clientGroup) SendControl(o worker.ControlOrder) error {
 	return g.forEachMember(func(m *remoteWorker) error { return m.SendControl(o) })
 }
 
-// PID returns 0, since the processes are on other machines.
+// PID returns 0, since the group has no process on this machine.
 func (g *clientGroup) PID() int { return 0 }
 
-// CPU returns 0, since the workers took no CPU time of this machine.
+// CPU returns 0, since the members used no CPU time of this machine.
 func (g *clientGroup) CPU() time.Duration { return 0 }
 
-// Warnings returns none.
+// Warnings returns nil, since the group has no process on this machine.
 func (g *clientGroup) Warnings() []string { return nil }
 
-// A singleClient is a client on one agent. Its result has one part, so that the lab treats it like
-// the clients of a group.
+// A singleClient is a client on one agent. Its result has one part, as if it were a clientGroup.
 type singleClient struct {
 	*remoteWorker
 	unwatch func()
@@ -263,10 +262,10 @@ func (a *singleClient) Kill() {
 	a.remoteWorker.Kill()
 }
 
-// Result waits for the result and ends the worker, since the readings of its machine come last.
+// Result returns the worker's result. It first ends the worker, to get its machine's readings.
 func (a *singleClient) Result(ctx context.Context) (worker.Result, error) {
 	_, err := a.remoteWorker.Result(ctx)
-	a.unwatch() // after the trial, nothing more is reported
+	a.unwatch() // nothing is reported after the trial
 	if err != nil {
 		return worker.Result{}, err
 	}

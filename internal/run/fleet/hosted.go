@@ -23,29 +23,29 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A workerEvent is a message from an agent about one worker. Either one field is set, or Interval
-// together with Progress.
+// A workerEvent is a message from an agent about one worker. It sets one field, or Interval and
+// Progress, or Result and Intervals.
 type workerEvent struct {
 	Ready    *worker.Ready    `json:"ready,omitempty"`
 	Progress *live.Progress   `json:"progress,omitempty"`
 	Interval *worker.Interval `json:"interval,omitempty"`
 	Result   *worker.Result   `json:"result,omitempty"`
-	// Intervals holds the intervals of the worker's whole life, together with Result.
+	// Intervals holds the intervals of the worker's whole life.
 	Intervals []worker.Interval `json:"intervals,omitempty"`
 	Ended     *endedMessage     `json:"ended,omitempty"`
 }
 
-// An endedMessage reports the end of a worker. It is the last message about the worker.
+// An endedMessage reports that a worker has ended. It is the agent's last message about the worker.
 type endedMessage struct {
 	Failure string                  `json:"failure,omitempty"`
 	CPUNS   int64                   `json:"cpu_ns"`
 	Machine *worker.MachineReadings `json:"machine,omitempty"`
-	// Samples names the object with the worker's samples in the object store.
+	// Samples is the name of the object in the object store that contains the worker's samples.
 	Samples        string `json:"samples,omitempty"`
 	SamplesMissing string `json:"samples_missing,omitempty"` // why there are no samples
 }
 
-// A workerProcess is a worker's process, or a test's replacement for one.
+// A workerProcess is a worker's process. A test replaces it.
 type workerProcess interface {
 	worker.TrialEnd
 	Wait() error
@@ -53,34 +53,34 @@ type workerProcess interface {
 
 var _ workerProcess = (*worker.Process)(nil)
 
-// A hostedWorker is a worker that the agent has started.
+// A hostedWorker is a worker that this agent has started.
 type hostedWorker struct {
 	agent     *agent
 	run, name string
 	process   workerProcess
 	watch     *machineWatch
-	outside   *worker.OutsideReader // nil: wirelab's own worker, which reports its cost
-	samples   string                // the file to which the worker writes samples; empty: none
-	files     []string              // files in the spool, which are removed when the worker has ended
+	outside   *worker.OutsideReader // nil if the worker reports its own cost
+	samples   string                // file for the worker's samples; empty means no samples
+	files     []string              // the worker's files in the spool, to remove after its end
 	done      chan struct{}
 	quiet     *byteBudget
-	abandon   context.CancelFunc // stops sending the remaining messages
+	abandon   context.CancelFunc // ends the sending of messages about the worker
 
 	looked sync.Once
-	costs  worker.OutsideCosts // costs that were read from outside, once looked is done
+	costs  worker.OutsideCosts // the result of readCost
 
 	guard     sync.Mutex // guards the fields below
 	intervals crowd.IntervalHistory
-	last      *live.Progress // nil: the worker has not reported progress yet
+	last      *live.Progress // the latest progress; nil before the first
 }
 
-// readCost returns the worker's cost, which it reads at the first call.
+// readCost returns the worker's cost. It reads the cost at the first call only.
 func (w *hostedWorker) readCost() worker.OutsideCosts {
 	w.looked.Do(func() { w.costs = w.outside.StopReading() })
 	return w.costs
 }
 
-// startWorker starts a worker as an order says.
+// startWorker starts the worker that an order describes.
 func (a *agent) startWorker(o *controllerOrder) error {
 	if err := protocol.CheckName(o.Worker); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (a *agent) startWorker(o *controllerOrder) error {
 	return nil
 }
 
-// emptyProxyVariables returns settings that empty the proxy variables: a worker must not dial a
-// proxy, which may be outside the ranges.
+// emptyProxyVariables returns settings that empty the proxy variables. Otherwise a worker could
+// dial a proxy outside the allowed ranges.
 func emptyProxyVariables() (environment []string) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		environment = append(environment, name+"=")
@@ -151,11 +151,11 @@ func emptyProxyVariables() (environment []string) {
 	return environment
 }
 
-// clientSilence limits the time between two events of a client.
+// clientSilence is the longest allowed time between two events of a client.
 const clientSilence = 30 * time.Second
 
-// setAgentValues sets the agent's own values in a spec: the files in its spool and the server's
-// port.
+// setAgentValues replaces values of a spec by the agent's own: the paths of files, which it moves
+// into the spool, and the server's port.
 func (w *hostedWorker) setAgentValues(spec *worker.Spec) error {
 	if spec.Role == worker.ServerRole && w.agent.Port != 0 {
 		spec.Address = fmt.Sprintf("%s:%d", w.agent.Listen, w.agent.Port)
@@ -187,17 +187,16 @@ func (w *hostedWorker) hasEnded() bool {
 	}
 }
 
-// killedReportTimeout limits the time for reporting the end of a killed worker.
+// killedReportTimeout limits the time for sending the last messages about a killed worker.
 const killedReportTimeout = 2 * time.Second
 
-// kill ends the worker at once. After killedReportTimeout, its remaining messages are dropped.
+// kill ends the worker at once. After killedReportTimeout, messages about the worker are dropped.
 func (w *hostedWorker) kill() {
 	time.AfterFunc(killedReportTimeout, w.abandon)
 	w.process.Kill()
 }
 
-// reportUntilEnd reports the worker's events until the worker has ended. It stops sending when ctx
-// ends.
+// reportUntilEnd waits for the worker's end. It sends the worker's events, until ctx ends.
 func (w *hostedWorker) reportUntilEnd(ctx context.Context) {
 	defer close(w.done)
 	defer w.abandon()
@@ -229,15 +228,15 @@ func (w *hostedWorker) reportUntilEnd(ctx context.Context) {
 		}
 	}
 	for _, path := range w.files {
-		_ = os.Remove(path) // in most cases the file does not exist
+		_ = os.Remove(path) // most of these files were never made
 	}
 	w.sendKept(ctx, "ended", workerEvent{Ended: last})
 }
 
-// reportProgress sends the worker's progress. It sends a change of state at once, and other
-// progress only if nothing else was sent for a while.
+// reportProgress sends a change of the worker's state at once. It sends other progress only if the
+// agent has sent nothing about the worker for maxSilence.
 func (w *hostedWorker) reportProgress(p live.Progress) {
-	p.Live = nil // intervals contain these figures
+	p.Live = nil // the intervals contain these figures
 	w.guard.Lock()
 	last := w.last
 	turns := last == nil || p.Warming != last.Warming || p.Settled != last.Settled || p.Paused != last.Paused
@@ -248,8 +247,8 @@ func (w *hostedWorker) reportProgress(p live.Progress) {
 	}
 }
 
-// reportInterval keeps an interval, and sends it if the byte budget allows. The message repeats the
-// last progress, since an earlier message may be lost.
+// reportInterval keeps an interval. It also sends the interval if the byte budget allows. Each
+// message repeats the last progress, since earlier messages may be lost.
 func (w *hostedWorker) reportInterval(i worker.Interval) {
 	w.guard.Lock()
 	w.intervals.Add(i)
@@ -258,7 +257,7 @@ func (w *hostedWorker) reportInterval(i worker.Interval) {
 	w.sendLive(workerEvent{Interval: &i, Progress: last}, false)
 }
 
-// sendLive sends a message that may be lost. If must is true, it ignores the byte budget.
+// sendLive sends a message that may be lost. Unless must is true, the byte budget may prevent this.
 func (w *hostedWorker) sendLive(t workerEvent, must bool) {
 	message, err := encodeLive(t)
 	subject := w.agent.credentials.LiveSubject(w.agent.Name, w.run, w.name)
@@ -267,8 +266,8 @@ func (w *hostedWorker) sendLive(t workerEvent, must bool) {
 	}
 }
 
-// encodeLive encodes a message that may be lost: a line of JSON, followed by the interval's
-// histogram in binary form, which is shorter than base64 in the JSON.
+// encodeLive encodes a message that may be lost as a line of JSON, followed by the interval's
+// histogram in binary form. Inside the JSON, the histogram would be longer (base64).
 func encodeLive(t workerEvent) ([]byte, error) {
 	var histogram []byte
 	if t.Interval != nil {
@@ -299,14 +298,13 @@ func decodeWorkerEvent(message []byte) (t workerEvent, err error) {
 const (
 	// keptSendTimeout limits the time for sending a message that must not be lost.
 	keptSendTimeout = 5 * time.Minute
-	// maxMessageBytes is the largest size of a message. Longer messages are sent in parts, since
-	// a NATS server's default limit is 1 MiB.
+	// maxMessageBytes bounds a part of a message. A NATS server's default limit is 1 MiB.
 	maxMessageBytes = 512 << 10
-	partHeader      = "Wl-Part" // part number and number of parts, for example 2/3
+	partHeader      = "Wl-Part" // header with the part's number and the number of parts, as in 2/3
 )
 
-// sendKept sends a message that must not be lost, and repeats it until the stream has confirmed it.
-// The stream drops repetitions.
+// sendKept sends a message that must not be lost. It sends the message again until the stream has
+// confirmed it; the stream drops duplicates.
 func (w *hostedWorker) sendKept(ctx context.Context, what string, t workerEvent) {
 	whole, err := json.Marshal(t)
 	if err != nil {
@@ -340,7 +338,7 @@ func (w *hostedWorker) sendKept(ctx context.Context, what string, t workerEvent)
 	}
 }
 
-// uploadSamples writes the worker's samples into the fleet's object store.
+// uploadSamples writes the worker's samples into the object store, and returns the object's name.
 func (w *hostedWorker) uploadSamples(ctx context.Context) (object string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keptSendTimeout)
 	defer cancel()

@@ -14,10 +14,10 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// thisMachine returns the description of this machine. It is computed only once.
+// thisMachine returns the description of this machine, which it computes only once.
 var thisMachine = sync.OnceValue(host.Describe)
 
-// newCard makes an agent's card, without the session and the programs.
+// newCard makes an agent's card. The caller adds the session and the programs.
 func newCard(o *AgentOptions) protocol.Card {
 	info := thisMachine()
 	cpus := len(o.CPUs)
@@ -31,7 +31,7 @@ func newCard(o *AgentOptions) protocol.Card {
 	}
 }
 
-// bootID returns the kernel's identifier of this boot, or this machine's name if there is none.
+// bootID returns the kernel's identifier of the current boot, or else this machine's name.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	name, _ := os.Hostname()
@@ -41,11 +41,11 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// machineWatch observes a worker's machine while the worker lives; nil observes nothing.
+// machineWatch observes the worker's machine while the worker lives. nil observes nothing.
 type machineWatch struct {
 	cpus     []int
 	others   host.ActivityWatch
-	sentinel *worker.Sentinel // nil: the CPUs are not watched
+	sentinel *worker.Sentinel // nil if no process watches the CPUs
 	pids     []int
 }
 
@@ -53,7 +53,7 @@ func newMachineWatch(cpus []int) *machineWatch {
 	return &machineWatch{cpus: cpus, others: host.StartActivityWatch()}
 }
 
-// startSentinel starts a process that watches the worker's CPUs, if the worker has its own CPUs.
+// startSentinel starts a process that watches the worker's CPUs, if the worker has CPUs of its own.
 func (w *machineWatch) startSentinel(program []string, pid, nice int) {
 	if w == nil {
 		return
@@ -71,7 +71,7 @@ func (w *machineWatch) startSentinel(program []string, pid, nice int) {
 	w.pids = append(w.pids, w.sentinel.PIDs()...)
 }
 
-// stop ends the watch and returns its findings. took is the CPU time of the worker.
+// stop ends the watch and returns its readings. took is the CPU time that the worker used.
 func (w *machineWatch) stop(took time.Duration) *worker.MachineReadings {
 	if w == nil {
 		return nil

@@ -15,45 +15,47 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// An orderVerb says what an order asks of an agent.
+// An orderVerb says what an agent must do.
 type orderVerb string
 
 const (
 	claimAgent   orderVerb = "claim"   // lease the agent to the run
 	renewAgent   orderVerb = "renew"   // extend the lease
 	releaseAgent orderVerb = "release" // end the run's workers, and end the lease
-	startVerb    orderVerb = "start"   // startVerb a worker
-	tellVerb     orderVerb = "tell"    // send the worker a control
-	stopVerb     orderVerb = "stop"    // end the worker's input
-	killVerb     orderVerb = "kill"    // end the worker at once
+	startVerb    orderVerb = "start"   // start a worker
+	tellVerb     orderVerb = "tell"    // send a control to a worker
+	stopVerb     orderVerb = "stop"    // end the input of a worker
+	killVerb     orderVerb = "kill"    // kill a worker
 )
 
 // A controllerOrder is a controller's message to an agent.
 type controllerOrder struct {
-	Agent   string    `json:"agent"`
-	Session string    `json:"session"` // of the agent, from its card: after a restart it has another session
-	Run     string    `json:"run"`     // the controller's run
-	Number  uint64    `json:"number"`  // grows with each order of the run to the session
+	Agent string `json:"agent"`
+	// Session is the identifier from the agent's card. It changes when the agent restarts.
+	Session string    `json:"session"`
+	Run     string    `json:"run"`    // the controller's run, to which the agent is leased
+	Number  uint64    `json:"number"` // grows with each order of the run
 	Do      orderVerb `json:"do"`
 
-	LeaseNS int64  `json:"lease_ns,omitempty"` // claim and renew
-	Worker  string `json:"worker,omitempty"`   // start, tell, stop and kill: the worker's name in the run
-	// Program and Spec belong to start, Tell to tell.
-	Program string               `json:"program,omitempty"` // the hash of the worker's program
-	Spec    *worker.Spec         `json:"spec,omitempty"`
-	Tell    *worker.ControlOrder `json:"tell,omitempty"`
+	LeaseNS int64  `json:"lease_ns,omitempty"` // length of the lease, for claim and renew
+	Worker  string `json:"worker,omitempty"`   // the worker's name; empty if no worker is meant
+	// Program and Spec describe a worker to start. Other orders leave them empty.
+	Program string       `json:"program,omitempty"` // hash of the worker's program
+	Spec    *worker.Spec `json:"spec,omitempty"`
+	// Tell is the control for a worker. Other orders leave it empty.
+	Tell *worker.ControlOrder `json:"tell,omitempty"`
 }
 
-// A signedOrder is an encoded order with its signature.
+// A signedOrder holds an encoded order and the controller's signature.
 type signedOrder struct {
 	Order     json.RawMessage `json:"order"`
-	Signature []byte          `json:"signature"` // of the order's bytes
+	Signature []byte          `json:"signature"` // signature of the bytes in Order
 }
 
 // An orderAnswer is an agent's reply to an order.
 type orderAnswer struct {
-	Refused string `json:"refused,omitempty"` // why the agent refuses the order; empty: it does not
-	// Busy reports that the agent is leased to another run.
+	Refused string `json:"refused,omitempty"` // why the agent refuses; empty if it accepts
+	// Busy says that the agent refuses because another run has leased it.
 	Busy bool `json:"busy,omitempty"`
 }
 
@@ -70,15 +72,15 @@ func signOrder(o controllerOrder, key nkeys.KeyPair) ([]byte, error) {
 	return json.Marshal(signedOrder{plain, signature})
 }
 
-// An orderChecker accepts only orders that are signed with the controller's key and are for this
-// agent and this session. It accepts each order only once.
+// An orderChecker accepts only orders with the controller's signature, for this agent and its
+// present session. It accepts no order twice.
 type orderChecker struct {
 	agent, session string
-	key            nkeys.KeyPair     // public
-	last           map[string]uint64 // the highest accepted order number of each run
+	key            nkeys.KeyPair     // the controller's public key
+	last           map[string]uint64 // the number of each run's latest accepted order
 }
 
-// maxRunsPerSession bounds the runs of a session, since the session remembers all of them.
+// maxRunsPerSession bounds the runs of a session, because the orderChecker keeps all their numbers.
 const maxRunsPerSession = 100_000
 
 func newOrderChecker(agent, session, publicKey string) (*orderChecker, error) {
@@ -89,7 +91,7 @@ func newOrderChecker(agent, session, publicKey string) (*orderChecker, error) {
 	return &orderChecker{agent: agent, session: session, key: key, last: map[string]uint64{}}, nil
 }
 
-// checkOrder returns the order in a message, or the reason to refuse the order.
+// checkOrder returns the order in a message, or an error if the agent must refuse the order.
 func (d *orderChecker) checkOrder(message []byte) (*controllerOrder, error) {
 	var signed signedOrder
 	if err := json.Unmarshal(message, &signed); err != nil || len(signed.Order) == 0 {
@@ -118,7 +120,7 @@ func (d *orderChecker) checkOrder(message []byte) (*controllerOrder, error) {
 	return &o, nil
 }
 
-// An answerReceiver receives the answers to all orders with one subscription.
+// An answerReceiver receives the answers to all orders through one subscription.
 type answerReceiver struct {
 	inbox string
 
@@ -138,11 +140,11 @@ func (a *answerReceiver) deliver(m *nats.Msg) {
 	to := a.waiting[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]]
 	a.guard.Unlock()
 	if to == nil {
-		return // the sender no longer waits for this answer
+		return // the sender has stopped waiting for the answer
 	}
 	select {
 	case to <- m:
-	default: // an earlier answer has arrived
+	default: // an earlier answer to the same order has arrived
 	}
 }
 
@@ -154,7 +156,7 @@ type pendingAnswer struct {
 	came  chan *nats.Msg
 }
 
-// register makes a pendingAnswer. The caller must unregister it.
+// register makes a pendingAnswer. The caller must call unregister.
 func (a *answerReceiver) register() *pendingAnswer {
 	a.guard.Lock()
 	defer a.guard.Unlock()
@@ -171,7 +173,7 @@ func (e *pendingAnswer) unregister() {
 	delete(e.from.waiting, e.token)
 }
 
-// noRespondersStatus is the status in a NATS server's reply if nobody receives a request.
+// noRespondersStatus is the status in a NATS server's reply if nobody receives the request.
 const noRespondersStatus = "503"
 
 func (e *pendingAnswer) awaitAnswer(ctx context.Context) ([]byte, error) {

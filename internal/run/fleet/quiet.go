@@ -6,24 +6,23 @@ import (
 )
 
 const (
-	// maxBytesPerSecond limits the bytes per second that an agent sends about a running worker:
-	// more traffic could disturb the measurement.
+	// maxBytesPerSecond limits messages about a running worker: more could disturb the trial.
 	maxBytesPerSecond = 1000
-	// maxSilence is the time without a message after which an agent sends progress again.
+	// maxSilence is the time without any message after which an agent sends progress.
 	maxSilence = 1200 * time.Millisecond
 )
 
-// A byteBudget limits the bytes that an agent sends.
+// A byteBudget limits how many bytes per second an agent sends.
 type byteBudget struct {
 	guard  sync.Mutex
 	left   int
-	filled time.Time // the time of the last update of left
-	told   time.Time // the time of the last message
+	filled time.Time // when left was last updated
+	told   time.Time // when the last message was sent
 }
 
 func newBudget() *byteBudget { return &byteBudget{left: maxBytesPerSecond, filled: time.Now()} }
 
-// trySpend takes bytes from the budget. It returns false if not enough bytes are left.
+// trySpend subtracts a message's bytes from the budget. It returns false if too few bytes are left.
 func (b *byteBudget) trySpend(bytes int) bool {
 	b.guard.Lock()
 	defer b.guard.Unlock()
@@ -38,7 +37,7 @@ func (b *byteBudget) trySpend(bytes int) bool {
 	return true
 }
 
-// isSilent reports whether no message was sent for longer than maxSilence.
+// isSilent reports whether the last message is older than maxSilence.
 func (b *byteBudget) isSilent() bool {
 	b.guard.Lock()
 	defer b.guard.Unlock()

@@ -12,8 +12,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A remoteWorker is a worker on an agent's machine. Instants of its results are on the
-// controller's clock.
+// A remoteWorker is a worker on an agent's machine. Its results use the controller's clock.
 type remoteWorker struct {
 	controller *Controller
 	on         *leasedAgent
@@ -22,9 +21,9 @@ type remoteWorker struct {
 	offsetNS   int64 // the agent's clock minus the controller's clock
 	onProgress func(live.Progress)
 	onInterval func(worker.Interval)
-	parts      messageAssembly // joins the parts of kept messages; used by one goroutine
+	parts      messageAssembly // joins the parts of kept messages; only one goroutine uses it
 
-	ready, result, ended chan struct{} // closed when the message has arrived
+	ready, result, ended chan struct{} // each is closed when the message with its name has arrived
 
 	guard     sync.Mutex // guards the fields below
 	asReady   worker.Ready
@@ -49,7 +48,7 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 	c.guard.Unlock()
 	a, err := c.sendOrder(ctx, h, controllerOrder{Do: startVerb, Worker: r.name, Program: hash, Spec: &l.Spec})
 	if err != nil && a.Refused == "" {
-		r.Kill() // the worker may have started, and would disturb the next trial
+		r.Kill() // the worker may have started, and would then disturb the next trial
 	}
 	if err != nil {
 		r.unregister()
@@ -60,15 +59,15 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 
 func (r *remoteWorker) key() string { return r.on.Name + "/" + r.name }
 
-// unregister stops receiving messages about the worker.
+// unregister removes the worker from the controller, which then ignores messages about the worker.
 func (r *remoteWorker) unregister() {
 	r.controller.guard.Lock()
 	defer r.controller.guard.Unlock()
 	delete(r.controller.ends, r.key())
 }
 
-// handleEvent handles an agent's message about the worker. One goroutine calls it for live
-// messages, and another for kept messages.
+// handleEvent handles a message about the worker. Two goroutines call it: one for messages that may
+// be lost, and one for messages that must not be lost.
 func (r *remoteWorker) handleEvent(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS
@@ -98,7 +97,7 @@ func (r *remoteWorker) handleEvent(t workerEvent) {
 	}
 }
 
-// setOnce calls change and closes the channel. If the channel is closed already, it does nothing.
+// setOnce calls change and closes the channel, unless the channel is already closed.
 func (r *remoteWorker) setOnce(is chan struct{}, change func()) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
@@ -110,12 +109,12 @@ func (r *remoteWorker) setOnce(is chan struct{}, change func()) {
 	}
 }
 
-// failWorker marks the worker as ended, with a failure. Its process may still run.
+// failWorker marks the worker as ended with a failure. The worker's process may still run.
 func (r *remoteWorker) failWorker(why error) {
 	r.setOnce(r.ended, func() { r.failure = why })
 }
 
-// awaitEvent waits until the channel is closed, or the worker has ended.
+// awaitEvent waits until the channel is closed, the worker has ended, or ctx has ended.
 func (r *remoteWorker) awaitEvent(ctx context.Context, is chan struct{}, what string) error {
 	var err error
 	select {
@@ -142,11 +141,11 @@ func (r *remoteWorker) Ready(ctx context.Context) (worker.Ready, error) {
 		return worker.Ready{}, err
 	}
 	ready := r.asReady
-	ready.PID = 0 // the process is not on this machine
+	ready.PID = 0 // the worker's process is not on this machine
 	return ready, nil
 }
 
-// Result waits for the worker's result. After the worker's end, it includes the machine's readings.
+// Result waits for the worker's result. After the worker's end it includes the machine's readings.
 func (r *remoteWorker) Result(ctx context.Context) (worker.Result, error) {
 	if err := r.awaitEvent(ctx, r.result, "result"); err != nil {
 		return worker.Result{}, err
@@ -163,12 +162,11 @@ func (r *remoteWorker) Result(ctx context.Context) (worker.Result, error) {
 	return result, nil
 }
 
-// handOverTimeout limits the wait for the last message about a worker that was ordered to end. The
-// agent may have to upload samples first.
+// handOverTimeout limits the wait for the last message about a worker after the order to end the
+// worker. The agent may have to upload samples first.
 const handOverTimeout = 2 * time.Minute
 
-// Stop ends the worker's input, and waits until the worker has ended. It returns the worker's
-// failure, if any.
+// Stop ends the worker's input and waits for the worker's end. It returns any failure.
 func (r *remoteWorker) Stop() error { return r.stop(context.Background()) }
 
 func (r *remoteWorker) stop(ctx context.Context) error {
@@ -205,7 +203,7 @@ func (r *remoteWorker) Kill() {
 	_, _ = r.controller.sendOrder(ctx, r.on, controllerOrder{Do: killVerb, Worker: r.name})
 }
 
-// SendControl sends a control to the worker, with its instant on the agent's clock.
+// SendControl sends a control, with its instant on the agent's clock, to the worker.
 func (r *remoteWorker) SendControl(o worker.ControlOrder) error {
 	if o.AtNS != 0 {
 		o.AtNS += r.offsetNS
@@ -214,25 +212,25 @@ func (r *remoteWorker) SendControl(o worker.ControlOrder) error {
 	return err
 }
 
-// PID returns 0, since the process is on another machine.
+// PID returns 0, since the worker has no process on this machine.
 func (r *remoteWorker) PID() int { return 0 }
 
-// CPU returns 0, since the worker took no CPU time of this machine.
+// CPU returns 0, since the worker used no CPU time of this machine.
 func (r *remoteWorker) CPU() time.Duration { return 0 }
 
-// Warnings returns none: the description of the worker's machine shows missing CPUs or priority.
+// Warnings returns nil: the record of the agent's machine already shows missing CPUs or priority.
 func (r *remoteWorker) Warnings() []string { return nil }
 
-// A messageAssembly joins the parts of a message, which arrive in order.
+// A messageAssembly joins the parts of a message. The parts must arrive in order.
 type messageAssembly struct {
-	have []byte
-	next int // number of parts so far
+	have     []byte
+	received int // number of parts received so far
 }
 
-// maxKeptMessageBytes bounds a message with all its parts.
+// maxKeptMessageBytes bounds the sum of the sizes of a message's parts.
 const maxKeptMessageBytes = 64 << 20
 
-// addPart adds a part such as 2/3. It returns the whole message after the last part.
+// addPart adds a part numbered as in 2/3. It returns the whole message after the last part.
 func (a *messageAssembly) addPart(part string, data []byte) (whole []byte, done bool, err error) {
 	var number, of int
 	if _, err := fmt.Sscanf(part, "%d/%d", &number, &of); err != nil || number < 1 || number > of {
@@ -241,13 +239,13 @@ func (a *messageAssembly) addPart(part string, data []byte) (whole []byte, done 
 	if number == 1 {
 		*a = messageAssembly{}
 	}
-	if number != a.next+1 {
-		return nil, false, fmt.Errorf("message part %d of %d arrived directly after part %d: a part is missing", number, of, a.next)
+	if number != a.received+1 {
+		return nil, false, fmt.Errorf("message part %d of %d arrived directly after part %d: a part is missing", number, of, a.received)
 	}
 	if len(a.have)+len(data) > maxKeptMessageBytes {
 		return nil, false, fmt.Errorf("the message is longer than %d MiB", maxKeptMessageBytes>>20)
 	}
-	a.have, a.next = append(a.have, data...), number
+	a.have, a.received = append(a.have, data...), number
 	if number < of {
 		return nil, false, nil
 	}

@@ -21,21 +21,20 @@ import (
 	"wirelab.dev/internal/wire/peer"
 )
 
-// An AgentRequest holds the user's options for an agent, as text.
+// An AgentRequest holds the user's options for an agent, before they are parsed.
 type AgentRequest struct {
-	Hub              string // "": the URLs in the token
-	Token, TokenFile string // both empty: the token is in the variable TokenVariable
-	Name             string // "": this machine's
+	Hub              string // the hub's URL; empty means the URLs in the token
+	Token, TokenFile string // if both are empty, the token is in the variable TokenVariable
+	Name             string // empty means this machine's name
 	Labels           string
-	Dial             []string // empty: loopback and this machine's networks
-	Listen           string   // "": this machine's address on the way to the hub
+	Dial             []string // empty means loopback and the networks of this machine
+	Listen           string   // empty means this machine's address on the route to the hub
 	Port             int
 	CPUs             string
 	Spool            string
 }
 
-// Read checks a request, and returns the agent's credentials and options. Errors name the wrong
-// flag.
+// Read checks a request. It returns credentials and options, or an error that names the wrong flag.
 func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credentials, AgentOptions, error) {
 	o := AgentOptions{Name: f.Name, Port: f.Port, Spool: f.Spool, Nice: -20, Log: log, Version: version}
 	credentials, err := f.credentials()
@@ -79,7 +78,7 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 	}
 	o.Spool = cmp.Or(o.Spool, filepath.Join(os.TempDir(), "wirelab-spool-"+strconv.Itoa(os.Getuid())))
 	o.Programs, err = allowedPrograms()
-	_, _ = host.RaiseFileLimit() // workers inherit it
+	_, _ = host.RaiseFileLimit() // workers inherit the limit
 	return credentials, o, err
 }
 
@@ -103,7 +102,7 @@ func (f *AgentRequest) credentials() (*protocol.Credentials, error) {
 	return protocol.ParseToken(text)
 }
 
-// allowedPrograms returns this program and the peers that were built on this machine.
+// allowedPrograms returns wirelab's own program and the peers that were built on this machine.
 func allowedPrograms() ([]Program, error) {
 	own, err := host.OwnProgramPath()
 	if err != nil {
@@ -122,7 +121,7 @@ func allowedPrograms() ([]Program, error) {
 	return programs, nil
 }
 
-// dialRanges parses address ranges. Without texts, it returns loopback and this machine's networks.
+// dialRanges parses address ranges. The default is loopback and this machine's networks.
 func dialRanges(texts []string) ([]netip.Prefix, error) {
 	var ranges []netip.Prefix
 	for _, text := range texts {
@@ -152,7 +151,7 @@ func dialRanges(texts []string) ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// listenAddress returns the wanted address, or this machine's address on the way to the hub.
+// listenAddress parses an address. The default is this machine's address on the route to the hub.
 func listenAddress(text string, hubs []string) (netip.Addr, error) {
 	if text != "" {
 		ip, err := netip.ParseAddr(text)
@@ -164,7 +163,8 @@ func listenAddress(text string, hubs []string) (netip.Addr, error) {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	for _, hub := range hubs {
 		_, address, _ := strings.Cut(hub, "://")
-		conn, err := net.DialTimeout("udp", cmp.Or(address, hub), time.Second) // sends nothing
+		// connecting a UDP socket sends nothing
+		conn, err := net.DialTimeout("udp", cmp.Or(address, hub), time.Second)
 		if err != nil {
 			continue
 		}
@@ -177,8 +177,7 @@ func listenAddress(text string, hubs []string) (netip.Addr, error) {
 	return loopback, nil
 }
 
-// checkListenAddress returns an error if servers cannot listen on the address, or if clients cannot
-// call it.
+// checkListenAddress returns an error if servers cannot listen there, or clients cannot dial it.
 func checkListenAddress(ip netip.Addr, port int) error {
 	if ip.IsUnspecified() {
 		return fmt.Errorf("--listen: clients cannot call %s: want one address of this machine, as in 10.0.0.6", ip)
@@ -195,7 +194,7 @@ func checkListenAddress(ip netip.Addr, port int) error {
 	return listener.Close()
 }
 
-// parseCPUs parses a list such as 0,2-3, and checks that this process may use these CPUs.
+// parseCPUs parses a list of CPUs such as 0,2-3. This process must be allowed to use all of them.
 func parseCPUs(text string) ([]int, error) {
 	cpus, err := host.ParseCPUList(text)
 	if err != nil {
@@ -214,9 +213,8 @@ func parseCPUs(text string) ([]int, error) {
 // defaultClientSelector selects all agents with the label role=client.
 const defaultClientSelector = "role=client*"
 
-// CheckFleetWanted checks a user's selection of a fleet's agents, and fills in the defaults. It
-// returns nil if the user names no fleet. serverGiven says that the server runs already. Errors
-// name the wrong flag.
+// CheckFleetWanted checks which agents a user selects, and fills in defaults. It returns nil if the
+// user names no fleet. serverGiven says that the server already runs. Errors name the wrong flag.
 func CheckFleetWanted(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
 	if w.Hub == "" && w.TokenFile == "" {
 		if w.Server != "" || w.Client != "" {
@@ -248,7 +246,7 @@ func CheckFleetWanted(w record.FleetWanted, serverGiven bool) (*record.FleetWant
 	return &w, nil
 }
 
-// NewPlan returns the controller's plan for the selected agents.
+// NewPlan parses the user's selection of agents into a plan for a controller.
 func NewPlan(w *record.FleetWanted) (plan Plan, err error) {
 	if w.Server != "" {
 		server, err := protocol.ParseSelector(w.Server)
@@ -261,8 +259,8 @@ func NewPlan(w *record.FleetWanted) (plan Plan, err error) {
 	return plan, err
 }
 
-// CheckReach returns an error if a target is on this machine's loopback, but an agent on another
-// machine would dial it. elsewhere is the name of such an agent, or "".
+// CheckReach returns an error if a target is on this machine's loopback: an agent elsewhere could
+// not dial it. elsewhere is the name of an agent on another machine, or "".
 func CheckReach(elsewhere string, targets map[string]string) error {
 	if elsewhere == "" {
 		return nil

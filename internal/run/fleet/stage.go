@@ -21,17 +21,17 @@ import (
 
 var _ lab.Fleet = (*Controller)(nil)
 
-// A trialStage holds the agents of one trial.
+// A trialStage holds the agents that are used in one trial.
 type trialStage struct {
 	controller *Controller
-	server     *leasedAgent // nil: the server already runs, without an agent
+	server     *leasedAgent // nil if the server already runs, without an agent
 	clients    []*leasedAgent
 	before     map[string]clockComparison
 	started    []worker.TrialEnd
-	samples    string // the file for the samples; empty: no samples are wanted
+	samples    string // the file for the samples; empty means no samples
 }
 
-// Agents returns how many client agents share the given number of callers.
+// Agents returns the number of client agents that share this number of callers.
 func (c *Controller) Agents(callers int) int {
 	if c.plan.Client.Count == 0 {
 		c.guard.Lock()
@@ -48,9 +48,8 @@ func (c *Controller) serverCount() int {
 	return 1
 }
 
-// TakeFirst takes the agents before the run begins, so that missing agents are noticed early. If
-// another run has leased some, it waits for about one lease: the leases of a killed run end by
-// then.
+// TakeFirst leases the agents before the run begins, to report missing agents early. If another run
+// has leased some agents, it waits for about one lease: the leases of a killed run then expire.
 func (c *Controller) TakeFirst(ctx context.Context) error {
 	until := time.Now().Add(c.plan.Lease + leaseRenewPeriod)
 	for {
@@ -65,7 +64,7 @@ func (c *Controller) TakeFirst(ctx context.Context) error {
 	}
 }
 
-// AgentElsewhere returns the name of a leased agent that is not on this machine, or "".
+// AgentElsewhere returns the name of a leased agent on another machine, or "".
 func (c *Controller) AgentElsewhere() (agent string) {
 	c.guard.Lock()
 	defer c.guard.Unlock()
@@ -78,10 +77,10 @@ func (c *Controller) AgentElsewhere() (agent string) {
 	return agent
 }
 
-// missingAgentsPeriod is the time between two tries to take missing agents.
+// missingAgentsPeriod is the time between two attempts to lease missing agents.
 const missingAgentsPeriod = 500 * time.Millisecond
 
-// Stage takes agents and compares their clocks. It waits for missing agents.
+// Stage leases agents for a trial and compares their clocks. It waits for missing agents.
 func (c *Controller) Stage(ctx context.Context, callers int) (lab.Stage, error) {
 	until := time.Now().Add(missingAgentsTimeout)
 	for told := false; ; told = true {
@@ -114,8 +113,7 @@ func (c *Controller) newStage(ctx context.Context, callers int) (*trialStage, er
 	return s, nil
 }
 
-// takeWantedAgents leases the agents that the plan wants. It prefers agents that are already
-// leased.
+// takeWantedAgents leases the agents that the plan selects. It prefers agents already leased.
 func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent, clients []*leasedAgent, err error) {
 	listing, cancel := context.WithTimeout(ctx, protocol.HubTimeout)
 	defer cancel()
@@ -134,8 +132,7 @@ func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent,
 	return server, clients, err
 }
 
-// takeAgents leases as many agents as a selector wants, but not the agent but. flag names the
-// selector's flag in errors.
+// takeAgents leases agents that match want, except the agent but. Errors name the flag.
 func (c *Controller) takeAgents(ctx context.Context, want protocol.Selector, cards []protocol.Card, but *leasedAgent, flag string) ([]*leasedAgent, error) {
 	var matching []protocol.Card
 	var others []string
@@ -184,7 +181,7 @@ func (c *Controller) takeAgents(ctx context.Context, want protocol.Selector, car
 	return nil, &tooFewError{fmt.Sprintf("%v: %s (see `wirelab fleet list`)", lab.ErrTooFewAgents, why), append(refusals, lab.ErrTooFewAgents)}
 }
 
-// A tooFewError says which agents a selector found, and why other agents were not taken.
+// A tooFewError says which agents match a selector, and why wirelab did not lease the others.
 type tooFewError struct {
 	text   string
 	causes []error
@@ -193,7 +190,7 @@ type tooFewError struct {
 func (e *tooFewError) Error() string   { return e.text }
 func (e *tooFewError) Unwrap() []error { return e.causes }
 
-// joinFirst lists up to five names, and the number of further names.
+// joinFirst lists the first five names, and says how many other names there are.
 func joinFirst(names []string) string {
 	const most = 5
 	if len(names) <= most {
@@ -202,7 +199,7 @@ func joinFirst(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// leaseAgents leases agents for this controller. It also returns the errors of agents that refused.
+// leaseAgents leases agents for this controller. It returns an error for each agent that refused.
 func (c *Controller) leaseAgents(ctx context.Context, cards []protocol.Card) (taken []*leasedAgent, refusals []error) {
 	all, errs := make([]*leasedAgent, len(cards)), make([]error, len(cards))
 	forEach(cards, maxClaimsAtOnce, func(i int, card protocol.Card) { all[i], errs[i] = c.leaseAgent(ctx, card) })
@@ -216,10 +213,10 @@ func (c *Controller) leaseAgents(ctx context.Context, cards []protocol.Card) (ta
 	return taken, refusals
 }
 
-// maxClaimsAtOnce bounds the number of agents that are leased at the same time.
+// maxClaimsAtOnce bounds the number of agents that are asked for a lease at the same time.
 const maxClaimsAtOnce = 64
 
-// sortLeasedFirst sorts cards by name, but agents that are already leased come first.
+// sortLeasedFirst sorts cards by name, but the cards of already leased agents come first.
 func (c *Controller) sortLeasedFirst(cards []protocol.Card) []protocol.Card {
 	c.guard.Lock()
 	defer c.guard.Unlock()
@@ -236,8 +233,7 @@ func (c *Controller) sortLeasedFirst(cards []protocol.Card) []protocol.Card {
 	return sorted
 }
 
-// leaseAgent leases an agent for this controller. It refuses an agent with another build of
-// wirelab.
+// leaseAgent leases an agent for this controller. The agent must have the same build of wirelab.
 func (c *Controller) leaseAgent(ctx context.Context, card protocol.Card) (*leasedAgent, error) {
 	own, err := FileHash(c.plan.Worker)
 	if err != nil {
@@ -273,7 +269,7 @@ func (s *trialStage) agents() []*leasedAgent {
 	return append([]*leasedAgent{s.server}, s.clients...)
 }
 
-// Address returns the address on which the server's agent lets servers listen.
+// Address returns the address at which the server's agent lets servers listen.
 func (s *trialStage) Address() string {
 	if s.server == nil {
 		return ""
@@ -281,7 +277,7 @@ func (s *trialStage) Address() string {
 	return net.JoinHostPort(s.server.Address, "0")
 }
 
-// Limits returns the lowest limits of the clients' machines.
+// Limits returns the lowest value of each limit among the clients' machines.
 func (s *trialStage) Limits() host.Limits {
 	least := s.clients[0].Limits
 	for _, h := range s.clients[1:] {
@@ -297,7 +293,7 @@ func (s *trialStage) Limits() host.Limits {
 	return least
 }
 
-// Start starts an end on its agents.
+// Start starts the server or the clients of the trial on agents.
 func (s *trialStage) Start(ctx context.Context, l worker.Launch) (worker.TrialEnd, error) {
 	hash, err := FileHash(l.Command[0])
 	if err != nil {
@@ -323,7 +319,7 @@ func (s *trialStage) Start(ctx context.Context, l worker.Launch) (worker.TrialEn
 	return end, nil
 }
 
-// End compares the clocks again, and fills in the record's agents and the paths of samples.
+// End compares the clocks again. It adds the agents and the paths of the samples to the record.
 func (s *trialStage) End(ctx context.Context, r *record.Record) error {
 	after, err := s.controller.compareClocks(ctx, s.agents())
 	if err != nil {
@@ -355,7 +351,7 @@ func clientIndex(f *record.Fleet, name string) int {
 	return slices.IndexFunc(f.Clients, func(c record.FleetClient) bool { return c.Name == name })
 }
 
-// fetchSamples fetches the samples of all clients, and writes one file per client.
+// fetchSamples fetches the samples of all clients from the hub. It writes one file per client.
 func (s *trialStage) fetchSamples(ctx context.Context, r *record.Record) error {
 	if err := os.MkdirAll(filepath.Dir(s.samples), 0o755); err != nil {
 		return err
@@ -377,7 +373,7 @@ func (s *trialStage) fetchSamples(ctx context.Context, r *record.Record) error {
 		if i := clientIndex(r.Fleet, m.on.Name); i >= 0 {
 			r.Fleet.Clients[i].SamplesFile = s.samplesPath(m)
 		}
-		_ = store.Delete(ctx, object) // without this, the object expires
+		_ = store.Delete(ctx, object) // if this fails, the object expires later
 	}
 	return nil
 }

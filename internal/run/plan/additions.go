@@ -22,7 +22,7 @@ import (
 	"wirelab.dev/internal/wire/stack/restjson"
 )
 
-// A yardstick is another project's program, fetched and built only if --yardstick names it.
+// A yardstick is another project's program. It is built only if --yardstick names it.
 type yardstick struct {
 	name    string
 	prepare func(ctx context.Context, progress io.Writer) error // fetches and builds the program
@@ -37,7 +37,7 @@ func yardsticks() []yardstick {
 	return all
 }
 
-// yardstickOf returns the name of the yardstick that a variant needs, or "".
+// yardstickOf returns the name of the yardstick that a variant needs, or "" if it needs none.
 func yardstickOf(v scenario.Variant) string {
 	if program, is := filestack.ForeignProgram(v); is {
 		return program
@@ -56,13 +56,13 @@ func YardstickNames() []string {
 	return lists.Map(yardsticks(), func(y yardstick) string { return y.name })
 }
 
-// NamedPrograms holds the yardsticks and peers that the user names, to be measured in addition.
+// NamedPrograms holds the names of the yardsticks and peers that the user wants to measure, too.
 type NamedPrograms struct {
 	Yardsticks []string
 	Peers      []string
 }
 
-// CheckNames checks that each name is known, and that the scenario has a variant that needs it.
+// CheckNames returns an error for unknown names, and for programs that no variant needs.
 func (n NamedPrograms) CheckNames(s *scenario.Scenario) error {
 	for _, kind := range []struct {
 		flag         string
@@ -86,7 +86,7 @@ func (n NamedPrograms) CheckNames(s *scenario.Scenario) error {
 	return checkAnyVariantLeft(n.AddTo(s))
 }
 
-// checkAnyVariantLeft returns an error if all variants need a program or peer that is not named.
+// checkAnyVariantLeft returns an error if every variant needs programs that the user did not name.
 func checkAnyVariantLeft(s *scenario.Scenario) error {
 	var unnamed []string
 	for _, p := range s.Parts {
@@ -101,15 +101,15 @@ func checkAnyVariantLeft(s *scenario.Scenario) error {
 	return fmt.Errorf("%s compares workers in other languages: name the workers, as in --peers %s", s.Name, strings.Join(slices.Compact(unnamed), ","))
 }
 
-// hasAllNamed reports whether a variant needs yardsticks or peers, and all of them are named.
+// hasAllNamed reports whether a variant needs yardsticks or peers, and the user has named them all.
 func (n NamedPrograms) hasAllNamed(v scenario.Variant) bool {
 	peers, program := peerNames(v), yardstickOf(v)
 	unnamed := func(name string) bool { return !slices.Contains(n.Peers, name) }
 	return (len(peers) > 0 || program != "") && !slices.ContainsFunc(peers, unnamed) && (program == "" || slices.Contains(n.Yardsticks, program))
 }
 
-// AddTo returns the scenario with the variants of the named programs. If peers are named, it leaves
-// out variants of other peers.
+// AddTo returns the scenario with the variants that need the named programs. If the user names
+// peers, it removes the variants that need other peers.
 func (n NamedPrograms) AddTo(s *scenario.Scenario) *scenario.Scenario {
 	s = s.With(n.hasAllNamed)
 	if len(n.Peers) == 0 {
@@ -119,10 +119,10 @@ func (n NamedPrograms) AddTo(s *scenario.Scenario) *scenario.Scenario {
 	return moveToYardsticks(s, unnamed)
 }
 
-// InstallAndAdd installs the named yardsticks and adds their variants to a scenario. It returns a
-// warning for each yardstick that cannot be installed.
+// InstallAndAdd installs the named yardsticks and adds their variants to the scenario. It returns a
+// warning for each yardstick whose installation fails.
 func (n NamedPrograms) InstallAndAdd(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*scenario.Scenario, []string) {
-	had := NamedPrograms{Peers: n.Peers} // Prepare builds the peers later
+	had := NamedPrograms{Peers: n.Peers} // Prepare will build the peers
 	var warnings []string
 	for _, y := range yardsticks() {
 		if !slices.Contains(n.Yardsticks, y.name) {
@@ -138,11 +138,10 @@ func (n NamedPrograms) InstallAndAdd(ctx context.Context, s *scenario.Scenario, 
 	return had.AddTo(s), warnings
 }
 
-// NoLink is the name for the plain loopback in a list of links.
+// NoLink stands for the plain loopback in a list of links.
 const NoLink = "none"
 
-// ApplyLinks sets the link of a scenario's only part. For several links, it makes one part per
-// link.
+// ApplyLinks sets the link of the scenario's only part. For several links it makes a part per link.
 func ApplyLinks(s *scenario.Scenario, links []string) error {
 	if len(links) == 0 {
 		return nil
@@ -167,7 +166,7 @@ func ApplyLinks(s *scenario.Scenario, links []string) error {
 	return nil
 }
 
-// partNameOf turns a link's text into a word for the name of a part.
+// partNameOf makes a part's name from the text of a link.
 func partNameOf(link string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLower(r) || unicode.IsDigit(r)) {
@@ -177,8 +176,8 @@ func partNameOf(link string) string {
 	}, strings.ToLower(link)), "-")
 }
 
-// AddProbes adds the probes to all measured parts, and leaves out probes that do not work on this
-// machine. Its warnings say what a probe cannot observe here, and how to change that.
+// AddProbes adds the probes to all measured parts. It leaves out probes that do not work on this
+// machine. Each warning says what a probe cannot observe here, and what would help.
 func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scenario, warnings []string, _ error) {
 	if len(wanted) > 0 {
 		s = new(*s)
@@ -210,7 +209,7 @@ func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scena
 	return s, warnings, nil
 }
 
-// foreignClient returns the name of the other project's program that is a part's client, if any.
+// foreignClient returns the name of the other project's program that makes a part's calls, if any.
 func foreignClient(p scenario.Part) (program string, foreign bool) {
 	for _, v := range slices.Concat(p.Stacks, p.Yardsticks) {
 		if client, is := stack.ForeignClient(v); is {

@@ -18,27 +18,25 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// A TimeEstimate estimates the remaining time of a run.
-//
-// The expected time of a trial follows from its cell: the window, the warm-up, and the start of
-// two processes. A measured trial gives the ratio of real to expected time for its cell. For a
-// cell without a measured trial, the estimate multiplies the expected time by the median ratio
-// of the most similar cells: the same stack and sizes, or the same sizes and clients, or the same
-// part, or all cells. So a slow cell changes only the estimates of similar cells.
+// A TimeEstimate estimates the remaining time of a run. It adds up the times of the trials without
+// a record. If a trial of the same cell has been measured, it uses the time of that trial.
+// Otherwise it uses the expected time: the window, the warm-up and the start of two processes. It
+// corrects the expected time by the ratio of measured to expected time, as a median over the most
+// similar cells that have been measured (likenessesOf).
 type TimeEstimate struct {
 	plan     []scenario.PlannedCell
-	expected []time.Duration          // the expected time of each trial of the plan
-	cells    []string                 // the cell of each trial of the plan
-	open     map[int]bool             // trials without a record
-	spent    map[string]time.Duration // the time of each cell's last measured trial
-	trials   map[string]int           // the number of each cell's last measured trial
+	expected []time.Duration          // expected time of each trial of the plan
+	cells    []string                 // cell of each trial of the plan
+	open     map[int]bool             // numbers of the trials without a record
+	spent    map[string]time.Duration // by cell: time of the last measured trial
+	trials   map[string]int           // by cell: number of the last measured trial
 
 	done    int
-	began   time.Time // when the run began
-	started time.Time // when the running trial started
+	began   time.Time // when the estimate was made
+	started time.Time // when the trial that now runs started
 }
 
-// NewEstimate makes an estimate from the times of the run's measured trials. run may be nil.
+// NewEstimate makes an estimate. It uses the times of trials that run has measured; run may be nil.
 func NewEstimate(plan []scenario.PlannedCell, run *record.Run) *TimeEstimate {
 	e := &TimeEstimate{plan: plan, open: map[int]bool{}, began: time.Now(), spent: map[string]time.Duration{}, trials: map[string]int{}}
 	order := lab.ManifestOrder(plan)
@@ -55,7 +53,7 @@ func NewEstimate(plan []scenario.PlannedCell, run *record.Run) *TimeEstimate {
 	}
 	for r, err := range run.Records() {
 		if err != nil {
-			break // later readers of the run will report the error
+			break // a later reader of the run will report the error
 		}
 		if r.Trial < len(e.cells) {
 			e.noteTime(r.Trial, time.Duration(r.TookNS))
@@ -65,18 +63,17 @@ func NewEstimate(plan []scenario.PlannedCell, run *record.Run) *TimeEstimate {
 }
 
 const (
-	// trialOverhead is about the time to start and end two processes.
+	// trialOverhead is the approximate time for starting and ending two processes.
 	trialOverhead = 600 * time.Millisecond
-	// typicalCallTime is the time per call in a loop that makes a fixed number of requests,
-	// usualByte the time per byte, and usualConnection the time to open a connection.
+	// typicalCallTime is the approximate time of a small call.
 	typicalCallTime    = 40 * time.Microsecond
 	typicalByteTime    = 3 * time.Nanosecond
 	typicalConnectTime = 300 * time.Microsecond
-	// typicalSearchSteps is the number of steps of a search.
+	// typicalSearchSteps is the approximate number of steps of a search for the highest rate.
 	typicalSearchSteps = 45
 )
 
-// expectedTime returns the time that a trial should take on a usual machine.
+// expectedTime returns the approximate time of a trial on a typical machine.
 func expectedTime(c scenario.Cell) time.Duration {
 	window := time.Duration(c.Load.Duration)
 	switch {
@@ -92,21 +89,21 @@ func expectedTime(c scenario.Cell) time.Duration {
 			call += typicalConnectTime
 		}
 		work, _ := workloads.SimulatedWork(c.Workload)
-		wait := work + c.Network.RoundTrip() // a client's wait per answer
+		wait := work + c.Network.RoundTrip() // the time between a client's requests
 		window = max(time.Duration(requests)*call, time.Duration(requests/max(1, c.Clients))*wait)
 	}
 	warmUp := min(time.Duration(c.WarmUp.AtMost), 2*time.Duration(c.WarmUp.AtLeast))
 	return trialOverhead + warmUp + window
 }
 
-// Observe follows the events of the run.
+// Observe updates the estimate when a trial starts or ends.
 func (e *TimeEstimate) Observe(event live.Event) {
 	switch event := event.(type) {
 	case live.Begun:
 		e.started = time.Now()
 	case live.SetBack:
 		e.noteMeasured(event.Record.Trial)
-	case live.Ended: // without a start time, the record is of an earlier measurement
+	case live.Ended: // if there is no start time, the record is from an earlier measurement
 		delete(e.open, event.Record.Trial)
 		e.done++
 		if !e.started.IsZero() {
@@ -126,15 +123,14 @@ func (e *TimeEstimate) noteTime(number int, took time.Duration) {
 	e.spent[cell], e.trials[cell] = took, number
 }
 
-// A cellLikeness holds properties that similar cells share. Fields with zero values may differ.
+// A cellLikeness is a set of properties that similar cells share. A zero value means "any value".
 type cellLikeness struct {
 	part, stack string
 	sizes       scenario.Payload
 	clients     int
 }
 
-// likenessesOf returns the likenesses of a cell, from the most specific one to the one of all
-// cells.
+// likenessesOf returns the likenesses of a cell, from the most specific to the most general.
 func likenessesOf(c scenario.Cell) []cellLikeness {
 	return []cellLikeness{
 		{part: c.Part, stack: c.Variant.Stack, sizes: c.Size},
@@ -144,8 +140,8 @@ func likenessesOf(c scenario.Cell) []cellLikeness {
 	}
 }
 
-// Remaining estimates the time of the trials without a record. It does not include waits for a
-// quiet machine.
+// Remaining estimates how long the trials without a record will take. It leaves out the time of
+// waiting for a quiet machine.
 func (e *TimeEstimate) Remaining() time.Duration {
 	slower := e.slownessRatios()
 	var sum time.Duration
@@ -166,7 +162,7 @@ func (e *TimeEstimate) Remaining() time.Duration {
 	return sum
 }
 
-// slownessRatios returns the median ratio of measured to expected time for each likeness.
+// slownessRatios returns, for each likeness, the median of measured time divided by expected time.
 func (e *TimeEstimate) slownessRatios() map[cellLikeness]float64 {
 	ratios := map[cellLikeness][]float64{}
 	for cell, took := range e.spent {
@@ -183,16 +179,16 @@ func (e *TimeEstimate) slownessRatios() map[cellLikeness]float64 {
 	return medians
 }
 
-// DoneCount returns how many trials have a record.
+// DoneCount returns the number of trials that have a record.
 func (e *TimeEstimate) DoneCount() int { return e.done }
 
-// TrialCount returns how many trials the plan has.
+// TrialCount returns the number of trials in the plan.
 func (e *TimeEstimate) TrialCount() int { return len(e.cells) }
 
 // Elapsed returns the time since the estimate was made.
 func (e *TimeEstimate) Elapsed() time.Duration { return time.Since(e.began) }
 
-// OpenCellCount returns how many cells have trials without a record.
+// OpenCellCount returns the number of cells that have a trial without a record.
 func (e *TimeEstimate) OpenCellCount() int {
 	cells := map[string]bool{}
 	for number := range e.open {
@@ -201,16 +197,16 @@ func (e *TimeEstimate) OpenCellCount() int {
 	return len(cells)
 }
 
-// RunsDirectory is the directory for runs whose directory the user does not name.
+// RunsDirectory is the directory in which wirelab makes a run's directory by default.
 const RunsDirectory = "wirelab-runs"
 
-// DefaultRunDirectory returns the directory for a run whose directory the user does not name.
+// DefaultRunDirectory returns the default directory for a new run.
 func DefaultRunDirectory(name string, now time.Time) string {
 	return filepath.Join(RunsDirectory, name+"-"+now.Format("20060102-150405"))
 }
 
-// Manifest makes the manifest for the run of a scenario. kept is the form of the scenario to store.
-// The caller adds the tool, the command, the fleet and the warnings.
+// Manifest makes the manifest of a run of scenario s. It stores kept, the form of s without
+// secrets. The caller adds the tool, the command, the fleet and the warnings.
 func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (record.Manifest, error) {
 	order := lab.ManifestOrder(Trials(s, u))
 	m := record.Manifest{
@@ -230,19 +226,19 @@ func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (r
 	return m, nil
 }
 
-// A RunPreview says what a run would measure, and how long that would take.
+// A RunPreview tells what a run will measure, and how long the run will take.
 type RunPreview struct {
 	Title     string  `json:"title"`
-	Trials    int     `json:"trials"`         // trials to measure
-	Done      int     `json:"done,omitempty"` // trials that a continued run has already measured
+	Trials    int     `json:"trials"`         // number of trials to measure
+	Done      int     `json:"done,omitempty"` // trials that a resumed run has already measured
 	Cells     int     `json:"cells"`
-	Seconds   float64 `json:"estimated_seconds"` // estimated time on a quiet machine
+	Seconds   float64 `json:"estimated_seconds"` // on a quiet machine
 	Directory string  `json:"directory"`
-	Looks     int     `json:"looks,omitempty"`       // 0: the run has no looks
-	AtMost    int     `json:"trials_most,omitempty"` // trials of all looks
+	Looks     int     `json:"looks,omitempty"`       // number of looks; 0 if the run has none
+	AtMost    int     `json:"trials_most,omitempty"` // number of trials if the run takes all looks
 }
 
-// PreviewRun returns the preview of a scenario's run. run is the run to continue, or nil.
+// PreviewRun makes the preview of a run. If run is not nil, the preview is about resuming run.
 func PreviewRun(s *scenario.Scenario, u *record.Until, run *record.Run, directory string) RunPreview {
 	left := NewEstimate(Trials(s, u), run)
 	r := RunPreview{
@@ -255,15 +251,15 @@ func PreviewRun(s *scenario.Scenario, u *record.Until, run *record.Run, director
 	return r
 }
 
-// These limits keep the reading of earlier runs short.
+// Limits on reading earlier runs, to keep the reading fast.
 const (
-	maxEarlierManifests = 50 // manifests read per folder
+	maxEarlierManifests = 50 // manifests to read per folder
 	maxEarlierRead      = 5  // runs whose records are read
 	maxEarlierBytes     = 16 << 20
 )
 
-// DescribeOutlook says which differences a plan could find, if the noise is as in earlier runs. It
-// returns "" if the plan compares nothing.
+// DescribeOutlook says how small a difference a plan can find if noise is as high as in earlier
+// runs. It returns "" if the plan compares nothing.
 func DescribeOutlook(cells []record.Cell, until *record.Until, folders []string) string {
 	forecast := compare.NewForecast(cells, until)
 	if forecast == nil {
@@ -292,11 +288,11 @@ func DescribeOutlook(cells []record.Cell, until *record.Until, folders []string)
 type earlierRun struct {
 	directory string
 	started   time.Time
-	isSame    bool // it has cells of the plan
+	isSame    bool // the run has cells of the plan
 }
 
-// earlierRunsHere returns the runs of this machine, the newest first. Runs with cells of the plan
-// come before all others.
+// earlierRunsHere returns the runs of this machine. Runs that have cells of the plan come first,
+// and then newer runs before older ones.
 func earlierRunsHere(cells []record.Cell, folders []string) (runs []earlierRun) {
 	planned := map[string]bool{}
 	for _, cell := range cells {
@@ -323,7 +319,7 @@ func earlierRunsHere(cells []record.Cell, folders []string) (runs []earlierRun) 
 	return runs
 }
 
-// addNoise adds a run's noise to the forecast, if the run can be read.
+// addNoise adds the noise of a run to the forecast. It ignores a run that it cannot read.
 func addNoise(forecast *compare.Forecast, directory string) {
 	run, err := record.Open(directory)
 	if err != nil {

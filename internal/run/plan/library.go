@@ -24,12 +24,12 @@ import (
 	"wirelab.dev/studies"
 )
 
-// A Library reads scenarios: from wirelab's built-in studies, and from files.
+// A Library reads scenarios. A scenario is a built-in study or a file.
 type Library struct {
-	CheckColumn func(name string) error // checks a column of the table that a study asks for
+	CheckColumn func(name string) error // checks the name of a column of a study's table
 }
 
-// Vocabulary returns the checks for the names that a scenario uses, such as stacks and workloads.
+// Vocabulary returns checks for the names in a scenario, such as the names of stacks and workloads.
 func (l Library) Vocabulary() scenario.Vocabulary {
 	return scenario.Vocabulary{
 		CheckVariant: checkVariant,
@@ -45,7 +45,7 @@ func (l Library) Vocabulary() scenario.Vocabulary {
 	}
 }
 
-// readPublished reads published figures: of a built-in study, or from a CSV file.
+// readPublished reads published figures from a built-in study's table or from a CSV file.
 func readPublished(name string) (*claim.PublishedTable, error) {
 	text, err := studies.FS.ReadFile("published/" + name + ".csv")
 	if err != nil {
@@ -62,7 +62,7 @@ func readPublished(name string) (*claim.PublishedTable, error) {
 
 const studyExtension = ".yaml"
 
-// ReadStudy reads a built-in study by its name.
+// ReadStudy reads the built-in study with a name.
 func (l Library) ReadStudy(name string) (*scenario.Scenario, error) {
 	data, err := studies.FS.ReadFile(name + studyExtension)
 	if err != nil {
@@ -75,7 +75,7 @@ func (l Library) ReadStudy(name string) (*scenario.Scenario, error) {
 func StudyNames() []string {
 	files, err := studies.FS.ReadDir(".")
 	if err != nil {
-		panic(err) // the studies are embedded in the program
+		panic(err) // ReadDir cannot fail, since the program contains the studies
 	}
 	var names []string
 	for _, f := range files {
@@ -86,7 +86,7 @@ func StudyNames() []string {
 	return names
 }
 
-// FindScenario reads a built-in study by its name, or a scenario file.
+// FindScenario reads the built-in study with a name, or the scenario file with that name.
 func (l Library) FindScenario(name string) (*scenario.Scenario, error) {
 	study, err := l.ReadStudy(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -106,11 +106,11 @@ func (l Library) FindScenario(name string) (*scenario.Scenario, error) {
 	return scenario.Parse(name, data, l.Vocabulary())
 }
 
-// maxScenarioBytes bounds a scenario file, and a CSV file that a scenario names. A scenario may
-// name a device whose content never ends.
+// maxScenarioBytes bounds the size of a scenario file and of a CSV file. A limit is needed, because
+// a scenario may name a device whose content never ends.
 const maxScenarioBytes = 8 << 20
 
-// ReadFile reads a file or a named pipe of at most most bytes.
+// ReadFile reads a file or a named pipe. It fails if the content is longer than most bytes.
 func ReadFile(name string, most int) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -126,12 +126,12 @@ func ReadFile(name string, most int) ([]byte, error) {
 
 func checkVariant(v scenario.Variant, p scenario.Part) error {
 	if err := catalog.Check(v); err != nil {
-		return err // the other checks need valid options
+		return err // the other checks work only with valid options
 	}
 	return cmp.Or(catalog.CheckConnection(v, p.Connection), catalog.CheckNetwork(v, p.Network), CheckCallKinds(v, p.Workload), catalog.CheckLoad(v, p))
 }
 
-// IsSized reports whether a workload has message sizes. It returns true for an unknown workload.
+// IsSized reports whether a workload has message sizes. An unknown workload counts as sized.
 func IsSized(text string) bool {
 	w, _, err := workloads.Find(text)
 	return err != nil || w.Info().Sized
@@ -147,7 +147,7 @@ func checkPayload(p scenario.Part, payload scenario.Payload) error {
 	})
 }
 
-// CheckCallKinds checks that a variant can make the kinds of call that a workload makes.
+// CheckCallKinds returns an error if a variant cannot make a kind of call that the workload makes.
 func CheckCallKinds(v scenario.Variant, text string) error {
 	s, err := catalog.Find(v.Stack)
 	if err != nil {
@@ -172,7 +172,7 @@ func CheckCallKinds(v scenario.Variant, text string) error {
 	return nil
 }
 
-// declarations returns the options that stacks and workloads declare, and the variants' protocols.
+// declarations returns the options of all stacks and workloads, and the protocols of the variants.
 func declarations(parts []scenario.Part) scenario.Declarations {
 	d := scenario.Declarations{Protocols: map[string]string{}}
 	for _, s := range catalog.Stacks() {
@@ -185,7 +185,8 @@ func declarations(parts []scenario.Part) scenario.Declarations {
 	}
 	for _, p := range parts {
 		for _, v := range p.Stacks {
-			if s, err := catalog.Find(v.Stack); err == nil { // the stack of an old run may no longer exist
+			// The stack of an old run may no longer exist.
+			if s, err := catalog.Find(v.Stack); err == nil {
 				d.Protocols[v.String()] = stack.ProtocolFor(s, catalog.OwnOptions(v))
 			}
 		}
@@ -193,7 +194,7 @@ func declarations(parts []scenario.Part) scenario.Declarations {
 	return d
 }
 
-// DeclareMissing adds the declarations to a manifest from an older version that did not store them.
+// DeclareMissing adds declarations to a manifest of an older version, which stored no declarations.
 func (l Library) DeclareMissing(m *record.Manifest) error {
 	if len(m.Declarations) > 0 || len(m.Scenario) == 0 {
 		return nil
@@ -220,13 +221,13 @@ func (l Library) DeclareMissing(m *record.Manifest) error {
 	return err
 }
 
-// haveSameChanges reports whether the first changes+1 variants are the same in both lists.
+// haveSameChanges reports whether both lists begin with the same changes+1 variants.
 func haveSameChanges(a, b []scenario.Variant, changes int) bool {
 	n := changes + 1
 	return len(a) >= n && len(b) >= n && slices.EqualFunc(a[:n], b[:n], func(x, y scenario.Variant) bool { return x.String() == y.String() })
 }
 
-// A Listing lists everything that a scenario may name, for example stacks and studies.
+// A Listing lists all names that a scenario may use, for example of stacks and studies.
 type Listing struct {
 	Stacks    []ListedStack    `json:"stacks"`
 	Common    []ListedOption   `json:"options_of_every_stack"`
@@ -236,14 +237,14 @@ type Listing struct {
 	Formats   []ListedName     `json:"export_formats"`
 }
 
-// A ListedWorkload is a workload and its options.
+// A ListedWorkload describes a workload and its options.
 type ListedWorkload struct {
 	ListedName
 	Sized   bool           `json:"takes_sizes"`
 	Options []ListedOption `json:"options,omitempty"`
 }
 
-// A ListedStack is a stack and its own options.
+// A ListedStack describes a stack and the options that only this stack has.
 type ListedStack struct {
 	ListedName
 	Connection string         `json:"default_connection"`
@@ -256,7 +257,7 @@ type ListedName struct {
 	Help string `json:"help"`
 }
 
-// A ListedOption is an option with its values. An option without listed values takes any value.
+// A ListedOption describes an option. If it lists no values, the option takes any value.
 type ListedOption struct {
 	Key     string   `json:"key"`
 	Values  []string `json:"values,omitempty"`
@@ -264,7 +265,7 @@ type ListedOption struct {
 	Help    string   `json:"help"`
 }
 
-// ListAll lists everything that a scenario may name. The caller adds the export formats.
+// ListAll lists all names that a scenario may use. The caller adds the export formats.
 func (l Library) ListAll() (*Listing, error) {
 	all := &Listing{Common: listOptions(catalog.Common())}
 	for _, s := range catalog.Stacks() {
@@ -302,7 +303,7 @@ func StackNames() []string {
 	return lists.Map(catalog.Stacks(), func(s stack.Stack) string { return s.Info().Name })
 }
 
-// WorkloadsWithOptions returns each workload's name, alone and with each value of its options.
+// WorkloadsWithOptions returns the workloads' names, and each name with each value of each option.
 func WorkloadsWithOptions() []string {
 	var words []string
 	for _, w := range workloads.Workloads() {

@@ -17,10 +17,10 @@ import (
 	"wirelab.dev/internal/run/lab"
 )
 
-// minRepeats is the smallest number of repeats that give a verdict or an interval.
+// minRepeats is the smallest number of repeats for a verdict or a confidence interval.
 const minRepeats = 3
 
-// NewUntil plans the looks of a scenario. After each look, the run ends if its target is reached.
+// NewUntil plans the looks of a run. The run ends after the first look that meets the target.
 func NewUntil(s *scenario.Scenario, target UntilTarget, most RepeatLimit) (*record.Until, error) {
 	u := &record.Until{Width: float64(target), TimeNS: int64(most.Time)}
 	first := 0
@@ -40,12 +40,12 @@ func NewUntil(s *scenario.Scenario, target UntilTarget, most RepeatLimit) (*reco
 	return u, nil
 }
 
-// partsToRepeat returns a filter: it accepts the parts whose repeats help the run to reach its goal.
+// partsToRepeat returns a filter for parts. It accepts a part if repeating it can meet the target.
 func partsToRepeat(u *record.Until) func(scenario.Part) bool {
 	return func(p scenario.Part) bool { return p.Profile == "" && (u.Width > 0 || len(p.Stacks) > 1) }
 }
 
-// Trials returns the trials of all looks that have begun. If u is nil, it returns all trials.
+// Trials returns the trials of the looks that have begun. Without looks (u is nil), it returns all.
 func Trials(s *scenario.Scenario, u *record.Until) []scenario.PlannedCell {
 	if u == nil {
 		return s.Plan()
@@ -53,7 +53,7 @@ func Trials(s *scenario.Scenario, u *record.Until) []scenario.PlannedCell {
 	return trialsUpTo(s, u, u.Begun)
 }
 
-// TrialsOfAllLooks returns the trials that the run has if it takes all its looks.
+// TrialsOfAllLooks returns the trials of a run that does not end before its last look.
 func TrialsOfAllLooks(s *scenario.Scenario, u *record.Until) []scenario.PlannedCell {
 	if u == nil {
 		return s.Plan()
@@ -61,13 +61,13 @@ func TrialsOfAllLooks(s *scenario.Scenario, u *record.Until) []scenario.PlannedC
 	return trialsUpTo(s, u, len(u.Looks))
 }
 
-// trialsUpTo returns the trials up to a look. Looks are counted from 1.
+// trialsUpTo returns the trials of a look and of all earlier looks. The first look has number 1.
 func trialsUpTo(s *scenario.Scenario, u *record.Until, look int) []scenario.PlannedCell {
 	repeats := lists.Map(u.Looks[:look], func(l record.InterimLook) int { return l.Repeats })
 	return s.PlanLooks(repeats, cellsToRepeat(s, u))
 }
 
-// cellsToRepeat returns a filter: it accepts the cells that a look repeats.
+// cellsToRepeat returns a filter for cells. It accepts a cell if the look repeats the cell.
 func cellsToRepeat(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
 	if !u.Claims {
 		repeated := map[string]bool{}
@@ -88,7 +88,7 @@ func cellsToRepeat(s *scenario.Scenario, u *record.Until) func(look int, c scena
 	}
 }
 
-// DescribeGoal describes the goal of a run's repeats.
+// DescribeGoal describes when the repeats of a run end.
 func DescribeGoal(u *record.Until) string {
 	if u.Claims {
 		return "every claim is decided"
@@ -99,19 +99,18 @@ func DescribeGoal(u *record.Until) string {
 	return "every comparison of the mean is decided"
 }
 
-// A LookSeries measures a scenario. If the run has looks, it measures the trials of one look at a
-// time.
+// A LookSeries measures a scenario and judges the results at each look, if the run has looks.
 type LookSeries struct {
 	Run      *record.Run
 	Scenario *scenario.Scenario
-	Limits   check.Limits // for judging the trials at each look
+	Limits   check.Limits // thresholds for judging trials
 	// MeasureTrials measures the trials that have no record yet.
 	MeasureTrials func(trials []scenario.PlannedCell) error
 	// Say prints a line about the result of a look.
 	Say func(line string)
 }
 
-// Measure takes one look after another until the goal is reached or cannot be reached.
+// Measure measures trials and judges them at each look, until the goal is or cannot be reached.
 func (c *LookSeries) Measure() error {
 	for {
 		u := c.Run.Manifest.Until
@@ -128,8 +127,7 @@ func (c *LookSeries) Measure() error {
 	}
 }
 
-// takeLook judges the trials, and stores and prints the result of the look. If the run ends, it
-// also stores the reason.
+// takeLook judges the trials, and stores and prints the result. If the run ends, it stores why.
 func (c *LookSeries) takeLook(u *record.Until) error {
 	judged, took, err := c.judgeTrials()
 	if err != nil {
@@ -153,7 +151,8 @@ func (c *LookSeries) takeLook(u *record.Until) error {
 		trials, more := len(Trials(c.Scenario, u)), len(trialsUpTo(c.Scenario, u, u.Begun+1))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
 			u.Ended = record.EndedByTime
-			if found, _, err = compare.EvaluateLook(&c.Run.Manifest, judged.Records); err != nil { // the last look has another confidence level
+			// The confidence level of the last look differs.
+			if found, _, err = compare.EvaluateLook(&c.Run.Manifest, judged.Records); err != nil {
 				return err
 			}
 		}
@@ -162,8 +161,7 @@ func (c *LookSeries) takeLook(u *record.Until) error {
 	return nil
 }
 
-// judgeTrials judges the trials of the run. It also returns their time, including repeats and
-// waits.
+// judgeTrials judges the trials of the run. tookNS is their time, including repeats and waits.
 func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, err error) {
 	var records []*record.Record
 	for r, err := range c.Run.Records() {
@@ -203,16 +201,16 @@ func describeLook(u *record.Until) string {
 	return text
 }
 
-// DefaultMaxRepeats bounds the repeats of --until. Further repeats rarely decide more.
+// DefaultMaxRepeats is the default limit for --until. More repeats rarely change a verdict.
 const DefaultMaxRepeats = 30
 
-// An UntilTarget is the wanted precision of each mean, as a share. Zero stands for VerdictTarget.
+// An UntilTarget is the wanted precision of each mean, as a share. 0 means VerdictTarget.
 type UntilTarget float64
 
-// VerdictTarget is the text of the target to decide every comparison of the mean.
+// VerdictTarget is the --until value that asks for a verdict on every comparison of means.
 const VerdictTarget = "verdict"
 
-// Set parses an UntilTarget.
+// Set parses the value of --until.
 func (g *UntilTarget) Set(text string) error {
 	if text == VerdictTarget {
 		*g = 0
@@ -235,23 +233,23 @@ func (g *UntilTarget) String() string {
 	return strconv.FormatFloat(100*float64(*g), 'g', 3, 64) + "%"
 }
 
-// Type returns pflag's name for the value.
+// Type returns the name that pflag prints for the type.
 func (g *UntilTarget) Type() string { return "goal" }
 
-// A RepeatLimit bounds a run by a number of repeats, and by a time unless Time is zero.
+// A RepeatLimit limits the repeats and the time of a run. A Time of 0 means no time limit.
 type RepeatLimit struct {
 	Repeats int
 	Time    time.Duration
 }
 
 const (
-	// minRepeatLimit is one more than the fewest repeats before the first look.
+	// minRepeatLimit is larger by one than the number of repeats before the first look.
 	minRepeatLimit = 4
-	// maxRepeatLimit protects the user from a mistyped number.
+	// maxRepeatLimit protects the user from a typing mistake.
 	maxRepeatLimit = 1000
 )
 
-// Set parses a RepeatLimit. If the text is only a time, the number of repeats is the default.
+// Set parses a RepeatLimit. The default for the number of repeats is DefaultMaxRepeats.
 func (m *RepeatLimit) Set(text string) error {
 	wrong := fmt.Errorf("want repeats, from %d to %d, a time, as in 20m, or both, as in 30,20m", minRepeatLimit, maxRepeatLimit)
 	read := RepeatLimit{Repeats: DefaultMaxRepeats}
@@ -274,7 +272,7 @@ func (m *RepeatLimit) Set(text string) error {
 	return nil
 }
 
-// String returns the text that Set parses.
+// String returns text that Set accepts.
 func (m *RepeatLimit) String() string {
 	text := strconv.Itoa(m.Repeats)
 	if m.Time > 0 {
@@ -283,5 +281,5 @@ func (m *RepeatLimit) String() string {
 	return text
 }
 
-// Type returns pflag's name for the value.
+// Type returns the name that pflag prints for the type.
 func (m *RepeatLimit) Type() string { return "repeats" }

@@ -7,7 +7,7 @@
 //
 // Replication plans the runs that the claims of several studies need.
 //
-// This package must not carry out a trial, nor know how a run is shown.
+// This package must not run a trial, or know how wirelab shows a run.
 package plan
 
 import (
@@ -32,20 +32,20 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A PreparedScenario holds the part of a scenario that this machine can measure, and its programs.
+// A PreparedScenario holds a scenario that this machine can measure, and the programs for it.
 type PreparedScenario struct {
 	Scenario *scenario.Scenario
-	// Rebuilt maps a limit of small objects to the command of a worker whose Go runtime was
+	// Rebuilt maps a Go runtime's limit of small objects to the command of a worker that was
 	// rebuilt with this limit.
 	Rebuilt map[int][]string
-	// Peers maps names of peers to the commands of workers in other languages.
+	// Peers holds the commands of workers in other languages, by the name of the peer.
 	Peers map[string][]string
-	// Warnings say which variants are left out, and why.
+	// Warnings says which variants are left out, and why.
 	Warnings []string
 }
 
 // Prepare builds the programs that a scenario's variants need. It leaves out variants that this
-// machine cannot measure, with a warning. It fails if no variant is left. progress receives lines
+// machine cannot measure, each with a warning. It fails if no variant is left. progress gets lines
 // about the builds.
 func Prepare(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*PreparedScenario, error) {
 	if err := checkNetworks(ctx, s); err != nil {
@@ -61,8 +61,8 @@ func Prepare(ctx context.Context, s *scenario.Scenario, progress io.Writer) (*Pr
 	return p, p.buildPeers(ctx, progress)
 }
 
-// removeUnavailable tries each thing that the variants need, a key, once. It removes the variants
-// that need a failed key, and adds a warning per key. If no variant is left, it returns the first
+// removeUnavailable calls try once for each key that the variants need. If try fails, it adds a
+// warning and removes all variants that need the key. If no variant is left, it returns the first
 // warning as an error.
 func removeUnavailable[K comparable](ctx context.Context, p *PreparedScenario, needs func(scenario.Part, scenario.Variant) []K, try func(K) error) error {
 	var warnings []string
@@ -96,7 +96,7 @@ func removeUnavailable[K comparable](ctx context.Context, p *PreparedScenario, n
 	return nil
 }
 
-// buildRuntimes builds wirelab for variants whose Go runtime has another limit of small objects.
+// buildRuntimes builds wirelab with changed Go runtimes, for variants that set smallobject.
 func (p *PreparedScenario) buildRuntimes(ctx context.Context, progress io.Writer) error {
 	limits := func(_ scenario.Part, v scenario.Variant) []int {
 		return slices.DeleteFunc([]int{catalog.SmallObject(v)}, func(limit int) bool { return limit == 0 })
@@ -111,7 +111,7 @@ func (p *PreparedScenario) buildRuntimes(ctx context.Context, progress io.Writer
 	})
 }
 
-// checkCongestion leaves out the variants whose congestion control is not available here.
+// checkCongestion removes the variants whose congestion control does not work on this machine.
 func (p *PreparedScenario) checkCongestion(ctx context.Context) error {
 	type place struct {
 		name       string
@@ -135,11 +135,11 @@ func (p *PreparedScenario) checkCongestion(ctx context.Context) error {
 	})
 }
 
-// checkInOwnNetwork checks a congestion control in a new network, whose maker may use all of them.
+// checkInOwnNetwork checks a congestion control in a new network. There, more controls may work.
 func checkInOwnNetwork(name string) error {
 	network, err := link.New(link.Settings{})
 	if err != nil {
-		return congestion.Check(name) // the first trial says why there is no network
+		return congestion.Check(name) // the first trial will say why there is no network
 	}
 	var refused error
 	if err := network.InClient(func() { refused = congestion.Check(name) }); err != nil {
@@ -161,7 +161,7 @@ func (p *PreparedScenario) buildPeers(ctx context.Context, progress io.Writer) e
 	})
 }
 
-// peerNames names the peers that play an end of a variant.
+// peerNames returns the names of the peers that run a variant's server or client.
 func peerNames(v scenario.Variant) (names []string) {
 	for _, peerOf := range []func(scenario.Variant) (peer.Peer, bool){catalog.ServerPeer, catalog.ClientPeer} {
 		if p, foreign := peerOf(v); foreign {
@@ -171,8 +171,7 @@ func peerNames(v scenario.Variant) (names []string) {
 	return names
 }
 
-// moveToYardsticks moves variants to the yardsticks, which are measured only if the user names
-// them.
+// moveToYardsticks moves the variants that gone accepts from Stacks to Yardsticks.
 func moveToYardsticks(s *scenario.Scenario, gone func(scenario.Part, scenario.Variant) bool) *scenario.Scenario {
 	without := new(*s)
 	without.Parts = slices.Clone(s.Parts)
@@ -185,8 +184,8 @@ func moveToYardsticks(s *scenario.Scenario, gone func(scenario.Part, scenario.Va
 	return without
 }
 
-// CheckForFleet returns an error if a fleet cannot measure the scenario. oneClient says that one
-// agent runs all clients.
+// CheckForFleet returns an error if a fleet cannot measure the scenario. If oneClient is true, a
+// single agent runs all clients.
 func CheckForFleet(s *scenario.Scenario, oneClient bool) error {
 	for _, p := range s.Parts {
 		linked := func(n scenario.NamedNetwork) bool { return n.Network != (scenario.Network{}) }
@@ -202,30 +201,31 @@ func CheckForFleet(s *scenario.Scenario, oneClient bool) error {
 	return nil
 }
 
-// NeedsNetwork reports whether a scenario asks for networks of its own.
+// NeedsNetwork reports whether a part of a scenario needs a network that wirelab makes.
 func NeedsNetwork(s *scenario.Scenario) bool {
 	return slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Network != scenario.Network{} })
 }
 
-// A StandardStreams holds the standard streams of a program that runs in a user namespace.
+// A StandardStreams holds the standard streams for a program that runs in a user namespace.
 type StandardStreams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// RunInUserNamespace runs this command again in a user namespace, if networks can be made only
-// there, and returns its exit code. If ran is false and err is nil, this process continues. It must
-// be called before the command has any effect.
+// RunInUserNamespace runs this command again in a user namespace, if only such a process can make
+// networks, and returns its exit code. If ran is false and err is nil, this process must continue.
+// It must be called before the command has any effect.
 func RunInUserNamespace(ctx context.Context, streams StandardStreams) (exitCode int, ran bool, err error) {
 	if link.CheckSupport() == nil || WhyNoUserNamespace(ctx) != "" {
-		return 0, false, nil // if networks cannot be made at all, Prepare or the first trial says why
+		// If networks are impossible, Prepare or the first trial says why.
+		return 0, false, nil
 	}
 	again, err := InUserNamespace(ctx, os.Args[1:]...)
 	if err != nil {
 		return 0, false, err
 	}
-	// The first Ctrl-C goes to the other process, which then reports its results. The second
-	// ends both processes.
+	// The first Ctrl-C is sent to the other process, which reports its results. The second ends
+	// both processes.
 	again.Cancel = func() error { return again.Process.Signal(os.Interrupt) }
 	again.Stdin, again.Stdout, again.Stderr = streams.Stdin, streams.Stdout, streams.Stderr
 	if err := RunAttached(again); again.ProcessState == nil || !again.ProcessState.Exited() {
@@ -234,8 +234,7 @@ func RunInUserNamespace(ctx context.Context, streams StandardStreams) (exitCode 
 	return again.ProcessState.ExitCode(), true, nil
 }
 
-// checkNetworks returns an error if all parts need networks of their own, and none can be made
-// here.
+// checkNetworks returns an error if every part needs a network, and this process cannot make one.
 func checkNetworks(ctx context.Context, s *scenario.Scenario) error {
 	if slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Network == scenario.Network{} }) {
 		return nil
@@ -247,8 +246,7 @@ func checkNetworks(ctx context.Context, s *scenario.Scenario) error {
 	return errors.New(cmp.Or(WhyNoUserNamespace(ctx), err.Error()))
 }
 
-// InUserNamespace returns a command that starts wirelab's own program in a user namespace.
-// RunAttached runs the command.
+// InUserNamespace returns a command that starts this program in a user namespace (see RunAttached).
 func InUserNamespace(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -259,7 +257,7 @@ func InUserNamespace(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	return program, nil
 }
 
-// RunAttached runs a program. The program is killed when this process ends.
+// RunAttached runs a program and waits. The kernel kills the program if this process ends first.
 func RunAttached(program *exec.Cmd) error {
 	if _, err := host.StartPinned(program, host.StartOptions{}); err != nil {
 		return link.ExplainUserNamespace(err)
@@ -267,11 +265,10 @@ func RunAttached(program *exec.Cmd) error {
 	return program.Wait()
 }
 
-// NetworksCommand is the hidden command that makes a network, or fails and says why.
+// NetworksCommand is the hidden command that checks whether this machine can make networks.
 const NetworksCommand = "networks"
 
-// WhyNoUserNamespace tries to make a network in a user namespace. It returns the reason for a
-// failure, or "".
+// WhyNoUserNamespace returns the reason why a user namespace cannot make networks, or "".
 func WhyNoUserNamespace(ctx context.Context) string {
 	try, err := InUserNamespace(ctx, NetworksCommand)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Replication says which studies to replicate, and how long that may take. It is stored in a file
-// beside the runs, so that it can be continued.
+// A Replication says which studies to replicate, and in how much time. It is stored in a file.
 type Replication struct {
 	Studies   []string      `json:"studies"`
 	Quick     bool          `json:"quick"`
@@ -29,22 +28,21 @@ type Replication struct {
 	Peers     []string      `json:"peers,omitempty"`
 
 	Directory string               `json:"-"`
-	Scenarios []*scenario.Scenario `json:"-"` // of Studies
+	Scenarios []*scenario.Scenario `json:"-"` // the scenarios of Studies
 }
 
 const (
-	// quickTrialWindow is long enough for a thousand calls of the slowest cell whose P99 is in a
-	// claim.
+	// quickTrialWindow is long enough for 1,000 calls even in the slowest cell that needs a P99.
 	quickTrialWindow = scenario.Duration(400 * time.Millisecond)
 	quickBudget      = 15 * time.Minute
 	fullBudget       = 5 * time.Hour
-	// The largest number of repeats for a claim that is still undecided.
+	// Limits on the repeats of a claim that is still undecided.
 	maxQuickRepeats, maxClaimRepeats = 9, 30
 
 	replicationFile = "replicate.json"
 )
 
-// ClaimingStudies returns the studies that test published claims.
+// ClaimingStudies returns the names of the studies that test published claims.
 func (l Library) ClaimingStudies() []string {
 	return slices.DeleteFunc(StudyNames(), func(name string) bool {
 		s, err := l.ReadStudy(name)
@@ -54,8 +52,8 @@ func (l Library) ClaimingStudies() []string {
 
 func (r *Replication) namedPrograms() NamedPrograms { return NamedPrograms{r.Yardstick, r.Peers} }
 
-// ChooseStudies checks the named studies. If none is named, it chooses all studies with published
-// claims. It also sets a default budget.
+// ChooseStudies checks the named studies. Without names, it chooses all studies that test published
+// claims. It also sets the default of the budget.
 func (r *Replication) ChooseStudies(l Library, names []string) error {
 	if r.Studies = names; len(names) == 0 {
 		r.Studies = l.ClaimingStudies()
@@ -91,7 +89,7 @@ func (r *Replication) ChooseStudies(l Library, names []string) error {
 
 func (r *Replication) includesClaim(c *scenario.Claim) bool { return c.Row != "" || r.All }
 
-// WriteNew makes the directory of the replication, and writes the replication's file.
+// WriteNew makes the directory of a new replication, and writes the file that stores it.
 func (r *Replication) WriteNew() error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -116,7 +114,7 @@ func (r *Replication) WriteNew() error {
 	return errors.Join(err, file.Close())
 }
 
-// Resume reads a replication that was begun.
+// Resume reads an earlier replication from its directory.
 func (r *Replication) Resume(l Library, directory string) error {
 	text, err := os.ReadFile(filepath.Join(directory, replicationFile))
 	if err != nil {
@@ -129,16 +127,16 @@ func (r *Replication) Resume(l Library, directory string) error {
 	return r.ChooseStudies(l, r.Studies)
 }
 
-// A StudyPlan holds the scenario and the looks that the claims of one study need.
+// A StudyPlan holds the scenario and the looks for testing the claims of one study.
 type StudyPlan struct {
 	Scenario  *scenario.Scenario
 	Until     *record.Until
 	Warnings  []string
 	Directory string
-	Resume    bool // Directory contains a run to continue
+	Resume    bool // true if Directory contains a run to resume
 }
 
-// PlanStudy plans the run that the claims of a study need. If the study has a run, it continues it.
+// PlanStudy plans a run that tests the claims of a study. It resumes the run if there is one.
 func (r *Replication) PlanStudy(ctx context.Context, l Library, name string, progress io.Writer) (StudyPlan, error) {
 	what, err := l.FindScenario(name)
 	if err != nil {
@@ -166,8 +164,7 @@ func (r *Replication) PlanStudy(ctx context.Context, l Library, name string, pro
 }
 
 // StudyTime returns the time for study i, in nanoseconds. ran is the time that the replication has
-// used; studies that ended early leave more time for the others. trials holds the number of trials
-// in each study's first look.
+// used so far. trials holds the number of trials in each study's first look.
 func (r *Replication) StudyTime(i int, trials []int, ran time.Duration) int64 {
 	left, rest := max(0, r.Budget-ran), 0
 	for _, n := range trials[i:] {

@@ -16,17 +16,17 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// workerNice is the nice value of the lab's workers. A disturber with the same value gets as much
-// CPU time as a worker.
+// workerNice is the nice value of wirelab's workers. A process with the same nice value gets as
+// much CPU time as a worker.
 const workerNice = -20
 
-// Short names of the workers' roles.
+// Short names for the roles of workers.
 const (
 	serverRole = worker.ServerRole
 	clientRole = worker.ClientRole
 )
 
-// cpusOf returns the CPUs of a role's worker.
+// cpusOf returns the CPUs on which the worker with a role runs.
 func (s *Stage) cpusOf(role worker.Role) []int {
 	if role == worker.ServerRole {
 		return s.lab.Placement.Server
@@ -34,7 +34,7 @@ func (s *Stage) cpusOf(role worker.Role) []int {
 	return s.lab.Placement.Client
 }
 
-// changeLaunch changes how the worker of a role is launched.
+// changeLaunch calls change before the lab starts the worker with a role.
 func changeLaunch(role worker.Role, change func(*Stage, *worker.Launch)) stageAction {
 	return func(s *Stage) error {
 		s.onLaunchOf(role, func(l *worker.Launch) { change(s, l) })
@@ -42,7 +42,7 @@ func changeLaunch(role worker.Role, change func(*Stage, *worker.Launch)) stageAc
 	}
 }
 
-// doInWindow calls a function when the window is open.
+// doInWindow calls a function after the measured window has opened.
 func doInWindow(do func(*Stage)) stageAction {
 	return func(s *Stage) error {
 		s.whenWindowOpens(func() { do(s) })
@@ -50,7 +50,7 @@ func doInWindow(do func(*Stage)) stageAction {
 	}
 }
 
-// runDisturber starts a disturber.
+// runDisturber starts a process that disturbs the trial.
 func runDisturber(p player, in host.StartOptions) stageAction {
 	return func(s *Stage) error {
 		_, err := s.start(p, in)
@@ -58,18 +58,19 @@ func runDisturber(p player, in host.StartOptions) stageAction {
 	}
 }
 
-// runOnCPUsOf runs a disturber on the CPUs of a role's worker.
+// runOnCPUsOf starts a disturbing process on the CPUs of the worker with a role.
 func runOnCPUsOf(role worker.Role, nice int, p player) stageAction {
 	return func(s *Stage) error {
 		a, err := s.start(p, host.StartOptions{CPUs: s.cpusOf(role), Nice: nice})
-		if err == nil && len(a.warnings) > 0 { // with fewer CPUs or a lower priority, the disturber is too weak
+		// With fewer CPUs or a lower priority, the process would disturb too little.
+		if err == nil && len(a.warnings) > 0 {
 			err = errors.New(a.warnings[0])
 		}
 		return err
 	}
 }
 
-// limitCPU limits the CPU time of a role's worker, in CPUs.
+// limitCPU limits the CPU time of the worker with a role to the time of this number of CPUs.
 func limitCPU(role worker.Role, cpus float64) stageAction {
 	return func(s *Stage) error {
 		folder, err := host.NewQuotaGroup(controlGroupName(), cpus)
@@ -77,38 +78,39 @@ func limitCPU(role worker.Role, cpus float64) stageAction {
 			return err
 		}
 		s.onLaunchOf(role, func(l *worker.Launch) {
-			l.OnStart = func(pid int) { _ = host.JoinControlGroup(folder, pid) } // this fails only if the worker has ended
+			// Joining the group fails only if the worker has ended.
+			l.OnStart = func(pid int) { _ = host.JoinControlGroup(folder, pid) }
 		})
 		return nil
 	}
 }
 
-// setVariable sets an environment variable for the worker of a role.
+// setVariable sets an environment variable of the worker with a role.
 func setVariable(role worker.Role, setting string) stageAction {
 	return changeLaunch(role, func(_ *Stage, l *worker.Launch) { l.Env = append(l.Env, setting) })
 }
 
-// startOnCPUsOf starts the worker of a role on the CPUs of the other role's worker.
+// startOnCPUsOf starts the worker with one role on the CPUs of the worker with the other role.
 func startOnCPUsOf(role, other worker.Role) stageAction {
 	return changeLaunch(role, func(s *Stage, l *worker.Launch) { l.In.CPUs = s.cpusOf(other) })
 }
 
-// moveInWindow moves the worker of a role, in the window, to the CPUs of the other role's worker.
+// moveInWindow moves one worker to the CPUs of the other worker, after the window has opened.
 func moveInWindow(role, other worker.Role) stageAction {
 	return doInWindow(func(s *Stage) { _ = moveToCPUs(s.pid(role), s.cpusOf(other)) })
 }
 
-// pauseWorkers stops the workers of the roles for a time in the window, and then continues them.
+// pauseWorkers stops workers for a time after the window has opened, and then continues them.
 func pauseWorkers(d time.Duration, roles ...worker.Role) stageAction {
 	return doInWindow(func(s *Stage) {
 		for _, role := range roles {
-			go pauseProcess(s.pid(role), d) // ends after d
+			go pauseProcess(s.pid(role), d) // ends after the time d
 		}
 		time.Sleep(2 * d)
 	})
 }
 
-// pauseBystander stops, for a time in the window, a process that takes no part in the trial.
+// pauseBystander stops, for a time in the window, a process that has no part in the trial.
 func pauseBystander(d time.Duration) stageAction {
 	return func(s *Stage) error {
 		bystander, err := s.start(&idlePlayer{}, host.StartOptions{})
@@ -117,7 +119,7 @@ func pauseBystander(d time.Duration) stageAction {
 	}
 }
 
-// putProxyBetween puts a proxy between client and server, on the server's CPUs.
+// putProxyBetween puts a proxy between client and server. The proxy uses the server's CPUs.
 func putProxyBetween(p proxyPlayer) stageAction {
 	return changeLaunch(clientRole, func(s *Stage, l *worker.Launch) {
 		to := p
@@ -127,7 +129,7 @@ func putProxyBetween(p proxyPlayer) stageAction {
 	})
 }
 
-// replaceServer lets a disturber's server answer in place of the lab's own server.
+// replaceServer makes the client call the disturbing process's server, not the lab's server.
 func replaceServer(p player) stageAction {
 	return func(s *Stage) error {
 		actor, err := s.start(p, host.StartOptions{CPUs: s.lab.Placement.Server, Nice: s.lab.Nice})
@@ -136,14 +138,14 @@ func replaceServer(p player) stageAction {
 	}
 }
 
-// replaceWithEcho replaces the server by an echo server over tcp with the given faults.
+// replaceWithEcho makes the client call an echo server over tcp that has the given faults.
 func replaceWithEcho(fields serverPlayer) stageAction {
 	fields.Variant, fields.Workload, fields.RequestBytes, fields.ResponseBytes = "tcp", "echo", 64, 64
 	return replaceServer(&fields)
 }
 
-// pageOutClient repeatedly removes the pages of the client's program from memory in the window. The
-// client runs a copy of the program, because pages that other processes have mapped stay.
+// pageOutClient repeatedly removes the client's program from memory while the window is open. The
+// client runs a copy of the program, since pages that several processes use stay in memory.
 func pageOutClient(how func(pid int) error) stageAction {
 	return func(s *Stage) error {
 		copied := filepath.Join(s.directory, "client")
@@ -162,8 +164,7 @@ func pageOutClient(how func(pid int) error) stageAction {
 	}
 }
 
-// copyProgram copies a program and syncs the copy: only pages that are on disk can be removed from
-// memory.
+// copyProgram copies a program and writes the copy to disk. Only pages on disk can leave memory.
 func copyProgram(to, from string) error {
 	program, err := os.ReadFile(from)
 	if err != nil {
@@ -177,8 +178,8 @@ func copyProgram(to, from string) error {
 	return errors.Join(err, target.Sync(), target.Close())
 }
 
-// enterBeforeStart calls enter in the thread that then starts the worker of a role. enter can, for
-// example, enter a namespace.
+// enterBeforeStart calls enter in the thread that then starts the worker with a role. For example,
+// enter can move the thread into a namespace.
 func enterBeforeStart(role worker.Role, enter func(*Stage) error) stageAction {
 	return changeLaunch(role, func(s *Stage, l *worker.Launch) {
 		before := l.In.Enter
@@ -193,10 +194,10 @@ func enterBeforeStart(role worker.Role, enter func(*Stage) error) stageAction {
 	})
 }
 
-// useNameServer makes the client look up its server's name at a name server that answers after a
-// delay.
+// useNameServer makes the client look up the server's name at a name server with a delay.
 func useNameServer(delay time.Duration) stageAction {
-	const server = "127.53.53.53" // on an address of its own, since the port must be 53: resolv.conf(5)
+	// The name server has an address of its own, because it must use port 53: resolv.conf(5).
+	const server = "127.53.53.53"
 	return func(s *Stage) error {
 		_, err := s.start(&nameServerPlayer{Listen: server + ":53", Delay: delay}, host.StartOptions{})
 		s.onLaunchOf(worker.ClientRole, func(l *worker.Launch) {
@@ -209,7 +210,7 @@ func useNameServer(delay time.Duration) stageAction {
 	}
 }
 
-// denyHugePages lets neither worker use huge pages.
+// denyHugePages prevents both workers from using huge pages.
 func denyHugePages(s *Stage) error {
 	undo, err := disableHugePages()
 	if err == nil {
@@ -218,7 +219,7 @@ func denyHugePages(s *Stage) error {
 	return err
 }
 
-// keepDiskBusy writes to the disk to which the samples are written.
+// keepDiskBusy writes to the disk on which the samples are stored.
 func keepDiskBusy(busy diskPlayer) stageAction {
 	return func(s *Stage) error {
 		busy.File = filepath.Join(s.directory, "disk")
@@ -226,7 +227,7 @@ func keepDiskBusy(busy diskPlayer) stageAction {
 	}
 }
 
-// stepClockInWindow moves the wall clock in the window, and moves it back after 50 ms.
+// stepClockInWindow moves the wall clock after the window has opened, and back after 50 ms.
 func stepClockInWindow(by time.Duration) stageAction {
 	return doInWindow(func(*Stage) {
 		if stepClock(by) == nil {
@@ -236,12 +237,12 @@ func stepClockInWindow(by time.Duration) stageAction {
 	})
 }
 
-// runSecondLab runs another lab's measurement during the trial.
+// runSecondLab measures something else with a second lab during the trial.
 func runSecondLab(s *Stage) error {
 	return runDisturber(&labPlayer{Worker: s.lab.Worker, Folder: filepath.Join(s.directory, "beside")}, host.StartOptions{})(s)
 }
 
-// runBystander starts a process that only waits.
+// runBystander starts a process that only waits and so disturbs nothing.
 var runBystander = runDisturber(&idlePlayer{}, host.StartOptions{})
 
 // measureVariant makes the trial measure another variant.
@@ -259,7 +260,7 @@ func useClients(n int) stageAction {
 	return func(s *Stage) error { s.cell.clients = n; return nil }
 }
 
-// lowerFrequency lowers the CPUs' maximum frequency in the window to a share of its current value.
+// lowerFrequency lowers the CPUs' maximum frequency to a share of its value, in the window.
 func lowerFrequency(share float64) stageAction {
 	return func(s *Stage) error {
 		limits, err := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq")
@@ -277,14 +278,15 @@ func lowerFrequency(share float64) stageAction {
 			}
 			s.atEnd(func() error { return os.WriteFile(limit, before, 0) })
 			s.whenWindowOpens(func() {
-				_ = os.WriteFile(limit, []byte(strconv.Itoa(int(float64(hertz)*share))), 0) // after an error the frequency stays, and the verdict shows it
+				// If this fails, the frequency stays, and the verdict shows that.
+				_ = os.WriteFile(limit, []byte(strconv.Itoa(int(float64(hertz)*share))), 0)
 			})
 		}
 		return nil
 	}
 }
 
-// errNotSupported is the error of a disturbance that this system cannot stage.
+// errNotSupported is the error of a disturbance that this operating system does not support.
 var errNotSupported = host.ErrUnsupported
 
 func needsLinux(machineInfo) string {
@@ -301,7 +303,7 @@ func needsRoot(machineInfo) string {
 	return ""
 }
 
-// needsSeparateCPUs requires that the server and the client have different CPUs.
+// needsSeparateCPUs returns a reason if the server and the client share their first CPU.
 func needsSeparateCPUs(m machineInfo) string {
 	if len(m.placement.Server) == 0 || len(m.placement.Client) == 0 || m.placement.Server[0] == m.placement.Client[0] {
 		return "needs two CPUs: server and client share one CPU here"
@@ -309,7 +311,7 @@ func needsSeparateCPUs(m machineInfo) string {
 	return ""
 }
 
-// needsManyClientCPUs requires that the client has at least two CPUs.
+// needsManyClientCPUs returns a reason if the client has fewer than two CPUs.
 func needsManyClientCPUs(m machineInfo) string {
 	if n := len(m.placement.Client); n < 2 {
 		return fmt.Sprintf("needs at least two CPUs for the client: on this machine the client has %d", n)
@@ -336,14 +338,15 @@ func needsNetworks(machineInfo) string {
 }
 
 func needsFrequency(machineInfo) string {
-	governors, _ := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq") // the pattern is valid
+	// Glob fails only for an invalid pattern.
+	governors, _ := filepath.Glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq")
 	if len(governors) == 0 {
 		return "needs CPUs with a settable frequency (/sys/devices/system/cpu/cpufreq)"
 	}
 	return ""
 }
 
-// needsConsent requires the user's permission to disturb all programs on the machine.
+// needsConsent returns a reason if the user has not allowed disturbing the whole machine.
 func needsConsent(m machineInfo) string {
 	if !m.wide {
 		return "disturbs every program on the machine: allow this with --machine-wide"

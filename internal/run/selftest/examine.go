@@ -17,19 +17,19 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A Runner runs the trials of situations.
+// A Runner runs the disturbed and the undisturbed trials of situations.
 type Runner struct {
 	Worker []string // the command that starts a worker
-	Actor  []string // the command that starts a disturber (RunDisturber)
-	// MachineWide allows disturbances of every program on the machine.
+	Actor  []string // the command that starts a disturbing process (RunDisturber)
+	// MachineWide allows disturbances that affect every program on the machine.
 	MachineWide bool
-	// Patience limits the time for repeating a twin's trial that other programs spoiled.
+	// Patience limits the time for repeating an undisturbed trial if other programs disturb it.
 	Patience time.Duration
 }
 
-// An Outcome holds the result of one trial of a situation.
+// An Outcome holds the result of one trial.
 type Outcome struct {
-	Checks     []record.Check `json:"checks"` // the checks that object, and the record's warnings
+	Checks     []record.Check `json:"checks"` // checks that are not OK, and the record's warnings
 	Valid      bool           `json:"valid"`
 	Failure    string         `json:"failure,omitempty"`
 	P50NS      int64          `json:"p50_ns,omitempty"`
@@ -37,50 +37,49 @@ type Outcome struct {
 	Throughput float64        `json:"throughput_per_second"`
 }
 
-// A Verdict is the result of a situation.
+// A Verdict says whether a check noticed the disturbance of a situation.
 type Verdict struct {
 	Situation
-	// NotStaged says why the situation was not staged. The fields below are then unset.
+	// NotStaged says why no trial was run. If it is set, the fields below are not set.
 	NotStaged string   `json:"not_staged,omitempty"`
-	Told      *Outcome `json:"told,omitempty"`   // the trial with the lie
-	Honest    *Outcome `json:"honest,omitempty"` // the trial with the twin
+	Told      *Outcome `json:"told,omitempty"`   // the disturbed trial
+	Honest    *Outcome `json:"honest,omitempty"` // the trial with the harmless twin
 	Class     Class    `json:"class"`
-	// By is the check that names the lie, or nil.
+	// By is the check that noticed the disturbance. It is nil if none did.
 	By *record.Check `json:"by,omitempty"`
-	// Moved holds the ratios of the lie's figures to the twin's figures. It is nil if figures
-	// are missing.
+	// Moved compares the figures of the two trials. It is nil if a figure is missing.
 	Moved *Ratios `json:"moved,omitempty"`
-	// Refused is the check that made the twin invalid, or nil.
+	// Refused is the check that wrongly made the twin's trial invalid. It is nil if none did.
 	Refused *record.Check `json:"refused,omitempty"`
 }
 
-// A Class summarizes a verdict.
+// A Class is a short form of a verdict.
 type Class string
 
-// The classes of verdicts.
+// The classes of verdicts: how the checks named in Expect and the figures reacted.
 const (
 	NotStaged  Class = "not-staged"
-	Noticed    Class = "noticed"  // a check in Expect objects to the lie more than to the twin
-	Unclear    Class = "unclear"  // a check in Expect objects equally to the lie and to the twin
-	Harmless   Class = "harmless" // no check noticed the lie, but the figures are close to the twin's
-	Undetected Class = "passed"   // no check noticed the lie, and the figures are false
+	Noticed    Class = "noticed"  // a check objects more to the disturbed trial than to the other
+	Unclear    Class = "unclear"  // a check objects equally to both trials
+	Harmless   Class = "harmless" // no check objects, but the figures match the twin's figures
+	Undetected Class = "passed"   // no check objects, and the figures are false
 )
 
-// Ratios holds the lie's figures divided by the twin's figures.
+// Ratios holds figures of the disturbed trial divided by the same figures of the twin's trial.
 type Ratios struct {
 	P50        float64 `json:"p50"`
 	P99        float64 `json:"p99"`
 	Throughput float64 `json:"throughput"`
 }
 
-// Two trials also differ by chance: on a shared machine, the mean differs by 9 to 18 % and P99
-// by more. A lie whose ratios are below these limits counts as harmless.
+// Limits on ratios that chance explains. On a shared machine, chance changes a mean by 9 to 18 %,
+// and a P99 by more. A disturbance within the limits counts as harmless.
 const (
 	maxChanceRatio    = 1.25
 	maxChanceP99Ratio = 2
 )
 
-// exceedsChance reports whether a figure differs by more than chance explains, or is unknown.
+// exceedsChance reports whether a ratio is beyond its limit. A nil Ratios counts as beyond.
 func (r *Ratios) exceedsChance() bool {
 	if r == nil {
 		return true
@@ -89,8 +88,8 @@ func (r *Ratios) exceedsChance() bool {
 	return beyond(r.P50, maxChanceRatio) || beyond(r.Throughput, maxChanceRatio) || beyond(r.P99, maxChanceP99Ratio)
 }
 
-// Examine stages a situation and its twin. It returns an error only if no situation can be staged:
-// ctx has ended, or wirelab's own programs do not start.
+// Examine runs the disturbed trial and the twin's trial of a situation. It returns an error only if
+// no situation can be staged: ctx has ended, or wirelab's own programs do not start.
 func (runner *Runner) Examine(ctx context.Context, s Situation) (Verdict, error) {
 	v := Verdict{Situation: s, Class: NotStaged}
 	here := machineInfo{placement: lab.New(runner.Worker).Placement, wide: runner.MachineWide}
@@ -118,7 +117,7 @@ func (runner *Runner) Examine(ctx context.Context, s Situation) (Verdict, error)
 	return v, nil
 }
 
-// classify sets the verdict from the records of the lie and of the twin.
+// classify sets the verdict from the records of the disturbed trial and of the twin's trial.
 func (v *Verdict) classify(told, honest *record.Record) {
 	v.Told, v.Honest = outcomeOf(told), outcomeOf(honest)
 	v.Refused = honest.FirstInvalid()
@@ -142,8 +141,9 @@ func (v *Verdict) classify(told, honest *record.Record) {
 	}
 }
 
-// namingCheck returns the check in Expect that objects to the lie, or nil. own reports whether it
-// objects less to the twin. Such checks are preferred, and among them those that refuse the trial.
+// namingCheck returns a check in Expect that objects to the disturbed trial, or nil. own reports
+// whether the check objects less to the twin's trial. It prefers such checks, and then those that
+// make the trial invalid.
 func (v *Verdict) namingCheck() (by *record.Check, own bool) {
 	for _, c := range v.Told.Checks {
 		if c.Level == record.Unknown || !slices.Contains(v.Expect, c.Name) {
@@ -157,7 +157,7 @@ func (v *Verdict) namingCheck() (by *record.Check, own bool) {
 	return by, own
 }
 
-// levelOf returns the level that a check gave the trial.
+// levelOf returns a check's level in the trial. A check without an objection has the level OK.
 func (o *Outcome) levelOf(check string) record.Level {
 	i := slices.IndexFunc(o.Checks, func(c record.Check) bool { return c.Name == check })
 	if i < 0 {
@@ -173,7 +173,8 @@ func outcomeOf(r *record.Record) *Outcome {
 			o.Checks = append(o.Checks, c)
 		}
 	}
-	for _, warning := range r.Warnings { // the text up to the first colon serves as a check's name
+	// The warning's text before its first colon counts as the name of a check.
+	for _, warning := range r.Warnings {
 		name, _, _ := strings.Cut(warning, ": ")
 		o.Checks = append(o.Checks, record.Check{Name: name, Level: record.Warning, Detail: warning})
 	}
@@ -187,10 +188,10 @@ func outcomeOf(r *record.Record) *Outcome {
 	return o
 }
 
-// trialTimeout limits the time of a trial with its disturbance.
+// trialTimeout limits the time of one trial, including its disturbance.
 const trialTimeout = 20 * time.Second
 
-// runStagedTrial runs one trial with the lie or with the twin.
+// runStagedTrial runs one trial of a situation. If twin is true, it stages the harmless twin.
 func (runner *Runner) runStagedTrial(ctx context.Context, situation Situation, twin bool) (r *record.Record, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, trialTimeout, fmt.Errorf("the trial did not end within %v", trialTimeout))
 	defer cancel()
@@ -198,7 +199,7 @@ func (runner *Runner) runStagedTrial(ctx context.Context, situation Situation, t
 		ctx: ctx, lab: lab.New(runner.Worker), program: runner.Actor,
 		cell: situation.cell.withDefaults(), pids: map[worker.Role]int{},
 	}
-	defer func() { // also after a panic
+	defer func() { // runs after a panic, too
 		cancel()
 		err = errors.Join(err, s.undoAll())
 	}()
@@ -206,7 +207,7 @@ func (runner *Runner) runStagedTrial(ctx context.Context, situation Situation, t
 		return nil, err
 	}
 	s.lab.Observers, s.lab.Staging = []live.Observer{s.observe}, s.launch
-	s.lab.Patience = lab.Patience{} // no repeats: the lie should spoil its trial
+	s.lab.Patience = lab.Patience{} // no repeats: the disturbance should spoil its trial
 	if twin {
 		s.lab.Patience.Time = runner.Patience
 	}
@@ -222,7 +223,7 @@ func (runner *Runner) runStagedTrial(ctx context.Context, situation Situation, t
 	return s.run()
 }
 
-// run runs the stage's trial.
+// run measures the trial of the stage and returns its record.
 func (s *Stage) run() (*record.Record, error) {
 	measured, err := s.cell.scenario()
 	if err != nil {
@@ -242,20 +243,20 @@ func (s *Stage) run() (*record.Record, error) {
 	return nil, errors.New("the trial ended without a record")
 }
 
-// ResultVersion is the version of a Result's JSON form.
+// ResultVersion is the version of Result's JSON form.
 const ResultVersion = 1
 
-// A Result holds the verdicts of all situations that were staged.
+// A Result holds the verdicts on all situations.
 type Result struct {
 	Version    int            `json:"version"`
 	Placement  host.Placement `json:"placement"`
 	Situations []Verdict      `json:"situations"`
-	Classes    map[Class]int  `json:"classes"` // the number of situations per class
+	Classes    map[Class]int  `json:"classes"` // number of verdicts in each class
 	Twins      int            `json:"twins"`
-	Refused    int            `json:"refused"` // the number of twins whose trial is invalid
+	Refused    int            `json:"refused"` // number of twins whose trial was judged invalid
 }
 
-// Add adds a verdict, and counts it.
+// Add appends a verdict and updates the counts.
 func (r *Result) Add(v Verdict) {
 	r.Situations = append(r.Situations, v)
 	r.Classes[v.Class]++
@@ -267,14 +268,14 @@ func (r *Result) Add(v Verdict) {
 	}
 }
 
-// Totals says how many situations were noticed.
+// Totals returns a sentence with the number of situations in each class.
 func (r *Result) Totals() string {
 	return fmt.Sprintf("%d of %d situations were staged: %d were noticed, %d were not noticed but were harmless, %d were not noticed and made the figures FALSE, %d were unclear; %d of %d honest twins were refused",
 		len(r.Situations)-r.Classes[NotStaged], len(r.Situations), r.Classes[Noticed], r.Classes[Harmless],
 		r.Classes[Undetected], r.Classes[Unclear], r.Refused, r.Twins)
 }
 
-// Describe returns a situation's verdict in a few lines of text.
+// Describe describes a verdict in a few lines of text.
 func (v *Verdict) Describe() string {
 	var b strings.Builder
 	switch v.Class {
@@ -304,7 +305,7 @@ func (v *Verdict) Describe() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// otherChecks lists the checks that object, but not because of the staged disturbance.
+// otherChecks lists the checks that object for a reason other than the disturbance.
 func otherChecks(o *Outcome) string {
 	var said []string
 	for _, c := range o.Checks {
@@ -325,8 +326,8 @@ func formatRatio(r float64) string {
 	return fmt.Sprintf("%.2g", r)
 }
 
-// Check returns an error if a lie with false figures was not noticed, if a verdict is unclear, or
-// if too many honest twins were refused: more than one, and more than one in 30.
+// Check returns an error if a disturbance with false figures was not noticed, a verdict is unclear,
+// or too many twins were refused. Up to one in 30 twins may be refused, but at least one.
 func (r *Result) Check() error {
 	passed, unclear := r.Classes[Undetected], r.Classes[Unclear]
 	if passed+unclear == 0 && r.Refused <= max(1, r.Twins/30) {

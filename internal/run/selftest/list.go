@@ -8,17 +8,17 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-// Select returns the situations whose names match the pattern.
+// Select returns the situations whose names match a regular expression.
 func Select(pattern *regexp.Regexp) []Situation {
 	return slices.DeleteFunc(Situations(), func(s Situation) bool { return !pattern.MatchString(s.Name) })
 }
 
-// Situations returns all situations, in the order in which they are staged.
+// Situations returns all situations in the order in which the self-test stages them.
 func Situations() []Situation {
 	return slices.Concat(machineSituations(), workerSituations(), serverSituations(), networkSituations(), loadSituations(), heldOutSituations())
 }
 
-// Names of checks that several situations expect.
+// Names of the checks that several situations expect to object.
 var (
 	checksOfOtherPrograms = []string{"gaps", "neighbours", "noise", "paused", "stopped"}
 	checksOfQuota         = []string{"cpu-quota"}
@@ -26,18 +26,18 @@ var (
 	checksOfAnswers       = []string{"errors", "answers"}
 )
 
-// openLoopCell has an open loop: a pause of a tenth of the window then delays a tenth of the
-// requests. In a closed loop it would delay only one request per client.
+// openLoopCell has an open loop, in which a pause of a tenth of the window delays a tenth of the
+// requests. In a closed loop, a pause would delay only one request of each client.
 var openLoopCell = trialCell{clients: 16, load: constantRate(1000, trialWindow)}
 
-// spinInBursts returns a player that spins for 20 ms in every 200 ms.
+// spinInBursts returns a player that keeps its CPU busy for the first 20 ms of every 200 ms.
 func spinInBursts(c schedulingClass) player {
 	return &spinPlayer{For: 20 * time.Millisecond, Every: 200 * time.Millisecond, Class: c}
 }
 
 func spinAlways(c schedulingClass) player { return &spinPlayer{For: time.Second, Class: c} }
 
-// machineSituations returns situations that are caused by other programs or the kernel.
+// machineSituations returns situations in which other programs or the kernel disturb the trial.
 func machineSituations() []Situation {
 	return []Situation{
 		{
@@ -109,7 +109,7 @@ func machineSituations() []Situation {
 	}
 }
 
-// workerSituations returns situations in which a worker runs in a wrong way.
+// workerSituations returns situations in which something is wrong with a worker.
 func workerSituations() []Situation {
 	return []Situation{
 		{
@@ -165,7 +165,7 @@ func workerSituations() []Situation {
 	}
 }
 
-// serverSituations returns situations in which the server does other work than the measured one.
+// serverSituations returns situations in which the server does not do the work that it should.
 func serverSituations() []Situation {
 	sleeping := "users:op=get-user,work=2ms"
 	return []Situation{
@@ -188,7 +188,7 @@ func serverSituations() []Situation {
 		{
 			Name: "warming-server", Lie: "the server needs two seconds to get up to speed, longer than the warm-up", Twin: "the server is up to speed at once",
 			Expect: []string{"course", "settled"}, cell: trialCell{load: closedLoopFor(1200 * time.Millisecond)},
-			// Go's timers wake at whole milliseconds: with less work there would be no ramp.
+			// Go's timers fire at whole milliseconds, so with less Work there would be no ramp.
 			lie: replaceWithEcho(serverPlayer{Work: 5 * time.Millisecond, RampFor: 2 * time.Second}), twin: replaceWithEcho(serverPlayer{Work: 5 * time.Millisecond}),
 		},
 		{
@@ -214,7 +214,7 @@ func serverSituations() []Situation {
 	}
 }
 
-// networkSituations returns situations in which the network between server and client is disturbed.
+// networkSituations returns situations with a disturbed network between client and server.
 func networkSituations() []Situation {
 	return []Situation{
 		{
@@ -251,10 +251,9 @@ func networkSituations() []Situation {
 	}
 }
 
-// loadSituations returns situations in which the load differs from what the user expects.
+// loadSituations returns situations with a load that differs from the load that the user expects.
 func loadSituations() []Situation {
-	// The stack fake keeps its delay exactly: five parallel calls of 5 ms make 1,000 calls per
-	// second.
+	// The stack fake keeps its delay exactly: five parallel calls of 5 ms give 1,000 per second.
 	const capacity = "fake:delay=5ms,parallel=5"
 	return []Situation{
 		{
@@ -280,8 +279,8 @@ func loadSituations() []Situation {
 	}
 }
 
-// heldOutSituations returns situations that were first staged after all checks had been written. So
-// they show how many unknown disturbances the checks may miss.
+// heldOutSituations returns situations that were added after all checks were complete. They show
+// how many unknown disturbances the checks miss.
 func heldOutSituations() []Situation {
 	return []Situation{
 		{

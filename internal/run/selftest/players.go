@@ -16,16 +16,16 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// A player does the work of a disturber's process. It calls ready with the address that it listens
-// on, or "", and returns when ctx ends.
+// A player is the program of a disturbing process. It calls ready once it works, with its listening
+// address or "". It returns when ctx ends.
 type player interface {
 	play(ctx context.Context, ready func(address string)) error
 }
 
-// players lists all players.
+// players lists one player of each type.
 var players = []player{&spinPlayer{}, &proxyPlayer{}, &serverPlayer{}, &earlyAnswerPlayer{}, &nameServerPlayer{}, &labPlayer{}, &diskPlayer{}, &cleanupPlayer{}, &idlePlayer{}}
 
-// A playerSpec holds the name and the fields of a disturber's player.
+// A playerSpec selects the player of a disturbing process, and sets the player's fields.
 type playerSpec struct {
 	Player string          `json:"player"`
 	As     json.RawMessage `json:"as"`
@@ -33,13 +33,13 @@ type playerSpec struct {
 
 func playerName(p player) string { return fmt.Sprintf("%T", p) }
 
-// A readyLine is the only line that a disturber prints.
+// A readyLine is the only line that a disturbing process prints.
 type readyLine struct {
 	Address string `json:"address,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
 
-// RunDisturber runs a disturber's process. It reads a line of JSON with the playerSpec, prints a
+// RunDisturber runs a disturbing process. It reads a playerSpec as one line of JSON, prints a
 // readyLine, and runs the player until its input ends.
 func RunDisturber(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := json.NewEncoder(output)
@@ -68,14 +68,14 @@ func runPlayer(ctx context.Context, input *bufio.Reader, ready func(address stri
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // ends with the input, or with the process
+	go func() { // ends when the input ends, or with the process
 		_, _ = io.Copy(io.Discard, input)
 		cancel()
 	}()
 	return players[i].play(ctx, ready)
 }
 
-// idlePlayer is a process that does nothing. It is the twin of many disturbances.
+// idlePlayer does nothing. Many disturbances have it as their harmless twin.
 type idlePlayer struct{}
 
 func (*idlePlayer) play(ctx context.Context, ready func(string)) error {
@@ -84,12 +84,12 @@ func (*idlePlayer) play(ctx context.Context, ready func(string)) error {
 	return nil
 }
 
-// spinPlayer is a process that keeps its CPU busy, all the time or in bursts.
+// spinPlayer keeps its CPU busy, all the time or in bursts.
 type spinPlayer struct {
-	For   time.Duration   `json:"for"`             // busy time per period
-	Every time.Duration   `json:"every,omitempty"` // 0: without a pause
+	For   time.Duration   `json:"for"`             // busy time at the start of each period
+	Every time.Duration   `json:"every,omitempty"` // length of a period; 0 means no pauses
 	Class schedulingClass `json:"class,omitempty"`
-	// WalkBytes is the size of the memory that the player reads while it spins, to evict other
+	// WalkBytes is the size of the memory that the player reads again and again, to displace other
 	// programs' data from the CPU's caches.
 	WalkBytes int `json:"walk_bytes,omitempty"`
 }
@@ -99,12 +99,12 @@ type schedulingClass string
 
 const (
 	normalClass   schedulingClass = ""          // scheduled by its nice value
-	realTimeClass schedulingClass = "real-time" // runs before all other threads
-	idleClass     schedulingClass = "idle"      // runs only if no other thread wants to run
+	realTimeClass schedulingClass = "real-time" // runs before all threads of other classes
+	idleClass     schedulingClass = "idle"      // runs only if no other thread wants the CPU
 )
 
 func (s *spinPlayer) play(ctx context.Context, ready func(string)) error {
-	runtime.LockOSThread() // never unlocked, so that the thread's class stays
+	runtime.LockOSThread() // never unlocked, since the class belongs to the thread
 	if err := setThreadClass(s.Class); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *spinPlayer) play(ctx context.Context, ready func(string)) error {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		for ctx.Err() == nil && time.Since(begun) < s.For {
-			for line := 0; line < len(memory); line += 64 { // of the cache
+			for line := 0; line < len(memory); line += 64 { // one access per cache line
 				memory[line]++
 			}
 		}
@@ -124,11 +124,11 @@ func (s *spinPlayer) play(ctx context.Context, ready func(string)) error {
 	return nil
 }
 
-// diskPlayer is a process that writes to a file and syncs it.
+// diskPlayer writes to a file and syncs the file, again and again.
 type diskPlayer struct {
 	File  string        `json:"file"`
 	Bytes int           `json:"bytes"`
-	Every time.Duration `json:"every,omitempty"` // 0: without a pause
+	Every time.Duration `json:"every,omitempty"` // pause after each write; 0 means no pause
 }
 
 func (d *diskPlayer) play(ctx context.Context, ready func(string)) (err error) {
@@ -154,11 +154,11 @@ func (d *diskPlayer) play(ctx context.Context, ready func(string)) (err error) {
 	return nil
 }
 
-// cleanupPlayer removes a stage's folder and control groups when its input ends: after the stage,
-// or when wirelab was killed. Unlike other disturbers, it outlives wirelab.
+// cleanupPlayer removes the folder and the control groups of a stage when its input ends. It
+// outlives wirelab, so it also cleans up after wirelab was killed.
 type cleanupPlayer struct {
 	Folder string   `json:"folder"`
-	Groups []string `json:"groups"` // control groups; missing ones are skipped
+	Groups []string `json:"groups"` // folders of control groups; they may be missing
 }
 
 func (c *cleanupPlayer) play(ctx context.Context, ready func(string)) error {
@@ -171,10 +171,10 @@ func (c *cleanupPlayer) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
-// controlGroupName returns the name of this process's control group.
+// controlGroupName returns the name of the control group that this process makes.
 func controlGroupName() string { return fmt.Sprintf("wirelab-selftest-%d", os.Getpid()) }
 
-// removeGroup removes a control group, if the group exists.
+// removeGroup removes a control group. It does nothing if the group does not exist.
 func removeGroup(folder string) error {
 	return retryFor(func() error {
 		if err := os.Remove(folder); !os.IsNotExist(err) {
@@ -184,8 +184,8 @@ func removeGroup(folder string) error {
 	})
 }
 
-// retryFor repeats an action for half a second until it succeeds. It may fail while killed
-// processes have not ended yet.
+// retryFor calls do until it succeeds, for up to half a second. For example, removing a group can
+// fail while killed processes are still ending.
 func retryFor(do func() error) (err error) {
 	for range 50 {
 		if err = do(); err == nil {
@@ -196,7 +196,7 @@ func retryFor(do func() error) (err error) {
 	return err
 }
 
-// nameServerPlayer is a slow name server. It answers 127.0.0.1 for every name.
+// nameServerPlayer is a slow name server. Every name has the address 127.0.0.1.
 type nameServerPlayer struct {
 	Listen string        `json:"listen"`
 	Delay  time.Duration `json:"delay"`
@@ -210,10 +210,10 @@ func (n *nameServerPlayer) play(ctx context.Context, ready func(string)) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	ready(conn.LocalAddr().String())
 	for {
-		question := make([]byte, 512) // RFC 1035, section 2.3.4
+		question := make([]byte, 512) // the longest question (RFC 1035, section 2.3.4)
 		size, from, err := conn.ReadFrom(question)
 		if err != nil {
-			return nil // the socket was closed because the play is over
+			return nil // the socket is closed when ctx ends
 		}
 		if answer, err := nameServerAnswer(question[:size]); err == nil {
 			time.AfterFunc(n.Delay, func() { _, _ = conn.WriteTo(answer, from) })
@@ -221,8 +221,7 @@ func (n *nameServerPlayer) play(ctx context.Context, ready func(string)) error {
 	}
 }
 
-// nameServerAnswer returns the answer to a question: an address for IPv4, and an empty answer
-// otherwise.
+// nameServerAnswer returns the answer to a question. Only a question for IPv4 gets an address.
 func nameServerAnswer(question []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(question); err != nil {

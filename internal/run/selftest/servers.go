@@ -23,23 +23,22 @@ import (
 	"wirelab.dev/internal/wire/workload/echo/echopb"
 )
 
-// serverPlayer is a server with a real stack and a real workload, but with the faults that its
-// fields ask for.
+// serverPlayer is a server of a real stack and workload, with the faults that its fields set.
 type serverPlayer struct {
 	Variant       string `json:"variant"`
 	Workload      string `json:"workload"`
 	RequestBytes  int    `json:"request_bytes"`
 	ResponseBytes int    `json:"response_bytes"`
 
-	FailEvery  int64 `json:"fail_every,omitempty"`  // each Nth call fails at once
-	SpoilEvery int64 `json:"spoil_every,omitempty"` // each Nth answer differs in one bit
-	CutEvery   int64 `json:"cut_every,omitempty"`   // each Nth answer is a byte short
-	// Work is the time that each call sleeps, to simulate work. Calls later than WorkFor after the
-	// first call do not sleep (0: no limit). With RampFor, the sleep begins at twice Work, and
-	// falls to Work within RampFor.
+	FailEvery  int64 `json:"fail_every,omitempty"`  // every Nth call fails at once; 0 means none
+	SpoilEvery int64 `json:"spoil_every,omitempty"` // every Nth answer has one wrong bit
+	CutEvery   int64 `json:"cut_every,omitempty"`   // every Nth answer lacks its last byte
+	// Work is the time that each call sleeps. If WorkFor is not 0, calls sleep only within that
+	// time after the first call. If RampFor is not 0, calls first sleep for twice Work; within
+	// RampFor, this time falls to Work.
 	Work    time.Duration `json:"work,omitempty"`
 	WorkFor time.Duration `json:"work_for,omitempty"`
-	// WorkEvery makes only each Nth call sleep.
+	// WorkEvery, if not 0, makes only every Nth call sleep.
 	WorkEvery int64         `json:"work_every,omitempty"`
 	RampFor   time.Duration `json:"ramp_for,omitempty"`
 }
@@ -57,7 +56,7 @@ func (s *serverPlayer) play(ctx context.Context, ready func(string)) error {
 		return err
 	}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve() }) // ends with the server
+	serving.Go(func() { _ = server.Serve() }) // ends when the server is closed
 	ready(address.String())
 	<-ctx.Done()
 	err = server.Close()
@@ -65,15 +64,15 @@ func (s *serverPlayer) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
-// A faultyRegistrar registers services whose handlers have the faults of a serverPlayer.
+// A faultyRegistrar registers services, and adds the faults of a serverPlayer to their handlers.
 type faultyRegistrar struct {
 	*serverPlayer
 	to    grpc.ServiceRegistrar
 	calls atomic.Int64
-	first atomic.Int64 // instant of the first call, in Unix nanoseconds
+	first atomic.Int64 // when the first call began, in Unix nanoseconds
 }
 
-// RegisterService registers the service with its handlers wrapped.
+// RegisterService registers the service, and wraps its handlers.
 func (t *faultyRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	wrapped := *desc
 	wrapped.Methods = nil
@@ -110,7 +109,7 @@ func (t *faultyRegistrar) failOrSleep(number int64) error {
 	return nil
 }
 
-// sleepTime returns how long a call sleeps. since is the time since the first call.
+// sleepTime returns how long a call must sleep. since is the time since the first call.
 func (t *faultyRegistrar) sleepTime(since time.Duration) time.Duration {
 	switch {
 	case t.WorkFor > 0 && since >= t.WorkFor:
@@ -121,7 +120,7 @@ func (t *faultyRegistrar) sleepTime(since time.Duration) time.Duration {
 	return t.Work
 }
 
-// spoilAnswer changes an answer of echo, if it is this call's turn.
+// spoilAnswer changes the answer of a call whose number is a multiple of SpoilEvery or CutEvery.
 func (t *faultyRegistrar) spoilAnswer(number int64, answer any) {
 	payload, is := answer.(*echopb.Payload)
 	if !is || len(payload.GetData()) == 0 {
@@ -135,12 +134,12 @@ func (t *faultyRegistrar) spoilAnswer(number int64, answer any) {
 	}
 }
 
-// earlyAnswerPlayer is a server for echo over rest. With Lie, it answers as soon as it has read the
-// id, with the data of an earlier request.
+// earlyAnswerPlayer is a server for echo over rest. If Lie is true, it does not wait for the end of
+// a request: after the id, it answers with the data of an earlier request.
 type earlyAnswerPlayer struct {
 	Lie bool `json:"lie"`
 
-	known atomic.Pointer[[]byte] // data of an earlier request
+	known atomic.Pointer[[]byte] // the data of an earlier request
 }
 
 func (e *earlyAnswerPlayer) play(ctx context.Context, ready func(string)) error {
@@ -157,7 +156,7 @@ func (e *earlyAnswerPlayer) play(ctx context.Context, ready func(string)) error 
 	return nil
 }
 
-// ServeHTTP answers an echo.
+// ServeHTTP answers a call of echo.
 func (e *earlyAnswerPlayer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := e.answer(r.Body)
 	if err != nil {
@@ -195,7 +194,7 @@ func (e *earlyAnswerPlayer) answer(body io.Reader) ([]byte, error) {
 	return proto.Marshal(&in)
 }
 
-// readID reads the id of an echo from its beginning: field 1, a varint.
+// readID reads an echo's id, which is at the beginning: field 1, a varint.
 func readID(head []byte) (uint64, error) {
 	number, kind, tag := protowire.ConsumeTag(head)
 	if number != 1 || kind != protowire.VarintType {
@@ -205,20 +204,20 @@ func readID(head []byte) (uint64, error) {
 	return id, protowire.ParseError(min(n, 0))
 }
 
-// proxyPlayer is a proxy between client and server, with the faults that its fields ask for.
-// Without faults, it forwards all bytes unchanged.
+// proxyPlayer is a proxy between client and server, with the faults that its fields set. Without
+// faults, it forwards all bytes unchanged.
 type proxyPlayer struct {
 	To string `json:"to"`
-	// ResetAfter is the time after the first connection at which all connections are reset once.
+	// ResetAfter is the time after the first connection when the proxy resets all connections.
 	ResetAfter time.Duration `json:"reset_after,omitempty"`
-	// ReceiveBytes is the size of the receive buffer towards the client. 0: the kernel's default.
+	// ReceiveBytes is the size of the receive buffer for client data. 0 means the default.
 	ReceiveBytes int `json:"receive_bytes,omitempty"`
-	// SendBytes is the size of the send buffer towards the client. 0: the kernel's default.
+	// SendBytes is the size of the send buffer for data to the client. 0 means the default.
 	SendBytes int `json:"send_bytes,omitempty"`
-	// Hold delays answers until the next multiple of this period.
+	// Hold is a period. The proxy forwards answers only at multiples of this period.
 	Hold time.Duration `json:"hold,omitempty"`
-	// Split sends each answer in two writes, and lets the kernel wait for the
-	// acknowledgement of the first before it sends the second (RFC 896).
+	// Split sends each answer in two writes. The kernel then sends the second part only after the
+	// first part was acknowledged (RFC 896).
 	Split bool `json:"split,omitempty"`
 }
 
@@ -239,13 +238,13 @@ func (p *proxyPlayer) play(ctx context.Context, ready func(string)) error {
 		if err != nil {
 			passing.resetAll()
 			passing.running.Wait()
-			return nil // the listener was closed because ctx has ended
+			return nil // ctx has ended, so the listener is closed
 		}
 		passing.addConnection(conn.(*net.TCPConn))
 	}
 }
 
-// proxyConnections holds the connections of a proxy.
+// proxyConnections holds the open connections of a proxy.
 type proxyConnections struct {
 	*proxyPlayer
 	guard   sync.Mutex
@@ -278,7 +277,8 @@ func (p *proxyConnections) addConnection(client *net.TCPConn) {
 		_ = client.SetNoDelay(false)
 		answers = splitWriter{client}
 	}
-	p.running.Go(func() { copyUntilClosed(server, client) }) // both copies end when one side is closed
+	// Both copies end when either connection is closed.
+	p.running.Go(func() { copyUntilClosed(server, client) })
 	p.running.Go(func() { copyUntilClosed(answers, server); _ = client.Close() })
 }
 
@@ -290,7 +290,7 @@ func copyUntilClosed(to io.Writer, from *net.TCPConn) {
 	}
 }
 
-// resetAll closes all connections so that both ends see a reset.
+// resetAll closes all connections. Client and server each see a connection reset.
 func (p *proxyConnections) resetAll() {
 	p.guard.Lock()
 	defer p.guard.Unlock()
@@ -314,7 +314,7 @@ func (s splitWriter) Write(b []byte) (int, error) {
 	return n + 1, err
 }
 
-// A batchWriter writer writes only at multiples of its period.
+// A batchWriter writes only at multiples of its period.
 type batchWriter struct {
 	to     net.Conn
 	period time.Duration

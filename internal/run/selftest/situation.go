@@ -1,6 +1,6 @@
-// Package selftest disturbs real trials, and reports how the judge judged them. It answers two
-// questions about this machine: which disturbances does wirelab notice, and which undisturbed
-// trials does it refuse?
+// Package selftest disturbs real trials and reports which checks noticed the disturbance. It
+// answers two questions about this machine: which disturbances does wirelab notice, and which
+// undisturbed trials does it refuse?
 //
 //		situation ──> lie:  disturbance + trial ──> record ─┬─> noticed? by which check?
 //		          └─> twin: its harmless form + trial ──> record ─┘   how far did the figure move?
@@ -40,13 +40,13 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A Situation is one way in which a measurement can be false, and its harmless twin.
+// A Situation is a disturbance that makes figures false, together with a harmless twin.
 type Situation struct {
 	Name string `json:"name"`
-	Lie  string `json:"lie"`  // a sentence that describes the disturbance
-	Twin string `json:"twin"` // a sentence that describes the harmless form of the disturbance
-	// Expect names the checks that may notice the lie, or the beginnings of such warnings.
-	// Other checks do not count, since they object for other reasons.
+	Lie  string `json:"lie"`  // describes the disturbance
+	Twin string `json:"twin"` // describes the harmless form of the disturbance
+	// Expect names the checks that can notice the disturbance, or the first words of warnings.
+	// Other checks do not count: they object for other reasons.
 	Expect []string `json:"expect"`
 
 	needs     []requirement
@@ -54,10 +54,10 @@ type Situation struct {
 	lie, twin stageAction
 }
 
-// A stageAction stages a disturbance. A nil action stages nothing.
+// A stageAction starts or prepares a disturbance. A nil stageAction does nothing.
 type stageAction func(*Stage) error
 
-// A trialCell is the configuration of a trial. Fields with zero values get defaults.
+// A trialCell configures a trial. A field with the zero value gets a default.
 type trialCell struct {
 	variant           string
 	workload          string
@@ -67,14 +67,14 @@ type trialCell struct {
 	load              scenario.Load
 	network           scenario.Network
 	samples           bool
-	cold              bool // without a warm-up
+	cold              bool // true for a trial without a warm-up
 }
 
-// trialWindow is the length of a trial's window. It is longer than the period of each disturbance,
-// and short enough for the self-test to take only minutes.
+// trialWindow is the length of a trial's window. It is longer than the period of any disturbance,
+// but keeps the self-test down to minutes.
 const trialWindow = 500 * time.Millisecond
 
-// trialWarmUp limits the time before the window.
+// trialWarmUp limits the length of the warm-up before the window.
 var trialWarmUp = scenario.WarmUp{AtLeast: scenario.Duration(200 * time.Millisecond), AtMost: scenario.Duration(600 * time.Millisecond)}
 
 func (c trialCell) withDefaults() trialCell {
@@ -86,7 +86,7 @@ func (c trialCell) withDefaults() trialCell {
 	return c
 }
 
-// scenario returns the scenario with one trial of the cell.
+// scenario returns a scenario that has only one trial, of this cell.
 func (c trialCell) scenario() (*scenario.Scenario, error) {
 	c = c.withDefaults()
 	variants, err := scenario.ParseVariants(c.variant)
@@ -113,41 +113,41 @@ func constantRate(perSecond float64, d time.Duration) scenario.Load {
 	return scenario.Load{Model: scenario.Open, Rate: perSecond, Arrivals: scenario.Constant, Duration: scenario.Duration(d)}
 }
 
-// A machineInfo holds the properties of this machine that situations depend on.
+// A machineInfo holds the facts about this machine on which situations depend.
 type machineInfo struct {
 	placement host.Placement
-	// wide allows disturbances of all programs of the machine.
+	// wide allows disturbances of all programs on the machine.
 	wide bool
 }
 
-// A requirement returns the reason why a situation cannot be staged on this machine, or "".
+// A requirement returns "" or the reason why this machine cannot run a situation.
 type requirement func(machineInfo) string
 
-// A Stage holds one disturbance during one trial. Actions use it from one goroutine.
+// A Stage holds one disturbance and its trial. Only one goroutine may run actions on a Stage.
 type Stage struct {
-	// ctx ends with the trial. Everything that an action starts ends with ctx.
+	// ctx ends when the trial ends. Everything that an action starts ends with ctx.
 	ctx context.Context
 	// lab runs the trial. Actions may change its placement and its targets.
 	lab *lab.Lab
-	// directory is the folder of this trial. The cleanupPlayer removes it after the trial.
+	// directory is the trial's own folder. The cleanupPlayer removes it after the trial.
 	directory string
-	// program is the command that starts a disturber: wirelab's own program with arguments.
+	// program is the command that starts a disturbing process: wirelab itself with arguments.
 	program []string
-	// cell is the configuration that the trial measures. Acts may change it.
+	// cell configures the trial. Actions may change it.
 	cell trialCell
 
 	launching []func(worker.Role, *worker.Launch)
 	inWindow  []func()
 	undo      []func() error
-	acting    sync.WaitGroup // the running functions of inWindow
-	failed    error          // the first error of an action at a worker's start
+	acting    sync.WaitGroup // waits for the functions of inWindow
+	failed    error          // the first error of an action that ran when a worker was started
 
 	guard  sync.Mutex // guards the fields below
 	pids   map[worker.Role]int
 	opened bool
 }
 
-// onLaunchOf changes how the worker of a role is launched.
+// onLaunchOf calls change before the lab starts the worker with a role.
 func (s *Stage) onLaunchOf(role worker.Role, change func(*worker.Launch)) {
 	s.launching = append(s.launching, func(launched worker.Role, l *worker.Launch) {
 		if launched == role {
@@ -156,21 +156,21 @@ func (s *Stage) onLaunchOf(role worker.Role, change func(*worker.Launch)) {
 	})
 }
 
-// whenWindowOpens calls a function once, within 250 ms after the window has opened. The stage waits
-// until the function returns.
+// whenWindowOpens calls a function once, soon after the window has opened. The stage does not end
+// before the function returns.
 func (s *Stage) whenWindowOpens(do func()) { s.inWindow = append(s.inWindow, do) }
 
-// atEnd registers a function to run after the trial. The last registered function runs first.
+// atEnd registers a function to call after the trial. Functions are called in reverse order.
 func (s *Stage) atEnd(undo func() error) { s.undo = append(s.undo, undo) }
 
-// pid returns the process number of the role's worker, once it has started.
+// pid returns the process number of the worker with a role, or 0 if it has not started.
 func (s *Stage) pid(role worker.Role) int {
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	return s.pids[role]
 }
 
-// launch changes a worker's launch. The lab calls it before it starts the worker.
+// launch changes how a worker is started. The lab calls it before it starts each worker.
 func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 	for _, change := range s.launching {
 		change(role, l)
@@ -186,7 +186,7 @@ func (s *Stage) launch(role worker.Role, l *worker.Launch) {
 	}
 }
 
-// observe runs the functions that wait for the window, at the first progress in it.
+// observe starts the functions of inWindow at the first progress event inside the window.
 func (s *Stage) observe(e live.Event) {
 	p, is := e.(live.Progress)
 	if !is {
@@ -200,11 +200,11 @@ func (s *Stage) observe(e live.Event) {
 		return
 	}
 	for _, do := range s.inWindow {
-		s.acting.Go(do) // ends with ctx at the latest
+		s.acting.Go(do) // returns when ctx ends, if not earlier
 	}
 }
 
-// undoAll undoes everything that was staged. ctx must have ended.
+// undoAll calls the functions of atEnd. ctx must have ended.
 func (s *Stage) undoAll() error {
 	s.acting.Wait()
 	var errs []error
@@ -217,16 +217,16 @@ func (s *Stage) undoAll() error {
 type runningDisturber struct {
 	address  string
 	pid      int
-	warnings []string // CPUs or a priority that the disturber did not get
+	warnings []string // which CPUs or priority the process could not get
 }
 
-// disturberStartTimeout limits the start of a disturber, disturberEndTimeout its end.
+// Limits on how long a disturbing process may take to start and to end.
 const (
 	disturberStartTimeout = 5 * time.Second
 	disturberEndTimeout   = 3 * time.Second
 )
 
-// start starts a disturber and waits until it is ready. The stage ends it.
+// start starts a disturbing process and waits until it is ready. undoAll ends the process.
 func (s *Stage) start(p player, in host.StartOptions) (runningDisturber, error) {
 	text, err := json.Marshal(map[string]any{"player": playerName(p), "as": p})
 	if err != nil {
@@ -242,7 +242,8 @@ func (s *Stage) start(p player, in host.StartOptions) (runningDisturber, error) 
 		return runningDisturber{}, err
 	}
 	var warnings []string
-	if _, outlives := p.(*cleanupPlayer); outlives { // the kernel does not kill it with this process
+	// Without StartPinned, the kernel does not kill the process when wirelab ends.
+	if _, outlives := p.(*cleanupPlayer); outlives {
 		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		err = command.Start()
 	} else {
@@ -255,7 +256,7 @@ func (s *Stage) start(p player, in host.StartOptions) (runningDisturber, error) 
 	s.atEnd(func() error {
 		defer time.AfterFunc(disturberEndTimeout, cancel).Stop()
 		_ = input.Close()
-		_ = command.Wait() // how it ends does not matter
+		_ = command.Wait() // the exit code does not matter
 		cancel()
 		return nil
 	})
@@ -274,7 +275,7 @@ func (s *Stage) start(p player, in host.StartOptions) (runningDisturber, error) 
 	return runningDisturber{r.Address, command.Process.Pid, warnings}, nil
 }
 
-// newFolder makes the stage's folder, and starts the cleanupPlayer, which removes it later.
+// newFolder makes the stage's folder, and starts the cleanupPlayer that later removes the folder.
 func (s *Stage) newFolder() (err error) {
 	if s.directory, err = os.MkdirTemp("", "wirelab-selftest-"); err != nil {
 		return fmt.Errorf("%w: %w", errCannotStage, err)
@@ -285,13 +286,13 @@ func (s *Stage) newFolder() (err error) {
 	return nil
 }
 
-// errCannotStage is wrapped by errors that keep all situations from being staged.
+// errCannotStage is wrapped by an error that prevents all situations.
 var errCannotStage = errors.New("no situation can be staged")
 
-// labPlayer is a second lab, which measures until ctx ends. It calls ready when its window opens.
+// labPlayer is a second lab that measures until ctx ends. It calls ready when its own window opens.
 type labPlayer struct {
 	Worker []string `json:"worker"`
-	Folder string   `json:"folder"` // for its run
+	Folder string   `json:"folder"` // folder for the second lab's run
 }
 
 func (o *labPlayer) play(ctx context.Context, ready func(string)) error {
@@ -312,7 +313,7 @@ func (o *labPlayer) play(ctx context.Context, ready func(string)) error {
 	return err
 }
 
-// createRun makes a run for the trials of a scenario.
+// createRun creates a run for the trials of a scenario.
 func createRun(directory string, s *scenario.Scenario) (*record.Run, error) {
 	plan := s.Plan()
 	return record.Create(directory, record.Manifest{

@@ -42,7 +42,7 @@ func setReceiveBuffer(raw syscall.RawConn, sizeBytes int) error {
 	return refused
 }
 
-// pauseProcess stops a process for a duration, then continues it.
+// pauseProcess stops a process for a time, and then continues it.
 func pauseProcess(pid int, d time.Duration) {
 	if pid <= 0 || unix.Kill(pid, unix.SIGSTOP) != nil {
 		return
@@ -73,8 +73,7 @@ func moveToCPUs(pid int, cpus []int) error {
 	return nil
 }
 
-// pageOut removes a process's file pages from memory, except pages that other processes have
-// mapped.
+// pageOut removes a process's mapped files from memory, but not pages that others have mapped.
 func pageOut(pid int) error {
 	ranges, err := mappedFiles(pid)
 	if err != nil {
@@ -86,8 +85,8 @@ func pageOut(pid int) error {
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
 	for len(ranges) > 0 {
-		n := min(len(ranges), 1024) // UIO_MAXIOV
-		// process_madvise(2), for which the library has no function.
+		n := min(len(ranges), 1024) // UIO_MAXIOV, the kernel's limit
+		// The library unix has no function for process_madvise(2).
 		_, _, errno := unix.Syscall6(unix.SYS_PROCESS_MADVISE, uintptr(fd), uintptr(unsafe.Pointer(&ranges[0])), uintptr(n), unix.MADV_PAGEOUT, 0, 0)
 		if errno != 0 {
 			return errno
@@ -106,7 +105,7 @@ func mappedFiles(pid int) ([]unix.RemoteIovec, error) {
 	defer maps.Close() //nolint:errcheck // it was only read
 	var ranges []unix.RemoteIovec
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		// begin-end perms offset device inode path, proc_pid_maps(5)
+		// fields (proc_pid_maps(5)): begin-end, perms, offset, device, inode, path
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
 			continue
@@ -129,8 +128,7 @@ func disableHugePages() (undo func() error, err error) {
 	return func() error { return unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0) }, nil
 }
 
-// enterTimeNamespace sets the monotonic clock ahead by a duration for the programs that the calling
-// thread starts.
+// enterTimeNamespace sets the monotonic clock forward for programs that the calling thread starts.
 func enterTimeNamespace(ahead time.Duration) error {
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 		return err
@@ -139,8 +137,7 @@ func enterTimeNamespace(ahead time.Duration) error {
 	return os.WriteFile(file, fmt.Appendf(nil, "monotonic %d 0\n", int64(ahead/time.Second)), 0)
 }
 
-// enterNameServerNamespace makes programs that the calling thread starts use only the given name
-// server.
+// enterNameServerNamespace makes programs that the calling thread starts use only this name server.
 func enterNameServerNamespace(server, directory string) error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return err
@@ -155,7 +152,7 @@ func enterNameServerNamespace(server, directory string) error {
 	return unix.Mount(file, "/etc/resolv.conf", "", unix.MS_BIND, "")
 }
 
-// stepClock moves the machine's wall clock.
+// stepClock moves this machine's wall clock by a duration.
 func stepClock(by time.Duration) error {
 	now := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
 	return unix.ClockSettime(unix.CLOCK_REALTIME, &now)

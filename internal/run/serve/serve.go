@@ -1,5 +1,5 @@
-// Package serve runs a stack's server for clients in other programs. The server is one of
-// wirelab's own stacks, or a worker in another language.
+// Package serve runs a server for clients in other programs. The server is one of wirelab's own
+// stacks, or a worker in another language.
 package serve
 
 import (
@@ -19,23 +19,23 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A Service describes a server to run: its variant, its workload and its address.
+// A Service describes a server to run.
 type Service struct {
 	Variant, Workload, Address string
-	RootFile                   string // the file to write the clients' root certificate to; "": none
-	// Ready is called with the address when the server listens.
+	RootFile                   string // file for the clients' root certificate; may be empty
+	// Ready is called with the server's address when the server listens.
 	Ready func(address string) error
-	// Progress receives lines about the build of a worker in another language.
+	// Progress gets lines about building a worker in another language.
 	Progress io.Writer
 }
 
-// ErrNoCertificate is wrapped by the error of a service that has no certificate for RootFile.
+// ErrNoCertificate is wrapped by the error for RootFile if the server does not use TLS.
 var ErrNoCertificate = errors.New("does not serve TLS, so it has no certificate")
 
-// shutdownTimeout limits the time for running calls after the service is asked to end.
+// shutdownTimeout limits how long calls may still run after the service was asked to end.
 const shutdownTimeout = 5 * time.Second
 
-// writeRootCertificate writes the root certificate that clients must trust.
+// writeRootCertificate writes the root certificate that clients must trust into RootFile.
 func (s *Service) writeRootCertificate(pem []byte) error {
 	if s.RootFile == "" {
 		return nil
@@ -49,7 +49,7 @@ func (s *Service) writeRootCertificate(pem []byte) error {
 	return nil
 }
 
-// Run serves until ctx ends, and then lets running calls end. Errors name the flag to correct.
+// Run serves until ctx ends, and then lets running calls end. An error names the wrong flag.
 func (s *Service) Run(ctx context.Context) error {
 	if v, err := scenario.ParseVariant(s.Variant); err == nil {
 		if p, foreign := catalog.ServerPeer(v); foreign {
@@ -72,7 +72,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return errors.Join(err, server.Close())
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve() }() // ends with the server
+	go func() { ended <- server.Serve() }() // ends when the server is closed
 	if err := s.Ready(address.String()); err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -86,10 +86,10 @@ func (s *Service) Run(ctx context.Context) error {
 	return server.Shutdown(ending)
 }
 
-// peerStartTimeout bounds how long a peer may take until it listens.
+// peerStartTimeout limits the time until a worker in another language listens.
 const peerStartTimeout = 20 * time.Second
 
-// runPeer serves with a worker in another language.
+// runPeer serves with a worker in another language until ctx ends.
 func (s *Service) runPeer(ctx context.Context, v scenario.Variant, p peer.Peer) error {
 	path, err := p.Build(ctx, s.Progress)
 	if err != nil {

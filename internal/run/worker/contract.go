@@ -1,4 +1,4 @@
-// Package worker defines the contract between wirelab and its worker processes, and starts
+// Package worker defines the contract between wirelab and its worker processes. It also starts
 // workers. Package body implements wirelab's own workers.
 //
 // A worker is a process. It reads one line with a JSON spec from standard input, and prints JSON
@@ -8,14 +8,13 @@
 //	client:  ready  progress progress ...... result
 //	any:     ... error
 //
-// Standard input stays open while the worker is needed, and may bring controls of the load
-// (Control), one per line. When the input ends, the worker must stop. Thus no worker outlives
-// the process that started it. Messages for people go to standard error.
-// docs/worker-contract.md describes the contract; package conform tests workers against it.
+// Standard input stays open while the worker is needed. It may carry controls of the load
+// (Control), one per line. When the input ends, the worker must stop, so no worker outlives the
+// process that started it. Messages for people go to standard error. docs/worker-contract.md
+// describes the contract; package conform tests workers against it.
 //
-// Server and client are always separate processes, so that each can be pinned, probed, killed,
-// or written in another language. This package must not know the plan that a trial is part of,
-// nor judge what it measured.
+// Server and client are always separate processes. Each can then be pinned, probed or killed alone,
+// and written in another language. This package must not know a run's plan, or judge a measurement.
 package worker
 
 import (
@@ -33,88 +32,86 @@ import (
 	"wirelab.dev/internal/run/load"
 )
 
-// Contract is the version of the contract that this package implements. A worker
-// refuses a spec of another version.
+// Contract is the version of this contract. A worker refuses a spec with another version.
 const Contract = 1
 
-// MemoryLimit is the memory limit of a worker's Go runtime in bytes. Near the limit, the garbage
-// collector runs more often. Without a limit, 500 large calls in flight could fill more than a
-// gigabyte with garbage. GOMEMLIMIT overrides it.
+// MemoryLimit is the memory limit of a worker's Go runtime, in bytes. Without a limit, 500 large
+// calls in flight can leave more than a gigabyte of garbage. Near the limit, the garbage collector
+// runs more often. GOMEMLIMIT overrides MemoryLimit.
 const MemoryLimit = 800 << 20
 
-// Role says what a worker does in a trial, for example serve or call.
+// Role says what a worker does, for example serve or call.
 type Role string
 
-// The roles.
+// The roles of workers.
 const (
 	ServerRole Role = "server"
 	ClientRole Role = "client"
-	// CapabilitiesRole makes a worker print its capabilities and end.
+	// CapabilitiesRole makes a worker print its capabilities and exit.
 	CapabilitiesRole Role = "capabilities"
-	// SentinelRole makes wirelab's own worker watch the CPUs of both ends.
+	// SentinelRole makes wirelab's own worker watch the CPUs of the server and of the client.
 	SentinelRole Role = "sentinel"
 )
 
-// Spec tells a worker what to do.
+// Spec says what a worker must do.
 type Spec struct {
 	Contract int      `json:"contract"`
 	Role     Role     `json:"role"`
-	Stack    string   `json:"stack"` // the variant, for example tcp:buffers=pooled
+	Stack    string   `json:"stack"` // a variant, for example tcp:buffers=pooled
 	Workload Workload `json:"workload"`
-	// Address is the HOST:PORT at which a server listens (port 0: any), or that a client dials.
+	// Address is HOST:PORT. A server listens at Address (port 0 means any port); a client dials it.
 	Address string      `json:"address"`
-	Client  *ClientSpec `json:"client,omitempty"` // for clients only
-	// Watch lists the CPUs that a sentinel watches.
+	Client  *ClientSpec `json:"client,omitempty"` // nil unless the role is client
+	// Watch lists the CPUs that a sentinel must watch.
 	Watch []probe.SentinelCPU `json:"watch,omitempty"`
-	// Probe names the probe of the trial. Most probes observe a worker from outside. For
-	// "alloc" the worker counts its allocations, for "life" it keeps the instants of its calls.
+	// Probe is the name of the trial's probe. Most probes observe a worker from outside. With
+	// "alloc" the worker counts its allocations, with "life" it records the instants of calls.
 	Probe string `json:"probe,omitempty"`
-	// ProfileCPU asks the worker to sample its own call stacks, if no probe outside can do so.
+	// ProfileCPU asks the worker to sample its own call stacks, because no other process can.
 	ProfileCPU bool `json:"profile_cpu,omitempty"`
 }
 
-// Workload names the service and its parameters.
+// Workload names a workload and sets its parameters.
 type Workload struct {
-	// Name may contain options, for example users:op=get-user,work=0s.
+	// Name is the workload's name, perhaps with options, as in users:op=get-user,work=0s.
 	Name          string `json:"name"`
 	RequestBytes  int    `json:"request_bytes"`
 	ResponseBytes int    `json:"response_bytes"`
-	// Definition holds the workload's definition, for example of a user's own service.
+	// Definition defines the workload if its name does not, for example a user's own service.
 	Definition string `json:"definition,omitempty"`
 }
 
-// A ClientSpec says what a client does once it is connected.
+// A ClientSpec says what a client must do.
 type ClientSpec struct {
 	Clients    int    `json:"clients"`
 	Connection string `json:"connection"` // a connection mode, for example pool:4
 	Load       Load   `json:"load"`
 	Seed       uint64 `json:"seed"`
-	// SamplesFile is the Parquet file for all samples. Empty: no samples are kept.
+	// SamplesFile is the Parquet file for all samples. Empty means that no samples are kept.
 	SamplesFile string `json:"samples_file,omitempty"`
-	// CallsFile is a file that a worker may write its calls to, instead of computing its
-	// distributions.
+	// CallsFile is a file in which a worker may store its calls, for wirelab to compute figures.
 	CallsFile string `json:"calls_file,omitempty"`
-	// RootPEM is the root certificate that a client over TLS trusts. Empty: the system's roots.
+	// RootPEM is the root certificate that a client trusts. Empty means the system's roots.
 	RootPEM    string `json:"root_pem,omitempty"`
-	SkipVerify bool   `json:"skip_verify,omitempty"` // trust any certificate
-	// Live asks for figures of recent calls in each progress event. A worker may omit them.
+	SkipVerify bool   `json:"skip_verify,omitempty"` // trust every certificate
+	// Live asks for figures of recent calls in progress events. A worker may leave them out.
 	Live bool `json:"live,omitempty"`
-	// Sources is the number of IPv4 loopback addresses that the client's connections
-	// use in turn. 0 or 1: the kernel chooses one address.
+	// Sources is the number of IPv4 loopback addresses from which the client dials, in turn. 0 and
+	// 1 let the kernel choose an address.
 	Sources int `json:"sources,omitempty"`
-	// Group says that these clients are part of a larger group, which several workers share.
-	// Load then describes the load of the whole group. The worker waits for the controls to
-	// begin (GoControl) and to open the window (OpenControl).
+	// Group says that these clients belong to a group that several workers share. Load is then the
+	// load of the whole group. The worker waits for GoControl to begin the load, and for
+	// OpenControl to open the window.
 	Group *Group `json:"group,omitempty"`
-	// IntervalNS is the time between two interval events, counted from the first call. 0: none.
+	// IntervalNS is the length of the intervals in interval events. 0 means no such events.
 	IntervalNS int64 `json:"interval_ns,omitempty"`
 }
 
-// A Group says which clients of a group a worker has. Together, all workers of a group send the
-// same requests as one worker with all clients.
+// A Group says which clients of a group a worker has. All workers of a group together send the same
+// requests as one worker that has all clients.
 type Group = load.Group
 
-// GroupOrOwn returns the clients' group. If the spec has no group, its clients are the whole group.
+// GroupOrOwn returns the group of the clients. Without a group, the spec's clients are a group.
 func (c *ClientSpec) GroupOrOwn() Group {
 	if c.Group != nil {
 		return *c.Group
@@ -124,25 +121,28 @@ func (c *ClientSpec) GroupOrOwn() Group {
 
 // A Load says when requests are sent.
 type Load struct {
-	Model             scenario.LoadModel `json:"model"` // any but Sustained
+	Model             scenario.LoadModel `json:"model"` // closed, open, burst, ramp or search
 	RequestsPerClient int                `json:"requests_per_client,omitempty"`
-	ExtraRequests     int                `json:"extra_requests,omitempty"` // this many of the first clients measure one more
-	DurationNS        int64              `json:"duration_ns,omitempty"`
-	RatePerSecond     float64            `json:"rate_per_second,omitempty"`
-	RampTo            float64            `json:"ramp_to,omitempty"`
-	Burst             int                `json:"burst,omitempty"`
-	GoalQuantile      float64            `json:"goal_quantile,omitempty"` // of a search, for example 0.99
-	GoalNS            int64              `json:"goal_ns,omitempty"`
-	Arrivals          string             `json:"arrivals,omitempty"` // constant or poisson
-	InFlightLimit     int                `json:"in_flight_limit,omitempty"`
-	WarmUpAtLeastNS   int64              `json:"warm_up_at_least_ns"`
-	WarmUpAtMostNS    int64              `json:"warm_up_at_most_ns"`
-	DrainNS           int64              `json:"drain_ns"`
+	// ExtraRequests is the number of clients, the first ones, that measure one request more.
+	ExtraRequests int     `json:"extra_requests,omitempty"`
+	DurationNS    int64   `json:"duration_ns,omitempty"`
+	RatePerSecond float64 `json:"rate_per_second,omitempty"`
+	RampTo        float64 `json:"ramp_to,omitempty"`
+	Burst         int     `json:"burst,omitempty"`
+	// GoalQuantile is the quantile for which a search has a limit (GoalNS), for example 0.99.
+	GoalQuantile    float64 `json:"goal_quantile,omitempty"`
+	GoalNS          int64   `json:"goal_ns,omitempty"`
+	Arrivals        string  `json:"arrivals,omitempty"` // constant or poisson
+	InFlightLimit   int     `json:"in_flight_limit,omitempty"`
+	WarmUpAtLeastNS int64   `json:"warm_up_at_least_ns"`
+	WarmUpAtMostNS  int64   `json:"warm_up_at_most_ns"`
+	DrainNS         int64   `json:"drain_ns"`
 }
 
-// Event is one line of a worker's output. Only the pointer that Event names is set.
+// Event is one line of a worker's output. Event names the one other field that is set.
 type Event struct {
-	Event        string         `json:"event"` // ready, progress, interval, result, capabilities, error
+	// Event is ready, progress, interval, result, capabilities or error.
+	Event        string         `json:"event"`
 	Ready        *Ready         `json:"ready,omitempty"`
 	Progress     *live.Progress `json:"progress,omitempty"`
 	Interval     *Interval      `json:"interval,omitempty"`
@@ -151,52 +151,52 @@ type Event struct {
 	Error        *Failure       `json:"error,omitempty"`
 }
 
-// Capabilities lists what a worker can do.
+// Capabilities says what a worker can do.
 type Capabilities struct {
 	Contract int    `json:"contract"`
 	Roles    []Role `json:"roles"`
-	// Stacks maps each stack to the keys of its options.
+	// Stacks holds the keys of each stack's options, by the name of the stack.
 	Stacks    map[string][]string `json:"stacks"`
 	Workloads []string            `json:"workloads"`
-	// Loads and Connections are the models and modes of its clients.
-	Loads       []scenario.LoadModel `json:"loads,omitempty"`
-	Connections []string             `json:"connections,omitempty"`
-	// Controls lists the controls that its clients obey while they run.
+	// Loads lists the load models that the worker's client supports.
+	Loads []scenario.LoadModel `json:"loads,omitempty"`
+	// Connections lists the connection modes that the worker's client supports.
+	Connections []string `json:"connections,omitempty"`
+	// Controls lists the controls that the worker's client obeys.
 	Controls []Control `json:"controls,omitempty"`
 }
 
-// Ready reports that a server listens, or that a client is connected.
+// Ready says that a server listens, or that a client is connected.
 type Ready struct {
 	Contract   int    `json:"contract"`
-	Address    string `json:"address"` // the server's address, with its real port
+	Address    string `json:"address"` // the server's address, with the real port
 	PID        int    `json:"pid"`
-	Runtime    string `json:"runtime"` // language and version
+	Runtime    string `json:"runtime"` // the language and its version
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"`
-	RootPEM    string `json:"root_pem,omitempty"` // the root certificate for clients of a server over TLS
-	// Congestion is the congestion control of a server's sockets; empty: unknown.
+	RootPEM    string `json:"root_pem,omitempty"` // the root certificate that clients must trust
+	// Congestion is the congestion control of a server's sockets. Empty means unknown.
 	Congestion string `json:"congestion,omitempty"`
-	// Settings lists the settings of this end that are not a library's default.
+	// Settings lists the worker's settings that differ from a library's default.
 	Settings []tuning.Setting `json:"settings,omitempty"`
 }
 
-// An Interval counts the calls of a client that ended in a time interval, warm-up and drain
-// included.
+// An Interval counts a client's calls that ended in an interval, even in the warm-up or the drain.
 type Interval struct {
-	StartNS int64 `json:"start_ns"` // on the clock of the client's machine
+	StartNS int64 `json:"start_ns"` // on the monotonic clock of the client's machine
 	TookNS  int64 `json:"took_ns"`
-	Ended   int64 `json:"ended"` // failed calls included
+	Ended   int64 `json:"ended"` // includes failed calls
 	Failed  int64 `json:"failed,omitempty"`
-	// Histogram holds the response times of the ended calls, with two significant digits: a
-	// compressed HdrHistogram V2 in base64.
+	// Histogram holds the response times of the calls, with two significant digits. It is a
+	// compressed HdrHistogram V2, in base64.
 	Histogram string `json:"hdr,omitempty"`
 }
 
-// A Failure says why a worker gives up.
+// A Failure says why a worker cannot do its work.
 type Failure struct {
 	Message string `json:"message"`
 }
 
-// ParseSpec reads and checks a spec.
+// ParseSpec parses a spec and checks it.
 func ParseSpec(line []byte) (*Spec, error) {
 	var s Spec
 	if err := json.Unmarshal(line, &s); err != nil {
@@ -225,7 +225,7 @@ func ParseSpec(line []byte) (*Spec, error) {
 
 const minInterval = 100 * time.Millisecond
 
-// checkGroup checks the clients' place in their group, and their intervals.
+// checkGroup checks that the clients fit into their group, and that the intervals are long enough.
 func (c *ClientSpec) checkGroup() error {
 	g := c.GroupOrOwn()
 	switch interval := time.Duration(c.IntervalNS); {
@@ -258,44 +258,43 @@ func parseEvent(line []byte) (*Event, error) {
 	return &e, nil
 }
 
-// A Control is an order to a running client. It is a line of the client's input after the spec,
-// for example {"control":"end"}.
+// A Control is an order to a running client. The client's input carries each control as a line
+// after the spec, for example {"control":"end"}.
 type Control string
 
 // The controls.
 const (
-	// EndControl closes the window at once. The client still waits for calls of the window.
+	// EndControl closes the window at once. The client still waits for the calls in flight.
 	EndControl Control = "end"
-	// PauseControl keeps callers from sending until ResumeControl.
+	// PauseControl stops callers from sending requests until ResumeControl.
 	PauseControl  Control = "pause"
 	ResumeControl Control = "resume"
-	// GoControl makes a client of a group send its first call at an instant. OpenControl makes it
-	// open the window at an instant. Both instants are on the clock of the client's machine.
-	GoControl   Control = "go"
+	// GoControl sets the instant of the first call, on the clock of the client's machine.
+	GoControl Control = "go"
+	// OpenControl sets the instant at which the window opens, on the same clock as GoControl.
 	OpenControl Control = "open"
 )
 
-// A ControlOrder is a control with its instant, if it has one.
+// A ControlOrder is a control, with an instant if the control needs an instant.
 type ControlOrder struct {
 	Control Control `json:"control"`
 	AtNS    int64   `json:"at_ns,omitempty"`
 }
 
-// CallInstants holds the begin and the duration of each call, in nanoseconds.
+// CallInstants holds, for each call, the instant at which it began and its duration in nanoseconds.
 type CallInstants [][2]int64
 
-// MaxInstants bounds the calls whose instants a worker keeps: on the fastest stack, the calls of
-// the last seconds.
+// MaxInstants bounds the calls whose instants a worker keeps: often those of the last seconds.
 const MaxInstants = 1 << 16
 
-// Plus returns the instants of both in order, as far as MostInstants allows.
+// Plus returns the calls of both lists, sorted by their beginnings. It keeps at most MaxInstants.
 func (i CallInstants) Plus(other CallInstants) CallInstants {
 	all := slices.Concat(i, other)
 	slices.SortFunc(all, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	return all[:min(len(all), MaxInstants)]
 }
 
-// BetweenInstants returns the calls that began and ended between two instants.
+// BetweenInstants returns the calls that both began and ended between two instants.
 func (i CallInstants) BetweenInstants(begin, end int64) CallInstants {
 	var found CallInstants
 	for _, one := range i {

@@ -12,26 +12,26 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// A TrialEnd is the server or the client of a trial: a Process on this machine, a process that an
-// agent runs on another machine, or several such processes that act as one client.
+// A TrialEnd is the server or the client of a trial. It is a Process on this machine, a worker on
+// another machine, or a group of workers that act as one client.
 type TrialEnd interface {
-	// Ready, Result and Stop do the same as the methods of Process.
+	// Ready, Result and Stop do the same as these methods of Process.
 	Ready(ctx context.Context) (Ready, error)
 	Result(ctx context.Context) (Result, error)
 	Stop() error
 	Kill()
 	SendControl(o ControlOrder) error
-	// PID returns the number of the end's process on this machine, or 0.
+	// PID returns the number of the process on this machine. It returns 0 if there is none.
 	PID() int
-	// CPU returns the CPU time that the end used on this machine.
+	// CPU returns the CPU time that the server or the client used on this machine.
 	CPU() time.Duration
-	// Warnings names CPUs or a priority that the end asked for but did not get.
+	// Warnings names the CPUs or the priority that the process asked for but did not get.
 	Warnings() []string
 }
 
 var _ TrialEnd = (*Process)(nil)
 
-// RunEvery calls a function once per period until stop is called. stop waits for the last call.
+// RunEvery calls do once per period until stop is called. stop waits for a running call of do.
 func RunEvery(period time.Duration, do func()) (stop func()) {
 	over := make(chan struct{})
 	var calling sync.WaitGroup
@@ -53,52 +53,52 @@ func RunEvery(period time.Duration, do func()) (stop func()) {
 	})
 }
 
-// outsideReadPeriod is the time between two readings of another process. Such a reading costs more
-// than a reading of the own process.
+// outsideReadPeriod is the time between two readings of another process. It is long, since reading
+// another process costs more than reading the own process.
 const outsideReadPeriod = 5 * probe.DefaultSamplingPeriod / 2
 
-// An OutsideReader reads the cost of a process that may not measure its own cost, such as a peer.
-// It is nil for wirelab's own workers, which measure their own cost.
+// An OutsideReader reads the cost of another process, since a peer may not measure its own cost. It
+// is nil for wirelab's own workers, which measure their own cost.
 type OutsideReader struct {
 	PID     int
 	sampler *probe.Sampler
 }
 
-// ReadCostOfProcess begins to read the cost of a process.
+// ReadCostOfProcess starts to read the cost of a process.
 func ReadCostOfProcess(pid int) *OutsideReader {
 	return ReadCostOf(pid, probe.WithStoppedTime(func() (probe.Usage, error) { return probe.ReadProcess(pid) }))
 }
 
-// ReadCostOf begins to read the common cost of several processes. pid is one of them.
+// ReadCostOf starts to read the total cost of several processes. pid is the number of one of them.
 func ReadCostOf(pid int, read func() (probe.Usage, error)) *OutsideReader {
 	return &OutsideReader{pid, probe.StartSampler(read, outsideReadPeriod)}
 }
 
-// OutsideCosts holds the readings of an OutsideReader. A field is nil if it could not be read.
+// OutsideCosts holds what an OutsideReader has read. A field is nil if reading it failed.
 type OutsideCosts struct {
 	Usage     *probe.Series
 	Allowance *host.Allowance
 }
 
-// StopReading ends the readings and returns the costs. The process must still exist.
+// StopReading stops reading and returns the costs. The process must still exist at this point.
 func (o *OutsideReader) StopReading() (seen OutsideCosts) {
 	if o == nil {
 		return seen
 	}
 	usage := o.sampler.Stop()
 	seen.Usage = &usage
-	if allowance, err := host.ReadAllowance(o.PID); err == nil { // otherwise the allowance is unknown
+	if allowance, err := host.ReadAllowance(o.PID); err == nil { // otherwise Allowance stays nil
 		seen.Allowance = &allowance
 	}
 	return seen
 }
 
-// AddToClient fills in the costs that the client did not report.
+// AddToClient sets the costs in the result that the client has not set.
 func (c OutsideCosts) AddToClient(r *ClientResult) {
 	if c.Usage == nil {
 		return
 	}
-	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // otherwise the usage is unknown
+	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // else Usage is unknown
 		r.Usage = cmp.Or(r.Usage, &window)
 	}
 	if course := r.Course; course != nil {
@@ -107,13 +107,13 @@ func (c OutsideCosts) AddToClient(r *ClientResult) {
 	r.Allowance = cmp.Or(r.Allowance, c.Allowance)
 }
 
-// AddToServer fills in the costs that the server did not report.
+// AddToServer sets the costs in the result that the server has not set.
 func (c OutsideCosts) AddToServer(r *ServerResult) {
 	r.Usage, r.Allowance = cmp.Or(r.Usage, c.Usage), cmp.Or(r.Allowance, c.Allowance)
 }
 
-// SubtractSiblingAgents removes the agents of this trial from each machine's "other programs": if
-// several agents run on one machine, each of them counted the others as other programs.
+// SubtractSiblingAgents corrects each machine's "other programs". If several agents of a trial run
+// on one machine, each agent has counted the other agents as other programs.
 func SubtractSiblingAgents(machines ...*MachineReadings) {
 	machines = slices.DeleteFunc(machines, func(m *MachineReadings) bool { return m == nil })
 	own, ours := map[string]int64{}, map[string][]int{}

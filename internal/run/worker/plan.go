@@ -14,10 +14,10 @@ import (
 	"wirelab.dev/internal/run/load"
 )
 
-// WarmUpMethod describes, in records, how the load engine finds the end of the warm-up.
+// WarmUpMethod is the text in records about how the load engine finds the end of the warm-up.
 const WarmUpMethod = "MSER-5 over 5 ms intervals, and no drift after the cut: of the throughput, or in open loops of the mean service time"
 
-// LoadPlan returns the load of the spec, without its callers.
+// LoadPlan returns the plan of the spec's load. The caller adds the callers.
 func (s *Spec) LoadPlan() (load.Plan, error) {
 	l := s.Client.Load
 	open, err := s.arrivals()
@@ -30,8 +30,8 @@ func (s *Spec) LoadPlan() (load.Plan, error) {
 	}, err
 }
 
-// arrivals returns the schedule of the spec's load. It is nil for a closed loop, and for a
-// search, which makes its own schedules.
+// arrivals returns the schedule of the load. It returns nil for a closed loop, and for a search: a
+// search makes its own schedules.
 func (s *Spec) arrivals() (*load.Arrivals, error) {
 	l := s.Client.Load
 	open := &load.Arrivals{RatePerSecond: l.RatePerSecond, Poisson: l.Arrivals == "poisson", Seed: s.Client.Seed}
@@ -52,7 +52,7 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 	return open, nil
 }
 
-// WriteSamples makes the folder of the file and writes the samples. If path is "", it does nothing.
+// WriteSamples writes samples to a file and makes its folder. If path is "", it does nothing.
 func WriteSamples(path string, samples []*latency.SampleLog) error {
 	if path == "" {
 		return nil
@@ -64,13 +64,13 @@ func WriteSamples(path string, samples []*latency.SampleLog) error {
 }
 
 const (
-	// journalCallBytes is the size of a call in a calls file.
+	// journalCallBytes is the number of bytes per call in a calls file.
 	journalCallBytes = 32
-	// maxJournalCalls bounds the number of calls in a file, and thus its size to a gigabyte.
+	// maxJournalCalls bounds the calls in a file. The file then has at most a gigabyte.
 	maxJournalCalls = 1 << 30 / journalCallBytes
 )
 
-// computeFromCalls computes the client's measurement, if the client wrote its calls to a file
+// computeFromCalls computes the measurement from the file of calls, if the client wrote such a file
 // instead of measuring.
 func (r *ClientResult) computeFromCalls(s Spec) error {
 	if r == nil || r.CallsWritten == 0 || s.Client == nil {
@@ -134,7 +134,7 @@ func readCalls(path string, count int64) ([]load.JournalCall, error) {
 	return calls, nil
 }
 
-// parseJournalCall decodes a call. docs/worker-contract.md describes the encoding.
+// parseJournalCall decodes one call of a calls file, as in docs/worker-contract.md.
 func parseJournalCall(b [journalCallBytes]byte) load.JournalCall {
 	return load.JournalCall{
 		Due:     int64(binary.LittleEndian.Uint64(b[:])),

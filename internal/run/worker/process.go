@@ -23,49 +23,49 @@ import (
 )
 
 const (
-	// maxEventBytes bounds a line of a worker's output. A result with the
-	// histograms of a long trial has tens of kilobytes.
+	// maxEventBytes bounds a line of a worker's output. The result of a long trial has histograms
+	// of tens of kilobytes.
 	maxEventBytes = 16 << 20
-	// stopTimeout is the time that a worker may take to end after its input has ended.
+	// stopTimeout limits how long a worker may still run after its input has ended.
 	stopTimeout = 5 * time.Second
 )
 
-// A Launch says how to start a worker.
+// A Launch says how to start a worker, and what to call when the worker reports something.
 type Launch struct {
-	Name    string   // the worker's name in errors, for example "server tcp"
-	Command []string // the worker's program and arguments
+	Name    string   // name of the worker in errors, for example "server tcp"
+	Command []string // path and arguments of the worker's program
 	Spec    Spec
 	In      host.StartOptions
-	Env     []string // variables to add to wirelab's own environment
-	// Silence bounds the time between two events until the result; 0 means no
-	// bound. It applies to clients, which report progress.
+	Env     []string // variables to add to the environment
+	// Silence bounds the time between two events before the result. 0 means that there is no bound.
+	// Only clients have a bound, since only they report progress.
 	Silence    time.Duration
-	OnProgress func(live.Progress) // may be nil; called from the same goroutine as OnInterval
-	OnInterval func(Interval)      // may be nil
-	OnStart    func(pid int)       // may be nil; called when the worker has started
+	OnProgress func(live.Progress) // called for each progress event; may be nil
+	OnInterval func(Interval)      // called for each interval event; may be nil
+	OnStart    func(pid int)       // called when the process has started; may be nil
 }
 
-// Process is a started worker. Stop or Kill must be called.
+// Process is a worker that was started. The caller must call Stop or Kill.
 type Process struct {
 	name    string
-	without []string // CPUs or a priority that the worker did not get
+	without []string // CPUs or a priority that the worker could not get
 	command *exec.Cmd
 	input   io.WriteCloser
-	telling sync.Mutex // guards input, so that lines are written one at a time
+	telling sync.Mutex // guards input, to write whole lines
 	stderr  *outputTail
-	ready   chan Ready  // gets at most one event
-	result  chan Result // gets at most one event
+	ready   chan Ready  // gets at most one value
+	result  chan Result // gets at most one value
 	able    chan Capabilities
 	ended   chan struct{}
 	failure error // set before ended is closed
 	kill    context.CancelCauseFunc
 }
 
-// An Error describes the failure of a worker, with the last lines of its standard error.
+// An Error says how a worker failed. It includes the last lines of the worker's standard error.
 type Error struct {
 	Worker   string
 	What     string
-	Reported bool // the worker reported the failure by an error event
+	Reported bool // true if the worker reported the failure in an error event
 	Stderr   []string
 }
 
@@ -77,7 +77,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Start starts a worker and sends its spec to its standard input.
+// Start starts a worker and writes its spec to its standard input.
 func Start(l Launch) (*Process, error) {
 	spec, err := json.Marshal(l.Spec)
 	if err != nil {
@@ -96,15 +96,14 @@ func Start(l Launch) (*Process, error) {
 	}
 	p.command.Cancel = func() error {
 		_ = p.input.Close()
-		// The worker leads a process group of its own, so the signal
-		// also reaches the processes that it has started.
+		// The worker leads its own process group, so the signal also reaches its child processes.
 		return syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL)
 	}
 	if len(l.Env) > 0 {
 		p.command.Env = append(os.Environ(), l.Env...)
 	}
 	p.command.Stderr = p.stderr
-	p.command.WaitDelay = time.Second // a grandchild may keep the output open
+	p.command.WaitDelay = time.Second // a process that the worker started may keep the output open
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
@@ -118,12 +117,13 @@ func Start(l Launch) (*Process, error) {
 	if l.OnStart != nil {
 		l.OnStart(p.PID())
 	}
-	go p.readUntilExit(killed, output, l) // ends when the worker's output ends
+	go p.readUntilExit(killed, output, l) // ends after the worker's output ends
 	p.telling.Lock()
 	_, err = p.input.Write(append(spec, '\n'))
 	p.telling.Unlock()
 	if err != nil {
-		go func() { // most likely the worker has died: its exit code and last lines explain more
+		// The worker has probably died: its exit code and its last lines explain more.
+		go func() {
 			select {
 			case <-p.ended:
 			case <-time.After(stopTimeout):
@@ -134,12 +134,12 @@ func Start(l Launch) (*Process, error) {
 	return p, nil
 }
 
-// readUntilExit reads the worker's events until its output ends, and waits for its exit. The
-// cause of the context killed is the reason why the worker was killed.
+// readUntilExit reads events until the worker's output ends, and waits for the worker's exit. The
+// cause of the context killed says why the worker was killed.
 func (p *Process) readUntilExit(killed context.Context, output io.Reader, l Launch) {
 	failed := p.readEvents(output, l)
 	if failed != nil {
-		_ = p.input.Close() // the worker may now end by itself
+		_ = p.input.Close() // a worker that has failed may now end by itself
 		defer time.AfterFunc(stopTimeout, func() {
 			p.killWithReason(fmt.Sprintf("the worker did not end within %v after its error and was killed", stopTimeout))
 		}).Stop()
@@ -153,8 +153,8 @@ func (p *Process) readUntilExit(killed context.Context, output io.Reader, l Laun
 	close(p.ended)
 }
 
-// readEvents handles events until the output ends. It returns the first error event. It kills a
-// worker that breaks the contract, or that is silent for too long before its result.
+// readEvents handles events until the output ends. It returns the error of the first error event.
+// It kills a worker that breaks the contract or is silent for too long.
 func (p *Process) readEvents(output io.Reader, l Launch) error {
 	const forever = math.MaxInt64
 	patience := time.Duration(forever)
@@ -206,40 +206,40 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 	return nil
 }
 
-// Ready waits until the worker is ready.
+// Ready waits for the ready event.
 func (p *Process) Ready(ctx context.Context) (Ready, error) {
 	return awaitEvent(ctx, p, p.ready, "ready")
 }
 
-// Result waits for the worker's result event.
+// Result waits for the result event.
 func (p *Process) Result(ctx context.Context) (Result, error) {
 	return awaitEvent(ctx, p, p.result, "result")
 }
 
-// Capabilities waits until the worker has listed its capabilities.
+// Capabilities waits for the capabilities event.
 func (p *Process) Capabilities(ctx context.Context) (Capabilities, error) {
 	return awaitEvent(ctx, p, p.able, "capabilities")
 }
 
-// Warnings names CPUs or a priority that the worker asked for but did not get.
+// Warnings names the CPUs or the priority that the worker asked for but did not get.
 func (p *Process) Warnings() []string { return p.without }
 
-// PID returns the worker's process number.
+// PID returns the number of the worker's process.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// CPU returns the CPU time of the worker's whole life. The worker must have ended.
+// CPU returns the CPU time that the worker used in its whole life. The worker must have ended.
 func (p *Process) CPU() time.Duration {
 	return p.command.ProcessState.UserTime() + p.command.ProcessState.SystemTime()
 }
 
-// Wait waits until the worker has ended, and returns its failure, if any.
+// Wait waits until the worker has ended. It returns the worker's failure, or nil.
 func (p *Process) Wait() error {
 	<-p.ended
 	return p.failure
 }
 
-// Stop ends the worker's input and waits until the worker has ended. It kills the worker if it
-// does not end in time. It returns the worker's failure, if any.
+// Stop ends the worker's input and waits for the worker's end. It kills a worker that has not ended
+// after stopTimeout. It returns the worker's failure, or nil.
 func (p *Process) Stop() error {
 	_ = p.input.Close()
 	select {
@@ -251,17 +251,17 @@ func (p *Process) Stop() error {
 	return p.failure
 }
 
-// Kill kills the worker and everything that it has started, and waits for its exit.
+// Kill kills the worker and all processes that it has started. It waits for the worker's exit.
 func (p *Process) Kill() {
 	p.killWithReason("the worker was killed")
 	<-p.ended
 }
 
-// killWithReason kills the worker. Only the first reason counts.
+// killWithReason kills the worker. If it is called twice, only the first reason is kept.
 func (p *Process) killWithReason(what string) { p.kill(p.newError(what)) }
 
-// newError returns an error with the last lines of the worker's standard error. It leaves out
-// lines that only repeat what.
+// newError returns an Error with the last lines of the worker's standard error, except lines that
+// only repeat what.
 func (p *Process) newError(what string) *Error {
 	more := slices.DeleteFunc(p.stderr.lastLines(), func(line string) bool {
 		return strings.Contains(what, strings.TrimSpace(strings.TrimPrefix(line, "wirelab: ")))
@@ -279,7 +279,7 @@ func awaitEvent[T any](ctx context.Context, p *Process, from <-chan T, what stri
 		err = p.newError(fmt.Sprintf("the worker did not print the event %s: %v", what, context.Cause(ctx)))
 	}
 	select {
-	case got = <-from: // the event has also come
+	case got = <-from: // the event has arrived as well
 		return got, nil
 	default:
 		return got, err
@@ -289,7 +289,7 @@ func awaitEvent[T any](ctx context.Context, p *Process, from <-chan T, what stri
 func sendFirst[T any](to chan T, value T) {
 	select {
 	case to <- value:
-	default: // only the first event counts
+	default: // there is an earlier event, and only that one counts
 	}
 }
 
@@ -324,7 +324,7 @@ func (t *outputTail) lastLines() []string {
 	return lines[max(0, len(lines)-maxTailLines):]
 }
 
-// QuoteShortened quotes a line, or its first 200 bytes.
+// QuoteShortened quotes the first 200 bytes of a line.
 func QuoteShortened(line string) string {
 	const most = 200
 	if len(line) > most {
@@ -333,7 +333,7 @@ func QuoteShortened(line string) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// SendControl sends a control to a client. A client ignores unknown controls.
+// SendControl sends a control to a client. The client ignores a control that it does not know.
 func (p *Process) SendControl(o ControlOrder) error {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -347,14 +347,13 @@ func (p *Process) SendControl(o ControlOrder) error {
 	return nil
 }
 
-// A Sentinel is a process that watches CPUs. A nil Sentinel watches nothing.
+// A Sentinel is a process that watches CPUs. A nil Sentinel does nothing.
 type Sentinel struct{ process *Process }
 
-// sentinelResultTimeout limits the wait for a sentinel's result, which it prints at once.
+// sentinelResultTimeout limits the wait for a sentinel's result. A sentinel prints it at once.
 const sentinelResultTimeout = 5 * time.Second
 
-// StartSentinel starts wirelab's own program as a sentinel. It returns nil if the program does not
-// start.
+// StartSentinel starts a sentinel. It returns nil if the program cannot be started.
 func StartSentinel(program []string, in host.StartOptions, watch []probe.SentinelCPU) *Sentinel {
 	process, err := Start(Launch{
 		Name: "sentinel", Command: program, In: in,
@@ -366,7 +365,7 @@ func StartSentinel(program []string, in host.StartOptions, watch []probe.Sentine
 	return &Sentinel{process: process}
 }
 
-// PIDs returns the sentinel's process number, if it runs.
+// PIDs returns the number of the sentinel's process. It returns nil for a nil Sentinel.
 func (s *Sentinel) PIDs() []int {
 	if s == nil {
 		return nil
@@ -374,7 +373,7 @@ func (s *Sentinel) PIDs() []int {
 	return []int{s.process.PID()}
 }
 
-// Stop ends the sentinel. It returns the sentinel's observations and its CPU time.
+// Stop ends the sentinel and returns its observations. cost is the CPU time that it used.
 func (s *Sentinel) Stop(ctx context.Context) (seen []probe.SentinelResult, cost time.Duration) {
 	if s == nil {
 		return nil, 0

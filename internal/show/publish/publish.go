@@ -87,7 +87,6 @@ func WriteFiles(seen *report.Run) error {
 	return writeProfiles(seen)
 }
 
-// writeProfiles writes the run's profiles for other tools, if it has any.
 func writeProfiles(seen *report.Run) error {
 	if len(seen.Summary.Profiles) == 0 {
 		return nil
@@ -141,7 +140,7 @@ func ShortNames(directories []string) []string {
 
 // PrintOptions holds options for printing a run.
 type PrintOptions struct {
-	Columns []string // columns of the table; empty: the usual ones
+	Columns []string // columns of the table; empty means the default columns
 	Verbose bool     // all sentences, and the full notes of the table
 }
 

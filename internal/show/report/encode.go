@@ -53,11 +53,11 @@ type encoder struct {
 	err    error
 }
 
-// A position describes the position of a value in the JSON.
+// A position describes the place of a value in the JSON.
 type position struct {
-	path      string           // from the object that has the intervals, with a dot at the end
-	intervals IntervalsByField // nil outside objects with figures
-	unknown   bool             // every figure is null
+	path      string           // path from the object with the intervals; ends with a dot
+	intervals IntervalsByField // nil if no outer object has figures
+	unknown   bool             // write every figure as null
 	member    member
 }
 
@@ -81,7 +81,7 @@ func (e *encoder) writeValue(v reflect.Value, at position) {
 	case v.Kind() == reflect.Struct:
 		e.writeObject(v, at)
 	case v.Type() == intSliceType && v.Len() > 0:
-		e.writeLeaf(v) // in one call, because there may be a million numbers
+		e.writeLeaf(v) // one call, because there may be a million numbers
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
 		for i := range v.Len() {
 			e.writeSeparator('[', i)
@@ -174,7 +174,6 @@ func (e *encoder) writeNumber(value float64) {
 	e.writeLeaf(reflect.ValueOf(value))
 }
 
-// writeLeaf writes a value without figures.
 func (e *encoder) writeLeaf(v reflect.Value) {
 	encoder := json.NewEncoder(&e.out)
 	encoder.SetEscapeHTML(false) // people read the JSON, too
@@ -196,7 +195,7 @@ func (e *encoder) writeSeparator(open byte, count int) {
 type member struct {
 	reflect.StructField
 	name     string
-	optional bool // left out if zero
+	optional bool // omit the field if it is zero
 }
 
 // membersOf lists the fields with a name for the reader, in order, with the fields of embedded

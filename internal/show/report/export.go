@@ -99,8 +99,8 @@ func csvColumns() []csvColumn[*Cell] {
 }
 
 // csvFields returns the columns of the fields that are tagged `csv`. The tag of a struct is a
-// pattern for the titles of its fields, with a star for the field's title. in returns the struct
-// of a cell, or the zero Value if the cell has none.
+// pattern for the titles of its fields, with a star for the field's title. The function in returns
+// the struct of a cell, or the zero Value if the cell has no struct.
 func csvFields(of reflect.Type, pattern string, in func(cell reflect.Value) reflect.Value) []csvColumn[*Cell] {
 	var columns []csvColumn[*Cell]
 	for _, m := range membersOf(of, forPrograms) {
@@ -202,14 +202,14 @@ func CheckStudyColumn(name string) error {
 type studyRow struct {
 	*Cell
 	declared *scenario.Declarations
-	// Ratios to the first stack's cell. They are nil for the first cell, and if the cells may not
+	// Ratios to the first stack's cell. They are nil for the first stack, and for cells that must not
 	// be compared.
 	throughput, mean *matrix.Figure
 }
 
-// WriteStudyTable prints one row per cell, with the study's columns or else all columns.
-// Unmeasured figures are empty. Without a valid trial all figures of a cell are empty, except the
-// outcomes of its requests.
+// WriteStudyTable prints one row per cell, with the study's columns, or all columns if it names
+// none. Unmeasured figures are empty. Without a valid trial all figures of a cell are empty, except
+// the outcomes of its requests.
 func WriteStudyTable(w io.Writer, run *Run) error {
 	columns := studyColumns()
 	if asked := run.Summary.Report.Table.Columns; len(asked) > 0 {
@@ -271,8 +271,8 @@ var limitNames = map[matrix.Bound]string{matrix.ByServerCPU: "cpu", matrix.ByCli
 
 func studyFigureColumns() []studyColumn {
 	const (
-		milli   = 1e-3 // from microseconds
-		mega    = 1e-6 // from bytes
+		milli   = 1e-3 // microseconds to milliseconds
+		mega    = 1e-6 // bytes to megabytes
 		percent = 100
 	)
 	var columns []studyColumn
@@ -313,7 +313,8 @@ func formatRounded(value float64) string {
 // protocolNames translates negotiated protocols into the words of a study's table.
 var protocolNames = map[string]string{"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "tcp-plain": "TCP", "tcp-calls": "TCP"}
 
-// protocol returns the negotiated protocol, or for older records the declared one of the stack.
+// protocol returns the negotiated protocol, or for older records the protocol that the stack
+// declares.
 func (r studyRow) protocol() string {
 	negotiated := r.Connections.Negotiated
 	if !negotiated.Recorded {

@@ -66,7 +66,7 @@ func fixtureRun(t *testing.T) *Run {
 		Answer: []string{
 			"Proven fastest: tcp at 62 of 73 points, undecided at 11 of 73 points.",
 			"64 B, 1 client: tcp 58.2 µs; rest 1.7× (1.62 to 1.78), grpc 1.96× (1.9 to 2.02)",
-			"Do: by the mean, choose tcp up to 16 KiB, tcp or rest from 32 KiB.",
+			"Do: choose tcp up to 16 KiB, tcp or rest from 32 KiB (best mean response time).",
 			"Trust: 271 of 276 trials valid; generator-bound in 9",
 		},
 		Advice: []string{

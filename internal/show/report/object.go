@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/show/report/table"
 )
 
-// ObjectVersion grows when a name changes its meaning or disappears, not when one is added.
+// ObjectVersion grows when a name changes its meaning or is removed. New names do not change it.
 const ObjectVersion = 1
 
 // An Object is the output of --json: a run in a form for programs. docs/json.md documents it, and
@@ -38,35 +38,35 @@ type Object struct {
 	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
 
 	Until    *record.Until            `json:"until,omitempty"`    // goal of the repeats; absent in a run with a fixed number of repeats
-	Rejudged *analysis.RejudgedChecks `json:"rejudged,omitempty"` // absent if every trial is judged as when it was measured
+	Rejudged *analysis.RejudgedChecks `json:"rejudged,omitempty"` // trials that this version judges differently; absent if there are none
 }
 
 // TrialCounts counts trials.
 type TrialCounts struct {
 	Planned int `json:"planned"`
 	Done    int `json:"done"`
-	Invalid int `json:"invalid"` // failed a check of validity
-	Failed  int `json:"failed"`  // gave no measurement
+	Invalid int `json:"invalid"` // trials that failed a check
+	Failed  int `json:"failed"`  // trials without a measurement
 
 	MeasuredAgain int `json:"measured_again"` // trials repeated because other programs had spoiled them
-	ThrownAway    int `json:"thrown_away"`    // discarded measurements of these trials
+	ThrownAway    int `json:"thrown_away"`    // discarded measurements of the repeated trials
 	Spoiled       int `json:"spoiled"`        // trials that remain invalid only because of other programs
 }
 
 // Cell is one point of the matrix, over its valid trials. Times are in microseconds. Figures are
-// null without a valid trial.
+// null if no trial is valid.
 type Cell struct {
 	matrix.Cell
 	HasValid      bool     `json:"valid"`                   // at least one trial is valid
-	Warnings      []string `json:"warnings"`                // findings of checks, worst first, then other remarks
+	Warnings      []string `json:"warnings"`                // findings of checks, worst first; then other remarks
 	ResponseApart bool     `json:"-" page:"response_apart"` // response_us differs from service_us
 
 	// The following fields are set only for a service of the user's own.
 
-	Statuses    []table.AnswerStatus `json:"statuses,omitempty"` // statuses of a user's service's answers; absent in other cells
+	Statuses    []table.AnswerStatus `json:"statuses,omitempty"` // statuses of the service's answers; absent unless a user's own service was called
 	Description string               `json:"-" page:"said"`      // the request and the protocol
 	Name        string               `json:"-" page:"name"`      // request, protocol and number of clients
-	Checks      []JudgedCheck        `json:"-" page:"checks"`    // worst first
+	Checks      []JudgedCheck        `json:"-" page:"checks"`    // results of checks, worst first
 }
 
 // NewObject converts the run to the form for programs.

@@ -22,7 +22,8 @@ import (
 	"wirelab.dev/web"
 )
 
-// pageData adds data for the page to the object of --json. Its fields hide fields of equal name.
+// pageData adds data for the page to the object of --json. Its fields hide the object's fields of
+// equal name.
 type pageData struct {
 	Object
 	Seed     string         `json:"seed"` // as text: JavaScript's numbers have only 53 bits
@@ -34,7 +35,7 @@ type pageData struct {
 	Host     map[string]any `json:"host"`
 	// Stacks lists all stacks. The position of a stack decides its colour.
 	Stacks     []string `json:"stacks"`
-	ClosedTail string   `json:"closed_tail"` // the limits of a closed loop's tail; empty without a closed loop
+	ClosedTail string   `json:"closed_tail"` // note about the tail in closed loops; empty if there is no closed loop
 	// Choices has a name for each option that the page contrasts.
 	Choices  map[string]string `json:"choices"`
 	Profiles Profiles          `json:"profiles"`
@@ -161,8 +162,8 @@ type pageContent struct {
 	Live    template.JS // script that reloads the page; empty in a stored file
 }
 
-// Pair holds the sentences that compare two insights, or that explain one alone. The figures are
-// in the insights.
+// Pair holds the sentences that compare two insights, or that explain one alone. The insights hold
+// the figures.
 type Pair struct {
 	Of      int      `json:"of"`                            // index of insight B
 	Against *int     `json:"against" jsonschema:"nullable"` // index of insight A; null if B is explained alone
@@ -238,7 +239,7 @@ type PackedProfile struct {
 	Packed []int `json:"stacks"`
 }
 
-// weightScale makes weights whole numbers. Smaller weights are dropped.
+// weightScale makes whole numbers of weights. Weights below 1/weightScale are dropped.
 const weightScale = 1e9
 
 func packProfiles(profiles []insight.Profile) Profiles {

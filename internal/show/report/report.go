@@ -1,5 +1,5 @@
 // Package report shows the results of the analysis: as an HTML page in a file, as a JSON object,
-// and in the formats of other tools. Its folders have the rest:
+// and in the formats of other tools. Its folders contain:
 //
 //	format   numbers, times and paragraphs as texts
 //	table    cells as tables and paragraphs for a terminal
@@ -51,7 +51,7 @@ func (r *Run) GateRun() *gate.Run {
 	return &gate.Run{Summary: r.Summary, Answer: r.Answer, Gates: r.Gates, Since: r.Since}
 }
 
-// Overlay combines several runs, with these names, for one report.
+// Overlay combines several runs for one report. names holds a name per run.
 func Overlay(names []string, runs []*Run) (*Run, error) {
 	summaries := lists.Map(runs, func(run *Run) *analysis.Summary { return run.Summary })
 	over, err := analysis.Overlay(names, summaries)
@@ -62,7 +62,7 @@ func Overlay(names []string, runs []*Run) (*Run, error) {
 	for i, later := range summaries[1:] {
 		d, err := analysis.NewDiff(summaries[0], later)
 		if err != nil {
-			continue // the overlay's warnings name the error
+			continue // the overlay's warnings contain the error
 		}
 		for _, line := range gate.NewDiffReport(d, nil).Answer {
 			if len(runs) > 2 {
@@ -79,13 +79,12 @@ type JudgedCheck struct {
 	Name   string       `json:"name"`
 	Level  record.Level `json:"level"`
 	Trials int          `json:"trials"` // trials with this level
-	Detail string       `json:"detail"` // detail of the first of these trials
+	Detail string       `json:"detail"` // detail of the first trial with this level
 }
 
 // levelsWorstFirst lists the levels of a check, worst first.
 var levelsWorstFirst = []record.Level{record.Invalid, record.Warning, record.Unknown, record.OK}
 
-// worstChecks returns the checks of a cell's trials, worst first.
 func worstChecks(cell record.Cell, records []*record.Record) []JudgedCheck {
 	var all []JudgedCheck
 	for _, r := range records {

@@ -18,7 +18,7 @@ import (
 // A Load describes the load of a service to its view.
 type Load struct {
 	Title    string        // the called service
-	Duration time.Duration // duration of the window; 0: a number of requests ends it
+	Duration time.Duration // length of the window; 0 means that a number of requests ends it
 	Trials   int
 	// Pauser is paused by the key p. If nil, the key does nothing.
 	Pauser Pauser
@@ -75,18 +75,18 @@ func (v *View) pressKey(key byte, c *loadContent, o *Load) (more bool) {
 
 type loadContent struct {
 	title    string
-	duration time.Duration // 0: ended by a number of requests
+	duration time.Duration // 0 means that a number of requests ends the load
 	trials   int
-	keys     bool // keys are read
+	keys     bool // whether keys are read
 
 	running    bool
-	done       int       // trials done
+	done       int       // number of finished trials
 	began      time.Time // start of the trial
 	opened     time.Time // approximate start of the window
 	now        live.Progress
 	rates      []float64 // rate per second of each report
 	seenAt     time.Time // time of the last report
-	seen       int64     // ended calls in the last report
+	seen       int64     // number of ended calls in the last report
 	last       string    // outcome of the last trial
 	wantsPause bool
 	ending     bool
@@ -221,7 +221,7 @@ func (s *loadContent) describeProgress(now time.Time) string {
 	}
 }
 
-// timeLeft returns the rest of the window's time. It is estimated if a number of requests ends it.
+// timeLeft returns the rest of the window's time. It is an estimate if the load ends by requests.
 func (s *loadContent) timeLeft(now time.Time) string {
 	share := s.now.Fraction
 	switch {
@@ -285,7 +285,7 @@ func describeFailures(calls *live.Calls) string {
 	}), 3)
 }
 
-// maxBins leaves room on a terminal of 24 lines. Shorter times are counted in the first bin.
+// maxBins is the largest number of bins shown. The first bin then includes shorter times.
 const maxBins = 12
 
 func histogramLines(bins []live.Bin, width int) []string {

@@ -26,12 +26,13 @@ type Metrics struct {
 	now      live.Progress
 	calls    live.Calls // latest counts of the current load
 	before   live.Calls // counts of earlier loads
-	answered int64      // highest count so far; failures are read slightly later than calls
+	answered int64      // highest number of answers so far, because a counter must never fall
 	running  bool
 	trials   int64
 }
 
-// Observe stores the client's report. A new trial's counters are added to the earlier ones.
+// Observe stores the client's report. A new trial's counts are added to the counts of earlier
+// trials.
 func (m *Metrics) Observe(e live.Event) {
 	m.guard.Lock()
 	defer m.guard.Unlock()
@@ -59,7 +60,7 @@ func (m *Metrics) progress(p live.Progress) {
 	m.calls = *p.Live
 }
 
-// keepCounts adds the current counts to the earlier ones.
+// keepCounts adds the current load's counts to the counts of earlier loads.
 func (m *Metrics) keepCounts() {
 	m.before, m.calls = m.calls.Plus(m.before), live.Calls{}
 }

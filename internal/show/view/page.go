@@ -17,7 +17,7 @@ import (
 )
 
 // Page serves the report of a run in progress. The goroutine that runs the trials writes the page
-// between trials, so that writing disturbs no measurement. It takes at most a twentieth of the
+// between trials, so that writing disturbs no measurement. Writing takes at most a twentieth of the
 // run's time. The checks of each trial count the CPU time of a browser on the machine under test.
 type Page struct {
 	read   func() (*report.Run, error)
@@ -105,7 +105,7 @@ const waitingPage = `<!doctype html><meta charset="utf-8"><title>wirelab</title>
 func (l *Page) handlePage(w http.ResponseWriter, _ *http.Request) {
 	l.guard.Lock()
 	page, last := l.page, l.last
-	l.last = nil // one reader is enough
+	l.last = nil // Close waits for only one reader
 	l.guard.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -152,7 +152,8 @@ func (l *Page) isDue(now time.Time) bool {
 	return now.Sub(l.written) >= max(minPageInterval, pageCostDivisor*l.cost)
 }
 
-// write writes the page if the run can be read. A reader who fetches the page closes last.
+// write writes the page if the run can be read. handlePage closes last when a reader fetches the
+// page.
 func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}) {
 	began := time.Now()
 	seen, err := l.read()

@@ -18,9 +18,9 @@ import (
 type Run struct {
 	// Title is the first line: the part of the run that is measured. It may be empty.
 	Title string
-	// Plan holds the cells of the run, and Order their keys.
+	// Plan holds the cells of the run.
 	Plan  []scenario.PlannedCell
-	Order []record.PlannedTrial
+	Order []record.PlannedTrial // trials of Plan, each with the key of its cell
 	// Progress returns the progress of the run. It is called when a trial ends.
 	Progress func() RunProgress
 }
@@ -38,7 +38,7 @@ func NewRun(w io.Writer, o Run) *View {
 	return v
 }
 
-// waitLineInterval is the shortest time between two lines about waiting.
+// waitLineInterval is the shortest time between two lines that say why the run waits.
 const waitLineInterval = 10 * time.Second
 
 type runContent struct {
@@ -49,7 +49,7 @@ type runContent struct {
 	invalid    int
 	cell       string
 	now        live.Progress
-	waiting    string // reason for waiting; "": a trial runs
+	waiting    string // reason for waiting; empty while a trial runs
 	saidAt     time.Time
 	last       string
 	sparks     *sparklines
@@ -162,11 +162,11 @@ type sparkRow struct {
 }
 
 type sparkCell struct {
-	rate    float64 // throughput of the last valid trial; 0: none
+	rate    float64 // throughput of the last valid trial; 0 if no trial was valid
 	refused bool    // trials were measured, but none was valid
 }
 
-// maxSparkRows leaves room on a terminal of 24 lines.
+// maxSparkRows is the largest number of rows on a terminal of 24 lines.
 const maxSparkRows = 8
 
 func newSparks(plan []scenario.PlannedCell, order []record.PlannedTrial) *sparklines {

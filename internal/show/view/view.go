@@ -5,8 +5,8 @@
 //	                ──> Page      in a browser: the report, written again between trials
 //	                ──> Metrics   for Prometheus: counters and gauges of a load
 //
-// All of them take the same events. The view of a scenario's trials (NewRun) and the view of a
-// service's load (NewLoad) differ in their content. View draws it under a lock.
+// View, Page and Metrics take the same events. The view of a scenario's trials (NewRun) and the
+// view of a service's load (NewLoad) differ in their content. View draws it under a lock.
 package view
 
 import (
@@ -37,7 +37,7 @@ const (
 // A View shows a run until Close. Any goroutine may call Observe.
 type View struct {
 	to    io.Writer
-	draws bool // to is a terminal
+	draws bool // whether the view redraws its lines on a terminal
 	keys  *keys
 	quit  chan struct{}
 	ended chan struct{}
@@ -45,7 +45,7 @@ type View struct {
 	close   sync.Once
 	guard   sync.Mutex // protects the fields below
 	content content
-	drawn   int // lines on the screen
+	drawn   int // number of lines on the screen
 }
 
 // A content holds what a View shows. Methods for events return a line for plain output.
@@ -64,8 +64,8 @@ func newView(w io.Writer, draws bool, c content) *View {
 	return &View{to: w, draws: draws, content: c, quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// drawUntilClosed draws the view, or prints its lines, until Close. It tells the content when
-// ending closes.
+// drawUntilClosed draws the view, or prints its lines, until Close. When ending closes, it calls
+// the content's endRequested.
 func (v *View) drawUntilClosed(ending <-chan struct{}) {
 	defer close(v.ended)
 	every := redrawInterval
@@ -88,7 +88,7 @@ func (v *View) drawUntilClosed(ending <-chan struct{}) {
 	}
 }
 
-// applyEvent changes the content under the lock. Without drawing, it prints the returned line.
+// applyEvent changes the content under the lock. If the view does not draw, it prints the line.
 func (v *View) applyEvent(change func(now time.Time) (line string)) {
 	v.guard.Lock()
 	defer v.guard.Unlock()
@@ -213,10 +213,10 @@ func readKeys(from *os.File, ending <-chan struct{}, press func(byte) bool) *key
 	}
 	before, err := term.MakeRaw(int(from.Fd()))
 	if err != nil {
-		return nil // the view works without keys
+		return nil // without a terminal there are no keys
 	}
 	k := &keys{terminal: from, before: before, quit: make(chan struct{}), ended: make(chan struct{})}
-	go k.read(ending, press) // ends at the latest with close
+	go k.read(ending, press) // ends when close is called, or earlier
 	return k
 }
 

@@ -29,13 +29,13 @@ func Control(name string) func(network, address string, socket syscall.RawConn) 
 
 type contextKey struct{}
 
-// WithName returns a context whose listeners use the named congestion control: see Listen.
+// WithName returns a context with a congestion control for the listeners that Listen makes.
 func WithName(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, contextKey{}, name)
 }
 
-// Listen listens with the congestion control of the context, or with the machine's
-// default. Accepted connections inherit it from their listener.
+// Listen listens with the context's congestion control, or else with the machine's default.
+// Accepted connections inherit it from their listener.
 func Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	name, _ := ctx.Value(contextKey{}).(string)
 	config := net.ListenConfig{Control: Control(name)}

@@ -20,8 +20,8 @@ func get(fd int) (string, error) {
 	return strings.TrimRight(name, "\x00"), err
 }
 
-// trySetting sets the congestion control on a test socket. The kernel loads modules on demand, and
-// has one list of names for root and another for other users.
+// trySetting sets the congestion control on a test socket. Only this shows whether a name is
+// usable: the kernel loads modules on demand, and allows root more names than other users.
 func trySetting(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -21,21 +21,21 @@ import (
 	"wirelab.dev/internal/wire/congestion"
 )
 
-// Dialer opens, counts and times connections. All stacks use it, so that counts mean the same for
-// every stack. Any goroutine may use it; the zero value is ready.
+// Dialer opens, counts and times connections. All stacks use it, so their counts are comparable.
+// Any goroutine may use it; the zero value is ready.
 //
-// The end that closes a TCP connection first keeps its port in TIME_WAIT for a minute. Here that
-// end is the client. One address has only some 28,000 ports, so Sources adds addresses.
+// The client closes its TCP connections first, so each port stays in TIME_WAIT for a minute. One
+// address has only about 28,000 ports. The field Sources adds addresses.
 type Dialer struct {
 	// Sources is the number of source addresses that connections to IPv4 loopback use in turn. If
-	// it is above 1, other connections end with a reset, which leaves no TIME_WAIT. Set it before
-	// the first connection.
+	// Sources is above 1, connections to other addresses end with a reset, which leaves no
+	// TIME_WAIT. Set Sources before the first connection.
 	Sources int
-	// Congestion is the congestion control of TCP; empty: the machine's default. Set it before the
-	// first connection.
+	// Congestion is the congestion control of TCP. Empty means the machine's default. Set
+	// Congestion before the first connection.
 	Congestion string
-	// Records counts the TLS records of every connection; all connections must
-	// then use TLS. Nil counts nothing. Set it before the first connection.
+	// Records counts the TLS records of every connection, if it is not nil. All connections must
+	// then use TLS. Set Records before the first connection.
 	Records *Records
 
 	next atomic.Uint32 // index of the next source address
@@ -61,7 +61,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 		return &unixConn{UnixConn: local, closed: d.Opened()}, nil
 	}
 	if resetOnClose {
-		_ = conn.(*net.TCPConn).SetLinger(0) // on an error, Close ends the connection normally
+		_ = conn.(*net.TCPConn).SetLinger(0) // if SetLinger fails, Close works without a reset
 	}
 	d.observe(&d.times.Connect, time.Since(begin))
 	d.usedCongestion(congestion.NameOf(conn.(*net.TCPConn)))
@@ -73,8 +73,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return counted, nil
 }
 
-// dialerTo chooses the next connection's source address. resetOnClose is set if several addresses
-// are needed and only one exists.
+// dialerTo chooses the next connection's source address. resetOnClose is true if several addresses
+// are needed but only one exists.
 func (d *Dialer) dialerTo(address string) (dialer net.Dialer, resetOnClose bool) {
 	dialer.Control = congestion.Control(d.Congestion)
 	if d.Sources <= 1 {
@@ -157,7 +157,7 @@ func (d *Dialer) Handshake(h Handshake) {
 	d.observe(&d.times.Handshake, h.Took)
 }
 
-// FirstByte records a call's time to first byte. Only calls with their own connection have one.
+// FirstByte records the time to first byte of a call that opened its own connection.
 func (d *Dialer) FirstByte(took time.Duration) {
 	d.observe(&d.times.FirstByte, took)
 }
@@ -178,8 +178,8 @@ func (d *Dialer) Counts() Counts {
 	return d.counts
 }
 
-// Traffic returns the traffic of all TCP connections so far. Each open connection costs about 2
-// µs.
+// Traffic returns the traffic of all TCP connections so far. Reading the traffic takes about 2 µs
+// per open connection.
 func (d *Dialer) Traffic() Traffic {
 	d.traffic.mu.Lock()
 	defer d.traffic.mu.Unlock()
@@ -230,8 +230,8 @@ func (d *Dialer) Settings(address string) []tuning.Setting {
 	return []tuning.Setting{{Side: tuning.Client, Name: "net.Dialer.LocalAddr", Value: strconv.Itoa(d.Sources) + " addresses of 127.0.0.0/8, in turns", Default: "the kernel's choice", Why: "a single address has too few ports for all connections"}}
 }
 
-// Sources computes how many source addresses the connections need. With too few, they run out of
-// ports. The zero value needs one.
+// Sources computes how many source addresses the connections need. With too few addresses, the
+// connections run out of ports. The zero value needs one address.
 type Sources struct {
 	// Connections is the number of connections that occupy a port: open, or in TIME_WAIT.
 	Connections int
@@ -239,15 +239,15 @@ type Sources struct {
 	Ports int
 }
 
-// Count returns the number of addresses. It leaves half of an address's ports free, because the
-// kernel searches from a random port (inet_hash_connect), and a fuller range takes longer.
+// Count returns the number of addresses. It leaves half of each address's ports free: the kernel
+// searches for a free port (inet_hash_connect), which takes longer if few are free.
 func (s Sources) Count() int {
 	share := max(1, s.Ports/2)
 	return max(1, (s.Connections+share-1)/share)
 }
 
-// sourceAddress returns source address number n, and whether several are possible: all addresses
-// of 127.0.0.0/8 belong to this machine (RFC 1122, section 3.2.1.3).
+// sourceAddress returns source address number n. It returns false unless address is on loopback,
+// where all of 127.0.0.0/8 belongs to this machine (RFC 1122, section 3.2.1.3).
 func sourceAddress(n uint32, address string) (net.IP, bool) {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !to.Addr().Is4() || !to.Addr().IsLoopback() {
@@ -261,7 +261,7 @@ func sourceAddress(n uint32, address string) (net.IP, bool) {
 }
 
 // QUICCongestion is quic-go's congestion control, NewReno (RFC 9002, section 7). quic-go offers no
-// other one and does not report its name. A test checks that this is still true.
+// other algorithm and does not report the name. A test checks that quic-go still uses NewReno.
 const QUICCongestion = "reno"
 
 // UsedProtocol records a protocol that a peer used in an answer.
@@ -291,7 +291,7 @@ func addToList(words *string, word string) {
 }
 
 // countSession counts a TLS session by its version, cipher suite and key exchange. The client's
-// offer bounds the number of kinds.
+// offer limits how many combinations can occur.
 func (d *Dialer) countSession(state tls.ConnectionState) {
 	kind := record.Session{
 		Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),
@@ -313,7 +313,7 @@ func (d *Dialer) countSession(state tls.ConnectionState) {
 	d.negotiated.Sessions[i].Connections++
 }
 
-// Negotiated returns what the connections have negotiated so far, as they report it.
+// Negotiated returns the protocols and parameters that the connections have negotiated so far.
 func (d *Dialer) Negotiated() record.Negotiated {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bindWithoutPort makes bind(2) bind only the address (ip(7), IP_BIND_ADDRESS_NO_PORT). The port
-// that connect(2) then chooses need be unique only for that destination.
+// bindWithoutPort makes bind(2) bind only the address (ip(7), IP_BIND_ADDRESS_NO_PORT). connect(2)
+// later chooses a port, which need be unique only for its destination.
 func bindWithoutPort(_, _ string, conn syscall.RawConn) error {
 	var refused error
 	err := conn.Control(func(fd uintptr) {
@@ -42,7 +42,7 @@ func socketTraffic(descriptor int) (Traffic, bool) {
 	}
 	const (
 		timestamps     = 1  // TCPI_OPT_TIMESTAMPS
-		timestampBytes = 12 // RFC 7323, section 3.2, with its padding
+		timestampBytes = 12 // the option's length with padding (RFC 7323, section 3.2)
 		noSample       = ^uint32(0)
 	)
 	if info.Options&timestamps != 0 {

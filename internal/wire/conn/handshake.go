@@ -15,13 +15,12 @@ import (
 	"wirelab.dev/internal/base/failure"
 )
 
-// HandshakeTimeout bounds a server's TLS handshakes. It is the default of
-// net/http's Transport.
+// HandshakeTimeout bounds a server's TLS handshakes. It is the default of net/http's Transport.
 const HandshakeTimeout = 10 * time.Second
 
 // LimitHandshakes returns a listener of TLS connections whose handshakes are done. It runs at most
-// bound handshakes at once. Other connections wait in order in the kernel's accept queue, which
-// costs nothing. Thousands at once would all take as long as the slowest.
+// bound handshakes at once. Other connections wait in the kernel's accept queue, at no cost.
+// Thousands of concurrent handshakes would each take as long as the slowest of them.
 func LimitHandshakes(listener net.Listener, config *tls.Config, bound int) net.Listener {
 	a := &handshakeListener{Listener: listener, config: config, arrivals: make(chan acceptResult)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
@@ -38,7 +37,7 @@ type handshakeListener struct {
 
 	ctx     context.Context // ends when Close is called
 	cancel  context.CancelFunc
-	workers sync.WaitGroup // one for each handshake that may run at once
+	workers sync.WaitGroup // the goroutines that do handshakes
 }
 
 type acceptResult struct {
@@ -89,8 +88,9 @@ func (a *handshakeListener) Close() error {
 	return err
 }
 
-// ServerHandshake does the server's side of a TLS handshake within HandshakeTimeout, unless it is
-// done already. On failure it closes the connection. A peer that does not speak TLS gets an alert.
+// ServerHandshake does the server's side of a TLS handshake within HandshakeTimeout, unless the
+// handshake is done already. On failure it closes the connection. A peer that does not speak TLS
+// gets an alert.
 func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
@@ -100,14 +100,14 @@ func ServerHandshake(ctx context.Context, conn *tls.Conn) error {
 	}
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) && header.Conn != nil {
-		_, _ = header.Conn.Write(notTLSAlert) // the peer may have gone already
+		_, _ = header.Conn.Write(notTLSAlert) // ignore errors: the peer may have disconnected
 	}
 	_ = conn.NetConn().Close()
 	return failure.MarkHandshakeTimeout(err)
 }
 
 // notTLSAlert is the fatal alert unexpected_message (RFC 8446, sections 5.1 and 6). crypto/tls
-// closes without an alert; a peer without TLS could think that the server has crashed.
+// sends no alert to a peer without TLS, which could think that the server has crashed.
 var notTLSAlert = []byte{recordAlert, recordMajorVersion, 1, 0, 2, 2, 10}
 
 // recordAlert is the record type of an alert, the first byte of a TLS record. recordMajorVersion
@@ -118,13 +118,13 @@ const (
 )
 
 // Cleartext wraps a client's connection without TLS. Its Read returns a clear error if the peer's
-// first bytes are a TLS alert; the protocol's parser would return a less helpful one.
+// first bytes are a TLS alert; the protocol's parser would return a less helpful error.
 func Cleartext(conn net.Conn) *CleartextConn { return &CleartextConn{Conn: conn} }
 
 // CleartextConn is a connection without TLS that recognises a TLS peer.
 type CleartextConn struct {
 	net.Conn
-	started bool // used by the reader only
+	started bool // the first bytes have been checked; only the reader uses this field
 }
 
 var errPeerSpeaksTLS = failure.WithClass(failure.PlaintextPeer, errors.New("the server speaks TLS, but this client uses cleartext"))
@@ -161,8 +161,8 @@ func authInfo(conn *tls.Conn) credentials.TLSInfo {
 	}
 }
 
-// Credentials returns credentials for a gRPC library that gets its connections from Open. With TLS
-// the handshake must be done before: the Dialer counts and times it, as for all stacks.
+// Credentials returns credentials for a gRPC library that gets its connections from Open. With TLS,
+// Open has already done the handshake, so that the Dialer counts and times it.
 func (o *Opener) Credentials() credentials.TransportCredentials {
 	if o.TLS == nil {
 		return insecure.NewCredentials()
@@ -170,7 +170,7 @@ func (o *Opener) Credentials() credentials.TransportCredentials {
 	return clientCredentials{tlsCredentials}
 }
 
-// tlsCredentials provides the credentials' methods that do no handshake.
+// tlsCredentials provides all methods of clientCredentials except the handshakes.
 var tlsCredentials = credentials.NewTLS(nil)
 
 // clientCredentials accept connections whose TLS handshake is done.
@@ -188,9 +188,9 @@ func (clientCredentials) ClientHandshake(_ context.Context, _ string, raw net.Co
 
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
-// ServerCredentials returns credentials that do the handshake on the connection's goroutine,
-// unless LimitHandshakes has done it. The end of ctx aborts handshakes; otherwise a gRPC library
-// would wait for a silent peer.
+// ServerCredentials returns credentials that do the handshake on the connection's goroutine, unless
+// LimitHandshakes has done it. When ctx ends, running handshakes fail, so that a gRPC library does
+// not wait for a silent peer.
 func ServerCredentials(ctx context.Context, config *tls.Config) credentials.TransportCredentials {
 	return serverCredentials{TransportCredentials: tlsCredentials, ctx: ctx, config: config}
 }
@@ -214,8 +214,7 @@ func (s serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 
 func (s serverCredentials) Clone() credentials.TransportCredentials { return s }
 
-// SessionCache holds the newest TLS session of one server. Await returns when the first session
-// has arrived.
+// SessionCache holds the newest TLS session of one server. Await waits for the first session.
 type SessionCache struct {
 	filled chan struct{}
 	first  sync.Once
@@ -227,8 +226,8 @@ type SessionCache struct {
 // NewSessionCache makes an empty cache.
 func NewSessionCache() *SessionCache { return &SessionCache{filled: make(chan struct{})} }
 
-// Await waits for the first session, at most HandshakeTimeout. The server sends it after the
-// handshake (RFC 8446, section 4.6.1), so the connection must stay open. life is a context that
+// Await waits for the first session, at most HandshakeTimeout. The server sends the session after
+// the handshake (RFC 8446, section 4.6.1), so the connection must stay open. life is a context that
 // ends with the connection.
 func (s *SessionCache) Await(ctx, life context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
@@ -242,7 +241,7 @@ func (s *SessionCache) Await(ctx, life context.Context) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	if _, has := s.Get(""); has { // the session came although ctx or life ended
+	if _, has := s.Get(""); has { // the session may have arrived just before ctx or life ended
 		return nil
 	}
 	return fmt.Errorf("the server sent no TLS session ticket, so no session can be resumed: %w", err)
@@ -281,7 +280,7 @@ func (o *Opener) PrimeSession(ctx context.Context) error {
 	defer reading.Wait()
 	defer func() { _ = conn.Close() }()
 	life, end := context.WithCancelCause(context.Background())
-	reading.Go(func() { // ends with the connection
+	reading.Go(func() { // ends when the connection is closed
 		_, err := conn.Read(make([]byte, 1)) // crypto/tls handles a ticket only during Read
 		end(err)
 	})

@@ -1,8 +1,8 @@
 // Package conn opens client connections and counts them and their traffic. It is the only
 // package of wirelab that connects to a measured server.
 //
-//  1. A Dialer opens TCP connections and does TLS handshakes on them. It counts and times
-//     both, sums the connections' traffic, and collects what they negotiated.
+//  1. A Dialer opens TCP connections and does TLS handshakes. It counts and times connections
+//     and handshakes, sums the traffic, and collects the negotiated parameters.
 //  2. An Opener holds the server's address, the TLS configuration and the required
 //     protocol. It opens connections through a Dialer.
 //  3. PreopenedConns gives open connections to a library that dials by itself;
@@ -14,9 +14,9 @@
 //
 // Glossary:
 //
-//	opened    TCP or QUIC is connected; TLS may still fail
+//	opened    connected by TCP or QUIC; the TLS handshake may still fail
 //	source    the local address of a connection
-//	session   a client's data for resuming a TLS connection later
+//	session   data with which a client later resumes a TLS connection
 //	traffic   bytes and packets as the kernel or QUIC counts them
 //	record    a TLS record; counting records costs time, so only untimed calls are counted
 //
@@ -41,9 +41,9 @@ import (
 // An Opener opens connections to one server. Goroutines may use it concurrently.
 type Opener struct {
 	Dialer  *Dialer
-	Network string // tcp or unix; empty: tcp
+	Network string // tcp or unix; empty means tcp
 	Address string
-	TLS     *tls.Config // nil: cleartext
+	TLS     *tls.Config // nil means cleartext
 	// Protocol is the protocol that the server must choose in the TLS handshake (RFC 7301). If it
 	// is empty, the client accepts any protocol or none.
 	Protocol string
@@ -140,9 +140,9 @@ type Lifecycle int
 
 // The lifecycles.
 const (
-	Kept    Lifecycle = iota // opened once, used by call after call
-	Fresh                    // one per call, with TLS after a full handshake
-	Resumed                  // one per call, resuming a TLS session that the client got before its first call
+	Kept    Lifecycle = iota // connections stay open, and many calls use each
+	Fresh                    // each call opens a connection; with TLS it does a full handshake
+	Resumed                  // each call opens a connection that resumes an earlier TLS session
 	Early                    // like Resumed, but the request is sent as QUIC's early data (RFC 9001, section 4.6)
 )
 
@@ -151,8 +151,8 @@ func LifecycleOf(mode scenario.ConnectionMode) Lifecycle {
 	return map[scenario.ConnectionMode]Lifecycle{scenario.New: Fresh, scenario.Resumed: Resumed, scenario.Early: Early}[mode]
 }
 
-// RoundRobin returns the elements of All one after another. Set All first; then any goroutine may
-// call Next.
+// RoundRobin returns the elements of All one after another. Set All first. After that, any
+// goroutine may call Next.
 type RoundRobin[T any] struct {
 	All  []T
 	turn atomic.Uint64

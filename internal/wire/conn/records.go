@@ -20,11 +20,11 @@ type Records struct {
 
 // RecordCounts holds numbers of TLS 1.3 records and handshakes.
 type RecordCounts struct {
-	// Handshakes is the number of finished handshakes. The bytes are counted up to their end.
+	// Handshakes is the number of finished handshakes. The next two fields count their bytes.
 	Handshakes             int64
 	HandshakeSentBytes     int64
 	HandshakeReceivedBytes int64
-	// Sent and Received count the records after the handshake.
+	// Sent and Received count the records after the handshakes.
 	Sent, Received int64
 }
 
@@ -155,11 +155,12 @@ type FrameCounts struct{ Sent, Received FrameBytes }
 
 // FrameBytes holds the frame counts of one direction.
 type FrameBytes struct {
-	Stream int64 // bytes in STREAM frames: all content that HTTP/3 sends
-	// Acks and AckPackets count packets that hold only acknowledgements.
+	Stream int64 // bytes in STREAM frames, which carry everything that HTTP/3 sends
+	// Acks counts the bytes of packets that hold only acknowledgements. AckPackets counts these
+	// packets.
 	Acks, AckPackets int64
-	// Probes and ProbePackets count path MTU probes (RFC 9000, section 14.4), which are sent
-	// during a connection's first calls.
+	// Probes counts the bytes of path MTU probes (RFC 9000, section 14.4), which a connection sends
+	// during its first calls. ProbePackets counts the probes.
 	Probes, ProbePackets int64
 }
 

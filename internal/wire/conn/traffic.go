@@ -10,11 +10,11 @@ import (
 
 // Counts holds a Dialer's numbers of connections and handshakes.
 type Counts struct {
-	Opened int64 `json:"opened"` // opened since the dialer was made
-	Failed int64 `json:"failed"` // attempts that did not result in a connection
-	Open   int64 `json:"open"`   // open at present
+	Opened int64 `json:"opened"` // connections opened since the dialer was made
+	Failed int64 `json:"failed"` // attempts to connect that failed
+	Open   int64 `json:"open"`   // connections that are open at present
 
-	Full          int64 `json:"full,omitempty"`           // TLS handshakes with a certificate
+	Full          int64 `json:"full,omitempty"`           // TLS handshakes that resumed no session
 	Resumed       int64 `json:"resumed,omitempty"`        // TLS handshakes that resumed a session
 	Early         int64 `json:"early,omitempty"`          // resumed handshakes whose early data the server accepted
 	EarlyRefused  int64 `json:"early_refused,omitempty"`  // resumed handshakes whose early data the server rejected
@@ -38,7 +38,7 @@ func (c Counts) Plus(other Counts) Counts {
 	return c
 }
 
-// addTo multiplies each counter by times, and adds it to the sum with the same index.
+// addTo multiplies each counter by times, and adds the product to the sum with the same index.
 func addTo(sums, counters []*int64, times int64) {
 	for i, counter := range counters {
 		*sums[i] += times * *counter
@@ -49,7 +49,7 @@ func addTo(sums, counters []*int64, times int64) {
 // TakeTimes must call Close.
 type Times struct {
 	Connect   *latency.Recorder // TCP: from the SYN to the established connection
-	Handshake *latency.Recorder // TLS or QUIC: until the client has completed it
+	Handshake *latency.Recorder // TLS or QUIC: from the start to the end at the client
 	FirstByte *latency.Recorder // from the start of a call with its own connection to the first byte of the answer
 }
 
@@ -77,28 +77,26 @@ type Traffic struct {
 	// SentPureAcks and ReceivedPureAcks count TCP segments without payload.
 	SentPureAcks     int64 `json:"sent_pure_acks,omitempty"`
 	ReceivedPureAcks int64 `json:"received_pure_acks,omitempty"`
-	// Handshakes counts TLS handshakes over TCP. The bytes are the payload of these handshakes.
+	// Handshakes counts TLS handshakes over TCP. The next two fields count their bytes.
 	Handshakes             int64 `json:"handshakes,omitempty"`
 	HandshakeSentBytes     int64 `json:"handshake_sent_bytes,omitempty"`
 	HandshakeReceivedBytes int64 `json:"handshake_received_bytes,omitempty"`
 
-	Retransmits int64 `json:"retransmits"` // segments sent again, or packets lost
-	// HeaderBytes is the computed size of one packet's headers: IP and TCP with its options, or IP
-	// and UDP.
+	Retransmits int64 `json:"retransmits"` // TCP segments sent again, or QUIC packets lost
+	// HeaderBytes is the computed size of one packet's headers: IP, and TCP with options or UDP.
 	HeaderBytes int64         `json:"header_bytes"`
 	MinRTT      time.Duration `json:"min_rtt_ns"` // the smallest RTT of all connections so far
 	// ClosedRTT and OpenRTT hold the smoothed RTTs of closed and of open connections.
 	ClosedRTT MeanRTT `json:"closed_rtt,omitzero"`
 	OpenRTT   MeanRTT `json:"open_rtt,omitzero"`
 
-	// TCP only, summed over all connections: Busy is the time with unacknowledged data. Blocked is
-	// the part of Busy in which the peer's window or the send buffer was full.
+	// Busy is the time with unacknowledged data, summed over all TCP connections. Blocked is the
+	// part of Busy in which the peer's window or the send buffer was full.
 	Busy    time.Duration `json:"busy_ns,omitempty"`
 	Blocked time.Duration `json:"blocked_ns,omitempty"`
 
-	// SendCalls and ReceiveCalls count system calls that carried packets. Over UDP the sockets
-	// count them; over TCP the worker counts all writes of the process. GSO says that one UDP call
-	// may send several packets.
+	// SendCalls and ReceiveCalls count system calls that carried packets. For TCP, the worker
+	// counts all writes of the process instead. GSO says that a UDP call may send many packets.
 	SendCalls    int64 `json:"send_calls,omitempty"`
 	ReceiveCalls int64 `json:"receive_calls,omitempty"`
 	GSO          bool  `json:"gso,omitempty"`
@@ -167,7 +165,8 @@ func (t *dialTraffic) add(conn *countedConn) {
 	t.open[conn] = struct{}{}
 }
 
-// remove must be called before the connection is closed. Later calls do nothing.
+// remove adds a connection's traffic to closed. Call it before the connection is closed. Later
+// calls do nothing.
 func (t *dialTraffic) remove(conn *countedConn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,8 +18,9 @@ type Client struct {
 	h3      *h3Client // nil over TCP
 }
 
-// NewClient makes a client within ctx. It opens the kept connections. If connections are not kept,
-// it opens one as a test and stores the TLS session for later ones.
+// NewClient makes a client, or fails when ctx ends. It opens the kept connections. If connections
+// are not kept, it opens one connection as a test, and stores its TLS session for later
+// connections.
 func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	client, err := newClient(ctx, plan)
 	if err == nil {
@@ -27,7 +28,7 @@ func NewClient(ctx context.Context, plan ClientPlan) (*Client, error) {
 	}
 	err = fmt.Errorf("open connections to %s: %w", plan.Address, plan.explainDialError(ctx, err))
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-		// ctx has closed a connection, and net/http's error does not say so.
+		// A connection was closed because ctx ended, but net/http's error does not say so.
 		err = fmt.Errorf("%w: %w", err, ended)
 	}
 	return nil, err
@@ -89,7 +90,7 @@ func (p ClientPlan) Host() string {
 }
 
 // sendOptions sends OPTIONS *, a request without an effect (RFC 9110, section 9.3.7). It accepts
-// any answer, and reads at most 64 KiB of its body. It does nothing if the plan is silent.
+// any answer, and reads at most 64 KiB of its body. It does nothing if p.Silent is set.
 func (p ClientPlan) sendOptions(ctx context.Context, transport http.RoundTripper) error {
 	if p.Silent {
 		return nil

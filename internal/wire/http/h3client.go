@@ -27,14 +27,14 @@ import (
 // keepAlive is the keep-alive period of http3's default configuration.
 const keepAlive = 10 * time.Second
 
-// h3ClientConfig returns the client's configuration of quic-go; h3Settings gives the reasons.
+// h3ClientConfig returns quic-go's configuration for a client. h3Settings explains each value.
 //
 // These changes brought no gain, so they are left out: several UDP sockets, larger first packets,
 // and no path MTU discovery on connections of one request.
 func h3ClientConfig(lifecycle conn.Lifecycle) *quic.Config {
 	config := &quic.Config{
-		MaxIncomingStreams:   -1,               // a server opens none (RFC 9114, section 6.1)
-		HandshakeIdleTimeout: 30 * time.Second, // for calls without a deadline
+		MaxIncomingStreams:   -1,               // servers open no two-way streams (RFC 9114, section 6.1)
+		HandshakeIdleTimeout: 30 * time.Second, // limits calls without a deadline
 	}
 	if lifecycle == conn.Kept {
 		config.KeepAlivePeriod = keepAlive
@@ -54,7 +54,7 @@ type h3Client struct {
 	sessions *conn.SessionCache // nil, unless connections resume a session
 	life     context.Context    // ends when Close is called
 	endLife  context.CancelFunc
-	workers  sync.WaitGroup // dial attempts and open connections
+	workers  sync.WaitGroup // counts dial attempts and open connections
 
 	mu       sync.Mutex
 	attempts map[*context.CancelCauseFunc]struct{} // connections that are being opened
@@ -134,7 +134,7 @@ func (c *h3Client) verify(ctx context.Context, opened connection) error {
 	return c.sessions.Await(ctx, opened.(*h3Conn).quic.Context())
 }
 
-// waitError implements connector. The request waited for a QUIC handshake.
+// waitError implements connector. Another request's QUIC handshake did not end in time.
 func (*h3Client) waitError(err error) error { return handshakeError(err) }
 
 // Close waits up to closeGrace for connections that are being opened.
@@ -166,7 +166,7 @@ func (c *h3Client) Traffic() conn.Traffic {
 		addQUICTraffic(&t, opened.quic)
 	}
 	t.Transport, t.HeaderBytes = "udp", conn.DatagramHeaderBytes(c.remote.IP.To4() == nil)
-	if n := t.OpenRTT.Count; n > 0 { // use one mean for all connections: quic-go deletes a connection's mean when it closes
+	if n := t.OpenRTT.Count; n > 0 { // use one mean: quic-go deletes the RTT of a closed connection
 		t.OpenRTT = conn.MeanRTT{Sum: t.OpenRTT.Sum / time.Duration(n), Count: 1}
 	}
 	t.SendCalls, t.ReceiveCalls = c.socket.SendCalls.Load(), c.socket.ReceiveCalls.Load()
@@ -213,7 +213,7 @@ func (c *h3Client) track(dialed *quic.Conn) *h3Conn {
 		delete(c.open, opened)
 		addQUICTraffic(&c.closed, dialed)
 	})
-	if c.life.Err() != nil { // Close may have read c.open already
+	if c.life.Err() != nil { // Close may have closed all of c.open before
 		_ = opened.Close()
 	}
 	return opened

@@ -22,7 +22,7 @@ import (
 // closeGrace limits how long a cancelled attempt continues: it completes the handshake and closes
 // the connection. quic-go's Dial sends nothing when its context ends, so the server would keep the
 // connection until its handshake timeout.
-var closeGrace = time.Second // tests set more, so that a busy machine does not break them
+var closeGrace = time.Second // tests set a longer time, so that they pass on a busy machine
 
 var errRefused = fmt.Errorf("no process listens on the server's UDP port: %w", syscall.ECONNREFUSED)
 
@@ -85,8 +85,9 @@ func (c *h3Client) startDial(ctx context.Context, dial dialFunc) (*quic.Conn, er
 	return result.conn, nil
 }
 
-// extendForClose returns a context that ends closeGrace after ctx. It ends together with ctx if
-// the port was refused or the server has never answered: then there is no connection to close.
+// extendForClose returns a context that ends closeGrace after ctx. If the port was refused or the
+// server has never answered, there is no connection to close, and the returned context ends
+// together with ctx.
 func (c *h3Client) extendForClose(ctx context.Context) (extended context.Context, end func()) {
 	extended, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -108,7 +109,7 @@ func closeQUIC(conn *quic.Conn) {
 	_ = conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 }
 
-// startAttempt returns the context of an attempt, and the function that ends it.
+// startAttempt returns the context of an attempt, and a function that ends the attempt.
 func (c *h3Client) startAttempt(ctx context.Context) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
@@ -140,8 +141,7 @@ func (c *h3Client) endAttempts(why error) {
 	}
 }
 
-// handshakeError marks a timeout as a handshake timeout: its caller still knows this, later code
-// does not.
+// handshakeError marks a timeout as a handshake timeout, because later code cannot recognise it.
 func handshakeError(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -21,10 +21,10 @@ import (
 
 // quic-go's http3 sends only GET and HEAD requests before the handshake is done, because an
 // attacker can replay early data (RFC 8470). wirelab's POST requests may be replayed, so exchange
-// sends them itself. It does not read the server's control stream, since the connection ends after
-// one request.
+// sends them itself. It does not read the server's control stream: the connection ends after one
+// request.
 
-// newH3RoundTripper opens the kept connections, or makes a sender that opens one per request.
+// newH3RoundTripper opens the kept connections, or returns a RoundTripper without kept connections.
 func newH3RoundTripper(ctx context.Context, client *h3Client) (http.RoundTripper, error) {
 	if client.plan.Lifecycle == conn.Kept {
 		return openPool(ctx, client.plan, client)
@@ -74,8 +74,8 @@ func (s *earlyDataRoundTripper) RoundTrip(request *http.Request) (*http.Response
 	return response, nil
 }
 
-// isRepeatable reports whether a request can be sent twice. It ignores trailers: no stack sends
-// them.
+// isRepeatable reports whether a request can be sent twice. It ignores trailers, which no stack
+// sends.
 func isRepeatable(request *http.Request) bool {
 	return (request.Body == nil || request.Body == http.NoBody || request.GetBody != nil) && len(request.Trailer) == 0
 }
@@ -106,8 +106,8 @@ func (c *h3Client) dialEarly(ctx context.Context) (*h3Conn, error) {
 	}
 	opened := c.track(dialed)
 	opened.handshake = make(chan struct{})
-	// The goroutine ends with the handshake or the connection, and Close waits for it. Until then
-	// Close can cancel the attempt.
+	// The goroutine ends when the handshake or the connection ends. Close waits for the goroutine,
+	// and can cancel the attempt.
 	go func() {
 		defer done()
 		select {
@@ -207,7 +207,7 @@ func encodeHeaders(request *http.Request) []byte {
 	for name, values := range request.Header {
 		switch name = strings.ToLower(name); name {
 		case "host", "connection", "transfer-encoding", "content-length":
-			continue // written above or below, or not allowed (RFC 9114, section 4.2)
+			continue // encoded elsewhere here, or not allowed (RFC 9114, section 4.2)
 		}
 		for _, value := range values {
 			field(name, value)
@@ -232,7 +232,7 @@ func (d dataFrameWriter) Write(p []byte) (int, error) {
 	return d.stream.Write(p)
 }
 
-// responseStream reads a response from a request stream. It also is the response's body. Only one
+// responseStream reads a response from a request stream. It is also the response's body. Only one
 // goroutine may use it.
 type responseStream struct {
 	from     *bufio.Reader
@@ -241,8 +241,8 @@ type responseStream struct {
 	ended    bool   // trailers were read
 }
 
-// readResponse reads a response's header. Its caller reads the body. When the body ends, the
-// response has the trailers.
+// readResponse reads a response's header. Its caller reads the body. The response gets its trailers
+// when the body ends.
 func readResponse(stream io.Reader) (*http.Response, error) {
 	a := &responseStream{from: bufio.NewReader(stream)}
 	for {
@@ -270,8 +270,7 @@ func readResponse(stream io.Reader) (*http.Response, error) {
 	}
 }
 
-// newResponse makes a response from its header. It returns nil for an informational response
-// (1xx).
+// newResponse makes a response from its header. It returns nil for an informational response (1xx).
 func (a *responseStream) newResponse(header http.Header) (*http.Response, error) {
 	const status = ":status"
 	code, err := strconv.Atoi(header.Get(status))

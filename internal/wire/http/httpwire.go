@@ -7,12 +7,10 @@
 //     the plan's Dialer, which counts and times them.
 //  3. Client.Do sends requests as http.Client.Do does.
 //
-// HTTP/1.1 and HTTP/2 are net/http's; HTTP/3 is quic-go's. The stacks REST, Connect
-// and gRPC over HTTP/3 use all versions in the same way, so that two measurements
-// differ only in the version.
+// HTTP/1.1 and HTTP/2 are net/http's; HTTP/3 is quic-go's. The stacks REST, Connect and gRPC over
+// HTTP/3 use all versions in the same way, so that two measurements differ only in the version.
 //
-// This package must not know what the requests mean, nor that anything is
-// measured.
+// This package must not know what the requests mean, nor that anything is measured.
 package httpwire
 
 import (
@@ -49,10 +47,10 @@ func (v Version) Protocols() []string {
 // ClientPlan describes a client.
 type ClientPlan struct {
 	Version     Version
-	Network     string      // tcp or unix; empty: tcp
+	Network     string      // tcp or unix; empty means tcp
 	Address     string      // HOST:PORT, or the socket's path
-	TLS         *tls.Config // nil: cleartext, except for HTTP/3; the client owns it
-	Connections int         // with Kept: the number of connections
+	TLS         *tls.Config // nil means cleartext, except for HTTP/3; owned by the client
+	Connections int         // number of connections, if Lifecycle is Kept
 	Lifecycle   conn.Lifecycle
 	Dialer      *conn.Dialer
 	// Silent says that the client sends no request of its own. Otherwise NewClient sends a request
@@ -63,9 +61,9 @@ type ClientPlan struct {
 // ServerPlan describes a server.
 type ServerPlan struct {
 	Version Version
-	TLS     *tls.Config // nil: cleartext; the server owns it
+	TLS     *tls.Config // nil means cleartext; owned by the server
 	Handler http.Handler
-	// Handshakes limits the concurrent handshakes. 0: no limit.
+	// Handshakes limits the concurrent handshakes. 0 means no limit.
 	Handshakes int
 	// Connected, if set, returns the context for the requests of a connection.
 	Connected func(ctx context.Context, remote, local net.Addr) context.Context
@@ -77,7 +75,7 @@ type Server interface {
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers requests until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown refuses new requests, waits for running ones until ctx ends, and closes.
+	// Shutdown refuses new requests, and waits for running requests until ctx ends. Then it closes.
 	Shutdown(ctx context.Context) error
 	// Close closes all connections. It waits for all goroutines, except those that run handlers.
 	io.Closer
@@ -85,8 +83,7 @@ type Server interface {
 
 var errClosed = errors.New("the HTTP client is closed")
 
-// failRequest closes the body of an unsent request, as http.RoundTripper requires, and returns
-// err.
+// failRequest closes the body of an unsent request, as http.RoundTripper requires, and returns err.
 func failRequest(request *http.Request, err error) (*http.Response, error) {
 	if request.Body != nil {
 		_ = request.Body.Close()

@@ -27,8 +27,8 @@ type connector interface {
 	// verify checks that the server speaks the plan's version. It also waits for the TLS session
 	// that later connections resume.
 	verify(ctx context.Context, opened connection) error
-	// waitError returns the error of a request whose context ended with err while it waited for
-	// another request to open the connection.
+	// waitError returns the error for a request whose context ended with err. The request was
+	// waiting for another request to open the connection.
 	waitError(err error) error
 	// Close ends all connections, and cancels those that are being opened.
 	io.Closer
@@ -73,7 +73,7 @@ func (s *singleUseRoundTripper) RoundTrip(request *http.Request) (*http.Response
 }
 
 // closeAfter wraps a response's body so that its connection closes with the body. The end of ctx
-// also closes it, since a caller may cancel instead of closing the body.
+// also closes the connection, since a caller may cancel ctx and not close the body.
 func closeAfter(ctx context.Context, body io.ReadCloser, conn io.Closer) io.ReadCloser {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return &closingBody{ReadCloser: body, end: func() {
@@ -104,7 +104,8 @@ func (b *closingBody) Close() error {
 }
 
 // pool distributes requests over a fixed number of connections, one after another. net/http's own
-// HTTP/2 pool adds a connection only at the server's stream limit; quic-go's has only one.
+// HTTP/2 pool opens a second connection only at the server's stream limit. quic-go's pool has only
+// one.
 type pool struct {
 	connector
 	slots conn.RoundRobin[*slot]
@@ -135,7 +136,7 @@ func (p *pool) RoundTrip(request *http.Request) (*http.Response, error) {
 // slot holds one connection, and opens a new one if it has failed.
 type slot struct {
 	current atomic.Pointer[connection]
-	opening chan struct{} // a lock of capacity 1, held while a request opens the connection
+	opening chan struct{} // a lock: it contains one element while a request opens the connection
 }
 
 // connection returns the slot's connection. It opens one if there is none or it has failed.
@@ -150,7 +151,7 @@ func (s *slot) connection(ctx context.Context, c connector) (connection, error) 
 		return nil, fmt.Errorf("wait for a connection: %w", c.waitError(ctx.Err()))
 	}
 	if current := s.current.Load(); current != nil && (*current).Err() == nil {
-		return *current, nil // another request opened it while this one waited
+		return *current, nil // another request opened the connection while this one waited
 	}
 	opened, err := c.connect(ctx)
 	if err == nil {

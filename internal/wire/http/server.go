@@ -50,7 +50,7 @@ type tcpServer struct {
 	plan     ServerPlan
 	http     http.Server
 	listener net.Listener
-	serving  sync.WaitGroup // Serve
+	serving  sync.WaitGroup // waits for Serve
 	conns    openConns
 }
 
@@ -68,7 +68,7 @@ func newTCPServer(plan ServerPlan) *tcpServer {
 		s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
 	}
 	switch {
-	case plan.Version == HTTP1: // HTTP/2 runs handlers on other goroutines
+	case plan.Version == HTTP1: // HTTP/2 runs each handler on its own goroutine
 		s.http.Handler = s.conns.excludeHandler(plan.Handler)
 	case plan.TLS == nil:
 		s.http.Protocols.SetHTTP1(true)
@@ -95,7 +95,7 @@ func (s *tcpServer) Listen(ctx context.Context, address string) (net.Addr, error
 	default:
 		s.listener = tls.NewListener(listener, s.plan.TLS)
 	}
-	s.serving.Add(1) // not in Serve: there it would race with Close
+	s.serving.Add(1) // in Serve, this would race with Close
 	return listener.Addr(), nil
 }
 
@@ -127,9 +127,9 @@ func shutDown(ctx context.Context, library interface{ Shutdown(context.Context) 
 func (s *tcpServer) Close() error {
 	err := s.http.Close()
 	if s.listener != nil {
-		_ = s.listener.Close() // does nothing if Serve was called, which closed it
+		_ = s.listener.Close() // if Serve was called, it has closed the listener already
 		s.serving.Wait()
-		_ = s.http.Close() // the second call closes a last connection that Serve may have accepted
+		_ = s.http.Close() // the second call closes a connection that Serve accepted meanwhile
 	}
 	s.conns.waitUntilNone()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -173,7 +173,7 @@ func (c *openConns) remove() {
 	}
 }
 
-// waitUntilNone waits until the count is zero. Close the listener and the connections before.
+// waitUntilNone waits until the count is zero. First close the listener and the connections.
 func (c *openConns) waitUntilNone() {
 	c.waiting.Store(true)
 	for c.count.Load() > 0 {
@@ -181,16 +181,16 @@ func (c *openConns) waitUntilNone() {
 	}
 }
 
-// boundedLog writes only the first lines, so that errors cannot fill a disk. Failed handshakes
-// have a lower limit: clients that leave early are normal, and their lines must not replace those
-// about panics.
+// boundedLog writes only the first lines, so that errors cannot fill a disk. Lines about failed
+// handshakes have a lower limit, because they are normal and must leave room for lines about
+// panics.
 type boundedLog struct {
 	to         io.Writer
 	handshakes atomic.Int64
 	others     atomic.Int64
 }
 
-// These limits are the numbers of lines that are written.
+// These limits are numbers of lines.
 const (
 	maxHandshakeLines = 5
 	maxOtherLines     = 100
@@ -250,8 +250,8 @@ func refuseHTTP1(handler http.Handler) http.Handler {
 var (
 	// serverHandshakeTimeout is the idle timeout of QUIC handshakes, equal to the limit over TCP.
 	serverHandshakeTimeout = readHeaderTimeout
-	// maxHandshakeTime limits how long a new connection delays waiting ones. Many new connections
-	// must not wait for a lost one until its timeout.
+	// maxHandshakeTime limits how long one handshake delays waiting connections. Without this
+	// limit, they would wait for a lost client until its handshake timeout.
 	maxHandshakeTime = 5 * time.Second
 )
 
@@ -268,7 +268,7 @@ type h3Server struct {
 	http    *http3.Server
 	socket  *quicsocket.Socket
 	quic    *quic.Transport
-	serving sync.WaitGroup // Serve
+	serving sync.WaitGroup // waits for Serve
 
 	mu       sync.Mutex
 	listener *quicsocket.Listener
@@ -308,7 +308,7 @@ func (s *h3Server) Listen(ctx context.Context, address string) (net.Addr, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener = listener
-	s.serving.Add(1) // not in Serve: there it would race with Close
+	s.serving.Add(1) // in Serve, this would race with Close
 	return conn.LocalAddr(), nil
 }
 

@@ -24,7 +24,7 @@ func Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	made := newTCPServer(server)
 	settings = append(settings, tuning.Differences(tuning.Server, "http.Server", &made.http, &http.Server{}, tuning.Reasons{
 		"Handler": tuning.NotASetting, "ConnContext": tuning.NotASetting,
-		"HTTP2":             tuning.NotASetting, // its fields follow
+		"HTTP2":             tuning.NotASetting, // its fields are listed separately
 		"Protocols":         {Default: "HTTP/1.1, and HTTP/2 over TLS", Why: "a variant speaks one version and never falls back; a cleartext HTTP/2 server answers HTTP/1.1 requests with an error"},
 		"ReadHeaderTimeout": {Default: "none", Why: "the timeout also limits TLS handshakes: a silent peer must not keep a connection open for ever"},
 		"MaxHeaderBytes":    {Default: fmt.Sprint(http.DefaultMaxHeaderBytes), Why: clientCostReason},
@@ -99,7 +99,7 @@ func h3Settings(server ServerPlan, client ClientPlan) []tuning.Setting {
 	})...)
 	settings = append(settings, tuning.Differences(tuning.Server, "http3.Server", newHTTP3Server(server), &http3.Server{}, tuning.Reasons{
 		"Handler": tuning.NotASetting, "ConnContext": tuning.NotASetting,
-		"Logger":         tuning.NotASetting, // the default logger writes nothing either
+		"Logger":         tuning.NotASetting, // the default logger also writes nothing
 		"MaxHeaderBytes": {Default: fmt.Sprint(http.DefaultMaxHeaderBytes), Why: clientCostReason},
 	})...)
 	settings = append(settings, tuning.Differences(tuning.Client, "http3.Transport", newHTTP3Transport(), &http3.Transport{}, tuning.Reasons{

@@ -48,7 +48,7 @@ func newTCPClient(plan ClientPlan) *tcpClient {
 	return c
 }
 
-// protocols returns net/http's setting for this version alone.
+// protocols returns net/http's setting that allows only this version.
 func (v Version) protocols(secure bool) *http.Protocols {
 	protocols := new(http.Protocols)
 	switch {
@@ -151,7 +151,8 @@ func (c *tcpConn) Close() error {
 	return c.Conn.Close()
 }
 
-// newTCPRoundTripper opens the kept connections, or makes a sender that opens one per request.
+// newTCPRoundTripper opens the kept connections, or returns a RoundTripper without kept
+// connections.
 func newTCPRoundTripper(ctx context.Context, client *tcpClient) (http.RoundTripper, error) {
 	switch plan := client.plan; {
 	case plan.Lifecycle != conn.Kept:
@@ -159,8 +160,8 @@ func newTCPRoundTripper(ctx context.Context, client *tcpClient) (http.RoundTripp
 	case plan.Version == HTTP2 && !plan.Silent:
 		return openPool(ctx, plan, client)
 	}
-	// Connections are opened before net/http needs them: if ctx ended during net/http's own dial,
-	// its error would not include the dial's error.
+	// Connections are opened before net/http needs them, because net/http's error does not include
+	// a dial's error if ctx ends during the dial.
 	size := max(client.plan.Connections, 1)
 	ahead, err := conn.PreopenConns(ctx, size, client.dial)
 	if err != nil {
@@ -176,14 +177,14 @@ func newTCPRoundTripper(ctx context.Context, client *tcpClient) (http.RoundTripp
 		return p, nil
 	}
 	client.transport = client.newTransport(ahead.Dial)
-	if client.plan.Silent { // the first requests take the connections
+	if client.plan.Silent { // the first requests will use the opened connections
 		return client.transport, nil
 	}
 	return client.transport, client.fillPool(ctx, size)
 }
 
 // fillPool moves the n connections of HTTP/1.1 into net/http's pool, with one request on each. It
-// sends no request before all have a connection, so that no two share one.
+// sends the requests only when each has its own connection.
 func (c *tcpClient) fillPool(ctx context.Context, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var missing atomic.Int64
@@ -206,8 +207,8 @@ func (c *tcpClient) fillPool(ctx context.Context, n int) error {
 	return group.Wait()
 }
 
-// h2Transports uses one net/http pool per connection. Unlike pool it repeats a request if the
-// server closed the connection before it began the request, as some proxies do.
+// h2Transports uses one net/http pool per connection. Unlike pool, it repeats a request if the
+// server closed the connection before it handled the request, as some proxies do.
 type h2Transports struct {
 	all conn.RoundRobin[*http.Transport]
 }

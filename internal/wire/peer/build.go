@@ -66,7 +66,7 @@ func (p Peer) buildOnce(ctx context.Context, path, folder string, progress io.Wr
 	return p.buildInto(ctx, folder, progress)
 }
 
-// lockFile locks a file, or fails when ctx ends. If the wait is long, it writes a line about it.
+// lockFile locks a file, or fails when ctx ends. If that takes long, it writes a line to progress.
 func lockFile(ctx context.Context, path string, progress io.Writer) (unlock func(), _ error) {
 	type held struct {
 		unlock func()
@@ -129,7 +129,7 @@ func writeFile(path string, content []byte) error {
 	return os.WriteFile(path, content, 0o644)
 }
 
-// run runs one build step and counts its output lines: about one per file or library.
+// run runs one build step. Its progress is the number of output lines, about one per file.
 func (p Peer) run(ctx context.Context, folder string, step []string, progress io.Writer) error {
 	const enough = 10 // number of output lines that an error shows
 	command := exec.CommandContext(ctx, step[0], step[1:]...)

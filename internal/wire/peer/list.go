@@ -61,7 +61,7 @@ var cpp = Peer{
 	built: "build/wirelab-peer-cpp",
 }
 
-// c is the baseline for tcp: a server that only reads and writes frames.
+// c is the baseline for the stack tcp: its server only reads and writes frames.
 var c = Peer{
 	Name: "c", Language: "C",
 	Libraries: "plain epoll, in a hundred lines of C (tcp)",

@@ -1,7 +1,7 @@
 // Package peer builds workers in other languages from sources that this program contains.
 //
-// A peer follows the same process contract (docs/worker-contract.md) as wirelab's own workers. It
-// shows whether a result comes from the wire or from one implementation.
+// A peer follows the same process contract (docs/worker-contract.md) as wirelab's own workers. A
+// comparison with a peer shows whether a result comes from the wire or from one implementation.
 package peer
 
 import (
@@ -22,21 +22,21 @@ import (
 type Peer struct {
 	Name      string `json:"name"`
 	Language  string `json:"language"`
-	Libraries string `json:"libraries"` // the libraries that carry the peer's wires
+	Libraries string `json:"libraries"` // the libraries that the peer uses
 	Wires     []Wire `json:"wires"`
 	// tools lists the programs that the build needs, each with its package.
 	tools []tool
 	// steps lists the build commands, which run in a copy of the sources.
 	steps [][]string
 	built string // path of the built program in the copy of the sources
-	keeps string // folder that the program needs at run time; empty: none
+	keeps string // folder that the program needs at run time; empty means none
 }
 
 // A Wire is a stack that a peer supports.
 type Wire struct {
 	Stack       string   `json:"stack"`
 	Ends        End      `json:"ends"`
-	Workloads   []string `json:"workloads"` // names without options
+	Workloads   []string `json:"workloads"` // names of workloads, without options
 	Options     []Option `json:"options,omitempty"`
 	Connections []string `json:"connections,omitempty"` // connection modes of the peer's client, without numbers
 }
@@ -79,8 +79,8 @@ func (e End) Names() []string {
 // MarshalText joins the names with commas.
 func (e End) MarshalText() ([]byte, error) { return []byte(strings.Join(e.Names(), ", ")), nil }
 
-// An Option is an option that only peers have. Values lists its values. If the list is empty, the
-// values are whole numbers from 1.
+// An Option is an option that only peers have. Values lists its values. If Values is empty, every
+// whole number from 1 is valid.
 type Option struct {
 	Key     string   `json:"key"`
 	End     End      `json:"end"`
@@ -123,7 +123,7 @@ func Find(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// Path returns the path of the built program. It changes if the sources change.
+// Path returns the path of the built program. The path changes if the sources change.
 func (p Peer) Path() (string, error) {
 	folder, err := p.cacheFolder()
 	within := filepath.Base(p.built)
@@ -153,7 +153,7 @@ func (p Peer) sourceHash() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:digits], err
 }
 
-// eachSource visits the peer's own and the shared source files in a fixed order.
+// eachSource visits the peer's own source files and the shared ones, in a fixed order.
 func (p Peer) eachSource(visit func(path string, content []byte) error) error {
 	for _, folder := range []string{p.Name, peers.Shared} {
 		err := fs.WalkDir(peers.Sources, folder, func(path string, entry fs.DirEntry, err error) error {
@@ -177,7 +177,7 @@ func (p Peer) eachSource(visit func(path string, content []byte) error) error {
 type PeerState struct {
 	Peer
 	Program string `json:"program,omitempty"` // the path of the built program
-	Missing string `json:"missing,omitempty"` // a build tool that this machine lacks
+	Missing string `json:"missing,omitempty"` // error text about a build tool that this machine lacks
 }
 
 // List returns all peers and their states.

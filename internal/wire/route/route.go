@@ -1,6 +1,6 @@
 // Package route finds the HTTP method and path of an operation: `GET /users/{id}` for GetUser.
 //
-// An option at the operation in its .proto file sets both, in the style of google.api.http.
+// An option of the operation in its .proto file sets both, in the style of google.api.http.
 // ForMethod finds the option by the operation's full name, so that a stack need not know the
 // service. Without the option, the operation is called by POST at its short path: /echo for Echo.
 package route
@@ -19,8 +19,7 @@ import (
 	"wirelab.dev/internal/wire/route/routepb"
 )
 
-// A Route holds the HTTP method and path of an operation. It also says where the request's fields
-// are.
+// A Route holds the HTTP method and path of an operation, and the places of the request's fields.
 type Route struct {
 	Verb    string
 	Path    []Segment
@@ -31,7 +30,7 @@ type Route struct {
 
 // A Segment is the part of a path between two slashes: a fixed text or a field's value.
 type Segment struct {
-	Text string                       // if In is nil
+	Text string                       // the fixed text, if In is nil
 	In   protoreflect.FieldDescriptor // the field whose value is the segment
 }
 
@@ -54,7 +53,8 @@ func ForMethod(fullMethod string) (Route, error) {
 	return r, nil
 }
 
-// Template returns the path with before and behind around each field name, as in /users/{id}.
+// Template returns the path with before and behind around each field name: /users/{id}, for
+// instance.
 func (r Route) Template(before, behind string) string {
 	var path strings.Builder
 	for _, segment := range r.Path {

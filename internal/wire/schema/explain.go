@@ -21,13 +21,13 @@ const maxExplained = 64
 type fault struct {
 	descriptor protoreflect.MessageDescriptor
 	span       span
-	path       string // place in the whole message, as in lines[2].price; empty: the whole message
+	path       string // place in the whole message, as in lines[2].price; empty at the top
 	depth      int
 	cause      error
 }
 
 // explain returns an error that names the wrong field. protojson stops at the first error and does
-// not name the message. So explain tests each field, and searches the first one that fails.
+// not name the message. So explain tests each field and searches inside the first wrong one.
 func explain(types resolver, text []byte, f fault) error {
 	if err := checkSyntax(text, f.span); err != nil {
 		return err

@@ -33,11 +33,11 @@ type Stream struct {
 	Server bool `json:"server,omitempty"` // the server sends any number of messages
 }
 
-// maxSetBytes limits a descriptor set that is passed on whole. From a larger set, such as an image
-// of all files of a company, Files takes only the service and its imports.
+// maxSetBytes limits the size of a descriptor set that Files returns whole. From a larger set, such
+// as an image of all files of a company, Files returns only the service and its imports.
 const maxSetBytes = 4 << 20
 
-// Files returns a FileDescriptorSet, encoded, that Load can read.
+// Files returns an encoded FileDescriptorSet, which Load can read.
 func (m *Method) Files() ([]byte, error) {
 	var collected fileSet
 	collected.add(m.Descriptor.ParentFile())
@@ -57,7 +57,7 @@ func (m *Method) Files() ([]byte, error) {
 	return set, nil
 }
 
-// Describe describes the method's request and answer in a few lines.
+// Describe returns a few lines about the method's request and answer.
 func (m *Method) Describe() string {
 	var text strings.Builder
 	kind := func(stream bool) string {
@@ -109,8 +109,8 @@ func (m *Method) Calls(text []byte) ([][][]byte, error) {
 	return slices.Collect(slices.Chunk(messages, 1)), nil
 }
 
-// Decode returns an answer's message as compact JSON. A field that the message omits has its
-// default value there, so that a condition can use it.
+// Decode returns an answer's message as compact JSON. A field that the message omits gets its
+// default value, so that a condition can use the field.
 func (m *Method) Decode(message []byte) ([]byte, error) {
 	d := dynamicpb.NewMessage(m.Descriptor.Output())
 	if err := (proto.UnmarshalOptions{Resolver: m.types}).Unmarshal(message, d); err != nil {

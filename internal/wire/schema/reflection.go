@@ -24,7 +24,7 @@ var reflectionPaths = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// These limits bound the memory and time that a server may use up.
+// These limits bound the memory and time that a server's answers can cost.
 const (
 	maxReflectedBytes    = 64 << 20
 	maxReflectedMessage  = 16 << 20
@@ -137,7 +137,7 @@ func (r *reflector) fetchSymbol(name string) error {
 	return r.fetch(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
 }
 
-// fetchImports asks for the imports of all known files, until none is missing.
+// fetchImports asks for the imports of all known files, until no import is missing.
 func (r *reflector) fetchImports() error {
 	for i := 0; i < len(r.set.File); i++ { //nolint:intrange // the loop appends files
 		importing := r.set.File[i]
@@ -179,7 +179,7 @@ func (r *reflector) fetch(question *reflectionpb.ServerReflectionRequest) error 
 	return nil
 }
 
-// An answerError is a server's answer that it does not know a name.
+// An answerError is a server's answer that says that a name is unknown.
 type answerError struct{ text string }
 
 func (e *answerError) Error() string { return "the server answered: " + e.text }
@@ -197,7 +197,7 @@ func (r *reflector) ask(question *reflectionpb.ServerReflectionRequest) (*reflec
 		r.stream = stream
 	}
 	answer := &reflectionpb.ServerReflectionResponse{}
-	// io.EOF means that the stream has ended; RecvMsg returns the reason.
+	// io.EOF means that the stream has ended; RecvMsg returns the stream's error.
 	if err := r.stream.SendMsg(question); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}

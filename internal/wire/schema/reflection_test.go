@@ -53,7 +53,7 @@ func options(t *testing.T) reflection.ServerOptions {
 type onlyOneFile struct {
 	reflectionpb.UnimplementedServerReflectionServer
 	files   map[string]*descriptorpb.FileDescriptorProto // by name and by service
-	endless int                                          // files in an answer, each of which imports the next; 0: the files end
+	endless int                                          // number of files per answer, where each file imports the next; 0 means that the files end
 }
 
 func (s *onlyOneFile) ServerReflectionInfo(stream reflectionpb.ServerReflection_ServerReflectionInfoServer) error {

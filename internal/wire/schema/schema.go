@@ -9,9 +9,8 @@
 // that a google.protobuf.Any may hold. The rest of the package uses only that set. It has no
 // generated code for the messages, so it handles them dynamically.
 //
-// Errors are for the person who typed the call. They name the place in the JSON, the
-// message, the field, and similar existing names. This package must not know when
-// messages are sent.
+// Errors are for the person who typed the call. They name the place in the JSON, the message, the
+// field, and similar existing names. This package must not know when messages are sent.
 package schema
 
 import (
@@ -34,11 +33,11 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// A Source says where to find a method. The first of Proto, Protoset and Reflection that is set
-// counts.
+// A Source says where to find a method. Find uses the first set field of Proto, Protoset,
+// Reflection.
 type Source struct {
 	Proto       string   // the file that defines the service
-	ImportPaths []string // folders to search for imports; empty: the file's own folder
+	ImportPaths []string // folders to search for imports; empty means the file's own folder
 
 	// Protoset is a descriptor file from protoc --descriptor_set_out or buf build -o: binary or
 	// JSON, also compressed with gzip.
@@ -47,8 +46,7 @@ type Source struct {
 	Reflection grpc.ClientConnInterface // connection to a server that has reflection
 	Metadata   metadata.MD              // metadata of the reflection requests
 
-	// Call is pkg.Service/Method. It may begin with a slash, and a dot may replace the slash
-	// inside.
+	// Call is pkg.Service/Method, /pkg.Service/Method or pkg.Service.Method.
 	Call string
 	// Data is the JSON to encode, if it is known. The server is also asked for the types that Data
 	// names in google.protobuf.Any values.
@@ -90,7 +88,7 @@ func Load(set []byte, call string) (*Method, error) {
 	return methodOf(&decoded, "the descriptors of "+call, call)
 }
 
-// methodOf finds a method in a set of files. from says in errors where the set came from.
+// methodOf finds a method in a set of files. from names the set's origin in errors.
 func methodOf(set *descriptorpb.FileDescriptorSet, from, call string) (*Method, error) {
 	files, err := linkFiles(set)
 	if err != nil {
@@ -126,7 +124,8 @@ func compile(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSet, er
 }
 
 // importName returns the name by which other files would import the source's file, and the folders
-// that import names start from. The user's path starts at the working folder or at an import path.
+// that are searched for imports. The user's path is relative to the working folder or an import
+// path.
 func importName(s Source) (name string, paths []string) {
 	for _, path := range s.ImportPaths {
 		if _, err := os.Stat(filepath.Join(path, s.Proto)); err == nil {

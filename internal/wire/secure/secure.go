@@ -1,5 +1,4 @@
-// Package secure makes certificates at run time, and the TLS 1.3 configurations of
-// both ends.
+// Package secure makes certificates at run time, and the TLS 1.3 configurations of both ends.
 //
 //  1. A server calls Issue and uses Identity.ServerConfig.
 //  2. The server passes Identity.RootPEM to its clients.
@@ -40,7 +39,7 @@ import (
 
 // Trust says which servers a client trusts.
 type Trust struct {
-	// RootPEM is the trusted root certificate. Empty: the system's roots.
+	// RootPEM is the trusted root certificate. Empty means the system's roots.
 	RootPEM []byte
 	// SkipVerify accepts every certificate. It is for servers without a known certificate.
 	SkipVerify bool
@@ -82,13 +81,13 @@ func (t Trust) Settings() []tuning.Setting {
 	})
 }
 
-// Certificate is the type of a server's key.
+// Certificate is the kind of key in a server's certificate.
 type Certificate string
 
 // The kinds of certificates.
 const (
-	ECDSA Certificate = "ecdsa" // on P-256
-	RSA   Certificate = "rsa"   // with 2,048 bits
+	ECDSA Certificate = "ecdsa" // a key on the curve P-256
+	RSA   Certificate = "rsa"   // a key of 2,048 bits
 )
 
 // Certificates lists the kinds, the default first.
@@ -132,7 +131,7 @@ func (c Choice) Check() error {
 	return nil
 }
 
-// apply sets only chosen values, so that measurements otherwise use Go's defaults.
+// apply sets only the values that were chosen. All other values stay Go's defaults.
 func (c Choice) apply(to *tls.Config) {
 	to.MinVersion = tls.VersionTLS13
 	if c.Group != "" {
@@ -150,7 +149,7 @@ func (c Choice) Settings() []tuning.Setting {
 	})
 }
 
-// A leaf without a Flaw is valid for these names and addresses.
+// A certificate without a Flaw is valid for these names and addresses.
 var (
 	dnsNames    = []string{"localhost"}
 	ipAddresses = []net.IP{
@@ -165,8 +164,7 @@ var (
 )
 
 // AddAddress makes later certificates valid for another address of this machine, so that other
-// machines can call it. Without this call, certificates contain only loopback addresses and keep
-// their size.
+// machines can call this one. It makes the certificates larger than with loopback addresses alone.
 func AddAddress(ip net.IP) {
 	extraAddressesMutex.Lock()
 	defer extraAddressesMutex.Unlock()
@@ -182,14 +180,14 @@ func allAddresses() []net.IP {
 	return slices.Concat(ipAddresses, extraAddresses)
 }
 
-// A certificate is valid from startsBefore ago, because clocks of two machines differ. It is valid
-// for lifetime, because a run takes less than a day.
+// A certificate's validity begins startsBefore ago, because the clocks of two machines may differ.
+// The validity lasts for lifetime, because a run takes less than a day.
 const (
 	startsBefore = time.Hour
 	lifetime     = 24 * time.Hour
 )
 
-// Flaw is a deliberate fault of a leaf. Tests use it to check how a stack reports the fault.
+// Flaw is a deliberate fault of a certificate. Tests use it to check how a stack reports the fault.
 type Flaw int
 
 // The flaws.
@@ -203,7 +201,7 @@ const (
 type Identity struct {
 	choice Choice
 	leaf   tls.Certificate
-	root   []byte // DER
+	root   []byte // the root certificate in DER form
 }
 
 // Issue makes an identity. It does not keep the root's key.

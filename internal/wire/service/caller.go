@@ -28,13 +28,13 @@ type Caller struct {
 	grpc    bool
 	streams bool
 	answer  Answer
-	got     bool // the last call had an answer
+	got     bool // whether the last call got an answer
 	// patience is the wait before the next call to a service that no longer listens.
 	patience time.Duration
 	name     string // the last request's name
 
-	expected *Expectations // nil: no conditions
-	follower Follower      // nil: no request depends on an answer
+	expected *Expectations // nil means no conditions
+	follower Follower      // nil means that no request depends on an answer
 	look     *expect.Evaluator
 	random   *rand.Rand
 	uses     expect.Uses // the parts of the current answer that conditions use
@@ -130,8 +130,8 @@ func (c *Caller) callAll(conditions []*expect.Condition) error {
 // Name returns the name of the last request, or "" if requests have no names.
 func (c *Caller) Name() string { return c.name }
 
-// Think returns the wait before the next request: the user's think time, or a pause because the
-// service no longer listens on its address.
+// Think returns the wait before the next request. The wait is the user's think time, or a pause
+// because the service no longer listens.
 func (c *Caller) Think() time.Duration {
 	if c.follower == nil {
 		return c.patience
@@ -157,7 +157,7 @@ func (c *Caller) MessageTimes() []time.Duration {
 	return c.answer.Times
 }
 
-// Status returns the status of the last call's answer, and false if there was none.
+// Status returns the status of the last call's answer. answered is false if there was no answer.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }
 
 // AnswerBytes returns the size of the last call's answer: see Answer.Bytes.
@@ -201,7 +201,7 @@ type Expectations struct {
 	// conditions are checked for only a share of the answers.
 	light, heavy []*expect.Condition
 	share        float64
-	decode       func(message []byte) (json []byte, err error) // nil: bodies need no decoding
+	decode       func(message []byte) (json []byte, err error) // nil if bodies need no decoding
 }
 
 // Kind returns the kind of answer that the wire's calls get.

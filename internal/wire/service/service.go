@@ -9,17 +9,17 @@
 //	    is read and no name is looked up in a trial.
 //	 2. A worker makes a [Client] of it, which opens the connections, and one [Caller]
 //	    per client of the load.
-//	 3. A Caller takes the next request, has the Client carry it, and, when the clock has
-//	    stopped, checks the answer.
+//	 3. A Caller takes the next request and sends it through the Client. It checks the answer
+//	    outside the measured time.
 //
 // Glossary:
 //
 //	wire      the protocol that carries a call: HTTP/1.1, 2 or 3, gRPC, gRPC over HTTP/3
-//	prepared  a request that was encoded before the window; its answer is read as far as
-//	          status and length
-//	kept      an answer whose header and body are kept for a look at them
+//	prepared  a request that was encoded before the window; only its answer's status and
+//	          length are read
+//	kept      an answer whose header and body are stored, for conditions and later requests
 //
-// A folder is an engine, which carries calls, or a maker of requests. This package must not
+// The subfolders hold engines, which carry calls, and sources of requests. This package must not
 // know when calls are sent, nor that they are measured.
 package service
 
@@ -67,20 +67,20 @@ type Definition struct {
 	Address string `json:"address"` // IP:PORT, or the socket's path
 	// Authority becomes the Host field in HTTP/1.1, and :authority in HTTP/2 and HTTP/3.
 	Authority string `json:"authority"`
-	TLS       *TLS   `json:"tls,omitempty"` // nil: cleartext
+	TLS       *TLS   `json:"tls,omitempty"` // nil means cleartext
 
 	Requests []Request     `json:"requests"`
-	Journey  *Journey      `json:"journey,omitempty"` // replaces Requests; the first request has the header fields
+	Journey  *Journey      `json:"journey,omitempty"` // replaces Requests, except the first request's header
 	Feed     *Feed         `json:"feed,omitempty"`    // replaces Requests if the plan says Varied
-	Random   bool          `json:"random,omitempty"`  // requests in random order; otherwise one after another
+	Random   bool          `json:"random,omitempty"`  // send requests in random order
 	Timeout  time.Duration `json:"timeout,omitempty"`
-	// Expect lists the conditions of a right answer. Empty: the wire's usual condition.
+	// Expect lists the conditions of a right answer. Empty means the wire's usual condition.
 	Expect []string `json:"expect,omitempty"`
 	// Descriptors is a result of schema.Method.Files. It is set if gRPC answers are checked.
 	Descriptors []byte `json:"descriptors,omitempty"`
-	// ExpectSample is the share of answers whose bodies are checked. 0: all answers.
+	// ExpectSample is the share of answers whose bodies are checked. 0 means all answers.
 	ExpectSample float64 `json:"expect_sample,omitempty"`
-	// Trace says which requests a tracing system should follow. Nil: none.
+	// Trace says which requests a tracing system should follow. Nil means none.
 	Trace *Trace `json:"trace,omitempty"`
 }
 
@@ -88,12 +88,12 @@ type Definition struct {
 type TLS struct {
 	ServerName string       `json:"server_name"`
 	Trust      secure.Trust `json:"trust"`
-	// Certificate and Key are the client's own, in PEM form. Empty: the client has none.
+	// Certificate and Key belong to the client, in PEM form. Empty means that the client has none.
 	Certificate []byte `json:"certificate,omitempty"`
 	Key         []byte `json:"key,omitempty"`
 }
 
-// A Request holds one request. Its templates, if any, are filled in later.
+// A Request is one request. If it has templates, they are filled in later.
 type Request struct {
 	Name   string  `json:"name,omitempty"` // shown in reports if there are several requests
 	Method string  `json:"method"`         // HTTP only
@@ -104,7 +104,7 @@ type Request struct {
 	// Messages holds the encoded messages of a gRPC call, without prefixes.
 	Messages [][]byte `json:"messages,omitempty"`
 	Stream   Stream   `json:"stream,omitzero"`
-	// Pace is the time between sending two messages. 0: no wait.
+	// Pace is the time between sending two messages. 0 means no wait.
 	Pace time.Duration `json:"pace,omitempty"`
 }
 
@@ -181,8 +181,8 @@ func (w Wire) Version() httpwire.Version {
 // A Client sends requests and receives their answers.
 type Client interface {
 	// Call sends a request and stores its answer in answer, whose memory it may reuse. The request
-	// must be one of the definition's, unless the plan says Varied. An error means that there is
-	// no answer; an answer may have any status. Several callers may call at the same time.
+	// must be one of the definition's, unless the plan says Varied. An error means that there is no
+	// answer. An answer with any status is no error. Several callers may call at the same time.
 	Call(ctx context.Context, request *Request, answer *Answer) error
 	// Close ends the running calls and closes every connection.
 	io.Closer
@@ -195,10 +195,10 @@ type Answer struct {
 	// Message is the text of a gRPC status.
 	Message  string
 	Bytes    int64 // length of the body; gRPC: total length of messages without prefixes
-	Messages int   // gRPC only
-	// Times holds the latency of each message of a stream. If both ends send many messages, it
-	// counts from the send of the request message. Otherwise it counts from the previous message,
-	// or from the start of the call.
+	Messages int   // number of messages; gRPC only
+	// Times holds the latency of each message of a stream. If both ends send many messages, a
+	// latency begins when the request message is sent. Otherwise it begins at the previous message
+	// or at the start of the call.
 	Times []time.Duration
 
 	// These fields are set if the plan says Keep.
@@ -219,7 +219,7 @@ type Plan struct {
 	*Definition
 	Connections int            // number of connections that the client opens and keeps
 	Lifecycle   conn.Lifecycle // unless it is Kept, each call opens its own connection, and Connections is ignored
-	Callers     int            // the most calls at the same time
+	Callers     int            // largest number of calls at the same time
 	Keep        bool           // keep the headers and bodies of answers
 	Varied      bool           // requests are made while calls run, not before
 	Dialer      *conn.Dialer   // opens and counts connections
@@ -231,8 +231,8 @@ type Feed struct {
 	// is JSON.
 	Requests []Request `json:"requests"`
 	Rows     Rows      `json:"rows,omitzero"`
-	Random   bool      `json:"random,omitempty"` // requests and rows in random order; otherwise one after another
-	// Descriptors is a result of schema.Method.Files. Empty: the requests use HTTP.
+	Random   bool      `json:"random,omitempty"` // use requests and rows in random order
+	// Descriptors is a result of schema.Method.Files. Empty means that the requests use HTTP.
 	Descriptors []byte `json:"descriptors,omitempty"`
 }
 
@@ -244,9 +244,9 @@ type Rows struct {
 
 // A Journey is a file that describes the steps of a service's users.
 type Journey struct {
-	Name string `json:"name"` // the file's name for errors
+	Name string `json:"name"` // the file's name, used in errors
 	File []byte `json:"file"`
-	// Drawn says that a client becomes another kind of user in each round. Otherwise, with
-	// arrivals, a kind of user with slow answers would call less often than its weight says.
+	// Drawn says that a client chooses its kind of user again in each round. With arrivals this is
+	// necessary: otherwise a kind of user with slow answers would call too rarely.
 	Drawn bool `json:"drawn,omitempty"`
 }

@@ -30,8 +30,7 @@ type Follower interface {
 	Think() time.Duration
 }
 
-// FixedSource returns the request source of one client. All its requests are known before the
-// window.
+// FixedSource returns one client's source, whose requests are all known before the window.
 func (d *Definition) FixedSource(client int, seed uint64) Source {
 	f := &fixedSource{requests: d.Requests, next: client % len(d.Requests)}
 	if d.Random && len(d.Requests) > 1 {
@@ -43,7 +42,7 @@ func (d *Definition) FixedSource(client int, seed uint64) Source {
 type fixedSource struct {
 	requests []Request
 	next     int
-	random   *rand.Rand // nil: one after another
+	random   *rand.Rand // nil means that requests are sent in order
 }
 
 func (f *fixedSource) Next() (*Request, error) {
@@ -76,7 +75,7 @@ type tracedSource struct {
 	request Request // the last traced request
 	header  []Field // the traced request's header
 	field   []byte
-	last    string // trace identifier of the last request; empty: not traced
+	last    string // trace identifier of the last request; empty means not traced
 }
 
 // TracedSource returns a source that adds traceparents to a share of another source's requests.
@@ -85,8 +84,8 @@ func (d *Definition) TracedSource(source Source, client int, seed uint64) Source
 		return source
 	}
 	t := &tracedSource{Source: source, share: d.Trace.Share, field: []byte("00-................................-................-01")}
-	// The golden ratio gives each client another start value. The values are evenly spread for any
-	// number of clients.
+	// The golden ratio gives each client another start value. For any number of clients, the start
+	// values are evenly spread.
 	first := float64(client)*(math.Phi-1) + rand.New(rand.NewPCG(seed, 0x7472616365)).Float64()
 	_, t.reached = math.Modf(first)
 	var key [32]byte
@@ -117,8 +116,8 @@ func (t *tracedSource) Next() (*Request, error) {
 	return &t.request, nil
 }
 
-// writeID writes a random identifier in hexadecimal digits. It never consists of zeros only,
-// because that is invalid.
+// writeID writes a random identifier in hexadecimal digits. The identifier never consists only of
+// zeros, which would be invalid.
 func (t *tracedSource) writeID(into []byte) {
 	bytes := make([]byte, len(into)/2)
 	for isZero := true; isZero; {

@@ -14,10 +14,10 @@ import (
 // A Target is a service's address as the user wrote it.
 type Target struct {
 	Wire   Wire
-	Secure bool   // over TLS
+	Secure bool   // the service uses TLS
 	Host   string // a name or an address, without brackets; localhost for a unix socket
 	Port   string
-	Socket string // path of a unix socket; empty: not a unix socket
+	Socket string // path of a unix socket; empty means not a unix socket
 	Path   string // includes the query; for gRPC: /pkg.Service/Method, or empty
 	// Connect says that unary calls use the Connect protocol.
 	Connect bool
@@ -28,7 +28,7 @@ type scheme struct {
 	name   string
 	wire   Wire
 	secure bool
-	port   string // default port; empty: none
+	port   string // default port; empty means none
 }
 
 var schemes = []scheme{
@@ -42,7 +42,7 @@ var schemes = []scheme{
 
 var errTargetSyntax = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc://127.0.0.1:50051/pkg.Service/Method, or unix:/path/of/a/socket")
 
-// ParseTarget parses a target. If the text has no scheme, the scheme is usual.
+// ParseTarget parses a target. If the text has no scheme, ParseTarget uses the scheme in usual.
 func ParseTarget(text, usual string) (Target, error) {
 	if socket, is := strings.CutPrefix(text, "unix:"); is {
 		socket = strings.TrimPrefix(socket, "//") // gRPC allows two slashes before the path

@@ -38,7 +38,7 @@ func CheckCall(ctx context.Context, name string, options []grpc.CallOption) erro
 	return nil
 }
 
-// ReportMetadata stores an answer's metadata where a call's options ask for it.
+// ReportMetadata stores an answer's metadata in the variables that a call's options name.
 func ReportMetadata(options []grpc.CallOption, header, trailer func() metadata.MD) {
 	for _, option := range options {
 		switch o := option.(type) {
@@ -59,8 +59,9 @@ func ProtoMessage(name string, message any) (proto.Message, error) {
 	return m, nil
 }
 
-// ReadBody reads an HTTP body of at most limit bytes. It allocates only for bytes that arrive. If
-// the body is larger, tooLarge makes the error, and net/http closes the connection if w is set.
+// ReadBody reads an HTTP body of at most limit bytes. It allocates memory only for bytes that
+// arrive. If the body is larger, ReadBody returns the error from tooLarge, and, if w is set,
+// net/http closes the connection.
 func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge func(sizeBytes int64) error) ([]byte, error) {
 	read, err := io.ReadAll(http.MaxBytesReader(w, body, limit))
 	var excess *http.MaxBytesError
@@ -70,25 +71,26 @@ func ReadBody(w http.ResponseWriter, body io.ReadCloser, limit int64, tooLarge f
 	return read, err
 }
 
-// AnswerHTTP sends an answer with a complete body.
+// AnswerHTTP sends an HTTP answer whose whole body is given.
 func AnswerHTTP(w http.ResponseWriter, httpStatus int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body))) // without it net/http sends a long body in chunks
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // ignore errors: the client has gone
+	_, _ = w.Write(body) // ignore errors: the client has disconnected
 }
 
 // IsMedia reports whether a Content-Type header names the media type.
 func IsMedia(contentType, want string) bool {
 	if contentType == want {
-		return true // the exact form that wirelab's own ends send
+		return true // wirelab's own clients and servers send exactly this text
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && media == want
 }
 
 // PutMetadata adds metadata as header fields with the given prefix. Binary values become base64.
-// Like gRPC it drops reserved keys; isReserved gets a canonical name, and nil reserves nothing.
+// Like gRPC it drops reserved keys; isReserved gets the canonical name of a field. If isReserved is
+// nil, no key is reserved.
 func PutMetadata(header http.Header, prefix string, md metadata.MD, isReserved func(field string) bool) {
 	for key, values := range md {
 		field := textproto.CanonicalMIMEHeaderKey(key)
@@ -136,7 +138,7 @@ func decodeBinary(values []string) []string {
 }
 
 // ServerCall holds the metadata of one call's answer. Several goroutines may set it. It implements
-// grpc.ServerTransportStream for answers that are sent as a whole; streams override SendHeader.
+// grpc.ServerTransportStream for answers that are sent whole. Streams override its SendHeader.
 type ServerCall struct {
 	FullMethod string
 
@@ -178,8 +180,8 @@ func (c *ServerCall) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// TakeHeader returns the header to send, and prevents later changes. first is true in the first
-// call only.
+// TakeHeader returns the header to send, and prevents later changes. Only its first call returns
+// first as true.
 func (c *ServerCall) TakeHeader() (header metadata.MD, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +219,7 @@ func (m *Method) ClientStreams() bool { return m.Stream != nil && m.Stream.Clien
 // ServerStreams reports whether the server sends a stream.
 func (m *Method) ServerStreams() bool { return m.Stream != nil && m.Stream.ServerStreams }
 
-// Methods holds a server's registered methods. After Listen nothing changes it.
+// Methods holds a server's registered methods. It does not change after Listen.
 type Methods struct {
 	byName map[string]*Method
 	order  []*Method

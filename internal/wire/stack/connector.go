@@ -25,7 +25,8 @@ type Connector struct {
 	name string // the stack's name, in errors
 }
 
-// NewConnector makes a Connector. Over TLS the server must choose the protocol, unless it is "".
+// NewConnector makes a Connector. Over TLS, the server must choose the given protocol. If protocol
+// is "", the server may choose any protocol.
 func NewConnector(s Stack, v scenario.Variant, security Security, target Target, protocol string) (*Connector, error) {
 	if err := CheckLifecycle(s, v, target.Lifecycle); err != nil {
 		return nil, err
@@ -48,8 +49,8 @@ func (c *Connector) Fail(ctx context.Context, err error) error {
 	return FailContext(ctx, fmt.Errorf("%s client of %s: %w", c.name, c.Target.Address, err))
 }
 
-// OpenFunc makes a client with one connection. If clock is not nil, the client makes only one
-// call, and clock times it.
+// OpenFunc makes a client with one connection. If clock is not nil, the client makes only one call,
+// and clock measures the call's time to first byte.
 type OpenFunc func(ctx context.Context, clock *FirstByte) (Client, error)
 
 // NewClient makes a client for the target's lifecycle. Calls use kept connections one after
@@ -72,8 +73,8 @@ func (c *Connector) NewClient(ctx context.Context, open OpenFunc) (Client, error
 	return shared, nil
 }
 
-// NewPerCall makes a client that opens a connection for every call. It opens one connection first,
-// to report errors early and to get the TLS session that calls resume.
+// NewPerCall makes a client that opens a connection for every call. Before the first call it opens
+// one connection, to report errors early and to get the TLS session that calls resume.
 func (c *Connector) NewPerCall(ctx context.Context, open OpenFunc) (Client, error) {
 	var err error
 	if c.Target.Lifecycle == conn.Resumed {
@@ -105,7 +106,7 @@ func (t *roundRobin) Close() error {
 
 // FirstByte measures the time from a call's start to the first byte of its answer. As a
 // stats.Handler it stops when a gRPC library has read the header. Some libraries report a stream's
-// header only at its end; then it stops at the first message.
+// header only at the stream's end. For them FirstByte stops at the first message.
 type FirstByte struct {
 	begin  time.Time
 	dialer *conn.Dialer
@@ -180,7 +181,7 @@ func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) 
 		defer cancel()
 		return open(ctx, nil)
 	}, chanpool.Max(maxPooled))
-	if err != nil { // the pool has taken and closed the connection
+	if err != nil { // the pool has already closed the connection
 		return nil, err
 	}
 	return pool, nil
@@ -218,7 +219,7 @@ func (p *perCall) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 		return nil, err
 	}
 	end := sync.OnceFunc(func() { p.end(one) })
-	context.AfterFunc(ctx, end) // a caller may end a stream by ending its context
+	context.AfterFunc(ctx, end) // a caller may end a stream by cancelling its context
 	return &callStream{ClientStream: stream, single: !desc.ServerStreams, end: end}, nil
 }
 
@@ -247,7 +248,7 @@ func (p *perCall) end(one Client) {
 	p.mu.Lock()
 	delete(p.alive, one)
 	p.mu.Unlock()
-	_ = one.Close() // the call has returned its own error
+	_ = one.Close() // ignore errors: the call has returned its own error
 }
 
 func (p *perCall) Close() error {
@@ -262,7 +263,7 @@ func (p *perCall) Close() error {
 	return nil
 }
 
-// callStream calls end when the stream is over, so that its connection can be closed.
+// callStream calls its function end after the stream's end, so that the connection can be closed.
 type callStream struct {
 	grpc.ClientStream
 	single bool // the server sends only one message

@@ -19,7 +19,7 @@ import (
 )
 
 // GRPCStack is a stack that uses a gRPC library. S and C are the library's option types for server
-// and client. A GRPCAdapter describes the rest.
+// and client. A GRPCAdapter describes one such stack.
 type GRPCStack[S, C any] struct{ adapter *GRPCAdapter[S, C] }
 
 // GRPCAdapter describes a stack that uses a gRPC library.
@@ -38,8 +38,8 @@ type GRPCAdapter[S, C any] struct {
 	Timed func(*FirstByte) []C
 	// Stopped is the error that the library's Serve returns after its Stop.
 	Stopped error
-	// Handshake is the library's own setting for the TLS handshake timeout, if it has one.
-	// HandshakeTimeout replaces its default.
+	// Handshake is the library's own setting for the TLS handshake timeout, if it has such a
+	// setting. conn.HandshakeTimeout replaces the setting's default.
 	Handshake struct{ Name, Default string }
 }
 
@@ -54,7 +54,7 @@ type GRPCPlan[S, C any] struct {
 	// NewServer makes the library's server.
 	NewServer func(...S) GRPCLibrary
 	// Connect makes a client with one connection, and waits until it can carry calls. It returns
-	// the first error: the library itself would try again.
+	// the first error, after which the library itself would try again.
 	Connect func(ctx context.Context, address string, dial DialFunc, options ...C) (Client, error)
 
 	security Security
@@ -160,7 +160,7 @@ func (s GRPCStack[S, C]) NewClient(ctx context.Context, v scenario.Variant, targ
 }
 
 func (s GRPCStack[S, C]) open(ctx context.Context, c *Connector, plan GRPCPlan[S, C], clock *FirstByte) (Client, error) {
-	ahead, err := conn.PreopenConns(ctx, 1, c.Open) // open it first: the library would hide this error
+	ahead, err := conn.PreopenConns(ctx, 1, c.Open) // open it first: the library would hide its error
 	if err != nil {
 		return nil, c.Fail(ctx, err)
 	}
@@ -186,14 +186,13 @@ type GRPCLibrary interface {
 	Stop()
 }
 
-// grpcServer runs a library's server. It adds reflection and health checks, for grpcurl and
-// probes.
+// grpcServer runs a library's server. It adds reflection and health checks, for grpcurl and probes.
 type grpcServer[S, C any] struct {
 	adapter *GRPCAdapter[S, C]
 	plan    GRPCPlan[S, C]
 	library GRPCLibrary // set by Listen
 
-	ctx    context.Context // its end aborts the handshakes
+	ctx    context.Context // when it ends, running handshakes are aborted
 	cancel context.CancelFunc
 
 	methods  Methods             // collects registration errors; the libraries would panic or exit
@@ -262,7 +261,7 @@ func (s *grpcServer[S, C]) Shutdown(ctx context.Context) error {
 	case <-finished:
 		return nil
 	case <-ctx.Done():
-		s.library.Stop() // ends GracefulStop
+		s.library.Stop() // makes GracefulStop return
 		<-finished
 		return fmt.Errorf("%s server: calls were still running: %w", s.adapter.Info.Name, ctx.Err())
 	}
@@ -272,7 +271,7 @@ func (s *grpcServer[S, C]) Close() error {
 	s.cancel()
 	if s.library != nil {
 		s.library.Stop()
-		_ = s.listener.Close() // Stop closes the listener only after Serve
+		_ = s.listener.Close() // Stop closes the listener only if Serve was called
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 	"wirelab.dev/internal/wire/http"
 )
 
-// HTTPStack is a stack that uses HTTP. An adapter embeds it, and describes the rest in an
-// HTTPAdapter.
+// HTTPStack is a stack that uses HTTP. A stack's type embeds it. An HTTPAdapter describes one such
+// stack.
 type HTTPStack struct{ adapter *HTTPAdapter }
 
 // HTTPAdapter describes a stack that uses HTTP.
@@ -29,7 +29,7 @@ type HTTPAdapter struct {
 	Info Info
 	// Plan reads a variant's options, except the TLS options.
 	Plan func(*scenario.Options) HTTPPlan
-	// Refuses holds errors for those kinds of call that the stack cannot carry.
+	// Refuses holds an error for each kind of call that the stack cannot carry.
 	Refuses map[Kind]error
 }
 
@@ -62,7 +62,7 @@ func NewHTTPStack(a HTTPAdapter) HTTPStack {
 	return HTTPStack{&a}
 }
 
-// connectionFor returns the usual connection mode of an HTTP version. A pool may have one
+// connectionFor returns the usual connection mode of an HTTP version. A pool has at most one
 // connection per client.
 func connectionFor(version httpwire.Version) scenario.Connection {
 	if version == httpwire.HTTP1 {
@@ -124,7 +124,7 @@ func (s HTTPStack) NewServer(v scenario.Variant) (Server, error) {
 	return &httpServer{plan: plan}, nil
 }
 
-// NewClient implements Stack. If it keeps no connection, it opens one as a test.
+// NewClient implements Stack. If connections are not kept, it opens one connection as a test.
 func (s HTTPStack) NewClient(ctx context.Context, v scenario.Variant, target Target) (Client, error) {
 	plan, err := s.plan(v)
 	if err != nil {
@@ -164,16 +164,17 @@ type HTTPClient struct {
 
 var _ TrafficReporter = (*HTTPClient)(nil)
 
-// Close implements Client. It makes running calls fail.
+// Close implements Client. Running calls fail.
 func (c *HTTPClient) Close() error {
 	c.endLife()
 	return c.Client.Close()
 }
 
-// AfterClose calls f when the client is closed. Calling stop before prevents it.
+// AfterClose calls f when the client is closed. If stop is called before, f is not called.
 func (c *HTTPClient) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(c.life, f) }
 
-// Fail converts the error of a request or answer into a call's error. It keeps a gRPC status.
+// Fail converts the error of a request or answer into a call's error. If err has a gRPC status, the
+// result has the same status.
 func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 	var own interface{ GRPCStatus() *status.Status }
 	switch {
@@ -189,7 +190,7 @@ func (c *HTTPClient) Fail(ctx context.Context, err error) error {
 type httpServer struct {
 	Methods
 	plan    HTTPPlan
-	handler io.Closer // nil: Close has nothing to close in the handler
+	handler io.Closer // nil if the handler needs no Close
 	rootPEM []byte
 	wire    httpwire.Server // nil until Listen
 }
@@ -257,7 +258,7 @@ func (s *httpServer) Close() error {
 	return s.closeHandler(s.wire.Close())
 }
 
-// closeHandler closes the handler. It joins both errors and adds the stack's name.
+// closeHandler closes the handler. It joins err and the handler's error, and adds the stack's name.
 func (s *httpServer) closeHandler(err error) error {
 	if s.handler != nil {
 		err = errors.Join(err, s.handler.Close())

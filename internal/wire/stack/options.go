@@ -28,7 +28,7 @@ const (
 type Security struct {
 	On bool
 	secure.Choice
-	// Handshakes limits a server's concurrent handshakes. 0: no limit.
+	// Handshakes limits a server's concurrent handshakes. 0 means no limit.
 	Handshakes int
 }
 
@@ -72,7 +72,7 @@ func (i Info) hasTLS() bool {
 	return slices.ContainsFunc(i.Options, func(o scenario.Option) bool { return o.Key == tlsKey })
 }
 
-// SecurityOf reads the TLS options. It fails if one of them is set without TLS.
+// SecurityOf reads the TLS options. If TLS is off but its options are set, o gets an error.
 func SecurityOf(o *scenario.Options) Security {
 	s := Security{On: o.On(tlsKey), Handshakes: scenario.Value[int](o, admissionKey)}
 	for _, key := range []string{certificateKey, groupKey, admissionKey} {
@@ -103,11 +103,11 @@ func (s Security) ServerConfig(protocols ...string) (config *tls.Config, rootPEM
 // A Listener is the result of Security.Listen: a listener and its TLS configuration.
 type Listener struct {
 	net.Listener
-	TLS     *tls.Config // nil: cleartext
+	TLS     *tls.Config // nil means cleartext
 	RootPEM []byte      // the root certificate that clients must trust
 }
 
-// Listen binds an address. If handshakes are limited, the listener does them; otherwise its caller
+// Listen binds an address. If handshakes are limited, the listener does them; otherwise the caller
 // must.
 func (s Security) Listen(ctx context.Context, address string, protocols ...string) (l Listener, err error) {
 	if l.TLS, l.RootPEM, err = s.ServerConfig(protocols...); err != nil {
@@ -122,8 +122,8 @@ func (s Security) Listen(ctx context.Context, address string, protocols ...strin
 	return l, nil
 }
 
-// Secure returns the variant with TLS on. If s has no TLS, the result fails its check, so that a
-// user who requests TLS never gets cleartext.
+// Secure returns the variant with TLS on. If s has no TLS, the result is an invalid variant, so
+// that a user who requests TLS never gets cleartext.
 func Secure(s Stack, v scenario.Variant) scenario.Variant {
 	if _, set := v.Get(tlsKey); set || IsSecure(s, v) {
 		return v
@@ -146,14 +146,13 @@ const (
 	preparedCaller = "load"
 )
 
-// RequestMaker is an optional interface of a Client. It makes HTTP requests that other programs
-// can send in place of unary calls.
+// RequestMaker is an optional interface of a Client. It makes an HTTP request that other programs
+// can send instead of a unary call.
 type RequestMaker interface {
 	UnaryRequest(ctx context.Context, method string, message any) (*http.Request, error)
 }
 
-// CallerOption returns the option that selects the calling program. own is the name of the stack's
-// own client.
+// CallerOption returns the option that selects the calling program. own names the stack's client.
 func CallerOption(own string, protocol generator.Protocol) scenario.Option {
 	values := []string{own, preparedCaller}
 	for _, c := range foreign.Generators {
@@ -195,8 +194,7 @@ func CheckCallerKind(v scenario.Variant, kind Kind) error {
 	return nil
 }
 
-// CheckCallerSecurity makes the options fail if they combine TLS with a caller that does not
-// support it.
+// CheckCallerSecurity adds an error to the options if they select TLS and a caller without TLS.
 func CheckCallerSecurity(v scenario.Variant, o *scenario.Options, security Security) {
 	if caller := otherCaller(v); caller != "" && security.On {
 		o.Fail(fmt.Errorf("%s=%s: this caller does not support TLS; leave out tls", CallerKey, caller))

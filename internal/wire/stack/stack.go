@@ -1,9 +1,9 @@
 // Package stack defines the interface between a service and the wire that carries its calls. It
 // also holds code that several stacks share.
 //
-// A service is an ordinary generated gRPC service. A stack's server is a grpc.ServiceRegistrar.
-// Its client is the grpc.ClientConnInterface of the generated stubs. So a workload is written once
-// and runs over every stack. Two measured cells differ only in what their variants' names say.
+// A service is an ordinary generated gRPC service. A stack's server is a grpc.ServiceRegistrar. Its
+// client is the grpc.ClientConnInterface of the generated stubs. So a workload is written once and
+// runs over every stack. Two measured cells differ only in their stacks and options.
 //
 //  1. A Variant (the stack's name and its options) is checked against the stack's Info.
 //  2. NewServer and NewClient make the two ends of the variant.
@@ -42,7 +42,6 @@ const MaxMessageBytes = 16 << 20
 // A Stack is a wire with its client and its server. It may also implement KindLimiter,
 // ConnectionChooser, ProtocolChooser and SettingsReporter.
 type Stack interface {
-	// Info describes the stack.
 	Info() Info
 	// NewServer makes a server that does not listen yet.
 	NewServer(scenario.Variant) (Server, error)
@@ -54,14 +53,14 @@ type Stack interface {
 // Info describes a stack.
 type Info struct {
 	Name    string            // the word before the colon of a variant
-	Summary string            // one line: what goes over the wire
+	Summary string            // one line about the protocol and the messages
 	Options []scenario.Option // the options that a variant may set
 	// Connection is the stack's usual connection mode, as in the published studies.
 	Connection scenario.Connection
-	// Protocol names the protocol, as in "HTTP/2", for old records without the connections'
-	// protocol. A new stack leaves it empty.
+	// Protocol names the protocol, as in "HTTP/2". It is for old records, which lack the
+	// connections' protocol. A new stack leaves Protocol empty.
 	Protocol string
-	// QUIC says that the wire uses QUIC, and so supports every conn.Lifecycle. A wire over TCP can
+	// QUIC says that the wire uses QUIC, and so supports every conn.Lifecycle. Over TCP, a wire can
 	// resume sessions only with TLS.
 	QUIC bool
 }
@@ -79,26 +78,26 @@ type Server interface {
 	Listen(ctx context.Context, address string) (net.Addr, error)
 	// Serve answers calls until Shutdown or Close, and then returns nil.
 	Serve() error
-	// Shutdown refuses new calls, waits for running ones until ctx ends, and closes.
+	// Shutdown refuses new calls, and waits for running calls until ctx ends. Then it closes.
 	Shutdown(ctx context.Context) error
 	// Close ends all calls and connections at once. It does not wait for running handlers.
 	io.Closer
 }
 
-// A Target describes the server that a client dials, and how.
+// A Target describes the server that a client dials, and how the client connects.
 type Target struct {
 	Address string
 	// Connections limits the number of shared connections. 0 means one.
 	Connections int
-	// Operations is the number of the server's operations. 0: unknown. Some wires need no name if
-	// there is only one operation.
+	// Operations is the number of the server's operations. 0 means unknown. Some wires send no
+	// operation name if there is only one operation.
 	Operations int
 	// Lifecycle says whether calls share connections. Unless it is conn.Kept, every call
 	// opens and closes its own connection, and Connections is ignored.
 	Lifecycle conn.Lifecycle
 	// Trust says which servers a TLS client accepts.
 	Trust secure.Trust
-	// Dialer opens and counts the client's connections. Nil: the client makes its own.
+	// Dialer opens and counts the client's connections. If it is nil, the client makes one.
 	Dialer *conn.Dialer
 }
 
@@ -170,8 +169,8 @@ type KindLimiter interface {
 // ConnectionChooser is an optional interface of a Stack whose variants have different connection
 // modes.
 type ConnectionChooser interface {
-	// ConnectionFor returns the variant's connection mode. fixed says that an option of the
-	// variant sets it, so that the user cannot choose another.
+	// ConnectionFor returns the variant's connection mode. fixed says that an option of the variant
+	// sets the mode, so that the user cannot choose another one.
 	ConnectionFor(scenario.Variant) (mode scenario.Connection, fixed bool)
 }
 
@@ -188,7 +187,7 @@ func ProtocolFor(s Stack, v scenario.Variant) string {
 	return s.Info().Protocol
 }
 
-// ConnectionOf returns the connection mode of a variant of s. asked is the user's mode, or zero.
+// ConnectionOf returns the connection mode of a variant of s. asked is the user's choice, or zero.
 func ConnectionOf(s Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
 	mode, fixed := s.Info().Connection, false
 	if chooser, ok := s.(ConnectionChooser); ok {
@@ -219,8 +218,7 @@ func CheckLifecycle(s Stack, v scenario.Variant, l conn.Lifecycle) error {
 	}
 }
 
-// CheckKind returns an error that wraps ErrUnsupported if the variant does not support this kind
-// of call.
+// CheckKind returns an error that wraps ErrUnsupported if the variant lacks this kind of call.
 func CheckKind(s Stack, v scenario.Variant, k Kind) error {
 	if limiter, ok := s.(KindLimiter); ok {
 		return limiter.CheckKind(v, k)
@@ -279,8 +277,8 @@ func MessageLimit(bytes int) []tuning.Setting {
 // OptionReason explains a setting that an option of the variant changes.
 func OptionReason(key string) string { return "the variant's option " + key }
 
-// PlaceholderConfig returns an empty TLS configuration if TLS is used, otherwise nil. httpwire
-// needs no more to list its settings.
+// PlaceholderConfig returns an empty TLS configuration if TLS is used, otherwise nil. Package
+// httpwire needs nothing more to list its settings.
 func (s Security) PlaceholderConfig() *tls.Config {
 	if !s.On {
 		return nil

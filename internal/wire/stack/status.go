@@ -21,14 +21,14 @@ func Fail(code codes.Code, cause error) error {
 	return &CallError{status: status.New(code, cause.Error()), cause: cause}
 }
 
-// FailContext is like Fail, but if the call's context has ended, the context determines the code.
+// FailContext is like Fail. But if the call's context has ended, the context determines the code.
 func FailContext(ctx context.Context, cause error) error {
 	ended := ctx.Err()
 	_, limited := ctx.Deadline()
 	switch {
 	case errors.Is(ended, context.Canceled):
 		return Fail(codes.Canceled, cause)
-	// A dialer may notice the deadline before ctx does, through its own context or its socket.
+	// A dialer may notice the deadline before ctx ends, through its own context or its socket.
 	case ended != nil, errors.Is(cause, context.DeadlineExceeded), limited && errors.Is(cause, os.ErrDeadlineExceeded):
 		return Fail(codes.DeadlineExceeded, cause)
 	default:
@@ -50,7 +50,7 @@ func (e *CallError) Unwrap() error { return e.cause }
 // GRPCStatus returns the status; status.FromError calls it.
 func (e *CallError) GRPCStatus() *status.Status { return e.status }
 
-// StatusClientClosed is nginx's code for a client that went away; net/http has no name for it.
+// StatusClientClosed is nginx's status for a client that disconnected. net/http has no name for it.
 const StatusClientClosed = 499
 
 // httpStatuses maps codes to HTTP statuses as google/rpc/code.proto does.

@@ -31,26 +31,24 @@ import (
 
 // A Workload is a service that wirelab can put under load.
 type Workload interface {
-	// Info describes the workload.
 	Info() Info
-	// Check returns an error if the parameters are invalid.
 	Check(Parameters) error
-	// Register registers the handlers with a server. Check has passed before.
+	// Register registers the handlers with a server. Call Check first.
 	Register(grpc.ServiceRegistrar, Parameters)
-	// NewCaller makes one client. Check has passed for the job's parameters.
+	// NewCaller makes one client. Call Check first.
 	NewCaller(grpc.ClientConnInterface, Job) Caller
 }
 
 // Info describes a workload.
 type Info struct {
-	Name    string            // in scenarios and on the command line
-	Summary string            // one line: what a call asks for
+	Name    string            // name in scenarios and on the command line
+	Summary string            // one line about the purpose of a call
 	Options []scenario.Option // options that may follow the name
 	// Sized reports whether the scenario's sizes determine the size of a call. Otherwise the
-	// options determine it.
+	// options determine the size.
 	Sized      bool
 	Operations int // number of the service's operations
-	// Sweep says that calls are empty, so a run measures throughput with several numbers of calls
+	// Sweep says that calls are empty. A run then measures throughput at several numbers of calls
 	// in flight.
 	Sweep bool
 }
@@ -75,7 +73,7 @@ type Pooling interface {
 
 // Parameters holds the sizes and options of a call.
 type Parameters struct {
-	RequestBytes  int // size of the payload, without bytes that the wire adds
+	RequestBytes  int // size of the payload, without the bytes that the wire adds
 	ResponseBytes int
 	Settings      []scenario.Setting // the options that are set
 	// Definition holds input that does not fit into options, in the workload's own format.
@@ -85,7 +83,7 @@ type Parameters struct {
 }
 
 // Check returns an error if an option is invalid, a size is above most, or sizes are set although
-// options determine the size. read may be nil; it makes the workload's own checks.
+// options determine the size. If read is not nil, it makes the workload's own checks.
 func (p Parameters) Check(w Workload, most int, read func(*scenario.Options)) error {
 	info := w.Info()
 	for _, sizeBytes := range []int{p.RequestBytes, p.ResponseBytes} {
@@ -106,25 +104,25 @@ func (p Parameters) Check(w Workload, most int, read func(*scenario.Options)) er
 // A Job is one client's part of a trial. Equal jobs send equal bytes.
 type Job struct {
 	Parameters
-	Client int // from 0
+	Client int // this client's number, from 0
 	Seed   uint64
 }
 
-// Caller makes one call after another for one client, in its goroutine. The first call's context
-// lasts until after the last call, so that a stream opened under it can be kept.
+// Caller makes one call after another for one client, in the client's goroutine. The first call's
+// context ends only after the last call, so that a stream with this context can stay open.
 //
 // A caller may also have a method Check() error, which checks the last answer. The load engine
-// calls it after a successful call, outside the measured time. Its error makes the call fail.
+// calls it after a successful call, outside the measured time. An error of Check makes the call
+// fail.
 type Caller interface {
 	Call(context.Context) error
 }
 
-// MaxBytes is the largest payload of echo and chat. The message's other fields fit below the
-// message limit of every stack.
+// MaxBytes is the largest payload of echo and chat. It leaves room for a message's other fields
+// below the message limit of the stacks.
 const MaxBytes = 16<<20 - 64
 
-// RequestedAnswerBytes returns the answer's size for a request, or nil if it equals the request's
-// size.
+// RequestedAnswerBytes returns the answer's size, or nil if the request has the same size.
 func (j Job) RequestedAnswerBytes() *uint32 {
 	if j.ResponseBytes == j.RequestBytes {
 		return nil
@@ -133,9 +131,9 @@ func (j Job) RequestedAnswerBytes() *uint32 {
 	return &size
 }
 
-// Answer returns the data of the answer to a request. It depends on the last bytes of the
-// request's data, so that no server can send it before they arrive. It refuses a size that is too
-// large, because a client could set any.
+// Answer returns the data of the answer to a request. It depends on the last bytes of the request's
+// data, so that no server can send the answer before these bytes arrive. Answer refuses a size that
+// is too large, because a client could request any size.
 func Answer(number uint64, data []byte, sizeBytes *uint32) ([]byte, error) {
 	if sizeBytes == nil {
 		return data, nil
@@ -163,7 +161,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// The options of a Stall.
+// These keys name the options of a Stall.
 const (
 	StallKey = "stall"
 	everyKey = "every"
@@ -178,7 +176,8 @@ func StallOptions() []scenario.Option {
 	}
 }
 
-// Stall delays every Nth request of a server. A nil Stall delays none. Any goroutine may use it.
+// Stall delays every Nth request of a server. A nil Stall delays no request. Any goroutine may use
+// it.
 type Stall struct {
 	pause time.Duration
 	every uint64
@@ -197,7 +196,7 @@ func ReadStall(o *scenario.Options) *Stall {
 	return stall
 }
 
-// DelayIfDue delays the request if its number is a multiple of N.
+// DelayIfDue counts a request, and delays it if the count is a multiple of N.
 func (s *Stall) DelayIfDue(ctx context.Context) error {
 	if s == nil || s.seen.Add(1)%s.every != 0 {
 		return nil
@@ -205,7 +204,7 @@ func (s *Stall) DelayIfDue(ctx context.Context) error {
 	return Pause(ctx, s.pause)
 }
 
-// FixedDelay returns the delay if every request has it, otherwise 0.
+// FixedDelay returns the delay if every request is delayed, otherwise 0.
 func (s *Stall) FixedDelay() time.Duration {
 	if s == nil || s.every > 1 {
 		return 0
@@ -224,7 +223,7 @@ func (j Job) RandomPayload() []byte {
 	return data
 }
 
-// LastBytesChanger replaces the last bytes of each request's data. So nobody can know the answer
+// LastBytesChanger replaces the last bytes of each request's data. So no server can know the answer
 // before the whole request has arrived.
 type LastBytesChanger struct{ random rand.PCG }
 
@@ -236,7 +235,7 @@ func (j Job) NewLastBytesChanger() *LastBytesChanger {
 	return f
 }
 
-// changedBytes is the number of changed bytes: too many to guess their content.
+// changedBytes is the number of changed bytes. Their content cannot be guessed.
 const changedBytes = 8
 
 // ChangeLastBytes replaces the last bytes of data. It takes 3 ns.
@@ -257,7 +256,7 @@ var (
 // Pattern returns n incompressible bytes that depend only on number. The receiver can compare them
 // with its own copy. Callers share the bytes and must not change them.
 func Pattern(number uint64, n int) []byte {
-	const odd = 2654435761 // an odd factor, so that neighbouring numbers begin far apart
+	const odd = 2654435761 // an odd factor, so that neighbouring numbers get distant offsets
 	begin := int(number * odd % patternSpan)
 	all := patternBytes.Load()
 	if all == nil || len(*all) < begin+n {

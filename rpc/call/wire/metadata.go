@@ -26,7 +26,7 @@ func AppendMetadata(fields []hpack.HeaderField, md metadata.MD) []hpack.HeaderFi
 	return fields
 }
 
-// AddField adds a received field to md, unless it is reserved.
+// AddField adds a received field to md, unless the field is reserved.
 func AddField(md metadata.MD, f hpack.HeaderField) error {
 	if IsReserved(f.Name) {
 		return nil
@@ -36,7 +36,7 @@ func AddField(md metadata.MD, f hpack.HeaderField) error {
 		return nil
 	}
 	// Several binary values may share a field, separated by commas. A comma costs the peer
-	// one byte, but makes this side allocate a string. So their number is limited.
+	// one byte, but makes this side allocate a string. So the number of values is limited.
 	if strings.Count(f.Value, ",") >= maxBinaryValues {
 		return fmt.Errorf("field %s has more than %d binary values", f.Name, maxBinaryValues)
 	}
@@ -73,7 +73,7 @@ func CheckMetadata(md metadata.MD) error {
 		case name == "":
 			return errors.New("metadata with an empty key")
 		case name[0] == ':':
-			continue // dropped, as grpc-go does
+			continue // a pseudo-header field is dropped, as in grpc-go
 		case !IsKey(name):
 			return fmt.Errorf("metadata key %q has a forbidden character", name)
 		case strings.HasSuffix(name, BinarySuffix):

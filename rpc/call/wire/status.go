@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// CodeOfHTTP maps the HTTP statuses of proxies and other servers as gRPC specifies
+// CodeOfHTTP returns the gRPC code for the HTTP status of a proxy or of a server without gRPC
 // (grpc/doc/http-grpc-status-mapping.md).
 func CodeOfHTTP(httpStatus int) codes.Code {
 	switch httpStatus {
@@ -33,7 +33,7 @@ func CodeOfHTTP(httpStatus int) codes.Code {
 
 const upperHex = "0123456789ABCDEF"
 
-// EncodeStatusMessage percent-encodes all but printable ASCII.
+// EncodeStatusMessage percent-encodes all characters but printable ASCII.
 func EncodeStatusMessage(s string) string {
 	plain := func(c byte) bool { return c >= ' ' && c <= '~' && c != '%' }
 	i := 0
@@ -89,7 +89,7 @@ func StatusFields(st *status.Status) []hpack.HeaderField {
 	return fields
 }
 
-// ParseStatus returns the status in the trailers. message and details may be "".
+// ParseStatus returns the status in these trailers. message and details may be empty.
 func ParseStatus(code, message, details string) (*status.Status, error) {
 	n, err := strconv.ParseInt(code, 10, 32)
 	if err != nil {

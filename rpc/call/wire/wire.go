@@ -3,7 +3,7 @@
 // statuses as codes, and the prefix of messages.
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 //
-// This package must not know streams, nor which library calls it: its errors name no library.
+// This package must know neither streams nor the library that calls it: its errors name no library.
 package wire
 
 import (
@@ -42,7 +42,8 @@ func IsReserved(name string) bool {
 	return name == "" || name[0] == ':'
 }
 
-// ContentSubtype returns "proto" for "application/grpc+proto;x=y", and false for a foreign type.
+// ContentSubtype returns "proto" for "application/grpc+proto;x=y". It returns false if the content
+// type is not gRPC's.
 func ContentSubtype(contentType string) (string, bool) {
 	rest, ok := strings.CutPrefix(contentType, ContentType)
 	if !ok || rest == "" {
@@ -59,8 +60,8 @@ func ContentSubtype(contentType string) (string, bool) {
 	return "", false
 }
 
-// PrefixLen is the length of a message's prefix: a flag of one byte, which says whether the
-// message is compressed, and the message's length.
+// PrefixLen is the length of a message's prefix. The prefix is a flag of one byte, which says
+// whether the message is compressed, and the message's length in four bytes.
 const PrefixLen = 5
 
 // PutPrefix fills in the prefix at the start of b, which holds one message.
@@ -93,7 +94,7 @@ func ReadPrefix(from io.Reader) (flags byte, length uint32, err error) {
 	return flags, length, nil
 }
 
-// timeoutUnits are the units of grpc-timeout, finest first.
+// timeoutUnits are the units of grpc-timeout, the smallest first.
 var timeoutUnits = [...]struct {
 	unit   time.Duration
 	letter byte
@@ -106,10 +107,10 @@ var timeoutUnits = [...]struct {
 	{time.Hour, 'H'},
 }
 
-// maxTimeoutValue has the most digits that the specification allows, eight.
+// maxTimeoutValue is the largest number of eight digits, the most that the specification allows.
 const maxTimeoutValue = 99999999
 
-// EncodeTimeout formats d in the finest unit that fits, rounded up.
+// EncodeTimeout formats d, rounded up, in the smallest unit with at most eight digits.
 func EncodeTimeout(d time.Duration) string {
 	if d <= 0 {
 		return "0n"
@@ -127,7 +128,7 @@ func EncodeTimeout(d time.Duration) string {
 	return "99999999H"
 }
 
-// DecodeTimeout parses the value of grpc-timeout, up to the longest Duration.
+// DecodeTimeout parses the value of grpc-timeout. It returns at most the longest Duration.
 func DecodeTimeout(s string) (time.Duration, error) {
 	if len(s) < 2 || len(s) > 9 {
 		return 0, fmt.Errorf("grpc-timeout %q: want 1 to 8 digits and a unit", s)

@@ -1,5 +1,5 @@
-// Package sumtest tests that a sum uses every field of its operands. A field that is added to a
-// type and forgotten in its Plus would silently be missing in a fleet's figures.
+// Package sumtest tests that a sum uses every field of its operands. If a Plus method forgot a new
+// field, the field would silently be missing in the sum of several clients.
 package sumtest
 
 import (
@@ -9,23 +9,23 @@ import (
 	"unsafe"
 )
 
-// CheckPlus reports each field of T that plus ignores in one of its operands: the sum is
-// the same for all values of that field. ignored names the fields that plus should ignore, such
-// as "Service" or "Named.Response", with the reason.
+// CheckPlus reports each field of T that plus ignores in one of its operands: the sum does not
+// change with the field. ignored maps fields that plus should ignore, such as "Service" or
+// "Named.Response", to the reason.
 func CheckPlus[T any](t testing.TB, plus func(a, b T) T, ignored map[string]string) {
 	t.Helper()
 	var heeded [2]map[string]bool
 	for operand := range heeded {
 		heeded[operand] = map[string]bool{}
-		for base := range 3 { // some fields matter only in some sums, such as a false beside a true
+		for base := range 3 { // some fields change only some sums: false plus true is true
 			a, b, c, d := newFilled[T](t, base), newFilled[T](t, base), newFilled[T](t, base), newFilled[T](t, base)
-			before := plus(*a, *b) // it may share memory with its operands
+			before := plus(*a, *b) // plus may return memory of its operands
 			all := map[string]reflect.Value{}
 			collectLeaves(reflect.ValueOf([]*T{c, d}[operand]).Elem(), "", all)
 			for path, leaf := range all {
 				kept := reflect.New(leaf.Type()).Elem()
 				kept.Set(leaf)
-				for _, by := range []int64{1, -1} { // one of them changes a sum that is the highest or the lowest
+				for _, by := range []int64{1, -1} { // minima and maxima react to one direction only
 					changeValue(leaf, by)
 					heeded[operand][path] = heeded[operand][path] || !reflect.DeepEqual(plus(*c, *d), before)
 					leaf.Set(kept)
@@ -49,7 +49,6 @@ func newFilled[T any](t testing.TB, base int) *T {
 	return v
 }
 
-// reasonFor returns the reason to ignore a field, or the structure that it is in.
 func reasonFor(path string, ignored map[string]string) (reason string) {
 	for i := range path {
 		if path[i] == '.' {
@@ -59,7 +58,7 @@ func reasonFor(path string, ignored map[string]string) (reason string) {
 	return cmp.Or(reason, ignored[path])
 }
 
-// fill sets all fields of v: one element per list, and values made of base, which is 0, 1 or 2.
+// fill sets all fields of v: one element per list, and values derived from base (0, 1 or 2).
 func fill(t testing.TB, v reflect.Value, base int) {
 	t.Helper()
 	v = settable(v)
@@ -91,12 +90,11 @@ func fill(t testing.TB, v reflect.Value, base int) {
 	}
 }
 
-// settable returns v in a form that can be set, even if it is an unexported field.
 func settable(v reflect.Value) reflect.Value {
 	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 }
 
-// collectLeaves adds the values without fields to all, by their paths.
+// collectLeaves adds to all the values that have no fields, by their paths.
 func collectLeaves(v reflect.Value, path string, all map[string]reflect.Value) {
 	switch v = settable(v); v.Kind() {
 	case reflect.Struct:
@@ -119,7 +117,7 @@ func collectLeaves(v reflect.Value, path string, all map[string]reflect.Value) {
 	}
 }
 
-// changeValue gives a leaf another value: a number grows by the given amount.
+// changeValue changes a leaf's value: it adds by to a number.
 func changeValue(v reflect.Value, by int64) {
 	switch v.Kind() {
 	case reflect.String:

@@ -1,5 +1,6 @@
-// Package rank orders the variants of a part at each point by the verdicts of comparisons: the
-// best, its equals, those behind, and the sizes at which the same variants may be chosen.
+// Package rank ranks the variants at each point by the verdicts of comparisons. It finds the best
+// variant, its equals and the worse variants. It also finds ranges of sizes with the same best
+// variants.
 //
 // It reads an analysis and formats no text.
 package rank
@@ -15,11 +16,11 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Part holds a part of the scenario. Variants, Sizes and Clients all have valid trials.
+// A Part holds the cells of one part of the scenario, and their comparisons.
 type Part struct {
 	Name        string
-	Cells       []*matrix.Cell   // including invalid ones
-	Variants    []string         // in the order of the cells
+	Cells       []*matrix.Cell   // all cells, including those without a valid trial
+	Variants    []string         // variants with valid trials, in the order of the cells
 	Sizes       []record.Payload // ascending
 	Clients     []int            // ascending
 	Comparisons []*compare.Comparison
@@ -31,8 +32,8 @@ type Point struct {
 	Clients int
 }
 
-// PartsOf groups cells by part. It omits cells with another program's client, which only check
-// wirelab's client.
+// PartsOf groups cells by part. It omits cells that another program called, because they only serve
+// to check wirelab's client.
 func PartsOf(s *analysis.Summary) []*Part {
 	own := CellsOf(s, func(c *matrix.Cell) bool { return !c.ForeignClient })
 	var parts []*Part
@@ -60,7 +61,7 @@ func newPart(name string, cells []*matrix.Cell, compared []*compare.Comparison) 
 	return p
 }
 
-// CellsOf returns the cells for which can is true.
+// CellsOf returns the run's cells for which can returns true.
 func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
 	var all []*matrix.Cell
 	for i := range s.Cells {
@@ -69,7 +70,7 @@ func CellsOf(s *analysis.Summary, can func(*matrix.Cell) bool) []*matrix.Cell {
 	return Filter(all, can)
 }
 
-// Filter returns the cells for which can is true.
+// Filter returns the cells for which can returns true.
 func Filter(cells []*matrix.Cell, can func(*matrix.Cell) bool) []*matrix.Cell {
 	return slices.DeleteFunc(slices.Clone(cells), func(c *matrix.Cell) bool { return !can(c) })
 }
@@ -99,8 +100,8 @@ func (p *Part) CellsAt(at Point) []*matrix.Cell {
 // ClientEnds returns the lowest and the highest concurrency, or the only one.
 func (p *Part) ClientEnds() []int { return FirstAndLast(p.Clients) }
 
-// SizesAscend reports whether both requests and answers grow from size to size. Only then do two
-// sizes name a range.
+// SizesAscend reports whether both requests and answers grow from size to size. Only then can two
+// sizes describe a range.
 func (p *Part) SizesAscend() bool {
 	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
 }
@@ -152,39 +153,37 @@ func IsClosedLoop(s *analysis.Summary, part string) bool {
 	return i >= 0 && s.Cells[i].Load.Model == "closed"
 }
 
-// CellsUnder returns the cells with this load model for which has is true.
+// CellsUnder returns the cells with this load model for which has returns true.
 func CellsUnder(s *analysis.Summary, model string, has func(*matrix.Cell) bool) []*matrix.Cell {
 	return CellsOf(s, func(c *matrix.Cell) bool { return c.Load.Model == model && has(c) })
 }
 
-// FilterCells returns the part with only the cells for which can is true.
+// FilterCells returns the part with only the cells for which can returns true.
 func (p *Part) FilterCells(can func(*matrix.Cell) bool) *Part {
 	return newPart(p.Name, Filter(p.Cells, can), p.Comparisons)
 }
 
-// NearestPoints returns the part with only the points next to the wanted one, or nil outside the
-// range.
-func (p *Part) NearestPoints(size record.Payload, callers int) *Part {
-	sizes, clients := p.Sizes, p.Clients
+// AtNearestPoints returns the part with only the points around the wanted point. It returns nil if
+// this point is outside the measured range.
+func (p *Part) AtNearestPoints(size record.Payload, clients int) *Part {
+	q := *p
 	if size != (record.Payload{}) {
-		sizes = bracket(sizes, func(other record.Payload) int { return other.Compare(size) })
-		if len(sizes) == 2 && (sizes[0].RequestBytes > size.RequestBytes || sizes[0].ResponseBytes > size.ResponseBytes || sizes[1].RequestBytes < size.RequestBytes || sizes[1].ResponseBytes < size.ResponseBytes) {
+		q.Sizes = bracket(p.Sizes, func(other record.Payload) int { return other.Compare(size) })
+		if len(q.Sizes) == 2 && (q.Sizes[0].RequestBytes > size.RequestBytes || q.Sizes[0].ResponseBytes > size.ResponseBytes || q.Sizes[1].RequestBytes < size.RequestBytes || q.Sizes[1].ResponseBytes < size.ResponseBytes) {
 			return nil
 		}
 	}
-	if callers > 0 {
-		clients = bracket(clients, func(other int) int { return other - callers })
+	if clients > 0 {
+		q.Clients = bracket(p.Clients, func(other int) int { return other - clients })
 	}
-	if len(sizes) == 0 || len(clients) == 0 {
+	if len(q.Sizes) == 0 || len(q.Clients) == 0 {
 		return nil
 	}
-	q := *p
-	q.Sizes, q.Clients = sizes, clients
 	return &q
 }
 
-// bracket returns the wanted value or its two neighbours among ascending values. It returns nil
-// outside the range.
+// bracket finds a value among ascending values. It returns the value itself, or else the two values
+// around it. It returns nil if the value is outside their range.
 func bracket[T any](values []T, compare func(T) int) []T {
 	i := slices.IndexFunc(values, func(v T) bool { return compare(v) >= 0 })
 	switch {

@@ -17,14 +17,14 @@ type Ranking struct {
 	At     Point
 	Best   string
 	Equal  []string // variants that equal the best within the margin
-	Unsure []string // variants that may be better or worse than the best
+	Unsure []string // variants whose difference from the best is not proven
 	behind []string // variants proven worse than the best
 	TooFew bool     // too few trials for any verdict
-	Rivals []Rival  // other variants against the best, the nearest first
+	Rivals []Rival  // comparisons of the other variants with the best, the closest first
 	Value  matrix.Figure
 }
 
-// MetricOf returns a figure for which lower is better, or nil if it was not measured.
+// MetricOf returns a cell's figure, or nil if it was not measured. A lower figure is better.
 func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	switch metric {
 	case matrix.P99:
@@ -38,7 +38,7 @@ func MetricOf(metric string, c *matrix.Cell) *matrix.Figure {
 	return &c.ResponseTimes().Mean
 }
 
-// Rank ranks the variants. Best has the lowest figure of those not proven worse than another.
+// Rank ranks the variants. The best has the lowest figure of all variants not proven worse.
 func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 	var best *matrix.Cell
 	for _, c := range p.CellsAt(at) {
@@ -107,11 +107,11 @@ func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
 // IsSure reports whether the best variant is proven best.
 func (r Ranking) IsSure() bool { return !r.TooFew && len(r.Equal)+len(r.Unsure) == 0 }
 
-// A Rival compares a variant, the rival, with another variant.
+// A Rival holds the comparison of one variant, the rival, with another variant.
 type Rival struct {
 	Variant string
-	Times   matrix.Figure   // the rival's figure divided by the other's
-	Verdict compare.Verdict // on the other variant
+	Times   matrix.Figure   // the rival's figure divided by the other variant's
+	Verdict compare.Verdict // verdict on the other variant
 }
 
 // Against returns the comparison of the rival other with the variant one.
@@ -128,14 +128,14 @@ func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	return Rival{}, false
 }
 
-// A SizeRange holds neighbouring sizes and the candidates that they share.
+// A SizeRange holds neighbouring sizes, and the variants that may be chosen at all of them.
 type SizeRange struct {
 	Sizes      []record.Payload
 	Candidates []string
 }
 
-// CandidateRanges divides the sizes into the fewest ranges with a common candidate: a variant that
-// is not proven worse than another.
+// CandidateRanges divides the sizes into as few ranges as possible. Each has a common candidate: a
+// variant that is not proven worse than another at any of its sizes.
 func (p *Part) CandidateRanges(metric string, n int) []SizeRange {
 	var all []SizeRange
 	for _, r := range p.RankingsWithRivals(metric, p.Sizes, []int{n}) {
@@ -153,7 +153,7 @@ func (p *Part) CandidateRanges(metric string, n int) []SizeRange {
 	return all
 }
 
-// AllCandidates reports whether every variant is a candidate everywhere.
+// AllCandidates reports whether every variant is a candidate in every range.
 func (p *Part) AllCandidates(ranges []SizeRange) bool {
 	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) < len(p.Variants) })
 }
@@ -182,7 +182,8 @@ func IsAbove(higher, lower matrix.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
 }
 
-// Steadiest returns the cell with the lowest P99/P50, or low if none is lower by more than 5 %.
+// Steadiest returns the cell with the lowest P99/P50, or low if no other cell is more than 5 %
+// lower.
 func (p *Part) Steadiest(low *matrix.Cell, at Point) *matrix.Cell {
 	steadiest := low
 	for _, c := range p.CellsAt(at) {

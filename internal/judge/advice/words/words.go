@@ -62,7 +62,7 @@ func WithInterval(f matrix.Figure, show func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", show(f.Value), show(f.Interval.Low), show(f.Interval.High))
 }
 
-// Sentence joins the clauses as the last argument of format. It returns nil without clauses.
+// Sentence formats args followed by the joined clauses. It returns nil if there are no clauses.
 func Sentence(clauses []string, format string, args ...any) []string {
 	if len(clauses) == 0 {
 		return nil
@@ -70,10 +70,10 @@ func Sentence(clauses []string, format string, args ...any) []string {
 	return []string{fmt.Sprintf(format, append(args, strings.Join(clauses, "; "))...)}
 }
 
-// MaxShownItems bounds how many cells or checks a sentence names.
+// MaxShownItems is the largest number of cells or checks that a sentence names.
 const MaxShownItems = 3
 
-// FirstItems keeps the first texts. The format more adds the number of the others.
+// FirstItems keeps the first texts. It formats the number of omitted texts with more.
 func FirstItems(texts []string, more string) []string {
 	n := len(texts) - MaxShownItems
 	if n <= 0 {
@@ -85,7 +85,7 @@ func FirstItems(texts []string, more string) []string {
 // List joins items as in "a, b and c".
 func List(items []string) string { return JoinWith(items, "and") }
 
-// JoinWith joins items with commas, and puts the word last before the last item.
+// JoinWith joins items with commas, but puts the word in last before the last item.
 func JoinWith(items []string, last string) string {
 	if n := len(items); n > 1 {
 		return strings.Join(items[:n-1], ", ") + " " + last + " " + items[n-1]
@@ -104,7 +104,7 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// FillLine puts as many items as fit on a line after head, and counts the others.
+// FillLine puts as many items as fit on a line after head, and counts the omitted items.
 func FillLine(head string, items []string) []string {
 	if len(items) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func CutLine(line string) string {
 	return string([]rune(line)[:MaxLineLength-1]) + "…"
 }
 
-// CountedLeads lists names with their number of leads, the most frequent first.
+// CountedLeads lists names with their number in leads, the highest number first.
 func CountedLeads(leads map[string]int, of int, thing string) []string {
 	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
 	return lists.Map(names, func(name string) string {
@@ -172,19 +172,19 @@ func Share(v float64) string { return units.Number(100*v) + " %" }
 func TimesText(f matrix.Figure) string { return WithInterval(f, units.Number) + " times" }
 
 const (
-	// MaxLineLength is the length limit of an answer's line, in characters.
+	// MaxLineLength is the largest length of an answer's line, in characters.
 	MaxLineLength = 99
-	// MaxLines limits an answer's lines. The report's path and a hint follow below them.
+	// MaxLines is the largest number of lines in an answer, without the path and hint below it.
 	MaxLines = 5
 )
 
 // Seconds writes a time in seconds.
 func Seconds(v float64) string { return units.Number(v) + " s" }
 
-// MaxShownRivals bounds the other variants whose figures a sentence lists.
+// MaxShownRivals is the largest number of other variants whose figures a sentence lists.
 const MaxShownRivals = 3
 
-// ExactSize writes all digits, because rounding could make the sizes around a step equal.
+// ExactSize writes all digits of a size, because rounding could make two close sizes equal.
 func ExactSize(bytes int) string { return units.Thousands(int64(bytes)) + " B" }
 
 // PointText writes a message size and a number of clients.
@@ -232,7 +232,7 @@ func WorstFailure(c *matrix.Cell) string {
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
-// SizesClause writes the sizes of the rankings, or "every size" if these are all sizes of the part.
+// SizesClause writes the sizes of the rankings, or "every size" if they are all sizes of the part.
 func SizesClause(p *rank.Part, some []rank.Ranking) string {
 	switch {
 	case len(some) == len(p.Sizes) && len(some) == 2:

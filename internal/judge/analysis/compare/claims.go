@@ -25,16 +25,16 @@ type Claim struct {
 	Part         string         `json:"part"`
 	Find         string         `json:"find"`                                // the expression that was evaluated for each repeat
 	Figures      []ClaimFigure  `json:"figures"`                             // measured figures that the expression uses
-	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // the claimed value; null if it is only claimed to be above 1, or to lie between bounds
+	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // the claimed value; null if the study only claims a value above 1, or gives bounds
 	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // lower bound of the claim; null if it has none
 	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // upper bound of the claim; null if it has none
 	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
-	Reason       string         `json:"reason"`                             // why the ratio is missing; else empty
-	Ratio        *matrix.Figure `json:"ratio"`                              // value of the expression; for a cause, the effect divided by the effect with the first factor changed
+	Reason       string         `json:"reason"`                             // why the ratio is missing; empty if there is a ratio
+	Ratio        *matrix.Figure `json:"ratio"`                              // value of the expression; for a claim about a cause, the effect divided by the effect with the first factor changed
 	Factors      []ClaimFactor  `json:"factors"`                            // possible causes, the claimed one first; empty unless the claim is about a cause
 	Margin       float64        `json:"margin"`                             // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
-	P            float64        `json:"p" jsonschema:"nullable"`            // probability of such a clear estimate if another outcome is true, Holm-adjusted over the claims; null with too few pairs
-	Pairs        int            `json:"pairs"`                              // repeats with all figures of the expression
+	P            float64        `json:"p" jsonschema:"nullable"`            // probability of an estimate this clear if another outcome were true, Holm-adjusted over the claims; null with too few pairs
+	Pairs        int            `json:"pairs"`                              // number of repeats with all figures of the expression
 	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
 	// Unasked is true if the claim needs a yardstick variant that the run did not measure.
 	Unasked bool `json:"-"`
@@ -42,7 +42,7 @@ type Claim struct {
 
 // A ClaimFigure is one of the figures in a claim's expression.
 type ClaimFigure struct {
-	Figure  string `json:"figure"` // name in expressions
+	Figure  string `json:"figure"` // the figure's name in expressions
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Payload
@@ -50,12 +50,13 @@ type ClaimFigure struct {
 	Value   *matrix.Figure `json:"value"` // median over repeats; times in microseconds, throughput per second
 }
 
-// A ClaimFactor is a possible cause of an effect. Moves tells whether it changes the effect.
+// A ClaimFactor is a possible cause of an effect. Moves tells whether the factor changes the
+// effect.
 type ClaimFactor struct {
 	Name    string         `json:"name"`
 	Variant string         `json:"variant"`                                                       // the variant with the factor changed
-	Ratio   *matrix.Figure `json:"ratio"`                                                         // the effect without the change divided by the effect with it; null if not measured
-	Moves   string         `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // yes: the change certainly makes the effect smaller; reverse: greater; no: the same within the margin; else unknown
+	Ratio   *matrix.Figure `json:"ratio"`                                                         // the effect with the factor unchanged, divided by the effect with the factor changed; null if not measured
+	Moves   string         `json:"moves" jsonschema:"enum=yes,enum=reverse,enum=no,enum=unknown"` // how changing the factor changes the effect: yes means smaller, reverse means greater, no means the same within the margin, unknown means not proven
 }
 
 // Values of [ClaimFactor.Moves].
@@ -121,7 +122,7 @@ func (c *Claim) FactorsInWords() string {
 	return strings.Join(texts, "; ")
 }
 
-// claimRule has a greater margin than comparisons, because claims come from another machine.
+// claimRule has a larger margin than comparisons, because claims come from other machines.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 
 // JudgeClaims judges the claims of the scenario. In a run that repeats until they are decided,
@@ -147,12 +148,12 @@ func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	return all
 }
 
-// isOpen reports whether more repeats may answer the claim.
 func (c *Claim) isOpen() bool {
 	return c.Outcome == Underpowered || c.Outcome == Unmeasured && !c.Unasked
 }
 
-// judgeClaimsAt judges the claims by the repeats of one look. It corrects for the number of claims.
+// judgeClaimsAt judges the claims by the repeats before one look. It corrects for the number of
+// claims.
 func judgeClaimsAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook) []Claim {
 	all := make([]Claim, len(s.Claims))
 	var samples []sample
@@ -263,7 +264,7 @@ func logsOfValues(values []claim.Value) []float64 {
 	return logs
 }
 
-// logEffectRatios returns the logarithm of `of` divided by `over`, for repeats that have both.
+// logEffectRatios returns the logarithm of `of` divided by `over`, for repeats with both values.
 func logEffectRatios(of, over []claim.Value) []float64 {
 	var logs []float64
 	for i := range of {

@@ -24,8 +24,8 @@ import (
 // Verdict is the result of a comparison.
 type Verdict string
 
-// The verdicts on A or, in a contrast, on the changed variant. For CPU time and in contrasts they
-// are More or Less, because neither is always better.
+// The verdicts on A or, in a contrast, on the changed variant. CPU times and contrasts use More and
+// Less, because neither is always better.
 const (
 	Faster     Verdict = "faster"
 	Slower     Verdict = "slower"
@@ -36,23 +36,24 @@ const (
 )
 
 // A Comparison compares two variants under the same conditions. P comes from Student's t on
-// logarithms. All comparisons of a metric share their noise, and Holm's correction.
+// logarithms. All comparisons of one metric share an estimate of the noise, and are corrected
+// together by Holm's method.
 type Comparison struct {
 	Part string `json:"part"`
 	A    string `json:"a"` // the first variant
 	B    string `json:"b"` // the second variant
 	record.Place
-	Load    record.Load   `json:"load"`                                                                                            // without an in-flight limit, which belongs to the variant
-	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // cpu is the CPU time per request of both ends
-	Pairs   int           `json:"pairs"`                                                                                           // repeats in which both trials are valid
+	Load    record.Load   `json:"load"`                                                                                            // the load without an in-flight limit, which is an option of the variant
+	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // the compared figure; cpu is the CPU time per request of both ends
+	Pairs   int           `json:"pairs"`                                                                                           // number of repeats in which both variants have a valid trial
 	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's figure divided by B's, paired by repeat
 	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
-	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on A; for cpu, less or more in place of faster or slower
+	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on A; for cpu it is less or more instead of faster or slower
 	Margin  float64       `json:"margin"`                                                                                          // relative difference that counts as equivalent; 0.05 for 5 %
 }
 
-// These maps translate verdicts of package stats for times, for throughput, and for figures of
-// which neither more nor less is better.
+// These maps translate verdicts of package stats for times, for throughput, and for figures where
+// neither more nor less is better.
 var (
 	timeVerdicts       = map[stats.Verdict]Verdict{stats.Lower: Faster, stats.Higher: Slower, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
 	throughputVerdicts = map[stats.Verdict]Verdict{stats.Lower: Slower, stats.Higher: Faster, stats.Equivalent: Equivalent, stats.Undecided: Undecided}
@@ -64,15 +65,15 @@ func TranslateVerdict(metric string, verdict stats.Verdict) Verdict {
 	return map[string]map[stats.Verdict]Verdict{matrix.Mean: timeVerdicts, matrix.P99: timeVerdicts, matrix.Throughput: throughputVerdicts, matrix.CPU: sizeVerdicts}[metric][verdict]
 }
 
-// Opposite returns the same verdict about the other variant.
+// Opposite turns a verdict on one of two variants into the verdict on the other variant.
 func (v Verdict) Opposite() Verdict {
 	opposites := map[Verdict]Verdict{Faster: Slower, Slower: Faster, Less: More, More: Less}
 	return cmp.Or(opposites[v], v)
 }
 
 // CompareAll compares every two variants under equal conditions, and returns the power of each
-// metric. Holm's correction treats each metric as a family, because metrics are different
-// questions. In a closed loop, mean and throughput are even the same figure.
+// metric. Holm's correction treats each metric as a family, because metrics answer different
+// questions. In a closed loop, the mean even determines throughput.
 func CompareAll(points []*matrix.Point) (all []Comparison, powers []Power) {
 	for _, name := range []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU} {
 		family := NewFamily(points)
@@ -144,7 +145,7 @@ func (f *Family) add(a, b *matrix.Point, of matrix.Metric, accept func(stats.Com
 	}
 }
 
-// AddUnpaired adds the ratio of a later run to an earlier one, whose trials are not paired.
+// AddUnpaired adds the ratio of a later to an earlier run. Trials of two runs are never paired.
 func (f *Family) AddUnpaired(before, after *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
 	old, now := matrix.KnownValues(before.ValidTrials(), of), matrix.KnownValues(after.ValidTrials(), of)
 	if min(len(old), len(now)) >= matrix.LeastTrials && matrix.ArePositive(old) && matrix.ArePositive(now) {
@@ -168,14 +169,14 @@ var comparisonRule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confid
 
 // A Look is one evaluation of a run that repeats until its goal is reached.
 type Look struct {
-	Open int // undecided comparisons or claims, or cells whose interval is too wide
-	Of   int // all comparisons, claims or cells
+	Open int // number of undecided comparisons or claims, or of cells with too wide an interval
+	Of   int // number of all comparisons, claims or cells
 }
 
 // EvaluateLook evaluates a run by its goal. The goal is about claims, about the intervals of cells,
 // or about comparisons of the mean, or of throughput if only this is compared. It leaves out cells
-// in which even more repeats would have no valid trial. toRepeat holds the indexes of the claims that
-// more repeats may decide.
+// that have no valid trial, and would get none by more repeats. toRepeat holds the indexes of the
+// claims that more repeats may decide.
 func EvaluateLook(m *record.Manifest, records []*record.Record) (look Look, toRepeat []int, err error) {
 	s, err := study.Read(m)
 	if err != nil {
@@ -226,7 +227,7 @@ func lookAtComparisons(points []*matrix.Point) (look Look) {
 // number of repeats. A claim that needs more is not measured again.
 const maxRepeatFactor = 4
 
-// lookAtClaims counts the claims and the undecided claims, and lists those to measure again.
+// lookAtClaims counts the claims and the undecided claims, and lists the claims to measure again.
 func lookAtClaims(claims []Claim, maxRepeats int) (look Look, toRepeat []int) {
 	for i := range claims {
 		c := &claims[i]

@@ -29,8 +29,8 @@ type Contrast struct {
 	From    string `json:"from"`    // the base's value of the option
 	To      string `json:"to"`      // the changed variant's value of the option
 	record.Place
-	Load    record.Load `json:"load"`  // without an in-flight limit, which belongs to the variant
-	Pairs   int         `json:"pairs"` // repeats in which both trials are valid
+	Load    record.Load `json:"load"`  // the load without an in-flight limit, which is an option of the variant
+	Pairs   int         `json:"pairs"` // number of repeats in which both variants have a valid trial
 	Effects []Effect    `json:"effects"`
 }
 
@@ -38,8 +38,8 @@ type Contrast struct {
 type Effect struct {
 	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=p99,enum=handshake,enum=first-byte,enum=server-peak"`
 	Ratio   matrix.Figure `json:"ratio"`
-	P       float64       `json:"p" jsonschema:"nullable"`                                                 // as in a comparison
-	Verdict Verdict       `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // more, less, equivalent or undecided
+	P       float64       `json:"p" jsonschema:"nullable"`                                                 // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
+	Verdict Verdict       `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on the changed variant
 }
 
 // EffectOn returns the effect on a metric.
@@ -52,14 +52,15 @@ func (c *Contrast) EffectOn(metric string) (Effect, bool) {
 	return Effect{}, false
 }
 
-// baseModes lists the connection modes that may be a contrast's base. The first measured one is.
+// baseModes lists the connection modes that may be a contrast's base. The base is the first mode
+// that was measured.
 var baseModes = []string{string(scenario.New), string(scenario.Resumed)}
 
 // A choice holds a point with the values of its contrasted options.
 type choice struct {
 	point  *matrix.Point
-	values map[string]string // by option
-	usual  map[string]string // default values by option
+	values map[string]string // value of each contrasted option
+	usual  map[string]string // default value of each contrasted option
 	rest   string            // the variant's name with all other options
 }
 
@@ -130,7 +131,7 @@ func contrastedOptions(s *study.Study) []string {
 func newChoice(s *study.Study, p *matrix.Point) (choice, bool) {
 	v, err := scenario.ParseVariant(p.Cell.Variant)
 	if err != nil {
-		return choice{}, false // not a variant of this version: its options are not known
+		return choice{}, false // this version does not know the options
 	}
 	c := choice{point: p, values: map[string]string{ByConnection: p.Cell.Connection}, usual: map[string]string{}}
 	for _, option := range s.Stack(v.Stack).Options {
@@ -175,25 +176,25 @@ func equalExcept(option string, a, b map[string]string) bool {
 	return maps.Equal(a, b)
 }
 
-// A LimitEffect compares a variant with and without an in-flight limit. Service times leave out
-// the wait for a permit, and response times include it.
+// A LimitEffect compares a variant with and without an in-flight limit. Response times include the
+// wait for a permit of the limit. Service times do not.
 type LimitEffect struct {
 	Part    string `json:"part"`
 	Without string `json:"without"` // the variant without the limit
 	With    string `json:"with"`    // the variant with the limit
 	record.Payload
 	Clients           int           `json:"clients"`
-	Limit             int           `json:"limit"`                                    // most calls in flight
-	ThroughputRatio   matrix.Figure `json:"throughput_ratio"`                         // throughput with the limit divided by throughput without
-	MeanServiceRatio  matrix.Figure `json:"mean_service_ratio"`                       // mean service time with the limit divided by the mean without
-	MeanResponseRatio matrix.Figure `json:"mean_response_ratio"`                      // mean response time with the limit divided by the mean without
-	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 divided by P50
-	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 of the service time divided by P50
-	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 of the response time divided by P50
-	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // null if too few requests are slower; also in the next fields
-	P99WithoutUS      float64       `json:"p99_without_us" jsonschema:"nullable"`
-	P50WithUS         float64       `json:"p50_with_us" jsonschema:"nullable"` // of response time
-	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"` // of response time
+	Limit             int           `json:"limit"`                                    // largest number of calls in flight
+	ThroughputRatio   matrix.Figure `json:"throughput_ratio"`                         // throughput with the limit divided by throughput without the limit
+	MeanServiceRatio  matrix.Figure `json:"mean_service_ratio"`                       // mean service time with the limit divided by the mean service time without the limit
+	MeanResponseRatio matrix.Figure `json:"mean_response_ratio"`                      // mean response time with the limit divided by the mean response time without the limit
+	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 without the limit, divided by P50
+	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 of the service time with the limit, divided by P50
+	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 of the response time with the limit, divided by P50
+	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // P50 without the limit; null if too few requests are slower
+	P99WithoutUS      float64       `json:"p99_without_us" jsonschema:"nullable"`     // P99 without the limit; null if too few requests are slower
+	P50WithUS         float64       `json:"p50_with_us" jsonschema:"nullable"`        // P50 of the response time with the limit; null if too few requests are slower
+	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"`        // P99 of the response time with the limit; null if too few requests are slower
 }
 
 // FindLimitEffects compares each variant that has a limit with the same variant without it.
@@ -214,7 +215,7 @@ func FindLimitEffects(points []*matrix.Point) []LimitEffect {
 func withoutLimit(name string) (rest string, limit int, limited bool) {
 	v, err := scenario.ParseVariant(name)
 	if err != nil {
-		return "", 0, false // not a variant of this version: its options are not known
+		return "", 0, false // this version does not know the options
 	}
 	value, _ := v.Get(scenario.InFlightOption)
 	if limit, err = strconv.Atoi(value); err != nil {

@@ -14,14 +14,13 @@ import (
 // An evidence computes the figures of a claim's expression, separately for each repeat of a run.
 type evidence struct {
 	study        *study.Study
-	points, seen []*matrix.Point // seen holds the passes that counted system calls
+	points, seen []*matrix.Point // seen: trials with counted system calls
 	look         study.ClaimLook
 	repeat       int
 	unasked      string        // a yardstick variant that the run did not measure
-	figures      []ClaimFigure // used figures, over all repeats
+	figures      []ClaimFigure // figures that the expression used, over all repeats
 }
 
-// evaluate returns the expression's value in each repeat.
 func (e *evidence) evaluate(expression *claim.Expression, part, variant string) []claim.Value {
 	repeats := map[int]bool{}
 	for _, p := range slices.Concat(e.points, e.seen) {

@@ -31,15 +31,15 @@ func sampleOf(logs []float64) sample {
 }
 
 // leastVariance is the smallest variance of a sample. Smaller variances come from rounding, and
-// their logarithms would outweigh the others.
+// their logarithms would outweigh other logarithms.
 const leastVariance = 1e-10
 
 const (
 	// leastFamily is the least number of comparisons for estimating the usual noise.
 	leastFamily = 10
-	// priorWeight is the weight of the prior. The method assumes one distribution of the variances.
-	// If they have another, 7 % of runs show a difference that does not exist at full weight, and 4
-	// % at half weight. Half weight misses few real differences.
+	// priorWeight is the weight of the prior. The method assumes a certain distribution of the
+	// variances. For other distributions, 7 % of runs show a false difference at full weight, but only
+	// 4 % at half weight. Half weight misses few real differences.
 	priorWeight = 0.5
 )
 
@@ -54,7 +54,7 @@ func (s sample) isCount() bool { return s.variance <= leastVariance }
 // The variance of three trials alone is a poor estimate: with two degrees of freedom and Holm's
 // correction for 36 comparisons, a real ratio would have to be 27 standard errors away from 1. But
 // one machine measured all 36 within an hour, so together they show the usual variance. Each
-// comparison is judged by a weighted mean of its own and the usual variance. The less the
+// comparison is judged by a weighted mean of its own variance and the usual variance. The less the
 // variances of the family differ, the larger is the weight of the usual variance.
 type noisePrior struct {
 	variance, degrees float64
@@ -66,7 +66,7 @@ func estimateNoise(family []sample) noisePrior {
 	var n noisePrior
 	family = slices.DeleteFunc(slices.Clone(family), sample.isCount)
 	logs := make([]float64, len(family))
-	expected := 0.0 // variance of these logarithms if all true variances are equal
+	expected := 0.0 // variance of the logarithms if all true variances are equal
 	for i, s := range family {
 		half := s.degrees() / 2
 		logs[i] = math.Log(s.variance) - mathext.Digamma(half) + math.Log(half)
@@ -97,7 +97,7 @@ func (n noisePrior) estimate(s sample) stats.LogRatio {
 	variance := (n.degrees*n.variance + s.degrees()*s.variance) / total
 	return stats.LogRatio{
 		Mean: s.mean, StandardError: math.Sqrt(variance / s.pairs), Trials: int(s.pairs),
-		// The family cannot add more degrees than its members have.
+		// The family cannot add more degrees of freedom than its members have.
 		Freedom: max(min(total, n.pooled), s.degrees()),
 	}
 }
@@ -138,8 +138,8 @@ func inverseTrigamma(value float64) float64 {
 	return x
 }
 
-// newUnpairedSample returns a sample that compares unpaired values. It counts as many pairs as the
-// smaller side has values. Its variance gives the difference of the means the right error.
+// newUnpairedSample returns a sample that compares unpaired values. Its number of pairs is the
+// number of values on the smaller side. Its variance is chosen to give the right standard error.
 func newUnpairedSample(a, b []float64) sample {
 	meanA, varianceA := stat.MeanVariance(logarithmsOf(a), nil)
 	meanB, varianceB := stat.MeanVariance(logarithmsOf(b), nil)

@@ -17,8 +17,8 @@ import (
 // They depend on its number of repeats and on the noise between trials.
 type Power struct {
 	Metric      string  `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
-	Comparisons int     `json:"comparisons"` // comparisons with enough pairs for a verdict
-	Pairs       int     `json:"pairs"`       // pairs of the median comparison
+	Comparisons int     `json:"comparisons"` // number of comparisons with enough pairs for a verdict
+	Pairs       int     `json:"pairs"`       // number of pairs of trials in the median comparison
 	Noise       float64 `json:"noise"`       // standard deviation between trials of one cell: 0.07 for 7 %
 	Findable    float64 `json:"findable"`    // smallest difference of two variants that is found: 0.2 for 20 % more
 
@@ -27,7 +27,7 @@ type Power struct {
 	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // approximate pairs that prove two equal variants equivalent; null if more than 10,000
 }
 
-// wantedDifference is the difference for which Power.PairsForDifference holds the pairs.
+// wantedDifference is the difference that Power.PairsForDifference pairs can find.
 const wantedDifference = 0.1
 
 // Power returns the power of the family's comparisons, or nil if it has none.
@@ -55,7 +55,7 @@ type design struct {
 	level       matrix.Level
 	comparisons int
 	variances   []float64 // possible variances of the logarithm of one pair's ratio, equally likely
-	lent        float64   // degrees of freedom that each comparison gets from the others
+	lent        float64   // degrees of freedom that a comparison gains from the other comparisons
 }
 
 func (d design) power(pairs int) *Power {
@@ -86,8 +86,8 @@ func (d design) meanOverErrors(pairs int, of func(standardError float64) float64
 	return sum / float64(len(d.variances))
 }
 
-// findProbability returns the probability of finding a ratio, given by its logarithm. It uses the
-// strictest of Holm's corrections.
+// findProbability returns the probability of finding a ratio, given by its logarithm. It applies
+// Holm's strictest correction.
 func (d design) findProbability(logRatio float64, pairs int) float64 {
 	t := d.studentT(pairs)
 	significant := t.Quantile(1 - (1-d.level.Confidence())/2/float64(d.comparisons))
@@ -142,7 +142,7 @@ type Forecast struct {
 
 // A Noise describes the noise of a machine in earlier runs.
 type Noise struct {
-	OfSame bool     // the earlier runs measured cells of the plan
+	OfSame bool     // true if the earlier runs measured cells of the plan
 	Runs   []string // names of the earlier runs
 
 	made []sample // comparisons of the earlier runs
@@ -155,8 +155,9 @@ func (n *Noise) add(run string, made []sample) {
 }
 
 // NewForecast returns a forecast for a plan, or nil if the plan compares nothing. cells contains
-// each cell as often as the plan measures it. If the plan has a goal in until, the forecast is for
-// the last look. It is about the mean, or about throughput if the mean is not compared.
+// each cell as often as the plan measures it. If until has a goal, the forecast is for the last
+// look, the run's final evaluation. The forecast is about the mean, or about throughput if the mean
+// is not compared.
 func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 	f := &Forecast{planned: map[record.Cell]int{}}
 	if until != nil {
@@ -211,7 +212,7 @@ func (f *Forecast) NeedsOtherRuns() bool {
 	return len(f.ofSame.made) == 0 && len(f.ofOthers.made) < leastFamily
 }
 
-// Power returns the plan's power and the noise of earlier runs. Without earlier runs, it is nil.
+// Power returns the plan's power and the noise of earlier runs, or a nil power if there are none.
 func (f *Forecast) Power() (*Power, Noise) {
 	noise := f.ofSame
 	if noise.OfSame = len(noise.made) > 0; !noise.OfSame {
@@ -227,16 +228,17 @@ func (f *Forecast) Power() (*Power, Noise) {
 	return p, noise
 }
 
-// Repeats returns the repeats of the median comparison.
+// Repeats returns the number of repeats of the median comparison.
 func (f *Forecast) Repeats() int { return f.pairs[len(f.pairs)/2] }
 
-// defaultLentDegrees is design.lent for too few comparisons. It fits noise that differs tenfold.
+// defaultLentDegrees is design.lent if there are few comparisons. It fits noise that differs
+// tenfold.
 const defaultLentDegrees = 4
 
 // designFromNoise returns a design with the noise of earlier comparisons. Its variances include the
 // uncertainty of each earlier variance.
 func designFromNoise(made []sample, comparisons int) design {
-	const points = 8 // variances for each earlier comparison
+	const points = 8 // number of variances for each earlier comparison
 	usual := estimateNoise(made)
 	d := design{comparisons: comparisons}
 	for _, s := range made {

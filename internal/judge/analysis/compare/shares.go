@@ -18,26 +18,26 @@ import (
 type Shares struct {
 	Part string `json:"part"`
 	record.Place
-	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // metric of a contrast or a comparison
+	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // the metric in which the variants differ
 	From    string        `json:"from"`                                                   // the first variant
 	To      string        `json:"to"`                                                     // the last variant
-	Pairs   int           `json:"pairs"`                                                  // repeats in which all variants have a valid trial
+	Pairs   int           `json:"pairs"`                                                  // number of repeats in which all variants have a valid trial
 	Ratio   matrix.Figure `json:"ratio"`                                                  // the last variant's figure divided by the first's
-	Decided bool          `json:"decided"`                                                // the ratio is proven to differ from 1; else there are no shares
+	Decided bool          `json:"decided"`                                                // the ratio is proven to differ from 1; if not, there are no shares
 	Steps   []ShareStep   `json:"steps"`
 }
 
 // A ShareStep is the share of one change in a difference.
 type ShareStep struct {
-	Change  string         `json:"change"` // the scenario's name for it
+	Change  string         `json:"change"` // the scenario's name for the change
 	From    string         `json:"from"`   // the variant before the change
 	To      string         `json:"to"`     // the variant after the change
 	Ratio   matrix.Figure  `json:"ratio"`
 	Decided bool           `json:"decided"` // the ratio is proven to differ from 1
-	Share   *matrix.Figure `json:"share"`   // below zero if the change offsets others; null if the difference is not proven
+	Share   *matrix.Figure `json:"share"`   // share of the total difference; negative if the change offsets other changes; null if the difference is not proven
 }
 
-// FindShares returns shares for each part with changes whose variants were measured at one place.
+// FindShares returns shares for each part with changes, at each point with enough variants.
 func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	var all []Shares
 	for _, group := range matrix.ComparableGroups(points) {
@@ -77,7 +77,7 @@ func pickVariants(points []*matrix.Point, variants []string) []*matrix.Point {
 }
 
 // sharesOf returns the shares up to the last variant that has a repeat in common with all variants
-// before it. It returns false if these are too few.
+// before it. It returns false if too few variants remain.
 func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Shares, bool) {
 	var logs [][]float64
 	for len(variants) >= leastVariants {

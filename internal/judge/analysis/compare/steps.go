@@ -23,9 +23,9 @@ type Step struct {
 	From     int            `json:"from_bytes"`
 	To       int            `json:"to_bytes"`
 	Time     matrix.Figure  `json:"time_ratio"` // P50 at the larger size divided by P50 at the smaller, over the repeats
-	Faults   *matrix.Figure `json:"faults"`     // additional page faults per call of both ends at the larger size; null if not counted
+	Faults   *matrix.Figure `json:"faults"`     // page faults per call of client and server at the larger size, minus those at the smaller size; null if not counted
 	Outcome  StepKind       `json:"outcome" jsonschema:"enum=step,enum=none,enum=stays,enum=gone,enum=appears,enum=undecided"`
-	Base     string         `json:"base,omitempty"` // the part's first variant, with which this one is compared; absent for the first itself
+	Base     string         `json:"base,omitempty"` // the part's first variant, with which this step's variant is compared; absent for the first variant
 }
 
 // A StepKind tells whether a variant's time jumps between two sizes.
@@ -115,7 +115,7 @@ func (f sizeBoundary) steps(noise noisePrior) []Step {
 
 // A jump holds how much longer a variant's calls take at the larger of two sizes.
 type jump struct {
-	*matrix.Point                 // at the larger size
+	*matrix.Point                 // point of the larger size
 	logs          map[int]float64 // logarithm of the ratio of times, by repeat
 	faults        []float64       // additional page faults per call
 }
@@ -141,12 +141,11 @@ func newJump(points []*matrix.Point, variant string, sizes scenario.Step) jump {
 	return j
 }
 
-// faultsOf returns the page faults per call, of both ends.
 func faultsOf(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
 }
 
-// sample returns the logarithms, after subtracting a share of the other jump's logarithms.
+// sample returns j's logarithms minus a share of the logarithms of the jump in of.
 func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	var values []float64
 	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
@@ -161,7 +160,7 @@ func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
 	return sampleOf(values), true
 }
 
-// interval returns the interval of the ratio, after removing a share of the other jump.
+// interval returns the interval of j's ratio after removing a share of the jump in of.
 func (j jump) interval(share float64, of jump, noise noisePrior) (stats.Interval, bool) {
 	s, enough := j.sample(share, of)
 	if !enough {

@@ -1,6 +1,6 @@
 // Package curves shows how figures change along an axis of the matrix. It finds the number of
-// clients from which more bring nothing, the message size from which another variant is faster,
-// what limits throughput as more calls are in flight, and when trials became steady.
+// clients at which throughput stops growing, the message size from which another variant is faster,
+// the limit of throughput as more calls are in flight, and the time when trials became steady.
 //
 // It does not know how two variants are compared under equal conditions.
 package curves
@@ -33,9 +33,9 @@ type Knee struct {
 	Connection string `json:"connection"`
 	record.Payload
 	By      string         `json:"by" jsonschema:"enum=throughput,enum=tail"` // which curve bends: throughput or tail
-	Points  int            `json:"-"`                                         // numbers of clients with enough valid trials
-	Found   bool           `json:"found"`                                     // false: see reason
-	Clients *matrix.Figure `json:"clients"`                                   // null if not found
+	Points  int            `json:"-"`                                         // how many numbers of clients have enough valid trials
+	Found   bool           `json:"found"`                                     // whether there is a knee; if not, reason says why
+	Clients *matrix.Figure `json:"clients"`                                   // number of clients at the knee; null if not found
 	Reason  string         `json:"reason"`
 }
 
@@ -114,13 +114,13 @@ func noKneeReason(curve stats.Curve, by string) string {
 // A Crossover is the size at which one variant overtakes another as messages grow.
 type Crossover struct {
 	Part       string        `json:"part"`
-	A          string        `json:"a"` // the variant that is faster with smaller messages
-	B          string        `json:"b"` // the variant that is faster with larger messages
+	A          string        `json:"a"` // name of the variant that is faster with smaller messages
+	B          string        `json:"b"` // name of the variant that is faster with larger messages
 	Clients    int           `json:"clients"`
 	Bytes      matrix.Figure `json:"bytes"`
-	Kind       string        `json:"kind" jsonschema:"enum=gradual,enum=sharp,enum=indistinct"` // gradual, sharp, or indistinct in the noise
-	SizeBefore int           `json:"size_before"`                                               // the nearest measured size below
-	SizeAfter  int           `json:"size_after"`                                                // the nearest measured size above
+	Kind       string        `json:"kind" jsonschema:"enum=gradual,enum=sharp,enum=indistinct"` // how the order changes: gradually, sharply, or hidden by noise
+	SizeBefore int           `json:"size_before"`                                               // nearest measured size below the crossover
+	SizeAfter  int           `json:"size_after"`                                                // nearest measured size above the crossover
 	Before     float64       `json:"before" jsonschema:"nullable"`                              // A's latency divided by B's at size_before
 	After      float64       `json:"after" jsonschema:"nullable"`                               // A's latency divided by B's at size_after
 }
@@ -165,7 +165,7 @@ func crossoversOf(a, b []*matrix.Point) []Crossover {
 		Confidence: crossoverConfidence, SharpStep: 2, SharpJump: 0.1,
 	})
 	if err != nil {
-		return nil // a figure is zero or below, so there is no ratio
+		return nil // a figure is not above zero, so there is no ratio
 	}
 	ratio := func(i int) float64 {
 		interval, err := stats.RatioInterval(curveA.Y[i], curveB.Y[i], crossoverConfidence)
@@ -215,10 +215,10 @@ type WarmUpNeed struct {
 	record.Payload
 	Clients     int            `json:"clients"`
 	Trials      int            `json:"trials"`
-	Settled     int            `json:"settled"`            // trials that became steady
+	Settled     int            `json:"settled"`            // number of trials that became steady
 	Needed      *matrix.Figure `json:"needed_ms"`          // time from the first request to the steady state; null if no trial settled
-	NeededCalls *matrix.Figure `json:"needed_requests"`    // requests of all clients until the steady state
-	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean of the first 100 ms divided by the steady mean
+	NeededCalls *matrix.Figure `json:"needed_requests"`    // requests of all clients from the first request to the steady state
+	FirstOver   *matrix.Figure `json:"first_over_settled"` // mean service time in the first 100 ms, divided by the mean in the steady state
 }
 
 // firstPeriod is the first part of a warm-up. Comparing it with the steady state shows the error
@@ -231,7 +231,7 @@ func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 	for _, p := range points {
 		switch p.Cell.Load.Model {
 		case "burst", "ramp", "search":
-			continue // these loads have no steady state
+			continue // loads of this model have no steady state
 		}
 		need := WarmUpNeed{Part: p.Cell.Part, Variant: p.Cell.Variant, Payload: p.Cell.Payload, Clients: p.Cell.Clients}
 		followed := matrix.Filter(p.ValidTrials(), func(t matrix.Trial) bool { return len(t.Intervals) > 0 })
@@ -248,7 +248,8 @@ func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 	return needs
 }
 
-// firstOverSettled returns the mean service time of the firstMoments divided by the steady mean.
+// firstOverSettled returns the mean service time in the firstPeriod divided by the mean in the
+// steady state.
 func firstOverSettled(course []record.Interval, enoughNS int64) float64 {
 	begin := course[0].StartNS
 	var first, settled record.Interval

@@ -28,16 +28,16 @@ type Scaling struct {
 type ScalingPoint struct {
 	Clients    int           `json:"clients"`
 	Throughput matrix.Figure `json:"throughput_rps"`
-	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // throughput with one call in flight, times the calls in flight; null if not measured
-	Share      *float64      `json:"share_of_ideal" jsonschema:"nullable"` // null if ideal_rps is null
-	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // throughput that the law predicts; null without a law
+	Ideal      *float64      `json:"ideal_rps" jsonschema:"nullable"`      // throughput with one call in flight, multiplied by the number of calls in flight; null if not measured
+	Share      *float64      `json:"share_of_ideal" jsonschema:"nullable"` // throughput_rps divided by ideal_rps; null if ideal_rps is null
+	Law        *float64      `json:"law_rps" jsonschema:"nullable"`        // throughput that the law predicts; null if no law fits
 }
 
 // A ScalabilityLaw holds the parameters of X(N) = λN / (1 + σ(N−1) + κN(N−1)).
 type ScalabilityLaw struct {
-	Ideal      matrix.Figure  `json:"ideal_rps"`  // λ
-	Contention matrix.Figure  `json:"contention"` // σ
-	Coherency  matrix.Figure  `json:"coherency"`  // κ
+	Ideal      matrix.Figure  `json:"ideal_rps"`  // λ: throughput with one call in flight
+	Contention matrix.Figure  `json:"contention"` // σ: cost of waiting for a shared resource
+	Coherency  matrix.Figure  `json:"coherency"`  // κ: cost of keeping shared data consistent
 	Peak       *matrix.Figure `json:"peak"`       // calls in flight beyond which throughput falls; null if far beyond the measured range
 	Misfit     float64        `json:"misfit"`     // mean relative error of the fit
 }
@@ -52,21 +52,21 @@ const (
 	MaybeConnection   Bottleneck = "connection?" // no variant with more connections was measured
 	OnClientCPU       Bottleneck = "client-cpu"
 	OnServerCPU       Bottleneck = "server-cpu"
-	OnBothCPUs        Bottleneck = "cpus"    // the CPUs of both ends are mostly busy, but not fully
+	OnBothCPUs        Bottleneck = "cpus"    // the CPUs of client and server are mostly busy, but not fully
 	BottleneckUnknown Bottleneck = "unknown" // throughput with one call in flight was not measured
 )
 
-// A Diagnosis names what limits a variant at its largest number of calls in flight. The figures
-// are the evidence for it, and null if not measured.
+// A Diagnosis names what limits a variant's throughput at the largest number of calls in flight.
+// The figures are the evidence. A figure is null if it was not measured.
 type Diagnosis struct {
-	Text              string         `json:"text"` // as a sentence of package advice
+	Text              string         `json:"text"` // the diagnosis as a sentence
 	Bottleneck        Bottleneck     `json:"bottleneck" jsonschema:"enum=none,enum=connection,enum=connection?,enum=client-cpu,enum=server-cpu,enum=cpus,enum=unknown"`
-	Clients           int            `json:"clients"` // calls in flight
+	Clients           int            `json:"clients"` // number of calls in flight
 	Share             *float64       `json:"share_of_ideal" jsonschema:"nullable"`
-	Connections       matrix.Figure  `json:"connections"` // opened connections
-	InFlight          matrix.Figure  `json:"in_flight"`   // mean number of calls
-	Client            *matrix.Figure `json:"client_busy"` // busy share of the client's CPUs
-	Server            *matrix.Figure `json:"server_busy"`
+	Connections       matrix.Figure  `json:"connections"`              // number of opened connections
+	InFlight          matrix.Figure  `json:"in_flight"`                // mean number of calls in flight
+	Client            *matrix.Figure `json:"client_busy"`              // busy share of the client's CPUs
+	Server            *matrix.Figure `json:"server_busy"`              // busy share of the server's CPUs
 	PerWrite          *matrix.Figure `json:"requests_per_write"`       // requests per write system call
 	PerSegment        *matrix.Figure `json:"requests_per_segment"`     // requests per segment with payload
 	Idle              *matrix.Figure `json:"idle_share"`               // share of the time in which a connection had no bytes under way
@@ -79,15 +79,15 @@ type Diagnosis struct {
 }
 
 const (
-	// leastIdealShare is the share of the ideal throughput from which nothing limits a curve.
+	// leastIdealShare is the least share of the ideal throughput that counts as unlimited.
 	leastIdealShare = 0.7
-	// minThroughputGain is the gain in throughput by more connections that proves the connection to be the
-	// limit. The whole interval of the gain must reach it.
+	// minThroughputGain is the least gain in throughput, as a ratio, which proves that more
+	// connections help. The whole interval of the gain must reach it.
 	minThroughputGain = 1.1
 )
 
 // FindScalings analyses every closed loop with at least two numbers of clients whose calls do no
-// work. It leaves out other curves, because each takes some hundred fits.
+// work. It skips other curves, because one analysis takes several hundred fits.
 func FindScalings(s *study.Study, points []*matrix.Point, seed uint64) []Scaling {
 	var all []Scaling
 	for _, curve := range matrix.GroupByClients(points) {
@@ -134,8 +134,8 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 	return s
 }
 
-// diagnose names what limits a point. It names the connection for certain only if a measured
-// variant with more connections has more throughput.
+// diagnose names what limits a point. It returns OnConnection only if a measured variant with more
+// connections has more throughput.
 func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis {
 	trials := p.ValidTrials()
 	d := Diagnosis{

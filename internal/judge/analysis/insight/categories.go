@@ -93,7 +93,7 @@ func (r *Rule) compile() (err error) {
 // A sorter finds the category of a call stack. It remembers the rule of each frame.
 type sorter struct {
 	rules []Rule
-	known map[record.Frame]int // index of a frame's rule, from 1; 0: no rule
+	known map[record.Frame]int // number of a frame's rule, from 1; 0 means that no rule matches
 }
 
 func newSorter(rules []Rule) *sorter { return &sorter{rules, map[record.Frame]int{}} }

@@ -15,10 +15,10 @@ type Explanation struct {
 	Of      *Insight `json:"of"`      // the explained cell, called B in the parts
 	Against *Insight `json:"against"` // the cell for comparison, called A; null if there is none
 
-	// Mean is B's mean time divided by A's; null if one of them is unknown.
+	// Mean is B's mean time divided by A's mean time; null if A or B has none.
 	Mean *float64 `json:"mean_ratio" jsonschema:"nullable"`
 
-	Stages []ExplainedFigure `json:"stages"` // a call's time by stage; one element, or none
+	Stages []ExplainedFigure `json:"stages"` // a call's time by stage; empty if no probe traced calls, else one element
 	CPU    []ExplainedFigure `json:"cpu"`    // CPU time per call of each end, by category
 	// Syscalls and Counters are numbers of events per call.
 	Syscalls []Change `json:"syscalls"`
@@ -27,7 +27,7 @@ type Explanation struct {
 
 // An ExplainedFigure holds a figure and the parts that it consists of.
 type ExplainedFigure struct {
-	End   string   `json:"end,omitempty"` // client or server; empty for both
+	End   string   `json:"end,omitempty"` // client or server; empty if the figure covers both ends
 	Whole Change   `json:"whole"`         // the figure, measured without a probe
 	Parts []Change `json:"parts"`         // the largest difference first
 	Rest  float64  `json:"rest"`          // difference between A and B that the parts do not explain
@@ -130,7 +130,7 @@ func compareByDifference(a, b Change) int {
 	return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
 }
 
-// countChanges pairs the counts of both cells, the largest difference first.
+// countChanges pairs the counts of two cells, the largest difference first.
 func countChanges(end string, a, b []Count) []Change {
 	var all []Change
 	for _, c := range a {
@@ -144,7 +144,8 @@ func countChanges(end string, a, b []Count) []Change {
 }
 
 // DefaultPair chooses the cells to explain. against is the first insight, and of is the slowest
-// other insight under the same conditions. Without another one, of is the first and against is nil.
+// other insight under the same conditions. If there is no other insight, of is the first and
+// against is nil.
 func DefaultPair(insights []Insight) (of, against *Insight) {
 	against = &insights[0]
 	for i := range insights {
@@ -180,8 +181,8 @@ func (i *Insight) IsAt(other *Insight) bool {
 // Key returns the name of the insight's cell, in the form of [record.Cell].
 func (i *Insight) Key() string { return i.Place.Key(i.Part, i.Variant) }
 
-// ExplainCells explains one cell, or the difference between two. cells is one name, or two with a
-// comma between them. A part of a name is enough.
+// ExplainCells explains one cell, or the difference between two. cells holds one name, or two names
+// separated by a comma. A part of a name is enough.
 func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	names := strings.Split(cells, ",")
 	if len(names) > 2 {
@@ -201,7 +202,7 @@ func ExplainCells(cells string, among []Insight) (*Explanation, error) {
 	return Explain(of, against), nil
 }
 
-// splitVariants joins the words to one or two names, because a variant's name may contain commas.
+// splitVariants joins words to one or two names, because a name may itself contain commas.
 func splitVariants(words []string, among []Insight) []string {
 	for cut := 1; cut < len(words); cut++ {
 		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}
@@ -215,8 +216,8 @@ func splitVariants(words []string, among []Insight) []string {
 	return words
 }
 
-// matchInsights returns the insights with this name or variant. Without any, it returns the
-// insights whose name contains it.
+// matchInsights returns the insights with this name or variant. If there are none, it returns the
+// insights whose name contains the text.
 func matchInsights(name string, among []Insight) []*Insight {
 	var variants, parts []*Insight
 	for i := range among {

@@ -40,7 +40,8 @@ type Insight struct {
 type Pass struct {
 	Probe  string `json:"probe"`
 	Trials int    `json:"trials"`
-	// Cost is the time of a call with the probe, divided by the time without it; null if unknown.
+	// Cost is the time of a call with the probe, divided by the time without the probe; null if
+	// unknown.
 	Cost    *matrix.Figure `json:"cost"`
 	Method  string         `json:"method"`            // how the probe read its figures
 	Missing []string       `json:"missing,omitempty"` // what the probe could not read, and why
@@ -51,7 +52,7 @@ type EndReadings struct {
 	Counters []Count    `json:"counters"`
 	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
 	CPU      *Breakdown `json:"cpu,omitempty"`     // time on a CPU
-	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // time that threads waited, all threads together
+	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // time that threads waited, summed over all threads
 }
 
 // A Count is a number of events per call.
@@ -72,7 +73,7 @@ type Breakdown struct {
 	PerCall    float64        `json:"us_per_call"`
 	Samples    int64          `json:"samples"`    // number of samples from which the shares were computed
 	Categories []Category     `json:"categories"` // the largest first
-	Functions  []FunctionTime `json:"functions"`  // functions that take the most time, without the functions that they call
+	Functions  []FunctionTime `json:"functions"`  // the functions that take the most time, not counting functions that they call
 	// Depth is the mean number of user-space functions in call stacks that end in the kernel.
 	Depth *float64 `json:"depth" jsonschema:"nullable"`
 	// Decoding tells where messages are decoded; absent if no sample shows it.
@@ -87,7 +88,7 @@ type Category struct {
 	Error   float64 `json:"error_us"` // standard error from sampling
 }
 
-// A FunctionTime is a function and its share of the time, without the functions that it calls.
+// A FunctionTime is a function and its time, not counting the functions that it calls.
 type FunctionTime struct {
 	Function string  `json:"function"`
 	In       string  `json:"in,omitempty"` // kernel, or the library's name
@@ -96,8 +97,8 @@ type FunctionTime struct {
 
 // A Decoding tells how deep in the call stack messages are decoded, and how long that takes.
 type Decoding struct {
-	Depth float64 `json:"depth"` // mean number of calling functions
-	Share float64 `json:"share"` // share of the time
+	Depth float64 `json:"depth"` // mean number of functions on the stack above the decoding function
+	Share float64 `json:"share"` // share of the time that decoding takes
 }
 
 // withoutLoad returns a cell without its load, which differs between measured trials and passes.
@@ -117,7 +118,7 @@ func FindInsights(points []*matrix.Point, passes []*record.Record, categories *C
 	return all
 }
 
-// A probedCell holds the passes of a cell, and its measured trials. bare may be nil.
+// A probedCell holds the passes of a cell. bare holds its measured trials, or is nil.
 type probedCell struct {
 	bare   *matrix.Point
 	passes []*record.Record
@@ -193,7 +194,7 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 	if bare != nil && probe != record.ProbeLife { // the probe life measures its own cost
 		watched := &matrix.Point{Cell: bare.Cell, Level: bare.Level}
 		for _, r := range of {
-			if watched.AddTrial(r) != nil { // unreadable times
+			if watched.AddTrial(r) != nil { // the record's times are unreadable
 				return p
 			}
 		}
@@ -224,7 +225,7 @@ func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(
 		in.Syscalls = syscalls(seen, calls)
 	case record.ProbeCPU:
 		in.CPU = breakdown(seen, calls, categories.CPU)
-		if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end)); in.CPU != nil && cpu != nil { // not slowed by the probe
+		if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end)); in.CPU != nil && cpu != nil {
 			in.CPU.setTimes(cpu.Value)
 		}
 	case record.ProbeOffCPU:

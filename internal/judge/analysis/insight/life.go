@@ -14,7 +14,7 @@ type Life struct {
 	Calls  int     `json:"calls"`   // calls whose stages were separated
 	Untold int64   `json:"untold"`  // calls whose stages could not be separated
 	Mean   float64 `json:"mean_us"` // mean time of a call
-	Stages []Stage `json:"stages"`  // in order of time; they add up to the mean
+	Stages []Stage `json:"stages"`  // stages in order of time; their times add up to the mean
 	// Bare is the mean time of the same processes' calls without the probe; null if unknown.
 	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
 	// Cost is the time of a call with the probe, divided by the time without the probe.
@@ -25,7 +25,7 @@ type Life struct {
 type Stage struct {
 	Name   string   `json:"name"`
 	Kind   string   `json:"kind" jsonschema:"enum=user,enum=kernel,enum=waking,enum=scheduling,enum=handler,enum=mixed"` // where the time is spent
-	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // end of the wire; empty for both
+	End    string   `json:"end" jsonschema:"enum=client,enum=server,enum="`                                              // the end where the time is spent; empty means both ends
 	Mean   float64  `json:"mean_us"`
 	Error  float64  `json:"error_us"`                     // standard error of the mean over the calls of this run
 	Median float64  `json:"median_us"`                    // mean time in calls near the median
@@ -123,7 +123,6 @@ func callsAround(calls [][]int64, quantile, width float64) [][]int64 {
 	return calls[max(0, first):min(len(calls), max(last, first+1))]
 }
 
-// meanStages returns the mean of each stage, in microseconds.
 func meanStages(calls [][]int64) []float64 {
 	means := make([]float64, len(calls[0]))
 	for _, call := range calls {
@@ -137,7 +136,6 @@ func meanStages(calls [][]int64) []float64 {
 	return means
 }
 
-// stageErrors returns the standard errors of the means, in microseconds.
 func stageErrors(calls [][]int64, means []float64) []float64 {
 	errors := make([]float64, len(means))
 	for _, call := range calls {

@@ -77,7 +77,7 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 					}
 				}
 				if done, some := p.finish(); some {
-					if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end.of)); kind.name == CPUProfile && cpu != nil { // not slowed by the probe
+					if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end.of)); kind.name == CPUProfile && cpu != nil {
 						done.PerCall = cpu.Value * 1e3
 					}
 					all = append(all, done)
@@ -97,7 +97,6 @@ type profiler struct {
 	calls     float64
 }
 
-// add adds the call stacks of an end in one pass.
 func (p *profiler) add(r *record.Record, end record.Process) {
 	switch {
 	case p.Kind == AllocProfile && end.Allocations != nil:
@@ -136,7 +135,8 @@ func (p *profiler) addStack(frames []record.Frame, weight float64) {
 	p.weight += weight
 }
 
-// finish returns the profile with shares in place of weights. It returns false without stacks.
+// finish returns the profile with shares in place of weights. It returns false if there are no
+// stacks.
 func (p *profiler) finish() (_ Profile, some bool) {
 	if p.weight <= 0 || p.calls <= 0 {
 		return Profile{}, false
@@ -148,8 +148,8 @@ func (p *profiler) finish() (_ Profile, some bool) {
 	return p.Profile, true
 }
 
-// An Allocation divides the heap allocations of one end of a cell by function. Shares are shares
-// of all that the end allocates. The tree leaves out branches with less than 2 % of the bytes and
+// An Allocation divides the heap allocations of one end of a cell by function. Shares are relative
+// to all that the end allocates. The tree leaves out branches with less than 2 % of the bytes and
 // of the objects.
 type Allocation struct {
 	Part    string `json:"part"`
@@ -182,7 +182,7 @@ type Branch struct {
 const (
 	// minBranchShare is the least share of bytes or objects of a listed branch or function.
 	minBranchShare = 0.02
-	// minMergeShare is the least share of a branch's allocations in a callee that is merged into it.
+	// minMergeShare is the share of a branch's allocations from which its callee is merged into it.
 	minMergeShare = 0.95
 )
 
@@ -215,7 +215,7 @@ func FindAllocations(places map[string]int, records []*record.Record) []Allocati
 	return all
 }
 
-// A allocationProfile holds the allocations of one end in a trial.
+// An allocationProfile holds the allocations of one end in a trial.
 type allocationProfile struct {
 	trial       *record.Record
 	end         string
@@ -269,8 +269,8 @@ func (a *allocationSum) functions() []Allocator {
 	return all
 }
 
-// branches returns the branches of a call tree below the first depth functions, which all stacks
-// have in common.
+// branches returns the branches of a call tree below the first depth functions, which all the
+// stacks share.
 func (a *allocationSum) branches(depth int, stacks []record.AllocationStack) []Branch {
 	var all []Branch
 	deeper := slices.DeleteFunc(slices.Clone(stacks), func(s record.AllocationStack) bool {

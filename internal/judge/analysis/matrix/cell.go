@@ -8,9 +8,9 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Cell holds the figures of one cell of the matrix, over its repeats. They come from the valid
-// trials. If there are none, they come from the invalid trials. Such figures are only shown: they
-// have no intervals, and no verdict uses them.
+// A Cell holds the figures of one cell of the matrix, over its repeats. The figures come from the
+// valid trials. If there are none, they come from the invalid trials. Such figures are only shown:
+// they have no intervals, and no verdict uses them.
 //
 // A figure is declared once, as a field here or in a struct below. Its tags decide where it
 // appears. A table column or a condition of --fail-if for a figure that is no latency needs a line
@@ -39,24 +39,24 @@ type Cell struct {
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
 
 	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers per second
-	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // times from the actual send
-	Response   *Latencies `json:"response_us" csv:"response_*_us" label:""`               // times from the intended send; nil in a closed loop without a limit, where they equal service_us
+	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // service times, from the actual send
+	Response   *Latencies `json:"response_us" csv:"response_*_us" label:""`               // response times, from the intended send; null in a closed loop without a limit, where they equal service_us
 	Wait       *Latencies `json:"wait_us,omitempty" csv:"wait_*_us"`                      // wait for a permit of the in-flight limit, part of response_us; absent without a limit
 	P99OverP50 Figure     `json:"p99_over_p50" csv:"p99_over_p50" label:"P99/P50"`        // P99 of response_us divided by P50
 	ClientCPU  *Figure    `json:"client_cpu_us" csv:"client_cpu_us" label:"Client CPU"`   // CPU time per request; null if not measured
 	ServerCPU  *Figure    `json:"server_cpu_us" csv:"server_cpu_us" label:"Server CPU"`   // CPU time per request; null if not measured
-	InFlight   Figure     `json:"in_flight" csv:"in_flight"`                              // mean number of calls over the window
-	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // duration of the warm-up; 0 without one
+	InFlight   Figure     `json:"in_flight" csv:"in_flight"`                              // mean number of calls in flight over the window
+	WarmUp     Figure     `json:"warm_up_ms" csv:"warm_up_ms"`                            // duration of the warm-up; 0 if there was none
 	Opened     Figure     `json:"connections_opened" csv:"connections_opened"`
 
 	Drain  *Figure `json:"drain_us" csv:"drain_us"`  // time until a burst's last answer; null for other loads
-	Search *Search `json:"search,omitempty" csv:"*"` // absent if no rate was searched for
+	Search *Search `json:"search,omitempty" csv:"*"` // the search for the highest rate; absent if the load has no search
 	// Capacity is the rate of answers in overloaded trials. Such trials are invalid, because their
 	// latency only shows how long they took.
-	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent if no trial was beyond capacity
+	Capacity *Figure `json:"capacity_rps,omitempty" csv:"capacity_rps"` // absent if no trial was overloaded
 
 	Traced int64   `json:"traced,omitempty"` // requests that a tracing system was asked to follow; absent if none was
-	Traces []Trace `json:"traces,omitempty"` // the slowest of these requests, slowest first
+	Traces []Trace `json:"traces,omitempty"` // traces of the slowest requests, slowest first
 
 	Survival    Survival    `json:"survival" csv:"survival_*"`
 	Connections Connections `json:"connections" csv:"*" label:""`
@@ -67,16 +67,16 @@ type Cell struct {
 	Wire        *Wire       `json:"wire,omitempty" csv:"wire_*"`                                                       // absent if it was not measured
 	Bulk        *Bulk       `json:"bulk,omitempty"`                                                                    // absent if a call carries less than 1 MiB, or its bytes were not counted
 
-	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // by agent; absent if one machine's client made all calls
+	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // results of each agent's client; absent if one machine's client made all calls
 
 	Trials int `json:"trials"`       // trials with a record
 	Valid  int `json:"valid_trials"` // valid trials
-	// Spoiled counts the trials that only other programs spoiled.
+	// Spoiled counts the trials that are invalid only because of other programs.
 	Spoiled int `json:"spoiled_trials"`
-	Refused int `json:"-"` // invalid trials that gave the figures, because none is valid
+	Refused int `json:"-"` // number of invalid trials that the figures come from; 0 if a trial is valid
 
 	Repeats []Repeat      `json:"-" page:"repeats"`
-	Curve   []CurvePoint  `json:"-" page:"curve"`   // response time by percentile, as far as ten requests lie beyond, and the maximum
+	Curve   []CurvePoint  `json:"-" page:"curve"`   // response time by percentile, as long as ten requests are slower, and the maximum
 	Density []CurvePoint  `json:"-" page:"density"` // share of requests by response time, in twelve steps per doubling; empty with few requests
 	Course  []CoursePoint `json:"-" page:"course"`  // course of the window; empty for bursts, searches and short windows
 
@@ -92,7 +92,7 @@ type Cell struct {
 	Named    []CallTimes      `json:"-"` // times of calls by name, such as the steps of a user
 	Checking *record.Checking `json:"-"` // cost of checking the answers; nil if none were checked
 
-	ForeignClient bool `json:"-"` // another client than the stack's own made the calls
+	ForeignClient bool `json:"-"` // another program than the stack's client made the calls
 
 	Failure  string    `json:"-"`
 	Findings []Finding `json:"-"` // what the checks found, worst first
@@ -116,14 +116,14 @@ func (c *Cell) BothCPU() *Figure {
 // HasFigures reports whether there are figures to show, valid or not.
 func (c *Cell) HasFigures() bool { return c.Valid > 0 || c.Refused > 0 }
 
-// A Repeat is one trial of a cell, for showing the spread.
+// A Repeat holds one trial of a cell, to show how far trials differ.
 type Repeat struct {
 	Trial      int      `json:"trial"`
 	Valid      bool     `json:"valid"`
 	Throughput *float64 `json:"throughput_rps" csv:"throughput_rps" label:"Throughput" jsonschema:"nullable"` // null if the trial failed
 	MeanUS     *float64 `json:"mean_us" jsonschema:"nullable"`                                                // null if the trial failed or nothing was answered
-	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // null if the trial failed, or if fewer than ten requests lie beyond it; also for P99
-	P99        *float64 `json:"p99_us" jsonschema:"nullable"`
+	P50        *float64 `json:"p50_us" jsonschema:"nullable"`                                                 // P50 of the response time; null if the trial failed, or if fewer than ten requests are slower
+	P99        *float64 `json:"p99_us" jsonschema:"nullable"`                                                 // P99 of the response time; null if the trial failed, or if fewer than ten requests are slower
 }
 
 // A Bound names what limited a closed loop.
@@ -140,10 +140,9 @@ const (
 const (
 	// BusyShare is the share of its CPUs from which an end counts as fully busy.
 	BusyShare = 0.9
-	// IdleShare is the share below which an end is not the limit, even if it works in bursts.
+	// IdleShare is the busy share below which an end is not the limit, even if it works in bursts.
 	IdleShare = 0.6
-	// leastInCalls is the share of time that clients must spend in calls, so that throughput equals
-	// clients divided by latency.
+	// leastInCalls is the share of time in calls from which a client counts as always in a call.
 	leastInCalls = 0.9
 )
 
@@ -219,7 +218,8 @@ func (t *Trial) newRepeat() Repeat {
 	return r
 }
 
-// removeIntervals removes all intervals of an invalid cell. They would make it look trustworthy.
+// removeIntervals removes all intervals of an invalid cell. Intervals would make such figures look
+// trustworthy.
 func removeIntervals(v reflect.Value) {
 	if figure, is := v.Addr().Interface().(*Figure); is {
 		figure.Interval = nil

@@ -15,8 +15,8 @@ type Survival struct {
 	Trials    int                 `json:"trials"`
 	Requests  int64               `json:"requests"`
 	Succeeded int64               `json:"succeeded"`
-	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // null if nothing was requested
-	Failures  []record.ErrorCount `json:"failures"`                                // by class and code, most frequent first
+	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // answered share of the requests; null if nothing was requested
+	Failures  []record.ErrorCount `json:"failures"`                                // failures by class and code, most frequent first
 }
 
 // Unanswered counts the requests without an answer.
@@ -39,9 +39,9 @@ func survivalOf(trials []Trial) Survival {
 // Connections holds the wanted and the opened connections of the trials behind the figures.
 type Connections struct {
 	PerRequest      bool       `json:"per_request"`                      // every request asks for a connection of its own
-	Secure          bool       `json:"secure"`                           // connections use TLS or QUIC; older records do not say so: there, handshakes or tls=on show it
-	Want            int        `json:"want"`                             // connections wanted at the same time
-	During          int64      `json:"during" csv:"connections_during"`  // connections opened in the window
+	Secure          bool       `json:"secure"`                           // connections use TLS or QUIC; for older records, true if there are handshakes or tls=on
+	Want            int        `json:"want"`                             // number of connections wanted at the same time
+	During          int64      `json:"during" csv:"connections_during"`  // number of connections opened in the window
 	Failed          int64      `json:"failed" csv:"connections_failed"`  // failed attempts to open a connection
 	Full            int64      `json:"full" csv:"handshakes_full"`       // full handshakes, with a certificate
 	Resumed         int64      `json:"resumed" csv:"handshakes_resumed"` // resumed handshakes
@@ -58,11 +58,11 @@ type Connections struct {
 
 // Negotiated holds the protocols and algorithms that a cell's connections agreed on.
 type Negotiated struct {
-	Recorded         bool      `json:"recorded"`          // false: older records, without this information
+	Recorded         bool      `json:"recorded"`          // false for older records, which lack this information
 	Protocol         string    `json:"protocol"`          // protocol of the answers: h1, h2, h3, tcp-plain, tcp-calls
 	Sessions         []Session `json:"sessions"`          // kinds of TLS sessions; none in cleartext
 	ClientCongestion string    `json:"client_congestion"` // congestion control of the client's sockets or of QUIC; several are separated by commas; empty if unknown
-	ServerCongestion string    `json:"server_congestion"` // congestion control of the server, in the same form
+	ServerCongestion string    `json:"server_congestion"` // congestion control of the server's sockets or of QUIC; several are separated by commas; empty if unknown
 }
 
 // A Session is one kind of TLS session, with IANA's names.
@@ -82,7 +82,7 @@ type Times struct {
 	P99  Figure `json:"p99" csv:"p99" label:"P99"`
 }
 
-// minAchieved is below 1, because each client's first connection has no session to resume.
+// minAchieved is a little below 1: each client's first connection has no session to resume.
 const minAchieved = 0.99
 
 func connectionsOf(cell record.Cell, trials []Trial) Connections {
@@ -111,7 +111,7 @@ func connectionsOf(cell record.Cell, trials []Trial) Connections {
 	}
 	mode, err := scenario.ParseConnection(cell.Connection)
 	if err != nil {
-		return c // unknown mode of another version
+		return c // a mode of another version, unknown to this one
 	}
 	if c.PerRequest = mode.Mode.PerRequest(); c.PerRequest {
 		c.Achieved = c.achieved(mode.Mode, trials)
@@ -151,7 +151,8 @@ func hasWantedConnections(mode scenario.Connection, made record.Connections) boo
 	return made.During == 0 && (made.Opened == int64(made.Want) || mode.Mode == scenario.Pool && made.Opened < int64(made.Want))
 }
 
-// negotiated adds up the negotiation results of all trials. It returns none if a trial lacks them.
+// negotiated adds up the negotiation results of all trials. It returns no results if a trial lacks
+// them.
 func negotiated(trials []Trial) Negotiated {
 	var all record.Negotiated
 	for _, t := range trials {
@@ -176,7 +177,7 @@ func negotiated(trials []Trial) Negotiated {
 	return sum
 }
 
-// timesOf returns nil if nothing was timed.
+// timesOf returns the mean and percentiles of some times, or nil if nothing was timed.
 func timesOf(trials []Trial, of func(Trial) times) *Times {
 	timed := Filter(trials, func(t Trial) bool { return of(t).count > 0 })
 	if len(timed) == 0 {

@@ -14,26 +14,26 @@ import (
 // An End holds the costs of one end in the window, except its CPU time per request. Figures are
 // null if not measured. Only peak_bytes has an interval.
 type End struct {
-	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // share of both ends' CPU time
+	Share      *Figure `json:"cpu_share" csv:"cpu_share" label:"Share of CPU" interval:"-"`  // the end's share of the CPU time of both ends
 	Busy       *Figure `json:"busy" csv:"busy_share" label:"Busy" unit:"share" interval:"-"` // busy share of the end's CPUs
-	Collector  *Figure `json:"gc_share" csv:"gc_share" label:"Collector" interval:"-"`       // share of its CPU time in the garbage collector
-	Cores      *Figure `json:"cores" interval:"-"`                                           // mean number of CPUs in use: CPU time divided by time
+	Collector  *Figure `json:"gc_share" csv:"gc_share" label:"Collector" interval:"-"`       // share of the end's CPU time that the garbage collector used
+	Cores      *Figure `json:"cores" interval:"-"`                                           // mean number of CPUs in use
 	RSS        *Figure `json:"rss_bytes" csv:"rss_bytes" label:"Memory" interval:"-"`        // memory at the window's end
 	Peak       *Figure `json:"peak_bytes" csv:"peak_bytes" label:"At its peak"`              // largest memory in the window
-	Own        *Figure `json:"own_bytes" csv:"own_bytes" label:"Its own" interval:"-"`       // largest memory in the window, without the pages of files, which processes share
+	Own        *Figure `json:"own_bytes" csv:"own_bytes" label:"Its own" interval:"-"`       // largest memory in the window, without pages of files, which processes share
 	Heap       *Figure `json:"heap_bytes" csv:"heap_bytes" label:"Heap" interval:"-"`
-	Threads    *Figure `json:"threads" csv:"threads" label:"Threads" interval:"-"` // largest number at one time; also in the next two
-	Sockets    *Figure `json:"sockets" csv:"sockets" label:"Sockets" interval:"-"`
-	Goroutines *Figure `json:"goroutines" csv:"goroutines" label:"Goroutines" interval:"-"`
+	Threads    *Figure `json:"threads" csv:"threads" label:"Threads" interval:"-"`          // largest number of threads at one time
+	Sockets    *Figure `json:"sockets" csv:"sockets" label:"Sockets" interval:"-"`          // largest number of sockets at one time
+	Goroutines *Figure `json:"goroutines" csv:"goroutines" label:"Goroutines" interval:"-"` // largest number of goroutines at one time
 }
 
-// endOf returns the costs of one end. other returns the end that shares the work.
+// endOf returns the costs of one end. other returns the opposite end.
 func endOf(trials []Trial, of, other func(Trial) record.Process) End {
 	count := func(field func(record.Process) *int64) *Figure {
 		return KnownFigure(trials, func(t Trial) float64 { return Number(field(of(t))) })
 	}
 	return End{
-		Share:      KnownFigure(trials, func(t Trial) float64 { return cpuTimeNS(of(t)) / (cpuTimeNS(of(t)) + cpuTimeNS(other(t))) }), // NaN if neither used CPU time
+		Share:      KnownFigure(trials, func(t Trial) float64 { return cpuTimeNS(of(t)) / (cpuTimeNS(of(t)) + cpuTimeNS(other(t))) }),
 		Busy:       KnownFigure(trials, func(t Trial) float64 { return Number(of(t).Busy) }),
 		Collector:  KnownFigure(trials, func(t Trial) float64 { return collectorShare(of(t)) }),
 		Cores:      KnownFigure(trials, func(t Trial) float64 { return coresInUse(t, of(t)) }),
@@ -55,8 +55,8 @@ type FleetClient struct {
 	Throughput float64      `json:"throughput_rps"`                                                    // successful answers per second
 	P50        *float64     `json:"p50_us" jsonschema:"nullable"`                                      // P50 of the response time; null if too few requests lie beyond it
 	P99        *float64     `json:"p99_us" jsonschema:"nullable"`                                      // P99 of the response time; null as for P50
-	CPU        *float64     `json:"cpu_us" jsonschema:"nullable"`                                      // CPU time per request; null if it was not measured
-	Busy       *float64     `json:"busy_share" jsonschema:"nullable"`                                  // busy share of its CPUs; null if not measured
+	CPU        *float64     `json:"cpu_us" jsonschema:"nullable"`                                      // CPU time of this client per request; null if it was not measured
+	Busy       *float64     `json:"busy_share" jsonschema:"nullable"`                                  // busy share of this client's CPUs; null if not measured
 	Level      record.Level `json:"level" jsonschema:"enum=ok,enum=warning,enum=invalid,enum=unknown"` // the worst level of any check in any trial
 	Detail     string       `json:"detail"`                                                            // the check and its reason; empty for level ok
 }
@@ -133,7 +133,7 @@ type Traffic struct {
 // bytes has an interval.
 type Direction struct {
 	Bytes     Figure  `json:"bytes" csv:"bytes_per_request"` // payload bytes of segments or datagrams
-	Handshake *Figure `json:"handshake" interval:"-"`        // bytes before the first byte of a call
+	Handshake *Figure `json:"handshake" interval:"-"`        // bytes per request that were sent before a connection's first call
 	Packets   *Figure `json:"packets" csv:"packets_per_request" interval:"-"`
 	PureAcks  *Figure `json:"pure_acks" interval:"-"`                               // segments without payload
 	PerCall   *Figure `json:"packets_per_call" csv:"packets_per_call" interval:"-"` // packets per system call
@@ -238,8 +238,8 @@ func wireBytesOf(trials []Trial, side func(*record.Wire) record.WireBytes) WireB
 
 // Bulk holds the cost and the rate of a load with large messages.
 type Bulk struct {
-	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // null if it was not measured
-	Rate      Figure  `json:"gb_per_second"`       // message bytes, both directions together
+	ServerCPU *Figure `json:"server_cpu_s_per_gb"` // CPU seconds of the server per gigabyte; null if not measured
+	Rate      Figure  `json:"gb_per_second"`       // gigabytes of messages per second, requests and answers together
 }
 
 const (
@@ -247,7 +247,7 @@ const (
 	gigabyte  = 1e9
 )
 
-// bulkOf returns nil if messages are small, or if no trial counted bytes.
+// bulkOf returns nil if messages are small, or if no trial counted the bytes of messages.
 func bulkOf(trials []Trial) *Bulk {
 	looked := Filter(trials, func(t Trial) bool { return t.Wire != nil })
 	carried := func(t Trial) float64 { return t.Wire.Request.MessageBytes + t.Wire.Response.MessageBytes }

@@ -15,8 +15,8 @@ type CoursePoint struct {
 	Seconds     float64  `json:"seconds"`                           // middle of the interval, from the window's beginning; negative in warm-up
 	Offered     *float64 `json:"offered_rps" jsonschema:"nullable"` // rate of the schedule; null for a load without a schedule
 	Throughput  float64  `json:"throughput_rps"`
-	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // service time; null if nothing ended
-	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // service time, the median over trials; null if fewer than 100 calls ended in each
+	MeanUS      *float64 `json:"mean_us" jsonschema:"nullable"`      // mean service time; null if no call ended
+	P99US       *float64 `json:"p99_us" jsonschema:"nullable"`       // P99 of the service time, the median over trials; null if every trial has fewer than 100 calls in the interval
 	ClientCores *float64 `json:"client_cores" jsonschema:"nullable"` // mean number of CPUs that the client used
 	ServerCores *float64 `json:"server_cores" jsonschema:"nullable"` // mean number of CPUs that the server used
 	ServicePoint
@@ -25,10 +25,10 @@ type CoursePoint struct {
 // A ServicePoint holds figures of an interval that only the page of a service shows, because other
 // pages have thousands of points. Older records have none of these figures.
 type ServicePoint struct {
-	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // from the intended send, the median over trials; absent if fewer than 10 calls ended in each
-	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // the same; absent if fewer than 100 calls ended in each
-	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // slowest of all trials; absent if no call ended
-	FailedShare   *float64 `json:"failed_share,omitempty"`    // share of the ended calls; absent if none ended
+	ResponseP50US *float64 `json:"response_p50_us,omitempty"` // P50 of the response time, the median over trials; absent if every trial has fewer than 10 calls in the interval
+	ResponseP99US *float64 `json:"response_p99_us,omitempty"` // P99 of the response time, the median over trials; absent if every trial has fewer than 100 calls in the interval
+	ResponseMaxUS *float64 `json:"response_max_us,omitempty"` // largest response time of all trials; absent if no call ended
+	FailedShare   *float64 `json:"failed_share,omitempty"`    // failed share of the calls that ended; absent if none ended
 }
 
 const (
@@ -37,9 +37,11 @@ const (
 	// closedPoints and leastPoints are the largest and the smallest number of points for a steady
 	// load. A page has these points for every cell.
 	closedPoints, leastPoints = 30, 8
-	// servicePoints is the largest number of points for a service. They show stalls of 0.1 s.
+	// servicePoints is the largest number of points for a service. It is enough to show stalls of 0.1
+	// s.
 	servicePoints = 120
-	// callsPerPoint is the least mean number of calls in a service's point. Fewer would show noise.
+	// callsPerPoint is the least mean number of calls in a service's point. With fewer calls, a point
+	// would show noise.
 	callsPerPoint = 50
 )
 
@@ -80,7 +82,6 @@ func courseOf(cell record.Cell, trials []Trial) []CoursePoint {
 	return nil
 }
 
-// intervalsWithin counts the intervals entirely inside the window.
 func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 	for _, i := range intervals {
 		if i.StartNS >= 0 && i.StartNS+i.TookNS <= windowNS {
@@ -92,13 +93,14 @@ func intervalsWithin(intervals []record.Interval, windowNS int64) (count int) {
 
 // A timeline divides time into equal intervals, some of them before the window.
 type timeline struct {
-	each          float64 // ns
+	each          float64 // length of an interval, in ns
 	before, count int
 	within        bool // ignore times that end after the last interval
-	detailed      bool // set the figures for services, too
+	detailed      bool // also set the figures that only services have
 }
 
-// intervalAt returns the index of the interval with the middle of a time. ok is false without one.
+// intervalAt returns the interval that contains the middle of a time span. ok is false if none
+// does.
 func (l timeline) intervalAt(startNS, tookNS int64) (place int, ok bool) {
 	middle := float64(startNS) + float64(tookNS)/2
 	place = int(math.Floor(middle/l.each)) + l.before
@@ -112,10 +114,10 @@ func (l timeline) intervalAt(startNS, tookNS int64) (place int, ok bool) {
 type intervalSum struct {
 	requests, sumNS, tookNS float64
 	p99NS                   []float64
-	responseNS              [3][]float64 // P50, P99 and the slowest
-	ended, failed           float64      // calls, from the records' courses
-	used                    [2]float64   // CPU time of client and server, ns
-	usedIn                  [2]float64   // time in which the CPU time was used
+	responseNS              [3][]float64 // P50, P99 and maximum of the response time, per trial
+	ended, failed           float64      // calls that ended or failed, from the records' courses
+	used                    [2]float64   // CPU time of client and server, in ns
+	usedIn                  [2]float64   // measured time for the CPU times in used, in ns
 }
 
 func (l timeline) points(load record.Load, trials []Trial) []CoursePoint {

@@ -11,7 +11,7 @@ import (
 // LeastTrials is the least number of trials for an interval or a verdict.
 const LeastTrials = 3
 
-// Margin is the relative difference below which two wires count as equal.
+// Margin is the relative difference below which two variants count as equal.
 const Margin = 0.05
 
 // A Figure is a number with its interval. Interval is nil if there are too few trials.
@@ -82,7 +82,6 @@ func meanInterval(values []float64, confidence float64) (stats.Interval, error) 
 	return expInterval(interval), err
 }
 
-// expInterval turns an interval of logarithms into an interval of figures.
 func expInterval(i stats.Interval) stats.Interval {
 	i.Estimate, i.Low, i.High = math.Exp(i.Estimate), math.Exp(i.Low), math.Exp(i.High)
 	return i
@@ -91,7 +90,8 @@ func expInterval(i stats.Interval) stats.Interval {
 // FigureOfLogs returns the figure for an interval of its logarithm.
 func FigureOfLogs(i stats.Interval) Figure { return FigureOf(WithRunConfidence(expInterval(i))) }
 
-// WithRunConfidence sets an interval's confidence to the confidence of all looks together.
+// WithRunConfidence sets an interval's confidence to the confidence of all looks of the run
+// together.
 func WithRunConfidence(i stats.Interval) stats.Interval {
 	i.Confidence = Confidence
 	return i
@@ -114,7 +114,7 @@ func ArePositive(values []float64) bool {
 // KneePoints is the least number of points on a curve for finding a knee.
 const KneePoints = 5
 
-// Confidence is the confidence of all intervals that do not name another.
+// Confidence is the default confidence level of an interval.
 const Confidence = 0.95
 
 // A Level is the allowed probability of a false finding at one look, that is, one evaluation of a
@@ -129,8 +129,8 @@ func (l Level) Confidence() float64 {
 	return 1 - float64(l)
 }
 
-// Adjust corrects a probability for the number of looks. The result is a finding if it is below
-// 1 - Confidence.
+// Adjust corrects a probability for the number of looks. A result below 1 - Confidence is
+// significant.
 func (l Level) Adjust(p float64) float64 {
 	if l == 0 {
 		return p
@@ -162,13 +162,13 @@ func BegunLevels(u *record.Until) []Level {
 	return levels
 }
 
-// PlanLooks plans the looks of a run. The first is after first repeats, each further one after half
-// as many repeats again, and the last after most repeats. The looks' levels add up to 1 -
-// Confidence: each is proportional to the number of new repeats.
+// PlanLooks plans the looks of a run. The first look comes after first repeats, and the last look
+// after most repeats. In between, the repeats grow by half from look to look. A look's level is
+// proportional to its new repeats. All levels add up to 1 - Confidence.
 func PlanLooks(first, most int) []record.InterimLook {
 	var looks []record.InterimLook
 	for before, next := 0, first; before < most; {
-		if 5*next > 4*most { // a look shortly before the last finds little
+		if 5*next > 4*most { // a look shortly before the last look finds little
 			next = most
 		}
 		looks = append(looks, record.InterimLook{Repeats: next, Level: (1 - Confidence) * (float64(next-before) / float64(most))})

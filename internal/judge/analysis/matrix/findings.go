@@ -9,8 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// remarks holds notes about trials, in the order of their first appearance. A report shows the
-// notes that all trials share only once.
+// remarks holds notes about trials, in the order of their first appearance. A report shows a note
+// only once if all trials share it.
 type remarks []remark
 
 type remark struct {
@@ -43,7 +43,6 @@ func remarksOf(r *record.Record) remarks {
 	return all
 }
 
-// sharedRemarks returns the remarks that every measured trial has.
 func sharedRemarks(records []*record.Record) remarks {
 	var shared remarks
 	measured := slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Failure != "" })
@@ -108,6 +107,6 @@ func Severity(l record.Level) int {
 type Finding struct {
 	Name   string
 	Level  record.Level
-	Trials int // number of trials
+	Trials int // number of trials with this finding
 	Detail string
 }

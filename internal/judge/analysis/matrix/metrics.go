@@ -33,7 +33,7 @@ func levelFor(trials []Trial) Level {
 	return trials[0].level
 }
 
-// KnownFigure returns the same as Over for the trials that measured the metric, or nil if none did.
+// KnownFigure returns FigureOver's figure for trials that measured the metric, or nil without any.
 func KnownFigure(trials []Trial, of Metric) *Figure {
 	measured := KnownValues(trials, of)
 	if len(measured) == 0 {
@@ -53,7 +53,7 @@ func responseTimes(t Trial) times { return t.response }
 
 func waitTimes(t Trial) times { return t.wait }
 
-// warmUpMS returns the length of the warm-up in milliseconds, or NaN for another program's file.
+// warmUpMS returns the length of the warm-up in milliseconds, or NaN if another program measured.
 func warmUpMS(t Trial) float64 {
 	if t.Foreign != nil {
 		return math.NaN()
@@ -108,8 +108,8 @@ func futexCalls(t Trial, p record.Process) float64 {
 	return 0
 }
 
-// shareOfCPU returns the share of a process's CPU time that one task of Go's runtime used. It may
-// exceed 1, because the runtime also counts time before the window; then it returns 1.
+// shareOfCPU returns the share of a process's CPU time that one task of Go's runtime used. It
+// returns at most 1, although the runtime also counts time before the window.
 func shareOfCPU(p record.Process, ns *int64) float64 {
 	if cpuTimeNS(p) == 0 {
 		return math.NaN()
@@ -129,8 +129,8 @@ func collectorShare(p record.Process) float64 {
 // which all stacks share.
 func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
 
-// RequestsSeen returns about how many requests ended while the traffic was counted. This time is
-// slightly longer or shorter than the window.
+// RequestsSeen returns about how many requests ended while the traffic was counted. The counting
+// may last slightly longer or shorter than the window.
 func RequestsSeen(t Trial) float64 {
 	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
 		return float64(t.Completed)
@@ -165,7 +165,7 @@ func IsMeaningful(model, metric string) bool {
 	return true
 }
 
-// Metrics whose names this code uses. Claims may also use others.
+// Metrics whose names this code uses. Claims may also use other metrics.
 const (
 	Mean        = "mean"    // response time
 	Median      = "p50"     // response time
@@ -173,11 +173,11 @@ const (
 	Tail        = "tail"    // P99 of the response time divided by P50
 	ServiceMean = "service" // service time
 	ServiceP99  = "service-p99"
-	Throughput  = "throughput"  // not for loads with a schedule, which decides the rate
-	CPU         = "cpu"         // CPU time per request of both ends together
+	Throughput  = "throughput"  // successful answers per second, for loads without a schedule
+	CPU         = "cpu"         // CPU time per request of client and server together
 	Handshake   = "handshake"   // median time of a handshake
 	FirstByte   = "first-byte"  // median time from a call's beginning to the answer's first byte
-	ServerPeak  = "server-peak" // largest memory of the server
+	ServerPeak  = "server-peak" // largest memory of the server, in bytes
 )
 
 // endMetrics holds the figures that both ends have. Their full names begin with "client-" or
@@ -193,11 +193,11 @@ var endMetrics = map[string]func(Trial, record.Process) float64{
 	},
 	"gc":       func(_ Trial, p record.Process) float64 { return collectorShare(p) },
 	"assist":   func(_ Trial, p record.Process) float64 { return shareOfCPU(p, p.GCAssistNS) },
-	"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // goroutines waiting for a CPU
+	"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // P99 of a goroutine's wait for a CPU
 	"futex":    futexCalls,
 }
 
-// Metrics holds the figures for comparisons and claims. Their names are those of package claim.
+// Metrics holds the figures for comparisons and claims. Package claim uses the same names.
 var Metrics = func() map[string]Metric {
 	all := map[string]Metric{
 		Mean:              func(t Trial) float64 { return t.response.mean },

@@ -64,7 +64,7 @@ func (p *Point) AddTrial(r *record.Record) error {
 	return nil
 }
 
-// ValidTrials returns the trials that may be used.
+// ValidTrials returns the trials whose figures may be used.
 func (p *Point) ValidTrials() []Trial { return Filter(p.Trials, func(t Trial) bool { return t.valid }) }
 
 // MeasuredTrials returns the trials with a measurement, valid or not.
@@ -76,7 +76,7 @@ func (p *Point) MeasuredTrials() []Trial {
 func (p *Point) Conditions() record.Cell {
 	cell := p.Cell
 	cell.Stack, cell.Variant, cell.Connection, cell.Target, cell.Network = "", "", "", "", record.Network{}
-	cell.Load.InFlightLimit = 0 // an option of the variant
+	cell.Load.InFlightLimit = 0 // the limit is an option of the variant
 	return cell
 }
 
@@ -101,12 +101,12 @@ type Trial struct {
 	level    Level // level of the run
 	limits   check.Limits
 	service  times
-	response times // equal to the service times if the record has only those
+	response times // response times; equal to the service times if the record has no response times
 	wait     times
 	// How long opening a connection, its handshake and its first byte took in the window.
 	connect, handshake, firstByte times
 	messages                      times
-	named                         []times // in the record's order
+	named                         []times // times of calls by name, in the record's order
 }
 
 // ifOwnClient returns the value, or NaN if another program's client measured.
@@ -126,7 +126,7 @@ func Number[N int64 | float64](p *N) float64 {
 }
 
 // hasResponseTimes reports whether a record has response times, which start when a call is due.
-// Other programs time calls from their actual send. This is the same only in a closed loop.
+// Other programs time calls from their actual send. Both starts are the same only in a closed loop.
 func hasResponseTimes(r *record.Record) bool {
 	return r.Foreign == nil || r.Response != nil || r.Cell.Load.Model == "closed"
 }
@@ -152,7 +152,7 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// Pairs returns a metric of a and b for the repeats in which both have a valid trial.
+// Pairs returns a metric of a and b for the repeats in which a and b both have a valid trial.
 func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	byRepeat := map[int]Trial{}
 	for _, t := range b.ValidTrials() {

@@ -61,7 +61,8 @@ func (p PooledTimes) Latencies() Latencies {
 	return all
 }
 
-// tailFigure returns a percentile or tail ratio, without an interval if stalled trials decide it.
+// tailFigure returns a percentile or tail ratio, without an interval if stalled trials determine
+// it.
 func (p PooledTimes) tailFigure(quantile float64, of func(stats.Counts) float64) (Figure, *stats.Stall) {
 	f := Figure{Value: of(p.All)}
 	if math.IsNaN(f.Value) {
@@ -93,7 +94,7 @@ func (p PooledTimes) newStall(q Quantile, found *stats.Stall) Stall {
 	return s
 }
 
-// stallFindings names the trials that stalled. It is empty if none did.
+// stallFindings names the trials that stalled. It returns nil if no trial stalled.
 func (l *Latencies) stallFindings() []Finding {
 	if len(l.Stalls) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func (l *Latencies) stallFindings() []Finding {
 
 func listNumbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
 
-// curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, and the maximum. It stops at
+// curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, and the maximum. It omits
 // percentiles beyond which too few requests lie.
 func (p PooledTimes) curve() []CurvePoint {
 	if p.hasOnlyPercentiles() {
@@ -134,8 +135,8 @@ func (p PooledTimes) curve() []CurvePoint {
 }
 
 const (
-	densitySteps    = 12   // steps per doubling of the time; finer steps would show those of the histogram
-	densityRequests = 1000 // least number of requests; fewer would show noise
+	densitySteps    = 12   // steps per doubling of the time; more would show the histogram's own steps
+	densityRequests = 1000 // least number of requests; a curve of fewer would show noise
 	densityEnds     = 5e-4 // share of the requests left out at each end, because outliers would widen the chart
 )
 
@@ -187,7 +188,8 @@ func (p PooledTimes) spread() []SpreadStep {
 	return steps
 }
 
-// spreadSteps is the number of steps of a spread. A few hundred requests can fill them.
+// spreadSteps is the number of steps of a spread. A few hundred requests are enough to fill the
+// steps.
 const spreadSteps = 40
 
 // A SpreadStep counts requests with similar times.

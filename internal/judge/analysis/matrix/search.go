@@ -18,11 +18,11 @@ type Search struct {
 	Percentile float64      `json:"percentile"` // percentile of the response time in the goal
 	LimitUS    float64      `json:"limit_us"`
 	Kept       Figure       `json:"kept_rps" csv:"kept_rps"`           // the highest rate that kept the goal
-	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest rate above kept that missed the goal
+	Missed     Figure       `json:"missed_rps" csv:"missed_rps"`       // the lowest rate above kept_rps that missed the goal
 	Threshold  Figure       `json:"threshold_rps" csv:"threshold_rps"` // the rate at which half of the tries keep the goal; the interval is over trials, or over tries if there are fewer than three trials
 	Steps      []SearchStep `json:"steps"`                             // tries by ascending rate
 	Knee       RateKnee     `json:"knee" csv:"*"`
-	Why        string       `json:"why"` // why a search ended while kept and missed were still far apart; else empty
+	Why        string       `json:"why"` // why the search ended although kept_rps and missed_rps were far apart; empty if they were close
 }
 
 // A SearchStep is one try of a rate.
@@ -32,20 +32,20 @@ type SearchStep struct {
 	Achieved     float64  `json:"achieved_rps"`
 	Microseconds *float64 `json:"figure_us" jsonschema:"nullable"` // the goal's percentile; null without answers, or if fewer than ten requests lie beyond it
 	Kept         bool     `json:"kept"`
-	Why          string   `json:"why"` // why the rate was not kept
+	Why          string   `json:"why"` // why the rate was not kept; empty if it was kept
 }
 
 // A RateKnee is the rate from which the goal's percentile begins to grow.
 type RateKnee struct {
-	Found      bool     `json:"found"`                                              // false: see reason
-	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // null if not found; also in the next three
-	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // lower end of the interval
-	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // upper end of the interval
-	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // confidence of the interval
+	Found      bool     `json:"found"`                                              // whether there is a knee; if not, reason says why
+	Rate       *float64 `json:"rate_rps" csv:"knee_rps" jsonschema:"nullable"`      // rate at the knee; null if there is no knee
+	Low        *float64 `json:"low_rps" csv:"knee_rps_low" jsonschema:"nullable"`   // lower end of the rate's interval; null if there is no knee
+	High       *float64 `json:"high_rps" csv:"knee_rps_high" jsonschema:"nullable"` // upper end of the rate's interval; null if there is no knee
+	Confidence *float64 `json:"confidence" jsonschema:"nullable"`                   // confidence of the rate's interval; null if there is no knee
 	Reason     string   `json:"reason"`
 }
 
-// searchOf returns nil if the cell has no search for a rate.
+// searchOf returns the result of a cell's rate search, or nil if there was no search.
 func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 	searched := Filter(trials, func(t Trial) bool { return t.Search != nil })
 	if len(searched) == 0 {

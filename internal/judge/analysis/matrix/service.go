@@ -63,14 +63,14 @@ func checkingCost(trials []Trial) *record.Checking {
 const (
 	// leastStandstill is the shortest time, in seconds, that counts as a standstill.
 	leastStandstill = 0.05
-	// standstillShare is the share of the usual rate below which a service counts as standing
-	// still. standingCalls is the least usual number of calls in an interval: with fewer, an
-	// interval may be empty by chance.
+	// standstillShare is the share of the usual rate below which a service stands still.
+	// standstillCalls is the least usual number of calls per interval. With fewer, intervals may be
+	// empty by chance.
 	standstillShare, standstillCalls = 0.1, 10
 )
 
-// Standstills returns how often there were almost no answers for a time, and about how many
-// seconds the longest such time took.
+// Standstills counts the periods with almost no answers. longest is the approximate length of the
+// longest period in seconds.
 func (c *Cell) Standstills() (count int, longest float64) {
 	window := slices.DeleteFunc(slices.Clone(c.Course), func(p CoursePoint) bool { return p.Seconds <= 0 })
 	if len(window) < leastPoints {

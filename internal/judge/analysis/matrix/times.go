@@ -14,8 +14,8 @@ import (
 type times struct {
 	count     int64
 	mean, max float64
-	// counts holds the histogram's buckets that are not empty, because a whole one takes 216 KiB.
-	// It is empty if another program reported only totals.
+	// counts holds the histogram's non-empty buckets, because a whole histogram takes 216 KiB. It is
+	// empty if another program reported only totals.
 	counts stats.Counts
 	// reported holds the percentiles that another program computed, if there are no counts.
 	reported []latency.Percentile
@@ -48,7 +48,6 @@ func (t times) quantile(q float64) float64 {
 	return knownQuantile(t.counts, q)
 }
 
-// tail returns P99 divided by P50.
 func (t times) tail() float64 {
 	if len(t.reported) > 0 {
 		return t.quantile(0.99) / t.quantile(0.5)
@@ -77,7 +76,7 @@ func (t times) reportedQuantile(q float64) float64 {
 	return float64(t.reported[i].Duration) / 1e3
 }
 
-// quantileTolerance is the largest difference of equal quantiles, such as 99.9 / 100 and 0.999.
+// quantileTolerance allows for rounding when quantiles are compared: 99.9 / 100 equals 0.999.
 const quantileTolerance = 1e-9
 
 // Latencies holds a distribution of times, in microseconds. Percentiles are over the requests of
@@ -100,9 +99,9 @@ type Latencies struct {
 type Stall struct {
 	Percentile string  `json:"percentile" jsonschema:"enum=p90,enum=p95,enum=p99,enum=p999,enum=p9999"`
 	Repeats    []int   `json:"repeats"`    // repeats that stalled
-	Trials     int     `json:"trials"`     // number of all trials, stalled or not
-	Longest    float64 `json:"longest_us"` // longest request of the stalled trials
-	Without    float64 `json:"without_us"` // the percentile of the other trials
+	Trials     int     `json:"trials"`     // number of the cell's trials, stalled or not
+	Longest    float64 `json:"longest_us"` // time of the slowest request in the stalled trials
+	Without    float64 `json:"without_us"` // the percentile over the trials that did not stall
 }
 
 func (s Stall) label() string {
@@ -148,9 +147,9 @@ func unknownLatencies() *Latencies {
 
 // A CallTimes holds the times of some of a cell's calls.
 type CallTimes struct {
-	Name       string // name of the calls; empty for messages
+	Name       string // name of the calls; empty for single messages
 	Requests   int64
 	Failed     int64
 	Throughput Figure    // successful answers per second
-	Times      Latencies // times from when a call was due
+	Times      Latencies // response times, from the instant when a call was due
 }

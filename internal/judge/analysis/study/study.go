@@ -19,7 +19,7 @@ import (
 // A Study holds the scenario and the conditions of the measurement, from the run's manifest.
 type Study struct {
 	scenario.Declarations
-	Host    map[string]any // copied from the manifest
+	Host    map[string]any // facts about the machine, copied from the manifest
 	Report  scenario.Report
 	Changes []VariantChanges
 	Steps   []StepQuestion
@@ -36,7 +36,7 @@ type Study struct {
 // VariantChanges holds a part's variants, and the change from each to the next.
 type VariantChanges struct {
 	Part     string
-	Variants []string // one more than there are texts
+	Variants []string // one more element than Texts
 	Texts    []string // descriptions of the changes
 }
 
@@ -47,7 +47,7 @@ func Read(m *record.Manifest) (*Study, error) {
 			Name       string          `json:"name"`
 			Stacks     []string        `json:"stacks"`
 			Changes    []string        `json:"changes"`
-			Yardsticks []string        `json:"yardsticks"` // only those that the run did not measure
+			Yardsticks []string        `json:"yardsticks"` // only yardstick variants that the run did not measure
 			Steps      []scenario.Step `json:"steps"`
 		} `json:"parts"`
 		Claims []scenario.Claim `json:"claims"`
@@ -79,7 +79,7 @@ func Read(m *record.Manifest) (*Study, error) {
 		if len(part.Steps) > 0 && len(part.Stacks) > 0 {
 			s.Steps = append(s.Steps, StepQuestion{part.Name, part.Stacks[0], part.Steps})
 		}
-		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardsticks may follow
+		if n := len(part.Changes); n > 0 && n < len(part.Stacks) { // yardstick variants may follow
 			s.Changes = append(s.Changes, VariantChanges{part.Name, part.Stacks[:n+1], part.Changes})
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Study) HasForeignCaller(name string) bool {
 // A StepQuestion asks at which sizes a part's calls suddenly take longer.
 type StepQuestion struct {
 	Part  string
-	First string // first variant, with which the others are compared
+	First string // first variant, with which the other variants are compared
 	Sizes []scenario.Step
 }
 

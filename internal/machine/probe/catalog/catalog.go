@@ -1,4 +1,4 @@
-// Package catalog lists the probes that observe processes from outside, and starts them.
+// Package catalog lists and starts the probes that observe processes from outside.
 package catalog
 
 import (
@@ -15,11 +15,12 @@ func RunsOutsideWorker(name string) bool {
 	return record.IsProbe(name) && name != record.ProbeAllocations
 }
 
-// ErrOnlyInWorker means that on this machine the probe works only inside workers written in Go.
+// ErrOnlyInWorker means that this probe works only inside workers written in Go on this machine.
 var ErrOnlyInWorker = errors.New("only Go workers can measure this themselves")
 
 // Start starts a probe. If the machine does not allow the probe, the error wraps
-// host.ErrUnsupported. If Go workers can measure the same themselves, it wraps ErrOnlyInWorker.
+// host.ErrUnsupported. If Go workers can measure the same figures themselves, it wraps
+// ErrOnlyInWorker.
 func Start(name string) (probe.Watch, error) {
 	w, err := start(name)
 	if name == record.ProbeCPU && errors.Is(err, host.ErrUnsupported) {
@@ -28,7 +29,7 @@ func Start(name string) (probe.Watch, error) {
 	return w, err
 }
 
-// Coverage returns how a probe works on this machine. If it cannot, the error wraps
+// Coverage returns how a probe works on this machine. If it does not work, the error wraps
 // host.ErrUnsupported.
 func Coverage(name string) (probe.Coverage, error) {
 	if !RunsOutsideWorker(name) {
@@ -42,12 +43,12 @@ func Coverage(name string) (probe.Coverage, error) {
 		return probe.Coverage{}, err
 	}
 	coverage := watch.Coverage()
-	_, _ = watch.Stop(probe.MeasuredWindow{}) // fails, since no window was measured
+	_, _ = watch.Stop(probe.MeasuredWindow{}) // fails, because no window was measured
 	return coverage, nil
 }
 
-// WorkerCoverage describes a CPU profile that a worker takes of itself. why is the error of the
-// probe that observes from outside.
+// WorkerCoverage describes a CPU profile that a worker makes of itself. why says why the probe
+// cannot observe the worker from outside.
 func WorkerCoverage(why error) probe.Coverage {
 	return probe.Coverage{
 		Method:  fmt.Sprintf("runtime/pprof in the worker, %d times per second, from its start to its end", probe.ProfileSamplesPerSecond),

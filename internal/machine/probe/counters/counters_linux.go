@@ -1,8 +1,8 @@
-// Package counters counts events of a server and its client: events of the processor, such as cache
+// Package counters counts events of a server and its client: processor events, such as cache
 // misses, and kernel events that no other probe counts. It does not count context switches, page
 // faults and CPU time, because every trial measures them without a probe.
 //
-// If an event cannot be counted, the result gives the reason instead of a zero.
+// If an event cannot be counted, the result contains the reason instead of a zero.
 package counters
 
 import (
@@ -21,21 +21,21 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// countedEvents lists the processor events to count. Each makes every context switch slower.
+// countedEvents lists the counted processor events. Each counter slows context switches.
 var countedEvents = []perfevent.Event{
 	perfevent.Cycles, perfevent.Instructions, perfevent.CacheReferences, perfevent.CacheMisses, perfevent.BranchMisses,
 }
 
-// A Watch counts the events of both ends.
+// A Watch counts the events of the server and the client.
 type Watch struct {
 	coverage probe.Coverage
 	ends     [2]endCounter
 }
 
-// An endCounter counts the events of one end's process.
+// An endCounter counts the events of the server's or the client's process.
 type endCounter struct {
 	events     *probe.EventCounter
-	migrations *migrationCounter // nil: the scheduler does not publish its count
+	migrations *migrationCounter // nil if the scheduler does not publish its count
 }
 
 // Start returns a Watch. It fails with host.ErrUnsupported if no event can be counted.
@@ -56,8 +56,8 @@ func Start() (probe.Watch, error) {
 
 func countProcessEvents(pid int) (e endCounter, err error) {
 	wanted := slices.Clone(countedEvents)
-	// A perf event for migrations is needed only if the scheduler's own count is not available. The
-	// task clock is counted only to compare it with the processor's events.
+	// A perf event for migrations is needed only if the scheduler's count is not available. The
+	// task clock is counted only for comparison with the processor's events.
 	if e.migrations = countMigrations(pid); e.migrations == nil {
 		wanted = append(wanted, perfevent.Migrations)
 	}
@@ -86,10 +86,10 @@ func (e *endCounter) coverage() probe.Coverage {
 	return a
 }
 
-// Coverage returns how the events are counted, and which cannot be counted.
+// Coverage returns how events are counted, and which events cannot be counted.
 func (w *Watch) Coverage() probe.Coverage { return w.coverage }
 
-// SetProcess starts to count the events of an end's process.
+// SetProcess starts to count the events of the server's or the client's process.
 func (w *Watch) SetProcess(at probe.End, pid int) (err error) {
 	if err := w.ends[at].discard(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (w *Watch) SetProcess(at probe.End, pid int) (err error) {
 	return err
 }
 
-// Stop returns the number of events within the window.
+// Stop returns the number of events in the window.
 func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
 	for at := range w.ends {
 		e := &w.ends[at]
@@ -134,22 +134,22 @@ func (e *endCounter) discard() (err error) {
 	return err
 }
 
-// A migrationCounter reads the scheduler's own count of migrations. No rights are needed, but a
-// kernel with CONFIG_SCHED_DEBUG.
+// A migrationCounter reads the scheduler's count of migrations. It needs no rights, but a kernel
+// with CONFIG_SCHED_DEBUG.
 type migrationCounter struct {
 	pid      int
-	threads  map[string]uint64 // the last count in each thread's file, kept after the thread ends
+	threads  map[string]uint64 // latest count of each thread's file, kept after the thread ends
 	readings *probe.Readings
 }
 
-// migrationsLabel is the label of the line `se.nr_migrations : 12` (proc_sched_show_task in
+// migrationsLabel begins the line `se.nr_migrations : 12` (proc_sched_show_task in
 // kernel/sched/debug.c of the kernel).
 const migrationsLabel = "\nse.nr_migrations"
 
-// migrationsPeriod is long, because the kernel writes a page of text per thread for each reading.
+// migrationsPeriod is long, because the kernel writes a page of text per thread at each reading.
 const migrationsPeriod = 200 * time.Millisecond
 
-// countMigrations returns nil if the kernel does not count migrations.
+// countMigrations returns a counter, or nil if the kernel does not count migrations.
 func countMigrations(pid int) *migrationCounter {
 	m := &migrationCounter{pid: pid, threads: map[string]uint64{}}
 	var values [1]uint64
@@ -168,7 +168,7 @@ func (m *migrationCounter) read(into []uint64) error {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // this thread has ended meanwhile
+			continue // the thread has ended
 		}
 		if err != nil {
 			return fmt.Errorf("count migrations: %w", err)

@@ -1,9 +1,9 @@
 // Package cpusamples samples the call stacks of a server and its client while they run on a CPU. It
 // works in one of two ways:
 //
-//  1. It samples all CPUs. A stack then includes functions of the kernel. This needs root or
-//     CAP_PERFMON.
-//  2. It samples the processes' threads, in user space only. Ordinary users may do this.
+//  1. It samples all CPUs, which needs root or CAP_PERFMON. A stack then includes functions of the
+//     kernel.
+//  2. It samples the processes' threads in user space, for which ordinary users have the rights.
 package cpusamples
 
 import (
@@ -21,21 +21,22 @@ import (
 )
 
 const (
-	// cpuSampleRate is the samples per second on each CPU. It is not a multiple of a timer's 100,
-	// 250 or 1000 Hz, because then every sample or no sample would show the timer's work.
+	// cpuSampleRate is the number of samples per second on each CPU. It is not a multiple of a
+	// timer's 100, 250 or 1000 Hz. Otherwise every sample, or no sample, would show the timer's
+	// work.
 	cpuSampleRate = 997
-	// threadSampleRate is low, because sampling threads is expensive: see perfevent.Sampler.
+	// threadSampleRate is low, because sampling threads is expensive (see perfevent.Sampler).
 	threadSampleRate = 99
 	// drainPeriod is so short that a CPU's ring does not become full.
 	drainPeriod = 100 * time.Millisecond
-	// maxSamples limits the samples per end. At the limit, half of them are dropped, and from then
-	// on half as many are kept.
+	// maxSamples limits the samples of a process. At the limit, half of the samples are dropped,
+	// and later only half as many are kept.
 	maxSamples = 1 << 17
 )
 
-// A Watch samples the call stacks of both ends.
+// A Watch samples the call stacks of the server and the client.
 type Watch struct {
-	of      *perfevent.Sampler // samples all CPUs; nil: the samplers in threads are used
+	of      *perfevent.Sampler // samples all CPUs; nil means that threads are sampled
 	threads [2]*perfevent.Sampler
 	why     error // why the CPUs cannot be sampled
 	kept    [2]samples
@@ -64,7 +65,7 @@ func (s *samples) add(one perfevent.Sample) {
 	}
 }
 
-// Start samples all CPUs. If the kernel refuses that, it samples the threads of the processes.
+// Start samples all CPUs. If the kernel refuses, it samples the threads of the processes.
 func Start() (probe.Watch, error) {
 	w := &Watch{}
 	var err error
@@ -120,7 +121,7 @@ func (w *Watch) Coverage() probe.Coverage {
 	return a
 }
 
-// SetProcess starts to sample the process at an end.
+// SetProcess starts to sample the server's or the client's process.
 func (w *Watch) SetProcess(end probe.End, pid int) error {
 	return w.Collector.SetProcess(end, pid, func() (err error) {
 		if w.of != nil {

@@ -17,17 +17,16 @@ import (
 )
 
 const (
-	// turnDuration is the shortest time for which the programs run, and the pause between two
-	// turns.
+	// turnDuration is the least time for which the programs run. It is also the length of a pause.
 	turnDuration = 100 * time.Millisecond
 	// An event holds its time (8 bytes), the thread (4 bytes), the end and the kind. For arriving
 	// data, the local port (host order) and the remote port (network order) follow. For a read that
-	// returned data, the start of the read follows. Reads without data have no event.
+	// returned data, the begin of the read follows. Reads without data have no event.
 	eventBytes = 24
 	ringBytes  = 16 << 20
-	// busyTurnBytes is the size of the events of dozens of calls, with ten or more events per call.
+	// busyTurnBytes is the size of the events of dozens of calls, each with ten events or more.
 	busyTurnBytes = 16 << 10
-	// maxEvents limits the events that are kept. It is enough for some hundred thousand calls.
+	// maxEvents limits the stored events. It suffices for some hundred thousand calls.
 	maxEvents = 4 << 20
 )
 
@@ -37,18 +36,18 @@ const (
 	bytesPerThread = 24
 	portCount      = 1 << 16
 	bytesPerPort   = 4
-	maxSyscalls    = 512 // system calls have smaller numbers on all architectures
+	maxSyscalls    = 512 // on all architectures system calls have smaller numbers
 )
 
 var _ probe.PortWatch = (*Watch)(nil)
 
-// A Watch records the events of both ends.
+// A Watch records the events of the server and the client.
 type Watch struct {
 	session bpf.Session
 	ends    *bpf.WatchedEnds
 	table   *bpf.ThreadTable
 	calls   *bpf.SharedMemory // for each system call: syscallSends, syscallReceives or 0
-	known   *bpf.SharedMemory // for each local port: 1 if a socket of an end uses it
+	known   *bpf.SharedMemory // for each local port: 1 if the server or the client uses it
 	events  *bpf.EventRing
 	loaded  bpf.LoadedPrograms
 
@@ -60,7 +59,7 @@ type Watch struct {
 	done   chan struct{}
 }
 
-// An arrival holds the ports of a socket that received data, and the index of the event.
+// An arrival holds the ports of a socket that received data, and the index of its event.
 type arrival struct {
 	event         int
 	local, remote int
@@ -124,10 +123,10 @@ const (
 	syscallReceives = 2
 )
 
-const eventStackOffset = 32 // the event's place: bytes below the end of a program's stack
+const eventStackOffset = 32 // distance of the event from the end of a program's stack, in bytes
 
-// emitEvent returns instructions that write an event of a kind. The registers must hold the thread
-// and the end.
+// emitEvent returns instructions that write an event of a kind. The caller must have put the thread
+// and the end into their registers.
 func (w *Watch) emitEvent(what eventKind) asm.Instructions {
 	return slices.Concat(asm.Instructions{
 		asm.FnKtimeGetNs.Call(),
@@ -139,20 +138,20 @@ func (w *Watch) emitEvent(what eventKind) asm.Instructions {
 	}, w.events.Emit(eventStackOffset, eventBytes))
 }
 
-// clearPorts sets the event's ports to 0, since only events of arriving data have ports.
+// clearPorts sets the event's ports to 0, because only events of arriving data have ports.
 var clearPorts = asm.Instructions{
 	asm.StoreImm(asm.RFP, -eventStackOffset+16, 0, asm.Word),
 	asm.StoreImm(asm.RFP, -eventStackOffset+20, 0, asm.Word),
 }
 
 // enterProgram returns the program that runs when a system call begins. It writes an event if the
-// call sends data, and notes when a receiving call begins.
+// call sends data. It stores when a receiving call begins.
 func (w *Watch) enterProgram() asm.Instructions {
 	return slices.Concat(w.ends.FilterProcesses(), w.table.LoadPlace(bpf.SpareRegister), asm.Instructions{
 		asm.StoreMem(bpf.SpareRegister, 0, bpf.ThreadRegister, asm.Word),
 		asm.StoreMem(bpf.SpareRegister, 4, bpf.EndRegister, asm.Word),
 		asm.StoreImm(bpf.SpareRegister, 8, 0, asm.Word),
-		asm.LoadMem(asm.R1, bpf.ContextRegister, 8, asm.DWord), // the second argument of sys_enter
+		asm.LoadMem(asm.R1, bpf.ContextRegister, 8, asm.DWord), // second argument of sys_enter
 		asm.JGE.Imm(asm.R1, maxSyscalls, bpf.ExitLabel),
 		asm.Mul.Imm(asm.R1, 4),
 		w.calls.LoadPointer(asm.R2, 0),
@@ -174,18 +173,19 @@ func (w *Watch) exitProgram() asm.Instructions {
 	return slices.Concat(w.ends.FilterProcesses(), w.table.FindPlace(bpf.SpareRegister), asm.Instructions{
 		asm.LoadMem(asm.R1, bpf.SpareRegister, 8, asm.Word),
 		asm.JNE.Imm(asm.R1, syscallReceives, bpf.ExitLabel),
-		asm.LoadMem(asm.R1, bpf.ContextRegister, 8, asm.DWord), // the call's result: the second argument of sys_exit
+		// result of the call: second argument of sys_exit
+		asm.LoadMem(asm.R1, bpf.ContextRegister, 8, asm.DWord),
 		asm.JSLE.Imm(asm.R1, 0, bpf.ExitLabel),
 		asm.LoadMem(asm.R1, bpf.SpareRegister, 16, asm.DWord),
 		asm.StoreMem(asm.RFP, -eventStackOffset+16, asm.R1, asm.DWord),
 	}, w.emitEvent(readReturns))
 }
 
-// otherProcess is the end's number in an event if neither the server nor the client was running.
+// otherProcess is the event's end if neither the server nor the client was running.
 const otherProcess = 2
 
 // arrivalProgram returns the program that writes an event when data arrives at a socket. If neither
-// end is running at that moment, as after a timer, the ports identify the socket.
+// the server nor the client is running, the ports identify the socket.
 func (w *Watch) arrivalProgram(local, remote int32) asm.Instructions {
 	return slices.Concat(w.ends.FilterOrJump("stranger"), asm.Instructions{
 		asm.Ja.Label("read"),
@@ -216,11 +216,11 @@ func (w *Watch) loadPortAddress(into, port asm.Register) asm.Instructions {
 	}
 }
 
-// SetServerPort sets the port of the server. From then on, the probe records all data that arrives
-// from this port or at it.
+// SetServerPort sets the port of the server. After this call, the probe records all data that
+// arrives at this port or from it.
 func (w *Watch) SetServerPort(port int) error { return w.known.WriteUint32(bytesPerPort*port, 1) }
 
-// threadRunsProgram returns the program that writes an event when a thread gets a CPU, if that
+// threadRunsProgram returns the program that writes an event when a thread gets a CPU, if the
 // thread has made system calls before.
 func (w *Watch) threadRunsProgram(pid int32) asm.Instructions {
 	return slices.Concat(bpf.BeginWithNextThread(pid), w.table.FindPlace(bpf.SpareRegister), asm.Instructions{
@@ -237,7 +237,7 @@ func (w *Watch) runTurns(running bpf.RunningPrograms) {
 		w.failed = running.Close()
 		lost, err := w.drain()
 		w.failed = errors.Join(w.failed, err)
-		if !lost { // do not use a turn in which events were lost
+		if !lost { // do not use a period in which events were lost
 			w.on = append(w.on, probe.Span{BeginNS: began, EndNS: ended})
 		}
 		if stopped || w.waitTurnDuration() || w.failed != nil {
@@ -247,8 +247,8 @@ func (w *Watch) runTurns(running bpf.RunningPrograms) {
 	}
 }
 
-// waitForTurnEnd waits until a turn is long enough. While calls are slow and few, the turn
-// continues: watching then adds little to their time.
+// waitForTurnEnd waits until the programs have run long enough. While calls are slow and few, the
+// programs continue to run, because watching then adds little to the calls' time.
 func (w *Watch) waitForTurnEnd() (stopped bool) {
 	for waiting := w.events.UndrainedBytes(); ; {
 		stopped = w.waitTurnDuration()
@@ -269,7 +269,7 @@ func (w *Watch) waitTurnDuration() (stopped bool) {
 	}
 }
 
-// drain stores the events of a turn, and reports whether some were lost.
+// drain stores the new events, and reports whether events were lost.
 func (w *Watch) drain() (lost bool, _ error) {
 	before, err := w.events.LostEvents()
 	if err != nil {
@@ -306,10 +306,10 @@ func (*Watch) Coverage() probe.Coverage {
 	return probe.Coverage{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, in turns of %v", turnDuration)}
 }
 
-// SetProcess starts to watch the process at an end.
+// SetProcess starts to watch the server's or the client's process.
 func (w *Watch) SetProcess(end probe.End, pid int) error { return w.ends.SetProcess(int(end), pid) }
 
-// Stop returns how long each stage of each call took.
+// Stop returns the duration of each stage of each call.
 func (w *Watch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {
 	close(w.stop)
 	<-w.done
@@ -321,8 +321,8 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {
 	return lifeFindings(divideCalls(m.Calls, m.Handled, w.seen, w.on), w.Coverage(), m), nil
 }
 
-// assignArrivals determines the end at which data arrived: by the server's port, or, if a client's
-// socket has no remote port, as the end that did not send.
+// assignArrivals finds out whether data arrived at the server or the client. It uses the server's
+// port. If a client's socket has no remote port, the data arrived at the side that did not send.
 func (w *Watch) assignArrivals(port int) {
 	for _, a := range w.came {
 		e := &w.seen[a.event]

@@ -1,19 +1,18 @@
-// Package life divides single calls into stages. It needs a load with one call in flight. The
-// stages end when the request is written, when it reaches the server's socket, when a thread of the
-// server gets a CPU, when the thread has read the request, and so on until the client has the
-// answer.
+// Package life divides single calls into stages. It needs a load with one call in flight. Stages
+// end when the request is written, when it reaches the server's socket, when a thread of the server
+// gets a CPU, when the thread has read the request, and so on, until the client has the answer.
 //
 //	call begins ─ write ─ at the server's socket ─ server runs ─ reads ─ has read ─ handler
 //	                                                                                   │
 //	call ends ─ has read ─ reads ─ client runs ─ at the client's socket ─ write ─ handler ends
 //
 // Programs in the kernel record when system calls begin and end, when data arrives, and when
-// threads get a CPU. The two processes record when calls and handlers begin and end. All use
-// CLOCK_MONOTONIC. The programs run in turns, with pauses between. The calls in the pauses show how
-// much slower the programs make a call. If calls are slow, the programs run all the time.
+// threads get a CPU. The processes record when calls and handlers begin and end. All times are of
+// CLOCK_MONOTONIC. The programs run with pauses. The calls in the pauses show how much slower the
+// programs make a call. If calls are slow, the programs run all the time.
 //
-// divideCalls computes the stages from these times. Without times from the kernel,
-// divideCallsCoarsely computes three stages instead of thirteen.
+// divideCalls computes thirteen stages from these times. Without times from the kernel,
+// divideCallsCoarsely computes three stages.
 package life
 
 import (
@@ -25,18 +24,18 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// An eventKind says what happened in an event.
+// An eventKind is the kind of an event.
 type eventKind uint8
 
 const (
-	writeEnters eventKind = iota + 1 // a system call that sends
-	readEnters                       // a system call that receives
-	readReturns                      // a system call that has received data
-	dataArrives                      // at a socket of the end
+	writeEnters eventKind = iota + 1 // a system call begins to send
+	readEnters                       // a system call begins to receive
+	readReturns                      // a system call has received data
+	dataArrives                      // data arrived at a socket of the end
 	threadRuns                       // a thread got a CPU
 )
 
-// An event is something that happened at one end.
+// An event is something that happened at the server or the client.
 type event struct {
 	atNS   int64
 	kind   eventKind
@@ -44,7 +43,7 @@ type event struct {
 	thread uint32
 }
 
-// Stages names the stages of a call, from first to last.
+// Stages lists the names of a call's stages, from first to last.
 var Stages = []string{
 	"client: encode", "send request", "wake server", "server: schedule", "receive request", "server: decode",
 	"handler",
@@ -54,7 +53,7 @@ var Stages = []string{
 var coarseStages = []string{"request", "handler", "answer"}
 
 // divideCalls divides calls into stages. The durations of a call's stages add up to its time. Calls
-// and events must be in order of time. on holds the spans in which no event was lost.
+// and events must be in order of time. on holds the periods in which no event was lost.
 func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
 	life := &record.Life{Stages: Stages}
 	var traced, bare []int64
@@ -83,7 +82,7 @@ func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *re
 	return life
 }
 
-// divideCallsCoarsely divides calls into coarseStages, from the times that the processes recorded.
+// divideCallsCoarsely divides calls into coarseStages, using only times of the processes.
 func divideCallsCoarsely(calls, handled [][2]int64) *record.Life {
 	life := &record.Life{Stages: coarseStages}
 	for _, call := range calls {
@@ -98,8 +97,8 @@ func divideCallsCoarsely(calls, handled [][2]int64) *record.Life {
 	return life
 }
 
-// findInstants returns the instants between the stages of a call; false if one of them is unknown
-// or they are not in order.
+// findInstants returns the instants between the stages of a call. It returns false if an instant is
+// unknown or if the instants are not in order.
 func findInstants(begin, end int64, handler [2]int64, events []event) (instants []int64, told bool) {
 	handled, answered := handler[0], handler[0]+handler[1]
 	request, told := messageInstants(begin, handled, events, probe.Client, probe.Server)
@@ -115,9 +114,9 @@ func findInstants(begin, end int64, handler [2]int64, events []event) (instants 
 }
 
 // messageInstants finds five instants of a message: when it was written, when it arrived at the
-// other end's socket, when a thread there ran, when the thread began to read, and when it had read
-// the message. If there were several writes, the first counts. For the other instants, the last
-// counts.
+// receiver's socket, when a thread of the receiver ran, when the thread began to read, and when it
+// had read the message. Of several writes the first counts. Of several arrivals, runs or reads the
+// last counts.
 func messageInstants(begin, end int64, events []event, from, to probe.End) ([]int64, bool) {
 	events = eventsBetween(events, begin, end)
 	written := slices.IndexFunc(events, func(e event) bool { return e.kind == writeEnters && e.end == from })
@@ -141,8 +140,8 @@ func messageInstants(begin, end int64, events []event, from, to probe.End) ([]in
 		return nil, false
 	}
 	arrival := events[arrived].atNS
-	// If the thread was already running, or already waited in its read, there is no event for that
-	// instant: the stage then takes no time.
+	// If the thread was already running or reading, there is no event for this instant. Then the
+	// stage takes no time.
 	runs, reads := arrival, arrival
 	if i := slices.IndexFunc(events[arrived:read], func(e event) bool { return e.kind == threadRuns && e.end == to }); i >= 0 {
 		runs = events[arrived+i].atNS
@@ -156,7 +155,7 @@ func messageInstants(begin, end int64, events []event, from, to probe.End) ([]in
 
 func byAnyThread(event) bool { return true }
 
-// singleHandler returns the handler run within a call; false unless there was exactly one.
+// singleHandler returns the handler's run inside a call, or false unless there is exactly one.
 func singleHandler(handled [][2]int64, begin, end int64) (handler [2]int64, found bool) {
 	at := sort.Search(len(handled), func(i int) bool { return handled[i][0] >= begin })
 	if at == len(handled) || handled[at][0]+handled[at][1] > end {
@@ -199,11 +198,11 @@ func mean(values []int64) *float64 {
 	return new(float64(sum) / float64(len(values)))
 }
 
-// A CoarseWatch measures three stages of a call from times that the processes record themselves. It
-// works on every machine, and does not slow calls down.
+// A CoarseWatch measures three stages of a call from times that the processes record. It works on
+// every machine, and does not slow calls down.
 type CoarseWatch struct{ coverage probe.Coverage }
 
-// StartCoarseWatch returns a CoarseWatch. why says why the other stages are not measured.
+// StartCoarseWatch returns a CoarseWatch. why is the reason for not measuring the other stages.
 func StartCoarseWatch(why error) *CoarseWatch {
 	return &CoarseWatch{probe.Coverage{
 		Method:  "times recorded by the processes themselves",
@@ -214,10 +213,10 @@ func StartCoarseWatch(why error) *CoarseWatch {
 // Coverage returns how the probe works here.
 func (c *CoarseWatch) Coverage() probe.Coverage { return c.coverage }
 
-// SetProcess does nothing: the processes record the times themselves.
+// SetProcess does nothing, because the processes record the times themselves.
 func (*CoarseWatch) SetProcess(probe.End, int) error { return nil }
 
-// Stop returns how long the three stages of each call took.
+// Stop returns the duration of the three stages of each call.
 func (c *CoarseWatch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {
 	return lifeFindings(divideCallsCoarsely(m.Calls, m.Handled), c.coverage, m), nil
 }

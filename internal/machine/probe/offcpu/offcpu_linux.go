@@ -1,9 +1,9 @@
 // Package offcpu records where the threads of a server and its client are off the CPU, and for how
 // long. Programs in the kernel record a thread's call stack when the thread leaves its CPU.
 //
-// A thread is off its CPU if it sleeps, waits for something, or another thread took the CPU. The
-// probe sees threads, not goroutines: if a goroutine waits, its thread runs another goroutine, and
-// sleeps only if none is ready.
+// A thread is off its CPU if it sleeps, waits, or is interrupted by another thread. The probe sees
+// threads, not goroutines. If a goroutine waits, its thread runs another goroutine, and sleeps only
+// if no goroutine is ready.
 package offcpu
 
 import (
@@ -20,9 +20,8 @@ import (
 	"wirelab.dev/internal/machine/symbol"
 )
 
-// An event describes one time off the CPU. The program in the kernel writes: the start, the end,
-// the numbers of the stacks in user space and in the kernel, and whether the thread is the
-// server's.
+// An event describes one period off the CPU. The program in the kernel writes the start, the end,
+// the numbers of the stacks in user space and in the kernel, and whether it is the server's thread.
 const (
 	eventBytes  = 32
 	ringBytes   = 16 << 20
@@ -30,11 +29,11 @@ const (
 	maxWaits    = 1 << 21
 )
 
-// bytesPerThread is the size of the entry for a thread that is off its CPU: its number, its end,
-// when it left the CPU, and its stacks. A later thread may overwrite the entry of another one.
+// bytesPerThread is the size of the entry of a thread that is off its CPU: its number, its end,
+// when it left the CPU, and its stacks. A later thread may overwrite another thread's entry.
 const bytesPerThread = 32
 
-// A Watch records the times off the CPU of both ends.
+// A Watch records the periods off the CPU of the server's and the client's threads.
 type Watch struct {
 	session bpf.Session
 	ends    *bpf.WatchedEnds
@@ -46,7 +45,7 @@ type Watch struct {
 	*probe.Collector
 }
 
-// A wait is one time off the CPU.
+// A wait is one period off the CPU.
 type wait struct {
 	probe.Span
 	user, kernel int32 // numbers of call stacks
@@ -73,7 +72,7 @@ func Start() (probe.Watch, error) {
 	return w, nil
 }
 
-// switchOutProgram returns the program that notes when and where a thread leaves its CPU.
+// switchOutProgram returns the program that stores when and where a thread leaves its CPU.
 func (w *Watch) switchOutProgram() asm.Instructions {
 	const place = bpf.SpareRegister
 	return slices.Concat(w.ends.FilterProcesses(), w.off.LoadPlace(place), asm.Instructions{
@@ -93,13 +92,13 @@ func (w *Watch) switchOutProgram() asm.Instructions {
 func (w *Watch) switchInProgram(pid int32) asm.Instructions {
 	const (
 		place = bpf.SpareRegister
-		event = 32 // the event's place: bytes below the end of the program's stack
+		event = 32 // distance of the event from the stack's end, in bytes
 	)
 	return slices.Concat(bpf.BeginWithNextThread(pid), w.off.FindPlace(place), asm.Instructions{
 		asm.StoreImm(place, 0, 0, asm.Word),
 		asm.LoadMem(asm.R1, place, 8, asm.DWord),
 		asm.StoreMem(asm.RFP, -event, asm.R1, asm.DWord),
-		asm.LoadMem(asm.R1, place, 16, asm.DWord), // both stacks
+		asm.LoadMem(asm.R1, place, 16, asm.DWord), // numbers of both stacks
 		asm.StoreMem(asm.RFP, -event+16, asm.R1, asm.DWord),
 		asm.LoadMem(asm.R1, place, 4, asm.Word),
 		asm.StoreMem(asm.RFP, -event+24, asm.R1, asm.DWord),
@@ -138,12 +137,12 @@ func (*Watch) Coverage() probe.Coverage {
 	return probe.Coverage{Method: "BPF on every switch of a thread"}
 }
 
-// SetProcess starts to watch the process at an end.
+// SetProcess starts to watch the server's or the client's process.
 func (w *Watch) SetProcess(end probe.End, pid int) error {
 	return w.Collector.SetProcess(end, pid, func() error { return w.ends.SetProcess(int(end), pid) })
 }
 
-// Stop returns the stacks of the waits, with the time within the window.
+// Stop returns the stacks of the waits. Each stack's weight is its time inside the window.
 func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, err error) {
 	programs, err := w.Collector.Stop()
 	lost, lostErr := w.events.LostEvents()

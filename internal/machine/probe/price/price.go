@@ -2,15 +2,15 @@
 // context switch take while the probe runs.
 //
 // The probe watches two threads of this process, on one CPU. Each result is the shortest of several
-// measured times, because other programs can only make a time longer. The package measures without
-// the probe before and after each measurement with the probe.
+// measured times, because other programs can only lengthen a time. Each measurement with the probe
+// comes between two measurements without the probe.
 package price
 
 // Prices holds the times without and with a probe.
 type Prices struct {
 	Syscall RoundTrip `json:"syscall"` // a call of getppid
-	// Switch is the time to send a byte to another thread and back: two context switches and four
-	// system calls.
+	// Switch is the time to send a byte to another thread and back. It includes two context
+	// switches and four system calls.
 	Switch RoundTrip `json:"switch"`
 }
 
@@ -20,5 +20,5 @@ type RoundTrip struct {
 	WatchedNS float64 `json:"watched_ns"`
 }
 
-// AddedNS returns the time that the probe adds. It can be slightly negative by chance.
+// AddedNS returns the time that the probe adds. By chance it may be slightly negative.
 func (r RoundTrip) AddedNS() float64 { return r.WatchedNS - r.BareNS }

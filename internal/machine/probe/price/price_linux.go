@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	rounds            = 3 // each measures with the probe and without
+	rounds            = 3 // number of measurements with the probe
 	batchesPerRound   = 2
-	callsPerBatch     = 10_000 // per batch: some ms
-	exchangesPerBatch = 300    // per batch: some ms
+	callsPerBatch     = 10_000 // takes some milliseconds
+	exchangesPerBatch = 300    // takes some milliseconds
 )
 
 // Measure measures the cost of a probe. It takes 0.1 to 0.2 seconds.
 func Measure(start func() (probe.Watch, error)) (p Prices, err error) {
-	// The measurement pins its thread, so it needs a thread that ends afterwards.
+	// Measuring pins the thread, so use a thread that ends afterwards.
 	err = host.OnDisposableThread(func() error {
 		p, err = measure(start)
 		return err
@@ -54,13 +54,13 @@ func measure(start func() (probe.Watch, error)) (p Prices, err error) {
 	return Prices{Syscall: RoundTrip{bare[0], watched[0]}, Switch: RoundTrip{bare[1], watched[1]}}, err
 }
 
-// times holds the time of a system call and the time of a byte exchange, in nanoseconds.
+// times holds the duration of a system call and of a byte exchange, in nanoseconds.
 type times [2]float64
 
 var infiniteTimes = times{math.Inf(1), math.Inf(1)}
 
-// measureWatched measures while the probe runs, and lowers shortest to the new times if they are
-// shorter.
+// measureWatched measures while the probe runs. It reduces the times in shortest to the new times
+// if these are shorter.
 func (e *echo) measureWatched(start func() (probe.Watch, error), shortest *times) error {
 	watch, err := start()
 	if err != nil {
@@ -70,11 +70,11 @@ func (e *echo) measureWatched(start func() (probe.Watch, error), shortest *times
 	if err == nil {
 		err = e.measureShortest(shortest)
 	}
-	_, _ = watch.Stop(probe.MeasuredWindow{}) // its findings are not used
+	_, _ = watch.Stop(probe.MeasuredWindow{}) // the findings are not needed
 	return err
 }
 
-// An echo is a thread that sends back every byte it receives.
+// An echo is a thread that returns every byte that it receives.
 type echo struct {
 	there, back [2]int // pipes to the thread and back
 	ended       chan error

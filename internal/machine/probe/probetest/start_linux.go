@@ -1,4 +1,4 @@
-// Package probetest starts processes with few rights, to test what probes can do in them.
+// Package probetest starts processes with few rights, to test probes in them.
 package probetest
 
 import (
@@ -14,10 +14,12 @@ import (
 
 // StartWithoutCapabilities starts a process without capabilities, even if it runs as root.
 func StartWithoutCapabilities(c *exec.Cmd) error {
-	return host.OnDisposableThread(func() error { // child processes inherit the thread's capabilities
+	// child processes inherit the thread's capabilities
+	return host.OnDisposableThread(func() error {
 		for capability := range uintptr(64) {
 			err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-			if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: the kernel has no such capability
+			// EINVAL means that the kernel lacks this capability
+			if err != nil && !errors.Is(err, unix.EINVAL) {
 				return fmt.Errorf("drop capability %d: %w", capability, err)
 			}
 		}
@@ -29,7 +31,8 @@ func StartWithoutCapabilities(c *exec.Cmd) error {
 func StartWithoutPerfEvents(c *exec.Cmd) error {
 	const firstWord, errorIs, permitted = 0, unix.SECCOMP_RET_ERRNO, unix.SECCOMP_RET_ALLOW
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: firstWord}, // the call's number: seccomp(2)
+		// number of the system call (seccomp(2))
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: firstWord},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PERF_EVENT_OPEN, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: errorIs | uint32(unix.EPERM)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: permitted},

@@ -1,5 +1,5 @@
 // Package syscalls counts the system calls of a server and its client by name, and measures how
-// long they take, including waiting. It uses the first of these that the machine allows:
+// long they take, including waiting. The first method that the machine allows is used:
 //
 //  1. [BPFCounter]: programs in the kernel count and time every call. Each call takes 0.1 to
 //     0.3 µs longer.
@@ -24,16 +24,15 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// Memory shared with the kernel. One table per end holds, for each system call, how many calls
-// began and how long they took in total. Another table holds the call that each thread is
-// executing.
+// Memory shared with the kernel. For server and client, a table holds the count and the total time
+// of each system call. Another table holds the current system call of each thread.
 const (
-	maxSyscalls     = 512 // system calls have smaller numbers on all architectures
+	maxSyscalls     = 512 // on all architectures system calls have smaller numbers
 	bytesPerSyscall = 16  // a count and a time in nanoseconds
 	bytesPerEnd     = maxSyscalls * bytesPerSyscall
 	tableBytes      = 2 * bytesPerEnd
 	countersInTable = tableBytes / 8
-	bytesPerThread  = 16 // thread, system call, and when the call began
+	bytesPerThread  = 16 // thread, system call, and the instant at which the call began
 	readingPeriod   = 20 * time.Millisecond
 )
 
@@ -41,7 +40,7 @@ const (
 type BPFCounter struct {
 	session  bpf.Session
 	ends     *bpf.WatchedEnds
-	counted  *bpf.SharedMemory // the counts and times; tableBytes long
+	counted  *bpf.SharedMemory // counts and times, tableBytes long
 	underWay *bpf.ThreadTable
 	readings *probe.Readings
 }
@@ -78,16 +77,16 @@ func (*BPFCounter) Coverage() probe.Coverage {
 	return probe.Coverage{Method: "BPF on every system call"}
 }
 
-// SetProcess starts to count the calls of an end's process.
+// SetProcess starts to count the calls of the server's or the client's process.
 func (c *BPFCounter) SetProcess(end probe.End, pid int) error {
 	return c.ends.SetProcess(int(end), pid)
 }
 
-// enterProgram returns the program that counts a call and notes when the call began.
+// enterProgram returns the program that counts a call and stores when the call began.
 func (c *BPFCounter) enterProgram() asm.Instructions {
 	const kind = bpf.SpareRegister
 	return slices.Concat(c.ends.FilterProcesses(), asm.Instructions{
-		asm.LoadMem(kind, bpf.ContextRegister, 8, asm.DWord), // the second argument of sys_enter
+		asm.LoadMem(kind, bpf.ContextRegister, 8, asm.DWord), // second argument of sys_enter
 		asm.JGE.Imm(kind, maxSyscalls, bpf.ExitLabel),
 		c.counted.LoadPointer(asm.R3, 0),
 		asm.Mov.Reg(asm.R2, bpf.EndRegister),
@@ -110,7 +109,7 @@ func (c *BPFCounter) enterProgram() asm.Instructions {
 // exitProgram returns the program that adds the time of a call that has returned.
 func (c *BPFCounter) exitProgram() asm.Instructions {
 	const place = bpf.SpareRegister
-	// The table has no entry for a call that began before the programs ran.
+	// A call that began before the programs ran has no entry in the table.
 	return slices.Concat(c.ends.FilterProcesses(), c.underWay.FindPlace(place), asm.Instructions{
 		asm.FnKtimeGetNs.Call(),
 		asm.LoadMem(asm.R1, place, 8, asm.DWord),
@@ -127,7 +126,7 @@ func (c *BPFCounter) exitProgram() asm.Instructions {
 	})
 }
 
-// Stop stops the programs, and returns the counts and times within the window.
+// Stop stops the programs, and returns the counts and times in the window.
 func (c *BPFCounter) Stop(window probe.MeasuredWindow) (probe.Findings, error) {
 	c.readings.Stop()
 	var findings probe.Findings
@@ -146,7 +145,7 @@ func (c *BPFCounter) Stop(window probe.MeasuredWindow) (probe.Findings, error) {
 	return findings, nil
 }
 
-// addSyscall inserts a system call, unless its count is zero. The list is sorted by count, the
+// addSyscall inserts a system call unless its count is zero. The list is sorted by count, the
 // largest first.
 func addSyscall(seen *record.Seen, calls record.Syscall, count float64) {
 	if calls.Count = int64(math.Round(count)); calls.Count <= 0 {
@@ -160,7 +159,7 @@ func addSyscall(seen *record.Seen, calls record.Syscall, count float64) {
 
 func syscallName(kind int) string { return cmp.Or(names[kind], fmt.Sprintf("number %d", kind)) }
 
-// Start counts with the best counter that the machine allows.
+// Start starts the best counter that the machine allows.
 func Start() (probe.Watch, error) {
 	census, err := startBPFCounter()
 	if err == nil {

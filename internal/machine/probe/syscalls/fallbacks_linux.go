@@ -16,17 +16,17 @@ import (
 	"wirelab.dev/internal/machine/probe"
 )
 
-// A fallback describes a counter that counts less than BPFCounter.
+// A fallback is the common part of counters that count less than BPFCounter.
 type fallback struct{ coverage probe.Coverage }
 
-// Coverage returns how the calls are counted, and what is not counted.
+// Coverage returns how calls are counted, and what is not counted.
 func (f *fallback) Coverage() probe.Coverage { return f.coverage }
 
 func (f *fallback) addMissing(what string, why error) {
 	f.coverage.Missing = append(f.coverage.Missing, fmt.Sprintf("%s: %v", what, why))
 }
 
-// tracedSyscalls lists the system calls that matter most to RPC. The list is short because each
+// tracedSyscalls lists the system calls that matter most for RPC. The list is short, because each
 // event makes every context switch slower.
 var tracedSyscalls = []string{
 	"read", "write", "writev", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg",
@@ -47,7 +47,7 @@ func startTracepointCounter() (*TracepointCounter, error) {
 	var problem error
 	for _, name := range tracedSyscalls {
 		event, err := perfevent.TracepointEvent(enterTracepointPrefix + name)
-		if err != nil { // some architectures lack some of the system calls
+		if err != nil { // some architectures lack this system call
 			problem = err
 			continue
 		}
@@ -63,7 +63,7 @@ func startTracepointCounter() (*TracepointCounter, error) {
 	return t, own.Close()
 }
 
-// SetProcess starts to count the calls of an end's process.
+// SetProcess starts to count the calls of the server's or the client's process.
 func (t *TracepointCounter) SetProcess(end probe.End, pid int) (err error) {
 	if t.ends[end] != nil {
 		if err := t.ends[end].Discard(); err != nil {
@@ -74,7 +74,7 @@ func (t *TracepointCounter) SetProcess(end probe.End, pid int) (err error) {
 	return err
 }
 
-// Stop returns the number of calls of each name within the window.
+// Stop returns the number of calls of each name in the window.
 func (t *TracepointCounter) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
 	for at, events := range t.ends {
 		if events == nil {
@@ -95,14 +95,14 @@ func (t *TracepointCounter) Stop(window probe.MeasuredWindow) (findings probe.Fi
 	return findings, all
 }
 
-// A ProcfsCounter reads how many read and write calls each process made, from /proc/PID/io.
+// A ProcfsCounter reads the numbers of read and write calls from /proc/PID/io.
 type ProcfsCounter struct {
 	fallback
 	ends [2]*probe.Readings
 }
 
 // ioLabels lists lines of /proc/PID/io, and the system calls that each line counts
-// (proc_pid_io(5)). Neither line counts calls for sockets only, such as sendto.
+// (proc_pid_io(5)). No line counts socket calls such as sendto.
 var ioLabels = []struct{ label, name string }{
 	{"\nsyscr", "reads (read, readv, pread64 …)"},
 	{"\nsyscw", "writes (write, writev, pwrite64 …)"},
@@ -117,12 +117,13 @@ func startProcfsCounter() (*ProcfsCounter, error) {
 	return &ProcfsCounter{fallback: fallback{probe.Coverage{Method: "/proc/PID/io: sums of reads and writes, without sendto and recvmsg"}}}, nil
 }
 
-// SetProcess starts to read the counts of an end's process.
+// SetProcess starts to read the counts of the server's or the client's process.
 func (p *ProcfsCounter) SetProcess(end probe.End, pid int) error {
 	if p.ends[end] != nil {
 		p.ends[end].Stop()
 	}
-	last := make([]uint64, len(ioLabels)) // the last counts: still needed after the process has ended
+	// last counts, which are needed after the process has ended
+	last := make([]uint64, len(ioLabels))
 	p.ends[end] = probe.StartReadings(len(ioLabels), ioReadingPeriod, func(into []uint64) error {
 		switch now, err := readIOCounts(pid); {
 		case err == nil:
@@ -136,7 +137,7 @@ func (p *ProcfsCounter) SetProcess(end probe.End, pid int) error {
 	return nil
 }
 
-// Stop returns the number of reads and writes within the window.
+// Stop returns the number of reads and writes in the window.
 func (p *ProcfsCounter) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
 	for at, readings := range p.ends {
 		if readings == nil {

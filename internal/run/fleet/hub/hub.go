@@ -22,36 +22,36 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// DefaultListen is the usual address of a hub.
+// DefaultListen is the address at which a hub listens by default.
 const DefaultListen = "127.0.0.1:4222"
 
 // HubOptions configures a hub.
 type HubOptions struct {
 	Project   string
-	Listen    string   // HOST:PORT, port 0 for any; "": DefaultListen
-	Advertise []string // names and addresses for agents, besides those that the hub finds itself
-	StateDir  string   // the folder for keys and JetStream's files
-	KeysFile  string   // "": a file in StateDir; hubs of a cluster have the same keys
+	Listen    string   // HOST:PORT; port 0 means any port; empty means DefaultListen
+	Advertise []string // additional names and addresses of the hub, for agents
+	StateDir  string   // the folder for keys and for JetStream's files
+	KeysFile  string   // empty means a file in StateDir; hubs of a cluster need the same keys
 	Cluster   *ClusterOptions
-	// NoTLS turns off TLS, also beyond loopback. Orders are still signed, but anybody in the
-	// network can read and forge results.
+	// NoTLS turns off TLS, even for connections from other machines. Orders are still signed, but
+	// anyone on the network can read and forge results.
 	NoTLS   bool
-	Log     io.Writer // gets warnings and errors, for example about refused strangers
-	Version string    // the version of wirelab, which the hub's state names
+	Log     io.Writer // gets warnings and errors, for example about strangers that were refused
+	Version string    // wirelab's version, which the hub writes into its state
 }
 
-// ClusterOptions makes a hub part of a cluster of three hubs with the same keys. The cluster still
-// works if one hub is lost.
+// ClusterOptions makes a hub one of three hubs of a cluster. All three have the same keys. If one
+// hub is lost, the cluster still works.
 type ClusterOptions struct {
-	Name   string   // a unique name for the hub, which must not change when the hub is restarted
-	Listen string   // the HOST:PORT at which other hubs connect to this hub, port 0 for any
-	Routes []string // at least one Listen address of the cluster's hubs; its own is also allowed
+	Name   string   // unique name of the hub, which must stay the same after a restart
+	Listen string   // HOST:PORT for connections from other hubs; port 0 means any port
+	Routes []string // Listen addresses of the cluster's hubs; one other hub is enough
 }
 
-// clusterSize is the number of hubs in a cluster, and the number of copies of kept messages.
+// clusterSize is the number of hubs in a cluster, and the number of copies of each kept message.
 const clusterSize = 3
 
-// A Hub is a NATS server in this process, prepared for a fleet. Close must be called.
+// A Hub is a NATS server in this process that serves one fleet. Close must be called.
 type Hub struct {
 	options HubOptions
 	server  *server.Server
@@ -61,8 +61,8 @@ type Hub struct {
 	urls    []string
 }
 
-// StartHub starts a hub and returns when agents can connect. A hub of a cluster works only after
-// JoinCluster. The context bounds the start.
+// StartHub starts a hub. It returns when agents can connect; a hub of a cluster also needs
+// JoinCluster. ctx limits the time for starting.
 func StartHub(ctx context.Context, o HubOptions) (*Hub, error) {
 	o.Listen = cmp.Or(o.Listen, DefaultListen)
 	if err := protocol.CheckProject(o.Project); err != nil {
@@ -109,13 +109,13 @@ func (h *Hub) start(ctx context.Context) error {
 	return h.state.writeState(h)
 }
 
-// JoinCluster waits until enough hubs of the cluster are connected, and prepares the cluster.
+// JoinCluster waits until the cluster has enough hubs, and prepares the cluster for a fleet.
 func (h *Hub) JoinCluster(ctx context.Context) error {
 	if h.options.Cluster == nil {
 		return nil
 	}
 	const pause, longest = 200 * time.Millisecond, 4 * time.Second
-	// Requests that are sent before the cluster has a leader get no answer.
+	// While the cluster has no leader, requests get no answer.
 	for attempt := time.Second; ; attempt = min(2*attempt, longest) {
 		once, cancel := context.WithTimeout(ctx, attempt)
 		err := h.prepareJetStream(once, clusterSize)
@@ -131,7 +131,7 @@ func (h *Hub) JoinCluster(ctx context.Context) error {
 	}
 }
 
-// prepareJetStream prepares the hub's JetStream over an in-process connection.
+// prepareJetStream prepares JetStream for a fleet, over a connection inside this process.
 func (h *Hub) prepareJetStream(ctx context.Context, replicas int) error {
 	options, err := h.Credentials(protocol.RoleController).Options("hub", nil)
 	if err != nil {
@@ -154,13 +154,13 @@ func (h *Hub) Credentials(role string) *protocol.Credentials {
 	return h.keys.credentials(role, h.urls, h.tls)
 }
 
-// URLs returns the URLs of the hub, the best first.
+// URLs returns the hub's URLs, the most useful first.
 func (h *Hub) URLs() []string { return h.urls }
 
-// TLS reports whether connections are encrypted.
+// TLS reports whether connections to the hub are encrypted.
 func (h *Hub) TLS() bool { return bool(h.tls) }
 
-// ClusterAddress returns the HOST:PORT at which other hubs of the cluster reach this one.
+// ClusterAddress returns the HOST:PORT at which the other hubs of the cluster reach this hub.
 func (h *Hub) ClusterAddress() string {
 	if at := h.server.ClusterAddr(); at != nil {
 		return at.String()
@@ -168,7 +168,7 @@ func (h *Hub) ClusterAddress() string {
 	return ""
 }
 
-// Close stops the hub and waits for its end. Its keys and data stay on disk.
+// Close stops the hub and waits until it has stopped. The hub's keys and data stay on disk.
 func (h *Hub) Close() error {
 	if h.server != nil {
 		h.server.Shutdown()
@@ -177,8 +177,8 @@ func (h *Hub) Close() error {
 	return h.state.release()
 }
 
-// findURLs returns the hub's URLs. A hub on all addresses names only the address of the default
-// route, since agents elsewhere cannot reach, for example, the addresses of container bridges.
+// findURLs returns the hub's URLs. If the hub listens on all addresses, it returns only the address
+// of the default route: agents elsewhere cannot reach addresses such as those of container bridges.
 func (h *Hub) findURLs() []string {
 	scheme := "nats://"
 	if h.tls {
@@ -202,7 +202,7 @@ func (h *Hub) serverOptions() (*server.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	const slowClient = 10 // seconds, which a busy machine may need for a handshake
+	const slowClient = 10 // seconds that a busy machine may need for a TLS handshake
 	config := &server.Options{
 		ServerName: "wirelab-" + h.options.Project, Host: host, Port: port,
 		NoSigs: true, DisableJetStreamBanner: true,
@@ -268,7 +268,7 @@ func (h *Hub) setClusterOptions(config *server.Options) error {
 	return nil
 }
 
-// explainServerError adds to an error of nats-server what the user can do.
+// explainServerError tells the user how to correct an error of nats-server.
 func (h *Hub) explainServerError(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%s is taken by another hub or program: give another address with --listen, or end the hub with `wirelab fleet down` (%w)", h.options.Listen, err)
@@ -276,7 +276,7 @@ func (h *Hub) explainServerError(err error) error {
 	return fmt.Errorf("nats-server: %w", err)
 }
 
-// splitListen parses a flag's HOST:PORT. Port 0 becomes nats-server's value for any port.
+// splitListen parses the HOST:PORT of a flag. It turns port 0 into nats-server's "any port".
 func splitListen(flag, text string) (host string, port int, err error) {
 	host, portText, err := net.SplitHostPort(text)
 	if err != nil {
@@ -297,12 +297,12 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// CountMessages returns the number of messages that agents have sent and received until now. A test
-// uses it to bound their traffic.
+// CountMessages returns how many messages all agents together have sent and received. A test uses
+// the number to bound the agents' traffic.
 func (h *Hub) CountMessages() int64 {
 	connections, err := h.server.Connz(&server.ConnzOptions{Limit: 1 << 16})
 	if err != nil {
-		panic(err) // these constant options are valid
+		panic(err) // Connz fails only for invalid options, and these options are valid
 	}
 	n := int64(0)
 	for _, c := range connections.Conns {
@@ -313,7 +313,7 @@ func (h *Hub) CountMessages() int64 {
 	return n
 }
 
-// writeState writes the description and the tokens of the running hub into the state's folder.
+// writeState writes the description of the running hub and its tokens into the folder.
 func (s *lockedState) writeState(h *Hub) error {
 	text, err := json.MarshalIndent(RunningHub{
 		Project: h.options.Project, PID: os.Getpid(), URLs: h.urls, Listen: h.server.Addr().String(), TLS: bool(h.tls),

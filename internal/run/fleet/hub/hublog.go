@@ -11,7 +11,7 @@ import (
 )
 
 // serverLog receives the log of nats-server. It writes warnings and errors to the hub's log. It
-// keeps fatal errors for fatalError, so that they do not end the process.
+// keeps a fatal error for fatalError, and does not end the process.
 type serverLog struct {
 	mu   sync.Mutex
 	to   io.Writer

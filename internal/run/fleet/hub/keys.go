@@ -15,8 +15,8 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// keys holds a fleet's secrets. They are made once and stored, so that tokens stay valid after a
-// hub ends. The hubs of a cluster have the same keys.
+// keys holds a fleet's secrets. The first hub makes and stores them, so tokens stay valid after the
+// hub has ended. All hubs of a cluster have the same keys.
 type keys struct {
 	Project    string `json:"project"`
 	Agent      string `json:"agent_seed"`
@@ -27,14 +27,14 @@ type keys struct {
 	RootKey    string `json:"root_key"`
 }
 
-// File modes of secrets: only the owner may read them.
+// File modes that only allow the owner to read.
 const (
 	secretFolderMode = 0o700
 	secretFileMode   = 0o600
 )
 
-// openKeys reads the project's keys, or makes them if the file does not exist. If several hubs call
-// it at the same time, all of them get the keys of the first.
+// openKeys reads the project's keys from a file. If there is no file, it makes keys and writes
+// them. If several hubs do this at the same time, all use the keys of the first hub.
 func openKeys(path, project string) (*keys, error) {
 	k, err := readKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func readKeys(path string) (*keys, error) {
 		return nil, err
 	}
 	var k keys
-	if json.Unmarshal(text, &k) != nil { // the error may contain a secret
+	if json.Unmarshal(text, &k) != nil { // the error could show a secret
 		return nil, fmt.Errorf("%s is not a file of keys: remove the file; existing tokens then become invalid", path)
 	}
 	for _, seed := range []string{k.Agent, k.Controller, k.Orders} {
@@ -102,14 +102,14 @@ func makeKeys(path, project string) error {
 	return writeIfAbsent(path, text)
 }
 
-// writeIfAbsent writes a whole file, unless the file already exists.
+// writeIfAbsent writes a complete file, unless a file of that name exists.
 func writeIfAbsent(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".keys-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
-	_, err = file.Write(text) // only the owner can read a file of CreateTemp
+	_, err = file.Write(text) // CreateTemp makes files that only the owner can read
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func writeIfAbsent(path string, text []byte) error {
 	return nil
 }
 
-// credentials returns the role's credentials for hubs at these URLs.
+// credentials returns the credentials of a role for the hubs at these URLs.
 func (k *keys) credentials(role string, urls []string, encrypted tlsEnabled) *protocol.Credentials {
 	c := &protocol.Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: protocol.PublicKeyOf([]byte(k.Orders))}
 	if role == protocol.RoleController {
@@ -131,17 +131,17 @@ func (k *keys) credentials(role string, urls []string, encrypted tlsEnabled) *pr
 	return c
 }
 
-// tlsEnabled reports whether a hub's clients speak TLS.
+// tlsEnabled says whether the clients of a hub use TLS.
 type tlsEnabled bool
 
-// Limits on an agent's answers to one request: their number and their time.
+// Limits on an agent's answers to one request.
 const (
 	maxAnswers    = 4
 	answerTimeout = 2 * time.Minute
 )
 
-// users returns a hub's users. All agents have the same key: an agent can send in another agent's
-// name and read its orders, but cannot give orders. The user's own NATS can be safer.
+// users returns the users that may connect to a hub. All agents share one key: an agent can read
+// orders to another agent and send in that agent's name, but cannot give orders.
 func (k *keys) users() []*server.NkeyUser {
 	bucket, samples, kept := protocol.CardBucketName(k.Project), protocol.SampleStoreName(k.Project), protocol.KeptStreamName(k.Project)
 	mine := "wl." + k.Project
@@ -153,10 +153,10 @@ func (k *keys) users() []*server.NkeyUser {
 			}},
 			Publish: &server.SubjectPermission{Allow: []string{
 				mine + ".from.>",
-				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // write its card
-				"$JS.API.DIRECT.GET.KV_" + bucket + ".$KV." + bucket + ".*", // read whether its name is taken
-				"$O." + samples + ".>", "$JS.API.STREAM.INFO.OBJ_" + samples, // write its samples
-				"$JS.API.DIRECT.GET.OBJ_" + samples + ".$O." + samples + ".M.*", // read whether samples exist
+				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // for writing its card
+				"$JS.API.DIRECT.GET.KV_" + bucket + ".$KV." + bucket + ".*", // for reading whether its name is taken
+				"$O." + samples + ".>", "$JS.API.STREAM.INFO.OBJ_" + samples, // for writing its samples
+				"$JS.API.DIRECT.GET.OBJ_" + samples + ".$O." + samples + ".M.*", // for reading whether samples exist
 			}},
 			Response: &server.ResponsePermission{MaxMsgs: maxAnswers, Expires: answerTimeout},
 		}},
@@ -170,7 +170,7 @@ func (k *keys) users() []*server.NkeyUser {
 	}
 }
 
-// makeSecretFolder makes a folder that only its owner may read.
+// makeSecretFolder makes a folder that only its owner can read.
 func makeSecretFolder(path string) error {
 	if err := os.MkdirAll(path, secretFolderMode); err != nil {
 		return fmt.Errorf("make the folder of the fleet's state: %w", err)

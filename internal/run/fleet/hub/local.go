@@ -19,19 +19,19 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// A LocalAgent is an agent that runs on the hub's machine.
+// A LocalAgent describes an agent to start on the hub's machine.
 type LocalAgent struct {
 	Name, Labels string
-	CPUs         string // a list such as 0,2-3; "": all
+	CPUs         string // a list such as 0,2-3; empty means all CPUs
 }
 
 // maxLocalAgents bounds the number of agents that a hub starts.
 const maxLocalAgents = 64
 
-// ParseLocalAgents parses the flags --agent: labels and a number. The role names the agents.
+// ParseLocalAgents parses the values of --agent, as in role=client*2. The role becomes the name.
 func ParseLocalAgents(texts []string) ([]LocalAgent, error) {
 	var planned []LocalAgent
-	of := map[string]int{} // the number of agents per name
+	of := map[string]int{} // the number of agents with each name
 	for _, text := range texts {
 		labels, times, several := strings.Cut(text, "*")
 		count := 1
@@ -65,8 +65,8 @@ func ParseLocalAgents(texts []string) ([]LocalAgent, error) {
 	return planned, nil
 }
 
-// placeAgents gives each agent its own CPUs: servers some of the placement's server CPUs, clients
-// some of its client CPUs. If there are too few CPUs, agents share them, and a warning says so.
+// placeAgents gives each agent CPUs of its own: server CPUs of the placement to servers, client
+// CPUs to clients. If there are too few CPUs, agents share them, and warning says so.
 func placeAgents(agents []LocalAgent, placement host.Placement) (warning string) {
 	isServer := func(p LocalAgent) bool {
 		labels, err := protocol.ParseLabels(p.Labels)
@@ -77,7 +77,7 @@ func placeAgents(agents []LocalAgent, placement host.Placement) (warning string)
 		servers bool
 		cpus    []int
 	}{{"servers", true, placement.Server}, {"clients", false, placement.Client}} {
-		var own []int // indexes of this kind's agents
+		var own []int // indexes of the agents of this kind
 		for i, p := range agents {
 			if isServer(p) == kind.servers {
 				own = append(own, i)
@@ -103,7 +103,7 @@ func countCPUs(n int) string {
 	return fmt.Sprintf("%d CPUs", n)
 }
 
-// listCPUs returns CPUs as a list that --cpus accepts.
+// listCPUs writes CPUs as a list, in the form that --cpus accepts.
 func listCPUs(cpus []int) string {
 	var list []string
 	for _, cpu := range cpus {
@@ -121,14 +121,14 @@ func AgentNames(agents []LocalAgent) []string {
 	return names
 }
 
-// LocalAgents holds the processes of agents. They end when this process ends.
+// LocalAgents holds the processes of the agents on this machine. They end when this process ends.
 type LocalAgents struct {
 	running []*exec.Cmd
-	ended   chan error // gets an error when an agent has ended
+	ended   chan error // gets an error each time an agent ends
 }
 
-// StartAgents starts agents on this machine, and returns when the hub has the cards of all agents.
-// If it fails, it also returns the agents that it has started.
+// StartAgents starts agents on this machine, and waits until the hub has a card from each agent.
+// After an error, it also returns the agents that it has started.
 func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgents, error) {
 	here := &LocalAgents{ended: make(chan error, len(agents))}
 	if len(agents) == 0 {
@@ -149,7 +149,7 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 			return here, fmt.Errorf("start the agent %s: %w", agent.Name, err)
 		}
 		here.running = append(here.running, cmd)
-		go func() { // ends with the agent
+		go func() { // ends when the agent ends
 			err := cmd.Wait()
 			here.ended <- fmt.Errorf("the agent %s ended: %w", agent.Name, errors.Join(err, errEndedAlone))
 		}()
@@ -157,13 +157,13 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 	return here, here.awaitCards(ctx, h, agents)
 }
 
-// errEndedAlone is the error of an agent that ended without an order to end.
+// errEndedAlone is the error of an agent that ended although nobody asked it to end.
 var errEndedAlone = errors.New("nobody ended it")
 
-// joinTimeout limits the wait for agents to join.
+// joinTimeout limits the time that agents may take to join the fleet.
 const joinTimeout = 30 * time.Second
 
-// awaitCards waits until all agents have joined, or until one has ended.
+// awaitCards waits until all agents have joined the fleet. It fails if an agent ends.
 func (h *LocalAgents) awaitCards(ctx context.Context, hub *Hub, agents []LocalAgent) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
@@ -195,7 +195,7 @@ func (h *LocalAgents) awaitCards(ctx context.Context, hub *Hub, agents []LocalAg
 	}
 }
 
-// Stop ends the agents, and waits until they have ended their workers.
+// Stop ends the agents. It waits until the agents have ended their workers and themselves.
 func (h *LocalAgents) Stop() {
 	const grace = 5 * time.Second
 	for _, cmd := range h.running {
@@ -214,9 +214,8 @@ func (h *LocalAgents) Stop() {
 	}
 }
 
-// StartDetached starts a hub in the background: wirelab's own program with the arguments. When
-// agents can join, that program prints a JSON object, which StartDetached decodes into up. The
-// hub's log contains its errors.
+// StartDetached starts wirelab in the background, with the arguments of a hub. When agents can
+// join, the hub prints a JSON object, which is decoded into up. The hub's log has its errors.
 func StartDetached(ctx context.Context, project string, arguments []string, up any) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -240,7 +239,8 @@ func StartDetached(ctx context.Context, project string, arguments []string, up a
 	}
 	cmd := exec.Command(program, arguments...)
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C in this terminal must not end the hub
+	// Setsid makes a new session: Ctrl-C in this terminal must not end the hub.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -257,9 +257,9 @@ func StartDetached(ctx context.Context, project string, arguments []string, up a
 	return cmd.Process.Release()
 }
 
-// lastError returns the last error in the log of a hub in the background.
+// lastError returns the last error in the log of a background hub.
 func lastError(log string, began int64) string {
-	text, _ := os.ReadFile(log) // if this fails, the message below names the log
+	text, _ := os.ReadFile(log) // if this fails, text is empty
 	text = text[min(int(began), len(text)):]
 	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")
 	slices.Reverse(lines)

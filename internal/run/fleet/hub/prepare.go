@@ -14,7 +14,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// Limits on the data that a hub keeps. Controllers fetch a trial's samples within minutes.
+// Limits on the data that a hub stores. A controller fetches a trial's data within minutes.
 const (
 	keptLifetime    = 24 * time.Hour
 	maxKeptBytes    = 1 << 30
@@ -25,15 +25,13 @@ const (
 	maxPayloadBytes = 8 << 20
 )
 
-// PrepareJetStream makes the bucket for the agents' cards, the stream for messages that must not be
-// lost, and the store for samples. Each has the given number of replicas. If they exist already, it
-// updates their limits.
+// PrepareJetStream makes the bucket for cards, the stream for messages that must not be lost, and
+// the store for samples, each with this number of replicas. It updates the limits of existing ones.
 func PrepareJetStream(ctx context.Context, js jetstream.JetStream, project string, replicas int) error {
 	if err := protocol.CheckProject(project); err != nil {
 		return err
 	}
-	// Cards are kept in memory: agents renew them every few seconds, and writing them to disk
-	// could disturb measurements.
+	// Cards stay in memory: writing them to disk every few seconds could disturb measurements.
 	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: protocol.CardBucketName(project), Description: "the agents of the fleet " + project,
 		TTL: protocol.CardTTL, LimitMarkerTTL: protocol.CardTTL, MaxValueSize: protocol.MaxCardBytes, MaxBytes: protocol.MaxCardsBytes,
@@ -61,19 +59,18 @@ func PrepareJetStream(ctx context.Context, js jetstream.JetStream, project strin
 	return nil
 }
 
-// A UserNATS is the user's own NATS with JetStream, used in place of a hub.
+// A UserNATS describes the user's own NATS server with JetStream, which replaces a hub.
 type UserNATS struct {
 	Project   string
 	URLs      []string
-	CredsFile string // the NATS user's .creds file, or a file with the seed of an nkey
-	StateDir  string // the folder for the key that signs orders, and for the tokens
+	CredsFile string // the NATS user's .creds file, or a file with the seed of a NATS key (nkey)
+	StateDir  string // the folder for tokens, and for the key that signs orders
 	Replicas  int
 }
 
-// PrepareUserNATS prepares the user's own NATS for a fleet, and writes tokens into the state's
-// folder. Agents and controllers use the same NATS user; only the signature shows that an order is
-// the controller's. The system must trust the certificates of that NATS. LocalCredentials does not
-// find such a fleet, since no hub process runs.
+// PrepareUserNATS prepares the user's own NATS server for a fleet, and writes tokens into StateDir.
+// Agents and controllers use the same NATS user, so only the signature protects orders. The system
+// must trust the server's certificate. LocalCredentials finds only running hubs, not such a server.
 func PrepareUserNATS(ctx context.Context, o UserNATS) error {
 	if err := makeSecretFolder(o.StateDir); err != nil {
 		return err
@@ -110,8 +107,8 @@ func PrepareUserNATS(ctx context.Context, o UserNATS) error {
 	return nil
 }
 
-// readNATSCredentials reads a NATS user's seed, and from a .creds file also the JWT. Its errors
-// contain no part of the file.
+// readNATSCredentials reads a NATS user's seed, and also the JWT if the file is a .creds file.
+// Errors contain no text of the file.
 func readNATSCredentials(path string) (seed []byte, jwt string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

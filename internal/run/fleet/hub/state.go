@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// Files of a fleet's state.
+// Names of files in a fleet's state folder.
 const (
 	keysFile = "keys.json"
 	hubFile  = "hub.json"
@@ -24,10 +24,10 @@ const (
 	logFile  = "hub.log"
 )
 
-// fleetsDirVariable is the environment variable for the folder of all fleets' states.
+// fleetsDirVariable is the environment variable that names the folder for the states of all fleets.
 const fleetsDirVariable = "WIRELAB_FLEETS"
 
-// A RunningHub describes a hub that runs on this machine.
+// A RunningHub describes a running hub on this machine.
 type RunningHub struct {
 	Project string    `json:"project"`
 	PID     int       `json:"pid"`
@@ -36,10 +36,10 @@ type RunningHub struct {
 	TLS     bool      `json:"tls"`
 	Started time.Time `json:"started"`
 	Version string    `json:"version"`
-	Dir     string    `json:"-"` // the folder of its state
+	Dir     string    `json:"-"` // the folder with the hub's state
 }
 
-// StillRuns reports whether the hub still runs.
+// StillRuns reports whether the hub's process still runs.
 func (r RunningHub) StillRuns() bool {
 	now, ok := runningIn(r.Dir)
 	return ok && now.PID == r.PID
@@ -66,7 +66,7 @@ func (r RunningHub) End(ctx context.Context) error {
 	return nil
 }
 
-// StateDir returns the folder for a fleet's state.
+// StateDir returns the folder for the state of a project's fleet.
 func StateDir(project string) (string, error) {
 	if err := protocol.CheckProject(project); err != nil {
 		return "", err
@@ -78,13 +78,13 @@ func StateDir(project string) (string, error) {
 	return filepath.Join(all, project), nil
 }
 
-// LogFile returns the path of the log of a hub in the background.
+// LogFile returns the path of a background hub's log.
 func LogFile(stateDir string) string { return filepath.Join(stateDir, logFile) }
 
-// TokenFile returns the path of the file to which a running hub writes a role's token.
+// TokenFile returns the path of the file with a role's token. A running hub writes the file.
 func TokenFile(stateDir, role string) string { return filepath.Join(stateDir, role+".token") }
 
-// fleetsDir returns the folder of all fleets' states, by the XDG Base Directory Specification.
+// fleetsDir returns the folder for all fleets, by the XDG Base Directory Specification.
 func fleetsDir() (string, error) {
 	if at := os.Getenv(fleetsDirVariable); at != "" {
 		return filepath.Abs(at)
@@ -99,7 +99,7 @@ func fleetsDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "wirelab", "fleets"), nil
 }
 
-// RunningHubs returns this user's hubs on this machine, sorted by name.
+// RunningHubs returns the hubs that this user runs on this machine, sorted by name.
 func RunningHubs() ([]RunningHub, error) {
 	all, err := fleetsDir()
 	if err != nil {
@@ -118,8 +118,8 @@ func RunningHubs() ([]RunningHub, error) {
 	return hubs, nil
 }
 
-// runningIn returns the hub that holds the lock of the state's folder, if any. The lock ends with
-// the hub's process, so the stored process number is right while the lock is held.
+// runningIn returns the hub that has locked the state folder dir, if any. The lock ends with the
+// hub's process, so while the lock exists, the stored process number is right.
 func runningIn(dir string) (RunningHub, bool) {
 	file, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
@@ -140,7 +140,7 @@ func runningIn(dir string) (RunningHub, bool) {
 	return hub, true
 }
 
-// FindHub returns the running hub with a name or a URL. For "" it returns the only running hub.
+// FindHub returns the running hub with this name or URL. For "" it returns the only running hub.
 func FindHub(nameOrURL string) (RunningHub, error) {
 	hubs, err := RunningHubs()
 	if err != nil {
@@ -164,8 +164,8 @@ func FindHub(nameOrURL string) (RunningHub, error) {
 	}
 }
 
-// LocalCredentials returns the controller's credentials for the fleet with a name or a URL, or for
-// the only fleet if that is "". It reads them from the state of a hub that runs on this machine.
+// LocalCredentials returns the controller's credentials for the fleet with this name or URL. For ""
+// it uses the only fleet. It reads the state of a hub that runs on this machine.
 func LocalCredentials(nameOrURL string) (*protocol.Credentials, error) {
 	hub, err := FindHub(nameOrURL)
 	if err != nil {
@@ -174,9 +174,8 @@ func LocalCredentials(nameOrURL string) (*protocol.Credentials, error) {
 	return protocol.ReadTokenFile(TokenFile(hub.Dir, protocol.RoleController))
 }
 
-// ControllerCredentials returns the controller's credentials for a fleet, by its name or URL. It
-// reads a token from tokenFile or TokenVariable, or uses a hub on this machine. Errors name the
-// wrong flag.
+// ControllerCredentials returns the controller's credentials for a fleet. The token is in tokenFile
+// or TokenVariable; without a token, the hub must be on this machine. Errors name the wrong flag.
 func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, error) {
 	var (
 		c    *protocol.Credentials
@@ -209,8 +208,7 @@ func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, 
 	return c, nil
 }
 
-// A lockedState is a state's folder that this hub has locked. When the process ends, for whatever
-// reason, the system releases the lock.
+// A lockedState is a state folder that this hub has locked until the hub's process ends.
 type lockedState struct {
 	dir  string
 	lock *os.File
@@ -228,7 +226,7 @@ func lockState(dir string) (*lockedState, error) {
 		return nil, fmt.Errorf("lock the fleet's state: %w", err)
 	}
 	const (
-		patience = time.Second // for processes that only look whether the lock is held
+		patience = time.Second // processes that only test the lock release it sooner
 		pause    = 10 * time.Millisecond
 	)
 	for waited := time.Duration(0); ; waited += pause {
@@ -249,7 +247,7 @@ func lockState(dir string) (*lockedState, error) {
 	return nil, fmt.Errorf("lock the fleet's state in %s: %w", dir, err)
 }
 
-// replaceFile replaces a file at once: a reader sees either the old content or the new content.
+// replaceFile replaces a file in one step: a reader sees either the old or the new content.
 func replaceFile(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

@@ -19,21 +19,20 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// Times of certificates: they begin in the past, since agents' clocks may be days late, and last
-// for years, since tokens do.
+// Lifetimes of certificates. A certificate begins in the past, because an agent's clock may be days
+// late. It lasts for years, like tokens.
 const (
 	backdatedBy  = 48 * time.Hour
 	rootLifetime = 10 * 365 * 24 * time.Hour
 )
 
-// authority issues the certificates of a fleet's hubs. Its key is stored, so that tokens stay valid
-// after a hub ends.
+// authority issues certificates for hubs. Its key is stored, so tokens stay valid for later hubs.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-// makeAuthority makes a root certificate and its key, in PEM.
+// makeAuthority makes a root certificate and its private key, both in PEM form.
 func makeAuthority() (rootPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -77,8 +76,8 @@ func readAuthority(rootPEM, keyPEM []byte) (*authority, error) {
 	return &authority{certificate, private}, nil
 }
 
-// issueConfig makes a hub's TLS configuration, with a certificate for these names and addresses. It
-// also works as a client configuration, for the connections between hubs of a cluster.
+// issueConfig makes a TLS configuration with a certificate for these hosts. Hubs of a cluster also
+// use the configuration as clients of each other.
 func (a *authority) issueConfig(hosts []string) (*tls.Config, error) {
 	leaf, err := certificateTemplate("wirelab hub")
 	if err != nil {
@@ -123,8 +122,7 @@ func certificateTemplate(name string) (*x509.Certificate, error) {
 	}, nil
 }
 
-// reachableHosts lists the names and addresses under which others reach a hub that listens on an
-// address, the best first.
+// reachableHosts lists the names and addresses of a hub for other machines, the most useful first.
 func reachableHosts(listen string, more []string) []string {
 	hosts := append([]string{}, more...)
 	if ip := net.ParseIP(listen); listen != "" && (ip == nil || !ip.IsUnspecified()) {
@@ -138,10 +136,10 @@ func reachableHosts(listen string, more []string) []string {
 	return append(hosts, "localhost", "127.0.0.1", "::1")
 }
 
-// ownAddresses returns this machine's addresses. The one of the default route is first.
+// ownAddresses returns this machine's addresses. The address of the default route comes first.
 func ownAddresses() []string {
 	var all []string
-	// This sends nothing: the kernel only chooses an own address. Nobody has 192.0.2.1 (RFC 5737).
+	// Dialling UDP sends nothing: the kernel only chooses an address. RFC 5737 reserves 192.0.2.1.
 	if conn, err := net.Dial("udp4", "192.0.2.1:9"); err == nil {
 		if at, ok := conn.LocalAddr().(*net.UDPAddr); ok {
 			all = append(all, at.IP.String())

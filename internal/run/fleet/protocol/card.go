@@ -19,26 +19,25 @@ import (
 	"wirelab.dev/internal/machine/host"
 )
 
-// A Card is an agent's description of itself. The agent renews it, and it expires CardTTL after
-// the last renewal.
+// A Card describes an agent. It expires CardTTL after the agent has last renewed it.
 type Card struct {
 	Name     string            `json:"name"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Session  string            `json:"session"`           // differs for each start of the agent
-	Machine  string            `json:"machine"`           // system, kernel and CPU model
-	Boot     string            `json:"boot"`              // the same for all agents of one machine
-	CPUs     int               `json:"cpus"`              //
-	Address  string            `json:"address,omitempty"` // the address that its servers listen on
-	Programs map[string]string `json:"programs"`          // hashes of the programs that it may start, by name
-	Started  time.Time         `json:"started"`           // on the agent's clock
-	Busy     string            `json:"busy,omitempty"`    // the run that has leased the agent
-	Version  string            `json:"version"`           // the version of wirelab
-	Limits   host.Limits       `json:"limits"`            // the machine's limits
+	Session  string            `json:"session"`           // identifies one start of the agent
+	Machine  string            `json:"machine"`           // operating system, kernel and CPU model
+	Boot     string            `json:"boot"`              // identifies one start of the machine
+	CPUs     int               `json:"cpus"`              // number of CPUs for workers
+	Address  string            `json:"address,omitempty"` // address at which its servers listen
+	Programs map[string]string `json:"programs"`          // hashes of the allowed programs, by name
+	Started  time.Time         `json:"started"`           // when the agent started, on its clock
+	Busy     string            `json:"busy,omitempty"`    // the run that has leased it, if any
+	Version  string            `json:"version"`           // wirelab's version
+	Limits   host.Limits       `json:"limits"`            // limits of the machine
 
 	Seen time.Time `json:"-"` // when the hub received the card, on the hub's clock
 }
 
-// HasProgram reports whether the agent may start the program with a hash.
+// HasProgram reports whether the agent may start the program that has this hash.
 func (c Card) HasProgram(hash string) bool {
 	for _, one := range c.Programs {
 		if one == hash {
@@ -48,17 +47,16 @@ func (c Card) HasProgram(hash string) bool {
 	return false
 }
 
-// CardTTL is the time after which the hub removes a card that was not renewed. So no card outlives
-// its agent for long.
+// CardTTL is the time after which the hub removes a card that was not renewed.
 const CardTTL = 10 * time.Second
 
-// Limits on the size of one card, and on the size of all cards together.
+// Limits on the size of a card, and on the total size of all cards.
 const (
 	MaxCardBytes  = 32 << 10
 	MaxCardsBytes = 128 << 20
 )
 
-// PutCard writes an agent's card, or renews it.
+// PutCard writes or renews an agent's card.
 func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
 	if err := CheckName(card.Name); err != nil {
 		return err
@@ -76,7 +74,7 @@ func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
 	return nil
 }
 
-// ReadCards returns the cards of all agents, sorted by name. It leaves out unreadable cards.
+// ReadCards returns the cards of all agents, sorted by name. It skips cards that it cannot decode.
 func ReadCards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
 	if err != nil {
@@ -90,7 +88,7 @@ func ReadCards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 			if !open {
 				return nil, errors.New("read the agents' cards: the connection to the hub was lost")
 			}
-			if entry == nil { // the end of the list
+			if entry == nil { // nil marks the end of the list
 				slices.SortFunc(all, func(a, b Card) int { return cmp.Compare(a.Name, b.Name) })
 				return all, nil
 			}
@@ -103,7 +101,7 @@ func ReadCards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
 	}
 }
 
-// isPrintable reports whether all texts of the card contain only printable characters.
+// isPrintable reports whether the card's texts have only printable characters.
 func (c *Card) isPrintable() bool {
 	texts := []string{c.Machine, c.Boot, c.Address, c.Busy, c.Version}
 	for key, value := range c.Labels {
@@ -114,7 +112,7 @@ func (c *Card) isPrintable() bool {
 	})
 }
 
-// readCard decodes a card. It refuses a card that is stored under another name.
+// readCard decodes a card. It refuses a card whose name is not the key under which it is stored.
 func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
 	var card Card
 	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil || !card.isPrintable() {
@@ -124,16 +122,16 @@ func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
 	return card, true
 }
 
-// A HubView is a connection to a hub, with the fleet's list of agents. Close must be called.
+// A HubView holds a connection to a hub and the cards of the fleet's agents. Close must be called.
 type HubView struct {
-	RoundTrip time.Duration // the time of a message to the hub and back
+	RoundTrip time.Duration // time of a message to the hub and of the answer
 	Cards     []Card        // the agents' cards, sorted by name
 
 	Credentials *Credentials
 	Conn        *nats.Conn
 }
 
-// ReadHub connects to the hub and reads the list of agents.
+// ReadHub connects to the hub and reads the agents' cards.
 func ReadHub(ctx context.Context, credentials *Credentials) (*HubView, error) {
 	conn, err := Connect(ctx, credentials, "visit", nil)
 	if err != nil {
@@ -147,13 +145,13 @@ func ReadHub(ctx context.Context, credentials *Credentials) (*HubView, error) {
 	return v, nil
 }
 
-// Close ends the visit.
+// Close closes the connection to the hub.
 func (v *HubView) Close() { v.Conn.Close() }
 
-// HubTimeout limits the wait for a connected hub's answers.
+// HubTimeout limits the wait for an answer of the hub.
 const HubTimeout = 10 * time.Second
 
-// Refresh reads the list of agents again.
+// Refresh reads the agents' cards again.
 func (v *HubView) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, HubTimeout)
 	defer cancel()
@@ -173,16 +171,16 @@ func (v *HubView) Refresh(ctx context.Context) error {
 	return err
 }
 
-// A Selector says which agents are wanted, and how many, for example role=client,zone=a*8.
+// A Selector selects agents by labels. role=client,zone=a*8 selects eight agents.
 type Selector struct {
 	Labels map[string]string
-	Count  int // 0: all
+	Count  int // number of wanted agents; 0 means all
 }
 
-// nameLabel is the label that selects an agent by its name.
+// nameLabel is the label whose value is the agent's name.
 const nameLabel = "name"
 
-// ParseSelector parses a selector. Without a count it selects one agent, with a * alone all agents.
+// ParseSelector parses a selector. role=client selects one agent, role=client* all such agents.
 func ParseSelector(text string) (Selector, error) {
 	labels, count, counted := strings.Cut(text, "*")
 	s := Selector{Count: 1}
@@ -223,10 +221,10 @@ func ParseLabels(text string) (map[string]string, error) {
 	return labels, nil
 }
 
-// isForbiddenInLabel reports whether a character is not allowed in labels.
+// isForbiddenInLabel reports whether a label must not contain a character.
 func isForbiddenInLabel(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*" `, r) }
 
-// Matches reports whether an agent has all labels.
+// Matches reports whether an agent has all labels of the selector.
 func (s Selector) Matches(c Card) bool {
 	for key, value := range s.Labels {
 		if c.Labels[key] != value && (key != nameLabel || c.Name != value) {

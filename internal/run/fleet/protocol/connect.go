@@ -17,20 +17,20 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// The timing of a connection to the hub. A lost peer is noticed after four to six seconds.
+// Times for a connection to the hub. A lost connection is noticed after four to six seconds.
 const (
 	ConnectTimeout     = 5 * time.Second
 	PingPeriod         = 2 * time.Second
 	MaxUnansweredPings = 2
-	reconnectWait      = 500 * time.Millisecond // plus a random time of at most the same length
-	// agentBufferBytes limits the messages that an agent keeps while the hub is unreachable. A
-	// controller keeps none (noBuffer): its orders would arrive too late.
+	reconnectWait      = 500 * time.Millisecond // a random time of at most this length is added
+	// agentBufferBytes limits the messages that an agent stores while it cannot reach the hub. A
+	// controller stores none (noBuffer), since its orders would arrive too late.
 	agentBufferBytes = 1 << 20
 	noBuffer         = -1
 )
 
-// Connect connects to the hub. ctx bounds the first connection, for which each URL is tried once.
-// If the connection breaks later, it is made again; report gets a line for both events.
+// Connect connects to the hub. ctx limits only the first connection, which tries each URL once. A
+// lost connection is made again; report gets a line for the loss and for the new connection.
 func Connect(ctx context.Context, c *Credentials, name string, report func(event string)) (*nats.Conn, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
@@ -59,7 +59,7 @@ func Connect(ctx context.Context, c *Credentials, name string, report func(event
 	return conn, nil
 }
 
-// Options returns the NATS options for a connection to the hub.
+// Options returns NATS options for connecting to the hub. report gets a line for each event.
 func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, error) {
 	if report == nil {
 		report = func(string) {}
@@ -74,7 +74,7 @@ func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, 
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(keeps), nats.DontRandomize(),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil { // without an error, this process has closed the connection
+			if err != nil { // err is nil if this process closed the connection itself
 				report(fmt.Sprintf("lost the connection to the hub: %v", err))
 			}
 		}),
@@ -98,8 +98,8 @@ func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, 
 	return options, nil
 }
 
-// tlsConfig returns the TLS configuration for a connection, or nil if the hub does not use TLS. The
-// client checks the hub's name.
+// tlsConfig returns the TLS configuration for a hub. It returns nil if the hub does not use TLS.
+// The client checks the name in the hub's certificate.
 func (c *Credentials) tlsConfig() *tls.Config {
 	if len(c.RootPEM) > 0 {
 		roots := x509.NewCertPool()
@@ -114,22 +114,21 @@ func (c *Credentials) tlsConfig() *tls.Config {
 	return nil
 }
 
-// contextDialer dials within the caller's context until the first connection is established.
+// contextDialer dials under the caller's context until the first connection is made.
 type contextDialer struct {
 	first  atomic.Pointer[context.Context]
-	failed atomic.Pointer[error] // the last dial
+	failed atomic.Pointer[error] // the error of the latest failed dial
 	last   atomic.Pointer[net.Conn]
 }
 
-// closeLast closes the last dialled connection, so that nats.go does not wait for its handshake.
+// closeLast closes the latest connection: otherwise nats.go would wait for a TLS handshake.
 func (d *contextDialer) closeLast() {
 	if conn := d.last.Load(); conn != nil {
 		_ = (*conn).Close()
 	}
 }
 
-// dialError returns the error of the last dial if err only says that no server was available.
-// Otherwise it returns err.
+// dialError returns the latest error of Dial if err only says that no server was available.
 func (d *contextDialer) dialError(err error) error {
 	if failed := d.failed.Load(); failed != nil && errors.Is(err, nats.ErrNoServers) {
 		return *failed
@@ -154,7 +153,7 @@ func (d *contextDialer) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// ExplainConnect adds to a connection error why the connection failed, and what to do.
+// ExplainConnect adds the likely reason and a remedy to an error of connecting to a hub.
 func ExplainConnect(at string, err error) error {
 	var (
 		unknown x509.UnknownAuthorityError

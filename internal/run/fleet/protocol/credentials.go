@@ -19,16 +19,16 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Credentials allow an agent or a controller to join a fleet.
+// Credentials let an agent or a controller join a fleet.
 type Credentials struct {
 	Project string
-	URLs    []string // URLs of the hub, tried in this order
-	RootPEM []byte   // the root certificate of the hub's certificate; nil: the system's roots
-	Seed    []byte   // the secret nkey of the hub's user
-	JWT     string   // set if the user's own NATS needs a JWT besides the seed
-	// OrdersSeed is the secret nkey that signs orders; only controllers have it. OrdersKey is
-	// its public key.
-	OrdersKey  string
+	URLs    []string // the hub's URLs, which are tried in this order
+	RootPEM []byte   // root certificate for the hub's certificate; nil means the system's roots
+	Seed    []byte   // secret key (nkey) of the NATS user
+	JWT     string   // set only if the user's own NATS needs a JWT besides the seed
+	// OrdersKey is the public key for checking the signatures of orders.
+	OrdersKey string
+	// OrdersSeed is the secret key (nkey) that signs orders. Only controllers have it.
 	OrdersSeed []byte
 }
 
@@ -41,7 +41,7 @@ const (
 // Roles lists the roles of credentials.
 func Roles() []string { return []string{RoleAgent, RoleController} }
 
-// Role returns the role that the credentials are for.
+// Role returns the role for which the credentials were made.
 func (c *Credentials) Role() string {
 	if len(c.OrdersSeed) > 0 {
 		return RoleController
@@ -74,7 +74,7 @@ var (
 	checksumTable = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// Token encodes the credentials as one word, which a user copies to another machine. It is secret.
+// Token encodes the credentials as one word, which a user can copy. The token is secret.
 func (c *Credentials) Token() string {
 	root, _ := pem.Decode(c.RootPEM)
 	if root == nil {
@@ -84,14 +84,14 @@ func (c *Credentials) Token() string {
 		Project: c.Project, URLs: c.URLs, Root: root.Bytes, Seed: c.Seed, JWT: c.JWT,
 		OrdersKey: c.OrdersKey, OrdersSeed: c.OrdersSeed,
 	})
-	if err != nil { // encoding fails only for text that is not UTF-8, which Check refuses
+	if err != nil { // encoding fails only for invalid UTF-8, which Check refuses
 		panic(fmt.Sprintf("fleet: encode credentials that were not checked: %v", err))
 	}
 	payload = binary.BigEndian.AppendUint32(payload, crc32.Checksum(payload, checksumTable))
 	return tokenPrefix + tokenEncoding.EncodeToString(payload)
 }
 
-// ParseToken parses a token. Its errors contain no part of the token.
+// ParseToken parses a token. Its errors contain no text of the token.
 func ParseToken(text string) (*Credentials, error) {
 	text = strings.TrimSpace(text)
 	coded, found := strings.CutPrefix(text, tokenPrefix)
@@ -137,7 +137,7 @@ func ParseToken(text string) (*Credentials, error) {
 	return c, nil
 }
 
-// Check returns an error if the credentials are not valid.
+// Check returns an error if a part of the credentials is missing or wrong.
 func (c *Credentials) Check() error {
 	if err := CheckProject(c.Project); err != nil {
 		return err
@@ -202,7 +202,7 @@ func checkRootPEM(rootPEM []byte) error {
 	return nil
 }
 
-// checkSeed checks a seed. It does not return the error of nkeys, which may contain the seed.
+// checkSeed checks a seed. It hides errors of nkeys, since they may contain the seed.
 func checkSeed(seed []byte, want nkeys.PrefixByte) error {
 	if prefix, _, err := nkeys.DecodeSeed(seed); err != nil || prefix != want {
 		return fmt.Errorf("want the seed of an nkey of kind %s", want)
@@ -210,7 +210,7 @@ func checkSeed(seed []byte, want nkeys.PrefixByte) error {
 	return nil
 }
 
-// PublicKeyOf returns the public key of a valid seed, or "".
+// PublicKeyOf returns the public key of a seed. It returns "" if the seed is not valid.
 func PublicKeyOf(seed []byte) string {
 	pair, err := nkeys.FromSeed(seed)
 	if err != nil {
@@ -228,14 +228,14 @@ func (c Credentials) String() string {
 	return fmt.Sprintf("credentials of a fleet's %s (project %s, %s)", c.Role(), c.Project, strings.Join(c.URLs, ", "))
 }
 
-// Format prints String for all verbs, so that no secret is printed.
+// Format prints the result of String for every verb, so it never prints a secret.
 func (c Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, c.String()) }
 
-// MarshalText returns String, so that JSON and logs contain no secret.
+// MarshalText returns the result of String: JSON and logs then contain no secret.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// JoinCommand returns the command that makes another machine an agent. It passes the token as a
-// variable, because other users can read arguments.
+// JoinCommand returns the command that makes another machine an agent. The token is in a variable,
+// since other users of a machine can read arguments.
 func JoinCommand(c *Credentials) string {
 	return fmt.Sprintf("WIRELAB_TOKEN=%s wirelab agent --nats %s --name NAME --labels role=client", c.Token(), strings.Join(c.URLs, ","))
 }
@@ -254,17 +254,17 @@ func AreLoopback(urls []string) bool {
 	return true
 }
 
-// TokenVariable is the environment variable for a token. Unlike flags, other users cannot read it.
+// TokenVariable is the environment variable with a token. Unlike a flag, it is private to the user.
 const TokenVariable = "WIRELAB_TOKEN"
 
-// ReadTokenFile reads a token from a file.
+// ReadTokenFile reads a token from a file and parses the token.
 func ReadTokenFile(path string) (*Credentials, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
 	defer file.Close()                                             //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(file, 2*maxTokenBytes)) // the file may never end
+	text, err := io.ReadAll(io.LimitReader(file, 2*maxTokenBytes)) // a device may never end
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}

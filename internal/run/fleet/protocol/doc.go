@@ -1,6 +1,6 @@
-// Package protocol defines what the machines of a fleet share: the names of NATS subjects, the
-// tokens with which machines join a fleet, the cards with which agents describe themselves, the
-// selectors that choose agents by their labels, and the connection to a hub.
+// Package protocol defines what the machines of a fleet have in common: names of NATS subjects,
+// tokens for joining a fleet, cards that describe agents, selectors that choose agents by labels,
+// and the connection to a hub.
 //
 // These are the subjects of the project P and the agent A:
 //
@@ -9,5 +9,5 @@
 //	wl.P.from.A.live.RUN.W      progress and intervals of the worker W; may be lost
 //	wl.P.from.A.kept.RUN.W      ready, results and errors; in the stream wl_P_kept
 //
-// The bucket of cards is wl_P_agents, the object store of samples wl_P_samples.
+// wl_P_agents is the bucket of cards, and wl_P_samples is the object store of samples.
 package protocol

@@ -25,7 +25,7 @@ import (
 	"wirelab.dev/internal/wire/workload"
 )
 
-// runClient opens the connections, runs the load, and prints the result.
+// runClient opens the client's connections, runs the load and prints the result.
 func runClient(ctx context.Context, spec *task, controls *load.Controls, events *eventPrinter) error {
 	if program, foreign := stack.ForeignClient(spec.variant); foreign {
 		return runForeignClient(ctx, spec, program, events)
@@ -81,7 +81,8 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 		return err
 	}
 	alive := func() { events.printProgress(live.Progress{Done: result.Requests, Fraction: 1}) }
-	if spec.Probe == "" && conns.service == nil { // otherwise the server's figures would include the census's calls
+	// Counting bytes makes calls, which a probe or a user's service would notice.
+	if spec.Probe == "" && conns.service == nil {
 		if result.Census, err = conns.countBytes(ctx, alive); err != nil {
 			result.CensusFailed = err.Error()
 		}
@@ -92,7 +93,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
 }
 
-// loadPlan returns the load plan of the spec for the given callers.
+// loadPlan returns the load plan of the spec with these callers.
 func (s *task) loadPlan(callers []workload.Caller, events *eventPrinter) (load.Plan, error) {
 	p, err := s.LoadPlan()
 	p.Classify = classifyError
@@ -104,7 +105,7 @@ func (s *task) loadPlan(callers []workload.Caller, events *eventPrinter) (load.P
 }
 
 // printedIntervals returns intervals that are printed when they end. It returns nil if the spec
-// asks for no intervals.
+// asks for none.
 func (s *task) printedIntervals(events *eventPrinter) *load.Intervals {
 	if s.Client.IntervalNS <= 0 {
 		return nil
@@ -115,12 +116,12 @@ func (s *task) printedIntervals(events *eventPrinter) *load.Intervals {
 		if interval.Ended > 0 {
 			interval.Histogram, _ = encoder.Encode(i.Responses) // writing to memory cannot fail
 		}
-		// If printing fails here, printing the result will also fail.
+		// If printing fails, printing the result will fail, too, and report the error.
 		_ = events.printEvent(worker.Event{Event: "interval", Interval: &interval})
 	}}
 }
 
-// classifyError returns the class and code of a failed call.
+// classifyError returns the class and the code of a failed call's error.
 func classifyError(err error) record.ErrorCount {
 	if errors.Is(err, load.ErrWrongAnswer) {
 		wrong := record.ErrorCount{Class: string(failure.WrongAnswer), Code: wrongAnswerCode}
@@ -135,7 +136,7 @@ func classifyError(err error) record.ErrorCount {
 	return record.ErrorCount{Class: string(failure.Of(err)), Code: status.Code(err).String()}
 }
 
-// clientResult converts the measurement to the form of the worker contract.
+// clientResult converts a measurement into the form of the worker contract.
 func (s *task) clientResult(m *load.Result, usage probe.Series) *worker.ClientResult {
 	r := &worker.ClientResult{
 		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between), Failures: m.Failures,
@@ -145,9 +146,10 @@ func (s *task) clientResult(m *load.Result, usage probe.Series) *worker.ClientRe
 	case s.Client.Load.WarmUpAtMostNS <= 0:
 		r.WarmUp.Method = "none"
 	case s.Client.Load.Model == scenario.Search:
-		r.WarmUp.Method = "fixed" // a step is short, and earlier steps have warmed up
+		// A step is too short for a warm-up of its own, and earlier steps have warmed up.
+		r.WarmUp.Method = "fixed"
 	}
-	// The times of spinning and of pauses in the course are unknown.
+	// The CPU time of each stretch is known only if the client neither spun nor paused.
 	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) {
 		c.ClientCPUNS = usage.CPUPerInterval(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
@@ -160,23 +162,22 @@ func (s *task) clientResult(m *load.Result, usage probe.Series) *worker.ClientRe
 	return r
 }
 
-// subtractPacing subtracts the CPU time that the client spun while it waited for its schedule,
-// since the stack did not cause this cost. It is mostly user time; the kernel's part is unknown.
+// subtractPacing subtracts the CPU time that the client spun while it waited for its schedule: the
+// stack did not cause this cost. Spinning takes mostly user time; the kernel's part is unknown.
 func subtractPacing(u *probe.Window, spunNS int64) {
 	user := min(u.UserNS, spunNS)
 	u.UserNS -= user
 	u.SystemNS -= min(u.SystemNS, spunNS-user)
 }
 
-// maxBurstWindow limits the window of a burst, which ends with the last answer.
+// maxBurstWindow limits the window of a burst. The window normally ends with the last answer.
 const maxBurstWindow = time.Minute
 
-// warmUpCallers is the number of callers that warm up before a burst or a ramp. They are enough to
-// open connections and grow goroutine stacks, but too few to make a burst.
+// warmUpCallers is the number of callers that warm up before a burst or a ramp. It is large enough
+// to open connections and grow goroutine stacks, but too small to act as a burst.
 const warmUpCallers = 64
 
-// runLoad runs the plan according to the load model. A search calls kept whenever the step that
-// has just ended is the best so far.
+// runLoad runs the plan as its load model says. A search calls kept after each best step so far.
 func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
 	warms := plan.WarmUp.AtMost > 0
 	if s.Client.Group != nil {
@@ -215,8 +216,7 @@ func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.
 	}
 }
 
-// warmUp runs a closed loop of some of the callers, before a load that cannot have a
-// warm-up of its own.
+// warmUp runs a closed loop with some of the callers, for a load without a warm-up of its own.
 func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	if plan.WarmUp.AtMost <= 0 {
 		return record.WarmUp{}, nil
@@ -234,8 +234,8 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	return warm.WarmUp, nil
 }
 
-// TryCall connects like a client of the spec and makes one call, in this process. It does not check
-// the answer. It does nothing if another program makes the calls of the spec.
+// TryCall connects like a client of the spec and makes one call in this process. It does not check
+// the answer. If another program makes the calls of the spec, it does nothing.
 func TryCall(ctx context.Context, in *worker.Spec) error {
 	spec, err := newTask(*in)
 	if err != nil {

@@ -28,23 +28,25 @@ import (
 	"wirelab.dev/internal/wire/workload"
 )
 
-// stackClients holds the stack clients of one worker, and the callers that use them.
+// stackClients holds a worker's clients of a stack, and the callers that use these clients.
 type stackClients struct {
 	mode     scenario.Connection
 	dialer   *conn.Dialer
 	clients  []stack.Client
 	callers  []workload.Caller
-	settings []tuning.Setting // settings that are not a library's default
-	calls    *instantRecorder // nil: instants are not kept
-	service  io.Closer        // the client of a user's own service; clients and the fields after own are then unset
-	own      []*service.Caller
+	settings []tuning.Setting // settings that differ from a library's default
+	calls    *instantRecorder // nil if the instants of calls are not recorded
+	// service is the client of a user's own service. If service is set, clients, target, dial and
+	// newCaller are not set.
+	service io.Closer
+	own     []*service.Caller
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
 	newCaller func(conn grpc.ClientConnInterface, client int) workload.Caller
 }
 
-// connect opens the connections of the spec's mode and makes a caller for each client.
+// connect opens connections in the spec's connection mode. It makes a caller for each client.
 func connect(ctx context.Context, spec *task) (*stackClients, error) {
 	if spec.own == nil {
 		return connectService(ctx, spec)
@@ -55,7 +57,7 @@ func connect(ctx context.Context, spec *task) (*stackClients, error) {
 	return connectStack(ctx, spec)
 }
 
-// connectStack connects with the stack's own client.
+// connectStack connects with the client that belongs to the stack.
 func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	own, variant := spec.own, spec.variant
 	work, parameters, err := spec.workload()
@@ -104,7 +106,7 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	return conns, nil
 }
 
-// noteCaller makes a caller record the instants of its calls, if the spec asks for them.
+// noteCaller returns a caller that records the instants of calls, if the spec asks for them.
 func (conns *stackClients) noteCaller(caller workload.Caller) workload.Caller {
 	if conns.calls == nil {
 		return caller
@@ -112,19 +114,20 @@ func (conns *stackClients) noteCaller(caller workload.Caller) workload.Caller {
 	return recordingCaller{caller, conns.calls}
 }
 
-// openClients makes n clients. If several fail, it returns one error, since they mostly fail alike.
+// openClients makes n clients. It returns only the first error, since most errors are the same.
 func (conns *stackClients) openClients(ctx context.Context, n int) error {
 	conns.clients = make([]stack.Client, n)
 	return conn.OpenEach(ctx, n, func(ctx context.Context, i int) error {
 		client, err := conns.dial(ctx, conns.target)
-		if err == nil { // otherwise client may be a nil pointer
+		// After an error, client may be a nil pointer inside a non-nil interface.
+		if err == nil {
 			conns.clients[i] = client
 		}
 		return err
 	})
 }
 
-// trafficOf returns the traffic until now of all connections of a dialer and its clients.
+// trafficOf returns the traffic so far on all connections of a dialer and of clients.
 func trafficOf(dialer *conn.Dialer, clients ...stack.Client) conn.Traffic {
 	all := dialer.Traffic()
 	for _, c := range clients {
@@ -137,7 +140,7 @@ func trafficOf(dialer *conn.Dialer, clients ...stack.Client) conn.Traffic {
 	return all
 }
 
-// close ends all clients. Their errors come too late to matter.
+// close closes all clients. It ignores errors, since the measurement is already complete.
 func (conns *stackClients) close() {
 	for _, one := range conns.clients {
 		if one != nil {
@@ -149,7 +152,7 @@ func (conns *stackClients) close() {
 	}
 }
 
-// connectService opens connections to a user's own service, and makes a caller for each client.
+// connectService connects to a user's own service. It makes a caller for each client.
 func connectService(ctx context.Context, spec *task) (*stackClients, error) {
 	definition, err := service.Parse(spec.Workload.Definition)
 	if err != nil {
@@ -163,7 +166,7 @@ func connectService(ctx context.Context, spec *task) (*stackClients, error) {
 	return conns, conns.openServiceClient(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
 }
 
-// openServiceClient opens the connections to a service, and makes a caller for each client.
+// openServiceClient connects to a service and makes a caller for each client.
 func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, definition *service.Definition, checked func(*service.Caller) workload.Caller) error {
 	expected, err := definition.Expectations()
 	if err != nil {
@@ -196,7 +199,7 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		conns.own = append(conns.own, caller)
 		conns.callers = append(conns.callers, conns.noteCaller(checked(caller)))
 	}
-	// Some requests have calls before the load, such as a login: make them, some at a time.
+	// Some users need calls before the load, such as a login. Only a few users call at a time.
 	return conn.OpenEach(ctx, len(followers), func(ctx context.Context, i int) error {
 		if err := followers[i].Begin(ctx, client); err != nil {
 			return fmt.Errorf("user %d of %d: a call before the load (such as a login) failed: %w", i+1, len(followers), err)
@@ -205,8 +208,8 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 	})
 }
 
-// checkingCost returns the cost of checking the answers of all callers, or nil if no answer was
-// checked. It must not be called while a caller makes a call.
+// checkingCost returns the cost of checking all callers' answers, or nil if no answer was checked.
+// No caller may make a call meanwhile.
 func (conns *stackClients) checkingCost() *record.Checking {
 	var all *record.Checking
 	for _, caller := range conns.own {
@@ -215,17 +218,16 @@ func (conns *stackClients) checkingCost() *record.Checking {
 	return all
 }
 
-// preparedCall holds the encoded request of a workload's unary call, for clients that are not the
-// stack's own.
+// preparedCall holds a workload's encoded unary call, for a client that the stack does not provide.
 type preparedCall struct {
 	definition *service.Definition
-	mode       scenario.Connection // the connection mode that the spec asks for
-	// The size of the answer, and of all bytes that came over the connection for it.
+	mode       scenario.Connection // the connection mode for which the spec asks
+	// answerBytes is the size of the answer. wireBytes is what a new connection received in all.
 	answerBytes, wireBytes int64
 }
 
-// prepareCall makes the call once with the stack's own client, which checks the answer. Then it
-// makes the same call with the prepared request, to learn the size of the answer.
+// prepareCall makes the workload's call with the stack's own client, which checks the answer. Then
+// it makes the call with the prepared request, to find out the size of the answer.
 func (s *task) prepareCall(ctx context.Context) (*preparedCall, error) {
 	ctx, cancel := context.WithTimeout(ctx, foreignExtraTime)
 	defer cancel()
@@ -256,7 +258,7 @@ func (s *task) prepareCall(ctx context.Context) (*preparedCall, error) {
 	return l, nil
 }
 
-// learnRequest makes a call, and returns its request.
+// learnRequest makes a call and returns the request that the client sent.
 func (conns *stackClients) learnRequest(ctx context.Context) (service.Request, error) {
 	seen := &callRecorder{ClientConnInterface: conns.clients[0]}
 	caller := conns.newCaller(seen, 0)
@@ -269,7 +271,7 @@ func (conns *stackClients) learnRequest(ctx context.Context) (service.Request, e
 		}
 	}
 	if maker, onHTTP := conns.clients[0].(stack.RequestMaker); onHTTP {
-		// The prepared request must not contain the deadline of ctx.
+		// The prepared request must not carry the deadline of ctx.
 		made, err := maker.UnaryRequest(context.WithoutCancel(ctx), seen.method, seen.request)
 		if err != nil {
 			return service.Request{}, err
@@ -293,7 +295,7 @@ func requestOf(made *http.Request) (service.Request, error) {
 	return request, err
 }
 
-// learnAnswerSize makes the call over a connection of its own.
+// learnAnswerSize makes the call over a separate connection, and stores the size of the answer.
 func (l *preparedCall) learnAnswerSize(ctx context.Context) error {
 	spec := &task{Spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}}
 	alone := &stackClients{mode: scenario.Connection{Mode: scenario.Shared}, dialer: &conn.Dialer{}}
@@ -309,7 +311,7 @@ func (l *preparedCall) learnAnswerSize(ctx context.Context) error {
 	return nil
 }
 
-// callRecorder records the unary call that goes over a connection.
+// callRecorder records the method and the request of a unary call.
 type callRecorder struct {
 	grpc.ClientConnInterface
 	method  string
@@ -318,7 +320,7 @@ type callRecorder struct {
 
 func (c *callRecorder) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
 	c.method = method
-	c.request, _ = request.(proto.Message) // generated code sends only such messages
+	c.request, _ = request.(proto.Message) // generated code sends no other type
 	return c.ClientConnInterface.Invoke(ctx, method, request, answer, options...)
 }
 
@@ -326,7 +328,7 @@ func (*callRecorder) NewStream(context.Context, *grpc.StreamDesc, string, ...grp
 	return nil, errors.New("this workload opens a stream, but prepared requests work only for unary calls: use the stack's own client")
 }
 
-// connectPrepared makes callers whose requests are encoded once, before the load.
+// connectPrepared makes callers that send a prepared request, which is encoded before the load.
 func connectPrepared(ctx context.Context, spec *task) (*stackClients, error) {
 	call, err := spec.prepareCall(ctx)
 	if err != nil {
@@ -342,7 +344,7 @@ func connectPrepared(ctx context.Context, spec *task) (*stackClients, error) {
 	})
 }
 
-// A sizedCaller checks that each answer has the expected size.
+// A sizedCaller returns an error for an answer whose size differs from the first answer's size.
 type sizedCaller struct {
 	*service.Caller
 	wantBytes int64

@@ -19,15 +19,15 @@ import (
 	"wirelab.dev/rpc/batchio"
 )
 
-// windowCounters reads the counters of the stack clients when the window opens and closes. Its
-// results thus leave out the warm-up and the drain.
+// windowCounters reads the clients' counters when the window opens and when it closes. The
+// difference leaves out the warm-up and the drain.
 type windowCounters struct {
 	conns *stackClients
-	last  windowReadings  // readings of the last window
-	kept  *windowReadings // readings of the best step of a search
+	last  windowReadings  // readings of the latest window
+	kept  *windowReadings // readings of a search's best step
 }
 
-// windowReadings holds the counters at the begin and at the end of a window.
+// windowReadings holds the counters at both ends of a window.
 type windowReadings struct {
 	opened, closed counterReading
 	times          conn.Times
@@ -43,26 +43,26 @@ type counterReading struct {
 func (e *windowCounters) readCounters() counterReading {
 	r := counterReading{atNS: clock.Now(), counts: e.conns.dialer.Counts(), traffic: trafficOf(e.conns.dialer, e.conns.clients...)}
 	if r.traffic.Transport == "tcp" {
-		// Few libraries count their writes, so this counts all writes of the process: in the window
-		// nearly all of them go to connections. The kernel does not count sendto as a write.
-		if writes := probe.CountWriteCalls(); writes > 0 { // otherwise the number is unknown
+		// SendCalls counts all writes of the process, since few libraries count their own. In the
+		// window, nearly all writes go to connections. The kernel does not count sendto as a write.
+		if writes := probe.CountWriteCalls(); writes > 0 { // 0 means unknown
 			r.traffic.SendCalls = writes + batchio.SendCount()
 		}
 	}
 	return r
 }
 
-// readAtEdges makes the plan read the counters when the window opens and closes.
+// readAtEdges makes the plan read the counters whenever a window opens or closes.
 func (e *windowCounters) readAtEdges(p *load.Plan) {
 	p.OnOpen = func() {
 		e.conns.dialer.TakeTimes().Close() // drops the times of the warm-up
-		e.last.times.Close()               // drops the times of a search's step that was not kept
+		e.last.times.Close()               // drops the times of a step that keepWindow did not keep
 		e.last = windowReadings{opened: e.readCounters()}
 	}
 	p.OnClose = func() { e.last.closed, e.last.times = e.readCounters(), e.conns.dialer.TakeTimes() }
 }
 
-// keepWindow keeps the readings of the last window, when it is a search's best step.
+// keepWindow keeps the readings of the latest window. A search calls it for its best step.
 func (e *windowCounters) keepWindow() {
 	if e.kept != nil {
 		e.kept.times.Close()
@@ -70,9 +70,9 @@ func (e *windowCounters) keepWindow() {
 	e.kept, e.last.times = new(e.last), conn.Times{}
 }
 
-// fillResult fills in the connections and the traffic of the window. It must be called only once.
+// fillResult adds the window's connections and traffic to the result. It must be called only once.
 func (e *windowCounters) fillResult(r *worker.ClientResult, clients int) error {
-	if e.kept == nil { // the load was not a search
+	if e.kept == nil { // only a search has called keepWindow
 		e.keepWindow()
 	}
 	e.last.times.Close()
@@ -88,7 +88,7 @@ func (e *windowCounters) fillResult(r *worker.ClientResult, clients int) error {
 	return fillOpeningTimes(&r.Connections, window.times)
 }
 
-// fillOpeningTimes sets the distributions of the times that opening connections took.
+// fillOpeningTimes sets the distributions of how long it took to open a connection.
 func fillOpeningTimes(c *worker.Connections, t conn.Times) error {
 	defer t.Close()
 	for _, one := range []struct {
@@ -108,15 +108,15 @@ func fillOpeningTimes(c *worker.Connections, t conn.Times) error {
 }
 
 const (
-	censusCalls       = 10              // calls after a connection's first call
-	censusSingleCalls = 3               // connections of one call each
-	censusTimeout     = 2 * time.Second // for all calls
-	// censusQuietTime is the wait for bytes that follow a call: Linux delays an acknowledgement
-	// by up to 40 ms, QUIC by up to 25 ms.
+	censusCalls       = 10              // number of calls after a connection's first call
+	censusSingleCalls = 3               // number of connections with one call each
+	censusTimeout     = 2 * time.Second // limits the time of all these calls
+	// censusQuietTime is the wait for late bytes of a call. Linux delays an acknowledgement by up
+	// to 40 ms, QUIC by up to 25 ms.
 	censusQuietTime = 60 * time.Millisecond
 )
 
-// byteCounter counts every byte of one client and its caller. After an error it does nothing.
+// byteCounter counts all bytes of one client and its caller, until an error occurs.
 type byteCounter struct {
 	dialer   conn.Dialer
 	client   stack.Client
@@ -125,21 +125,20 @@ type byteCounter struct {
 	err      error
 }
 
-// counterState holds the values of all counters at one instant.
+// counterState holds the values of a byteCounter's counters at one instant.
 type counterState struct {
 	traffic        conn.Traffic
 	records        conn.RecordCounts
 	frames         conn.FrameCounts
-	sent, received int64 // message bytes
+	sent, received int64 // bytes of messages
 }
 
-// countBytes counts the bytes of a few single calls. It calls alive after each call, so that
-// progress can be reported.
+// countBytes counts the bytes of a few calls. After each call it calls alive, to report progress.
 func (conns *stackClients) countBytes(ctx context.Context, alive func()) (*worker.ByteCensus, error) {
 	ctx, cancel := context.WithTimeout(ctx, censusTimeout)
 	defer cancel()
 	counts := conns.dialer.Counts()
-	secured := counts.Full+counts.Resumed > 0 // TLS or QUIC
+	secured := counts.Full+counts.Resumed > 0 // true for TLS and QUIC
 	c, err := conns.newByteCounter(ctx, conn.Kept, secured)
 	if err != nil {
 		return nil, err
@@ -178,8 +177,8 @@ func (conns *stackClients) countBytes(ctx context.Context, alive func()) (*worke
 	return result, nil
 }
 
-// countSingleCalls counts the handshake bytes of connections with one call each. call is the
-// traffic of such a call.
+// countSingleCalls counts the bytes of handshakes, on connections that carry one call each. call is
+// the traffic of such a call without its handshake.
 func (conns *stackClients) countSingleCalls(ctx context.Context, call conn.Traffic, alive func()) (worker.Handshakes, error) {
 	c, err := conns.newByteCounter(ctx, conns.target.Lifecycle, true)
 	if err != nil {
@@ -207,7 +206,7 @@ func handshakesOf(r conn.RecordCounts) worker.Handshakes {
 	return worker.Handshakes{Count: r.Handshakes, SentBytes: r.HandshakeSentBytes, ReceivedBytes: r.HandshakeReceivedBytes}
 }
 
-// newByteCounter makes a byte counter whose client has one connection, or one per call.
+// newByteCounter makes a byteCounter whose client has one connection, or a new connection per call.
 func (conns *stackClients) newByteCounter(ctx context.Context, lifecycle conn.Lifecycle, secured bool) (*byteCounter, error) {
 	c := &byteCounter{}
 	if secured {
@@ -248,7 +247,7 @@ func (c *byteCounter) makeCalls(ctx context.Context, n int, alive func()) {
 
 func (c *byteCounter) close() { _ = c.client.Close() }
 
-// readWhenQuiet waits until all bytes of the last call have passed, and then reads the counters.
+// readWhenQuiet waits for late bytes of the last call and then reads the counters.
 func (c *byteCounter) readWhenQuiet(ctx context.Context) counterState {
 	if c.err == nil {
 		select {
@@ -260,10 +259,10 @@ func (c *byteCounter) readWhenQuiet(ctx context.Context) counterState {
 	return c.readState()
 }
 
-// messageCounter counts the bytes of the encoded messages that calls send and receive.
+// messageCounter counts the bytes of the encoded messages that a caller sends and receives.
 type messageCounter struct {
 	conn           grpc.ClientConnInterface
-	sent, received atomic.Int64 // bytes
+	sent, received atomic.Int64 // numbers of bytes
 }
 
 var _ grpc.ClientConnInterface = (*messageCounter)(nil)

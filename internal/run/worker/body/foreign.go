@@ -26,15 +26,14 @@ import (
 )
 
 const (
-	// foreignExtraTime is the time that another program may run after its window.
+	// foreignExtraTime limits how long another program may run after the time of its load.
 	foreignExtraTime = 20 * time.Second
-	// maxForeignOutputBytes limits the output of another program. A summary has a few
-	// kilobytes; one with many different errors has more.
+	// maxForeignOutputBytes limits the output of another program. A summary has a few kilobytes. A
+	// summary of many different errors has more.
 	maxForeignOutputBytes = 1 << 20
 )
 
-// boundedBuffer keeps up to maxForeignOutputBytes. Writing more is an error, which ends the
-// program.
+// boundedBuffer holds at most maxForeignOutputBytes. More output is an error and ends the program.
 type boundedBuffer struct {
 	text bytes.Buffer
 	err  error
@@ -48,8 +47,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// runForeignClient lets another program make the calls. The window is the lifetime of that
-// program. The kernel's account of the program gives the client's cost.
+// runForeignClient runs another program that makes the calls. The window lasts as long as the
+// program runs. The client's cost is the program's cost according to the kernel.
 func runForeignClient(ctx context.Context, spec *task, program generator.Generator, events *eventPrinter) error {
 	noise := spinBefore()
 	path, version, err := program.Find()
@@ -106,12 +105,12 @@ func runForeignClient(ctx context.Context, spec *task, program generator.Generat
 	result := foreignResult(counts)
 	result.ClientProgram, result.BeginNS, result.EndNS, result.Noise = version, begin, end, noise
 	result.Usage = processCost(command.ProcessState, after.Since(before))
-	result.Allowance = allowanceOf(os.Getpid()) // the program inherited this allowance
+	result.Allowance = allowanceOf(os.Getpid()) // the program inherits this allowance
 	result.Connections = worker.Connections{Mode: spec.Client.Connection, Want: call.Connections}
 	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Client: result}})
 }
 
-// foreignCall returns the workload's call for another program.
+// foreignCall returns the description of the workload's call for another program.
 func (s *task) foreignCall(ctx context.Context) (generator.Call, error) {
 	l := s.Client.Load
 	if s.Client.Group != nil {
@@ -147,8 +146,8 @@ var protocolOfWire = map[service.Wire]generator.Protocol{
 	service.HTTP1: generator.HTTP1, service.HTTP2: generator.HTTP2, service.GRPC: generator.GRPC,
 }
 
-// foreignResult converts the program's counts. Percentiles, calls in flight and
-// connections are unknown.
+// foreignResult converts another program's counts into a result. It does not know percentiles,
+// calls in flight or connections.
 func foreignResult(c generator.Counts) *worker.ClientResult {
 	r := &worker.ClientResult{Measurement: record.Measurement{
 		Requests: c.Requests, Completed: c.Requests, WarmUp: record.WarmUp{Method: "none"},
@@ -162,7 +161,7 @@ func foreignResult(c generator.Counts) *worker.ClientResult {
 	return r
 }
 
-// processCost adds the cost of an ended process to the readings u from before and after its life.
+// processCost adds the cost of an ended process to u, the difference of two readings.
 func processCost(p *os.ProcessState, u probe.Usage) *probe.Window {
 	u.UserNS, u.SystemNS = int64(p.UserTime()), int64(p.SystemTime())
 	if kernel, known := p.SysUsage().(*syscall.Rusage); known {
@@ -172,8 +171,7 @@ func processCost(p *os.ProcessState, u probe.Usage) *probe.Window {
 	return &probe.Window{Usage: u}
 }
 
-// reportTimeProgress reports, every half second until stop is called, which share of the duration
-// is over.
+// reportTimeProgress reports the share of the duration that is over, until stop is called.
 func (e *eventPrinter) reportTimeProgress(duration time.Duration) (stop func()) {
 	begin := time.Now()
 	return worker.RunEvery(time.Second/2, func() {

@@ -19,11 +19,11 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// errInputEnded is the cause of the cancellation when the worker's input ends.
+// errInputEnded is the cause of a context that ends because the worker's input has ended.
 var errInputEnded = errors.New("the worker's standard input ended, so it stops")
 
-// Main runs a worker: it reads a spec, and runs the server or client of the spec until it is done
-// or the input ends. It prints an error as an event, and also returns the error.
+// Main runs a worker. It reads a spec and runs its server or client, until the work is done or the
+// input ends. If there is an error, it prints an error event and returns the error.
 func Main(ctx context.Context, input io.Reader, output io.Writer) error {
 	events := &eventPrinter{encoder: json.NewEncoder(output)}
 	err := runSpec(ctx, input, events)
@@ -60,7 +60,7 @@ func runSpec(ctx context.Context, input io.Reader, events *eventPrinter) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	controls := &load.Controls{}
-	go func() { // ends with the input, or with the process
+	go func() { // ends when the input ends, or with the process
 		readControls(reader, controls)
 		cancel(errInputEnded)
 	}()
@@ -70,10 +70,10 @@ func runSpec(ctx context.Context, input io.Reader, events *eventPrinter) error {
 	return runClient(ctx, spec, controls, events)
 }
 
-// runSentinel watches CPUs until the input ends.
+// runSentinel watches CPUs until the input ends, and then prints what it has observed.
 func runSentinel(watch []probe.SentinelCPU, input io.Reader, events *eventPrinter) error {
 	ended := make(chan struct{})
-	go func() { // ends with the input, or with the process
+	go func() { // ends when the input ends, or with the process
 		_, _ = io.Copy(io.Discard, input)
 		close(ended)
 	}()
@@ -83,10 +83,10 @@ func runSentinel(watch []probe.SentinelCPU, input io.Reader, events *eventPrinte
 	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(watch, ended)}})
 }
 
-// maxControlBytes bounds a line after the spec. No known control is longer.
+// maxControlBytes bounds the length of a control's line. All known controls are shorter.
 const maxControlBytes = 4 << 10
 
-// parseControl parses a line after the spec. It returns the zero value for an unknown control.
+// parseControl parses a control's line. It returns the zero value for an unknown control.
 func parseControl(line []byte) worker.ControlOrder {
 	var o worker.ControlOrder
 	if json.Unmarshal(line, &o) != nil || !slices.Contains(knownControls, o.Control) {
@@ -139,7 +139,7 @@ func capabilities() *worker.Capabilities {
 		all.Stacks[s.Info().Name] = lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
 	}
 	all.Workloads = lists.Map(workloads.Workloads(), func(w workload.Workload) string { return w.Info().Name })
-	// Every stack has these modes. Some stacks also have resumed and 0rtt.
+	// Every stack supports these modes. Some stacks also support resumed and 0rtt.
 	for _, mode := range []scenario.ConnectionMode{scenario.Shared, scenario.PerWorker, scenario.Pool, scenario.New} {
 		all.Connections = append(all.Connections, string(mode))
 	}

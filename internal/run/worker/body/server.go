@@ -22,11 +22,11 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// shutdownGrace is the time that running calls may take when a server stops.
+// shutdownGrace limits how long calls may still run after a server was asked to stop.
 const shutdownGrace = 2 * time.Second
 
-// NewServer makes the server of a variant with a workload's services. If around is not nil, it
-// wraps the registrar with which the services are registered.
+// NewServer makes a variant's server for a workload. If around is not nil, the workload registers
+// its services with around(server) instead of the server.
 func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
 	s, err := newTask(worker.Spec{Stack: variant, Workload: w})
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *task) newServer(around func(grpc.ServiceRegistrar) grpc.ServiceRegistra
 	return server, nil
 }
 
-// workload returns the workload and its checked parameters.
+// workload returns the spec's workload and the workload's parameters, which it checks.
 func (s *task) workload() (workload.Workload, workload.Parameters, error) {
 	service, settings, err := workloads.Find(s.Workload.Name)
 	if err != nil {
@@ -68,17 +68,17 @@ func (s *task) workload() (workload.Workload, workload.Parameters, error) {
 	return service, p, service.Check(p)
 }
 
-// externalReadPeriod is the time between two readings of another process. Such readings cost more
-// than readings of the own process.
+// externalReadPeriod is the time between two readings of another process. It is long, since reading
+// another process costs more than reading the own process.
 const externalReadPeriod = 5 * probe.DefaultSamplingPeriod
 
-// runServer serves until ctx ends, and then prints its measurements of itself.
+// runServer serves until ctx ends, and then prints the server's measurements of itself.
 func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
 	noise := spinBefore()
 	handled := spec.newInstantRecorder()
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
-			secure.AddAddress(ip) // clients on other machines reach the server at this address
+			secure.AddAddress(ip) // clients on other machines use this address
 		}
 	}
 	server, err := spec.newServer(handled.wrapRegistrar)
@@ -103,12 +103,12 @@ func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
 		return errors.Join(err, server.Close())
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve() }() // ends with the server
+	go func() { ended <- server.Serve() }() // ends when the server is closed
 	if ready.Settings, err = spec.serverSettings(elsewhere); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	switch {
-	case elsewhere: // an external server does not report its congestion control
+	case elsewhere: // another program does not report its congestion control
 	case spec.own.Info().QUIC:
 		ready.Congestion = conn.QUICCongestion
 	default:

@@ -21,7 +21,7 @@ import (
 )
 
 // Settings returns the settings of a variant's server and client in a trial with one client. It
-// applies a worker's runtime settings to this process, so that it can report them.
+// also applies a worker's runtime settings to this process, from which it then reads them.
 func Settings(variant string) ([]tuning.Setting, error) {
 	s, err := newTask(worker.Spec{Stack: variant, Client: &worker.ClientSpec{Load: worker.Load{Model: scenario.Closed}}})
 	if err != nil {
@@ -32,14 +32,14 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = end.Close() }() // it never listened
+	defer func() { _ = end.Close() }() // the server never listens
 	_, elsewhere := end.(stack.ExternalServer)
 	server, err := s.serverSettings(elsewhere)
 	if err != nil {
 		return nil, err
 	}
 	if !stack.HasOwnClient(s.variant) {
-		return server, nil // the record of a trial has the settings of its client
+		return server, nil // the client is another program
 	}
 	mode := catalog.ConnectionOf(s.own, s.variant, scenario.Connection{})
 	client, err := s.clientSettings(stack.Target{
@@ -49,8 +49,8 @@ func Settings(variant string) ([]tuning.Setting, error) {
 	return tuning.Join(server, client), err
 }
 
-// serverSettings returns the settings of a server. It leaves out the settings of this process if
-// the server is another program (elsewhere).
+// serverSettings returns a server's settings. If elsewhere is true, the server is another program,
+// and the settings of this process are left out.
 func (s *task) serverSettings(elsewhere bool) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), stack.Target{})
 	all = tuning.SettingsOf(tuning.Server, append(all, congestionSetting(s.variant)...))
@@ -60,7 +60,7 @@ func (s *task) serverSettings(elsewhere bool) ([]tuning.Setting, error) {
 	return all, err
 }
 
-// clientSettings returns the settings of a client that calls the target.
+// clientSettings returns the settings of a client that calls target t.
 func (s *task) clientSettings(t stack.Target) ([]tuning.Setting, error) {
 	all, err := stack.SettingsOf(s.own, catalog.OwnOptions(s.variant), t)
 	all = append(all, congestionSetting(s.variant)...)
@@ -75,8 +75,7 @@ func (s *task) clientSettings(t stack.Target) ([]tuning.Setting, error) {
 	return all, err
 }
 
-// congestionSetting returns the variant's congestion control as a setting, or nil if the variant
-// has none.
+// congestionSetting returns a setting for the variant's congestion control, or nil if it has none.
 func congestionSetting(v scenario.Variant) []tuning.Setting {
 	name := catalog.Congestion(v)
 	if name == "" {
@@ -85,7 +84,7 @@ func congestionSetting(v scenario.Variant) []tuning.Setting {
 	return []tuning.Setting{{Side: tuning.Both, Name: "TCP_CONGESTION", Value: name, Default: congestion.Default(), Why: "the variant's option cc"}}
 }
 
-// extraSpinThreads is added to GOMAXPROCS in clients that spin until the next call is due.
+// extraSpinThreads is added to GOMAXPROCS for clients that spin until the next call is due.
 const extraSpinThreads = 1
 
 // Defaults of Go's runtime: GOGC, runtime.MemProfileRate, and the runtime's constant maxSmallSize.
@@ -95,7 +94,7 @@ const (
 	defaultMaxSmallSize   = 32 << 10
 )
 
-// processSettings returns the settings of this process's runtime, read from the runtime.
+// processSettings returns the settings of this process that differ from the Go runtime's defaults.
 func processSettings(end string) []tuning.Setting {
 	var all []tuning.Setting
 	add := func(name, value, library, why string) {
@@ -120,7 +119,7 @@ func processSettings(end string) []tuning.Setting {
 	if limit := rebuild.SmallObjectLimit(); limit != defaultMaxSmallSize {
 		add("runtime maxSmallSize", strconv.Itoa(limit), strconv.Itoa(defaultMaxSmallSize), "the variant's option smallobject: the runtime was rebuilt with another table of size classes")
 	}
-	// These variables can change the behaviour of calls, for example make each call write a log.
+	// These variables can change how calls behave, for example make each call write a log.
 	for _, name := range []string{"GODEBUG", "GRPC_GO_LOG_SEVERITY_LEVEL"} {
 		if value := os.Getenv(name); value != "" {
 			add(name, value, "empty", tuning.ReasonEnvironment)

@@ -1,10 +1,10 @@
-// Package body implements wirelab's own workers: it reads a spec of package worker, runs the
+// Package body implements wirelab's own workers. A worker reads a spec of package worker, runs the
 // server or client of the spec, and prints events.
 //
 //	spec ── Main ──> server: serve until the input ends ──────────> result
 //	            └──> client: connect ── load ── count the bytes ──> result
 //
-// This package must not know the plan that a trial is part of, nor judge what it measured.
+// This package must not know the plan of a run, and must not judge its own measurements.
 package body
 
 import (
@@ -35,11 +35,11 @@ import (
 	"wirelab.dev/internal/wire/workload"
 )
 
-// A task is the spec that a worker carries out, with its variant.
+// A task is a worker's spec together with the parsed variant.
 type task struct {
 	worker.Spec
 	variant scenario.Variant
-	own     stack.Stack // nil: the client calls a service of the user's own
+	own     stack.Stack // nil if the client calls a user's own service
 }
 
 func newTask(spec worker.Spec) (*task, error) {
@@ -51,7 +51,7 @@ func newTask(spec worker.Spec) (*task, error) {
 	return s, err
 }
 
-// eventPrinter prints each event as one whole line.
+// eventPrinter prints events, each as one line of JSON.
 type eventPrinter struct {
 	guard   sync.Mutex
 	encoder *json.Encoder
@@ -63,25 +63,25 @@ func (e *eventPrinter) printEvent(event worker.Event) error {
 	return e.encoder.Encode(event)
 }
 
-// printProgress prints a progress event. If this fails, printing the result will also fail.
+// printProgress prints a progress event. If this fails, printing the result will fail, too.
 func (e *eventPrinter) printProgress(p live.Progress) {
 	_ = e.printEvent(worker.Event{Event: "progress", Progress: &p})
 }
 
 func (e *eventPrinter) printReady(r worker.Ready) error {
 	r.Contract, r.PID = worker.Contract, cmp.Or(r.PID, os.Getpid())
-	if r.Runtime == "" { // otherwise another program serves or calls
+	if r.Runtime == "" { // otherwise another program serves or makes the calls
 		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
 	}
 	return e.printEvent(worker.Event{Event: "ready", Ready: &r})
 }
 
-// spinTime is the time that a worker spins to measure how much CPU time other programs take. It is
-// short, since each trial spins four times, but longer than a scheduler's time slice.
+// spinTime is the time that a worker spins to measure the CPU time of other programs. It is longer
+// than a scheduler's time slice, but short, since each trial spins four times.
 const spinTime = 10 * time.Millisecond
 
-// spinBefore measures the noise before the load. spinAfter adds the noise after the load. The
-// result is nil if spinning was not possible on any CPU.
+// spinBefore measures the noise before the load. It returns nil if it could not spin on any CPU.
+// spinAfter adds the noise after the load.
 func spinBefore() *worker.CPUNoise {
 	spun := host.MeasureNoise(nil, spinTime)
 	if spun.CPUs == 0 {
@@ -99,7 +99,7 @@ func spinAfter(n *worker.CPUNoise) {
 	n.LargestGapNS = max(n.LargestGapNS, int64(spun.LargestGap))
 }
 
-// allowanceOf returns the CPUs and the quota that the kernel allows a process, or nil if unknown.
+// allowanceOf returns the CPUs and the quota that a process may use, or nil if they are unknown.
 func allowanceOf(pid int) *host.Allowance {
 	a, err := host.ReadAllowance(pid)
 	if err != nil {
@@ -108,7 +108,7 @@ func allowanceOf(pid int) *host.Allowance {
 	return &a
 }
 
-// applyRuntimeSettings applies a worker's settings of Go's runtime.
+// applyRuntimeSettings sets the memory limit, and how allocations are sampled for the probe seen.
 func applyRuntimeSettings(seen string) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(worker.MemoryLimit)
@@ -116,8 +116,8 @@ func applyRuntimeSettings(seen string) {
 	probe.SampleAllocations(seen == record.ProbeAllocations)
 }
 
-// applyVariantRuntime applies the variant's settings of Go's runtime. It returns an error if a
-// setting needs a rebuilt program.
+// applyVariantRuntime applies the variant's settings of the Go runtime. It returns an error if a
+// setting needs a program with a rebuilt runtime.
 func (s *task) applyVariantRuntime() error {
 	if percent := catalog.Collector(s.variant); percent != 0 {
 		debug.SetGCPercent(percent)
@@ -128,8 +128,7 @@ func (s *task) applyVariantRuntime() error {
 	return nil
 }
 
-// watchAllocations starts counting allocations if the spec asks for it. stop ends the count and
-// returns it, or nil if nothing was counted.
+// watchAllocations counts allocations if the spec asks for it. stop returns the counts, or nil.
 func (s *task) watchAllocations() (stop func() *record.Allocations) {
 	if s.Probe != record.ProbeAllocations {
 		return func() *record.Allocations { return nil }
@@ -137,8 +136,7 @@ func (s *task) watchAllocations() (stop func() *record.Allocations) {
 	return probe.WatchAllocations().Stop
 }
 
-// profileCPU samples the CPU time if the spec asks for it. stop ends the sampling and returns
-// the stacks, or nil if nothing was sampled.
+// profileCPU samples call stacks if the spec asks for it. stop returns the stacks, or nil.
 func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
 	if !s.ProfileCPU {
 		return func() (*record.Stacks, error) { return nil, nil }, nil
@@ -150,9 +148,9 @@ func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
 	return profile.Stop, nil
 }
 
-// An instantRecorder keeps the instants of the last calls.
+// An instantRecorder records when the last MaxInstants calls began and ended.
 type instantRecorder struct {
-	guard sync.Mutex // a server's handlers may overlap when a client gave up a call
+	guard sync.Mutex // a server's handlers can overlap after a client gave up a call
 	kept  worker.CallInstants
 	next  int
 }
@@ -195,7 +193,7 @@ func (c recordingCaller) Call(ctx context.Context) error {
 	return err
 }
 
-// Check calls the Check of the caller, if it has one.
+// Check calls Check of the wrapped caller, if that caller has a Check.
 func (c recordingCaller) Check() error {
 	if checker, checks := c.Caller.(load.Checker); checks {
 		return checker.Check()
@@ -203,8 +201,8 @@ func (c recordingCaller) Check() error {
 	return nil
 }
 
-// wrapRegistrar returns a registrar whose services record the instants of their handlers. A nil
-// recorder returns the registrar unchanged.
+// wrapRegistrar returns a registrar whose services record the instants of their handlers. If the
+// recorder is nil, it returns the registrar itself.
 func (i *instantRecorder) wrapRegistrar(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
 	if i == nil {
 		return to
@@ -212,7 +210,7 @@ func (i *instantRecorder) wrapRegistrar(to grpc.ServiceRegistrar) grpc.ServiceRe
 	return recordingRegistrar{to, i}
 }
 
-// recordingRegistrar records when each handler of its services begins and ends.
+// recordingRegistrar records when each handler of its services began and ended.
 type recordingRegistrar struct {
 	grpc.ServiceRegistrar
 	calls *instantRecorder
@@ -241,7 +239,7 @@ func (r recordingRegistrar) RegisterService(desc *grpc.ServiceDesc, service any)
 	r.ServiceRegistrar.RegisterService(&noted, service)
 }
 
-// wrapInterceptor records the instants of the handler alone, after its request was decoded.
+// wrapInterceptor records when a handler began and ended. This leaves out decoding the request.
 func (r recordingRegistrar) wrapInterceptor(outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	noted := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		begin := clock.Now()

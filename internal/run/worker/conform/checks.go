@@ -14,18 +14,18 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// A Check is one check of the conformance suite.
+// A Check is one of the checks that test a worker against the contract.
 type Check struct {
 	Name string
 	Run  func(T)
 }
 
-// RunOutsideTests runs the check outside of a Go test, and returns the errors that it found.
+// RunOutsideTests runs the check without package testing, and returns the errors that it found.
 func (c Check) RunOutsideTests(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	t := &checkRecorder{ctx: ctx}
 	ended := make(chan struct{})
-	go func() { // Fatal ends this goroutine
+	go func() { // Fatal ends only this goroutine
 		defer close(ended)
 		c.Run(t)
 	}()
@@ -37,7 +37,7 @@ func (c Check) RunOutsideTests(ctx context.Context) error {
 	return errors.Join(t.found...)
 }
 
-// checkRecorder is the T of RunOutsideTests: it records errors. Only the check's goroutine uses it.
+// checkRecorder is a T that records the errors of a check. Only one goroutine may use it.
 type checkRecorder struct {
 	ctx      context.Context
 	found    []error
@@ -59,7 +59,7 @@ func (t *checkRecorder) Fatalf(format string, args ...any) {
 
 func (t *checkRecorder) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...)) }
 
-// Checks returns the checks for the peer's roles.
+// Checks returns the checks for a worker that plays the peer's roles.
 func Checks(p Peer) []Check {
 	all := []Check{
 		{"refuses another contract", p.expectRefusal("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 })},
@@ -193,8 +193,8 @@ func (p Peer) checkTakenAddress(t T) {
 	expectErrorEvent(t, err, taken)
 }
 
-// checkHostileClients opens connections that send random bytes instead of requests. The server must
-// still answer other clients.
+// checkHostileClients opens connections and sends random bytes on them. The server must still
+// answer other clients afterwards.
 func (p Peer) checkHostileClients(t T) {
 	_, ready := p.startPeerServer(t)
 	random := rand.NewChaCha8([32]byte{})
@@ -205,9 +205,9 @@ func (p Peer) checkHostileClients(t T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		said := make([]byte, i*i)
-		_, _ = random.Read(said) // never fails
+		_, _ = random.Read(said) // this never fails
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = conn.Write(said) // the server may have closed the connection
+		_, _ = conn.Write(said) // this fails if the server has closed the connection
 		if i%2 == 0 {
 			_ = conn.Close()
 		}
@@ -215,7 +215,7 @@ func (p Peer) checkHostileClients(t T) {
 	p.expectAnswers(t, ready)
 }
 
-// CheckInterop checks that a worker's client can call another worker's server.
+// CheckInterop checks that the client of one worker can call the server of another worker.
 func CheckInterop(t T, stack, workload string, server, client []string) {
 	t.Helper()
 	p := Peer{Stack: stack}
@@ -229,7 +229,7 @@ func CheckInterop(t T, stack, workload string, server, client []string) {
 
 const defaultWorkload = "echo"
 
-// otherWorkloads returns the workloads to check besides the default workload.
+// otherWorkloads returns the worker's workloads, except the default and those that need options.
 func (p Peer) otherWorkloads() []string {
 	if p.Able == nil {
 		return nil
@@ -237,7 +237,7 @@ func (p Peer) otherWorkloads() []string {
 	return slices.DeleteFunc(slices.Clone(p.Able.Workloads), func(w string) bool { return w == defaultWorkload || !optionFreeWorkloads[w] })
 }
 
-// optionFreeWorkloads lists the workloads that need no options.
+// optionFreeWorkloads contains the workloads that need no options.
 var optionFreeWorkloads = map[string]bool{"ping": true, "chat": true}
 
 func (p Peer) checkCapabilities(t T) {
@@ -260,7 +260,7 @@ func (p Peer) checkCapabilities(t T) {
 	}
 }
 
-// withWorkload returns the spec with another workload.
+// withWorkload returns a spec with the named workload instead of its own.
 func withWorkload(workload string, s worker.Spec) worker.Spec {
 	s.Workload.Name = workload
 	if workload == "ping" {
@@ -274,8 +274,8 @@ type workerEnd struct {
 	spec    worker.Spec
 }
 
-// expectCallBetween expects that the client calls the server's workload and gets answers. An error
-// that names the workload also passes, since not every stack can carry every workload.
+// expectCallBetween expects the client to call the server's workload and to get answers. It also
+// accepts an error that names the workload, since some stacks cannot carry every workload.
 func (p Peer) expectCallBetween(workload string, server, client workerEnd) func(T) {
 	return func(t T) {
 		ready, err := p.startWorker(t, server.command, withWorkload(workload, server.spec)).Ready(p.waitContext(t))

@@ -13,8 +13,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// expectRequests expects the peer's client to measure the given number of requests under a load. 0
-// stands for any number.
+// expectRequests expects the client to measure this many requests. 0 allows any number.
 func (p Peer) expectRequests(requests int64, load worker.Load) func(T) {
 	return func(t T) {
 		spec := p.clientSpec(p.startReferenceServer(t))
@@ -27,8 +26,8 @@ func (p Peer) expectRequests(requests int64, load worker.Load) func(T) {
 	}
 }
 
-// measureUntilRequest measures until a window contains a request, since a short window on a busy
-// machine may contain none. Each further window is eight times as long.
+// measureUntilRequest repeats a measurement until its window contains a request, since a busy
+// machine may send none in a short window. Each window is eight times as long as the one before.
 func (p Peer) measureUntilRequest(t T, spec worker.Spec, load worker.Load) *worker.ClientResult {
 	t.Helper()
 	for {
@@ -57,7 +56,8 @@ func (p Peer) checkNoListener(t T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	address := taken.LocalAddr().String() // the open connection keeps other programs from listening here
+	// While taken is open, no other program can listen at this address.
+	address := taken.LocalAddr().String()
 	client := p.startWorker(t, p.Command, p.newSpec(worker.ClientRole, address))
 	_, err = client.Result(p.waitContext(t))
 	expectErrorEvent(t, err, address)
@@ -71,7 +71,7 @@ func (p Peer) checkClientInputEnd(t T) {
 	if _, err := client.Ready(p.waitContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	// The client may report an error, but must end.
+	// The client must end. It may also report an error.
 	if err := client.Stop(); err != nil && strings.Contains(err.Error(), "and was killed") {
 		t.Errorf("the client did not end when its input ended: %v", err)
 	}
@@ -80,7 +80,7 @@ func (p Peer) checkClientInputEnd(t T) {
 	}
 }
 
-// checkLoadRefusal expects an error event for a load that the worker's capabilities do not list.
+// checkLoadRefusal expects an error event, because the worker's capabilities do not list the load.
 func (p Peer) checkLoadRefusal(t T) {
 	spec := p.clientSpec(p.startReferenceServer(t))
 	spec.Client.Load = worker.Load{Model: "open", RatePerSecond: 100, Arrivals: "constant", DurationNS: 1e8, DrainNS: int64(waitTimeout)}
@@ -110,8 +110,8 @@ func (p Peer) expectConnections(mode string) func(T) {
 	}
 }
 
-// checkWrongAnswers expects that a changed answer counts as failed. It checks only the stack tcp,
-// since only a server for tcp can change answers.
+// checkWrongAnswers expects the client to count changed answers as failed. It runs only for the
+// stack tcp, because there is no server with wrong answers for other stacks.
 func (p Peer) checkWrongAnswers(t T) {
 	if name, _, _ := strings.Cut(p.Stack, ":"); name != "tcp" {
 		return
@@ -121,13 +121,13 @@ func (p Peer) checkWrongAnswers(t T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	go func() { // ends with the listener
+	go func() { // ends when the listener is closed
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go answerWrongly(conn) // ends with the connection
+			go answerWrongly(conn) // ends when the connection is closed
 		}
 	}()
 	result := p.measureWith(t, p.Command, p.newSpec(worker.ClientRole, listener.Addr().String()))
@@ -142,7 +142,7 @@ func (p Peer) checkWrongAnswers(t T) {
 	}
 }
 
-// answerWrongly answers each frame with the same frame, but changes one byte of its data.
+// answerWrongly sends each frame back with one changed byte in its data.
 func answerWrongly(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
@@ -155,15 +155,15 @@ func answerWrongly(conn net.Conn) {
 		if _, err := io.ReadFull(in, message); err != nil {
 			return
 		}
-		message[len(message)/2] ^= 1 // the middle of the message lies in its data
+		message[len(message)/2] ^= 1 // the middle of a message belongs to its data
 		if _, err := conn.Write(append(head[:], message...)); err != nil {
 			return
 		}
 	}
 }
 
-// startUntilWindow starts a client of the load and returns when its window is open. The channel
-// said then gets the client's later progress.
+// startUntilWindow starts a client and returns when the client's window has opened. Later progress
+// of the client arrives in the channel said.
 func (p Peer) startUntilWindow(t T, load worker.Load) (_ *worker.Process, said <-chan live.Progress) {
 	t.Helper()
 	spec := p.clientSpec(p.startReferenceServer(t))
@@ -174,10 +174,11 @@ func (p Peer) startUntilWindow(t T, load worker.Load) (_ *worker.Process, said <
 	return client, progress
 }
 
-// startWithProgress starts a client. The channel said gets the client's progress.
+// startWithProgress starts a client. The client's progress arrives in the channel said.
 func (p Peer) startWithProgress(t T, spec worker.Spec) (_ *worker.Process, said <-chan live.Progress) {
 	t.Helper()
-	progress := make(chan live.Progress, 1000) // more than any client prints in the time of a check
+	// No client prints 1,000 progress events during a check.
+	progress := make(chan live.Progress, 1000)
 	client := launchWorker(t, worker.Launch{
 		Name: "client", Command: p.Command, Spec: spec,
 		OnProgress: func(p live.Progress) {
@@ -190,8 +191,7 @@ func (p Peer) startWithProgress(t T, spec worker.Spec) (_ *worker.Process, said 
 	return client, progress
 }
 
-// awaitProgress waits for a progress report that meets a condition. what describes the condition in
-// errors.
+// awaitProgress waits for a progress event for which is returns true. Errors contain what.
 func (p Peer) awaitProgress(t T, said <-chan live.Progress, what string, is func(live.Progress) bool) live.Progress {
 	t.Helper()
 	ctx := p.waitContext(t)
@@ -214,7 +214,7 @@ func sendControl(t T, client *worker.Process, control worker.Control, at int64) 
 	}
 }
 
-// checkEarlyEnd sends the control "end" during a window of an hour, after an unknown control, and
+// checkEarlyEnd sends an unknown control and then the control "end", in a window of an hour. It
 // expects the client to end.
 func (p Peer) checkEarlyEnd(t T) {
 	client, _ := p.startUntilWindow(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
@@ -233,12 +233,13 @@ func (p Peer) expectEarlyEnd(t T, client *worker.Process) *worker.ClientResult {
 	return result
 }
 
-// checkPause expects that no call begins in a pause, and that calls begin again after it.
+// checkPause expects that calls stop in a pause, and that new calls begin after the pause.
 func (p Peer) checkPause(t T) {
 	client, said := p.startUntilWindow(t, worker.Load{Model: "closed", DurationNS: int64(time.Hour)})
 	sendControl(t, client, worker.PauseControl, 0)
 	p.awaitProgress(t, said, "that it is paused", func(p live.Progress) bool { return p.Paused })
-	p.awaitProgress(t, said, "its pause again", func(p live.Progress) bool { return p.Paused }) // calls in flight have ended
+	// By the second such event, the calls in flight have ended.
+	p.awaitProgress(t, said, "its pause again", func(p live.Progress) bool { return p.Paused })
 	before := p.awaitProgress(t, said, "its pause again", func(p live.Progress) bool { return p.Paused })
 	after := p.awaitProgress(t, said, "its pause again", func(p live.Progress) bool { return p.Paused })
 	if before.Done != after.Done {
@@ -253,10 +254,10 @@ func (p Peer) checkPause(t T) {
 	}
 }
 
-// groupClients is the size of a group. Its second half are the clients under test.
+// groupClients is the number of clients in a group. The client worker under test has the last half.
 const groupClients = 2 * callersPerClient
 
-// startInGroup starts a client of a group, and returns when the client is ready.
+// startInGroup starts a client that is a part of a group, and waits until the client is ready.
 func (p Peer) startInGroup(t T, load worker.Load) (*worker.Process, <-chan live.Progress) {
 	t.Helper()
 	spec := p.clientSpec(p.startReferenceServer(t))
@@ -269,8 +270,8 @@ func (p Peer) startInGroup(t T, load worker.Load) (*worker.Process, <-chan live.
 	return client, said
 }
 
-// expectGroupLoad expects three things of a client: it makes no call before the control "go", it
-// warms up until the control "open", and it then measures its share of the group's load.
+// expectGroupLoad expects that a client makes no call before the control "go", warms up until the
+// control "open", and then measures its share of the group's load.
 func (p Peer) expectGroupLoad(load worker.Load) func(T) {
 	return func(t T) {
 		load.WarmUpAtLeastNS, load.WarmUpAtMostNS = int64(20*time.Millisecond), int64(50*time.Millisecond)
@@ -305,8 +306,8 @@ func (p Peer) expectGroupLoad(load worker.Load) func(T) {
 	}
 }
 
-// expectGroupShare expects the client's share of the arrivals of a constant rate. after is the time
-// from the first arrival to the window's begin, in nanoseconds.
+// expectGroupShare expects that the client sent its share of a constant rate's arrivals. after is
+// the time from the first arrival until the window opens, in nanoseconds.
 func expectGroupShare(t T, load worker.Load, result *worker.ClientResult, after int64) {
 	t.Helper()
 	want := int64(0)

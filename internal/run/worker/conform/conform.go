@@ -1,9 +1,9 @@
 // Package conform checks a worker in any language against the process contract in
 // docs/worker-contract.md.
 //
-// A check starts the worker as the lab would, with a reference worker as the other end, and
-// reports each breach of the contract. Tests run the checks on wirelab's own workers and peers.
-// `wirelab peers check` runs them on a user's worker.
+// A check starts the worker as the lab does. A reference worker is the other end. The check reports
+// each breach of the contract. Tests check wirelab's own workers and peers; the command `wirelab
+// peers check` checks a user's worker.
 package conform
 
 import (
@@ -22,27 +22,26 @@ import (
 	"wirelab.dev/internal/run/worker"
 )
 
-// Peer is a worker under test.
+// Peer describes a worker that is tested.
 type Peer struct {
-	// Command is the command that starts the worker.
+	// Command is the command that starts the worker under test.
 	Command []string
-	// Reference is the command of the other end: a worker that keeps the contract.
+	// Reference is the command that starts the other end, a worker that is known to be correct.
 	Reference []string
-	// Stack is a variant that both workers support.
+	// Stack is a variant that the tested worker and the reference worker support.
 	Stack string
-	// Server and Client are the roles that the peer can play.
+	// Server and Client say which roles the tested worker can play.
 	Server, Client bool
-	// Able holds the worker's capabilities; nil: the worker does not report them.
+	// Able holds the worker's capabilities. It is nil if the worker does not report any.
 	Able *worker.Capabilities
 }
 
-// waitTimeout limits each wait of the suite, and a client's wait for its last answers. A correct
-// peer is much faster.
+// waitTimeout limits each wait of a check or of a client. A correct worker is much faster.
 const waitTimeout = time.Minute
 
 const (
 	callersPerClient  = 3
-	requestsPerCaller = 50 // if requests bound the window
+	requestsPerCaller = 50 // used if a number of requests bounds the window
 )
 
 func (p Peer) newSpec(role worker.Role, address string) worker.Spec {
@@ -54,7 +53,7 @@ func (p Peer) newSpec(role worker.Role, address string) worker.Spec {
 		s.Client = &worker.ClientSpec{
 			Clients: callersPerClient, Connection: "per-worker", Seed: 1,
 			Load: worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller, DrainNS: int64(waitTimeout)},
-			// Each spec needs its own file, since checks run at the same time.
+			// Each spec needs a file of its own, since checks run in parallel.
 			CallsFile: filepath.Join(os.TempDir(), fmt.Sprintf("wirelab-conform-%d-%d", os.Getpid(), callsFileCount.Add(1))),
 		}
 	}
@@ -65,7 +64,7 @@ const anyPortAddress = "127.0.0.1:0"
 
 var callsFileCount atomic.Int64
 
-// referenceSpec returns the spec for the reference worker: without the peer's options.
+// referenceSpec returns the spec for the reference worker, which lacks the peer's options.
 func (p Peer) referenceSpec(s worker.Spec) worker.Spec {
 	if p.Able != nil {
 		s.Stack, _, _ = strings.Cut(s.Stack, ":")
@@ -94,7 +93,7 @@ func launchWorker(t T, l worker.Launch) *worker.Process {
 	t.Cleanup(func() {
 		process.Kill()
 		if l.Spec.Client != nil {
-			_ = os.Remove(l.Spec.Client.CallsFile) // few workers make this file
+			_ = os.Remove(l.Spec.Client.CallsFile) // most workers do not write this file
 		}
 	})
 	return process
@@ -133,7 +132,7 @@ func (p Peer) clientSpec(server worker.Ready) worker.Spec {
 	return spec
 }
 
-// expectAnswers expects the peer's server to answer the reference worker's client.
+// expectAnswers expects the server to answer calls of the reference worker's client.
 func (p Peer) expectAnswers(t T, server worker.Ready) {
 	t.Helper()
 	expectConsistentResult(t, p.measureWith(t, p.Reference, p.referenceSpec(p.clientSpec(server))), callersPerClient*requestsPerCaller)
@@ -159,7 +158,7 @@ func (p Peer) clientResult(t T, client *worker.Process) *worker.ClientResult {
 	return result.Client
 }
 
-// expectErrorEvent expects an error event whose message contains the word.
+// expectErrorEvent fails the check unless err is an error event that contains the word.
 func expectErrorEvent(t T, err error, word string) {
 	t.Helper()
 	if !checkRefusal(t, err, word) {
@@ -167,8 +166,8 @@ func expectErrorEvent(t T, err error, word string) {
 	}
 }
 
-// checkRefusal reports whether err is set. It fails the check if err is not an error event of the
-// worker whose message contains the word.
+// checkRefusal reports whether err is set. It fails the check if err is not nil and not an error
+// event that contains the word.
 func checkRefusal(t T, err error, word string) bool {
 	t.Helper()
 	var fault *worker.Error
@@ -183,8 +182,8 @@ func checkRefusal(t T, err error, word string) bool {
 	return true
 }
 
-// expectConsistentResult expects a consistent measurement of the given number of requests. 0 stands
-// for any number above zero.
+// expectConsistentResult expects figures that do not contradict each other, and this number of
+// requests. 0 accepts any number above 0.
 func expectConsistentResult(t T, r *worker.ClientResult, requests int64) {
 	t.Helper()
 	if r.Requests <= 0 {
@@ -211,9 +210,9 @@ func expectConsistentResult(t T, r *worker.ClientResult, requests int64) {
 	if r.CallsWritten == 0 && r.Usage == nil || r.Usage != nil && r.Usage.CPU() < 0 {
 		t.Error("the result lacks the client's cost: want the part `usage`")
 	}
-	// Little's law holds only roughly, since the windows are short: at both edges, a call of each
-	// client may lie partly outside. Such a call takes at most as long as the longest call, or as
-	// the straddling calls report.
+	// Little's law holds only roughly for such short windows. At each edge of the window, one call
+	// per client may be partly outside. Such a call is at most as long as the longest call, or as
+	// StraddlingNS says.
 	window := float64(r.EndNS - r.BeginNS - r.PausedNS)
 	product := float64(r.Completed) / window * float64(r.Service.Sum) / float64(r.Service.Count)
 	edges := (2*callersPerClient*float64(service.Max()) + float64(r.StraddlingNS)) / window
@@ -222,7 +221,7 @@ func expectConsistentResult(t T, r *worker.ClientResult, requests int64) {
 	}
 }
 
-// A T receives the errors of a check, as a testing.T does.
+// A T receives the errors of a check. *testing.T is a T.
 type T interface {
 	Helper()
 	Error(args ...any)
@@ -233,13 +232,13 @@ type T interface {
 	Context() context.Context
 }
 
-// capabilitiesTimeout is short, since the worker only has to print its capabilities.
+// capabilitiesTimeout is short, since a worker has little to do for this.
 const capabilitiesTimeout = 10 * time.Second
 
-// ErrNotStarted is wrapped by an error if the worker's program cannot be started.
+// ErrNotStarted is wrapped by the error for a worker's program that cannot be started.
 var ErrNotStarted = errors.New("the worker could not be started")
 
-// AskCapabilities asks a worker for its capabilities.
+// AskCapabilities starts a worker only to ask for its capabilities.
 func AskCapabilities(ctx context.Context, command []string) (*worker.Capabilities, error) {
 	process, err := worker.Start(worker.Launch{
 		Name: "worker", Command: command, Spec: worker.Spec{Contract: worker.Contract, Role: worker.CapabilitiesRole},
@@ -257,8 +256,8 @@ func AskCapabilities(ctx context.Context, command []string) (*worker.Capabilitie
 	return &able, process.Stop()
 }
 
-// ChoosePeers returns a peer for each stack in the worker's capabilities, or only for p.Stack if it
-// is set. say gets a line if the worker does not report its capabilities.
+// ChoosePeers returns one Peer per stack in the worker's capabilities. If p.Stack is set, it
+// returns only that stack. say gets a line if the worker reports no capabilities.
 func ChoosePeers(ctx context.Context, p Peer, say func(line string)) ([]Peer, error) {
 	asked := p.Server || p.Client
 	able, err := AskCapabilities(ctx, p.Command)

@@ -19,14 +19,14 @@ import (
 )
 
 // WriteBenchstat prints one line per valid trial in the Go benchmark format
-// (golang.org/design/14313-benchmark-format). So benchstat sees each trial as one repeat, and
-// can compare by itself, for example with
+// (golang.org/design/14313-benchmark-format). benchstat takes each trial for one repeat, and can
+// compare variants, for example with
 //
 //	benchstat -col /stack run.txt
 //
 // ns/op is the mean response time of a request, not the window divided by the number of requests:
-// with many clients these differ. In each part the variants have the scenario's order, since
-// benchstat compares with the first one.
+// with many clients the two values differ. In each part the variants have the scenario's order,
+// since benchstat compares with the first variant.
 func WriteBenchstat(w io.Writer, s *analysis.Summary, records []*record.Record) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run: %s\nseed: %d\n", s.Name, s.Seed)
@@ -143,8 +143,8 @@ func byVariant(s *analysis.Summary, records []*record.Record) []*record.Record {
 	})
 }
 
-// benchmarkName returns a cell's name without connection and load. These differ by stack, and
-// benchstat only compares lines whose names are equal apart from the stack.
+// benchmarkName returns a cell's name without connection and load. Connection and load differ by
+// stack, and benchstat only compares lines that differ in nothing but the stack.
 func benchmarkName(c *record.Cell) string {
 	workload := []rune(c.Workload)
 	if len(workload) > 0 {

@@ -58,7 +58,7 @@ func writeTrialHistograms(log *latency.LogWriter, r *record.Record) error {
 	return nil
 }
 
-// histogramTag names the cell and the kind of times. A tag may have no comma and no blank.
+// histogramTag names the cell and the kind of times. Tags must not contain commas or blanks.
 func histogramTag(c *record.Cell, kind string) string {
 	parts := []string{c.Key(), c.Connection, loadKey(c.Load), kind}
 	return strings.NewReplacer(",", "+", " ", "_").Replace(strings.Join(parts, "/"))

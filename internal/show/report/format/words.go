@@ -28,9 +28,9 @@ func WriteSentences(w io.Writer, sentences []string, terminal Terminal) error {
 
 // A Layout describes the lines of a paragraph.
 type Layout struct {
-	Width int    // 0: no wrapping
-	Lead  string // begins the first line
-	Hang  int    // indent of the other lines
+	Width int    // 0 means no wrapping
+	Lead  string // text before the first line
+	Hang  int    // indent of all lines after the first
 	Paint func(string) string
 }
 
@@ -66,7 +66,7 @@ const (
 	Red    Style = "31" // red
 )
 
-// Painter returns a function that applies a style to a text, or returns it unchanged.
+// Painter returns a function that applies a style to a text, or keeps the text without colours.
 func Painter(colour bool) func(Style, string) string {
 	return func(as Style, text string) string {
 		if !colour || as == Normal {
@@ -76,7 +76,7 @@ func Painter(colour bool) func(Style, string) string {
 	}
 }
 
-// FirstNames joins the first names, and adds the number of the others.
+// FirstNames joins the first names, and adds the number of omitted names.
 func FirstNames(names []string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
@@ -114,7 +114,7 @@ func QuoteCommand(arguments []string) string {
 
 // A Terminal describes the writer of a table or a view.
 type Terminal struct {
-	Width  int // in columns; 0 if not a terminal
+	Width  int // width in columns; 0 if the writer is not a terminal
 	Colour bool
 }
 

@@ -23,12 +23,12 @@ type DiffReport struct {
 	findings []analysis.GateFinding
 }
 
-// A GateResult holds the outcomes of a gate in all cells.
+// A GateResult holds the outcomes of one gate (a condition of --fail-if) in all cells.
 type GateResult struct {
 	Gate     string   `json:"gate"`
-	Breached []string `json:"breached"`           // cells
-	Open     []string `json:"open"`               // cells beyond the limit, perhaps by chance
-	Unjudged []string `json:"unjudged,omitempty"` // cells without the figure
+	Breached []string `json:"breached"`           // names of cells that are certainly beyond the limit
+	Open     []string `json:"open"`               // names of cells that are beyond the limit, perhaps by chance
+	Unjudged []string `json:"unjudged,omitempty"` // names of cells without the figure
 }
 
 // NewDiffReport groups the findings of gates by gate.
@@ -110,7 +110,7 @@ func (r *DiffReport) countVerdicts(metric, name string) string {
 	return fmt.Sprintf("%s, of %s: %s.", name, words.Count(all, "cell"), strings.Join(texts, ", "))
 }
 
-// shownDifferences returns the differences of means, and others that are proven or used by gates.
+// shownDifferences returns differences of means, and differences that are proven or used by gates.
 func (r *DiffReport) shownDifferences() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
 		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })

@@ -95,7 +95,6 @@ func WriteLoadJUnit(w io.Writer, run *Run) error {
 	return writeJUnit(w, "wirelab load", append(tests, gateTests(run.Gates, describeFinding)...))
 }
 
-// gateTests returns one test per gate and cell.
 func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) string) []junitTest {
 	var tests []junitTest
 	for _, f := range findings {
@@ -113,7 +112,6 @@ func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) s
 	return tests
 }
 
-// invalidReason explains why a cell has no valid trial.
 func invalidReason(c *matrix.Cell) string {
 	if c.Failure != "" {
 		return c.Failure
@@ -164,7 +162,7 @@ func loadRow(c *matrix.Cell) []string {
 		table.ColumnValues(c, "req/s", "mean", "P50", "P99", "max", "err", "client", "server", "valid")...)
 }
 
-// SinceTitle names the earlier run, and both targets if they differ.
+// SinceTitle names the earlier run. If the called servers differ, it names both servers.
 func (r *Run) SinceTitle() string {
 	text := "Since " + r.Since.Before
 	if old, now := r.Since.Targets(); old != "" && old != now {
@@ -177,7 +175,7 @@ type junitTest struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	Failure *junitMessage `xml:"failure,omitempty"`
-	Error   *junitMessage `xml:"error,omitempty"` // not judged, so not passed
+	Error   *junitMessage `xml:"error,omitempty"` // the gate could not be judged
 	Skipped *junitMessage `xml:"skipped,omitempty"`
 }
 

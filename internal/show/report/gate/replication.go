@@ -1,7 +1,7 @@
 package gate
 
 import (
-	_ "embed" // for the page
+	_ "embed" // for replication.html
 	"fmt"
 	"html/template"
 	"io"
@@ -32,10 +32,10 @@ type Replication struct {
 type StudyOutcome struct {
 	Name   string          `json:"name"`
 	Title  string          `json:"title"`
-	Run    string          `json:"run"` // directory of the run, beside this file
+	Run    string          `json:"run"` // directory of the run, in the directory of this file
 	Trials int             `json:"trials"`
 	Valid  int             `json:"valid"`
-	Note   string          `json:"note"` // why trials are missing; else empty
+	Note   string          `json:"note"` // why trials are missing; empty if none is missing
 	Claims []compare.Claim `json:"claims"`
 	Total  OutcomeCounts   `json:"total"`
 }
@@ -181,7 +181,7 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
 	}
-	// The style is trusted.
+	// The style is our own, so it is not escaped.
 	if err := page.Execute(w, struct {
 		*Replication
 		Style template.CSS
@@ -191,7 +191,7 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	return nil
 }
 
-// claimMarks has a sign for each outcome, which is printed beside its word.
+// claimMarks has a sign for each outcome, which is printed beside the outcome's word.
 var claimMarks = map[compare.Outcome]string{
 	compare.Compatible:   "✓",
 	compare.Larger:       ">",

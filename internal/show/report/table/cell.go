@@ -132,7 +132,8 @@ func describeAgents(c *matrix.Cell) string {
 	return "from " + words.Count(c.Agents, "agent") + " of a fleet"
 }
 
-// describeConnectionMode returns a mode of connections per request, if the variant's name has none.
+// describeConnectionMode returns the mode if each request opens a connection and the variant's name
+// does not state the mode.
 func describeConnectionMode(c *matrix.Cell) string {
 	if !c.Connections.PerRequest || strings.Contains(c.Variant, "conn=") {
 		return ""
@@ -140,7 +141,8 @@ func describeConnectionMode(c *matrix.Cell) string {
 	return "conn=" + c.Connection
 }
 
-// DescribeLoad describes how requests are sent. The variant's name has the in-flight limit.
+// DescribeLoad describes how requests are sent. It omits the in-flight limit, which is in the
+// variant's name.
 func DescribeLoad(c *matrix.Cell) string {
 	switch l := c.Load; {
 	case l.Burst > 0:
@@ -158,7 +160,7 @@ func DescribeLoad(c *matrix.Cell) string {
 	}
 }
 
-// SortedCells returns the cells in the table's order: by part, workload, place and rate.
+// SortedCells returns the cells in the table's order: by part, workload, size, clients and rate.
 func SortedCells(cells []matrix.Cell) []*matrix.Cell {
 	place := make(map[string]int)
 	sorted := make([]*matrix.Cell, len(cells))
@@ -179,7 +181,8 @@ func SortedCells(cells []matrix.Cell) []*matrix.Cell {
 	return sorted
 }
 
-// sameWork reports whether part, place and load are equal. The in-flight limit may differ.
+// sameWork reports whether part, workload, size, clients and load are equal. The in-flight limit
+// may differ.
 func sameWork(a, b *matrix.Cell) bool {
 	one, other := a.Load, b.Load
 	one.InFlightLimit = other.InFlightLimit

@@ -16,10 +16,10 @@ import (
 // A column shows one figure per line. A narrow table hides columns of low priority.
 type column struct {
 	title          string
-	of             string // title of the column on the left, if this is an addition to it
+	of             string // title of the column to the left that this column adds to; may be empty
 	leftAligned    bool
 	priority       int
-	shownByDefault func(*matrix.Cell) bool // reports whether a cell needs the column by default; nil: every cell does
+	shownByDefault func(*matrix.Cell) bool // reports whether a cell needs the column; nil means always
 	legend         string
 	value          func(line) string
 	width          int
@@ -78,7 +78,7 @@ func hasFailedConnections(c *matrix.Cell) bool {
 
 func hasErrors(c *matrix.Cell) bool { return c.Errors > 0 && !c.Connections.PerRequest }
 
-// bestMarkColumn returns a column after the given one, which marks the fastest cell of each group.
+// bestMarkColumn returns a column that marks the fastest cell of each group by the titled column.
 func bestMarkColumn(title string) column {
 	return column{of: title, priority: alwaysShown, legend: "*: proven fastest of its group", value: func(l line) string {
 		if l.best == title {
@@ -96,7 +96,7 @@ func latencyColumns() []column {
 		if title == "" {
 			continue
 		}
-		priority, _ := strconv.Atoi(text) // 0: shown only if the user asks for it
+		priority, _ := strconv.Atoi(text) // 0 means shown only on request
 		columns = append(columns, column{title: title, priority: priority, value: func(l line) string {
 			if !l.cell.HasFigures() {
 				return format.Absent
@@ -241,7 +241,7 @@ type line struct {
 	latencies *matrix.Latencies
 	label     string
 	marks     string
-	best      string // title of the column in which the cell is its group's fastest; mostly empty
+	best      string // title of the column whose best value in the group this is; may be empty
 }
 
 func keyColumns(keys []key) []column {
@@ -257,15 +257,15 @@ func keyColumns(keys []key) []column {
 	return all
 }
 
-// A key is a property that identifies cells. It has a column if cells of a part differ in it; else
-// a heading shows it.
+// A key is a property that identifies cells. If cells of a part differ in the key, it has a column.
+// If not, a heading shows it.
 type key struct {
 	title       string
 	leftAligned bool
 	legend      string
 	text        func(*matrix.Cell) string
 	heading     func(*matrix.Cell) string // text in a heading; may be empty
-	rarelyUsed  bool                      // shown only if cells differ in it
+	rarelyUsed  bool                      // show the key only if cells differ in it
 }
 
 func cellKeys() []key {
@@ -285,7 +285,7 @@ func (k key) column() column {
 	return column{title: k.title, leftAligned: k.leftAligned, priority: alwaysShown, legend: k.legend, value: valueOfCell(k.text)}
 }
 
-// splitKeys separates the keys with one value in all cells from the others.
+// splitKeys separates keys with the same value in all cells from keys whose value varies.
 func splitKeys(cells []*matrix.Cell) (constant, varying []key) {
 	for _, k := range cellKeys() {
 		if varies(cells, k.compare()) {
@@ -311,7 +311,7 @@ func (k key) compare() func(*matrix.Cell) string {
 	return k.text
 }
 
-// groupNeighbours divides the items between neighbours that are not the same.
+// groupNeighbours splits the items wherever two neighbours are not the same.
 func groupNeighbours[T any](items []T, same func(a, b T) bool) (all [][]T) {
 	first := 0
 	for i := range items {

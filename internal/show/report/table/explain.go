@@ -96,7 +96,7 @@ func stageOrder(life *insight.Life, parts []insight.Change) []insight.Change {
 func writeChanges(out *strings.Builder, e *insight.Explanation, title, end string, all []insight.Change) {
 	var of []insight.Change
 	for _, c := range all {
-		const least = 0.005 // is printed as 0.01
+		const least = 0.005 // smallest value that is printed as 0.01
 		if c.End == end && (c.A >= least || c.B >= least) {
 			of = append(of, c)
 		}

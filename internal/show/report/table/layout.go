@@ -16,11 +16,11 @@ type block struct {
 	lines       []line
 	headingKeys []key // keys that the heading of each part shows
 	columns     []column
-	omitted     []string // titles of columns that do not fit the width
+	omitted     []string // titles of columns that are too wide for the line
 }
 
-// blocks divides the table into blocks. If the width suffices, it shows the CPU time of client and
-// server, else their sum.
+// blocks divides the table into blocks. It shows the CPU time of client and server, or only the sum
+// in a narrow table.
 func (t Table) blocks(varying []key, lines []line) []block {
 	figures := withFigures(figureColumns(), lines)
 	var all []block
@@ -82,7 +82,6 @@ func (a arrangement) block(lines []line) block {
 	return b
 }
 
-// defaultColumns returns the figures that are shown by default.
 func (a arrangement) defaultColumns(lines []line) []column {
 	return slices.DeleteFunc(slices.Clone(a.figures), func(c column) bool {
 		isUsual := c.shownByDefault == nil || slices.ContainsFunc(lines, func(l line) bool { return c.shownByDefault(l.cell) })
@@ -94,7 +93,6 @@ func (b *block) looksLike(other *block) bool {
 	return slices.EqualFunc(b.columns, other.columns, func(x, y column) bool { return x.title == y.title && x.of == y.of })
 }
 
-// differsWithinPart reports whether a part's cells differ in a key.
 func (b *block) differsWithinPart(k key) bool {
 	of := k.compare()
 	for i := 1; i < len(b.lines); i++ {
@@ -132,7 +130,6 @@ func (b *block) printHeading(out *strings.Builder, table Table, c *matrix.Cell) 
 	out.WriteString(paint(format.Bold, c.Part) + strings.TrimPrefix(text.String(), c.Part))
 }
 
-// withFigures removes columns without figures.
 func withFigures(all []column, lines []line) []column {
 	return slices.DeleteFunc(all, func(c column) bool {
 		return !slices.ContainsFunc(lines, func(l line) bool { text := c.value(l); return text != "" && text != format.Absent })
@@ -173,7 +170,6 @@ func lineWidth(shown []column) (width int) {
 	return width
 }
 
-// gap returns the blanks before a column.
 func (c column) gap() string {
 	switch {
 	case c.of == "":
@@ -317,8 +313,8 @@ func (t Table) showsTimes() bool {
 // A Table holds options for printing the table.
 type Table struct {
 	format.Terminal
-	Columns []string // from [FindColumns]; empty: the usual ones
-	Verbose bool     // also explain all columns, and print notes in full
+	Columns []string // names from [FindColumns]; empty means the default columns
+	Verbose bool     // explain all columns, and print notes in full
 }
 
 func (t Table) wrapWidth() int { return cmp.Or(t.Width, format.DefaultWidth) }

@@ -32,7 +32,7 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	var out loadText
 	out.line("load", "%s", c.Target+", "+describeServiceLoad(c))
 	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(c.Requests), roundedDuration(c.WindowSeconds), format.PerSecond(c.Throughput.Value), describeFailed(c.Errors, c.Requests))
-	if c.Errors < c.Requests { // otherwise no answer has a time
+	if c.Errors < c.Requests { // if all failed, no answer has a time
 		out.responseTimes(c)
 	}
 	for i := range c.Named {
@@ -80,7 +80,7 @@ type loadText struct {
 	last string
 }
 
-// FactNameWidth is the width of the longest name.
+// FactNameWidth is the width of the longest fact name.
 const FactNameWidth = len("connections")
 
 func (t *loadText) line(name, format string, args ...any) {
@@ -206,9 +206,9 @@ func fleetClientLine(c *matrix.FleetClient) string {
 	return text + ", " + string(c.Level)
 }
 
-// WriteTraces lists the traces of the slowest requests, if any were sent.
+// WriteTraces lists the traces of the slowest requests, if there are any.
 func WriteTraces(w io.Writer, s *analysis.Summary) error {
-	const most = 5 // the others are in the JSON
+	const most = 5 // the JSON has all traces
 	var out loadText
 	for i := range s.Cells {
 		c := &s.Cells[i]

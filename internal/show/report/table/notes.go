@@ -23,7 +23,7 @@ type note struct {
 	cells []*matrix.Cell
 }
 
-// Names of findings that no check reports. One check is also named connections.
+// Names of findings that no check reports. A check is named connections, too.
 const (
 	failedFinding      = "failed"
 	connectionsFinding = "connections"
@@ -64,7 +64,6 @@ func cellProblems(c *matrix.Cell) []matrix.Finding {
 	return all
 }
 
-// marksOf returns the numbers of the notes about the cell.
 func (all notes) marksOf(cell *matrix.Cell) string {
 	var places []int
 	for i, note := range all {
@@ -156,7 +155,7 @@ func findingTitle(c *matrix.Cell, f matrix.Finding) string {
 	return f.Name
 }
 
-// describeCells names the first cell, which the detail is from, and counts the others.
+// describeCells names the first cell, whose detail the note shows, and counts the other cells.
 func (n *note) describeCells() string {
 	first := n.cells[0]
 	text := first.ShortVariant()
@@ -174,7 +173,8 @@ func (n *note) describeCells() string {
 	}
 }
 
-// connectionDifference describes connections of another mode than requested, unless a check does.
+// connectionDifference describes connections of another mode than requested. It returns false if a
+// check reports them already.
 func connectionDifference(c *matrix.Cell) (text string, differs bool) {
 	made := &c.Connections
 	if !made.Differs || slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == connectionsFinding }) {

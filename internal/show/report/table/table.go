@@ -1,5 +1,6 @@
 // Package table shows cells on a terminal: as a table with notes that explain its marks, and as
-// paragraphs for a run with one trial of a service. Other outputs use its texts about a cell, too.
+// paragraphs for a run with one trial of a service. Other outputs also use the package's texts
+// about a cell.
 package table
 
 import (

@@ -16,7 +16,7 @@ import (
 // datagrams, and datagrams of ended connections, which would start new handshakes.
 //
 // The connection ID that the client chose for the server (RFC 9000, section 7.2) identifies a
-// connection. admission is a pure state machine: it gets datagrams and the time.
+// connection. admission is a pure state machine: its caller passes the datagrams and the time.
 type admission struct {
 	limit   int
 	maxTime time.Duration // limits how long a connection may occupy its place
@@ -35,12 +35,12 @@ type admission struct {
 type pendingConn struct {
 	id          string
 	buffered    []datagram
-	first, last time.Time // arrival times of its datagrams, while it waits
-	admitted    time.Time // zero while it waits
+	first, last time.Time // arrival times of the first and last datagram before the admission
+	admitted    time.Time // time of the admission; zero while the connection waits
 }
 
-// gaveUp reports whether a client has been silent for too long to retry. A client doubles its wait
-// before each retry (RFC 9002, section 6.2.1).
+// gaveUp reports whether a client has been silent for so long that it will not retry. A client
+// doubles its wait before each retry (RFC 9002, section 6.2.1).
 func (p *pendingConn) gaveUp(now time.Time) bool {
 	return now.Sub(p.last) > 2*(p.last.Sub(p.first)+maxFirstRetry)
 }
@@ -52,9 +52,9 @@ type datagram struct {
 
 // These limits bound the admission's memory and time.
 const (
-	maxWaiting      = 4096            // connections; clients of rejected ones must retry
+	maxWaiting      = 4096            // waiting connections; the clients of further ones must retry
 	maxBuffered     = 4               // datagrams per connection: a hybrid key share takes two, early data more
-	endedMemoryTime = 5 * time.Second // the client has sent its last Initial packet long before
+	endedMemoryTime = 5 * time.Second // smallest time to remember an ended connection
 )
 
 // maxFirstRetry is the longest time after which a client without an answer retries (RFC 9002,
@@ -68,7 +68,7 @@ func newAdmission(limit int, maxTime time.Duration, wake func()) *admission {
 	}
 }
 
-// receive reports whether quic-go may have a datagram now. Otherwise it keeps a copy.
+// receive reports whether quic-go may get a datagram now. If not, receive keeps a copy or drops it.
 func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 	id, kind := parseFirstPacket(d.data)
 	if kind == otherPacket {
@@ -90,7 +90,7 @@ func (a *admission) receive(d datagram, now time.Time) (pass bool) {
 		return false
 	case a.hasEnded(string(id)):
 		return false
-	case kind == earlyPacket: // this packet arrived before its connection's first one
+	case kind == earlyPacket: // this packet arrived before its connection's first packet
 		return true
 	}
 	e = &pendingConn{id: string(id), first: now, last: now}
@@ -121,8 +121,8 @@ func (a *admission) admit(e *pendingConn, now time.Time) {
 	e.buffered = nil
 }
 
-// admitWaiting takes the place from connections that have occupied it for too long, and admits
-// waiting ones. The clients of removed connections can start again.
+// admitWaiting removes connections that have occupied a place for too long, and admits waiting
+// connections. The clients of removed connections can start again.
 func (a *admission) admitWaiting(now time.Time) {
 	for len(a.admitted) > 0 && now.Sub(a.admitted[0].admitted) > a.maxTime {
 		delete(a.byID, a.admitted[0].id)
@@ -151,8 +151,8 @@ func (a *admission) release(id string, now time.Time) {
 	}
 }
 
-// remove deletes a connection that has ended. If over is set, the client knows of the end, and
-// later datagrams are dropped. Otherwise the client may start again.
+// remove deletes a connection that has ended. If over is set, the client knows of the end, so later
+// datagrams are dropped. Otherwise the client may start the connection again.
 func (a *admission) remove(id string, over bool, now time.Time) {
 	a.release(id, now)
 	a.mu.Lock()
@@ -196,15 +196,15 @@ const (
 	version1, initialTypeV1, earlyTypeV1 = 0x00000001, 0x00, 0x10
 	version2, initialTypeV2, earlyTypeV2 = 0x6b3343cf, 0x10, 0x20
 
-	minInitialBytes  = 1200 // size of the first datagram (RFC 9000, section 14.1)
-	minClientIDBytes = 8    // length of the connection ID (RFC 9000, section 7.2)
+	minInitialBytes  = 1200 // smallest size of the first datagram (RFC 9000, section 14.1)
+	minClientIDBytes = 8    // smallest length of the client's ID (RFC 9000, section 7.2)
 	maxIDBytes       = 20
 )
 
 // parseFirstPacket recognises a packet that begins a connection. It reads the version-independent
 // header (RFC 8999) and the packet types of quic-go's versions.
 func parseFirstPacket(data []byte) (id []byte, kind packetKind) {
-	const head = 6 // first byte, version, the ID's length
+	const head = 6 // bytes before the ID: first byte, version, the ID's length
 	if len(data) < head || data[0]&longHeader == 0 {
 		return nil, otherPacket
 	}
@@ -221,7 +221,7 @@ func parseFirstPacket(data []byte) (id []byte, kind packetKind) {
 	length := int(data[head-1])
 	if length < minClientIDBytes || length > maxIDBytes || len(data) < head+length ||
 		kind == initialPacket && len(data) < minInitialBytes {
-		return nil, otherPacket // quic-go drops the packet, or knows its connection
+		return nil, otherPacket // quic-go drops the packet, or already knows the connection
 	}
 	return data[head : head+length], kind
 }

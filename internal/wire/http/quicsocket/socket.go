@@ -33,7 +33,7 @@ type Socket struct {
 	batch     *ipv4.PacketConn
 	connected bool       // the socket has one fixed peer
 	refused   func()     // called when the peer's host reports that no process listens on the port
-	admission *admission // nil: every connection is admitted
+	admission *admission // nil means that every connection is admitted
 	closing   atomic.Bool
 
 	// SendCalls and ReceiveCalls count successful calls of sendmsg and recvmmsg.
@@ -62,9 +62,9 @@ func (s *Socket) ReadBatch(messages []ipv4.Message, flags int) (int, error) {
 			s.refused()
 			continue
 		case errors.Is(err, os.ErrDeadlineExceeded) && !s.closing.Load(): // interruptRead ended the wait
-			_ = s.UDPConn.SetReadDeadline(time.Time{}) // if the socket is closed, the next read fails
+			_ = s.UDPConn.SetReadDeadline(time.Time{}) // ignore errors: the next read reports them
 			if s.closing.Load() {
-				s.interruptRead() // SetReadDeadline ran at the same time: do not replace its deadline
+				s.interruptRead() // set the deadline again that SetReadDeadline has just set
 			}
 			continue
 		case err != nil:
@@ -134,15 +134,15 @@ func (s *Socket) WriteMsgUDP(b, control []byte, to *net.UDPAddr) (n, controlWrit
 // further ones (MaxAcceptQueueSize in its internal/protocol).
 const AcceptQueue = 32
 
-// ConnectionIDBytes is the length of the connection IDs that an end chooses. quic-go does not
-// check for duplicate IDs; a connection with a duplicate gets no answers. With 4 bytes, one of
-// thirty trials with many new connections failed for this reason. With 8 bytes, the admission
-// could confuse a server's ID with a client's.
+// ConnectionIDBytes is the length of the connection IDs that clients and servers choose. quic-go
+// does not check for duplicate IDs; a connection with a duplicate gets no answers. With 4 bytes,
+// one of thirty trials with many new connections failed for this reason. With 8 bytes, the
+// admission could confuse a server's ID with a client's.
 const ConnectionIDBytes = minClientIDBytes - 1
 
 // A Listener reports the progress of connections to the admission. A connection occupies a place
-// until it is accepted, so that quic-go's queue cannot overflow. If handshakes are limited, it
-// occupies the place until its handshake is done.
+// until it is accepted, so that quic-go's queue cannot overflow. If handshakes are limited, the
+// connection occupies the place until its handshake is done.
 type Listener struct {
 	*quic.EarlyListener
 	admission *admission
@@ -151,7 +151,7 @@ type Listener struct {
 
 // An Admission holds the limits for new connections of a server.
 type Admission struct {
-	// Handshakes limits the concurrent handshakes. 0: no limit.
+	// Handshakes limits the concurrent handshakes. 0 means no limit.
 	Handshakes int
 	// MaxTime limits how long a connection occupies its place: its client may have given up, or
 	// quic-go may have dropped its first datagram.
@@ -163,8 +163,8 @@ func (a Admission) MaxUnaccepted() int {
 	return min(AcceptQueue, cmp.Or(a.Handshakes, AcceptQueue))
 }
 
-// Listen makes quic-go listen on the socket. Unless it returns an error, the caller must close the
-// transport and then the socket.
+// Listen makes quic-go listen on the socket. After success, the caller must close the transport and
+// then the socket.
 func (s *Socket) Listen(a Admission, secured *tls.Config, config *quic.Config) (*Listener, *quic.Transport, error) {
 	s.admission = newAdmission(a.MaxUnaccepted(), a.MaxTime, s.interruptRead)
 	l := &Listener{admission: s.admission, bounded: a.Handshakes > 0}
@@ -203,8 +203,9 @@ func (*Listener) connContext(ctx context.Context, _ *quic.ClientInfo) (context.C
 	return context.WithValue(ctx, connStateKey{}, &connState{}), nil
 }
 
-// recordID stores the connection ID that the client chose, and removes the connection from the
-// admission when it ends. Only quic-go's tracer hook gets the ID; recordID returns no tracer.
+// recordID stores the connection ID that the client chose. When the connection ends, recordID
+// removes it from the admission. quic-go passes the ID only to its tracer hook. recordID returns no
+// tracer.
 func (l *Listener) recordID(ctx context.Context, _ bool, id quic.ConnectionID) qlogwriter.Trace {
 	state := ctx.Value(connStateKey{}).(*connState)
 	state.id = string(id.Bytes())
@@ -247,7 +248,7 @@ func (l *Listener) Accept(ctx context.Context) (*quic.Conn, error) {
 	return conn, err
 }
 
-// Connections returns the number of waiting connections and of admitted ones that have not ended.
+// Connections returns the number of connections that wait or are admitted, without ended ones.
 func (l *Listener) Connections() int {
 	l.admission.mu.Lock()
 	defer l.admission.mu.Unlock()

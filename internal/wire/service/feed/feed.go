@@ -4,13 +4,13 @@
 //	templates ─────────────┴─> service.Feed ── Parse ──> Feed ── Source ──> Next() → Request
 //	                           (goes to a worker)   (once)   (one per client)
 //
-// Parse parses each template once, and looks up each function, field and column in it. Check makes
-// requests from every row, so that errors are reported before anything is sent. A text without a
-// template is used unchanged.
+// Parse parses each template once, and checks the names of functions, fields and columns. Check
+// makes requests from every row, so that errors are reported before anything is sent. A text
+// without a template is used unchanged.
 //
-// A call's number determines its row and its request. The clients' numbers are interleaved, so
-// that clients take different rows and no row is left out. With the same seed every client makes
-// the same requests again, except for values of the clock.
+// A call's number determines its row and its request. The clients' numbers are interleaved, so that
+// clients take different rows and no row is left out. With the same seed, every client makes the
+// same requests again, except for times.
 //
 // This package must not know how requests are carried.
 package feed
@@ -37,7 +37,7 @@ type Feed struct {
 
 type request struct {
 	form   template.Form
-	method *schema.Method // nil: HTTP
+	method *schema.Method // nil means HTTP
 	// messages holds the encoded gRPC messages if the body has no template.
 	messages [][]byte
 	isJSON   bool // the content type says that the body is JSON
@@ -157,7 +157,7 @@ func checkJSON(body []byte) error {
 
 // A Client identifies one client of the load.
 type Client struct {
-	Number int // from 0
+	Number int // this client's number, from 0
 	Of     int // the number of clients
 	Seed   uint64
 }
@@ -172,7 +172,7 @@ type Source struct {
 	random *rand.Rand
 }
 
-// Source returns the source of one client.
+// Source returns a source that makes the requests of one client.
 func (f *Feed) Source(c Client) *Source {
 	s := &Source{feed: f, client: c, number: c.Number + 1 - max(c.Of, 1), random: rand.New(rand.NewPCG(c.Seed, uint64(c.Number)))} //nolint:gosec // a client's number is not negative
 	s.call = template.NewCall(c.Number, s.random)
@@ -199,7 +199,7 @@ func (s *Source) Next() (*service.Request, error) {
 	return made, nil
 }
 
-// makeRequest makes a request for the call with the source's number.
+// makeRequest makes the request of the source's current call.
 func (s *Source) makeRequest(which, row int) (*service.Request, error) {
 	p := &s.feed.requests[which]
 	s.call.Begin(s.number)
@@ -219,7 +219,7 @@ func (s *Source) makeRequest(which, row int) (*service.Request, error) {
 		}
 		made.Body = nil
 	}
-	if !p.method.Stream.Client && len(messages) > 1 { // a unary call sends one of the messages, in turn
+	if !p.method.Stream.Client && len(messages) > 1 { // unary calls send the messages in turn
 		turn := (s.number - 1) / len(s.feed.requests) % len(messages)
 		messages = messages[turn : turn+1]
 	}

@@ -17,8 +17,9 @@ import (
 
 const maxRowsBytes = 64 << 20
 
-// ReadRows reads data: CSV with column names in the first line, or JSON objects, in an array or
-// one after another. The file extension selects the format. Without one, the first character does.
+// ReadRows reads data: CSV with column names in the first line, or JSON objects, in an array or one
+// after another. The file extension selects the format. Without one, the first character selects
+// it.
 func ReadRows(name string, from io.Reader) (service.Rows, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxRowsBytes+1))
 	if err != nil {

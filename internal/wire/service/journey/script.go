@@ -5,8 +5,8 @@
 //	(goes to a worker)    (shared)  (one per user) ▲                     │
 //	                                               └── Follow: expect, take
 //
-// Parse refuses unknown keys in a file. It compiles all templates and conditions, and checks the
-// names that they use.
+// Parse refuses unknown keys in a file. It compiles templates and conditions, and checks every name
+// in them.
 //
 // Glossary:
 //
@@ -41,7 +41,7 @@ import (
 // A Script holds a checked journey. Any number of users may share it.
 type Script struct {
 	Target string
-	login  *action // nil: no login
+	login  *action // nil means no login
 	kinds  []userKind
 	rows   []map[string]string
 	uses   expect.Uses
@@ -55,7 +55,7 @@ type userKind struct {
 
 type action struct {
 	form   template.Form
-	expect *expect.Condition // nil: only the usual condition
+	expect *expect.Condition // nil means that only the usual condition applies
 	take   []extraction
 	think  Think
 }
@@ -68,7 +68,7 @@ type extraction struct {
 // These limits apply to one file.
 const (
 	maxKinds  = 16
-	maxSteps  = 64 // steps of all kinds together: records name no more
+	maxSteps  = 64 // limit of all steps together, because records name no more
 	maxWeight = 1000
 )
 
@@ -94,7 +94,7 @@ type compiler struct {
 	document *scenario.Document
 	file     *file
 	script   Script
-	known    template.Names // the names that the first step of a round may use
+	known    template.Names // names that the first step of a round may use
 }
 
 func (r *compiler) compile() error {
@@ -221,8 +221,8 @@ func (r *compiler) compileStep(s *step, known template.Names, at []any) (*action
 	return a, known, nil
 }
 
-// expressionError returns the reason of an error in an expression, without the place: the caller
-// adds the place in the file.
+// expressionError returns an expression's error without its place, because the caller adds the
+// place in the file.
 func expressionError(err error) error {
 	if mistake, is := errors.AsType[*expect.Mistake](err); is {
 		return fmt.Errorf("at character %d of the expression: %s", mistake.Column, mistake.Reason)
@@ -241,8 +241,8 @@ func (r *compiler) compileTake(name, text string) (*expect.Value, error) {
 }
 
 // compileHeaders adds the file's header fields. A step's field replaces the file's field of the
-// same name. The login uses only its own fields, because the file's fields may use values that the
-// login takes.
+// same name. The login has only its own fields, because the file's fields may use the login's
+// values.
 func (r *compiler) compileHeaders(f *template.Form, s *step, known template.Names, at []any) error {
 	all := map[string]template.Text{}
 	sources := map[string]string{}

@@ -25,8 +25,8 @@ func (s *Script) Kinds() []string {
 	return all
 }
 
-// KindsOf returns the kind of each user. For every N, the kinds of the first N users match the
-// weights closely.
+// KindsOf returns the kind of each user. For every N, the first N users have each kind in
+// proportion to its weight, as closely as possible.
 func (s *Script) KindsOf(users int) []int {
 	total := s.weights()
 	has := make([]int, len(s.kinds))
@@ -52,8 +52,8 @@ func (s *Script) weights() int {
 	return total
 }
 
-// UnusedKind returns a kind that none of the users has, or "". from is the number of users from
-// which on every kind is used.
+// UnusedKind returns a kind that none of the users has, or "". from is the smallest number of users
+// with which every kind is used.
 func (s *Script) UnusedKind(users int) (name string, from int) {
 	total := s.weights()
 	seen := make([]bool, len(s.kinds))
@@ -75,9 +75,9 @@ func (s *Script) UnusedKind(users int) (name string, from int) {
 
 // A User identifies one user.
 type User struct {
-	Client, Clients int // Client counts from 0; Clients is their number
+	Client, Clients int // Client is this client's number, from 0; Clients is how many there are
 	Kind            int
-	Drawn           bool // choose the kind again by weight in each round
+	Drawn           bool // choose the kind of user again, by weight, in each round
 	Seed            uint64
 	Header          []service.Field // added to each request, besides the file's header fields
 }
@@ -90,18 +90,18 @@ type Source struct {
 	number int // the call's number, counted from 1 over all clients
 
 	login  *action
-	kinds  []userKind // with this user's row filled in
+	kinds  []userKind // all kinds of users, with this user's row filled in
 	kind   *userKind
 	step   int // index of the next step
 	passed bool
 	last   *action // the step that made the last request
 	call   *template.Call
-	logged map[string]any // values that the login took
+	logged map[string]any // values that the login took from its answer
 }
 
 var _ service.Follower = (*Source)(nil)
 
-// Source returns the source of one user.
+// Source returns a source that makes the requests of one user.
 func (s *Script) Source(u User) *Source {
 	random := rand.New(rand.NewPCG(u.Seed, uint64(u.Client))) //nolint:gosec // a client's number is not negative
 	made := &Source{script: s, user: u, random: random, number: u.Client + 1 - u.Clients, logged: map[string]any{}}

@@ -100,7 +100,7 @@ func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer 
 	return toAnswer(answer, err)
 }
 
-// acquireClient returns a client for one call, and a function to call after it.
+// acquireClient returns a client for one call, and a function that releases the client after it.
 func (c *grpcClient) acquireClient(ctx context.Context) (*fastgrpc.Client, func(), error) {
 	if c.plan.Lifecycle == conn.Kept {
 		return c.clients.Next(), func() {}, nil
@@ -124,8 +124,8 @@ func (c *grpcClient) callUnary(ctx context.Context, client *fastgrpc.Client, req
 	return nil
 }
 
-// toAnswer stores a call's error in the answer if it is a status from the server. It returns other
-// errors.
+// toAnswer stores a call's error in the answer if it is a status from the server. It returns any
+// other error.
 func toAnswer(answer *service.Answer, err error) error {
 	if err == nil {
 		return nil
@@ -141,7 +141,7 @@ func toAnswer(answer *service.Answer, err error) error {
 func (c *grpcClient) Close() error {
 	for _, client := range c.clients.All {
 		if client != nil {
-			_ = client.Close() // the call has its result already
+			_ = client.Close() // ignore errors: the call has its result
 		}
 	}
 	return nil
@@ -164,10 +164,10 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// callStream sends the request's messages and, at the same time, reads the answer's.
+// callStream sends the request's messages while it reads the answer's messages.
 func callStream(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // stops the sender when the answer has ended
+	defer cancel() // stops the sender after the end of the answer
 	kind := &grpc.StreamDesc{ClientStreams: request.Stream.Client, ServerStreams: request.Stream.Server}
 	begin := time.Now()
 	s, err := client.NewStream(ctx, kind, request.Path, options...)
@@ -220,15 +220,15 @@ func (s *sender) sendAll(ctx context.Context) {
 		}
 		s.sentAt[i].Store(int64(time.Since(s.begin)))
 		if s.stream.SendMsg(m) != nil {
-			return // RecvMsg returns the reason
+			return // RecvMsg returns the error
 		}
 	}
 	_ = s.stream.CloseSend()
 }
 
 // requestSentAt returns the send time of the request message that an answer message belongs to.
-// number counts answers from 0. If only one end streams, it returns before, the time of the
-// previous answer.
+// number counts answers from 0. If only one end streams, requestSentAt returns before, the time of
+// the previous answer.
 func (s *sender) requestSentAt(number int, before time.Duration) time.Duration {
 	if s.request.Stream != (service.Stream{Client: true, Server: true}) || number >= len(s.sentAt) {
 		return before

@@ -83,9 +83,9 @@ type plainSocket struct{ net.Conn }
 func (s plainSocket) Socket() net.Conn { return s.Conn }
 
 // A watch ends calls that exceed the timeout or whose context has ended. It needs no timer per
-// call: it checks all calls at each tick. So calls end up to two ticks late, never early.
+// call, because it checks all calls at each tick. So calls end up to two ticks late, never early.
 type watch struct {
-	timeout time.Duration // 0: no timeout
+	timeout time.Duration // 0 means no timeout
 	every   time.Duration
 	limit   int64 // the most ticks that a call may take
 	now     atomic.Int64
@@ -113,7 +113,7 @@ func newWatch(timeout time.Duration) *watch {
 	return w
 }
 
-// start calls look at each tick, until close is called.
+// start calls the function look at each tick, until close is called.
 func (w *watch) start(look func(now int64)) {
 	w.done.Go(func() {
 		ticker := time.NewTicker(w.every)
@@ -134,8 +134,8 @@ func (w *watch) close() {
 	w.done.Wait()
 }
 
-// judge decides about a call that began at the tick began: late, cancelled, or idle if it may
-// continue.
+// judge returns the verdict on a call that began at the tick began. The verdict idle means that the
+// call may continue.
 func (w *watch) judge(ctx context.Context, began, now int64) verdict {
 	switch {
 	case w.limit > 0 && now-began > w.limit:
@@ -148,7 +148,7 @@ func (w *watch) judge(ctx context.Context, began, now int64) verdict {
 
 type verdict uint64
 
-// All verdicts are smaller than any stamp of a call.
+// Every verdict is a smaller number than every stamp of a call.
 const (
 	idle verdict = iota
 	late

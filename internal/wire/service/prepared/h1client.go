@@ -22,7 +22,7 @@ type h1Client struct {
 	requests encodedRequests[h1Request]
 	slots    []*h1Slot
 
-	waiting atomic.Int64 // number of callers that wait, or are about to wait
+	waiting atomic.Int64 // number of callers that wait or will soon wait
 	mu      sync.Mutex
 	queue   []*h1Caller
 	next    int // index of the slot to try first
@@ -34,7 +34,7 @@ type h1Caller struct {
 	slot   *h1Slot
 	began  int64
 	ctx    context.Context // context of the waiting call
-	turn   chan verdict    // receives idle if the caller got the slot, otherwise the reason why the wait ended
+	turn   chan verdict    // receives idle if the caller got a slot, otherwise why the wait ended
 }
 
 func newH1Client(d *dialer) (*h1Client, error) {
@@ -127,7 +127,8 @@ func (c *h1Client) releaseSlot(s *h1Slot) {
 	c.endWait(0, idle)
 }
 
-// endWait ends the wait of the queue's caller i with a verdict. The caller must hold the lock.
+// endWait ends the wait of caller i in the queue, and sends the verdict to the caller. The caller
+// must hold the lock.
 func (c *h1Client) endWait(i int, v verdict) {
 	caller := c.queue[i]
 	caller.ctx = nil
@@ -170,10 +171,10 @@ func (c *h1Client) Close() error {
 type h1Slot struct {
 	_    [64]byte // padding: the watch and other callers read the memory beside it
 	busy atomic.Bool
-	// call holds the stamp of the running call, idle, or the watch's verdict on the call.
+	// call holds the running call's stamp or the watch's verdict on it; idle if no call runs.
 	call     atomic.Uint64
 	sequence uint64
-	conn     *h1Conn // nil: the next call opens a connection
+	conn     *h1Conn // nil means that the next call opens a connection
 	_        [64]byte
 
 	mu     sync.Mutex // guards the fields below: the caller writes them, and the watch reads them
@@ -188,8 +189,8 @@ type h1Call struct {
 	began int64
 }
 
-// A stamp identifies a call: it holds the first tick, and sequenceBits bits of a number that
-// differs from the next call's.
+// sequenceBits is the size of a call's number in its stamp. A stamp identifies a call: it consists
+// of the call's first tick and the last bits of its number.
 const sequenceBits = 20
 
 // makeCall makes a call on the slot's connection. It opens a connection if there is none.
@@ -219,7 +220,7 @@ func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer 
 			}
 			return nil
 		}
-		// A server may close a connection between two calls. Then the call is not at fault.
+		// If a server closes a connection between two calls, the next call must not fail.
 		ended := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		again = again && ended && s.conn.answered && s.conn.isFresh()
 		s.dropConn()
@@ -249,8 +250,7 @@ func (s *h1Slot) end(stamp uint64) verdict {
 	return verdict(s.call.Swap(uint64(idle)))
 }
 
-// endOverdue ends the call if it is late or cancelled. It holds the lock, so the connection cannot
-// change.
+// endOverdue ends the call if it is late or cancelled. The lock keeps the connection the same.
 func (s *h1Slot) endOverdue(w *watch, now int64) {
 	stamp := s.call.Load()
 	if stamp < uint64(verdictCount) {
@@ -291,7 +291,7 @@ func (s *h1Slot) dropConn() {
 	s.conn, s.nc = nil, nil
 }
 
-// close closes the connection for good, and ends the call on it.
+// close ends the call and closes the connection. The slot opens no further connection.
 func (s *h1Slot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

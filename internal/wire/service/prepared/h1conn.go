@@ -18,14 +18,14 @@ import (
 
 // An h1Conn is an HTTP/1.1 connection. One caller at a time uses it.
 //
-// On a plain socket, one run of the poller's loop writes the request, waits and reads. So a call
-// costs two system calls. With net.Conn it costs three, because net.Conn tries to read before it
-// waits.
+// On a plain socket, one run of the poller's loop writes the request, waits, and reads the answer.
+// So a call costs two system calls. With net.Conn it costs three, because net.Conn tries to read
+// before it waits.
 type h1Conn struct {
 	nc     net.Conn
-	socket syscall.RawConn // nil: nc is not a plain socket
+	socket syscall.RawConn // nil if nc is not a plain socket
 	poll   func(fd uintptr) (done bool)
-	call   *atomic.Uint64 // the slot's call: if it holds a verdict, reading ends
+	call   *atomic.Uint64 // the slot's call; if it holds a verdict, reading stops
 
 	parser http1.Parser
 	buf    []byte
@@ -34,7 +34,7 @@ type h1Conn struct {
 	filled bool // the last read filled the buffer
 
 	unsent   []byte     // the part of the request that is not sent yet
-	sending  chan error // receives the result of a concurrent send; nil: none is running
+	sending  chan error // receives the result of a concurrent send; nil if none is running
 	sendErr  error
 	answered bool // the server has answered an earlier call
 
@@ -48,10 +48,10 @@ const (
 	fullBuffer  = 64 << 10
 	// maxBuffer has room for the longest line that the parser accepts.
 	maxBuffer = 256 << 10
-	// concurrentSendBytes is the length from which a request is sent by another goroutine while
-	// this one reads, if sending must wait. A server may answer without reading the rest.
+	// concurrentSendBytes is the smallest size of a request that another goroutine sends while this
+	// one reads. A server may answer before it has read the whole request.
 	concurrentSendBytes = 16 << 10
-	// maxReadsPerPoll limits how long an endless answer occupies the call's thread.
+	// maxReadsPerPoll limits the reads per poll, so that endless answers do not block a thread.
 	maxReadsPerPoll = 16
 )
 
@@ -87,8 +87,8 @@ func (c *h1Conn) exchange(r *h1Request) error {
 // isFresh reports whether no byte of an answer has arrived.
 func (c *h1Conn) isFresh() bool { return c.to == 0 && !c.parser.Started() }
 
-// isReusable reports whether another call may use the connection. Bytes after the answer forbid
-// it.
+// isReusable reports whether another call may use the connection. If bytes follow the answer, no
+// other call may use it.
 func (c *h1Conn) isReusable() bool {
 	return c.done && !c.parser.Close && c.from == c.to && c.sendErr == nil
 }
@@ -112,7 +112,7 @@ func (c *h1Conn) exchangeSocket() {
 	}
 }
 
-// errEnded is the error of a call that the watch ended. The verdict says why.
+// errEnded is the error of a call that the watch ended. The watch's verdict says why.
 var errEnded = errors.New("ended")
 
 // pollOnce is the poller's callback. The poller calls it at once, and again when data may be
@@ -124,7 +124,7 @@ func (c *h1Conn) pollOnce(fd uintptr) (done bool) {
 		c.unsent = c.unsent[n:]
 		switch {
 		case err != nil:
-			c.sendErr, c.unsent = err, nil // the server may have answered with the reason
+			c.sendErr, c.unsent = err, nil // the server's answer may explain the error
 		case len(c.unsent) > 0:
 			return true
 		default:
@@ -201,8 +201,8 @@ func (c *h1Conn) readBuffer() []byte {
 	return c.buf[c.to:]
 }
 
-// sendConcurrently sends the rest of the request while the answer is read. endSending waits for
-// it.
+// sendConcurrently starts a goroutine that sends the rest of the request while this one reads the
+// answer. endSending waits for that goroutine.
 func (c *h1Conn) sendConcurrently(send func([]byte) error) {
 	rest := c.unsent
 	c.unsent = nil
@@ -228,9 +228,9 @@ func (c *h1Conn) sendSocket(rest []byte) error {
 	return errors.Join(err, failed)
 }
 
-// endSending ends a concurrent send. If the answer came before all was sent, it closes the
-// connection: the server would read the rest as another request. A deadline gives the running
-// write some time to end.
+// endSending ends a concurrent send. If the answer came before the whole request was sent,
+// endSending closes the connection, because the server would take the rest for another request.
+// Before that, the running write gets sendGrace to end.
 func (c *h1Conn) endSending() {
 	if c.sending == nil {
 		return

@@ -23,7 +23,7 @@ type h2Stream struct {
 	ctx     context.Context // context of the call
 	done    chan struct{}   // receives a value when the call has ended; its buffer has room for one
 
-	// These fields hold the answer, or the reason why there is none.
+	// These fields hold the answer, or the error if there is no answer.
 	err      error
 	status   int // HTTP status, or gRPC code
 	message  string
@@ -76,7 +76,7 @@ func (s *h2Stream) onData(p []byte) error {
 }
 
 // complete sets the call's result. last is the last block of fields: the header or the trailers.
-// It is nil if the body came last.
+// last is nil if the body came last.
 func (s *h2Stream) complete(last *answerHead) error {
 	if s.request.grpc {
 		return s.completeGRPC(last)
@@ -147,12 +147,12 @@ func (r *messageReader) countMessages(p []byte) (bytes int64, whole int, err err
 
 // An answerHead holds those fields of a header or of trailers that a call needs.
 type answerHead struct {
-	status      int   // 0: no status
+	status      int   // 0 means no status
 	length      int64 // Content-Length, or noLength
 	grpcStatus  int   // the status code, or noStatus
 	grpcMessage string
 	grpc        bool   // the content-type is gRPC's
-	bad         string // describes a malformed field
+	bad         string // description of a malformed field; empty means none
 }
 
 const (
@@ -160,8 +160,7 @@ const (
 	noStatus = -1
 )
 
-// readHead returns the fields of a block. The result is scratch, or belongs to the block: do not
-// change it.
+// readHead returns the fields of a block. Do not change the result: it may belong to the block.
 func readHead(block *h2.Block, scratch *answerHead) *answerHead {
 	fixed := &emptyHead
 	if block.Fixed != nil {

@@ -13,7 +13,7 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// An h2Client carries calls over HTTP/2. One connection carries many at a time.
+// An h2Client carries calls over HTTP/2. One connection carries many calls at a time.
 type h2Client struct {
 	*dialer
 	requests encodedRequests[h2Request]
@@ -71,7 +71,7 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 			answer.Status, answer.Message = caller.status, caller.message
 			answer.Bytes, answer.Messages = caller.bytes, caller.messages
 			return nil
-		case c.isServersDeadline(err): // on a busy machine the watch may notice it later
+		case c.isServersDeadline(err): // on a busy machine the server may notice the timeout first
 			return c.watch.err(ctx, late)
 		case !errors.Is(err, errNotSent):
 			return err
@@ -83,7 +83,7 @@ func (c *h2Client) Call(ctx context.Context, request *service.Request, answer *s
 }
 
 // isServersDeadline reports whether a gRPC server reset a call's stream because the timeout had
-// passed. Such servers know the timeout (gRPC over HTTP2, "Errors").
+// passed. The request tells the server the timeout (gRPC over HTTP2, "Errors").
 func (c *h2Client) isServersDeadline(err error) bool {
 	reset, is := errors.AsType[http2.StreamError](err)
 	return is && reset.Code == http2.ErrCodeCancel && c.Wire == service.GRPC && c.watch.timeout > 0
@@ -108,18 +108,18 @@ func (c *h2Client) Close() error {
 	return nil
 }
 
-// An h2Slot has one connection at a time that accepts calls.
+// An h2Slot has at most one connection that accepts new calls.
 type h2Slot struct {
 	client *h2Client
 	conn   atomic.Pointer[h2Conn]
 
 	mu      sync.Mutex
 	opening *connAttempt
-	old     []*h2Conn // connections that accept no new calls but still carry some
+	old     []*h2Conn // connections that accept no new calls but still carry calls
 	closed  bool
 }
 
-// A connAttempt is an attempt to open a connection. All callers of a slot wait for the same one.
+// A connAttempt is an attempt to open a connection, for which all callers of the slot wait.
 type connAttempt struct {
 	done chan struct{}
 	err  error
@@ -219,7 +219,7 @@ func (s *h2Slot) endOverdueOnOld(w *watch, now int64) {
 	s.old = carrying
 }
 
-// close closes all connections for good, and ends the calls on them.
+// close ends all calls and closes all connections. The slot opens no further connection.
 func (s *h2Slot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

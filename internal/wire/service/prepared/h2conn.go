@@ -24,13 +24,13 @@ import (
 type h2Conn struct {
 	batchio.Conn
 	machine *h2.Conn
-	waiting []*h2Stream // these wait until the server accepts more streams
-	goAway  string      // the server's GOAWAY, as a part of an error text
+	waiting []*h2Stream // streams that wait until the server accepts more
+	goAway  string      // text about the server's GOAWAY, for errors
 	head    answerHead  // scratch space of readHead
 
 	gone      atomic.Bool // the connection accepts no new calls
 	settled   chan struct{}
-	isSettled bool        // settled is closed: SETTINGS arrived, or the connection has ended
+	isSettled bool        // the channel settled is closed: SETTINGS arrived or the connection ended
 	ended     []*h2Stream // streams that have ended, and whose callers must be woken
 	fedEnded  []*h2Stream // streams that ended in the last Feed; only the reader uses it
 }
@@ -48,8 +48,8 @@ var (
 )
 
 const (
-	// With noPollingCallers callers or more, a connection's reader sleeps instead of polling. With
-	// 50 callers, polling took a fifth of a call's CPU time. With one caller, it saves a wake-up.
+	// With noPollingCallers callers or more, a connection's reader sleeps instead of polling.
+	// Polling saves a wake-up with one caller, but with 50 it took a fifth of a call's CPU time.
 	noPollingCallers = 8
 	// maxWindow is the largest window in HTTP/2 (RFC 9113, section 6.9.1). Answers are counted and
 	// not kept, so a smaller window would save nothing.
@@ -60,7 +60,7 @@ const (
 	maxFrame = 64 << 10
 	// controlRate limits how many useless frames per second the server may send.
 	controlRate = 1000
-	// memoryLimit is high enough never to be reached, because this end keeps nothing of an answer.
+	// memoryLimit is never reached, because this end keeps nothing of an answer.
 	memoryLimit = 1 << 30
 )
 
@@ -130,13 +130,14 @@ func wakeCallers(ended []*h2Stream) []*h2Stream {
 	return ended[:0]
 }
 
-// end ends a stream's call. Its caller wakes after the state machine has returned.
+// end ends a stream's call. The caller wakes after the state machine has returned.
 func (c *h2Conn) end(s *h2Stream, err error) {
 	s.err = err
 	c.ended = append(c.ended, s)
 }
 
-// errNotSent means that this connection accepts no more calls: another one may carry the call.
+// errNotSent means that this connection accepts no more calls. Another connection may accept the
+// call.
 var errNotSent = errors.New("the connection accepts no more calls")
 
 // start sends a call's request. If the server accepts no more streams now, the call waits.
@@ -183,7 +184,7 @@ func (c *h2Conn) StreamsChanged() {
 	}
 }
 
-// dropWaiting ends the calls that were not sent, so that another connection carries them.
+// dropWaiting ends the calls whose requests were not sent. Another connection then carries them.
 func (c *h2Conn) dropWaiting() {
 	for _, s := range c.waiting {
 		c.end(s, errNotSent)
@@ -218,7 +219,7 @@ func (c *h2Conn) ConnLost(err error) {
 
 func (c *h2Conn) OnClosed() {}
 
-// call makes a call and lets the watch see it. After errNotSent another connection may carry it.
+// call makes a call, which the watch can end. After errNotSent, try another connection.
 func (c *h2Conn) call(s *h2Stream, r *h2Request) error {
 	c.Mu.Lock()
 	err := c.start(s, r)
@@ -318,10 +319,10 @@ func (c *h2Conn) OnReset(stream *h2.Stream, why h2.Reset) {
 	}
 }
 
-// OnDrained does nothing: nobody waits for a request to be sent.
+// OnDrained does nothing, because no goroutine waits until a request has been sent.
 func (c *h2Conn) OnDrained(*h2.Stream) {}
 
-// OnGoAway stores the server's reason for errors of later calls.
+// OnGoAway stores the server's reason, which the errors of later calls show.
 func (c *h2Conn) OnGoAway(code http2.ErrCode, debug []byte) {
 	const maxQuoted = 200
 	c.goAway = fmt.Sprintf(" with GOAWAY %s", code)

@@ -1,5 +1,5 @@
 // Package prepared carries calls with requests that are known before the window, at the lowest
-// client cost. It encodes requests once. It reads only the status and the length of answers.
+// client cost. It encodes each request once. Of an answer, it reads only the status and the length.
 //
 //	Definition.Requests ── encode, once ──> request
 //	                                           │ Client.Call
@@ -12,7 +12,7 @@
 // calls that have taken too long or whose context has ended.
 //
 // [CheckPlan] reports whether this package can carry a plan's calls. Package library carries all
-// others.
+// other calls.
 //
 // Terms:
 //
@@ -93,8 +93,6 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 
 type engine interface {
 	service.Client
-	// open opens the connection of a slot.
 	open(ctx context.Context, slot int) error
-	// endOverdue ends the late and cancelled calls.
 	endOverdue(now int64)
 }

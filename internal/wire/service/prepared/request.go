@@ -20,7 +20,7 @@ import (
 )
 
 type encodedRequests[T any] struct {
-	first *service.Request // the first request: most definitions have only one
+	first *service.Request // the first request, and often the only one
 	only  *T
 	all   map[*service.Request]*T
 }
@@ -56,7 +56,7 @@ type h1Request struct {
 	// repeatable says that the request may be sent again after a kept connection has closed (RFC
 	// 9110, section 9.2.2).
 	repeatable bool
-	close      bool // no other call may use the connection
+	close      bool // the connection must not be used for another call
 }
 
 func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) {
@@ -122,7 +122,7 @@ type h2Request struct {
 	fields *h2.FixedFields
 	body   []byte
 	grpc   bool
-	head   bool // the answer has no body
+	head   bool // the method is HEAD, so the answer has no body
 }
 
 func encodeHTTP2(d *service.Definition, r *service.Request) (*h2Request, error) {
@@ -150,8 +150,8 @@ func pseudoFields(d *service.Definition, r *service.Request) []hpack.HeaderField
 	}
 }
 
-// The server gets a longer timeout than the client: serverExtraTime and a sixteenth of the timeout
-// more. So the client gives up first, and late calls always fail in the same way.
+// The server's timeout is the client's timeout, plus a sixteenth of it, plus serverExtraTime. So
+// the client gives up first, and late calls always fail in the same way.
 const serverExtraTime = 10 * time.Millisecond
 
 // encodeGRPC encodes a unary gRPC call (grpc/grpc, doc/PROTOCOL-HTTP2.md).

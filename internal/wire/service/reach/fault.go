@@ -16,7 +16,7 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// A Fault says why a variant cannot call the server at its target, and what listens there.
+// A Fault says why a variant cannot call the server at its target, and which server listens there.
 type Fault struct {
 	Variant scenario.Variant
 	Address string
@@ -32,7 +32,7 @@ func (f *Fault) MayMatch() bool {
 	return f.Found.Err == nil && f.Found.TLS == f.UsesTLS() && speaks
 }
 
-// Protocol returns the protocol that the variant speaks, or TCP if it is wirelab's own.
+// Protocol returns the variant's protocol, or TCP if the protocol is wirelab's own.
 func (f *Fault) Protocol() string {
 	s, err := catalog.Find(f.Variant.Stack)
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *Fault) describeMismatch() string {
 	}
 }
 
-// describeUntrusted says what to do about an untrusted certificate; "" if the error is another.
+// describeUntrusted says what to do about an untrusted certificate. For other errors it returns "".
 func describeUntrusted(err error, class failure.Class) string {
 	if !strings.HasPrefix(string(class), string(failure.Certificate)) {
 		return ""
@@ -91,7 +91,7 @@ func describeUntrusted(err error, class failure.Class) string {
 	return fmt.Sprintf("the server's certificate is not trusted: %s: %s, or accept any certificate with -k", FirstLine(err), cure)
 }
 
-// describeUnreachable says what to do if nothing listens; "" if something does.
+// describeUnreachable says what to do if no server listens. If a server listens, it returns "".
 func describeUnreachable(err error, found Listener) string {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
@@ -104,7 +104,7 @@ func describeUnreachable(err error, found Listener) string {
 	return ""
 }
 
-// FirstLine returns the first line of an error, without a web page: some servers answer with one.
+// FirstLine returns the first line of an error, without the web page that some servers send.
 func FirstLine(err error) string {
 	const longest = 240
 	text, _, _ := strings.Cut(err.Error(), "\n")
@@ -115,7 +115,7 @@ func FirstLine(err error) string {
 	return text
 }
 
-// describeProtocol names a stack's protocol, or says that it is wirelab's own.
+// describeProtocol names a stack's protocol, or says that the protocol is wirelab's own.
 func describeProtocol(protocol string) string {
 	if isHTTP(protocol) {
 		return protocol
@@ -149,8 +149,7 @@ var errNoGRPC = errors.New("the server does not speak gRPC")
 // errTLSOnly is the error if a server that requires TLS got a request without TLS.
 var errTLSOnly = errors.New("the server answers 400 to a request without TLS")
 
-// DescribeFailure returns an error that says why a service cannot be called, and what the user can
-// do.
+// DescribeFailure returns an error that says why calls to a service fail and what the user can do.
 func DescribeFailure(d *service.Definition, err error, found Listener, limit time.Duration) error {
 	class, quic := failure.Of(err), ""
 	if d.Wire == service.HTTP3 || d.Wire == service.GRPCH3 {
@@ -160,8 +159,8 @@ func DescribeFailure(d *service.Definition, err error, found Listener, limit tim
 		describeMismatch(d, found), describeTimeout(class, found, limit), describeCall(d, err, found)))
 }
 
-// describeMismatch says how the server's protocol differs from the definition's; "" if it does
-// not.
+// describeMismatch says how the server's protocol differs from the definition's protocol. It
+// returns "" if the protocols are equal.
 func describeMismatch(d *service.Definition, found Listener) string {
 	secure, onlyHTTP1 := d.TLS != nil, found.Protocol == http1Name && !found.HTTP2
 	switch {
@@ -179,7 +178,7 @@ func describeMismatch(d *service.Definition, found Listener) string {
 	return ""
 }
 
-// describeTimeout describes a call that got no answer in time; "" for other failures.
+// describeTimeout describes a call that got no answer in time. For other failures it returns "".
 func describeTimeout(class failure.Class, found Listener, limit time.Duration) string {
 	switch late := class == failure.Deadline || class == failure.HandshakeTimeout; {
 	case late && found == (Listener{}):

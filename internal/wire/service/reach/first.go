@@ -29,18 +29,18 @@ import (
 // DefaultLimit limits a first call if the user sets no limit.
 const DefaultLimit = 4 * time.Second
 
-// A FirstCall makes the first call to a service. If there is a script, it makes one round of each
-// kind of user instead.
+// A FirstCall makes the first call to a service. If Script is set, it makes one round of each kind
+// of user instead.
 type FirstCall struct {
 	Definition *service.Definition
-	Request    *service.Request // the request to send; redirects change it
-	Script     *journey.Script  // the users' journey; nil: send Request
+	Request    *service.Request // the request to send; a redirect changes its URL
+	Script     *journey.Script  // the users' journey; nil means send Request
 	Seed       uint64           // seed of the users' random choices
-	Limit      time.Duration    // time limit of a call; 0: DefaultLimit
+	Limit      time.Duration    // time limit of a call; 0 means DefaultLimit
 	Notes      io.Writer        // receives a line about each answer
 }
 
-// Try makes the call and writes a line about the answer. If it fails, do not start the load.
+// Try makes the call and writes a line about the answer. If Try fails, do not start the load.
 func (f *FirstCall) Try(ctx context.Context) error {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
@@ -98,7 +98,7 @@ func TryConnection(ctx context.Context, d *service.Definition) error {
 }
 
 // speaksNoGRPC reports whether an answer proves that the server does not speak gRPC. The status
-// Unavailable does not prove it: a proxy may have sent it because it found no server.
+// Unavailable proves nothing, because a proxy sends this status if it finds no server.
 func speaksNoGRPC(d *service.Definition, answer *service.Answer) bool {
 	if !d.Wire.IsGRPC() || len(d.Expect) > 0 || codes.Code(answer.Status) == codes.Unavailable {
 		return false
@@ -171,7 +171,7 @@ func (r *firstRound) run(ctx context.Context, client service.Client) error {
 		err := r.call(ctx)
 		if unmet, is := errors.AsType[*expect.UnmetError](err); is && isAboutLatency(unmet) {
 			r.printNote("note: the first round: %s does not meet %s: %v", r.caller.Name(), unmet.Condition, unmet)
-			return nil // later answers may be faster
+			return nil // no error: in the load, answers may be faster
 		}
 		if err != nil {
 			return fmt.Errorf("the first round: %s: %w", r.caller.Name(), nameCondition(err))
@@ -200,7 +200,7 @@ func isAboutLatency(unmet *expect.UnmetError) bool {
 	return err == nil && condition.Uses().Latency
 }
 
-// nameCondition adds the condition that an answer does not meet to the error.
+// nameCondition adds the text of the unmet condition to an error.
 func nameCondition(err error) error {
 	if unmet, is := errors.AsType[*expect.UnmetError](err); is {
 		return fmt.Errorf("%s: %w", unmet.Condition, err)
@@ -216,8 +216,8 @@ type redirectError struct{ text string }
 
 func (e *redirectError) Error() string { return e.text }
 
-// followRedirects makes the first call and follows redirects on the same server. The load then
-// uses the last URL. With --expect it follows none, because a redirect may be the right answer.
+// followRedirects makes the first call and follows redirects on the same server. The load then uses
+// the last URL. With --expect it follows no redirects, because a redirect may be the right answer.
 func (f *FirstCall) followRedirects(ctx context.Context, client service.Client, answer *service.Answer) error {
 	d, request := f.Definition, f.Request
 	redirects := []int{ // RFC 9110, section 15.4
@@ -247,7 +247,7 @@ func (f *FirstCall) followRedirects(ctx context.Context, client service.Client, 
 	}
 }
 
-// redirectTarget returns the URL that an answer redirects to, if it is on the same server.
+// redirectTarget returns the URL that an answer redirects to. The URL must be on the same server.
 func redirectTarget(d *service.Definition, answer *service.Answer) (*url.URL, error) {
 	here := &url.URL{Scheme: urlScheme(d, d.TLS != nil), Host: d.Authority}
 	asked, err := here.Parse(d.Requests[0].Path)

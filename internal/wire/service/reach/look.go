@@ -20,9 +20,9 @@ import (
 
 // A Listener describes the server at a TCP address, as far as Probe can find out.
 type Listener struct {
-	Err      error  // the error of connecting; nil: a server listens
+	Err      error  // the error of connecting; nil means that a server listens
 	TLS      bool   // the server speaks TLS
-	Protocol string // HTTP/1.1 or HTTP/2; empty: neither, or the TLS handshake chose neither
+	Protocol string // HTTP/1.1 or HTTP/2; empty if neither was found
 	HTTP2    bool   // the server speaks both HTTP/1.1 and HTTP/2, without TLS
 }
 
@@ -58,7 +58,7 @@ func Probe(ctx context.Context, address string) Listener {
 		return found
 	}
 	if conn, err = dialProbe(ctx, address); err != nil {
-		return Listener{Protocol: found.Protocol} // the server listened a moment ago
+		return Listener{Protocol: found.Protocol} // the server has just accepted a connection
 	}
 	protocol := probeCleartext(conn)
 	if !is {
@@ -82,8 +82,8 @@ func dialProbe(ctx context.Context, address string) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(probeTimeout))
 }
 
-// probeTLS begins a TLS handshake on a connection. It describes the server if the answer is TLS,
-// or the error message that HTTP/1.1 servers send. It closes the connection.
+// probeTLS begins a TLS handshake on a connection. It describes the server if the server answers
+// with TLS, or with an HTTP/1.1 error message. It closes the connection.
 func probeTLS(ctx context.Context, conn net.Conn) (found Listener, is bool) {
 	defer conn.Close()
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
@@ -130,8 +130,8 @@ func probeCleartext(conn net.Conn) string {
 	return answeredVersion(header)
 }
 
-// answeredVersion returns HTTP/1.1 if an answer begins with that name, or with a web page without
-// a status line: some servers answer unknown versions in this way.
+// answeredVersion returns HTTP/1.1 if an answer begins with that name or with a web page. Some
+// servers answer unknown versions with a web page that has no status line.
 func answeredVersion(beginning []byte) string {
 	if text := string(beginning); strings.HasPrefix(text, "HTTP/") || strings.HasPrefix(text, "<!DOC") || strings.HasPrefix(text, "<html") {
 		return http1Name
@@ -139,8 +139,8 @@ func answeredVersion(beginning []byte) string {
 	return ""
 }
 
-// A SlowProbe finds out what listens on an address, but only if a call there fails or is slow. If
-// calls succeed, the server must not get strange requests.
+// A SlowProbe probes the server at an address, but only if a call there fails or is slow. If calls
+// succeed, the server gets no unusual requests.
 type SlowProbe struct {
 	find func() Listener
 	late *time.Timer
@@ -170,7 +170,7 @@ func (l *SlowProbe) Stop() { l.late.Stop() }
 const lookUpTimeout = 4 * time.Second
 
 // LookUp returns an address of the target's host, so that calls need not look up the name. It
-// prefers the first address at which something listens.
+// returns the first address at which a server listens, if there is one.
 func LookUp(ctx context.Context, t service.Target) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
@@ -211,7 +211,7 @@ func AddressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 	}
 	if err != nil {
 		if wrong, is := errors.AsType[*net.DNSError](err); is {
-			err = errors.New(wrong.Err) // without the host name, which Error repeats
+			err = errors.New(wrong.Err) // the error without the host name, which is shown already
 		}
 		return nil, fmt.Errorf("found no address for the host %s: %w: check the name", host, err)
 	}

@@ -19,9 +19,9 @@ import (
 	"wirelab.dev/internal/wire/service"
 )
 
-// A Method says where a gRPC method is described, and how a call sends its messages.
+// A Method says which files describe a gRPC method, and how a call sends its messages.
 type Method struct {
-	Proto    string   // file that defines the service; if it and Protoset are empty, the server is asked
+	Proto    string   // file that defines the service; if empty, Protoset or the server does
 	Imports  []string // folders to search for imports of Proto
 	Protoset string   // descriptor file
 	Messages int      // how many times a streaming call sends its messages

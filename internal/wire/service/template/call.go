@@ -40,7 +40,8 @@ func NewCall(client int, random *rand.Rand) *Call {
 // Begin begins the call with the given number. The call gets a new time and a new UUID.
 func (c *Call) Begin(number int) { c.N, c.now, c.uuid = number, time.Time{}, "" }
 
-// BindForm returns a form that uses this client's functions. It puts the fields before first.
+// BindForm returns a form that uses this client's functions. The form's header begins with the
+// fields in the argument before.
 func (c *Call) BindForm(f Form, before []service.Field) Form {
 	f.Path, f.Body = c.bindText(f.Path), c.bindText(f.Body)
 	f.Fixed.Header = slices.Concat(before, f.Fixed.Header)
@@ -63,8 +64,8 @@ func (c *Call) bindText(t Text) Text {
 	return t
 }
 
-// Fill returns the form's request for this call. Later calls do not change it. The caller must not
-// write to parts that are the same in every call, because all requests share them.
+// Fill returns the form's request for this call. Later calls do not change the request. The caller
+// must not write to its parts without templates, because all requests share those parts.
 func (c *Call) Fill(f *Form) (*service.Request, error) {
 	made := new(f.Fixed)
 	own := false // this request has its own copy of the header
@@ -113,7 +114,7 @@ func (c *Call) render(t *Text) ([]byte, error) {
 	return c.buffer.Bytes(), nil
 }
 
-// Fields lists the names that a template may use after a dot. Columns of rows come in addition.
+// Fields lists the names that a template may use after a dot, besides the columns of rows.
 var Fields = []string{
 	"N", "Client", "Row",
 	"RequestNumber", "WorkerID", "Timestamp", "TimestampUnix", "TimestampUnixMilli", "TimestampUnixNano", "UUID",
@@ -192,7 +193,7 @@ func (c *Call) newUUID() string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", high>>32, high>>16&0xffff, high&0xffff, low>>48, low&0xffffffffffff)
 }
 
-// randomInt returns a number from from to to-1, as in ghz.
+// randomInt returns a random number that is at least from and less than to, as in ghz.
 func (c *Call) randomInt(from, to int) (int, error) {
 	if from >= to || to-from <= 0 {
 		return 0, fmt.Errorf("the range is %d to %d: the first number must be below the second", from, to)
@@ -231,7 +232,7 @@ func modulo(a, b int) (int, error) {
 	return a % b, nil
 }
 
-// quote formats a value as JSON: a text gets its quotes and escapes.
+// quote formats a value as JSON: a text gets quotes and escapes.
 func quote(value any) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -242,7 +243,7 @@ func quote(value any) (string, error) {
 	return boundedValue(strings.TrimSuffix(text.String(), "\n"))
 }
 
-// maxValue limits the length of a function's result, which another function may use.
+// maxValue limits the length of a function's result, which may be another function's argument.
 const maxValue = 1 << 20
 
 func boundedValue(value string) (string, error) {
@@ -252,7 +253,7 @@ func boundedValue(value string) (string, error) {
 	return value, nil
 }
 
-// maxVerbs limits the verbs in a format: each verb may write a whole argument.
+// maxVerbs limits the verbs in a format, because each verb may write a whole argument.
 const maxVerbs = 64
 
 func printf(format string, args ...any) (string, error) {

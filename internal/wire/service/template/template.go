@@ -5,8 +5,8 @@
 //	       (names)  (shared)
 //
 // The language is a part of Go's text/template. Parse looks up every name, so that errors are found
-// before anything is sent. Every template ends: {{range}} is not allowed, and values and output are
-// limited.
+// before anything is sent. No template runs forever: {{range}} is not allowed, and values and
+// output are limited.
 //
 // This package must not know how requests are carried, nor when.
 package template
@@ -30,7 +30,7 @@ import (
 type Text struct {
 	Name     string // used in errors, such as "the body"
 	source   string
-	template *template.Template // nil: a fixed text
+	template *template.Template // nil means a fixed text
 }
 
 // Fixed reports whether the text is the same in every call.
@@ -104,7 +104,7 @@ func (l limitedBuffer) Write(b []byte) (int, error) {
 
 // Names lists the names that a template may use in addition to Fields and Functions.
 type Names struct {
-	Columns []string // names after .Row
+	Columns []string // names that may follow .Row
 	NoRows  string   // tells the user how to get rows
 	// Taken lists the values that earlier steps take from answers. They hide Fields of the same
 	// name.
@@ -121,7 +121,7 @@ func (n Names) With(taken string) Names {
 
 const maxSource = 4 << 20
 
-// HasTemplate reports whether a text contains a template, and so may differ between calls.
+// HasTemplate reports whether a text contains a template.
 func HasTemplate(text string) bool { return strings.Contains(text, "{{") }
 
 // Parse parses a text and checks every name in it. A text without templates is always valid.
@@ -134,7 +134,7 @@ func Parse(name, source string, known Names) (Text, error) {
 		return t, fmt.Errorf("the template of %s has %d bytes: want at most %d MiB", name, len(source), maxSource>>20)
 	}
 	tree := parse.New(name)
-	tree.Mode = parse.SkipFuncCheck // checkFunction checks the names instead, and finds the column
+	tree.Mode = parse.SkipFuncCheck // checkFunction checks the names and knows their columns
 	trees := map[string]*parse.Tree{}
 	if _, err := tree.Parse(source, "", "", trees); err != nil {
 		return t, t.parseError(err)
@@ -215,7 +215,7 @@ func (l *nameChecker) checkNodes(nodes []parse.Node) error {
 	return nil
 }
 
-// checkCommand also checks the column in {{index .Row "first name"}}.
+// checkCommand checks a command, including the column in {{index .Row "first name"}}.
 func (l *nameChecker) checkCommand(c *parse.CommandNode) error {
 	if len(c.Args) == 3 {
 		f, isIdentifier := c.Args[0].(*parse.IdentifierNode)

@@ -1,5 +1,5 @@
-// Package catalog lists all stacks, and checks variants. A new stack is a folder beside
-// this one and a line here.
+// Package catalog lists all stacks, and checks variants. To add a stack, add a folder beside this
+// one and a line in this file.
 package catalog
 
 import (
@@ -28,8 +28,8 @@ import (
 
 var fastStack = faststack.New(grpcstack.Stack)
 
-// Stacks returns all stacks. A stack's index selects its colour in reports: add new stacks at the
-// end.
+// Stacks returns all stacks. Add new stacks at the end, because a stack's index selects its colour
+// in reports.
 func Stacks() []stack.Stack {
 	return []stack.Stack{
 		tcp.Stack{},
@@ -65,7 +65,7 @@ const (
 	pooledMessages = "pooled"
 )
 
-// Common lists the options of every stack. Stacks themselves never get these options.
+// Common lists the options that every stack has. The stack's own code never gets these options.
 func Common() []scenario.Option {
 	return []scenario.Option{
 		{Key: inFlightKey, Parse: scenario.Count, Help: "N: the limit of calls in flight; further calls wait in the client; as in inflight=50"},
@@ -117,8 +117,7 @@ func parseControl(text string) (any, error) {
 // controlName allows at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
 var controlName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 
-// Congestion returns the congestion control of a variant's TCP connections. "" means the machine's
-// default.
+// Congestion returns the congestion control of a variant's TCP connections, or "" for the default.
 func Congestion(v scenario.Variant) string { return readCommon(v).Text(congestionKey) }
 
 // checkCongestion refuses the option for sockets that wirelab does not open itself.
@@ -147,7 +146,7 @@ func InFlight(v scenario.Variant) (int, error) {
 	return scenario.Value[int](o, inFlightKey), o.Err()
 }
 
-// Naive reports whether the client ignores the limits of the machine. Its result shows the effect.
+// Naive reports whether the client deliberately ignores the limits of the machine.
 func Naive(v scenario.Variant) bool { return readCommon(v).Text(clientKey) == naiveClient }
 
 // PoolsMessages reports whether the receiver of a stream reuses one message.
@@ -166,7 +165,7 @@ func parseCollector(text string) (any, error) {
 	return scenario.Count(text)
 }
 
-// SmallObject returns the size limit of Go's small objects in a variant's workers. 0: the default.
+// SmallObject returns the limit of Go's small objects in a variant's workers, or 0 for the default.
 func SmallObject(v scenario.Variant) int {
 	return map[string]int{"16KiB": 16 << 10, "64KiB": 64 << 10}[readCommon(v).Text(smallLimitKey)]
 }
@@ -181,7 +180,7 @@ func isOneOf(options []scenario.Option, s scenario.Setting) bool {
 	return slices.ContainsFunc(options, func(o scenario.Option) bool { return o.Key == s.Key })
 }
 
-// ConnectionOf returns the connection mode of a variant. asked is the user's mode, or zero.
+// ConnectionOf returns the connection mode of a variant. asked is the user's choice, or zero.
 func ConnectionOf(s stack.Stack, v scenario.Variant, asked scenario.Connection) scenario.Connection {
 	if mode := scenario.Value[scenario.Connection](readCommon(v), connectionKey); mode != (scenario.Connection{}) {
 		return mode
@@ -205,7 +204,7 @@ func CheckConnection(v scenario.Variant, asked scenario.Connection) error {
 	return stack.CheckLifecycle(s, v, conn.LifecycleOf(mode))
 }
 
-// CheckLoad returns an error if the variant's foreign program cannot produce the part's load.
+// CheckLoad returns an error if the variant's foreign client cannot produce the part's load.
 func CheckLoad(v scenario.Variant, p scenario.Part) error {
 	if err := checkPeersPart(v, p); err != nil {
 		return err
@@ -256,7 +255,7 @@ func Secure(v scenario.Variant) scenario.Variant {
 	return stack.Secure(s, v)
 }
 
-// OwnOptions returns the variant with only those options that the stack itself gets.
+// OwnOptions returns the variant without the options in Common and the options of peers.
 func OwnOptions(v scenario.Variant) scenario.Variant {
 	common := commonOptions(v.Stack)
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return isOneOf(common, s) })

@@ -18,8 +18,8 @@ const (
 	ownPeer     = "go" // the value for wirelab's own worker
 )
 
-// commonOptions returns the options that a stack itself never gets: the options of every stack,
-// the choice of a peer for each end, and the options of these peers.
+// commonOptions returns the options that the stack's own code never gets: the options of every
+// stack, the choice of a peer for each end, and the options of these peers.
 func commonOptions(stack string) []scenario.Option {
 	all := Common()
 	ends := []struct {
@@ -52,7 +52,7 @@ func commonOptions(stack string) []scenario.Option {
 	return append(all, peerOptions(stack)...)
 }
 
-// peerOptions returns the options of all peers of a stack. An option means the same for each peer.
+// peerOptions returns the options of all peers of a stack. An option means the same to each peer.
 func peerOptions(stack string) []scenario.Option {
 	var all []scenario.Option
 	for _, p := range peer.All() {
@@ -110,8 +110,7 @@ var (
 	peerChoiceKeys = []string{serverKey, clientKey, bothEndsKey}
 )
 
-// checkPeer refuses options that the variant's peers do not have, and options of peers that are
-// not chosen.
+// checkPeer refuses options that the variant's peers do not have, and options of unchosen peers.
 func checkPeer(v scenario.Variant) error {
 	_, server := v.Get(serverKey)
 	_, caller := v.Get(clientKey)

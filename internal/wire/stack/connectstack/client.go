@@ -44,7 +44,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		stack.PutMetadata(request.Header(), "", md, nil)
 	}
-	met := new(error) // receives the request's error
+	met := new(error) // gets the error of the HTTP request
 	calling := context.WithValue(ctx, errorKey{}, met)
 	var info connect.CallInfo
 	if len(options) > 0 {
@@ -135,8 +135,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	if md, has := metadata.FromOutgoingContext(ctx); has {
 		stack.PutMetadata(conn.RequestHeader(), "", md, nil)
 	}
-	// This sends only the header: the caller may wait for the answer's header before it sends a
-	// message.
+	// This sends only the header, because the caller may wait for an answer before it sends.
 	if err := conn.Send(nil); err != nil {
 		return nil, toStatus(ctx, err)
 	}
@@ -151,7 +150,7 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the reason.
+// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the error.
 func (s *clientStream) SendMsg(message any) error {
 	err := s.conn.Send(message)
 	if errors.Is(err, io.EOF) {
@@ -161,7 +160,7 @@ func (s *clientStream) SendMsg(message any) error {
 }
 
 func (s *clientStream) CloseSend() error {
-	_ = s.conn.CloseRequest() // RecvMsg reports a failure
+	_ = s.conn.CloseRequest() // ignore errors: RecvMsg reports them
 	return nil
 }
 
@@ -172,7 +171,7 @@ func (s *clientStream) RecvMsg(message any) error {
 	}
 	defer s.finish()
 	switch {
-	case err == nil: // the only answer; it counts when the call has ended with OK
+	case err == nil: // the only answer, which is valid only if the call ends with OK
 		err = s.conn.Receive(&emptypb.Empty{})
 		if err == nil {
 			return status.Error(codes.Internal, "connect: the call got a second answer, but allows only one")

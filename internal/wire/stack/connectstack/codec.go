@@ -19,7 +19,7 @@ import (
 )
 
 // envelope carries a unary message of any type through connect-go, which needs one concrete type
-// because it allocates received messages. It holds an outgoing message, or an incoming one's
+// because it allocates received messages. It holds an outgoing message or an incoming message's
 // bytes.
 type envelope struct {
 	message any
@@ -33,7 +33,7 @@ func (e *envelope) open(message any) error { return e.form.decode(e.raw, message
 // because connect-go reuses its buffers.
 type codec int
 
-// These are the codecs. wirelab's clients use the first; the second suits curl.
+// These are the codecs. wirelab's clients use the first codec; the second is for curl.
 const (
 	binary codec = iota
 	json
@@ -126,8 +126,8 @@ func toCallError(failed *connect.Error) error {
 }
 
 // isConnectionLost reports whether an error comes from a broken connection. connect-go gives a
-// truncated answer the code of an invalid one, and a failed write the code Canceled, which is
-// right only on a server.
+// truncated answer the code of an invalid answer. It gives a failed write the code Canceled, which
+// is correct only on a server.
 func isConnectionLost(failed *connect.Error) bool {
 	cause := failed.Unwrap()
 	return errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.EPIPE) || errors.Is(cause, syscall.ECONNRESET)

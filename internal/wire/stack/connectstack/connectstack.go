@@ -25,7 +25,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// Stack is one of the two stacks.
+// Stack is the type of this package's two stacks.
 type Stack struct{ stack.HTTPStack }
 
 // The stacks.

@@ -63,8 +63,8 @@ func serveUnary(method *stack.Method) func(context.Context, *connect.Request[env
 	}
 }
 
-// serveStream returns connect-go's handler for a stream. It does not limit the number of messages:
-// generated code does.
+// serveStream returns connect-go's handler for a stream. It does not limit the number of messages,
+// because generated code does so.
 func serveStream(method *stack.Method) func(context.Context, *connect.BidiStream[envelope, envelope]) error {
 	return func(ctx context.Context, conn *connect.BidiStream[envelope, envelope]) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -84,7 +84,7 @@ type streamCall struct {
 	stack.ServerCall
 	conn   connect.StreamingHandlerConn
 	ctx    context.Context
-	cancel context.CancelFunc // ends ctx when reading or writing fails, because HTTP may not notice
+	cancel context.CancelFunc // ends ctx when a read or write fails, because HTTP may not do so
 }
 
 func (c *streamCall) closeHeader() {
@@ -101,8 +101,8 @@ func (c *streamCall) SendHeader(md metadata.MD) error {
 	return c.failBroken(c.conn.Send(nil))
 }
 
-// failBroken returns the status of a call whose client broke the protocol or disconnected. In the
-// second case it also ends the context.
+// failBroken returns the status of a call whose client broke the protocol or disconnected. If the
+// client disconnected, it also ends the context.
 func (c *streamCall) failBroken(err error) error {
 	if err == nil {
 		return nil

@@ -56,14 +56,14 @@ func dialClient(ctx context.Context, address string, dial stack.DialFunc, option
 		return nil, err
 	}
 	if err := c.Connect(ctx); err != nil {
-		_ = c.Close() // ignore this error: err matters
+		_ = c.Close() // ignore this error: err is the cause
 		return nil, err
 	}
 	return c, nil
 }
 
-// timedOptions stop the clock at a call's first message, because the library reports nothing
-// earlier.
+// timedOptions returns options that stop the clock at a call's first message, because the library
+// reports no earlier event.
 func timedOptions(clock *stack.FirstByte) []creditrpc.ClientOption {
 	return []creditrpc.ClientOption{
 		creditrpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {

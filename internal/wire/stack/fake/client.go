@@ -17,16 +17,16 @@ import (
 
 type client struct {
 	script   script
-	scripted bool // the script has an effect
+	scripted bool // whether the script has an effect
 	calls    atomic.Int64
-	time     *timekeeper // nil: the script never delays calls
+	time     *timekeeper // nil if the script never delays calls
 	dialer   *conn.Dialer
 	conns    []net.Conn // the kept connections
 	perCall  string     // server's address if each call opens a connection; otherwise ""
 	closed   chan struct{}
 
 	placeMu sync.Mutex
-	places  []int64 // times when each place becomes free; nil: no limit of parallel calls
+	places  []int64 // times when each place for a call becomes free; nil means no limit
 	next    int
 	closing sync.Once
 }
@@ -44,7 +44,7 @@ func newClient(s script, dialer *conn.Dialer) *client {
 	return c
 }
 
-// open opens the kept connections. If none is kept, it checks that a server listens.
+// open opens the kept connections. Without kept connections, it checks that a server listens.
 func (c *client) open(ctx context.Context, target stack.Target) error {
 	c.dialer.UsedProtocol("fake")
 	if target.Lifecycle != conn.Kept {
@@ -91,7 +91,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, _ .
 
 func (c *client) runScript(ctx context.Context, method string, args, reply any) error {
 	number := c.calls.Add(1)
-	var ready <-chan struct{} // nil: the call never becomes ready
+	var ready <-chan struct{} // nil means that the call never becomes ready
 	switch {
 	case c.script.hangsAt(number):
 	case c.time != nil:
@@ -121,7 +121,7 @@ func (c *client) runScript(ctx context.Context, method string, args, reply any) 
 	return err
 }
 
-// answerTime returns the time of the answer to a call that begins now. If the script limits
+// answerTime returns the time at which to answer a call that begins now. If the script limits
 // parallel calls, the call also waits for a free place.
 func (c *client) answerTime() int64 {
 	if c.places == nil {
@@ -159,8 +159,8 @@ func (c *client) Close() error {
 }
 
 // timekeeper wakes calls at the times that they request, in the order of their requests. To be
-// exact to microseconds, it spins at the end of a wait. One goroutine spins for all calls, so that
-// many waiting calls use no more CPU time than one.
+// exact to microseconds, it polls the clock at the end of a wait. One goroutine polls for all
+// calls, so that many waiting calls use no more CPU time than one.
 type timekeeper struct {
 	queue chan wakeRequest
 	ended chan struct{}
@@ -172,7 +172,7 @@ type wakeRequest struct {
 	ready   chan struct{}
 }
 
-const queueLength = 1024 // further calls wait, in order, for room in the queue
+const queueLength = 1024 // if the queue is full, further calls wait in order
 
 func startTimekeeper() *timekeeper {
 	t := &timekeeper{queue: make(chan wakeRequest, queueLength), ended: make(chan struct{})}

@@ -1,9 +1,9 @@
-// Package fake is the stack `fake`. It has no wire: the client answers calls itself, by a script.
-// Tests check that a trial of wirelab finds the delay, stall or fault that the variant sets. With
-// an empty script a call costs almost nothing, so a trial measures wirelab itself.
+// Package fake is the stack `fake`. It has no wire: the client itself answers calls, and a script
+// determines how. Tests check that a trial finds the delay, stall or fault that the variant sets.
+// With an empty script a call costs almost nothing, so a trial measures wirelab itself.
 //
 //  1. The variant's options are a script.
-//  2. The client answers each call in its own process, with the request as the response,
+//  2. The client itself answers each call, without the server. The response is the request,
 //     after the delay or fault of the script.
 //  3. Clients open connections to the server but send nothing on them. So processes, addresses,
 //     connection modes and counts work as with any stack.
@@ -41,8 +41,7 @@ var (
 	_ stack.KindLimiter = Stack{}
 )
 
-// Info describes the stack. All calls share one client, because its timekeeper must serve them
-// all.
+// Info describes the stack. All calls share one client, because its timekeeper must serve them all.
 func (Stack) Info() stack.Info {
 	return stack.Info{
 		Name: "fake", Summary: "no wire: the client answers its own calls, by a script; for testing wirelab",
@@ -74,7 +73,7 @@ func (Stack) NewClient(ctx context.Context, v scenario.Variant, target stack.Tar
 
 var errStreams = fmt.Errorf("fake: this stack answers only unary calls; tcp and grpc have streams: %w", stack.ErrUnsupported)
 
-// CheckKind refuses streams.
+// CheckKind returns an error for streams, which the stack cannot carry.
 func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind != stack.Unary {
 		return errStreams
@@ -92,7 +91,8 @@ var options = []scenario.Option{
 	{Key: "corrupt-every", Parse: scenario.Count, Help: "N: in every Nth answer one bit is wrong"},
 }
 
-// script says how calls are delayed and how they fail. The zero value answers them at once.
+// script says how calls are delayed and how they fail. With the zero value, calls are answered at
+// once.
 type script struct {
 	delay         time.Duration
 	parallel      int64
@@ -123,8 +123,8 @@ func parseScript(v scenario.Variant) (script, error) {
 	return s, o.Err()
 }
 
-// answerTime returns the time of the answer to a call that begins at now. It never decreases from
-// call to call: the timekeeper needs this.
+// answerTime returns the time of the answer to a call that begins at now. From call to call, the
+// result never decreases: the timekeeper relies on this.
 func (s script) answerTime(now int64) int64 {
 	if s.stall > 0 {
 		period := int64(s.period)
@@ -147,7 +147,7 @@ func (s script) corruptsAt(number int64) bool {
 }
 
 // copyRequest copies the request's struct to the response. Both then share memory behind pointers.
-// This takes about 20 ns, where proto.Merge takes hundreds. The copy is safe: a generated struct's
+// This takes about 20 ns; proto.Merge would take hundreds. The copy is safe: a generated struct's
 // internal pointer refers to the type's description, which is the same for both.
 func copyRequest(method string, args, reply any) error {
 	if reflect.TypeOf(args) != reflect.TypeOf(reply) {

@@ -3,8 +3,8 @@
 // the library's defaults.
 //
 // The wire is the same as gRPC's, so one end may use grpc-go instead. Such variants show the cost
-// of each end separately. The package must not know how the other library is used: it gets the
-// stack that makes the other end.
+// of fastgrpc at each end separately. The package must not know how the other library is used: New
+// gets the stack that makes the other end.
 package faststack
 
 import (
@@ -32,9 +32,8 @@ type own = stack.GRPCStack[fastgrpc.ServerOption, fastgrpc.ClientOption]
 
 var _ stack.SettingsReporter = Stack{}
 
-// The options and their values.
 const (
-	endsKey    = "ends" // ends that use fastgrpc
+	endsKey    = "ends" // the ends that use fastgrpc: both, server or client
 	bothEnds   = "both"
 	clientOnly = "client"
 	serverOnly = "server"
@@ -85,7 +84,7 @@ func connect(ctx context.Context, address string, dial stack.DialFunc, options .
 		return nil, err
 	}
 	if err := c.WaitReady(ctx); err != nil {
-		_ = c.Close() // ignore this error: err matters
+		_ = c.Close() // ignore this error: err is the cause
 		return nil, err
 	}
 	return c, nil

@@ -21,13 +21,13 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// caddy runs Caddy's file server as a separate process in this process's group. Caddy forwards
-// requests for missing files to this process, which makes the files.
+// caddy runs Caddy's file server as a separate process, in the process group of this process. Caddy
+// forwards requests for missing files to this process, which makes the files.
 type caddy struct {
 	stack.Methods
 	home    string     // Caddy's folder; empty until Listen
 	process *exec.Cmd  // nil until Listen
-	output  outputTail // the last output of the process
+	output  outputTail // the end of the process's output
 	maker   http.Server
 	making  sync.WaitGroup
 	closing atomic.Bool
@@ -84,7 +84,7 @@ func (c *caddy) Listen(ctx context.Context, address string) (net.Addr, error) {
 		err = c.waitUntilReady(ctx, bound)
 	}
 	if err != nil {
-		closed := c.Close() // after this, output is complete
+		closed := c.Close() // after Close, output is complete
 		if output := c.output.String(); output != "" {
 			err = fmt.Errorf("%w; the end of Caddy's output: %s", err, output)
 		}

@@ -5,7 +5,7 @@
 //  2. If the file does not exist, it is made (folder.go): the registered handler answers
 //     once, and its messages are stored in gRPC's framing.
 //  3. The file server, Go's own or Caddy in a process of its own (caddy.go), sends the
-//     file. From the second call on no handler runs.
+//     file. From the second call on, no handler runs.
 //  4. The client reads the messages from the answer's body.
 //
 // The package must not know what the messages mean or that it is measured.

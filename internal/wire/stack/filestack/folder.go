@@ -33,7 +33,7 @@ const (
 	statusHeader = "Grpc-Status"
 )
 
-// folder holds one file per request, with its answer. It serves the files, or makes them for
+// folder contains one file per request, with the answer. It serves the files or makes them for
 // Caddy.
 type folder struct {
 	path    string
@@ -82,7 +82,7 @@ func (f *folder) findOrMake(ctx context.Context, url string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, err := os.Stat(path); err == nil {
-		return path, nil // another call made the file meanwhile
+		return path, nil // another call has made the file meanwhile
 	}
 	if f.files == maxFiles {
 		return "", status.Errorf(codes.ResourceExhausted, "file: the limit of %d different requests is reached", maxFiles)
@@ -126,7 +126,7 @@ func makeFile(ctx context.Context, path string, method *stack.Method, request []
 	if err != nil {
 		return fmt.Errorf("file: %w", err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // fails if the file was renamed
+	defer func() { _ = os.Remove(file.Name()) }() // does nothing if the file was renamed
 	out := &answer{ctx: ctx, request: request, to: bufio.NewWriter(file)}
 	failed := method.Stream.Handler(method.Service, out)
 	err = errors.Join(out.to.Flush(), file.Close())

@@ -17,7 +17,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// These options tune grpc-go at both ends. Unset options tune nothing.
+// These options tune grpc-go at both ends. An option that is not set changes nothing.
 const (
 	codecKey   = "codec"
 	poolKey    = "recv-pool"
@@ -118,7 +118,7 @@ type poolTiers struct {
 	pool mem.BufferPool
 }
 
-// noPool is the value of pool-tiers for no memory pool.
+// noPool is the value of the option pool-tiers that selects no memory pool.
 const noPool = "none"
 
 func parseTiers(text string) (any, error) {
@@ -141,7 +141,7 @@ func parseTiers(text string) (any, error) {
 	return &poolTiers{text, pool}, err
 }
 
-// makeDefault makes the pool the default of the whole process: the codec cannot use another one.
+// makeDefault makes the pool the process's default, because the codec can use no other pool.
 func (t *poolTiers) makeDefault() {
 	if t != nil {
 		experimental.SetDefaultBufferPool(t.pool)
@@ -154,12 +154,12 @@ type fastMessage interface {
 	SizeVT() int
 	MarshalVT() ([]byte, error)
 	MarshalToSizedBufferVT([]byte) (int, error)
-	UnmarshalVT([]byte) error // adds to the message's content
+	UnmarshalVT([]byte) error // appends to the content; it does not replace it
 	Reset()
 }
 
-// resetMessage clears a message that may be in use again. A type with a vtprotobuf pool keeps its
-// memory, because a caller that receives again no longer needs the old content.
+// resetMessage clears a message that may have been used before. A message with a vtprotobuf pool
+// keeps its memory, because a caller that receives into it again no longer needs the old content.
 func resetMessage(m fastMessage) {
 	if pooled, is := m.(interface{ ResetVT() }); is {
 		pooled.ResetVT()

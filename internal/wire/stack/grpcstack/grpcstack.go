@@ -87,8 +87,7 @@ type client struct {
 	reason atomic.Pointer[error]
 }
 
-// firstByte also stops at the trailer: for an answer without messages, grpc-go reports nothing
-// else.
+// firstByte also stops at the trailer: grpc-go reports nothing else for answers without messages.
 type firstByte struct{ *stack.FirstByte }
 
 func (f firstByte) HandleRPC(ctx context.Context, what stats.RPCStats) {
@@ -106,7 +105,7 @@ func connect(ctx context.Context, target string, dial stack.DialFunc, options ..
 		return nil, err
 	}
 	if err := c.waitUntilReady(ctx); err != nil {
-		_ = c.Close() // ignore this error: err matters
+		_ = c.Close() // ignore this error: err is the cause
 		return nil, err
 	}
 	return c, nil
@@ -128,8 +127,8 @@ func (c *client) lastError() error {
 	return nil
 }
 
-// waitUntilReady waits until the connection can carry calls. It returns the first failure: grpc-go
-// would try again.
+// waitUntilReady waits until the connection can carry calls. It returns the first failure, after
+// which grpc-go would try again.
 func (c *client) waitUntilReady(ctx context.Context) error {
 	c.Connect()
 	for {
@@ -169,10 +168,10 @@ func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return guardedStream{stream}, nil
 }
 
-// guardedStream corrects the result of a call that the server refused twice. grpc-go retries a
+// guardedStream corrects the result of calls that the server refused twice. grpc-go retries a
 // refused call. If the second attempt is refused before its request is written, RecvMsg returns
-// io.EOF (since v1.84), as after a success. A second RecvMsg then returns the true status, or
-// io.EOF.
+// io.EOF (since v1.84), as after a success. A second RecvMsg then returns the true status. After a
+// success, a second RecvMsg returns io.EOF again.
 type guardedStream struct{ grpc.ClientStream }
 
 func (s guardedStream) RecvMsg(m any) error {
@@ -183,7 +182,7 @@ func (s guardedStream) RecvMsg(m any) error {
 	return err
 }
 
-// explain adds the connection's last error to err, if err contains its text.
+// explain adds the connection's last error to err, if err contains that error's text.
 func (c *client) explain(err error) error {
 	if err == nil || status.Code(err) != codes.Unavailable {
 		return err

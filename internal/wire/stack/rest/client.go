@@ -79,7 +79,7 @@ func (c *client) newRequest(ctx context.Context, method, contentType string, bod
 	return request, nil
 }
 
-// pathOf returns the short path of an operation, given as "/package.Service/Operation".
+// pathOf returns the short path of an operation. fullName is like "/package.Service/Operation".
 func pathOf(fullName string) (string, error) {
 	slash := strings.LastIndexByte(fullName, '/')
 	if slash < 1 || fullName[0] != '/' || slash == len(fullName)-1 {
@@ -88,14 +88,14 @@ func pathOf(fullName string) (string, error) {
 	return route.ShortPath(fullName[slash+1:]), nil
 }
 
-// answer is the answer to a request. The zero value means that there is none.
+// answer holds a server's response. The zero value means that there is no response.
 type answer struct {
 	header http.Header
 	body   []byte         // set if the answer is one message
 	stream *http.Response // set if the answer is a stream; the caller must close its body
 }
 
-// sendRequest sends a request. The answer includes the header even if it reports an error.
+// sendRequest sends a request. The answer has a header even if the server reports an error.
 func (c *client) sendRequest(request *http.Request, media string) (answer, error) {
 	response, err := c.Do(request)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *client) sendRequest(request *http.Request, media string) (answer, error
 
 func (a *answer) headerMetadata() metadata.MD { return stack.MetadataIn(a.header, "", isReserved) }
 
-// trailerMetadata returns the trailer metadata. A stream's trailer is known only after its end.
+// trailerMetadata returns the trailer metadata. For a stream, call it after the stream's end.
 func (a *answer) trailerMetadata() metadata.MD {
 	if a.stream != nil {
 		return stack.MetadataIn(a.stream.Trailer, "", isReserved)
@@ -135,9 +135,9 @@ func checkAnswer(response *http.Response, body []byte, wantMedia string) error {
 	return nil
 }
 
-// clientStream is the client's end of a stream. A goroutine sends the request, so that sending
-// need not wait for receiving. RecvMsg waits for the goroutine, which ends when the answer has
-// begun, with ctx, or with the client.
+// clientStream is the client's end of a stream. A goroutine sends the request, so that sending need
+// not wait for receiving. RecvMsg waits for the goroutine. The goroutine ends when the answer
+// begins, ctx ends or the client is closed.
 type clientStream struct {
 	client  *client
 	ctx     context.Context
@@ -146,14 +146,14 @@ type clientStream struct {
 	options []grpc.CallOption
 
 	sending   *io.PipeWriter // writes the request's body; nil if the request is one message
-	requested bool           // the only message was sent
+	requested bool           // whether the only message was sent
 	stop      func()         // stops the sending goroutine
 
 	begun     chan struct{} // closed when answer or err is set
 	answer    answer
 	receiving *bufio.Reader // reads the answer's body; nil if the answer is one message or failed
-	ended     bool          // only the receiver uses it
-	err       error         // reason why the stream ended; io.EOF means status OK
+	ended     bool          // the stream has ended; only the receiver uses this field
+	err       error         // error that ended the stream; io.EOF means status OK
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -198,7 +198,7 @@ func (s *clientStream) sendRequest(request *http.Request) {
 
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the reason.
+// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the error.
 func (s *clientStream) SendMsg(message any) error {
 	if s.sending == nil {
 		return s.sendOnly(message)
@@ -244,7 +244,7 @@ func (s *clientStream) CloseSend() error {
 	case s.sending != nil:
 		return s.sending.Close()
 	case s.requested:
-		return nil // the request ended with its only message
+		return nil // the request is complete after its only message
 	default:
 		s.requested = true
 		return s.stopAndFail(errOneRequest)

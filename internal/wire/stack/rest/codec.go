@@ -33,8 +33,8 @@ type codec struct {
 	decode func([]byte, proto.Message) error
 }
 
-// These are the codecs. Protobuf's media type is common but not registered. The media types of
-// streams are wirelab's own, so that nobody takes a stream for a message.
+// These are the codecs. Protobuf's media type is common but not registered. Streams have media
+// types of wirelab's own, so that no program takes a stream for a single message.
 var (
 	protobuf = &codec{
 		name:     "protobuf",
@@ -92,8 +92,8 @@ func (c *codec) marshal(message any) ([]byte, error) {
 	return encoded, nil
 }
 
-// unmarshal replaces the message's content. fault is the error code of a failure: the two ends use
-// different codes.
+// unmarshal replaces the message's content. fault is the error code of a failure, which differs
+// between client and server.
 func (c *codec) unmarshal(encoded []byte, message any, fault codes.Code) error {
 	m, err := stack.ProtoMessage("rest", message)
 	if err != nil {
@@ -215,8 +215,8 @@ func statusIn(trailer http.Header) *status.Status {
 }
 
 // Metadata becomes plain header fields, for curl -H and curl -i. If the answer is one message, its
-// trailer metadata is in the header too, with this prefix. With HTTP trailers the answer could not
-// have a Content-Length.
+// trailer metadata is in the header too, with this prefix. With HTTP trailers, the answer could
+// have no Content-Length.
 const trailerPrefix = "Trailer-"
 
 // timeoutHeader holds the time until the caller's deadline, like gRPC's header of the same name.

@@ -10,9 +10,9 @@
 // A single message is a plain body with its Content-Length. A stream is a body of frames, in binary
 // protobuf or JSON. docs/wire-http.md describes what curl must send.
 //
-// The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing between
-// calls, because the published studies measured such code. Anything that makes it cheaper is an
-// option. The package must not know what the messages mean or that it is measured.
+// The code is simple on purpose: it reads bodies with io.ReadAll and reuses nothing between calls,
+// because the published studies measured such code. Any improvement of its cost must be an option.
+// The package must not know what the messages mean or that it is measured.
 package rest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// Stack is one of the stacks of this package.
+// Stack is the type of this package's stacks.
 type Stack struct{ stack.HTTPStack }
 
 // The stacks.

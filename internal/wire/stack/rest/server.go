@@ -75,8 +75,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// callContext returns a context with the caller's deadline and metadata, from the request's
-// header.
+// callContext returns a context with the deadline and the metadata in the request's header.
 func callContext(r *http.Request) (context.Context, context.CancelFunc, error) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if text := r.Header.Get(timeoutHeader); text != "" {
@@ -207,7 +206,7 @@ func sendError(w http.ResponseWriter, r *http.Request, httpStatus int, st *statu
 	stack.AnswerHTTP(w, httpStatus, contentType, body)
 }
 
-// codecForErrors selects an error's codec by Accept, or else by Content-Type. Nil means text.
+// codecForErrors selects the codec for an error by Accept, or else by Content-Type. Nil means text.
 func codecForErrors(r *http.Request) *codec {
 	for _, names := range []string{r.Header.Get("Accept"), r.Header.Get("Content-Type")} {
 		switch {

@@ -18,7 +18,7 @@ import (
 type serverStream struct {
 	*call
 	ctx    context.Context
-	cancel context.CancelFunc // ends ctx when reading or writing fails, because net/http may not notice
+	cancel context.CancelFunc // ends ctx when a read or write fails, because net/http may not do so
 
 	request []byte // set if the client sends one message
 	taken   bool
@@ -55,7 +55,7 @@ func serveStream(ctx context.Context, c *call) {
 
 func (s *serverStream) serveUpload() {
 	// Without full duplex, net/http reads the rest of the request before it sends an answer, but
-	// the client may be waiting for the answer. If EnableFullDuplex fails, the writer does not
+	// the client may be waiting for the answer. EnableFullDuplex fails only for writers that never
 	// read first.
 	_ = http.NewResponseController(s.w).EnableFullDuplex()
 	switch err := s.method.Stream.Handler(s.method.Service, s); {
@@ -66,8 +66,7 @@ func (s *serverStream) serveUpload() {
 	default:
 		s.reply(s.answer)
 	}
-	// Read the rest of the request now: in full duplex, net/http would read it too late, and
-	// panic.
+	// Read the rest of the request now: in full duplex, net/http would read it too late, and panic.
 	_ = http.NewResponseController(s.w).Flush()
 	_ = s.r.Body.Close()
 }
@@ -107,8 +106,8 @@ func (s *serverStream) RecvMsg(message any) error {
 	return s.codec.unmarshal(request, message, codes.InvalidArgument)
 }
 
-// SendMsg sends and flushes a message of a stream. The answer to a client stream waits until the
-// handler returns, because a second answer would be an error.
+// SendMsg sends and flushes a message of a stream. The single answer to a client stream is sent
+// when the handler returns, because a second answer would be an error.
 func (s *serverStream) SendMsg(message any) error {
 	if !s.method.ServerStreams() {
 		if s.answer != nil {

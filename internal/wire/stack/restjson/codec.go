@@ -29,8 +29,8 @@ const name = "rest-json"
 // mediaType is the media type of all bodies, also of errors.
 const mediaType = "application/json"
 
-// maxBodyBytes limits a received body, which is larger than the message because JSON holds bytes
-// in base64. The message limit is checked after decoding.
+// maxBodyBytes limits a received body. The body is larger than the message, because bytes are in
+// base64 in JSON. The message limit is checked after decoding.
 const maxBodyBytes = stack.MaxMessageBytes/3*4 + 64<<10
 
 type codec struct {
@@ -39,9 +39,8 @@ type codec struct {
 	unmarshal func([]byte, proto.Message) error
 }
 
-// stdCodec encodes the generated structs as a service without protobuf would: with field names
-// from the .proto file and JSON numbers. It supports no oneofs and no well-known types of
-// protobuf.
+// stdCodec encodes the generated structs as a service without protobuf would: with field names from
+// the .proto file and JSON numbers. It supports no oneofs and no well-known types of protobuf.
 var stdCodec = codec{
 	name:      "std",
 	marshal:   func(m proto.Message) ([]byte, error) { return stdjson.Marshal(m) },
@@ -76,8 +75,8 @@ func (c codec) decode(body []byte, m proto.Message, fault codes.Code) error {
 	return checkSize(m, body)
 }
 
-// checkSize applies the common message limit, which counts encoded protobuf. JSON is longer, so it
-// computes the size only for long bodies.
+// checkSize applies the common message limit, which is a size in protobuf. JSON is longer, so
+// checkSize computes the size in protobuf only for long bodies.
 func checkSize(m proto.Message, body []byte) error {
 	if len(body) <= stack.MaxMessageBytes {
 		return nil
@@ -97,7 +96,7 @@ func readWhole(w http.ResponseWriter, body io.ReadCloser) ([]byte, error) {
 }
 
 func unmarshalStrictly(body []byte, m proto.Message) error {
-	proto.Reset(m) // encoding/json keeps old values of fields that the body lacks
+	proto.Reset(m) // encoding/json keeps the old values of fields that are not in the body
 	decoder := stdjson.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(m); err != nil {
@@ -247,8 +246,8 @@ func parseInt(text string, bits int) (int64, error) {
 	return n, nil
 }
 
-// httpStatusOf returns the HTTP status for a handler's error. A valid request that breaks a rule
-// gets 422, or 409 if the rule concerns stored data (RFC 9110, 15.5.1, 15.5.10 and 15.5.21).
+// httpStatusOf returns the HTTP status for a handler's error. A well-formed request that breaks a
+// rule gets 422, or 409 if the rule concerns stored data (RFC 9110, 15.5.1, 15.5.10 and 15.5.21).
 func httpStatusOf(c codes.Code) int {
 	switch c {
 	case codes.InvalidArgument, codes.OutOfRange:
@@ -279,7 +278,7 @@ func problemOf(st *status.Status) problem {
 	return p
 }
 
-// status returns the status that the problem was made from, or false if it came from no status.
+// status returns the status from which the problem was made, or false if there was none.
 func (p problem) status() (*status.Status, bool) {
 	number, known := code.Code_value[p.Code]
 	if !known || number == int32(codes.OK) {

@@ -35,7 +35,7 @@ func ginSettings() []tuning.Setting {
 	})...)
 }
 
-// newGin makes a handler on Gin. Not every build has it: see decision 0024.
+// newGin makes a handler on Gin. Only builds with the tag gin have it: see decision 0024.
 func newGin(routes index) (http.Handler, error) {
 	engine := newBareGin()
 	for _, r := range routes {

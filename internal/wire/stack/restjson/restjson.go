@@ -10,8 +10,8 @@
 //  4. The server runs the handler, and answers with its message as JSON, or with its
 //     error as a status code and a JSON body that has code, message and details.
 //
-// Metadata and deadlines are not carried: REST as people write it has no place for them. The
-// package must not know what the messages mean or that it is measured.
+// Metadata and deadlines are not carried: usual REST services have no place for them. The package
+// must not know what the messages mean or that it is measured.
 package restjson
 
 import (

@@ -84,7 +84,7 @@ func (r *resource) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if !ok {
 		return
 	}
-	unread := false // the handler has not decoded a request
+	unread := false // whether decoding the request failed
 	answer, err := r.method.Unary.Handler(r.method.Service, request.Context(), func(message any) error {
 		err := r.decode(request, body, message)
 		unread = err != nil

@@ -19,8 +19,8 @@ import (
 )
 
 // RunLeaks makes calls in every lifecycle of the variant. It fails if closed clients leave
-// goroutines or file descriptors behind. It counts those of the whole process: run no other test
-// at the same time.
+// goroutines or file descriptors behind. It counts the goroutines and descriptors of the whole
+// process, so run no other test meanwhile.
 func RunLeaks(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
@@ -34,7 +34,7 @@ func RunLeaks(t *testing.T, s Subject) {
 func checkLeaks(t testing.TB, s Subject) {
 	const calls, atOnce = 50, 5
 	r := startService(t, s)
-	callAndClose(r, atOnce, atOnce) // creates what the runtime and libraries keep for ever
+	callAndClose(r, atOnce, atOnce) // creates the goroutines and descriptors that stay for ever
 	goroutinesBefore := stableCount(s.lastingGoroutines)
 	descriptorsBefore := stableCount(func() int { return countDescriptors(t) })
 	callAndClose(r, calls, atOnce)
@@ -49,8 +49,8 @@ func checkLeaks(t testing.TB, s Subject) {
 	s.logFailure(t)
 }
 
-// expectCountAtMost waits until a count falls to its old value. Over UDP a server keeps a client
-// that gave up during its handshake for ten seconds.
+// expectCountAtMost waits until a count falls to its old value. Over UDP, if a client gives up
+// during its handshake, the server keeps its state for ten seconds.
 func expectCountAtMost(t testing.TB, what string, before int, count func() int) {
 	t.Helper()
 	if !becomesTrue(t, func() bool { return count() <= before }) {
@@ -107,13 +107,13 @@ const labelKey = "stacktest"
 
 var labelCount atomic.Int64
 
-// runGuarded runs one check. It fails the check if it leaves a goroutine behind. Goroutines
+// runGuarded runs one check. It fails the check if the check leaves a goroutine behind. Goroutines
 // inherit profiler labels, which separate the checks that run in parallel.
 func runGuarded(t testing.TB, s Subject, c check) {
 	t.Helper()
 	s.label = strconv.FormatInt(labelCount.Add(1), 10)
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(labelKey, s.label)))
-	// The first registered clean-up runs last, after those of the check.
+	// This clean-up is registered first, so it runs last, after the clean-ups of the check.
 	t.Cleanup(func() {
 		defer pprof.SetGoroutineLabels(context.Background())
 		const self = 1

@@ -17,8 +17,8 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// checkRegistration checks that Listen reports registration errors, which RegisterService cannot
-// return.
+// checkRegistration checks that Listen reports registration errors. RegisterService cannot report
+// an error.
 func checkRegistration(t testing.TB, s Subject) {
 	for name, register := range map[string]func(stack.Server){
 		"a service registered twice": func(server stack.Server) {
@@ -50,7 +50,7 @@ func checkAddressTaken(t testing.TB, s Subject) {
 	expectNoError(t, "Close", server.Close())
 }
 
-// startCall starts a call that takes the time long, and waits until its handler runs.
+// startCall starts a call of the duration long, and waits until its handler runs.
 func startCall(ctx context.Context, r *rig, stub testpb.TestServiceClient, long time.Duration) (ended chan error) {
 	r.t.Helper()
 	ended = make(chan error, 1)
@@ -149,7 +149,7 @@ func checkConnections(t testing.TB, s Subject) {
 			continue
 		}
 		mode := scenario.Connection{Mode: scenario.Pool, Size: max(asked, 1)}
-		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // an option of the variant overrides the mode's size
+		most := int64(stack.ConnectionOf(s.Stack, s.Variant, mode).Size) // an option may set another size
 		if counts.Opened < 1 || counts.Opened > most || counts.Open > counts.Opened || counts.Failed != 0 {
 			t.Errorf("want %d connections, but the client counts %+v", asked, counts)
 		}
@@ -188,7 +188,7 @@ func checkFirstByte(t testing.TB, s Subject) {
 	r := startService(t, s)
 	dialer := &conn.Dialer{}
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Dialer: dialer}))
-	dialer.TakeTimes().Close() // ignore calls that the client made while it started
+	dialer.TakeTimes().Close() // ignore the times of calls that the client made while it started
 	begin := time.Now()
 	for range calls {
 		_, err := stub.Unary(checkContext(t), &testpb.TestRequest{Body: []byte("x"), SleepNs: int64(slowness)})
@@ -277,8 +277,8 @@ func checkEndedBefore(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkLateAnswer cancels calls before their answers come. The next call must not get such an
-// answer. If a call did not reach the handler in time, the next one gets more time.
+// checkLateAnswer cancels calls before their answers come. The next call must not get the answer to
+// a cancelled call. If a call did not reach the handler in time, the next call gets more time.
 func checkLateAnswer(t testing.TB, s Subject) {
 	const answers = 3
 	r := startService(t, s)

@@ -28,8 +28,8 @@ type peer struct {
 	asked   atomic.Int64 // number of reads that returned data
 }
 
-// rawPeer is a server that answers everything with fixed bytes and, over TCP, disconnects. Without
-// bytes it only listens.
+// rawPeer starts a server that answers everything with fixed bytes and, over TCP, disconnects. If
+// answer is nil, the server only listens.
 func rawPeer(t testing.TB, s Subject, answer []byte) *peer {
 	t.Helper()
 	listener := listen(t, s)
@@ -85,8 +85,8 @@ func checkPeerFallsSilent(t testing.TB, s Subject) {
 	expectEcho(t, stub, "after")
 }
 
-// checkPeerClosesMidResponse closes the connection in the middle of a response. The handler starts
-// this, so the request has arrived before the connection closes.
+// checkPeerClosesMidResponse closes the connection in the middle of a response. The handler
+// triggers this, after the request has arrived.
 func checkPeerClosesMidResponse(t testing.TB, s Subject) {
 	r := startService(t, s)
 	p := newProxy(t, s, r.address)
@@ -199,7 +199,7 @@ func (s Subject) unusedAddress(t testing.TB) string {
 }
 
 // ownLoopbackHost returns a loopback address that other checks probably do not use. Only Linux has
-// several.
+// several loopback addresses.
 func ownLoopbackHost() string {
 	if runtime.GOOS != "linux" {
 		return "127.0.0.1"
@@ -216,7 +216,7 @@ func commonGarbage() map[string][]byte {
 		"TLS's greeting":    clientHello(),
 	}
 	for seed := range byte(5) {
-		// The first byte makes the length, frame and method invalid.
+		// This first byte is invalid in a length, in a frame and in an HTTP method.
 		garbage[fmt.Sprintf("random bytes %d", seed)] = append([]byte{0xf0 | seed}, randomBytes(1000, seed)...)
 	}
 	return garbage
@@ -258,7 +258,7 @@ func checkPeerSendsGarbage(t testing.TB, s Subject) {
 		_, _ = conn.Write(data) // ignore errors: the server may have disconnected
 		if name == "nothing" || len(data)%2 == 0 {
 			if tcp, is := conn.(*net.TCPConn); is {
-				_ = tcp.SetLinger(0) // some peers close with a reset
+				_ = tcp.SetLinger(0) // close with a reset, as some peers do
 			}
 		}
 		_ = conn.Close()

@@ -70,9 +70,9 @@ type proxy struct {
 	changed *sync.Cond
 	closed  bool
 	silent  bool
-	budget  int    // number of bytes that may still pass before the cut; negative: no limit
-	cut     bool   // over UDP: nothing passes in either direction
-	onCut   func() // the cut calls it unless it is nil
+	budget  int    // number of bytes that may still pass before the cut; negative means no limit
+	cut     bool   // over UDP, nothing passes any more in either direction
+	onCut   func() // called at the cut, unless it is nil
 	conns   map[net.Conn]bool
 }
 
@@ -94,7 +94,7 @@ func (p *proxy) withLock(change func()) {
 	p.changed.Broadcast()
 }
 
-// setSilent stops or restarts the answers to the client. Over UDP the stopped ones are lost.
+// setSilent stops or restarts the answers to the client. Over UDP, the stopped answers are lost.
 func (p *proxy) setSilent(silent bool) { p.withLock(func() { p.silent = silent }) }
 
 // cutAfter closes all connections when n more bytes have passed. Over UDP a proxy cannot close
@@ -103,7 +103,7 @@ func (p *proxy) cutAfter(n int) { p.withLock(func() { p.budget = n }) }
 
 func (p *proxy) heal() { p.withLock(func() { p.cut, p.budget = false, -1 }) }
 
-// endCut closes all connections once, when no bytes may pass any more.
+// endCut closes all connections, but only once, when no more bytes may pass.
 func (p *proxy) endCut() {
 	if p.budget == 0 {
 		p.budget = -1
@@ -140,8 +140,8 @@ func (p *proxy) serve(client net.Conn) {
 	p.forward(client, server, p.count)
 }
 
-// forward copies data until one side ends or permit allows fewer bytes. Then it closes both sides.
-// Over UDP it continues, because a server may come back.
+// forward copies data until one side ends or permit forbids some of the bytes. Then it closes both
+// sides. Over UDP it continues when one side ends, because a server may come back.
 func (p *proxy) forward(from, to net.Conn, permit func(int) int) {
 	defer func() {
 		_ = from.Close()
@@ -182,8 +182,8 @@ func (p *proxy) count(n int) int {
 	return n
 }
 
-// takeBudget takes up to n bytes from the budget and returns their number. Over TCP it waits while
-// the proxy is silent.
+// takeBudget subtracts up to n bytes from the budget, and returns the number of subtracted bytes.
+// Over TCP it waits while the proxy is silent.
 func (p *proxy) takeBudget(n int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +213,7 @@ func (p *proxy) takeBudget(n int) int {
 const (
 	largestDatagram = 1<<16 - 1 // the largest UDP datagram (RFC 768)
 	socketBuffer    = 4 << 20   // room for QUIC's bursts; with less the check would be slower
-	sessionQueue    = 1024      // number of datagrams; further ones are dropped, as in UDP
+	sessionQueue    = 1024      // number of waiting datagrams; UDP drops further ones
 )
 
 // udpListener makes a net.Listener from a UDP socket. Each sender's address is one connection.
@@ -235,7 +235,7 @@ func listenUDP(t testing.TB) *udpListener {
 	requireNoError(t, "listen on UDP", err)
 	_ = conn.SetReadBuffer(socketBuffer)
 	l := &udpListener{UDPConn: conn, accepted: make(chan net.Conn), sessions: map[netip.AddrPort]*udpSession{}}
-	go l.receive() // ends with Close
+	go l.receive() // ends when Close is called
 	return l
 }
 

@@ -86,7 +86,7 @@ func (r *rig) stub() testpb.TestServiceClient {
 	return testpb.NewTestServiceClient(r.dial())
 }
 
-// awaitEnded waits until a handler's context has ended before the handler.
+// awaitEnded waits until a handler reports that its context has ended before the handler returned.
 func (r *rig) awaitEnded() {
 	r.t.Helper()
 	receiveOrFail(r.t, r.service.ended, "the handler's context did not end")
@@ -110,8 +110,8 @@ func useClient(t testing.TB, s Subject, target stack.Target, use func(testpb.Tes
 	expectNoError(t, "Close of the client", client.Close())
 }
 
-// target adds settings that every client of the subject needs. It trusts every certificate:
-// RunSecurity checks certificates, and a restarted server has a new one.
+// target adds settings that every client of the subject needs. It trusts every certificate, because
+// RunSecurity checks certificates and a restarted server has a new certificate.
 func (s Subject) target(t stack.Target) stack.Target {
 	t.Operations = 4 // number of operations in testpb.TestService
 	t.Lifecycle = s.Lifecycle
@@ -119,8 +119,7 @@ func (s Subject) target(t stack.Target) stack.Target {
 	return t
 }
 
-// checkContext returns a context for a call that should end by itself. It stops a check that
-// hangs.
+// checkContext returns a context for a call that should end by itself. It stops a check that hangs.
 func checkContext(t testing.TB) context.Context {
 	return timeoutContext(t, 2*maxWait)
 }
@@ -162,8 +161,7 @@ func expectRecovery(t testing.TB, stub testpb.TestServiceClient) {
 	}
 }
 
-// becomesTrue repeats a question until the answer is true. It returns false if that takes too
-// long.
+// becomesTrue calls isSo until it returns true. If that takes too long, becomesTrue returns false.
 func becomesTrue(t testing.TB, isSo func() bool) bool {
 	const longest = 50 * time.Millisecond
 	begin := time.Now()
@@ -195,7 +193,6 @@ func expectNoError(t testing.TB, of string, err error) {
 	}
 }
 
-// requireNoError stops the check if there is an error.
 func requireNoError(t testing.TB, of string, err error) {
 	t.Helper()
 	if err != nil {
@@ -203,7 +200,7 @@ func requireNoError(t testing.TB, of string, err error) {
 	}
 }
 
-// expectPrompt fails the check if only a timeout ended f.
+// expectPrompt fails the check if f takes so long that only a timeout can have ended it.
 func expectPrompt(t testing.TB, what string, f func()) {
 	t.Helper()
 	begin := time.Now()
@@ -217,9 +214,9 @@ func expectPrompt(t testing.TB, what string, f func()) {
 type Subject struct {
 	Stack   stack.Stack
 	Variant scenario.Variant
-	// Lacks holds the reasons why this wire lacks abilities. Missing kinds of call are in
-	// KindLimiter. The suite checks that the caller gets an error, or that the call works without
-	// the ability.
+	// Lacks gives the reason for each ability that this wire lacks. KindLimiter covers kinds of
+	// call. The suite checks that the caller gets an error, or that the call works without the
+	// ability.
 	Lacks map[Ability]string
 	// Garbage holds invalid bytes, by name, that the server must survive: a length that is too
 	// large, half a frame.
@@ -229,7 +226,8 @@ type Subject struct {
 	// Datagrams says that the wire is on UDP.
 	Datagrams bool
 
-	// Idle names the function of pooled server goroutines. RunLeaks has a limit for them.
+	// Idle names the function of pooled server goroutines. RunLeaks allows a limited number of such
+	// goroutines.
 	Idle string
 
 	label string // profiler label of one check's goroutines
@@ -240,25 +238,25 @@ type Ability string
 
 // These are the abilities. Each comment also says what a stack without the ability must do.
 const (
-	// With StatusCodes a handler's code and message arrive. Without it the call still fails.
+	// With StatusCodes, a handler's code and message arrive. Without it, the call still fails.
 	StatusCodes Ability = "status codes"
-	// With StatusDetails a handler's details arrive. Without it code and message arrive.
+	// With StatusDetails, a handler's details arrive. Without it, only code and message arrive.
 	StatusDetails Ability = "status details"
-	// With RequestMetadata metadata reaches the handler. Without it the call fails with
+	// With RequestMetadata, the handler gets metadata. Without it, the call fails with
 	// Unimplemented.
 	RequestMetadata Ability = "request metadata"
-	// With ResponseMetadata metadata reaches the caller. Without it grpc.SetHeader and
+	// With ResponseMetadata, the caller gets metadata. Without it, grpc.SetHeader and
 	// grpc.SetTrailer fail.
 	ResponseMetadata Ability = "response metadata"
-	// With Deadlines the handler has the caller's deadline. Without it the call still returns in
-	// time.
+	// With Deadlines, the handler gets the deadline. Without it, the call still returns in time.
 	Deadlines Ability = "deadlines"
-	// With Cancellation the handler's context ends. Without it the call still returns at once.
+	// With Cancellation, the handler's context ends. Without it, only the call returns at once.
 	Cancellation Ability = "cancellation"
-	// With OperationNames the server refuses unknown operations. Without it the server cannot.
+	// With OperationNames, the server refuses unknown operations. Without it, unknown operations
+	// are accepted.
 	OperationNames Ability = "operation names"
-	// With ServiceNames the server refuses unknown services. Without it only the operation's name
-	// counts.
+	// With ServiceNames, the server refuses unknown services. Without it, only the operation's name
+	// is checked.
 	ServiceNames Ability = "service names"
 )
 
@@ -324,8 +322,8 @@ func (s Subject) network() string {
 // maxWait limits every wait of a check. It is long, so that a good stack passes on a busy machine.
 const maxWait = 2 * time.Minute
 
-// longerThanAnyWait is longer than a check waits. It is finite, because a stack may really wait
-// for it.
+// longerThanAnyWait is longer than every wait of a check. It is finite, because a broken stack may
+// wait for its end.
 const longerThanAnyWait = 2 * maxWait
 
 // waitLimit returns maxWait, or less if the test uses a broken stack on purpose.

@@ -19,12 +19,11 @@ import (
 	"wirelab.dev/internal/wire/stack/stacktest/testpb"
 )
 
-// Plaintext is the ability to report that only one end speaks TLS. Without it, the connection just
-// ends.
+// Plaintext is the ability to report that only one end speaks TLS. Without it, the call just fails.
 const Plaintext Ability = "plaintext noticed"
 
 // RunSecurity runs the checks of a variant over TLS in every lifecycle. They check which servers a
-// client trusts, how it reports the others, and what happens if only one end uses TLS.
+// client trusts, how it reports untrusted servers, and what happens if only one end uses TLS.
 func RunSecurity(t *testing.T, s Subject) {
 	t.Helper()
 	s.inEveryLifecycle(t, func(t *testing.T, s Subject) {
@@ -106,8 +105,8 @@ func checkHandshakeUnanswered(t testing.TB, s Subject) {
 	})
 }
 
-// expectHandshakeTimeout makes calls that should end during the handshake. On a busy machine a
-// call may end before the peer gets a packet; then the next call gets more time.
+// expectHandshakeTimeout makes calls that should end during the handshake. On a busy machine, a
+// call may end before the peer gets a packet. Then the next call gets more time.
 func expectHandshakeTimeout(t testing.TB, asked *atomic.Int64, call func(context.Context) error) {
 	t.Helper()
 	before := asked.Load()
@@ -190,7 +189,7 @@ type expectedRefusal struct {
 	address string
 	trust   secure.Trust
 	class   failure.Class // the expected class of the error
-	unless  Ability       // a client without this ability may report only that the connection ended
+	unless  Ability       // without this ability, a client may report only a lost connection
 }
 
 // expectRefusal checks that the client soon returns an error that says what is wrong.

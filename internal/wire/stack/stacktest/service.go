@@ -76,7 +76,7 @@ func (s *testService) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, t
 	})
 }
 
-// receiveAll follows the script in each request, and then calls then with the request.
+// receiveAll follows the script in each request, and then passes the request to the function then.
 func (s *testService) receiveAll(ctx context.Context, receive func() (*testpb.TestRequest, error), then func(*testpb.TestRequest) error) error {
 	for {
 		in, err := receive()

@@ -26,7 +26,7 @@ var Suites = []string{"Run", "RunSecurity", "RunLeaks"}
 // reads this list from the source code. It fails if a suite is neither run nor listed.
 type Skips []Skip
 
-// Skip is one suite that a stack leaves out.
+// Skip is one suite that a stack's tests do not run.
 type Skip struct{ Stack, Suite, Reason string }
 
 // Run runs every check as a parallel subtest.

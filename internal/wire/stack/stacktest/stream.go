@@ -61,7 +61,8 @@ func checkServerStream(t testing.TB, s Subject) {
 	}
 }
 
-// checkBidi waits for each answer before it sends the next message, and reads on after CloseSend.
+// checkBidi waits for each answer before it sends the next message, and after CloseSend for the
+// rest.
 func checkBidi(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) {
 		return
@@ -99,8 +100,9 @@ func checkBidi(t testing.TB, s Subject) {
 	expectEnd(t, stream)
 }
 
-// streamCalls returns a function per kind of stream. It makes a call and returns the error at the
-// end. When the server ends the call, the client still has messages to send or to read.
+// streamCalls returns a function per kind of stream. Each function makes a call and returns the
+// error that ended the call. When the server ends the call, the client still has messages to send
+// or read.
 func streamCalls(t testing.TB, stub testpb.TestServiceClient) map[stack.Kind]func(context.Context, *testpb.TestRequest) error {
 	return map[stack.Kind]func(context.Context, *testpb.TestRequest) error{
 		stack.ClientStream: func(ctx context.Context, in *testpb.TestRequest) error {

@@ -32,7 +32,7 @@ func checkSizes(t testing.TB, s Subject) {
 	stub := startService(t, s).stub()
 	largest := 15 << 20
 	if testing.Short() {
-		largest = 2 << 20 // the race detector is slow with long messages; tests without it use them
+		largest = 2 << 20 // the race detector is slow with longer messages
 	}
 	for i, sizeBytes := range []int{0, 1, 127, 128, 4 << 10, 64<<10 - 1, 1 << 20, largest, 0} {
 		body := randomBytes(sizeBytes, byte(i))
@@ -82,12 +82,12 @@ func checkOversizeResponse(t testing.TB, s Subject) {
 	expectRecovery(t, stub)
 }
 
-// checkConcurrent checks the answers after all have come. So it finds an answer in a reused
-// buffer.
+// checkConcurrent checks the answers only after all have arrived. So it finds an answer whose
+// buffer was used again too early.
 func checkConcurrent(t testing.TB, s Subject) {
 	calls := 200
 	if s.Lifecycle != conn.Kept {
-		calls = 50 // each call needs a handshake, and a busy machine does few per second
+		calls = 50 // each call needs a handshake, and a busy machine is slow at them
 	}
 	r := startService(t, s)
 	stub := testpb.NewTestServiceClient(dial(t, s, stack.Target{Address: r.address, Connections: 4}))
@@ -208,8 +208,7 @@ func sampleMetadata(prefix string) metadata.MD {
 	}
 }
 
-// expectMetadata checks that got has every key of want with its values in order. It may have more
-// keys.
+// expectMetadata checks that got has every key of want with its values in order, among other keys.
 func expectMetadata(t testing.TB, where string, got, want metadata.MD) {
 	t.Helper()
 	for key, values := range want {
@@ -265,8 +264,8 @@ func checkResponseMetadata(t testing.TB, s Subject) {
 	}
 }
 
-// checkStreamMetadata reads a stream's header before the first message, and its trailer after the
-// last.
+// checkStreamMetadata reads the header before the first message, and the trailer after the last
+// message.
 func checkStreamMetadata(t testing.TB, s Subject) {
 	if !s.carries(t, stack.Bidi) || s.lacks(t, ResponseMetadata) || s.lacks(t, RequestMetadata) {
 		return
@@ -282,7 +281,7 @@ func checkStreamMetadata(t testing.TB, s Subject) {
 	expectMetadata(t, "trailer of a stream", stream.Trailer(), sampleMetadata("t-"))
 }
 
-// metadataEcho sends received metadata back: at once as a header, and at the end as a trailer.
+// metadataEcho sends received metadata back, first as a header and at the end also as a trailer.
 type metadataEcho struct{ *testService }
 
 func (a metadataEcho) Bidi(stream grpc.BidiStreamingServer[testpb.TestRequest, testpb.TestResponse]) error {

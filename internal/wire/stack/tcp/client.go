@@ -16,8 +16,8 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// client lets its calls share connections. A call uses one connection while it runs. Further calls
-// wait in order.
+// client lets its calls share connections. A running call uses one connection. Other calls wait in
+// order.
 type client struct {
 	*stack.Connector
 	settings settings
@@ -63,7 +63,7 @@ func (c *client) Close() error {
 
 var errClientClosed = status.Error(codes.Canceled, "the client is closed")
 
-// acquire waits for an unused connection, opens it if it is nil, and returns it.
+// acquire takes a connection from free. If it gets nil, it opens a connection.
 func (c *client) acquire(ctx context.Context) (*clientConn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
@@ -113,7 +113,7 @@ func (c *client) dial(ctx context.Context) (*clientConn, error) {
 	return conn, nil
 }
 
-// release returns a call's connection to free. If it cannot be reused, release closes it.
+// release returns a call's connection to free, or closes the connection if it cannot be reused.
 func (c *client) release(conn *clientConn) {
 	if conn.reusable {
 		conn.reportFraming(c.Dialer)
@@ -151,7 +151,7 @@ func (c *client) Invoke(ctx context.Context, method string, args, reply any, opt
 	}
 	defer c.release(conn)
 
-	// A context that never ends needs no watching.
+	// If the context never ends, there is nothing to watch.
 	var release func() bool
 	if ctx.Done() != nil {
 		release = context.AfterFunc(ctx, conn.interrupt)
@@ -186,7 +186,7 @@ func (c *client) canUsePlain(md metadata.MD, opts callOptions) (bool, error) {
 	}
 }
 
-// timeoutOf returns the time until a call's deadline, or 0 if there is none.
+// timeoutOf returns the time until a call's deadline, or 0 if there is no deadline.
 func timeoutOf(ctx context.Context) time.Duration {
 	deadline, limited := ctx.Deadline()
 	if !limited {
@@ -201,7 +201,7 @@ type clientConn struct {
 	net.Conn
 	parser parser
 	reader *frameReader
-	// interrupt closes the connection. It must, because neither framing can skip a late answer.
+	// interrupt closes the connection, because neither framing can skip a late answer.
 	interrupt func()
 	// reusable says that the last call's answer was read completely.
 	reusable bool
@@ -229,7 +229,7 @@ const (
 	protocolCalls = "tcp-calls"
 )
 
-// reportFraming tells the dialer the framing of the peer's answer, if it has changed.
+// reportFraming reports the framing of the peer's answer to the dialer, if the framing has changed.
 func (c *clientConn) reportFraming(dialer *conn.Dialer) {
 	if c.framing != c.reported {
 		c.reported = c.framing
@@ -331,8 +331,8 @@ func (a *answer) decodedResult() error {
 	}
 }
 
-// firstByte wraps a connection and reports the first byte that arrives. It belongs to an answer,
-// because this wire sends nothing earlier.
+// firstByte wraps a connection and reports the first byte that arrives. This byte belongs to an
+// answer, because a server sends nothing before an answer.
 type firstByte struct {
 	net.Conn
 	clock *stack.FirstByte // nil after the first byte
@@ -359,7 +359,7 @@ func readCallOptions(options []grpc.CallOption) callOptions {
 	return opts
 }
 
-// storeMetadata stores the answer's metadata where the caller's options require it.
+// storeMetadata stores the answer's metadata in the variables that the call's options name.
 func (opts *callOptions) storeMetadata(header, trailer metadata.MD) {
 	if opts.Header != nil {
 		*opts.Header = header

@@ -15,7 +15,8 @@ import (
 	"wirelab.dev/internal/wire/stack"
 )
 
-// NewStream begins a stream. The stream uses a connection until its end was read or ctx ends.
+// NewStream begins a stream. The stream uses a connection until the stream's end is read or ctx
+// ends.
 func (c *client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.settings.framing == framingPlain {
 		return nil, errPlainLacks("no " + stack.KindOf(desc).String())
@@ -60,7 +61,7 @@ type clientStream struct {
 	options callOptions
 
 	begin      []byte      // encoded head of the call, until it is sent
-	halfClosed atomic.Bool // the caller has finished sending
+	halfClosed atomic.Bool // the caller will send no more messages
 
 	next    func() (event, error) // reads the server's next event
 	started bool                  // an event was read
@@ -72,7 +73,7 @@ type clientStream struct {
 	release  func() bool // stops watching the context
 	once     sync.Once
 	detached chan struct{} // closed when the stream has released its connection
-	err      error         // why the stream ended; set before detached is closed
+	err      error         // error that ended the stream; set before detached is closed
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -81,7 +82,7 @@ func (s *clientStream) Context() context.Context { return s.ctx }
 
 func (s *clientStream) SendMsg(m any) error {
 	if isClosed(s.ended) || isClosed(s.detached) {
-		return io.EOF // RecvMsg returns the reason
+		return io.EOF // RecvMsg returns the error
 	}
 	begin := s.begin
 	if begin == nil {
@@ -159,7 +160,7 @@ func (s *clientStream) RecvMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	// The only answer is complete after its status was read.
+	// The only answer is complete when the status after it has been read.
 	switch _, err := s.nextMessage(); {
 	case err == nil:
 		return s.fail(errMalformed("a call with a single answer got a second one"))
@@ -234,8 +235,8 @@ const (
 	unusableConn connState = false
 )
 
-// releaseConn releases the connection once. Any goroutine may call it. It returns the first call's
-// reason.
+// releaseConn releases the connection once. It returns the reason from its first call. Any
+// goroutine may call it.
 func (s *clientStream) releaseConn(reason error, state connState) error {
 	s.once.Do(func() {
 		s.err = reason
@@ -246,9 +247,9 @@ func (s *clientStream) releaseConn(reason error, state connState) error {
 	return s.err
 }
 
-// readAhead starts a goroutine that reads the server's events, so that SendMsg notices when the
-// server ends the stream. RecvMsg gets the events from next. The goroutine ends with the stream or
-// the client.
+// readAhead starts a goroutine that reads the server's events, so that SendMsg notices the end of
+// the stream. The function next passes the events to RecvMsg. The goroutine ends with the stream or
+// client.
 func (s *clientStream) readAhead() (next func() (event, error)) {
 	results := make(chan readResult, streamWindow)
 	go func() {

@@ -20,8 +20,8 @@ const (
 	maxGrowth            = 4
 )
 
-// frameReader reads frames from a connection with a parser. Only one goroutine at a time may use
-// it.
+// frameReader reads frames from a connection with a parser. Only one goroutine may use it at a
+// time.
 type frameReader struct {
 	source  io.Reader
 	parser  *parser
@@ -39,8 +39,8 @@ func newFrameReader(conn io.Reader, p *parser, pooled bool) *frameReader {
 	return r
 }
 
-// buffer makes further reads buffered. Plain calls with buffers=fresh stay unbuffered, because
-// common programs also do two reads per frame.
+// buffer makes all later reads buffered. Plain calls with buffers=fresh stay unbuffered, because
+// simple programs also do two reads per frame.
 func (r *frameReader) buffer() {
 	if _, buffered := r.source.(*bufio.Reader); !buffered {
 		r.source = bufio.NewReader(r.source)
@@ -98,8 +98,8 @@ func makeRoom(b []byte, sizeBytes int) []byte {
 }
 
 // bufferPool keeps one connection's buffers between frames. A buffer grows to its largest frame.
-// With buffers=fresh the pool is nil: then get returns nil, and put keeps nothing. Any goroutine
-// may use it.
+// With buffers=fresh the pool is nil: get returns nil, and put does nothing. Any goroutine may use
+// it.
 type bufferPool chan []byte
 
 // pooledBuffers is the largest number of buffers that a connection uses at once: the stream's
@@ -123,7 +123,7 @@ func (p bufferPool) put(b []byte) {
 	}
 }
 
-// event is one thing that the peer sent. Its body shares memory with the input of parse.
+// event is a parsed part of what the peer sent. Its body shares memory with the input of parse.
 type event struct {
 	kind eventKind
 	body []byte
@@ -133,9 +133,9 @@ type eventKind uint8
 
 const (
 	noEvent    eventKind = iota
-	callBegins           // the server's parser got the first bytes of a call
+	callBegins           // only for a server: the first bytes of a call have arrived
 	plainMessage
-	plainFailure // the body holds a status
+	plainFailure // a plain answer that is a status, which is in the body
 	head
 	message
 	end
@@ -162,7 +162,7 @@ type parser struct {
 	stage  stage
 	length int
 	kind   eventKind // kind of the frame whose body comes next
-	opened bool      // the head of this call was read
+	opened bool      // whether the head of this call was read
 }
 
 func newServerParser() parser { return parser{server: true, limit: stack.MaxMessageBytes} }
@@ -171,8 +171,8 @@ func newServerParser() parser { return parser{server: true, limit: stack.MaxMess
 // (atFrame).
 func (p *parser) beginAnswer(first stage, limit int) { *p = parser{stage: first, limit: limit} }
 
-// nextSize returns the size of the next input. isBody says that it is a frame's body, whose length
-// the peer has announced.
+// nextSize returns the size of the next input. isBody says that the next input is a frame's body,
+// whose length is known from the peer.
 func (p *parser) nextSize() (sizeBytes int, isBody bool) {
 	switch p.stage {
 	case atStart:
@@ -262,12 +262,12 @@ func (p *parser) setLength(length uint32, limit int) error {
 const stallInterval = 15 * time.Second
 
 // peerWait records that a goroutine waits for its peer. If two checks in a row find the same
-// number, the wait is too long. A wait costs two atomic stores; a deadline would cost a call of
-// the runtime's timers. A nil peerWait is never checked.
+// number, the peer has stalled. A wait costs two atomic stores; a deadline would cost a call of the
+// runtime's timers. A nil peerWait is never checked.
 type peerWait struct {
-	number atomic.Uint64 // number of the current wait; 0: not waiting
-	count  uint64        // only the waiting goroutine uses it
-	seen   uint64        // only the check uses it
+	number atomic.Uint64 // number of the current wait; 0 means not waiting
+	count  uint64        // number of waits so far; only the waiting goroutine uses it
+	seen   uint64        // number at the previous check; only the check uses it
 }
 
 func (w *peerWait) begin() {
@@ -283,7 +283,8 @@ func (w *peerWait) end() {
 	}
 }
 
-// hasStalled reports whether the wait that its previous call found still continues.
+// hasStalled reports whether the goroutine is in the same wait as at the previous call of
+// hasStalled.
 func (w *peerWait) hasStalled() bool {
 	number, before := w.number.Load(), w.seen
 	w.seen = number

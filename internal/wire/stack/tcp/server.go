@@ -14,17 +14,17 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 )
 
-// server has one goroutine per connection. Close waits for those that run no handler.
+// server has one goroutine per connection. Close waits for the goroutines that run no handler.
 type server struct {
 	stack.Methods
 	settings settings
-	only     *stack.Method // answers plain calls; nil unless the server has exactly one operation and it is unary
+	only     *stack.Method // answers plain calls; nil unless the only operation is unary
 
-	gate     chan struct{}   // holds one element per running call; nil: no limit
+	gate     chan struct{}   // holds one element per running call; nil means no limit
 	ctx      context.Context // parent context of all handlers
 	cancel   context.CancelFunc
 	draining atomic.Bool
-	handlers sync.WaitGroup // handlers on goroutines of their own
+	handlers sync.WaitGroup // handlers that run on a goroutine of their own
 
 	conns    rpccall.Conns[*serverConn] // its lock also guards the following fields
 	listener stack.Listener
@@ -99,7 +99,7 @@ func (s *server) Serve() error {
 
 func (s *server) startConn(raw net.Conn) {
 	if s.listener.TLS != nil && s.settings.security.Handshakes == 0 {
-		raw = tls.Server(raw, s.listener.TLS) // otherwise the listener has done the handshake
+		raw = tls.Server(raw, s.listener.TLS) // a listener with a limit has done the handshake
 	}
 	if !s.conns.Add(newServerConn(s, raw)) {
 		_ = raw.Close()
@@ -110,7 +110,7 @@ func (s *server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	conns := s.stopListening()
 	drained := make(chan struct{})
-	go func() { // ends after the last handler
+	go func() { // the goroutine ends after the last handler
 		for _, c := range conns {
 			<-c.done
 		}
@@ -178,7 +178,7 @@ func (s *server) closeStalledUntil(done <-chan struct{}) {
 	}
 }
 
-// closeStalled closes the connections that have waited inside a frame since its previous call.
+// closeStalled closes each connection on which a read or write has lasted since the previous call.
 func (s *server) closeStalled() {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()

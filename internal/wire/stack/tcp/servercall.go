@@ -28,8 +28,8 @@ type call struct {
 
 	// Only the connection's goroutine uses the following fields.
 	request    []byte // a unary request, until its handler decodes it
-	hasRequest bool   // request has arrived
-	started    bool   // a handler was started
+	hasRequest bool   // whether the unary request has arrived
+	started    bool   // whether a handler was started
 
 	messages   chan []byte   // messages of a stream, from reader to handler; closed after the client's last message
 	answered   chan struct{} // closed after the server's end frame was sent
@@ -88,7 +88,7 @@ func (k *call) deliver(body []byte) {
 	}
 }
 
-// halfClose handles the client's end frame, after which the client sends no message.
+// halfClose handles the client's end frame. The client sends no messages after it.
 func (k *call) halfClose() {
 	switch {
 	case k.messages != nil:
@@ -102,8 +102,7 @@ func (k *call) halfClose() {
 	k.endSide()
 }
 
-// abort fails the call because the client broke a rule. why becomes the cause of the handler's
-// context.
+// abort fails the call because the client broke a rule. The handler's context gets the cause why.
 func (k *call) abort(why *status.Status) {
 	switch {
 	case isClosed(k.answered):
@@ -114,7 +113,8 @@ func (k *call) abort(why *status.Status) {
 	}
 }
 
-// endSide records that one side has ended. After both sides, the connection is idle again.
+// endSide records that one side has ended. When both sides have ended, the connection is idle
+// again.
 func (k *call) endSide() {
 	if k.openHalves.Add(-1) == 0 {
 		k.conn.endCall(inCall)
@@ -122,7 +122,7 @@ func (k *call) endSide() {
 	}
 }
 
-// finish ends the call. It appends the end frame to frame and sends both.
+// finish ends the call. It appends the end frame to frame, and sends the result.
 func (k *call) finish(frame []byte, end *status.Status) {
 	k.stop()
 	_ = k.conn.write(appendEnd(frame, end, k.Trailer())) // the connection's reader will notice a failed write
@@ -153,8 +153,8 @@ func (k *call) runStreamHandler() {
 type headRule bool
 
 const (
-	ifMetadata headRule = false // only if there is metadata
-	alwaysSend headRule = true  // the handler called SendHeader
+	ifMetadata headRule = false // send the head only if there is metadata
+	alwaysSend headRule = true  // always send the head: the handler called SendHeader
 )
 
 // appendHead appends the head frame, at most once per call.

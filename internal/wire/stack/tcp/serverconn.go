@@ -23,17 +23,16 @@ import (
 // These are the phases of a server's connection, which Shutdown and Close check.
 const (
 	betweenCalls int32 = iota // between two calls
-	inCall                    // in a call
+	inCall                    // during a call
 	runsHandler               // a handler runs on the connection's own goroutine
 	closed
 )
 
 const (
-	// writeStepBytes limits the bytes of one write. With small writes a slow peer still shows
-	// progress; a peer that stopped reading shows none.
+	// writeStepBytes limits the bytes of one write. With small writes, a slow peer can be
+	// distinguished from a peer that has stopped reading.
 	writeStepBytes = 256 << 10
-	// lingerTimeout limits how long a closing connection stays open for its peer to read the
-	// reason.
+	// closeReasonTimeout limits the time that a peer has to read why its connection closes.
 	closeReasonTimeout = time.Second
 )
 
@@ -54,11 +53,11 @@ type serverConn struct {
 
 	plainCtx context.Context // context for the handlers of plain calls
 	request  []byte          // request of the plain call
-	decode   func(any) error // reads request
+	decode   func(any) error // decodes the bytes in request
 
 	call *call // the latest call in the calls framing
 
-	gated atomic.Bool // the current call has passed the server's gate
+	gated atomic.Bool // the current call counts in the server's gate
 }
 
 func newServerConn(s *server, raw net.Conn) *serverConn {
@@ -120,7 +119,7 @@ func (c *serverConn) handle(ev event) bool {
 	return true
 }
 
-// beginCall waits until the previous call has ended, because a client may send the next one early.
+// beginCall waits until the previous call has ended, because a client may send the next call early.
 // It reports whether to continue reading.
 func (c *serverConn) beginCall() bool {
 	if c.call != nil {
@@ -146,7 +145,7 @@ func (c *serverConn) waitAtGate() bool {
 		return true
 	}
 	select {
-	case c.server.gate <- struct{}{}: // waiting goroutines continue in order
+	case c.server.gate <- struct{}{}: // the longest-waiting goroutine continues first
 		c.gated.Store(true)
 		return true
 	case <-c.ctx.Done():
@@ -200,8 +199,8 @@ func (c *serverConn) runPlainHandler(frame []byte) []byte {
 	return frame
 }
 
-// write sends a frame and returns its buffer to the pool. Only one goroutine writes at a time: the
-// call's own during a call, otherwise the reader.
+// write sends a frame and returns its buffer to the pool. Only one goroutine writes at a time:
+// during a call the call's goroutine, otherwise the reader.
 func (c *serverConn) write(frame []byte) error {
 	defer c.reader.buffers.put(frame)
 	for rest := frame; len(rest) > 0; {
@@ -217,15 +216,14 @@ func (c *serverConn) write(frame []byte) error {
 	return nil
 }
 
-// refuse ends a connection. If err is a gRPC status, it tells the peer the reason.
+// refuse ends a connection. If err is a gRPC status, refuse first sends the status to the peer.
 func (c *serverConn) refuse(err error) {
 	why, ok := status.FromError(err)
 	if !ok || c.phase.Load() == closed {
 		return
 	}
 	c.sendReason(why)
-	// If bytes are unread, closing would reset the connection, maybe before the peer has read the
-	// answer.
+	// Close only one direction: with unread bytes, a full close might destroy the answer.
 	_ = c.raw.(interface{ CloseWrite() error }).CloseWrite() // both TCP and TLS connections have this method
 	_ = c.raw.SetReadDeadline(time.Now().Add(closeReasonTimeout))
 	_, _ = io.Copy(io.Discard, c.raw)

@@ -10,7 +10,6 @@ import (
 
 const name = "tcp"
 
-// The options and their values.
 const (
 	framingKey = "framing"
 	buffersKey = "buffers"
@@ -30,13 +29,13 @@ const (
 type settings struct {
 	framing  string
 	pooled   string // the ends that reuse frame memory, in the words of package tuning
-	gate     int    // limit of running calls at the server; 0: no limit
+	gate     int    // limit of running calls at the server; 0 means no limit
 	security stack.Security
 }
 
 func (s settings) poolsBuffersAt(end string) bool { return s.pooled == end || s.pooled == tuning.Both }
 
-// An unsupportedError says what the plain framing lacks. Its gRPC status is Unimplemented.
+// An unsupportedError says which feature the plain framing lacks. Its gRPC status is Unimplemented.
 type unsupportedError struct{ reason string }
 
 func errPlainLacks(what string) error {
@@ -51,5 +50,5 @@ func (e unsupportedError) GRPCStatus() *status.Status {
 	return status.New(codes.Unimplemented, e.reason)
 }
 
-// streamWindow limits the messages that a connection keeps for a slow reader of a stream.
+// streamWindow limits the unread messages of a stream that a connection keeps.
 const streamWindow = 4

@@ -1,10 +1,11 @@
-// Package tcp carries calls in length-prefixed protobuf over TCP connections, with or without
-// TLS. It adds the least of all stacks to the messages, so the others are compared with it.
+// Package tcp carries calls in length-prefixed protobuf over TCP connections, with or without TLS.
+// It adds fewer bytes to the messages than any other stack, so it is the baseline.
 //
-// There are two framings (docs/wire-tcp.md). In the plain framing a call is a length and a
-// message each way, unary, to a server with exactly one unary operation. The calls framing adds
-// the operation's name, the deadline, metadata and streams. The first four bytes of each call
-// select the framing, so every connection can carry both, one call at a time.
+// There are two framings (docs/wire-tcp.md). In the plain framing, the request and the answer are
+// each a length and a message. This framing carries only unary calls, and only to a server with
+// exactly one operation. The calls framing adds the operation's name, the deadline, metadata and
+// streams. The first four bytes of each call select the framing, so every connection can carry
+// both, one call at a time.
 //
 //  1. wire.go turns messages into bytes.
 //  2. frames.go reads as many bytes from a connection as the parser wants, and the parser

@@ -21,7 +21,8 @@ const (
 	lengthBytes    = 4
 	frameHeadBytes = 1 + lengthBytes
 
-	// preamble is "WLB1". Read as a length it is over 1.4 GB, which no message may have.
+	// preamble is "WLB1". As a length, this number means over 1.4 GB, more than any message may
+	// have.
 	preamble = 0x57_4C_42_31
 	// failedBit in a plain answer's length means that the answer is a status.
 	failedBit = 1 << 31
@@ -38,8 +39,7 @@ const (
 
 var marshalOptions = proto.MarshalOptions{UseCachedSize: true}
 
-// appendFrame appends a frame of the given kind with a message. On an error it returns dst
-// unchanged.
+// appendFrame appends a frame with a message. If it returns an error, it returns dst unchanged.
 func appendFrame(dst []byte, kind byte, message any) ([]byte, error) {
 	m, err := stack.ProtoMessage(name, message)
 	if err != nil {
@@ -78,10 +78,10 @@ func appendPlainFailure(dst []byte, failure *status.Status) []byte {
 	return append(dst, encoded...)
 }
 
-// A callHead holds what a client sends before the messages of a call.
+// A callHead holds the data that a client sends before a call's messages.
 type callHead struct {
 	method   string
-	timeout  time.Duration // 0: no timeout
+	timeout  time.Duration // 0 means no timeout
 	metadata metadata.MD
 }
 
@@ -126,8 +126,7 @@ func appendHalfClose(dst []byte) []byte {
 	return append(dst, kindEnd, 0, 0, 0, 0)
 }
 
-// appendEnd appends a server's end frame. If the trailer is too large, the frame has an error
-// status.
+// appendEnd appends a server's end frame. If the trailer is too large, the frame has an error code.
 func appendEnd(dst []byte, end *status.Status, trailer metadata.MD) []byte {
 	frame, at := openFrame(dst, kindEnd)
 	var encoded []byte
@@ -159,7 +158,7 @@ func parseEnd(body []byte) (*status.Status, metadata.MD, error) {
 }
 
 // encodeStatus encodes a status and never fails. If the status is too large or cannot be encoded,
-// it loses its details and a part of its message.
+// encodeStatus leaves out the details and a part of the message.
 func encodeStatus(s *status.Status) []byte {
 	whole := s.Proto()
 	whole.Message = strings.ToValidUTF8(whole.GetMessage(), "\uFFFD")
@@ -241,14 +240,14 @@ func parseMetadata(b []byte) (metadata.MD, error) {
 		if md == nil {
 			md = metadata.MD{}
 		}
-		md.Append(key, value) // Append makes the key lower case
+		md.Append(key, value) // Append converts the key to lower case
 		b = rest
 	}
 	return md, nil
 }
 
-// errMalformed returns an error because the peer broke the rules of docs/wire-tcp.md. No later
-// bytes of the connection can be parsed.
+// errMalformed returns an error about a peer that broke the rules of docs/wire-tcp.md. After this
+// error, no more bytes of the connection can be parsed.
 func errMalformed(format string, args ...any) error {
 	return status.Errorf(codes.Internal, "the peer broke the framing: "+format, args...)
 }

@@ -1,5 +1,5 @@
-// Package catalog lists all workloads, and parses their names with options. A new
-// workload is a folder and a line here.
+// Package catalog lists all workloads, and parses their names with options. To add a workload, add
+// a folder and a line in this file.
 package catalog
 
 import (
@@ -47,7 +47,7 @@ func Find(text string) (workload.Workload, []scenario.Setting, error) {
 }
 
 // SimulatedWork returns how long the handler of every call sleeps, to simulate work or a stall.
-// known is false if this time differs between calls.
+// known is false if the time differs between calls.
 func SimulatedWork(text string) (work time.Duration, known bool) {
 	w, set, err := Find(text)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package chat is the workload `chat`: messages and their answers on a bidirectional stream that
-// stays open.
+// Package chat is the workload `chat`: messages and their answers on an open bidirectional stream.
 //
 // A call is one message and its answer. The load engine schedules messages as it schedules calls.
 // So in an open loop a message's latency begins at its intended instant, even if the previous
-// message is late. With empty messages this is a ping over a stream.
+// message is late. With empty messages, a call is a ping over a stream.
 package chat
 
 import (
@@ -35,7 +34,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// Check refuses sizes that some stack cannot carry.
+// Check refuses sizes that a stack cannot carry.
 func (w Workload) Check(p workload.Parameters) error {
 	return p.Check(w, workload.MaxBytes, func(o *scenario.Options) { workload.ReadStall(o) })
 }
@@ -125,7 +124,7 @@ func (c *caller) exchangeMessage(ctx context.Context) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	// If SendMsg returned io.EOF, Recv returns the reason.
+	// If SendMsg returned io.EOF, Recv returns the stream's error.
 	c.answer, err = c.stream.Recv()
 	if errors.Is(err, io.EOF) {
 		return status.Error(codes.Unavailable, "chat: the server ended the stream")
@@ -135,7 +134,7 @@ func (c *caller) exchangeMessage(ctx context.Context) error {
 
 // Check checks that the answer belongs to the last message.
 func (c *caller) Check() error {
-	want, _ := workload.Answer(c.message.Number, c.message.Data, c.message.AnswerBytes) // no error: the size was checked before
+	want, _ := workload.Answer(c.message.Number, c.message.Data, c.message.AnswerBytes) // Check has checked the size
 	switch got := c.answer; {
 	case got.GetNumber() != c.message.Number:
 		return fmt.Errorf("chat: sent message %d, got the answer to message %d", c.message.Number, got.GetNumber())

@@ -1,13 +1,12 @@
 // Package echo is the workload `echo`: the server sends the payload back.
 //
-// Each client prepares one payload of incompressible bytes. It sends it again and again with a new
-// id and new last bytes, so that no server can answer before all of it has arrived. The handler
-// changes only the timestamp, so that a trial measures the wire and not the work behind it. The
-// client checks every byte of the answer.
+// Each client prepares one payload of incompressible bytes. It sends this payload again and again
+// with a new id and new last bytes, so that no server can answer before the whole payload has
+// arrived. The handler changes only the timestamp, so that a trial measures the wire and not the
+// work behind it. The client checks every byte of the answer.
 //
-// If the answer has another size than the request, the request names that size, and the id and the
-// last bytes of its data determine the answer. The request then has three to five more bytes than
-// without a size.
+// If the answer's size differs from the request's, the request names the size, which takes three to
+// five bytes. The id and the last bytes of the request's data then determine the answer.
 package echo
 
 import (
@@ -52,7 +51,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// Check refuses sizes that some stack cannot carry.
+// Check refuses sizes that a stack cannot carry.
 func (w Workload) Check(p workload.Parameters) error {
 	return p.Check(w, workload.MaxBytes, func(o *scenario.Options) { workload.ReadStall(o) })
 }
@@ -76,13 +75,13 @@ func (w Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) wor
 	return c
 }
 
-// callerWithLongCall is a client that also keeps a long call running. Its connection sends other
-// clients' messages between the frames of the long call.
+// callerWithLongCall is a client that also keeps a long call running. The frames of the long call
+// share the connection with other clients' calls.
 type callerWithLongCall struct {
 	*caller
 	long    *caller
 	begun   sync.Once
-	failure atomic.Pointer[error] // error of a failed long call
+	failure atomic.Pointer[error] // the error, if a long call has failed
 }
 
 // Call makes a measured call. It fails if a long call has failed.
@@ -124,7 +123,7 @@ func (h *handler) Echo(ctx context.Context, in *echopb.Payload) (*echopb.Payload
 	if err := h.stall.DelayIfDue(ctx); err != nil {
 		return nil, err
 	}
-	for until := time.Now().Add(h.compute); h.compute > 0 && time.Now().Before(until); { // keeps its CPU busy
+	for until := time.Now().Add(h.compute); h.compute > 0 && time.Now().Before(until); { // keep the CPU busy
 	}
 	data, err := workload.Answer(in.Id, in.Data, in.AnswerBytes)
 	if err != nil {
@@ -142,8 +141,8 @@ type caller struct {
 	request *echopb.Payload
 	answer  *echopb.Payload // the last call's answer
 
-	copies   int    // number of bytes to copy, to simulate work
-	from, to []byte // memory to copy from and to
+	copies   int    // number of bytes that each call copies, to simulate work
+	from, to []byte // source and destination of the copies
 }
 
 func newCaller(conn grpc.ClientConnInterface, job workload.Job) *caller {
@@ -170,7 +169,7 @@ func (c *caller) Call(ctx context.Context) error {
 // Check checks that the answer has the requested data.
 func (c *caller) Check() error {
 	sent, got := c.request, c.answer
-	want, _ := workload.Answer(sent.Id, sent.Data, sent.AnswerBytes) // no error: the size was checked before
+	want, _ := workload.Answer(sent.Id, sent.Data, sent.AnswerBytes) // Check has checked the size
 	switch {
 	case got.GetId() != sent.Id:
 		return fmt.Errorf("echo: the answer to id %d has id %d", sent.Id, got.GetId())

@@ -1,13 +1,12 @@
-// Package message is the workload `message`: a user's own unary method with the user's own
-// messages.
+// Package message is the workload `message`: a unary method and messages that the user defines.
 //
 // Compile reads .proto files and JSON messages, and makes a definition that needs no files. Both
 // ends build the service from it. The server answers every request with the same response. If the
-// user gives no response and both messages have one type, the server answers with the request. The
-// client checks each answer.
+// user gives no response, and request and response have the same type, the server answers with the
+// request. The client checks each answer.
 //
-// There is no generated code for the messages. So they cost both ends more than generated ones,
-// equally on every stack.
+// There is no generated code for the messages. So these messages cost both ends more CPU time than
+// generated messages, equally on every stack.
 package message
 
 import (
@@ -91,7 +90,7 @@ func (Workload) NewCaller(conn grpc.ClientConnInterface, job workload.Job) workl
 type method struct {
 	descriptor        protoreflect.MethodDescriptor
 	request, response *dynamicpb.Message
-	echoes            bool // the request is also the response
+	echoes            bool // whether the request is also the response
 }
 
 func (m *method) fullName() string {
@@ -176,10 +175,10 @@ func SizesOf(definition string) (Sizes, error) {
 // A Source holds the user's input for Compile.
 type Source struct {
 	Proto       string   // the file that defines the service
-	ImportPaths []string // folders to search for imports; empty: the file's own folder
+	ImportPaths []string // folders to search for imports; empty means the file's own folder
 	Call        string   // pkg.Service/Method
 	Request     []byte   // as JSON
-	Response    []byte   // as JSON; empty: the request if both have one type, otherwise an empty message
+	Response    []byte   // as JSON; empty means a default response
 }
 
 // A definition is the encoded service that both ends read.
@@ -261,7 +260,7 @@ func measureSizes(m proto.Message) (encoded, asJSON, compressed int, err error) 
 	}
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	_, _ = w.Write(wire) // a bytes.Buffer takes everything
+	_, _ = w.Write(wire) // never fails: a bytes.Buffer returns no error
 	_ = w.Close()
 	// protojson inserts random white space on purpose. Compact JSON shows the size on the wire.
 	var compact bytes.Buffer

@@ -1,7 +1,7 @@
 // Package ping is the workload `ping`: calls with empty messages.
 //
-// It measures only the call itself: the wire's framing, both ends' work for it, and the network.
-// The client-bottleneck study uses this workload.
+// It measures only the call itself: the wire's framing, the work of client and server for the call,
+// and the network. The client-bottleneck study uses this workload.
 package ping
 
 import (
@@ -25,7 +25,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// Check refuses sizes: messages are empty.
+// Check refuses sizes, because messages are empty.
 func (w Workload) Check(p workload.Parameters) error {
 	return p.Check(w, 0, func(o *scenario.Options) { workload.ReadStall(o) })
 }
@@ -45,7 +45,7 @@ type handler struct {
 	stall *workload.Stall
 }
 
-// Ping answers.
+// Ping returns an empty response.
 func (h *handler) Ping(ctx context.Context, _ *pingpb.PingRequest) (*pingpb.PingResponse, error) {
 	if err := h.stall.DelayIfDue(ctx); err != nil {
 		return nil, err

@@ -1,10 +1,9 @@
 // Package store is the workload `store`: transfers of many chunks, up in a client
 // stream or down in a server stream.
 //
-// A call is one whole transfer. A chunk's position determines its data
-// (workload.Pattern), and the receiver computes a checksum, so that a call fails if a
-// chunk is lost, changed or out of order. The checksum is CRC-32C, for which CPUs have
-// an instruction. The server stores nothing.
+// A call is one whole transfer. A chunk's position determines its data (workload.Pattern), and the
+// receiver computes a checksum, so that a call fails if a chunk is lost, changed or out of order.
+// The checksum is CRC-32C, for which CPUs have an instruction. The server stores nothing.
 package store
 
 import (
@@ -60,7 +59,7 @@ func (Workload) Info() workload.Info {
 	}
 }
 
-// A transfer holds the bytes that one call moves.
+// A transfer describes the chunks that one call sends.
 type transfer struct {
 	operation  string
 	chunkBytes int
@@ -78,7 +77,7 @@ func (w Workload) readOptions(p workload.Parameters) transfer {
 	}
 }
 
-// Check refuses sizes: the options decide how big a call is.
+// Check refuses sizes, because the options determine the size of a call.
 func (w Workload) Check(p workload.Parameters) error {
 	return p.Check(w, 0, nil)
 }
@@ -94,7 +93,7 @@ func (w Workload) Streams(p workload.Parameters) []*grpc.StreamDesc {
 	return nil
 }
 
-// PoolsMessages implements workload.Pooling: nothing uses a chunk after it was counted.
+// PoolsMessages implements workload.Pooling: after a chunk was counted, no code uses it.
 func (Workload) PoolsMessages() {}
 
 // Register implements workload.Workload.
@@ -136,12 +135,12 @@ func (t transfer) expectedTally() chunkTally {
 type handler struct {
 	storepb.UnimplementedStoreServiceServer
 	pooled bool
-	// chunks holds unused chunk messages. vtprotobuf's pool would be unsafe: a chunk may point
-	// into a transport's buffer, which only that chunk's codec may overwrite.
+	// chunks holds unused chunk messages. vtprotobuf's pool would be unsafe: a chunk may point into
+	// a transport's buffer, which another user of the pool would overwrite.
 	chunks sync.Pool
 }
 
-// Put receives a transfer. It answers with the number of chunks and bytes and the checksum.
+// Put receives a transfer. It answers with the numbers of chunks and bytes, and the checksum.
 func (h *handler) Put(stream grpc.ClientStreamingServer[storepb.Chunk, storepb.PutResponse]) error {
 	receive := stream.Recv
 	if h.pooled {
@@ -199,8 +198,8 @@ type caller struct {
 	transfer transfer
 	want     chunkTally
 	request  storepb.GetRequest
-	chunk    storepb.Chunk // if pooled: the message for all received chunks
-	arrived  chunkTally    // the chunks received in the last call
+	chunk    storepb.Chunk // the message for all received chunks, if pooled is set
+	arrived  chunkTally    // counts of the chunks received in the last call
 }
 
 // Call makes one transfer.
@@ -234,7 +233,7 @@ func (c *caller) put(ctx context.Context) error {
 	for place := range c.transfer.chunks {
 		out.Data = chunk(place, c.transfer.chunkBytes)
 		if err := stream.Send(&out); err != nil {
-			break // CloseAndRecv returns the reason
+			break // CloseAndRecv returns the error
 		}
 	}
 	answer, err := stream.CloseAndRecv()

@@ -27,7 +27,7 @@ type caller struct {
 	oneRequest     userspb.GetUserRequest
 	pageRequest    userspb.GetUsersRequest
 	createRequests [len(operationNames)]*userspb.CreateUserRequest // indexed by operation
-	prefix         string                                          // first part of the ids of users that it creates
+	prefix         string                                          // prefix of the ids that it makes
 	created        int
 
 	// These fields describe the last call.
@@ -50,7 +50,7 @@ func newCaller(conn grpc.ClientConnInterface, job workload.Job, p plan) *caller 
 	return c
 }
 
-// nextID returns a new id. No other client or call uses it. All ids have the same length.
+// nextID returns an id that no other client or call uses. All ids have the same length.
 func (c *caller) nextID() string {
 	c.created++
 	return fmt.Sprintf("%s%09d", c.prefix, c.created)
@@ -110,7 +110,7 @@ func (c *caller) checkPage() error {
 }
 
 // compareUsers returns an error that names a field in which two users differ. It does not use
-// proto.Equal, which would cost the client more than the call.
+// proto.Equal, which would take the client more time than the call.
 func compareUsers(got, want *userspb.User) error {
 	for _, field := range [...]struct {
 		name string
@@ -143,8 +143,8 @@ const (
 	largeBytes = 12_641
 )
 
-// initialCreatedAt is the creation time of the initial users. Its value does not matter, but must
-// be the same at both ends.
+// initialCreatedAt is the creation time of the initial users. The value is arbitrary, but must be
+// the same in client and server.
 const initialCreatedAt = 1_760_000_000
 
 var (
@@ -188,7 +188,7 @@ func randomText(sizeBytes int, random *rand.Rand) string {
 	return text.String()[:sizeBytes]
 }
 
-// population holds the initial users made so far. They are the same at both ends.
+// population holds the initial users made so far. They are the same in client and server.
 var population struct {
 	mu    sync.Mutex
 	users []*userspb.User

@@ -18,7 +18,7 @@ import (
 	"wirelab.dev/internal/wire/workload/users/userspb"
 )
 
-// handler implements the service. It refuses invalid requests before it simulates work.
+// handler implements the service. It validates a request before it simulates work.
 type handler struct {
 	userspb.UnimplementedUserServiceServer
 	work  time.Duration
@@ -170,7 +170,7 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 	for i, tag := range in.Tags {
 		if n := utf8.RuneCountInString(tag); n < 1 || n > maxTagRunes {
 			f.add(fmt.Sprintf("tags[%d]", i), "has %d characters; it needs 1 to %d", n, maxTagRunes)
-			break // report only one of the tags
+			break // report only the first invalid tag
 		}
 	}
 	for _, line := range []struct{ field, text string }{
@@ -189,8 +189,7 @@ func checkCreateUser(in *userspb.CreateUserRequest) error {
 	return f.err()
 }
 
-// isID reports whether a text is a valid id: it has only characters that a URL path does not
-// escape.
+// isID reports whether a text is a valid id. All its characters must need no escape in a URL path.
 func isID(id string) bool {
 	for i := range len(id) {
 		letter := id[i] | 0x20
@@ -201,8 +200,7 @@ func isID(id string) bool {
 	return id != "" && len(id) <= maxIDBytes
 }
 
-// isEmail reports whether a text looks like an email address. Only a message could prove that it
-// is one.
+// isEmail reports whether a text looks like an email address. It proves no more than that.
 func isEmail(text string) bool {
 	local, domain, found := strings.Cut(text, "@")
 	return found && local != "" && len(text) <= maxEmailBytes &&
@@ -210,7 +208,8 @@ func isEmail(text string) bool {
 }
 
 // maxCreatedUsers limits the created users in the store, because thousands per second would fill
-// the memory. The store drops the oldest one, which may be created again.
+// the memory. At the limit, the store drops the oldest created user, which may then be created
+// again.
 const maxCreatedUsers = 1000
 
 // store holds all users, by id and in the order of creation. Nothing changes a user in the store.
@@ -242,7 +241,7 @@ func (b *store) find(id string) *userspb.User {
 	return b.byID[id]
 }
 
-// page returns up to limit users from offset on, and the number of all users.
+// page returns up to limit users, beginning at offset, and the number of all users.
 func (b *store) page(offset, limit int) (users []*userspb.User, total int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -260,7 +259,7 @@ func (b *store) userAt(i int) *userspb.User {
 	return b.created[(b.oldest+i-len(b.initial))%len(b.created)]
 }
 
-// add stores a user. If the id or email belongs to another user, it returns that field's name.
+// add stores a user. If another user has the same id or email, add returns the name of that field.
 func (b *store) add(u *userspb.User) (taken string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,16 +1,16 @@
-// Package users is the workload `users`: a back end that looks up, lists and creates users, with
-// validation, errors and waiting like a real one.
+// Package users is the workload `users`: a back end that looks up, lists and creates users. Like a
+// real back end, it validates requests, returns errors and waits.
 //
 // A call passes through these stages:
 //
 //  1. A caller picks an operation by weight.
-//  2. It sends a request that was made from its seed before the window opened.
+//  2. The caller sends a request that it made from its seed before the window opened.
 //  3. The handler checks the request against the rules.
 //  4. The handler simulates work by sleeping, and reads or writes the users.
 //  5. The caller checks the answer.
 //
-// The service's logic is only here: every stack carries this handler, and each stack
-// translates its errors in its own way.
+// The service's logic is only here: every stack serves this handler, and each stack translates its
+// errors in its own way.
 package users
 
 import (
@@ -32,7 +32,6 @@ import (
 // Workload is users. The zero value is ready.
 type Workload struct{}
 
-// The keys of the options.
 const (
 	operationKey = "op"
 	mixKey       = "mix"
@@ -80,7 +79,7 @@ func readPlan(options *scenario.Options) plan {
 	return read
 }
 
-// Check refuses sizes: the options decide how big a call is.
+// Check refuses sizes, because the options determine the size of a call.
 func (w Workload) Check(p workload.Parameters) error {
 	return p.Check(w, 0, func(o *scenario.Options) { readPlan(o) })
 }

@@ -45,7 +45,7 @@ func Connect(t testing.TB, w workload.Workload, p workload.Parameters) grpc.Clie
 		t.Errorf("%s: %d operations are registered, %d announced", info.Name, operations, info.Operations)
 	}
 	listener := bufconn.Listen(1 << 20)
-	go func() { _ = server.Serve(listener) }() // ends with Stop
+	go func() { _ = server.Serve(listener) }() // ends when Stop is called
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:memory",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
@@ -57,7 +57,7 @@ func Connect(t testing.TB, w workload.Workload, p workload.Parameters) grpc.Clie
 	return conn
 }
 
-// An AlteredConn is a connection that changes answers before the client gets them.
+// An AlteredConn is a connection that changes answers before the client gets the answers.
 type AlteredConn struct {
 	grpc.ClientConnInterface
 	Answer func(reply any)
@@ -106,7 +106,7 @@ func CallAndCheck(t testing.TB, c workload.Caller) error {
 	return nil
 }
 
-// ExpectError fails the test unless the error contains the text says, or is nil if says is "".
+// ExpectError fails the test unless err contains the text says. If says is "", err must be nil.
 func ExpectError(t testing.TB, what string, err error, says string) {
 	t.Helper()
 	if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {

@@ -1,6 +1,6 @@
-// Package link is the state of one connection, without its socket: frames come in, frames go out,
-// and a [Handler] gets the calls' events. It has no lock and starts no goroutine; package batchio
-// feeds it and writes its output.
+// Package link is the state machine of one connection, without the socket. It gets the peer's
+// frames, returns frames to send, and passes the calls' events to a [Handler]. It has no lock and
+// starts no goroutine. Package batchio feeds it and writes its output.
 //
 // Package credit decides what may be sent, and package frame defines the frames.
 package link
@@ -15,29 +15,29 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// A Config says what an end grants to the other, and accepts from it.
+// A Config says what one end grants to its peer, and what it accepts from its peer.
 type Config struct {
 	Client     bool
-	Window     int64 // bytes in flight on the connection, at least credit.LeastWindow
-	PerStream  int64 // unread bytes of a stream, at least credit.LeastWindow
+	Window     int64 // bytes in flight on the connection, at least credit.MinWindow
+	PerStream  int64 // unread bytes of a stream, at least credit.MinWindow
 	Calls      int64 // calls that may be open; servers only
 	MaxMessage int
 	MaxMeta    int
 	Room       int64 // bytes for incomplete messages longer than PerStream
-	// MinReference is the least length of a payload that is referenced, not copied; 0: none.
+	// MinReference is the least length of a payload that is not copied; 0 means copy all.
 	MinReference int
 }
 
 // A Handler is called with the peer's messages and events. It must not keep the slices that it
 // gets, because they are in the read buffer.
 type Handler interface {
-	// OnRequest begins a call; servers only. It returns the stream, whose Owner it sets, or
-	// nil if it has refused the call.
+	// OnRequest begins a call; servers only. It returns a stream with an Owner, or nil if it has
+	// refused the call.
 	OnRequest(id uint32, method string, begin frame.RequestStart) *Stream
 	// OnMessage gets a whole message.
 	OnMessage(s *Stream, m Message)
-	// OnTooLong is called for a message that is longer than this end accepts. Nothing more comes
-	// on the stream.
+	// OnTooLong is called for a message that is longer than this end accepts. Nothing else from
+	// the peer follows on the stream.
 	OnTooLong(s *Stream, bytes int)
 	// OnEnd is called when the peer sends nothing more on the stream.
 	OnEnd(s *Stream)
@@ -45,22 +45,22 @@ type Handler interface {
 	OnHeader(s *Stream, meta []byte)
 	// OnStatus gets a call's status; clients only.
 	OnStatus(s *Stream, ending *frame.Ending)
-	// OnCancel is called at a server when the client has given up the call, and at a client when
-	// the server has refused the call without beginning it.
+	// OnCancel is called on a server when the client has given up the call. It is called on a
+	// client when the server has refused the call before the call began.
 	OnCancel(s *Stream)
 	// OnSent is called when all messages of the stream are in the output.
 	OnSent(s *Stream)
-	// OnGoodbye is called when the server takes no more calls. OnCancel follows for each call
-	// that it has not begun.
+	// OnGoodbye is called when the server accepts no more calls. OnCancel follows for each call
+	// that the server has not begun.
 	OnGoodbye()
 }
 
-// A Message is a whole received message. Its data are in the read buffer, and valid until
-// OnMessage returns, or in a buffer that belongs to the handler.
+// A Message is a whole received message. If Buffer is nil, Data is in the read buffer, and valid
+// until OnMessage returns. Otherwise the handler owns Buffer, which holds Data.
 type Message struct {
 	Data         []byte
-	Buffer       *batchio.Buffer // nil: the data are in the read buffer
-	Credit, Room int64           // returned to the peer by [Link.Read]
+	Buffer       *batchio.Buffer // nil means that Data is in the read buffer
+	Credit, Room int64           // [Link.MessageRead] makes both available again
 }
 
 // Release releases the buffer, if there is one.
@@ -79,36 +79,36 @@ type Link struct {
 	greeted bool // the peer's Hello has come
 
 	out      *batchio.Output
-	limit    int  // limit of the output's bytes, see SetOutputLimit
+	limit    int  // the limit of the output in bytes, see SetOutputLimit
 	ending   int  // calls whose last frame is in the output
-	answers  int  // bytes in the output that the peer causes without granting credit
+	answers  int  // bytes of frames in the output that the peer has caused
 	draining bool // Goodbye was sent or received
 
 	sender         *credit.Sender
-	window         credit.Window // for bytes
-	calls          credit.Window // for requests; servers only
-	room           int64         // left for messages longer than their stream's credit
-	waitingForRoom []*Stream     // streams that wait for room, in order
+	window         credit.Window // credit for bytes of the connection
+	calls          credit.Window // credit for calls; servers only
+	room           int64         // free memory for messages longer than their stream's credit
+	waitingForRoom []*Stream     // streams that wait for room, the first one first
 	streams        map[uint32]*Stream
-	lastID         uint32            // the last call that was begun, at either end
-	names          []string          // names of methods; servers only
-	numbers        map[string]uint64 // numbers of methods; clients only
+	lastID         uint32            // the number of the last call that was begun
+	names          []string          // names of the client's methods; servers only
+	numbers        map[string]uint64 // numbers of the methods, by name; clients only
 }
 
 var _ batchio.Machine = (*Link)(nil)
 
 const (
-	// initialLimit bounds the output until the socket's speed is known.
+	// initialLimit limits the output until the socket's speed is known.
 	initialLimit = 256 << 10
-	// maxAnswers bounds the bytes of answers that a peer may leave unread.
+	// maxAnswers limits the bytes of pongs and other answers that a peer leaves unread.
 	maxAnswers = 64 << 10
 	// maxMethods bounds the method names that a peer can store at this end.
 	maxMethods    = 4096
 	maxMethodName = 1024
-	// MaxMeta bounds the metadata of one frame. It is half a turn, so that a message fits beside it.
+	// MaxMeta limits the metadata of one frame. It is half a turn, to leave room for a message.
 	MaxMeta = credit.Turn / 2
-	// maxCalls is the number of calls after which a client needs another connection. It leaves
-	// numbers for the calls that wait.
+	// maxCalls is the number of calls after which a client opens another connection. The calls
+	// that wait for credit at that time use higher numbers.
 	maxCalls = 1 << 31
 )
 
@@ -131,13 +131,13 @@ func New(cfg Config, handler Handler) *Link {
 	return l
 }
 
-// Peer returns the settings in the other end's Hello. They are zero before it has come.
+// Peer returns the settings in the peer's Hello. They are zero before the Hello has come.
 func (l *Link) Peer() frame.Settings { return l.peer }
 
 // Draining reports whether no more calls may begin.
 func (l *Link) Draining() bool { return l.draining || l.cfg.Client && l.lastID >= maxCalls }
 
-// Waiting counts the calls that wait for the credit to begin.
+// Waiting returns the number of calls that wait for credit to begin.
 func (l *Link) Waiting() int { return l.sender.Waiting() }
 
 func (l *Link) output() *batchio.Output {
@@ -151,7 +151,7 @@ func (l *Link) output() *batchio.Output {
 func (l *Link) appendFrame(head frame.Head, payload []byte) {
 	out := l.output()
 	out.SetTail(head.AppendFrame(out.Tail(), payload))
-	if !l.cfg.Client || head.Type == frame.Ping { // a client sends others only for its own calls
+	if !l.cfg.Client || head.Type == frame.Ping { // the peer has caused these frames
 		l.answers += frame.HeaderLen + len(payload)
 	}
 }
@@ -167,7 +167,7 @@ func (l *Link) sendGrant(stream uint32, g frame.Grant) {
 // Pending implements batchio.Machine, as the methods below do.
 func (l *Link) Pending() int { return l.out.Len() }
 
-// TakeOutput returns the output. It fills the next one with frames that waited for room.
+// TakeOutput returns the output. It fills the next output with frames that waited for room.
 func (l *Link) TakeOutput() *batchio.Output {
 	taken := l.out
 	l.out, l.ending, l.answers = nil, 0, 0
@@ -175,16 +175,16 @@ func (l *Link) TakeOutput() *batchio.Output {
 	return taken
 }
 
-// SetOutputLimit sets the number of bytes from which messages wait.
+// SetOutputLimit limits the bytes in the output. Above the limit, messages wait.
 func (l *Link) SetOutputLimit(bytes int) { l.limit = bytes }
 
-// Ending counts the calls whose last frame is in the output, and all open ones.
+// Ending returns the number of calls whose last frame is in the output, and of all open calls.
 func (l *Link) Ending() (waiting, open int) { return l.ending, len(l.streams) + l.ending }
 
 // OpenStreams returns the number of open calls.
 func (l *Link) OpenStreams() int { return len(l.streams) }
 
-// Throttled reports whether answers must be written before more is read.
+// Throttled reports whether answers must be written before Feed is called again.
 func (l *Link) Throttled() bool { return l.answers > maxAnswers }
 
 // FrameLen returns the length of a frame.
@@ -222,7 +222,7 @@ func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err e
 	return used, nil
 }
 
-// maxPayload returns the longest payload that this end accepts for a type.
+// maxPayload returns the longest payload that this end accepts in a frame of type t.
 func (l *Link) maxPayload(t frame.FrameType) int {
 	switch t {
 	case frame.Request, frame.Data:

@@ -44,8 +44,8 @@ func (l *Link) receive(head frame.Head, payload []byte) error {
 	}
 }
 
-// checkBegun checks that a frame's stream was begun at some time. Frames of ended calls may still
-// arrive.
+// checkBegun returns an error if a frame's call was never begun. It allows frames of ended calls,
+// because they may arrive late.
 func (l *Link) checkBegun(head frame.Head) error {
 	if head.Stream > l.lastID {
 		return l.protocolError("the peer sent a frame of type %d for stream %d, which never began", head.Type, head.Stream)
@@ -66,7 +66,7 @@ func (l *Link) receiveHello(payload []byte) error {
 	case peer.Window > maxSetting || peer.PerStream > maxSetting || peer.Calls > maxSetting || peer.MaxMessage > maxSetting || peer.MaxMeta > maxSetting:
 		return l.protocolError("the peer's settings are out of range: %+v", peer)
 	}
-	peer.MaxMeta = min(peer.MaxMeta, MaxMeta) // it must fit into a turn
+	peer.MaxMeta = min(peer.MaxMeta, MaxMeta) // metadata must fit into a turn
 	l.peer, l.greeted = peer, true
 	l.sender.Grant(int64(peer.Window), int64(peer.Calls))
 	return nil
@@ -105,7 +105,7 @@ func (l *Link) receiveRequest(head frame.Head, payload []byte) error {
 	if l.draining {
 		l.appendFrame(frame.Head{Type: frame.Cancel, Stream: head.Stream}, nil)
 		l.returnBytes(credit.Cost(head.Length))
-		l.calls.Take(1) // grants nothing to a peer that must leave
+		l.calls.Take(1) // the peer gets no new credit, because it must leave
 		return nil
 	}
 	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
@@ -117,12 +117,12 @@ func (l *Link) receiveRequest(head frame.Head, payload []byte) error {
 	*s = Stream{Owner: s.Owner, id: head.Stream, state: isOpen, window: credit.NewWindow(l.cfg.PerStream)}
 	s.send.Of = s
 	s.send.Accept(int64(l.peer.PerStream))
-	s.window.Receive(credit.Cost(head.Length)) // a new stream always has that credit
+	s.window.Receive(credit.Cost(head.Length)) // a new stream always has enough credit
 	l.streams[s.id] = s
 	if cost := credit.Cost(head.Length); head.Flags&frame.More == 0 {
 		s.held = cost
 	} else {
-		l.returnBytes(cost) // an incomplete message cannot return it
+		l.returnBytes(cost) // an incomplete message cannot return credit
 	}
 	return l.receiveMessage(s, head, r, credit.Cost(head.Length))
 }
@@ -144,7 +144,7 @@ func (l *Link) receiveData(head frame.Head, payload []byte) error {
 	return l.receiveMessage(s, head, frame.NewReader(payload), cost)
 }
 
-// receiveMessage handles a message or a part of one.
+// receiveMessage handles a message or a part of a message.
 func (l *Link) receiveMessage(s *Stream, head frame.Head, r *frame.Reader, cost int64) error {
 	whole := 0
 	if head.Flags&frame.Long != 0 {
@@ -180,27 +180,27 @@ func (l *Link) receiveMessage(s *Stream, head frame.Head, r *frame.Reader, cost 
 	case head.Flags&frame.Nothing != 0:
 		l.returnStreamCredit(s, cost)
 	default:
-		kept := credit.Cost(len(data)) // credit to keep until the message is read
+		kept := credit.Cost(len(data)) // credit to return only when the message is read
 		l.returnStreamCredit(s, cost-kept)
 		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
 	}
 	if head.Flags&frame.End != 0 && s.state != callOver {
 		s.peerDone = true
 		if l.cfg.Client {
-			l.dropIfOver(s) // first: the handler may reuse the stream
+			l.dropIfOver(s) // before OnEnd, because the handler may reuse the stream
 		}
 		l.handler.OnEnd(s)
 	}
 	return nil
 }
 
-// areContradictory reports whether the flags of a Request or Data exclude each other.
+// areContradictory reports whether the flags of a Request or Data frame exclude each other.
 func areContradictory(f frame.Flags) bool {
 	return f&frame.More != 0 && f&(frame.End|frame.Nothing) != 0 || f&frame.Nothing != 0 && f&frame.Long != 0
 }
 
-// beginParts prepares for a message in parts. If it may be longer than the stream's credit allows,
-// it needs room, and may have to wait for it.
+// beginParts prepares for a message in parts. A message that may be longer than the stream's credit
+// needs room, and may have to wait for room.
 func (l *Link) beginParts(s *Stream, first []byte, whole int) {
 	s.have, s.whole = 0, whole
 	if int64(whole+(whole/credit.Turn+2)*credit.Overhead) > l.cfg.PerStream/2 {
@@ -213,12 +213,12 @@ func (l *Link) beginParts(s *Stream, first []byte, whole int) {
 	s.incoming = batchio.NewBuffer(l.bufferSize(s, len(first)))
 }
 
-// maxGrowth bounds the memory of a message in parts, as a multiple of the bytes that have arrived.
-// The announced length is only a claim.
+// maxGrowth limits the memory of a message in parts, as a multiple of the bytes that have arrived,
+// because the announced length may be false.
 const maxGrowth = 8
 
-// bufferSize returns the buffer size for a message, given the number of its arrived bytes. A
-// message that waits for room gets no more than its stream's credit.
+// bufferSize returns the buffer size for a message. have is the number of bytes that have arrived.
+// A message that waits for room gets no more memory than its stream's credit.
 func (l *Link) bufferSize(s *Stream, have int) int {
 	size := min(s.whole, maxGrowth*have)
 	if s.waits {
@@ -227,7 +227,7 @@ func (l *Link) bufferSize(s *Stream, have int) int {
 	return size
 }
 
-// appendPart adds a part to the message.
+// appendPart adds a part to the stream's incomplete message.
 func (l *Link) appendPart(s *Stream, data []byte) {
 	from := s.have
 	s.have += len(data)
@@ -251,7 +251,7 @@ func (l *Link) receivePart(s *Stream, head frame.Head, data []byte, cost int64) 
 		l.returnStreamCredit(s, cost)
 	case more:
 		l.returnStreamCredit(s, cost-int64(len(data)))
-	default: // the last part's overhead becomes the message's
+	default: // the last frame's overhead counts until the message is read
 		l.returnStreamCredit(s, cost-credit.Cost(len(data)))
 	}
 	if s.waits && more {
@@ -261,15 +261,15 @@ func (l *Link) receivePart(s *Stream, head frame.Head, data []byte, cost int64) 
 		return nil
 	}
 	m := Message{Data: s.incoming.Data, Buffer: s.incoming}
-	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // it may stay unread for long
+	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // save memory: m may stay unread
 		m.Data = bytes.Clone(m.Data)
 		m.Release()
 	}
-	if s.waits { // all of it came within the stream's credit
+	if s.waits { // the stream's credit was enough for the whole message
 		s.waits, s.reserved, s.unreturned = false, 0, 0
 	}
 	if s.reserved > 0 {
-		s.unread += s.reserved // it keeps its room until the message is read
+		s.unread += s.reserved // the room is free again when the message is read
 		m.Room, s.reserved = s.reserved, 0
 	} else {
 		m.Credit = credit.Cost(s.whole)
@@ -278,8 +278,8 @@ func (l *Link) receivePart(s *Stream, head frame.Head, data []byte, cost int64) 
 	return nil
 }
 
-// takeRoom takes room for all of a message, and reports whether there was enough. A message
-// without room waits with none, so that no two messages wait for each other.
+// takeRoom takes room for a whole message, or returns false if there is too little. It never takes
+// less, so that no two messages wait for each other.
 func (l *Link) takeRoom(bytes int64) bool {
 	if bytes > l.room {
 		return false
@@ -288,7 +288,7 @@ func (l *Link) takeRoom(bytes int64) bool {
 	return true
 }
 
-// returnRoom gives room to messages that wait for it.
+// returnRoom makes room free again, and gives room to waiting messages.
 func (l *Link) returnRoom(bytes int64) {
 	l.room += bytes
 	for len(l.waitingForRoom) > 0 {
@@ -346,7 +346,7 @@ func (l *Link) receivePing(head frame.Head, payload []byte) error {
 	if head.Flags&frame.Answer == 0 {
 		l.appendFrame(frame.Head{Type: frame.Ping, Flags: frame.Answer}, payload)
 	}
-	return nil // no need to note an answer: its receiver checks the time of the last read
+	return nil // an answer needs no handling: checkAlive reads the time of the last read
 }
 
 func (l *Link) receiveGoodbye(payload []byte) error {

@@ -6,8 +6,8 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// fillOutput moves frames that may be sent into the output, as long as there is room. The others
-// wait, so that the next stream is chosen as late as possible.
+// fillOutput moves frames that may be sent into the output, as long as the output has room. Other
+// frames wait, so that the next stream is chosen as late as possible.
 func (l *Link) fillOutput() {
 	for l.Pending() < l.limit {
 		sending, bytes := l.sender.Next()
@@ -18,7 +18,7 @@ func (l *Link) fillOutput() {
 	}
 }
 
-// sendTurn sends a number of bytes of a stream's message, including its head.
+// sendTurn sends a frame with this number of bytes from the stream's head and message.
 func (l *Link) sendTurn(s *Stream, bytes int) {
 	head := frame.Head{Length: bytes, Type: frame.Data}
 	if s.state == notBegun {
@@ -66,9 +66,9 @@ func (l *Link) sendTurn(s *Stream, bytes int) {
 	}
 }
 
-// removeSent drops the first item after it was moved into the output.
+// removeSent drops the first item of the queue, which has been moved into the output.
 func (l *Link) removeSent(s *Stream, end bool) {
-	s.queue[0] = item{}
+	s.queue[0] = sendItem{}
 	if s.queue = s.queue[1:]; end {
 		s.state = sendClosed
 		l.ending++
@@ -80,19 +80,19 @@ func (l *Link) removeSent(s *Stream, end bool) {
 	}
 }
 
-// dropIfOver forgets a stream whose call is over: at a server when the answer is in the output, at
-// a client when the answer has come.
+// dropIfOver drops a stream whose call is over. On a server, a call is over when the answer is in
+// the output. On a client, it is over when the answer has come.
 func (l *Link) dropIfOver(s *Stream) {
 	over := s.state == sendClosed
 	if l.cfg.Client {
 		over = s.peerDone
 	}
 	if over {
-		l.drop(s) // later frames from the other end are ignored
+		l.drop(s) // later frames from the peer are ignored
 	}
 }
 
-// drop forgets a stream. It releases the stream's unsent payloads, and returns its credit.
+// drop removes a stream from the link. It releases the unsent payloads, and returns the credit.
 func (l *Link) drop(s *Stream) {
 	l.sender.Cancel(&s.send)
 	for i := range s.queue {
@@ -100,10 +100,10 @@ func (l *Link) drop(s *Stream) {
 			if s.state == notBegun {
 				owner.Release()
 			} else {
-				l.output().AddOwner(owner) // the output may refer to a part of it
+				l.output().AddOwner(owner) // the output may refer to a part of the payload
 			}
 		}
-		s.queue[i] = item{}
+		s.queue[i] = sendItem{}
 	}
 	s.queue = nil
 	if s.id != 0 {
@@ -128,7 +128,7 @@ func (l *Link) drop(s *Stream) {
 	}
 }
 
-// ReturnHeld returns the connection's credit that the stream's messages held.
+// ReturnHeld returns the connection's credit that the stream's messages have used.
 func (l *Link) ReturnHeld(s *Stream) {
 	held := s.held
 	s.held = 0
@@ -142,7 +142,7 @@ func (l *Link) returnBytes(bytes int64) {
 // MessageRead returns the credit and room of a message that has been read.
 func (l *Link) MessageRead(s *Stream, m Message) {
 	l.returnStreamCredit(s, m.Credit)
-	if room := min(m.Room, s.unread); room > 0 { // 0 after the stream was dropped
+	if room := min(m.Room, s.unread); room > 0 { // no room is left after the stream was dropped
 		s.unread -= room
 		l.returnRoom(room)
 	}
@@ -155,8 +155,8 @@ func (l *Link) returnStreamCredit(s *Stream, cost int64) {
 }
 
 // Release returns the credit of a call when its handler has returned and its answer is in the
-// output; servers only. So a client that cancels calls begins no more calls than handlers end. A
-// client that reads no answers makes the server keep one answer per call at most.
+// output; servers only. So a client cannot begin calls faster than handlers end, even if it cancels
+// calls. If a client reads no answers, the server keeps at most one answer per call.
 func (l *Link) Release(s *Stream) {
 	l.ReturnHeld(s)
 	if s.state != callOver {
@@ -173,7 +173,7 @@ const pingLen = 8
 // Ping sends a ping, which the peer answers.
 func (l *Link) Ping() { l.appendFrame(frame.Head{Type: frame.Ping}, make([]byte, pingLen)) }
 
-// Goodbye tells the peer that this end accepts no more calls than those begun.
+// Goodbye tells the peer that this end accepts no new calls.
 func (l *Link) Goodbye() {
 	if l.draining {
 		return

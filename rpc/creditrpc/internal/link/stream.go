@@ -10,56 +10,56 @@ import (
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
-// A Stream is one end of a call. Its zero value has not begun.
+// A Stream is one end of a call. The zero value is a call that has not begun.
 type Stream struct {
-	// Owner belongs to the handler.
+	// Owner holds the handler's own data for the stream.
 	Owner any
 
 	id    uint32
 	state state
 	send  credit.Stream
-	queue []item // items to be sent, in order; the first is being sent
-	head  []byte // the bytes before the first item's message in its first frame
-	// oneItem and shortHead are the memory of queue and head in most calls.
-	oneItem   [1]item
+	queue []sendItem // items to be sent, in order; the first one is being sent
+	head  []byte     // bytes to send before the message of the first item
+	// oneItem and shortHead are the memory that queue and head use in most calls.
+	oneItem   [1]sendItem
 	shortHead [16]byte
 
-	window      credit.Window   // for the bytes that this end has not read
+	window      credit.Window   // counts the bytes that this end has not read
 	held        int64           // credit of the connection, which ReturnHeld returns to the peer
 	incoming    *batchio.Buffer // an incomplete message
-	have, whole int             // bytes that have arrived, and that were announced
-	reserved    int64           // the room that it has, or waits for
-	unread      int64           // the room of whole messages
+	have, whole int             // arrived bytes and whole length of incoming
+	reserved    int64           // the room that incoming has, or waits for
+	unread      int64           // the room of complete messages that are unread
 	waits       bool            // incoming waits for room
-	unreturned  int64           // credit of its parts, until it has room
-	peerDone    bool            // the peer sends no more
-	released    bool            // the call's credit is returned after the stream is gone
+	unreturned  int64           // credit of incoming's parts, to be returned when incoming has room
+	peerDone    bool            // the peer sends no more messages
+	released    bool            // drop must return the call's credit
 }
 
-// A state says which frames this end may still send.
+// A state says which frames this end of a call may still send.
 type state int8
 
 const (
-	notBegun   state = iota // nothing was sent, and the peer does not know of it
+	notBegun   state = iota // nothing was sent, and the peer does not know of the call
 	isOpen                  // this end may send messages
-	sendClosed              // this end sends no more
+	sendClosed              // this end sends no more messages
 	callOver                // the call is over in both directions
 )
 
-// An item is one thing that a stream has to send.
-type item struct {
+// A sendItem is a message or frame that waits in a stream's queue to be sent.
+type sendItem struct {
 	payload batchio.Payload
 	left    []byte     // unsent bytes of the message, or the payload of head
-	end     bool       // this end sends nothing more
-	nothing bool       // the item is only the end, without a message
+	end     bool       // this is the last item of the stream
+	nothing bool       // the item has no message; it only begins or ends the call
 	long    bool       // the message's length is sent before the message
 	head    frame.Head // a frame that needs no credit, in place of a message
 }
 
-// ID returns the stream's number; 0 before the call was begun.
+// ID returns the stream's number, which is 0 before the call has begun.
 func (s *Stream) ID() uint32 { return s.id }
 
-// Open reports whether this end may still send.
+// Open reports whether this end may still send messages.
 func (s *Stream) Open() bool { return s.state == notBegun || s.state == isOpen }
 
 // Over reports whether the call has ended at both ends, or was given up.
@@ -68,8 +68,8 @@ func (s *Stream) Over() bool { return s.state == callOver }
 // Idle reports whether all of the stream's items are in the output.
 func (s *Stream) Idle() bool { return len(s.queue) == 0 }
 
-// Begin prepares a call; clients only. Its first message or end begins the call, as soon as the
-// server's credit allows it.
+// Begin prepares a call; clients only. The first message or end of the stream begins the call, as
+// soon as the server's credit allows that.
 func (l *Link) Begin(s *Stream, method string, timeoutMicros uint64, meta []byte) {
 	number, known := l.numbers[method]
 	if !known {
@@ -89,14 +89,14 @@ func (l *Link) sendName(method string) uint64 {
 	return number
 }
 
-// CanName reports whether the server knows the method's name, or room is left to send it.
+// CanName reports whether the server knows the method's name, or has room for another name.
 func (l *Link) CanName(method string) bool {
 	_, known := l.numbers[method]
 	return known || len(l.numbers) < maxMethods && len(method) <= maxMethodName
 }
 
 // Start begins a call without a message.
-func (l *Link) Start(s *Stream) { l.enqueue(s, item{nothing: true}) }
+func (l *Link) Start(s *Stream) { l.enqueue(s, sendItem{nothing: true}) }
 
 // All returns the streams that have not ended, including those whose calls have not begun.
 func (l *Link) All() []*Stream {
@@ -109,45 +109,45 @@ func (l *Link) All() []*Stream {
 	return all
 }
 
-// Send sends a message. With end, it is the stream's last one. The payload is released when it
-// has been written, or when the stream has ended.
+// Send sends a message. If end is true, it is the stream's last message. The payload is released
+// when it has been written, or when the stream has ended.
 func (l *Link) Send(s *Stream, p batchio.Payload, end bool) {
 	if !s.Open() || s.endQueued() {
 		p.Release()
 		return
 	}
-	l.enqueue(s, item{payload: p, left: p.Data, end: end})
+	l.enqueue(s, sendItem{payload: p, left: p.Data, end: end})
 }
 
-// End ends this end's messages without another message. At a server, it means that the call has
-// succeeded.
+// End tells the peer that this end sends no more messages. On a server, End also means that the
+// call has succeeded.
 func (l *Link) End(s *Stream) {
 	if s.Open() && !s.endQueued() {
-		l.enqueue(s, item{end: true, nothing: true})
+		l.enqueue(s, sendItem{end: true, nothing: true})
 	}
 }
 
 // SendHeader sends a server's metadata.
 func (l *Link) SendHeader(s *Stream, meta []byte) {
 	if s.state == isOpen && !s.endQueued() {
-		l.enqueue(s, item{head: frame.Head{Type: frame.Header, Stream: s.id}, left: meta})
+		l.enqueue(s, sendItem{head: frame.Head{Type: frame.Header, Stream: s.id}, left: meta})
 	}
 }
 
 // SendStatus ends a server's call.
 func (l *Link) SendStatus(s *Stream, e frame.Ending) {
 	if s.state == isOpen && !s.endQueued() {
-		l.enqueue(s, item{end: true, head: frame.Head{Type: frame.Status, Stream: s.id}, left: e.Append(nil)})
+		l.enqueue(s, sendItem{end: true, head: frame.Head{Type: frame.Status, Stream: s.id}, left: e.Append(nil)})
 	}
 }
 
-// Refuse answers a call that has no stream.
+// Refuse ends a call that has no stream, because the server does not accept the call.
 func (l *Link) Refuse(id uint32, e frame.Ending) {
 	l.appendFrame(frame.Head{Type: frame.Status, Stream: id}, e.Append(nil))
 }
 
-// Cancel gives a call up. It reports whether the peer knows of the call. A server sends no
-// frame for that: to a client, a Cancel frame means that the call was not begun.
+// Cancel gives up a call. It reports whether the peer knows of the call. A server sends no Cancel
+// frame here: to a client, a Cancel frame means that the call was not begun.
 func (l *Link) Cancel(s *Stream) (begun bool) {
 	if s.state == callOver {
 		return true
@@ -160,10 +160,10 @@ func (l *Link) Cancel(s *Stream) (begun bool) {
 	return begun
 }
 
-// endQueued reports whether the end is already in the queue.
+// endQueued reports whether the stream's last item is already in the queue.
 func (s *Stream) endQueued() bool { return len(s.queue) > 0 && s.queue[len(s.queue)-1].end }
 
-func (l *Link) enqueue(s *Stream, i item) {
+func (l *Link) enqueue(s *Stream, i sendItem) {
 	if s.queue == nil {
 		s.queue = s.oneItem[:0]
 	}
@@ -174,7 +174,7 @@ func (l *Link) enqueue(s *Stream, i item) {
 	l.fillOutput()
 }
 
-// advance sends the frames that need no credit, and queues the rest for its turn.
+// advance sends the frames that need no credit. Then it queues the stream for the next message.
 func (l *Link) advance(s *Stream) {
 	for len(s.queue) > 0 && s.queue[0].head.Type != 0 {
 		i := s.queue[0]

@@ -84,7 +84,7 @@ func Backoff(b *backoff.Config, failures int) time.Duration {
 	return time.Duration(max(d, 0))
 }
 
-// Sleep waits for the duration d and returns true, or false if ctx ends or now is closed earlier.
+// Sleep waits for the duration d. It returns false if ctx ends or now is closed before that.
 func Sleep(ctx context.Context, d time.Duration, now <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -29,9 +29,9 @@ func (unsupportedError) Is(target error) bool { return target == errors.ErrUnsup
 // grpcGoOnlySchemes lists the schemes whose registered resolvers need grpc-go's own client.
 var grpcGoOnlySchemes = []string{"xds", "google-c2p", "grpclb"}
 
-// ParseTarget parses a target as grpc.NewClient does. It also returns the target's resolver, one of
-// own or a registered one. If the target's scheme has no resolver, it takes the target for a DNS
-// name. It refuses unix targets that grpc-go's resolver would refuse later.
+// ParseTarget parses a target as grpc.NewClient does. It also returns the target's resolver: from
+// own, or else a registered resolver. If the target's scheme has no resolver, ParseTarget takes the
+// target for a DNS name. It refuses unix targets that grpc-go's resolver would refuse later.
 func ParseTarget(s string, own []resolver.Builder) (_ resolver.Target, b resolver.Builder, err error) {
 	defer func() {
 		if err != nil {
@@ -64,7 +64,7 @@ func ParseTarget(s string, own []resolver.Builder) (_ resolver.Target, b resolve
 
 func isUnixScheme(scheme string) bool { return scheme == "unix" || scheme == "unix-abstract" }
 
-// resolverFor returns the resolver for a scheme, one of own or a registered one, or nil.
+// resolverFor returns the scheme's resolver from own, or else the registered resolver, or nil.
 func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
 	for _, b := range own {
 		if b.Scheme() == scheme {

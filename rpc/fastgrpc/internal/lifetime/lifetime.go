@@ -67,8 +67,8 @@ func (k *Clock) BeginCheck(now time.Duration) {
 	k.Now, k.Next = now, min(k.Ping.Every, k.MaxIdle)
 }
 
-// Due reports whether the time limit has passed since start. If not, the next check comes when it
-// has passed, or earlier.
+// Due reports whether the time limit has passed since start. If not, Due makes the next check come
+// when the limit has passed, or earlier.
 func (k *Clock) Due(start, limit time.Duration) bool {
 	if limit == Forever {
 		return false

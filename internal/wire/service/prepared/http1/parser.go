@@ -18,13 +18,13 @@ import (
 	"net/http"
 )
 
-// Content says whether an answer may have a body. The request determines it.
+// Content says whether an answer may have a body. The caller knows this from the request.
 type Content int
 
-// The contents that an answer may have.
+// The values of Content.
 const (
 	Body   Content = iota
-	NoBody         // for HEAD: the fields describe a body that is not sent
+	NoBody         // no body, although the fields describe one: for HEAD
 )
 
 // These limits bound the data that a server can send besides an answer's body.
@@ -71,7 +71,7 @@ type Parser struct {
 
 	left     int64 // bytes of the body or chunk still to come
 	searched int   // bytes already searched for the end of the current line
-	lines    int   // bytes of all lines so far
+	lines    int   // total length of the lines so far, in bytes
 	interim  int
 }
 
@@ -106,7 +106,7 @@ func (p *Parser) step(buf []byte) (int, error) {
 		p.Bytes += int64(n)
 		if p.left == 0 {
 			p.stage++
-			if p.stage == bodyUntilClose { // a body of known length has ended
+			if p.stage == bodyUntilClose { // the stage was body, so the whole body has arrived
 				p.stage = finished
 			}
 		}
@@ -242,7 +242,7 @@ func (p *Parser) onField(line []byte) error {
 
 var comma = []byte(",")
 
-// equalsLower compares a name with a lower-case name, and ignores the case of the first.
+// equalsLower compares name with a lower-case text, and ignores the case of name.
 func equalsLower(name []byte, with string) bool {
 	if len(name) != len(with) {
 		return false

@@ -1,41 +1,40 @@
 // Package credit decides who may send, and when. It knows neither frames nor sockets.
 //
-// A receiver grants credit for its free room. Messages without credit wait in the sender's memory,
-// not in the receiver's, in the order in which they were sent.
+// A receiver grants credit for the memory that it has free. Messages without credit wait in the
+// sender's memory, in the order in which they were sent. There are three kinds of credit:
 //
-//   - bytes of the connection, which were sent and not yet processed. A [Window] counts them
-//     at the receiver, a [Sender] at the sender.
-//   - bytes of one stream that are unread. So an unread stream stops no other.
-//   - requests, the calls that may begin.
+//   - bytes of the connection, which were sent and not yet processed. The receiver counts them in
+//     a [Window], and the sender in a [Sender].
+//   - unread bytes of one stream. So an unread stream blocks no other stream.
+//   - requests: the calls that may begin.
 //
-// A message is sent in turns of at most [Turn] bytes. After each turn a stream with more to send
-// goes to the end of the queue, so that a short message waits for at most one turn of each long
-// one. A turn waits until there is credit for all of it: streams that need less never overtake
-// the first one in the queue, so none starves.
+// A stream sends at most [Turn] bytes in one turn. If it then has more to send, it goes to the end
+// of the queue. So a short message waits for at most one turn of each long message. The first
+// stream in the queue waits until there is credit for its whole turn. No stream overtakes it.
 //
-// Each frame costs its bytes and [Overhead], since a message of no bytes takes memory too.
+// A frame costs its bytes plus [Overhead], because even an empty message takes memory.
 package credit
 
 const (
 	// Turn is the largest number of bytes that a stream sends in one turn.
 	Turn = 68 << 10
-	// Overhead is the cost of a frame beside its bytes.
+	// Overhead is the cost of a frame in addition to its bytes.
 	Overhead = 64
-	// MinWindow is the smallest window that a receiver may grant. A sender needs credit for a
-	// whole turn, and a receiver may delay half of the window to renew it with fewer frames.
+	// MinWindow is the smallest window that a receiver may grant: two turns. A sender needs credit
+	// for a whole turn, while the receiver may keep half of the window back to send fewer grants.
 	MinWindow = 2 * (Turn + Overhead)
 )
 
-// Cost returns the cost of a frame with a number of bytes.
+// Cost returns the credit that a frame with this number of bytes costs.
 func Cost(bytes int) int64 { return int64(bytes) + Overhead }
 
-// A Sender is the sending side of a connection: it holds the queues of waiting streams. It has no
+// A Sender is the sending side of a connection. It holds the queues of waiting streams. It has no
 // lock.
 type Sender struct {
 	bytes, requests int64
 
-	opening queue // streams that wait for the credit of a request
-	sending queue // streams whose turn comes
+	opening queue // streams that wait for credit to begin their call
+	sending queue // streams that wait for their turn
 }
 
 // A Stream is the sending side of one call, which sends one message at a time. Its zero value
@@ -45,30 +44,30 @@ type Stream struct {
 	Of any
 
 	credit     int64
-	left       int  // unsent bytes of the message; no meaning without hasMessage
-	least      int  // the least bytes of its next turn
-	hasMessage bool // there is a message to send, perhaps of no bytes
+	left       int  // unsent bytes of the message, if hasMessage is true
+	least      int  // the least number of bytes to send in the next turn
+	hasMessage bool // there is a message to send, which may be empty
 	opens      bool // the next turn begins a call
 	mayBegin   bool // the stream has the credit to begin the call
 
-	in         *queue // the queue of the stream; nil: nothing to send, or no credit of its own
+	in         *queue // the queue that holds the stream; nil if the stream cannot send
 	prev, next *Stream
 }
 
-// NewSender returns a sender with the credit that the peer grants at first.
+// NewSender returns a sender with the credit in the peer's Hello.
 func NewSender(bytes, requests int64) *Sender { return &Sender{bytes: bytes, requests: requests} }
 
-// Begin prepares the stream: its next message begins a call.
+// Begin prepares the stream for a new call, which the stream's next message begins.
 func (s *Stream) Begin(credit int64) { *s = Stream{Of: s.Of, credit: credit, opens: true} }
 
 // Accept prepares the stream to answer a call.
 func (s *Stream) Accept(credit int64) { *s = Stream{Of: s.Of, credit: credit} }
 
-// HasCredit reports whether the stream's own credit is enough for a number of bytes in one turn.
+// HasCredit reports whether the stream's own credit allows a turn with this number of bytes.
 func (s *Stream) HasCredit(bytes int) bool { return s.credit >= Cost(bytes) }
 
-// Send gives the stream a message with a number of bytes. Its first turn has at least first bytes.
-// The stream must not be busy.
+// Send queues a message of the given length. The stream's first turn sends at least first bytes.
+// The stream must not have another message to send.
 func (c *Sender) Send(s *Stream, bytes, first int) {
 	s.left, s.least, s.hasMessage = bytes, first, true
 	if s.opens && !s.mayBegin {
@@ -79,7 +78,7 @@ func (c *Sender) Send(s *Stream, bytes, first int) {
 	c.enqueue(s)
 }
 
-// Cancel drops the unsent rest of the stream. It reports whether the peer knows of the call.
+// Cancel drops the stream's unsent bytes. It reports whether the peer knows of the call.
 func (c *Sender) Cancel(s *Stream) (begun bool) {
 	s.in.drop(s)
 	s.hasMessage = false
@@ -91,8 +90,8 @@ func (c *Sender) Cancel(s *Stream) (begun bool) {
 	return !s.opens
 }
 
-// Next returns the stream whose turn it is, and the number of bytes that it must send now. It
-// returns nil if no stream may send.
+// Next returns the stream whose turn it is, and the number of bytes that this stream must send now.
+// It returns nil if no stream may send.
 func (c *Sender) Next() (s *Stream, bytes int) {
 	for {
 		s = c.sending.head
@@ -100,8 +99,8 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 			return nil, 0
 		}
 		bytes = min(s.left, Turn)
-		// A stream sends as much as its own credit allows. Without credit it leaves the queue, so
-		// that it stops no other.
+		// A stream sends as much as its own credit allows. Without credit, the stream leaves the
+		// queue, so that it blocks no other stream.
 		if s.credit < Cost(bytes) {
 			if bytes = int(s.credit) - Overhead; bytes <= 0 || bytes < s.least {
 				c.sending.drop(s)
@@ -124,7 +123,7 @@ func (c *Sender) Next() (s *Stream, bytes int) {
 	}
 }
 
-// maxCredit bounds credit, so that sums of grants do not overflow. Credit beyond it is lost.
+// maxCredit limits credit, so that sums of grants do not overflow. Credit above maxCredit is lost.
 const maxCredit = 1 << 60
 
 // Grant adds credit of the connection.
@@ -142,7 +141,7 @@ func (c *Sender) GrantStream(s *Stream, bytes int64) {
 	}
 }
 
-// Waiting counts the calls that wait to begin.
+// Waiting returns the number of calls that wait to begin.
 func (c *Sender) Waiting() int { return c.opening.count }
 
 // All returns the streams that wait for a turn.
@@ -155,7 +154,7 @@ func (c *Sender) All() (all []*Stream) {
 	return all
 }
 
-// admit lets calls begin, in the order in which they were made.
+// admit lets calls begin in order, as long as there is credit for requests.
 func (c *Sender) admit() {
 	for c.requests > 0 && c.opening.head != nil {
 		s := c.opening.head
@@ -166,7 +165,7 @@ func (c *Sender) admit() {
 	}
 }
 
-// enqueue lets a stream wait for its turn, if its own credit allows one.
+// enqueue puts a stream into the queue if the stream's own credit allows a turn.
 func (c *Sender) enqueue(s *Stream) {
 	if bears := s.credit - Overhead; bears > 0 && bears >= int64(s.least) || bears == 0 && s.left == 0 {
 		c.sending.push(s)
@@ -209,24 +208,24 @@ func (q *queue) drop(s *Stream) {
 	q.count--
 }
 
-// A Window is the receiving side of one kind of credit: of bytes, or of requests.
+// A Window is the receiving side of one kind of credit: bytes or requests.
 type Window struct {
-	size int64 // credit that may be in use
+	size int64 // all credit of the window
 	left int64 // credit that the peer may still use
-	back int64 // credit that was returned and not granted again yet
+	back int64 // credit that this end has counted with Take and not granted again
 }
 
-// NewWindow returns a window whose first credit the peer knows already.
+// NewWindow returns a window whose full credit the peer has from the beginning.
 func NewWindow(size int64) Window { return Window{size: size, left: size} }
 
-// Receive uses credit. It reports false if the peer had too little, and so broke the protocol.
+// Receive counts credit that the peer has used. It returns false if the peer had too little credit.
 func (w *Window) Receive(cost int64) bool {
 	w.left -= cost
 	return w.left >= 0
 }
 
-// Take counts credit of messages that this end has processed. It returns the credit to grant to
-// the peer now, or 0 if that is too little for a frame.
+// Take counts credit of messages that this end has processed. It returns the credit to grant to the
+// peer now, or 0 if there is too little for a frame.
 func (w *Window) Take(cost int64) (grant int64) {
 	w.back += cost
 	if w.back < (w.size+grantsPerWindow-1)/grantsPerWindow {
@@ -237,9 +236,9 @@ func (w *Window) Take(cost int64) (grant int64) {
 	return grant
 }
 
-// grantsPerWindow is the number of grants into which a window is divided. With fewer, the sender's
-// credit would run out while the receiver works on the last part; each grant costs a short frame.
+// grantsPerWindow is the number of grants that renew a whole window. With fewer grants, the
+// sender's credit would run out while the receiver works. Each grant costs a short frame.
 const grantsPerWindow = 8
 
-// InUse returns the credit that the peer has used and this end has not counted with Take.
+// InUse returns the credit that the peer has used, and that this end has not counted with Take.
 func (w *Window) InUse() int64 { return w.size - w.left - w.back }

@@ -1,8 +1,8 @@
-// Package frame encodes and decodes the frames of a connection, which docs/creditrpc.md
-// describes to the byte. It keeps no state.
+// Package frame encodes and decodes the frames of a connection, which docs/creditrpc.md describes
+// byte by byte. The package keeps no state.
 //
 // A frame is a header of eight bytes and a payload. Numbers in payloads are varints, as in
-// Protocol Buffers; those in the header are big-endian.
+// Protocol Buffers. Numbers in the header are big-endian.
 package frame
 
 import (
@@ -20,34 +20,34 @@ const (
 	Method                   // names a method for later requests
 	Request                  // begins a call
 	Data                     // a message, or a part of one
-	Header                   // the server's metadata before its first message
+	Header                   // the server's metadata, before the server's first message
 	Status                   // the end of a call
-	Cancel                   // the client gives the call up, or the server refuses it
+	Cancel                   // the client gives up the call, or the server refuses the call
 	Credit                   // credit for the peer
 	Ping
-	Goodbye   // no more calls
+	Goodbye   // the server accepts no more calls
 	typeCount // the number of types
 )
 
-// Flags hold the flags of a frame. A flag of one type means nothing in another.
+// Flags hold the flags of a frame. The frame's type decides what a flag means.
 type Flags byte
 
 // The flags.
 const (
-	More       Flags = 0x10 // of Request and Data: the message goes on in the stream's next frame
-	End        Flags = 0x20 // of Request and Data: the sender sends no more; from a server: the call succeeded
+	More       Flags = 0x10 // of Request and Data: the stream's next frame continues the message
+	End        Flags = 0x20 // of Request and Data: the last message; from a server also success
 	Nothing    Flags = 0x40 // of Request and Data: the frame holds no message
-	Long       Flags = 0x80 // of Request and Data: the whole message's length precedes it
-	Answer     Flags = 0x10 // of Ping: it answers a ping
+	Long       Flags = 0x80 // of Request and Data: the message's length precedes the message
+	Answer     Flags = 0x10 // of Ping: the frame answers a ping
 	knownFlags       = More | End | Nothing | Long
 )
 
 const (
 	// HeaderLen is the length of a frame's header.
 	HeaderLen = 8
-	// MaxPayload is the longest payload of a Request or Data: a turn of the sender.
+	// MaxPayload is the longest payload of a Request or Data frame. It equals credit.Turn.
 	MaxPayload = 68 << 10
-	// MaxOtherPayload is the longest payload of the other types, unless metadata may be longer.
+	// MaxOtherPayload is the longest payload of other frames, unless metadata may be longer.
 	MaxOtherPayload = 16 << 10
 )
 
@@ -56,13 +56,13 @@ type Head struct {
 	Length int
 	Type   FrameType
 	Flags  Flags
-	Stream uint32 // 0: the connection
+	Stream uint32 // 0 means that the frame is for the connection
 }
 
 // ErrMalformed is wrapped by the errors of malformed frames.
 var ErrMalformed = errors.New("malformed frame")
 
-// Append appends a header.
+// Append appends the encoded header.
 func (h Head) Append(to []byte) []byte {
 	return append(to, byte(h.Length>>16), byte(h.Length>>8), byte(h.Length), byte(h.Type)|byte(h.Flags),
 		byte(h.Stream>>24), byte(h.Stream>>16), byte(h.Stream>>8), byte(h.Stream))
@@ -100,8 +100,8 @@ func (h Head) isOfStream() bool {
 	return false
 }
 
-// Len returns the length of the frame at the start of received bytes, or the length of a header
-// if that is not complete.
+// Len returns the length of the frame at the start of received. If the header is not complete, Len
+// returns the length of a header.
 func Len(received []byte) int {
 	if len(received) < HeaderLen {
 		return HeaderLen
@@ -109,7 +109,7 @@ func Len(received []byte) int {
 	return HeaderLen + (int(received[0])<<16 | int(received[1])<<8 | int(received[2]))
 }
 
-// A Reader reads the parts of a payload. After the first fault every part is empty.
+// A Reader reads the parts of a payload. After the first error, it returns only empty parts.
 type Reader struct {
 	left  []byte
 	fault bool
@@ -118,7 +118,7 @@ type Reader struct {
 // NewReader returns a Reader for a payload.
 func NewReader(payload []byte) *Reader { return &Reader{left: payload} }
 
-// Number reads a varint.
+// Number reads a number, which is encoded as a varint.
 func (r *Reader) Number() uint64 {
 	value, n := binary.Uvarint(r.left)
 	if n <= 0 {
@@ -129,7 +129,7 @@ func (r *Reader) Number() uint64 {
 	return value
 }
 
-// Bytes reads a length and that many bytes. The result points into the payload.
+// Bytes reads a length and then as many bytes. The result points into the payload.
 func (r *Reader) Bytes() []byte {
 	n := r.Number()
 	if n > uint64(len(r.left)) {
@@ -169,20 +169,20 @@ func AppendBytes[T ~string | ~[]byte](to []byte, value T) []byte {
 // Version is the version of the wire format.
 const Version = 1
 
-// magic begins the first frame's payload. Peers of other protocols do not send it.
+// magic begins the first frame's payload. Peers that use another protocol do not send magic.
 const magic = "CRPC"
 
-// Settings holds the content of a Hello.
+// Settings holds the content of a Hello frame.
 type Settings struct {
 	Version    uint64
 	Window     uint64 // bytes that the peer may have in flight on the connection
-	PerStream  uint64 // the same for each stream, from its beginning
-	Calls      uint64 // calls that the peer may begin; 0 from clients
+	PerStream  uint64 // unread bytes that the peer may send on each stream at first
+	Calls      uint64 // calls that the peer may begin; a client sends 0
 	MaxMessage uint64 // the longest message that this end accepts
 	MaxMeta    uint64 // the most metadata that this end accepts
 }
 
-// fields are the settings in the order of their keys on the wire, which begin with 1.
+// fields returns the settings in the order of their keys on the wire. The first key is 1.
 func (s *Settings) fields() [5]*uint64 {
 	return [...]*uint64{&s.Window, &s.PerStream, &s.Calls, &s.MaxMessage, &s.MaxMeta}
 }
@@ -196,7 +196,7 @@ func AppendHello(to []byte, s Settings) []byte {
 	return Head{Type: Hello}.AppendFrame(to, payload)
 }
 
-// ReadHello reads the payload of a Hello. Unknown settings are ignored.
+// ReadHello reads the payload of a Hello frame. It ignores unknown settings.
 func ReadHello(payload []byte) (s Settings, err error) {
 	if len(payload) < len(magic) || string(payload[:len(magic)]) != magic {
 		return s, fmt.Errorf("%w: the peer does not speak creditrpc", ErrMalformed)
@@ -214,29 +214,29 @@ func ReadHello(payload []byte) (s Settings, err error) {
 	return s, r.Err()
 }
 
-// A RequestStart is the part of a Request before its message.
+// A RequestStart is the part of a Request frame that precedes the message.
 type RequestStart struct {
 	Method  uint64 // number of the Method frame with the method's name
-	Timeout uint64 // microseconds from the frame's arrival; 0: none
+	Timeout uint64 // microseconds from the frame's arrival; 0 means no timeout
 	Meta    []byte
 }
 
-// Append appends the payload's beginning.
+// Append appends the encoded RequestStart.
 func (b RequestStart) Append(to []byte) []byte {
 	return AppendBytes(binary.AppendUvarint(binary.AppendUvarint(to, b.Method), b.Timeout), b.Meta)
 }
 
-// ReadRequestStart reads a RequestStart. The reader then holds the message, or its beginning.
+// ReadRequestStart reads a RequestStart. The rest of r is the message, or the message's beginning.
 func ReadRequestStart(r *Reader) RequestStart {
 	return RequestStart{Method: r.Number(), Timeout: r.Number(), Meta: r.Bytes()}
 }
 
-// An Ending is the payload of a Status: the end of a call.
+// An Ending is the payload of a Status frame, which ends a call.
 type Ending struct {
 	Code    uint64
 	Message []byte
-	Details []byte // a google.rpc.Status; empty without details
-	Meta    []byte // the trailer
+	Details []byte // an encoded google.rpc.Status; empty if there are no details
+	Meta    []byte // the trailer metadata
 }
 
 // Append appends the payload.
@@ -244,13 +244,13 @@ func (e Ending) Append(to []byte) []byte {
 	return append(AppendBytes(AppendBytes(binary.AppendUvarint(to, e.Code), e.Message), e.Details), e.Meta...)
 }
 
-// ReadEnding reads the payload of a Status.
+// ReadEnding reads the payload of a Status frame.
 func ReadEnding(payload []byte) (Ending, error) {
 	r := NewReader(payload)
 	return Ending{Code: r.Number(), Message: r.Bytes(), Details: r.Bytes(), Meta: r.Rest()}, r.Err()
 }
 
-// A Grant is the payload of a Credit. On a stream it has no requests.
+// A Grant is the payload of a Credit frame. In a stream's frame, Requests is 0.
 type Grant struct{ Bytes, Requests uint64 }
 
 // Append appends the payload.
@@ -258,7 +258,7 @@ func (g Grant) Append(to []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(to, g.Bytes), g.Requests)
 }
 
-// ReadGrant reads the payload of a Credit.
+// ReadGrant reads the payload of a Credit frame.
 func ReadGrant(payload []byte) (Grant, error) {
 	r := NewReader(payload)
 	g := Grant{r.Number(), r.Number()}
@@ -268,13 +268,13 @@ func ReadGrant(payload []byte) (Grant, error) {
 	return g, r.Err()
 }
 
-// MaxGrant bounds a grant. It keeps sums of grants from overflowing.
+// MaxGrant limits a grant, so that sums of grants do not overflow.
 const MaxGrant = 1 << 40
 
-// AppendMeta appends a pair of metadata.
+// AppendMeta appends one key and value of metadata.
 func AppendMeta(to []byte, key, value string) []byte { return AppendBytes(AppendBytes(to, key), value) }
 
-// EachMeta calls f with each pair of metadata.
+// EachMeta calls f with each key and value of metadata.
 func EachMeta(meta []byte, f func(key, value []byte)) error {
 	r := NewReader(meta)
 	for !r.Done() {
