@@ -21,19 +21,19 @@ import (
 type compareFlags struct {
 	measureFlags
 	trialFlags
-	stacks      []string
-	sizes       []string
-	clients     []int
-	requests    int
-	shape       shapeFlags
-	connections []string
-	tls         bool
-	workload    string
-	message     messageFlags
-	described   string // describes the user's own message; empty if there is none
-	samples     bool
-	targets     []string
-	trust       trustFlags
+	stacks          []string
+	sizes           []string
+	clients         []int
+	requests        int
+	shape           shapeFlags
+	connections     []string
+	tls             bool
+	workload        string
+	message         messageFlags
+	described       string // describes the user's own message; empty if there is none
+	samples, slices bool
+	targets         []string
+	trust           trustFlags
 }
 
 // defaultSizes has only two sizes, so that the default comparison takes about two minutes.
@@ -94,6 +94,7 @@ func (c *compareFlags) register(cmd *cobra.Command) {
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
 	f.StringVar(&c.workload, "workload", "echo", "`service` to call, as in users:op=get-user,work=0s")
 	c.message.register(f)
+	f.BoolVar(&c.slices, "slices", false, "let the variants of a point take turns of tens of milliseconds, so that other programs disturb all of them alike")
 	f.BoolVar(&c.samples, "samples", false, "save every sample in Parquet files")
 	c.trust.register(f)
 }
@@ -144,7 +145,7 @@ func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenar
 }
 
 func (c *compareFlags) scenario() (*scenario.Scenario, error) {
-	part := scenario.Part{Name: "compare", Workload: c.workload, Clients: c.clients, Samples: c.samples}
+	part := scenario.Part{Name: "compare", Workload: c.workload, Clients: c.clients, Samples: c.samples, Slices: c.slices}
 	if c.warmUp < 0 {
 		return nil, fmt.Errorf("--warm-up: want 0s or more, found %v", c.warmUp)
 	}

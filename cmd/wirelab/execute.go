@@ -81,6 +81,9 @@ func (m *measureFlags) baseJob(a *app, s *scenario.Scenario, running bool) (job,
 		return job{}, err
 	}
 	gates, err := m.gates.read(a, s.Parts, m.output.json)
+	if err == nil && machines != nil && slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Slices }) {
+		err = errors.New("slices need both ends on this machine: leave out --slices (in a scenario: slices), or measure without a fleet")
+	}
 	return job{scenario: s, patience: m.patience, fleet: machines, output: m.output, gates: gates}, err
 }
 
@@ -155,7 +158,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	if err != nil {
 		return nil, "", err
 	}
-	j.scenario, j.warnings = prepared.Scenario, slices.Concat(j.warnings, prepared.Warnings)
+	j.scenario, j.warnings = prepared.Scenario, slices.Concat(j.warnings, prepared.Warnings, plan.NotInSlices(prepared.Scenario))
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed

@@ -139,6 +139,15 @@ func (r Resampling) newRandom() *rand.Rand {
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
 
+// GeometricMean returns the exponential of the mean of the logarithms of positive values.
+func GeometricMean(values []float64) float64 {
+	sum := 0.0
+	for _, value := range values {
+		sum += math.Log(value)
+	}
+	return math.Exp(sum / float64(len(values)))
+}
+
 // Median returns the median of values in any order, or NaN if there are none or one is NaN.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))

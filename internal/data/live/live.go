@@ -31,8 +31,10 @@ type Progress struct {
 	Fraction float64 `json:"fraction"` // part of the window that is over, by time or by requests
 	// Settled reports that the warm-up may end. A worker of a group continues its warm-up until
 	// the lab tells it to open the window.
-	Settled bool   `json:"settled,omitempty"`
-	Live    *Calls `json:"live,omitempty"` // nil unless the run requests live figures
+	Settled bool `json:"settled,omitempty"`
+	// MeanNS is the mean service time since the start, once Settled.
+	MeanNS int64  `json:"mean_ns,omitempty"`
+	Live   *Calls `json:"live,omitempty"` // nil unless the run requests live figures
 }
 
 // An Ended event reports that the trial's record has been written.

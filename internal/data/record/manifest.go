@@ -95,6 +95,8 @@ type PlannedTrial struct {
 	Trial  int    `json:"trial"`
 	Repeat int    `json:"repeat"`
 	Cell   string `json:"cell"` // key of the cell (Cell.Key)
+	// Block is the same for trials that are measured together; 0: the trial is measured alone.
+	Block int `json:"block,omitempty"`
 }
 
 // Status is the state of a run.

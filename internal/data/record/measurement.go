@@ -24,6 +24,11 @@ type Measurement struct {
 	// samples exclude pauses too.
 	Pauses   int64 `json:"pauses,omitempty"`
 	PausedNS int64 `json:"paused_ns,omitempty"`
+	// Slices lists the stretches that are the window of a trial in a block, in which trials take
+	// turns: the time between them is in PausedNS. The first calls of each turn are not measured;
+	// EndedBetween counts the calls that ended between slices.
+	Slices       []Slice `json:"slices,omitempty"`
+	EndedBetween int64   `json:"ended_between,omitempty"`
 
 	Requests int64 `json:"requests"` // measured requests, including failed ones
 	// Calls that ended inside the window, even if they began before it.
@@ -94,6 +99,8 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.ClientProgram = joinNames(m.ClientProgram, other.ClientProgram)
 	m.EndedEarly = m.EndedEarly || other.EndedEarly
 	m.Pauses, m.PausedNS = max(m.Pauses, other.Pauses), max(m.PausedNS, other.PausedNS)
+	m.Slices = sum.ByKey(m.Slices, other.Slices, func(s Slice) int64 { return s.AtNS })
+	m.EndedBetween += other.EndedBetween
 	m.Requests += other.Requests
 	m.Completed += other.Completed
 	m.Straddling += other.Straddling
@@ -112,6 +119,25 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.Negotiated = sum.AddPresent(m.Negotiated, other.Negotiated)
 	m.Pacing = sum.AddPresent(m.Pacing, other.Pacing)
 	return m
+}
+
+// A Slice is a stretch of a window in which trials take turns.
+type Slice struct {
+	AtNS      int64 `json:"at_ns"` // from the window's begin
+	TookNS    int64 `json:"took_ns"`
+	Requests  int64 `json:"requests"` // that began in it, failed ones included
+	Failed    int64 `json:"failed,omitempty"`
+	Completed int64 `json:"completed"` // that ended in it
+	SumNS     int64 `json:"sum_ns"`    // of the response times of Requests
+}
+
+// Plus returns the calls of both in the same slice.
+func (s Slice) Plus(other Slice) Slice {
+	s.Requests += other.Requests
+	s.Failed += other.Failed
+	s.Completed += other.Completed
+	s.SumNS += other.SumNS
+	return s
 }
 
 // An ErrorCount counts the failures of one class and code.

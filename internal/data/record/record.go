@@ -30,6 +30,9 @@ type Record struct {
 	Started time.Time `json:"started"`
 	// Duration of the whole trial, including processes and warm-up.
 	TookNS int64 `json:"took_ns"`
+	// Block is the same for trials that were measured together, by turns: 1 + the lowest of their
+	// numbers. It is 0 for a trial alone.
+	Block int `json:"block,omitempty"`
 
 	// Attempts lists earlier measurements of this trial that were discarded because disturbances of
 	// the machine, or too short a warm-up, made them invalid. The trial was then measured later
@@ -130,6 +133,10 @@ func (r *Record) ThroughputPerSecond() float64 {
 	}
 	return float64(max(0, r.Completed-r.Failed())) / (float64(r.WindowNS) / 1e9)
 }
+
+// Ended returns the calls that ended from the window's begin to its end, those between slices
+// included. The cost of a process in this time is the cost of these calls.
+func (r *Record) Ended() int64 { return r.Completed + r.EndedBetween }
 
 // Failed returns the number of measured requests that failed.
 func (r *Record) Failed() int64 {

@@ -191,6 +191,7 @@ type plan map[PlannedTrial]bool
 func (r *Run) planned() plan {
 	all := plan{}
 	for _, trial := range r.Manifest.Order {
+		trial.Block = 0 // a record's block may lack trials that were measured before a kill
 		all[trial] = true
 	}
 	return all
@@ -198,7 +199,7 @@ func (r *Run) planned() plan {
 
 func (p plan) check(l line) error {
 	r := &l.record
-	if len(p) == 0 || p[PlannedTrial{r.Trial, r.Repeat, r.Cell.Key()}] {
+	if len(p) == 0 || p[PlannedTrial{Trial: r.Trial, Repeat: r.Repeat, Cell: r.Cell.Key()}] {
 		return nil
 	}
 	return fmt.Errorf("line %d holds trial %d, repeat %d of %s, which is not in this run's plan: the line belongs to another run",

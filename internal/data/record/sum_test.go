@@ -9,9 +9,10 @@ import (
 func TestSumsForgetNothing(t *testing.T) {
 	sumtest.CheckPlus(t, Measurement.Plus, map[string]string{
 		"Service": "distributions are merged all at once", "Response": "likewise", "Wait": "likewise", "Messages": "likewise",
-		"Named.Service": "likewise", "Named.Response": "only whether there is one", "Pacing.Late": "likewise",
+		"Named.Service": "likewise", "Named.Response": "only whether there is one", "Slices.TookNS": "the same", "Pacing.Late": "likewise",
 		"Intervals": "of grids of their own", "Course": "likewise", "Search": "cannot be one of several",
 	})
+	sumtest.CheckPlus(t, Slice.Plus, map[string]string{"AtNS": "the key", "TookNS": "the same"})
 	sumtest.CheckPlus(t, ErrorCount.Plus, map[string]string{"Example": "the first is kept", "Class": "the key", "Code": "the key"})
 	sumtest.CheckPlus(t, Allocations.Plus, nil)
 	sumtest.CheckPlus(t, Stacks.Plus, map[string]string{"Unit": "the same"})

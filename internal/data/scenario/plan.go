@@ -24,6 +24,7 @@ type Cell struct {
 	Network    Network    // the zero value means the machine's loopback
 	Load       Load
 	WarmUp     WarmUp
+	Slices     bool // takes turns with the other variants of its point, if it can
 	Samples    bool
 	Probe      Probe  // records more than times; empty in a trial that measures times
 	Definition string // data that the workload needs in addition to its options
@@ -33,6 +34,9 @@ type Cell struct {
 type PlannedCell struct {
 	Cell   Cell
 	Repeat int
+	// Block is the same, within a repeat, for trials that are measured together, by turns; 0: the
+	// trial is measured alone.
+	Block int
 }
 
 // cells lists every cell once, sorted by size, then clients, then stack.
@@ -51,7 +55,7 @@ func (p Part) cells() []Cell {
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					Size: size, Clients: clients, Connection: p.Connection, Network: p.Network,
-					Load: p.Load, WarmUp: p.WarmUp, Samples: p.Samples, Probe: probe, Definition: p.Definition,
+					Load: p.Load, WarmUp: p.WarmUp, Slices: p.Slices, Samples: p.Samples, Probe: probe, Definition: p.Definition,
 				})
 			}
 		}

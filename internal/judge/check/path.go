@@ -55,7 +55,7 @@ func (t trial) cpuOfAllClients() float64 {
 	if !ok || !known || t.Completed <= 0 {
 		return 0
 	}
-	return float64(t.Cell.Clients) * float64(client+server) / float64(t.Completed)
+	return float64(t.Cell.Clients) * float64(client+server) / float64(t.Ended())
 }
 
 // Linux sends a delayed acknowledgement after 40 ms (TCP_DELACK_MIN in net/tcp.h), or at most one
@@ -72,7 +72,7 @@ func (t trial) findDelayedAcks() (c record.Check, found bool) {
 	if t.Traffic == nil || t.Traffic.SentPureAcks == nil || t.Completed == 0 || t.Cell.Network.Linked() {
 		return c, false
 	}
-	acks := float64(*t.Traffic.SentPureAcks) / float64(t.Completed)
+	acks := float64(*t.Traffic.SentPureAcks) / float64(t.Ended())
 	if trip := t.Traffic.MinRTTNS; acks < shareBeyondP99 || trip != nil && *trip > int64(delayedAckShortest)/4 {
 		return c, false
 	}
@@ -127,7 +127,7 @@ func (t trial) findUnexplainedWait() (c record.Check, found bool) {
 		return c, false
 	}
 	mean := float64(t.Service.Sum) / float64(max(1, t.Service.Count))
-	busy := float64(client+server) / float64(t.Completed)
+	busy := float64(client+server) / float64(t.Ended())
 	// Twice, because at half of the capacity a call waits as long as its own work takes.
 	waited := mean - 2*busy - float64(valueOrZero(t.WorkNS))
 	share := waited / mean

@@ -25,11 +25,12 @@ import (
 	workloads "wirelab.dev/internal/wire/workload/catalog"
 )
 
-// runClient starts the client, waits for its result, and ends it, while a sentinel watches.
-func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (result worker.Result, process worker.TrialEnd, seen sentinelFindings, _ error) {
+// runClient starts the client, waits for its result, and ends it when the clients of the block have
+// their results.
+func (t *trial) runClient(ctx context.Context, r *record.Record, server *server) (result worker.Result, process worker.TrialEnd, _ error) {
 	spec, err := t.clientWorkerSpec(r, server)
 	if err != nil {
-		return result, nil, seen, fmt.Errorf("%w: %w", errRunMustStop, err)
+		return result, nil, fmt.Errorf("%w: %w", errRunMustStop, err)
 	}
 	calls := spec.Client.CallsFile
 	if calls != "" {
@@ -49,34 +50,34 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 				outside = worker.ReadCostOfProcess(pid)
 			}
 		},
-		OnProgress: func(p live.Progress) { t.lab.observe(p) },
+		OnProgress: func(p live.Progress) { t.block.progress(t, p) },
 	})
 	if err != nil {
-		return result, nil, seen, err
+		return result, nil, err
 	}
 	r.Warnings = append(r.Warnings, process.Warnings()...)
-	sentinel := t.startSentinel(server.process, process)
-	defer func() { seen.cpus, seen.cost = sentinel.Stop(ctx) }()
+	t.block.joins(&member{trial: t, server: server.process, client: process})
 	t.lab.Remote.attachClient(process)
-	defer t.lab.Remote.attachClient(nil)
+	defer t.lab.Remote.detachClient(process)
 	result, err = process.Result(ctx)
+	t.block.leaves(ctx, t)
 	costs := outside.StopReading()
 	if err = errors.Join(err, watchFailed); err != nil {
 		process.Kill()
-		return result, process, seen, err
+		return result, process, err
 	}
 	if ready, err := process.Ready(ctx); err == nil {
 		r.Client.Version, r.Client.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
 		r.Settings = tuning.Join(r.Settings, tuning.SettingsOf(tuning.Client, ready.Settings))
 	}
 	if err := process.Stop(); err != nil {
-		return result, process, seen, err
+		return result, process, err
 	}
 	if result.Client == nil {
-		return result, process, seen, fmt.Errorf("client %s: the result lacks the part `client`", r.Cell.Variant)
+		return result, process, fmt.Errorf("client %s: the result lacks the part `client`", r.Cell.Variant)
 	}
 	costs.AddToClient(result.Client)
-	return result, process, seen, nil
+	return result, process, nil
 }
 
 // clientWorkerSpec returns the spec of the trial's client. A peer writes its calls to a file in a
@@ -107,6 +108,7 @@ func (t *trial) clientLoadSpec(r *record.Record) *worker.ClientSpec {
 		Seed:       t.lab.seed(t.planned.Repeat),
 		Sources:    t.demand().sources(t.in.have),
 		Live:       t.lab.Live,
+		Block:      t.block.isShared(),
 		Load: worker.Load{
 			Model:             model,
 			RequestsPerClient: load.RequestsPerClient + load.TotalRequests/cell.Clients,

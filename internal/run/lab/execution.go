@@ -22,7 +22,7 @@ type execution struct {
 	queue *trialQueue
 
 	// Tests replace these functions.
-	measure       func(ctx context.Context, number int) (*record.Record, error)
+	measure       func(ctx context.Context, numbers []int) ([]*record.Record, error)
 	takenByOthers func(ctx context.Context) float64
 }
 
@@ -40,15 +40,16 @@ func (l *Lab) newExecution(plan []scenario.PlannedCell, run *record.Run) (*execu
 	}
 	queue := newQueue(run, len(plan), took, l.Patience)
 	queue.used = l.used
+	order := ManifestOrder(plan)
 	watch := measureOthersCPU
 	if l.Fleet != nil {
 		watch = waitUnwatched
 	}
 	return &execution{
-		Lab: l, order: ManifestOrder(plan), into: run,
+		Lab: l, order: order, into: run,
 		queue: queue,
-		measure: func(ctx context.Context, number int) (*record.Record, error) {
-			return l.trial(ctx, number, plan[number], run)
+		measure: func(ctx context.Context, numbers []int) ([]*record.Record, error) {
+			return l.measureBlock(ctx, numbers, plan, run, order[numbers[0]].Block)
 		},
 		takenByOthers: watch,
 	}, nil
@@ -68,7 +69,7 @@ func (e *execution) run(ctx context.Context) error {
 		var err error
 		switch next.do {
 		case measurePlanned, repeatSetBack:
-			err = e.measureOrSetBack(ctx, next.trial)
+			err = e.measureNext(ctx, next.trial)
 		case watchMachine:
 			e.waitForQuiet(ctx)
 		case recordAsSpoiled:
@@ -82,16 +83,28 @@ func (e *execution) run(ctx context.Context) error {
 	}
 }
 
-// measureOrSetBack measures a trial, and records it or lets it wait to be measured again. Only
-// trials that the judge leaves out of the figures wait, so this does not prefer good results.
-func (e *execution) measureOrSetBack(ctx context.Context, number int) error {
-	earlier := e.discardedAttempts(number)
-	e.observe(live.Begun{Trial: e.order[number]})
-	r, err := e.measure(ctx, number)
+// measureNext measures a trial together with the other planned trials of its block.
+func (e *execution) measureNext(ctx context.Context, number int) error {
+	numbers := e.queue.together(number, func(other int) bool {
+		block := e.order[number].Block
+		return block != 0 && block == e.order[other].Block
+	})
+	records, err := e.measure(ctx, numbers)
 	if err != nil {
 		return err
 	}
-	r.Attempts = earlier
+	for _, r := range records {
+		if err := e.recordOrSetBack(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordOrSetBack records a trial or lets it wait to be measured again. Only trials that the judge
+// leaves out of the figures wait, so this does not prefer good results.
+func (e *execution) recordOrSetBack(r *record.Record) error {
+	r.Attempts = e.discardedAttempts(r.Trial)
 	why, spoiled := isSpoiled(r)
 	if spoiled && e.Patience != (Patience{}) && !e.Remote.Ended() {
 		if err := e.into.SetBack(*r); err != nil {
@@ -108,7 +121,7 @@ func (e *execution) measureOrSetBack(ctx context.Context, number int) error {
 // isSpoiled reports whether a trial must be measured again, and returns the check that says so.
 // Either other programs spoiled the trial, or it needs a longer warm-up. The latter counts once.
 func isSpoiled(r *record.Record) (why record.Check, spoiled bool) {
-	if r.Probe != "" { // a probe's findings do not depend on the speed of the machine
+	if r.Probe != "" || r.Block != 0 { // it does not depend on how fast things went, or its neighbours disturbed all alike
 		return why, false
 	}
 	if why, spoiled = check.SpoiledByMachine(r.Checks); !spoiled && len(r.Attempts) == 0 {
@@ -173,10 +186,10 @@ func waitUnwatched(ctx context.Context) float64 {
 // A RunControls controls a running run: it sends controls to the client of the running trial.
 // Its methods may be called at any time, from any goroutine. Clients ignore unknown controls.
 type RunControls struct {
-	guard  sync.Mutex // guards the fields below
-	client worker.TrialEnd
-	ended  bool
-	paused bool
+	guard   sync.Mutex // guards the fields below
+	clients []worker.TrialEnd
+	ended   bool
+	paused  bool
 }
 
 // End ends the run, and closes the window of the running trial at once. Lab.Run returns nil when
@@ -209,27 +222,32 @@ func (r *RunControls) sendControl(change func() worker.Control) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	control := change()
-	if r.client != nil {
-		_ = r.client.SendControl(worker.ControlOrder{Control: control}) // a client that has ended needs no control
+	for _, client := range r.clients {
+		_ = client.SendControl(worker.ControlOrder{Control: control}) // a client that has ended needs no control
 	}
 }
 
-// attachClient makes client the receiver of the controls, and sends it the controls that are in
-// force. After attachClient(nil), no client receives controls.
+// attachClient makes client a receiver of the controls, until detach, and sends it those that it missed.
 func (r *RunControls) attachClient(client worker.TrialEnd) {
 	if r == nil {
 		return
 	}
 	r.guard.Lock()
 	defer r.guard.Unlock()
-	r.client = client
-	if client == nil {
-		return
-	}
+	r.clients = append(r.clients, client)
 	if r.paused {
 		_ = client.SendControl(worker.ControlOrder{Control: worker.PauseControl})
 	}
 	if r.ended {
 		_ = client.SendControl(worker.ControlOrder{Control: worker.EndControl})
 	}
+}
+
+func (r *RunControls) detachClient(client worker.TrialEnd) {
+	if r == nil {
+		return
+	}
+	r.guard.Lock()
+	defer r.guard.Unlock()
+	r.clients = slices.DeleteFunc(r.clients, func(one worker.TrialEnd) bool { return one == client })
 }

@@ -50,7 +50,8 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 	}
 	r := &rehearsal{execution: e, levels: levels}
 	l.Observers = []live.Observer{r.observe}
-	e.measure = func(ctx context.Context, number int) (*record.Record, error) {
+	e.measure = func(ctx context.Context, numbers []int) ([]*record.Record, error) {
+		number := numbers[0]
 		r.begun = append(r.begun, fmt.Sprint("trial ", number))
 		began := time.Now()
 		select {
@@ -67,7 +68,7 @@ func rehearse(t *testing.T, run *record.Run, patience Patience, levels map[int][
 				measured.Host.OthersShare = new(0.5)
 			}
 		}
-		return measured, nil
+		return []*record.Record{measured}, nil
 	}
 	e.takenByOthers = func(ctx context.Context) float64 {
 		r.begun = append(r.begun, "look")
@@ -196,9 +197,9 @@ func TestWhatIsSeenIsNotMeasuredAgain(t *testing.T) {
 		run := stage(t, 1)
 		r := rehearse(t, run, DefaultPatience, map[int][]found{0: {noisy}})
 		plain := r.measure
-		r.measure = func(ctx context.Context, number int) (*record.Record, error) {
-			measured, err := plain(ctx, number)
-			measured.Probe = record.ProbeAllocations
+		r.measure = func(ctx context.Context, numbers []int) ([]*record.Record, error) {
+			measured, err := plain(ctx, numbers)
+			measured[0].Probe = record.ProbeAllocations
 			return measured, err
 		}
 		if err := r.run(t.Context()); err != nil {

@@ -85,8 +85,16 @@ func New(worker []string) *Lab {
 // ManifestOrder returns the trials of a plan as the manifest lists them.
 func ManifestOrder(plan []scenario.PlannedCell) []record.PlannedTrial {
 	order := make([]record.PlannedTrial, len(plan))
+	blocks := map[[2]int]int{} // by repeat and Planned.Block
 	for i, t := range plan {
 		order[i] = record.PlannedTrial{Trial: i, Repeat: t.Repeat, Cell: recordedCell(t.Cell).Key()}
+		if t.Block != 0 {
+			key := [2]int{t.Repeat, t.Block}
+			if blocks[key] == 0 {
+				blocks[key] = 1 + i
+			}
+			order[i].Block = blocks[key]
+		}
 	}
 	return order
 }
@@ -141,6 +149,7 @@ func (l *Lab) learnWarmUp(r *record.Record) {
 // trial is one trial while it runs.
 type trial struct {
 	lab         *Lab
+	block       *block
 	number      int
 	planned     scenario.PlannedCell
 	directory   string
@@ -149,6 +158,9 @@ type trial struct {
 	in          *surroundings
 	watch       probe.Watch // nil: the trial has no probe that observes from outside
 	inWorker    error       // why the workers themselves do the probe's work; nil: they do not
+
+	hasTurn, rests, left bool   // its state in the block
+	window               window // what was measured; empty if the trial failed
 }
 
 // record returns a record that contains only the trial's set-up.

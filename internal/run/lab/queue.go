@@ -129,6 +129,17 @@ func (q *trialQueue) nextPlannedStep(otherwise queueStep) queueStep {
 	return otherwise
 }
 
+// together returns a trial, and those planned trials that are measured with it.
+func (q *trialQueue) together(trial int, isWith func(other int) bool) []int {
+	numbers := []int{trial}
+	for _, other := range q.planned {
+		if other != trial && isWith(other) {
+			numbers = append(numbers, other)
+		}
+	}
+	return numbers
+}
+
 // isQuiet reports whether other programs now take at most as much CPU time as in the last trial
 // that passed, or at most half as much as in the worst spoiled trial. Thus the judge's verdicts
 // decide what is quiet.

@@ -90,10 +90,14 @@ func describeCount(n int64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// applyUsage copies a process's cost in the window into its record.
-func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
+// applyUsage copies the cost of a process from the begin of the record's window to its end.
+func applyUsage(p *record.Process, u *probe.Window, r *record.Record) {
 	if u == nil {
 		return
+	}
+	atWork := float64(r.WindowNS) // including the calls between slices
+	if r.EndedBetween > 0 && r.Completed > 0 {
+		atWork *= float64(r.Ended()) / float64(r.Completed)
 	}
 	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
 	p.RSSBytes, p.PeakBytes = nilIfZero(u.RSSBytes), nilIfZero(u.Most.RSSBytes)
@@ -114,8 +118,8 @@ func applyUsage(p *record.Process, u *probe.Window, windowNS int64) {
 	if p99, ok := u.Go.RunWait.Quantile(0.99); ok {
 		p.SchedP99NS = (*int64)(&p99)
 	}
-	if cpus := len(p.CPUs); cpus > 0 && windowNS > 0 {
-		p.Busy = new(float64(u.CPU()) / float64(windowNS) / float64(cpus))
+	if cpus := len(p.CPUs); cpus > 0 && atWork > 0 {
+		p.Busy = new(float64(u.CPU()) / atWork / float64(cpus))
 	}
 }
 

@@ -26,7 +26,7 @@ func TestGapsAreCutToTheWindow(t *testing.T) {
 	ends := func() *record.Record {
 		return &record.Record{Client: record.Process{CPUs: []int{0}}, Server: record.Process{CPUs: []int{1, 2}}}
 	}
-	second := measuredWindow{500 * ms, 1500 * ms}
+	second := window{{500 * ms, 1500 * ms}}
 	r := ends()
 	applyGaps(r, []probe.SentinelResult{
 		watchedFor(0, gap(100, 20), gap(800, 30), gap(1495, 20)), // the first before, the last half within
@@ -71,10 +71,10 @@ func TestGapsAreCutToTheWindow(t *testing.T) {
 // Each CPU is watched once, and what runs there for the trial is ours.
 func TestTheWatchListKnowsOurProcesses(t *testing.T) {
 	t.Parallel()
-	one := trial{lab: &Lab{Placement: host.Placement{Server: []int{1}, Client: []int{0, 1}}}}
+	at := host.Placement{Server: []int{1}, Client: []int{0, 1}}
 	const server, client = 1 << 29, 1 << 28 // processes that there are not, and so have no children
 	want := []probe.SentinelCPU{{CPU: 1, PIDs: []int{server, client}, CPUs: 1}, {CPU: 0, PIDs: []int{client}, CPUs: 2}}
-	if got := one.watchList(server, client); !reflect.DeepEqual(got, want) {
+	if got := watchList(at, []int{server}, []int{client}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
 	"wirelab.dev/internal/machine/probe"
@@ -17,15 +16,22 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-// trial runs one trial. The record contains a worker's failure; an error ends the run.
-func (l *Lab) trial(ctx context.Context, number int, planned scenario.PlannedCell, run *record.Run) (*record.Record, error) {
-	t := &trial{lab: l, number: number, planned: planned, directory: run.Dir}
+func (l *Lab) newTrial(b *block, number int, planned scenario.PlannedCell, run *record.Run) *trial {
+	t := &trial{lab: l, block: b, number: number, planned: planned, directory: run.Dir}
 	if planned.Cell.Samples {
 		t.samplesFile = run.SamplesFile(number)
 	}
-	started := time.Now()
-	r := t.record(started)
-	t.learnt = l.learnt[r.Cell]
+	t.learnt = l.learnt[t.cell()]
+	return t
+}
+
+// run runs the trial. A worker's failure is in the record; an error ends the run.
+func (t *trial) run(ctx context.Context) (*record.Record, error) {
+	defer t.block.leaves(ctx, t)
+	if err := t.block.awaitTurn(ctx, t); err != nil {
+		return nil, err
+	}
+	r := t.record(time.Now())
 	err := t.measure(ctx, r)
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
@@ -36,9 +42,6 @@ func (l *Lab) trial(ctx context.Context, number int, planned scenario.PlannedCel
 			return nil, err
 		}
 	}
-	r.TookNS = int64(time.Since(started))
-	r.Checks = check.Judge(r, check.DefaultLimits())
-	l.learnWarmUp(r)
 	return r, nil
 }
 
@@ -51,8 +54,6 @@ const (
 
 // measure runs the two processes around one window and fills in the record.
 func (t *trial) measure(ctx context.Context, r *record.Record) error {
-	watch := host.StartActivityWatch()
-
 	var err error
 	if t.in, err = t.makeSurroundings(ctx); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		return err
 	}
 	drops := startCountingDrops(server.pid())
-	calling, client, watched, clientErr := t.runClient(ctx, r, server)
+	calling, client, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
 	r.Link = t.in.network.Stop()
 	serverResult, serverErr := server.stop(ctx)
@@ -87,7 +88,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	}
 	r.Client.CPUs, r.Server.CPUs = t.endCPUs(server)
 	r.Client.Allocations, r.Server.Allocations = result.Allocations, serverResult.Allocations
-	applyUsage(&r.Client, result.Usage, r.WindowNS)
+	applyUsage(&r.Client, result.Usage, r)
 	switch {
 	case server.process != nil || server.outside != nil:
 		t.applyServer(r, serverResult.Usage, result)
@@ -100,14 +101,15 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		r.Host.SuspendedNS = &result.Usage.SuspendedNS
 	}
 	warnAboutMemory(r)
-	fillNoise(&r.Host, serverResult.Noise, result.Noise)
+	if !t.block.isShared() { // otherwise the other trials of the block are noise
+		fillNoise(&r.Host, serverResult.Noise, result.Noise)
+	}
+	t.window = windowOf(result)
+	t.block.ends(client.CPU() + server.cpuTime())
 	if t.in.stage != nil {
 		if err := t.fillFleet(ctx, r, server, serverResult, calling.Parts); err != nil {
 			return err
 		}
-	} else {
-		applyGaps(r, watched.cpus, measuredWindow{result.BeginNS, result.EndNS})
-		watch.FillHostState(&r.Host, client.CPU()+server.cpuTime()+watched.cost)
 	}
 	switch {
 	case result.SamplesFailed != "":
@@ -116,6 +118,15 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		r.SamplesFile = t.samplesFile
 	}
 	return nil
+}
+
+// observed fills in what was seen of the machine while the trial's block was measured.
+func (t *trial) observed(r *record.Record) {
+	if r.Failure != "" || t.in.stage != nil {
+		return
+	}
+	applyGaps(r, t.block.seen.cpus, t.window)
+	t.block.watch.FillHostState(&r.Host, t.block.spent+t.block.seen.cost)
 }
 
 // applyServer records the server's cost in the window.
@@ -129,8 +140,8 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 		r.Warnings = append(r.Warnings, "the cost of the server is unknown: "+err.Error())
 		return
 	}
-	applyUsage(&r.Server, &window, r.WindowNS)
-	if c := r.Course; c != nil && r.Pauses == 0 {
+	applyUsage(&r.Server, &window, r)
+	if c := r.Course; c != nil && r.PausedNS == 0 {
 		c.ServerCPUNS = usage.CPUPerInterval(result.BeginNS+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 }
@@ -247,7 +258,7 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serv
 		r.Fleet.OpenedApartNS = max(r.Fleet.OpenedApartNS, one.BeginNS)
 	}
 	if m := s.machine; m != nil {
-		w := measuredWindow{first, first + r.WindowNS}
+		w := window{{first, first + r.WindowNS}}
 		if w.whyUnwatched(m.Watched) == "" {
 			r.Server.Gaps = w.sumGaps(m.Watched)
 		}
@@ -274,11 +285,11 @@ func (t *trial) fleetClient(p worker.ClientPart, first int64) (record.FleetClien
 	own.Client.Version, own.Client.GoMaxProcs = p.Ready.Runtime, p.Ready.GoMaxProcs
 	if m := p.Result.Machine; m != nil {
 		own.Client.CPUs, own.Host = m.CPUs, m.State
-		if w := (measuredWindow{c.BeginNS, c.EndNS}); len(m.Watched) > 0 && w.whyUnwatched(m.Watched) == "" {
+		if w := windowOf(c); len(m.Watched) > 0 && w.whyUnwatched(m.Watched) == "" {
 			own.Client.Gaps = w.sumGaps(m.Watched)
 		}
 	}
-	applyUsage(&own.Client, c.Usage, own.WindowNS)
+	applyUsage(&own.Client, c.Usage, own)
 	applyAllowance(&own.Client, c.Allowance)
 	fillNoise(&own.Host, c.Noise)
 	if c.Usage != nil {

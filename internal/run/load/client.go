@@ -39,6 +39,9 @@ type client struct {
 	intervals                     *intervalCounts // nil: no intervals are asked for
 	responses                     *latency.Course // nil: the same as course, or nil with it
 
+	near   int            // pauses that had begun when the last call ended
+	slices []record.Slice // nil without slices, and before the first call in one
+
 	isPast   atomic.Bool
 	statuses []record.StatusCount // a list is faster than a map: there are few statuses, and one is most frequent
 	traces   slowestTraces
@@ -50,6 +53,7 @@ type callTotals struct {
 	warmedUp              int64 // calls ended before the window
 	recorded              int64 // calls that began in the window
 	completed, straddling int64
+	endedBetween          int64 // calls that ended in a pause of the window
 	queued                int64
 
 	straddled int64 // total service time of straddling calls, ns
@@ -66,6 +70,7 @@ func (t callTotals) plus(other callTotals) callTotals {
 	t.warmedUp += other.warmedUp
 	t.recorded += other.recorded
 	t.completed += other.completed
+	t.endedBetween += other.endedBetween
 	t.straddling += other.straddling
 	t.queued += other.queued
 	t.straddled += other.straddled
@@ -92,7 +97,7 @@ type call struct {
 func (c *client) closedLoop(ctx context.Context) {
 	for !c.finished() {
 		now := clock.Now()
-		if c.window.bounds.Load().pausedAt(now) {
+		if c.window.bounds.Load().sendFrom(now) > now {
 			if !c.waitForResume(ctx) {
 				return
 			}
@@ -106,8 +111,8 @@ func (c *client) closedLoop(ctx context.Context) {
 	}
 }
 
-// waitForResume waits for the end of the pause. It returns false if the window has also ended:
-// the client then stops.
+// waitForResume waits until calls may be sent again. It returns false if the window has ended, too: then
+// no call is left to measure, and no load to keep up.
 func (c *client) waitForResume(ctx context.Context) bool {
 	b := c.window.bounds.Load()
 	if paused := b.openPause(); paused != nil {
@@ -117,10 +122,12 @@ func (c *client) waitForResume(ctx context.Context) bool {
 		}
 		b = c.window.bounds.Load()
 	}
-	for now := clock.Now(); now < b.end && b.pausedAt(now) && !c.window.over.Load(); now = clock.Now() {
-		time.Sleep(time.Duration(b.pauses[len(b.pauses)-1].to - now))
+	now := clock.Now()
+	for until := b.sendFrom(now); until > now && now < b.end && !c.window.over.Load(); until = b.sendFrom(now) {
+		time.Sleep(time.Duration(until - now))
+		now = clock.Now()
 	}
-	if clock.Now() < b.end {
+	if now < b.end {
 		return true
 	}
 	c.markWindowDone()
@@ -179,33 +186,45 @@ func (c *client) countCall(course *call, err error) {
 		return // this call only keeps up the load while measured calls are still in flight
 	}
 	c.named.findCurrent()
-	c.done.Store(c.done.Load() + 1)
-	c.sum.Store(c.sum.Load() + service)
-	endedInPause := b.pausedAt(course.ended - 1)
-	if c.course != nil && !endedInPause {
-		c.recordCourse(course, b.runningClock(course.ended), err)
+	intended := b.find(course.intended, c.near)
+	last := b.find(max(course.sent, course.ended-1), intended.pauses) // the call's last instant
+	c.near = last.pauses
+	if !intended.paused {
+		c.done.Store(c.done.Load() + 1)
+		c.sum.Store(c.sum.Load() + service)
+	}
+	ended := b.find(course.ended, c.near)
+	if c.course != nil && !last.paused {
+		c.recordCourse(course, ended.running, err)
 	}
 	if course.intended < b.begin && course.ended <= b.begin {
 		c.warmedUp++
 		return
 	}
 	c.finish = course.ended
-	c.busy += b.timeInWindow(course.sent, course.ended)
-	c.occupied += b.timeInWindow(course.ready, course.ended)
-	if course.ended <= b.end && !endedInPause {
+	sent := b.find(course.sent, intended.pauses)
+	c.busy += b.between(sent, ended)
+	c.occupied += b.between(b.find(course.ready, intended.pauses), ended)
+	switch {
+	case course.ended > b.end:
+	case last.paused:
+		c.endedBetween++
+	default:
 		c.completed++
 		c.named.countCompleted(err)
+		if b.slices > 0 {
+			c.inSlice(b, last).Completed++
+		}
 	}
-	sent := b.edgesBefore(course.sent)
-	if sent != b.edgesBefore(max(course.sent, course.ended-1)) {
+	if sent.edges != last.edges {
 		c.straddling++
 		c.straddled += service
 	}
-	if sent != b.edgesBefore(course.intended) {
+	if sent.edges != intended.edges {
 		c.backlog += service
 	}
-	if course.intended >= b.begin && !b.pausedAt(course.intended) {
-		c.recordTimes(course, b, err)
+	if course.intended >= b.begin && !intended.paused {
+		c.recordTimes(course, b, intended, err)
 	}
 }
 
@@ -221,8 +240,16 @@ func (c *client) recordCourse(course *call, ended int64, err error) {
 }
 
 // recordTimes stores the times of a call that began in the window.
-func (c *client) recordTimes(course *call, b *windowBounds, err error) {
+func (c *client) recordTimes(course *call, b *windowBounds, intended spot, err error) {
 	c.recorded++
+	if b.slices > 0 {
+		in := c.inSlice(b, intended)
+		in.Requests++
+		in.SumNS += course.ended - course.intended
+		if err != nil {
+			in.Failed++
+		}
+	}
 	c.recordDetails(course, b.begin, err)
 	c.service.Record(course.ended - course.sent)
 	if c.response != nil {
@@ -236,7 +263,7 @@ func (c *client) recordTimes(course *call, b *windowBounds, err error) {
 	}
 	if c.samples != nil {
 		c.samples.Append(latency.Sample{
-			Start:    b.runningClock(course.intended) - b.runningClock(b.begin),
+			Start:    intended.running - b.runningClock(b.begin),
 			Wait:     course.sent - course.intended,
 			Service:  course.ended - course.sent,
 			Response: course.ended - course.intended,

@@ -285,18 +285,18 @@ func TestPlacesOfACall(t *testing.T) {
 		"before the window":       {10, 10, 100, callTotals{warmedUp: 1}},
 		"into the window":         {10, 10, 150, callTotals{straddling: 1, straddled: 140, busy: 50, completed: 1}},
 		"before the pause":        {110, 110, 200, callTotals{recorded: 1, completed: 1, busy: 90}},
-		"into the pause":          {110, 110, 300, callTotals{recorded: 1, straddling: 1, straddled: 190, busy: 90}},
+		"into the pause":          {110, 110, 300, callTotals{recorded: 1, straddling: 1, straddled: 190, busy: 90, endedBetween: 1}},
 		"over the pause":          {110, 110, 450, callTotals{recorded: 1, completed: 1, straddling: 1, straddled: 340, busy: 140}},
-		"due before, sent in it":  {110, 250, 300, callTotals{recorded: 1, backlog: 50}},
+		"due before, sent in it":  {110, 250, 300, callTotals{recorded: 1, backlog: 50, endedBetween: 1}},
 		"due before, sent behind": {110, 410, 450, callTotals{recorded: 1, completed: 1, backlog: 40, busy: 40}},
 		"due in it":               {250, 250, 450, callTotals{completed: 1, straddling: 1, straddled: 200, busy: 50}},
-		"within it":               {250, 250, 300, callTotals{}},
+		"within it":               {250, 250, 300, callTotals{endedBetween: 1}},
 		"behind it":               {400, 400, 500, callTotals{recorded: 1, completed: 1, busy: 100}},
 		"over all":                {10, 10, 600, callTotals{straddling: 1, straddled: 590, busy: 200}},
 		"after the window":        {500, 500, 600, callTotals{}},
 	} {
 		w := &window{}
-		w.bounds.Store(&windowBounds{begin: 100, end: 500, pauses: []pause{{from: 200, to: 400}}})
+		w.bounds.Store(&windowBounds{begin: 100, end: 500, pauses: []pause{{from: 200, to: 400, send: 400}}})
 		one := &client{window: w, service: latency.NewRecorder()}
 		one.countCall(&call{intended: c.due, freed: c.due, ready: c.sent, sent: c.sent, ended: c.ended}, nil)
 		one.service.Close()

@@ -92,7 +92,7 @@ type Plan struct {
 	// Controls end the load early, pause it, or give it its cues. nil: the load runs by itself.
 	Controls *Controls
 	// Begins names the cue for the first call. Opens names the cue for opening the window; the
-	// load waits for it after the warm-up.
+	// load waits for it after the warm-up. The window of a load that waits for slices is these slices.
 	Begins, Opens Cue
 	// Report, if not nil, is called a few times per second, from one goroutine.
 	Report func(live.Progress)
@@ -120,6 +120,7 @@ const (
 	WithoutCue    Cue = iota // the plan waits for nothing
 	OnGoControl              // Controls.Go
 	OnOpenControl            // Controls.Open
+	OnSlices                 // Controls.TakeTurns: the load sends nothing until then
 )
 
 // Arrivals describes the schedule of an open loop: either a rate or a burst.

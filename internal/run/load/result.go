@@ -68,6 +68,10 @@ func (c *controller) result() *Result {
 		Course:    c.mergeCourses(b.runningClock(begin)),
 
 		EndedEarly: c.endedEarly, Pauses: int64(len(b.pauses)), PausedNS: b.pausedBefore(end) - b.pausedBefore(begin),
+		Slices: c.slicesOf(b), EndedBetween: all.endedBetween,
+	}
+	if b.slices > 0 {
+		r.Pauses = 0
 	}
 	r.Traces, r.Traced = mergeTraces(c.clients)
 	setSteadyBegin(&r.WarmUp, intervalsUntil(c.course, b.runningClock(end)), steadinessSeries(&c.plan))

@@ -47,6 +47,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	c.endPause()
 	c.running.Wait()
+	c.awaitOthers(ctx)
 	c.intervals.reportInterval(clock.Now()) // the last interval
 	if err != nil {
 		c.closeSamples()
@@ -91,8 +92,11 @@ func newController(p Plan) (*controller, error) {
 		if p.Open.RampTo == 0 { // arrivals after the window keep up the load
 			length += p.WarmUp.AtMost + p.Drain + 2*windowLead
 		}
-		if p.Opens == OnOpenControl {
+		switch p.Opens {
+		case OnOpenControl:
 			length += cueTimeout + cueLead
+		case OnSlices: // nothing arrives while it rests
+			length += openLoopPauseLead + cueLead
 		}
 		s, err := newSchedule(*p.Open, length, p.share())
 		if err != nil {
@@ -261,7 +265,7 @@ func (c *controller) report(now int64) {
 	}
 	c.lastReport = now
 	b := c.bounds()
-	progress := live.Progress{Warming: b.begin == futureInstant, Paused: b.pausedAt(now), Done: c.lastDone, Settled: b.begin == futureInstant && c.mayOpen != 0}
+	progress := live.Progress{Warming: b.begin == futureInstant, Paused: b.sendFrom(now) > now, Done: c.lastDone, Settled: b.begin == futureInstant && c.mayOpen != 0}
 	switch {
 	case progress.Warming:
 	case c.plan.Duration > 0:
@@ -272,6 +276,9 @@ func (c *controller) report(now int64) {
 	progress.Fraction = min(1, max(0, progress.Fraction))
 	if c.plan.Live {
 		progress.Live = c.live.update(now, lists.Map(c.clients, func(one *client) *liveCounts { return one.live }))
+	}
+	if progress.Settled && c.lastDone > 0 {
+		progress.MeanNS = c.lastSum / c.lastDone
 	}
 	c.plan.Report(progress)
 }

@@ -17,6 +17,7 @@ import (
 type Controls struct {
 	end, paused  atomic.Bool
 	goAt, openAt atomic.Pointer[int64]
+	turns        atomic.Pointer[turns]
 }
 
 // Go lets the load send its first call at an instant, or at once if the instant is over. Later
@@ -135,7 +136,7 @@ func (c *controller) openOnCue(now int64) error {
 // end of a pause.
 const openLoopPauseLead = windowLead + maxUncheckedWait
 
-// maxPauses bounds the pauses of a load, since each call is compared with all of them.
+// maxPauses bounds the pauses of a load without slices.
 const maxPauses = 100
 
 func (c *controller) pauseLead() int64 {
@@ -151,10 +152,14 @@ func (c *controller) applyControls(now int64) error {
 	if controls == nil {
 		return nil
 	}
+	if c.isResting() {
+		return c.takeTurns(now)
+	}
 	b := c.bounds()
 	switch paused := b.openPause(); {
 	case controls.end.Load():
 		return c.endEarly(now)
+	case b.slices > 0: // its pauses are planned
 	case controls.paused.Load() && paused == nil:
 		c.pause(now + c.pauseLead())
 	case !controls.paused.Load() && paused != nil:
@@ -168,14 +173,14 @@ func (c *controller) applyControls(now int64) error {
 func (c *controller) endEarly(now int64) error {
 	b := *c.bounds()
 	end := now + int64(windowLead)
-	paused := b.openPause()
 	switch {
 	case now < b.begin: // or the window has no begin yet
 		return ErrNothingMeasured
 	case b.end <= end:
 		return nil
-	case paused != nil:
-		end = min(end, paused.from)
+	}
+	if at := b.find(end, len(b.pauses)); at.paused {
+		end = b.pauses[at.pauses-1].from
 	}
 	b.end = end
 	c.endedEarly = true
@@ -190,7 +195,7 @@ func (c *controller) pause(from int64) {
 	if b.end <= from || len(b.pauses) == maxPauses {
 		return
 	}
-	b.pauses = append(slices.Clone(b.pauses), pause{from: from, to: futureInstant, resumed: make(chan struct{})})
+	b.pauses = b.pauseAt(from)
 	if b.begin != futureInstant {
 		b.end = futureInstant
 	}
@@ -202,7 +207,7 @@ func (c *controller) resume(to int64) {
 	b := *c.bounds()
 	b.pauses = slices.Clone(b.pauses)
 	paused := b.openPause()
-	paused.to = to
+	paused.send, paused.to = to, to
 	if b.begin != futureInstant && c.plan.Duration > 0 {
 		b.end = c.windowEnd(&b)
 	}
@@ -292,6 +297,8 @@ func (c *controller) openIfWarm(now int64) error {
 	case c.mayOpen == 0 && !c.settled && took < c.plan.WarmUp.AtMost:
 	case c.plan.Opens == OnOpenControl:
 		return c.openOnCue(now)
+	case c.plan.Opens == OnSlices:
+		c.rest(now)
 	default:
 		c.prepareWindow()
 		c.announceWindow(clock.Now() + int64(windowLead))

@@ -2,6 +2,7 @@ package load
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type windowBounds struct {
 	begin  int64   // futureInstant during warm-up
 	end    int64   // futureInstant if requests bound the window, and while it is paused
 	pauses []pause // in order, including pauses of the warm-up
+	slices int     // the window is this many slices, each but the first after a pause; 0: it has none
 }
 
 // Placeholders for instants that are not known.
@@ -41,62 +43,101 @@ const (
 	pastInstant   = math.MinInt64
 )
 
-// pause is a time in which no requests are sent. It is not part of the window.
+// pause is a time that is no part of the window. Nothing is sent in it, except at the end of a pause
+// between slices.
 type pause struct {
 	from, to int64         // to is futureInstant until the pause ends
+	send     int64         // the instant from which calls are sent again: to, or sooner between slices
+	before   int64         // the sum of the pauses before
 	resumed  chan struct{} // closed when the end of the pause is known, or the load ends
+}
+
+// pauseAt returns the pauses with another one that begins at an instant.
+func (b *windowBounds) pauseAt(from int64) []pause {
+	next := pause{from: from, to: futureInstant, send: futureInstant, resumed: make(chan struct{})}
+	if n := len(b.pauses); n > 0 {
+		last := b.pauses[n-1]
+		next.before = last.before + last.to - last.from
+	}
+	return append(slices.Clone(b.pauses), next)
+}
+
+// A spot is an instant, and its place between the edges of the window and of its pauses.
+type spot struct {
+	at      int64
+	running int64 // the instant on a clock that stops in pauses
+	pauses  int   // pauses that began by then
+	paused  bool  // the instant is in the last of them
+	edges   int   // edges up to the instant: two instants with equal numbers have no edge between them
+}
+
+// find returns the spot of an instant. It looks from the near-th pause on, so that a client, whose
+// calls follow one another, finds its spots at once.
+func (b *windowBounds) find(instant int64, near int) spot {
+	n := min(near, len(b.pauses))
+	for n < len(b.pauses) && b.pauses[n].from <= instant {
+		n++
+	}
+	for n > 0 && b.pauses[n-1].from > instant {
+		n--
+	}
+	s := spot{at: instant, running: instant, pauses: n, edges: 2 * n}
+	if n > 0 {
+		last := &b.pauses[n-1]
+		s.running -= last.before + min(instant, last.to) - last.from
+		if s.paused = instant < last.to; s.paused {
+			s.edges--
+		}
+	}
+	if instant >= b.begin {
+		s.edges++
+	}
+	if instant >= b.end {
+		s.edges++
+	}
+	return s
 }
 
 // pausedBefore returns the paused time before the instant.
 func (b *windowBounds) pausedBefore(instant int64) (paused int64) {
-	for _, p := range b.pauses {
-		paused += max(0, min(instant, p.to)-p.from)
-	}
-	return paused
+	return instant - b.runningClock(instant)
 }
 
 // runningClock returns the instant on a clock that stops while the load is paused.
-func (b *windowBounds) runningClock(instant int64) int64 { return instant - b.pausedBefore(instant) }
+func (b *windowBounds) runningClock(instant int64) int64 {
+	return b.find(instant, len(b.pauses)).running
+}
 
 // timeInWindow returns the time between two instants that lies in the window.
 func (b *windowBounds) timeInWindow(from, to int64) int64 {
-	from, to = max(from, b.begin), min(to, b.end)
-	if to <= from {
+	return b.between(b.find(from, len(b.pauses)), b.find(to, len(b.pauses)))
+}
+
+// between returns the time between two spots that lies in the window.
+func (b *windowBounds) between(from, to spot) int64 {
+	if to.at <= b.begin || from.at >= b.end {
 		return 0
 	}
-	return b.runningClock(to) - b.runningClock(from)
+	begin, end := from.running, to.running
+	if from.at < b.begin {
+		begin = b.runningClock(b.begin)
+	}
+	if to.at > b.end {
+		end = b.runningClock(b.end)
+	}
+	return max(0, end-begin)
 }
 
-// edgesBefore returns how many edges of the window and of its pauses lie at or before an instant.
-// Two instants have different numbers if an edge is between them.
-func (b *windowBounds) edgesBefore(instant int64) int {
-	place := 0
-	if instant >= b.begin {
-		place++
+// sendFrom returns the next instant, from the given one on, at which calls may be sent.
+func (b *windowBounds) sendFrom(instant int64) int64 {
+	if s := b.find(instant, len(b.pauses)); s.paused {
+		return max(instant, b.pauses[s.pauses-1].send)
 	}
-	if instant >= b.end {
-		place++
-	}
-	for _, p := range b.pauses {
-		if instant >= p.from {
-			place++
-		}
-		if instant >= p.to {
-			place++
-		}
-	}
-	return place
+	return instant
 }
 
-// pausedAt reports whether the load is paused at the instant.
-func (b *windowBounds) pausedAt(instant int64) bool {
-	for _, p := range b.pauses {
-		if p.from <= instant && instant < p.to {
-			return true
-		}
-	}
-	return false
-}
+// slice returns the number of the slice at a spot, from 0. It means nothing outside of slices.
+func (b *windowBounds) slice(s spot) int { return s.pauses - (len(b.pauses) + 1 - b.slices) }
 
 // openPause returns the pause that is not over yet, or nil.
 func (b *windowBounds) openPause() *pause {

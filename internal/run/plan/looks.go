@@ -48,17 +48,17 @@ func partsToRepeat(u *record.Until) func(scenario.Part) bool {
 // Trials returns the trials of the looks that have begun. Without looks (u is nil), it returns all.
 func Trials(s *scenario.Scenario, u *record.Until) []scenario.PlannedCell {
 	if u == nil {
-		return s.Plan()
+		return Blocks(s.Plan())
 	}
-	return trialsUpTo(s, u, u.Begun)
+	return Blocks(trialsUpTo(s, u, u.Begun))
 }
 
 // TrialsOfAllLooks returns the trials of a run that does not end before its last look.
 func TrialsOfAllLooks(s *scenario.Scenario, u *record.Until) []scenario.PlannedCell {
 	if u == nil {
-		return s.Plan()
+		return Blocks(s.Plan())
 	}
-	return trialsUpTo(s, u, len(u.Looks))
+	return Blocks(trialsUpTo(s, u, len(u.Looks)))
 }
 
 // trialsUpTo returns the trials of a look and of all earlier looks. The first look has number 1.

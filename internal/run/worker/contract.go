@@ -103,6 +103,9 @@ type ClientSpec struct {
 	// load of the whole group. The worker waits for GoControl to begin the load, and for
 	// OpenControl to open the window.
 	Group *Group `json:"group,omitempty"`
+	// Block says that the client takes turns with others: once it is warmed up it sends nothing, and
+	// waits for its slices (SlicesControl), which are its window.
+	Block bool `json:"block,omitempty"`
 	// IntervalNS is the length of the intervals in interval events. 0 means no such events.
 	IntervalNS int64 `json:"interval_ns,omitempty"`
 }
@@ -231,6 +234,8 @@ func (c *ClientSpec) checkGroup() error {
 	switch interval := time.Duration(c.IntervalNS); {
 	case g.First < 0 || g.Of < 1 || c.Clients > g.Of || g.First > g.Of-c.Clients:
 		return fmt.Errorf("the spec has the clients %d to %d, but its group has only 0 to %d", g.First, g.First+c.Clients-1, g.Of-1)
+	case c.Block && (c.Group != nil || c.Load.Model != scenario.Closed && c.Load.Model != scenario.Open || c.Load.WarmUpAtMostNS <= 0 || c.Load.DurationNS <= 0):
+		return errors.New("a client of a block needs a closed or open load with a duration and a warm-up, and belongs to no group")
 	case c.Group != nil && c.Load.Model == scenario.Search:
 		return errors.New("a search cannot be spread over the workers of a group: run it with one client worker")
 	case interval != 0 && interval < minInterval:
@@ -273,12 +278,16 @@ const (
 	GoControl Control = "go"
 	// OpenControl sets the instant at which the window opens, on the same clock as GoControl.
 	OpenControl Control = "open"
+	// SlicesControl gives a client of a block (ClientSpec.Block) its slices, and the instant at
+	// which the last slice of the block ends: until then the client prints no result.
+	SlicesControl Control = "slices"
 )
 
-// A ControlOrder is a control, with an instant if the control needs an instant.
+// A ControlOrder is a control, with an instant or slices if the control needs them.
 type ControlOrder struct {
-	Control Control `json:"control"`
-	AtNS    int64   `json:"at_ns,omitempty"`
+	Control Control      `json:"control"`
+	AtNS    int64        `json:"at_ns,omitempty"`
+	Slices  []load.Slice `json:"slices,omitempty"`
 }
 
 // CallInstants holds, for each call, the instant at which it began and its duration in nanoseconds.

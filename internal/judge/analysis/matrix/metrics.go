@@ -23,7 +23,12 @@ func Values(trials []Trial, of Metric) []float64 {
 
 // FigureOver returns the median of a metric over trials, with an interval.
 func FigureOver(trials []Trial, of Metric) Figure {
-	return figure(Values(trials, of), levelFor(trials))
+	values := Values(trials, of)
+	f := figure(values, levelFor(trials))
+	if len(trials) > 0 && trials[0].Block != 0 && ArePositive(values) {
+		f.Value = stats.GeometricMean(values) // so that the ratio of two figures is the ratio over blocks
+	}
+	return f
 }
 
 func levelFor(trials []Trial) Level {
@@ -75,17 +80,19 @@ func cpuTimeNS(p record.Process) float64 {
 	return math.NaN()
 }
 
-// CPUOf returns a metric: the CPU time of one end per request, in microseconds.
+// CPUOf returns the CPU time of one end per request, in microseconds: its time from the window's begin
+// to the window's end, over the calls that ended then.
 func CPUOf(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 { return PerCall(t, cpuTimeNS(end(t))) / 1e3 }
 }
 
-// PerCall divides an amount by the number of calls that ended in the window.
+// PerCall divides an amount of the time from the window's begin to its end by the calls that ended
+// then, or returns NaN.
 func PerCall(t Trial, amount float64) float64 {
-	if t.Completed == 0 {
+	if t.Ended() == 0 {
 		return math.NaN()
 	}
-	return amount / float64(t.Completed)
+	return amount / float64(t.Ended())
 }
 
 func coresInUse(t Trial, p record.Process) float64 {
@@ -133,9 +140,9 @@ func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.S
 // may last slightly longer or shorter than the window.
 func RequestsSeen(t Trial) float64 {
 	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
-		return float64(t.Completed)
+		return float64(t.Ended())
 	}
-	return float64(t.Completed) * float64(t.Traffic.SpanNS) / float64(t.WindowNS)
+	return float64(t.Ended()) * float64(t.Traffic.SpanNS) / float64(t.WindowNS+t.PausedNS)
 }
 
 // Retransmits returns the retransmits per thousand requests.
@@ -230,7 +237,7 @@ var Metrics = func() map[string]Metric {
 	return all
 }()
 
-func throughput(t Trial) float64 { return t.ThroughputPerSecond() }
+func throughput(t Trial) float64 { return t.throughput }
 
 // answeredShare returns the share of requests that were answered. If all failed, it returns
 // 0.00001, so that ratios exist.

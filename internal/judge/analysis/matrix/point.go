@@ -30,7 +30,7 @@ type Point struct {
 
 // AddTrial reads the times of a record and adds it as a trial.
 func (p *Point) AddTrial(r *record.Record) error {
-	t := Trial{Record: r, valid: r.Valid(), level: p.Level, limits: p.Limits}
+	t := Trial{Record: r, valid: r.Valid(), level: p.Level, limits: p.Limits, throughput: r.ThroughputPerSecond()}
 	defer func() { p.Trials = append(p.Trials, t) }()
 	if r.Failure != "" {
 		return nil
@@ -106,6 +106,7 @@ type Trial struct {
 	// How long opening a connection, its handshake and its first byte took in the window.
 	connect, handshake, firstByte times
 	messages                      times
+	throughput                    float64 // successful answers per second
 	named                         []times // times of calls by name, in the record's order
 }
 

@@ -150,6 +150,7 @@ func GroupTrials(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 			return nil, fmt.Errorf("trial %d, %s: %w", r.Trial, r.Cell.Key(), err)
 		}
 	}
+	matrix.AlignBlocks(points)
 	slices.SortStableFunc(points, func(a, b *matrix.Point) int { return cmp.Compare(s.Place[a.Cell.Variant], s.Place[b.Cell.Variant]) })
 	return points, nil
 }

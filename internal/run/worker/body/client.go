@@ -33,7 +33,10 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	if spec.Client.Load.Model != scenario.Closed {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + extraSpinThreads)
 	}
-	noise := spinBefore()
+	var noise *worker.CPUNoise
+	if !spec.Client.Block { // spinning would take CPUs from the other trials of a block
+		noise = spinBefore()
+	}
 	own := load.OwnCost(ctx)
 	conns, err := connect(ctx, spec)
 	if err != nil {
@@ -185,6 +188,9 @@ func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.
 		if warms {
 			plan.Opens = load.OnOpenControl
 		}
+	}
+	if s.Client.Block {
+		plan.Opens = load.OnSlices
 	}
 	switch l := s.Client.Load; l.Model {
 	case scenario.Burst, scenario.Ramp:

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,7 +27,7 @@ func TestControls(t *testing.T) {
 		`end`:                               {},
 		``:                                  {},
 	} {
-		if got := parseControl([]byte(line)); got != want {
+		if got := parseControl([]byte(line)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is the control %v, want %v", line, got, want)
 		}
 	}
@@ -73,7 +74,7 @@ func FuzzControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		c := parseControl(line)
 		var given map[string]any
-		if c != (worker.ControlOrder{}) && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
+		if !reflect.DeepEqual(c, worker.ControlOrder{}) && (json.Unmarshal(line, &given) != nil || len(given) == 0) {
 			t.Errorf("%q is the control %v, and no object", line, c)
 		}
 		readControls(bufio.NewReader(strings.NewReader(string(line))), &load.Controls{})

@@ -83,8 +83,11 @@ func runSentinel(watch []probe.SentinelCPU, input io.Reader, events *eventPrinte
 	return events.printEvent(worker.Event{Event: "result", Result: &worker.Result{Watched: probe.RunSentinels(watch, ended)}})
 }
 
+// sliceBytes is more than the JSON of a slice takes.
+const sliceBytes = 128
+
 // maxControlBytes bounds the length of a control's line. All known controls are shorter.
-const maxControlBytes = 4 << 10
+const maxControlBytes = load.MostSlices * sliceBytes
 
 // parseControl parses a control's line. It returns the zero value for an unknown control.
 func parseControl(line []byte) worker.ControlOrder {
@@ -124,10 +127,12 @@ func applyControl(o worker.ControlOrder, controls *load.Controls) {
 		controls.Go(o.AtNS)
 	case worker.OpenControl:
 		controls.Open(o.AtNS)
+	case worker.SlicesControl:
+		controls.TakeTurns(o.Slices, o.AtNS)
 	}
 }
 
-var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl}
+var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl, worker.SlicesControl}
 
 func capabilities() *worker.Capabilities {
 	all := &worker.Capabilities{

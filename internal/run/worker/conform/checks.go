@@ -115,6 +115,9 @@ func (p Peer) clientChecks() []Check {
 	if p.hasControl(worker.PauseControl) {
 		all = append(all, Check{"client/pauses", p.checkPause})
 	}
+	if p.hasControl(worker.SlicesControl) {
+		all = append(all, Check{"client/slices", p.checkSlices})
+	}
 	if p.hasControl(worker.GoControl) && p.hasControl(worker.OpenControl) {
 		all = append(
 			all,

@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -251,6 +252,50 @@ func (p Peer) checkPause(t T) {
 	result := p.expectEarlyEnd(t, client)
 	if result.Pauses != 1 || result.PausedNS <= 0 || result.PausedNS >= result.EndNS-result.BeginNS {
 		t.Errorf("the result has %d pauses of %v in all, in a window of %v: want 1 pause that is shorter than the window", result.Pauses, time.Duration(result.PausedNS), time.Duration(result.EndNS-result.BeginNS))
+	}
+}
+
+// checkSlices expects a client of a block to rest once it is warmed up, to send in its slices only,
+// and to print its result after the last slice of all clients.
+func (p Peer) checkSlices(t T) {
+	spec := p.clientSpec(p.startReferenceServer(t))
+	spec.Client.Block = true
+	spec.Client.Load = worker.Load{
+		Model: "closed", DurationNS: int64(900 * time.Millisecond), DrainNS: int64(waitTimeout),
+		WarmUpAtLeastNS: int64(20 * time.Millisecond), WarmUpAtMostNS: int64(50 * time.Millisecond),
+	}
+	client, said := p.startWithProgress(t, spec)
+	rests := func(p live.Progress) bool { return p.Settled && p.Paused }
+	p.awaitProgress(t, said, "that it rests", rests)
+	p.awaitProgress(t, said, "its rest again", rests) // calls in flight have ended
+	before, after := p.awaitProgress(t, said, "its rest again", rests), p.awaitProgress(t, said, "its rest again", rests)
+	if before.Done != after.Done {
+		t.Errorf("the client rests, but %d calls ended: want 0", after.Done-before.Done)
+	}
+	const slice, others = 300 * time.Millisecond, 50 * time.Millisecond
+	begin := clock.Now() + int64(time.Second)
+	var all []load.Slice
+	for range 3 {
+		all = append(all, load.Slice{Send: begin, From: begin + int64(10*time.Millisecond), To: begin + int64(10*time.Millisecond+slice)})
+		begin = all[len(all)-1].To + int64(others)
+	}
+	if err := client.SendControl(worker.ControlOrder{Control: worker.SlicesControl, AtNS: begin, Slices: all}); err != nil {
+		t.Fatal(err)
+	}
+	result := p.clientResult(t, client)
+	if now := clock.Now(); now < begin {
+		t.Errorf("the result came %v before the end of the others' slices", time.Duration(begin-now))
+	}
+	expectConsistentResult(t, result, 0)
+	if result.BeginNS != all[0].From || result.EndNS != all[2].To || result.PausedNS != int64(2*(others+10*time.Millisecond)) {
+		t.Errorf("the window lasts from %d to %d, less %v: want %d to %d, less %v", result.BeginNS, result.EndNS, time.Duration(result.PausedNS), all[0].From, all[2].To, 2*(others+10*time.Millisecond))
+	}
+	var requests int64
+	for _, s := range result.Slices {
+		requests += s.Requests
+	}
+	if len(result.Slices) != len(all) || requests != result.Requests {
+		t.Errorf("%d slices with %d requests: want %d with %d", len(result.Slices), requests, len(all), result.Requests)
 	}
 }
 

@@ -97,10 +97,10 @@ func benchstatUnits() []benchstatUnit {
 	cpu := func(name string, of func(measuredTrial) record.Process) benchstatUnit {
 		return benchstatUnit{name, "lower", func(t measuredTrial) any {
 			cost, known := of(t).CPUNS()
-			if !known || t.Completed == 0 {
+			if !known || t.Ended() == 0 {
 				return nil
 			}
-			return cost / t.Completed
+			return cost / t.Ended()
 		}}
 	}
 	return append(units,

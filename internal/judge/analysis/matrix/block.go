@@ -1,0 +1,86 @@
+package matrix
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"wirelab.dev/internal/data/record"
+)
+
+// AlignBlocks replaces the mean times and throughputs of trials that took turns by robust ones: the
+// mean over rounds of what the trial's logarithm differs from the round's, without the most extreme
+// tenth at either end. What other programs did in a round hit all trials alike, and cancels; what hit
+// a single slice is left out. The level stays that of the plain figures, over the trials of a block.
+func AlignBlocks(points []*Point) {
+	blocks := map[int][]*Trial{}
+	for _, p := range points {
+		for i := range p.Trials {
+			if t := &p.Trials[i]; t.Block != 0 && t.Failure == "" {
+				blocks[t.Block] = append(blocks[t.Block], t)
+			}
+		}
+	}
+	for _, trials := range blocks {
+		if len(trials) < 2 || slices.ContainsFunc(trials, func(t *Trial) bool { return len(t.Slices) != len(trials[0].Slices) }) {
+			continue
+		}
+		for i, mean := range align(trials, func(s record.Slice) (sum, per float64) { return float64(s.SumNS), float64(s.Requests) },
+			func(t *Trial) float64 { return t.response.mean }) {
+			factor := mean / trials[i].response.mean
+			trials[i].response.mean = mean
+			trials[i].service.mean *= factor
+		}
+		for i, rate := range align(trials, func(s record.Slice) (sum, per float64) { return float64(s.Completed), float64(s.TookNS) },
+			func(t *Trial) float64 { return t.ThroughputPerSecond() }) {
+			trials[i].throughput = rate
+		}
+	}
+}
+
+// outlying is the share of rounds that align leaves out at either end.
+const outlying = 0.1
+
+// align returns the robust figures of a block's trials, or nil if the slices are too few. of returns
+// a slice's figure as a quotient, and plain the figure of a whole trial.
+func align(trials []*Trial, of func(record.Slice) (sum, per float64), plain func(*Trial) float64) []float64 {
+	differences := make([][]float64, len(trials)) // by trial, one for each pair of mirrored rounds
+	for round := 0; round+1 < len(trials[0].Slices); round += 2 {
+		logs := make([]float64, len(trials))
+		for i, t := range trials {
+			sum, per := of(t.Slices[round])
+			sum2, per2 := of(t.Slices[round+1])
+			logs[i] = math.Log((sum + sum2) / (per + per2))
+		}
+		centre := stat.Mean(logs, nil)
+		if math.IsNaN(centre) || math.IsInf(centre, 0) { // a slice without calls
+			continue
+		}
+		for i, log := range logs {
+			differences[i] = append(differences[i], log-centre)
+		}
+	}
+	if len(differences[0]) == 0 {
+		return nil
+	}
+	level := 0.0 // logarithm of the trials' usual figure
+	for i, t := range trials {
+		level += (math.Log(plain(t)) - trimmedMean(differences[i])) / float64(len(trials))
+	}
+	if math.IsNaN(level) || math.IsInf(level, 0) {
+		return nil
+	}
+	figures := make([]float64, len(trials))
+	for i := range trials {
+		figures[i] = math.Exp(level + trimmedMean(differences[i]))
+	}
+	return figures
+}
+
+// trimmedMean returns the mean without the outlying share at either end. It sorts the values.
+func trimmedMean(values []float64) float64 {
+	slices.Sort(values)
+	cut := int(outlying * float64(len(values)))
+	return stat.Mean(values[cut:len(values)-cut], nil)
+}

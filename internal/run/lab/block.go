@@ -1,0 +1,254 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/load"
+	"wirelab.dev/internal/run/worker"
+)
+
+// A block measures trials together. A trial alone is a block of one, and measures one window. The
+// trials of a larger block take turns:
+//
+//	server and client of each start and warm up, one trial after another; then all rest
+//	each gets its slices: tens of milliseconds in which it alone has the machine
+//	all end together
+//
+// So other programs disturb all trials of the block alike, and their figures can be compared.
+type block struct {
+	lab    *Lab
+	trials []*trial
+	watch  host.ActivityWatch
+	turn   chan struct{} // held by the trial that starts and warms up
+	over   chan struct{} // closed when every client has ended, or none will run
+
+	observing sync.Mutex // observers get one event at a time
+
+	guard    sync.Mutex // guards the fields below
+	joined   []*member
+	arrived  int // trials that rest, or failed before
+	ended    int // clients that have ended, or never ran
+	sentinel *worker.Sentinel
+	seen     watched
+	spent    time.Duration // CPU time of all ends
+}
+
+// A member is a trial of a block that has warmed up.
+type member struct {
+	trial          *trial
+	server, client worker.TrialEnd
+	meanNS         int64 // of its warm-up's calls
+}
+
+// measureBlock measures trials of the plan as the block of that number, and returns their records in
+// the same order. A worker's failure is in its trial's record; an error ends the run.
+func (l *Lab) measureBlock(ctx context.Context, numbers []int, plan []scenario.PlannedCell, run *record.Run, number int) ([]*record.Record, error) {
+	b := &block{lab: l, watch: host.StartActivityWatch(), turn: make(chan struct{}, 1), over: make(chan struct{})}
+	for _, number := range numbers {
+		b.trials = append(b.trials, l.newTrial(b, number, plan[number], run))
+	}
+	started := time.Now()
+	records, errs := make([]*record.Record, len(numbers)), make([]error, len(numbers))
+	var running sync.WaitGroup
+	for i, t := range b.trials {
+		running.Go(func() { records[i], errs[i] = t.run(ctx) })
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	took := int64(time.Since(started)) / int64(len(numbers))
+	for i, r := range records {
+		r.TookNS = took
+		if b.isShared() {
+			r.Block = number
+		}
+		b.trials[i].observed(r)
+		r.Checks = check.Judge(r, check.DefaultLimits())
+		l.learnWarmUp(r)
+	}
+	return records, nil
+}
+
+// isShared reports whether trials take turns.
+func (b *block) isShared() bool { return len(b.trials) > 1 }
+
+// awaitTurn waits until the trial may start its ends.
+func (b *block) awaitTurn(ctx context.Context, t *trial) error {
+	select {
+	case b.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	t.hasTurn = true
+	b.observe(live.Begun{Trial: record.PlannedTrial{Trial: t.number, Repeat: t.planned.Repeat, Cell: recordedCell(t.planned.Cell).Key()}})
+	return nil
+}
+
+func (b *block) observe(e live.Event) {
+	b.observing.Lock()
+	defer b.observing.Unlock()
+	b.lab.observe(e)
+}
+
+// joins is called when a trial's client runs. A trial alone is watched from now on.
+func (b *block) joins(m *member) {
+	b.guard.Lock()
+	defer b.guard.Unlock()
+	b.joined = append(b.joined, m)
+	if !b.isShared() {
+		b.startSentinel()
+	}
+}
+
+// progress shows the progress of the trial that began last, and lets the next one start when it
+// rests.
+func (b *block) progress(t *trial, p live.Progress) {
+	b.guard.Lock()
+	n := len(b.joined)
+	isLast := n > 0 && b.joined[n-1].trial == t
+	if isLast && b.isShared() && p.Settled && p.Paused && !t.rests {
+		t.rests, b.joined[n-1].meanNS = true, p.MeanNS
+		b.arrives(t)
+	}
+	b.guard.Unlock()
+	if isLast {
+		b.observe(p)
+	}
+}
+
+// leaves is called when a trial's client has ended, or will never run. It waits until the clients of
+// all trials have.
+func (b *block) leaves(ctx context.Context, t *trial) {
+	b.guard.Lock()
+	if !t.left {
+		t.left = true
+		if !t.rests {
+			b.joined = slices.DeleteFunc(b.joined, func(m *member) bool { return b.isShared() && m.trial == t })
+			b.arrives(t)
+		}
+		if b.ended++; b.ended == len(b.trials) {
+			b.seen.cpus, b.seen.cost = b.sentinel.Stop(ctx)
+			close(b.over)
+		}
+	}
+	b.guard.Unlock()
+	<-b.over
+}
+
+// arrives counts a trial that rests or has failed. The last one starts the slices.
+func (b *block) arrives(t *trial) {
+	if t.hasTurn {
+		<-b.turn
+	}
+	if b.arrived++; b.arrived == len(b.trials) && b.isShared() {
+		b.startSentinel()
+		b.takeTurns()
+	}
+}
+
+// ends adds the CPU time of a trial's ends, once they have ended.
+func (b *block) ends(cpu time.Duration) {
+	b.guard.Lock()
+	defer b.guard.Unlock()
+	b.spent += cpu
+}
+
+const (
+	// firstTurn is the time to the first slice: every client must know of it by then.
+	firstTurn = 100 * time.Millisecond
+	// shortestSlice is long beside the switch from one trial to the next, and short beside the work
+	// of other programs.
+	shortestSlice = 25 * time.Millisecond
+	// callsPerSlice is the number of calls, one after another, that fit into a slice at least.
+	callsPerSlice = 20
+	// slicesVary bounds the difference of a slice's length from the mean, as a share. Slices of equal
+	// length might keep time with a garbage collector or a timer.
+	slicesVary = 0.3
+	// shortestRunIn is the least time of a turn before its slice: callers wake up in it.
+	shortestRunIn = 2 * time.Millisecond
+)
+
+// takeTurns gives all members their slices.
+func (b *block) takeTurns() {
+	if len(b.joined) == 0 {
+		return
+	}
+	var meanNS int64
+	for _, m := range b.joined {
+		meanNS = max(meanNS, m.meanNS)
+	}
+	first := b.trials[0]
+	random := rand.New(rand.NewPCG(b.lab.seed(first.planned.Repeat), uint64(first.number)))
+	all, end := drawSlices(random, len(b.joined), time.Duration(first.planned.Cell.Load.Duration), time.Duration(meanNS), clock.Now()+int64(firstTurn))
+	for i, m := range b.joined {
+		// A client that has ended needs no slices.
+		_ = m.client.SendControl(worker.ControlOrder{Control: worker.SlicesControl, AtNS: end, Slices: all[i]})
+	}
+}
+
+// drawSlices draws the slices of trials whose windows have a length and whose calls take mean at
+// most, from an instant on. Rounds come in pairs: the order of the trials is random in the first of a
+// pair and the reverse in the second, so that a drift hits all trials alike.
+func drawSlices(random *rand.Rand, trials int, window, mean time.Duration, at int64) (all [][]load.Slice, end int64) {
+	length := max(shortestSlice, callsPerSlice*mean)
+	rounds := min(max(2, 2*int(window/(2*length))), load.MostSlices/2*2)
+	lengths := make([]float64, rounds)
+	sum := 0.0
+	for i := range lengths {
+		lengths[i] = 1 + slicesVary*(2*random.Float64()-1)
+		sum += lengths[i]
+	}
+	rest := window
+	all = make([][]load.Slice, trials)
+	order := make([]int, trials)
+	for round, share := range lengths {
+		if round%2 == 0 {
+			order = random.Perm(trials)
+		} else {
+			slices.Reverse(order)
+		}
+		measured := time.Duration(share / sum * float64(window))
+		if round == rounds-1 {
+			measured = rest // without an error of rounding
+		}
+		rest -= measured
+		runIn := min(max(shortestRunIn, 3*mean), measured/2)
+		for _, i := range order {
+			s := load.Slice{Send: at, From: at + int64(runIn), To: at + int64(runIn+measured)}
+			all[i] = append(all[i], s)
+			end = s.To
+			at = end + int64(max(time.Millisecond, mean)) // the last calls end
+		}
+	}
+	return all, end
+}
+
+// startSentinel watches the CPUs of the placement. The sentinel has the workers' priority and a
+// session of its own, so that it waits for a CPU whenever they would.
+func (b *block) startSentinel() {
+	at := b.lab.Placement
+	if b.lab.Unwatched || len(at.Server) == 0 || len(at.Client) == 0 {
+		return
+	}
+	var servers, clients []int
+	for _, m := range b.joined {
+		if m.server == nil {
+			return
+		}
+		servers, clients = append(servers, host.ReadProcessTable().Family(m.server.PID())...), append(clients, m.client.PID())
+	}
+	in := host.StartOptions{CPUs: append(slices.Clone(at.Server), at.Client...), Nice: b.lab.Nice}
+	b.sentinel = worker.StartSentinel(b.lab.Worker, in, watchList(at, servers, clients))
+}

@@ -1,0 +1,120 @@
+package lab
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/load"
+)
+
+// asBlocks puts all trials of a repeat into one block.
+func asBlocks(plan []scenario.PlannedCell) []scenario.PlannedCell {
+	for i := range plan {
+		plan[i].Block = 1
+	}
+	return plan
+}
+
+// Trials of a block are alive together, never send at the same time, and measure their own delays.
+func TestABlockTakesTurns(t *testing.T) {
+	s := oneCell(t, "fake,fake:delay=2ms,fake:delay=4ms")
+	s.Parts[0].Repeats = 2
+	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(400 * time.Millisecond)}
+	plan := asBlocks(s.Plan())
+	run := create(t, s)
+	if err := newLab(t).Run(t.Context(), plan, run); err != nil {
+		t.Fatal(err)
+	}
+	delays := map[string]time.Duration{"fake": 0, "fake:delay=2ms": 2 * time.Millisecond, "fake:delay=4ms": 4 * time.Millisecond}
+	blocks := map[int][]record.Record{}
+	for _, r := range recordsOf(t, run) {
+		if r.Failure != "" {
+			t.Fatalf("%s: %s", r.Cell.Variant, r.Failure)
+		}
+		blocks[r.Block] = append(blocks[r.Block], r)
+		if r.WindowNS != int64(400*time.Millisecond) || r.Pauses != 0 {
+			t.Errorf("%s: a window of %v with %d pauses", r.Cell.Variant, time.Duration(r.WindowNS), r.Pauses)
+		}
+		if mean := time.Duration(r.Service.Sum / r.Service.Count); mean < delays[r.Cell.Variant] {
+			t.Errorf("%s: a mean of %v", r.Cell.Variant, mean)
+		}
+		var requests int64
+		for _, slice := range r.Slices {
+			requests += slice.Requests
+		}
+		if requests != r.Requests || requests == 0 {
+			t.Errorf("%s: %d requests in slices, %d in all", r.Cell.Variant, requests, r.Requests)
+		}
+	}
+	if len(blocks) != 2 || blocks[0] != nil {
+		t.Fatalf("%d blocks, want 2", len(blocks))
+	}
+	for number, members := range blocks {
+		if len(members) != 3 || len(members[0].Slices) != len(members[1].Slices) || len(members[0].Slices) != len(members[2].Slices) {
+			t.Errorf("block %d has %d members, with different numbers of slices", number, len(members))
+		}
+	}
+}
+
+// A trial of a block that fails leaves the machine to the others.
+func TestABlockGoesOnWithoutAFailedTrial(t *testing.T) {
+	s := oneCell(t, "fake,fake:delay=1ms,tcp")
+	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(200 * time.Millisecond)}
+	plan := asBlocks(s.Plan())
+	l := newLab(t)
+	l.Targets = map[string]string{"tcp": "127.0.0.1:1"} // nobody listens there
+	run := create(t, s)
+	if err := l.Run(t.Context(), plan, run); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range recordsOf(t, run) {
+		if fails := r.Cell.Variant == "tcp"; fails != (r.Failure != "") || fails == (len(r.Slices) > 0) {
+			t.Errorf("%s: %q, with %d slices", r.Cell.Variant, r.Failure, len(r.Slices))
+		}
+	}
+}
+
+func TestSlicesAreMirrored(t *testing.T) {
+	const trials, window = 3, 500 * time.Millisecond
+	all, end := drawSlices(rand.New(rand.NewPCG(1, 2)), trials, window, 100*time.Microsecond, 1000)
+	type turn struct {
+		load.Slice
+		trial, round int
+	}
+	var turns []turn
+	for trial, own := range all {
+		var measured time.Duration
+		for round, s := range own {
+			turns = append(turns, turn{s, trial, round})
+			measured += time.Duration(s.To - s.From)
+		}
+		if len(own)%2 != 0 || measured != window {
+			t.Errorf("trial %d has %d slices of %v together", trial, len(own), measured)
+		}
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return int(a.Send - b.Send) })
+	for i, one := range turns {
+		if i > 0 && one.Send < turns[i-1].To+int64(time.Millisecond) {
+			t.Errorf("slice %d begins before the one before has ended", i)
+		}
+		if one.round != i/trials {
+			t.Errorf("slice %d is of round %d", i, one.round)
+		}
+		if mirror := turns[(i/(2*trials))*2*trials+2*trials-1-i%(2*trials)]; mirror.trial != one.trial {
+			t.Errorf("slice %d is of trial %d, its mirror of %d", i, one.trial, mirror.trial)
+		}
+	}
+	if last := turns[len(turns)-1]; last.To != end || turns[0].Send != 1000 {
+		t.Errorf("the slices last from %d to %d, and the last ends at %d", turns[0].Send, end, last.To)
+	}
+	if long, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, window, time.Second, 0); len(long[0]) != 2 {
+		t.Errorf("%d slices of long calls, want 2", len(long[0]))
+	}
+	if many, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, time.Hour, 0, 0); len(many[0]) != load.MostSlices {
+		t.Errorf("%d slices of a long window, want %d", len(many[0]), load.MostSlices)
+	}
+}

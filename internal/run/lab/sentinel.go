@@ -1,0 +1,172 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/worker"
+)
+
+// watchList returns each CPU once, with all processes that were placed on it. A process that a
+// server has started counts as part of the server.
+func watchList(at host.Placement, servers, clients []int) []probe.SentinelCPU {
+	var list []probe.SentinelCPU
+	add := func(cpus, pids []int) {
+		for _, cpu := range cpus {
+			i := slices.IndexFunc(list, func(s probe.SentinelCPU) bool { return s.CPU == cpu })
+			if i < 0 {
+				i = len(list)
+				list = append(list, probe.SentinelCPU{CPU: cpu, CPUs: len(cpus)})
+			}
+			list[i].PIDs = append(list[i].PIDs, pids...)
+		}
+	}
+	add(at.Server, servers)
+	add(at.Client, clients)
+	return list
+}
+
+// watched holds a sentinel's findings, and its own CPU time.
+type watched struct {
+	cpus []probe.SentinelResult
+	cost time.Duration
+}
+
+// A span is a stretch of time, in nanoseconds of the monotonic clock.
+type span struct{ beginNS, endNS int64 }
+
+// within returns the part of a gap that lies in the span.
+func (s span) within(gap probe.Gap) int64 {
+	return min(gap.AtNS+gap.TookNS, s.endNS) - max(gap.AtNS, s.beginNS)
+}
+
+// window is the measured time: one span, or the slices.
+type window []span
+
+func windowOf(c *worker.ClientResult) window {
+	if len(c.Slices) == 0 {
+		return window{{c.BeginNS, c.EndNS}}
+	}
+	return lists.Map(c.Slices, func(s record.Slice) span {
+		return span{c.BeginNS + s.AtNS, c.BeginNS + s.AtNS + s.TookNS}
+	})
+}
+
+// measuredNS returns the length of all spans.
+func (w window) measuredNS() (sum int64) {
+	for _, s := range w {
+		sum += s.endNS - s.beginNS
+	}
+	return sum
+}
+
+// applyGaps records the sentinels' findings about both ends in the window.
+func applyGaps(r *record.Record, watched []probe.SentinelResult, w window) {
+	if r.ClientProgram != "" { // the sentinels could not know that program's processes
+		return
+	}
+	client, server := cpusOf(watched, r.Client.CPUs), cpusOf(watched, r.Server.CPUs)
+	var why string
+	for _, e := range []struct {
+		gaps    **record.Gaps
+		watched []probe.SentinelResult
+	}{{&r.Client.Gaps, client}, {&r.Server.Gaps, server}} {
+		if missing := w.whyUnwatched(e.watched); missing != "" {
+			why = missing
+			continue
+		}
+		*e.gaps = w.sumGaps(e.watched)
+	}
+	if why != "" && r.Cell.Target == "" {
+		r.Warnings = append(r.Warnings, "unknown whether other programs used the CPUs of both ends: "+why)
+	}
+	if r.Client.Gaps == nil || r.Server.Gaps == nil || client[0].CPU == server[0].CPU {
+		return
+	}
+	r.Host.BothStoppedNS = new(longestCommonStop(client, server, w))
+}
+
+func cpusOf(watched []probe.SentinelResult, cpus []int) []probe.SentinelResult {
+	return slices.DeleteFunc(slices.Clone(watched), func(w probe.SentinelResult) bool { return !slices.Contains(cpus, w.CPU) })
+}
+
+// whyUnwatched returns the reason why an end's CPUs were not watched during the whole window. It
+// returns "" if they were watched.
+func (w window) whyUnwatched(watched []probe.SentinelResult) string {
+	if len(watched) == 0 {
+		return "the sentinels reported nothing"
+	}
+	for _, cpu := range watched {
+		switch late, early := cpu.FromNS-w[0].beginNS, w[len(w)-1].endNS-cpu.ToNS; {
+		case cpu.Wakings == 0:
+			return cmp.Or(cpu.Problem, fmt.Sprintf("the sentinel of CPU %d never woke up", cpu.CPU))
+		case late > 0:
+			return fmt.Sprintf("the sentinel of CPU %d started %.3g ms after the window opened", cpu.CPU, float64(late)/1e6)
+		case early > 0:
+			return fmt.Sprintf("the sentinel of CPU %d ended %.3g ms before the window closed: %s", cpu.CPU, float64(early)/1e6, cpu.Problem)
+		}
+	}
+	return ""
+}
+
+// sumGaps sums up the gaps of an end's CPUs.
+func (w window) sumGaps(watched []probe.SentinelResult) *record.Gaps {
+	sum := record.Gaps{CPUs: len(watched)}
+	var byLength [65]record.GapLength // by the bits of their nanoseconds
+	for _, cpu := range watched {
+		perNS := float64(cpu.Wakings) / float64(cpu.ToNS-cpu.FromNS)
+		sum.Wakings += int64(perNS * float64(w.measuredNS()))
+		for _, gap := range cpu.Gaps {
+			for _, s := range w {
+				took := s.within(gap)
+				if took <= 0 {
+					continue
+				}
+				length := &byLength[bits.Len64(uint64(took))]
+				length.Count++
+				length.SumNS += took
+				sum.LongestNS = max(sum.LongestNS, took)
+			}
+		}
+	}
+	for _, length := range byLength {
+		if length.Count > 0 {
+			sum.Lengths = append(sum.Lengths, length)
+		}
+	}
+	return &sum
+}
+
+// longestCommonStop is the longest time in which neither end could run.
+func longestCommonStop(client, server []probe.SentinelResult, w window) int64 {
+	longest := int64(0)
+	for _, c := range client {
+		for _, s := range server {
+			for _, gap := range c.Gaps {
+				for _, measured := range w {
+					longest = max(longest, longestIn(s.Gaps, span{max(gap.AtNS, measured.beginNS), min(gap.AtNS+gap.TookNS, measured.endNS)}))
+				}
+			}
+		}
+	}
+	return longest
+}
+
+// longestIn returns the longest part of a gap that lies in the span.
+func longestIn(gaps []probe.Gap, part span) (longest int64) {
+	first, _ := slices.BinarySearchFunc(gaps, part.beginNS, func(g probe.Gap, at int64) int { return int(min(1, max(-1, g.AtNS+g.TookNS-at))) })
+	for _, other := range gaps[first:] {
+		if other.AtNS >= part.endNS {
+			break
+		}
+		longest = max(longest, part.within(other))
+	}
+	return longest
+}

@@ -1,0 +1,147 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/record"
+)
+
+// A Slice is a stretch of the window of a load that takes turns with other loads: it sends calls
+// from Send on, and measures those that begin from From on, until To. The instants are those of
+// package clock.
+type Slice struct {
+	Send int64 `json:"send_ns"`
+	From int64 `json:"from_ns"`
+	To   int64 `json:"to_ns"`
+}
+
+// MostSlices bounds the slices of a window.
+const MostSlices = 500
+
+// checkSlices refuses slices that are none, too many, or out of order.
+func checkSlices(all []Slice) error {
+	if len(all) == 0 || len(all) > MostSlices {
+		return fmt.Errorf("load: %d slices: want 1 to %d", len(all), MostSlices)
+	}
+	before := all[0].Send
+	for i, s := range all {
+		if s.Send < before || s.From < s.Send || s.To <= s.From {
+			return fmt.Errorf("load: slice %d sends from %d and lasts from %d to %d: want increasing instants", i+1, s.Send, s.From, s.To)
+		}
+		before = s.To
+	}
+	return nil
+}
+
+// turns are a load's slices, and the end of the last slice of all loads.
+type turns struct {
+	slices []Slice
+	end    int64
+}
+
+// TakeTurns gives a load its slices, and the instant at which the last slice of all loads ends.
+// Until then Run does not return, since whatever follows it would disturb the others. Only the
+// first TakeTurns counts.
+func (c *Controls) TakeTurns(slices []Slice, end int64) {
+	c.turns.CompareAndSwap(nil, &turns{slices, end})
+}
+
+// errTooLate is the error of slices that began before the load learned of them.
+var errTooLate = errors.New("load: the slices came after the first of them should have begun")
+
+// rest keeps a load that is warmed up from sending until it gets its slices.
+func (c *controller) rest(now int64) {
+	c.mayOpen = now
+	c.lastReport = now - int64(reportPeriod) // whoever gives the slices waits for this report
+	c.pause(now + c.pauseLead())
+}
+
+// isResting reports whether the load waits for its slices.
+func (c *controller) isResting() bool {
+	return c.plan.Opens == OnSlices && c.mayOpen != 0 && c.bounds().begin == futureInstant
+}
+
+// takeTurns announces the slices of a resting load, once they are given.
+func (c *controller) takeTurns(now int64) error {
+	given := c.plan.Controls.turns.Load()
+	switch {
+	case c.plan.Controls.end.Load():
+		return ErrNothingMeasured
+	case given == nil && now-c.mayOpen > int64(cueTimeout):
+		return errNotOpened
+	case given == nil:
+		return nil
+	}
+	if err := checkSlices(given.slices); err != nil {
+		return err
+	}
+	if given.slices[0].From <= now {
+		return errTooLate
+	}
+	c.prepareWindow()
+	b := *c.bounds()
+	b.pauses = slices.Clone(b.pauses)
+	resting := b.openPause()
+	for i, s := range given.slices {
+		if i > 0 {
+			b.pauses = b.pauseAt(b.end)
+		}
+		last := &b.pauses[len(b.pauses)-1]
+		last.send, last.to = s.Send, s.From
+		b.end = s.To
+	}
+	b.begin, b.slices = given.slices[0].From, len(given.slices)
+	c.lastEnded = max(c.lastEnded, b.begin)
+	c.publish(b)
+	close(resting.resumed)
+	return nil
+}
+
+// awaitOthers waits for the end of the other loads' slices.
+func (c *controller) awaitOthers(ctx context.Context) {
+	if c.bounds().slices == 0 {
+		return
+	}
+	select {
+	case <-time.After(time.Duration(c.plan.Controls.turns.Load().end - clock.Now())):
+	case <-ctx.Done():
+	}
+}
+
+// inSlice returns the client's record of the slice at a spot.
+func (c *client) inSlice(b *windowBounds, at spot) *record.Slice {
+	if c.slices == nil {
+		c.slices = make([]record.Slice, b.slices)
+	}
+	return &c.slices[b.slice(at)]
+}
+
+// slicesOf sums up the slices of all clients.
+func (c *controller) slicesOf(b *windowBounds) []record.Slice {
+	if b.slices == 0 {
+		return nil
+	}
+	all := make([]record.Slice, b.slices)
+	from, first := b.begin, len(b.pauses)+1-b.slices
+	for i := range all {
+		to := b.end
+		if i+1 < b.slices {
+			to = b.pauses[first+i].from
+		}
+		all[i].AtNS, all[i].TookNS = from-b.begin, to-from
+		for _, one := range c.clients {
+			if one.slices != nil {
+				all[i] = all[i].Plus(one.slices[i])
+			}
+		}
+		if i+1 < b.slices {
+			from = b.pauses[first+i].to
+		}
+	}
+	return all
+}

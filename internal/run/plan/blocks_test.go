@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	"wirelab.dev/internal/data/scenario"
+)
+
+func TestBlocksHoldTheVariantsOfAPoint(t *testing.T) {
+	s, err := scenario.Parse("blocks.yaml", []byte(`
+version: 1
+name: blocks
+parts:
+  - name: part
+    stacks: [tcp, grpc, rest, "grpc:caller=ghz"]
+    sizes: [64, 4KiB]
+    clients: [1, 8]
+    repeats: 3
+    slices: true
+    load: {model: closed, duration: 100ms}
+`), Library{}.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials := Blocks(s.Plan())
+	if len(trials) != 3*4*4 {
+		t.Fatalf("%d trials, want 48", len(trials))
+	}
+	type block struct{ repeat, number int }
+	members := map[block]map[string]bool{}
+	points := map[block]string{}
+	last := block{}
+	for _, one := range trials {
+		name := one.Cell.Variant.String()
+		if (one.Block == 0) != (name == "grpc:caller=ghz") {
+			t.Errorf("%s is in block %d", name, one.Block)
+		}
+		if one.Block == 0 {
+			continue
+		}
+		b := block{one.Repeat, one.Block}
+		if members[b] != nil && last != b {
+			t.Errorf("block %v is not measured at once", b)
+		}
+		last = b
+		if members[b] == nil {
+			members[b], points[b] = map[string]bool{}, pointOf(one.Cell)
+		}
+		members[b][name] = true
+		if points[b] != pointOf(one.Cell) {
+			t.Errorf("block %v holds two points", b)
+		}
+	}
+	if got, want := NotInSlices(s), []string{"measured without slices: grpc:caller=ghz: another program makes the calls"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(members) != 12 {
+		t.Errorf("%d blocks, want 12", len(members))
+	}
+	for b, names := range members {
+		if len(names) != 3 {
+			t.Errorf("block %v has the variants %v", b, names)
+		}
+	}
+}
