@@ -1,8 +1,8 @@
 package lab
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -65,7 +65,7 @@ func (l *Lab) measureBlock(ctx context.Context, numbers []int, plan []scenario.P
 		running.Go(func() { records[i], errs[i] = t.run(ctx) })
 	}
 	running.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := cmp.Or(errs...); err != nil { // an interrupt is the same error for all trials
 		return nil, err
 	}
 	took := int64(time.Since(started)) / int64(len(numbers))

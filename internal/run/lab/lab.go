@@ -5,9 +5,10 @@
 //	                              ↑               │
 //	                              └───────────────┘ trials that only the machine spoiled, to measure again
 //
-// One trial runs at a time, and one stack is alive at a time. Compared cells are interleaved: the
-// plan's order is a shuffle, block by block, from the recorded seed. A trial that other programs or
-// a too short warm-up spoiled is measured again later (trialQueue).
+// One block of trials runs at a time. Mostly it is a single trial; with slices, it is the variants
+// of a point, which are alive together and loaded in turn (block). Compared cells are interleaved:
+// the plan's order is a shuffle, repeat by repeat, from the recorded seed. A trial that other
+// programs or a too short warm-up spoiled is measured again later (trialQueue).
 //
 // This package must not compare cells, nor know how a record is shown.
 package lab

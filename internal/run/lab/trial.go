@@ -141,7 +141,7 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 		return
 	}
 	applyUsage(&r.Server, &window, r)
-	if c := r.Course; c != nil && r.PausedNS == 0 {
+	if c := r.Course; c != nil && r.Pauses == 0 && len(r.Slices) == 0 {
 		c.ServerCPUNS = usage.CPUPerInterval(result.BeginNS+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 }

@@ -153,7 +153,7 @@ func (s *task) clientResult(m *load.Result, usage probe.Series) *worker.ClientRe
 		r.WarmUp.Method = "fixed"
 	}
 	// The CPU time of each stretch is known only if the client neither spun nor paused.
-	if c := r.Course; c != nil && m.Pauses == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) {
+	if c := r.Course; c != nil && m.Pauses == 0 && len(m.Slices) == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) {
 		c.ClientCPUNS = usage.CPUPerInterval(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
 	if window, err := usage.Between(m.Begin, m.End); err == nil {
