@@ -240,7 +240,7 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
   wirelab replicate --resume results
   wirelab replicate --quick --json | jq '.studies[].claims[] | {row, outcome}'`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return scenarioLibrary.ClaimingStudies(), cobra.ShellCompDirectiveDefault
+			return scenarioLibrary.StudiesWithClaims(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if resume != "" {

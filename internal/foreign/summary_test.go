@@ -89,7 +89,7 @@ func TestRemarksSayHowItWasMeasured(t *testing.T) {
 		{"fortio", "within its own buckets, which are at least 1 ms wide"},
 		{"fortio-grpc", "at least 1 ms (the default) wide"},
 		{"fortio-paced", "held a rate with clients that wait"},
-		{"fortio-paced", "to send delayed calls"},
+		{"fortio-paced", "sent faster to catch up"},
 		{"oha", "does not say whether oha held a rate"},
 		{"oha", "the number of clients is not in the file either"},
 		{"oha-corrected", "oha cut off"},

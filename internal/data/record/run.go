@@ -218,7 +218,7 @@ func (r *Run) Append(record Record) error {
 		return fmt.Errorf("append the record of trial %d: %w", record.Trial, err)
 	}
 	r.done[record.Trial] = true
-	r.forgetSetBack(record.Trial)
+	r.removeWaiting(record.Trial)
 	return nil
 }
 

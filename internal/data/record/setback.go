@@ -22,7 +22,7 @@ func (r *Run) SetBack(record Record) error {
 	if err != nil {
 		return fmt.Errorf("keep the discarded measurement of trial %d: %w", record.Trial, err)
 	}
-	r.forgetSetBack(record.Trial)
+	r.removeWaiting(record.Trial)
 	r.waiting = append(r.waiting, &record)
 	return nil
 }
@@ -31,7 +31,7 @@ func (r *Run) SetBack(record Record) error {
 // wait first. A run from Open has none.
 func (r *Run) SetBackTrials() []*Record { return slices.Clone(r.waiting) }
 
-func (r *Run) forgetSetBack(trial int) {
+func (r *Run) removeWaiting(trial int) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w *Record) bool { return w.Trial == trial })
 }
 
@@ -56,7 +56,7 @@ func (r *Run) readSetBack() error {
 			return fmt.Errorf("%s: %w: remove the file to measure its trials again", file.Name(), planned.check(l))
 		default:
 			r.setBack.end = l.end
-			r.forgetSetBack(l.record.Trial)
+			r.removeWaiting(l.record.Trial)
 			if !r.done[l.record.Trial] {
 				r.waiting = append(r.waiting, &l.record)
 			}

@@ -229,7 +229,7 @@ func readSummary(data []byte) (*summary.Result, error) {
 		r.Load = record.Load{Model: record.Paced, RatePerSecond: rate}
 		r.Remarks = append(r.Remarks, summary.PacedRemark("fortio"))
 		if !report.NoCatchUp {
-			r.Remarks = append(r.Remarks, "after a stall fortio sent faster, to send delayed calls (no -nocatchup)")
+			r.Remarks = append(r.Remarks, "after a stall, fortio sent faster to catch up; -nocatchup turns this off")
 		}
 	}
 	r.Remarks = append(r.Remarks, "fortio interpolates its percentiles within its own buckets, which are at least "+resolution(report.Resolution)+" wide")

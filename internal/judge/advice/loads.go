@@ -66,7 +66,7 @@ func highestRate(c *matrix.Cell) string {
 		text += fmt.Sprintf(" (over %d searches, %s to %s)", c.Valid, units.Number(i.Low), words.Rate(i.High))
 	}
 	if half := found.Threshold; half.Interval != nil {
-		text += fmt.Sprintf("; half of the tries keep the goal at %s (%s to %s)", words.Rate(half.Value), units.Number(half.Interval.Low), words.Rate(half.Interval.High))
+		text += fmt.Sprintf("; at %s (%s to %s) half of the tries keep the goal", words.Rate(half.Value), units.Number(half.Interval.Low), words.Rate(half.Interval.High))
 	}
 	if found.Why != "" {
 		text += ", not narrowed further because " + found.Why

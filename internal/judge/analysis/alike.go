@@ -23,8 +23,8 @@ func (b cellPair) key() string {
 }
 
 // matchCells finds the cells that two runs share, in the order of the later run. Equal cells match.
-// If different programs measured the runs, two cells also match if they agree in everything that
-// both programs report, and no third cell does.
+// Different programs may report different properties of a cell: their cells also match if all
+// properties that both programs report are equal, and no other cell has the same values.
 func matchCells(before, after *Summary) (common []cellPair, onlyBefore, onlyAfter []*matrix.Point) {
 	earlier := map[record.Cell]*matrix.Point{}
 	for _, p := range before.points {

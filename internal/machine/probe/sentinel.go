@@ -157,8 +157,9 @@ func (s *sentinel) recordWakeUp(w wakeUp) {
 }
 
 // limitOwnTime returns how much of the CPU time of wirelab's processes is subtracted from a delay.
-// The CPU time includes the sleep, so a gap may be too short but never too long. If the processes
-// have several CPUs, at most three time slices are subtracted, because they also ran on other CPUs.
+// The CPU time includes the sleep, so a gap may be too short but never too long. Processes
+// with several CPUs spend a part of it on other CPUs: for them at most three time slices are
+// subtracted.
 func (s *sentinel) limitOwnTime(own time.Duration) time.Duration {
 	const turns = 10 * time.Millisecond // three time slices of up to 3 ms
 	if s.of.CPUs > 1 {

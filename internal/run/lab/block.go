@@ -11,7 +11,6 @@ import (
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/load"
@@ -44,19 +43,19 @@ type block struct {
 	spent    time.Duration // CPU time of all ends
 }
 
-// A member is a trial of a block that has warmed up.
+// A member is a trial of a block whose client runs.
 type member struct {
 	trial          *trial
 	server, client worker.TrialEnd
 	meanNS         int64 // of its warm-up's calls
 }
 
-// measureBlock measures trials of the plan as the block of that number, and returns their records in
-// the same order. A worker's failure is in its trial's record; an error ends the run.
-func (l *Lab) measureBlock(ctx context.Context, numbers []int, plan []scenario.PlannedCell, run *record.Run, number int) ([]*record.Record, error) {
-	b := &block{lab: l, watch: host.StartActivityWatch(), turn: make(chan struct{}, 1), over: make(chan struct{})}
+// measureBlock measures trials of the plan together, and returns their records in the same order. A
+// worker's failure is in its trial's record; an error ends the run.
+func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.Record, error) {
+	b := &block{lab: e.Lab, watch: host.StartActivityWatch(), turn: make(chan struct{}, 1), over: make(chan struct{})}
 	for _, number := range numbers {
-		b.trials = append(b.trials, l.newTrial(b, number, plan[number], run))
+		b.trials = append(b.trials, e.newTrial(b, number))
 	}
 	started := time.Now()
 	records, errs := make([]*record.Record, len(numbers)), make([]error, len(numbers))
@@ -72,11 +71,11 @@ func (l *Lab) measureBlock(ctx context.Context, numbers []int, plan []scenario.P
 	for i, r := range records {
 		r.TookNS = took
 		if b.isShared() {
-			r.Block = number
+			r.Block = e.order[r.Trial].Block
 		}
 		b.trials[i].observed(r)
 		r.Checks = check.Judge(r, check.DefaultLimits())
-		l.learnWarmUp(r)
+		e.learnWarmUp(r)
 	}
 	return records, nil
 }
@@ -221,7 +220,7 @@ func drawSlices(random *rand.Rand, trials int, window, mean time.Duration, at in
 		}
 		measured := time.Duration(share / sum * float64(window))
 		if round == rounds-1 {
-			measured = rest // without an error of rounding
+			measured = rest // so that errors of rounding do not add up
 		}
 		rest -= measured
 		runIn := min(max(shortestRunIn, 3*mean), measured/2)

@@ -17,6 +17,7 @@ import (
 // An execution carries out a plan, and holds the state that lasts from trial to trial.
 type execution struct {
 	*Lab
+	plan  []scenario.PlannedCell
 	order []record.PlannedTrial
 	into  *record.Run
 	queue *trialQueue
@@ -40,19 +41,12 @@ func (l *Lab) newExecution(plan []scenario.PlannedCell, run *record.Run) (*execu
 	}
 	queue := newQueue(run, len(plan), took, l.Patience)
 	queue.used = l.used
-	order := ManifestOrder(plan)
-	watch := measureOthersCPU
+	e := &execution{Lab: l, plan: plan, order: ManifestOrder(plan), into: run, queue: queue, takenByOthers: measureOthersCPU}
 	if l.Fleet != nil {
-		watch = waitUnwatched
+		e.takenByOthers = waitUnwatched
 	}
-	return &execution{
-		Lab: l, order: order, into: run,
-		queue: queue,
-		measure: func(ctx context.Context, numbers []int) ([]*record.Record, error) {
-			return l.measureBlock(ctx, numbers, plan, run, order[numbers[0]].Block)
-		},
-		takenByOthers: watch,
-	}, nil
+	e.measure = e.measureBlock
+	return e, nil
 }
 
 // run follows the steps of the queue until all trials are done.

@@ -16,12 +16,12 @@ import (
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
-func (l *Lab) newTrial(b *block, number int, planned scenario.PlannedCell, run *record.Run) *trial {
-	t := &trial{lab: l, block: b, number: number, planned: planned, directory: run.Dir}
-	if planned.Cell.Samples {
-		t.samplesFile = run.SamplesFile(number)
+func (e *execution) newTrial(b *block, number int) *trial {
+	t := &trial{lab: e.Lab, block: b, number: number, planned: e.plan[number], directory: e.into.Dir}
+	if t.planned.Cell.Samples {
+		t.samplesFile = e.into.SamplesFile(number)
 	}
-	t.learnt = l.learnt[t.cell()]
+	t.learnt = e.learnt[t.cell()]
 	return t
 }
 

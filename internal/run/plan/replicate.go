@@ -42,8 +42,8 @@ const (
 	replicationFile = "replicate.json"
 )
 
-// ClaimingStudies returns the names of the studies that test published claims.
-func (l Library) ClaimingStudies() []string {
+// StudiesWithClaims returns the names of the studies that test published claims.
+func (l Library) StudiesWithClaims() []string {
 	return slices.DeleteFunc(StudyNames(), func(name string) bool {
 		s, err := l.ReadStudy(name)
 		return err != nil || !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return c.Row != "" })
@@ -56,7 +56,7 @@ func (r *Replication) namedPrograms() NamedPrograms { return NamedPrograms{r.Yar
 // claims. It also sets the default of the budget.
 func (r *Replication) ChooseStudies(l Library, names []string) error {
 	if r.Studies = names; len(names) == 0 {
-		r.Studies = l.ClaimingStudies()
+		r.Studies = l.StudiesWithClaims()
 	}
 	var parts []scenario.Part
 	for i, name := range r.Studies {
@@ -68,7 +68,7 @@ func (r *Replication) ChooseStudies(l Library, names []string) error {
 			return err
 		}
 		if !slices.ContainsFunc(s.Claims, func(c scenario.Claim) bool { return r.includesClaim(&c) }) {
-			return fmt.Errorf("%s has no published claim: name one of %s, or give --all to test its other claims", name, strings.Join(l.ClaimingStudies(), ", "))
+			return fmt.Errorf("%s has no published claim: name one of %s, or give --all to test its other claims", name, strings.Join(l.StudiesWithClaims(), ", "))
 		}
 		parts = append(parts, s.Parts...)
 		r.Scenarios = append(r.Scenarios, s)

@@ -138,10 +138,10 @@ func replaceServer(p player) stageAction {
 	}
 }
 
-// replaceWithEcho makes the client call an echo server over tcp that has the given faults.
-func replaceWithEcho(fields serverPlayer) stageAction {
-	fields.Variant, fields.Workload, fields.RequestBytes, fields.ResponseBytes = "tcp", "echo", 64, 64
-	return replaceServer(&fields)
+// replaceServerWithEcho makes the client call an echo server over tcp that has the given faults.
+func replaceServerWithEcho(player serverPlayer) stageAction {
+	player.Variant, player.Workload, player.RequestBytes, player.ResponseBytes = "tcp", "echo", 64, 64
+	return replaceServer(&player)
 }
 
 // pageOutClient repeatedly removes the client's program from memory while the window is open. The

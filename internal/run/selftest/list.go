@@ -183,33 +183,33 @@ func serverSituations() []Situation {
 		{
 			Name: "cache", Lie: "the server works for 1 ms per call in its first 900 ms, and then answers from a cache", Twin: "the server works for 1 ms per call to the end",
 			Expect: []string{"course", "settled"}, cell: trialCell{load: closedLoopFor(1200 * time.Millisecond)},
-			lie: replaceWithEcho(serverPlayer{Work: time.Millisecond, WorkFor: 900 * time.Millisecond}), twin: replaceWithEcho(serverPlayer{Work: time.Millisecond}),
+			lie: replaceServerWithEcho(serverPlayer{Work: time.Millisecond, WorkFor: 900 * time.Millisecond}), twin: replaceServerWithEcho(serverPlayer{Work: time.Millisecond}),
 		},
 		{
 			Name: "warming-server", Lie: "the server needs two seconds to get up to speed, longer than the warm-up", Twin: "the server is up to speed at once",
 			Expect: []string{"course", "settled"}, cell: trialCell{load: closedLoopFor(1200 * time.Millisecond)},
 			// Go's timers fire at whole milliseconds, so with less Work there would be no ramp.
-			lie: replaceWithEcho(serverPlayer{Work: 5 * time.Millisecond, RampFor: 2 * time.Second}), twin: replaceWithEcho(serverPlayer{Work: 5 * time.Millisecond}),
+			lie: replaceServerWithEcho(serverPlayer{Work: 5 * time.Millisecond, RampFor: 2 * time.Second}), twin: replaceServerWithEcho(serverPlayer{Work: 5 * time.Millisecond}),
 		},
 		{
 			Name: "half-errors", Lie: "every second call fails at once", Twin: "no call fails",
 			Expect: []string{"errors"},
-			lie:    replaceWithEcho(serverPlayer{Work: time.Millisecond, FailEvery: 2}), twin: replaceWithEcho(serverPlayer{Work: time.Millisecond}),
+			lie:    replaceServerWithEcho(serverPlayer{Work: time.Millisecond, FailEvery: 2}), twin: replaceServerWithEcho(serverPlayer{Work: time.Millisecond}),
 		},
 		{
 			Name: "few-errors", Lie: "one call in 150 fails at once", Twin: "no call fails",
 			Expect: []string{"errors"},
-			lie:    replaceWithEcho(serverPlayer{Work: time.Millisecond, FailEvery: 150}), twin: replaceWithEcho(serverPlayer{Work: time.Millisecond}),
+			lie:    replaceServerWithEcho(serverPlayer{Work: time.Millisecond, FailEvery: 150}), twin: replaceServerWithEcho(serverPlayer{Work: time.Millisecond}),
 		},
 		{
 			Name: "wrong-bytes", Lie: "one answer in 20 differs in a bit", Twin: "all answers are right",
 			Expect: checksOfAnswers,
-			lie:    replaceWithEcho(serverPlayer{SpoilEvery: 20}), twin: replaceWithEcho(serverPlayer{}),
+			lie:    replaceServerWithEcho(serverPlayer{SpoilEvery: 20}), twin: replaceServerWithEcho(serverPlayer{}),
 		},
 		{
 			Name: "short-answers", Lie: "one answer in 20 is a byte short", Twin: "all answers are whole",
 			Expect: checksOfAnswers,
-			lie:    replaceWithEcho(serverPlayer{CutEvery: 20}), twin: replaceWithEcho(serverPlayer{}),
+			lie:    replaceServerWithEcho(serverPlayer{CutEvery: 20}), twin: replaceServerWithEcho(serverPlayer{}),
 		},
 	}
 }
@@ -307,7 +307,7 @@ func heldOutSituations() []Situation {
 		{
 			Name: "two-servers", Lie: "every second call goes to a server that takes 2 ms more", Twin: "no call does",
 			Expect: []string{"groups", "course"},
-			lie:    replaceWithEcho(serverPlayer{Work: 2 * time.Millisecond, WorkEvery: 2}), twin: replaceWithEcho(serverPlayer{}),
+			lie:    replaceServerWithEcho(serverPlayer{Work: 2 * time.Millisecond, WorkEvery: 2}), twin: replaceServerWithEcho(serverPlayer{}),
 		},
 	}
 }

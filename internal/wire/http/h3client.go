@@ -166,7 +166,7 @@ func (c *h3Client) Traffic() conn.Traffic {
 		addQUICTraffic(&t, opened.quic)
 	}
 	t.Transport, t.HeaderBytes = "udp", conn.DatagramHeaderBytes(c.remote.IP.To4() == nil)
-	if n := t.OpenRTT.Count; n > 0 { // use one mean: quic-go deletes the RTT of a closed connection
+	if n := t.OpenRTT.Count; n > 0 { // closed connections have no RTT in quic-go, so sums over time cannot be compared
 		t.OpenRTT = conn.MeanRTT{Sum: t.OpenRTT.Sum / time.Duration(n), Count: 1}
 	}
 	t.SendCalls, t.ReceiveCalls = c.socket.SendCalls.Load(), c.socket.ReceiveCalls.Load()

@@ -63,7 +63,7 @@ func (f *Fault) describeMismatch() string {
 	case f.UsesTLS() && !found.TLS:
 		return fmt.Sprintf("%s uses TLS, but the target is %s: leave TLS out, or name the address of a server with TLS", f.Variant, found)
 	case !f.UsesTLS() && found.TLS:
-		return fmt.Sprintf("%s uses no TLS, but the target is %s: add --tls, with --cacert FILE or -k for a certificate of your own", f.Variant, found)
+		return fmt.Sprintf("%s uses no TLS, but the target is %s: add --tls, and --cacert FILE or -k if the system does not trust the server's certificate", f.Variant, found)
 	case found.Protocol != "" && found.Protocol != f.Protocol() && !(found.HTTP2 && f.Protocol() == "HTTP/2"):
 		return fmt.Sprintf("%s speaks %s, but the target is %s: choose a stack of the target's protocol (%s), or name the address of a server for %s",
 			f.Variant, wants, found, strings.Join(stacksOf(found.Protocol), ", "), f.Variant.Stack)
@@ -167,7 +167,7 @@ func describeMismatch(d *service.Definition, found Listener) string {
 	case secure && !found.TLS && found.Protocol != "":
 		return fmt.Sprintf("found %s: write %s:// in place of %s://", found, urlScheme(d, false), urlScheme(d, true))
 	case !secure && found.TLS:
-		return fmt.Sprintf("found %s: write %s:// in place of %s://, with --cacert FILE or -k for a certificate of your own", found, urlScheme(d, true), urlScheme(d, false))
+		return fmt.Sprintf("found %s: write %s:// in place of %s://, and add --cacert FILE or -k if the system does not trust the server's certificate", found, urlScheme(d, true), urlScheme(d, false))
 	case onlyHTTP1 && d.Wire == service.GRPC:
 		return fmt.Sprintf("found %s, but gRPC needs HTTP/2: name the address of a gRPC server, or load it as %s://", found, map[bool]string{true: "https", false: "http"}[secure])
 	case onlyHTTP1 && d.Wire == service.HTTP2:

@@ -181,8 +181,8 @@ func expectOnePerCall(t testing.TB, s Subject, counts conn.Counts, calls int64) 
 	}
 }
 
-// checkFirstByte checks that each call with its own connection has one time to first byte, which
-// includes the handler's time.
+// checkFirstByte checks the times to first byte. If each call opens its own connection, each call
+// records exactly one such time, which includes the handler's time.
 func checkFirstByte(t testing.TB, s Subject) {
 	const calls, slowness = 3, 20 * time.Millisecond
 	r := startService(t, s)
