@@ -268,7 +268,10 @@ func choiceAdvice(p *rank.Part) []string {
 	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
 		return []string{"Do: choose by other merits: no difference is proven."}
 	}
-	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "any") })
+	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "not decided") })
+	if !slices.ContainsFunc(rules, func(rule string) bool { return rule != "not decided" }) {
+		return []string{"Do: measure more: no variant is proven best. Add --until verdict, or close other programs."}
+	}
 	if len(rules) == 1 || rules[0] == rules[1] {
 		return []string{words.CutLine("Do: choose " + rules[0] + " (best mean response time).")}
 	}

@@ -194,8 +194,10 @@ func choiceSentence(p *rank.Part) []string {
 	for _, by := range []struct{ metric, name string }{{matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
 		switch ranges := p.CandidateRanges(by.metric, p.MostClients()); {
 		case len(ranges) == 0: // the metric was not measured
-		case p.AllCandidates(ranges):
+		case rank.AreOpen(ranges):
 			clauses = append(clauses, fmt.Sprintf("no %s with %s is proven lowest", by.name, words.Clients(p.MostClients())))
+		case p.AreEqual(ranges):
+			clauses = append(clauses, fmt.Sprintf("%s with %s is equal within 5 %%", by.name, words.Clients(p.MostClients())))
 		default:
 			clauses = append(clauses, fmt.Sprintf("where %s with %s matters, %s", by.name, words.Clients(p.MostClients()), choiceBySize(p, ranges)))
 		}
@@ -206,7 +208,7 @@ func choiceSentence(p *rank.Part) []string {
 // ruleByMean names the variants to choose with n clients, or returns the text in open if nothing is
 // proven.
 func ruleByMean(p *rank.Part, n int, open string) string {
-	if ranges := p.CandidateRanges(matrix.Mean, n); !p.AllCandidates(ranges) {
+	if ranges := p.CandidateRanges(matrix.Mean, n); !rank.AreOpen(ranges) {
 		return choiceBySize(p, ranges)
 	}
 	return open
@@ -216,7 +218,10 @@ func choiceBySize(p *rank.Part, ranges []rank.SizeRange) string {
 	texts := make([]string, len(ranges))
 	for i, s := range ranges {
 		what := words.JoinWith(s.Candidates, "or")
-		if len(s.Candidates) == len(p.Variants) {
+		switch len(s.Candidates) {
+		case 0:
+			what = "not decided"
+		case len(p.Variants):
 			what = "any"
 		}
 		switch {
@@ -297,7 +302,7 @@ func chooseFor(p *rank.Part, w UseCase) []string {
 // rulesByClients names the variants to use per number of clients, or returns nil if none is proven
 // best.
 func rulesByClients(p *rank.Part) []string {
-	const open = "any: no difference is proven"
+	const open = "none"
 	type rule struct {
 		first, last int
 		says        string
@@ -318,6 +323,9 @@ func rulesByClients(p *rank.Part) []string {
 		callers := words.Clients(r.first)
 		if r.last > r.first {
 			callers = fmt.Sprintf("%d to %d clients", r.first, r.last)
+		}
+		if r.says == open {
+			return words.CutLine(fmt.Sprintf("With %s no variant is proven best.", callers))
 		}
 		return words.CutLine(fmt.Sprintf("With %s use %s.", callers, r.says))
 	})

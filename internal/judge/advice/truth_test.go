@@ -94,12 +94,51 @@ func TestCPUTimeIsAReasonToChoose(t *testing.T) {
 	y.cpu = func(variant string, _ rank.Point) float64 { return map[string]float64{"tcp": 10, "rest": 30}[variant] }
 	text := advised(y)
 	holds(t, text,
-		"To choose: no mean is proven lowest, with 1 client and with 200; no P99 with 200 clients is proven lowest; where CPU time with 200 clients matters, tcp.",
+		"To choose: any, with 1 client and with 200; P99 with 200 clients is equal within 5 %; where CPU time with 200 clients matters, tcp.",
 		"tcp 5 µs + 5 µs and rest 15 µs + 15 µs, so tcp costs least")
 	holdsNone(t, text, "choose by other merits")
 
 	y.cpu = nil
 	holds(t, advised(y), "No difference between tcp and rest is proven: choose by other merits.")
+}
+
+// Nothing is recommended that has too few trials, and nothing is called equal that is undecided.
+func TestOnlyWhatIsKnownIsRecommended(t *testing.T) {
+	y := usual()
+	y.sizes, y.clients = both(64), []int{16}
+	s := &analysis.Summary{}
+	y.addTo(s)
+	for i := range s.Comparisons { // grpc, the slowest, has too few valid trials
+		if c := &s.Comparisons[i]; c.B == "grpc" {
+			c.Verdict, c.Ratio.Interval, c.Pairs = compare.Undecided, nil, 2
+		}
+	}
+	do := lastLine(Answer(s), "Do: ")
+	holds(t, do, "choose tcp (best mean response time)")
+	holdsNone(t, do, "grpc")
+
+	y.variants = []string{"tcp", "rest"}
+	y.mean = func(variant string, _ rank.Point) float64 { return map[string]float64{"tcp": 100, "rest": 105}[variant] }
+	s = &analysis.Summary{}
+	y.addTo(s) // the CPU time is decided, the mean is not
+	for i := range s.Comparisons {
+		if c := &s.Comparisons[i]; c.Metric == matrix.CPU {
+			c.Verdict = compare.Less
+		}
+	}
+	do = lastLine(Answer(s), "Do: ")
+	holds(t, do, "measure more: no variant is proven best")
+	holdsNone(t, do, "any")
+}
+
+// lastLine returns the last line with the prefix.
+func lastLine(lines []string, prefix string) (last string) {
+	for _, line := range lines {
+		if strings.HasPrefix(line, prefix) {
+			last = line
+		}
+	}
+	return last
 }
 
 // Of two that do not differ, none costs least.
