@@ -208,14 +208,14 @@ func runError(seen *report.Run, alone error) error {
 	}
 	code := exitDone
 	var texts []string
+	if len(breached) > 0 {
+		texts = []string{"breached: " + strings.Join(breached, "; ")}
+	}
 	if alone != nil {
-		code, texts = exitFailed, []string{alone.Error()}
+		code, texts = exitFailed, append(texts, alone.Error())
 	}
 	if exit, is := errors.AsType[exitError](alone); is {
 		code = exit.code
-	}
-	if len(breached) > 0 {
-		texts = append(texts, "breached: "+strings.Join(breached, "; "))
 	}
 	if len(unjudged) > 0 {
 		texts = append(texts, "could not be judged: "+strings.Join(slices.Compact(unjudged), ", "))
@@ -223,8 +223,8 @@ func runError(seen *report.Run, alone error) error {
 	switch {
 	case len(texts) == 0:
 		return nil
-	case code != exitDone:
-	case len(breached) > 0:
+	case code != exitDone && code != exitInvalid:
+	case len(breached) > 0: // also in an invalid run: what breached a limit was measured
 		code = exitBreached
 	default:
 		code = exitInvalid

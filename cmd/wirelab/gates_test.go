@@ -114,7 +114,7 @@ func TestGatesDecideTheExitCode(t *testing.T) {
 		{"without a figure", []string{"p99.99>1h"}, nil, exitInvalid, "could not be judged: p99.99>1h"},
 		{"breached, and one without a figure", []string{"p99.99>1h", "mean>1ns"}, nil, exitBreached, "could not be judged: p99.99>1h"},
 		{"invalid", []string{"p50>1h"}, invalid, exitInvalid, "the measurement is invalid"},
-		{"invalid and breached", []string{"p50>1ns"}, invalid, exitInvalid, "breached: p50>1ns"},
+		{"invalid and breached", []string{"p50>1ns"}, invalid, exitBreached, "breached: p50>1ns"},
 		{"nothing asked", nil, nil, exitDone, ""},
 	} {
 		_, err := concluded(t, gateFlags{failIf: c.gates}, c.alone)

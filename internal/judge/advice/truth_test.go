@@ -118,7 +118,9 @@ func TestOnlyWhatIsKnownIsRecommended(t *testing.T) {
 	holdsNone(t, do, "grpc")
 
 	y.variants = []string{"tcp", "rest"}
-	y.mean = func(variant string, _ rank.Point) float64 { return map[string]float64{"tcp": 100, "rest": 105}[variant] }
+	y.mean = func(variant string, _ rank.Point) float64 {
+		return map[string]float64{"tcp": 100, "rest": 105}[variant]
+	}
 	s = &analysis.Summary{}
 	y.addTo(s) // the CPU time is decided, the mean is not
 	for i := range s.Comparisons {

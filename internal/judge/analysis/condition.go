@@ -135,12 +135,16 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 	return all
 }
 
-// Judge judges the figure of a cell. It ignores the figure's interval, so one window is enough.
+// Judge judges the figure of a cell. It ignores the figure's interval, so one window is enough. Failed
+// calls are judged in invalid windows, too: a service whose calls all fail has no valid window.
 func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknownFigure}
-	if !cell.IsValid() {
+	if !cell.IsValid() && !(c.of.ofFailures && cell.Refused > 0) {
 		f.Outcome, f.Why = GateUnjudged, "the cell has no valid window: see its failed checks"
 		return f
+	}
+	if c.of.ofFailures {
+		f.Windows = max(cell.Valid, cell.Refused)
 	}
 	if c.of.unit == Requests && c.Unit == Share {
 		f.Found.Value = errorShare(cell)
@@ -229,13 +233,15 @@ type gateFigure struct {
 	unit  Unit
 	of    func(*matrix.Cell) *matrix.Figure // nil if it was not measured
 	model string                            // the only load model with this figure; empty means every model
+
+	ofFailures bool // the figure counts failed calls
 }
 
 // gateFigures lists the figures that have columns in the table.
 var gateFigures = slices.Concat(gateLatencies(), []gateFigure{
 	{names: []string{"rps", "req/s", "throughput"}, unit: PerSecond, of: func(c *matrix.Cell) *matrix.Figure { return &c.Throughput }},
-	{names: []string{"errors", "err"}, unit: Requests, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: float64(c.Errors)} }},
-	{names: []string{"ok", "answered"}, unit: Share, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: 1 - errorShare(c)} }},
+	{names: []string{"errors", "err"}, unit: Requests, ofFailures: true, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: float64(c.Errors)} }},
+	{names: []string{"ok", "answered"}, unit: Share, ofFailures: true, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: 1 - errorShare(c)} }},
 	{names: []string{"cpu"}, unit: Microseconds, of: (*matrix.Cell).BothCPU},
 	{names: []string{"client"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ClientCPU }},
 	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ServerCPU }},

@@ -65,14 +65,27 @@ func TestFigures(t *testing.T) {
 func TestAnInvalidCellIsNotJudged(t *testing.T) {
 	c := aLoadedCell()
 	c.Valid = 0
-	for _, text := range []string{"p99>1ns", "p99>1h", "errors>0", "rps<1"} {
-		condition, err := ParseCondition(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := condition.Judge(c).Outcome; got != GateUnjudged {
-			t.Errorf("%s: %s", text, got)
-		}
+	for text, want := range map[string]GateOutcome{
+		"p99>1ns": GateUnjudged, "p99>1h": GateUnjudged, "rps<1": GateUnjudged, "errors>0": GateUnjudged, "ok<100%": GateUnjudged,
+	} {
+		judgedAs(t, text, c, want)
+	}
+	c.Refused = 1 // failed calls are counted in refused trials, too
+	for text, want := range map[string]GateOutcome{
+		"p99>1ns": GateUnjudged, "rps<1": GateUnjudged, "errors>0": GateBreached, "ok<100%": GateBreached, "errors>99%": GateKept,
+	} {
+		judgedAs(t, text, c, want)
+	}
+}
+
+func judgedAs(t *testing.T, text string, c *matrix.Cell, want GateOutcome) {
+	t.Helper()
+	condition, err := ParseCondition(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := condition.Judge(c).Outcome; got != want {
+		t.Errorf("%s: %s, want %s", text, got, want)
 	}
 }
 
