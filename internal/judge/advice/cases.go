@@ -90,8 +90,8 @@ func caseLimits(s *analysis.Summary) []string {
 		}
 		least, longest := meanSpan(waiting)
 		clauses = append(clauses, fmt.Sprintf("%s in %d", what, len(waiting)))
-		effect = fmt.Sprintf(" In %d loops the limit is %s: each call waits %s to %s, so the number of users sets the throughput. The protocol may reach more.",
-			len(waiting), what, words.Micros(least), words.Micros(longest))
+		effect = fmt.Sprintf(" In %s the limit is %s: each call waits %s to %s, so the number of users sets the throughput. The protocol may reach more.",
+			words.Count(len(waiting), "loop"), what, words.Micros(least), words.Micros(longest))
 	}
 	for _, end := range []struct {
 		bound matrix.Bound

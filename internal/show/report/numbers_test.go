@@ -125,7 +125,7 @@ func (s *statement) add(text string) {
 var exempt = []struct{ reason, pattern string }{
 	{"the name of a percentile", `\bP[0-9.]+`},
 	{"the value of an option", `\b[a-z0-9]+=\S+`},
-	{"how many of the run's own trials, cells or variants the sentence goes over", `\b[0-9]+ of [0-9]+ trials|\bin [0-9]+ trials?\b|\b(all )?[0-9]+ (more|variants|cells|cell more|cells more|scenarios?|bursts|closed loops|other checks?|trials failed)\b|\b(in|within 5 %|undecided in) [0-9]+( \(|, | and|:|;|\.( |$)|$)|\b[0-9]+ were measured too seldom`},
+	{"how many of the run's own trials, cells or variants the sentence goes over", `\b[0-9]+ of [0-9]+ trials|\bin [0-9]+ trials?\b|\b(all )?[0-9]+ (more|variants|cells|cell more|cells more|scenarios?|bursts|closed loops|loops?|other checks?|trials failed)\b|\b(in|within 5 %|undecided in) [0-9]+( \(|, | and|:|;|\.( |$)|$)|\b[0-9]+ were measured too seldom`},
 	{"a limit of the analysis", `\bneeds 1,000 requests per trial|\b10,000 repeats|\bfirst 100 ms|\bat 4 sizes|\b(takes|needs) 5 (numbers of clients|rates)|no curve has more than [0-9]+|\bwithin 5 %`},
 }
 
