@@ -322,8 +322,7 @@ func TestRestingConnections(t *testing.T) {
 	}
 	cost := func(t *testing.T, p pair, size int) int64 {
 		target := serveTest(t, p.server(), echo{})
-		before := liveHeap()
-		for range conns {
+		connect := func() {
 			c, err := p.client(target)
 			if err != nil {
 				t.Fatal(err)
@@ -332,6 +331,13 @@ func TestRestingConnections(t *testing.T) {
 			if _, err := testgrpc.NewTestServiceClient(c).UnaryCall(testContext(t), request(make([]byte, size))); err != nil {
 				t.Fatal(err)
 			}
+		}
+		for range 10 { // fills the pools, which belong to no connection
+			connect()
+		}
+		before := liveHeap()
+		for range conns {
+			connect()
 		}
 		return (liveHeap() - before) / conns
 	}
