@@ -46,6 +46,7 @@ var slowPackages = []string{
 	"wirelab.dev/internal/run/lab",
 	"wirelab.dev/internal/judge/analysis",
 	"wirelab.dev/rpc/creditrpc",
+	"wirelab.dev/rpc/chanpool",
 }
 
 // runShort runs the tests of all packages with -short under the race detector. More packages run at
