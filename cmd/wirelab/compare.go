@@ -65,6 +65,7 @@ shows all stacks and options.`,
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 requests at once: time until all are answered
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps the goal
   wirelab compare --goal 'p99<10ms' --dry-run                  # print how long this would take
+  wirelab compare --stack tcp,grpc -c 16 --size 64 --slices    # taking turns, beside other programs
   wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as needed
   wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # also show the reasons
   wirelab compare --stack grpc --baseline results --fail-if 'p99 > +10%'      # did it become slower?

@@ -289,7 +289,7 @@ func (a *app) printPlan(j *job) error {
 	if r.Looks > 0 {
 		fmt.Fprintf(a.stdout, "repeats until %s, with at most %d looks at the results and %d trials\n", plan.DescribeGoal(until), r.Looks, r.AtMost)
 	}
-	for _, warning := range j.warnings {
+	for _, warning := range slices.Concat(j.warnings, plan.NotInSlices(j.scenario)) {
 		fmt.Fprintf(a.stdout, "warning: %s\n", warning)
 	}
 	return nil

@@ -51,6 +51,12 @@ func (c *Controls) TakeTurns(slices []Slice, end int64) {
 	c.turns.CompareAndSwap(nil, &turns{slices, end})
 }
 
+// restTimeout is the longest wait of a warmed-up load for its slices. The other loads of a block, which
+// may be many and slow to start, warm up meanwhile.
+const restTimeout = 10 * time.Minute
+
+var errNoSlices = fmt.Errorf("load: no control \"slices\" came within %v after the warm-up", restTimeout)
+
 // errTooLate is the error of slices that began before the load learned of them.
 var errTooLate = errors.New("load: the slices came after the first of them should have begun")
 
@@ -72,8 +78,8 @@ func (c *controller) takeTurns(now int64) error {
 	switch {
 	case c.plan.Controls.end.Load():
 		return ErrNothingMeasured
-	case given == nil && now-c.mayOpen > int64(cueTimeout):
-		return errNotOpened
+	case given == nil && now-c.mayOpen > int64(restTimeout):
+		return errNoSlices
 	case given == nil:
 		return nil
 	}

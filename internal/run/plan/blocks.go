@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -52,11 +53,11 @@ func Blocks(trials []scenario.PlannedCell) []scenario.PlannedCell {
 func NotInSlices(s *scenario.Scenario) []string {
 	var reasons []string
 	variants := map[string][]string{}
-	for _, trial := range s.Plan() {
-		why := WhyAlone(trial.Cell)
-		if !trial.Cell.Slices || why == "" || trial.Cell.Probe != "" {
+	for _, trial := range Blocks(s.Plan()) {
+		if !trial.Cell.Slices || trial.Block != 0 || trial.Cell.Probe != "" {
 			continue
 		}
+		why := cmp.Or(WhyAlone(trial.Cell), "no other variant of its point can take turns with it")
 		reasons = lists.AppendNew(reasons, why)
 		variants[why] = lists.AppendNew(variants[why], trial.Cell.Variant.String())
 	}
