@@ -21,19 +21,19 @@ import (
 type compareFlags struct {
 	measureFlags
 	trialFlags
-	stacks          []string
-	sizes           []string
-	clients         []int
-	requests        int
-	shape           shapeFlags
-	connections     []string
-	tls             bool
-	workload        string
-	message         messageFlags
-	described       string // describes the user's own message; empty if there is none
-	samples, slices bool
-	targets         []string
-	trust           trustFlags
+	stacks            []string
+	sizes             []string
+	clients           []int
+	requests          int
+	shape             shapeFlags
+	connections       []string
+	tls               bool
+	workload          string
+	message           messageFlags
+	described         string // describes the user's own message; empty if there is none
+	samples, oneByOne bool
+	targets           []string
+	trust             trustFlags
 }
 
 // defaultSizes has only two sizes, so that the default comparison takes about two minutes.
@@ -47,11 +47,14 @@ func (a *app) compareCommand() *cobra.Command {
 		Long: `Compare runs the same service over each stack, in separate processes, and
 prints one line per cell. Then it says which stack is fastest, where throughput stops
 growing, and which stack has the shortest tail. Without arguments it compares tcp, rest
-and grpc in about two minutes.
+and grpc in two minutes.
 
-With --until it repeats all cells until every comparison of the mean is decided,
-or until each mean is known within a width. It looks at the results a few times.
-The chance of a false finding is 5 % for all looks together (docs/statistics.md).
+It measures each point three times, and then repeats the points whose comparison is
+undecided, until all are decided or --budget is over. With --until it repeats without
+a time limit, or until each mean is known within a width. It looks at the results a
+few times. The chance of a false finding is 5 % for all looks together
+(docs/statistics.md). The variants of a point take turns of tens of milliseconds, so
+that other programs disturb all of them alike.
 
 A variant is a stack with options: tcp:buffers=pooled,inflight=50. wirelab list
 shows all stacks and options.`,
@@ -65,8 +68,7 @@ shows all stacks and options.`,
   wirelab compare --stack grpc,rest --burst 1000 -c 200        # 1,000 requests at once: time until all are answered
   wirelab compare --stack grpc --goal 'p99<10ms' -c 100        # the highest rate that keeps the goal
   wirelab compare --goal 'p99<10ms' --dry-run                  # print how long this would take
-  wirelab compare --stack tcp,grpc -c 16 --size 64 --slices    # taking turns, beside other programs
-  wirelab compare --stack tcp,grpc -c 50 --until verdict --at-most 50,20m   # as many repeats as needed
+  wirelab compare --stack tcp,grpc -c 50 --budget 10m          # finds smaller differences
   wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu   # also show the reasons
   wirelab compare --stack grpc --baseline results --fail-if 'p99 > +10%'      # did it become slower?
   wirelab compare --proto shop.proto --call shop.v1.Shop/PlaceOrder --data order.json
@@ -80,6 +82,7 @@ shows all stacks and options.`,
 	c.register(cmd)
 	c.registerShared(cmd, "tcp,rest,grpc", defaultDuration)
 	c.measureFlags.register(cmd)
+	c.until.registerBudget(cmd)
 	setCompletions(cmd, "conn", scenario.ConnectionModes())
 	setCompletions(cmd, "workload", plan.WorkloadsWithOptions())
 	setCompletions(cmd, "size", []string{"64", "256", "1KiB", "4KiB", "64KiB", "64/4KiB", "4KiB/64"})
@@ -95,7 +98,7 @@ func (c *compareFlags) register(cmd *cobra.Command) {
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
 	f.StringVar(&c.workload, "workload", "echo", "`service` to call, as in users:op=get-user,work=0s")
 	c.message.register(f)
-	f.BoolVar(&c.slices, "slices", false, "let the variants of a point take turns of tens of milliseconds, so that other programs disturb all of them alike")
+	f.BoolVar(&c.oneByOne, "one-by-one", false, "measure one variant after another, instead of letting the variants of a point take turns of tens of milliseconds")
 	f.BoolVar(&c.samples, "samples", false, "save every sample in Parquet files")
 	c.trust.register(f)
 }
@@ -146,7 +149,7 @@ func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenar
 }
 
 func (c *compareFlags) scenario() (*scenario.Scenario, error) {
-	part := scenario.Part{Name: "compare", Workload: c.workload, Clients: c.clients, Samples: c.samples, Slices: c.slices}
+	part := scenario.Part{Name: "compare", Workload: c.workload, Clients: c.clients, Samples: c.samples, OneByOne: c.oneByOne}
 	if c.warmUp < 0 {
 		return nil, fmt.Errorf("--warm-up: want 0s or more, found %v", c.warmUp)
 	}

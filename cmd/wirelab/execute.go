@@ -81,8 +81,10 @@ func (m *measureFlags) baseJob(a *app, s *scenario.Scenario, running bool) (job,
 		return job{}, err
 	}
 	gates, err := m.gates.read(a, s.Parts, m.output.json)
-	if err == nil && machines != nil && slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return p.Slices }) {
-		err = errors.New("slices need both ends on this machine: leave out --slices (in a scenario: slices), or measure without a fleet")
+	if machines != nil {
+		for i := range s.Parts { // slices need both ends on one machine
+			s.Parts[i].OneByOne = true
+		}
 	}
 	return job{scenario: s, patience: m.patience, fleet: machines, output: m.output, gates: gates}, err
 }
@@ -286,8 +288,8 @@ func (a *app) printPlan(j *job) error {
 		fmt.Fprintf(a.stdout, "%d trials are done; remaining: ", r.Done)
 	}
 	fmt.Fprintf(a.stdout, "%d trials of %d cells, about %v on a quiet machine, into %s\n", r.Trials, r.Cells, took, r.Directory)
-	if r.Looks > 0 {
-		fmt.Fprintf(a.stdout, "repeats until %s, with at most %d looks at the results and %d trials\n", plan.DescribeGoal(until), r.Looks, r.AtMost)
+	if until != nil {
+		fmt.Fprintf(a.stdout, "repeats until %s\n", plan.DescribeEnd(until))
 	}
 	for _, warning := range slices.Concat(j.warnings, plan.NotInSlices(j.scenario)) {
 		fmt.Fprintf(a.stdout, "warning: %s\n", warning)

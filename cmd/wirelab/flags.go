@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 	"wirelab.dev/internal/wire/workload/message"
 )
 
-const defaultDuration = 500 * time.Millisecond
+const defaultDuration = 300 * time.Millisecond
 
 // trialFlags holds the flags that say how each cell is measured.
 type trialFlags struct {
@@ -311,8 +312,17 @@ func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings [
 }
 
 type untilFlags struct {
-	goal plan.UntilTarget
-	most plan.RepeatLimit
+	goal   plan.UntilTarget
+	most   plan.RepeatLimit
+	budget time.Duration
+}
+
+// defaultBudget is the time of a comparison whose number of repeats is not given.
+const defaultBudget = 2 * time.Minute
+
+// registerBudget adds --budget, for a command that repeats until every comparison is decided.
+func (u *untilFlags) registerBudget(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&u.budget, "budget", defaultBudget, "`time` of the comparison: each point is measured 3 times, then the undecided points again, until all are decided or the time is over; --repeat measures each point a fixed number of times instead")
 }
 
 func (u *untilFlags) register(cmd *cobra.Command) {
@@ -324,13 +334,26 @@ func (u *untilFlags) register(cmd *cobra.Command) {
 	setCompletions(cmd, "at-most", []string{"30", "100", "20m", "30,20m"})
 }
 
-// read returns the condition that ends the repeats. It returns nil if --until is not given.
+// read returns the condition that ends the repeats. It returns nil if their number is fixed.
 func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Until, error) {
-	if !cmd.Flags().Changed("until") {
-		if cmd.Flags().Changed("at-most") {
-			return nil, errors.New("--at-most limits the repeats of --until: add --until, as in --until verdict")
-		}
-		return nil, nil
+	given := cmd.Flags().Changed
+	hasBudget := cmd.Flags().Lookup("budget") != nil
+	comparesVariants := slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return len(p.Stacks) > 1 })
+	switch {
+	case given("budget") && u.budget <= 0:
+		return nil, fmt.Errorf("--budget: want more than 0s, found %v", u.budget)
+	case given("budget") && given("repeat"):
+		return nil, errors.New("--budget repeats until its time is over, and --repeat fixes the number of repeats: leave out one of the two")
+	case given("budget") && given("at-most"):
+		return nil, errors.New("--budget and --at-most both limit the run: leave out one of the two")
+	case given("until") && given("budget"):
+		return plan.NewUntil(s, u.goal, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: u.budget})
+	case given("until"):
+		return plan.NewUntil(s, u.goal, u.most)
+	case given("at-most"):
+		return nil, errors.New("--at-most limits the repeats of --until: add --until, as in --until verdict")
+	case hasBudget && comparesVariants && !given("repeat"):
+		return plan.NewUntil(s, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: u.budget})
 	}
-	return plan.NewUntil(s, u.goal, u.most)
+	return nil, nil
 }

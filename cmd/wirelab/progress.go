@@ -104,14 +104,13 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	for _, warning := range j.warnings {
 		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
 	}
+	if u != nil {
+		fmt.Fprintf(a.stderr, "repeats until %s\n", plan.DescribeEnd(u))
+	}
 	if u != nil && u.Claims { // the results of each look decide which cells are repeated
-		fmt.Fprintf(a.stderr, "repeats until %s, with at most %d looks at the results\n", plan.DescribeGoal(u), len(u.Looks))
 		return
 	}
 	most := plan.TrialsOfAllLooks(j.scenario, u)
-	if u != nil {
-		fmt.Fprintf(a.stderr, "repeats until %s, with at most %d looks at the results and %d trials\n", plan.DescribeGoal(u), len(u.Looks), len(most))
-	}
 	if took := plan.NewEstimate(plan.Trials(j.scenario, u), run).Remaining(); took > time.Minute {
 		fmt.Fprintf(a.stderr, "the run takes about %v on a quiet machine\n", took.Round(10*time.Second))
 	}
@@ -128,7 +127,7 @@ func (a *app) showProgress(ctx context.Context, j *job, trials []scenario.Planne
 	}
 	look := ""
 	if u := run.Manifest.Until; u != nil {
-		look = fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
+		look = plan.NameLook(u)
 	}
 	left := plan.NewEstimate(trials, run)
 	standing := func() view.RunProgress {

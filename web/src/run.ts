@@ -541,7 +541,7 @@ export interface InterimLook {
   level: number; // Accepted probability of a false finding at this look; the levels of all looks add up to 0.05.
   open?: number; // Number of undecided comparisons, or of too imprecise cells; absent before the look.
   of?: number; // number of all comparisons or cells
-  again?: number[]; // If the run ends with the claims: indices of the claims whose cells the next look repeats.
+  again?: number[]; // What the next look repeats. If the run ends with the claims: indexes of the claims. Otherwise: indexes of the cells, in the order of the first repeat; absent means all cells.
 }
 
 /** An Interval contains the true value with the probability Confidence. */
@@ -961,7 +961,7 @@ export interface Until {
   claims?: boolean; // Whether the run ends when every claim of the scenario is decided.
   time_ns?: number; // Time limit of the run: no repeats begin that would exceed it; absent means no limit.
   looks: InterimLook[]; // all looks that the run may take
-  begun: number; // Number of looks whose trials have begun; the last look's level applies to the results.
+  begun: number; // Number of looks whose trials have begun. The level of a cell's last look applies to the cell.
   ended?: "answered" | "repeats" | "time" | "nothing"; // Why the run ended: goal reached, all repeats made, time up, or no valid trials left.
 }
 

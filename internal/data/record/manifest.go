@@ -51,7 +51,7 @@ type Until struct {
 	// Time limit of the run: no repeats begin that would exceed it; absent means no limit.
 	TimeNS int64         `json:"time_ns,omitempty"`
 	Looks  []InterimLook `json:"looks"` // all looks that the run may take
-	// Number of looks whose trials have begun; the last look's level applies to the results.
+	// Number of looks whose trials have begun. The level of a cell's last look applies to the cell.
 	Begun int `json:"begun"`
 	// Why the run ended: goal reached, all repeats made, time up, or no valid trials left.
 	Ended string `json:"ended,omitempty" jsonschema:"enum=answered,enum=repeats,enum=time,enum=nothing"`
@@ -86,7 +86,8 @@ type InterimLook struct {
 	// Number of undecided comparisons, or of too imprecise cells; absent before the look.
 	Open *int `json:"open,omitempty"`
 	Of   *int `json:"of,omitempty"` // number of all comparisons or cells
-	// If the run ends with the claims: indices of the claims whose cells the next look repeats.
+	// What the next look repeats. If the run ends with the claims: indexes of the claims. Otherwise:
+	// indexes of the cells, in the order of the first repeat; absent means all cells.
 	Again []int `json:"again,omitempty"`
 }
 

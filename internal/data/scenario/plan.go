@@ -55,7 +55,7 @@ func (p Part) cells() []Cell {
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					Size: size, Clients: clients, Connection: p.Connection, Network: p.Network,
-					Load: p.Load, WarmUp: p.WarmUp, Slices: p.Slices, Samples: p.Samples, Probe: probe, Definition: p.Definition,
+					Load: p.Load, WarmUp: p.WarmUp, Slices: !p.OneByOne, Samples: p.Samples, Probe: probe, Definition: p.Definition,
 				})
 			}
 		}

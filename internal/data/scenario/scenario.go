@@ -102,10 +102,10 @@ type Part struct {
 	Repeats int `json:"repeats" jsonschema:"minimum=1"`
 	// The number of trials of each cell with --quick, if this part's claims need more.
 	QuickRepeats int `json:"quick-repeats,omitempty" jsonschema:"minimum=1"`
-	// Whether the stacks of a point take turns: all are alive at once, and each in turn is loaded
-	// for tens of milliseconds, so that other programs disturb all of them alike. If left out, no:
-	// one stack is measured after another.
-	Slices bool `json:"slices,omitempty"`
+	// Whether one stack is measured after another. If left out, no: the stacks of a point take turns
+	// where they can. All are alive at once, and each in turn is loaded for tens of milliseconds, so
+	// that other programs disturb all of them alike.
+	OneByOne bool `json:"one-by-one,omitempty"`
 	// Whether to store every single sample. If left out, no.
 	Samples bool `json:"samples"`
 	// Pairs of sizes between which the duration of a call may jump. The report says for each stack

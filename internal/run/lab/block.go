@@ -166,12 +166,15 @@ func (b *block) ends(cpu time.Duration) {
 
 const (
 	// firstTurn is the time to the first slice: every client must know of it by then.
-	firstTurn = 100 * time.Millisecond
+	firstTurn = 50 * time.Millisecond
 	// shortestSlice is long beside the switch from one trial to the next, and short beside the work
 	// of other programs.
 	shortestSlice = 25 * time.Millisecond
-	// callsPerSlice is the number of calls, one after another, that fit into a slice at least.
-	callsPerSlice = 20
+	// callsPerSlice is the least number of calls, one after another, that fit into a slice.
+	callsPerSlice = 5
+	// callsPerRunIn is the number of calls, one after another, in the time of a turn before its slice.
+	// The first calls of all callers arrive at once, and wait for each other.
+	callsPerRunIn = 2
 	// slicesVary bounds the difference of a slice's length from the mean, as a share. Slices of equal
 	// length might keep time with a garbage collector or a timer.
 	slicesVary = 0.3
@@ -184,25 +187,30 @@ func (b *block) takeTurns() {
 	if len(b.joined) == 0 {
 		return
 	}
-	var meanNS int64
-	for _, m := range b.joined {
-		meanNS = max(meanNS, m.meanNS)
-	}
 	first := b.trials[0]
+	load := first.planned.Cell.Load
+	mean := time.Duration(0)
+	if load.Rate > 0 {
+		mean = time.Duration(float64(time.Second) / load.Rate)
+	}
+	for _, m := range b.joined {
+		mean = max(mean, time.Duration(m.meanNS))
+	}
 	random := rand.New(rand.NewPCG(b.lab.seed(first.planned.Repeat), uint64(first.number)))
-	all, end := drawSlices(random, len(b.joined), time.Duration(first.planned.Cell.Load.Duration), time.Duration(meanNS), clock.Now()+int64(firstTurn))
+	all, end := drawSlices(random, len(b.joined), time.Duration(load.Duration), mean, clock.Now()+int64(firstTurn))
 	for i, m := range b.joined {
 		// A client that has ended needs no slices.
 		_ = m.client.SendControl(worker.ControlOrder{Control: worker.SlicesControl, AtNS: end, Slices: all[i]})
 	}
 }
 
-// drawSlices draws the slices of trials whose windows have a length and whose calls take mean at
-// most, from an instant on. Rounds come in pairs: the order of the trials is random in the first of a
-// pair and the reverse in the second, so that a drift hits all trials alike.
+// drawSlices draws the slices of trials with windows of the same length, from an instant on. mean is
+// the longest mean time of the trials' calls, or the time between two arrivals if it is longer. Rounds come in pairs: the order of the trials is random
+// in the first of a pair and the reverse in the second, so that a drift hits all trials alike. If the
+// calls take too long for a pair, each trial has its whole window in one piece.
 func drawSlices(random *rand.Rand, trials int, window, mean time.Duration, at int64) (all [][]load.Slice, end int64) {
 	length := max(shortestSlice, callsPerSlice*mean)
-	rounds := min(max(2, 2*int(window/(2*length))), load.MostSlices/2*2)
+	rounds := min(max(1, 2*int(window/(2*length))), load.MostSlices/2*2)
 	lengths := make([]float64, rounds)
 	sum := 0.0
 	for i := range lengths {
@@ -223,7 +231,7 @@ func drawSlices(random *rand.Rand, trials int, window, mean time.Duration, at in
 			measured = rest // so that errors of rounding do not add up
 		}
 		rest -= measured
-		runIn := min(max(shortestRunIn, 3*mean), measured/2)
+		runIn := max(shortestRunIn, callsPerRunIn*mean)
 		for _, i := range order {
 			s := load.Slice{Send: at, From: at + int64(runIn), To: at + int64(runIn+measured)}
 			all[i] = append(all[i], s)

@@ -111,8 +111,8 @@ func TestSlicesAreMirrored(t *testing.T) {
 	if last := turns[len(turns)-1]; last.To != end || turns[0].Send != 1000 {
 		t.Errorf("the slices last from %d to %d, and the last ends at %d", turns[0].Send, end, last.To)
 	}
-	if long, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, window, time.Second, 0); len(long[0]) != 2 {
-		t.Errorf("%d slices of long calls, want 2", len(long[0]))
+	if long, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, window, time.Second, 0); len(long[0]) != 1 {
+		t.Errorf("%d slices of long calls, want 1", len(long[0]))
 	}
 	if many, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, time.Hour, 0, 0); len(many[0]) != load.MostSlices {
 		t.Errorf("%d slices of a long window, want %d", len(many[0]), load.MostSlices)

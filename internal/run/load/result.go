@@ -226,7 +226,7 @@ func mergeNamed(clients []*client) []namedResult {
 }
 
 // ownCostRequests is the number of requests in a run of OwnCost. They take some milliseconds.
-const ownCostRequests = 50_000
+const ownCostRequests = 10_000
 
 type emptyCaller struct{}
 

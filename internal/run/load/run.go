@@ -277,10 +277,19 @@ func (c *controller) report(now int64) {
 	if c.plan.Live {
 		progress.Live = c.live.update(now, lists.Map(c.clients, func(one *client) *liveCounts { return one.live }))
 	}
-	if progress.Settled && c.lastDone > 0 {
-		progress.MeanNS = c.lastSum / c.lastDone
+	if progress.Settled {
+		progress.MeanNS = c.recentMeanNS()
 	}
 	c.plan.Report(progress)
+}
+
+// recentMeanNS returns the mean time of the calls in the second half of the course so far.
+func (c *controller) recentMeanNS() int64 {
+	var calls, sum int64
+	for _, i := range c.course[len(c.course)/2:] {
+		calls, sum = calls+i.Requests, sum+i.SumNS
+	}
+	return sum / max(1, calls)
 }
 
 // release frees the recorders' memory. The samples stay with the result.

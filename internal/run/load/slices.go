@@ -63,8 +63,8 @@ var errTooLate = errors.New("load: the slices came after the first of them shoul
 // rest keeps a load that is warmed up from sending until it gets its slices.
 func (c *controller) rest(now int64) {
 	c.mayOpen = now
-	c.lastReport = now - int64(reportPeriod) // whoever gives the slices waits for this report
 	c.pause(now + c.pauseLead())
+	c.lastReport = now + c.pauseLead() - int64(reportPeriod) // whoever gives the slices waits for this report
 }
 
 // isResting reports whether the load waits for its slices.

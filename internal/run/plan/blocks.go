@@ -48,13 +48,17 @@ func Blocks(trials []scenario.PlannedCell) []scenario.PlannedCell {
 	return all
 }
 
-// NotInSlices names the variants of a scenario that cannot take turns although their part asks for
-// slices, one text per reason.
+// NotInSlices names the variants of a scenario that cannot take turns with the others of their
+// points, one text per reason.
 func NotInSlices(s *scenario.Scenario) []string {
 	var reasons []string
 	variants := map[string][]string{}
+	isAlone := map[string]bool{} // parts with a single variant
+	for _, p := range s.Parts {
+		isAlone[p.Name] = len(p.Stacks) < 2
+	}
 	for _, trial := range Blocks(s.Plan()) {
-		if !trial.Cell.Slices || trial.Block != 0 || trial.Cell.Probe != "" {
+		if !trial.Cell.Slices || trial.Block != 0 || trial.Cell.Probe != "" || isAlone[trial.Cell.Part] {
 			continue
 		}
 		why := cmp.Or(WhyAlone(trial.Cell), "no other variant of its point can take turns with it")
@@ -81,7 +85,7 @@ func WhyAlone(c scenario.Cell) string {
 	up, down := c.Network.Directions()
 	switch _, peer := catalog.ClientPeer(c.Variant); {
 	case !c.Slices:
-		return "the scenario asks for no slices"
+		return "the scenario asks for one variant after another"
 	case c.Load.Model != scenario.Closed && c.Load.Model != scenario.Open:
 		return fmt.Sprintf("a load of the model %s takes its course only once", c.Load.Model)
 	case c.Load.Duration <= 0:

@@ -17,7 +17,6 @@ parts:
     sizes: [64, 4KiB]
     clients: [1, 8]
     repeats: 3
-    slices: true
     load: {model: closed, duration: 100ms}
 `), Library{}.Vocabulary())
 	if err != nil {

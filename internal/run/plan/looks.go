@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,34 +71,72 @@ func trialsUpTo(s *scenario.Scenario, u *record.Until, look int) []scenario.Plan
 
 // cellsToRepeat returns a filter for cells. It accepts a cell if the look repeats the cell.
 func cellsToRepeat(s *scenario.Scenario, u *record.Until) func(look int, c scenario.Cell) bool {
-	if !u.Claims {
-		repeated := map[string]bool{}
-		for _, p := range s.Parts {
-			repeated[p.Name] = partsToRepeat(u)(p)
-		}
-		return func(_ int, c scenario.Cell) bool { return repeated[c.Part] }
+	repeated := map[string]bool{}
+	for _, p := range s.Parts {
+		repeated[p.Name] = partsToRepeat(u)(p)
 	}
+	cells := distinctCells(s)
 	needed := make([]func(scenario.Cell) bool, len(u.Looks))
 	return func(look int, c scenario.Cell) bool {
-		if look == 0 {
-			return true
-		}
-		if needed[look] == nil {
+		switch {
+		case look == 0:
+			return u.Claims || repeated[c.Part]
+		case u.Claims && needed[look] == nil:
 			needed[look] = s.NeededBy(u.Looks[look-1].Again)
+		case needed[look] == nil && u.Looks[look-1].Again == nil: // the whole part
+			needed[look] = func(c scenario.Cell) bool { return repeated[c.Part] }
+		case needed[look] == nil:
+			again := map[string]bool{}
+			for _, i := range u.Looks[look-1].Again {
+				if i >= 0 && i < len(cells) { // a damaged manifest may have wrong indexes
+					again[cells[i]] = true
+				}
+			}
+			needed[look] = func(c scenario.Cell) bool { return again[cellKey(c)] }
 		}
 		return needed[look](c)
 	}
 }
 
-// DescribeGoal describes when the repeats of a run end.
-func DescribeGoal(u *record.Until) string {
-	if u.Claims {
-		return "every claim is decided"
+// distinctCells returns the key of each cell of the plan, in the order of the plan's first look.
+func distinctCells(s *scenario.Scenario) []string {
+	var keys []string
+	seen := map[string]bool{}
+	for _, t := range lab.ManifestOrder(s.Plan()) {
+		if !seen[t.Cell] {
+			seen[t.Cell] = true
+			keys = append(keys, t.Cell)
+		}
 	}
-	if u.Width > 0 {
-		return fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
+	return keys
+}
+
+// cellKey returns the key that the records of a cell have.
+func cellKey(c scenario.Cell) string {
+	return lab.ManifestOrder([]scenario.PlannedCell{{Cell: c}})[0].Cell
+}
+
+// DescribeEnd describes when the repeats of a run end.
+func DescribeEnd(u *record.Until) string {
+	goal := "every comparison of the mean is decided"
+	switch {
+	case u.Claims:
+		goal = "every claim is decided"
+	case u.Width > 0:
+		goal = fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
 	}
-	return "every comparison of the mean is decided"
+	if u.TimeNS > 0 {
+		return fmt.Sprintf("%s, or %v are over", goal, time.Duration(u.TimeNS))
+	}
+	return fmt.Sprintf("%s, with at most %d repeats and %d looks at the results", goal, u.Looks[len(u.Looks)-1].Repeats, len(u.Looks))
+}
+
+// NameLook names the current look of a run.
+func NameLook(u *record.Until) string {
+	if u.TimeNS > 0 {
+		return fmt.Sprintf("look %d", u.Begun)
+	}
+	return fmt.Sprintf("look %d of at most %d", u.Begun, len(u.Looks))
 }
 
 // A LookSeries measures a scenario and judges the results at each look, if the run has looks.
@@ -133,32 +173,76 @@ func (c *LookSeries) takeLook(u *record.Until) error {
 	if err != nil {
 		return err
 	}
-	found, again, err := compare.EvaluateLook(&c.Run.Manifest, judged.Records)
+	found, err := compare.EvaluateLook(&c.Run.Manifest, judged.Records)
 	if err != nil {
 		return err
 	}
 	now := &u.Looks[u.Begun-1]
-	now.Open, now.Of, now.Again = &found.Open, &found.Of, again
+	now.Open, now.Of, now.Again = &found.Open, &found.Of, found.Claims
 	u.Ended = ""
 	switch {
-	case found.Of == 0 || u.Claims && found.Open > 0 && len(again) == 0:
+	case found.Of == 0 || u.Claims && found.Open > 0 && len(found.Claims) == 0:
 		u.Ended = record.EndedNothing
 	case found.Open == 0:
 		u.Ended = record.EndedAnswered
 	case u.Begun == len(u.Looks):
 		u.Ended = record.EndedRepeats
+	case found.Points != nil:
+		now.Again, u.Ended = c.choosePoints(u, found.Points, judged.Records, took)
 	default:
 		trials, more := len(Trials(c.Scenario, u)), len(trialsUpTo(c.Scenario, u, u.Begun+1))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
 			u.Ended = record.EndedByTime
-			// The confidence level of the last look differs.
-			if found, _, err = compare.EvaluateLook(&c.Run.Manifest, judged.Records); err != nil {
-				return err
-			}
+		}
+	}
+	if u.Ended == record.EndedByTime { // the last look then has the levels of the looks after it
+		if found, err = compare.EvaluateLook(&c.Run.Manifest, judged.Records); err != nil {
+			return err
 		}
 	}
 	c.Say(describeLook(u))
 	return nil
+}
+
+// hope limits the repeats that a point may need, as a multiple of the last look's repeats. The need
+// is an estimate from a few repeats. A point that needs more is not measured again.
+const hope = 2
+
+// choosePoints chooses the points that the next look repeats, and returns the indexes of their
+// cells. Points that need few repeats come first, as long as the time allows. If it chooses none, it
+// returns why the run ends.
+func (c *LookSeries) choosePoints(u *record.Until, open []compare.OpenPoint, records []*record.Record, took int64) (again []int, ended string) {
+	costs, trials := map[string]int64{}, map[string]int64{}
+	for _, r := range records {
+		costs[r.Cell.Key()] += r.TookNS
+		trials[r.Cell.Key()]++
+	}
+	extra := int64(u.Looks[u.Begun].Repeats - u.Looks[u.Begun-1].Repeats)
+	left := u.TimeNS - took
+	cells := distinctCells(c.Scenario)
+	slices.SortStableFunc(open, func(a, b compare.OpenPoint) int { return cmp.Compare(a.Needed-a.Repeats, b.Needed-b.Repeats) })
+	ended = record.EndedNothing
+	for _, p := range open {
+		var cost int64 // of one repeat
+		for _, cell := range p.Cells {
+			cost += costs[cell.Key()] / max(1, trials[cell.Key()])
+		}
+		switch {
+		case p.Needed > hope*u.Looks[len(u.Looks)-1].Repeats:
+			continue
+		case u.TimeNS > 0 && extra*cost > left:
+			ended = record.EndedByTime
+			continue
+		}
+		left -= extra * cost
+		for _, cell := range p.Cells {
+			again = append(again, slices.Index(cells, cell.Key()))
+		}
+	}
+	if len(again) > 0 {
+		return again, ""
+	}
+	return nil, ended
 }
 
 // judgeTrials judges the trials of the run. tookNS is their time, including repeats and waits.
@@ -189,9 +273,12 @@ func describeLook(u *record.Until) string {
 	if u.Width > 0 {
 		what = fmt.Sprintf("means known within %.3g %%", 100*u.Width)
 	}
-	text := fmt.Sprintf("look %d of at most %d, after %d repeats: %d of %d %s", u.Begun, len(u.Looks), now.Repeats, *now.Of-*now.Open, *now.Of, what)
+	text := fmt.Sprintf("%s, after %d repeats: %d of %d %s", NameLook(u), now.Repeats, *now.Of-*now.Open, *now.Of, what)
 	switch u.Ended {
 	case "":
+		if !u.Claims && now.Again != nil {
+			return fmt.Sprintf("%s; measuring %d cells again", text, len(now.Again))
+		}
 		return fmt.Sprintf("%s; continuing to %d repeats", text, u.Looks[u.Begun].Repeats)
 	case record.EndedNothing:
 		return text + "; the run ends, because more repeats would not decide the rest"
@@ -203,6 +290,9 @@ func describeLook(u *record.Until) string {
 
 // DefaultMaxRepeats is the default limit for --until. More repeats rarely change a verdict.
 const DefaultMaxRepeats = 30
+
+// MaxBudgetRepeats limits the repeats of a run that its time ends.
+const MaxBudgetRepeats = 200
 
 // An UntilTarget is the wanted precision of each mean, as a share. 0 means VerdictTarget.
 type UntilTarget float64

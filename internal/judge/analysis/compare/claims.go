@@ -130,7 +130,7 @@ var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	looks := s.ClaimLooks
 	if len(looks) == 0 {
-		looks = []study.ClaimLook{{Repeats: math.MaxInt, Level: s.Level}}
+		looks = []study.ClaimLook{{Repeats: math.MaxInt, Level: matrix.LevelAfter(s.Until, math.MaxInt)}}
 	}
 	var all []Claim
 	for i, look := range looks {

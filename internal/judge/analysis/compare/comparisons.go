@@ -14,11 +14,9 @@ import (
 	"iter"
 	"math"
 
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
-	"wirelab.dev/internal/judge/analysis/study"
 )
 
 // Verdict is the result of a comparison.
@@ -166,99 +164,3 @@ func (f *Family) Judge() {
 }
 
 var comparisonRule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
-
-// A Look is one evaluation of a run that repeats until its goal is reached.
-type Look struct {
-	Open int // number of undecided comparisons or claims, or of cells with too wide an interval
-	Of   int // number of all comparisons, claims or cells
-}
-
-// EvaluateLook evaluates a run by its goal. The goal is about claims, about the intervals of cells,
-// or about comparisons of the mean, or of throughput if only this is compared. It leaves out cells
-// that have no valid trial, and would get none by more repeats. toRepeat holds the indexes of the
-// claims that more repeats may decide.
-func EvaluateLook(m *record.Manifest, records []*record.Record) (look Look, toRepeat []int, err error) {
-	s, err := study.Read(m)
-	if err != nil {
-		return Look{}, nil, err
-	}
-	measured, profiled := study.SplitProfiled(records)
-	points, err := study.GroupTrials(s, measured)
-	if err != nil {
-		return Look{}, nil, err
-	}
-	if m.Until.Claims {
-		seen, err := study.GroupTrials(s, study.WithProbe(profiled, record.ProbeSyscalls))
-		if err != nil {
-			return Look{}, nil, err
-		}
-		maxRepeats := m.Until.Looks[len(m.Until.Looks)-1].Repeats
-		look, toRepeat = lookAtClaims(JudgeClaims(s, points, seen), maxRepeats)
-		return look, toRepeat, nil
-	}
-	if m.Until.Width > 0 {
-		return lookAtCells(points, m.Until.Width), nil, nil
-	}
-	return lookAtComparisons(points), nil, nil
-}
-
-func lookAtComparisons(points []*matrix.Point) (look Look) {
-	comparisons, _ := CompareAll(points)
-	for _, metric := range []string{matrix.Mean, matrix.Throughput} {
-		for a, b := range comparablePairs(lists.GroupBy(points, (*matrix.Point).Conditions), metric) {
-			if a.MayHaveTrials() && b.MayHaveTrials() {
-				look.Of++
-			}
-		}
-		look.Open = look.Of
-		for _, c := range comparisons {
-			if c.Metric == metric && c.Verdict != Undecided {
-				look.Open--
-			}
-		}
-		if look.Of > 0 {
-			break
-		}
-	}
-	return look
-}
-
-// maxRepeatFactor limits the repeats that a claim may need, as a multiple of the run's largest
-// number of repeats. A claim that needs more is not measured again.
-const maxRepeatFactor = 4
-
-// lookAtClaims counts the claims and the undecided claims, and lists the claims to measure again.
-func lookAtClaims(claims []Claim, maxRepeats int) (look Look, toRepeat []int) {
-	for i := range claims {
-		c := &claims[i]
-		if c.Unasked {
-			continue
-		}
-		look.Of++
-		if !c.isOpen() {
-			continue
-		}
-		look.Open++
-		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= maxRepeatFactor*maxRepeats {
-			toRepeat = append(toRepeat, i)
-		}
-	}
-	return look, toRepeat
-}
-
-func lookAtCells(points []*matrix.Point, width float64) (look Look) {
-	for _, p := range points {
-		if !p.MayHaveTrials() {
-			continue
-		}
-		of := matrix.Metrics[matrix.Mean]
-		if p.Cell.Load.Model == "search" {
-			of = matrix.Metrics[matrix.Throughput]
-		}
-		look.Of++
-		if !matrix.FigureOver(p.ValidTrials(), of).IsWithin(width) {
-			look.Open++
-		}
-	}
-	return look
-}

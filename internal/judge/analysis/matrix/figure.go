@@ -138,12 +138,18 @@ func (l Level) Adjust(p float64) float64 {
 	return min(1, p*(1-Confidence)/float64(l))
 }
 
-// CurrentLevel returns the level of the current or the last look.
-func CurrentLevel(u *record.Until) Level {
+// LevelAfter returns the level of the look that judges a cell after a number of repeats. A cell that
+// later looks left out keeps the level of its own last look.
+func LevelAfter(u *record.Until, repeats int) Level {
 	if u == nil || u.Check() != nil {
 		return 0
 	}
 	begun := BegunLevels(u)
+	for i := range begun {
+		if repeats <= u.Looks[i].Repeats {
+			return begun[i]
+		}
+	}
 	return begun[len(begun)-1]
 }
 
@@ -163,16 +169,17 @@ func BegunLevels(u *record.Until) []Level {
 }
 
 // PlanLooks plans the looks of a run. The first look comes after first repeats, and the last look
-// after most repeats. In between, the repeats grow by half from look to look. A look's level is
-// proportional to its new repeats. All levels add up to 1 - Confidence.
+// after most repeats. In between, the repeats grow by half from look to look. Each look gets half of
+// the level that is left, and the last look the rest. All levels add up to 1 - Confidence.
 func PlanLooks(first, most int) []record.InterimLook {
 	var looks []record.InterimLook
-	for before, next := 0, first; before < most; {
+	left := 1 - Confidence
+	for next := first; len(looks) == 0 || next < most; next = (3*next + 1) / 2 {
 		if 5*next > 4*most { // a look shortly before the last look finds little
-			next = most
+			break
 		}
-		looks = append(looks, record.InterimLook{Repeats: next, Level: (1 - Confidence) * (float64(next-before) / float64(most))})
-		before, next = next, (3*next+1)/2
+		left /= 2
+		looks = append(looks, record.InterimLook{Repeats: next, Level: left})
 	}
-	return looks
+	return append(looks, record.InterimLook{Repeats: most, Level: left})
 }

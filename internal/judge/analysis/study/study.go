@@ -29,7 +29,7 @@ type Study struct {
 	ClaimLooks []ClaimLook
 	LeftOut    []string       // yardstick variants that the run did not measure
 	Place      map[string]int // each variant's first position in the scenario
-	Level      matrix.Level
+	Until      *record.Until
 	Limits     check.Limits // limits that the trials were judged by
 }
 
@@ -53,7 +53,7 @@ func Read(m *record.Manifest) (*Study, error) {
 		Claims []scenario.Claim `json:"claims"`
 		Report scenario.Report  `json:"report"`
 	}
-	s := &Study{Place: map[string]int{}, Level: matrix.CurrentLevel(m.Until)}
+	s := &Study{Place: map[string]int{}, Until: m.Until}
 	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
 		return nil, err
 	}
@@ -136,12 +136,16 @@ type ClaimLook struct {
 func GroupTrials(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	planned := slices.Clone(records)
 	slices.SortStableFunc(planned, func(a, b *record.Record) int { return cmp.Compare(a.Trial, b.Trial) })
+	repeats := map[record.Cell]int{}
+	for _, r := range records {
+		repeats[r.Cell] = max(repeats[r.Cell], r.Repeat)
+	}
 	var points []*matrix.Point
 	at := map[record.Cell]*matrix.Point{}
 	for _, r := range planned {
 		p := at[r.Cell]
 		if p == nil {
-			p = &matrix.Point{Cell: r.Cell, Level: s.Level, Limits: s.Limits}
+			p = &matrix.Point{Cell: r.Cell, Level: matrix.LevelAfter(s.Until, repeats[r.Cell]), Limits: s.Limits}
 			p.WithoutConnections = s.withoutConnections(r.Cell.Variant)
 			at[r.Cell] = p
 			points = append(points, p)

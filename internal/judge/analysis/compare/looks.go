@@ -1,0 +1,159 @@
+package compare
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/judge/analysis/study"
+)
+
+// A Look is one evaluation of a run that repeats until its goal is reached.
+type Look struct {
+	Open   int         // number of undecided comparisons or claims, or of cells with too wide an interval
+	Of     int         // number of all comparisons, claims or cells
+	Claims []int       // indexes of the claims that more repeats may decide
+	Points []OpenPoint // points with an undecided comparison, if the goal is about comparisons
+}
+
+// An OpenPoint holds the cells of a point that has an undecided comparison. The cells differ in
+// their variants only.
+type OpenPoint struct {
+	Cells   []record.Cell
+	Repeats int // number of repeats so far
+	Needed  int // about as many repeats decide the first of its open comparisons
+}
+
+// EvaluateLook evaluates a run by its goal. The goal is about claims, about the intervals of cells,
+// or about comparisons of the mean, or of throughput if only this is compared. It leaves out cells
+// that have no valid trial, and would get none by more repeats.
+func EvaluateLook(m *record.Manifest, records []*record.Record) (Look, error) {
+	s, err := study.Read(m)
+	if err != nil {
+		return Look{}, err
+	}
+	measured, profiled := study.SplitProfiled(records)
+	points, err := study.GroupTrials(s, measured)
+	if err != nil {
+		return Look{}, err
+	}
+	if m.Until.Claims {
+		seen, err := study.GroupTrials(s, study.WithProbe(profiled, record.ProbeSyscalls))
+		if err != nil {
+			return Look{}, err
+		}
+		maxRepeats := m.Until.Looks[len(m.Until.Looks)-1].Repeats
+		return lookAtClaims(JudgeClaims(s, points, seen), maxRepeats), nil
+	}
+	if m.Until.Width > 0 {
+		return lookAtCells(points, m.Until.Width), nil
+	}
+	return lookAtComparisons(points), nil
+}
+
+func lookAtComparisons(points []*matrix.Point) (look Look) {
+	comparisons, _ := CompareAll(points)
+	for _, metric := range []string{matrix.Mean, matrix.Throughput} {
+		own := slices.DeleteFunc(slices.Clone(comparisons), func(c Comparison) bool { return c.Metric != metric })
+		for _, group := range lists.GroupBy(points, (*matrix.Point).Conditions) {
+			open := OpenPoint{Needed: math.MaxInt}
+			openBefore := look.Open
+			for a, b := range comparablePairs([][]*matrix.Point{group}, metric) {
+				if !a.MayHaveTrials() || !b.MayHaveTrials() {
+					continue
+				}
+				look.Of++
+				i := slices.IndexFunc(own, func(c Comparison) bool { return c.isOf(a, b) })
+				if i >= 0 && own[i].Verdict != Undecided {
+					continue
+				}
+				look.Open++
+				needed := 0
+				if i >= 0 {
+					needed = own[i].neededPairs(len(own))
+				}
+				open.Needed = min(open.Needed, needed)
+			}
+			if look.Open > openBefore {
+				for _, p := range group {
+					open.Cells = append(open.Cells, p.Cell)
+					open.Repeats = max(open.Repeats, len(p.Trials))
+				}
+				look.Points = append(look.Points, open)
+			}
+		}
+		if look.Of > 0 {
+			break
+		}
+	}
+	return look
+}
+
+// isOf reports whether the comparison compares these two points.
+func (c *Comparison) isOf(a, b *matrix.Point) bool {
+	same := a.Conditions()
+	return c.A == a.Cell.Variant && c.B == b.Cell.Variant && c.Part == same.Part && c.Place == same.Place && c.Load == same.Load
+}
+
+// neededPairs returns about how many pairs decide the comparison, as one of several: whether the
+// ratio differs from 1, or whether it is within the margin. It returns 0 if nothing is known yet.
+func (c *Comparison) neededPairs(comparisons int) int {
+	i := c.Ratio.Interval
+	if i == nil {
+		return 0
+	}
+	ratio := math.Abs(math.Log(c.Ratio.Value))
+	// The interval is for this comparison alone and for few pairs. Of many pairs, Holm's first step
+	// asks for these multiples of the standard error.
+	standardError := math.Log(i.High/i.Low) / 2 / stats.NewStudent(float64(max(1, c.Pairs-1))).Quantile((1+matrix.Confidence)/2)
+	alone := distuv.UnitNormal.Quantile((1 + matrix.Confidence) / 2)
+	corrected := distuv.UnitNormal.Quantile(1 - (1-matrix.Confidence)/2/float64(max(1, comparisons)))
+	toDiffer := math.Pow(standardError*corrected/ratio, 2)
+	toEqual := math.Pow(standardError*alone/max(0, math.Log1p(matrix.Margin)-ratio), 2)
+	return int(min(1e6, math.Ceil(float64(c.Pairs)*min(toDiffer, toEqual))))
+}
+
+// maxRepeatFactor limits the repeats that a claim may need, as a multiple of the run's largest
+// number of repeats. A claim that needs more is not measured again.
+const maxRepeatFactor = 4
+
+// lookAtClaims counts the claims and the undecided claims, and lists the claims to measure again.
+func lookAtClaims(claims []Claim, maxRepeats int) (look Look) {
+	for i := range claims {
+		c := &claims[i]
+		if c.Unasked {
+			continue
+		}
+		look.Of++
+		if !c.isOpen() {
+			continue
+		}
+		look.Open++
+		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= maxRepeatFactor*maxRepeats {
+			look.Claims = append(look.Claims, i)
+		}
+	}
+	return look
+}
+
+func lookAtCells(points []*matrix.Point, width float64) (look Look) {
+	for _, p := range points {
+		if !p.MayHaveTrials() {
+			continue
+		}
+		of := matrix.Metrics[matrix.Mean]
+		if p.Cell.Load.Model == "search" {
+			of = matrix.Metrics[matrix.Throughput]
+		}
+		look.Of++
+		if !matrix.FigureOver(p.ValidTrials(), of).IsWithin(width) {
+			look.Open++
+		}
+	}
+	return look
+}
