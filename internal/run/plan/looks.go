@@ -161,7 +161,7 @@ func (c *LookSeries) takeLook(u *record.Until) error {
 	return nil
 }
 
-// judgeTrials judges the trials of the run. tookNS is their time, including repeats and waits.
+// judgeTrials judges the trials of the run. tookNS is their time.
 func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, err error) {
 	var records []*record.Record
 	for r, err := range c.Run.Records() {
@@ -170,12 +170,6 @@ func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, 
 		}
 		records = append(records, &r)
 		tookNS += r.TookNS
-		for _, attempt := range r.Attempts {
-			tookNS += attempt.TookNS
-		}
-	}
-	if c.Run.Manifest.WaitedNS != nil {
-		tookNS += *c.Run.Manifest.WaitedNS
 	}
 	return analysis.Judge(records, c.Limits), tookNS, nil
 }
