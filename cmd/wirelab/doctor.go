@@ -145,7 +145,6 @@ func (a *app) selftest(ctx context.Context, s *selftestFlags) error {
 	}
 	g := selftest.Runner{
 		Worker: []string{s.program, "worker"}, Actor: []string{s.program, "disturb"}, MachineWide: s.machineWide,
-		Patience: 5 * time.Second,
 	}
 	result := selftest.Result{Version: selftest.ResultVersion, Placement: lab.New(g.Worker).Placement, Classes: map[selftest.Class]int{}}
 	fmt.Fprintf(a.stderr, "%d situations, each with an honest twin; each trial takes about 3 s\n", len(s.chosen))

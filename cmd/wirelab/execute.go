@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -57,16 +56,14 @@ func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 
 // measureFlags holds the flags of commands that measure a scenario.
 type measureFlags struct {
-	output   outputFlags
-	patience lab.Patience
-	until    untilFlags
-	probes   probeFlag
-	gates    gateFlags
-	fleet    fleetFlags
+	output outputFlags
+	until  untilFlags
+	probes probeFlag
+	gates  gateFlags
+	fleet  fleetFlags
 }
 
 func (m *measureFlags) register(cmd *cobra.Command) {
-	registerPatience(cmd.Flags(), &m.patience)
 	m.until.register(cmd)
 	m.probes.register(cmd)
 	m.gates.register(cmd)
@@ -86,12 +83,7 @@ func (m *measureFlags) baseJob(a *app, s *scenario.Scenario, running bool) (job,
 			s.Parts[i].OneByOne = true
 		}
 	}
-	return job{scenario: s, patience: m.patience, fleet: machines, output: m.output, gates: gates}, err
-}
-
-func registerPatience(f *pflag.FlagSet, p *lab.Patience) {
-	*p = lab.DefaultPatience
-	f.Var(p, "patience", "longest extra time to wait until other programs end, and to repeat the trials that they disturbed: a `share` of the run's time, a time, or both; 0 for none")
+	return job{scenario: s, fleet: machines, output: m.output, gates: gates}, err
 }
 
 // A job is a scenario to run, with options.
@@ -99,8 +91,7 @@ type job struct {
 	scenario *scenario.Scenario
 	warnings []string // one warning for each missing prerequisite
 	targets  map[string]string
-	trust    secure.Trust // which certificates of the targets to trust
-	patience lab.Patience
+	trust    secure.Trust  // which certificates of the targets to trust
 	until    *record.Until // when the repeats end; nil means after the scenario's number of repeats
 	output   outputFlags
 	resume   bool
@@ -139,7 +130,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
 		return exitError{code: exitInterrupted}
 	}
-	return runError(seen, validityError(seen.Summary, j.patience))
+	return runError(seen, validityError(seen.Summary))
 }
 
 // textOutput returns standard error if standard output carries JSON or a file.
@@ -164,7 +155,6 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
-	workshop.Patience = j.patience
 	if j.fleet != nil {
 		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)
 		if err != nil {

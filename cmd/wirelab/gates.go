@@ -16,7 +16,6 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
-	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/gate"
@@ -233,7 +232,7 @@ func runError(seen *report.Run, alone error) error {
 }
 
 // validityError returns an error if the run has no figures or a cell has no valid trial.
-func validityError(s *analysis.Summary, patience lab.Patience) error {
+func validityError(s *analysis.Summary) error {
 	if len(s.Cells) == 0 {
 		return nil // the plan has only trials with profiles, which give no figures
 	}
@@ -261,12 +260,7 @@ func validityError(s *analysis.Summary, patience lab.Patience) error {
 		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", format.FirstNames(wrong, 3)))
 	}
 	if len(disturbed) > 0 {
-		reason := fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.FirstNames(disturbed, 3))
-		// Trials of a user's service (Alone) are not repeated.
-		if !s.Cells[0].Kind().Alone {
-			reason += ", or let wirelab wait longer with --patience " + patience.Doubled()
-		}
-		reasons = append(reasons, reason)
+		reasons = append(reasons, fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.FirstNames(disturbed, 3)))
 	}
 	if len(reasons) == 0 {
 		return nil

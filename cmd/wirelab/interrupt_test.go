@@ -144,7 +144,7 @@ func TestAKillLosesAtMostTheRunningTrial(t *testing.T) {
 	}
 	directory := filepath.Join(t.TempDir(), "out")
 	const trials, kills = 16, 4
-	args := []string{"compare", "--stack", "tcp,rest", "--size", "64", "-c", "1", "-n", "20", "--warm-up", "0s", "--repeat", strconv.Itoa(trials / 2), "--patience", "0", "-o", directory}
+	args := []string{"compare", "--stack", "tcp,rest", "--size", "64", "-c", "1", "-n", "20", "--warm-up", "0s", "--repeat", strconv.Itoa(trials / 2), "-o", directory}
 	most := 0
 	for range kills {
 		s := start(t, args...)
@@ -177,7 +177,7 @@ func TestAKillLosesAtMostTheRunningTrial(t *testing.T) {
 		if kept < most {
 			t.Fatalf("%d trials were said to be done, and %d are on disk", most, kept)
 		}
-		args = []string{"run", "--resume", directory, "--patience", "0"}
+		args = []string{"run", "--resume", directory}
 		if kept == trials {
 			break
 		}

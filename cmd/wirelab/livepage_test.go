@@ -20,7 +20,7 @@ func TestLivePage(t *testing.T) {
 		t.Skip("measures for seconds; the full tests do")
 	}
 	command := exec.Command("wirelab", "compare", "--live", "--stack", "tcp", "--size", "64", "-c", "1", "-z", "300ms", "--repeat", "4",
-		"--warm-up", "100ms", "--patience", "0", "-o", filepath.Join(t.TempDir(), "run"))
+		"--warm-up", "100ms", "-o", filepath.Join(t.TempDir(), "run"))
 	said, err := command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"wirelab.dev/internal/wire/service/reach"
 )
 
-// loadFlags holds the flags of load. There is no --patience, because load repeats no trial.
+// loadFlags holds the flags of load.
 type loadFlags struct {
 	measureFlags
 	trialFlags

@@ -107,17 +107,13 @@ func hasNetworks(t *testing.T) (bool, error) {
 
 // measure runs wirelab, or wirelab through taskset, and takes it for done where the
 // machine was too noisy for a valid measurement: scripts look at what is printed, not at
-// speeds. For the same reason nothing is measured again, unless the script says so: beside
-// other tests each command would wait for most of its patience.
+// speeds.
 func measure(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: measure SUBCOMMAND …, or measure taskset … wirelab SUBCOMMAND …")
 	}
 	if args[0] != "taskset" {
 		args = slices.Insert(args, 0, "wirelab")
-	}
-	if args[1] != "load" && !slices.Contains(args, "selftest") && !slices.Contains(args, "--patience") {
-		args = append(args, "--patience", "0")
 	}
 	err := ts.Exec(args[0], args[1:]...)
 	var exit *exec.ExitError

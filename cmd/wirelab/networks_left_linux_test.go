@@ -102,7 +102,7 @@ func TestNothingIsLeftOfARunWithLinks(t *testing.T) {
 
 func (s *someone) endARun(t *testing.T, e ending) {
 	t.Helper()
-	c := s.command(s.program, "compare", "--stack", "tcp,grpc", "--size", "64", "-c", "1", "-n", "5", "--warm-up", "0s", "--repeat", "100", "--patience", "0", "--link", "delay=2ms,rate=10Mbit/s", "-o", filepath.Join(s.folder, "out"+strconv.Itoa(rand.Int())))
+	c := s.command(s.program, "compare", "--stack", "tcp,grpc", "--size", "64", "-c", "1", "-n", "5", "--warm-up", "0s", "--repeat", "100", "--link", "delay=2ms,rate=10Mbit/s", "-o", filepath.Join(s.folder, "out"+strconv.Itoa(rand.Int())))
 	c.Stdout, c.Stderr = io.Discard, io.Discard
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

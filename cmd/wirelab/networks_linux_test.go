@@ -91,7 +91,7 @@ func TestOrdinaryUsersHaveLinks(t *testing.T) {
 	for _, name := range congestion.Available() {
 		stacks = append(stacks, "--stack", "tcp:cc="+name)
 	}
-	c := user.command(user.program, append([]string{"compare", "--size", "64", "-c", "1", "-n", "20", "--warm-up", "0s", "--repeat", "1", "--patience", "0", "--link", "delay=5ms", "-o", out}, stacks...)...)
+	c := user.command(user.program, append([]string{"compare", "--size", "64", "-c", "1", "-n", "20", "--warm-up", "0s", "--repeat", "1", "--link", "delay=5ms", "-o", out}, stacks...)...)
 	said, err := c.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitInvalid) { // the machine may be busy

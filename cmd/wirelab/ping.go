@@ -46,7 +46,6 @@ and its figures, if there is one.`,
 	f.StringSliceVar(&p.connections, "conns", []string{"shared", "per-worker", "pool:4"}, "connection `modes`, each measured with all numbers of calls in flight")
 	f.BoolVar(&p.stream, "stream", false, "send each ping as a message of a stream that stays open")
 	p.registerShared(cmd, "grpc", time.Second)
-	registerPatience(f, &p.patience)
 	p.output.register(cmd)
 	setCompletions(cmd, "conns", scenario.ConnectionModes())
 	return cmd

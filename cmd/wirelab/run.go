@@ -17,7 +17,6 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign/summary"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
@@ -214,8 +213,7 @@ func (a *app) initCommand() *cobra.Command {
 
 type replicateFlags struct {
 	plan.Replication
-	patience lab.Patience
-	json     bool
+	json bool
 }
 
 func (a *app) replicateCommand() *cobra.Command {
@@ -273,7 +271,6 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 	f.StringVarP(&r.Directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
 	f.StringVar(&resume, "resume", "", "continue the replication in this `directory`")
 	f.BoolVar(&r.json, "json", false, "print one JSON object on standard output; words go to standard error")
-	registerPatience(f, &r.patience)
 	setCompletions(cmd, "yardstick", plan.YardstickNames())
 	setCompletions(cmd, "peers", peer.Names())
 	setCompletions(cmd, "budget", []string{"15m", "1h", "8h"})
@@ -293,7 +290,7 @@ func (a *app) replicate(ctx context.Context, r *replicateFlags) error {
 		}
 		jobs[i] = job{
 			scenario: study.Scenario, warnings: study.Warnings, until: study.Until, resume: study.Resume,
-			patience: r.patience, output: outputFlags{directory: study.Directory},
+			output: outputFlags{directory: study.Directory},
 		}
 		trials[i] = len(plan.Trials(study.Scenario, study.Until))
 	}

@@ -34,7 +34,7 @@ func TestAFolderAndALineAreEnough(t *testing.T) {
 
 	directory := filepath.Join(t.TempDir(), "run")
 	var exit *exec.ExitError
-	out, err := exec.CommandContext(t.Context(), program, "run", "toy-study", "--quick", "--patience", "0", "-o", directory).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, "run", "toy-study", "--quick", "-o", directory).CombinedOutput()
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitInvalid) {
 		t.Fatalf("%v\n%s", err, out)
 	}

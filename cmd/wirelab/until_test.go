@@ -137,7 +137,7 @@ func TestCtrlCAndResumeOfARepeatedRun(t *testing.T) {
 		t.Skip("it runs trials for some seconds (-short)")
 	}
 	directory := filepath.Join(t.TempDir(), "out")
-	s := start(t, "compare", "--stack", "tcp", "--size", "64", "-c", "1", "-z", "50ms", "--warm-up", "20ms", "--until", "0.1%", "--at-most", "4", "--patience", "0", "-o", directory)
+	s := start(t, "compare", "--stack", "tcp", "--size", "64", "-c", "1", "-z", "50ms", "--warm-up", "20ms", "--until", "0.1%", "--at-most", "4", "-o", directory)
 	s.waitFor(t, 1)
 	_ = s.Process.Signal(os.Interrupt) // it may have ended, and goes on all the same
 	for range s.said {
@@ -151,7 +151,7 @@ func TestCtrlCAndResumeOfARepeatedRun(t *testing.T) {
 	if u == nil || len(u.Looks) != 2 || u.Width != 0.001 || u.Begun > 2 {
 		t.Fatalf("it keeps %+v", u)
 	}
-	s = start(t, "run", "--resume", directory, "--patience", "0", "--verbose")
+	s = start(t, "run", "--resume", directory, "--verbose")
 	for range s.said {
 	}
 	_ = s.Wait() // a busy machine may leave no valid trial

@@ -7,26 +7,24 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
-	"wirelab.dev/internal/run/lab"
 )
 
-// A cell that only other programs spoiled is named with what gives it more time.
+// A cell that only other programs spoiled is named with what helps.
 func TestTheVerdictNamesWhatStayedSpoiled(t *testing.T) {
 	cell := func(part string, valid, spoiled int) matrix.Cell {
 		return matrix.Cell{Cell: record.Cell{Part: part}, Key: part, Trials: 1, Valid: valid, Spoiled: spoiled, Refused: 1}
 	}
-	patience := lab.DefaultPatience
 	for _, c := range []struct {
 		cells     []matrix.Cell
 		says, not string
 	}{
 		{[]matrix.Cell{cell("a", 1, 0)}, "", ""},
 		{[]matrix.Cell{cell("a", 1, 1)}, "", ""}, // another trial of it is valid
-		{[]matrix.Cell{cell("a", 1, 0), cell("b", 0, 0)}, "no valid trial of b (see the table for the reasons)", "--patience"},
-		{[]matrix.Cell{cell("a", 0, 0), cell("b", 0, 1)}, "no valid trial of a (see the table for the reasons); no valid trial of b, because other programs disturbed them: measure when the machine is quieter, or let wirelab wait longer with --patience 40%+20s", ""},
+		{[]matrix.Cell{cell("a", 1, 0), cell("b", 0, 0)}, "no valid trial of b (see the table for the reasons)", "quieter"},
+		{[]matrix.Cell{cell("a", 0, 0), cell("b", 0, 1)}, "no valid trial of a (see the table for the reasons); no valid trial of b, because other programs disturbed them: measure when the machine is quieter", ""},
 		{[]matrix.Cell{cell("a", 0, 1), cell("b", 0, 1), cell("c", 0, 1), cell("d", 0, 1), cell("e", 0, 1)}, "no valid trial of a, b, c and 2 more, because", "see the table"},
 	} {
-		err := validityError(&analysis.Summary{Cells: c.cells}, patience)
+		err := validityError(&analysis.Summary{Cells: c.cells})
 		if c.says == "" {
 			if err != nil {
 				t.Errorf("got %v, want none", err)

@@ -950,9 +950,7 @@ export interface TrialCounts {
   done: number;
   invalid: number; // trials that failed a check
   failed: number; // trials without a measurement
-  measured_again: number; // trials repeated because other programs had spoiled them
-  thrown_away: number; // discarded measurements of the repeated trials
-  spoiled: number; // trials that remain invalid only because of other programs
+  spoiled: number; // trials that are invalid only because of other programs
 }
 
 /** Until is the condition that ends a run's repeats, and the progress towards it. */

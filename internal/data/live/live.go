@@ -12,7 +12,7 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// An Event is an event of a run: Begun, Progress, Ended, SetBack or Waiting.
+// An Event is an event of a run: Begun, Progress or Ended.
 type Event interface{ event() }
 
 // An Observer receives the events of a run, from one goroutine at a time. It must return quickly,
@@ -40,24 +40,9 @@ type Progress struct {
 // An Ended event reports that the trial's record has been written.
 type Ended struct{ Record *record.Record }
 
-// A SetBack event reports that a trial ended but will be measured again, because disturbances of
-// the machine made it invalid. The check in it gives the reason.
-type SetBack struct {
-	Record *record.Record
-	Why    record.Check
-}
-
-// A Waiting event is sent several times per second while a run waits for a quiet machine.
-type Waiting struct {
-	Trials         int // number of trials that will be measured again
-	Used, Patience time.Duration
-}
-
 func (Begun) event()    {}
 func (Progress) event() {}
 func (Ended) event()    {}
-func (SetBack) event()  {}
-func (Waiting) event()  {}
 
 // Calls sums up the calls of a running load, including calls before and after the window. Its
 // times are response times, accurate to a sixteenth. The load's Result has the exact figures.

@@ -70,18 +70,10 @@ func (e *tornError) Error() string {
 	return fmt.Sprintf("line %d is half written (%d bytes), perhaps by a killed process: the line's trial is not recorded", e.number, e.bytes)
 }
 
-// trialOccurrence says how often a file may contain the same trial.
-type trialOccurrence bool
-
-const (
-	oncePerTrial   trialOccurrence = false
-	repeatedTrials trialOccurrence = true
-)
-
 // readLines yields the records of a file one at a time, so memory does not grow with the length of
 // the run. It ends with the first error. A *tornError means that the last line is incomplete. Any
 // other error means damage and names the damaged line.
-func readLines(from io.Reader, each trialOccurrence) iter.Seq2[line, error] {
+func readLines(from io.Reader) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		reader := bufio.NewReaderSize(from, 64<<10)
 		lineOf := map[int]int{} // maps each trial to its line
@@ -101,7 +93,7 @@ func readLines(from io.Reader, each trialOccurrence) iter.Seq2[line, error] {
 			if ended {
 				err = &tornError{number, len(text)}
 			}
-			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice && each == oncePerTrial {
+			if earlier, twice := lineOf[l.record.Trial]; err == nil && twice {
 				err = fmt.Errorf("trial %d is already in line %d", l.record.Trial, earlier)
 			}
 			lineOf[l.record.Trial] = number

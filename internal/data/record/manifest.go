@@ -12,19 +12,18 @@ import (
 // A Manifest describes the plan of a run and its machine. It is written before the first
 // trial and again when the run ends.
 type Manifest struct {
-	Version  int        `json:"version"`
-	Tool     string     `json:"tool"` // version of wirelab
-	Name     string     `json:"name"` // name of the scenario
-	Title    string     `json:"title,omitempty"`
-	Question string     `json:"question,omitempty"`
-	Command  []string   `json:"command"`
-	Started  time.Time  `json:"started"`
-	Ended    *time.Time `json:"ended,omitempty"`
-	Status   Status     `json:"status"`
-	Seed     uint64     `json:"seed"`
-	Trials   int        `json:"trials"` // number of planned trials
-	// Planned order; a trial that was measured again ran later.
-	Order    []PlannedTrial  `json:"order"`
+	Version  int             `json:"version"`
+	Tool     string          `json:"tool"` // version of wirelab
+	Name     string          `json:"name"` // name of the scenario
+	Title    string          `json:"title,omitempty"`
+	Question string          `json:"question,omitempty"`
+	Command  []string        `json:"command"`
+	Started  time.Time       `json:"started"`
+	Ended    *time.Time      `json:"ended,omitempty"`
+	Status   Status          `json:"status"`
+	Seed     uint64          `json:"seed"`
+	Trials   int             `json:"trials"` // number of planned trials
+	Order    []PlannedTrial  `json:"order"`  // planned order
 	Scenario json.RawMessage `json:"scenario"`
 	// Declarations describes stacks and workloads for the report (scenario.Declarations). Runs of
 	// older versions have none.
@@ -35,9 +34,6 @@ type Manifest struct {
 	Until *Until `json:"until,omitempty"`
 	// Fleet selects the agents that measure. It is absent if this machine measures.
 	Fleet *FleetWanted `json:"fleet,omitempty"`
-	// WaitedNS is the time that the run waited for other programs to release the CPUs. It is
-	// absent until the run ends, and in older runs.
-	WaitedNS *int64 `json:"waited_ns,omitempty"`
 }
 
 // Until is the condition that ends a run's repeats, and the progress towards it. A look is an

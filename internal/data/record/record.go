@@ -34,11 +34,6 @@ type Record struct {
 	// numbers. It is 0 for a trial alone.
 	Block int `json:"block,omitempty"`
 
-	// Attempts lists earlier measurements of this trial that were discarded because disturbances of
-	// the machine, or too short a warm-up, made them invalid. The trial was then measured later
-	// than planned, at Started.
-	Attempts []Attempt `json:"attempts,omitempty"`
-
 	// Failure is the failed worker's error, if there is no measurement. All fields below are then
 	// absent or incomplete.
 	Failure string `json:"failure,omitempty"`
@@ -172,15 +167,6 @@ func (r *Record) checkIndices() error {
 		}
 	}
 	return nil
-}
-
-// An Attempt is a discarded measurement of a trial. Only disturbances of the machine, or too short
-// a warm-up, made it invalid. The file setback.jsonl has its whole record.
-type Attempt struct {
-	Started time.Time `json:"started"`
-	TookNS  int64     `json:"took_ns"`
-	Check   string    `json:"check"`  // the check that made the attempt invalid
-	Detail  string    `json:"detail"` // the result of the check, in words
 }
 
 // FleetWanted selects the agents of a fleet that measure a run.

@@ -18,7 +18,6 @@ import (
 const (
 	manifestFile = "manifest.json"
 	recordsFile  = "records.jsonl"
-	setBackFile  = "setback.jsonl"
 	samplesDir   = "samples"
 )
 
@@ -38,17 +37,14 @@ func explainMissingFile(err error) error {
 // Finish must end it. After Open, the run can only be read.
 type Run struct {
 	Dir string
-	// Manifest describes the plan of the run. Warnings, WaitedNS and Until may grow until Finish.
+	// Manifest describes the plan of the run. Warnings and Until may grow until Finish.
 	Manifest Manifest
 	// Warnings lists faults of the directory that Open found. The run can be read in spite of these
 	// faults.
 	Warnings []string
 
 	records journal // locked; has no file if the run is only read
-	setBack journal // has no file until a trial must be measured again
 	done    map[int]bool
-	// The latest record of each trial that will be measured again, the longest wait first.
-	waiting []*Record
 }
 
 // Create begins a run in a directory that has no run yet. It makes the directory if necessary.
@@ -61,7 +57,7 @@ func Create(dir string, m Manifest) (*Run, error) {
 		return nil, fmt.Errorf("create a run: %w", err)
 	}
 	if err := r.startWriting(); err != nil {
-		return nil, errors.Join(fmt.Errorf("create a run: %w", err), r.close())
+		return nil, errors.Join(fmt.Errorf("create a run: %w", err), r.records.close())
 	}
 	return r, nil
 }
@@ -127,7 +123,7 @@ func Resume(dir string) (*Run, error) {
 		return nil, fmt.Errorf("resume run %s: %w", dir, err)
 	}
 	if err := r.continueRun(); err != nil {
-		return nil, errors.Join(fmt.Errorf("resume run %s: %w", dir, err), r.close())
+		return nil, errors.Join(fmt.Errorf("resume run %s: %w", dir, err), r.records.close())
 	}
 	return r, nil
 }
@@ -137,9 +133,6 @@ func (r *Run) continueRun() error {
 		return err
 	}
 	if err := r.records.file.Truncate(r.records.end); err != nil {
-		return err
-	}
-	if err := r.readSetBack(); err != nil {
 		return err
 	}
 	r.Manifest.Status, r.Manifest.Ended = Running, nil
@@ -166,7 +159,7 @@ func (r *Run) Records() iter.Seq2[Record, error] {
 		}
 		defer file.Close() //nolint:errcheck // it was only read
 		planned := r.planned()
-		for l, err := range readLines(file, oncePerTrial) {
+		for l, err := range readLines(file) {
 			var torn *tornError
 			if errors.As(err, &torn) {
 				// an incomplete last line: another process may be writing this line
@@ -218,7 +211,6 @@ func (r *Run) Append(record Record) error {
 		return fmt.Errorf("append the record of trial %d: %w", record.Trial, err)
 	}
 	r.done[record.Trial] = true
-	r.removeWaiting(record.Trial)
 	return nil
 }
 
@@ -251,14 +243,12 @@ func (r *Run) Finish(status Status) error {
 	}
 	ended := time.Now()
 	r.Manifest.Status, r.Manifest.Ended = status, &ended
-	err := errors.Join(r.writeManifest(), r.close())
+	err := errors.Join(r.writeManifest(), r.records.close())
 	if err != nil {
 		return fmt.Errorf("finish run %s: %w", r.Dir, err)
 	}
 	return nil
 }
-
-func (r *Run) close() error { return errors.Join(r.setBack.close(), r.records.close()) }
 
 func (r *Run) path(name string) string { return filepath.Join(r.Dir, name) }
 
@@ -292,7 +282,7 @@ func (r *Run) read() error {
 		return explainMissingFile(err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	for l, err := range readLines(file, oncePerTrial) {
+	for l, err := range readLines(file) {
 		var torn *tornError
 		switch {
 		case errors.As(err, &torn):

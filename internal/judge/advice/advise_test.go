@@ -141,19 +141,6 @@ func TestPartialRunSaysSoFirst(t *testing.T) {
 	}
 }
 
-func TestWhatWasMeasuredAgainIsSaid(t *testing.T) {
-	const says = "4 measurements of 3 trials."
-	s := &analysis.Summary{}
-	usual().addTo(s)
-	if text := strings.Join(Advise(s), " "); strings.Contains(text, "measured again") {
-		t.Errorf("nothing was measured again: %s", text)
-	}
-	s.Again = analysis.RepeatCounts{Trials: 3, ThrownAway: 4}
-	if text := strings.Join(Advise(s), " "); !strings.Contains(text, says) {
-		t.Errorf("want %q in %s", says, text)
-	}
-}
-
 // spoil makes the cells that match invalid.
 func spoil(s *analysis.Summary, match func(*matrix.Cell) bool) {
 	for i := range s.Cells {

@@ -195,7 +195,7 @@ func tooFewTrialsAdvice(s *analysis.Summary) string {
 	switch {
 	case 2*few <= len(s.Cells):
 		return ""
-	case 2*planned > few && 2*s.Again.Spoiled >= s.Invalid:
+	case 2*planned > few && 2*s.Spoiled >= s.Invalid:
 		return fmt.Sprintf("Do: measure on a quieter machine: %d of %d cells have too few valid trials.", few, len(s.Cells))
 	case 2*planned > few:
 		return words.CutLine(fmt.Sprintf("Do: fix the cause of invalid trials (%s): %d of %d cells have too few valid trials.", commonestInvalidCheck(s), few, len(s.Cells)))
@@ -235,7 +235,7 @@ func openClaimsAdvice(s *analysis.Summary) []string {
 		switch {
 		case s.Invalid == 0:
 			how = fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
-		case 2*s.Again.Spoiled >= s.Invalid:
+		case 2*s.Spoiled >= s.Invalid:
 			how = "measure on a quieter machine"
 		}
 		return []string{words.CutLine(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", how, few, words.Count(open, "open claim")))}

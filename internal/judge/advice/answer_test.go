@@ -59,7 +59,7 @@ func TestAnswerCountsClaims(t *testing.T) {
 func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
 	for want, spoil := range map[string]func(*analysis.Summary){
 		"Do: take 3 repeats or more: too few valid repeats for 1 of 1 open claim.":       func(*analysis.Summary) {},
-		"Do: measure on a quieter machine: too few valid repeats for 1 of 1 open claim.": func(s *analysis.Summary) { s.Invalid, s.Again.Spoiled = 2, 2 },
+		"Do: measure on a quieter machine: too few valid repeats for 1 of 1 open claim.": func(s *analysis.Summary) { s.Invalid, s.Spoiled = 2, 2 },
 	} {
 		s := &analysis.Summary{Done: 1, Planned: 1}
 		usual().addTo(s)

@@ -69,14 +69,9 @@ func invalidTrials(s *analysis.Summary) []string {
 	return []string{text}
 }
 
-// cautions counts trials that were measured again, and lists warnings in valid trials.
+// cautions lists warnings in valid trials.
 func cautions(s *analysis.Summary) []string {
-	care := words.Sentence(reasonTexts(s, record.Warning), "Valid, but with warnings: %s.")
-	if s.Again.Trials == 0 {
-		return care
-	}
-	return append([]string{fmt.Sprintf("Discarded and measured again later, because of other programs or too short a warm-up: %s of %s.",
-		words.Count(s.Again.ThrownAway, "measurement"), words.Count(s.Again.Trials, "trial"))}, care...)
+	return words.Sentence(reasonTexts(s, record.Warning), "Valid, but with warnings: %s.")
 }
 
 // reasonTexts describes the checks that gave this level, each with an example.

@@ -231,3 +231,21 @@ func TestProfiledTrialsAreNoCells(t *testing.T) {
 		t.Errorf("%d allocations, cells %+v, %d invalid, %d failed", len(s.Allocations), s.Cells, s.Invalid, s.Failed)
 	}
 }
+
+// A trial that is wrong in itself is not blamed on other programs.
+func TestTrialsSpoiledByOtherProgramsAreCounted(t *testing.T) {
+	records := synthetic{repeats: 5, truths: []truth{{part: "a", variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}}}.records(t)
+	noise := record.Check{Name: "noise", Level: record.Invalid, Detail: "lost"}
+	wrong := record.Check{Name: "errors", Level: record.Invalid, Detail: "failed"}
+	records[0].Checks = []record.Check{noise}
+	records[1].Checks = []record.Check{noise, wrong}
+	records[2].Checks = []record.Check{noise}
+	records[2].Probe = "alloc"
+	s := summarize(t, records)
+	if s.Spoiled != 1 {
+		t.Errorf("%d trials are spoiled, want 1", s.Spoiled)
+	}
+	if c := s.Cells[0]; c.Spoiled != 1 || c.Valid != 2 {
+		t.Errorf("the cell has %d spoiled trials and %d valid ones, want 1 and 2", c.Spoiled, c.Valid)
+	}
+}

@@ -44,7 +44,7 @@ type Summary struct {
 	Done     int // trials with a record
 	Invalid  int // trials that failed a check
 	Failed   int // trials without a measurement
-	Again    RepeatCounts
+	Spoiled  int // trials that are invalid only because of other programs
 	Command  []string
 	Host     map[string]any  // facts about the machine, copied from the manifest
 	Warnings []string        // warnings of the run, and warnings that all trials share
@@ -109,7 +109,9 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 		case !r.Valid() && r.Probe == "":
 			s.Invalid++
 		}
-		s.Again.count(r)
+		if matrix.SpoiledByMachine(r) {
+			s.Spoiled++
+		}
 	}
 	records, profiled := study.SplitProfiled(records)
 	asked, err := study.Read(m)

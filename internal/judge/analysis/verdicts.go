@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
@@ -95,31 +94,5 @@ func (d *RejudgedChecks) compare(stored, now *record.Record) {
 			known.Trials, known.Detail = 0, change.Detail
 			return known == change
 		}).Trials++
-	}
-}
-
-// RepeatCounts counts measurements that the lab discarded and repeated, because other programs had
-// spoiled them.
-type RepeatCounts struct {
-	Trials     int // trials that were repeated
-	ThrownAway int // discarded measurements of the repeated trials
-	Spoiled    int // trials that remain invalid only because of other programs
-}
-
-// secondTimeWarning is the start of a warning by which older versions marked a repeated trial.
-const secondTimeWarning = "measured a second time"
-
-func (a *RepeatCounts) count(r *record.Record) {
-	thrownAway := len(r.Attempts)
-	for _, warning := range r.Warnings {
-		if strings.HasPrefix(warning, secondTimeWarning) {
-			thrownAway++
-		}
-	}
-	if a.ThrownAway += thrownAway; thrownAway > 0 {
-		a.Trials++
-	}
-	if matrix.SpoiledByMachine(r) {
-		a.Spoiled++
 	}
 }

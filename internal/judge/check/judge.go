@@ -37,7 +37,7 @@ var checks = []check{
 	{name: "course", judge: trial.checkCourse},
 	{name: "groups", judge: trial.checkCallGroups},
 	{name: "path", judge: trial.checkPath},
-	{name: settledCheck, judge: trial.checkSettled, shaken: true, needs: "when its throughput was steady"},
+	{name: "settled", judge: trial.checkSettled, shaken: true, needs: "when its throughput was steady"},
 	{name: "affinity", judge: trial.checkAffinity, fleet: scopeEnds},
 	{name: "cpu-quota", judge: trial.checkQuota, fleet: scopeEnds},
 	{name: "generator-gc", judge: trial.checkCollector, fleet: scopeClients},
@@ -70,7 +70,6 @@ type check struct {
 
 const (
 	neighboursCheck = "neighbours" // checks other processes' CPU time
-	settledCheck    = "settled"    // checks the warm-up
 	clocksCheck     = "clock"      // checks whether a fleet's machines agree on the time
 )
 
@@ -180,16 +179,6 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 		}
 	}
 	return why, invalid && why.Name != ""
-}
-
-// WindowOpenedTooEarly reports whether a trial is invalid only because its window opened before the
-// throughput was steady. It returns the failed check. A longer warm-up may help.
-func WindowOpenedTooEarly(verdicts []record.Check) (why record.Check, tooEarly bool) {
-	invalid := slices.DeleteFunc(slices.Clone(verdicts), func(c record.Check) bool { return c.Level != record.Invalid })
-	if len(invalid) != 1 || invalid[0].Name != settledCheck {
-		return record.Check{}, false
-	}
-	return invalid[0], true
 }
 
 // foundOtherPrograms reports whether a check found other programs that may spoil a trial. It also

@@ -260,7 +260,7 @@ func TestBookkeepingAllowsForABacklog(t *testing.T) {
 	wantCheckSays(t, "lost time", r, "bookkeeping", record.Invalid, "")
 }
 
-func TestOnlyTrialsSpoiledByTheMachineAreRepeated(t *testing.T) {
+func TestTrialsSpoiledByTheMachineAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*record.Record)
 		want  bool

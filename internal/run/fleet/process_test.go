@@ -236,7 +236,7 @@ func playLab(args []string) error {
 		return err
 	}
 	l := lab.New([]string{program, "worker"})
-	l.Patience, l.Seed, l.Fleet = lab.Patience{}, what.Scenario.Seed, on
+	l.Seed, l.Fleet = what.Scenario.Seed, on
 	l.Observers = []live.Observer{teller{bufio.NewWriter(os.Stdout)}.observe}
 	if err := l.Run(ctx, plan, run); err != nil {
 		return err

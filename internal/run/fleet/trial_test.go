@@ -139,7 +139,7 @@ func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller) []record.
 		t.Fatal(err)
 	}
 	l := lab.New([]string{program, "worker"})
-	l.Patience, l.Seed = lab.Patience{}, s.Seed
+	l.Seed = s.Seed
 	if on != nil {
 		l.Fleet = on
 	}

@@ -1,14 +1,12 @@
 // Package lab carries out a plan: for each trial it places and starts a server and a client
 // process, waits for their measurements, judges whether the trial is valid, and appends one record.
 //
-//	scenario ── Plan ──> plan ── queue ──> trial, trial, … ──> records
-//	                              ↑               │
-//	                              └───────────────┘ trials that only the machine spoiled, to measure again
+//	scenario ── Plan ──> plan ──> block, block, … ──> records
 //
 // One block of trials runs at a time. Mostly it is a single trial; with slices, it is the variants
 // of a point, which are alive together and loaded in turn (block). Compared cells are interleaved:
-// the plan's order is a shuffle, repeat by repeat, from the recorded seed. A trial that other
-// programs or a too short warm-up spoiled is measured again later (trialQueue).
+// the plan's order is a shuffle, repeat by repeat, from the recorded seed. Each trial is measured
+// once, whatever disturbs it: the judge refuses the figures that a disturbance spoiled.
 //
 // This package must not compare cells, nor know how a record is shown.
 package lab
@@ -49,8 +47,6 @@ type Lab struct {
 	Seed      uint64
 	// Observers follow the run; each event goes to all of them, in order.
 	Observers []live.Observer
-	// Patience bounds the time for repeating trials that only the machine spoiled; 0: no repeats.
-	Patience Patience
 	// Live adds figures of the calls to the progress of trials.
 	Live bool
 	// Fleet, if not nil, runs the ends on other machines.
@@ -64,7 +60,6 @@ type Lab struct {
 	Unwatched bool
 
 	learnt neededWarmUps
-	used   time.Duration // the patience that earlier calls of Run used up
 	drain  time.Duration // limits the wait for calls that outlast the window
 }
 
@@ -80,7 +75,7 @@ func New(worker []string) *Lab {
 	// the record names the limit.
 	_, _ = host.RaiseFileLimit()
 	topology := host.Describe().Topology
-	return &Lab{Worker: worker, Placement: host.Place(topology), Nice: workerNice, Patience: DefaultPatience, drain: maxDrain}
+	return &Lab{Worker: worker, Placement: host.Place(topology), Nice: workerNice, drain: maxDrain}
 }
 
 // ManifestOrder returns the trials of a plan as the manifest lists them.
@@ -113,7 +108,7 @@ func (l *Lab) Cells(plan []scenario.PlannedCell) []record.Cell {
 
 // Run runs the trials of the plan that are not done yet, and appends a record as each trial ends.
 // If Remote ended the run, it returns nil early. If ctx ends, it abandons the running trial and
-// returns ctx's cause. Run may be called again with a longer plan: all calls share the patience.
+// returns ctx's cause. Run may be called again with a longer plan.
 func (l *Lab) Run(ctx context.Context, plan []scenario.PlannedCell, run *record.Run) error {
 	e, err := l.newExecution(plan, run)
 	if err != nil {

@@ -87,9 +87,7 @@ func newLab(t testing.TB) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := New([]string{program, "worker"})
-	l.Patience = Patience{Time: 2 * time.Second} // tests note what was disturbed
-	return l
+	return New([]string{program, "worker"})
 }
 
 // oneCell returns a scenario of one part: four clients that make 100 requests each.

@@ -40,7 +40,6 @@ func priceOf(b *testing.B, probe scenario.Probe, seed uint64) float64 {
 	p.Clients, p.Probes = []int{1}, []scenario.Probe{probe}
 	p.Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(500 * time.Millisecond)}
 	l := newLab(b)
-	l.Patience = Patience{}
 	var bare, watched float64
 	for _, r := range runAll(b, l, s) {
 		if r.Failure != "" {

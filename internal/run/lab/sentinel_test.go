@@ -85,7 +85,6 @@ func BenchmarkSentinels(b *testing.B) {
 	s := oneCell(b, "tcp")
 	s.Parts[0].Load = scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}
 	l := newLab(b)
-	l.Patience = Patience{}
 	var ratios []float64
 	for pair := 0; b.Loop(); pair++ {
 		var throughput [2]float64

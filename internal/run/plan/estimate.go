@@ -101,21 +101,14 @@ func (e *TimeEstimate) Observe(event live.Event) {
 	switch event := event.(type) {
 	case live.Begun:
 		e.started = time.Now()
-	case live.SetBack:
-		e.noteMeasured(event.Record.Trial)
-	case live.Ended: // if there is no start time, the record is from an earlier measurement
+	case live.Ended: // of the trials of a block, only the first to end has a start time
 		delete(e.open, event.Record.Trial)
 		e.done++
 		if !e.started.IsZero() {
-			e.noteMeasured(event.Record.Trial)
+			e.noteTime(event.Record.Trial, time.Since(e.started))
+			e.started = time.Time{}
 		}
 	}
-}
-
-// noteMeasured records the time of a trial that has just ended.
-func (e *TimeEstimate) noteMeasured(number int) {
-	e.noteTime(number, time.Since(e.started))
-	e.started = time.Time{}
 }
 
 func (e *TimeEstimate) noteTime(number int, took time.Duration) {
@@ -140,8 +133,7 @@ func likenessesOf(c scenario.Cell) []cellLikeness {
 	}
 }
 
-// Remaining estimates how long the trials without a record will take. It leaves out the time of
-// waiting for a quiet machine.
+// Remaining estimates how long the trials without a record will take.
 func (e *TimeEstimate) Remaining() time.Duration {
 	slower := e.slownessRatios()
 	var sum time.Duration

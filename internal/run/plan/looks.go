@@ -245,7 +245,7 @@ func (c *LookSeries) choosePoints(u *record.Until, open []compare.OpenPoint, rec
 	return nil, ended
 }
 
-// judgeTrials judges the trials of the run. tookNS is their time, including repeats and waits.
+// judgeTrials judges the trials of the run. tookNS is their time.
 func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, err error) {
 	var records []*record.Record
 	for r, err := range c.Run.Records() {
@@ -254,12 +254,6 @@ func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, 
 		}
 		records = append(records, &r)
 		tookNS += r.TookNS
-		for _, attempt := range r.Attempts {
-			tookNS += attempt.TookNS
-		}
-	}
-	if c.Run.Manifest.WaitedNS != nil {
-		tookNS += *c.Run.Manifest.WaitedNS
 	}
 	return analysis.Judge(records, c.Limits), tookNS, nil
 }

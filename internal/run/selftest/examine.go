@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/check"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker"
@@ -23,8 +24,6 @@ type Runner struct {
 	Actor  []string // the command that starts a disturbing process (RunDisturber)
 	// MachineWide allows disturbances that affect every program on the machine.
 	MachineWide bool
-	// Patience limits the time for repeating an undisturbed trial if other programs disturb it.
-	Patience time.Duration
 }
 
 // An Outcome holds the result of one trial.
@@ -51,6 +50,9 @@ type Verdict struct {
 	Moved *Ratios `json:"moved,omitempty"`
 	// Refused is the check that wrongly made the twin's trial invalid. It is nil if none did.
 	Refused *record.Check `json:"refused,omitempty"`
+	// Disturbed is the check that found other programs in a first trial of the twin. The trial was
+	// spoiled by them alone, so that a second one replaced it. It is nil if there was no second one.
+	Disturbed *record.Check `json:"disturbed,omitempty"`
 }
 
 // A Class is a short form of a verdict.
@@ -99,6 +101,12 @@ func (runner *Runner) Examine(ctx context.Context, s Situation) (Verdict, error)
 		}
 	}
 	honest, err := runner.runStagedTrial(ctx, s, true)
+	if err == nil {
+		if why, spoiled := check.SpoiledByMachine(honest.Checks); spoiled {
+			v.Disturbed = &why
+			honest, err = runner.runStagedTrial(ctx, s, true)
+		}
+	}
 	if err == nil {
 		var told *record.Record
 		if told, err = runner.runStagedTrial(ctx, s, false); err == nil {
@@ -207,10 +215,6 @@ func (runner *Runner) runStagedTrial(ctx context.Context, situation Situation, t
 		return nil, err
 	}
 	s.lab.Observers, s.lab.Staging = []live.Observer{s.observe}, s.launch
-	s.lab.Patience = lab.Patience{} // no repeats: the disturbance should spoil its trial
-	if twin {
-		s.lab.Patience.Time = runner.Patience
-	}
 	do := situation.lie
 	if twin {
 		do = situation.twin
@@ -298,6 +302,9 @@ func (v *Verdict) Describe() string {
 		fmt.Fprintf(&b, "      judge:  %s\n", v.By.Detail)
 	} else {
 		fmt.Fprintf(&b, "      judge:  %s\n", otherChecks(v.Told))
+	}
+	if v.Disturbed != nil {
+		fmt.Fprintf(&b, "      other programs disturbed the honest twin, so it was run a second time: %s, %s\n", v.Disturbed.Name, v.Disturbed.Detail)
 	}
 	if v.Refused != nil {
 		fmt.Fprintf(&b, "      the honest twin (%s) was REFUSED: %s, %s\n", v.Twin, v.Refused.Name, v.Refused.Detail)

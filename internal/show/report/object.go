@@ -47,10 +47,7 @@ type TrialCounts struct {
 	Done    int `json:"done"`
 	Invalid int `json:"invalid"` // trials that failed a check
 	Failed  int `json:"failed"`  // trials without a measurement
-
-	MeasuredAgain int `json:"measured_again"` // trials repeated because other programs had spoiled them
-	ThrownAway    int `json:"thrown_away"`    // discarded measurements of the repeated trials
-	Spoiled       int `json:"spoiled"`        // trials that remain invalid only because of other programs
+	Spoiled int `json:"spoiled"` // trials that are invalid only because of other programs
 }
 
 // Cell is one point of the matrix, over its valid trials. Times are in microseconds. Figures are
@@ -74,10 +71,7 @@ func NewObject(run *Run) *Object {
 	s := run.Summary
 	object := &Object{
 		Version: ObjectVersion, Name: s.Name, Status: s.Status, Partial: s.IsPartial(), Seed: s.Seed,
-		Trials: TrialCounts{
-			Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed,
-			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
-		},
+		Trials:  TrialCounts{Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed, Spoiled: s.Spoiled},
 		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
 		Gates: run.Gates,
 	}

@@ -106,11 +106,6 @@ func (s *loadContent) trialEnds(r *record.Record, _ time.Time) string {
 	return s.unlessSingle(s.last)
 }
 
-func (s *loadContent) trialDiscarded(r *record.Record, why record.Check) string {
-	s.last = describeDiscarded(r, why)
-	return s.unlessSingle(s.last)
-}
-
 // unlessSingle returns the line, or "" for a single trial, whose figures are printed later.
 func (s *loadContent) unlessSingle(line string) string {
 	if s.trials > 1 {
@@ -121,11 +116,6 @@ func (s *loadContent) unlessSingle(line string) string {
 
 func (s *loadContent) endRequested(time.Time) string {
 	s.ending = true
-	return ""
-}
-
-func (s *loadContent) runWaits(w live.Waiting, _ time.Time) string {
-	s.last = describeWaiting(w)
 	return ""
 }
 

@@ -38,9 +38,6 @@ func NewRun(w io.Writer, o Run) *View {
 	return v
 }
 
-// waitLineInterval is the shortest time between two lines that say why the run waits.
-const waitLineInterval = 10 * time.Second
-
 type runContent struct {
 	title      string
 	progressOf func() RunProgress
@@ -49,8 +46,6 @@ type runContent struct {
 	invalid    int
 	cell       string
 	now        live.Progress
-	waiting    string // reason for waiting; empty while a trial runs
-	saidAt     time.Time
 	last       string
 	sparks     *sparklines
 }
@@ -67,7 +62,7 @@ func (c *runContent) update(now time.Time) {
 }
 
 func (c *runContent) trialBegins(trial record.PlannedTrial, _ time.Time) string {
-	c.cell, c.now, c.waiting = fmt.Sprintf("%s (repeat %d)", trial.Cell, trial.Repeat), live.Progress{}, ""
+	c.cell, c.now = fmt.Sprintf("%s (repeat %d)", trial.Cell, trial.Repeat), live.Progress{}
 	return ""
 }
 
@@ -84,20 +79,6 @@ func (c *runContent) trialEnds(r *record.Record, now time.Time) string {
 	}
 	c.sparks.add(r)
 	return fmt.Sprintf("%d/%d %s, %s", c.at.Done, c.at.Trials, c.last, c.timeLeft(now))
-}
-
-func (c *runContent) trialDiscarded(r *record.Record, why record.Check) string {
-	c.last = describeDiscarded(r, why)
-	return c.last
-}
-
-func (c *runContent) runWaits(w live.Waiting, now time.Time) string {
-	c.waiting = describeWaiting(w)
-	if now.Sub(c.saidAt) < waitLineInterval {
-		return ""
-	}
-	c.saidAt = now
-	return c.waiting
 }
 
 func (c *runContent) plainLine(time.Time) string { return "" }
@@ -117,7 +98,7 @@ func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 	share := (float64(c.at.Done) + c.now.Fraction) / float64(max(1, c.at.Trials))
 	lines = append(lines, styledLine(fmt.Sprintf("%s %d of %d trials%s, %s", progressBar(share), c.at.Done, c.at.Trials, refused, c.timeLeft(now)), format.Normal, terminal))
 	if !done {
-		lines = append(lines, styledLine("now   "+cmp.Or(c.waiting, c.cell+c.describeState()), format.Normal, terminal))
+		lines = append(lines, styledLine("now   "+c.cell+c.describeState(), format.Normal, terminal))
 	}
 	if c.last != "" {
 		lines = append(lines, styledLine("last  "+c.last, format.Faint, terminal))

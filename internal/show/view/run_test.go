@@ -57,10 +57,6 @@ func TestRunViewKnowsTheTimeFromTheStart(t *testing.T) {
 	if line, want := c.trialEnds(&record.Record{Failure: "flooded"}, time.Now()), "failed: flooded, about 2h0m0s left"; !strings.HasPrefix(line, "1/2 ") || !strings.HasSuffix(line, want) {
 		t.Errorf("an end is said as %q, want %q", line, want)
 	}
-	waits := live.Waiting{Trials: 1}
-	if first, next := c.runWaits(waits, time.Now()), c.runWaits(waits, time.Now()); first == "" || next != "" {
-		t.Errorf("waiting is said as %q and at once again as %q", first, next)
-	}
 }
 
 // TestViewEnds leaves the last state on the screen.

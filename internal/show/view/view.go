@@ -23,7 +23,6 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/show/report/format"
 )
 
@@ -53,8 +52,6 @@ type content interface {
 	trialBegins(trial record.PlannedTrial, now time.Time) string
 	progress(p live.Progress, now time.Time) string
 	trialEnds(r *record.Record, now time.Time) string
-	trialDiscarded(r *record.Record, why record.Check) string
-	runWaits(w live.Waiting, now time.Time) string
 	plainLine(now time.Time) string    // called once per plainInterval
 	endRequested(now time.Time) string // called when the run must end
 	lines(terminal format.Terminal, now time.Time) []string
@@ -135,10 +132,6 @@ func (v *View) Observe(e live.Event) {
 			return v.content.progress(e, now)
 		case live.Ended:
 			return v.content.trialEnds(e.Record, now)
-		case live.SetBack:
-			return v.content.trialDiscarded(e.Record, e.Why)
-		case live.Waiting:
-			return v.content.runWaits(e, now)
 		}
 		return ""
 	})
@@ -168,15 +161,6 @@ func progressBar(fraction float64) string {
 
 // sparkSigns are the signs of a sparkline, from low to high.
 var sparkSigns = []rune("▁▂▃▄▅▆▇█")
-
-func describeDiscarded(r *record.Record, why record.Check) string {
-	return fmt.Sprintf("discarded, and measured again later: %s (repeat %d): %s", r.Cell.Key(), r.Repeat, why.Detail)
-}
-
-func describeWaiting(w live.Waiting) string {
-	return fmt.Sprintf("waiting until other programs stop: %s left, waited %v of at most %v",
-		words.Count(w.Trials, "trial"), w.Used.Round(time.Second), w.Patience.Round(time.Second))
-}
 
 func describeTrial(r *record.Record) string {
 	name := fmt.Sprintf("%s (repeat %d)", r.Cell.Key(), r.Repeat)
