@@ -129,6 +129,8 @@ type Slice struct {
 	Failed    int64 `json:"failed,omitempty"`
 	Completed int64 `json:"completed"` // that ended in it
 	SumNS     int64 `json:"sum_ns"`    // of the response times of Requests
+	// Time that other programs kept this trial's ends off their CPUs; 0 if nothing watched them.
+	LostNS int64 `json:"lost_ns,omitempty"`
 }
 
 // Plus returns the calls of both in the same slice.
@@ -137,6 +139,7 @@ func (s Slice) Plus(other Slice) Slice {
 	s.Failed += other.Failed
 	s.Completed += other.Completed
 	s.SumNS += other.SumNS
+	s.LostNS += other.LostNS
 	return s
 }
 

@@ -83,6 +83,9 @@ func applyGaps(r *record.Record, watched []probe.SentinelResult, w window) {
 			continue
 		}
 		*e.gaps = w.sumGaps(e.watched)
+		for i := range r.Slices {
+			r.Slices[i].LostNS += window{w[i]}.lostNS(e.watched)
+		}
 	}
 	if why != "" && r.Cell.Target == "" {
 		r.Warnings = append(r.Warnings, "unknown whether other programs used the CPUs of both ends: "+why)
@@ -142,6 +145,14 @@ func (w window) sumGaps(watched []probe.SentinelResult) *record.Gaps {
 		}
 	}
 	return &sum
+}
+
+// lostNS returns the length of all gaps of the CPUs.
+func (w window) lostNS(watched []probe.SentinelResult) (sum int64) {
+	for _, length := range w.sumGaps(watched).Lengths {
+		sum += length.SumNS
+	}
+	return sum
 }
 
 // longestCommonStop is the longest time in which neither end could run.

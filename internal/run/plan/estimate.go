@@ -31,9 +31,8 @@ type TimeEstimate struct {
 	spent    map[string]time.Duration // by cell: time of the last measured trial
 	trials   map[string]int           // by cell: number of the last measured trial
 
-	done    int
-	began   time.Time // when the estimate was made
-	started time.Time // when the trial that now runs started
+	done  int
+	began time.Time // when the estimate was made
 }
 
 // NewEstimate makes an estimate. It uses the times of trials that run has measured; run may be nil.
@@ -96,19 +95,15 @@ func expectedTime(c scenario.Cell) time.Duration {
 	return trialOverhead + warmUp + window
 }
 
-// Observe updates the estimate when a trial starts or ends.
+// Observe updates the estimate when a trial ends.
 func (e *TimeEstimate) Observe(event live.Event) {
-	switch event := event.(type) {
-	case live.Begun:
-		e.started = time.Now()
-	case live.Ended: // of the trials of a block, only the first to end has a start time
-		delete(e.open, event.Record.Trial)
-		e.done++
-		if !e.started.IsZero() {
-			e.noteTime(event.Record.Trial, time.Since(e.started))
-			e.started = time.Time{}
-		}
+	ended, isEnd := event.(live.Ended)
+	if !isEnd {
+		return
 	}
+	delete(e.open, ended.Record.Trial)
+	e.done++
+	e.noteTime(ended.Record.Trial, time.Duration(ended.Record.TookNS))
 }
 
 func (e *TimeEstimate) noteTime(number int, took time.Duration) {

@@ -56,7 +56,7 @@ func (e repeated) run(seed uint64) (end ending) {
 		if e.timed && n == last {
 			until.Ended = record.EndedByTime
 		}
-		f := Family{level: matrix.CurrentLevel(&until)}
+		f := Family{level: matrix.LevelAfter(&until, math.MaxInt)}
 		if e.naive {
 			f.level = 0
 		}

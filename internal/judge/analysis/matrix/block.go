@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -46,7 +47,11 @@ const outlying = 0.1
 // a slice's figure as a quotient, and plain the figure of a whole trial.
 func align(trials []*Trial, of func(record.Slice) (sum, per float64), plain func(*Trial) float64) []float64 {
 	differences := make([][]float64, len(trials)) // by trial, one for each pair of mirrored rounds
+	disturbed := disturbedRounds(trials)
 	for round := 0; round+1 < len(trials[0].Slices); round += 2 {
+		if disturbed[round] {
+			continue
+		}
 		logs := make([]float64, len(trials))
 		for i, t := range trials {
 			sum, per := of(t.Slices[round])
@@ -76,6 +81,38 @@ func align(trials []*Trial, of func(record.Slice) (sum, per float64), plain func
 		figures[i] = math.Exp(level + trimmedMean(differences[i]))
 	}
 	return figures
+}
+
+const (
+	// leastLost is the share of a slice that other programs may take from its trial's CPUs.
+	leastLost = 0.05
+	// usualLost bounds the share, as a multiple of the block's median.
+	usualLost = 2
+)
+
+// disturbedRounds returns the first rounds of those mirrored pairs that other programs disturbed more
+// than the others of the block. The rule looks only at the time that the sentinels saw taken from
+// the CPUs, and leaves out all trials of a pair, so that it prefers no result.
+func disturbedRounds(trials []*Trial) map[int]bool {
+	lost := map[int]float64{}
+	var all []float64
+	for round := 0; round+1 < len(trials[0].Slices); round += 2 {
+		for _, t := range trials {
+			for _, s := range t.Slices[round : round+2] {
+				lost[round] = max(lost[round], float64(s.LostNS)/float64(max(1, s.TookNS)))
+			}
+		}
+		all = append(all, lost[round])
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	limit := max(leastLost, usualLost*stats.Median(all))
+	disturbed := map[int]bool{}
+	for round, share := range lost {
+		disturbed[round] = share > limit
+	}
+	return disturbed
 }
 
 // trimmedMean returns the mean without the outlying share at either end. It sorts the values.

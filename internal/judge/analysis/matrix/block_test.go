@@ -2,7 +2,10 @@ package matrix
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
+
+	"gonum.org/v1/gonum/stat"
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
@@ -69,5 +72,46 @@ func TestTooFewSlicesAreNotAligned(t *testing.T) {
 	AlignBlocks([]*Point{one, other})
 	if got := Metrics[Mean](one.Trials[0]); math.Abs(got-100) > 1 {
 		t.Errorf("a mean of %v, want 100", got)
+	}
+}
+
+// Rounds that the sentinels saw disturbed are left out. That changes no ratio of equal variants, even
+// if one of them loses more of its slices, and narrows the spread of the others.
+func TestDisturbedRoundsAreLeftOut(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	ratios := func(seen bool) (mean, spread float64) {
+		var logs []float64
+		for range 300 {
+			one, other := &Point{}, &Point{}
+			var means, others [20]float64
+			var lost, lostOther [20]int64
+			for i := range means {
+				means[i], others[i] = 100*math.Exp(0.1*random.NormFloat64()), 100*math.Exp(0.1*random.NormFloat64())
+				if random.Float64() < 0.05 { // another program takes up to half of the slice
+					share := random.Float64() / 2
+					lost[i], means[i] = int64(share*25e6), means[i]/(1-share)
+				}
+				if random.Float64() < 0.10 {
+					share := random.Float64() / 2
+					lostOther[i], others[i] = int64(share*25e6), others[i]/(1-share)
+				}
+			}
+			inBlock(t, one, 1, means[:])
+			inBlock(t, other, 1, others[:])
+			for i := range lost {
+				if seen {
+					one.Trials[0].Slices[i].LostNS, other.Trials[0].Slices[i].LostNS = lost[i], lostOther[i]
+				}
+			}
+			AlignBlocks([]*Point{one, other})
+			logs = append(logs, math.Log(Metrics[Mean](one.Trials[0])/Metrics[Mean](other.Trials[0])))
+		}
+		return stat.MeanStdDev(logs, nil)
+	}
+	mean, spread := ratios(true)
+	blindMean, blindSpread := ratios(false)
+	t.Logf("seen: %+.2f %% and %.2f %%; not seen: %+.2f %% and %.2f %%", 100*mean, 100*spread, 100*blindMean, 100*blindSpread)
+	if math.Abs(mean) > 0.005 || math.Abs(mean) > math.Abs(blindMean) || spread > 0.95*blindSpread {
+		t.Errorf("a mean logarithm of %v with a spread of %v; %v and %v without the sentinels", mean, spread, blindMean, blindSpread)
 	}
 }

@@ -169,17 +169,20 @@ func BegunLevels(u *record.Until) []Level {
 }
 
 // PlanLooks plans the looks of a run. The first look comes after first repeats, and the last look
-// after most repeats. In between, the repeats grow by half from look to look. Each look gets half of
-// the level that is left, and the last look the rest. All levels add up to 1 - Confidence.
+// after most repeats. In between, the repeats grow by half from look to look. The levels of
+// the looks are in proportion to 1, 1/2, 1/3 and so on. They add up to 1 - Confidence.
 func PlanLooks(first, most int) []record.InterimLook {
 	var looks []record.InterimLook
-	left := 1 - Confidence
-	for next := first; len(looks) == 0 || next < most; next = (3*next + 1) / 2 {
-		if 5*next > 4*most { // a look shortly before the last look finds little
-			break
-		}
-		left /= 2
-		looks = append(looks, record.InterimLook{Repeats: next, Level: left})
+	for next := first; 5*next <= 4*most; next = (3*next + 1) / 2 { // a look shortly before the last look finds little
+		looks = append(looks, record.InterimLook{Repeats: next})
 	}
-	return append(looks, record.InterimLook{Repeats: most, Level: left})
+	looks = append(looks, record.InterimLook{Repeats: most})
+	sum := 0.0
+	for i := range looks {
+		sum += 1 / float64(i+1)
+	}
+	for i := range looks {
+		looks[i].Level = (1 - Confidence) / float64(i+1) / sum
+	}
+	return looks
 }

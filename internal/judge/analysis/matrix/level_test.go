@@ -42,15 +42,18 @@ func TestTimeLeavesItsLevelToTheLastLook(t *testing.T) {
 		ended string
 		want  float64
 	}{
-		{1, "", 0.05 * 3 / 9},
+		{1, "", 0.05 * 6 / 11},
 		{1, record.EndedByTime, 0.05},
-		{1, record.EndedAnswered, 0.05 * 3 / 9},
-		{2, record.EndedByTime, 0.05 * 6 / 9},
-		{3, record.EndedRepeats, 0.05 * 4 / 9},
+		{1, record.EndedAnswered, 0.05 * 6 / 11},
+		{2, record.EndedByTime, 0.05 * 5 / 11},
+		{3, record.EndedRepeats, 0.05 * 2 / 11},
 	} {
 		until.Begun, until.Ended = c.begun, c.ended
-		if got := float64(CurrentLevel(&until)); math.Abs(got-c.want) > 1e-12 {
+		if got := float64(LevelAfter(&until, 9)); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("after look %d, ended %q: level %v, want %v", c.begun, c.ended, got, c.want)
+		}
+		if got, want := float64(LevelAfter(&until, 3)), 0.05*6/11; c.begun > 1 && math.Abs(got-want) > 1e-12 {
+			t.Errorf("after look %d, a cell that only the first look measured: level %v, want %v", c.begun, got, want)
 		}
 	}
 }
