@@ -90,10 +90,18 @@ func (c *controller) takeTurns(now int64) error {
 		return errTooLate
 	}
 	c.prepareWindow()
-	b := *c.bounds()
+	b := c.bounds().withSlices(given.slices)
+	c.lastEnded = max(c.lastEnded, b.begin)
+	resting := c.bounds().openPause()
+	c.publish(b)
+	close(resting.resumed)
+	return nil
+}
+
+// withSlices returns the bounds of a window of slices. The first slice ends the open pause.
+func (b windowBounds) withSlices(all []Slice) windowBounds {
 	b.pauses = slices.Clone(b.pauses)
-	resting := b.openPause()
-	for i, s := range given.slices {
+	for i, s := range all {
 		if i > 0 {
 			b.pauses = b.pauseAt(b.end)
 		}
@@ -101,11 +109,8 @@ func (c *controller) takeTurns(now int64) error {
 		last.send, last.to = s.Send, s.From
 		b.end = s.To
 	}
-	b.begin, b.slices = given.slices[0].From, len(given.slices)
-	c.lastEnded = max(c.lastEnded, b.begin)
-	c.publish(b)
-	close(resting.resumed)
-	return nil
+	b.begin, b.slices = all[0].From, len(all)
+	return b
 }
 
 // awaitOthers waits for the end of the other loads' slices.

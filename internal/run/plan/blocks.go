@@ -3,11 +3,13 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
@@ -83,7 +85,8 @@ const longestQueue = time.Millisecond
 // WhyAlone explains why a cell cannot take turns with others, or returns "" if it can.
 func WhyAlone(c scenario.Cell) string {
 	up, down := c.Network.Directions()
-	switch _, peer := catalog.ClientPeer(c.Variant); {
+	client, isPeer := catalog.ClientPeer(c.Variant)
+	switch {
 	case !c.Slices:
 		return "the scenario asks for one variant after another"
 	case c.Load.Model != scenario.Closed && c.Load.Model != scenario.Open:
@@ -96,8 +99,8 @@ func WhyAlone(c scenario.Cell) string {
 		return "each request opens a connection, and leaves a port behind that the next turn lacks"
 	case c.Probe != "":
 		return "it has a probe"
-	case peer:
-		return "its client is a worker that knows no slices"
+	case isPeer && !slices.Contains(client.Controls, string(worker.SlicesControl)):
+		return fmt.Sprintf("its client, the peer %s, knows no slices", client.Name)
 	case up.Loss > 0 || down.Loss > 0 || up.BurstLoss.Share > 0 || down.BurstLoss.Share > 0:
 		return "the link loses packets by their numbers"
 	case c.Network.RoundTrip() > longestQueue || up.Rate > 0 || down.Rate > 0:

@@ -46,10 +46,23 @@ func TestCallsFilesThatAreRefused(t *testing.T) {
 	}
 }
 
+func TestCallsBeforeSlicesAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "calls")
+	if err := os.WriteFile(path, make([]byte, journalCallBytes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec{Client: &ClientSpec{Clients: 1, CallsFile: path, Block: true, Load: Load{Model: scenario.Closed, DurationNS: 10}}}
+	r := &ClientResult{EndNS: 10, CallsWritten: 1}
+	if err := r.computeFromCalls(spec, nil); err == nil || !strings.Contains(err.Error(), "before it got its slices") {
+		t.Errorf("a result without slices: %v", err)
+	}
+}
+
 // Whatever a worker writes, working it out ends in a result or in an error.
 func FuzzWorkOut(f *testing.F) {
-	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 8), int64(0), int64(10), true)
-	f.Fuzz(func(t *testing.T, content []byte, begin, end int64, timed bool) {
+	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 8), int64(0), int64(10), true, false)
+	f.Add(bytes.Repeat([]byte{1, 0, 0, 0, 0, 0, 0, 0}, 8), int64(4), int64(20), true, true)
+	f.Fuzz(func(t *testing.T, content []byte, begin, end int64, timed, block bool) {
 		path := filepath.Join(t.TempDir(), "calls")
 		content = content[:len(content)/journalCallBytes*journalCallBytes]
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -59,8 +72,12 @@ func FuzzWorkOut(f *testing.F) {
 		if timed {
 			spec.Client.Load = Load{Model: scenario.Closed, DurationNS: 10}
 		}
+		var turns []load.Slice
+		if spec.Client.Block = block; block {
+			turns = []load.Slice{{Send: 2, From: 4, To: 9}, {Send: 12, From: 15, To: 20}}
+		}
 		r := &ClientResult{BeginNS: begin, EndNS: end, CallsWritten: int64(len(content) / journalCallBytes)}
-		if err := r.computeFromCalls(spec); err == nil && r.CallsWritten > 0 && r.Service.Count != r.Requests {
+		if err := r.computeFromCalls(spec, turns); err == nil && r.CallsWritten > 0 && r.Service.Count != r.Requests {
 			t.Errorf("%d requests and %d service times", r.Requests, r.Service.Count)
 		}
 	})

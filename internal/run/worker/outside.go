@@ -101,7 +101,7 @@ func (c OutsideCosts) AddToClient(r *ClientResult) {
 	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // else Usage is unknown
 		r.Usage = cmp.Or(r.Usage, &window)
 	}
-	if course := r.Course; course != nil {
+	if course := r.Course; course != nil && len(r.Slices) == 0 { // a course leaves out the time between slices
 		course.ClientCPUNS = c.Usage.CPUPerInterval(r.BeginNS+course.BeginNS, course.StretchNS, len(course.Calls))
 	}
 	r.Allowance = cmp.Or(r.Allowance, c.Allowance)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
@@ -89,6 +90,9 @@ func checkDeclared(t *testing.T, p peer.Peer, able *worker.Capabilities) {
 				t.Errorf("%s: it does not say that it has the mode %s", wire.Stack, mode)
 			}
 		}
+	}
+	if told := lists.Map(able.Controls, func(c worker.Control) string { return string(c) }); !slices.Equal(told, p.Controls) {
+		t.Errorf("it obeys the controls %q by wirelab, and %q by itself", p.Controls, told)
 	}
 	if len(able.Stacks) != len(p.Wires) {
 		t.Errorf("it speaks %d stacks, and wirelab knows %d", len(able.Stacks), len(p.Wires))

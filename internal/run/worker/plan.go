@@ -3,6 +3,7 @@ package worker
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -71,10 +72,13 @@ const (
 )
 
 // computeFromCalls computes the measurement from the file of calls, if the client wrote such a file
-// instead of measuring.
-func (r *ClientResult) computeFromCalls(s Spec) error {
+// instead of measuring. turns are the slices that a client of a block got.
+func (r *ClientResult) computeFromCalls(s Spec, turns []load.Slice) error {
 	if r == nil || r.CallsWritten == 0 || s.Client == nil {
 		return nil
+	}
+	if s.Client.Block && turns == nil {
+		return errors.New("the worker measured before it got its slices")
 	}
 	calls, err := readCalls(s.Client.CallsFile, r.CallsWritten)
 	if err != nil {
@@ -85,7 +89,7 @@ func (r *ClientResult) computeFromCalls(s Spec) error {
 		return err
 	}
 	plan.Callers = make([]load.Caller, s.Client.Clients)
-	measured, err := load.Replay(plan, load.Journal{Calls: calls, Begin: r.BeginNS, End: r.EndNS, Failures: r.Failures})
+	measured, err := load.Replay(plan, load.Journal{Calls: calls, Begin: r.BeginNS, End: r.EndNS, Failures: r.Failures, Slices: turns})
 	if err != nil {
 		return err
 	}

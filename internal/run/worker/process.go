@@ -20,6 +20,7 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/load"
 )
 
 const (
@@ -51,7 +52,8 @@ type Process struct {
 	without []string // CPUs or a priority that the worker could not get
 	command *exec.Cmd
 	input   io.WriteCloser
-	telling sync.Mutex // guards input, to write whole lines
+	telling sync.Mutex   // guards input, to write whole lines, and turns
+	turns   []load.Slice // the slices that the worker was sent
 	stderr  *outputTail
 	ready   chan Ready  // gets at most one value
 	result  chan Result // gets at most one value
@@ -187,7 +189,10 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 		case event.Result != nil:
 			patience = forever
 			silence.Reset(patience)
-			if err := event.Result.Client.computeFromCalls(l.Spec); err != nil {
+			p.telling.Lock()
+			turns := p.turns
+			p.telling.Unlock()
+			if err := event.Result.Client.computeFromCalls(l.Spec, turns); err != nil {
 				p.killWithReason("the worker reported impossible calls and was killed: " + err.Error())
 				return nil
 			}
@@ -341,6 +346,9 @@ func (p *Process) SendControl(o ControlOrder) error {
 	}
 	p.telling.Lock()
 	defer p.telling.Unlock()
+	if o.Control == SlicesControl && p.turns == nil {
+		p.turns = o.Slices
+	}
 	if _, err := p.input.Write(append(line, '\n')); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 		return fmt.Errorf("%s: send the control %q to the worker: %w", p.name, o.Control, err)
 	}

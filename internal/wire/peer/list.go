@@ -6,6 +6,7 @@ var (
 	callWorkloads  = []string{"echo", "ping", "chat"}
 	keptModes      = []string{"shared", "per-worker", "pool"} // connection modes
 	keptOrNewModes = []string{"shared", "per-worker", "pool", "new"}
+	turnsOnly      = []string{"slices"} // controls
 )
 
 var rust = Peer{
@@ -21,6 +22,7 @@ var rust = Peer{
 		{Stack: "h3", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
 		{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptOrNewModes},
 	},
+	Controls: turnsOnly,
 	tools: []tool{
 		{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"},
 		{"cc", "the package gcc"},
@@ -48,6 +50,7 @@ var cpp = Peer{
 			{Key: "calls", End: Server, Help: "N: calls on each queue that wait for requests; 100 if left out"},
 		}},
 	},
+	Controls: turnsOnly,
 	tools: []tool{
 		{"cmake", "the package cmake"},
 		{"c++", "the package g++"},

@@ -24,6 +24,8 @@ type Peer struct {
 	Language  string `json:"language"`
 	Libraries string `json:"libraries"` // the libraries that the peer uses
 	Wires     []Wire `json:"wires"`
+	// Controls names the controls of the worker contract that the peer's client obeys.
+	Controls []string `json:"controls,omitempty"`
 	// tools lists the programs that the build needs, each with its package.
 	tools []tool
 	// steps lists the build commands, which run in a copy of the sources.

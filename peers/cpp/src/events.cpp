@@ -49,7 +49,7 @@ void EmitCapabilities() {
   }
   Emit("{\"event\":\"capabilities\",\"capabilities\":{\"contract\":" + std::to_string(kContract) +
        ",\"roles\":[\"server\",\"client\"],\"stacks\":{" + stacks + "},\"workloads\":" + JsonList(workloads) +
-       ",\"loads\":[\"closed\"],\"connections\":[\"shared\",\"per-worker\",\"pool\"]}}");
+       ",\"loads\":[\"closed\"],\"connections\":[\"shared\",\"per-worker\",\"pool\"],\"controls\":[\"slices\"]}}");
 }
 
 void EmitReady(const Spec& spec, const std::string& address, const std::vector<Setting>& settings) {
@@ -63,7 +63,8 @@ void EmitReady(const Spec& spec, const std::string& address, const std::vector<S
 
 void EmitProgress(const Progress& progress) {
   Emit(std::string("{\"event\":\"progress\",\"progress\":{\"warming\":") + (progress.warming ? "true" : "false") +
-       ",\"done\":" + std::to_string(progress.done) + ",\"fraction\":" + std::to_string(progress.fraction) + "}}");
+       ",\"done\":" + std::to_string(progress.done) + ",\"fraction\":" + std::to_string(progress.fraction) +
+       (progress.rests ? ",\"settled\":true,\"paused\":true,\"mean_ns\":" + std::to_string(progress.mean_ns) : "") + "}}");
 }
 
 // What it cost is seen from outside.

@@ -16,6 +16,8 @@ struct Progress {
   bool warming;
   uint64_t done;
   double fraction;
+  bool rests = false;  // it waits for its slices
+  int64_t mean_ns = 0;  // of the calls until it rests
 };
 
 // Failed calls of one kind.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "clock.h"
 #include "grpc_caller.h"
 #include "grpc_methods.h"
 #include "socket.h"
@@ -12,11 +15,12 @@ namespace {
 
 using Queue = grpc::CompletionQueue;
 
-// What waits on a queue. Next is called with what came of it, and says whether anything more
-// will come.
+// What waits on a queue. Start begins its next call; Next is called with what came of it. Both say
+// whether anything more will come, or it rests.
 struct Waiter {
   virtual ~Waiter() = default;
-  virtual bool Next(bool ok) = 0;
+  virtual Turn Start(Queue& queue) = 0;
+  virtual Turn Next(bool ok) = 0;
 };
 
 template <typename Method>
@@ -24,24 +28,24 @@ class UnaryCaller : public GrpcCaller<Method>, public Waiter {
  public:
   using GrpcCaller<Method>::GrpcCaller;
 
-  // Begins its next call. A no means that it makes none.
-  bool Start(Queue& queue) {
+  Turn Start(Queue& queue) override {
     queue_ = &queue;
-    while (this->Begin()) {
+    Turn turn;
+    while ((turn = this->Begin()) == Turn::kCall) {
       reader_.reset();  // it lies in the memory of the call that its context holds
       context_.emplace();
       if (this->cancellable.Begin(&*context_)) {
         reader_ = Method::Prepare(this->stub(), &*context_, this->messages, queue_);
         reader_->StartCall();
         reader_->Finish(&this->messages.answer, &status_, static_cast<Waiter*>(this));
-        return true;
+        return turn;
       }
       this->End(grpc::Status::CANCELLED);
     }
-    return false;
+    return turn;
   }
 
-  bool Next(bool) override {
+  Turn Next(bool) override {
     this->End(status_);
     this->cancellable.End();
     return Start(*queue_);
@@ -60,31 +64,32 @@ class ChatCaller : public GrpcCaller<methods::Chat>, public Waiter {
   using Message = methods::Chat::Message;
   using GrpcCaller::GrpcCaller;
 
-  bool Start(Queue& queue) {
+  Turn Start(Queue& queue) override {
     queue_ = &queue;
-    while (Begin()) {
+    Turn turn;
+    while ((turn = Begin()) == Turn::kCall) {
       if (stream_) return Talk();
       context_.emplace();
       if (cancellable.Begin(&*context_)) {
         stream_ = stub().PrepareAsyncChat(&*context_, queue_);
         step_ = Step::kOpen;
         stream_->StartCall(Tag());
-        return true;
+        return turn;
       }
       End(grpc::Status::CANCELLED);
     }
-    if (!stream_) return false;
+    if (!stream_ || turn == Turn::kRest) return turn;
     context_->TryCancel();
     return Finish(Step::kLeave);
   }
 
-  bool Next(bool ok) override {
+  Turn Next(bool ok) override {
     switch (step_) {
       case Step::kOpen:
         return ok ? Talk() : Finish(Step::kFail);
       case Step::kTalk:
         failed_ = failed_ || !ok;
-        if (--under_way_ > 0) return true;
+        if (--under_way_ > 0) return Turn::kCall;
         if (failed_) return Finish(Step::kFail);
         End(grpc::Status::OK);
         return Start(*queue_);
@@ -94,9 +99,9 @@ class ChatCaller : public GrpcCaller<methods::Chat>, public Waiter {
         return Start(*queue_);
       case Step::kLeave:
         Close();
-        return false;
+        return Turn::kEnd;
     }
-    return false;
+    return Turn::kEnd;
   }
 
  private:
@@ -104,19 +109,19 @@ class ChatCaller : public GrpcCaller<methods::Chat>, public Waiter {
 
   void* Tag() { return static_cast<Waiter*>(this); }
 
-  bool Talk() {
+  Turn Talk() {
     step_ = Step::kTalk;
     under_way_ = 2;
     failed_ = false;
     stream_->Write(messages.request, Tag());
     stream_->Read(&messages.answer, Tag());
-    return true;
+    return Turn::kCall;
   }
 
-  bool Finish(Step step) {
+  Turn Finish(Step step) {
     step_ = step;
     stream_->Finish(&status_, Tag());
-    return true;
+    return Turn::kCall;
   }
 
   void Close() {
@@ -150,12 +155,33 @@ class AsyncClient : public GrpcClient<AsyncCaller> {
   // Serves a queue until its callers have finished.
   void Run(size_t number) {
     Queue& queue = queues_[number];
-    size_t active = 0;
-    for (size_t i = number; i < this->callers_.size(); i += queues_.size()) active += this->callers_[i]->Start(queue);
+    std::vector<Waiter*> resting;
+    for (size_t i = number; i < this->callers_.size(); i += queues_.size()) resting.push_back(this->callers_[i].get());
+    Course& course = this->callers_[number]->course();
+    size_t busy = 0;
+    int64_t until = 0;  // when those that rest ask again
+    const auto note = [&](Waiter* waiter, Turn turn) {
+      if (turn == Turn::kCall) busy++;
+      if (turn == Turn::kRest) resting.push_back(waiter);
+    };
     void* tag;
     bool ok;
-    while (active > 0 && queue.Next(&tag, &ok))
-      if (!static_cast<Waiter*>(tag)->Next(ok)) active--;
+    while (busy > 0 || !resting.empty()) {
+      if (!resting.empty() && (Now() >= until || course.stopped())) {
+        for (Waiter* waiter : std::exchange(resting, {})) note(waiter, waiter->Start(queue));
+        until = course.NextTurn(Now());
+      }
+      if (busy == 0) {
+        if (!resting.empty()) course.AwaitTurn();
+        continue;
+      }
+      const auto forever = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+      const auto patience = gpr_time_from_millis(MillisecondsTo(until), GPR_TIMESPAN);
+      const auto deadline = resting.empty() ? forever : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), patience);
+      if (queue.AsyncNext(&tag, &ok, deadline) != Queue::GOT_EVENT) continue;
+      busy--;
+      note(static_cast<Waiter*>(tag), static_cast<Waiter*>(tag)->Next(ok));
+    }
     queue.Shutdown();
     while (queue.Next(&tag, &ok)) {
     }

@@ -1,31 +1,57 @@
 // The client with gRPC's callback API: the library's own threads call back.
 #include <atomic>
 #include <condition_variable>
+#include <functional>
+#include <mutex>
 #include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "grpc_caller.h"
 #include "grpc_methods.h"
 
 namespace {
 
-// Counts callers until the last has ended, and nothing calls back any more.
+// Counts callers until the last has ended, and nothing calls back any more. Meanwhile it lets those
+// that rest go on when a slice begins.
 class Ends {
  public:
-  explicit Ends(int callers) : left_(callers) {}
+  explicit Ends(Course& course) : course_(course), left_(course.callers()) {}
+
+  // What rests goes on by this function, on another thread.
+  void Rest(std::function<void()> go_on) {
+    const std::lock_guard lock(guard_);
+    resting_.push_back(std::move(go_on));
+    changed_.notify_all();
+  }
 
   void Ended() {
     const std::lock_guard lock(guard_);
     if (--left_ == 0) changed_.notify_all();
   }
-  void Wait() {
+  // Returns when all have ended.
+  void Run() {
     std::unique_lock lock(guard_);
-    changed_.wait(lock, [this] { return left_ == 0; });
+    while (true) {
+      changed_.wait(lock, [this] { return left_ == 0 || !resting_.empty(); });
+      if (resting_.empty()) return;
+      lock.unlock();
+      course_.AwaitTurn();
+      lock.lock();
+      const auto resting = std::exchange(resting_, {});
+      lock.unlock();
+      for (const auto& go_on : resting) go_on();
+      lock.lock();
+    }
   }
 
  private:
+  Course& course_;
   std::mutex guard_;
   std::condition_variable changed_;
   int left_;
+  std::vector<std::function<void()>> resting_;
 };
 
 template <typename Method>
@@ -34,7 +60,8 @@ class UnaryCaller : public GrpcCaller<Method> {
   using GrpcCaller<Method>::GrpcCaller;
 
   void Start(Ends& ends) {
-    while (this->Begin()) {
+    Turn turn;
+    while ((turn = this->Begin()) == Turn::kCall) {
       context_.emplace();
       if (this->cancellable.Begin(&*context_)) {
         Method::CallBack(this->stub(), &*context_, this->messages, [this, &ends](const grpc::Status& status) {
@@ -46,6 +73,7 @@ class UnaryCaller : public GrpcCaller<Method> {
       }
       this->End(grpc::Status::CANCELLED);
     }
+    if (turn == Turn::kRest) return ends.Rest([this, &ends] { Start(ends); });
     ends.Ended();
   }
 
@@ -61,12 +89,14 @@ class ChatCaller : public GrpcCaller<methods::Chat> {
   // Opens a stream for its next call. A caller that makes none has ended.
   void Start(Ends& ends) {
     ends_ = &ends;
-    while (Begin()) {
+    Turn turn;
+    while ((turn = Begin()) == Turn::kCall) {
       stream_ = std::make_unique<Stream>(*this);
       if (stream_->Open()) return;
       End(grpc::Status::CANCELLED);
     }
     stream_.reset();
+    if (turn == Turn::kRest) return ends.Rest([this] { Start(*ends_); });
     ends.Ended();
   }
 
@@ -80,6 +110,7 @@ class ChatCaller : public GrpcCaller<methods::Chat> {
     bool Open() {
       if (!caller_.cancellable.Begin(&context_)) return false;
       caller_.stub().async()->Chat(&context_, this);
+      AddHold();  // until its caller leaves it, since it goes on from another thread after a rest
       Talk();
       StartCall();
       return true;
@@ -108,11 +139,23 @@ class ChatCaller : public GrpcCaller<methods::Chat> {
     // Both ends may come at the same time. The later goes on.
     void OneDone(bool ok) {
       if (!ok) failed_ = true;
-      if (under_way_.fetch_sub(1) > 1 || failed_) return;  // after a failure, OnDone comes
+      if (under_way_.fetch_sub(1) > 1) return;
+      if (failed_) return RemoveHold();  // OnDone comes
       caller_.End(grpc::Status::OK);
-      if (caller_.Begin()) return Talk();
-      leaving_ = true;
-      context_.TryCancel();  // OnDone comes
+      GoOn();
+    }
+
+    void GoOn() {
+      switch (caller_.Begin()) {
+        case Turn::kCall:
+          return Talk();
+        case Turn::kRest:
+          return caller_.ends_->Rest([this] { GoOn(); });
+        case Turn::kEnd:
+          leaving_ = true;
+          context_.TryCancel();
+          RemoveHold();  // OnDone comes
+      }
     }
 
     ChatCaller& caller_;
@@ -129,19 +172,19 @@ class ChatCaller : public GrpcCaller<methods::Chat> {
 template <typename CallbackCaller>
 class CallbackClient : public GrpcClient<CallbackCaller> {
  public:
-  CallbackClient(const Spec& spec, Course& course) : GrpcClient<CallbackCaller>(spec, course), ends_(course.callers()) {}
+  CallbackClient(const Spec& spec, Course& course) : GrpcClient<CallbackCaller>(spec, course), ends_(course) {}
   ~CallbackClient() override {
-    if (started_) ends_.Wait();
+    if (thread_.joinable()) thread_.join();
   }
 
   void Start() override {
-    started_ = true;
+    thread_ = std::thread([this] { ends_.Run(); });
     for (const auto& caller : this->callers_) caller->Start(ends_);
   }
 
  private:
   Ends ends_;
-  bool started_ = false;
+  std::thread thread_;
 };
 
 }  // namespace

@@ -39,12 +39,12 @@ class GrpcCaller {
         stub_(Method::Service::NewStub(channel)),
         messages({spec.client.seed, caller.number(), spec.data_bytes}) {}
 
-  // Begins a call, if the caller makes another one, and makes its request.
-  bool Begin() {
+  // Begins a call, if it is the caller's turn, and makes its request.
+  Turn Begin() {
     sent_ = Now();
-    if (!caller_.Goes(sent_)) return false;
-    messages.Next(sent_);
-    return true;
+    const Turn turn = caller_.Ask(sent_);
+    if (turn == Turn::kCall) messages.Next(sent_);
+    return turn;
   }
 
   // Ends it. Its time is taken first, then the answer is judged.
@@ -59,6 +59,7 @@ class GrpcCaller {
   }
 
   void Cancel() { cancellable.Cancel(); }
+  Course& course() { return caller_.course(); }
   typename Method::Service::Stub& stub() { return *stub_; }
 
  private:

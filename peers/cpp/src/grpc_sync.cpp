@@ -7,12 +7,20 @@
 
 namespace {
 
+// Begins the caller's next call, after its rest. A no means that it makes none.
+template <typename Method>
+bool Begins(GrpcCaller<Method>& caller) {
+  Turn turn;
+  while ((turn = caller.Begin()) == Turn::kRest) caller.course().AwaitTurn();
+  return turn == Turn::kCall;
+}
+
 template <typename Method>
 struct UnaryCaller : GrpcCaller<Method> {
   using GrpcCaller<Method>::GrpcCaller;
 
   void Run() {
-    while (this->Begin()) {
+    while (Begins(*this)) {
       grpc::ClientContext context;
       if (!this->cancellable.Begin(&context)) {
         this->End(grpc::Status::CANCELLED);
@@ -30,7 +38,7 @@ struct ChatCaller : GrpcCaller<methods::Chat> {
   using GrpcCaller::GrpcCaller;
 
   void Run() {
-    while (Begin()) {
+    while (Begins(*this)) {
       if (!stream_ && !Open()) {
         End(grpc::Status::CANCELLED);
       } else if (stream_->Write(messages.request) && stream_->Read(&messages.answer)) {

@@ -39,7 +39,16 @@ JsonObject JsonObject::Object(const std::string& name) const { return JsonObject
 
 const std::string& JsonObject::Text(const std::string& name) const { return Field(name).string_value(); }
 
-// Numbers of protobuf's JSON are doubles, exact up to 2^53: of larger numbers only seeds are passed on.
+bool JsonObject::Flag(const std::string& name) const { return Field(name).bool_value(); }
+
+std::vector<JsonObject> JsonObject::Objects(const std::string& name) const {
+  std::vector<JsonObject> all;
+  for (const auto& value : Field(name).list_value().values()) all.push_back(JsonObject(value.struct_value()));
+  return all;
+}
+
+// Numbers of protobuf's JSON are doubles, exact up to 2^53, which are 104 days of nanoseconds. Seeds
+// are larger, and passed on as they are.
 int64_t JsonObject::Number(const std::string& name) const {
   const double value = Field(name).number_value();
   return std::abs(value) < 9e18 ? static_cast<int64_t>(value) : 0;

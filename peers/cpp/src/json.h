@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 // An object that was read. What is absent in it is empty, zero or false.
 class JsonObject {
@@ -15,6 +16,8 @@ class JsonObject {
   JsonObject Object(const std::string& name) const;
   const std::string& Text(const std::string& name) const;
   int64_t Number(const std::string& name) const;
+  bool Flag(const std::string& name) const;
+  std::vector<JsonObject> Objects(const std::string& name) const;
 
  private:
   explicit JsonObject(google::protobuf::Struct fields) : fields_(std::move(fields)) {}

@@ -94,6 +94,9 @@ ClientSpec ParseClient(const JsonObject& from) {
   const auto at_least = load.Number("warm_up_at_least_ns"), at_most = load.Number("warm_up_at_most_ns");
   to.warm_up_ns = at_most <= 0 ? 0 : std::min(std::max(kSecond, at_least), at_most);
   to.drain_ns = load.Number("drain_ns");
+  to.block = from.Flag("block");
+  if (to.block && (to.requests > 0 || to.warm_up_ns <= 0))
+    throw Refusal("a client of a block: want duration_ns and a warm-up");
   return to;
 }
 
@@ -140,4 +143,17 @@ Spec ParseSpec(const std::string& line) {
   spec.address = from.Text("address");
   if (spec.role == "client") spec.client = ParseClient(from.Object("client"));
   return spec;
+}
+
+std::optional<Turns> ParseTurns(const std::string& line) {
+  try {
+    const JsonObject from(line);
+    if (from.Text("control") != "slices") return std::nullopt;
+    Turns turns{{}, from.Number("at_ns")};
+    for (const auto& slice : from.Objects("slices"))
+      turns.slices.push_back({slice.Number("send_ns"), slice.Number("from_ns"), slice.Number("to_ns")});
+    return turns;
+  } catch (const Refusal&) {
+    return std::nullopt;
+  }
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -41,6 +42,19 @@ struct ClientSpec {
   int64_t duration_ns = 0;
   int64_t warm_up_ns = 0;
   int64_t drain_ns = 0;
+  bool block = false;  // it takes turns with other clients
+};
+
+// A stretch of the window of a client in a block: it sends from one instant on, and measures the
+// calls that begin between the two others.
+struct Slice {
+  int64_t send_ns, from_ns, to_ns;
+};
+
+// The slices of a client, and the instant at which the last one of all clients ends.
+struct Turns {
+  std::vector<Slice> slices;
+  int64_t over_ns;
 };
 
 struct Spec {
@@ -59,3 +73,6 @@ struct Spec {
 
 // Reads a spec, and refuses what this worker does not do.
 Spec ParseSpec(const std::string& line);
+
+// Reads a later line of the input. Nothing: it is no control that this worker obeys.
+std::optional<Turns> ParseTurns(const std::string& line);

@@ -103,8 +103,10 @@ class Loop {
   Counts counts_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Seat>> seats_;
-  size_t active_ = 0;       // callers that go on
-  std::vector<Seat*> due_;  // those that have nothing in flight
+  size_t active_ = 0;           // callers that go on
+  std::vector<Seat*> due_;      // those that have nothing in flight
+  std::vector<Seat*> resting_;  // those that wait for a slice
+  int64_t until_ns_ = 0;        // when they ask again
   std::thread thread_;
 };
 
@@ -113,12 +115,18 @@ void Loop::Run() {
   for (const auto& seat : seats_) due_.push_back(seat.get());
   std::array<epoll_event, 256> events;
   while (active_ > 0) {
+    Course& course = seats_.front()->caller.course();
+    if (resting_.size() == active_) course.AwaitTurn();
+    if (!resting_.empty() && (Now() >= until_ns_ || course.stopped()))
+      for (Seat* seat : std::exchange(resting_, {})) due_.push_back(seat);
     for (Seat* seat : std::exchange(due_, {})) {
       Begin(*seat);
       Flush(seat->connection);
     }
     if (active_ == 0) return;
-    const int count = epoll_wait(epoll_.fd(), events.data(), events.size(), due_.empty() ? -1 : 0);
+    if (resting_.size() == active_) continue;
+    const int patience = !due_.empty() ? 0 : resting_.empty() ? -1 : MillisecondsTo(until_ns_);
+    const int count = epoll_wait(epoll_.fd(), events.data(), events.size(), patience);
     for (int i = 0; i < count; i++) {
       if (auto* const connection = static_cast<Connection*>(events[i].data.ptr)) {
         Handle(*connection, events[i].events);
@@ -159,9 +167,15 @@ int Loop::Open(Connection& connection) {
 // Flush.
 void Loop::Begin(Seat& seat) {
   seat.sent = Now();
-  if (!seat.caller.Goes(seat.sent)) {
-    active_--;
-    return;
+  switch (seat.caller.Ask(seat.sent)) {
+    case Turn::kCall:
+      break;
+    case Turn::kRest:
+      until_ns_ = seat.caller.course().NextTurn(seat.sent);
+      return resting_.push_back(&seat);
+    case Turn::kEnd:
+      active_--;
+      return;
   }
   Connection& connection = seat.connection;
   if (!connection.socket.open())

@@ -26,6 +26,8 @@ pub const STACKS: &[Stack] = &[
     Stack { name: "grpc", options: &[], workloads: &["echo", "ping", "chat"] },
 ];
 
+pub const CONTROLS: [&str; 1] = ["slices"];
+
 pub fn find(name: &str) -> Result<&'static Stack, String> {
     let names: Vec<_> = STACKS.iter().map(|s| s.name).collect();
     let found = STACKS.iter().find(|s| s.name == name);
@@ -45,6 +47,6 @@ pub fn capabilities() -> Value {
     json!({
         "contract": CONTRACT, "roles": ["server", "client"], "stacks": stacks,
         "workloads": workloads,
-        "loads": ["closed"], "connections": Mode::NAMES,
+        "loads": ["closed"], "connections": Mode::NAMES, "controls": CONTROLS,
     })
 }

@@ -38,6 +38,7 @@ pub struct Client {
     pub sources: u32,
     pub seed: u64,
     pub calls_file: String,
+    pub block: bool,
     pub load: Load,
 }
 
@@ -52,6 +53,30 @@ pub struct Load {
     pub warm_up_at_least_ns: i64,
     pub warm_up_at_most_ns: i64,
     pub drain_ns: i64,
+}
+
+/// A line of the input after the spec.
+#[derive(Deserialize)]
+pub struct Order {
+    control: String,
+    pub at_ns: i64,
+    pub slices: Vec<Slice>,
+}
+
+/// A stretch of a window: calls are sent from `send_ns` on, and measured if they begin between
+/// `from_ns` and `to_ns`.
+#[derive(Deserialize)]
+pub struct Slice {
+    pub send_ns: i64,
+    pub from_ns: i64,
+    pub to_ns: i64,
+}
+
+impl Order {
+    /// Returns nothing for a control that this worker does not know.
+    pub fn parse(line: &str) -> Option<Order> {
+        serde_json::from_str(line).ok().filter(|order: &Order| catalog::CONTROLS.contains(&order.control.as_str()))
+    }
 }
 
 /// A variant of a stack: its name, and its options with their values.

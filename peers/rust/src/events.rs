@@ -44,6 +44,13 @@ pub fn progress(warming: bool, done: u64, fraction: f64) {
     emit(json!({"event": "progress", "progress": {"warming": warming, "done": done, "fraction": fraction}}));
 }
 
+/// Says that a client rests until it gets its slices.
+pub fn rests(done: u64, mean_ns: u64) {
+    let progress =
+        json!({"warming": true, "settled": true, "paused": true, "done": done, "fraction": 0, "mean_ns": mean_ns});
+    emit(json!({"event": "progress", "progress": progress}));
+}
+
 /// What a server cost is seen from outside.
 pub fn served() {
     emit(json!({"event": "result", "result": {"server": {}}}));

@@ -4,7 +4,8 @@
 //! 2. A stack opens its connections, counted in `connections.rs`, and starts a `caller.rs` for
 //!    each client: on tokio by `tasks.rs`, over bare TCP on its own threads.
 //! 3. `watch.rs` tells the progress, and cancels what does not end.
-//! 4. `result.rs` writes the calls file and makes the result.
+//! 4. `turns.rs` lets the callers of a block rest between their slices.
+//! 5. `result.rs` writes the calls file and makes the result.
 
 pub mod caller;
 pub mod connections;
@@ -13,9 +14,10 @@ pub mod filling;
 pub mod plan;
 mod result;
 pub mod tasks;
+pub mod turns;
 pub mod watch;
 
-pub use caller::Caller;
+pub use caller::{Caller, Next};
 pub use connections::Connections;
 pub use failure::Failure;
 pub use filling::{Filling, Message};

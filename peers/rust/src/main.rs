@@ -23,7 +23,7 @@ use std::{
     thread,
 };
 
-use contract::{Spec, Variant};
+use contract::{Order, Spec, Variant};
 
 fn main() {
     if let Err(message) = run() {
@@ -49,8 +49,9 @@ fn run() -> Result<(), String> {
         _ => {
             let variant = spec.variant()?;
             let plan = Arc::new(load::Plan::of(spec, variant.stack.name)?);
-            let watch = thread::spawn(|| {
-                wait_for_end();
+            let given = plan.clone();
+            let watch = thread::spawn(move || {
+                obey(&given);
                 // Half a window is not a measurement.
                 exit(if events::has_measured() { 0 } else { 1 });
             });
@@ -64,6 +65,15 @@ fn run() -> Result<(), String> {
 /// Waits for the end of standard input, which tells the worker to stop.
 fn wait_for_end() {
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+}
+
+/// Obeys the lines of standard input until its end.
+fn obey(plan: &Arc<load::Plan>) {
+    for order in io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| Order::parse(&line)) {
+        if let Err(message) = load::turns::take(plan, order) {
+            stop(&message);
+        }
+    }
 }
 
 type Serve = Box<dyn FnOnce() -> io::Result<()> + Send>;

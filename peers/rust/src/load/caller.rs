@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{Failure, Plan, now, plan::Edges};
+use super::{Failure, Plan, now, plan::Edges, turns::Place};
 
 /// The number of calls, of all callers, with room before the window opens.
 const ROOM: usize = 4 << 20;
@@ -22,23 +22,40 @@ pub struct Caller {
     pub index: usize,
     pub calls: Vec<Call>,
     pub failures: Vec<Failure>,
-    plan: Arc<Plan>,
+    pub plan: Arc<Plan>,
     edges: Edges,
     quota: Option<u64>,
     counted: u64,
     passed: bool, // no call that began in the window is in flight any more
+    place: Place,
     done: Arc<Done>,
 }
 
-/// How many calls have ended, on a cache line of its caller's own.
+/// How many calls have ended, and how long they took, on a cache line of their caller's own.
 #[repr(align(64))]
 #[derive(Default)]
-pub struct Done(AtomicU64);
+pub struct Done {
+    calls: AtomicU64,
+    took_ns: AtomicU64,
+}
 
 impl Done {
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.calls.load(Ordering::Relaxed)
     }
+
+    pub fn took_ns(&self) -> u64 {
+        self.took_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// What a caller does next.
+pub enum Next {
+    /// A call, which begins at this instant.
+    Call(i64),
+    /// Nothing before this instant, at which it asks again.
+    Rest(i64),
+    End,
 }
 
 impl Caller {
@@ -56,29 +73,34 @@ impl Caller {
             quota: plan.quota(index),
             counted: 0,
             passed: false,
+            place: Place::default(),
             done,
         }
     }
 
-    /// Begins a call and returns the instant, or returns that the caller has made all of its.
-    pub fn begin(&mut self) -> Option<i64> {
+    /// Begins a call, if the caller makes one.
+    pub fn begin(&mut self) -> Next {
         let now = now();
         if self.plan.window.is_cancelled() {
-            return None;
+            return Next::End;
+        }
+        if now >= self.edges.rest {
+            return self.place.next(self.plan.window.turns.get(), now);
         }
         if now >= self.edges.end {
             self.pass();
             // The others' last calls are measured under the same load as all.
-            return (self.plan.window.remaining.load(Ordering::Relaxed) > 0).then_some(now);
+            let others = self.plan.window.remaining.load(Ordering::Relaxed) > 0;
+            return if others { Next::Call(now) } else { Next::End };
         }
         if now >= self.edges.begin {
             if self.quota.is_some_and(|quota| self.counted >= quota) {
                 self.pass();
-                return None;
+                return Next::End;
             }
             self.counted += 1;
         }
-        Some(now)
+        Next::Call(now)
     }
 
     /// Notes how a call went.
@@ -86,7 +108,8 @@ impl Caller {
         let failure = outcome.err().map_or(0, |failure| self.place_of(failure));
         self.calls.push(Call { sent, ended, failure });
         // Nobody else writes it, so an addition need not be atomic.
-        self.done.0.store(self.done.get() + 1, Ordering::Relaxed);
+        self.done.calls.store(self.done.get() + 1, Ordering::Relaxed);
+        self.done.took_ns.store(self.done.took_ns() + (ended - sent) as u64, Ordering::Relaxed);
     }
 
     fn place_of(&mut self, failure: Failure) -> u32 {

@@ -5,6 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
+use tokio::sync::Notify;
+
+use super::turns::Turns;
 use crate::contract::{Client, Spec, Workload};
 
 /// The contract lets a worker choose its warm-up between two bounds; this is its choice.
@@ -81,6 +84,9 @@ impl Plan {
         if (load.requests_per_client > 0) == (load.duration_ns > 0) {
             return Err("load: want either requests_per_client or duration_ns".into());
         }
+        if client.block && (load.duration_ns <= 0 || load.warm_up_at_most_ns <= 0) {
+            return Err("a client of a block: want duration_ns and a warm-up".into());
+        }
         let mode = Mode::parse(&client.connection, client.clients)?;
         let window = Window { remaining: AtomicUsize::new(client.clients), ..Window::default() };
         Ok(Plan { stack, address: spec.address, workload: spec.workload, client, mode, window })
@@ -106,12 +112,18 @@ pub struct Window {
     /// Callers that may still have a call in flight that began in the window.
     pub remaining: AtomicUsize,
     pub cancelled: AtomicBool,
+    /// The slices of a client in a block, once they are known.
+    pub turns: OnceLock<Turns>,
+    /// Tells that a slice begins.
+    pub turn: Notify,
 }
 
 /// Instants of CLOCK_MONOTONIC.
 #[derive(Clone, Copy)]
 pub struct Edges {
     pub first_call: i64,
+    /// When a client in a block rests; otherwise the maximum.
+    pub rest: i64,
     pub begin: i64,
     /// The maximum, where the number of calls ends the window.
     pub end: i64,
@@ -123,12 +135,17 @@ impl Window {
         let first_call = super::now() + NOTICE_NS;
         let begin = first_call + plan.warm_up_ns();
         let end = if plan.client.load.duration_ns > 0 { begin + plan.client.load.duration_ns } else { i64::MAX };
-        *plan.window.edges.get_or_init(|| Edges { first_call, begin, end })
+        let edges = match plan.client.block {
+            true => Edges { first_call, rest: begin, begin: i64::MAX, end: i64::MAX }, // until the turns are known
+            false => Edges { first_call, rest: i64::MAX, begin, end },
+        };
+        *plan.window.edges.get_or_init(|| edges)
     }
 
     /// The edges, once they are known.
     pub fn edges(&self) -> Option<Edges> {
-        self.edges.get().copied()
+        let edges = self.edges.get().copied()?;
+        Some(self.turns.get().map_or(edges, |turns| turns.edges(edges)))
     }
 
     pub fn is_cancelled(&self) -> bool {

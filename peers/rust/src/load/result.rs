@@ -7,11 +7,12 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Caller, Connections, Failure, Plan, plan::Edges};
+use super::{Caller, Connections, Failure, Plan};
 use crate::events;
 
 /// Writes the calls file and prints the result.
-pub fn report(plan: &Plan, edges: Edges, callers: Vec<Caller>, connections: &Connections) -> Result<(), String> {
+pub fn report(plan: &Plan, callers: Vec<Caller>, connections: &Connections) -> Result<(), String> {
+    let edges = plan.window.edges().expect("the window was opened");
     // Callers note failures apart; here they get one list.
     let mut failures: Vec<Failure> = Vec::new();
     let places: Vec<Vec<u32>> = callers.iter().map(|c| merge(&mut failures, &c.failures)).collect();

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 
 use tokio::{runtime::Runtime, sync::oneshot};
 
-use super::{Caller, Connections, Failure, Filling, Message, Plan, Window, now, report, watch::watch};
+use super::{Caller, Connections, Failure, Filling, Message, Next, Plan, Window, now, report, watch::watch};
 use crate::{events, settings};
 
 /// What makes a caller's calls.
@@ -49,7 +49,7 @@ pub fn run<W: Wire>(
         }
         ended.into_iter().unzip()
     });
-    report(plan, edges, callers, connections)
+    report(plan, callers, connections)
 }
 
 async fn drive<W: Wire>(
@@ -58,9 +58,16 @@ async fn drive<W: Wire>(
     mut wire: W,
     mut cancelled: oneshot::Receiver<()>,
 ) -> (Caller, W) {
+    let plan = caller.plan.clone();
     loop {
         let request = filling.next();
-        let Some(sent) = caller.begin() else { return (caller, wire) };
+        let sent = loop {
+            match caller.begin() {
+                Next::Call(sent) => break sent,
+                Next::Rest(_) => rest(&mut caller, &plan).await,
+                Next::End => return (caller, wire),
+            }
+        };
         let outcome = tokio::select! {
             biased;
             outcome = wire.call(request) => outcome,
@@ -75,6 +82,14 @@ async fn drive<W: Wire>(
         if failed {
             tokio::task::yield_now().await; // a failure may have taken no time at all
         }
+    }
+}
+
+/// Rests until a slice begins. It asks once more, since one may have begun since the last look.
+async fn rest(caller: &mut Caller, plan: &Plan) {
+    let turn = plan.window.turn.notified();
+    if let Next::Rest(_) = caller.begin() {
+        turn.await;
     }
 }
 

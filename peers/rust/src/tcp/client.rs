@@ -21,11 +21,14 @@ use crate::{
     contract::Variant,
     events,
     load::{
-        Caller, Connections, Failure, Mode, Plan, Window, caller::Done, connections::Open, now, report, watch::watch,
+        Caller, Connections, Failure, Mode, Next, Plan, Window, caller::Done, connections::Open, now, report,
+        watch::watch,
     },
     settings,
 };
 
+/// How soon a thread without answers notices that they are no more waited for.
+const LOOK: Duration = Duration::from_millis(25);
 /// How long a connection may take to be there before the load begins.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -35,6 +38,8 @@ pub struct Crew {
     pub callers: Vec<Asking>,
     pub slots: Vec<Slot>,
     waiting: VecDeque<usize>, // callers
+    resting: Vec<usize>,      // callers
+    until: i64,               // when they may go on
     busy: usize,              // slots
     address: SocketAddr,
     connections: Arc<Connections>,
@@ -66,7 +71,7 @@ pub fn measure(variant: &Variant, plan: Arc<Plan>) -> Result<(), String> {
         let count = Arc::new(Done::default());
         done.push(count.clone());
         let asking = Asking::new(&plan, Caller::new(&plan, edges, index, count));
-        crews[index % threads].callers.push(asking);
+        crews[index % threads].add(asking);
     }
     let (say_ended, ended) = mpsc::channel();
     let running: Vec<_> = crews
@@ -90,7 +95,7 @@ pub fn measure(variant: &Variant, plan: Arc<Plan>) -> Result<(), String> {
         callers.extend(crew.callers.into_iter().map(|c| c.caller));
         kept.extend(crew.slots);
     }
-    report(&plan, edges, callers, &connections)
+    report(&plan, callers, &connections)
 }
 
 /// Opens the connections that are kept. A mode that keeps none has a slot for each caller, and
@@ -134,19 +139,59 @@ impl Crew {
             callers: Vec::new(),
             slots: Vec::new(),
             waiting: VecDeque::new(),
+            resting: Vec::new(),
+            until: 0,
             busy: 0,
             address,
             connections: connections.clone(),
         }
     }
 
-    /// Every caller makes its first request; slots are to take them then.
-    pub fn begin(&mut self) {
-        for caller in 0..self.callers.len() {
-            if self.callers[caller].next() {
-                self.waiting.push_back(caller);
-            }
+    /// Adds a caller, which rests until the crew goes on.
+    fn add(&mut self, caller: Asking) {
+        self.resting.push(self.callers.len());
+        self.callers.push(caller);
+    }
+
+    /// Lets callers make their next requests if their rest is over. It returns whether any did:
+    /// then free slots are to take them.
+    pub fn go_on(&mut self) -> bool {
+        if self.resting.is_empty() || now() < self.until && !self.plan.window.is_cancelled() {
+            return false;
         }
+        for caller in std::mem::take(&mut self.resting) {
+            self.next(caller);
+        }
+        !self.waiting.is_empty()
+    }
+
+    fn next(&mut self, caller: usize) {
+        match self.callers[caller].next() {
+            Next::Call(_) => self.waiting.push_back(caller),
+            Next::Rest(until) => {
+                self.resting.push(caller);
+                self.until = until;
+            }
+            Next::End => {}
+        }
+    }
+
+    /// The slots that carry no call.
+    pub fn free_slots(&self) -> Vec<usize> {
+        (0..self.slots.len()).filter(|&slot| self.slots[slot].caller.is_none()).collect()
+    }
+
+    /// How long there is nothing to do but to take answers.
+    pub fn patience(&self) -> Duration {
+        match self.resting.is_empty() {
+            true => LOOK,
+            false => LOOK.min(Duration::from_nanos((self.until - now()).max(0) as u64)),
+        }
+    }
+
+    /// Whether no answer is to come before the rest is over.
+    pub fn rests(&self) -> bool {
+        self.busy == 0 && self.waiting.is_empty() && !self.resting.is_empty()
     }
 
     /// Gives a free slot the call that has waited longest, if there is one.
@@ -158,9 +203,9 @@ impl Crew {
         true
     }
 
-    /// Whether no call is in flight, and none waits.
+    /// Whether no call is in flight, and none will be.
     pub fn is_done(&self) -> bool {
-        self.busy == 0 && self.waiting.is_empty()
+        self.busy == 0 && self.waiting.is_empty() && self.resting.is_empty()
     }
 
     pub fn request(&self, slot: usize) -> &[u8] {
@@ -225,9 +270,7 @@ impl Crew {
         if broken || self.plan.mode == Mode::New {
             (place.stream, place.open) = (None, None);
         }
-        if self.callers[caller].next() {
-            self.waiting.push_back(caller);
-        }
+        self.next(caller);
     }
 
     /// Ends all calls that are in flight or wait.

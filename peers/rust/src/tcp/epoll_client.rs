@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read, Write},
     os::fd::AsRawFd,
-    time::Duration,
+    thread,
 };
 
 use super::{
@@ -11,9 +11,6 @@ use super::{
     poll::{Event, Poll},
 };
 use crate::load::Failure;
-
-/// How soon a thread without answers notices that they are no more waited for.
-const LOOK: Duration = Duration::from_millis(25);
 
 /// Makes a crew's calls.
 pub fn run(crew: &mut Crew) -> io::Result<()> {
@@ -24,12 +21,17 @@ pub fn run(crew: &mut Crew) -> io::Result<()> {
             poll.add(stream.as_raw_fd(), slot, Event::READ)?;
         }
     }
-    crew.begin();
-    for (slot, waits_for) in waits_for.iter_mut().enumerate() {
-        next(crew, slot, &poll, waits_for)?;
-    }
     while !crew.is_done() {
-        let events = poll.wait(Some(LOOK))?;
+        if crew.go_on() {
+            for slot in crew.free_slots() {
+                next(crew, slot, &poll, &mut waits_for[slot])?;
+            }
+        }
+        let mut patience = crew.patience();
+        if crew.rests() {
+            thread::sleep(std::mem::take(&mut patience)); // epoll's milliseconds are too coarse
+        }
+        let events = poll.wait(Some(patience))?;
         for event in 0..events {
             let slot = poll.event(event);
             go_on(crew, slot, &poll, &mut waits_for[slot])?;

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::payload::{self, Frame};
 use crate::{
-    load::{Caller, Failure, Plan, filling::Random, now},
+    load::{Caller, Failure, Next, Plan, filling::Random, now},
     messages::{self, MAX_MESSAGE, Payload, Status},
 };
 
@@ -18,6 +18,7 @@ pub struct Asking {
     random: Random,
     frame: Frame,
     number: u64,
+    is_next: bool,    // the request was not sent yet
     pub sent_at: i64, // the last call
 }
 
@@ -26,17 +27,21 @@ impl Asking {
         let mut random = Random::new(plan.client.seed, caller.index);
         let mut frame = Frame::new(plan.workload.request_bytes);
         random.fill(frame.data_mut());
-        Asking { caller, random, frame, number: 0, sent_at: 0 }
+        Asking { caller, random, frame, number: 0, is_next: false, sent_at: 0 }
     }
 
-    /// Makes the next request, or returns that there is none.
-    pub fn next(&mut self) -> bool {
-        self.number += 1;
-        self.random.freshen(self.frame.data_mut());
-        self.frame.write(self.number, messages::timestamp());
-        let sent = self.caller.begin();
-        self.sent_at = sent.unwrap_or_default();
-        sent.is_some()
+    /// Makes the next request, and returns when it goes.
+    pub fn next(&mut self) -> Next {
+        if !std::mem::replace(&mut self.is_next, true) {
+            self.number += 1;
+            self.random.freshen(self.frame.data_mut());
+            self.frame.write(self.number, messages::timestamp());
+        }
+        let next = self.caller.begin();
+        if let Next::Call(sent) = next {
+            (self.is_next, self.sent_at) = (false, sent);
+        }
+        next
     }
 
     pub fn request(&self) -> &[u8] {

@@ -52,7 +52,7 @@ impl Poll {
     /// is broken is ready for whatever was wanted of it.
     pub fn wait(&mut self, at_most: Option<Duration>) -> io::Result<usize> {
         self.events.clear();
-        let milliseconds = at_most.map_or(-1, |d| d.as_millis() as libc::c_int);
+        let milliseconds = at_most.map_or(-1, |d| d.as_micros().div_ceil(1000) as libc::c_int);
         // SAFETY: the vector has the given number of places, and the counted ones are filled.
         let count = unsafe {
             let set = self.set.as_raw_fd();

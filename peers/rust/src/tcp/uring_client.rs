@@ -1,13 +1,10 @@
 //! A client's thread by io_uring: one system call sends a request and waits for answers, for as
 //! many calls as there are.
 
-use std::{io, net::Shutdown, os::fd::AsRawFd, time::Duration};
+use std::{io, net::Shutdown, os::fd::AsRawFd};
 
 use super::{client::Crew, ring::Ring};
 use crate::load::Failure;
-
-/// How soon a thread without answers notices that they are no more waited for.
-const LOOK: Duration = Duration::from_millis(25);
 
 /// Tokens are a slot and what is done over it.
 const RECEIVED: u64 = 0;
@@ -31,13 +28,14 @@ pub fn run(crew: &mut Crew) -> io::Result<()> {
     for stream in crew.slots.iter().filter_map(|s| s.stream.as_ref()) {
         stream.set_nonblocking(false)?; // the ring waits for what cannot be done at once
     }
-    crew.begin();
-    for (slot, under) in underway.iter_mut().enumerate() {
-        next(crew, slot, &mut ring, under)?;
-    }
     let mut cancelled = false;
     while !crew.is_done() {
-        let completions = ring.wait(LOOK)?;
+        if crew.go_on() {
+            for slot in crew.free_slots() {
+                next(crew, slot, &mut ring, &mut underway[slot])?;
+            }
+        }
+        let completions = ring.wait(crew.patience())?;
         for completion in 0..completions {
             let (token, result) = ring.completion(completion);
             let slot = (token / KINDS) as usize;
