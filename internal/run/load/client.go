@@ -97,7 +97,12 @@ type call struct {
 func (c *client) closedLoop(ctx context.Context) {
 	for !c.finished() {
 		now := clock.Now()
-		if c.window.bounds.Load().sendFrom(now) > now {
+		b := c.window.bounds.Load()
+		if b.isAfterSlices(now) {
+			c.markWindowDone()
+			return
+		}
+		if b.sendFrom(now) > now {
 			if !c.waitForResume(ctx) {
 				return
 			}
@@ -138,7 +143,7 @@ func (c *client) waitForResume(ctx context.Context) bool {
 func (c *client) openLoop(ctx context.Context, s *schedule) {
 	for freed := int64(pastInstant); !c.window.over.Load(); {
 		intended, spun, ok := s.awaitNext(c.window)
-		if !ok {
+		if !ok || c.window.bounds.Load().isAfterSlices(intended) {
 			return
 		}
 		freed = c.makeCall(ctx, call{intended: intended, freed: freed, ready: clock.Now(), spun: spun})

@@ -136,6 +136,9 @@ func (b *windowBounds) sendFrom(instant int64) int64 {
 	return instant
 }
 
+// isAfterSlices reports whether the last slice is over. A call would then disturb another load's turn.
+func (b *windowBounds) isAfterSlices(instant int64) bool { return b.slices > 0 && instant >= b.end }
+
 // slice returns the number of the slice at a spot, from 0. It means nothing outside of slices.
 func (b *windowBounds) slice(s spot) int { return s.pauses - (len(b.pauses) + 1 - b.slices) }
 
