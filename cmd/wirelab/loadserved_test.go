@@ -19,7 +19,10 @@ import (
 
 // TestServedScripts load a server whose answers lead elsewhere, and which knows its traces.
 func TestServedScripts(t *testing.T) {
-	server := httptest.NewUnstartedServer(servedSite())
+	site := servedSite()
+	serveStagedAnswers(site)
+	server := httptest.NewUnstartedServer(site)
+	server.Config.ConnContext = numberConnections
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -31,6 +34,7 @@ func TestServedScripts(t *testing.T) {
 	setup := params.Setup
 	params.Setup = func(env *testscript.Env) error {
 		env.Setenv("SITE", server.URL)
+		env.Setenv("SITE_ADDRESS", server.Listener.Addr().String())
 		return setup(env)
 	}
 	testscript.Run(t, params)
@@ -38,7 +42,7 @@ func TestServedScripts(t *testing.T) {
 
 // servedSite leads /old to /new?x=1, /away to another port, /secure to TLS, /round to itself
 // and /post, by 303, to /new; /again keeps the method. What is there says how it was asked.
-func servedSite() http.Handler {
+func servedSite() *http.ServeMux {
 	site := http.NewServeMux()
 	for path, to := range map[string]struct {
 		url    string

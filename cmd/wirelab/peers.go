@@ -124,10 +124,10 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 			case err != nil:
 				return usageError(err)
 			}
-			failed, all := 0, 0
+			failed, skipped, all := 0, 0, 0
 			for _, one := range peers {
-				bad, checks := a.checkContract(cmd.Context(), one)
-				failed, all = failed+bad, all+checks
+				bad, left, checks := a.checkContract(cmd.Context(), one)
+				failed, skipped, all = failed+bad, skipped+left, all+checks
 				if cmd.Context().Err() != nil {
 					return exitError{code: exitInterrupted}
 				}
@@ -135,7 +135,11 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 			if failed > 0 {
 				return fmt.Errorf("%s fails %d of %d checks", strings.Join(command, " "), failed, all)
 			}
-			fmt.Fprintf(a.stdout, "%s passes all %d checks\n", strings.Join(command, " "), all)
+			left := ""
+			if skipped > 0 {
+				left = fmt.Sprintf("; %d checks do not apply", skipped)
+			}
+			fmt.Fprintf(a.stdout, "%s passes all %d checks%s\n", strings.Join(command, " "), all, left)
 			return nil
 		},
 	}
@@ -148,9 +152,15 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 }
 
 // checkContract checks a worker against the contract, with one stack. It prints one line per check.
-func (a *app) checkContract(ctx context.Context, p conform.Peer) (failed, all int) {
-	checks := conform.Checks(p)
-	for _, check := range checks {
+// all does not count the skipped checks.
+func (a *app) checkContract(ctx context.Context, p conform.Peer) (failed, skipped, all int) {
+	for _, check := range conform.Checks(p) {
+		if check.Skip != "" {
+			skipped++
+			fmt.Fprintf(a.stdout, "skip  %s: %s: %s\n", p.Stack, check.Name, check.Skip)
+			continue
+		}
+		all++
 		found := check.RunOutsideTests(ctx)
 		if ctx.Err() != nil {
 			break
@@ -162,5 +172,5 @@ func (a *app) checkContract(ctx context.Context, p conform.Peer) (failed, all in
 		failed++
 		fmt.Fprintf(a.stdout, "FAIL  %s: %s\n        %s\n", p.Stack, check.Name, strings.ReplaceAll(found.Error(), "\n", "\n        "))
 	}
-	return failed, len(checks)
+	return failed, skipped, all
 }

@@ -115,6 +115,15 @@ export interface Allocator {
   objects_share: number;
 }
 
+/** AnswerSizes holds the sizes of the answers of calls that did not fail: of HTTP bodies, or of the messages of gRPC calls. */
+export interface AnswerSizes {
+  count: number; // number of answers
+  min_bytes: number;
+  max_bytes: number;
+  median_bytes: number; // rounded down by less than an eighth, if there are many sizes
+  sizes?: SizeCount[]; // Sizes lists the sizes in ascending order; absent if there are more than 32.
+}
+
 /** An AnswerStatus counts a service's answers with one status. */
 export interface AnswerStatus {
   name: string; // such as "200 OK" of HTTP, or "Unavailable" of gRPC
@@ -211,7 +220,9 @@ export interface Cell {
   valid: boolean; // at least one trial is valid
   warnings: string[]; // findings of checks, worst first; then other remarks
   statuses?: AnswerStatus[]; // statuses of the service's answers; absent unless a user's own service was called
+  answers?: AnswerSizes; // sizes of the service's answers; absent if none is known
   response_apart: boolean; // response_us differs from service_us
+  sizes: string; // the sizes in words; empty if none is known
   said: string; // the request and the protocol
   name: string; // request, protocol and number of clients
   checks: JudgedCheck[]; // results of checks, worst first
@@ -858,6 +869,12 @@ export interface Shares {
   decided: boolean; // the ratio is proven to differ from 1; if not, there are no shares
   steps: ShareStep[];
   intervals: IntervalsByField;
+}
+
+/** SizeCount counts the answers of one size. */
+export interface SizeCount {
+  bytes: number;
+  count: number;
 }
 
 /** A SpreadStep counts requests with similar times. */

@@ -61,6 +61,10 @@ type Measurement struct {
 	Messages *latency.Distribution `json:"messages,omitempty"`
 	// Statuses counts all answers by status, for callers that report a status.
 	Statuses []StatusCount `json:"statuses,omitempty"`
+	// Answers counts the answers of calls that did not fail by size, for callers that report a size.
+	Answers *Answers `json:"answers,omitempty"`
+	// ByConnection lists the calls of each connection, if each client had a connection of its own.
+	ByConnection []ConnectionCalls `json:"by_connection,omitempty"`
 
 	// Named holds the figures of the calls by name, sorted by name. It is empty if calls have no
 	// names.
@@ -110,6 +114,8 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.Active += other.Active
 	m.FailedNS = sum.AddIntsIfBoth(m.FailedNS, other.FailedNS)
 	m.Statuses = PlusStatuses(m.Statuses, other.Statuses)
+	m.Answers = sum.AddPresent(m.Answers, other.Answers)
+	m.ByConnection = plusConnections(m.ByConnection, other.ByConnection)
 	m.Named = plusNamed(m.Named, other.Named)
 	m.ThoughtNS += other.ThoughtNS
 	m.Checking = sum.AddPresent(m.Checking, other.Checking)

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"wirelab.dev/internal/base/stats"
@@ -82,6 +83,110 @@ func countHandshakes(made record.Connections, mode scenario.ConnectionMode) (all
 	default:
 		return all, made.Resumed, "resumed"
 	}
+}
+
+const (
+	// A slow connection has at least leastConnectionCalls calls, whose mean is at least slowRatio times
+	// the mean of the others. Three quarters of its calls take longer than nine tenths of the calls on
+	// each other connection. Chance made such a connection in none of 100,000 windows
+	// (TestEqualConnectionsAreNotTold).
+	leastConnectionCalls = 20
+	slowRatio            = 1.5
+	// Failing connections have at least mostFailures of at least leastFailures failures. Chance makes
+	// them with a probability of at most failingP, over all choices of connections.
+	leastFailures = 10
+	mostFailures  = 0.9
+	failingP      = 1e-6
+	// failingShare is the share of failed calls from which a connection's times are not compared: many
+	// failed calls end at once, and others take very long.
+	failingShare = 0.1
+)
+
+// checkSingleConnections looks for connections that are slower than the others, or that have almost
+// all failures. In a closed loop, a slow connection makes few calls, so percentiles hide it.
+func (t trial) checkSingleConnections() record.Check {
+	c := record.Check{Level: record.OK, Unit: "connections", Detail: "does not apply: the clients have no connections of their own, or there are too many"}
+	if len(t.ByConnection) < 2 {
+		return c
+	}
+	var found []string
+	slow, rest := t.slowConnections()
+	failing, failed := t.failingConnections()
+	if len(slow) > 0 {
+		those, others := sumConnections(slow), sumConnections(rest)
+		mean, usual := float64(those.SumNS)/float64(those.Requests), float64(others.SumNS)/float64(others.Requests)
+		is, made := "is", "it made"
+		if len(slow) > 1 {
+			is, made = "are", "they made"
+		}
+		found = append(found, fmt.Sprintf("%d of %d connections %s %s slower than the others: mean %s against %s; %s %s of the calls",
+			len(slow), len(t.ByConnection), is, units.Time(mean-usual), units.Time(mean), units.Time(usual), made, percentText(float64(those.Requests)/float64(max(1, t.Requests)))))
+	}
+	if len(failing) > 0 {
+		all := fmt.Sprintf("%d of %d", failed, t.Failed())
+		if failed == t.Failed() {
+			all = fmt.Sprintf("all %d", failed)
+		}
+		found = append(found, fmt.Sprintf("%s failures were on %d of %d connections", all, len(failing), len(t.ByConnection)))
+	}
+	c.Figure, c.Limit = new(float64(max(len(slow), len(failing)))), new(0.0)
+	c.Detail = "no connection is much slower than the others, and none has almost all failures"
+	if len(found) > 0 {
+		setVerdict(&c, record.Warning, "%s", strings.Join(found, "; "))
+	}
+	return c
+}
+
+// slowConnections returns the connections that are slower than all others, and the others. It
+// returns nothing if there is no clear gap.
+func (t trial) slowConnections() (slow, rest []record.ConnectionCalls) {
+	judged := slices.DeleteFunc(slices.Clone(t.ByConnection), func(c record.ConnectionCalls) bool {
+		return c.Requests < leastConnectionCalls || float64(c.Failed) > failingShare*float64(c.Requests)
+	})
+	slices.SortFunc(judged, func(a, b record.ConnectionCalls) int { return cmp.Compare(b.P25NS, a.P25NS) })
+	for k := 1; k <= len(judged)/2; k++ {
+		slow, rest = judged[:k], judged[k:]
+		most := slices.MaxFunc(rest, func(a, b record.ConnectionCalls) int { return cmp.Compare(a.P90NS, b.P90NS) })
+		those, others := sumConnections(slow), sumConnections(rest)
+		ratio := float64(those.SumNS) / float64(those.Requests) * float64(others.Requests) / float64(max(1, others.SumNS))
+		if slow[k-1].P25NS > most.P90NS && ratio >= slowRatio {
+			return slow, rest
+		}
+	}
+	return nil, nil
+}
+
+// failingConnections returns the connections that have almost all failures, and how many they have.
+// It returns none if chance may be the reason.
+func (t trial) failingConnections() (failing []record.ConnectionCalls, failed int64) {
+	all := sumConnections(t.ByConnection)
+	if all.Failed < leastFailures {
+		return nil, 0
+	}
+	sorted := slices.Clone(t.ByConnection)
+	slices.SortFunc(sorted, func(a, b record.ConnectionCalls) int { return cmp.Compare(b.Failed, a.Failed) })
+	n, choices := len(sorted), 1.0
+	for k := 1; k <= n/2; k++ {
+		choices *= float64(n-k+1) / float64(k)
+		those := sumConnections(sorted[:k])
+		if float64(those.Failed) < mostFailures*float64(all.Failed) {
+			continue
+		}
+		// A connection whose calls fail at once makes more calls. Its good answers do not show that.
+		share := float64(those.Requests-those.Failed+int64(k)) / float64(all.Requests-all.Failed+int64(n))
+		if choices*stats.BinomialP(float64(all.Failed), float64(those.Failed), share) > failingP {
+			return nil, 0
+		}
+		return sorted[:k], those.Failed
+	}
+	return nil, 0
+}
+
+func sumConnections(all []record.ConnectionCalls) (sum record.ConnectionCalls) {
+	for _, one := range all {
+		sum = sum.Plus(one)
+	}
+	return sum
 }
 
 // checkLink checks that an emulated link had the wanted delay and share of lost packets.

@@ -115,6 +115,82 @@ func (t trial) describeFailedCallTimes() string {
 		others*float64(t.Service.Count)/float64(t.Service.Sum))
 }
 
+const (
+	// Fewer answers than leastOddAnswers, and shares from maxOddShare, are no finding: then the
+	// service's answers may have several sizes.
+	leastOddAnswers = 3
+	maxOddShare     = 0.1
+	// Sizes that differ from the usual size by no more than nearBytes or nearShare are usual, too:
+	// numbers and times differ in length.
+	nearBytes, nearShare = 4, 0.25
+)
+
+// checkAnswerSizes looks for a few answers with another size than almost all answers have. Such an
+// answer may be empty, cut, or an error page with a good status.
+func (t trial) checkAnswerSizes() record.Check {
+	c := record.Check{Level: record.OK, Unit: "share", Detail: "the client does not report the sizes of answers"}
+	a := t.Answers
+	if a == nil || a.Count() == 0 {
+		return c
+	}
+	all := a.Count()
+	c.Detail = "no answer's size stands out"
+	most := slices.MaxFunc(slices.Concat(a.Sizes, a.Rounded), func(a, b record.SizeCount) int { return cmp.Compare(a.Count, b.Count) }).Bytes
+	var usual, odd []record.SizeCount
+	var oddCount int64
+	for _, s := range slices.Concat(a.Sizes, a.Rounded) {
+		if isNearSize(s.Bytes, most) {
+			usual = append(usual, s)
+		} else {
+			odd = append(odd, s)
+			oddCount += s.Count
+		}
+	}
+	share := float64(oddCount) / float64(all)
+	c.Figure, c.Limit = &share, new(0.0)
+	// Steps of a user, and answers with different statuses, differ in size.
+	if oddCount < leastOddAnswers || share >= maxOddShare || len(t.Named) > 1 || oddCount == t.otherStatuses(all) {
+		return c
+	}
+	least, largest := sizesIn(usual)
+	expression := fmt.Sprintf("size == %d", least)
+	if least != largest {
+		expression = fmt.Sprintf("size >= %d and size <= %d", least, largest)
+	}
+	setVerdict(&c, record.Warning, "%d of %d answers had %s, and %d had %s: look at them with --expect '%s'",
+		oddCount, all, sizeText(odd), all-oddCount, sizeText(usual), expression)
+	return c
+}
+
+func isNearSize(size, usual int64) bool {
+	apart := float64(max(size-usual, usual-size))
+	return (size > 0) == (usual > 0) && apart <= max(nearBytes, nearShare*float64(usual))
+}
+
+// otherStatuses returns how many of the good answers have another status than most answers.
+func (t trial) otherStatuses(answers int64) (count int64) {
+	for _, s := range t.Statuses {
+		count = max(count, s.Count)
+	}
+	return answers - count
+}
+
+func sizesIn(sizes []record.SizeCount) (least, largest int64) {
+	least, largest = sizes[0].Bytes, sizes[0].Bytes
+	for _, s := range sizes {
+		least, largest = min(least, s.Bytes), max(largest, s.Bytes)
+	}
+	return least, largest
+}
+
+func sizeText(sizes []record.SizeCount) string {
+	least, largest := sizesIn(sizes)
+	if least == largest {
+		return units.Bytes(int(least), " ")
+	}
+	return units.Bytes(int(least), " ") + " to " + units.Bytes(int(largest), " ")
+}
+
 // checkAnswerTimes checks that no answer took less time than the workload's simulated work.
 func (t trial) checkAnswerTimes() record.Check {
 	c := record.Check{Level: record.OK, Unit: "us", Detail: "the workload asks for no simulated work"}

@@ -23,6 +23,7 @@ type client struct {
 	caller   Caller
 	checker  Checker      // nil if the caller is not a Checker
 	answered StatusCaller // nil if the caller reports no status
+	sized    SizedCaller  // nil if the caller reports no size
 	thinker  Thinker      // nil if the caller has no think time, and in an open loop
 	named    callsByName
 	traced   TraceCaller // nil if the caller has no traces
@@ -44,6 +45,7 @@ type client struct {
 
 	isPast   atomic.Bool
 	statuses []record.StatusCount // a list is faster than a map: there are few statuses, and one is most frequent
+	answers  answerSizes
 	traces   slowestTraces
 	failures []record.ErrorCount
 	classify func(error) record.ErrorCount

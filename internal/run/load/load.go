@@ -84,6 +84,9 @@ type Plan struct {
 	// and count as failed. Arrivals that were not sent count as unsent. 0: no limit.
 	Drain       time.Duration
 	KeepSamples bool
+	// OwnConnections says that each caller has a connection of its own, so that the result lists the
+	// calls of each connection.
+	OwnConnections bool
 	// Classify returns the class and the code of a failed call's error.
 	Classify func(error) record.ErrorCount
 	// OnOpen and OnClose, if not nil, are called just before the window

@@ -19,7 +19,7 @@ func (c *client) countFailure(err error) {
 	}
 }
 
-// recordDetails records the name, status, trace and message times of a call that began in the
+// recordDetails records the name, status, size, trace and message times of a call that began in the
 // window.
 func (c *client) recordDetails(course *call, begin int64, err error) {
 	c.named.recordTimes(course, err)
@@ -27,6 +27,9 @@ func (c *client) recordDetails(course *call, begin int64, err error) {
 		if status, is := c.answered.Status(); is {
 			lists.FindOrAdd(&c.statuses, record.StatusCount{Status: status}, func(s record.StatusCount) bool { return s.Status == status }).Count++
 		}
+	}
+	if c.sized != nil && err == nil {
+		c.answers.count(c.sized.AnswerBytes())
 	}
 	if c.traced != nil {
 		if id := c.traced.Trace(); id != "" {
@@ -65,6 +68,41 @@ type Thinker interface {
 // call's answer, and false if there was no answer.
 type StatusCaller interface {
 	Status() (status int, answered bool)
+}
+
+// A SizedCaller is a Caller whose answers have a size. AnswerBytes returns the size of the last
+// call's answer.
+type SizedCaller interface {
+	AnswerBytes() int64
+}
+
+// answerSizes counts the answers of one client by size. Sizes are few as a rule, so a list is
+// faster than a map. Sizes beyond record.KeptSizes are counted by their range.
+type answerSizes struct {
+	sizes    []record.SizeCount
+	ranges   []int64 // nil until there are too many sizes
+	from, to int64   // the smallest and the largest size
+}
+
+func (a *answerSizes) count(bytes int64) {
+	if len(a.sizes) == 0 {
+		a.from, a.to = bytes, bytes
+	}
+	a.from, a.to = min(a.from, bytes), max(a.to, bytes)
+	for i := range a.sizes {
+		if a.sizes[i].Bytes == bytes {
+			a.sizes[i].Count++
+			return
+		}
+	}
+	if len(a.sizes) < record.KeptSizes {
+		a.sizes = append(a.sizes, record.SizeCount{Bytes: bytes, Count: 1})
+		return
+	}
+	if a.ranges == nil {
+		a.ranges = make([]int64, record.SizeRanges)
+	}
+	a.ranges[record.SizeRange(bytes)]++
 }
 
 // A TraceCaller is a Caller whose calls may have a trace. Trace returns the identifier of the last

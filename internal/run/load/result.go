@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -60,7 +61,7 @@ func (c *controller) result() *Result {
 	r.Measurement = record.Measurement{
 		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling,
 		StraddlingNS: all.straddled, BacklogNS: all.backlog,
-		FailedNS: &all.failed, Statuses: statuses,
+		FailedNS: &all.failed, Statuses: statuses, Answers: mergeAnswers(c.clients), ByConnection: c.callsByConnection(),
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,
 		WarmUp:    record.WarmUp{TookNS: b.runningClock(begin) - c.began, Requests: all.warmedUp, Settled: c.settled},
 		Intervals: mergeNeighbours(c.course, maxIntervals),
@@ -196,6 +197,44 @@ func mergeTraces(clients []*client) (slowest []record.Trace, count int64) {
 		count += one.traces.count
 	}
 	return slowest, count
+}
+
+// mergeAnswers adds up the answers of all clients. It returns nil if callers report no sizes.
+func mergeAnswers(clients []*client) *record.Answers {
+	var all *record.Answers
+	for _, c := range clients {
+		if c.sized == nil {
+			continue
+		}
+		one := record.Answers{Sizes: slices.Clone(c.answers.sizes), MinBytes: c.answers.from, MaxBytes: c.answers.to}
+		slices.SortFunc(one.Sizes, func(a, b record.SizeCount) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		for i, n := range c.answers.ranges {
+			if n > 0 {
+				one.Rounded = append(one.Rounded, record.SizeCount{Bytes: record.LowestSizeIn(i), Count: n})
+			}
+		}
+		all = sum.AddPresent(all, &one)
+	}
+	return all
+}
+
+// callsByConnection returns the calls of each client, if each has a connection of its own.
+func (c *controller) callsByConnection() (all []record.ConnectionCalls) {
+	if !c.plan.OwnConnections || len(c.clients) < 2 || len(c.clients) > record.KeptConnections {
+		return nil
+	}
+	for i, one := range c.clients {
+		calls := record.ConnectionCalls{Client: c.plan.group().First + i, Requests: one.recorded}
+		for _, f := range one.failures {
+			calls.Failed += f.Count
+		}
+		if one.recorded > 0 {
+			h := latency.NewHistogram(one.service)
+			calls.SumNS, calls.P25NS, calls.P90NS = int64(h.Sum()), int64(h.Quantile(0.25)), int64(h.Quantile(0.9))
+		}
+		all = append(all, calls)
+	}
+	return all
 }
 
 // mergeNamed adds up what the clients recorded, in the order of the names.

@@ -119,6 +119,7 @@ func (c *controller) newClient(caller Caller) *client {
 	one.finish = pastInstant
 	one.checker, _ = caller.(Checker)
 	one.answered, _ = caller.(StatusCaller)
+	one.sized, _ = caller.(SizedCaller)
 	one.named.caller, _ = caller.(NamedCaller)
 	one.named.open = c.plan.Open != nil || c.plan.InFlight > 0
 	if c.plan.Open == nil {

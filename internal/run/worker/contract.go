@@ -161,6 +161,9 @@ type Capabilities struct {
 	// Stacks holds the keys of each stack's options, by the name of the stack.
 	Stacks    map[string][]string `json:"stacks"`
 	Workloads []string            `json:"workloads"`
+	// Lacks lists the workloads that a stack does not carry with their default options, by the name of
+	// the stack.
+	Lacks map[string][]string `json:"lacks,omitempty"`
 	// Loads lists the load models that the worker's client supports.
 	Loads []scenario.LoadModel `json:"loads,omitempty"`
 	// Connections lists the connection modes that the worker's client supports.

@@ -89,6 +89,7 @@ func (r *ClientResult) computeFromCalls(s Spec, turns []load.Slice) error {
 		return err
 	}
 	plan.Callers = make([]load.Caller, s.Client.Clients)
+	plan.OwnConnections = s.Client.Connection == string(scenario.PerWorker)
 	measured, err := load.Replay(plan, load.Journal{Calls: calls, Begin: r.BeginNS, End: r.EndNS, Failures: r.Failures, Slices: turns})
 	if err != nil {
 		return err

@@ -61,6 +61,8 @@ type Cell struct {
 	// The following fields are set only for a service of the user's own.
 
 	Statuses    []table.AnswerStatus `json:"statuses,omitempty"` // statuses of the service's answers; absent unless a user's own service was called
+	Answers     *table.AnswerSizes   `json:"answers,omitempty"`  // sizes of the service's answers; absent if none is known
+	Sizes       string               `json:"-" page:"sizes"`     // the sizes in words; empty if none is known
 	Description string               `json:"-" page:"said"`      // the request and the protocol
 	Name        string               `json:"-" page:"name"`      // request, protocol and number of clients
 	Checks      []JudgedCheck        `json:"-" page:"checks"`    // results of checks, worst first
@@ -93,6 +95,9 @@ func newCell(c *matrix.Cell) Cell {
 	cell.Response = c.ResponseTimes()
 	if c.Kind().InDetail {
 		cell.Statuses, cell.Description, cell.Name = table.NamedStatuses(&c.Cell, c.Statuses), table.DescribeCall(&c.Cell), table.CellName(&c.Cell)
+		if cell.Answers = table.SizesOf(c.Answers); cell.Answers != nil {
+			cell.Sizes = cell.Answers.String()
+		}
 	}
 	return cell
 }

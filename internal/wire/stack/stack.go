@@ -166,6 +166,12 @@ type KindLimiter interface {
 	CheckKind(scenario.Variant, Kind) error
 }
 
+// WorkloadLimiter is an optional interface of a Stack that cannot answer the calls of every workload.
+type WorkloadLimiter interface {
+	// CheckWorkload returns an error that wraps ErrUnsupported for a workload that the stack lacks.
+	CheckWorkload(name string) error
+}
+
 // ConnectionChooser is an optional interface of a Stack whose variants have different connection
 // modes.
 type ConnectionChooser interface {

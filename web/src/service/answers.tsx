@@ -13,7 +13,7 @@ export function Answers({ point }: { point: AtPoint }) {
       {point.cells.map((cell) => (
         <div class="of-call" key={cell.key}>
           {point.cells.length > 1 && <h3>{cell.said}</h3>}
-          <p>{sayFailures(cell)}</p>
+          <p>{sayFailures(cell)}{cell.sizes && ` Sizes: ${cell.sizes}.`}</p>
           <Statuses cell={cell} />
           <Errors cell={cell} />
         </div>

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -85,6 +86,7 @@ type Cell struct {
 	WindowSeconds float64              `json:"-" page:"window_seconds"` // length of the shortest window; 0 if none was measured
 	Spread        []SpreadStep         `json:"-" page:"spread"`         // requests by response time, from the fastest to the slowest
 	Statuses      []record.StatusCount `json:"-"`
+	Answers       *record.Answers      `json:"-"` // answers of calls that did not fail, by size; nil if no size is known
 
 	// Only the text about a service shows these:
 
@@ -279,6 +281,7 @@ func (c *Cell) setFigures(trials []Trial, seed uint64) {
 		c.Statuses = []record.StatusCount{}
 		for _, t := range trials {
 			c.Statuses = record.PlusStatuses(c.Statuses, t.Statuses)
+			c.Answers = sum.AddPresent(c.Answers, t.Answers)
 		}
 		c.WindowSeconds = slices.Min(Values(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e9 }))
 	}

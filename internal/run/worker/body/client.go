@@ -47,6 +47,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	if err != nil {
 		return err
 	}
+	plan.OwnConnections = conns.ownConnections
 	plan.Controls, plan.Live, plan.Intervals = controls, spec.Client.Live, spec.printedIntervals(events)
 	if err := events.printReady(worker.Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
 		return err

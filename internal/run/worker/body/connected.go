@@ -36,6 +36,8 @@ type stackClients struct {
 	callers  []workload.Caller
 	settings []tuning.Setting // settings that differ from a library's default
 	calls    *instantRecorder // nil if the instants of calls are not recorded
+	// ownConnections is true if each caller has a connection of its own.
+	ownConnections bool
 	// service is the client of a user's own service. If service is set, clients, target, dial and
 	// newCaller are not set.
 	service io.Closer
@@ -80,7 +82,7 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	}
 	n := 1
 	if conns.mode.Mode == scenario.PerWorker {
-		n = spec.Client.Clients
+		n, conns.ownConnections = spec.Client.Clients, true
 	} else {
 		target.Connections = conns.mode.ConnectionCount(spec.Client.Clients)
 	}
@@ -187,6 +189,9 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	conns.service = client
+	if engine, says := client.(connectionKeeper); says {
+		conns.ownConnections = engine.OwnConnections()
+	}
 	var followers []service.Follower
 	for i := range spec.Client.Clients {
 		number := group.First + i
@@ -207,6 +212,10 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		return nil
 	})
 }
+
+// A connectionKeeper is a service's client that knows whether each caller keeps a connection of its
+// own.
+type connectionKeeper interface{ OwnConnections() bool }
 
 // checkingCost returns the cost of checking all callers' answers, or nil if no answer was checked.
 // No caller may make a call meanwhile.

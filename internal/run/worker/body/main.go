@@ -14,6 +14,7 @@ import (
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
 	workloads "wirelab.dev/internal/wire/workload/catalog"
@@ -136,12 +137,18 @@ var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, wor
 
 func capabilities() *worker.Capabilities {
 	all := &worker.Capabilities{
-		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole}, Stacks: map[string][]string{},
+		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole},
+		Stacks: map[string][]string{}, Lacks: map[string][]string{},
 		Loads:    []scenario.LoadModel{scenario.Closed, scenario.Open, scenario.Burst, scenario.Ramp, scenario.Search},
 		Controls: knownControls,
 	}
 	for _, s := range catalog.Stacks() {
 		all.Stacks[s.Info().Name] = lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
+		for _, w := range workloads.Workloads() {
+			if checkCarries(s, w) != nil {
+				all.Lacks[s.Info().Name] = append(all.Lacks[s.Info().Name], w.Info().Name)
+			}
+		}
 	}
 	all.Workloads = lists.Map(workloads.Workloads(), func(w workload.Workload) string { return w.Info().Name })
 	// Every stack supports these modes. Some stacks also support resumed and 0rtt.
@@ -149,4 +156,24 @@ func capabilities() *worker.Capabilities {
 		all.Connections = append(all.Connections, string(mode))
 	}
 	return all
+}
+
+// checkCarries returns an error if a stack, without options, cannot carry a workload.
+func checkCarries(s stack.Stack, w workload.Workload) error {
+	if limiter, ok := s.(stack.WorkloadLimiter); ok {
+		if err := limiter.CheckWorkload(w.Info().Name); err != nil {
+			return err
+		}
+	}
+	variant := scenario.Variant{Stack: s.Info().Name}
+	streaming, ok := w.(workload.Streaming)
+	if !ok {
+		return stack.CheckKind(s, variant, stack.Unary)
+	}
+	for _, desc := range streaming.Streams(workload.Parameters{}) {
+		if err := stack.CheckKind(s, variant, stack.KindOf(desc)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 type Check struct {
 	Name string
 	Run  func(T)
+	// Skip says why the check does not apply. It is empty if the check applies.
+	Skip string
 }
 
 // RunOutsideTests runs the check without package testing, and returns the errors that it found.
@@ -62,79 +65,94 @@ func (t *checkRecorder) Fatal(args ...any) { t.Fatalf("%s", fmt.Sprint(args...))
 // Checks returns the checks for a worker that plays the peer's roles.
 func Checks(p Peer) []Check {
 	all := []Check{
-		{"refuses another contract", p.expectRefusal("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 })},
-		{"refuses an unknown role", p.expectRefusal("role", func(s *worker.Spec) { s.Role = "bystander" })},
-		{"refuses an unknown stack", p.expectRefusal("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" })},
-		{"refuses an unknown workload", p.expectRefusal("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" })},
+		{Name: "refuses another contract", Run: p.expectRefusal("contract", func(s *worker.Spec) { s.Contract = worker.Contract + 1 })},
+		{Name: "refuses an unknown role", Run: p.expectRefusal("role", func(s *worker.Spec) { s.Role = "bystander" })},
+		{Name: "refuses an unknown stack", Run: p.expectRefusal("no-such-stack", func(s *worker.Spec) { s.Stack = "no-such-stack" })},
+		{Name: "refuses an unknown workload", Run: p.expectRefusal("no-such-workload", func(s *worker.Spec) { s.Workload.Name = "no-such-workload" })},
 	}
 	if p.Able != nil {
-		all = append(all, Check{"says what it can do", p.checkCapabilities})
+		all = append(all, Check{Name: "says what it can do", Run: p.checkCapabilities})
 	}
 	if p.Server {
 		all = append(
 			all,
-			Check{"server/life", p.checkServerLife},
-			Check{"server/answers", p.checkServerAnswers},
-			Check{"server/address taken", p.checkTakenAddress},
-			Check{"server/hostile clients", p.checkHostileClients},
+			Check{Name: "server/life", Run: p.checkServerLife},
+			Check{Name: "server/answers", Run: p.checkServerAnswers},
+			Check{Name: "server/address taken", Run: p.checkTakenAddress},
+			Check{Name: "server/hostile clients", Run: p.checkHostileClients},
 		)
 		for _, workload := range p.otherWorkloads() {
 			server, client := p.newSpec(worker.ServerRole, anyPortAddress), p.referenceSpec(p.newSpec(worker.ClientRole, ""))
-			all = append(all, Check{"server/answers " + workload, p.expectCallBetween(workload, workerEnd{p.Command, server}, workerEnd{p.Reference, client})})
+			all = append(all, Check{Name: "server/answers " + workload, Skip: p.lack(workload), Run: p.expectCallBetween(workload, workerEnd{p.Command, server}, workerEnd{p.Reference, client})})
 		}
 	}
 	if p.Client {
 		all = append(all, p.clientChecks()...)
 	}
+	for i := range all {
+		if strings.HasPrefix(all[i].Name, "server/") || strings.HasPrefix(all[i].Name, "client/") {
+			all[i].Skip = cmp.Or(all[i].Skip, p.lack(defaultWorkload)) // these checks call the default workload
+		}
+	}
 	return all
+}
+
+// lack returns why calls of a workload are not checked, or "" if the stack carries the workload.
+func (p Peer) lack(workload string) string {
+	name, _, _ := strings.Cut(p.Stack, ":")
+	if p.Able == nil || !slices.Contains(p.Able.Lacks[name], workload) {
+		return ""
+	}
+	return fmt.Sprintf("the worker reports that %s does not carry the workload %s", name, workload)
 }
 
 func (p Peer) clientChecks() []Check {
 	all := []Check{
-		{"client/requests", p.expectRequests(callersPerClient*requestsPerCaller, worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller})},
-		{"client/uneven requests", p.expectRequests(callersPerClient*requestsPerCaller+2, worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller, ExtraRequests: 2})},
-		{"client/duration", p.expectRequests(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)})},
-		{"client/warm-up", p.expectRequests(0, worker.Load{
+		{Name: "client/requests", Run: p.expectRequests(callersPerClient*requestsPerCaller, worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller})},
+		{Name: "client/uneven requests", Run: p.expectRequests(callersPerClient*requestsPerCaller+2, worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller, ExtraRequests: 2})},
+		{Name: "client/duration", Run: p.expectRequests(0, worker.Load{Model: "closed", DurationNS: int64(300 * time.Millisecond)})},
+		{Name: "client/warm-up", Run: p.expectRequests(0, worker.Load{
 			Model: "closed", DurationNS: int64(300 * time.Millisecond),
 			WarmUpAtLeastNS: int64(50 * time.Millisecond), WarmUpAtMostNS: int64(100 * time.Millisecond),
 		})},
-		{"client/nobody listens", p.checkNoListener},
-		{"client/input ends", p.checkClientInputEnd},
-		{"client/wrong answers", p.checkWrongAnswers},
+		{Name: "client/nobody listens", Run: p.checkNoListener},
+		{Name: "client/input ends", Run: p.checkClientInputEnd},
+		{Name: "client/wrong answers", Run: p.checkWrongAnswers},
+		{Name: "client/times", Run: p.checkTimes},
 	}
 	if p.Able == nil || slices.Contains(p.Able.Loads, "open") {
-		all = append(all, Check{"client/open loop", p.expectRequests(200, worker.Load{
+		all = append(all, Check{Name: "client/open loop", Run: p.expectRequests(200, worker.Load{
 			Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: int64(400 * time.Millisecond),
 		})})
 	} else {
-		all = append(all, Check{"client/refuses other loads", p.checkLoadRefusal})
+		all = append(all, Check{Name: "client/refuses other loads", Run: p.checkLoadRefusal})
 	}
 	if p.hasControl(worker.EndControl) {
-		all = append(all, Check{"client/ends early", p.checkEarlyEnd})
+		all = append(all, Check{Name: "client/ends early", Run: p.checkEarlyEnd})
 	}
 	if p.hasControl(worker.PauseControl) {
-		all = append(all, Check{"client/pauses", p.checkPause})
+		all = append(all, Check{Name: "client/pauses", Run: p.checkPause})
 	}
 	if p.hasControl(worker.SlicesControl) {
-		all = append(all, Check{"client/slices", p.checkSlices})
+		all = append(all, Check{Name: "client/slices", Run: p.checkSlices})
 	}
 	if p.hasControl(worker.GoControl) && p.hasControl(worker.OpenControl) {
 		all = append(
 			all,
-			Check{"client/group", p.expectGroupLoad(worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller, ExtraRequests: 4})},
-			Check{"client/group without a warm-up", p.checkGroupWithoutWarmUp},
+			Check{Name: "client/group", Run: p.expectGroupLoad(worker.Load{Model: "closed", RequestsPerClient: requestsPerCaller, ExtraRequests: 4})},
+			Check{Name: "client/group without a warm-up", Run: p.checkGroupWithoutWarmUp},
 		)
 		if slices.Contains(p.Able.Loads, "open") {
-			all = append(all, Check{"client/group's schedule", p.expectGroupLoad(worker.Load{Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: 4e8})})
+			all = append(all, Check{Name: "client/group's schedule", Run: p.expectGroupLoad(worker.Load{Model: "open", RatePerSecond: 500, Arrivals: "constant", DurationNS: 4e8})})
 		}
 	}
 	for _, workload := range p.otherWorkloads() {
 		server, client := p.referenceSpec(p.newSpec(worker.ServerRole, anyPortAddress)), p.newSpec(worker.ClientRole, "")
-		all = append(all, Check{"client/calls " + workload, p.expectCallBetween(workload, workerEnd{p.Reference, server}, workerEnd{p.Command, client})})
+		all = append(all, Check{Name: "client/calls " + workload, Skip: p.lack(workload), Run: p.expectCallBetween(workload, workerEnd{p.Reference, server}, workerEnd{p.Command, client})})
 	}
 	if p.Able != nil {
 		for _, mode := range p.Able.Connections {
-			all = append(all, Check{"client/connections " + mode, p.expectConnections(mode)})
+			all = append(all, Check{Name: "client/connections " + mode, Run: p.expectConnections(mode)})
 		}
 	}
 	return all

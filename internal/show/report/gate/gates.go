@@ -135,6 +135,11 @@ func WriteLoadMarkdown(w io.Writer, run *Run) error {
 			fmt.Fprintf(&out, "\n**Invalid**, %s: %s\n", table.DescribeClients(c), invalidReason(c))
 		}
 	}
+	for _, c := range cells {
+		if sizes := table.SizesOf(c.Answers); sizes != nil {
+			fmt.Fprintf(&out, "\nAnswers, %s: %s\n", table.DescribeClients(c), sizes)
+		}
+	}
 	if len(run.Gates) > 0 {
 		rows := lists.Map(run.Gates, func(f analysis.GateFinding) []string {
 			outcome := string(f.Outcome)

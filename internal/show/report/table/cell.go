@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
@@ -23,6 +24,47 @@ type AnswerStatus struct {
 	Name  string `json:"name"` // such as "200 OK" of HTTP, or "Unavailable" of gRPC
 	Count int64  `json:"count"`
 	Bad   bool   `json:"bad"` // calls with this status count as failed by default
+}
+
+// AnswerSizes holds the sizes of the answers of calls that did not fail: of HTTP bodies, or of the
+// messages of gRPC calls.
+type AnswerSizes struct {
+	Count       int64 `json:"count"` // number of answers
+	MinBytes    int64 `json:"min_bytes"`
+	MaxBytes    int64 `json:"max_bytes"`
+	MedianBytes int64 `json:"median_bytes"` // rounded down by less than an eighth, if there are many sizes
+	// Sizes lists the sizes in ascending order; absent if there are more than 32.
+	Sizes []record.SizeCount `json:"sizes,omitempty"`
+}
+
+// SizesOf returns the sizes of answers, or nil if none is known.
+func SizesOf(a *record.Answers) *AnswerSizes {
+	if a == nil || a.Count() == 0 {
+		return nil
+	}
+	sizes := &AnswerSizes{Count: a.Count(), MinBytes: a.MinBytes, MaxBytes: a.MaxBytes, MedianBytes: a.Median()}
+	if len(a.Rounded) == 0 {
+		sizes.Sizes = a.Sizes
+	}
+	return sizes
+}
+
+// shownSizes is the greatest number of sizes that are shown one by one.
+const shownSizes = 4
+
+// String describes the sizes: "12 of 0 B, 588 of 21 B", or "600 of 10 B to 4 KiB, median 812 B".
+func (s *AnswerSizes) String() string {
+	size := func(bytes int64) string { return units.Bytes(int(bytes), " ") }
+	if n := len(s.Sizes); n > 0 && n <= shownSizes {
+		return strings.Join(lists.Map(s.Sizes, func(one record.SizeCount) string {
+			return units.Thousands(one.Count) + " of " + size(one.Bytes)
+		}), ", ")
+	}
+	median := "median "
+	if s.Sizes == nil {
+		median += "about "
+	}
+	return fmt.Sprintf("%s of %s to %s, %s%s", units.Thousands(s.Count), size(s.MinBytes), size(s.MaxBytes), median, size(s.MedianBytes))
 }
 
 var protocolNames = map[string]string{

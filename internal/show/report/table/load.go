@@ -44,6 +44,9 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	for _, s := range NamedStatuses(&c.Cell, c.Statuses) {
 		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
 	}
+	if sizes := SizesOf(c.Answers); sizes != nil {
+		out.line("answers", "%s", sizes)
+	}
 	for _, e := range c.ErrorKinds {
 		class := e.Class
 		if e.Code != "" && e.Code != codes.Unknown.String() { // HTTP has no such code

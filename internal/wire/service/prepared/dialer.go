@@ -47,6 +47,9 @@ func newDialer(plan service.Plan) (*dialer, error) {
 // slotCount returns the number of slots: see the package comment.
 func (d *dialer) slotCount() int { return max(d.Connections, 1) }
 
+// OwnConnections reports whether each caller has a connection of its own. A caller keeps its slot.
+func (d *dialer) OwnConnections() bool { return d.Connections >= d.Callers }
+
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := d.callContext(ctx)
 	defer cancel()

@@ -37,8 +37,9 @@ import (
 type Stack struct{}
 
 var (
-	_ stack.Stack       = Stack{}
-	_ stack.KindLimiter = Stack{}
+	_ stack.Stack           = Stack{}
+	_ stack.KindLimiter     = Stack{}
+	_ stack.WorkloadLimiter = Stack{}
 )
 
 // Info describes the stack. All calls share one client, because its timekeeper must serve them all.
@@ -77,6 +78,14 @@ var errStreams = fmt.Errorf("fake: this stack answers only unary calls; tcp and 
 func (Stack) CheckKind(_ scenario.Variant, kind stack.Kind) error {
 	if kind != stack.Unary {
 		return errStreams
+	}
+	return nil
+}
+
+// CheckWorkload returns an error for workloads whose answers have another type than their requests.
+func (Stack) CheckWorkload(name string) error {
+	if name != "echo" {
+		return fmt.Errorf("fake: this stack answers with the request, so it carries only the workload echo: %w", stack.ErrUnsupported)
 	}
 	return nil
 }
