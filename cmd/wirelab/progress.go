@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/words"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/report"
@@ -116,8 +117,9 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 		fmt.Fprintf(a.stderr, "the run takes about %v on a quiet machine\n", took.Round(10*time.Second))
 	}
 	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
-	if text := plan.DescribeOutlook(workshop.Cells(most), u, folders); text != "" {
-		fmt.Fprintln(a.stderr, text)
+	planned := compare.Planned{Cells: workshop.Cells(most), InBlocks: slices.ContainsFunc(most, func(t scenario.PlannedCell) bool { return t.Block != 0 }), Until: u}
+	if run.Manifest.Forecast = plan.DescribeOutlook(planned, folders); run.Manifest.Forecast != "" {
+		fmt.Fprintln(a.stderr, run.Manifest.Forecast)
 	}
 }
 

@@ -33,6 +33,7 @@ type Object struct {
 	Advice    []string `json:"advice"`    // sentences, most important first
 	Warnings  []string `json:"warnings"`  // warnings about the whole run
 	Directory string   `json:"directory"` // directory of the run
+	Forecast  string   `json:"forecast"`  // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
 
 	Gates []analysis.GateFinding `json:"gates,omitempty"` // outcomes of gates, cell by cell; absent without gates
 	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
@@ -78,7 +79,7 @@ func NewObject(run *Run) *Object {
 			Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed,
 			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
 		},
-		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
+		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Forecast: s.Forecast, Until: s.Until, Rejudged: s.Rejudged,
 		Gates: run.Gates,
 	}
 	if run.Since != nil {

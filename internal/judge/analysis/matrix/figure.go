@@ -138,6 +138,14 @@ func (l Level) Adjust(p float64) float64 {
 	return min(1, p*(1-Confidence)/float64(l))
 }
 
+// Stricter returns the level that allows fewer false findings.
+func Stricter(a, b Level) Level {
+	if b.Confidence() > a.Confidence() {
+		return b
+	}
+	return a
+}
+
 // CurrentLevel returns the level of the current or the last look.
 func CurrentLevel(u *record.Until) Level {
 	if u == nil || u.Check() != nil {
