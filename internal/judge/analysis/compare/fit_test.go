@@ -6,7 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/analysis/study"
@@ -168,5 +171,86 @@ func TestRatiosAreQuotientsOfTheFigures(t *testing.T) {
 	}
 	if compared < runs {
 		t.Errorf("only %d comparisons", compared)
+	}
+}
+
+// The ratio of two P99 is the quotient of the table's, which a stall in one trial moves. Verdicts and
+// intervals stay right.
+func TestStallsMakeNoVerdictOnP99(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: makes thousands of trials")
+	}
+	for _, c := range []struct {
+		name   string
+		stalls float64 // share of trials with a stall
+		noise  float64
+	}{{"no stalls", 0, 0.05}, {"stalls in one trial of ten", 0.1, 0.05}, {"stalls in three of ten", 0.3, 0.05}} {
+		random := rand.New(rand.NewPCG(12, 2))
+		const runs, kinds = 400, 50
+		var usual, stalled []*record.Record // the quantiles of the noise
+		for i := range kinds {
+			us := 200 * math.Exp(c.noise*distuv.UnitNormal.Quantile((float64(i)+0.5)/kinds))
+			usual, stalled = append(usual, trialOf(t, "", 0, us)), append(stalled, trialOf(t, "", 0, 4*us))
+		}
+		wrong, covered := 0, 0
+		for range runs {
+			var records []*record.Record
+			for repeat := range 5 {
+				for _, variant := range []string{"a", "b"} {
+					from := usual
+					if random.Float64() < c.stalls {
+						from = stalled
+					}
+					r := *from[random.IntN(kinds)]
+					r.Trial, r.Repeat, r.Cell.Variant = len(records), repeat+1, variant
+					records = append(records, &r)
+				}
+			}
+			points, err := study.GroupTrials(&study.Study{}, records)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, _ := CompareAll(points)
+			for _, compared := range all {
+				if compared.Metric != matrix.P99 {
+					continue
+				}
+				if compared.IsDifferent() {
+					wrong++
+				}
+				if i := compared.Ratio.Interval; i.Low <= 1 && 1 <= i.High {
+					covered++
+				}
+			}
+		}
+		t.Logf("| %s | %.0f %% | %.0f %% |", c.name, 100*float64(wrong)/runs, 100*float64(covered)/runs)
+		if wrong > runs*7/100 || covered < runs*93/100 {
+			t.Errorf("%s: a difference in %d of %d runs, the interval holds the truth in %d", c.name, wrong, runs, covered)
+		}
+	}
+}
+
+// A point that ended at an early look is judged by the level of that look, beside points with others.
+func TestEachComparisonHasItsOwnLevel(t *testing.T) {
+	ratio := func(level matrix.Level) matrix.Ratio {
+		r := pairedRatio([]float64{1.1, 1.11, 1.12, 1.13, 1.16}, []float64{1, 1.03, 1.01, 1.04, 1})
+		r.Level = level
+		return r
+	}
+	judge := func(levels ...matrix.Level) (all []stats.Comparison) {
+		var f Family
+		for _, level := range levels {
+			f.Add(ratio(level), func(c stats.Comparison) { all = append(all, c) })
+		}
+		f.Judge()
+		return all
+	}
+	alone, strict := judge(0)[0], judge(0.005)[0]
+	within(t, "P at a tenth of the level", strict.P, 10*alone.P, 1e-6)
+	both := judge(0, 0.005)
+	within(t, "P beside another", both[0].P, 2*alone.P, 1e-6)
+	within(t, "the other's P", both[1].P, 10*alone.P, 1e-6)
+	if both[0].Ratio != alone.Ratio || both[1].Ratio != strict.Ratio || strict.Ratio.High < alone.Ratio.High {
+		t.Errorf("intervals %+v and %+v, want %+v and %+v", both[0].Ratio, both[1].Ratio, alone.Ratio, strict.Ratio)
 	}
 }

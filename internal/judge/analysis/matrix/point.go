@@ -1,6 +1,6 @@
 // Package matrix turns the trials of a run into figures. A Point holds the trials of one cell. A
-// Metric returns a figure of one trial, and a Figure holds its median over trials, with an
-// interval. A Cell holds all figures of a point that a reader may see.
+// Metric returns a figure of one trial, and a Figure holds it over all trials, with an interval. A Fit
+// estimates the metrics whose ratios are printed. A Cell holds all figures of a point that a reader may see.
 //
 // It does not know what a scenario asks, or how points are compared.
 package matrix
