@@ -47,8 +47,8 @@ type Contrast struct {
 	Unit float64
 }
 
-// FitBlocks fits the means of the variants, each of which must have an observation. spread is the
-// variance of the block effects divided by the variance of the errors.
+// FitBlocks fits the means of the variants. Each variant needs an observation. spread is the variance
+// of the block effects divided by the variance of the errors.
 func FitBlocks(variants int, all []Observation, spread float64) *BlockFit {
 	blocks := map[int][]Observation{}
 	for _, o := range all {
