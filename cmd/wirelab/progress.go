@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/words"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/report"
@@ -110,13 +111,17 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	if u != nil && u.Claims { // the results of each look decide which cells are repeated
 		return
 	}
-	most := plan.TrialsOfAllLooks(j.scenario, u)
-	if took := plan.NewEstimate(plan.Trials(j.scenario, u), run).Remaining(); took > time.Minute {
+	trials := plan.Trials(j.scenario, u)
+	if took := plan.NewEstimate(trials, run).Remaining(); took > time.Minute {
 		fmt.Fprintf(a.stderr, "the run takes about %v on a quiet machine\n", took.Round(10*time.Second))
 	}
 	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
-	if text := plan.DescribeOutlook(workshop.Cells(most), u, folders); text != "" {
-		fmt.Fprintln(a.stderr, text)
+	if u != nil && u.TimeNS == 0 { // otherwise only the first look is sure to come
+		trials = plan.TrialsOfAllLooks(j.scenario, u)
+	}
+	planned := compare.Planned{Cells: workshop.Cells(trials), InBlocks: slices.ContainsFunc(trials, func(t scenario.PlannedCell) bool { return t.Block != 0 }), Until: u}
+	if run.Manifest.Forecast = plan.DescribeOutlook(planned, folders); run.Manifest.Forecast != "" {
+		fmt.Fprintln(a.stderr, run.Manifest.Forecast)
 	}
 }
 

@@ -74,6 +74,7 @@ export interface Run {
   advice: string[]; // sentences, most important first
   warnings: string[]; // warnings about the whole run
   directory: string; // directory of the run
+  forecast: string; // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
   gates?: GateFinding[]; // outcomes of gates, cell by cell; absent without gates
   since?: Diff; // differences from an earlier run, as in `wirelab diff --json`; absent without one
   until?: Until; // goal of the repeats; absent in a run with a fixed number of repeats
@@ -292,11 +293,11 @@ export interface Comparison {
   clients: number; // number of concurrent clients
   load: Load; // the load without an in-flight limit, which is an option of the variant
   metric: "mean" | "p99" | "throughput" | "cpu"; // the compared figure; cpu is the CPU time per request of both ends
-  pairs: number; // number of repeats in which both variants have a valid trial
-  ratio: number | null; // A's figure divided by B's, paired by repeat
+  pairs: number; // number of repeats in which both variants have this figure; other repeats count, too, but tell less
+  ratio: number | null; // A's figure divided by B's, as in the cells
   p: number | null; // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
   verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on A; for cpu it is less or more instead of faster or slower
-  margin: number; // relative difference that counts as equivalent; 0.05 for 5 %
+  margin: number; // smallest of 0.01, 0.02, 0.05 and 0.1 by which the variants differ at most; 0 if they may differ by more. A proven difference may have a margin, too
   intervals: IntervalsByField;
 }
 
@@ -427,6 +428,7 @@ export interface Difference {
   ratio: number | null; // the later run's figure divided by the earlier run's figure
   p: number | null; // probability of such a ratio if the runs are equal, Holm-adjusted; null with too few trials
   verdict: "faster" | "slower" | "more" | "less" | "equivalent" | "undecided"; // verdict on the later run
+  margin: number; // smallest of 0.01, 0.02, 0.05 and 0.1 by which the runs differ at most; 0 if they may differ by more
   intervals: IntervalsByField;
 }
 
@@ -445,6 +447,7 @@ export interface Effect {
   ratio: number | null;
   p: number | null; // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
   verdict: "more" | "less" | "equivalent" | "undecided"; // verdict on the changed variant
+  margin: number; // smallest of 0.01, 0.02, 0.05 and 0.1 by which the variants differ at most; 0 if they may differ by more
   intervals: IntervalsByField;
 }
 
@@ -717,12 +720,13 @@ export interface Pass {
 export interface Power {
   metric: "mean" | "p99" | "throughput" | "cpu";
   comparisons: number; // number of comparisons with enough pairs for a verdict
-  pairs: number; // number of pairs of trials in the median comparison
+  pairs: number; // number of pairs of trials in the median comparison; trials without a partner count for less than one
+  unit: "block" | "repeat"; // block if the trials took turns, else repeat
   noise: number; // standard deviation between trials of one cell: 0.07 for 7 %
   findable: number; // smallest difference of two variants that is found: 0.2 for 20 % more
-  difference: number; // the difference that pairs_for_difference is about: 0.1 for 10 % more
+  difference: number; // a smaller difference, which pairs_for_difference is about: 0.1 for 10 % more; 0 if the findable one is below 1 %
   pairs_for_difference: number | null; // approximate pairs that find this difference; null if more than 10,000
-  pairs_for_equivalence: number | null; // approximate pairs that prove two equal variants equivalent; null if more than 10,000
+  pairs_for_equivalence: number | null; // approximate pairs that prove two equal variants equal within 5 %; null if more than 10,000
 }
 
 /** A ProfiledFunction is a function in call stacks. */
@@ -864,7 +868,7 @@ export interface Shares {
   metric: "cpu" | "throughput" | "mean"; // the metric in which the variants differ
   from: string; // the first variant
   to: string; // the last variant
-  pairs: number; // number of repeats in which all variants have a valid trial
+  pairs: number; // least number of trials of a variant
   ratio: number | null; // the last variant's figure divided by the first's
   decided: boolean; // the ratio is proven to differ from 1; if not, there are no shares
   steps: ShareStep[];

@@ -14,13 +14,16 @@ type Verdict string
 
 // The verdicts.
 const (
-	Higher     Verdict = "higher"     // A is above B, by more than the margin
-	Lower      Verdict = "lower"      // A is below B, by more than the margin
-	Equivalent Verdict = "equivalent" // A and B differ by less than the margin
+	Higher     Verdict = "higher"     // A is above B
+	Lower      Verdict = "lower"      // A is below B
+	Equivalent Verdict = "equivalent" // A and B differ by less than one of Margins
 	Undecided  Verdict = "undecided"  // the trials do not show a difference or an equivalence
 )
 
-// Rule holds the limits of a verdict.
+// Margins lists the relative differences within which two variants may be equal, ascending.
+var Margins = []float64{0.01, 0.02, 0.05, 0.10}
+
+// Rule holds the limits of a claim's verdict.
 type Rule struct {
 	// Margin is the largest relative difference that does not matter: 0.02 for 2 %.
 	Margin float64
@@ -32,37 +35,44 @@ type Rule struct {
 // A Comparison compares the trials of A with those of B.
 type Comparison struct {
 	// Ratio is A divided by B.
-	Ratio Interval `json:"ratio"`
+	Ratio Interval
 	// P is the probability of a ratio at least this far from 1 if A and B do not differ.
-	P       float64 `json:"p"`
-	Verdict Verdict `json:"verdict"`
+	P       float64
+	Verdict Verdict
+	// Margin is the smallest of Margins that contains the whole interval, or 0.
+	Margin float64
 }
 
-// judge returns the verdict. Equivalent means that the ratio's interval lies within the margin
-// around 1. Higher and Lower mean that the interval excludes 1, and that the estimate differs from
-// 1 by more than the margin.
-func (c Comparison) judge(rule Rule) Verdict {
-	least, most := 1/(1+rule.Margin), 1+rule.Margin
-	different := c.P < 1-rule.Confidence
-	switch {
-	case least <= c.Ratio.Low && c.Ratio.High <= most:
-		return Equivalent
-	case different && c.Ratio.Estimate > most:
-		return Higher
-	case different && c.Ratio.Estimate < least:
-		return Lower
+// judge sets the verdict and the margin. Higher and Lower mean that A and B differ, by however little.
+// Equivalent means that no difference is found, and that the interval lies within a margin around 1.
+func (c *Comparison) judge(confidence float64) {
+	c.Margin = 0
+	for _, margin := range slices.Backward(Margins) {
+		if 1/(1+margin) <= c.Ratio.Low && c.Ratio.High <= 1+margin {
+			c.Margin = margin
+		}
 	}
-	return Undecided
+	different := c.P < 1-confidence
+	switch {
+	case different && c.Ratio.Estimate > 1:
+		c.Verdict = Higher
+	case different && c.Ratio.Estimate < 1:
+		c.Verdict = Lower
+	case c.Margin > 0:
+		c.Verdict = Equivalent
+	default:
+		c.Verdict = Undecided
+	}
 }
 
 // CorrectFamily corrects P of all comparisons of a matrix for their number, by [Holm], and judges
-// them again. If no cells differ, it finds no difference with the given confidence. It does not
-// change the intervals.
-func CorrectFamily(comparisons []Comparison, rule Rule) []Comparison {
+// them. If no cells differ, it finds no difference with the given confidence. It does not change the
+// intervals.
+func CorrectFamily(comparisons []Comparison, confidence float64) []Comparison {
 	corrected := slices.Clone(comparisons)
 	for i, adjusted := range Holm(lists.Map(comparisons, func(c Comparison) float64 { return c.P })) {
 		corrected[i].P = adjusted
-		corrected[i].Verdict = corrected[i].judge(rule)
+		corrected[i].judge(confidence)
 	}
 	return corrected
 }

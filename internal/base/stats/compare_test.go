@@ -29,27 +29,28 @@ func TestHolm(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	rule := Rule{Margin: 0.05, Confidence: 0.95}
 	for name, test := range map[string]struct {
-		given Comparison
-		want  Verdict
+		given  Comparison
+		want   Verdict
+		margin float64
 	}{
-		"identical":                {Comparison{Ratio: Interval{Estimate: 1, Low: 1, High: 1}, P: 1}, Equivalent},
-		"doubled":                  {Comparison{Ratio: Interval{Estimate: 2, Low: 1.9, High: 2.1}, P: 0.001}, Higher},
-		"halved":                   {Comparison{Ratio: Interval{Estimate: 0.5, Low: 0.4, High: 0.6}, P: 0.001}, Lower},
-		"significant but tiny":     {Comparison{Ratio: Interval{Estimate: 1.01, Low: 1.005, High: 1.015}, P: 0.001}, Equivalent},
-		"great but noisy":          {Comparison{Ratio: Interval{Estimate: 2, Low: 0.5, High: 8}, P: 0.4}, Undecided},
-		"beyond 1, not the margin": {Comparison{Ratio: Interval{Estimate: 1.04, Low: 1.02, High: 1.06}, P: 0.01}, Undecided},
+		"identical":               {Comparison{Ratio: Interval{Estimate: 1, Low: 1, High: 1}, P: 1}, Equivalent, 0.01},
+		"doubled":                 {Comparison{Ratio: Interval{Estimate: 2, Low: 1.9, High: 2.1}, P: 0.001}, Higher, 0},
+		"halved":                  {Comparison{Ratio: Interval{Estimate: 0.5, Low: 0.4, High: 0.6}, P: 0.001}, Lower, 0},
+		"certain and tiny":        {Comparison{Ratio: Interval{Estimate: 1.01, Low: 1.005, High: 1.015}, P: 0.001}, Higher, 0.02},
+		"great but noisy":         {Comparison{Ratio: Interval{Estimate: 2, Low: 0.5, High: 8}, P: 0.4}, Undecided, 0},
+		"certain, below a margin": {Comparison{Ratio: Interval{Estimate: 1.04, Low: 1.02, High: 1.06}, P: 0.01}, Higher, 0.1},
+		"one of many, and small":  {Comparison{Ratio: Interval{Estimate: 0.97, Low: 0.96, High: 0.98}, P: 0.2}, Equivalent, 0.05},
 	} {
-		if got := CorrectFamily([]Comparison{test.given}, rule)[0].Verdict; got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
+		if got := CorrectFamily([]Comparison{test.given}, 0.95)[0]; got.Verdict != test.want || got.Margin != test.margin {
+			t.Errorf("%s: %s within %v, want %s within %v", name, got.Verdict, got.Margin, test.want, test.margin)
 		}
 	}
 	family := make([]Comparison, 20) // what one alone would be sure of, one of many is not
 	for i := range family {
 		family[i] = Comparison{Ratio: Interval{Estimate: 2, Low: 1.5, High: 2.5}, P: 0.01}
 	}
-	if got := CorrectFamily(family, rule)[0]; got.Verdict != Undecided || !near(got.P, 0.2) {
+	if got := CorrectFamily(family, 0.95)[0]; got.Verdict != Undecided || !near(got.P, 0.2) {
 		t.Errorf("one of twenty: %+v", got)
 	}
 }

@@ -139,15 +139,6 @@ func (r Resampling) newRandom() *rand.Rand {
 	return rand.New(rand.NewPCG(r.Seed, stream))
 }
 
-// GeometricMean returns the exponential of the mean of the logarithms of positive values.
-func GeometricMean(values []float64) float64 {
-	sum := 0.0
-	for _, value := range values {
-		sum += math.Log(value)
-	}
-	return math.Exp(sum / float64(len(values)))
-}
-
 // Median returns the median of values in any order, or NaN if there are none or one is NaN.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
@@ -177,13 +168,13 @@ func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
 		return Interval{}, fmt.Errorf("stats: interval of a ratio: sample B: %w", err)
 	}
 	if len(logA) != len(logB) {
-		return welch(logA, logB).ratio(confidence), nil
+		return welch(logA, logB).Interval(confidence), nil
 	}
 	for i := range logA {
 		logA[i] -= logB[i]
 	}
 	mean, standardError := meanAndError(logA)
-	return LogRatio{Mean: mean, StandardError: standardError, Freedom: float64(len(logA) - 1)}.ratio(confidence), nil
+	return LogRatio{Mean: mean, StandardError: standardError, Freedom: float64(len(logA) - 1)}.Interval(confidence), nil
 }
 
 // welch estimates the difference of two independent samples (Welch and Satterthwaite).
@@ -213,7 +204,8 @@ func logarithms(values []float64, confidence float64) ([]float64, error) {
 	return logs, nil
 }
 
-func (r LogRatio) ratio(confidence float64) Interval {
+// Interval returns the ratio with its interval, by Student's t.
+func (r LogRatio) Interval(confidence float64) Interval {
 	half := r.StandardError * NewStudent(r.Freedom).Quantile((1+confidence)/2)
 	return Interval{Estimate: math.Exp(r.Mean), Low: math.Exp(r.Mean - half), High: math.Exp(r.Mean + half), Confidence: confidence}
 }

@@ -61,14 +61,15 @@ type Pool struct {
 
 // NewPool returns a pool of the trials.
 func NewPool(trials ...Counts) *Pool {
-	p := &Pool{All: mergeCounts(trials...), trials: trials}
+	p := &Pool{All: MergeCounts(trials...), trials: trials}
 	for _, t := range trials {
 		p.without = append(p.without, p.All.minus(t))
 	}
 	return p
 }
 
-func mergeCounts(trials ...Counts) Counts {
+// MergeCounts returns the histogram of all values together.
+func MergeCounts(trials ...Counts) Counts {
 	all := slices.Concat(trials...)
 	slices.SortFunc(all, func(a, b Count) int { return cmp.Compare(a.Value, b.Value) })
 	merged := all[:0]

@@ -132,7 +132,7 @@ func (p *pooled) trial() (c Counts, stalled bool) {
 			c = append(c, Count{p.factor * p.beyond(1-p.q) * math.Exp(0.1*p.random.NormFloat64()), 1})
 		}
 	}
-	return mergeCounts(c), stalled
+	return MergeCounts(c), stalled
 }
 
 // truth is the quantile of any number of trials together, by bisection.
@@ -340,7 +340,7 @@ func TestStallsDoNotMisleadPairs(t *testing.T) {
 // Trials are added and taken away one by one as if they had been put together at once.
 func TestCountsAddUp(t *testing.T) {
 	a, b, c := Counts{{1, 2}, {3, 1}, {9, 4}}, Counts{{0, 1}, {3, 5}}, Counts{{10, 1}}
-	all := mergeCounts(a, b, c)
+	all := MergeCounts(a, b, c)
 	for _, got := range []Counts{a.plus(b).plus(c), c.plus(a).plus(b), all.minus(b).plus(b), all.plus(nil), Counts(nil).plus(all)} {
 		if !slices.Equal(got, all) {
 			t.Errorf("%v, want %v", got, all)

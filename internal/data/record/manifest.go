@@ -30,6 +30,9 @@ type Manifest struct {
 	Declarations json.RawMessage `json:"declarations,omitempty"`
 	Host         json.RawMessage `json:"host"` // a host.Info
 	Warnings     []string        `json:"warnings,omitempty"`
+	// Forecast says, in one sentence, how small a difference the run can tell at the noise of earlier
+	// runs. It is absent if nothing is compared.
+	Forecast string `json:"forecast,omitempty"`
 	// Until is the condition that ends the run's repeats. It is absent if the number is fixed.
 	Until *Until `json:"until,omitempty"`
 	// Fleet selects the agents that measure. It is absent if this machine measures.

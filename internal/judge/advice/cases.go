@@ -43,9 +43,12 @@ var verdictOrder = []compare.Verdict{compare.Slower, compare.Faster, compare.Equ
 func countVerdicts(pair []*compare.Comparison) map[compare.Verdict]int {
 	count := map[compare.Verdict]int{}
 	for _, c := range pair {
-		if c.Ratio.Interval == nil {
+		switch {
+		case c.Ratio.Interval == nil:
 			count[""]++
-		} else {
+		case c.Verdict == compare.Equivalent && !c.IsEqual():
+			count[compare.Undecided]++
+		default:
 			count[c.Verdict.Opposite()]++
 		}
 	}

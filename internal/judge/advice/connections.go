@@ -215,9 +215,9 @@ func describeEffects(c compare.Contrast, declared *scenario.Contrast) string {
 		switch {
 		case !measured:
 			continue
-		case e.Verdict == compare.Equivalent:
+		case e.Verdict == compare.Equivalent && e.Margin <= matrix.Margin:
 			verb, text = "is equal in", metricWords[m]
-		case e.Verdict == compare.Undecided:
+		case e.Verdict == compare.Undecided || e.Verdict == compare.Equivalent:
 			verb, text = "is not proven to differ in", metricWords[m]
 		case e.Verdict == compare.Less && m != matrix.Throughput:
 			verb, text = "saves", words.WithInterval(savedShare(e.Ratio), words.Share)+" of "+metricWords[m]

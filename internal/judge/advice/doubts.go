@@ -262,45 +262,32 @@ func undecidedCount(s *analysis.Summary) []string {
 // powerSentences states the smallest difference of the mean that the run's repeats can detect.
 func powerSentences(s *analysis.Summary) []string {
 	i := slices.IndexFunc(s.Powers, func(p compare.Power) bool { return p.Metric == matrix.Mean })
-	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool {
-		return c.Metric == matrix.Mean && c.Verdict == compare.Undecided
-	})
+	open := slices.ContainsFunc(s.Comparisons, func(c compare.Comparison) bool { return c.Metric == matrix.Mean && c.IsOpen() })
 	if i < 0 || !open {
 		return nil
 	}
-	p := s.Powers[i]
-	text := fmt.Sprintf("Trials of one cell differ by %s, so %s find a difference of the mean of %s or more in four of five runs",
-		words.Share(p.Noise), words.Count(p.Pairs, "repeat"), words.Share(p.Findable))
-	if p.Findable > p.Difference && p.PairsForDifference != nil {
-		text += fmt.Sprintf("; to show a difference of %s takes about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
-	}
-	if p.PairsForEquivalence != nil && *p.PairsForEquivalence > p.Pairs {
-		text += fmt.Sprintf("; to show that two variants are equal within 5 %% takes about %s", words.Count(*p.PairsForEquivalence, "repeat"))
-	}
-	return []string{text + "."}
+	return []string{DescribePower(&s.Powers[i], s.Powers[i].Pairs)}
 }
 
-// DescribePower states in one line the smallest difference that the repeats can detect. A nil p
-// means that this is unknown.
-func DescribePower(p *compare.Power, repeats int, where string) string {
+// DescribePower states in one sentence the smallest difference that a number of repeats can tell, and
+// how many repeats tell a smaller one. A nil p means that this is unknown.
+func DescribePower(p *compare.Power, repeats int) string {
 	if p == nil {
-		return "could find: unknown until one run with 3 repeats or more was made on this machine"
+		return "One run with 3 repeats or more will show how small a difference this machine can tell."
 	}
-	what := map[string]string{matrix.Mean: "the mean", matrix.Throughput: "throughput"}[p.Metric]
 	difference := words.Share(p.Findable)
 	if p.Findable >= 1 {
 		difference = "a factor of " + units.Number(1+p.Findable)
 	}
-	text := fmt.Sprintf("could find: %s in %s with %s", difference, what, words.Count(p.Pairs, "repeat"))
+	if p.Metric == matrix.Throughput {
+		difference += " of throughput"
+	}
+	text := fmt.Sprintf("With %s this machine can tell %s apart", words.Count(p.Pairs, p.Unit), difference)
 	if repeats < p.Pairs {
-		text = fmt.Sprintf("could find: nothing with %s; %s in %s with %d", words.Count(repeats, "repeat"), difference, what, p.Pairs)
+		text = fmt.Sprintf("With %s this machine can tell nothing apart; with %d it can tell %s", words.Count(repeats, p.Unit), p.Pairs, difference)
 	}
-	text += fmt.Sprintf(", at the noise of trials %s (%s)", where, words.Share(p.Noise))
-	if p.Findable > p.Difference && p.PairsForDifference != nil {
-		text += fmt.Sprintf("; to show a difference of %s takes about %s", words.Share(p.Difference), words.Count(*p.PairsForDifference, "repeat"))
+	if p.PairsForDifference != nil {
+		text += fmt.Sprintf("; %s takes about %d", words.Share(p.Difference), *p.PairsForDifference)
 	}
-	if p.PairsForEquivalence != nil {
-		text += fmt.Sprintf("; to show that two variants are equal within 5 %% takes about %s", words.Count(*p.PairsForEquivalence, "repeat"))
-	}
-	return text
+	return text + "."
 }

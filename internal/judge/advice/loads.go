@@ -51,7 +51,7 @@ func rateDoubt(s rank.Rival) string {
 	case s.Times.Interval == nil:
 		return ", in too few trials to be sure"
 	case s.Verdict == compare.Equivalent:
-		return ", which is the same within 5 %"
+		return ", which is the same within " + words.Share(s.Margin)
 	case s.Verdict == compare.Undecided:
 		return ", though not proven"
 	}

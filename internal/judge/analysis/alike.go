@@ -147,15 +147,14 @@ func foreignDoubts(before, after *Summary, common []cellPair) []string {
 	return doubts
 }
 
-// diffMetric returns the metric with this name. If another program measured one of the runs, it
-// returns service times in place of response times, because other programs report only service
-// times.
-func diffMetric(name string, foreign bool) matrix.Metric {
+// diffMetric returns the metric for a figure. If another program measured one of the runs, it returns
+// service times in place of response times, because other programs report only service times.
+func diffMetric(name string, foreign bool) string {
 	switch {
 	case foreign && name == matrix.Mean:
-		name = matrix.ServiceMean
+		return matrix.ServiceMean
 	case foreign && name == matrix.P99:
-		name = matrix.ServiceP99
+		return matrix.ServiceP99
 	}
-	return matrix.Metrics[name]
+	return name
 }

@@ -43,6 +43,7 @@ type Difference struct {
 	Ratio        matrix.Figure   `json:"ratio"`                                                                                           // the later run's figure divided by the earlier run's figure
 	P            float64         `json:"p" jsonschema:"nullable"`                                                                         // probability of such a ratio if the runs are equal, Holm-adjusted; null with too few trials
 	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on the later run
+	Margin       float64         `json:"margin"`                                                                                          // smallest of 0.01, 0.02, 0.05 and 0.1 by which the runs differ at most; 0 if they may differ by more
 
 	of cellPair
 }
@@ -79,20 +80,26 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 	})
 	byCell := make([][]Difference, len(common))
 	for _, name := range DiffMetrics {
-		f, of := compare.NewFamily(before.points, after.points), diffMetric(name, foreign)
+		var f compare.Family
+		metric := diffMetric(name, foreign)
+		earlier, later := matrix.NewFit(before.points, metric), matrix.NewFit(after.points, metric)
 		for i, c := range common {
 			if !matrix.IsMeaningful(c.after.Cell.Load.Model, name) || !matrix.IsMeaningful(c.before.Cell.Load.Model, name) {
 				continue
 			}
-			one := newDifference(c, name, of)
-			if !(one.Ratio.Value > 0) {
+			ratio, known := matrix.RatioOfRuns(later, c.after, earlier, c.before)
+			if !known {
 				continue // one of the runs did not measure the figure
 			}
-			byCell[i] = append(byCell[i], one)
-			at := len(byCell[i]) - 1
-			f.AddUnpaired(c.before, c.after, of, func(verdict stats.Comparison) {
+			at := len(byCell[i])
+			byCell[i] = append(byCell[i], Difference{
+				of: c, Cell: c.key(), Metric: name, BeforeTrials: earlier.Trials(c.before), AfterTrials: later.Trials(c.after),
+				Before: earlier.Figure(c.before).Value, After: later.Figure(c.after).Value,
+				P: math.NaN(), Verdict: compare.Undecided, Ratio: matrix.Figure{Value: ratio.Value},
+			})
+			f.Add(ratio, func(verdict stats.Comparison) {
 				c := &byCell[i][at]
-				c.P, c.Verdict = verdict.P, compare.TranslateVerdict(name, verdict.Verdict)
+				c.P, c.Verdict, c.Margin = verdict.P, compare.TranslateVerdict(name, verdict.Verdict), verdict.Margin
 				c.Ratio = matrix.FigureOf(verdict.Ratio)
 			})
 		}
@@ -125,19 +132,6 @@ func firstOrNone(cells []string) string {
 		return "none"
 	}
 	return cells[0]
-}
-
-func newDifference(c cellPair, name string, of matrix.Metric) Difference {
-	old, now := matrix.KnownValues(c.before.ValidTrials(), of), matrix.KnownValues(c.after.ValidTrials(), of)
-	d := Difference{
-		of: c, Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
-		P: math.NaN(), Verdict: compare.Undecided, Ratio: matrix.Figure{Value: math.NaN()},
-	}
-	if len(old) > 0 && len(now) > 0 {
-		d.Before, d.After = stats.Median(old), stats.Median(now)
-		d.Ratio.Value = d.After / d.Before
-	}
-	return d
 }
 
 func machineDoubts(before, after *Summary) []string {
@@ -224,7 +218,7 @@ func (s *Summary) addComparisons(before string, earlier *Summary, after string, 
 		at := one.of.after.Conditions()
 		c := compare.Comparison{
 			Part: at.Part, Place: at.Place, Load: at.Load, Metric: one.Metric, Pairs: min(one.BeforeTrials, one.AfterTrials),
-			Ratio: one.Ratio, P: one.P, Verdict: one.Verdict, Margin: matrix.Margin,
+			Ratio: one.Ratio, P: one.P, Verdict: one.Verdict, Margin: one.Margin,
 		}
 		if c.A, err = variantOfRun(one.of.after.Cell.Variant, after); err != nil {
 			return err

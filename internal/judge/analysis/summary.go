@@ -2,8 +2,8 @@
 //
 //  1. Judge checks every trial again by this version's rules.
 //  2. Package study reads the manifest and groups the trials of equal cells as points.
-//  3. Package matrix turns each point into a Cell: the median of each figure over the
-//     valid trials, and the percentiles of all their requests, with intervals.
+//  3. Package matrix turns each point into a Cell: each figure over the valid trials, and the
+//     percentiles of all their requests, with intervals.
 //  4. Package compare compares points, curves finds knees and crossovers, and insight reads the
 //     results of probes.
 //  5. Summarize collects these results in a Summary. NewDiff compares two summaries, Overlay
@@ -49,6 +49,7 @@ type Summary struct {
 	Host     map[string]any  // facts about the machine, copied from the manifest
 	Warnings []string        // warnings of the run, and warnings that all trials share
 	Rejudged *RejudgedChecks // trials that this version judges differently; nil if there are none
+	Forecast string          // how small a difference the run could tell; empty if nothing is compared
 	Until    *record.Until   // nil in a run with a fixed number of repeats
 	Overlaid []*Summary      // the runs of an overlay; empty for a single run
 	Foreign  []string        // other programs that measured; empty if wirelab did
@@ -100,7 +101,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 		Name: m.Name, Title: m.Title, Question: m.Question,
 		Started: m.Started, Status: m.Status, Seed: m.Seed,
 		Planned: m.Trials, Done: len(records), Command: m.Command,
-		Warnings: slices.Clone(m.Warnings), Rejudged: judged.Rejudged, Until: m.Until,
+		Warnings: slices.Clone(m.Warnings), Forecast: m.Forecast, Rejudged: judged.Rejudged, Until: m.Until,
 	}
 	for _, r := range records {
 		switch {

@@ -245,31 +245,21 @@ const (
 	maxEarlierBytes     = 16 << 20
 )
 
-// DescribeOutlook says how small a difference a plan can find if noise is as high as in earlier
-// runs. It returns "" if the plan compares nothing.
-func DescribeOutlook(cells []record.Cell, until *record.Until, folders []string) string {
-	forecast := compare.NewForecast(cells, until)
+// DescribeOutlook says in one sentence how small a difference a plan can find if noise is as high as
+// in earlier runs, which it looks for in the folders. It returns "" if the plan compares nothing.
+func DescribeOutlook(planned compare.Planned, folders []string) string {
+	forecast := compare.NewForecast(planned)
 	if forecast == nil {
 		return ""
 	}
 	tried := map[bool]int{}
-	for _, run := range earlierRunsHere(cells, folders) {
+	for _, run := range earlierRunsHere(planned.Cells, folders) {
 		tried[run.isSame]++
 		if tried[run.isSame] <= maxEarlierRead && (run.isSame && !forecast.HasEnoughRuns() || !run.isSame && forecast.NeedsOtherRuns()) {
 			addNoise(forecast, run.directory)
 		}
 	}
-	p, noise := forecast.Power()
-	where := "of other cells in "
-	if noise.OfSame {
-		where = "of the same cells in "
-	}
-	if len(noise.Runs) == 1 {
-		where += noise.Runs[0]
-	} else {
-		where += fmt.Sprintf("%d earlier runs", len(noise.Runs))
-	}
-	return advice.DescribePower(p, forecast.Repeats(), where)
+	return advice.DescribePower(forecast.Power(), forecast.Repeats())
 }
 
 type earlierRun struct {
@@ -319,5 +309,5 @@ func addNoise(forecast *compare.Forecast, directory string) {
 		}
 		records = append(records, &r)
 	}
-	forecast.AddRun(directory, &run.Manifest, records)
+	forecast.AddRun(&run.Manifest, records)
 }

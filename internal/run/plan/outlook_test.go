@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/machine/host"
 )
 
@@ -69,19 +70,19 @@ func TestOutlookLooksAtEarlierRunsOfThisMachine(t *testing.T) {
 	}
 	says := func(cells []record.Cell, want string) {
 		t.Helper()
-		if got := DescribeOutlook(cells, nil, []string{"out", "wirelab-runs"}); !strings.Contains(got, want) || want == "" && got != "" {
+		if got := DescribeOutlook(compare.Planned{Cells: cells}, []string{"out", "wirelab-runs"}); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
-	says(cells, "could find: unknown")
+	says(cells, "One run with 3 repeats or more will show")
 	says(cells[:1], "") // nothing is compared
 
 	keepRun(t, "wirelab-runs/here", host.Describe())
-	says(cells, "at the noise of trials of the same cells in wirelab-runs/here (")
+	says(cells, "With 5 repeats this machine can tell ")
 	keepRun(t, "out/beside", host.Describe())
-	says(cells, "of the same cells in 2 earlier runs (")
+	says(cells, "With 5 repeats this machine can tell ")
 	for i := range cells {
 		cells[i].Clients = 50
 	}
-	says(cells, "of other cells in 2 earlier runs (")
+	says(cells, "With 5 repeats this machine can tell ")
 }

@@ -44,11 +44,11 @@ func TestDifferencesInBrowser(t *testing.T) {
 	tab.want("the clearest against the part's first", line("0")+".textContent", " grpc over  tcpmatrix, 64 B, 1 client4×3.70× to 4.26×slower")
 	tab.want("its mark", line("0")+`.querySelector(".strip svg").classList`, "mark above")
 	tab.want("right of 1", fmt.Sprintf(`parseFloat(%s.querySelector(".at").style.left) > parseFloat(%[1]s.querySelector(".one").style.left)`, line("0")), "true")
-	tab.want("the caption", `document.querySelector(".forest .note").textContent.startsWith("30 of 32 pairs certainly differ, 1 is equivalent.")`, "true")
+	tab.want("the caption", `document.querySelector(".forest .note").textContent.startsWith("30 of 32 pairs certainly differ, 1 is equal within a margin.")`, "true")
 	tab.click(`document.querySelector(".forest .more button")`)
 	tab.want("all lines", `document.querySelectorAll(".forest tbody tr").length`, "32")
 	tab.want("undecided last", line("-1")+`.querySelector(".said").textContent + " " + `+line("-1")+`.querySelector(".strip svg").classList`, "undecided mark open")
-	tab.want("equal within the margin, before it", line("-2")+`.querySelector(".said").textContent`, "equivalent")
+	tab.want("equal within the margin, before it", line("-2")+`.querySelector(".said").textContent`, "equal within 5 %")
 	tab.click(`[...document.querySelectorAll("#comparisons .choice label")].find(l => l.textContent == "Throughput").firstChild`)
 	tab.want("of the other figure", `[...document.querySelectorAll(".forest tbody tr")].map(tr => tr.textContent).join()`, " grpc over  tcpmatrix, 64 B, 1 client0.25×0.23× to 0.27×slower")
 

@@ -33,6 +33,7 @@ type Object struct {
 	Advice    []string `json:"advice"`    // sentences, most important first
 	Warnings  []string `json:"warnings"`  // warnings about the whole run
 	Directory string   `json:"directory"` // directory of the run
+	Forecast  string   `json:"forecast"`  // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
 
 	Gates []analysis.GateFinding `json:"gates,omitempty"` // outcomes of gates, cell by cell; absent without gates
 	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
@@ -74,7 +75,7 @@ func NewObject(run *Run) *Object {
 	object := &Object{
 		Version: ObjectVersion, Name: s.Name, Status: s.Status, Partial: s.IsPartial(), Seed: s.Seed,
 		Trials:  TrialCounts{Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed, Spoiled: s.Spoiled},
-		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
+		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Forecast: s.Forecast, Until: s.Until, Rejudged: s.Rejudged,
 		Gates: run.Gates,
 	}
 	if run.Since != nil {

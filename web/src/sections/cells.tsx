@@ -38,7 +38,7 @@ export function Cells({ run, looks, picked, pick }: Props) {
     <section id="cells">
       <h2>Cells</h2>
       <p class="note">
-        One row per point of the matrix. Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
+        One row per point of the matrix. Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; the mean, throughput and CPU time are the geometric mean of the trials, as their ratios are; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
       </p>
       <div class="choices">
         {run.cells.length > 1 && <label class="choice">

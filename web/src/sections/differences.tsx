@@ -6,7 +6,7 @@ import { useKeptChoice } from "../address";
 import { Choice } from "../controls";
 import { distinct, inOrder, type Cell, type Comparison, type Run, variantTitle } from "../data";
 import { Forest, type Effect, type Side } from "../forest";
-import { plain, short, sizes, times } from "../format";
+import { plain, sizes, times } from "../format";
 import type { Look } from "../look";
 import { Swatch } from "../swatch";
 import { Variant } from "../name";
@@ -24,12 +24,11 @@ const metrics = Object.keys(metricNames) as Metric[];
 
 export function Differences({ run, looks }: Props) {
   const ordered = useMemo(() => inOrder(run.cells, run.comparisons.map(againstEarlier(run.cells)), ({ b }) => b, ({ a }) => a), []);
-  const margin = run.comparisons[0]?.margin ?? 0;
   if (ordered.length === 0) return null;
   return (
     <section id="comparisons">
       <h2>Differences</h2>
-      <p class="note">Two variants at one point, compared repeat by repeat. A verdict depends on the interval of the ratio and on the number of comparisons; equivalent means within {short(plain(margin * 100))} % of 1.</p>
+      <p class="note">The ratio of two variants' figures at one point. A verdict depends on the interval of the ratio and on the number of comparisons. If no difference is certain, the smallest of 1, 2, 5 and 10 % that holds the interval is stated.</p>
       <Clearest cells={run.cells} ordered={ordered} looks={looks} />
       <Pairs run={run} ordered={ordered} looks={looks} />
     </section>
@@ -66,7 +65,7 @@ function Clearest({ cells, ordered, looks }: { cells: Cell[]; ordered: Compariso
     name: <><Swatch look={looks.get(pair.a)!} /> {pair.a} <small>over</small> <Swatch look={looks.get(pair.b)!} /> {pair.b}</>,
     note: [...(parts.length > 1 ? [pair.part] : []), point(pair)].join(", "),
     ratio: pair.ratio!, low: pair.intervals["ratio"]?.low, high: pair.intervals["ratio"]?.high,
-    side: sideOf(pair), word: pair.verdict,
+    side: sideOf(pair), word: wordOf(pair),
   })), [metric, part]);
   const more = metric === "throughput" ? "faster" : metric === "cpu" ? "more" : "slower";
   const less = { faster: "slower", slower: "faster", more: "less" }[more];
@@ -90,7 +89,7 @@ function caption(pairs: Comparison[]): string {
   const clear = pairs.filter((pair) => sideOf(pair) === "below" || sideOf(pair) === "above").length;
   const alike = pairs.filter((pair) => sideOf(pair) === "at").length;
   if (pairs.every((pair) => !pair.intervals["ratio"])) return "No verdict: there are too few trials for intervals. These are the measured ratios, the largest of each part in turn.";
-  return `${clear} of ${counted(pairs.length, "pair")} certainly differ${alike > 0 ? `, ${alike} ${alike === 1 ? "is" : "are"} equivalent` : ""}. If a line crosses 1, there may be no difference. The clearest differences of each part come first, in turn.`;
+  return `${clear} of ${counted(pairs.length, "pair")} certainly differ${alike > 0 ? `, ${alike} ${alike === 1 ? "is" : "are"} equal within a margin` : ""}. If a line crosses 1, there may be no difference. The clearest differences of each part come first, in turn.`;
 }
 
 /**
@@ -118,6 +117,11 @@ function byClarity(pairs: Comparison[], firsts: Map<string, string>): Comparison
     turns.set(of, one.turn + 1);
   }
   return ranked.sort((a, b) => a.rank - b.rank || a.turn - b.turn).map(({ pair }) => pair);
+}
+
+/** The verdict in words. */
+function wordOf({ verdict, margin }: Comparison): string {
+  return verdict === "equivalent" ? `equal within ${plain(Math.round(margin * 100))} %` : verdict;
 }
 
 function sideOf({ verdict, ratio }: Comparison): Side {
@@ -215,7 +219,7 @@ function Ratio({ pair, figures }: { pair: Comparison | undefined; figures: Figur
   const interval = pair.intervals["ratio"];
   return (
     <td class={`number ${pair.verdict === "undecided" ? "faint" : ""}`}>
-      {times(pair.ratio)} {pair.verdict === "undecided" ? "" : pair.verdict}
+      {times(pair.ratio)} {pair.verdict === "undecided" ? "" : wordOf(pair)}
       {interval && <small class="interval">{times(interval.low)} to {times(interval.high)}</small>}
       {figures === "all" && <small class="interval">{pair.verdict === "undecided" && "undecided, "}{pair.p !== null && `p ${pair.p < 0.001 ? "< 0.001" : pair.p.toFixed(3)}, `}{counted(pair.pairs, "repeat")}</small>}
     </td>

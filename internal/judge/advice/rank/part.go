@@ -143,9 +143,7 @@ func MainPart(parts []*Part) *Part {
 }
 
 // IsDecided reports whether a difference is certain.
-func IsDecided(c *compare.Comparison) bool {
-	return c.Verdict != compare.Undecided && c.Verdict != compare.Equivalent
-}
+func IsDecided(c *compare.Comparison) bool { return c.IsDifferent() }
 
 // IsClosedLoop reports whether a part was measured under a closed loop.
 func IsClosedLoop(s *analysis.Summary, part string) bool {

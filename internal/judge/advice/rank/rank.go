@@ -60,10 +60,10 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 		}
 		r.Rivals = append(r.Rivals, view)
 		r.TooFew = r.TooFew && view.Times.Interval == nil
-		switch view.Verdict {
-		case compare.Faster, compare.Less:
+		switch {
+		case view.Verdict == compare.Faster || view.Verdict == compare.Less:
 			r.behind = append(r.behind, other)
-		case compare.Equivalent:
+		case view.IsEqual:
 			r.Equal = append(r.Equal, other)
 		default:
 			r.Unsure = append(r.Unsure, other)
@@ -104,6 +104,16 @@ func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
 	return lists.GroupBy(all, func(r Ranking) string { return fmt.Sprint(r.Best, r.TooFew, r.Equal, r.Unsure, r.behind) })
 }
 
+// EqualWithin returns the relative difference by which the best variant and its equals differ at most.
+func (r Ranking) EqualWithin() (margin float64) {
+	for _, rival := range r.Rivals {
+		if rival.IsEqual {
+			margin = max(margin, rival.Margin)
+		}
+	}
+	return margin
+}
+
 // IsSure reports whether the best variant is proven best.
 func (r Ranking) IsSure() bool { return !r.TooFew && len(r.Equal)+len(r.Unsure) == 0 }
 
@@ -112,6 +122,8 @@ type Rival struct {
 	Variant string
 	Times   matrix.Figure   // the rival's figure divided by the other variant's
 	Verdict compare.Verdict // verdict on the other variant
+	Margin  float64         // relative difference that they differ by at most; 0 if it may be large
+	IsEqual bool            // so close that either may be chosen
 }
 
 // Against returns the comparison of the rival other with the variant one.
@@ -120,9 +132,9 @@ func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 		switch {
 		case c.Metric != metric || c.Payload != at.Size || c.Clients != at.Clients:
 		case c.A == one && c.B == other:
-			return Rival{Variant: other, Times: c.Ratio.Inverse(), Verdict: c.Verdict}, true
+			return Rival{Variant: other, Times: c.Ratio.Inverse(), Verdict: c.Verdict, Margin: c.Margin, IsEqual: c.IsEqual()}, true
 		case c.A == other && c.B == one:
-			return Rival{Variant: other, Times: c.Ratio, Verdict: c.Verdict.Opposite()}, true
+			return Rival{Variant: other, Times: c.Ratio, Verdict: c.Verdict.Opposite(), Margin: c.Margin, IsEqual: c.IsEqual()}, true
 		}
 	}
 	return Rival{}, false

@@ -268,9 +268,9 @@ func DoubtClause(r rank.Ranking) string {
 	case r.TooFew:
 		return ", in too few trials to be sure"
 	case len(r.Equal) == 1:
-		text = ", which " + r.Equal[0] + " equals within 5 %"
+		text = ", which " + r.Equal[0] + " equals within " + Share(r.EqualWithin())
 	case len(r.Equal) > 1:
-		text = ", which " + List(r.Equal) + " equal within 5 %"
+		text = ", which " + List(r.Equal) + " equal within " + Share(r.EqualWithin())
 	}
 	if len(r.Unsure) > 0 {
 		text += ", though not proven against " + JoinWith(r.Unsure, "or")

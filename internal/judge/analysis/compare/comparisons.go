@@ -2,8 +2,8 @@
 // real. It compares every two variants, variants that differ in one option, variants with and
 // without a limit, and neighbouring message sizes. It also judges claims.
 //
-// Pairs of trials become a sample. The samples of a family share one estimate of the noise, and
-// their verdicts are corrected together. The noise also gives the power of a run, and decides
+// A ratio of two figures becomes a sample. The samples of a family share one estimate of the noise,
+// and their verdicts are corrected together. The noise also gives the power of a run, and decides
 // whether a run may stop.
 //
 // It does not know how figures are computed from a trial, or how a verdict is shown.
@@ -43,12 +43,21 @@ type Comparison struct {
 	record.Place
 	Load    record.Load   `json:"load"`                                                                                            // the load without an in-flight limit, which is an option of the variant
 	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // the compared figure; cpu is the CPU time per request of both ends
-	Pairs   int           `json:"pairs"`                                                                                           // number of repeats in which both variants have a valid trial
-	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's figure divided by B's, paired by repeat
+	Pairs   int           `json:"pairs"`                                                                                           // number of repeats in which both variants have this figure; other repeats count, too, but tell less
+	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's figure divided by B's, as in the cells
 	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
 	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on A; for cpu it is less or more instead of faster or slower
-	Margin  float64       `json:"margin"`                                                                                          // relative difference that counts as equivalent; 0.05 for 5 %
+	Margin  float64       `json:"margin"`                                                                                          // smallest of 0.01, 0.02, 0.05 and 0.1 by which the variants differ at most; 0 if they may differ by more. A proven difference may have a margin, too
 }
+
+// IsEqual reports whether two variants are so close that either may be chosen.
+func (c *Comparison) IsEqual() bool { return c.Verdict == Equivalent && c.Margin <= matrix.Margin }
+
+// IsOpen reports whether more repeats may tell more.
+func (c *Comparison) IsOpen() bool { return !c.IsDifferent() && !c.IsEqual() }
+
+// IsDifferent reports whether a difference is proven.
+func (c *Comparison) IsDifferent() bool { return c.Verdict != Undecided && c.Verdict != Equivalent }
 
 // These maps translate verdicts of package stats for times, for throughput, and for figures where
 // neither more nor less is better.
@@ -74,23 +83,23 @@ func (v Verdict) Opposite() Verdict {
 // questions. In a closed loop, the mean even determines throughput.
 func CompareAll(points []*matrix.Point) (all []Comparison, powers []Power) {
 	for _, name := range []string{matrix.Mean, matrix.P99, matrix.Throughput, matrix.CPU} {
-		family := NewFamily(points)
-		of := matrix.Metrics[name]
+		var family Family
+		fit := matrix.NewFit(points, name)
 		for a, b := range comparablePairs(matrix.ComparableGroups(points), name) {
-			ofA, _ := matrix.Pairs(a, b, of)
-			same, at := a.Conditions(), len(all)
-			c := Comparison{
-				Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Metric: name, Pairs: len(ofA),
-				Ratio: matrix.Ratio(a, b, of), P: math.NaN(), Verdict: Undecided, Margin: matrix.Margin,
-			}
-			if !(c.Ratio.Value > 0) {
+			ratio, known := fit.Ratio(a, b)
+			if !known {
 				continue
 			}
-			all = append(all, c)
-			family.add(a, b, of, func(verdict stats.Comparison) {
+			ofA, _ := matrix.Pairs(a, b, matrix.Metrics[name])
+			same, at := a.Conditions(), len(all)
+			all = append(all, Comparison{
+				Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Metric: name, Pairs: len(ofA),
+				Ratio: matrix.Figure{Value: ratio.Value}, P: math.NaN(), Verdict: Undecided,
+			})
+			family.Add(ratio, func(verdict stats.Comparison) {
 				c := &all[at]
-				c.P, c.Verdict = verdict.P, TranslateVerdict(name, verdict.Verdict)
-				c.Ratio.Interval = matrix.FigureOf(verdict.Ratio).Interval
+				c.P, c.Verdict, c.Margin = verdict.P, TranslateVerdict(name, verdict.Verdict), verdict.Margin
+				c.Ratio = matrix.FigureOf(verdict.Ratio)
 			})
 		}
 		family.Judge()
@@ -117,50 +126,41 @@ func comparablePairs(groups [][]*matrix.Point, metric string) iter.Seq2[*matrix.
 	}
 }
 
-// A Family holds comparisons that are judged together. accept receives each verdict.
+// A Family holds comparisons that are judged together. Each has its own level, because a run may end
+// with different looks at its points. accept receives each verdict.
 type Family struct {
-	level   matrix.Level
 	samples []sample
+	ratios  []matrix.Ratio
 	accept  []func(stats.Comparison)
 }
 
-// NewFamily returns an empty family. Its level is the strictest level of the runs.
-func NewFamily(runs ...[]*matrix.Point) *Family {
-	f := &Family{}
-	for _, points := range runs {
-		if len(points) > 0 && points[0].Level.Confidence() >= f.level.Confidence() {
-			f.level = points[0].Level
-		}
-	}
-	return f
-}
-
-// add adds the ratio of A to B, unless there are too few trials for a verdict.
-func (f *Family) add(a, b *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
-	ofA, ofB := matrix.Pairs(a, b, of)
-	if len(ofA) >= matrix.LeastTrials && matrix.ArePositive(ofA) && matrix.ArePositive(ofB) {
-		f.samples, f.accept = append(f.samples, newSample(ofA, ofB)), append(f.accept, accept)
+// Add adds a ratio, unless there are too few trials for a verdict.
+func (f *Family) Add(r matrix.Ratio, accept func(stats.Comparison)) {
+	if r.Enough {
+		f.samples, f.ratios, f.accept = append(f.samples, newSample(r)), append(f.ratios, r), append(f.accept, accept)
 	}
 }
 
-// AddUnpaired adds the ratio of a later to an earlier run. Trials of two runs are never paired.
-func (f *Family) AddUnpaired(before, after *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
-	old, now := matrix.KnownValues(before.ValidTrials(), of), matrix.KnownValues(after.ValidTrials(), of)
-	if min(len(old), len(now)) >= matrix.LeastTrials && matrix.ArePositive(old) && matrix.ArePositive(now) {
-		f.samples, f.accept = append(f.samples, newUnpairedSample(now, old)), append(f.accept, accept)
-	}
-}
-
-// Judge computes the verdicts, and passes each to the accept function of its comparison.
+// Judge computes the verdicts, and passes each to the accept function of its comparison. Each P is
+// corrected for the looks at its own comparison first, and then for the number of comparisons.
 func (f *Family) Judge() {
 	usual := estimateNoise(f.samples)
 	verdicts := make([]stats.Comparison, len(f.samples))
 	for i, s := range f.samples {
-		verdicts[i] = usual.judge(s, f.level)
+		verdicts[i] = withValue(usual.judge(s, f.ratios[i].Level), f.ratios[i].Value)
 	}
-	for i, verdict := range stats.CorrectFamily(verdicts, comparisonRule) {
+	for i, verdict := range stats.CorrectFamily(verdicts, matrix.Confidence) {
 		f.accept[i](verdict)
 	}
 }
 
-var comparisonRule = stats.Rule{Margin: matrix.Margin, Confidence: matrix.Confidence}
+// withValue replaces the ratio by the quotient of the printed figures. Percentiles are over all
+// requests together, so their quotient may differ from the usual ratio of two trials. The interval is
+// stretched to contain the quotient. If the two lie on different sides of 1, nothing is proven.
+func withValue(c stats.Comparison, value float64) stats.Comparison {
+	if (value-1)*(c.Ratio.Estimate-1) < 0 {
+		c.P = 1
+	}
+	c.Ratio.Estimate, c.Ratio.Low, c.Ratio.High = value, min(c.Ratio.Low, value), max(c.Ratio.High, value)
+	return c
+}

@@ -40,6 +40,7 @@ type Effect struct {
 	Ratio   matrix.Figure `json:"ratio"`
 	P       float64       `json:"p" jsonschema:"nullable"`                                                 // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
 	Verdict Verdict       `json:"verdict" jsonschema:"enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on the changed variant
+	Margin  float64       `json:"margin"`                                                                  // smallest of 0.01, 0.02, 0.05 and 0.1 by which the variants differ at most; 0 if they may differ by more
 }
 
 // EffectOn returns the effect on a metric.
@@ -95,19 +96,19 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 		}
 	}
 	for _, name := range []string{matrix.CPU, matrix.Throughput, matrix.P99, matrix.Handshake, matrix.FirstByte, matrix.ServerPeak} {
-		family := NewFamily(points)
-		of := matrix.Metrics[name]
+		var family Family
+		fit := matrix.NewFit(points, name)
 		for i := range all {
-			ofChanged, ofBase := matrix.Pairs(changed[i], bases[i], of)
-			if len(ofChanged) == 0 || !matrix.ArePositive(ofChanged) || !matrix.ArePositive(ofBase) {
+			ratio, known := fit.Ratio(changed[i], bases[i])
+			if !known {
 				continue // one variant has no figure, or a figure of zero
 			}
 			all[i].Effects = append(all[i].Effects, Effect{
-				Metric: name, Ratio: matrix.Ratio(changed[i], bases[i], of), P: math.NaN(), Verdict: Undecided,
+				Metric: name, Ratio: matrix.Figure{Value: ratio.Value}, P: math.NaN(), Verdict: Undecided,
 			})
-			family.add(changed[i], bases[i], of, func(verdict stats.Comparison) {
+			family.Add(ratio, func(verdict stats.Comparison) {
 				e := &all[i].Effects[len(all[i].Effects)-1]
-				e.P, e.Verdict, e.Ratio = verdict.P, sizeVerdicts[verdict.Verdict], matrix.FigureOf(verdict.Ratio)
+				e.P, e.Verdict, e.Ratio, e.Margin = verdict.P, sizeVerdicts[verdict.Verdict], matrix.FigureOf(verdict.Ratio), verdict.Margin
 			})
 		}
 		family.Judge()
@@ -200,11 +201,15 @@ type LimitEffect struct {
 // FindLimitEffects compares each variant that has a limit with the same variant without it.
 func FindLimitEffects(points []*matrix.Point) []LimitEffect {
 	var effects []LimitEffect
+	fits := map[string]*matrix.Fit{}
+	for _, name := range []string{matrix.Throughput, matrix.ServiceMean, matrix.Mean} {
+		fits[name] = matrix.NewFit(points, name)
+	}
 	for _, group := range matrix.ComparableGroups(points) {
 		for _, with := range group {
 			unlimited, limit, limited := withoutLimit(with.Cell.Variant)
 			if without := matrix.FindVariant(group, unlimited); limited && without != nil {
-				effects = append(effects, newLimitEffect(without, with, limit))
+				effects = append(effects, newLimitEffect(without, with, limit, fits))
 			}
 		}
 	}
@@ -225,15 +230,22 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 	return v.String(), limit, true
 }
 
-func newLimitEffect(without, with *matrix.Point, limit int) LimitEffect {
+func newLimitEffect(without, with *matrix.Point, limit int, fits map[string]*matrix.Fit) LimitEffect {
 	before, after := without.ResponseTimes(), with.ResponseTimes()
 	was, is := before.Latencies(), after.Latencies()
+	ratio := func(metric string) matrix.Figure {
+		r, known := fits[metric].Ratio(with, without)
+		if !known {
+			return matrix.Figure{Value: math.NaN()}
+		}
+		return r.Figure()
+	}
 	return LimitEffect{
 		Part: with.Cell.Part, Without: without.Cell.Variant, With: with.Cell.Variant,
 		Payload: with.Cell.Payload, Clients: with.Cell.Clients, Limit: limit,
-		ThroughputRatio:   matrix.Ratio(with, without, matrix.Metrics[matrix.Throughput]),
-		MeanServiceRatio:  matrix.Ratio(with, without, matrix.Metrics[matrix.ServiceMean]),
-		MeanResponseRatio: matrix.Ratio(with, without, matrix.Metrics[matrix.Mean]),
+		ThroughputRatio:   ratio(matrix.Throughput),
+		MeanServiceRatio:  ratio(matrix.ServiceMean),
+		MeanResponseRatio: ratio(matrix.Mean),
 		TailWithout:       before.Tail().Value,
 		TailWithService:   with.ServiceTimes().Tail().Value,
 		TailWithResponse:  after.Tail().Value,

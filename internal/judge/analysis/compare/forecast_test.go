@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -45,39 +44,39 @@ func TestForecastKnowsWhoseNoiseItIs(t *testing.T) {
 	for i := range others {
 		others[i].Load.DurationNS *= 10
 	}
-	f := NewForecast(plan, nil)
+	f := NewForecast(Planned{Cells: plan})
 	if len(f.pairs) != 12 || f.Repeats() != 5 {
 		t.Fatalf("%d comparisons of %d repeats, want 12 of 5", len(f.pairs), f.Repeats())
 	}
-	if p, noise := f.Power(); p != nil || noise.OfSame || !f.NeedsOtherRuns() {
+	if p := f.Power(); p != nil || !f.NeedsOtherRuns() {
 		t.Errorf("it knows %+v without having learnt", p)
 	}
-	f.AddRun("others", &record.Manifest{}, recordsOf(others, 0.2))
-	f.AddRun("two repeats", &record.Manifest{}, recordsOf(cellsOf(4, 2), 0.2))
-	f.AddRun("unreadable", &record.Manifest{Scenario: []byte("{")}, recordsOf(plan, 0.2))
-	f.AddRun("empty", &record.Manifest{}, nil)
-	p, noise := f.Power()
-	if noise.OfSame || fmt.Sprint(noise.Runs) != "[others]" || f.HasEnoughRuns() || f.NeedsOtherRuns() {
-		t.Errorf("the noise is of %+v", noise)
+	f.AddRun(&record.Manifest{}, recordsOf(others, 0.2))
+	f.AddRun(&record.Manifest{}, recordsOf(cellsOf(4, 2), 0.2))
+	f.AddRun(&record.Manifest{Scenario: []byte("{")}, recordsOf(plan, 0.2))
+	f.AddRun(&record.Manifest{}, nil)
+	p := f.Power()
+	if len(f.ofSame) != 0 || len(f.ofOthers) != 12 || f.HasEnoughRuns() || f.NeedsOtherRuns() {
+		t.Errorf("the noise is of %d comparisons of the same cells and %d of others", len(f.ofSame), len(f.ofOthers))
 	}
 	within(t, "noise of others", p.Noise, 0.2, 0.3)
-	f.AddRun("same", &record.Manifest{}, recordsOf(plan, 0.02))
-	p, noise = f.Power()
-	if !noise.OfSame || fmt.Sprint(noise.Runs) != "[same]" || !f.HasEnoughRuns() || p.Metric != matrix.Mean || p.Comparisons != 12 || p.Pairs != 5 {
-		t.Errorf("%+v by the noise of %+v", p, noise)
+	f.AddRun(&record.Manifest{}, recordsOf(plan, 0.02))
+	p = f.Power()
+	if len(f.ofSame) != 12 || !f.HasEnoughRuns() || p.Metric != matrix.Mean || p.Comparisons != 12 || p.Pairs != 5 || p.Unit != "repeat" {
+		t.Errorf("%+v by the noise of %d comparisons", p, len(f.ofSame))
 	}
 	within(t, "noise of the same cells", p.Noise, 0.02, 0.3)
 }
 
 func TestForecastOfWhatIsCompared(t *testing.T) {
-	if f := NewForecast(cellsOf(1, 3)[:1], nil); f != nil {
+	if f := NewForecast(Planned{Cells: cellsOf(1, 3)[:1]}); f != nil {
 		t.Errorf("one cell is compared with nothing, found %+v", f)
 	}
 	cells := cellsOf(1, 1)
 	for i := range cells {
 		cells[i].Load.Model = "search"
 	}
-	f := NewForecast(cells, nil)
+	f := NewForecast(Planned{Cells: cells})
 	if f == nil || f.metric != matrix.Throughput || f.Repeats() != 1 {
 		t.Fatalf("searches are compared by %+v", f)
 	}
@@ -112,15 +111,14 @@ func TestForecastIsWhatItSays(t *testing.T) {
 			return figures
 		}
 		// verdict is that on the first of the planned comparisons.
-		verdict := func(ratio float64, repeats int) (first stats.Verdict) {
+		verdict := func(ratio float64, repeats int) (first stats.Comparison) {
 			var f Family
 			for range c.planned {
 				noise := c.noise(random)
-				f.samples = append(f.samples, newSample(trials(ratio, noise, repeats), trials(1, noise, repeats)))
-				f.accept = append(f.accept, func(stats.Comparison) {})
+				f.Add(pairedRatio(trials(ratio, noise, repeats), trials(1, noise, repeats)), func(stats.Comparison) {})
 				ratio = 1
 			}
-			f.accept[0] = func(c stats.Comparison) { first = c.Verdict }
+			f.accept[0] = func(c stats.Comparison) { first = c }
 			f.Judge()
 			return first
 		}
@@ -129,19 +127,19 @@ func TestForecastIsWhatItSays(t *testing.T) {
 			f := &Forecast{pairs: []int{c.repeats}}
 			for range c.earlier {
 				noise := c.noise(random)
-				f.ofSame.add("", []sample{newSample(trials(1, noise, c.before), trials(1, noise, c.before))})
+				f.ofSame = append(f.ofSame, newSample(pairedRatio(trials(1, noise, c.before), trials(1, noise, c.before))))
 			}
 			for range c.planned - 1 {
 				f.pairs = append(f.pairs, c.repeats)
 			}
-			p, _ := f.Power()
-			if verdict(1+p.Findable, c.repeats) == stats.Higher {
+			p := f.Power()
+			if verdict(1+p.Findable, c.repeats).Verdict == stats.Higher {
 				found++
 			}
 			if p.PairsForEquivalence == nil {
 				continue
 			}
-			if asked++; verdict(1, *p.PairsForEquivalence) == stats.Equivalent {
+			if asked++; isEqual(verdict(1, *p.PairsForEquivalence)) {
 				equal++
 			}
 		}

@@ -69,7 +69,7 @@ func lookAtComparisons(points []*matrix.Point) (look Look) {
 				}
 				look.Of++
 				i := slices.IndexFunc(own, func(c Comparison) bool { return c.isOf(a, b) })
-				if i >= 0 && own[i].Verdict != Undecided {
+				if i >= 0 && !own[i].IsOpen() {
 					continue
 				}
 				look.Open++
@@ -142,16 +142,17 @@ func lookAtClaims(claims []Claim, maxRepeats int) (look Look) {
 }
 
 func lookAtCells(points []*matrix.Point, width float64) (look Look) {
+	means, rates := matrix.NewFit(points, matrix.Mean), matrix.NewFit(points, matrix.Throughput)
 	for _, p := range points {
 		if !p.MayHaveTrials() {
 			continue
 		}
-		of := matrix.Metrics[matrix.Mean]
+		fit := means
 		if p.Cell.Load.Model == "search" {
-			of = matrix.Metrics[matrix.Throughput]
+			fit = rates
 		}
 		look.Of++
-		if !matrix.FigureOver(p.ValidTrials(), of).IsWithin(width) {
+		if figure := fit.Figure(p); figure == nil || !figure.IsWithin(width) {
 			look.Open++
 		}
 	}

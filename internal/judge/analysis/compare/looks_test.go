@@ -3,10 +3,7 @@ package compare
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
-
-	"gonum.org/v1/gonum/floats"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
@@ -56,9 +53,10 @@ func (e repeated) run(seed uint64) (end ending) {
 		if e.timed && n == last {
 			until.Ended = record.EndedByTime
 		}
-		f := Family{level: matrix.LevelAfter(&until, math.MaxInt)}
+		var f Family
+		level := matrix.LevelAfter(&until, math.MaxInt)
 		if e.naive {
-			f.level = 0
+			level = 0
 		}
 		for i := range logs {
 			for stack := range e.comparisons {
@@ -69,14 +67,16 @@ func (e repeated) run(seed uint64) (end ending) {
 				case 2:
 					truth = -math.Log(e.ratio)
 				}
-				ratios := slices.Clone(logs[i][stack])
-				floats.Sub(ratios, logs[i][(stack+1)%3])
-				floats.AddConst(truth, ratios)
-				f.samples = append(f.samples, sampleOf(ratios))
-				f.accept = append(f.accept, func(c stats.Comparison) {
-					end.decided = end.decided && c.Verdict != stats.Undecided
+				figures := [2][]float64{}
+				for repeat, log := range logs[i][stack] {
+					figures[0], figures[1] = append(figures[0], math.Exp(truth+log)), append(figures[1], math.Exp(logs[i][(stack+1)%3][repeat]))
+				}
+				ratio := pairedRatio(figures[0], figures[1])
+				ratio.Level = level
+				f.Add(ratio, func(c stats.Comparison) {
+					end.decided = end.decided && (c.Verdict == stats.Higher || c.Verdict == stats.Lower || isEqual(c))
 					end.wrong = end.wrong || c.Verdict == stats.Higher && truth <= 0 || c.Verdict == stats.Lower && truth >= 0 ||
-						c.Verdict == stats.Equivalent && math.Abs(truth) > math.Log1p(matrix.Margin)
+						c.Verdict == stats.Equivalent && math.Abs(truth) > math.Log1p(c.Margin)
 					if end.intervals++; math.Abs(math.Log(c.Ratio.Low)+math.Log(c.Ratio.High)-2*truth) <= math.Log(c.Ratio.High/c.Ratio.Low) {
 						end.covers++
 					}

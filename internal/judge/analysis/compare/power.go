@@ -17,37 +17,56 @@ import (
 // They depend on its number of repeats and on the noise between trials.
 type Power struct {
 	Metric      string  `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`
-	Comparisons int     `json:"comparisons"` // number of comparisons with enough pairs for a verdict
-	Pairs       int     `json:"pairs"`       // number of pairs of trials in the median comparison
-	Noise       float64 `json:"noise"`       // standard deviation between trials of one cell: 0.07 for 7 %
-	Findable    float64 `json:"findable"`    // smallest difference of two variants that is found: 0.2 for 20 % more
+	Comparisons int     `json:"comparisons"`                              // number of comparisons with enough pairs for a verdict
+	Pairs       int     `json:"pairs"`                                    // number of pairs of trials in the median comparison; trials without a partner count for less than one
+	Unit        string  `json:"unit" jsonschema:"enum=block,enum=repeat"` // block if the trials took turns, else repeat
+	Noise       float64 `json:"noise"`                                    // standard deviation between trials of one cell: 0.07 for 7 %
+	Findable    float64 `json:"findable"`                                 // smallest difference of two variants that is found: 0.2 for 20 % more
 
-	Difference          float64 `json:"difference"`                                  // the difference that pairs_for_difference is about: 0.1 for 10 % more
+	Difference          float64 `json:"difference"`                                  // a smaller difference, which pairs_for_difference is about: 0.1 for 10 % more; 0 if the findable one is below 1 %
 	PairsForDifference  *int    `json:"pairs_for_difference" jsonschema:"nullable"`  // approximate pairs that find this difference; null if more than 10,000
-	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // approximate pairs that prove two equal variants equivalent; null if more than 10,000
+	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // approximate pairs that prove two equal variants equal within 5 %; null if more than 10,000
 }
 
-// wantedDifference is the difference that Power.PairsForDifference pairs can find.
-const wantedDifference = 0.1
+// unitName returns the unit of a run's repeats.
+func unitName(inBlocks bool) string {
+	if inBlocks {
+		return "block"
+	}
+	return "repeat"
+}
+
+// smallerDifferences lists the differences that Power.Difference may be, descending.
+var smallerDifferences = []float64{0.1, 0.05, 0.03, 0.02, 0.01}
+
+// smallerDifference returns the largest of them that is at most half of what is found, else the least
+// one below it, or 0.
+func smallerDifference(findable float64) float64 {
+	for _, difference := range smallerDifferences {
+		if 2*difference <= findable || difference == slices.Min(smallerDifferences) && difference < findable {
+			return difference
+		}
+	}
+	return 0
+}
 
 // Power returns the power of the family's comparisons, or nil if it has none.
 func (f *Family) Power() *Power {
 	if len(f.samples) == 0 {
 		return nil
 	}
-	pairs := make([]int, len(f.samples))
+	pairs, variances := make([]int, len(f.samples)), make([]float64, len(f.samples))
+	usual := estimateNoise(f.samples)
+	d := design{comparisons: len(f.samples), lent: usual.degrees, inBlocks: true}
 	for i, s := range f.samples {
-		pairs[i] = int(s.pairs)
+		pairs[i] = int(math.Round(s.pairs))
+		variances[i], _ = usual.pairVariance(s)
+		d.level, d.inBlocks = matrix.Stricter(d.level, f.ratios[i].Level), d.inBlocks && f.ratios[i].InBlocks
 	}
 	slices.Sort(pairs)
-	usual := estimateNoise(f.samples)
-	variances := make([]float64, len(f.samples))
-	for i, s := range f.samples {
-		variances[i] = pairVariance(usual.estimate(s))
-	}
 	slices.Sort(variances)
-	d := design{level: f.level, comparisons: len(f.samples), variances: variances[len(variances)/2 : len(variances)/2+1], lent: usual.degrees}
-	return d.power(pairs[len(pairs)/2])
+	d.variances = variances[len(variances)/2 : len(variances)/2+1]
+	return d.power(max(2, pairs[len(pairs)/2]))
 }
 
 // A design describes the comparisons of a run, for computing their power.
@@ -56,15 +75,19 @@ type design struct {
 	comparisons int
 	variances   []float64 // possible variances of the logarithm of one pair's ratio, equally likely
 	lent        float64   // degrees of freedom that a comparison gains from the other comparisons
+	inBlocks    bool
 }
 
 func (d design) power(pairs int) *Power {
-	return &Power{
-		Comparisons: d.comparisons, Pairs: pairs,
-		Noise: math.Sqrt(d.variances[len(d.variances)/2] / 2), Findable: math.Expm1(d.smallestFindable(pairs)), Difference: wantedDifference,
-		PairsForDifference:  leastPairs(func(pairs int) bool { return d.findProbability(math.Log1p(wantedDifference), pairs) >= wantedPower }),
+	p := &Power{
+		Comparisons: d.comparisons, Pairs: pairs, Unit: unitName(d.inBlocks),
+		Noise: math.Sqrt(d.variances[len(d.variances)/2] / 2), Findable: math.Expm1(d.smallestFindable(pairs)),
 		PairsForEquivalence: leastPairs(func(pairs int) bool { return d.equivalenceProbability(pairs) >= wantedPower }),
 	}
+	if p.Difference = smallerDifference(p.Findable); p.Difference > 0 {
+		p.PairsForDifference = leastPairs(func(pairs int) bool { return d.findProbability(math.Log1p(p.Difference), pairs) >= wantedPower })
+	}
+	return p
 }
 
 // wantedPower is the wanted probability of finding a difference that exists.
@@ -92,7 +115,7 @@ func (d design) findProbability(logRatio float64, pairs int) float64 {
 	t := d.studentT(pairs)
 	significant := t.Quantile(1 - (1-d.level.Confidence())/2/float64(d.comparisons))
 	return d.meanOverErrors(pairs, func(standardError float64) float64 {
-		return t.CDF(logRatio/standardError - max(significant, math.Log1p(matrix.Margin)/standardError))
+		return t.CDF(logRatio/standardError - significant)
 	})
 }
 
@@ -112,7 +135,7 @@ func (d design) smallestFindable(pairs int) float64 {
 	return high
 }
 
-// equivalenceProbability returns the probability of proving two equal variants equivalent.
+// equivalenceProbability returns the probability of proving two equal variants equal within 5 %.
 func (d design) equivalenceProbability(pairs int) float64 {
 	half := d.studentT(pairs).Quantile((1 + d.level.Confidence()) / 2)
 	return d.meanOverErrors(pairs, func(standardError float64) float64 {
@@ -132,39 +155,36 @@ func leastPairs(enough func(pairs int) bool) *int {
 
 // A Forecast estimates which differences a planned run can find, from the noise of earlier runs.
 type Forecast struct {
-	metric  string
-	level   matrix.Level
-	planned map[record.Cell]int // repeats of each cell
-	pairs   []int               // number of pairs of each comparison, sorted
+	metric   string
+	level    matrix.Level
+	inBlocks bool
+	planned  map[record.Cell]int // repeats of each cell
+	pairs    []int               // number of pairs of each comparison, sorted
 
-	ofSame, ofOthers Noise
+	ofSame, ofOthers []sample // comparisons of earlier runs: of the plan's cells, and of other cells
 }
 
-// A Noise describes the noise of a machine in earlier runs.
-type Noise struct {
-	OfSame bool     // true if the earlier runs measured cells of the plan
-	Runs   []string // names of the earlier runs
-
-	made []sample // comparisons of the earlier runs
+// A Planned describes the trials of a run that is to come.
+type Planned struct {
+	Cells    []record.Cell // each as often as the plan measures it
+	InBlocks bool          // the trials take turns in blocks
+	Until    *record.Until // nil without a goal
 }
 
-func (n *Noise) add(run string, made []sample) {
-	if len(made) > 0 {
-		n.Runs, n.made = append(n.Runs, run), append(n.made, made...)
-	}
-}
-
-// NewForecast returns a forecast for a plan, or nil if the plan compares nothing. cells contains
-// each cell as often as the plan measures it. If until has a goal, the forecast is for the last
-// look, the run's final evaluation. The forecast is about the mean, or about throughput if the mean
-// is not compared.
-func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
-	f := &Forecast{planned: map[record.Cell]int{}}
-	if until != nil {
-		f.level = matrix.Level(until.Looks[len(until.Looks)-1].Level)
+// NewForecast returns a forecast for a plan, or nil if the plan compares nothing. If the plan has a
+// goal, the forecast is for the last look, or for the first look if the time ends the run. The forecast is about the
+// mean, or about throughput if the mean is not compared.
+func NewForecast(plan Planned) *Forecast {
+	f := &Forecast{planned: map[record.Cell]int{}, inBlocks: plan.InBlocks}
+	if u := plan.Until; u != nil {
+		last := len(u.Looks) - 1
+		if u.TimeNS > 0 { // only the first look is sure to come
+			last = 0
+		}
+		f.level = matrix.Level(u.Looks[last].Level)
 	}
 	var points []*matrix.Point
-	for _, cell := range cells {
+	for _, cell := range plan.Cells {
 		if f.planned[cell]++; f.planned[cell] == 1 {
 			points = append(points, &matrix.Point{Cell: cell})
 		}
@@ -181,8 +201,8 @@ func NewForecast(cells []record.Cell, until *record.Until) *Forecast {
 	return nil
 }
 
-// AddRun adds the comparisons of an earlier run that have at least three pairs.
-func (f *Forecast) AddRun(name string, m *record.Manifest, records []*record.Record) {
+// AddRun adds the comparisons of an earlier run that have enough trials.
+func (f *Forecast) AddRun(m *record.Manifest, records []*record.Record) {
 	s, err := study.Read(m)
 	if err != nil {
 		return
@@ -192,40 +212,41 @@ func (f *Forecast) AddRun(name string, m *record.Manifest, records []*record.Rec
 	if err != nil {
 		return // an unreadable run adds nothing
 	}
-	var same, others Family
+	fit := matrix.NewFit(points, f.metric)
 	for a, b := range comparablePairs(matrix.ComparableGroups(points), f.metric) {
-		into := &others
-		if f.planned[a.Cell] > 0 && f.planned[b.Cell] > 0 {
-			into = &same
+		ratio, known := fit.Ratio(a, b)
+		switch {
+		case !known || !ratio.Enough:
+		case f.planned[a.Cell] > 0 && f.planned[b.Cell] > 0:
+			f.ofSame = append(f.ofSame, newSample(ratio))
+		default:
+			f.ofOthers = append(f.ofOthers, newSample(ratio))
 		}
-		into.add(a, b, matrix.Metrics[f.metric], nil)
 	}
-	f.ofSame.add(name, same.samples)
-	f.ofOthers.add(name, others.samples)
 }
 
 // HasEnoughRuns reports whether the forecast has enough comparisons of the plan's own cells.
-func (f *Forecast) HasEnoughRuns() bool { return len(f.ofSame.made) >= leastFamily }
+func (f *Forecast) HasEnoughRuns() bool { return len(f.ofSame) >= leastFamily }
 
 // NeedsOtherRuns reports whether comparisons of other cells would improve the forecast.
 func (f *Forecast) NeedsOtherRuns() bool {
-	return len(f.ofSame.made) == 0 && len(f.ofOthers.made) < leastFamily
+	return len(f.ofSame) == 0 && len(f.ofOthers) < leastFamily
 }
 
-// Power returns the plan's power and the noise of earlier runs, or a nil power if there are none.
-func (f *Forecast) Power() (*Power, Noise) {
-	noise := f.ofSame
-	if noise.OfSame = len(noise.made) > 0; !noise.OfSame {
-		noise = f.ofOthers
+// Power returns the plan's power, or nil if no earlier run shows the noise.
+func (f *Forecast) Power() *Power {
+	made := f.ofSame
+	if len(made) == 0 {
+		made = f.ofOthers
 	}
-	if len(noise.made) == 0 {
-		return nil, noise
+	if len(made) == 0 {
+		return nil
 	}
-	d := designFromNoise(noise.made, len(f.pairs))
-	d.level = f.level
+	d := designFromNoise(made, len(f.pairs))
+	d.level, d.inBlocks = f.level, f.inBlocks
 	p := d.power(max(matrix.LeastTrials, f.Repeats()))
 	p.Metric = f.metric
-	return p, noise
+	return p
 }
 
 // Repeats returns the number of repeats of the median comparison.
@@ -242,10 +263,10 @@ func designFromNoise(made []sample, comparisons int) design {
 	usual := estimateNoise(made)
 	d := design{comparisons: comparisons}
 	for _, s := range made {
-		e := usual.estimate(s)
-		chance := distuv.ChiSquared{K: e.Freedom}
+		variance, freedom := usual.pairVariance(s)
+		chance := distuv.ChiSquared{K: freedom}
 		for i := range points {
-			d.variances = append(d.variances, pairVariance(e)*e.Freedom/chance.Quantile((float64(i)+0.5)/points))
+			d.variances = append(d.variances, variance*freedom/chance.Quantile((float64(i)+0.5)/points))
 		}
 	}
 	slices.Sort(d.variances)

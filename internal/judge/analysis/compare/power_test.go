@@ -7,7 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/stat"
+
 	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // oneDiffers draws comparisons of two equal variants each, but for one whose variants have
@@ -15,6 +18,25 @@ import (
 type oneDiffers struct {
 	comparisons, repeats int
 	noise, ratio         float64 // of the trials; of those variants
+}
+
+// pairedRatio returns the ratio of complete pairs of trials, as a fit does.
+func pairedRatio(a, b []float64) matrix.Ratio {
+	logs := make([]float64, len(a))
+	for i := range a {
+		logs[i] = math.Log(a[i] / b[i])
+	}
+	n := float64(len(a))
+	mean, variance := stat.MeanVariance(logs, nil)
+	return matrix.Ratio{
+		Value: math.Exp(mean), Enough: len(a) >= matrix.LeastTrials,
+		Estimate: stats.Contrast{LogRatio: stats.LogRatio{Mean: mean, StandardError: math.Sqrt(variance / n), Freedom: n - 1}, Unit: 2 / n},
+	}
+}
+
+// isEqual reports whether a comparison shows that variants are equal within 5 %.
+func isEqual(c stats.Comparison) bool {
+	return c.Verdict == stats.Equivalent && c.Margin <= matrix.Margin
 }
 
 // run returns the verdict on the one that differs.
@@ -31,9 +53,13 @@ func (e oneDiffers) run(seed uint64) (verdict stats.Verdict, of *Family) {
 	for n := range e.comparisons {
 		ratio, accept := 1.0, func(stats.Comparison) {}
 		if n == 0 {
-			ratio, accept = e.ratio, func(c stats.Comparison) { verdict = c.Verdict }
+			ratio, accept = e.ratio, func(c stats.Comparison) {
+				if verdict = c.Verdict; verdict == stats.Equivalent && !isEqual(c) {
+					verdict = stats.Undecided
+				}
+			}
 		}
-		of.samples, of.accept = append(of.samples, newSample(trials(ratio), trials(1))), append(of.accept, accept)
+		of.Add(pairedRatio(trials(ratio), trials(1)), accept)
 	}
 	of.Judge()
 	return verdict, of
@@ -85,8 +111,8 @@ func TestPowerIsWhatItSays(t *testing.T) {
 		e.ratio = 1 + p.Findable
 		check(e, stats.Higher)
 		// Where few pairs are enough, one more or less is much.
-		if n := *p.PairsForDifference; n > 6 {
-			check(oneDiffers{e.comparisons, n, e.noise, 1 + wantedDifference}, stats.Higher)
+		if n := *p.PairsForDifference; n > 6 && n < 500 {
+			check(oneDiffers{e.comparisons, n, e.noise, 1 + p.Difference}, stats.Higher)
 		}
 		if n := *p.PairsForEquivalence; n > 6 {
 			check(oneDiffers{e.comparisons, n, e.noise, 1}, stats.Equivalent)

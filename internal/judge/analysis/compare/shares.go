@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -21,7 +19,7 @@ type Shares struct {
 	Metric  string        `json:"metric" jsonschema:"enum=cpu,enum=throughput,enum=mean"` // the metric in which the variants differ
 	From    string        `json:"from"`                                                   // the first variant
 	To      string        `json:"to"`                                                     // the last variant
-	Pairs   int           `json:"pairs"`                                                  // number of repeats in which all variants have a valid trial
+	Pairs   int           `json:"pairs"`                                                  // least number of trials of a variant
 	Ratio   matrix.Figure `json:"ratio"`                                                  // the last variant's figure divided by the first's
 	Decided bool          `json:"decided"`                                                // the ratio is proven to differ from 1; if not, there are no shares
 	Steps   []ShareStep   `json:"steps"`
@@ -40,17 +38,23 @@ type ShareStep struct {
 // FindShares returns shares for each part with changes, at each point with enough variants.
 func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	var all []Shares
+	fits := map[string]*matrix.Fit{}
+	for _, name := range shareMetrics {
+		if len(s.Changes) > 0 {
+			fits[name] = matrix.NewFit(points, name)
+		}
+	}
 	for _, group := range matrix.ComparableGroups(points) {
 		for _, c := range s.Changes {
 			variants := pickVariants(group, c.Variants)
 			if c.Part != group[0].Cell.Part || len(variants) < leastVariants {
 				continue
 			}
-			for _, name := range []string{matrix.CPU, matrix.Throughput, matrix.Mean} {
+			for _, name := range shareMetrics {
 				if !matrix.IsMeaningful(group[0].Cell.Load.Model, name) {
 					continue
 				}
-				if s, ok := sharesOf(variants, c.Texts, matrix.Metrics[name]); ok {
+				if s, ok := sharesOf(variants, c.Texts, fits[name]); ok {
 					s.Metric = name
 					all = append(all, s)
 				}
@@ -59,6 +63,9 @@ func FindShares(s *study.Study, points []*matrix.Point) []Shares {
 	}
 	return all
 }
+
+// shareMetrics lists the metrics whose differences are divided.
+var shareMetrics = []string{matrix.CPU, matrix.Throughput, matrix.Mean}
 
 // leastVariants is the least number of variants for dividing their difference.
 const leastVariants = 3
@@ -76,59 +83,41 @@ func pickVariants(points []*matrix.Point, variants []string) []*matrix.Point {
 	return found
 }
 
-// sharesOf returns the shares up to the last variant that has a repeat in common with all variants
-// before it. It returns false if too few variants remain.
-func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Shares, bool) {
-	var logs [][]float64
-	for len(variants) >= leastVariants {
-		if logs = logsOf(variants, of); len(logs[0]) > 0 {
-			break
-		}
-		variants = variants[:len(variants)-1]
+// sharesOf returns the shares up to the last variant that has the figure. It returns false if too few
+// variants remain.
+func sharesOf(variants []*matrix.Point, changes []string, fit *matrix.Fit) (Shares, bool) {
+	if missing := slices.IndexFunc(variants, func(p *matrix.Point) bool { return !fit.Has(p) }); missing >= 0 {
+		variants = variants[:missing]
 	}
 	if len(variants) < leastVariants {
 		return Shares{}, false
 	}
 	first, last := variants[0], variants[len(variants)-1]
-	difference := func(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a)), a, b) }
-	total := difference(logs[len(logs)-1], logs[0])
-	s := Shares{
-		Part: first.Cell.Part, Place: first.Cell.Place, From: first.Cell.Variant, To: last.Cell.Variant, Pairs: len(total),
+	s := Shares{Part: first.Cell.Part, Place: first.Cell.Place, From: first.Cell.Variant, To: last.Cell.Variant, Pairs: math.MaxInt}
+	for _, p := range variants {
+		s.Pairs = min(s.Pairs, fit.Trials(p))
 	}
-	s.Ratio, s.Decided = ratioFromLogs(total, first.Level)
+	total, _ := fit.Ratio(last, first)
+	s.Ratio = total.Figure()
+	s.Decided = isProven(s.Ratio)
 	for i := 1; i < len(variants); i++ {
 		step := ShareStep{Change: changes[i-1], From: variants[i-1].Cell.Variant, To: variants[i].Cell.Variant}
-		own := difference(logs[i], logs[i-1])
-		step.Ratio, step.Decided = ratioFromLogs(own, first.Level)
+		own, _ := fit.Ratio(variants[i], variants[i-1])
+		step.Ratio = own.Figure()
+		step.Decided = isProven(step.Ratio)
 		if s.Decided {
-			step.Share = new(shareOf(own, total, first.Level))
+			step.Share = new(shareOf(math.Log(own.Value)/math.Log(total.Value), func(share float64) (stats.LogRatio, bool) {
+				return fit.Logs([]*matrix.Point{variants[i], variants[i-1], last, first}, []float64{1, -1, -share, share})
+			}, total.Level))
 		}
 		s.Steps = append(s.Steps, step)
 	}
 	return s, true
 }
 
-// logsOf returns a metric's logarithm for each variant, in the repeats that all variants have.
-func logsOf(variants []*matrix.Point, of matrix.Metric) [][]float64 {
-	logs := make([][]float64, len(variants))
-	for _, t := range variants[0].ValidTrials() {
-		var row []float64
-		for _, p := range variants {
-			valid := p.ValidTrials()
-			i := slices.IndexFunc(valid, func(other matrix.Trial) bool { return other.Repeat == t.Repeat })
-			if i < 0 || !(of(valid[i]) > 0) {
-				break
-			}
-			row = append(row, math.Log(of(valid[i])))
-		}
-		if len(row) < len(variants) {
-			continue
-		}
-		for i, log := range row {
-			logs[i] = append(logs[i], log)
-		}
-	}
-	return logs
+// isProven reports whether a ratio's interval excludes 1.
+func isProven(ratio matrix.Figure) bool {
+	return ratio.Interval != nil && (ratio.Interval.Low > 1 || ratio.Interval.High < 1)
 }
 
 // ratioFromLogs returns the mean ratio, and reports whether it is proven to differ from 1.
@@ -143,15 +132,14 @@ func ratioFromLogs(logs []float64, at matrix.Level) (matrix.Figure, bool) {
 // maxShareDistance limits how far from the estimate shareOf looks for an interval's ends.
 const maxShareDistance = 100
 
-// shareOf returns the share of one change's logarithms in the total. The interval contains every
-// share r for which own − r·total may be zero (Fieller 1954). It has no gaps if the total is
-// proven not to be zero.
-func shareOf(own, total []float64, at matrix.Level) matrix.Figure {
-	estimate := mean(own) / mean(total)
-	isPossible := func(r float64) bool {
-		rest := floats.AddScaledTo(make([]float64, len(own)), own, -r, total)
-		interval, err := stats.MeanInterval(rest, at.Confidence())
-		return err == nil && interval.Contains(0)
+// shareOf returns the share of one change in the total difference. rest returns the part of the
+// change that a share of the total leaves over. The interval contains every share for which the rest
+// may be zero (Fieller 1954). It has no gaps if the total is proven not to be zero.
+func shareOf(estimate float64, rest func(share float64) (stats.LogRatio, bool), at matrix.Level) matrix.Figure {
+	isPossible := func(share float64) bool {
+		e, known := rest(share)
+		interval := e.Interval(at.Confidence())
+		return known && interval.Contains(1)
 	}
 	end := func(beyond float64) float64 {
 		inside, outside := estimate, beyond

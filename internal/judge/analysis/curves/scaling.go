@@ -90,16 +90,17 @@ const (
 // work. It skips other curves, because one analysis takes several hundred fits.
 func FindScalings(s *study.Study, points []*matrix.Point, seed uint64) []Scaling {
 	var all []Scaling
+	rates := matrix.NewFit(points, matrix.Throughput)
 	for _, curve := range matrix.GroupByClients(points) {
 		curve = slices.DeleteFunc(curve, func(p *matrix.Point) bool { return len(p.ValidTrials()) == 0 })
 		if len(curve) >= 2 && curve[0].Cell.Load.Model == "closed" && s.Workload(curve[0].Cell.Workload).Sweep {
-			all = append(all, scalingOf(curve, points, seed))
+			all = append(all, scalingOf(curve, points, rates, seed))
 		}
 	}
 	return all
 }
 
-func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
+func scalingOf(own, points []*matrix.Point, rates *matrix.Fit, seed uint64) Scaling {
 	cell := own[0].Cell
 	s := Scaling{
 		Part: cell.Part, Variant: cell.Variant, Connection: cell.Connection, Workload: cell.Workload, Payload: cell.Payload,
@@ -108,6 +109,9 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 	var alone *float64
 	for _, p := range own {
 		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: matrix.FigureOver(p.ValidTrials(), matrix.Metrics[matrix.Throughput])}
+		if fitted := rates.Figure(p); fitted != nil {
+			x.Throughput = *fitted
+		}
 		if x.Clients == 1 {
 			alone = &x.Throughput.Value
 		}
@@ -130,13 +134,13 @@ func scalingOf(own, points []*matrix.Point, seed uint64) Scaling {
 			s.Points[i].Law = new(law.At(float64(s.Points[i].Clients)))
 		}
 	}
-	s.Diagnosis = diagnose(own[len(own)-1], s.Points[len(s.Points)-1].Share, points)
+	s.Diagnosis = diagnose(own[len(own)-1], s.Points[len(s.Points)-1].Share, points, rates)
 	return s
 }
 
 // diagnose names what limits a point. It returns OnConnection only if a measured variant with more
 // connections has more throughput.
-func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis {
+func diagnose(p *matrix.Point, share *float64, points []*matrix.Point, rates *matrix.Fit) Diagnosis {
 	trials := p.ValidTrials()
 	d := Diagnosis{
 		Clients: p.Cell.Clients, Share: share,
@@ -146,7 +150,7 @@ func diagnose(p *matrix.Point, share *float64, points []*matrix.Point) Diagnosis
 		Server:      matrix.KnownFigure(trials, func(t matrix.Trial) float64 { return matrix.Number(t.Server.Busy) }),
 	}
 	d.setTraffic(trials)
-	d.findRivals(p, points)
+	d.findRivals(p, points, rates)
 	busy := func(f *matrix.Figure, limit float64) bool { return f != nil && f.Value >= limit }
 	few := d.Connections.Value < float64(p.Cell.Clients)
 	switch {
@@ -202,7 +206,7 @@ func (d *Diagnosis) setTraffic(trials []matrix.Trial) {
 }
 
 // findRivals looks for variants that differ only in having more connections.
-func (d *Diagnosis) findRivals(p *matrix.Point, points []*matrix.Point) {
+func (d *Diagnosis) findRivals(p *matrix.Point, points []*matrix.Point, rates *matrix.Fit) {
 	for _, rival := range points {
 		if rival == p || rival.Conditions() != p.Conditions() || rival.WithoutConnections != p.WithoutConnections || len(rival.ValidTrials()) == 0 {
 			continue
@@ -212,8 +216,9 @@ func (d *Diagnosis) findRivals(p *matrix.Point, points []*matrix.Point) {
 			continue
 		}
 		d.Rivals++
-		if gain := matrix.Ratio(rival, p, matrix.Metrics[matrix.Throughput]); d.Gain == nil || gain.Value > d.Gain.Value {
-			d.Gain, d.Better, d.BetterConnections = &gain, rival.Cell.Variant, int(connections)
+		gain, known := rates.Ratio(rival, p)
+		if figure := gain.Figure(); known && (d.Gain == nil || figure.Value > d.Gain.Value) {
+			d.Gain, d.Better, d.BetterConnections = &figure, rival.Cell.Variant, int(connections)
 		}
 	}
 }

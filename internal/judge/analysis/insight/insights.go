@@ -199,7 +199,9 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 			}
 		}
 		if len(bare.ValidTrials()) > 0 && len(watched.ValidTrials()) > 0 {
-			p.Cost = new(matrix.Ratio(watched, bare, matrix.Metrics[matrix.Mean]))
+			if cost, known := matrix.NewFit([]*matrix.Point{watched, bare}, matrix.Mean).Ratio(watched, bare); known {
+				p.Cost = new(cost.Figure())
+			}
 		}
 	}
 	return p

@@ -52,15 +52,16 @@ func TestBlocksAreAligned(t *testing.T) {
 		inBlock(t, slow, block, against)
 	}
 	AlignBlocks([]*Point{fast, slow})
-	ratio := Ratio(slow, fast, Metrics[Mean])
+	fit := NewFit([]*Point{fast, slow}, Mean)
+	ratio, _ := fit.Ratio(slow, fast)
 	if math.Abs(ratio.Value-1.1) > 0.005 {
 		t.Errorf("a ratio of %v, want 1.1", ratio.Value)
 	}
-	shown := FigureOver(slow.Trials, Metrics[Mean]).Value / FigureOver(fast.Trials, Metrics[Mean]).Value
+	shown := fit.Figure(slow).Value / fit.Figure(fast).Value
 	if math.Abs(shown-ratio.Value) > 1e-9 {
 		t.Errorf("the figures have a ratio of %v, and %v is printed", shown, ratio.Value)
 	}
-	if rates := Ratio(fast, slow, Metrics[Throughput]); math.Abs(rates.Value-1.1) > 0.02 {
+	if rates, _ := NewFit([]*Point{fast, slow}, Throughput).Ratio(fast, slow); math.Abs(rates.Value-1.1) > 0.02 {
 		t.Errorf("a ratio of the throughputs of %v, want 1.1", rates.Value)
 	}
 }

@@ -167,14 +167,14 @@ func (c *Cell) bound() Bound {
 
 // Cells returns a cell for each point, and the remarks that all trials share.
 func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell, shared []string) {
-	remarks := sharedRemarks(records)
+	remarks, fits := sharedRemarks(records), newCellFits(points)
 	for _, p := range points {
-		cells = append(cells, p.summarize(remarks, seed))
+		cells = append(cells, p.summarize(remarks, seed, fits))
 	}
 	return cells, remarks.texts()
 }
 
-func (p *Point) summarize(shared remarks, seed uint64) Cell {
+func (p *Point) summarize(shared remarks, seed uint64, fits cellFits) Cell {
 	valid := p.ValidTrials()
 	c := Cell{
 		Cell: p.Cell, Key: p.Cell.Key(),
@@ -205,6 +205,7 @@ func (p *Point) summarize(shared remarks, seed uint64) Cell {
 		return c
 	}
 	c.setFigures(valid, seed)
+	c.setFits(p, fits)
 	c.Findings = append(c.Findings, c.ResponseTimes().stallFindings()...)
 	return c
 }

@@ -138,6 +138,14 @@ func (l Level) Adjust(p float64) float64 {
 	return min(1, p*(1-Confidence)/float64(l))
 }
 
+// Stricter returns the level that allows fewer false findings.
+func Stricter(a, b Level) Level {
+	if b.Confidence() > a.Confidence() {
+		return b
+	}
+	return a
+}
+
 // LevelAfter returns the level of the look that judges a cell after a number of repeats. A cell that
 // later looks left out keeps the level of its own last look.
 func LevelAfter(u *record.Until, repeats int) Level {

@@ -23,12 +23,7 @@ func Values(trials []Trial, of Metric) []float64 {
 
 // FigureOver returns the median of a metric over trials, with an interval.
 func FigureOver(trials []Trial, of Metric) Figure {
-	values := Values(trials, of)
-	f := figure(values, levelFor(trials))
-	if len(trials) > 0 && trials[0].Block != 0 && ArePositive(values) {
-		f.Value = stats.GeometricMean(values) // so that the ratio of two figures is the ratio over blocks
-	}
-	return f
+	return figure(Values(trials, of), levelFor(trials))
 }
 
 func levelFor(trials []Trial) Level {
@@ -185,6 +180,9 @@ const (
 	Handshake   = "handshake"   // median time of a handshake
 	FirstByte   = "first-byte"  // median time from a call's beginning to the answer's first byte
 	ServerPeak  = "server-peak" // largest memory of the server, in bytes
+
+	clientCPU = "client-cpu"
+	serverCPU = "server-cpu"
 )
 
 // endMetrics holds the figures that both ends have. Their full names begin with "client-" or

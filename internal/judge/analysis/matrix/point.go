@@ -1,6 +1,6 @@
 // Package matrix turns the trials of a run into figures. A Point holds the trials of one cell. A
-// Metric returns a figure of one trial, and a Figure holds its median over trials, with an
-// interval. A Cell holds all figures of a point that a reader may see.
+// Metric returns a figure of one trial, and a Figure holds it over all trials, with an interval. A Fit
+// estimates the metrics whose ratios are printed. A Cell holds all figures of a point that a reader may see.
 //
 // It does not know what a scenario asks, or how points are compared.
 package matrix
@@ -12,7 +12,6 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/lists"
-	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/check"
 )
@@ -153,31 +152,18 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// Pairs returns a metric of a and b for the repeats in which a and b both have a valid trial.
+// Pairs returns a metric of a and b for the repeats in which both are known.
 func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
-	byRepeat := map[int]Trial{}
+	byRepeat := map[int]float64{}
 	for _, t := range b.ValidTrials() {
-		byRepeat[t.Repeat] = t
+		byRepeat[t.Repeat] = of(t)
 	}
 	for _, t := range a.ValidTrials() {
-		if other, both := byRepeat[t.Repeat]; both {
-			ofA, ofB = append(ofA, of(t)), append(ofB, of(other))
+		if other, both := byRepeat[t.Repeat]; both && !math.IsNaN(of(t)) && !math.IsNaN(other) {
+			ofA, ofB = append(ofA, of(t)), append(ofB, other)
 		}
 	}
 	return ofA, ofB
-}
-
-// Ratio returns a's metric divided by b's. It has an interval if there are enough pairs.
-func Ratio(a, b *Point, of Metric) Figure {
-	ofA, ofB := Pairs(a, b, of)
-	if len(ofA) == 0 {
-		ofA, ofB = Values(a.ValidTrials(), of), Values(b.ValidTrials(), of)
-	}
-	interval, err := stats.RatioInterval(ofA, ofB, a.Level.Confidence())
-	if err != nil {
-		return Figure{Value: stats.Median(ofA) / stats.Median(ofB)}
-	}
-	return FigureOf(WithRunConfidence(interval))
 }
 
 // ComparableGroups groups the points with valid trials by their conditions.

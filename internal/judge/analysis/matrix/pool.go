@@ -225,10 +225,12 @@ func (p PooledTimes) reportedCurve() []CurvePoint {
 }
 
 // roundToFourDigits rounds a figure to four digits, because a page holds thousands of such points.
-func roundToFourDigits(value float64) float64 {
+func roundToFourDigits(value float64) float64 { return roundToDigits(value, 4) }
+
+func roundToDigits(value float64, digits int) float64 {
 	if value == 0 {
 		return 0
 	}
-	unit := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(value))))
+	unit := math.Pow(10, float64(digits)-1-math.Floor(math.Log10(math.Abs(value))))
 	return math.Round(value*unit) / unit
 }

@@ -52,7 +52,7 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 		return nil
 	}
 	s := &Search{
-		Kept:   FigureOver(searched, func(t Trial) float64 { return t.Search.KeptPerSecond }),
+		Kept:   FigureOver(searched, keptRate),
 		Missed: FigureOver(searched, func(t Trial) float64 { return t.Search.MissedPerSecond }),
 	}
 	if goal, err := scenario.ParseGoal(cell.Load.Goal); err == nil {
@@ -76,6 +76,14 @@ func searchOf(cell record.Cell, trials []Trial, seed uint64) *Search {
 	slices.SortStableFunc(s.Steps, func(a, b SearchStep) int { return cmp.Compare(a.Offered, b.Offered) })
 	s.Knee = rateKnee(s.Steps, seed)
 	return s
+}
+
+// keptRate returns the highest rate that kept the goal of a trial's search, or NaN without a search.
+func keptRate(t Trial) float64 {
+	if t.Search == nil {
+		return math.NaN()
+	}
+	return t.Search.KeptPerSecond
 }
 
 // searchThreshold returns the rate at which half of the tries keep the goal. With three or more
