@@ -15,6 +15,8 @@ import (
 type sample struct {
 	mean, variance float64
 	pairs          float64
+	// floor is the least variance of figures that count few requests, see countVariance. 0 means none.
+	floor float64
 }
 
 func newSample(a, b []float64) sample {
@@ -88,8 +90,19 @@ func estimateNoise(family []sample) noisePrior {
 }
 
 // estimate returns the sample's ratio. Its error comes from a weighted mean of the sample's own
-// variance and the usual variance.
+// variance and the usual variance, and is at least the error of counting.
 func (n noisePrior) estimate(s sample) stats.LogRatio {
+	e := n.estimateScatter(s)
+	if least := math.Sqrt(s.floor / s.pairs); e.StandardError < least {
+		e.StandardError, e.Freedom = least, knownVariance
+	}
+	return e
+}
+
+// knownVariance is the number of degrees of freedom if the variance is not estimated, but known.
+const knownVariance = 1e6
+
+func (n noisePrior) estimateScatter(s sample) stats.LogRatio {
 	if s.isCount() {
 		return stats.LogRatio{Mean: s.mean, StandardError: math.Sqrt(s.variance / s.pairs), Trials: int(s.pairs), Freedom: s.degrees()}
 	}
