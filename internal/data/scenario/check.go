@@ -234,9 +234,9 @@ func (c *checker) claim(s *Scenario, claimed *Claim) error {
 	return err
 }
 
-func (n *Precondition) check() error {
+func (n Precondition) check() error {
 	switch {
-	case n == nil:
+	case n == Precondition{}:
 		return nil
 	case n.Says == "":
 		return errors.New("want `says`: what the measurement must be like")

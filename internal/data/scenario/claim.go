@@ -41,7 +41,7 @@ type Claim struct {
 	Basis Basis `json:"basis,omitempty" jsonschema:"enum=published,enum=inferred,enum=own bounds,enum=own"`
 	// What the measurement must be like to test the claim. Otherwise the claim is not put to the
 	// test.
-	Needs *Precondition `json:"needs,omitempty"`
+	Needs Precondition `json:"needs,omitzero"`
 	// For a claim about a cause: the variant that shows the effect. The expression then uses the
 	// name it for the variant. The claim is the ratio of the expression's values for this variant
 	// and for the variant whose first factor is changed.
@@ -149,7 +149,7 @@ func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
 		return nil, err
 	}
 	all, err := s.needsOf(c.Find, c)
-	if err != nil || c.Needs == nil || c.Needs.Find == "" {
+	if err != nil || c.Needs.Find == "" {
 		return all, err
 	}
 	more, err := s.needsOf(c.Needs.Find, c)

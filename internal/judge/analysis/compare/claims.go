@@ -319,7 +319,7 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 // setLimits sets why the figures cannot test the claim, or only a part of it.
 func (c *Claim) setLimits(from *evidence, written *scenario.Claim) {
 	unmet := ""
-	if written.Needs != nil {
+	if written.Needs.Says != "" {
 		unmet = from.unmetPrecondition(written)
 	}
 	switch {
