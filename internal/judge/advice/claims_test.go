@@ -32,12 +32,12 @@ func TestClaimsInWords(t *testing.T) {
 		{Says: "a file server is cheaper", Outcome: compare.Unmeasured, Unasked: true},
 	}}}
 	want := []string{
-		"F1, “a codec takes a tenth off”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×. Computed as " + find + " in unary.",
-		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. Computed as " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. Computed as " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. Computed as " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: not measured here: no mean of grpc in unary.",
-		"F1, “the codec causes it”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; the effect shrinks with the change of the codec (3×); no influence: the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×. Computed as " + find + " in unary.",
+		"“it grows” (F1): compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): not measured here: no mean of grpc in unary.",
+		"“the codec causes it” (F1): a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; the effect shrinks with the change of the codec (3×); no influence: the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. Computed as " + find + " in unary.",
 		"Not judged, because only `run --yardstick` measures the yardstick: “a file server is cheaper”.",
 	}
 	got := claimSentences(s)

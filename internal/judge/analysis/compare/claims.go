@@ -96,8 +96,68 @@ const (
 // Outcomes lists the outcomes of claims in the order of their counts in reports.
 var Outcomes = []Outcome{Compatible, Larger, Smaller, NotSeen, Refuted, Reversed, NotConfirmed, NotTested, Underpowered, Refused, Unmeasured}
 
-// ClaimedText returns the claimed number or its bounds as text.
+// Trials returns the number of trials of the figure.
+func (f *ClaimFigure) Trials() int { return f.trials }
+
+// CountOutcomes counts the outcomes in words: one line for the claims of published studies, and one
+// for the scenario's own claims.
+func CountOutcomes(claims []Claim) (lines []string) {
+	var published, own []Claim
+	for _, c := range claims {
+		if c.Basis.IsOwn() {
+			own = append(own, c)
+		} else {
+			published = append(published, c)
+		}
+	}
+	name := "claim"
+	if len(published) > 0 && len(own) > 0 {
+		name = "published claim"
+	}
+	for _, of := range []struct {
+		name   string
+		claims []Claim
+	}{{name, published}, {"own claim", own}} {
+		if len(of.claims) > 0 {
+			lines = append(lines, countOutcomes(of.name, of.claims))
+		}
+	}
+	return lines
+}
+
+func countOutcomes(name string, claims []Claim) string {
+	n := map[Outcome]int{}
+	for _, c := range claims {
+		n[c.Outcome]++
+	}
+	var texts []string
+	for _, outcome := range Outcomes {
+		if n[outcome] > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
+		}
+	}
+	if len(claims) != 1 {
+		name += "s"
+	}
+	return fmt.Sprintf("%d %s: %s.", len(claims), name, strings.Join(texts, ", "))
+}
+
+// ClaimedText returns the claimed number or its bounds as text. It marks values that no study
+// states.
 func (c *Claim) ClaimedText() string {
+	switch text := c.claimedNumber(); {
+	case c.Basis == scenario.BasisInferred:
+		return text + " (inferred)"
+	case c.Basis == scenario.BasisOwnBounds:
+		return text + " (own bounds)"
+	case c.Basis.IsOwn() && c.Row != "":
+		return text + " (own)"
+	default:
+		return text
+	}
+}
+
+func (c *Claim) claimedNumber() string {
 	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) }
 	switch {
 	case c.ClaimedRatio != nil:

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
@@ -63,12 +64,14 @@ func (e *evidence) unmetPrecondition(c *scenario.Claim) string {
 	}
 	switch here := math.Exp(stats.Median(logs)); {
 	case c.Needs.AtLeast > 0 && here < c.Needs.AtLeast:
-		return fmt.Sprintf("needs %s: at least %s, here %s", c.Needs.Says, units.Number(c.Needs.AtLeast), units.Number(here))
+		return fmt.Sprintf("needs %s: at least %s, here %s", c.Needs.Says, exactly(c.Needs.AtLeast), units.Number(here))
 	case c.Needs.AtMost > 0 && here > c.Needs.AtMost:
-		return fmt.Sprintf("needs %s: at most %s, here %s", c.Needs.Says, units.Number(c.Needs.AtMost), units.Number(here))
+		return fmt.Sprintf("needs %s: at most %s, here %s", c.Needs.Says, exactly(c.Needs.AtMost), units.Number(here))
 	}
 	return ""
 }
+
+func exactly(bound float64) string { return strconv.FormatFloat(bound, 'f', -1, 64) }
 
 // Figure returns the figure of the cell's trial in the current repeat, if it is usable.
 func (e *evidence) Figure(name string, of claim.Cell) float64 {
