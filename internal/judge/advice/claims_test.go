@@ -51,6 +51,29 @@ func TestClaimsInWords(t *testing.T) {
 	}
 }
 
+// A study leads with its measured figures, also after one trial; expressions and rows come later.
+func TestStudyLeadsWithItsFigures(t *testing.T) {
+	figure := func(name, variant string, clients int, value float64) compare.ClaimFigure {
+		return compare.ClaimFigure{Figure: name, Part: "p", Variant: variant, Clients: clients, Value: &matrix.Figure{Value: value}, Trials: 1}
+	}
+	s := &analysis.Summary{Results: analysis.Results{Claims: []compare.Claim{
+		{Says: "more", Figures: []compare.ClaimFigure{figure("throughput", "a", 48, 2000), figure("throughput", "b", 48, 1000)}, Outcome: compare.Underpowered},
+		{
+			Says: "a cause", Outcome: compare.Underpowered, Factors: []compare.ClaimFactor{{Name: "a limit", Variant: "tcp:inflight=50"}},
+			Figures: []compare.ClaimFigure{figure("p99", "tcp", 500, 67_000), figure("p99", "tcp:inflight=50", 500, 29_000)},
+		},
+	}}}
+	text := strings.Join(claimSentences(s), "\n")
+	holds(t, text, "One trial each, so nothing is proven: P99 with 500 clients: tcp 67 ms, a limit 29 ms; throughput with 48 clients: a 2,000/s, b 1,000/s.")
+	if got, want := strings.Join(StudyLead(s), "\n"), "1 trial each: P99 with 500 clients: tcp 67 ms, a limit 29 ms\nThroughput with 48 clients: a 2,000/s, b 1,000/s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.Claims[1].Figures[0].Value = nil // the effect itself was not measured
+	if text := strings.Join(claimSentences(s), "\n"); strings.Contains(text, "a limit 29 ms") {
+		t.Error(text)
+	}
+}
+
 func TestBulkInWords(t *testing.T) {
 	cell := func(variant string, seconds float64) *matrix.Cell {
 		c := &matrix.Cell{

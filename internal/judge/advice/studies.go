@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -88,8 +89,8 @@ func newLeadClause(c *compare.Claim) *leadClause {
 	if len(places) > 2 || len(variants) < 2 {
 		return nil
 	}
-	clause := &leadClause{head: figureName(first.Figure) + placeText(where) + ": ", trials: first.Trials()}
-	for _, variant := range variants {
+	clause := &leadClause{head: figureName(first.Figure) + placeText(where) + ": ", trials: math.MaxInt}
+	for n, variant := range variants {
 		var values []string
 		for _, at := range places {
 			i := slices.IndexFunc(c.Figures, func(f compare.ClaimFigure) bool { return f.Variant == variant && place(f) == at && f.Value != nil })
@@ -97,10 +98,12 @@ func newLeadClause(c *compare.Claim) *leadClause {
 				break
 			}
 			values = append(values, figureText(first.Figure, c.Figures[i].Value.Value))
-			clause.trials = min(clause.trials, c.Figures[i].Trials())
+			clause.trials = min(clause.trials, c.Figures[i].Trials)
 		}
 		if len(values) == len(places) {
 			clause.items = append(clause.items, changeName(c, variant)+" "+strings.Join(values, " → "))
+		} else if n == 0 {
+			return nil // the other variants are compared with this one
 		}
 	}
 	if len(clause.items) < 2 {
@@ -184,14 +187,18 @@ func trialsEach(clauses []leadClause) string {
 
 // StudyLead answers a study's question in a few short lines, from the figures of its claims.
 func StudyLead(s *analysis.Summary) []string {
-	clauses := leadClauses(s)
+	const maxLines = 2
 	var lines []string
-	for i, c := range clauses {
+	for i, c := range leadClauses(s) {
 		head := c.head
 		if i == 0 && c.trials < matrix.LeastTrials {
 			head = words.Count(c.trials, "trial") + " each: " + head
 		}
-		lines = append(lines, words.FillLine(words.Capitalize(head), c.items)...)
+		more := words.WrapLine(words.Capitalize(head) + strings.Join(c.items, ", "))
+		if len(lines) > 0 && len(lines)+len(more) > maxLines {
+			break
+		}
+		lines = append(lines, lists.Map(more, words.CutLine)...)
 	}
 	return lines
 }
@@ -320,11 +327,10 @@ func shareSteps(steps []compare.ShareStep) []string {
 
 // claimCount answers the study's question, and counts the outcomes of its claims.
 func claimCount(s *analysis.Summary) []string {
-	lines := StudyLead(s)
-	for _, line := range compare.CountOutcomes(s.Claims) {
-		lines = append(lines, words.WrapLine(line)...)
+	if len(s.Claims) == 0 {
+		return nil
 	}
-	return lines
+	return append(StudyLead(s), words.WrapLine(strings.Join(compare.CountOutcomes(s.Claims), " "))...)
 }
 
 // stepsBySize names the sizes where a call's time jumps, and the changes that remove the jump.

@@ -55,7 +55,7 @@ type ClaimFigure struct {
 	record.Payload
 	Clients int            `json:"clients"`
 	Value   *matrix.Figure `json:"value"` // median over repeats; times in microseconds, throughput per second
-	trials  int            // trials of the value
+	Trials  int            `json:"-"`     // trials that may have the figure
 }
 
 // A ClaimFactor is a possible cause of an effect. Moves tells whether the factor changes the
@@ -95,9 +95,6 @@ const (
 
 // Outcomes lists the outcomes of claims in the order of their counts in reports.
 var Outcomes = []Outcome{Compatible, Larger, Smaller, NotSeen, Refuted, Reversed, NotConfirmed, NotTested, Underpowered, Refused, Unmeasured}
-
-// Trials returns the number of trials of the figure.
-func (f *ClaimFigure) Trials() int { return f.trials }
 
 // CountOutcomes counts the outcomes in words: one line for the claims of published studies, and one
 // for the scenario's own claims.

@@ -123,7 +123,7 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	trials := matrix.Filter(usableTrials(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
 	e.figures = append(e.figures, ClaimFigure{
 		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
-		Value: matrix.KnownFigure(trials, matrix.Metrics[name]), trials: len(trials),
+		Value: matrix.KnownFigure(trials, matrix.Metrics[name]), Trials: len(trials),
 	})
 	if len(trials) == 0 {
 		return
