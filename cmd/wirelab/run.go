@@ -225,8 +225,9 @@ func (a *app) replicateCommand() *cobra.Command {
 		Use:   "replicate [STUDY|FILE…]",
 		Short: "Check which claims of published studies hold on this machine",
 		Long: `Replicate measures what the claims of studies need, and says whether each claim
-holds here: compatible, larger or smaller than claimed, refuted, underpowered,
-or not measured, and why. Only the cells that a claim needs are measured, three
+holds here: compatible, larger or smaller than claimed, not seen, refuted,
+reversed, not confirmed, not put to the test, underpowered, refused or not
+measured, and why. Claims of studies and wirelab's own are counted apart. Only the cells that a claim needs are measured, three
 times each, and then again for claims that are still open, until the time
 is over. It compares ratios, shapes and places, because machines differ.
 

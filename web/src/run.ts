@@ -242,6 +242,7 @@ export interface CheckChange {
 /** A Claim holds a claim of the scenario and its outcome in the run. */
 export interface Claim {
   row: string; // row of a published study; may be empty
+  basis: "published" | "inferred" | "own bounds" | "own"; // Who says so: published by a study; inferred from a study's text or figures; published, but the bounds are wirelab's own; or wirelab's own claim.
   says: string; // the claim in words
   but?: string; // objection of the study's authors to the claim; absent if none
   part: string;
@@ -250,12 +251,12 @@ export interface Claim {
   claimed_ratio: number | null; // the claimed value; null if the study only claims a value above 1, or gives bounds
   at_least: number | null; // lower bound of the claim; null if it has none
   at_most: number | null; // upper bound of the claim; null if it has none
-  outcome: "compatible" | "larger" | "smaller" | "refuted" | "underpowered" | "not measured";
-  reason: string; // why the ratio is missing; empty if there is a ratio
+  outcome: "compatible" | "larger" | "smaller" | "not seen" | "refuted" | "reversed" | "not confirmed" | "not put to the test" | "underpowered" | "refused" | "not measured";
+  reason: string; // why the ratio is missing, or why the claim was not put to the test or not confirmed; may be empty
   ratio: number | null; // value of the expression; for a claim about a cause, the effect divided by the effect with the first factor changed
   factors: ClaimFactor[]; // possible causes, the claimed one first; empty unless the claim is about a cause
   margin: number; // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
-  p: number | null; // probability of an estimate this clear if another outcome were true, Holm-adjusted over the claims; null with too few pairs
+  p: number | null; // probability of an estimate this far from the border of the claim if the truth were on the border, corrected for the number of claims; null with too few pairs
   pairs: number; // number of repeats with all figures of the expression
   needed_pairs: number | null; // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
   intervals: IntervalsByField;

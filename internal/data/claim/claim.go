@@ -48,6 +48,12 @@ type Figures interface {
 	Clients(of Cell) []int
 }
 
+// An Explainer is a Figures that knows why a figure is NaN.
+type Explainer interface {
+	// WhyMissing returns a clause, or "" if nothing was measured.
+	WhyMissing(name string, of Cell) string
+}
+
 // FigureDescriptions maps each figure's name to its description.
 var FigureDescriptions = map[string]string{
 	"mean":            "the mean response time",
@@ -81,6 +87,8 @@ var FigureDescriptions = map[string]string{
 	"request-bytes":   "bytes that a request takes on the wire",
 	"response-bytes":  "bytes that a response takes on the wire",
 	"opened":          "connections opened in the window, per request",
+	"connections":     "connections opened in the window",
+	"busy":            "the share of its CPUs that the busier end uses",
 	"trips":           "the median response time in round trips of the link (one is twice the link's delay)",
 	"handshake":       "the median time of a connection's handshake",
 	"connect-trips":   "the median time until a TCP connection is established, in round trips of the link",
@@ -124,11 +132,12 @@ func firstLine(err error) error {
 }
 
 // A Value is the result of an expression. Number is NaN if there is no result. Then Reason may say
-// why, and Missing reports whether figures were missing.
+// why, Missing reports whether figures were missing, and Refused whether a missing figure was
+// measured, but is not usable.
 type Value struct {
-	Number  float64
-	Reason  string
-	Missing bool
+	Number           float64
+	Reason           string
+	Missing, Refused bool
 }
 
 // Evaluate evaluates the expression over figures of a part. The name `it` means the variant.
@@ -138,9 +147,9 @@ func (e *Expression) Evaluate(part, it string, from Figures) Value {
 	number, _ := result.(float64)
 	switch {
 	case err != nil:
-		return Value{math.NaN(), firstLine(err).Error(), true}
+		return Value{Number: math.NaN(), Reason: firstLine(err).Error(), Missing: true}
 	case !(number > 0) || math.IsInf(number, 0):
-		return Value{math.NaN(), scope.reason, scope.missing}
+		return Value{math.NaN(), scope.reason, scope.missing, scope.refused}
 	}
 	return Value{Number: number}
 }
@@ -229,21 +238,26 @@ func ReadPublishedTable(from io.Reader) (*PublishedTable, error) {
 //	cited("latency", "rest", "mean", 64, 10) / cited("latency", "tcp", "mean", 64, 10)
 //
 // The first three arguments are the table, the stack and the metric. Mode, size, clients and note
-// may follow, if they are needed to identify the row.
-func (c *PublishedTable) Evaluate(text string) (float64, error) {
-	environment := map[string]any{"cited": c.figure}
+// may follow, if they are needed to identify the row. inferred reports whether the note of a cited
+// row begins with "inferred": the study does not state the figure itself.
+func (c *PublishedTable) Evaluate(text string) (value float64, inferred bool, err error) {
+	environment := map[string]any{"cited": func(table, stack, metric string, others ...any) (float64, error) {
+		row, value, err := c.figure(table, stack, metric, others...)
+		inferred = inferred || err == nil && strings.HasPrefix(row.note(), "inferred")
+		return value, err
+	}}
 	program, err := compile(text, environment)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	result, err := vm.Run(program, environment)
 	if err != nil {
-		return 0, firstLine(err)
+		return 0, false, firstLine(err)
 	}
-	return result.(float64), nil
+	return result.(float64), inferred, nil
 }
 
-func (c *PublishedTable) figure(table, stack, metric string, others ...any) (float64, error) {
+func (c *PublishedTable) figure(table, stack, metric string, others ...any) (publishedRow, float64, error) {
 	var found []publishedRow
 	for _, row := range c.rows {
 		if row.table == table && row.stack == stack && row.metric == metric && row.has(others) {
@@ -251,14 +265,16 @@ func (c *PublishedTable) figure(table, stack, metric string, others ...any) (flo
 		}
 	}
 	if len(found) != 1 {
-		return 0, fmt.Errorf("found %d published figures for %s of %s in %s %v: want one", len(found), metric, stack, table, others)
+		return publishedRow{}, 0, fmt.Errorf("found %d published figures for %s of %s in %s %v: want one", len(found), metric, stack, table, others)
 	}
 	value, err := strconv.ParseFloat(found[0].value, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the published figure %s of %s in %s is %q, which is not a number", metric, stack, table, found[0].value)
+		return publishedRow{}, 0, fmt.Errorf("the published figure %s of %s in %s is %q, which is not a number", metric, stack, table, found[0].value)
 	}
-	return value, nil
+	return found[0], value, nil
 }
+
+func (r *publishedRow) note() string { return r.others[len(r.others)-1] }
 
 func (r publishedRow) has(others []any) bool {
 	for _, other := range others {

@@ -148,6 +148,7 @@ latency,rest,reuse,64,10,mean,145,us,
 semaphore,tcp,reuse,,500,tail,121,ratio,before
 semaphore,tcp,reuse,,500,tail,18,ratio,50 in flight
 sweep,tcp,reuse,,1-48,mean,2-3,us,
+syscalls,grpc,reuse,,,futex,41,ratio,inferred: upper end of a range
 `
 
 func TestCited(t *testing.T) {
@@ -159,8 +160,13 @@ func TestCited(t *testing.T) {
 		`cited("latency", "rest", "mean", 64, 1) / cited("latency", "tcp", "mean")`:                       1.9,
 		`cited("semaphore", "tcp", "tail", "before") / cited("semaphore", "tcp", "tail", "50 in flight")`: 121.0 / 18,
 	} {
-		if got, err := table.Evaluate(text); err != nil || math.Abs(got/want-1) > 1e-9 {
+		if got, _, err := table.Evaluate(text); err != nil || math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]bool{`cited("latency", "tcp", "mean")`: false, `1 + cited("syscalls", "grpc", "futex")`: true} {
+		if _, inferred, err := table.Evaluate(text); err != nil || inferred != want {
+			t.Errorf("%s is inferred: %v, %v; want %v", text, inferred, err, want)
 		}
 	}
 	for text, says := range map[string]string{
@@ -169,7 +175,7 @@ func TestCited(t *testing.T) {
 		`cited("sweep", "tcp", "mean")`:       "not a number",
 		`ratio("mean", "a", "b")`:             "unknown name ratio",
 	} {
-		if _, err := table.Evaluate(text); err == nil || !strings.Contains(err.Error(), says) {
+		if _, _, err := table.Evaluate(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", text, err, says)
 		}
 	}
@@ -212,7 +218,7 @@ func FuzzReadCited(f *testing.F) {
 	f.Add(published)
 	f.Fuzz(func(_ *testing.T, text string) {
 		if table, err := ReadPublishedTable(strings.NewReader(text)); err == nil {
-			_, _ = table.Evaluate(`cited("latency", "rest", "mean", 64, 1)`)
+			_, _, _ = table.Evaluate(`cited("latency", "rest", "mean", 64, 1)`)
 		}
 	})
 }

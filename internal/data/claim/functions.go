@@ -12,8 +12,10 @@ type evaluation struct {
 	from    Figures
 	reason  string // why the expression has no value; empty if unknown
 	missing bool   // whether a figure was missing
+	refused bool   // whether a missing figure was measured, but is not usable
 }
 
+// noValue keeps the first reason.
 func (s *evaluation) noValue(format string, args ...any) float64 {
 	if s.reason == "" {
 		s.reason = fmt.Sprintf(format, args...)
@@ -74,6 +76,12 @@ func (s *evaluation) figure(name string, of Cell) float64 {
 	value := s.from.Figure(name, of)
 	if math.IsNaN(value) {
 		s.missing = true
+		if explainer, is := s.from.(Explainer); is {
+			if why := explainer.WhyMissing(name, of); why != "" {
+				s.refused = true
+				return s.noValue("%s of %s: %s", name, of, why)
+			}
+		}
 		return s.noValue("no %s of %s", name, of)
 	}
 	return value

@@ -224,8 +224,28 @@ func (c *checker) claim(s *Scenario, claimed *Claim) error {
 	case !claimed.IsCause() && len(claimed.Factors) > 0:
 		return errors.New("`factors` needs `effect`: the stack that shows the effect")
 	}
+	if bases := []Basis{"", BasisPublished, BasisInferred, BasisOwnBounds, BasisOwn}; !slices.Contains(bases, claimed.Basis) {
+		return fmt.Errorf("basis: want published, inferred, own bounds or own, found %q", claimed.Basis)
+	}
+	if err := claimed.Needs.check(); err != nil {
+		return fmt.Errorf("needs: %w", err)
+	}
 	_, err := s.Needs(claimed)
 	return err
+}
+
+func (n Precondition) check() error {
+	switch {
+	case n == Precondition{}:
+		return nil
+	case n.Says == "":
+		return errors.New("want `says`: what the measurement must be like")
+	case (n.Find == "") != (n.AtLeast == 0 && n.AtMost == 0):
+		return errors.New("want `find` with `at-least` or `at-most`; or neither, if nothing can test the claim")
+	case n.AtLeast < 0 || n.AtMost < 0:
+		return fmt.Errorf("want bounds above 0, found `at-least` %v and `at-most` %v", n.AtLeast, n.AtMost)
+	}
+	return nil
 }
 
 func (c *checker) resolve(s *Scenario, claimed *Claim) error {
@@ -239,11 +259,13 @@ func (c *checker) resolve(s *Scenario, claimed *Claim) error {
 			return fmt.Errorf("published: %w", err)
 		}
 	}
-	value, err := table.Evaluate(string(claimed.Claimed))
+	value, inferred, err := table.Evaluate(string(claimed.Claimed))
 	if err != nil {
 		return fmt.Errorf("claimed: %w", err)
 	}
-	claimed.Ratio = value
+	if claimed.Ratio = value; inferred && claimed.Basis == "" {
+		claimed.Basis = BasisInferred
+	}
 	return nil
 }
 

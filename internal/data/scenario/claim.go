@@ -36,6 +36,12 @@ type Claim struct {
 	AtLeast float64 `json:"at-least,omitempty" jsonschema:"exclusiveMinimum=0"`
 	// The greatest value of the expression that agrees with the claim.
 	AtMost float64 `json:"at-most,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// Who says so. A claim with a row, in a scenario with published figures, is published unless
+	// this key says otherwise.
+	Basis Basis `json:"basis,omitempty" jsonschema:"enum=published,enum=inferred,enum=own bounds,enum=own"`
+	// What the measurement must be like to test the claim. Otherwise the claim is not put to the
+	// test.
+	Needs Precondition `json:"needs,omitzero"`
 	// For a claim about a cause: the variant that shows the effect. The expression then uses the
 	// name it for the variant. The claim is the ratio of the expression's values for this variant
 	// and for the variant whose first factor is changed.
@@ -70,6 +76,43 @@ func (c *Claim) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// A Basis says whether a study published a claim and the claimed value.
+type Basis string
+
+// The bases of claims.
+const (
+	BasisPublished Basis = "published"  // a study states the claim and its value
+	BasisInferred  Basis = "inferred"   // the value follows from the study's text or figures
+	BasisOwnBounds Basis = "own bounds" // a study states the claim, and wirelab chose the bounds
+	BasisOwn       Basis = "own"        // wirelab's own claim
+)
+
+// BasisIn returns the basis of the claim in a scenario. published is the scenario's source of
+// published figures.
+func (c *Claim) BasisIn(published string) Basis {
+	if c.Row == "" || published == "" {
+		return BasisOwn
+	}
+	return cmp.Or(c.Basis, BasisPublished)
+}
+
+// IsOwn reports whether wirelab states the claim itself.
+func (b Basis) IsOwn() bool { return b == BasisOwn }
+
+// A Precondition says what a measurement must be like to test a claim. Without an expression,
+// nothing can test the claim.
+type Precondition struct {
+	// The condition, as a noun with its description.
+	Says string `json:"says" jsonschema:"required"`
+	// An expression like the claim's. It is evaluated for each repeat; the median must lie within
+	// the bounds.
+	Find string `json:"find,omitempty"`
+	// The least value of the expression.
+	AtLeast float64 `json:"at-least,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// The greatest value of the expression.
+	AtMost float64 `json:"at-most,omitempty" jsonschema:"exclusiveMinimum=0"`
+}
+
 // A Factor is a possible cause of an effect.
 type Factor struct {
 	// The thing that is changed, as a noun.
@@ -102,12 +145,28 @@ func (c *Claim) Variants() []string {
 // Needs returns the figures that test a claim. The scenario may lack cells of some figures, for
 // example if --quick removed sizes or clients.
 func (s *Scenario) Needs(c *Claim) ([]claim.Need, error) {
-	expression, err := claim.Parse(c.Find, c.IsCause())
-	if err != nil {
-		return nil, fmt.Errorf("find: %w", err)
-	}
 	if _, err := s.partOf(c.Part); err != nil {
 		return nil, err
+	}
+	all, err := s.needsOf(c.Find, c)
+	if err != nil || c.Needs.Find == "" {
+		return all, err
+	}
+	more, err := s.needsOf(c.Needs.Find, c)
+	if err != nil {
+		return nil, fmt.Errorf("needs: %w", err)
+	}
+	for _, need := range more {
+		all = lists.AppendNew(all, need)
+	}
+	return all, nil
+}
+
+// needsOf returns the figures of one of the claim's expressions.
+func (s *Scenario) needsOf(find string, c *Claim) ([]claim.Need, error) {
+	expression, err := claim.Parse(find, c.IsCause())
+	if err != nil {
+		return nil, fmt.Errorf("find: %w", err)
 	}
 	var all []claim.Need
 	for _, variant := range c.Variants() {

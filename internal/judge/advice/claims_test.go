@@ -32,12 +32,12 @@ func TestClaimsInWords(t *testing.T) {
 		{Says: "a file server is cheaper", Outcome: compare.Unmeasured, Unasked: true},
 	}}}
 	want := []string{
-		"F1, “a codec takes a tenth off”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×. Computed as " + find + " in unary.",
-		"F1, “it grows”: compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. Computed as " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. Computed as " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. Computed as " + find + " in unary.",
-		"F1, “a codec takes a tenth off”: not measured here: no mean of grpc in unary.",
-		"F1, “the codec causes it”: a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; the effect shrinks with the change of the codec (3×); no influence: the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×. Computed as " + find + " in unary.",
+		"“it grows” (F1): compatible with what was measured here: 0.95 (0.94 to 0.96), claimed > 1×. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): undecided here: 0.8, claimed 0.9×; three repeats or more may decide it. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): undecided here: 0.95 (0.94 to 0.96), claimed 0.9×; it is so close to the limit between two answers that 10,000 repeats might not decide it. Computed as " + find + " in unary.",
+		"“a codec takes a tenth off” (F1): not measured here: no mean of grpc in unary.",
+		"“the codec causes it” (F1): a smaller effect here than claimed: 0.95 (0.94 to 0.96), claimed 0.9×; the effect shrinks with the change of the codec (3×); no influence: the wire (1.02×), the pool; undecided: the collector; but its own table says otherwise. Computed as " + find + " in unary.",
 		"Not judged, because only `run --yardstick` measures the yardstick: “a file server is cheaper”.",
 	}
 	got := claimSentences(s)
@@ -48,6 +48,29 @@ func TestClaimsInWords(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("got  %s\nwant %s", got[i], want[i])
 		}
+	}
+}
+
+// A study leads with its measured figures, also after one trial; expressions and rows come later.
+func TestStudyLeadsWithItsFigures(t *testing.T) {
+	figure := func(name, variant string, clients int, value float64) compare.ClaimFigure {
+		return compare.ClaimFigure{Figure: name, Part: "p", Variant: variant, Clients: clients, Value: &matrix.Figure{Value: value}, Trials: 1}
+	}
+	s := &analysis.Summary{Results: analysis.Results{Claims: []compare.Claim{
+		{Says: "more", Figures: []compare.ClaimFigure{figure("throughput", "a", 48, 2000), figure("throughput", "b", 48, 1000)}, Outcome: compare.Underpowered},
+		{
+			Says: "a cause", Outcome: compare.Underpowered, Factors: []compare.ClaimFactor{{Name: "a limit", Variant: "tcp:inflight=50"}},
+			Figures: []compare.ClaimFigure{figure("p99", "tcp", 500, 67_000), figure("p99", "tcp:inflight=50", 500, 29_000)},
+		},
+	}}}
+	text := strings.Join(claimSentences(s), "\n")
+	holds(t, text, "One trial each, so nothing is proven: P99 with 500 clients: tcp 67 ms, a limit 29 ms; throughput with 48 clients: a 2,000/s, b 1,000/s.")
+	if got, want := strings.Join(StudyLead(s), "\n"), "1 trial each: P99 with 500 clients: tcp 67 ms, a limit 29 ms\nThroughput with 48 clients: a 2,000/s, b 1,000/s"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.Claims[1].Figures[0].Value = nil // the effect itself was not measured
+	if text := strings.Join(claimSentences(s), "\n"); strings.Contains(text, "a limit 29 ms") {
+		t.Error(text)
 	}
 }
 

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,9 +15,14 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// claimSentences writes for each claim of the scenario whether it holds here, with the evidence.
+// claimSentences answers the study's question in one sentence, and then writes for each claim of the
+// scenario whether it holds here, with the evidence.
 func claimSentences(s *analysis.Summary) []string {
 	var sentences, unasked []string
+	if clauses := leadClauses(s); len(clauses) > 0 {
+		texts := lists.Map(clauses, func(c leadClause) string { return c.head + strings.Join(c.items, ", ") })
+		sentences = append(sentences, words.Capitalize(trialsEach(clauses)+strings.Join(texts, "; "))+".")
+	}
 	for i := range s.Claims {
 		if c := &s.Claims[i]; c.Unasked {
 			unasked = append(unasked, quotedClaim(c))
@@ -30,10 +36,177 @@ func claimSentences(s *analysis.Summary) []string {
 	return sentences
 }
 
+// A leadClause lists the measured figures of one claim.
+type leadClause struct {
+	head   string
+	items  []string
+	trials int // least number of trials of a figure
+}
+
+// maxLeadClauses is the number of claims whose figures answer a study's question. The sentences of
+// the claims follow.
+const maxLeadClauses = 2
+
+// leadClauses returns the figures of the first claims. Claims about causes come first, because
+// most studies ask for a cause.
+func leadClauses(s *analysis.Summary) (clauses []leadClause) {
+	heads := map[string]bool{}
+	for _, causes := range []bool{true, false} {
+		for i := range s.Claims {
+			c := &s.Claims[i]
+			if causes != (len(c.Factors) > 0) || len(clauses) == maxLeadClauses {
+				continue
+			}
+			if clause := newLeadClause(c); clause != nil && !heads[clause.head] {
+				clauses, heads[clause.head] = append(clauses, *clause), true
+			}
+		}
+	}
+	return clauses
+}
+
+// newLeadClause returns nil if the claim's figures are of several kinds or at more than two places,
+// or if the figures of two variants are missing.
+func newLeadClause(c *compare.Claim) *leadClause {
+	if len(c.Figures) < 2 {
+		return nil
+	}
+	first := c.Figures[0]
+	place := func(f compare.ClaimFigure) string {
+		return fmt.Sprint(f.Part, f.Payload, f.Clients)
+	}
+	var places, variants []string
+	var where []compare.ClaimFigure // the first figure of each place
+	for _, f := range c.Figures {
+		if f.Figure != first.Figure {
+			return nil
+		}
+		if places = lists.AppendNew(places, place(f)); len(places) > len(where) {
+			where = append(where, f)
+		}
+		variants = lists.AppendNew(variants, f.Variant)
+	}
+	if len(places) > 2 || len(variants) < 2 {
+		return nil
+	}
+	clause := &leadClause{head: figureName(first.Figure) + placeText(where) + ": ", trials: math.MaxInt}
+	for n, variant := range variants {
+		var values []string
+		for _, at := range places {
+			i := slices.IndexFunc(c.Figures, func(f compare.ClaimFigure) bool { return f.Variant == variant && place(f) == at && f.Value != nil })
+			if i < 0 {
+				break
+			}
+			values = append(values, figureText(first.Figure, c.Figures[i].Value.Value))
+			clause.trials = min(clause.trials, c.Figures[i].Trials)
+		}
+		if len(values) == len(places) {
+			clause.items = append(clause.items, changeName(c, variant)+" "+strings.Join(values, " → "))
+		} else if n == 0 {
+			return nil // the other variants are compared with this one
+		}
+	}
+	if len(clause.items) < 2 {
+		return nil
+	}
+	return clause
+}
+
+// changeName names a variant by the factor that it changes.
+func changeName(c *compare.Claim, variant string) string {
+	for _, f := range c.Factors {
+		if f.Variant == variant {
+			return f.Name
+		}
+	}
+	return variant
+}
+
+// placeText describes one or two places, such as " at 64 KiB, 1 → 48 clients".
+func placeText(where []compare.ClaimFigure) string {
+	both := func(of func(compare.ClaimFigure) string) string {
+		texts := slices.Compact(lists.Map(where, of))
+		return strings.Join(texts, " → ")
+	}
+	clients := both(func(f compare.ClaimFigure) string { return fmt.Sprint(f.Clients) }) + " clients"
+	if clients == "1 clients" {
+		clients = "1 client"
+	}
+	if size := both(func(f compare.ClaimFigure) string { return words.PayloadText(f.Payload) }); where[0].RequestBytes > 0 {
+		return " at " + size + ", " + clients
+	}
+	return " with " + clients
+}
+
+func figureName(figure string) string {
+	switch figure {
+	case matrix.Tail:
+		return "P99 over P50"
+	case matrix.Mean:
+		return "mean time"
+	case matrix.CPU, "client-cpu", "server-cpu":
+		return strings.ReplaceAll(strings.ReplaceAll(figure, "-", " "), "cpu", "CPU time per request")
+	}
+	if strings.HasPrefix(figure, "p") {
+		return strings.ToUpper(figure)
+	}
+	return strings.ReplaceAll(figure, "-", " ")
+}
+
+// figureText formats a claim's figure with its unit.
+func figureText(figure string, value float64) string {
+	_, end, isOfEnd := strings.Cut(figure, "-")
+	switch {
+	case figure == matrix.Throughput:
+		return words.Rate(value)
+	case strings.HasSuffix(figure, "bytes"), strings.HasSuffix(figure, "memory"):
+		return words.Size(value)
+	case isOfEnd && slices.Contains([]string{"user", "gc", "assist"}, end), figure == "answered", figure == "busy":
+		return words.Percent(value)
+	case isOfEnd && slices.Contains([]string{"switches", "faults", "futex", "cores", "trips"}, end),
+		slices.Contains([]string{matrix.Tail, "opened", "connections", "trips"}, figure):
+		return units.Number(value)
+	}
+	return words.Micros(value)
+}
+
+// trialsEach warns of figures with too few trials for an interval.
+func trialsEach(clauses []leadClause) string {
+	least := clauses[0].trials
+	for _, c := range clauses {
+		least = min(least, c.trials)
+	}
+	switch {
+	case least >= matrix.LeastTrials:
+		return ""
+	case least == 1:
+		return "one trial each, so nothing is proven: "
+	}
+	return fmt.Sprintf("%d trials each, so nothing is proven: ", least)
+}
+
+// StudyLead answers a study's question in a few short lines, from the figures of its claims.
+func StudyLead(s *analysis.Summary) []string {
+	const maxLines = 2
+	var lines []string
+	for i, c := range leadClauses(s) {
+		head := c.head
+		if i == 0 && c.trials < matrix.LeastTrials {
+			head = words.Count(c.trials, "trial") + " each: " + head
+		}
+		more := words.WrapLine(words.Capitalize(head) + strings.Join(c.items, ", "))
+		if len(lines) > 0 && len(lines)+len(more) > maxLines {
+			break
+		}
+		lines = append(lines, lists.Map(more, words.CutLine)...)
+	}
+	return lines
+}
+
 func quotedClaim(c *compare.Claim) string {
 	text := "“" + c.Says + "”"
 	if c.Row != "" {
-		text = c.Row + ", " + text
+		text += " (" + c.Row + ")"
 	}
 	return text
 }
@@ -42,8 +215,13 @@ var outcomePhrases = map[compare.Outcome]string{
 	compare.Compatible:   "compatible with what was measured here",
 	compare.Larger:       "a larger effect here than claimed",
 	compare.Smaller:      "a smaller effect here than claimed",
+	compare.NotSeen:      "no such effect was seen here",
 	compare.Refuted:      "refuted here",
+	compare.Reversed:     "the opposite was found here",
+	compare.NotConfirmed: "an effect here, but the cause is not confirmed",
+	compare.NotTested:    "not put to the test here",
 	compare.Underpowered: "undecided here",
+	compare.Refused:      "measured here, but the figures were refused",
 	compare.Unmeasured:   "not measured here",
 }
 
@@ -147,21 +325,12 @@ func shareSteps(steps []compare.ShareStep) []string {
 	return items
 }
 
+// claimCount answers the study's question, and counts the outcomes of its claims.
 func claimCount(s *analysis.Summary) []string {
 	if len(s.Claims) == 0 {
 		return nil
 	}
-	n := map[compare.Outcome]int{}
-	for _, c := range s.Claims {
-		n[c.Outcome]++
-	}
-	var texts []string
-	for _, outcome := range compare.Outcomes {
-		if n[outcome] > 0 {
-			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
-		}
-	}
-	return []string{words.Count(len(s.Claims), "claim") + ": " + strings.Join(texts, ", ") + "."}
+	return append(StudyLead(s), words.WrapLine(strings.Join(compare.CountOutcomes(s.Claims), " "))...)
 }
 
 // stepsBySize names the sizes where a call's time jumps, and the changes that remove the jump.

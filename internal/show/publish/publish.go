@@ -201,7 +201,7 @@ func printWords(w io.Writer, seen *report.Run, p PrintOptions, terminal format.T
 // StudyOutcome returns the outcome of a study from its run.
 func StudyOutcome(seen *report.Run, status record.Status) gate.StudyOutcome {
 	s := seen.Summary
-	study := gate.StudyOutcome{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Claims: s.Claims}
+	study := gate.StudyOutcome{Title: s.Title, Trials: s.Done, Valid: s.Done - s.Invalid - s.Failed, Lead: advice.StudyLead(s), Claims: s.Claims}
 	if status == record.Interrupted {
 		study.Note = fmt.Sprintf("interrupted after %d of %d trials", s.Done, s.Planned)
 	}
@@ -212,7 +212,7 @@ func StudyOutcome(seen *report.Run, status record.Status) gate.StudyOutcome {
 func UnmeasuredStudy(s *scenario.Scenario, why string) gate.StudyOutcome {
 	study := gate.StudyOutcome{Title: s.Title, Note: why}
 	for _, c := range s.Claims {
-		study.Claims = append(study.Claims, compare.Claim{Row: c.Row, Says: c.Says, But: c.But, Part: c.Part, Find: c.Find, Outcome: compare.Unmeasured, Reason: why})
+		study.Claims = append(study.Claims, compare.Claim{Row: c.Row, Basis: c.BasisIn(s.Published), Says: c.Says, But: c.But, Part: c.Part, Find: c.Find, Outcome: compare.Unmeasured, Reason: why})
 	}
 	return study
 }

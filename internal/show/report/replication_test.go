@@ -35,7 +35,7 @@ func TestReplicationInWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"✓  K4   compatible ", " 1.9×  one | two\n", " 1024 to 2048  where <they> cross\n", "?  K6   underpowered ", "–  K7   not measured ", "  unknown (no counters)\n",
+		"✓  K4   compatible ", " 1.9×        3  one | two\n", " 1024 to 2048        3  where <they> cross\n", "?  K6   underpowered ", "–  K7   not measured ", "  unknown (no counters)\n",
 		"\n5 claims: 1 compatible, 1 refuted, 1 underpowered, 2 not measured.\n", "\nDo: without --quick, ", "\nTrust: 8 of 9 trials valid;", "\nPartial: t: interrupted before this study\n",
 	} {
 		if !strings.Contains(out.String(), line) {
@@ -67,7 +67,7 @@ func TestReplicationAsFiles(t *testing.T) {
 		{page.String(), `where &lt;they&gt; cross<small class="interval">But its table says otherwise</small>`},
 		{page.String(), `<a href="s/report.html">`},
 		{page.String(), "the effect shrinks with the change of the wire (3×)"},
-		{markdown.String(), `| ✓ | K4 | one \| two | 1.9× |`},
+		{markdown.String(), `| ✓ | one \| two | K4 | 1.9× |`},
 		{markdown.String(), "| refuted; the effect shrinks with the change of the wire (3×); but its table says otherwise |"},
 		{junit.String(), `<testsuite name="wirelab replicate" tests="5" failures="1" errors="0" skipped="3">`},
 	} {

@@ -10,14 +10,15 @@ export function Claims({ run: { claims } }: { run: Run }) {
   return (
     <section id="claims">
       <h2>What is claimed</h2>
-      <p class="note">Each claim is an expression over cells, computed once per repeat. Compatible: the effect is as large as claimed. Larger: it is certainly larger. Smaller: it is less than claimed, perhaps zero. Refuted: there is certainly no such effect, or the reverse one. Underpowered: these trials cannot tell. The whole interval, corrected for the number of claims, must support an outcome; differences within the margin count as equal.</p>
+      <p class="note">Each claim has one interval, computed from its value in each repeat and corrected for the number of claims. The verdict follows from this interval. Compatible: the effect is as large as claimed. Larger: it is larger. Smaller: there is an effect, and it is smaller. Not seen: it is smaller than claimed, and perhaps there is none. Refuted: there is none, or the value is out of bounds. Reversed: there is the opposite effect. Not confirmed: other causes have the same effect. Not put to the test: the figures say nothing about the claim. Underpowered: more repeats are needed. Refused: the figures were measured, but checks refused them.</p>
+      {claims.some((claim) => claim.row) && <p class="note">A row such as K12 is the study's letter with the number of a finding: K kernel study, F fast gRPC, C client bottleneck, U users API, Q connection lifecycle.</p>}
       <Claimed claims={claims} />
       <div class="scroll" tabIndex={0}>
         <table class="claims">
           <thead>
             <tr>
-              <th scope="col">Row</th>
               <th scope="col">Claim</th>
+              <th scope="col">Row</th>
               <th scope="col">Verdict</th>
               <th scope="col" class="number">Claimed</th>
               <th scope="col" class="number">Here</th>
@@ -28,11 +29,11 @@ export function Claims({ run: { claims } }: { run: Run }) {
           <tbody>
             {claims.map((claim) => (
               <tr key={claim.says} class={claim.outcome === "not measured" ? "faint" : ""}>
-                <td>{claim.row || "–"}</td>
                 <th scope="row" class="prose">
                   {claim.says}
                   {claim.but && <small class="interval">But {claim.but}</small>}
                 </th>
+                <td>{claim.row || "–"}</td>
                 <td>
                   <span class={`outcome ${claim.outcome.replaceAll(" ", "-")}`}>{claim.outcome}</span>
                   {claim.reason && <small class="interval">{claim.reason}</small>}
@@ -59,7 +60,7 @@ function From({ claim }: { claim: Claim }) {
     <>
       {claim.factors.length > 0 && <div class="factors">{claim.factors.map((factor) => <Factor key={factor.name} factor={factor} />)}</div>}
       {figures.length <= few ? figures : <details><summary>{figures.length} figures</summary>{figures}</details>}
-      <small class="interval"><code>{claim.find}</code> in {claim.part}</small>
+      <details><summary>Expression</summary><code>{claim.find}</code> in {claim.part}</details>
     </>
   );
 }
@@ -75,7 +76,13 @@ function FigureOf({ figure }: { figure: ClaimFigure }) {
   return <div><small>{figure.figure.replace("-", " ")} of {where.join(", ")}: {amount(figure)}</small></div>;
 }
 
-function claimed({ claimed_ratio: ratio, at_least: least, at_most: most }: Claim): string {
+const bases: Partial<Record<Claim["basis"], string>> = { inferred: " (inferred)", "own bounds": " (own bounds)", own: " (own)" };
+
+function claimed(claim: Claim): string {
+  return claimedNumber(claim) + (claim.row ? (bases[claim.basis] ?? "") : "");
+}
+
+function claimedNumber({ claimed_ratio: ratio, at_least: least, at_most: most }: Claim): string {
   const short = (value: number) => String(Number(value.toPrecision(3)));
   if (ratio !== null) return `${short(ratio)}×`;
   if (least !== null && most !== null) return `${short(least)} to ${short(most)}`;

@@ -121,6 +121,18 @@ func FillLine(head string, items []string) []string {
 	return []string{CutLine(head + items[0])}
 }
 
+// WrapLine breaks a list with commas into lines that are short enough.
+func WrapLine(line string) (lines []string) {
+	current := ""
+	for _, item := range strings.SplitAfter(line, ", ") {
+		if current != "" && utf8.RuneCountInString(current+item) > MaxLineLength {
+			lines, current = append(lines, strings.TrimRight(current, " ")), "  "
+		}
+		current += item
+	}
+	return append(lines, current)
+}
+
 // CutLine shortens a line that long names make too long.
 func CutLine(line string) string {
 	if utf8.RuneCountInString(line) <= MaxLineLength {

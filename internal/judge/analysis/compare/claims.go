@@ -19,7 +19,10 @@ import (
 
 // A Claim holds a claim of the scenario and its outcome in the run.
 type Claim struct {
-	Row          string         `json:"row"`           // row of a published study; may be empty
+	Row string `json:"row"` // row of a published study; may be empty
+	// Who says so: published by a study; inferred from a study's text or figures; published, but the
+	// bounds are wirelab's own; or wirelab's own claim.
+	Basis        scenario.Basis `json:"basis" jsonschema:"enum=published,enum=inferred,enum=own bounds,enum=own"`
 	Says         string         `json:"says"`          // the claim in words
 	But          string         `json:"but,omitempty"` // objection of the study's authors to the claim; absent if none
 	Part         string         `json:"part"`
@@ -28,16 +31,20 @@ type Claim struct {
 	ClaimedRatio *float64       `json:"claimed_ratio" jsonschema:"nullable"` // the claimed value; null if the study only claims a value above 1, or gives bounds
 	AtLeast      *float64       `json:"at_least" jsonschema:"nullable"`      // lower bound of the claim; null if it has none
 	AtMost       *float64       `json:"at_most" jsonschema:"nullable"`       // upper bound of the claim; null if it has none
-	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=refuted,enum=underpowered,enum=not measured"`
-	Reason       string         `json:"reason"`                             // why the ratio is missing; empty if there is a ratio
+	Outcome      Outcome        `json:"outcome" jsonschema:"enum=compatible,enum=larger,enum=smaller,enum=not seen,enum=refuted,enum=reversed,enum=not confirmed,enum=not put to the test,enum=underpowered,enum=refused,enum=not measured"`
+	Reason       string         `json:"reason"`                             // why the ratio is missing, or why the claim was not put to the test or not confirmed; may be empty
 	Ratio        *matrix.Figure `json:"ratio"`                              // value of the expression; for a claim about a cause, the effect divided by the effect with the first factor changed
 	Factors      []ClaimFactor  `json:"factors"`                            // possible causes, the claimed one first; empty unless the claim is about a cause
 	Margin       float64        `json:"margin"`                             // relative difference that counts as no effect: 0.1 for 10 %, less if the claimed effect is small
-	P            float64        `json:"p" jsonschema:"nullable"`            // probability of an estimate this clear if another outcome were true, Holm-adjusted over the claims; null with too few pairs
+	P            float64        `json:"p" jsonschema:"nullable"`            // probability of an estimate this far from the border of the claim if the truth were on the border, corrected for the number of claims; null with too few pairs
 	Pairs        int            `json:"pairs"`                              // number of repeats with all figures of the expression
 	NeededPairs  *int           `json:"needed_pairs" jsonschema:"nullable"` // approximate repeats that would decide an underpowered claim; null above 10,000, and for other outcomes
 	// Unasked is true if the claim needs a yardstick variant that the run did not measure.
 	Unasked bool `json:"-"`
+
+	floor      float64 // least variance of the logarithm of the value, see countVariance
+	untestable string  // why the figures cannot test the claim; empty if they can
+	limited    string  // why the figures can only show less than the claim; empty if they show all
 }
 
 // A ClaimFigure is one of the figures in a claim's expression.
@@ -48,6 +55,7 @@ type ClaimFigure struct {
 	record.Payload
 	Clients int            `json:"clients"`
 	Value   *matrix.Figure `json:"value"` // median over repeats; times in microseconds, throughput per second
+	Trials  int            `json:"-"`     // trials that may have the figure
 }
 
 // A ClaimFactor is a possible cause of an effect. Moves tells whether the factor changes the
@@ -72,19 +80,81 @@ type Outcome string
 
 // The outcomes.
 const (
-	Compatible   Outcome = "compatible"   // the effect is as large as claimed, or may be larger
-	Larger       Outcome = "larger"       // the effect is larger than claimed
-	Smaller      Outcome = "smaller"      // the effect is smaller than claimed, and may be zero
-	Refuted      Outcome = "refuted"      // there is no effect, or the reverse effect
-	Underpowered Outcome = "underpowered" // too few trials to decide
+	Compatible   Outcome = "compatible"          // the effect is as large as claimed, or may be larger
+	Larger       Outcome = "larger"              // the effect is larger than claimed
+	Smaller      Outcome = "smaller"             // there is an effect, and it is smaller than claimed
+	NotSeen      Outcome = "not seen"            // the effect is smaller than claimed, and perhaps there is none
+	Refuted      Outcome = "refuted"             // there is no effect beyond the margin, or the value is out of bounds
+	Reversed     Outcome = "reversed"            // there is the opposite effect
+	NotConfirmed Outcome = "not confirmed"       // the cause has an effect, and other causes have as much
+	NotTested    Outcome = "not put to the test" // the figures say nothing about the claim
+	Underpowered Outcome = "underpowered"        // too few trials to decide
+	Refused      Outcome = "refused"             // the figures were measured, but checks refused them
 	Unmeasured   Outcome = "not measured"
 )
 
 // Outcomes lists the outcomes of claims in the order of their counts in reports.
-var Outcomes = []Outcome{Compatible, Larger, Smaller, Refuted, Underpowered, Unmeasured}
+var Outcomes = []Outcome{Compatible, Larger, Smaller, NotSeen, Refuted, Reversed, NotConfirmed, NotTested, Underpowered, Refused, Unmeasured}
 
-// ClaimedText returns the claimed number or its bounds as text.
+// CountOutcomes counts the outcomes in words: one line for the claims of published studies, and one
+// for the scenario's own claims.
+func CountOutcomes(claims []Claim) (lines []string) {
+	var published, own []Claim
+	for _, c := range claims {
+		if c.Basis.IsOwn() {
+			own = append(own, c)
+		} else {
+			published = append(published, c)
+		}
+	}
+	name := "claim"
+	if len(published) > 0 && len(own) > 0 {
+		name = "published claim"
+	}
+	for _, of := range []struct {
+		name   string
+		claims []Claim
+	}{{name, published}, {"own claim", own}} {
+		if len(of.claims) > 0 {
+			lines = append(lines, countOutcomes(of.name, of.claims))
+		}
+	}
+	return lines
+}
+
+func countOutcomes(name string, claims []Claim) string {
+	n := map[Outcome]int{}
+	for _, c := range claims {
+		n[c.Outcome]++
+	}
+	var texts []string
+	for _, outcome := range Outcomes {
+		if n[outcome] > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n[outcome], outcome))
+		}
+	}
+	if len(claims) != 1 {
+		name += "s"
+	}
+	return fmt.Sprintf("%d %s: %s.", len(claims), name, strings.Join(texts, ", "))
+}
+
+// ClaimedText returns the claimed number or its bounds as text. It marks values that no study
+// states.
 func (c *Claim) ClaimedText() string {
+	switch text := c.claimedNumber(); {
+	case c.Basis == scenario.BasisInferred:
+		return text + " (inferred)"
+	case c.Basis == scenario.BasisOwnBounds:
+		return text + " (own bounds)"
+	case c.Basis.IsOwn() && c.Row != "":
+		return text + " (own)"
+	default:
+		return text
+	}
+}
+
+func (c *Claim) claimedNumber() string {
 	bound := func(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) }
 	switch {
 	case c.ClaimedRatio != nil:
@@ -125,8 +195,8 @@ func (c *Claim) FactorsInWords() string {
 // claimRule has a larger margin than comparisons, because claims come from other machines.
 var claimRule = stats.Rule{Margin: 0.1, Confidence: matrix.Confidence}
 
-// JudgeClaims judges the claims of the scenario. In a run that repeats until they are decided,
-// each claim keeps the outcome of the first look that decided it.
+// JudgeClaims judges the claims of the scenario. In a run that repeats until they are decided, each
+// look uses all trials so far, and narrows the interval of the looks before.
 func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	looks := s.ClaimLooks
 	if len(looks) == 0 {
@@ -135,21 +205,53 @@ func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	var all []Claim
 	for i, look := range looks {
 		now := judgeClaimsAt(s, points, seen, look)
-		if i == 0 {
-			all = now
+		for j := range all {
+			now[j].narrow(&all[j])
+		}
+		if all = now; i < len(looks)-1 {
 			continue
 		}
-		for j := range now {
-			if all[j].isOpen() {
-				all[j] = now[j]
-			}
+		for j := range all {
+			all[j].compareWithRivals()
+			all[j].checkSetUp()
 		}
 	}
 	return all
 }
 
+// narrow intersects the claim's interval with the interval of an earlier look. Each look has its
+// share of the level, so that all intervals hold together. If the estimate lies outside of the
+// earlier interval, that interval was probably wrong, and the interval of all trials counts alone.
+func (c *Claim) narrow(earlier *Claim) {
+	if c.Ratio == nil || earlier.Ratio == nil || c.Ratio.Interval == nil || earlier.Ratio.Interval == nil {
+		return
+	}
+	now, before := c.Ratio.Interval, earlier.Ratio.Interval
+	if c.Ratio.Value < before.Low || c.Ratio.Value > before.High {
+		return
+	}
+	now.Low, now.High = max(now.Low, before.Low), min(now.High, before.High)
+	c.P = min(c.P, earlier.P)
+	c.Outcome = Outcome(c.statement().Verdict(stats.Interval{Low: now.Low, High: now.High}, claimRule))
+	if c.Outcome != Underpowered {
+		c.NeededPairs = nil
+	}
+}
+
+// statement returns what is claimed, without an estimate.
+func (c *Claim) statement() stats.Claim {
+	number := func(p *float64) float64 {
+		if p == nil {
+			return 0
+		}
+		return *p
+	}
+	return stats.Claim{Ratio: number(c.ClaimedRatio), Least: number(c.AtLeast), Most: number(c.AtMost)}
+}
+
+// isOpen reports whether more repeats may decide the claim.
 func (c *Claim) isOpen() bool {
-	return c.Outcome == Underpowered || c.Outcome == Unmeasured && !c.Unasked
+	return c.Outcome == Underpowered || (c.Outcome == Unmeasured || c.Outcome == Refused) && !c.Unasked
 }
 
 // judgeClaimsAt judges the claims by the repeats before one look. It corrects for the number of
@@ -162,21 +264,26 @@ func judgeClaimsAt(s *study.Study, points, seen []*matrix.Point, look study.Clai
 		var ratios []float64
 		all[i], ratios = measureClaim(s, &s.Claims[i], points, seen, look)
 		if len(ratios) >= matrix.LeastTrials {
-			samples, judged = append(samples, sampleOf(ratios)), append(judged, i)
+			one := sampleOf(ratios)
+			one.floor = all[i].floor
+			samples, judged = append(samples, one), append(judged, i)
 		}
 	}
 	noise := estimateNoise(samples)
 	claims := make([]stats.Claim, len(samples))
 	for n, i := range judged {
-		written := &s.Claims[i]
-		claims[n] = stats.Claim{Ratio: written.Ratio, Least: written.AtLeast, Most: written.AtMost, Estimate: noise.estimate(samples[n])}
-		all[i].Ratio = new(matrix.FigureOf(noise.judge(samples[n], look.Level).Ratio))
+		claims[n] = all[i].statement()
+		claims[n].Estimate = noise.estimate(samples[n])
 	}
 	rule := claimRule
 	rule.Confidence = look.Level.Confidence()
 	for n, test := range stats.JudgeClaims(claims, rule) {
 		c := &all[judged[n]]
+		c.Ratio = new(matrix.FigureOf(matrix.WithRunConfidence(test.Ratio)))
 		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), look.Level.Adjust(test.P), test.Margin
+		if len(c.Factors) > 0 {
+			c.Factors[0].Ratio = c.Ratio // the claim is about this factor
+		}
 		if test.Trials > 0 {
 			c.NeededPairs = &test.Trials
 		}
@@ -184,10 +291,51 @@ func judgeClaimsAt(s *study.Study, points, seen []*matrix.Point, look study.Clai
 	return all
 }
 
+// compareWithRivals checks that no other factor moves the effect as much as the claimed cause. The
+// cause of an effect is only confirmed if the interval of every other factor lies below its own.
+func (c *Claim) compareWithRivals() {
+	if c.Outcome != Compatible && c.Outcome != Larger || len(c.Factors) == 0 || c.Ratio.Interval == nil {
+		return
+	}
+	var rivals []string
+	for _, f := range c.Factors[1:] {
+		if f.Ratio != nil && f.Ratio.Interval != nil && f.Moves == FactorMoves && f.Ratio.Interval.High >= c.Ratio.Interval.Low {
+			rivals = append(rivals, f.Name)
+		}
+	}
+	if len(rivals) > 0 {
+		c.Outcome, c.Reason = NotConfirmed, "as strong may be: "+strings.Join(rivals, ", ")
+	}
+}
+
+// checkSetUp sets the outcome of a claim that the measurement could not test. A client at its limit
+// hides differences between variants at the same load, so such a difference still confirms a claim.
+func (c *Claim) checkSetUp() {
+	isDifference := (c.Outcome == Compatible || c.Outcome == Larger) && c.AtLeast == nil && c.AtMost == nil && c.hasOnePlace()
+	switch {
+	case c.Pairs == 0:
+	case c.untestable != "":
+		c.Outcome, c.Reason = NotTested, c.untestable
+	case c.limited != "" && !isDifference:
+		c.Outcome, c.Reason = NotTested, c.limited
+	default:
+		return
+	}
+	c.NeededPairs = nil
+}
+
+// hasOnePlace reports whether all figures of the claim have the same load.
+func (c *Claim) hasOnePlace() bool {
+	return !slices.ContainsFunc(c.Figures, func(f ClaimFigure) bool {
+		first := c.Figures[0]
+		return f.Part != first.Part || f.Payload != first.Payload || f.Clients != first.Clients
+	})
+}
+
 // measureClaim returns the claim with its figures, and the logarithm of its value in each repeat.
 func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matrix.Point, look study.ClaimLook) (measured Claim, ratios []float64) {
 	measured = Claim{
-		Row: written.Row, Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
+		Row: written.Row, Basis: written.BasisIn(s.Published), Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
 		ClaimedRatio: nilIfZero(written.Ratio), AtLeast: nilIfZero(written.AtLeast), AtMost: nilIfZero(written.AtMost),
 		Outcome: Unmeasured, P: math.NaN(), Margin: claimRule.Margin,
 	}
@@ -205,7 +353,7 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 	for i, variant := range variants {
 		values[i] = from.evaluate(expression, written.Part, variant)
 	}
-	measured.Figures = from.figures
+	measured.Figures, measured.floor = from.figures, from.floor
 	ratios = logsOfValues(values[0])
 	if written.IsCause() {
 		for i, factor := range written.Factors {
@@ -219,9 +367,26 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 	}
 	measured.setReason(slices.Concat(values...))
 	if measured.Unasked = from.unasked != ""; measured.Unasked {
-		measured.Reason = "the run left out " + from.unasked + ": measure again with --yardstick"
+		measured.Outcome, measured.Reason = Unmeasured, "the run left out "+from.unasked+": measure again with --yardstick"
 	}
+	measured.setLimits(from, written)
 	return measured, ratios
+}
+
+// setLimits sets why the figures cannot test the claim, or only a part of it.
+func (c *Claim) setLimits(from *evidence, written *scenario.Claim) {
+	unmet := ""
+	if written.Needs.Says != "" {
+		unmet = from.unmetPrecondition(written)
+	}
+	switch {
+	case unmet != "":
+		c.untestable = unmet
+	case from.unsettled != "":
+		c.untestable = "not warm: " + from.unsettled
+	case from.clientBound != "":
+		c.limited = "the client was the limit: " + from.clientBound
+	}
 }
 
 func nilIfZero(value float64) *float64 {
@@ -234,16 +399,18 @@ func nilIfZero(value float64) *float64 {
 // setReason sets the reason if the expression has no value in some repeats. If the claimed effect
 // is absent in every repeat, the claim is refuted.
 func (c *Claim) setReason(values []claim.Value) {
-	none := 0
+	none, refused := 0, false
 	for _, v := range values {
 		if math.IsNaN(v.Number) && !v.Missing {
 			none++
 		}
 		if v.Reason != "" && c.Reason == "" {
-			c.Reason = v.Reason
+			c.Reason, refused = v.Reason, v.Refused
 		}
 	}
 	switch {
+	case c.Pairs == 0 && refused:
+		c.Outcome = Refused
 	case c.Pairs == 0 && none >= matrix.LeastTrials:
 		c.Outcome = Refuted
 		c.Reason += fmt.Sprintf(", in each of %d repeats", none)

@@ -1,11 +1,16 @@
 package compare
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
+	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/claim"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/analysis/study"
@@ -19,6 +24,10 @@ type evidence struct {
 	repeat       int
 	unasked      string        // a yardstick variant that the run did not measure
 	figures      []ClaimFigure // figures that the expression used, over all repeats
+	floor        float64       // least variance of the expression's logarithm, see countVariance
+	// Why the figures may say nothing about the claim, in words: the warm-up of most trials was too
+	// short, or the client was the limit.
+	unsettled, clientBound string
 }
 
 func (e *evidence) evaluate(expression *claim.Expression, part, variant string) []claim.Value {
@@ -38,13 +47,35 @@ func (e *evidence) evaluate(expression *claim.Expression, part, variant string) 
 	return values
 }
 
-// Figure returns the figure of the cell's trial in the current repeat, if that trial is valid.
-func (e *evidence) Figure(name string, of claim.Cell) float64 {
-	from := e.points
-	if claim.NeedsSyscalls(name) {
-		from = e.seen
+// unmetPrecondition says which precondition of the claim the measurement does not meet. It returns ""
+// if the precondition is met, or has no figures.
+func (e *evidence) unmetPrecondition(c *scenario.Claim) string {
+	if c.Needs.Find == "" {
+		return "needs " + c.Needs.Says
 	}
-	p := e.findPoint(from, of)
+	expression, err := claim.Parse(c.Needs.Find, c.IsCause())
+	if err != nil {
+		return "" // a newer version of wirelab may have written the manifest
+	}
+	aside := &evidence{study: e.study, points: e.points, seen: e.seen, look: e.look}
+	logs := logsOfValues(aside.evaluate(expression, c.Part, c.Variants()[0]))
+	if len(logs) == 0 {
+		return ""
+	}
+	switch here := math.Exp(stats.Median(logs)); {
+	case c.Needs.AtLeast > 0 && here < c.Needs.AtLeast:
+		return fmt.Sprintf("needs %s: at least %s, here %s", c.Needs.Says, exactly(c.Needs.AtLeast), units.Number(here))
+	case c.Needs.AtMost > 0 && here > c.Needs.AtMost:
+		return fmt.Sprintf("needs %s: at most %s, here %s", c.Needs.Says, exactly(c.Needs.AtMost), units.Number(here))
+	}
+	return ""
+}
+
+func exactly(bound float64) string { return strconv.FormatFloat(bound, 'f', -1, 64) }
+
+// Figure returns the figure of the cell's trial in the current repeat, if it is usable.
+func (e *evidence) Figure(name string, of claim.Cell) float64 {
+	p := e.findPoint(name, of)
 	if p == nil || matrix.Metrics[name] == nil {
 		return math.NaN()
 	}
@@ -57,6 +88,20 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	return math.NaN()
 }
 
+// WhyMissing says why the current repeat has no such figure although its trial was measured.
+func (e *evidence) WhyMissing(name string, of claim.Cell) string {
+	p := e.findPoint(name, of)
+	if p == nil {
+		return ""
+	}
+	for _, t := range p.MeasuredTrials() {
+		if c := t.FirstInvalid(); t.Repeat == e.repeat && c != nil {
+			return "refused by the check " + c.Name + ", because " + c.Detail
+		}
+	}
+	return ""
+}
+
 // usableTrials returns the trials that may give a figure. The answered share also uses invalid
 // trials, because failed requests may be the reason why they are invalid.
 func usableTrials(name string, p *matrix.Point) []matrix.Trial {
@@ -66,6 +111,8 @@ func usableTrials(name string, p *matrix.Point) []matrix.Trial {
 	return p.ValidTrials()
 }
 
+// keepFigure adds a figure to the figures that the expression used, with the variance of its count
+// and the reason why it may say nothing about the claim.
 func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	c := p.Cell
 	if slices.ContainsFunc(e.figures, func(f ClaimFigure) bool {
@@ -76,8 +123,73 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	trials := matrix.Filter(usableTrials(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
 	e.figures = append(e.figures, ClaimFigure{
 		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
-		Value: matrix.KnownFigure(trials, matrix.Metrics[name]),
+		Value: matrix.KnownFigure(trials, matrix.Metrics[name]), Trials: len(trials),
 	})
+	if len(trials) == 0 {
+		return
+	}
+	sum := 0.0
+	for _, t := range trials {
+		sum += countVariance(name, t)
+	}
+	e.floor += sum / float64(len(trials))
+	for _, limit := range []struct {
+		check  string
+		spoils func(name string) bool
+		into   *string
+	}{{"settled", dependsOnWarmUp, &e.unsettled}, {"generator-bound", dependsOnClient, &e.clientBound}} {
+		if why := warningOfMost(trials, limit.check); why != "" && *limit.into == "" && limit.spoils(name) {
+			*limit.into = fmt.Sprintf("%s: %s", claim.Cell{Part: c.Part, Variant: c.Variant, Bytes: c.RequestBytes, Clients: c.Clients}, why)
+		}
+	}
+}
+
+// warningOfMost returns the result of a check, in words, if at least half of the trials fail it.
+func warningOfMost(trials []matrix.Trial, check string) (why string) {
+	failed := 0
+	for _, t := range trials {
+		i := slices.IndexFunc(t.Checks, func(c record.Check) bool {
+			return c.Name == check && c.Level.Severity() >= record.Warning.Severity()
+		})
+		if i >= 0 {
+			failed, why = failed+1, t.Checks[i].Detail
+		}
+	}
+	if 2*failed < len(trials) {
+		return ""
+	}
+	return why
+}
+
+// dependsOnWarmUp reports whether a figure differs between a cold and a warm process.
+func dependsOnWarmUp(name string) bool {
+	return !slices.Contains([]string{"request-bytes", "response-bytes", "answered", "opened", "connections", "server-memory"}, name)
+}
+
+// dependsOnClient reports whether a client at its limit changes a figure.
+func dependsOnClient(name string) bool {
+	return slices.Contains([]string{"mean", "p50", "p90", "p95", "p99", "tail", "service", "throughput", "trips"}, name)
+}
+
+// countVariance returns the least variance of a figure's logarithm because the figure counts
+// requests. A window cuts the calls in flight at both of its edges. If they run in step, all cuts
+// fall at the same share of a call, so that the count is off by up to the calls in flight: its
+// variance is a sixth of their square. Turns of a block cut calls anew each time, so blocks show
+// this scatter themselves. The share of answered requests has the variance of the failed ones.
+func countVariance(name string, t matrix.Trial) float64 {
+	switch {
+	case name == "answered" && t.Requests > 0:
+		return float64(t.Failed()+1) / float64(t.Requests*t.Requests)
+	case t.Completed == 0 || t.Block != 0 || !countsRequests(name):
+		return 0
+	}
+	cut := max(1, t.InFlight) / float64(t.Completed)
+	return cut * cut / 6
+}
+
+// countsRequests reports whether a figure is an amount per second or per request of the window.
+func countsRequests(name string) bool {
+	return slices.Contains([]string{"throughput", "cpu", "client-cpu", "server-cpu", "client-switches", "server-switches", "client-faults", "server-faults", "client-futex", "server-futex"}, name)
 }
 
 // pointsOf returns the points of a part and a variant, sorted by clients and then by size.
@@ -104,7 +216,12 @@ func (e *evidence) pointsOf(points []*matrix.Point, cell claim.Cell) []*matrix.P
 	return inPart
 }
 
-func (e *evidence) findPoint(points []*matrix.Point, cell claim.Cell) *matrix.Point {
+// findPoint returns the point of a figure. Only trials with a probe count system calls.
+func (e *evidence) findPoint(name string, cell claim.Cell) *matrix.Point {
+	points := e.points
+	if claim.NeedsSyscalls(name) {
+		points = e.seen
+	}
 	for _, p := range e.pointsOf(points, cell) {
 		if (cell.Bytes == claim.Least || p.Cell.RequestBytes == cell.Bytes) && (cell.Clients == claim.Least || p.Cell.Clients == cell.Clients) {
 			return p

@@ -16,6 +16,8 @@ import (
 type sample struct {
 	mean, variance float64 // variance of one pair's ratio
 	pairs, freedom float64
+	// floor is the least variance of figures that count few requests, see countVariance. 0 means none.
+	floor float64
 }
 
 // newSample returns the sample of a ratio of two figures.
@@ -87,15 +89,23 @@ func estimateNoise(family []sample) noisePrior {
 	return n
 }
 
+// knownVariance is the number of degrees of freedom if the variance is not estimated, but known.
+const knownVariance = 1e6
+
 // pairVariance returns the variance of the logarithm of a single pair's ratio, a weighted mean of the
-// sample's own variance and the usual variance, and its degrees of freedom.
+// sample's own variance and the usual variance, but at least the variance of counting. It also returns
+// the degrees of freedom.
 func (n noisePrior) pairVariance(s sample) (variance, freedom float64) {
-	if s.isCount() {
-		return s.variance, s.freedom
+	variance, freedom = s.variance, s.freedom
+	if !s.isCount() {
+		total := n.degrees + s.freedom
+		// The family cannot add more degrees of freedom than its members have.
+		variance, freedom = (n.degrees*n.variance+s.freedom*s.variance)/total, max(min(total, n.pooled), s.freedom)
 	}
-	total := n.degrees + s.freedom
-	// The family cannot add more degrees of freedom than its members have.
-	return (n.degrees*n.variance + s.freedom*s.variance) / total, max(min(total, n.pooled), s.freedom)
+	if variance < s.floor {
+		return s.floor, knownVariance
+	}
+	return variance, freedom
 }
 
 // estimate returns the sample's ratio with its error.

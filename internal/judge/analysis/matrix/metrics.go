@@ -222,6 +222,8 @@ var Metrics = func() map[string]Metric {
 		"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
 		"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
 		"opened":          func(t Trial) float64 { return t.ifOwnClient(PerCall(t, float64(t.Connections.During))) },
+		"connections":     func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.During)) },
+		"busy":            func(t Trial) float64 { return max(Number(t.Client.Busy), Number(t.Server.Busy)) },
 		"trips":           medianInRoundTrips(func(t Trial) times { return t.response }),
 		"connect-trips":   medianInRoundTrips(func(t Trial) times { return t.connect }),
 		"handshake-trips": medianInRoundTrips(func(t Trial) times { return t.handshake }),

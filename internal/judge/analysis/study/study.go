@@ -24,6 +24,8 @@ type Study struct {
 	Changes []VariantChanges
 	Steps   []StepQuestion
 	Claims  []scenario.Claim
+	// Published is the source of the claims' published figures; empty if there is none.
+	Published string
 	// ClaimLooks holds the begun looks of a run that repeats until its claims are decided. A look
 	// is one evaluation of the run so far.
 	ClaimLooks []ClaimLook
@@ -50,8 +52,9 @@ func Read(m *record.Manifest) (*Study, error) {
 			Yardsticks []string        `json:"yardsticks"` // only yardstick variants that the run did not measure
 			Steps      []scenario.Step `json:"steps"`
 		} `json:"parts"`
-		Claims []scenario.Claim `json:"claims"`
-		Report scenario.Report  `json:"report"`
+		Claims    []scenario.Claim `json:"claims"`
+		Published string           `json:"published"`
+		Report    scenario.Report  `json:"report"`
 	}
 	s := &Study{Place: map[string]int{}, Until: m.Until}
 	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
@@ -63,7 +66,7 @@ func Read(m *record.Manifest) (*Study, error) {
 	if err := unmarshal(m.Host, "host", &s.Host); err != nil {
 		return nil, err
 	}
-	s.Report, s.Claims = written.Report, written.Claims
+	s.Report, s.Claims, s.Published = written.Report, written.Claims, written.Published
 	if u := m.Until; u != nil && u.Claims && u.Check() == nil {
 		for i, level := range matrix.BegunLevels(u) {
 			s.ClaimLooks = append(s.ClaimLooks, ClaimLook{u.Looks[i].Repeats, level})

@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -36,6 +38,7 @@ type StudyOutcome struct {
 	Trials int             `json:"trials"`
 	Valid  int             `json:"valid"`
 	Note   string          `json:"note"` // why trials are missing; empty if none is missing
+	Lead   []string        `json:"lead"` // the study's question, answered by the figures of its claims
 	Claims []compare.Claim `json:"claims"`
 	Total  OutcomeCounts   `json:"total"`
 }
@@ -43,31 +46,30 @@ type StudyOutcome struct {
 // OutcomeCounts counts claims by outcome.
 type OutcomeCounts struct {
 	Claims       int `json:"claims"`
+	Published    int `json:"published"` // claims of studies; the others are wirelab's own
 	Compatible   int `json:"compatible"`
 	Larger       int `json:"larger"`
 	Smaller      int `json:"smaller"`
+	NotSeen      int `json:"not_seen"`
 	Refuted      int `json:"refuted"`
+	Reversed     int `json:"reversed"`
+	NotConfirmed int `json:"not_confirmed"`
+	NotTested    int `json:"not_put_to_the_test"`
 	Underpowered int `json:"underpowered"`
+	Refused      int `json:"refused"`
 	Unmeasured   int `json:"not_measured"`
 }
 
 func (o *OutcomeCounts) counter(outcome compare.Outcome) *int {
 	return map[compare.Outcome]*int{
-		compare.Compatible: &o.Compatible, compare.Larger: &o.Larger, compare.Smaller: &o.Smaller,
-		compare.Refuted: &o.Refuted, compare.Underpowered: &o.Underpowered, compare.Unmeasured: &o.Unmeasured,
+		compare.Compatible: &o.Compatible, compare.Larger: &o.Larger, compare.Smaller: &o.Smaller, compare.NotSeen: &o.NotSeen,
+		compare.Refuted: &o.Refuted, compare.Reversed: &o.Reversed, compare.NotConfirmed: &o.NotConfirmed, compare.NotTested: &o.NotTested,
+		compare.Underpowered: &o.Underpowered, compare.Refused: &o.Refused, compare.Unmeasured: &o.Unmeasured,
 	}[outcome]
 }
 
-// String returns the counts in words.
-func (o OutcomeCounts) String() string {
-	var texts []string
-	for _, outcome := range compare.Outcomes {
-		if n := *o.counter(outcome); n > 0 {
-			texts = append(texts, fmt.Sprintf("%d %s", n, outcome))
-		}
-	}
-	return fmt.Sprintf("%s: %s.", words.Count(o.Claims, "claim"), strings.Join(texts, ", "))
-}
+// Counts counts the study's claims in words, published and own claims apart.
+func (s *StudyOutcome) Counts() string { return strings.Join(compare.CountOutcomes(s.Claims), " ") }
 
 // Add adds a study to the totals.
 func (r *Replication) Add(study StudyOutcome) {
@@ -75,6 +77,9 @@ func (r *Replication) Add(study StudyOutcome) {
 		for i := range study.Claims {
 			*total.counter(study.Claims[i].Outcome)++
 			total.Claims++
+			if !study.Claims[i].Basis.IsOwn() {
+				total.Published++
+			}
 		}
 	}
 	r.Studies = append(r.Studies, study)
@@ -83,25 +88,29 @@ func (r *Replication) Add(study StudyOutcome) {
 // Finish sets the duration and the answer.
 func (r *Replication) Finish(took time.Duration) {
 	r.Took = took.Round(time.Second).String()
-	r.Answer = []string{r.Total.String()}
 	trials, valid := 0, 0
 	var notes []string
+	var claims []compare.Claim
 	for _, s := range r.Studies {
-		trials, valid = trials+s.Trials, valid+s.Valid
+		trials, valid, claims = trials+s.Trials, valid+s.Valid, append(claims, s.Claims...)
 		if s.Note != "" {
 			notes = append(notes, "Partial: "+s.Name+": "+s.Note)
 		}
 	}
+	r.Answer = compare.CountOutcomes(claims)
 	if open := r.Total.Underpowered; open > 0 {
-		advice := "Do: the studies' reports show how many repeats would decide the %d open claims."
+		advice := "Do: the studies' reports show how many repeats would decide the %s."
 		if r.Quick {
-			advice = "Do: without --quick, longer windows and more repeats may decide the %d open claims."
+			advice = "Do: without --quick, longer windows and more repeats may decide the %s."
 		}
-		r.Answer = append(r.Answer, fmt.Sprintf(advice, open))
+		r.Answer = append(r.Answer, fmt.Sprintf(advice, words.Count(open, "open claim")))
 	}
 	r.Answer = append(r.Answer, fmt.Sprintf("Trust: %d of %d trials valid; only ratios and shapes are compared, because machines differ.", valid, trials))
 	r.Answer = append(r.Answer, notes...)
 }
+
+// RowNote explains the ids of rows.
+const RowNote = "A row such as K12 is the study's letter with the number of a finding: K kernel study, F fast gRPC, C client bottleneck, U users API, Q connection lifecycle."
 
 // WriteReplication prints one line per claim, study by study, and the totals.
 func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) error {
@@ -109,11 +118,16 @@ func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) err
 		if _, err := fmt.Fprintf(w, "\n%s\n", format.Painter(terminal.Colour)(format.Bold, s.Title)); err != nil {
 			return err
 		}
+		for _, line := range s.Lead {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
 		if err := WriteClaims(w, s.Claims, terminal); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(r.Answer, "\n"))
+	_, err := fmt.Fprintf(w, "\n%s\n\n%s\n", RowNote, strings.Join(r.Answer, "\n"))
 	return err
 }
 
@@ -121,12 +135,15 @@ func WriteReplication(w io.Writer, r *Replication, terminal format.Terminal) err
 func WriteReplicationMarkdown(w io.Writer, r *Replication) error {
 	var out strings.Builder
 	writeList(&out, r.Answer)
+	fmt.Fprintf(&out, "\n%s\n", RowNote)
 	safe := func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 	for _, s := range r.Studies {
-		fmt.Fprintf(&out, "\n## %s\n\n%s\n\n| | row | claim | claimed | here | verdict |\n| --- | --- | --- | ---: | ---: | --- |\n", s.Title, s.Total)
+		fmt.Fprintf(&out, "\n## %s\n\n", s.Title)
+		writeList(&out, append(slices.Clone(s.Lead), s.Counts()))
+		out.WriteString("\n| | claim | row | claimed | here | repeats | verdict |\n| --- | --- | --- | ---: | ---: | ---: | --- |\n")
 		for i := range s.Claims {
 			c := &s.Claims[i]
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s |\n", claimMarks[c.Outcome], c.Row, safe(c.Says), c.ClaimedText(), claimMeasured(c), safe(claimVerdict(c)))
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s | %s |\n", claimMarks[c.Outcome], safe(c.Says), c.Row, c.ClaimedText(), claimMeasured(c), claimRepeats(c), safe(claimVerdict(c)))
 		}
 	}
 	_, err := io.WriteString(w, out.String())
@@ -148,7 +165,8 @@ func claimVerdict(c *compare.Claim) string {
 	return text
 }
 
-// WriteReplicationJUnit writes one test per claim: refuted claims fail, undecided ones are skipped.
+// WriteReplicationJUnit writes one test per claim. A claim fails if the effect is not as large as
+// claimed, and is skipped if it was not judged.
 func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 	var tests []junitTest
 	for _, s := range r.Studies {
@@ -157,10 +175,11 @@ func WriteReplicationJUnit(w io.Writer, r *Replication) error {
 			one := junitTest{Name: strings.TrimSpace(c.Row + " " + c.Says), Class: s.Name}
 			message := &junitMessage{fmt.Sprintf("%s (here %s, claimed %s)", claimVerdict(c), claimMeasured(c), c.ClaimedText())}
 			switch c.Outcome {
-			case compare.Refuted, compare.Smaller:
-				one.Failure = message
-			case compare.Underpowered, compare.Unmeasured:
+			case compare.Compatible, compare.Larger:
+			case compare.NotTested, compare.Underpowered, compare.Refused, compare.Unmeasured:
 				one.Skipped = message
+			default:
+				one.Failure = message
 			}
 			tests = append(tests, one)
 		}
@@ -176,7 +195,8 @@ func WriteReplicationHTML(w io.Writer, r *Replication) error {
 	page, err := template.New("replication").Funcs(template.FuncMap{
 		"here": claimMeasured, "claimed": (*compare.Claim).ClaimedText, "mark": func(o compare.Outcome) string { return claimMarks[o] },
 		"factors": (*compare.Claim).FactorsInWords, "class": func(o compare.Outcome) string { return strings.ReplaceAll(string(o), " ", "-") },
-		"at": func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] },
+		"at": func(claims []compare.Claim, i int) *compare.Claim { return &claims[i] }, "counts": func(s StudyOutcome) string { return s.Counts() },
+		"row_note": func() string { return RowNote },
 	}).Parse(replicationTemplate)
 	if err != nil {
 		return fmt.Errorf("report: reading the page's template: %w", err)
@@ -196,38 +216,55 @@ var claimMarks = map[compare.Outcome]string{
 	compare.Compatible:   "✓",
 	compare.Larger:       ">",
 	compare.Smaller:      "<",
+	compare.NotSeen:      "○",
 	compare.Refuted:      "✗",
+	compare.Reversed:     "↔",
+	compare.NotConfirmed: "≈",
+	compare.NotTested:    "·",
 	compare.Underpowered: "?",
+	compare.Refused:      "–",
 	compare.Unmeasured:   "–",
 }
 
-// WriteClaims prints one line per claim, with the text cut to the terminal's width.
+// WriteClaims prints one line per claim, with the text cut to the terminal's width. A second line
+// says why a claim was not put to the test, or which other causes are as strong.
 func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) error {
 	if len(claims) == 0 {
 		return nil
 	}
 	const last = "claim"
-	rows := [][]string{{"", "row", "claim", "here", "claimed", last}}
+	rows := [][]string{{"", "row", "verdict", "here", "claimed", "repeats", last}}
 	for i := range claims {
 		c := &claims[i]
 		says := c.Says
 		if c.Ratio == nil && c.Reason != "" {
 			says += " (" + c.Reason + ")"
 		}
-		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimMeasured(c), c.ClaimedText(), says})
+		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimMeasured(c), c.ClaimedText(), claimRepeats(c), says})
 	}
-	lines := format.Grid(rows, func(column int) bool { return column < 3 || column == 5 })
-	width := math.MaxInt
+	lines := format.Grid(rows, func(column int) bool { return column < 3 || column == 6 })
+	width, indent := math.MaxInt, utf8.RuneCountInString(lines[0])-len(last)
 	if terminal.Width > 0 {
-		width = max(terminal.Width, utf8.RuneCountInString(lines[0])-len(last)+20)
+		width = max(terminal.Width, indent+20)
 	}
 	var out strings.Builder
 	out.WriteString("\n" + format.Painter(terminal.Colour)(format.Bold, lines[0]) + "\n")
-	for _, line := range lines[1:] {
+	for i, line := range lines[1:] {
 		out.WriteString(format.Shorten(line, width) + "\n")
+		if c := &claims[i]; c.Ratio != nil && c.Reason != "" {
+			out.WriteString(format.Shorten("   "+c.Reason, width) + "\n")
+		}
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// claimRepeats returns the number of repeats of a claim.
+func claimRepeats(c *compare.Claim) string {
+	if c.Pairs == 0 {
+		return format.Absent
+	}
+	return strconv.Itoa(c.Pairs)
 }
 
 // claimMeasured returns a claim's figure as measured here. Only ratios get the sign ×.
