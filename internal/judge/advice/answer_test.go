@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // wantShort wants lines that fit on a screen.
@@ -20,8 +21,8 @@ func wantShort(t *testing.T, lines []string) {
 		t.Errorf("%d lines, want at most %d", len(lines), words.MaxLines)
 	}
 	for _, line := range lines {
-		if n := utf8.RuneCountInString(line); n > words.MaxLineLength {
-			t.Errorf("%d characters, want at most %d: %s", n, words.MaxLineLength, line)
+		if n := utf8.RuneCountInString(line); n > words.MaxSentenceLength {
+			t.Errorf("%d characters, want at most %d: %s", n, words.MaxSentenceLength, line)
 		}
 	}
 }
@@ -58,8 +59,11 @@ func TestAnswerCountsClaims(t *testing.T) {
 
 func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
 	for want, spoil := range map[string]func(*analysis.Summary){
-		"Do: take 3 repeats or more: too few valid repeats for 1 of 1 open claim.":       func(*analysis.Summary) {},
-		"Do: measure on a quieter machine: too few valid repeats for 1 of 1 open claim.": func(s *analysis.Summary) { s.Invalid, s.Again.Spoiled = 2, 2 },
+		"Do: take 3 repeats or more: too few valid repeats for 1 of 1 open claim.": func(*analysis.Summary) {},
+		"Do: close other programs (pip 16 %, cc1 12 %): too few valid repeats for 1 of 1 open claim.": func(s *analysis.Summary) {
+			disturb(s)
+			s.Invalid = 2
+		},
 	} {
 		s := &analysis.Summary{Done: 1, Planned: 1}
 		usual().addTo(s)
@@ -69,6 +73,13 @@ func TestAnswerSaysWhyClaimsHaveTooFewRepeats(t *testing.T) {
 			t.Errorf("want %q in\n%s", want, text)
 		}
 	}
+}
+
+// disturb adds other programs that spoil a trial.
+func disturb(s *analysis.Summary) {
+	s.Others = &analysis.OtherPrograms{Share: 0.52, Programs: []analysis.OtherProgram{{Name: "pip", Share: 0.16}, {Name: "cc1", Share: 0.12}}}
+	s.Cells[0].Findings = []matrix.Finding{{Name: "gaps", Level: record.Invalid, Trials: 40, Detail: "a gap"}}
+	s.Invalid = 40
 }
 
 func TestAnswerSaysWhetherDirectionMatters(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/table"
@@ -29,10 +30,11 @@ type Object struct {
 	Trials  TrialCounts   `json:"trials"`
 	Cells   []Cell        `json:"cells"`
 	analysis.Results
-	Answer    []string `json:"answer"`    // a few short lines
-	Advice    []string `json:"advice"`    // sentences, most important first
-	Warnings  []string `json:"warnings"`  // warnings about the whole run
-	Directory string   `json:"directory"` // directory of the run
+	Leads     []rank.Lead `json:"leads"`     // which variant is best by the mean at which points, with the grade and the evidence; empty if the run does not compare variants
+	Answer    []string    `json:"answer"`    // a few short lines
+	Advice    []string    `json:"advice"`    // sentences, most important first
+	Warnings  []string    `json:"warnings"`  // warnings about the whole run
+	Directory string      `json:"directory"` // directory of the run
 
 	Gates []analysis.GateFinding `json:"gates,omitempty"` // outcomes of gates, cell by cell; absent without gates
 	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
@@ -78,7 +80,7 @@ func NewObject(run *Run) *Object {
 			Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed,
 			MeasuredAgain: s.Again.Trials, ThrownAway: s.Again.ThrownAway, Spoiled: s.Again.Spoiled,
 		},
-		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
+		Results: s.Results, Leads: rank.MainLeads(s), Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Until: s.Until, Rejudged: s.Rejudged,
 		Gates: run.Gates,
 	}
 	if run.Since != nil {

@@ -60,13 +60,13 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 		}
 		r.Rivals = append(r.Rivals, view)
 		r.TooFew = r.TooFew && view.Times.Interval == nil
-		switch view.Verdict {
-		case compare.Faster, compare.Less:
-			r.behind = append(r.behind, other)
-		case compare.Equivalent:
+		switch {
+		case view.isEqual():
 			r.Equal = append(r.Equal, other)
-		default:
+		case view.isUnsure():
 			r.Unsure = append(r.Unsure, other)
+		default:
+			r.behind = append(r.behind, other)
 		}
 	}
 	slices.SortStableFunc(r.Rivals, func(a, b Rival) int { return cmp.Compare(a.Times.Value, b.Times.Value) })
@@ -112,6 +112,18 @@ type Rival struct {
 	Variant string
 	Times   matrix.Figure   // the rival's figure divided by the other variant's
 	Verdict compare.Verdict // verdict on the other variant
+	margin  float64         // relative difference within which both are equal, if the verdict says so
+}
+
+// largestMargin is the largest relative difference of variants that count as equal.
+const largestMargin = 0.05
+
+// isEqual reports whether the variants are proven equal, so that either may be chosen.
+func (r Rival) isEqual() bool { return r.Verdict == compare.Equivalent && r.margin <= largestMargin }
+
+// isUnsure reports whether neither a difference nor equality is proven.
+func (r Rival) isUnsure() bool {
+	return r.Verdict == compare.Undecided || r.Verdict == compare.Equivalent && !r.isEqual()
 }
 
 // Against returns the comparison of the rival other with the variant one.
@@ -120,68 +132,12 @@ func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 		switch {
 		case c.Metric != metric || c.Payload != at.Size || c.Clients != at.Clients:
 		case c.A == one && c.B == other:
-			return Rival{Variant: other, Times: c.Ratio.Inverse(), Verdict: c.Verdict}, true
+			return Rival{Variant: other, Times: c.Ratio.Inverse(), Verdict: c.Verdict, margin: c.Margin}, true
 		case c.A == other && c.B == one:
-			return Rival{Variant: other, Times: c.Ratio, Verdict: c.Verdict.Opposite()}, true
+			return Rival{Variant: other, Times: c.Ratio, Verdict: c.Verdict.Opposite(), margin: c.Margin}, true
 		}
 	}
 	return Rival{}, false
-}
-
-// A SizeRange holds neighbouring sizes, and the variants that may be chosen at all of them. Without
-// candidates, the choice at these sizes is open.
-type SizeRange struct {
-	Sizes      []record.Payload
-	Candidates []string
-}
-
-// candidates returns the variants that may be chosen at the point: the best one, and the rivals that
-// equal it or whose comparison with it has an interval and is undecided. It returns nil if that rules
-// out no variant and does not prove that all are equal.
-func (r Ranking) candidates() []string {
-	all := append([]string{r.Best}, r.Equal...)
-	for _, rival := range r.Rivals {
-		if rival.Times.Interval != nil && slices.Contains(r.Unsure, rival.Variant) {
-			all = append(all, rival.Variant)
-		}
-	}
-	if r.TooFew || len(r.behind) == 0 && len(r.Unsure) > 0 {
-		return nil
-	}
-	return all
-}
-
-// CandidateRanges divides the sizes into as few ranges as possible. Each has a common candidate: a
-// variant that is not proven worse than another at any of its sizes.
-func (p *Part) CandidateRanges(metric string, n int) []SizeRange {
-	var all []SizeRange
-	for _, r := range p.RankingsWithRivals(metric, p.Sizes, []int{n}) {
-		candidates := r.candidates()
-		if len(all) > 0 {
-			last := &all[len(all)-1]
-			if len(last.Candidates) == 0 && len(candidates) == 0 {
-				last.Sizes = append(last.Sizes, r.At.Size)
-				continue
-			}
-			common := slices.DeleteFunc(slices.Clone(last.Candidates), func(v string) bool { return !slices.Contains(candidates, v) })
-			if len(common) > 0 {
-				last.Sizes, last.Candidates = append(last.Sizes, r.At.Size), common
-				continue
-			}
-		}
-		all = append(all, SizeRange{[]record.Payload{r.At.Size}, candidates})
-	}
-	return all
-}
-
-// AreEqual reports whether every variant is a candidate in every range: all are proven equal.
-func (p *Part) AreEqual(ranges []SizeRange) bool {
-	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) < len(p.Variants) })
-}
-
-// AreOpen reports whether no range has a candidate.
-func AreOpen(ranges []SizeRange) bool {
-	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) > 0 })
 }
 
 // PeakCells returns each variant's cell with the highest throughput, the highest first.

@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -121,12 +122,26 @@ func FillLine(head string, items []string) []string {
 	return []string{CutLine(head + items[0])}
 }
 
-// CutLine shortens a line that long names make too long.
+// CutLine shortens a sentence that long names make too long, between words if possible.
 func CutLine(line string) string {
-	if utf8.RuneCountInString(line) <= MaxLineLength {
+	if utf8.RuneCountInString(line) <= MaxSentenceLength {
 		return line
 	}
-	return string([]rune(line)[:MaxLineLength-1]) + "…"
+	cut := string([]rune(line)[:MaxSentenceLength-1])
+	if i := strings.LastIndexByte(cut, ' '); i > MaxSentenceLength/2 {
+		cut = strings.TrimRight(cut[:i], " ,;:(")
+	}
+	return cut + "…"
+}
+
+// Command writes a command so that a POSIX shell reads its arguments unchanged.
+func Command(arguments []string) string {
+	return strings.Join(lists.Map(arguments, func(text string) string {
+		if plain, err := strconv.Unquote(text); err == nil { // manifests quote arguments with spaces
+			text = plain
+		}
+		return flags.Quote(text)
+	}), " ")
 }
 
 // CountedLeads lists names with their number in leads, the highest number first.
@@ -172,10 +187,12 @@ func Share(v float64) string { return units.Number(100*v) + " %" }
 func TimesText(f matrix.Figure) string { return WithInterval(f, units.Number) + " times" }
 
 const (
-	// MaxLineLength is the largest length of an answer's line, in characters.
+	// MaxLineLength is the largest length of a line that lists items, in characters.
 	MaxLineLength = 99
-	// MaxLines is the largest number of lines in an answer, without the path and hint below it.
-	MaxLines = 5
+	// MaxSentenceLength is the largest length of a sentence in an answer: two lines of a terminal.
+	MaxSentenceLength = 158
+	// MaxLines is the largest number of lines in an answer, without the path below it.
+	MaxLines = 7
 )
 
 // Seconds writes a time in seconds.
