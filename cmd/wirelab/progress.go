@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/view"
 )
 
@@ -100,25 +102,39 @@ func (l *loadRun) limitObserver() live.Observer {
 
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
-	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
+	a.sayf("%s: %s into %s", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
 	for _, warning := range j.warnings {
-		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
+		a.sayf("warning: %s", warning)
 	}
 	if u != nil && u.Claims { // the results of each look decide which cells are repeated
-		fmt.Fprintf(a.stderr, "repeats until %s, with at most %d looks at the results\n", plan.DescribeGoal(u), len(u.Looks))
+		a.sayf("repeats until %s, with at most %d looks at the results", plan.DescribeGoal(u), len(u.Looks))
 		return
 	}
 	most := plan.TrialsOfAllLooks(j.scenario, u)
 	if u != nil {
-		fmt.Fprintf(a.stderr, "repeats until %s, with at most %d looks at the results and %d trials\n", plan.DescribeGoal(u), len(u.Looks), len(most))
+		a.sayf("repeats until %s, with at most %d looks at the results and %d trials", plan.DescribeGoal(u), len(u.Looks), len(most))
 	}
 	if took := plan.NewEstimate(plan.Trials(j.scenario, u), run).Remaining(); took > time.Minute {
-		fmt.Fprintf(a.stderr, "the run takes about %v on a quiet machine\n", took.Round(10*time.Second))
+		a.sayf("the run takes about %v on a quiet machine", took.Round(10*time.Second))
 	}
 	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
 	if text := plan.DescribeOutlook(workshop.Cells(most), u, folders); text != "" {
-		fmt.Fprintln(a.stderr, text)
+		a.sayf("%s", text)
 	}
+}
+
+// sayf prints a message on standard error, broken between words on a terminal. A message of several
+// lines keeps its lines.
+func (a *app) sayf(message string, args ...any) {
+	text := fmt.Sprintf(message, args...)
+	terminal := format.TerminalOf(a.stderr)
+	if strings.Contains(text, "\n") || terminal.Width == 0 {
+		fmt.Fprintln(a.stderr, text)
+		return
+	}
+	var out strings.Builder
+	format.Wrap(&out, text, format.Layout{Width: terminal.Width, Hang: 2})
+	fmt.Fprint(a.stderr, out.String())
 }
 
 // showProgress shows a job's progress until stop is called.
@@ -148,7 +164,7 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 	defer stop()
 	course := plan.LookSeries{
 		Run: run, Scenario: j.scenario, Limits: a.limits,
-		Say: func(line string) { fmt.Fprintln(a.stderr, line) },
+		Say: func(line string) { a.sayf("%s", line) },
 		MeasureTrials: func(trials []scenario.PlannedCell) error {
 			observers, stop, err := a.showProgress(ctx, &j, trials, run)
 			if err != nil {

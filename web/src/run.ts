@@ -615,6 +615,7 @@ export interface Lead {
   p: number | null; // probability of evidence this clear over all unproven points together if a rival is equal; null without unproven points
   except: Point[]; // points of the group at which another variant has the lowest figure; a likely lead does not cover them
   unproven: Point[]; // points at which the leading variant is neither proven best nor equal to the best
+  missing: string[]; // variants without a valid trial at a point, which no lead is about
   winners: Winner[]; // variants that are proven best, with their points
   standings: Standing[]; // the other variants, the closest first
 }

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,6 +12,7 @@ import (
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -96,5 +98,80 @@ func TestAnswerSaysWhetherDirectionMatters(t *testing.T) {
 	want := "64 B → 4 KiB over 4 KiB → 64 B, 1 client: tcp 1.5×, rest 1.5×, grpc 1.5×"
 	if text := strings.Join(Answer(s), "\n"); !strings.Contains(text, want) {
 		t.Errorf("want %q in\n%s", want, text)
+	}
+}
+
+// nearlyEqual returns a run in which tcp is a little ahead of rest at every point, and no point proves it.
+func nearlyEqual() *analysis.Summary {
+	y := usual()
+	y.variants = []string{"tcp", "rest"}
+	y.mean = func(variant string, _ rank.Point) float64 {
+		return map[string]float64{"tcp": 100, "rest": 101.8}[variant]
+	}
+	s := &analysis.Summary{Command: strings.Fields("wirelab compare --stack tcp,rest")}
+	y.addTo(s)
+	return s
+}
+
+func TestALikelyAnswerNamesEvidenceCauseAndCommand(t *testing.T) {
+	s := nearlyEqual()
+	disturb(s)
+	lines := Answer(s)
+	wantShort(t, lines)
+	holds(t, strings.Join(lines, "\n"),
+		"Likely: tcp is fastest (lowest mean at 12 of 12 points, 1.02 times before the next; proven at none).",
+		"Do: choose tcp, unless something else speaks against it; to settle the rest:\n  wirelab compare --stack tcp,rest "+strings.Join(settlingFlags, " "),
+		"Trust: 32 of 72 trials valid; other programs used half of the CPUs (pip 16 %, cc1 12 %): close them.",
+	)
+	if got, want := Standings(s), []string{"tcp 1.0 | rest 1.02×"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestAnOpenAnswerRecommendsNothing(t *testing.T) {
+	s := nearlyEqual()
+	for i := range s.Comparisons { // the variants lead by turns
+		if c := &s.Comparisons[i]; i/3%2 == 1 {
+			c.Ratio = c.Ratio.Inverse()
+		}
+	}
+	text := strings.Join(Answer(s), "\n")
+	holds(t, text, "Open: no variant is proven fastest; tcp had the lowest mean at 6 of 12 points.", "Do: measure the open points again, for longer:\n  wirelab compare ")
+	holdsNone(t, text, "choose", "any")
+	disturb(s)
+	holds(t, strings.Join(Answer(s), "\n"), "Do: close other programs (pip 16 %, cc1 12 %), then measure again:\n  wirelab compare ")
+}
+
+func TestALeadCoversNoPointOfAnotherWinner(t *testing.T) {
+	y := usual()
+	y.mean = func(variant string, at rank.Point) float64 {
+		if (variant == "grpc") == (at.Clients == 200) {
+			return 100
+		}
+		return 150
+	}
+	s := &analysis.Summary{}
+	y.variants = []string{"tcp", "grpc"}
+	y.addTo(s)
+	holds(t, strings.Join(Answer(s), "\n"),
+		"Certain: with 1 to 100 clients tcp is fastest at all 10 points, 1.5 times before the next.",
+		"Certain: with 200 clients grpc is fastest at both points, 1.5 times before the next.",
+		"Do: with 1 to 100 clients choose tcp; with 200 clients choose grpc.")
+}
+
+// A run that still goes on is not told to be resumed at once, and is called partial only by who shows it.
+func TestAPartialRunIsNamedOnce(t *testing.T) {
+	s := nearlyEqual()
+	s.Status, s.Planned = record.Running, s.Done+5
+	text := strings.Join(Answer(s), "\n")
+	holds(t, text, "Do: wait for the other 5 trials; if the run was stopped, continue it with wirelab run --resume.")
+	holdsNone(t, text, "artial", "choose")
+}
+
+func TestProbesGiveTheReason(t *testing.T) {
+	s := nearlyEqual()
+	s.Insights = []insight.Insight{{Variant: "tcp", Life: &insight.Life{Mean: 100, Stages: []insight.Stage{{Name: "client: reading", Mean: 90, Error: 1}}}}}
+	if got, want := lastLine(Answer(s), "Why: "), "Why: "+Advise(s)[slices.IndexFunc(Advise(s), func(text string) bool { return strings.HasPrefix(text, "A call over tcp takes") })]; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -27,8 +27,20 @@ var metricNames = map[string]struct{ best, lowest, by string }{
 // leadSentences says for each lead which variant is best, with the grade and the evidence.
 func leadSentences(p *rank.Part, leads []rank.Lead) []string {
 	return lists.Map(leads[:min(len(leads), maxShownLeads)], func(l rank.Lead) string {
-		return words.CutLine(words.Capitalize(string(l.Grade)) + ": " + withSpace(leadGroup(p, l)) + leadText(l) + ".")
+		return words.CutLine(words.Capitalize(string(l.Grade)) + ": " + withSpace(leadGroup(p, l)) + leadText(l) + missingText(l) + ".")
 	})
+}
+
+// missingText names the variants that a lead cannot be about.
+func missingText(l rank.Lead) string {
+	if len(l.Missing) == 0 {
+		return ""
+	}
+	text := "; no valid trial of " + words.List(words.FirstItems(slices.Clone(l.Missing), "%d more"))
+	if l.Points > 1 {
+		text += " at some point"
+	}
+	return text
 }
 
 func leadText(l rank.Lead) string {
@@ -194,7 +206,7 @@ func Standings(s *analysis.Summary) []string {
 // It recommends nothing that is open or has no interval.
 func leadActions(s *analysis.Summary, p *rank.Part, leads []rank.Lead) []string {
 	var rules []string
-	var open []rank.Point
+	open := p.UncomparedPoints(matrix.Mean)
 	likely := false
 	for _, l := range leads {
 		open = append(open, l.Unproven...)

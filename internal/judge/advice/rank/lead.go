@@ -41,6 +41,7 @@ type Lead struct {
 	P         float64          `json:"p" jsonschema:"nullable"`                         // probability of evidence this clear over all unproven points together if a rival is equal; null without unproven points
 	Except    []Point          `json:"except"`                                          // points of the group at which another variant has the lowest figure; a likely lead does not cover them
 	Unproven  []Point          `json:"unproven"`                                        // points at which the leading variant is neither proven best nor equal to the best
+	Missing   []string         `json:"missing"`                                         // variants without a valid trial at a point, which no lead is about
 	Winners   []Winner         `json:"winners"`                                         // variants that are proven best, with their points
 	Standings []Standing       `json:"standings"`                                       // the other variants, the closest first
 }
@@ -119,6 +120,24 @@ func (p *Part) Leads(metric string) []Lead {
 		}
 	}
 	return best
+}
+
+// UncomparedPoints returns the points of several variants at which fewer than two have the figure.
+func (p *Part) UncomparedPoints(metric string) []Point {
+	cells := map[Point]int{}
+	for _, c := range p.Cells {
+		cells[Point{c.Payload, c.Clients}]++
+	}
+	var all []Point
+	for _, size := range p.Sizes {
+		for _, n := range p.Clients {
+			at := Point{size, n}
+			if r, ok := p.Rank(metric, at); cells[at] > 1 && (!ok || len(r.Rivals) == 0) {
+				all = append(all, at)
+			}
+		}
+	}
+	return all
 }
 
 // mergedLeads returns one lead per result.
@@ -206,11 +225,16 @@ func (p *Part) isNowhereBeaten(variant, metric string, points []Ranking) bool {
 
 // evidence counts what the points say about the leading variants. Its grade is open.
 func (p *Part) evidence(metric string, points []Ranking, leading []string) Lead {
-	l := Lead{Grade: Open, Part: p.Name, Metric: metric, Variants: leading, Points: len(points), Least: math.NaN(), Most: math.NaN(), Except: []Point{}, Unproven: []Point{}, Winners: []Winner{}, Standings: []Standing{}}
+	l := Lead{Grade: Open, Part: p.Name, Metric: metric, Variants: leading, Points: len(points), Least: math.NaN(), Most: math.NaN(), Except: []Point{}, Unproven: []Point{}, Missing: []string{}, Winners: []Winner{}, Standings: []Standing{}}
 	for _, r := range points {
 		l.Sizes, l.Clients = lists.AppendNew(l.Sizes, r.At.Size), lists.AppendNew(l.Clients, r.At.Clients)
 		if !r.TooFew {
 			l.Judged++
+		}
+		for _, c := range p.Cells {
+			if !c.IsValid() && c.Payload == r.At.Size && c.Clients == r.At.Clients {
+				l.Missing = lists.AppendNew(l.Missing, c.Variant)
+			}
 		}
 		for _, v := range r.top() {
 			w := lists.FindOrAdd(&l.Winners, Winner{Variant: v}, func(known Winner) bool { return known.Variant == v })
