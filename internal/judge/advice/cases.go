@@ -114,7 +114,7 @@ func namesWithParts(cells []*matrix.Cell) string {
 func caseLine(pair []*compare.Comparison) string {
 	count := countVerdicts(pair)
 	taken := lists.Map(pair, func(c *compare.Comparison) float64 { return c.Ratio.Inverse().Value })
-	line := fmt.Sprintf("%s took %s as long as %s in %s", pair[0].B, timesBetween(slices.Min(taken), slices.Max(taken)), pair[0].A, words.Count(len(pair), "case"))
+	line := fmt.Sprintf("%s took %s as long as %s in %s", pair[0].B, words.TimesBetween(slices.Min(taken), slices.Max(taken)), pair[0].A, words.Count(len(pair), "case"))
 	if count[""] == len(pair) {
 		return words.CutLine(line + "; too few trials, so nothing is proven.")
 	}

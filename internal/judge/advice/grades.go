@@ -47,7 +47,7 @@ func leadText(l rank.Lead) string {
 	name := metricNames[l.Metric]
 	ahead := ""
 	if l.Lowest > 0 && !l.All {
-		ahead = timesBetween(l.Least, l.Most) + " before the next"
+		ahead = words.TimesBetween(l.Least, l.Most) + " before the next"
 	}
 	switch {
 	case l.All:
@@ -120,31 +120,6 @@ func atCount(n, of int) string {
 	return fmt.Sprintf(" at %d of %d points", n, of)
 }
 
-func timesBetween(least, most float64) string {
-	from, to := shortFactor(least), shortFactor(most)
-	switch {
-	case from == to:
-		return from + " times"
-	case least > 0.945 && least < nearOne:
-		return "up to " + to + " times"
-	}
-	return from + " to " + to + " times"
-}
-
-// nearOne is the largest factor that is written with two digits after the point.
-const nearOne = 1.045
-
-// shortFactor writes a factor with one digit after the point, or two close to 1.
-func shortFactor(v float64) string {
-	switch {
-	case v > 0.945 && v < nearOne:
-		return fmt.Sprintf("%.2f", v)
-	case v < 9.95:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
-}
-
 // leadGroup says where a lead holds, as in "with 1 client". It returns "" for all points of a part.
 func leadGroup(p *rank.Part, l rank.Lead) string {
 	switch {
@@ -191,7 +166,7 @@ func Standings(s *analysis.Summary) []string {
 		}
 		items := []string{l.Variants[0] + " 1.0"}
 		for _, other := range l.Standings {
-			from, to := shortFactor(other.Least), shortFactor(other.Most)
+			from, to := words.ShortFactor(other.Least), words.ShortFactor(other.Most)
 			if from != to {
 				to = from + "–" + to
 			}

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,6 +83,36 @@ func closeOthers(s *analysis.Summary) string {
 		return "close other programs (" + strings.Join(names, ", ") + ")"
 	}
 	return "close other programs"
+}
+
+// tooFewTrialsAdvice suggests more trials or a quieter machine if most cells have too few valid
+// trials.
+func tooFewTrialsAdvice(s *analysis.Summary) string {
+	few, planned := 0, 0
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.Valid < matrix.LeastTrials {
+			few++
+			if c.Trials >= matrix.LeastTrials {
+				planned++
+			}
+		}
+	}
+	switch {
+	case 2*few <= len(s.Cells):
+		return ""
+	case 2*planned > few:
+		return fmt.Sprintf("Do: %s: %d of %d cells have too few valid trials.", remedy(s), few, len(s.Cells))
+	}
+	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
+}
+
+// remedy says what to do about invalid trials.
+func remedy(s *analysis.Summary) string {
+	t := mainTrouble(s)
+	if t.others {
+		return closeOthers(s)
+	}
+	return cmp.Or(t.do, "fix the cause of invalid trials")
 }
 
 // trustLine counts the valid trials, and says what spoiled the others and what to do about it.

@@ -168,6 +168,32 @@ func FactorText(f matrix.Figure) string {
 	return fmt.Sprintf("%s× (%s to %s)", units.Number(f.Value), units.Number(f.Interval.Low), units.Number(f.Interval.High))
 }
 
+// TimesBetween writes the smallest and the largest of several factors, as in "1.1 to 2.0 times".
+func TimesBetween(least, most float64) string {
+	from, to := ShortFactor(least), ShortFactor(most)
+	switch {
+	case from == to:
+		return from + " times"
+	case least > 0.945 && least < nearOne:
+		return "up to " + to + " times"
+	}
+	return from + " to " + to + " times"
+}
+
+// nearOne is the largest factor that is written with two digits after the point.
+const nearOne = 1.045
+
+// ShortFactor writes a factor with one digit after the point, or two close to 1.
+func ShortFactor(v float64) string {
+	switch {
+	case v > 0.945 && v < nearOne:
+		return fmt.Sprintf("%.2f", v)
+	case v < 9.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
 // SplitCommonPrefix splits names into their common stack and options, and the rest of each name.
 func SplitCommonPrefix(names []string) (over string, short []string) {
 	first := names[0]
