@@ -159,7 +159,7 @@ func TestALeadCoversNoPointOfAnotherWinner(t *testing.T) {
 		"Do: with 1 to 100 clients choose tcp; with 200 clients choose grpc.")
 }
 
-// A run that still goes on is not told to be resumed at once, and is called partial only by who shows it.
+// An answer about a run in progress asks to wait first. The page and the terminal call the run partial.
 func TestAPartialRunIsNamedOnce(t *testing.T) {
 	s := nearlyEqual()
 	s.Status, s.Planned = record.Running, s.Done+5

@@ -65,8 +65,8 @@ const (
 	pooledLevel = 0.05
 	// leastSupport is the share of points at which a likely leader has the lowest figure or an equal one.
 	leastSupport = 0.75
-	// signWeight is the weight of a point without an interval, of which only the sign counts. It is
-	// below 1 so that six such points are needed, as in an exact sign test.
+	// signWeight is the weight of a point without an interval. Only the sign of such a point counts. The
+	// weight is below 1 so that six such points are needed, as in an exact sign test.
 	signWeight = 0.8
 	// maxDeviate limits the weight of a single point, because intervals over few trials have long tails.
 	maxDeviate = 3
