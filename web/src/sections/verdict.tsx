@@ -58,7 +58,7 @@ function Standings({ lead, several }: { lead: Lead; several: boolean }) {
   const leader = lead.variants[0]!;
   const effects = lead.standings.filter(({ ratio }) => ratio !== null).map(({ variant, ratio, least, most, intervals }): Effect => {
     const over = intervals.ratio;
-    const side = !over || (over.low <= 1 && over.high >= 1) ? "open" : over.low > 1 ? "above" : "below";
+    const side = lead.grade === "certain" && over && over.low > 1 ? "above" : "open"; // the mark is hollow unless the lead is certain
     const note = lead.points > 1 ? `${times(least)} to ${times(most)} at ${counted(lead.points, "point")}` : over ? undefined : "no interval";
     return { key: variant, name: variant, note, ratio: ratio!, low: over?.low, high: over?.high, side, word: "" };
   });
