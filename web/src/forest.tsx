@@ -30,9 +30,10 @@ interface Props {
   effects: Effect[]; // the most telling first
   few: number; // shown until the rest is asked for
   gap?: number; // least distance of two ticks, in percent of the strip
+  heading?: "h2" | "h3"; // level of the title
 }
 
-export function Forest({ title, note, subject, below, above, effects, few, gap = 9 }: Props) {
+export function Forest({ title, note, subject, below, above, effects, few, gap = 9, heading: Heading = "h3" }: Props) {
   const [all, setAll] = useState(false);
   const shown = all ? effects : effects.slice(0, few);
   const place = scaleOf(shown);
@@ -40,7 +41,7 @@ export function Forest({ title, note, subject, below, above, effects, few, gap =
   return (
     <figure class="chart forest">
       <figcaption>
-        <h3>{title}</h3>
+        <Heading>{title}</Heading>
         {note && <p class="note">{note}</p>}
       </figcaption>
       <div class="scroll" tabIndex={0}>

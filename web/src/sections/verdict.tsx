@@ -63,7 +63,7 @@ function Standings({ lead, several }: { lead: Lead; several: boolean }) {
     return { key: variant, name: variant, note, ratio: ratio!, low: over?.low, high: over?.high, side, word: "" };
   });
   const where = several ? `, with ${lead.clients.slice(0, -1).map((n) => `${n}, `).join("")}${counted(lead.clients.at(-1)!, "client")}` : "";
-  return <Forest title={`Mean time compared with ${leader}${where}`} subject="Stack" below="faster" above="slower" effects={effects} few={8} gap={24} />;
+  return <Forest title={`Mean time compared with ${leader}${where}`} subject="Stack" below="faster" above="slower" effects={effects} few={8} gap={24} heading="h2" />;
 }
 
 /** What one load of a service came to; several have a table. */
