@@ -15,6 +15,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -130,7 +131,11 @@ func (a *app) execute(ctx context.Context, j job) error {
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
 		return exitError{code: exitInterrupted}
 	}
-	return runError(seen, validityError(seen.Summary))
+	invalid := validityError(seen.Summary)
+	if j.load != nil && !j.output.json && len(seen.Gates) == 0 && invalid != nil && advice.OnlyDisturbed(seen.Summary) {
+		return exitError{code: exitInvalid} // the answer says why
+	}
+	return runError(seen, invalid)
 }
 
 // textOutput returns standard error if standard output carries JSON or a file.

@@ -67,7 +67,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 	if ended.err != nil {
-		fmt.Fprintf(stderr, "wirelab: %v\n", ended.err)
+		a.sayf("wirelab: %v", ended.err)
 	}
 	return ended.code
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/view"
 )
 
@@ -101,19 +103,19 @@ func (l *loadRun) limitObserver() live.Observer {
 
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
-	fmt.Fprintf(a.stderr, "%s: %s into %s\n", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
+	a.sayf("%s: %s into %s", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
 	for _, warning := range j.warnings {
-		fmt.Fprintf(a.stderr, "warning: %s\n", warning)
+		a.sayf("warning: %s", warning)
 	}
 	if u != nil {
-		fmt.Fprintf(a.stderr, "repeats until %s\n", plan.DescribeEnd(u))
+		a.sayf("repeats until %s", plan.DescribeEnd(u))
 	}
 	if u != nil && u.Claims { // the results of each look decide which cells are repeated
 		return
 	}
 	trials := plan.Trials(j.scenario, u)
 	if took := plan.NewEstimate(trials, run).Remaining(); took > time.Minute {
-		fmt.Fprintf(a.stderr, "the run takes about %v on a quiet machine\n", took.Round(10*time.Second))
+		a.sayf("the run takes about %v on a quiet machine", took.Round(10*time.Second))
 	}
 	folders := slices.Compact([]string{filepath.Dir(run.Dir), plan.RunsDirectory})
 	if u != nil && u.TimeNS == 0 { // otherwise only the first look is sure to come
@@ -121,8 +123,22 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	}
 	planned := compare.Planned{Cells: workshop.Cells(trials), InBlocks: slices.ContainsFunc(trials, func(t scenario.PlannedCell) bool { return t.Block != 0 }), Until: u}
 	if run.Manifest.Forecast = plan.DescribeOutlook(planned, folders); run.Manifest.Forecast != "" {
-		fmt.Fprintln(a.stderr, run.Manifest.Forecast)
+		a.sayf("%s", run.Manifest.Forecast)
 	}
+}
+
+// sayf prints a message on standard error, broken between words on a terminal. A message of several
+// lines keeps its lines.
+func (a *app) sayf(message string, args ...any) {
+	text := fmt.Sprintf(message, args...)
+	terminal := format.TerminalOf(a.stderr)
+	if strings.Contains(text, "\n") || terminal.Width == 0 {
+		fmt.Fprintln(a.stderr, text)
+		return
+	}
+	var out strings.Builder
+	format.Wrap(&out, text, format.Layout{Width: terminal.Width, Hang: 2})
+	fmt.Fprint(a.stderr, out.String())
 }
 
 // showProgress shows a job's progress until stop is called.
@@ -152,7 +168,7 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 	defer stop()
 	course := plan.LookSeries{
 		Run: run, Scenario: j.scenario, Limits: a.limits,
-		Say: func(line string) { fmt.Fprintln(a.stderr, line) },
+		Say: func(line string) { a.sayf("%s", line) },
 		MeasureTrials: func(trials []scenario.PlannedCell) error {
 			observers, stop, err := a.showProgress(ctx, &j, trials, run)
 			if err != nil {

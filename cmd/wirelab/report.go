@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/publish"
@@ -324,13 +325,13 @@ func (a *app) adviseCommand() *cobra.Command {
 		Long: `Advise reads a run and recommends a variant for messages of a size and a
 number of callers, by the mean response time; with --slo only among variants that are
 sure to keep the goal. Between two measured sizes or concurrencies it names the
-variant that is best at both. It gives no advice if no difference is proven, and none
-outside the measured range.`,
+variant that is best at both. The advice has a grade: certain, likely or open. An open
+case is not recommended, and no case outside the measured range.`,
 		Example: `  wirelab advise results
   wirelab advise results --size 4KiB --callers 50 --slo p99=5ms
   wirelab advise results --lifecycle new --callers 100`,
 		Args: oneRunArgument,
-	}, func(_ *cobra.Command, args []string) (found commandResult, err error) {
+	}, func(cmd *cobra.Command, args []string) (found commandResult, err error) {
 		if size != "" {
 			if wish.Size, err = scenario.ParsePayload(size); err != nil {
 				return found, usageError(fmt.Errorf("--size: %w", err))
@@ -355,11 +356,15 @@ outside the measured range.`,
 		if err != nil {
 			return found, usageError(err)
 		}
-		lines := advice.Choose(seen.Summary, wish)
-		value := struct {
-			Advice []string `json:"advice"`
-		}{lines}
-		return commandResult{value: value, words: printLine(strings.Join(lines, "\n"))}, nil
+		lines, leads := advice.Choose(seen.Summary, wish)
+		if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
+			value := struct {
+				Leads  []rank.Lead `json:"leads"`
+				Advice []string    `json:"advice"`
+			}{leads, lines}
+			return commandResult{words: func(w io.Writer) error { return report.WriteIndented(w, value) }}, nil
+		}
+		return commandResult{words: printLine(strings.Join(lines, "\n"))}, nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&size, "size", "", "payload `bytes` of request and response, as in 4KiB or 64/4KiB (default: all that were measured)")

@@ -29,17 +29,19 @@ interface Props {
   above: string;
   effects: Effect[]; // the most telling first
   few: number; // shown until the rest is asked for
+  gap?: number; // least distance of two ticks, in percent of the strip
+  heading?: "h2" | "h3"; // level of the title
 }
 
-export function Forest({ title, note, subject, below, above, effects, few }: Props) {
+export function Forest({ title, note, subject, below, above, effects, few, gap = 9, heading: Heading = "h3" }: Props) {
   const [all, setAll] = useState(false);
   const shown = all ? effects : effects.slice(0, few);
   const place = scaleOf(shown);
-  const ticks = spaced(logTicks(place.range, 9).filter((tick) => tick !== 1 && Math.abs(place(tick) - place(1)) > 7 && place(tick) < 97), place, 9);
+  const ticks = spaced(logTicks(place.range, 9).filter((tick) => tick !== 1 && Math.abs(place(tick) - place(1)) > gap - 2 && place(tick) < 97), place, gap);
   return (
     <figure class="chart forest">
       <figcaption>
-        <h3>{title}</h3>
+        <Heading>{title}</Heading>
         {note && <p class="note">{note}</p>}
       </figcaption>
       <div class="scroll" tabIndex={0}>

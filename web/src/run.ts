@@ -70,6 +70,8 @@ export interface Run {
   settings: Setting[]; // settings that differ from a library's default
   machine_limits: MachineLimit[]; // limits of the machine that a trial may have reached
   fleet?: Fleet; // agents that ran the ends; absent if this machine ran them
+  other_programs?: OtherPrograms; // other programs that used the CPUs; absent if it was not measured
+  leads: Lead[]; // which variant is best by the mean at which points, with the grade and the evidence; empty if the run does not compare variants
   answer: string[]; // a few short lines
   advice: string[]; // sentences, most important first
   warnings: string[]; // warnings about the whole run
@@ -609,6 +611,30 @@ export interface Latencies {
   stalls?: Stall[]; // stalled trials that decide a percentile; absent if there are none
 }
 
+/** A Lead says which variant has the lowest figure at a group of points, with the evidence. */
+export interface Lead {
+  grade: "certain" | "likely" | "open";
+  part: string;
+  metric: "mean" | "p99" | "cpu"; // the compared figure
+  sizes: Payload[]; // message sizes of the points
+  clients: number[]; // numbers of clients of the points
+  variants: string[]; // the leading variant, or several that are equal within 5 %; if open, the variant with the lowest figure at most points
+  all: boolean; // every compared variant leads, so all are equal within 5 %
+  points: number; // number of points
+  lowest: number; // points at which the leading variant has the lowest figure
+  proven: number; // points at which the leading variant is proven better than every other
+  equal: number; // points at which the leading variant is proven equal to the best within 5 %
+  judged: number; // points with enough trials for an interval
+  least: number | null; // the next variant's figure divided by the leading variant's, at least; null if the leading variant is nowhere lowest
+  most: number | null; // the same, at most
+  p: number | null; // probability of evidence this clear over all unproven points together if a rival is equal; null without unproven points
+  except: Point[]; // points of the group at which another variant has the lowest figure; a likely lead does not cover them
+  unproven: Point[]; // points at which the leading variant is neither proven best nor equal to the best
+  missing: string[]; // variants without a valid trial at a point, which no lead is about
+  winners: Winner[]; // variants that are proven best, with their points
+  standings: Standing[]; // the other variants, the closest first
+}
+
 /** A Life divides the time of a call into stages. */
 export interface Life {
   calls: number; // calls whose stages were separated
@@ -684,6 +710,18 @@ export interface Network {
   down?: Way; // from server to client
 }
 
+/** An OtherProgram is a program with its share of the machine's CPU time. */
+export interface OtherProgram {
+  name: string; // the kernel's name of the process, at most 15 bytes
+  share: number;
+}
+
+/** OtherPrograms holds the CPU time that other programs used during the trials. */
+export interface OtherPrograms {
+  share: number; // share of the machine's CPU time, as a mean over the trials
+  programs: OtherProgram[]; // at most three programs, the largest share first
+}
+
 /** A PackedProfile is a profile with all stacks in one list of numbers. */
 export interface PackedProfile {
   part: string;
@@ -715,6 +753,18 @@ export interface Pass {
   method: string; // how the probe read its figures
   missing?: string[]; // what the probe could not read, and why
   intervals: IntervalsByField;
+}
+
+/** A Payload holds the payload sizes of a request and its response. */
+export interface Payload {
+  request_bytes: number; // payload size of a request
+  response_bytes: number; // payload size of a response
+}
+
+/** A Point is a size and a concurrency at which variants of a part are compared. */
+export interface Point {
+  size: Payload; // message size
+  clients: number; // number of clients
 }
 
 /** Power holds the smallest differences of a metric that a run would find in four of five cases. */
@@ -908,6 +958,15 @@ export interface Stall {
   without_us: number; // the percentile over the trials that did not stall
 }
 
+/** A Standing compares a variant with the leading variant over the points of a lead. */
+export interface Standing {
+  variant: string;
+  ratio: number | null; // geometric mean of the variant's figure divided by the leading variant's; without an interval if no point has one
+  least: number; // smallest such ratio at a point
+  most: number; // largest such ratio at a point
+  intervals: IntervalsByField;
+}
+
 /** A Step compares a variant's time per call at two message sizes that differ by a few bytes. */
 export interface Step {
   part: string;
@@ -1011,6 +1070,12 @@ export interface Way {
   duplicate?: number; // share of packets that arrive twice
   rate_bits_per_second?: number; // Rate limit, including Ethernet headers; 0 means none.
   queue_bytes?: number; // Size of the queue before the rate limit; 0 means the engine's default.
+}
+
+/** A Winner is a variant that is proven best, or proven equal to the best, at some points. */
+export interface Winner {
+  variant: string;
+  points: Point[];
 }
 
 /** Wire holds the bytes that one call puts on the wire, layer by layer. */

@@ -3,7 +3,6 @@ package advice
 import (
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
@@ -16,22 +15,29 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// Answer sums up a run in a few short lines: the findings, one thing to do, and how far to trust
-// the findings.
+// Answer sums up a run in a few short lines: the findings with their grade, one thing to do, how far
+// to trust the findings, and the reason for a difference if probes measured it.
 func Answer(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
 		return foreignAnswer(s)
 	}
 	if len(s.Cells) > 0 && s.Cells[0].Kind().Alone {
+		if disturbed := disturbedFigures(s); disturbed != nil {
+			return slices.Concat(serviceAnswers(s), serviceFailures(s), fleetLine(s), disturbed)
+		}
 		return slices.Concat(untrustedFigures(s), serviceAnswers(s), serviceFailures(s), fleetLine(s), trustLine(s))
 	}
-	var lines []string
-	if s.IsPartial() {
-		lines = []string{fmt.Sprintf("Partial: %d of %d trials were done.", s.Done, s.Planned)}
-	}
-	last := slices.Concat(nextStep(s), fleetLine(s), trustLine(s))
-	lines = slices.Concat(lines, rejudgedCount(s), undecidedCount(s), claimCount(s), findings(s))
+	last := slices.Concat(nextStep(s), fleetLine(s), trustLine(s), reasonLine(s))
+	lines := slices.Concat(rejudgedCount(s), undecidedCount(s), claimCount(s), findings(s))
 	return append(lines[:min(len(lines), words.MaxLines-len(last))], last...)
+}
+
+// reasonLine gives the first sentence of the explanation, if there were probes.
+func reasonLine(s *analysis.Summary) []string {
+	if why := probeExplanation(s); len(why) > 0 {
+		return []string{"Why: " + why[0]}
+	}
+	return nil
 }
 
 // findings returns the findings for this kind of scenario, the most important first.
@@ -54,56 +60,17 @@ func findings(s *analysis.Summary) []string {
 	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directionRatios(parts), comparisonLines(main), shareLines(s), crossoverLines(s), singleVariantTimes(main))
 }
 
-// comparisonLines counts the points that each variant wins. It adds the best variant's lead at the
-// first and the last point.
+// comparisonLines says which variant is best, and adds the best variant's lead at the first and the
+// last point.
 func comparisonLines(p *rank.Part) []string {
 	if p.IsSearched() {
 		return nil
 	}
-	all := p.RankingsWithRivals(matrix.Mean, p.Sizes, p.Clients)
-	if len(all) == 0 {
-		return nil
-	}
-	lines := []string{winsLine(all)}
-	for _, r := range rank.FirstAndLast(all) {
+	lines := leadSentences(p, p.Leads(matrix.Mean))
+	for _, r := range rank.FirstAndLast(p.RankingsWithRivals(matrix.Mean, p.Sizes, p.Clients)) {
 		lines = append(lines, leadLines(r)...)
 	}
 	return append(lines, bestRates(p)...)
-}
-
-// winsLine counts the points where each variant is fastest, and points without a proven winner.
-func winsLine(all []rank.Ranking) string {
-	wins, lowest := map[string]int{}, map[string]int{}
-	ties, open, tooFew := 0, 0, 0
-	for _, r := range all {
-		lowest[r.Best]++
-		switch {
-		case r.TooFew:
-			tooFew++
-		case r.IsSure():
-			wins[r.Best]++
-		case len(r.Unsure) == 0:
-			ties++
-		default:
-			open++
-		}
-	}
-	if tooFew == len(all) {
-		return words.FillLine("Lowest mean, not proven: ", words.CountedLeads(lowest, len(all), "point"))[0]
-	}
-	head, items := "Proven fastest: ", words.CountedLeads(wins, len(all), "point")
-	if len(wins) == 0 {
-		head = fmt.Sprintf("No winner is proven at %s: ", words.Count(len(all), "point")) // every point is undecided or a tie
-	}
-	for _, other := range []struct {
-		n    int
-		text string
-	}{{ties, "equal within 5 %"}, {open, "undecided"}, {tooFew, "too few trials"}} {
-		if other.n > 0 {
-			items = append(items, fmt.Sprintf("%s at %d", other.text, other.n))
-		}
-	}
-	return words.FillLine(head, items)[0]
 }
 
 // bestRates gives each variant's highest throughput, with the smallest messages.
@@ -162,52 +129,28 @@ func directionRatios(parts []*rank.Part) []string {
 
 // nextStep suggests more measurements, or a choice.
 func nextStep(s *analysis.Summary) []string {
-	parts, asked := rank.PartsOf(s), tooFewTrialsAdvice(s)
+	parts := rank.PartsOf(s)
 	switch {
 	case len(parts) == 0:
 		return nil
+	case s.IsPartial() && s.Status == record.Running: // a killed run stays Running
+		return []string{fmt.Sprintf("Do: wait for the other %s; if the run was stopped, continue it with wirelab run --resume.", words.Count(s.Planned-s.Done, "trial"))}
 	case s.IsPartial():
 		return []string{"Do: continue with wirelab run --resume."}
+	}
+	main, asked := rank.MainPart(parts), tooFewTrialsAdvice(s)
+	leads := rank.MainLeads(s)
+	switch {
+	case len(leads) > 0 && len(s.Claims) == 0:
+		return leadActions(s, main, leads)
 	case asked != "":
 		return []string{asked}
 	case s.IsSweep():
 		return connectionAdvice(s)
 	case len(s.Claims) > 0:
 		return openClaimsAdvice(s)
-	case s.Report.Cases:
-		return nil
 	}
-	return choiceAdvice(rank.MainPart(parts))
-}
-
-// tooFewTrialsAdvice suggests more trials or a quieter machine if most cells have too few valid
-// trials.
-func tooFewTrialsAdvice(s *analysis.Summary) string {
-	few, planned := 0, 0
-	for i := range s.Cells {
-		if c := &s.Cells[i]; c.Valid < matrix.LeastTrials {
-			few++
-			if c.Trials >= matrix.LeastTrials {
-				planned++
-			}
-		}
-	}
-	switch {
-	case 2*few <= len(s.Cells):
-		return ""
-	case 2*planned > few && 2*s.Spoiled >= s.Invalid:
-		return fmt.Sprintf("Do: measure on a quieter machine: %d of %d cells have too few valid trials.", few, len(s.Cells))
-	case 2*planned > few:
-		return words.CutLine(fmt.Sprintf("Do: fix the cause of invalid trials (%s): %d of %d cells have too few valid trials.", commonestInvalidCheck(s), few, len(s.Cells)))
-	}
-	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
-}
-
-func commonestInvalidCheck(s *analysis.Summary) string {
-	if all := reasons(s, record.Invalid); len(all) > 0 {
-		return all[0].name
-	}
-	return "failures"
+	return nil
 }
 
 // openClaimsAdvice says how many repeats would decide at least half of the undecided claims.
@@ -231,12 +174,9 @@ func openClaimsAdvice(s *analysis.Summary) []string {
 	case open == 0:
 		return nil
 	case few >= half:
-		how := fmt.Sprintf("fix the cause of invalid trials (%s)", commonestInvalidCheck(s))
-		switch {
-		case s.Invalid == 0:
+		how := remedy(s)
+		if s.Invalid == 0 {
 			how = fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
-		case 2*s.Spoiled >= s.Invalid:
-			how = "measure on a quieter machine"
 		}
 		return []string{words.CutLine(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", how, few, words.Count(open, "open claim")))}
 	case len(needed) < half:
@@ -258,43 +198,4 @@ func connectionAdvice(s *analysis.Summary) []string {
 		return []string{"Do: nothing, because no connection makes its callers wait."}
 	}
 	return words.FillLine("Do: use ", items)
-}
-
-// choiceAdvice names the variants with the best mean, for the fewest and the most clients.
-func choiceAdvice(p *rank.Part) []string {
-	if len(p.Variants) < 2 || p.IsSearched() || len(p.Sizes) == 0 {
-		return nil
-	}
-	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
-		return []string{"Do: choose by other merits: no difference is proven."}
-	}
-	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "not decided") })
-	if !slices.ContainsFunc(rules, func(rule string) bool { return rule != "not decided" }) {
-		return []string{"Do: measure more: no variant is proven best. Add --until verdict, or close other programs."}
-	}
-	if len(rules) == 1 || rules[0] == rules[1] {
-		return []string{words.CutLine("Do: choose " + rules[0] + " (best mean response time).")}
-	}
-	line := fmt.Sprintf("Do: with %s choose %s; with %d %s (best mean).", words.Clients(p.Clients[0]), rules[0], p.MostClients(), rules[1])
-	if utf8.RuneCountInString(line) > words.MaxLineLength {
-		line = fmt.Sprintf("Do: with %s choose %s (best mean).", words.Clients(p.MostClients()), rules[1])
-	}
-	return []string{words.CutLine(line)}
-}
-
-// trustLine counts the valid trials, and names the main reason why others are invalid.
-func trustLine(s *analysis.Summary) []string {
-	if s.Done == 0 || len(s.Cells) == 0 {
-		return nil
-	}
-	valid := s.Done - s.Invalid - s.Failed
-	line := fmt.Sprintf("Trust: %d of %d trials valid", valid, s.Done)
-	if against := reasons(s, record.Invalid); len(against) > 0 {
-		line += fmt.Sprintf(" (%d not: %s)", s.Done-valid, against[0].name)
-	}
-	care := lists.Map(reasons(s, record.Warning), func(r reason) string { return fmt.Sprintf("%s in %d", r.name, r.trials) })
-	if len(care) == 0 {
-		return []string{line + "."}
-	}
-	return words.FillLine(line+"; warnings: ", care[:min(len(care), words.MaxShownItems)])
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
-	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -117,22 +116,19 @@ func namesWithParts(cells []*matrix.Cell) string {
 // caseLine returns caseVerdict's comparison in one short line.
 func caseLine(pair []*compare.Comparison) string {
 	count := countVerdicts(pair)
+	taken := lists.Map(pair, func(c *compare.Comparison) float64 { return c.Ratio.Inverse().Value })
+	line := fmt.Sprintf("%s took %s as long as %s in %s", pair[0].B, words.TimesBetween(slices.Min(taken), slices.Max(taken)), pair[0].A, words.Count(len(pair), "case"))
+	if count[""] == len(pair) {
+		return words.CutLine(line + "; too few trials, so nothing is proven.")
+	}
 	var texts []string
 	for _, v := range verdictOrder {
 		if count[v] > 0 {
 			texts = append(texts, fmt.Sprintf("%s in %d", v, count[v]))
 		}
 	}
-	switch tooFew := count[""]; {
-	case tooFew == len(pair):
-		texts = append(texts, "without a verdict")
-	case tooFew > 0:
-		texts = append(texts, fmt.Sprintf("without a verdict in %d", tooFew))
+	if n := count[""]; n > 0 {
+		texts = append(texts, fmt.Sprintf("too few trials in %d", n))
 	}
-	taken := lists.Map(pair, func(c *compare.Comparison) float64 { return c.Ratio.Inverse().Value })
-	long := units.Number(slices.Min(taken)) + "×"
-	if len(pair) > 1 {
-		long = units.Number(slices.Min(taken)) + " to " + units.Number(slices.Max(taken)) + "×"
-	}
-	return words.CutLine(fmt.Sprintf("%s takes %s as long as %s in %s: %s.", pair[0].B, long, pair[0].A, words.Count(len(pair), "case"), strings.Join(texts, ", ")))
+	return words.CutLine(line + ": " + strings.Join(texts, ", ") + ".")
 }

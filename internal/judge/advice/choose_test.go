@@ -13,9 +13,9 @@ import (
 
 func wantChoice(t *testing.T, s *analysis.Summary, w UseCase, want ...string) {
 	t.Helper()
-	lines := Choose(s, w)
+	lines, _ := Choose(s, w)
 	for _, line := range lines {
-		if len([]rune(line)) > words.MaxLineLength {
+		if len([]rune(line)) > words.MaxSentenceLength {
 			t.Errorf("too long: %s", line)
 		}
 	}
@@ -44,26 +44,29 @@ func TestChoiceFindsWhoOvertakes(t *testing.T) {
 	s := overtaking(3)
 	wantChoice(
 		t, s, UseCase{},
-		"With 1 to 50 clients use tcp.",
-		"With 100 to 200 clients use grpc.",
+		"Certain: with 1 to 50 clients tcp is fastest at all 8 points, 1.5 times before the next.",
+		"Certain: with 100 and 200 clients grpc is fastest at all 4 points, 1.5 times before the next.",
 		"64 B, 1 client: tcp 100 µs; grpc 1.5× (1.47 to 1.53)",
 		"4 KiB, 200 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
+		"Do: with 1 to 50 clients choose tcp; with 100 and 200 clients choose grpc.",
 		"Measured here, 64 B to 4 KiB with 1 to 200 clients; other cases are unknown.",
 	)
 	four := scenario.Payload{Request: 4096, Response: 4096}
 	wantChoice(
 		t, s, UseCase{Size: four, Callers: 100},
-		"With 100 clients use grpc.",
+		"Certain: grpc is fastest, 1.5 times before the next.",
 		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
+		"Do: choose grpc.",
 		"Measured here, 4 KiB with 100 clients; other cases are unknown.",
 	)
 	// Between two concurrencies that disagree both rules stand.
 	wantChoice(
 		t, s, UseCase{Size: four, Callers: 75},
-		"With 50 clients use tcp.",
-		"With 100 clients use grpc.",
+		"Certain: with 50 clients tcp is fastest, 1.5 times before the next.",
+		"Certain: with 100 clients grpc is fastest, 1.5 times before the next.",
 		"4 KiB, 50 clients: tcp 100 µs; grpc 1.5× (1.47 to 1.53)",
 		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
+		"Do: with 50 clients choose tcp; with 100 clients choose grpc.",
 		"Measured here, 4 KiB with 50 to 100 clients; other cases are unknown.",
 	)
 }
@@ -86,7 +89,14 @@ func TestChoiceKeepsAGoal(t *testing.T) {
 }
 
 func TestNoChoiceWhereTheDataBearNone(t *testing.T) {
-	wantChoice(t, overtaking(1), UseCase{}, "No advice: no difference of the mean is proven, 64 B to 4 KiB with 1 to 200 clients.")
+	wantChoice(
+		t, overtaking(1), UseCase{},
+		"Open: too few trials to tell; tcp had the lowest mean at 8 of 12 points.",
+		"64 B, 1 client: tcp 100 µs; grpc 1.5×",
+		"4 KiB, 200 clients: grpc 100 µs; tcp 1.5×",
+		"Do: take 3 repeats or more: 24 of 24 cells have too few trials for a verdict.",
+		"Measured here, 64 B to 4 KiB with 1 to 200 clients; other cases are unknown.",
+	)
 	s := overtaking(3)
 	wantChoice(t, s, UseCase{Callers: 500}, "No advice: the case is outside of the measured range, 64 B to 4 KiB with 1 to 200 clients.")
 	wantChoice(t, s, UseCase{Size: scenario.Payload{Request: 1 << 20, Response: 1 << 20}}, "No advice: the case is outside of the measured range, 64 B to 4 KiB with 1 to 200 clients.")

@@ -172,72 +172,18 @@ func describeTail(p *rank.Part, lowest rank.Ranking) string {
 		steady.Variant, units.Number(steady.P99OverP50.Value), words.Micros(steady.ResponseTimes().P50.Value), words.Micros(steady.ResponseTimes().P99.Value))
 }
 
-// choiceSentence says which variant to choose by size, with the fewest and with the most clients.
-// It adds P99 and CPU time with the most clients, because users plan their systems for this load.
+// choiceSentence grades the best variant by P99 and by CPU time. The answer grades the mean.
 func choiceSentence(p *rank.Part) []string {
 	if len(p.Variants) < 2 {
 		return nil
 	}
-	if !p.HasEnoughTrials() {
-		return []string{"Too few trials per cell to choose, because the machine may cause the differences: take three repeats."}
-	}
-	if !slices.ContainsFunc(p.Comparisons, rank.IsDecided) {
-		return []string{fmt.Sprintf("No difference between %s is proven: choose by other merits.", words.List(p.Variants))}
-	}
-	rules := lists.Map(p.ClientEnds(), func(n int) string { return ruleByMean(p, n, "no mean is proven lowest") })
-	clauses := []string{"with " + words.Clients(p.Clients[0]) + " " + rules[0]}
-	if len(rules) == 2 && rules[0] == rules[1] {
-		clauses = []string{fmt.Sprintf("%s, with %s and with %d", rules[0], words.Clients(p.Clients[0]), p.MostClients())}
-	} else if len(rules) == 2 {
-		clauses = append(clauses, "with "+words.Clients(p.MostClients())+" "+rules[1])
-	}
-	for _, by := range []struct{ metric, name string }{{matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
-		switch ranges := p.CandidateRanges(by.metric, p.MostClients()); {
-		case len(ranges) == 0: // the metric was not measured
-		case rank.AreOpen(ranges):
-			clauses = append(clauses, fmt.Sprintf("no %s with %s is proven lowest", by.name, words.Clients(p.MostClients())))
-		case p.AreEqual(ranges):
-			clauses = append(clauses, fmt.Sprintf("%s with %s is equal within 5 %%", by.name, words.Clients(p.MostClients())))
-		default:
-			clauses = append(clauses, fmt.Sprintf("where %s with %s matters, %s", by.name, words.Clients(p.MostClients()), choiceBySize(p, ranges)))
+	var sentences []string
+	for _, metric := range []string{matrix.P99, matrix.CPU} {
+		if graded := leadSentences(p, p.Leads(metric)); len(graded) > 0 {
+			sentences = append(sentences, strings.Join(graded, " "))
 		}
 	}
-	return words.Sentence(clauses, "To choose: %s.")
-}
-
-// ruleByMean names the variants to choose with n clients, or returns the text in open if nothing is
-// proven.
-func ruleByMean(p *rank.Part, n int, open string) string {
-	if ranges := p.CandidateRanges(matrix.Mean, n); !rank.AreOpen(ranges) {
-		return choiceBySize(p, ranges)
-	}
-	return open
-}
-
-func choiceBySize(p *rank.Part, ranges []rank.SizeRange) string {
-	texts := make([]string, len(ranges))
-	for i, s := range ranges {
-		what := words.JoinWith(s.Candidates, "or")
-		switch len(s.Candidates) {
-		case 0:
-			what = "not decided"
-		case len(p.Variants):
-			what = "any"
-		}
-		switch {
-		case len(ranges) == 1:
-			texts[i] = what
-		case !p.SizesAscend():
-			texts[i] = what + " at " + words.List(lists.Map(s.Sizes, words.PayloadText))
-		case i == 0:
-			texts[i] = fmt.Sprintf("%s up to %s", what, words.PayloadText(s.Sizes[len(s.Sizes)-1]))
-		case i == len(ranges)-1:
-			texts[i] = fmt.Sprintf("%s from %s", what, words.PayloadText(s.Sizes[0]))
-		default:
-			texts[i] = fmt.Sprintf("%s from %s to %s", what, words.PayloadText(s.Sizes[0]), words.PayloadText(s.Sizes[len(s.Sizes)-1]))
-		}
-	}
-	return strings.Join(texts, ", ")
+	return sentences
 }
 
 // A UseCase describes what somebody needs a variant for. Zero fields mean "any".
@@ -248,8 +194,9 @@ type UseCase struct {
 	Goal           scenario.Goal // goal that the chosen variant must keep
 }
 
-// Choose says which variant to use and why, or explains why the measurements do not decide.
-func Choose(s *analysis.Summary, w UseCase) []string {
+// Choose says which variant to use and why, or explains why the measurements do not decide. It also
+// returns the evidence.
+func Choose(s *analysis.Summary, w UseCase) ([]string, []rank.Lead) {
 	var fitting []*rank.Part
 	for _, p := range rank.PartsOf(s) {
 		if p.IsSearched() || len(p.Sizes) == 0 {
@@ -265,70 +212,35 @@ func Choose(s *analysis.Summary, w UseCase) []string {
 		if w.NewConnections {
 			kind = "a new connection per request"
 		}
-		return []string{"No advice: the run does not compare two variants with " + kind + "."}
+		return []string{"No advice: the run does not compare two variants with " + kind + "."}, nil
 	}
 	for _, p := range fitting {
 		if q := p.AtNearestPoints(record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}, w.Callers); q != nil {
-			return chooseFor(q, w)
+			return chooseFor(s, q, w)
 		}
 	}
-	return []string{words.CutLine(fmt.Sprintf("No advice: the case is outside of the measured range, %s.", words.MeasuredRange(fitting[0])))}
+	return []string{words.CutLine(fmt.Sprintf("No advice: the case is outside of the measured range, %s.", words.MeasuredRange(fitting[0])))}, nil
 }
 
-func chooseFor(p *rank.Part, w UseCase) []string {
-	var lines []string
+func chooseFor(s *analysis.Summary, p *rank.Part, w UseCase) (lines []string, leads []rank.Lead) {
 	if w.Goal != (scenario.Goal{}) {
 		kept, line := keepingGoal(p, w.Goal)
 		lines = append(lines, line)
 		if len(kept) == 0 {
-			return append(lines, "No advice: no variant is sure to keep the goal; relax it, or measure more repeats.")
+			return append(lines, "No advice: no variant is sure to keep the goal; relax it, or measure more repeats."), nil
 		}
 		p.Variants = kept
 		if len(kept) == 1 {
-			return append(lines, "Use "+kept[0]+": only it is sure to keep the goal.")
+			return append(lines, "Use "+kept[0]+": only it is sure to keep the goal."), nil
 		}
 	}
-	rules := rulesByClients(p)
-	if len(rules) == 0 {
-		return append(lines, words.CutLine("No advice: no difference of the mean is proven, "+words.MeasuredRange(p)+"."))
-	}
-	lines = append(lines, rules...)
+	leads = p.Leads(matrix.Mean)
+	lines = slices.Concat(lines, leadSentences(p, leads))
 	for _, r := range rank.FirstAndLast(p.RankingsWithRivals(matrix.Mean, p.SizeEnds(), p.ClientEnds())) {
 		lines = append(lines, leadLines(r)...)
 	}
-	return append(lines, words.CutLine("Measured here, "+words.MeasuredRange(p)+"; other cases are unknown."))
-}
-
-// rulesByClients names the variants to use per number of clients, or returns nil if none is proven
-// best.
-func rulesByClients(p *rank.Part) []string {
-	const open = "none"
-	type rule struct {
-		first, last int
-		says        string
-	}
-	var rules []rule
-	for _, n := range p.Clients {
-		says := ruleByMean(p, n, open)
-		if len(rules) > 0 && rules[len(rules)-1].says == says {
-			rules[len(rules)-1].last = n
-		} else {
-			rules = append(rules, rule{n, n, says})
-		}
-	}
-	if len(rules) == 1 && rules[0].says == open {
-		return nil
-	}
-	return lists.Map(rules, func(r rule) string {
-		callers := words.Clients(r.first)
-		if r.last > r.first {
-			callers = fmt.Sprintf("%d to %d clients", r.first, r.last)
-		}
-		if r.says == open {
-			return words.CutLine(fmt.Sprintf("With %s no variant is proven best.", callers))
-		}
-		return words.CutLine(fmt.Sprintf("With %s use %s.", callers, r.says))
-	})
+	lines = append(lines, leadActions(s, p, leads)...)
+	return append(lines, words.CutLine("Measured here, "+words.MeasuredRange(p)+"; other cases are unknown.")), leads
 }
 
 // keepingGoal returns the variants whose percentile is proven below the limit at every point.

@@ -82,7 +82,8 @@ type Results struct {
 	Settings    []Setting             `json:"settings"`       // settings that differ from a library's default
 	Machine     []MachineLimit        `json:"machine_limits"` // limits of the machine that a trial may have reached
 
-	Fleet *Fleet `json:"fleet,omitempty"` // agents that ran the ends; absent if this machine ran them
+	Fleet  *Fleet         `json:"fleet,omitempty"`          // agents that ran the ends; absent if this machine ran them
+	Others *OtherPrograms `json:"other_programs,omitempty"` // other programs that used the CPUs; absent if it was not measured
 }
 
 // IsPartial reports whether the run did fewer trials than planned.
@@ -155,6 +156,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
 	s.Fleet = fleetOf(records)
+	s.Others = otherProgramsOf(records)
 	return s, nil
 }
 

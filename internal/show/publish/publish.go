@@ -159,15 +159,27 @@ func Print(w io.Writer, seen *report.Run, p PrintOptions, page string) error {
 			return err
 		}
 	}
-	fmt.Fprintln(w)
-	for _, line := range seen.Answer {
-		fmt.Fprintln(w, line)
+	return printAnswer(w, seen, terminal, page)
+}
+
+// printAnswer prints the factors of all variants, the answer, and where to read more. It breaks lines
+// between words, and commands so that a shell can still read them.
+func printAnswer(w io.Writer, seen *report.Run, terminal format.Terminal, page string) error {
+	s := seen.Summary
+	lines := advice.Standings(s)
+	if s.IsPartial() {
+		lines = append(lines, fmt.Sprintf("Partial: %d of %d trials were done; the missing trials may change the result.", s.Done, s.Planned))
 	}
-	fmt.Fprintf(w, "Report: %s\n", page)
-	if len(seen.Summary.Insights) > 0 {
-		fmt.Fprintf(w, "Why: wirelab explain %s\n", seen.Directory)
+	var out strings.Builder
+	for _, line := range slices.Concat(lines, seen.Answer) {
+		format.Wrap(&out, line, format.LayoutOf(line, terminal))
 	}
-	return nil
+	more := ""
+	if len(s.Insights) > 0 {
+		more = "; the reasons in full: wirelab explain " + seen.Directory
+	}
+	_, err := fmt.Fprintf(w, "\n%sReport: %s%s\n", out.String(), page, more)
+	return err
 }
 
 func printTable(w io.Writer, seen *report.Run, p PrintOptions, terminal format.Terminal) error {

@@ -38,19 +38,19 @@ func TestDifferencesInBrowser(t *testing.T) {
 
 	tab := browser.open(t, address)
 	line := func(place string) string {
-		return fmt.Sprintf(`[...document.querySelectorAll(".forest tbody tr")].at(%s)`, place)
+		return fmt.Sprintf(`[...document.querySelectorAll("main .forest tbody tr")].at(%s)`, place)
 	}
-	tab.want("lines at first", `document.querySelectorAll(".forest tbody tr").length`, "20")
+	tab.want("lines at first", `document.querySelectorAll("main .forest tbody tr").length`, "20")
 	tab.want("the clearest against the part's first", line("0")+".textContent", " grpc over  tcpmatrix, 64 B, 1 client4×3.70× to 4.26×slower")
 	tab.want("its mark", line("0")+`.querySelector(".strip svg").classList`, "mark above")
 	tab.want("right of 1", fmt.Sprintf(`parseFloat(%s.querySelector(".at").style.left) > parseFloat(%[1]s.querySelector(".one").style.left)`, line("0")), "true")
-	tab.want("the caption", `document.querySelector(".forest .note").textContent.startsWith("30 of 32 pairs certainly differ, 1 is equal within a margin.")`, "true")
-	tab.click(`document.querySelector(".forest .more button")`)
-	tab.want("all lines", `document.querySelectorAll(".forest tbody tr").length`, "32")
+	tab.want("the caption", `document.querySelector("main .forest .note").textContent.startsWith("30 of 32 pairs certainly differ, 1 is equal within a margin.")`, "true")
+	tab.click(`document.querySelector("main .forest .more button")`)
+	tab.want("all lines", `document.querySelectorAll("main .forest tbody tr").length`, "32")
 	tab.want("undecided last", line("-1")+`.querySelector(".said").textContent + " " + `+line("-1")+`.querySelector(".strip svg").classList`, "undecided mark open")
 	tab.want("equal within the margin, before it", line("-2")+`.querySelector(".said").textContent`, "equal within 5 %")
 	tab.click(`[...document.querySelectorAll("#comparisons .choice label")].find(l => l.textContent == "Throughput").firstChild`)
-	tab.want("of the other figure", `[...document.querySelectorAll(".forest tbody tr")].map(tr => tr.textContent).join()`, " grpc over  tcpmatrix, 64 B, 1 client0.25×0.23× to 0.27×slower")
+	tab.want("of the other figure", `[...document.querySelectorAll("main .forest tbody tr")].map(tr => tr.textContent).join()`, " grpc over  tcpmatrix, 64 B, 1 client0.25×0.23× to 0.27×slower")
 
 	tab.want("a table a part, as the scenario has them", `[...document.querySelectorAll("#comparisons summary")].map(s => s.textContent).join()`, "matrix: 30 pairs, 30 of 31 figures with a verdict,sweep: 2 pairs, 2 of 2 figures with a verdict")
 	tab.want("figures of a pair side by side", `[...document.querySelectorAll(".pairs tbody tr")].find(tr => tr.textContent.includes("slower")).textContent`, " grpc shared tcp per-worker64 B14× slower3.70× to 4.26×0.25× slower0.23× to 0.27×")

@@ -137,7 +137,7 @@ func TestPageInBrowser(t *testing.T) {
 		run := fixtureRun(t)
 		run.Answer, run.Advice = strings.Split("first,2,3", ","), strings.Split("4,5,6", ",")
 		tab := browser.open(t, writePage(t, run))
-		tab.want("in sight", `[document.querySelector(".answer"), ...document.querySelectorAll(".verdict > .advice li")].map(e => e.textContent).join()`, "first,2,3")
+		tab.want("in sight", `[document.querySelector(".answer"), ...document.querySelectorAll(".verdict > div .advice li")].map(e => e.textContent).join()`, "first,2,3")
 		tab.want("a click away", `document.querySelector(".further summary").textContent + ": " + [...document.querySelectorAll(".further li")].map(e => e.textContent).join()`, "In full: 3 sentences: 4,5,6")
 	})
 

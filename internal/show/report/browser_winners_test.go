@@ -2,8 +2,10 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -28,6 +30,15 @@ func TestWinnersInBrowser(t *testing.T) {
 	tab.want("where the winner changes", tile(2, 0)+".className.includes('edge-top unsure-top') && "+tile(3, 0)+".className.includes('edge-top')", "true")
 	tab.want("the caption", `document.querySelector("#winners .chart .note").textContent.split(".")[0]`, "tcp, rest are best somewhere; 3 of 25 leads are proven")
 	tab.screenshotOf("winners", "#winners")
+	rows := `[...document.querySelectorAll(".graded .forest tbody tr")]`
+	tab.want("a line per stack that does not lead", rows+`.map(row => row.querySelector("th").firstChild.textContent).join()`, "rest,grpc")
+	var marks []string // hollow without an interval above 1 in a certain lead
+	lead := rank.MainLeads(run.Summary)[0]
+	for _, s := range lead.Standings {
+		hollow := lead.Grade != rank.Certain || s.Ratio.Interval == nil || s.Ratio.Interval.Low <= 1
+		marks = append(marks, map[bool]string{true: "circle", false: "path"}[hollow])
+	}
+	tab.want("the marks", rows+`.map(row => row.querySelector(".mark").firstElementChild.tagName).join()`, strings.Join(marks, ","))
 
 	t.Run("not of parts without a sweep", func(t *testing.T) {
 		run := fixtureRun(t)

@@ -23,7 +23,7 @@ var computed = []string{
 	// A client has a detail where a check refuses it, and windows open apart where an order comes
 	// late: neither is so of a trial that goes well.
 	"cells.fleet_clients.detail", "fleet.opened_apart_us",
-	"answer", "advice", "trials.failed", "machine_limits.short", "cells.connections.differs", "cells.search.knee",
+	"leads", "other_programs", "answer", "advice", "trials.failed", "machine_limits.short", "cells.connections.differs", "cells.search.knee",
 }
 
 func TestFixturesFillWhatTrialsFill(t *testing.T) {

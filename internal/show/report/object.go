@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
+	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/table"
@@ -29,11 +30,12 @@ type Object struct {
 	Trials  TrialCounts   `json:"trials"`
 	Cells   []Cell        `json:"cells"`
 	analysis.Results
-	Answer    []string `json:"answer"`    // a few short lines
-	Advice    []string `json:"advice"`    // sentences, most important first
-	Warnings  []string `json:"warnings"`  // warnings about the whole run
-	Directory string   `json:"directory"` // directory of the run
-	Forecast  string   `json:"forecast"`  // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
+	Leads     []rank.Lead `json:"leads"`     // which variant is best by the mean at which points, with the grade and the evidence; empty if the run does not compare variants
+	Answer    []string    `json:"answer"`    // a few short lines
+	Advice    []string    `json:"advice"`    // sentences, most important first
+	Warnings  []string    `json:"warnings"`  // warnings about the whole run
+	Directory string      `json:"directory"` // directory of the run
+	Forecast  string      `json:"forecast"`  // how small a difference the run could tell, at the noise of earlier runs; empty if nothing is compared
 
 	Gates []analysis.GateFinding `json:"gates,omitempty"` // outcomes of gates, cell by cell; absent without gates
 	Since *analysis.Diff         `json:"since,omitempty"` // differences from an earlier run, as in `wirelab diff --json`; absent without one
@@ -75,7 +77,7 @@ func NewObject(run *Run) *Object {
 	object := &Object{
 		Version: ObjectVersion, Name: s.Name, Status: s.Status, Partial: s.IsPartial(), Seed: s.Seed,
 		Trials:  TrialCounts{Planned: s.Planned, Done: s.Done, Invalid: s.Invalid, Failed: s.Failed, Spoiled: s.Spoiled},
-		Results: s.Results, Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Forecast: s.Forecast, Until: s.Until, Rejudged: s.Rejudged,
+		Results: s.Results, Leads: rank.MainLeads(s), Answer: run.Answer, Advice: run.Advice, Warnings: s.Warnings, Directory: run.Directory, Forecast: s.Forecast, Until: s.Until, Rejudged: s.Rejudged,
 		Gates: run.Gates,
 	}
 	if run.Since != nil {

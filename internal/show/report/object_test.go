@@ -53,7 +53,7 @@ func reflectSchema(t *testing.T, object any, as audience) *jsonschema.Schema {
 		},
 		AdditionalFields: func(of reflect.Type) []reflect.StructField { return furtherFields(of, as) },
 	}
-	for _, room := range []string{"show/report", "judge/analysis", "data/record", "data/scenario", "base/tuning"} {
+	for _, room := range []string{"show/report", "judge/analysis", "judge/advice", "data/record", "data/scenario", "base/tuning"} {
 		if err := reflector.AddGoComments("wirelab.dev/internal/"+room, "../../"+room); err != nil {
 			t.Fatal(err)
 		}

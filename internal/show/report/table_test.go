@@ -96,7 +96,7 @@ func TestTableFits(t *testing.T) {
 		if strings.Contains(text, "P90") || strings.Contains(text, "max") {
 			t.Errorf("at %d columns there are more than the usual:\n%s", width, text)
 		}
-		if isWide := cmp.Or(width, 80) >= 80; strings.Contains(text, "server  valid") != isWide || strings.Contains(text, "no room for") == isWide {
+		if isWide := cmp.Or(width, 80) >= 80; strings.Contains(text, "server  valid") != isWide || strings.Contains(text, "hidden: too narrow") == isWide {
 			t.Errorf("at %d columns:\n%s", width, text)
 		}
 	}
@@ -211,7 +211,7 @@ func TestTheLegendIsShort(t *testing.T) {
 func TestNotesAreCut(t *testing.T) {
 	summary := fewCells(t)
 	short, whole := tableOf(t, summary, table.Table{}), tableOf(t, summary, table.Table{Verbose: true})
-	if !strings.Contains(short, "(limit 90…\n") || !strings.Contains(short, "…: full text with --verbose, and in the report.\n") || !strings.Contains(short, "<at mmap> & gave up (grpc, 64KiB, c=500)\n") {
+	if !strings.Contains(short, "(limit 90…\n") || !strings.Contains(short, "1 more note and all texts in full: with --verbose, and in the report.\n") || !strings.Contains(short, "<at mmap> & gave up (grpc, 64KiB, c=500)\n") {
 		t.Errorf("short:\n%s", short)
 	}
 	if strings.Contains(whole, "…") || !strings.Contains(whole, "coordinated omission") || !strings.Contains(whole, "Connections: ") {

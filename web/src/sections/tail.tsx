@@ -1,4 +1,4 @@
-// Who holds the tail, and where more clients stop paying.
+// Which stack has the shortest tail, and where more clients stop paying.
 
 import type { Rule } from "../chart";
 import { type Knee, type Run, variantTitle } from "../data";

@@ -1,7 +1,8 @@
 // What came out, and whether to believe it: the first thing that is read.
 
-import type { Cell, Run } from "../data";
-import { micros, perSecond, plain } from "../format";
+import type { Cell, Lead, Run } from "../data";
+import { Forest, type Effect } from "../forest";
+import { micros, perSecond, plain, times } from "../format";
 import { isService } from "../service/page";
 import { counted } from "../words";
 
@@ -19,8 +20,13 @@ export function Verdict({ run }: { run: Run }) {
           <b>A partial run:</b> {run.trials.done} of {counted(run.trials.planned, "trial")} done{run.status !== "done" && `, ${run.status}`}. The missing trials may change the result.
         </p>
       )}
-      {answer ? <p class="answer">{answer}</p> : <p class="answer">These trials support no conclusion.</p>}
-      {more.length > 0 && <ul class="advice">{more.map((text) => <li key={text}>{text}</li>)}</ul>}
+      <div class={run.leads.length > 0 ? "graded" : ""}>
+        <div>
+          <p class="answer">{answer ?? "These trials support no conclusion."}</p>
+          {more.length > 0 && <ul class="advice">{more.map((text) => <li key={text}>{text.startsWith("  ") ? <code>{text.trim()}</code> : text}</li>)}</ul>}
+        </div>
+        {run.leads.length > 0 && <div>{run.leads.slice(0, shownLeads).map((lead) => <Standings key={lead.clients.join()} lead={lead} several={run.leads.length > 1} />)}</div>}
+      </div>
       {run.advice.length > 0 && (
         <details class="further">
           <summary>In full: {counted(run.advice.length, "sentence")}</summary>
@@ -43,6 +49,21 @@ export function Verdict({ run }: { run: Run }) {
       )}
     </header>
   );
+}
+
+const shownLeads = 3;
+
+/** How much longer the other stacks take than the leading one, over the points of a lead. */
+function Standings({ lead, several }: { lead: Lead; several: boolean }) {
+  const leader = lead.variants[0]!;
+  const effects = lead.standings.filter(({ ratio }) => ratio !== null).map(({ variant, ratio, least, most, intervals }): Effect => {
+    const over = intervals.ratio;
+    const side = lead.grade === "certain" && over && over.low > 1 ? "above" : "open"; // the mark is hollow unless the lead is certain
+    const note = lead.points > 1 ? `${times(least)} to ${times(most)} at ${counted(lead.points, "point")}` : over ? undefined : "no interval";
+    return { key: variant, name: variant, note, ratio: ratio!, low: over?.low, high: over?.high, side, word: "" };
+  });
+  const where = several ? `, with ${lead.clients.slice(0, -1).map((n) => `${n}, `).join("")}${counted(lead.clients.at(-1)!, "client")}` : "";
+  return <Forest title={`Mean time compared with ${leader}${where}`} subject="Stack" below="faster" above="slower" effects={effects} few={8} gap={24} heading="h2" />;
 }
 
 /** What one load of a service came to; several have a table. */

@@ -28,8 +28,8 @@ type Part struct {
 
 // A Point is a size and a concurrency at which variants of a part are compared.
 type Point struct {
-	Size    record.Payload
-	Clients int
+	Size    record.Payload `json:"size"`    // message size
+	Clients int            `json:"clients"` // number of clients
 }
 
 // PartsOf groups cells by part. It omits cells that another program called, because they only serve
@@ -130,12 +130,6 @@ func (p *Part) IsClosed() bool { return p.Cells[0].Load.Model == "closed" }
 
 // IsSearched reports whether the load was a search for the highest rate.
 func (p *Part) IsSearched() bool { return p.Cells[0].Load.Model == "search" }
-
-// HasEnoughTrials reports whether most cells have enough trials for a verdict.
-func (p *Part) HasEnoughTrials() bool {
-	enough := Filter(p.Cells, func(c *matrix.Cell) bool { return c.Throughput.Interval != nil })
-	return 2*len(enough) > len(p.Cells)
-}
 
 // MainPart returns the part with the most cells.
 func MainPart(parts []*Part) *Part {

@@ -61,12 +61,12 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 		r.Rivals = append(r.Rivals, view)
 		r.TooFew = r.TooFew && view.Times.Interval == nil
 		switch {
-		case view.Verdict == compare.Faster || view.Verdict == compare.Less:
-			r.behind = append(r.behind, other)
 		case view.IsEqual:
 			r.Equal = append(r.Equal, other)
-		default:
+		case view.isUnsure():
 			r.Unsure = append(r.Unsure, other)
+		default:
+			r.behind = append(r.behind, other)
 		}
 	}
 	slices.SortStableFunc(r.Rivals, func(a, b Rival) int { return cmp.Compare(a.Times.Value, b.Times.Value) })
@@ -126,6 +126,11 @@ type Rival struct {
 	IsEqual bool            // so close that either may be chosen
 }
 
+// isUnsure reports whether neither a difference nor equality is proven.
+func (r Rival) isUnsure() bool {
+	return r.Verdict == compare.Undecided || r.Verdict == compare.Equivalent && !r.IsEqual
+}
+
 // Against returns the comparison of the rival other with the variant one.
 func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 	for _, c := range p.Comparisons {
@@ -138,62 +143,6 @@ func (p *Part) Against(one, other, metric string, at Point) (Rival, bool) {
 		}
 	}
 	return Rival{}, false
-}
-
-// A SizeRange holds neighbouring sizes, and the variants that may be chosen at all of them. Without
-// candidates, the choice at these sizes is open.
-type SizeRange struct {
-	Sizes      []record.Payload
-	Candidates []string
-}
-
-// candidates returns the variants that may be chosen at the point: the best one, and the rivals that
-// equal it or whose comparison with it has an interval and is undecided. It returns nil if that rules
-// out no variant and does not prove that all are equal.
-func (r Ranking) candidates() []string {
-	all := append([]string{r.Best}, r.Equal...)
-	for _, rival := range r.Rivals {
-		if rival.Times.Interval != nil && slices.Contains(r.Unsure, rival.Variant) {
-			all = append(all, rival.Variant)
-		}
-	}
-	if r.TooFew || len(r.behind) == 0 && len(r.Unsure) > 0 {
-		return nil
-	}
-	return all
-}
-
-// CandidateRanges divides the sizes into as few ranges as possible. Each has a common candidate: a
-// variant that is not proven worse than another at any of its sizes.
-func (p *Part) CandidateRanges(metric string, n int) []SizeRange {
-	var all []SizeRange
-	for _, r := range p.RankingsWithRivals(metric, p.Sizes, []int{n}) {
-		candidates := r.candidates()
-		if len(all) > 0 {
-			last := &all[len(all)-1]
-			if len(last.Candidates) == 0 && len(candidates) == 0 {
-				last.Sizes = append(last.Sizes, r.At.Size)
-				continue
-			}
-			common := slices.DeleteFunc(slices.Clone(last.Candidates), func(v string) bool { return !slices.Contains(candidates, v) })
-			if len(common) > 0 {
-				last.Sizes, last.Candidates = append(last.Sizes, r.At.Size), common
-				continue
-			}
-		}
-		all = append(all, SizeRange{[]record.Payload{r.At.Size}, candidates})
-	}
-	return all
-}
-
-// AreEqual reports whether every variant is a candidate in every range: all are proven equal.
-func (p *Part) AreEqual(ranges []SizeRange) bool {
-	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) < len(p.Variants) })
-}
-
-// AreOpen reports whether no range has a candidate.
-func AreOpen(ranges []SizeRange) bool {
-	return !slices.ContainsFunc(ranges, func(s SizeRange) bool { return len(s.Candidates) > 0 })
 }
 
 // PeakCells returns each variant's cell with the highest throughput, the highest first.

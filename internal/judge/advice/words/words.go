@@ -15,6 +15,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -133,12 +134,26 @@ func WrapLine(line string) (lines []string) {
 	return append(lines, current)
 }
 
-// CutLine shortens a line that long names make too long.
+// CutLine shortens a sentence that long names make too long, between words if possible.
 func CutLine(line string) string {
-	if utf8.RuneCountInString(line) <= MaxLineLength {
+	if utf8.RuneCountInString(line) <= MaxSentenceLength {
 		return line
 	}
-	return string([]rune(line)[:MaxLineLength-1]) + "…"
+	cut := string([]rune(line)[:MaxSentenceLength-1])
+	if i := strings.LastIndexByte(cut, ' '); i > MaxSentenceLength/2 {
+		cut = strings.TrimRight(cut[:i], " ,;:(")
+	}
+	return cut + "…"
+}
+
+// Command writes a command so that a POSIX shell reads its arguments unchanged.
+func Command(arguments []string) string {
+	return strings.Join(lists.Map(arguments, func(text string) string {
+		if plain, err := strconv.Unquote(text); err == nil { // manifests quote arguments with spaces
+			text = plain
+		}
+		return flags.Quote(text)
+	}), " ")
 }
 
 // CountedLeads lists names with their number in leads, the highest number first.
@@ -165,6 +180,32 @@ func FactorText(f matrix.Figure) string {
 	return fmt.Sprintf("%s× (%s to %s)", units.Number(f.Value), units.Number(f.Interval.Low), units.Number(f.Interval.High))
 }
 
+// TimesBetween writes the smallest and the largest of several factors, as in "1.1 to 2.0 times".
+func TimesBetween(least, most float64) string {
+	from, to := ShortFactor(least), ShortFactor(most)
+	switch {
+	case from == to:
+		return from + " times"
+	case least > 0.945 && least < nearOne:
+		return "up to " + to + " times"
+	}
+	return from + " to " + to + " times"
+}
+
+// nearOne is the largest factor that is written with two digits after the point.
+const nearOne = 1.045
+
+// ShortFactor writes a factor with one digit after the point, or two close to 1.
+func ShortFactor(v float64) string {
+	switch {
+	case v > 0.945 && v < nearOne:
+		return fmt.Sprintf("%.2f", v)
+	case v < 9.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
 // SplitCommonPrefix splits names into their common stack and options, and the rest of each name.
 func SplitCommonPrefix(names []string) (over string, short []string) {
 	first := names[0]
@@ -184,10 +225,12 @@ func Share(v float64) string { return units.Number(100*v) + " %" }
 func TimesText(f matrix.Figure) string { return WithInterval(f, units.Number) + " times" }
 
 const (
-	// MaxLineLength is the largest length of an answer's line, in characters.
+	// MaxLineLength is the largest length of a line that lists items, in characters.
 	MaxLineLength = 99
-	// MaxLines is the largest number of lines in an answer, without the path and hint below it.
-	MaxLines = 5
+	// MaxSentenceLength is the largest length of a sentence in an answer: two lines of a terminal.
+	MaxSentenceLength = 158
+	// MaxLines is the largest number of lines in an answer, without the path below it.
+	MaxLines = 7
 )
 
 // Seconds writes a time in seconds.

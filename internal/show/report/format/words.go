@@ -31,7 +31,17 @@ type Layout struct {
 	Width int    // 0 means no wrapping
 	Lead  string // text before the first line
 	Hang  int    // indent of all lines after the first
+	Break string // text at the end of a line that continues
 	Paint func(string) string
+}
+
+// LayoutOf returns the layout of an answer's line. A line that begins with two spaces is a command,
+// whose lines end with a backslash if it is broken.
+func LayoutOf(line string, terminal Terminal) Layout {
+	if strings.HasPrefix(line, "  ") {
+		return Layout{Width: terminal.Width, Lead: "  ", Hang: 6, Break: " \\"}
+	}
+	return Layout{Width: terminal.Width, Hang: 2}
 }
 
 // Wrap breaks a text between words. A word wider than the line is not broken.
@@ -44,8 +54,8 @@ func Wrap(out *strings.Builder, text string, as Layout) {
 		switch {
 		case words == 0:
 			line += word
-		case as.Width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > as.Width:
-			out.WriteString(as.Paint(line) + "\n")
+		case as.Width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word)+len(as.Break) > as.Width:
+			out.WriteString(as.Paint(line+as.Break) + "\n")
 			line, words = strings.Repeat(" ", as.Hang)+word, 0
 		default:
 			line += " " + word

@@ -221,9 +221,14 @@ func writeJUnit(w io.Writer, name string, tests []junitTest) error {
 	return err
 }
 
+// writeList writes a list. A line that begins with two spaces is a command of the item before it.
 func writeList(out *strings.Builder, lines []string) {
 	for _, line := range lines {
-		out.WriteString("- " + line + "\n")
+		if command, is := strings.CutPrefix(line, "  "); is {
+			out.WriteString("  `" + command + "`\n")
+		} else {
+			out.WriteString("- " + line + "\n")
+		}
 	}
 }
 

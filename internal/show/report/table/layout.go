@@ -229,7 +229,7 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 		items = append(items, format.Absent+": "+why)
 	}
 	if len(left) > 0 {
-		items = append(items, "no room for "+strings.Join(left, ", ")+" (see --columns)")
+		items = append(items, strings.Join(left, ", ")+" hidden: too narrow (--columns)")
 	}
 	texts := joinItems(items, t.wrapWidth())
 	if t.Verbose {

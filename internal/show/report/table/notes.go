@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
 )
@@ -36,6 +37,7 @@ func newNotes(cells []*matrix.Cell) (all notes) {
 			n.cells = lists.AppendNew(n.cells, cell)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b note) int { return cmp.Compare(matrix.Severity(b.Level), matrix.Severity(a.Level)) })
 	return all
 }
 
@@ -99,24 +101,35 @@ func formatRanges(numbers []int) string {
 // shortNoteLength limits a note's length in a table that is not verbose.
 const shortNoteLength = 100
 
-// print prints one line per note. It prints the reason for a missing measurement in full.
+// maxShortNotes limits the number of notes below a table that is not verbose.
+const maxShortNotes = 3
+
+// print prints one line per note, the worst first. It prints the reason for a missing measurement in
+// full. A table that is not verbose has few notes, so that the answer below stays on the screen.
 func (all notes) print(out *strings.Builder, table Table) {
 	paint := format.Painter(table.Colour)
-	isCut := false
+	cut, more := false, 0
 	for i, note := range all {
 		style := format.Normal
 		if note.Level == record.Invalid {
 			style = format.Red
+		}
+		if !table.Verbose && i >= maxShortNotes {
+			more++
+			continue
 		}
 		if table.Verbose || note.Name == failedFinding {
 			format.Wrap(out, note.text(i), format.Layout{Width: table.Width, Hang: 4, Paint: func(s string) string { return paint(style, s) }})
 			continue
 		}
 		text := cutBetweenWords(note.textWithoutCells(i), min(shortNoteLength, cmp.Or(table.Width, shortNoteLength)))
-		isCut = isCut || strings.HasSuffix(text, ellipsis)
+		cut = cut || strings.HasSuffix(text, ellipsis)
 		out.WriteString(paint(style, text) + "\n")
 	}
-	if isCut {
+	switch {
+	case more > 0:
+		fmt.Fprintf(out, "%s and all texts in full: with --verbose, and in the report.\n", words.Count(more, "more note"))
+	case cut:
 		out.WriteString(ellipsis + ": full text with --verbose, and in the report.\n")
 	}
 }
