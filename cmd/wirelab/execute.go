@@ -130,7 +130,12 @@ func (a *app) execute(ctx context.Context, j job) error {
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
 		return exitError{code: exitInterrupted}
 	}
-	return runError(seen, validityError(seen.Summary))
+	invalid := validityError(seen.Summary)
+	if invalid != nil && j.gates.passInvalid(seen.Summary) {
+		fmt.Fprintf(a.stderr, "%v; it passes because of --undecided pass\n", invalid)
+		invalid = nil
+	}
+	return runError(seen, invalid)
 }
 
 // textOutput returns standard error if standard output carries JSON or a file.

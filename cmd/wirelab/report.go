@@ -162,10 +162,10 @@ A run of another program's figures (wirelab import) is compared by service
 times, cell by cell if clients and load agree as far as the files show; if
 several cells match, name them with --before-cell and --after-cell.
 
-With --fail-if, the exit code is 3 if the whole interval of a change lies
-beyond the limit; a change that may be chance is printed, and passes. A
-condition may also be on a figure of the later run, as in 'p99>20ms'; then its
-interval does not matter. docs/load.md lists all forms.`,
+With --fail-if, a gate is breached (exit code 3) if the whole interval of a
+change lies beyond the limit, and kept if it lies within. Otherwise the runs
+cannot tell: exit code 4, or 0 with --undecided pass. A condition may also be on
+a figure of the later run, as in 'p99>20ms'. docs/load.md lists all forms.`,
 		Example: `  wirelab diff results-before results-after
   wirelab diff before after --fail-if 'p99 > +10%' --fail-if 'throughput < -5%'
   wirelab diff before after --format markdown >> "$GITHUB_STEP_SUMMARY"
@@ -182,7 +182,7 @@ interval does not matter. docs/load.md lists all forms.`,
 			if err != nil {
 				return usageError(err)
 			}
-			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions})
+			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions, undecided: flags.undecided})
 			if err != nil {
 				return usageError(err)
 			}

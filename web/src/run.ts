@@ -510,12 +510,13 @@ export interface FunctionTime {
 export interface GateFinding {
   gate: string; // the condition as the user wrote it
   cell: string;
-  outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, perhaps by chance
+  outcome: "kept" | "breached" | "cannot tell";
+  passes?: boolean; // the outcome is "cannot tell", and passes because of --undecided pass
   unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // unit of limit and found
   limit: number;
   found: number | null; // the measured figure or change; null if unknown
-  windows: number; // number of valid windows that the figure is from
-  why?: string; // why the outcome is unjudged; absent for other outcomes
+  windows: number; // number of windows that the figure is from
+  why?: string; // why the outcome is "cannot tell", and what to do; absent for other outcomes
   intervals: IntervalsByField;
 }
 
