@@ -160,6 +160,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
+	workshop.Anchored = canCompareChange(j.scenario.Parts)
 	if j.fleet != nil {
 		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)
 		if err != nil {

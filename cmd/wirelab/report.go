@@ -154,9 +154,9 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: `Diff compares two runs, cell by cell, where both measured the same: the
 mean, P99, throughput, and CPU time per request of both ends. A difference is
 called faster, slower, more or less only if it is proven; that needs
-three valid trials in each run. The runs did not alternate, so other
-changes between them count too: measure both on one quiet machine, soon after
-each other.
+three valid trials in each run. Both runs measured an anchor, a short fixed cell:
+it shows how much the machine itself changed, and every interval includes that.
+Measure both runs on one quiet machine, soon after each other.
 
 A run of another program's figures (wirelab import) is compared by service
 times, cell by cell if clients and load agree as far as the files show; if

@@ -115,6 +115,17 @@ export interface Allocator {
   objects_share: number;
 }
 
+/** An AnchorChange says how much slower or faster the machine itself was in the later run, by the anchor that both runs measured (record.AnchorReading). */
+export interface AnchorChange {
+  metric: "mean" | "cpu";
+  clients: number; // the number of clients with which the anchor changed most
+  before: number; // the earlier run's figure, in microseconds
+  after: number; // the later run's figure, in the same unit
+  ratio: number | null; // the later figure divided by the earlier figure
+  comparable: boolean; // false if the machine changed too much to compare times
+  intervals: IntervalsByField;
+}
+
 /** An AnswerStatus counts a service's answers with one status. */
 export interface AnswerStatus {
   name: string; // such as "200 OK" of HTTP, or "Unavailable" of gRPC
@@ -402,6 +413,7 @@ export interface Diff {
   only_in_after: string[]; // cells that only the later run has
   invalid: string[]; // cells without a valid trial in one of the runs
   doubts: string[]; // reasons for not trusting the comparison
+  anchor: AnchorChange[]; // changes of the machine itself; empty if a run lacks an anchor
   power?: Power; // smallest differences of the mean that the repeats can find; absent if there are too few repeats
 }
 

@@ -88,6 +88,7 @@ func (s *Summary) KeepOnly(text string) error {
 		return fmt.Errorf("no cell of the run has a name with %q: use a part of a cell's name, such as %s", text, firstOrNone(keysOf(s.points)))
 	}
 	s.points = kept
+	s.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c matrix.Cell) bool { return !strings.Contains(c.Key, text) })
 	return nil
 }
 

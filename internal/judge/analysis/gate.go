@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -147,14 +146,12 @@ func (c Condition) JudgeChange(d Difference) GateFinding {
 	if min(d.BeforeTrials, d.AfterTrials) < matrix.LeastTrials || d.Ratio.Interval == nil {
 		return f.open(fmt.Sprintf("a change needs %d valid windows in each run; the earlier run has %d, the later run %d: measure more repeats", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials))
 	}
+	if d.incomparable != "" {
+		return f.open(d.incomparable)
+	}
 	f = c.judgeFound(f)
 	if f.Outcome == GateBreached && !c.isBeyond(1) && !d.isReal() {
 		return f.open("so many cells were compared that this change may be chance: measure more repeats, or fewer cells")
 	}
 	return f
-}
-
-// isReal reports whether the runs certainly differ.
-func (d Difference) isReal() bool {
-	return d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
 }

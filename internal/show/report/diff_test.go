@@ -60,7 +60,7 @@ CPU time, of 1 cell: undecided in 1.
 BREACHED     mean > +10% in 1 cell: compare/tcp/echo/64B/c=1
 kept         throughput < -50%
 Not compared: 1 cell that only one run has.
-Trust: the runs did not alternate, so changes of the machine may count, too.
+Trust: the runs did not alternate.
 `
 	if strings.Join(strings.Fields(out.String()), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("it prints\n%s\nwant\n%s", out.String(), want)

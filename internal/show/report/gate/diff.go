@@ -77,7 +77,11 @@ func (r *DiffReport) answerLines() []string {
 		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to find a change of %.0f %%; these runs find changes of %.0f %% or more.",
 			words.Count(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
 	}
-	trust := "Trust: the runs did not alternate, so changes of the machine may count, too."
+	trust := "Trust: the runs did not alternate"
+	for _, change := range r.Anchor[:min(1, len(r.Anchor))] {
+		trust += "; " + change.Describe()
+	}
+	trust += "."
 	if len(r.Doubts) > 0 {
 		trust = "Trust: " + strings.Join(r.Doubts, "; ") + "."
 	}
