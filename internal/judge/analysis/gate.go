@@ -151,7 +151,7 @@ func (c Condition) JudgeChange(d Difference) GateFinding {
 	}
 	f = c.judgeFound(f)
 	if f.Outcome == GateBreached && !c.isBeyond(1) && !d.isReal() {
-		return f.open("so many cells were compared that this change may be chance: measure more repeats, or fewer cells")
+		return f.open("this change may be chance, corrected for the number of compared cells: measure more repeats, or fewer cells")
 	}
 	return f
 }
