@@ -132,6 +132,10 @@ func (a *app) execute(ctx context.Context, j job) error {
 		return exitError{code: exitInterrupted}
 	}
 	invalid := validityError(seen.Summary)
+	if invalid != nil && j.gates.passInvalid(seen.Summary) {
+		fmt.Fprintf(a.stderr, "%v; it passes because of --undecided pass\n", invalid)
+		invalid = nil
+	}
 	if j.load != nil && !j.output.json && len(seen.Gates) == 0 && invalid != nil && advice.OnlyDisturbed(seen.Summary) {
 		return exitError{code: exitInvalid} // the answer says why
 	}
@@ -160,6 +164,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
+	workshop.Anchored = canCompareChange(j.scenario.Parts)
 	if j.fleet != nil {
 		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)
 		if err != nil {

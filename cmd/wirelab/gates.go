@@ -26,8 +26,14 @@ type gateFlags struct {
 	failIf          []string
 	baseline        string
 	junit, markdown string // names of output files; only the command load has these flags
-	strict          bool   // if true, the run also fails if a change cannot be judged
+	undecided       string // undecidedFails or undecidedPasses
 }
+
+// The values of --undecided.
+const (
+	undecidedFails  = "fail"
+	undecidedPasses = "pass"
+)
 
 const standardOutput = "-"
 
@@ -37,7 +43,9 @@ func (g *gateFlags) register(cmd *cobra.Command) {
 }
 
 func (g *gateFlags) registerConditions(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is true in any cell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a proven change since an earlier run, as in 'p99>+10%'; repeatable")
+	cmd.Flags().StringArrayVar(&g.failIf, "fail-if", nil, "end with exit code 3 if a `condition` is certainly true in any cell, and with 4 if the measurement cannot tell: of a figure, as in 'p99>20ms', 'errors>0.1%' or 'rps<1000'; of a change since an earlier run, as in 'p99>+10%'; repeatable")
+	cmd.Flags().StringVar(&g.undecided, "undecided", undecidedFails, "what a `gate` means that cannot tell: fail (exit code 4) or pass")
+	setCompletions(cmd, "undecided", []string{undecidedFails, undecidedPasses})
 	setCompletions(cmd, "fail-if", []string{"p99>20ms", "p50>10ms", "mean>10ms", "max>1s", "errors>0", "errors>0.1%", "rps<1000", "p99>+10%", "rps<-5%"})
 }
 
@@ -48,6 +56,9 @@ func (g *gateFlags) registerFiles(cmd *cobra.Command) {
 
 // conditions parses --fail-if. Each condition must fit the load of a part, if there are any parts.
 func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, error) {
+	if g.undecided != "" && g.undecided != undecidedFails && g.undecided != undecidedPasses {
+		return nil, fmt.Errorf("--undecided: found %q: want %s or %s", g.undecided, undecidedFails, undecidedPasses)
+	}
 	var all []analysis.Condition
 	for _, text := range g.failIf {
 		c, err := analysis.ParseCondition(text)
@@ -69,16 +80,16 @@ func (g *gateFlags) conditions(parts []scenario.Part) ([]analysis.Condition, err
 // gates holds the conditions that fail a run, and an earlier run to compare with.
 type gates struct {
 	conditions []analysis.Condition
+	undecided  string            // the value of --undecided
 	baseline   string            // the directory of the earlier run; empty means that there is none
 	before     *analysis.Summary // the summary of the earlier run
-	strict     bool
 	files      map[string]func(io.Writer, *gate.Run) error
 }
 
 // read reads the conditions and the earlier run. It returns an error for a condition that cannot be
 // judged or an output file that cannot be written.
 func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates, err error) {
-	all = gates{baseline: g.baseline, strict: g.strict, files: map[string]func(io.Writer, *gate.Run) error{}}
+	all = gates{baseline: g.baseline, undecided: g.undecided, files: map[string]func(io.Writer, *gate.Run) error{}}
 	if all.conditions, err = g.conditions(parts); err != nil {
 		return all, err
 	}
@@ -112,8 +123,8 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 	switch {
 	case all.usesStandardOutput() && asJSON:
 		return all, errors.New("--json: --junit - or --markdown - already uses standard output: give it a file instead of -")
-	case g.strict && change >= 0:
-		return all, all.checkWindows(all.conditions[change], parts[0].Repeats)
+	case change >= 0:
+		return all, all.checkWindows(all.conditions[change], parts)
 	}
 	return all, nil
 }
@@ -130,18 +141,21 @@ func (g *gates) checkCells(planned []record.Cell) error {
 	return usageError(fmt.Errorf("--baseline: %s has no cell with a planned name and load (its first cell is %s): use the flags of that run", g.baseline, has))
 }
 
-// checkWindows returns an error if a run has too few windows to judge changes between the runs.
-func (g *gates) checkWindows(change analysis.Condition, repeats int) error {
-	needs := fmt.Sprintf("--fail-if: %q: a proven change needs %d windows in each run", change.Text, matrix.LeastTrials)
-	if repeats < matrix.LeastTrials {
+// checkWindows returns an error if the runs have too few windows to judge a change in any cell.
+func (g *gates) checkWindows(change analysis.Condition, parts []scenario.Part) error {
+	needs := fmt.Sprintf("--fail-if: %q: a change needs %d windows in each run", change.Text, matrix.LeastTrials)
+	if !canCompareChange(parts) {
 		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
 	}
-	for i := range g.before.Cells {
-		if c := &g.before.Cells[i]; c.Valid < matrix.LeastTrials {
-			return fmt.Errorf("%s, but %s has only %d valid windows of %s: measure that run again with --repeat %d", needs, g.baseline, c.Valid, c.Key, matrix.LeastTrials)
-		}
+	if cells := g.before.Cells; len(cells) > 0 && !slices.ContainsFunc(cells, func(c matrix.Cell) bool { return c.Valid >= matrix.LeastTrials }) {
+		return fmt.Errorf("%s, but %s has only %d valid windows of %s: measure that run again with --repeat %d", needs, g.baseline, cells[0].Valid, cells[0].Key, matrix.LeastTrials)
 	}
 	return nil
+}
+
+// canCompareChange reports whether a run has enough repeats to be compared with another run.
+func canCompareChange(parts []scenario.Part) bool {
+	return slices.ContainsFunc(parts, func(p scenario.Part) bool { return p.Repeats >= matrix.LeastTrials })
 }
 
 // usesStandardOutput reports whether a file goes to standard output. Text then uses standard error.
@@ -167,10 +181,10 @@ func (g *gates) judge(seen *report.Run, status record.Status) error {
 
 func (g *gates) find(s *analysis.Summary, since *analysis.Diff) []analysis.GateFinding {
 	found := analysis.JudgeConditions(g.conditions, s, since)
-	if g.strict {
-		return found
+	for i := range found {
+		found[i].Passes = found[i].Outcome == analysis.GateOpen && g.undecided == undecidedPasses
 	}
-	return analysis.PassUnjudgedChanges(found)
+	return found
 }
 
 // write prints the judged conditions and the changes, and writes the output files.
@@ -193,40 +207,46 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// runError combines a run's own error and its failed conditions into one error.
+// passInvalid reports whether the run passes although cells have no valid trial: --undecided pass
+// is given, and only other programs spoiled those cells.
+func (g *gates) passInvalid(s *analysis.Summary) bool {
+	return g.undecided == undecidedPasses && len(g.conditions) > 0 &&
+		!slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return !c.IsValid() && c.Spoiled == 0 })
+}
+
+// gateCodes maps the worst outcome of a run's gates to the exit code.
+var gateCodes = map[analysis.GateOutcome]int{analysis.GateKept: exitDone, analysis.GateBreached: exitBreached, analysis.GateOpen: exitInvalid}
+
+// runError combines a run's own error and its gates into one error. A breached gate decides the
+// exit code of an invalid run, too: the figure that breached the limit was measured.
 func runError(seen *report.Run, alone error) error {
 	judged := seen.GateRun()
-	var breached, unjudged []string
+	var breached, open, texts []string
 	for _, f := range seen.Gates {
 		switch f.Outcome {
 		case analysis.GateBreached:
 			breached = append(breached, judged.DescribeGate(f))
-		case analysis.GateUnjudged:
-			unjudged = append(unjudged, f.Gate)
+		case analysis.GateOpen:
+			open = append(open, f.Gate)
 		}
 	}
-	code := exitDone
-	var texts []string
 	if len(breached) > 0 {
-		texts = []string{"breached: " + strings.Join(breached, "; ")}
+		texts = append(texts, "breached: "+strings.Join(breached, "; "))
 	}
+	code := gateCodes[analysis.WorstOutcome(seen.Gates)]
 	if alone != nil {
-		code, texts = exitFailed, append(texts, alone.Error())
+		texts = append(texts, alone.Error())
+		if exit, is := errors.AsType[exitError](alone); !is || exit.code != exitInvalid {
+			code = exitFailed
+		} else if code == exitDone {
+			code = exitInvalid
+		}
 	}
-	if exit, is := errors.AsType[exitError](alone); is {
-		code = exit.code
+	if len(open) > 0 {
+		texts = append(texts, "cannot tell: "+strings.Join(slices.Compact(open), ", "))
 	}
-	if len(unjudged) > 0 {
-		texts = append(texts, "could not be judged: "+strings.Join(slices.Compact(unjudged), ", "))
-	}
-	switch {
-	case len(texts) == 0:
+	if code == exitDone {
 		return nil
-	case code != exitDone && code != exitInvalid:
-	case len(breached) > 0: // also in an invalid run: what breached a limit was measured
-		code = exitBreached
-	default:
-		code = exitInvalid
 	}
 	return exitError{code, errors.New(strings.Join(texts, "; "))}
 }

@@ -14,6 +14,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/report/gate"
 )
@@ -31,7 +32,6 @@ func concluded(t *testing.T, flags gateFlags, alone error) (words string, err er
 func concludedOf(t *testing.T, run string, flags gateFlags, alone error) (words string, err error) {
 	t.Helper()
 	a := &app{stdout: io.Discard, stderr: io.Discard, limits: patient()}
-	flags.strict = true
 	gates, err := flags.read(a, partsOf(3, scenario.Closed), false)
 	if err != nil {
 		return "", usageError(err)
@@ -77,6 +77,13 @@ func threefold(t *testing.T) (directory string) {
 		}
 	}
 	manifest["order"], manifest["trials"] = order, len(order)
+	var anchor []record.AnchorReading
+	for range 3 {
+		for _, clients := range record.AnchorClients {
+			anchor = append(anchor, record.AnchorReading{Clients: clients, MeanNS: 25e3, CPUNS: 20e3})
+		}
+	}
+	manifest["anchor"] = anchor
 	text, err := json.Marshal(manifest)
 	if err != nil {
 		t.Fatal(err)
@@ -111,8 +118,8 @@ func TestGatesDecideTheExitCode(t *testing.T) {
 	}{
 		{"kept", []string{"p50>1h", "errors>0", "rps<0.001"}, nil, exitDone, ""},
 		{"breached", []string{"p50>1h", "p50>1ns"}, nil, exitBreached, "breached: p50>1ns"},
-		{"without a figure", []string{"p99.99>1h"}, nil, exitInvalid, "could not be judged: p99.99>1h"},
-		{"breached, and one without a figure", []string{"p99.99>1h", "mean>1ns"}, nil, exitBreached, "could not be judged: p99.99>1h"},
+		{"without a figure", []string{"p99.99>1h"}, nil, exitInvalid, "cannot tell: p99.99>1h"},
+		{"breached, and one without a figure", []string{"p99.99>1h", "mean>1ns"}, nil, exitBreached, "cannot tell: p99.99>1h"},
 		{"invalid", []string{"p50>1h"}, invalid, exitInvalid, "the measurement is invalid"},
 		{"invalid and breached", []string{"p50>1ns"}, invalid, exitBreached, "breached: p50>1ns"},
 		{"nothing asked", nil, nil, exitDone, ""},
@@ -138,6 +145,43 @@ func TestGatesOfBothKinds(t *testing.T) {
 	}
 }
 
+// A run that did not change breaches a gate that asks for a change.
+func TestABreachedChange(t *testing.T) {
+	before := threefold(t)
+	words, err := concludedOf(t, before, gateFlags{failIf: []string{"mean>-10%"}, baseline: before}, nil)
+	if codeOf(err) != exitBreached || !strings.Contains(words, "BREACHED     mean>-10%") {
+		t.Errorf("it ends with %v:\n%s", err, words)
+	}
+}
+
+// With --undecided pass a gate that cannot tell passes, and one that is breached does not.
+func TestUndecidedGatesPass(t *testing.T) {
+	flags := gateFlags{failIf: []string{"p99.99>1h"}, undecided: undecidedPasses}
+	if words, err := concluded(t, flags, nil); err != nil || !strings.Contains(words, "cannot tell  p99.99>1h in ") {
+		t.Errorf("it ends with %v:\n%s", err, words)
+	}
+	flags.failIf = append(flags.failIf, "p50>1ns")
+	if _, err := concluded(t, flags, nil); codeOf(err) != exitBreached {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// Only other programs may be the reason why a run without valid trials passes.
+func TestUndecidedPassesNoFaults(t *testing.T) {
+	asked := gates{conditions: make([]analysis.Condition, 1), undecided: undecidedPasses}
+	spoiled, faulty := matrix.Cell{Spoiled: 1}, matrix.Cell{}
+	if !asked.passInvalid(&analysis.Summary{Cells: []matrix.Cell{spoiled}}) {
+		t.Error("a run that other programs spoiled does not pass")
+	}
+	if asked.passInvalid(&analysis.Summary{Cells: []matrix.Cell{spoiled, faulty}}) {
+		t.Error("a run with a fault of its own passes")
+	}
+	asked.undecided = undecidedFails
+	if asked.passInvalid(&analysis.Summary{Cells: []matrix.Cell{spoiled}}) {
+		t.Error("a run passes without --undecided pass")
+	}
+}
+
 // What could never be judged is refused before anything is measured.
 func TestGatesThatCouldNotFail(t *testing.T) {
 	a := &app{stdout: io.Discard, stderr: io.Discard, limits: patient()}
@@ -156,7 +200,6 @@ func TestGatesThatCouldNotFail(t *testing.T) {
 		{gateFlags{junit: "nowhere/at/all.xml"}, 1, scenario.Closed, "--junit nowhere/at/all.xml: the directory nowhere/at"},
 		{gateFlags{junit: "a", markdown: "a"}, 1, scenario.Closed, "both name a"},
 	} {
-		c.flags.strict = true
 		_, err := c.flags.read(a, partsOf(c.repeats, c.model), false)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.flags, err, c.want)

@@ -62,12 +62,12 @@ step (docs/load-scenarios.md). If the target is neither on this machine nor on a
 private network, it asks first whether you may load it. If the target's first
 answer redirects within the same server, the new path is loaded and printed.
 
---fail-if sets a gate: the exit code is 3 if its condition is true. The condition limits
-a figure (mean, p50 to p99.99, max, rps, errors, ok, client, server, ...) or, with
---baseline RUN and a percentage with its sign, a change. The whole interval of a change
-must lie beyond the limit. A cell is compared with the earlier cell that has the same
-requests and load, at any address. A condition that cannot be judged gives exit code 4.
-docs/load.md lists all forms of conditions.`,
+--fail-if sets a gate. Its condition limits a figure (mean, p50 to p99.99, max, rps,
+errors, ok, client, server, ...) or, with --baseline RUN and a percentage with its sign,
+a change. A cell is compared with the earlier cell that has the same requests and load,
+at any address. A gate is kept, breached (exit code 3), or cannot tell (exit code 4,
+or 0 with --undecided pass): then the figure is unknown, or its interval contains the
+limit. docs/load.md lists all forms of conditions.`,
 		Example: `  wirelab load http://127.0.0.1:8080/
   wirelab load -c 50 -z 10s http://127.0.0.1:8080/items?limit=10
   wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
@@ -89,7 +89,7 @@ docs/load.md lists all forms of conditions.`,
 // register adds the flags. The defaults are small, because a large default could harm a service.
 func (l *loadFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	l.given, l.gates.strict = f.Changed, true
+	l.given = f.Changed
 	f.IntVarP(&l.clients, "concurrency", "c", 10, "`clients` at once, each with one request in flight")
 	f.IntSliceVar(&l.steps, "steps", nil, "numbers of `clients`, measured one after the other, as in 1,10,100 (instead of -c)")
 	f.IntVarP(&l.requests, "requests", "n", 0, "total number of `requests` of all clients (instead of -z); there is no warm-up; with --rps, they are sent at equal intervals")

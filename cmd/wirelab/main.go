@@ -80,7 +80,7 @@ func (a *app) root() *cobra.Command {
 gRPC, loads it, watches both ends, and says which differences are real.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
-4 the measurement is invalid,
+4 the measurement is invalid or cannot tell,
 130 interrupted (finished trials are kept and reported).`,
 		Example: `  wirelab compare                       # the usual stacks on this machine, two minutes
   wirelab compare --stack tcp,grpc -c 50 --size 64,4KiB

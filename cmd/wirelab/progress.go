@@ -182,5 +182,9 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 			return workshop.Run(running, trials, run)
 		},
 	}
-	return course.Measure()
+	if err := course.Measure(); err != nil {
+		return err
+	}
+	workshop.ReadAnchor(running, run)
+	return nil
 }

@@ -155,18 +155,18 @@ func (a *app) diffCommand() *cobra.Command {
 		Long: `Diff compares two runs, cell by cell, where both measured the same: the
 mean, P99, throughput, and CPU time per request of both ends. A difference is
 called faster, slower, more or less only if it is proven; that needs
-three valid trials in each run. The runs did not alternate, so other
-changes between them count too: measure both on one quiet machine, soon after
-each other.
+three valid trials in each run. Both runs measured an anchor, a short fixed cell:
+it shows how much the machine itself changed, and every interval includes that.
+Measure both runs on one quiet machine, soon after each other.
 
 A run of another program's figures (wirelab import) is compared by service
 times, cell by cell if clients and load agree as far as the files show; if
 several cells match, name them with --before-cell and --after-cell.
 
-With --fail-if, the exit code is 3 if the whole interval of a change lies
-beyond the limit; a change that may be chance is printed, and passes. A
-condition may also be on a figure of the later run, as in 'p99>20ms'; then its
-interval does not matter. docs/load.md lists all forms.`,
+With --fail-if, a gate is breached (exit code 3) if the whole interval of a
+change lies beyond the limit, and kept if it lies within. Otherwise the runs
+cannot tell: exit code 4, or 0 with --undecided pass. A condition may also be on
+a figure of the later run, as in 'p99>20ms'. docs/load.md lists all forms.`,
 		Example: `  wirelab diff results-before results-after
   wirelab diff before after --fail-if 'p99 > +10%' --fail-if 'throughput < -5%'
   wirelab diff before after --format markdown >> "$GITHUB_STEP_SUMMARY"
@@ -183,7 +183,7 @@ interval does not matter. docs/load.md lists all forms.`,
 			if err != nil {
 				return usageError(err)
 			}
-			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions})
+			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions, undecided: flags.undecided})
 			if err != nil {
 				return usageError(err)
 			}

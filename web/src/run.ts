@@ -118,6 +118,17 @@ export interface Allocator {
   objects_share: number;
 }
 
+/** An AnchorChange says how much slower or faster the machine itself was in the later run, by the anchor that both runs measured (record.AnchorReading). */
+export interface AnchorChange {
+  metric: "mean" | "cpu";
+  clients: number; // the number of clients with which the anchor changed most
+  before: number; // the earlier run's figure, in microseconds
+  after: number; // the later run's figure, in the same unit
+  ratio: number | null; // the later figure divided by the earlier figure
+  comparable: boolean; // false if the machine changed too much to compare times
+  intervals: IntervalsByField;
+}
+
 /** AnswerSizes holds the sizes of the answers of calls that did not fail: of HTTP bodies, or of the messages of gRPC calls. */
 export interface AnswerSizes {
   count: number; // number of answers
@@ -417,6 +428,7 @@ export interface Diff {
   only_in_after: string[]; // cells that only the later run has
   invalid: string[]; // cells without a valid trial in one of the runs
   doubts: string[]; // reasons for not trusting the comparison
+  anchor: AnchorChange[]; // changes of the machine itself; empty if a run lacks an anchor
   power?: Power; // smallest differences of the mean that the repeats can find; absent if there are too few repeats
 }
 
@@ -527,12 +539,13 @@ export interface FunctionTime {
 export interface GateFinding {
   gate: string; // the condition as the user wrote it
   cell: string;
-  outcome: "kept" | "breached" | "open" | "unjudged"; // open: a change lies beyond the limit, perhaps by chance
+  outcome: "kept" | "breached" | "cannot tell";
+  passes?: boolean; // the outcome is "cannot tell", and passes because of --undecided pass
   unit: "us" | "rps" | "requests" | "share" | "ratio" | "change"; // unit of limit and found
   limit: number;
   found: number | null; // the measured figure or change; null if unknown
-  windows: number; // number of valid windows that the figure is from
-  why?: string; // why the outcome is unjudged; absent for other outcomes
+  windows: number; // number of windows that the figure is from
+  why?: string; // why the outcome is "cannot tell", and what to do; absent for other outcomes
   intervals: IntervalsByField;
 }
 

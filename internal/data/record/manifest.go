@@ -37,6 +37,9 @@ type Manifest struct {
 	Until *Until `json:"until,omitempty"`
 	// Fleet selects the agents that measure. It is absent if this machine measures.
 	Fleet *FleetWanted `json:"fleet,omitempty"`
+	// Anchor holds the readings of the anchor before, during and after the trials. Runs of older
+	// versions, of a fleet, and with fewer than three repeats have none.
+	Anchor []AnchorReading `json:"anchor,omitempty"`
 }
 
 // Until is the condition that ends a run's repeats, and the progress towards it. A look is an

@@ -37,7 +37,7 @@ func explainMissingFile(err error) error {
 // Finish must end it. After Open, the run can only be read.
 type Run struct {
 	Dir string
-	// Manifest describes the plan of the run. Warnings and Until may grow until Finish.
+	// Manifest describes the plan of the run. Warnings, Until and Anchor may grow until Finish.
 	Manifest Manifest
 	// Warnings lists faults of the directory that Open found. The run can be read in spite of these
 	// faults.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
@@ -87,6 +88,7 @@ func (s *Summary) KeepOnly(text string) error {
 		return fmt.Errorf("no cell of the run has a name with %q: use a part of a cell's name, such as %s", text, firstOrNone(keysOf(s.points)))
 	}
 	s.points = kept
+	s.Cells = slices.DeleteFunc(slices.Clone(s.Cells), func(c matrix.Cell) bool { return !strings.Contains(c.Key, text) })
 	return nil
 }
 
@@ -115,8 +117,39 @@ func noCommonCellError(before, after *Summary) error {
 			return fmt.Errorf("cell %s matches several cells of the other run (%s): choose one cell of each run with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
 	}
+	for _, now := range after.points {
+		for _, old := range before.points {
+			if keyOf(old) == keyOf(now) {
+				return fmt.Errorf("the runs have no cell with the same load in common: %s differs in %s; measure both runs with the same load", keyOf(now), differencesOf(old.Cell, now.Cell))
+			}
+		}
+	}
 	return fmt.Errorf("the runs have no cell with the same load in common: the first cell of the earlier run is %s, and of the later run %s; measure both runs with the same load",
 		firstOrNone(keysOf(before.points)), firstOrNone(keysOf(after.points)))
+}
+
+// differencesOf lists how two cells with the same name differ, as in "-n: 2000 and 3000".
+func differencesOf(before, after record.Cell) string {
+	var texts []string
+	add := func(name string, old, now any) {
+		if old != now {
+			texts = append(texts, fmt.Sprintf("%s: %v and %v", name, old, now))
+		}
+	}
+	a, b := before.Load, after.Load
+	add("the load", a.Model, b.Model)
+	add("-n", a.TotalRequests+a.RequestsPerClient, b.TotalRequests+b.RequestsPerClient)
+	add("-z", time.Duration(a.DurationNS), time.Duration(b.DurationNS))
+	add("--rps", a.RatePerSecond, b.RatePerSecond)
+	add("--ramp-to", a.RampTo, b.RampTo)
+	add("--burst", a.Burst, b.Burst)
+	add("--goal", a.Goal, b.Goal)
+	add("--arrivals", a.Arrivals, b.Arrivals)
+	add("--inflight", a.InFlightLimit, b.InFlightLimit)
+	add("--conn", before.Connection, after.Connection)
+	add("the network", before.Network, after.Network)
+	add("the payload", before.Payload, after.Payload)
+	return strings.Join(texts, ", ")
 }
 
 // foreignDoubts returns reasons for not trusting a comparison of figures from different programs.

@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,5 +111,16 @@ func TestDiffTakesACellOfAToolForOneOfWirelabsOwn(t *testing.T) {
 	}
 	if err := own.KeepOnly("nothing"); err == nil {
 		t.Error("no cell is called so")
+	}
+}
+
+// Runs whose cells differ only in their load are told apart by the flags.
+func TestRunsWithOtherLoads(t *testing.T) {
+	at := func(load record.Load) *Summary {
+		return &Summary{points: []*matrix.Point{{Cell: record.Cell{Part: "load", Stack: "tcp", Variant: "tcp", Load: load}}}}
+	}
+	_, err := NewDiff(at(record.Load{Model: "closed", TotalRequests: 2000}), at(record.Load{Model: "closed", TotalRequests: 3000}))
+	if err == nil || !strings.Contains(err.Error(), "differs in -n: 2000 and 3000; ") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -86,126 +85,6 @@ func (c Condition) CheckLoad(model string) error {
 	return nil
 }
 
-// A GateOutcome is the result of a condition in a cell.
-type GateOutcome string
-
-// The outcomes. GateKept means within the limit, and GateBreached beyond the limit. A change
-// breaches the limit only if it is proven and its whole interval lies beyond the limit.
-const (
-	GateKept     GateOutcome = "kept"
-	GateBreached GateOutcome = "breached"
-	GateOpen     GateOutcome = "open" // the change is beyond the limit, perhaps by chance
-	// GateUnjudged means that the figure is unknown. It does not count as kept.
-	GateUnjudged GateOutcome = "unjudged"
-)
-
-// A GateFinding is the outcome of a condition in one cell, with the figure.
-type GateFinding struct {
-	Gate    string        `json:"gate"` // the condition as the user wrote it
-	Cell    string        `json:"cell"`
-	Clients int           `json:"-"`
-	Outcome GateOutcome   `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=open,enum=unjudged"`               // open: a change lies beyond the limit, perhaps by chance
-	Unit    Unit          `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // unit of limit and found
-	Limit   float64       `json:"limit"`
-	Found   matrix.Figure `json:"found"`         // the measured figure or change; null if unknown
-	Windows int           `json:"windows"`       // number of valid windows that the figure is from
-	Why     string        `json:"why,omitempty"` // why the outcome is unjudged; absent for other outcomes
-	Change  *Difference   `json:"-"`             // the judged change; nil for a figure
-	within  bool          // the estimate of the change is within the limit
-}
-
-// JudgeConditions judges the conditions on figures first, and then the conditions on changes in
-// the cells that both runs share.
-func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFinding {
-	var all []GateFinding
-	for i := range s.Cells {
-		for _, c := range conditions {
-			if !c.IsChange() {
-				all = append(all, c.Judge(&s.Cells[i]))
-			}
-		}
-	}
-	for _, c := range conditions {
-		for i := range s.Cells {
-			if since != nil && c.IsChange() && !slices.Contains(since.OnlyInAfter, s.Cells[i].Key) {
-				all = append(all, c.judgeCellChange(&s.Cells[i], since))
-			}
-		}
-	}
-	return all
-}
-
-// Judge judges the figure of a cell. It ignores the figure's interval, so one window is enough. Failed
-// calls are judged in invalid windows, too: a service whose calls all fail has no valid window.
-func (c Condition) Judge(cell *matrix.Cell) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknownFigure}
-	if !cell.IsValid() && !(c.of.ofFailures && cell.Refused > 0) {
-		f.Outcome, f.Why = GateUnjudged, "the cell has no valid window: see its failed checks"
-		return f
-	}
-	if c.of.ofFailures {
-		f.Windows = max(cell.Valid, cell.Refused)
-	}
-	if c.of.unit == Requests && c.Unit == Share {
-		f.Found.Value = errorShare(cell)
-	} else if found := c.of.of(cell); found != nil {
-		f.Found = *found
-	}
-	switch {
-	case math.IsNaN(f.Found.Value):
-		f.Outcome, f.Why = GateUnjudged, c.of.reasonUnknown()
-	case c.isBeyond(f.Found.Value):
-		f.Outcome = GateBreached
-	default:
-		f.Outcome = GateKept
-	}
-	return f
-}
-
-func (c Condition) judgeCellChange(cell *matrix.Cell, since *Diff) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknownFigure}
-	f.Outcome, f.Why = GateUnjudged, "one of the runs has no valid window with this figure"
-	for _, d := range since.Differences {
-		if d.Metric == c.of.metric() && d.of.after.Cell == cell.Cell {
-			f = c.JudgeChange(d)
-		}
-	}
-	f.Clients, f.Windows = cell.Clients, cell.Valid
-	return f
-}
-
-// JudgeChange judges a change of the condition's figure.
-func (c Condition) JudgeChange(d Difference) GateFinding {
-	f := GateFinding{Gate: c.Text, Cell: d.Cell, Outcome: GateOpen, Unit: Relative, Limit: c.Limit, Found: d.Ratio, Windows: d.AfterTrials, Change: &d}
-	switch i := d.Ratio.Interval; {
-	case !c.isBeyond(d.Ratio.Value):
-		f.Outcome = GateKept
-	case i != nil && c.isBeyond(i.Low) && c.isBeyond(i.High) && d.isReal():
-		f.Outcome = GateBreached
-	}
-	if f.within = f.Outcome == GateKept; min(d.BeforeTrials, d.AfterTrials) < matrix.LeastTrials {
-		f.Outcome = GateUnjudged
-		f.Why = fmt.Sprintf("judging a change needs %d valid windows in each run; the earlier run has %d, the later run %d", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials)
-	}
-	return f
-}
-
-// PassUnjudgedChanges replaces the outcome of changes that could not be judged: kept if the
-// estimate is within the limit, and open otherwise. Callers use it for runs with many cells.
-func PassUnjudgedChanges(findings []GateFinding) []GateFinding {
-	all := slices.Clone(findings)
-	for i := range all {
-		switch f := &all[i]; {
-		case f.Unit != Relative || f.Outcome != GateUnjudged:
-		case f.within:
-			f.Outcome, f.Why = GateKept, ""
-		default:
-			f.Outcome = GateOpen
-		}
-	}
-	return all
-}
-
 // isBeyond reports whether a value violates the limit. A value equal to the limit does not.
 func (c Condition) isBeyond(value float64) bool {
 	if c.Above {
@@ -234,7 +113,7 @@ type gateFigure struct {
 	of    func(*matrix.Cell) *matrix.Figure // nil if it was not measured
 	model string                            // the only load model with this figure; empty means every model
 
-	ofFailures bool // the figure counts failed calls
+	ofFailures bool // the figure counts failed calls: it is exact, and also known in invalid windows
 }
 
 // gateFigures lists the figures that have columns in the table.
@@ -242,7 +121,7 @@ var gateFigures = slices.Concat(gateLatencies(), []gateFigure{
 	{names: []string{"rps", "req/s", "throughput"}, unit: PerSecond, of: func(c *matrix.Cell) *matrix.Figure { return &c.Throughput }},
 	{names: []string{"errors", "err"}, unit: Requests, ofFailures: true, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: float64(c.Errors)} }},
 	{names: []string{"ok", "answered"}, unit: Share, ofFailures: true, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: 1 - errorShare(c)} }},
-	{names: []string{"cpu"}, unit: Microseconds, of: (*matrix.Cell).BothCPU},
+	{names: []string{"cpu"}, unit: Microseconds, of: cpuOfBothEnds},
 	{names: []string{"client"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ClientCPU }},
 	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ServerCPU }},
 	{names: []string{"handshake"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure {
@@ -275,6 +154,18 @@ func gateLatencies() []gateFigure {
 		}})
 	}
 	return all
+}
+
+// cpuOfBothEnds returns the CPU time of both ends. The sum of two intervals is wide enough for the
+// sum of the figures, however they depend on each other.
+func cpuOfBothEnds(c *matrix.Cell) *matrix.Figure {
+	both := c.BothCPU()
+	if both == nil || c.ClientCPU.Interval == nil || c.ServerCPU.Interval == nil {
+		return both
+	}
+	client, server := c.ClientCPU.Interval, c.ServerCPU.Interval
+	both.Interval = &matrix.Interval{Low: client.Low + server.Low, High: client.High + server.High, Confidence: client.Confidence}
+	return both
 }
 
 func errorShare(c *matrix.Cell) float64 { return float64(c.Errors) / float64(max(1, c.Requests)) }
@@ -313,8 +204,4 @@ func (l *gateFigure) reasonUnknown() string {
 		return "fewer than ten requests are slower than this percentile: measure longer"
 	}
 	return "this cell has no measurement of the figure"
-}
-
-func (d Difference) isReal() bool {
-	return d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
 }

@@ -10,15 +10,15 @@ import (
 	"wirelab.dev/internal/judge/analysis/compare"
 )
 
-// aLoadedCell has a figure of each kind.
+// aLoadedCell has a figure of each kind. The intervals reach 10 % to each side.
 func aLoadedCell() *matrix.Cell {
 	at := func(v float64) matrix.Figure {
-		return matrix.Figure{Value: v, Interval: &matrix.Interval{Low: v / 2, High: 2 * v, Confidence: matrix.Confidence}}
+		return matrix.Figure{Value: v, Interval: &matrix.Interval{Low: 0.9 * v, High: 1.1 * v, Confidence: matrix.Confidence}}
 	}
 	return &matrix.Cell{
 		Key: "load/service:wire=h1/GET //c=2", Valid: 3, Requests: 10_000, Errors: 20,
 		Throughput: at(5000), ServerCPU: new(at(40)), P99OverP50: at(4),
-		Service: matrix.Latencies{Mean: at(100), P50: at(90), P99: at(400), P9999: matrix.Figure{Value: math.NaN()}, Max: at(9000)},
+		Service: matrix.Latencies{Mean: at(100), P50: matrix.Figure{Value: 90}, P99: at(400), P9999: matrix.Figure{Value: math.NaN()}, Max: matrix.Figure{Value: 9000}},
 	}
 }
 
@@ -27,37 +27,48 @@ func TestFigures(t *testing.T) {
 		text string
 		want GateOutcome
 	}{
-		{"p99>400us", GateKept}, // a figure on the limit is right
-		{"p99>399us", GateBreached},
-		{" P99 > 0.399ms ", GateBreached},
-		{"mean<100us", GateKept},
-		{"mean<101us", GateBreached},
-		{"p99.99>1h", GateUnjudged}, // no figure
-		{"p9999>1h", GateUnjudged},
+		{"p99>441us", GateKept},
+		{"p99>439us", GateOpen}, // the interval contains the limit
+		{"p99>360us", GateOpen},
+		{"p99>359us", GateBreached},
+		{" P99 > 0.359ms ", GateBreached},
+		{"mean<90us", GateKept},
+		{"mean<110us", GateOpen},
+		{"mean<111us", GateBreached},
+		{"p50>90us", GateKept}, // one window has no interval: the figure decides
+		{"p50>89us", GateBreached},
+		{"p99.99>1h", GateOpen}, // no figure
+		{"p9999>1h", GateOpen},
 		{"max>9ms", GateKept},
-		{"rps<5000", GateKept},
-		{"throughput<5001", GateBreached},
-		{"req/s>4999.5", GateBreached},
-		{"errors>20", GateKept},
+		{"max>8.9ms", GateBreached},
+		{"rps<4500", GateKept},
+		{"throughput<5501", GateBreached},
+		{"req/s>4499.5", GateBreached},
+		{"errors>20", GateKept}, // counts are exact
 		{"errors>19", GateBreached},
 		{"errors>0.2%", GateKept},
 		{"errors>0.19%", GateBreached},
 		{"ok<99.8%", GateKept},
 		{"ok<99.9%", GateBreached},
-		{"server>39us", GateBreached},
-		{"client>1h", GateUnjudged}, // it was not measured
-		{"cpu>1h", GateUnjudged},
+		{"server>35us", GateBreached},
+		{"client>1h", GateOpen}, // it was not measured
+		{"cpu>1h", GateOpen},
 		{"p99/p50>3", GateBreached},
-		{"kept<1", GateUnjudged},
+		{"kept<1", GateOpen},
 	} {
 		condition, err := ParseCondition(c.text)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		if got := condition.Judge(aLoadedCell()); got.Outcome != c.want || (got.Why != "") != (c.want == GateUnjudged) {
+		if got := condition.Judge(aLoadedCell()); got.Outcome != c.want || (got.Why != "") != (c.want == GateOpen) {
 			t.Errorf("%s: %s, because %q: want %s", c.text, got.Outcome, got.Why, c.want)
 		}
+	}
+	both := aLoadedCell()
+	both.ClientCPU = both.ServerCPU
+	for text, want := range map[string]GateOutcome{"cpu>88us": GateKept, "cpu>87us": GateOpen, "cpu>71us": GateBreached} {
+		judgedAs(t, text, both, want)
 	}
 }
 
@@ -66,13 +77,13 @@ func TestAnInvalidCellIsNotJudged(t *testing.T) {
 	c := aLoadedCell()
 	c.Valid = 0
 	for text, want := range map[string]GateOutcome{
-		"p99>1ns": GateUnjudged, "p99>1h": GateUnjudged, "rps<1": GateUnjudged, "errors>0": GateUnjudged, "ok<100%": GateUnjudged,
+		"p99>1ns": GateOpen, "p99>1h": GateOpen, "rps<1": GateOpen, "errors>0": GateOpen, "ok<100%": GateOpen,
 	} {
 		judgedAs(t, text, c, want)
 	}
 	c.Refused = 1 // failed calls are counted in refused trials, too
 	for text, want := range map[string]GateOutcome{
-		"p99>1ns": GateUnjudged, "rps<1": GateUnjudged, "errors>0": GateBreached, "ok<100%": GateBreached, "errors>99%": GateKept,
+		"p99>1ns": GateOpen, "rps<1": GateOpen, "errors>0": GateBreached, "ok<100%": GateBreached, "errors>99%": GateKept,
 	} {
 		judgedAs(t, text, c, want)
 	}
@@ -139,21 +150,7 @@ func TestChangesAreToldFromFigures(t *testing.T) {
 	}
 }
 
-// In runs of many cells what cannot be judged of a change passes; of a figure it never does.
-func TestUnjudgedChangesPass(t *testing.T) {
-	got := PassUnjudgedChanges([]GateFinding{
-		{Unit: Relative, Outcome: GateUnjudged, within: true},
-		{Unit: Relative, Outcome: GateUnjudged},
-		{Unit: Relative, Outcome: GateBreached},
-		{Unit: Microseconds, Outcome: GateUnjudged},
-	})
-	for i, want := range []GateOutcome{GateKept, GateOpen, GateBreached, GateUnjudged} {
-		if got[i].Outcome != want {
-			t.Errorf("finding %d is %s, want %s", i, got[i].Outcome, want)
-		}
-	}
-}
-
+// A change is judged by its whole interval, and the reason says what to do.
 func TestChanges(t *testing.T) {
 	ratio := func(low, value, high float64, verdict compare.Verdict) Difference {
 		return Difference{Metric: matrix.P99, BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: value, Interval: &matrix.Interval{Low: low, High: high}}, Verdict: verdict}
@@ -162,24 +159,65 @@ func TestChanges(t *testing.T) {
 		gate string
 		of   Difference
 		want GateOutcome
+		why  string
 	}{
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Slower), GateBreached},
-		{"p99>10%", ratio(1.05, 1.2, 1.3, compare.Slower), GateOpen},
-		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Undecided), GateOpen},
-		{"p99 > +10%", ratio(1.02, 1.05, 1.09, compare.Slower), GateKept},
-		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, GateOpen},
-		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 2, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, GateUnjudged},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.94, compare.Slower), GateBreached},
-		{"throughput < -5%", ratio(0.8, 0.9, 0.97, compare.Slower), GateOpen},
-		{"throughput < -5%", ratio(1.2, 1.3, 1.4, compare.Faster), GateKept},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Slower), GateBreached, ""},
+		{"p99>10%", ratio(1.05, 1.2, 1.3, compare.Slower), GateOpen, "the interval contains the limit: measure more repeats, for example --repeat 5"},
+		{"p99>10%", ratio(1.05, 1.1001, 1.3, compare.Slower), GateOpen, "so close to the limit"},
+		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Undecided), GateOpen, "this change may be chance"},
+		{"p99 > +10%", ratio(1.02, 1.05, 1.09, compare.Slower), GateKept, ""},
+		{"p99 > +10%", ratio(0.97, 1.02, 1.09, compare.Undecided), GateKept, ""},
+		{"p99 > +10%", ratio(0.97, 1.05, 1.21, compare.Undecided), GateOpen, "the interval contains the limit"},
+		{"p99 > -10%", ratio(0.95, 1, 1.05, compare.Equivalent), GateBreached, ""}, // no change is a breach
+		{"p99 > -10%", ratio(0.7, 0.8, 0.89, compare.Faster), GateKept, ""},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: 2}, Verdict: compare.Undecided}, GateOpen, "a change needs 3 valid windows"},
+		{"p99 > +10%", Difference{BeforeTrials: 3, AfterTrials: 2, Ratio: matrix.Figure{Value: 1}, Verdict: compare.Undecided}, GateOpen, "the earlier run has 3, the later run 2"},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.94, compare.Slower), GateBreached, ""},
+		{"throughput < -5%", ratio(0.8, 0.9, 0.97, compare.Slower), GateOpen, "the interval contains the limit"},
+		{"throughput < -5%", ratio(1.2, 1.3, 1.4, compare.Faster), GateKept, ""},
 	} {
 		gate, err := ParseCondition(c.gate)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := gate.JudgeChange(c.of).Outcome; got != c.want {
-			t.Errorf("%s of %+v is %s, want %s", c.gate, c.of.Ratio, got, c.want)
+		if got := gate.JudgeChange(c.of); got.Outcome != c.want || (got.Why == "") != (c.why == "") || !strings.Contains(got.Why, c.why) {
+			t.Errorf("%s of %+v is %s, because %q; want %s, %q", c.gate, c.of.Ratio, got.Outcome, got.Why, c.want, c.why)
 		}
+	}
+}
+
+// One outcome decides for a run: breached before cannot tell before kept.
+func TestTheWorstOutcome(t *testing.T) {
+	kept, open, passes, breached := GateFinding{Outcome: GateKept}, GateFinding{Outcome: GateOpen}, GateFinding{Outcome: GateOpen, Passes: true}, GateFinding{Outcome: GateBreached}
+	for _, c := range []struct {
+		of   []GateFinding
+		want GateOutcome
+	}{
+		{nil, GateKept},
+		{[]GateFinding{kept, passes}, GateKept},
+		{[]GateFinding{open, kept}, GateOpen},
+		{[]GateFinding{breached, open}, GateBreached},
+		{[]GateFinding{open, breached}, GateBreached},
+	} {
+		if got := WorstOutcome(c.of); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.of, got, c.want)
+		}
+	}
+}
+
+// Conditions on failed calls come first.
+func TestFailedCallsAreJudgedFirst(t *testing.T) {
+	var conditions []Condition
+	for _, text := range []string{"p99>1h", "errors>0"} {
+		c, err := ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conditions = append(conditions, c)
+	}
+	got := JudgeConditions(conditions, &Summary{Cells: []matrix.Cell{*aLoadedCell()}}, nil)
+	if len(got) != 2 || got[0].Gate != "errors>0" || got[0].Outcome != GateBreached || got[1].Outcome != GateKept {
+		t.Errorf("found %+v", got)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
@@ -16,9 +18,9 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// A Diff compares a run with an earlier one, in the cells that both runs measured. It cannot tell a
-// change of the machine between the runs from a change of the code. A verdict needs
-// [matrix.LeastTrials] valid trials of each run.
+// A Diff compares a run with an earlier one, in the cells that both runs measured. The anchors of
+// the runs show how much the machine itself changed: every interval includes this spread between
+// the runs. A verdict needs [matrix.LeastTrials] valid trials of each run.
 type Diff struct {
 	Before       string         `json:"before"` // path of the earlier run
 	After        string         `json:"after"`
@@ -27,6 +29,7 @@ type Diff struct {
 	OnlyInAfter  []string       `json:"only_in_after"`   // cells that only the later run has
 	Invalid      []string       `json:"invalid"`         // cells without a valid trial in one of the runs
 	Doubts       []string       `json:"doubts"`          // reasons for not trusting the comparison
+	Anchor       []AnchorChange `json:"anchor"`          // changes of the machine itself; empty if a run lacks an anchor
 	Power        *compare.Power `json:"power,omitempty"` // smallest differences of the mean that the repeats can find; absent if there are too few repeats
 
 	targets [2]string // addresses of the first cell's server in the earlier and in the later run
@@ -45,7 +48,8 @@ type Difference struct {
 	Verdict      compare.Verdict `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on the later run
 	Margin       float64         `json:"margin"`                                                                                          // smallest of 0.01, 0.02, 0.05 and 0.1 by which the runs differ at most; 0 if they may differ by more
 
-	of cellPair
+	of           cellPair
+	incomparable string // why the runs cannot be compared; empty if they can
 }
 
 // DiffMetrics lists the metrics in which runs are compared.
@@ -78,11 +82,20 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		}
 		return false
 	})
+	changes := map[bool]*AnchorChange{} // of the mean and, for true, of the CPU time
+	for _, name := range []string{matrix.Mean, matrix.CPU} {
+		change := newAnchorChange(name, before.Anchor, after.Anchor)
+		if changes[name == matrix.CPU] = change; change != nil {
+			d.Anchor = append(d.Anchor, *change)
+		}
+	}
 	byCell := make([][]Difference, len(common))
 	for _, name := range DiffMetrics {
 		var f compare.Family
 		metric := diffMetric(name, foreign)
 		earlier, later := matrix.NewFit(before.points, metric), matrix.NewFit(after.points, metric)
+		change := changes[name == matrix.CPU]
+		incomparable := whyIncomparable(change, before, after)
 		for i, c := range common {
 			if !matrix.IsMeaningful(c.after.Cell.Load.Model, name) || !matrix.IsMeaningful(c.before.Cell.Load.Model, name) {
 				continue
@@ -95,12 +108,15 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 			byCell[i] = append(byCell[i], Difference{
 				of: c, Cell: c.key(), Metric: name, BeforeTrials: earlier.Trials(c.before), AfterTrials: later.Trials(c.after),
 				Before: earlier.Figure(c.before).Value, After: later.Figure(c.after).Value,
-				P: math.NaN(), Verdict: compare.Undecided, Ratio: matrix.Figure{Value: ratio.Value},
+				P: math.NaN(), Verdict: compare.Undecided, Ratio: matrix.Figure{Value: ratio.Value}, incomparable: incomparable,
 			})
 			f.Add(ratio, func(verdict stats.Comparison) {
 				c := &byCell[i][at]
 				c.P, c.Verdict, c.Margin = verdict.P, compare.TranslateVerdict(name, verdict.Verdict), verdict.Margin
 				c.Ratio = matrix.FigureOf(verdict.Ratio)
+				if change != nil {
+					c.widen(change.halfWidth())
+				}
 			})
 		}
 		f.Judge()
@@ -110,10 +126,37 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		}
 	}
 	d.Differences = slices.Concat(byCell...)
+	for _, one := range d.Differences {
+		if one.incomparable != "" && !foreign { // the doubts name another program already
+			d.Doubts = lists.AppendNew(d.Doubts, one.incomparable)
+		}
+	}
 	if old, now := d.Targets(); hostOf(old) != hostOf(now) {
 		d.Doubts = append(d.Doubts, fmt.Sprintf("the runs called servers on different hosts: %s before, %s after", old, now))
 	}
 	return d, nil
+}
+
+// widen adds the spread between the runs to the interval. A verdict that the wider interval does not
+// support becomes undecided.
+func (d *Difference) widen(spread float64) {
+	i := d.Ratio.Interval
+	if i == nil {
+		return
+	}
+	value := math.Log(d.Ratio.Value)
+	half := math.Hypot(math.Log(i.High/i.Low)/2, spread)
+	d.Ratio.Interval = &matrix.Interval{Low: math.Exp(value - half), High: math.Exp(value + half), Confidence: i.Confidence}
+	d.P = max(d.P, 2*distuv.UnitNormal.CDF(-math.Abs(value)*normalQuantile/half)) // one spread hits all cells: no correction for their number
+	outside := d.Ratio.Interval.High > 1+matrix.Margin || d.Ratio.Interval.Low < 1/(1+matrix.Margin)
+	if d.isReal() && d.P >= 1-matrix.Confidence || d.Verdict == compare.Equivalent && outside {
+		d.Verdict = compare.Undecided
+	}
+}
+
+// isReal reports whether the runs certainly differ.
+func (d Difference) isReal() bool {
+	return d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
 }
 
 // HasCell reports whether the run measured a cell. It ignores server addresses.

@@ -49,10 +49,11 @@ type Summary struct {
 	Host     map[string]any  // facts about the machine, copied from the manifest
 	Warnings []string        // warnings of the run, and warnings that all trials share
 	Rejudged *RejudgedChecks // trials that this version judges differently; nil if there are none
-	Forecast string          // how small a difference the run could tell; empty if nothing is compared
-	Until    *record.Until   // nil in a run with a fixed number of repeats
-	Overlaid []*Summary      // the runs of an overlay; empty for a single run
-	Foreign  []string        // other programs that measured; empty if wirelab did
+	Anchor   []record.AnchorReading
+	Forecast string        // how small a difference the run could tell; empty if nothing is compared
+	Until    *record.Until // nil in a run with a fixed number of repeats
+	Overlaid []*Summary    // the runs of an overlay; empty for a single run
+	Foreign  []string      // other programs that measured; empty if wirelab did
 
 	Cells []matrix.Cell
 	Results
@@ -102,7 +103,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 		Name: m.Name, Title: m.Title, Question: m.Question,
 		Started: m.Started, Status: m.Status, Seed: m.Seed,
 		Planned: m.Trials, Done: len(records), Command: m.Command,
-		Warnings: slices.Clone(m.Warnings), Forecast: m.Forecast, Rejudged: judged.Rejudged, Until: m.Until,
+		Warnings: slices.Clone(m.Warnings), Forecast: m.Forecast, Rejudged: judged.Rejudged, Until: m.Until, Anchor: m.Anchor,
 	}
 	for _, r := range records {
 		switch {

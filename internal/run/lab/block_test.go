@@ -118,3 +118,31 @@ func TestSlicesAreMirrored(t *testing.T) {
 		t.Errorf("%d slices of a long window, want %d", len(many[0]), load.MostSlices)
 	}
 }
+
+// A run with an anchor measures it before and after its trials, and its records do not contain it.
+func TestARunReadsItsAnchor(t *testing.T) {
+	l, s := newLab(t), oneCell(t, "fake")
+	l.Anchored = true
+	run := create(t, s)
+	if err := l.Run(t.Context(), s.Plan(), run); err != nil {
+		t.Fatal(err)
+	}
+	l.ReadAnchor(t.Context(), run)
+	readings := map[int]int{}
+	for _, r := range run.Manifest.Anchor {
+		readings[r.Clients]++
+		if !(r.MeanNS > 0) {
+			t.Errorf("%d clients: a mean of %v ns", r.Clients, r.MeanNS)
+		}
+	}
+	for _, clients := range record.AnchorClients {
+		if readings[clients] != 2*anchorReadings {
+			t.Errorf("%d clients: %d readings, want %d", clients, readings[clients], 2*anchorReadings)
+		}
+	}
+	for _, r := range recordsOf(t, run) {
+		if r.Cell.Variant != "fake" {
+			t.Errorf("a record of %s", r.Cell.Key())
+		}
+	}
+}

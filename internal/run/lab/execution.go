@@ -45,6 +45,7 @@ func (e *execution) run(ctx context.Context) error {
 		if e.Remote.Ended() {
 			return nil
 		}
+		e.readAnchorIfOld(ctx, e.into)
 		records, err := e.measure(ctx, e.blockFrom(number))
 		if err != nil {
 			return err

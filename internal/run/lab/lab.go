@@ -56,6 +56,8 @@ type Lab struct {
 	// Staging, if not nil, may change how a worker is launched: package selftest
 	// disturbs trials with it, to test the judge.
 	Staging func(worker.Role, *worker.Launch)
+	// Anchored measures the anchor before and during the trials (record.AnchorReading).
+	Anchored bool
 	// Unwatched leaves the sentinels out, to measure what they cost.
 	Unwatched bool
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"math"
 	"strings"
 	"testing"
 
@@ -21,8 +22,8 @@ func gatedRun(t *testing.T) *Run {
 	run.Gates = []analysis.GateFinding{
 		{Gate: "p99>20ms", Cell: key, Outcome: analysis.GateBreached, Unit: analysis.Microseconds, Limit: 20_000, Found: figure, Windows: 3},
 		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.GateKept, Unit: analysis.Share, Limit: 0.001, Found: matrix.Figure{Value: 0.00099}, Windows: 1},
-		{Gate: "p99.99>1s", Cell: key, Outcome: analysis.GateUnjudged, Unit: analysis.Microseconds, Why: "it was | not measured here"},
-		{Gate: "mean>+10%", Cell: key, Outcome: analysis.GateOpen, Unit: analysis.Relative, Limit: 1.1, Found: matrix.Figure{Value: 1.12}, Windows: 3},
+		{Gate: "p99.99>1s", Cell: key, Outcome: analysis.GateOpen, Unit: analysis.Microseconds, Found: matrix.Figure{Value: math.NaN()}, Why: "it was | not measured here"},
+		{Gate: "mean>+10%", Cell: key, Outcome: analysis.GateOpen, Unit: analysis.Relative, Limit: 1.1, Found: matrix.Figure{Value: 1.12}, Windows: 3, Passes: true, Why: "few"},
 	}
 	return run
 }
@@ -34,10 +35,10 @@ func TestGatesArePrinted(t *testing.T) {
 	if err := gate.WriteGates(&out, run.GateRun()); err != nil {
 		t.Fatal(err)
 	}
-	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows; the interval contains the limit
+	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows
 kept         errors>0.1%: 0.099%, of 1 window
-unjudged     p99.99>1s: could not be judged: it was | not measured here
-open         mean>+10%: +12.0%, of 3 windows
+cannot tell  p99.99>1s: it was | not measured here
+cannot tell  mean>+10%: +12.0%, of 3 windows; few
 `
 	if out.String() != want {
 		t.Errorf("it prints\n%swant\n%s", out.String(), want)
@@ -90,8 +91,8 @@ func TestLoadAsMarkdown(t *testing.T) {
 	for _, want := range []string{
 		"### " + run.Summary.Title,
 		"| clients | load | req/s | mean |",
-		"| p99>20ms | 0 | 25.1ms (19.0ms to 27.9ms), of 3 windows; the interval contains the limit | **breached** |",
-		`| p99.99>1s | 0 | could not be judged: it was \| not measured here | **unjudged** |`,
+		"| p99>20ms | 0 | 25.1ms (19.0ms to 27.9ms), of 3 windows | **breached** |",
+		`| p99.99>1s | 0 | it was \| not measured here | **cannot tell** |`,
 		"**Invalid**, ",
 		"#### Since before",
 		"| compare/tcp/echo/64B/c=1 | mean | 100µs | 125µs | +25.0% (+20.0% to +30.0%) | slower | 5, 5 |",

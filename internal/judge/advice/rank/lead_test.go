@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"wirelab.dev/internal/base/latency"
 	"gonum.org/v1/gonum/stat"
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"

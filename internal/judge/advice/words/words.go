@@ -40,13 +40,14 @@ func PayloadText(p record.Payload) string {
 	return p.Text(func(bytes int) string { return Size(float64(bytes)) }, " → ")
 }
 
-// Percent writes a share in percent, rounded down, so that 100 % means all.
+// Percent writes a share in percent, rounded. Above 99 % it writes two decimals and rounds down, so
+// that 100 % means all.
 func Percent(share float64) string {
-	scale := 1.0
+	percent := math.Round(100 * share)
 	if share > 0.99 {
-		scale = 100
+		percent = math.Floor(100*100*share+1e-9) / 100
 	}
-	return strconv.FormatFloat(math.Floor(share*100*scale+1e-9)/scale, 'f', -1, 64) + " %"
+	return strconv.FormatFloat(percent, 'f', -1, 64) + " %"
 }
 
 // Rate writes a number per second.

@@ -25,10 +25,9 @@ type DiffReport struct {
 
 // A GateResult holds the outcomes of one gate (a condition of --fail-if) in all cells.
 type GateResult struct {
-	Gate     string   `json:"gate"`
-	Breached []string `json:"breached"`           // names of cells that are certainly beyond the limit
-	Open     []string `json:"open"`               // names of cells that are beyond the limit, perhaps by chance
-	Unjudged []string `json:"unjudged,omitempty"` // names of cells without the figure
+	Gate       string   `json:"gate"`
+	Breached   []string `json:"breached"`    // names of cells that are certainly beyond the limit
+	CannotTell []string `json:"cannot_tell"` // names of cells whose interval contains the limit, or that lack the figure
 }
 
 // NewDiffReport groups the findings of gates by gate.
@@ -40,9 +39,7 @@ func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffRepor
 		case analysis.GateBreached:
 			g.Breached = append(g.Breached, f.Cell)
 		case analysis.GateOpen:
-			g.Open = append(g.Open, f.Cell)
-		case analysis.GateUnjudged:
-			g.Unjudged = append(g.Unjudged, f.Cell)
+			g.CannotTell = append(g.CannotTell, f.Cell)
 		}
 	}
 	r.Answer = r.answerLines()
@@ -63,13 +60,11 @@ func (r *DiffReport) answerLines() []string {
 	for _, g := range r.Gates {
 		switch {
 		case len(g.Breached) > 0:
-			lines = append(lines, "BREACHED "+g.Gate+in(g.Breached))
-		case len(g.Unjudged) > 0:
-			lines = append(lines, "unjudged "+g.Gate+in(g.Unjudged))
-		case len(g.Open) > 0:
-			lines = append(lines, "kept     "+g.Gate+", but open"+in(g.Open))
+			lines = append(lines, "BREACHED     "+g.Gate+in(g.Breached))
+		case len(g.CannotTell) > 0:
+			lines = append(lines, "cannot tell  "+g.Gate+in(g.CannotTell)+": "+r.firstReason(g.Gate))
 		default:
-			lines = append(lines, "kept     "+g.Gate)
+			lines = append(lines, "kept         "+g.Gate)
 		}
 	}
 	if only := len(r.OnlyInBefore) + len(r.OnlyInAfter); only > 0 {
@@ -82,11 +77,21 @@ func (r *DiffReport) answerLines() []string {
 		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to find a change of %.0f %%; these runs find changes of %.0f %% or more.",
 			words.Count(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
 	}
-	trust := "Trust: the runs did not alternate, so changes of the machine may count, too."
+	trust := "Trust: the runs did not alternate"
+	for _, change := range r.Anchor[:min(1, len(r.Anchor))] {
+		trust += "; " + change.Describe()
+	}
+	trust += "."
 	if len(r.Doubts) > 0 {
 		trust = "Trust: " + strings.Join(r.Doubts, "; ") + "."
 	}
 	return append(lines, trust)
+}
+
+// firstReason returns the first reason why a gate cannot tell.
+func (r *DiffReport) firstReason(of string) string {
+	i := slices.IndexFunc(r.findings, func(f analysis.GateFinding) bool { return f.Gate == of && f.Why != "" })
+	return describeFinding(r.findings[i])
 }
 
 // countVerdicts counts the verdicts of one figure. It returns "" if none was compared.
@@ -180,9 +185,9 @@ func WriteDiffJUnit(w io.Writer, r *DiffReport) error {
 		text := describeFinding(f)
 		if d := f.Change; d != nil {
 			text = fmt.Sprintf("%s %s: from %s to %s", d.Metric, formatChange(d.Ratio), formatDiffFigure(*d, d.Before), formatDiffFigure(*d, d.After))
-		}
-		if f.Outcome == analysis.GateOpen {
-			text = "open: " + text
+			if f.Why != "" {
+				text += "; " + f.Why
+			}
 		}
 		return text
 	}))

@@ -8,6 +8,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,14 +51,14 @@ func (r *Run) DescribeGate(f analysis.GateFinding) string {
 	return asked + ": " + describeFinding(f)
 }
 
-// describeFinding describes the figure, or the reason why it could not be judged.
+// describeFinding describes the figure, and the reason why the gate cannot tell.
 func describeFinding(f analysis.GateFinding) string {
-	if !format.Finite(f.Found.Value) || f.Outcome == analysis.GateUnjudged {
-		return "could not be judged: " + f.Why
+	if !format.Finite(f.Found.Value) {
+		return f.Why
 	}
 	text := words.WithInterval(f.Found, func(v float64) string { return formatGateFigure(f.Unit, v) }) + ", of " + words.Count(f.Windows, "window")
-	if i := f.Found.Interval; i != nil && i.Low <= f.Limit && f.Limit <= i.High {
-		text += "; the interval contains the limit"
+	if f.Why != "" {
+		text += "; " + f.Why
 	}
 	return text
 }
@@ -87,8 +88,13 @@ func WriteLoadJUnit(w io.Writer, run *Run) error {
 	for i := range run.Summary.Cells {
 		c := &run.Summary.Cells[i]
 		one := junitTest{Name: c.Key, Class: "measurement"}
-		if !c.IsValid() {
-			one.Error = &junitMessage{invalidReason(c)}
+		passes := func(f analysis.GateFinding) bool { return f.Cell == c.Key && f.Passes }
+		switch message := (&junitMessage{invalidReason(c)}); {
+		case c.IsValid():
+		case c.Spoiled > 0 && slices.ContainsFunc(run.Gates, passes):
+			one.Skipped = message
+		default:
+			one.Error = message
 		}
 		tests = append(tests, one)
 	}
@@ -103,9 +109,11 @@ func gateTests(findings []analysis.GateFinding, say func(analysis.GateFinding) s
 		case analysis.GateBreached:
 			one.Failure = message
 		case analysis.GateOpen:
-			one.Skipped = message
-		case analysis.GateUnjudged:
-			one.Error = message
+			if f.Passes {
+				one.Skipped = message
+			} else {
+				one.Error = message
+			}
 		}
 		tests = append(tests, one)
 	}
@@ -180,8 +188,8 @@ type junitTest struct {
 	Name    string        `xml:"name,attr"`
 	Class   string        `xml:"classname,attr"`
 	Failure *junitMessage `xml:"failure,omitempty"`
-	Error   *junitMessage `xml:"error,omitempty"` // the gate could not be judged
-	Skipped *junitMessage `xml:"skipped,omitempty"`
+	Error   *junitMessage `xml:"error,omitempty"`   // the gate cannot tell
+	Skipped *junitMessage `xml:"skipped,omitempty"` // the gate cannot tell, and passes
 }
 
 type junitMessage struct {

@@ -1,0 +1,16 @@
+package record
+
+import "time"
+
+// AnchorClients lists the numbers of clients with which the anchor is measured.
+var AnchorClients = []int{1, 16}
+
+// An AnchorReading is one measurement of the anchor: a short fixed cell (tcp, 64 B) that every run
+// of a machine measures before, during and after its trials. Readings of two runs show how much
+// faster or slower the machine itself was.
+type AnchorReading struct {
+	Started time.Time `json:"started"`
+	Clients int       `json:"clients"`
+	MeanNS  float64   `json:"mean_ns"`          // mean time of a call
+	CPUNS   float64   `json:"cpu_ns,omitempty"` // CPU time per call of both ends; absent if unknown
+}

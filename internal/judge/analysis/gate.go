@@ -1,0 +1,157 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+// A GateOutcome is the result of a condition in a cell.
+type GateOutcome string
+
+// The outcomes. A gate is kept or breached only if the whole interval of its figure lies on one
+// side of the limit. A figure without an interval decides by itself.
+const (
+	GateKept     GateOutcome = "kept"
+	GateBreached GateOutcome = "breached"
+	GateOpen     GateOutcome = "cannot tell" // the interval contains the limit, or the figure is unknown
+)
+
+// A GateFinding is the outcome of a condition in one cell, with the figure.
+type GateFinding struct {
+	Gate    string        `json:"gate"` // the condition as the user wrote it
+	Cell    string        `json:"cell"`
+	Clients int           `json:"-"`
+	Outcome GateOutcome   `json:"outcome" jsonschema:"enum=kept,enum=breached,enum=cannot tell"`
+	Passes  bool          `json:"passes,omitempty"`                                                                   // the outcome is "cannot tell", and passes because of --undecided pass
+	Unit    Unit          `json:"unit" jsonschema:"enum=us,enum=rps,enum=requests,enum=share,enum=ratio,enum=change"` // unit of limit and found
+	Limit   float64       `json:"limit"`
+	Found   matrix.Figure `json:"found"`         // the measured figure or change; null if unknown
+	Windows int           `json:"windows"`       // number of windows that the figure is from
+	Why     string        `json:"why,omitempty"` // why the outcome is "cannot tell", and what to do; absent for other outcomes
+	Change  *Difference   `json:"-"`             // the judged change; nil for a figure
+}
+
+// WorstOutcome returns the outcome of all findings together: breached if one is breached, else
+// cannot tell if one cannot tell and does not pass, else kept.
+func WorstOutcome(findings []GateFinding) GateOutcome {
+	worst := GateKept
+	for _, f := range findings {
+		switch {
+		case f.Outcome == GateBreached:
+			return GateBreached
+		case f.Outcome == GateOpen && !f.Passes:
+			worst = GateOpen
+		}
+	}
+	return worst
+}
+
+// JudgeConditions judges the conditions on failed calls first, then those on other figures, and
+// then the conditions on changes in the cells that both runs share.
+func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFinding {
+	var failures, figures, changes []GateFinding
+	for i := range s.Cells {
+		cell := &s.Cells[i]
+		for _, c := range conditions {
+			switch {
+			case c.IsChange() && (since == nil || slices.Contains(since.OnlyInAfter, cell.Key)):
+			case c.IsChange():
+				changes = append(changes, c.judgeCellChange(cell, since))
+			case c.of.ofFailures:
+				failures = append(failures, c.Judge(cell))
+			default:
+				figures = append(figures, c.Judge(cell))
+			}
+		}
+	}
+	return slices.Concat(failures, figures, changes)
+}
+
+// Judge judges the figure of a cell by its interval, or by the figure itself if there is no
+// interval, as for one window. Failed calls are exact counts, and also judged in invalid windows: a
+// service whose calls all fail has no valid window.
+func (c Condition) Judge(cell *matrix.Cell) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknownFigure}
+	if !cell.IsValid() && !(c.of.ofFailures && cell.Refused > 0) {
+		return f.open("the cell has no valid window: see its failed checks")
+	}
+	if c.of.ofFailures {
+		f.Windows = max(cell.Valid, cell.Refused)
+	}
+	if c.of.unit == Requests && c.Unit == Share {
+		f.Found.Value = errorShare(cell)
+	} else if found := c.of.of(cell); found != nil {
+		f.Found = *found
+	}
+	if math.IsNaN(f.Found.Value) {
+		return f.open(c.of.reasonUnknown())
+	}
+	return c.judgeFound(f)
+}
+
+func (f GateFinding) open(why string) GateFinding {
+	f.Outcome, f.Why = GateOpen, why
+	return f
+}
+
+// judgeFound judges a known figure. The limit itself is kept.
+func (c Condition) judgeFound(f GateFinding) GateFinding {
+	low, high := f.Found.Value, f.Found.Value
+	if i := f.Found.Interval; i != nil {
+		low, high = i.Low, i.High
+	}
+	switch beyond := c.isBeyond(low); {
+	case beyond != c.isBeyond(high):
+		return f.open("the interval contains the limit: " + f.moreRepeats())
+	case beyond:
+		f.Outcome = GateBreached
+	default:
+		f.Outcome = GateKept
+	}
+	return f
+}
+
+// moreRepeats says how many repeats would probably bring the interval to one side of the limit. An
+// interval shrinks with the square root of their number.
+func (f GateFinding) moreRepeats() string {
+	const most = 100 // nobody waits for more repeats
+	i := f.Found.Interval
+	distance := math.Abs(math.Log(f.Found.Value / f.Limit))
+	needed := math.Ceil(float64(f.Windows) * math.Pow(math.Log(i.High/i.Low)/2/distance, 2))
+	if !(needed <= most) {
+		return "the figure is so close to the limit that more repeats may not decide; choose another limit"
+	}
+	return fmt.Sprintf("measure more repeats, for example --repeat %.0f", max(needed, float64(f.Windows+1)))
+}
+
+func (c Condition) judgeCellChange(cell *matrix.Cell, since *Diff) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknownFigure}
+	f = f.open("one of the runs has no valid window with this figure")
+	for _, d := range since.Differences {
+		if d.Metric == c.of.metric() && d.of.after.Cell == cell.Cell {
+			f = c.JudgeChange(d)
+		}
+	}
+	f.Clients, f.Windows = cell.Clients, cell.Valid
+	return f
+}
+
+// JudgeChange judges a change of the condition's figure. A change that breaches its limit must also
+// be proven, corrected for the number of compared cells, unless no change at all is a breach.
+func (c Condition) JudgeChange(d Difference) GateFinding {
+	f := GateFinding{Gate: c.Text, Cell: d.Cell, Unit: Relative, Limit: c.Limit, Found: d.Ratio, Windows: d.AfterTrials, Change: &d}
+	if min(d.BeforeTrials, d.AfterTrials) < matrix.LeastTrials || d.Ratio.Interval == nil {
+		return f.open(fmt.Sprintf("a change needs %d valid windows in each run; the earlier run has %d, the later run %d: measure more repeats", matrix.LeastTrials, d.BeforeTrials, d.AfterTrials))
+	}
+	if d.incomparable != "" {
+		return f.open(d.incomparable)
+	}
+	f = c.judgeFound(f)
+	if f.Outcome == GateBreached && !c.isBeyond(1) && !d.isReal() {
+		return f.open("this change may be chance, corrected for the number of compared cells: measure more repeats, or fewer cells")
+	}
+	return f
+}
