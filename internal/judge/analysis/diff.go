@@ -70,13 +70,6 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		a, b := x.after.Cell, y.after.Cell
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
 	})
-	common = slices.DeleteFunc(common, func(c cellPair) bool {
-		if invalid := len(c.before.ValidTrials()) == 0 || len(c.after.ValidTrials()) == 0; invalid {
-			d.Invalid = append(d.Invalid, c.key())
-			return true
-		}
-		return false
-	})
 	byCell := make([][]Difference, len(common))
 	for _, name := range DiffMetrics {
 		f, of := compare.NewFamily(before.points, after.points), diffMetric(name, foreign)
@@ -100,6 +93,11 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		if p := f.Power(); p != nil && name == matrix.Mean {
 			p.Metric = name
 			d.Power = p
+		}
+	}
+	for i, c := range common {
+		if len(byCell[i]) == 0 {
+			d.Invalid = append(d.Invalid, c.key())
 		}
 	}
 	d.Differences = slices.Concat(byCell...)
@@ -128,7 +126,7 @@ func firstOrNone(cells []string) string {
 }
 
 func newDifference(c cellPair, name string, of matrix.Metric) Difference {
-	old, now := matrix.KnownValues(c.before.ValidTrials(), of), matrix.KnownValues(c.after.ValidTrials(), of)
+	old, now := matrix.KnownValues(c.before.Trials, of), matrix.KnownValues(c.after.Trials, of)
 	d := Difference{
 		of: c, Cell: c.key(), Metric: name, BeforeTrials: len(old), AfterTrials: len(now),
 		P: math.NaN(), Verdict: compare.Undecided, Ratio: matrix.Figure{Value: math.NaN()},

@@ -45,7 +45,7 @@ type Comparison struct {
 	record.Place
 	Load    record.Load   `json:"load"`                                                                                            // the load without an in-flight limit, which is an option of the variant
 	Metric  string        `json:"metric" jsonschema:"enum=mean,enum=p99,enum=throughput,enum=cpu"`                                 // the compared figure; cpu is the CPU time per request of both ends
-	Pairs   int           `json:"pairs"`                                                                                           // number of repeats in which both variants have a valid trial
+	Pairs   int           `json:"pairs"`                                                                                           // number of repeats in which both variants have the figure
 	Ratio   matrix.Figure `json:"ratio"`                                                                                           // A's figure divided by B's, paired by repeat
 	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
 	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on A; for cpu it is less or more instead of faster or slower
@@ -147,7 +147,7 @@ func (f *Family) add(a, b *matrix.Point, of matrix.Metric, accept func(stats.Com
 
 // AddUnpaired adds the ratio of a later to an earlier run. Trials of two runs are never paired.
 func (f *Family) AddUnpaired(before, after *matrix.Point, of matrix.Metric, accept func(stats.Comparison)) {
-	old, now := matrix.KnownValues(before.ValidTrials(), of), matrix.KnownValues(after.ValidTrials(), of)
+	old, now := matrix.KnownValues(before.Trials, of), matrix.KnownValues(after.Trials, of)
 	if min(len(old), len(now)) >= matrix.LeastTrials && matrix.ArePositive(old) && matrix.ArePositive(now) {
 		f.samples, f.accept = append(f.samples, newUnpairedSample(now, old)), append(f.accept, accept)
 	}
@@ -256,7 +256,7 @@ func lookAtCells(points []*matrix.Point, width float64) (look Look) {
 			of = matrix.Metrics[matrix.Throughput]
 		}
 		look.Of++
-		if !matrix.FigureOver(p.ValidTrials(), of).IsWithin(width) {
+		if !matrix.FigureOver(p.TrialsWith(record.Times), of).IsWithin(width) {
 			look.Open++
 		}
 	}

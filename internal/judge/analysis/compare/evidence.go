@@ -38,7 +38,7 @@ func (e *evidence) evaluate(expression *claim.Expression, part, variant string) 
 	return values
 }
 
-// Figure returns the figure of the cell's trial in the current repeat, if that trial is valid.
+// Figure returns the figure of the cell's trial in the current repeat, if that trial has it.
 func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	from := e.points
 	if claim.NeedsSyscalls(name) {
@@ -49,21 +49,12 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 		return math.NaN()
 	}
 	e.keepFigure(name, p)
-	for _, t := range usableTrials(name, p) {
+	for _, t := range p.MeasuredTrials() {
 		if t.Repeat == e.repeat {
 			return matrix.Metrics[name](t)
 		}
 	}
 	return math.NaN()
-}
-
-// usableTrials returns the trials that may give a figure. The answered share also uses invalid
-// trials, because failed requests may be the reason why they are invalid.
-func usableTrials(name string, p *matrix.Point) []matrix.Trial {
-	if name == "answered" {
-		return p.MeasuredTrials()
-	}
-	return p.ValidTrials()
 }
 
 func (e *evidence) keepFigure(name string, p *matrix.Point) {
@@ -73,7 +64,7 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	}) {
 		return
 	}
-	trials := matrix.Filter(usableTrials(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
+	trials := matrix.Filter(p.MeasuredTrials(), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
 	e.figures = append(e.figures, ClaimFigure{
 		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
 		Value: matrix.KnownFigure(trials, matrix.Metrics[name]),

@@ -111,15 +111,15 @@ func sharesOf(variants []*matrix.Point, changes []string, of matrix.Metric) (Sha
 // logsOf returns a metric's logarithm for each variant, in the repeats that all variants have.
 func logsOf(variants []*matrix.Point, of matrix.Metric) [][]float64 {
 	logs := make([][]float64, len(variants))
-	for _, t := range variants[0].ValidTrials() {
+	for _, t := range variants[0].MeasuredTrials() {
 		var row []float64
 		for _, p := range variants {
-			valid := p.ValidTrials()
-			i := slices.IndexFunc(valid, func(other matrix.Trial) bool { return other.Repeat == t.Repeat })
-			if i < 0 || !(of(valid[i]) > 0) {
+			measured := p.MeasuredTrials()
+			i := slices.IndexFunc(measured, func(other matrix.Trial) bool { return other.Repeat == t.Repeat })
+			if i < 0 || !(of(measured[i]) > 0) {
 				break
 			}
-			row = append(row, math.Log(of(valid[i])))
+			row = append(row, math.Log(of(measured[i])))
 		}
 		if len(row) < len(variants) {
 			continue
