@@ -134,3 +134,23 @@ func TestClaimKeepsItsVerdict(t *testing.T) {
 		t.Errorf("a claim that was open: %s by %d repeats", c.Outcome, c.Pairs)
 	}
 }
+
+// A claim whose figure was measured but refused says by what.
+func TestAClaimNamesWhatRefusesItsFigure(t *testing.T) {
+	records := synthetic{seed: 3, noise: 0.01, repeats: 3, truths: []truth{
+		{part: "small", variant: "grpc", clients: 1, mean: time.Millisecond},
+		{part: "small", variant: "tcp", clients: 1, mean: time.Millisecond},
+	}}.records(t)
+	for _, r := range records {
+		r.Checks = []record.Check{{Name: "gaps", Level: record.Invalid, Detail: "other programs used 45 % of the CPUs", Spoils: []record.FigureKind{record.Times}}}
+	}
+	m := manifest(len(records))
+	m.Scenario = json.RawMessage(`{"claims":[{"says":"equal","part":"small","find":"ratio(\"mean\", \"tcp\", \"grpc\")","ratio":1.2}],"parts":[{"stacks":["grpc"]}]}`)
+	s, err := Summarize(m, JudgedTrials{Records: records}, insight.BuiltInCategories())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Claims[0]; c.Outcome != compare.Unmeasured || c.Reason != "mean: refused, because other programs used 45 % of the CPUs" {
+		t.Errorf("%s, because %q", c.Outcome, c.Reason)
+	}
+}

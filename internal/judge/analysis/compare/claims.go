@@ -218,6 +218,9 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 		measured.Ratio = &matrix.Figure{Value: math.Exp(mean(ratios))}
 	}
 	measured.setReason(slices.Concat(values...))
+	if measured.Pairs == 0 && measured.Outcome == Unmeasured && from.refused != "" {
+		measured.Reason = from.refused
+	}
 	if measured.Unasked = from.unasked != ""; measured.Unasked {
 		measured.Reason = "the run left out " + from.unasked + ": measure again with --yardstick"
 	}

@@ -18,6 +18,7 @@ type evidence struct {
 	look         study.ClaimLook
 	repeat       int
 	unasked      string        // a yardstick variant that the run did not measure
+	refused      string        // why checks refuse a figure of the expression in all repeats; empty if none does
 	figures      []ClaimFigure // figures that the expression used, over all repeats
 }
 
@@ -50,9 +51,12 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 	}
 	e.keepFigure(name, p)
 	for _, t := range p.MeasuredTrials() {
-		if t.Repeat == e.repeat {
-			return matrix.Metrics[name](t)
+		if figure := matrix.Metrics[name](t); t.Repeat == e.repeat && !math.IsNaN(figure) {
+			return figure
 		}
+	}
+	if why := p.WhyMissing(name); e.refused == "" && why != "not measured" {
+		e.refused = name + ": " + why
 	}
 	return math.NaN()
 }
