@@ -193,7 +193,7 @@ export interface Cell {
   agents?: number; // Agents is the number of machines of a fleet that run the clients. 0 means that clients and server run on this machine.
   network?: Network; // Network is the trial's own network. The zero value means the machine's loopback.
   tool?: string; // Tool is the program that measured the cell, if wirelab only read that program's file. It is absent if wirelab measured. With a Tool, sizes and clients of 0 mean unknown.
-  requests: number; // measured requests of all valid trials, including failed ones
+  requests: number; // measured requests of all trials, including failed ones
   errors: number; // failed requests
   error_kinds: ErrorCount[];
   throughput_rps: number | null; // successful answers per second
@@ -221,7 +221,8 @@ export interface Cell {
   bulk?: Bulk; // absent if a call carries less than 1 MiB, or its bytes were not counted
   fleet_clients?: FleetClient[]; // results of each agent's client; absent if one machine's client made all calls
   trials: number; // trials with a record
-  valid_trials: number; // valid trials
+  valid_trials: number; // trials with times that can be compared
+  disturbed_trials: number; // Disturbed counts the valid trials whose times other programs lengthened. The times of a block's trials can still be compared with each other.
   spoiled_trials: number; // Spoiled counts the trials that are invalid only because of other programs.
   key: string; // names the cell within its run
   repeats: Repeat[];
@@ -315,7 +316,7 @@ export interface Comparison {
   intervals: IntervalsByField;
 }
 
-/** Connections holds the wanted and the opened connections of the trials behind the figures. */
+/** Connections holds the wanted and the opened connections of all measured trials. */
 export interface Connections {
   per_request: boolean; // every request asks for a connection of its own
   secure: boolean; // connections use TLS or QUIC; for older records, true if there are handshakes or tls=on

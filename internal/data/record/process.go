@@ -54,6 +54,9 @@ type Process struct {
 	GCPercent  *int64 `json:"gc_percent,omitempty"`
 	SchedP50NS *int64 `json:"sched_p50_ns,omitempty"` // time from ready to running, of goroutines
 	SchedP99NS *int64 `json:"sched_p99_ns,omitempty"`
+	// WaitedNS is the time in the window for which threads of the process were ready to run but had
+	// no CPU, summed over threads.
+	WaitedNS *int64 `json:"waited_ns,omitempty"`
 	// Gaps counts the times when other programs kept the process off its CPUs.
 	Gaps *Gaps    `json:"gaps,omitempty"`
 	Busy *float64 `json:"busy,omitempty"` // used share of the CPUs that the process was given
@@ -143,6 +146,8 @@ type HostState struct {
 	StolenShare *float64 `json:"stolen_share,omitempty"`
 	// Share of CPU time that other processes used.
 	OthersShare *float64 `json:"others_share,omitempty"`
+	// OthersCPUs is the same as a mean number of CPUs.
+	OthersCPUs *float64 `json:"others_cpus,omitempty"`
 	// Share of a calibration before the trial in which the CPU ran other programs.
 	LostBefore   *float64 `json:"lost_before,omitempty"`
 	LostAfter    *float64 `json:"lost_after,omitempty"`

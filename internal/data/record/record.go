@@ -86,7 +86,7 @@ type Record struct {
 // Level says how serious the result of a check is.
 type Level string
 
-// The levels of a check. An average never includes a trial with an invalid check.
+// The levels of a check. An average never includes a figure that an invalid check spoils.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
@@ -97,6 +97,19 @@ const (
 // Severity returns a number that is higher for a more serious level. It is 0 for Unknown.
 func (l Level) Severity() int { return slices.Index([]Level{OK, Warning, Invalid}, l) + 1 }
 
+// A FigureKind groups the figures of a trial that the same faults spoil. Failed calls, statuses and
+// connections belong to no kind: they are facts about the trial, whatever happened in it.
+type FigureKind string
+
+// The kinds of figures.
+const (
+	Times         FigureKind = "times"          // latencies and rates
+	AbsoluteTimes FigureKind = "absolute times" // latencies and rates by themselves, not their ratios within a block
+	CPUTime       FigureKind = "cpu"            // CPU time per call, and its shares
+	Counts        FigureKind = "counts"         // page faults, context switches, system calls, allocations
+	Bytes         FigureKind = "bytes"          // bytes on the wire, memory
+)
+
 // A Check is the result of one validity check of a trial, with the figure that decided it.
 type Check struct {
 	Name   string   `json:"name"`
@@ -105,11 +118,26 @@ type Check struct {
 	Limit  *float64 `json:"limit,omitempty"`
 	Unit   string   `json:"unit,omitempty"`
 	Detail string   `json:"detail"`
+	// Spoils lists the kinds of figures that an invalid check spoils. It is absent in older records,
+	// in which an invalid check spoils all figures.
+	Spoils []FigureKind `json:"spoils,omitempty"`
 }
 
-// Valid reports whether no check of the trial is invalid.
-func (r *Record) Valid() bool {
-	return r.Failure == "" && r.FirstInvalid() == nil
+// IsAgainst reports whether the check spoils figures of a kind.
+func (c *Check) IsAgainst(kind FigureKind) bool {
+	return c.Level == Invalid && (len(c.Spoils) == 0 || slices.Contains(c.Spoils, kind) || kind == AbsoluteTimes && slices.Contains(c.Spoils, Times))
+}
+
+// Valid reports whether the trial has latencies that can be compared.
+func (r *Record) Valid() bool { return r.Failure == "" && r.SpoilerOf(Times) == nil }
+
+// SpoilerOf returns the first check that spoils figures of a kind, or nil.
+func (r *Record) SpoilerOf(kind FigureKind) *Check {
+	i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.IsAgainst(kind) })
+	if i < 0 {
+		return nil
+	}
+	return &r.Checks[i]
 }
 
 // FirstInvalid returns the first check that makes the trial invalid, or nil.

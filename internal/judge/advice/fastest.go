@@ -143,7 +143,7 @@ func shortestTail(p *rank.Part) []string {
 		return words.SizeClause(lowest.At.Size) + describeTail(p, lowest)
 	})
 	tooFew := slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
-		return c.IsValid() && c.Clients == p.MostClients() && c.Requests/int64(c.Valid) < matrix.P99Requests
+		return c.IsValid() && c.Clients == p.MostClients() && c.Requests/int64(max(c.Valid, c.Survival.Trials)) < matrix.P99Requests
 	})
 	if len(clauses) == 0 && tooFew && !p.IsSearched() {
 		return []string{fmt.Sprintf("The shortest tail with %s was not measured: P99 needs %s requests per trial, so measure longer.",

@@ -75,13 +75,6 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		a, b := x.after.Cell, y.after.Cell
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
 	})
-	common = slices.DeleteFunc(common, func(c cellPair) bool {
-		if invalid := len(c.before.ValidTrials()) == 0 || len(c.after.ValidTrials()) == 0; invalid {
-			d.Invalid = append(d.Invalid, c.key())
-			return true
-		}
-		return false
-	})
 	changes := map[bool]*AnchorChange{} // of the mean and, for true, of the CPU time
 	for _, name := range []string{matrix.Mean, matrix.CPU} {
 		change := newAnchorChange(name, before.Anchor, after.Anchor)
@@ -123,6 +116,11 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		if p := f.Power(); p != nil && name == matrix.Mean {
 			p.Metric = name
 			d.Power = p
+		}
+	}
+	for i, c := range common {
+		if len(byCell[i]) == 0 {
+			d.Invalid = append(d.Invalid, c.key())
 		}
 	}
 	d.Differences = slices.Concat(byCell...)

@@ -2,8 +2,8 @@
 //
 //  1. Judge checks every trial again by this version's rules.
 //  2. Package study reads the manifest and groups the trials of equal cells as points.
-//  3. Package matrix turns each point into a Cell: each figure over the valid trials, and the
-//     percentiles of all their requests, with intervals.
+//  3. Package matrix turns each point into a Cell: each figure over the trials whose checks do not
+//     spoil it, and the percentiles of all their requests, with intervals.
 //  4. Package compare compares points, curves finds knees and crossovers, and insight reads the
 //     results of probes.
 //  5. Summarize collects these results in a Summary. NewDiff compares two summaries, Overlay
@@ -13,7 +13,7 @@
 // them.
 //
 // Intervals are computed over trials, because samples within a trial are correlated. An interval
-// needs three valid trials. Invalid trials are counted and named, but no figure includes them.
+// needs three trials. Spoiled figures are counted and named, but no figure of a cell includes them.
 package analysis
 
 import (

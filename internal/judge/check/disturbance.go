@@ -15,9 +15,17 @@ import (
 // finds every longer gap. It finds a shorter gap with a probability that grows with its length.
 const sentinelSleepNS = 4e6
 
-// checkGaps checks how long other programs kept an end off its CPUs while it wanted to run.
+// checkGaps checks how long other programs kept an end off its CPUs while it wanted to run. The kernel
+// says how long its threads waited, which bounds the shift of the mean. Sentinels, which sleep and wake,
+// say how long single gaps were, which bounds the shift of P99.
 func (t trial) checkGaps() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nothing watched the CPUs of both ends for other programs"}
+	lost, known := t.waitedShare()
+	if known {
+		by := shift{"the mean", slowdown(lost)}
+		c.Figure = &by.by
+		setVerdict(&c, t.limits.Moved.level(by.by), "threads of client and server were ready but had no CPU for %s of the calls' time, because other programs ran: %s", percentText(lost), by.describe())
+	}
 	if !t.hasGaps() {
 		return c
 	}
@@ -30,10 +38,31 @@ func (t trial) checkGaps() record.Check {
 		}
 	}
 	by := t.boundShift(stops...)
+	if known && by.by < *c.Figure {
+		return c
+	}
 	c.Figure = &by.by
 	setVerdict(&c, t.limits.Moved.level(by.by), "other programs kept the %s off its CPUs for %s of the time, each time for at most %s: %s",
 		worst.name, percentText(away), units.Time(float64(worst.Gaps.LongestNS)), by.describe())
 	return c
+}
+
+// waitedShare returns the share of the calls' time in which a thread of an end was ready to run but had
+// no CPU. Threads of one end wait for each other, too, so it counts no more time than other programs
+// used.
+func (t trial) waitedShare() (share float64, known bool) {
+	atWork := float64(t.WindowNS)
+	if t.EndedBetween > 0 && t.Completed > 0 {
+		atWork *= float64(t.Ended()) / float64(t.Completed) // as for the CPU time of a process
+	}
+	if t.Client.WaitedNS == nil || t.Server.WaitedNS == nil || t.Host.OthersCPUs == nil || atWork <= 0 || t.InFlight <= 0 {
+		return 0, false
+	}
+	for _, e := range t.ends() {
+		cpus := float64(max(1, len(e.CPUs)))
+		share += min(float64(*e.WaitedNS)/atWork, *t.Host.OthersCPUs) / cpus
+	}
+	return min(1, share, *t.Host.OthersCPUs) / min(1, t.InFlight), true
 }
 
 // stopsOf converts the gaps of an end into stops, which delay its requests.
@@ -172,7 +201,7 @@ func (t trial) busierEndShare() float64 {
 // checkNeighbours checks how much CPU time other processes took.
 func (t trial) checkNeighbours() record.Check {
 	bounds := t.limits.Others
-	if t.hasGaps() {
+	if t.isWatched() {
 		// The check gaps judges lost CPU time. Other programs also use caches and memory.
 		bounds = Bounds{Warning: t.limits.Beside, Invalid: 1}
 	}
@@ -185,6 +214,12 @@ func (t trial) checkNeighbours() record.Check {
 		c.Detail += "; this includes the server at " + t.Cell.Target + " if it runs on this machine"
 	}
 	return c
+}
+
+// isWatched reports whether something shows how long other programs kept the ends off their CPUs.
+func (t trial) isWatched() bool {
+	_, known := t.waitedShare()
+	return known || t.hasGaps()
 }
 
 func (t trial) hasGaps() bool {
@@ -215,17 +250,14 @@ func (t trial) checkStolenCPU() record.Check {
 	return checkCPUShare("the hypervisor gave %s of the CPU time to other machines", t.Host.StolenShare, t.limits.Stolen)
 }
 
-// checkNoise checks how much CPU time a worker lost in a busy loop, before and after the trial.
+// checkNoise checks how much CPU time a worker lost in a busy loop, before and after the trial. This says
+// little about the window, so it is no more than a warning.
 func (t trial) checkNoise() record.Check {
 	lost := t.Host.LostBefore
 	if after := t.Host.LostAfter; lost == nil || after != nil && *after > *lost {
 		lost = after
 	}
-	bounds := t.limits.Lost
-	if t.hasGaps() { // the gaps show the same loss inside the window
-		bounds.Invalid = 1
-	}
-	return checkCPUShare("a worker in a busy loop lost %s of its CPU to other programs, before or after the trial", lost, bounds)
+	return checkCPUShare("a worker in a busy loop lost %s of its CPU to other programs, before or after the trial", lost, t.limits.Lost)
 }
 
 // checkCPUShare checks a share of CPU time that other programs used.

@@ -89,7 +89,7 @@ func (t trial) checkFailures() record.Check {
 		if t.Cell.Kind().MayFail && failed < t.Requests { // users also measure failing services
 			c.Level = record.Warning
 			if slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused }) {
-				setVerdict(&c, record.Invalid, "the service stopped listening under load; %s", c.Detail)
+				c.Detail = "the service stopped listening under load; " + c.Detail
 			}
 		}
 	}

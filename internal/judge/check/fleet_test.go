@@ -95,7 +95,7 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 		{"stolen of all", func(r *record.Record) {
 			r.Fleet.Clients[0].Host.StolenShare, r.Fleet.Clients[1].Host.StolenShare = new(0.2), new(0.3)
 		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to other machines; another agent reports a similar result"},
-		{"loud neighbours", second(func(c *record.FleetClient) { c.Host.OthersShare, c.Process.Gaps = new(0.6), nil }), "neighbours", record.Invalid, "client-2: other processes took 60 %"},
+		{"loud neighbours", second(func(c *record.FleetClient) { c.Host.OthersShare, c.Process.Gaps = new(0.8), nil }), "neighbours", record.Invalid, "client-2: other processes took 80 %"},
 		{"a listen queue was full", second(func(c *record.FleetClient) { c.Host.AcceptDrops, c.Connections.During = new(int64(5)), 1 }), "limits", record.Invalid, "client-2: backlog: 5 of 1"},
 
 		{"clocks off by a fiftieth", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS = 2e7 }, clocksCheck, record.Warning, "the error of the clock of client-2 is at most 20 ms"},

@@ -17,48 +17,60 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"wirelab.dev/internal/data/record"
 )
 
-// checks lists all rules, in the order of reports.
+// Kinds of figures that checks spoil.
+var (
+	onlyTimes       = []record.FigureKind{record.Times}
+	timesAndCPU     = []record.FigureKind{record.Times, record.CPUTime}
+	timesAndTraffic = []record.FigureKind{record.Times, record.Counts, record.Bytes}
+	// allButBytes is for a process that was not yet in its usual state: its memory was still growing.
+	allButBytes = []record.FigureKind{record.Times, record.CPUTime, record.Counts}
+	everything  = []record.FigureKind{record.Times, record.CPUTime, record.Counts, record.Bytes}
+)
+
+// checks lists all rules, in the order of reports. spoils names what a rule spoils if it makes a
+// trial invalid. Other programs spoil times alone: they make the CPU time of a call scatter, and
+// leave everything that is counted as it is.
 var checks = []check{
-	{name: "generator-bound", judge: trial.checkGeneratorBound, shaken: true, fleet: scopeClients},
-	{name: "schedule", judge: trial.checkSchedule, shaken: true, fleet: scopeClients},
-	{name: "overload", judge: trial.checkOverload, shaken: true},
-	{name: "bookkeeping", judge: trial.checkBookkeeping, shaken: true, needs: "how many calls were in flight", fleet: scopeTrialAndClients},
-	{name: "evenness", judge: trial.checkEvenness, shaken: true, needs: "how many callers were at work", fleet: scopeTrialAndClients, less: true},
-	{name: "connections", judge: trial.checkConnections, needs: "which connections it opened", fleet: scopeClients, less: true},
+	{name: "generator-bound", spoils: onlyTimes, judge: trial.checkGeneratorBound, shaken: true, fleet: scopeClients},
+	{name: "schedule", spoils: onlyTimes, judge: trial.checkSchedule, shaken: true, fleet: scopeClients},
+	{name: "overload", spoils: onlyTimes, judge: trial.checkOverload, shaken: true},
+	{name: "bookkeeping", spoils: everything, judge: trial.checkBookkeeping, shaken: true, needs: "how many calls were in flight", fleet: scopeTrialAndClients},
+	{name: "evenness", spoils: onlyTimes, judge: trial.checkEvenness, shaken: true, needs: "how many callers were at work", fleet: scopeTrialAndClients, less: true},
+	{name: "connections", spoils: everything, judge: trial.checkConnections, needs: "which connections it opened", fleet: scopeClients, less: true},
 	{name: "single-connections", judge: trial.checkSingleConnections},
-	{name: "limits", judge: trial.checkMachineLimits, fleet: scopeTrialAndClients},
-	{name: "link", judge: trial.checkLink, shaken: true},
-	{name: "errors", judge: trial.checkFailures},
-	{name: "answers", judge: trial.checkAnswerTimes},
+	{name: "limits", spoils: everything, judge: trial.checkMachineLimits, fleet: scopeTrialAndClients},
+	{name: "link", spoils: timesAndTraffic, judge: trial.checkLink, shaken: true},
+	{name: "errors", spoils: timesAndCPU, judge: trial.checkFailures},
+	{name: "answers", spoils: timesAndCPU, judge: trial.checkAnswerTimes},
 	{name: "sizes", judge: trial.checkAnswerSizes},
-	{name: "course", judge: trial.checkCourse},
-	{name: "groups", judge: trial.checkCallGroups},
-	{name: "path", judge: trial.checkPath},
-	{name: "settled", judge: trial.checkSettled, shaken: true, needs: "when its throughput was steady"},
-	{name: "affinity", judge: trial.checkAffinity, fleet: scopeEnds},
-	{name: "cpu-quota", judge: trial.checkQuota, fleet: scopeEnds},
-	{name: "generator-gc", judge: trial.checkCollector, fleet: scopeClients},
-	{name: "runtime", judge: trial.checkRuntime, fleet: scopeEnds},
-	{name: "faults", judge: trial.checkPageFaults, fleet: scopeEnds},
-	{name: "stopped", judge: trial.checkStopped, machine: true, fleet: scopeEnds},
-	{name: "suspended", judge: trial.checkSuspended, machine: true, fleet: scopeEnds},
-	{name: "gaps", judge: trial.checkGaps, machine: true, fleet: scopeEnds},
-	{name: "paused", judge: trial.checkPause, machine: true, fleet: scopeEnds},
-	{name: neighboursCheck, judge: trial.checkNeighbours, machine: true, fleet: scopeEnds},
-	{name: "stolen-cpu", judge: trial.checkStolenCPU, machine: true, fleet: scopeEnds},
-	{name: "noise", judge: trial.checkNoise, machine: true, fleet: scopeEnds},
-	{name: clocksCheck, judge: trial.checkClocks, shaken: true},
+	{name: "course", spoils: onlyTimes, judge: trial.checkCourse},
+	{name: "groups", spoils: onlyTimes, judge: trial.checkCallGroups},
+	{name: "path", spoils: onlyTimes, judge: trial.checkPath},
+	{name: "settled", spoils: allButBytes, judge: trial.checkSettled, shaken: true, needs: "when its throughput was steady"},
+	{name: "affinity", spoils: onlyTimes, judge: trial.checkAffinity, fleet: scopeEnds},
+	{name: "cpu-quota", spoils: onlyTimes, judge: trial.checkQuota, fleet: scopeEnds},
+	{name: "generator-gc", spoils: timesAndCPU, judge: trial.checkCollector, fleet: scopeClients},
+	{name: "runtime", spoils: timesAndCPU, judge: trial.checkRuntime, fleet: scopeEnds},
+	{name: "faults", spoils: onlyTimes, judge: trial.checkPageFaults, fleet: scopeEnds},
+	{name: "stopped", spoils: onlyTimes, judge: trial.checkStopped, machine: true, fleet: scopeEnds},
+	{name: "suspended", spoils: onlyTimes, judge: trial.checkSuspended, machine: true, fleet: scopeEnds},
+	{name: "gaps", spoils: onlyTimes, judge: trial.checkGaps, machine: true, fleet: scopeEnds},
+	{name: "paused", spoils: onlyTimes, judge: trial.checkPause, machine: true, fleet: scopeEnds},
+	{name: neighboursCheck, spoils: onlyTimes, judge: trial.checkNeighbours, machine: true, fleet: scopeEnds},
+	{name: "stolen-cpu", spoils: onlyTimes, judge: trial.checkStolenCPU, machine: true, fleet: scopeEnds},
+	{name: "noise", spoils: onlyTimes, judge: trial.checkNoise, machine: true, fleet: scopeEnds},
+	{name: clocksCheck, spoils: onlyTimes, judge: trial.checkClocks, shaken: true},
 }
 
 // A check is one rule. Its judge function sets every field of the result except the name.
 type check struct {
-	name  string
-	judge func(trial) record.Check
+	name   string
+	spoils []record.FigureKind
+	judge  func(trial) record.Check
 	// needs names a figure that the check reads and that only wirelab's own client measures.
 	needs string
 	// machine marks checks that look for other programs on the machine. shaken marks checks that fail
@@ -100,13 +112,11 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 		}
 		made := c.judgeTrial(trial{Record: r, limits: limits})
 		made.Name = c.name
-		if (c.machine || c.shaken) && made.Level == record.Invalid && hasShortWindow(r) {
-			made.Level = record.Warning
-			made.Detail += fmt.Sprintf("; a window of %v is too short for a verdict: measure longer", time.Duration(r.WindowNS).Round(time.Millisecond))
-		}
-		if c.machine && made.Level == record.Invalid && r.Block != 0 {
-			made.Level = record.Warning
-			made.Detail += "; other programs disturbed all trials of the block alike"
+		if made.Level == record.Invalid {
+			made.Spoils = c.spoils
+			if c.machine && r.Block != 0 { // other programs disturbed all trials of the block alike
+				made.Spoils = []record.FigureKind{record.AbsoluteTimes}
+			}
 		}
 		verdicts = append(verdicts, made)
 	}
@@ -122,11 +132,6 @@ func (c check) judgeTrial(t trial) record.Check {
 	default:
 		return c.judge(t)
 	}
-}
-
-// hasShortWindow reports whether a service's window is too short to judge the speed of the service.
-func hasShortWindow(r *record.Record) bool {
-	return r.Cell.Kind().MayBeFew && r.WindowNS < int64(time.Second)
 }
 
 // A Judgement is the result of judging a trial again.
@@ -151,6 +156,9 @@ func JudgeAgain(r *record.Record, limits Limits) Judgement {
 		case j.Checks[i].Level == record.Unknown && stored.Level != record.Unknown:
 			j.Checks[i] = stored
 			j.Checks[i].Name = CurrentName(stored.Name)
+			if stored.Level == record.Invalid {
+				j.Checks[i].Spoils = spoilsOf(j.Checks[i].Name)
+			}
 		default:
 			continue
 		}
@@ -189,6 +197,15 @@ func SpoiledByMachine(verdicts []record.Check) (why record.Check, spoiled bool) 
 func foundOtherPrograms(verdict record.Check) bool {
 	return verdict.Level == record.Warning ||
 		verdict.Name == neighboursCheck && verdict.Figure != nil && *verdict.Figure > DefaultLimits().Others.Warning
+}
+
+// spoilsOf returns what a check of this version spoils, or nil for an unknown check.
+func spoilsOf(name string) []record.FigureKind {
+	i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+	if i < 0 {
+		return nil
+	}
+	return checks[i].spoils
 }
 
 // renamedChecks maps the names of checks in older records to today's names.

@@ -186,12 +186,18 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"stolen", func(r *record.Record) { r.Host.StolenShare = new(0.2) }, "stolen-cpu", record.Invalid, "20 %"},
 		{"a little stolen", func(r *record.Record) { r.Host.StolenShare = new(0.05) }, "stolen-cpu", record.Warning, "5 %"},
 		{"nobody knows what is stolen", func(r *record.Record) { r.Host.StolenShare = nil }, "stolen-cpu", record.Unknown, "does not report"},
-		{"loud neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.6), nil }, "neighbours", record.Invalid, "60 %"},
+		{"loud neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.8), nil }, "neighbours", record.Invalid, "80 %"},
 		{"neighbours", func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.1), nil }, "neighbours", record.Warning, "10 %"},
 		{"loud neighbours that left no gaps", func(r *record.Record) { r.Host.OthersShare = new(0.6) }, "neighbours", record.Warning, "60 %"},
 		{"neighbours that left no gaps", func(r *record.Record) { r.Host.OthersShare = new(0.2) }, "neighbours", record.OK, "20 %"},
 		{"a foreign server is a neighbour", func(r *record.Record) { r.Host.OthersShare, r.Cell.Target = new(0.6), "127.0.0.1:9" }, "neighbours", record.Unknown, "127.0.0.1:9"},
-		{"noise before", func(r *record.Record) { r.Host.LostBefore, r.Server.Gaps = new(0.3), nil }, "noise", record.Invalid, "30 %"},
+		{"noise before", func(r *record.Record) { r.Host.LostBefore, r.Server.Gaps = new(0.3), nil }, "noise", record.Warning, "30 %"},
+		{"threads that waited for a CPU", func(r *record.Record) {
+			wait(r, r.WindowNS/5, 2)
+		}, "gaps", record.Invalid, "40 % of the calls' time"},
+		{"threads that waited for each other", func(r *record.Record) {
+			wait(r, r.WindowNS, 0.05)
+		}, "gaps", record.OK, ""},
 		{"noise before, and no gaps in the window", func(r *record.Record) { r.Host.LostBefore = new(0.3) }, "noise", record.Warning, "30 %"},
 		{"noise after", func(r *record.Record) { r.Host.LostAfter = new(0.1) }, "noise", record.Warning, "10 %"},
 	} {
@@ -266,8 +272,7 @@ func TestTrialsSpoiledByTheMachineAlone(t *testing.T) {
 		want  bool
 	}{
 		"sound":      {func(*record.Record) {}, false},
-		"noise":      {func(r *record.Record) { r.Host.LostAfter, r.Server.Gaps = new(0.6), nil }, true},
-		"neighbours": {func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.7), nil }, true},
+		"neighbours": {func(r *record.Record) { r.Host.OthersShare, r.Server.Gaps = new(0.8), nil }, true},
 		"gaps": {func(r *record.Record) {
 			r.Host.BothStoppedNS = new(int64(5e8))
 			stopped(t, r, &r.Client, 1, 1, 500e6)
@@ -394,4 +399,9 @@ func TestARenamedCheckIsJudgedAgain(t *testing.T) {
 	if len(again.Kept) != 0 || slices.ContainsFunc(again.Checks, func(c record.Check) bool { return c.Name == "littles-law" || c.Level == record.Invalid }) {
 		t.Errorf("kept %v, checks %+v", again.Kept, again.Checks)
 	}
+}
+
+// wait lets the threads of both ends wait for a CPU, while other programs use the given number of CPUs.
+func wait(r *record.Record, waitedNS int64, others float64) {
+	r.Client.WaitedNS, r.Server.WaitedNS, r.Host.OthersCPUs = &waitedNS, &waitedNS, &others
 }

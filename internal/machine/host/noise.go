@@ -133,9 +133,9 @@ func StartActivityWatch() ActivityWatch {
 }
 
 // FillHostState stores the CPU time that other programs used since StartActivityWatch. workers is
-// the CPU time of this process's workers. It returns the time of all CPUs (whole), and the CPU time
-// of this process with its workers (own).
-func (w ActivityWatch) FillHostState(h *record.HostState, workers time.Duration) (whole, own time.Duration) {
+// the CPU time of this process's workers and of the measured service, whose processes are in service.
+// It returns the time of all CPUs (whole), and the CPU time of this process with its workers (own).
+func (w ActivityWatch) FillHostState(h *record.HostState, workers time.Duration, service ...int) (whole, own time.Duration) {
 	now, err := ReadActivity()
 	if err != nil || !w.known {
 		return 0, 0
@@ -143,7 +143,10 @@ func (w ActivityWatch) FillHostState(h *record.HostState, workers time.Duration)
 	own = workers + processCPUTime() - w.own
 	others := now.Since(w.activity, own)
 	h.StolenShare, h.OthersShare, h.PressureShare = &others.StolenShare, &others.OthersBusyShare, others.PressureShare
-	h.Neighbours = largestNeighbours(ReadProcessTable().Since(w.census, os.Getpid()), others.Whole)
+	if elapsed := now.at.Sub(w.activity.at); elapsed > 0 {
+		h.OthersCPUs = new(others.OthersBusyShare * float64(others.Whole) / float64(elapsed))
+	}
+	h.Neighbours = largestNeighbours(slices.DeleteFunc(ReadProcessTable().Since(w.census, os.Getpid()), func(c CPUConsumer) bool { return slices.Contains(service, c.PID) }), others.Whole)
 	return others.Whole, own
 }
 

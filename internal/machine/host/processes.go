@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"wirelab.dev/internal/base/lists"
 )
 
 // A ProcessTable maps process numbers to the CPU times of all processes at one instant.
@@ -97,6 +99,17 @@ func (c ProcessTable) Family(ancestor int) []int {
 	}
 	slices.Sort(family[1:])
 	return family
+}
+
+// Families returns some processes and all of their descendants, each once.
+func (c ProcessTable) Families(ancestors []int) []int {
+	var all []int
+	for _, ancestor := range ancestors {
+		for _, pid := range c.Family(ancestor) {
+			all = lists.AppendNew(all, pid)
+		}
+	}
+	return all
 }
 
 // Since returns the processes that used CPU time after an earlier table, the largest first. It

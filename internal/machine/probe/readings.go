@@ -102,6 +102,15 @@ func (r *Readings) Between(window Span) ([]float64, error) {
 	return grown, nil
 }
 
+// Covered returns the part of a window that the readings cover. Call it after Stop.
+func (r *Readings) Covered(window Span) Span {
+	if len(r.taken) == 0 {
+		return Span{window.BeginNS, window.BeginNS}
+	}
+	begin := max(window.BeginNS, r.taken[0].atNS)
+	return Span{begin, max(begin, min(window.EndNS, r.taken[len(r.taken)-1].atNS))}
+}
+
 func (r *Readings) valuesAt(instant int64) []float64 {
 	after := 0
 	for r.taken[after].atNS < instant {

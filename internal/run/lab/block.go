@@ -101,11 +101,15 @@ func (b *block) observe(e live.Event) {
 	b.lab.observe(e)
 }
 
-// joins is called when a trial's client runs. A trial alone is watched from now on.
-func (b *block) joins(m *member) {
+// joins is called when a trial's client runs. A trial alone is watched from now on. servers holds the
+// processes of its server, if they are on this machine.
+func (b *block) joins(m *member, servers []int) {
 	b.guard.Lock()
 	defer b.guard.Unlock()
 	b.joined = append(b.joined, m)
+	if len(servers) > 0 && !b.lab.Unwatched {
+		m.trial.waits, m.trial.service = b.watchWaits(m, servers), servers
+	}
 	if !b.isShared() {
 		b.startSentinel()
 	}
@@ -139,6 +143,11 @@ func (b *block) leaves(ctx context.Context, t *trial) {
 		}
 		if b.ended++; b.ended == len(b.trials) {
 			b.seen.cpus, b.seen.cost = b.sentinel.Stop(ctx)
+			for _, t := range b.trials {
+				if t.waits != nil {
+					t.waits.Stop()
+				}
+			}
 			close(b.over)
 		}
 	}

@@ -56,7 +56,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		return result, nil, err
 	}
 	r.Warnings = append(r.Warnings, process.Warnings()...)
-	t.block.joins(&member{trial: t, server: server.process, client: process})
+	t.block.joins(&member{trial: t, server: server.process, client: process}, server.pids())
 	t.lab.Remote.attachClient(process)
 	defer t.lab.Remote.detachClient(process)
 	result, err = process.Result(ctx)

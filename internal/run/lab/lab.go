@@ -157,8 +157,10 @@ type trial struct {
 	watch       probe.Watch // nil: the trial has no probe that observes from outside
 	inWorker    error       // why the workers themselves do the probe's work; nil: they do not
 
-	hasTurn, rests, left bool   // its state in the block
-	window               window // what was measured; empty if the trial failed
+	hasTurn, rests, left bool            // its state in the block
+	window               window          // what was measured; empty if the trial failed
+	service              []int           // processes of its server, if they are on this machine
+	waits                *probe.Readings // how long its ends waited for a CPU; nil if they are not on this machine
 }
 
 // record returns a record that contains only the trial's set-up.

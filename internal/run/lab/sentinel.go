@@ -2,6 +2,7 @@ package lab
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -37,6 +38,49 @@ func watchList(at host.Placement, servers, clients []int) []probe.SentinelCPU {
 type watched struct {
 	cpus []probe.SentinelResult
 	cost time.Duration
+}
+
+// waitPeriod is the time between two readings of how long the ends of a trial alone waited for a CPU.
+const waitPeriod = 50 * time.Millisecond
+
+// watchWaits reads from now on how long client and server were ready but had no CPU.
+func (b *block) watchWaits(m *member, servers []int) *probe.Readings {
+	var last [2]uint64 // also of processes that have ended
+	var said [2]bool
+	return probe.StartReadings(len(last), waitPeriod*time.Duration(len(b.trials)), func(into []uint64) error {
+		for end, pids := range [][]int{{m.client.PID()}, servers} {
+			var sum uint64
+			for _, pid := range pids {
+				waited, known := probe.CPUWait(pid)
+				sum, said[end] = sum+waited, said[end] || known
+			}
+			if last[end] = max(last[end], sum); !said[end] {
+				return errors.ErrUnsupported
+			}
+		}
+		copy(into, last[:])
+		return nil
+	})
+}
+
+// applyWaits records how long the ends waited for a CPU in the window.
+func applyWaits(r *record.Record, waits *probe.Readings, w window) {
+	if waits == nil || r.ClientProgram != "" {
+		return
+	}
+	whole := probe.Span{BeginNS: w[0].beginNS, EndNS: w[len(w)-1].endNS}
+	// On a machine that is very busy, wirelab itself may come late to its first reading.
+	covered := waits.Covered(whole)
+	share := float64(covered.EndNS-covered.BeginNS) / float64(whole.EndNS-whole.BeginNS)
+	waited, err := waits.Between(covered)
+	if err != nil || share < 0.5 {
+		return
+	}
+	for i, p := range []*record.Process{&r.Client, &r.Server} {
+		if _, measured := p.CPUNS(); measured {
+			p.WaitedNS = new(int64(waited[i] / share))
+		}
+	}
 }
 
 // A span is a stretch of time, in nanoseconds of the monotonic clock.

@@ -32,6 +32,7 @@ type server struct {
 	// outside reads the cost of a peer, or of a service at a given address. It is nil for a
 	// service on another machine, and for wirelab's own worker, which measures its own cost.
 	outside *worker.OutsideReader
+	service []int                   // processes of a service at a given address, and of what it needs
 	spent   time.Duration           // by a service at a given address, during the readings
 	machine *worker.MachineReadings // of a server on another machine, once it has stopped
 }
@@ -41,7 +42,9 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	if address := t.target(); address != "" {
 		given := &server{address: address, trust: t.lab.Trust}
 		if t.isService() {
-			given.outside = t.findService(address)
+			if given.service = t.findService(address); len(given.service) > 0 {
+				given.outside = worker.ReadCostOf(given.service[0], func() (probe.Usage, error) { return summedUsage(given.service) })
+			}
 		}
 		return given, nil
 	}
@@ -119,6 +122,17 @@ func (s *server) pid() int {
 	return os.Getpid()
 }
 
+// pids returns the processes of the server, or nil if they are not on this machine.
+func (s *server) pids() []int {
+	if s.process == nil {
+		return s.service
+	}
+	if s.process.PID() == 0 {
+		return nil
+	}
+	return host.ReadProcessTable().Family(s.process.PID())
+}
+
 // port returns the port that the server listens on.
 func (s *server) port() int {
 	_, text, err := net.SplitHostPort(s.address)
@@ -171,8 +185,9 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 	}
 }
 
-// findService finds the processes of the user's own service, if it is on this machine.
-func (t *trial) findService(address string) *worker.OutsideReader {
+// findService returns the processes of the user's own service, if it is on this machine: those that
+// listen, and their descendants.
+func (t *trial) findService(address string) []int {
 	definition, err := service.Parse(t.planned.Cell.Definition)
 	if err != nil {
 		return nil // the client's worker will report the error
@@ -184,11 +199,7 @@ func (t *trial) findService(address string) *worker.OutsideReader {
 	if network != "unix" && !isOwnAddress(address) {
 		return nil
 	}
-	pids := host.FindListeners(network, address)
-	if len(pids) == 0 {
-		return nil
-	}
-	return worker.ReadCostOf(pids[0], func() (probe.Usage, error) { return summedUsage(pids) })
+	return host.ReadProcessTable().Families(host.FindListeners(network, address))
 }
 
 // isOwnAddress reports whether an address belongs to this machine.

@@ -126,7 +126,8 @@ func (t *trial) observed(r *record.Record) {
 		return
 	}
 	applyGaps(r, t.block.seen.cpus, t.window)
-	t.block.watch.FillHostState(&r.Host, t.block.spent+t.block.seen.cost)
+	applyWaits(r, t.waits, t.window)
+	t.block.watch.FillHostState(&r.Host, t.block.spent+t.block.seen.cost, t.service...)
 }
 
 // applyServer records the server's cost in the window.

@@ -95,7 +95,7 @@ func TestFleetInTheTable(t *testing.T) {
 	if err := table.WriteTable(&out, run.Summary, table.Table{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"100 clients, closed loop, from 4 agents of a fleet", "invalid, generator-bound: client-4: the client used 99 %"} {
+	for _, text := range []string{"100 clients, closed loop, from 4 agents of a fleet", "refused, generator-bound: client-4: the client used 99 %"} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("the table lacks %q:\n%s", text, out.String())
 		}

@@ -235,7 +235,7 @@ func TestObjectKeepsWhatIsKnown(t *testing.T) {
 			t.Errorf("an invalid cell's %s is %v, want null", field, invalid[field])
 		}
 	}
-	if warning := invalid["warnings"].([]any)[0].(string); !strings.HasPrefix(warning, "invalid, generator-bound (3 of 3 trials): ") {
+	if warning := invalid["warnings"].([]any)[0].(string); !strings.HasPrefix(warning, "refused, generator-bound (3 of 3 trials): ") {
 		t.Errorf("first warning of an invalid cell: %s", warning)
 	}
 	if unmeasured := find("rest", 64, 1); unmeasured["server_cpu_us"] != nil || unmeasured["throughput_rps"] == nil {

@@ -31,6 +31,7 @@ var unshown = []string{
 	"Client.QuotaCPUs", "Client.ThrottledNS", "Client.ThrottledPeriods", "Client.GCPercent",
 	"Server.QuotaCPUs", "Server.ThrottledNS", "Server.ThrottledPeriods", "Server.GCPercent", // the judge's
 	"Measurement.FailedNS", "WorkNS", "Client.StoppedNS", "Server.StoppedNS",
+	"Client.WaitedNS", "Server.WaitedNS", "Host.OthersCPUs",
 	"Link.Up.DelayP50NS", "Link.Up.DelayP99NS", "Link.Up.LateP50NS", "Link.Up.LateP99NS",
 	"Link.Down.DelayP50NS", "Link.Down.DelayP99NS", "Link.Down.LateP50NS", "Link.Down.LateP99NS", // the judge's
 	"Life.TracedNS", "Life.BareNS", // of trials that were looked into, which are no cells

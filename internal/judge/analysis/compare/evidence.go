@@ -80,9 +80,9 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 		return math.NaN()
 	}
 	e.keepFigure(name, p)
-	for _, t := range usableTrials(name, p) {
-		if t.Repeat == e.repeat {
-			return matrix.Metrics[name](t)
+	for _, t := range p.MeasuredTrials() {
+		if figure := matrix.Metrics[name](t); t.Repeat == e.repeat && !math.IsNaN(figure) {
+			return figure
 		}
 	}
 	return math.NaN()
@@ -94,21 +94,7 @@ func (e *evidence) WhyMissing(name string, of claim.Cell) string {
 	if p == nil {
 		return ""
 	}
-	for _, t := range p.MeasuredTrials() {
-		if c := t.FirstInvalid(); t.Repeat == e.repeat && c != nil {
-			return "refused by the check " + c.Name + ", because " + c.Detail
-		}
-	}
-	return ""
-}
-
-// usableTrials returns the trials that may give a figure. The answered share also uses invalid
-// trials, because failed requests may be the reason why they are invalid.
-func usableTrials(name string, p *matrix.Point) []matrix.Trial {
-	if name == "answered" {
-		return p.MeasuredTrials()
-	}
-	return p.ValidTrials()
+	return p.WhyRefused(name, e.repeat)
 }
 
 // keepFigure adds a figure to the figures that the expression used, with the variance of its count
@@ -120,7 +106,7 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	}) {
 		return
 	}
-	trials := matrix.Filter(usableTrials(name, p), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
+	trials := matrix.Filter(p.MeasuredTrials(), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
 	e.figures = append(e.figures, ClaimFigure{
 		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
 		Value: matrix.KnownFigure(trials, matrix.Metrics[name]), Trials: len(trials),

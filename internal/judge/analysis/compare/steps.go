@@ -128,22 +128,25 @@ func newJump(points []*matrix.Point, variant string, sizes scenario.Step) jump {
 	}
 	below, above := at(sizes.From), at(sizes.To)
 	j := jump{Point: above, logs: map[int]float64{}}
-	for _, b := range above.ValidTrials() {
-		for _, a := range below.ValidTrials() {
-			if ratio := matrix.Metrics[matrix.Median](b) / matrix.Metrics[matrix.Median](a); a.Repeat == b.Repeat && ratio > 0 {
+	for _, b := range above.MeasuredTrials() {
+		for _, a := range below.MeasuredTrials() {
+			if a.Repeat != b.Repeat {
+				continue
+			}
+			if ratio := matrix.Metrics[matrix.Median](b) / matrix.Metrics[matrix.Median](a); ratio > 0 {
 				j.logs[a.Repeat] = math.Log(ratio)
-				if more := faultsOf(b) - faultsOf(a); !math.IsNaN(more) {
-					j.faults = append(j.faults, more)
-				}
+			}
+			if more := faultsOf(b) - faultsOf(a); !math.IsNaN(more) {
+				j.faults = append(j.faults, more)
 			}
 		}
 	}
 	return j
 }
 
-func faultsOf(t matrix.Trial) float64 {
+var faultsOf = matrix.Unspoiled(record.Counts, func(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
-}
+})
 
 // sample returns j's logarithms minus a share of the logarithms of the jump in of.
 func (j jump) sample(share float64, of jump) (_ sample, enough bool) {

@@ -67,8 +67,8 @@ func kneeOf(points []*matrix.Point, by string, seed uint64) Knee {
 	var curve stats.Curve
 	tooFewRequests := false
 	for _, p := range points {
-		figures := matrix.KnownValues(p.ValidTrials(), of)
-		tooFewRequests = tooFewRequests || len(figures) < len(p.ValidTrials())
+		figures := matrix.KnownValues(p.TrialsWith(record.Times), of)
+		tooFewRequests = tooFewRequests || len(figures) < len(p.TrialsWith(record.Times))
 		curve.X, curve.Y = append(curve.X, float64(p.Cell.Clients)), append(curve.Y, figures)
 	}
 	curve = curve.WithTrials(matrix.LeastTrials)
@@ -234,7 +234,7 @@ func FindWarmUpNeeds(points []*matrix.Point) []WarmUpNeed {
 			continue // loads of this model have no steady state
 		}
 		need := WarmUpNeed{Part: p.Cell.Part, Variant: p.Cell.Variant, Payload: p.Cell.Payload, Clients: p.Cell.Clients}
-		followed := matrix.Filter(p.ValidTrials(), func(t matrix.Trial) bool { return len(t.Intervals) > 0 })
+		followed := matrix.Filter(p.TrialsWith(record.Times), func(t matrix.Trial) bool { return len(t.Intervals) > 0 })
 		settled := matrix.Filter(followed, func(t matrix.Trial) bool { return t.WarmUp.EnoughNS != nil && t.WarmUp.EnoughRequests != nil })
 		if len(followed) == 0 {
 			continue

@@ -92,7 +92,7 @@ func FindScalings(s *study.Study, points []*matrix.Point, seed uint64) []Scaling
 	var all []Scaling
 	rates := matrix.NewFit(points, matrix.Throughput)
 	for _, curve := range matrix.GroupByClients(points) {
-		curve = slices.DeleteFunc(curve, func(p *matrix.Point) bool { return len(p.ValidTrials()) == 0 })
+		curve = slices.DeleteFunc(curve, func(p *matrix.Point) bool { return len(p.TrialsWith(record.Times)) == 0 })
 		if len(curve) >= 2 && curve[0].Cell.Load.Model == "closed" && s.Workload(curve[0].Cell.Workload).Sweep {
 			all = append(all, scalingOf(curve, points, rates, seed))
 		}
@@ -108,7 +108,7 @@ func scalingOf(own, points []*matrix.Point, rates *matrix.Fit, seed uint64) Scal
 	var curve stats.Curve
 	var alone *float64
 	for _, p := range own {
-		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: matrix.FigureOver(p.ValidTrials(), matrix.Metrics[matrix.Throughput])}
+		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: matrix.FigureOver(p.TrialsWith(record.Times), matrix.Metrics[matrix.Throughput])}
 		if fitted := rates.Figure(p); fitted != nil {
 			x.Throughput = *fitted
 		}
@@ -120,7 +120,7 @@ func scalingOf(own, points []*matrix.Point, rates *matrix.Fit, seed uint64) Scal
 			x.Share = new(x.Throughput.Value / *x.Ideal)
 		}
 		s.Points = append(s.Points, x)
-		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, matrix.Values(p.ValidTrials(), matrix.Metrics[matrix.Throughput]))
+		curve.X, curve.Y = append(curve.X, float64(x.Clients)), append(curve.Y, matrix.Values(p.TrialsWith(record.Times), matrix.Metrics[matrix.Throughput]))
 	}
 	law, err := stats.FitScalability(curve, stats.Resampling{Seed: seed, Confidence: matrix.Confidence})
 	if err != nil {
@@ -141,7 +141,7 @@ func scalingOf(own, points []*matrix.Point, rates *matrix.Fit, seed uint64) Scal
 // diagnose names what limits a point. It returns OnConnection only if a measured variant with more
 // connections has more throughput.
 func diagnose(p *matrix.Point, share *float64, points []*matrix.Point, rates *matrix.Fit) Diagnosis {
-	trials := p.ValidTrials()
+	trials := p.TrialsWith(record.Times)
 	d := Diagnosis{
 		Clients: p.Cell.Clients, Share: share,
 		Connections: matrix.FigureOver(trials, matrix.OpenedConnections),
@@ -208,10 +208,10 @@ func (d *Diagnosis) setTraffic(trials []matrix.Trial) {
 // findRivals looks for variants that differ only in having more connections.
 func (d *Diagnosis) findRivals(p *matrix.Point, points []*matrix.Point, rates *matrix.Fit) {
 	for _, rival := range points {
-		if rival == p || rival.Conditions() != p.Conditions() || rival.WithoutConnections != p.WithoutConnections || len(rival.ValidTrials()) == 0 {
+		if rival == p || rival.Conditions() != p.Conditions() || rival.WithoutConnections != p.WithoutConnections || len(rival.TrialsWith(record.Times)) == 0 {
 			continue
 		}
-		connections := matrix.FigureOver(rival.ValidTrials(), matrix.OpenedConnections).Value
+		connections := matrix.FigureOver(rival.TrialsWith(record.Times), matrix.OpenedConnections).Value
 		if connections <= d.Connections.Value {
 			continue
 		}

@@ -154,7 +154,7 @@ func newInsight(bare *matrix.Point, passes []*record.Record, categories *Categor
 	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place}
 	var trials []matrix.Trial
 	if bare != nil {
-		trials = bare.ValidTrials()
+		trials = bare.TrialsWith(record.Counts)
 		i.Mean = matrix.KnownFigure(trials, matrix.Metrics[matrix.Mean])
 	}
 	for _, probe := range record.Probes {
@@ -198,7 +198,7 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 				return p
 			}
 		}
-		if len(bare.ValidTrials()) > 0 && len(watched.ValidTrials()) > 0 {
+		if len(bare.TrialsWith(record.Times)) > 0 && len(watched.TrialsWith(record.Times)) > 0 {
 			if cost, known := matrix.NewFit([]*matrix.Point{watched, bare}, matrix.Mean).Ratio(watched, bare); known {
 				p.Cost = new(cost.Figure())
 			}

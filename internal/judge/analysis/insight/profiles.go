@@ -54,7 +54,7 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 	for _, group := range groupByCell(points, passes) {
 		var bare []matrix.Trial
 		if group.bare != nil {
-			bare = group.bare.ValidTrials()
+			bare = group.bare.TrialsWith(record.CPUTime)
 		}
 		cell := group.passes[0].Cell
 		for _, end := range []struct {

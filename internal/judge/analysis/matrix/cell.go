@@ -2,16 +2,15 @@ package matrix
 
 import (
 	"cmp"
-	"reflect"
 	"slices"
 
 	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/data/record"
 )
 
-// A Cell holds the figures of one cell of the matrix, over its repeats. The figures come from the
-// valid trials. If there are none, they come from the invalid trials. Such figures are only shown:
-// they have no intervals, and no verdict uses them.
+// A Cell holds the figures of one cell of the matrix, over its repeats. Each figure comes from the
+// trials whose checks do not spoil it. If there are none, it comes from all trials. Such a figure is
+// refused: it is only shown, it has no interval, and no verdict uses it.
 //
 // A figure is declared once, as a field here or in a struct below. Its tags decide where it
 // appears. A table column or a condition of --fail-if for a figure that is no latency needs a line
@@ -35,7 +34,7 @@ type Cell struct {
 	record.Cell
 	Key string `json:"-" page:"key"` // names the cell within its run
 
-	Requests   int64               `json:"requests"` // measured requests of all valid trials, including failed ones
+	Requests   int64               `json:"requests"` // measured requests of all trials, including failed ones
 	Errors     int64               `json:"errors"`   // failed requests
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
 
@@ -71,10 +70,13 @@ type Cell struct {
 	FleetClients []FleetClient `json:"fleet_clients,omitempty"` // results of each agent's client; absent if one machine's client made all calls
 
 	Trials int `json:"trials"`       // trials with a record
-	Valid  int `json:"valid_trials"` // valid trials
+	Valid  int `json:"valid_trials"` // trials with times that can be compared
+	// Disturbed counts the valid trials whose times other programs lengthened. The times of a block's
+	// trials can still be compared with each other.
+	Disturbed int `json:"disturbed_trials"`
 	// Spoiled counts the trials that are invalid only because of other programs.
 	Spoiled int `json:"spoiled_trials"`
-	Refused int `json:"-"` // number of invalid trials that the figures come from; 0 if a trial is valid
+	Refused int `json:"-"` // number of trials that the refused times come from; 0 if a trial is valid
 
 	Repeats []Repeat      `json:"-" page:"repeats"`
 	Curve   []CurvePoint  `json:"-" page:"curve"`   // response time by percentile, as long as ten requests are slower, and the maximum
@@ -101,8 +103,13 @@ type Cell struct {
 	Warnings []string  `json:"-"`
 }
 
-// IsValid reports whether the cell has a trial that may be used.
+// IsValid reports whether the cell has a trial with times that can be compared.
 func (c *Cell) IsValid() bool { return c.Valid > 0 }
+
+// RefusesTimes reports whether the cell's times are only shown. Then valid times can be compared with
+// other times of their blocks, but other programs lengthened them in half of the trials or more. If it
+// were fewer, the spread between trials would show in the interval.
+func (c *Cell) RefusesTimes() bool { return 2*c.Disturbed >= c.Valid }
 
 // ResponseTimes returns the response times, or the service times if they are the same.
 func (c *Cell) ResponseTimes() *Latencies { return cmp.Or(c.Response, &c.Service) }
@@ -175,10 +182,10 @@ func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell
 }
 
 func (p *Point) summarize(shared remarks, seed uint64, fits cellFits) Cell {
-	valid := p.ValidTrials()
+	measured := p.MeasuredTrials()
 	c := Cell{
 		Cell: p.Cell, Key: p.Cell.Key(),
-		Trials: len(p.Trials), Valid: len(valid),
+		Trials: len(p.Trials), Valid: len(p.TrialsWith(record.Times)),
 		Findings: findings(p.Trials, shared),
 		Warnings: warnings(p.Trials, shared),
 	}
@@ -187,31 +194,30 @@ func (p *Point) summarize(shared remarks, seed uint64, fits cellFits) Cell {
 		if SpoiledByMachine(t.Record) {
 			c.Spoiled++
 		}
+		if t.Valid() && !t.has(record.AbsoluteTimes) {
+			c.Disturbed++
+		}
 		c.ForeignClient = c.ForeignClient || t.ClientProgram != ""
 		c.Repeats = append(c.Repeats, t.newRepeat())
 	}
 	slices.SortFunc(c.Repeats, func(a, b Repeat) int { return cmp.Compare(a.Trial, b.Trial) })
-	c.Survival = survivalOf(p.MeasuredTrials())
+	c.Survival = survivalOf(measured)
 	c.Capacity = capacityOf(p.Trials)
-	if len(valid) == 0 {
-		if refused := p.MeasuredTrials(); len(refused) > 0 {
-			c.Refused = len(refused)
-			c.setFigures(refused, seed)
-			if !c.Kind().InDetail { // a detailed page also draws invalid trials
-				c.Curve, c.Density, c.Course = nil, nil, nil
-			}
-			removeIntervals(reflect.ValueOf(&c).Elem())
-		}
+	if len(measured) == 0 {
 		return c
 	}
-	c.setFigures(valid, seed)
+	c.setFigures(newUsable(measured), seed)
 	c.setFits(p, fits)
-	c.Findings = append(c.Findings, c.ResponseTimes().stallFindings()...)
+	if c.Valid > 0 {
+		c.Findings = append(c.Findings, c.ResponseTimes().stallFindings()...)
+	} else if c.Refused = len(measured); !c.Kind().InDetail { // a detailed page also draws refused times
+		c.Curve, c.Density, c.Course = nil, nil, nil
+	}
 	return c
 }
 
 func (t *Trial) newRepeat() Repeat {
-	r := Repeat{Trial: t.Repeat, Valid: t.valid}
+	r := Repeat{Trial: t.Repeat, Valid: t.Valid()}
 	if t.Failure == "" {
 		r.Throughput = new(t.ThroughputPerSecond())
 	}
@@ -221,69 +227,53 @@ func (t *Trial) newRepeat() Repeat {
 	return r
 }
 
-// removeIntervals removes all intervals of an invalid cell. Intervals would make such figures look
-// trustworthy.
-func removeIntervals(v reflect.Value) {
-	if figure, is := v.Addr().Interface().(*Figure); is {
-		figure.Interval = nil
-		return
-	}
-	for _, member := range v.Fields() {
-		if member.Kind() == reflect.Pointer {
-			member = member.Elem()
-		}
-		if member.Kind() == reflect.Struct {
-			removeIntervals(member)
-		}
-	}
-}
-
-func (c *Cell) setFigures(trials []Trial, seed uint64) {
-	requested := survivalOf(trials)
+func (c *Cell) setFigures(from usable, seed uint64) {
+	requested := survivalOf(from.all)
 	c.Requests, c.ErrorKinds = requested.Requests, requested.Failures
 	for _, failure := range c.ErrorKinds {
 		c.Errors += failure.Count
 	}
-	c.Traces, c.Traced = tracesOf(trials)
-	c.Throughput = FigureOver(trials, throughput)
-	response := poolTimes(trials, responseTimes)
-	c.Service = poolTimes(trials, serviceTimes).Latencies()
-	if everyTrial(trials, func(t Trial) bool { return t.Response != nil }) {
+	c.Traces, c.Traced = tracesOf(from.all)
+	timed := from.times
+	c.Throughput = FigureOver(timed, throughput)
+	response := poolTimes(timed, responseTimes)
+	c.Service = poolTimes(timed, serviceTimes).Latencies()
+	if everyTrial(timed, func(t Trial) bool { return t.Response != nil }) {
 		c.Response = new(response.Latencies())
 	}
-	if everyTrial(trials, func(t Trial) bool { return !hasResponseTimes(t.Record) }) {
+	if everyTrial(timed, func(t Trial) bool { return !hasResponseTimes(t.Record) }) {
 		c.Response = unknownLatencies()
 	}
-	if everyTrial(trials, func(t Trial) bool { return t.Wait != nil }) {
-		c.Wait = new(poolTimes(trials, waitTimes).Latencies())
+	if everyTrial(timed, func(t Trial) bool { return t.Wait != nil }) {
+		c.Wait = new(poolTimes(timed, waitTimes).Latencies())
 	}
 	c.P99OverP50, c.Curve, c.Density = response.Tail(), response.curve(), response.density()
-	c.InFlight = FigureOver(trials, func(t Trial) float64 { return t.ifOwnClient(t.InFlight) })
-	c.WarmUp = FigureOver(trials, warmUpMS)
-	c.ClientCPU = KnownFigure(trials, CPUOf(ClientOf))
-	c.ServerCPU = KnownFigure(trials, CPUOf(ServerOf))
+	c.InFlight = FigureOver(timed, func(t Trial) float64 { return t.ifOwnClient(t.InFlight) })
+	c.WarmUp = FigureOver(from.all, warmUpMS)
+	c.ClientCPU = KnownFigure(from.cpu, CPUOf(ClientOf))
+	c.ServerCPU = KnownFigure(from.cpu, CPUOf(ServerOf))
 	// The number of opened connections has no interval, because it is an exact count.
-	c.Opened = Figure{Value: FigureOver(trials, func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) }).Value}
-	c.Client = endOf(trials, ClientOf, ServerOf)
-	c.Server = endOf(trials, ServerOf, ClientOf)
+	c.Opened = Figure{Value: FigureOver(from.all, func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) }).Value}
+	c.Client = endOf(from, ClientOf, ServerOf)
+	c.Server = endOf(from, ServerOf, ClientOf)
 	c.Bound = c.bound()
-	c.Connections = connectionsOf(c.Cell, trials)
-	c.Traffic = trafficOf(trials)
-	c.Wire = wireOf(trials)
-	c.Bulk = bulkOf(trials)
+	c.Connections = connectionsOf(c.Cell, from)
+	c.Traffic = trafficOf(from)
+	c.Wire = wireOf(from.bytes)
+	c.Bulk = bulkOf(from)
 	if c.Load.Burst > 0 { // a burst's window ends with the last answer
-		c.Drain = new(FigureOver(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e3 }))
+		c.Drain = new(FigureOver(timed, func(t Trial) float64 { return float64(t.WindowNS) / 1e3 }))
 	}
-	c.Course = courseOf(c.Cell, trials)
-	c.Search = searchOf(c.Cell, trials, seed)
-	c.FleetClients = fleetClients(trials)
+	c.Course = courseOf(c.Cell, timed)
+	c.Search = searchOf(c.Cell, timed, seed)
+	c.FleetClients = fleetClients(timed)
 	if c.Kind().InDetail {
-		c.Spread, c.Messages, c.Named, c.Checking = response.spread(), messageTimes(trials), namedCallTimes(trials), checkingCost(trials)
+		c.Spread, c.Messages, c.Named, c.Checking = response.spread(), messageTimes(timed), namedCallTimes(timed), checkingCost(from.all)
 		c.Statuses = []record.StatusCount{}
-		for _, t := range trials {
+		for _, t := range from.all {
 			c.Statuses = record.PlusStatuses(c.Statuses, t.Statuses)
 			c.Answers = sum.AddPresent(c.Answers, t.Answers)
 		}
-		c.WindowSeconds = slices.Min(Values(trials, func(t Trial) float64 { return float64(t.WindowNS) / 1e9 }))
+		c.WindowSeconds = slices.Min(Values(from.all, func(t Trial) float64 { return float64(t.WindowNS) / 1e9 }))
 	}
 }

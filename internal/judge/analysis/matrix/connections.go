@@ -36,7 +36,7 @@ func survivalOf(trials []Trial) Survival {
 	return s
 }
 
-// Connections holds the wanted and the opened connections of the trials behind the figures.
+// Connections holds the wanted and the opened connections of all measured trials.
 type Connections struct {
 	PerRequest      bool       `json:"per_request"`                      // every request asks for a connection of its own
 	Secure          bool       `json:"secure"`                           // connections use TLS or QUIC; for older records, true if there are handshakes or tls=on
@@ -85,12 +85,13 @@ type Times struct {
 // minAchieved is a little below 1: each client's first connection has no session to resume.
 const minAchieved = 0.99
 
-func connectionsOf(cell record.Cell, trials []Trial) Connections {
+func connectionsOf(cell record.Cell, from usable) Connections {
+	trials := from.all
 	c := Connections{
 		Want:      trials[0].Connections.Want,
-		Connect:   timesOf(trials, func(t Trial) times { return t.connect }),
-		Handshake: timesOf(trials, func(t Trial) times { return t.handshake }),
-		FirstByte: timesOf(trials, func(t Trial) times { return t.firstByte }),
+		Connect:   timesOf(from.times, func(t Trial) times { return t.connect }),
+		Handshake: timesOf(from.times, func(t Trial) times { return t.handshake }),
+		FirstByte: timesOf(from.times, func(t Trial) times { return t.firstByte }),
 	}
 	for _, t := range trials {
 		made := t.Connections

@@ -28,15 +28,15 @@ type End struct {
 }
 
 // endOf returns the costs of one end. other returns the opposite end.
-func endOf(trials []Trial, of, other func(Trial) record.Process) End {
+func endOf(from usable, of, other func(Trial) record.Process) End {
 	count := func(field func(record.Process) *int64) *Figure {
-		return KnownFigure(trials, func(t Trial) float64 { return Number(field(of(t))) })
+		return KnownFigure(from.bytes, func(t Trial) float64 { return Number(field(of(t))) })
 	}
 	return End{
-		Share:      KnownFigure(trials, func(t Trial) float64 { return cpuTimeNS(of(t)) / (cpuTimeNS(of(t)) + cpuTimeNS(other(t))) }),
-		Busy:       KnownFigure(trials, func(t Trial) float64 { return Number(of(t).Busy) }),
-		Collector:  KnownFigure(trials, func(t Trial) float64 { return collectorShare(of(t)) }),
-		Cores:      KnownFigure(trials, func(t Trial) float64 { return coresInUse(t, of(t)) }),
+		Share:      KnownFigure(from.cpu, func(t Trial) float64 { return cpuTimeNS(of(t)) / (cpuTimeNS(of(t)) + cpuTimeNS(other(t))) }),
+		Busy:       KnownFigure(from.times, func(t Trial) float64 { return Number(of(t).Busy) }),
+		Collector:  KnownFigure(from.cpu, func(t Trial) float64 { return collectorShare(of(t)) }),
+		Cores:      KnownFigure(from.times, func(t Trial) float64 { return coresInUse(t, of(t)) }),
 		RSS:        count(func(p record.Process) *int64 { return p.RSSBytes }),
 		Peak:       count(func(p record.Process) *int64 { return p.PeakBytes }),
 		Heap:       count(func(p record.Process) *int64 { return p.HeapBytes }),
@@ -140,11 +140,12 @@ type Direction struct {
 }
 
 // trafficOf returns the traffic of the trials, or nil if a trial did not measure it.
-func trafficOf(trials []Trial) *Traffic {
+func trafficOf(from usable) *Traffic {
+	trials := from.bytes
 	if !everyTrial(trials, func(t Trial) bool { return t.Traffic != nil && t.Completed > 0 }) {
 		return nil
 	}
-	one := trials[0].Traffic
+	one, timed := trials[0].Traffic, Filter(from.times, func(t Trial) bool { return t.Traffic != nil })
 	return &Traffic{
 		Transport: one.Transport, Offload: one.Offload,
 		Sent: directionOf(trials, func(t *record.Traffic) directionCounters {
@@ -154,8 +155,8 @@ func trafficOf(trials []Trial) *Traffic {
 			return directionCounters{t.ReceivedBytes, t.HandshakeReceivedBytes, t.ReceivedPackets, t.ReceivedPureAcks, t.ReceiveCalls}
 		}),
 		Retransmits: KnownFigure(trials, Retransmits),
-		RTT:         KnownFigure(trials, func(t Trial) float64 { return Number(t.Traffic.RTTNS) / 1e3 }),
-		MinRTT:      KnownFigure(trials, func(t Trial) float64 { return Number(t.Traffic.MinRTTNS) / 1e3 }),
+		RTT:         KnownFigure(timed, func(t Trial) float64 { return Number(t.Traffic.RTTNS) / 1e3 }),
+		MinRTT:      KnownFigure(timed, func(t Trial) float64 { return Number(t.Traffic.MinRTTNS) / 1e3 }),
 	}
 }
 
@@ -248,14 +249,14 @@ const (
 )
 
 // bulkOf returns nil if messages are small, or if no trial counted the bytes of messages.
-func bulkOf(trials []Trial) *Bulk {
-	looked := Filter(trials, func(t Trial) bool { return t.Wire != nil })
+func bulkOf(from usable) *Bulk {
+	looked := func(trials []Trial) []Trial { return Filter(trials, func(t Trial) bool { return t.Wire != nil }) }
 	carried := func(t Trial) float64 { return t.Wire.Request.MessageBytes + t.Wire.Response.MessageBytes }
-	if len(looked) == 0 || FigureOver(looked, carried).Value < leastBulk {
+	if counted := looked(from.bytes); len(counted) == 0 || FigureOver(counted, carried).Value < leastBulk {
 		return nil
 	}
 	return &Bulk{
-		ServerCPU: KnownFigure(looked, func(t Trial) float64 { return CPUOf(ServerOf)(t) / 1e6 / (carried(t) / gigabyte) }),
-		Rate:      FigureOver(looked, func(t Trial) float64 { return throughput(t) * carried(t) / gigabyte }),
+		ServerCPU: KnownFigure(looked(from.cpu), func(t Trial) float64 { return CPUOf(ServerOf)(t) / 1e6 / (carried(t) / gigabyte) }),
+		Rate:      FigureOver(looked(from.times), func(t Trial) float64 { return throughput(t) * carried(t) / gigabyte }),
 	}
 }

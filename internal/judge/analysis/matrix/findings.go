@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
@@ -87,7 +88,7 @@ func findings(trials []Trial, shared remarks) []Finding {
 			if c.Level == record.OK || slices.Contains(shared, remark{c.Name, c.Detail}) {
 				continue
 			}
-			lists.FindOrAdd(&all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail}, func(f Finding) bool {
+			lists.FindOrAdd(&all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail, Spoils: spoiledText(c)}, func(f Finding) bool {
 				return f.Name == c.Name && f.Level == c.Level
 			}).Trials++
 		}
@@ -109,4 +110,17 @@ type Finding struct {
 	Level  record.Level
 	Trials int // number of trials with this finding
 	Detail string
+	Spoils string // the figures that an invalid check spoils, as in "times, cpu"; empty means all figures
+}
+
+// Refused names the figures that the finding refuses, as in "times, cpu refused".
+func (f Finding) Refused() string {
+	return strings.TrimSpace(f.Spoils + " refused")
+}
+
+func spoiledText(c record.Check) string {
+	if slices.Contains(c.Spoils, record.Counts) && slices.Contains(c.Spoils, record.Bytes) && slices.Contains(c.Spoils, record.CPUTime) {
+		return "" // all figures
+	}
+	return strings.Join(lists.Map(c.Spoils, func(k record.FigureKind) string { return string(k) }), ", ")
 }

@@ -52,7 +52,7 @@ func NewFit(points []*Point, metric string) *Fit {
 	if pool, is := pooledQuantiles[metric]; is {
 		f.pool = &pool
 		for p, fitted := range f.points {
-			if fitted.value = pool.figure(p.ValidTrials()); fitted.value > 0 {
+			if fitted.value = pool.figure(Filter(p.MeasuredTrials(), func(t Trial) bool { return !math.IsNaN(Metrics[metric](t)) })); fitted.value > 0 {
 				f.points[p] = fitted
 			} else {
 				delete(f.points, p)
@@ -87,7 +87,7 @@ func fitMetric(points []*Point, of Metric) *Fit {
 	for _, same := range lists.GroupBy(points, (*Point).Conditions) {
 		var g group
 		for _, p := range same {
-			known := Filter(p.ValidTrials(), func(t Trial) bool { return !math.IsNaN(of(t)) })
+			known := Filter(p.MeasuredTrials(), func(t Trial) bool { return !math.IsNaN(of(t)) })
 			if len(known) == 0 || !ArePositive(Values(known, of)) {
 				continue
 			}
@@ -248,7 +248,7 @@ func newCellFits(points []*Point) cellFits {
 	return fits
 }
 
-// setFits replaces the figures of a valid cell whose ratios are printed.
+// setFits replaces the figures whose ratios are printed. Times that are only shown keep no interval.
 func (c *Cell) setFits(p *Point, fits cellFits) {
 	figure := func(metric string) *Figure { return fits.byMetric[metric].Figure(p) }
 	set(&c.Throughput, figure(Throughput))
@@ -256,11 +256,17 @@ func (c *Cell) setFits(p *Point, fits cellFits) {
 	if c.Response != nil {
 		set(&c.Response.Mean, figure(Mean))
 	}
+	if c.RefusesTimes() {
+		c.Throughput.Interval, c.Service.Mean.Interval = nil, nil
+		if c.Response != nil {
+			c.Response.Mean.Interval = nil
+		}
+	}
 	if c.Search != nil {
 		set(&c.Search.Kept, fits.kept.Figure(p))
 	}
 	peak := c.Server.Peak
-	if everyTrial(p.ValidTrials(), func(t Trial) bool { return t.Server.OwnBytes != nil }) {
+	if everyTrial(p.MeasuredTrials(), func(t Trial) bool { return t.Server.OwnBytes != nil }) {
 		peak = c.Server.Own
 	}
 	set(peak, figure(ServerPeak))

@@ -9,8 +9,27 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// A Metric returns a figure of one trial, or NaN if it was not measured.
+// A Metric returns a figure of one trial, or NaN if the trial does not have it: it was not measured,
+// or a check spoils it.
 type Metric func(Trial) float64
+
+// known returns the figure, or NaN for a trial without a measurement.
+func (of Metric) known(t Trial) float64 {
+	if t.Failure != "" {
+		return math.NaN()
+	}
+	return of(t)
+}
+
+// Unspoiled returns a metric that is NaN for trials whose checks spoil figures of the kind.
+func Unspoiled(kind record.FigureKind, of Metric) Metric {
+	return func(t Trial) float64 {
+		if !t.has(kind) {
+			return math.NaN()
+		}
+		return of(t)
+	}
+}
 
 // Values returns a metric's figures, one per trial.
 func Values(trials []Trial, of Metric) []float64 {
@@ -23,7 +42,7 @@ func Values(trials []Trial, of Metric) []float64 {
 
 // FigureOver returns the median of a metric over trials, with an interval.
 func FigureOver(trials []Trial, of Metric) Figure {
-	return figure(Values(trials, of), levelFor(trials))
+	return shown(figure(Values(trials, of), levelFor(trials)), trials)
 }
 
 func levelFor(trials []Trial) Level {
@@ -33,18 +52,27 @@ func levelFor(trials []Trial) Level {
 	return trials[0].level
 }
 
+// shown returns a figure without its interval if the trials are refused. An interval would make the
+// figure look trustworthy.
+func shown(f Figure, trials []Trial) Figure {
+	if len(trials) > 0 && trials[0].refused {
+		f.Interval = nil
+	}
+	return f
+}
+
 // KnownFigure returns FigureOver's figure for trials that measured the metric, or nil without any.
 func KnownFigure(trials []Trial, of Metric) *Figure {
 	measured := KnownValues(trials, of)
 	if len(measured) == 0 {
 		return nil
 	}
-	return new(figure(measured, levelFor(trials)))
+	return new(shown(figure(measured, levelFor(trials)), trials))
 }
 
-// KnownValues returns a metric's figures for the trials that measured it.
+// KnownValues returns a metric's figures for the trials that have it.
 func KnownValues(trials []Trial, of Metric) []float64 {
-	return slices.DeleteFunc(Values(trials, of), math.IsNaN)
+	return slices.DeleteFunc(Values(trials, of.known), math.IsNaN)
 }
 
 func serviceTimes(t Trial) times { return t.service }
@@ -185,26 +213,33 @@ const (
 	serverCPU = "server-cpu"
 )
 
-// endMetrics holds the figures that both ends have. Their full names begin with "client-" or
-// "server-".
-var endMetrics = map[string]func(Trial, record.Process) float64{
-	"cpu":  func(t Trial, p record.Process) float64 { return PerCall(t, cpuTimeNS(p)) / 1e3 },
-	"user": func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTimeNS(p) },
-	"switches": func(t Trial, p record.Process) float64 {
-		return PerCall(t, Number(p.SwitchesVol)+Number(p.SwitchesInv))
+// endMetrics holds the figures that both ends have, by the kind of faults that spoil them. Their full
+// names begin with "client-" or "server-".
+var endMetrics = map[record.FigureKind]map[string]func(Trial, record.Process) float64{
+	record.CPUTime: {
+		"cpu":    func(t Trial, p record.Process) float64 { return PerCall(t, cpuTimeNS(p)) / 1e3 },
+		"user":   func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTimeNS(p) },
+		"gc":     func(_ Trial, p record.Process) float64 { return collectorShare(p) },
+		"assist": func(_ Trial, p record.Process) float64 { return shareOfCPU(p, p.GCAssistNS) },
 	},
-	"faults": func(t Trial, p record.Process) float64 {
-		return PerCall(t, Number(p.MinorFaults)+Number(p.MajorFaults))
+	record.Counts: {
+		"switches": func(t Trial, p record.Process) float64 {
+			return PerCall(t, Number(p.SwitchesVol)+Number(p.SwitchesInv))
+		},
+		"faults": func(t Trial, p record.Process) float64 {
+			return PerCall(t, Number(p.MinorFaults)+Number(p.MajorFaults))
+		},
+		"futex": futexCalls,
 	},
-	"gc":       func(_ Trial, p record.Process) float64 { return collectorShare(p) },
-	"assist":   func(_ Trial, p record.Process) float64 { return shareOfCPU(p, p.GCAssistNS) },
-	"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // P99 of a goroutine's wait for a CPU
-	"futex":    futexCalls,
+	record.Times: {
+		"run-wait": func(_ Trial, p record.Process) float64 { return Number(p.SchedP99NS) / 1e3 }, // P99 of a goroutine's wait for a CPU
+	},
 }
 
-// Metrics holds the figures for comparisons and claims. Package claim uses the same names.
-var Metrics = func() map[string]Metric {
-	all := map[string]Metric{
+// metricsByKind holds the other figures for comparisons and claims, by the kind of faults that spoil
+// them. Nothing spoils the figures without a kind: they say what happened.
+var metricsByKind = map[record.FigureKind]map[string]Metric{
+	record.Times: {
 		Mean:              func(t Trial) float64 { return t.response.mean },
 		Median:            func(t Trial) float64 { return t.response.quantile(0.5) },
 		"p90":             func(t Trial) float64 { return t.response.quantile(0.9) },
@@ -214,27 +249,53 @@ var Metrics = func() map[string]Metric {
 		ServiceMean:       func(t Trial) float64 { return t.service.mean },
 		ServiceP99:        func(t Trial) float64 { return t.service.quantile(0.99) },
 		Throughput:        throughput,
-		"answered":        answeredShare,
-		CPU:               func(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) },
 		"server-cores":    func(t Trial) float64 { return coresInUse(t, t.Server) },
-		"server-memory":   peakOfServer,
-		ServerPeak:        peakOfServer,
-		"request-bytes":   wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
-		"response-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
-		"opened":          func(t Trial) float64 { return t.ifOwnClient(PerCall(t, float64(t.Connections.During))) },
-		"connections":     func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.During)) },
-		"busy":            func(t Trial) float64 { return max(Number(t.Client.Busy), Number(t.Server.Busy)) },
 		"trips":           medianInRoundTrips(func(t Trial) times { return t.response }),
 		"connect-trips":   medianInRoundTrips(func(t Trial) times { return t.connect }),
 		"handshake-trips": medianInRoundTrips(func(t Trial) times { return t.handshake }),
 		Handshake:         func(t Trial) float64 { return t.handshake.quantile(0.5) },
 		FirstByte:         func(t Trial) float64 { return t.firstByte.quantile(0.5) },
+	},
+	record.CPUTime: {
+		CPU:    func(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) },
+		"busy": func(t Trial) float64 { return max(Number(t.Client.Busy), Number(t.Server.Busy)) },
+	},
+	record.Bytes: {
+		"server-memory":  peakOfServer,
+		ServerPeak:       peakOfServer,
+		"request-bytes":  wireBytes(func(w *record.Wire) record.WireBytes { return w.Request }),
+		"response-bytes": wireBytes(func(w *record.Wire) record.WireBytes { return w.Response }),
+	},
+	noKind: {
+		"answered":    answeredShare,
+		"opened":      func(t Trial) float64 { return t.ifOwnClient(PerCall(t, float64(t.Connections.During))) },
+		"connections": func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.During)) },
+	},
+}
+
+const noKind record.FigureKind = ""
+
+// Metrics holds the figures for comparisons and claims, and kindOf the kind of each. Package claim
+// uses the same names.
+var Metrics, kindOf = func() (map[string]Metric, map[string]record.FigureKind) {
+	all, kinds := map[string]Metric{}, map[string]record.FigureKind{}
+	add := func(name string, kind record.FigureKind, of Metric) {
+		if all[name], kinds[name] = of, kind; kind != noKind {
+			all[name] = Unspoiled(kind, of)
+		}
 	}
-	for name, of := range endMetrics {
-		all["client-"+name] = func(t Trial) float64 { return of(t, t.Client) }
-		all["server-"+name] = func(t Trial) float64 { return of(t, t.Server) }
+	for kind, metrics := range metricsByKind {
+		for name, of := range metrics {
+			add(name, kind, of)
+		}
 	}
-	return all
+	for kind, metrics := range endMetrics {
+		for name, of := range metrics {
+			add("client-"+name, kind, func(t Trial) float64 { return of(t, t.Client) })
+			add("server-"+name, kind, func(t Trial) float64 { return of(t, t.Server) })
+		}
+	}
+	return all, kinds
 }()
 
 func throughput(t Trial) float64 { return t.throughput }

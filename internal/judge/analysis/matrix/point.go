@@ -29,7 +29,7 @@ type Point struct {
 
 // AddTrial reads the times of a record and adds it as a trial.
 func (p *Point) AddTrial(r *record.Record) error {
-	t := Trial{Record: r, valid: r.Valid(), level: p.Level, limits: p.Limits, throughput: r.ThroughputPerSecond()}
+	t := Trial{Record: r, level: p.Level, limits: p.Limits, throughput: r.ThroughputPerSecond()}
 	defer func() { p.Trials = append(p.Trials, t) }()
 	if r.Failure != "" {
 		return nil
@@ -63,10 +63,13 @@ func (p *Point) AddTrial(r *record.Record) error {
 	return nil
 }
 
-// ValidTrials returns the trials whose figures may be used.
-func (p *Point) ValidTrials() []Trial { return Filter(p.Trials, func(t Trial) bool { return t.valid }) }
+// TrialsWith returns the trials that have figures of a kind.
+func (p *Point) TrialsWith(kind record.FigureKind) []Trial {
+	return Filter(p.Trials, func(t Trial) bool { return t.has(kind) })
+}
 
-// MeasuredTrials returns the trials with a measurement, valid or not.
+// MeasuredTrials returns the trials with a measurement. Checks may spoil some of its figures, for
+// which a Metric returns NaN.
 func (p *Point) MeasuredTrials() []Trial {
 	return Filter(p.Trials, func(t Trial) bool { return t.Failure == "" && t.service.count > 0 })
 }
@@ -79,9 +82,9 @@ func (p *Point) Conditions() record.Cell {
 	return cell
 }
 
-// MayHaveTrials reports whether a point has a valid trial, or may have one after more repeats.
+// MayHaveTrials reports whether a point has a trial with times, or may have one after more repeats.
 func (p *Point) MayHaveTrials() bool {
-	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.valid || SpoiledByMachine(t.Record) })
+	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Valid() || SpoiledByMachine(t.Record) })
 }
 
 // FindVariant returns the first point with a variant, or nil.
@@ -96,8 +99,8 @@ func FindVariant(points []*Point, variant string) *Point {
 // A Trial is a record with its decoded times.
 type Trial struct {
 	*record.Record
-	valid    bool
 	level    Level // level of the run
+	refused  bool  // its figures are only shown: they have no intervals
 	limits   check.Limits
 	service  times
 	response times // response times; equal to the service times if the record has no response times
@@ -152,25 +155,26 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// Pairs returns a metric of a and b for the repeats in which both are known.
+// Pairs returns a metric of a and b for the repeats in which both have it.
 func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
 	byRepeat := map[int]float64{}
-	for _, t := range b.ValidTrials() {
-		byRepeat[t.Repeat] = of(t)
+	for _, t := range b.Trials {
+		byRepeat[t.Repeat] = of.known(t)
 	}
-	for _, t := range a.ValidTrials() {
-		if other, both := byRepeat[t.Repeat]; both && !math.IsNaN(of(t)) && !math.IsNaN(other) {
-			ofA, ofB = append(ofA, of(t)), append(ofB, other)
+	for _, t := range a.Trials {
+		other, both := byRepeat[t.Repeat]
+		if one := of.known(t); both && !math.IsNaN(one) && !math.IsNaN(other) {
+			ofA, ofB = append(ofA, one), append(ofB, other)
 		}
 	}
 	return ofA, ofB
 }
 
-// ComparableGroups groups the points with valid trials by their conditions.
+// ComparableGroups groups the measured points by their conditions.
 func ComparableGroups(points []*Point) [][]*Point {
 	groups := lists.GroupBy(points, (*Point).Conditions)
 	for i, group := range groups {
-		groups[i] = slices.DeleteFunc(group, func(p *Point) bool { return len(p.ValidTrials()) == 0 })
+		groups[i] = slices.DeleteFunc(group, func(p *Point) bool { return len(p.MeasuredTrials()) == 0 })
 	}
 	return slices.DeleteFunc(groups, func(group []*Point) bool { return len(group) == 0 })
 }

@@ -33,11 +33,15 @@ func poolTimes(trials []Trial, of func(Trial) times) PooledTimes {
 	return PooledTimes{stats.NewPool(counts...), trials, of}
 }
 
-// ServiceTimes returns the valid trials' times from the actual send of a call to its answer.
-func (p *Point) ServiceTimes() PooledTimes { return poolTimes(p.ValidTrials(), serviceTimes) }
+// ServiceTimes returns the trials' times from the actual send of a call to its answer.
+func (p *Point) ServiceTimes() PooledTimes {
+	return poolTimes(p.TrialsWith(record.Times), serviceTimes)
+}
 
-// ResponseTimes returns the valid trials' times from the intended send of a call to its answer.
-func (p *Point) ResponseTimes() PooledTimes { return poolTimes(p.ValidTrials(), responseTimes) }
+// ResponseTimes returns the trials' times from the intended send of a call to its answer.
+func (p *Point) ResponseTimes() PooledTimes {
+	return poolTimes(p.TrialsWith(record.Times), responseTimes)
+}
 
 // Latencies returns the percentiles over all trials' requests. The mean is the median of the
 // trials' means. The maximum has no interval, because it grows with the number of trials.
@@ -74,7 +78,7 @@ func (p PooledTimes) tailFigure(quantile float64, of func(stats.Counts) float64)
 	if i, err := p.Interval(of, levelFor(p.trials).Confidence()); err == nil {
 		f.Interval = FigureOf(WithRunConfidence(i)).Interval
 	}
-	return f, nil
+	return shown(f, p.trials), nil
 }
 
 // Tail returns P99 over P50.

@@ -110,7 +110,7 @@ func searchThreshold(trials []Trial) Figure {
 	if err != nil {
 		return Figure{Value: math.NaN()}
 	}
-	return FigureOf(together.Interval)
+	return shown(FigureOf(together.Interval), trials)
 }
 
 // leastTries is the number of tries per rate that a knee needs. Two are enough, because the noise

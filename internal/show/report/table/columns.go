@@ -173,11 +173,13 @@ func validityText(l line) string {
 	}
 	text := fmt.Sprintf("%d/%d", l.cell.Valid, l.cell.Trials)
 	switch {
+	case l.cell.IsValid() && l.cell.RefusesTimes(): // in blocks
+		text += " ratios only"
 	case l.cell.IsValid():
 	case l.cell.Capacity != nil:
 		text = "beyond capacity"
 	default:
-		text = "INVALID"
+		text = "REFUSED"
 	}
 	return strings.TrimSpace(text + " " + l.marks)
 }

@@ -100,10 +100,12 @@ func (t *loadText) line(name, format string, args ...any) {
 
 // checkLines prints whether the figures are valid, and warnings about them.
 func (t *loadText) checkLines(c *matrix.Cell, warnings []string, terminal format.Terminal) {
-	names := map[record.Level]string{record.Invalid: "INVALID", record.Warning: "note"}
 	for _, f := range c.Findings {
-		if name := names[f.Level]; name != "" {
-			t.paragraph(name, f.Name+": "+f.Detail, terminal)
+		switch f.Level {
+		case record.Invalid:
+			t.paragraph("REFUSED", cmp.Or(f.Spoils, "all figures")+", "+f.Name+": "+f.Detail, terminal)
+		case record.Warning:
+			t.paragraph("note", f.Name+": "+f.Detail, terminal)
 		}
 	}
 	for _, text := range warnings {

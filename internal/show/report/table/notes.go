@@ -161,7 +161,7 @@ func findingTitle(c *matrix.Cell, f matrix.Finding) string {
 	case f.Name == failedFinding:
 		return "no measurement"
 	case f.Level == record.Invalid:
-		return "invalid, " + f.Name
+		return f.Refused() + ", " + f.Name
 	case f.Level == record.Unknown:
 		return "unknown, " + f.Name
 	}

@@ -83,7 +83,7 @@ func tableLines(summary *analysis.Summary, cells []*matrix.Cell, notes notes) []
 func (l line) print(shown []column, paint func(format.Style, string) string) string {
 	style := format.Normal
 	switch {
-	case !l.cell.IsValid():
+	case l.cell.RefusesTimes():
 		style = format.Red
 	case l.label != "":
 		style = format.Faint
