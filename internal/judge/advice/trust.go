@@ -142,6 +142,9 @@ func OnlyDisturbed(s *analysis.Summary) bool {
 		!slices.ContainsFunc(against, func(r reason) bool { return !troubles[r.name].others })
 }
 
+// IsAboutOthers reports whether a check is about other programs on the machine.
+func IsAboutOthers(check string) bool { return troubles[check].others }
+
 // disturbedFigures says what can be believed of a service's figures if other programs disturbed them.
 func disturbedFigures(s *analysis.Summary) []string {
 	if !OnlyDisturbed(s) {

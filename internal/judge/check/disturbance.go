@@ -49,7 +49,7 @@ func (t trial) checkGaps() record.Check {
 
 // waitedShare returns the share of the calls' time in which a thread of an end was ready to run but had
 // no CPU. Threads of one end wait for each other, too, so it counts no more time than other programs
-// used.
+// used, and no more than the end's own threads left to others on its CPUs.
 func (t trial) waitedShare() (share float64, known bool) {
 	atWork := float64(t.WindowNS)
 	if t.EndedBetween > 0 && t.Completed > 0 {
@@ -60,7 +60,11 @@ func (t trial) waitedShare() (share float64, known bool) {
 	}
 	for _, e := range t.ends() {
 		cpus := float64(max(1, len(e.CPUs)))
-		share += min(float64(*e.WaitedNS)/atWork, *t.Host.OthersCPUs) / cpus
+		left := cpus
+		if e.Busy != nil {
+			left *= 1 - min(1, *e.Busy)
+		}
+		share += min(float64(*e.WaitedNS)/atWork, *t.Host.OthersCPUs, left) / cpus
 	}
 	return min(1, share, *t.Host.OthersCPUs) / min(1, t.InFlight), true
 }

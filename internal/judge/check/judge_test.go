@@ -194,7 +194,12 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"noise before", func(r *record.Record) { r.Host.LostBefore, r.Server.Gaps = new(0.3), nil }, "noise", record.Warning, "30 %"},
 		{"threads that waited for a CPU", func(r *record.Record) {
 			wait(r, r.WindowNS/5, 2)
+			r.Client.Busy, r.Server.Busy = new(0.5), new(0.5)
 		}, "gaps", record.Invalid, "40 % of the calls' time"},
+		{"threads that waited for each other, beside others on other CPUs", func(r *record.Record) {
+			wait(r, r.WindowNS, 2)
+			r.Client.Busy, r.Server.Busy = new(0.97), new(0.98)
+		}, "gaps", record.OK, ""},
 		{"threads that waited for each other", func(r *record.Record) {
 			wait(r, r.WindowNS, 0.05)
 		}, "gaps", record.OK, ""},

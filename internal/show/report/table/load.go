@@ -73,7 +73,9 @@ func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal for
 	out.line("client", "%s", describeCost(c.ClientCPU, &c.Client))
 	out.line("service", "%s", describeCost(c.ServerCPU, &c.Server))
 	if advice.OnlyDisturbed(s) { // the answer says so
-		c = &matrix.Cell{}
+		rest := *c
+		rest.Findings = slices.DeleteFunc(slices.Clone(c.Findings), func(f matrix.Finding) bool { return advice.IsAboutOthers(f.Name) })
+		c = &rest
 	}
 	out.checkLines(c, warnings, terminal)
 	_, err := io.WriteString(w, out.String())
