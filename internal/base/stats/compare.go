@@ -44,12 +44,7 @@ type Comparison struct {
 // judge sets the verdict and the margin. Higher and Lower mean that A and B differ, by however little.
 // Equivalent means that no difference is found, and that the interval lies within a margin around 1.
 func (c *Comparison) judge(confidence float64) {
-	c.Margin = 0
-	for _, margin := range slices.Backward(Margins) {
-		if 1/(1+margin) <= c.Ratio.Low && c.Ratio.High <= 1+margin {
-			c.Margin = margin
-		}
-	}
+	c.Margin = MarginAround(c.Ratio.Low, c.Ratio.High)
 	different := c.P < 1-confidence
 	switch {
 	case different && c.Ratio.Estimate > 1:
@@ -61,6 +56,16 @@ func (c *Comparison) judge(confidence float64) {
 	default:
 		c.Verdict = Undecided
 	}
+}
+
+// MarginAround returns the smallest of Margins that contains the whole interval of a ratio, or 0.
+func MarginAround(low, high float64) float64 {
+	for _, margin := range Margins {
+		if 1/(1+margin) <= low && high <= 1+margin {
+			return margin
+		}
+	}
+	return 0
 }
 
 // CorrectFamily corrects P of all comparisons of a matrix for their number, by [Holm], and judges

@@ -67,14 +67,7 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)
 	}
 	d.targets = [2]string{common[0].before.Cell.Target, common[0].after.Cell.Target}
-	part := map[string]int{} // position of each part in the scenario
-	for i, c := range slices.Backward(common) {
-		part[c.after.Cell.Part] = i
-	}
-	slices.SortStableFunc(common, func(x, y cellPair) int {
-		a, b := x.after.Cell, y.after.Cell
-		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
-	})
+	sortCells(common)
 	changes := map[bool]*AnchorChange{} // of the mean and, for true, of the CPU time
 	for _, name := range []string{matrix.Mean, matrix.CPU} {
 		change := newAnchorChange(name, before.Anchor, after.Anchor)
@@ -146,10 +139,26 @@ func (d *Difference) widen(spread float64) {
 	half := math.Hypot(math.Log(i.High/i.Low)/2, spread)
 	d.Ratio.Interval = &matrix.Interval{Low: math.Exp(value - half), High: math.Exp(value + half), Confidence: i.Confidence}
 	d.P = max(d.P, 2*distuv.UnitNormal.CDF(-math.Abs(value)*normalQuantile/half)) // one spread hits all cells: no correction for their number
-	outside := d.Ratio.Interval.High > 1+matrix.Margin || d.Ratio.Interval.Low < 1/(1+matrix.Margin)
-	if d.isReal() && d.P >= 1-matrix.Confidence || d.Verdict == compare.Equivalent && outside {
+	d.Margin = stats.MarginAround(d.Ratio.Interval.Low, d.Ratio.Interval.High)
+	switch {
+	case d.isReal() && d.P < 1-matrix.Confidence:
+	case d.Margin > 0:
+		d.Verdict = compare.Equivalent
+	default:
 		d.Verdict = compare.Undecided
 	}
+}
+
+// sortCells sorts the cells of two runs by part, in the order of the scenario, and then by place.
+func sortCells(common []cellPair) {
+	part := map[string]int{} // position of each part in the scenario
+	for i, c := range slices.Backward(common) {
+		part[c.after.Cell.Part] = i
+	}
+	slices.SortStableFunc(common, func(x, y cellPair) int {
+		a, b := x.after.Cell, y.after.Cell
+		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place))
+	})
 }
 
 // isReal reports whether the runs certainly differ.

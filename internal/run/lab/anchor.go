@@ -10,7 +10,7 @@ import (
 
 const (
 	// anchorReadings is the number of readings before and after a run. They differ as runs do.
-	anchorReadings = 3
+	anchorReadings = 2
 	// anchorEvery is the time between readings during a run.
 	anchorEvery = time.Minute
 	// anchorWindow is the measured time of each cell in a reading.

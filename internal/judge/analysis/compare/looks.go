@@ -113,9 +113,8 @@ func (c *Comparison) neededPairs(comparisons int) int {
 	standardError := math.Log(i.High/i.Low) / 2 / stats.NewStudent(float64(max(1, c.Pairs-1))).Quantile((1+matrix.Confidence)/2)
 	alone := distuv.UnitNormal.Quantile((1 + matrix.Confidence) / 2)
 	corrected := distuv.UnitNormal.Quantile(1 - (1-matrix.Confidence)/2/float64(max(1, comparisons)))
-	toDiffer := math.Pow(standardError*corrected/ratio, 2)
-	toEqual := math.Pow(standardError*alone/max(0, math.Log1p(matrix.Margin)-ratio), 2)
-	return int(min(1e6, math.Ceil(float64(c.Pairs)*min(toDiffer, toEqual))))
+	enough := max(ratio/corrected, (math.Log1p(matrix.Margin)-ratio)/alone) // a standard error that decides
+	return int(min(1e6, math.Ceil(float64(c.Pairs)*math.Pow(standardError/enough, 2))))
 }
 
 // maxRepeatFactor limits the repeats that a claim may need, as a multiple of the run's largest

@@ -228,6 +228,9 @@ func (t Table) legend(cells []*matrix.Cell, lines []line, blocks []block) []stri
 		}
 		items = append(items, format.Absent+": "+why)
 	}
+	if slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return c.IsValid() && c.RefusesTimes() }) {
+		items = append(items, "ratios only: other programs lengthened the times of all variants alike")
+	}
 	if len(left) > 0 {
 		items = append(items, strings.Join(left, ", ")+" hidden: too narrow (--columns)")
 	}
