@@ -114,7 +114,7 @@ func (c *Comparison) neededPairs(comparisons int) int {
 	alone := distuv.UnitNormal.Quantile((1 + matrix.Confidence) / 2)
 	corrected := distuv.UnitNormal.Quantile(1 - (1-matrix.Confidence)/2/float64(max(1, comparisons)))
 	enough := max(ratio/corrected, (math.Log1p(matrix.Margin)-ratio)/alone) // a standard error that decides
-	return int(min(1e6, math.Ceil(float64(c.Pairs)*math.Pow(standardError/enough, 2))))
+	return int(min(1e6, math.Ceil(float64(c.Pairs)*standardError*standardError/(enough*enough))))
 }
 
 // maxRepeatFactor limits the repeats that a claim may need, as a multiple of the run's largest
