@@ -92,6 +92,7 @@ type job struct {
 	scenario *scenario.Scenario
 	warnings []string // one warning for each missing prerequisite
 	targets  map[string]string
+	also     []int         // processes that belong to the service
 	trust    secure.Trust  // which certificates of the targets to trust
 	until    *record.Until // when the repeats end; nil means after the scenario's number of repeats
 	output   outputFlags
@@ -164,6 +165,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
+	workshop.Also = j.also
 	workshop.Anchored = canCompareChange(j.scenario.Parts)
 	if j.fleet != nil {
 		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)

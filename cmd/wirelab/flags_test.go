@@ -51,6 +51,7 @@ func TestUsageEndsWithItsOwnExitCode(t *testing.T) {
 		{"compare --rps nan", "--rps: found NaN requests per second"},
 		{"compare --rps 5 --ramp-to inf", "--ramp-to: found +Inf requests per second"},
 		{"compare --warm-up -1s", "--warm-up: want 0s or more, found -1s"},
+		{"load --also 999999999 http://127.0.0.1:1/", "--also 999999999: there is no process 999999999"},
 		{"compare --stack tcp --target 127.0.0.1:99999", `invalid port "99999"`},
 	} {
 		var said strings.Builder

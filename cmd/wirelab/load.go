@@ -15,6 +15,8 @@ import (
 	"golang.org/x/term"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
@@ -38,8 +40,9 @@ type loadFlags struct {
 	expect     expectFlags
 	metrics    string
 	journey    journeyFlags
-	mayLoad    bool    // the user allows a target outside this machine and private networks
-	traced     float64 // share of the requests that carry a traceparent header
+	mayLoad    bool     // the user allows a target outside this machine and private networks
+	also       []string // processes that belong to the service, by PID or port
+	traced     float64  // share of the requests that carry a traceparent header
 
 	given func(flag string) bool
 }
@@ -74,6 +77,7 @@ limit. docs/load.md lists all forms of conditions.`,
   wirelab load --rps 2000 -z 30s --http 2 https://127.0.0.1:8443/ -k
   wirelab load grpc://127.0.0.1:50051/helloworld.Greeter/SayHello -d '{"name":"x"}'
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps the goal
+  wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if one is true
   wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # exit code 3 if it became slower`,
@@ -112,6 +116,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	l.fleet.register(cmd)
 	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header for your tracing system, as in 0.01; the slowest of these are printed")
 	setCompletions(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
+	f.StringSliceVar(&l.also, "also", nil, "`PID|port` of a back end, database or worker of the service (port: :5432); it and its children count as the service, not as other programs; repeatable")
 	f.Lookup("link").Usage = "not possible for a service that is already running: prints an alternative to this `link`"
 	setCompletions(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
 }
@@ -145,6 +150,9 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	definition, first, err := l.define(ctx, target)
 	if err != nil {
 		return err
+	}
+	if j.also, err = l.findAlso(definition); err != nil {
+		return usageError(err)
 	}
 	l.journey.apply(definition)
 	if !l.output.dryRun {
@@ -300,6 +308,26 @@ func (l *loadFlags) durationOfRequests() (time.Duration, error) {
 		takes = min(takes, l.duration)
 	}
 	return takes, nil
+}
+
+// findAlso returns the processes that --also names.
+func (l *loadFlags) findAlso(d *service.Definition) (all []int, _ error) {
+	switch {
+	case len(l.also) == 0:
+		return nil, nil
+	case l.fleet.Hub != "" || l.fleet.TokenFile != "":
+		return nil, errors.New("--also: with --fleet, agents measure, and they do not know the service's processes: leave out --also or --fleet")
+	case d.Network != "unix" && !lab.IsOwnAddress(d.Address):
+		return nil, fmt.Errorf("--also: the service at %s is not at an address of this machine, so wirelab cannot see its processes: leave out --also, or run wirelab on the service's machine", d.Address)
+	}
+	for _, text := range l.also {
+		found, err := host.FindNamed(text)
+		if err != nil {
+			return nil, fmt.Errorf("--also %s: %w", text, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 func (l *loadFlags) connectionMode(t service.Target) (scenario.Connection, error) {

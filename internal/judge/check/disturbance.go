@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 
 	"wirelab.dev/internal/base/lists"
@@ -213,11 +214,21 @@ func (t trial) checkNeighbours() record.Check {
 	if t.Host.OthersShare != nil {
 		c.Detail += t.nameNeighbours(*t.Host.OthersShare)
 	}
+	if c.Level != record.OK && len(t.Host.Neighbours) > 0 && t.isServedHere() {
+		c.Detail += fmt.Sprintf("; if %s belongs to your service, add --also with its PID or port", t.Host.Neighbours[0].Name)
+	}
 	if t.Cell.Target != "" && t.Host.OthersShare != nil && !t.Cell.Kind().Unplaced {
 		c.Level = record.Unknown
 		c.Detail += "; this includes the server at " + t.Cell.Target + " if it runs on this machine"
 	}
 	return c
+}
+
+// isServedHere reports whether the trial measured a user's service on this machine.
+func (t trial) isServedHere() bool {
+	_, known := t.Server.CPUNS()
+	at, _ := netip.ParseAddrPort(t.Cell.Target) // fails for a unix socket
+	return t.Cell.Kind().Unplaced && (known || at.Addr().IsLoopback())
 }
 
 // isWatched reports whether something shows how long other programs kept the ends off their CPUs.

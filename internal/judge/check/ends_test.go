@@ -1,6 +1,7 @@
 package check
 
 import (
+	"strings"
 	"testing"
 
 	"wirelab.dev/internal/base/latency"
@@ -105,6 +106,32 @@ func TestNeighboursAreNamed(t *testing.T) {
 	}
 	r.Host.OthersShare = nil
 	wantOnly(t, "not known", r, "neighbours", record.Unknown, "does not report")
+}
+
+// Only the user of a service on this machine can say that a neighbour belongs to it.
+func TestNeighboursHintAtAlso(t *testing.T) {
+	const hint = "; if zoo2 belongs to your service, add --also with its PID or port"
+	for _, c := range []struct {
+		name   string
+		change func(*record.Record)
+		hinted bool
+	}{
+		{"a service", func(*record.Record) {}, true},
+		{"whose processes are hidden", func(r *record.Record) { r.Server.UserNS, r.Cell.Target = nil, "127.0.0.1:80" }, true},
+		{"on another machine", func(r *record.Record) { r.Server.UserNS, r.Cell.Target = nil, "192.0.2.1:80" }, false},
+		{"beside which little ran", func(r *record.Record) { r.Host.OthersShare = new(0.01) }, false},
+		{"a stack", func(r *record.Record) { r.Cell.Stack = "tcp" }, false},
+	} {
+		r := sound(t)
+		r.Cell.Stack, r.Host.OthersShare = record.ServiceStack, new(0.6)
+		r.Host.Neighbours = []record.Neighbour{{PID: 7, Name: "zoo2", Share: 0.5}}
+		c.change(r)
+		for _, found := range Judge(r, DefaultLimits()) {
+			if found.Name == neighboursCheck && strings.HasSuffix(found.Detail, hint) != c.hinted {
+				t.Errorf("%s: %s: %q", c.name, found.Level, found.Detail)
+			}
+		}
+	}
 }
 
 // P99 moves by what the touched requests may have been, and by no more than a stop took.

@@ -94,6 +94,16 @@ func (u Usage) Since(earlier Usage) Usage {
 	return u
 }
 
+// WithoutGauges returns only the counters, as of a process that has ended.
+func (u Usage) WithoutGauges() Usage {
+	for _, column := range columns {
+		if column.gauge {
+			*column.of(&u) = 0
+		}
+	}
+	return u
+}
+
 // Plus returns the sum of two processes' usage. It adds all figures except AtNS, SuspendedNS and
 // GCPercent.
 func (u Usage) Plus(other Usage) Usage {

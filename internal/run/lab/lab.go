@@ -40,6 +40,9 @@ type Lab struct {
 	Peers map[string][]string
 	// Targets are the addresses of running servers, by variant or stack.
 	Targets map[string]string
+	// Also names more processes of the user's service. They and their descendants are no neighbours,
+	// and their cost is part of the service's cost.
+	Also []int
 	// Trust says which certificates clients over TLS accept from the servers at Targets.
 	Trust     secure.Trust
 	Placement host.Placement

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 		err = body.Main(context.Background(), os.Stdin, os.Stdout)
 	case "mortal-worker":
 		err = mortalWorker(worker.Role(os.Args[2]), os.Args[3], os.Args[4])
+	case "staged-service":
+		err = serveStaged(os.Stdin, os.Stdout)
 	default:
 		os.Exit(m.Run())
 	}

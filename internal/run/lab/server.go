@@ -3,9 +3,12 @@ package lab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
@@ -32,7 +35,7 @@ type server struct {
 	// outside reads the cost of a peer, or of a service at a given address. It is nil for a
 	// service on another machine, and for wirelab's own worker, which measures its own cost.
 	outside *worker.OutsideReader
-	service []int                   // processes of a service at a given address, and of what it needs
+	service *serviceFamily          // of a service at a given address; nil if it is unknown
 	spent   time.Duration           // by a service at a given address, during the readings
 	machine *worker.MachineReadings // of a server on another machine, once it has stopped
 }
@@ -42,8 +45,8 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	if address := t.target(); address != "" {
 		given := &server{address: address, trust: t.lab.Trust}
 		if t.isService() {
-			if given.service = t.findService(address); len(given.service) > 0 {
-				given.outside = worker.ReadCostOf(given.service[0], func() (probe.Usage, error) { return summedUsage(given.service) })
+			if found := newServiceFamily(t.findService(address)); len(found.last) > 0 {
+				given.service, given.outside = found, worker.ReadCostOf(found.ancestors[0], found.read)
 			}
 		}
 		return given, nil
@@ -124,10 +127,10 @@ func (s *server) pid() int {
 
 // pids returns the processes of the server, or nil if they are not on this machine.
 func (s *server) pids() []int {
-	if s.process == nil {
-		return s.service
-	}
-	if s.process.PID() == 0 {
+	switch {
+	case s.service != nil:
+		return s.service.processes()
+	case s.process == nil || s.process.PID() == 0:
 		return nil
 	}
 	return host.ReadProcessTable().Family(s.process.PID())
@@ -186,7 +189,7 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 }
 
 // findService returns the processes of the user's own service, if it is on this machine: those that
-// listen, and their descendants.
+// listen, and those that the user named.
 func (t *trial) findService(address string) []int {
 	definition, err := service.Parse(t.planned.Cell.Definition)
 	if err != nil {
@@ -196,14 +199,14 @@ func (t *trial) findService(address string) []int {
 	if definition.Wire == service.HTTP3 || definition.Wire == service.GRPCH3 {
 		network = "udp"
 	}
-	if network != "unix" && !isOwnAddress(address) {
+	if network != "unix" && !IsOwnAddress(address) {
 		return nil
 	}
-	return host.ReadProcessTable().Families(host.FindListeners(network, address))
+	return append(host.FindListeners(network, address), t.lab.Also...)
 }
 
-// isOwnAddress reports whether an address belongs to this machine.
-func isOwnAddress(address string) bool {
+// IsOwnAddress reports whether an address belongs to this machine.
+func IsOwnAddress(address string) bool {
 	name, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(name)
 	if err != nil || ip == nil {
@@ -224,20 +227,69 @@ func isOwnAddress(address string) bool {
 	return false
 }
 
-// summedUsage returns the summed usage of some processes. It leaves out processes that have ended.
-func summedUsage(pids []int) (sum probe.Usage, err error) {
-	alive := false
-	for _, pid := range pids {
-		one, wrong := probe.ReadProcess(pid)
+// A serviceFamily reads the usage of a service's processes and all their descendants. Descendants may
+// start and end meanwhile, as the processes of a database do for each connection.
+type serviceFamily struct {
+	ancestors []int
+
+	guard   sync.Mutex // guards the fields below
+	last    map[int]probe.Usage
+	ended   probe.Usage // counters of the processes that have ended
+	foundAt time.Time
+}
+
+// findFamilyPeriod is the time between two searches for new descendants. A search takes 10 µs per
+// process of the machine.
+const findFamilyPeriod = time.Second
+
+// newServiceFamily returns the family of some processes.
+func newServiceFamily(ancestors []int) *serviceFamily {
+	f := &serviceFamily{ancestors: ancestors, last: map[int]probe.Usage{}}
+	f.find()
+	return f
+}
+
+// find adds new descendants. If the service started wirelab, wirelab and its workers are not among them.
+func (f *serviceFamily) find() {
+	table := host.ReadProcessTable()
+	own := table.Family(os.Getpid())
+	for _, pid := range table.Families(f.ancestors) {
+		if _, known := f.last[pid]; !known && !slices.Contains(own, pid) {
+			f.last[pid] = probe.Usage{}
+		}
+	}
+	f.foundAt = time.Now()
+}
+
+// processes returns the processes that have not ended.
+func (f *serviceFamily) processes() []int {
+	f.guard.Lock()
+	defer f.guard.Unlock()
+	return slices.Sorted(maps.Keys(f.last))
+}
+
+// read returns the summed usage. Processes that have ended keep their counters.
+func (f *serviceFamily) read() (sum probe.Usage, err error) {
+	f.guard.Lock()
+	defer f.guard.Unlock()
+	if time.Since(f.foundAt) >= findFamilyPeriod {
+		f.find()
+	}
+	for pid, before := range f.last {
+		now, wrong := probe.ReadProcess(pid)
 		if wrong != nil {
 			err = wrong
+			f.ended = f.ended.Plus(before.WithoutGauges())
+			delete(f.last, pid)
 			continue
 		}
-		alive, sum = true, sum.Plus(one)
+		f.last[pid] = now
+		sum = sum.Plus(now)
 	}
-	if !alive {
+	if len(f.last) == 0 {
 		return sum, err
 	}
+	sum = sum.Plus(f.ended)
 	sum.AtNS = clock.Now()
 	return sum, nil
 }

@@ -76,6 +76,9 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err
 	}
+	if server.service != nil {
+		t.service = server.pids() // also those that have started since
+	}
 	result := calling.Client
 
 	t.recordFindings(r, server, serverResult, result)
