@@ -341,11 +341,10 @@ func MeasuredRange(p *rank.Part) string {
 	if len(sizes) > 1 {
 		text += " to " + PayloadText(sizes[1])
 	}
-	text += fmt.Sprintf(" with %d", clients[0])
 	if len(clients) > 1 {
-		text += fmt.Sprintf(" to %d", clients[1])
+		return fmt.Sprintf("%s with %d to %d clients", text, clients[0], clients[1])
 	}
-	return text + " clients"
+	return text + " with " + Count(clients[0], "client")
 }
 
 // PrefixPart puts the part's name before the sentences, if there are several parts.
