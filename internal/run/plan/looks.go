@@ -126,7 +126,7 @@ func DescribeEnd(u *record.Until) string {
 		goal = fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
 	}
 	if u.TimeNS > 0 {
-		return fmt.Sprintf("%s, or %v are over", goal, time.Duration(u.TimeNS))
+		return fmt.Sprintf("%s, or %v are over", goal, time.Duration(u.TimeNS).Round(time.Second))
 	}
 	return fmt.Sprintf("%s, with at most %d repeats and %d looks at the results", goal, u.Looks[len(u.Looks)-1].Repeats, len(u.Looks))
 }
