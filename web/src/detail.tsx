@@ -13,7 +13,7 @@ export function CellDetail({ cell }: { cell: Cell }) {
         {cell.workload}, {loadText(cell.load)}{cell.network?.link && `, over a link with ${cell.network.link}`}{cell.agents && `, from ${counted(cell.agents, "agent")} of a fleet`}. Connections: {cell.connection}{cell.valid && `, ${plain(cell.connections_opened)} opened`}. {cell.valid && `${counted(cell.requests, "request")} in ${counted(cell.valid_trials, "valid trial")}, ${plain(cell.in_flight)} in flight on average, after ${micros(cell.warm_up_ms! * 1000)} of warm-up.`}
       </p>
       {cell.warnings.length > 0 && (
-        <ul class="findings">{cell.warnings.map((text) => <li key={text} class={/^(invalid|no measurement)/.test(text) ? "bad" : ""}>{text}</li>)}</ul>
+        <ul class="findings">{cell.warnings.map((text) => <li key={text} class={/^(([a-z, ]+ )?refused,|no measurement)/.test(text) ? "bad" : ""}>{text}</li>)}</ul>
       )}
       {cell.error_kinds.length > 0 && (
         <ul class="findings">
