@@ -67,6 +67,9 @@ func (s *statement) read(value any, path string, of about) {
 	case map[string]any:
 		of = s.enter(value, of)
 		for name, member := range value {
+			if figure, is := value["figure"].(string); is && name == "value" { // of a claim
+				name += figureUnits[figure]
+			}
 			if name != "text" { // of a diagnosis: a sentence, not a source
 				s.read(member, strings.TrimPrefix(path+"."+name, "."), of)
 			}
@@ -81,6 +84,9 @@ func (s *statement) read(value any, path string, of about) {
 		s.add(value)
 	}
 }
+
+// figureUnits are the units of the figures of claims.
+var figureUnits = map[string]string{"mean": "_us", "p50": "_us", "p99": "_us", "cpu": "_us", "client-cpu": "_us", "server-cpu": "_us", "throughput": "_rps"}
 
 // enter adds what an object says that it is of.
 func (s *statement) enter(object map[string]any, of about) about {
@@ -126,6 +132,9 @@ var exempt = []struct{ reason, pattern string }{
 	{"the name of a percentile", `\bP[0-9.]+`},
 	{"the value of an option", `\b[a-z0-9]+=\S+`},
 	{"how many of the run's own trials, cells or variants the sentence goes over", `\b[0-9]+ of [0-9]+ trials|\bin [0-9]+ trials?\b|\b(all )?[0-9]+ (more|variants|cells|cell more|cells more|scenarios?|bursts|closed loops|loops?|other checks?|trials failed)\b|\b(in|within [0-9]+ %|undecided in) [0-9]+( \(|, | and|:|;|\.( |$)|$)|\b[0-9]+ were measured too seldom`},
+	{"how many points a lead goes over", `\b[0-9]+ of [0-9]+ points?|\b(all|at) [0-9]+ points?|\bproven at [0-9]+\b`},
+	{"the numbers of clients of a group of points", `\b[Ww]ith ([0-9]+, )*[0-9]+ and [0-9]+ clients`},
+	{"a quotient of figures over several points", `\b[0-9.,]+( to [0-9.,]+)? times before the next`},
 	{"a limit of the analysis", `\bneeds 1,000 requests per trial|\b10,000 repeats|\bfirst 100 ms|\bat 4 sizes|\b(takes|needs) 5 (numbers of clients|rates)|no curve has more than [0-9]+|\bwithin [0-9]+ %`},
 }
 
@@ -139,6 +148,7 @@ type reading struct {
 var readings = []reading{
 	{"as it is", regexp.MustCompile(``), func(v float64) float64 { return v }},
 	{"a ratio from the other side", regexp.MustCompile(`ratio(\.low|\.high)?$`), func(v float64) float64 { return 1 / v }},
+	{"a factor", regexp.MustCompile(`findable$`), func(v float64) float64 { return 1 + v }},
 	{"what is saved", regexp.MustCompile(`^contrasts\..*ratio(\.low|\.high)?$`), func(v float64) float64 { return 1 - v }},
 }
 
@@ -210,9 +220,7 @@ func (n number) says(f fact) bool {
 			return true
 		case strings.Contains(f.path, "clients") && math.Round(v) == n.value:
 			return true
-		case n.unit == "%" && strings.HasSuffix(f.path, "achieved") && n.value <= v && v < n.value+1: // cut, so that 100 % is all
-			return true
-		case n.unit == "%" && strings.HasSuffix(f.path, "_share") && n.value <= v && v < n.value+1:
+		case n.unit == "%" && (strings.HasSuffix(f.path, "achieved") || strings.HasSuffix(f.path, "_share")) && math.Abs(v-n.value) <= 1:
 			return true
 		}
 	}

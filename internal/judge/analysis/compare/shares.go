@@ -138,8 +138,7 @@ const maxShareDistance = 100
 func shareOf(estimate float64, rest func(share float64) (stats.LogRatio, bool), at matrix.Level) matrix.Figure {
 	isPossible := func(share float64) bool {
 		e, known := rest(share)
-		interval := e.Interval(at.Confidence())
-		return known && interval.Contains(1)
+		return !known || e.Interval(at.Confidence()).Contains(1)
 	}
 	end := func(beyond float64) float64 {
 		inside, outside := estimate, beyond

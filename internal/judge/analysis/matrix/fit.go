@@ -231,7 +231,8 @@ func (f *Fit) Logs(points []*Point, weights []float64) (e stats.LogRatio, known 
 		}
 		all[one.at] += weights[i]
 	}
-	return fit.Contrast(all).LogRatio, true
+	e = fit.Contrast(all).LogRatio
+	return e, e.Freedom >= 1
 }
 
 // cellFits holds the fits of the figures whose ratios are printed.
