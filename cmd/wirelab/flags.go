@@ -340,12 +340,14 @@ func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Unt
 	hasBudget := cmd.Flags().Lookup("budget") != nil
 	comparesVariants := slices.ContainsFunc(s.Parts, func(p scenario.Part) bool { return len(p.Stacks) > 1 })
 	switch {
-	case given("budget") && u.budget <= 0:
-		return nil, fmt.Errorf("--budget: want more than 0s, found %v", u.budget)
+	case given("budget") && u.budget < time.Second:
+		return nil, fmt.Errorf("--budget: want 1s or more, found %v", u.budget)
 	case given("budget") && given("repeat"):
 		return nil, errors.New("--budget repeats until its time is over, and --repeat fixes the number of repeats: leave out one of the two")
 	case given("budget") && given("at-most"):
 		return nil, errors.New("--budget and --at-most both limit the run: leave out one of the two")
+	case given("budget") && !given("until") && !comparesVariants:
+		return nil, errors.New("--budget repeats until a comparison is decided, but there is one variant: name two or more with --stack, or use --repeat")
 	case given("until") && given("budget"):
 		return plan.NewUntil(s, u.goal, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: u.budget})
 	case given("until"):

@@ -122,7 +122,7 @@ func trustLine(s *analysis.Summary) []string {
 	}
 	valid := s.Done - s.Invalid - s.Failed
 	line := fmt.Sprintf("Trust: %d of %s valid", valid, words.Count(s.Done, "trial"))
-	if t := mainTrouble(s); t != (trouble{}) {
+	if t := mainTrouble(s); t != (trouble{}) && valid < s.Done {
 		return []string{fmt.Sprintf("%s; %s: %s.", line, t.found, t.do)}
 	}
 	care := reasons(s, record.Warning)

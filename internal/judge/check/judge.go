@@ -157,7 +157,7 @@ func JudgeAgain(r *record.Record, limits Limits) Judgement {
 			j.Checks[i] = stored
 			j.Checks[i].Name = CurrentName(stored.Name)
 			if stored.Level == record.Invalid {
-				j.Checks[i].Spoils = spoilsOf(j.Checks[i].Name)
+				j.Checks[i].Spoils = SpoilsOf(j.Checks[i].Name)
 			}
 		default:
 			continue
@@ -199,8 +199,8 @@ func foundOtherPrograms(verdict record.Check) bool {
 		verdict.Name == neighboursCheck && verdict.Figure != nil && *verdict.Figure > DefaultLimits().Others.Warning
 }
 
-// spoilsOf returns what a check of this version spoils, or nil for an unknown check.
-func spoilsOf(name string) []record.FigureKind {
+// SpoilsOf returns what a check of this version spoils, or nil for an unknown check.
+func SpoilsOf(name string) []record.FigureKind {
 	i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
 	if i < 0 {
 		return nil

@@ -203,6 +203,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"threads that waited for each other", func(r *record.Record) {
 			wait(r, r.WindowNS, 0.05)
 		}, "gaps", record.OK, ""},
+		{"no noise in a block", func(r *record.Record) { r.Block, r.Host.LostBefore, r.Host.LostAfter = 1, nil, nil }, "noise", record.OK, "does not apply"},
 		{"noise before, and no gaps in the window", func(r *record.Record) { r.Host.LostBefore = new(0.3) }, "noise", record.Warning, "30 %"},
 		{"noise after", func(r *record.Record) { r.Host.LostAfter = new(0.1) }, "noise", record.Warning, "10 %"},
 	} {

@@ -14,6 +14,7 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/analysis/study"
+	"wirelab.dev/internal/judge/check"
 )
 
 // An evidence computes the figures of a claim's expression, separately for each repeat of a run.
@@ -120,11 +121,10 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	}
 	e.floor += sum / float64(len(trials))
 	for _, limit := range []struct {
-		check  string
-		spoils func(name string) bool
-		into   *string
-	}{{"settled", dependsOnWarmUp, &e.unsettled}, {"generator-bound", dependsOnClient, &e.clientBound}} {
-		if why := warningOfMost(trials, limit.check); why != "" && *limit.into == "" && limit.spoils(name) {
+		check string
+		into  *string
+	}{{"settled", &e.unsettled}, {"generator-bound", &e.clientBound}} {
+		if why := warningOfMost(trials, limit.check); why != "" && *limit.into == "" && slices.Contains(check.SpoilsOf(limit.check), matrix.KindOf(name)) {
 			*limit.into = fmt.Sprintf("%s: %s", claim.Cell{Part: c.Part, Variant: c.Variant, Bytes: c.RequestBytes, Clients: c.Clients}, why)
 		}
 	}
@@ -145,16 +145,6 @@ func warningOfMost(trials []matrix.Trial, check string) (why string) {
 		return ""
 	}
 	return why
-}
-
-// dependsOnWarmUp reports whether a figure differs between a cold and a warm process.
-func dependsOnWarmUp(name string) bool {
-	return !slices.Contains([]string{"request-bytes", "response-bytes", "answered", "opened", "connections", "server-memory"}, name)
-}
-
-// dependsOnClient reports whether a client at its limit changes a figure.
-func dependsOnClient(name string) bool {
-	return slices.Contains([]string{"mean", "p50", "p90", "p95", "p99", "tail", "service", "throughput", "trips"}, name)
 }
 
 // countVariance returns the least variance of a figure's logarithm because the figure counts

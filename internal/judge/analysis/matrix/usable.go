@@ -37,15 +37,8 @@ func refuse(trials []Trial) []Trial {
 	return refused
 }
 
-// WhyMissing returns the reason why a point lacks a metric: every trial refused it, or none measured
-// it.
-func (p *Point) WhyMissing(metric string) string {
-	measured, kind := p.MeasuredTrials(), kindOf[metric]
-	if len(measured) == 0 || kind == noKind || slices.ContainsFunc(measured, func(t Trial) bool { return t.has(kind) }) {
-		return "not measured"
-	}
-	return "refused, because " + measured[0].SpoilerOf(kind).Detail
-}
+// KindOf returns the kind of faults that spoil a metric of [Metrics].
+func KindOf(metric string) record.FigureKind { return kindOf[metric] }
 
 // WhyRefused returns the reason why a check refuses a metric of a repeat's trial, or "".
 func (p *Point) WhyRefused(metric string, repeat int) string {

@@ -39,11 +39,11 @@ func TestAFigureIsRefusedAlone(t *testing.T) {
 	if c.ClientCPU == nil || c.ClientCPU.Interval == nil || c.Wire == nil || c.Requests != 600 {
 		t.Errorf("client CPU %+v, wire %+v, %d requests", c.ClientCPU, c.Wire, c.Requests)
 	}
-	if why := a.WhyMissing(Mean); why != "refused, because other programs used 45 % of the CPUs" {
+	if why := a.WhyRefused(Mean, 1); why != "refused, because other programs used 45 % of the CPUs" {
 		t.Errorf("the mean is missing: %s", why)
 	}
-	if why := a.WhyMissing("server-futex"); why != "not measured" {
-		t.Errorf("the futex calls are missing: %s", why)
+	if why := a.WhyRefused("server-futex", 1); why != "" {
+		t.Errorf("the futex calls are refused: %s", why)
 	}
 }
 
