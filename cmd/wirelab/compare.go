@@ -32,6 +32,7 @@ type compareFlags struct {
 	message           messageFlags
 	described         string // describes the user's own message; empty if there is none
 	samples, oneByOne bool
+	fixedWindow       bool // the user has given the window's length
 	targets           []string
 	trust             trustFlags
 }
@@ -54,7 +55,8 @@ undecided, until all are decided or --budget is over. With --until it repeats wi
 a time limit, or until each mean is known within a width. It looks at the results a
 few times. The chance of a false finding is 5 % for all looks together
 (docs/statistics.md). The variants of a point take turns of tens of milliseconds, so
-that other programs disturb all of them alike.
+that other programs disturb all of them alike. Without -z, windows become up to four
+times as long after the third repeat, if that makes intervals narrower in the same time.
 
 A variant is a stack with options: tcp:buffers=pooled,inflight=50. wirelab list
 shows all stacks and options.`,
@@ -125,6 +127,7 @@ func (a *app) compare(cmd *cobra.Command, c *compareFlags, define func() (*scena
 }
 
 func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenario.Scenario, error)) (job, error) {
+	c.fixedWindow = cmd.Flags().Changed("duration")
 	s, err := define()
 	if err != nil {
 		return job{}, err
@@ -183,6 +186,7 @@ func (c *compareFlags) scenario() (*scenario.Scenario, error) {
 	if part.Load, err = c.shape.load(c.requests, c.duration); err != nil {
 		return nil, err
 	}
+	part.Stretch = !c.fixedWindow
 	s := c.trialFlags.scenario(part, c.warmUp)
 	s.Title = "Comparison of " + joinVariants(part.Stacks)
 	s.Question = "Which of " + joinVariants(part.Stacks) + " is fastest here, and which has the shortest tail?" + c.described

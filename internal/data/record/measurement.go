@@ -26,7 +26,7 @@ type Measurement struct {
 	PausedNS int64 `json:"paused_ns,omitempty"`
 	// Slices lists the stretches that are the window of a trial in a block, in which trials take
 	// turns: the time between them is in PausedNS. The first calls of each turn are not measured;
-	// EndedBetween counts the calls that ended between slices.
+	// EndedBetween counts the calls that ended between slices, before the first and after the last.
 	Slices       []Slice `json:"slices,omitempty"`
 	EndedBetween int64   `json:"ended_between,omitempty"`
 

@@ -157,9 +157,18 @@ func (r *Record) ThroughputPerSecond() float64 {
 	return float64(max(0, r.Completed-r.Failed())) / (float64(r.WindowNS) / 1e9)
 }
 
-// Ended returns the calls that ended from the window's begin to its end, those between slices
-// included. The cost of a process in this time is the cost of these calls.
+// Ended returns the calls that ended from the window's begin to its end, or in all turns of a trial in
+// a block. The cost of a process is the cost of these calls.
 func (r *Record) Ended() int64 { return r.Completed + r.EndedBetween }
+
+// AtWorkNS returns about how long the process was loaded while its cost was read: the window, or a
+// little more if the window is made of slices.
+func (r *Record) AtWorkNS() float64 {
+	if r.EndedBetween == 0 || r.Completed == 0 {
+		return float64(r.WindowNS)
+	}
+	return float64(r.WindowNS) * float64(r.Ended()) / float64(r.Completed)
+}
 
 // Failed returns the number of measured requests that failed.
 func (r *Record) Failed() int64 {

@@ -25,6 +25,7 @@ type Cell struct {
 	Load       Load
 	WarmUp     WarmUp
 	Slices     bool // takes turns with the other variants of its point, if it can
+	Stretch    bool // its window may become longer than planned, if it takes turns
 	Samples    bool
 	Probe      Probe  // records more than times; empty in a trial that measures times
 	Definition string // data that the workload needs in addition to its options
@@ -55,7 +56,7 @@ func (p Part) cells() []Cell {
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					Size: size, Clients: clients, Connection: p.Connection, Network: p.Network,
-					Load: p.Load, WarmUp: p.WarmUp, Slices: !p.OneByOne, Samples: p.Samples, Probe: probe, Definition: p.Definition,
+					Load: p.Load, WarmUp: p.WarmUp, Slices: !p.OneByOne, Stretch: p.Stretch, Samples: p.Samples, Probe: probe, Definition: p.Definition,
 				})
 			}
 		}
@@ -310,6 +311,7 @@ func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 		switch {
 		case p.Load.Model == Closed:
 			p.Load.Requests, p.Load.Total, p.Load.Duration = 0, 0, window
+			p.Stretch = true
 		case p.Load.Model == Burst || p.Load.Model == Search:
 		case p.Load.Duration > 2*window: // a schedule needs more time to show lost requests
 			p.Load.Duration = 2 * window

@@ -106,6 +106,10 @@ type Part struct {
 	// where they can. All are alive at once, and each in turn is loaded for tens of milliseconds, so
 	// that other programs disturb all of them alike.
 	OneByOne bool `json:"one-by-one,omitempty"`
+	// Whether the windows of stacks that take turns become up to four times as long after the third
+	// repeat, if the figures of this run scatter more from slice to slice than from process to process.
+	// If left out, no.
+	Stretch bool `json:"stretch,omitempty"`
 	// Whether to store every single sample. If left out, no.
 	Samples bool `json:"samples"`
 	// Pairs of sizes between which the duration of a call may jump. The report says for each stack

@@ -52,10 +52,7 @@ func (t trial) checkGaps() record.Check {
 // no CPU. Threads of one end wait for each other, too, so it counts no more time than other programs
 // used, and no more than the end's own threads left to others on its CPUs.
 func (t trial) waitedShare() (share float64, known bool) {
-	atWork := float64(t.WindowNS)
-	if t.EndedBetween > 0 && t.Completed > 0 {
-		atWork *= float64(t.Ended()) / float64(t.Completed) // as for the CPU time of a process
-	}
+	atWork := t.AtWorkNS()
 	if t.Client.WaitedNS == nil || t.Server.WaitedNS == nil || t.Host.OthersCPUs == nil || atWork <= 0 || t.InFlight <= 0 {
 		return 0, false
 	}

@@ -28,6 +28,7 @@ import (
 type block struct {
 	lab    *Lab
 	trials []*trial
+	window time.Duration // of each trial; 0: each has a window of its own
 	watch  host.ActivityWatch
 	turn   chan struct{} // held by the trial that starts and warms up
 	over   chan struct{} // closed when every client has ended, or none will run
@@ -57,6 +58,12 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 	for _, number := range numbers {
 		b.trials = append(b.trials, e.newTrial(b, number))
 	}
+	if first := b.trials[0].planned; b.isShared() {
+		b.window = time.Duration(first.Cell.Load.Duration)
+		if first.Cell.Stretch && first.Repeat > plannedWindows {
+			b.window = e.scatter.window(pointOf(b.trials[0].cell()), b.window)
+		}
+	}
 	started := time.Now()
 	records, errs := make([]*record.Record, len(numbers)), make([]error, len(numbers))
 	var running sync.WaitGroup
@@ -77,6 +84,7 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 		r.Checks = check.Judge(r, check.DefaultLimits())
 		e.learnWarmUp(r)
 	}
+	e.scatter.learn(records)
 	return records, nil
 }
 
@@ -174,8 +182,9 @@ func (b *block) ends(cpu time.Duration) {
 }
 
 const (
-	// firstTurn is the time to the first slice: every client must know of it by then.
-	firstTurn = 50 * time.Millisecond
+	// atRest is the time before the first slice and after the last one in which nothing is sent. Every
+	// client must know of the first slice by then.
+	atRest = 2 * load.RestAround
 	// shortestSlice is long beside the switch from one trial to the next, and short beside the work
 	// of other programs.
 	shortestSlice = 25 * time.Millisecond
@@ -206,10 +215,10 @@ func (b *block) takeTurns() {
 		mean = max(mean, time.Duration(m.meanNS))
 	}
 	random := rand.New(rand.NewPCG(b.lab.seed(first.planned.Repeat), uint64(first.number)))
-	all, end := drawSlices(random, len(b.joined), time.Duration(load.Duration), mean, clock.Now()+int64(firstTurn))
+	all, end := drawSlices(random, len(b.joined), b.window, mean, clock.Now()+int64(atRest))
 	for i, m := range b.joined {
 		// A client that has ended needs no slices.
-		_ = m.client.SendControl(worker.ControlOrder{Control: worker.SlicesControl, AtNS: end, Slices: all[i]})
+		_ = m.client.SendControl(worker.ControlOrder{Control: worker.SlicesControl, AtNS: end + int64(atRest), Slices: all[i]})
 	}
 }
 

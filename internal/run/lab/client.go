@@ -126,6 +126,9 @@ func (t *trial) clientLoadSpec(r *record.Record) *worker.ClientSpec {
 			DrainNS:           int64(t.lab.drain),
 		},
 	}
+	if t.block.isShared() {
+		spec.Load.DurationNS = int64(t.block.window)
+	}
 	if t.samplesFile != "" {
 		spec.SamplesFile = filepath.Join(t.directory, t.samplesFile)
 	}

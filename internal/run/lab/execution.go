@@ -18,17 +18,26 @@ type execution struct {
 	order []record.PlannedTrial
 	into  *record.Run
 
+	scatter scatter // what the run's blocks have shown
+
 	measure func(ctx context.Context, numbers []int) ([]*record.Record, error) // tests replace it
 }
 
 func (l *Lab) newExecution(plan []scenario.PlannedCell, run *record.Run) (*execution, error) {
+	e := &execution{Lab: l, plan: plan, order: ManifestOrder(plan), into: run}
+	var block []*record.Record
 	for r, err := range run.Records() {
 		if err != nil {
 			return nil, err
 		}
 		l.learnWarmUp(&r)
+		if len(block) > 0 && r.Block != block[0].Block {
+			e.scatter.learn(block)
+			block = nil
+		}
+		block = append(block, &r)
 	}
-	e := &execution{Lab: l, plan: plan, order: ManifestOrder(plan), into: run}
+	e.scatter.learn(block)
 	e.measure = e.measureBlock
 	return e, nil
 }

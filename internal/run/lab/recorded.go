@@ -95,10 +95,6 @@ func applyUsage(p *record.Process, u *probe.Window, r *record.Record) {
 	if u == nil {
 		return
 	}
-	atWork := float64(r.WindowNS) // including the calls between slices
-	if r.EndedBetween > 0 && r.Completed > 0 {
-		atWork *= float64(r.Ended()) / float64(r.Completed)
-	}
 	p.UserNS, p.SystemNS = &u.UserNS, &u.SystemNS
 	p.RSSBytes, p.PeakBytes = nilIfZero(u.RSSBytes), nilIfZero(u.Most.RSSBytes)
 	p.OwnBytes = nilIfZero(u.Most.AnonBytes)
@@ -118,8 +114,8 @@ func applyUsage(p *record.Process, u *probe.Window, r *record.Record) {
 	if p99, ok := u.Go.RunWait.Quantile(0.99); ok {
 		p.SchedP99NS = (*int64)(&p99)
 	}
-	if cpus := len(p.CPUs); cpus > 0 && atWork > 0 {
-		p.Busy = new(float64(u.CPU()) / atWork / float64(cpus))
+	if cpus := len(p.CPUs); cpus > 0 && r.WindowNS > 0 {
+		p.Busy = new(float64(u.CPU()) / r.AtWorkNS() / float64(cpus))
 	}
 }
 

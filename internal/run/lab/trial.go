@@ -139,7 +139,7 @@ func (t *trial) applyServer(r *record.Record, usage *probe.Series, result *worke
 		r.Warnings = append(r.Warnings, "the cost of the server is unknown: its worker did not report it")
 		return
 	}
-	window, err := usage.Between(result.BeginNS, result.EndNS)
+	window, err := usage.Between(result.CostSpan())
 	if err != nil {
 		r.Warnings = append(r.Warnings, "the cost of the server is unknown: "+err.Error())
 		return

@@ -55,7 +55,7 @@ type callTotals struct {
 	warmedUp              int64 // calls ended before the window
 	recorded              int64 // calls that began in the window
 	completed, straddling int64
-	endedBetween          int64 // calls that ended in a pause of the window
+	endedBetween          int64 // calls that ended in a pause of the window, or next to its slices
 	queued                int64
 
 	straddled int64 // total service time of straddling calls, ns
@@ -205,7 +205,11 @@ func (c *client) countCall(course *call, err error) {
 		c.recordCourse(course, ended.running, err)
 	}
 	if course.intended < b.begin && course.ended <= b.begin {
-		c.warmedUp++
+		if b.slices > 0 && course.sent >= b.sliceFrom() {
+			c.endedBetween++
+		} else {
+			c.warmedUp++
+		}
 		return
 	}
 	c.finish = course.ended
@@ -213,8 +217,8 @@ func (c *client) countCall(course *call, err error) {
 	c.busy += b.between(sent, ended)
 	c.occupied += b.between(b.find(course.ready, intended.pauses), ended)
 	switch {
-	case course.ended > b.end:
-	case last.paused:
+	case course.ended > b.end && b.slices == 0:
+	case last.paused || course.ended > b.end:
 		c.endedBetween++
 	default:
 		c.completed++

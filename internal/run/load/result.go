@@ -16,6 +16,9 @@ import (
 // has no Method. Its distributions are missing until Encode. Close frees the samples' memory.
 type Result struct {
 	Begin, End int64 // the window, on the clock of package clock
+	// CostBefore and CostAfter say how long before and after the window the cost of the counted calls
+	// arose: 0, unless the window is made of slices.
+	CostBefore, CostAfter int64
 	record.Measurement
 	Failures []record.ErrorCount
 	Between  time.Duration        // closed loop: time of the window that clients spent between calls
@@ -49,6 +52,7 @@ func (c *controller) result() *Result {
 	var active int64
 	var statuses []record.StatusCount
 	r := &Result{Begin: begin, End: end}
+	r.CostBefore, r.CostAfter = b.costAround()
 	for _, one := range c.clients {
 		active += one.activeTime(b)
 		r.Failures = record.PlusErrors(r.Failures, one.failures)

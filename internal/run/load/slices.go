@@ -23,6 +23,11 @@ type Slice struct {
 // MostSlices bounds the slices of a window.
 const MostSlices = 500
 
+// RestAround is the time before the first slice and after the last one that a process's cost
+// includes. The load must rest for twice as long there: periodic readings of the process then see the
+// cost of all calls for the slices, and nothing else.
+const RestAround = 30 * time.Millisecond
+
 // checkSlices refuses slices that are none, too many, or out of order.
 func checkSlices(all []Slice) error {
 	if len(all) == 0 || len(all) > MostSlices {
@@ -112,6 +117,17 @@ func (b windowBounds) withSlices(all []Slice) windowBounds {
 	b.begin, b.slices = all[0].From, len(all)
 	return b
 }
+
+// costAround returns how long before and after the window the cost of the counted calls arose.
+func (b *windowBounds) costAround() (before, after int64) {
+	if b.slices == 0 {
+		return 0, 0
+	}
+	return b.begin - b.sliceFrom() + int64(RestAround), int64(RestAround)
+}
+
+// sliceFrom returns the instant from which calls were sent for the first slice.
+func (b *windowBounds) sliceFrom() int64 { return b.pauses[len(b.pauses)-b.slices].send }
 
 // awaitOthers waits for the end of the other loads' slices.
 func (c *controller) awaitOthers(ctx context.Context) {

@@ -88,6 +88,18 @@ func TestLoadsTakeTurns(t *testing.T) {
 				if open == nil && r.EndedBetween < clients*rounds/2 {
 					t.Errorf("%s: %d calls ended between slices", name, r.EndedBetween)
 				}
+				// The cost of all calls of the turns is counted, and no other call's.
+				made := float64(rounds) * length.Seconds() * clients / delays[i].Seconds()
+				if open != nil {
+					made = want // nothing arrives before a slice
+				}
+				within(t, name+": calls of all turns", float64(r.Completed+r.EndedBetween), made, 0.05)
+				if open == nil && r.Completed+r.EndedBetween < int64(made) {
+					t.Errorf("%s: %d calls of all turns, want at least %v", name, r.Completed+r.EndedBetween, made)
+				}
+				if first, last := turns[i][0].Send, turns[i][rounds-1].To; r.Begin-r.CostBefore != first-int64(RestAround) || r.End+r.CostAfter != last+int64(RestAround) {
+					t.Errorf("%s: cost from %v before the window to %v after it", name, time.Duration(r.CostBefore), time.Duration(r.CostAfter))
+				}
 				r.Close()
 			}
 		})

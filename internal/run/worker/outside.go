@@ -98,7 +98,7 @@ func (c OutsideCosts) AddToClient(r *ClientResult) {
 	if c.Usage == nil {
 		return
 	}
-	if window, err := c.Usage.Between(r.BeginNS, r.EndNS); err == nil { // else Usage is unknown
+	if window, err := c.Usage.Between(r.CostSpan()); err == nil { // else Usage is unknown
 		r.Usage = cmp.Or(r.Usage, &window)
 	}
 	if course := r.Course; course != nil && len(r.Slices) == 0 { // a course leaves out the time between slices

@@ -101,6 +101,7 @@ func (r *ClientResult) computeFromCalls(s Spec, turns []load.Slice) error {
 	negotiated := r.Negotiated
 	r.Measurement, r.Failures = measured.Measurement, measured.Failures
 	r.BeginNS, r.EndNS, r.BetweenNS = measured.Begin, measured.End, int64(measured.Between)
+	r.CostBeforeNS, r.CostAfterNS = measured.CostBefore, measured.CostAfter
 	r.Negotiated, r.WarmUp.Method = negotiated, "the worker's own; checked by "+WarmUpMethod
 	if err := WriteSamples(s.Client.SamplesFile, measured.Samples); err != nil {
 		r.SamplesFailed = err.Error()

@@ -49,6 +49,8 @@ type ClientResult struct {
 	record.Measurement
 	BeginNS       int64               `json:"begin_ns"`
 	EndNS         int64               `json:"end_ns"`
+	CostBeforeNS  int64               `json:"cost_before_ns,omitempty"` // see CostSpan
+	CostAfterNS   int64               `json:"cost_after_ns,omitempty"`
 	Failures      []record.ErrorCount `json:"failures,omitempty"`
 	Connections   Connections         `json:"connections"`
 	Usage         *probe.Window       `json:"usage,omitempty"`   // inside the window
@@ -71,12 +73,19 @@ type ClientResult struct {
 	CallsWritten int64 `json:"calls_written,omitempty"`
 }
 
+// CostSpan returns the time in which the cost of the counted calls arose. It is the window, or more
+// than the window if that is made of slices.
+func (r *ClientResult) CostSpan() (begin, end int64) {
+	return r.BeginNS - r.CostBeforeNS, r.EndNS + r.CostAfterNS
+}
+
 // Plus returns one result for two clients that ran at the same time. It adds counts. Figures that
 // cannot be added keep the value of r. The census is from either client, since the calls of both
 // clients have equally many bytes.
 func (r ClientResult) Plus(other ClientResult) ClientResult {
 	r.Measurement = r.Measurement.Plus(other.Measurement)
 	r.BeginNS, r.EndNS = min(r.BeginNS, other.BeginNS), max(r.EndNS, other.EndNS)
+	r.CostBeforeNS, r.CostAfterNS = max(r.CostBeforeNS, other.CostBeforeNS), max(r.CostAfterNS, other.CostAfterNS)
 	r.Failures = record.PlusErrors(r.Failures, other.Failures)
 	r.Connections = r.Connections.Plus(other.Connections)
 	r.Usage = sum.AddIfBoth(r.Usage, other.Usage)

@@ -27,8 +27,7 @@ func AlignBlocks(points []*Point) {
 		if len(trials) < 2 || slices.ContainsFunc(trials, func(t *Trial) bool { return len(t.Slices) != len(trials[0].Slices) }) {
 			continue
 		}
-		for i, mean := range align(trials, func(s record.Slice) (sum, per float64) { return float64(s.SumNS), float64(s.Requests) },
-			func(t *Trial) float64 { return t.response.mean }) {
+		for i, mean := range align(trials, responseOf, func(t *Trial) float64 { return t.response.mean }) {
 			factor := mean / trials[i].response.mean
 			trials[i].response.mean = mean
 			trials[i].service.mean *= factor
@@ -46,7 +45,28 @@ const outlying = 0.1
 // align returns the robust figures of a block's trials, or nil if the slices are too few. of returns
 // a slice's figure as a quotient, and plain the figure of a whole trial.
 func align(trials []*Trial, of func(record.Slice) (sum, per float64), plain func(*Trial) float64) []float64 {
-	differences := make([][]float64, len(trials)) // by trial, one for each pair of mirrored rounds
+	differences := pairDifferences(trials, of)
+	if len(differences[0]) == 0 {
+		return nil
+	}
+	level := 0.0 // logarithm of the trials' usual figure
+	for i, t := range trials {
+		level += (math.Log(plain(t)) - trimmedMean(differences[i])) / float64(len(trials))
+	}
+	if math.IsNaN(level) || math.IsInf(level, 0) {
+		return nil
+	}
+	figures := make([]float64, len(trials))
+	for i := range trials {
+		figures[i] = math.Exp(level + trimmedMean(differences[i]))
+	}
+	return figures
+}
+
+// pairDifferences returns, for each trial of a block, how far the logarithm of its figure lies from
+// the mean of all trials in each pair of mirrored rounds. Disturbed pairs are left out.
+func pairDifferences(trials []*Trial, of func(record.Slice) (sum, per float64)) [][]float64 {
+	differences := make([][]float64, len(trials))
 	disturbed := disturbedRounds(trials)
 	for round := 0; round+1 < len(trials[0].Slices); round += 2 {
 		if disturbed[round] {
@@ -66,22 +86,46 @@ func align(trials []*Trial, of func(record.Slice) (sum, per float64), plain func
 			differences[i] = append(differences[i], log-centre)
 		}
 	}
-	if len(differences[0]) == 0 {
-		return nil
-	}
-	level := 0.0 // logarithm of the trials' usual figure
-	for i, t := range trials {
-		level += (math.Log(plain(t)) - trimmedMean(differences[i])) / float64(len(trials))
-	}
-	if math.IsNaN(level) || math.IsInf(level, 0) {
-		return nil
-	}
-	figures := make([]float64, len(trials))
-	for i := range trials {
-		figures[i] = math.Exp(level + trimmedMean(differences[i]))
-	}
-	return figures
+	return differences
 }
+
+// A SliceScatter says how far the mean times of a block's trials lie from each other, as logarithms.
+type SliceScatter struct {
+	Means    []float64 // of each trial, from the mean of all trials
+	Variance float64   // of a pair of mirrored slices; what the robust mean leaves out counts little
+	Pairs    int
+}
+
+// NewSliceScatter returns the scatter of a block. It reports false if the block has too few slices, or
+// a trial that failed.
+func NewSliceScatter(block []*record.Record) (s SliceScatter, known bool) {
+	var trials []*Trial
+	for _, r := range block {
+		if r.Failure != "" || len(r.Slices) != len(block[0].Slices) {
+			return s, false
+		}
+		trials = append(trials, &Trial{Record: r})
+	}
+	for _, differences := range pairDifferences(trials, responseOf) {
+		if s.Pairs = len(differences); s.Pairs < leastPairs {
+			return s, false
+		}
+		s.Means = append(s.Means, trimmedMean(differences)) // sorts them
+		cut := int(outlying * float64(s.Pairs))
+		for i := range cut {
+			differences[i], differences[s.Pairs-1-i] = differences[cut], differences[s.Pairs-1-cut]
+		}
+		kept := 1 - 2*float64(cut)/float64(s.Pairs)
+		s.Variance += stat.Variance(differences, nil) / (kept * kept) / float64(len(block)) // Tukey and McLaughlin 1963
+	}
+	return s, true
+}
+
+// leastPairs is the least number of pairs of slices that show a scatter.
+const leastPairs = 3
+
+// responseOf returns a slice's mean time as a quotient.
+func responseOf(s record.Slice) (sum, per float64) { return float64(s.SumNS), float64(s.Requests) }
 
 const (
 	// leastLost is the share of a slice that other programs may take from its trial's CPUs.

@@ -103,14 +103,12 @@ func cpuTimeNS(p record.Process) float64 {
 	return math.NaN()
 }
 
-// CPUOf returns the CPU time of one end per request, in microseconds: its time from the window's begin
-// to the window's end, over the calls that ended then.
+// CPUOf returns the CPU time of one end per request, in microseconds.
 func CPUOf(end func(Trial) record.Process) Metric {
 	return func(t Trial) float64 { return PerCall(t, cpuTimeNS(end(t))) / 1e3 }
 }
 
-// PerCall divides an amount of the time from the window's begin to its end by the calls that ended
-// then, or returns NaN.
+// PerCall divides an amount by the calls that ended while it was measured, or returns NaN.
 func PerCall(t Trial, amount float64) float64 {
 	if t.Ended() == 0 {
 		return math.NaN()
@@ -122,7 +120,7 @@ func coresInUse(t Trial, p record.Process) float64 {
 	if t.WindowNS <= 0 {
 		return math.NaN()
 	}
-	return cpuTimeNS(p) / float64(t.WindowNS)
+	return cpuTimeNS(p) / t.AtWorkNS()
 }
 
 // futexCalls returns the futex system calls per request, or NaN if system calls were not counted.
@@ -162,7 +160,7 @@ func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.S
 // RequestsSeen returns about how many requests ended while the traffic was counted. The counting
 // may last slightly longer or shorter than the window.
 func RequestsSeen(t Trial) float64 {
-	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 {
+	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 || len(t.Slices) > 0 {
 		return float64(t.Ended())
 	}
 	return float64(t.Ended()) * float64(t.Traffic.SpanNS) / float64(t.WindowNS+t.PausedNS)

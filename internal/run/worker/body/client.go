@@ -143,7 +143,7 @@ func classifyError(err error) record.ErrorCount {
 // clientResult converts a measurement into the form of the worker contract.
 func (s *task) clientResult(m *load.Result, usage probe.Series) *worker.ClientResult {
 	r := &worker.ClientResult{
-		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, BetweenNS: int64(m.Between), Failures: m.Failures,
+		Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, CostBeforeNS: m.CostBefore, CostAfterNS: m.CostAfter, BetweenNS: int64(m.Between), Failures: m.Failures,
 	}
 	r.WarmUp.Method = worker.WarmUpMethod
 	switch {
@@ -157,7 +157,7 @@ func (s *task) clientResult(m *load.Result, usage probe.Series) *worker.ClientRe
 	if c := r.Course; c != nil && m.Pauses == 0 && len(m.Slices) == 0 && (m.Pacing == nil || m.Pacing.SpunNS == 0) {
 		c.ClientCPUNS = usage.CPUPerInterval(m.Begin+c.BeginNS, c.StretchNS, len(c.Calls))
 	}
-	if window, err := usage.Between(m.Begin, m.End); err == nil {
+	if window, err := usage.Between(r.CostSpan()); err == nil {
 		r.Usage = &window
 		if m.Pacing != nil {
 			subtractPacing(&window, m.Pacing.SpunNS)
