@@ -84,12 +84,12 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 					continue
 				}
 				cell := to.point.Cell
-				ofBase, _ := matrix.Pairs(from.point, to.point, matrix.Metrics[matrix.Throughput])
 				all = append(all, Contrast{
 					Part: cell.Part, Stack: cell.Stack, Option: option,
 					Base: from.point.Cell.Variant, Changed: cell.Variant,
 					From: from.values[option], To: to.values[option],
-					Place: cell.Place, Load: to.point.Conditions().Load, Pairs: len(ofBase),
+					Place: cell.Place, Load: to.point.Conditions().Load,
+					Pairs: matrix.CountPairs(from.point, to.point, matrix.Metrics[matrix.Throughput]),
 				})
 				bases, changed = append(bases, from.point), append(changed, to.point)
 			}
@@ -192,9 +192,7 @@ type LimitEffect struct {
 	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 without the limit, divided by P50
 	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 of the service time with the limit, divided by P50
 	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 of the response time with the limit, divided by P50
-	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // P50 without the limit; null if too few requests are slower
 	P99WithoutUS      float64       `json:"p99_without_us" jsonschema:"nullable"`     // P99 without the limit; null if too few requests are slower
-	P50WithUS         float64       `json:"p50_with_us" jsonschema:"nullable"`        // P50 of the response time with the limit; null if too few requests are slower
 	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"`        // P99 of the response time with the limit; null if too few requests are slower
 }
 
@@ -232,12 +230,8 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 
 func newLimitEffect(without, with *matrix.Point, limit int, fits map[string]*matrix.Fit) LimitEffect {
 	before, after := without.ResponseTimes(), with.ResponseTimes()
-	was, is := before.Latencies(), after.Latencies()
 	ratio := func(metric string) matrix.Figure {
-		r, known := fits[metric].Ratio(with, without)
-		if !known {
-			return matrix.Figure{Value: math.NaN()}
-		}
+		r, _ := fits[metric].Ratio(with, without)
 		return r.Figure()
 	}
 	return LimitEffect{
@@ -249,9 +243,7 @@ func newLimitEffect(without, with *matrix.Point, limit int, fits map[string]*mat
 		TailWithout:       before.Tail().Value,
 		TailWithService:   with.ServiceTimes().Tail().Value,
 		TailWithResponse:  after.Tail().Value,
-		P50WithoutUS:      was.P50.Value,
-		P99WithoutUS:      was.P99.Value,
-		P50WithUS:         is.P50.Value,
-		P99WithUS:         is.P99.Value,
+		P99WithoutUS:      before.Latencies().P99.Value,
+		P99WithUS:         after.Latencies().P99.Value,
 	}
 }
