@@ -32,6 +32,8 @@ type Contrast struct {
 	Load    record.Load `json:"load"`  // the load without an in-flight limit, which is an option of the variant
 	Pairs   int         `json:"pairs"` // number of repeats in which both variants have a valid trial
 	Effects []Effect    `json:"effects"`
+
+	base, changed *matrix.Point
 }
 
 // An Effect is a figure of the changed variant divided by the same figure of the base.
@@ -68,7 +70,6 @@ type choice struct {
 // FindContrasts compares variants that differ in one option. The base has the default value.
 func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	var all []Contrast
-	var bases, changed []*matrix.Point
 	options := contrastedOptions(s)
 	for _, group := range matrix.ComparableGroups(points) {
 		var sides []choice
@@ -90,8 +91,8 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 					From: from.values[option], To: to.values[option],
 					Place: cell.Place, Load: to.point.Conditions().Load,
 					Pairs: matrix.CountPairs(from.point, to.point, matrix.Metrics[matrix.Throughput]),
+					base:  from.point, changed: to.point,
 				})
-				bases, changed = append(bases, from.point), append(changed, to.point)
 			}
 		}
 	}
@@ -99,7 +100,7 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 		var family Family
 		fit := matrix.NewFit(points, name)
 		for i := range all {
-			ratio, known := fit.Ratio(changed[i], bases[i])
+			ratio, known := fit.Ratio(all[i].changed, all[i].base)
 			if !known {
 				continue // one variant has no figure, or a figure of zero
 			}

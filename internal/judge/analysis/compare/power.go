@@ -99,18 +99,8 @@ func (d design) findProbability(logRatio float64, pairs int) float64 {
 
 // smallestFindable returns the logarithm of the smallest ratio that is found with wantedPower.
 func (d design) smallestFindable(pairs int) float64 {
-	low, high := 0.0, 1.0
-	for d.findProbability(high, pairs) < wantedPower {
-		low, high = high, 2*high
-	}
-	for high-low > 1e-4*high {
-		if middle := (low + high) / 2; d.findProbability(middle, pairs) < wantedPower {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high
+	const step, most = 1e-5, 1 << 24
+	return step * float64(sort.Search(most, func(i int) bool { return d.findProbability(step*float64(i), pairs) >= wantedPower }))
 }
 
 // pairsFor returns the smallest number of pairs that finds a ratio, or nil if 10,000 are too few.

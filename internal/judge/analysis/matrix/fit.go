@@ -229,23 +229,23 @@ func (f *Fit) Logs(points []*Point, weights []float64) (e stats.Contrast, known 
 	return e, e.Freedom >= 1
 }
 
-// cellFits holds the fits of the figures whose ratios are printed.
-type cellFits struct {
-	byMetric map[string]*Fit
-	kept     *Fit
-}
+// cellFits holds the fits of the figures whose ratios are printed, by metric.
+type cellFits map[string]*Fit
+
+// kept is the metric of the rate that a search kept.
+const kept = "kept"
 
 func newCellFits(points []*Point) cellFits {
-	fits := cellFits{map[string]*Fit{}, fitMetric(lists.GroupBy(points, (*Point).Conditions), keptRate)}
+	fits := cellFits{kept: fitMetric(lists.GroupBy(points, (*Point).Conditions), keptRate)}
 	for _, name := range []string{Mean, ServiceMean, Throughput, CPU, clientCPU, serverCPU, ServerPeak} {
-		fits.byMetric[name] = NewFit(points, name)
+		fits[name] = NewFit(points, name)
 	}
 	return fits
 }
 
 // setFits replaces the figures whose ratios are printed. Times that are only shown keep no interval.
 func (c *Cell) setFits(p *Point, fits cellFits) {
-	figure := func(metric string) *Figure { return fits.byMetric[metric].Figure(p) }
+	figure := func(metric string) *Figure { return fits[metric].Figure(p) }
 	set(&c.Throughput, figure(Throughput))
 	set(&c.Service.Mean, figure(ServiceMean))
 	if c.Response != nil {
@@ -258,7 +258,7 @@ func (c *Cell) setFits(p *Point, fits cellFits) {
 		}
 	}
 	if c.Search != nil {
-		set(&c.Search.Kept, fits.kept.Figure(p))
+		set(&c.Search.Kept, figure(kept))
 	}
 	peak := c.Server.Peak
 	if everyTrial(p.MeasuredTrials(), func(t Trial) bool { return t.Server.OwnBytes != nil }) {
