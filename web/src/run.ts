@@ -674,9 +674,7 @@ export interface LimitEffect {
   tail_without: number | null; // P99 without the limit, divided by P50
   tail_with_service: number | null; // P99 of the service time with the limit, divided by P50
   tail_with_response: number | null; // P99 of the response time with the limit, divided by P50
-  p50_without_us: number | null; // P50 without the limit; null if too few requests are slower
   p99_without_us: number | null; // P99 without the limit; null if too few requests are slower
-  p50_with_us: number | null; // P50 of the response time with the limit; null if too few requests are slower
   p99_with_us: number | null; // P99 of the response time with the limit; null if too few requests are slower
   intervals: IntervalsByField;
 }
@@ -791,7 +789,6 @@ export interface Power {
   findable: number; // smallest difference of two variants that is found: 0.2 for 20 % more
   difference: number; // a smaller difference, which pairs_for_difference is about: 0.1 for 10 % more; 0 if the findable one is below 1 %
   pairs_for_difference: number | null; // approximate pairs that find this difference; null if more than 10,000
-  pairs_for_equivalence: number | null; // approximate pairs that prove two equal variants equal within 5 %; null if more than 10,000
 }
 
 /** A ProfiledFunction is a function in call stacks. */

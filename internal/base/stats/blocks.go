@@ -183,26 +183,33 @@ func inverseRoot(of *mat.SymDense) *mat.Dense {
 func (f *BlockFit) Contrast(weights []float64) Contrast {
 	of := mat.NewVecDense(len(weights), weights)
 	c := Contrast{LogRatio: LogRatio{Mean: mat.Dot(of, mat.NewVecDense(len(f.Means), f.Means))}, Unit: mat.Inner(of, f.inverse, of)}
-	variance, trace, squares := 0.0, 0.0, 0.0
-	between := mat.NewSymDense(len(weights), nil)
+	// The blocks of one kind share a part of the contrast's variance. expected is this part in units of
+	// the error's variance if all variants scatter alike.
+	type part struct{ variance, expected, freedom float64 }
+	var parts []part
+	variance, expected := 0.0, 0.0
 	for _, k := range f.kinds {
 		var own, seen mat.VecDense
 		own.MulVec(k.adjusted, of)
 		seen.MulVec(k.projected, of)
 		blocks, length, fitted := float64(len(k.residuals)), mat.Dot(&own, &own), mat.Inner(&seen, f.inverse, &seen)
+		p := part{expected: blocks * (length - fitted)}
+		p.freedom = p.expected * p.expected / (blocks*length*(length-2*fitted) + blocks*blocks*fitted*fitted)
 		for _, residuals := range k.residuals {
 			u := mat.Dot(&own, mat.NewVecDense(len(residuals), residuals))
-			variance += u * u
+			p.variance += u * u
 		}
-		trace += blocks * (length - fitted)
-		squares += blocks * length * (length - 2*fitted)
-		between.SymRankOne(between, blocks, &seen)
+		if p.freedom > 0 { // else the kind tells nothing of the contrast
+			parts = append(parts, p)
+		}
+		variance, expected = variance+p.variance, expected+p.expected
 	}
-	var product, square mat.Dense
-	product.Mul(f.inverse, between)
-	square.Mul(&product, &product)
-	c.StandardError = math.Sqrt(variance)
-	c.Freedom = trace * trace / (squares + mat.Trace(&square))
+	sum, squares := 0.0, 0.0
+	for _, p := range parts { // Satterthwaite's formula, between seen and expected variances
+		weight := p.variance/max(variance, math.SmallestNonzeroFloat64) + p.expected/expected
+		sum, squares = sum+weight, squares+weight*weight/p.freedom
+	}
+	c.StandardError, c.Freedom = math.Sqrt(variance), sum*sum/squares
 	return c
 }
 

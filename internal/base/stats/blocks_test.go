@@ -68,6 +68,18 @@ func TestFitOfCompleteBlocksIsPaired(t *testing.T) {
 	}
 }
 
+// welch estimates the difference of two independent samples.
+func welch(a, b []float64) LogRatio {
+	meanA, errorA := meanAndError(a)
+	meanB, errorB := meanAndError(b)
+	squareA, squareB := errorA*errorA, errorB*errorB
+	sum := squareA + squareB
+	return LogRatio{
+		Mean: meanA - meanB, StandardError: math.Sqrt(sum),
+		Freedom: sum * sum / (squareA*squareA/float64(len(a)-1) + squareB*squareB/float64(len(b)-1)),
+	}
+}
+
 func TestFitWithoutPairsIsWelchs(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 1))
 	all := drawBlocks{blocks: 5, variants: 2, spread: 0.1, noise: []float64{0.1, 0.3}, apart: true}.draw(random)[1:]

@@ -1,18 +1,17 @@
 package stats
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
-func TestRatioIntervalIsScipys(t *testing.T) {
-	paired, err := RatioInterval(trialsA, trialsB, 0.95)
-	if err != nil {
-		t.Fatal(err)
+// Of scipy's ttest_rel of the logarithms.
+func TestPairedFitIsScipys(t *testing.T) {
+	var all []Observation
+	for i := range trialsA {
+		all = append(all, Observation{Variant: 0, Block: i, Log: math.Log(trialsA[i])}, Observation{Variant: 1, Block: i, Log: math.Log(trialsB[i])})
 	}
-	checkInterval(t, paired, 1.1286472502511098, 1.0148586803250972, 1.2551940878027779)
-	unpaired, err := RatioInterval(trialsA, trialsB[:4], 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkInterval(t, unpaired, 1.1283178634518118, 1.0318362212451013, 1.2338210025697967)
+	checkInterval(t, FitBlocks(2, all, 1).Difference(0, 1).Interval(0.95), 1.1286472502511098, 1.0148586803250972, 1.2551940878027779)
 }
 
 // Of R's p.adjust and statsmodels' multipletests(method="holm").

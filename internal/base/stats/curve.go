@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -102,9 +101,8 @@ const (
 
 // CrossoverRule holds the limits that decide the kind of a crossover.
 type CrossoverRule struct {
-	Confidence float64 // A and B must differ with this confidence on both sides
-	SharpStep  float64 // greatest ratio of neighbouring X for a sharp crossover, such as 2
-	SharpJump  float64 // least relative change of A/B at a sharp crossover, such as 0.1
+	SharpStep float64 // greatest ratio of neighbouring X for a sharp crossover, such as 2
+	SharpJump float64 // least relative change of A/B at a sharp crossover, such as 0.1
 }
 
 // A Crossover describes the X at which the curves A and B cross.
@@ -120,14 +118,19 @@ type Crossover struct {
 	Beyond Verdict `json:"beyond"`
 }
 
-// FindCrossovers returns the crossovers of two positive curves over the same X, in ascending
-// order. Each curve needs three trials at each X. [RatioInterval] compares the curves, with its
-// assumptions. It judges each X alone: at 95 %, one of twenty X shows a false difference. Each
-// false difference can add two false crossovers.
-func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
-	points, err := compareAtEachX(a, b, rule)
-	if err != nil {
-		return nil, fmt.Errorf("stats: crossovers: %w", err)
+// FindCrossovers returns the crossovers of two curves, in ascending order, from the ratio of A to B at each
+// X. A and B differ with confidence at X if the ratio's interval excludes 1. Each X is judged alone: at
+// 95 %, one of twenty X shows a false difference. Each false difference can add two false crossovers.
+func FindCrossovers(x []float64, ratios []Interval, rule CrossoverRule) []Crossover {
+	points := make([]difference, len(x))
+	for i, ratio := range ratios {
+		points[i] = difference{x: x[i], logRatio: math.Log(ratio.Estimate)}
+		switch {
+		case ratio.Low > 1:
+			points[i].side = 1
+		case ratio.High < 1:
+			points[i].side = -1
+		}
 	}
 	var crossovers []Crossover
 	// Each stretch ends at a point where A and B differ with confidence, or at the last point. A
@@ -143,7 +146,7 @@ func FindCrossovers(a, b Curve, rule CrossoverRule) ([]Crossover, error) {
 		}
 		begin = end
 	}
-	return crossovers, nil
+	return crossovers
 }
 
 // difference compares A with B at one X.
@@ -151,35 +154,6 @@ type difference struct {
 	x        float64
 	logRatio float64 // the logarithm of A divided by B
 	side     int     // with confidence: 1 if logRatio is above 0, -1 if below; else 0
-}
-
-func compareAtEachX(a, b Curve, rule CrossoverRule) ([]difference, error) {
-	for _, curve := range []Curve{a, b} {
-		if err := curve.check(); err != nil {
-			return nil, err
-		}
-	}
-	if !slices.Equal(a.X, b.X) {
-		return nil, fmt.Errorf("%w: the curves have different X values: want equal ones", ErrUnusable)
-	}
-	if len(a.X) < 2 {
-		return nil, fmt.Errorf("%w: each curve has %d points, need 2", ErrTooFew, len(a.X))
-	}
-	points := make([]difference, len(a.X))
-	for i, x := range a.X {
-		ratio, err := RatioInterval(a.Y[i], b.Y[i], rule.Confidence)
-		if err != nil {
-			return nil, fmt.Errorf("at X = %v: %w", x, err)
-		}
-		points[i] = difference{x: x, logRatio: math.Log(ratio.Estimate)}
-		switch {
-		case ratio.Low > 1:
-			points[i].side = 1
-		case ratio.High < 1:
-			points[i].side = -1
-		}
-	}
-	return points, nil
 }
 
 // crossoverIn returns the crossover in a stretch. Inside the stretch A and B do not differ with

@@ -14,8 +14,8 @@
 //   - over the trials of a cell: [MeanInterval] bounds a mean, [Pool.Interval] a
 //     percentile of all their requests, and [Pool.Stall] says that a minority of them
 //     decides it;
-//   - between two cells: [RatioInterval]; over a whole matrix of them
-//     [CorrectFamily] applies [Holm] and gives the verdicts;
+//   - between cells: [FitBlocks]; over a whole matrix of them [CorrectFamily]
+//     applies [Holm] and gives the verdicts;
 //   - along a curve: [FindKnee], and between two [FindCrossovers].
 //
 // A simulation of 3,000 experiments chose the method for intervals of few trials. How often
@@ -150,58 +150,6 @@ func Median(values []float64) float64 {
 		return sorted[middle]
 	}
 	return (sorted[middle-1] + sorted[middle]) / 2
-}
-
-// RatioInterval bounds the ratio of A to B, by Student's t over the logarithms of the trials'
-// figures, which must be positive. If A and B have equally many trials, the trials form pairs: two
-// trials that ran next to each other, which cancels disturbances of the machine. Otherwise the
-// trials are independent samples with possibly different variances (Welch). It assumes roughly
-// log-normal noise. Intervals of nominally 95 % are right in 95 % of experiments with 3, 5 or 10
-// trials.
-func RatioInterval(a, b []float64, confidence float64) (Interval, error) {
-	logA, err := logarithms(a, confidence)
-	if err != nil {
-		return Interval{}, fmt.Errorf("stats: interval of a ratio: sample A: %w", err)
-	}
-	logB, err := logarithms(b, confidence)
-	if err != nil {
-		return Interval{}, fmt.Errorf("stats: interval of a ratio: sample B: %w", err)
-	}
-	if len(logA) != len(logB) {
-		return welch(logA, logB).Interval(confidence), nil
-	}
-	for i := range logA {
-		logA[i] -= logB[i]
-	}
-	mean, standardError := meanAndError(logA)
-	return LogRatio{Mean: mean, StandardError: standardError, Freedom: float64(len(logA) - 1)}.Interval(confidence), nil
-}
-
-// welch estimates the difference of two independent samples (Welch and Satterthwaite).
-func welch(a, b []float64) LogRatio {
-	meanA, errorA := meanAndError(a)
-	meanB, errorB := meanAndError(b)
-	squareA, squareB := errorA*errorA, errorB*errorB
-	sum := squareA + squareB
-	d := LogRatio{Mean: meanA - meanB, StandardError: math.Sqrt(sum), Freedom: float64(min(len(a), len(b)) - 1)}
-	if d.StandardError > 0 {
-		d.Freedom = sum * sum / (squareA*squareA/float64(len(a)-1) + squareB*squareB/float64(len(b)-1))
-	}
-	return d
-}
-
-func logarithms(values []float64, confidence float64) ([]float64, error) {
-	if err := checkTrials(values, confidence); err != nil {
-		return nil, err
-	}
-	logs := make([]float64, len(values))
-	for i, value := range values {
-		if value <= 0 {
-			return nil, fmt.Errorf("%w: value %d is %v: a ratio needs positive values", ErrUnusable, i, value)
-		}
-		logs[i] = math.Log(value)
-	}
-	return logs, nil
 }
 
 // Interval returns the ratio with its interval, by Student's t.

@@ -13,7 +13,7 @@ func TestPowerIsToldWhereSomethingIsUndecided(t *testing.T) {
 	s := &analysis.Summary{}
 	s.Comparisons = []compare.Comparison{{Metric: matrix.Mean, Verdict: compare.Undecided}}
 	s.Powers = []compare.Power{{
-		Metric: matrix.Mean, Pairs: 3, Unit: "block", Noise: 0.02, Findable: 0.08, Difference: 0.03, PairsForDifference: new(20), PairsForEquivalence: new(24),
+		Metric: matrix.Mean, Pairs: 3, Unit: "block", Noise: 0.02, Findable: 0.08, Difference: 0.03, PairsForDifference: new(20),
 	}}
 	says := func(want ...string) {
 		t.Helper()

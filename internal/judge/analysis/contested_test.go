@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/judge/check"
 )
 
 // A contest holds a claim whose verdict a reader contested, the figures that led to it, and the
@@ -232,5 +233,29 @@ func TestRefusedIsNotUnmeasured(t *testing.T) {
 	}.judge(t)
 	if c := claims[0]; c.Outcome != compare.Refused || c.Reason != "mean of a in p: refused, because other programs took 40 % of the CPU" {
 		t.Errorf("%s: %s", c.Outcome, c.Reason)
+	}
+}
+
+// Other programs change neither how often a page is missing nor the bytes of a call.
+func TestOtherProgramsSpoilNoCounts(t *testing.T) {
+	claims := contest{
+		claims: `{"says":"30 times more faults","part":"p","find":"ratio(\"server-faults\", \"a\", \"b\")","ratio":30},
+			{"says":"equal bytes","part":"p","find":"ratio(\"request-bytes\", \"a\", \"b\")","at-least":0.99,"at-most":1.01},
+			{"says":"slower","part":"p","find":"ratio(\"mean\", \"a\", \"b\")","ratio":2}`,
+		run: synthetic{seed: 7, noise: 0.3, repeats: 3, truths: []truth{{part: "p", variant: "a", clients: 1, mean: 300 * us}, {part: "p", variant: "b", clients: 1, mean: 100 * us}}},
+		change: func(r *record.Record) {
+			r.Checks = append(r.Checks, record.Check{Name: "gaps", Level: record.Invalid, Spoils: check.SpoilsOf("gaps"), Detail: "other programs took 40 % of the CPU"})
+			faults := int64(1000 + 20*r.Repeat)
+			if r.Cell.Variant == "a" {
+				faults = 32 * (faults + 30)
+			}
+			r.Server.MinorFaults, r.Server.MajorFaults = &faults, new(int64)
+			r.Wire = &record.Wire{Request: record.WireBytes{MessageBytes: 64, ProtocolBytes: 20}}
+		},
+	}.judge(t)
+	for i, want := range []compare.Outcome{compare.Compatible, compare.Compatible, compare.Refused} {
+		if c := claims[i]; c.Outcome != want || want == compare.Compatible && (c.Pairs != 3 || c.Ratio.Interval == nil) {
+			t.Errorf("%s: %s (%s), %+v of %d repeats; want %s", c.Says, c.Outcome, c.Reason, c.Ratio, c.Pairs, want)
+		}
 	}
 }

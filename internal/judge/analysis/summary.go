@@ -18,7 +18,6 @@ package analysis
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -116,25 +115,19 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 			s.Spoiled++
 		}
 	}
-	records, profiled := study.SplitProfiled(records)
-	asked, err := study.Read(m)
+	run, err := study.ReadRun(m, records, cmp.Or(judged.limits, check.DefaultLimits()))
 	if err != nil {
 		return nil, err
 	}
-	asked.Limits = cmp.Or(judged.limits, check.DefaultLimits())
-	s.Host, s.Report, s.Declared = asked.Host, asked.Report, asked.Declarations
-	points, err := study.GroupTrials(asked, records)
-	if err != nil {
-		return nil, fmt.Errorf("analysis: %w", err)
-	}
-	s.points = points
-	cells, remarks := matrix.Cells(points, records, m.Seed)
+	asked, points, profiled := run.Study, run.Points, run.Profiled
+	s.Host, s.Report, s.Declared, s.points = asked.Host, asked.Report, asked.Declarations, points
+	cells, remarks := matrix.Cells(points, run.Measured, m.Seed)
 	s.Cells, s.Warnings = cells, append(s.Warnings, remarks...)
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		c.ForeignClient = c.ForeignClient || asked.HasForeignCaller(c.Variant)
 	}
-	if s.Foreign = foreignPrograms(records); len(s.Foreign) > 0 {
+	if s.Foreign = foreignPrograms(run.Measured); len(s.Foreign) > 0 {
 		return s, nil // the other program's trials did not alternate, so nothing can be compared
 	}
 	s.Comparisons, s.Powers = compare.CompareAll(points)
@@ -145,19 +138,15 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 	s.Contrasts = compare.FindContrasts(asked, points)
 	s.Scalings = curves.FindScalings(asked, points, m.Seed)
 	s.Shares = compare.FindShares(asked, points)
-	s.Allocations = insight.FindAllocations(asked.Place, profiled)
+	s.Allocations = insight.FindAllocations(points, profiled)
 	s.Insights = insight.FindInsights(points, profiled, categories)
 	s.Profiles = insight.FindProfiles(points, profiled, categories)
-	counted, err := study.GroupTrials(asked, study.WithProbe(profiled, record.ProbeSyscalls))
-	if err != nil {
-		return nil, fmt.Errorf("analysis: %w", err)
-	}
-	s.Claims = compare.JudgeClaims(asked, points, counted)
+	s.Claims = compare.JudgeClaims(asked, points, run.Counted)
 	s.Steps = compare.FindSteps(asked, points)
 	s.Settings = settings(points)
 	s.Machine = machineLimits(points)
-	s.Fleet = fleetOf(records)
-	s.Others = otherProgramsOf(records)
+	s.Fleet = fleetOf(run.Measured)
+	s.Others = otherProgramsOf(run.Measured)
 	return s, nil
 }
 
@@ -167,20 +156,13 @@ func (s *Summary) Fastest(point []*matrix.Cell) *matrix.Cell {
 	valid := slices.DeleteFunc(slices.Clone(point), func(c *matrix.Cell) bool { return !c.IsValid() })
 	i := slices.IndexFunc(valid, func(c *matrix.Cell) bool {
 		return !slices.ContainsFunc(valid, func(other *matrix.Cell) bool {
-			return other != c && (!showsFaster(c, other) || !s.isFaster(c, other))
+			return other != c && !s.isFaster(c, other)
 		})
 	})
 	if i < 0 || len(valid) < 2 {
 		return nil
 	}
 	return valid[i]
-}
-
-func showsFaster(c, other *matrix.Cell) bool {
-	if c.Search != nil && other.Search != nil {
-		return c.Search.Kept.Value > other.Search.Kept.Value
-	}
-	return c.ResponseTimes().Mean.Value < other.ResponseTimes().Mean.Value
 }
 
 func (s *Summary) isFaster(c, other *matrix.Cell) bool {

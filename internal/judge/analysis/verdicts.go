@@ -5,7 +5,6 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/check"
 )
 
@@ -87,7 +86,7 @@ func (d *RejudgedChecks) compare(stored, now *record.Record) {
 		}
 		change := CheckChange{Check: c.Name, Stored: before.Level, Level: c.Level, Detail: c.Detail}
 		change.ChangesValidity = was != is && (c.Level == record.Invalid || before.Level == record.Invalid)
-		if matrix.Severity(c.Level) < matrix.Severity(before.Level) {
+		if c.Level.Severity() < before.Level.Severity() {
 			change.Detail = before.Detail
 		}
 		lists.FindOrAdd(&d.Changes, change, func(known CheckChange) bool {

@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -305,10 +306,14 @@ func TestFourAgentsByTurns(t *testing.T) {
 		}
 	}
 	for name := range figures {
-		ratio, err := stats.RatioInterval(four[name], one[name], 0.95)
+		logs := make([]float64, len(four[name]))
+		for i, of := range four[name] {
+			logs[i] = math.Log(of / one[name][i])
+		}
+		log, err := stats.MeanInterval(logs, 0.95)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s, four to one: %.3f (%.3f to %.3f)", name, ratio.Estimate, ratio.Low, ratio.High)
+		t.Logf("%s, four to one: %.3f (%.3f to %.3f)", name, math.Exp(log.Estimate), math.Exp(log.Low), math.Exp(log.High))
 	}
 }

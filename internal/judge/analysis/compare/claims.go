@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/claim"
@@ -279,7 +281,7 @@ func judgeClaimsAt(s *study.Study, points, seen []*matrix.Point, look study.Clai
 	rule.Confidence = look.Level.Confidence()
 	for n, test := range stats.JudgeClaims(claims, rule) {
 		c := &all[judged[n]]
-		c.Ratio = new(matrix.FigureOf(matrix.WithRunConfidence(test.Ratio)))
+		c.Ratio = new(matrix.FigureOf(test.Ratio))
 		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), look.Level.Adjust(test.P), test.Margin
 		if len(c.Factors) > 0 {
 			c.Factors[0].Ratio = c.Ratio // the claim is about this factor
@@ -363,7 +365,7 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 	}
 	if measured.Pairs = len(ratios); measured.Pairs > 0 {
 		measured.Outcome = Underpowered
-		measured.Ratio = &matrix.Figure{Value: math.Exp(mean(ratios))}
+		measured.Ratio = &matrix.Figure{Value: math.Exp(stat.Mean(ratios, nil))}
 	}
 	measured.setReason(slices.Concat(values...))
 	if measured.Unasked = from.unasked != ""; measured.Unasked {
@@ -448,7 +450,7 @@ func newClaimFactor(f scenario.Factor, logs []float64, at matrix.Level) ClaimFac
 	if len(logs) == 0 {
 		return factor
 	}
-	ratio, _ := ratioFromLogs(logs, at)
+	ratio := ratioFromLogs(logs, at)
 	factor.Ratio = &ratio
 	if i := ratio.Interval; i != nil {
 		switch margin := 1 + claimRule.Margin; {

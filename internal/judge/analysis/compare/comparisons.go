@@ -48,6 +48,8 @@ type Comparison struct {
 	P       float64       `json:"p" jsonschema:"nullable"`                                                                         // probability of such a ratio if the variants are equal, Holm-adjusted; null with too few trials
 	Verdict Verdict       `json:"verdict" jsonschema:"enum=faster,enum=slower,enum=more,enum=less,enum=equivalent,enum=undecided"` // verdict on A; for cpu it is less or more instead of faster or slower
 	Margin  float64       `json:"margin"`                                                                                          // smallest of 0.01, 0.02, 0.05 and 0.1 by which the variants differ at most; 0 if they may differ by more. A proven difference may have a margin, too
+
+	points [2]*matrix.Point // A and B; none in an overlay of several runs
 }
 
 // IsEqual reports whether two variants are so close that either may be chosen.
@@ -90,11 +92,11 @@ func CompareAll(points []*matrix.Point) (all []Comparison, powers []Power) {
 			if !known {
 				continue
 			}
-			ofA, _ := matrix.Pairs(a, b, matrix.Metrics[name])
 			same, at := a.Conditions(), len(all)
 			all = append(all, Comparison{
-				Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Metric: name, Pairs: len(ofA),
-				Ratio: matrix.Figure{Value: ratio.Value}, P: math.NaN(), Verdict: Undecided,
+				Part: same.Part, A: a.Cell.Variant, B: b.Cell.Variant, Place: same.Place, Load: same.Load, Metric: name,
+				Pairs: matrix.CountPairs(a, b, matrix.Metrics[name]),
+				Ratio: matrix.Figure{Value: ratio.Value}, P: math.NaN(), Verdict: Undecided, points: [2]*matrix.Point{a, b},
 			})
 			family.Add(ratio, func(verdict stats.Comparison) {
 				c := &all[at]
@@ -137,7 +139,7 @@ type Family struct {
 // Add adds a ratio, unless there are too few trials for a verdict.
 func (f *Family) Add(r matrix.Ratio, accept func(stats.Comparison)) {
 	if r.Enough {
-		f.samples, f.ratios, f.accept = append(f.samples, newSample(r)), append(f.ratios, r), append(f.accept, accept)
+		f.samples, f.ratios, f.accept = append(f.samples, newSample(r.Estimate)), append(f.ratios, r), append(f.accept, accept)
 	}
 }
 

@@ -32,6 +32,8 @@ type Contrast struct {
 	Load    record.Load `json:"load"`  // the load without an in-flight limit, which is an option of the variant
 	Pairs   int         `json:"pairs"` // number of repeats in which both variants have a valid trial
 	Effects []Effect    `json:"effects"`
+
+	base, changed *matrix.Point
 }
 
 // An Effect is a figure of the changed variant divided by the same figure of the base.
@@ -68,7 +70,6 @@ type choice struct {
 // FindContrasts compares variants that differ in one option. The base has the default value.
 func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 	var all []Contrast
-	var bases, changed []*matrix.Point
 	options := contrastedOptions(s)
 	for _, group := range matrix.ComparableGroups(points) {
 		var sides []choice
@@ -84,14 +85,14 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 					continue
 				}
 				cell := to.point.Cell
-				ofBase, _ := matrix.Pairs(from.point, to.point, matrix.Metrics[matrix.Throughput])
 				all = append(all, Contrast{
 					Part: cell.Part, Stack: cell.Stack, Option: option,
 					Base: from.point.Cell.Variant, Changed: cell.Variant,
 					From: from.values[option], To: to.values[option],
-					Place: cell.Place, Load: to.point.Conditions().Load, Pairs: len(ofBase),
+					Place: cell.Place, Load: to.point.Conditions().Load,
+					Pairs: matrix.CountPairs(from.point, to.point, matrix.Metrics[matrix.Throughput]),
+					base:  from.point, changed: to.point,
 				})
-				bases, changed = append(bases, from.point), append(changed, to.point)
 			}
 		}
 	}
@@ -99,7 +100,7 @@ func FindContrasts(s *study.Study, points []*matrix.Point) []Contrast {
 		var family Family
 		fit := matrix.NewFit(points, name)
 		for i := range all {
-			ratio, known := fit.Ratio(changed[i], bases[i])
+			ratio, known := fit.Ratio(all[i].changed, all[i].base)
 			if !known {
 				continue // one variant has no figure, or a figure of zero
 			}
@@ -192,9 +193,7 @@ type LimitEffect struct {
 	TailWithout       float64       `json:"tail_without" jsonschema:"nullable"`       // P99 without the limit, divided by P50
 	TailWithService   float64       `json:"tail_with_service" jsonschema:"nullable"`  // P99 of the service time with the limit, divided by P50
 	TailWithResponse  float64       `json:"tail_with_response" jsonschema:"nullable"` // P99 of the response time with the limit, divided by P50
-	P50WithoutUS      float64       `json:"p50_without_us" jsonschema:"nullable"`     // P50 without the limit; null if too few requests are slower
 	P99WithoutUS      float64       `json:"p99_without_us" jsonschema:"nullable"`     // P99 without the limit; null if too few requests are slower
-	P50WithUS         float64       `json:"p50_with_us" jsonschema:"nullable"`        // P50 of the response time with the limit; null if too few requests are slower
 	P99WithUS         float64       `json:"p99_with_us" jsonschema:"nullable"`        // P99 of the response time with the limit; null if too few requests are slower
 }
 
@@ -232,12 +231,8 @@ func withoutLimit(name string) (rest string, limit int, limited bool) {
 
 func newLimitEffect(without, with *matrix.Point, limit int, fits map[string]*matrix.Fit) LimitEffect {
 	before, after := without.ResponseTimes(), with.ResponseTimes()
-	was, is := before.Latencies(), after.Latencies()
 	ratio := func(metric string) matrix.Figure {
-		r, known := fits[metric].Ratio(with, without)
-		if !known {
-			return matrix.Figure{Value: math.NaN()}
-		}
+		r, _ := fits[metric].Ratio(with, without)
 		return r.Figure()
 	}
 	return LimitEffect{
@@ -249,9 +244,7 @@ func newLimitEffect(without, with *matrix.Point, limit int, fits map[string]*mat
 		TailWithout:       before.Tail().Value,
 		TailWithService:   with.ServiceTimes().Tail().Value,
 		TailWithResponse:  after.Tail().Value,
-		P50WithoutUS:      was.P50.Value,
-		P99WithoutUS:      was.P99.Value,
-		P50WithUS:         is.P50.Value,
-		P99WithUS:         is.P99.Value,
+		P99WithoutUS:      before.Latencies().P99.Value,
+		P99WithUS:         after.Latencies().P99.Value,
 	}
 }

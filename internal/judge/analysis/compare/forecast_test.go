@@ -82,8 +82,7 @@ func TestForecastOfWhatIsCompared(t *testing.T) {
 	}
 }
 
-// What a plan says that it could find is found in four runs of five, and so is equivalence
-// with the repeats that it asks for. The noise is that of an earlier run, which may be small.
+// What a plan says that it could find is found in about four runs of five. The noise is that of an earlier run, which may be small.
 func TestForecastIsWhatItSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: simulates thousands of runs")
@@ -122,12 +121,12 @@ func TestForecastIsWhatItSays(t *testing.T) {
 			f.Judge()
 			return first
 		}
-		found, equal, asked := 0, 0, 0
+		found := 0
 		for range runs {
 			f := &Forecast{pairs: []int{c.repeats}}
 			for range c.earlier {
 				noise := c.noise(random)
-				f.ofSame = append(f.ofSame, newSample(pairedRatio(trials(1, noise, c.before), trials(1, noise, c.before))))
+				f.ofSame = append(f.ofSame, newSample(pairedRatio(trials(1, noise, c.before), trials(1, noise, c.before)).Estimate))
 			}
 			for range c.planned - 1 {
 				f.pairs = append(f.pairs, c.repeats)
@@ -136,17 +135,11 @@ func TestForecastIsWhatItSays(t *testing.T) {
 			if verdict(1+p.Findable, c.repeats).Verdict == stats.Higher {
 				found++
 			}
-			if p.PairsForEquivalence == nil {
-				continue
-			}
-			if asked++; isEqual(verdict(1, *p.PairsForEquivalence)) {
-				equal++
-			}
 		}
-		shareFound, shareEqual := float64(found)/runs, float64(equal)/float64(asked)
-		t.Logf("| %s | %d of %d | %d of %d | %.0f %% | %.0f %% |", c.name, c.earlier, c.before, c.planned, c.repeats, 100*shareFound, 100*shareEqual)
-		if shareFound < 0.7 || shareEqual < 0.7 || asked < runs/2 {
-			t.Errorf("%+v: found in %.0f %%, equivalent in %.0f %%, want about 80", c, 100*shareFound, 100*shareEqual)
+		share := float64(found) / runs
+		t.Logf("| %s | %d of %d | %d of %d | %.0f %% |", c.name, c.earlier, c.before, c.planned, c.repeats, 100*share)
+		if share < 0.7 {
+			t.Errorf("%+v: found in %.0f %%, want about 80", c, 100*share)
 		}
 	}
 }

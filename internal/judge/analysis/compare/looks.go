@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/analysis/study"
+	"wirelab.dev/internal/judge/check"
 )
 
 // A Look is one evaluation of a run that repeats until its goal is reached.
@@ -33,27 +35,17 @@ type OpenPoint struct {
 // or about comparisons of the mean, or of throughput if only this is compared. It leaves out cells
 // that have no valid trial, and would get none by more repeats.
 func EvaluateLook(m *record.Manifest, records []*record.Record) (Look, error) {
-	s, err := study.Read(m)
-	if err != nil {
+	run, err := study.ReadRun(m, records, check.Limits{})
+	switch {
+	case err != nil:
 		return Look{}, err
-	}
-	measured, profiled := study.SplitProfiled(records)
-	points, err := study.GroupTrials(s, measured)
-	if err != nil {
-		return Look{}, err
-	}
-	if m.Until.Claims {
-		seen, err := study.GroupTrials(s, study.WithProbe(profiled, record.ProbeSyscalls))
-		if err != nil {
-			return Look{}, err
-		}
+	case m.Until.Claims:
 		maxRepeats := m.Until.Looks[len(m.Until.Looks)-1].Repeats
-		return lookAtClaims(JudgeClaims(s, points, seen), maxRepeats), nil
+		return lookAtClaims(JudgeClaims(run.Study, run.Points, run.Counted), maxRepeats), nil
+	case m.Until.Width > 0:
+		return lookAtCells(run.Points, m.Until.Width), nil
 	}
-	if m.Until.Width > 0 {
-		return lookAtCells(points, m.Until.Width), nil
-	}
-	return lookAtComparisons(points), nil
+	return lookAtComparisons(run.Points), nil
 }
 
 func lookAtComparisons(points []*matrix.Point) (look Look) {
@@ -68,7 +60,7 @@ func lookAtComparisons(points []*matrix.Point) (look Look) {
 					continue
 				}
 				look.Of++
-				i := slices.IndexFunc(own, func(c Comparison) bool { return c.isOf(a, b) })
+				i := slices.IndexFunc(own, func(c Comparison) bool { return c.points == [2]*matrix.Point{a, b} })
 				if i >= 0 && !own[i].IsOpen() {
 					continue
 				}
@@ -92,12 +84,6 @@ func lookAtComparisons(points []*matrix.Point) (look Look) {
 		}
 	}
 	return look
-}
-
-// isOf reports whether the comparison compares these two points.
-func (c *Comparison) isOf(a, b *matrix.Point) bool {
-	same := a.Conditions()
-	return c.A == a.Cell.Variant && c.B == b.Cell.Variant && c.Part == same.Part && c.Place == same.Place && c.Load == same.Load
 }
 
 // neededPairs returns about how many pairs decide the comparison, as one of several: whether the
@@ -151,7 +137,7 @@ func lookAtCells(points []*matrix.Point, width float64) (look Look) {
 			fit = rates
 		}
 		look.Of++
-		if figure := fit.Figure(p); figure == nil || !figure.IsWithin(width) {
+		if share, known := cmp.Or(fit.Figure(p), &matrix.Figure{}).HalfWidth(); !known || share > width {
 			look.Open++
 		}
 	}

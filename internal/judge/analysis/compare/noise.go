@@ -20,13 +20,10 @@ type sample struct {
 	floor float64
 }
 
-// newSample returns the sample of a ratio of two figures.
-func newSample(r matrix.Ratio) sample {
-	pairs := 2 / r.Estimate.Unit
-	return sample{
-		mean: r.Estimate.Mean, variance: max(r.Estimate.StandardError*r.Estimate.StandardError*pairs, leastVariance),
-		pairs: pairs, freedom: r.Estimate.Freedom,
-	}
+// newSample returns the sample of a difference of two logarithms.
+func newSample(e stats.Contrast) sample {
+	pairs := 2 / e.Unit
+	return sample{mean: e.Mean, variance: max(e.StandardError*e.StandardError*pairs, leastVariance), pairs: pairs, freedom: e.Freedom}
 }
 
 func sampleOf(logs []float64) sample {
@@ -117,13 +114,9 @@ func (n noisePrior) estimate(s sample) stats.LogRatio {
 // judge returns the ratio's interval, and the probability of such a ratio for equal variants.
 func (n noisePrior) judge(s sample, at matrix.Level) stats.Comparison {
 	e := n.estimate(s)
-	student := stats.NewStudent(e.Freedom)
-	half := e.StandardError * student.Quantile((1+at.Confidence())/2)
 	return stats.Comparison{
-		Ratio: stats.Interval{
-			Estimate: math.Exp(s.mean), Low: math.Exp(s.mean - half), High: math.Exp(s.mean + half), Confidence: matrix.Confidence,
-		},
-		P: at.Adjust(2 * student.CDF(-math.Abs(s.mean)/e.StandardError)),
+		Ratio: e.Interval(at.Confidence()),
+		P:     at.Adjust(2 * stats.NewStudent(e.Freedom).CDF(-math.Abs(e.Mean)/e.StandardError)),
 	}
 }
 

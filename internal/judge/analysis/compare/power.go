@@ -11,6 +11,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/judge/analysis/study"
+	"wirelab.dev/internal/judge/check"
 )
 
 // Power holds the smallest differences of a metric that a run would find in four of five cases.
@@ -23,17 +24,8 @@ type Power struct {
 	Noise       float64 `json:"noise"`                                    // standard deviation between trials of one cell: 0.07 for 7 %
 	Findable    float64 `json:"findable"`                                 // smallest difference of two variants that is found: 0.2 for 20 % more
 
-	Difference          float64 `json:"difference"`                                  // a smaller difference, which pairs_for_difference is about: 0.1 for 10 % more; 0 if the findable one is below 1 %
-	PairsForDifference  *int    `json:"pairs_for_difference" jsonschema:"nullable"`  // approximate pairs that find this difference; null if more than 10,000
-	PairsForEquivalence *int    `json:"pairs_for_equivalence" jsonschema:"nullable"` // approximate pairs that prove two equal variants equal within 5 %; null if more than 10,000
-}
-
-// unitName returns the unit of a run's repeats.
-func unitName(inBlocks bool) string {
-	if inBlocks {
-		return "block"
-	}
-	return "repeat"
+	Difference         float64 `json:"difference"`                                 // a smaller difference, which pairs_for_difference is about: 0.1 for 10 % more; 0 if the findable one is below 1 %
+	PairsForDifference *int    `json:"pairs_for_difference" jsonschema:"nullable"` // approximate pairs that find this difference; null if more than 10,000
 }
 
 // smallerDifferences lists the differences that Power.Difference may be, descending.
@@ -80,12 +72,11 @@ type design struct {
 
 func (d design) power(pairs int) *Power {
 	p := &Power{
-		Comparisons: d.comparisons, Pairs: pairs, Unit: unitName(d.inBlocks),
+		Comparisons: d.comparisons, Pairs: pairs, Unit: map[bool]string{true: "block", false: "repeat"}[d.inBlocks],
 		Noise: math.Sqrt(d.variances[len(d.variances)/2] / 2), Findable: math.Expm1(d.smallestFindable(pairs)),
-		PairsForEquivalence: leastPairs(func(pairs int) bool { return d.equivalenceProbability(pairs) >= wantedPower }),
 	}
 	if p.Difference = smallerDifference(p.Findable); p.Difference > 0 {
-		p.PairsForDifference = leastPairs(func(pairs int) bool { return d.findProbability(math.Log1p(p.Difference), pairs) >= wantedPower })
+		p.PairsForDifference = d.pairsFor(math.Log1p(p.Difference))
 	}
 	return p
 }
@@ -93,60 +84,31 @@ func (d design) power(pairs int) *Power {
 // wantedPower is the wanted probability of finding a difference that exists.
 const wantedPower = 0.8
 
-// studentT returns Student's t for a comparison with this number of pairs.
-func (d design) studentT(pairs int) stats.Student {
+// findProbability returns the probability of finding a ratio, given by its logarithm. It applies
+// Holm's strictest correction.
+func (d design) findProbability(logRatio float64, pairs int) float64 {
 	own := float64(pairs - 1)
-	freedom := max(own, min(d.lent+own, own*float64(d.comparisons)))
-	return stats.NewStudent(freedom)
-}
-
-// meanOverErrors returns the mean of a probability over the possible standard errors.
-func (d design) meanOverErrors(pairs int, of func(standardError float64) float64) float64 {
+	t := stats.NewStudent(max(own, min(d.lent+own, own*float64(d.comparisons))))
+	significant := t.Quantile(1 - (1-d.level.Confidence())/2/float64(d.comparisons))
 	sum := 0.0
 	for _, variance := range d.variances {
-		sum += of(math.Sqrt(variance / float64(pairs)))
+		sum += t.CDF(logRatio/math.Sqrt(variance/float64(pairs)) - significant)
 	}
 	return sum / float64(len(d.variances))
 }
 
-// findProbability returns the probability of finding a ratio, given by its logarithm. It applies
-// Holm's strictest correction.
-func (d design) findProbability(logRatio float64, pairs int) float64 {
-	t := d.studentT(pairs)
-	significant := t.Quantile(1 - (1-d.level.Confidence())/2/float64(d.comparisons))
-	return d.meanOverErrors(pairs, func(standardError float64) float64 {
-		return t.CDF(logRatio/standardError - significant)
-	})
-}
-
 // smallestFindable returns the logarithm of the smallest ratio that is found with wantedPower.
 func (d design) smallestFindable(pairs int) float64 {
-	low, high := 0.0, 1.0
-	for d.findProbability(high, pairs) < wantedPower {
-		low, high = high, 2*high
-	}
-	for high-low > 1e-4*high {
-		if middle := (low + high) / 2; d.findProbability(middle, pairs) < wantedPower {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high
+	const step, most = 1e-5, 1 << 24
+	return step * float64(sort.Search(most, func(i int) bool { return d.findProbability(step*float64(i), pairs) >= wantedPower }))
 }
 
-// equivalenceProbability returns the probability of proving two equal variants equal within 5 %.
-func (d design) equivalenceProbability(pairs int) float64 {
-	half := d.studentT(pairs).Quantile((1 + d.level.Confidence()) / 2)
-	return d.meanOverErrors(pairs, func(standardError float64) float64 {
-		return max(0, 2*distuv.UnitNormal.CDF(math.Log1p(matrix.Margin)/standardError-half)-1)
-	})
-}
-
-// leastPairs returns the smallest number of pairs that is enough, or nil if 10,000 are too few.
-func leastPairs(enough func(pairs int) bool) *int {
+// pairsFor returns the smallest number of pairs that finds a ratio, or nil if 10,000 are too few.
+func (d design) pairsFor(logRatio float64) *int {
 	const most = 10_000
-	pairs := matrix.LeastTrials + sort.Search(most-matrix.LeastTrials+1, func(i int) bool { return enough(matrix.LeastTrials + i) })
+	pairs := matrix.LeastTrials + sort.Search(most-matrix.LeastTrials+1, func(i int) bool {
+		return d.findProbability(logRatio, matrix.LeastTrials+i) >= wantedPower
+	})
 	if pairs > most {
 		return nil
 	}
@@ -203,24 +165,19 @@ func NewForecast(plan Planned) *Forecast {
 
 // AddRun adds the comparisons of an earlier run that have enough trials.
 func (f *Forecast) AddRun(m *record.Manifest, records []*record.Record) {
-	s, err := study.Read(m)
-	if err != nil {
-		return
-	}
-	measured, _ := study.SplitProfiled(records)
-	points, err := study.GroupTrials(s, measured)
+	run, err := study.ReadRun(m, records, check.Limits{})
 	if err != nil {
 		return // an unreadable run adds nothing
 	}
-	fit := matrix.NewFit(points, f.metric)
-	for a, b := range comparablePairs(matrix.ComparableGroups(points), f.metric) {
+	fit := matrix.NewFit(run.Points, f.metric)
+	for a, b := range comparablePairs(matrix.ComparableGroups(run.Points), f.metric) {
 		ratio, known := fit.Ratio(a, b)
 		switch {
 		case !known || !ratio.Enough:
 		case f.planned[a.Cell] > 0 && f.planned[b.Cell] > 0:
-			f.ofSame = append(f.ofSame, newSample(ratio))
+			f.ofSame = append(f.ofSame, newSample(ratio.Estimate))
 		default:
-			f.ofOthers = append(f.ofOthers, newSample(ratio))
+			f.ofOthers = append(f.ofOthers, newSample(ratio.Estimate))
 		}
 	}
 }
@@ -252,9 +209,9 @@ func (f *Forecast) Power() *Power {
 // Repeats returns the number of repeats of the median comparison.
 func (f *Forecast) Repeats() int { return f.pairs[len(f.pairs)/2] }
 
-// defaultLentDegrees is design.lent if there are few comparisons. It fits noise that differs
-// tenfold.
-const defaultLentDegrees = 4
+// defaultLentDegrees is design.lent if there are few comparisons. With 2, four of five findable differences
+// are found if noise differs little, and seven of ten if it differs tenfold.
+const defaultLentDegrees = 2
 
 // designFromNoise returns a design with the noise of earlier comparisons. Its variances include the
 // uncertainty of each earlier variance.

@@ -2,7 +2,8 @@ package compare
 
 import (
 	"math"
-	"slices"
+
+	"gonum.org/v1/gonum/stat"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
@@ -37,26 +38,24 @@ type ShareStep struct {
 
 // FindShares returns shares for each part with changes, at each point with enough variants.
 func FindShares(s *study.Study, points []*matrix.Point) []Shares {
+	if len(s.Changes) == 0 {
+		return nil
+	}
 	var all []Shares
 	fits := map[string]*matrix.Fit{}
 	for _, name := range shareMetrics {
-		if len(s.Changes) > 0 {
-			fits[name] = matrix.NewFit(points, name)
-		}
+		fits[name] = matrix.NewFit(points, name)
 	}
 	for _, group := range matrix.ComparableGroups(points) {
 		for _, c := range s.Changes {
-			variants := pickVariants(group, c.Variants)
-			if c.Part != group[0].Cell.Part || len(variants) < leastVariants {
-				continue
-			}
 			for _, name := range shareMetrics {
-				if !matrix.IsMeaningful(group[0].Cell.Load.Model, name) {
+				if c.Part != group[0].Cell.Part || !matrix.IsMeaningful(group[0].Cell.Load.Model, name) {
 					continue
 				}
-				if s, ok := sharesOf(variants, c.Texts, fits[name]); ok {
-					s.Metric = name
-					all = append(all, s)
+				if variants := pickVariants(group, c.Variants, fits[name]); len(variants) >= leastVariants {
+					one := sharesOf(variants, c.Texts, fits[name])
+					one.Metric = name
+					all = append(all, one)
 				}
 			}
 		}
@@ -70,12 +69,12 @@ var shareMetrics = []string{matrix.CPU, matrix.Throughput, matrix.Mean}
 // leastVariants is the least number of variants for dividing their difference.
 const leastVariants = 3
 
-// pickVariants returns the points of the variants in order, up to the first missing one.
-func pickVariants(points []*matrix.Point, variants []string) []*matrix.Point {
+// pickVariants returns the points of the variants in order, up to the first without the figure.
+func pickVariants(points []*matrix.Point, variants []string, fit *matrix.Fit) []*matrix.Point {
 	var found []*matrix.Point
 	for _, variant := range variants {
 		p := matrix.FindVariant(points, variant)
-		if p == nil {
+		if !fit.Has(p) {
 			break
 		}
 		found = append(found, p)
@@ -83,15 +82,7 @@ func pickVariants(points []*matrix.Point, variants []string) []*matrix.Point {
 	return found
 }
 
-// sharesOf returns the shares up to the last variant that has the figure. It returns false if too few
-// variants remain.
-func sharesOf(variants []*matrix.Point, changes []string, fit *matrix.Fit) (Shares, bool) {
-	if missing := slices.IndexFunc(variants, func(p *matrix.Point) bool { return !fit.Has(p) }); missing >= 0 {
-		variants = variants[:missing]
-	}
-	if len(variants) < leastVariants {
-		return Shares{}, false
-	}
+func sharesOf(variants []*matrix.Point, changes []string, fit *matrix.Fit) Shares {
 	first, last := variants[0], variants[len(variants)-1]
 	s := Shares{Part: first.Cell.Part, Place: first.Cell.Place, From: first.Cell.Variant, To: last.Cell.Variant, Pairs: math.MaxInt}
 	for _, p := range variants {
@@ -106,13 +97,13 @@ func sharesOf(variants []*matrix.Point, changes []string, fit *matrix.Fit) (Shar
 		step.Ratio = own.Figure()
 		step.Decided = isProven(step.Ratio)
 		if s.Decided {
-			step.Share = new(shareOf(math.Log(own.Value)/math.Log(total.Value), func(share float64) (stats.LogRatio, bool) {
+			step.Share = new(shareOf(math.Log(own.Value)/math.Log(total.Value), func(share float64) (stats.Contrast, bool) {
 				return fit.Logs([]*matrix.Point{variants[i], variants[i-1], last, first}, []float64{1, -1, -share, share})
 			}, total.Level))
 		}
 		s.Steps = append(s.Steps, step)
 	}
-	return s, true
+	return s
 }
 
 // isProven reports whether a ratio's interval excludes 1.
@@ -120,13 +111,13 @@ func isProven(ratio matrix.Figure) bool {
 	return ratio.Interval != nil && (ratio.Interval.Low > 1 || ratio.Interval.High < 1)
 }
 
-// ratioFromLogs returns the mean ratio, and reports whether it is proven to differ from 1.
-func ratioFromLogs(logs []float64, at matrix.Level) (matrix.Figure, bool) {
+// ratioFromLogs returns the mean ratio, without an interval if there are too few repeats.
+func ratioFromLogs(logs []float64, at matrix.Level) matrix.Figure {
 	interval, err := stats.MeanInterval(logs, at.Confidence())
 	if err != nil {
-		return matrix.Figure{Value: math.Exp(mean(logs))}, false // too few repeats
+		return matrix.Figure{Value: math.Exp(stat.Mean(logs, nil))}
 	}
-	return matrix.FigureOfLogs(interval), !interval.Contains(0)
+	return matrix.FigureOfLogs(interval)
 }
 
 // maxShareDistance limits how far from the estimate shareOf looks for an interval's ends.
@@ -135,7 +126,7 @@ const maxShareDistance = 100
 // shareOf returns the share of one change in the total difference. rest returns the part of the
 // change that a share of the total leaves over. The interval contains every share for which the rest
 // may be zero (Fieller 1954). It has no gaps if the total is proven not to be zero.
-func shareOf(estimate float64, rest func(share float64) (stats.LogRatio, bool), at matrix.Level) matrix.Figure {
+func shareOf(estimate float64, rest func(share float64) (stats.Contrast, bool), at matrix.Level) matrix.Figure {
 	isPossible := func(share float64) bool {
 		e, known := rest(share)
 		return !known || e.Interval(at.Confidence()).Contains(1)
@@ -156,12 +147,4 @@ func shareOf(estimate float64, rest func(share float64) (stats.LogRatio, bool), 
 		return matrix.Figure{Value: estimate}
 	}
 	return matrix.Figure{Value: estimate, Interval: &matrix.Interval{Low: end(low), High: end(high), Confidence: matrix.Confidence}}
-}
-
-func mean(values []float64) float64 {
-	var sum float64
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }

@@ -1,8 +1,6 @@
 package compare
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -49,155 +47,116 @@ const leastStepRatio = 1.1
 func FindSteps(s *study.Study, points []*matrix.Point) []Step {
 	var all []Step
 	for _, asked := range s.Steps {
-		var found []sizeBoundary
+		inPart := slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Part != asked.Part })
+		var boundaries [][]jump // of all variants, the first variant's jump first
 		var samples []sample
 		for _, sizes := range asked.Sizes {
-			for _, group := range lists.GroupBy(slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Part != asked.Part }),
-				func(p *matrix.Point) int { return p.Cell.Clients }) {
-				f := newBoundary(group, asked.First, sizes)
-				for _, j := range f.all {
-					if own, enough := j.sample(0, jump{}); enough {
-						samples = append(samples, own)
+			for _, group := range lists.GroupBy(inPart, func(p *matrix.Point) int { return p.Cell.Clients }) {
+				jumps := jumpsBetween(group, asked.First, sizes)
+				for _, j := range jumps {
+					if own, enough := j.without(0, j); enough {
+						samples = append(samples, newSample(own))
 					}
 				}
-				found = append(found, f)
+				boundaries = append(boundaries, jumps)
 			}
 		}
-		// All trials were measured within an hour, so they share one estimate of the noise.
-		noise := estimateNoise(samples)
-		for _, f := range found {
-			all = append(all, f.steps(noise)...)
+		noise := estimateNoise(samples) // all trials were measured within an hour
+		for _, jumps := range boundaries {
+			for _, j := range jumps {
+				all = append(all, j.step(jumps[0], noise))
+			}
 		}
 	}
 	return all
 }
 
-// A sizeBoundary holds every variant's jump between two sizes, starting with the first variant.
-type sizeBoundary struct {
-	sizes scenario.Step
-	all   []jump
+// A jump compares a variant's calls at two sizes.
+type jump struct {
+	*matrix.Point // of the larger size
+	below         *matrix.Point
+	fit           *matrix.Fit // median times
 }
 
-func newBoundary(points []*matrix.Point, first string, sizes scenario.Step) sizeBoundary {
-	f := sizeBoundary{sizes: sizes}
+// jumpsBetween returns the jumps of all variants, starting with the first variant. It returns nil if
+// this variant lacks a size.
+func jumpsBetween(points []*matrix.Point, first string, sizes scenario.Step) []jump {
+	fit := matrix.FitTogether(points, matrix.Median)
 	variants := []string{first}
 	for _, p := range points {
 		variants = lists.AppendNew(variants, p.Cell.Variant)
 	}
+	var all []jump
 	for _, variant := range variants {
-		if own := newJump(points, variant, sizes); len(own.logs) > 0 || variant == first {
-			f.all = append(f.all, own)
+		at := func(size scenario.Size) *matrix.Point {
+			want := record.Payload{RequestBytes: int(size), ResponseBytes: int(size)}
+			return matrix.FindVariant(slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Payload != want }), variant)
 		}
-	}
-	return f
-}
-
-func (f sizeBoundary) steps(noise noisePrior) []Step {
-	base := f.all[0]
-	if len(base.logs) == 0 {
-		return nil
-	}
-	var all []Step
-	for i, own := range f.all {
-		step := Step{
-			Part: own.Cell.Part, Variant: own.Cell.Variant, Workload: own.Cell.Workload, Clients: own.Cell.Clients,
-			From: int(f.sizes.From), To: int(f.sizes.To), Time: own.timeRatio(noise), Faults: own.extraFaults(),
+		if j := (jump{at(sizes.To), at(sizes.From), fit}); fit.Has(j.Point) && fit.Has(j.below) {
+			all = append(all, j)
+		} else if variant == first {
+			return nil
 		}
-		if i == 0 {
-			step.Outcome = own.kindAlone(noise)
-		} else {
-			step.Base, step.Outcome = base.Cell.Variant, own.kindAgainst(base, noise)
-		}
-		all = append(all, step)
 	}
 	return all
 }
 
-// A jump holds how much longer a variant's calls take at the larger of two sizes.
-type jump struct {
-	*matrix.Point                 // point of the larger size
-	logs          map[int]float64 // logarithm of the ratio of times, by repeat
-	faults        []float64       // additional page faults per call
+// step returns the step of a variant. base is the first variant's jump.
+func (j jump) step(base jump, noise noisePrior) Step {
+	ratio, _ := j.fit.Ratio(j.Point, j.below)
+	s := Step{
+		Part: j.Cell.Part, Variant: j.Cell.Variant, Workload: j.Cell.Workload, Clients: j.Cell.Clients,
+		From: j.below.Cell.RequestBytes, To: j.Cell.RequestBytes, Time: matrix.Figure{Value: ratio.Value},
+		Faults: j.extraFaults(), Outcome: j.kindAlone(noise),
+	}
+	if j.Point != base.Point {
+		s.Base, s.Outcome = base.Cell.Variant, j.kindAgainst(base, noise)
+	}
+	if i := j.interval(0, j, noise); i != nil {
+		s.Time = matrix.FigureOf(*i)
+	}
+	return s
 }
 
-func newJump(points []*matrix.Point, variant string, sizes scenario.Step) jump {
-	at := func(size scenario.Size) *matrix.Point {
-		want := record.Payload{RequestBytes: int(size), ResponseBytes: int(size)}
-		sized := slices.DeleteFunc(slices.Clone(points), func(p *matrix.Point) bool { return p.Cell.Payload != want })
-		return cmp.Or(matrix.FindVariant(sized, variant), &matrix.Point{})
+// extraFaults returns the additional page faults per call at the larger size, or nil if they were not counted.
+func (j jump) extraFaults() *matrix.Figure {
+	before := map[int]float64{}
+	for _, t := range j.below.MeasuredTrials() {
+		before[t.Repeat] = faultsOf(t)
 	}
-	below, above := at(sizes.From), at(sizes.To)
-	j := jump{Point: above, logs: map[int]float64{}}
-	for _, b := range above.MeasuredTrials() {
-		for _, a := range below.MeasuredTrials() {
-			if a.Repeat != b.Repeat {
-				continue
-			}
-			if ratio := matrix.Metrics[matrix.Median](b) / matrix.Metrics[matrix.Median](a); ratio > 0 {
-				j.logs[a.Repeat] = math.Log(ratio)
-			}
-			if more := faultsOf(b) - faultsOf(a); !math.IsNaN(more) {
-				j.faults = append(j.faults, more)
-			}
+	return matrix.KnownFigure(j.MeasuredTrials(), func(t matrix.Trial) float64 {
+		if faults, paired := before[t.Repeat]; paired {
+			return faultsOf(t) - faults
 		}
-	}
-	return j
+		return math.NaN()
+	})
 }
 
 var faultsOf = matrix.Unspoiled(record.Counts, func(t matrix.Trial) float64 {
 	return matrix.PerCall(t, matrix.Number(t.Client.MinorFaults)+matrix.Number(t.Server.MinorFaults))
 })
 
-// sample returns j's logarithms minus a share of the logarithms of the jump in of.
-func (j jump) sample(share float64, of jump) (_ sample, enough bool) {
-	var values []float64
-	for _, repeat := range slices.Sorted(maps.Keys(j.logs)) {
-		other, both := of.logs[repeat]
-		if share == 0 || both {
-			values = append(values, j.logs[repeat]-share*other)
-		}
-	}
-	if len(values) < matrix.LeastTrials {
-		return sample{}, false
-	}
-	return sampleOf(values), true
+// without returns the logarithm of j's ratio of times, minus a share of another jump's.
+func (j jump) without(share float64, of jump) (stats.Contrast, bool) {
+	return j.fit.Logs([]*matrix.Point{j.Point, j.below, of.Point, of.below}, []float64{1, -1, -share, share})
 }
 
-// interval returns the interval of j's ratio after removing a share of the jump in of.
-func (j jump) interval(share float64, of jump, noise noisePrior) (stats.Interval, bool) {
-	s, enough := j.sample(share, of)
+// interval returns the interval of j's ratio after removing a share of another jump, or nil if there
+// are too few repeats.
+func (j jump) interval(share float64, of jump, noise noisePrior) *stats.Interval {
+	e, enough := j.without(share, of)
 	if !enough {
-		return stats.Interval{}, false
-	}
-	return noise.judge(s, j.Level).Ratio, true
-}
-
-func (j jump) timeRatio(noise noisePrior) matrix.Figure {
-	if i, enough := j.interval(0, jump{}, noise); enough {
-		return matrix.FigureOf(i)
-	}
-	return matrix.Figure{Value: math.Exp(mean(slices.Collect(maps.Values(j.logs))))}
-}
-
-func (j jump) extraFaults() *matrix.Figure {
-	if len(j.faults) == 0 {
 		return nil
 	}
-	if i, err := stats.MeanInterval(j.faults, j.Level.Confidence()); err == nil {
-		return new(matrix.FigureOf(matrix.WithRunConfidence(i)))
-	}
-	return &matrix.Figure{Value: stats.Median(j.faults)}
+	return new(noise.judge(newSample(e), j.Level).Ratio)
 }
 
 // kindAlone returns the kind of a part's first variant.
 func (j jump) kindAlone(noise noisePrior) StepKind {
-	i, enough := j.interval(0, jump{}, noise)
-	switch {
-	case !enough:
-		return StepUndecided
-	case i.Low > leastStepRatio:
+	switch i := j.interval(0, j, noise); {
+	case i != nil && i.Low > leastStepRatio:
 		return HasStep
-	case i.High < leastStepRatio:
+	case i != nil && i.High < leastStepRatio:
 		return NoStep
 	}
 	return StepUndecided
@@ -207,17 +166,19 @@ func (j jump) kindAlone(noise noisePrior) StepKind {
 // variant's step, base, is left.
 func (j jump) kindAgainst(base jump, noise noisePrior) StepKind {
 	if base.kindAlone(noise) != HasStep {
-		more, enough := j.interval(1, base, noise)
-		if own := j.kindAlone(noise); own != HasStep || (enough && more.Low > 1) {
-			return map[StepKind]StepKind{HasStep: StepAppears, NoStep: NoStep, StepUndecided: StepUndecided}[own]
+		more, own := j.interval(1, base, noise), j.kindAlone(noise)
+		switch {
+		case own != HasStep:
+			return own
+		case more != nil && more.Low > 1:
+			return StepAppears
 		}
 		return StepUndecided
 	}
-	i, enough := j.interval(0.5, base, noise)
-	switch {
-	case enough && i.High < 1:
+	switch i := j.interval(0.5, base, noise); {
+	case i != nil && i.High < 1:
 		return StepGone
-	case enough && i.Low > 1:
+	case i != nil && i.Low > 1:
 		return StepStays
 	}
 	return StepUndecided

@@ -137,6 +137,7 @@ const (
 // FindCrossovers compares every two variants over all message sizes, for each number of clients.
 func FindCrossovers(points []*matrix.Point) []Crossover {
 	var crossovers []Crossover
+	fit := matrix.NewFit(points, matrix.Mean)
 	atAnySize := func(p *matrix.Point) record.Cell {
 		cell := p.Conditions()
 		cell.Payload = record.Payload{}
@@ -149,38 +150,37 @@ func FindCrossovers(points []*matrix.Point) []Crossover {
 		sweeps := lists.GroupBy(group, func(p *matrix.Point) string { return p.Cell.Variant })
 		for i, a := range sweeps {
 			for _, b := range sweeps[i+1:] {
-				crossovers = append(crossovers, crossoversOf(a, b)...)
+				crossovers = append(crossovers, crossoversOf(a, b, fit)...)
 			}
 		}
 	}
 	return crossovers
 }
 
-func crossoversOf(a, b []*matrix.Point) []Crossover {
-	curveA, curveB := pairedCurves(a, b)
-	if len(curveA.X) < leastCrossoverSizes {
+// crossoversOf compares two variants at the sizes at which both have enough trials.
+func crossoversOf(a, b []*matrix.Point, fit *matrix.Fit) []Crossover {
+	var sizes []float64
+	var ratios []stats.Interval
+	for _, p := range slices.SortedFunc(slices.Values(a), func(x, y *matrix.Point) int { return cmp.Compare(x.Cell.RequestBytes, y.Cell.RequestBytes) }) {
+		i := slices.IndexFunc(b, func(q *matrix.Point) bool { return q.Conditions() == p.Conditions() })
+		if i < 0 || p.Cell.RequestBytes == 0 || p.Cell.RequestBytes != p.Cell.ResponseBytes {
+			continue
+		}
+		if ratio, _ := fit.Ratio(p, b[i]); ratio.Enough {
+			sizes, ratios = append(sizes, float64(p.Cell.RequestBytes)), append(ratios, ratio.Estimate.Interval(crossoverConfidence))
+		}
+	}
+	if len(sizes) < leastCrossoverSizes {
 		return nil
 	}
-	found, err := stats.FindCrossovers(curveA, curveB, stats.CrossoverRule{
-		Confidence: crossoverConfidence, SharpStep: 2, SharpJump: 0.1,
-	})
-	if err != nil {
-		return nil // a figure is not above zero, so there is no ratio
-	}
-	ratio := func(i int) float64 {
-		interval, err := stats.RatioInterval(curveA.Y[i], curveB.Y[i], crossoverConfidence)
-		if err != nil {
-			panic("analysis: a sweep holds values that FindCrossovers should have refused: " + err.Error())
-		}
-		return interval.Estimate
-	}
+	found := stats.FindCrossovers(sizes, ratios, stats.CrossoverRule{SharpStep: 2, SharpJump: 0.1})
 	return lists.Map(found, func(f stats.Crossover) Crossover {
-		after := max(1, slices.IndexFunc(curveA.X, func(x float64) bool { return x >= f.X }))
+		after := max(1, slices.IndexFunc(sizes, func(x float64) bool { return x >= f.X }))
 		c := Crossover{
 			Part: a[0].Cell.Part, A: a[0].Cell.Variant, B: b[0].Cell.Variant, Clients: a[0].Cell.Clients,
-			Bytes: matrix.FigureOf(stats.Interval{Estimate: f.X, Low: f.Low, High: f.High, Confidence: crossoverConfidence}),
-			Kind:  string(f.Kind), SizeBefore: int(curveA.X[after-1]), SizeAfter: int(curveA.X[after]),
-			Before: ratio(after - 1), After: ratio(after),
+			Bytes: matrix.Figure{Value: f.X, Interval: &matrix.Interval{Low: f.Low, High: f.High, Confidence: crossoverConfidence}},
+			Kind:  string(f.Kind), SizeBefore: int(sizes[after-1]), SizeAfter: int(sizes[after]),
+			Before: ratios[after-1].Estimate, After: ratios[after].Estimate,
 		}
 		if f.Beyond == stats.Lower {
 			c.A, c.B = c.B, c.A
@@ -188,24 +188,6 @@ func crossoversOf(a, b []*matrix.Point) []Crossover {
 		}
 		return c
 	})
-}
-
-// pairedCurves returns both variants' curves, at the sizes with enough paired trials.
-func pairedCurves(a, b []*matrix.Point) (curveA, curveB stats.Curve) {
-	a = slices.Clone(a)
-	slices.SortFunc(a, func(x, y *matrix.Point) int { return cmp.Compare(x.Cell.RequestBytes, y.Cell.RequestBytes) })
-	for _, p := range a {
-		i := slices.IndexFunc(b, func(q *matrix.Point) bool { return q.Conditions() == p.Conditions() })
-		if i < 0 || p.Cell.RequestBytes == 0 || p.Cell.RequestBytes != p.Cell.ResponseBytes {
-			continue
-		}
-		if ofA, ofB := matrix.Pairs(p, b[i], matrix.Metrics[matrix.Mean]); len(ofA) >= matrix.LeastTrials {
-			size := float64(p.Cell.RequestBytes)
-			curveA.X, curveA.Y = append(curveA.X, size), append(curveA.Y, ofA)
-			curveB.X, curveB.Y = append(curveB.X, size), append(curveB.Y, ofB)
-		}
-	}
-	return curveA, curveB
 }
 
 // A WarmUpNeed holds the length of the warm-up that a cell needs.

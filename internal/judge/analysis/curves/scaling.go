@@ -108,10 +108,7 @@ func scalingOf(own, points []*matrix.Point, rates *matrix.Fit, seed uint64) Scal
 	var curve stats.Curve
 	var alone *float64
 	for _, p := range own {
-		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: matrix.FigureOver(p.TrialsWith(record.Times), matrix.Metrics[matrix.Throughput])}
-		if fitted := rates.Figure(p); fitted != nil {
-			x.Throughput = *fitted
-		}
+		x := ScalingPoint{Clients: p.Cell.Clients, Throughput: *cmp.Or(rates.Figure(p), &matrix.Figure{})}
 		if x.Clients == 1 {
 			alone = &x.Throughput.Value
 		}

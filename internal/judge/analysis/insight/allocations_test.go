@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 func profiled(trial int, variant string, stacks ...record.AllocationStack) *record.Record {
@@ -33,7 +34,8 @@ func TestAllocations(t *testing.T) {
 		stackOf(9, 0, "other"),
 		stackOf(1, 1, "serve", "handle", "read"),
 	}
-	all := FindAllocations(map[string]int{"first": 0, "second": 1}, []*record.Record{
+	points := []*matrix.Point{{Cell: record.Cell{Part: "p", Variant: "first"}}, {Cell: record.Cell{Part: "p", Variant: "second"}}}
+	all := FindAllocations(points, []*record.Record{
 		profiled(0, "second", stacks...), profiled(1, "first", stacks...), profiled(2, "first", stacks...),
 	})
 	if len(all) != 2 || all[0].Variant != "first" || all[0].End != ServerEnd || all[0].Trials != 2 || all[0].Calls != 20 {

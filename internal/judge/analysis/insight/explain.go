@@ -69,13 +69,16 @@ func Explain(of, against *Insight) *Explanation {
 		if end.b.CPU != nil && (against == nil || end.a.CPU != nil) {
 			e.CPU = append(e.CPU, explainCPU(end.name, end.a.CPU, end.b.CPU))
 		}
-		e.Syscalls = append(e.Syscalls, countChanges(end.name, lists.Map(end.a.Syscalls, Syscall.count), lists.Map(end.b.Syscalls, Syscall.count))...)
-		e.Counters = append(e.Counters, countChanges(end.name, end.a.Counters, end.b.Counters)...)
+		e.Syscalls = append(e.Syscalls, pairByName(end.name, lists.Map(end.a.Syscalls, Syscall.reading), lists.Map(end.b.Syscalls, Syscall.reading))...)
+		e.Counters = append(e.Counters, pairByName(end.name, lists.Map(end.a.Counters, Count.reading), lists.Map(end.b.Counters, Count.reading))...)
 	}
 	return e
 }
 
-func (s Syscall) count() Count { return Count{s.Name, s.PerCall} }
+func (s Syscall) reading() Change  { return Change{Name: s.Name, B: s.PerCall} }
+func (c Count) reading() Change    { return Change{Name: c.Name, B: c.PerCall} }
+func (c Category) reading() Change { return Change{Name: c.Name, B: c.PerCall, Error: c.Error} }
+func (s Stage) reading() Change    { return Change{Name: s.Name, B: s.Mean, Error: s.Error} }
 
 func (l *Life) meanCallTime() float64 { return *cmp.Or(l.Bare, &l.Mean) }
 
@@ -89,13 +92,7 @@ func explainStages(of, a *Insight) ExplainedFigure {
 	if a.Life != nil {
 		before, e.Whole.A = a.Life.Stages, a.Life.meanCallTime()
 	}
-	for i, stage := range of.Life.Stages {
-		part := Change{Name: stage.Name, B: stage.Mean, Error: stage.Error}
-		if before != nil {
-			part.A, part.Error = before[i].Mean, math.Hypot(before[i].Error, stage.Error)
-		}
-		e.Parts = append(e.Parts, part)
-	}
+	e.Parts = pairByName("", lists.Map(before, Stage.reading), lists.Map(of.Life.Stages, Stage.reading))
 	e.finish()
 	return e
 }
@@ -103,20 +100,13 @@ func explainStages(of, a *Insight) ExplainedFigure {
 func explainCPU(end string, a, b *Breakdown) ExplainedFigure {
 	a = cmp.Or(a, &Breakdown{})
 	e := ExplainedFigure{End: end, Whole: Change{Name: "CPU time", End: end, A: a.PerCall, B: b.PerCall}}
-	for _, c := range a.Categories {
-		e.Parts = append(e.Parts, Change{Name: c.Name, End: end, A: c.PerCall, Error: c.Error})
-	}
-	for _, c := range b.Categories {
-		part := lists.FindOrAdd(&e.Parts, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name })
-		part.B, part.Error = c.PerCall, math.Hypot(part.Error, c.Error)
-	}
+	e.Parts = pairByName(end, lists.Map(a.Categories, Category.reading), lists.Map(b.Categories, Category.reading))
 	e.finish()
 	return e
 }
 
-// finish sorts the parts by their differences, and computes Rest.
+// finish computes Rest.
 func (e *ExplainedFigure) finish() {
-	slices.SortStableFunc(e.Parts, compareByDifference)
 	e.Rest = e.Whole.Difference()
 	for _, p := range e.Parts {
 		e.Rest -= p.Difference()
@@ -126,20 +116,20 @@ func (e *ExplainedFigure) finish() {
 	}
 }
 
-func compareByDifference(a, b Change) int {
-	return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
-}
-
-// countChanges pairs the counts of two cells, the largest difference first.
-func countChanges(end string, a, b []Count) []Change {
+// pairByName returns the changes from the readings of cell A to those of cell B, the largest difference
+// first.
+func pairByName(end string, a, b []Change) []Change {
 	var all []Change
-	for _, c := range a {
-		all = append(all, Change{Name: c.Name, End: end, A: c.PerCall})
+	for _, one := range a {
+		all = append(all, Change{Name: one.Name, End: end, A: one.B, Error: one.Error})
 	}
-	for _, c := range b {
-		lists.FindOrAdd(&all, Change{Name: c.Name, End: end}, func(p Change) bool { return p.Name == c.Name }).B = c.PerCall
+	for _, one := range b {
+		part := lists.FindOrAdd(&all, Change{Name: one.Name, End: end}, func(p Change) bool { return p.Name == one.Name })
+		part.B, part.Error = one.B, math.Hypot(part.Error, one.Error)
 	}
-	slices.SortStableFunc(all, compareByDifference)
+	slices.SortStableFunc(all, func(x, y Change) int {
+		return cmp.Compare(math.Abs(y.Difference()), math.Abs(x.Difference()))
+	})
 	return all
 }
 

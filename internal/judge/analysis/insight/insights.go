@@ -23,6 +23,12 @@ const (
 	ServerEnd = "server"
 )
 
+// bothEnds lists the ends with their processes.
+var bothEnds = []struct {
+	name string
+	of   func(matrix.Trial) record.Process
+}{{ClientEnd, matrix.ClientOf}, {ServerEnd, matrix.ServerOf}}
+
 // An Insight holds the probes' readings of a cell. Times are in microseconds.
 type Insight struct {
 	Part    string `json:"part"`
@@ -111,17 +117,20 @@ func withoutLoad(c record.Cell) record.Cell {
 func FindInsights(points []*matrix.Point, passes []*record.Record, categories *Categories) []Insight {
 	var all []Insight
 	for _, group := range groupByCell(points, passes) {
-		if one := newInsight(group.bare, group.passes, categories); len(one.Passes) > 0 {
+		if one := newInsight(group, categories); len(one.Passes) > 0 {
 			all = append(all, one)
 		}
 	}
 	return all
 }
 
-// A probedCell holds the passes of a cell. bare holds its measured trials, or is nil.
+// A probedCell holds the passes of a cell. The other fields are of its measured trials; they are nil if
+// there are none.
 type probedCell struct {
-	bare   *matrix.Point
 	passes []*record.Record
+	bare   *matrix.Point
+	mean   *matrix.Figure            // time of a call
+	cpu    map[string]*matrix.Figure // CPU time per call, by end
 }
 
 // groupByCell groups passes by cell, sorted by part, message size, clients and position in points.
@@ -143,35 +152,35 @@ func groupByCell(points []*matrix.Point, passes []*record.Record) []probedCell {
 		a, b := withoutLoad(x[0].Cell), withoutLoad(y[0].Cell)
 		return cmp.Or(cmp.Compare(part[a.Part], part[b.Part]), a.Place.Compare(b.Place), cmp.Compare(order[a], order[b]))
 	})
+	means, client, server := matrix.NewFit(points, matrix.Mean), matrix.NewFit(points, "client-cpu"), matrix.NewFit(points, "server-cpu")
 	return lists.Map(groups, func(group []*record.Record) probedCell {
-		return probedCell{bare[withoutLoad(group[0].Cell)], group}
+		p := bare[withoutLoad(group[0].Cell)]
+		return probedCell{group, p, means.Figure(p), map[string]*matrix.Figure{ClientEnd: client.Figure(p), ServerEnd: server.Figure(p)}}
 	})
 }
 
-// newInsight adds up the passes of one cell. bare holds the cell's measured trials, or is nil.
-func newInsight(bare *matrix.Point, passes []*record.Record, categories *Categories) Insight {
-	cell := passes[0].Cell
-	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place}
-	var trials []matrix.Trial
-	if bare != nil {
-		trials = bare.TrialsWith(record.Counts)
-		i.Mean = matrix.KnownFigure(trials, matrix.Metrics[matrix.Mean])
-	}
+// newInsight adds up the passes of one cell.
+func newInsight(of probedCell, categories *Categories) Insight {
+	cell := of.passes[0].Cell
+	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, Mean: of.mean}
 	for _, probe := range record.Probes {
-		of := slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
-		if len(of) == 0 || probe == record.ProbeAllocations {
+		passes := slices.DeleteFunc(slices.Clone(of.passes), func(r *record.Record) bool { return r.Probe != probe })
+		if len(passes) == 0 || probe == record.ProbeAllocations {
 			continue
 		}
-		i.Passes = append(i.Passes, newPass(probe, bare, of))
+		i.Passes = append(i.Passes, newPass(probe, of.bare, passes))
 		if probe == record.ProbeLife {
-			i.Life = newLife(of)
+			i.Life = newLife(passes)
 			continue
 		}
-		i.Client.addProbe(probe, of, matrix.ClientOf, trials, categories)
-		i.Server.addProbe(probe, of, matrix.ServerOf, trials, categories)
+		i.Client.addProbe(probe, passes, matrix.ClientOf, of.cpu[ClientEnd], categories)
+		i.Server.addProbe(probe, passes, matrix.ServerOf, of.cpu[ServerEnd], categories)
 	}
-	i.Client.addUsage(trials, matrix.ClientOf)
-	i.Server.addUsage(trials, matrix.ServerOf)
+	if of.bare != nil {
+		trials := of.bare.TrialsWith(record.Counts)
+		i.Client.addUsage(trials, matrix.ClientOf)
+		i.Server.addUsage(trials, matrix.ServerOf)
+	}
 	return i
 }
 
@@ -207,8 +216,8 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 	return p
 }
 
-// addProbe adds the readings of one probe. bare holds the cell's measured trials.
-func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, bare []matrix.Trial, categories *Categories) {
+// addProbe adds the readings of one probe. cpu is the CPU time per call of measured trials, or nil.
+func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, cpu *matrix.Figure, categories *Categories) {
 	var seen []*record.Seen
 	var calls float64
 	for _, r := range passes {
@@ -227,7 +236,7 @@ func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(
 		in.Syscalls = syscalls(seen, calls)
 	case record.ProbeCPU:
 		in.CPU = breakdown(seen, calls, categories.CPU)
-		if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end)); in.CPU != nil && cpu != nil {
+		if in.CPU != nil && cpu != nil {
 			in.CPU.setTimes(cpu.Value)
 		}
 	case record.ProbeOffCPU:

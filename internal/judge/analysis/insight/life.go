@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -32,31 +35,21 @@ type Stage struct {
 	P99    *float64 `json:"p99_us" jsonschema:"nullable"` // mean time in calls near P99; null with fewer than 1,000 calls
 }
 
-// The kinds of stages.
-const (
-	StageInUser     = "user"
-	StageInKernel   = "kernel"
-	StageWaking     = "waking"
-	StageScheduling = "scheduling"
-	StageInHandler  = "handler"
-	StageMixed      = "mixed"
-)
-
 // kindOf returns the kind of a stage. Package life sets the names of stages.
 func kindOf(stage string) string {
 	switch {
 	case stage == "handler":
-		return StageInHandler
+		return "handler"
 	case strings.HasPrefix(stage, "wake "):
-		return StageWaking
+		return "waking"
 	case strings.HasSuffix(stage, ": schedule"):
-		return StageScheduling
+		return "scheduling"
 	case strings.HasPrefix(stage, "send "), strings.HasPrefix(stage, "receive "):
-		return StageInKernel
+		return "kernel"
 	case strings.HasSuffix(stage, "code"):
-		return StageInUser
+		return "user"
 	}
-	return StageMixed
+	return "mixed"
 }
 
 // stageEnd returns the end of the wire at which a stage takes place, or "" for both.
@@ -95,17 +88,18 @@ func newLife(passes []*record.Record) *Life {
 	}
 	l.Calls = len(calls)
 	slices.SortFunc(calls, func(a, b []int64) int { return cmp.Compare(sumOf(a), sumOf(b)) })
-	mean := meanStages(calls)
-	errors := stageErrors(calls, mean)
-	median := meanStages(callsAround(calls, 0.5, 0.05))
-	var p99 []float64
-	if len(calls) >= leastCallsForP99 {
-		p99 = meanStages(callsAround(calls, 0.99, 0.005))
-	}
+	median, p99 := callsAround(calls, 0.5, 0.05), callsAround(calls, 0.99, 0.005)
 	for i, name := range stages {
-		s := Stage{Name: name, Kind: kindOf(name), End: stageEnd(name), Mean: mean[i], Error: errors[i], Median: median[i]}
-		if p99 != nil {
-			s.P99 = new(p99[i])
+		times := func(of [][]int64) []float64 {
+			return lists.Map(of, func(call []int64) float64 { return float64(call[i]) / 1e3 })
+		}
+		mean, variance := stat.PopMeanVariance(times(calls), nil)
+		s := Stage{
+			Name: name, Kind: kindOf(name), End: stageEnd(name),
+			Mean: mean, Error: math.Sqrt(variance / float64(len(calls))), Median: stat.Mean(times(median), nil),
+		}
+		if len(calls) >= leastCallsForP99 {
+			s.P99 = new(stat.Mean(times(p99), nil))
 		}
 		l.Mean += s.Mean
 		l.Stages = append(l.Stages, s)
@@ -121,32 +115,6 @@ func callsAround(calls [][]int64, quantile, width float64) [][]int64 {
 	n := float64(len(calls))
 	first, last := int(n*(quantile-width)), int(math.Ceil(n*(quantile+width)))
 	return calls[max(0, first):min(len(calls), max(last, first+1))]
-}
-
-func meanStages(calls [][]int64) []float64 {
-	means := make([]float64, len(calls[0]))
-	for _, call := range calls {
-		for i, ns := range call {
-			means[i] += float64(ns)
-		}
-	}
-	for i := range means {
-		means[i] /= 1e3 * float64(len(calls))
-	}
-	return means
-}
-
-func stageErrors(calls [][]int64, means []float64) []float64 {
-	errors := make([]float64, len(means))
-	for _, call := range calls {
-		for i, ns := range call {
-			errors[i] += math.Pow(float64(ns)/1e3-means[i], 2)
-		}
-	}
-	for i, squares := range errors {
-		errors[i] = math.Sqrt(squares) / float64(len(calls))
-	}
-	return errors
 }
 
 func sumOf[N int64 | float64](values []N) (sum N) {

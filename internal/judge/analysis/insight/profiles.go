@@ -52,15 +52,8 @@ type ProfiledStack struct {
 func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *Categories) []Profile {
 	var all []Profile
 	for _, group := range groupByCell(points, passes) {
-		var bare []matrix.Trial
-		if group.bare != nil {
-			bare = group.bare.TrialsWith(record.CPUTime)
-		}
 		cell := group.passes[0].Cell
-		for _, end := range []struct {
-			name string
-			of   func(matrix.Trial) record.Process
-		}{{ClientEnd, matrix.ClientOf}, {ServerEnd, matrix.ServerOf}} {
+		for _, end := range bothEnds {
 			for _, kind := range []struct {
 				probe, name, unit string
 				sorted            *sorter
@@ -77,7 +70,7 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 					}
 				}
 				if done, some := p.finish(); some {
-					if cpu := matrix.KnownFigure(bare, matrix.CPUOf(end.of)); kind.name == CPUProfile && cpu != nil {
+					if cpu := group.cpu[end.name]; kind.name == CPUProfile && cpu != nil {
 						done.PerCall = cpu.Value * 1e3
 					}
 					all = append(all, done)
@@ -186,58 +179,31 @@ const (
 	minMergeShare = 0.95
 )
 
-// FindAllocations returns the allocations of every profiled cell and end. It sorts them by part, as
-// in the plan, and then by variant. places holds each variant's position.
-func FindAllocations(places map[string]int, records []*record.Record) []Allocation {
-	var profiles []allocationProfile
-	for _, r := range records {
-		if r.Calls() == 0 {
-			continue
-		}
-		for _, p := range []allocationProfile{{r, ServerEnd, r.Server.Allocations}, {r, ClientEnd, r.Client.Allocations}} {
-			if p.allocations != nil {
-				profiles = append(profiles, p)
-			}
-		}
-	}
-	slices.SortStableFunc(profiles, func(a, b allocationProfile) int { return cmp.Compare(a.trial.Trial, b.trial.Trial) })
+// FindAllocations returns the allocations of every profiled cell and end, the server first.
+func FindAllocations(points []*matrix.Point, passes []*record.Record) []Allocation {
 	var all []Allocation
-	for _, part := range lists.GroupBy(profiles, func(p allocationProfile) string { return p.trial.Cell.Part }) {
-		slices.SortStableFunc(part, func(a, b allocationProfile) int {
-			return cmp.Compare(places[a.trial.Cell.Variant], places[b.trial.Cell.Variant])
-		})
-		for _, same := range lists.GroupBy(part, func(p allocationProfile) [2]any { return [2]any{p.trial.Cell, p.end} }) {
-			if a := newAllocation(same); a.Bytes > 0 && a.Objects > 0 {
+	for _, group := range groupByCell(points, passes) {
+		cell := group.passes[0].Cell
+		for _, end := range slices.Backward(bothEnds) {
+			a := Allocation{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, End: end.name}
+			var sum allocationSum
+			for _, r := range group.passes {
+				if own := end.of(matrix.Trial{Record: r}).Allocations; own != nil && r.Calls() > 0 {
+					a.Trials++
+					a.Calls += r.Calls()
+					sum.bytes += float64(own.Bytes)
+					sum.objects += float64(own.Objects)
+					sum.stacks = append(sum.stacks, own.Stacks...)
+				}
+			}
+			if sum.bytes > 0 && sum.objects > 0 {
+				a.Bytes, a.Objects = sum.bytes/float64(a.Calls), sum.objects/float64(a.Calls)
+				a.Functions, a.Tree = sum.functions(), sum.branches(0, sum.stacks)
 				all = append(all, a)
 			}
 		}
 	}
 	return all
-}
-
-// An allocationProfile holds the allocations of one end in a trial.
-type allocationProfile struct {
-	trial       *record.Record
-	end         string
-	allocations *record.Allocations
-}
-
-func newAllocation(profiles []allocationProfile) Allocation {
-	cell := profiles[0].trial.Cell
-	a := Allocation{
-		Part: cell.Part, Variant: cell.Variant, Place: cell.Place,
-		End: profiles[0].end, Trials: len(profiles),
-	}
-	var all allocationSum
-	for _, p := range profiles {
-		a.Calls += p.trial.Calls()
-		all.bytes += float64(p.allocations.Bytes)
-		all.objects += float64(p.allocations.Objects)
-		all.stacks = append(all.stacks, p.allocations.Stacks...)
-	}
-	a.Bytes, a.Objects = all.bytes/float64(a.Calls), all.objects/float64(a.Calls)
-	a.Functions, a.Tree = all.functions(), all.branches(0, all.stacks)
-	return a
 }
 
 // An allocationSum adds up the allocations of several trials.

@@ -174,14 +174,14 @@ func (c *Cell) bound() Bound {
 
 // Cells returns a cell for each point, and the remarks that all trials share.
 func Cells(points []*Point, records []*record.Record, seed uint64) (cells []Cell, shared []string) {
-	remarks, fits := sharedRemarks(records), newCellFits(points)
+	shared, fits := sharedRemarks(records), newCellFits(points)
 	for _, p := range points {
-		cells = append(cells, p.summarize(remarks, seed, fits))
+		cells = append(cells, p.summarize(shared, seed, fits))
 	}
-	return cells, remarks.texts()
+	return cells, shared
 }
 
-func (p *Point) summarize(shared remarks, seed uint64, fits cellFits) Cell {
+func (p *Point) summarize(shared []string, seed uint64, fits cellFits) Cell {
 	measured := p.MeasuredTrials()
 	c := Cell{
 		Cell: p.Cell, Key: p.Cell.Key(),
@@ -228,8 +228,7 @@ func (t *Trial) newRepeat() Repeat {
 }
 
 func (c *Cell) setFigures(from usable, seed uint64) {
-	requested := survivalOf(from.all)
-	c.Requests, c.ErrorKinds = requested.Requests, requested.Failures
+	c.Requests, c.ErrorKinds = c.Survival.Requests, c.Survival.Failures
 	for _, failure := range c.ErrorKinds {
 		c.Errors += failure.Count
 	}
@@ -250,8 +249,8 @@ func (c *Cell) setFigures(from usable, seed uint64) {
 	c.P99OverP50, c.Curve, c.Density = response.Tail(), response.curve(), response.density()
 	c.InFlight = FigureOver(timed, func(t Trial) float64 { return t.ifOwnClient(t.InFlight) })
 	c.WarmUp = FigureOver(from.all, warmUpMS)
-	c.ClientCPU = KnownFigure(from.cpu, CPUOf(ClientOf))
-	c.ServerCPU = KnownFigure(from.cpu, CPUOf(ServerOf))
+	c.ClientCPU = KnownFigure(from.cpu, func(t Trial) float64 { return cpuOf(t, t.Client) })
+	c.ServerCPU = KnownFigure(from.cpu, func(t Trial) float64 { return cpuOf(t, t.Server) })
 	// The number of opened connections has no interval, because it is an exact count.
 	c.Opened = Figure{Value: FigureOver(from.all, func(t Trial) float64 { return t.ifOwnClient(float64(t.Connections.Opened)) }).Value}
 	c.Client = endOf(from, ClientOf, ServerOf)
@@ -268,11 +267,12 @@ func (c *Cell) setFigures(from usable, seed uint64) {
 	c.Search = searchOf(c.Cell, timed, seed)
 	c.FleetClients = fleetClients(timed)
 	if c.Kind().InDetail {
-		c.Spread, c.Messages, c.Named, c.Checking = response.spread(), messageTimes(timed), namedCallTimes(timed), checkingCost(from.all)
+		c.Spread, c.Messages, c.Named = response.spread(), messageTimes(timed), namedCallTimes(timed)
 		c.Statuses = []record.StatusCount{}
 		for _, t := range from.all {
 			c.Statuses = record.PlusStatuses(c.Statuses, t.Statuses)
 			c.Answers = sum.AddPresent(c.Answers, t.Answers)
+			c.Checking = sum.AddPresent(c.Checking, t.Checking)
 		}
 		c.WindowSeconds = slices.Min(Values(from.all, func(t Trial) float64 { return float64(t.WindowNS) / 1e9 }))
 	}

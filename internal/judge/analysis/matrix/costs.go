@@ -256,7 +256,7 @@ func bulkOf(from usable) *Bulk {
 		return nil
 	}
 	return &Bulk{
-		ServerCPU: KnownFigure(looked(from.cpu), func(t Trial) float64 { return CPUOf(ServerOf)(t) / 1e6 / (carried(t) / gigabyte) }),
+		ServerCPU: KnownFigure(looked(from.cpu), func(t Trial) float64 { return cpuOf(t, t.Server) / 1e6 / (carried(t) / gigabyte) }),
 		Rate:      FigureOver(looked(from.times), func(t Trial) float64 { return throughput(t) * carried(t) / gigabyte }),
 	}
 }

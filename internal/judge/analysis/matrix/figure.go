@@ -36,12 +36,6 @@ func (f Figure) Inverse() Figure {
 	return inverted
 }
 
-// IsWithin reports whether the interval's ends are at most this share away from the value.
-func (f Figure) IsWithin(width float64) bool {
-	i := f.Interval
-	return i != nil && math.Max(i.High-f.Value, f.Value-i.Low) <= width*f.Value
-}
-
 // HalfWidth returns half of the interval's width as a share of the figure.
 func (f Figure) HalfWidth() (share float64, known bool) {
 	if f.Interval == nil || !(f.Value > 0) {
@@ -88,20 +82,14 @@ func expInterval(i stats.Interval) stats.Interval {
 }
 
 // FigureOfLogs returns the figure for an interval of its logarithm.
-func FigureOfLogs(i stats.Interval) Figure { return FigureOf(WithRunConfidence(expInterval(i))) }
+func FigureOfLogs(i stats.Interval) Figure { return FigureOf(expInterval(i)) }
 
-// WithRunConfidence sets an interval's confidence to the confidence of all looks of the run
-// together.
-func WithRunConfidence(i stats.Interval) stats.Interval {
-	i.Confidence = Confidence
-	return i
-}
-
-// FigureOf converts an interval. If its confidence is 0, the figure has no interval.
+// FigureOf converts an interval. Its confidence becomes the confidence of all looks of the run together.
+// If it is 0, the figure has no interval.
 func FigureOf(i stats.Interval) Figure {
 	f := Figure{Value: i.Estimate}
 	if i.Confidence > 0 {
-		f.Interval = &Interval{Low: i.Low, High: i.High, Confidence: i.Confidence}
+		f.Interval = &Interval{Low: i.Low, High: i.High, Confidence: Confidence}
 	}
 	return f
 }

@@ -10,62 +10,38 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// remarks holds notes about trials, in the order of their first appearance. A report shows a note
-// only once if all trials share it.
-type remarks []remark
-
-type remark struct {
-	check string // the name of a check without a result, or empty
-	text  string
+// noResult describes a check that could not be made.
+func noResult(c record.Check) string {
+	return fmt.Sprintf("the check %q has no result: %s", c.Name, c.Detail)
 }
 
-func (r remarks) texts() []string {
-	texts := make([]string, len(r))
-	for i, one := range r {
-		texts[i] = one.text
-		if one.check != "" {
-			texts[i] = fmt.Sprintf("the check %q has no result: %s", one.check, one.text)
-		}
-	}
-	return texts
-}
-
-// remarksOf returns a trial's warnings, and its checks without a result.
-func remarksOf(r *record.Record) remarks {
-	var all remarks
-	for _, c := range r.Checks {
-		if c.Level == record.Unknown {
-			all = append(all, remark{c.Name, c.Detail})
-		}
-	}
-	for _, w := range r.Warnings {
-		all = append(all, remark{text: w})
-	}
-	return all
-}
-
-func sharedRemarks(records []*record.Record) remarks {
-	var shared remarks
+// sharedRemarks returns the remarks that all trials share, which a report shows only once: warnings, and
+// checks without a result.
+func sharedRemarks(records []*record.Record) (shared []string) {
 	measured := slices.DeleteFunc(slices.Clone(records), func(r *record.Record) bool { return r.Failure != "" })
 	for i, r := range measured {
-		own := remarksOf(r)
-		if i == 0 {
-			shared = own
-			continue
+		var own []string
+		for _, c := range r.Checks {
+			if c.Level == record.Unknown {
+				own = append(own, noResult(c))
+			}
 		}
-		shared = slices.DeleteFunc(shared, func(one remark) bool { return !slices.Contains(own, one) })
+		if own = append(own, r.Warnings...); i == 0 {
+			shared = own
+		}
+		shared = slices.DeleteFunc(shared, func(text string) bool { return !slices.Contains(own, text) })
 	}
 	return shared
 }
 
 // warnings returns the warnings of a cell's trials, each once. It leaves out shared remarks.
-func warnings(trials []Trial, shared remarks) []string {
+func warnings(trials []Trial, shared []string) []string {
 	var texts []string
 	counts := map[string]int{}
 	measured := Filter(trials, func(t Trial) bool { return t.Failure == "" })
 	for _, t := range measured {
 		for _, text := range t.Warnings {
-			if !slices.Contains(shared, remark{text: text}) {
+			if !slices.Contains(shared, text) {
 				texts = lists.AppendNew(texts, text)
 				counts[text]++
 			}
@@ -81,11 +57,11 @@ func warnings(trials []Trial, shared remarks) []string {
 
 // findings returns the checks that were not ok, worst first. The detail is from the first trial
 // with this result.
-func findings(trials []Trial, shared remarks) []Finding {
+func findings(trials []Trial, shared []string) []Finding {
 	var all []Finding
 	for _, t := range Filter(trials, func(t Trial) bool { return t.Failure == "" }) {
 		for _, c := range t.Checks {
-			if c.Level == record.OK || slices.Contains(shared, remark{c.Name, c.Detail}) {
+			if c.Level == record.OK || slices.Contains(shared, noResult(c)) {
 				continue
 			}
 			lists.FindOrAdd(&all, Finding{Name: c.Name, Level: c.Level, Detail: c.Detail, Spoils: spoiledText(c)}, func(f Finding) bool {
@@ -94,14 +70,9 @@ func findings(trials []Trial, shared remarks) []Finding {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(Severity(b.Level), Severity(a.Level)), cmp.Compare(b.Trials, a.Trials))
+		return cmp.Or(cmp.Compare(b.Level.Severity(), a.Level.Severity()), cmp.Compare(b.Trials, a.Trials))
 	})
 	return all
-}
-
-// Severity orders levels from ok to invalid.
-func Severity(l record.Level) int {
-	return slices.Index([]record.Level{record.OK, record.Unknown, record.Warning, record.Invalid}, l)
 }
 
 // A Finding is a check that was not ok, with its number of trials.

@@ -13,7 +13,6 @@ import (
 // their trials' logarithms, with a random effect for each repeat: what the machine did in a repeat
 // falls on all variants, so pairs cancel it, and a trial without a partner still counts.
 type Fit struct {
-	pool   *pooledQuantile
 	points map[*Point]fittedPoint
 }
 
@@ -48,11 +47,10 @@ const exactDigits = 12
 
 // NewFit fits a metric of [Metrics].
 func NewFit(points []*Point, metric string) *Fit {
-	f := fitMetric(points, Metrics[metric])
+	f := fitMetric(lists.GroupBy(points, (*Point).Conditions), Metrics[metric])
 	if pool, is := pooledQuantiles[metric]; is {
-		f.pool = &pool
 		for p, fitted := range f.points {
-			if fitted.value = pool.figure(Filter(p.MeasuredTrials(), func(t Trial) bool { return !math.IsNaN(Metrics[metric](t)) })); fitted.value > 0 {
+			if fitted.value = pool.figure(having(p.MeasuredTrials(), Metrics[metric])); fitted.value > 0 {
 				f.points[p] = fitted
 			} else {
 				delete(f.points, p)
@@ -75,8 +73,13 @@ func (q pooledQuantile) figure(trials []Trial) float64 {
 	return stats.MergeCounts(lists.Map(timed, func(t Trial) stats.Counts { return q.of(t).counts })...).Quantile(q.at)
 }
 
+// FitTogether fits a metric of [Metrics] at points that form one group, whatever their conditions.
+func FitTogether(points []*Point, metric string) *Fit {
+	return fitMetric([][]*Point{points}, Metrics[metric])
+}
+
 // fitMetric fits a metric at the points where it is known and always positive.
-func fitMetric(points []*Point, of Metric) *Fit {
+func fitMetric(together [][]*Point, of Metric) *Fit {
 	type group struct {
 		points   []*Point
 		observed []stats.Observation
@@ -84,10 +87,10 @@ func fitMetric(points []*Point, of Metric) *Fit {
 	}
 	var groups []group
 	var spreads []float64
-	for _, same := range lists.GroupBy(points, (*Point).Conditions) {
+	for _, same := range together {
 		var g group
 		for _, p := range same {
-			known := Filter(p.MeasuredTrials(), func(t Trial) bool { return !math.IsNaN(of(t)) })
+			known := having(p.MeasuredTrials(), of)
 			if len(known) == 0 || !ArePositive(Values(known, of)) {
 				continue
 			}
@@ -168,32 +171,23 @@ type Ratio struct {
 }
 
 // Ratio divides a's figure by b's. It returns false if one of them is not known.
-func (f *Fit) Ratio(a, b *Point) (Ratio, bool) {
-	ofA, ofB := f.points[a], f.points[b]
-	if ofA.fit == nil || ofB.fit == nil {
-		return Ratio{}, false
-	}
-	r := Ratio{Value: ofA.value / ofB.value, Level: Stricter(a.Level, b.Level), InBlocks: ofA.blocks && ofB.blocks}
-	if ofA.fit == ofB.fit {
-		r.Estimate = ofA.fit.Difference(ofA.at, ofB.at)
-	} else {
-		r.Estimate = independent(f, a, f, b)
-	}
-	r.Enough = min(ofA.trials, ofB.trials) >= LeastTrials && r.Estimate.Freedom >= 1
-	return r, true
-}
+func (f *Fit) Ratio(a, b *Point) (Ratio, bool) { return RatioOfRuns(f, a, f, b) }
 
-// RatioOfRuns divides a figure of a later run by a figure of an earlier run. The trials of two runs
-// did not alternate, so they are independent.
+// RatioOfRuns divides a figure of a later run by a figure of an earlier run. The trials of two runs,
+// or of two groups of a run, did not alternate, so they are independent.
 func RatioOfRuns(later *Fit, now *Point, earlier *Fit, before *Point) (Ratio, bool) {
-	ofNow, ofBefore := later.points[now], earlier.points[before]
-	if ofNow.fit == nil || ofBefore.fit == nil {
-		return Ratio{}, false
+	a, b := later.points[now], earlier.points[before]
+	if a.fit == nil || b.fit == nil {
+		return Ratio{Value: math.NaN()}, false
 	}
-	return Ratio{
-		Value: ofNow.value / ofBefore.value, Level: Stricter(now.Level, before.Level),
-		Estimate: independent(later, now, earlier, before), Enough: min(ofNow.trials, ofBefore.trials) >= LeastTrials,
-	}, true
+	r := Ratio{Value: a.value / b.value, Level: Stricter(now.Level, before.Level), InBlocks: a.blocks && b.blocks}
+	if a.fit == b.fit {
+		r.Estimate = a.fit.Difference(a.at, b.at)
+	} else {
+		r.Estimate = independent(later, now, earlier, before)
+	}
+	r.Enough = min(a.trials, b.trials) >= LeastTrials && r.Estimate.Freedom >= 1
+	return r, true
 }
 
 // independent estimates the difference of two figures from different groups. Its degrees of freedom
@@ -216,42 +210,42 @@ func (r Ratio) Figure() Figure {
 	return f
 }
 
-// Logs returns the estimate of a weighted sum of the logarithms of several points with equal
-// conditions. It returns false if one of them has too few trials.
-func (f *Fit) Logs(points []*Point, weights []float64) (e stats.LogRatio, known bool) {
+// Logs returns the estimate of a weighted sum of the logarithms of several points of one group. It
+// returns false if one of them has too few trials.
+func (f *Fit) Logs(points []*Point, weights []float64) (e stats.Contrast, known bool) {
 	var fit *stats.BlockFit
 	var all []float64
 	for i, p := range points {
 		one := f.points[p]
 		if one.fit == nil || one.trials < LeastTrials || fit != nil && one.fit != fit {
-			return stats.LogRatio{}, false
+			return stats.Contrast{}, false
 		}
 		if fit = one.fit; all == nil {
 			all = make([]float64, len(fit.Means))
 		}
 		all[one.at] += weights[i]
 	}
-	e = fit.Contrast(all).LogRatio
+	e = fit.Contrast(all)
 	return e, e.Freedom >= 1
 }
 
-// cellFits holds the fits of the figures whose ratios are printed.
-type cellFits struct {
-	byMetric map[string]*Fit
-	kept     *Fit
-}
+// cellFits holds the fits of the figures whose ratios are printed, by metric.
+type cellFits map[string]*Fit
+
+// kept is the metric of the rate that a search kept.
+const kept = "kept"
 
 func newCellFits(points []*Point) cellFits {
-	fits := cellFits{map[string]*Fit{}, fitMetric(points, keptRate)}
+	fits := cellFits{kept: fitMetric(lists.GroupBy(points, (*Point).Conditions), keptRate)}
 	for _, name := range []string{Mean, ServiceMean, Throughput, CPU, clientCPU, serverCPU, ServerPeak} {
-		fits.byMetric[name] = NewFit(points, name)
+		fits[name] = NewFit(points, name)
 	}
 	return fits
 }
 
 // setFits replaces the figures whose ratios are printed. Times that are only shown keep no interval.
 func (c *Cell) setFits(p *Point, fits cellFits) {
-	figure := func(metric string) *Figure { return fits.byMetric[metric].Figure(p) }
+	figure := func(metric string) *Figure { return fits[metric].Figure(p) }
 	set(&c.Throughput, figure(Throughput))
 	set(&c.Service.Mean, figure(ServiceMean))
 	if c.Response != nil {
@@ -264,7 +258,7 @@ func (c *Cell) setFits(p *Point, fits cellFits) {
 		}
 	}
 	if c.Search != nil {
-		set(&c.Search.Kept, fits.kept.Figure(p))
+		set(&c.Search.Kept, figure(kept))
 	}
 	peak := c.Server.Peak
 	if everyTrial(p.MeasuredTrials(), func(t Trial) bool { return t.Server.OwnBytes != nil }) {

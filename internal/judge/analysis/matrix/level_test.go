@@ -80,7 +80,8 @@ func TestNarrowIntervalsHoldTheTruth(t *testing.T) {
 					if naive {
 						at = 0
 					}
-					if f = figure(values, at); f.IsWithin(c.width) {
+					f = figure(values, at)
+					if share, known := f.HalfWidth(); known && share <= c.width {
 						narrow++
 						break
 					}

@@ -3,7 +3,6 @@ package matrix
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
@@ -61,19 +60,21 @@ func shown(f Figure, trials []Trial) Figure {
 	return f
 }
 
+// having returns the trials that have a metric.
+func having(trials []Trial, of Metric) []Trial {
+	return Filter(trials, func(t Trial) bool { return !math.IsNaN(of.known(t)) })
+}
+
 // KnownFigure returns FigureOver's figure for trials that measured the metric, or nil without any.
 func KnownFigure(trials []Trial, of Metric) *Figure {
-	measured := KnownValues(trials, of)
-	if len(measured) == 0 {
+	if trials = having(trials, of); len(trials) == 0 {
 		return nil
 	}
-	return new(shown(figure(measured, levelFor(trials)), trials))
+	return new(FigureOver(trials, of))
 }
 
 // KnownValues returns a metric's figures for the trials that have it.
-func KnownValues(trials []Trial, of Metric) []float64 {
-	return slices.DeleteFunc(Values(trials, of.known), math.IsNaN)
-}
+func KnownValues(trials []Trial, of Metric) []float64 { return Values(having(trials, of), of) }
 
 func serviceTimes(t Trial) times { return t.service }
 
@@ -103,10 +104,8 @@ func cpuTimeNS(p record.Process) float64 {
 	return math.NaN()
 }
 
-// CPUOf returns the CPU time of one end per request, in microseconds.
-func CPUOf(end func(Trial) record.Process) Metric {
-	return func(t Trial) float64 { return PerCall(t, cpuTimeNS(end(t))) / 1e3 }
-}
+// cpuOf returns the CPU time of one end per request, in microseconds.
+func cpuOf(t Trial, p record.Process) float64 { return PerCall(t, cpuTimeNS(p)) / 1e3 }
 
 // PerCall divides an amount by the calls that ended while it was measured, or returns NaN.
 func PerCall(t Trial, amount float64) float64 {
@@ -215,7 +214,7 @@ const (
 // names begin with "client-" or "server-".
 var endMetrics = map[record.FigureKind]map[string]func(Trial, record.Process) float64{
 	record.CPUTime: {
-		"cpu":    func(t Trial, p record.Process) float64 { return PerCall(t, cpuTimeNS(p)) / 1e3 },
+		"cpu":    cpuOf,
 		"user":   func(_ Trial, p record.Process) float64 { return Number(p.UserNS) / cpuTimeNS(p) },
 		"gc":     func(_ Trial, p record.Process) float64 { return collectorShare(p) },
 		"assist": func(_ Trial, p record.Process) float64 { return shareOfCPU(p, p.GCAssistNS) },
@@ -255,7 +254,7 @@ var metricsByKind = map[record.FigureKind]map[string]Metric{
 		FirstByte:         func(t Trial) float64 { return t.firstByte.quantile(0.5) },
 	},
 	record.CPUTime: {
-		CPU:    func(t Trial) float64 { return CPUOf(ClientOf)(t) + CPUOf(ServerOf)(t) },
+		CPU:    func(t Trial) float64 { return cpuOf(t, t.Client) + cpuOf(t, t.Server) },
 		"busy": func(t Trial) float64 { return max(Number(t.Client.Busy), Number(t.Server.Busy)) },
 	},
 	record.Bytes: {

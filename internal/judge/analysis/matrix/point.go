@@ -155,19 +155,13 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// Pairs returns a metric of a and b for the repeats in which both have it.
-func Pairs(a, b *Point, of Metric) (ofA, ofB []float64) {
-	byRepeat := map[int]float64{}
-	for _, t := range b.Trials {
-		byRepeat[t.Repeat] = of.known(t)
+// CountPairs counts the repeats in which both points have a metric.
+func CountPairs(a, b *Point, of Metric) (pairs int) {
+	repeats := map[int]bool{}
+	for _, t := range having(b.Trials, of) {
+		repeats[t.Repeat] = true
 	}
-	for _, t := range a.Trials {
-		other, both := byRepeat[t.Repeat]
-		if one := of.known(t); both && !math.IsNaN(one) && !math.IsNaN(other) {
-			ofA, ofB = append(ofA, one), append(ofB, other)
-		}
-	}
-	return ofA, ofB
+	return len(Filter(having(a.Trials, of), func(t Trial) bool { return repeats[t.Repeat] }))
 }
 
 // ComparableGroups groups the measured points by their conditions.

@@ -76,7 +76,7 @@ func (p PooledTimes) tailFigure(quantile float64, of func(stats.Counts) float64)
 		return f, stall
 	}
 	if i, err := p.Interval(of, levelFor(p.trials).Confidence()); err == nil {
-		f.Interval = FigureOf(WithRunConfidence(i)).Interval
+		f.Interval = FigureOf(i).Interval
 	}
 	return shown(f, p.trials), nil
 }
@@ -111,11 +111,9 @@ func (l *Latencies) stallFindings() []Finding {
 	return []Finding{{
 		Name: "stalls", Level: record.Warning, Trials: len(first.Repeats),
 		Detail: fmt.Sprintf("%d of %d trials stalled for up to %s (repeats: %s), so %s has no interval; %s without these trials is %s",
-			len(first.Repeats), first.Trials, units.Time(first.Longest*1e3), listNumbers(first.Repeats), strings.Join(decided, ", "), first.label(), units.Time(first.Without*1e3)),
+			len(first.Repeats), first.Trials, units.Time(first.Longest*1e3), strings.Trim(fmt.Sprint(first.Repeats), "[]"), strings.Join(decided, ", "), first.label(), units.Time(first.Without*1e3)),
 	}}
 }
-
-func listNumbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }
 
 // curve returns the percentiles 0, 10, … 90, 91, … 99, 99.1 and so on, and the maximum. It omits
 // percentiles beyond which too few requests lie.

@@ -46,20 +46,6 @@ func namedCallTimes(trials []Trial) []CallTimes {
 	return all
 }
 
-// checkingCost returns the total cost of checking answers, or nil if no answer was checked.
-func checkingCost(trials []Trial) *record.Checking {
-	var sum record.Checking
-	for _, t := range trials {
-		if t.Checking != nil {
-			sum = sum.Plus(*t.Checking)
-		}
-	}
-	if sum.Answers == 0 {
-		return nil
-	}
-	return &sum
-}
-
 const (
 	// leastStandstill is the shortest time, in seconds, that counts as a standstill.
 	leastStandstill = 0.05

@@ -28,8 +28,8 @@ func TestAFigureIsRefusedAlone(t *testing.T) {
 	by := record.Check{Name: "gaps", Level: record.Invalid, Detail: "other programs used 45 % of the CPUs", Spoils: []record.FigureKind{record.Times}}
 	a, b := spoiledPoint(t, by), spoiledPoint(t, by)
 	for metric, want := range map[string]int{Mean: 0, Throughput: 0, CPU: 3, "client-faults": 3, "request-bytes": 3, "answered": 3} {
-		if ofA, ofB := Pairs(a, b, Metrics[metric]); len(ofA) != want || len(ofB) != want {
-			t.Errorf("%s: %d and %d pairs, want %d", metric, len(ofA), len(ofB), want)
+		if pairs := CountPairs(a, b, Metrics[metric]); pairs != want {
+			t.Errorf("%s: %d pairs, want %d", metric, pairs, want)
 		}
 	}
 	c := a.summarize(nil, 1, newCellFits([]*Point{a, b}))
@@ -52,8 +52,8 @@ func TestAFigureIsRefusedAlone(t *testing.T) {
 func TestABlockThatWasDisturbedIsComparedAlone(t *testing.T) {
 	by := record.Check{Name: "gaps", Level: record.Invalid, Spoils: []record.FigureKind{record.AbsoluteTimes}}
 	a, b := spoiledPoint(t, by), spoiledPoint(t, by)
-	if ofA, _ := Pairs(a, b, Metrics[Mean]); len(ofA) != 3 {
-		t.Errorf("%d pairs, want 3", len(ofA))
+	if pairs := CountPairs(a, b, Metrics[Mean]); pairs != 3 {
+		t.Errorf("%d pairs, want 3", pairs)
 	}
 	c := a.summarize(nil, 1, newCellFits([]*Point{a, b}))
 	if c.Valid != 3 || c.Disturbed != 3 || !c.RefusesTimes() || c.Service.Mean.Interval != nil || c.ClientCPU.Interval == nil {

@@ -162,9 +162,31 @@ func GroupTrials(s *Study, records []*record.Record) ([]*matrix.Point, error) {
 	return points, nil
 }
 
-// WithProbe returns the passes that used this probe.
-func WithProbe(passes []*record.Record, probe string) []*record.Record {
-	return slices.DeleteFunc(slices.Clone(passes), func(r *record.Record) bool { return r.Probe != probe })
+// A Run holds a run's trials, and those of equal cells as points.
+type Run struct {
+	*Study
+	Measured, Profiled []*record.Record
+	Points             []*matrix.Point // of the measured trials
+	Counted            []*matrix.Point // of the profiled trials that counted system calls
+}
+
+// ReadRun reads the manifest, and groups the trials.
+func ReadRun(m *record.Manifest, records []*record.Record, limits check.Limits) (*Run, error) {
+	s, err := Read(m)
+	if err != nil {
+		return nil, err
+	}
+	s.Limits = limits
+	run := &Run{Study: s}
+	run.Measured, run.Profiled = SplitProfiled(records)
+	counted := slices.DeleteFunc(slices.Clone(run.Profiled), func(r *record.Record) bool { return r.Probe != record.ProbeSyscalls })
+	if run.Points, err = GroupTrials(s, run.Measured); err == nil {
+		run.Counted, err = GroupTrials(s, counted)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("analysis: %w", err)
+	}
+	return run, nil
 }
 
 // SplitProfiled separates measured trials from profiled ones, because a probe changes the figures.

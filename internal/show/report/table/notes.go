@@ -37,7 +37,7 @@ func newNotes(cells []*matrix.Cell) (all notes) {
 			n.cells = lists.AppendNew(n.cells, cell)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b note) int { return cmp.Compare(matrix.Severity(b.Level), matrix.Severity(a.Level)) })
+	slices.SortStableFunc(all, func(a, b note) int { return cmp.Compare(b.Level.Severity(), a.Level.Severity()) })
 	return all
 }
 
