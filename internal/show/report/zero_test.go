@@ -26,8 +26,8 @@ var unshown = []string{
 	"Client.SwitchesVol", "Client.SwitchesInv", "Client.MinorFaults", "Client.MajorFaults", "Client.GCCycles",
 	"Server.SwitchesVol", "Server.SwitchesInv", "Server.MinorFaults", "Server.MajorFaults", "Server.GCCycles",
 	"Client.SchedP50NS", "Client.SchedP99NS", "Server.SchedP50NS", "Server.SchedP99NS", "Client.GCAssistNS", "Server.GCAssistNS", // claims name them
-	"Host.StolenShare", "Host.LostBefore", "Host.LostAfter", "Host.LargestGapNS", "Host.PressureShare",
-	"Host.AcceptDrops", "Host.UDPDrops", "Host.SuspendedNS", "Host.BothStoppedNS",
+	"Host.StolenShare", "Host.PressureShare",
+	"Host.AcceptDrops", "Host.UDPDrops", "Host.SuspendedNS",
 	"Client.QuotaCPUs", "Client.ThrottledNS", "Client.ThrottledPeriods", "Client.GCPercent",
 	"Server.QuotaCPUs", "Server.ThrottledNS", "Server.ThrottledPeriods", "Server.GCPercent", // the judge's
 	"Measurement.FailedNS", "WorkNS", "Client.StoppedNS", "Server.StoppedNS",
