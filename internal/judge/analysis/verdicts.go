@@ -1,7 +1,6 @@
 package analysis
 
 import (
-
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
