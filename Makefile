@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench fleet-bench FORCE
+.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve fleet-bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -109,6 +109,9 @@ bench: bin/tools ## benchmarks, six times, summed up by benchstat; BENCH=regexp 
 	go test -p=1 -run='^$$' -bench='$(or $(BENCH),.)' -benchmem -count=6 $(or $(PKG),$(both)) | tee bin/bench.txt
 	$(tool)/benchstat bin/bench.txt
 	$(if $(BENCH)$(PKG),,$(MAKE) --no-print-directory fleet-bench)
+
+judge-curve: build ## what the judge refuses against what is truly wrong: a table, in about ten minutes on a quiet machine
+	@tools/judge-curve.sh bin/wirelab
 
 # What a fleet's hub and controller take, and what is on the wire to it, by the number of agents.
 AGENTS ?= 1 10 50 200 1000

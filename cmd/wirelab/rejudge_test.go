@@ -72,13 +72,13 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 	directory := kept(t)
 	records := readAll(t, directory, "records.jsonl")
 
-	today := check.DefaultLimits() // noise only warns today
+	today := check.DefaultLimits() // has no check noise; neighbours looks for the same
 	got := reportedObject(t, today, directory)
 	if r := got.Rejudged; got.Trials.Invalid != 0 || r == nil || r.NowValid != 1 || r.NowInvalid != 0 {
 		t.Errorf("by today's limits: %d invalid, %+v", got.Trials.Invalid, r)
 	}
 	wantSays(t, "the terminal", reported(t, today, "report", directory, "-v"),
-		"Valid by this version's rules, and invalid when measured: 1 trial. Why they were invalid: noise in 1 trial (a worker that only spun")
+		"Valid by this version's rules, and invalid when measured: 1 trial. Why they were invalid: neighbours in 1 trial (a worker that only spun")
 
 	strict := check.DefaultLimits()
 	strict.Saturated, strict.Idle = 0, 1
@@ -102,7 +102,7 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 func TestWhatCannotBeJudgedAgainStands(t *testing.T) {
 	directory := kept(t)
 	records := readAll(t, directory, "records.jsonl")
-	older := strings.NewReplacer(`"lost_before"`, `"else_before"`, `"lost_after"`, `"else_after"`).Replace(records)
+	older := strings.NewReplacer(`"others_share"`, `"else"`, `"stolen_share"`, `"other"`, `"name":"neighbours"`, `"name":"stolen-cpu"`, `"name":"noise"`, `"name":"neighbours"`).Replace(records)
 	if err := os.WriteFile(filepath.Join(directory, "records.jsonl"), []byte(older), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func TestWhatCannotBeJudgedAgainStands(t *testing.T) {
 	if got.Trials.Invalid != 1 {
 		t.Errorf("%d trials are invalid, want the one that was when it was measured", got.Trials.Invalid)
 	}
-	if r := got.Rejudged; r == nil || len(r.Changes) != 0 || len(r.Kept) != 1 || r.Kept[0] != (analysis.KeptCheck{Check: "noise", Trials: 3}) {
+	if r := got.Rejudged; r == nil || len(r.Changes) != 0 || len(r.Kept) != 1 || r.Kept[0] != (analysis.KeptCheck{Check: "neighbours", Trials: 3}) {
 		t.Errorf("rejudged: %+v", r)
 	}
-	wantSays(t, "the terminal", reported(t, check.DefaultLimits(), "report", directory, "-v"), "because the records lack the check's figures: noise (3 trials).")
+	wantSays(t, "the terminal", reported(t, check.DefaultLimits(), "report", directory, "-v"), "because the records lack the check's figures: neighbours (3 trials).")
 }

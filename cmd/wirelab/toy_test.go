@@ -95,8 +95,8 @@ func checkPage(t *testing.T, page string) {
 func patient() check.Limits {
 	limits := check.DefaultLimits()
 	never := check.Bounds{Warning: math.Inf(1), Invalid: math.Inf(1)}
-	limits.Stolen, limits.Others, limits.Lost, limits.Between, limits.Moved, limits.Drift = never, never, never, never, never, never
-	limits.Saturated, limits.Little = math.Inf(1), math.Inf(1)
+	limits.Others, limits.Between, limits.Moved, limits.Drift = never, never, never, never
+	limits.Saturated, limits.Little, limits.Stolen = math.Inf(1), math.Inf(1), math.Inf(1)
 	return limits
 }
 

@@ -140,18 +140,12 @@ type HostState struct {
 	Neighbours []Neighbour `json:"neighbours,omitempty"`
 	// Time in the window for which the machine was suspended.
 	SuspendedNS *int64 `json:"suspended_ns,omitempty"`
-	// BothStoppedNS is the longest time for which other programs used CPUs of client and server.
-	BothStoppedNS *int64 `json:"both_stopped_ns,omitempty"`
 	// Share of CPU time that the hypervisor gave to other guests.
 	StolenShare *float64 `json:"stolen_share,omitempty"`
 	// Share of CPU time that other processes used.
 	OthersShare *float64 `json:"others_share,omitempty"`
 	// OthersCPUs is the same as a mean number of CPUs.
 	OthersCPUs *float64 `json:"others_cpus,omitempty"`
-	// Share of a calibration before the trial in which the CPU ran other programs.
-	LostBefore   *float64 `json:"lost_before,omitempty"`
-	LostAfter    *float64 `json:"lost_after,omitempty"`
-	LargestGapNS *int64   `json:"largest_gap_ns,omitempty"`
 	// Share of time in which some task waited for a CPU (PSI).
 	PressureShare *float64 `json:"pressure_share,omitempty"`
 	// AcceptDrops counts connections that the kernel dropped in the trial's network because a
@@ -170,6 +164,14 @@ func (h HostState) TakenByOthers() (share float64) {
 		}
 	}
 	return share
+}
+
+// Takers returns the neighbours, and the other virtual machines if the hypervisor gave CPU time to any.
+func (h HostState) Takers() []Neighbour {
+	if h.StolenShare == nil || *h.StolenShare == 0 {
+		return h.Neighbours
+	}
+	return append(slices.Clone(h.Neighbours), Neighbour{Name: "other virtual machines", Share: *h.StolenShare})
 }
 
 // A Neighbour is another process that used CPU time during the trial.

@@ -21,8 +21,7 @@ type trouble struct {
 
 // troubles has the words for the checks that users can act on.
 var troubles = map[string]trouble{
-	"gaps": {others: true}, "neighbours": {others: true}, "noise": {others: true}, "stopped": {others: true}, "paused": {others: true},
-	"stolen-cpu":      {found: "the hypervisor gave CPU time to other machines", do: "use a machine of your own"},
+	"gaps": {others: true}, "neighbours": {others: true}, "stopped": {others: true},
 	"suspended":       {found: "the machine was suspended", do: "keep it awake"},
 	"generator-bound": {found: "the load generator was the limit", do: "use fewer clients, or more CPUs"},
 	"schedule":        {found: "requests were sent late", do: "lower the rate"},

@@ -33,8 +33,8 @@ func otherProgramsOf(records []*record.Record) *OtherPrograms {
 			continue
 		}
 		trials++
-		all.Share += *r.Host.OthersShare
-		for _, n := range r.Host.Neighbours {
+		all.Share += r.Host.TakenByOthers()
+		for _, n := range r.Host.Takers() {
 			shares[n.Name] += n.Share
 		}
 	}

@@ -222,7 +222,7 @@ func TestProfiledTrialsAreNoCells(t *testing.T) {
 	stack := record.AllocationStack{Functions: []string{"f"}, Bytes: 1, Objects: 1}
 	r := &record.Record{Probe: "alloc", Cell: record.Cell{Part: "p", Variant: "grpc"}, Measurement: record.Measurement{Requests: 8}}
 	r.Server.Allocations = &record.Allocations{Stacks: []record.AllocationStack{stack}, Bytes: 1, Objects: 1}
-	r.Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
+	r.Checks = []record.Check{{Name: "gaps", Level: record.Invalid}}
 	failed := &record.Record{Trial: 1, Probe: "alloc", Failure: "it broke", Cell: record.Cell{Part: "p", Variant: "tcp"}}
 	s, err := Summarize(&record.Manifest{Trials: 2}, JudgedTrials{Records: []*record.Record{r, failed}}, insight.BuiltInCategories())
 	if err != nil {
@@ -236,7 +236,7 @@ func TestProfiledTrialsAreNoCells(t *testing.T) {
 // A trial that is wrong in itself is not blamed on other programs.
 func TestTrialsSpoiledByOtherProgramsAreCounted(t *testing.T) {
 	records := synthetic{repeats: 5, truths: []truth{{part: "a", variant: "tcp", bytes: 64, clients: 1, mean: time.Millisecond}}}.records(t)
-	noise := record.Check{Name: "noise", Level: record.Invalid, Detail: "lost"}
+	noise := record.Check{Name: "gaps", Level: record.Invalid, Detail: "lost"}
 	wrong := record.Check{Name: "errors", Level: record.Invalid, Detail: "failed"}
 	records[0].Checks = []record.Check{noise}
 	records[1].Checks = []record.Check{noise, wrong}

@@ -1,8 +1,6 @@
 package analysis
 
 import (
-	"slices"
-
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/check"
@@ -77,8 +75,10 @@ func (d *RejudgedChecks) compare(stored, now *record.Record) {
 	}
 	for _, c := range now.Checks {
 		var before record.Check
-		if i := slices.IndexFunc(stored.Checks, func(s record.Check) bool { return check.CurrentName(s.Name) == c.Name }); i >= 0 {
-			before = stored.Checks[i]
+		for _, s := range stored.Checks { // several checks of older versions may be one today
+			if check.CurrentName(s.Name) == c.Name && (before.Name == "" || s.Level.Severity() > before.Level.Severity()) {
+				before = s
+			}
 		}
 		quiet := c.Level == record.OK || c.Level == record.Unknown
 		if c.Level == before.Level || before.Name == "" && quiet {

@@ -16,16 +16,17 @@ import (
 // finds every longer gap. It finds a shorter gap with a probability that grows with its length.
 const sentinelSleepNS = 4e6
 
-// checkGaps checks how long other programs kept an end off its CPUs while it wanted to run. The kernel
-// says how long its threads waited, which bounds the shift of the mean. Sentinels, which sleep and wake,
-// say how long single gaps were, which bounds the shift of P99.
+// checkGaps bounds how far other programs shifted the mean or P99 by keeping an end off its CPUs. The
+// kernel reports how long threads waited for a CPU, which bounds the shift of the mean. Sentinels, which
+// sleep and wake, report how long single gaps were, which bounds the shift of P99. They see pauses of the
+// whole machine, too.
 func (t trial) checkGaps() record.Check {
 	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nothing watched the CPUs of both ends for other programs"}
-	lost, known := t.waitedShare()
+	bound, perCall, known := t.boundByWaits()
 	if known {
-		by := shift{"the mean", slowdown(lost)}
+		by := shift{"the mean", bound}
 		c.Figure = &by.by
-		setVerdict(&c, t.limits.Moved.level(by.by), "threads of client and server were ready but had no CPU for %s of the calls' time, because other programs ran: %s", percentText(lost), by.describe())
+		setVerdict(&c, t.limits.Moved.level(by.by), "threads of client and server waited for a CPU for %s per call, because other programs ran: %s", units.Time(perCall), by.describe())
 	}
 	if !t.hasGaps() {
 		return c
@@ -39,7 +40,7 @@ func (t trial) checkGaps() record.Check {
 		}
 	}
 	by := t.boundShift(stops...)
-	if known && by.by < *c.Figure {
+	if known && by.by < bound {
 		return c
 	}
 	c.Figure = &by.by
@@ -48,23 +49,63 @@ func (t trial) checkGaps() record.Check {
 	return c
 }
 
-// waitedShare returns the share of the calls' time in which a thread of an end was ready to run but had
-// no CPU. Threads of one end wait for each other, too, so it counts no more time than other programs
-// used, and no more than the end's own threads left to others on its CPUs.
-func (t trial) waitedShare() (share float64, known bool) {
+const (
+	// A queue of calls for an end is sometimes empty if its threads want a CPU for less than this share
+	// of the time. Then some calls meet neither a queue nor a wait.
+	maxWanted = 0.9
+	// leastCallsForFastest is the number of calls from which some call met no wait.
+	leastCallsForFastest = 100
+)
+
+// boundByWaits bounds the shift of the mean by how long threads of the ends were ready to run but had no
+// CPU. Threads of one end wait for each other, too, and for work outside of calls. So three bounds meet:
+//
+//   - The largest shift is that each wait delays all calls in flight. Of the waits, it counts no more than
+//     other programs used, and no more than the end's own threads left free. The threads that run
+//     meanwhile serve their part of the calls.
+//   - The smallest shift is that each wait delays one call.
+//   - Without waits, the mean is at least the time of the fastest call, if no queue hides the waits.
+//
+// The bound lies between the first two, as near to the third as possible. perCallNS is the wait of all
+// threads per call.
+func (t trial) boundByWaits() (by, perCallNS float64, known bool) {
+	h, err := cmp.Or(t.Response, &t.Service).Decode()
+	if err != nil || h.Count() == 0 || t.Host.OthersCPUs == nil || t.WindowNS <= 0 || t.InFlight <= 0 ||
+		slices.ContainsFunc(t.ends(), func(e end) bool { return e.WaitedNS == nil }) {
+		return 0, 0, false
+	}
 	atWork := t.AtWorkNS()
-	if t.Client.WaitedNS == nil || t.Server.WaitedNS == nil || t.Host.OthersCPUs == nil || atWork <= 0 || t.InFlight <= 0 {
-		return 0, false
-	}
-	for _, e := range t.ends() {
-		cpus := float64(max(1, len(e.CPUs)))
-		left := cpus
-		if e.Busy != nil {
-			left *= 1 - min(1, *e.Busy)
+	others := *t.Host.OthersCPUs // a mean over the whole trial
+	if t.hasGaps() {
+		inWindow := 0.0
+		for _, e := range t.ends() {
+			inWindow += t.lostCPUShare(e) * float64(e.Gaps.CPUs)
 		}
-		share += min(float64(*e.WaitedNS)/atWork, *t.Host.OthersCPUs, left) / cpus
+		others = max(others, inWindow)
 	}
-	return min(1, share, *t.Host.OthersCPUs) / min(1, t.InFlight), true
+	most, least, queued := 0.0, 0.0, h.Count() < leastCallsForFastest
+	for _, e := range t.ends() {
+		waited := float64(*e.WaitedNS) / atWork
+		taken := min(waited, others)
+		if e.Busy != nil {
+			taken = min(taken, float64(max(1, len(e.CPUs)))*(1-min(1, *e.Busy)))
+		}
+		cpu, _ := e.CPUNS()
+		wanted := float64(cpu)/atWork + taken
+		// Other programs take no larger share of a call than of the whole time, unless they follow the calls.
+		most += min(taken/min(1, t.InFlight), others) / max(1, min(wanted, t.InFlight))
+		least += waited / t.InFlight
+		queued = queued || wanted > maxWanted
+	}
+	most = min(most, others)
+	if t.Pacing != nil { // requests that come meanwhile wait, too
+		most /= 1 - min(maxBusy, t.busierEndShare())
+	}
+	bound, mean := slowdown(most), float64(h.Mean())
+	if fastest := float64(max(1, h.Min())); !queued {
+		bound = min(bound, max(slowdown(least), mean/fastest-1))
+	}
+	return bound, least * mean, true
 }
 
 // stopsOf converts the gaps of an end into stops, which delay its requests.
@@ -112,23 +153,6 @@ func (t trial) lostCPUShare(e end) float64 {
 	}
 	whole := float64(max(1, t.WindowNS)) * float64(max(1, e.Gaps.CPUs))
 	return min(1, long/whole+short/float64(max(1, e.Gaps.Wakings)))
-}
-
-// checkPause checks whether both ends stood still at once, as when a hypervisor pauses a guest.
-func (t trial) checkPause() record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Moved.Invalid, Detail: "nothing watched both ends at the same time"}
-	if t.only != "" {
-		c.Level, c.Detail = record.OK, "does not apply: the ends of a fleet run on different machines"
-		return c
-	}
-	if t.Host.BothStoppedNS == nil {
-		return c
-	}
-	stopped := float64(*t.Host.BothStoppedNS)
-	by := t.boundShift(t.newStop(1, stopped))
-	c.Figure = &by.by
-	setVerdict(&c, t.limits.Moved.level(by.by), "both ends stood still at the same time, for at most %s: %s", units.Time(stopped), by.describe())
-	return c
 }
 
 // A stop counts times of similar length in which an end could not run.
@@ -184,13 +208,15 @@ func (t trial) boundShift(stops ...stop) shift {
 	return ofMean
 }
 
+// maxBusy is the largest busy share of an end whose queue empties; see checkOverload.
+const maxBusy = 0.9
+
 // newStop computes the share of requests that are delayed by a number of equally long stops. In a
 // closed loop, a stop delays the requests in flight. In an open loop, it also delays the requests
 // that are due until the busier end has caught up.
 func (t trial) newStop(count, eachNS float64) stop {
 	touched := count * max(1, t.InFlight) / float64(max(1, t.Requests))
 	if t.Pacing != nil {
-		const maxBusy = 0.9 // busier ends never empty their queue; see checkOverload
 		touched += count * eachNS / float64(max(1, t.WindowNS)) / (1 - min(maxBusy, t.busierEndShare()))
 	}
 	return stop{touched: min(1, touched), eachNS: eachNS}
@@ -200,21 +226,27 @@ func (t trial) busierEndShare() float64 {
 	return max(valueOrZero(t.Client.Busy), valueOrZero(t.Server.Busy))
 }
 
-// checkNeighbours checks how much CPU time other processes took.
+// checkNeighbours checks how much CPU time other processes and other virtual machines took.
 func (t trial) checkNeighbours() record.Check {
+	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &t.limits.Others.Invalid, Detail: "this machine does not report the CPU time of other programs"}
+	if t.Host.OthersShare == nil {
+		return c
+	}
 	bounds := t.limits.Others
-	if t.isWatched() {
+	if _, _, known := t.boundByWaits(); known || t.hasGaps() {
 		// The check gaps judges lost CPU time. Other programs also use caches and memory.
 		bounds = Bounds{Warning: t.limits.Beside, Invalid: 1}
 	}
-	c := checkCPUShare("other processes took %s of the CPU time", t.Host.OthersShare, bounds)
-	if t.Host.OthersShare != nil {
-		c.Detail += t.nameNeighbours(*t.Host.OthersShare)
+	taken := t.Host.TakenByOthers()
+	c.Figure, c.Limit = &taken, &bounds.Invalid
+	setVerdict(&c, bounds.level(taken), "other programs took %s of the CPU time%s", percentText(taken), t.nameNeighbours(taken))
+	if stolen := valueOrZero(t.Host.StolenShare); stolen > t.limits.Stolen && !t.hasGaps() { // threads do not notice stolen time
+		c.Figure, c.Limit, c.Level = &stolen, &t.limits.Stolen, record.Invalid
 	}
-	if c.Level != record.OK && len(t.Host.Neighbours) > 0 && t.isServedHere() {
-		c.Detail += fmt.Sprintf("; if %s belongs to your service, add --also with its PID or port", t.Host.Neighbours[0].Name)
+	if own := t.Host.Neighbours; c.Level != record.OK && len(own) > 0 && t.isServedHere() {
+		c.Detail += fmt.Sprintf("; if %s belongs to your service, add --also with its PID or port", own[0].Name)
 	}
-	if t.Cell.Target != "" && t.Host.OthersShare != nil && !t.Cell.Kind().Unplaced {
+	if t.Cell.Target != "" && !t.Cell.Kind().Unplaced {
 		c.Level = record.Unknown
 		c.Detail += "; this includes the server at " + t.Cell.Target + " if it runs on this machine"
 	}
@@ -228,12 +260,6 @@ func (t trial) isServedHere() bool {
 	return t.Cell.Kind().Unplaced && (known || at.Addr().IsLoopback())
 }
 
-// isWatched reports whether something shows how long other programs kept the ends off their CPUs.
-func (t trial) isWatched() bool {
-	_, known := t.waitedShare()
-	return known || t.hasGaps()
-}
-
 func (t trial) hasGaps() bool {
 	return !slices.ContainsFunc(t.ends(), func(e end) bool { return e.Gaps == nil })
 }
@@ -243,7 +269,7 @@ func (t trial) nameNeighbours(others float64) string {
 	const most = 3
 	var names []string
 	took := map[string]float64{}
-	for _, n := range t.Host.Neighbours {
+	for _, n := range t.Host.Takers() {
 		names = lists.AppendNew(names, n.Name)
 		took[n.Name] += n.Share
 	}
@@ -255,33 +281,4 @@ func (t trial) nameNeighbours(others float64) string {
 		}
 	}
 	return words
-}
-
-// checkStolenCPU checks how much CPU time the hypervisor gave to other guests.
-func (t trial) checkStolenCPU() record.Check {
-	return checkCPUShare("the hypervisor gave %s of the CPU time to other machines", t.Host.StolenShare, t.limits.Stolen)
-}
-
-// checkNoise checks how much CPU time a worker lost in a busy loop, before and after the trial. This says
-// little about the window, so it is no more than a warning.
-func (t trial) checkNoise() record.Check {
-	if t.Block != 0 {
-		return record.Check{Level: record.OK, Detail: "does not apply: a busy loop would take CPUs from the other trials of the block"}
-	}
-	lost := t.Host.LostBefore
-	if after := t.Host.LostAfter; lost == nil || after != nil && *after > *lost {
-		lost = after
-	}
-	return checkCPUShare("a worker in a busy loop lost %s of its CPU to other programs, before or after the trial", lost, t.limits.Lost)
-}
-
-// checkCPUShare checks a share of CPU time that other programs used.
-func checkCPUShare(words string, figure *float64, bounds Bounds) record.Check {
-	c := record.Check{Level: record.Unknown, Unit: "share", Limit: &bounds.Invalid, Detail: "this machine does not report the figure"}
-	if figure == nil {
-		return c
-	}
-	c.Figure = figure
-	setVerdict(&c, bounds.level(*figure), words, percentText(*figure))
-	return c
 }

@@ -98,9 +98,9 @@ func TestNeighboursAreNamed(t *testing.T) {
 	r.Host.Neighbours = []record.Neighbour{
 		{PID: 7, Name: "stress-ng", Share: 0.16}, {PID: 8, Name: "stress-ng", Share: 0.12}, {PID: 9, Name: "cron", Share: 0.01},
 	}
-	wantOnly(t, "named", r, "neighbours", record.Warning, "other processes took 31 % of the CPU time, stress-ng 28 %")
+	wantOnly(t, "named", r, "neighbours", record.Warning, "other programs took 31 % of the CPU time, stress-ng 28 %")
 	for _, c := range Judge(r, DefaultLimits()) {
-		if c.Name == "neighbours" && c.Detail != "other processes took 31 % of the CPU time, stress-ng 28 %" {
+		if c.Name == "neighbours" && c.Detail != "other programs took 31 % of the CPU time, stress-ng 28 %" {
 			t.Errorf("%q", c.Detail)
 		}
 	}

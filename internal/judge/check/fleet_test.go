@@ -32,7 +32,6 @@ func soundFleet(t *testing.T) *record.Record {
 	r.Service = distributed(t, 80_000, 100_000)
 	r.Client = record.Process{}
 	r.Connections.Want, r.Connections.Opened = 8, 8
-	r.Host.BothStoppedNS = nil
 	return r
 }
 
@@ -91,11 +90,11 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 			}
 			r.Host.SuspendedNS = new(int64(1e9))
 		}, "suspended", record.Invalid, "server-1: the machine slept"},
-		{"stolen", second(func(c *record.FleetClient) { c.Host.StolenShare = new(0.2) }), "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 20 %"},
+		{"stolen", second(func(c *record.FleetClient) { c.Host.StolenShare, c.Process.Gaps = new(0.2), nil }), "neighbours", record.Invalid, "client-2: other programs took 20 % of the CPU time, other virtual machines 20 %"},
 		{"stolen of all", func(r *record.Record) {
-			r.Fleet.Clients[0].Host.StolenShare, r.Fleet.Clients[1].Host.StolenShare = new(0.2), new(0.3)
-		}, "stolen-cpu", record.Invalid, "client-2: the hypervisor gave 30 % of the CPU time to other machines; another agent reports a similar result"},
-		{"loud neighbours", second(func(c *record.FleetClient) { c.Host.OthersShare, c.Process.Gaps = new(0.8), nil }), "neighbours", record.Invalid, "client-2: other processes took 80 %"},
+			r.Fleet.Clients[0].Host.StolenShare, r.Fleet.Clients[1].Host.StolenShare = new(0.22), new(0.3)
+		}, "neighbours", record.Warning, "client-2: other programs took 30 % of the CPU time, other virtual machines 30 %; another agent reports a similar result"},
+		{"loud neighbours", second(func(c *record.FleetClient) { c.Host.OthersShare, c.Process.Gaps = new(0.8), nil }), "neighbours", record.Invalid, "client-2: other programs took 80 %"},
 		{"a listen queue was full", second(func(c *record.FleetClient) { c.Host.AcceptDrops, c.Connections.During = new(int64(5)), 1 }), "limits", record.Invalid, "client-2: backlog: 5 of 1"},
 
 		{"clocks off by a fiftieth", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS = 2e7 }, clocksCheck, record.Warning, "the error of the clock of client-2 is at most 20 ms"},
@@ -120,12 +119,12 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 // What a machine does not tell takes nothing from what the others tell.
 func TestWhatNoMachineTellsIsUnknown(t *testing.T) {
 	r := soundFleet(t)
-	r.Fleet.Clients[0].Host.StolenShare = nil
-	if c := checkNamed(Judge(r, DefaultLimits()), "stolen-cpu"); c.Level != record.OK || strings.HasPrefix(c.Detail, "client-1") {
+	r.Fleet.Clients[0].Host = record.HostState{}
+	if c := checkNamed(Judge(r, DefaultLimits()), "neighbours"); c.Level != record.OK || strings.HasPrefix(c.Detail, "client-1") {
 		t.Errorf("%+v: want what the others tell", c)
 	}
-	r.Fleet.Clients[1].Host.StolenShare, r.Host.StolenShare = nil, nil
-	if c := checkNamed(Judge(r, DefaultLimits()), "stolen-cpu"); c.Level != record.Unknown {
+	r.Fleet.Clients[1].Host, r.Host = record.HostState{}, record.HostState{}
+	if c := checkNamed(Judge(r, DefaultLimits()), "neighbours"); c.Level != record.Unknown {
 		t.Errorf("%+v: want it unknown", c)
 	}
 }
@@ -171,7 +170,7 @@ func TestFleetWithoutAServerOfItsOwn(t *testing.T) {
 // Judged from its file, a trial comes to the same.
 func TestFleetIsJudgedAgainFromItsFile(t *testing.T) {
 	r := soundFleet(t)
-	r.Fleet.Clients[1].Host.StolenShare = new(0.2)
+	r.Fleet.Clients[1].Host.StolenShare, r.Fleet.Clients[1].Process.Gaps = new(0.2), nil
 	r.Checks = Judge(r, DefaultLimits())
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -190,7 +189,7 @@ func TestFleetIsJudgedAgainFromItsFile(t *testing.T) {
 			t.Errorf("%+v, and when it was measured %+v", c, r.Checks[i])
 		}
 	}
-	if why, spoiled := SpoiledByMachine(again.Checks); !spoiled || why.Name != "stolen-cpu" {
+	if why, spoiled := SpoiledByMachine(again.Checks); !spoiled || why.Name != "neighbours" {
 		t.Errorf("%+v, %v: want it spoiled by stolen time", why, spoiled)
 	}
 }

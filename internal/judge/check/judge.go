@@ -59,10 +59,7 @@ var checks = []check{
 	{name: "stopped", spoils: onlyTimes, judge: trial.checkStopped, machine: true, fleet: scopeEnds},
 	{name: "suspended", spoils: onlyTimes, judge: trial.checkSuspended, machine: true, fleet: scopeEnds},
 	{name: "gaps", spoils: onlyTimes, judge: trial.checkGaps, machine: true, fleet: scopeEnds},
-	{name: "paused", spoils: onlyTimes, judge: trial.checkPause, machine: true, fleet: scopeEnds},
 	{name: neighboursCheck, spoils: onlyTimes, judge: trial.checkNeighbours, machine: true, fleet: scopeEnds},
-	{name: "stolen-cpu", spoils: onlyTimes, judge: trial.checkStolenCPU, machine: true, fleet: scopeEnds},
-	{name: "noise", spoils: onlyTimes, judge: trial.checkNoise, machine: true, fleet: scopeEnds},
 	{name: clocksCheck, spoils: onlyTimes, judge: trial.checkClocks, shaken: true},
 }
 
@@ -153,16 +150,15 @@ func JudgeAgain(r *record.Record, limits Limits) Judgement {
 		switch {
 		case i < 0:
 			j.Checks = append(j.Checks, stored)
-		case j.Checks[i].Level == record.Unknown && stored.Level != record.Unknown:
+		case j.Checks[i].Level == record.Unknown && stored.Level != record.Unknown && stored.Name == j.Checks[i].Name:
 			j.Checks[i] = stored
-			j.Checks[i].Name = CurrentName(stored.Name)
 			if stored.Level == record.Invalid {
-				j.Checks[i].Spoils = SpoilsOf(j.Checks[i].Name)
+				j.Checks[i].Spoils = SpoilsOf(stored.Name)
 			}
 		default:
 			continue
 		}
-		j.Kept = append(j.Kept, CurrentName(stored.Name))
+		j.Kept = append(j.Kept, stored.Name)
 	}
 	return j
 }
@@ -208,10 +204,10 @@ func SpoilsOf(name string) []record.FigureKind {
 	return checks[i].spoils
 }
 
-// renamedChecks maps the names of checks in older records to today's names.
-var renamedChecks = map[string]string{"littles-law": "bookkeeping"}
+// renamedChecks maps the names of checks in older records to the checks that look for the same today.
+var renamedChecks = map[string]string{"littles-law": "bookkeeping", "paused": "gaps", "stolen-cpu": neighboursCheck, "noise": neighboursCheck}
 
-// CurrentName returns today's name of a stored check.
+// CurrentName returns the name of today's check that looks for the same as a stored check.
 func CurrentName(stored string) string { return cmp.Or(renamedChecks[stored], stored) }
 
 func setVerdict(c *record.Check, level record.Level, format string, args ...any) {

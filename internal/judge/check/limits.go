@@ -6,9 +6,9 @@ import "wirelab.dev/internal/data/record"
 // has the reasons. The record stores each check's figure and limit beside its verdict.
 type Limits struct {
 	Saturated, Idle, Behind, Queued, Little, Active, Errors, Edge, Handshakes, Drops, LossP float64
-	LateShare, LateFloorNS, Collected, SleptNS, Beside                                      float64
+	LateShare, LateFloorNS, Collected, SleptNS, Beside, Stolen                              float64
 
-	Between, Drift, Link, Moved, Stolen, Others, Lost, Apart Bounds
+	Between, Drift, Link, Moved, Others, Apart Bounds
 }
 
 // Bounds holds two limits of a figure. A figure above Warning gives a warning. A figure above
@@ -36,10 +36,9 @@ func DefaultLimits() Limits {
 		Moved:       Bounds{Warning: 0.1, Invalid: 0.5},   // relative shift of the mean or P99 that pauses of an end may have caused
 		Collected:   1.0 / 3,                              // share of the client's CPU time in its garbage collector, from which there is a warning
 		SleptNS:     10e6,                                 // sleep that is allowed, in ns, because reading two clocks is inexact
-		Stolen:      Bounds{Warning: 0.02, Invalid: 0.1},  // share of the machine's CPU time that the hypervisor gave to other machines
 		Others:      Bounds{Warning: 0.05, Invalid: 0.75}, // share of the machine's CPU time that other processes took, if waits and gaps are unknown. One busy CPU of two moves a mean by 1 %, four programs by 8 to 31 %
 		Beside:      0.2,                                  // like Others, if gaps are known. Above it, one-client trials took 1.13 to 1.21 times as long
-		Lost:        Bounds{Warning: 0.05, Invalid: 1},    // share of its CPU time that a worker in a busy loop lost
+		Stolen:      0.1,                                  // share of the CPU time that the hypervisor gave to other machines, if gaps are unknown: waits leave it out
 		Apart:       Bounds{Warning: 0.01, Invalid: 0.05}, // clock error or delay between the windows of a fleet, as a share of the window
 		// Relative error of a mean whose window opened too early. The warning is below 5 %, the smallest
 		// difference that counts. Above 25 % the mean shows the warm-up.

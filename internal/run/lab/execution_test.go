@@ -46,7 +46,7 @@ func rehearse(t *testing.T, plan []scenario.PlannedCell, run *record.Run, spoile
 		for _, number := range numbers {
 			one := &record.Record{Trial: number, Repeat: plan[number].Repeat, Cell: recordedCell(plan[number].Cell)}
 			if slices.Contains(r.spoiled, number) {
-				one.Checks = []record.Check{{Name: "noise", Level: record.Invalid}, {Name: "settled", Level: record.Invalid}}
+				one.Checks = []record.Check{{Name: "gaps", Level: record.Invalid}, {Name: "settled", Level: record.Invalid}}
 			}
 			records = append(records, one)
 		}

@@ -151,25 +151,6 @@ func warnAboutMemory(r *record.Record) {
 	}
 }
 
-// fillNoise records the larger noise of the ends. Each end measured the noise on its own CPUs.
-func fillNoise(h *record.HostState, ends ...*worker.CPUNoise) {
-	for _, n := range ends {
-		if n == nil {
-			continue
-		}
-		h.LostBefore = largerOf(h.LostBefore, n.LostBefore)
-		h.LostAfter = largerOf(h.LostAfter, n.LostAfter)
-		h.LargestGapNS = largerOf(h.LargestGapNS, n.LargestGapNS)
-	}
-}
-
-func largerOf[T int64 | float64](known *T, value T) *T {
-	if known != nil && *known >= value {
-		return known
-	}
-	return &value
-}
-
 // recordedTraffic returns the traffic for the record, without figures that the transport lacks.
 func recordedTraffic(t *worker.Traffic) *record.Traffic {
 	if t == nil {

@@ -134,10 +134,6 @@ func applyGaps(r *record.Record, watched []probe.SentinelResult, w window) {
 	if why != "" && r.Cell.Target == "" {
 		r.Warnings = append(r.Warnings, "unknown whether other programs used the CPUs of both ends: "+why)
 	}
-	if r.Client.Gaps == nil || r.Server.Gaps == nil || client[0].CPU == server[0].CPU {
-		return
-	}
-	r.Host.BothStoppedNS = new(longestCommonStop(client, server, w))
 }
 
 func cpusOf(watched []probe.SentinelResult, cpus []int) []probe.SentinelResult {
@@ -197,31 +193,4 @@ func (w window) lostNS(watched []probe.SentinelResult) (sum int64) {
 		sum += length.SumNS
 	}
 	return sum
-}
-
-// longestCommonStop is the longest time in which neither end could run.
-func longestCommonStop(client, server []probe.SentinelResult, w window) int64 {
-	longest := int64(0)
-	for _, c := range client {
-		for _, s := range server {
-			for _, gap := range c.Gaps {
-				for _, measured := range w {
-					longest = max(longest, longestIn(s.Gaps, span{max(gap.AtNS, measured.beginNS), min(gap.AtNS+gap.TookNS, measured.endNS)}))
-				}
-			}
-		}
-	}
-	return longest
-}
-
-// longestIn returns the longest part of a gap that lies in the span.
-func longestIn(gaps []probe.Gap, part span) (longest int64) {
-	first, _ := slices.BinarySearchFunc(gaps, part.beginNS, func(g probe.Gap, at int64) int { return int(min(1, max(-1, g.AtNS+g.TookNS-at))) })
-	for _, other := range gaps[first:] {
-		if other.AtNS >= part.endNS {
-			break
-		}
-		longest = max(longest, part.within(other))
-	}
-	return longest
 }

@@ -104,13 +104,10 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 		r.Host.SuspendedNS = &result.Usage.SuspendedNS
 	}
 	warnAboutMemory(r)
-	if !t.block.isShared() { // otherwise the other trials of the block are noise
-		fillNoise(&r.Host, serverResult.Noise, result.Noise)
-	}
 	t.window = windowOf(result)
 	t.block.ends(client.CPU() + server.cpuTime())
 	if t.in.stage != nil {
-		if err := t.fillFleet(ctx, r, server, serverResult, calling.Parts); err != nil {
+		if err := t.fillFleet(ctx, r, server, calling.Parts); err != nil {
 			return err
 		}
 	}
@@ -237,7 +234,7 @@ func (t *trial) endCPUs(s *server) (client, server []int) {
 }
 
 // fillFleet records the machines of the fleet and the measurements of each client.
-func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serving worker.ServerResult, parts []worker.ClientPart) error {
+func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, parts []worker.ClientPart) error {
 	machines := []*worker.MachineReadings{s.machine}
 	for _, p := range parts {
 		machines = append(machines, p.Result.Machine)
@@ -246,7 +243,6 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, serv
 	r.Host = record.HostState{}
 	if m := s.machine; m != nil {
 		r.Host = m.State
-		fillNoise(&r.Host, serving.Noise)
 	}
 	r.Fleet = &record.Fleet{}
 	first := parts[0].Result.Client.BeginNS
@@ -295,7 +291,6 @@ func (t *trial) fleetClient(p worker.ClientPart, first int64) (record.FleetClien
 	}
 	applyUsage(&own.Client, c.Usage, own)
 	applyAllowance(&own.Client, c.Allowance)
-	fillNoise(&own.Host, c.Noise)
 	if c.Usage != nil {
 		own.Host.SuspendedNS = &c.Usage.SuspendedNS
 	}

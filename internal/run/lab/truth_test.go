@@ -28,7 +28,7 @@ var disturbances []string
 func noteDisturbances(records []record.Record) {
 	for _, r := range records {
 		for _, c := range r.Checks {
-			byMachine := []string{"neighbours", "stolen-cpu", "noise", "gaps", "paused"}
+			byMachine := []string{"neighbours", "gaps"}
 			if slices.Contains(byMachine, c.Name) && c.Level != record.OK && c.Level != record.Unknown {
 				disturbances = append(disturbances, c.Detail)
 			}

@@ -20,9 +20,9 @@ func Situations() []Situation {
 
 // Names of the checks that several situations expect to object.
 var (
-	checksOfOtherPrograms = []string{"gaps", "neighbours", "noise", "paused", "stopped"}
+	checksOfOtherPrograms = []string{"gaps", "neighbours", "stopped"}
 	checksOfQuota         = []string{"cpu-quota"}
-	checksOfPause         = []string{"stopped", "paused", "gaps", "suspended"}
+	checksOfPause         = []string{"stopped", "gaps", "suspended"}
 	checksOfAnswers       = []string{"errors", "answers"}
 )
 
@@ -77,12 +77,12 @@ func machineSituations() []Situation {
 		},
 		{
 			Name: "frequency", Lie: "the CPUs' highest frequency is halved in the window", Twin: "the frequency is set to the value that it already has",
-			Expect: []string{"gaps", "noise"}, needs: []requirement{needsLinux, needsRoot, needsConsent, needsFrequency},
+			Expect: []string{"gaps"}, needs: []requirement{needsLinux, needsRoot, needsConsent, needsFrequency},
 			lie: lowerFrequency(0.5), twin: lowerFrequency(1),
 		},
 		{
 			Name: "clock-step", Lie: "the wall clock jumps ahead by an hour in the window, and back", Twin: "the clock is set to the time that it already shows",
-			Expect: []string{"suspended", "paused"}, needs: []requirement{needsLinux, needsRoot, needsConsent},
+			Expect: []string{"suspended", "gaps"}, needs: []requirement{needsLinux, needsRoot, needsConsent},
 			lie: stepClockInWindow(time.Hour), twin: stepClockInWindow(0),
 		},
 		{

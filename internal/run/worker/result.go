@@ -30,7 +30,6 @@ type Result struct {
 // selects the part inside the window.
 type ServerResult struct {
 	Usage *probe.Series `json:"usage,omitempty"`
-	Noise *CPUNoise     `json:"noise,omitempty"`
 	// Allowance holds the CPUs and the quota that the process was allowed to use at its end.
 	Allowance *host.Allowance `json:"allowance,omitempty"`
 	// Allocations counts allocations since the server was ready. It is nil if the spec did not ask
@@ -57,8 +56,7 @@ type ClientResult struct {
 	Traffic       *Traffic            `json:"traffic,omitempty"` // inside the window
 	Census        *ByteCensus         `json:"census,omitempty"`
 	CensusFailed  string              `json:"census_failed,omitempty"` // why Census is nil
-	Noise         *CPUNoise           `json:"noise,omitempty"`
-	Allowance     *host.Allowance     `json:"allowance,omitempty"` // at the end of the window
+	Allowance     *host.Allowance     `json:"allowance,omitempty"`     // at the end of the window
 	EngineOwnNS   float64             `json:"engine_own_ns"`
 	BetweenNS     int64               `json:"between_ns"`
 	SamplesFailed string              `json:"samples_failed,omitempty"` // why no samples were kept
@@ -92,7 +90,6 @@ func (r ClientResult) Plus(other ClientResult) ClientResult {
 	r.Traffic = sum.AddIfBoth(r.Traffic, other.Traffic)
 	r.Census = cmp.Or(r.Census, other.Census)
 	r.CensusFailed = cmp.Or(r.CensusFailed, other.CensusFailed)
-	r.Noise = sum.AddPresent(r.Noise, other.Noise)
 	r.Allowance = sum.AddIfBoth(r.Allowance, other.Allowance)
 	r.EngineOwnNS = max(r.EngineOwnNS, other.EngineOwnNS)
 	r.BetweenNS += other.BetweenNS
@@ -181,21 +178,6 @@ type Handshakes struct {
 	Count         int64 `json:"count"`
 	SentBytes     int64 `json:"sent_bytes"`
 	ReceivedBytes int64 `json:"received_bytes"`
-}
-
-// CPUNoise says how much CPU time a worker lost to other programs while it ran a loop (spinning).
-// The worker measures this itself, because its priority matters.
-type CPUNoise struct {
-	LostBefore   float64 `json:"lost_before"` // share lost before the load
-	LostAfter    float64 `json:"lost_after"`
-	LargestGapNS int64   `json:"largest_gap_ns"`
-}
-
-// Plus returns, for each field, the larger value of n and other.
-func (n CPUNoise) Plus(other CPUNoise) CPUNoise {
-	n.LostBefore, n.LostAfter = max(n.LostBefore, other.LostBefore), max(n.LostAfter, other.LostAfter)
-	n.LargestGapNS = max(n.LargestGapNS, other.LargestGapNS)
-	return n
 }
 
 // A ClientPart is the result of one of several clients that the lab treats as one.

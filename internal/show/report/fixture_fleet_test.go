@@ -105,7 +105,7 @@ func fleetTrial(t *testing.T, stack string, repeat int) record.Record {
 	t.Helper()
 	const callers, clients, window = 25, 4, int64(time.Second)
 	idle := record.HostState{
-		SuspendedNS: new(int64(0)), StolenShare: new(0.0), OthersShare: new(0.01), LostBefore: new(0.0), LostAfter: new(0.0),
+		SuspendedNS: new(int64(0)), StolenShare: new(0.0), OthersShare: new(0.01),
 	}
 	process := func(busy float64) record.Process {
 		cpu := int64(busy * float64(window))

@@ -26,8 +26,8 @@ var unshown = []string{
 	"Client.SwitchesVol", "Client.SwitchesInv", "Client.MinorFaults", "Client.MajorFaults", "Client.GCCycles",
 	"Server.SwitchesVol", "Server.SwitchesInv", "Server.MinorFaults", "Server.MajorFaults", "Server.GCCycles",
 	"Client.SchedP50NS", "Client.SchedP99NS", "Server.SchedP50NS", "Server.SchedP99NS", "Client.GCAssistNS", "Server.GCAssistNS", // claims name them
-	"Host.StolenShare", "Host.LostBefore", "Host.LostAfter", "Host.LargestGapNS", "Host.PressureShare",
-	"Host.AcceptDrops", "Host.UDPDrops", "Host.SuspendedNS", "Host.BothStoppedNS",
+	"Host.PressureShare",
+	"Host.AcceptDrops", "Host.UDPDrops", "Host.SuspendedNS",
 	"Client.QuotaCPUs", "Client.ThrottledNS", "Client.ThrottledPeriods", "Client.GCPercent",
 	"Server.QuotaCPUs", "Server.ThrottledNS", "Server.ThrottledPeriods", "Server.GCPercent", // the judge's
 	"Measurement.FailedNS", "WorkNS", "Client.StoppedNS", "Server.StoppedNS",
@@ -38,11 +38,12 @@ var unshown = []string{
 }
 
 // divisors lists the counts that some figures divide by, with these figures. The
-// figures are unknown if the count is zero.
+// figures are unknown if the count is zero. Other virtual machines that took nothing are not listed.
 var divisors = map[string][]string{
 	"Traffic.SendCalls":    {"requests_per_write", "packets_per_call"},
 	"Traffic.ReceiveCalls": {"packets_per_call"},
 	"Traffic.SentPackets":  {"requests_per_segment"},
+	"Host.StolenShare":     {"other_programs.programs"},
 }
 
 // Whatever a record may lack is null, and empty in CSV, where it lacks it, and

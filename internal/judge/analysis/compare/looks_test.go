@@ -182,7 +182,7 @@ func TestWhatALookFinds(t *testing.T) {
 	if got := look(record.Until{}); got.Open != 0 || got.Of != 6 || len(got.Points) != 0 {
 		t.Errorf("all is plain, and %+v", got)
 	}
-	records[0].Checks = []record.Check{{Name: "noise", Level: record.Invalid}}
+	records[0].Checks = []record.Check{{Name: "gaps", Level: record.Invalid}}
 	for _, r := range records { // one cell has been spoiled each time, and may be measured yet
 		if r.Cell == records[0].Cell {
 			r.Checks = records[0].Checks

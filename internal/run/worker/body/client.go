@@ -33,10 +33,6 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	if spec.Client.Load.Model != scenario.Closed {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + extraSpinThreads)
 	}
-	var noise *worker.CPUNoise
-	if !spec.Client.Block { // spinning would take CPUs from the other trials of a block
-		noise = spinBefore()
-	}
 	own := load.OwnCost(ctx)
 	conns, err := connect(ctx, spec)
 	if err != nil {
@@ -71,7 +67,6 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 		return err
 	}
 	result := spec.clientResult(measured, usage)
-	spinAfter(noise)
 	negotiated := conns.dialer.Negotiated()
 	result.Negotiated = &negotiated
 	result.Checking = conns.checkingCost()
@@ -79,7 +74,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 		result.Calls = conns.calls.allCalls().BetweenInstants(result.BeginNS, result.EndNS)
 	}
 	result.CPU = onCPU
-	result.EngineOwnNS, result.Noise, result.Allocations = own, noise, allocated
+	result.EngineOwnNS, result.Allocations = own, allocated
 	result.Allowance = allowanceOf(os.Getpid())
 	if err := window.fillResult(result, spec.Client.Clients); err != nil {
 		return err

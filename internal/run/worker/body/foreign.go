@@ -50,7 +50,6 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 // runForeignClient runs another program that makes the calls. The window lasts as long as the
 // program runs. The client's cost is the program's cost according to the kernel.
 func runForeignClient(ctx context.Context, spec *task, program generator.Generator, events *eventPrinter) error {
-	noise := spinBefore()
 	path, version, err := program.Find()
 	if err != nil {
 		return err
@@ -101,9 +100,8 @@ func runForeignClient(ctx context.Context, spec *task, program generator.Generat
 	if err != nil {
 		return err
 	}
-	spinAfter(noise)
 	result := foreignResult(counts)
-	result.ClientProgram, result.BeginNS, result.EndNS, result.Noise = version, begin, end, noise
+	result.ClientProgram, result.BeginNS, result.EndNS = version, begin, end
 	result.Usage = processCost(command.ProcessState, after.Since(before))
 	result.Allowance = allowanceOf(os.Getpid()) // the program inherits this allowance
 	result.Connections = worker.Connections{Mode: spec.Client.Connection, Want: call.Connections}

@@ -74,7 +74,6 @@ const externalReadPeriod = 5 * probe.DefaultSamplingPeriod
 
 // runServer serves until ctx ends, and then prints the server's measurements of itself.
 func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
-	noise := spinBefore()
 	handled := spec.newInstantRecorder()
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
@@ -125,7 +124,7 @@ func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
 		return fmt.Errorf("the server stopped before it was asked to stop: %w", err)
 	case <-ctx.Done():
 	}
-	result := &worker.ServerResult{Noise: noise, Allocations: allocations()}
+	result := &worker.ServerResult{Allocations: allocations()}
 	if result.CPU, err = stacks(); err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -135,7 +134,6 @@ func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
 	usage := sampler.Stop()
 	result.Usage = &usage
 	result.Allowance = allowanceOf(ready.PID)
-	spinAfter(noise)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -74,29 +73,6 @@ func (e *eventPrinter) printReady(r worker.Ready) error {
 		r.Runtime, r.GoMaxProcs = runtime.Version(), runtime.GOMAXPROCS(0)
 	}
 	return e.printEvent(worker.Event{Event: "ready", Ready: &r})
-}
-
-// spinTime is the time that a worker spins to measure the CPU time of other programs. It is longer
-// than a scheduler's time slice, but short, since each trial spins four times.
-const spinTime = 10 * time.Millisecond
-
-// spinBefore measures the noise before the load. It returns nil if it could not spin on any CPU.
-// spinAfter adds the noise after the load.
-func spinBefore() *worker.CPUNoise {
-	spun := host.MeasureNoise(nil, spinTime)
-	if spun.CPUs == 0 {
-		return nil
-	}
-	return &worker.CPUNoise{LostBefore: spun.LostShare, LargestGapNS: int64(spun.LargestGap)}
-}
-
-func spinAfter(n *worker.CPUNoise) {
-	if n == nil {
-		return
-	}
-	spun := host.MeasureNoise(nil, spinTime)
-	n.LostAfter = spun.LostShare
-	n.LargestGapNS = max(n.LargestGapNS, int64(spun.LargestGap))
 }
 
 // allowanceOf returns the CPUs and the quota that a process may use, or nil if they are unknown.
