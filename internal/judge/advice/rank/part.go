@@ -6,7 +6,6 @@
 package rank
 
 import (
-	"cmp"
 	"slices"
 
 	"wirelab.dev/internal/base/lists"
@@ -100,12 +99,6 @@ func (p *Part) CellsAt(at Point) []*matrix.Cell {
 // ClientEnds returns the lowest and the highest concurrency, or the only one.
 func (p *Part) ClientEnds() []int { return FirstAndLast(p.Clients) }
 
-// SizesAscend reports whether both requests and answers grow from size to size. Only then can two
-// sizes describe a range.
-func (p *Part) SizesAscend() bool {
-	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
-}
-
 // SizeEnds returns the smallest and the largest size, or the only one.
 func (p *Part) SizeEnds() []record.Payload { return FirstAndLast(p.Sizes) }
 
@@ -135,9 +128,6 @@ func (p *Part) IsSearched() bool { return p.Cells[0].Load.Model == "search" }
 func MainPart(parts []*Part) *Part {
 	return slices.MaxFunc(parts, func(a, b *Part) int { return len(a.Cells) - len(b.Cells) })
 }
-
-// IsDecided reports whether a difference is certain.
-func IsDecided(c *compare.Comparison) bool { return c.IsDifferent() }
 
 // IsClosedLoop reports whether a part was measured under a closed loop.
 func IsClosedLoop(s *analysis.Summary, part string) bool {
