@@ -3,8 +3,8 @@
 // effect of limits, connections and resumption, the cost of a request, and doubtful figures.
 //
 // It claims no more than the analysis has proven. Without repeats it names no winner. Sentences
-// about invalid trials come first if the answer needs these trials. Equal statements about several
-// sizes become one sentence. Another program's client is never recommended.
+// about invalid trials come first if the answer needs these trials. Points with the same result share
+// one statement. Another program's client is never recommended.
 //
 // [Answer] writes a few lines; [Advise] writes all sentences.
 //
@@ -42,7 +42,7 @@ func orderedSentences(s *analysis.Summary) []string {
 	if s.Report.Cases && len(parts) > 1 { // many small cases, and none is the main one
 		return slices.Concat(partialNotice(s), claimSentences(s), caseLines(s), caseLimits(s), shareSentences(s), burstSentences(s), sustainedLine(s), doubts, cautions(s))
 	}
-	lifecycle := slices.Concat(reconnectionLines(parts), handshakeCost(parts))
+	lifecycle := reconnectionLines(parts)
 	if len(main.Sizes) == 0 {
 		return slices.Concat(partialNotice(s), doubts, lifecycle)
 	}

@@ -34,19 +34,6 @@ func reconnectionLines(parts []*rank.Part) []string {
 	return append(lines, words.FillLine(fmt.Sprintf("No request was lost with a connection per request, in %s: ", words.Count(n, "cell")), whole)...)
 }
 
-// handshakeCost compares the CPU time per request of the variants that do a full handshake for each
-// request, unless all variants do.
-func handshakeCost(parts []*rank.Part) []string {
-	var sentences []string
-	for _, p := range parts {
-		fresh := p.FilterCells(func(c *matrix.Cell) bool { return reconnects(c) && c.Connection == string(scenario.New) })
-		if texts := pointSentences(fresh, matrix.CPU); len(texts) > 0 && len(fresh.Variants) < len(p.Variants) {
-			sentences = append(sentences, "With a full handshake per request: "+texts[len(texts)-1])
-		}
-	}
-	return sentences
-}
-
 // gainOfKeeping describes the largest gain of a stack from keeping its connections.
 func gainOfKeeping(s *analysis.Summary) []string {
 	shown := slices.DeleteFunc(shownContrasts(s.Contrasts), func(c compare.Contrast) bool { return c.Option != compare.ByConnection })

@@ -105,6 +105,21 @@ func TestCPUTimeIsAReasonToChoose(t *testing.T) {
 	holds(t, advised(y), "Certain: tcp and rest are equal within 5 % in CPU time at all 12 points.")
 }
 
+// The margin that the run supports stands in lead, lines, advice and what to do.
+func TestEqualityNamesTheRunsMargin(t *testing.T) {
+	s := &analysis.Summary{}
+	alike().addTo(s)
+	for i := range s.Comparisons {
+		s.Comparisons[i].Margin = 0.02
+	}
+	text := strings.Join(append(Answer(s), Advise(s)...), "\n")
+	holds(t, text, "Certain: tcp and rest are equal within 2 % in mean at all 12 points.", "rest 1× equal within 2 % (", "Do: choose any of them (equal within 2 %).")
+	holdsNone(t, text, "within 5 %")
+	if margin := rank.MainLeads(s)[0].Margin; margin != 0.02 {
+		t.Errorf("the lead's margin is %v", margin)
+	}
+}
+
 // Nothing is recommended that has too few trials, and nothing is called equal that is undecided.
 func TestOnlyWhatIsKnownIsRecommended(t *testing.T) {
 	y := usual()

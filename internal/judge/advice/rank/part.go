@@ -1,6 +1,5 @@
 // Package rank ranks the variants at each point by the verdicts of comparisons. It finds the best
-// variant, its equals and the worse variants. It also finds ranges of sizes with the same best
-// variants.
+// variant, its equals and the worse variants. It also grades the best variant over groups of points.
 //
 // It reads an analysis and formats no text.
 package rank
