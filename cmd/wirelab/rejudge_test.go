@@ -78,7 +78,7 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 		t.Errorf("by today's limits: %d invalid, %+v", got.Trials.Invalid, r)
 	}
 	wantSays(t, "the terminal", reported(t, today, "report", directory, "-v"),
-		"Valid by this version's rules, and invalid when measured: 1 trial. Why they were invalid: neighbours in 1 trial (a worker that only spun")
+		"Judged again by this version: 0 trials now invalid, 1 now valid. Why: neighbours in 1 trial (a worker that only spun")
 
 	strict := check.DefaultLimits()
 	strict.Saturated, strict.Idle = 0, 1
@@ -86,8 +86,8 @@ func TestAnOldRunChangesItsMindWithTheLimits(t *testing.T) {
 	if r := got.Rejudged; got.Trials.Invalid != 3 || r == nil || r.NowInvalid != 2 || r.NowValid != 0 {
 		t.Errorf("with a strict limit: %d invalid, %+v", got.Trials.Invalid, r)
 	}
-	const says = "Invalid by this version's rules, and valid when measured: 2 trials. Why: generator-bound in 2 trials (the client used"
-	wantSays(t, "the answer", reported(t, strict, "report", directory), "Judged again by this version: 2 trials now invalid, none now valid.")
+	const says = "Judged again by this version: 2 trials now invalid, 0 now valid. Why: generator-bound in 2 trials (the client used"
+	wantSays(t, "the answer", reported(t, strict, "report", directory), "Judged again by this version: 2 trials now invalid, 0 now valid.")
 	wantSays(t, "the terminal", reported(t, strict, "report", directory, "-v"), says)
 	wantSays(t, "the page", strings.ReplaceAll(readAll(t, directory, "report.html"), `\u0026`, "&"), says)
 	wantSays(t, "the export", reported(t, strict, "export", directory, "--format", "json"), says)

@@ -55,8 +55,8 @@ func TestAFolderAndALineAreEnough(t *testing.T) {
 	// which is another matter.
 	text := reported(t, patient(), "report", directory, "-v")
 	for _, want := range []string{
-		"by mean response time toy:pace=lazy and tcp",                                // over both cases
-		"Undecided: CPU time per request, of both ends, of toy:pace=lazy over tcp's", // by what changes
+		" times as long as tcp in 1 case",         // over the other case
+		"Undecided: toy:pace=lazy over tcp, CPU ", // by what changes
 	} {
 		wantSays(t, "the report", text, want)
 	}

@@ -632,12 +632,13 @@ export interface Lead {
   metric: "mean" | "p99" | "cpu"; // the compared figure
   sizes: Payload[]; // message sizes of the points
   clients: number[]; // numbers of clients of the points
-  variants: string[]; // the leading variant, or several that are equal within 5 %; if open, the variant with the lowest figure at most points
-  all: boolean; // every compared variant leads, so all are equal within 5 %
+  variants: string[]; // the leading variant, or several that are equal within the margin; if open, the variant with the lowest figure at most points
+  all: boolean; // every compared variant leads, so all are equal within the margin
   points: number; // number of points
   lowest: number; // points at which the leading variant has the lowest figure
   proven: number; // points at which the leading variant is proven better than every other
-  equal: number; // points at which the leading variant is proven equal to the best within 5 %
+  equal: number; // points at which the leading variant is proven equal to the best within the margin
+  margin: number; // relative difference within which the equal variants are equal; 0 if none are
   judged: number; // points with enough trials for an interval
   least: number | null; // the next variant's figure divided by the leading variant's, at least; null if the leading variant is nowhere lowest
   most: number | null; // the same, at most

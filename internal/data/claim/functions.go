@@ -93,7 +93,10 @@ func (c Cell) String() string {
 		text += fmt.Sprintf(", %d B", c.Bytes)
 	}
 	if c.Clients >= 0 {
-		text += fmt.Sprintf(", %d clients", c.Clients)
+		text += fmt.Sprintf(", %d client", c.Clients)
+		if c.Clients != 1 {
+			text += "s"
+		}
 	}
 	return text
 }

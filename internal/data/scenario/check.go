@@ -128,7 +128,7 @@ func (c *checker) part(at treePath, p Part) *problem {
 	for i, only := range p.Only {
 		if !slices.Contains(p.Sizes, only.Size) || !slices.Contains(p.Clients, only.Clients) ||
 			!slices.ContainsFunc(p.Stacks, func(v Variant) bool { return v.String() == only.Stack.String() }) {
-			return c.problem(in("only", i), "only: found %v with %v and %d clients: the part lacks this stack, size or number of clients", only.Stack, only.Size, only.Clients)
+			return c.problem(in("only", i), "only: found %v with %v and clients %d: the part lacks this stack, size or number of clients", only.Stack, only.Size, only.Clients)
 		}
 	}
 	for _, check := range []func(func(...any) treePath, Part) *problem{c.axes, c.network, c.load} {
@@ -167,7 +167,7 @@ func (c *checker) axes(in func(...any) treePath, p Part) *problem {
 			return c.problem(in("clients", i), "clients: want 1 to %d, found %d", maxClients, n)
 		}
 		if twice("clients", strconv.Itoa(n)) {
-			return c.problem(in("clients", i), "%d clients are listed twice: for more measurements raise `repeats`", n)
+			return c.problem(in("clients", i), "the number of clients %d is listed twice: for more measurements raise `repeats`", n)
 		}
 	}
 	for i, size := range p.Sizes {

@@ -3,8 +3,8 @@
 // effect of limits, connections and resumption, the cost of a request, and doubtful figures.
 //
 // It claims no more than the analysis has proven. Without repeats it names no winner. Sentences
-// about invalid trials come first if the answer needs these trials. Equal statements about several
-// sizes become one sentence. Another program's client is never recommended.
+// about invalid trials come first if the answer needs these trials. Points with the same result share
+// one statement. Another program's client is never recommended.
 //
 // [Answer] writes a few lines; [Advise] writes all sentences.
 //
@@ -15,11 +15,11 @@ package advice
 import (
 	"slices"
 
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/curves"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // Advise returns plain sentences, the most important first. Sentences about rejudged trials and the
@@ -40,12 +40,9 @@ func orderedSentences(s *analysis.Summary) []string {
 	main := rank.MainPart(parts)
 	doubts := append(overloadSentence(s), invalidTrials(s)...)
 	if s.Report.Cases && len(parts) > 1 { // many small cases, and none is the main one
-		return slices.Concat(partialNotice(s), claimSentences(s), lists.Map(casePairs(s), caseVerdict), caseLimits(s), shareSentences(s), burstSentences(s), sustainedSentence(s), doubts, cautions(s))
+		return slices.Concat(partialNotice(s), claimSentences(s), caseLines(s), caseLimits(s), shareSentences(s), burstSentences(s), sustainedLine(s), doubts, cautions(s))
 	}
-	var lifecycle []string
-	for _, p := range parts {
-		lifecycle = append(lifecycle, words.PrefixPart(p, parts, reconnectionSentences(p))...)
-	}
+	lifecycle := reconnectionLines(parts)
 	if len(main.Sizes) == 0 {
 		return slices.Concat(partialNotice(s), doubts, lifecycle)
 	}
@@ -61,19 +58,18 @@ func orderedSentences(s *analysis.Summary) []string {
 		switch {
 		case p.IsSearched(): // variants have different rates, so their call times cannot be compared
 		case p == main:
-			ofMain = append(words.PrefixPart(p, parts, fastestSentences(p)), words.PrefixPart(p, parts, choiceSentence(p))...)
+			ofMain = words.PrefixPart(p, parts, metricSentences(p, matrix.Mean, matrix.P99, matrix.CPU))
 		case !p.IsCold() && !p.HasVariantsIn(main):
-			ofOthers = append(ofOthers, words.PrefixPart(p, parts, fastestSentences(p))...)
+			ofOthers = append(ofOthers, words.PrefixPart(p, parts, metricSentences(p, matrix.Mean))...)
 		}
 		ofBulk = append(ofBulk, bulkCostSentence(p)...)
 	}
 	return slices.Concat(
-		partialNotice(s), claimSentences(s), stepsBySize(s), early, lifecycle,
-		searchSentences(s), burstSentences(s), sustainedSentence(s), contrastSentences(s), otherConnections(s),
-		ofMain, throughputSentence(main), kneeSentences(s, curves.KneeOfThroughput),
-		shortestTail(main), kneeSentences(s, curves.KneeOfTail), noKneeSentence(s),
-		probeExplanation(s), ofOthers, crossoverSentences(s, parts), limitEffects(s),
-		cpuCostSentence(main), ofBulk, limitOfLoop(main), shareSentences(s), allocationSentences(s),
+		partialNotice(s), claimSentences(s), stepLines(s), early, lifecycle,
+		searchSentences(s), burstSentences(s), sustainedLine(s), contrastSentences(s),
+		ofMain, bestRates(main), kneeSentences(s, curves.KneeOfThroughput), kneeSentences(s, curves.KneeOfTail), noKneeSentence(s),
+		probeExplanation(s), ofOthers, crossoverSentences(s), limitEffects(s),
+		ofBulk, limitOfLoop(s, main), shareSentences(s), allocationSentences(s),
 		warmUpSentence(s), powerSentences(s), doubts, cautions(s),
 	)
 }

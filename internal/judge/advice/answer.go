@@ -1,10 +1,10 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
@@ -19,17 +19,17 @@ import (
 // to trust the findings, and the reason for a difference if probes measured it.
 func Answer(s *analysis.Summary) []string {
 	if len(s.Foreign) > 0 {
-		return foreignAnswer(s)
+		return words.CutLines(foreignAnswer(s))
 	}
 	if len(s.Cells) > 0 && s.Cells[0].Kind().Alone {
 		if disturbed := disturbedFigures(s); disturbed != nil {
-			return slices.Concat(serviceAnswers(s), serviceFailures(s), fleetLine(s), disturbed)
+			return words.CutLines(slices.Concat(serviceAnswers(s), serviceFailures(s), fleetLine(s), disturbed))
 		}
-		return slices.Concat(untrustedFigures(s), serviceAnswers(s), serviceFailures(s), fleetLine(s), trustLine(s))
+		return words.CutLines(slices.Concat(untrustedFigures(s), serviceAnswers(s), serviceFailures(s), fleetLine(s), trustLine(s)))
 	}
 	last := slices.Concat(nextStep(s), fleetLine(s), trustLine(s), reasonLine(s))
-	lines := slices.Concat(rejudgedCount(s), undecidedCount(s), claimCount(s), findings(s))
-	return append(lines[:min(len(lines), words.MaxLines-len(last))], last...)
+	lines := slices.Concat(rejudgedCount(s), missedGoal(s), claimCount(s), findings(s))
+	return words.CutLines(append(lines[:min(len(lines), words.MaxLines-len(last))], last...))
 }
 
 // reasonLine gives the first sentence of the explanation, if there were probes.
@@ -49,58 +49,30 @@ func findings(s *analysis.Summary) []string {
 	case s.IsSweep():
 		return bestInFlight(s)
 	case s.Report.Cases && len(parts) > 1:
-		pairs := lists.Map(casePairs(s), caseLine)
+		pairs := caseLines(s)
 		first := min(1, len(pairs))
 		return slices.Concat(pairs[:first], shareLines(s), burstLines(s), sustainedLine(s), pairs[first:])
 	}
 	main := rank.MainPart(parts)
-	if len(s.Claims) > 0 && len(main.Sizes)*len(main.Clients) < 2 {
-		return append(stepLines(s), linkLines(s)...) // a study that only tests claims gets no other lines
+	var links []string
+	points := len(main.Sizes) * len(main.Clients)
+	if points == 1 {
+		links = fastestOverLinks(s)
 	}
-	return slices.Concat(fastestOverEach(s, main, parts), stepLines(s), lifecycleLines(s, parts), searchLines(s), burstLines(s), sustainedLine(s), directionRatios(parts), comparisonLines(main), shareLines(s), crossoverLines(s), singleVariantTimes(main))
+	if len(s.Claims) > 0 && points < 2 {
+		return slices.Concat(stepLines(s), links, linkLines(s)) // a study that only tests claims gets no other lines
+	}
+	return slices.Concat(links, stepLines(s), reconnectionLines(parts), gainOfKeeping(s), searchLines(s), burstLines(s), sustainedLine(s), directionRatios(parts), comparisonLines(main), shareLines(s), crossoverLines(s), singleVariantTimes(main))
 }
 
-// comparisonLines says which variant is best, and adds the best variant's lead at the first and the
-// last point.
+// comparisonLines says which variant is best, with the figures at the first and the last point, and
+// the highest rates with the smallest messages.
 func comparisonLines(p *rank.Part) []string {
 	if p.IsSearched() {
 		return nil
 	}
-	lines := leadSentences(p, p.Leads(matrix.Mean))
-	for _, r := range rank.FirstAndLast(p.RankingsWithRivals(matrix.Mean, p.Sizes, p.Clients)) {
-		lines = append(lines, leadLines(r)...)
-	}
-	return append(lines, bestRates(p)...)
-}
-
-// bestRates gives each variant's highest throughput, with the smallest messages.
-func bestRates(p *rank.Part) []string {
-	if !p.IsClosed() || len(p.Clients) < 2 {
-		return nil
-	}
-	peaks := p.PeakCells(p.Sizes[0])
-	if len(peaks) < 2 {
-		return nil
-	}
-	head := "best rate"
-	if p.Sizes[0] != (record.Payload{}) {
-		head += ", " + words.PayloadText(p.Sizes[0])
-	}
-	over, names := words.SplitCommonPrefix(lists.Map(peaks, func(c *matrix.Cell) string { return c.Variant }))
-	items := make([]string, len(peaks))
-	for i, c := range peaks {
-		items[i] = fmt.Sprintf("%s %s (%s)", names[i], words.Rate(c.Throughput.Value), words.Clients(c.Clients))
-	}
-	return words.FillLine(over+head+": ", items)
-}
-
-func singleVariantTimes(p *rank.Part) []string {
-	if len(p.Variants) != 1 {
-		return nil
-	}
-	return rank.FirstAndLast(lists.Map(rank.Filter(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
-		return timesLine(c.Variant+", "+words.PointText(rank.Point{Size: c.Payload, Clients: c.Clients}), c.ResponseTimes().Mean, c)
-	}))
+	rates := bestRates(p)
+	return slices.Concat(leadSentences(p, p.Leads(matrix.Mean)), pointLines(p), rates[:min(1, len(rates))])
 }
 
 // directionRatios compares large answers to small requests with small answers to large requests.
@@ -174,11 +146,8 @@ func openClaimsAdvice(s *analysis.Summary) []string {
 	case open == 0:
 		return nil
 	case few >= half:
-		how := remedy(s)
-		if s.Invalid == 0 {
-			how = fmt.Sprintf("take %d repeats or more", matrix.LeastTrials)
-		}
-		return []string{words.CutLine(fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", how, few, words.Count(open, "open claim")))}
+		how := cmp.Or(mainTrouble(s).do, fmt.Sprintf("take %d repeats or more", matrix.LeastTrials))
+		return []string{fmt.Sprintf("Do: %s: too few valid repeats for %d of %s.", how, few, words.Count(open, "open claim"))}
 	case len(needed) < half:
 		return []string{fmt.Sprintf("Do: nothing, because most of the %s are so near a limit that repeats may not decide them.", words.Count(open, "open claim"))}
 	}

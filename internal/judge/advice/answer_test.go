@@ -119,7 +119,7 @@ func TestALikelyAnswerNamesEvidenceCauseAndCommand(t *testing.T) {
 	lines := Answer(s)
 	wantShort(t, lines)
 	holds(t, strings.Join(lines, "\n"),
-		"Likely: tcp is fastest (lowest mean at 12 of 12 points, 1.02 times before the next; proven at none).",
+		"Likely: tcp is fastest (lowest mean at all 12 points, 1.02 times before the next; proven at none).",
 		"Do: choose tcp, unless something else speaks against it; to settle the rest:\n  wirelab compare --stack tcp,rest "+strings.Join(settlingFlags, " "),
 		"Trust: 32 of 72 trials valid; other programs used half of the CPUs (pip 16 %, cc1 12 %): close them.",
 	)

@@ -46,8 +46,8 @@ func TestChoiceFindsWhoOvertakes(t *testing.T) {
 		t, s, UseCase{},
 		"Certain: with 1 to 50 clients tcp is fastest at all 8 points, 1.5 times before the next.",
 		"Certain: with 100 and 200 clients grpc is fastest at all 4 points, 1.5 times before the next.",
-		"64 B, 1 client: tcp 100 µs; grpc 1.5× (1.47 to 1.53)",
-		"4 KiB, 200 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
+		"64 B, 1 client: tcp 100 µs; grpc 1.5× slower (1.47 to 1.53)",
+		"4 KiB, 200 clients: grpc 100 µs; tcp 1.5× slower (1.47 to 1.53)",
 		"Do: with 1 to 50 clients choose tcp; with 100 and 200 clients choose grpc.",
 		"Measured here, 64 B to 4 KiB with 1 to 200 clients; other cases are unknown.",
 	)
@@ -55,7 +55,7 @@ func TestChoiceFindsWhoOvertakes(t *testing.T) {
 	wantChoice(
 		t, s, UseCase{Size: four, Callers: 100},
 		"Certain: grpc is fastest, 1.5 times before the next.",
-		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
+		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× slower (1.47 to 1.53)",
 		"Do: choose grpc.",
 		"Measured here, 4 KiB with 100 clients; other cases are unknown.",
 	)
@@ -64,8 +64,8 @@ func TestChoiceFindsWhoOvertakes(t *testing.T) {
 		t, s, UseCase{Size: four, Callers: 75},
 		"Certain: with 50 clients tcp is fastest, 1.5 times before the next.",
 		"Certain: with 100 clients grpc is fastest, 1.5 times before the next.",
-		"4 KiB, 50 clients: tcp 100 µs; grpc 1.5× (1.47 to 1.53)",
-		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× (1.47 to 1.53)",
+		"4 KiB, 50 clients: tcp 100 µs; grpc 1.5× slower (1.47 to 1.53)",
+		"4 KiB, 100 clients: grpc 100 µs; tcp 1.5× slower (1.47 to 1.53)",
 		"Do: with 50 clients choose tcp; with 100 clients choose grpc.",
 		"Measured here, 4 KiB with 50 to 100 clients; other cases are unknown.",
 	)

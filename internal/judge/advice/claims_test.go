@@ -64,8 +64,8 @@ func TestStudyLeadsWithItsFigures(t *testing.T) {
 		},
 	}}}
 	text := strings.Join(claimSentences(s), "\n")
-	holds(t, text, "One trial each, so nothing is proven: P99 with 500 clients: tcp 67 ms, a limit 29 ms; throughput with 48 clients: a 2,000/s, b 1,000/s.")
-	if got, want := strings.Join(StudyLead(s), "\n"), "1 trial each: P99 with 500 clients: tcp 67 ms, a limit 29 ms\nThroughput with 48 clients: a 2,000/s, b 1,000/s"; got != want {
+	holds(t, text, "1 trial each, so nothing is proven: P99 with 500 clients: tcp 67 ms, a limit 29 ms; throughput with 48 clients: a 2,000/s, b 1,000/s.")
+	if got, want := strings.Join(StudyLead(s), "\n"), "1 trial each, so nothing is proven: P99 with 500 clients: tcp 67 ms, a limit 29 ms\nThroughput with 48 clients: a 2,000/s, b 1,000/s"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	s.Claims[1].Figures[0].Value = nil // the effect itself was not measured

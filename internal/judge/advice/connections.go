@@ -16,110 +16,21 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// reconnectionSentences names the variants that lose no request if each request opens a connection.
-func reconnectionSentences(p *rank.Part) []string {
-	reconnecting := rank.Filter(p.Cells, reconnects)
-	most := 0
-	for _, c := range reconnecting {
-		most = max(most, c.Clients)
-	}
-	cells := rank.Filter(reconnecting, func(c *matrix.Cell) bool { return c.Clients == most })
-	variants := lists.GroupBy(cells, func(c *matrix.Cell) string { return c.Variant })
-	var whole, partly []string
-	for _, ofVariant := range variants {
-		losing := rank.Filter(ofVariant, hasLost)
-		if len(losing) == 0 {
-			whole = append(whole, ofVariant[0].Variant)
-		}
-		for _, c := range losing {
-			partly = append(partly, fmt.Sprintf("%s answers %s of %s%s",
-				words.DistinguishCell(c, cells), units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.WorstFailure(c)))
-		}
-	}
-	var clauses []string
-	switch {
-	case len(whole) == len(variants) && len(whole) > words.MaxShownRivals:
-		clauses = []string{fmt.Sprintf("none of the %d variants loses a request", len(whole))}
-	case len(whole) == 1:
-		clauses = []string{whole[0] + " loses no request"}
-	case len(whole) > 1:
-		clauses = []string{words.List(whole) + " lose no request"}
-	}
-	if len(partly) > 0 {
-		clauses = append(clauses, words.List(partly))
-	}
-	if len(clauses) == 0 {
-		return nil
-	}
-	return append(words.Sentence(clauses, "With %s and a connection per request, %s.", words.Clients(most)), handshakeCost(p, most)...)
-}
-
 // reconnects reports whether each request of a cell opened a connection of its own.
 func reconnects(c *matrix.Cell) bool { return c.Connections.PerRequest && c.Survival.Requests > 0 }
 
-// handshakeCost compares the CPU time per request if each request needs a full handshake.
-func handshakeCost(p *rank.Part, clients int) []string {
-	if len(p.Sizes) == 0 {
-		return nil
-	}
-	at := rank.Point{Size: p.Sizes[0], Clients: clients}
-	fresh := *p
-	fresh.Variants = nil
-	for _, c := range p.CellsAt(at) {
-		if c.Connection == string(scenario.New) {
-			fresh.Variants = append(fresh.Variants, c.Variant)
-		}
-	}
-	least, ok := fresh.Rank(matrix.CPU, at)
-	if !ok || len(least.Rivals) == 0 {
-		return nil
-	}
-	others := lists.Map(least.Rivals[:min(len(least.Rivals), words.MaxShownRivals)], func(r rank.Rival) string { return r.Variant + " " + words.TimesText(r.Times) })
-	return []string{fmt.Sprintf("With conn=new, a request %scosts least with %s%s: %s of CPU time at the client and the server; %s that.",
-		words.SmallestSizeClause(p), least.Best, words.DoubtClause(least), words.BothCPUs(p.Cell(least.Best, at)), words.List(others))}
-}
-
-// otherConnections names cells whose connections differ from the scenario, unless a check names
-// them.
-func otherConnections(s *analysis.Summary) []string {
-	cells := rank.CellsOf(s, func(c *matrix.Cell) bool {
-		return c.Connections.Differs && !slices.ContainsFunc(c.Findings, func(f matrix.Finding) bool { return f.Name == "connections" })
-	})
-	texts := lists.Map(cells, func(c *matrix.Cell) string {
-		text := c.Variant + " with " + words.Clients(c.Clients)
-		if c.Connections.Achieved == nil {
-			return text + " did not keep its connections"
-		}
-		return text + fmt.Sprintf(" began %s of its connections as %s", words.Percent(*c.Connections.Achieved), c.Connection)
-	})
-	if len(texts) == 0 {
-		return nil
-	}
-	if more := len(texts) - words.MaxShownItems; more > 0 {
-		texts = append(texts[:words.MaxShownItems], words.Count(more, "cell")+" more")
-	}
-	return []string{"Connections differ from the scenario's: " + words.List(texts) + "."}
-}
-
-// lifecycleLines names the variants that lose requests with a connection per request, and the gain
-// from keeping connections.
-func lifecycleLines(s *analysis.Summary, parts []*rank.Part) []string {
+// reconnectionLines says which requests were lost in the parts with a connection per request.
+func reconnectionLines(parts []*rank.Part) []string {
 	var lines, whole []string
 	n := 0
 	for _, p := range parts {
 		cells := rank.Filter(p.Cells, reconnects)
-		losing := rank.Filter(cells, hasLost)
-		switch {
-		case len(losing) > 0:
-			slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(words.AnsweredShare(a), words.AnsweredShare(b)) })
-			lines = append(lines, words.FillLine("Answered in "+p.Name+": ", lists.Map(losing, func(c *matrix.Cell) string {
-				return words.DistinguishCell(c, cells) + " " + words.Percent(words.AnsweredShare(c))
-			}))...)
-		case len(cells) > 0:
+		if lost := answeredShares("Answered in "+p.Name+": ", cells); len(lost) > 0 {
+			lines = append(lines, lost...)
+		} else if len(cells) > 0 {
 			whole, n = append(whole, p.Name), n+len(cells)
 		}
 	}
-	lines = append(lines, gainOfKeeping(s)...)
 	return append(lines, words.FillLine(fmt.Sprintf("No request was lost with a connection per request, in %s: ", words.Count(n, "cell")), whole)...)
 }
 
@@ -142,7 +53,7 @@ func gainOfKeeping(s *analysis.Summary) []string {
 	if cpu, measured := best.EffectOn(matrix.CPU); measured {
 		line += ", " + units.Number(cpu.Ratio.Value) + "× the CPU"
 	}
-	return []string{words.CutLine(line + ".")}
+	return []string{line + "."}
 }
 
 // contrastSentences describes what kept or resumed connections save, then the cost of other
@@ -216,7 +127,7 @@ func describeEffects(c compare.Contrast, declared *scenario.Contrast) string {
 		case !measured:
 			continue
 		case e.Verdict == compare.Equivalent && e.Margin <= matrix.Margin:
-			verb, text = "is equal in", metricWords[m]
+			verb, text = "is equal in", metricWords[m]+" within "+words.Share(e.Margin)
 		case e.Verdict == compare.Undecided || e.Verdict == compare.Equivalent:
 			verb, text = "is not proven to differ in", metricWords[m]
 		case e.Verdict == compare.Less && m != matrix.Throughput:

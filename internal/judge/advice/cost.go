@@ -8,38 +8,13 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
-
-// cpuCostSentence writes the CPU time per request of client and server, with the most clients.
-func cpuCostSentence(p *rank.Part) []string {
-	var clauses []string
-	for _, size := range p.SizeEnds() {
-		at := rank.Point{Size: size, Clients: p.MostClients()}
-		cells := rank.Filter(p.CellsAt(at), func(c *matrix.Cell) bool { return c.BothCPU() != nil })
-		if len(cells) > 0 {
-			texts := lists.Map(cells, func(c *matrix.Cell) string { return c.Variant + " " + words.BothCPUs(c) })
-			clauses = append(clauses, words.SizeClause(size)+words.List(texts)+cheapest(p, at))
-		}
-	}
-	return words.Sentence(clauses, "CPU time per request, client + server, with %s: %s.", words.Clients(p.MostClients()))
-}
-
-// cheapest names the variant with the least CPU time per request, if there are several variants.
-func cheapest(p *rank.Part, at rank.Point) string {
-	least, ok := p.Rank(matrix.CPU, at)
-	switch {
-	case !ok || len(least.Rivals) == 0:
-		return ""
-	case least.IsSure():
-		return ", so " + least.Best + " costs least"
-	}
-	return "; " + least.Best + " costs least" + words.DoubtClause(least)
-}
 
 // bulkCostSentence returns the server's CPU cost per gigabyte for a part with large messages. For a
 // closed loop it adds the gigabytes per second. For other loads the schedule sets the rate, so it
@@ -64,58 +39,42 @@ func bulkCostSentence(p *rank.Part) []string {
 	return words.Sentence(texts, "CPU time of the server per GB in %s, %swith %s: %s.", p.Name, words.SmallestSizeClause(p), words.Clients(p.Clients[0]))
 }
 
-// limitOfLoop says what limits a closed loop with the most clients: CPU or waiting. If calls mostly
-// sleep, throughput says nothing about the stack.
-func limitOfLoop(p *rank.Part) []string {
+// limitOfLoop says what limits a closed loop with the smallest messages and the most clients.
+func limitOfLoop(s *analysis.Summary, p *rank.Part) []string {
 	if len(p.Sizes) == 0 || !p.IsClosed() {
 		return nil
 	}
-	cells := p.CellsAt(rank.Point{Size: p.Sizes[0], Clients: p.MostClients()})
-	by := groupByBound(cells)
+	where := words.SmallestSizeClause(p) + "with " + words.Clients(p.MostClients())
+	return limitSentence(s, where, p.CellsAt(rank.Point{Size: p.Sizes[0], Clients: p.MostClients()}))
+}
+
+// limitSentence says what limits closed loops: CPU or waiting. If calls mostly sleep, throughput says
+// nothing about the stack.
+func limitSentence(s *analysis.Summary, where string, cells []*matrix.Cell) []string {
 	var clauses []string
-	if waiting := by[matrix.ByWaiting]; len(waiting) > 0 {
-		busiest := 0.0
-		for _, c := range waiting {
-			busiest = max(busiest, c.Client.Busy.Value, c.Server.Busy.Value)
+	waiting := "waiting"
+	if !slices.ContainsFunc(cells, func(c *matrix.Cell) bool { return !s.Declared.Workload(c.Workload).Has(scenario.SimulatedWorkRole) }) {
+		waiting = "the simulated work"
+	}
+	for _, bound := range []struct {
+		by   matrix.Bound
+		name string
+	}{{matrix.ByWaiting, waiting}, {matrix.ByServerCPU, "the server's CPU"}, {matrix.ByClientCPU, "the client's CPU"}} {
+		limited := rank.Filter(cells, func(c *matrix.Cell) bool { return c.Bound == bound.by })
+		if len(limited) == 0 {
+			continue
 		}
-		least, longest := meanSpan(waiting)
-		waits := words.Micros(least)
-		if units.Number(least) != units.Number(longest) {
-			waits += " to " + words.Micros(longest)
+		names := words.FirstItems(lists.Map(limited, func(c *matrix.Cell) string { return words.DistinguishCell(c, cells) }), "%d more")
+		if len(names) > words.MaxShownItems && len(limited) == len(cells) {
+			names = []string{"all " + words.Count(len(cells), "cell")}
 		}
-		clauses = append(clauses, fmt.Sprintf("waiting for %s, whose CPUs are at most %s busy: throughput is the number of clients divided by a call's wait of %s; the protocol may carry more",
-			variantNames(waiting, len(cells)), words.Share(busiest), waits))
+		clause := " for " + words.List(names)
+		if bound.by == matrix.ByWaiting {
+			clause += ", so the number of clients sets the throughput, and the protocol may carry more"
+		}
+		clauses = append(clauses, bound.name+clause)
 	}
-	if busy := by[matrix.ByServerCPU]; len(busy) > 0 {
-		clauses = append(clauses, "the server's CPU for "+variantNames(busy, len(cells)))
-	}
-	if busy := by[matrix.ByClientCPU]; len(busy) > 0 {
-		clauses = append(clauses, "the client's CPU for "+variantNames(busy, len(cells)))
-	}
-	return words.Sentence(clauses, "Limit %swith %s: %s.", words.SmallestSizeClause(p), words.Clients(p.MostClients()))
-}
-
-func groupByBound(cells []*matrix.Cell) map[matrix.Bound][]*matrix.Cell {
-	by := map[matrix.Bound][]*matrix.Cell{}
-	for _, c := range cells {
-		by[c.Bound] = append(by[c.Bound], c)
-	}
-	return by
-}
-
-// meanSpan returns the shortest and the longest mean time of the cells.
-func meanSpan(cells []*matrix.Cell) (least, longest float64) {
-	means := lists.Map(cells, func(c *matrix.Cell) float64 { return c.ResponseTimes().Mean.Value })
-	return slices.Min(means), slices.Max(means)
-}
-
-// variantNames lists the variants of the cells, or gives their number if the cells have all
-// variants.
-func variantNames(cells []*matrix.Cell, all int) string {
-	if len(cells) == all && all > words.MaxShownRivals {
-		return fmt.Sprintf("all %d variants", all)
-	}
-	return words.List(lists.Map(cells, func(c *matrix.Cell) string { return c.Variant }))
+	return words.Sentence(clauses, "Limit %s: %s.", where)
 }
 
 // allocationSentences writes the bytes per call that the client or the server allocates, whichever

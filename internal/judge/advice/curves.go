@@ -9,10 +9,9 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
-	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/curves"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
@@ -52,19 +51,10 @@ func kneeSentences(s *analysis.Summary, by string) []string {
 
 // noKneeSentence says that no curve has enough numbers of clients to find a knee.
 func noKneeSentence(s *analysis.Summary) []string {
-	most := 0
-	for _, k := range s.Knees {
-		most = max(most, k.Points)
-	}
-	if len(s.Knees) == 0 || most >= matrix.KneePoints {
+	if len(s.Knees) == 0 || slices.ContainsFunc(s.Knees, func(k curves.Knee) bool { return k.Points >= matrix.KneePoints }) {
 		return nil
 	}
-	had := "one"
-	if most > 0 {
-		had = fmt.Sprintf("more than %d", most)
-	}
-	return []string{fmt.Sprintf("No knee found, because a knee needs %d numbers of clients with three valid trials each, and no curve has %s.",
-		matrix.KneePoints, had)}
+	return []string{fmt.Sprintf("No knee found, because a knee needs %d numbers of clients with three valid trials each.", matrix.KneePoints)}
 }
 
 func kneePlace(k curves.Knee) string {
@@ -90,100 +80,53 @@ func variantsWithSizes(knees []curves.Knee) string {
 // sweepSizes is the smallest number of sizes that the analysis needs to find a crossover.
 const sweepSizes = 4
 
-// crossoverSentences names each variant that becomes faster than another as messages grow.
-func crossoverSentences(s *analysis.Summary, parts []*rank.Part) []string {
-	var clauses, unclear []string
+// crossoverLines names each variant that becomes faster than another as messages grow.
+func crossoverLines(s *analysis.Summary) (lines []string) {
 	for _, c := range s.Crossovers {
-		how := "gradually"
-		switch c.Kind {
-		case "indistinct":
-			unclear = append(unclear, fmt.Sprintf("%s and %s near %s with %s", c.A, c.B, words.Size(c.Bytes.Value), words.Clients(c.Clients)))
+		if c.Kind == "indistinct" {
 			continue
-		case "sharp":
+		}
+		how := "gradually"
+		if c.Kind == "sharp" {
 			how = "sharply, from one size to the next"
 		}
-		clauses = append(clauses, fmt.Sprintf("%s overtakes %s at %s with %s, %s", c.B, c.A, words.WithInterval(c.Bytes, words.Size), words.Clients(c.Clients), how))
+		lines = append(lines, fmt.Sprintf("%s overtakes %s at %s with %s, %s.", c.B, c.A, words.WithInterval(c.Bytes, words.Size), words.Clients(c.Clients), how))
 	}
-	if len(s.Crossovers) == 0 {
-		return noCrossoverSentences(parts)
-	}
-	return append(words.Sentence(clauses, "As messages grow, %s."), words.Sentence(unclear, "These crossings may be noise: %s.")...)
+	return lines
 }
 
-// noCrossoverSentences says for each part with enough sizes that no crossover was found.
-func noCrossoverSentences(parts []*rank.Part) []string {
-	var sentences []string
-	for _, p := range parts {
-		same := slices.DeleteFunc(slices.Clone(p.Sizes), func(s record.Payload) bool { return s.RequestBytes != s.ResponseBytes || s.RequestBytes == 0 })
-		if len(same) >= sweepSizes && len(p.Variants) > 1 {
-			sentences = append(sentences, words.PrefixPart(p, parts, []string{noCrossover(p)})...)
+// crossoverSentences adds crossings that may be noise. Without any, it says that no variant overtakes
+// another if the run has enough sizes.
+func crossoverSentences(s *analysis.Summary) []string {
+	var unclear []string
+	for _, c := range s.Crossovers {
+		if c.Kind == "indistinct" {
+			unclear = append(unclear, fmt.Sprintf("%s and %s near %s with %s", c.A, c.B, words.Size(c.Bytes.Value), words.Clients(c.Clients)))
 		}
 	}
-	return sentences
-}
-
-// noCrossover says why no crossover was found: no variant overtakes another, or there are too few
-// sizes.
-func noCrossover(p *rank.Part) string {
-	type sweep struct {
-		a, b    string
-		clients int
+	if len(s.Crossovers) > 0 {
+		return append(crossoverLines(s), words.Sentence(unclear, "These crossings may be noise: %s.")...)
 	}
-	sizes := map[sweep]int{}
-	for _, c := range p.Comparisons {
-		if c.Metric == matrix.Mean && c.Ratio.Interval != nil && c.RequestBytes == c.ResponseBytes && c.RequestBytes > 0 {
-			sizes[sweep{c.A, c.B, c.Clients}]++
-		}
+	swept := lists.GroupBy(slices.DeleteFunc(slices.Clone(s.Comparisons), func(c compare.Comparison) bool {
+		return c.Metric != matrix.Mean || c.Ratio.Interval == nil || c.RequestBytes != c.ResponseBytes || c.RequestBytes == 0
+	}), func(c compare.Comparison) string { return fmt.Sprint(c.Part, c.A, c.B, c.Clients) })
+	if slices.ContainsFunc(swept, func(sizes []compare.Comparison) bool { return len(sizes) >= sweepSizes }) {
+		return []string{"As messages grow, no variant overtakes another at the sizes with enough trials."}
 	}
-	looked, whole := 0, 0
-	for _, n := range sizes {
-		if n >= sweepSizes {
-			looked++
-		}
-		if n >= max(sweepSizes, len(p.Sizes)) {
-			whole++
-		}
-	}
-	switch {
-	case looked == 0:
-		return fmt.Sprintf("No crossover found, because a crossover needs three trials of both variants at %d sizes.", sweepSizes)
-	case whole == len(p.Clients)*len(p.Variants)*(len(p.Variants)-1)/2:
-		return fmt.Sprintf("From %s to %s no variant overtook another.", words.PayloadText(p.Sizes[0]), words.PayloadText(p.Sizes[len(p.Sizes)-1]))
-	}
-	return "As messages grow, no variant overtook another at the sizes with enough trials."
+	return nil
 }
 
 // limitEffects describes the effect of an in-flight limit on service and response times.
 func limitEffects(s *analysis.Summary) []string {
-	var sentences []string
-	for _, l := range s.Limits {
-		ofCall, ofCaller := "", ""
-		if !math.IsNaN(l.TailWithout + l.TailWithService + l.TailWithResponse) { // NaN: unknown
-			ofCall = fmt.Sprintf(" and P99/P50 %s instead of %s", units.Number(l.TailWithService), units.Number(l.TailWithout))
-			ofCaller = fmt.Sprintf(", P99/P50 is %s and P99 %s instead of %s", units.Number(l.TailWithResponse), words.Micros(l.P99WithUS), words.Micros(l.P99WithoutUS))
+	return lists.Map(s.Limits, func(l compare.LimitEffect) string {
+		tail := ""
+		if !math.IsNaN(l.P99WithUS + l.P99WithoutUS) { // NaN: unknown
+			tail = fmt.Sprintf(", and its P99 is %s instead of %s", words.Micros(l.P99WithUS), words.Micros(l.P99WithoutUS))
 		}
-		sentences = append(sentences, fmt.Sprintf(
-			"At most %d in flight on %s (%s, %s): from the actual send, the mean is %s times the value without the limit%s;"+
-				" with the wait for the limit, as callers measure it, the mean is %s times the value without%s; throughput is %s times the value without.",
-			l.Limit, l.Without, words.PayloadText(l.Payload), words.Clients(l.Clients),
-			words.WithInterval(l.MeanServiceRatio, units.Number), ofCall, words.WithInterval(l.MeanResponseRatio, units.Number), ofCaller, words.WithInterval(l.ThroughputRatio, units.Number)))
-	}
-	if n := len(s.Limits); n > 0 && rank.IsClosedLoop(s, s.Limits[n-1].Part) {
-		last := s.Limits[n-1].Clients
-		sentences[n-1] += fmt.Sprintf(" By Little's law, the mean in a closed loop is the number of clients divided by the throughput"+
-			" (%d clients here), so a limit lowers this mean only if throughput rises; otherwise calls get shorter, but waits get longer.", last)
-	}
-	return sentences
-}
-
-func crossoverLines(s *analysis.Summary) []string {
-	var lines []string
-	for _, c := range s.Crossovers {
-		if c.Kind != "indistinct" {
-			lines = append(lines, words.CutLine(fmt.Sprintf("%s overtakes %s from %s on, with %s.", c.B, c.A, words.WithInterval(c.Bytes, words.Size), words.Clients(c.Clients))))
-		}
-	}
-	return lines
+		return fmt.Sprintf("At most %d in flight on %s (%s, %s): from the actual send, a call takes %s as long as without the limit;"+
+			" with the wait for the limit, it takes %s as long%s; throughput is %s as high.",
+			l.Limit, l.Without, words.PayloadText(l.Payload), words.Clients(l.Clients), words.FactorText(l.MeanServiceRatio), words.FactorText(l.MeanResponseRatio), tail, words.FactorText(l.ThroughputRatio))
+	})
 }
 
 // bottleneckSentences returns one sentence per curve about its bottleneck.
@@ -202,11 +145,11 @@ func Bottleneck(s curves.Scaling) string {
 	}
 	noHelp := ""
 	if d.Gain != nil {
-		noHelp = fmt.Sprintf(" (%s has %s the throughput)", d.Better, words.TimesText(*d.Gain))
+		noHelp = fmt.Sprintf(" (%s has %s the throughput)", d.Better, words.FactorText(*d.Gain))
 	}
 	switch d.Bottleneck {
 	case curves.OnConnection:
-		return fmt.Sprintf("%s: %s %s: use %s, which has %s the throughput.", name, connections, describeSerialising(d), d.Better, words.TimesText(*d.Gain))
+		return fmt.Sprintf("%s: %s %s: use %s, which has %s the throughput.", name, connections, describeSerialising(d), d.Better, words.FactorText(*d.Gain))
 	case curves.MaybeConnection:
 		return fmt.Sprintf("%s: %s may make %d callers wait: they get %s of the ideal throughput, and no CPU is busy; to be sure, measure conn=pool:4, too.",
 			name, connections, d.Clients, words.Share(*d.Share))

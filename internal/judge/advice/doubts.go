@@ -37,34 +37,27 @@ func hasInvalidEnd(p *rank.Part) bool {
 
 // invalidTrials counts invalid and failed trials, and names the reasons.
 func invalidTrials(s *analysis.Summary) []string {
-	trials := words.Count(s.Done, "trial")
-	var out []string
-	if s.Invalid > 0 {
-		verb := "are"
-		if s.Invalid == 1 {
-			verb = "is"
-		}
-		out = append(out, fmt.Sprintf("%d of %s %s invalid and left out", s.Invalid, trials, verb))
-	}
-	if s.Failed > 0 {
-		out = append(out, fmt.Sprintf("%d of %s failed", s.Failed, trials))
-	}
-	if len(out) == 0 {
+	if s.Invalid+s.Failed == 0 {
 		return nil
 	}
 	why := ""
 	if reasons := reasonTexts(s, record.Invalid); len(reasons) > 0 {
 		why = ": " + strings.Join(reasons, "; ")
 	}
-	names := lists.Map(rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() }), func(c *matrix.Cell) string {
-		return c.Variant + " " + words.SizeClause(c.Payload) + "with " + words.Clients(c.Clients)
-	})
-	if len(names) == len(s.Cells) {
+	without := rank.CellsOf(s, func(c *matrix.Cell) bool { return !c.IsValid() })
+	if len(without) == len(s.Cells) {
 		return []string{"Use no figure of this run, because no trial is valid" + why + "."}
 	}
-	text := words.List(out) + why + "."
-	if len(names) > 0 {
-		text += fmt.Sprintf(" Cells without a valid trial: %s.", words.List(words.FirstItems(names, "%d more")))
+	text := fmt.Sprintf("Invalid and left out: %d of %s", s.Invalid, words.Count(s.Done, "trial"))
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; failed: %d", s.Failed)
+	}
+	text += why + "."
+	if len(without) > 0 {
+		names := lists.Map(without, func(c *matrix.Cell) string {
+			return c.Variant + " " + words.SizeClause(c.Payload) + "with " + words.Clients(c.Clients)
+		})
+		text += " Cells without a valid trial: " + words.List(words.FirstItems(names, "%d more")) + "."
 	}
 	return []string{text}
 }
@@ -112,34 +105,21 @@ func reasons(s *analysis.Summary, level record.Level) []reason {
 	return all
 }
 
-// rejudgedTrials lists trials whose judgement has changed since they were measured.
+// rejudgedTrials counts the trials whose validity has changed since they were measured, with the
+// reasons, and names the checks that could not judge again.
 func rejudgedTrials(s *analysis.Summary) []string {
 	r := s.Rejudged
 	if r == nil {
 		return nil
 	}
-	var sentences, nowInvalid, nowValid, all, kept []string
+	var sentences, changes, kept []string
 	for _, c := range r.Changes {
-		text := fmt.Sprintf("%s in %s (%s)", c.Check, words.Count(c.Trials, "trial"), c.Detail)
-		all = append(all, text)
-		if c.ChangesValidity && c.Level == record.Invalid {
-			nowInvalid = append(nowInvalid, text)
-		}
-		if c.ChangesValidity && c.Stored == record.Invalid {
-			nowValid = append(nowValid, text)
+		if c.ChangesValidity {
+			changes = append(changes, fmt.Sprintf("%s in %s (%s)", c.Check, words.Count(c.Trials, "trial"), c.Detail))
 		}
 	}
-	say := func(reasons []string, format string, args ...any) {
-		sentences = append(sentences, fmt.Sprintf(format, append(args, strings.Join(words.FirstItems(reasons, "and %d more"), "; "))...))
-	}
-	if r.NowInvalid > 0 {
-		say(nowInvalid, "Invalid by this version's rules, and valid when measured: %s. Why: %s.", words.Count(r.NowInvalid, "trial"))
-	}
-	if r.NowValid > 0 {
-		say(nowValid, "Valid by this version's rules, and invalid when measured: %s. Why they were invalid: %s.", words.Count(r.NowValid, "trial"))
-	}
-	if len(sentences) == 0 && len(all) > 0 {
-		say(all, "This version's rules change no trial's validity, but change the level of some checks: %s.")
+	if count := rejudgedCount(s); len(count) > 0 {
+		sentences = append(sentences, strings.Join(append(count, words.Sentence(words.FirstItems(changes, "and %d more"), "Why: %s.")...), " "))
 	}
 	for _, k := range r.Kept {
 		kept = append(kept, fmt.Sprintf("%s (%s)", k.Check, words.Count(k.Trials, "trial")))
@@ -157,13 +137,7 @@ func rejudgedCount(s *analysis.Summary) []string {
 	if r == nil || r.NowInvalid+r.NowValid == 0 {
 		return nil
 	}
-	count := func(n int) string {
-		if n == 0 {
-			return "none"
-		}
-		return words.Count(n, "trial")
-	}
-	return []string{fmt.Sprintf("Judged again by this version: %s now invalid, %s now valid.", count(r.NowInvalid), count(r.NowValid))}
+	return []string{fmt.Sprintf("Judged again by this version: %s now invalid, %d now valid.", words.Count(r.NowInvalid, "trial"), r.NowValid)}
 }
 
 // warmUpSentence says how long a warm-up must be. It prefers parts that were measured without a
@@ -189,24 +163,14 @@ func warmUpSentence(s *analysis.Summary) []string {
 	if len(needs) == 0 {
 		return []string{"No trial became steady, so its figures may depend on the warm-up: use a longer warm-up."}
 	}
-	middle, last := medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.Needed.Value })
-	text := fmt.Sprintf("A warm-up of %s and %s requests would have been enough in the median cell; the slowest (%s, %s) needs %s and %s",
-		words.Micros(1e3*middle.Needed.Value), units.Number(middle.NeededCalls.Value), last.Variant, words.PointText(rank.Point{Size: last.Payload, Clients: last.Clients}),
-		words.Micros(1e3*last.Needed.Value), units.Number(last.NeededCalls.Value))
+	slices.SortStableFunc(needs, func(a, b curves.WarmUpNeed) int { return cmp.Compare(a.Needed.Value, b.Needed.Value) })
+	middle, last := needs[len(needs)/2], needs[len(needs)-1]
+	text := fmt.Sprintf("A warm-up of %s would have been enough in the median cell; the slowest (%s, %s) needs %s",
+		words.Micros(1e3*middle.Needed.Value), last.Variant, words.PointText(rank.Point{Size: last.Payload, Clients: last.Clients}), words.Micros(1e3*last.Needed.Value))
 	if settled < trials {
 		text += fmt.Sprintf("; %d of %d trials did not become steady", trials-settled, trials)
 	}
-	if needs = slices.DeleteFunc(needs, func(n curves.WarmUpNeed) bool { return n.FirstOver == nil }); len(needs) > 0 {
-		middle, last = medianAndMost(needs, func(n curves.WarmUpNeed) float64 { return n.FirstOver.Value })
-		text += fmt.Sprintf("; calls of the first 100 ms took %s times as long as later calls in the median cell, and %s times at most",
-			units.Number(middle.FirstOver.Value), units.Number(last.FirstOver.Value))
-	}
 	return []string{text + "."}
-}
-
-func medianAndMost(needs []curves.WarmUpNeed, by func(curves.WarmUpNeed) float64) (median, most curves.WarmUpNeed) {
-	slices.SortStableFunc(needs, func(a, b curves.WarmUpNeed) int { return cmp.Compare(by(a), by(b)) })
-	return needs[len(needs)/2], needs[len(needs)-1]
 }
 
 // repeatGoal names the goal at which a run stops repeating, and says whether the run reached it.
@@ -215,48 +179,52 @@ func repeatGoal(s *analysis.Summary) []string {
 	if u == nil || u.Check() != nil {
 		return nil
 	}
-	goal, counted := "every comparison of the mean was decided", "comparisons are decided"
+	goal := "every comparison of the mean was decided"
 	switch {
 	case u.Width > 0:
-		goal, counted = "each mean was known within "+words.Share(u.Width), "means are known"
+		goal = "each mean was known within " + words.Share(u.Width)
 	case u.Claims:
-		goal, counted = "every claim was decided", "claims are"
+		goal = "every claim was decided"
 	}
 	last := u.Looks[u.Begun-1]
-	where := fmt.Sprintf("look %d of at most %d, after %s", u.Begun, len(u.Looks), words.Count(last.Repeats, "repeat"))
-	if last.Open == nil || last.Of == nil || u.Ended == "" {
-		return []string{fmt.Sprintf("Repeated until %s, but ended before %s: the trials are judged as if at that look.", goal, where)}
-	}
-	why := "no more repeats were allowed"
+	text := fmt.Sprintf("Repeated until %s: look %d of at most %d", goal, u.Begun, len(u.Looks))
 	switch {
+	case last.Open == nil || last.Of == nil || u.Ended == "":
+		text += " was not finished, and the trials are judged as if at that look"
 	case u.Ended == record.EndedAnswered:
-		return []string{fmt.Sprintf("Repeated until %s: at %s. Verdicts and intervals are corrected for repeated looks.", goal, where)}
-	case u.Ended == record.EndedNothing && !u.Claims:
-		return []string{fmt.Sprintf("Repeated until %s, but at %s, no trial was valid.", goal, where)}
-	case u.Ended == record.EndedNothing:
-		why = "more repeats would decide none of the others"
-	case u.Ended == record.EndedByTime:
-		why = "no time was left for more"
+		text += ", after " + words.Count(last.Repeats, "repeat")
+	default:
+		text += "; " + openAfterLooks(u) + ", because " + whyEnded[u.Ended]
 	}
-	return []string{fmt.Sprintf("Repeated until %s, but at %s, %d of %d %s, and %s. Verdicts and intervals are corrected for repeated looks.",
-		goal, where, *last.Of-*last.Open, *last.Of, counted, why)}
+	return []string{text + ". Verdicts and intervals are corrected for repeated looks."}
 }
 
-// undecidedCount counts the undecided comparisons. It leaves out claims; see claimCount.
-func undecidedCount(s *analysis.Summary) []string {
-	u := s.Until
-	if u == nil || u.Check() != nil || u.Ended == record.EndedAnswered || u.Claims {
-		return nil
+// whyEnded says why a run ended before its goal.
+var whyEnded = map[string]string{
+	record.EndedRepeats: "no more repeats were allowed",
+	record.EndedByTime:  "no time was left for more",
+	record.EndedNothing: "more repeats would not decide them",
+}
+
+func openAfterLooks(u *record.Until) string {
+	what := "comparisons of the mean"
+	switch {
+	case u.Width > 0:
+		what = "means"
+	case u.Claims:
+		what = "claims"
 	}
 	last := u.Looks[u.Begun-1]
-	if last.Open == nil || last.Of == nil {
+	return fmt.Sprintf("after %s %d of %d %s are still open", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)
+}
+
+// missedGoal says how much was open when the run ended. Claims have their own count.
+func missedGoal(s *analysis.Summary) []string {
+	u := s.Until
+	if u == nil || u.Check() != nil || u.Claims || u.Ended == record.EndedAnswered || u.Looks[u.Begun-1].Open == nil || u.Looks[u.Begun-1].Of == nil {
 		return nil
 	}
-	what := "comparisons of the mean"
-	if u.Width > 0 {
-		what = "means"
-	}
-	return []string{fmt.Sprintf("After %s %d of %d %s are still open.", words.Count(last.Repeats, "repeat"), *last.Open, *last.Of, what)}
+	return []string{words.Capitalize(openAfterLooks(u)) + "."}
 }
 
 // powerSentences states the smallest difference of the mean that the run's repeats can detect.

@@ -17,65 +17,51 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// fastestSentences names the variant with the lowest mean response time, with few and with many
-// clients.
-func fastestSentences(p *rank.Part) []string {
+// metricSentences grades the best variant by each figure, and gives the figures at the first and the
+// last point.
+func metricSentences(p *rank.Part, metrics ...string) []string {
 	if len(p.Variants) < 2 {
 		return singleVariant(p)
 	}
 	var sentences []string
-	for _, n := range p.ClientEnds() {
-		clauses := lists.Map(p.SizeGroups(matrix.Mean, n), func(group []rank.Ranking) string { return describeFastest(p, group) })
-		sentences = append(sentences, words.Sentence(clauses, "With %s %s.", words.Clients(n))...)
+	for _, metric := range metrics {
+		if texts := append(leadSentences(p, p.Leads(metric)), pointSentences(p, metric)...); len(texts) > 0 {
+			sentences = append(sentences, strings.Join(texts, " "))
+		} else if metric == matrix.P99 && slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool { return c.IsValid() && rank.MetricOf(metric, c) == nil }) {
+			sentences = append(sentences, fmt.Sprintf("Not measured: P99, which needs %s requests per trial; measure longer.", units.Thousands(matrix.P99Requests)))
+		}
 	}
 	return sentences
 }
 
-// describeFastest names the best variant at some sizes, with times for the first and last size.
-func describeFastest(p *rank.Part, group []rank.Ranking) string {
-	first := group[0]
-	text := first.Best + " has the lowest mean"
-	switch {
-	case len(first.Rivals) == 0:
-		text = "only " + first.Best + " has a valid figure"
-	case first.IsSure():
-		text = first.Best + " is the fastest"
-	}
-	text += words.SizesClause(p, group)
-	if len(first.Rivals) > 0 {
-		text += words.DoubtClause(first)
-	}
-	text += ": " + bestTimes(first, len(group) > 1)
-	if len(group) > 1 {
-		text += "; " + strings.TrimPrefix(bestTimes(group[len(group)-1], true), "a call of ")
-	}
-	return text
-}
-
-// bestTimes writes the best variant's time, and how many times longer other variants take.
-func bestTimes(r rank.Ranking, withSize bool) string {
-	text := "a call takes "
-	if withSize {
-		text = "a call of " + words.PayloadText(r.At.Size) + " takes "
-	}
-	text += words.Micros(r.Value.Value)
-	for i, other := range r.Rivals[:min(len(r.Rivals), words.MaxShownRivals)] {
-		text += ", " + other.Variant + " " + words.WithInterval(other.Times, units.Number)
-		if i == 0 {
-			text += " times as long"
+// pointSentences gives the best variant's figure, and its rivals', at the first and the last point.
+func pointSentences(p *rank.Part, metric string) []string {
+	return lists.Map(rank.FirstAndLast(p.RankingsWithRivals(metric, p.Sizes, p.Clients)), func(r rank.Ranking) string {
+		c, value := p.Cell(r.Best, r.At), words.Micros(r.Value.Value)
+		if metric == matrix.CPU {
+			value = words.BothCPUs(c) + " (client + server)"
 		}
-	}
-	return text
+		for _, s := range c.ResponseTimes().Stalls {
+			if s.Percentile == metric {
+				value += fmt.Sprintf(" (%d of %d trials stalled, for up to %s, and P99 of the other trials is %s)", len(s.Repeats), s.Trials, words.Micros(s.Longest), words.Micros(s.Without))
+			}
+		}
+		items := words.FirstItems(lists.Map(r.Rivals, func(other rank.Rival) string { return words.RivalText(other.Variant, other) }), "%d more")
+		return fmt.Sprintf("%s%s: %s %s; %s.", metricNames[metric].before, words.PointText(r.At), r.Best, value, strings.Join(items, ", "))
+	})
 }
 
-// leadLines writes the best variant's time, and how many times longer other variants take.
-func leadLines(r rank.Ranking) []string {
-	over, names := words.SplitCommonPrefix(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
-	items := make([]string, len(r.Rivals))
-	for i, other := range r.Rivals {
-		items[i] = names[i+1] + " " + words.FactorText(other.Times)
+// pointLines gives the best variant's mean, and its rivals', at the first and the last point, in short lines.
+func pointLines(p *rank.Part) (lines []string) {
+	for _, r := range rank.FirstAndLast(p.RankingsWithRivals(matrix.Mean, p.Sizes, p.Clients)) {
+		over, names := words.SplitCommonPrefix(append([]string{r.Best}, lists.Map(r.Rivals, func(other rank.Rival) string { return other.Variant })...))
+		items := make([]string, len(r.Rivals))
+		for i, other := range r.Rivals {
+			items[i] = words.RivalText(names[i+1], other)
+		}
+		lines = append(lines, words.FillLine(fmt.Sprintf("%s%s: %s %s; ", over, words.PointText(r.At), names[0], words.Micros(r.Value.Value)), items)...)
 	}
-	return words.FillLine(fmt.Sprintf("%s%s: %s %s; ", over, words.PointText(r.At), names[0], words.Micros(r.Value.Value)), items)
+	return lines
 }
 
 // timesLine writes the times and the rate of one cell.
@@ -84,106 +70,55 @@ func timesLine(of string, mean matrix.Figure, c *matrix.Cell) string {
 	if p99 := rank.MetricOf(matrix.P99, c); p99 != nil {
 		line += ", P99 " + words.Micros(p99.Value)
 	}
-	return words.CutLine(line + ", " + words.Rate(c.Throughput.Value) + ".")
+	return line + ", " + words.Rate(c.Throughput.Value) + "."
 }
 
+// singleVariant describes a part in which only one variant has valid trials.
 func singleVariant(p *rank.Part) []string {
 	if p.Cells[0].Kind().Alone {
 		return partAnswers(p)
 	}
-	var clauses []string
-	for _, size := range p.SizeEnds() {
-		for _, n := range p.ClientEnds() {
-			if c := p.Cell(p.Variants[0], rank.Point{Size: size, Clients: n}); c != nil {
-				clauses = append(clauses, fmt.Sprintf("%s with %s %s",
-					words.PayloadText(size), words.Clients(n), words.WithInterval(c.ResponseTimes().Mean, words.Micros)))
-			}
-		}
-	}
-	opening := "There is nothing to compare " + p.Variants[0] + " with"
+	opening := "There is nothing to compare " + p.Variants[0] + " with."
 	if slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool { return c.Variant != p.Variants[0] }) {
-		opening = "Only " + p.Variants[0] + " has valid trials"
+		opening = "Only " + p.Variants[0] + " has valid trials."
 	}
-	return []string{fmt.Sprintf("%s; the mean time of a call: %s.", opening, strings.Join(clauses, "; "))}
+	return []string{strings.Join(append([]string{opening}, singleVariantTimes(p)...), " ")}
 }
 
-// throughputSentence compares the highest throughput of each variant. The peaks may have different
-// numbers of clients, so it compares intervals.
-func throughputSentence(p *rank.Part) []string {
+// singleVariantTimes gives the times of a part's only variant, in its first and its last cell.
+func singleVariantTimes(p *rank.Part) []string {
+	if len(p.Variants) != 1 {
+		return nil
+	}
+	return rank.FirstAndLast(lists.Map(rank.Filter(p.Cells, (*matrix.Cell).IsValid), func(c *matrix.Cell) string {
+		return timesLine(c.Variant+", "+words.PointText(rank.Point{Size: c.Payload, Clients: c.Clients}), c.ResponseTimes().Mean, c)
+	}))
+}
+
+// bestRates gives each variant's highest throughput, with the smallest and the largest messages. The
+// rates may have different numbers of clients, so it compares intervals.
+func bestRates(p *rank.Part) (lines []string) {
 	if !p.IsClosed() || len(p.Clients) < 2 {
 		return nil
 	}
-	var clauses []string
 	for _, size := range p.SizeEnds() {
 		peaks := p.PeakCells(size)
 		if len(peaks) < 2 {
 			continue
 		}
-		first, rest := peaks[0], peaks[1:]
-		others := lists.Map(rest, func(c *matrix.Cell) string {
-			return fmt.Sprintf("%s's %s with %d", c.Variant, words.Rate(c.Throughput.Value), c.Clients)
+		head := "Highest rate"
+		if size != (record.Payload{}) {
+			head += ", " + words.PayloadText(size)
+		}
+		if !rank.IsAbove(peaks[0].Throughput, peaks[1].Throughput) {
+			head += ", not proven"
+		}
+		items := lists.Map(peaks, func(c *matrix.Cell) string {
+			return fmt.Sprintf("%s %s with %s", c.Variant, words.Rate(c.Throughput.Value), words.Clients(c.Clients))
 		})
-		clause := fmt.Sprintf("%s%s's, %s with %s, against %s",
-			words.SizeClause(size), first.Variant, words.WithInterval(first.Throughput, words.Rate), words.Clients(first.Clients), words.List(others))
-		if !rank.IsAbove(first.Throughput, rest[0].Throughput) {
-			clause += fmt.Sprintf(" (its lead over %s is not proven)", rest[0].Variant)
-		}
-		clauses = append(clauses, clause)
+		lines = append(lines, head+": "+strings.Join(words.FirstItems(items, "%d more"), ", ")+".")
 	}
-	return words.Sentence(clauses, "The highest throughput is %s.")
-}
-
-// shortestTail names the variant with the lowest P99 with the most clients. It does not use
-// P99/P50, which favours variants whose calls are all slow.
-func shortestTail(p *rank.Part) []string {
-	if len(p.Variants) < 2 {
-		return nil
-	}
-	clauses := lists.Map(p.RankingsWithRivals(matrix.P99, p.SizeEnds(), []int{p.MostClients()}), func(lowest rank.Ranking) string {
-		return words.SizeClause(lowest.At.Size) + describeTail(p, lowest)
-	})
-	tooFew := slices.ContainsFunc(p.Cells, func(c *matrix.Cell) bool {
-		return c.IsValid() && c.Clients == p.MostClients() && c.Requests/int64(max(c.Valid, c.Survival.Trials)) < matrix.P99Requests
-	})
-	if len(clauses) == 0 && tooFew && !p.IsSearched() {
-		return []string{fmt.Sprintf("The shortest tail with %s was not measured: P99 needs %s requests per trial, so measure longer.",
-			words.Clients(p.MostClients()), units.Thousands(matrix.P99Requests))}
-	}
-	return words.Sentence(clauses, "The tail with %s: %s.", words.Clients(p.MostClients()))
-}
-
-func describeTail(p *rank.Part, lowest rank.Ranking) string {
-	low := p.Cell(lowest.Best, lowest.At)
-	steady := p.Steadiest(low, lowest.At)
-	holds := "is lowest"
-	if lowest.IsSure() && steady == low {
-		holds = "is best"
-	}
-	text := fmt.Sprintf("%s %s with a P99 of %s, %s times its P50%s", lowest.Best, holds, words.WithInterval(lowest.Value, words.Micros), units.Number(low.P99OverP50.Value), words.DoubtClause(lowest))
-	for _, s := range low.ResponseTimes().Stalls {
-		if s.Percentile == matrix.P99 {
-			text += fmt.Sprintf(" (%d of %d trials stalled, for up to %s, and P99 of the other trials is %s)", len(s.Repeats), s.Trials, words.Micros(s.Longest), words.Micros(s.Without))
-		}
-	}
-	if steady == low {
-		return text
-	}
-	return text + fmt.Sprintf(" (%s has the lowest P99/P50, %s, but its P50 is %s and its P99 is %s: steady, not short)",
-		steady.Variant, units.Number(steady.P99OverP50.Value), words.Micros(steady.ResponseTimes().P50.Value), words.Micros(steady.ResponseTimes().P99.Value))
-}
-
-// choiceSentence grades the best variant by P99 and by CPU time. The answer grades the mean.
-func choiceSentence(p *rank.Part) []string {
-	if len(p.Variants) < 2 {
-		return nil
-	}
-	var sentences []string
-	for _, metric := range []string{matrix.P99, matrix.CPU} {
-		if graded := leadSentences(p, p.Leads(metric)); len(graded) > 0 {
-			sentences = append(sentences, strings.Join(graded, " "))
-		}
-	}
-	return sentences
+	return lines
 }
 
 // A UseCase describes what somebody needs a variant for. Zero fields mean "any".
@@ -216,10 +151,11 @@ func Choose(s *analysis.Summary, w UseCase) ([]string, []rank.Lead) {
 	}
 	for _, p := range fitting {
 		if q := p.AtNearestPoints(record.Payload{RequestBytes: int(w.Size.Request), ResponseBytes: int(w.Size.Response)}, w.Callers); q != nil {
-			return chooseFor(s, q, w)
+			lines, leads := chooseFor(s, q, w)
+			return words.CutLines(lines), leads
 		}
 	}
-	return []string{words.CutLine(fmt.Sprintf("No advice: the case is outside of the measured range, %s.", words.MeasuredRange(fitting[0])))}, nil
+	return []string{fmt.Sprintf("No advice: the case is outside of the measured range, %s.", words.MeasuredRange(fitting[0]))}, nil
 }
 
 func chooseFor(s *analysis.Summary, p *rank.Part, w UseCase) (lines []string, leads []rank.Lead) {
@@ -235,12 +171,8 @@ func chooseFor(s *analysis.Summary, p *rank.Part, w UseCase) (lines []string, le
 		}
 	}
 	leads = p.Leads(matrix.Mean)
-	lines = slices.Concat(lines, leadSentences(p, leads))
-	for _, r := range rank.FirstAndLast(p.RankingsWithRivals(matrix.Mean, p.SizeEnds(), p.ClientEnds())) {
-		lines = append(lines, leadLines(r)...)
-	}
-	lines = append(lines, leadActions(s, p, leads)...)
-	return append(lines, words.CutLine("Measured here, "+words.MeasuredRange(p)+"; other cases are unknown.")), leads
+	lines = slices.Concat(lines, leadSentences(p, leads), pointLines(p), leadActions(s, p, leads))
+	return append(lines, "Measured here, "+words.MeasuredRange(p)+"; other cases are unknown."), leads
 }
 
 // keepingGoal returns the variants whose percentile is proven below the limit at every point.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
@@ -17,17 +18,17 @@ import (
 // maxShownLeads is the largest number of leads in an answer.
 const maxShownLeads = 3
 
-// metricNames has the words for the best variant and its figure.
-var metricNames = map[string]struct{ best, lowest, by string }{
-	matrix.Mean: {"fastest", "lowest mean", "mean"},
-	matrix.P99:  {"best in the tail", "lowest P99", "P99"},
-	matrix.CPU:  {"cheapest", "lowest CPU time", "CPU time"},
+// metricNames has the words for the best variant and its figure, and what stands before a figure.
+var metricNames = map[string]struct{ best, lowest, by, before string }{
+	matrix.Mean: {"fastest", "lowest mean", "mean", ""},
+	matrix.P99:  {"best in the tail", "lowest P99", "P99", "P99, "},
+	matrix.CPU:  {"cheapest", "lowest CPU time", "CPU time", "CPU time, "},
 }
 
 // leadSentences says for each lead which variant is best, with the grade and the evidence.
 func leadSentences(p *rank.Part, leads []rank.Lead) []string {
 	return lists.Map(leads[:min(len(leads), maxShownLeads)], func(l rank.Lead) string {
-		return words.CutLine(words.Capitalize(string(l.Grade)) + ": " + withSpace(leadGroup(p, l)) + leadText(l) + missingText(l) + ".")
+		return words.Capitalize(string(l.Grade)) + ": " + leadGroup(p, l) + leadText(l) + missingText(l) + "."
 	})
 }
 
@@ -44,33 +45,30 @@ func missingText(l rank.Lead) string {
 }
 
 func leadText(l rank.Lead) string {
-	name := metricNames[l.Metric]
+	name, variants, equal := metricNames[l.Metric], words.List(l.Variants), "equal within "+words.Share(l.Margin)
 	ahead := ""
 	if l.Lowest > 0 && !l.All {
-		ahead = words.TimesBetween(l.Least, l.Most) + " before the next"
+		ahead = ", " + words.TimesBetween(l.Least, l.Most) + " before the next"
 	}
 	switch {
 	case l.All:
-		return fmt.Sprintf("%s are equal in %s within 5 %%%s", words.List(l.Variants), name.by, atPoints(l.Points, l.Points))
+		return fmt.Sprintf("%s are %s in %s%s", variants, equal, name.by, atPoints(l.Points, l.Points))
 	case l.Grade == rank.Certain && len(l.Variants) > 1:
-		return fmt.Sprintf("%s are %s, and equal within 5 %%%s", words.List(l.Variants), name.best, atPoints(l.Points, l.Points))
+		return fmt.Sprintf("%s are %s, and %s%s", variants, name.best, equal, atPoints(l.Points, l.Points))
 	case l.Grade == rank.Certain:
-		text := fmt.Sprintf("%s is %s%s", l.Variants[0], name.best, atPoints(l.Proven, l.Points))
-		if ahead != "" {
-			text += ", " + ahead
-		}
+		text := variants + " is " + name.best + atPoints(l.Proven, l.Points) + ahead
 		if l.Equal > 0 {
-			text += fmt.Sprintf(", and equal within 5 %% at %d", l.Equal)
+			text += fmt.Sprintf(", and %s at %d", equal, l.Equal)
 		}
 		return text
 	case l.Grade == rank.Likely:
-		text := fmt.Sprintf("%s is %s (%s%s, %s; ", l.Variants[0], name.best, name.lowest, atCount(l.Lowest, l.Points), ahead)
+		text := fmt.Sprintf("%s is %s (%s%s%s; ", variants, name.best, name.lowest, atPoints(l.Lowest, l.Points), ahead)
 		if l.Equal > 0 {
-			text += fmt.Sprintf("equal within 5 %% at %d; ", l.Equal)
+			text += fmt.Sprintf("%s at %d; ", equal, l.Equal)
 		}
 		return text + provenAt(l) + ")"
 	}
-	text := fmt.Sprintf("%s had the %s%s", l.Variants[0], name.lowest, atCount(l.Lowest, l.Points))
+	text := fmt.Sprintf("%s had the %s%s", variants, name.lowest, atPoints(l.Lowest, l.Points))
 	switch {
 	case l.Judged == 0:
 		return "too few trials to tell; " + text
@@ -100,7 +98,7 @@ func provenAt(l rank.Lead) string {
 	return fmt.Sprintf("proven at %d", l.Proven)
 }
 
-// atPoints counts the points of a proven statement. It returns "" for a single point.
+// atPoints counts the points of a statement. It returns "" for a single point.
 func atPoints(n, of int) string {
 	switch {
 	case of == 1:
@@ -113,41 +111,25 @@ func atPoints(n, of int) string {
 	return fmt.Sprintf(" at %d of %d points", n, of)
 }
 
-func atCount(n, of int) string {
-	if of == 1 {
-		return ""
-	}
-	return fmt.Sprintf(" at %d of %d points", n, of)
-}
-
-// leadGroup says where a lead holds, as in "with 1 client". It returns "" for all points of a part.
+// leadGroup says where a lead holds, as in "with 1 client ". It returns "" for all points of a part.
 func leadGroup(p *rank.Part, l rank.Lead) string {
 	switch {
 	case len(l.Clients) < len(p.Clients):
-		return "with " + clientsText(l.Clients, p.Clients)
+		return "with " + clientsText(l.Clients, p.Clients) + " "
 	case len(l.Sizes) < len(p.Sizes):
-		return "at " + words.List(lists.Map(l.Sizes, words.PayloadText))
+		return "at " + words.List(lists.Map(l.Sizes, words.PayloadText)) + " "
 	}
 	return ""
 }
 
 // clientsText writes some of the numbers of clients. Three or more neighbours become a range.
 func clientsText(some, all []int) string {
-	first := slices.Index(all, some[0])
-	if n := len(some); n > 2 && first >= 0 && first+n <= len(all) && slices.Equal(all[first:first+n], some) {
-		return fmt.Sprintf("%d to %d clients", some[0], some[n-1])
+	first, n := slices.Index(all, some[0]), len(some)
+	if n > 2 && first >= 0 && first+n <= len(all) && slices.Equal(all[first:first+n], some) {
+		return fmt.Sprintf("%d to %s", some[0], words.Clients(some[n-1]))
 	}
-	if len(some) == 1 {
-		return words.Clients(some[0])
-	}
-	return words.List(lists.Map(some, func(n int) string { return fmt.Sprint(n) })) + " clients"
-}
-
-func withSpace(text string) string {
-	if text == "" {
-		return ""
-	}
-	return text + " "
+	texts := lists.Map(some[:n-1], strconv.Itoa)
+	return words.List(append(texts, words.Clients(some[n-1])))
 }
 
 // Standings returns a line per lead with the factors of all variants, as in
@@ -162,7 +144,7 @@ func Standings(s *analysis.Summary) []string {
 	for _, l := range leads[:min(len(leads), maxShownLeads)] {
 		head := leadGroup(p, l)
 		if head != "" {
-			head += ": "
+			head = strings.TrimSuffix(head, " ") + ": "
 		}
 		items := []string{l.Variants[0] + " 1.0"}
 		for _, other := range l.Standings {
@@ -188,7 +170,7 @@ func leadActions(s *analysis.Summary, p *rank.Part, leads []rank.Lead) []string 
 		if l.Grade == rank.Open || l.Judged == 0 {
 			continue
 		}
-		rules = append(rules, withSpace(leadGroup(p, l))+chosen(l))
+		rules = append(rules, leadGroup(p, l)+chosen(l))
 		likely = likely || l.Grade == rank.Likely
 	}
 	text := strings.Join(rules, "; ")
@@ -198,28 +180,25 @@ func leadActions(s *analysis.Summary, p *rank.Part, leads []rank.Lead) []string 
 	command := settlingCommand(s, p, open)
 	switch cause := mainTrouble(s); {
 	case len(open) == 0:
-		return []string{words.CutLine("Do: " + text + ".")}
+		return []string{"Do: " + text + "."}
 	case command == "" && text != "":
-		return []string{words.CutLine("Do: " + text + ". More repeats may settle the rest.")}
+		return []string{"Do: " + text + ". More repeats may settle the rest."}
 	case command == "":
-		return []string{words.CutLine(cmp.Or(tooFewTrialsAdvice(s), "Do: take more repeats: no variant is proven best."))}
+		return []string{cmp.Or(tooFewTrialsAdvice(s), "Do: take more repeats: no variant is proven best.")}
 	case text != "":
-		return []string{words.CutLine("Do: " + text + "; to settle the rest:"), commandIndent + command}
+		return []string{"Do: " + text + "; to settle the rest:", words.CommandIndent + command}
 	case cause.others:
-		return []string{words.CutLine("Do: " + closeOthers(s) + ", then measure again:"), commandIndent + command}
+		return []string{"Do: " + cause.do + ", then measure again:", words.CommandIndent + command}
 	}
-	return []string{"Do: measure the open points again, for longer:", commandIndent + command}
+	return []string{"Do: measure the open points again, for longer:", words.CommandIndent + command}
 }
-
-// commandIndent begins a line that holds only a command.
-const commandIndent = "  "
 
 // chosen names the variants that a lead allows to choose.
 func chosen(l rank.Lead) string {
-	text := "choose " + words.JoinWith(l.Variants, "or")
 	if l.All {
-		return "choose any of them (equal within 5 %)"
+		return "choose any of them (equal within " + words.Share(l.Margin) + ")"
 	}
+	text := "choose " + words.JoinWith(l.Variants, "or")
 	if n := len(l.Except); n > 0 {
 		text += " (not at " + words.List(words.FirstItems(lists.Map(l.Except, words.PointText), "%d more points")) + ")"
 	}
@@ -241,41 +220,28 @@ func settlingCommand(s *analysis.Summary, p *rank.Part, open []rank.Point) strin
 	if len(s.Command) < 2 || s.Command[1] != "compare" {
 		return ""
 	}
-	var clients, sizes []string
-	var openClients []int
-	var openSizes []record.Payload
-	for _, at := range open {
-		openClients, openSizes = lists.AppendNew(openClients, at.Clients), lists.AppendNew(openSizes, at.Size)
+	all := lists.Map(p.Cells, func(c *matrix.Cell) rank.Point { return rank.Point{Size: c.Payload, Clients: c.Clients} })
+	drop, narrowed := slices.Clone(flagsOfOneRun), []string{}
+	for _, axis := range []struct {
+		flags []string
+		value func(rank.Point) string
+		order func(a, b rank.Point) int
+	}{
+		{[]string{"-c", "--concurrency"}, func(at rank.Point) string { return strconv.Itoa(at.Clients) }, func(a, b rank.Point) int { return a.Clients - b.Clients }},
+		{[]string{"--size"}, func(at rank.Point) string { return sizeFlag(at.Size) }, func(a, b rank.Point) int { return a.Size.Compare(b.Size) }},
+	} {
+		slices.SortFunc(open, axis.order)
+		values := distinct(lists.Map(open, axis.value))
+		if len(values) < len(distinct(lists.Map(all, axis.value))) {
+			drop, narrowed = append(drop, axis.flags...), append(narrowed, axis.flags[0], strings.Join(values, ","))
+		}
 	}
-	slices.Sort(openClients)
-	slices.SortFunc(openSizes, record.Payload.Compare)
-	drop := slices.Clone(flagsOfOneRun)
-	if len(openClients) < len(clientsOf(p)) {
-		clients, drop = lists.Map(openClients, func(n int) string { return fmt.Sprint(n) }), append(drop, "-c", "--concurrency")
-	}
-	if len(openSizes) < len(sizesOf(p)) {
-		sizes, drop = lists.Map(openSizes, sizeFlag), append(drop, "--size")
-	}
-	line := withoutFlags(s.Command, drop)
-	if clients != nil {
-		line = append(line, "-c", strings.Join(clients, ","))
-	}
-	if sizes != nil {
-		line = append(line, "--size", strings.Join(sizes, ","))
-	}
-	return words.Command(append(line, settlingFlags...))
+	return words.Command(slices.Concat(withoutFlags(s.Command, drop), narrowed, settlingFlags))
 }
 
-func clientsOf(p *rank.Part) (all []int) {
-	for _, c := range p.Cells {
-		all = lists.AppendNew(all, c.Clients)
-	}
-	return all
-}
-
-func sizesOf(p *rank.Part) (all []record.Payload) {
-	for _, c := range p.Cells {
-		all = lists.AppendNew(all, c.Payload)
+func distinct(values []string) (all []string) {
+	for _, v := range values {
+		all = lists.AppendNew(all, v)
 	}
 	return all
 }

@@ -49,12 +49,12 @@ func TestLinksAreTold(t *testing.T) {
 		want  []string
 	}{
 		"fastest":           {closed, []string{"Fastest variant on 3 links (0 proven): h2 on 2, h3 on 1"}},
-		"two links":         {closed[:4], nil},
-		"by a schedule":     {open, []string{"Calls take longer with 1 % loss: h2 2×, h3 1.1×"}},
+		"two links":         {closed[:4], []string{"Fastest: perhaps h2 over near, perhaps h2 over far"}},
+		"by a schedule":     {open, []string{"Fastest: perhaps h2 over far, perhaps h3 over lossy", "Calls take longer with 1 % loss: h2 2×, h3 1.1×"}},
 		"without the clean": {open[2:], nil},
 		"new connections":   {fresh, []string{"Round trips until a new connection's first answer: h3 2.0, h2 3.1"}},
 	} {
-		if got := linkLines(&analysis.Summary{Cells: test.cells}); !slices.Equal(got, test.want) {
+		if got := append(fastestOverLinks(&analysis.Summary{Cells: test.cells}), linkLines(&analysis.Summary{Cells: test.cells})...); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}

@@ -3,6 +3,7 @@ package advice
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -32,7 +32,7 @@ func searchSentences(s *analysis.Summary) []string {
 		if i > 0 && cells[i-1].Part == c.Part && cells[i-1].Payload == c.Payload && cells[i-1].Clients == c.Clients {
 			at := slices.IndexFunc(parts, func(p *rank.Part) bool { return p.Name == c.Part })
 			if lead, ok := parts[at].Against(c.Variant, cells[i-1].Variant, matrix.Throughput, rank.Point{Size: c.Payload, Clients: c.Clients}); ok {
-				text += fmt.Sprintf("; %s keeps %s as much%s", cells[i-1].Variant, words.TimesText(lead.Times), rateDoubt(lead))
+				text += "; " + words.RivalText(lead.Variant, lead)
 			}
 		}
 		sentences = append(sentences, text+".")
@@ -43,19 +43,6 @@ func searchSentences(s *analysis.Summary) []string {
 // foundRateCells returns the cells in which a search found the highest rate.
 func foundRateCells(s *analysis.Summary) []*matrix.Cell {
 	return rank.CellsUnder(s, "search", func(c *matrix.Cell) bool { return c.IsValid() && c.Search != nil && !c.ForeignClient })
-}
-
-// rateDoubt explains why the ratio of two rates does not prove that one rate is higher.
-func rateDoubt(s rank.Rival) string {
-	switch {
-	case s.Times.Interval == nil:
-		return ", in too few trials to be sure"
-	case s.Verdict == compare.Equivalent:
-		return ", which is the same within " + words.Share(s.Margin)
-	case s.Verdict == compare.Undecided:
-		return ", though not proven"
-	}
-	return ""
 }
 
 func highestRate(c *matrix.Cell) string {
@@ -90,94 +77,75 @@ func overloadSentence(s *analysis.Summary) []string {
 // maxShownLoads is the largest number of cells that get a sentence each.
 const maxShownLoads = 4
 
-// burstSentences says how long each burst took, and how many requests were lost.
+// burstSentences says how long each of a few bursts took. Of many bursts it says who was first.
 func burstSentences(s *analysis.Summary) []string {
-	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.HasFigures() && c.Drain != nil })
-	drained := rank.Filter(cells, (*matrix.Cell).IsValid)
-	size := func(c *matrix.Cell) string { return units.Number(float64(c.Load.Burst)) }
-	if len(drained) <= maxShownLoads {
-		return lists.Map(drained, func(c *matrix.Cell) string {
-			middle := ""
-			if median := c.ResponseTimes().P50.Value; !math.IsNaN(median) {
-				middle = "; half were answered within " + words.Micros(median)
-			}
-			return fmt.Sprintf("%s: a burst of %s was answered in %s%s; %s.",
-				words.DistinguishCell(c, drained), size(c), words.WithInterval(*c.Drain, words.Micros), middle, lostRequests(c))
-		})
+	drained := drainedBursts(s)
+	if len(drained) > maxShownLoads {
+		return burstLines(s)
 	}
-	slices.SortStableFunc(drained, compareDrain)
-	first, last := drained[0], drained[len(drained)-1]
-	losses := lists.Map(rank.Filter(cells, hasLost), func(c *matrix.Cell) string { return words.DistinguishCell(c, cells) + ": " + lostRequests(c) })
-	return []string{fmt.Sprintf("Of %d bursts, %s requests over %s were answered first, in %s, and %s over %s last, in %s; %s.",
-		len(drained), size(first), words.DistinguishCell(first, drained), words.Micros(first.Drain.Value),
-		size(last), words.DistinguishCell(last, drained), words.Micros(last.Drain.Value), cmp.Or(strings.Join(losses, ", "), "no request was lost"))}
-}
-
-func compareDrain(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }
-
-func hasLost(c *matrix.Cell) bool { return c.Survival.Unanswered() > 0 }
-
-func lostRequests(c *matrix.Cell) string {
-	missing, verb := c.Survival.Unanswered(), "were"
-	switch missing {
-	case 0:
-		return "no request was lost"
-	case 1:
-		verb = "was"
-	}
-	return fmt.Sprintf("%s of %s %s lost", units.Thousands(missing), units.Thousands(c.Survival.Requests), verb) + words.WorstFailure(c)
-}
-
-// sustainedSentence says how many requests of a sustained load were answered.
-func sustainedSentence(s *analysis.Summary) []string {
-	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
-	shown := cells
-	if len(cells) > maxShownLoads {
-		if !slices.ContainsFunc(cells, hasLost) {
-			return []string{fmt.Sprintf("Sustained load: every request was answered in all %d cells, %s.", len(cells), answeredRequests(cells[0]))}
+	return lists.Map(drained, func(c *matrix.Cell) string {
+		text := fmt.Sprintf("%s: a burst of %s was answered in %s", words.DistinguishCell(c, drained), units.Number(float64(c.Load.Burst)), words.WithInterval(*c.Drain, words.Micros))
+		if median := c.ResponseTimes().P50.Value; !math.IsNaN(median) {
+			text += "; half were answered within " + words.Micros(median)
 		}
-		shown = rank.Filter(cells, func(c *matrix.Cell) bool { return len(c.Survival.Failures) > 0 })
-	}
-	texts := lists.Map(shown, func(c *matrix.Cell) string {
-		return words.DistinguishCell(c, cells) + " " + answeredRequests(c) + words.WorstFailure(c)
+		return text + "; " + lostRequests(c) + "."
 	})
-	return words.Sentence(texts, "Sustained load, answered: %s.")
-}
-
-func answeredRequests(c *matrix.Cell) string {
-	return fmt.Sprintf("%s of %s at %s", units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.Rate(c.Load.RatePerSecond))
 }
 
 // burstLines counts for each burst size the cases in which each variant answers its burst first.
 func burstLines(s *analysis.Summary) []string {
-	cells := rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
-	return lists.Map(lists.GroupBy(cells, func(c *matrix.Cell) int { return c.Load.Burst }), func(same []*matrix.Cell) string {
+	return lists.Map(lists.GroupBy(drainedBursts(s), func(c *matrix.Cell) int { return c.Load.Burst }), func(same []*matrix.Cell) string {
 		cases := lists.GroupBy(same, func(c *matrix.Cell) string { return fmt.Sprint(c.Part, c.Workload, c.Payload, c.Clients) })
-		wins, lost := map[string]int{}, int64(0)
-		for _, one := range cases {
-			wins[slices.MinFunc(one, compareDrain).Variant]++
-			for _, c := range one {
-				lost += c.Survival.Unanswered()
-			}
-		}
-		line := fmt.Sprintf("bursts of %s, answered first by: %s", units.Number(float64(same[0].Load.Burst)), strings.Join(words.FirstItems(words.CountedLeads(wins, len(cases), "case"), "%d more"), ", "))
-		return words.CutLine(line + "; " + units.Thousands(lost) + " requests lost.")
+		firsts := lists.Map(cases, func(one []*matrix.Cell) string {
+			return slices.MinFunc(one, func(a, b *matrix.Cell) int { return cmp.Compare(a.Drain.Value, b.Drain.Value) }).Variant
+		})
+		wins := lists.GroupBy(firsts, func(variant string) string { return variant })
+		slices.SortStableFunc(wins, func(a, b []string) int { return len(b) - len(a) })
+		names := words.FirstItems(lists.Map(wins, func(w []string) string { return fmt.Sprintf("%s in %d", w[0], len(w)) }), "%d more")
+		lost := words.FirstItems(lists.Map(rank.Filter(same, hasLost), func(c *matrix.Cell) string { return words.DistinguishCell(c, same) + ": " + lostRequests(c) }), "%d more")
+		return fmt.Sprintf("Bursts of %s, answered first by: %s; %s.", units.Number(float64(same[0].Load.Burst)), strings.Join(names, ", "), cmp.Or(strings.Join(lost, ", "), "no request was lost"))
 	})
 }
 
+func drainedBursts(s *analysis.Summary) []*matrix.Cell {
+	return rank.CellsUnder(s, "burst", func(c *matrix.Cell) bool { return c.IsValid() && c.Drain != nil })
+}
+
+func hasLost(c *matrix.Cell) bool { return c.Survival.Unanswered() > 0 }
+
+// lostRequests counts the requests without an answer, and names the worst failure.
+func lostRequests(c *matrix.Cell) string {
+	if !hasLost(c) {
+		return "no request was lost"
+	}
+	return fmt.Sprintf("%s of %s requests were lost", units.Thousands(c.Survival.Unanswered()), units.Thousands(c.Survival.Requests)) + words.WorstFailure(c)
+}
+
+// answeredShares names the cells that lost requests, the worst first.
+func answeredShares(head string, cells []*matrix.Cell) []string {
+	losing := rank.Filter(cells, hasLost)
+	share := func(c *matrix.Cell) float64 { return float64(c.Survival.Succeeded) / float64(c.Survival.Requests) }
+	slices.SortStableFunc(losing, func(a, b *matrix.Cell) int { return cmp.Compare(share(a), share(b)) })
+	items := lists.Map(losing, func(c *matrix.Cell) string {
+		return fmt.Sprintf("%s %s of %s%s", words.DistinguishCell(c, cells), units.Thousands(c.Survival.Succeeded), units.Thousands(c.Survival.Requests), words.WorstFailure(c))
+	})
+	if len(items) == 0 {
+		return nil
+	}
+	return []string{head + strings.Join(words.FirstItems(items, "%d more"), ", ") + "."}
+}
+
+// sustainedLine says how many requests of a sustained load were answered.
 func sustainedLine(s *analysis.Summary) []string {
 	cells := rank.CellsUnder(s, "sustained", func(c *matrix.Cell) bool { return c.Survival.Requests > 0 })
 	if len(cells) == 0 {
 		return nil
 	}
-	losing := rank.Filter(cells, hasLost)
 	head := fmt.Sprintf("Sustained %s: ", words.Rate(cells[0].Load.RatePerSecond))
-	if len(losing) == 0 {
+	if !slices.ContainsFunc(cells, hasLost) {
 		return []string{head + "every request answered in " + words.Count(len(cells), "cell") + "."}
 	}
-	return words.FillLine(head, lists.Map(losing, func(c *matrix.Cell) string {
-		return fmt.Sprintf("%s answered %s", words.DistinguishCell(c, cells), words.Percent(words.AnsweredShare(c)))
-	}))
+	return answeredShares(head+"answered ", cells)
 }
 
 func searchLines(s *analysis.Summary) []string {
@@ -190,73 +158,55 @@ func searchLines(s *analysis.Summary) []string {
 	return lines
 }
 
-// linkLines describes emulated links: the fastest variant, the slowdown by packet loss, and the
-// round trips until a new connection's first answer.
+// linkLines describes emulated links: the slowdown by packet loss, and the round trips until a new
+// connection's first answer.
 func linkLines(s *analysis.Summary) []string {
 	linked := rank.CellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && c.Network.Link != "" && !c.ForeignClient })
-	return slices.Concat(fastestByLink(s, linked), slowdownByLoss(linked), handshakeTripLine(linked))
+	return append(slowdownByLoss(linked), handshakeTripLine(linked)...)
 }
 
-// minLinks is the smallest number of links for which a line counts the fastest variants.
-const minLinks = 3
+// maxShownLinks is the largest number of links that a line names one by one.
+const maxShownLinks = 2
 
-// fastestByLink counts the links over which each variant has the shortest mean for the same calls.
-func fastestByLink(s *analysis.Summary, linked []*matrix.Cell) []string {
-	alike := lists.GroupBy(linked, func(c *matrix.Cell) record.Cell {
+// fastestOverLinks names the fastest variant over each link, or counts the links of each variant. It
+// compares the kind of call that was measured over most links. The loopback counts as a link.
+func fastestOverLinks(s *analysis.Summary) []string {
+	cells := rank.CellsOf(s, func(c *matrix.Cell) bool { return c.IsValid() && !c.ForeignClient })
+	alike := lists.GroupBy(cells, func(c *matrix.Cell) record.Cell {
 		same := c.Cell
 		same.Part, same.Stack, same.Variant, same.Connection, same.Network = "", "", "", "", record.Network{}
 		return same
 	})
 	most := slices.MaxFunc(append(alike, nil), func(a, b []*matrix.Cell) int { return len(a) - len(b) })
+	var items []string
 	wins := map[string]int{}
-	compared, sure := 0, 0
-	for _, there := range lists.GroupBy(most, func(c *matrix.Cell) string { return c.Part }) {
+	proven := 0
+	for _, there := range lists.GroupBy(most, func(c *matrix.Cell) record.Network { return c.Network }) {
 		if len(there) < 2 {
 			continue
 		}
-		wins[shortestMean(there).Variant]++
-		compared++
-		if s.Fastest(there) != nil {
-			sure++
-		}
-	}
-	if compared < minLinks {
-		return nil
-	}
-	var names []string
-	for _, c := range rank.Filter(most, func(c *matrix.Cell) bool { return wins[c.Variant] > 0 }) {
-		names = lists.AppendNew(names, c.Variant)
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return wins[b] - wins[a] })
-	return words.FillLine(fmt.Sprintf("Fastest variant on %d links (%d proven): ", compared, sure),
-		lists.Map(names, func(name string) string { return fmt.Sprintf("%s on %d", name, wins[name]) }))
-}
-
-// fastestOverEach compares one kind of call over several links, or over a link and the loopback.
-func fastestOverEach(s *analysis.Summary, main *rank.Part, parts []*rank.Part) []string {
-	networks := lists.GroupBy(parts, func(p *rank.Part) record.Network { return p.Cells[0].Network })
-	if len(networks) < 2 || len(main.Sizes)*len(main.Clients) != 1 {
-		return nil
-	}
-	var items []string
-	for _, p := range parts {
-		valid := rank.Filter(p.Cells, (*matrix.Cell).IsValid)
-		if len(valid) < 2 {
-			continue
-		}
-		item := shortestMean(valid).Variant + " over " + cmp.Or(valid[0].Network.Link, "loopback")
-		if s.Fastest(valid) == nil {
+		best := slices.MinFunc(there, func(a, b *matrix.Cell) int {
+			return cmp.Compare(a.ResponseTimes().Mean.Value, b.ResponseTimes().Mean.Value)
+		})
+		item := best.Variant + " over " + cmp.Or(best.Network.Link, "loopback")
+		if s.Fastest(there) == nil {
 			item = "perhaps " + item
+		} else {
+			proven++
 		}
 		items = append(items, item)
+		wins[best.Variant]++
 	}
-	return words.FillLine("Fastest: ", items)
-}
-
-func shortestMean(cells []*matrix.Cell) *matrix.Cell {
-	return slices.MinFunc(cells, func(a, b *matrix.Cell) int {
-		return cmp.Compare(a.ResponseTimes().Mean.Value, b.ResponseTimes().Mean.Value)
-	})
+	switch n := len(items); {
+	case n < 2:
+		return nil
+	case n <= maxShownLinks:
+		return words.FillLine("Fastest: ", items)
+	default:
+		names := slices.SortedFunc(maps.Keys(wins), func(a, b string) int { return cmp.Or(wins[b]-wins[a], cmp.Compare(a, b)) })
+		return words.FillLine(fmt.Sprintf("Fastest variant on %d links (%d proven): ", n, proven),
+			lists.Map(names, func(name string) string { return fmt.Sprintf("%s on %d", name, wins[name]) }))
+	}
 }
 
 // slowdownByLoss returns how many times longer scheduled calls take over a link that loses packets

@@ -76,7 +76,7 @@ func foreignAnswer(s *analysis.Summary) []string {
 		trust += fmt.Sprintf("%d of %s invalid (%s); ", against[0].trials, words.Count(s.Done, "trial"), against[0].name)
 	}
 	trust += fmt.Sprintf("figures by %s, not by wirelab: no check of the load generator, server or machine.", words.List(s.Foreign))
-	return append(lines, words.CutLine(trust))
+	return append(lines, trust)
 }
 
 // foreignNotice explains that the figures come from another program.
@@ -106,7 +106,7 @@ func partAnswers(p *rank.Part) []string {
 		if c.Survival.Unanswered() == 0 {
 			line += "; none failed"
 		}
-		return words.CutLine(line + ".")
+		return line + "."
 	})
 }
 
@@ -130,7 +130,7 @@ func serviceFailures(s *analysis.Summary) []string {
 	}
 	if failed := worst.Survival.Unanswered(); failed > 0 {
 		share := float64(failed) / float64(worst.Survival.Requests)
-		lines = append(lines, words.CutLine(fmt.Sprintf("%s%s of the calls failed, mostly with: %s", with, words.Percent(share), worst.Survival.Failures[0].Example)))
+		lines = append(lines, fmt.Sprintf("%s%s of the calls failed, mostly with: %s", with, words.Percent(share), worst.Survival.Failures[0].Example))
 	}
 	if n, longest := worst.Standstills(); n > 0 {
 		times := "once, for"
@@ -147,5 +147,5 @@ func untrustedFigures(s *analysis.Summary) []string {
 	if slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
 		return nil
 	}
-	return []string{words.CutLine("Do not use these figures: " + s.Cells[0].Findings[0].Detail)}
+	return []string{"Do not use these figures: " + s.Cells[0].Findings[0].Detail}
 }

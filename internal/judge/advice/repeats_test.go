@@ -18,23 +18,23 @@ func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
 		{&record.Until{Looks: taken, Begun: 9}, nil}, // damaged
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "answered"},
-			[]string{"Repeated until every comparison of the mean was decided: at look 1 of at most 2, after 3 repeats. Verdicts and intervals are corrected for repeated looks."},
+			[]string{"Repeated until every comparison of the mean was decided: look 1 of at most 2, after 3 repeats. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "time", Width: 0.03},
-			[]string{"Repeated until each mean was known within 3 %, but at look 1 of at most 2, after 3 repeats, 8 of 12 means are known, and no time was left for more. Verdicts and intervals are corrected for repeated looks."},
+			[]string{"Repeated until each mean was known within 3 %: look 1 of at most 2; after 3 repeats 4 of 12 means are still open, because no time was left for more. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "repeats"},
-			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, 8 of 12 comparisons are decided, and no more repeats were allowed. Verdicts and intervals are corrected for repeated looks."},
+			[]string{"Repeated until every comparison of the mean was decided: look 1 of at most 2; after 3 repeats 4 of 12 comparisons of the mean are still open, because no more repeats were allowed. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "nothing"},
-			[]string{"Repeated until every comparison of the mean was decided, but at look 1 of at most 2, after 3 repeats, no trial was valid."},
+			[]string{"Repeated until every comparison of the mean was decided: look 1 of at most 2; after 3 repeats 4 of 12 comparisons of the mean are still open, because more repeats would not decide them. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
 			&record.Until{Looks: taken, Begun: 2},
-			[]string{"Repeated until every comparison of the mean was decided, but ended before look 2 of at most 2, after 5 repeats: the trials are judged as if at that look."},
+			[]string{"Repeated until every comparison of the mean was decided: look 2 of at most 2 was not finished, and the trials are judged as if at that look. Verdicts and intervals are corrected for repeated looks."},
 		},
 	} {
 		s := &analysis.Summary{Until: c.until}

@@ -58,7 +58,9 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 }
 
 func TestAServiceIsNamedByItsWire(t *testing.T) {
-	text := strings.Join(Advise(serving(0, 1, 16)), "\n")
+	s := serving(0, 1, 16)
+	s.Cells[1].Bound = matrix.ByServerCPU
+	text := strings.Join(Advise(s), "\n")
 	if strings.Contains(text, "service:wire") || !strings.Contains(text, "h2") || !strings.Contains(text, "16 clients: 7,000/s") {
 		t.Errorf("want h2, and each number of clients:\n%s", text)
 	}

@@ -20,14 +20,11 @@ func TestStepsSayTheCauseFirst(t *testing.T) {
 	}
 	first := step("grpc", 2, compare.HasStep)
 	first.Faults = &matrix.Figure{Value: 1.5, Interval: &matrix.Interval{Low: 1, High: 2}}
-	got := stepsBySize(&analysis.Summary{Results: analysis.Results{Steps: []compare.Step{
+	got := stepLines(&analysis.Summary{Results: analysis.Results{Steps: []compare.Step{
 		first, step("grpc:smallobject=64KiB", 2.1, compare.StepStays), step("grpc:pool-tiers=none", 1.1, compare.StepGone), step("grpc:gogc=off", 1.5, compare.StepUndecided),
 	}}})
 	want := []string{
-		"factors: from 32,700 B to 32,800 B a call over grpc takes 2 times as long, with 1.5 (1 to 2) more page faults: a step, caused by pool-tiers, not by smallobject.",
-		"factors: the step is gone with pool-tiers=none (1.1).",
-		"factors: the step stays with smallobject=64KiB (2.1).",
-		"factors: the step is undecided with gogc=off (1.5).",
+		"32,700 B to 32,800 B over grpc: 2×, with 1.5 (1 to 2) more page faults, a step; gone with pool-tiers=none 1.1×; not gone with smallobject=64KiB 2.1×; undecided with gogc=off 1.5×.",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -20,8 +20,7 @@ import (
 func claimSentences(s *analysis.Summary) []string {
 	var sentences, unasked []string
 	if clauses := leadClauses(s); len(clauses) > 0 {
-		texts := lists.Map(clauses, func(c leadClause) string { return c.head + strings.Join(c.items, ", ") })
-		sentences = append(sentences, words.Capitalize(trialsEach(clauses)+strings.Join(texts, "; "))+".")
+		sentences = append(sentences, words.Capitalize(strings.Join(clauses, "; "))+".")
 	}
 	for i := range s.Claims {
 		if c := &s.Claims[i]; c.Unasked {
@@ -36,60 +35,56 @@ func claimSentences(s *analysis.Summary) []string {
 	return sentences
 }
 
-// A leadClause lists the measured figures of one claim.
-type leadClause struct {
-	head   string
-	items  []string
-	trials int // least number of trials of a figure
-}
-
 // maxLeadClauses is the number of claims whose figures answer a study's question. The sentences of
 // the claims follow.
 const maxLeadClauses = 2
 
 // leadClauses returns the figures of the first claims. Claims about causes come first, because
-// most studies ask for a cause.
-func leadClauses(s *analysis.Summary) (clauses []leadClause) {
-	heads := map[string]bool{}
+// most studies ask for a cause. The first text warns of too few trials for an interval.
+func leadClauses(s *analysis.Summary) (clauses []string) {
 	for _, causes := range []bool{true, false} {
 		for i := range s.Claims {
 			c := &s.Claims[i]
 			if causes != (len(c.Factors) > 0) || len(clauses) == maxLeadClauses {
 				continue
 			}
-			if clause := newLeadClause(c); clause != nil && !heads[clause.head] {
-				clauses, heads[clause.head] = append(clauses, *clause), true
+			text, trials := leadClause(c)
+			head, _, _ := strings.Cut(text, ": ")
+			if text == "" || slices.ContainsFunc(clauses, func(known string) bool { return strings.Contains(known, head+": ") }) {
+				continue
 			}
+			if len(clauses) == 0 && trials < matrix.LeastTrials {
+				text = words.Count(trials, "trial") + " each, so nothing is proven: " + text
+			}
+			clauses = append(clauses, text)
 		}
 	}
 	return clauses
 }
 
-// newLeadClause returns nil if the claim's figures are of several kinds or at more than two places,
-// or if the figures of two variants are missing.
-func newLeadClause(c *compare.Claim) *leadClause {
+// leadClause lists the measured figures of one claim, and returns the least number of trials of a
+// figure. It returns "" if the figures are of several kinds or at more than two places, or if the
+// figures of two variants are missing.
+func leadClause(c *compare.Claim) (text string, trials int) {
 	if len(c.Figures) < 2 {
-		return nil
+		return "", 0
 	}
 	first := c.Figures[0]
 	place := func(f compare.ClaimFigure) string {
 		return fmt.Sprint(f.Part, f.Payload, f.Clients)
 	}
-	var places, variants []string
+	var places, variants, items []string
 	var where []compare.ClaimFigure // the first figure of each place
 	for _, f := range c.Figures {
 		if f.Figure != first.Figure {
-			return nil
+			return "", 0
 		}
 		if places = lists.AppendNew(places, place(f)); len(places) > len(where) {
 			where = append(where, f)
 		}
 		variants = lists.AppendNew(variants, f.Variant)
 	}
-	if len(places) > 2 || len(variants) < 2 {
-		return nil
-	}
-	clause := &leadClause{head: figureName(first.Figure) + placeText(where) + ": ", trials: math.MaxInt}
+	trials = math.MaxInt
 	for n, variant := range variants {
 		var values []string
 		for _, at := range places {
@@ -98,18 +93,18 @@ func newLeadClause(c *compare.Claim) *leadClause {
 				break
 			}
 			values = append(values, figureText(first.Figure, c.Figures[i].Value.Value))
-			clause.trials = min(clause.trials, c.Figures[i].Trials)
+			trials = min(trials, c.Figures[i].Trials)
 		}
 		if len(values) == len(places) {
-			clause.items = append(clause.items, changeName(c, variant)+" "+strings.Join(values, " → "))
+			items = append(items, changeName(c, variant)+" "+strings.Join(values, " → "))
 		} else if n == 0 {
-			return nil // the other variants are compared with this one
+			return "", 0 // the other variants are compared with this one
 		}
 	}
-	if len(clause.items) < 2 {
-		return nil
+	if len(places) > 2 || len(items) < 2 {
+		return "", 0
 	}
-	return clause
+	return figureName(first.Figure) + placeText(where) + ": " + strings.Join(items, ", "), trials
 }
 
 // changeName names a variant by the factor that it changes.
@@ -124,18 +119,16 @@ func changeName(c *compare.Claim, variant string) string {
 
 // placeText describes one or two places, such as " at 64 KiB, 1 → 48 clients".
 func placeText(where []compare.ClaimFigure) string {
-	both := func(of func(compare.ClaimFigure) string) string {
-		texts := slices.Compact(lists.Map(where, of))
-		return strings.Join(texts, " → ")
+	clients := slices.Compact(lists.Map(where, func(f compare.ClaimFigure) int { return f.Clients }))
+	with := words.Clients(clients[len(clients)-1])
+	if len(clients) > 1 {
+		with = fmt.Sprintf("%d → %s", clients[0], with)
 	}
-	clients := both(func(f compare.ClaimFigure) string { return fmt.Sprint(f.Clients) }) + " clients"
-	if clients == "1 clients" {
-		clients = "1 client"
+	if where[0].RequestBytes > 0 {
+		sizes := slices.Compact(lists.Map(where, func(f compare.ClaimFigure) string { return words.PayloadText(f.Payload) }))
+		return " at " + strings.Join(sizes, " → ") + ", " + with
 	}
-	if size := both(func(f compare.ClaimFigure) string { return words.PayloadText(f.Payload) }); where[0].RequestBytes > 0 {
-		return " at " + size + ", " + clients
-	}
-	return " with " + clients
+	return " with " + with
 }
 
 func figureName(figure string) string {
@@ -170,37 +163,9 @@ func figureText(figure string, value float64) string {
 	return words.Micros(value)
 }
 
-// trialsEach warns of figures with too few trials for an interval.
-func trialsEach(clauses []leadClause) string {
-	least := clauses[0].trials
-	for _, c := range clauses {
-		least = min(least, c.trials)
-	}
-	switch {
-	case least >= matrix.LeastTrials:
-		return ""
-	case least == 1:
-		return "one trial each, so nothing is proven: "
-	}
-	return fmt.Sprintf("%d trials each, so nothing is proven: ", least)
-}
-
-// StudyLead answers a study's question in a few short lines, from the figures of its claims.
+// StudyLead answers a study's question in short lines, from the figures of its claims.
 func StudyLead(s *analysis.Summary) []string {
-	const maxLines = 2
-	var lines []string
-	for i, c := range leadClauses(s) {
-		head := c.head
-		if i == 0 && c.trials < matrix.LeastTrials {
-			head = words.Count(c.trials, "trial") + " each: " + head
-		}
-		more := words.WrapLine(words.Capitalize(head) + strings.Join(c.items, ", "))
-		if len(lines) > 0 && len(lines)+len(more) > maxLines {
-			break
-		}
-		lines = append(lines, lists.Map(more, words.CutLine)...)
-	}
-	return lines
+	return lists.Map(leadClauses(s), func(clause string) string { return words.CutLine(words.Capitalize(clause)) })
 }
 
 func quotedClaim(c *compare.Claim) string {
@@ -254,14 +219,10 @@ func claimSentence(c *compare.Claim) string {
 	return sentence + "."
 }
 
-var shareNames = map[string]string{
-	matrix.CPU:        "CPU time per request, of both ends,",
-	matrix.Throughput: "throughput",
-	matrix.Mean:       "the mean time of a call",
-}
+var shareNames = map[string]string{matrix.CPU: "CPU", matrix.Throughput: "throughput", matrix.Mean: "time"}
 
 // shareSentences says how much each change adds to the difference between a part's first and last
-// variant.
+// variant. In a closed loop, the throughput already says what the mean would.
 func shareSentences(s *analysis.Summary) []string {
 	var sentences []string
 	for _, d := range s.Shares {
@@ -274,12 +235,9 @@ func shareSentences(s *analysis.Summary) []string {
 }
 
 func shareSentence(d compare.Shares) string {
-	where := fmt.Sprintf("%s of %s over %s's, %s with %s", shareNames[d.Metric], d.To, d.From, d.Workload, words.Clients(d.Clients))
-	switch {
-	case d.Ratio.Interval == nil:
-		return fmt.Sprintf("Undecided: %s: %s, in too few repeats to be sure.", where, words.TimesText(d.Ratio))
-	case !d.Decided:
-		return fmt.Sprintf("Undecided: %s: %s, which may be no difference, so no shares are given.", where, words.TimesText(d.Ratio))
+	text := fmt.Sprintf("%s, for %s with %s", shareHead(d), d.Workload, words.Clients(d.Clients))
+	if !d.Decided {
+		return "Undecided: " + text + ", which may be no difference."
 	}
 	texts := lists.Map(d.Steps, func(step compare.ShareStep) string {
 		share := words.WithInterval(*step.Share, words.Share)
@@ -291,38 +249,32 @@ func shareSentence(d compare.Shares) string {
 		}
 		return step.Change + " " + share
 	})
-	return fmt.Sprintf("%s: %s. Shares of this difference: %s.", words.Capitalize(where), words.TimesText(d.Ratio), strings.Join(texts, "; "))
+	return fmt.Sprintf("%s. Shares of this difference: %s.", text, strings.Join(texts, "; "))
 }
 
-// shareLines says how much each change adds to a difference in time, or else in CPU time.
+// shareHead names a difference that is divided into shares.
+func shareHead(d compare.Shares) string {
+	text := fmt.Sprintf("%s over %s, %s %s", d.To, d.From, shareNames[d.Metric], words.FactorText(d.Ratio))
+	if d.Ratio.Interval == nil {
+		text += " (" + words.Count(d.Pairs, "trial") + ")"
+	}
+	return text
+}
+
+// shareLines lists each change of a difference in time, or else in CPU time, with the ratio of the
+// variants after and before the change.
 func shareLines(s *analysis.Summary) []string {
-	for _, by := range []struct{ metric, name string }{{matrix.Mean, "time"}, {matrix.CPU, "CPU"}} {
-		i := slices.IndexFunc(s.Shares, func(d compare.Shares) bool { return d.Metric == by.metric && len(d.Steps) > 0 })
+	for _, metric := range []string{matrix.Mean, matrix.CPU} {
+		i := slices.IndexFunc(s.Shares, func(d compare.Shares) bool { return d.Metric == metric && len(d.Steps) > 0 })
 		if i < 0 {
 			continue
 		}
-		d := s.Shares[i]
-		ratio := words.FactorText(d.Ratio)
-		if d.Ratio.Interval == nil {
-			ratio += " (" + words.Count(d.Pairs, "trial") + ")"
-		}
-		return words.FillLine(fmt.Sprintf("%s over %s, %s %s: ", d.To, d.From, by.name, ratio), shareSteps(d.Steps))
+		return words.FillLine(shareHead(s.Shares[i])+": ", lists.Map(s.Shares[i].Steps, func(step compare.ShareStep) string {
+			change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (")
+			return change + " " + units.Number(step.Ratio.Value) + "×"
+		}))
 	}
 	return nil
-}
-
-// shareSteps lists the changes, each with the ratio of the variants after and before the change.
-func shareSteps(steps []compare.ShareStep) []string {
-	items := make([]string, len(steps))
-	for i, step := range steps {
-		change, _, _ := strings.Cut(strings.TrimPrefix(step.Change, "the "), " (")
-		further := ""
-		if i == 1 && step.Ratio.Value > 1 {
-			further = "a further "
-		}
-		items[i] = change + " " + further + units.Number(step.Ratio.Value) + "×"
-	}
-	return items
 }
 
 // claimCount answers the study's question, and counts the outcomes of its claims.
@@ -330,119 +282,47 @@ func claimCount(s *analysis.Summary) []string {
 	if len(s.Claims) == 0 {
 		return nil
 	}
-	return append(StudyLead(s), words.WrapLine(strings.Join(compare.CountOutcomes(s.Claims), " "))...)
+	return append(StudyLead(s), compare.CountOutcomes(s.Claims)...)
 }
 
-// stepsBySize names the sizes where a call's time jumps, and the changes that remove the jump.
-func stepsBySize(s *analysis.Summary) []string {
-	var sentences []string
-	for _, all := range stepsByJump(s) {
-		sentences = append(sentences, stepSentences(all)...)
-	}
-	return sentences
-}
-
-// stepsByJump groups steps between the same sizes. A group begins with the part's first variant.
-func stepsByJump(s *analysis.Summary) [][]compare.Step {
-	return lists.GroupBy(s.Steps, func(step compare.Step) string {
+// stepLines names the sizes where a call's time jumps, and the changes that remove the jump. The
+// first step between two sizes is of the part's first variant.
+func stepLines(s *analysis.Summary) []string {
+	groups := lists.GroupBy(s.Steps, func(step compare.Step) string {
 		return fmt.Sprint(step.Part, step.From, step.To, step.Clients)
 	})
-}
-
-func stepSentences(all []compare.Step) []string {
-	first := all[0]
-	where := fmt.Sprintf("%s: from %s to %s", first.Part, words.ExactSize(first.From), words.ExactSize(first.To))
-	times := words.WithInterval(first.Time, units.Number)
-	appears := ""
-	if with := variantsWithRatios(all, compare.StepAppears); len(with) > 0 {
-		appears = "; a step appears with " + words.List(with)
-	}
-	switch first.Outcome {
-	case compare.HasStep:
+	return lists.Map(groups, func(all []compare.Step) string {
+		first := all[0]
 		faults := "" // additional page faults of the larger message, if proven
 		if first.Faults != nil && first.Faults.Interval != nil && first.Faults.Interval.Low > 0 {
 			faults = fmt.Sprintf(", with %s more page faults", words.WithInterval(*first.Faults, units.Number))
 		}
-		sentences := []string{fmt.Sprintf("%s a call over %s takes %s times as long%s%s.", where, first.Variant, times, faults, stepCause(all))}
-		for _, kind := range []struct {
-			kind compare.StepKind
-			says string
-		}{{compare.StepGone, "the step is gone with %s."}, {compare.StepStays, "the step stays with %s."}, {compare.StepUndecided, "the step is undecided with %s."}} {
-			if with := variantsWithRatios(all, kind.kind); len(with) > 0 {
-				sentences = append(sentences, fmt.Sprintf(first.Part+": "+kind.says, words.List(with)))
+		text := fmt.Sprintf("%s to %s over %s: %s%s, %s", words.ExactSize(first.From), words.ExactSize(first.To), first.Variant, words.FactorText(first.Time), faults, stepWords[first.Outcome])
+		for _, kind := range []compare.StepKind{compare.StepGone, compare.StepStays, compare.StepUndecided, compare.StepAppears} {
+			if with := changesOf(all[1:], kind); len(with) > 0 {
+				text += "; " + stepWords[kind] + " with " + words.List(with)
 			}
 		}
-		return sentences
-	case compare.NoStep:
-		return []string{fmt.Sprintf("%s a call over %s takes %s times as long: no step%s.", where, first.Variant, times, appears)}
-	}
-	return []string{fmt.Sprintf("%s it is undecided whether a call over %s has a step: %s times as long%s.", where, first.Variant, times, appears)}
+		return text + "."
+	})
 }
 
-// stepCause names the options that remove the step, and the options that do not.
-func stepCause(all []compare.Step) string {
-	gone, stays := changedOptions(all, compare.StepGone), changedOptions(all, compare.StepStays)
-	switch {
-	case len(gone) == 0:
-		return ": a step"
-	case len(stays) == 0:
-		return ": a step, caused by " + words.JoinWith(gone, "or")
-	}
-	return fmt.Sprintf(": a step, caused by %s, not by %s", words.JoinWith(gone, "or"), words.JoinWith(stays, "or"))
+// stepWords has the outcomes of a part's first variant, and those of its changes.
+var stepWords = map[compare.StepKind]string{
+	compare.HasStep: "a step", compare.NoStep: "no step", compare.StepUndecided: "undecided",
+	compare.StepGone: "gone", compare.StepStays: "not gone", compare.StepAppears: "a step",
 }
 
-// variantsWithRatios names the variants of a kind by their added options, with their ratios.
-func variantsWithRatios(all []compare.Step, kind compare.StepKind) []string {
-	var names []string
-	for _, step := range all[1:] {
+// changesOf names the options that variants of a kind add to the first variant, with their ratios.
+func changesOf(steps []compare.Step, kind compare.StepKind) (names []string) {
+	for _, step := range steps {
 		if step.Outcome == kind {
-			names = append(names, fmt.Sprintf("%s (%s)", addedOptions(step), words.WithInterval(step.Time, units.Number)))
+			added := step.Variant
+			if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
+				added = strings.TrimLeft(rest, ":,")
+			}
+			names = append(names, added+" "+words.FactorText(step.Time))
 		}
 	}
 	return names
-}
-
-// changedOptions returns the distinct options that variants of a kind add.
-func changedOptions(all []compare.Step, kind compare.StepKind) []string {
-	var names []string
-	for _, step := range all[1:] {
-		if step.Outcome == kind {
-			name, _, _ := strings.Cut(addedOptions(step), "=")
-			names = lists.AppendNew(names, name)
-		}
-	}
-	return names
-}
-
-// addedOptions returns the options that a variant adds to the part's first variant.
-func addedOptions(step compare.Step) string {
-	if rest, more := strings.CutPrefix(step.Variant, step.Base); more {
-		return strings.TrimLeft(rest, ":,")
-	}
-	return step.Variant
-}
-
-// stepLines names the sizes where the time jumps, and the changes that remove the jump.
-func stepLines(s *analysis.Summary) []string {
-	var lines []string
-	for _, all := range stepsByJump(s) {
-		first := all[0]
-		head := fmt.Sprintf("%s to %s over %s: %s, ", words.ExactSize(first.From), words.ExactSize(first.To), first.Variant, words.FactorText(first.Time))
-		switch first.Outcome {
-		case compare.HasStep:
-			var items []string
-			if gone := changedOptions(all, compare.StepGone); len(gone) > 0 {
-				items = append(items, "gone with "+words.JoinWith(gone, "or"))
-			}
-			if stays := changedOptions(all, compare.StepStays); len(stays) > 0 {
-				items = append(items, "not with "+words.JoinWith(stays, "or"))
-			}
-			lines = append(lines, words.FillLine(head+"a step; ", append(items, ""))...)
-		case compare.NoStep:
-			lines = append(lines, words.CutLine(head+"no step."))
-		default:
-			lines = append(lines, words.CutLine(head+"undecided."))
-		}
-	}
-	return lines
 }

@@ -36,12 +36,12 @@ func TestTailsOfTooFewRequests(t *testing.T) {
 	text := strings.Join(Advise(s), "\n")
 	holds(
 		t, text,
-		"The shortest tail with 200 clients was not measured: P99 needs 1,000 requests per trial, so measure longer.",
-		"the mean is 0.1 times the value without the limit; with the wait for the limit, as callers measure it, the mean is 1 times the value without; throughput is 0.98 times",
+		"compare: not measured: P99, which needs 1,000 requests per trial; measure longer.",
+		"from the actual send, a call takes 0.1× as long as without the limit; with the wait for the limit, it takes 1× as long; throughput is 0.98× as high.",
 		"a burst of 10 was answered in 1 ms; no request was lost",
 	)
 	holdsNone(t, text, "NaN")
-	holdsNone(t, text, "The tail with")
+	holdsNone(t, text, "P99, 64 B")
 }
 
 func TestTheTailNamesAStall(t *testing.T) {

@@ -26,10 +26,10 @@ var troubles = map[string]trouble{
 	"generator-bound": {found: "the load generator was the limit", do: "use fewer clients, or more CPUs"},
 	"schedule":        {found: "requests were sent late", do: "lower the rate"},
 	"overload":        {found: "the service was offered more than it can serve", do: "lower the rate"},
-	"connections":     {found: "connections were not opened as asked", do: "see the table's notes"},
-	"errors":          {found: "calls failed", do: "see the table's notes"},
+	"connections":     {found: "connections were not opened as asked"},
+	"errors":          {found: "calls failed"},
 	"settled":         {found: "the warm-up was too short", do: "use a longer --warm-up"},
-	"no measurement":  {found: "trials ended without a measurement", do: "see the table's notes"},
+	"no measurement":  {found: "trials ended without a measurement"},
 }
 
 // mainTrouble returns the commonest reason for invalid trials, or the zero value without any.
@@ -42,13 +42,11 @@ func mainTrouble(s *analysis.Summary) trouble {
 }
 
 func describeTrouble(s *analysis.Summary, check string) trouble {
-	t, known := troubles[check]
-	switch {
-	case !known:
-		return trouble{found: "the check " + check + " failed", do: "see the table's notes"}
-	case t.others:
-		t.found, t.do = otherPrograms(s), "close them"
+	t := troubles[check]
+	if t.others {
+		t.found, t.do = otherPrograms(s), closeOthers(s)
 	}
+	t.found, t.do = cmp.Or(t.found, "the check "+check+" failed"), cmp.Or(t.do, "see the table's notes")
 	return t
 }
 
@@ -100,18 +98,9 @@ func tooFewTrialsAdvice(s *analysis.Summary) string {
 	case 2*few <= len(s.Cells):
 		return ""
 	case 2*planned > few:
-		return fmt.Sprintf("Do: %s: %d of %d cells have too few valid trials.", remedy(s), few, len(s.Cells))
+		return fmt.Sprintf("Do: %s: %d of %d cells have too few valid trials.", cmp.Or(mainTrouble(s).do, "fix the cause of invalid trials"), few, len(s.Cells))
 	}
 	return fmt.Sprintf("Do: take %d repeats or more: %d of %d cells have too few trials for a verdict.", matrix.LeastTrials, few, len(s.Cells))
-}
-
-// remedy says what to do about invalid trials.
-func remedy(s *analysis.Summary) string {
-	t := mainTrouble(s)
-	if t.others {
-		return closeOthers(s)
-	}
-	return cmp.Or(t.do, "fix the cause of invalid trials")
 }
 
 // trustLine counts the valid trials, and says what spoiled the others and what to do about it.
@@ -122,6 +111,9 @@ func trustLine(s *analysis.Summary) []string {
 	valid := s.Done - s.Invalid - s.Failed
 	line := fmt.Sprintf("Trust: %d of %s valid", valid, words.Count(s.Done, "trial"))
 	if t := mainTrouble(s); t != (trouble{}) && valid < s.Done {
+		if t.others {
+			t.do = "close them" // the line names them already
+		}
 		return []string{fmt.Sprintf("%s; %s: %s.", line, t.found, t.do)}
 	}
 	care := reasons(s, record.Warning)

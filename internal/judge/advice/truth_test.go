@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/analysis"
@@ -59,10 +60,10 @@ func TestBothSizesAreNamed(t *testing.T) {
 	y.p99 = y.mean
 	text := advised(y)
 	holds(t, text,
-		"With 10 clients tcp is the fastest at 64 B: a call takes 1 ms",
-		"rest has the lowest mean at 64 B → 256 KiB, which grpc equals within 5 %: a call takes 1 ms",
+		"64 B, 10 clients: tcp 1 ms; rest 4.67× slower (",
+		"64 B → 256 KiB, 10 clients: rest 1 ms; grpc 1× equal within 5 % (",
 		"Certain: at 64 B tcp is cheapest, 4.7 times before the next. Certain: at 64 B → 256 KiB rest and grpc are cheapest, and equal within 5 %.",
-		"The tail with 10 clients: at 64 B tcp is best with a P99 of 1 ms",
+		"P99, 64 B, 10 clients: tcp 1 ms; ",
 	)
 	holdsNone(t, text, "at both sizes")
 
@@ -70,13 +71,14 @@ func TestBothSizesAreNamed(t *testing.T) {
 	holds(t, advised(y), "Certain: at 64 B → 64 KiB and 32 KiB rest and grpc are cheapest, and equal within 5 % at both points. Certain: at 64 KiB → 64 B tcp is cheapest, ")
 }
 
-// Where one variant alone has a figure, no trial can make it surer that it leads.
+// Where one variant alone has a figure, nothing is compared.
 func TestTheOnlyFigureIsNotInDoubt(t *testing.T) {
 	s := &analysis.Summary{}
 	usual().addTo(s)
 	spoil(s, func(c *matrix.Cell) bool { return c.Variant != "tcp" && c.RequestBytes == 4096 && c.Clients == 200 })
 	text := strings.Join(Advise(s), "\n")
-	holds(t, text, "only tcp has a valid figure at 4 KiB: a call takes 625 µs")
+	holds(t, text, "fastest at 10 of 11 points", "4 KiB, 100 clients: tcp 313 µs")
+	holdsNone(t, text, "4 KiB, 200 clients: tcp")
 }
 
 func TestKneesAndLimitsNameBothSizes(t *testing.T) {
@@ -94,13 +96,28 @@ func TestCPUTimeIsAReasonToChoose(t *testing.T) {
 	y.cpu = func(variant string, _ rank.Point) float64 { return map[string]float64{"tcp": 10, "rest": 30}[variant] }
 	text := advised(y)
 	holds(t, text,
-		"Certain: tcp and rest are equal in P99 within 5 % at all 12 points.",
+		"Certain: tcp and rest are equal within 5 % in P99 at all 12 points.",
 		"Certain: tcp is cheapest at all 12 points, 3.0 times before the next.",
-		"tcp 5 µs + 5 µs and rest 15 µs + 15 µs, so tcp costs least")
+		"CPU time, 64 B, 1 client: tcp 5 µs + 5 µs (client + server); rest 3× more (")
 	holdsNone(t, text, "choose by other merits")
 
 	y.cpu = nil
-	holds(t, advised(y), "Certain: tcp and rest are equal in CPU time within 5 % at all 12 points.")
+	holds(t, advised(y), "Certain: tcp and rest are equal within 5 % in CPU time at all 12 points.")
+}
+
+// The margin that the run supports stands in lead, lines, advice and what to do.
+func TestEqualityNamesTheRunsMargin(t *testing.T) {
+	s := &analysis.Summary{}
+	alike().addTo(s)
+	for i := range s.Comparisons {
+		s.Comparisons[i].Margin = 0.02
+	}
+	text := strings.Join(append(Answer(s), Advise(s)...), "\n")
+	holds(t, text, "Certain: tcp and rest are equal within 2 % in mean at all 12 points.", "rest 1× equal within 2 % (", "Do: choose any of them (equal within 2 %).")
+	holdsNone(t, text, "within 5 %")
+	if margin := rank.MainLeads(s)[0].Margin; margin != 0.02 {
+		t.Errorf("the lead's margin is %v", margin)
+	}
 }
 
 // Nothing is recommended that has too few trials, and nothing is called equal that is undecided.
@@ -146,14 +163,14 @@ func lastLine(lines []string, prefix string) (last string) {
 
 // Of two that do not differ, none costs least.
 func TestNoneOfEqualsCostsLeast(t *testing.T) {
-	for name, ratio := range map[string]float64{"which rest equals within 5 %": 1.005, "though not proven against rest": 1.05} {
+	for name, ratio := range map[string]float64{"equal within 5 %": 1.005, "undecided": 1.05} {
 		y := alike()
 		y.cpu = func(variant string, _ rank.Point) float64 {
 			return map[string]float64{"tcp": 10, "rest": 10 * ratio}[variant]
 		}
 		text := advised(y)
-		holds(t, text, "tcp costs least, "+name)
-		holdsNone(t, text, "so tcp costs least")
+		holds(t, text, "tcp 5 µs + 5 µs (client + server); rest "+units.Number(ratio)+"× "+name)
+		holdsNone(t, text, "Certain: tcp is cheapest")
 	}
 }
 
@@ -170,11 +187,9 @@ func TestOnlyCrossoversThatWereSoughtAreDenied(t *testing.T) {
 	holdsNone(t, advised(y), "overtake")
 
 	y.sizes = both(64, 640, 4096, 16384)
-	holds(t, advised(y), "From 64 B to 16 KiB no variant overtook another.")
-	y.sizes = append(y.sizes, record.Payload{RequestBytes: 64, ResponseBytes: 262144})
-	holds(t, advised(y), "As messages grow, no variant overtook another at the sizes with enough trials.")
+	holds(t, advised(y), "As messages grow, no variant overtakes another at the sizes with enough trials.")
 	y.trials = 2
-	holds(t, advised(y), "No crossover found, because a crossover needs three trials of both variants at 4 sizes.")
+	holdsNone(t, advised(y), "overtake")
 }
 
 // The wait for the permit may be counted or not; who else counts how is not known.

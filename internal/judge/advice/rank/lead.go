@@ -29,12 +29,13 @@ type Lead struct {
 	Metric    string           `json:"metric" jsonschema:"enum=mean,enum=p99,enum=cpu"` // the compared figure
 	Sizes     []record.Payload `json:"sizes"`                                           // message sizes of the points
 	Clients   []int            `json:"clients"`                                         // numbers of clients of the points
-	Variants  []string         `json:"variants"`                                        // the leading variant, or several that are equal within 5 %; if open, the variant with the lowest figure at most points
-	All       bool             `json:"all"`                                             // every compared variant leads, so all are equal within 5 %
+	Variants  []string         `json:"variants"`                                        // the leading variant, or several that are equal within the margin; if open, the variant with the lowest figure at most points
+	All       bool             `json:"all"`                                             // every compared variant leads, so all are equal within the margin
 	Points    int              `json:"points"`                                          // number of points
 	Lowest    int              `json:"lowest"`                                          // points at which the leading variant has the lowest figure
 	Proven    int              `json:"proven"`                                          // points at which the leading variant is proven better than every other
-	Equal     int              `json:"equal"`                                           // points at which the leading variant is proven equal to the best within 5 %
+	Equal     int              `json:"equal"`                                           // points at which the leading variant is proven equal to the best within the margin
+	Margin    float64          `json:"margin"`                                          // relative difference within which the equal variants are equal; 0 if none are
 	Judged    int              `json:"judged"`                                          // points with enough trials for an interval
 	Least     float64          `json:"least" jsonschema:"nullable"`                     // the next variant's figure divided by the leading variant's, at least; null if the leading variant is nowhere lowest
 	Most      float64          `json:"most" jsonschema:"nullable"`                      // the same, at most
@@ -246,6 +247,11 @@ func (p *Part) evidence(metric string, points []Ranking, leading []string) Lead 
 			l.Proven++
 		case isTop:
 			l.Equal++
+			for _, rival := range r.Rivals {
+				if rival.IsEqual {
+					l.Margin = max(l.Margin, rival.Margin)
+				}
+			}
 		default:
 			l.Unproven = append(l.Unproven, r.At)
 		}

@@ -1,12 +1,10 @@
 // Package rank ranks the variants at each point by the verdicts of comparisons. It finds the best
-// variant, its equals and the worse variants. It also finds ranges of sizes with the same best
-// variants.
+// variant, its equals and the worse variants. It also grades the best variant over groups of points.
 //
 // It reads an analysis and formats no text.
 package rank
 
 import (
-	"cmp"
 	"slices"
 
 	"wirelab.dev/internal/base/lists"
@@ -100,12 +98,6 @@ func (p *Part) CellsAt(at Point) []*matrix.Cell {
 // ClientEnds returns the lowest and the highest concurrency, or the only one.
 func (p *Part) ClientEnds() []int { return FirstAndLast(p.Clients) }
 
-// SizesAscend reports whether both requests and answers grow from size to size. Only then can two
-// sizes describe a range.
-func (p *Part) SizesAscend() bool {
-	return slices.IsSortedFunc(p.Sizes, func(a, b record.Payload) int { return cmp.Compare(a.ResponseBytes, b.ResponseBytes) })
-}
-
 // SizeEnds returns the smallest and the largest size, or the only one.
 func (p *Part) SizeEnds() []record.Payload { return FirstAndLast(p.Sizes) }
 
@@ -135,9 +127,6 @@ func (p *Part) IsSearched() bool { return p.Cells[0].Load.Model == "search" }
 func MainPart(parts []*Part) *Part {
 	return slices.MaxFunc(parts, func(a, b *Part) int { return len(a.Cells) - len(b.Cells) })
 }
-
-// IsDecided reports whether a difference is certain.
-func IsDecided(c *compare.Comparison) bool { return c.IsDifferent() }
 
 // IsClosedLoop reports whether a part was measured under a closed loop.
 func IsClosedLoop(s *analysis.Summary, part string) bool {

@@ -2,11 +2,9 @@ package rank
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -18,7 +16,6 @@ type Ranking struct {
 	Best   string
 	Equal  []string // variants that equal the best within the margin
 	Unsure []string // variants whose difference from the best is not proven
-	behind []string // variants proven worse than the best
 	TooFew bool     // too few trials for any verdict
 	Rivals []Rival  // comparisons of the other variants with the best, the closest first
 	Value  matrix.Figure
@@ -60,13 +57,10 @@ func (p *Part) Rank(metric string, at Point) (Ranking, bool) {
 		}
 		r.Rivals = append(r.Rivals, view)
 		r.TooFew = r.TooFew && view.Times.Interval == nil
-		switch {
-		case view.IsEqual:
+		if view.IsEqual {
 			r.Equal = append(r.Equal, other)
-		case view.isUnsure():
+		} else if view.isUnsure() {
 			r.Unsure = append(r.Unsure, other)
-		default:
-			r.behind = append(r.behind, other)
 		}
 	}
 	slices.SortStableFunc(r.Rivals, func(a, b Rival) int { return cmp.Compare(a.Times.Value, b.Times.Value) })
@@ -91,27 +85,6 @@ func (p *Part) isBeaten(variant, metric string, at Point) bool {
 		view, compared := p.Against(variant, other, metric, at)
 		return compared && (view.Verdict == compare.Slower || view.Verdict == compare.More)
 	})
-}
-
-// SizeGroups ranks the variants at every size, and puts sizes with equal rankings together.
-func (p *Part) SizeGroups(metric string, clients int) [][]Ranking {
-	var all []Ranking
-	for _, size := range p.Sizes {
-		if r, ok := p.Rank(metric, Point{size, clients}); ok {
-			all = append(all, r)
-		}
-	}
-	return lists.GroupBy(all, func(r Ranking) string { return fmt.Sprint(r.Best, r.TooFew, r.Equal, r.Unsure, r.behind) })
-}
-
-// EqualWithin returns the relative difference by which the best variant and its equals differ at most.
-func (r Ranking) EqualWithin() (margin float64) {
-	for _, rival := range r.Rivals {
-		if rival.IsEqual {
-			margin = max(margin, rival.Margin)
-		}
-	}
-	return margin
 }
 
 // IsSure reports whether the best variant is proven best.
@@ -167,16 +140,4 @@ func (p *Part) PeakCells(size record.Payload) []*matrix.Cell {
 // IsAbove reports whether the first interval lies entirely above the second.
 func IsAbove(higher, lower matrix.Figure) bool {
 	return higher.Interval != nil && lower.Interval != nil && higher.Interval.Low > lower.Interval.High
-}
-
-// Steadiest returns the cell with the lowest P99/P50, or low if no other cell is more than 5 %
-// lower.
-func (p *Part) Steadiest(low *matrix.Cell, at Point) *matrix.Cell {
-	steadiest := low
-	for _, c := range p.CellsAt(at) {
-		if c.P99OverP50.Value < 0.95*low.P99OverP50.Value && c.P99OverP50.Value < steadiest.P99OverP50.Value {
-			steadiest = c
-		}
-	}
-	return steadiest
 }

@@ -5,7 +5,6 @@ package words
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/judge/advice/rank"
+	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -111,28 +111,15 @@ func FillLine(head string, items []string) []string {
 	if len(items) == 0 {
 		return nil
 	}
-	for n := len(items); n > 0; n-- {
+	for n := len(items); ; n-- {
 		line := head + strings.Join(items[:n], ", ")
 		if more := len(items) - n; more > 0 {
 			line += fmt.Sprintf(", %d more", more)
 		}
-		if utf8.RuneCountInString(line) <= MaxLineLength {
-			return []string{line}
+		if n == 1 || utf8.RuneCountInString(line) <= MaxLineLength {
+			return []string{CutLine(line)}
 		}
 	}
-	return []string{CutLine(head + items[0])}
-}
-
-// WrapLine breaks a list with commas into lines that are short enough.
-func WrapLine(line string) (lines []string) {
-	current := ""
-	for _, item := range strings.SplitAfter(line, ", ") {
-		if current != "" && utf8.RuneCountInString(current+item) > MaxLineLength {
-			lines, current = append(lines, strings.TrimRight(current, " ")), "  "
-		}
-		current += item
-	}
-	return append(lines, current)
 }
 
 // CutLine shortens a sentence that long names make too long, between words if possible.
@@ -147,6 +134,19 @@ func CutLine(line string) string {
 	return cut + "…"
 }
 
+// CommandIndent begins a line that holds only a command.
+const CommandIndent = "  "
+
+// CutLines shortens sentences that long names make too long. A command stays whole.
+func CutLines(lines []string) []string {
+	return lists.Map(lines, func(line string) string {
+		if strings.HasPrefix(line, CommandIndent) {
+			return line
+		}
+		return CutLine(line)
+	})
+}
+
 // Command writes a command so that a POSIX shell reads its arguments unchanged.
 func Command(arguments []string) string {
 	return strings.Join(lists.Map(arguments, func(text string) string {
@@ -157,28 +157,29 @@ func Command(arguments []string) string {
 	}), " ")
 }
 
-// CountedLeads lists names with their number in leads, the highest number first.
-func CountedLeads(leads map[string]int, of int, thing string) []string {
-	names := slices.SortedFunc(maps.Keys(leads), func(a, b string) int { return cmp.Or(cmp.Compare(leads[b], leads[a]), cmp.Compare(a, b)) })
-	return lists.Map(names, func(name string) string {
-		switch {
-		case of == 1:
-			return name
-		case leads[name] == of:
-			return fmt.Sprintf("%s at all %d %ss", name, of, thing)
-		case name == names[0]:
-			return fmt.Sprintf("%s at %d of %d %ss", name, leads[name], of, thing)
-		}
-		return fmt.Sprintf("%s at %d", name, leads[name])
-	})
+// FactorText writes a ratio in its shortest form, as in "2× (1.9 to 2.1)".
+func FactorText(f matrix.Figure) string { return factorText(f, "") }
+
+// RivalText compares a variant with the best one, as in "grpc 2× slower (1.9 to 2.1)". Without a
+// verdict it has only the ratio.
+func RivalText(name string, r rank.Rival) string {
+	word := ""
+	switch {
+	case r.Times.Interval == nil:
+	case r.Verdict == compare.Equivalent:
+		word = " equal within " + Share(r.Margin)
+	default:
+		word = " " + string(r.Verdict.Opposite())
+	}
+	return name + " " + factorText(r.Times, word)
 }
 
-// FactorText writes a ratio in its shortest form, as in "2× (1.9 to 2.1)".
-func FactorText(f matrix.Figure) string {
-	if f.Interval == nil {
-		return units.Number(f.Value) + "×"
+func factorText(f matrix.Figure, word string) string {
+	text := units.Number(f.Value) + "×" + word
+	if f.Interval != nil {
+		text += fmt.Sprintf(" (%s to %s)", units.Number(f.Interval.Low), units.Number(f.Interval.High))
 	}
-	return fmt.Sprintf("%s× (%s to %s)", units.Number(f.Value), units.Number(f.Interval.Low), units.Number(f.Interval.High))
+	return text
 }
 
 // TimesBetween writes the smallest and the largest of several factors, as in "1.1 to 2.0 times".
@@ -222,9 +223,6 @@ func SplitCommonPrefix(names []string) (over string, short []string) {
 // Share writes a share in percent.
 func Share(v float64) string { return units.Number(100*v) + " %" }
 
-// TimesText writes a ratio as in "2 (1.9 to 2.1) times".
-func TimesText(f matrix.Figure) string { return WithInterval(f, units.Number) + " times" }
-
 const (
 	// MaxLineLength is the largest length of a line that lists items, in characters.
 	MaxLineLength = 99
@@ -257,7 +255,9 @@ func DistinguishCell(c *matrix.Cell, others []*matrix.Cell) string {
 	differs := func(of func(*matrix.Cell) any) bool {
 		return slices.ContainsFunc(others, func(o *matrix.Cell) bool { return of(o) != of(c) })
 	}
-	if differs(func(c *matrix.Cell) any { return c.Workload }) {
+	if differs(func(c *matrix.Cell) any { return c.Part }) {
+		text += " in " + c.Part
+	} else if differs(func(c *matrix.Cell) any { return c.Workload }) {
 		text += " " + c.Workload
 	}
 	if differs(func(c *matrix.Cell) any { return c.Payload }) {
@@ -267,11 +267,6 @@ func DistinguishCell(c *matrix.Cell, others []*matrix.Cell) string {
 		text += " with " + Clients(c.Clients)
 	}
 	return text
-}
-
-// AnsweredShare returns the share of requests that were answered.
-func AnsweredShare(c *matrix.Cell) float64 {
-	return float64(c.Survival.Succeeded) / float64(c.Survival.Requests)
 }
 
 // BothCPUs gives the CPU time per request of the client and the server.
@@ -288,19 +283,6 @@ func WorstFailure(c *matrix.Cell) string {
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
 
-// SizesClause writes the sizes of the rankings, or "every size" if they are all sizes of the part.
-func SizesClause(p *rank.Part, some []rank.Ranking) string {
-	switch {
-	case len(some) == len(p.Sizes) && len(some) == 2:
-		return " at both sizes"
-	case len(some) == len(p.Sizes) && len(some) > 2:
-		return " at every size"
-	case len(p.Sizes) == 1 && p.Sizes[0] == (record.Payload{}):
-		return "" // the workload chooses the size
-	}
-	return " at " + List(lists.Map(some, func(r rank.Ranking) string { return PayloadText(r.At.Size) }))
-}
-
 // SizeClause begins a clause about a size, unless the workload chooses the size.
 func SizeClause(s record.Payload) string {
 	if s == (record.Payload{}) {
@@ -315,23 +297,6 @@ func SmallestSizeClause(p *rank.Part) string {
 		return ""
 	}
 	return SizeClause(p.Sizes[0])
-}
-
-// DoubtClause explains why the best variant is not proven best.
-func DoubtClause(r rank.Ranking) string {
-	text := ""
-	switch {
-	case r.TooFew:
-		return ", in too few trials to be sure"
-	case len(r.Equal) == 1:
-		text = ", which " + r.Equal[0] + " equals within " + Share(r.EqualWithin())
-	case len(r.Equal) > 1:
-		text = ", which " + List(r.Equal) + " equal within " + Share(r.EqualWithin())
-	}
-	if len(r.Unsure) > 0 {
-		text += ", though not proven against " + JoinWith(r.Unsure, "or")
-	}
-	return text
 }
 
 // MeasuredRange writes the sizes and the numbers of clients that a part covers.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/matrix"
@@ -146,6 +147,11 @@ func WriteLoadMarkdown(w io.Writer, run *Run) error {
 	for _, c := range cells {
 		if sizes := table.SizesOf(c.Answers); sizes != nil {
 			fmt.Fprintf(&out, "\nAnswers, %s: %s\n", table.DescribeClients(c), sizes)
+		}
+		for _, f := range c.Findings {
+			if f.Level == record.Warning {
+				fmt.Fprintf(&out, "\n%s, %s: %s\n", f.Name, table.DescribeClients(c), f.Detail)
+			}
 		}
 	}
 	if len(run.Gates) > 0 {
