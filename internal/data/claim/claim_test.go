@@ -62,7 +62,7 @@ func TestEvaluate(t *testing.T) {
 		{text: `converges(by_clients("throughput", "a"), by_clients("throughput", "b"))`, part: "load", want: 2 / (10.0 / 9)},
 		{text: `figure("mean", it, 64)`, it: "b", want: 40},
 		{text: `max(figure("mean", "a"), figure("mean", "b"))`, want: 40},
-		{text: `ratio("p99", "a", "b", 64, 1)`, reason: "no p99 of a in sizes, 64 B, 1 clients"},
+		{text: `ratio("p99", "a", "b", 64, 1)`, reason: "no p99 of a in sizes, 64 B, 1 client"},
 		{text: `figure("mean", "a") - 10`}, // no positive number
 	} {
 		if test.part == "" {
