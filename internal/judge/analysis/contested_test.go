@@ -133,6 +133,11 @@ func TestContestedVerdicts(t *testing.T) {
 			run:    synthetic{seed: 1, noise: 0.01, repeats: 3, truths: pair(40*us, 400*us)}, change: warn("generator-bound", "the client used 96 % of its CPUs"),
 		},
 		{
+			name: "8: one repeat does not tell whether there is a difference", want: compare.Underpowered,
+			claims: `{"says":"4.5 times","part":"p","find":"ratio(\"throughput\", \"a\", \"b\")","ratio":4.5}`,
+			run:    synthetic{seed: 1, noise: 0.01, repeats: 1, truths: pair(40*us, 400*us)}, change: warn("generator-bound", "the client used 96 % of its CPUs"),
+		},
+		{
 			name: "8: a server at the limit of its one CPU says nothing of 32", want: compare.NotTested,
 			reason: "needs CPU to spare at both ends: at most 0.9, here 0.92",
 			claims: `{"says":"one connection","part":"p","find":"figure(\"mean\", it)","effect":"a","factors":[{"name":"more","stack":"b"}],"needs":{"says":"CPU to spare at both ends","find":"figure(\"busy\", it)","at-most":0.9}}`,

@@ -324,9 +324,11 @@ func (c *Claim) compareWithRivals() {
 }
 
 // checkSetUp sets the outcome of a claim that the measurement could not test. A client at its limit
-// hides differences between variants at the same load, so such a difference still confirms a claim.
+// hides differences between variants at the same load, so such a difference still confirms a claim. Too
+// few repeats do not show yet whether there is one.
 func (c *Claim) checkSetUp() {
-	isDifference := (c.Outcome == Compatible || c.Outcome == Larger) && c.AtLeast == nil && c.AtMost == nil && c.hasOnePlace()
+	mayDiffer := c.Outcome == Compatible || c.Outcome == Larger || c.Pairs < matrix.LeastTrials
+	isDifference := mayDiffer && c.AtLeast == nil && c.AtMost == nil && c.hasOnePlace()
 	switch {
 	case c.Pairs == 0:
 	case c.untestable != "":
