@@ -222,6 +222,9 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 		if err != nil {
 			return nil, usageError(fmt.Errorf("--resume: %w", err))
 		}
+		if j.until != nil {
+			run.Manifest.Until = j.until
+		}
 		return run, nil
 	}
 	manifest, err := plan.Manifest(j.scenario, j.withoutDefinitions(), j.until, time.Now())

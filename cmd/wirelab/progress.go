@@ -107,11 +107,11 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	for _, warning := range j.warnings {
 		a.sayf("warning: %s", warning)
 	}
-	if u != nil {
-		a.sayf("repeats until %s", plan.DescribeEnd(u))
-	}
 	if u != nil && u.Claims { // the results of each look decide which cells are repeated
 		return
+	}
+	if u != nil {
+		a.sayf("repeats until %s", plan.DescribeEnd(u))
 	}
 	trials := plan.Trials(j.scenario, u)
 	if took := plan.NewEstimate(trials, run).Remaining(); took > time.Minute {

@@ -16,6 +16,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign/summary"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
@@ -227,9 +228,11 @@ func (a *app) replicateCommand() *cobra.Command {
 		Long: `Replicate measures what the claims of studies need, and says whether each claim
 holds here: compatible, larger or smaller than claimed, not seen, refuted,
 reversed, not confirmed, not put to the test, underpowered, refused or not
-measured, and why. Claims of studies and wirelab's own are counted apart. Only the cells that a claim needs are measured, three
-times each, and then again for claims that are still open, until the time
-is over. It compares ratios, shapes and places, because machines differ.
+measured, and why. Claims of studies and wirelab's own are counted apart.
+Only the cells that a claim needs are measured: once, then twice more if the
+claim can be tested here, and then, after all studies had their turn, again for
+claims that are still open, until the time is over. It compares ratios, shapes
+and places, because machines differ.
 
 Without a STUDY it measures all built-in studies. The directory gets a report of each
 study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUnit).`,
@@ -264,11 +267,11 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&r.Quick, "quick", false, "windows of 0.4 s and at most 9 repeats, in 15 minutes")
+	f.BoolVar(&r.Quick, "quick", false, "windows of 0.4 s, or 1.2 s where that is too short, and at most 9 repeats, in 15 minutes")
 	f.BoolVar(&r.All, "all", false, "also wirelab's claims about its own libraries, not only published claims")
 	f.DurationVar(&r.Budget, "budget", 0, "the `time` for all studies together: repeats that would take longer are not started (default: 15m with --quick, else 5h)")
 	f.StringSliceVar(&r.Yardstick, "yardstick", nil, "other projects' `programs` that claims are about: "+strings.Join(plan.YardstickNames(), ", "))
-	f.StringSliceVar(&r.Peers, "peers", nil, "`workers` in other languages that claims are about: "+strings.Join(peer.Names(), ", "))
+	f.StringSliceVar(&r.Peers, "peers", nil, "`workers` in other languages that claims are about, instead of all that can be built here: "+strings.Join(peer.Names(), ", "))
 	f.StringVarP(&r.Directory, "output", "o", "", "`directory` for the runs (default: wirelab-runs/replicate-DATE)")
 	f.StringVar(&resume, "resume", "", "continue the replication in this `directory`")
 	f.BoolVar(&r.json, "json", false, "print one JSON object on standard output; words go to standard error")
@@ -282,8 +285,8 @@ study, and the claims as claims.html, claims.json, claims.md and claims.xml (JUn
 func (a *app) replicate(ctx context.Context, r *replicateFlags) error {
 	began, machine := time.Now(), host.Describe()
 	all := &gate.Replication{Started: began, Quick: r.Quick, Host: machine.Summary()}
-	jobs := make([]job, len(r.Studies))
-	trials := make([]int, len(jobs))
+	jobs, untils := make([]job, len(r.Studies)), make([]*record.Until, len(r.Studies))
+	outcomes, failures, spent := make([]gate.StudyOutcome, len(jobs)), make([]error, len(jobs)), make([]time.Duration, len(jobs))
 	for i, name := range r.Studies {
 		study, err := r.PlanStudy(ctx, scenarioLibrary, name, a.stderr)
 		if err != nil {
@@ -293,21 +296,32 @@ func (a *app) replicate(ctx context.Context, r *replicateFlags) error {
 			scenario: study.Scenario, warnings: study.Warnings, until: study.Until, resume: study.Resume,
 			output: outputFlags{directory: study.Directory},
 		}
-		trials[i] = len(plan.Trials(study.Scenario, study.Until))
+		untils[i] = study.Until
+		outcomes[i] = publish.UnmeasuredStudy(study.Scenario, "interrupted before this study")
 	}
-	var failures []error
-	for i, j := range jobs {
-		study := publish.UnmeasuredStudy(j.scenario, "interrupted before this study")
-		if ctx.Err() == nil {
-			j.until.TimeNS = r.StudyTime(i, trials, time.Since(began))
-			fmt.Fprintf(a.stderr, "\nstudy %d of %d: %s, %d claims\n", i+1, len(jobs), r.Studies[i], len(j.scenario.Claims))
-			measured, err := a.replicateStudy(ctx, j)
-			if study = measured; err != nil {
-				failures = append(failures, fmt.Errorf("%s: %w", r.Studies[i], err))
-				study = publish.UnmeasuredStudy(j.scenario, err.Error())
+	for _, secondPass := range []bool{false, true} {
+		for i := range jobs {
+			if ctx.Err() != nil || failures[i] != nil || !r.SetTime(secondPass, i, untils, spent, time.Since(began)) {
+				continue
 			}
+			what := words.Count(len(jobs[i].scenario.Claims), "claim")
+			if secondPass {
+				what = words.Count(*untils[i].Looks[untils[i].Begun-1].Open, "open claim") + " again"
+			}
+			fmt.Fprintf(a.stderr, "\nstudy %d of %d: %s, %s\n", i+1, len(jobs), r.Studies[i], what)
+			start := time.Now()
+			outcome, err := a.replicateStudy(ctx, jobs[i])
+			spent[i] += time.Since(start)
+			jobs[i].resume = true
+			if err != nil {
+				failures[i] = fmt.Errorf("%s: %w", r.Studies[i], err)
+				outcome = publish.UnmeasuredStudy(jobs[i].scenario, err.Error())
+			}
+			outcomes[i] = outcome
 		}
-		study.Name, study.Run = r.Studies[i], filepath.Base(j.output.directory)
+	}
+	for i, study := range outcomes {
+		study.Name, study.Run = r.Studies[i], filepath.Base(jobs[i].output.directory)
 		all.Add(study)
 	}
 	all.Finish(time.Since(began))

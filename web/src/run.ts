@@ -293,7 +293,7 @@ export interface ClaimFigure {
   request_bytes: number; // payload size of a request
   response_bytes: number; // payload size of a response
   clients: number;
-  value: number | null; // median over repeats; times in microseconds, throughput per second
+  value: number | null; // as in the table of cells; times in microseconds, throughput per second
   intervals: IntervalsByField;
 }
 

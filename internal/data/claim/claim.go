@@ -101,6 +101,9 @@ func FigureNames() []string { return slices.Sorted(maps.Keys(FigureDescriptions)
 // NeedsSyscalls reports whether the figure can be measured only by counting system calls.
 func NeedsSyscalls(name string) bool { return strings.HasSuffix(name, "-futex") }
 
+// NeedsP99 reports whether the figure can be measured only with enough calls for a P99.
+func NeedsP99(name string) bool { return name == "p99" || name == "tail" }
+
 // An Expression is an expression that Parse has checked.
 type Expression struct {
 	program *vm.Program

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"wirelab.dev/internal/base/units"
 )
 
 // An evaluation holds the state of evaluating one expression.
@@ -89,8 +91,8 @@ func (s *evaluation) figure(name string, of Cell) float64 {
 
 func (c Cell) String() string {
 	text := c.Variant + " in " + c.Part
-	if c.Bytes >= 0 {
-		text += fmt.Sprintf(", %d B", c.Bytes)
+	if c.Bytes > 0 {
+		text += ", " + units.Bytes(c.Bytes, " ")
 	}
 	if c.Clients >= 0 {
 		text += fmt.Sprintf(", %d client", c.Clients)

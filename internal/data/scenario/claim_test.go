@@ -156,12 +156,16 @@ parts:
 func TestBrief(t *testing.T) {
 	const text = `version: 1
 name: s
-defaults: {sizes: [64], clients: [500], stacks: [tcp]}
+claims: [{says: s, part: tail, find: 'figure("tail", "tcp")', at-most: 2}]
+defaults: {sizes: [64], clients: [500], stacks: [tcp], warm-up: {at-most: 3s}}
 parts:
   - {name: many, load: {model: closed, requests: 1000}}
   - {name: once, load: {model: burst, requests: 1000}}
   - {name: long, load: {model: sustained, rate: 50, duration: 60s}}
   - {name: cold, load: {model: closed, total-requests: 50000}, warm-up: {at-least: 0s, at-most: 0s}}
+  - {name: tail, load: {model: closed, requests: 1000}}
+  - {name: handshakes, load: {model: closed, requests: 1000}, connection: new}
+  - {name: far, load: {model: closed, requests: 1000}, network: {delay: 5ms}}
 `
 	s, err := Parse("s.yaml", []byte(text), words)
 	if err != nil {
@@ -176,8 +180,14 @@ parts:
 		{Model: Burst, Requests: 1000},
 		{Model: Sustained, Rate: 50, Duration: Duration(time.Second)},
 		{Model: Closed, Total: 5000},
+		{Model: Closed, Duration: Duration(1500 * time.Millisecond)},
+		{Model: Closed, Duration: Duration(1500 * time.Millisecond)},
+		{Model: Closed, Duration: Duration(1500 * time.Millisecond)},
 	} {
 		got := brief.Parts[i].Load
+		if warmUp := brief.Parts[i].WarmUp; warmUp != s.Parts[i].WarmUp {
+			t.Errorf("%s: %+v", brief.Parts[i].Name, warmUp)
+		}
 		got.Arrivals = ""
 		if got != want || brief.Parts[i].Clients[0] != 500 {
 			t.Errorf("%s: %+v with %v clients", brief.Parts[i].Name, got, brief.Parts[i].Clients)

@@ -237,7 +237,10 @@ func (s *Scenario) ForClaims(wanted func(*Claim) bool, repeats int) (*Scenario, 
 				p.Probes = []Probe{cell.Probe}
 			}
 		}
-		if len(p.Only) > 0 {
+		if len(p.Only) == 0 { // the run then says which of its variants it left out
+			p.Stacks = nil
+		}
+		if len(p.Only) > 0 || len(p.Yardsticks) > 0 && slices.ContainsFunc(only.Claims, func(c Claim) bool { return c.Part == p.Name }) {
 			p.Repeats, p.Samples, p.Steps, p.Changes = repeats, false, nil, nil
 			only.Parts = append(only.Parts, p)
 		}
@@ -292,10 +295,23 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 	}
 }
 
-// WithShortWindows returns the scenario with windows of at most the given length. A closed loop
-// with a number of requests becomes a closed loop of this length, so that ratios stay comparable. A
-// burst stays unchanged, because a smaller burst would answer another question. A part without
-// warm-up measures how something begins, so it is reduced as by --quick.
+// longerWindow multiplies a short window if a part needs many calls, or if its calls are slow.
+const longerWindow = 3
+
+// needsLongerWindow reports whether calls wait for a handshake or an emulated link, or a claim needs
+// the thousand calls of a P99.
+func (s *Scenario) needsLongerWindow(p *Part) bool {
+	return p.Connection.Mode.PerRequest() || p.Network.HasLink() || slices.ContainsFunc(s.Claims, func(c Claim) bool {
+		needs, _ := s.Needs(&c) // ForClaims returns the error
+		return slices.ContainsFunc(needs, func(need claim.Need) bool { return need.Cell.Part == p.Name && claim.NeedsP99(need.Figure) })
+	})
+}
+
+// WithShortWindows returns the scenario with windows of the given length, or of three times the length
+// where this is too short. A closed loop with a number of requests becomes a closed loop of this
+// length, so that ratios stay comparable. A burst stays unchanged, because a smaller burst would
+// answer another question. A part without warm-up measures how something begins, so it is reduced as
+// by --quick. Warm-ups stay as they are, because they end once the load is steady.
 func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 	brief := *s
 	brief.Parts = slices.Clone(s.Parts)
@@ -306,12 +322,13 @@ func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 			*p = quick.reduce(*p)
 			continue
 		}
-		p.WarmUp.AtMost = min(p.WarmUp.AtMost, window)
-		p.WarmUp.AtLeast = min(p.WarmUp.AtLeast, p.WarmUp.AtMost)
 		switch {
 		case p.Load.Model == Closed:
 			p.Load.Requests, p.Load.Total, p.Load.Duration = 0, 0, window
 			p.Stretch = true
+			if s.needsLongerWindow(p) {
+				p.Load.Duration *= longerWindow
+			}
 		case p.Load.Model == Burst || p.Load.Model == Search:
 		case p.Load.Duration > 2*window: // a schedule needs more time to show lost requests
 			p.Load.Duration = 2 * window

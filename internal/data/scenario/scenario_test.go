@@ -96,7 +96,7 @@ func TestKernelStudyParts(t *testing.T) {
 	for _, p := range s.Parts {
 		parts = append(parts, p.Name)
 	}
-	if want := []string{"matrix", "dense", "tail", "warm-up", "inside", "inside-many", "syscalls"}; !slices.Equal(parts, want) {
+	if want := []string{"matrix", "dense", "tail", "warm-up", "inside", "inside-many", "syscalls", "tail-one"}; !slices.Equal(parts, want) {
 		t.Fatalf("parts %v, want %v", parts, want)
 	}
 	if n := len(s.Parts[1].Sizes); n != 13 {

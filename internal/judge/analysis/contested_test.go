@@ -84,7 +84,7 @@ func TestContestedVerdicts(t *testing.T) {
 		},
 		{
 			name: "4: a cold process tests nothing", want: compare.NotTested,
-			reason: "not warm: a in p, 0 B, 48 clients: the throughput was not steady after 410 ms",
+			reason: "not warm: a in p, 48 clients: the throughput was not steady after 410 ms",
 			claims: `{"says":"less CPU","part":"p","find":"ratio(\"cpu\", \"a\", \"b\")","at-most":1}`,
 			run:    synthetic{seed: 1, noise: 0.01, repeats: 3, truths: pair(ms, ms)}, change: warn("settled", "the throughput was not steady after 410 ms"),
 		},
@@ -124,7 +124,7 @@ func TestContestedVerdicts(t *testing.T) {
 		},
 		{
 			name: "8: a client at its limit cannot show what more connections bring", want: compare.NotTested,
-			reason: "the client was the limit: a in p, 0 B, 48 clients: the client used 96 % of its CPUs",
+			reason: "the client was the limit: a in p, 48 clients: the client used 96 % of its CPUs",
 			claims: `{"says":"4.5 times","part":"p","find":"ratio(\"throughput\", \"a\", \"b\")","ratio":4.5}`,
 			run:    synthetic{seed: 1, noise: 0.01, repeats: 3, truths: pair(100*us, 40*us)}, change: warn("generator-bound", "the client used 96 % of its CPUs"),
 		},
@@ -132,6 +132,11 @@ func TestContestedVerdicts(t *testing.T) {
 			name: "8: a difference that a client at its limit shows all the same stands", want: compare.Larger,
 			claims: `{"says":"4.5 times","part":"p","find":"ratio(\"throughput\", \"a\", \"b\")","ratio":4.5}`,
 			run:    synthetic{seed: 1, noise: 0.01, repeats: 3, truths: pair(40*us, 400*us)}, change: warn("generator-bound", "the client used 96 % of its CPUs"),
+		},
+		{
+			name: "8: one repeat does not tell whether there is a difference", want: compare.Underpowered,
+			claims: `{"says":"4.5 times","part":"p","find":"ratio(\"throughput\", \"a\", \"b\")","ratio":4.5}`,
+			run:    synthetic{seed: 1, noise: 0.01, repeats: 1, truths: pair(40*us, 400*us)}, change: warn("generator-bound", "the client used 96 % of its CPUs"),
 		},
 		{
 			name: "8: a server at the limit of its one CPU says nothing of 32", want: compare.NotTested,
@@ -143,6 +148,22 @@ func TestContestedVerdicts(t *testing.T) {
 			name: "9: an effect whose interval holds 1 is not seen", want: compare.NotSeen,
 			claims: `{"says":"1.9 times","part":"p","find":"ratio(\"mean\", \"a\", \"b\")","ratio":1.9}`,
 			run:    synthetic{seed: 4, noise: 0.08, repeats: 4, truths: pair(105*us, 100*us)},
+		},
+		{
+			name: "the estimate is the quotient of the tables' figures, also if a repeat lost a trial", want: compare.Smaller,
+			claims: `{"says":"3 times","part":"p","find":"ratio(\"mean\", \"a\", \"b\")","ratio":3}`,
+			run:    synthetic{seed: 4, noise: 0.05, repeats: 6, truths: pair(150*us, 100*us)},
+			change: func(r *record.Record) {
+				if r.Cell.Variant == "a" && r.Repeat%3 == 0 {
+					r.Failure = "gone"
+				}
+			},
+			check: func(t *testing.T, c compare.Claim) {
+				within(t, "the claim", c.Ratio.Value, c.Figures[0].Value.Value/c.Figures[1].Value.Value, 1e-9)
+				if c.Pairs != 4 {
+					t.Errorf("%d repeats", c.Pairs)
+				}
+			},
 		},
 		{
 			name: "10: no measurement decides about impossible figures", want: compare.NotTested,

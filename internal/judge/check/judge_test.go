@@ -154,16 +154,16 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"few datagrams dropped", func(r *record.Record) { r.Host.UDPDrops, r.Traffic = drops(400), overQUIC }, "limits", record.Warning, "udp-buffer"},
 		{"datagrams of others dropped", func(r *record.Record) { r.Host.UDPDrops = drops(401) }, "limits", record.OK, "no request failed because of a limit"},
 
-		{"a link that is late", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Invalid, "600 µs at P99; the wanted delay is 5 ms"},
-		{"a link that is late a little", func(r *record.Record) { delayed(r, 300_000, 0) }, "link", record.Warning, "300 µs at P99"},
+		{"a link that is late", func(r *record.Record) { delayed(r, 3_000_000, 0) }, "link", record.Invalid, "3 ms at P99; the wanted delay is 5 ms"},
+		{"a link that is late a little", func(r *record.Record) { delayed(r, 600_000, 0) }, "link", record.Warning, "600 µs at P99"},
 		{"a link that is in time", func(r *record.Record) { delayed(r, 200_000, 0) }, "link", record.OK, "1000 frames"},
-		{"a link whose faster way is late", func(r *record.Record) { delayedApart(r, 150_000, 150_000) }, "link", record.Invalid, "up, frames were late by 75 µs in the median and by 150 µs at P99; the wanted delay is 1 ms; use a delay of at least 1.5 ms"},
+		{"a link whose faster way is late", func(r *record.Record) { delayedApart(r, 600_000, 600_000) }, "link", record.Invalid, "up, frames were late by 300 µs in the median and by 600 µs at P99; the wanted delay is 1 ms; use a delay of at least 1.2 ms"},
 		{"a link whose slower way is as late", func(r *record.Record) { delayedApart(r, 10_000, 150_000) }, "link", record.OK, "1000 frames"},
 		{"a link that is late where it has no delay", func(r *record.Record) {
-			delayedApart(r, 0, 150_000)
+			delayedApart(r, 0, 300_000)
 			r.Cell.Network.Down.DelayNS = 0
 			r.Cell.Network.DelayNS = 5e5
-		}, "link", record.Invalid, "down, frames were late by 75 µs in the median and by 150 µs at P99; the wanted delay is 500 µs"},
+		}, "link", record.Invalid, "down, frames were late by 150 µs in the median and by 300 µs at P99; the wanted delay is 500 µs"},
 		{"a link that loses as asked", func(r *record.Record) { lossy(r, 0.01, 0, 110) }, "link", record.OK, "up, 110 of 10000 frames were lost (1.1 %; the scenario asks for 1 %)"},
 		{"a link that loses more", func(r *record.Record) { lossy(r, 0.01, 0, 170) }, "link", record.Invalid, "too large for chance"},
 		{"a link that loses fewer", func(r *record.Record) { lossy(r, 0.01, 0, 40) }, "link", record.Invalid, "too large for chance"},

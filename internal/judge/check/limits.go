@@ -31,7 +31,7 @@ func DefaultLimits() Limits {
 		Edge:        0.02,                                 // share of the requests whose connection may open just outside of the window
 		Handshakes:  0.01,                                 // share of the handshakes that may be of another kind than wanted
 		Drops:       0.01,                                 // drops by the kernel per connection or datagram; each costs a second or a round trip
-		Link:        Bounds{Warning: 0.05, Invalid: 0.1},  // lateness of an emulated link's frames, as a share of its delay
+		Link:        Bounds{Warning: 0.1, Invalid: 0.5},   // P99 of the lateness of an emulated link's frames, as a share of its delay: so far it may move a call's P99, and its mean far less
 		LossP:       1e-6,                                 // least probability at which lost frames count as chance
 		Moved:       Bounds{Warning: 0.1, Invalid: 0.5},   // relative shift of the mean or P99 that pauses of an end may have caused
 		Collected:   1.0 / 3,                              // share of the client's CPU time in its garbage collector, from which there is a warning

@@ -278,7 +278,7 @@ const (
 	// busy, and spinning would take CPU time from other programs.
 	maxSpin = int64(200 * time.Microsecond)
 	// latenessDivisor decides when to spin: if late wake-ups reach the delay divided by
-	// latenessDivisor. A trial is invalid if the P99 of the lateness exceeds a tenth of the delay.
+	// latenessDivisor. A trial has a warning if the P99 of the lateness exceeds a tenth of the delay.
 	latenessDivisor = 100
 )
 

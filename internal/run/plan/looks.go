@@ -22,6 +22,9 @@ import (
 // minRepeats is the smallest number of repeats for a verdict or a confidence interval.
 const minRepeats = 3
 
+// firstLookOnly is the time of a run that ends after the first look at enough repeats.
+const firstLookOnly = 1
+
 // NewUntil plans the looks of a run. The run ends after the first look that meets the target.
 func NewUntil(s *scenario.Scenario, target UntilTarget, most RepeatLimit) (*record.Until, error) {
 	u := &record.Until{Width: float64(target), TimeNS: int64(most.Time)}
@@ -119,10 +122,7 @@ func cellKey(c scenario.Cell) string {
 // DescribeEnd describes when the repeats of a run end.
 func DescribeEnd(u *record.Until) string {
 	goal := "every comparison of the mean is decided"
-	switch {
-	case u.Claims:
-		goal = "every claim is decided"
-	case u.Width > 0:
+	if u.Width > 0 {
 		goal = fmt.Sprintf("each mean is known within %.3g %%", 100*u.Width)
 	}
 	if u.TimeNS > 0 {
@@ -178,17 +178,17 @@ func (c *LookSeries) takeLook(u *record.Until) error {
 		return err
 	}
 	now := &u.Looks[u.Begun-1]
-	now.Open, now.Of, now.Again = &found.Open, &found.Of, found.Claims
+	now.Open, now.Of = &found.Open, &found.Of
 	u.Ended = ""
 	switch {
-	case found.Of == 0 || u.Claims && found.Open > 0 && len(found.Claims) == 0:
+	case found.Of == 0:
 		u.Ended = record.EndedNothing
 	case found.Open == 0:
 		u.Ended = record.EndedAnswered
 	case u.Begun == len(u.Looks):
 		u.Ended = record.EndedRepeats
-	case found.Points != nil:
-		now.Again, u.Ended = c.choosePoints(u, found.Points, judged.Records, took)
+	case u.Width == 0:
+		now.Again, u.Ended = c.chooseItems(u, c.openItems(found), judged.Records, took)
 	default:
 		trials, more := len(Trials(c.Scenario, u)), len(trialsUpTo(c.Scenario, u, u.Begun+1))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
@@ -200,18 +200,47 @@ func (c *LookSeries) takeLook(u *record.Until) error {
 			return err
 		}
 	}
-	c.Say(describeLook(u))
+	if now.Repeats >= minRepeats { // a preview decides nothing
+		c.Say(describeLook(u))
+	}
 	return nil
 }
 
-// hope limits the repeats that a point may need, as a multiple of the last look's repeats. The need
-// is an estimate from a few repeats. A point that needs more is not measured again.
-const hope = 2
+// An openItem is a point or a claim that more repeats may decide.
+type openItem struct {
+	cells  []string // keys of the cells to repeat
+	again  []int    // what Again gets for the item
+	needed int      // about as many repeats decide the item
+	ahead  int      // about as many of these are not measured yet
+}
 
-// choosePoints chooses the points that the next look repeats, and returns the indexes of their
-// cells. Points that need few repeats come first, as long as the time allows. If it chooses none, it
-// returns why the run ends.
-func (c *LookSeries) choosePoints(u *record.Until, open []compare.OpenPoint, records []*record.Record, took int64) (again []int, ended string) {
+func (c *LookSeries) openItems(found compare.Look) (items []openItem) {
+	cells := distinctCells(c.Scenario)
+	for _, p := range found.Points {
+		item := openItem{cells: lists.Map(p.Cells, record.Cell.Key), needed: p.Needed, ahead: p.Needed - p.Repeats}
+		item.again = lists.Map(item.cells, func(key string) int { return slices.Index(cells, key) })
+		items = append(items, item)
+	}
+	for _, open := range found.Claims {
+		item := openItem{again: []int{open.Index}, needed: open.Needed, ahead: open.Needed}
+		needs := c.Scenario.NeededBy(item.again)
+		for _, t := range c.Scenario.Plan() {
+			if t.Repeat == 1 && needs(t.Cell) {
+				item.cells = append(item.cells, cellKey(t.Cell))
+			}
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// hope limits the repeats that an item may need, as a multiple of the last look's repeats. The need
+// is an estimate from a few repeats. An item that needs more is not measured again.
+const hope = 4
+
+// chooseItems chooses the items that the next look repeats. Items that need few repeats come first, as
+// long as the time allows. If it chooses none, it returns why the run ends.
+func (c *LookSeries) chooseItems(u *record.Until, open []openItem, records []*record.Record, took int64) (again []int, ended string) {
 	costs, trials := map[string]int64{}, map[string]int64{}
 	for _, r := range records {
 		costs[r.Cell.Key()] += r.TookNS
@@ -219,25 +248,29 @@ func (c *LookSeries) choosePoints(u *record.Until, open []compare.OpenPoint, rec
 	}
 	extra := int64(u.Looks[u.Begun].Repeats - u.Looks[u.Begun-1].Repeats)
 	left := u.TimeNS - took
-	cells := distinctCells(c.Scenario)
-	slices.SortStableFunc(open, func(a, b compare.OpenPoint) int { return cmp.Compare(a.Needed-a.Repeats, b.Needed-b.Repeats) })
+	isTimed := u.TimeNS > 0 && u.Looks[u.Begun-1].Repeats >= minRepeats
+	slices.SortStableFunc(open, func(a, b openItem) int { return cmp.Compare(a.ahead, b.ahead) })
 	ended = record.EndedNothing
-	for _, p := range open {
+	chosen := map[string]bool{}
+	for _, item := range open {
 		var cost int64 // of one repeat
-		for _, cell := range p.Cells {
-			cost += costs[cell.Key()] / max(1, trials[cell.Key()])
+		for _, cell := range item.cells {
+			if !chosen[cell] {
+				cost += costs[cell] / max(1, trials[cell])
+			}
 		}
 		switch {
-		case p.Needed > hope*u.Looks[len(u.Looks)-1].Repeats:
+		case item.needed > hope*u.Looks[len(u.Looks)-1].Repeats:
 			continue
-		case u.TimeNS > 0 && extra*cost > left:
+		case isTimed && extra*cost > left:
 			ended = record.EndedByTime
 			continue
 		}
 		left -= extra * cost
-		for _, cell := range p.Cells {
-			again = append(again, slices.Index(cells, cell.Key()))
+		for _, cell := range item.cells {
+			chosen[cell] = true
 		}
+		again = append(again, item.again...)
 	}
 	if len(again) > 0 {
 		return again, ""
@@ -268,15 +301,16 @@ func describeLook(u *record.Until) string {
 		what = fmt.Sprintf("means known within %.3g %%", 100*u.Width)
 	}
 	text := fmt.Sprintf("%s, after %d repeats: %d of %d %s", NameLook(u), now.Repeats, *now.Of-*now.Open, *now.Of, what)
-	switch u.Ended {
-	case "":
+	switch {
+	case u.TimeNS == firstLookOnly:
+	case u.Ended == "":
 		if !u.Claims && now.Again != nil {
 			return fmt.Sprintf("%s; measuring %d cells again", text, len(now.Again))
 		}
 		return fmt.Sprintf("%s; continuing to %d repeats", text, u.Looks[u.Begun].Repeats)
-	case record.EndedNothing:
+	case u.Ended == record.EndedNothing:
 		return text + "; the run ends, because more repeats would not decide the rest"
-	case record.EndedByTime:
+	case u.Ended == record.EndedByTime:
 		return fmt.Sprintf("%s; the run ends, because its time is too short for %d repeats", text, u.Looks[u.Begun].Repeats)
 	}
 	return text

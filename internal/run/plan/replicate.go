@@ -16,6 +16,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/wire/peer"
 )
 
 // A Replication says which studies to replicate, and in how much time. It is stored in a file.
@@ -32,7 +33,8 @@ type Replication struct {
 }
 
 const (
-	// quickTrialWindow is long enough for 1,000 calls even in the slowest cell that needs a P99.
+	// quickTrialWindow times three is long enough for 1,000 calls even in the slowest cell that needs
+	// a P99.
 	quickTrialWindow = scenario.Duration(400 * time.Millisecond)
 	quickBudget      = 15 * time.Minute
 	fullBudget       = 5 * time.Hour
@@ -151,24 +153,55 @@ func (r *Replication) PlanStudy(ctx context.Context, l Library, name string, pro
 	if r.Quick {
 		what = what.WithShortWindows(quickTrialWindow)
 	}
-	what, study.Warnings = r.namedPrograms().InstallAndAdd(ctx, what, progress)
-	if study.Scenario, err = what.ForClaims(r.includesClaim, minRepeats); err != nil {
+	programs := r.namedPrograms()
+	if len(programs.Peers) == 0 { // Prepare leaves out the peers that cannot be built here
+		programs.Peers = peer.Names()
+	}
+	what, study.Warnings = programs.InstallAndAdd(ctx, what, progress)
+	if study.Scenario, err = what.ForClaims(r.includesClaim, preview.Repeats); err != nil {
 		return StudyPlan{}, fmt.Errorf("%s: %w", name, err)
 	}
 	most := maxClaimRepeats
 	if r.Quick {
 		most = maxQuickRepeats
 	}
-	study.Until = &record.Until{Claims: true, Looks: matrix.PlanLooks(minRepeats, most), Begun: 1}
+	study.Until = &record.Until{Claims: true, Looks: append([]record.InterimLook{preview}, matrix.PlanLooks(minRepeats, most)...), Begun: 1}
 	return study, nil
 }
 
-// StudyTime returns the time for study i, in nanoseconds. ran is the time that the replication has
-// used so far. trials holds the number of trials in each study's first look.
-func (r *Replication) StudyTime(i int, trials []int, ran time.Duration) int64 {
-	left, rest := max(0, r.Budget-ran), 0
-	for _, n := range trials[i:] {
-		rest += n
+// preview is a look after one repeat. It decides no claim, but finds the claims that this machine
+// cannot test, so that their cells are not repeated.
+var preview = record.InterimLook{Repeats: 1, Level: 1e-9}
+
+// SetTime sets the time of study i, and reports whether the study is measured now. The first pass
+// through the studies takes only the first look at each. The second pass repeats the cells of claims
+// that are open. It divides the time that is left by the number of such claims. spent holds the time
+// that each study has used, and ran the time of all.
+func (r *Replication) SetTime(secondPass bool, i int, untils []*record.Until, spent []time.Duration, ran time.Duration) bool {
+	u := untils[i]
+	if !secondPass {
+		if u.Ended == "" { // not resumed, or resumed before its end
+			u.TimeNS = firstLookOnly
+		}
+		return true
 	}
-	return max(1, int64(float64(left)*float64(trials[i])/float64(rest)))
+	open := openAfterFirstLook(u)
+	if open == 0 || ran >= r.Budget {
+		return false
+	}
+	rest := 0
+	for _, later := range untils[i:] {
+		rest += openAfterFirstLook(later)
+	}
+	u.TimeNS, u.Ended = int64(spent[i]+(r.Budget-ran)*time.Duration(open)/time.Duration(rest)), ""
+	return true
+}
+
+// openAfterFirstLook returns the number of undecided claims of a study whose run ended after its first
+// look although more repeats may decide some.
+func openAfterFirstLook(u *record.Until) int {
+	if u.TimeNS != firstLookOnly || u.Ended != record.EndedByTime {
+		return 0
+	}
+	return *u.Looks[u.Begun-1].Open
 }

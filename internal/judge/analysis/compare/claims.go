@@ -44,9 +44,12 @@ type Claim struct {
 	// Unasked is true if the claim needs a yardstick variant that the run did not measure.
 	Unasked bool `json:"-"`
 
-	floor      float64 // least variance of the logarithm of the value, see countVariance
-	untestable string  // why the figures cannot test the claim; empty if they can
-	limited    string  // why the figures can only show less than the claim; empty if they show all
+	statement  stats.Claim // what is claimed, without an estimate
+	fitted     float64     // value of the expression over the figures of the tables; NaN if it has none
+	floor      float64     // least variance of the logarithm of the value, see countVariance
+	untestable string      // why the figures cannot test the claim; empty if they can
+	limited    string      // why the figures can only show less than the claim; empty if they show all
+	cold       bool        // untestable because of short warm-ups; later repeats learn from them
 }
 
 // A ClaimFigure is one of the figures in a claim's expression.
@@ -56,7 +59,7 @@ type ClaimFigure struct {
 	Variant string `json:"variant"`
 	record.Payload
 	Clients int            `json:"clients"`
-	Value   *matrix.Figure `json:"value"` // median over repeats; times in microseconds, throughput per second
+	Value   *matrix.Figure `json:"value"` // as in the table of cells; times in microseconds, throughput per second
 	Trials  int            `json:"-"`     // trials that may have the figure
 }
 
@@ -204,21 +207,44 @@ func JudgeClaims(s *study.Study, points, seen []*matrix.Point) []Claim {
 	if len(looks) == 0 {
 		looks = []study.ClaimLook{{Repeats: math.MaxInt, Level: matrix.LevelAfter(s.Until, math.MaxInt)}}
 	}
+	from := evidence{study: s, points: points, seen: seen, fits: map[string]*matrix.Fit{}}
 	var all []Claim
-	for i, look := range looks {
-		now := judgeClaimsAt(s, points, seen, look)
-		for j := range all {
-			now[j].narrow(&all[j])
+	for _, look := range looks {
+		from.look = look
+		now := judgeClaimsAt(from)
+		for i := range all {
+			now[i].narrow(&all[i])
 		}
-		if all = now; i < len(looks)-1 {
-			continue
-		}
-		for j := range all {
-			all[j].compareWithRivals()
-			all[j].checkSetUp()
-		}
+		all = now
+	}
+	for i := range all {
+		all[i].takeFitted()
+		all[i].compareWithRivals()
+		all[i].checkSetUp()
 	}
 	return all
+}
+
+// takeFitted replaces the estimate by the value of the expression over the figures of the tables.
+func (c *Claim) takeFitted() {
+	if c.Ratio == nil {
+		return
+	}
+	takeValue(c.Ratio, c.fitted)
+	if i := c.Ratio.Interval; i != nil {
+		c.Outcome = Outcome(c.statement.Verdict(stats.Interval{Low: i.Low, High: i.High}, claimRule))
+	}
+}
+
+// takeValue sets a figure's value, and stretches the interval to contain the value.
+func takeValue(figure *matrix.Figure, value float64) {
+	if math.IsNaN(value) {
+		return
+	}
+	figure.Value = value
+	if i := figure.Interval; i != nil {
+		i.Low, i.High = min(i.Low, value), max(i.High, value)
+	}
 }
 
 // narrow intersects the claim's interval with the interval of an earlier look. Each look has its
@@ -234,37 +260,26 @@ func (c *Claim) narrow(earlier *Claim) {
 	}
 	now.Low, now.High = max(now.Low, before.Low), min(now.High, before.High)
 	c.P = min(c.P, earlier.P)
-	c.Outcome = Outcome(c.statement().Verdict(stats.Interval{Low: now.Low, High: now.High}, claimRule))
+	c.Outcome = Outcome(c.statement.Verdict(stats.Interval{Low: now.Low, High: now.High}, claimRule))
 	if c.Outcome != Underpowered {
 		c.NeededPairs = nil
 	}
 }
 
-// statement returns what is claimed, without an estimate.
-func (c *Claim) statement() stats.Claim {
-	number := func(p *float64) float64 {
-		if p == nil {
-			return 0
-		}
-		return *p
-	}
-	return stats.Claim{Ratio: number(c.ClaimedRatio), Least: number(c.AtLeast), Most: number(c.AtMost)}
-}
-
 // isOpen reports whether more repeats may decide the claim.
 func (c *Claim) isOpen() bool {
-	return c.Outcome == Underpowered || (c.Outcome == Unmeasured || c.Outcome == Refused) && !c.Unasked
+	return c.Outcome == Underpowered || c.Outcome == NotTested && c.cold || (c.Outcome == Unmeasured || c.Outcome == Refused) && !c.Unasked
 }
 
 // judgeClaimsAt judges the claims by the repeats before one look. It corrects for the number of
 // claims.
-func judgeClaimsAt(s *study.Study, points, seen []*matrix.Point, look study.ClaimLook) []Claim {
-	all := make([]Claim, len(s.Claims))
+func judgeClaimsAt(from evidence) []Claim {
+	all := make([]Claim, len(from.study.Claims))
 	var samples []sample
 	var judged []int
-	for i := range s.Claims {
+	for i := range all {
 		var ratios []float64
-		all[i], ratios = measureClaim(s, &s.Claims[i], points, seen, look)
+		all[i], ratios = measureClaim(from, &from.study.Claims[i])
 		if len(ratios) >= matrix.LeastTrials {
 			one := sampleOf(ratios)
 			one.floor = all[i].floor
@@ -274,15 +289,15 @@ func judgeClaimsAt(s *study.Study, points, seen []*matrix.Point, look study.Clai
 	noise := estimateNoise(samples)
 	claims := make([]stats.Claim, len(samples))
 	for n, i := range judged {
-		claims[n] = all[i].statement()
+		claims[n] = all[i].statement
 		claims[n].Estimate = noise.estimate(samples[n])
 	}
 	rule := claimRule
-	rule.Confidence = look.Level.Confidence()
+	rule.Confidence = from.look.Level.Confidence()
 	for n, test := range stats.JudgeClaims(claims, rule) {
 		c := &all[judged[n]]
 		c.Ratio = new(matrix.FigureOf(test.Ratio))
-		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), look.Level.Adjust(test.P), test.Margin
+		c.Outcome, c.P, c.Margin = Outcome(test.Verdict), from.look.Level.Adjust(test.P), test.Margin
 		if len(c.Factors) > 0 {
 			c.Factors[0].Ratio = c.Ratio // the claim is about this factor
 		}
@@ -311,9 +326,11 @@ func (c *Claim) compareWithRivals() {
 }
 
 // checkSetUp sets the outcome of a claim that the measurement could not test. A client at its limit
-// hides differences between variants at the same load, so such a difference still confirms a claim.
+// hides differences between variants at the same load, so such a difference still confirms a claim. Too
+// few repeats do not show yet whether there is one.
 func (c *Claim) checkSetUp() {
-	isDifference := (c.Outcome == Compatible || c.Outcome == Larger) && c.AtLeast == nil && c.AtMost == nil && c.hasOnePlace()
+	mayDiffer := c.Outcome == Compatible || c.Outcome == Larger || c.Pairs < matrix.LeastTrials
+	isDifference := mayDiffer && c.AtLeast == nil && c.AtMost == nil && c.hasOnePlace()
 	switch {
 	case c.Pairs == 0:
 	case c.untestable != "":
@@ -335,11 +352,12 @@ func (c *Claim) hasOnePlace() bool {
 }
 
 // measureClaim returns the claim with its figures, and the logarithm of its value in each repeat.
-func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matrix.Point, look study.ClaimLook) (measured Claim, ratios []float64) {
+func measureClaim(from evidence, written *scenario.Claim) (measured Claim, ratios []float64) {
 	measured = Claim{
-		Row: written.Row, Basis: written.BasisIn(s.Published), Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
+		Row: written.Row, Basis: written.BasisIn(from.study.Published), Says: written.Says, But: written.But, Part: written.Part, Find: written.Find,
 		ClaimedRatio: nilIfZero(written.Ratio), AtLeast: nilIfZero(written.AtLeast), AtMost: nilIfZero(written.AtMost),
-		Outcome: Unmeasured, P: math.NaN(), Margin: claimRule.Margin,
+		Outcome: Unmeasured, P: math.NaN(), Margin: claimRule.Margin, fitted: math.NaN(),
+		statement: stats.Claim{Ratio: written.Ratio, Least: written.AtLeast, Most: written.AtMost},
 	}
 	expression, err := claim.Parse(written.Find, written.IsCause())
 	if err == nil && written.IsCause() && len(written.Factors) == 0 {
@@ -349,19 +367,19 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 		measured.Reason = err.Error() // a newer version of wirelab may have written the manifest
 		return measured, nil
 	}
-	from := &evidence{study: s, points: points, seen: seen, look: look, figures: []ClaimFigure{}}
+	from.figures = []ClaimFigure{}
 	variants := written.Variants()
-	values := make([][]claim.Value, len(variants))
+	values, fitted := make([][]claim.Value, len(variants)), make([]float64, len(variants))
 	for i, variant := range variants {
-		values[i] = from.evaluate(expression, written.Part, variant)
+		values[i], fitted[i] = from.evaluate(expression, written.Part, variant)
 	}
 	measured.Figures, measured.floor = from.figures, from.floor
-	ratios = logsOfValues(values[0])
+	ratios, measured.fitted = logsOfValues(values[0]), fitted[0]
 	if written.IsCause() {
 		for i, factor := range written.Factors {
-			measured.Factors = append(measured.Factors, newClaimFactor(factor, logEffectRatios(values[0], values[i+1]), look.Level))
+			measured.Factors = append(measured.Factors, newClaimFactor(factor, logEffectRatios(values[0], values[i+1]), fitted[0]/fitted[i+1], from.look.Level))
 		}
-		ratios = logEffectRatios(values[0], values[1])
+		ratios, measured.fitted = logEffectRatios(values[0], values[1]), fitted[0]/fitted[1]
 	}
 	if measured.Pairs = len(ratios); measured.Pairs > 0 {
 		measured.Outcome = Underpowered
@@ -369,9 +387,9 @@ func measureClaim(s *study.Study, written *scenario.Claim, points, seen []*matri
 	}
 	measured.setReason(slices.Concat(values...))
 	if measured.Unasked = from.unasked != ""; measured.Unasked {
-		measured.Outcome, measured.Reason = Unmeasured, "the run left out "+from.unasked+": measure again with --yardstick"
+		measured.Outcome, measured.Reason = Unmeasured, "the run left out "+from.unasked+": a warning says why, or --yardstick or --peers must name its program"
 	}
-	measured.setLimits(from, written)
+	measured.setLimits(&from, written)
 	return measured, ratios
 }
 
@@ -385,7 +403,7 @@ func (c *Claim) setLimits(from *evidence, written *scenario.Claim) {
 	case unmet != "":
 		c.untestable = unmet
 	case from.unsettled != "":
-		c.untestable = "not warm: " + from.unsettled
+		c.untestable, c.cold = "not warm: "+from.unsettled, true
 	case from.clientBound != "":
 		c.limited = "the client was the limit: " + from.clientBound
 	}
@@ -445,12 +463,13 @@ func logEffectRatios(of, over []claim.Value) []float64 {
 }
 
 // newClaimFactor decides by the whole interval of the ratio whether a factor changes the effect.
-func newClaimFactor(f scenario.Factor, logs []float64, at matrix.Level) ClaimFactor {
+func newClaimFactor(f scenario.Factor, logs []float64, fitted float64, at matrix.Level) ClaimFactor {
 	factor := ClaimFactor{Name: f.Name, Variant: f.Stack.String(), Moves: FactorUndecided}
 	if len(logs) == 0 {
 		return factor
 	}
 	ratio := ratioFromLogs(logs, at)
+	takeValue(&ratio, fitted)
 	factor.Ratio = &ratio
 	if i := ratio.Interval; i != nil {
 		switch margin := 1 + claimRule.Margin; {

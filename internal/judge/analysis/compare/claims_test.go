@@ -29,8 +29,8 @@ func TestLaterLooksSharpenVerdicts(t *testing.T) {
 			for len(logs) < look.Repeats {
 				logs = append(logs, truth+noise*random.NormFloat64())
 			}
-			now := Claim{ClaimedRatio: new(claimed), P: 1}
-			estimate := now.statement()
+			now := Claim{statement: stats.Claim{Ratio: claimed}, P: 1}
+			estimate := now.statement
 			estimate.Estimate = estimateNoise(nil).estimate(sampleOf(logs))
 			rule := claimRule
 			rule.Confidence = matrix.Level(look.Level).Confidence()

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -20,9 +21,10 @@ import (
 // An evidence computes the figures of a claim's expression, separately for each repeat of a run.
 type evidence struct {
 	study        *study.Study
-	points, seen []*matrix.Point // seen: trials with counted system calls
+	points, seen []*matrix.Point        // seen: trials with counted system calls
+	fits         map[string]*matrix.Fit // fits of all trials, by figure
 	look         study.ClaimLook
-	repeat       int
+	repeat       int           // the current repeat; 0 stands for the figures of the tables
 	unasked      string        // a yardstick variant that the run did not measure
 	figures      []ClaimFigure // figures that the expression used, over all repeats
 	floor        float64       // least variance of the expression's logarithm, see countVariance
@@ -31,7 +33,8 @@ type evidence struct {
 	unsettled, clientBound string
 }
 
-func (e *evidence) evaluate(expression *claim.Expression, part, variant string) []claim.Value {
+// evaluate returns the value of the expression in each repeat, and over the figures of the tables.
+func (e *evidence) evaluate(expression *claim.Expression, part, variant string) (values []claim.Value, fitted float64) {
 	repeats := map[int]bool{}
 	for _, p := range slices.Concat(e.points, e.seen) {
 		for _, t := range p.Trials {
@@ -40,12 +43,27 @@ func (e *evidence) evaluate(expression *claim.Expression, part, variant string) 
 			}
 		}
 	}
-	var values []claim.Value
 	for _, repeat := range slices.Sorted(maps.Keys(repeats)) {
 		e.repeat = repeat
 		values = append(values, expression.Evaluate(part, variant, e))
 	}
-	return values
+	e.repeat = 0
+	return values, expression.Evaluate(part, variant, e).Number
+}
+
+// fit returns the fit of a figure. Only trials with a probe count system calls.
+func (e *evidence) fit(name string) *matrix.Fit {
+	if e.fits[name] == nil {
+		e.fits[name] = matrix.NewFit(e.pointsWith(name), name)
+	}
+	return e.fits[name]
+}
+
+func (e *evidence) pointsWith(name string) []*matrix.Point {
+	if claim.NeedsSyscalls(name) {
+		return e.seen
+	}
+	return e.points
 }
 
 // unmetPrecondition says which precondition of the claim the measurement does not meet. It returns ""
@@ -58,8 +76,9 @@ func (e *evidence) unmetPrecondition(c *scenario.Claim) string {
 	if err != nil {
 		return "" // a newer version of wirelab may have written the manifest
 	}
-	aside := &evidence{study: e.study, points: e.points, seen: e.seen, look: e.look}
-	logs := logsOfValues(aside.evaluate(expression, c.Part, c.Variants()[0]))
+	aside := &evidence{study: e.study, points: e.points, seen: e.seen, look: e.look, fits: e.fits}
+	values, _ := aside.evaluate(expression, c.Part, c.Variants()[0])
+	logs := logsOfValues(values)
 	if len(logs) == 0 {
 		return ""
 	}
@@ -81,6 +100,12 @@ func (e *evidence) Figure(name string, of claim.Cell) float64 {
 		return math.NaN()
 	}
 	e.keepFigure(name, p)
+	if e.repeat == 0 {
+		if figure := e.fit(name).Figure(p); figure != nil {
+			return figure.Value
+		}
+		return math.NaN()
+	}
 	for _, t := range p.MeasuredTrials() {
 		if figure := matrix.Metrics[name](t); t.Repeat == e.repeat && !math.IsNaN(figure) {
 			return figure
@@ -110,7 +135,7 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	trials := matrix.Filter(p.MeasuredTrials(), func(t matrix.Trial) bool { return t.Repeat <= e.look.Repeats })
 	e.figures = append(e.figures, ClaimFigure{
 		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
-		Value: matrix.KnownFigure(trials, matrix.Metrics[name]), Trials: len(trials),
+		Value: cmp.Or(e.fit(name).Figure(p), matrix.KnownFigure(trials, matrix.Metrics[name])), Trials: len(trials),
 	})
 	if len(trials) == 0 {
 		return
@@ -130,12 +155,13 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	}
 }
 
-// warningOfMost returns the result of a check, in words, if at least half of the trials fail it.
+// warningOfMost returns the result of a check, in words, if at least half of the trials fail it. A
+// warning about a figure within the check's limit does not count.
 func warningOfMost(trials []matrix.Trial, check string) (why string) {
 	failed := 0
 	for _, t := range trials {
 		i := slices.IndexFunc(t.Checks, func(c record.Check) bool {
-			return c.Name == check && c.Level.Severity() >= record.Warning.Severity()
+			return c.Name == check && c.Level.Severity() >= record.Warning.Severity() && (c.Figure == nil || *c.Figure >= *c.Limit)
 		})
 		if i >= 0 {
 			failed, why = failed+1, t.Checks[i].Detail
@@ -192,13 +218,9 @@ func (e *evidence) pointsOf(points []*matrix.Point, cell claim.Cell) []*matrix.P
 	return inPart
 }
 
-// findPoint returns the point of a figure. Only trials with a probe count system calls.
+// findPoint returns the point of a figure.
 func (e *evidence) findPoint(name string, cell claim.Cell) *matrix.Point {
-	points := e.points
-	if claim.NeedsSyscalls(name) {
-		points = e.seen
-	}
-	for _, p := range e.pointsOf(points, cell) {
+	for _, p := range e.pointsOf(e.pointsWith(name), cell) {
 		if (cell.Bytes == claim.Least || p.Cell.RequestBytes == cell.Bytes) && (cell.Clients == claim.Least || p.Cell.Clients == cell.Clients) {
 			return p
 		}

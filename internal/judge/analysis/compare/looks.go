@@ -19,9 +19,12 @@ import (
 type Look struct {
 	Open   int         // number of undecided comparisons or claims, or of cells with too wide an interval
 	Of     int         // number of all comparisons, claims or cells
-	Claims []int       // indexes of the claims that more repeats may decide
+	Claims []OpenClaim // claims that more repeats may decide
 	Points []OpenPoint // points with an undecided comparison, if the goal is about comparisons
 }
+
+// An OpenClaim is a claim that about as many repeats as Needed decide.
+type OpenClaim struct{ Index, Needed int }
 
 // An OpenPoint holds the cells of a point that has an undecided comparison. The cells differ in
 // their variants only.
@@ -40,8 +43,7 @@ func EvaluateLook(m *record.Manifest, records []*record.Record) (Look, error) {
 	case err != nil:
 		return Look{}, err
 	case m.Until.Claims:
-		maxRepeats := m.Until.Looks[len(m.Until.Looks)-1].Repeats
-		return lookAtClaims(JudgeClaims(run.Study, run.Points, run.Counted), maxRepeats), nil
+		return lookAtClaims(JudgeClaims(run.Study, run.Points, run.Counted), m.Until.Looks[m.Until.Begun-1].Repeats), nil
 	case m.Until.Width > 0:
 		return lookAtCells(run.Points, m.Until.Width), nil
 	}
@@ -103,12 +105,9 @@ func (c *Comparison) neededPairs(comparisons int) int {
 	return int(min(1e6, math.Ceil(float64(c.Pairs)*standardError*standardError/(enough*enough))))
 }
 
-// maxRepeatFactor limits the repeats that a claim may need, as a multiple of the run's largest
-// number of repeats. A claim that needs more is not measured again.
-const maxRepeatFactor = 4
-
-// lookAtClaims counts the claims and the undecided claims, and lists the claims to measure again.
-func lookAtClaims(claims []Claim, maxRepeats int) (look Look) {
+// lookAtClaims counts the claims and the undecided claims, and lists the claims that more repeats may
+// decide. A claim without a figure in some repeats needs more of them.
+func lookAtClaims(claims []Claim, repeats int) (look Look) {
 	for i := range claims {
 		c := &claims[i]
 		if c.Unasked {
@@ -119,8 +118,11 @@ func lookAtClaims(claims []Claim, maxRepeats int) (look Look) {
 			continue
 		}
 		look.Open++
-		if c.Pairs < matrix.LeastTrials || c.NeededPairs != nil && *c.NeededPairs <= maxRepeatFactor*maxRepeats {
-			look.Claims = append(look.Claims, i)
+		switch {
+		case c.Pairs < matrix.LeastTrials || c.cold:
+			look.Claims = append(look.Claims, OpenClaim{i, repeats * matrix.LeastTrials / max(1, c.Pairs)})
+		case c.NeededPairs != nil:
+			look.Claims = append(look.Claims, OpenClaim{i, repeats * *c.NeededPairs / c.Pairs})
 		}
 	}
 	return look

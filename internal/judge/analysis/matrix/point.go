@@ -82,9 +82,13 @@ func (p *Point) Conditions() record.Cell {
 	return cell
 }
 
-// MayHaveTrials reports whether a point has a trial with times, or may have one after more repeats.
+// MayHaveTrials reports whether a point has a trial with times, or may have one after more repeats:
+// without the other programs, or with the longer warm-up that a trial learnt.
 func (p *Point) MayHaveTrials() bool {
-	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Valid() || SpoiledByMachine(t.Record) })
+	return slices.ContainsFunc(p.Trials, func(t Trial) bool {
+		spoiled := slices.ContainsFunc(t.Checks, func(c record.Check) bool { return c.Level == record.Invalid && c.Name != "settled" })
+		return t.Failure == "" && !spoiled || SpoiledByMachine(t.Record)
+	})
 }
 
 // FindVariant returns the first point with a variant, or nil.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	_ "embed" // for replication.html
 	"fmt"
 	"html/template"
@@ -226,8 +227,11 @@ var claimMarks = map[compare.Outcome]string{
 	compare.Unmeasured:   "–",
 }
 
-// WriteClaims prints one line per claim, with the text cut to the terminal's width. A second line
-// says why a claim was not put to the test, or which other causes are as strong.
+// reasonWidth is the width of reasons if the output is no terminal.
+const reasonWidth = 100
+
+// WriteClaims prints one line per claim, with the text cut to the terminal's width. The lines below it
+// say why a claim has no verdict, or which other causes are as strong.
 func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) error {
 	if len(claims) == 0 {
 		return nil
@@ -236,11 +240,7 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	rows := [][]string{{"", "row", "verdict", "here", "claimed", "repeats", last}}
 	for i := range claims {
 		c := &claims[i]
-		says := c.Says
-		if c.Ratio == nil && c.Reason != "" {
-			says += " (" + c.Reason + ")"
-		}
-		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimMeasured(c), c.ClaimedText(), claimRepeats(c), says})
+		rows = append(rows, []string{claimMarks[c.Outcome], c.Row, string(c.Outcome), claimMeasured(c), c.ClaimedText(), claimRepeats(c), c.Says})
 	}
 	lines := format.Grid(rows, func(column int) bool { return column < 3 || column == 6 })
 	width, indent := math.MaxInt, utf8.RuneCountInString(lines[0])-len(last)
@@ -251,8 +251,8 @@ func WriteClaims(w io.Writer, claims []compare.Claim, terminal format.Terminal) 
 	out.WriteString("\n" + format.Painter(terminal.Colour)(format.Bold, lines[0]) + "\n")
 	for i, line := range lines[1:] {
 		out.WriteString(format.Shorten(line, width) + "\n")
-		if c := &claims[i]; c.Ratio != nil && c.Reason != "" {
-			out.WriteString(format.Shorten("   "+c.Reason, width) + "\n")
+		if reason := claims[i].Reason; reason != "" {
+			format.Wrap(&out, reason, format.Layout{Width: cmp.Or(terminal.Width, reasonWidth), Lead: "   ", Hang: 3})
 		}
 	}
 	_, err := io.WriteString(w, out.String())
