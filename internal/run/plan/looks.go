@@ -245,7 +245,7 @@ func (c *LookSeries) choosePoints(u *record.Until, open []compare.OpenPoint, rec
 	return nil, ended
 }
 
-// judgeTrials judges the trials of the run. tookNS is their time.
+// judgeTrials judges the trials of the run. tookNS is their time, with the anchor's time in the run.
 func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, err error) {
 	var records []*record.Record
 	for r, err := range c.Run.Records() {
@@ -255,6 +255,7 @@ func (c *LookSeries) judgeTrials() (judged analysis.JudgedTrials, tookNS int64, 
 		records = append(records, &r)
 		tookNS += r.TookNS
 	}
+	tookNS += int64(lab.AnchorTime(1, time.Duration(tookNS))) // a run with looks has an anchor
 	return analysis.Judge(records, c.Limits), tookNS, nil
 }
 
