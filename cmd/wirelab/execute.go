@@ -166,7 +166,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
 	workshop.Also = j.also
-	workshop.Anchored = canCompareChange(j.scenario.Parts)
+	workshop.Anchored = plan.HasAnchor(plan.Trials(j.scenario, j.until))
 	if j.fleet != nil {
 		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)
 		if err != nil {

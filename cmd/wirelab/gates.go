@@ -144,18 +144,13 @@ func (g *gates) checkCells(planned []record.Cell) error {
 // checkWindows returns an error if the runs have too few windows to judge a change in any cell.
 func (g *gates) checkWindows(change analysis.Condition, parts []scenario.Part) error {
 	needs := fmt.Sprintf("--fail-if: %q: a change needs %d windows in each run", change.Text, matrix.LeastTrials)
-	if !canCompareChange(parts) {
+	if !slices.ContainsFunc(parts, func(p scenario.Part) bool { return p.Repeats >= matrix.LeastTrials }) {
 		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
 	}
 	if cells := g.before.Cells; len(cells) > 0 && !slices.ContainsFunc(cells, func(c matrix.Cell) bool { return c.Valid >= matrix.LeastTrials }) {
 		return fmt.Errorf("%s, but %s has only %d valid windows of %s: measure that run again with --repeat %d", needs, g.baseline, cells[0].Valid, cells[0].Key, matrix.LeastTrials)
 	}
 	return nil
-}
-
-// canCompareChange reports whether a run has enough repeats to be compared with another run.
-func canCompareChange(parts []scenario.Part) bool {
-	return slices.ContainsFunc(parts, func(p scenario.Part) bool { return p.Repeats >= matrix.LeastTrials })
 }
 
 // usesStandardOutput reports whether a file goes to standard output. Text then uses standard error.

@@ -185,6 +185,6 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 	if err := course.Measure(); err != nil {
 		return err
 	}
-	workshop.ReadAnchor(running, run)
+	workshop.ReadAnchor(running, run, 1)
 	return nil
 }

@@ -121,7 +121,6 @@ export interface Allocator {
 /** An AnchorChange says how much slower or faster the machine itself was in the later run, by the anchor that both runs measured (record.AnchorReading). */
 export interface AnchorChange {
   metric: "mean" | "cpu";
-  clients: number; // the number of clients with which the anchor changed most
   before: number; // the earlier run's figure, in microseconds
   after: number; // the later run's figure, in the same unit
   ratio: number | null; // the later figure divided by the earlier figure
@@ -430,7 +429,6 @@ export interface Diff {
   invalid: string[]; // cells without a valid trial in one of the runs
   doubts: string[]; // reasons for not trusting the comparison
   anchor: AnchorChange[]; // changes of the machine itself; empty if a run lacks an anchor
-  power?: Power; // smallest differences of the mean that the repeats can find; absent if there are too few repeats
 }
 
 /** A Difference compares one figure of one cell between two runs. */

@@ -2,12 +2,9 @@ package record
 
 import "time"
 
-// AnchorClients lists the numbers of clients with which the anchor is measured.
-var AnchorClients = []int{1, 16}
-
-// An AnchorReading is one measurement of the anchor: a short fixed cell (tcp, 64 B) that every run
-// of a machine measures before, during and after its trials. Readings of two runs show how much
-// faster or slower the machine itself was.
+// An AnchorReading is one measurement of the anchor: a short fixed cell (tcp, 64 B, 16 clients) that
+// every run of a machine measures before, between and after its trials. Readings of two runs show
+// how much faster or slower the machine itself was.
 type AnchorReading struct {
 	Started time.Time `json:"started"`
 	Clients int       `json:"clients"`

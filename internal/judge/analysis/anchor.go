@@ -17,11 +17,14 @@ import (
 // anchor that both runs measured (record.AnchorReading).
 type AnchorChange struct {
 	Metric     string        `json:"metric" jsonschema:"enum=mean,enum=cpu"`
-	Clients    int           `json:"clients"`    // the number of clients with which the anchor changed most
 	Before     float64       `json:"before"`     // the earlier run's figure, in microseconds
 	After      float64       `json:"after"`      // the later run's figure, in the same unit
 	Ratio      matrix.Figure `json:"ratio"`      // the later figure divided by the earlier figure
 	Comparable bool          `json:"comparable"` // false if the machine changed too much to compare times
+
+	// spread is the half width of the spread between the runs, as a logarithm. Its standard deviation is
+	// the change, taken as one draw, or the change's standard error if that is larger.
+	spread float64
 }
 
 const (
@@ -35,49 +38,37 @@ const (
 
 // newAnchorChange compares the anchors of two runs. It returns nil if one of the runs lacks one.
 func newAnchorChange(metric string, before, after []record.AnchorReading) *AnchorChange {
-	var worst *AnchorChange
-	for _, clients := range record.AnchorClients {
-		old, now := anchorLogs(before, metric, clients), anchorLogs(after, metric, clients)
-		if min(len(old), len(now)) < leastReadings {
-			return nil
-		}
-		oldMean, oldVariance := stat.MeanVariance(old, nil)
-		nowMean, nowVariance := stat.MeanVariance(now, nil)
-		m, n := float64(len(old)), float64(len(now))
-		freedom := m + n - 2
-		variance := ((m-1)*oldVariance + (n-1)*nowVariance) / freedom
-		change, half := nowMean-oldMean, stats.NewStudent(freedom).Quantile((1+matrix.Confidence)/2)*math.Sqrt(variance*(1/m+1/n))
-		c := &AnchorChange{
-			Metric: metric, Clients: clients, Before: math.Exp(oldMean), After: math.Exp(nowMean),
-			Ratio:      matrix.FigureOfLogs(stats.Interval{Estimate: change, Low: change - half, High: change + half, Confidence: matrix.Confidence}),
-			Comparable: math.Abs(change) <= math.Log(1+mostMachineChange),
-		}
-		if worst == nil || c.halfWidth() > worst.halfWidth() {
-			worst = c
-		}
+	old, now := anchorLogs(before, metric), anchorLogs(after, metric)
+	m, n := float64(len(old)), float64(len(now))
+	if min(m, n) < leastReadings {
+		return nil
 	}
-	return worst
+	oldMean, oldVariance := stat.MeanVariance(old, nil)
+	nowMean, nowVariance := stat.MeanVariance(now, nil)
+	freedom := m + n - 2
+	variance := ((m-1)*oldVariance + (n-1)*nowVariance) / freedom
+	change, deviation := nowMean-oldMean, math.Sqrt(variance*(1/m+1/n))
+	half := stats.NewStudent(freedom).Quantile((1+matrix.Confidence)/2) * deviation
+	return &AnchorChange{
+		Metric: metric, Before: math.Exp(oldMean), After: math.Exp(nowMean),
+		Ratio:      matrix.FigureOfLogs(stats.Interval{Estimate: change, Low: change - half, High: change + half, Confidence: matrix.Confidence}),
+		Comparable: math.Abs(change) <= math.Log(1+mostMachineChange),
+		spread:     normalQuantile * max(math.Abs(change), deviation),
+	}
 }
 
 // anchorLogs returns the logarithms of an anchor's readings in microseconds.
-func anchorLogs(readings []record.AnchorReading, metric string, clients int) (logs []float64) {
+func anchorLogs(readings []record.AnchorReading, metric string) (logs []float64) {
 	for _, r := range readings {
 		value := r.MeanNS
 		if metric == matrix.CPU {
 			value = r.CPUNS
 		}
-		if r.Clients == clients && value > 0 {
+		if value > 0 {
 			logs = append(logs, math.Log(value/1e3))
 		}
 	}
 	return logs
-}
-
-// halfWidth returns the half width of the spread between the runs, as a logarithm: the error of the
-// anchor's change and the change itself, as one draw from the spread.
-func (c *AnchorChange) halfWidth() float64 {
-	i := c.Ratio.Interval
-	return math.Hypot(math.Log(i.High/i.Low)/2, normalQuantile*math.Log(c.Ratio.Value))
 }
 
 // normalQuantile is the half width of a 95 % interval in standard deviations.
@@ -103,20 +94,15 @@ func (c *AnchorChange) Describe() string {
 
 // whyIncomparable says why times of the runs cannot be compared. It returns "" if they can.
 func whyIncomparable(change *AnchorChange, before, after *Summary) string {
-	var lacks string
-	switch none := [2]bool{len(before.Anchor) == 0, len(after.Anchor) == 0}; {
+	switch {
 	case change != nil && change.Comparable:
 		return ""
 	case change != nil:
 		return change.Describe() + ": measure both runs on a quiet machine"
-	case none[0] && none[1]:
-		lacks = "neither run has an anchor"
-	case none[0]:
-		lacks = "the earlier run has no anchor"
-	case none[1]:
-		lacks = "the later run has no anchor"
-	default:
-		lacks = fmt.Sprintf("one of the runs has fewer than %d readings of its anchor", leastReadings)
 	}
+	lacks := map[[2]bool]string{
+		{true, true}: "neither run has an anchor", {true, false}: "the earlier run has no anchor", {false, true}: "the later run has no anchor",
+		{}: fmt.Sprintf("one of the runs has fewer than %d readings of its anchor", leastReadings),
+	}[[2]bool{len(before.Anchor) == 0, len(after.Anchor) == 0}]
 	return lacks + ", so the machine itself may have changed between the runs: measure both with this version, on one machine, with --repeat 3 or more"
 }

@@ -155,6 +155,7 @@ func TestChanges(t *testing.T) {
 	ratio := func(low, value, high float64, verdict compare.Verdict) Difference {
 		return Difference{Metric: matrix.P99, BeforeTrials: 3, AfterTrials: 3, Ratio: matrix.Figure{Value: value, Interval: &matrix.Interval{Low: low, High: high}}, Verdict: verdict}
 	}
+	spread := func(d Difference, spread float64) Difference { d.spread = spread; return d }
 	for _, c := range []struct {
 		gate string
 		of   Difference
@@ -164,6 +165,8 @@ func TestChanges(t *testing.T) {
 		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Slower), GateBreached, ""},
 		{"p99>10%", ratio(1.05, 1.2, 1.3, compare.Slower), GateOpen, "the interval contains the limit: measure more repeats, for example --repeat 5"},
 		{"p99>10%", ratio(1.05, 1.1001, 1.3, compare.Slower), GateOpen, "so close to the limit"},
+		{"p99>10%", spread(ratio(0.97, 1.05, 1.14, compare.Undecided), 0.04), GateOpen, "for example --repeat 27"},
+		{"p99>10%", spread(ratio(0.97, 1.05, 1.14, compare.Undecided), 0.05), GateOpen, "the machine itself may have changed by as much"},
 		{"p99 > +10%", ratio(1.12, 1.2, 1.3, compare.Undecided), GateOpen, "this change may be chance"},
 		{"p99 > +10%", ratio(1.02, 1.05, 1.09, compare.Slower), GateKept, ""},
 		{"p99 > +10%", ratio(0.97, 1.02, 1.09, compare.Undecided), GateKept, ""},

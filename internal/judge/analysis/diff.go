@@ -24,13 +24,12 @@ import (
 type Diff struct {
 	Before       string         `json:"before"` // path of the earlier run
 	After        string         `json:"after"`
-	Differences  []Difference   `json:"differences"`     // by cell, then by metric
-	OnlyInBefore []string       `json:"only_in_before"`  // cells that only the earlier run has
-	OnlyInAfter  []string       `json:"only_in_after"`   // cells that only the later run has
-	Invalid      []string       `json:"invalid"`         // cells without a valid trial in one of the runs
-	Doubts       []string       `json:"doubts"`          // reasons for not trusting the comparison
-	Anchor       []AnchorChange `json:"anchor"`          // changes of the machine itself; empty if a run lacks an anchor
-	Power        *compare.Power `json:"power,omitempty"` // smallest differences of the mean that the repeats can find; absent if there are too few repeats
+	Differences  []Difference   `json:"differences"`    // by cell, then by metric
+	OnlyInBefore []string       `json:"only_in_before"` // cells that only the earlier run has
+	OnlyInAfter  []string       `json:"only_in_after"`  // cells that only the later run has
+	Invalid      []string       `json:"invalid"`        // cells without a valid trial in one of the runs
+	Doubts       []string       `json:"doubts"`         // reasons for not trusting the comparison
+	Anchor       []AnchorChange `json:"anchor"`         // changes of the machine itself; empty if a run lacks an anchor
 
 	targets [2]string // addresses of the first cell's server in the earlier and in the later run
 }
@@ -49,7 +48,8 @@ type Difference struct {
 	Margin       float64         `json:"margin"`                                                                                          // smallest of 0.01, 0.02, 0.05 and 0.1 by which the runs differ at most; 0 if they may differ by more
 
 	of           cellPair
-	incomparable string // why the runs cannot be compared; empty if they can
+	incomparable string  // why the runs cannot be compared; empty if they can
+	spread       float64 // part of the interval's half width that is the spread between the runs, as a logarithm
 }
 
 // DiffMetrics lists the metrics in which runs are compared.
@@ -101,15 +101,11 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 				c.P, c.Verdict, c.Margin = verdict.P, compare.TranslateVerdict(name, verdict.Verdict), verdict.Margin
 				c.Ratio = matrix.FigureOf(verdict.Ratio)
 				if change != nil {
-					c.widen(change.halfWidth())
+					c.widen(change.spread)
 				}
 			})
 		}
 		f.Judge()
-		if p := f.Power(); p != nil && name == matrix.Mean {
-			p.Metric = name
-			d.Power = p
-		}
 	}
 	for i, c := range common {
 		if len(byCell[i]) == 0 {
@@ -136,7 +132,8 @@ func (d *Difference) widen(spread float64) {
 		return
 	}
 	value := math.Log(d.Ratio.Value)
-	half := math.Hypot(math.Log(i.High/i.Low)/2, spread)
+	half := math.Hypot(logHalf(d.Ratio), spread)
+	d.spread = spread
 	d.Ratio.Interval = &matrix.Interval{Low: math.Exp(value - half), High: math.Exp(value + half), Confidence: i.Confidence}
 	d.P = max(d.P, 2*distuv.UnitNormal.CDF(-math.Abs(value)*normalQuantile/half)) // one spread hits all cells: no correction for their number
 	d.Margin = stats.MarginAround(d.Ratio.Interval.Low, d.Ratio.Interval.High)
@@ -148,6 +145,35 @@ func (d *Difference) widen(spread float64) {
 		d.Verdict = compare.Undecided
 	}
 }
+
+// RepeatsToHalve returns the median half width of the intervals of means, as a share, and about how
+// many repeats of each run would halve it: 0 if there are too many, or no intervals.
+func (d *Diff) RepeatsToHalve() (now float64, repeats int) {
+	means := slices.DeleteFunc(slices.Clone(d.Differences), func(one Difference) bool { return one.Metric != matrix.Mean || one.Ratio.Interval == nil })
+	if len(means) == 0 {
+		return 0, 0
+	}
+	slices.SortFunc(means, func(a, b Difference) int { return cmp.Compare(logHalf(a.Ratio), logHalf(b.Ratio)) })
+	usual := means[len(means)/2]
+	half := logHalf(usual.Ratio)
+	return math.Expm1(half), repeatsFor(half/2, usual.Ratio, usual.spread, min(usual.BeforeTrials, usual.AfterTrials))
+}
+
+// repeatsFor returns about how many repeats make the half width of a figure's interval narrow, as a
+// logarithm, or 0 if there are too many. It shrinks with the square root of their number n,
+// except for the spread between runs.
+func repeatsFor(narrow float64, of matrix.Figure, spread float64, n int) int {
+	const most = 100
+	half := logHalf(of)
+	needed := math.Ceil(float64(n) * (half*half - spread*spread) / (narrow*narrow - spread*spread))
+	if narrow <= spread || !(needed <= most) {
+		return 0
+	}
+	return max(n+1, int(needed))
+}
+
+// logHalf returns the half width of a ratio's interval, as a logarithm.
+func logHalf(of matrix.Figure) float64 { return math.Log(of.Interval.High/of.Interval.Low) / 2 }
 
 // sortCells sorts the cells of two runs by part, in the order of the scenario, and then by place.
 func sortCells(common []cellPair) {

@@ -114,17 +114,21 @@ func (c Condition) judgeFound(f GateFinding) GateFinding {
 	return f
 }
 
-// moreRepeats says how many repeats would probably bring the interval to one side of the limit. An
-// interval shrinks with the square root of their number.
+// moreRepeats says how many repeats would probably bring the interval to one side of the limit.
 func (f GateFinding) moreRepeats() string {
-	const most = 100 // nobody waits for more repeats
-	i := f.Found.Interval
+	spread := 0.0
+	if f.Change != nil {
+		spread = f.Change.spread
+	}
 	distance := math.Abs(math.Log(f.Found.Value / f.Limit))
-	needed := math.Ceil(float64(f.Windows) * math.Pow(math.Log(i.High/i.Low)/2/distance, 2))
-	if !(needed <= most) {
+	needed := repeatsFor(distance, f.Found, spread, f.Windows)
+	switch {
+	case spread >= distance:
+		return "the machine itself may have changed by as much between the runs: measure both on a quiet machine, for longer, one soon after the other"
+	case needed == 0:
 		return "the figure is so close to the limit that more repeats may not decide; choose another limit"
 	}
-	return fmt.Sprintf("measure more repeats, for example --repeat %.0f", max(needed, float64(f.Windows+1)))
+	return fmt.Sprintf("measure more repeats, for example --repeat %d", needed)
 }
 
 func (c Condition) judgeCellChange(cell *matrix.Cell, since *Diff) GateFinding {

@@ -8,80 +8,56 @@ import (
 	"wirelab.dev/internal/data/scenario"
 )
 
-const (
-	// anchorReadings is the number of readings before and after a run. They differ as runs do.
-	anchorReadings = 2
-	// anchorEvery is the time between readings during a run.
-	anchorEvery = time.Minute
-	// anchorWindow is the measured time of each cell in a reading.
-	anchorWindow = 150 * time.Millisecond
-)
+// anchorCell is the cell of the anchor. It must stay the same in every version, because runs of
+// different versions are compared by their anchors.
+var anchorCell = scenario.PlannedCell{Repeat: 1, Cell: scenario.Cell{
+	Part: "anchor", Variant: scenario.Variant{Stack: "tcp"}, Workload: "echo",
+	Size: scenario.Payload{Request: 64, Response: 64}, Clients: 16,
+	Load:   scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(300 * time.Millisecond)},
+	WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(50 * time.Millisecond), AtMost: scenario.Duration(100 * time.Millisecond)},
+}}
 
-// anchorCells returns the cells of the anchor. They must stay the same in every version, because
-// runs of different versions are compared by their anchors.
-func anchorCells() []scenario.PlannedCell {
-	var cells []scenario.PlannedCell
-	for _, clients := range record.AnchorClients {
-		cells = append(cells, scenario.PlannedCell{Repeat: 1, Block: 1, Cell: scenario.Cell{
-			Part: "anchor", Variant: scenario.Variant{Stack: "tcp"}, Workload: "echo",
-			Size: scenario.Payload{Request: 64, Response: 64}, Clients: clients,
-			Load:   scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(anchorWindow)},
-			WarmUp: scenario.WarmUp{AtLeast: scenario.Duration(50 * time.Millisecond), AtMost: scenario.Duration(100 * time.Millisecond)},
-			Slices: true,
-		}})
-	}
-	return cells
+// AnchorTime returns the time for the anchor's readings in a run, or in its share that is done. The
+// share took so long. Short runs need as many readings as longer ones.
+func AnchorTime(done float64, took time.Duration) time.Duration {
+	return max(time.Duration(done*float64(5*time.Second)), took*3/100)
 }
 
-// readAnchorIfOld measures the anchor before the first trial, and once if the last reading is old.
-func (l *Lab) readAnchorIfOld(ctx context.Context, run *record.Run) {
-	switch readings := run.Manifest.Anchor; {
-	case len(readings) == 0:
-		l.readAnchor(ctx, run, anchorReadings)
-	case time.Since(readings[len(readings)-1].Started) > anchorEvery:
-		l.readAnchor(ctx, run, 1)
-	}
-}
-
-// ReadAnchor measures the anchor after the last trial of a run.
-func (l *Lab) ReadAnchor(ctx context.Context, run *record.Run) {
-	l.readAnchor(ctx, run, anchorReadings)
-}
-
-// readAnchor measures the anchor a number of times, in fresh processes, and keeps the readings in
-// the run's manifest. A reading that fails is left out: the run is still good, and diff says that it
-// lacks an anchor.
-func (l *Lab) readAnchor(ctx context.Context, run *record.Run, times int) {
-	if !l.Anchored || l.Fleet != nil || l.Remote.Ended() {
-		return
+// ReadAnchor measures the anchor as often as its time allows, given the share of the run that is
+// done, and at least once. Each reading has fresh processes, and is kept in the run's manifest. If a
+// reading fails, ReadAnchor returns: the run is still good, and diff says that it lacks an anchor.
+func (l *Lab) ReadAnchor(ctx context.Context, run *record.Run, done float64) {
+	if l.began.IsZero() {
+		l.began = time.Now()
 	}
 	alone := &Lab{Worker: l.Worker, Placement: l.Placement, Nice: l.Nice, Seed: l.Seed, Unwatched: true, drain: l.drain}
-	plan := anchorCells()
+	plan := []scenario.PlannedCell{anchorCell}
 	anchor := &execution{Lab: alone, plan: plan, order: ManifestOrder(plan), into: run}
-	for range times {
-		records, err := anchor.measureBlock(ctx, []int{0, 1})
-		if err != nil {
+	for l.Anchored && l.Fleet == nil && !l.Remote.Ended() {
+		if l.anchorTook > 0 && l.anchorTook >= AnchorTime(done, time.Since(l.began)) {
 			return
 		}
-		for _, r := range records {
-			if reading, measured := newAnchorReading(r); measured {
-				run.Manifest.Anchor = append(run.Manifest.Anchor, reading)
-			}
+		started := time.Now()
+		records, err := anchor.measureBlock(ctx, []int{0})
+		if err != nil || !addReading(run, records[0]) {
+			return
 		}
+		l.anchorTook += time.Since(started)
 	}
 }
 
-// newAnchorReading returns the reading of a trial of the anchor. It reports false if the trial has
-// no figures.
-func newAnchorReading(r *record.Record) (reading record.AnchorReading, measured bool) {
+// addReading adds the figures of a trial of the anchor to the manifest. It reports false if the
+// trial has none.
+func addReading(run *record.Run, r *record.Record) bool {
 	if r.Failure != "" || r.Service.Count == 0 || r.Requests == 0 {
-		return record.AnchorReading{}, false
+		return false
 	}
-	reading = record.AnchorReading{Started: r.Started, Clients: r.Cell.Clients, MeanNS: float64(r.Service.Sum) / float64(r.Service.Count)}
+	reading := record.AnchorReading{Started: r.Started, Clients: r.Cell.Clients, MeanNS: float64(r.Service.Sum) / float64(r.Service.Count)}
 	client, known := r.Client.CPUNS()
 	server, alsoKnown := r.Server.CPUNS()
 	if known && alsoKnown {
 		reading.CPUNS = float64(client+server) / float64(r.Requests)
 	}
-	return reading, true
+	run.Manifest.Anchor = append(run.Manifest.Anchor, reading)
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
@@ -54,7 +55,7 @@ func (e *execution) run(ctx context.Context) error {
 		if e.Remote.Ended() {
 			return nil
 		}
-		e.readAnchorIfOld(ctx, e.into)
+		e.ReadAnchor(ctx, e.into, e.shareDone(number))
 		records, err := e.measure(ctx, e.blockFrom(number))
 		if err != nil {
 			return err
@@ -67,6 +68,16 @@ func (e *execution) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// shareDone returns the share of the run that is done before a trial: the share of its trials, or of
+// its time if that is less.
+func (e *execution) shareDone(number int) float64 {
+	done := float64(number) / float64(len(e.order))
+	if u := e.into.Manifest.Until; u != nil && u.TimeNS > 0 {
+		done = min(done, float64(time.Since(e.began))/float64(u.TimeNS))
+	}
+	return done
 }
 
 // blockFrom returns a trial, and those after it in its block that have no record.

@@ -66,6 +66,9 @@ type Lab struct {
 
 	learnt neededWarmUps
 	drain  time.Duration // limits the wait for calls that outlast the window
+
+	began      time.Time     // when the anchor was first read
+	anchorTook time.Duration // time of all its readings
 }
 
 // workerNice is the nice value of workers: the highest priority.

@@ -128,7 +128,12 @@ func likenessesOf(c scenario.Cell) []cellLikeness {
 	}
 }
 
-// Remaining estimates how long the trials without a record will take.
+// HasAnchor reports whether a run has enough repeats to be compared with another run by its anchor.
+func HasAnchor(trials []scenario.PlannedCell) bool {
+	return slices.ContainsFunc(trials, func(t scenario.PlannedCell) bool { return t.Repeat >= minRepeats })
+}
+
+// Remaining estimates how long the trials without a record will take, and the anchor beside them.
 func (e *TimeEstimate) Remaining() time.Duration {
 	slower := e.slownessRatios()
 	var sum time.Duration
@@ -145,6 +150,9 @@ func (e *TimeEstimate) Remaining() time.Duration {
 			}
 		}
 		sum += time.Duration(expected)
+	}
+	if HasAnchor(e.plan) {
+		sum += lab.AnchorTime(float64(len(e.open))/float64(len(e.plan)), sum)
 	}
 	return sum
 }

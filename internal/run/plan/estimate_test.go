@@ -42,6 +42,15 @@ func TestOneSlowCellMovesItsOwnRepeats(t *testing.T) {
 	}
 }
 
+// A run with an anchor takes longer: by five seconds, or by 3 % if that is more.
+func TestTheEstimateHoldsTheAnchor(t *testing.T) {
+	for window, want := range map[time.Duration]time.Duration{400 * time.Millisecond: 3*time.Second + 5*time.Second, 99400 * time.Millisecond: 309 * time.Second} {
+		if left := NewEstimate(planned(t, minRepeats, window), nil).Remaining(); left != want {
+			t.Errorf("a window of %v: %v left, want %v", window, left, want)
+		}
+	}
+}
+
 // A run that goes on knows what its trials took.
 func TestEstimateOfARunThatGoesOn(t *testing.T) {
 	plan := planned(t, 2, 400*time.Millisecond)

@@ -73,9 +73,8 @@ func (r *DiffReport) answerLines() []string {
 	if len(r.Invalid) > 0 {
 		lines = append(lines, fmt.Sprintf("One of the runs has no valid trial of %s: %s", words.Count(len(r.Invalid), "cell"), format.FirstNames(r.Invalid, 1)))
 	}
-	if p := r.Power; p != nil && p.Findable > p.Difference && p.PairsForDifference != nil {
-		lines = append(lines, fmt.Sprintf("Do: take about %s in each run to find a change of %.0f %%; these runs find changes of %.0f %% or more.",
-			words.Count(*p.PairsForDifference, "repeat"), 100*p.Difference, 100*p.Findable))
+	if now, repeats := r.RepeatsToHalve(); repeats > 0 && len(r.Gates) == 0 {
+		lines = append(lines, fmt.Sprintf("Do: these runs know a change of the mean within %.0f %%; take about %d repeats in each run to halve that.", 100*now, repeats))
 	}
 	trust := "Trust: the runs did not alternate"
 	for _, change := range r.Anchor[:min(1, len(r.Anchor))] {
