@@ -61,7 +61,7 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 	if first := b.trials[0].planned; b.isShared() {
 		b.window = time.Duration(first.Cell.Load.Duration)
 		if first.Cell.Stretch && first.Repeat > plannedWindows {
-			b.window = e.scatter.window(pointOf(b.trials[0].cell()), b.window)
+			b.window = e.scatter.nextWindow(pointOf(b.trials[0].cell()), b.window)
 		}
 	}
 	started := time.Now()

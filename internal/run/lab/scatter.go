@@ -57,11 +57,11 @@ func pointOf(c record.Cell) record.Cell {
 	return c
 }
 
-// window returns the window of a point's next block. With it, the run's intervals become as narrow as
+// nextWindow returns the window of a point's next block. With it, the run's intervals become as narrow as
 // they can in its time (Kalibera and Jones 2013):
 //
 //	slices = √(time of a start ÷ time of a slice × variance of slices ÷ variance of blocks)
-func (s scatter) window(point record.Cell, planned time.Duration) time.Duration {
+func (s scatter) nextWindow(point record.Cell, planned time.Duration) time.Duration {
 	var own scatter
 	for _, one := range s {
 		if one.point == point {
@@ -87,8 +87,8 @@ func (s scatter) window(point record.Cell, planned time.Duration) time.Duration 
 func (s scatter) betweenBlocks() float64 {
 	var squares, freedom float64
 	for _, same := range lists.GroupBy(s, func(b shownScatter) record.Cell { return b.point }) {
-		for trial := range same[0].slices.Means {
-			means := lists.Map(same, func(b shownScatter) float64 { return b.slices.Means[trial] })
+		for i := range same[0].slices.Means {
+			means := lists.Map(same, func(b shownScatter) float64 { return b.slices.Means[i] })
 			if len(means) > 1 {
 				squares += stat.Variance(means, nil) * float64(len(means)-1)
 				freedom += float64(len(means) - 1)

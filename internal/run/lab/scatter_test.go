@@ -41,7 +41,7 @@ func TestWindowsFollowFromTheScatter(t *testing.T) {
 		if len(s) != blocks {
 			t.Fatalf("learnt from %d blocks, want %d", len(s), blocks)
 		}
-		return s.window(pointOf(record.Cell{Part: "p"}), planned)
+		return s.nextWindow(pointOf(record.Cell{Part: "p"}), planned)
 	}
 	// √(2 s ÷ 0.1 s × (0.1 ÷ 0.04)²) = 11.2 pairs of 50 ms
 	if got, want := window(0.1, 0.04), 559*time.Millisecond; math.Abs(float64(got-want)) > 0.15*float64(want) {
@@ -69,14 +69,14 @@ func TestFirstWindowsAreAsPlanned(t *testing.T) {
 	s.learn(nil)
 	s.learn(drawBlock(random, 10, 2, 0.3, 0, time.Second)) // a single pair
 	point := pointOf(record.Cell{Part: "p"})
-	if got := s.window(point, time.Second); got != time.Second {
+	if got := s.nextWindow(point, time.Second); got != time.Second {
 		t.Errorf("a window of %v after %d blocks", got, len(s))
 	}
 	s.learn(drawBlock(random, 11, 12, 0.3, 0, time.Second))
-	if got := s.window(point, time.Second); got <= time.Second {
+	if got := s.nextWindow(point, time.Second); got <= time.Second {
 		t.Errorf("a window of %v after %d blocks", got, len(s))
 	}
-	if got := s.window(record.Cell{Part: "another"}, time.Second); got != time.Second {
+	if got := s.nextWindow(record.Cell{Part: "another"}, time.Second); got != time.Second {
 		t.Errorf("another point has a window of %v", got)
 	}
 }

@@ -140,6 +140,15 @@ func (f *Fit) Trials(p *Point) int { return f.points[p].trials }
 // Has reports whether the metric is known at a point.
 func (f *Fit) Has(p *Point) bool { return f.points[p].fit != nil }
 
+// CountPairs counts the repeats in which both points have a metric.
+func CountPairs(a, b *Point, of Metric) (pairs int) {
+	repeats := map[int]bool{}
+	for _, t := range having(b.Trials, of) {
+		repeats[t.Repeat] = true
+	}
+	return len(Filter(having(a.Trials, of), func(t Trial) bool { return repeats[t.Repeat] }))
+}
+
 // Figure returns the metric at a point, or nil if it is not known there.
 func (f *Fit) Figure(p *Point) *Figure {
 	if !f.Has(p) {
@@ -232,11 +241,11 @@ func (f *Fit) Logs(points []*Point, weights []float64) (e stats.Contrast, known 
 // cellFits holds the fits of the figures whose ratios are printed, by metric.
 type cellFits map[string]*Fit
 
-// kept is the metric of the rate that a search kept.
-const kept = "kept"
+// keptMetric is the metric of the rate that a search kept.
+const keptMetric = "kept"
 
 func newCellFits(points []*Point) cellFits {
-	fits := cellFits{kept: fitMetric(lists.GroupBy(points, (*Point).Conditions), keptRate)}
+	fits := cellFits{keptMetric: fitMetric(lists.GroupBy(points, (*Point).Conditions), keptRate)}
 	for _, name := range []string{Mean, ServiceMean, Throughput, CPU, clientCPU, serverCPU, ServerPeak} {
 		fits[name] = NewFit(points, name)
 	}
@@ -258,7 +267,7 @@ func (c *Cell) setFits(p *Point, fits cellFits) {
 		}
 	}
 	if c.Search != nil {
-		set(&c.Search.Kept, figure(kept))
+		set(&c.Search.Kept, figure(keptMetric))
 	}
 	peak := c.Server.Peak
 	if everyTrial(p.MeasuredTrials(), func(t Trial) bool { return t.Server.OwnBytes != nil }) {

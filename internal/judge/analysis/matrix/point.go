@@ -159,15 +159,6 @@ func SpoiledByMachine(r *record.Record) bool {
 	return spoiled && r.Probe == ""
 }
 
-// CountPairs counts the repeats in which both points have a metric.
-func CountPairs(a, b *Point, of Metric) (pairs int) {
-	repeats := map[int]bool{}
-	for _, t := range having(b.Trials, of) {
-		repeats[t.Repeat] = true
-	}
-	return len(Filter(having(a.Trials, of), func(t Trial) bool { return repeats[t.Repeat] }))
-}
-
 // ComparableGroups groups the measured points by their conditions.
 func ComparableGroups(points []*Point) [][]*Point {
 	groups := lists.GroupBy(points, (*Point).Conditions)
