@@ -129,15 +129,24 @@ func serviceFailures(s *analysis.Summary) []string {
 		with = "With " + words.Clients(worst.Clients) + ": "
 	}
 	if failed := worst.Survival.Unanswered(); failed > 0 {
-		share := float64(failed) / float64(worst.Survival.Requests)
-		lines = append(lines, fmt.Sprintf("%s%s of the calls failed, mostly with: %s", with, words.Percent(share), worst.Survival.Failures[0].Example))
+		count := words.Percent(float64(failed)/float64(worst.Survival.Requests)) + " of the calls"
+		if 100*failed < worst.Survival.Requests { // a rounded percentage would say none
+			count = words.Count(int(failed), "call")
+		}
+		lines = append(lines, fmt.Sprintf("%s%s failed, mostly with: %s", with, count, worst.Survival.Failures[0].Example))
 	}
 	if n, longest := worst.Standstills(); n > 0 {
 		times := "once, for"
 		if n > 1 {
 			times = fmt.Sprintf("%d times; the longest time was", n)
 		}
-		lines = append(lines, words.Capitalize(fmt.Sprintf("%sthe service stopped answering almost all calls %s about %s.", with, times, words.Micros(1e6*longest))))
+		maybe := ""
+		if slices.ContainsFunc(worst.Findings, func(f matrix.Finding) bool {
+			return troubles[f.Name].others && f.Level.Severity() >= record.Warning.Severity()
+		}) {
+			maybe = "; other programs may be the cause"
+		}
+		lines = append(lines, words.Capitalize(fmt.Sprintf("%sthe service stopped answering almost all calls %s about %s%s.", with, times, words.Micros(1e6*longest), maybe)))
 	}
 	return lines
 }

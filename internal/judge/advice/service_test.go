@@ -44,6 +44,13 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "The service stopped answering almost all calls 4 times; the longest time was about 200 ms.") {
 		t.Errorf("of a service that stands still:\n%s", text)
 	}
+	stalling.Cells[0].Findings = []matrix.Finding{{Name: "gaps", Level: record.Warning, Trials: 1}}
+	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "about 200 ms; other programs may be the cause.") {
+		t.Errorf("of a service that stands still on a busy machine:\n%s", text)
+	}
+	if text := strings.Join(Answer(serving(1, 10)), "\n"); !strings.Contains(text, "1 call failed, mostly with") {
+		t.Errorf("of a single failure:\n%s", text)
+	}
 	refused := serving(0, 10)
 	refused.Cells[0].Valid, refused.Cells[0].Refused, refused.Invalid = 0, 1, 1
 	refused.Cells[0].Findings = []matrix.Finding{{Name: "neighbours", Level: record.Invalid, Trials: 1, Detail: "other processes took 75 % of the CPU time"}}

@@ -137,7 +137,7 @@ func (t trial) checkBookkeeping() record.Check {
 func (t trial) checkLittlesLaw(c record.Check, serviceNS int64) record.Check {
 	busy := t.InFlight * float64(t.WindowNS)
 	if t.Requests == 0 || t.Completed == 0 || busy <= 0 {
-		c.Detail = "no call ended in the window: measure longer"
+		c.Detail = fmt.Sprintf("no call ended in the window, and %.3g were under way: measure longer, or look why the server does not answer", t.InFlight)
 		return c
 	}
 	mean := float64(serviceNS) / float64(t.Requests)

@@ -88,3 +88,27 @@ func TestWhatIsNoDrift(t *testing.T) {
 		}
 	}
 }
+
+// A warm-up that was too short to show a steady state is no fault if warm-up and window together show it.
+func TestASteadyStateIsSeenAfterwards(t *testing.T) {
+	steady := func(float64) float64 { return 1 }
+	warming := func(seconds float64) float64 { return 1 + 0.15*seconds } // too little to be a certain drift of the window
+	for name, c := range map[string]struct {
+		of     func(float64) float64
+		enough *int64
+		level  record.Level
+	}{
+		"steady from the warm-up on":    {steady, new(int64(50e6)), record.OK},
+		"steady only in the window":     {steady, new(int64(600e6)), record.Warning},
+		"never steady":                  {steady, nil, record.Warning},
+		"still warming up, like a JVM":  {warming, new(int64(50e6)), record.Warning},
+		"cold at first, and warm since": {func(s float64) float64 { return 1 - 0.5*math.Exp(-(s+0.25)/0.01) }, new(int64(80e6)), record.OK},
+	} {
+		r := &record.Record{WindowNS: 1e9, Cell: record.Cell{Place: record.Place{Clients: 4}, Load: record.Load{Model: "closed"}}}
+		r.Active, r.WarmUp = 4, record.WarmUp{TookNS: 250e6, EnoughNS: c.enough, Method: "MSER-5"}
+		r.Intervals = course(false, c.of)
+		if check := (trial{Record: r, limits: DefaultLimits()}).checkSettled(); check.Level != c.level {
+			t.Errorf("%s: %s: %s", name, check.Level, check.Detail)
+		}
+	}
+}

@@ -156,12 +156,12 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 }
 
 // warningOfMost returns the result of a check, in words, if at least half of the trials fail it. A
-// warning about a figure within the check's limit does not count.
+// warning does not count if its figure is within the check's limit, or within the margin of claims.
 func warningOfMost(trials []matrix.Trial, check string) (why string) {
 	failed := 0
 	for _, t := range trials {
 		i := slices.IndexFunc(t.Checks, func(c record.Check) bool {
-			return c.Name == check && c.Level.Severity() >= record.Warning.Severity() && (c.Figure == nil || *c.Figure >= *c.Limit)
+			return c.Name == check && c.Level.Severity() >= record.Warning.Severity() && (c.Figure == nil || *c.Figure >= max(*c.Limit, claimRule.Margin))
 		})
 		if i >= 0 {
 			failed, why = failed+1, t.Checks[i].Detail
