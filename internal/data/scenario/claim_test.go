@@ -185,7 +185,7 @@ parts:
 		{Model: Closed, Duration: Duration(1500 * time.Millisecond)},
 	} {
 		got := brief.Parts[i].Load
-		if warmUp := brief.Parts[i].WarmUp; warmUp != s.Parts[i].WarmUp {
+		if warmUp := brief.Parts[i].WarmUp; warmUp.AtMost != min(s.Parts[i].WarmUp.AtMost, shortWarmUp) || warmUp.AtLeast > warmUp.AtMost {
 			t.Errorf("%s: %+v", brief.Parts[i].Name, warmUp)
 		}
 		got.Arrivals = ""

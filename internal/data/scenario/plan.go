@@ -298,6 +298,8 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 // longerWindow multiplies a short window if a part needs many calls, or if its calls are slow.
 const longerWindow = 3
 
+const shortWarmUp = Duration(time.Second)
+
 // needsLongerWindow reports whether calls wait for a handshake or an emulated link, or a claim needs
 // the thousand calls of a P99.
 func (s *Scenario) needsLongerWindow(p *Part) bool {
@@ -311,7 +313,7 @@ func (s *Scenario) needsLongerWindow(p *Part) bool {
 // where this is too short. A closed loop with a number of requests becomes a closed loop of this
 // length, so that ratios stay comparable. A burst stays unchanged, because a smaller burst would
 // answer another question. A part without warm-up measures how something begins, so it is reduced as
-// by --quick. Warm-ups stay as they are, because they end once the load is steady.
+// by --quick. Warm-ups take at most shortWarmUp: on a noisy machine, many do not end before their limit.
 func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 	brief := *s
 	brief.Parts = slices.Clone(s.Parts)
@@ -322,6 +324,8 @@ func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 			*p = quick.reduce(*p)
 			continue
 		}
+		p.WarmUp.AtMost = min(p.WarmUp.AtMost, shortWarmUp)
+		p.WarmUp.AtLeast = min(p.WarmUp.AtLeast, p.WarmUp.AtMost)
 		switch {
 		case p.Load.Model == Closed:
 			p.Load.Requests, p.Load.Total, p.Load.Duration = 0, 0, window
