@@ -64,8 +64,8 @@ func TestALookEndsTheRunOrGoesOn(t *testing.T) {
 		"not yet":       {record.Until{}, 1.1, 0.1, "", "0 of 1 comparisons decided; measuring 2 cells again"},
 		"known well":    {record.Until{Width: 0.03}, 3, 0.001, "answered", "2 of 2 means known within 3 %"},
 		"badly":         {record.Until{Width: 0.03}, 3, 0.1, "", "0 of 2 means known within 3 %; continuing to 5 repeats"},
-		"time is left":  {record.Until{TimeNS: int64(10 * time.Second)}, 1.1, 0.1, "", "measuring 2 cells again"},
-		"no time":       {record.Until{TimeNS: int64(9 * time.Second)}, 1.1, 0.1, "time", "its time is too short for 5 repeats"},
+		"time is left":  {record.Until{TimeNS: int64(15 * time.Second)}, 1.1, 0.1, "", "measuring 2 cells again"},
+		"no time":       {record.Until{TimeNS: int64(14 * time.Second)}, 1.1, 0.1, "time", "its time is too short for 5 repeats"},
 		"all repeats":   {record.Until{Looks: matrix.PlanLooks(3, 3)}, 1.1, 0.1, "repeats", "look 1 of at most 1, after 3 repeats: 0 of 1"},
 		"no comparison": {record.Until{}, 0, 0, "nothing", "0 of 0"},
 	} {

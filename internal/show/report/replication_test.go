@@ -35,7 +35,7 @@ func TestReplicationInWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"✓  K4   compatible ", " 1.9×        3  one | two\n", " 1024 to 2048        3  where <they> cross\n", "?  K6   underpowered ", "–  K7   not measured ", "  unknown (no counters)\n",
+		"✓  K4   compatible ", " 1.9×        3  one | two\n", " 1024 to 2048        3  where <they> cross\n", "?  K6   underpowered ", "–  K7   not measured ", "  unknown\n   no counters\n",
 		"\n5 claims: 1 compatible, 1 refuted, 1 underpowered, 2 not measured.\n", "\nDo: without --quick, ", "\nTrust: 8 of 9 trials valid;", "\nPartial: t: interrupted before this study\n",
 	} {
 		if !strings.Contains(out.String(), line) {
