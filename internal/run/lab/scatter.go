@@ -1,7 +1,9 @@
 package lab
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -26,7 +28,7 @@ const (
 type scatter []shownScatter
 
 type shownScatter struct {
-	point    record.Cell // without a variant
+	point    record.Cell // what all variants of the point share
 	slices   matrix.SliceScatter
 	windowNS float64 // of each trial
 	startNS  float64 // the time that the block took for starts and ends
@@ -38,7 +40,9 @@ func (s *scatter) learn(records []*record.Record) {
 	if len(records) < 2 || records[0].Block == 0 {
 		return
 	}
-	shown, known := matrix.NewSliceScatter(records)
+	byVariant := slices.Clone(records) // the plan shuffles them
+	slices.SortFunc(byVariant, func(a, b *record.Record) int { return cmp.Compare(a.Cell.Variant, b.Cell.Variant) })
+	shown, known := matrix.NewSliceScatter(byVariant)
 	if !known {
 		return
 	}
@@ -51,10 +55,9 @@ func (s *scatter) learn(records []*record.Record) {
 	})
 }
 
-// pointOf returns the cell without its variant.
+// pointOf returns what the cells of all variants of a point share.
 func pointOf(c record.Cell) record.Cell {
-	c.Stack, c.Variant = "", ""
-	return c
+	return record.Cell{Part: c.Part, Place: c.Place, Network: c.Network}
 }
 
 // nextWindow returns the window of a point's next block. With it, the run's intervals become as narrow as
