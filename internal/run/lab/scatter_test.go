@@ -9,9 +9,8 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
-// drawBlock returns the records of a block of two trials, of which one takes twice as long, in random
-// order. Their logarithms scatter by between, and those of their pairs of slices by within, as standard
-// deviations.
+// drawBlock returns the records of a block of two trials in random order. One takes twice as long. Their
+// logarithms scatter by between, and those of their pairs of slices by within, as standard deviations.
 func drawBlock(random *rand.Rand, block, rounds int, within, between float64, start time.Duration) []*record.Record {
 	const slice, calls = 25 * time.Millisecond, 1000
 	records := make([]*record.Record, 2)
