@@ -164,7 +164,7 @@ func (r *Record) Ended() int64 { return r.Completed + r.EndedBetween }
 // AtWorkNS returns about how long the process was loaded while its cost was read: the window, or a
 // little more if the window is made of slices.
 func (r *Record) AtWorkNS() float64 {
-	if r.EndedBetween == 0 || r.Completed == 0 {
+	if r.EndedBetween <= 0 || r.Completed <= 0 {
 		return float64(r.WindowNS)
 	}
 	return float64(r.WindowNS) * float64(r.Ended()) / float64(r.Completed)

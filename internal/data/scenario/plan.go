@@ -298,6 +298,7 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 // longerWindow multiplies a short window if a part needs many calls, or if its calls are slow.
 const longerWindow = 3
 
+// shortWarmUp is the longest warm-up before a short window.
 const shortWarmUp = Duration(time.Second)
 
 // needsLongerWindow reports whether calls wait for a handshake or an emulated link, or a claim needs

@@ -36,7 +36,9 @@ func (l *Lab) newExecution(plan []scenario.PlannedCell, run *record.Run) (*execu
 			e.scatter.learn(block)
 			block = nil
 		}
-		block = append(block, &r)
+		if r.Block != 0 {
+			block = append(block, &r)
+		}
 	}
 	e.scatter.learn(block)
 	e.measure = e.measureBlock

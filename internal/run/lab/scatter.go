@@ -89,7 +89,11 @@ func (s scatter) nextWindow(point record.Cell, planned time.Duration) time.Durat
 // alone has too few blocks to tell. What the slices add to it is taken off.
 func (s scatter) betweenBlocks() float64 {
 	var squares, freedom float64
-	for _, same := range lists.GroupBy(s, func(b shownScatter) record.Cell { return b.point }) {
+	type group struct {
+		point  record.Cell
+		trials int // a block that a resumed run completed has fewer
+	}
+	for _, same := range lists.GroupBy(s, func(b shownScatter) group { return group{b.point, len(b.slices.Means)} }) {
 		for i := range same[0].slices.Means {
 			means := lists.Map(same, func(b shownScatter) float64 { return b.slices.Means[i] })
 			if len(means) > 1 {
@@ -99,7 +103,7 @@ func (s scatter) betweenBlocks() float64 {
 		}
 	}
 	bySlices := s.mean(func(b shownScatter) float64 { return b.slices.Variance / float64(b.slices.Pairs) })
-	return max(leastBetween, squares/freedom-bySlices)
+	return max(leastBetween, squares/max(1, freedom)-bySlices)
 }
 
 func (s scatter) mean(of func(shownScatter) float64) float64 { return stat.Mean(lists.Map(s, of), nil) }

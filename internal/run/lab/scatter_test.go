@@ -81,3 +81,16 @@ func TestFirstWindowsAreAsPlanned(t *testing.T) {
 		t.Errorf("another point has a window of %v", got)
 	}
 }
+
+// A resumed run measures only the trials that a block lacks.
+func TestBlocksMayDifferInTrials(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var s scatter
+	s.learn(append(drawBlock(random, 1, 12, 0.3, 0, time.Second), drawBlock(random, 1, 12, 0.3, 0, time.Second)...))
+	for block := range plannedWindows {
+		s.learn(drawBlock(random, 2+block, 12, 0.3, 0, time.Second))
+	}
+	if got := s.nextWindow(pointOf(record.Cell{Part: "p"}), time.Second); got <= time.Second || got > mostStretch*time.Second {
+		t.Errorf("a window of %v", got)
+	}
+}
