@@ -75,6 +75,10 @@ type Drift struct {
 	Evidence float64
 }
 
+// LargestBias returns the size of a bias that is two standard errors larger than Bias. It is infinite
+// without evidence.
+func (d Drift) LargestBias() float64 { return math.Abs(d.Bias) * (1 + 2/d.Evidence) }
+
 // CertainDrift is the least evidence that counts as a drift.
 const CertainDrift = 3.1
 

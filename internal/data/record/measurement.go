@@ -137,6 +137,9 @@ type Slice struct {
 	SumNS     int64 `json:"sum_ns"`    // of the response times of Requests
 	// Time that other programs kept this trial's ends off their CPUs; 0 if nothing watched them.
 	LostNS int64 `json:"lost_ns,omitempty"`
+	// Pace compares the speed of the block's trials in this round of slices with their means. It is 1 unless
+	// most were faster, or most were slower; 0 means unknown.
+	Pace float64 `json:"pace,omitempty"`
 }
 
 // Plus returns the calls of both in the same slice.

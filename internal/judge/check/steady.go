@@ -33,10 +33,13 @@ func (t trial) checkSettled() record.Check {
 		warm += fmt.Sprintf(" (at least %.0f ms, as earlier trials needed)", float64(*learnt)/1e6)
 	}
 	c.Detail = "steady after " + warm
-	if !t.WarmUp.Settled && !t.wasSteady() {
-		setVerdict(&c, record.Warning, "the throughput was not steady after %s, the longest allowed warm-up", warm)
-	}
 	drift, drifts := t.findDrift()
+	if most := drift.LargestBias(); !t.WarmUp.Settled && !t.wasSteady() && !(most <= t.limits.Drift.Warning) {
+		setVerdict(&c, record.Warning, "the throughput was not steady after %s, the longest allowed warm-up", warm)
+		if drift.Evidence > 0 {
+			c.Figure, c.Limit = &most, &t.limits.Drift.Warning
+		}
+	}
 	if !drifts {
 		return c
 	}
@@ -78,7 +81,8 @@ func (t trial) wasSteady() bool {
 }
 
 // seriesFrom returns the throughput of all intervals from an instant of the window on. If a schedule fixes
-// the throughput, it returns the service times.
+// the throughput, it returns the service times. It takes out what changed for most trials of a block alike:
+// then the machine changed.
 func (t trial) seriesFrom(startNS int64) (series []float64) {
 	// If each client sends a fixed number of requests, some clients finish before others. Use only
 	// the time in which almost all clients are at work.
@@ -88,14 +92,27 @@ func (t trial) seriesFrom(startNS int64) (series []float64) {
 		if i.StartNS < startNS || float64(i.StartNS+i.TookNS) > end || i.TookNS <= 0 {
 			continue
 		}
-		switch {
+		switch pace := t.paceAt(i.StartNS + i.TookNS/2); {
 		case t.Pacing == nil:
-			series = append(series, float64(i.Requests)/float64(i.TookNS))
+			series = append(series, float64(i.Requests)/float64(i.TookNS)/pace)
 		case i.Requests > 0:
-			series = append(series, float64(i.SumNS)/float64(i.Requests))
+			series = append(series, float64(i.SumNS)/float64(i.Requests)*pace)
 		}
 	}
 	return series
+}
+
+// paceAt returns the pace of the slice at an instant of the window, on a clock that stops between slices.
+func (t trial) paceAt(instant int64) float64 {
+	for _, s := range t.Slices {
+		if instant < 0 {
+			break
+		}
+		if instant -= s.TookNS; instant < 0 && s.Pace > 0 {
+			return s.Pace
+		}
+	}
+	return 1
 }
 
 // enoughWarmUp returns the length of a warm-up after which the load would have been steady.

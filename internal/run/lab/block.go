@@ -3,12 +3,14 @@ package lab
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/check"
@@ -75,6 +77,7 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 		return nil, err
 	}
 	took := int64(time.Since(started)) / int64(len(numbers))
+	fillPaces(records)
 	for i, r := range records {
 		r.TookNS = took
 		if b.isShared() {
@@ -200,6 +203,11 @@ const (
 	shortestRunIn = 2 * time.Millisecond
 )
 
+// ShortestTurns returns the shortest window of a trial that can take turns, if a call takes mean.
+func ShortestTurns(mean time.Duration) time.Duration {
+	return 2 * max(shortestSlice, callsPerSlice*mean)
+}
+
 // takeTurns gives all members their slices.
 func (b *block) takeTurns() {
 	if len(b.joined) == 0 {
@@ -258,6 +266,38 @@ func drawSlices(random *rand.Rand, trials int, window, mean time.Duration, at in
 		}
 	}
 	return all, end
+}
+
+// fillPaces fills in the pace of each round of slices. Among few trials, one whose own pace changed must
+// not look like a change of the machine. So the pace is the median of those of all trials and of 1: two
+// trials must agree on the direction.
+func fillPaces(block []*record.Record) {
+	for round := 0; ; round++ {
+		paces, took := []float64{1}, []*record.Slice(nil)
+		for _, r := range block {
+			if round < len(r.Slices) {
+				took = append(took, &r.Slices[round])
+				paces = append(paces, paceIn(r, r.Slices[round]))
+			}
+		}
+		if len(took) < 2 {
+			return
+		}
+		if pace := stats.Median(paces); pace > 0 && !math.IsInf(pace, 0) {
+			for _, s := range took {
+				s.Pace = pace
+			}
+		}
+	}
+}
+
+// paceIn returns how fast a trial was in one of its slices, as a share of the mean of all its slices.
+func paceIn(r *record.Record, s record.Slice) float64 {
+	if r.Pacing == nil {
+		return float64(s.Completed) / float64(s.TookNS) / (float64(r.Completed) / float64(r.WindowNS))
+	}
+	all := cmp.Or(r.Response, &r.Service)
+	return float64(all.Sum) / float64(all.Count) / (float64(s.SumNS) / float64(s.Requests))
 }
 
 // startSentinel watches the CPUs of the placement. The sentinel has the workers' priority and a

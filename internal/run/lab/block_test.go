@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -142,6 +143,46 @@ func TestARunReadsItsAnchor(t *testing.T) {
 	for _, r := range recordsOf(t, run) {
 		if r.Cell.Variant != "fake" {
 			t.Errorf("a record of %s", r.Cell.Key())
+		}
+	}
+}
+
+// A round of slices has the pace of most trials of the block, and of two trials only what both show.
+func TestARoundHasThePaceOfMostTrials(t *testing.T) {
+	trial := func(open bool, paces ...float64) *record.Record {
+		r := &record.Record{}
+		var sum float64
+		for _, pace := range paces {
+			sum += pace
+		}
+		for _, pace := range paces {
+			r.WindowNS += 1e8
+			s := record.Slice{TookNS: 1e8, Completed: int64(1e6 * pace), Requests: 1000, SumNS: int64(1e9 / pace)}
+			r.Completed += s.Completed
+			r.Slices = append(r.Slices, s)
+		}
+		r.Service.Count, r.Service.Sum = 1000, int64(1e9*float64(len(paces))/sum)
+		if open {
+			r.Pacing = &record.Pacing{}
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		block []*record.Record
+		want  []float64
+	}{
+		"both slow":     {[]*record.Record{trial(false, 1.5, 0.5), trial(true, 1.2, 0.8)}, []float64{1.2, 0.8}},
+		"one warms up":  {[]*record.Record{trial(false, 0.5, 1.5), trial(false, 1, 1)}, []float64{1, 1}},
+		"they disagree": {[]*record.Record{trial(false, 0.5, 1.5), trial(false, 1.5, 0.5)}, []float64{1, 1}},
+		"most of three": {[]*record.Record{trial(false, 1.6, 0.4), trial(false, 1.4, 0.6), trial(false, 1, 1), {Failure: "gone"}}, []float64{1.2, 0.8}},
+		"alone":         {[]*record.Record{trial(false, 1.6, 0.4)}, []float64{0, 0}},
+		"no call ended": {[]*record.Record{trial(true, 1, 1), {Measurement: record.Measurement{Slices: make([]record.Slice, 2), Pacing: &record.Pacing{}}}}, []float64{0, 0}},
+	} {
+		fillPaces(c.block)
+		for round, want := range c.want {
+			if got := c.block[0].Slices[round].Pace; math.Abs(got-want) > 1e-3 {
+				t.Errorf("%s: a pace of %v in round %d, want %v", name, got, round, want)
+			}
 		}
 	}
 }

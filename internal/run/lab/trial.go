@@ -71,8 +71,8 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	drops := startCountingDrops(server.pid())
 	calling, client, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
-	r.Link = t.in.network.Stop()
 	serverResult, serverErr := server.stop(ctx)
+	r.Link = t.in.network.Stop() // not sooner: a server waits until it hears that its client is gone
 	if err := errors.Join(serverErr, clientErr); err != nil {
 		return err
 	}

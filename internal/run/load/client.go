@@ -16,9 +16,10 @@ import (
 type client struct {
 	_    [64]byte
 	done atomic.Int64 // calls ended that began before the window's end
-	sum  atomic.Int64 // total service time of these calls, ns
-	idle atomic.Bool  // the client waits for its think time to pass: it has no call in flight
-	_    [64]byte
+	// Calls that count in the course, and their total service time in ns.
+	counted, sum atomic.Int64
+	idle         atomic.Bool // the client waits for its think time to pass: it has no call in flight
+	_            [64]byte
 
 	caller   Caller
 	checker  Checker      // nil if the caller is not a Checker
@@ -196,8 +197,15 @@ func (c *client) countCall(course *call, err error) {
 	intended := b.find(course.intended, c.near)
 	last := b.find(max(course.sent, course.ended-1), intended.pauses) // the call's last instant
 	c.near = last.pauses
-	if !intended.paused {
+	inCourse := !intended.paused
+	if inCourse {
 		c.done.Store(c.done.Load() + 1)
+	}
+	if b.slices > 0 { // a call that began in the run-in of a slice belongs to the time in which it ended
+		inCourse = !last.paused
+	}
+	if inCourse {
+		c.counted.Store(c.counted.Load() + 1)
 		c.sum.Store(c.sum.Load() + service)
 	}
 	ended := b.find(course.ended, c.near)

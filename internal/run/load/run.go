@@ -75,10 +75,10 @@ type controller struct {
 	live       liveFigures
 	intervals  *intervalReader // nil: no intervals are asked for
 
-	lastTick, lastDone, lastSum int64
-	lastEnded                   int64 // the last tick at which calls had ended, or clients were idle
-	lastReport                  int64
-	doneBefore                  int64 // calls ended when the window opened
+	lastTick, lastDone, lastCounted, lastSum int64
+	lastEnded                                int64 // the last tick at which calls had ended, or clients were idle
+	lastReport                               int64
+	doneBefore                               int64 // calls ended when the window opened
 }
 
 func newController(p Plan) (*controller, error) {
@@ -237,10 +237,11 @@ func (c *controller) observe() (now int64) {
 }
 
 func (c *controller) observeAt(now int64) {
-	var done, sum int64
+	var done, counted, sum int64
 	thinking := false
 	for _, one := range c.clients {
 		done += one.done.Load()
+		counted += one.counted.Load()
 		sum += one.sum.Load()
 		thinking = thinking || one.idle.Load()
 	}
@@ -254,10 +255,10 @@ func (c *controller) observeAt(now int64) {
 	start, end := b.runningClock(c.lastTick), b.runningClock(now)
 	if end > start { // otherwise the load is paused, and the calls belong to no interval
 		c.course = append(c.course, record.Interval{
-			StartNS: start, TookNS: end - start, Requests: done - c.lastDone, SumNS: sum - c.lastSum,
+			StartNS: start, TookNS: end - start, Requests: counted - c.lastCounted, SumNS: sum - c.lastSum,
 		})
 	}
-	c.lastTick, c.lastDone, c.lastSum = now, done, sum
+	c.lastTick, c.lastDone, c.lastCounted, c.lastSum = now, done, counted, sum
 }
 
 func (c *controller) report(now int64) {

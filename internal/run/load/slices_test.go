@@ -106,6 +106,39 @@ func TestLoadsTakeTurns(t *testing.T) {
 	}
 }
 
+// The course holds the calls that ended in the slices, also those that began in the run-in: a window of slow
+// calls must not look as if it began slowly.
+func TestTheCourseOfASliceBeginsWithItsRunIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callTime = 100 * time.Millisecond
+		controls := &Controls{}
+		after(t, time.Second, func() {
+			turns := alternate(clock.Now()+int64(100*time.Millisecond), 1, 1, 2*callTime+callTime/2, 8*callTime+callTime/5)
+			controls.TakeTurns(turns[0], turns[0][0].To)
+		})
+		r, err := Run(t.Context(), Plan{
+			Callers: callers(8, &server{delay: callTime}), Controls: controls, Opens: OnSlices, Duration: time.Second,
+			WarmUp: WarmUp{AtLeast: 50 * time.Millisecond, AtMost: 100 * time.Millisecond},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		var first, all int64
+		for _, i := range r.Intervals {
+			if i.StartNS >= 0 && i.StartNS < int64(callTime) {
+				first += i.Requests
+			}
+			if i.StartNS >= 0 && i.StartNS+i.TookNS <= r.Slices[0].TookNS {
+				all += i.Requests
+			}
+		}
+		if first != 8 || all != r.Completed {
+			t.Errorf("%d calls in the first %v, want 8; %d in all, want %d", first, callTime, all, r.Completed)
+		}
+	})
+}
+
 // A load that never gets its slices, or gets impossible ones, or gets them too late, says so.
 func TestSlicesAreRefused(t *testing.T) {
 	soon := func(at ...time.Duration) Slice {

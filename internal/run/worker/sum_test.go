@@ -14,6 +14,6 @@ func TestSumsForgetNothing(t *testing.T) {
 		"Intervals": "of grids of their own", "Course": "likewise", "Search": "cannot be one of several",
 		"Failures.Example": "the first is kept", "Allowance.CPUs": "those of several machines have the same numbers",
 		"Census": "either will do", "CPU.Unit": "the same",
-		"Slices.TookNS": "the same", "ByConnection.P25NS": "of one connection", "ByConnection.P90NS": "likewise", "CallsWritten": "the measurement has been worked out of each one's file",
+		"Slices.TookNS": "the same", "Slices.Pace": "the lab fills it in", "ByConnection.P25NS": "of one connection", "ByConnection.P90NS": "likewise", "CallsWritten": "the measurement has been worked out of each one's file",
 	})
 }
