@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,42 @@ parts:
 	}
 }
 
+// A claim about system calls needs its probe in each repeat.
+func TestProbesOfClaimsAreRepeated(t *testing.T) {
+	const text = `version: 1
+name: s
+claims:
+  - {says: calls, part: a, find: 'ratio("client-futex", "grpc", "tcp")'}
+  - {says: time, part: a, find: 'ratio("mean", "grpc", "tcp")'}
+defaults: {sizes: [64], clients: [1], stacks: [tcp, grpc]}
+parts:
+  - {name: a, probes: [syscalls]}
+`
+	s, err := Parse("s.yaml", []byte(text), words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	only, err := s.ForClaims(func(*Claim) bool { return true }, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, needed := range []func(Cell) bool{only.NeededBy([]int{0}), func(c Cell) bool { return c.Probe == "" && only.NeededBy([]int{1})(c) }} {
+		var probed []int
+		for _, trial := range only.PlanLooks([]int{1, 3}, func(look int, c Cell) bool { return look == 0 || needed(c) }) {
+			if trial.Cell.Probe != "" && trial.Cell.Variant.String() == "tcp" {
+				probed = append(probed, trial.Repeat)
+			}
+		}
+		want := []int{1, 2, 3}
+		if !needed(Cell{Part: "a", Variant: only.Parts[0].Stacks[0], Size: only.Parts[0].Sizes[0], Clients: 1, Probe: "syscalls"}) {
+			want = want[:1]
+		}
+		if !slices.Equal(probed, want) {
+			t.Errorf("probes in the repeats %v, want %v", probed, want)
+		}
+	}
+}
+
 func TestBrief(t *testing.T) {
 	const text = `version: 1
 name: s
@@ -185,7 +222,7 @@ parts:
 		{Model: Closed, Duration: Duration(1500 * time.Millisecond)},
 	} {
 		got := brief.Parts[i].Load
-		if warmUp := brief.Parts[i].WarmUp; warmUp.AtMost != min(s.Parts[i].WarmUp.AtMost, shortWarmUp) || warmUp.AtLeast > warmUp.AtMost {
+		if warmUp := brief.Parts[i].WarmUp; warmUp.AtMost != s.Parts[i].longestWarmUp() || warmUp.AtLeast > warmUp.AtMost {
 			t.Errorf("%s: %+v", brief.Parts[i].Name, warmUp)
 		}
 		got.Arrivals = ""

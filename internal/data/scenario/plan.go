@@ -40,6 +40,16 @@ type PlannedCell struct {
 	Block int
 }
 
+// QueueTime returns about how long a call takes because the calls of all clients wait for each other.
+// It is an estimate, before anything is measured.
+func (c Cell) QueueTime() time.Duration {
+	alone := 100*time.Microsecond + 2*time.Nanosecond*time.Duration(c.Size.Request+c.Size.Response)
+	if c.Connection.Mode.PerRequest() {
+		alone += time.Millisecond // a handshake
+	}
+	return time.Duration(c.Clients) * alone
+}
+
 // cells lists every cell once, sorted by size, then clients, then stack.
 func (p Part) cells() []Cell {
 	cells := make([]Cell, 0, len(p.Sizes)*len(p.Clients)*len(p.Stacks))
@@ -95,7 +105,15 @@ func (s *Scenario) PlanLooks(repeats []int, again func(look int, c Cell) bool) [
 			if before > 0 {
 				cells, from = chosen, max(before, p.Repeats)
 			}
-			for _, trial := range Order(s.Seed, cells, p.probeTrials(), to) {
+			longer := p
+			longer.Repeats = to
+			passes := p.probeTrials()
+			for repeat, probed := range longer.probeTrials() {
+				if repeat > p.Repeats {
+					passes[repeat] = slices.DeleteFunc(probed, func(c Cell) bool { return !again(look, c) })
+				}
+			}
+			for _, trial := range Order(s.Seed, cells, passes, to) {
 				if trial.Repeat > from {
 					plan = append(plan, trial)
 				}
@@ -298,8 +316,21 @@ func (s *Scenario) NeededBy(claims []int) func(Cell) bool {
 // longerWindow multiplies a short window if a part needs many calls, or if its calls are slow.
 const longerWindow = 3
 
-// shortWarmUp is the longest warm-up before a short window.
-const shortWarmUp = Duration(time.Second)
+const (
+	// shortWarmUp is the longest warm-up before a short window, unless calls wait long for each other.
+	shortWarmUp = Duration(time.Second)
+	// warmUpRounds is the number of calls of each client for which there is always time in a warm-up.
+	warmUpRounds = 20
+)
+
+// longestWarmUp returns the longest warm-up of a part before a short window.
+func (p *Part) longestWarmUp() Duration {
+	longest := p.WarmUp.AtMost
+	for _, c := range p.cells() {
+		longest = min(longest, max(shortWarmUp, warmUpRounds*Duration(c.QueueTime())))
+	}
+	return longest
+}
 
 // needsLongerWindow reports whether calls wait for a handshake or an emulated link, or a claim needs
 // the thousand calls of a P99.
@@ -314,7 +345,7 @@ func (s *Scenario) needsLongerWindow(p *Part) bool {
 // where this is too short. A closed loop with a number of requests becomes a closed loop of this
 // length, so that ratios stay comparable. A burst stays unchanged, because a smaller burst would
 // answer another question. A part without warm-up measures how something begins, so it is reduced as
-// by --quick. Warm-ups take at most shortWarmUp: on a noisy machine, many do not end before their limit.
+// by --quick. Warm-ups get a lower limit: on a noisy machine, many do not end before it.
 func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 	brief := *s
 	brief.Parts = slices.Clone(s.Parts)
@@ -325,7 +356,7 @@ func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 			*p = quick.reduce(*p)
 			continue
 		}
-		p.WarmUp.AtMost = min(p.WarmUp.AtMost, shortWarmUp)
+		p.WarmUp.AtMost = p.longestWarmUp()
 		p.WarmUp.AtLeast = min(p.WarmUp.AtLeast, p.WarmUp.AtMost)
 		switch {
 		case p.Load.Model == Closed:

@@ -191,7 +191,7 @@ func repeatGoal(s *analysis.Summary) []string {
 	switch {
 	case last.Open == nil || last.Of == nil || u.Ended == "":
 		text += " was not finished, and the trials are judged as if at that look"
-	case u.Ended == record.EndedAnswered:
+	case u.Ended == record.EndedAnswered || *last.Open == 0: // or the end of the looks closed the last gap
 		text += ", after " + words.Count(last.Repeats, "repeat")
 	default:
 		text += "; " + openAfterLooks(u) + ", because " + whyEnded[u.Ended]
@@ -221,7 +221,7 @@ func openAfterLooks(u *record.Until) string {
 // missedGoal says how much was open when the run ended. Claims have their own count.
 func missedGoal(s *analysis.Summary) []string {
 	u := s.Until
-	if u == nil || u.Check() != nil || u.Claims || u.Ended == record.EndedAnswered || u.Looks[u.Begun-1].Open == nil || u.Looks[u.Begun-1].Of == nil {
+	if u == nil || u.Check() != nil || u.Claims || u.Ended == record.EndedAnswered || u.Looks[u.Begun-1].Open == nil || u.Looks[u.Begun-1].Of == nil || *u.Looks[u.Begun-1].Open == 0 {
 		return nil
 	}
 	return []string{words.Capitalize(openAfterLooks(u)) + "."}

@@ -25,6 +25,10 @@ func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
 			[]string{"Repeated until each mean was known within 3 %: look 1 of at most 2; after 3 repeats 4 of 12 means are still open, because no time was left for more. Verdicts and intervals are corrected for repeated looks."},
 		},
 		{
+			&record.Until{Looks: []record.InterimLook{{Repeats: 3, Level: 0.03, Open: new(0), Of: new(12)}, {Repeats: 5, Level: 0.02}}, Begun: 1, Ended: "time"},
+			[]string{"Repeated until every comparison of the mean was decided: look 1 of at most 2, after 3 repeats. Verdicts and intervals are corrected for repeated looks."},
+		},
+		{
 			&record.Until{Looks: taken, Begun: 1, Ended: "repeats"},
 			[]string{"Repeated until every comparison of the mean was decided: look 1 of at most 2; after 3 repeats 4 of 12 comparisons of the mean are still open, because no more repeats were allowed. Verdicts and intervals are corrected for repeated looks."},
 		},
@@ -40,6 +44,9 @@ func TestLooksSayWhatARunWasRepeatedFor(t *testing.T) {
 		s := &analysis.Summary{Until: c.until}
 		if got := repeatGoal(s); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.until, got, c.want)
+		}
+		if u := c.until; u != nil && u.Begun == 1 && *u.Looks[0].Open == 0 && missedGoal(s) != nil {
+			t.Errorf("nothing is open: %q", missedGoal(s))
 		}
 	}
 }

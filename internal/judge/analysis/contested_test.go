@@ -134,6 +134,15 @@ func TestContestedVerdicts(t *testing.T) {
 			run:    synthetic{seed: 1, noise: 0.01, repeats: 3, truths: pair(40*us, 400*us)}, change: warn("generator-bound", "the client used 96 % of its CPUs"),
 		},
 		{
+			name: "8: two ends at their limits hide nothing", want: compare.Smaller,
+			claims: `{"says":"4.5 times","part":"p","find":"ratio(\"throughput\", \"a\", \"b\")","ratio":4.5}`,
+			run:    synthetic{seed: 1, noise: 0.01, repeats: 3, truths: pair(40*us, 100*us)},
+			change: func(r *record.Record) {
+				warn("generator-bound", "the client used 96 % of its CPUs")(r)
+				r.Server.Busy = new(0.95)
+			},
+		},
+		{
 			name: "8: one repeat does not tell whether there is a difference", want: compare.Underpowered,
 			claims: `{"says":"4.5 times","part":"p","find":"ratio(\"throughput\", \"a\", \"b\")","ratio":4.5}`,
 			run:    synthetic{seed: 1, noise: 0.01, repeats: 1, truths: pair(40*us, 400*us)}, change: warn("generator-bound", "the client used 96 % of its CPUs"),

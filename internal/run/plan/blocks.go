@@ -9,6 +9,7 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
@@ -97,6 +98,8 @@ func WhyAlone(c scenario.Cell) string {
 		return "it has no warm-up"
 	case c.Connection.Mode.PerRequest():
 		return "each request opens a connection, and leaves a port behind that the next turn lacks"
+	case time.Duration(c.Load.Duration) < lab.ShortestTurns(c.QueueTime()):
+		return fmt.Sprintf("%d callers of %d bytes wait too long for each other to take turns within %v", c.Clients, c.Size.Request+c.Size.Response, time.Duration(c.Load.Duration))
 	case c.Probe != "":
 		return "it has a probe"
 	case isPeer && !slices.Contains(client.Controls, string(worker.SlicesControl)):

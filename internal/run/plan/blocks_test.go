@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/data/scenario"
 )
@@ -67,5 +68,20 @@ parts:
 		if len(names) != 4 {
 			t.Errorf("block %v has the variants %v", b, names)
 		}
+	}
+}
+
+// Calls that wait long for each other need a window of their own.
+func TestLongQueuesAreMeasuredAlone(t *testing.T) {
+	cell := scenario.Cell{
+		Clients: 500, Size: scenario.Payload{Request: 64, Response: 64}, Slices: true,
+		Load: scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(time.Second)}, WarmUp: scenario.WarmUp{AtMost: 1},
+	}
+	if why := WhyAlone(cell); why != "" {
+		t.Errorf("500 callers within a second: %s", why)
+	}
+	cell.Load.Duration /= 2
+	if got, want := WhyAlone(cell), "500 callers of 128 bytes wait too long for each other to take turns within 500ms"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

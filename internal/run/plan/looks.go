@@ -82,6 +82,8 @@ func cellsToRepeat(s *scenario.Scenario, u *record.Until) func(look int, c scena
 	needed := make([]func(scenario.Cell) bool, len(u.Looks))
 	return func(look int, c scenario.Cell) bool {
 		switch {
+		case c.Probe != "" && !u.Claims: // a probe shows the same each time
+			return false
 		case look == 0:
 			return u.Claims || repeated[c.Part]
 		case u.Claims && needed[look] == nil:

@@ -277,6 +277,7 @@ func judgeClaimsAt(from evidence) []Claim {
 	all := make([]Claim, len(from.study.Claims))
 	var samples []sample
 	var judged []int
+	alike := map[scatterClass][]sample{}
 	for i := range all {
 		var ratios []float64
 		all[i], ratios = measureClaim(from, &from.study.Claims[i])
@@ -284,11 +285,17 @@ func judgeClaimsAt(from evidence) []Claim {
 			one := sampleOf(ratios)
 			one.floor = all[i].floor
 			samples, judged = append(samples, one), append(judged, i)
+			class := all[i].scatterClass()
+			alike[class] = append(alike[class], one)
 		}
 	}
-	noise := estimateNoise(samples)
+	ofAll := estimateNoise(samples)
 	claims := make([]stats.Claim, len(samples))
 	for n, i := range judged {
+		noise := estimateNoise(alike[all[i].scatterClass()])
+		if !noise.isUsual() {
+			noise = ofAll
+		}
 		claims[n] = all[i].statement
 		claims[n].Estimate = noise.estimate(samples[n])
 	}
@@ -306,6 +313,30 @@ func judgeClaimsAt(from evidence) []Claim {
 		}
 	}
 	return all
+}
+
+// A scatterClass holds the claims whose figures scatter alike from repeat to repeat: long percentiles and
+// counts of rare events scatter much more than means.
+type scatterClass int
+
+const (
+	ofMeans scatterClass = iota
+	ofCounts
+	ofTails
+)
+
+// scatterClass returns the class of the claim's wildest figure.
+func (c *Claim) scatterClass() scatterClass {
+	class := ofMeans
+	for _, f := range c.Figures {
+		switch {
+		case claim.NeedsP99(f.Figure) || f.Figure == "p95" || f.Figure == "p90":
+			class = ofTails
+		case matrix.KindOf(f.Figure) == record.Counts:
+			class = max(class, ofCounts)
+		}
+	}
+	return class
 }
 
 // compareWithRivals checks that no other factor moves the effect as much as the claimed cause. The

@@ -148,16 +148,23 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	for _, limit := range []struct {
 		check string
 		into  *string
-	}{{"settled", &e.unsettled}, {"generator-bound", &e.clientBound}} {
-		if why := warningOfMost(trials, limit.check); why != "" && *limit.into == "" && slices.Contains(check.SpoilsOf(limit.check), matrix.KindOf(name)) {
+		of    []matrix.Trial
+	}{{"settled", &e.unsettled, trials}, {"generator-bound", &e.clientBound, matrix.Filter(trials, hidesDifferences)}} {
+		if why := warningOfMost(limit.of, limit.check, len(trials)); why != "" && *limit.into == "" && slices.Contains(check.SpoilsOf(limit.check), matrix.KindOf(name)) {
 			*limit.into = fmt.Sprintf("%s: %s", claim.Cell{Part: c.Part, Variant: c.Variant, Bytes: c.RequestBytes, Clients: c.Clients}, why)
 		}
 	}
 }
 
-// warningOfMost returns the result of a check, in words, if at least half of the trials fail it. A
+// hidesDifferences reports whether a client at its limit could hide a difference of more than the margin
+// of claims. A server without more idle time than that is at its own limit.
+func hidesDifferences(t matrix.Trial) bool {
+	return t.Server.Busy == nil || 1-*t.Server.Busy > claimRule.Margin
+}
+
+// warningOfMost returns the result of a check, in words, if at least half of all trials fail it. A
 // warning does not count if its figure is within the check's limit, or within the margin of claims.
-func warningOfMost(trials []matrix.Trial, check string) (why string) {
+func warningOfMost(trials []matrix.Trial, check string, all int) (why string) {
 	failed := 0
 	for _, t := range trials {
 		i := slices.IndexFunc(t.Checks, func(c record.Check) bool {
@@ -167,7 +174,7 @@ func warningOfMost(trials []matrix.Trial, check string) (why string) {
 			failed, why = failed+1, t.Checks[i].Detail
 		}
 	}
-	if 2*failed < len(trials) {
+	if 2*failed < all {
 		return ""
 	}
 	return why

@@ -86,6 +86,9 @@ func estimateNoise(family []sample) noisePrior {
 	return n
 }
 
+// isUsual reports whether the family was large enough to show the usual variance.
+func (n noisePrior) isUsual() bool { return n.degrees > 0 }
+
 // knownVariance is the number of degrees of freedom if the variance is not estimated, but known.
 const knownVariance = 1e6
 
