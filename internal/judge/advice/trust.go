@@ -16,19 +16,23 @@ import (
 // A trouble says in plain words what a check found, and what a user can do about it.
 type trouble struct {
 	found, do string
-	others    bool // other programs on this machine are the cause
+	others    bool   // other programs on this machine are the cause
+	warning   string // what a warning of the check says, in few words
 }
 
 // troubles has the words for the checks that users can act on.
 var troubles = map[string]trouble{
-	"gaps": {others: true}, "neighbours": {others: true}, "stopped": {others: true},
+	"gaps":            {others: true, warning: "other programs in the way"},
+	"neighbours":      {others: true, warning: "busy neighbours"},
+	"stopped":         {others: true, warning: "an end stood still"},
 	"suspended":       {found: "the machine was suspended", do: "keep it awake"},
-	"generator-bound": {found: "the load generator was the limit", do: "use fewer clients, or more CPUs"},
+	"generator-bound": {found: "the load generator was the limit", do: "use fewer clients, or more CPUs", warning: "client near its limit"},
 	"schedule":        {found: "requests were sent late", do: "lower the rate"},
 	"overload":        {found: "the service was offered more than it can serve", do: "lower the rate"},
 	"connections":     {found: "connections were not opened as asked"},
 	"errors":          {found: "calls failed"},
-	"settled":         {found: "the warm-up was too short", do: "use a longer --warm-up"},
+	"settled":         {found: "the warm-up was too short", do: "use a longer --warm-up", warning: "warm-up perhaps too short"},
+	"generator-gc":    {warning: "collections in the client"},
 	"no measurement":  {found: "trials ended without a measurement"},
 }
 
@@ -123,7 +127,9 @@ func trustLine(s *analysis.Summary) []string {
 	if t := describeTrouble(s, care[0].name); t.others {
 		return []string{fmt.Sprintf("%s, but %s, which widens the intervals.", line, t.found)}
 	}
-	return words.FillLine(line+"; warnings: ", lists.Map(care[:min(len(care), words.MaxShownItems)], func(r reason) string { return fmt.Sprintf("%s in %d", r.name, r.trials) }))
+	return words.FillLine(line+"; warnings: ", lists.Map(care[:min(len(care), words.MaxShownItems)], func(r reason) string {
+		return fmt.Sprintf("%s in %d", cmp.Or(troubles[r.name].warning, r.name), r.trials)
+	}))
 }
 
 // OnlyDisturbed reports whether other programs are the only reason why no trial is valid.

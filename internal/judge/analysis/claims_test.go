@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -132,5 +133,44 @@ func TestLaterLooksJudgeByAllTrials(t *testing.T) {
 	}
 	if c := s.Claims[1]; c.Pairs != 8 {
 		t.Errorf("a claim that was open: %s by %d repeats", c.Outcome, c.Pairs)
+	}
+}
+
+// The ratios of a study's blocks show how much one of them scatters. A claim about one gets a narrower
+// interval from them, which holds the truth as often as it says.
+func TestAClaimLearnsFromTheRatiosOfAllBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("summarizes 80 runs, which takes seconds")
+	}
+	const runs, us = 40, time.Microsecond
+	covered, width := map[bool]int{}, map[bool]float64{}
+	for seed := range uint64(runs) {
+		var truths []truth
+		for clients := 1; clients <= 12; clients++ {
+			truths = append(truths, truth{part: "p", variant: "a", clients: clients, mean: 200 * us}, truth{part: "p", variant: "b", clients: clients, mean: 100 * us})
+		}
+		for _, inBlocks := range []bool{false, true} {
+			c := contest{
+				claims: `{"says":"twice","part":"p","find":"ratio(\"mean\", \"a\", \"b\", 0, 1)","ratio":2}`,
+				run:    synthetic{seed: seed, noise: 0.03, repeats: 3, truths: truths},
+				change: func(r *record.Record) {
+					if inBlocks {
+						r.Block = r.Repeat*100 + r.Cell.Clients
+					}
+				},
+			}.judge(t)[0]
+			if c.Ratio.Interval.Low <= 2 && c.Ratio.Interval.High >= 2 {
+				covered[inBlocks]++
+			}
+			width[inBlocks] += math.Log(c.Ratio.Interval.High / c.Ratio.Interval.Low)
+		}
+	}
+	for inBlocks, n := range covered {
+		if n < runs-5 { // by chance 1 in 70; the seeds are fixed
+			t.Errorf("in blocks %v: %d of %d intervals hold the truth", inBlocks, n, runs)
+		}
+	}
+	if width[true] > 0.7*width[false] {
+		t.Errorf("intervals in blocks are %v wide, others %v", width[true]/runs, width[false]/runs)
 	}
 }

@@ -236,7 +236,7 @@ func TestEachFaultOfAScheduleIsFound(t *testing.T) {
 		}, record.OK, "late in the median"},
 		{"a search's measurement of another rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9900} }, record.Warning, "kept the goal is 9900/s, but latency, CPU time and traffic were measured at 10000/s"},
 		{"a search's measurement of its rate", func(r *record.Record) { r.Search = &record.Search{KeptPerSecond: 9990} }, record.OK, "10000 scheduled requests were sent"},
-		{"too few clients", func(r *record.Record) { r.Pacing.Queued = 500 }, record.Warning, "5 % of the scheduled requests waited, because all 4 clients were busy"},
+		{"too few clients", func(r *record.Record) { r.Pacing.Queued = 500 }, record.Warning, "5 % of the scheduled requests waited, because no client was free (of 4)"},
 	} {
 		r := soundOpen(t)
 		c.fault(r)

@@ -102,7 +102,7 @@ func (t trial) checkSchedule() record.Check {
 		tooLate(record.Warning, lateP99, response)
 		c.Detail = fmt.Sprintf("the load generator sent requests late, by %.0f µs at P99: this lateness is part of the response time's P99, %.0f µs", lateP99/1e3, response/1e3)
 	case queued > t.limits.Queued:
-		setVerdict(&c, record.Warning, "%s of the scheduled requests waited, because all %d clients were busy: response time includes the wait, service time does not; use more clients", percentText(queued), t.Cell.Clients)
+		setVerdict(&c, record.Warning, "%s of the scheduled requests waited, because no client was free (of %d): response time includes the wait, service time does not; use more clients", percentText(queued), t.Cell.Clients)
 	default:
 		c.Detail = fmt.Sprintf("all %d scheduled requests were sent, %.1f µs late in the median", p.Scheduled, late/1e3)
 	}

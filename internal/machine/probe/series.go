@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"wirelab.dev/internal/base/clock"
 )
 
 // A Series holds the readings of one process, in order of time. Its JSON holds a list of
@@ -84,24 +86,20 @@ func (s Series) maxGauges(startNS, endNS int64) Gauges {
 }
 
 // longestStop returns the longest time in the window for which the process was stopped. It is the
-// time between two readings minus the usual time and the process's CPU time.
-func (s Series) longestStop(startNS, endNS int64) int64 {
-	if len(s.samples) < 3 {
-		return 0 // too few readings to know the usual time
-	}
-	between := make([]int64, 0, len(s.samples)-1)
-	for i := range s.samples[1:] {
-		between = append(between, s.samples[i+1].AtNS-s.samples[i].AtNS)
-	}
-	longest := int64(0)
-	usual := slices.Sorted(slices.Values(between))[len(between)/2]
-	for i, gap := range between {
+// time between two readings minus the usual time in the window and the process's CPU time.
+func (s Series) longestStop(startNS, endNS int64) (longest int64) {
+	var gaps, idle []int64
+	for i := range s.samples[:max(1, len(s.samples))-1] {
 		before, after := &s.samples[i], &s.samples[i+1]
 		if after.AtNS > startNS && before.AtNS < endNS {
-			longest = max(longest, gap-usual-int64(after.CPU()-before.CPU()))
+			gaps = append(gaps, after.AtNS-before.AtNS)
+			idle = append(idle, after.AtNS-before.AtNS-int64(after.CPU()-before.CPU()))
 		}
 	}
-	return longest
+	if len(gaps) < 2 {
+		return 0 // too few readings to know the usual time
+	}
+	return max(0, slices.Max(idle)-slices.Sorted(slices.Values(gaps))[len(gaps)/2])
 }
 
 func (s Series) problemSuffix() string {
@@ -216,22 +214,42 @@ const maxSamples = 1024
 type Sampler struct {
 	source Source
 	period time.Duration
+	turns  func() Span
 	series Series
 	ticks  ticker
 }
 
 // StartSampler takes a reading now, and then periodically until Stop or until the source fails.
 func StartSampler(source Source, period time.Duration) *Sampler {
-	s := &Sampler{source: source, period: period, series: Series{samples: make([]Usage, 0, maxSamples)}}
+	return StartSamplerWithTurns(source, period, func() Span { return Span{} })
+}
+
+// turnsPeriod is the time between two readings while processes take turns.
+const turnsPeriod = 250 * time.Millisecond
+
+// StartSamplerWithTurns starts a sampler that takes few readings in a span. There the process takes turns
+// with others, whose turns readings would disturb. The edges of the span are read as precisely as ever. It
+// is the zero value until it is known.
+func StartSamplerWithTurns(source Source, period time.Duration, turns func() Span) *Sampler {
+	s := &Sampler{source: source, period: period, turns: turns, series: Series{samples: make([]Usage, 0, maxSamples)}}
 	s.takeReading()
 	s.ticks = startTicker(period, func() time.Duration {
 		if len(s.series.samples) == maxSamples {
 			s.dropEverySecond()
 		}
 		s.takeReading()
-		return s.period
+		return s.untilNext()
 	})
 	return s
+}
+
+// untilNext returns the time until the next reading.
+func (s *Sampler) untilNext() time.Duration {
+	now, turns := clock.Now(), s.turns()
+	if now < turns.BeginNS || now >= turns.EndNS {
+		return s.period
+	}
+	return max(s.period, min(turnsPeriod, time.Duration(turns.EndNS-now)))
 }
 
 // Stop takes a last reading and returns all readings. Call it once.

@@ -109,6 +109,51 @@ func TestSamplerCoversItsLife(t *testing.T) {
 	})
 }
 
+// While processes take turns, readings are rare, except at the edges of the span.
+func TestSamplerSparesTheTurnsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := clock.Now()
+		turns := Span{BeginNS: start + 95e6, EndNS: start + 1095e6}
+		known := time.After(50 * time.Millisecond)
+		span := func() Span {
+			select {
+			case <-known:
+				known = nil
+			default:
+			}
+			if known != nil {
+				return Span{}
+			}
+			return turns
+		}
+		sampler := StartSamplerWithTurns(steady(start), 10*time.Millisecond, span)
+		time.Sleep(1200 * time.Millisecond)
+		var within []int64
+		for _, sample := range sampler.Stop().samples {
+			if sample.AtNS >= turns.BeginNS && sample.AtNS <= turns.EndNS {
+				within = append(within, (sample.AtNS-start)/1e6)
+			}
+		}
+		if want := []int64{100, 350, 600, 850, 1095}; !slices.Equal(within, want) {
+			t.Errorf("readings at %v ms, want %v", within, want)
+		}
+	})
+}
+
+// A pause is seen whatever the usual time between readings is.
+func TestTheLongestStopIsSeenBetweenRareReadings(t *testing.T) {
+	var series Series
+	for _, ms := range []int64{0, 20, 40, 60, 310, 560, 900, 1150} {
+		series.samples = append(series.samples, Usage{AtNS: ms * 1e6})
+	}
+	if got, want := series.longestStop(60e6, 1150e6), int64(90e6); got != want {
+		t.Errorf("%v, want %v", time.Duration(got), time.Duration(want))
+	}
+	if got := series.longestStop(0, 60e6); got != 0 {
+		t.Errorf("%v between regular readings", time.Duration(got))
+	}
+}
+
 func TestSamplerIsBoundedForAnyLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := clock.Now()

@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 // A block measures trials together. A trial alone is a block of one, and measures one window. The
@@ -214,10 +215,9 @@ func (b *block) takeTurns() {
 		return
 	}
 	first := b.trials[0]
-	load := first.planned.Cell.Load
 	mean := time.Duration(0)
-	if load.Rate > 0 {
-		mean = time.Duration(float64(time.Second) / load.Rate)
+	if rate := first.planned.Cell.Load.Rate; rate > 0 {
+		mean = time.Duration(float64(time.Second) / rate)
 	}
 	for _, m := range b.joined {
 		mean = max(mean, time.Duration(m.meanNS))
@@ -225,8 +225,12 @@ func (b *block) takeTurns() {
 	random := rand.New(rand.NewPCG(b.lab.seed(first.planned.Repeat), uint64(first.number)))
 	all, end := drawSlices(random, len(b.joined), b.window, mean, clock.Now()+int64(atRest))
 	for i, m := range b.joined {
-		// A client that has ended needs no slices.
-		_ = m.client.SendControl(worker.ControlOrder{Control: worker.SlicesControl, AtNS: end + int64(atRest), Slices: all[i]})
+		turns := worker.ControlOrder{Control: worker.SlicesControl, AtNS: end + int64(atRest), Slices: all[i]}
+		_ = m.client.SendControl(turns) // a client that has ended needs no slices
+		if _, foreign := catalog.ServerPeer(m.trial.planned.Cell.Variant); m.server != nil && !foreign {
+			turns.Slices = []load.Slice{{Send: turns.Slices[0].Send, From: turns.Slices[0].From, To: end}}
+			_ = m.server.SendControl(turns) // it reads its cost seldom meanwhile
+		}
 	}
 }
 

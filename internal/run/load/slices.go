@@ -56,6 +56,15 @@ func (c *Controls) TakeTurns(slices []Slice, end int64) {
 	c.turns.CompareAndSwap(nil, &turns{slices, end})
 }
 
+// CostSpan returns the time in which a process's cost of its turns arises. It returns 0 before TakeTurns.
+func (c *Controls) CostSpan() (begin, end int64) {
+	t := c.turns.Load()
+	if t == nil || len(t.slices) == 0 {
+		return 0, 0
+	}
+	return t.slices[0].Send - int64(RestAround), t.slices[len(t.slices)-1].To + int64(RestAround)
+}
+
 // restTimeout is the longest wait of a warmed-up load for its slices. The other loads of a block, which
 // may be many and slow to start, warm up meanwhile.
 const restTimeout = 10 * time.Minute

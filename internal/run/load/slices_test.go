@@ -100,6 +100,9 @@ func TestLoadsTakeTurns(t *testing.T) {
 				if first, last := turns[i][0].Send, turns[i][rounds-1].To; r.Begin-r.CostBefore != first-int64(RestAround) || r.End+r.CostAfter != last+int64(RestAround) {
 					t.Errorf("%s: cost from %v before the window to %v after it", name, time.Duration(r.CostBefore), time.Duration(r.CostAfter))
 				}
+				if begin, end := controls[i].CostSpan(); begin != r.Begin-r.CostBefore || end != r.End+r.CostAfter {
+					t.Errorf("%s: the load's controls give other instants than its result", name)
+				}
 				r.Close()
 			}
 		})

@@ -267,10 +267,28 @@ func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 		}
 		c.intervals.cutIfOver(now)
 		c.report(now)
+		ticker.Reset(c.untilNextTick(now))
 	}
 	c.observe()
 	c.close()
 	return nil
+}
+
+const (
+	// waitingTick is the time between two ticks of a load that waits for a control.
+	waitingTick = 20 * time.Millisecond
+	// restingTick is the longest time between two ticks of a load that rests between its slices. It must
+	// leave the machine to the others meanwhile.
+	restingTick = 100 * time.Millisecond
+)
+
+// untilNextTick returns the time until the load is observed again.
+func (c *controller) untilNextTick(now int64) time.Duration {
+	b := c.bounds()
+	if b.openPause() != nil {
+		return waitingTick
+	}
+	return max(courseInterval, min(restingTick, time.Duration(b.sendFrom(now)-now)))
 }
 
 // allMeasuredCallsEnded reports whether all calls that began in the window have ended.

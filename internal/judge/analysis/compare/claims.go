@@ -61,6 +61,8 @@ type ClaimFigure struct {
 	Clients int            `json:"clients"`
 	Value   *matrix.Figure `json:"value"` // as in the table of cells; times in microseconds, throughput per second
 	Trials  int            `json:"-"`     // trials that may have the figure
+	// inBlocks is true if the trials took turns in blocks.
+	inBlocks bool
 }
 
 // A ClaimFactor is a possible cause of an effect. Moves tells whether the factor changes the
@@ -292,7 +294,10 @@ func judgeClaimsAt(from evidence) []Claim {
 	ofAll := estimateNoise(samples)
 	claims := make([]stats.Claim, len(samples))
 	for n, i := range judged {
-		noise := estimateNoise(alike[all[i].scatterClass()])
+		noise := from.noiseOfRatio(&all[i])
+		if !noise.isUsual() {
+			noise = estimateNoise(alike[all[i].scatterClass()])
+		}
 		if !noise.isUsual() {
 			noise = ofAll
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -57,6 +58,26 @@ func (e *evidence) fit(name string) *matrix.Fit {
 		e.fits[name] = matrix.NewFit(e.pointsWith(name), name)
 	}
 	return e.fits[name]
+}
+
+// plainRatio matches a claim that is nothing but a ratio of two variants.
+var plainRatio = regexp.MustCompile(`^ratio\([^()]*\)$`)
+
+// noiseOfRatio returns the usual noise of a claim that is a ratio within a block: that of all such ratios of
+// its figure in the study, whether a claim needs them or not.
+func (e *evidence) noiseOfRatio(c *Claim) noisePrior {
+	if len(c.Figures) != 2 || !c.hasOnePlace() || !plainRatio.MatchString(c.Find) ||
+		slices.ContainsFunc(c.Figures, func(f ClaimFigure) bool { return !f.inBlocks }) {
+		return noisePrior{}
+	}
+	name := c.Figures[0].Figure
+	var family []sample
+	for a, b := range comparablePairs(matrix.ComparableGroups(e.pointsWith(name)), name) {
+		if r, known := e.fit(name).Ratio(a, b); known && r.Enough && r.InBlocks {
+			family = append(family, newSample(r.Estimate))
+		}
+	}
+	return estimateNoise(family)
 }
 
 func (e *evidence) pointsWith(name string) []*matrix.Point {
@@ -136,6 +157,7 @@ func (e *evidence) keepFigure(name string, p *matrix.Point) {
 	e.figures = append(e.figures, ClaimFigure{
 		Figure: name, Part: c.Part, Variant: c.Variant, Payload: c.Payload, Clients: c.Clients,
 		Value: cmp.Or(e.fit(name).Figure(p), matrix.KnownFigure(trials, matrix.Metrics[name])), Trials: len(trials),
+		inBlocks: len(trials) > 0 && trials[0].Block != 0,
 	})
 	if len(trials) == 0 {
 		return

@@ -26,6 +26,14 @@ import (
 )
 
 // runClient opens the client's connections, runs the load and prints the result.
+// turnsOf returns the span of a worker's turns, once it is known.
+func turnsOf(controls *load.Controls) func() probe.Span {
+	return func() (turns probe.Span) {
+		turns.BeginNS, turns.EndNS = controls.CostSpan()
+		return turns
+	}
+}
+
 func runClient(ctx context.Context, spec *task, controls *load.Controls, events *eventPrinter) error {
 	if program, foreign := stack.ForeignClient(spec.variant); foreign {
 		return runForeignClient(ctx, spec, program, events)
@@ -50,7 +58,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	}
 	window := windowCounters{conns: conns}
 	window.readAtEdges(&plan)
-	sampler := probe.StartSampler(probe.WithStoppedTime(probe.ReadSelf), probe.DefaultSamplingPeriod)
+	sampler := probe.StartSamplerWithTurns(probe.WithStoppedTime(probe.ReadSelf), probe.DefaultSamplingPeriod, turnsOf(controls))
 	allocations := spec.watchAllocations()
 	stacks, err := spec.profileCPU()
 	if err != nil {

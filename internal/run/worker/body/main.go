@@ -66,7 +66,7 @@ func runSpec(ctx context.Context, input io.Reader, events *eventPrinter) error {
 		cancel(errInputEnded)
 	}()
 	if spec.Role == worker.ServerRole {
-		return runServer(ctx, spec, events)
+		return runServer(ctx, spec, controls, events)
 	}
 	return runClient(ctx, spec, controls, events)
 }

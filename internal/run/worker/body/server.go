@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/congestion"
 	"wirelab.dev/internal/wire/conn"
@@ -72,8 +73,9 @@ func (s *task) workload() (workload.Workload, workload.Parameters, error) {
 // another process costs more than reading the own process.
 const externalReadPeriod = 5 * probe.DefaultSamplingPeriod
 
-// runServer serves until ctx ends, and then prints the server's measurements of itself.
-func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
+// runServer serves until ctx ends, and then prints the server's measurements of itself. Of the controls, it
+// only uses the turns.
+func runServer(ctx context.Context, spec *task, controls *load.Controls, events *eventPrinter) error {
 	handled := spec.newInstantRecorder()
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
@@ -96,7 +98,7 @@ func runServer(ctx context.Context, spec *task, events *eventPrinter) error {
 		reading, period = func() (probe.Usage, error) { return probe.ReadProcess(ready.PID) }, externalReadPeriod
 		spec.ProfileCPU = false
 	}
-	sampler, allocations := probe.StartSampler(probe.WithStoppedTime(reading), period), spec.watchAllocations()
+	sampler, allocations := probe.StartSamplerWithTurns(probe.WithStoppedTime(reading), period, turnsOf(controls)), spec.watchAllocations()
 	stacks, err := spec.profileCPU()
 	if err != nil {
 		return errors.Join(err, server.Close())
