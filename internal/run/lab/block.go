@@ -186,9 +186,11 @@ func (b *block) ends(cpu time.Duration) {
 }
 
 const (
-	// atRest is the time before the first slice and after the last one in which nothing is sent. Every
-	// client must know of the first slice by then.
+	// atRest is the time before the first slice and after the last one in which nothing is sent.
 	atRest = 2 * load.RestAround
+	// untilFirst is the time until the first slice. Every client must know of it by then, also on a machine
+	// that is busy.
+	untilFirst = 2 * atRest
 	// shortestSlice is long beside the switch from one trial to the next, and short beside the work
 	// of other programs.
 	shortestSlice = 25 * time.Millisecond
@@ -223,7 +225,7 @@ func (b *block) takeTurns() {
 		mean = max(mean, time.Duration(m.meanNS))
 	}
 	random := rand.New(rand.NewPCG(b.lab.seed(first.planned.Repeat), uint64(first.number)))
-	all, end := drawSlices(random, len(b.joined), b.window, mean, clock.Now()+int64(atRest))
+	all, end := drawSlices(random, len(b.joined), b.window, mean, clock.Now()+int64(untilFirst))
 	for i, m := range b.joined {
 		turns := worker.ControlOrder{Control: worker.SlicesControl, AtNS: end + int64(atRest), Slices: all[i]}
 		_ = m.client.SendControl(turns) // a client that has ended needs no slices

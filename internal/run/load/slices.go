@@ -53,7 +53,15 @@ type turns struct {
 // Until then Run does not return, since whatever follows it would disturb the others. Only the
 // first TakeTurns counts.
 func (c *Controls) TakeTurns(slices []Slice, end int64) {
-	c.turns.CompareAndSwap(nil, &turns{slices, end})
+	if c.turns.CompareAndSwap(nil, &turns{slices, end}) {
+		close(c.awaitTurns())
+	}
+}
+
+// awaitTurns returns a channel that TakeTurns closes.
+func (c *Controls) awaitTurns() chan struct{} {
+	c.making.Do(func() { c.turnsGiven = make(chan struct{}) })
+	return c.turnsGiven
 }
 
 // CostSpan returns the time in which a process's cost of its turns arises. It returns 0 before TakeTurns.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ type Controls struct {
 	end, paused  atomic.Bool
 	goAt, openAt atomic.Pointer[int64]
 	turns        atomic.Pointer[turns]
+	turnsGiven   chan struct{} // see awaitTurns
+	making       sync.Once     // makes turnsGiven
 }
 
 // Go lets the load send its first call at an instant, or at once if the instant is over. Later
@@ -243,10 +246,16 @@ func (c *controller) endPause() {
 func (c *controller) control(ctx context.Context, cancelCalls func()) error {
 	ticker := time.NewTicker(courseInterval)
 	defer ticker.Stop()
+	var given chan struct{}
+	if c.plan.Opens == OnSlices {
+		given = c.plan.Controls.awaitTurns()
+	}
 	for !c.allMeasuredCallsEnded() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-given: // the first slice may begin before the next tick
+			given = nil
 		case <-ticker.C:
 		}
 		now := c.observe()
