@@ -58,7 +58,7 @@ func useCreditrpc(ctx context.Context, lis net.Listener) error {
 }
 
 func useChanpool(ctx context.Context, target string) error {
-	pool, err := chanpool.New(func() (chanpool.Channel, error) {
+	pool, err := chanpool.New(func(context.Context) (chanpool.Channel, error) {
 		return fastgrpc.NewClient(target, fastgrpc.WithTransportCredentials(insecure.NewCredentials()))
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func benchmarkPool(b *testing.B, delay time.Duration, callers, size int) {
 	if size == 0 {
 		opts = nil
 	}
-	pool := open(b, func() (Channel, error) {
+	pool := open(b, func(context.Context) (Channel, error) {
 		return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 			if err != nil || delay == 0 {

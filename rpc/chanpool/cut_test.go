@@ -109,7 +109,7 @@ func TestConnectionsThatAreCut(t *testing.T) {
 			}
 			cutter, impl := &cutting{Listener: lis}, new(counted)
 			t.Cleanup(library.serve(cutter, impl))
-			pool, err := chanpool.New(func() (chanpool.Channel, error) { return library.dial(lis.Addr().String()) }, chanpool.Min(2), chanpool.Max(6), chanpool.Epoch(time.Millisecond))
+			pool, err := chanpool.New(func(context.Context) (chanpool.Channel, error) { return library.dial(lis.Addr().String()) }, chanpool.Min(2), chanpool.Max(6), chanpool.Epoch(time.Millisecond))
 			if err != nil {
 				t.Fatal(err)
 			}

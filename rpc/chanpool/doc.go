@@ -6,7 +6,7 @@
 // where a lost packet delays all later calls. A [Pool] finds the number by trials: it opens another
 // connection, and keeps that connection if calls then take measurably less time.
 //
-//	pool, err := chanpool.New(func() (chanpool.Channel, error) {
+//	pool, err := chanpool.New(func(context.Context) (chanpool.Channel, error) {
 //		return grpc.NewClient("dns:///host:443", grpc.WithTransportCredentials(creds))
 //	})
 //	reply, err := pb.NewGreeterClient(pool).Hello(ctx, request)
@@ -41,7 +41,7 @@
 //
 // # Calls
 //
-// A call goes to the channel with the fewest calls in flight. If there are more than four channels,
+// A call goes to the channel with the fewest calls in flight, and equal channels get calls in turn. If there are more than four channels,
 // the pool chooses two at random, and the call goes to the better one. If a channel's call fails
 // with Unavailable, the channel gets no calls for 100 ms, unless all channels have failed.
 // Otherwise a broken channel, which ends its calls fast, would get all calls. A stream counts until
@@ -59,7 +59,7 @@
 // # Errors
 //
 // Calls return the errors of their channel, and [ErrClosed] after Close. New fails if one of the
-// first channels cannot be opened. If a later channel cannot be opened, no call fails: the pool
+// first channels cannot be opened, or if an option is wrong. If a later channel cannot be opened, no call fails: the pool
 // ends the trial, and State and Logger give the reason.
 //
 // # Versions

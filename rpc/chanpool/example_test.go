@@ -38,7 +38,7 @@ func listen() (string, func()) {
 func Example() {
 	address, stop := listen()
 	defer stop()
-	pool, err := chanpool.New(func() (chanpool.Channel, error) {
+	pool, err := chanpool.New(func(context.Context) (chanpool.Channel, error) {
 		return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	})
 	if err != nil {
@@ -62,7 +62,7 @@ func ExampleNew() {
 	testgrpc.RegisterTestServiceServer(s, greeter{})
 	go func() { _ = s.Serve(lis) }() // ends with Stop
 	defer s.Stop()
-	pool, err := chanpool.New(func() (chanpool.Channel, error) { return creditrpc.NewClient(lis.Addr().String()) }, chanpool.Max(4))
+	pool, err := chanpool.New(func(context.Context) (chanpool.Channel, error) { return creditrpc.NewClient(lis.Addr().String()) }, chanpool.Max(4))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -77,7 +77,7 @@ func ExampleNew() {
 func ExampleFixed() {
 	address, stop := listen()
 	defer stop()
-	pool, err := chanpool.New(func() (chanpool.Channel, error) {
+	pool, err := chanpool.New(func(context.Context) (chanpool.Channel, error) {
 		return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}, chanpool.Fixed(3))
 	if err != nil {

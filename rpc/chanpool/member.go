@@ -58,8 +58,9 @@ func (m *member) retire() {
 const fewMembers = 4
 
 // leastLoaded returns the member with the fewest calls in flight. It avoids members that have just
-// failed: a broken channel ends its calls fast, so it would get all calls.
-func leastLoaded(members []*member, now int64) *member {
+// failed: a broken channel ends its calls fast, so it would get all calls. Of equal members it returns
+// the first one from a number on.
+func leastLoaded(members []*member, now int64, from uint32) *member {
 	if n := len(members); n > fewMembers {
 		a, b := rand.IntN(n), rand.IntN(n-1)
 		if b >= a {
@@ -67,9 +68,10 @@ func leastLoaded(members []*member, now int64) *member {
 		}
 		return lessLoaded(members[a], members[b], now)
 	}
-	best := members[0]
-	for _, m := range members[1:] {
-		best = lessLoaded(best, m, now)
+	first := int(from % uint32(len(members)))
+	best := members[first]
+	for i := 1; i < len(members); i++ {
+		best = lessLoaded(best, members[(first+i)%len(members)], now)
 	}
 	return best
 }

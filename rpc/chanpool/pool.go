@@ -22,10 +22,13 @@ var ErrClosed = status.Error(codes.Canceled, "chanpool: the pool is closed")
 // A Pool spreads calls over several channels. Its methods may be called concurrently.
 type Pool struct {
 	opts  options
-	dial  func() (Channel, error)
+	dial  func(context.Context) (Channel, error)
+	ctx   context.Context // of dial; Close ends it
+	end   context.CancelFunc
 	began time.Time
 
 	inUse atomic.Pointer[[]*member] // channels that get new calls; never empty before Close
+	next  atomic.Uint32             // equal channels get calls in turn
 	// The current epoch. It began at begin, and may end at ends.
 	begin, ends, calls, latency, messages atomic.Int64
 
@@ -36,25 +39,32 @@ type Pool struct {
 	decisions []Decision // the last 16 decisions
 	dialing   bool
 	closed    bool
-	failures  []error // errors of closing channels
-	running   sync.WaitGroup
+	failures  []error        // errors of closing channels
+	running   sync.WaitGroup // retires channels
 }
 
 var _ grpc.ClientConnInterface = (*Pool)(nil)
 
 // New returns a pool. It opens the first channels with dial, and calls dial again when the pool
-// grows. All channels must lead to the same service. dial need not wait for a connection.
-func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
+// grows. All channels must lead to the same service. dial need not wait for a connection. Its context
+// ends with Close, and not when dial returns.
+func New(dial func(context.Context) (Channel, error), opts ...Option) (*Pool, error) {
 	p := &Pool{opts: options{min: 1, max: 16, epoch: 50 * time.Millisecond}, dial: dial, began: time.Now(), leaving: map[*member]struct{}{}}
 	for _, o := range opts {
 		o(&p.opts)
 	}
-	if p.opts.min < 1 || p.opts.max < p.opts.min {
+	switch {
+	case dial == nil:
+		return nil, errors.New("chanpool: New(nil): want a function that opens a channel")
+	case p.opts.min < 1 || p.opts.max < p.opts.min:
 		return nil, fmt.Errorf("chanpool: Min(%d), Max(%d): want Min of at least 1, and Max of at least Min", p.opts.min, p.opts.max)
+	case p.opts.epoch <= 0:
+		return nil, fmt.Errorf("chanpool: Epoch(%v): want more than 0", p.opts.epoch)
 	}
+	p.ctx, p.end = context.WithCancel(context.Background())
 	p.decider = decider{min: p.opts.min, max: p.opts.max, size: p.opts.min}
 	for range p.opts.min {
-		channel, err := dial()
+		channel, err := p.openChannel()
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("chanpool: open a channel: %w", err), p.Close())
 		}
@@ -62,6 +72,14 @@ func New(dial func() (Channel, error), opts ...Option) (*Pool, error) {
 	}
 	p.setInUse(len(p.members))
 	return p, nil
+}
+
+func (p *Pool) openChannel() (Channel, error) {
+	channel, err := p.dial(p.ctx)
+	if err == nil && channel == nil {
+		err = errors.New("the function that opens channels returned none, and no error")
+	}
+	return channel, err
 }
 
 func (p *Pool) newMember(channel Channel) *member {
@@ -88,7 +106,7 @@ func (p *Pool) acquire(now int64) (*member, error) {
 		if members == nil {
 			return nil, ErrClosed
 		}
-		if m := leastLoaded(*members, now); m.acquire() {
+		if m := leastLoaded(*members, now, p.next.Add(1)); m.acquire() {
 			m.calls.Add(1)
 			return m, nil
 		}
@@ -233,7 +251,7 @@ func (p *Pool) resize() {
 	want := p.decider.open()
 	if missing := want - len(p.members); missing > 0 {
 		p.dialing = true
-		p.running.Go(func() { p.grow(missing) }) // ends with the last dial
+		go p.grow(missing) // ends with the last dial
 		return
 	}
 	if want < len(p.members) {
@@ -261,7 +279,7 @@ func (p *Pool) grow(missing int) {
 	var opened []*member
 	var failed error
 	for range missing {
-		channel, err := p.dial()
+		channel, err := p.openChannel()
 		if err != nil {
 			failed = err
 			break
@@ -275,19 +293,23 @@ func (p *Pool) grow(missing int) {
 	defer p.mu.Unlock()
 	p.dialing = false
 	now := p.now()
-	if failed != nil || p.closed {
+	if p.closed { // Close did not wait, because a dial may take for ever
+		go func() { // ends when the channels are closed
+			for _, m := range opened {
+				m.close()
+			}
+		}()
+		return
+	}
+	if failed != nil {
 		p.retire(opened)
-		if !p.closed {
-			p.decider.giveUp(p.began.Add(time.Duration(now)))
-			p.record(&Decision{At: time.Now(), From: p.decider.size, To: p.decider.size, Why: fmt.Sprintf("could not open another channel: %v", failed)})
-		}
+		p.decider.giveUp(p.began.Add(time.Duration(now)))
+		p.record(&Decision{At: time.Now(), From: p.decider.size, To: p.decider.size, Why: fmt.Sprintf("could not open another channel: %v", failed)})
 	} else {
 		p.members = append(p.members, opened...)
 	}
-	if !p.closed {
-		p.setInUse(p.decider.inUse())
-		p.startEpoch(now, epoch{})
-	}
+	p.setInUse(p.decider.inUse())
+	p.startEpoch(now, epoch{})
 }
 
 // record keeps and logs a decision. d may be nil.
@@ -303,7 +325,8 @@ func (p *Pool) record(d *Decision) {
 	}
 }
 
-// Close closes all channels, which ends all calls.
+// Close closes all channels, which ends all calls. It ends the context of a channel that is being opened,
+// but does not wait for it: the channel is closed once it is open.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -311,13 +334,14 @@ func (p *Pool) Close() error {
 		return ErrClosed
 	}
 	p.closed = true
+	p.end()
 	p.inUse.Store(nil)
 	for _, m := range p.members {
 		p.leaving[m] = struct{}{}
 	}
 	p.members = nil
 	p.mu.Unlock()
-	p.running.Wait() // dials may still run
+	p.running.Wait()
 	p.mu.Lock()
 	last := slices.Collect(maps.Keys(p.leaving))
 	p.mu.Unlock()

@@ -58,10 +58,10 @@ func (s *service) StreamingInputCall(stream grpc.ClientStreamingServer[testgrpc.
 }
 
 // serve starts grpc-go's server, and returns how to dial it.
-func serve(t testing.TB, impl testgrpc.TestServiceServer) func() (Channel, error) {
+func serve(t testing.TB, impl testgrpc.TestServiceServer) func(context.Context) (Channel, error) {
 	t.Helper()
 	address := listen(t, impl)
-	return func() (Channel, error) {
+	return func(context.Context) (Channel, error) {
 		return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
 }
@@ -79,7 +79,7 @@ func listen(t testing.TB, impl testgrpc.TestServiceServer) string {
 	return lis.Addr().String()
 }
 
-func open(t testing.TB, dial func() (Channel, error), opts ...Option) *Pool {
+func open(t testing.TB, dial func(context.Context) (Channel, error), opts ...Option) *Pool {
 	t.Helper()
 	p, err := New(dial, opts...)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestAPoolFindsItsSize(t *testing.T) {
 		var lost atomic.Int64
 		var channels []*fake
 		var log bytes.Buffer
-		p, err := New(func() (Channel, error) {
+		p, err := New(func(context.Context) (Channel, error) {
 			f := &fake{lost: &lost}
 			f.takes = func() time.Duration { return 5 * time.Millisecond * time.Duration(1+(f.busy.Load()-1)/4) }
 			channels = append(channels, f)
@@ -185,7 +185,7 @@ func TestAPoolFindsItsSize(t *testing.T) {
 func TestBrokenChannelsAreAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var channels []*fake
-		p, err := New(func() (Channel, error) {
+		p, err := New(func(context.Context) (Channel, error) {
 			f := &fake{takes: func() time.Duration { return time.Millisecond }, lost: new(atomic.Int64)}
 			if len(channels) == 0 {
 				f.err = status.Error(codes.Unavailable, "broken")
@@ -214,15 +214,24 @@ func TestBrokenChannelsAreAvoided(t *testing.T) {
 }
 
 func TestDialsThatFail(t *testing.T) {
-	if _, err := New(func() (Channel, error) { return nil, io.ErrNoProgress }); !errors.Is(err, io.ErrNoProgress) {
+	if _, err := New(func(context.Context) (Channel, error) { return nil, io.ErrNoProgress }); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("the first dial failed: %v", err)
 	}
-	if _, err := New(nil, Min(3), Max(2)); err == nil {
-		t.Error("3 to 2 channels were taken")
+	working := func(context.Context) (Channel, error) { return &fake{lost: new(atomic.Int64)}, nil }
+	for want, made := range map[string]func() (*Pool, error){
+		"Min(3), Max(2): want Min of at least 1":     func() (*Pool, error) { return New(working, Min(3), Max(2)) },
+		"Epoch(-1ns): want more than 0":              func() (*Pool, error) { return New(working, Epoch(-1)) },
+		"New(nil): want a function that opens":       func() (*Pool, error) { return New(nil) },
+		"opens channels returned none, and no error": func() (*Pool, error) { return New(func(context.Context) (Channel, error) { return nil, nil }) },
+		"Min(1), Max(0): want Min of at least 1":     func() (*Pool, error) { return New(working, Max(0)) },
+	} {
+		if _, err := made(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
-		p, err := New(func() (Channel, error) {
+		p, err := New(func(context.Context) (Channel, error) {
 			if dials++; dials > 1 {
 				return nil, io.ErrNoProgress
 			}
@@ -247,6 +256,64 @@ func TestDialsThatFail(t *testing.T) {
 		}
 		_ = p.Close()
 	})
+}
+
+// A dial that never returns delays no call and not Close. If it returns after all, its channel is closed.
+func TestCloseDoesNotWaitForDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := &fake{lost: new(atomic.Int64)}
+		stuck, ended := make(chan struct{}), make(chan struct{})
+		dials := 0
+		p, err := New(func(ctx context.Context) (Channel, error) {
+			if dials++; dials > 1 {
+				go func() { <-ctx.Done(); close(ended) }()
+				<-stuck
+				return late, nil
+			}
+			return &fake{takes: func() time.Duration { return time.Millisecond }, lost: new(atomic.Int64)}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				for range 1000 {
+					if err := p.Invoke(t.Context(), "/s/m", nil, nil); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		before := time.Now()
+		if err := p.Close(); err != nil || time.Since(before) > 0 || dials != 2 {
+			t.Errorf("Close took %v with %d dials: %v", time.Since(before), dials, err)
+		}
+		<-ended
+		close(stuck)
+		synctest.Wait()
+		if !late.closed.Load() {
+			t.Error("the channel that came late was left open")
+		}
+	})
+}
+
+// Calls one after another go to all channels.
+func TestEqualChannelsGetCallsInTurn(t *testing.T) {
+	for _, size := range []int{2, 3, 4, 8} {
+		p := open(t, func(context.Context) (Channel, error) { return &fake{lost: new(atomic.Int64)}, nil }, Fixed(size))
+		for range 100 * size {
+			if err := p.Invoke(t.Context(), "/s/m", nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, c := range p.State().Channels {
+			if size <= fewMembers && c.Calls != 100 || c.Calls < 50 {
+				t.Errorf("channel %d of %d got %d of %d calls", i, size, c.Calls, 100*size)
+			}
+		}
+	}
 }
 
 // TestStreamsCount checks that a stream is a call of its channel until it ends, in each way.
@@ -405,7 +472,7 @@ func TestChaos(t *testing.T) {
 
 // What the pool adds to a call is no memory.
 func TestCallsAllocateNothingMore(t *testing.T) {
-	p := open(t, func() (Channel, error) { return &fake{lost: new(atomic.Int64)}, nil })
+	p := open(t, func(context.Context) (Channel, error) { return &fake{lost: new(atomic.Int64)}, nil })
 	got := testing.AllocsPerRun(1000, func() {
 		if err := p.Invoke(context.Background(), "/s/m", nil, nil); err != nil {
 			t.Fatal(err)

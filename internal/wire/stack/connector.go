@@ -171,7 +171,7 @@ func (c *Connector) NewPool(ctx context.Context, open OpenFunc) (Client, error) 
 		return nil, err
 	}
 	later := context.WithoutCancel(ctx)
-	pool, err := chanpool.New(func() (chanpool.Channel, error) {
+	pool, err := chanpool.New(func(context.Context) (chanpool.Channel, error) {
 		if first != nil {
 			one := first
 			first = nil
