@@ -34,6 +34,7 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 // OnMessage passes a message to the call's caller.
 func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*clientCall)
+	call.signalHeader() // no header comes after a message
 	kept := cc.retain(m, call.streams)
 	if !call.streams {
 		cc.link.MessageRead(s, m)

@@ -125,3 +125,33 @@ func TestSendOnALostConnection(t *testing.T) {
 		}
 	}
 }
+
+// A headerless service sends a message without a header, and then nothing more.
+type headerless struct {
+	testgrpc.UnimplementedTestServiceServer
+}
+
+func (headerless) StreamingOutputCall(_ *testgrpc.StreamingOutputCallRequest, stream testgrpc.TestService_StreamingOutputCallServer) error {
+	if err := stream.Send(&testgrpc.StreamingOutputCallResponse{}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+// Once a message has come, no header follows.
+func TestHeaderReturnsWithTheFirstMessage(t *testing.T) {
+	client := testgrpc.NewTestServiceClient(dial(t, serve(t, NewServer(), headerless{})))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := client.StreamingOutputCall(ctx, &testgrpc.StreamingOutputCallRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if md, err := stream.Header(); err != nil || len(md) > 0 || ctx.Err() != nil {
+		t.Errorf("%v, %v; %v", md, err, ctx.Err())
+	}
+	if _, err := stream.Recv(); err != nil {
+		t.Errorf("the message: %v", err)
+	}
+}

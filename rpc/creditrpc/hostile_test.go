@@ -219,3 +219,27 @@ func TestHalfAHelloIsCheap(t *testing.T) {
 		t.Errorf("a call beside them: %v", err)
 	}
 }
+
+// A client that does not say Hello, or only half of it, is not served for ever.
+func TestWhoSaysNoHelloIsDisconnected(t *testing.T) {
+	server := NewServer(HandshakeTimeout(100 * time.Millisecond))
+	address := serve(t, server, new(service))
+	greeted := testgrpc.NewTestServiceClient(dial(t, address))
+	if _, err := greeted.UnaryCall(t.Context(), request(nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range [][]byte{nil, frame.AppendHello(nil, frame.Settings{Version: frame.Version})[:5]} {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = nc.Close() }()
+		if _, err := nc.Write(said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "only the greeted connection is left", func() bool { return openConns(server) == 1 })
+	if _, err := greeted.UnaryCall(t.Context(), request(nil)); err != nil {
+		t.Errorf("a call over the greeted connection: %v", err)
+	}
+}

@@ -102,7 +102,8 @@ func MaxMetadata(bytes int) ServerOption {
 	return func(o *serverOptions) { o.maxMeta = min(bytes, link.MaxMeta) }
 }
 
-// HandshakeTimeout limits the duration of a connection's TLS handshake: 120 s by default.
+// HandshakeTimeout limits the time until a connection's client has said Hello, and the time of its TLS
+// handshake before that: 120 s each by default.
 func HandshakeTimeout(most time.Duration) ServerOption {
 	return func(o *serverOptions) { o.handshakeTimeout = most }
 }
