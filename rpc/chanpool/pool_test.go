@@ -213,6 +213,22 @@ func TestBrokenChannelsAreAvoided(t *testing.T) {
 	})
 }
 
+// callFromTen makes 1,000 calls from each of ten callers, so that the pool wants to grow.
+func callFromTen(t *testing.T, p *Pool) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			for range 1000 {
+				if err := p.Invoke(t.Context(), "/s/m", nil, nil); err != nil {
+					t.Errorf("a call failed for a dial: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestDialsThatFail(t *testing.T) {
 	if _, err := New(func(context.Context) (Channel, error) { return nil, io.ErrNoProgress }); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("the first dial failed: %v", err)
@@ -240,17 +256,7 @@ func TestDialsThatFail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() {
-				for range 1000 {
-					if err := p.Invoke(t.Context(), "/s/m", nil, nil); err != nil {
-						t.Errorf("a call failed for a dial: %v", err)
-					}
-				}
-			})
-		}
-		all.Wait()
+		callFromTen(t, p)
 		if s := p.State(); dials < 2 || s.Size != 1 || !strings.Contains(s.Decisions[0].Why, io.ErrNoProgress.Error()) {
 			t.Errorf("%d dials, %+v", dials, s)
 		}
@@ -275,17 +281,7 @@ func TestCloseDoesNotWaitForDials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all sync.WaitGroup
-		for range 10 {
-			all.Go(func() {
-				for range 1000 {
-					if err := p.Invoke(t.Context(), "/s/m", nil, nil); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
+		callFromTen(t, p)
 		before := time.Now()
 		if err := p.Close(); err != nil || time.Since(before) > 0 || dials != 2 {
 			t.Errorf("Close took %v with %d dials: %v", time.Since(before), dials, err)
