@@ -270,22 +270,37 @@ func (s *spinConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	return spinUpTo(s.most, func(wait bool) (n int, err error) {
-		failed := s.raw.Read(func(fd uintptr) bool {
-			n, err = readSocket(int(fd), p)
-			for errors.Is(err, syscall.EINTR) {
-				n, err = readSocket(int(fd), p)
-			}
-			return !wait || !errors.Is(err, syscall.EAGAIN)
-		})
-		switch {
-		case failed != nil:
-			return 0, failed
-		case err == nil && n == 0:
-			return 0, io.EOF
+	return spinUpTo(s.most, func(wait bool) (int, error) { return readRaw(s.raw, p, wait) })
+}
+
+// Read reads as nc.Read does. It never waits in a system call, even if somebody has set a socket's
+// descriptor to blocking mode, so that nc.Close always ends it.
+func Read(nc net.Conn, p []byte) (int, error) {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		if raw := rawConn(nc); raw != nil {
+			return readRaw(raw, p, true)
 		}
-		return n, err
+	}
+	return nc.Read(p)
+}
+
+// readRaw reads from a socket. Without wait, it returns EAGAIN if there is nothing to read.
+func readRaw(raw syscall.RawConn, p []byte, wait bool) (n int, err error) {
+	failed := raw.Read(func(fd uintptr) bool {
+		n, err = readSocket(int(fd), p)
+		for errors.Is(err, syscall.EINTR) {
+			n, err = readSocket(int(fd), p)
+		}
+		return !wait || !errors.Is(err, syscall.EAGAIN)
 	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case err == nil && n == 0:
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 // spinUpTo calls once(false) repeatedly until once reads data, or the time most is over.

@@ -37,6 +37,9 @@ type ServerConfig[C ServerConn] struct {
 	HandshakeTimeout time.Duration
 	WaitForHandlers  bool  // Stop waits for handlers
 	Stopping         error // the error with which Stop closes connections
+	// Preface is what every client sends first. The server reads it before it makes the connection,
+	// so that a silent client costs only a goroutine.
+	Preface string
 
 	// Prepare sets up a socket before its handshake.
 	Prepare func(net.Conn) net.Conn
@@ -115,49 +118,100 @@ func (s *Server[C, K]) Serve(lis net.Listener) error {
 	return nil
 }
 
-// handshake calls ServeConn on a new goroutine, which ends within HandshakeTimeout.
+// handshake secures and serves a connection on a new goroutine.
 func (s *Server[C, K]) handshake(nc net.Conn) {
+	_ = s.whileOpen(nc, func() {
+		if p, err := s.secure(nc); err == nil {
+			_ = s.greet(p) // on an error, greet closes the connection, which the client notices
+		}
+	})
+}
+
+// whileOpen calls f on a new goroutine. Stop closes nc meanwhile.
+func (s *Server[C, K]) whileOpen(nc net.Conn, f func()) error {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
 	if s.conns.Closed {
 		_ = nc.Close()
-		return
+		return grpc.ErrServerStopped
 	}
 	s.accepting.Add(1)
 	s.handshaking[nc] = struct{}{}
 	go func() {
 		defer s.accepting.Done()
-		_ = s.ServeConn(nc) // on an error, ServeConn closes the connection, which the client notices
+		f()
 		s.conns.Mu.Lock()
 		delete(s.handshaking, nc)
 		s.conns.Mu.Unlock()
 	}()
+	return nil
 }
 
 // ServeConn returns after the handshake, and serves the connection in the background.
 func (s *Server[C, K]) ServeConn(nc net.Conn) error {
 	s.closeRegistration()
-	arrived := time.Since(batchio.Epoch)
-	nc = s.config.Prepare(nc)
-	var auth credentials.AuthInfo
-	if s.config.Creds != nil {
-		_ = nc.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
-		secured, info, err := s.config.Creds.ServerHandshake(nc)
-		if errors.Is(err, credentials.ErrConnDispatched) {
-			return err // the credentials gave the connection to another owner
-		}
-		if err != nil {
-			_ = nc.Close()
-			return fmt.Errorf("%s: handshake with %v: %w", s.config.Library, nc.RemoteAddr(), err)
-		}
-		_ = secured.SetDeadline(time.Time{})
-		nc, auth = secured, info
+	p, err := s.secure(nc)
+	if err != nil {
+		return err
 	}
-	err := s.AddConn(s.config.NewConn(nc, auth, arrived))
+	if s.config.Preface == "" {
+		return s.greet(p)
+	}
+	return s.whileOpen(p.nc, func() { _ = s.greet(p) })
+}
+
+// A securedConn is a connection after its handshake.
+type securedConn struct {
+	nc      net.Conn
+	auth    credentials.AuthInfo
+	arrived time.Duration // since batchio.Epoch
+}
+
+// secure runs the handshake. On an error, it closes nc.
+func (s *Server[C, K]) secure(nc net.Conn) (securedConn, error) {
+	p := securedConn{nc: s.config.Prepare(nc), arrived: time.Since(batchio.Epoch)}
+	_ = p.nc.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
+	if s.config.Creds == nil {
+		return p, nil
+	}
+	secured, auth, err := s.config.Creds.ServerHandshake(p.nc)
+	if errors.Is(err, credentials.ErrConnDispatched) {
+		return p, err // the credentials gave the connection to another owner
+	}
 	if err != nil {
 		_ = nc.Close()
+		return p, fmt.Errorf("%s: handshake with %v: %w", s.config.Library, nc.RemoteAddr(), err)
+	}
+	p.nc, p.auth = secured, auth
+	return p, nil
+}
+
+// greet reads the preface and serves the connection. On an error, it closes the connection.
+func (s *Server[C, K]) greet(p securedConn) error {
+	err := readPreface(p.nc, s.config.Preface)
+	if err == nil {
+		_ = p.nc.SetDeadline(time.Time{})
+		err = s.AddConn(s.config.NewConn(p.nc, p.auth, p.arrived))
+	}
+	if err != nil {
+		_ = p.nc.Close()
 	}
 	return err
+}
+
+// readPreface reads the bytes want, and fails as soon as another byte comes.
+func readPreface(nc net.Conn, want string) error {
+	var buf [64]byte
+	for len(want) > 0 {
+		n, err := batchio.Read(nc, buf[:min(len(buf), len(want))])
+		if string(buf[:n]) != want[:n] {
+			return fmt.Errorf("the client's first bytes are %q, want %q", buf[:n], want)
+		}
+		if want = want[n:]; err != nil && want != "" {
+			return err
+		}
+	}
+	return nil
 }
 
 // AddConn serves a connection that needs no handshake.

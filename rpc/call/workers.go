@@ -1,6 +1,9 @@
 package rpccall
 
-import "sync"
+import (
+	"iter"
+	"sync"
+)
 
 // Workers run the calls of a server on reused goroutines. A worker takes calls from the queue until
 // the queue is empty, so most calls need neither a new stack nor a wake-up.
@@ -137,6 +140,17 @@ func (q *Queue[M]) Take() (m M, ok bool) {
 
 // First returns the oldest message, which the caller may change. There must be one.
 func (q *Queue[M]) First() *M { return &q.items[0] }
+
+// All returns the messages, oldest first, which the caller may change.
+func (q *Queue[M]) All() iter.Seq[*M] {
+	return func(yield func(*M) bool) {
+		for i := range q.items {
+			if !yield(&q.items[i]) {
+				return
+			}
+		}
+	}
+}
 
 // Last returns the newest message, which the caller may change, or nil if there is none.
 func (q *Queue[M]) Last() *M {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
@@ -19,6 +20,7 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
 	"wirelab.dev/rpc/fastgrpc/internal/ending"
+	"wirelab.dev/rpc/fastgrpc/internal/facade"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -37,9 +39,10 @@ type Client struct {
 	fixedMu     sync.Mutex
 	pickerState atomic.Pointer[pickerState]
 	channel     channel
-	grpcConn    grpcConn
-	calls       sync.Pool    // unused values of *clientCall, for unary calls
-	pingTime    atomic.Int64 // the pause between keepalive pings, in nanoseconds
+	facadeOnce  sync.Once
+	facade      atomic.Pointer[facade.Facade] // what ClientConn returns; nil until then
+	calls       sync.Pool                     // unused values of *clientCall, for unary calls
+	pingTime    atomic.Int64                  // the pause between keepalive pings, in nanoseconds
 }
 
 var _ grpc.ClientConnInterface = (*Client)(nil)
@@ -78,9 +81,35 @@ func (c *Client) Target() string { return c.target }
 // Close ends all connections and calls.
 func (c *Client) Close() error {
 	err := c.channel.close()
-	c.grpcConn.close()
+	if f := c.facade.Load(); f != nil {
+		_ = f.Conn.Close()
+	}
 	return err
 }
+
+// ClientConn returns a *grpc.ClientConn whose calls this client makes. It is for libraries that
+// accept no other type, and interceptors get it. Its Target, CanonicalTarget and state are the
+// client's. It opens no connection of its own. Closing it closes the client, and the other way
+// around. It does not know the client's service config, so its method GetMethodConfig returns
+// nothing. Its method ResetConnectBackoff does nothing.
+func (c *Client) ClientConn() *grpc.ClientConn {
+	c.facadeOnce.Do(func() {
+		f := facade.New(facadeClient{c}, c.target, c.channel.target.URL.Scheme, c.authority, c.State())
+		c.channel.set.Mu.Lock()
+		c.facade.Store(f)
+		f.Publish(c.State()) // which may have changed
+		c.channel.set.Mu.Unlock()
+		if c.State() == connectivity.Shutdown {
+			_ = f.Conn.Close()
+		}
+	})
+	return c.facade.Load().Conn
+}
+
+// A facadeClient is a Client as the package facade needs it.
+type facadeClient struct{ *Client }
+
+func (c facadeClient) CloseFromFacade() { _ = c.channel.close() }
 
 // Invoke makes a unary call. Generated code calls it.
 func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
@@ -202,7 +231,7 @@ func (c *Client) makeAttempt(ctx context.Context, in *invocation) (out attemptFa
 	if c.opts.stats != nil && info.on == nil {
 		o = c.startObserver(ctx, in.method, info, &grpc.StreamDesc{}, &in.tries)
 		ctx = o.ctx
-		defer func() { o.reportEnd(err) }()
+		defer func() { o.reportEnd(nil, err) }() // for an attempt that gets no stream
 	}
 	out.final = true // without a stream, no attempt may follow
 	fields, err := c.variableFields(ctx, &in.tries)
@@ -234,12 +263,13 @@ func (c *Client) makeAttempt(ctx context.Context, in *invocation) (out attemptFa
 		select {
 		case <-u.signal:
 		case <-done:
-			cc.cancelCall(u, ctx.Err())
+			cc.cancelCall(u, endingOf(ctx))
 			<-u.signal
 		}
 	}
 	err = c.readReply(u, in.reply, info)
-	u.reportToBalancer(err)
+	u.reportEnd(err)
+	info.reportResponse(u)
 	if err != nil {
 		out.setFrom(u)
 	}
@@ -247,9 +277,14 @@ func (c *Client) makeAttempt(ctx context.Context, in *invocation) (out attemptFa
 	return out, err
 }
 
+// endingOf returns the ending of a call whose context has ended.
+func endingOf(ctx context.Context) ending.Ending {
+	return ending.FromError(status.FromContextError(ctx.Err()).Err())
+}
+
 // readReply reads the response of a unary call that has ended.
 func (c *Client) readReply(u *clientCall, reply any, info *callInfo) error {
-	info.reportResponse(u)
+	u.observer.reportHeaderReceived(u)
 	if u.end.Kind != ending.Succeeded {
 		return u.end.Err
 	}

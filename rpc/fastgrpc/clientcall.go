@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -27,13 +28,13 @@ import (
 // A clientCall is one attempt of a call on a client. The connection's lock guards the clientCall
 // until the attempt has ended. Afterwards only the caller uses the clientCall.
 type clientCall struct {
-	h2        h2.Stream
-	conn      *clientConn
-	streaming bool
-	deadline  time.Time     // zero if there is none
-	signal    chan struct{} // unary: the call has ended; stream: a message has come, or the call has ended
-	drained   chan struct{} // the connection's output has taken all sent data; streams only
-	headers   chan struct{} // closed when the response header has come; streams only
+	h2       h2.Stream
+	conn     *clientConn
+	stream   *clientStream // nil for a unary call
+	deadline time.Time     // zero if there is none
+	signal   chan struct{} // unary: the call has ended; stream: a message has come, or the call has ended
+	drained  chan struct{} // the connection's output has taken all sent data; streams only
+	headers  chan struct{} // closed when the response header has come; streams only
 
 	received encoding.Compressor
 	inbox    message.Inbox
@@ -62,7 +63,7 @@ func (c *clientCall) finish(end ending.Ending) {
 	c.end = end
 	c.conn.CallEnded(end.Kind == ending.Succeeded)
 	c.conn.h2.Release(&c.h2)
-	if !c.streaming {
+	if c.stream == nil {
 		// The caller reuses the clientCall as soon as it gets the signal, but h2.Conn still uses
 		// it. So handleEndedCalls sends the signal later.
 		c.conn.ended = append(c.conn.ended, c)
@@ -86,6 +87,7 @@ func (c *clientCall) fail(end ending.Ending) {
 type responseHead struct {
 	httpStatus, contentType, encoding string
 	code, message, details            string
+	fault                             string // says why a field is invalid; "" if all are valid
 }
 
 func (h *responseHead) addFields(fields []hpack.HeaderField) {
@@ -104,7 +106,18 @@ func (h *responseHead) addFields(fields []hpack.HeaderField) {
 		case wire.FieldDetails:
 			h.details = f.Value
 		}
+		h.fault = cmp.Or(h.fault, binaryFault(f))
 	}
+}
+
+// binaryFault says why the binary value of a field is invalid, or returns "".
+func binaryFault(f hpack.HeaderField) string {
+	if strings.HasSuffix(f.Name, wire.BinarySuffix) {
+		if err := wire.AddField(metadata.MD{}, f); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // readResponseHead reads a header block. The caller must not change the result, because the block's
@@ -138,6 +151,10 @@ func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 		return
 	}
 	head := readResponseHead(block)
+	if head.fault != "" {
+		c.fail(ending.FromBadResponse(codes.Internal, "%s", head.fault))
+		return
+	}
 	if !c.gotHeader {
 		if bad := c.checkHeader(head, end); bad.Done() {
 			c.fail(bad)
@@ -147,7 +164,7 @@ func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 		if !end {
 			c.answered = true
 			c.header, c.headerLength = c.copyFields(block), block.WireLength
-			if c.streaming {
+			if c.stream != nil {
 				rpccall.CloseOnce(c.headers)
 			}
 		}
@@ -161,7 +178,10 @@ func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 // checkHeader returns the ending of the call if the response is not gRPC, or else the zero Ending.
 func (c *clientCall) checkHeader(head *responseHead, end bool) ending.Ending {
 	if head.httpStatus != "200" && head.code == "" {
-		n, _ := strconv.Atoi(head.httpStatus)
+		n, err := strconv.Atoi(head.httpStatus)
+		if err != nil {
+			n = http.StatusBadRequest // as in grpc-go
+		}
 		return ending.FromBadResponse(wire.CodeOfHTTP(n), "unexpected HTTP status %s (%s), want 200", head.httpStatus, http.StatusText(n))
 	}
 	if _, ok := wire.ContentSubtype(head.contentType); !ok && !(end && head.code != "") {
@@ -177,7 +197,7 @@ func (c *clientCall) checkHeader(head *responseHead, end bool) ending.Ending {
 // endingFromTrailers returns the ending of the call, according to the response's trailers.
 func (c *clientCall) endingFromTrailers(head *responseHead) ending.Ending {
 	if head.code == "" {
-		return ending.FromBadResponse(codes.Internal, "the response ended without the trailer grpc-status")
+		return ending.FromBadResponse(codes.Unknown, "the response ended without the trailer grpc-status")
 	}
 	end := ending.FromTrailers(head.code, head.message, head.details)
 	if end.Kind == ending.Succeeded && c.inbox.Unfinished() {
@@ -201,8 +221,7 @@ func (c *clientCall) copyFields(block *h2.Block) []hpack.HeaderField {
 func metadataOf(fields []hpack.HeaderField) metadata.MD {
 	md := make(metadata.MD, len(fields))
 	for _, f := range fields {
-		// Skip fields with invalid base64, because the call does not need them.
-		_ = wire.AddField(md, f)
+		_ = wire.AddField(md, f) // onHeaders has refused invalid fields
 	}
 	return md
 }
@@ -210,9 +229,9 @@ func metadataOf(fields []hpack.HeaderField) metadata.MD {
 func (c *clientCall) onData(data []byte, end bool) {
 	if c.end.Done() {
 		c.conn.h2.Consume(&c.h2, len(data))
-	} else if err := c.inbox.Receive(c.conn.messageSource(), &c.h2, data, c.streaming); err != nil {
+	} else if err := c.inbox.Receive(c.conn.messageSource(), &c.h2, data, c.stream != nil); err != nil {
 		c.fail(ending.FromError(err))
-	} else if c.streaming && c.inbox.Len() > 0 {
+	} else if c.stream != nil && c.inbox.Len() > 0 {
 		rpccall.WakeOne(c.signal)
 	}
 	if end {
@@ -248,7 +267,7 @@ func (o *observer) reportHeaderReceived(c *clientCall) {
 }
 
 // reportResponse passes the response's peer, header and trailer to the call options that asked for
-// them, and the header and trailer to the stats handler.
+// them.
 func (i *callInfo) reportResponse(c *clientCall) {
 	if i.Peer != nil {
 		*i.Peer = *c.conn.peer
@@ -259,14 +278,6 @@ func (i *callInfo) reportResponse(c *clientCall) {
 	if i.Trailer != nil {
 		*i.Trailer = metadataOf(c.trailer)
 	}
-	c.reportTrailer()
-}
-
-func (c *clientCall) reportTrailer() {
-	if o := c.observer; o != nil && !o.ended.Load() {
-		o.reportHeaderReceived(c)
-		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: metadataOf(c.trailer)})
-	}
 }
 
 // awaitsRetryDecision reports whether an attempt of a stream has failed without a response header,
@@ -275,16 +286,23 @@ func (c *clientCall) awaitsRetryDecision() bool {
 	return c.end.Done() && c.end.Kind != ending.Succeeded && !c.answered && !c.decided
 }
 
-// reportToBalancer tells the balancer how the attempt ended, if the balancer asked for that.
-func (c *clientCall) reportToBalancer(err error) {
-	if c.picked == nil {
+// reportEnd tells the balancer and the stats handler how an attempt with a stream has ended, once.
+func (c *clientCall) reportEnd(err error) {
+	if c.picked == nil && c.observer == nil {
 		return
 	}
 	trailer := metadataOf(c.trailer)
-	c.picked(balancer.DoneInfo{
-		Err: err, Trailer: trailer, BytesSent: true, BytesReceived: c.gotHeader, ServerLoad: decodeLoadReport(trailer),
-	})
-	c.picked = nil
+	if c.picked != nil {
+		c.picked(balancer.DoneInfo{
+			Err: err, Trailer: trailer, BytesSent: true, BytesReceived: c.gotHeader, ServerLoad: decodeLoadReport(trailer),
+		})
+		c.picked = nil
+	}
+	if o := c.observer; o != nil && !o.ended.Load() {
+		o.reportHeaderReceived(c)
+		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: trailer})
+		o.reportEnd(trailer, err)
+	}
 }
 
 // decodeLoadReport returns the ORCA load report in a trailer, or nil. A balancer that reads load
@@ -306,9 +324,9 @@ func decodeLoadReport(trailer metadata.MD) any {
 }
 
 // initStream prepares a zero clientCall as an attempt of a streaming call.
-func (c *clientCall) initStream(maxReceive int) {
-	c.streaming, c.wantMetadata = true, true
+func (c *clientCall) initStream(s *clientStream) {
+	c.stream, c.wantMetadata = s, true
 	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	c.inbox.Init(maxReceive)
+	c.inbox.Init(s.info.MaxReceive)
 	c.h2.Owner = c
 }

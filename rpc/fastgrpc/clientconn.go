@@ -208,7 +208,7 @@ func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 }
 
 func (cc *clientConn) OnDrained(s *h2.Stream) {
-	if c := s.Owner.(*clientCall); c.streaming {
+	if c := s.Owner.(*clientCall); c.stream != nil {
 		rpccall.WakeOne(c.drained)
 	}
 }
@@ -262,18 +262,14 @@ func (cc *clientConn) ConnLost(err error) {
 	cc.handleEndedCalls()
 }
 
-func (cc *clientConn) cancelCall(c *clientCall, err error) {
+// cancelCall ends the call, unless it has already ended. Its unread messages can still be read.
+func (cc *clientConn) cancelCall(c *clientCall, end ending.Ending) {
 	cc.Mu.Lock()
-	end := ending.FromError(status.FromContextError(err).Err())
+	defer cc.Mu.Unlock()
 	c.fail(end)
-	if c.streaming && c.inbox.Len() > 0 {
-		// Drop unread messages, even if the call has already succeeded.
-		c.end = end
-		c.inbox.Drop()
-	}
+	c.inbox.EndCall()
 	cc.handleEndedCalls()
 	cc.Flush()
-	cc.Mu.Unlock()
 }
 
 func (cc *clientConn) checkTimeouts() {
@@ -283,15 +279,25 @@ func (cc *clientConn) checkTimeouts() {
 }
 
 func (cc *clientConn) shutdown() {
+	end := ending.FromError(errClientClosedStatus)
+	var streams []*clientStream
 	cc.Mu.Lock()
-	defer cc.Mu.Unlock()
-	if cc.Err() != nil {
-		return
+	if cc.Err() == nil {
+		cc.drain()
+		cc.h2.DropStreams(func(s *h2.Stream) {
+			c := s.Owner.(*clientCall)
+			c.finish(end)
+			if c.stream != nil {
+				streams = append(streams, c.stream)
+			}
+		})
+		cc.h2.GoAway(http2.ErrCodeNo, "")
+		cc.CloseLocked(ErrClientClosed) // the calls end, too
 	}
-	cc.drain()
-	cc.h2.DropStreams(func(s *h2.Stream) { s.Owner.(*clientCall).finish(ending.FromError(errClientClosedStatus)) })
-	cc.h2.GoAway(http2.ErrCodeNo, "")
-	cc.CloseLocked(ErrClientClosed) // the calls end, too
+	cc.Mu.Unlock()
+	for _, s := range streams {
+		s.finish(end) // perhaps nobody reads the stream
+	}
 }
 
 func (cc *clientConn) closeReason() error {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
@@ -23,10 +24,12 @@ type clientStream struct {
 	method     string
 	ctx        context.Context
 	cancel     context.CancelFunc // releases the timer of the method's timeout
+	ended      endingContext      // the context that Context returns
 	desc       *grpc.StreamDesc
 	info       callInfo
 	alias      message.AliasedMemory
 	gotMessage bool // the caller has received a message
+	sentLast   bool // the caller has sent its last message; used only by SendMsg and CloseSend
 	finishOnce sync.Once
 
 	initial clientCall                 // the first attempt
@@ -48,7 +51,7 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 	// A single response is not aliased, because no next read would release its memory.
 	info.alias = c.opts.alias && desc.ServerStreams
 	s := &clientStream{client: c, method: method, ctx: ctx, cancel: cancel, desc: desc, info: info}
-	s.initial.initStream(info.MaxReceive)
+	s.initial.initStream(s)
 	s.current.Store(&s.initial)
 	for {
 		err := s.beginAttempt(&s.initial)
@@ -66,11 +69,8 @@ func (c *Client) newStream(ctx context.Context, cancel context.CancelFunc, desc 
 		s.retryMu.Lock()
 		c := s.current.Load()
 		s.retryMu.Unlock()
-		c.conn.cancelCall(c, ctx.Err())
-		c = s.current.Load()
-		c.conn.Mu.Lock()
-		end := c.end
-		c.conn.Mu.Unlock()
+		end := endingOf(ctx)
+		c.conn.cancelCall(c, end)
 		s.finish(end)
 	})
 	return s, nil
@@ -84,7 +84,7 @@ func (s *clientStream) beginAttempt(c *clientCall) (err error) {
 		c.ctx = c.observer.ctx
 		defer func() {
 			if err != nil {
-				c.observer.reportEnd(err)
+				c.observer.reportEnd(nil, err)
 			}
 		}()
 	}
@@ -113,13 +113,14 @@ func (s *clientStream) finish(end ending.Ending) {
 			c.conn.Mu.Lock()
 			s.sent.Drop()
 			c.conn.Mu.Unlock()
-			c.reportToBalancer(end.Err)
+			c.reportEnd(end.Err)
 		}
 		s.retryMu.Unlock()
 		if stop != nil {
 			stop()
 		}
 		s.cancel()
+		s.ended.end()
 		if c.conn != nil {
 			s.info.reportResponse(c)
 		}
@@ -128,11 +129,54 @@ func (s *clientStream) finish(end ending.Ending) {
 		}
 		s.alias.EndCall()
 		s.info.CallOnFinish(end.Err)
-		c.observer.reportEnd(end.Err)
 	})
 }
 
-func (s *clientStream) Context() context.Context { return s.current.Load().ctx }
+// Context returns the call's context, with the peer. It ends when the call ends. As in grpc-go, no
+// other attempt may follow.
+func (s *clientStream) Context() context.Context {
+	s.retryMu.Lock()
+	defer s.retryMu.Unlock()
+	c := s.current.Load()
+	c.conn.Mu.Lock()
+	s.sent.Drop()
+	c.conn.Mu.Unlock()
+	return s.ended.get(c)
+}
+
+// An endingContext is a context that ends with the call. It is made on demand, because most callers
+// need none.
+type endingContext struct {
+	mu     sync.Mutex
+	ctx    context.Context
+	cancel context.CancelFunc
+	over   bool
+}
+
+func (e *endingContext) get(c *clientCall) context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil {
+		ctx := c.ctx
+		if e.over {
+			ctx = context.WithoutCancel(ctx) // the call has ended before the deadline
+		}
+		e.ctx, e.cancel = context.WithCancel(peer.NewContext(ctx, c.conn.peer))
+		if e.over {
+			e.cancel()
+		}
+	}
+	return e.ctx
+}
+
+func (e *endingContext) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = true
+	if e.cancel != nil {
+		e.cancel()
+	}
+}
 
 // Header waits for the response's header metadata. If the call ends without metadata,
 // Header returns nil, nil, as in grpc-go, and RecvMsg returns the call's error.
@@ -165,6 +209,7 @@ func (s *clientStream) Trailer() metadata.MD {
 // CloseSend tells the server that no more messages follow. If the call is cancelled, it sends
 // nothing: otherwise the server might still answer the incomplete request with success.
 func (s *clientStream) CloseSend() error {
+	s.sentLast = true
 	for {
 		c := s.current.Load()
 		cc := c.conn
@@ -194,18 +239,23 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 	c := s.current.Load()
 	c.conn.Mu.Lock()
-	ended, sentAll := c.end.Done() && !c.awaitsRetryDecision(), s.sentAll
+	ended := c.end.Done() && !c.awaitsRetryDecision()
 	c.conn.Mu.Unlock()
+	second := s.sentLast
+	s.sentLast = second || !s.desc.ClientStreams
+	var b *batchio.Buffer
+	var err error
 	switch {
+	case second:
+		err = status.Error(codes.Internal, "fastgrpc: SendMsg was called after CloseSend")
 	case ended || s.ctx.Err() != nil: // the AfterFunc in newStream ends a cancelled call
 		return unsent
-	case sentAll:
-		return status.Error(codes.Internal, "fastgrpc: SendMsg was called after CloseSend")
+	default:
+		b, err = message.Encode(s.info.codec, s.info.compressor, m, s.info.MaxSend)
 	}
-	b, err := message.Encode(s.info.codec, s.info.compressor, m, s.info.MaxSend)
 	if err != nil {
 		end := ending.FromError(err)
-		s.abort(end)
+		s.cancelCall(end)
 		s.finish(end)
 		return err
 	}
@@ -228,7 +278,7 @@ func (s *clientStream) SendMsg(m any) error {
 // on entry.
 func (s *clientStream) sendAndUnlock(c *clientCall, b *batchio.Buffer) error {
 	cc := c.conn
-	last := !s.desc.ClientStreams
+	last := s.sentLast
 	s.sentAll = s.sentAll || last
 	if c.answered { // no attempt may follow
 		s.sent.Drop()
@@ -297,20 +347,25 @@ func (s *clientStream) decodeMessage(m *message.Message, v any) (end ending.Endi
 	return end
 }
 
-// abort ends the call and drops its unread messages.
-func (s *clientStream) abort(end ending.Ending) {
+// cancelCall ends the call, unless it has already ended, and allows no other attempt.
+func (s *clientStream) cancelCall(end ending.Ending) *clientCall {
 	s.retryMu.Lock()
 	defer s.retryMu.Unlock()
 	c := s.current.Load()
-	cc := c.conn
-	cc.Mu.Lock()
-	defer cc.Mu.Unlock()
+	c.conn.Mu.Lock()
 	c.decided = true
-	c.fail(end)
+	c.conn.Mu.Unlock()
+	c.conn.cancelCall(c, end)
+	return c
+}
+
+// abort ends the call and drops its unread messages.
+func (s *clientStream) abort(end ending.Ending) {
+	c := s.cancelCall(end)
+	c.conn.Mu.Lock()
+	defer c.conn.Mu.Unlock()
 	c.end = end // replaces the server's status, if it has come
 	c.inbox.Drop()
-	cc.handleEndedCalls()
-	cc.Flush()
 }
 
 // nextMessage waits for the next message, or for the end of the call.
@@ -370,20 +425,18 @@ func (s *clientStream) retry(c *clientCall) bool {
 	out.final = s.sent.Disabled || c.decided
 	err := c.end.Err
 	c.conn.Mu.Unlock()
-	c.reportToBalancer(err)
+	c.reportEnd(err)
 	for {
 		last := err
 		if err = s.client.waitToRetry(s.ctx, &s.tries, &s.info, &out, last); err != nil {
 			break
 		}
-		c.reportTrailer()
-		c.observer.reportEnd(last)
 		next := new(clientCall)
-		next.initStream(s.info.MaxReceive)
+		next.initStream(s)
 		if err = s.beginAttempt(next); err == nil {
-			if ended := s.ctx.Err(); ended != nil {
+			if s.ctx.Err() != nil {
 				// The context's AfterFunc may have cancelled only the previous attempt.
-				next.conn.cancelCall(next, ended)
+				next.conn.cancelCall(next, endingOf(s.ctx))
 			}
 			return true
 		}

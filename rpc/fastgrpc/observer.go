@@ -7,6 +7,7 @@ import (
 	"time"
 
 	estats "google.golang.org/grpc/experimental/stats"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 
 	"wirelab.dev/rpc/call/wire"
@@ -52,9 +53,10 @@ func (o *observer) reportReceived(m any, size message.Sizes) {
 	}
 }
 
-func (o *observer) reportEnd(err error) {
+// reportEnd reports the call's end, once. trailer is nil at a server, as in grpc-go.
+func (o *observer) reportEnd(trailer metadata.MD, err error) {
 	if o != nil && !o.ended.Swap(true) {
-		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Error: err})
+		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Trailer: trailer, Error: err}) //nolint:staticcheck // deprecated, but grpc-go sets it
 	}
 }
 

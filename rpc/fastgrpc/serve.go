@@ -28,9 +28,12 @@ func (s *serverCall) serve() {
 	if !s.begun && !s.conn.h2.BeginCall(&s.h2) && s.conn.parkCall(s) {
 		return
 	}
-	if s.method.Unary != nil {
+	switch err := s.callContext.Err(); {
+	case err != nil: // the call was cancelled, or its deadline passed, before the handler began
+		s.sendResponse(nil, err)
+	case s.method.Unary != nil:
 		s.serveUnary()
-	} else {
+	default:
 		s.serveStream()
 	}
 	s.callContext.Cancel(context.Canceled)
@@ -39,11 +42,6 @@ func (s *serverCall) serve() {
 func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
 	ctx := s.startObserver()
-	if err := s.callContext.Err(); err != nil {
-		// The call was cancelled, or its deadline passed, before the handler began.
-		s.sendResponse(nil, err)
-		return
-	}
 	reply, err := s.method.Unary.Handler(s.method.Impl, ctx, s.decodeRequest, opts.unaryInterceptor)
 	if err != nil {
 		s.sendResponse(nil, err)
@@ -60,16 +58,18 @@ func (s *serverCall) decodeRequest(v any) error {
 	return s.endOnError(s.decode(&m, v))
 }
 
-// endOnError returns err. If err is not nil, it also sends err's status to the client at once, as
-// grpc-go does. A handler that ignores the error can then no longer report success.
+// endOnError returns err. If err is not nil, it also sends err's status to the client at once, and
+// ends the call's context, as grpc-go does. A handler that ignores the error can then no longer
+// report success.
 func (s *serverCall) endOnError(err error) error {
 	if err == nil {
 		return nil
 	}
 	s.conn.Mu.Lock()
-	defer s.conn.Mu.Unlock()
 	s.sendStatusLocked(rpccall.StatusOf(err))
 	s.conn.Flush()
+	s.conn.Mu.Unlock()
+	s.callContext.Cancel(context.Canceled)
 	return err
 }
 
@@ -143,7 +143,7 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	defer s.conn.Mu.Unlock()
 	switch {
 	case len(md) == 0:
-	case s.statusSent || !s.h2.Open():
+	case s.over():
 		return status.Error(codes.Internal, "fastgrpc: SetTrailer was called after the call had ended")
 	default:
 		s.trailer = metadata.Join(s.trailer, md)
@@ -168,10 +168,10 @@ func (s *serverCall) storeOrSendHeader(md metadata.MD, send bool) error {
 	defer c.Mu.Unlock()
 	switch {
 	case len(md) == 0 && !send:
-	case s.headerSent:
-		return status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader was called after the header had been sent")
-	case send && !s.h2.Open():
+	case send && s.over():
 		return s.endedError()
+	case s.headerSent, !send && s.over():
+		return status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader was called after the header had been sent, or the call had ended")
 	case send:
 		s.sendHeaderLocked(md)
 		c.Flush()
@@ -179,6 +179,11 @@ func (s *serverCall) storeOrSendHeader(md metadata.MD, send bool) error {
 		s.header = metadata.Join(s.header, md)
 	}
 	return nil
+}
+
+// over reports whether nothing more can be sent. The lock is held.
+func (s *serverCall) over() bool {
+	return s.statusSent || !s.h2.Open() || s.callContext.Err() != nil
 }
 
 func (s *serverCall) endedError() error {
@@ -234,7 +239,11 @@ func (s *serverCall) sendStatusLocked(st *status.Status) {
 		s.headerSent = true
 		fields = s.headerFields()
 	}
-	fields = append(fields, wire.StatusFields(st)...)
+	of := wire.StatusFields(st)
+	if of[len(of)-1].Name == wire.FieldDetails {
+		delete(s.trailer, wire.FieldDetails) // the status's own details count
+	}
+	fields = append(fields, of...)
 	s.conn.h2.SendTrailers(&s.h2, noFields, wire.AppendMetadata(fields, s.trailer))
 }
 
@@ -278,8 +287,10 @@ func (o *observer) reportTrailerAndEnd(s *serverCall, st *status.Status) {
 	if len(s.header) > 0 {
 		o.reportHeaderSent(s)
 	}
-	o.report(&stats.OutTrailer{Trailer: s.trailer})
-	o.reportEnd(st.Err())
+	if s.statusSent {
+		o.report(&stats.OutTrailer{Trailer: s.trailer})
+	}
+	o.reportEnd(nil, st.Err())
 }
 
 // SetSendCompressor sets the compressor of the call's responses. The compressor must be registered,

@@ -11,11 +11,13 @@ import (
 	"net/url"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
@@ -49,13 +51,15 @@ func NewServer(opts ...ServerOption) *Server {
 	s.base.Workers.Serve = (*serverCall).serve
 	s.base.Init(rpccall.ServerConfig[*serverConn]{
 		Library: "fastgrpc", Creds: s.opts.creds, HandshakeTimeout: s.opts.connectionTimeout,
-		WaitForHandlers: s.opts.waitForHandlers, Stopping: errServerStopping,
+		WaitForHandlers: s.opts.waitForHandlers, Stopping: errServerStopping, Preface: http2.ClientPreface,
 		Prepare: func(nc net.Conn) net.Conn {
 			lifetime.LimitPeerSilence(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
 			return nc
 		},
 		NewConn: func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
-			return newServerConn(s, nc, auth, arrived)
+			l := s.opts.limits
+			l.h2.PrefaceRead = true
+			return newServerConn(s, nc, auth, arrived, &l)
 		},
 	}, &s.set)
 	return s
@@ -115,8 +119,18 @@ var _ http.Handler = (*Server)(nil)
 // Each call gets its own HTTP/2 connection inside the process. All features of Serve work, but a
 // call costs several times as much CPU time as with Serve.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor != 2 {
-		http.Error(w, "fastgrpc: gRPC requires HTTP/2: use an HTTP/2 client", http.StatusHTTPVersionNotSupported)
+	refused := 0
+	switch _, isGRPC := wire.ContentSubtype(r.Header.Get("Content-Type")); {
+	case r.Method != http.MethodPost:
+		refused = http.StatusMethodNotAllowed
+		w.Header().Set("Allow", http.MethodPost)
+	case !isGRPC:
+		refused = http.StatusUnsupportedMediaType
+	case r.ProtoMajor != 2:
+		refused = http.StatusHTTPVersionNotSupported
+	}
+	if refused != 0 {
+		http.Error(w, "fastgrpc: gRPC requires the method POST, a content-type application/grpc and HTTP/2", refused)
 		return
 	}
 	inner, err := s.dialInProcess(r)
@@ -151,7 +165,7 @@ func (s *Server) dialInProcess(r *http.Request) (*http.ClientConn, error) {
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	outer := &inProcessConn{Conn: far, local: local, remote: httpAddr(r.RemoteAddr)}
-	if err := s.base.AddConn(newServerConn(s, outer, auth, time.Since(batchio.Epoch))); err != nil {
+	if err := s.base.AddConn(newServerConn(s, outer, auth, time.Since(batchio.Epoch), &s.opts.limits)); err != nil {
 		_, _ = near.Close(), far.Close()
 		return nil, err
 	}

@@ -1,9 +1,9 @@
 package fastgrpc
 
 import (
+	"cmp"
 	"context"
 	"reflect"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -95,11 +95,7 @@ func (h *requestHead) addField(f hpack.HeaderField) {
 	case "host":
 		h.hosts++
 	default:
-		if strings.HasSuffix(f.Name, wire.BinarySuffix) {
-			if err := wire.AddField(metadata.MD{}, f); err != nil {
-				h.fault = err.Error()
-			}
-		}
+		h.fault = cmp.Or(h.fault, binaryFault(f))
 	}
 }
 
@@ -156,6 +152,9 @@ func (s *serverCall) readHeader(block *h2.Block) bool {
 	return false
 }
 
+// shortTimeout is the timeout below which acceptRequest looks whether the deadline has passed.
+const shortTimeout = time.Millisecond
+
 func (s *serverCall) acceptRequest(head *requestHead, subtype string) bool {
 	opts := &s.conn.server.opts
 	if s.codec = opts.codecFor(subtype); s.codec == nil {
@@ -172,7 +171,12 @@ func (s *serverCall) acceptRequest(head *requestHead, subtype string) bool {
 		s.sent = s.received
 	}
 	if head.timeout > 0 {
-		s.callContext.SetDeadline(time.Now().Add(head.timeout - 1))
+		deadline := time.Now().Add(head.timeout - 1)
+		if head.timeout < shortTimeout && !time.Now().Before(deadline) {
+			s.conn.refuseCall(s, status.FromContextError(context.DeadlineExceeded))
+			return false
+		}
+		s.callContext.SetDeadline(deadline)
 	}
 	s.method = head.method
 	if opts.tap != nil && !s.runTapHandle(opts.tap) {

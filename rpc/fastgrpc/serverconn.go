@@ -33,9 +33,9 @@ type serverConn struct {
 
 var _ connRole = (*serverConn)(nil)
 
-func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
+func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo, arrived time.Duration, l *limits) *serverConn {
 	c := &serverConn{server: s, arrived: arrived, maxAge: lifetime.JitterAge(s.opts.keepalive.MaxConnectionAge)}
-	c.conn.init(c, nc, auth, &s.opts.limits)
+	c.conn.init(c, nc, auth, l)
 	p := &s.opts.keepalive
 	c.clock.Ping, c.clock.MaxIdle = rpccall.PingTimer{Every: p.Time, Timeout: p.Timeout}, p.MaxConnectionIdle
 	return c

@@ -80,6 +80,8 @@ type Config struct {
 	// MinReferenceLen is the least length of a payload that is not copied. 0 means that all
 	// payloads are copied.
 	MinReferenceLen int
+	// PrefaceRead means that the client's preface has been read; servers only.
+	PrefaceRead bool
 	// FirstStream is for tests: the number of a client's first stream. 0 means 1.
 	FirstStream uint32
 }
@@ -191,7 +193,7 @@ func NewConn(cfg Config, h Handler) *Conn {
 		cfg: cfg, handler: h,
 		enc:    newEncoder(),
 		dec:    newDecoder(uint32(cfg.MaxHeaderList)),
-		nextID: 2, gotPreface: cfg.Client,
+		nextID: 2, gotPreface: cfg.Client || cfg.PrefaceRead,
 		peer: peerSettings{
 			initialWindow: defaultWindow, maxFrame: minMaxFrameSize,
 			maxStreams: maxWindow, maxHeaderList: 1 << 62,

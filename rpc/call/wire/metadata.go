@@ -76,6 +76,8 @@ func CheckMetadata(md metadata.MD) error {
 			continue // a pseudo-header field is dropped, as in grpc-go
 		case !IsKey(name):
 			return fmt.Errorf("metadata key %q has a forbidden character", name)
+		case isForbidden(name):
+			return fmt.Errorf("metadata key %q belongs to HTTP: use another key", name)
 		case strings.HasSuffix(name, BinarySuffix):
 			continue
 		}

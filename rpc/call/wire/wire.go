@@ -32,14 +32,24 @@ const (
 	BinarySuffix        = "-bin"
 )
 
-// IsReserved reports whether a field belongs to the protocol and never to metadata.
+// IsReserved reports whether a field belongs to the protocol and never to metadata. As in grpc-go,
+// FieldDetails is in the trailer, so that proxies forward it.
 func IsReserved(name string) bool {
 	switch name {
-	case FieldStatus, FieldMessage, FieldDetails, FieldTimeout, FieldEncoding,
-		"te", "grpc-message-type", "content-length":
+	case FieldStatus, FieldMessage, FieldTimeout, FieldEncoding, "te", "grpc-message-type":
 		return true
 	}
 	return name == "" || name[0] == ':'
+}
+
+// isForbidden reports whether a field of this name makes a message of HTTP/2 malformed (RFC 9113
+// section 8.2.2), or may do so.
+func isForbidden(name string) bool {
+	switch name {
+	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "content-length":
+		return true
+	}
+	return false
 }
 
 // ContentSubtype returns "proto" for "application/grpc+proto;x=y". It returns false if the content

@@ -136,7 +136,9 @@ func (i *Inbox) Take() (m Message, ok bool) {
 		n := wire.PrefixLen + int(length)
 		m = Message{Data: pack.Data[wire.PrefixLen:n:n], Owner: pack.Owner, Compressed: flags == 1, Credit: n}
 		if rest := pack.Data[n:]; len(rest) > 0 {
-			m.Owner.Retain()
+			if m.Owner != nil {
+				m.Owner.Retain()
+			}
 			pack.Data = rest
 			return m, true
 		}
@@ -149,6 +151,18 @@ func (i *Inbox) Take() (m Message, ok bool) {
 		i.held = 0
 	}
 	return m, true
+}
+
+// EndCall leaves the memory of unread messages to the garbage collector, because perhaps nobody will
+// read them: the connection no longer counts it. An incomplete message is dropped.
+func (i *Inbox) EndCall() {
+	for m := range i.queue.All() {
+		if m.Owner != nil {
+			m.Owner.Abandon()
+			m.Owner = nil
+		}
+	}
+	i.assembler.drop()
 }
 
 // Drop releases all messages.

@@ -90,7 +90,9 @@ func TestInterceptorsGetAClientConn(t *testing.T) {
 		"unix:///tmp/a b", "unix:relative", "unix-abstract:name", "127.0.0.1:1", "[::1]:1", "/path", ":8080", "a:b:c", "",
 	} {
 		var names []string
-		note := func(cc *grpc.ClientConn) { names = append(names, cc.Target(), cc.CanonicalTarget(), cc.GetState().String()) }
+		note := func(cc *grpc.ClientConn) {
+			names = append(names, cc.Target(), cc.CanonicalTarget(), cc.GetState().String())
+		}
 		unary := func(_ context.Context, _ string, _, _ any, cc *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 			note(cc)
 			return nil
