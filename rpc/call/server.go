@@ -37,8 +37,8 @@ type ServerConfig[C ServerConn] struct {
 	HandshakeTimeout time.Duration
 	WaitForHandlers  bool  // Stop waits for handlers
 	Stopping         error // the error with which Stop closes connections
-	// Preface is what every client sends first. The server reads it before it makes the connection,
-	// so that a silent client costs only a goroutine.
+	// Preface holds the bytes that every client sends first. The server reads them before it makes the
+	// connection, so that a silent client costs only a goroutine.
 	Preface string
 
 	// Prepare sets up a socket before its handshake.
