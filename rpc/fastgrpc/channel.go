@@ -80,6 +80,9 @@ func (ch *channel) publishPickerState(change func(*pickerState)) {
 	change(&next)
 	ch.client.pickerState.Store(&next)
 	close(old.changed)
+	if next.state != old.state {
+		ch.client.grpcConn.publish(next.state)
+	}
 }
 
 // wait waits until another pickerState replaces p. It returns a status error if ctx ends first.

@@ -37,6 +37,7 @@ type Client struct {
 	fixedMu     sync.Mutex
 	pickerState atomic.Pointer[pickerState]
 	channel     channel
+	grpcConn    grpcConn
 	calls       sync.Pool    // unused values of *clientCall, for unary calls
 	pingTime    atomic.Int64 // the pause between keepalive pings, in nanoseconds
 }
@@ -75,12 +76,16 @@ func NewClient(target string, opts ...ClientOption) (*Client, error) {
 func (c *Client) Target() string { return c.target }
 
 // Close ends all connections and calls.
-func (c *Client) Close() error { return c.channel.close() }
+func (c *Client) Close() error {
+	err := c.channel.close()
+	c.grpcConn.close()
+	return err
+}
 
 // Invoke makes a unary call. Generated code calls it.
 func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if c.unary != nil {
-		return c.unary(ctx, method, req, reply, nil, c.withDefaultOptions(opts)...)
+		return c.unary(ctx, method, req, reply, c.ClientConn(), c.withDefaultOptions(opts)...)
 	}
 	return c.invokeWithOptions(ctx, &invocation{method: method, req: req, reply: reply}, c.opts.callOptions, opts)
 }
@@ -113,7 +118,7 @@ func (c *Client) invokeWithOptions(ctx context.Context, in *invocation, defaults
 // NewStream begins a streaming call. Generated code calls it.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.stream != nil {
-		return c.stream(ctx, desc, nil, method, c.withDefaultOptions(opts)...)
+		return c.stream(ctx, desc, c.ClientConn(), method, c.withDefaultOptions(opts)...)
 	}
 	return c.newStreamWithOptions(ctx, desc, method, c.opts.callOptions, opts)
 }

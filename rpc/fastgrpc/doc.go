@@ -8,6 +8,10 @@
 // registered balancing policies run unchanged. Service configs work as in grpc-go, with
 // retries, timeouts, limits and health checks.
 //
+// Some libraries accept only a *grpc.ClientConn. [Client.ClientConn] returns one, whose calls the
+// Client makes. Libraries that dial by themselves with a list of grpc.DialOption cannot use
+// fastgrpc.
+//
 //	s := fastgrpc.NewServer()
 //	pb.RegisterGreeterServer(s, greeter{})
 //	go s.Serve(lis)
@@ -23,6 +27,7 @@
 //	cc, err := grpc.NewClient(target, …)   c, err := fastgrpc.NewClient(target, …)
 //	grpc.WithTransportCredentials, …       fastgrpc.WithTransportCredentials, …
 //	pb.NewGreeterClient(cc)                pb.NewGreeterClient(c)
+//	library.New(cc)                        library.New(c.ClientConn())
 //	grpc.UseCompressor, grpc.Header, …     the same: call options are grpc-go's
 //	grpc.SetHeader, grpc.SetTrailer, …     the same
 //	grpc.SetSendCompressor                 fastgrpc.SetSendCompressor
@@ -114,8 +119,8 @@
 //	grpc.SetSendCompressor and       an error: call fastgrpc's functions of these names
 //	  ClientSupportedCompressors
 //	all compressors announced        only common compressors announced; see WithCompressors
-//	*grpc.ClientConn in client       nil instead
-//	  interceptors
+//	GetMethodConfig of the           it returns nothing
+//	  *grpc.ClientConn
 //
 // With [AliasRequests] or [WithAliasedResponses], bytes fields are not copied but point into the
 // receive buffer. The comments of both options say how long these fields stay valid.

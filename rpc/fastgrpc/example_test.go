@@ -156,7 +156,7 @@ func Example_streaming() {
 	// EOF
 }
 
-// Interceptors are grpc-go's. The *grpc.ClientConn of a client's is nil.
+// Interceptors are grpc-go's.
 func Example_interceptors() {
 	s := fastgrpc.NewServer(fastgrpc.UnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

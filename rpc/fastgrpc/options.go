@@ -282,14 +282,14 @@ func WithContextDialer(d func(context.Context, string) (net.Conn, error)) Client
 	return func(o *clientOptions) { o.dialer = d }
 }
 
-// WithUnaryInterceptor adds interceptors for unary calls. They run in the given order.
-// Interceptors get a nil *grpc.ClientConn.
+// WithUnaryInterceptor adds interceptors for unary calls. They run in the given order
+// and get the *grpc.ClientConn of [Client.ClientConn].
 func WithUnaryInterceptor(in ...grpc.UnaryClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.unaryInterceptors = append(o.unaryInterceptors, in...) }
 }
 
-// WithStreamInterceptor adds interceptors for streaming calls. They run in the given order.
-// Interceptors get a nil *grpc.ClientConn.
+// WithStreamInterceptor adds interceptors for streaming calls. They run in the given order
+// and get the *grpc.ClientConn of [Client.ClientConn].
 func WithStreamInterceptor(in ...grpc.StreamClientInterceptor) ClientOption {
 	return func(o *clientOptions) { o.streamInterceptors = append(o.streamInterceptors, in...) }
 }
