@@ -62,7 +62,7 @@ type pairing struct {
 	client, server library
 }
 
-// original is what the pairings are compared with.
+// original is grpc-go's own pairing. The others are compared with it.
 var original = pairing{"gg", grpcGo, grpcGo}
 
 var pairings = []pairing{

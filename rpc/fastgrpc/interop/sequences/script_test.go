@@ -181,7 +181,7 @@ func (s *script) add(next step) {
 	s.steps = append(s.steps, next)
 }
 
-// afterwards is what the client does when the call has ended.
+// afterwards lists the client's steps when the call has ended.
 var afterwards = []operation{header, drain, receive, trailer, inspect, send, header}
 
 func drawClient(r *rand.Rand, s *script) []step {

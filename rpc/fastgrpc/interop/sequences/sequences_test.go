@@ -13,7 +13,7 @@
 //
 // A script that fails is printed in short. This plays the whole of it again, and prints all events:
 //
-//	go -C rpc/fastgrpc/interop test ./sequences -run TestSequences -v -seed=1 -number=412
+//	go -C rpc/fastgrpc/interop test ./sequences -run TestSequences -v -seed=1 -number=731
 package sequences
 
 import (
