@@ -119,8 +119,8 @@ func (s *clientStream) finish(end ending.Ending) {
 		if stop != nil {
 			stop()
 		}
+		s.ended.end(s.ctx)
 		s.cancel()
-		s.ended.end()
 		if c.conn != nil {
 			s.info.reportResponse(c)
 		}
@@ -150,7 +150,7 @@ type endingContext struct {
 	mu     sync.Mutex
 	ctx    context.Context
 	cancel context.CancelFunc
-	over   bool
+	early  bool // the call has ended before its parent's end
 }
 
 func (e *endingContext) get(c *clientCall) context.Context {
@@ -158,21 +158,22 @@ func (e *endingContext) get(c *clientCall) context.Context {
 	defer e.mu.Unlock()
 	if e.ctx == nil {
 		ctx := c.ctx
-		if e.over {
-			ctx = context.WithoutCancel(ctx) // the call has ended before the deadline
+		if e.early {
+			ctx = context.WithoutCancel(ctx) // whose deadline may have passed since
 		}
 		e.ctx, e.cancel = context.WithCancel(peer.NewContext(ctx, c.conn.peer))
-		if e.over {
+		if e.early {
 			e.cancel()
 		}
 	}
 	return e.ctx
 }
 
-func (e *endingContext) end() {
+// end ends the context of a call, whose program's context is parent.
+func (e *endingContext) end(parent context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.over = true
+	e.early = parent.Err() == nil
 	if e.cancel != nil {
 		e.cancel()
 	}

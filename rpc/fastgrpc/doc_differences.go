@@ -5,20 +5,11 @@
 // A test makes 1,500 random calls with both libraries, and compares what both ends see. It found
 // these differences:
 //
-//   - SendMsg after CloseSend does not end the call. If the call is over, SendMsg returns io.EOF or
-//     nil. In grpc-go it ends the call, and always returns Internal.
 //   - If a call has one response and the server sends two, the client cancels the call. In grpc-go
 //     RecvMsg returns Internal, and the call goes on.
-//   - If a stream's context has ended, RecvMsg returns no message that has arrived before. If the
-//     status has arrived before, OnFinish receives it. In grpc-go RecvMsg returns these messages,
-//     and OnFinish receives the context's error.
-//   - If a call is over, SetHeader returns nil, and SendHeader returns Internal. In grpc-go
-//     SetHeader returns Internal, and SendHeader returns the context's error.
 //   - If metadata is not printable, SetHeader, SendHeader and SetTrailer fail. A stream then ends,
 //     and a unary call goes on without the metadata. In grpc-go most of them return nil, and the
 //     client receives Internal.
 //   - A unary handler begins when its whole request has arrived. In grpc-go it begins when the
 //     header has arrived.
-//   - The Context of a client's stream has no peer, and does not end with the call.
-//   - Trailers do not contain grpc-status-details-bin.
 package fastgrpc

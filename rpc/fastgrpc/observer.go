@@ -56,7 +56,7 @@ func (o *observer) reportReceived(m any, size message.Sizes) {
 // reportEnd reports the call's end, once. trailer is nil at a server, as in grpc-go.
 func (o *observer) reportEnd(trailer metadata.MD, err error) {
 	if o != nil && !o.ended.Swap(true) {
-		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Trailer: trailer, Error: err}) //nolint:staticcheck // deprecated, but grpc-go sets it
+		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Trailer: trailer, Error: err})
 	}
 }
 

@@ -27,7 +27,7 @@ type (
 	duplexServer = grpc.BidiStreamingServer[testgrpc.StreamingOutputCallRequest, testgrpc.StreamingOutputCallResponse]
 )
 
-// A scene is a stream, of which client and server say what they see.
+// A scene is a stream. Its client and its server say what they see.
 type scene struct {
 	name   string
 	client func(say func(string, ...any), stream duplexClient, cancel func())

@@ -82,7 +82,9 @@ func (f *Facade) publish() {
 // balancerName is the name of stateBalancers in grpc-go's registry.
 const balancerName = "fastgrpc_state"
 
-func init() { balancer.Register(stateBalancers{}) }
+func init() { //nolint:gochecknoinits // the registry has no lock, so grpc-go allows it only here
+	balancer.Register(stateBalancers{})
+}
 
 // facadeKey is the key of the Facade in the resolver's attributes.
 type facadeKey struct{}

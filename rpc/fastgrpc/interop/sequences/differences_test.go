@@ -18,29 +18,9 @@ type difference struct {
 // differences lists the differences that are allowed. TestPage writes the page's list from it.
 var differences = []*difference{
 	{
-		text: "SendMsg after CloseSend does not end the call. If the call is over, SendMsg returns io.EOF or nil. " +
-			"In grpc-go it ends the call, and always returns Internal.",
-		without: withoutLateSends,
-	},
-	{
 		text: "If a call has one response and the server sends two, the client cancels the call. " +
 			"In grpc-go RecvMsg returns Internal, and the call goes on.",
 		without: withoutSecondAnswer,
-	},
-	{
-		text: "If a stream's context has ended, RecvMsg returns no message that has arrived before. " +
-			"If the status has arrived before, OnFinish receives it. " +
-			"In grpc-go RecvMsg returns these messages, and OnFinish receives the context's error.",
-		without: withoutUnread,
-	},
-	{
-		text: "If a call is over, SetHeader returns nil, and SendHeader returns Internal. " +
-			"In grpc-go SetHeader returns Internal, and SendHeader returns the context's error.",
-		without: func(s *script, result func(step) string) *script {
-			return s.keep(func(s step) bool {
-				return s.do != setHeader && s.do != sendHeader || strings.HasPrefix(result(s), string(s.do)+": ok")
-			})
-		},
 	},
 	{
 		text: "If metadata is not printable, SetHeader, SendHeader and SetTrailer fail. " +
@@ -52,22 +32,6 @@ var differences = []*difference{
 		text: "A unary handler begins when its whole request has arrived. " +
 			"In grpc-go it begins when the header has arrived.",
 		without: withRequest,
-	},
-	{
-		text: "The Context of a client's stream has no peer, and does not end with the call.",
-		without: func(s *script, _ func(step) string) *script {
-			return s.keep(func(s step) bool { return s.who != client || s.do != inspect })
-		},
-	},
-	{
-		text: "Trailers do not contain grpc-status-details-bin.",
-		without: func(s *script, _ func(step) string) *script {
-			return s.change(func(s *step) {
-				if endings[s.ending].name == "a status with details" {
-					s.ending = 0
-				}
-			})
-		},
 	},
 }
 
@@ -103,17 +67,6 @@ func withoutInvalid(s *script, _ func(step) string) *script {
 	})
 }
 
-func withoutLateSends(s *script, _ func(step) string) *script {
-	closed := false
-	return s.keep(func(next step) bool {
-		if next.who == client && next.do == send && closed {
-			return false
-		}
-		closed = closed || next.who == client && (next.do == closeSend || next.do == send && !s.client.desc().ClientStreams)
-		return true
-	})
-}
-
 func withoutSecondAnswer(s *script, _ func(step) string) *script {
 	answered := s.client.desc().ServerStreams
 	return s.keep(func(next step) bool {
@@ -124,19 +77,6 @@ func withoutSecondAnswer(s *script, _ func(step) string) *script {
 		answered = true
 		return first
 	})
-}
-
-// withoutUnread lets the client read all that has come before the call is cancelled.
-func withoutUnread(s *script, _ func(step) string) *script {
-	if s.invoke {
-		return s
-	}
-	for i := len(s.steps) - 1; i >= 0; i-- {
-		if s.steps[i].who == caller {
-			s = s.insert(i, step{who: client, do: drain})
-		}
-	}
-	return s
 }
 
 // withRequest lets the client send its request at once, if the method is unary.
