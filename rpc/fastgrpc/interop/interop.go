@@ -15,6 +15,7 @@
 //	conformance  the Connect project's conformance suite
 //	examples     grpc-go's examples, rewritten to use fastgrpc
 //	load         calls of all kinds under load, with disturbances and slow networks
+//	suites       the test suites of programs that use grpc-go, rewritten to use fastgrpc
 //	swap         rewrites programs to use fastgrpc instead of grpc-go
 //	telemetry    OpenTelemetry's stats handlers
 package interop

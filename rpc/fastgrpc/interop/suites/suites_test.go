@@ -1,0 +1,230 @@
+// Package suites runs the test suites of programs that use grpc-go: as they are, and with fastgrpc
+// in grpc-go's place (package swap). It compares the outcome of each test.
+//
+// Both runs use a copy of grpc-go that counts its connections. The rewritten suite must open none,
+// so each connection of its tests is fastgrpc's. The suite as it is must open some at both ends.
+package suites
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"wirelab.dev/rpc/fastgrpc/interop/swap"
+)
+
+// A suite holds the tests of one module.
+type suite struct {
+	name    string
+	module  string
+	version string // the version in go.mod if empty
+	always  bool   // runs without make judges, too
+	// also is a module, of which the file alsoFile is rewritten, too. The tests take servers from it.
+	also, alsoFile string
+	// clientConns is true if the program needs a *grpc.ClientConn, see swap.Rewriter.
+	clientConns bool
+	// differs names each package and test that fails only with fastgrpc, and says why.
+	differs map[string]string
+}
+
+var suites = []suite{
+	{name: "etcd", module: "go.etcd.io/etcd/client/v3", version: "v3.7.3"},
+	{name: "go-grpc-middleware", module: "github.com/grpc-ecosystem/go-grpc-middleware/v2", version: "v2.3.4"},
+	{name: "grpcurl", module: "github.com/fullstorydev/grpcurl"},
+	{name: "otelgrpc", module: "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc", always: true},
+	{name: "grpc-gateway", module: "github.com/grpc-ecosystem/grpc-gateway/v2", version: "v2.33.0"},
+	{name: "go-plugin", module: "github.com/hashicorp/go-plugin", version: "v1.8.0"},
+	{name: "pubsub", module: "cloud.google.com/go/pubsub/v2", version: "v2.9.0", also: "cloud.google.com/go", alsoFile: "internal/testutil/server.go", clientConns: true},
+}
+
+func TestSuites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: compiling the suites takes a while")
+	}
+	grpc := filepath.Join(t.TempDir(), "grpc")
+	copyGRPC(t, grpc)
+	rewriter, err := swap.NewRewriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range suites {
+		t.Run(s.name, func(t *testing.T) {
+			if !s.always && os.Getenv("JUDGES") == "" {
+				t.Skip("it takes minutes, and only make judges runs it")
+			}
+			s.compare(t, rewriter, grpc)
+		})
+	}
+}
+
+// compare runs the suite with both libraries and compares the outcomes.
+func (s suite) compare(t *testing.T, rewriter *swap.Rewriter, grpc string) {
+	theirs, ours := filepath.Join(t.TempDir(), "theirs"), filepath.Join(t.TempDir(), "ours")
+	for _, dir := range []string{theirs, ours} {
+		s.copyTo(t, dir, grpc)
+	}
+	rewriter.ClientConns = s.clientConns
+	changed, err := rewriter.RewriteModule(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.also != "" {
+		s.rewriteAlso(t, rewriter, ours)
+	}
+	want := goTest(t, theirs, "./...")
+	got := goTest(t, ours, "./...")
+	if got.compiler != want.compiler {
+		t.Errorf("the compiler's output differs. With fastgrpc:\n%s", got.compiler)
+	}
+	repeat(t, theirs, want, want)
+	repeat(t, ours, got, want)
+	if want.connections["client"] == 0 || want.connections["server"] == 0 {
+		t.Errorf("the suite connects nothing with grpc-go: %v", want.connections)
+	}
+	if len(got.connections) > 0 {
+		t.Errorf("the rewritten suite opens connections with grpc-go: %v", got.connections)
+	}
+	passed := 0
+	for _, name := range names(want, got) {
+		_, listed := s.differs[name]
+		switch {
+		case want.outcomes[name] == "fail" && strings.Contains(name, " "):
+			t.Logf("fails with grpc-go: %s; with fastgrpc: %s", name, got.outcomes[name])
+		case want.differs(got, name) && listed:
+			t.Logf("%s: %s", name, s.differs[name])
+		case want.differs(got, name):
+			t.Errorf("%s: %q, with grpc-go %q\n%s", name, got.outcomes[name], want.outcomes[name], got.output[name])
+		case listed:
+			t.Errorf("%s differs no more: take it out of the table", name)
+		case want.outcomes[name] == "pass" && strings.Contains(name, " "):
+			passed++
+		}
+	}
+	for name := range s.differs {
+		if want.outcomes[name] == "" {
+			t.Errorf("the table has %s, but the suite does not", name)
+		}
+	}
+	if passed == 0 {
+		t.Error("no test passes with both libraries")
+	}
+	t.Logf("tests that pass with both libraries: %d; connections with grpc-go: %v; renamed: %s", passed, want.connections, strings.Join(changed, ", "))
+}
+
+// attempts limits how often a test runs. Some tests fail with either library if the machine is busy.
+const attempts = 4
+
+// repeat runs the tests again that fail or have not the wanted outcome, each package by itself. It
+// puts their outcomes into r.
+func repeat(t *testing.T, dir string, r, want result) {
+	t.Helper()
+	for range attempts - 1 {
+		again := map[string][]string{}
+		for _, name := range names(want, r) {
+			pkg, test, isTest := strings.Cut(name, " ")
+			if isTest && test != afterTests && (r.outcomes[name] == "fail" || want.differs(r, name)) {
+				test, _, _ = strings.Cut(test, "/")
+				again[pkg] = append(again[pkg], regexp.QuoteMeta(test))
+			}
+		}
+		for pkg, tests := range again {
+			slices.Sort(tests)
+			repeated := goTest(t, dir, "-run=^("+strings.Join(slices.Compact(tests), "|")+")$", pkg)
+			for end, n := range repeated.connections {
+				r.connections[end] += n
+			}
+			for name, outcome := range repeated.outcomes {
+				if strings.Contains(name, " ") && !strings.HasSuffix(name, afterTests) && outcome != r.outcomes[name] {
+					t.Logf("%s: %q, then %q\n%s", name, r.outcomes[name], outcome, r.output[name])
+					r.outcomes[name], r.output[name] = outcome, repeated.output[name]
+				}
+			}
+		}
+	}
+}
+
+// copyTo copies the module to a folder. The copy uses this repository's fastgrpc and the given copy
+// of grpc-go.
+func (s suite) copyTo(t *testing.T, dir, grpc string) {
+	t.Helper()
+	version := s.version
+	if version == "" {
+		version = run(t, "go", "list", "-m", "-f", "{{.Version}}", s.module)
+	}
+	copyModule(t, s.module+"@"+version, dir)
+	modfile := filepath.Join(dir, "go.mod")
+	edit := []string{
+		"mod", "edit",
+		"-require=google.golang.org/grpc@" + run(t, "go", "list", "-m", "-f", "{{.Version}}", "google.golang.org/grpc"),
+		"-replace=google.golang.org/grpc=" + grpc,
+		"-require=wirelab.dev/rpc@v0.1.0",
+		"-replace=wirelab.dev/rpc=" + run(t, "go", "list", "-m", "-f", "{{.Dir}}", "wirelab.dev/rpc"),
+	}
+	var mod struct {
+		Replace []struct{ Old, New struct{ Path string } }
+	}
+	decode(t, run(t, "go", "mod", "edit", "-json", modfile), &mod)
+	for _, r := range mod.Replace {
+		if strings.HasPrefix(r.New.Path, ".") { // a folder of the module's repository
+			edit = append(edit, "-dropreplace="+r.Old.Path)
+		}
+	}
+	run(t, "go", append(edit, modfile)...)
+}
+
+// rewriteAlso rewrites the file in a copy of the other module. The module in dir then uses the copy.
+func (s suite) rewriteAlso(t *testing.T, rewriter *swap.Rewriter, dir string) {
+	t.Helper()
+	modfile := filepath.Join(dir, "go.mod")
+	var mod struct {
+		Require []struct{ Path, Version string }
+	}
+	decode(t, run(t, "go", "mod", "edit", "-json", modfile), &mod)
+	for _, r := range mod.Require {
+		if r.Path == s.also {
+			also := filepath.Join(t.TempDir(), "also")
+			copyModule(t, r.Path+"@"+r.Version, also)
+			rewriteFile(t, rewriter, filepath.Join(also, s.alsoFile))
+			run(t, "go", "mod", "edit", "-replace="+s.also+"="+also, modfile)
+			run(t, "go", "mod", "edit", "-require=wirelab.dev/rpc@v0.1.0", filepath.Join(also, "go.mod"))
+			return
+		}
+	}
+	t.Fatalf("%s does not require %s", s.module, s.also)
+}
+
+func rewriteFile(t *testing.T, rewriter *swap.Rewriter, name string) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := rewriter.RewriteSource(name, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyModule copies a module at a version to a folder. The copy is writable.
+func copyModule(t *testing.T, module, dir string) {
+	t.Helper()
+	var found struct{ Dir string }
+	decode(t, run(t, "go", "mod", "download", "-json", module), &found)
+	if err := os.CopyFS(dir, os.DirFS(found.Dir)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
