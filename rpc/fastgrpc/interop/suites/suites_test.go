@@ -34,8 +34,8 @@ type suite struct {
 var suites = []suite{
 	{name: "etcd", module: "go.etcd.io/etcd/client/v3", version: "v3.7.3"},
 	{name: "go-grpc-middleware", module: "github.com/grpc-ecosystem/go-grpc-middleware/v2", version: "v2.3.4"},
-	{name: "grpcurl", module: "github.com/fullstorydev/grpcurl"},
-	{name: "otelgrpc", module: "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc", always: true},
+	{name: "grpcurl", module: "github.com/fullstorydev/grpcurl", always: true},
+	{name: "otelgrpc", module: "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"},
 	{name: "grpc-gateway", module: "github.com/grpc-ecosystem/grpc-gateway/v2", version: "v2.33.0"},
 	{name: "go-plugin", module: "github.com/hashicorp/go-plugin", version: "v1.8.0"},
 	{name: "pubsub", module: "cloud.google.com/go/pubsub/v2", version: "v2.9.0", also: "cloud.google.com/go", alsoFile: "internal/testutil/server.go", clientConns: true},
