@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,9 @@ type result struct {
 // packages look for leaked goroutines after their tests.
 const afterTests = "(after its tests)"
 
+// port matches a port in a test's name. It differs from run to run.
+var port = regexp.MustCompile(`:\d{4,5}\b`)
+
 // names returns the packages and tests of both results, sorted.
 func names(a, b result) []string {
 	all := maps.Clone(a.outcomes)
@@ -37,7 +41,7 @@ func names(a, b result) []string {
 
 // differs reports whether a package or test has another outcome in other. A package differs only if
 // it has tests and none of them ran, because its other outcomes follow from its tests. A test that
-// only other has differs if it fails, because some names contain port numbers.
+// only other has differs if it fails.
 func (r result) differs(other result, name string) bool {
 	a, b := r.outcomes[name], other.outcomes[name]
 	switch {
@@ -84,7 +88,7 @@ func goTest(t *testing.T, dir string, args ...string) result {
 	for line := range bytes.Lines(out) {
 		var event struct{ Action, Package, Test, Output string }
 		decode(t, string(line), &event)
-		name := strings.TrimSpace(event.Package + " " + event.Test)
+		name := strings.TrimSpace(event.Package + " " + port.ReplaceAllString(event.Test, ":port"))
 		switch event.Action {
 		case "pass", "fail", "skip":
 			r.outcomes[name] = event.Action
