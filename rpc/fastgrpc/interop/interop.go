@@ -16,6 +16,7 @@
 //	examples     grpc-go's examples, rewritten to use fastgrpc
 //	load         calls of all kinds under load, with disturbances and slow networks
 //	sequences    random calls, whose outcomes must be grpc-go's
+//	suites       the test suites of programs that use grpc-go, rewritten to use fastgrpc
 //	swap         rewrites programs to use fastgrpc instead of grpc-go
 //	telemetry    OpenTelemetry's stats handlers
 package interop

@@ -45,6 +45,10 @@ var renamedTypes = map[string]string{
 // renamedMethods maps names of methods of grpc.ClientConn to the names of fastgrpc's methods.
 var renamedMethods = map[string]string{"GetState": "State"}
 
+// foreignOptions holds names of functions that take grpc-go's options in a program that keeps the
+// type grpc.ClientConn. The package google.golang.org/api/option has the function.
+var foreignOptions = map[string]bool{"WithGRPCDialOption": true}
+
 // CopyModule copies a module that the current module requires into a folder. The copy is writable.
 func CopyModule(module, into string) error {
 	if _, err := runGo("mod", "download", module); err != nil {
@@ -68,6 +72,10 @@ func runGo(arguments ...string) (string, error) {
 
 // Rewriter rewrites programs. It knows the names in the current versions of both libraries.
 type Rewriter struct {
+	// ClientConns makes programs keep the type grpc.ClientConn and call Client.ClientConn. It is for
+	// programs that pass a *grpc.ClientConn to other modules.
+	ClientConns bool
+
 	options map[string]bool // names of package grpc's functions that return an option
 	fast    map[string]bool // names of package fastgrpc's exported functions
 }
@@ -131,6 +139,26 @@ func (r *Rewriter) RewriteFolder(dir string) (changed []string, err error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
+// RewriteModule rewrites the Go files of a module, but not of modules in its subfolders. It returns
+// the changed names as RewriteFolder does.
+func (r *Rewriter) RewriteModule(dir string) ([]string, error) {
+	all := map[string]bool{}
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != dir {
+			return filepath.SkipDir
+		}
+		changed, err := r.RewriteFolder(path)
+		for _, c := range changed {
+			all[c] = true
+		}
+		return err
+	})
+	return slices.Sorted(maps.Keys(all)), err
+}
+
 // RewriteSource rewrites the text of one Go file. It also returns the changed names.
 func (r *Rewriter) RewriteSource(name string, text []byte) (out []byte, changed []string, err error) {
 	files := token.NewFileSet()
@@ -139,14 +167,19 @@ func (r *Rewriter) RewriteSource(name string, text []byte) (out []byte, changed 
 		return nil, nil, err
 	}
 	grpc := grpcImportName(file)
-	if grpc == "" || ast.IsGenerated(file) {
+	if grpc == "" {
 		return text, nil, nil
 	}
-	pass := fileRewrite{Rewriter: r, grpc: grpc, kept: map[*ast.SelectorExpr]bool{}}
+	pass := fileRewrite{Rewriter: r, file: filepath.Base(name), grpc: grpc, kept: map[*ast.SelectorExpr]bool{}, dialers: map[dialer]bool{}}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncType:
 			pass.keepInterceptorTypes(n)
+		case *ast.CompositeLit:
+			n.Elts, _ = pass.dropOptions(n.Elts)
+		case *ast.CallExpr:
+			pass.keepForeignOptions(n)
+			pass.rewriteCall(n)
 		case *ast.SelectorExpr:
 			pass.rewriteSelector(n)
 		}
@@ -160,6 +193,7 @@ func (r *Rewriter) RewriteSource(name string, text []byte) (out []byte, changed 
 	if err := printer.Fprint(&b, files, file); err != nil {
 		return nil, nil, err
 	}
+	b.WriteString(pass.dialerSource())
 	return b.Bytes(), pass.changed, nil
 }
 
@@ -208,33 +242,58 @@ func addFastgrpcImport(file *ast.File, others bool) {
 // A fileRewrite holds the state of rewriting one file.
 type fileRewrite struct {
 	*Rewriter
+	file    string                     // the name of the file, without its folder
 	grpc    string                     // the name under which the file imports package grpc
 	kept    map[*ast.SelectorExpr]bool // names of package grpc that must not change
 	swapped bool                       // a name of package grpc was replaced
 	others  bool                       // the file still uses names of package grpc
 	changed []string                   // the changed names, see RewriteFolder
+	dialers map[dialer]bool            // functions that must be added to the file
 }
 
-// keepInterceptorTypes keeps the types of an interceptor's parameters. fastgrpc uses them, too.
+// keepInterceptorTypes keeps the types of the parameters of an interceptor, a grpc.UnaryInvoker or
+// a grpc.Streamer. fastgrpc uses them, too. All of them have at least five parameters.
 func (p *fileRewrite) keepInterceptorTypes(f *ast.FuncType) {
-	var found []*ast.SelectorExpr
-	interceptor := false
+	if f.Params.NumFields() < 5 {
+		return
+	}
 	ast.Inspect(f.Params, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok {
-			found = append(found, s)
-			interceptor = interceptor || s.Sel.Name == "UnaryInvoker" || s.Sel.Name == "Streamer"
+		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "CallOption" {
+			p.keep(f.Params)
 		}
 		return true
 	})
-	if interceptor {
-		for _, s := range found {
-			p.kept[s] = true
-		}
+}
+
+// keepForeignOptions keeps the arguments of functions of other modules that take grpc-go's options.
+func (p *fileRewrite) keepForeignOptions(call *ast.CallExpr) {
+	if s, ok := call.Fun.(*ast.SelectorExpr); ok && foreignOptions[s.Sel.Name] {
+		p.keep(call)
 	}
 }
 
+// keep keeps all names of package grpc in a part of the file.
+func (p *fileRewrite) keep(part ast.Node) {
+	ast.Inspect(part, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			p.kept[s] = true
+		}
+		return true
+	})
+}
+
+// grpcName returns the name if the expression is a name of package grpc, or "" if it is not.
+func (p *fileRewrite) grpcName(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok && x.Name == p.grpc {
+			return s.Sel.Name
+		}
+	}
+	return ""
+}
+
 func (p *fileRewrite) rewriteSelector(s *ast.SelectorExpr) {
-	if to, ok := renamedMethods[s.Sel.Name]; ok {
+	if to, ok := renamedMethods[s.Sel.Name]; ok && !p.ClientConns {
 		p.changed = append(p.changed, s.Sel.Name+" → "+to)
 		s.Sel.Name = to
 		return
@@ -245,6 +304,7 @@ func (p *fileRewrite) rewriteSelector(s *ast.SelectorExpr) {
 	}
 	name := s.Sel.Name
 	other, isType := renamedTypes[name]
+	isType = isType && !(p.ClientConns && name == "ClientConn")
 	if p.kept[s] || !isType && !p.options[name] && name != "NewServer" && name != "NewClient" {
 		p.others = true
 		return
