@@ -18,7 +18,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link/credit"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
@@ -336,4 +338,25 @@ func TestMetadataInMemory(t *testing.T) {
 	if grown > most*wire*int64(len(kept)) {
 		t.Errorf("metadata takes %d times its length, want at most %d", grown/int64(len(kept))/wire, most)
 	}
+}
+
+// The answer of a handler that has returned waits for credit when its client leaves.
+func TestUnsentAnswersAreReleased(t *testing.T) {
+	var buffers atomic.Int64
+	batchio.CountBuffers(&buffers)
+	defer batchio.CountBuffers(nil)
+	server := NewServer()
+	a := attack(t, serve(t, server, new(service)))
+	a.out = frame.AppendHello(nil, frame.Settings{Version: frame.Version, Window: credit.MinWindow, PerStream: credit.MinWindow, MaxMessage: 1 << 30, MaxMeta: 1 << 10})
+	a.names(unaryCall)
+	a.request(nil, &testgrpc.SimpleRequest{ResponseSize: 1 << 20, Payload: &testgrpc.Payload{Body: []byte("x")}})
+	if err := a.flush(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(a, make([]byte, credit.Turn)); err != nil { // the answer has begun
+		t.Fatal(err)
+	}
+	_ = a.Close()
+	waitFor(t, "the connection is gone", func() bool { return openConns(server) == 0 })
+	waitFor(t, "all buffers are released", func() bool { return buffers.Load() == 0 })
 }
