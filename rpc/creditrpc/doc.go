@@ -107,8 +107,10 @@
 //   - 4,096 names of methods;
 //   - the answers of [MaxCalls] calls, if the client does not read them.
 //
-// If a client breaks the rules, for instance by sending without credit, the server closes the
-// connection. A stream's message costs 64 bytes more than its length, which also limits empty ones.
+// If a peer breaks the rules, for instance by sending without credit, the connection is closed. It is
+// also closed if the peer sends too many frames that make no progress, such as pings: more than 10,000
+// at once and then 1,000 per second. A stream's message costs 64 bytes more than its length, which
+// also limits empty ones. SECURITY.md names the test of each limit and lists what has no limit.
 //
 // # What it leaves out
 //

@@ -10,9 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
+	"wirelab.dev/rpc/creditrpc/internal/link/credit"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
 
@@ -242,4 +250,113 @@ func TestWhoSaysNoHelloIsDisconnected(t *testing.T) {
 	if _, err := greeted.UnaryCall(t.Context(), request(nil)); err != nil {
 		t.Errorf("a call over the greeted connection: %v", err)
 	}
+}
+
+// A client gives up on a server that does not say Hello.
+func TestSilentServer(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lis.Close() }()
+	c := testgrpc.NewTestServiceClient(dial(t, lis.Addr().String(), WithConnectTimeout(100*time.Millisecond)))
+	if _, err := c.UnaryCall(t.Context(), request(nil)); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, want Unavailable", err)
+	}
+}
+
+// Servers that refuse every call see few of each.
+func TestRefusalsAreRepeatedSeldom(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dials atomic.Int64
+	var served sync.WaitGroup
+	served.Go(func() {
+		for {
+			nc, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			dials.Add(1)
+			out := frame.AppendHello(nil, frame.Settings{Version: frame.Version, Window: 1 << 20, PerStream: 1 << 18, Calls: 100, MaxMessage: 1 << 20, MaxMeta: 1 << 14})
+			_, _ = nc.Write(frame.Head{Type: frame.Goodbye}.AppendFrame(out, []byte{0}))
+			served.Go(func() {
+				_, _ = io.Copy(io.Discard, nc)
+				_ = nc.Close()
+			})
+		}
+	})
+	client := dial(t, lis.Addr().String(), WithBackoff(time.Millisecond))
+	if _, err := testgrpc.NewTestServiceClient(client).UnaryCall(t.Context(), request(nil)); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, want Unavailable", err)
+	}
+	if n := dials.Load(); n > maxTries {
+		t.Errorf("a call was tried on %d connections", n)
+	}
+	_ = client.Close()
+	_ = lis.Close()
+	served.Wait()
+}
+
+// Messages that are nested more deeply than package proto allows fail, before a decoder recurses.
+func TestDeepMessages(t *testing.T) {
+	nested := func(depth int) []byte { // a ListValue in a Value in a ListValue ...
+		var data []byte
+		for range depth {
+			data = protowire.AppendBytes(protowire.AppendTag(nil, 6, protowire.BytesType), data)
+			data = protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), data)
+		}
+		return data
+	}
+	for name, read := range map[string]func([]byte, proto.Message) error{"copied": proto.Unmarshal, "aliased": rpccall.UnmarshalAliased} {
+		if err := unmarshal(nested(100), new(structpb.ListValue), read); err != nil {
+			t.Errorf("%s: 100 messages: %v", name, err)
+		}
+		if err := unmarshal(nested(protowire.DefaultRecursionLimit/2+1), new(structpb.ListValue), read); status.Code(err) != codes.Internal {
+			t.Errorf("%s: too many messages: %v, want Internal", name, err)
+		}
+	}
+}
+
+// Metadata keeps its length on the wire until the program reads it. The map may then take more.
+func TestMetadataInMemory(t *testing.T) {
+	const wire, most = 16 << 10, 40
+	var worst []byte
+	for i := 0; len(worst) < wire-4; i++ {
+		worst = frame.AppendMeta(worst, string([]byte{byte(i), byte(i >> 8)}), "")
+	}
+	before := liveHeap()
+	kept := make([]metadata.MD, 100)
+	for i := range kept {
+		kept[i] = readMeta(worst)
+	}
+	grown := liveHeap() - before
+	runtime.KeepAlive(kept)
+	t.Logf("%d bytes take %d", wire, grown/int64(len(kept)))
+	if grown > most*wire*int64(len(kept)) {
+		t.Errorf("metadata takes %d times its length, want at most %d", grown/int64(len(kept))/wire, most)
+	}
+}
+
+// The answer of a handler that has returned waits for credit when its client leaves.
+func TestUnsentAnswersAreReleased(t *testing.T) {
+	var buffers atomic.Int64
+	batchio.CountBuffers(&buffers)
+	defer batchio.CountBuffers(nil)
+	server := NewServer()
+	a := attack(t, serve(t, server, new(service)))
+	a.out = frame.AppendHello(nil, frame.Settings{Version: frame.Version, Window: credit.MinWindow, PerStream: credit.MinWindow, MaxMessage: 1 << 30, MaxMeta: 1 << 10})
+	a.names(unaryCall)
+	a.request(nil, &testgrpc.SimpleRequest{ResponseSize: 1 << 20, Payload: &testgrpc.Payload{Body: []byte("x")}})
+	if err := a.flush(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(a, make([]byte, credit.Turn)); err != nil { // the answer has begun
+		t.Fatal(err)
+	}
+	_ = a.Close()
+	waitFor(t, "the connection is gone", func() bool { return openConns(server) == 0 })
+	waitFor(t, "all buffers are released", func() bool { return buffers.Load() == 0 })
 }

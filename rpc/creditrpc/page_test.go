@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -272,5 +274,52 @@ func TestThePagesDefaults(t *testing.T) {
 	}
 	if table != want {
 		t.Errorf("the page has\n%s\nand the code\n%s", table, want)
+	}
+}
+
+// TestSecurityPage checks that the tests that SECURITY.md names exist, and its figures.
+func TestSecurityPage(t *testing.T) {
+	page, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, client := defaultServerOptions(), defaultClientOptions()
+	for _, figure := range []string{
+		fmt.Sprintf("`MaxReceive`, %d MiB", server.maxReceive>>20),
+		fmt.Sprintf("`MaxCalls` handlers, %d", server.calls),
+		fmt.Sprintf("`MaxMetadata`, %d KiB", server.maxMeta>>10),
+		fmt.Sprintf("`StreamWindow`, %d KiB", server.perStream>>10),
+		fmt.Sprintf("share %d MiB", server.room>>20),
+		fmt.Sprintf("`Window`, %d MiB", server.window>>20),
+		fmt.Sprintf("`HandshakeTimeout`, %.0f s", server.handshakeTimeout.Seconds()),
+		fmt.Sprintf("`WithConnectTimeout`, %.0f s", client.dialTimeout.Seconds()),
+		fmt.Sprintf("a call on %d connections", maxTries),
+	} {
+		if !bytes.Contains(bytes.ReplaceAll(page, []byte(",0"), []byte("0")), []byte(figure)) {
+			t.Errorf("SECURITY.md does not say %q", figure)
+		}
+	}
+	var sources []byte
+	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			source, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources = append(sources, source...)
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(page, -1)
+	if len(named) < 30 {
+		t.Errorf("SECURITY.md names %d tests, which cannot be all", len(named))
+	}
+	for _, name := range named {
+		if !bytes.Contains(sources, slices.Concat([]byte("\nfunc "), name[1], []byte("("))) {
+			t.Errorf("SECURITY.md names %s, which does not exist", name[1])
+		}
 	}
 }

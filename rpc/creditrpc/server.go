@@ -178,10 +178,12 @@ func (c *serverConn) StartCalls() {
 	c.ready = ready[:0]
 }
 
-// ConnLost cancels all calls.
+// ConnLost cancels all calls, and drops the answers of handlers that have returned.
 func (c *serverConn) ConnLost(error) {
+	for _, s := range c.link.All() {
+		c.link.Cancel(s)
+	}
 	for call := range c.calls {
-		c.link.Cancel(&call.stream)
 		call.abort(context.Canceled)
 	}
 }

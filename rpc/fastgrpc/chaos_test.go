@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -27,19 +26,8 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// chaosTime returns how long TestEveryCallEnds runs; FASTGRPC_CHAOS, such as "10m", sets
-// it.
-func chaosTime(t *testing.T) time.Duration {
-	text := os.Getenv("FASTGRPC_CHAOS")
-	if text == "" {
-		return 3 * time.Second
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("FASTGRPC_CHAOS: %v", err)
-	}
-	return d
-}
+// chaosTime sets how long TestEveryCallEnds runs.
+const chaosTime = 3 * time.Second
 
 // auditBuffers checks at the test's end that all pooled buffers have been released and
 // no goroutines have leaked.
@@ -76,7 +64,7 @@ func TestEveryCallEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := testgrpc.NewTestServiceClient(c)
-	ctx, cancel := context.WithTimeout(context.Background(), chaosTime(t))
+	ctx, cancel := context.WithTimeout(context.Background(), chaosTime)
 	var tally sync.Map
 	var begun, ended, succeeded atomic.Int64
 	most := testContext(t)

@@ -2,7 +2,8 @@
 // frames, returns frames to send, and passes the calls' events to a [Handler]. It has no lock and
 // starts no goroutine. Package batchio feeds it and writes its output.
 //
-// Package credit decides what may be sent, and package frame defines the frames.
+// Package credit decides what may be sent, package frame defines the frames, and package progress
+// limits those that are useless.
 package link
 
 import (
@@ -13,6 +14,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/creditrpc/internal/link/credit"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+	"wirelab.dev/rpc/creditrpc/internal/link/progress"
 )
 
 // A Config says what one end grants to its peer, and what it accepts from its peer.
@@ -83,6 +85,7 @@ type Link struct {
 	ending   int  // calls whose last frame is in the output
 	answers  int  // bytes of frames in the output that the peer has caused
 	draining bool // Goodbye was sent or received
+	allowed  progress.Allowance
 
 	sender         *credit.Sender
 	window         credit.Window // credit for bytes of the connection
@@ -119,7 +122,8 @@ var ErrProtocol = errors.New("creditrpc: protocol error")
 func New(cfg Config, handler Handler) *Link {
 	l := &Link{
 		cfg: cfg, handler: handler, limit: initialLimit, streams: map[uint32]*Stream{},
-		sender: credit.NewSender(0, 0), window: credit.NewWindow(cfg.Window), calls: credit.NewWindow(cfg.Calls), room: cfg.Room,
+		allowed: progress.New(),
+		sender:  credit.NewSender(0, 0), window: credit.NewWindow(cfg.Window), calls: credit.NewWindow(cfg.Calls), room: cfg.Room,
 	}
 	if cfg.Client {
 		l.numbers = map[string]uint64{}
@@ -151,6 +155,9 @@ func (l *Link) output() *batchio.Output {
 func (l *Link) appendFrame(head frame.Head, payload []byte) {
 	out := l.output()
 	out.SetTail(head.AppendFrame(out.Tail(), payload))
+	if head.Type == frame.Status {
+		l.allowed.AddFrame()
+	}
 	if !l.cfg.Client || head.Type == frame.Ping { // the peer has caused these frames
 		l.answers += frame.HeaderLen + len(payload)
 	}
@@ -196,8 +203,10 @@ func (l *Link) Close() {
 	l.out = nil
 }
 
-// Feed reads at most maxFrames whole frames.
-func (l *Link) Feed(_ time.Duration, buf []byte, maxFrames int) (used int, err error) {
+// Feed reads at most maxFrames whole frames. now is a monotonic time, which may count from any
+// instant.
+func (l *Link) Feed(now time.Duration, buf []byte, maxFrames int) (used int, err error) {
+	l.allowed.AddTime(now)
 	for ; maxFrames > 0 && len(buf)-used >= frame.HeaderLen; maxFrames-- {
 		head, err := frame.ReadHead(buf[used:])
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/rpc/creditrpc/internal/link/credit"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+	"wirelab.dev/rpc/creditrpc/internal/link/progress"
 )
 
 // TestThePagesNumbers holds the tables of docs/creditrpc.md against the code.
@@ -40,6 +41,10 @@ func TestThePagesNumbers(t *testing.T) {
 			"largest setting": maxSetting, "largest grant": frame.MaxGrant, "largest MaxMeta that counts": MaxMeta,
 			"most methods of a connection": maxMethods, "longest name of a method": maxMethodName,
 			"unwritten bytes that need no credit, beyond which a server stops reading": maxAnswers, "calls after which a client opens another connection": maxCalls,
+			"frames that make no progress, at once": progress.MaxUseless, "frames that make no progress, per second": progress.UselessPerSecond,
+			"frames that make no progress, for each frame that does": progress.UselessPerFrame,
+			"Credits for each Request and Data":                      progress.GrantsPerFrame, "bytes of payload for each further Credit": progress.BytesPerGrant,
+			"other frames than Data for a call that is over": progress.EndsPerCall,
 		}},
 	} {
 		_, rows, found := strings.Cut(page, table.head+"\n")

@@ -6,6 +6,7 @@ import (
 	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/creditrpc/internal/link/credit"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
+	"wirelab.dev/rpc/creditrpc/internal/link/progress"
 )
 
 func (l *Link) receive(head frame.Head, payload []byte) error {
@@ -22,19 +23,18 @@ func (l *Link) receive(head frame.Head, payload []byte) error {
 		if !l.cfg.Client {
 			return l.protocolError("a Header frame from a client: its metadata belongs in the request")
 		}
-		if s := l.streams[head.Stream]; s != nil {
-			l.handler.OnHeader(s, payload)
-		}
-		return l.checkBegun(head)
+		return l.receiveHeader(head, payload)
 	case frame.Status:
 		return l.receiveStatus(head, payload)
 	case frame.Cancel:
-		if s := l.streams[head.Stream]; s != nil {
-			s.peerDone = true
-			l.drop(s)
-			l.handler.OnCancel(s)
+		s := l.streams[head.Stream]
+		if s == nil {
+			return l.receiveLate(head)
 		}
-		return l.checkBegun(head)
+		s.peerDone = true
+		l.drop(s) // counts as no useless frame: the call keeps its place until Release
+		l.handler.OnCancel(s)
+		return nil
 	case frame.Credit:
 		return l.receiveCredit(head, payload)
 	case frame.Ping:
@@ -42,6 +42,30 @@ func (l *Link) receive(head frame.Head, payload []byte) error {
 	default:
 		return l.receiveGoodbye(payload)
 	}
+}
+
+// limitUseless returns an error if the peer has sent too many frames without progress. last names
+// the last one.
+func (l *Link) limitUseless(allowed bool, last string) error {
+	if allowed {
+		return nil
+	}
+	return l.protocolError("the peer sent too many frames that make no progress, the last one %s: at most %d may come at once, and %d per second", last, progress.MaxUseless, progress.UselessPerSecond)
+}
+
+// receiveLate handles a frame, other than Data and Credit, of a call that is over.
+func (l *Link) receiveLate(head frame.Head) error {
+	if err := l.checkBegun(head); err != nil {
+		return err
+	}
+	return l.limitUseless(l.allowed.SpendLate(), "for a call that is over")
+}
+
+func (l *Link) limitGrants(g frame.Grant) error {
+	if g == (frame.Grant{}) {
+		return l.limitUseless(l.allowed.Spend(1), "a Credit of nothing")
+	}
+	return l.limitUseless(l.allowed.SpendGrant(), "a Credit")
 }
 
 // checkBegun returns an error if a frame's call was never begun. It allows frames of ended calls,
@@ -82,6 +106,21 @@ func (l *Link) receiveMethod(name []byte) error {
 	return nil
 }
 
+func (l *Link) receiveHeader(head frame.Head, meta []byte) error {
+	s := l.streams[head.Stream]
+	switch {
+	case s == nil:
+		return l.receiveLate(head)
+	case s.gotHeader:
+		if err := l.limitUseless(l.allowed.Spend(1), "a second Header of a call"); err != nil {
+			return err
+		}
+	}
+	s.gotHeader = true
+	l.handler.OnHeader(s, meta)
+	return nil
+}
+
 func (l *Link) receiveRequest(head frame.Head, payload []byte) error {
 	r := frame.NewReader(payload)
 	begin := frame.ReadRequestStart(r)
@@ -106,12 +145,14 @@ func (l *Link) receiveRequest(head frame.Head, payload []byte) error {
 		l.appendFrame(frame.Head{Type: frame.Cancel, Stream: head.Stream}, nil)
 		l.returnBytes(credit.Cost(head.Length))
 		l.calls.Take(1) // the peer gets no new credit, because it must leave
+		l.allowed.AddLate(l.cfg.PerStream)
 		return nil
 	}
 	s := l.handler.OnRequest(head.Stream, l.names[begin.Method], begin)
 	if s == nil {
 		l.returnBytes(credit.Cost(head.Length))
 		l.returnCall()
+		l.allowed.AddLate(l.cfg.PerStream)
 		return nil
 	}
 	*s = Stream{Owner: s.Owner, id: head.Stream, state: isOpen, window: credit.NewWindow(l.cfg.PerStream)}
@@ -135,7 +176,10 @@ func (l *Link) receiveData(head frame.Head, payload []byte) error {
 	s := l.streams[head.Stream]
 	if s == nil || s.peerDone {
 		l.returnBytes(cost)
-		return l.checkBegun(head)
+		if err := l.checkBegun(head); err != nil {
+			return err
+		}
+		return l.limitUseless(l.allowed.SpendLateData(cost), "a Data for a call that is over")
 	}
 	if !s.window.Receive(cost) {
 		return l.protocolError("the peer sent %d bytes on stream %d without credit", head.Length, head.Stream)
@@ -165,9 +209,17 @@ func (l *Link) receiveMessage(s *Stream, head frame.Head, r *frame.Reader, cost 
 		return l.protocolError("a message in several frames does not begin with its length, on stream %d", s.id)
 	case max(whole, len(data)) > l.cfg.MaxMessage:
 		s.peerDone = true
+		l.allowed.AddLate(s.window.Left())
 		l.returnStreamCredit(s, cost)
 		l.handler.OnTooLong(s, max(whole, len(data)))
 		return nil
+	}
+	if isUseless(head, len(data)) {
+		if err := l.limitUseless(l.allowed.Spend(1), "a Data without a message"); err != nil {
+			return err
+		}
+	} else {
+		l.allowed.AddFrame()
 	}
 	if head.Flags&frame.More != 0 && s.incoming == nil {
 		l.beginParts(s, data, whole)
@@ -197,6 +249,11 @@ func (l *Link) receiveMessage(s *Stream, head frame.Head, r *frame.Reader, cost 
 // areContradictory reports whether the flags of a Request or Data frame exclude each other.
 func areContradictory(f frame.Flags) bool {
 	return f&frame.More != 0 && f&(frame.End|frame.Nothing) != 0 || f&frame.Nothing != 0 && f&frame.Long != 0
+}
+
+// isUseless reports whether a frame begins no call, ends nothing, and has no message or part of one.
+func isUseless(head frame.Head, bytes int) bool {
+	return head.Type == frame.Data && bytes == 0 && head.Flags&(frame.End|frame.Long) == 0 && head.Flags&(frame.Nothing|frame.More) != 0
 }
 
 // beginParts prepares for a message in parts. A message that may be longer than the stream's credit
@@ -312,12 +369,13 @@ func (l *Link) receiveStatus(head frame.Head, payload []byte) error {
 	}
 	s := l.streams[head.Stream]
 	if s == nil {
-		return l.checkBegun(head)
+		return l.receiveLate(head)
 	}
 	ending, err := frame.ReadEnding(payload)
 	if err != nil {
 		return l.protocolError("%v", err)
 	}
+	l.allowed.AddFrame()
 	s.peerDone = true
 	l.dropIfOver(s)
 	l.handler.OnStatus(s, &ending)
@@ -331,12 +389,15 @@ func (l *Link) receiveCredit(head frame.Head, payload []byte) error {
 	}
 	if head.Stream == 0 {
 		l.sender.Grant(int64(grant.Bytes), int64(grant.Requests))
-		return nil
+		return l.limitGrants(grant)
+	}
+	if err := l.checkBegun(head); err != nil {
+		return err
 	}
 	if s := l.streams[head.Stream]; s != nil {
 		l.sender.GrantStream(&s.send, int64(grant.Bytes))
 	}
-	return l.checkBegun(head)
+	return l.limitGrants(grant)
 }
 
 func (l *Link) receivePing(head frame.Head, payload []byte) error {
@@ -345,8 +406,10 @@ func (l *Link) receivePing(head frame.Head, payload []byte) error {
 	}
 	if head.Flags&frame.Answer == 0 {
 		l.appendFrame(frame.Head{Type: frame.Ping, Flags: frame.Answer}, payload)
+		return l.limitUseless(l.allowed.Spend(1), "a Ping")
 	}
-	return nil // an answer needs no handling: checkAlive reads the time of the last read
+	// An answer needs no handling: checkAlive reads the time of the last read.
+	return l.limitUseless(l.allowed.SpendPong(), "an answer to no Ping")
 }
 
 func (l *Link) receiveGoodbye(payload []byte) error {
@@ -357,6 +420,11 @@ func (l *Link) receiveGoodbye(payload []byte) error {
 	last := r.Number()
 	if r.Err() != nil {
 		return l.protocolError("%v", r.Err())
+	}
+	if l.draining { // the server may repeat it, and each one visits all streams
+		if err := l.limitUseless(l.allowed.Spend(1+len(l.streams)/64), "a second Goodbye"); err != nil {
+			return err
+		}
 	}
 	l.draining = true
 	l.handler.OnGoodbye()

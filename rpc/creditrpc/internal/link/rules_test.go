@@ -3,8 +3,11 @@ package link
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 
+	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/creditrpc/internal/link/credit"
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
 )
@@ -193,4 +196,52 @@ func TestAServersLossTellsNothing(t *testing.T) {
 	if c.refused {
 		t.Error("the client hears that its call was not begun")
 	}
+}
+
+// TestNamesAreBounded names as many methods as a peer may, and one more.
+func TestNamesAreBounded(t *testing.T) {
+	l := greeted(t, false)
+	long := string(make([]byte, maxMethodName))
+	for i := len(l.names); i < maxMethods; i++ {
+		if _, err := l.Feed(0, one(frame.Method, 0, 0, long), 1); err != nil {
+			t.Fatalf("name %d: %v", i, err)
+		}
+	}
+	if _, err := l.Feed(0, one(frame.Method, 0, 0, long), 1); !errors.Is(err, ErrProtocol) {
+		t.Errorf("a name too many: %v", err)
+	}
+	if _, err := greeted(t, false).Feed(0, one(frame.Method, 0, 0, long+"x"), 1); !errors.Is(err, ErrProtocol) {
+		t.Errorf("a name too long: %v", err)
+	}
+}
+
+// FuzzFeed feeds frames of a hostile peer to both ends. Neither panics, keeps a buffer afterwards,
+// or fails otherwise than by the rules.
+func FuzzFeed(f *testing.F) {
+	f.Add(one(frame.Request, frame.Long|frame.More, 2, "\x00\x00\x00\x80\x80\x40abc"))
+	f.Add(slices.Concat(one(frame.Data, frame.Long|frame.More, 1, "\x80\x80\x40abc"), one(frame.Data, frame.More, 1, "def"), one(frame.Cancel, 0, 1, "")))
+	f.Add(slices.Concat(one(frame.Header, 0, 1, "\x01a\x01b"), one(frame.Data, 0, 1, "x"), one(frame.Status, 0, 1, "\x02\x01t\x00\x01a\x01b")))
+	f.Add(slices.Concat(one(frame.Credit, 0, 0, "\xff\xff\xff\xff\x0f\x01"), one(frame.Credit, 0, 1, "\x01\x00"), one(frame.Ping, 0, 0, "12345678")))
+	f.Add(slices.Concat(one(frame.Goodbye, 0, 0, "\x00"), one(frame.Data, frame.Nothing|frame.End, 1, ""), one(frame.Method, 0, 0, "/s/n")))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var buffers atomic.Int64
+		batchio.CountBuffers(&buffers)
+		defer batchio.CountBuffers(nil)
+		for _, client := range []bool{false, true} {
+			l := greeted(t, client)
+			if _, err := l.Feed(0, in, 1000); err != nil && !errors.Is(err, ErrProtocol) {
+				t.Errorf("%v, want an error of the protocol", err)
+			}
+			for _, s := range l.All() {
+				for _, m := range s.Owner.(*call).got {
+					m.Release()
+				}
+				l.Cancel(s)
+			}
+			l.Close()
+		}
+		if n := buffers.Load(); n != 0 {
+			t.Errorf("%d buffers are lost", n)
+		}
+	})
 }

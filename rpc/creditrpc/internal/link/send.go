@@ -28,6 +28,7 @@ func (l *Link) sendTurn(s *Stream, bytes int) {
 		l.streams[s.id] = s
 	}
 	head.Stream = s.id
+	l.allowed.AddSent(bytes)
 	i := &s.queue[0]
 	part := i.left[:bytes-len(s.head)]
 	i.left = i.left[len(part):]
@@ -108,6 +109,11 @@ func (l *Link) drop(s *Stream) {
 	s.queue = nil
 	if s.id != 0 {
 		delete(l.streams, s.id)
+		left := s.window.Left()
+		if s.peerDone {
+			left = 0 // its Data has all come, or was allowed before
+		}
+		l.allowed.AddLate(left)
 	}
 	if s.incoming != nil {
 		s.incoming.Release()
@@ -171,7 +177,10 @@ func (l *Link) returnCall() { l.sendGrant(0, frame.Grant{Requests: uint64(l.call
 const pingLen = 8
 
 // Ping sends a ping, which the peer answers.
-func (l *Link) Ping() { l.appendFrame(frame.Head{Type: frame.Ping}, make([]byte, pingLen)) }
+func (l *Link) Ping() {
+	l.allowed.AddPing()
+	l.appendFrame(frame.Head{Type: frame.Ping}, make([]byte, pingLen))
+}
 
 // Goodbye tells the peer that this end accepts no new calls.
 func (l *Link) Goodbye() {

@@ -33,6 +33,7 @@ type Stream struct {
 	waits       bool            // incoming waits for room
 	unreturned  int64           // credit of incoming's parts, to be returned when incoming has room
 	peerDone    bool            // the peer sends no more messages
+	gotHeader   bool            // the server's metadata has come
 	released    bool            // drop must return the call's credit
 }
 

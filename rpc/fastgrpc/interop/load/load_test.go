@@ -1,9 +1,11 @@
 // Package load puts fastgrpc under many calls, many connections and many streams, on poor
 // links and with little CPU, and wants each call to end as its kind does, with its own
-// content. Peers are fastgrpc and grpc-go. It judges no speed.
+// content. Peers are fastgrpc and grpc-go. The soak has creditrpc and chanpool beside them. The
+// package judges no speed.
 //
 //	mix_test.go        calls of all kinds, and the service that they call
-//	soak_test.go       for a time, with connections cut and servers replaced
+//	ledger_test.go     how often each call was made; how many bytes are under way
+//	soak_test.go       all libraries for a time, with connections cut and servers replaced
 //	many_test.go       10,000 connections; 10,000 streams on one
 //	processors_test.go few processors, and half of one
 //	link_test.go       delay and loss
@@ -17,6 +19,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +35,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"wirelab.dev/rpc/chanpool"
 	"wirelab.dev/rpc/creditrpc"
 	"wirelab.dev/rpc/fastgrpc"
 )
@@ -85,9 +89,6 @@ type peers struct {
 // dialer connects; nil is the library's own.
 type dialer func(context.Context, string) (net.Conn, error)
 
-// longest is the longest message of a soak. All ends take it.
-const longest = 16 << 20
-
 func fastServer(creds credentials.TransportCredentials, age keepalive.ServerParameters) server {
 	return fastgrpc.NewServer(fastgrpc.Creds(creds), fastgrpc.KeepaliveParams(age), fastgrpc.MaxRecvMsgSize(longest+1<<10))
 }
@@ -103,7 +104,7 @@ func creditServer(creds credentials.TransportCredentials, _ keepalive.ServerPara
 
 func creditConnection(target string, creds credentials.TransportCredentials, _ dialer) (connection, error) {
 	return creditrpc.NewClient(strings.TrimPrefix(target, "passthrough:///"), creditrpc.WithTransportCredentials(creds),
-		creditrpc.WithMaxReceive(longest+1<<10), creditrpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+		creditrpc.WithMaxReceive(longest+1<<10), creditrpc.WithBackoff(10*time.Millisecond), creditrpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 }
 
 // often makes clients connect again soon.
@@ -175,6 +176,22 @@ var allPeers = []peers{
 
 // creditPeers speak no gRPC, so they are only in the soak.
 var creditPeers = peers{name: "creditrpc", newServer: creditServer, connect: creditConnection, kinds: kinds[:len(kinds)-1]}
+
+// pooled returns peers whose client is a pool of channels, which often changes its size.
+func pooled(p peers) peers {
+	connect := p.connect
+	p.name = "chanpool over " + p.name
+	p.connect = func(target string, creds credentials.TransportCredentials, dial dialer) (connection, error) {
+		open := func(context.Context) (chanpool.Channel, error) { return connect(target, creds, dial) }
+		return chanpool.New(open, chanpool.Max(4), chanpool.Epoch(5*time.Millisecond))
+	}
+	return p
+}
+
+// soakPeers lists the peers of the soak.
+func soakPeers() []peers {
+	return append(slices.Clone(allPeers), creditPeers, pooled(allPeers[0]), pooled(creditPeers))
+}
 
 // theirs are the libraries that fastgrpc is compared with.
 var theirs = peers{name: "grpc-go", newServer: grpcServer, connect: grpcConnection}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // of requests.
 type service struct {
 	testgrpc.UnimplementedTestServiceServer
+	made *ledger
 }
 
 // content is size bytes that repeat an id.
@@ -29,17 +31,20 @@ func content(id uint64, size int) *testgrpc.Payload {
 }
 
 func isContent(p *testgrpc.Payload, id uint64, size int) bool {
-	return bytes.Equal(p.GetBody(), content(id, size).Body)
+	body, first := p.GetBody(), content(id, min(size, 8)).Body
+	return len(body) == size && bytes.Equal(body[:len(first)], first) && bytes.Equal(body[len(first):], body[:size-len(first)])
 }
 
 // EmptyCall waits until its caller gives up.
-func (service) EmptyCall(ctx context.Context, _ *testgrpc.Empty) (*testgrpc.Empty, error) {
+func (impl service) EmptyCall(ctx context.Context, _ *testgrpc.Empty) (*testgrpc.Empty, error) {
+	impl.made.count(ctx)
 	<-ctx.Done()
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 
 // UnaryCall answers with the request's content.
-func (service) UnaryCall(_ context.Context, in *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+func (impl service) UnaryCall(ctx context.Context, in *testgrpc.SimpleRequest) (*testgrpc.SimpleResponse, error) {
+	impl.made.count(ctx)
 	if code := in.GetResponseStatus().GetCode(); code != 0 {
 		return nil, status.Error(codes.Code(code), in.GetResponseStatus().GetMessage())
 	}
@@ -47,7 +52,8 @@ func (service) UnaryCall(_ context.Context, in *testgrpc.SimpleRequest) (*testgr
 }
 
 // StreamingInputCall wants each message to have the content of its number.
-func (service) StreamingInputCall(s testgrpc.TestService_StreamingInputCallServer) error {
+func (impl service) StreamingInputCall(s testgrpc.TestService_StreamingInputCallServer) error {
+	impl.made.count(s.Context())
 	total := 0
 	for i := uint64(0); ; i++ {
 		in, err := s.Recv()
@@ -66,7 +72,8 @@ func (service) StreamingInputCall(s testgrpc.TestService_StreamingInputCallServe
 }
 
 // StreamingOutputCall gives each message the content of its number.
-func (service) StreamingOutputCall(in *testgrpc.StreamingOutputCallRequest, s testgrpc.TestService_StreamingOutputCallServer) error {
+func (impl service) StreamingOutputCall(in *testgrpc.StreamingOutputCallRequest, s testgrpc.TestService_StreamingOutputCallServer) error {
+	impl.made.count(s.Context())
 	for i, p := range in.GetResponseParameters() {
 		if err := s.Send(&testgrpc.StreamingOutputCallResponse{Payload: content(uint64(i), int(p.GetSize()))}); err != nil {
 			return err
@@ -76,7 +83,8 @@ func (service) StreamingOutputCall(in *testgrpc.StreamingOutputCallRequest, s te
 }
 
 // FullDuplexCall answers each message, or with a status.
-func (service) FullDuplexCall(s testgrpc.TestService_FullDuplexCallServer) error {
+func (impl service) FullDuplexCall(s testgrpc.TestService_FullDuplexCallServer) error {
+	impl.made.count(s.Context())
 	for {
 		in, err := s.Recv()
 		if errors.Is(err, io.EOF) {
@@ -101,30 +109,34 @@ var errContent = errors.New("a response has another content, or came twice, or d
 type caller struct {
 	client testgrpc.TestServiceClient
 	random *rand.Rand
-	kinds  []kind // that any draws from
-	most   int    // bytes of a rare long message; 0: none is longer than usual
+	kinds  []kind  // that any draws from
+	most   int     // bytes of the longest message, up to which all magnitudes are as likely; 0: usual sizes
+	made   *ledger // nil: calls are not counted
+	room   *gate   // nil: calls wait for nothing
+	sizes  []int   // of the messages of the call that is being made
 }
 
 type kind struct {
-	name string
-	call func(*caller, context.Context) error
-	want codes.Code // what the call ends with
+	name        string
+	call        func(*caller, context.Context) error
+	want        codes.Code // what the call ends with
+	least, most int        // messages that the caller chooses
 }
 
 // kinds lists the calls that gRPC can make. creditrpc can make all but the last.
 var kinds = []kind{
-	{"unary", (*caller).unary, codes.OK},
-	{"upload", (*caller).upload, codes.OK},
-	{"download", (*caller).download, codes.OK},
-	{"slow download", (*caller).slowDownload, codes.OK},
-	{"duplex", (*caller).duplex, codes.OK},
-	{"unary status", (*caller).unaryStatus, codes.FailedPrecondition},
-	{"stream status", (*caller).streamStatus, codes.FailedPrecondition},
-	{"deadline", (*caller).deadline, codes.DeadlineExceeded},
-	{"stream deadline", (*caller).streamDeadline, codes.DeadlineExceeded},
-	{"cancel", (*caller).cancel, codes.Canceled},
-	{"stream cancel", (*caller).streamCancel, codes.Canceled},
-	{"compressed", (*caller).compressed, codes.OK},
+	{"unary", (*caller).unary, codes.OK, 1, 1},
+	{"upload", (*caller).upload, codes.OK, 0, 99},
+	{"download", (*caller).download, codes.OK, 0, 99},
+	{"slow download", (*caller).slowDownload, codes.OK, 0, 9},
+	{"duplex", (*caller).duplex, codes.OK, 0, 19},
+	{"unary status", (*caller).unaryStatus, codes.FailedPrecondition, 0, 0},
+	{"stream status", (*caller).streamStatus, codes.FailedPrecondition, 0, 2},
+	{"deadline", (*caller).deadline, codes.DeadlineExceeded, 0, 0},
+	{"stream deadline", (*caller).streamDeadline, codes.DeadlineExceeded, 0, 2},
+	{"cancel", (*caller).cancel, codes.Canceled, 0, 0},
+	{"stream cancel", (*caller).streamCancel, codes.Canceled, 0, 2},
+	{"compressed", (*caller).compressed, codes.OK, 1, 1},
 }
 
 // callTimeout bounds a call that hangs, so that the test fails and says which.
@@ -137,22 +149,74 @@ func (c *caller) any(ctx context.Context, disturbed bool) (string, error) {
 }
 
 func (c *caller) one(ctx context.Context, k kind, disturbed bool) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	err := k.call(c, ctx)
-	switch code := status.Code(err); {
-	case errors.Is(err, errContent), ctx.Err() != nil:
-		return k.name, fmt.Errorf("%s: %w", k.name, errors.Join(err, ctx.Err()))
-	case code == k.want, disturbed && code == codes.Unavailable:
-		return k.name + " " + code.String(), nil
-	}
-	return k.name, fmt.Errorf("%s: %w, want %v", k.name, err, k.want)
+	total := c.draw(k)
+	leave := c.room.enter(2 * total) // most calls have their messages sent back
+	defer leave()
+	return c.drawn(ctx, k, disturbed)
 }
 
-// size is mostly small, at times 256 KiB, and seldom as large as allowed.
+// drawn makes a call with the sizes that c has.
+func (c *caller) drawn(ctx context.Context, k kind, disturbed bool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	limited, giveUp := ctx, func() {}
+	hurried := disturbed && c.random.IntN(8) == 0
+	if hurried {
+		limited, giveUp = c.hurry(ctx)
+	}
+	limited, id := c.made.begin(limited)
+	err := k.call(c, limited)
+	code := status.Code(err)
+	giveUp()
+	made := c.made.check(id, code == codes.OK || code == codes.FailedPrecondition)
+	switch {
+	case errors.Is(err, errContent), ctx.Err() != nil, made != nil:
+		return k.name, fmt.Errorf("%s of %d bytes: %w", k.name, c.sizes, errors.Join(err, ctx.Err(), made))
+	case code == k.want, disturbed && code == codes.Unavailable, hurried && (code == codes.Canceled || code == codes.DeadlineExceeded):
+		return k.name + " " + code.String(), nil
+	}
+	return k.name, fmt.Errorf("%s of %d bytes: %w, want %v", k.name, c.sizes, err, k.want)
+}
+
+// hurry gives a call a deadline, or cancels it, while its messages may still be under way.
+func (c *caller) hurry(ctx context.Context) (context.Context, context.CancelFunc) {
+	after := time.Duration(c.random.IntN(1 << c.random.IntN(28))) // up to a quarter of a second
+	if c.random.IntN(2) == 0 {
+		return context.WithTimeout(ctx, after)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(after, cancel)
+	return ctx, func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+const (
+	// longest is the longest message of a soak. All ends take it.
+	longest = 16 << 20
+	// fewBytes bounds the messages of a call together, except the first.
+	fewBytes = 2 << 20
+)
+
+// draw draws the sizes of a call's messages. It returns their sum.
+func (c *caller) draw(k kind) (total int) {
+	c.sizes = nil
+	for range k.least + c.random.IntN(k.most-k.least+1) {
+		size := c.size()
+		if len(c.sizes) > 0 && total+size > fewBytes {
+			break
+		}
+		c.sizes = append(c.sizes, size)
+		total += size
+	}
+	return total
+}
+
+// size draws a size. Of the usual ones most are short, and at times one has 256 KiB.
 func (c *caller) size() int {
-	if c.most > 0 && c.random.IntN(64) == 0 {
-		return c.random.IntN(c.most)
+	if c.most > 0 {
+		return int(math.Exp(c.random.Float64() * math.Log(float64(c.most))))
 	}
 	return c.random.IntN(1 << c.random.IntN(19))
 }
@@ -164,7 +228,7 @@ func (c *caller) compressed(ctx context.Context) error {
 }
 
 func (c *caller) echo(ctx context.Context, opts ...grpc.CallOption) error {
-	id, size := c.random.Uint64(), c.size()
+	id, size := c.random.Uint64(), c.sizes[0]
 	out, err := c.client.UnaryCall(ctx, &testgrpc.SimpleRequest{Payload: content(id, size)}, opts...)
 	if err == nil && !isContent(out.GetPayload(), id, size) {
 		return errContent
@@ -178,8 +242,7 @@ func (c *caller) upload(ctx context.Context) error {
 		return err
 	}
 	total := 0
-	for i := range c.random.IntN(100) {
-		size := c.size()
+	for i, size := range c.sizes {
 		total += size
 		if err := s.Send(&testgrpc.StreamingInputCallRequest{Payload: content(uint64(i), size)}); errors.Is(err, io.EOF) {
 			break
@@ -194,13 +257,13 @@ func (c *caller) upload(ctx context.Context) error {
 	return err
 }
 
-func (c *caller) download(ctx context.Context) error     { return c.read(ctx, 100, 0) }
-func (c *caller) slowDownload(ctx context.Context) error { return c.read(ctx, 10, time.Millisecond) }
+func (c *caller) download(ctx context.Context) error     { return c.read(ctx, 0) }
+func (c *caller) slowDownload(ctx context.Context) error { return c.read(ctx, time.Millisecond) }
 
-func (c *caller) read(ctx context.Context, most int, pause time.Duration) error {
+func (c *caller) read(ctx context.Context, pause time.Duration) error {
 	in := &testgrpc.StreamingOutputCallRequest{}
-	for range c.random.IntN(most) {
-		in.ResponseParameters = append(in.ResponseParameters, &testgrpc.ResponseParameters{Size: int32(c.size())})
+	for _, size := range c.sizes {
+		in.ResponseParameters = append(in.ResponseParameters, &testgrpc.ResponseParameters{Size: int32(size)})
 	}
 	s, err := c.client.StreamingOutputCall(ctx, in)
 	if err != nil {
@@ -233,7 +296,7 @@ func end(s interface {
 }
 
 func (c *caller) duplex(ctx context.Context) error {
-	s, err := c.turns(ctx, c.random.IntN(20))
+	s, err := c.turns(ctx)
 	if err != nil {
 		return err
 	}
@@ -243,14 +306,14 @@ func (c *caller) duplex(ctx context.Context) error {
 	return end(s)
 }
 
-// turns opens a stream and has n messages answered.
-func (c *caller) turns(ctx context.Context, n int) (testgrpc.TestService_FullDuplexCallClient, error) {
+// turns opens a stream and has its messages answered.
+func (c *caller) turns(ctx context.Context) (testgrpc.TestService_FullDuplexCallClient, error) {
 	s, err := c.client.FullDuplexCall(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for range n {
-		id, size := c.random.Uint64(), c.size()
+	for _, size := range c.sizes {
+		id := c.random.Uint64()
 		if err := s.Send(&testgrpc.StreamingOutputCallRequest{Payload: content(id, size)}); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
@@ -280,7 +343,7 @@ func asAsked(err error) error {
 }
 
 func (c *caller) streamStatus(ctx context.Context) error {
-	s, err := c.turns(ctx, c.random.IntN(3))
+	s, err := c.turns(ctx)
 	if err != nil {
 		return err
 	}
@@ -306,7 +369,7 @@ func (c *caller) deadline(ctx context.Context) error {
 func (c *caller) streamDeadline(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.soon())
 	defer cancel()
-	s, err := c.turns(ctx, c.random.IntN(3))
+	s, err := c.turns(ctx)
 	if err != nil {
 		return err
 	}
@@ -325,7 +388,7 @@ func (c *caller) cancel(ctx context.Context) error {
 func (c *caller) streamCancel(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := c.turns(ctx, c.random.IntN(3))
+	s, err := c.turns(ctx)
 	if err != nil {
 		return err
 	}

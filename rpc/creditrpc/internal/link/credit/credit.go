@@ -240,5 +240,8 @@ func (w *Window) Take(cost int64) (grant int64) {
 // sender's credit would run out while the receiver works. Each grant costs a short frame.
 const grantsPerWindow = 8
 
+// Left returns the credit that the peer may still use.
+func (w *Window) Left() int64 { return w.left }
+
 // InUse returns the credit that the peer has used, and that this end has not counted with Take.
 func (w *Window) InUse() int64 { return w.size - w.left - w.back }
