@@ -19,7 +19,7 @@ pub fn run<W: Wire>(
     connections: &Arc<Connections>,
     wires: Vec<W>,
 ) -> Result<(), String> {
-    events::ready(&plan.address, None, settings::of(plan.stack, "client"));
+    events::ready(&plan.address, None, settings::of(plan.carrier, "client"));
     let edges = Window::open(plan);
     let (say_ended, ended) = mpsc::channel();
     let (mut tasks, mut cancels, mut done) = (Vec::new(), Vec::new(), Vec::new());
