@@ -21,8 +21,8 @@ var rust = Peer{
 		{Stack: "h2", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
 		{Stack: "h3", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
 		{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptOrNewModes, Options: []Option{{
-			Key: "library", End: Server, Values: []string{"tonic", "ntex"}, Default: "tonic", Alone: true,
-			Help:      "the server: tonic, which most people use, or ntex-grpc, which is faster, but has no streams and no limit on a message",
+			Key: "library", End: Both, Values: []string{"tonic", "ntex"}, Default: "tonic", Alone: true,
+			Help:      "tonic, which most people use, or ntex-grpc, which is faster, but has no streams and no limit on a message",
 			Workloads: map[string][]string{"ntex": {"echo", "ping"}},
 		}}},
 	},

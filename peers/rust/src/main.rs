@@ -119,7 +119,7 @@ fn measure(variant: &Variant, plan: Arc<load::Plan>) -> Result<(), String> {
         "h1" => http::measure_h1(plan),
         "h2" => http::measure_h2(plan),
         "h3" => http::measure_h3(plan),
-        catalog::NTEX => Err("library=ntex: this peer has a server of it alone".into()),
+        catalog::NTEX => ntex::measure(plan),
         _ => grpc::measure(plan),
     }
 }

@@ -1,8 +1,9 @@
-//! The stack grpc with library=ntex: the server of ntex-grpc, whose threads share nothing. It
-//! has no streams.
+//! The stack grpc with library=ntex: ntex-grpc, whose threads share nothing. It has no streams.
 
+mod client;
 mod server;
 
+pub use client::measure;
 pub use server::serve;
 
 use ntex_grpc::{BytePages, Bytes, DecodeError, Message, NativeType, encoding, types::DefaultValue};

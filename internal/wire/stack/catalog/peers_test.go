@@ -41,20 +41,19 @@ func TestPeersAreToldTheirOwnOptions(t *testing.T) {
 
 func TestWhatPeersDoNotHaveIsRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"grpc:api=async":                "api=async is an option of cpp: select this peer, as in peer=cpp",
-		"grpc:peer=java,api=callback":   "the peer java supports only api=sync or async",
-		"grpc:peer=cpp,server=rust":     "peer= sets both ends: leave out server= and client=",
-		"grpc:server=cpp,api=async":     "api=async is a client option, but cpp is the server",
-		"grpc:client=cpp,inflight=5":    "the client in C++ does not have inflight=5",
-		"grpc:client=cpp,window=1MiB":   "the client in C++ does not have window=1MiB",
-		"grpc:server=cpp,window=1MiB":   "the peer in C++ does not have window=1MiB",
-		"h1:server=cpp":                 "server",
-		"tcp:client=c":                  "client",
-		"grpc:peer=cpp,queues=many":     "queues",
-		"grpc:client=rust,library=ntex": "library=ntex is a server option, but rust is the client",
-		"grpc:library=ntex":             "library=ntex is an option of rust: select this peer, as in peer=rust",
-		"grpc:peer=cpp,library=ntex":    "library=ntex is an option of rust",
-		"grpc:peer=rust,library=nets":   "library=nets: want one of tonic, ntex",
+		"grpc:api=async":              "api=async is an option of cpp: select this peer, as in peer=cpp",
+		"grpc:peer=java,api=callback": "the peer java supports only api=sync or async",
+		"grpc:peer=cpp,server=rust":   "peer= sets both ends: leave out server= and client=",
+		"grpc:server=cpp,api=async":   "api=async is a client option, but cpp is the server",
+		"grpc:client=cpp,inflight=5":  "the client in C++ does not have inflight=5",
+		"grpc:client=cpp,window=1MiB": "the client in C++ does not have window=1MiB",
+		"grpc:server=cpp,window=1MiB": "the peer in C++ does not have window=1MiB",
+		"h1:server=cpp":               "server",
+		"tcp:client=c":                "client",
+		"grpc:peer=cpp,queues=many":   "queues",
+		"grpc:library=ntex":           "library=ntex is an option of rust: select this peer, as in peer=rust",
+		"grpc:peer=cpp,library=ntex":  "library=ntex is an option of rust",
+		"grpc:peer=rust,library=nets": "library=nets: want one of tonic, ntex",
 	} {
 		v, err := scenario.ParseVariant(text)
 		if err == nil {
@@ -86,7 +85,7 @@ func TestPartsThatPeersDoNotPlay(t *testing.T) {
 	}
 }
 
-// A library without streams is refused for the workload that needs them.
+// A library without streams is refused for the workload that needs them, at either end.
 func TestALibraryMayHaveFewerWorkloads(t *testing.T) {
 	for _, c := range []struct {
 		variant, workload string
@@ -97,6 +96,7 @@ func TestALibraryMayHaveFewerWorkloads(t *testing.T) {
 		{"grpc:peer=rust,library=ntex", "echo", false},
 		{"grpc:peer=rust,library=ntex", "ping", false},
 		{"grpc:server=rust,library=ntex", "chat", true},
+		{"grpc:client=rust,library=ntex", "chat", true},
 	} {
 		p := scenario.Part{Workload: c.workload, Load: scenario.Load{Model: scenario.Closed}, Sizes: []scenario.Payload{{Request: 64, Response: 64}}, Clients: []int{4}}
 		const says = "supports only the workloads echo, ping, all without options, but the workload is chat"
