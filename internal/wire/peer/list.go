@@ -22,7 +22,7 @@ var rust = Peer{
 		{Stack: "h3", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
 		{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptOrNewModes, Options: []Option{{
 			Key: "library", End: Both, Values: []string{"tonic", "ntex"}, Default: "tonic", Alone: true,
-			Help:      "tonic, which most people use, or ntex-grpc, which is faster, but has no streams and no limit on a message",
+			Help:      "tonic, which most people use, or ntex-grpc, which is faster with small messages, but has no streams and no limit on a message",
 			Workloads: map[string][]string{"ntex": {"echo", "ping"}},
 		}}},
 	},
