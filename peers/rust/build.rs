@@ -6,7 +6,8 @@ use std::{env, fs, process::Command};
 use tonic_build::manual::{Builder, Method, MethodBuilder, Service};
 
 /// The crates whose versions the worker tells.
-const CRATES: [&str; 10] = ["tonic", "hyper", "h2", "quinn", "h3", "rustls", "ring", "tokio", "prost", "io-uring"];
+const CRATES: [&str; 12] =
+    ["tonic", "ntex-grpc", "ntex-h2", "hyper", "h2", "quinn", "h3", "rustls", "ring", "tokio", "prost", "io-uring"];
 
 fn main() {
     generate();

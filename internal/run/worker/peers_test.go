@@ -3,10 +3,10 @@ package worker_test
 import (
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
@@ -99,7 +99,8 @@ func checkDeclared(t *testing.T, p peer.Peer, able *worker.Capabilities) {
 	}
 }
 
-// Every two languages understand each other, both ways, on every wire that both speak.
+// Every two languages understand each other, both ways, on every wire that both speak, with each
+// implementation that a peer has.
 func TestPeersUnderstandEachOther(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds programs in other languages for minutes (-short)")
@@ -117,19 +118,47 @@ func TestPeersUnderstandEachOther(t *testing.T) {
 				if server.Name == client.Name || !speaks || !wire.Ends.Includes(peer.Server) {
 					continue
 				}
-				name := strings.Join([]string{wire.Stack, client.Name + " calls " + server.Name}, "/")
-				t.Run(name, func(t *testing.T) {
-					if programs[server.Name] == nil || programs[client.Name] == nil {
-						t.Skip(server.MissingTool() + client.MissingTool())
+				for _, serving := range implementations(wire) {
+					for _, calling := range implementations(other) {
+						name := client.Name + " " + calling + " calls " + server.Name + " " + serving
+						t.Run(name, func(t *testing.T) {
+							if programs[server.Name] == nil || programs[client.Name] == nil {
+								t.Skip(server.MissingTool() + client.MissingTool())
+							}
+							t.Parallel() // nothing is measured
+							for _, workload := range workloadsOf(t, other, calling) {
+								if slices.Contains(workloadsOf(t, wire, serving), workload) {
+									conform.CheckInterop(
+										t, workload,
+										conform.InteropEnd{Command: programs[server.Name], Stack: serving},
+										conform.InteropEnd{Command: programs[client.Name], Stack: calling},
+									)
+								}
+							}
+						})
 					}
-					t.Parallel() // nothing is measured
-					for _, workload := range other.Workloads {
-						if slices.Contains(wire.Workloads, workload) {
-							conform.CheckInterop(t, wire.Stack, workload, programs[server.Name], programs[client.Name])
-						}
-					}
-				})
+				}
 			}
 		}
 	}
+}
+
+// implementations are the variants of a wire that differ at both ends.
+func implementations(w peer.Wire) []string {
+	all := []string{w.Stack}
+	for variant, ends := range variants(w) {
+		if variant != w.Stack && ends == peer.Both {
+			all = append(all, variant)
+		}
+	}
+	return all
+}
+
+func workloadsOf(t *testing.T, w peer.Wire, variant string) []string {
+	t.Helper()
+	v, err := scenario.ParseVariant(variant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.WorkloadsWith(v.Get)
 }

@@ -11,7 +11,7 @@ var (
 
 var rust = Peer{
 	Name: "rust", Language: "Rust",
-	Libraries: "epoll or io_uring (tcp), hyper (h1, h2), quinn and h3 (h3), tonic (grpc)",
+	Libraries: "epoll or io_uring (tcp), hyper (h1, h2), quinn and h3 (h3), tonic or ntex-grpc (grpc)",
 	Wires: []Wire{
 		{Stack: "tcp", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes, Options: []Option{{
 			Key: "io", End: Both, Values: []string{"epoll", "uring"}, Default: "epoll",
@@ -20,11 +20,15 @@ var rust = Peer{
 		{Stack: "h1", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
 		{Stack: "h2", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
 		{Stack: "h3", Ends: Both, Workloads: echoOnly, Connections: keptOrNewModes},
-		{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptOrNewModes},
+		{Stack: "grpc", Ends: Both, Workloads: callWorkloads, Connections: keptOrNewModes, Options: []Option{{
+			Key: "library", End: Both, Values: []string{"tonic", "ntex"}, Default: "tonic", Alone: true,
+			Help:      "tonic, which most people use, or ntex-grpc, which is faster with small messages, but has no streams and no limit on a message",
+			Workloads: map[string][]string{"ntex": {"echo", "ping"}},
+		}}},
 	},
 	Controls: turnsOnly,
 	tools: []tool{
-		{"cargo", "Rust's toolchain (https://rustup.rs, 1.85 or newer)"},
+		{"cargo", "Rust's toolchain (https://rustup.rs, 1.89 or newer)"},
 		{"cc", "the package gcc"},
 	},
 	steps: [][]string{{"cargo", "build", "--release", "--locked"}},

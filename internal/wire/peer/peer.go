@@ -90,6 +90,20 @@ type Option struct {
 	Default string   `json:"default"`
 	Alone   bool     `json:"-"` // do not combine this option with others: measure each value alone
 	Help    string   `json:"help"`
+	// Workloads lists the workloads of a value that supports fewer workloads than the wire.
+	Workloads map[string][]string `json:"workloads,omitempty"`
+}
+
+// WorkloadsWith returns the workloads that the wire supports with a variant's options. get returns
+// the value of an option, if the variant has it.
+func (w Wire) WorkloadsWith(get func(key string) (string, bool)) []string {
+	for _, o := range w.Options {
+		value, _ := get(o.Key)
+		if fewer, found := o.Workloads[value]; found {
+			return fewer
+		}
+	}
+	return w.Workloads
 }
 
 // WireFor returns the peer's wire for a stack, if the peer supports the ends.

@@ -17,13 +17,19 @@ pub struct StackOption {
 }
 
 const IO: StackOption = StackOption { key: "io", values: &["epoll", "uring"] };
+const LIBRARY: StackOption = StackOption { key: "library", values: &["tonic", NTEX] };
+
+/// The value of the option library that is not tonic.
+pub const NTEX: &str = "ntex";
+/// The workloads of ntex-grpc, which has no streams.
+pub const NTEX_WORKLOADS: &[&str] = &["echo", "ping"];
 
 pub const STACKS: &[Stack] = &[
     Stack { name: "tcp", options: &[IO], workloads: &["echo"] },
     Stack { name: "h1", options: &[], workloads: &["echo"] },
     Stack { name: "h2", options: &[], workloads: &["echo"] },
     Stack { name: "h3", options: &[], workloads: &["echo"] },
-    Stack { name: "grpc", options: &[], workloads: &["echo", "ping", "chat"] },
+    Stack { name: "grpc", options: &[LIBRARY], workloads: &["echo", "ping", "chat"] },
 ];
 
 pub const CONTROLS: [&str; 1] = ["slices"];

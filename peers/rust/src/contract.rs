@@ -89,6 +89,15 @@ impl Variant {
     pub fn has(&self, key: &str, value: &str) -> bool {
         self.options.iter().any(|(k, v)| k == key && v == value)
     }
+
+    /// The code that carries the variant: ntex, or the stack's name.
+    pub fn carrier(&self) -> &'static str {
+        if self.has("library", catalog::NTEX) { catalog::NTEX } else { self.stack.name }
+    }
+
+    fn workloads(&self) -> &'static [&'static str] {
+        if self.carrier() == catalog::NTEX { catalog::NTEX_WORKLOADS } else { self.stack.workloads }
+    }
 }
 
 impl Spec {
@@ -123,15 +132,15 @@ impl Spec {
             }
             variant.options.push((key.into(), value.into()));
         }
-        self.check_workload(stack)?;
+        self.check_workload(&variant)?;
         Ok(variant)
     }
 
-    fn check_workload(&self, stack: &catalog::Stack) -> Result<(), String> {
+    fn check_workload(&self, variant: &Variant) -> Result<(), String> {
         let w = &self.workload;
-        if !stack.workloads.contains(&w.name.as_str()) {
-            let known = stack.workloads.join(", ");
-            return Err(format!("workload {:?}: over {} this peer has {known}, without options", w.name, stack.name));
+        if !variant.workloads().contains(&w.name.as_str()) {
+            let known = variant.workloads().join(", ");
+            return Err(format!("workload {:?}: over {} this peer has {known}, without options", w.name, self.stack));
         }
         if w.request_bytes != w.response_bytes {
             return Err("sizes: this peer answers with what came, not with another size".into());

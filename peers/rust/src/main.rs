@@ -11,6 +11,7 @@ mod http;
 mod links;
 mod load;
 mod messages;
+mod ntex;
 mod settings;
 mod stream;
 mod tcp;
@@ -48,7 +49,7 @@ fn run() -> Result<(), String> {
         "server" => serve(&spec, spec.variant()?)?,
         _ => {
             let variant = spec.variant()?;
-            let plan = Arc::new(load::Plan::of(spec, variant.stack.name)?);
+            let plan = Arc::new(load::Plan::of(spec, variant.carrier())?);
             let given = plan.clone();
             let watch = thread::spawn(move || {
                 obey(&given);
@@ -80,7 +81,7 @@ type Serve = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 fn serve(spec: &Spec, variant: Variant) -> Result<(), String> {
     let mut root = None;
-    let (serve, address): (Serve, SocketAddr) = match variant.stack.name {
+    let (serve, address): (Serve, SocketAddr) = match variant.carrier() {
         "h3" => {
             let identity = http::Identity::new()?;
             root = Some(identity.root_pem.clone());
@@ -95,6 +96,7 @@ fn serve(spec: &Spec, variant: Variant) -> Result<(), String> {
                 ("tcp", Some(server)) => Box::new(|| server(listener)),
                 ("h1", _) => Box::new(|| http::serve_h1(listener)),
                 ("h2", _) => Box::new(|| http::serve_h2(listener)),
+                (catalog::NTEX, _) => Box::new(|| ntex::serve(listener)),
                 _ => Box::new(move || grpc::serve(listener, &workload)),
             };
             (serve, address)
@@ -105,18 +107,19 @@ fn serve(spec: &Spec, variant: Variant) -> Result<(), String> {
             stop(&format!("the server stopped by itself: {e}"));
         }
     });
-    events::ready(&address.to_string(), root.as_deref(), settings::of(variant.stack.name, "server"));
+    events::ready(&address.to_string(), root.as_deref(), settings::of(variant.carrier(), "server"));
     wait_for_end();
     events::served();
     Ok(())
 }
 
 fn measure(variant: &Variant, plan: Arc<load::Plan>) -> Result<(), String> {
-    match variant.stack.name {
+    match variant.carrier() {
         "tcp" => tcp::measure(variant, plan),
         "h1" => http::measure_h1(plan),
         "h2" => http::measure_h2(plan),
         "h3" => http::measure_h3(plan),
+        catalog::NTEX => ntex::measure(plan),
         _ => grpc::measure(plan),
     }
 }

@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::accept::{PATIENCE, PING, PONG};
+use crate::{
+    accept::{PATIENCE, PING, PONG},
+    catalog::NTEX,
+    ntex::CALLS,
+};
 
-/// The settings of an end of a stack, for its ready event.
-pub fn of(stack: &str, side: &str) -> Value {
+/// The settings of an end of a variant, for its ready event.
+pub fn of(carrier: &str, side: &str) -> Value {
     let patience = format!("{PATIENCE:?}");
     let no_delay = ("TCP_NODELAY", "on".into(), "off", "a call is not to wait for the last one's acknowledgement");
     let silent = "a peer that stops in the middle, or does not read, is not to stay";
@@ -21,14 +25,20 @@ pub fn of(stack: &str, side: &str) -> Value {
         ("max_encoding_message_size", "16777216".into(), "none", limit),
     ];
     let mut all: Vec<(&str, String, &str, &str)> = Vec::new();
-    if stack != "h3" && stack != "grpc" {
+    if ["tcp", "h1", "h2"].contains(&carrier) {
         all.push(no_delay);
     }
-    if stack == "grpc" {
+    if carrier == "grpc" {
         all.extend(messages);
     }
+    if carrier == NTEX {
+        let callers = "callers that share a connection are not to wait for each other";
+        all.push(("capacity_timeout", patience.clone(), "3s", silent));
+        all.push(("max_concurrent_streams", CALLS.to_string(), "256", callers));
+    }
     if side == "server" {
-        match stack {
+        match carrier {
+            NTEX => {} // its own timeouts end clients that stop
             "tcp" => all.push(("wait in the middle of a frame", patience, "none", silent)),
             "h1" => {
                 all.push(user_timeout);

@@ -27,6 +27,7 @@ func TestUsualCategories(t *testing.T) {
 		"protocol layer": {
 			frames("runtime.goexit", "google.golang.org/grpc.(*Server).handleStream", "golang.org/x/net/http2/hpack.(*Encoder).WriteField", "runtime.mapaccess1", "aeshashbody"),
 			frames("wirelab.dev/rpc/h2.(*Conn).read", "slices.Sort"),
+			frames("std::thread::spawn", "ntex_h2::dispatcher::Dispatcher::call", "x"),
 		},
 		"serialisation":            {frames("google.golang.org/grpc.(*Server).x", "google.golang.org/protobuf/proto.UnmarshalOptions.unmarshal"), frames("a.b", "wirelab.dev/internal/wire/workload/echo/echopb.(*EchoRequest).UnmarshalVT")},
 		"allocation":               {frames("google.golang.org/grpc.x", "runtime.newobject", "runtime.mallocgc", "runtime.memclrNoHeapPointers")},

@@ -236,16 +236,23 @@ func (p Peer) checkHostileClients(t T) {
 	p.expectAnswers(t, ready)
 }
 
+// An InteropEnd is a worker that plays one end, and the variant that it gets.
+type InteropEnd struct {
+	Command []string
+	Stack   string
+}
+
 // CheckInterop checks that the client of one worker can call the server of another worker.
-func CheckInterop(t T, stack, workload string, server, client []string) {
+func CheckInterop(t T, workload string, server, client InteropEnd) {
 	t.Helper()
-	p := Peer{Stack: stack}
+	p := Peer{Stack: server.Stack}
 	serving := withWorkload(workload, p.newSpec(worker.ServerRole, anyPortAddress))
-	ready, err := p.startWorker(t, server, serving).Ready(p.waitContext(t))
+	ready, err := p.startWorker(t, server.Command, serving).Ready(p.waitContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectConsistentResult(t, p.measureWith(t, client, withWorkload(workload, p.clientSpec(ready))), callersPerClient*requestsPerCaller)
+	p.Stack = client.Stack
+	expectConsistentResult(t, p.measureWith(t, client.Command, withWorkload(workload, p.clientSpec(ready))), callersPerClient*requestsPerCaller)
 }
 
 const defaultWorkload = "echo"

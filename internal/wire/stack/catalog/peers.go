@@ -177,8 +177,8 @@ func checkPeersPart(v scenario.Variant, part scenario.Part) error {
 			return fmt.Errorf("variant %s: the %s in %s %s", v, end.name, p.Language, fmt.Sprintf(format, args...))
 		}
 		wire, _ := p.WireFor(v.Stack, end.is)
-		if !slices.Contains(wire.Workloads, part.Workload) {
-			return refuse("supports only the workloads %s, all without options, but the workload is %s", strings.Join(wire.Workloads, ", "), part.Workload)
+		if workloads := wire.WorkloadsWith(v.Get); !slices.Contains(workloads, part.Workload) {
+			return refuse("supports only the workloads %s, all without options, but the workload is %s", strings.Join(workloads, ", "), part.Workload)
 		}
 		for _, size := range part.Sizes {
 			if size.Request != size.Response {

@@ -17,6 +17,7 @@ func TestPeersPlayTheEndsThatAVariantSays(t *testing.T) {
 		"grpc:server=rust,client=cpp": {"rust", "cpp"},
 		"tcp:peer=rust":               {"rust", "rust"},
 		"tcp:client=naive":            {"", ""},
+		"grpc:server=rust,library=ntex,caller=h2load": {"rust", ""},
 	} {
 		v := variant(t, text)
 		server, _ := ServerPeer(v)
@@ -50,6 +51,9 @@ func TestWhatPeersDoNotHaveIsRefused(t *testing.T) {
 		"h1:server=cpp":               "server",
 		"tcp:client=c":                "client",
 		"grpc:peer=cpp,queues=many":   "queues",
+		"grpc:library=ntex":           "library=ntex is an option of rust: select this peer, as in peer=rust",
+		"grpc:peer=cpp,library=ntex":  "library=ntex is an option of rust",
+		"grpc:peer=rust,library=nets": "library=nets: want one of tonic, ntex",
 	} {
 		v, err := scenario.ParseVariant(text)
 		if err == nil {
@@ -77,6 +81,28 @@ func TestPartsThatPeersDoNotPlay(t *testing.T) {
 		err := CheckLoad(variant(t, "tcp:peer=cpp"), p)
 		if (says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want something of %q", err, says)
+		}
+	}
+}
+
+// A library without streams is refused for the workload that needs them, at either end.
+func TestALibraryMayHaveFewerWorkloads(t *testing.T) {
+	for _, c := range []struct {
+		variant, workload string
+		refused           bool
+	}{
+		{"grpc:peer=rust", "chat", false},
+		{"grpc:peer=rust,library=tonic", "chat", false},
+		{"grpc:peer=rust,library=ntex", "echo", false},
+		{"grpc:peer=rust,library=ntex", "ping", false},
+		{"grpc:server=rust,library=ntex", "chat", true},
+		{"grpc:client=rust,library=ntex", "chat", true},
+	} {
+		p := scenario.Part{Workload: c.workload, Load: scenario.Load{Model: scenario.Closed}, Sizes: []scenario.Payload{{Request: 64, Response: 64}}, Clients: []int{4}}
+		const says = "supports only the workloads echo, ping, all without options, but the workload is chat"
+		err := CheckLoad(variant(t, c.variant), p)
+		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s with %s: %v; want it refused: %v", c.variant, c.workload, err, c.refused)
 		}
 	}
 }

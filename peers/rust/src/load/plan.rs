@@ -55,7 +55,7 @@ impl Mode {
 
 /// What is to be done.
 pub struct Plan {
-    pub stack: &'static str,
+    pub carrier: &'static str,
     pub address: String,
     pub workload: Workload,
     pub client: Client,
@@ -64,7 +64,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn of(spec: Spec, stack: &'static str) -> Result<Plan, String> {
+    pub fn of(spec: Spec, carrier: &'static str) -> Result<Plan, String> {
         let client = spec.client.ok_or("worker spec: a client needs the part client")?;
         let load = &client.load;
         if load.model != "closed" {
@@ -89,7 +89,7 @@ impl Plan {
         }
         let mode = Mode::parse(&client.connection, client.clients)?;
         let window = Window { remaining: AtomicUsize::new(client.clients), ..Window::default() };
-        Ok(Plan { stack, address: spec.address, workload: spec.workload, client, mode, window })
+        Ok(Plan { carrier, address: spec.address, workload: spec.workload, client, mode, window })
     }
 
     /// How long calls go on before the window.

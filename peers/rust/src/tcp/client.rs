@@ -59,7 +59,7 @@ pub fn measure(variant: &Variant, plan: Arc<Plan>) -> Result<(), String> {
     let address = plan.address.parse().map_err(|e| format!("address {}: {e}", plan.address))?;
     let connections = Connections::new(&plan);
     let slots = open(&plan, &address, &connections).map_err(|e| format!("connect to {address}: {e}"))?;
-    events::ready(&plan.address, None, settings::of(plan.stack, "client"));
+    events::ready(&plan.address, None, settings::of(plan.carrier, "client"));
     let edges = Window::open(&plan);
     let threads = crate::threads().min(slots.len()).min(plan.client.clients);
     let mut crews: Vec<Crew> = (0..threads).map(|_| Crew::new(&plan, address, &connections)).collect();
