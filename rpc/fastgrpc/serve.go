@@ -111,8 +111,7 @@ func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 		}
 		s.sendStatusLocked(st)
 	}
-	c.releaseCall(s)
-	c.CallEnded(st.Code() == codes.OK)
+	c.endCall(s, st.Code() == codes.OK)
 	c.FlushBatch()
 	c.Mu.Unlock()
 	if reply != nil {

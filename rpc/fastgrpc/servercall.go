@@ -329,8 +329,7 @@ func (s *serverCall) abort(err error) {
 	if s.parked || s.signal == nil && !s.ended {
 		// No worker will release the call, because its handler does not run.
 		s.ended, s.parked = true, false
-		s.conn.CallEnded(false)
-		s.conn.releaseCall(s)
+		s.conn.endCall(s, false)
 	}
 	s.callContext.Cancel(err)
 }
@@ -344,8 +343,7 @@ func (s *serverCall) resetAtDeadline() {
 		if !s.ended {
 			s.ended = true
 			c.h2.Reset(&s.h2, http2.ErrCodeCancel)
-			c.CallEnded(false)
-			c.releaseCall(s)
+			c.endCall(s, false)
 			c.Flush()
 		}
 		c.Mu.Unlock()

@@ -259,8 +259,10 @@ func (c *serverConn) closeIfDrained() {
 	}
 }
 
-// releaseCall releases the call's messages and its stream. The lock is held.
-func (c *serverConn) releaseCall(s *serverCall) {
+// endCall counts the call and releases its messages and its stream. Every call ends here, once. The
+// lock is held.
+func (c *serverConn) endCall(s *serverCall, ok bool) {
+	c.CallEnded(ok)
 	s.dropMessages()
 	c.h2.Release(&s.h2)
 	c.StreamsChanged()
@@ -268,8 +270,7 @@ func (c *serverConn) releaseCall(s *serverCall) {
 
 func (c *serverConn) refuseCall(s *serverCall, st *status.Status) {
 	c.h2.SendTrailers(&s.h2, okHeaders, wire.StatusFields(st))
-	c.CallEnded(false)
-	c.releaseCall(s)
+	c.endCall(s, false)
 }
 
 // httpResponse is the response to a request that is not gRPC. It is sent after the request's end.
@@ -281,6 +282,5 @@ func (c *serverConn) sendHTTPResponse(s *serverCall) {
 		{Name: wire.FieldContentType, Value: "text/plain; charset=utf-8"},
 	})
 	c.h2.SendData(&s.h2, batchio.Payload{Data: []byte(s.httpError.text)}, true)
-	c.CallEnded(false)
-	c.releaseCall(s)
+	c.endCall(s, false)
 }
