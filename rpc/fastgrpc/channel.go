@@ -323,8 +323,8 @@ func (c *Client) Conns() []ConnInfo { return c.channel.Conns() }
 // Counters returns the sums of the counters of all connections, open and closed.
 func (c *Client) Counters() Counters { return c.channel.Counters() }
 
-// State returns the client's connectivity state, as defined by grpc-go.
-func (c *Client) State() connectivity.State { return c.pickerState.Load().state }
+// GetState returns the client's connectivity state, as defined by grpc-go.
+func (c *Client) GetState() connectivity.State { return c.pickerState.Load().state }
 
 // Connect makes an idle client connect before its first call.
 func (c *Client) Connect() {

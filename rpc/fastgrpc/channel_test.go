@@ -102,8 +102,8 @@ func TestIdleMode(t *testing.T) {
 			go func() { _ = s.ServeConn(far) }()
 			return near, nil
 		}))
-		if built.Load() != 0 || c.State() != connectivity.Idle {
-			t.Errorf("a new client is %v and has built %d resolvers", c.State(), built.Load())
+		if built.Load() != 0 || c.GetState() != connectivity.Idle {
+			t.Errorf("a new client is %v and has built %d resolvers", c.GetState(), built.Load())
 		}
 		go func() {
 			<-g.entered
@@ -114,13 +114,13 @@ func TestIdleMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(59 * time.Second)
-		if c.State() != connectivity.Ready || closed.Load() != 0 {
-			t.Errorf("after 59 s the client is %v", c.State())
+		if c.GetState() != connectivity.Ready || closed.Load() != 0 {
+			t.Errorf("after 59 s the client is %v", c.GetState())
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if c.State() != connectivity.Idle || closed.Load() != 1 || len(c.Conns()) != 0 {
-			t.Errorf("an idle client is %v, has closed %d resolvers and has %d connections", c.State(), closed.Load(), len(c.Conns()))
+		if c.GetState() != connectivity.Idle || closed.Load() != 1 || len(c.Conns()) != 0 {
+			t.Errorf("an idle client is %v, has closed %d resolvers and has %d connections", c.GetState(), closed.Load(), len(c.Conns()))
 		}
 		<-time.After(time.Hour)
 		if err := testgrpcUnary(t.Context(), c); err != nil || built.Load() != 2 {

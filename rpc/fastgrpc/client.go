@@ -94,12 +94,12 @@ func (c *Client) Close() error {
 // nothing. Its method ResetConnectBackoff does nothing.
 func (c *Client) ClientConn() *grpc.ClientConn {
 	c.facadeOnce.Do(func() {
-		f := facade.New(facadeClient{c}, c.target, c.channel.target.URL.Scheme, c.authority, c.State())
+		f := facade.New(facadeClient{c}, c.target, c.channel.target.URL.Scheme, c.authority, c.GetState())
 		c.channel.set.Mu.Lock()
 		c.facade.Store(f)
-		f.Publish(c.State()) // which may have changed
+		f.Publish(c.GetState()) // which may have changed
 		c.channel.set.Mu.Unlock()
-		if c.State() == connectivity.Shutdown {
+		if c.GetState() == connectivity.Shutdown {
 			_ = f.Conn.Close()
 		}
 	})

@@ -45,7 +45,7 @@ func TestClientConn(t *testing.T) {
 	if err := cc.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := c.State(); got != connectivity.Shutdown {
+	if got := c.GetState(); got != connectivity.Shutdown {
 		t.Errorf("the client's state after Close is %v, want SHUTDOWN", got)
 	}
 	if _, err := stub.EmptyCall(testContext(t), &testgrpc.Empty{}); status.Code(err) != codes.Canceled {

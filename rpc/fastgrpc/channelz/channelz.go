@@ -32,7 +32,7 @@ type Server interface {
 type Client interface {
 	Server
 	Target() string
-	State() connectivity.State
+	GetState() connectivity.State
 }
 
 var (
@@ -124,7 +124,7 @@ func (s *service) channel(id int64) *channelzgrpc.Channel {
 	client := s.clients[id-firstClientID]
 	c := client.Counters()
 	// Both enumerations use the same names. A name that channelz lacks becomes 0, which is UNKNOWN.
-	state := channelzgrpc.ChannelConnectivityState_State(channelzgrpc.ChannelConnectivityState_State_value[client.State().String()])
+	state := channelzgrpc.ChannelConnectivityState_State(channelzgrpc.ChannelConnectivityState_State_value[client.GetState().String()])
 	return &channelzgrpc.Channel{
 		Ref: &channelzgrpc.ChannelRef{ChannelId: id, Name: client.Target()},
 		Data: &channelzgrpc.ChannelData{

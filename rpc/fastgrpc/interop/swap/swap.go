@@ -42,9 +42,6 @@ var renamedTypes = map[string]string{
 	"ClientConn": "Client", "DialOption": "ClientOption", "Server": "Server", "ServerOption": "ServerOption",
 }
 
-// renamedMethods maps names of methods of grpc.ClientConn to the names of fastgrpc's methods.
-var renamedMethods = map[string]string{"GetState": "State"}
-
 // foreignOptions holds names of functions that take grpc-go's options in a program that keeps the
 // type grpc.ClientConn. The package google.golang.org/api/option has the function.
 var foreignOptions = map[string]bool{"WithGRPCDialOption": true}
@@ -293,11 +290,6 @@ func (p *fileRewrite) grpcName(e ast.Expr) string {
 }
 
 func (p *fileRewrite) rewriteSelector(s *ast.SelectorExpr) {
-	if to, ok := renamedMethods[s.Sel.Name]; ok && !p.ClientConns {
-		p.changed = append(p.changed, s.Sel.Name+" → "+to)
-		s.Sel.Name = to
-		return
-	}
 	x, ok := s.X.(*ast.Ident)
 	if !ok || x.Name != p.grpc {
 		return
