@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Messages is what both ends of a library's stream have.
+// Messages sends and receives the messages of a library's stream, at either end.
 type Messages interface {
 	SendMsg(any) error
 	RecvMsg(any) error
