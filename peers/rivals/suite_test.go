@@ -34,19 +34,22 @@ var lacks = map[string]map[stacktest.Ability]string{
 var fails = map[string]map[string]string{
 	"drpc": {
 		"unary/oversize-request": limitEnds, "unary/oversize-response": limitEnds,
+		"life/shutdown":        lastAnswer,
 		"patience/late-answer": "a call right after an abandoned one can fail with the error of that one",
 		"peer/sends-garbage":   "drpc's server keeps goroutines of connections that end within a frame",
 	},
 	"ttrpc": {
 		"unary/oversize-request": "the limit is 4 MiB", "unary/oversize-response": "the limit is 4 MiB",
+		"life/shutdown":    lastAnswer,
 		"stream/early-end": "a client that only sends does not learn that the server has ended the stream",
 	},
-	"rpcx": {"unary/oversize-request": noLimit, "unary/oversize-response": noLimit},
+	"rpcx": {"life/shutdown": lastAnswer, "unary/oversize-request": noLimit, "unary/oversize-response": noLimit},
 }
 
 const (
-	noLimit   = "the library has no limit for a message"
-	limitEnds = "a message above the limit ends the connection"
+	noLimit    = "the library has no limit for a message"
+	lastAnswer = "the library writes an answer after its handler, and does not tell when it has"
+	limitEnds  = "a message above the limit ends the connection"
 )
 
 func subject(t *testing.T, text string, lifecycle conn.Lifecycle) stacktest.Subject {

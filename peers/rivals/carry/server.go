@@ -15,6 +15,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -115,6 +116,9 @@ func (s *Server) Serve() error {
 	return fmt.Errorf("%s server: %w", s.name, cmp.Or(err, errors.New("it stopped by itself")))
 }
 
+// lastAnswers is the time that a library has to write its last answers.
+const lastAnswers = 100 * time.Millisecond
+
 // Shutdown implements stack.Server.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopping.Store(true)
@@ -125,6 +129,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		case <-s.idle:
 		case <-ctx.Done():
 			late = fmt.Errorf("%s server: calls were still running: %w", s.name, ctx.Err())
+		}
+	}
+	if late == nil {
+		select { // no library tells when it has written an answer, which it does after its handler
+		case <-time.After(lastAnswers):
+		case <-ctx.Done():
 		}
 	}
 	return errors.Join(late, s.Close())
