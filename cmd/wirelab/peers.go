@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/spelling"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 func (a *app) peersCommand() *cobra.Command {
@@ -23,7 +25,8 @@ func (a *app) peersCommand() *cobra.Command {
 variant names a peer by server=, by client=, or by peer= for both ends, as in
 grpc:server=rust: then the client is the same, and only the server's
 implementation differs, not the wire. A peer is built on first use, from
-sources that wirelab carries.`,
+sources that wirelab carries. The peer rivals has the stacks of other Go libraries
+(kitex, drpc, ttrpc, rpcx) and is built in a clone of wirelab's repository.`,
 		Example: `  wirelab peers list
   wirelab peers build rust
   wirelab compare --stack grpc,grpc:server=rust,grpc:peer=cpp
@@ -80,7 +83,7 @@ func (a *app) peersBuildCommand() *cobra.Command {
 				if !ok {
 					return usageError(fmt.Errorf("peer %q: %s", name, spelling.Suggest(name, peer.Names())))
 				}
-				if lacks := p.MissingTool(); all && lacks != "" {
+				if lacks := p.Missing(); all && lacks != "" {
 					fmt.Fprintf(a.stderr, "the peer %s is left out: %s\n", name, lacks)
 					continue
 				}
@@ -106,8 +109,10 @@ func (a *app) peersCheckCommand() *cobra.Command {
 		Long: `Check starts a worker as a trial would, with wirelab's own as the other end, and
 compares it with the process contract (docs/worker-contract.md). If the
 worker does not report its abilities, name a variant that it speaks with --stack,
-and its ends with --server and --client. The exit code is 1 if a check failed.`,
+and its ends with --server and --client. WORKER may also be the name of a peer.
+The exit code is 1 if a check failed.`,
 		Example: `  wirelab peers check ./my-worker
+  wirelab peers check rust
   wirelab peers check --stack tcp --server ./my-worker
   wirelab peers check --stack grpc --server --client java -jar my-worker.jar`,
 		Args: cobra.MinimumNArgs(1),
@@ -115,6 +120,13 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 			program, err := ownProgram()
 			if err != nil {
 				return err
+			}
+			if one, is := peer.Find(command[0]); is && len(command) == 1 {
+				path, err := one.Build(cmd.Context(), a.stderr)
+				if err != nil {
+					return err
+				}
+				command = []string{path}
 			}
 			p.Command, p.Reference = command, []string{program, "worker"}
 			peers, err := conform.ChoosePeers(cmd.Context(), p, func(line string) { fmt.Fprintln(a.stderr, line) })
@@ -126,6 +138,9 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 			}
 			failed, skipped, all := 0, 0, 0
 			for _, one := range peers {
+				if one.Reference, err = a.contractReference(cmd.Context(), one); err != nil {
+					return err
+				}
 				bad, left, checks := a.checkContract(cmd.Context(), one)
 				failed, skipped, all = failed+bad, skipped+left, all+checks
 				if cmd.Context().Err() != nil {
@@ -149,6 +164,21 @@ and its ends with --server and --client. The exit code is 1 if a check failed.`,
 	cmd.Flags().BoolVar(&p.Client, "client", false, "use the worker as a client, whatever it reports")
 	setCompletions(cmd, "stack", plan.StackNames())
 	return cmd
+}
+
+// contractReference returns the command of the other end in a worker's checks: wirelab's own worker,
+// or the peer that has the stack.
+func (a *app) contractReference(ctx context.Context, p conform.Peer) ([]string, error) {
+	v, err := scenario.ParseVariant(p.Stack)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	carrier, carried := catalog.Carrier(v)
+	if !carried {
+		return p.Reference, nil
+	}
+	path, err := carrier.Build(ctx, a.stderr)
+	return []string{path}, err
 }
 
 // checkContract checks a worker against the contract, with one stack. It prints one line per check.

@@ -31,6 +31,7 @@ var (
 // Separate modules, which are not in the workspace.
 const (
 	interopModule = "rpc/fastgrpc/interop" // tests fastgrpc against programs of other projects
+	rivalsModule  = "peers/rivals"         // the stacks of other Go libraries
 	deployModule  = "deploy/check"         // tests the files of a deployment with the programs that read them
 	toolsModule   = "tools"
 )
@@ -51,7 +52,7 @@ var slowPackages = []string{
 
 // runShort runs the tests of all packages with -short under the race detector. More packages run at
 // a time than most machines have CPUs, because many packages wait. The tests of deploy run without
-// the detector, because they start no goroutines.
+// the detector, because they start no goroutines, and those of rivals, because rpcx has races.
 func runShort(ctx context.Context, s *screen, r *results) error {
 	const tested = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}`
 	packages, err := goList(ctx, "", tested, workspacePackages)
@@ -61,6 +62,7 @@ func runShort(ctx context.Context, s *screen, r *results) error {
 	return runSuites(ctx, s, r,
 		suite{options: []string{"-race", "-short", "-p=3"}, packages: slowFirst(strings.Fields(packages))},
 		suite{module: interopModule, options: []string{"-race", "-short", "-p=1"}, packages: allPackages},
+		suite{module: rivalsModule, options: []string{"-short", "-p=1"}, packages: allPackages},
 		suite{module: deployModule, options: []string{"-p=1"}, packages: allPackages},
 		suite{module: toolsModule, options: []string{"-race", "-p=1"}, packages: allPackages},
 	)

@@ -190,6 +190,7 @@ export interface Cell {
   load: Load;
   target?: string; // address of a server that wirelab did not start
   agents?: number; // Agents is the number of machines of a fleet that run the clients. 0 means that clients and server run on this machine.
+  unpinned?: boolean; // Unpinned says that client and server could both use all CPUs of the trial.
   network?: Network; // Network is the trial's own network. The zero value means the machine's loopback.
   tool?: string; // Tool is the program that measured the cell, if wirelab only read that program's file. It is absent if wirelab measured. With a Tool, sizes and clients of 0 mean unknown.
   requests: number; // measured requests of all trials, including failed ones

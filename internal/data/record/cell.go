@@ -21,6 +21,8 @@ type Cell struct {
 	// Agents is the number of machines of a fleet that run the clients. 0 means that clients and
 	// server run on this machine.
 	Agents int `json:"agents,omitempty"`
+	// Unpinned says that client and server could both use all CPUs of the trial.
+	Unpinned bool `json:"unpinned,omitempty"`
 	// Network is the trial's own network. The zero value means the machine's loopback.
 	Network Network `json:"network,omitzero"`
 	// Tool is the program that measured the cell, if wirelab only read that program's file. It is

@@ -26,6 +26,7 @@ type Cell struct {
 	WarmUp     WarmUp
 	Slices     bool // takes turns with the other variants of its point, if it can
 	Stretch    bool // its window may become longer than planned, if it takes turns
+	Unpinned   bool // both ends may use all CPUs of the trial
 	Samples    bool
 	Probe      Probe  // records more than times; empty in a trial that measures times
 	Definition string // data that the workload needs in addition to its options
@@ -66,7 +67,7 @@ func (p Part) cells() []Cell {
 				cells = append(cells, Cell{
 					Part: p.Name, Variant: variant, Workload: p.Workload,
 					Size: size, Clients: clients, Connection: p.Connection, Network: p.Network,
-					Load: p.Load, WarmUp: p.WarmUp, Slices: !p.OneByOne, Stretch: p.Stretch, Samples: p.Samples, Probe: probe, Definition: p.Definition,
+					Load: p.Load, WarmUp: p.WarmUp, Slices: !p.OneByOne, Stretch: p.Stretch, Unpinned: p.Unpinned, Samples: p.Samples, Probe: probe, Definition: p.Definition,
 				})
 			}
 		}

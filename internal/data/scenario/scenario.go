@@ -110,6 +110,9 @@ type Part struct {
 	// repeat, if the figures of this run scatter more from slice to slice than from process to process.
 	// If left out, no.
 	Stretch bool `json:"stretch,omitempty"`
+	// Whether client and server may both use all CPUs of the trial, as programs do that nobody pins.
+	// If left out, no: each has CPUs of its own.
+	Unpinned bool `json:"unpinned,omitempty"`
 	// Whether to store every single sample. If left out, no.
 	Samples bool `json:"samples"`
 	// Pairs of sizes between which the duration of a call may jump. The report says for each stack

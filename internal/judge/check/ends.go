@@ -43,7 +43,7 @@ func (t trial) checkAffinity() record.Check {
 		c.Level, c.Detail = record.Unknown, "neither client nor server reported the CPUs on which it could run"
 		return c
 	}
-	if shared := commonCPUs(client.AllowedCPUs, server.AllowedCPUs); len(shared) > 0 {
+	if shared := commonCPUs(client.AllowedCPUs, server.AllowedCPUs); len(shared) > 0 && !t.Cell.Unpinned {
 		found = append(found, "client and server could both run on CPU "+cpuList(shared))
 		c.Figure = t.sharedCPUSlowdown()
 	}

@@ -134,6 +134,15 @@ func Place(topology Topology) Placement {
 	return *p
 }
 
+// Shared returns a placement in which both ends have the CPUs of both.
+func (p Placement) Shared() Placement {
+	all := slices.Concat(p.Server, p.Client)
+	slices.Sort(all)
+	p.Server = slices.Compact(all)
+	p.Client = slices.Clone(p.Server)
+	return p
+}
+
 func (p *Placement) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 }

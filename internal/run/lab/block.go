@@ -309,7 +309,7 @@ func paceIn(r *record.Record, s record.Slice) float64 {
 // startSentinel watches the CPUs of the placement. The sentinel has the workers' priority and a
 // session of its own, so that it waits for a CPU whenever they would.
 func (b *block) startSentinel() {
-	at := b.lab.Placement
+	at := b.lab.placement(b.trials[0].planned.Cell) // all trials of a block have the same
 	if b.lab.Unwatched || len(at.Server) == 0 || len(at.Client) == 0 {
 		return
 	}

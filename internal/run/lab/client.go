@@ -42,7 +42,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		Name:    "client " + r.Cell.Variant,
 		Command: t.workerCommand(catalog.ClientPeer),
 		Spec:    spec,
-		In:      t.processSurroundings(t.lab.Placement.Client, (*link.Network).EnterClient),
+		In:      t.processSurroundings(t.lab.placement(t.planned.Cell).Client, (*link.Network).EnterClient),
 		Silence: maxClientSilence,
 		OnStart: func(pid int) {
 			watchFailed = t.watchProcess(probe.Client, pid)

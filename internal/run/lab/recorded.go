@@ -18,7 +18,7 @@ func recordedCell(cell scenario.Cell) record.Cell {
 	return record.Cell{
 		Part: cell.Part, Stack: cell.Variant.Stack, Variant: cell.Variant.String(),
 		Place:   record.Place{Workload: cell.Workload, Payload: record.Payload{RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response)}, Clients: cell.Clients},
-		Network: recordedNetwork(cell.Network),
+		Network: recordedNetwork(cell.Network), Unpinned: cell.Unpinned,
 	}
 }
 

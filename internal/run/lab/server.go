@@ -55,7 +55,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		Name:    "server " + r.Cell.Variant,
 		Command: t.workerCommand(catalog.ServerPeer),
 		Spec:    t.serverSpec(),
-		In:      t.processSurroundings(t.lab.Placement.Server, (*link.Network).EnterServer),
+		In:      t.processSurroundings(t.lab.placement(t.planned.Cell).Server, (*link.Network).EnterServer),
 	})
 	if err != nil {
 		return nil, err
@@ -157,6 +157,9 @@ func (s *server) cpuTime() time.Duration {
 // workerCommand returns the command that starts an end of the trial. peerOf returns the end's peer.
 func (t *trial) workerCommand(peerOf func(scenario.Variant) (peer.Peer, bool)) []string {
 	if p, foreign := peerOf(t.planned.Cell.Variant); foreign {
+		return t.lab.Peers[p.Name]
+	}
+	if p, carried := catalog.Carrier(t.planned.Cell.Variant); carried {
 		return t.lab.Peers[p.Name]
 	}
 	if limit := catalog.SmallObject(t.planned.Cell.Variant); limit != 0 {

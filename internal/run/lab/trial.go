@@ -220,13 +220,22 @@ func (t *trial) processSurroundings(cpus []int, enter func(*link.Network) error)
 	return in
 }
 
+// placement returns the CPUs on which a cell's client and server run.
+func (l *Lab) placement(c scenario.Cell) host.Placement {
+	if c.Unpinned {
+		return l.Placement.Shared()
+	}
+	return l.Placement
+}
+
 // endCPUs returns the CPUs of both ends. nil means unknown, for example with several clients.
 func (t *trial) endCPUs(s *server) (client, server []int) {
+	at := t.lab.placement(t.planned.Cell)
 	switch {
 	case t.in.stage == nil && s.process == nil:
-		return t.lab.Placement.Client, nil
+		return at.Client, nil
 	case t.in.stage == nil:
-		return t.lab.Placement.Client, t.lab.Placement.Server
+		return at.Client, at.Server
 	case s.machine != nil:
 		return nil, s.machine.CPUs
 	}

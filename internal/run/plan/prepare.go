@@ -163,7 +163,7 @@ func (p *PreparedScenario) buildPeers(ctx context.Context, progress io.Writer) e
 
 // peerNames returns the names of the peers that run a variant's server or client.
 func peerNames(v scenario.Variant) (names []string) {
-	for _, peerOf := range []func(scenario.Variant) (peer.Peer, bool){catalog.ServerPeer, catalog.ClientPeer} {
+	for _, peerOf := range []func(scenario.Variant) (peer.Peer, bool){catalog.ServerPeer, catalog.ClientPeer, catalog.Carrier} {
 		if p, foreign := peerOf(v); foreign {
 			names = append(names, p.Name)
 		}

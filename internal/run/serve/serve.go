@@ -52,8 +52,10 @@ func (s *Service) writeRootCertificate(pem []byte) error {
 // Run serves until ctx ends, and then lets running calls end. An error names the wrong flag.
 func (s *Service) Run(ctx context.Context) error {
 	if v, err := scenario.ParseVariant(s.Variant); err == nil {
-		if p, foreign := catalog.ServerPeer(v); foreign {
-			return s.runPeer(ctx, v, p)
+		for _, peerOf := range []func(scenario.Variant) (peer.Peer, bool){catalog.ServerPeer, catalog.Carrier} {
+			if p, foreign := peerOf(v); foreign {
+				return s.runPeer(ctx, v, p)
+			}
 		}
 	}
 	server, err := body.NewServer(s.Variant, worker.Workload{Name: s.Workload}, nil)

@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/run/worker/conform"
 	"wirelab.dev/internal/wire/peer"
+	"wirelab.dev/internal/wire/stack/catalog"
 )
 
 func TestPeersKeepTheContract(t *testing.T) {
@@ -28,8 +29,12 @@ func TestPeersKeepTheContract(t *testing.T) {
 				for variant, ends := range variants(wire) {
 					t.Run(variant, func(t *testing.T) {
 						t.Parallel() // nothing is measured
+						reference := self(t, "worker")
+						if p.OwnEngine { // no other program has its stacks
+							reference = []string{program}
+						}
 						holdAgainstContract(t, conform.Peer{
-							Command: []string{program}, Reference: self(t, "worker"), Stack: variant,
+							Command: []string{program}, Reference: reference, Stack: variant,
 							Server: ends.Includes(peer.Server), Client: ends.Includes(peer.Client), Able: able,
 						})
 					})
@@ -42,7 +47,7 @@ func TestPeersKeepTheContract(t *testing.T) {
 // built is the peer's program, or skips with what is missing.
 func built(t *testing.T, p peer.Peer) string {
 	t.Helper()
-	if lacks := p.MissingTool(); lacks != "" {
+	if lacks := p.Missing(); lacks != "" {
 		t.Skip(lacks)
 	}
 	program, err := p.Build(t.Context(), os.Stderr)
@@ -74,6 +79,9 @@ func checkDeclared(t *testing.T, p peer.Peer, able *worker.Capabilities) {
 		for _, o := range wire.Options {
 			keys = append(keys, o.Key)
 		}
+		if p.OwnEngine {
+			keys = optionKeys(t, wire.Stack)
+		}
 		told, speaks := able.Stacks[wire.Stack]
 		slices.Sort(keys)
 		slices.Sort(told)
@@ -91,12 +99,25 @@ func checkDeclared(t *testing.T, p peer.Peer, able *worker.Capabilities) {
 			}
 		}
 	}
+	if p.OwnEngine {
+		p.Controls = []string{"end", "pause", "resume", "go", "open", "slices"}
+	}
 	if told := lists.Map(able.Controls, func(c worker.Control) string { return string(c) }); !slices.Equal(told, p.Controls) {
 		t.Errorf("it obeys the controls %q by wirelab, and %q by itself", p.Controls, told)
 	}
 	if len(able.Stacks) != len(p.Wires) {
 		t.Errorf("it speaks %d stacks, and wirelab knows %d", len(able.Stacks), len(p.Wires))
 	}
+}
+
+// optionKeys are the keys of a stack's options, in wirelab's catalog.
+func optionKeys(t *testing.T, name string) []string {
+	t.Helper()
+	s, err := catalog.Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
 }
 
 // Every two languages understand each other, both ways, on every wire that both speak, with each
@@ -107,7 +128,7 @@ func TestPeersUnderstandEachOther(t *testing.T) {
 	}
 	programs := map[string][]string{}
 	for _, p := range peer.All() {
-		if p.MissingTool() == "" {
+		if p.Missing() == "" {
 			programs[p.Name] = []string{built(t, p)}
 		}
 	}
@@ -123,7 +144,7 @@ func TestPeersUnderstandEachOther(t *testing.T) {
 						name := client.Name + " " + calling + " calls " + server.Name + " " + serving
 						t.Run(name, func(t *testing.T) {
 							if programs[server.Name] == nil || programs[client.Name] == nil {
-								t.Skip(server.MissingTool() + client.MissingTool())
+								t.Skip(server.Missing() + client.Missing())
 							}
 							t.Parallel() // nothing is measured
 							for _, workload := range workloadsOf(t, other, calling) {

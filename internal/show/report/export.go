@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/export"
 	"wirelab.dev/internal/show/report/format"
+	"wirelab.dev/internal/show/report/gate"
 	"wirelab.dev/internal/show/report/table"
 )
 
@@ -33,6 +34,7 @@ func Formats() []Format {
 		{Name: "csv", About: "one row per cell, with units in the column names", Write: WriteCSV},
 		{Name: "json", About: "the same JSON object as --json prints", Write: WriteJSON},
 		{Name: "benchstat", About: "Go benchmark text, one line per trial", Write: func(w io.Writer, run *Run) error { return export.WriteBenchstat(w, run.Summary, run.Records) }},
+		{Name: "markdown", About: "a page with the machine, the claims, and a table per point", Write: func(w io.Writer, run *Run) error { return gate.WriteBoard(w, run.GateRun()) }},
 		{Name: "scenarios", About: "one row per cell with a study's columns, compared with the first cell of its part", Write: WriteStudyTable},
 		{Name: "allocations", About: "call trees that allocate memory, from trials that profiled allocations", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
 		{Name: "hlog", About: "HdrHistogram log, one histogram per trial", Write: func(w io.Writer, run *Run) error { return export.WriteHistogramLog(w, run.Summary, run.Records) }},

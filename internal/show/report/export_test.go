@@ -31,7 +31,7 @@ func TestEveryFormatIsFoundAndWrites(t *testing.T) {
 			t.Errorf("%s: wrote %d bytes, %v", format.Name, out.Len(), err)
 		}
 	}
-	if _, err := FindFormat("xml"); err == nil || !strings.Contains(err.Error(), "csv, json, benchstat, scenarios, allocations, hlog") {
+	if _, err := FindFormat("xml"); err == nil || !strings.Contains(err.Error(), "csv, json, benchstat, markdown, scenarios, allocations, hlog") {
 		t.Errorf("unknown format: %v", err)
 	}
 }

@@ -21,8 +21,8 @@ func bindWithoutPort(_, _ string, conn syscall.RawConn) error {
 // manyLoopbackAddresses reports whether all of 127.0.0.0/8 can be used here.
 const manyLoopbackAddresses = true
 
-// socketTraffic reads a socket's traffic from TCP_INFO (include/uapi/linux/tcp.h).
-func socketTraffic(descriptor int) (Traffic, bool) {
+// SocketTraffic reads a socket's traffic from TCP_INFO (include/uapi/linux/tcp.h).
+func SocketTraffic(descriptor int) (Traffic, bool) {
 	info, err := unix.GetsockoptTCPInfo(descriptor, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		return Traffic{}, false

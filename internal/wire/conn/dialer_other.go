@@ -9,5 +9,5 @@ func bindWithoutPort(string, string, syscall.RawConn) error { return nil }
 // manyLoopbackAddresses is false: outside Linux, only configured loopback addresses can be used.
 const manyLoopbackAddresses = false
 
-// socketTraffic returns no traffic: only Linux has TCP_INFO in this form.
-func socketTraffic(int) (Traffic, bool) { return Traffic{}, false }
+// SocketTraffic returns no traffic: only Linux has TCP_INFO in this form.
+func SocketTraffic(int) (Traffic, bool) { return Traffic{}, false }

@@ -229,7 +229,7 @@ func tcpTraffic(conn *net.TCPConn) (t Traffic, known bool) {
 	if err != nil {
 		return Traffic{}, false
 	}
-	err = raw.Control(func(descriptor uintptr) { t, known = socketTraffic(int(descriptor)) })
+	err = raw.Control(func(descriptor uintptr) { t, known = SocketTraffic(int(descriptor)) })
 	if err != nil || !known {
 		return Traffic{}, false
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,13 @@ import (
 
 const progressEvery = 5 * time.Second
 
-// MissingTool returns an error text about a build tool that this machine lacks, or "".
-func (p Peer) MissingTool() string {
+// Missing returns an error text about what the build needs and this machine lacks, or "".
+func (p Peer) Missing() string {
+	if p.module != "" {
+		if _, err := findCheckout(); err != nil {
+			return err.Error()
+		}
+	}
 	for _, t := range p.tools {
 		if _, err := exec.LookPath(t.program); err != nil {
 			return fmt.Sprintf("%s is not installed: install %s", t.program, t.from)
@@ -30,14 +36,14 @@ func (p Peer) MissingTool() string {
 // writes progress lines.
 func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ error) {
 	path, err := p.Path()
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(path); err == nil {
+	if _, absent := os.Stat(path); err == nil && absent == nil {
 		return path, nil
 	}
-	if lacks := p.MissingTool(); lacks != "" {
+	if lacks := p.Missing(); lacks != "" {
 		return "", fmt.Errorf("cannot build the peer %s: %s", p.Name, lacks)
+	}
+	if err != nil {
+		return "", err
 	}
 	folder, err := p.cacheFolder()
 	if err != nil {
@@ -97,7 +103,7 @@ func lockFile(ctx context.Context, path string, progress io.Writer) (unlock func
 	}
 }
 
-// buildInto builds the program in a temporary folder and then renames the folder, so that no
+// buildInto builds the program into a temporary folder and then renames the folder, so that no
 // process runs a partial program.
 func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) error {
 	beside, err := os.MkdirTemp(filepath.Dir(folder), "building-")
@@ -105,11 +111,22 @@ func (p Peer) buildInto(ctx context.Context, folder string, progress io.Writer) 
 		return err
 	}
 	defer func() { _ = os.RemoveAll(beside) }()
-	if err := p.eachSource(func(name string, content []byte) error { return writeFile(filepath.Join(beside, name), content) }); err != nil {
+	at := beside
+	if p.module != "" {
+		root, err := findCheckout()
+		if err != nil {
+			return err
+		}
+		at = filepath.Join(root, p.module)
+	} else if err := p.eachSource(func(name string, content []byte) error { return writeFile(filepath.Join(beside, name), content) }); err != nil {
 		return err
 	}
 	for _, step := range p.steps {
-		if err := p.run(ctx, beside, step, progress); err != nil {
+		step = slices.Clone(step)
+		if i := slices.Index(step, outputName); i >= 0 {
+			step[i] = filepath.Join(beside, p.built)
+		}
+		if err := p.run(ctx, at, step, progress); err != nil {
 			return err
 		}
 	}

@@ -102,3 +102,21 @@ var python = Peer{
 	built:     "build/wirelab-peer-python/start",
 	keeps:     "build/wirelab-peer-python",
 }
+
+// rivals has the stacks of other Go libraries. It is a Go module of its own, because wirelab must
+// not depend on these libraries.
+var rivals = Peer{
+	Name: "rivals", Language: "Go",
+	Libraries: "other Go libraries: kitex, drpc, ttrpc, rpcx",
+	Wires: []Wire{
+		{Stack: "kitex", Ends: Both},
+		{Stack: "drpc", Ends: Both},
+		{Stack: "ttrpc", Ends: Both},
+		{Stack: "rpcx", Ends: Both},
+	},
+	OwnEngine: true,
+	tools:     []tool{{"go", "Go (https://go.dev/dl), of the version in wirelab's go.mod or newer"}},
+	module:    "peers/rivals",
+	steps:     [][]string{{"go", "build", "-trimpath", "-o", outputName, "."}},
+	built:     "wirelab-peer-rivals",
+}

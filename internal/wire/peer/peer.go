@@ -1,4 +1,5 @@
-// Package peer builds workers in other languages from sources that this program contains.
+// Package peer builds workers in other languages from sources that this program contains, and the
+// peer rivals, which has the stacks of other Go libraries, from wirelab's own source.
 //
 // A peer follows the same process contract (docs/worker-contract.md) as wirelab's own workers. A
 // comparison with a peer shows whether a result comes from the wire or from one implementation.
@@ -18,7 +19,7 @@ import (
 	"wirelab.dev/peers"
 )
 
-// A Peer is a worker in another language.
+// A Peer is a worker in another language, or with other libraries.
 type Peer struct {
 	Name      string `json:"name"`
 	Language  string `json:"language"`
@@ -26,9 +27,15 @@ type Peer struct {
 	Wires     []Wire `json:"wires"`
 	// Controls names the controls of the worker contract that the peer's client obeys.
 	Controls []string `json:"controls,omitempty"`
+	// OwnEngine says that the peer runs wirelab's own load engine and probes, and is the only program
+	// with its stacks. It then has every option, workload and connection mode that wirelab has.
+	OwnEngine bool `json:"own_engine,omitempty"`
 	// tools lists the programs that the build needs, each with its package.
 	tools []tool
-	// steps lists the build commands, which run in a copy of the sources.
+	// module is a folder of wirelab's own source. If it is set, the peer is built there, and needs a
+	// clone of wirelab. The peer's sources are not in this program.
+	module string
+	// steps lists the build commands, which run in a copy of the sources, or in the module.
 	steps [][]string
 	built string // path of the built program in the copy of the sources
 	keeps string // folder that the program needs at run time; empty means none
@@ -118,7 +125,7 @@ func (p Peer) WireFor(stack string, ends End) (Wire, bool) {
 type tool struct{ program, from string }
 
 // All returns every peer.
-func All() []Peer { return []Peer{rust, cpp, c, java, python} }
+func All() []Peer { return []Peer{rust, cpp, c, java, python, rivals} }
 
 // Names returns the names of all peers.
 func Names() []string {
@@ -161,11 +168,18 @@ func (p Peer) cacheFolder() (string, error) {
 
 func (p Peer) sourceHash() (string, error) {
 	hash := sha256.New()
+	const digits = 12
+	if p.module != "" {
+		root, err := findCheckout()
+		if err == nil {
+			err = hashCheckout(root, p.module, hash)
+		}
+		return hex.EncodeToString(hash.Sum(nil))[:digits], err
+	}
 	err := p.eachSource(func(path string, content []byte) error {
 		_, err := fmt.Fprintf(hash, "%s %d\n%s", path, len(content), content)
 		return err
 	})
-	const digits = 12
 	return hex.EncodeToString(hash.Sum(nil))[:digits], err
 }
 
@@ -193,22 +207,20 @@ func (p Peer) eachSource(visit func(path string, content []byte) error) error {
 type PeerState struct {
 	Peer
 	Program string `json:"program,omitempty"` // the path of the built program
-	Missing string `json:"missing,omitempty"` // error text about a build tool that this machine lacks
+	Missing string `json:"missing,omitempty"` // error text about what the build needs and this machine lacks
 }
 
 // List returns all peers and their states.
 func List() ([]PeerState, error) {
 	var all []PeerState
 	for _, p := range All() {
+		l := PeerState{Peer: p, Missing: p.Missing()}
 		path, err := p.Path()
-		if err != nil {
+		if err != nil && l.Missing == "" {
 			return nil, err
 		}
-		l := PeerState{Peer: p}
-		if _, err := os.Stat(path); err == nil {
-			l.Program = path
-		} else {
-			l.Missing = p.MissingTool()
+		if _, absent := os.Stat(path); err == nil && absent == nil {
+			l.Program, l.Missing = path, ""
 		}
 		all = append(all, l)
 	}

@@ -101,3 +101,27 @@ func TestAProgramKeepsItsFolder(t *testing.T) {
 		p.steps = [][]string{{"false"}} // a second build would fail
 	}
 }
+
+// The peer rivals is built from wirelab's own source. Without it, an error says what was looked for.
+func TestRivalsNeedAClone(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	before, err := rivals.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := rivals.Path(); err != nil || again != before {
+		t.Errorf("the same source gives %s and %s: %v", before, again, err)
+	}
+	folder := t.TempDir()
+	t.Chdir(folder)
+	_, err = rivals.Build(t.Context(), io.Discard)
+	for _, want := range []string{"cannot build the peer rivals", folder, "go.mod with `module wirelab.dev`", "in a clone of its repository"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+	all, err := List()
+	if err != nil || all[len(all)-1].Missing == "" {
+		t.Errorf("the list says %+v, %v", all[len(all)-1], err)
+	}
+}

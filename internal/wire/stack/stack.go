@@ -133,6 +133,13 @@ type ExternalServer interface {
 	Program() string
 }
 
+// PeerCarried is an optional interface of a Stack whose two ends are only in a peer, a program of
+// its own. The peer runs wirelab's own load engine and probes.
+type PeerCarried interface {
+	// CarriedBy returns the name of the peer.
+	CarriedBy() string
+}
+
 // Kind is one of the four kinds of call.
 type Kind int
 

@@ -22,6 +22,7 @@ import (
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
+	"wirelab.dev/internal/wire/stack/catalog"
 	"wirelab.dev/internal/wire/workload"
 )
 
@@ -247,7 +248,7 @@ func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 // TryCall connects like a client of the spec and makes one call in this process. It does not check
 // the answer. If another program makes the calls of the spec, it does nothing.
 func TryCall(ctx context.Context, in *worker.Spec) error {
-	spec, err := newTask(*in)
+	spec, err := newTask(*in, catalog.Stacks())
 	if err != nil {
 		return err
 	}

@@ -23,18 +23,24 @@ import (
 // errInputEnded is the cause of a context that ends because the worker's input has ended.
 var errInputEnded = errors.New("the worker's standard input ended, so it stops")
 
-// Main runs a worker. It reads a spec and runs its server or client, until the work is done or the
-// input ends. If there is an error, it prints an error event and returns the error.
+// Main runs a worker with wirelab's own stacks.
 func Main(ctx context.Context, input io.Reader, output io.Writer) error {
+	return MainOf(ctx, catalog.Stacks(), input, output)
+}
+
+// MainOf runs a worker that has the stacks. It reads a spec and runs its server or client, until
+// the work is done or the input ends. If there is an error, it prints an error event and returns
+// the error.
+func MainOf(ctx context.Context, stacks []stack.Stack, input io.Reader, output io.Writer) error {
 	events := &eventPrinter{encoder: json.NewEncoder(output)}
-	err := runSpec(ctx, input, events)
+	err := runSpec(ctx, stacks, input, events)
 	if err != nil {
 		return errors.Join(err, events.printEvent(worker.Event{Event: "error", Error: &worker.Failure{Message: err.Error()}}))
 	}
 	return nil
 }
 
-func runSpec(ctx context.Context, input io.Reader, events *eventPrinter) error {
+func runSpec(ctx context.Context, stacks []stack.Stack, input io.Reader, events *eventPrinter) error {
 	reader := bufio.NewReader(input)
 	line, err := reader.ReadBytes('\n')
 	if err != nil {
@@ -48,9 +54,9 @@ func runSpec(ctx context.Context, input io.Reader, events *eventPrinter) error {
 	case worker.SentinelRole:
 		return runSentinel(parsed.Watch, reader, events)
 	case worker.CapabilitiesRole:
-		return events.printEvent(worker.Event{Event: "capabilities", Capabilities: capabilities()})
+		return events.printEvent(worker.Event{Event: "capabilities", Capabilities: capabilities(stacks)})
 	}
-	spec, err := newTask(*parsed)
+	spec, err := newTask(*parsed, stacks)
 	if err != nil {
 		return err
 	}
@@ -135,14 +141,14 @@ func applyControl(o worker.ControlOrder, controls *load.Controls) {
 
 var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl, worker.SlicesControl}
 
-func capabilities() *worker.Capabilities {
+func capabilities(stacks []stack.Stack) *worker.Capabilities {
 	all := &worker.Capabilities{
 		Contract: worker.Contract, Roles: []worker.Role{worker.ServerRole, worker.ClientRole},
 		Stacks: map[string][]string{}, Lacks: map[string][]string{},
 		Loads:    []scenario.LoadModel{scenario.Closed, scenario.Open, scenario.Burst, scenario.Ramp, scenario.Search},
 		Controls: knownControls,
 	}
-	for _, s := range catalog.Stacks() {
+	for _, s := range stacks {
 		all.Stacks[s.Info().Name] = lists.Map(s.Info().Options, func(o scenario.Option) string { return o.Key })
 		for _, w := range workloads.Workloads() {
 			if checkCarries(s, w) != nil {

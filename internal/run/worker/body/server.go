@@ -29,7 +29,7 @@ const shutdownGrace = 2 * time.Second
 // NewServer makes a variant's server for a workload. If around is not nil, the workload registers
 // its services with around(server) instead of the server.
 func NewServer(variant string, w worker.Workload, around func(grpc.ServiceRegistrar) grpc.ServiceRegistrar) (stack.Server, error) {
-	s, err := newTask(worker.Spec{Stack: variant, Workload: w})
+	s, err := newTask(worker.Spec{Stack: variant, Workload: w}, catalog.Stacks())
 	if err != nil {
 		return nil, err
 	}

@@ -41,11 +41,11 @@ type task struct {
 	own     stack.Stack // nil if the client calls a user's own service
 }
 
-func newTask(spec worker.Spec) (*task, error) {
+func newTask(spec worker.Spec, stacks []stack.Stack) (*task, error) {
 	variant, err := scenario.ParseVariant(spec.Stack)
 	s := &task{Spec: spec, variant: variant}
 	if err == nil && variant.Stack != service.StackName {
-		s.own, err = catalog.Find(variant.Stack)
+		s.own, err = catalog.FindIn(stacks, variant.Stack)
 	}
 	return s, err
 }

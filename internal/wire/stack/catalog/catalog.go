@@ -23,6 +23,7 @@ import (
 	"wirelab.dev/internal/wire/stack/grpcstack"
 	"wirelab.dev/internal/wire/stack/rest"
 	"wirelab.dev/internal/wire/stack/restjson"
+	"wirelab.dev/internal/wire/stack/rivalstack"
 	"wirelab.dev/internal/wire/stack/tcp"
 )
 
@@ -45,6 +46,10 @@ func Stacks() []stack.Stack {
 		filestack.Stack,
 		fake.Stack{},
 		creditstack.Stack,
+		rivalstack.Kitex,
+		rivalstack.DRPC,
+		rivalstack.TTRPC,
+		rivalstack.RPCX,
 	}
 }
 
@@ -79,13 +84,16 @@ func Common() []scenario.Option {
 }
 
 // Find returns the stack with the name.
-func Find(name string) (stack.Stack, error) {
-	for _, s := range Stacks() {
+func Find(name string) (stack.Stack, error) { return FindIn(Stacks(), name) }
+
+// FindIn returns the stack with the name from a list.
+func FindIn(all []stack.Stack, name string) (stack.Stack, error) {
+	for _, s := range all {
 		if s.Info().Name == name {
 			return s, nil
 		}
 	}
-	names := lists.Map(Stacks(), func(s stack.Stack) string { return s.Info().Name })
+	names := lists.Map(all, func(s stack.Stack) string { return s.Info().Name })
 	return nil, fmt.Errorf("stack %q: %s", name, spelling.Suggest(name, names))
 }
 

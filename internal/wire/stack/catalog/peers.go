@@ -34,7 +34,7 @@ func commonOptions(stack string) []scenario.Option {
 	for _, one := range ends {
 		var names []string
 		for _, p := range peer.All() {
-			if _, speaks := p.WireFor(stack, one.ends); speaks {
+			if _, speaks := p.WireFor(stack, one.ends); speaks && !p.OwnEngine {
 				names = append(names, p.Name)
 			}
 		}
@@ -93,8 +93,25 @@ func peerOf(v scenario.Variant, key string) (peer.Peer, bool) {
 	return peer.Peer{}, false
 }
 
+// Carrier returns the peer that has both ends of the variant's stack, or false if the stack is in
+// wirelab itself.
+func Carrier(v scenario.Variant) (peer.Peer, bool) {
+	s, err := Find(v.Stack)
+	if err != nil {
+		return peer.Peer{}, false
+	}
+	carried, is := s.(stack.PeerCarried)
+	if !is {
+		return peer.Peer{}, false
+	}
+	return peer.Find(carried.CarriedBy())
+}
+
 // ForPeer returns the variant with only the options that the peer uses at this end.
 func ForPeer(v scenario.Variant, p peer.Peer, end peer.End) scenario.Variant {
+	if p.OwnEngine {
+		return v
+	}
 	wire, _ := p.WireFor(v.Stack, end)
 	v.Options = slices.DeleteFunc(slices.Clone(v.Options), func(s scenario.Setting) bool { return !hasSetting(wire, s.Key, end) })
 	return v
@@ -112,6 +129,9 @@ var (
 
 // checkPeer refuses options that the variant's peers do not have, and options of unchosen peers.
 func checkPeer(v scenario.Variant) error {
+	if carrier, carried := Carrier(v); carried && SmallObject(v) != 0 {
+		return fmt.Errorf("variant %s: the peer %s cannot be rebuilt with another %s: leave the option out", v, carrier.Name, smallLimitKey)
+	}
 	_, server := v.Get(serverKey)
 	_, caller := v.Get(clientKey)
 	if _, both := v.Get(bothEndsKey); both && (server || caller) {

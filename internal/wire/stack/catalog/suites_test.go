@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/stacktest"
 )
 
@@ -28,6 +29,9 @@ type suites struct {
 func TestStacksRunEverySuite(t *testing.T) {
 	for _, s := range Stacks() {
 		folder := filepath.Join("..", path.Base(reflect.TypeOf(s).PkgPath()))
+		if carried, is := s.(stack.PeerCarried); is {
+			folder = filepath.Join("..", "..", "..", "..", "peers", carried.CarriedBy())
+		}
 		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s has no tests in %s: %v", s.Info().Name, folder, err)
@@ -70,8 +74,8 @@ func (s suites) read(file *ast.File) {
 			return true
 		})
 		for _, suite := range called {
-			for _, stack := range named {
-				s.run[stack+" "+suite] = true
+			for _, name := range named {
+				s.run[name+" "+suite] = true
 			}
 		}
 	}

@@ -218,6 +218,8 @@ type Subject struct {
 	// call. The suite checks that the caller gets an error, or that the call works without the
 	// ability.
 	Lacks map[Ability]string
+	// Fails gives the reason for each check that another project's library fails. The suite skips it.
+	Fails map[string]string
 	// Garbage holds invalid bytes, by name, that the server must survive: a length that is too
 	// large, half a frame.
 	Garbage map[string][]byte
