@@ -37,12 +37,13 @@ func (s *serverCall) serve() {
 		s.serveStream()
 	}
 	s.callContext.Cancel(context.Canceled)
+	s.recycle()
 }
 
 func (s *serverCall) serveUnary() {
 	opts := &s.conn.server.opts
 	ctx := s.startObserver()
-	reply, err := s.method.Unary.Handler(s.method.Impl, ctx, s.decodeRequest, opts.unaryInterceptor)
+	reply, err := s.method.Unary.Handler(s.method.Impl, ctx, s.callHandle.decodeRequest, opts.unaryInterceptor)
 	if err != nil {
 		s.sendResponse(nil, err)
 		return
@@ -50,7 +51,12 @@ func (s *serverCall) serveUnary() {
 	s.sendResponse(s.encode(reply))
 }
 
-func (s *serverCall) decodeRequest(v any) error {
+// decodeRequest decodes the request. Generated code calls it once, before the handler returns.
+func (h *callHandle) decodeRequest(v any) error {
+	s := h.call
+	if s == nil {
+		return h.endedError()
+	}
 	if s.requestErr != nil {
 		return s.endOnError(s.requestErr)
 	}
@@ -126,23 +132,24 @@ func (s *serverCall) serveStream() {
 	s.sendResponse(nil, s.method.ServeStream(api, s.conn.server.opts.streamInterceptor))
 }
 
-var _ grpc.ServerTransportStream = (*serverCall)(nil)
+var _ grpc.ServerTransportStream = (*callHandle)(nil)
 
-func (s *serverCall) Method() string { return s.method.Name }
+func (h *callHandle) Method() string { return h.method.Name }
 
-func (s *serverCall) SetHeader(md metadata.MD) error { return s.setHeader(md, false) }
+func (h *callHandle) SetHeader(md metadata.MD) error { return h.setHeader(md, false) }
 
-func (s *serverCall) SendHeader(md metadata.MD) error { return s.setHeader(md, true) }
+func (h *callHandle) SendHeader(md metadata.MD) error { return h.setHeader(md, true) }
 
-func (s *serverCall) SetTrailer(md metadata.MD) error {
+func (h *callHandle) SetTrailer(md metadata.MD) error {
 	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
-	s.conn.Mu.Lock()
-	defer s.conn.Mu.Unlock()
+	h.conn.Mu.Lock()
+	defer h.conn.Mu.Unlock()
+	s := h.call
 	switch {
 	case len(md) == 0:
-	case s.over():
+	case h.over():
 		return status.Error(codes.Internal, "fastgrpc: SetTrailer was called after the call had ended")
 	default:
 		s.trailer = metadata.Join(s.trailer, md)
@@ -150,43 +157,45 @@ func (s *serverCall) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-func (s *serverCall) setHeader(md metadata.MD, send bool) error {
+func (h *callHandle) setHeader(md metadata.MD, send bool) error {
 	if err := wire.CheckMetadata(md); err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
-	err := s.storeOrSendHeader(md, send)
-	if err == nil && send {
+	s, err := h.storeOrSendHeader(md, send)
+	if err == nil && send && s.observer != nil {
 		s.observer.reportHeaderSent(s)
 	}
 	return err
 }
 
-func (s *serverCall) storeOrSendHeader(md metadata.MD, send bool) error {
-	c := s.conn
+func (h *callHandle) storeOrSendHeader(md metadata.MD, send bool) (*serverCall, error) {
+	c := h.conn
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
+	s := h.call
 	switch {
 	case len(md) == 0 && !send:
-	case send && s.over():
-		return s.endedError()
-	case s.headerSent, !send && s.over():
-		return status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader was called after the header had been sent, or the call had ended")
+	case send && h.over():
+		return s, h.endedError()
+	case h.over(), s.headerSent:
+		return s, status.Error(codes.Internal, "fastgrpc: SetHeader or SendHeader was called after the header had been sent, or the call had ended")
 	case send:
 		s.sendHeaderLocked(md)
 		c.Flush()
 	default:
 		s.header = metadata.Join(s.header, md)
 	}
-	return nil
+	return s, nil
 }
 
 // over reports whether nothing more can be sent. The lock is held.
-func (s *serverCall) over() bool {
-	return s.statusSent || !s.h2.Open() || s.callContext.Err() != nil
+func (h *callHandle) over() bool {
+	s := h.call
+	return s == nil || s.statusSent || !s.h2.Open() || h.callContext.Err() != nil
 }
 
-func (s *serverCall) endedError() error {
-	if err := s.callContext.Err(); err != nil {
+func (h *callHandle) endedError() error {
+	if err := h.callContext.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
 	return status.Error(codes.Unavailable, "fastgrpc: the stream has already ended")
@@ -297,7 +306,7 @@ func (o *observer) reportTrailerAndEnd(s *serverCall, st *status.Status) {
 // request's compressor. ctx is the handler's context. Handlers must call it before the header is
 // sent, instead of grpc.SetSendCompressor, which supports only grpc-go's streams.
 func SetSendCompressor(ctx context.Context, name string) error {
-	s, err := serverCallFromContext(ctx)
+	h, err := handleFromContext(ctx)
 	if err != nil {
 		return err
 	}
@@ -307,12 +316,13 @@ func SetSendCompressor(ctx context.Context, name string) error {
 		c = nil
 	case c == nil:
 		return fmt.Errorf("fastgrpc: compressor %q is not registered: import the package that registers it", name)
-	case !slices.Contains(s.acceptedCompressors(), name):
-		return fmt.Errorf("fastgrpc: the client does not accept the compressor %q: use one of %q", name, s.acceptedCompressors())
+	case !slices.Contains(h.acceptedCompressors(), name):
+		return fmt.Errorf("fastgrpc: the client does not accept the compressor %q: use one of %q", name, h.acceptedCompressors())
 	}
-	s.conn.Mu.Lock()
-	defer s.conn.Mu.Unlock()
-	if s.headerSent || !s.h2.Open() {
+	h.conn.Mu.Lock()
+	defer h.conn.Mu.Unlock()
+	s := h.call
+	if h.over() || s.headerSent {
 		return errors.New("fastgrpc: SetSendCompressor was called too late: the header has been sent, or the call has ended")
 	}
 	s.sent = c
@@ -322,23 +332,23 @@ func SetSendCompressor(ctx context.Context, name string) error {
 // ClientSupportedCompressors returns the names of the compressors that the client accepts. Handlers
 // must call it instead of grpc.ClientSupportedCompressors.
 func ClientSupportedCompressors(ctx context.Context) ([]string, error) {
-	s, err := serverCallFromContext(ctx)
+	h, err := handleFromContext(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.acceptedCompressors(), nil
+	return h.acceptedCompressors(), nil
 }
 
-func serverCallFromContext(ctx context.Context) (*serverCall, error) {
-	if s, ok := grpc.ServerTransportStreamFromContext(ctx).(*serverCall); ok {
-		return s, nil
+func handleFromContext(ctx context.Context) (*callHandle, error) {
+	if h, ok := grpc.ServerTransportStreamFromContext(ctx).(*callHandle); ok {
+		return h, nil
 	}
 	return nil, errors.New("fastgrpc: the context does not belong to a call on a fastgrpc server: pass the handler's context")
 }
 
 // acceptedCompressors returns the names in the request's header field grpc-accept-encoding.
-func (s *serverCall) acceptedCompressors() []string {
-	names := strings.Split(strings.Join(s.incomingMetadata()[wire.FieldAcceptEncoding], ","), ",")
+func (h *callHandle) acceptedCompressors() []string {
+	names := strings.Split(strings.Join(h.incomingMetadata()[wire.FieldAcceptEncoding], ","), ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"reflect"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -21,19 +22,31 @@ import (
 	"wirelab.dev/rpc/h2"
 )
 
-// A serverCall is one call on a server. It is never reused, because handlers may keep its context.
-type serverCall struct {
+// A callHandle is the part of a call on a server that its handler may keep: the context and, through
+// it, the grpc.ServerTransportStream. The other part, the serverCall, is used again for another call.
+type callHandle struct {
 	callContext rpccall.Context
-	h2          h2.Stream
 	conn        *serverConn
 	method      *rpccall.Method
+	call        *serverCall     // nil when the call has ended; the connection's lock guards it
 	tapped      context.Context // the context that InTapHandle returned, or nil
-	codec       message.Codec
-	alias       message.AliasedMemory
 
 	// The request's header fields: fixed holds those that the decoder has cached, rest the others.
 	fixed *h2.FieldSet
 	rest  []hpack.HeaderField
+
+	signal  chan struct{} // a message or the request's end has come; streaming calls only
+	drained chan struct{} // the connection's output has taken all sent data; streaming calls only
+}
+
+var _ rpccall.Call = (*callHandle)(nil)
+
+// A serverCall is one call on a server.
+type serverCall struct {
+	*callHandle
+	h2    h2.Stream
+	codec message.Codec
+	alias message.AliasedMemory
 
 	received   encoding.Compressor // the compressor of the request's messages
 	sent       encoding.Compressor // the compressor of the response's messages
@@ -45,10 +58,8 @@ type serverCall struct {
 	parked     bool          // the handler waits until the client has read more responses
 	begun      bool          // the call was parked, and its handler may run now
 	gotMessage bool          // the handler of a streaming call has received a message
+	reusable   bool          // the call has ended, and its stream is closed
 	httpError  *httpResponse // set if the request is not gRPC
-
-	signal  chan struct{} // a message or the request's end has come; streaming calls only
-	drained chan struct{} // the connection's output has taken all sent data; streaming calls only
 
 	headerLength int // bytes of the request's header on the wire
 	headerSent   bool
@@ -58,7 +69,26 @@ type serverCall struct {
 	observer     *observer
 }
 
-var _ rpccall.Call = (*serverCall)(nil)
+// serverCalls holds serverCalls for reuse.
+var serverCalls = sync.Pool{New: func() any { return new(serverCall) }}
+
+// newServerCall returns a new call of a connection.
+func newServerCall(c *serverConn) *serverCall {
+	s := serverCalls.Get().(*serverCall)
+	s.callHandle = &callHandle{conn: c, call: s}
+	s.callContext.Init(s.callHandle)
+	s.h2.Owner = s
+	return s
+}
+
+// recycle makes the serverCall available for another call. Only unary calls are used again, because a
+// goroutine of a handler may still use a stream. Stats handlers may keep a call, too.
+func (s *serverCall) recycle() {
+	if s.reusable && s.method.Unary != nil && s.observer == nil {
+		*s = serverCall{}
+		serverCalls.Put(s)
+	}
+}
 
 // requestHead holds the values of a request's header fields that this package uses.
 type requestHead struct {
@@ -214,7 +244,7 @@ func (c tapContext) Value(key any) any {
 }
 
 // ContextValue returns the context values that grpc-go's packages read.
-func (s *serverCall) ContextValue(key any) any {
+func (s *callHandle) ContextValue(key any) any {
 	switch key {
 	case rpccall.Keys.Incoming:
 		return s.incomingMetadata()
@@ -237,7 +267,7 @@ func isConnectionKey(key any) bool {
 		t.PkgPath() == "google.golang.org/grpc/internal/transport"
 }
 
-func (s *serverCall) context() context.Context {
+func (s *callHandle) context() context.Context {
 	if s.tapped == nil {
 		return &s.callContext
 	}
@@ -260,7 +290,7 @@ func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
 	return *head
 }
 
-func (s *serverCall) incomingMetadata() metadata.MD {
+func (s *callHandle) incomingMetadata() metadata.MD {
 	md := make(metadata.MD, 4)
 	if s.fixed != nil {
 		s.addIncomingFields(md, s.fixed.Fields)
@@ -275,7 +305,7 @@ func (s *serverCall) incomingMetadata() metadata.MD {
 	return md
 }
 
-func (s *serverCall) addIncomingFields(md metadata.MD, fields []hpack.HeaderField) {
+func (s *callHandle) addIncomingFields(md metadata.MD, fields []hpack.HeaderField) {
 	for _, f := range fields {
 		if f.Name == ":authority" {
 			md[f.Name] = []string{f.Value}
@@ -337,21 +367,22 @@ func (s *serverCall) abort(err error) {
 // resetAtDeadline resets a unary call if its request is incomplete at the deadline, as in grpc-go.
 // No handler runs that could answer the call. The connection's lock is held.
 func (s *serverCall) resetAtDeadline() {
-	s.callContext.StartTimerWith(func() {
-		c := s.conn
+	h := s.callHandle
+	h.callContext.StartTimerWith(func() {
+		c := h.conn
 		c.Mu.Lock()
-		if !s.ended {
+		if s := h.call; s != nil && !s.ended {
 			s.ended = true
 			c.h2.Reset(&s.h2, http2.ErrCodeCancel)
 			c.endCall(s, false)
 			c.Flush()
 		}
 		c.Mu.Unlock()
-		s.callContext.Cancel(context.DeadlineExceeded)
+		h.callContext.Cancel(context.DeadlineExceeded)
 	})
 }
 
-func (s *serverCall) ContextEnded() {
+func (s *callHandle) ContextEnded() {
 	if s.signal != nil {
 		rpccall.WakeOne(s.signal)
 		rpccall.WakeOne(s.drained)

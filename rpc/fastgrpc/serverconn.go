@@ -56,9 +56,7 @@ var (
 )
 
 func (c *serverConn) OnOpen() *h2.Stream {
-	s := &serverCall{conn: c}
-	s.callContext.Init(s)
-	s.h2.Owner = s
+	s := newServerCall(c)
 	c.Counters.CallsStarted++
 	c.clock.IdleSince = 0
 	return &s.h2
@@ -265,6 +263,7 @@ func (c *serverConn) endCall(s *serverCall, ok bool) {
 	c.CallEnded(ok)
 	s.dropMessages()
 	c.h2.Release(&s.h2)
+	s.call, s.reusable = nil, !s.h2.Open()
 	c.StreamsChanged()
 }
 

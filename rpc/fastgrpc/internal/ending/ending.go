@@ -49,6 +49,9 @@ func FromError(err error) Ending {
 
 // FromTrailers returns the ending of a call whose trailers hold this status.
 func FromTrailers(code, message, details string) Ending {
+	if code == "0" {
+		return Ending{Kind: Succeeded} // the usual case, without a status in memory
+	}
 	st, err := wire.ParseStatus(code, message, details)
 	switch {
 	case err != nil:
