@@ -10,6 +10,7 @@ package rpccall
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"sync"
@@ -40,6 +41,8 @@ type ServerConfig[C ServerConn] struct {
 	// Preface holds the bytes that every client sends first. The server reads them before it makes the
 	// connection, so that a silent client costs only a goroutine.
 	Preface string
+	// Refusal holds the bytes that a client gets whose first bytes are others.
+	Refusal string
 
 	// Prepare sets up a socket before its handshake.
 	Prepare func(net.Conn) net.Conn
@@ -189,6 +192,9 @@ func (s *Server[C, K]) secure(nc net.Conn) (securedConn, error) {
 // greet reads the preface and serves the connection. On an error, it closes the connection.
 func (s *Server[C, K]) greet(p securedConn) error {
 	err := readPreface(p.nc, s.config.Preface)
+	if errors.Is(err, errWrongPreface) {
+		refuse(p.nc, s.config.Refusal)
+	}
 	if err == nil {
 		_ = p.nc.SetDeadline(time.Time{})
 		err = s.AddConn(s.config.NewConn(p.nc, p.auth, p.arrived))
@@ -199,13 +205,37 @@ func (s *Server[C, K]) greet(p securedConn) error {
 	return err
 }
 
+var errWrongPreface = errors.New("the client's first bytes are not the protocol's")
+
+// refuse sends a refusal. Then it reads what the client still sends, for at most refusalTimeout,
+// because closing a socket with unread bytes would reset the connection before the client reads.
+func refuse(nc net.Conn, refusal string) {
+	_, _ = io.WriteString(nc, refusal)
+	half, ok := nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	_ = nc.SetDeadline(time.Now().Add(refusalTimeout))
+	var rest [512]byte
+	for range maxRefusedReads {
+		if _, err := batchio.Read(nc, rest[:]); err != nil {
+			return
+		}
+	}
+}
+
+const (
+	refusalTimeout  = time.Second
+	maxRefusedReads = 64
+)
+
 // readPreface reads the bytes want, and fails as soon as another byte comes.
 func readPreface(nc net.Conn, want string) error {
 	var buf [64]byte
 	for len(want) > 0 {
 		n, err := batchio.Read(nc, buf[:min(len(buf), len(want))])
 		if string(buf[:n]) != want[:n] {
-			return fmt.Errorf("the client's first bytes are %q, want %q", buf[:n], want)
+			return errWrongPreface
 		}
 		if want = want[n:]; err != nil && want != "" {
 			return err

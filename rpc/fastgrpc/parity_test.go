@@ -341,6 +341,24 @@ func TestServeHTTPRefuses(t *testing.T) {
 	}
 }
 
+// TestWrongPreface checks that a client which speaks something else learns it from the answer.
+func TestWrongPreface(t *testing.T) {
+	target := strings.TrimPrefix(serve(t, NewServer()), "passthrough:///")
+	for _, first := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00" + strings.Repeat("x", 2000), http2.ClientPreface[:20] + "----"} {
+		nc, err := net.Dial("tcp", target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(nc, first)
+		_ = nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+		answer, err := io.ReadAll(nc)
+		if err != nil || !strings.Contains(string(answer), "HTTP/2 preface") {
+			t.Errorf("%q is answered by %q, want the reason: %v", first[:10], answer, err)
+		}
+		_ = nc.Close()
+	}
+}
+
 // TestHalfPrefaceIsCheap checks that a client which stops within the preface gets no connection.
 func TestHalfPrefaceIsCheap(t *testing.T) {
 	server := NewServer()

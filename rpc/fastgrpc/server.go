@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"log"
@@ -19,12 +20,23 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
+	"wirelab.dev/rpc/h2"
 )
 
 // ErrServerStopped is grpc-go's error. Serve returns it after Stop or GracefulStop was called.
 var ErrServerStopped = grpc.ErrServerStopped
 
 var errServerStopping = errors.New("fastgrpc: the server is stopping")
+
+// prefaceRefusal is what a client gets that does not speak HTTP/2 in cleartext: empty SETTINGS and a
+// GOAWAY. A TLS client learns from it that the server does not speak TLS.
+var prefaceRefusal = func() string {
+	const reason = "the connection does not begin with the HTTP/2 preface"
+	b := h2.AppendFrameHeader(nil, h2.FrameHeader{Type: http2.FrameSettings})
+	b = h2.AppendFrameHeader(b, h2.FrameHeader{Length: 8 + len(reason), Type: http2.FrameGoAway})
+	b = binary.BigEndian.AppendUint64(b, uint64(http2.ErrCodeProtocol)) // after the last stream, 0
+	return string(append(b, reason...))
+}()
 
 // A Server serves registered services on any number of listeners. Its methods may be called
 // concurrently, but all services must be registered before Serve is called.
@@ -51,7 +63,7 @@ func NewServer(opts ...ServerOption) *Server {
 	s.base.Workers.Serve = (*serverCall).serve
 	s.base.Init(rpccall.ServerConfig[*serverConn]{
 		Library: "fastgrpc", Creds: s.opts.creds, HandshakeTimeout: s.opts.connectionTimeout,
-		WaitForHandlers: s.opts.waitForHandlers, Stopping: errServerStopping, Preface: http2.ClientPreface,
+		WaitForHandlers: s.opts.waitForHandlers, Stopping: errServerStopping, Preface: http2.ClientPreface, Refusal: prefaceRefusal,
 		Prepare: func(nc net.Conn) net.Conn {
 			lifetime.LimitPeerSilence(nc, s.opts.keepalive.Time, s.opts.keepalive.Timeout)
 			return nc
