@@ -29,7 +29,7 @@ func callNumber(ctx context.Context) string {
 func (k *keepsContexts) EmptyCall(ctx context.Context, in *testgrpc.Empty) (*testgrpc.Empty, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.kept[callNumber(ctx)] = ctx
+	k.kept[callNumber(ctx)] = ctx //nolint:fatcontext // the test keeps it on purpose
 	return in, grpc.SetHeader(ctx, metadata.Pairs("number", callNumber(ctx)))
 }
 

@@ -28,7 +28,7 @@ var ErrServerStopped = grpc.ErrServerStopped
 
 var errServerStopping = errors.New("fastgrpc: the server is stopping")
 
-// prefaceRefusal is what a client gets that does not speak HTTP/2 in cleartext: empty SETTINGS and a
+// prefaceRefusal answers a client that does not speak HTTP/2 in cleartext. It holds empty SETTINGS and a
 // GOAWAY. A TLS client learns from it that the server does not speak TLS.
 var prefaceRefusal = func() string {
 	const reason = "the connection does not begin with the HTTP/2 preface"

@@ -244,19 +244,19 @@ func (c tapContext) Value(key any) any {
 }
 
 // ContextValue returns the context values that grpc-go's packages read.
-func (s *callHandle) ContextValue(key any) any {
+func (h *callHandle) ContextValue(key any) any {
 	switch key {
 	case rpccall.Keys.Incoming:
-		return s.incomingMetadata()
+		return h.incomingMetadata()
 	case rpccall.Keys.Peer:
-		return s.conn.peer
+		return h.conn.peer
 	case rpccall.Keys.TransportStream:
-		return s
+		return h
 	}
 	if isConnectionKey(key) {
-		return s.conn.NetConn()
+		return h.conn.NetConn()
 	}
-	return s.conn.ctx.Value(key)
+	return h.conn.ctx.Value(key)
 }
 
 // isConnectionKey reports whether key is the key under which grpc-go's packages authz and rbac find
@@ -267,11 +267,11 @@ func isConnectionKey(key any) bool {
 		t.PkgPath() == "google.golang.org/grpc/internal/transport"
 }
 
-func (s *callHandle) context() context.Context {
-	if s.tapped == nil {
-		return &s.callContext
+func (h *callHandle) context() context.Context {
+	if h.tapped == nil {
+		return &h.callContext
 	}
-	return grpc.NewContextWithServerTransportStream(s.tapped, s)
+	return grpc.NewContextWithServerTransportStream(h.tapped, h)
 }
 
 // readFixedRequest reads header fields that the decoder has cached. It caches the result, too.
@@ -290,12 +290,12 @@ func (s *Server) readFixedRequest(set *h2.FieldSet) requestHead {
 	return *head
 }
 
-func (s *callHandle) incomingMetadata() metadata.MD {
+func (h *callHandle) incomingMetadata() metadata.MD {
 	md := make(metadata.MD, 4)
-	if s.fixed != nil {
-		s.addIncomingFields(md, s.fixed.Fields)
+	if h.fixed != nil {
+		h.addIncomingFields(md, h.fixed.Fields)
 	}
-	s.addIncomingFields(md, s.rest)
+	h.addIncomingFields(md, h.rest)
 	if host, ok := md["host"]; ok {
 		if len(md[":authority"]) == 0 {
 			md[":authority"] = host
@@ -305,7 +305,7 @@ func (s *callHandle) incomingMetadata() metadata.MD {
 	return md
 }
 
-func (s *callHandle) addIncomingFields(md metadata.MD, fields []hpack.HeaderField) {
+func (h *callHandle) addIncomingFields(md metadata.MD, fields []hpack.HeaderField) {
 	for _, f := range fields {
 		if f.Name == ":authority" {
 			md[f.Name] = []string{f.Value}
@@ -382,10 +382,10 @@ func (s *serverCall) resetAtDeadline() {
 	})
 }
 
-func (s *callHandle) ContextEnded() {
-	if s.signal != nil {
-		rpccall.WakeOne(s.signal)
-		rpccall.WakeOne(s.drained)
+func (h *callHandle) ContextEnded() {
+	if h.signal != nil {
+		rpccall.WakeOne(h.signal)
+		rpccall.WakeOne(h.drained)
 	}
 }
 
