@@ -160,7 +160,7 @@ func (s *Server[C, K]) ServeConn(nc net.Conn) error {
 	if s.config.Preface == "" {
 		return s.greet(p)
 	}
-	return s.whileOpen(p.nc, func() { _ = s.greet(p) })
+	return s.whileOpen(nc, func() { _ = s.greet(p) })
 }
 
 // A securedConn is a connection after its handshake.

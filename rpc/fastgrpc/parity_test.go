@@ -295,27 +295,8 @@ func TestDeadCallsRunNoHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = nc.Close() }()
-	a := newAttacker(nc)
-	if _, err := io.WriteString(nc, http2.ClientPreface); err != nil {
-		t.Fatal(err)
-	}
-	_ = a.WriteSettings()
-	_ = a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, EndStream: true, BlockFragment: block(
-		":method", "POST", ":scheme", "http", ":path", "/grpc.testing.TestService/FullDuplexCall", ":authority", "x",
-		"content-type", "application/grpc", "te", "trailers", "grpc-timeout", "1n")})
-	for {
-		frame, err := a.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
-			for _, f := range h.Fields {
-				if f.Name == "grpc-status" && f.Value != "4" {
-					t.Errorf("grpc-status is %s, want 4 (DeadlineExceeded)", f.Value)
-				}
-			}
-			break
-		}
+	if got := statusOfCall(t, nc, "1n"); got != "4" {
+		t.Errorf("grpc-status is %s, want 4 (DeadlineExceeded)", got)
 	}
 	if n := ran.Load(); n > 0 {
 		t.Errorf("the handler ran %d times, want 0", n)
@@ -386,6 +367,51 @@ func TestHalfPrefaceIsCheap(t *testing.T) {
 		_ = nc.SetReadDeadline(time.Now().Add(10 * time.Second))
 		if _, err := nc.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a stuck connection is not closed by Stop: %v", err)
+		}
+	}
+}
+
+// TestTrailerAfterTheDeadline checks that a handler which sets a trailer after its deadline does not
+// change the call's code. The client has no deadline of its own, so that it sees the server's code.
+func TestTrailerAfterTheDeadline(t *testing.T) {
+	target := serveTest(t, NewServer(), sceneServer{play: func(stream duplexServer) error {
+		<-stream.Context().Done()
+		stream.SetTrailer(metadata.Pairs("a", "b"))
+		return status.FromContextError(stream.Context().Err()).Err()
+	}})
+	nc, err := net.Dial("tcp", strings.TrimPrefix(target, "passthrough:///"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	if got := statusOfCall(t, nc, "5m"); got != "4" {
+		t.Errorf("grpc-status is %s, want 4 (DeadlineExceeded)", got)
+	}
+}
+
+// statusOfCall makes a call with a timeout, and returns the grpc-status of the answer.
+func statusOfCall(t *testing.T, nc net.Conn, timeout string) string {
+	t.Helper()
+	a := newAttacker(nc)
+	if _, err := io.WriteString(nc, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.WriteSettings()
+	_ = a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, EndStream: true, BlockFragment: block(
+		":method", "POST", ":scheme", "http", ":path", "/grpc.testing.TestService/FullDuplexCall", ":authority", "x",
+		"content-type", "application/grpc", "te", "trailers", "grpc-timeout", timeout)})
+	for {
+		frame, err := a.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
+			for _, f := range h.Fields {
+				if f.Name == "grpc-status" {
+					return f.Value
+				}
+			}
+			return "missing"
 		}
 	}
 }

@@ -34,8 +34,8 @@ func (c *Client) requestHeader(ctx context.Context, p *pickedConn, method string
 		authority = chosen
 	}
 	if p.metadata != nil {
-		if err := wire.CheckMetadata(p.metadata); err != nil {
-			return nil, nil, status.Error(codes.Internal, err.Error())
+		if err := checkMetadata(p.metadata); err != nil {
+			return nil, nil, err
 		}
 		fields = wire.AppendMetadata(slices.Clip(fields), p.metadata)
 	}
@@ -49,6 +49,14 @@ func (c *Client) requestHeader(ctx context.Context, p *pickedConn, method string
 		}
 	}
 	return c.fixedFields(method, authority, info), fields, nil
+}
+
+// checkMetadata returns an error for metadata that cannot be sent.
+func checkMetadata(md metadata.MD) error {
+	if err := wire.CheckMetadata(md); err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	return nil
 }
 
 // checkAuthority returns an error unless the server's certificate is valid for the authority.
@@ -128,8 +136,8 @@ func (c *Client) variableFields(ctx context.Context, t *retryState) ([]hpack.Hea
 		fields = append(fields, hpack.HeaderField{Name: wire.FieldAttempts, Value: strconv.Itoa(t.retries)})
 	}
 	if md, ok := metadata.FromOutgoingContext(ctx); ok {
-		if err := wire.CheckMetadata(md); err != nil {
-			return nil, status.Error(codes.Internal, err.Error())
+		if err := checkMetadata(md); err != nil {
+			return nil, err
 		}
 		fields = wire.AppendMetadata(fields, md)
 	}
@@ -162,8 +170,8 @@ func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds cre
 	if err != nil {
 		return nil, err
 	}
-	if err := wire.CheckMetadata(md); err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
+	if err := checkMetadata(md); err != nil {
+		return nil, err
 	}
 	return wire.AppendMetadata(fields, md), nil
 }

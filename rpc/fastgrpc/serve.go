@@ -141,8 +141,8 @@ func (h *callHandle) SetHeader(md metadata.MD) error { return h.setHeader(md, fa
 func (h *callHandle) SendHeader(md metadata.MD) error { return h.setHeader(md, true) }
 
 func (h *callHandle) SetTrailer(md metadata.MD) error {
-	if err := wire.CheckMetadata(md); err != nil {
-		return status.Error(codes.Internal, err.Error())
+	if err := checkMetadata(md); err != nil {
+		return err
 	}
 	h.conn.Mu.Lock()
 	defer h.conn.Mu.Unlock()
@@ -158,8 +158,8 @@ func (h *callHandle) SetTrailer(md metadata.MD) error {
 }
 
 func (h *callHandle) setHeader(md metadata.MD, send bool) error {
-	if err := wire.CheckMetadata(md); err != nil {
-		return status.Error(codes.Internal, err.Error())
+	if err := checkMetadata(md); err != nil {
+		return err
 	}
 	s, err := h.storeOrSendHeader(md, send)
 	if err == nil && send && s.observer != nil {

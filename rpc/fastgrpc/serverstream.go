@@ -24,8 +24,12 @@ var _ grpc.ServerStream = (*serverStream)(nil)
 func (a *serverStream) Context() context.Context { return a.ctx }
 
 // SetTrailer adds metadata to the response's trailer. Invalid metadata ends the call, because
-// SetTrailer cannot return an error to the handler.
-func (a *serverStream) SetTrailer(md metadata.MD) { _ = a.endOnError(a.serverCall.SetTrailer(md)) }
+// SetTrailer cannot return an error to the handler. If the call is over, SetTrailer does nothing.
+func (a *serverStream) SetTrailer(md metadata.MD) {
+	if a.endOnError(checkMetadata(md)) == nil {
+		_ = a.serverCall.SetTrailer(md) // fails if the call is over
+	}
+}
 
 // SendMsg sends a message. The caller may reuse m afterwards. An error ends the call.
 func (a *serverStream) SendMsg(m any) error {

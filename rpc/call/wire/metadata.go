@@ -26,9 +26,10 @@ func AppendMetadata(fields []hpack.HeaderField, md metadata.MD) []hpack.HeaderFi
 	return fields
 }
 
-// AddField adds a received field to md, unless the field is reserved.
+// AddField adds a received field to md, unless the field is reserved, or belongs to HTTP: programs that
+// forward the metadata of a request could not send it.
 func AddField(md metadata.MD, f hpack.HeaderField) error {
-	if IsReserved(f.Name) {
+	if IsReserved(f.Name) || isForbidden(f.Name) {
 		return nil
 	}
 	if !strings.HasSuffix(f.Name, BinarySuffix) {

@@ -95,3 +95,17 @@ func TestJoinedBinaryValues(t *testing.T) {
 		t.Errorf("%v allocations for a field that is refused", n)
 	}
 }
+
+// TestContentLengthIsNoMetadata checks that metadata which a program forwards has no key that it
+// could not send.
+func TestContentLengthIsNoMetadata(t *testing.T) {
+	md := metadata.MD{}
+	for _, f := range []hpack.HeaderField{{Name: "content-length", Value: "3"}, {Name: "kept", Value: "x"}} {
+		if err := AddField(md, f); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := CheckMetadata(md); err != nil || len(md) != 1 {
+		t.Errorf("the metadata is %v, want only the key kept: %v", md, err)
+	}
+}
