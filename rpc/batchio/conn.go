@@ -37,19 +37,20 @@ type Conn struct {
 	Mu      sync.Mutex
 	machine Machine
 	nc      net.Conn
-	socket  net.Conn // the plain socket, for writev and the file descriptor, or nil
+	socket  net.Conn // the plain socket, for its file descriptor, or nil
 	role    Role
 
-	wake      chan struct{} // wakes the writer goroutine
-	parked    bool
-	writing   bool            // a write is in progress
-	throttled bool            // the reader goroutine waits for resume, see Machine.Throttled
-	resume    chan struct{}   // wakes the reader goroutine after it was throttled
-	writeRate float64         // average speed of long writes, in bytes per second
-	writer    *socketWriter   // writes to the socket; nil means that the Conn writes to nc
-	unwritten *Output         // output that a caller wrote in part; the writer writes the rest
-	err       error           // why the connection ended; set once
-	running   *sync.WaitGroup // counts the reader and the writer goroutine
+	wake       chan struct{} // wakes the writer goroutine
+	parked     bool
+	writing    bool            // a write is in progress
+	soloWrites int             // consecutive writes while at most one call was open
+	throttled  bool            // the reader goroutine waits for resume, see Machine.Throttled
+	resume     chan struct{}   // wakes the reader goroutine after it was throttled
+	writeRate  float64         // average speed of long writes, in bytes per second
+	writer     *socketWriter   // writes to the socket; nil means that the Conn writes to nc
+	unwritten  *Output         // output that a caller wrote in part; the writer writes the rest
+	err        error           // why the connection ended; set once
+	running    *sync.WaitGroup // counts the reader and the writer goroutine
 
 	// Used only by the reader.
 	chunk      *Buffer       // holds the bytes that have been read; nil while there are none
@@ -61,9 +62,8 @@ type Conn struct {
 	spinFor    time.Duration // how long a read polls, see Spin; 0 means that the traffic decides
 	sleeps     bool          // reads never poll, see DisablePolling
 
-	lent    atomic.Pointer[Buffer] // the chunk while the reader waits, see giveUpChunk
-	kept    KeptMemory             // the memory that received messages keep
-	buffers net.Buffers            // used only by the writer
+	lent atomic.Pointer[Buffer] // the chunk while the reader waits, see giveUpChunk
+	kept KeptMemory             // the memory that received messages keep
 
 	// LastRead is the time of the last read since Epoch, in nanoseconds.
 	LastRead atomic.Int64
@@ -81,8 +81,8 @@ var Epoch = time.Now()
 func (c *Conn) Init(nc net.Conn) {
 	c.nc, c.wake, c.resume = nc, make(chan struct{}, 1), make(chan struct{}, 1)
 	c.chunkSize, c.quiet = firstChunk, true
-	if s, ok := nc.(*spinConn); ok {
-		c.spinFor = s.most
+	if d, ok := nc.(*directConn); ok {
+		c.spinFor = d.spin
 	}
 	if c.socket = socketOf(nc); c.socket != nil {
 		c.writer = newSocketWriter(c.socket)
@@ -212,10 +212,12 @@ type Counters struct {
 	Reads, Writes uint64
 }
 
-// sendCount counts the process's calls of sendto. The kernel's own count of writes omits them.
+// sendCount counts the process's calls of sendto and sendmsg. The kernel's own count of writes omits
+// them.
 var sendCount atomic.Int64
 
-// SendCount returns the number of times this process has called sendto to write to its connections.
+// SendCount returns the number of times this process has called sendto or sendmsg to write to its
+// connections.
 func SendCount() int64 { return sendCount.Load() }
 
 // Sum returns the sum of two counters. It is not a method, because a method would be visible to

@@ -170,6 +170,41 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// TestLoneCallersWrite checks that a call that is alone is written by its caller, if the calls before it
+// were alone, too.
+func TestLoneCallersWrite(t *testing.T) {
+	near, far := tcpPair(t)
+	var running sync.WaitGroup
+	m := serveEcho(far, &running)
+	c := m.conn
+	writtenByCaller := func(calls int) bool {
+		lockParked(c)
+		before := c.Counters.Writes
+		for range calls {
+			m.answer([]byte("some"))
+		}
+		c.FlushBatch()
+		byCaller := c.Counters.Writes > before
+		c.Mu.Unlock()
+		if _, err := io.ReadFull(near, make([]byte, calls*len(frame([]byte("some"))))); err != nil {
+			t.Fatal(err)
+		}
+		return byCaller
+	}
+	for round := range 2 {
+		for i := range 2 * minSoloWrites {
+			if got, want := writtenByCaller(1), i >= minSoloWrites && c.writer != nil; got != want {
+				t.Errorf("round %d, call %d: the caller wrote: %v, want %v", round, i, got, want)
+			}
+		}
+		if writtenByCaller(2) {
+			t.Error("two calls are not alone, but a caller wrote them")
+		}
+	}
+	_ = near.Close()
+	running.Wait()
+}
+
 // lockParked locks c when its writer waits.
 func lockParked(c *Conn) {
 	for c.Mu.Lock(); !c.parked; c.Mu.Lock() {

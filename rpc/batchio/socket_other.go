@@ -28,9 +28,7 @@ type socketWriter struct{}
 
 func newSocketWriter(net.Conn) *socketWriter { return nil }
 
-func (*socketWriter) tryWrite([][]byte) (int, error) { return 0, nil }
-
-func (*socketWriter) writeAll([]byte) error { return nil }
+func (*socketWriter) write(*Output, bool) error { return nil }
 
 // Read reads from nc.
 func Read(nc net.Conn, p []byte) (int, error) { return nc.Read(p) }
@@ -38,8 +36,11 @@ func Read(nc net.Conn, p []byte) (int, error) { return nc.Read(p) }
 // Spin returns nc: this system has no reads that do not wait.
 func Spin(nc net.Conn, _ time.Duration) net.Conn { return nc }
 
-// A spinConn is never made on this system.
-type spinConn struct {
+// Direct returns nc.
+func Direct(nc net.Conn) net.Conn { return nc }
+
+// A directConn is never made on this system.
+type directConn struct {
 	net.Conn
-	most time.Duration
+	spin time.Duration
 }

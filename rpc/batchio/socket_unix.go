@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ReadsNow reports whether ReadNow and WriteNow work on this system.
@@ -29,8 +27,8 @@ func WriteNow(fd uintptr, p []byte) (int, error) { return writeSocket(int(fd), p
 type socketWriter struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool
-	buf  []byte // the bytes that are not yet written
-	wait bool   // the write waits while the socket's buffer is full
+	out  *Output
+	wait bool // the write waits while the socket's buffer is full
 	err  error
 }
 
@@ -76,11 +74,17 @@ func newSocketWriter(nc net.Conn) *socketWriter {
 
 // tryOnce writes until the socket's buffer is full, and then returns false to be called again.
 func (w *socketWriter) tryOnce(fd uintptr) (done bool) {
-	for len(w.buf) > 0 && w.err == nil {
-		n, err := writeSocket(int(fd), w.buf)
+	for w.out.Len() > 0 && w.err == nil {
+		var n int
+		var err error
+		if segments := w.out.Segments(); len(segments) == 1 {
+			n, err = writeSocket(int(fd), segments[0])
+		} else {
+			n, err = writeSegments(int(fd), segments)
+		}
 		switch {
 		case err == nil:
-			w.buf = w.buf[n:]
+			w.out.DropWritten(n)
 		case errors.Is(err, syscall.EAGAIN):
 			return !w.wait
 		case !errors.Is(err, syscall.EINTR):
@@ -90,38 +94,13 @@ func (w *socketWriter) tryOnce(fd uintptr) (done bool) {
 	return true
 }
 
-func (w *socketWriter) write(data []byte, wait bool) (int, error) {
-	w.buf, w.wait, w.err = data, wait, nil
+// write writes out, and drops from it what has been written. If wait is false, it writes only as much
+// as the socket accepts without waiting, which may be nothing.
+func (w *socketWriter) write(out *Output, wait bool) error {
+	w.out, w.wait, w.err = out, wait, nil
 	err := w.raw.Write(w.try)
-	n := len(data) - len(w.buf)
-	w.buf = nil
-	return n, cmp.Or(err, w.err)
-}
-
-// tryWrite writes as much as the socket accepts without waiting, which may be nothing.
-func (w *socketWriter) tryWrite(segments [][]byte) (int, error) {
-	if len(segments) == 1 {
-		return w.write(segments[0], false)
-	}
-	var n int
-	var failed error
-	err := w.raw.Write(func(fd uintptr) bool {
-		n, failed = unix.SendmsgBuffers(int(fd), segments, nil, nil, unix.MSG_DONTWAIT)
-		return true
-	})
-	switch {
-	case errors.Is(failed, syscall.EAGAIN), errors.Is(failed, syscall.EINTR):
-		return 0, err
-	case failed != nil:
-		return 0, failed
-	}
-	return n, err
-}
-
-// writeAll writes all of data and waits for room if needed.
-func (w *socketWriter) writeAll(data []byte) error {
-	_, err := w.write(data, true)
-	return err
+	w.out = nil
+	return cmp.Or(err, w.err)
 }
 
 // A spinner reads from a socket. If there is nothing to read, it spins: it polls for up to maxSpin
@@ -246,31 +225,69 @@ func Spin(nc net.Conn, most time.Duration) net.Conn {
 	if socketOf(nc) == nil || most <= 0 {
 		return nc
 	}
+	return direct(nc, most)
+}
+
+// Direct returns a connection that reads and writes with the system calls of this package. It suits a
+// library, such as TLS, that reads and writes short records through a net.Conn. It returns nc itself
+// if nc is not a socket.
+func Direct(nc net.Conn) net.Conn {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn: // no wrapper, which must see every byte
+		return direct(nc, 0)
+	}
+	return nc
+}
+
+func direct(nc net.Conn, spin time.Duration) net.Conn {
 	raw := rawConn(nc)
 	if raw == nil {
 		return nc
 	}
-	return &spinConn{Conn: nc, raw: raw, most: most}
+	return &directConn{Conn: nc, raw: raw, spin: spin}
 }
 
-// A spinConn is a socket whose reads poll, for readers such as TLS.
-type spinConn struct {
+// A directConn is a socket whose reads and writes use this package's system calls.
+type directConn struct {
 	net.Conn
 	raw  syscall.RawConn
-	most time.Duration
+	spin time.Duration // how long a read polls
 }
 
-var _ Transparent = (*spinConn)(nil)
+var _ Transparent = (*directConn)(nil)
 
 // Socket implements Transparent.
-func (s *spinConn) Socket() net.Conn { return s.Conn }
+func (c *directConn) Socket() net.Conn { return c.Conn }
+
+// SyscallConn implements syscall.Conn, as the socket itself does.
+func (c *directConn) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }
 
 // Read implements net.Conn.
-func (s *spinConn) Read(p []byte) (int, error) {
+func (c *directConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	return spinUpTo(s.most, func(wait bool) (int, error) { return readRaw(s.raw, p, wait) })
+	return spinUpTo(c.spin, func(wait bool) (int, error) { return readRaw(c.raw, p, wait) })
+}
+
+// Write implements net.Conn.
+func (c *directConn) Write(p []byte) (n int, err error) {
+	failed := c.raw.Write(func(fd uintptr) bool {
+		for n < len(p) && err == nil {
+			var sent int
+			sent, err = writeSocket(int(fd), p[n:])
+			n += max(sent, 0)
+			switch {
+			case errors.Is(err, syscall.EAGAIN):
+				err = nil
+				return false
+			case errors.Is(err, syscall.EINTR):
+				err = nil
+			}
+		}
+		return true
+	})
+	return n, cmp.Or(failed, err)
 }
 
 // Read reads as nc.Read does. It never waits in a system call, even if somebody has set a socket's
@@ -305,6 +322,9 @@ func readRaw(raw syscall.RawConn, p []byte, wait bool) (n int, err error) {
 
 // spinUpTo calls once(false) repeatedly until once reads data, or the time most is over.
 func spinUpTo(most time.Duration, once func(wait bool) (int, error)) (int, error) {
+	if most <= 0 {
+		return once(true)
+	}
 	for began := time.Now(); ; runtime.Gosched() {
 		n, err := once(false)
 		if err != syscall.EAGAIN { //nolint:errorlint // a bare errno, compared once per spin

@@ -3,8 +3,11 @@
 package batchio
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -73,4 +76,69 @@ func TestSpinReads(t *testing.T) {
 	if n, err := spins.Read(buf); n != 0 || err != io.EOF { //nolint:errorlint // itself
 		t.Errorf("at the end: %d, %v", n, err)
 	}
+}
+
+// TestDirect sends more than a socket holds through a direct connection, and ends with a deadline.
+func TestDirect(t *testing.T) {
+	near, far := tcpPair(t)
+	d := Direct(near)
+	if d == near {
+		t.Fatal("a socket was not wrapped")
+	}
+	if wrapper := net.Conn(struct{ net.Conn }{near}); Direct(wrapper) != wrapper {
+		t.Error("a wrapper was passed over, which must see every byte")
+	}
+	if Direct(d) != d {
+		t.Error("a direct connection was wrapped again")
+	}
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	written := make(chan error, 1)
+	go func() {
+		n, err := d.Write(data)
+		if err == nil && n != len(data) {
+			err = io.ErrShortWrite
+		}
+		written <- err
+	}()
+	got := make([]byte, len(data))
+	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("other bytes have arrived: %v", err)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	_ = d.SetDeadline(time.Now().Add(10 * time.Millisecond))
+	if n, err := d.Write(data); !errors.Is(err, os.ErrDeadlineExceeded) || n == len(data) {
+		t.Errorf("nobody reads, and %d bytes were written with the result %v", n, err)
+	}
+	if _, err := d.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("nobody writes, and the read returned %v", err)
+	}
+	_ = d.Close()
+	if _, err := d.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a write after Close returned %v", err)
+	}
+}
+
+// TestManySegments writes more segments, and longer ones, than a system call takes.
+func TestManySegments(t *testing.T) {
+	near, far := tcpPair(t)
+	out := NewOutput()
+	var want []byte
+	for i := range 300 {
+		short, long := bytes.Repeat([]byte{byte(i)}, i), bytes.Repeat([]byte{byte(^i)}, i*i*10)
+		out.SetTail(append(out.Tail(), short...))
+		out.Reference(long)
+		want = append(append(want, short...), long...)
+	}
+	written := make(chan error, 1)
+	go func() { written <- newSocketWriter(near).write(out, true) }()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("other bytes have arrived: %v", err)
+	}
+	if err := <-written; err != nil || out.Len() != 0 {
+		t.Errorf("%v, and %d bytes are left", err, out.Len())
+	}
+	out.Recycle()
 }

@@ -164,7 +164,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // because some credentials ignore ctx
 	host, _, _ := net.SplitHostPort(c.address)
 	var auth credentials.AuthInfo
-	secured, auth, err := c.opts.creds.ClientHandshake(ctx, host, nc)
+	secured, auth, err := c.opts.creds.ClientHandshake(ctx, host, rpccall.ForHandshake(nc, c.opts.creds))
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}

@@ -44,7 +44,7 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	lifetime.LimitPeerSilence(nc, c.opts.keepalive.Time, c.opts.keepalive.Timeout)
 	name := c.serverName(addr)
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() }) // some credentials ignore ctx
-	secured, auth, err := c.opts.creds.ClientHandshake(ctx, name, nc)
+	secured, auth, err := c.opts.creds.ClientHandshake(ctx, name, rpccall.ForHandshake(nc, c.opts.creds))
 	if err == nil {
 		err = checkCallCredentials(c.opts.perRPC, auth)
 	}

@@ -32,14 +32,14 @@ func BenchmarkRawSystemCalls(b *testing.B) {
 		{"both fast", "fastgrpc", "fastgrpc"},
 		{"both grpc-go", "grpc-go", "grpc-go"},
 	} {
-		for _, callers := range []int{1, 50} {
-			b.Run(fmt.Sprintf("%s/callers=%d", p.name, callers), func(b *testing.B) {
+		for _, load := range []benchLoad{{1, 64}, {50, 64}, {1, 64 << 10}} {
+			b.Run(fmt.Sprintf("%s/callers=%d/bytes=%d", p.name, load.callers, load.bytes), func(b *testing.B) {
 				var on, off benchEnds
-				on.start(b, p.server, p.client, "on", callers)
-				off.start(b, p.server, p.client, "off", callers)
+				on.start(b, p.server, p.client, "on", load)
+				off.start(b, p.server, p.client, "off", load)
 				for b.Loop() {
-					on.round(b, callers)
-					off.round(b, callers)
+					on.round(b, load)
+					off.round(b, load)
 				}
 				for _, end := range []struct {
 					name    string
@@ -83,11 +83,13 @@ type benchEnd struct {
 
 type benchEnds struct{ server, client benchEnd }
 
-func (e *benchEnds) start(b *testing.B, server, client, raw string, callers int) {
+type benchLoad struct{ callers, bytes int }
+
+func (e *benchEnds) start(b *testing.B, server, client, raw string, load benchLoad) {
 	e.server.start(b, raw, "server "+server)
 	address := strings.TrimSpace(e.server.line(b))
-	e.client.start(b, raw, fmt.Sprintf("client %s %s %d", client, address, callers))
-	e.round(b, callers) // to warm up
+	e.client.start(b, raw, fmt.Sprintf("client %s %s %d %d", client, address, load.callers, load.bytes))
+	e.round(b, load) // to warm up
 	e.client.cpu, e.server.cpu = nil, nil
 }
 
@@ -124,9 +126,9 @@ func (e *benchEnd) line(b *testing.B) string {
 // callsARound is for 50 callers; one caller makes a tenth.
 const callsARound = 20_000
 
-func (e *benchEnds) round(b *testing.B, callers int) {
+func (e *benchEnds) round(b *testing.B, load benchLoad) {
 	calls := callsARound
-	if callers == 1 {
+	if load.callers == 1 {
 		calls /= 10
 	}
 	if testing.Short() {
@@ -151,8 +153,8 @@ func (e *benchEnd) ask(b *testing.B, calls int) {
 // TestBenchEnd runs one end of BenchmarkRawSystemCalls. It passes if endVariable is not set.
 func TestBenchEnd(t *testing.T) {
 	var role, kind, address string
-	var callers int
-	if n, _ := fmt.Sscan(os.Getenv(endVariable), &role, &kind, &address, &callers); n == 0 {
+	var load benchLoad
+	if n, _ := fmt.Sscan(os.Getenv(endVariable), &role, &kind, &address, &load.callers, &load.bytes); n == 0 {
 		return
 	}
 	makeCalls := func(int) {}
@@ -172,7 +174,7 @@ func TestBenchEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
-		makeCalls = func(n int) { callFrom(t, testgrpc.NewTestServiceClient(c), callers, n) }
+		makeCalls = func(n int) { callFrom(t, testgrpc.NewTestServiceClient(c), load, n) }
 	}
 	for {
 		var calls int
@@ -185,12 +187,12 @@ func TestBenchEnd(t *testing.T) {
 	}
 }
 
-func callFrom(t *testing.T, c testgrpc.TestServiceClient, callers, calls int) {
-	in := request(make([]byte, 64))
+func callFrom(t *testing.T, c testgrpc.TestServiceClient, load benchLoad, calls int) {
+	in := request(make([]byte, load.bytes))
 	var calling sync.WaitGroup
-	for range callers {
+	for range load.callers {
 		calling.Go(func() {
-			for range calls / callers {
+			for range calls / load.callers {
 				if _, err := c.UnaryCall(t.Context(), in); err != nil {
 					t.Error(err)
 					return

@@ -186,7 +186,12 @@ func (l *Link) TakeOutput() *batchio.Output {
 func (l *Link) SetOutputLimit(bytes int) { l.limit = bytes }
 
 // Ending returns the number of calls whose last frame is in the output, and of all open calls.
-func (l *Link) Ending() (waiting, open int) { return l.ending, len(l.streams) + l.ending }
+func (l *Link) Ending() (waiting, open int) {
+	if l.cfg.Client {
+		return l.ending, len(l.streams)
+	}
+	return l.ending, len(l.streams) + l.ending // the map no longer holds the calls that ended
+}
 
 // OpenStreams returns the number of open calls.
 func (l *Link) OpenStreams() int { return len(l.streams) }
