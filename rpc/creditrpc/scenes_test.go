@@ -253,6 +253,15 @@ func streamScenes() []scene {
 			at.result("receive", err)
 			return err
 		}},
+		{name: "stream/down without a request, and nobody minds", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			stream := open(ctx, c, down, seen)
+			seen.result("close", stream.CloseSend())
+			drain(stream, seen)
+		}, handle: func(s grpc.ServerStream, at *transcript) error {
+			at.result("receive", s.RecvMsg(new(text)))
+			at.note("context: %v", s.Context().Err())
+			return nil
+		}},
 		{name: "stream/unary by a stream", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
 			stream, err := c.NewStream(ctx, &grpc.StreamDesc{}, "/scene.Scene/Unary")
 			seen.result("open", err)
@@ -271,6 +280,7 @@ func streamScenes() []scene {
 }
 
 func endingScenes() []scene {
+	steps := make(chan struct{}, 2) // the handler begins, and ends
 	waits := func(s grpc.ServerStream, at *transcript) error {
 		_ = s.SendHeader(nil)
 		<-s.Context().Done()
@@ -315,6 +325,23 @@ func endingScenes() []scene {
 		{name: "ending/the context after the handler", play: answer, unary: func(ctx context.Context, in *text) (*text, error) {
 			context.AfterFunc(ctx, func() {})
 			return in, ctx.Err()
+		}},
+		{name: "ending/metadata after the end", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			ctx, cancel := context.WithCancel(ctx)
+			stream := open(ctx, c, both, seen)
+			<-steps
+			cancel()
+			drain(stream, seen)
+			<-steps
+		}, handle: func(s grpc.ServerStream, at *transcript) error {
+			steps <- struct{}{}
+			defer func() { steps <- struct{}{} }()
+			<-s.Context().Done()
+			at.result("set nothing", s.SetHeader(nil))
+			at.result("set", s.SetHeader(metadata.Pairs("x-a", "1")))
+			at.result("send", s.SendHeader(metadata.Pairs("x-a", "1")))
+			at.result("trailer", grpc.SetTrailer(s.Context(), metadata.Pairs("x-t", "1")))
+			return nil
 		}},
 		{name: "ending/closed client", handle: waits, play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
 			stream := open(ctx, c, both, seen)
