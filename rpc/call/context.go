@@ -153,6 +153,41 @@ func (c *Context) end(err error) {
 // Value returns the call's value for a key. So the call needs no context.WithValue for each value.
 func (c *Context) Value(key any) any { return c.call.ContextValue(key) }
 
+// An EndingContext holds a context that ends with a client's call. The context is made on demand,
+// because most callers need none. The methods may be called concurrently.
+type EndingContext struct {
+	mu     sync.Mutex
+	ctx    context.Context
+	cancel context.CancelFunc
+	early  bool // the call has ended before its parent's end
+}
+
+// Get returns the context: parent with a peer.
+func (e *EndingContext) Get(parent context.Context, p *peer.Peer) context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil {
+		if e.early {
+			parent = context.WithoutCancel(parent) // whose deadline may have passed since
+		}
+		e.ctx, e.cancel = context.WithCancel(peer.NewContext(parent, p))
+		if e.early {
+			e.cancel()
+		}
+	}
+	return e.ctx
+}
+
+// End ends the context of a call, whose program's context is parent.
+func (e *EndingContext) End(parent context.Context) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.early = parent.Err() == nil
+	if e.cancel != nil {
+		e.cancel()
+	}
+}
+
 // Keys holds the keys of grpc-go's context values, whose types are unexported.
 var Keys = struct{ Incoming, Peer, TransportStream any }{
 	KeyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) }),

@@ -215,7 +215,8 @@ func (c *Client) Invoke(ctx context.Context, method string, req, reply any, opts
 	return c.invoke(ctx, method, req, reply, nil, opts...)
 }
 
-// NewStream begins a streaming call. Generated code calls it.
+// NewStream begins a streaming call. Generated code calls it. As in grpc-go, the client keeps the
+// stream until the program has received the stream's end, cancels ctx, or closes the client.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	opts = c.allOptions(opts)
 	if c.stream != nil {

@@ -25,6 +25,7 @@ type clientCall struct {
 	inbox           rpccall.Queue[link.Message]
 	header, trailer metadata.MD
 	err             error
+	answered        bool // a header or a message has come
 	over            bool
 
 	encoders *encodeQueue // the queue that counts the request until it is sent; nil if none does
@@ -43,6 +44,7 @@ func (c *clientCall) wake() {
 	}
 }
 
+// signalHeader is called when the header has come, or cannot come.
 func (c *clientCall) signalHeader() {
 	if c.headers != nil {
 		rpccall.CloseOnce(c.headers)
@@ -57,11 +59,14 @@ func (c *clientCall) finish(err error) {
 	c.over, c.err = true, err
 	c.endEncoding()
 	c.signalHeader()
-	if c.streams {
-		c.wake()
+	if !c.streams {
+		c.signal <- struct{}{}
 		return
 	}
-	c.signal <- struct{}{}
+	if errors.Is(err, errRefused) { // only unary calls are repeated
+		c.err = status.Error(codes.Unavailable, err.Error())
+	}
+	c.wake()
 }
 
 // maxTries limits the connections on which a call is tried if the servers refuse the call.
@@ -168,7 +173,8 @@ func (c *Client) begin(ctx context.Context, call *clientCall, method string, inf
 		}
 		timeout := int64(0)
 		if deadline, ok := ctx.Deadline(); ok {
-			timeout = max(1, time.Until(deadline).Microseconds()) // because 0 means no timeout
+			// Rounded up, so that the client's deadline passes first. 0 means no timeout.
+			timeout = max(1, (time.Until(deadline)-1).Microseconds()+1)
 		}
 		cc.link.Begin(&call.stream, method, uint64(timeout), appendMeta(md))
 		cc.Counters.CallsStarted++

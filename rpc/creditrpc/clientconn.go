@@ -34,6 +34,7 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 // OnMessage passes a message to the call's caller.
 func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*clientCall)
+	call.answered = true
 	call.signalHeader() // no header comes after a message
 	kept := cc.retain(m, call.streams)
 	if !call.streams {
@@ -53,7 +54,7 @@ func (cc *clientConn) OnTooLong(s *link.Stream, bytes int) {
 // OnHeader keeps the server's metadata.
 func (cc *clientConn) OnHeader(s *link.Stream, meta []byte) {
 	call := s.Owner.(*clientCall)
-	call.header = readMeta(meta)
+	call.header, call.answered = readMeta(meta), true
 	call.signalHeader()
 }
 

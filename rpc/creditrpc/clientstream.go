@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/creditrpc/internal/link"
 )
 
@@ -19,12 +21,13 @@ type clientStream struct {
 	call       clientCall
 	cc         *clientConn
 	ctx        context.Context
+	ended      rpccall.EndingContext // the context that Context returns
 	desc       *grpc.StreamDesc
 	info       callInfo
-	stop       func() bool // stops watching ctx
-	gotMessage bool        // the only message of the answer has come
-	closed     bool        // CloseSend was called, or the only message was sent
-	finished   bool        // the call options got the end; guarded by the connection's lock
+	stop       [2]func() bool // stop watching ctx and the client; guarded by the connection's lock
+	gotMessage bool           // the only message of the answer has come
+	closed     bool           // CloseSend was called, or the only message was sent
+	finishOnce sync.Once
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -42,20 +45,28 @@ func (c *Client) newStream(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.C
 		info.CallOnFinish(err)
 		return nil, err
 	}
-	s.stop = context.AfterFunc(ctx, func() { s.cc.cancel(&s.call, ctx.Err()) })
+	s.cc.Mu.Lock()
+	defer s.cc.Mu.Unlock()
+	s.stop[0] = context.AfterFunc(ctx, func() { _ = s.fail(ctx.Err()) })
+	s.stop[1] = context.AfterFunc(c.ctx, func() { _ = s.deliverEnd(ErrClosed) })
 	return s, nil
 }
 
-// Context returns the call's context.
-func (s *clientStream) Context() context.Context { return s.ctx }
+// Context returns the call's context, with the peer. It ends when the program gets to know the
+// call's end, or closes the client.
+func (s *clientStream) Context() context.Context { return s.ended.Get(s.ctx, s.cc.peer) }
 
 // Header waits for the server's metadata, or for the call's end. If the call ends without
 // metadata, Header returns nil, nil, and RecvMsg returns the call's error.
 func (s *clientStream) Header() (metadata.MD, error) {
 	<-s.call.headers
 	s.cc.Mu.Lock()
-	defer s.cc.Mu.Unlock()
-	return s.call.header, nil
+	md, answered, err := s.call.header, s.call.answered, s.call.err
+	s.cc.Mu.Unlock()
+	if !answered {
+		_ = s.deliverEnd(err)
+	}
+	return md, nil
 }
 
 // Trailer returns the metadata that came with the call's end.
@@ -67,9 +78,9 @@ func (s *clientStream) Trailer() metadata.MD {
 
 // CloseSend tells the server that no more messages follow.
 func (s *clientStream) CloseSend() error {
+	s.closed = true
 	s.cc.Mu.Lock()
 	defer s.cc.Mu.Unlock()
-	s.closed = true
 	s.cc.link.End(&s.call.stream)
 	s.cc.Flush()
 	return nil
@@ -84,30 +95,27 @@ func (s *clientStream) SendMsg(v any) error {
 	case errors.Is(err, io.EOF) && !s.desc.ClientStreams:
 		return nil
 	case err != nil && !errors.Is(err, io.EOF):
-		s.cc.cancel(&s.call, err)
-		_ = s.deliverEnd(err)
+		return s.fail(err)
 	}
 	return err
 }
 
 func (s *clientStream) send(v any) error {
-	c, stream := s.cc, &s.call.stream
+	c, stream, last := s.cc, &s.call.stream, !s.desc.ClientStreams
+	if s.closed {
+		return status.Error(codes.Internal, "creditrpc: SendMsg after CloseSend")
+	}
+	s.closed = last
 	b, err := encode(v, c.sendLimit(s.info.MaxSend))
 	if err != nil {
 		return err
 	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	switch {
-	case s.closed:
-		b.Release()
-		return status.Error(codes.Internal, "creditrpc: SendMsg after CloseSend")
-	case s.call.over:
+	if s.call.over {
 		b.Release()
 		return io.EOF
 	}
-	last := !s.desc.ClientStreams
-	s.closed = last
 	c.link.Send(stream, batchio.Payload{Data: b.Data, Owner: b}, last)
 	for !stream.Idle() && !s.call.over {
 		c.Flush()
@@ -129,8 +137,7 @@ func (s *clientStream) RecvMsg(v any) error {
 		return s.deliverEnd(err)
 	}
 	if err = decode(&m, v, s.info.MaxReceive); err != nil {
-		s.cc.cancel(&s.call, context.Canceled)
-		return s.deliverEnd(err)
+		return s.fail(err)
 	}
 	if s.desc.ServerStreams {
 		return nil
@@ -140,8 +147,7 @@ func (s *clientStream) RecvMsg(v any) error {
 	switch {
 	case err == nil:
 		m.Release()
-		s.cc.cancel(&s.call, context.Canceled)
-		return s.deliverEnd(status.Error(codes.Internal, "creditrpc: more than one message in a unary response"))
+		return s.fail(status.Error(codes.Internal, "creditrpc: more than one message in a unary response"))
 	case errors.Is(err, io.EOF):
 		_ = s.deliverEnd(nil)
 		return nil
@@ -149,23 +155,29 @@ func (s *clientStream) RecvMsg(v any) error {
 	return s.deliverEnd(err)
 }
 
-// deliverEnd passes the end to the call options, unless it has done so before. It returns err.
+// fail ends the call with an error, and cancels it on the server. It returns the error's status.
+func (s *clientStream) fail(err error) error {
+	s.cc.cancel(&s.call, err)
+	return s.deliverEnd(rpccall.StatusOf(err).Err())
+}
+
+// deliverEnd ends the stream's context and passes the end to the call options, unless it has done
+// so before. It returns err.
 func (s *clientStream) deliverEnd(err error) error {
-	s.cc.Mu.Lock()
-	first := !s.finished
-	if s.finished = true; first {
+	s.finishOnce.Do(func() {
+		s.cc.Mu.Lock()
 		s.info.setResults(s.cc, &s.call)
-	}
-	s.cc.Mu.Unlock()
-	switch {
-	case !first:
-		return err
-	case errors.Is(err, io.EOF):
-		s.info.CallOnFinish(nil)
-	default:
-		s.info.CallOnFinish(err)
-	}
-	s.stop()
+		stop := s.stop
+		s.cc.Mu.Unlock()
+		stop[0]()
+		stop[1]()
+		s.ended.End(s.ctx)
+		if errors.Is(err, io.EOF) {
+			s.info.CallOnFinish(nil)
+		} else {
+			s.info.CallOnFinish(err)
+		}
+	})
 	return err
 }
 
@@ -185,8 +197,6 @@ func (s *clientStream) nextMessage() (link.Message, error) {
 			return m, nil
 		case !over:
 			<-s.call.signal
-		case errors.Is(s.call.err, errRefused):
-			return m, status.Error(codes.Unavailable, errRefused.Error())
 		case s.call.err != nil:
 			return m, s.call.err
 		case !s.desc.ServerStreams && !s.gotMessage:

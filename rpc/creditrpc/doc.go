@@ -88,10 +88,9 @@
 //
 // # Where it differs from grpc-go
 //
-// A test makes about sixty kinds of calls with both libraries. It found these differences:
+// A test makes about sixty kinds of calls with both libraries. It found these differences, and
+// those at the end of this page:
 //
-//   - Keys and values of metadata may hold any bytes. grpc-go refuses keys that HTTP/2 headers
-//     cannot hold, and values that are not printable, unless the key ends in -bin.
 //   - If a message is longer than the peer accepts, the message's sender gets an error, and the
 //     stream stays open. With grpc-go, the receiver ends the call.
 //   - Call options for compressors and codecs fail a call as Unimplemented.

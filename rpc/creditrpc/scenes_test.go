@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -185,6 +186,12 @@ func streamScenes() []scene {
 			seen.result("close", stream.CloseSend())
 			headerOf(stream, seen)
 		}, handle: func(grpc.ServerStream, *transcript) error { return status.Error(codes.Aborted, "handler: enough") }},
+		{name: "stream/sends twice after the end", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			stream := open(ctx, c, down, seen)
+			drain(stream, seen)
+			seen.result("send", send(stream, "late"))
+			seen.result("send again", send(stream, "later"))
+		}, handle: func(grpc.ServerStream, *transcript) error { return nil }},
 		{name: "stream/sends until the server has ended", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
 			stream := open(ctx, c, up, seen)
 			for ctx.Err() == nil {
@@ -253,6 +260,15 @@ func streamScenes() []scene {
 			at.result("receive", err)
 			return err
 		}},
+		{name: "stream/down without a request, and nobody minds", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			stream := open(ctx, c, down, seen)
+			seen.result("close", stream.CloseSend())
+			drain(stream, seen)
+		}, handle: func(s grpc.ServerStream, at *transcript) error {
+			at.result("receive", s.RecvMsg(new(text)))
+			at.note("context: %v", s.Context().Err())
+			return nil
+		}},
 		{name: "stream/unary by a stream", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
 			stream, err := c.NewStream(ctx, &grpc.StreamDesc{}, "/scene.Scene/Unary")
 			seen.result("open", err)
@@ -270,7 +286,30 @@ func streamScenes() []scene {
 	}
 }
 
+// abandon opens a stream, which ends before anybody reads it, and notes what the call options get.
+func abandon(ctx context.Context, c grpc.ClientConnInterface, seen *transcript, end func()) {
+	var p peer.Peer
+	var header metadata.MD
+	finished := make(chan error, 10)
+	stream := open(ctx, c, both, seen, grpc.Peer(&p), grpc.Header(&header), grpc.OnFinish(func(err error) { finished <- err }))
+	headerOf(stream, seen)
+	end()
+	select {
+	case err := <-finished:
+		seen.result("finished", err)
+	case <-time.After(10 * time.Second):
+		seen.note("OnFinish was not called")
+		return
+	}
+	<-stream.Context().Done()
+	seen.note("peer: %v", p.Addr != nil)
+	seen.metadata("header", header)
+	drain(stream, seen)
+	seen.note("finished %d times more", len(finished))
+}
+
 func endingScenes() []scene {
+	steps := make(chan struct{}, 2) // the handler begins, and ends
 	waits := func(s grpc.ServerStream, at *transcript) error {
 		_ = s.SendHeader(nil)
 		<-s.Context().Done()
@@ -315,6 +354,54 @@ func endingScenes() []scene {
 		{name: "ending/the context after the handler", play: answer, unary: func(ctx context.Context, in *text) (*text, error) {
 			context.AfterFunc(ctx, func() {})
 			return in, ctx.Err()
+		}},
+		{name: "ending/the stream's context", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			asked, unasked := open(ctx, c, both, seen), open(ctx, c, both, seen)
+			p, ok := peer.FromContext(asked.Context())
+			seen.note("peer: %v, context: %v", ok && p.Addr != nil, asked.Context().Err())
+			drain(asked, seen)
+			drain(unasked, seen)
+			seen.note("contexts: %v, %v", asked.Context().Err(), unasked.Context().Err())
+		}, handle: func(grpc.ServerStream, *transcript) error { return nil }},
+		{name: "ending/nobody reads", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			cancelled, cancel := context.WithCancel(ctx)
+			abandon(cancelled, c, seen, cancel)
+			abandon(ctx, c, seen, func() { _ = c.(io.Closer).Close() })
+		}, handle: func(s grpc.ServerStream, _ *transcript) error {
+			_ = s.SendHeader(metadata.Pairs("x-a", "1"))
+			<-s.Context().Done()
+			return nil
+		}},
+		{name: "ending/only the header is asked for", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			var p peer.Peer
+			var trailer metadata.MD
+			finished := 0
+			stream := open(ctx, c, both, seen, grpc.Peer(&p), grpc.Trailer(&trailer), grpc.OnFinish(func(err error) { finished++; seen.result("finished", err) }))
+			headerOf(stream, seen)
+			seen.note("peer: %v", p.Addr != nil)
+			seen.metadata("trailer", trailer)
+			drain(stream, seen)
+			seen.note("finished %d times", finished)
+		}, handle: func(s grpc.ServerStream, _ *transcript) error {
+			s.SetTrailer(metadata.Pairs("x-t", "1"))
+			return status.Error(codes.Aborted, "handler: enough")
+		}},
+		{name: "ending/metadata after the end", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			ctx, cancel := context.WithCancel(ctx)
+			stream := open(ctx, c, both, seen)
+			<-steps
+			cancel()
+			drain(stream, seen)
+			<-steps
+		}, handle: func(s grpc.ServerStream, at *transcript) error {
+			steps <- struct{}{}
+			defer func() { steps <- struct{}{} }()
+			<-s.Context().Done()
+			at.result("set nothing", s.SetHeader(nil))
+			at.result("set", s.SetHeader(metadata.Pairs("x-a", "1")))
+			at.result("send", s.SendHeader(metadata.Pairs("x-a", "1")))
+			at.result("trailer", grpc.SetTrailer(s.Context(), metadata.Pairs("x-t", "1")))
+			return nil
 		}},
 		{name: "ending/closed client", handle: waits, play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
 			stream := open(ctx, c, both, seen)

@@ -145,23 +145,13 @@ func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
 	st := rpccall.StatusOf(err)
 	c := s.conn
 	c.Mu.Lock()
-	if s.stream.Open() && !s.statusSent {
-		s.statusSent = true
-		if reply != nil {
-			s.sendHeaderLocked()
-			plain := len(s.trailer) == 0
-			c.link.Send(&s.stream, batchio.Payload{Data: reply.Data, Owner: reply}, plain)
-			reply = nil
-			if !plain {
-				c.link.SendStatus(&s.stream, newEnding(st, s.trailer))
-			}
-		} else {
-			if len(s.header) > 0 {
-				s.sendHeaderLocked()
-			}
-			c.link.SendStatus(&s.stream, newEnding(st, s.trailer))
-		}
+	if reply != nil && !s.statusSent && s.stream.Open() {
+		s.sendHeaderLocked()
+		s.statusSent = len(s.trailer) == 0 // a message can also say that the call has succeeded
+		c.link.Send(&s.stream, batchio.Payload{Data: reply.Data, Owner: reply}, s.statusSent)
+		reply = nil
 	}
+	s.sendStatusLocked(st)
 	c.release(s, st.Code() == codes.OK)
 	c.FlushBatch()
 	full := c.link.Pending() >= batchio.MinOutput
@@ -182,6 +172,28 @@ func (s *serverCall) sendHeaderLocked() {
 			s.conn.link.SendHeader(&s.stream, appendMeta(s.header))
 		}
 	}
+}
+
+// sendStatusLocked ends the call, unless it has ended. The lock is held.
+func (s *serverCall) sendStatusLocked(st *status.Status) {
+	if !s.statusSent && s.stream.Open() {
+		s.statusSent = true
+		s.sendHeaderLocked()
+		s.conn.link.SendStatus(&s.stream, newEnding(st, s.trailer))
+	}
+}
+
+// endOnError returns err. If err is not nil, it also sends err's status to the client at once, and
+// ends the call's context, as grpc-go does. So a handler that ignores the error reports no success.
+func (s *serverCall) endOnError(err error) error {
+	if err != nil {
+		s.conn.Mu.Lock()
+		s.sendStatusLocked(rpccall.StatusOf(err))
+		s.conn.Flush()
+		s.conn.Mu.Unlock()
+		s.Cancel(context.Canceled)
+	}
+	return err
 }
 
 func (s *serverCall) serveStream() {
@@ -211,8 +223,10 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 	switch {
 	case len(md) == 0 && !send:
 		return nil
-	case s.headerSent:
-		return status.Error(codes.Internal, "creditrpc: SetHeader or SendHeader after the header was sent")
+	case send && s.over():
+		return s.endedError()
+	case s.headerSent, s.over():
+		return status.Error(codes.Internal, "creditrpc: SetHeader or SendHeader after the header was sent, or after the call's end")
 	}
 	if err := s.addMetadata(&s.header, md); err != nil {
 		return err
@@ -229,7 +243,20 @@ func (s *serverCall) putHeader(md metadata.MD, send bool) error {
 func (s *serverCall) SetTrailer(md metadata.MD) error {
 	s.conn.Mu.Lock()
 	defer s.conn.Mu.Unlock()
+	if len(md) > 0 && s.over() {
+		return status.Error(codes.Internal, "creditrpc: SetTrailer after the call's end")
+	}
 	return s.addMetadata(&s.trailer, md)
+}
+
+// over reports whether nothing more can be sent. The lock is held.
+func (s *serverCall) over() bool { return s.statusSent || !s.stream.Open() || s.Err() != nil }
+
+func (s *serverCall) endedError() error {
+	if err := s.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return status.Error(codes.Unavailable, "creditrpc: the call has ended")
 }
 
 // addMetadata adds metadata, or returns an error if the client accepts less. The lock is held.
@@ -250,7 +277,8 @@ var _ grpc.ServerStream = serverStream{}
 // Context returns the call's context.
 func (s serverStream) Context() context.Context { return &s.serverCall.Context }
 
-// SetTrailer adds to the trailer metadata. It drops metadata that is too long, without an error.
+// SetTrailer adds to the trailer metadata. It drops metadata that is too long or too late, without
+// an error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
 
 // SendMsg sends a message, and waits until flow control allows that.
@@ -262,7 +290,7 @@ func (s serverStream) SendMsg(v any) error {
 	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
-	if !s.stream.Open() {
+	if s.over() {
 		b.Release()
 		return s.endedError()
 	}
@@ -281,15 +309,17 @@ func (s serverStream) SendMsg(v any) error {
 	return nil
 }
 
-func (s serverStream) endedError() error {
-	if err := s.Err(); err != nil {
-		return status.FromContextError(err).Err()
+// RecvMsg receives a message. It returns io.EOF after the client's last message. Other errors end
+// the call.
+func (s serverStream) RecvMsg(v any) error {
+	err := s.receive(v)
+	if errors.Is(err, io.EOF) {
+		return err
 	}
-	return status.Error(codes.Unavailable, "creditrpc: the call has ended")
+	return s.endOnError(err)
 }
 
-// RecvMsg receives a message. It returns io.EOF after the client's last message.
-func (s serverStream) RecvMsg(v any) error {
+func (s serverStream) receive(v any) error {
 	m, err := s.nextMessage()
 	switch {
 	case errors.Is(err, io.EOF) && !s.gotMessage && !s.method.Stream.ClientStreams:

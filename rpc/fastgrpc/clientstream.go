@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/batchio"
+	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/ending"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
@@ -23,8 +23,8 @@ type clientStream struct {
 	client     *Client
 	method     string
 	ctx        context.Context
-	cancel     context.CancelFunc // releases the timer of the method's timeout
-	ended      endingContext      // the context that Context returns
+	cancel     context.CancelFunc    // releases the timer of the method's timeout
+	ended      rpccall.EndingContext // the context that Context returns
 	desc       *grpc.StreamDesc
 	info       callInfo
 	alias      message.AliasedMemory
@@ -119,7 +119,7 @@ func (s *clientStream) finish(end ending.Ending) {
 		if stop != nil {
 			stop()
 		}
-		s.ended.end(s.ctx)
+		s.ended.End(s.ctx)
 		s.cancel()
 		if c.conn != nil {
 			s.info.reportResponse(c)
@@ -141,42 +141,7 @@ func (s *clientStream) Context() context.Context {
 	c.conn.Mu.Lock()
 	s.sent.Drop()
 	c.conn.Mu.Unlock()
-	return s.ended.get(c)
-}
-
-// An endingContext is a context that ends with the call. It is made on demand, because most callers
-// need none.
-type endingContext struct {
-	mu     sync.Mutex
-	ctx    context.Context
-	cancel context.CancelFunc
-	early  bool // the call has ended before its parent's end
-}
-
-func (e *endingContext) get(c *clientCall) context.Context {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ctx == nil {
-		ctx := c.ctx
-		if e.early {
-			ctx = context.WithoutCancel(ctx) // whose deadline may have passed since
-		}
-		e.ctx, e.cancel = context.WithCancel(peer.NewContext(ctx, c.conn.peer))
-		if e.early {
-			e.cancel()
-		}
-	}
-	return e.ctx
-}
-
-// end ends the context of a call, whose program's context is parent.
-func (e *endingContext) end(parent context.Context) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.early = parent.Err() == nil
-	if e.cancel != nil {
-		e.cancel()
-	}
+	return s.ended.Get(c.ctx, c.conn.peer)
 }
 
 // Header waits for the response's header metadata. If the call ends without metadata,

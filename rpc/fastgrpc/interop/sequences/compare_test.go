@@ -11,18 +11,20 @@ import (
 // steps that show the differences that the page names. If asked, judge counts which of them it shows.
 func judge(t *testing.T, s *script, countSeen bool) {
 	t.Helper()
+	want := play(t, original, s)
 	for _, p := range pairings {
-		differs := func(s *script) bool { return compare(t, p, s) != "" }
-		if !differs(s) {
+		if p.compareEvents(want, play(t, p, s)) == "" {
 			continue
 		}
-		if differs(without(t, s, differences)) {
-			small := without(t, shrink(s, func(s *script) bool { return differs(without(t, s, differences)) }), differences)
-			t.Errorf("%s differs from gg in a way that the page does not name. In short:\n%v%s", p.name, small, compare(t, p, small))
+		named := p.page.differences
+		differs := func(s *script) bool { return compare(t, p, s) != "" }
+		if differs(without(t, s, named)) {
+			small := without(t, shrink(s, func(s *script) bool { return differs(without(t, s, named)) }), named)
+			t.Errorf("%s differs from gg in a way that the page of %s does not name. In short:\n%v%s", p.name, p.page.library, small, compare(t, p, small))
 			continue
 		}
 		if countSeen {
-			for _, d := range fewest(t, s, differs) {
+			for _, d := range fewest(t, s, named, differs) {
 				d.seen++
 			}
 		}
@@ -30,10 +32,10 @@ func judge(t *testing.T, s *script, countSeen bool) {
 }
 
 // fewest returns those of the differences that a script shows.
-func fewest(t *testing.T, s *script, differs func(*script) bool) []*difference {
+func fewest(t *testing.T, s *script, named []*difference, differs func(*script) bool) []*difference {
 	t.Helper()
-	shown := differences
-	for _, d := range differences {
+	shown := named
+	for _, d := range named {
 		others := slices.DeleteFunc(slices.Clone(shown), func(other *difference) bool { return other == d })
 		if !differs(without(t, s, others)) {
 			shown = others
@@ -64,7 +66,18 @@ func without(t *testing.T, s *script, all []*difference) *script {
 // compare plays a script in a pairing and between grpc-go's ends, and describes what differs.
 func compare(t *testing.T, p pairing, s *script) string {
 	t.Helper()
-	return describe(original.name, play(t, original, s), p.name, play(t, p, s))
+	return p.compareEvents(play(t, original, s), play(t, p, s))
+}
+
+// compareEvents describes how the events of a pairing differ from grpc-go's.
+func (p pairing) compareEvents(want, got []event) string {
+	if p.hidden != nil {
+		want = slices.Clone(want)
+		for i, e := range want {
+			want[i].text = p.hidden.ReplaceAllString(e.text, "")
+		}
+	}
+	return describe(original.name, want, p.name, got)
 }
 
 // describe returns the events that only one of two plays has.

@@ -3,6 +3,7 @@ package sequences
 import (
 	"context"
 	"net"
+	"regexp"
 	"sync"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"wirelab.dev/rpc/creditrpc"
 	"wirelab.dev/rpc/fastgrpc"
 )
 
@@ -56,20 +58,35 @@ var fast = library{
 	},
 }
 
+var credit = library{
+	newServer: func() listeningServer {
+		return creditrpc.NewServer(creditrpc.Window(wide), creditrpc.StreamWindow(wide))
+	},
+	connect: func(dial dialer) (connection, error) {
+		return creditrpc.NewClient("memory:1", creditrpc.WithWindow(wide), creditrpc.WithStreamWindow(wide), creditrpc.WithDialer(dial))
+	},
+}
+
 // A pairing is a client and a server.
 type pairing struct {
 	name           string
 	client, server library
+	page           *page          // names the differences that are allowed
+	hidden         *regexp.Regexp // what only grpc-go's events have; nil if nothing
 }
 
 // original is grpc-go's own pairing. The others are compared with it.
-var original = pairing{"gg", grpcGo, grpcGo}
+var original = pairing{name: "gg", client: grpcGo, server: grpcGo}
 
 var pairings = []pairing{
-	{"gf", grpcGo, fast},
-	{"fg", fast, grpcGo},
-	{"ff", fast, fast},
+	{"gf", grpcGo, fast, fastPage, nil},
+	{"fg", fast, grpcGo, fastPage, nil},
+	{"ff", fast, fast, fastPage, nil},
+	{"cc", credit, credit, creditPage, headersOfGRPC},
 }
+
+// headersOfGRPC finds the metadata that gRPC's wire format needs. creditrpc has no such metadata.
+var headersOfGRPC = regexp.MustCompile(` (:authority|content-type|grpc-accept-encoding|grpc-status-details-bin|user-agent): (…|\[.*?\]|\d+ bytes [0-9a-f]+)`)
 
 // A link joins a client and a server in memory. It can hold back what the client sends.
 type link struct {

@@ -1,12 +1,13 @@
 // Package sequences makes random calls with grpc-go's and fastgrpc's clients and servers in each
-// pairing, and compares what both ends see of them, step by step: codes, messages, metadata, order.
+// pairing, and with creditrpc at both ends. It compares what both ends see of them, step by step:
+// codes, messages, metadata, order.
 //
 //	script_test.go       draws what both ends do
 //	play_test.go         lets both ends do that, one step at a time
 //	act_test.go          carries out a step, and describes what the end sees
 //	libraries_test.go    the pairings, and the link in memory between their ends
 //	compare_test.go      finds what differs, and makes a script that shows it short
-//	differences_test.go  the differences that fastgrpc's page names
+//	differences_test.go  the differences that the libraries' pages name
 //
 // A call plays in a bubble of testing/synctest, over a link in memory. The next step begins when all
 // goroutines wait, and deadlines pass by the bubble's clock. So no outcome depends on the machine.
@@ -29,7 +30,7 @@ import (
 
 var (
 	seed   = flag.Uint64("seed", 1, "the seed of the scripts")
-	update = flag.Bool("update", false, "write "+pageFile)
+	update = flag.Bool("update", false, "write the pages")
 	number = flag.Int("number", -1, "play only the script of this number, and print it and its events")
 )
 
@@ -52,29 +53,30 @@ func TestSequences(t *testing.T) {
 	for n := range scripts {
 		judge(t, draw(*seed, uint64(n)), all)
 	}
-	for _, d := range differences {
+	for _, p := range pages {
 		if !all {
 			break
 		}
-		t.Logf("%d plays show: %s", d.seen, d.text)
-		if d.seen == 0 {
-			t.Errorf("no play shows %q: remove it from the table, and run TestPage with -update", d.text)
+		for _, d := range p.differences {
+			t.Logf("%d plays of %s show: %s", d.seen, p.library, d.text)
+			if d.seen == 0 {
+				t.Errorf("no play shows %q: remove it from the table of %s, and run TestPage with -update", d.text, p.library)
+			}
 		}
 	}
 }
 
-// pageFile is the part of fastgrpc's page that names the differences.
-const pageFile = "../../doc_differences.go"
-
-// TestPage wants that the page names the differences that are allowed, and no others.
+// TestPage wants that each page names the differences that are allowed, and no others.
 func TestPage(t *testing.T) {
-	if *update {
-		if err := os.WriteFile(pageFile, []byte(writePage()), 0o666); err != nil {
-			t.Fatal(err)
+	for _, p := range pages {
+		if *update {
+			if err := os.WriteFile(p.file, []byte(p.write()), 0o666); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if got, err := os.ReadFile(pageFile); err != nil || string(got) != writePage() {
-		t.Errorf("%s is not what this test writes (%v): run it with -update", pageFile, err)
+		if got, err := os.ReadFile(p.file); err != nil || string(got) != p.write() {
+			t.Errorf("%s is not what this test writes (%v): run it with -update", p.file, err)
+		}
 	}
 }
 
@@ -98,7 +100,7 @@ func TestPlanted(t *testing.T) {
 			return handler(srv, forgetfulStream{s})
 		}))
 	}
-	p := pairing{"planted", grpcGo, forgetful}
+	p := pairing{name: "planted", client: grpcGo, server: forgetful}
 	differs := func(s *script) bool { return compare(t, p, s) != "" }
 	for n := range uint64(100) {
 		s := draw(1, n)
