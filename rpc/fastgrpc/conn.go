@@ -27,7 +27,7 @@ type conn struct {
 	role     connRole
 	isClient bool
 	peer     *peer.Peer
-	stats    stats.Handler
+	stats    []stats.Handler
 	ctx      context.Context // ends when the connection closes
 	end      context.CancelFunc
 	clock    lifetime.Clock
@@ -38,10 +38,10 @@ func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *li
 	c.peer = &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
 	c.stats, c.isClient = l.stats, l.h2.Client
 	c.ctx, c.end = context.WithCancel(context.Background())
-	if c.stats != nil {
-		c.ctx = c.stats.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr})
-		c.stats.HandleConn(c.ctx, &stats.ConnBegin{Client: c.isClient})
+	for _, h := range c.stats {
+		c.ctx = h.TagConn(c.ctx, &stats.ConnTagInfo{RemoteAddr: c.peer.Addr, LocalAddr: c.peer.LocalAddr}) //nolint:fatcontext // each handler adds its values
 	}
+	c.reportConn(&stats.ConnBegin{Client: c.isClient})
 	c.role = role
 	c.Init(nc)
 	cfg := l.h2Config()
@@ -126,8 +126,12 @@ func (c *conn) onContentFreed() {
 // reportClosed ends the connection's context and reports the end to the stats handler.
 func (c *conn) reportClosed() {
 	c.end()
-	if c.stats != nil {
-		c.stats.HandleConn(c.ctx, &stats.ConnEnd{Client: c.isClient})
+	c.reportConn(&stats.ConnEnd{Client: c.isClient})
+}
+
+func (c *conn) reportConn(event stats.ConnStats) {
+	for _, h := range c.stats {
+		h.HandleConn(c.ctx, event)
 	}
 }
 
@@ -223,7 +227,7 @@ type limits struct {
 	codec               message.Codec
 	vt                  bool // the proto codec uses vtprotobuf's methods
 	alias               bool
-	stats               stats.Handler
+	stats               []stats.Handler
 }
 
 // memoryLimit limits each kind of memory that a connection keeps for its peer, if the windows have

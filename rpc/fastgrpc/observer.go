@@ -14,9 +14,9 @@ import (
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
 
-// An observer reports the events of one call to a stats handler. A nil observer reports nothing.
+// An observer reports the events of one call to the stats handlers. A nil observer reports nothing.
 type observer struct {
-	handler    stats.Handler
+	handlers   []stats.Handler
 	ctx        context.Context
 	client     bool
 	method     string
@@ -25,17 +25,21 @@ type observer struct {
 	ended      atomic.Bool
 }
 
-// newObserver lets the handler add values to the call's context. It sets begin's time but does not
+// newObserver lets the handlers add values to the call's context. It sets begin's time but does not
 // report begin.
-func newObserver(ctx context.Context, h stats.Handler, tag *stats.RPCTagInfo, begin *stats.Begin) *observer {
+func newObserver(ctx context.Context, handlers []stats.Handler, tag *stats.RPCTagInfo, begin *stats.Begin) *observer {
 	begin.BeginTime = time.Now()
-	return &observer{
-		handler: h, ctx: h.TagRPC(ctx, tag),
-		client: begin.Client, method: tag.FullMethodName, began: begin.BeginTime,
+	for _, h := range handlers {
+		ctx = h.TagRPC(ctx, tag) //nolint:fatcontext // each handler adds its values
 	}
+	return &observer{handlers: handlers, ctx: ctx, client: begin.Client, method: tag.FullMethodName, began: begin.BeginTime}
 }
 
-func (o *observer) report(event stats.RPCStats) { o.handler.HandleRPC(o.ctx, event) }
+func (o *observer) report(event stats.RPCStats) {
+	for _, h := range o.handlers {
+		h.HandleRPC(o.ctx, event)
+	}
+}
 
 func (o *observer) reportSent(m any, size message.Sizes) {
 	if o != nil {
@@ -60,42 +64,19 @@ func (o *observer) reportEnd(trailer metadata.MD, err error) {
 	}
 }
 
-// chainStatsHandlers returns a handler that calls outer, if it is not nil, and then inner.
-func chainStatsHandlers(outer, inner stats.Handler) stats.Handler {
-	if outer == nil {
-		return inner
+// addStatsHandler adds a stats handler, unless it is nil.
+func (l *limits) addStatsHandler(h stats.Handler) {
+	if h != nil {
+		l.stats = append(l.stats, h)
 	}
-	return statsPair{outer, inner}
 }
 
-// statsPair calls two stats handlers, outer first.
-type statsPair struct{ outer, inner stats.Handler }
-
-func (p statsPair) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
-	return p.inner.TagRPC(p.outer.TagRPC(ctx, info), info)
-}
-
-func (p statsPair) HandleRPC(ctx context.Context, s stats.RPCStats) {
-	p.outer.HandleRPC(ctx, s)
-	p.inner.HandleRPC(ctx, s)
-}
-
-func (p statsPair) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
-	return p.inner.TagConn(p.outer.TagConn(ctx, info), info)
-}
-
-func (p statsPair) HandleConn(ctx context.Context, s stats.ConnStats) {
-	p.outer.HandleConn(ctx, s)
-	p.inner.HandleConn(ctx, s)
-}
-
-// metricsRecorders returns the handlers in h that record the metrics of balancers and resolvers.
-func metricsRecorders(h stats.Handler) []estats.MetricsRecorder {
-	if p, ok := h.(statsPair); ok {
-		return append(metricsRecorders(p.outer), metricsRecorders(p.inner)...)
+// metricsRecorders returns the handlers that record the metrics of balancers and resolvers.
+func metricsRecorders(handlers []stats.Handler) (recorders []estats.MetricsRecorder) {
+	for _, h := range handlers {
+		if r, ok := h.(estats.MetricsRecorder); ok {
+			recorders = append(recorders, r)
+		}
 	}
-	if r, ok := h.(estats.MetricsRecorder); ok {
-		return []estats.MetricsRecorder{r}
-	}
-	return nil
+	return recorders
 }

@@ -113,7 +113,7 @@ func KeepaliveEnforcementPolicy(p keepalive.EnforcementPolicy) ServerOption {
 
 // StatsHandler adds a stats handler, such as OpenTelemetry's.
 func StatsHandler(h stats.Handler) ServerOption {
-	return func(o *serverOptions) { o.stats = chainStatsHandlers(o.stats, h) }
+	return func(o *serverOptions) { o.addStatsHandler(h) }
 }
 
 // InTapHandle sets a function that runs when a call's header arrives, before its messages. The
@@ -335,7 +335,7 @@ func WithMaxHeaderListSize(bytes uint32) ClientOption {
 
 // WithStatsHandler adds a stats handler, such as OpenTelemetry's.
 func WithStatsHandler(h stats.Handler) ClientOption {
-	return func(o *clientOptions) { o.stats = chainStatsHandlers(o.stats, h) }
+	return func(o *clientOptions) { o.addStatsHandler(h) }
 }
 
 // WithVTProto makes the client use vtprotobuf's methods, if a message has them. See [VTProto].
