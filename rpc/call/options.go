@@ -56,20 +56,19 @@ func (c *CallOptions) CallOnFinish(err error) {
 	}
 }
 
-// Audience returns the URI of a call's service, for call credentials.
-func Audience(authority, method string) string {
-	service := method
-	if i := strings.LastIndexByte(method, '/'); i >= 0 {
-		service = method[:i]
+// CredentialMetadata returns the metadata that creds add to a call for an authority. If creds return
+// an error without a status, that error gets the status code. A code that only servers may return
+// (gRFC A54) becomes Internal.
+func CredentialMetadata(ctx context.Context, creds credentials.PerRPCCredentials, authority string, call credentials.RequestInfo, code codes.Code) (metadata.MD, error) {
+	if creds.RequireTransportSecurity() && credentials.CheckSecurityLevel(call.AuthInfo, credentials.PrivacyAndIntegrity) != nil {
+		return nil, status.Error(codes.Unauthenticated, "the call's credentials need a secure connection, but this connection is not secure: use TLS credentials")
 	}
-	return "https://" + strings.TrimSuffix(authority, ":443") + service
-}
-
-// CredentialMetadata returns the metadata that creds add to a call. If creds return an error
-// without a status, that error gets the status code. A code that only servers may return (gRFC
-// A54) becomes Internal.
-func CredentialMetadata(ctx context.Context, creds credentials.PerRPCCredentials, audience string, code codes.Code) (metadata.MD, error) {
-	values, err := creds.GetRequestMetadata(ctx, audience)
+	service := call.Method
+	if i := strings.LastIndexByte(service, '/'); i >= 0 {
+		service = service[:i]
+	}
+	uri := "https://" + strings.TrimSuffix(authority, ":443") + service
+	values, err := creds.GetRequestMetadata(credentials.NewContextWithRequestInfo(ctx, call), uri)
 	if err != nil {
 		if st, ok := status.FromError(err); ok && !IsRestricted(st.Code()) {
 			return nil, st.Err()

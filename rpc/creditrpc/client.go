@@ -265,13 +265,10 @@ func (i *callInfo) metadata(ctx context.Context, cc *clientConn, method string) 
 	if len(i.creds) == 0 {
 		return md, nil
 	}
-	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: cc.peer.AuthInfo})
+	call := credentials.RequestInfo{Method: method, AuthInfo: cc.peer.AuthInfo}
 	all := []metadata.MD{md}
 	for _, creds := range i.creds {
-		if creds.RequireTransportSecurity() && credentials.CheckSecurityLevel(cc.peer.AuthInfo, credentials.PrivacyAndIntegrity) != nil {
-			return nil, status.Error(codes.Unauthenticated, "creditrpc: the call's credentials need a secure connection, but this connection is not secure")
-		}
-		more, err := rpccall.CredentialMetadata(ctx, creds, rpccall.Audience(cc.client.address, method), codes.Unauthenticated)
+		more, err := rpccall.CredentialMetadata(ctx, creds, cc.client.address, call, codes.Unauthenticated)
 		if err != nil {
 			return nil, err
 		}

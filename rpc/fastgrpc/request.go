@@ -146,34 +146,24 @@ func (c *Client) variableFields(ctx context.Context, t *retryState) ([]hpack.Hea
 
 // appendCredentials adds the header fields of the client's credentials and the call's credentials.
 func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.HeaderField, authority, method string, forCall credentials.PerRPCCredentials) ([]hpack.HeaderField, error) {
-	auth := cc.peer.AuthInfo
-	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{Method: method, AuthInfo: auth})
-	uri := rpccall.Audience(authority, method)
-	var err error
-	for _, creds := range cc.opts.perRPC {
-		if fields, err = appendCredential(ctx, fields, creds, uri, codes.Unauthenticated); err != nil {
+	all, code := cc.opts.perRPC, codes.Unauthenticated
+	if forCall != nil {
+		all = append(slices.Clip(all), forCall)
+	}
+	for i, creds := range all {
+		if i == len(cc.opts.perRPC) {
+			code = codes.Internal
+		}
+		md, err := rpccall.CredentialMetadata(ctx, creds, authority, credentials.RequestInfo{Method: method, AuthInfo: cc.peer.AuthInfo}, code)
+		if err == nil {
+			err = checkMetadata(md)
+		}
+		if err != nil {
 			return nil, err
 		}
+		fields = wire.AppendMetadata(fields, md)
 	}
-	if forCall == nil {
-		return fields, nil
-	}
-	if forCall.RequireTransportSecurity() && credentials.CheckSecurityLevel(auth, credentials.PrivacyAndIntegrity) != nil {
-		return nil, status.Error(codes.Unauthenticated, "fastgrpc: the call's credentials need a secure connection, but this connection is not secure: use TLS credentials")
-	}
-	return appendCredential(ctx, fields, forCall, uri, codes.Internal)
-}
-
-// appendCredential adds one credential's header fields. An error without a status gets code.
-func appendCredential(ctx context.Context, fields []hpack.HeaderField, creds credentials.PerRPCCredentials, uri string, code codes.Code) ([]hpack.HeaderField, error) {
-	md, err := rpccall.CredentialMetadata(ctx, creds, uri, code)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkMetadata(md); err != nil {
-		return nil, err
-	}
-	return wire.AppendMetadata(fields, md), nil
+	return fields, nil
 }
 
 // checkCallCredentials returns an error if any of the credentials needs a secure connection but
