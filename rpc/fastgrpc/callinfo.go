@@ -1,10 +1,7 @@
 package fastgrpc
 
 import (
-	"fmt"
-	"slices"
-	"strconv"
-	"time"
+	"cmp"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -13,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/fastgrpc/internal/config"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 )
@@ -22,7 +18,7 @@ import (
 type callInfo struct {
 	rpccall.CallOptions // message limits are UnsetLimit until applyConfig sets them
 	maxReplay           int
-	alias               bool
+	alias               *message.AliasedMemory // the memory into which messages may point, or nil
 	codec               message.Codec
 	subtype             string
 	authority           string
@@ -31,7 +27,6 @@ type callInfo struct {
 	retry               *config.RetryPolicy
 	throttle            *config.Throttle
 	on                  *clientConn // if set, the call uses this connection, without stats and retries
-	noRetry             bool        // the call ignores retry policies
 	resolutionDelay     bool        // the call had to wait for the target's addresses
 }
 
@@ -49,23 +44,16 @@ func (i *callInfo) readOptions(client *clientOptions, lists ...[]grpc.CallOption
 	return i.chooseCodec(client)
 }
 
-// applyConfig applies the method's service config, which may be nil. Call readOptions first.
+// applyConfig applies the method's service config. Call readOptions first.
 func (i *callInfo) applyConfig(client *clientOptions, m *config.MethodConfig) {
-	i.noRetry = client.disableRetry
-	if m != nil {
-		if m.WaitForReady != nil && !i.WaitIsSet {
-			i.WaitForReady = *m.WaitForReady
-		}
-		i.MaxReceive = config.LesserLimit(i.MaxReceive, m.MaxResponseMessageBytes)
-		i.MaxSend = config.LesserLimit(i.MaxSend, m.MaxRequestMessageBytes)
+	if !client.disableRetry {
 		i.retry = m.RetryPolicy
 	}
-	if i.MaxReceive == config.UnsetLimit {
-		i.MaxReceive = client.maxReceive
+	if m.WaitForReady != nil && !i.WaitIsSet {
+		i.WaitForReady = *m.WaitForReady
 	}
-	if i.MaxSend == config.UnsetLimit {
-		i.MaxSend = client.maxSend
-	}
+	i.MaxReceive = config.MessageLimit(i.MaxReceive, m.MaxResponseMessageBytes, client.maxReceive)
+	i.MaxSend = config.MessageLimit(i.MaxSend, m.MaxRequestMessageBytes, client.maxSend)
 }
 
 func (i *callInfo) applyOption(option grpc.CallOption) error {
@@ -96,9 +84,8 @@ func (i *callInfo) applyOption(option grpc.CallOption) error {
 // chooseCodec sets the codec that an option forces, or else the codec of the content-subtype.
 func (i *callInfo) chooseCodec(client *clientOptions) error {
 	switch {
-	case i.codec != nil && i.subtype == "":
-		i.subtype = i.codec.Name()
 	case i.codec != nil:
+		i.subtype = cmp.Or(i.subtype, i.codec.Name())
 	case i.subtype == "":
 		i.codec = client.plainCodec
 	default:
@@ -118,70 +105,4 @@ func (i *callInfo) setCompressor(name string) error {
 		return status.Errorf(codes.Internal, "fastgrpc: compressor %q is not registered: import the package that registers it, for example google.golang.org/grpc/encoding/gzip", name)
 	}
 	return nil
-}
-
-// retryState counts the attempts of a call and decides whether another attempt follows, as in
-// grpc-go (gRFC A6). If the server did not process the first attempt, the next one follows at once.
-// Otherwise the service config's retry policy decides.
-type retryState struct {
-	attempts      int  // attempts that have ended
-	retries       int  // attempts that the retry policy caused
-	sincePushback int  // retries since the server last set the pause
-	transparent   bool // the server did not process the previous attempt
-}
-
-// An attemptFailure describes how an attempt failed. pauseBeforeNext reads it.
-type attemptFailure struct {
-	final       bool     // no attempt may follow: the balancer ended the call, or messages were not kept
-	unprocessed bool     // the server did not process the attempt
-	answered    bool     // the server sent a response header
-	pushback    []string // values of the field grpc-retry-pushback-ms
-}
-
-// setFrom fills in e from an attempt that has ended.
-func (e *attemptFailure) setFrom(u *clientCall) {
-	e.unprocessed, e.answered = u.unprocessed, u.answered
-	for _, f := range u.trailer {
-		if f.Name == wire.FieldPushback {
-			e.pushback = append(e.pushback, f.Value)
-		}
-	}
-}
-
-// pauseBeforeNext returns the pause before the next attempt, or err if no attempt follows.
-func (t *retryState) pauseBeforeNext(info *callInfo, e *attemptFailure, err error) (time.Duration, error) {
-	t.attempts++
-	t.transparent = false
-	switch {
-	case e.final || info.on != nil:
-		return 0, err
-	case e.unprocessed && t.attempts == 1:
-		t.transparent = true
-		return 0, nil
-	case info.noRetry || e.answered || info.retry == nil && e.pushback == nil:
-		return 0, err
-	}
-	pause := time.Duration(-1)
-	if len(e.pushback) > 0 {
-		ms, bad := strconv.Atoi(e.pushback[0])
-		if bad != nil || ms < 0 || len(e.pushback) > 1 {
-			info.throttle.CallFailed()
-			return 0, err
-		}
-		pause = time.Duration(ms) * time.Millisecond
-	}
-	policy := info.retry
-	switch {
-	case policy == nil || !slices.Contains(policy.RetryableStatusCodes, status.Code(err)) || info.throttle.CallFailed():
-		return 0, err
-	case t.retries+1 >= policy.MaxAttempts:
-		return 0, fmt.Errorf("max retries exhausted: failed after %d attempts: %w", t.retries+1, err)
-	case pause >= 0:
-		t.sincePushback = 0
-	default:
-		pause = policy.Backoff(t.sincePushback)
-		t.sincePushback++
-	}
-	t.retries++
-	return pause, nil
 }

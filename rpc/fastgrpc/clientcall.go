@@ -47,12 +47,17 @@ type clientCall struct {
 
 	end         ending.Ending
 	unprocessed bool // the server did not process the call, which may be retried
-	answered    bool // the server sent a header before the trailers: the call may not be retried
-	dropped     bool // the balancer ended the call
-	decided     bool // it is decided that no attempt may follow; streams only
+	committed   bool // no other attempt may follow, for example because the response has begun
+	reported    bool // endAttempt has run
 	picked      func(balancer.DoneInfo)
 	observer    *observer
-	ctx         context.Context // the observer's context; streams only
+	ctx         context.Context // the call's context, with the observer's values
+}
+
+// reset makes the clientCall of a unary call zero, except for its signal.
+func (c *clientCall) reset() {
+	c.inbox.Drop()
+	*c = clientCall{signal: c.signal}
 }
 
 // finish ends the call, unless it has already ended. The lock is held.
@@ -81,6 +86,12 @@ func (c *clientCall) fail(end ending.Ending) {
 	}
 	c.conn.h2.Reset(&c.h2, http2.ErrCodeCancel)
 	c.finish(end)
+}
+
+// awaitsRetryDecision reports whether an attempt of a stream has failed, and nobody has decided yet
+// whether another attempt follows. The connection's lock is held.
+func (c *clientCall) awaitsRetryDecision() bool {
+	return c.end.Done() && c.end.Kind != ending.Succeeded && !c.committed
 }
 
 // responseHead holds the values of a response's header fields that this package uses.
@@ -120,10 +131,8 @@ func binaryFault(f hpack.HeaderField) string {
 	return ""
 }
 
-// readResponseHead reads a header block. The caller must not change the result, because the block's
-// cache may return that result to later calls.
-func readResponseHead(block *h2.Block) *responseHead {
-	head := &emptyResponseHead
+// readResponseHead reads a header block. It keeps the result for the fields that repeat.
+func readResponseHead(block *h2.Block) (head responseHead) {
 	if block.Fixed != nil {
 		known, ok := block.Fixed.Memo.(*responseHead)
 		if !ok {
@@ -131,18 +140,11 @@ func readResponseHead(block *h2.Block) *responseHead {
 			known.addFields(block.Fixed.Fields)
 			block.Fixed.Memo = known
 		}
-		head = known
+		head = *known
 	}
-	if len(block.Rest) > 0 {
-		whole := *head
-		whole.addFields(block.Rest)
-		head = &whole
-	}
+	head.addFields(block.Rest)
 	return head
 }
-
-// emptyResponseHead saves an allocation for blocks without cached fields.
-var emptyResponseHead responseHead
 
 // onHeaders handles a header block: the response's header, its trailers, or both.
 func (c *clientCall) onHeaders(block *h2.Block, end bool) {
@@ -156,22 +158,23 @@ func (c *clientCall) onHeaders(block *h2.Block, end bool) {
 		return
 	}
 	if !c.gotHeader {
-		if bad := c.checkHeader(head, end); bad.Done() {
+		if bad := c.checkHeader(&head, end); bad.Done() {
 			c.fail(bad)
 			return
 		}
 		c.gotHeader = true
 		if !end {
-			c.answered = true
+			c.committed = true
 			c.header, c.headerLength = c.copyFields(block), block.WireLength
 			if c.stream != nil {
 				rpccall.CloseOnce(c.headers)
+				c.stream.sent.Drop()
 			}
 		}
 	}
 	if end {
 		c.trailer, c.trailerLength = c.copyFields(block), block.WireLength
-		c.finish(c.endingFromTrailers(head))
+		c.finish(c.endingFromTrailers(&head))
 	}
 }
 
@@ -229,7 +232,7 @@ func metadataOf(fields []hpack.HeaderField) metadata.MD {
 func (c *clientCall) onData(data []byte, end bool) {
 	if c.end.Done() {
 		c.conn.h2.Consume(&c.h2, len(data))
-	} else if err := c.inbox.Receive(c.conn.messageSource(), &c.h2, data, c.stream != nil); err != nil {
+	} else if err := c.inbox.Receive(c.conn.messageSource(), &c.h2, data, c.stream != nil && c.stream.desc.ServerStreams); err != nil {
 		c.fail(ending.FromError(err))
 	} else if c.stream != nil && c.inbox.Len() > 0 {
 		rpccall.WakeOne(c.signal)
@@ -280,31 +283,6 @@ func (i *callInfo) reportResponse(c *clientCall) {
 	}
 }
 
-// awaitsRetryDecision reports whether an attempt of a stream has failed without a response header,
-// and nobody has decided yet whether another attempt follows. The connection's lock is held.
-func (c *clientCall) awaitsRetryDecision() bool {
-	return c.end.Done() && c.end.Kind != ending.Succeeded && !c.answered && !c.decided
-}
-
-// reportEnd tells the balancer and the stats handler how an attempt with a stream has ended, once.
-func (c *clientCall) reportEnd(err error) {
-	if c.picked == nil && c.observer == nil {
-		return
-	}
-	trailer := metadataOf(c.trailer)
-	if c.picked != nil {
-		c.picked(balancer.DoneInfo{
-			Err: err, Trailer: trailer, BytesSent: true, BytesReceived: c.gotHeader, ServerLoad: decodeLoadReport(trailer),
-		})
-		c.picked = nil
-	}
-	if o := c.observer; o != nil && !o.ended.Load() {
-		o.reportHeaderReceived(c)
-		o.report(&stats.InTrailer{Client: true, WireLength: c.trailerLength, Trailer: trailer})
-		o.reportEnd(trailer, err)
-	}
-}
-
 // decodeLoadReport returns the ORCA load report in a trailer, or nil. A balancer that reads load
 // reports must import their protobuf type, because this package does not.
 func decodeLoadReport(trailer metadata.MD) any {
@@ -321,12 +299,4 @@ func decodeLoadReport(trailer metadata.MD) any {
 		return nil
 	}
 	return report
-}
-
-// initStream prepares a zero clientCall as an attempt of a streaming call.
-func (c *clientCall) initStream(s *clientStream) {
-	c.stream, c.wantMetadata = s, true
-	c.signal, c.drained, c.headers = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	c.inbox.Init(s.info.MaxReceive)
-	c.h2.Owner = c
 }

@@ -3,7 +3,6 @@ package fastgrpc
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	estats "google.golang.org/grpc/experimental/stats"
@@ -22,7 +21,6 @@ type observer struct {
 	method     string
 	began      time.Time
 	headerOnce sync.Once // reports the response's header once
-	ended      atomic.Bool
 }
 
 // newObserver lets the handlers add values to the call's context. It sets begin's time but does not
@@ -57,11 +55,9 @@ func (o *observer) reportReceived(m any, size message.Sizes) {
 	}
 }
 
-// reportEnd reports the call's end, once. trailer is nil at a server, as in grpc-go.
+// reportEnd reports the call's end. trailer is nil at a server, as in grpc-go.
 func (o *observer) reportEnd(trailer metadata.MD, err error) {
-	if o != nil && !o.ended.Swap(true) {
-		o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Trailer: trailer, Error: err})
-	}
+	o.report(&stats.End{Client: o.client, BeginTime: o.began, EndTime: time.Now(), Trailer: trailer, Error: err})
 }
 
 // addStatsHandler adds a stats handler, unless it is nil.

@@ -22,8 +22,8 @@ import (
 
 // requestHeader returns the request's header in two parts: the fields that all calls of the method
 // share, and the fields of this call.
-func (c *Client) requestHeader(ctx context.Context, p *pickedConn, method string, info *callInfo, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
-	authority, chosen := p.conn.serverName, info.authority
+func (in *invocation) requestHeader(ctx context.Context, p *pickedConn, fields []hpack.HeaderField) (*h2.FixedFields, []hpack.HeaderField, error) {
+	authority, chosen := p.conn.serverName, in.info.authority
 	if a := p.metadata[":authority"]; len(a) > 0 && chosen == "" { // gRFC A81
 		chosen = a[0]
 	}
@@ -33,22 +33,26 @@ func (c *Client) requestHeader(ctx context.Context, p *pickedConn, method string
 		}
 		authority = chosen
 	}
-	if p.metadata != nil {
-		if err := checkMetadata(p.metadata); err != nil {
-			return nil, nil, err
-		}
-		fields = wire.AppendMetadata(slices.Clip(fields), p.metadata)
+	fields, err := appendMetadata(fields, p.metadata)
+	if err == nil {
+		fields, err = appendMetadata(fields, p.conn.metadata)
 	}
-	if p.conn.metadata != nil {
-		fields = wire.AppendMetadata(slices.Clip(fields), p.conn.metadata)
+	if err == nil {
+		fields, err = in.appendCredentials(ctx, p.conn, fields, authority)
 	}
-	if info.creds != nil || len(c.opts.perRPC) > 0 {
-		var err error
-		if fields, err = p.conn.appendCredentials(ctx, slices.Clip(fields), authority, method, info.creds); err != nil {
-			return nil, nil, err
-		}
+	return in.client.fixedFields(in.method, authority, &in.info), fields, err
+}
+
+// appendMetadata appends metadata to a copy of fields. It returns an error if the metadata cannot be
+// sent.
+func appendMetadata(fields []hpack.HeaderField, md metadata.MD) ([]hpack.HeaderField, error) {
+	if len(md) == 0 {
+		return fields, nil
 	}
-	return c.fixedFields(method, authority, info), fields, nil
+	if err := checkMetadata(md); err != nil {
+		return nil, err
+	}
+	return wire.AppendMetadata(slices.Clip(fields), md), nil
 }
 
 // checkMetadata returns an error for metadata that cannot be sent.
@@ -86,13 +90,11 @@ func (c *Client) fixedFields(method, authority string, info *callInfo) *h2.Fixed
 	fixed := c.newFixedFields(method, authority, info)
 	c.fixedMu.Lock()
 	defer c.fixedMu.Unlock()
-	old := *c.fixed.Load()
-	if len(old) >= maxFixedFields {
-		return fixed
+	if old := *c.fixed.Load(); len(old) < maxFixedFields {
+		next := maps.Clone(old)
+		next[key] = fixed
+		c.fixed.Store(&next)
 	}
-	next := maps.Clone(old)
-	next[key] = fixed
-	c.fixed.Store(&next)
 	return fixed
 }
 
@@ -124,44 +126,38 @@ func (c *Client) newFixedFields(path, authority string, info *callInfo) *h2.Fixe
 
 // variableFields returns the header fields that differ between calls. If ctx has a deadline, the
 // first field is the timeout, and clientConn.openStream sets its value.
-func (c *Client) variableFields(ctx context.Context, t *retryState) ([]hpack.HeaderField, error) {
+func (in *invocation) variableFields(ctx context.Context) ([]hpack.HeaderField, error) {
 	var fields []hpack.HeaderField
-	if err := ctx.Err(); err != nil {
-		return nil, status.FromContextError(err).Err()
+	if ctx.Err() != nil {
+		return nil, endingOf(ctx).Err
 	}
 	if _, ok := ctx.Deadline(); ok {
 		fields = append(fields, hpack.HeaderField{Name: wire.FieldTimeout})
 	}
-	if t.retries > 0 {
-		fields = append(fields, hpack.HeaderField{Name: wire.FieldAttempts, Value: strconv.Itoa(t.retries)})
+	if n := in.retries; n > 0 {
+		fields = append(fields, hpack.HeaderField{Name: wire.FieldAttempts, Value: strconv.Itoa(n)})
 	}
-	if md, ok := metadata.FromOutgoingContext(ctx); ok {
-		if err := checkMetadata(md); err != nil {
-			return nil, err
-		}
-		fields = wire.AppendMetadata(fields, md)
-	}
-	return fields, nil
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return appendMetadata(fields, md)
 }
 
 // appendCredentials adds the header fields of the client's credentials and the call's credentials.
-func (cc *clientConn) appendCredentials(ctx context.Context, fields []hpack.HeaderField, authority, method string, forCall credentials.PerRPCCredentials) ([]hpack.HeaderField, error) {
+func (in *invocation) appendCredentials(ctx context.Context, cc *clientConn, fields []hpack.HeaderField, authority string) ([]hpack.HeaderField, error) {
 	all, code := cc.opts.perRPC, codes.Unauthenticated
-	if forCall != nil {
-		all = append(slices.Clip(all), forCall)
+	if in.info.creds != nil {
+		all = append(slices.Clip(all), in.info.creds)
 	}
 	for i, creds := range all {
 		if i == len(cc.opts.perRPC) {
 			code = codes.Internal
 		}
-		md, err := rpccall.CredentialMetadata(ctx, creds, authority, credentials.RequestInfo{Method: method, AuthInfo: cc.peer.AuthInfo}, code)
+		md, err := rpccall.CredentialMetadata(ctx, creds, authority, credentials.RequestInfo{Method: in.method, AuthInfo: cc.peer.AuthInfo}, code)
 		if err == nil {
-			err = checkMetadata(md)
+			fields, err = appendMetadata(fields, md)
 		}
 		if err != nil {
 			return nil, err
 		}
-		fields = wire.AppendMetadata(fields, md)
 	}
 	return fields, nil
 }

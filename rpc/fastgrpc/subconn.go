@@ -356,31 +356,29 @@ var errSubConnNotReady = status.Error(codes.Unavailable, "fastgrpc: the balancer
 // Invoke makes a unary call on this connection. It uses no interceptors, stats handler, service
 // config or retries.
 func (sc *subConn) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
-	info, err := sc.newCallInfo(opts)
+	on, err := sc.currentConn()
 	if err != nil {
 		return err
 	}
-	return sc.client().invoke(ctx, &invocation{method: method, req: req, reply: reply, info: info})
+	in := invocation{client: sc.client(), method: method, req: req, reply: reply, info: callInfo{on: on}}
+	return in.invoke(ctx, opts)
 }
 
 // NewStream begins a streaming call on this connection, with the same restrictions as Invoke.
 func (sc *subConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	info, err := sc.newCallInfo(opts)
+	on, err := sc.currentConn()
 	if err != nil {
 		return nil, err
 	}
-	return sc.client().newStream(ctx, func() {}, desc, method, info)
+	s := &clientStream{invocation: invocation{client: sc.client(), method: method, desc: desc, info: callInfo{on: on}}}
+	return s.start(ctx, opts)
 }
 
-func (sc *subConn) newCallInfo(opts []grpc.CallOption) (callInfo, error) {
+func (sc *subConn) currentConn() (*clientConn, error) {
 	sc.mu.Lock()
-	info := callInfo{on: sc.conn}
-	sc.mu.Unlock()
-	if info.on == nil {
-		return info, errSubConnNotReady
+	defer sc.mu.Unlock()
+	if sc.conn == nil {
+		return nil, errSubConnNotReady
 	}
-	o := &sc.client().opts
-	err := info.readOptions(o, opts)
-	info.applyConfig(o, nil)
-	return info, err
+	return sc.conn, nil
 }

@@ -164,19 +164,20 @@ func (c *Config) addMethods(m *MethodConfig, maxAttempts int) error {
 	return nil
 }
 
-// ForMethod returns the config for the method with this path, or nil if it has none.
+// ForMethod returns the config for the method with this path. If there is none, it returns an empty
+// config.
 func (c *Config) ForMethod(path string) *MethodConfig {
-	if len(c.methods) == 0 {
-		return nil
+	if len(c.methods) > 0 {
+		for _, key := range [...]string{path, path[:strings.LastIndexByte(path, '/')+1], ""} {
+			if m := c.methods[key]; m != nil {
+				return m
+			}
+		}
 	}
-	if m := c.methods[path]; m != nil {
-		return m
-	}
-	if m := c.methods[path[:strings.LastIndexByte(path, '/')+1]]; m != nil {
-		return m
-	}
-	return c.methods[""]
+	return &emptyMethodConfig
 }
+
+var emptyMethodConfig MethodConfig
 
 // Backoff returns the pause before the next attempt, after this number of retries.
 func (p *RetryPolicy) Backoff(retries int) time.Duration {
@@ -187,9 +188,12 @@ func (p *RetryPolicy) Backoff(retries int) time.Duration {
 // UnsetLimit is the value of a message limit that no call option sets.
 const UnsetLimit = math.MinInt
 
-// LesserLimit returns the lower limit, if both are set, or else the limit that is set.
-func LesserLimit(option int, config *int64) int {
+// MessageLimit returns the lower limit of option and config, if both are set, or else the limit that
+// is set. If neither is set, it returns otherwise.
+func MessageLimit(option int, config *int64, otherwise int) int {
 	switch {
+	case config == nil && option == UnsetLimit:
+		return otherwise
 	case config == nil:
 		return option
 	case option == UnsetLimit:

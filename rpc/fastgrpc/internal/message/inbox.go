@@ -65,7 +65,7 @@ func (i *Inbox) Receive(from Source, s *h2.Stream, data []byte, streaming bool) 
 			i.queue.Put(m)
 			if i.queue.Len() > 1 {
 				from.H2.Consume(s, len(data))
-				return status.Error(codes.Internal, "fastgrpc: the peer sent more than one message in a unary call, want one")
+				return status.Error(codes.Internal, "fastgrpc: the peer sent more than one message, want one")
 			}
 		}
 	}
@@ -121,9 +121,6 @@ func (i *Inbox) Len() int { return i.queue.Len() }
 
 // Unfinished reports whether a message has arrived only in part.
 func (i *Inbox) Unfinished() bool { return i.assembler.prefixRead > 0 }
-
-// DropPartial releases an incomplete message, whose other bytes will not arrive.
-func (i *Inbox) DropPartial() { i.assembler.drop() }
 
 // Take removes and returns the oldest message. The caller must return the message's Credit to the
 // stream's window.
