@@ -1,7 +1,7 @@
 // Package rpccall holds the code that this module's RPC libraries share above their connections:
 // the common part of servers ([Server]), the set of connections ([Conns]), goroutines that run
 // handlers ([Workers]), contexts of calls ([Context]), options, interceptors, messages in pooled
-// buffers, pings of silent peers ([PingTimer]), and statuses.
+// buffers, time limits of connections ([Clock]), and statuses.
 //
 // This package must know neither frames nor the library that calls it. The package wire in its
 // folder holds the details of gRPC's own wire format.

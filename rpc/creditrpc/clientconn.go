@@ -26,8 +26,7 @@ func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientCon
 	cc := &clientConn{client: c, greeted: make(chan struct{})}
 	cfg := c.opts.limits.link()
 	cfg.Client = true
-	cc.init(cc, nc, auth, cfg)
-	cc.startKeepAlive(c.opts.silence, c.opts.pingTimeout)
+	cc.init(cc, nc, auth, &c.opts.limits, cfg)
 	return cc
 }
 
@@ -123,7 +122,7 @@ func (cc *clientConn) ConnLost(err error) {
 
 // OnClosed removes the connection from the client's list.
 func (cc *clientConn) OnClosed() {
-	cc.stopKeepAlive()
+	cc.timer.Stop()
 	cc.client.conns.Remove(cc)
 }
 
