@@ -124,8 +124,9 @@ func (s *Server[C, K]) Serve(lis net.Listener) error {
 // handshake secures and serves a connection on a new goroutine.
 func (s *Server[C, K]) handshake(nc net.Conn) {
 	_ = s.whileOpen(nc, func() {
-		if p, err := s.secure(nc); err == nil {
-			_ = s.greet(p) // on an error, greet closes the connection, which the client notices
+		arrived := time.Since(batchio.Epoch)
+		if secured, auth, err := s.secure(nc); err == nil {
+			s.greet(secured, auth, arrived)
 		}
 	})
 }
@@ -134,6 +135,7 @@ func (s *Server[C, K]) handshake(nc net.Conn) {
 func (s *Server[C, K]) whileOpen(nc net.Conn, f func()) error {
 	s.conns.Mu.Lock()
 	defer s.conns.Mu.Unlock()
+	s.serving = true
 	if s.conns.Closed {
 		_ = nc.Close()
 		return grpc.ErrServerStopped
@@ -152,41 +154,35 @@ func (s *Server[C, K]) whileOpen(nc net.Conn, f func()) error {
 
 // ServeConn returns after the handshake, and serves the connection in the background.
 func (s *Server[C, K]) ServeConn(nc net.Conn) error {
-	s.closeRegistration()
-	p, err := s.secure(nc)
+	arrived := time.Since(batchio.Epoch)
+	secured, auth, err := s.secure(nc)
 	if err != nil {
 		return err
 	}
-	if s.config.Preface == "" {
-		return s.greet(p)
-	}
-	return s.whileOpen(nc, func() { _ = s.greet(p) })
+	return s.whileOpen(nc, func() { s.greet(secured, auth, arrived) })
 }
 
-// A securedConn is a connection after its handshake.
-type securedConn struct {
-	nc      net.Conn
-	auth    credentials.AuthInfo
-	arrived time.Duration // since batchio.Epoch
+// ServeSecured serves a connection that needs no handshake in the background.
+func (s *Server[C, K]) ServeSecured(nc net.Conn, auth credentials.AuthInfo) error {
+	return s.whileOpen(nc, func() { s.greet(nc, auth, time.Since(batchio.Epoch)) })
 }
 
 // secure runs the handshake. On an error, it closes nc.
-func (s *Server[C, K]) secure(nc net.Conn) (securedConn, error) {
-	p := securedConn{nc: s.config.Prepare(nc), arrived: time.Since(batchio.Epoch)}
-	_ = p.nc.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
+func (s *Server[C, K]) secure(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	prepared := s.config.Prepare(nc)
+	_ = prepared.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
 	if s.config.Creds == nil {
-		return p, nil
+		return prepared, nil, nil
 	}
-	secured, auth, err := s.config.Creds.ServerHandshake(ForHandshake(p.nc, s.config.Creds))
+	secured, auth, err := s.config.Creds.ServerHandshake(ForHandshake(prepared, s.config.Creds))
 	if errors.Is(err, credentials.ErrConnDispatched) {
-		return p, err // the credentials gave the connection to another owner
+		return nil, nil, err // the credentials gave the connection to another owner
 	}
 	if err != nil {
 		_ = nc.Close()
-		return p, fmt.Errorf("%s: handshake with %v: %w", s.config.Library, nc.RemoteAddr(), err)
+		return nil, nil, fmt.Errorf("%s: handshake with %v: %w", s.config.Library, nc.RemoteAddr(), err)
 	}
-	p.nc, p.auth = secured, auth
-	return p, nil
+	return secured, auth, nil
 }
 
 // ForHandshake returns the connection to pass to credentials. TLS reads and writes short records, for
@@ -198,20 +194,18 @@ func ForHandshake(nc net.Conn, creds credentials.TransportCredentials) net.Conn 
 	return nc
 }
 
-// greet reads the preface and serves the connection. On an error, it closes the connection.
-func (s *Server[C, K]) greet(p securedConn) error {
-	err := readPreface(p.nc, s.config.Preface)
-	if errors.Is(err, errWrongPreface) {
-		refuse(p.nc, s.config.Refusal)
+// greet reads the preface and serves the connection. If that fails, greet closes the connection.
+func (s *Server[C, K]) greet(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) {
+	switch err := readPreface(nc, s.config.Preface); {
+	case err == nil:
+		_ = nc.SetDeadline(time.Time{})
+		if s.conns.Add(s.config.NewConn(nc, auth, arrived)) {
+			return
+		}
+	case errors.Is(err, errWrongPreface):
+		refuse(nc, s.config.Refusal)
 	}
-	if err == nil {
-		_ = p.nc.SetDeadline(time.Time{})
-		err = s.AddConn(s.config.NewConn(p.nc, p.auth, p.arrived))
-	}
-	if err != nil {
-		_ = p.nc.Close()
-	}
-	return err
+	_ = nc.Close()
 }
 
 var errWrongPreface = errors.New("the client's first bytes are not the protocol's")
@@ -251,22 +245,6 @@ func readPreface(nc net.Conn, want string) error {
 		}
 	}
 	return nil
-}
-
-// AddConn serves a connection that needs no handshake.
-func (s *Server[C, K]) AddConn(c C) error {
-	s.closeRegistration()
-	if !s.conns.Add(c) {
-		return grpc.ErrServerStopped
-	}
-	return nil
-}
-
-// closeRegistration makes further calls of RegisterService panic.
-func (s *Server[C, K]) closeRegistration() {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	s.serving = true
 }
 
 // Stop closes listeners and connections at once, and cancels open calls. It waits for handlers only
