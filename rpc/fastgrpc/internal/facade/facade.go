@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 )
 
 // A Client makes the calls of a facade.
@@ -29,7 +30,6 @@ type Client interface {
 type Facade struct {
 	Conn   *grpc.ClientConn
 	client Client
-	scheme string
 
 	mu     sync.Mutex
 	state  connectivity.State
@@ -40,7 +40,10 @@ type Facade struct {
 // New returns the facade of a client in the given state. target's scheme and authority are those
 // that the client has found. New panics if grpc-go refuses the target.
 func New(c Client, target, scheme, authority string, state connectivity.State) *Facade {
-	f := &Facade{client: c, scheme: scheme, state: state}
+	f := &Facade{client: c, state: state}
+	r := manual.NewBuilderWithScheme(scheme)
+	r.InitialState(resolver.State{Attributes: attributes.New(facadeKey{}, f)})
+	r.CloseCallback = c.CloseFromFacade
 	var err error
 	f.Conn, err = grpc.NewClient(target,
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -49,7 +52,7 @@ func New(c Client, target, scheme, authority string, state connectivity.State) *
 		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			return c.NewStream(ctx, desc, method, opts...)
 		}),
-		grpc.WithResolvers(stateResolver{f}),
+		grpc.WithResolvers(r),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+balancerName+`": {}}]}`),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // NewClient requires some
 		grpc.WithAuthority(authority), grpc.WithNoProxy(), grpc.WithIdleTimeout(0),
@@ -88,19 +91,6 @@ func init() { //nolint:gochecknoinits // the registry has no lock, so grpc-go al
 
 // facadeKey is the key of the Facade in the resolver's attributes.
 type facadeKey struct{}
-
-// A stateResolver tells the balancer its Facade.
-type stateResolver struct{ of *Facade }
-
-func (r stateResolver) Scheme() string { return r.of.scheme }
-
-func (r stateResolver) Build(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
-	return r, cc.UpdateState(resolver.State{Attributes: attributes.New(facadeKey{}, r.of)})
-}
-
-func (stateResolver) ResolveNow(resolver.ResolveNowOptions) {}
-
-func (r stateResolver) Close() { r.of.client.CloseFromFacade() }
 
 type stateBalancers struct{}
 
