@@ -2,7 +2,6 @@ package connect
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -188,19 +187,18 @@ func DialThroughProxy(ctx context.Context, proxy *url.URL, addr, userAgent strin
 	}
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
 	defer stop()
-	through, err := openTunnel(nc, proxy.User, addr, userAgent)
-	if err != nil {
+	if err := openTunnel(nc, proxy.User, addr, userAgent); err != nil {
 		_ = nc.Close()
 		return nil, fmt.Errorf("open a tunnel through proxy %s: %w", proxy.Host, err)
 	}
-	return through, nil
+	return nc, nil
 }
 
 // maxProxyReplyBytes limits the length of a proxy's reply.
 const maxProxyReplyBytes = 64 << 10
 
 // openTunnel asks the proxy at the other end of nc to connect to addr (HTTP's CONNECT method).
-func openTunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, error) {
+func openTunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) error {
 	req := &http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Host: addr}, Host: addr,
 		Header: http.Header{"User-Agent": {userAgent}},
@@ -210,28 +208,21 @@ func openTunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Co
 		req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
 	if err := req.Write(nc); err != nil {
-		return nil, err
+		return err
 	}
-	r := bufio.NewReader(io.LimitReader(nc, maxProxyReplyBytes))
-	reply, err := http.ReadResponse(r, req)
+	reply, err := http.ReadResponse(bufio.NewReader(io.LimitReader(oneByteReader{nc}, maxProxyReplyBytes)), req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_ = reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the proxy answered CONNECT %s with %s, want 200 OK", addr, reply.Status)
+		return fmt.Errorf("the proxy answered CONNECT %s with %s, want 200 OK", addr, reply.Status)
 	}
-	if n := r.Buffered(); n > 0 {
-		head, _ := r.Peek(n) // the reader has already read the server's first bytes
-		return &prefixedConn{nc, io.MultiReader(bytes.NewReader(head), nc)}, nil
-	}
-	return nc, nil
+	return nil
 }
 
-// A prefixedConn is a connection whose first bytes are already in memory.
-type prefixedConn struct {
-	net.Conn
-	reader io.Reader
-}
+// A oneByteReader reads one byte at a time. So a bufio.Reader takes none of the server's bytes, which
+// may follow the proxy's reply at once.
+type oneByteReader struct{ io.Reader }
 
-func (c *prefixedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
+func (r oneByteReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(1, len(p))]) }
