@@ -134,27 +134,22 @@ func FindProxy(target resolver.Target, fromEnvironment func(*http.Request) (*url
 	lookup := func(addr string) (*url.URL, error) {
 		return fromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: addr}})
 	}
-	leave := target.URL.Scheme == "dns" && !localDNS
+	resolves := target.URL.Scheme == "dns" && !localDNS
 	addr := target.Endpoint()
-	if leave {
+	if resolves {
 		if addr, err = addDefaultPort(addr); err != nil {
 			return nil, "", fmt.Errorf("fastgrpc: cannot use the target %q: %w", target.Endpoint(), err)
 		}
-	}
-	through, err := lookup(addr)
-	if err != nil {
-		return nil, "", fmt.Errorf("fastgrpc: cannot find the proxy for the target %q: %w", target.Endpoint(), err)
-	}
-	if through == nil {
-		return nil, "", nil
-	}
-	if leave {
 		name = addr
 	}
+	switch through, err := lookup(addr); {
+	case err != nil:
+		return nil, "", fmt.Errorf("fastgrpc: cannot find the proxy for the target %q: %w", target.Endpoint(), err)
+	case through == nil:
+		return nil, "", nil
+	}
 	return func(addr string) *url.URL {
-		if u, err := lookup(addr); err != nil || u == nil {
-			return nil // for example, NO_PROXY lists the address
-		}
+		through, _ := lookup(addr) // none if, for example, NO_PROXY lists the address
 		return through
 	}, name, nil
 }
