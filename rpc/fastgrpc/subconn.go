@@ -37,7 +37,7 @@ type subConn struct {
 	cancel       context.CancelFunc
 	failures     int
 	retryNow     chan struct{}      // closed to end the pause before the next attempt
-	stopListener context.CancelFunc // stops the registered health listener; nil if there is none
+	stopListener context.CancelFunc // stops the registered health listener
 	reported     connectivity.State // the state that was last reported to the balancer
 
 	producersMu sync.Mutex
@@ -51,7 +51,7 @@ var (
 )
 
 func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOptions) *subConn {
-	sc := &subConn{policy: p, options: o, addrs: slices.Clone(addrs), retryNow: make(chan struct{}), producers: map[balancer.ProducerBuilder]*producer{}}
+	sc := &subConn{policy: p, options: o, addrs: slices.Clone(addrs), retryNow: make(chan struct{}), stopListener: func() {}, producers: map[balancer.ProducerBuilder]*producer{}}
 	sc.ctx, sc.cancel = context.WithCancel(context.Background())
 	return sc
 }
@@ -73,7 +73,7 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 		sc.closeProducers()
 		sc.mu.Lock()
 		sc.reported = state
-		sc.stopHealthListener()
+		sc.stopListener()
 		sc.mu.Unlock()
 		report := balancer.SubConnState{ConnectivityState: state, ConnectionError: err}
 		if sc.options.StateListener != nil {
@@ -218,7 +218,6 @@ func (sc *subConn) Shutdown() {
 	ch.set.Mu.Lock()
 	defer ch.set.Mu.Unlock()
 	delete(ch.subConns, sc)
-	delete(sc.policy.subConns, sc)
 }
 
 // UpdateAddresses replaces the addresses. It keeps the connection if its address is still listed.
@@ -280,7 +279,7 @@ func (sc *subConn) watchHealth(cc *clientConn) bool {
 func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	sc.stopHealthListener()
+	sc.stopListener()
 	if sc.reported != connectivity.Ready || sc.conn == nil || f == nil {
 		return
 	}
@@ -299,13 +298,6 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 		return
 	}
 	go connect.WatchHealth(ctx, sc, service, report)
-}
-
-// stopHealthListener stops the registered health listener, if there is one. The lock is held.
-func (sc *subConn) stopHealthListener() {
-	if sc.stopListener != nil {
-		sc.stopListener()
-	}
 }
 
 // A producer is a balancer.Producer with the number of its users.
