@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"sync"
 	"time"
@@ -56,10 +55,10 @@ type ServerConfig[C ServerConn] struct {
 // before Serve is called.
 type Server[C ServerConn, K any] struct {
 	Workers Workers[K] // run the handlers
-	services
-
-	config ServerConfig[C]
-	conns  *Conns[C]
+	config  ServerConfig[C]
+	conns   *Conns[C]
+	methods map[string]*Method
+	infos   map[string]grpc.ServiceInfo
 
 	// The lock of conns guards these three fields.
 	serving     bool
@@ -74,25 +73,9 @@ type Server[C ServerConn, K any] struct {
 // Init prepares a zero Server. The library must remove connections that have ended from conns.
 func (s *Server[C, K]) Init(config ServerConfig[C], conns *Conns[C]) {
 	s.config, s.conns = config, conns
+	s.methods, s.infos = make(map[string]*Method), make(map[string]grpc.ServiceInfo)
 	s.listeners, s.handshaking = make(map[net.Listener]struct{}), make(map[net.Conn]struct{})
 	s.stopping, s.stopped = make(chan struct{}), make(chan struct{})
-}
-
-// RegisterService registers a service. As in grpc-go, it panics on a mistake in the program.
-func (s *Server[C, K]) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	if s.serving {
-		panic(s.config.Library + ": RegisterService after Serve: " + desc.ServiceName)
-	}
-	s.register(s.config.Library, desc, impl)
-}
-
-// GetServiceInfo returns the registered services.
-func (s *Server[C, K]) GetServiceInfo() map[string]grpc.ServiceInfo {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	return maps.Clone(s.infos)
 }
 
 // Serve accepts connections until the server stops or the listener fails. It closes the listener.
