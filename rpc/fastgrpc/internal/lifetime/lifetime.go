@@ -50,18 +50,17 @@ func LimitPeerSilence(nc net.Conn, pingEvery, timeout time.Duration) {
 
 // A PingGuard limits how often a client may ping the server.
 type PingGuard struct {
-	pinged       bool // the client has pinged before
-	lastPing     time.Duration
-	lastActivity uint64 // h2.Conn.Activity at the last ping
-	strikes      int    // pings that came too early
+	lastPing     time.Duration // 0 before the first ping
+	lastActivity uint64        // h2.Conn.Activity at the last ping
+	strikes      int           // pings that came too early
 }
 
 // OnPing counts a ping that comes too early, and returns an error after more than maxPingStrikes of
 // them. As in grpc-go, pings must be MinTime apart, unless the server has sent a response between
 // them.
 func (k *PingGuard) OnPing(now time.Duration, c *h2.Conn, policy *keepalive.EnforcementPolicy) *h2.ConnError {
-	since, first := now-k.lastPing, !k.pinged
-	k.lastPing, k.pinged = now, true
+	since, first := now-k.lastPing, k.lastPing == 0
+	k.lastPing = now
 	if c.Activity != k.lastActivity {
 		k.lastActivity = c.Activity
 		k.strikes = 0
