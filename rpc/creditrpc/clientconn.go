@@ -77,9 +77,7 @@ var errRefused = errors.New("creditrpc: the server accepts no more calls")
 func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
 	call.endEncoding()
-	if call.drained != nil {
-		rpccall.WakeOne(call.drained)
-	}
+	rpccall.WakeOne(call.drained)
 }
 
 // OnGoodbye makes the next calls go to another connection.

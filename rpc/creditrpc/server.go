@@ -133,11 +133,7 @@ func (c *serverConn) OnEnd(s *link.Stream) { s.Owner.(*serverCall).requestEnded(
 func (c *serverConn) OnCancel(s *link.Stream) { s.Owner.(*serverCall).abort(context.Canceled) }
 
 // OnSent lets the handler of a stream send its next message.
-func (c *serverConn) OnSent(s *link.Stream) {
-	if call := s.Owner.(*serverCall); call.drained != nil {
-		rpccall.WakeOne(call.drained)
-	}
-}
+func (c *serverConn) OnSent(s *link.Stream) { rpccall.WakeOne(s.Owner.(*serverCall).drained) }
 
 // OnHeader, OnStatus and OnGoodbye do nothing: only clients get these events.
 func (c *serverConn) OnHeader(*link.Stream, []byte)        {}
