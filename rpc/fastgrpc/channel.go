@@ -112,14 +112,12 @@ func (ch *channel) exitIdle() {
 	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
 	ch.idleTimer = time.AfterFunc(ch.client.opts.idleTimeout, func() { ch.checkIdle(s) })
 	ch.set.Mu.Unlock()
-	built := make(chan struct{})
 	ch.toResolver.Do(func() {
-		defer close(built)
 		if err := s.startResolver(); err != nil {
 			s.ReportError(err)
 		}
 	})
-	<-built
+	ch.toResolver.Wait()
 }
 
 // checkIdle makes the client idle if it has had no call for the idle timeout: it closes the

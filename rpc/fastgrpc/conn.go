@@ -177,10 +177,7 @@ func (s *connSet[C]) Counters() Counters {
 	defer s.set.Mu.Unlock()
 	s.dropFinished()
 	total := s.gone
-	for c := range s.set.Open {
-		total = batchio.Sum(total, c.info().Counters)
-	}
-	for _, c := range s.ending {
+	for _, c := range slices.Concat(s.set.All(), s.ending) {
 		total = batchio.Sum(total, c.info().Counters)
 	}
 	return total
