@@ -99,20 +99,16 @@ func (sc *subConn) runOnBalancer(f func()) {
 }
 
 // Connect starts to connect an idle subConn. It never waits: the balancer may hold its own lock.
-func (sc *subConn) Connect() {
-	go func() {
-		sc.mu.Lock()
-		if sc.state != connectivity.Idle {
-			sc.mu.Unlock()
-			return
-		}
-		sc.connectAndUnlock()
-	}()
-}
+func (sc *subConn) Connect() { go sc.connect() }
 
-// connectAndUnlock makes one connection attempt. If the attempt fails, it pauses and then becomes
-// idle. The lock is held on entry. The end of sc.ctx also ends the attempt and the pause.
-func (sc *subConn) connectAndUnlock() {
+// connect makes one connection attempt, if the subConn is idle. If the attempt fails, it pauses and
+// then becomes idle. The end of sc.ctx also ends the attempt and the pause.
+func (sc *subConn) connect() {
+	sc.mu.Lock()
+	if sc.state != connectivity.Idle {
+		sc.mu.Unlock()
+		return
+	}
 	ctx, addrs, o := sc.ctx, sc.addrs, &sc.client().opts
 	pause := connect.Backoff(&o.backoff, sc.failures)
 	sc.setState(connectivity.Connecting, nil)
@@ -236,11 +232,10 @@ func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 	sc.cancel()
 	sc.ctx, sc.cancel = context.WithCancel(context.Background())
 	cc := sc.detachConn()
-	if len(addrs) == 0 {
-		sc.setState(connectivity.Idle, nil)
-		sc.mu.Unlock()
-	} else {
-		go sc.connectAndUnlock()
+	sc.setState(connectivity.Idle, nil)
+	sc.mu.Unlock()
+	if len(addrs) > 0 {
+		sc.Connect()
 	}
 	if cc != nil {
 		cc.closeAfterCalls()
