@@ -60,10 +60,9 @@ type Server[C ServerConn, K any] struct {
 	methods map[string]*Method
 	infos   map[string]grpc.ServiceInfo
 
-	// The lock of conns guards these three fields.
-	serving     bool
-	listeners   map[net.Listener]struct{}
-	handshaking map[net.Conn]struct{}
+	// The lock of conns guards these fields.
+	serving bool
+	closers map[io.Closer]struct{} // listeners, and connections in their handshake
 
 	accepting sync.WaitGroup // counts Serve calls and handshakes
 	stopping  chan struct{}  // closed when Stop or GracefulStop begins
@@ -74,34 +73,46 @@ type Server[C ServerConn, K any] struct {
 func (s *Server[C, K]) Init(config ServerConfig[C], conns *Conns[C]) {
 	s.config, s.conns = config, conns
 	s.methods, s.infos = make(map[string]*Method), make(map[string]grpc.ServiceInfo)
-	s.listeners, s.handshaking = make(map[net.Listener]struct{}), make(map[net.Conn]struct{})
+	s.closers = make(map[io.Closer]struct{})
 	s.stopping, s.stopped = make(chan struct{}), make(chan struct{})
 }
 
 // Serve accepts connections until the server stops or the listener fails. It closes the listener.
 // If Stop or GracefulStop is called, Serve returns nil after that method has finished.
 func (s *Server[C, K]) Serve(lis net.Listener) error {
-	s.conns.Mu.Lock()
-	if s.conns.Closed {
-		s.conns.Mu.Unlock()
-		_ = lis.Close()
-		return grpc.ErrServerStopped
+	if err := s.begin(lis); err != nil {
+		return err
 	}
-	s.serving = true
-	s.listeners[lis] = struct{}{}
-	s.accepting.Add(1)
-	s.conns.Mu.Unlock()
 	err := Accept(lis, s.stopping, s.handshake)
-	s.conns.Mu.Lock()
-	delete(s.listeners, lis)
-	s.conns.Mu.Unlock()
 	_ = lis.Close()
-	s.accepting.Done()
+	s.end(lis)
 	if err != nil {
 		return fmt.Errorf("%s: accept on %v: %w", s.config.Library, lis.Addr(), err)
 	}
 	<-s.stopped
 	return nil
+}
+
+// begin makes Stop close c, a listener or a connection in its handshake, and wait until end is
+// called.
+func (s *Server[C, K]) begin(c io.Closer) error {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	s.serving = true
+	if s.conns.Closed {
+		_ = c.Close()
+		return grpc.ErrServerStopped
+	}
+	s.closers[c] = struct{}{}
+	s.accepting.Add(1)
+	return nil
+}
+
+func (s *Server[C, K]) end(c io.Closer) {
+	s.conns.Mu.Lock()
+	delete(s.closers, c)
+	s.conns.Mu.Unlock()
+	s.accepting.Done()
 }
 
 // handshake secures and serves a connection on a new goroutine.
@@ -116,21 +127,12 @@ func (s *Server[C, K]) handshake(nc net.Conn) {
 
 // whileOpen calls f on a new goroutine. Stop closes nc meanwhile.
 func (s *Server[C, K]) whileOpen(nc net.Conn, f func()) error {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	s.serving = true
-	if s.conns.Closed {
-		_ = nc.Close()
-		return grpc.ErrServerStopped
+	if err := s.begin(nc); err != nil {
+		return err
 	}
-	s.accepting.Add(1)
-	s.handshaking[nc] = struct{}{}
 	go func() {
-		defer s.accepting.Done()
+		defer s.end(nc)
 		f()
-		s.conns.Mu.Lock()
-		delete(s.handshaking, nc)
-		s.conns.Mu.Unlock()
 	}()
 	return nil
 }
@@ -247,11 +249,8 @@ func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	s.conns.Mu.Lock()
 	s.conns.Closed = true // no connection is added from now on
 	CloseOnce(s.stopping)
-	for lis := range s.listeners {
-		_ = lis.Close()
-	}
-	for nc := range s.handshaking {
-		_ = nc.Close()
+	for c := range s.closers {
+		_ = c.Close()
 	}
 	open := s.conns.All()
 	s.conns.Mu.Unlock()
