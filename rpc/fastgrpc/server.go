@@ -148,8 +148,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = inner.Close() }()
+	transport := &http.Transport{
+		Protocols: new(http.Protocols), DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return inner, nil },
+	}
+	transport.Protocols.SetUnencryptedHTTP2(true)
 	proxy := httputil.ReverseProxy{
-		Transport: inner,
+		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
 			p.Out.Header = p.In.Header.Clone() // keeps the fields that proxies usually remove
@@ -164,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // dialInProcess makes a connection inside the process to this server, for the request r.
-func (s *Server) dialInProcess(r *http.Request) (*http.ClientConn, error) {
+func (s *Server) dialInProcess(r *http.Request) (net.Conn, error) {
 	near, far := net.Pipe()
 	var auth credentials.AuthInfo
 	if r.TLS != nil {
@@ -174,21 +179,7 @@ func (s *Server) dialInProcess(r *http.Request) (*http.ClientConn, error) {
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	outer := &inProcessConn{Conn: far, local: local, remote: httpAddr(r.RemoteAddr)}
-	if err := s.base.ServeSecured(outer, auth); err != nil {
-		_ = near.Close()
-		return nil, err
-	}
-	t := &http.Transport{
-		Protocols: new(http.Protocols), DisableCompression: true,
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
-	}
-	t.Protocols.SetUnencryptedHTTP2(true)
-	// NewClientConn requires a host and a port, but DialContext ignores them.
-	inner, err := t.NewClientConn(r.Context(), "http", "unused:80")
-	if err != nil {
-		_ = near.Close()
-	}
-	return inner, err
+	return near, s.base.ServeSecured(outer, auth)
 }
 
 // inProcessConn is a connection inside the process. It reports the addresses of the connection on
