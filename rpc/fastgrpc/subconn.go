@@ -38,7 +38,6 @@ type subConn struct {
 	failures     int
 	retryNow     chan struct{}      // closed to end the pause before the next attempt
 	stopListener context.CancelFunc // stops the registered health listener
-	reported     connectivity.State // the state that was last reported to the balancer
 
 	producersMu sync.Mutex
 	producers   map[balancer.ProducerBuilder]*producer
@@ -72,7 +71,6 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 	sc.runOnBalancer(func() {
 		sc.closeProducers()
 		sc.mu.Lock()
-		sc.reported = state
 		sc.stopListener()
 		sc.mu.Unlock()
 		report := balancer.SubConnState{ConnectivityState: state, ConnectionError: err}
@@ -275,7 +273,7 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	sc.stopListener()
-	if sc.reported != connectivity.Ready || sc.conn == nil || f == nil {
+	if sc.state != connectivity.Ready || f == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(sc.connCtx)
