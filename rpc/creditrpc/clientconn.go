@@ -24,9 +24,7 @@ type clientConn struct {
 
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
 	cc := &clientConn{client: c, greeted: make(chan struct{})}
-	cfg := c.opts.limits.link()
-	cfg.Client = true
-	cc.init(cc, nc, auth, &c.opts.limits, cfg)
+	cc.init(cc, nc, auth, &c.opts.limits)
 	return cc
 }
 

@@ -35,14 +35,16 @@ type role interface {
 	link.Handler
 }
 
-func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, l *limits, cfg link.Config) {
+func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, l *limits) {
 	c.peer = &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
-	c.clock.Ping, c.clock.MaxIdle, c.maxHello = rpccall.PingTimer{Every: rpccall.Forever, Timeout: l.pingTimeout}, rpccall.Forever, rpccall.Forever
+	c.maxHello, c.clock.MaxIdle = l.handshakeTimeout, rpccall.Forever
+	c.clock.Ping = rpccall.PingTimer{Every: rpccall.Forever, Timeout: l.pingTimeout}
 	if l.silence > 0 {
 		c.clock.Ping.Every = l.silence
 	}
 	c.Init(nc)
+	cfg := l.link()
 	cfg.MinReference = c.MinReference()
 	c.link = link.New(cfg, r)
 	c.Attach(c.link, r)

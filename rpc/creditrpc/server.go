@@ -80,8 +80,7 @@ type serverConn struct {
 
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
 	c := &serverConn{server: s, calls: map[*serverCall]struct{}{}}
-	c.init(c, nc, auth, &s.opts.limits, s.opts.link())
-	c.maxHello = s.opts.handshakeTimeout
+	c.init(c, nc, auth, &s.opts.limits)
 	return c
 }
 
