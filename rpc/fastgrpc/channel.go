@@ -80,7 +80,7 @@ func (ch *channel) publishPickerState(change func(*pickerState)) {
 	ch.client.pickerState.Store(&next)
 	close(old.changed)
 	if next.state != old.state {
-		ch.client.facade.Load().Publish(next.state)
+		ch.client.facade.Load().Publish()
 	}
 }
 

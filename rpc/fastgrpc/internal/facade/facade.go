@@ -22,6 +22,7 @@ import (
 type Client interface {
 	grpc.ClientConnInterface
 	Connect()
+	GetState() connectivity.State
 	// CloseFromFacade is called when the program closes the grpc.ClientConn.
 	CloseFromFacade()
 }
@@ -32,15 +33,14 @@ type Facade struct {
 	client Client
 
 	mu     sync.Mutex
-	state  connectivity.State
 	states balancer.ClientConn // gets the states; nil until the balancer is built
 	asked  bool                // New has called Connect
 }
 
-// New returns the facade of a client in the given state. target's scheme and authority are those
-// that the client has found. New panics if grpc-go refuses the target.
-func New(c Client, target, scheme, authority string, state connectivity.State) *Facade {
-	f := &Facade{client: c, state: state}
+// New returns the facade of a client. target's scheme and authority are those that the client has
+// found. New panics if grpc-go refuses the target.
+func New(c Client, target, scheme, authority string) *Facade {
+	f := &Facade{client: c}
 	r := manual.NewBuilderWithScheme(scheme)
 	r.InitialState(resolver.State{Attributes: attributes.New(facadeKey{}, f)})
 	r.CloseCallback = c.CloseFromFacade
@@ -64,21 +64,15 @@ func New(c Client, target, scheme, authority string, state connectivity.State) *
 	return f
 }
 
-// Publish passes on the client's state. f may be nil.
-func (f *Facade) Publish(s connectivity.State) {
+// Publish passes on the client's state, when it has changed. f may be nil.
+func (f *Facade) Publish() {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = s
-	f.publish()
-}
-
-// publish passes on the state if the balancer is built. The lock is held.
-func (f *Facade) publish() {
 	if f.states != nil {
-		f.states.UpdateState(balancer.State{ConnectivityState: f.state, Picker: base.NewErrPicker(balancer.ErrNoSubConnAvailable)})
+		f.states.UpdateState(balancer.State{ConnectivityState: f.client.GetState(), Picker: base.NewErrPicker(balancer.ErrNoSubConnAvailable)})
 	}
 }
 
@@ -109,9 +103,9 @@ type stateBalancer struct {
 func (b *stateBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
 	b.of = s.ResolverState.Attributes.Value(facadeKey{}).(*Facade)
 	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
 	b.of.states = b.cc
-	b.of.publish()
+	b.of.mu.Unlock()
+	b.of.Publish()
 	return nil
 }
 
