@@ -288,8 +288,7 @@ func (c *Conn) TakeOutput() *batchio.Output {
 
 // Feed reads frames. The owner of a server's Conn reads the client's preface, which comes before the
 // first frame. now is a monotonic time, which may count from any instant.
-func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
-	used := 0
+func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (used int, err error) {
 	c.budget.refill(now, c.cfg.ControlRate)
 	for ; maxFrames > 0 && len(buf)-used >= FrameHeaderLen; maxFrames-- {
 		h := ParseFrameHeader(buf[used:])

@@ -65,10 +65,8 @@ func isUnixScheme(scheme string) bool { return scheme == "unix" || scheme == "un
 
 // resolverFor returns the scheme's resolver from own, or else the registered resolver, or nil.
 func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
-	for _, b := range own {
-		if b.Scheme() == scheme {
-			return b
-		}
+	if i := slices.IndexFunc(own, func(b resolver.Builder) bool { return b.Scheme() == scheme }); i >= 0 {
+		return own[i]
 	}
 	if slices.Contains(grpcGoOnlySchemes, scheme) {
 		return nil
