@@ -1,7 +1,7 @@
 // Package rpccall holds the code that this module's RPC libraries share above their connections:
 // the common part of servers ([Server]), the set of connections ([Conns]), goroutines that run
 // handlers ([Workers]), contexts of calls ([Context]), options, interceptors, messages in pooled
-// buffers, pings of silent peers ([PingTimer]), and statuses.
+// buffers, time limits of connections ([Clock]), and statuses.
 //
 // This package must know neither frames nor the library that calls it. The package wire in its
 // folder holds the details of gRPC's own wire format.
@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"sync"
 	"time"
@@ -56,15 +55,14 @@ type ServerConfig[C ServerConn] struct {
 // before Serve is called.
 type Server[C ServerConn, K any] struct {
 	Workers Workers[K] // run the handlers
-	services
+	config  ServerConfig[C]
+	conns   *Conns[C]
+	methods map[string]*Method
+	infos   map[string]grpc.ServiceInfo
 
-	config ServerConfig[C]
-	conns  *Conns[C]
-
-	// The lock of conns guards these three fields.
-	serving     bool
-	listeners   map[net.Listener]struct{}
-	handshaking map[net.Conn]struct{}
+	// The lock of conns guards these fields.
+	serving bool
+	closers map[io.Closer]struct{} // listeners, and connections in their handshake
 
 	accepting sync.WaitGroup // counts Serve calls and handshakes
 	stopping  chan struct{}  // closed when Stop or GracefulStop begins
@@ -74,46 +72,20 @@ type Server[C ServerConn, K any] struct {
 // Init prepares a zero Server. The library must remove connections that have ended from conns.
 func (s *Server[C, K]) Init(config ServerConfig[C], conns *Conns[C]) {
 	s.config, s.conns = config, conns
-	s.listeners, s.handshaking = make(map[net.Listener]struct{}), make(map[net.Conn]struct{})
+	s.methods, s.infos = make(map[string]*Method), make(map[string]grpc.ServiceInfo)
+	s.closers = make(map[io.Closer]struct{})
 	s.stopping, s.stopped = make(chan struct{}), make(chan struct{})
-}
-
-// RegisterService registers a service. As in grpc-go, it panics on a mistake in the program.
-func (s *Server[C, K]) RegisterService(desc *grpc.ServiceDesc, impl any) {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	if s.serving {
-		panic(s.config.Library + ": RegisterService after Serve: " + desc.ServiceName)
-	}
-	s.register(s.config.Library, desc, impl)
-}
-
-// GetServiceInfo returns the registered services.
-func (s *Server[C, K]) GetServiceInfo() map[string]grpc.ServiceInfo {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	return maps.Clone(s.infos)
 }
 
 // Serve accepts connections until the server stops or the listener fails. It closes the listener.
 // If Stop or GracefulStop is called, Serve returns nil after that method has finished.
 func (s *Server[C, K]) Serve(lis net.Listener) error {
-	s.conns.Mu.Lock()
-	if s.conns.Closed {
-		s.conns.Mu.Unlock()
-		_ = lis.Close()
-		return grpc.ErrServerStopped
+	if err := s.begin(lis); err != nil {
+		return err
 	}
-	s.serving = true
-	s.listeners[lis] = struct{}{}
-	s.accepting.Add(1)
-	s.conns.Mu.Unlock()
 	err := Accept(lis, s.stopping, s.handshake)
-	s.conns.Mu.Lock()
-	delete(s.listeners, lis)
-	s.conns.Mu.Unlock()
 	_ = lis.Close()
-	s.accepting.Done()
+	s.end(lis)
 	if err != nil {
 		return fmt.Errorf("%s: accept on %v: %w", s.config.Library, lis.Addr(), err)
 	}
@@ -121,72 +93,81 @@ func (s *Server[C, K]) Serve(lis net.Listener) error {
 	return nil
 }
 
+// begin makes Stop close c, a listener or a connection in its handshake, and wait until end is
+// called.
+func (s *Server[C, K]) begin(c io.Closer) error {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	s.serving = true
+	if s.conns.Closed {
+		_ = c.Close()
+		return grpc.ErrServerStopped
+	}
+	s.closers[c] = struct{}{}
+	s.accepting.Add(1)
+	return nil
+}
+
+func (s *Server[C, K]) end(c io.Closer) {
+	s.conns.Mu.Lock()
+	delete(s.closers, c)
+	s.conns.Mu.Unlock()
+	s.accepting.Done()
+}
+
 // handshake secures and serves a connection on a new goroutine.
 func (s *Server[C, K]) handshake(nc net.Conn) {
 	_ = s.whileOpen(nc, func() {
-		if p, err := s.secure(nc); err == nil {
-			_ = s.greet(p) // on an error, greet closes the connection, which the client notices
+		arrived := time.Since(batchio.Epoch)
+		if secured, auth, err := s.secure(nc); err == nil {
+			s.greet(secured, auth, arrived)
 		}
 	})
 }
 
 // whileOpen calls f on a new goroutine. Stop closes nc meanwhile.
 func (s *Server[C, K]) whileOpen(nc net.Conn, f func()) error {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	if s.conns.Closed {
-		_ = nc.Close()
-		return grpc.ErrServerStopped
+	if err := s.begin(nc); err != nil {
+		return err
 	}
-	s.accepting.Add(1)
-	s.handshaking[nc] = struct{}{}
 	go func() {
-		defer s.accepting.Done()
+		defer s.end(nc)
 		f()
-		s.conns.Mu.Lock()
-		delete(s.handshaking, nc)
-		s.conns.Mu.Unlock()
 	}()
 	return nil
 }
 
 // ServeConn returns after the handshake, and serves the connection in the background.
 func (s *Server[C, K]) ServeConn(nc net.Conn) error {
-	s.closeRegistration()
-	p, err := s.secure(nc)
+	arrived := time.Since(batchio.Epoch)
+	secured, auth, err := s.secure(nc)
 	if err != nil {
 		return err
 	}
-	if s.config.Preface == "" {
-		return s.greet(p)
-	}
-	return s.whileOpen(nc, func() { _ = s.greet(p) })
+	return s.whileOpen(nc, func() { s.greet(secured, auth, arrived) })
 }
 
-// A securedConn is a connection after its handshake.
-type securedConn struct {
-	nc      net.Conn
-	auth    credentials.AuthInfo
-	arrived time.Duration // since batchio.Epoch
+// ServeSecured serves a connection that needs no handshake in the background.
+func (s *Server[C, K]) ServeSecured(nc net.Conn, auth credentials.AuthInfo) error {
+	return s.whileOpen(nc, func() { s.greet(nc, auth, time.Since(batchio.Epoch)) })
 }
 
 // secure runs the handshake. On an error, it closes nc.
-func (s *Server[C, K]) secure(nc net.Conn) (securedConn, error) {
-	p := securedConn{nc: s.config.Prepare(nc), arrived: time.Since(batchio.Epoch)}
-	_ = p.nc.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
+func (s *Server[C, K]) secure(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	prepared := s.config.Prepare(nc)
+	_ = prepared.SetDeadline(time.Now().Add(s.config.HandshakeTimeout))
 	if s.config.Creds == nil {
-		return p, nil
+		return prepared, nil, nil
 	}
-	secured, auth, err := s.config.Creds.ServerHandshake(ForHandshake(p.nc, s.config.Creds))
+	secured, auth, err := s.config.Creds.ServerHandshake(ForHandshake(prepared, s.config.Creds))
 	if errors.Is(err, credentials.ErrConnDispatched) {
-		return p, err // the credentials gave the connection to another owner
+		return nil, nil, err // the credentials gave the connection to another owner
 	}
 	if err != nil {
 		_ = nc.Close()
-		return p, fmt.Errorf("%s: handshake with %v: %w", s.config.Library, nc.RemoteAddr(), err)
+		return nil, nil, fmt.Errorf("%s: handshake with %v: %w", s.config.Library, nc.RemoteAddr(), err)
 	}
-	p.nc, p.auth = secured, auth
-	return p, nil
+	return secured, auth, nil
 }
 
 // ForHandshake returns the connection to pass to credentials. TLS reads and writes short records, for
@@ -198,20 +179,18 @@ func ForHandshake(nc net.Conn, creds credentials.TransportCredentials) net.Conn 
 	return nc
 }
 
-// greet reads the preface and serves the connection. On an error, it closes the connection.
-func (s *Server[C, K]) greet(p securedConn) error {
-	err := readPreface(p.nc, s.config.Preface)
-	if errors.Is(err, errWrongPreface) {
-		refuse(p.nc, s.config.Refusal)
+// greet reads the preface and serves the connection. If that fails, greet closes the connection.
+func (s *Server[C, K]) greet(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) {
+	switch err := readPreface(nc, s.config.Preface); {
+	case err == nil:
+		_ = nc.SetDeadline(time.Time{})
+		if s.conns.Add(s.config.NewConn(nc, auth, arrived)) {
+			return
+		}
+	case errors.Is(err, errWrongPreface):
+		refuse(nc, s.config.Refusal)
 	}
-	if err == nil {
-		_ = p.nc.SetDeadline(time.Time{})
-		err = s.AddConn(s.config.NewConn(p.nc, p.auth, p.arrived))
-	}
-	if err != nil {
-		_ = p.nc.Close()
-	}
-	return err
+	_ = nc.Close()
 }
 
 var errWrongPreface = errors.New("the client's first bytes are not the protocol's")
@@ -253,22 +232,6 @@ func readPreface(nc net.Conn, want string) error {
 	return nil
 }
 
-// AddConn serves a connection that needs no handshake.
-func (s *Server[C, K]) AddConn(c C) error {
-	s.closeRegistration()
-	if !s.conns.Add(c) {
-		return grpc.ErrServerStopped
-	}
-	return nil
-}
-
-// closeRegistration makes further calls of RegisterService panic.
-func (s *Server[C, K]) closeRegistration() {
-	s.conns.Mu.Lock()
-	defer s.conns.Mu.Unlock()
-	s.serving = true
-}
-
 // Stop closes listeners and connections at once, and cancels open calls. It waits for handlers only
 // if ServerConfig.WaitForHandlers is set.
 func (s *Server[C, K]) Stop() {
@@ -286,11 +249,8 @@ func (s *Server[C, K]) stop(end func(C), waitForHandlers bool) {
 	s.conns.Mu.Lock()
 	s.conns.Closed = true // no connection is added from now on
 	CloseOnce(s.stopping)
-	for lis := range s.listeners {
-		_ = lis.Close()
-	}
-	for nc := range s.handshaking {
-		_ = nc.Close()
+	for c := range s.closers {
+		_ = c.Close()
 	}
 	open := s.conns.All()
 	s.conns.Mu.Unlock()

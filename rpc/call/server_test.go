@@ -139,7 +139,9 @@ func TestRegisterService(t *testing.T) {
 	if info := s.GetServiceInfo()["pkg.Service"]; len(info.Methods) != 2 {
 		t.Errorf("the service has %d methods, want 2", len(info.Methods))
 	}
-	s.closeRegistration()
+	if err := s.begin(nil); err != nil {
+		t.Error(err)
+	}
 	panics("after Serve", nil)
 }
 

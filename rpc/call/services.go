@@ -2,6 +2,7 @@ package rpccall
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -35,15 +36,14 @@ func (m *Method) ServeStream(stream grpc.ServerStream, intercept grpc.StreamServ
 	return m.Stream.Handler(m.Impl, stream)
 }
 
-// services holds the registered services of a server. The zero value has none.
-type services struct {
-	methods map[string]*Method
-	infos   map[string]grpc.ServiceInfo
-}
-
-// register adds a service. On a mistake in the program, it panics with a text that begins with
-// library.
-func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
+// RegisterService registers a service. As in grpc-go, it panics on a mistake in the program.
+func (s *Server[C, K]) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	library := s.config.Library
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	if s.serving {
+		panic(library + ": RegisterService after Serve: " + desc.ServiceName)
+	}
 	if impl != nil {
 		want := reflect.TypeOf(desc.HandlerType).Elem()
 		if got := reflect.TypeOf(impl); !got.Implements(want) {
@@ -52,9 +52,6 @@ func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 	}
 	if _, ok := s.infos[desc.ServiceName]; ok {
 		panic(library + ": RegisterService twice: " + desc.ServiceName)
-	}
-	if s.methods == nil {
-		s.methods, s.infos = make(map[string]*Method), make(map[string]grpc.ServiceInfo)
 	}
 	info := grpc.ServiceInfo{Metadata: desc.Metadata}
 	for i := range desc.Methods {
@@ -74,11 +71,18 @@ func (s *services) register(library string, desc *grpc.ServiceDesc, impl any) {
 	s.infos[desc.ServiceName] = info
 }
 
+// GetServiceInfo returns the registered services.
+func (s *Server[C, K]) GetServiceInfo() map[string]grpc.ServiceInfo {
+	s.conns.Mu.Lock()
+	defer s.conns.Mu.Unlock()
+	return maps.Clone(s.infos)
+}
+
 // Lookup returns the method with a full name, or nil. Call it only after the last RegisterService.
-func (s *services) Lookup(name string) *Method { return s.methods[name] }
+func (s *Server[C, K]) Lookup(name string) *Method { return s.methods[name] }
 
 // DescribeUnknown explains why Lookup returns nil for a name.
-func (s *services) DescribeUnknown(name string) string {
+func (s *Server[C, K]) DescribeUnknown(name string) string {
 	service, method, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	if !ok || !strings.HasPrefix(name, "/") {
 		return fmt.Sprintf("malformed method name: %q", name)

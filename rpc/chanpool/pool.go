@@ -64,25 +64,24 @@ func New(dial func(context.Context) (Channel, error), opts ...Option) (*Pool, er
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.decider = decider{min: p.opts.min, max: p.opts.max, size: p.opts.min}
 	for range p.opts.min {
-		channel, err := p.openChannel()
+		m, err := p.openMember()
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("chanpool: open a channel: %w", err), p.Close())
 		}
-		p.members = append(p.members, p.newMember(channel))
+		p.members = append(p.members, m)
 	}
 	p.setInUse(len(p.members))
 	return p, nil
 }
 
-func (p *Pool) openChannel() (Channel, error) {
+func (p *Pool) openMember() (*member, error) {
 	channel, err := p.dial(p.ctx)
 	if err == nil && channel == nil {
 		err = errors.New("the function that opens channels returned none, and no error")
 	}
-	return channel, err
-}
-
-func (p *Pool) newMember(channel Channel) *member {
+	if err != nil {
+		return nil, err
+	}
 	m := &member{channel: channel}
 	m.close = sync.OnceFunc(func() { // called when the last call ends, or by Close
 		err := channel.Close()
@@ -93,7 +92,7 @@ func (p *Pool) newMember(channel Channel) *member {
 			p.failures = append(p.failures, err)
 		}
 	})
-	return m
+	return m, nil
 }
 
 // now returns the time since the pool was made, in nanoseconds.
@@ -147,7 +146,7 @@ func (p *Pool) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 		m.release()
 		return nil, err
 	}
-	s := &stream{ClientStream: inner, pool: p, member: m, single: !desc.ServerStreams}
+	s := &stream{ClientStream: inner, pool: p, member: m, single: !desc.ServerStreams, release: sync.OnceFunc(m.release)}
 	s.stop = context.AfterFunc(ctx, s.release)
 	return s, nil
 }
@@ -156,11 +155,11 @@ func (p *Pool) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 // message, or with its context.
 type stream struct {
 	grpc.ClientStream
-	pool   *Pool
-	member *member
-	single bool // the response has only one message
-	once   sync.Once
-	stop   func() bool
+	pool    *Pool
+	member  *member
+	single  bool // the response has only one message
+	release func()
+	stop    func() bool
 }
 
 // RecvMsg receives a message.
@@ -178,12 +177,10 @@ func (s *stream) RecvMsg(m any) error {
 	return err
 }
 
-func (s *stream) release() { s.once.Do(s.member.release) }
-
 func (p *Pool) isFixed() bool { return p.opts.min == p.opts.max }
 
 func (p *Pool) noteFailure(m *member, err error) {
-	if err != nil && status.Code(err) == codes.Unavailable {
+	if status.Code(err) == codes.Unavailable {
 		m.avoid.Store(p.now() + int64(avoidFor))
 	}
 }
@@ -279,15 +276,15 @@ func (p *Pool) grow(missing int) {
 	var opened []*member
 	var failed error
 	for range missing {
-		channel, err := p.openChannel()
+		m, err := p.openMember()
 		if err != nil {
 			failed = err
 			break
 		}
-		if c, ok := channel.(interface{ Connect() }); ok {
+		if c, ok := m.channel.(interface{ Connect() }); ok {
 			c.Connect() // otherwise the first calls would wait
 		}
-		opened = append(opened, p.newMember(channel))
+		opened = append(opened, m)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,10 +24,7 @@ type clientConn struct {
 
 func newClientConn(c *Client, nc net.Conn, auth credentials.AuthInfo) *clientConn {
 	cc := &clientConn{client: c, greeted: make(chan struct{})}
-	cfg := c.opts.limits.link()
-	cfg.Client = true
-	cc.init(cc, nc, auth, cfg)
-	cc.startKeepAlive(c.opts.silence, c.opts.pingTimeout)
+	cc.init(cc, nc, auth, &c.opts.limits)
 	return cc
 }
 
@@ -79,9 +76,7 @@ var errRefused = errors.New("creditrpc: the server accepts no more calls")
 func (cc *clientConn) OnSent(s *link.Stream) {
 	call := s.Owner.(*clientCall)
 	call.endEncoding()
-	if call.drained != nil {
-		rpccall.WakeOne(call.drained)
-	}
+	rpccall.WakeOne(call.drained)
 }
 
 // OnGoodbye makes the next calls go to another connection.
@@ -124,7 +119,7 @@ func (cc *clientConn) ConnLost(err error) {
 
 // OnClosed removes the connection from the client's list.
 func (cc *clientConn) OnClosed() {
-	cc.stopKeepAlive()
+	cc.timer.Stop()
 	cc.client.conns.Remove(cc)
 }
 

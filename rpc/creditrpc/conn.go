@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -19,11 +20,13 @@ import (
 // guards the link and the calls' streams.
 type conn struct {
 	batchio.Conn
-	link  *link.Link
-	alive keepAlive // guarded by the lock
-	peer  *peer.Peer
-	ctx   context.Context // ends with the connection
-	end   context.CancelCauseFunc
+	link     *link.Link
+	clock    rpccall.Clock
+	timer    *time.Timer   // calls checkTimeouts when a time limit may have passed
+	maxHello time.Duration // the longest wait for the peer's Hello
+	peer     *peer.Peer
+	ctx      context.Context // ends with the connection
+	end      context.CancelCauseFunc
 }
 
 // A role holds the methods of a connection that differ between clients and servers.
@@ -32,10 +35,16 @@ type role interface {
 	link.Handler
 }
 
-func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, cfg link.Config) {
+func (c *conn) init(r role, nc net.Conn, auth credentials.AuthInfo, l *limits) {
 	c.peer = &peer.Peer{Addr: nc.RemoteAddr(), LocalAddr: nc.LocalAddr(), AuthInfo: auth}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
+	c.maxHello, c.clock.MaxIdle = l.handshakeTimeout, rpccall.Forever
+	c.clock.Ping = rpccall.PingTimer{Every: rpccall.Forever, Timeout: l.pingTimeout}
+	if l.silence > 0 {
+		c.clock.Ping.Every = l.silence
+	}
 	c.Init(nc)
+	cfg := l.link()
 	cfg.MinReference = c.MinReference()
 	c.link = link.New(cfg, r)
 	c.Attach(c.link, r)
@@ -73,50 +82,30 @@ func releaseAll(inbox *rpccall.Queue[link.Message]) {
 // is called after the peer's Hello has come, so the limit does not change.
 func (c *conn) sendLimit(most int) int { return int(min(uint64(most), c.link.Peer().MaxMessage)) }
 
-// errSilent ends a connection whose peer has not answered a ping.
-var errSilent = errors.New("creditrpc: the peer did not answer a ping in time")
-
-// keepAlive detects that a silent peer is gone. The connection's lock guards it.
-type keepAlive struct {
-	ping  rpccall.PingTimer
-	timer *time.Timer // nil means that no pings are sent
+// Start starts the connection's goroutines and adds them to running.
+func (c *conn) Start(running *sync.WaitGroup) {
+	c.Mu.Lock()
+	c.timer = c.clock.Start(&c.Conn, c.checkTimeouts)
+	c.Mu.Unlock()
+	c.Conn.Start(running)
 }
 
-// startKeepAlive makes the connection ping a silent peer. It does nothing if after is 0.
-func (c *conn) startKeepAlive(after, timeout time.Duration) {
-	if after <= 0 {
-		return
-	}
-	c.LastRead.Store(int64(time.Since(batchio.Epoch)))
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	c.alive = keepAlive{rpccall.PingTimer{Every: after, Timeout: timeout}, time.AfterFunc(after, c.checkAlive)}
-}
+var (
+	errNoHello = errors.New("creditrpc: the client did not say Hello in time")
+	errSilent  = errors.New("creditrpc: the peer did not answer a ping in time")
+)
 
-// checkAlive pings a silent peer, and closes the connection if no answer came.
-func (c *conn) checkAlive() {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	if c.Err() != nil {
+// checkTimeouts closes a connection whose client has not said Hello in time. It pings a silent
+// peer, and closes the connection if no answer came. The lock is held.
+func (c *conn) checkTimeouts() {
+	if c.link.Peer().Version == 0 && c.clock.Due(c.clock.Began, c.maxHello) {
+		c.CloseLocked(errNoHello)
 		return
 	}
-	do, next := c.alive.ping.Check(time.Since(batchio.Epoch), time.Duration(c.LastRead.Load()))
-	switch do {
-	case rpccall.PingLost:
+	switch ping, lost := c.clock.CheckPing(time.Duration(c.LastRead.Load())); {
+	case lost:
 		c.CloseLocked(errSilent)
-		return
-	case rpccall.PingNow:
+	case ping:
 		c.link.Ping()
-		c.Flush()
-	}
-	c.alive.timer.Reset(next)
-}
-
-// stopKeepAlive is called when the connection has ended.
-func (c *conn) stopKeepAlive() {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	if c.alive.timer != nil {
-		c.alive.timer.Stop()
 	}
 }

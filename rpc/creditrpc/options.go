@@ -17,6 +17,9 @@ import (
 
 // limits holds the options that clients and servers share.
 type limits struct {
+	client                  bool
+	calls                   int           // 0 at a client
+	handshakeTimeout        time.Duration // at a client, dialTimeout limits the handshake
 	window, perStream, room int64
 	maxReceive, maxSend     int
 	maxMeta                 int
@@ -26,13 +29,14 @@ type limits struct {
 
 func defaultLimits() limits {
 	return limits{
-		window: 2 << 20, perStream: 256 << 10, room: 64 << 20,
+		calls: 1024, handshakeTimeout: 120 * time.Second, window: 2 << 20, perStream: 256 << 10, room: 64 << 20,
 		maxReceive: 4 << 20, maxSend: 1<<31 - 1, maxMeta: 16 << 10,
 	}
 }
 
 func (l *limits) link() link.Config {
 	return link.Config{
+		Client: l.client, Calls: int64(l.calls),
 		Window: max(l.window, credit.MinWindow), PerStream: max(l.perStream, credit.MinWindow),
 		Room: max(l.room, int64(l.maxReceive)), MaxMessage: l.maxReceive, MaxMeta: l.maxMeta,
 	}
@@ -52,22 +56,12 @@ type ServerOption func(*serverOptions)
 type serverOptions struct {
 	limits
 	creds             credentials.TransportCredentials // nil means that connections are cleartext
-	calls             int
 	alias             bool
-	handshakeTimeout  time.Duration
 	unaryInterceptor  grpc.UnaryServerInterceptor
 	streamInterceptor grpc.StreamServerInterceptor
 }
 
-func defaultServerOptions() serverOptions {
-	return serverOptions{limits: defaultLimits(), calls: 1024, handshakeTimeout: 120 * time.Second}
-}
-
-func (o *serverOptions) link() link.Config {
-	cfg := o.limits.link()
-	cfg.Calls = int64(o.calls)
-	return cfg
-}
+func defaultServerOptions() serverOptions { return serverOptions{limits: defaultLimits()} }
 
 // Creds secures connections, for instance with TLS. A tls.Config should have [ALPN] in
 // NextProtos, because grpc-go's credentials.NewTLS otherwise names only HTTP/2.
@@ -147,6 +141,7 @@ type clientOptions struct {
 
 func defaultClientOptions() clientOptions {
 	o := clientOptions{limits: defaultLimits(), creds: insecure.NewCredentials(), dialTimeout: 20 * time.Second, backoff: 100 * time.Millisecond}
+	o.client, o.calls, o.handshakeTimeout = true, 0, rpccall.Forever
 	o.window = 4 << 20 // callers wait for their answers, and read them at once
 	return o
 }

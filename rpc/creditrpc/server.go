@@ -74,32 +74,15 @@ type serverConn struct {
 	server *Server
 
 	// Guarded by the connection's lock.
-	greet *time.Timer              // closes a connection whose client does not say Hello
 	calls map[*serverCall]struct{} // calls whose handlers have not returned
 	ready []*serverCall            // calls to be run after the lock is released
 }
 
 func newServerConn(s *Server, nc net.Conn, auth credentials.AuthInfo) *serverConn {
 	c := &serverConn{server: s, calls: map[*serverCall]struct{}{}}
-	c.init(c, nc, auth, s.opts.link())
-	c.startKeepAlive(s.opts.silence, s.opts.pingTimeout)
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	c.greet = time.AfterFunc(s.opts.handshakeTimeout, c.checkGreeted)
+	c.init(c, nc, auth, &s.opts.limits)
 	return c
 }
-
-// checkGreeted closes the connection if its client has not said Hello.
-func (c *serverConn) checkGreeted() {
-	c.Mu.Lock()
-	defer c.Mu.Unlock()
-	if c.link.Peer().Version == 0 && c.Err() == nil {
-		c.CloseLocked(errNoHello)
-	}
-}
-
-// errNoHello ends a connection whose client has not said Hello in time.
-var errNoHello = errors.New("creditrpc: the client did not say Hello in time")
 
 // OnRequest begins a call. The handler of a streaming call runs at once.
 func (c *serverConn) OnRequest(id uint32, name string, begin frame.RequestStart) *link.Stream {
@@ -149,22 +132,15 @@ func (c *serverConn) OnEnd(s *link.Stream) { s.Owner.(*serverCall).requestEnded(
 func (c *serverConn) OnCancel(s *link.Stream) { s.Owner.(*serverCall).abort(context.Canceled) }
 
 // OnSent lets the handler of a stream send its next message.
-func (c *serverConn) OnSent(s *link.Stream) {
-	if call := s.Owner.(*serverCall); call.drained != nil {
-		rpccall.WakeOne(call.drained)
-	}
-}
+func (c *serverConn) OnSent(s *link.Stream) { rpccall.WakeOne(s.Owner.(*serverCall).drained) }
 
 // OnHeader, OnStatus and OnGoodbye do nothing: only clients get these events.
 func (c *serverConn) OnHeader(*link.Stream, []byte)        {}
 func (c *serverConn) OnStatus(*link.Stream, *frame.Ending) {}
 func (c *serverConn) OnGoodbye()                           {}
 
-// StreamsChanged closes a draining connection after the last call. It is also called after Hello.
+// StreamsChanged closes a draining connection after the last call.
 func (c *serverConn) StreamsChanged() {
-	if c.link.Peer().Version != 0 {
-		c.greet.Stop()
-	}
 	if c.link.Draining() && c.link.OpenStreams() == 0 && len(c.calls) == 0 && c.Err() == nil {
 		c.CloseLocked(errStopping)
 	}
@@ -191,8 +167,7 @@ func (c *serverConn) ConnLost(error) {
 // OnClosed removes the connection from the server's list.
 func (c *serverConn) OnClosed() {
 	c.end(nil)
-	c.greet.Stop()
-	c.stopKeepAlive()
+	c.timer.Stop()
 	c.server.conns.Remove(c)
 }
 

@@ -429,3 +429,51 @@ func TestHealthChecks(t *testing.T) {
 		}
 	})
 }
+
+// A oneSubConn is a balancer of the old kind, which changes the addresses of its only subConn. It is
+// also the builder.
+type oneSubConn struct {
+	cc balancer.ClientConn
+	sc balancer.SubConn
+}
+
+func (*oneSubConn) Name() string { return "one_subconn" }
+
+func (*oneSubConn) Build(cc balancer.ClientConn, _ balancer.BuildOptions) balancer.Balancer {
+	return &oneSubConn{cc: cc}
+}
+
+func (b *oneSubConn) UpdateClientConnState(s balancer.ClientConnState) (err error) {
+	if addrs := s.ResolverState.Addresses; b.sc != nil {
+		b.sc.UpdateAddresses(addrs) //nolint:staticcheck // deprecated, but this is a balancer of the old kind
+	} else if b.sc, err = b.cc.NewSubConn(addrs, balancer.NewSubConnOptions{StateListener: b.onState}); err == nil { //nolint:staticcheck // has one address later
+		b.sc.Connect()
+	}
+	return err
+}
+
+func (b *oneSubConn) onState(s balancer.SubConnState) {
+	b.cc.UpdateState(balancer.State{ConnectivityState: s.ConnectivityState, Picker: onlyPicker{b.sc}})
+}
+
+func (*oneSubConn) ResolverError(error)                                        {}
+func (*oneSubConn) UpdateSubConnState(balancer.SubConn, balancer.SubConnState) {}
+func (*oneSubConn) ExitIdle()                                                  {}
+func (*oneSubConn) Close()                                                     {}
+
+// TestUpdateAddresses checks that a subConn keeps its connection while its address is listed.
+func TestUpdateAddresses(t *testing.T) {
+	balancer.Register(&oneSubConn{})
+	b := startBackends(t, 2)
+	r := manual.NewBuilderWithScheme("test")
+	r.InitialState(b.state(1))
+	c := dialFast(t, "test:///any", WithResolvers(r), WithDefaultServiceConfig(`{"loadBalancingConfig": [{"one_subconn": {}}]}`))
+	b.wants(c, 10, 0)
+	addrs := b.state(2).Addresses
+	r.UpdateState(resolver.State{Addresses: []resolver.Address{addrs[1], addrs[0]}})
+	if got := b.spread(c, 10); got[0] != 10 {
+		t.Errorf("the calls are spread as %v after the address moved, want all at the first", got)
+	}
+	r.UpdateState(resolver.State{Addresses: addrs[1:]})
+	b.wants(c, 0, 10)
+}

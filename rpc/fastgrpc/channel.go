@@ -19,7 +19,6 @@ import (
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/fastgrpc/internal/config"
 	"wirelab.dev/rpc/fastgrpc/internal/connect"
-	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 )
 
 // A channel holds a client's connections. Its resolver finds addresses. Its balancer makes a
@@ -81,7 +80,7 @@ func (ch *channel) publishPickerState(change func(*pickerState)) {
 	ch.client.pickerState.Store(&next)
 	close(old.changed)
 	if next.state != old.state {
-		ch.client.facade.Load().Publish(next.state)
+		ch.client.facade.Load().Publish()
 	}
 }
 
@@ -111,18 +110,14 @@ func (ch *channel) exitIdle() {
 	ch.session = s
 	ch.publishPickerState(func(p *pickerState) { p.state = connectivity.Connecting })
 	ch.lastActive.Store(int64(time.Since(batchio.Epoch)))
-	if timeout := ch.client.opts.idleTimeout; timeout != lifetime.Forever {
-		ch.idleTimer = time.AfterFunc(timeout, func() { ch.checkIdle(s) })
-	}
+	ch.idleTimer = time.AfterFunc(ch.client.opts.idleTimeout, func() { ch.checkIdle(s) })
 	ch.set.Mu.Unlock()
-	built := make(chan struct{})
 	ch.toResolver.Do(func() {
-		defer close(built)
 		if err := s.startResolver(); err != nil {
 			s.ReportError(err)
 		}
 	})
-	<-built
+	ch.toResolver.Wait()
 }
 
 // checkIdle makes the client idle if it has had no call for the idle timeout: it closes the
@@ -164,9 +159,7 @@ func (ch *channel) endSession() {
 		return
 	}
 	ch.session = nil
-	if ch.idleTimer != nil {
-		ch.idleTimer.Stop()
-	}
+	ch.idleTimer.Stop()
 	ch.toResolver.Do(s.closeResolver)
 	policies := []*policy{s.current, s.pending}
 	s.current, s.pending = nil, nil

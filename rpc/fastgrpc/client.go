@@ -87,11 +87,9 @@ func (c *Client) Close() error {
 // nothing. Its method ResetConnectBackoff does nothing.
 func (c *Client) ClientConn() *grpc.ClientConn {
 	c.facadeOnce.Do(func() {
-		f := facade.New(facadeClient{c}, c.target, c.channel.target.URL.Scheme, c.authority, c.GetState())
-		c.channel.set.Mu.Lock()
+		f := facade.New(facadeClient{c}, c.target, c.channel.target.URL.Scheme, c.authority)
 		c.facade.Store(f)
-		f.Publish(c.GetState()) // which may have changed
-		c.channel.set.Mu.Unlock()
+		f.Publish() // the state may have changed since New
 		if c.GetState() == connectivity.Shutdown {
 			_ = f.Conn.Close()
 		}

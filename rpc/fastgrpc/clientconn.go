@@ -207,11 +207,7 @@ func (cc *clientConn) OnReset(s *h2.Stream, why h2.Reset) {
 	c.finish(ending.FromReset(why, c.deadline))
 }
 
-func (cc *clientConn) OnDrained(s *h2.Stream) {
-	if c := s.Owner.(*clientCall); c.stream != nil {
-		rpccall.WakeOne(c.drained)
-	}
-}
+func (cc *clientConn) OnDrained(s *h2.Stream) { rpccall.WakeOne(s.Owner.(*clientCall).drained) }
 
 // OnGoAway drains the connection, so that new calls use another one.
 func (cc *clientConn) OnGoAway(code http2.ErrCode, debug []byte) {
@@ -298,13 +294,4 @@ func (cc *clientConn) shutdown() {
 	for _, s := range streams {
 		s.finish(end) // perhaps nobody reads the stream
 	}
-}
-
-func (cc *clientConn) closeReason() error {
-	cc.Mu.Lock()
-	defer cc.Mu.Unlock()
-	if cc.Err() != nil {
-		return cc.Err()
-	}
-	return errConnDraining
 }

@@ -15,7 +15,6 @@ import (
 
 	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
-	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
 	"wirelab.dev/rpc/fastgrpc/internal/message"
 	"wirelab.dev/rpc/h2"
 )
@@ -30,8 +29,8 @@ type conn struct {
 	stats    []stats.Handler
 	ctx      context.Context // ends when the connection closes
 	end      context.CancelFunc
-	clock    lifetime.Clock
-	timer    *time.Timer // calls checkKeepalive when the next check is due
+	clock    rpccall.Clock
+	timer    *time.Timer // calls checkTimeouts when a time limit may have passed
 }
 
 func (c *conn) init(role connRole, nc net.Conn, auth credentials.AuthInfo, l *limits) {
@@ -65,15 +64,7 @@ type connRole interface {
 // Start starts the connection's goroutines and counts them in running.
 func (c *conn) Start(running *sync.WaitGroup) {
 	c.Mu.Lock()
-	now := time.Since(batchio.Epoch)
-	c.clock.Began, c.clock.IdleSince = now, now
-	c.LastRead.Store(int64(now))
-	c.timer = time.AfterFunc(lifetime.Forever, func() {
-		c.Mu.Lock()
-		defer c.Mu.Unlock()
-		c.checkKeepalive()
-	})
-	c.checkKeepalive()
+	c.timer = c.clock.Start(&c.Conn, c.role.checkTimeouts)
 	c.Mu.Unlock()
 	c.Conn.Start(running)
 }
@@ -89,26 +80,13 @@ var (
 	errNoSettings  = errors.New("fastgrpc: the peer sent no HTTP/2 SETTINGS before the connection timeout")
 )
 
-// checkKeepalive calls checkTimeouts and sets the timer for the next check.
-func (c *conn) checkKeepalive() {
-	if c.Err() != nil {
-		return
-	}
-	c.clock.BeginCheck(time.Since(batchio.Epoch))
-	if c.role.checkTimeouts(); c.Err() != nil {
-		return
-	}
-	c.Flush()
-	c.timer.Reset(max(c.clock.Next, time.Millisecond))
-}
-
 // pingIfSilent pings a peer that has sent nothing for the keepalive time. It closes the connection
 // if the peer has not answered in time.
 func (c *conn) pingIfSilent() {
-	switch c.clock.CheckPing(time.Duration(c.LastRead.Load())) {
-	case rpccall.PingLost:
+	switch ping, lost := c.clock.CheckPing(time.Duration(c.LastRead.Load())); {
+	case lost:
 		c.CloseLocked(errPingTimeout)
-	case rpccall.PingNow:
+	case ping:
 		c.h2.Ping(keepalivePing)
 	}
 }
@@ -203,10 +181,7 @@ func (s *connSet[C]) Counters() Counters {
 	defer s.set.Mu.Unlock()
 	s.dropFinished()
 	total := s.gone
-	for c := range s.set.Open {
-		total = batchio.Sum(total, c.info().Counters)
-	}
-	for _, c := range s.ending {
+	for _, c := range slices.Concat(s.set.All(), s.ending) {
 		total = batchio.Sum(total, c.info().Counters)
 	}
 	return total

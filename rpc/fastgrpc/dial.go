@@ -1,6 +1,7 @@
 package fastgrpc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -24,10 +25,7 @@ func (c *Client) dialFirstReachable(ctx context.Context, sc *subConn, addrs []re
 		if failure == nil {
 			return cc, addr, nil
 		}
-		if err == nil {
-			err = failure
-		}
-		if ctx.Err() != nil {
+		if err = cmp.Or(err, failure); ctx.Err() != nil {
 			break
 		}
 	}
@@ -69,7 +67,9 @@ func (c *Client) dial(ctx context.Context, sc *subConn, addr resolver.Address) (
 	case <-cc.gotSettings:
 		return cc, nil
 	case <-cc.draining:
-		err = cc.closeReason()
+		cc.Mu.Lock()
+		err = cmp.Or(cc.Err(), errConnDraining)
+		cc.Mu.Unlock()
 	case <-ctx.Done():
 		err = errNoSettings
 		cc.Close(err)

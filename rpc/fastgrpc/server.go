@@ -1,8 +1,8 @@
 package fastgrpc
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"log"
@@ -16,11 +16,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"wirelab.dev/rpc/batchio"
 	rpccall "wirelab.dev/rpc/call"
 	"wirelab.dev/rpc/call/wire"
 	"wirelab.dev/rpc/fastgrpc/internal/lifetime"
-	"wirelab.dev/rpc/h2"
 )
 
 // ErrServerStopped is grpc-go's error. Serve returns it after Stop or GracefulStop was called.
@@ -32,10 +30,11 @@ var errServerStopping = errors.New("fastgrpc: the server is stopping")
 // GOAWAY. A TLS client learns from it that the server does not speak TLS.
 var prefaceRefusal = func() string {
 	const reason = "the connection does not begin with the HTTP/2 preface"
-	b := h2.AppendFrameHeader(nil, h2.FrameHeader{Type: http2.FrameSettings})
-	b = h2.AppendFrameHeader(b, h2.FrameHeader{Length: 8 + len(reason), Type: http2.FrameGoAway})
-	b = binary.BigEndian.AppendUint64(b, uint64(http2.ErrCodeProtocol)) // after the last stream, 0
-	return string(append(b, reason...))
+	var b bytes.Buffer
+	frames := http2.NewFramer(&b, nil)
+	_ = frames.WriteSettings() // writing to a bytes.Buffer cannot fail
+	_ = frames.WriteGoAway(0, http2.ErrCodeProtocol, []byte(reason))
+	return b.String()
 }()
 
 // A Server serves registered services on any number of listeners. Its methods may be called
@@ -69,9 +68,7 @@ func NewServer(opts ...ServerOption) *Server {
 			return nc
 		},
 		NewConn: func(nc net.Conn, auth credentials.AuthInfo, arrived time.Duration) *serverConn {
-			l := s.opts.limits
-			l.h2.PrefaceRead = true
-			return newServerConn(s, nc, auth, arrived, &l)
+			return newServerConn(s, nc, auth, arrived, &s.opts.limits)
 		},
 	}, &s.set)
 	return s
@@ -151,8 +148,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = inner.Close() }()
+	transport := &http.Transport{
+		Protocols: new(http.Protocols), DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return inner, nil },
+	}
+	transport.Protocols.SetUnencryptedHTTP2(true)
 	proxy := httputil.ReverseProxy{
-		Transport: inner,
+		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
 			p.Out.Header = p.In.Header.Clone() // keeps the fields that proxies usually remove
@@ -167,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // dialInProcess makes a connection inside the process to this server, for the request r.
-func (s *Server) dialInProcess(r *http.Request) (*http.ClientConn, error) {
+func (s *Server) dialInProcess(r *http.Request) (net.Conn, error) {
 	near, far := net.Pipe()
 	var auth credentials.AuthInfo
 	if r.TLS != nil {
@@ -177,21 +179,7 @@ func (s *Server) dialInProcess(r *http.Request) (*http.ClientConn, error) {
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	outer := &inProcessConn{Conn: far, local: local, remote: httpAddr(r.RemoteAddr)}
-	if err := s.base.AddConn(newServerConn(s, outer, auth, time.Since(batchio.Epoch), &s.opts.limits)); err != nil {
-		_, _ = near.Close(), far.Close()
-		return nil, err
-	}
-	t := &http.Transport{
-		Protocols: new(http.Protocols), DisableCompression: true,
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil },
-	}
-	t.Protocols.SetUnencryptedHTTP2(true)
-	// NewClientConn requires a host and a port, but DialContext ignores them.
-	inner, err := t.NewClientConn(r.Context(), "http", "unused:80")
-	if err != nil {
-		_ = near.Close()
-	}
-	return inner, err
+	return near, s.base.ServeSecured(outer, auth)
 }
 
 // inProcessConn is a connection inside the process. It reports the addresses of the connection on

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
@@ -26,7 +28,6 @@ type session struct {
 
 	// Guarded by ch.set.Mu.
 	current, pending *policy // pending replaces current when it is ready
-	last             resolver.State
 }
 
 var _ resolver.ClientConn = (*session)(nil)
@@ -82,7 +83,6 @@ func (s *session) UpdateState(state resolver.State) error {
 		s.ch.set.Mu.Unlock()
 		return nil
 	}
-	s.last = state
 	usable, err := s.applyResolverConfig(state.ServiceConfig)
 	active := s.ch.activeConfig()
 	s.ch.set.Mu.Unlock()
@@ -116,10 +116,7 @@ func (s *session) ReportError(err error) {
 
 // NewAddress sets only the addresses. Old resolvers call it instead of UpdateState.
 func (s *session) NewAddress(addrs []resolver.Address) {
-	s.ch.set.Mu.Lock()
-	last := s.last.ServiceConfig
-	s.ch.set.Mu.Unlock()
-	_ = s.UpdateState(resolver.State{Addresses: addrs, ServiceConfig: last})
+	_ = s.UpdateState(resolver.State{Addresses: addrs}) // keeps the service config
 }
 
 func (s *session) ParseServiceConfig(js string) *serviceconfig.ParseResult {
@@ -197,8 +194,7 @@ func (s *session) latestPolicy() *policy {
 // switchPolicy builds a new balancer. The old balancer serves calls until the new one is ready.
 func (s *session) switchPolicy(builder balancer.Builder) *policy {
 	ch, o := s.ch, &s.ch.client.opts
-	p := &policy{session: s, builder: builder, subConns: make(map[*subConn]struct{})}
-	p.last = balancer.State{ConnectivityState: connectivity.Connecting}
+	p := &policy{session: s, builder: builder, last: balancer.State{ConnectivityState: connectivity.Connecting}}
 	ch.set.Mu.Lock()
 	if s.ended() {
 		ch.set.Mu.Unlock()
@@ -226,9 +222,7 @@ type policy struct {
 	builder             balancer.Builder
 	balancer            balancer.Balancer // used only on toBalancer
 
-	// Guarded by channel.set.Mu.
-	last     balancer.State
-	subConns map[*subConn]struct{}
+	last balancer.State // guarded by channel.set.Mu
 }
 
 var _ balancer.ClientConn = (*policy)(nil)
@@ -242,12 +236,14 @@ func (p *policy) close() {
 		return
 	}
 	p.balancer.Close()
-	p.session.ch.set.Mu.Lock()
-	left := p.subConns
-	p.subConns = nil
-	p.session.ch.set.Mu.Unlock()
-	for sc := range left {
-		sc.Shutdown()
+	ch := p.session.ch
+	ch.set.Mu.Lock()
+	all := slices.Collect(maps.Keys(ch.subConns))
+	ch.set.Mu.Unlock()
+	for _, sc := range all {
+		if sc.policy == p {
+			sc.Shutdown()
+		}
 	}
 }
 
@@ -291,11 +287,10 @@ func (p *policy) NewSubConn(addrs []resolver.Address, o balancer.NewSubConnOptio
 	ch := p.session.ch
 	ch.set.Mu.Lock()
 	defer ch.set.Mu.Unlock()
-	if !p.active() || ch.set.Closed {
+	if !p.active() {
 		return nil, errors.New("fastgrpc: the balancer called NewSubConn after it was closed")
 	}
 	sc := newSubConn(p, addrs, o)
-	p.subConns[sc] = struct{}{}
 	ch.subConns[sc] = struct{}{}
 	return sc, nil
 }

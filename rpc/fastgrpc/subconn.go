@@ -37,8 +37,7 @@ type subConn struct {
 	cancel       context.CancelFunc
 	failures     int
 	retryNow     chan struct{}      // closed to end the pause before the next attempt
-	stopListener context.CancelFunc // stops the registered health listener; nil if there is none
-	reported     connectivity.State // the state that was last reported to the balancer
+	stopListener context.CancelFunc // stops the registered health listener
 
 	producersMu sync.Mutex
 	producers   map[balancer.ProducerBuilder]*producer
@@ -51,7 +50,7 @@ var (
 )
 
 func newSubConn(p *policy, addrs []resolver.Address, o balancer.NewSubConnOptions) *subConn {
-	sc := &subConn{policy: p, options: o, addrs: slices.Clone(addrs), retryNow: make(chan struct{}), producers: map[balancer.ProducerBuilder]*producer{}}
+	sc := &subConn{policy: p, options: o, addrs: slices.Clone(addrs), retryNow: make(chan struct{}), stopListener: func() {}, producers: map[balancer.ProducerBuilder]*producer{}}
 	sc.ctx, sc.cancel = context.WithCancel(context.Background())
 	return sc
 }
@@ -72,8 +71,7 @@ func (sc *subConn) setState(state connectivity.State, err error) {
 	sc.runOnBalancer(func() {
 		sc.closeProducers()
 		sc.mu.Lock()
-		sc.reported = state
-		sc.stopHealthListener()
+		sc.stopListener()
 		sc.mu.Unlock()
 		report := balancer.SubConnState{ConnectivityState: state, ConnectionError: err}
 		if sc.options.StateListener != nil {
@@ -99,20 +97,16 @@ func (sc *subConn) runOnBalancer(f func()) {
 }
 
 // Connect starts to connect an idle subConn. It never waits: the balancer may hold its own lock.
-func (sc *subConn) Connect() {
-	go func() {
-		sc.mu.Lock()
-		if sc.state != connectivity.Idle {
-			sc.mu.Unlock()
-			return
-		}
-		sc.connectAndUnlock()
-	}()
-}
+func (sc *subConn) Connect() { go sc.connect() }
 
-// connectAndUnlock makes one connection attempt. If the attempt fails, it pauses and then becomes
-// idle. The lock is held on entry. The end of sc.ctx also ends the attempt and the pause.
-func (sc *subConn) connectAndUnlock() {
+// connect makes one connection attempt, if the subConn is idle. If the attempt fails, it pauses and
+// then becomes idle. The end of sc.ctx also ends the attempt and the pause.
+func (sc *subConn) connect() {
+	sc.mu.Lock()
+	if sc.state != connectivity.Idle {
+		sc.mu.Unlock()
+		return
+	}
 	ctx, addrs, o := sc.ctx, sc.addrs, &sc.client().opts
 	pause := connect.Backoff(&o.backoff, sc.failures)
 	sc.setState(connectivity.Connecting, nil)
@@ -218,7 +212,6 @@ func (sc *subConn) Shutdown() {
 	ch.set.Mu.Lock()
 	defer ch.set.Mu.Unlock()
 	delete(ch.subConns, sc)
-	delete(sc.policy.subConns, sc)
 }
 
 // UpdateAddresses replaces the addresses. It keeps the connection if its address is still listed.
@@ -237,11 +230,10 @@ func (sc *subConn) UpdateAddresses(addrs []resolver.Address) {
 	sc.cancel()
 	sc.ctx, sc.cancel = context.WithCancel(context.Background())
 	cc := sc.detachConn()
-	if len(addrs) == 0 {
-		sc.setState(connectivity.Idle, nil)
-		sc.mu.Unlock()
-	} else {
-		go sc.connectAndUnlock()
+	sc.setState(connectivity.Idle, nil)
+	sc.mu.Unlock()
+	if len(addrs) > 0 {
+		sc.Connect()
 	}
 	if cc != nil {
 		cc.closeAfterCalls()
@@ -280,8 +272,8 @@ func (sc *subConn) watchHealth(cc *clientConn) bool {
 func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	sc.stopHealthListener()
-	if sc.reported != connectivity.Ready || sc.conn == nil || f == nil {
+	sc.stopListener()
+	if sc.state != connectivity.Ready || f == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(sc.connCtx)
@@ -299,13 +291,6 @@ func (sc *subConn) RegisterHealthListener(f func(balancer.SubConnState)) {
 		return
 	}
 	go connect.WatchHealth(ctx, sc, service, report)
-}
-
-// stopHealthListener stops the registered health listener, if there is one. The lock is held.
-func (sc *subConn) stopHealthListener() {
-	if sc.stopListener != nil {
-		sc.stopListener()
-	}
 }
 
 // A producer is a balancer.Producer with the number of its users.

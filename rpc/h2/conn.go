@@ -80,8 +80,6 @@ type Config struct {
 	// MinReferenceLen is the least length of a payload that is not copied. 0 means that all
 	// payloads are copied.
 	MinReferenceLen int
-	// PrefaceRead means that the client's preface has been read; servers only.
-	PrefaceRead bool
 	// FirstStream is for tests: the number of a client's first stream. 0 means 1.
 	FirstStream uint32
 }
@@ -164,7 +162,6 @@ type Conn struct {
 	nextWindow     int   // the window of each stream in the last SETTINGS
 	unacked        int   // number of SETTINGS sent and not acknowledged
 	gotSettings    bool  // the peer's first SETTINGS has come
-	gotPreface     bool
 	goAwaySent     bool
 	goAwayLimit    uint32 // if goAwaySent, streams above this identifier are refused
 	goAwayReceived bool
@@ -193,7 +190,7 @@ func NewConn(cfg Config, h Handler) *Conn {
 		cfg: cfg, handler: h,
 		enc:    newEncoder(),
 		dec:    newDecoder(uint32(cfg.MaxHeaderList)),
-		nextID: 2, gotPreface: cfg.Client || cfg.PrefaceRead,
+		nextID: 2,
 		peer: peerSettings{
 			initialWindow: defaultWindow, maxFrame: minMaxFrameSize,
 			maxStreams: maxWindow, maxHeaderList: 1 << 62,
@@ -289,20 +286,9 @@ func (c *Conn) TakeOutput() *batchio.Output {
 	return taken
 }
 
-// Feed reads frames. now is a monotonic time, which may count from any instant.
-func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (int, error) {
-	used := 0
-	if !c.gotPreface {
-		n := min(len(buf), len(http2.ClientPreface))
-		if string(buf[:n]) != http2.ClientPreface[:n] {
-			return 0, c.failConn(http2.ErrCodeProtocol, "the connection does not begin with the HTTP/2 preface")
-		}
-		if n < len(http2.ClientPreface) {
-			return 0, nil
-		}
-		c.gotPreface = true
-		used = n
-	}
+// Feed reads frames. The owner of a server's Conn reads the client's preface, which comes before the
+// first frame. now is a monotonic time, which may count from any instant.
+func (c *Conn) Feed(now time.Duration, buf []byte, maxFrames int) (used int, err error) {
 	c.budget.refill(now, c.cfg.ControlRate)
 	for ; maxFrames > 0 && len(buf)-used >= FrameHeaderLen; maxFrames-- {
 		h := ParseFrameHeader(buf[used:])

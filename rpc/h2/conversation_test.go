@@ -36,6 +36,7 @@ func converse(t testing.TB) *conversation {
 		closed: map[uint32]bool{}, reset: map[uint32]bool{},
 	}
 	c.sent[c.client], c.sent[c.server] = map[uint32][]byte{}, map[uint32][]byte{}
+	c.wire[c.server] = c.client.take()[len(http2.ClientPreface):]
 	c.settle()
 	return c
 }

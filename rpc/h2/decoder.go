@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"errors"
 	"hash/maphash"
 	"slices"
 	"unsafe"
@@ -78,10 +77,7 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	}
 	n := indexedPrefix(block)
 	rest := block[n:]
-	kinds, err := scanBlock(rest)
-	if err != nil {
-		kinds = kindInsert | kindResize // the HPACK decoder will report the error
-	}
+	kinds := scanBlock(rest)
 	if kinds&kindResize != 0 {
 		// Do not split the block, so that the HPACK decoder detects a misplaced update.
 		n, rest = 0, block
@@ -104,7 +100,7 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 		return nil, err
 	}
 	switch {
-	case kinds&(kindInsert|kindResize) != 0:
+	case kinds&kindChanges != 0:
 		clear(d.sets)
 		clear(d.recent[:])
 		d.cost = 0
@@ -220,28 +216,20 @@ func indexedPrefix(block []byte) int {
 	return len(block)
 }
 
-// changesTable reports whether a block changes the dynamic table, or is invalid.
-func changesTable(block []byte) bool {
-	kinds, err := scanBlock(block)
-	return err != nil || kinds&(kindInsert|kindResize) != 0
-}
-
 type fieldKinds uint8
 
 const (
 	kindInsert fieldKinds = 1 << iota
 	kindResize
-	kindSensitive // must not enter a table, so the block is not cached
+	kindSensitive                           // must not enter a table, so the block is not cached
+	kindChanges   = kindInsert | kindResize // the block changes the dynamic table
 )
 
-var errShortBlock = errors.New("http2: the header block ends within a field")
-
-// scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding them.
-func scanBlock(p []byte) (kinds fieldKinds, err error) {
+// scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding them. An
+// invalid block, which the HPACK decoder will refuse, has kindChanges.
+func scanBlock(p []byte) (kinds fieldKinds) {
 	for len(p) > 0 {
-		prefix := uint8(4)
-		var index uint64
-		first := p[0]
+		prefix, first := uint8(4), p[0]
 		switch {
 		case first&0x80 != 0:
 			prefix = 7
@@ -252,9 +240,11 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 		case first&0x10 != 0:
 			kinds |= kindSensitive
 		}
-		if index, p, err = scanInt(p, prefix); err != nil {
-			return kinds, err
+		index, rest, ok := scanInt(p, prefix)
+		if !ok {
+			return kinds | kindChanges
 		}
+		p = rest
 		if first&0x80 != 0 || first&0xe0 == 0x20 {
 			continue
 		}
@@ -262,41 +252,31 @@ func scanBlock(p []byte) (kinds fieldKinds, err error) {
 		if index == 0 {
 			strings = 2
 		}
-		for ; strings > 0; strings-- {
-			var n uint64
-			if n, p, err = scanInt(p, 7); err != nil {
-				return kinds, err
+		for range strings {
+			n, rest, ok := scanInt(p, 7)
+			if !ok || n > uint64(len(rest)) {
+				return kinds | kindChanges
 			}
-			if n > uint64(len(p)) {
-				return kinds, errShortBlock
-			}
-			p = p[n:]
+			p = rest[n:]
 		}
 	}
-	return kinds, nil
+	return kinds
 }
 
-// scanInt reads an integer with an n-bit prefix (RFC 7541 section 5.1) and at most ten bytes.
-func scanInt(p []byte, n uint8) (uint64, []byte, error) {
+// scanInt reads an integer with an n-bit prefix (RFC 7541 section 5.1) and at most ten bytes. ok is
+// false if p ends within the integer.
+func scanInt(p []byte, n uint8) (v uint64, rest []byte, ok bool) {
 	if len(p) == 0 {
-		return 0, nil, errShortBlock
+		return 0, nil, false
 	}
 	limit := uint64(1)<<n - 1
-	v := uint64(p[0]) & limit
-	p = p[1:]
-	if v < limit {
-		return v, p, nil
+	if v = uint64(p[0]) & limit; v < limit {
+		return v, p[1:], true
 	}
-	for shift := 0; shift < 63; shift += 7 {
-		if len(p) == 0 {
-			return 0, nil, errShortBlock
-		}
-		b := p[0]
-		p = p[1:]
-		v += uint64(b&0x7f) << shift
-		if b < 0x80 {
-			return v, p, nil
+	for i, b := range p[1:min(len(p), 10)] {
+		if v += uint64(b&0x7f) << (7 * i); b < 0x80 {
+			return v, p[i+2:], true
 		}
 	}
-	return 0, nil, errShortBlock
+	return 0, nil, false
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2/hpack"
 )
 
@@ -84,30 +85,22 @@ func (e *encoder) appendBlock(dst []byte, fixed *FixedFields, extra []hpack.Head
 // blocks become invalid, and this block is cached only when it is encoded again.
 func (e *encoder) appendFixed(dst []byte, fixed *FixedFields) []byte {
 	start := len(dst)
-	if e.insertions >= maxInsertions {
+	if e.insertions < maxInsertions {
+		e.scratch.Reset()
+		for _, f := range fixed.Fields {
+			_ = e.hpack.WriteField(f) // writing to a bytes.Buffer cannot fail
+		}
+		dst = append(dst, e.scratch.Bytes()...)
+	} else {
 		dst = appendLiterals(dst, fixed.Fields)
-		e.cache(fixed, dst[start:])
-		return dst
 	}
-	e.scratch.Reset()
-	for _, f := range fixed.Fields {
-		// Writing to a bytes.Buffer cannot fail.
-		_ = e.hpack.WriteField(f)
-	}
-	dst = append(dst, e.scratch.Bytes()...)
-	if changesTable(dst[start:]) {
+	if block := dst[start:]; scanBlock(block)&kindChanges != 0 {
 		e.insertions++
 		clear(e.blocks)
-	} else {
-		e.cache(fixed, dst[start:])
-	}
-	return dst
-}
-
-func (e *encoder) cache(fixed *FixedFields, block []byte) {
-	if len(e.blocks) < maxCachedBlocks {
+	} else if len(e.blocks) < maxCachedBlocks {
 		e.blocks[fixed] = bytes.Clone(block)
 	}
+	return dst
 }
 
 func appendLiterals(dst []byte, fields []hpack.HeaderField) []byte {
@@ -193,13 +186,8 @@ func (c *fieldCheck) check(f hpack.HeaderField) string {
 }
 
 func (c *fieldCheck) checkRegular(f hpack.HeaderField) string {
-	if f.Name == "" {
-		return "empty field name"
-	}
-	for i := range len(f.Name) {
-		if b := f.Name[i]; b <= ' ' || b >= 0x7f || b == ':' || 'A' <= b && b <= 'Z' {
-			return "field name with a forbidden character"
-		}
+	if !httpguts.ValidHeaderFieldName(f.Name) || strings.ToLower(f.Name) != f.Name {
+		return "empty field name, or one with a forbidden character"
 	}
 	if strings.ContainsAny(f.Value, "\x00\r\n") {
 		return "field value with a forbidden character"

@@ -125,13 +125,13 @@ var responseRun = &FixedFields{Fields: []hpack.HeaderField{{Name: ":status", Val
 
 var trailerRun = &FixedFields{Fields: []hpack.HeaderField{{Name: "grpc-status", Value: "0"}}}
 
-// newServer returns a server that has received its client's preface and settings.
+// newServer returns a server that has received its client's settings.
 func newServer(t testing.TB, cfg Config) *recorder {
 	t.Helper()
 	r := newRecorder(cfg)
-	start := append([]byte(http2.ClientPreface), AppendFrameHeader(nil, FrameHeader{Type: http2.FrameSettings})...)
+	start := AppendFrameHeader(nil, FrameHeader{Type: http2.FrameSettings})
 	if n, err := r.conn.Feed(0, start, 10); n != len(start) || err != nil {
-		t.Fatalf("preface: %d, %v", n, err)
+		t.Fatalf("settings: %d, %v", n, err)
 	}
 	r.take()
 	return r

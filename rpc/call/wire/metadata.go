@@ -93,20 +93,12 @@ func CheckMetadata(md metadata.MD) error {
 
 // IsKey reports whether a metadata key has only the characters that gRPC allows.
 func IsKey(key string) bool {
-	for i := range len(key) {
-		if c := key[i]; !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '.' && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return key != ""
+	return key != "" && !strings.ContainsFunc(key, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '.' && c != '-' && c != '_'
+	})
 }
 
 // IsPrintable reports whether a value has only printable ASCII, as text in metadata must.
 func IsPrintable(value string) bool {
-	for i := range len(value) {
-		if value[i] < ' ' || value[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' })
 }

@@ -141,9 +141,6 @@ func (l *Link) Peer() frame.Settings { return l.peer }
 // Draining reports whether no more calls may begin.
 func (l *Link) Draining() bool { return l.draining || l.cfg.Client && l.lastID >= maxCalls }
 
-// Waiting returns the number of calls that wait for credit to begin.
-func (l *Link) Waiting() int { return l.sender.Waiting() }
-
 func (l *Link) output() *batchio.Output {
 	if l.out == nil {
 		l.out = batchio.NewOutput()

@@ -38,6 +38,9 @@ type call struct {
 
 func (e *end) of(s *Stream) *call { return s.Owner.(*call) }
 
+// waiting returns the number of calls that wait to begin.
+func (e *end) waiting() int { return len(e.link.All()) - e.link.OpenStreams() }
+
 func (e *end) OnRequest(id uint32, method string, begin frame.RequestStart) *Stream {
 	if method == "unknown" {
 		e.link.Refuse(id, frame.Ending{Code: 12, Message: []byte("no such method")})
@@ -218,8 +221,8 @@ func TestCallsWaitForCredit(t *testing.T) {
 		p.begin(fmt.Sprintf("/s/%d", i), content(10, i), true)
 	}
 	p.settle()
-	if len(p.server.calls) != 4 || p.client.link.Waiting() != 2 {
-		t.Fatalf("%d calls began, %d wait", len(p.server.calls), p.client.link.Waiting())
+	if len(p.server.calls) != 4 || p.client.waiting() != 2 {
+		t.Fatalf("%d calls began, %d wait", len(p.server.calls), p.client.waiting())
 	}
 	for _, s := range p.server.calls[:2] { // credit is returned when it is half of all
 		p.server.link.End(&s.stream)
@@ -246,8 +249,8 @@ func TestGivenUpBeforeItBegan(t *testing.T) {
 	p.server.link.End(&p.server.calls[0].stream)
 	p.server.link.Release(&p.server.calls[0].stream)
 	p.settle()
-	if len(p.server.calls) != 2 || p.server.calls[1].method != "/s/b" || last.stream.ID() != 2 {
-		t.Errorf("%d calls, the last has the number %d", len(p.server.calls), last.stream.ID())
+	if len(p.server.calls) != 2 || p.server.calls[1].method != "/s/b" || last.stream.id != 2 {
+		t.Errorf("%d calls, the last has the number %d", len(p.server.calls), last.stream.id)
 	}
 }
 
@@ -451,13 +454,13 @@ func (c *conversation) finish(buffers *atomic.Int64) {
 					t.Logf("  %d: %d state %d peerDone %v queue %d send %+v window %+v have %d of %d reserved %d waits %v got %d ended %d", i, o.stream.id, o.stream.state, o.stream.peerDone, len(o.stream.queue), o.stream.send, o.stream.window, o.stream.have, o.stream.whole, o.stream.reserved, o.stream.waits, len(o.got), o.ended)
 				}
 			}
-			t.Fatalf("call %d (%d) ended %d times; over: %v, %d waiting to begin", i, one.stream.ID(), one.ended, one.stream.Over(), p.client.link.Waiting())
+			t.Fatalf("call %d (%d) ended %d times; over: %v, %d waiting to begin", i, one.stream.id, one.ended, one.stream.Over(), p.client.waiting())
 		}
 	}
 	for _, one := range p.server.calls {
 		var peer *call
 		for _, other := range p.client.calls {
-			if other.stream.ID() == one.stream.ID() {
+			if other.stream.id == one.stream.id {
 				peer = other
 			}
 		}

@@ -61,13 +61,6 @@ func (l *Link) receiveLate(head frame.Head) error {
 	return l.limitUseless(l.allowed.SpendLate(), "for a call that is over")
 }
 
-func (l *Link) limitGrants(g frame.Grant) error {
-	if g == (frame.Grant{}) {
-		return l.limitUseless(l.allowed.Spend(1), "a Credit of nothing")
-	}
-	return l.limitUseless(l.allowed.SpendGrant(), "a Credit")
-}
-
 // checkBegun returns an error if a frame's call was never begun. It allows frames of ended calls,
 // because they may arrive late.
 func (l *Link) checkBegun(head frame.Head) error {
@@ -389,15 +382,15 @@ func (l *Link) receiveCredit(head frame.Head, payload []byte) error {
 	}
 	if head.Stream == 0 {
 		l.sender.Grant(int64(grant.Bytes), int64(grant.Requests))
-		return l.limitGrants(grant)
-	}
-	if err := l.checkBegun(head); err != nil {
+	} else if err := l.checkBegun(head); err != nil {
 		return err
-	}
-	if s := l.streams[head.Stream]; s != nil {
+	} else if s := l.streams[head.Stream]; s != nil {
 		l.sender.GrantStream(&s.send, int64(grant.Bytes))
 	}
-	return l.limitGrants(grant)
+	if grant == (frame.Grant{}) {
+		return l.limitUseless(l.allowed.Spend(1), "a Credit of nothing")
+	}
+	return l.limitUseless(l.allowed.SpendGrant(), "a Credit")
 }
 
 func (l *Link) receivePing(head frame.Head, payload []byte) error {

@@ -57,9 +57,6 @@ type sendItem struct {
 	head    frame.Head // a frame that needs no credit, in place of a message
 }
 
-// ID returns the stream's number, which is 0 before the call has begun.
-func (s *Stream) ID() uint32 { return s.id }
-
 // Open reports whether this end may still send messages.
 func (s *Stream) Open() bool { return s.state == notBegun || s.state == isOpen }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -75,13 +76,8 @@ func Backoff(b *backoff.Config, failures int) time.Duration {
 	if failures == 0 {
 		return b.BaseDelay
 	}
-	d, most := float64(b.BaseDelay), float64(b.MaxDelay)
-	for ; failures > 0 && d < most; failures-- {
-		d *= b.Multiplier
-	}
-	d = min(d, most)
-	d *= 1 + b.Jitter*(2*rand.Float64()-1)
-	return time.Duration(max(d, 0))
+	d := min(float64(b.BaseDelay)*math.Pow(b.Multiplier, float64(failures)), float64(b.MaxDelay))
+	return time.Duration(max(0, d*(1+b.Jitter*(2*rand.Float64()-1))))
 }
 
 // Sleep waits for the duration d. It returns false if ctx ends or now is closed before that.

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -66,10 +65,8 @@ func isUnixScheme(scheme string) bool { return scheme == "unix" || scheme == "un
 
 // resolverFor returns the scheme's resolver from own, or else the registered resolver, or nil.
 func resolverFor(scheme string, own []resolver.Builder) resolver.Builder {
-	for _, b := range own {
-		if b.Scheme() == scheme {
-			return b
-		}
+	if i := slices.IndexFunc(own, func(b resolver.Builder) bool { return b.Scheme() == scheme }); i >= 0 {
+		return own[i]
 	}
 	if slices.Contains(grpcGoOnlySchemes, scheme) {
 		return nil
@@ -135,27 +132,22 @@ func FindProxy(target resolver.Target, fromEnvironment func(*http.Request) (*url
 	lookup := func(addr string) (*url.URL, error) {
 		return fromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: addr}})
 	}
-	leave := target.URL.Scheme == "dns" && !localDNS
+	resolves := target.URL.Scheme == "dns" && !localDNS
 	addr := target.Endpoint()
-	if leave {
+	if resolves {
 		if addr, err = addDefaultPort(addr); err != nil {
 			return nil, "", fmt.Errorf("fastgrpc: cannot use the target %q: %w", target.Endpoint(), err)
 		}
-	}
-	through, err := lookup(addr)
-	if err != nil {
-		return nil, "", fmt.Errorf("fastgrpc: cannot find the proxy for the target %q: %w", target.Endpoint(), err)
-	}
-	if through == nil {
-		return nil, "", nil
-	}
-	if leave {
 		name = addr
 	}
+	switch through, err := lookup(addr); {
+	case err != nil:
+		return nil, "", fmt.Errorf("fastgrpc: cannot find the proxy for the target %q: %w", target.Endpoint(), err)
+	case through == nil:
+		return nil, "", nil
+	}
 	return func(addr string) *url.URL {
-		if u, err := lookup(addr); err != nil || u == nil {
-			return nil // for example, NO_PROXY lists the address
-		}
+		through, _ := lookup(addr) // none if, for example, NO_PROXY lists the address
 		return through
 	}, name, nil
 }
@@ -188,19 +180,18 @@ func DialThroughProxy(ctx context.Context, proxy *url.URL, addr, userAgent strin
 	}
 	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
 	defer stop()
-	through, err := openTunnel(nc, proxy.User, addr, userAgent)
-	if err != nil {
+	if err := openTunnel(nc, proxy.User, addr, userAgent); err != nil {
 		_ = nc.Close()
 		return nil, fmt.Errorf("open a tunnel through proxy %s: %w", proxy.Host, err)
 	}
-	return through, nil
+	return nc, nil
 }
 
 // maxProxyReplyBytes limits the length of a proxy's reply.
 const maxProxyReplyBytes = 64 << 10
 
 // openTunnel asks the proxy at the other end of nc to connect to addr (HTTP's CONNECT method).
-func openTunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Conn, error) {
+func openTunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) error {
 	req := &http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Host: addr}, Host: addr,
 		Header: http.Header{"User-Agent": {userAgent}},
@@ -210,28 +201,21 @@ func openTunnel(nc net.Conn, user *url.Userinfo, addr, userAgent string) (net.Co
 		req.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
 	if err := req.Write(nc); err != nil {
-		return nil, err
+		return err
 	}
-	r := bufio.NewReader(io.LimitReader(nc, maxProxyReplyBytes))
-	reply, err := http.ReadResponse(r, req)
+	reply, err := http.ReadResponse(bufio.NewReader(io.LimitReader(oneByteReader{nc}, maxProxyReplyBytes)), req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_ = reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the proxy answered CONNECT %s with %s, want 200 OK", addr, reply.Status)
+		return fmt.Errorf("the proxy answered CONNECT %s with %s, want 200 OK", addr, reply.Status)
 	}
-	if n := r.Buffered(); n > 0 {
-		head, _ := r.Peek(n) // the reader has already read the server's first bytes
-		return &prefixedConn{nc, io.MultiReader(bytes.NewReader(head), nc)}, nil
-	}
-	return nc, nil
+	return nil
 }
 
-// A prefixedConn is a connection whose first bytes are already in memory.
-type prefixedConn struct {
-	net.Conn
-	reader io.Reader
-}
+// A oneByteReader reads one byte at a time. So a bufio.Reader takes none of the server's bytes, which
+// may follow the proxy's reply at once.
+type oneByteReader struct{ io.Reader }
 
-func (c *prefixedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
+func (r oneByteReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(1, len(p))]) }

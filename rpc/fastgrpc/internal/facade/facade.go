@@ -15,12 +15,14 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 )
 
 // A Client makes the calls of a facade.
 type Client interface {
 	grpc.ClientConnInterface
 	Connect()
+	GetState() connectivity.State
 	// CloseFromFacade is called when the program closes the grpc.ClientConn.
 	CloseFromFacade()
 }
@@ -29,18 +31,19 @@ type Client interface {
 type Facade struct {
 	Conn   *grpc.ClientConn
 	client Client
-	scheme string
 
 	mu     sync.Mutex
-	state  connectivity.State
 	states balancer.ClientConn // gets the states; nil until the balancer is built
 	asked  bool                // New has called Connect
 }
 
-// New returns the facade of a client in the given state. target's scheme and authority are those
-// that the client has found. New panics if grpc-go refuses the target.
-func New(c Client, target, scheme, authority string, state connectivity.State) *Facade {
-	f := &Facade{client: c, scheme: scheme, state: state}
+// New returns the facade of a client. target's scheme and authority are those that the client has
+// found. New panics if grpc-go refuses the target.
+func New(c Client, target, scheme, authority string) *Facade {
+	f := &Facade{client: c}
+	r := manual.NewBuilderWithScheme(scheme)
+	r.InitialState(resolver.State{Attributes: attributes.New(facadeKey{}, f)})
+	r.CloseCallback = c.CloseFromFacade
 	var err error
 	f.Conn, err = grpc.NewClient(target,
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -49,7 +52,7 @@ func New(c Client, target, scheme, authority string, state connectivity.State) *
 		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string, _ grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			return c.NewStream(ctx, desc, method, opts...)
 		}),
-		grpc.WithResolvers(stateResolver{f}),
+		grpc.WithResolvers(r),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+balancerName+`": {}}]}`),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // NewClient requires some
 		grpc.WithAuthority(authority), grpc.WithNoProxy(), grpc.WithIdleTimeout(0),
@@ -61,21 +64,15 @@ func New(c Client, target, scheme, authority string, state connectivity.State) *
 	return f
 }
 
-// Publish passes on the client's state. f may be nil.
-func (f *Facade) Publish(s connectivity.State) {
+// Publish passes on the client's state, when it has changed. f may be nil.
+func (f *Facade) Publish() {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = s
-	f.publish()
-}
-
-// publish passes on the state if the balancer is built. The lock is held.
-func (f *Facade) publish() {
 	if f.states != nil {
-		f.states.UpdateState(balancer.State{ConnectivityState: f.state, Picker: base.NewErrPicker(balancer.ErrNoSubConnAvailable)})
+		f.states.UpdateState(balancer.State{ConnectivityState: f.client.GetState(), Picker: base.NewErrPicker(balancer.ErrNoSubConnAvailable)})
 	}
 }
 
@@ -88,19 +85,6 @@ func init() { //nolint:gochecknoinits // the registry has no lock, so grpc-go al
 
 // facadeKey is the key of the Facade in the resolver's attributes.
 type facadeKey struct{}
-
-// A stateResolver tells the balancer its Facade.
-type stateResolver struct{ of *Facade }
-
-func (r stateResolver) Scheme() string { return r.of.scheme }
-
-func (r stateResolver) Build(_ resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
-	return r, cc.UpdateState(resolver.State{Attributes: attributes.New(facadeKey{}, r.of)})
-}
-
-func (stateResolver) ResolveNow(resolver.ResolveNowOptions) {}
-
-func (r stateResolver) Close() { r.of.client.CloseFromFacade() }
 
 type stateBalancers struct{}
 
@@ -119,9 +103,9 @@ type stateBalancer struct {
 func (b *stateBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
 	b.of = s.ResolverState.Attributes.Value(facadeKey{}).(*Facade)
 	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
 	b.of.states = b.cc
-	b.of.publish()
+	b.of.mu.Unlock()
+	b.of.Publish()
 	return nil
 }
 

@@ -4,7 +4,6 @@ package lifetime
 
 import (
 	"cmp"
-	"math"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -19,7 +18,7 @@ import (
 
 // The values are grpc-go's, so that either end may use grpc-go.
 const (
-	Forever                   = time.Duration(math.MaxInt64)
+	Forever                   = rpccall.Forever
 	defaultServerPingInterval = 2 * time.Hour
 	DefaultPingTimeout        = 20 * time.Second
 	defaultMinPingInterval    = 5 * time.Minute
@@ -49,64 +48,19 @@ func LimitPeerSilence(nc net.Conn, pingEvery, timeout time.Duration) {
 	}
 }
 
-// A Clock says which time limits of a connection have passed, and when to check again. Its times
-// count from batchio.Epoch. The connection's lock guards it.
-type Clock struct {
-	Ping    rpccall.PingTimer
-	MaxIdle time.Duration // Forever means no limit
-
-	Began     time.Duration // when the connection began
-	IdleSince time.Duration // when the last call ended; 0 while calls are open
-
-	Now  time.Duration // the time of the current check
-	Next time.Duration // the wait until the next check
-}
-
-// BeginCheck must be called first in each check.
-func (k *Clock) BeginCheck(now time.Duration) {
-	k.Now, k.Next = now, min(k.Ping.Every, k.MaxIdle)
-}
-
-// Due reports whether the time limit has passed since start. If not, Due makes the next check come
-// when the limit has passed, or earlier.
-func (k *Clock) Due(start, limit time.Duration) bool {
-	if limit == Forever {
-		return false
-	}
-	left := limit - (k.Now - start) // start + limit could overflow
-	if left > 0 {
-		k.Next = min(k.Next, left)
-	}
-	return left <= 0
-}
-
-// IdleTooLong reports whether the connection has had no call for MaxIdle.
-func (k *Clock) IdleTooLong() bool {
-	return k.IdleSince > 0 && k.Due(k.IdleSince, k.MaxIdle)
-}
-
-// CheckPing returns whether to ping the peer, or to close the connection because the peer has not
-// answered. lastRead is the time of the last read from the peer.
-func (k *Clock) CheckPing(lastRead time.Duration) rpccall.PingAction {
-	do, next := k.Ping.Check(k.Now, lastRead)
-	k.Next = min(k.Next, next)
-	return do
-}
-
 // A PingGuard limits how often a client may ping the server.
 type PingGuard struct {
-	pinged       bool // the client has pinged before
-	lastPing     time.Duration
-	lastActivity uint64 // h2.Conn.Activity at the last ping
-	strikes      int    // pings that came too early
+	lastPing     time.Duration // 0 before the first ping
+	lastActivity uint64        // h2.Conn.Activity at the last ping
+	strikes      int           // pings that came too early
 }
 
 // OnPing counts a ping that comes too early, and returns an error after more than maxPingStrikes of
 // them. As in grpc-go, pings must be MinTime apart, unless the server has sent a response between
 // them.
 func (k *PingGuard) OnPing(now time.Duration, c *h2.Conn, policy *keepalive.EnforcementPolicy) *h2.ConnError {
-	since, first := now-k.lastPing, !k.pinged
-	k.lastPing, k.pinged = now, true
+	since, first := now-k.lastPing, k.lastPing == 0
+	k.lastPing = now
 	if c.Activity != k.lastActivity {
 		k.lastActivity = c.Activity
 		k.strikes = 0

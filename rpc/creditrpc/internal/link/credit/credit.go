@@ -141,9 +141,6 @@ func (c *Sender) GrantStream(s *Stream, bytes int64) {
 	}
 }
 
-// Waiting returns the number of calls that wait to begin.
-func (c *Sender) Waiting() int { return c.opening.count }
-
 // All returns the streams that wait for a turn.
 func (c *Sender) All() (all []*Stream) {
 	for _, q := range []*queue{&c.opening, &c.sending} {
@@ -173,10 +170,7 @@ func (c *Sender) enqueue(s *Stream) {
 }
 
 // A queue is a list of streams. A nil queue is empty.
-type queue struct {
-	head, tail *Stream
-	count      int
-}
+type queue struct{ head, tail *Stream }
 
 func (q *queue) push(s *Stream) {
 	s.in, s.prev, s.next = q, q.tail, nil
@@ -186,7 +180,6 @@ func (q *queue) push(s *Stream) {
 		q.tail.next = s
 	}
 	q.tail = s
-	q.count++
 }
 
 // drop removes a stream, if it is in the queue.
@@ -205,7 +198,6 @@ func (q *queue) drop(s *Stream) {
 		s.next.prev = s.prev
 	}
 	s.in, s.prev, s.next = nil, nil, nil
-	q.count--
 }
 
 // A Window is the receiving side of one kind of credit: bytes or requests.

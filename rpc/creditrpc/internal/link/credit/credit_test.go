@@ -59,8 +59,8 @@ func TestCallsBeginInTheOrderOfAsking(t *testing.T) {
 	c := NewSender(1<<30, 1)
 	first := begin(c, 1)
 	names := map[*Stream]string{first: "a", begin(c, 1): "b", begin(c, 1): "c"}
-	if got := sent(c, names); got != "a" || c.Waiting() != 2 {
-		t.Fatalf("began %q, %d wait", got, c.Waiting())
+	if got := sent(c, names); got != "a" || len(c.All()) != 2 {
+		t.Fatalf("began %q, %d wait", got, len(c.All()))
 	}
 	c.Send(first, 5, 0) // a call that has begun needs no credit of requests
 	if got := sent(c, names); got != "a" {
@@ -358,7 +358,7 @@ func (w *world) finish(size, most int64) {
 	if got := w.sender.requests + w.requests.back; got != most {
 		w.t.Errorf("%d requests of credit at the end, of %d", got, most)
 	}
-	if w.sender.sending.count != 0 || w.sender.opening.count != 0 {
-		w.t.Errorf("%d streams still wait to send, %d to begin", w.sender.sending.count, w.sender.opening.count)
+	if n := len(w.sender.All()); n != 0 {
+		w.t.Errorf("%d streams still wait to send or to begin", n)
 	}
 }

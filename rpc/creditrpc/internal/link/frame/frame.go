@@ -18,7 +18,7 @@ type FrameType byte
 const (
 	Hello   FrameType = iota // the first frame of each end
 	Method                   // names a method for later requests
-	Request                  // begins a call
+	Request                  // begins a call; from here to Cancel, frames belong to a stream
 	Data                     // a message, or a part of one
 	Header                   // the server's metadata, before the server's first message
 	Status                   // the end of a call
@@ -34,12 +34,11 @@ type Flags byte
 
 // The flags.
 const (
-	More       Flags = 0x10 // of Request and Data: the stream's next frame continues the message
-	End        Flags = 0x20 // of Request and Data: the last message; from a server also success
-	Nothing    Flags = 0x40 // of Request and Data: the frame holds no message
-	Long       Flags = 0x80 // of Request and Data: the message's length precedes the message
-	Answer     Flags = 0x10 // of Ping: the frame answers a ping
-	knownFlags       = More | End | Nothing | Long
+	More    Flags = 0x10 // of Request and Data: the stream's next frame continues the message
+	End     Flags = 0x20 // of Request and Data: the last message; from a server also success
+	Nothing Flags = 0x40 // of Request and Data: the frame holds no message
+	Long    Flags = 0x80 // of Request and Data: the message's length precedes the message
+	Answer  Flags = 0x10 // of Ping: the frame answers a ping
 )
 
 const (
@@ -84,20 +83,10 @@ func ReadHead(from []byte) (Head, error) {
 	switch {
 	case h.Type >= typeCount:
 		return h, fmt.Errorf("%w: type %d is unknown", ErrMalformed, h.Type)
-	case (h.Type == Request || h.Type == Data) && h.Length > MaxPayload:
-		return h, fmt.Errorf("%w: type %d has %d bytes, at most %d are allowed", ErrMalformed, h.Type, h.Length, MaxPayload)
-	case h.isOfStream() != (h.Stream != 0) && h.Type != Credit:
+	case (h.Type >= Request && h.Type <= Cancel) != (h.Stream != 0) && h.Type != Credit:
 		return h, fmt.Errorf("%w: a frame of type %d cannot have stream %d", ErrMalformed, h.Type, h.Stream)
 	}
 	return h, nil
-}
-
-func (h Head) isOfStream() bool {
-	switch h.Type {
-	case Request, Data, Header, Status, Cancel:
-		return true
-	}
-	return false
 }
 
 // Len returns the length of the frame at the start of received. If the header is not complete, Len
