@@ -105,7 +105,7 @@ type job struct {
 // execute measures, analyses and reports a job. An interrupted job is analysed and reported, too.
 func (a *app) execute(ctx context.Context, j job) error {
 	if j.output.dryRun {
-		return a.printPlan(&j)
+		return a.printPlan(ctx, &j)
 	}
 	if err := a.rerunInUserNamespace(ctx, plan.NeedsNetwork(j.scenario)); err != nil {
 		return err
@@ -278,13 +278,20 @@ func (a *app) reader() publish.Reader {
 func (a *app) readRun(directory string) (*report.Run, error) { return a.reader().Read(directory) }
 
 // printPlan prints a job's planned trials. For a resumed run it prints only the remaining trials.
-func (a *app) printPlan(j *job) error {
+func (a *app) printPlan(ctx context.Context, j *job) error {
 	run, until, err := j.earlierRun()
 	if err != nil {
 		return err
 	}
-	r := plan.PreviewRun(j.scenario, until, run, j.output.directory)
+	buildable, missing, err := plan.WithoutMissingPeers(ctx, j.scenario)
+	if err != nil {
+		return err
+	}
+	r := plan.PreviewRun(buildable, until, run, j.output.directory)
 	if j.output.json {
+		for _, warning := range missing {
+			a.sayf("warning: %s", warning)
+		}
 		return a.printJSON(r)
 	}
 	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Second)
@@ -296,7 +303,7 @@ func (a *app) printPlan(j *job) error {
 	if until != nil {
 		fmt.Fprintf(a.stdout, "repeats until %s\n", plan.DescribeEnd(until))
 	}
-	for _, warning := range slices.Concat(j.warnings, plan.NotInSlices(j.scenario)) {
+	for _, warning := range slices.Concat(j.warnings, missing, plan.NotInSlices(buildable)) {
 		fmt.Fprintf(a.stdout, "warning: %s\n", warning)
 	}
 	return nil

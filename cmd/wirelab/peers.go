@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"strings"
 	"text/tabwriter"
 
@@ -115,20 +117,18 @@ The exit code is 1 if a check failed.`,
   wirelab peers check rust
   wirelab peers check --stack tcp --server ./my-worker
   wirelab peers check --stack grpc --server --client java -jar my-worker.jar`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, command []string) error {
 			program, err := ownProgram()
 			if err != nil {
 				return err
 			}
-			if one, is := peer.Find(command[0]); is && len(command) == 1 {
-				path, err := one.Build(cmd.Context(), a.stderr)
-				if err != nil {
-					return err
-				}
-				command = []string{path}
+			if err := checkStackFlag(p.Stack); err != nil {
+				return usageError(fmt.Errorf("--stack: %w", err))
 			}
-			p.Command, p.Reference = command, []string{program, "worker"}
+			if p.Command, err = a.workerToCheck(cmd.Context(), command); err != nil {
+				return err
+			}
+			p.Reference = []string{program, "worker"}
 			peers, err := conform.ChoosePeers(cmd.Context(), p, func(line string) { fmt.Fprintln(a.stderr, line) })
 			switch {
 			case cmd.Context().Err() != nil:
@@ -164,6 +164,45 @@ The exit code is 1 if a check failed.`,
 	cmd.Flags().BoolVar(&p.Client, "client", false, "use the worker as a client, whatever it reports")
 	setCompletions(cmd, "stack", plan.StackNames())
 	return cmd
+}
+
+// workerToCheck returns the command that starts the worker that the user names: a peer, which it
+// builds, or a program with its arguments. java alone is the peer, java -jar … the program.
+func (a *app) workerToCheck(ctx context.Context, named []string) ([]string, error) {
+	allowed := "give the path of a program, as in ./my-worker, or a peer (" + strings.Join(peer.Names(), ", ") + ")"
+	if len(named) == 0 {
+		return nil, usageError(errors.New("no worker to check: " + allowed))
+	}
+	one, isPeer := peer.Find(named[0])
+	if isPeer && len(named) == 1 {
+		path, err := one.Build(ctx, a.stderr)
+		return []string{path}, err
+	}
+	_, err := exec.LookPath(named[0])
+	switch failed, is := errors.AsType[*exec.Error](err); {
+	case err == nil:
+		return named, nil
+	case isPeer:
+		return nil, usageError(fmt.Errorf("the peer %s takes no arguments, but got %q: leave them out", one.Name, named[1:]))
+	case is:
+		err = failed.Err
+	}
+	if meant, found := spelling.ClosestWord(named[0], peer.Names()); found {
+		allowed = "did you mean the peer " + meant + "?"
+	}
+	return nil, usageError(fmt.Errorf("worker %q: neither a peer nor a program that can be started (%w): %s", named[0], err, allowed))
+}
+
+// checkStackFlag returns an error for a stack that wirelab, which plays the other end, does not have.
+func checkStackFlag(text string) error {
+	if text == "" {
+		return nil
+	}
+	v, err := scenario.ParseVariant(text)
+	if err == nil {
+		_, err = catalog.Find(v.Stack)
+	}
+	return err
 }
 
 // contractReference returns the command of the other end in a worker's checks: wirelab's own worker,

@@ -31,7 +31,7 @@ func TestRehearsalOfARunThatGoesOn(t *testing.T) {
 	var said, errors strings.Builder
 	a := &app{stdout: &said, stderr: &errors}
 	j.resume = true
-	if err := a.printPlan(&j); err != nil {
+	if err := a.printPlan(t.Context(), &j); err != nil {
 		t.Fatal(err)
 	}
 	want := "\n3 trials are done; remaining: " + itoa(all-3) + " trials of "
@@ -39,7 +39,7 @@ func TestRehearsalOfARunThatGoesOn(t *testing.T) {
 		t.Errorf("want %q in\n%s", want, said.String())
 	}
 	j.resume = false
-	if err := a.printPlan(&j); err == nil || !strings.Contains(err.Error(), "already holds a run") {
+	if err := a.printPlan(t.Context(), &j); err == nil || !strings.Contains(err.Error(), "already holds a run") {
 		t.Errorf("a run is in the way, and it says %v", err)
 	}
 }

@@ -149,15 +149,41 @@ func checkInOwnNetwork(name string) error {
 }
 
 func (p *PreparedScenario) buildPeers(ctx context.Context, progress io.Writer) error {
+	return p.removeWithoutPeer(ctx, func(one peer.Peer) error {
+		path, err := one.Build(ctx, progress)
+		if err == nil {
+			p.Peers[one.Name] = []string{path}
+		}
+		return err
+	})
+}
+
+// WithoutMissingPeers leaves out variants whose peers cannot be built on this machine, each peer with
+// the warning that Prepare gives. It builds nothing. It fails if no variant is left.
+func WithoutMissingPeers(ctx context.Context, s *scenario.Scenario) (left *scenario.Scenario, warnings []string, _ error) {
+	p := &PreparedScenario{Scenario: s}
+	err := p.removeWithoutPeer(ctx, peer.Peer.CheckBuild)
+	return p.Scenario, p.Warnings, err
+}
+
+// removeWithoutPeer removes the variants whose peers try refuses.
+func (p *PreparedScenario) removeWithoutPeer(ctx context.Context, try func(peer.Peer) error) error {
 	names := func(_ scenario.Part, v scenario.Variant) []string { return peerNames(v) }
 	return removeUnavailable(ctx, p, names, func(name string) error {
 		one, _ := peer.Find(name)
-		path, err := one.Build(ctx, progress)
-		if err != nil {
-			return fmt.Errorf("variants with the peer %s are left out: %w", name, err)
+		err := try(one)
+		if err == nil {
+			return nil
 		}
-		p.Peers[name] = []string{path}
-		return nil
+		var gone []string
+		for _, part := range p.Scenario.Parts {
+			for _, v := range part.Stacks {
+				if slices.Contains(peerNames(v), name) {
+					gone = lists.AppendNew(gone, v.String())
+				}
+			}
+		}
+		return fmt.Errorf("left out: %s: %w", strings.Join(gone, ", "), err)
 	})
 }
 

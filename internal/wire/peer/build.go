@@ -32,18 +32,32 @@ func (p Peer) Missing() string {
 	return ""
 }
 
+// CheckBuild returns the error of Build for a program that does not exist and cannot be built here.
+// It builds nothing.
+func (p Peer) CheckBuild() error {
+	_, _, err := p.find()
+	return err
+}
+
+// find returns the path of the peer's program, and whether the program exists. It returns an error
+// if the program does not exist and cannot be built here.
+func (p Peer) find() (path string, exists bool, _ error) {
+	path, err := p.Path()
+	if _, absent := os.Stat(path); err == nil && absent == nil {
+		return path, true, nil
+	}
+	if lacks := p.Missing(); lacks != "" {
+		return "", false, fmt.Errorf("cannot build the peer %s: %s", p.Name, lacks)
+	}
+	return path, false, err
+}
+
 // Build returns the path of the peer's program. If the program does not exist, Build builds it and
 // writes progress lines.
 func (p Peer) Build(ctx context.Context, progress io.Writer) (path string, _ error) {
-	path, err := p.Path()
-	if _, absent := os.Stat(path); err == nil && absent == nil {
-		return path, nil
-	}
-	if lacks := p.Missing(); lacks != "" {
-		return "", fmt.Errorf("cannot build the peer %s: %s", p.Name, lacks)
-	}
-	if err != nil {
-		return "", err
+	path, exists, err := p.find()
+	if exists || err != nil {
+		return path, err
 	}
 	folder, err := p.cacheFolder()
 	if err != nil {

@@ -1,11 +1,11 @@
 // Package kitexstack is the stack kitex: CloudWeGo's kitex on netpoll, its own network poller, with
 // protobuf messages. A variant uses gRPC, or TTHeader frames with connection multiplexing. The
-// descriptions of services are what kitex's generator writes for them.
+// descriptions of services are what kitex's generator writes for them. netpoll has its default of one
+// poller for up to 20 CPUs. studies/rivals.yaml says what netpoll costs if an end has one CPU.
 package kitexstack
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -52,6 +52,7 @@ var _ stack.Stack = Stack{}
 func (Stack) Settings(v scenario.Variant, _ stack.Target) ([]tuning.Setting, error) {
 	all := []tuning.Setting{
 		{Side: tuning.Server, Name: "server.WithExitWaitTime", Value: exitWait.String(), Default: "5s", Why: "the calls have ended before the server stops"},
+		{Side: tuning.Server, Name: "server.WithCompatibleMiddlewareForUnary", Value: "set", Default: "not set", Why: "the generated code of kitex's benchmark sets it: unary handlers get messages, not streams"},
 		{Side: tuning.Client, Name: "client.WithConnectTimeout", Value: connectTimeout.String(), Default: "50ms", Why: "no other stack gives up a connection so early"},
 	}
 	if !rivalstack.Multiplexes(v) {
@@ -91,6 +92,7 @@ func (l *library) Serve(on net.Listener) error {
 		server.WithListener(on), server.WithExitWaitTime(exitWait),
 		server.WithExitSignal(func() <-chan error { return l.exit }), // otherwise kitex takes the process's signals
 		server.WithServerBasicInfo(&rpcinfo.EndpointBasicInfo{ServiceName: destination}),
+		server.WithCompatibleMiddlewareForUnary(),
 	}
 	if l.mux {
 		options = append(options, server.WithMuxTransport())
@@ -154,28 +156,16 @@ func methodInfo(s *carry.Server, m *stack.Method) (serviceinfo.MethodInfo, error
 		return nil, err
 	}
 	handle := func(ctx context.Context, _, args, result any) error {
-		switch a := args.(type) {
-		case *streaming.Args: // gRPC
-			answer, err := s.Unary(ctx, m, a.Stream.RecvMsg)
-			if err != nil {
-				return toldError(err)
-			}
-			return a.Stream.SendMsg(answer)
-		case *message: // TTHeader
-			answer, err := s.Decoded(ctx, m, a.value)
-			if err != nil {
-				return toldError(err)
-			}
-			result.(*message).value, err = carry.ProtoOf(answer)
-			return err
+		answer, err := s.Decoded(ctx, m, args.(*message).value) // newArgs makes the arguments
+		if err != nil {
+			return toldError(err)
 		}
-		return errArguments
+		result.(*message).value, err = carry.ProtoOf(answer)
+		return err
 	}
 	newArgs := func() any { return &message{kind: request} }
 	return serviceinfo.NewMethodInfo(handle, newArgs, newNothing, false, serviceinfo.WithStreamingMode(serviceinfo.StreamingUnary)), nil
 }
-
-var errArguments = errors.New("kitex gave arguments of another type")
 
 func streamingMode(client, server bool) (mode serviceinfo.StreamingMode) {
 	if client {
