@@ -55,9 +55,9 @@ const (
 	maxCachedBlock = 256
 	// setCost is the memory of a cached set without its fields.
 	setCost = 512
-	// maxKeptFields and maxKeptBlock limit the memory that is kept for the next block.
-	maxKeptFields = 256
-	maxKeptBlock  = 16 << 10
+	// maxKeptFields and maxCopiedBlock limit the memory that is kept for the next block.
+	maxKeptFields  = 256
+	maxCopiedBlock = 16 << 10
 )
 
 func newDecoder(maxList uint32) *decoder {
@@ -161,9 +161,6 @@ func (d *decoder) freeBlock() {
 		d.block.Rest = nil
 	}
 	d.block.Fixed = nil
-	if cap(d.scratch) > maxKeptBlock {
-		d.scratch = nil
-	}
 }
 
 func (d *decoder) reset(fixed *FieldSet, wireLength int) {
@@ -190,10 +187,28 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	return set, nil
 }
 
-// decodeFields decodes a copy of p, because the HPACK decoder keeps a reference to its input.
+// decodeFields decodes p. The HPACK decoder keeps a reference to its last input. So a short input
+// is copied, and after a long input an indexed field is decoded, which has no effect.
 func (d *decoder) decodeFields(p []byte) error {
+	if len(p) <= maxCopiedBlock {
+		return d.decodeCopy(p)
+	}
+	if err := d.decodeInput(p); err != nil {
+		return err
+	}
+	d.hpack.SetEmitEnabled(false)
+	defer d.hpack.SetEmitEnabled(true)
+	const methodGet = 0x80 | 2 // an indexed field (RFC 7541 section 6.1)
+	return d.decodeCopy([]byte{methodGet})
+}
+
+func (d *decoder) decodeCopy(p []byte) error {
 	d.scratch = append(d.scratch[:0], p...)
-	if _, err := d.hpack.Write(d.scratch); err != nil {
+	return d.decodeInput(d.scratch)
+}
+
+func (d *decoder) decodeInput(p []byte) error {
+	if _, err := d.hpack.Write(p); err != nil {
 		return err
 	}
 	return d.hpack.Close()

@@ -163,7 +163,7 @@ func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 		return c.onBlock(h.StreamID, h.Flags, block)
 	}
 	c.continuation.id, c.continuation.flags = h.StreamID, h.Flags
-	c.continuation.block = append(c.continuation.block[:0], block...)
+	c.continuation.add(block)
 	return nil
 }
 
@@ -176,11 +176,11 @@ func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	if cont.id == 0 {
 		return c.failConn(http2.ErrCodeProtocol, "CONTINUATION without HEADERS")
 	}
-	if len(cont.block)+len(p) > c.cfg.MaxHeaderList {
+	if cont.length+len(p) > c.cfg.MaxHeaderList {
 		return c.failConn(http2.ErrCodeEnhanceYourCalm, "header block too long")
 	}
-	cont.block = append(cont.block, p...)
 	if !h.Flags.Has(http2.FlagHeadersEndHeaders) {
+		cont.add(p)
 		if len(p) < shortContinuation {
 			return c.spend("short CONTINUATION frames")
 		}
@@ -188,11 +188,7 @@ func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	}
 	id := cont.id
 	cont.id = 0
-	err := c.onBlock(id, cont.flags, cont.block)
-	if cap(cont.block) > maxKeptBlock {
-		cont.block = nil
-	}
-	return err
+	return c.onBlock(id, cont.flags, cont.join(p))
 }
 
 func (c *Conn) onBlock(id uint32, flags http2.Flags, compressed []byte) error {
