@@ -103,15 +103,21 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	if err := d.decodeFields(rest); err != nil {
 		return nil, err
 	}
-	switch {
-	case kinds&(kindInsert|kindResize) != 0:
-		clear(d.sets)
-		clear(d.recent[:])
-		d.cost = 0
-	case whole && d.hasSeen(block):
+	if !d.clearIfChanged(kinds) && whole && d.hasSeen(block) {
 		d.cache(block, d.newSet())
 	}
 	return &d.block, nil
+}
+
+// clearIfChanged clears the cache if a block with fields of these kinds has changed the dynamic table.
+func (d *decoder) clearIfChanged(kinds fieldKinds) bool {
+	if kinds&(kindInsert|kindResize) == 0 {
+		return false
+	}
+	clear(d.sets)
+	clear(d.recent[:])
+	d.cost = 0
+	return true
 }
 
 // cachedBlock returns a block that consists of a set's fields.
@@ -187,31 +193,29 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	return set, nil
 }
 
-// decodeFields decodes p. The HPACK decoder keeps a reference to its last input. So a short input
-// is copied, and after a long input an indexed field is decoded, which has no effect.
+// decodeFields decodes p, which holds whole fields, to the block's end.
 func (d *decoder) decodeFields(p []byte) error {
-	if len(p) <= maxCopiedBlock {
-		return d.decodeCopy(p)
+	if long := len(p) > maxCopiedBlock; long {
+		defer d.dropInput()
+	} else {
+		d.scratch = append(d.scratch[:0], p...)
+		p = d.scratch
 	}
-	if err := d.decodeInput(p); err != nil {
-		return err
-	}
-	d.hpack.SetEmitEnabled(false)
-	defer d.hpack.SetEmitEnabled(true)
-	const methodGet = 0x80 | 2 // an indexed field (RFC 7541 section 6.1)
-	return d.decodeCopy([]byte{methodGet})
-}
-
-func (d *decoder) decodeCopy(p []byte) error {
-	d.scratch = append(d.scratch[:0], p...)
-	return d.decodeInput(d.scratch)
-}
-
-func (d *decoder) decodeInput(p []byte) error {
 	if _, err := d.hpack.Write(p); err != nil {
 		return err
 	}
 	return d.hpack.Close()
+}
+
+// dropInput makes the HPACK decoder drop its reference to its last input. It decodes an indexed
+// field, which has no effect. Copying a short input costs less.
+func (d *decoder) dropInput() {
+	const methodGet = 0x80 | 2 // RFC 7541 section 6.1
+	d.scratch = append(d.scratch[:0], methodGet)
+	d.hpack.SetEmitEnabled(false)
+	_, _ = d.hpack.Write(d.scratch) // after an error, the connection ends anyway
+	_ = d.hpack.Close()
+	d.hpack.SetEmitEnabled(true)
 }
 
 func (d *decoder) addField(f hpack.HeaderField) {
@@ -249,46 +253,71 @@ const (
 	kindSensitive // must not enter a table, so the block is not cached
 )
 
-var errShortBlock = errors.New("http2: the header block ends within a field")
+var (
+	errShortBlock = errors.New("http2: the header block ends within a field")
+	errLongInt    = errors.New("http2: an integer in the header block is too long")
+)
 
-// scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding them.
+// scanBlock returns the kinds of fields in a block without decoding them.
 func scanBlock(p []byte) (kinds fieldKinds, err error) {
-	for len(p) > 0 {
-		prefix := uint8(4)
-		var index uint64
-		first := p[0]
-		switch {
-		case first&0x80 != 0:
-			prefix = 7
-		case first&0x40 != 0:
-			kinds, prefix = kinds|kindInsert, 6
-		case first&0x20 != 0:
-			kinds, prefix = kinds|kindResize, 5
-		case first&0x10 != 0:
-			kinds |= kindSensitive
+	_, _, kinds, err = scanFields(p)
+	return kinds, err
+}
+
+// scanFields scans the fields in p. whole is the length of the whole fields at the start of p. If p
+// ends within the next field, err is errShortBlock, and that field has at least the length next.
+func scanFields(p []byte) (whole, next int, kinds fieldKinds, err error) {
+	for whole < len(p) {
+		kind, n, err := scanField(p[whole:])
+		kinds |= kind
+		if err != nil {
+			return whole, n, kinds, err
 		}
-		if index, p, err = scanInt(p, prefix); err != nil {
-			return kinds, err
-		}
-		if first&0x80 != 0 || first&0xe0 == 0x20 {
-			continue
-		}
-		strings := 1
-		if index == 0 {
-			strings = 2
-		}
-		for ; strings > 0; strings-- {
-			var n uint64
-			if n, p, err = scanInt(p, 7); err != nil {
-				return kinds, err
-			}
-			if n > uint64(len(p)) {
-				return kinds, errShortBlock
-			}
-			p = p[n:]
-		}
+		whole += n
 	}
-	return kinds, nil
+	return whole, 0, kinds, nil
+}
+
+// maxScanned limits the lengths that scanField returns.
+const maxScanned = 1 << 30
+
+// scanField returns the kind and the length of the field at the start of p (RFC 7541 section 6). If
+// the error is errShortBlock, the length is the least one that the field has.
+func scanField(p []byte) (kind fieldKinds, length int, err error) {
+	prefix := uint8(4)
+	first := p[0]
+	switch {
+	case first&0x80 != 0:
+		prefix = 7
+	case first&0x40 != 0:
+		kind, prefix = kindInsert, 6
+	case first&0x20 != 0:
+		kind, prefix = kindResize, 5
+	case first&0x10 != 0:
+		kind = kindSensitive
+	}
+	index, rest, err := scanInt(p, prefix)
+	if err != nil {
+		return kind, len(p) + 1, err
+	}
+	strings := 1
+	switch {
+	case first&0x80 != 0 || first&0xe0 == 0x20:
+		strings = 0
+	case index == 0:
+		strings = 2
+	}
+	for ; strings > 0; strings-- {
+		var n uint64
+		if n, rest, err = scanInt(rest, 7); err != nil {
+			return kind, len(p) + 1, err
+		}
+		if n > uint64(len(rest)) {
+			return kind, len(p) - len(rest) + int(min(n, maxScanned)), errShortBlock
+		}
+		rest = rest[n:]
+	}
+	return kind, len(p) - len(rest), nil
 }
 
 // scanInt reads an integer with an n-bit prefix (RFC 7541 section 5.1) and at most ten bytes.
@@ -313,5 +342,5 @@ func scanInt(p []byte, n uint8) (uint64, []byte, error) {
 			return v, p, nil
 		}
 	}
-	return 0, nil, errShortBlock
+	return 0, nil, errLongInt
 }

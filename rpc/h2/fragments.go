@@ -1,5 +1,7 @@
 package h2
 
+import "errors"
+
 // fragments hold the fragments of an incomplete header block. Their memory is little more than the
 // bytes that have come, because at most one piece has room left. A single growing slice would have
 // more room, and would leave garbage of several times its length.
@@ -31,12 +33,50 @@ func (f *fragments) add(fragment []byte) {
 	}
 }
 
-// join returns the block, which ends with the fragment last. Afterwards, f is empty.
-func (f *fragments) join(last []byte) []byte {
-	block := make([]byte, 0, f.length+len(last))
-	for _, piece := range f.pieces {
-		block = append(block, piece...)
+// decodeFragments decodes a block. It frees each piece when the fields in it are decoded, so that the
+// block takes little memory beside its fields. It joins a field that several pieces hold.
+func (d *decoder) decodeFragments(f *fragments) (*Block, error) {
+	defer d.dropInput()
+	d.reset(nil, f.length)
+	left := f.length   // bytes that are not decoded
+	var joined []byte  // the start of a field
+	least := 0         // the least length of that field
+	var all fieldKinds // kinds of all fields
+	for i, piece := range f.pieces {
+		f.pieces[i] = nil
+		for len(piece) > 0 {
+			next := piece
+			piece = nil
+			joining := len(joined) > 0
+			if joining {
+				n := min(least-len(joined), len(next))
+				joined = append(joined, next[:n]...)
+				next, piece = joined, next[n:]
+			}
+			whole, n, kinds, err := scanFields(next)
+			if errors.Is(err, errLongInt) {
+				return nil, err
+			}
+			all |= kinds
+			if _, err := d.hpack.Write(next[:whole]); err != nil {
+				return nil, err
+			}
+			left -= whole
+			least = n
+			size := min(least, left)
+			if joining && whole == 0 && size <= cap(joined) {
+				continue // do not copy a long field onto itself once per piece
+			}
+			if size > cap(joined) {
+				joined = make([]byte, 0, size)
+			}
+			joined = append(joined[:0], next[whole:]...)
+		}
 	}
 	*f = fragments{}
-	return append(block, last...)
+	if len(joined) > 0 {
+		return nil, errShortBlock
+	}
+	d.clearIfChanged(all)
+	return &d.block, d.hpack.Close()
 }

@@ -2,8 +2,10 @@ package h2
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,34 +140,101 @@ func (s *frameSource) Read(p []byte) (int, error) {
 // its fields, and after its stream has ended.
 func TestLongBlocksAreFreed(t *testing.T) {
 	const length = 3 << 20
-	r := newServer(t, longHeaderConfig)
-	h := &heapReader{recorder: r}
-	r.conn.handler = h
-	table := []byte{0x40, 1, 'a', 1, 'b'} // enters the dynamic table
-	feed(t, r, frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, append(requestBlock(), table...)...))
-	request := blockInFrames(3, appendLiteral(requestBlock(), hpack.HeaderField{Name: "big", Value: strings.Repeat("x", length)}))
-	before := heapBytes()
-	live, allocated := memoryOf(func() {
-		feed(t, r, request)
-		r.conn.Reset(r.streams[1], http2.ErrCodeCancel)
-		r.conn.Release(r.streams[1])
+	for _, c := range []struct {
+		name      string
+		fields    []hpack.HeaderField
+		allocated int64 // the most bytes, in multiples of length
+	}{
+		{"one field", []hpack.HeaderField{{Name: "big", Value: strings.Repeat("x", length)}}, 3}, // the pieces, the joined field and its value
+		{"many fields", slices.Repeat([]hpack.HeaderField{{Name: "some", Value: strings.Repeat("x", 8000)}}, length/8000), 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newServer(t, longHeaderConfig)
+			h := &heapReader{recorder: r}
+			r.conn.handler = h
+			table := []byte{0x40, 1, 'a', 1, 'b'} // enters the dynamic table
+			feed(t, r, frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 1, append(requestBlock(), table...)...))
+			request := blockInFrames(3, appendLiterals(requestBlock(), c.fields))
+			before := heapBytes()
+			live, allocated := memoryOf(func() {
+				feed(t, r, request)
+				r.conn.Reset(r.streams[1], http2.ErrCodeCancel)
+				r.conn.Release(r.streams[1])
+			})
+			const slack = 512 << 10
+			if during := h.during - before; during < length/2 || during > length+slack {
+				t.Errorf("%d bytes use %d bytes when their fields are delivered", length, during)
+			}
+			if live > slack || allocated > c.allocated*length+slack {
+				t.Errorf("afterwards, %d bytes are kept, and %d were allocated", live, allocated)
+			}
+			// The decoder's table and state are right: a block may begin with a new size of the table.
+			feed(t, r, frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 5, append([]byte{0x3f, 0xe1, 0x07}, append(requestBlock(), 0xbe)...)...))
+			if got := r.events[len(r.events)-1]; got != "headers 5 5 fields end=false" {
+				t.Errorf("after the long block: %s", got)
+			}
+		})
+	}
+}
+
+// TestEndlessInteger checks that a field whose length is an endless integer ends the connection, and
+// does so without scanning the block again for each byte.
+func TestEndlessInteger(t *testing.T) {
+	d := newDecoder(1 << 20)
+	var f fragments
+	f.add([]byte{0x82, 0x00, 0x7f})
+	for range 1 << 10 {
+		f.add(bytes.Repeat([]byte{0xff}, 1<<10))
+	}
+	if _, err := d.decodeFragments(&f); !errors.Is(err, errLongInt) {
+		t.Errorf("the decoder returned %v", err)
+	}
+}
+
+// FuzzFragments compares blocks that are decoded in pieces with plain HPACK.
+func FuzzFragments(f *testing.F) {
+	long := appendLiteral(requestBlock(), hpack.HeaderField{Name: "long", Value: strings.Repeat("x", 300)})
+	f.Add(long, []byte{1})
+	f.Add(append([]byte{0x3f, 0xe1, 0x07}, long...), []byte{3, 100})
+	f.Add([]byte{0x40, 1, 'a', 1, 'b', 0xbe, 0x10, 1, 'k', 1, 'v'}, []byte{2, 5})
+	f.Add([]byte{0x00, 0x7f, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}, []byte{4})
+	f.Add([]byte{0x00, 1, 'a', 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 'b'}, []byte{3})
+	f.Fuzz(func(t *testing.T, block, sizes []byte) {
+		d := newDecoder(1 << 20)
+		var want []hpack.HeaderField
+		plain := hpack.NewDecoder(defaultHeaderTable, func(h hpack.HeaderField) { want = append(want, h) })
+		for i := range 3 {
+			want = nil
+			_, plainErr := plain.Write(block)
+			if plainErr == nil {
+				plainErr = plain.Close()
+			}
+			got, err := d.decodeFragments(cutFragments(block, sizes))
+			if (err == nil) != (plainErr == nil) {
+				t.Fatalf("round %d: %v, plain HPACK %v", i, err, plainErr)
+			}
+			if err != nil {
+				return
+			}
+			if !slices.Equal(got.Rest, want) || got.Fixed != nil || got.WireLength != len(block) {
+				t.Fatalf("round %d: %v of %d bytes, want %v", i, got.Rest, got.WireLength, want)
+			}
+		}
 	})
-	const slack = 256 << 10
-	if during := h.during - before; during < length || during > length+slack {
-		t.Errorf("%d bytes use %d bytes when their fields are delivered", length, during)
+}
+
+// cutFragments cuts a block into pieces of the given sizes, which repeat.
+func cutFragments(block, sizes []byte) *fragments {
+	f := &fragments{length: len(block)}
+	for i := 0; len(block) > 0; i++ {
+		n := len(block)
+		if len(sizes) > 0 {
+			n = min(n, 1+int(sizes[i%len(sizes)]))
+		}
+		f.pieces = append(f.pieces, block[:n:n])
+		block = block[n:]
 	}
-	if live > slack || allocated > 3*length+slack {
-		t.Errorf("afterwards, %d bytes are kept, and %d were allocated", live, allocated)
-	}
-	// The decoder's table and state are right: a block may begin with a new size of the table.
-	resized := append([]byte{0x3f, 0xe1, 0x07, 0xbe}, requestBlock()...)
-	feed(t, r, frame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 5, append(requestBlock(), 0xbe)...))
-	if _, err := r.conn.dec.decode(resized); err != nil {
-		t.Errorf("after the long block: %v", err)
-	}
-	if got := r.events[len(r.events)-1]; got != "headers 5 5 fields end=false" {
-		t.Errorf("after the long block: %s", got)
-	}
+	return f
 }
 
 // A heapReader reads the size of the heap when it gets a long block.
