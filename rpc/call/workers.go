@@ -2,7 +2,9 @@ package rpccall
 
 import (
 	"iter"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Workers run the calls of a server on reused goroutines. A worker takes calls from the queue until
@@ -20,14 +22,23 @@ type Workers[C any] struct {
 	mu     sync.Mutex
 	queue  []C
 	head   int
-	idle   []chan struct{} // one channel per idle worker, to wake that worker
+	idle   []chan struct{} // one channel per idle worker: a value wakes the worker, closing ends it
 	waking bool            // a worker was woken and has not taken a call yet
 	closed bool
 	active sync.WaitGroup
+
+	trimming  bool // trim will run
+	leastIdle int  // if trimming, the least number of idle workers since the last trim
 }
 
-// maxIdleWorkers is the largest number of idle goroutines that are kept for the next burst.
-const maxIdleWorkers = 512
+const (
+	// maxIdleWorkers is the largest number of idle goroutines that are kept for the next burst.
+	maxIdleWorkers = 512
+	// keptIdleWorkers is the number of them that are kept for ever. The others end when they
+	// have been idle for idleWorkerTime, or a little longer.
+	keptIdleWorkers = 16
+	idleWorkerTime  = time.Second
+)
 
 // Push queues calls in order.
 func (w *Workers[C]) Push(calls []C) {
@@ -52,6 +63,7 @@ func (w *Workers[C]) wakeWorker() {
 	if n := len(w.idle); n > 0 {
 		next := w.idle[n-1]
 		w.idle = w.idle[:n-1]
+		w.leastIdle = min(w.leastIdle, n-1)
 		next <- struct{}{}
 		return
 	}
@@ -76,10 +88,44 @@ func (w *Workers[C]) run(wake chan struct{}) {
 			return
 		}
 		w.idle = append(w.idle, wake)
+		if len(w.idle) > keptIdleWorkers && !w.trimming {
+			w.trimLater()
+		}
 		w.mu.Unlock()
-		<-wake
+		if _, woken := <-wake; !woken {
+			return
+		}
 		w.mu.Lock()
 	}
+}
+
+// trimLater makes trim run after idleWorkerTime. One timer serves all workers, and only while more
+// than keptIdleWorkers are idle.
+func (w *Workers[C]) trimLater() {
+	w.trimming, w.leastIdle = true, len(w.idle)
+	time.AfterFunc(idleWorkerTime, w.trim)
+}
+
+// trim ends the workers that have been idle since the last trim, except keptIdleWorkers. These are
+// the first ones of the list, because the last one is always woken first.
+func (w *Workers[C]) trim() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trimming = false
+	if n := min(w.leastIdle, len(w.idle)-keptIdleWorkers); n > 0 {
+		w.endIdle(n)
+	}
+	if len(w.idle) > keptIdleWorkers {
+		w.trimLater()
+	}
+}
+
+// endIdle ends the first n idle workers.
+func (w *Workers[C]) endIdle(n int) {
+	for _, idle := range w.idle[:n] {
+		close(idle)
+	}
+	w.idle = slices.Delete(w.idle, 0, n)
 }
 
 func (w *Workers[C]) pop() C {
@@ -98,10 +144,7 @@ func (w *Workers[C]) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	for _, idle := range w.idle {
-		idle <- struct{}{}
-	}
-	w.idle = nil
+	w.endIdle(len(w.idle))
 }
 
 // Wait waits until all workers have ended. Close must be called first.

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // TestWorkers checks that every call is served, that a slow one delays no other, that
@@ -37,6 +38,55 @@ func TestWorkers(t *testing.T) {
 		w.Wait()
 		if n := served.Load(); n != 1005 {
 			t.Errorf("Wait returned after %d calls, want 1005", n)
+		}
+	})
+}
+
+// TestIdleWorkersEnd checks that the workers of a flood end when they have been idle for a while,
+// and that workers stay that are used now and then.
+func TestIdleWorkersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		served := 0
+		release := make(chan struct{})
+		w := Workers[int]{Serve: func(int) { <-release }}
+		flood := func(calls int) {
+			w.Push(make([]int, calls))
+			synctest.Wait()
+			for range calls {
+				release <- struct{}{}
+				served++
+			}
+			synctest.Wait()
+		}
+		check := func(when string, idle int) {
+			t.Helper()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if len(w.idle) != idle {
+				t.Errorf("%s: %d workers are idle, want %d", when, len(w.idle), idle)
+			}
+		}
+		flood(300)
+		check("after a flood", 300)
+		for range 100 {
+			time.Sleep(idleWorkerTime / 10)
+			flood(50)
+		}
+		check("after many small floods", 50)
+		time.Sleep(2 * idleWorkerTime)
+		synctest.Wait()
+		check("after two seconds", keptIdleWorkers)
+		w.mu.Lock()
+		if w.trimming {
+			t.Error("the timer runs on, though nothing is left to end")
+		}
+		w.mu.Unlock()
+		flood(1000)
+		check("after another flood", maxIdleWorkers)
+		w.Close()
+		w.Wait() // for all workers: those that the timer has taken from the list have ended, too
+		if served != 300+100*50+1000 {
+			t.Errorf("%d calls were served", served)
 		}
 	})
 }

@@ -170,7 +170,7 @@ type Conn struct {
 	continuation   struct {
 		id    uint32 // stream of the incomplete block; 0 means that there is none
 		flags http2.Flags
-		block []byte
+		fragments
 	}
 	budget budget
 	// Activity counts the HEADERS and DATA frames sent. Keepalive reads it.
@@ -246,8 +246,10 @@ const lastStream = maxWindow / 4 * 3
 // EachStream calls f for every open stream. f may reset the stream.
 func (c *Conn) EachStream(f func(*Stream)) { c.streams.each(f) }
 
-// DropStreams removes every stream and calls f for each.
+// DropStreams removes every stream and calls f for each. It also drops an incomplete header block,
+// because the connection is lost.
 func (c *Conn) DropStreams(f func(*Stream)) {
+	c.continuation.fragments = fragments{}
 	c.streams.each(func(s *Stream) {
 		c.remove(s)
 		f(s)

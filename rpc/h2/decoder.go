@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"errors"
 	"hash/maphash"
 	"slices"
 	"unsafe"
@@ -54,9 +55,9 @@ const (
 	maxCachedBlock = 256
 	// setCost is the memory of a cached set without its fields.
 	setCost = 512
-	// maxKeptFields and maxKeptBlock limit the memory that is kept for the next block.
-	maxKeptFields = 256
-	maxKeptBlock  = 16 << 10
+	// maxKeptFields and maxCopiedBlock limit the memory that is kept for the next block.
+	maxKeptFields  = 256
+	maxCopiedBlock = 16 << 10
 )
 
 func newDecoder(maxList uint32) *decoder {
@@ -99,15 +100,21 @@ func (d *decoder) decode(block []byte) (*Block, error) {
 	if err := d.decodeFields(rest); err != nil {
 		return nil, err
 	}
-	switch {
-	case kinds&kindChanges != 0:
-		clear(d.sets)
-		clear(d.recent[:])
-		d.cost = 0
-	case whole && d.hasSeen(block):
+	if !d.clearIfChanged(kinds) && whole && d.hasSeen(block) {
 		d.cache(block, d.newSet())
 	}
 	return &d.block, nil
+}
+
+// clearIfChanged clears the cache if a block with fields of these kinds has changed the dynamic table.
+func (d *decoder) clearIfChanged(kinds fieldKinds) bool {
+	if kinds&kindChanges == 0 {
+		return false
+	}
+	clear(d.sets)
+	clear(d.recent[:])
+	d.cost = 0
+	return true
 }
 
 // cachedBlock returns a block that consists of a set's fields.
@@ -157,9 +164,6 @@ func (d *decoder) freeBlock() {
 		d.block.Rest = nil
 	}
 	d.block.Fixed = nil
-	if cap(d.scratch) > maxKeptBlock {
-		d.scratch = nil
-	}
 }
 
 func (d *decoder) reset(fixed *FieldSet, wireLength int) {
@@ -186,13 +190,29 @@ func (d *decoder) fixedSet(prefix []byte) (*FieldSet, error) {
 	return set, nil
 }
 
-// decodeFields decodes a copy of p, because the HPACK decoder keeps a reference to its input.
+// decodeFields decodes p, which holds whole fields, to the block's end.
 func (d *decoder) decodeFields(p []byte) error {
-	d.scratch = append(d.scratch[:0], p...)
-	if _, err := d.hpack.Write(d.scratch); err != nil {
+	if long := len(p) > maxCopiedBlock; long {
+		defer d.dropInput()
+	} else {
+		d.scratch = append(d.scratch[:0], p...)
+		p = d.scratch
+	}
+	if _, err := d.hpack.Write(p); err != nil {
 		return err
 	}
 	return d.hpack.Close()
+}
+
+// dropInput makes the HPACK decoder drop its reference to its last input. It decodes an indexed
+// field, which has no effect. Copying a short input costs less.
+func (d *decoder) dropInput() {
+	const methodGet = 0x80 | 2 // RFC 7541 section 6.1
+	d.scratch = append(d.scratch[:0], methodGet)
+	d.hpack.SetEmitEnabled(false)
+	_, _ = d.hpack.Write(d.scratch) // after an error, the connection ends anyway
+	_ = d.hpack.Close()
+	d.hpack.SetEmitEnabled(true)
 }
 
 func (d *decoder) addField(f hpack.HeaderField) {
@@ -225,58 +245,98 @@ const (
 	kindChanges   = kindInsert | kindResize // the block changes the dynamic table
 )
 
-// scanBlock returns the kinds of fields in a block (RFC 7541 section 6) without decoding them. An
-// invalid block, which the HPACK decoder will refuse, has kindChanges.
-func scanBlock(p []byte) (kinds fieldKinds) {
-	for len(p) > 0 {
-		prefix, first := uint8(4), p[0]
-		switch {
-		case first&0x80 != 0:
-			prefix = 7
-		case first&0x40 != 0:
-			kinds, prefix = kinds|kindInsert, 6
-		case first&0x20 != 0:
-			kinds, prefix = kinds|kindResize, 5
-		case first&0x10 != 0:
-			kinds |= kindSensitive
-		}
-		index, rest, ok := scanInt(p, prefix)
-		if !ok {
-			return kinds | kindChanges
-		}
-		p = rest
-		if first&0x80 != 0 || first&0xe0 == 0x20 {
-			continue
-		}
-		strings := 1
-		if index == 0 {
-			strings = 2
-		}
-		for range strings {
-			n, rest, ok := scanInt(p, 7)
-			if !ok || n > uint64(len(rest)) {
-				return kinds | kindChanges
-			}
-			p = rest[n:]
-		}
+var (
+	errShortBlock = errors.New("http2: the header block ends within a field")
+	errLongInt    = errors.New("http2: an integer in the header block is too long")
+)
+
+// scanBlock returns the kinds of fields in a block without decoding them. An invalid block, which the
+// HPACK decoder will refuse, has kindChanges.
+func scanBlock(p []byte) fieldKinds {
+	_, _, kinds, err := scanFields(p)
+	if err != nil {
+		kinds |= kindChanges
 	}
 	return kinds
 }
 
-// scanInt reads an integer with an n-bit prefix (RFC 7541 section 5.1) and at most ten bytes. ok is
-// false if p ends within the integer.
-func scanInt(p []byte, n uint8) (v uint64, rest []byte, ok bool) {
+// scanFields scans the fields in p. whole is the length of the whole fields at the start of p. If p
+// ends within the next field, err is errShortBlock, and that field has at least the length next.
+func scanFields(p []byte) (whole, next int, kinds fieldKinds, err error) {
+	for whole < len(p) {
+		kind, n, err := scanField(p[whole:])
+		kinds |= kind
+		if err != nil {
+			return whole, n, kinds, err
+		}
+		whole += n
+	}
+	return whole, 0, kinds, nil
+}
+
+// maxScanned limits the lengths that scanField returns.
+const maxScanned = 1 << 30
+
+// scanField returns the kind and the length of the field at the start of p (RFC 7541 section 6). If
+// the error is errShortBlock, the length is the least one that the field has.
+func scanField(p []byte) (kind fieldKinds, length int, err error) {
+	prefix := uint8(4)
+	first := p[0]
+	switch {
+	case first&0x80 != 0:
+		prefix = 7
+	case first&0x40 != 0:
+		kind, prefix = kindInsert, 6
+	case first&0x20 != 0:
+		kind, prefix = kindResize, 5
+	case first&0x10 != 0:
+		kind = kindSensitive
+	}
+	index, rest, err := scanInt(p, prefix)
+	if err != nil {
+		return kind, len(p) + 1, err
+	}
+	strings := 1
+	switch {
+	case first&0x80 != 0 || first&0xe0 == 0x20:
+		strings = 0
+	case index == 0:
+		strings = 2
+	}
+	for ; strings > 0; strings-- {
+		var n uint64
+		if n, rest, err = scanInt(rest, 7); err != nil {
+			return kind, len(p) + 1, err
+		}
+		if n > uint64(len(rest)) {
+			return kind, len(p) - len(rest) + int(min(n, maxScanned)), errShortBlock
+		}
+		rest = rest[n:]
+	}
+	return kind, len(p) - len(rest), nil
+}
+
+// scanInt reads an integer with an n-bit prefix (RFC 7541 section 5.1) and at most ten bytes.
+func scanInt(p []byte, n uint8) (uint64, []byte, error) {
 	if len(p) == 0 {
-		return 0, nil, false
+		return 0, nil, errShortBlock
 	}
 	limit := uint64(1)<<n - 1
-	if v = uint64(p[0]) & limit; v < limit {
-		return v, p[1:], true
+	v := uint64(p[0]) & limit
+	p = p[1:]
+	if v < limit {
+		return v, p, nil
 	}
-	for i, b := range p[1:min(len(p), 10)] {
-		if v += uint64(b&0x7f) << (7 * i); b < 0x80 {
-			return v, p[i+2:], true
+	for shift := 0; shift < 63; shift += 7 {
+		if len(p) == 0 {
+			return 0, nil, errShortBlock
+		}
+		b := p[0]
+		p = p[1:]
+		v += uint64(b&0x7f) << shift
+		if b < 0x80 {
+			return v, p, nil
 		}
 	}
-	return 0, nil, false
+	return 0, nil, errLongInt
 }

@@ -37,7 +37,7 @@ func (c *Conn) Throttled() bool {
 
 // recordRoom returns how many more bytes streams and their metadata may use.
 func (c *Conn) recordRoom() int {
-	return c.cfg.MemoryLimit - c.records - c.dec.cost - cap(c.continuation.block)
+	return c.cfg.MemoryLimit - c.records - c.dec.cost - c.continuation.length
 }
 
 func (c *Conn) addRecordCost(s *Stream, n int) {

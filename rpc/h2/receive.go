@@ -160,10 +160,11 @@ func (c *Conn) onHeaders(h FrameHeader, p []byte) error {
 		return c.failConn(http2.ErrCodeProtocol, "HEADERS frame too short for its flags")
 	}
 	if h.Flags.Has(http2.FlagHeadersEndHeaders) {
-		return c.onBlock(h.StreamID, h.Flags, block)
+		decoded, err := c.dec.decode(block)
+		return c.onBlock(h.StreamID, h.Flags, decoded, err)
 	}
 	c.continuation.id, c.continuation.flags = h.StreamID, h.Flags
-	c.continuation.block = append(c.continuation.block[:0], block...)
+	c.continuation.add(block)
 	return nil
 }
 
@@ -176,10 +177,10 @@ func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	if cont.id == 0 {
 		return c.failConn(http2.ErrCodeProtocol, "CONTINUATION without HEADERS")
 	}
-	if len(cont.block)+len(p) > c.cfg.MaxHeaderList {
+	if cont.length+len(p) > c.cfg.MaxHeaderList {
 		return c.failConn(http2.ErrCodeEnhanceYourCalm, "header block too long")
 	}
-	cont.block = append(cont.block, p...)
+	cont.add(p)
 	if !h.Flags.Has(http2.FlagHeadersEndHeaders) {
 		if len(p) < shortContinuation {
 			return c.spend("short CONTINUATION frames")
@@ -188,15 +189,12 @@ func (c *Conn) onContinuation(h FrameHeader, p []byte) error {
 	}
 	id := cont.id
 	cont.id = 0
-	err := c.onBlock(id, cont.flags, cont.block)
-	if cap(cont.block) > maxKeptBlock {
-		cont.block = nil
-	}
-	return err
+	block, err := c.dec.decodeFragments(&cont.fragments)
+	return c.onBlock(id, cont.flags, block, err)
 }
 
-func (c *Conn) onBlock(id uint32, flags http2.Flags, compressed []byte) error {
-	block, err := c.dec.decode(compressed)
+// onBlock handles a decoded block. err is the error of decoding the block.
+func (c *Conn) onBlock(id uint32, flags http2.Flags, block *Block, err error) error {
 	if err != nil {
 		return c.failConn(http2.ErrCodeCompression, err.Error())
 	}
