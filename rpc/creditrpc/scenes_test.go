@@ -336,13 +336,13 @@ func endingScenes() []scene {
 			headerOf(stream, seen)
 		}, handle: idle},
 		{name: "ending/stream past its deadline", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
-			ctx, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			stream := open(ctx, c, both, seen)
 			drain(stream, seen)
 		}, handle: func(s grpc.ServerStream, _ *transcript) error { <-s.Context().Done(); return s.Context().Err() }},
 		{name: "ending/messages before the deadline", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
-			ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 			stream := open(ctx, c, both, seen)
 			drain(stream, seen)
