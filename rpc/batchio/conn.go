@@ -55,6 +55,7 @@ type Conn struct {
 	// Used only by the reader.
 	chunk      *Buffer       // holds the bytes that have been read; nil while there are none
 	from, to   int           // chunk.Data[from:to] has been read, but not yet fed to the machine
+	rest       *Buffer       // holds these bytes while the reader waits without a chunk; may be nil
 	chunkSize  int           // size of the next chunk
 	smallReads int           // consecutive reads that fit into a chunk of the size firstChunk
 	callsRest  bool          // the reader calls giveUpChunk before it waits

@@ -25,23 +25,37 @@ func (c *Conn) read() {
 		if n == 0 {
 			continue
 		}
-		c.to += n
-		if size := len(c.chunk.Data); c.to == size && size >= firstChunk {
-			c.chunkSize = fullChunk
-		}
-		if c.smallReads++; c.to > firstChunk {
-			c.smallReads = 0
-		} else if c.smallReads >= shrinkAfter {
-			c.chunkSize = firstChunk
-		}
-		if fault := c.feed(n); fault != nil {
+		if fault := c.received(n); fault != nil {
 			err = fault
 		}
 	}
 	c.Close(err)
-	if c.from = c.to; c.chunk != nil {
+	c.dropAll()
+}
+
+// dropAll is called when the reader ends.
+func (c *Conn) dropAll() {
+	if c.chunk != nil {
 		c.dropChunk()
 	}
+	if c.rest != nil {
+		c.rest.Release()
+	}
+}
+
+// received is called after a read has added n bytes to the chunk. It chooses the size of the next
+// chunk, and feeds the machine.
+func (c *Conn) received(n int) error {
+	c.to += n
+	if size := len(c.chunk.Data); c.to == size && size >= firstChunk {
+		c.chunkSize = min(2*size, fullChunk)
+	}
+	if c.smallReads++; c.to > firstChunk {
+		c.smallReads = 0
+	} else if c.smallReads >= shrinkAfter {
+		c.chunkSize = firstChunk
+	}
+	return c.feed(n)
 }
 
 var errClosed = errors.New("batchio: connection closed")
@@ -109,6 +123,9 @@ const (
 	minRead = 4 << 10
 	// shrinkAfter is the number of small reads after which the next chunk is small again.
 	shrinkAfter = 256
+	// restFactor limits the memory of a waiting reader to a multiple of an incomplete frame's bytes
+	// that have come.
+	restFactor = 8
 )
 
 // Chunk returns the chunk that holds the frames being fed. A message may retain that chunk.
@@ -123,7 +140,7 @@ func (c *Conn) readSpace() []byte {
 		size = restChunk
 	}
 	if c.chunk == nil {
-		c.chunk = c.lent.Swap(nil)
+		c.takeBack()
 	}
 	left := c.to - c.from
 	if left == 0 && c.chunk != nil {
@@ -140,8 +157,13 @@ func (c *Conn) readSpace() []byte {
 	}
 	if left > 0 {
 		need, have := c.machine.FrameLen(c.chunk.Data[c.from:c.to]), len(c.chunk.Data)
-		if c.from+need > have || have-c.to < minRead || have < size {
-			next := NewBuffer(max(size, need+minRead))
+		if c.callsRest {
+			size = max(size, need+minRead)
+		} else { // the reader will wait with this chunk, so a length must not cost more than its bytes
+			size = max(size, min(need+minRead, restFactor*left))
+		}
+		if have < size || c.from > 0 && (c.from+need > have || have-c.to < minRead) {
+			next := NewBuffer(size)
 			next.lent = &c.lent
 			copy(next.Data, c.chunk.Data[c.from:c.to])
 			c.dropChunk()
@@ -151,12 +173,19 @@ func (c *Conn) readSpace() []byte {
 	return c.chunk.Data[c.to:]
 }
 
-// giveUpChunk is called before the reader waits. It releases the chunk if all its bytes have been
-// fed. If messages retain the chunk, the reader takes the chunk back for the next read, unless the
-// last of these messages has been released by then.
+// giveUpChunk is called before the reader waits. It releases the chunk, and keeps the bytes that have
+// not been fed in a smaller buffer. If messages retain the chunk, the reader takes the chunk back
+// for the next read, unless the last of these messages has been released by then.
 func (c *Conn) giveUpChunk() {
-	if c.chunk == nil || c.from < c.to {
+	if c.chunk == nil {
 		return
+	}
+	if left := c.to - c.from; left > 0 {
+		if cap(c.chunk.Data) <= restFactor*left {
+			return // the copy would cost too much
+		}
+		c.rest = NewBuffer(left)
+		copy(c.rest.Data, c.chunk.Data[c.from:c.to])
 	}
 	if b := c.chunk; b.refs.Load() > 1 {
 		b.CountIn(&c.kept)
@@ -168,6 +197,21 @@ func (c *Conn) giveUpChunk() {
 		c.chunk = b
 	}
 	c.dropChunk()
+}
+
+// takeBack ends giveUpChunk. The chunk becomes the lent one, if there still is one, or else the
+// rest, or nil.
+func (c *Conn) takeBack() {
+	c.chunk = c.lent.Swap(nil)
+	if c.rest == nil {
+		return
+	}
+	if c.chunk == nil {
+		c.chunk, c.from, c.to = c.rest, 0, c.to-c.from
+	} else {
+		c.rest.Release()
+	}
+	c.rest = nil
 }
 
 func (c *Conn) dropChunk() {

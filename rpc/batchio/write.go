@@ -160,13 +160,17 @@ func (c *Conn) writeBatch(batch *Output) error {
 	return nil
 }
 
-// A Releaser owns bytes. Release is called when the bytes have been written or dropped.
-type Releaser interface{ Release() }
+// An Owner holds bytes until each reference to them has been released. Retain adds a reference. One
+// reference belongs to the Payload.
+type Owner interface {
+	Retain()
+	Release()
+}
 
 // A Payload holds content for frames, and the owner of its memory. Owner may be nil.
 type Payload struct {
 	Data  []byte
-	Owner Releaser
+	Owner Owner
 }
 
 // Release releases a payload that was not put into an Output.
@@ -182,7 +186,7 @@ type Output struct {
 	// Answers counts the bytes of replies to the peer's frames. The state machine limits Answers.
 	Answers  int
 	segments [][]byte
-	owners   []Releaser
+	owners   []Owner
 	buf      []byte // the buffer being filled
 	sealed   int    // buf[:sealed] is already in segments
 	written  int    // segments[:written] have been written
@@ -219,8 +223,8 @@ func (o *Output) Reference(data []byte) {
 	o.size += len(data)
 }
 
-// AddOwner makes Recycle release a payload's owner. Call it after adding the payload's last bytes.
-func (o *Output) AddOwner(owner Releaser) { o.owners = append(o.owners, owner) }
+// AddOwner makes Recycle release one of the caller's references to the owner of a payload.
+func (o *Output) AddOwner(owner Owner) { o.owners = append(o.owners, owner) }
 
 func (o *Output) seal() {
 	if len(o.buf) > o.sealed {

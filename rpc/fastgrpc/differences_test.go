@@ -337,7 +337,7 @@ func TestSecurityPage(t *testing.T) {
 		t.Errorf("SECURITY.md names %d tests, which cannot be all", len(named))
 	}
 	var sources []byte
-	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go", "../call/*/*_test.go", "../h2/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go", "../batchio/*_test.go", "../call/*/*_test.go", "../h2/*_test.go"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

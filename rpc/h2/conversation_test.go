@@ -22,9 +22,22 @@ type conversation struct {
 	owners         int       // payloads not yet released
 }
 
-type countOwner struct{ n *int }
+// A countOwner clears its data when its last reference is released. So bytes that are sent later
+// are wrong.
+type countOwner struct {
+	refs   int
+	data   []byte
+	owners *int
+}
 
-func (o countOwner) Release() { *o.n-- }
+func (o *countOwner) Retain() { o.refs++ }
+
+func (o *countOwner) Release() {
+	if o.refs--; o.refs == 0 {
+		clear(o.data)
+		*o.owners--
+	}
+}
 
 func converse(t testing.TB) *conversation {
 	clientConfig := testConfig
@@ -88,7 +101,7 @@ func (c *conversation) send(from *recorder, s *Stream, n int, end bool) {
 		c.sent[from][s.ID()] = append(c.sent[from][s.ID()], data...)
 	}
 	c.owners++
-	from.conn.SendData(s, batchio.Payload{Data: data, Owner: countOwner{&c.owners}}, end)
+	from.conn.SendData(s, batchio.Payload{Data: data, Owner: &countOwner{1, data, &c.owners}}, end)
 }
 
 // step executes one byte of the script.

@@ -160,8 +160,9 @@ func (c *Conn) sendTurn(s *Stream) bool {
 	return true
 }
 
-// writeData puts the first n bytes of p into the output as one frame. With p's last frame, the
-// output becomes responsible for releasing the payload.
+// writeData puts the first n bytes of p into the output as one frame. If the output refers to these
+// bytes, it gets a reference to p's owner. So a stream may release its queued payloads although the
+// peer does not take the output. With the last frame, writeData ends p's own reference.
 func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	h := FrameHeader{Length: n, Type: http2.FrameData, StreamID: s.id}
 	if end {
@@ -179,12 +180,15 @@ func (c *Conn) writeData(s *Stream, p *batchio.Payload, n int, end bool) {
 	if byReference {
 		out.SetTail(AppendFrameHeader(out.Tail(), h))
 		out.Reference(data)
+		if p.Owner != nil {
+			p.Owner.Retain()
+			out.AddOwner(p.Owner)
+		}
 	} else {
 		c.appendFrame(h, data)
 	}
-	if len(p.Data) == 0 && p.Owner != nil {
-		// An earlier frame may refer to the payload even if this frame does not.
-		out.AddOwner(p.Owner)
+	if len(p.Data) == 0 {
+		p.Release()
 		p.Owner = nil
 	}
 	if end {

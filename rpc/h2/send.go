@@ -40,10 +40,7 @@ func (c *Conn) remove(s *Stream) {
 // endWaits removes a closed stream from all lists, and drops its queue.
 func (c *Conn) endWaits(s *Stream) {
 	for i := range s.queue {
-		// The output may refer to a payload that was sent in part.
-		if owner := s.queue[i].payload.Owner; owner != nil {
-			c.output().AddOwner(owner)
-		}
+		s.queue[i].payload.Release() // outputs have their own references, see writeData
 	}
 	s.queue = nil
 	c.clearQueued(s)
