@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"slices"
 
 	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/creditrpc/internal/link/credit"
@@ -316,7 +317,7 @@ func (l *Link) receivePart(s *Stream, head frame.Head, data []byte, cost int64) 
 		m.Release()
 	}
 	if s.waits { // the stream's credit was enough for the whole message
-		s.waits, s.reserved, s.unreturned = false, 0, 0
+		l.stopWaiting(s)
 	}
 	if s.reserved > 0 {
 		s.unread += s.reserved // the room is free again when the message is read
@@ -338,19 +339,24 @@ func (l *Link) takeRoom(bytes int64) bool {
 	return true
 }
 
+// stopWaiting removes a stream whose message needs no room any more. Those behind it may have enough.
+func (l *Link) stopWaiting(s *Stream) {
+	l.waitingForRoom = slices.DeleteFunc(l.waitingForRoom, func(other *Stream) bool { return other == s })
+	s.waits, s.reserved, s.unreturned = false, 0, 0
+	l.returnRoom(0)
+}
+
 // returnRoom makes room free again, and gives room to waiting messages.
 func (l *Link) returnRoom(bytes int64) {
 	l.room += bytes
 	for len(l.waitingForRoom) > 0 {
 		next := l.waitingForRoom[0]
-		if next.waits {
-			if !l.takeRoom(next.reserved) {
-				return
-			}
-			next.waits = false
-			l.returnStreamCredit(next, next.unreturned)
-			next.unreturned = 0
+		if !l.takeRoom(next.reserved) {
+			return
 		}
+		next.waits = false
+		l.returnStreamCredit(next, next.unreturned)
+		next.unreturned = 0
 		l.waitingForRoom[0] = nil
 		l.waitingForRoom = l.waitingForRoom[1:]
 	}

@@ -55,6 +55,8 @@ type sendItem struct {
 	nothing bool       // the item has no message; it only begins or ends the call
 	long    bool       // the message's length is sent before the message
 	head    frame.Head // a frame that needs no credit, in place of a message
+	// referenced means that an output refers to a part of the payload.
+	referenced bool
 }
 
 // Open reports whether this end may still send messages.
