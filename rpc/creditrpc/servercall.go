@@ -117,10 +117,8 @@ func (s *serverCall) decodeRequest(v any) error {
 	c.Mu.Lock()
 	several := s.inbox.Len() > 1
 	m, ok := s.inbox.Take()
-	if ok && len(m.Data) >= minEarlyCredit {
-		c.link.ReturnHeld(&s.stream)
-		c.Flush()
-	}
+	c.link.ReturnHeld(&s.stream) // before the answer, so that a slow handler blocks no other call
+	c.Flush()
 	c.Mu.Unlock()
 	switch {
 	case !ok:
@@ -135,10 +133,6 @@ func (s *serverCall) decodeRequest(v any) error {
 	}
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }
-
-// minEarlyCredit is the least length of a message whose credit returns when the message is decoded,
-// before the answer. So a slow handler does not block the requests of other calls.
-const minEarlyCredit = 4 << 10
 
 // sendResponse sends the answer, if there is one, and the status.
 func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
@@ -349,7 +343,6 @@ func (s serverStream) nextMessage() (link.Message, error) {
 		m, ok := s.inbox.Take()
 		fault, ended := s.requestErr, s.ended
 		if ok {
-			c.link.ReturnHeld(&s.stream)
 			c.link.MessageRead(&s.stream, m)
 			c.Flush()
 		}

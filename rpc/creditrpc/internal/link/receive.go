@@ -149,12 +149,12 @@ func (l *Link) receiveRequest(head frame.Head, payload []byte) error {
 		l.allowed.AddLate(l.cfg.PerStream)
 		return nil
 	}
-	*s = Stream{Owner: s.Owner, id: head.Stream, state: isOpen, window: credit.NewWindow(l.cfg.PerStream)}
+	*s = Stream{Owner: s.Owner, HoldsCredit: s.HoldsCredit, id: head.Stream, state: isOpen, window: credit.NewWindow(l.cfg.PerStream)}
 	s.send.Of = s
 	s.send.Accept(int64(l.peer.PerStream))
 	s.window.Receive(credit.Cost(head.Length)) // a new stream always has enough credit
 	l.streams[s.id] = s
-	if cost := credit.Cost(head.Length); head.Flags&frame.More == 0 {
+	if cost := credit.Cost(head.Length); s.HoldsCredit && head.Flags&frame.More == 0 {
 		s.held = cost
 	} else {
 		l.returnBytes(cost) // an incomplete message cannot return credit

@@ -138,7 +138,7 @@ func (l *Link) drop(s *Stream) {
 	}
 }
 
-// ReturnHeld returns the connection's credit that the stream's messages have used.
+// ReturnHeld returns the connection's credit that the stream's request holds.
 func (l *Link) ReturnHeld(s *Stream) {
 	held := s.held
 	s.held = 0

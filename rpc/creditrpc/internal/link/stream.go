@@ -14,6 +14,9 @@ import (
 type Stream struct {
 	// Owner holds the handler's own data for the stream.
 	Owner any
+	// HoldsCredit means that a whole request keeps its credit of the connection until ReturnHeld is
+	// called. OnRequest sets it.
+	HoldsCredit bool
 
 	id    uint32
 	state state
