@@ -114,7 +114,7 @@ func (c *serverConn) OnRequest(id uint32, name string, begin frame.RequestStart)
 // OnMessage keeps a message for the handler.
 func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*serverCall)
-	call.inbox.Put(c.retain(m, call.signal != nil))
+	call.inbox.Put(c.retain(m, call.signal != nil || !m.Last))
 	call.wake()
 }
 

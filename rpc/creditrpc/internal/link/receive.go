@@ -228,7 +228,7 @@ func (l *Link) receiveMessage(s *Stream, head frame.Head, r *frame.Reader, cost 
 	default:
 		kept := credit.Cost(len(data)) // credit to return only when the message is read
 		l.returnStreamCredit(s, cost-kept)
-		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
+		l.handler.OnMessage(s, Message{Data: data, Credit: kept, Last: head.Flags&frame.End != 0})
 	}
 	if head.Flags&frame.End != 0 && s.state != callOver {
 		s.peerDone = true
@@ -311,7 +311,7 @@ func (l *Link) receivePart(s *Stream, head frame.Head, data []byte, cost int64) 
 	if more {
 		return nil
 	}
-	m := Message{Data: s.incoming.Data, Buffer: s.incoming}
+	m := Message{Data: s.incoming.Data, Buffer: s.incoming, Last: head.Flags&frame.End != 0}
 	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // save memory: m may stay unread
 		m.Data = bytes.Clone(m.Data)
 		m.Release()
