@@ -275,12 +275,13 @@ func (s serverStream) Context() context.Context { return &s.serverCall.Context }
 // an error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
 
-// SendMsg sends a message, and waits until flow control allows that.
+// SendMsg sends a message, and waits until flow control allows that. A message that cannot be sent
+// ends the call.
 func (s serverStream) SendMsg(v any) error {
 	c := s.conn
 	b, err := encode(v, c.sendLimit(c.server.opts.maxSend))
 	if err != nil {
-		return err
+		return s.endOnError(err)
 	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
