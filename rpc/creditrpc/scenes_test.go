@@ -185,7 +185,6 @@ func streamScenes() []scene {
 		}, handle: func(s grpc.ServerStream, at *transcript) error {
 			at.result("send", s.SendMsg(7))
 			at.note("context: %v", s.Context().Err())
-			at.result("send again", send(s, "late"))
 			return nil
 		}},
 		{name: "stream/sends after the end", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
