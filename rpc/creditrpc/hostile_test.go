@@ -184,9 +184,8 @@ func TestCancelledCallsKeepTheirPlaces(t *testing.T) {
 	if most := s.most.Load(); most > calls {
 		t.Errorf("%d handlers ran at once, want at most %d", most, calls)
 	}
-	if goroutines := runtime.NumGoroutine(); goroutines > calls+50 {
-		t.Errorf("%d goroutines for %d handlers", goroutines, calls)
-	}
+	// Callers and timers that have just ended may still count.
+	waitFor(t, "there are few more goroutines than handlers", func() bool { return runtime.NumGoroutine() <= calls+50 })
 }
 
 // Calls with all the metadata that they may have cost that, and no more.
