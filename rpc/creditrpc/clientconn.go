@@ -33,11 +33,14 @@ func (cc *clientConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*clientCall)
 	call.answered = true
 	call.signalHeader() // no header comes after a message
-	kept := cc.retain(m, call.streams)
 	if !call.streams {
 		cc.link.MessageRead(s, m)
+		if call.inbox.Len() > 1 { // two messages suffice to fail the call at its end
+			m.Release()
+			return
+		}
 	}
-	call.inbox.Put(kept)
+	call.inbox.Put(cc.retain(m, call.streams || !m.Last))
 	call.wake()
 }
 

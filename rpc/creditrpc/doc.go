@@ -91,8 +91,8 @@
 // A test makes about sixty kinds of calls with both libraries. It found these differences, and
 // those at the end of this page:
 //
-//   - If a message is longer than the peer accepts, the message's sender gets an error, and the
-//     stream stays open. With grpc-go, the receiver ends the call.
+//   - If a message is longer than the peer accepts, the message's sender gets an error, which ends
+//     the call. With grpc-go, the receiver ends the call.
 //   - Call options for compressors and codecs fail a call as Unimplemented.
 //
 // # What bounds a peer

@@ -132,7 +132,7 @@ func TestWhoSendsWithoutCreditIsThrownOut(t *testing.T) {
 		calls int64 // that the service may see
 	}{
 		{"without-calls", []ServerOption{MaxCalls(4)}, 4},
-		{"without-bytes", []ServerOption{Window(0), StreamWindow(1 << 20)}, 66},
+		{"without-bytes", []ServerOption{Window(0), StreamWindow(1 << 20)}, 0},
 		{"without-stream", []ServerOption{StreamWindow(0)}, 0},
 	} {
 		impl := new(service)

@@ -8,9 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/rpc/creditrpc/internal/link/frame"
@@ -68,6 +71,33 @@ func TestManyFailures(t *testing.T) {
 		})
 	}
 	callers.Wait()
+}
+
+// TestWaitingCallsWithMetadata has as many calls wait as may be open, whose metadata take more than half
+// of the connection's window. Another call needs that much, too.
+func TestWaitingCallsWithMetadata(t *testing.T) {
+	wait := request(nil)
+	wait.ResponseStatus = &testgrpc.EchoStatus{Message: "wait"}
+	for name, begin := range map[string]func(context.Context, testgrpc.TestServiceClient){
+		"streams": func(ctx context.Context, c testgrpc.TestServiceClient) { _, _ = c.FullDuplexCall(ctx) },
+		"unary":   func(ctx context.Context, c testgrpc.TestServiceClient) { _, _ = c.UnaryCall(ctx, wait) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWire(t) // takes 8 calls and 139,392 bytes
+				waiting := metadata.AppendToOutgoingContext(t.Context(), "x", strings.Repeat("x", 15_000))
+				for range 7 {
+					go begin(waiting, w.stub) // ends with the connection
+				}
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if _, err := w.stub.UnaryCall(ctx, request(make([]byte, 65_000))); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // TestLongStatuses has handlers fail with more words than a frame takes. The connection goes on.

@@ -179,6 +179,14 @@ func streamScenes() []scene {
 			drain(stream, seen)
 			seen.note("finished %d times", finished)
 		}},
+		{name: "stream/the handler ignores that it sends what is no message", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
+			stream := open(ctx, c, both, seen)
+			drain(stream, seen)
+		}, handle: func(s grpc.ServerStream, at *transcript) error {
+			at.result("send", s.SendMsg(7))
+			at.note("context: %v", s.Context().Err())
+			return nil
+		}},
 		{name: "stream/sends after the end", play: func(ctx context.Context, c grpc.ClientConnInterface, seen *transcript) {
 			stream := open(ctx, c, both, seen)
 			drain(stream, seen)

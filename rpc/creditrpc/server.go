@@ -105,7 +105,7 @@ func (c *serverConn) OnRequest(id uint32, name string, begin frame.RequestStart)
 		call.signal, call.drained = make(chan struct{}, 1), make(chan struct{}, 1)
 		c.ready = append(c.ready, call)
 	}
-	call.stream.Owner = call
+	call.stream.Owner, call.stream.HoldsCredit = call, m.Unary != nil
 	c.calls[call] = struct{}{}
 	c.Counters.CallsStarted++
 	return &call.stream
@@ -114,7 +114,7 @@ func (c *serverConn) OnRequest(id uint32, name string, begin frame.RequestStart)
 // OnMessage keeps a message for the handler.
 func (c *serverConn) OnMessage(s *link.Stream, m link.Message) {
 	call := s.Owner.(*serverCall)
-	call.inbox.Put(c.retain(m, call.signal != nil))
+	call.inbox.Put(c.retain(m, call.signal != nil || !m.Last))
 	call.wake()
 }
 

@@ -117,10 +117,8 @@ func (s *serverCall) decodeRequest(v any) error {
 	c.Mu.Lock()
 	several := s.inbox.Len() > 1
 	m, ok := s.inbox.Take()
-	if ok && len(m.Data) >= minEarlyCredit {
-		c.link.ReturnHeld(&s.stream)
-		c.Flush()
-	}
+	c.link.ReturnHeld(&s.stream) // before the answer, so that a slow handler blocks no other call
+	c.Flush()
 	c.Mu.Unlock()
 	switch {
 	case !ok:
@@ -135,10 +133,6 @@ func (s *serverCall) decodeRequest(v any) error {
 	}
 	return decode(&m, v, s.conn.server.opts.maxReceive)
 }
-
-// minEarlyCredit is the least length of a message whose credit returns when the message is decoded,
-// before the answer. So a slow handler does not block the requests of other calls.
-const minEarlyCredit = 4 << 10
 
 // sendResponse sends the answer, if there is one, and the status.
 func (s *serverCall) sendResponse(reply *batchio.Buffer, err error) {
@@ -281,12 +275,13 @@ func (s serverStream) Context() context.Context { return &s.serverCall.Context }
 // an error.
 func (s serverStream) SetTrailer(md metadata.MD) { _ = s.serverCall.SetTrailer(md) }
 
-// SendMsg sends a message, and waits until flow control allows that.
+// SendMsg sends a message, and waits until flow control allows that. A message that cannot be sent
+// ends the call.
 func (s serverStream) SendMsg(v any) error {
 	c := s.conn
 	b, err := encode(v, c.sendLimit(c.server.opts.maxSend))
 	if err != nil {
-		return err
+		return s.endOnError(err)
 	}
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
@@ -349,7 +344,6 @@ func (s serverStream) nextMessage() (link.Message, error) {
 		m, ok := s.inbox.Take()
 		fault, ended := s.requestErr, s.ended
 		if ok {
-			c.link.ReturnHeld(&s.stream)
 			c.link.MessageRead(&s.stream, m)
 			c.Flush()
 		}

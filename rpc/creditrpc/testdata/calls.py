@@ -138,10 +138,10 @@ def leave(c):
     c.step()
 
 
-def begin(c, times, message):
+def begin(c, times, message, flags=END):
     c.frame(client.METHOD, 0, 0, (SERVICE + "UnaryCall").encode())
     for i in range(times):
-        c.frame(REQUEST, END, i + 1, bytes(3) + message)
+        c.frame(REQUEST, flags, i + 1, bytes(3) + message)
 
 
 def without_calls(c):
@@ -149,8 +149,8 @@ def without_calls(c):
 
 
 def without_bytes(c):
-    message = request(bytes(2000), 0, "wait")
-    begin(c, c.credit // len(message) + 1, message)
+    message = request(bytes(2000))
+    begin(c, c.credit // len(message) + 1, message, 0)  # no End: the handlers do not run yet
 
 
 def without_stream(c):

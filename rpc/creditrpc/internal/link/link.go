@@ -63,6 +63,7 @@ type Message struct {
 	Data         []byte
 	Buffer       *batchio.Buffer // nil means that Data is in the read buffer
 	Credit, Room int64           // [Link.MessageRead] makes both available again
+	Last         bool            // OnEnd follows at once
 }
 
 // Release releases the buffer, if there is one.

@@ -47,7 +47,7 @@ func (e *end) OnRequest(id uint32, method string, begin frame.RequestStart) *Str
 		return nil
 	}
 	c := &call{method: method, meta: string(begin.Meta)}
-	c.stream.Owner = c
+	c.stream.Owner, c.stream.HoldsCredit = c, id%2 == 0
 	e.calls = append(e.calls, c)
 	return &c.stream
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"slices"
 
 	"wirelab.dev/rpc/batchio"
 	"wirelab.dev/rpc/creditrpc/internal/link/credit"
@@ -148,12 +149,12 @@ func (l *Link) receiveRequest(head frame.Head, payload []byte) error {
 		l.allowed.AddLate(l.cfg.PerStream)
 		return nil
 	}
-	*s = Stream{Owner: s.Owner, id: head.Stream, state: isOpen, window: credit.NewWindow(l.cfg.PerStream)}
+	*s = Stream{Owner: s.Owner, HoldsCredit: s.HoldsCredit, id: head.Stream, state: isOpen, window: credit.NewWindow(l.cfg.PerStream)}
 	s.send.Of = s
 	s.send.Accept(int64(l.peer.PerStream))
 	s.window.Receive(credit.Cost(head.Length)) // a new stream always has enough credit
 	l.streams[s.id] = s
-	if cost := credit.Cost(head.Length); head.Flags&frame.More == 0 {
+	if cost := credit.Cost(head.Length); s.HoldsCredit && head.Flags&frame.More == 0 {
 		s.held = cost
 	} else {
 		l.returnBytes(cost) // an incomplete message cannot return credit
@@ -227,7 +228,7 @@ func (l *Link) receiveMessage(s *Stream, head frame.Head, r *frame.Reader, cost 
 	default:
 		kept := credit.Cost(len(data)) // credit to return only when the message is read
 		l.returnStreamCredit(s, cost-kept)
-		l.handler.OnMessage(s, Message{Data: data, Credit: kept})
+		l.handler.OnMessage(s, Message{Data: data, Credit: kept, Last: head.Flags&frame.End != 0})
 	}
 	if head.Flags&frame.End != 0 && s.state != callOver {
 		s.peerDone = true
@@ -310,13 +311,13 @@ func (l *Link) receivePart(s *Stream, head frame.Head, data []byte, cost int64) 
 	if more {
 		return nil
 	}
-	m := Message{Data: s.incoming.Data, Buffer: s.incoming}
+	m := Message{Data: s.incoming.Data, Buffer: s.incoming, Last: head.Flags&frame.End != 0}
 	if s.incoming = nil; batchio.BufferSize(s.whole) > 2*s.whole { // save memory: m may stay unread
 		m.Data = bytes.Clone(m.Data)
 		m.Release()
 	}
 	if s.waits { // the stream's credit was enough for the whole message
-		s.waits, s.reserved, s.unreturned = false, 0, 0
+		l.stopWaiting(s)
 	}
 	if s.reserved > 0 {
 		s.unread += s.reserved // the room is free again when the message is read
@@ -338,19 +339,24 @@ func (l *Link) takeRoom(bytes int64) bool {
 	return true
 }
 
+// stopWaiting removes a stream whose message needs no room any more. Those behind it may have enough.
+func (l *Link) stopWaiting(s *Stream) {
+	l.waitingForRoom = slices.DeleteFunc(l.waitingForRoom, func(other *Stream) bool { return other == s })
+	s.waits, s.reserved, s.unreturned = false, 0, 0
+	l.returnRoom(0)
+}
+
 // returnRoom makes room free again, and gives room to waiting messages.
 func (l *Link) returnRoom(bytes int64) {
 	l.room += bytes
 	for len(l.waitingForRoom) > 0 {
 		next := l.waitingForRoom[0]
-		if next.waits {
-			if !l.takeRoom(next.reserved) {
-				return
-			}
-			next.waits = false
-			l.returnStreamCredit(next, next.unreturned)
-			next.unreturned = 0
+		if !l.takeRoom(next.reserved) {
+			return
 		}
+		next.waits = false
+		l.returnStreamCredit(next, next.unreturned)
+		next.unreturned = 0
 		l.waitingForRoom[0] = nil
 		l.waitingForRoom = l.waitingForRoom[1:]
 	}

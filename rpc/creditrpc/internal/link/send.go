@@ -51,6 +51,7 @@ func (l *Link) sendTurn(s *Stream, bytes int) {
 	s.head = nil
 	if n := l.cfg.MinReference; n > 0 && len(part) >= n {
 		out.Reference(part)
+		i.referenced = true
 	} else {
 		out.SetTail(append(out.Tail(), part...))
 	}
@@ -98,10 +99,10 @@ func (l *Link) drop(s *Stream) {
 	l.sender.Cancel(&s.send)
 	for i := range s.queue {
 		if owner := s.queue[i].payload.Owner; owner != nil {
-			if s.state == notBegun {
-				owner.Release()
+			if s.queue[i].referenced {
+				l.output().AddOwner(owner)
 			} else {
-				l.output().AddOwner(owner) // the output may refer to a part of the payload
+				owner.Release() // the peer may read nothing, and so the output may never be written
 			}
 		}
 		s.queue[i] = sendItem{}
@@ -119,11 +120,14 @@ func (l *Link) drop(s *Stream) {
 		s.incoming.Release()
 		s.incoming = nil
 	}
-	if room := s.unread; s.reserved > 0 || room > 0 {
-		if !s.waits {
-			room += s.reserved
-		}
-		s.unread, s.reserved, s.waits = 0, 0, false
+	room := s.unread
+	if s.unread = 0; s.waits {
+		l.stopWaiting(s)
+	} else {
+		room += s.reserved
+		s.reserved = 0
+	}
+	if room > 0 {
 		l.returnRoom(room)
 	}
 	s.state = callOver
@@ -134,7 +138,7 @@ func (l *Link) drop(s *Stream) {
 	}
 }
 
-// ReturnHeld returns the connection's credit that the stream's messages have used.
+// ReturnHeld returns the connection's credit that the stream's request holds.
 func (l *Link) ReturnHeld(s *Stream) {
 	held := s.held
 	s.held = 0

@@ -17,6 +17,10 @@ type Stream struct {
 
 	id    uint32
 	state state
+	// HoldsCredit means that a whole request keeps its credit of the connection until ReturnHeld is
+	// called. OnRequest sets it.
+	HoldsCredit bool
+
 	send  credit.Stream
 	queue []sendItem // items to be sent, in order; the first one is being sent
 	head  []byte     // bytes to send before the message of the first item
@@ -50,11 +54,13 @@ const (
 // A sendItem is a message or frame that waits in a stream's queue to be sent.
 type sendItem struct {
 	payload batchio.Payload
-	left    []byte     // unsent bytes of the message, or the payload of head
-	end     bool       // this is the last item of the stream
-	nothing bool       // the item has no message; it only begins or ends the call
-	long    bool       // the message's length is sent before the message
-	head    frame.Head // a frame that needs no credit, in place of a message
+	left    []byte // unsent bytes of the message, or the payload of head
+	end     bool   // this is the last item of the stream
+	nothing bool   // the item has no message; it only begins or ends the call
+	long    bool   // the message's length is sent before the message
+	// referenced means that an output refers to a part of the payload.
+	referenced bool
+	head       frame.Head // a frame that needs no credit, in place of a message
 }
 
 // Open reports whether this end may still send messages.
