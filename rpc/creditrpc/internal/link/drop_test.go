@@ -89,19 +89,23 @@ func TestWholeMessagesDoNotWaitForRoom(t *testing.T) {
 	}
 }
 
-// A wipedPayload is a payload's owner that overwrites the payload when it is released.
+// A wipedPayload is a payload's owner that overwrites the payload when its last reference is released.
 type wipedPayload struct {
-	data     []byte
-	released int
+	data           []byte
+	refs, released int
 }
 
+func (p *wipedPayload) Retain() { p.refs++ }
+
 func (p *wipedPayload) Release() {
-	p.released++
-	clear(p.data)
+	if p.refs--; p.refs == 0 {
+		p.released++
+		clear(p.data)
+	}
 }
 
 func newWiped(length int) *wipedPayload {
-	return &wipedPayload{data: bytes.Repeat([]byte("x"), length)}
+	return &wipedPayload{data: bytes.Repeat([]byte("x"), length), refs: 1}
 }
 
 // count returns the number of x bytes in an output.

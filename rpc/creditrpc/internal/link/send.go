@@ -51,17 +51,17 @@ func (l *Link) sendTurn(s *Stream, bytes int) {
 	s.head = nil
 	if n := l.cfg.MinReference; n > 0 && len(part) >= n {
 		out.Reference(part)
-		i.referenced = true
+		if i.payload.Owner != nil { // an output has its own references, so that drop need not wait for it
+			i.payload.Owner.Retain()
+			out.AddOwner(i.payload.Owner)
+		}
 	} else {
 		out.SetTail(append(out.Tail(), part...))
 	}
 	if !whole {
 		return
 	}
-	if i.payload.Owner != nil {
-		out.AddOwner(i.payload.Owner) // the output may refer to earlier parts
-		i.payload.Owner = nil
-	}
+	i.payload.Release()
 	l.removeSent(s, i.end)
 	if s.state != callOver {
 		l.advance(s)
@@ -98,13 +98,7 @@ func (l *Link) dropIfOver(s *Stream) {
 func (l *Link) drop(s *Stream) {
 	l.sender.Cancel(&s.send)
 	for i := range s.queue {
-		if owner := s.queue[i].payload.Owner; owner != nil {
-			if s.queue[i].referenced {
-				l.output().AddOwner(owner)
-			} else {
-				owner.Release() // the peer may read nothing, and so the output may never be written
-			}
-		}
+		s.queue[i].payload.Release()
 		s.queue[i] = sendItem{}
 	}
 	s.queue = nil

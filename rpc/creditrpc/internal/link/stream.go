@@ -54,13 +54,11 @@ const (
 // A sendItem is a message or frame that waits in a stream's queue to be sent.
 type sendItem struct {
 	payload batchio.Payload
-	left    []byte // unsent bytes of the message, or the payload of head
-	end     bool   // this is the last item of the stream
-	nothing bool   // the item has no message; it only begins or ends the call
-	long    bool   // the message's length is sent before the message
-	// referenced means that an output refers to a part of the payload.
-	referenced bool
-	head       frame.Head // a frame that needs no credit, in place of a message
+	left    []byte     // unsent bytes of the message, or the payload of head
+	end     bool       // this is the last item of the stream
+	nothing bool       // the item has no message; it only begins or ends the call
+	long    bool       // the message's length is sent before the message
+	head    frame.Head // a frame that needs no credit, in place of a message
 }
 
 // Open reports whether this end may still send messages.
