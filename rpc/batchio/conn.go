@@ -81,7 +81,7 @@ var Epoch = time.Now()
 // Init prepares a zero Conn to use nc. Next, the caller makes the machine and calls Attach.
 func (c *Conn) Init(nc net.Conn) {
 	c.nc, c.wake, c.resume = nc, make(chan struct{}, 1), make(chan struct{}, 1)
-	c.chunkSize, c.quiet = firstChunk, true
+	c.chunkSize, c.quiet, c.soloWrites = firstChunk, true, minSoloWrites
 	if d, ok := nc.(*directConn); ok {
 		c.spinFor = d.spin
 	}

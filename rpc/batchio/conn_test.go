@@ -137,7 +137,7 @@ func TestBadFrameEndsConnection(t *testing.T) {
 }
 
 // TestBatches checks that frames queued under one lock go in one write, which the caller
-// makes if they are enough and there is a socket.
+// makes if they are enough, or if the call is alone, and there is a socket.
 func TestBatches(t *testing.T) {
 	near, far := tcpPair(t)
 	var running sync.WaitGroup
@@ -156,7 +156,7 @@ func TestBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := uint64(0)
-		if calls >= minBatch && c.writer != nil {
+		if (calls == 1 || calls >= minBatch) && c.writer != nil {
 			want = 1
 		}
 		if byCaller != want {
@@ -171,7 +171,7 @@ func TestBatches(t *testing.T) {
 }
 
 // TestLoneCallersWrite checks that a call that is alone is written by its caller, if the calls before it
-// were alone, too.
+// were alone, too. A new connection has had no other calls.
 func TestLoneCallersWrite(t *testing.T) {
 	near, far := tcpPair(t)
 	var running sync.WaitGroup
@@ -193,7 +193,7 @@ func TestLoneCallersWrite(t *testing.T) {
 	}
 	for round := range 2 {
 		for i := range 2 * minSoloWrites {
-			if got, want := writtenByCaller(1), i >= minSoloWrites && c.writer != nil; got != want {
+			if got, want := writtenByCaller(1), (round == 0 || i >= minSoloWrites) && c.writer != nil; got != want {
 				t.Errorf("round %d, call %d: the caller wrote: %v, want %v", round, i, got, want)
 			}
 		}

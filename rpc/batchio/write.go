@@ -46,7 +46,9 @@ func (c *Conn) FlushBatch() {
 const (
 	// minBatch is the smallest number of calls in a batch that a caller writes.
 	minBatch = 8
-	// minSoloWrites is the number of writes with at most one call, after which that call's caller writes.
+	// minSoloWrites is the number of writes with at most one call, after which that call's caller
+	// writes. A new connection begins with this number: many connections have only few calls, one
+	// at a time.
 	minSoloWrites = 8
 )
 
