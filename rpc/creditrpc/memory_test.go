@@ -132,6 +132,25 @@ func TestUnreadMessagesCostWhatTheirWindowSays(t *testing.T) {
 	}
 }
 
+// TestUnreadStreamsStopNoOthers checks that calls go on beside streams that nobody reads.
+func TestUnreadStreamsStopNoOthers(t *testing.T) {
+	for _, up := range []bool{true, false} {
+		t.Run(fmt.Sprintf("up=%v", up), func(t *testing.T) {
+			m, server := new(mute), NewServer()
+			client := dial(t, serve(t, server, m))
+			if unread(t, client, server, m, 1000, 10_000, up) >= tooMany {
+				t.Error("the senders never had to wait")
+			}
+			for _, size := range []int{1, 100_000, 3 << 20} {
+				out, err := testgrpc.NewTestServiceClient(client).UnaryCall(t.Context(), request(make([]byte, size)))
+				if err != nil || len(out.Payload.Body) != size {
+					t.Errorf("a call of %d bytes: %v", size, err)
+				}
+			}
+		})
+	}
+}
+
 // liveHeap returns the bytes of reachable objects.
 func liveHeap() int64 {
 	var m runtime.MemStats

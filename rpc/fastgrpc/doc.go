@@ -94,7 +94,8 @@
 //     and smaller while memory is short. Unread streams do not block other streams. A single
 //     message may exceed this limit.
 //   - Unread responses: 64 MiB per connection, plus the responses of running handlers. At most
-//     512 handlers run before the client reads its first response.
+//     512 handlers run before the client reads its first response, and 160 more per second while
+//     it reads nothing.
 //   - Frames without content, such as pings, settings or empty DATA: a burst of 10000, then
 //     1000 per second. Each frame that this end sends allows the peer more such frames. Above
 //     this limit, the connection ends with ENHANCE_YOUR_CALM.

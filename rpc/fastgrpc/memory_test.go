@@ -57,7 +57,7 @@ func (m *mute) StreamingOutputCall(in *testgrpc.StreamingOutputCallRequest, out 
 // has moved for a while. On a slow machine that may be early, which is no failure.
 func unreadStreams(t *testing.T, c testgrpc.TestServiceClient, service *mute, streams, size int, up bool) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(t.Context()) // without a deadline, whose end would help calls that these streams stop
 	var senders sync.WaitGroup
 	t.Cleanup(func() {
 		cancel()

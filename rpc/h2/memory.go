@@ -235,6 +235,9 @@ const (
 	FirstCalls = 512
 	// callsPerAnswer is the number of further calls that may begin per answer that the peer reads.
 	callsPerAnswer = 2
+	// callsUnread is the number of further calls that UnblockCalls lets begin if the peer has read
+	// nothing.
+	callsUnread = 16
 	// maxCalls limits the number of calls at work, so that sums do not overflow.
 	maxCalls = 1 << 20
 )
@@ -281,13 +284,19 @@ func (c *Conn) Unpark() *Stream {
 	return s
 }
 
-// UnblockCalls lets more calls begin even if no call has ended. It lets none begin if answers wait
-// and the peer has read nothing since the last UnblockCalls. It reports whether calls are parked.
+// UnblockCalls lets more calls begin even if no call has ended, unless answers fill the memory. It
+// lets only a few begin if answers wait and the peer has read nothing since the last UnblockCalls.
+// These few are for peers that leave a thousand streams unread, and make other calls meanwhile. It
+// reports whether calls are parked.
 func (c *Conn) UnblockCalls() bool {
 	takes := c.queued == 0 || c.contentSent != c.relievedAt
 	c.relievedAt = c.contentSent
-	if c.anyParked() && !c.answersFull && takes {
+	switch free := int(c.free.Load()); {
+	case !c.anyParked() || c.answersFull:
+	case takes:
 		c.allowCalls(c.calls / 4)
+	case free < callsUnread:
+		c.allowCalls(callsUnread - free)
 	}
 	return c.anyParked()
 }
