@@ -322,6 +322,21 @@ func TestServeHTTPRefuses(t *testing.T) {
 	}
 }
 
+// TestServeHTTPWithoutHost checks that a request with neither :authority nor Host is answered.
+func TestServeHTTPWithoutHost(t *testing.T) {
+	for _, h := range []http.Handler{grpc.NewServer(), NewServer()} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/x.y/z", http.NoBody)
+		r.Header.Set("Content-Type", "application/grpc")
+		r.ProtoMajor, r.Host = 2, ""
+		h.ServeHTTP(w, r)
+		answer := w.Result()
+		if got := answer.Header.Get("Grpc-Status") + answer.Trailer.Get("Grpc-Status"); got != "12" {
+			t.Errorf("%T: the status is %q, want 12", h, got)
+		}
+	}
+}
+
 // TestWrongPreface checks that a client which speaks something else learns it from the answer.
 func TestWrongPreface(t *testing.T) {
 	target := strings.TrimPrefix(serve(t, NewServer()), "passthrough:///")

@@ -2,6 +2,7 @@ package fastgrpc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -156,7 +157,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy := httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+			p.Out.URL = &url.URL{Scheme: "http", Host: cmp.Or(r.Host, "unknown"), Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
 			p.Out.Header = p.In.Header.Clone() // keeps the fields that proxies usually remove
 			p.Out.ContentLength = -1           // the length is unknown: pass the body on as it arrives
 		},
