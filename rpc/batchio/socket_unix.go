@@ -106,8 +106,9 @@ func (w *socketWriter) write(out *Output, wait bool) error {
 // A spinner reads from a socket. If there is nothing to read, it spins: it polls for up to maxSpin
 // before it lets the thread sleep. Sleeping and waking cost both ends more time than maxSpin, on
 // virtual machines several times more. With one caller, spinning was measured to cut latency to a
-// quarter and CPU time to half. If spins repeatedly find nothing, the next reads do not spin. So a
-// connection with rare calls spends almost no time on spinning.
+// quarter and CPU time to half. If spins repeatedly find nothing, the next reads do not spin. Nor does
+// a read whose predecessor took longer than maxGap. So a connection with rare calls spends almost no
+// time on spinning.
 type spinner struct {
 	raw    syscall.RawConn
 	try    func(fd uintptr) bool
@@ -115,14 +116,16 @@ type spinner struct {
 	wait   bool // the read waits until there is something to read
 	n      int
 	err    error
-	misses int // consecutive spins that found nothing
-	skip   int // number of the next reads that must not spin
-	pause  int // the last initial value of skip; it doubles with each pause
-	short  int // consecutive reads of at most shortRead bytes
+	misses int   // consecutive spins that found nothing
+	skip   int   // number of the next reads that must not spin
+	pause  int   // the last initial value of skip; it doubles with each pause
+	short  int   // consecutive reads of at most shortRead bytes
+	last   int64 // value of Conn.LastRead at the last read
 }
 
 const (
 	maxSpin   = 50 * time.Microsecond
+	maxGap    = time.Millisecond
 	maxMisses = 4
 	minPause  = 16
 	maxPause  = 4096
@@ -177,8 +180,7 @@ func (s *spinner) spin() (int, error) {
 	if s.to.sleeps {
 		return s.readOnce(true)
 	}
-	if s.skip > 0 {
-		s.skip--
+	if !s.mayPoll() {
 		return s.readOnce(true)
 	}
 	began := time.Time{}
@@ -202,6 +204,18 @@ func (s *spinner) spin() (int, error) {
 		}
 		runtime.Gosched()
 	}
+}
+
+// mayPoll reports whether the next read polls.
+func (s *spinner) mayPoll() bool {
+	last := s.to.LastRead.Load()
+	gap := time.Duration(last - s.last)
+	s.last = last
+	if s.skip > 0 {
+		s.skip--
+		return false
+	}
+	return gap <= maxGap
 }
 
 // readOnce reads once. Without wait, it returns EAGAIN if there is nothing to read.

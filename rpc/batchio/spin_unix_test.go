@@ -41,6 +41,21 @@ func TestReadersThatSpinOrSleep(t *testing.T) {
 	}
 }
 
+// TestRareReadsDoNotPoll checks that a read polls only if the read before it took little time.
+func TestRareReadsDoNotPoll(t *testing.T) {
+	c := new(Conn)
+	s := &spinner{to: c, skip: 1}
+	for i, step := range []struct {
+		took  time.Duration
+		polls bool
+	}{{0, false}, {maxGap, true}, {maxGap + 1, false}, {time.Hour, false}, {0, true}} {
+		c.LastRead.Add(int64(step.took))
+		if got := s.mayPoll(); got != step.polls {
+			t.Errorf("read %d, after one of %v, polls: %v, want %v", i, step.took, got, step.polls)
+		}
+	}
+}
+
 // TestSpinWithoutASocket checks that only sockets spin.
 func TestSpinWithoutASocket(t *testing.T) {
 	near, far := net.Pipe()
