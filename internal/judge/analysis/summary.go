@@ -54,6 +54,8 @@ type Summary struct {
 	Overlaid []*Summary    // the runs of an overlay; empty for a single run
 	Foreign  []string      // other programs that measured; empty if wirelab did
 
+	PartTitles map[string]string // the titles of the scenario's parts, by name
+
 	Cells []matrix.Cell
 	Results
 	Profiles []insight.Profile // shown only on the page, because they are large
@@ -120,7 +122,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 		return nil, err
 	}
 	asked, points, profiled := run.Study, run.Points, run.Profiled
-	s.Host, s.Report, s.Declared, s.points = asked.Host, asked.Report, asked.Declarations, points
+	s.Host, s.Report, s.Declared, s.PartTitles, s.points = asked.Host, asked.Report, asked.Declarations, asked.PartTitles, points
 	cells, remarks := matrix.Cells(points, run.Measured, m.Seed)
 	s.Cells, s.Warnings = cells, append(s.Warnings, remarks...)
 	for i := range s.Cells {

@@ -29,6 +29,7 @@ type Study struct {
 	// ClaimLooks holds the begun looks of a run that repeats until its claims are decided. A look
 	// is one evaluation of the run so far.
 	ClaimLooks []ClaimLook
+	PartTitles map[string]string
 	LeftOut    []string       // yardstick variants that the run did not measure
 	Place      map[string]int // each variant's first position in the scenario
 	Until      *record.Until
@@ -47,6 +48,7 @@ func Read(m *record.Manifest) (*Study, error) {
 	var written struct {
 		Parts []struct {
 			Name       string          `json:"name"`
+			Title      string          `json:"title"`
 			Stacks     []string        `json:"stacks"`
 			Changes    []string        `json:"changes"`
 			Yardsticks []string        `json:"yardsticks"` // only yardstick variants that the run did not measure
@@ -56,7 +58,7 @@ func Read(m *record.Manifest) (*Study, error) {
 		Published string           `json:"published"`
 		Report    scenario.Report  `json:"report"`
 	}
-	s := &Study{Place: map[string]int{}, Until: m.Until}
+	s := &Study{PartTitles: map[string]string{}, Place: map[string]int{}, Until: m.Until}
 	if err := unmarshal(m.Scenario, "scenario", &written); err != nil {
 		return nil, err
 	}
@@ -73,6 +75,7 @@ func Read(m *record.Manifest) (*Study, error) {
 		}
 	}
 	for _, part := range written.Parts {
+		s.PartTitles[part.Name] = part.Title
 		s.LeftOut = append(s.LeftOut, part.Yardsticks...)
 		for _, variant := range part.Stacks {
 			if _, seen := s.Place[variant]; !seen {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/show/report/format"
@@ -35,7 +36,7 @@ func WriteBoard(w io.Writer, run *Run) error {
 		first := point[0]
 		if first.Part != part {
 			part = first.Part
-			fmt.Fprintf(&out, "\n## %s\n", part)
+			fmt.Fprintf(&out, "\n## %s\n", cmp.Or(s.PartTitles[part], part))
 		}
 		fmt.Fprintf(&out, "\n### %s\n\n", describePoint(first))
 		out.WriteString(markdownTable(boardTitles, "lrrrrrl", lists.Map(point, boardRow)))
@@ -75,14 +76,18 @@ func boardPoints(cells []*matrix.Cell) [][]*matrix.Cell {
 }
 
 func describePoint(c *matrix.Cell) string {
-	text := fmt.Sprintf("%s, %d callers", c.Workload, c.Clients)
+	text := c.Workload
 	if c.RequestBytes > 0 {
-		text = fmt.Sprintf("%s of %s, %d callers", c.Workload, format.ByteSize(c.RequestBytes), c.Clients)
+		text += " of " + format.ByteSize(c.RequestBytes)
+	}
+	callers, pinned := " callers", "pinned"
+	if c.Clients == 1 {
+		callers = " caller"
 	}
 	if c.Unpinned {
-		return text + ", unpinned"
+		pinned = "unpinned"
 	}
-	return text + ", pinned"
+	return text + ", " + units.Thousands(int64(c.Clients)) + callers + ", " + pinned
 }
 
 func boardRow(c *matrix.Cell) []string {
@@ -113,7 +118,11 @@ func withHalfWidth(f *matrix.Figure, write func(float64) string) string {
 	}
 	text := write(f.Value)
 	if share, known := f.HalfWidth(); known && format.Finite(share) {
-		text += " ±" + format.Percent(share)
+		digits := 0
+		if share < 0.1 {
+			digits = 1
+		}
+		text += fmt.Sprintf(" ±%.*f%%", digits, 100*share)
 	}
 	return text
 }
