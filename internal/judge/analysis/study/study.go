@@ -29,9 +29,9 @@ type Study struct {
 	// ClaimLooks holds the begun looks of a run that repeats until its claims are decided. A look
 	// is one evaluation of the run so far.
 	ClaimLooks []ClaimLook
-	PartTitles map[string]string
-	LeftOut    []string       // yardstick variants that the run did not measure
-	Place      map[string]int // each variant's first position in the scenario
+	PartTitles map[string]string // titles of the scenario's parts, by name
+	LeftOut    []string          // yardstick variants that the run did not measure
+	Place      map[string]int    // each variant's first position in the scenario
 	Until      *record.Until
 	Limits     check.Limits // limits that the trials were judged by
 }
