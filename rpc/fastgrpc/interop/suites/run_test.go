@@ -85,6 +85,7 @@ func goTest(t *testing.T, dir string, args ...string) result {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output() // an error if a test fails, too
+	stopped := ""
 	for line := range bytes.Lines(out) {
 		var event struct{ Action, Package, Test, Output string }
 		decode(t, string(line), &event)
@@ -94,6 +95,13 @@ func goTest(t *testing.T, dir string, args ...string) result {
 			r.outcomes[name] = event.Action
 		case "output":
 			r.output[name] += event.Output
+			// The stacks after a time limit go with whichever test wrote last.
+			if strings.HasPrefix(event.Output, "panic: test timed out") {
+				stopped = event.Package
+			}
+			if stopped == event.Package && event.Test != "" {
+				r.output[event.Package] += event.Output
+			}
 		case "build-output":
 			r.compiler += event.Output
 		}
