@@ -71,11 +71,16 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 			return nil, err
 		}
 	}
-	d.Requests, d.Random = []service.Request{request}, l.request.random
+	d.Requests, d.Random, d.Compress = []service.Request{request}, l.request.random, l.grpc.encoding != ""
 	if err := errors.Join(l.expect.apply(d), l.addTrace(d)); err != nil {
 		return nil, usageError(err)
 	}
-	if d.Feed, err = l.request.newFeed(request); err != nil {
+	if !l.grpc.Binary {
+		d.Feed, err = l.request.newFeed(request)
+	} else if l.request.rows != "" {
+		err = errors.New("--rows and --binary: rows fill templates, which an encoded message cannot have: write the message as JSON")
+	}
+	if err != nil {
 		return nil, usageError(err)
 	}
 	if !t.Wire.IsGRPC() {
@@ -306,6 +311,7 @@ type methodFlags struct {
 	reach.Method
 	call      string
 	plaintext bool
+	encoding  string // the compression of messages; empty means none
 }
 
 func (m *methodFlags) register(cmd *cobra.Command) {
@@ -315,12 +321,15 @@ func (m *methodFlags) register(cmd *cobra.Command) {
 	f.StringVar(&m.Protoset, "protoset", "", "gRPC: `file` of descriptors, written by protoc --descriptor_set_out or buf build -o")
 	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, if the target does not name it")
 	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: use no TLS if the target has no scheme")
+	f.StringVarP(&m.encoding, "encoding", "e", "", "gRPC: compress messages with `gzip`, and let the server do so, too")
+	f.BoolVar(&m.Binary, "binary", false, "gRPC: --data holds an encoded message, or several, each behind its length as a varint (default: JSON)")
+	setCompletions(cmd, "encoding", []string{"gzip"})
 	f.DurationVar(&m.Pace, "pace", 0, "gRPC: `time` between two messages that a call sends")
 	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times each streaming call sends its `messages`")
 }
 
 func (m *methodFlags) isGRPC() bool {
-	return m.call != "" || m.Proto != "" || m.Protoset != "" || m.plaintext
+	return m.call != "" || m.encoding != "" || m.Binary || m.Proto != "" || m.Protoset != "" || m.plaintext
 }
 
 func (m *methodFlags) defaultScheme() string {
@@ -337,15 +346,18 @@ func (m *methodFlags) defaultScheme() string {
 func (m *methodFlags) apply(t *service.Target) error {
 	switch {
 	case !t.Wire.IsGRPC() && m.isGRPC():
-		return errors.New("--call, --proto, --protoset and --plaintext need gRPC: write grpc:// or grpcs://")
+		return errors.New("--call, --proto, --protoset, --encoding, --binary and --plaintext need gRPC: write grpc:// or grpcs://")
 	case !t.Wire.IsGRPC():
 		return nil
 	case m.Pace < 0:
 		return fmt.Errorf("--pace: found %v: want 0s or more", m.Pace)
 	case m.Messages < 1:
 		return fmt.Errorf("--messages: found %d: want 1 or more", m.Messages)
-	case t.Path == "" && m.call == "":
-		return fmt.Errorf("target %s: the gRPC method is missing: write it after the port, as in %s/pkg.Service/Method, or give --call", t, t)
+	case m.encoding != "" && m.encoding != "gzip":
+		return fmt.Errorf("--encoding %s: want gzip", m.encoding)
+	case m.encoding != "" && t.Wire == service.GRPCH3:
+		return errors.New("--encoding gzip: over HTTP/3, messages are sent without compression: leave out --encoding or --http 3")
+	case t.Path == "" && m.call == "": // the error then lists the server's methods
 	case t.Path == "":
 		t.Path = "/" + strings.TrimPrefix(m.call, "/")
 	case m.call != "":

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/encoding/gzip" // its users may compress messages
 	"google.golang.org/grpc/reflection"
 
 	"wirelab.dev/internal/wire/secure"

@@ -20,7 +20,10 @@ func TestHabits(t *testing.T) {
 		{typed: ""},
 		{typed: "--help"},
 
+		{typed: "-e gzip --binary --call p.S/M a:1"},
+
 		// One letter, several senses.
+		{"-e -B m.bin --call p.S.M a:1", "-e gzip --binary -D m.bin --call p.S/M a:1", "-e is read as -e gzip"},
 		{"-d 30s http://a/", "-z 30s http://a/", "-d 30s is read as -z 30s"},
 		{"-t12 -c400 -d30s --latency http://a/", "-c 400 -z 30s http://a/", "-t is left out"},
 		{"-z 30s -c 50 -q 10 http://a/", "-z 30s -c 50 --rps 10 http://a/", "as a command of hey it means --rps 500"},
@@ -104,10 +107,8 @@ func TestHabitsRefuses(t *testing.T) {
 		"--rand-regex-url http://a/[a-z]":           "--rows FILE.csv",
 		"-F a=b http://a/":                          "multipart",
 		"--async --call p.S.M a:1":                  "give --rps N",
-		"-B m.bin --call p.S/M a:1":                 "made from JSON",
 		"-O html --call p.S/M a:1":                  "wirelab report DIR",
 		"-M md.json --call p.S/M a:1":               "-H 'name: value'",
-		"-e --call p.S/M a:1":                       "without compression",
 		"--load-schedule step --call p.S/M a:1":     "--load-schedule step has no end",
 		"-T file.txt -d x http://a/":                "two bodies",
 		"--cname a --authority b --call p.S/M a:1":  "wirelab uses one name for --cname and --authority",

@@ -204,10 +204,12 @@ var Own = &Tool{
 		{"--output", Text, To("-o")},
 		{"--call", NoneOf("pkg.Service/Method", isDotted), To("--call")},
 		{"--http", Text, To("--http")},
+		{"-e", OneOfWords("gzip", "gzip"), To("-e")},
+		{"--encoding", Text, To("--encoding")},
 	}, unchangedFlags(Text, "--rps --arrivals --ramp-to --burst --goal --steps --conn --inflight --timeout --warm-up --repeat --seed"),
 		unchangedFlags(Text, "--host --user --bearer --rows --cacert --cert --key --proto --import-path --protoset"),
 		unchangedFlags(Text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --traceparent --from --link --unix-socket"),
-		unchangedFlags(None, "-h --help --random --plaintext --json --yes-i-may"),
+		unchangedFlags(None, "-h --help --random --plaintext --binary --json --yes-i-may"),
 	),
 	Fits: func(c *Command) bool {
 		// In ghz --insecure means cleartext. curl joins several -d, and its --json has a body as

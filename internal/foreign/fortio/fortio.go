@@ -66,7 +66,7 @@ var callFlags = []flags.Option{
 	})),
 	flags.Flag("--health", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
 	flags.Flag("--healthservice", flags.Text, flags.Kept("-healthservice", "the service in "+flags.Code("-d"))),
-	flags.Flag("--grpc-compression", flags.None, flags.Refused("messages are sent without compression: leave the flag out")),
+	flags.Flag("--grpc-compression", flags.None, flags.On("-e", "gzip")),
 	flags.Flag("-s", flags.Number, flags.Kept("-s", "multiplies "+flags.Code("-c")+"; the connections become "+flags.Code("--conn pool:N"))),
 }
 

@@ -64,8 +64,16 @@ var callFlags = []flags.Option{
 	})),
 	flags.Flag("-d --data", flags.Text, flags.Function(flags.Code("-d"), flags.StandardInput)),
 	flags.Flag("-D --data-file", flags.File, flags.To("-D")),
-	flags.Flag("-b --binary", flags.None, flags.Refused(binaryNote)),
-	flags.Flag("-B --binary-file", flags.File, flags.Refused(binaryNote)),
+	flags.Flag("-b --binary", flags.None, flags.Function(flags.Code("--binary")+" of standard input", func(c *flags.Command, _ string) error {
+		c.Set("--binary")
+		c.Set("-d", "@-")
+		return nil
+	})),
+	flags.Flag("-B --binary-file", flags.File, flags.Function(flags.Code("--binary")+" with "+flags.Code("-D"), func(c *flags.Command, value string) error {
+		c.Set("--binary")
+		c.Set("-D", value)
+		return nil
+	})),
 	flags.Flag("-m --metadata", flags.Object, flags.Function(flags.Code("-H")+" for each", metadata)),
 	flags.Flag("-M --metadata-file", flags.File, flags.Refused("files of metadata are not supported: write each entry as -H 'name: value'")),
 	flags.Flag("--stream-interval", flags.Duration, flags.UnlessZero("--pace")),
@@ -75,11 +83,9 @@ var callFlags = []flags.Option{
 	flags.Flag("--stream-dynamic-messages", flags.Maybe, flags.Ignored("templates are filled once per message anyway")),
 	flags.Flag("--reflect-metadata", flags.Text, flags.Refused("reflection has no metadata: give --proto FILE or --protoset FILE instead")),
 	flags.Flag("--disable-template-functions --disable-template-data", flags.Maybe, flags.Ignored("data is sent unchanged, unless --rows fills it")),
-	flags.Flag("-e --enable-compression", flags.None, flags.Refused("messages are sent without compression: leave the flag out")),
+	flags.Flag("-e --enable-compression", flags.None, flags.On("-e", "gzip")),
 	flags.Flag("--max-recv-message-size --max-send-message-size", flags.Text, flags.Ignored("wirelab has its own limit of message sizes")),
 }
-
-const binaryNote = "the message is made from JSON: protoc --decode=TYPE FILE.proto < MESSAGE shows its fields; write them as JSON to a file, and give -D FILE"
 
 var loadFlags = []flags.Option{
 	flags.Flag("--async", flags.Maybe, flags.Kept("--async", "left out with "+flags.Code("--rps")+": wirelab then does not wait for answers; refused without "+flags.Code("--rps"))),

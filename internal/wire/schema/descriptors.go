@@ -26,6 +26,7 @@ import (
 	_ "google.golang.org/protobuf/types/known/typepb"
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
 )
 
@@ -142,7 +143,12 @@ func findMethod(files *protoregistry.Files, call string) (protoreflect.MethodDes
 	if found := methods[service+"/"+method]; found != nil {
 		return found, nil
 	}
-	return nil, unknownCall(call, slices.Sorted(maps.Keys(methods)))
+	calls := slices.Sorted(maps.Keys(methods))
+	if call == "" && len(calls) > 0 {
+		all := lists.Map(calls, func(name string) string { return signature(methods[name]) })
+		return nil, fmt.Errorf("no method is named: write one of these behind the address, or give it to --call:\n  %s", strings.Join(all, "\n  "))
+	}
+	return nil, unknownCall(call, calls)
 }
 
 func unknownCall(call string, calls []string) error {
@@ -152,8 +158,6 @@ func unknownCall(call string, calls []string) error {
 		return errors.New("the files define no service: name a file that defines one")
 	case len(calls) == 0:
 		return fmt.Errorf("call %q: the files define no service: name a file that defines one", call)
-	case call == "":
-		return fmt.Errorf("no method was chosen: choose one with --call: %s", joinNames(calls))
 	}
 	var siblings, alike []string // siblings: calls of the same service; alike: calls with another package or service
 	for _, c := range calls {
@@ -186,6 +190,13 @@ func joinNames(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+}
+
+// signature describes a method in one line.
+func signature(d protoreflect.MethodDescriptor) string {
+	kind := map[bool]string{true: "stream "}
+	return fmt.Sprintf("%s(%s%s) returns (%s%s)", callName(d),
+		kind[d.IsStreamingClient()], d.Input().FullName(), kind[d.IsStreamingServer()], d.Output().FullName())
 }
 
 func callName(d protoreflect.MethodDescriptor) string {

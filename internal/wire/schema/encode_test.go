@@ -2,9 +2,11 @@ package schema
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
 )
@@ -38,6 +40,33 @@ func TestTextsBecomeMessages(t *testing.T) {
 		}
 		if len(calls) != c.calls || messages != c.messages {
 			t.Errorf("%s %s: %d messages in %d calls, want %d in %d", c.call, c.text, messages, len(calls), c.messages, c.calls)
+		}
+	}
+}
+
+func TestEncodedDataBecomesMessages(t *testing.T) {
+	book := ledger(t, "ledger.v1.Ledger/Book")
+	one := must(book.Encode([]byte(`{"order": {"id": "3"}}`)))(t)[0]
+	two := must(book.Encode([]byte(`{"marks": [1, 2]}`)))(t)[0]
+	both := append(protowire.AppendBytes(nil, one), protowire.AppendBytes(nil, two)...)
+	for _, c := range []struct {
+		call string
+		data []byte
+		want [][][]byte
+	}{
+		{"Book", one, [][][]byte{{one}}},
+		{"Book", nil, [][][]byte{{nil}}},
+		{"Book", both, [][][]byte{{one}, {two}}},
+		{"BookAll", both, [][][]byte{{one, two}}},
+	} {
+		got, err := ledger(t, "ledger.v1.Ledger/"+c.call).EncodedCalls(c.data)
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s %x: %x, %v; want %x", c.call, c.data, got, err, c.want)
+		}
+	}
+	for _, data := range []string{"{}", "\xff", string(both[:len(both)-1])} {
+		if _, err := book.EncodedCalls([]byte(data)); err == nil || !strings.Contains(err.Error(), "neither an encoded ledger.v1.Entry") {
+			t.Errorf("%q: %v", data, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -60,15 +61,8 @@ func (m *Method) Files() ([]byte, error) {
 // Describe returns a few lines about the method's request and answer.
 func (m *Method) Describe() string {
 	var text strings.Builder
-	kind := func(stream bool) string {
-		if stream {
-			return "stream "
-		}
-		return ""
-	}
 	d := m.Descriptor
-	fmt.Fprintf(&text, "%s(%s%s) returns (%s%s)\n", callName(d),
-		kind(m.Stream.Client), d.Input().FullName(), kind(m.Stream.Server), d.Output().FullName())
+	fmt.Fprintln(&text, signature(d))
 	fields := d.Input().Fields()
 	if fields.Len() == 0 {
 		fmt.Fprintf(&text, "  %s has no fields\n", d.Input().FullName())
@@ -107,6 +101,32 @@ func (m *Method) Calls(text []byte) ([][][]byte, error) {
 		return [][][]byte{messages}, err
 	}
 	return slices.Collect(slices.Chunk(messages, 1)), nil
+}
+
+// EncodedCalls returns the messages of each call, as Calls does. data is an encoded message, or several
+// of them, each behind its length as a varint.
+func (m *Method) EncodedCalls(data []byte) ([][][]byte, error) {
+	messages := [][]byte{data}
+	if !m.isInput(data) {
+		messages = nil
+		for rest := data; len(rest) > 0; {
+			message, n := protowire.ConsumeBytes(rest)
+			if n < 0 || !m.isInput(message) {
+				return nil, fmt.Errorf("the data is neither an encoded %s, nor several of them, each behind its length", m.Descriptor.Input().FullName())
+			}
+			messages, rest = append(messages, message), rest[n:]
+		}
+	}
+	if m.Stream.Client {
+		return [][][]byte{messages}, nil
+	}
+	return slices.Collect(slices.Chunk(messages, 1)), nil
+}
+
+// isInput reports whether data is an encoded request of which every field is known.
+func (m *Method) isInput(data []byte) bool {
+	d := dynamicpb.NewMessage(m.Descriptor.Input())
+	return proto.Unmarshal(data, d) == nil && len(d.GetUnknown()) == 0
 }
 
 // Decode returns an answer's message as compact JSON. A field that the message omits gets its

@@ -37,7 +37,8 @@ const (
 // notGRPCText is a part of grpc-go's error about an answer that is not gRPC.
 const notGRPCText = "unexpected HTTP status code"
 
-var errNoReflection = errors.New("the server has no reflection: name the .proto with --proto or --protoset")
+// ErrNoReflection says that a server does not describe its methods.
+var ErrNoReflection = errors.New("the server has no reflection: name the .proto with --proto or --protoset")
 
 // reflectFiles asks a server for the files that a call needs. If the server does not have the
 // service, it asks for the files of all services, in order to suggest a call.
@@ -63,7 +64,7 @@ func reflectFiles(ctx context.Context, s Source) (*descriptorpb.FileDescriptorSe
 		if strings.Contains(status.Convert(err).Message(), notGRPCText) {
 			return nil, err
 		}
-		return nil, errNoReflection
+		return nil, ErrNoReflection
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return nil, fmt.Errorf("the server refuses reflection: %w: send what the server needs with --header, or name the .proto with --proto or --protoset", err)
 	case codes.DeadlineExceeded:

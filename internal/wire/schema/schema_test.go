@@ -170,7 +170,7 @@ func TestLongDescriptorFilesAreRefused(t *testing.T) {
 
 func TestWrongCallsAreExplained(t *testing.T) {
 	for call, says := range map[string]string{
-		"":                        "no method was chosen: choose one with --call: ledger.v1.Ledger/Book,",
+		"":                        "--call:\n  ledger.v1.Ledger/Book(ledger.v1.Entry) returns (",
 		"ledger.v1.Ledger/Bok":    "did you mean ledger.v1.Ledger/Book?",
 		"Ledger/Book":             "did you mean ledger.v1.Ledger/Book?",
 		"v1.Ledger.Book":          "did you mean ledger.v1.Ledger/Book?",

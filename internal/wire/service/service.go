@@ -74,6 +74,8 @@ type Definition struct {
 	Feed     *Feed         `json:"feed,omitempty"`    // replaces Requests if the plan says Varied
 	Random   bool          `json:"random,omitempty"`  // send requests in random order
 	Timeout  time.Duration `json:"timeout,omitempty"`
+	// Compress says that gRPC messages are sent with gzip, and that the server may do so, too.
+	Compress bool `json:"compress,omitempty"`
 	// Expect lists the conditions of a right answer. Empty means the wire's usual condition.
 	Expect []string `json:"expect,omitempty"`
 	// Descriptors is a result of schema.Method.Files. It is set if gRPC answers are checked.
@@ -106,6 +108,8 @@ type Request struct {
 	Stream   Stream   `json:"stream,omitzero"`
 	// Pace is the time between sending two messages. 0 means no wait.
 	Pace time.Duration `json:"pace,omitempty"`
+	// Timeout replaces the definition's timeout. 0 means that the definition's applies.
+	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
 // A Stream says which ends of a gRPC call send a stream. The zero value is unary.

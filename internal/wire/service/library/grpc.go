@@ -31,6 +31,9 @@ func openGRPC(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if plan.Compress {
+		registerGzip()
+	}
 	c := &grpcClient{plan: plan, opener: conn.Opener{
 		Dialer: plan.Dialer, Network: plan.Network, Address: plan.Address, TLS: config, Protocol: "h2",
 	}}
@@ -71,7 +74,7 @@ func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
 }
 
 func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
-	ctx, cancel := withTimeout(ctx, c.plan.Definition)
+	ctx, cancel := withTimeout(ctx, c.plan.Definition, request)
 	defer cancel()
 	var sent []string
 	for _, f := range request.Header {
@@ -86,6 +89,9 @@ func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer 
 	*answer = service.Answer{Body: answer.Body[:0], Times: answer.Times[:0]}
 	var header, trailer metadata.MD
 	options := []grpc.CallOption{grpc.ForceCodecV2(rawCodec{})}
+	if c.plan.Compress {
+		options = append(options, grpc.UseCompressor(gzipName))
+	}
 	if c.plan.Keep {
 		options = append(options, grpc.Header(&header), grpc.Trailer(&trailer))
 	}

@@ -5,6 +5,7 @@ package library
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
 }
 
 func (c *httpClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
-	ctx, cancel := withTimeout(ctx, c.plan.Definition)
+	ctx, cancel := withTimeout(ctx, c.plan.Definition, request)
 	defer cancel()
 	if c.plan.Wire == service.GRPCH3 {
 		return c.callGRPC(ctx, request, answer)
@@ -118,12 +119,13 @@ func withoutURL(err error) error {
 	return err
 }
 
-// withTimeout returns a context with the definition's timeout, if there is one.
-func withTimeout(ctx context.Context, d *service.Definition) (context.Context, context.CancelFunc) {
-	if d.Timeout <= 0 {
+// withTimeout returns a context with the timeout of the request or of the definition, if one has one.
+func withTimeout(ctx context.Context, d *service.Definition, request *service.Request) (context.Context, context.CancelFunc) {
+	timeout := cmp.Or(request.Timeout, d.Timeout)
+	if timeout <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, d.Timeout)
+	return context.WithTimeout(ctx, timeout)
 }
 
 func (c *httpClient) callGRPC(ctx context.Context, request *service.Request, answer *service.Answer) error {

@@ -1,6 +1,8 @@
 package library
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,11 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/failure"
@@ -291,6 +295,52 @@ func TestGRPC(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestCompressedGRPC wants both ends to send gzip, and the messages to arrive as they were.
+func TestCompressedGRPC(t *testing.T) {
+	var told atomic.Value // what the server saw of a request's message
+	registerGzip()
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		var message []byte
+		if err := s.RecvMsg(&message); err != nil {
+			return err
+		}
+		return s.SendMsg(message)
+	}), grpc.StatsHandler(wireSizes{&told}))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	t.Cleanup(server.Stop)
+	d := &service.Definition{Wire: service.GRPC, Network: "tcp", Address: listener.Addr().String(), Authority: "shop.example", Compress: true}
+	client := open(t, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true})
+	body := bytes.Repeat([]byte("compress me "), 1000)
+	for range 3 { // the pools are used, too
+		var answer service.Answer
+		if err := client.Call(t.Context(), &service.Request{Path: "/test.Echo/Each", Messages: [][]byte{body}}, &answer); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(answer.Body, body) || answer.Bytes != int64(len(body)) {
+			t.Errorf("%d bytes came back of %d", len(answer.Body), len(body))
+		}
+	}
+	if told.Load() != "compressed" {
+		t.Error("the server got messages that are not compressed")
+	}
+}
+
+// wireSizes notes whether a message came in fewer bytes than it has.
+type wireSizes struct{ told *atomic.Value }
+
+func (wireSizes) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (wireSizes) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (wireSizes) HandleConn(context.Context, stats.ConnStats)                       {}
+func (w wireSizes) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if in, is := s.(*stats.InPayload); is && in.WireLength < in.Length {
+		w.told.Store("compressed")
 	}
 }
 

@@ -42,6 +42,8 @@ func CheckPlan(plan service.Plan) error {
 		why = fmt.Sprintf("the wire %s", plan.Wire)
 	case plan.Keep:
 		why = "conditions on headers or bodies of answers"
+	case plan.Compress:
+		why = "compressed messages"
 	case plan.Varied:
 		why = "requests with templates or steps"
 	case plan.Lifecycle != conn.Kept:

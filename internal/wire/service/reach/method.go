@@ -25,6 +25,7 @@ type Method struct {
 	Imports  []string // folders to search for imports of Proto
 	Protoset string   // descriptor file
 	Messages int      // how many times a streaming call sends its messages
+	Binary   bool     // the request's body holds encoded messages, not JSON
 	Pace     time.Duration
 }
 
@@ -50,6 +51,11 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 	method, err := schema.Find(ctx, source)
 	if _, is := status.FromError(err); is && err != nil && d.Wire == service.GRPCH3 {
 		return fmt.Errorf("the list of methods is read over HTTP/2, on TCP, and the request failed: name the .proto with --proto or --protoset: %s", FirstLine(err))
+	}
+	if m.Binary && errors.Is(err, schema.ErrNoReflection) { // the message may be sent all the same
+		request.Method, request.Messages, request.Body = http.MethodPost, [][]byte{request.Body}, nil
+		d.Requests = []service.Request{request}
+		return nil
 	}
 	if err != nil {
 		return err
@@ -78,7 +84,11 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 		d.Feed.Descriptors, err = method.Files()
 		return err
 	}
-	calls, err := method.Calls(request.Body)
+	encode := method.Calls
+	if m.Binary {
+		encode = method.EncodedCalls
+	}
+	calls, err := encode(request.Body)
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
