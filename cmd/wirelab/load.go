@@ -144,8 +144,10 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	if err := a.askPermission(ctx, l, target); err != nil {
-		return err
+	for _, t := range []service.Target{target, l.journey.grpc} {
+		if err := a.askPermission(ctx, l, t); err != nil {
+			return err
+		}
 	}
 	definition, first, err := l.define(ctx, target)
 	if err != nil {
@@ -154,7 +156,9 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	if j.also, err = l.findAlso(definition); err != nil {
 		return usageError(err)
 	}
-	l.journey.apply(definition)
+	if err := l.addJourney(ctx, definition); err != nil {
+		return err
+	}
 	if !l.output.dryRun {
 		trying := reach.FirstCall{Definition: definition, Request: first, Script: l.journey.script, Seed: l.seed, Notes: a.stderr}
 		if l.given("timeout") {
@@ -178,7 +182,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 
 // askPermission asks the user before it loads a target outside this machine and private networks.
 func (a *app) askPermission(ctx context.Context, l *loadFlags, t service.Target) error {
-	if l.mayLoad || t.Socket != "" || l.output.dryRun {
+	if l.mayLoad || t.Host == "" || t.Socket != "" || l.output.dryRun {
 		return nil
 	}
 	addresses, err := reach.AddressesOf(ctx, t.Host)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -19,6 +20,7 @@ import (
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/journey"
+	"wirelab.dev/internal/wire/service/reach"
 )
 
 // translateLoadArguments translates another load generator's arguments: its flags, or the command
@@ -146,6 +148,8 @@ type journeyFlags struct {
 	file   []byte
 	script *journey.Script // the parsed user steps; nil means that the target is a URL
 	drawn  bool
+	folder string         // of the file
+	grpc   service.Target // of gRPC steps; no host means that they go to the target
 }
 
 func (j *journeyFlags) register(f *pflag.FlagSet) {
@@ -166,7 +170,7 @@ func (j *journeyFlags) read(text string) (string, error) {
 	if j.file, err = plan.ReadFile(text, maxJourneyBytes); err != nil {
 		return "", err
 	}
-	j.name = filepath.Base(text)
+	j.folder, j.name = filepath.Split(text)
 	if j.script, err = journey.Parse(text, j.file); err != nil {
 		return "", err
 	}
@@ -177,11 +181,31 @@ func (j *journeyFlags) read(text string) (string, error) {
 	if target == "" {
 		return "", fmt.Errorf("%s names no target: write `target: http://…`, or give --target URL", text)
 	}
+	return target, j.checkTargets(text, target)
+}
+
+// checkTargets checks where the steps of HTTP and of gRPC go.
+func (j *journeyFlags) checkTargets(text, target string) error {
 	where, err := url.Parse(target)
-	if err != nil || where.Path != "" && where.Path != "/" || where.RawQuery != "" || where.Scheme != "http" && where.Scheme != "https" {
-		return "", fmt.Errorf("%s: found the target %q: want http:// or https:// with a host and no path, because each step has its own", text, target)
+	if err != nil || where.Path != "" && where.Path != "/" || where.RawQuery != "" || !slices.Contains([]string{"http", "https", "grpc", "grpcs"}, where.Scheme) {
+		return fmt.Errorf("%s: found the target %q: want http://, https://, grpc:// or grpcs:// with a host and no path, because each step has its own", text, target)
 	}
-	return target, nil
+	onlyGRPC, calls := strings.HasPrefix(where.Scheme, "grpc"), len(j.script.Methods()) > 0
+	switch {
+	case onlyGRPC && j.script.UsesHTTP():
+		return fmt.Errorf("%s: the target %s takes no steps of HTTP: write target: http://… for them, and grpc: %s", text, target, target)
+	case onlyGRPC || !calls:
+		return nil
+	case j.script.GRPC == "":
+		return fmt.Errorf("%s: the steps with call go to a gRPC service, and the file does not say where: write grpc: grpc://HOST:PORT beside target", text)
+	}
+	if j.grpc, err = service.ParseTarget(j.script.GRPC, "grpc"); err == nil && (!j.grpc.Wire.IsGRPC() || j.grpc.Path != "") {
+		err = fmt.Errorf("found %q: want grpc://HOST:PORT or grpcs://HOST:PORT", j.script.GRPC)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: grpc: %w", text, err)
+	}
+	return nil
 }
 
 // check returns an error if a flag cannot be combined with a file of user steps.
@@ -194,6 +218,9 @@ func (j *journeyFlags) check(s *scenario.Scenario, l *loadFlags) error {
 			return fmt.Errorf("--%s: the steps in %s set this: leave out the option", flag, j.name)
 		}
 	}
+	if l.given("expect") && len(j.script.Methods()) > 0 {
+		return fmt.Errorf("--expect cannot be used with steps of gRPC: write expect into the steps of %s", j.name)
+	}
 	if l.given("traceparent") {
 		return fmt.Errorf("--traceparent cannot be used with steps: write the header into %s", j.name)
 	}
@@ -205,10 +232,37 @@ func (j *journeyFlags) check(s *scenario.Scenario, l *loadFlags) error {
 	return nil
 }
 
-func (j *journeyFlags) apply(d *service.Definition) {
-	if j.script != nil {
-		d.Journey = &service.Journey{Name: j.name, File: j.file, Drawn: j.drawn}
+// addJourney adds the user steps to the definition, with the descriptions of their gRPC methods.
+func (l *loadFlags) addJourney(ctx context.Context, d *service.Definition) (err error) {
+	j := &l.journey
+	if j.script == nil {
+		return nil
 	}
+	d.Journey = &service.Journey{Name: j.name, File: j.file, Drawn: j.drawn}
+	methods := j.script.Methods()
+	if len(methods) == 0 {
+		return nil
+	}
+	where := d
+	if j.grpc.Host != "" {
+		if where, err = l.findService(ctx, j.grpc); err != nil {
+			return err
+		}
+		d.Journey.GRPC = where
+	}
+	source := reach.Method{Proto: j.beside(j.script.Proto), Protoset: j.beside(j.script.Protoset)}
+	if d.Journey.Methods, err = source.DescribeAll(ctx, where, methods, d.Requests[0].Header); err != nil {
+		return fmt.Errorf("%s: %w", j.name, err)
+	}
+	return nil
+}
+
+// beside returns the path of a file that the file of user steps names.
+func (j *journeyFlags) beside(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(j.folder, name)
 }
 
 // commandLine returns the user's command without secrets, for the run's manifest.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -48,28 +49,13 @@ func (l *loadFlags) define(ctx context.Context, t service.Target) (*service.Defi
 
 // describe returns the load's definition. Requests in the definition may contain templates.
 func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
-	d := &service.Definition{
-		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: t.Authority(), Timeout: l.timeout,
-	}
-	if t.Secure {
-		var err error
-		if d.TLS, err = l.identity.read(t); err != nil {
-			return nil, usageError(err)
-		}
-	} else if l.identity != (tlsFlags{}) && l.identity.trust != (trustFlags{insecure: true}) {
-		return nil, usageError(errors.New("--cacert, --cert and --key need TLS: write https:// or grpcs://"))
-	}
 	request, err := l.request.read(t)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	if l.request.host != "" { // the user gave --host or -H 'Host: …'
-		d.Authority = l.request.host
-	}
-	if d.Network == "tcp" {
-		if d.Address, err = reach.LookUp(ctx, t); err != nil {
-			return nil, err
-		}
+	d, err := l.findService(ctx, t)
+	if err != nil {
+		return nil, err
 	}
 	d.Requests, d.Random, d.Compress = []service.Request{request}, l.request.random, l.grpc.encoding != ""
 	if err := errors.Join(l.expect.apply(d), l.addTrace(d)); err != nil {
@@ -83,10 +69,28 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 	if err != nil {
 		return nil, usageError(err)
 	}
-	if !t.Wire.IsGRPC() {
+	if !t.Wire.IsGRPC() || l.journey.script != nil {
 		return d, nil
 	}
 	return d, l.findMethod(ctx, t, d)
+}
+
+// findService returns a definition that says where the target is. It has no requests.
+func (l *loadFlags) findService(ctx context.Context, t service.Target) (_ *service.Definition, err error) {
+	d := &service.Definition{
+		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: cmp.Or(l.request.host, t.Authority()), Timeout: l.timeout,
+	}
+	if t.Secure {
+		if d.TLS, err = l.identity.read(t); err != nil {
+			return nil, usageError(err)
+		}
+	} else if l.identity != (tlsFlags{}) && l.identity.trust != (trustFlags{insecure: true}) {
+		return nil, usageError(errors.New("--cacert, --cert and --key need TLS: write https:// or grpcs://"))
+	}
+	if d.Network == "tcp" {
+		d.Address, err = reach.LookUp(ctx, t)
+	}
+	return d, err
 }
 
 // findMethod finds the gRPC method of the definition's request.

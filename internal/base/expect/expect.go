@@ -42,6 +42,7 @@ const (
 
 // An Answer holds the parts of an answer that conditions read.
 type Answer struct {
+	Kind      Kind
 	Status    int // HTTP status or gRPC code
 	SizeBytes int64
 	Latency   time.Duration
@@ -123,7 +124,6 @@ type Evaluator struct {
 	machine vm.VM
 	names   namedValues
 	answer  Answer
-	kind    Kind
 	paths   map[string]path // parsed paths, by their text in the expression
 
 	decoded    any
@@ -142,9 +142,9 @@ type namedValues struct {
 	Header  func(string) string       `expr:"header"`
 }
 
-// NewEvaluator returns an evaluator of answers of a kind.
-func NewEvaluator(kind Kind) *Evaluator {
-	l := &Evaluator{kind: kind, paths: map[string]path{}}
+// NewEvaluator returns an evaluator.
+func NewEvaluator() *Evaluator {
+	l := &Evaluator{paths: map[string]path{}}
 	l.names.JSON, l.names.Header = l.json, l.header
 	return l
 }
@@ -154,7 +154,7 @@ func (l *Evaluator) SetAnswer(a Answer) {
 	l.answer = a
 	l.decoded, l.decodedErr, l.isDecoded = nil, nil, false
 	l.names.Status, l.names.Size, l.names.Latency = a.Status, int(a.SizeBytes), a.Latency
-	if l.kind == GRPC {
+	if a.Kind == GRPC {
 		l.names.Code = codes.Code(a.Status).String()
 	}
 	l.names.Body = ""

@@ -54,7 +54,7 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		look := NewEvaluator(HTTP)
+		look := NewEvaluator()
 		look.SetAnswer(answer)
 		if met := c.Check(look) == nil; met != want {
 			t.Errorf("%s: %v, want %v", text, met, want)
@@ -71,8 +71,8 @@ func TestCodesHaveNames(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		look := NewEvaluator(GRPC)
-		look.SetAnswer(Answer{Status: 5})
+		look := NewEvaluator()
+		look.SetAnswer(Answer{Kind: GRPC, Status: 5})
 		if met := c.Check(look) == nil; met != want || !c.Uses().Status {
 			t.Errorf("%s: %v, want %v", text, met, want)
 		}
@@ -92,7 +92,7 @@ func TestWhatWasFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		look := NewEvaluator(HTTP)
+		look := NewEvaluator()
 		look.SetAnswer(answer)
 		unmet := c.Check(look)
 		if unmet == nil || !strings.Contains(unmet.Error(), want) {
@@ -100,7 +100,7 @@ func TestWhatWasFound(t *testing.T) {
 		}
 	}
 	c, _ := Parse("json(.ok)", HTTP)
-	look := NewEvaluator(HTTP)
+	look := NewEvaluator()
 	for body, want := range map[string]string{"": "empty", "<html>": "not JSON", `{} {}`: "more text follows"} {
 		look.SetAnswer(Answer{Body: []byte(body)})
 		if unmet := c.Check(look); unmet == nil || !strings.Contains(unmet.Error(), want) {
@@ -142,7 +142,7 @@ func TestMistakesHaveAPlace(t *testing.T) {
 }
 
 func TestValuesAreTaken(t *testing.T) {
-	look := NewEvaluator(HTTP)
+	look := NewEvaluator()
 	look.SetAnswer(answer)
 	for text, want := range map[string]any{`json(.items[0].id)`: "a", `json(.n)`: 12345678901234567, `header("Content-Type")`: "application/json", `status`: 200} {
 		v, err := ParseValue(text, HTTP)
@@ -187,7 +187,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		look := NewEvaluator(HTTP)
+		look := NewEvaluator()
 		look.SetAnswer(answer)
 		_ = c.Check(look)
 	})
@@ -200,7 +200,7 @@ func BenchmarkCheck(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			look := NewEvaluator(HTTP)
+			look := NewEvaluator()
 			for b.Loop() {
 				look.SetAnswer(answer)
 				if err := c.Check(look); err != nil {

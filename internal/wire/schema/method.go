@@ -123,7 +123,7 @@ func (m *Method) EncodedCalls(data []byte) ([][][]byte, error) {
 	return slices.Collect(slices.Chunk(messages, 1)), nil
 }
 
-// isInput reports whether data is an encoded request of which every field is known.
+// isInput reports whether data is an encoded request, and has no unknown field.
 func (m *Method) isInput(data []byte) bool {
 	d := dynamicpb.NewMessage(m.Descriptor.Input())
 	return proto.Unmarshal(data, d) == nil && len(d.GetUnknown()) == 0

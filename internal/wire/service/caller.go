@@ -25,7 +25,8 @@ const UserAgent = "wirelab"
 type Caller struct {
 	client  Client
 	source  Source
-	grpc    bool
+	wire    expect.Kind // of requests that do not say that they use gRPC
+	kind    expect.Kind // of the last request
 	streams bool
 	answer  Answer
 	got     bool // whether the last call got an answer
@@ -45,7 +46,7 @@ type Caller struct {
 
 // NewCaller makes a caller.
 func (d *Definition) NewCaller(client Client, source Source) *Caller {
-	c := &Caller{client: client, source: source, grpc: d.Wire.IsGRPC()}
+	c := &Caller{client: client, source: source, wire: d.Wire.Kind()}
 	c.streams = d.Wire == GRPC && len(d.Requests) > 0 && d.Requests[0].Stream.Server
 	c.follower, _ = source.(Follower)
 	return c
@@ -57,7 +58,10 @@ func (c *Caller) Call(ctx context.Context) error {
 	c.got = false
 	request, err := c.source.Next()
 	if request != nil {
-		c.name = request.Name
+		c.name, c.kind = request.Name, c.wire
+		if request.GRPC {
+			c.kind = expect.GRPC
+		}
 	}
 	if err != nil {
 		return err
@@ -83,11 +87,18 @@ func (c *Caller) Call(ctx context.Context) error {
 	if c.uses.Latency {
 		c.tookNS = clock.Now() - c.began
 	}
-	usual := c.grpc && c.answer.Status == int(codes.OK) || !c.grpc && c.answer.Status < http.StatusBadRequest
-	if usual || c.uses.Status { // unless the user's conditions decide which status is right
+	if IsUsual(c.kind, c.answer.Status) || c.uses.Status { // unless the user's conditions decide which status is right
 		return nil
 	}
-	return &StatusError{GRPC: c.grpc, Status: c.answer.Status, Message: c.answer.Message}
+	return c.LastStatus()
+}
+
+// IsUsual reports whether a status means success: below 400 in HTTP, OK in gRPC.
+func IsUsual(kind expect.Kind, status int) bool {
+	if kind == expect.GRPC {
+		return status == int(codes.OK)
+	}
+	return status < http.StatusBadRequest
 }
 
 // Check checks the last call's answer. It returns an [*expect.UnmetError] if a condition is not met.
@@ -97,9 +108,15 @@ func (c *Caller) Check() error {
 		return nil
 	}
 	begin := clock.Now()
-	seen := c.answer.ForConditions(time.Duration(c.tookNS))
+	seen := c.answer.ForConditions(c.kind, time.Duration(c.tookNS))
+	var err error
+	if c.follower != nil {
+		seen, err = c.follower.DecodeAnswer(seen)
+	}
 	c.look.SetAnswer(seen)
-	err := c.callAll(e.light)
+	if err == nil {
+		err = c.callAll(e.light)
+	}
 	whole := e.share >= 1 || len(e.heavy) == 0 || c.random.Float64() < e.share
 	if err == nil && whole && len(e.heavy) > 0 {
 		if seen, err = e.DecodeAnswer(seen); err == nil {
@@ -157,6 +174,11 @@ func (c *Caller) MessageTimes() []time.Duration {
 	return c.answer.Times
 }
 
+// LastStatus returns the last answer's status as an error, also if the status means success.
+func (c *Caller) LastStatus() *StatusError {
+	return &StatusError{GRPC: c.kind == expect.GRPC, Status: c.answer.Status, Message: c.answer.Message}
+}
+
 // Status returns the status of the last call's answer. answered is false if there was no answer.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }
 
@@ -195,7 +217,6 @@ func (e *StatusError) Code() string {
 
 // Expectations holds the conditions that a right answer meets. All callers share them.
 type Expectations struct {
-	kind expect.Kind
 	uses expect.Uses
 	// light lists conditions that do not use the body; heavy lists conditions that do. Heavy
 	// conditions are checked for only a share of the answers.
@@ -214,12 +235,12 @@ func (w Wire) Kind() expect.Kind {
 
 // Expectations compiles the definition's conditions.
 func (d *Definition) Expectations() (*Expectations, error) {
-	e := &Expectations{kind: d.Wire.Kind(), share: d.ExpectSample}
+	e := &Expectations{share: d.ExpectSample}
 	if e.share == 0 {
 		e.share = 1
 	}
 	for _, text := range d.Expect {
-		c, err := expect.Parse(text, e.kind)
+		c, err := expect.Parse(text, d.Wire.Kind())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", text, err)
 		}
@@ -258,7 +279,7 @@ func (e *Expectations) UseContent() bool { return e.uses.Header || e.uses.Body }
 // CheckAnswers makes the caller check its answers. The seed determines which bodies are checked.
 func (c *Caller) CheckAnswers(e *Expectations, seed uint64) {
 	c.expected = e
-	c.look = expect.NewEvaluator(e.kind)
+	c.look = expect.NewEvaluator()
 	c.random = rand.New(rand.NewPCG(seed, 0))
 }
 

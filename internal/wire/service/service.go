@@ -110,6 +110,8 @@ type Request struct {
 	Pace time.Duration `json:"pace,omitempty"`
 	// Timeout replaces the definition's timeout. 0 means that the definition's applies.
 	Timeout time.Duration `json:"timeout,omitempty"`
+	// GRPC says that the request is a call of gRPC, although the definition's wire may be HTTP's.
+	GRPC bool `json:"grpc,omitempty"`
 }
 
 // A Stream says which ends of a gRPC call send a stream. The zero value is unary.
@@ -119,6 +121,14 @@ type Stream = schema.Stream
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+}
+
+// Services returns how many services the load calls: two if only some steps of users use gRPC.
+func (d *Definition) Services() int {
+	if d.Journey != nil && d.Journey.GRPC != nil {
+		return 2
+	}
+	return 1
 }
 
 // Label returns the name of the called service for reports.
@@ -214,8 +224,8 @@ type Answer struct {
 }
 
 // ForConditions converts the answer into the form that conditions use.
-func (a *Answer) ForConditions(took time.Duration) expect.Answer {
-	return expect.Answer{Status: a.Status, SizeBytes: a.Bytes, Latency: took, Header: a.Header, Body: a.Body}
+func (a *Answer) ForConditions(kind expect.Kind, took time.Duration) expect.Answer {
+	return expect.Answer{Kind: kind, Status: a.Status, SizeBytes: a.Bytes, Latency: took, Header: a.Header, Body: a.Body}
 }
 
 // Plan says how a client carries a definition's calls.
@@ -253,4 +263,8 @@ type Journey struct {
 	// Drawn says that a client chooses its kind of user again in each round. With arrivals this is
 	// necessary: otherwise a kind of user with slow answers would call too rarely.
 	Drawn bool `json:"drawn,omitempty"`
+	// Methods has a result of schema.Method.Files for each gRPC method of the steps.
+	Methods map[string][]byte `json:"methods,omitempty"`
+	// GRPC says where the gRPC steps go, if the definition's wire is HTTP's. It has no requests.
+	GRPC *Definition `json:"grpc,omitempty"`
 }

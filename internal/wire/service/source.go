@@ -24,6 +24,8 @@ type Follower interface {
 	Begin(context.Context, Client) error
 	// Uses returns the parts of the last request's answer that Follow needs.
 	Uses() expect.Uses
+	// DecodeAnswer converts the body of the last request's answer into JSON, if it is a message.
+	DecodeAnswer(expect.Answer) (expect.Answer, error)
 	// Follow checks the answer to the last request. An error means that the request has failed.
 	Follow(*expect.Evaluator) error
 	// Think returns how long the user waits before the next request.

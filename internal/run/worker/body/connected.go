@@ -40,8 +40,9 @@ type stackClients struct {
 	ownConnections bool
 	// service is the client of a user's own service. If service is set, clients, target, dial and
 	// newCaller are not set.
-	service io.Closer
-	own     []*service.Caller
+	service  io.Closer
+	services int // how many services it calls, each over connections of its own
+	own      []*service.Caller
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
@@ -188,7 +189,7 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
-	conns.service = client
+	conns.service, conns.services = client, definition.Services()
 	if engine, says := client.(connectionKeeper); says {
 		conns.ownConnections = engine.OwnConnections()
 	}

@@ -78,7 +78,7 @@ func (e *windowCounters) fillResult(r *worker.ClientResult, clients int) error {
 	e.last.times.Close()
 	window := e.kept
 	r.Connections = worker.Connections{
-		Mode: e.conns.mode.String(), Want: e.conns.mode.ConnectionCount(clients),
+		Mode: e.conns.mode.String(), Want: e.conns.mode.ConnectionCount(clients) * max(e.conns.services, 1),
 		Total: window.closed.counts, Window: window.closed.counts.Since(window.opened.counts),
 	}
 	r.Connections.During = r.Connections.Window.Opened

@@ -91,7 +91,7 @@ func NamedStatuses(c *record.Cell, counts []record.StatusCount) []AnswerStatus {
 	wire, _ := c.Wire()
 	var all []AnswerStatus
 	for _, s := range counts {
-		if strings.HasPrefix(wire, "grpc") {
+		if strings.HasPrefix(wire, "grpc") || s.Status < http.StatusContinue { // users may have steps of both
 			all = append(all, AnswerStatus{Name: codes.Code(s.Status).String(), Count: s.Count, Bad: s.Status != int(codes.OK)})
 			continue
 		}

@@ -32,6 +32,9 @@ func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, erro
 	switch {
 	case d.Journey != nil:
 		script, err := journey.Parse(d.Journey.Name, d.Journey.File)
+		if err == nil {
+			err = script.Describe(d.Journey.Methods)
+		}
 		if err != nil {
 			return nil, err
 		}

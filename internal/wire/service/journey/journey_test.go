@@ -45,6 +45,24 @@ users:
         body: '{"n":{{.N}},"client":{{.Client}}{{if eq .Client 3}},"last":true{{end}}}'
 `
 
+const withCalls = `
+version: 1
+target: http://127.0.0.1:8080
+grpc: grpc://127.0.0.1:50051
+proto: shop.proto
+users:
+  - name: buyer
+    steps:
+      - get: /items
+        take: {id: 'json(.items[0].id)'}
+      - name: Buy
+        call: shop.v1.Shop/Buy
+        headers: {Authorization: Bearer x}
+        body: '{"id": {{json .id}}}'
+        expect: code == OK and json(.price) > 0
+        timeout: 200ms
+`
+
 func parsed(t *testing.T, text string) *Script {
 	t.Helper()
 	s, err := Parse("shop.yaml", []byte(text))
@@ -75,7 +93,7 @@ func next(t *testing.T, s *Source) *service.Request {
 }
 
 func follow(s *Source, body string, status int) error {
-	look := expect.NewEvaluator(expect.HTTP)
+	look := expect.NewEvaluator()
 	look.SetAnswer(expect.Answer{Status: status, Body: []byte(body)})
 	return s.Follow(look)
 }
@@ -274,6 +292,7 @@ func TestMistakesHaveAPlace(t *testing.T) {
 // No file makes the parser panic; of what it takes every user can make requests.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
+	f.Add([]byte(withCalls))
 	f.Add([]byte("version: 1\nusers: [{name: a, steps: [{get: /, think: 1s..2s, take: {x: status}}, {put: '/{{.x}}'}]}]"))
 	f.Add([]byte("version: 1\nusers: [{name: a, steps: [{get: '/{{if .N}}{{json .N}}{{end}}'}]}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -297,4 +316,21 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestStepsOfGRPC(t *testing.T) {
+	s := parsed(t, withCalls)
+	if got := s.Methods(); !slices.Equal(got, []string{"/shop.v1.Shop/Buy"}) || !s.UsesHTTP() || s.GRPC != "grpc://127.0.0.1:50051" || s.Proto != "shop.proto" {
+		t.Errorf("methods %v, HTTP %v, gRPC at %q, described by %q", got, s.UsesHTTP(), s.GRPC, s.Proto)
+	}
+	for old, c := range map[string]struct{ wrong, says string }{
+		"call: shop.v1.Shop/Buy": {"call: Buy", `:12:15: found "Buy": want pkg.Service/Method`},
+		"code == OK":             {"status == OK and coed == OK", "coed"},
+		"timeout: 200ms":         {"timeout: -1s", "want more than 0s"},
+	} {
+		text := strings.Replace(withCalls, old, c.wrong, 1)
+		if _, err := Parse("shop.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.wrong, err, c.says)
+		}
+	}
 }

@@ -34,6 +34,7 @@ import (
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/wire/schema"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/template"
 )
@@ -41,10 +42,14 @@ import (
 // A Script holds a checked journey. Any number of users may share it.
 type Script struct {
 	Target string
-	login  *action // nil means no login
-	kinds  []userKind
-	rows   []map[string]string
-	uses   expect.Uses
+	// GRPC is the target of gRPC steps, if the file names one.
+	GRPC string
+	// Proto and Protoset are the files that describe the gRPC methods, if the file names one.
+	Proto, Protoset string
+	login           *action // nil means no login
+	kinds           []userKind
+	rows            []map[string]string
+	uses            expect.Uses
 }
 
 type userKind struct {
@@ -55,9 +60,12 @@ type userKind struct {
 
 type action struct {
 	form   template.Form
+	method *schema.Method    // nil means HTTP, or a method that Describe has not been told yet
 	expect *expect.Condition // nil means that only the usual condition applies
 	take   []extraction
 	think  Think
+	// usesBody says that expect or take reads the body of the answer.
+	usesBody bool
 }
 
 type extraction struct {
@@ -98,7 +106,8 @@ type compiler struct {
 }
 
 func (r *compiler) compile() error {
-	r.script.Target, r.script.rows = r.file.Target, r.file.Rows
+	r.script.Target, r.script.GRPC, r.script.rows = r.file.Target, r.file.GRPC, r.file.Rows
+	r.script.Proto, r.script.Protoset = r.file.Proto, r.file.Protoset
 	r.known.NoRows, r.known.Hint = "write rows with names and values under `rows`", "; a step can use only values taken by earlier steps"
 	if err := r.checkRows(); err != nil {
 		return err
@@ -180,22 +189,14 @@ func (r *compiler) compileKind(u *user, at []any) error {
 // compileStep compiles a step. It returns the names that later steps may use.
 func (r *compiler) compileStep(s *step, known template.Names, at []any) (*action, template.Names, error) {
 	here := func(keys ...any) []any { return append(slices.Clone(at), keys...) }
-	given := s.methods()
-	if len(given) != 1 {
-		return nil, known, r.document.Errorf(at, "found %d methods: want exactly one, with a path: get, post, put, patch, delete or head", len(given))
+	a, err := r.compileRequest(s, known, at)
+	if err != nil {
+		return nil, known, err
 	}
-	a := &action{think: s.Think}
 	f := &a.form
-	var err error
-	for method, path := range given {
-		key := strings.ToLower(method)
-		f.Fixed = service.Request{Name: cmp.Or(s.Name, method+" "+path), Method: method, Path: path, Body: []byte(s.Body)}
-		if f.Path, err = template.Parse(key, path, known); err == nil && path[0] != '/' {
-			err = fmt.Errorf("%s: found %q: want a path that begins with a slash", key, path)
-		}
-		if err != nil {
-			return nil, known, r.document.Errorf(here(key), "%v", err)
-		}
+	kind := expect.HTTP
+	if f.Fixed.GRPC {
+		kind = expect.GRPC
 	}
 	if f.Body, err = template.Parse("body", s.Body, known); err != nil {
 		return nil, known, r.document.Errorf(here("body"), "%v", err)
@@ -204,21 +205,56 @@ func (r *compiler) compileStep(s *step, known template.Names, at []any) (*action
 		return nil, known, err
 	}
 	if s.Expect != "" {
-		if a.expect, err = expect.Parse(s.Expect, expect.HTTP); err != nil {
+		if a.expect, err = expect.Parse(s.Expect, kind); err != nil {
 			return nil, known, r.document.Errorf(here("expect"), "expect: %v", expressionError(err))
 		}
-		r.script.uses = r.script.uses.Plus(a.expect.Uses())
+		r.script.uses, a.usesBody = r.script.uses.Plus(a.expect.Uses()), a.expect.Uses().Body
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Take)) {
-		value, err := r.compileTake(name, s.Take[name])
+		value, err := compileTake(name, s.Take[name], kind)
 		if err != nil {
 			return nil, known, r.document.Errorf(here("take", name), "take %s: %v", name, expressionError(err))
 		}
-		r.script.uses = r.script.uses.Plus(value.Uses())
+		r.script.uses, a.usesBody = r.script.uses.Plus(value.Uses()), a.usesBody || value.Uses().Body
 		a.take = append(a.take, extraction{name, value})
 		known = known.With(name)
 	}
 	return a, known, nil
+}
+
+// compileRequest compiles the method and the path of a step.
+func (r *compiler) compileRequest(s *step, known template.Names, at []any) (*action, error) {
+	here := func(key any) []any { return append(slices.Clone(at), key) }
+	given := s.methods()
+	if len(given) != 1 {
+		return nil, r.document.Errorf(at, "found %d methods: want exactly one: get, post, put, patch, delete or head with a path, or call with a method of gRPC", len(given))
+	}
+	a := &action{think: s.Think}
+	f := &a.form
+	f.Fixed = service.Request{Body: []byte(s.Body), Timeout: time.Duration(s.Timeout)}
+	if s.Timeout < 0 {
+		return nil, r.document.Errorf(here("timeout"), "found %v: want more than 0s", time.Duration(s.Timeout))
+	}
+	if s.Call != "" {
+		f.Fixed.Name, f.Fixed.Method, f.Fixed.GRPC = cmp.Or(s.Name, s.Call), http.MethodPost, true
+		f.Fixed.Path = "/" + strings.TrimPrefix(s.Call, "/")
+		if strings.Count(f.Fixed.Path, "/") != 2 {
+			return nil, r.document.Errorf(here("call"), "found %q: want pkg.Service/Method", s.Call)
+		}
+		return a, nil
+	}
+	for method, path := range given {
+		key := strings.ToLower(method)
+		f.Fixed.Name, f.Fixed.Method, f.Fixed.Path = cmp.Or(s.Name, method+" "+path), method, path
+		var err error
+		if f.Path, err = template.Parse(key, path, known); err == nil && path[0] != '/' {
+			err = fmt.Errorf("%s: found %q: want a path that begins with a slash", key, path)
+		}
+		if err != nil {
+			return nil, r.document.Errorf(here(key), "%v", err)
+		}
+	}
+	return a, nil
 }
 
 // expressionError returns an expression's error without its place, because the caller adds the
@@ -230,14 +266,14 @@ func expressionError(err error) error {
 	return err
 }
 
-func (r *compiler) compileTake(name, text string) (*expect.Value, error) {
+func compileTake(name, text string, kind expect.Kind) (*expect.Value, error) {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || strings.Contains("0123456789", name[:min(1, len(name))]) {
 		return nil, errors.New("want a name of letters, digits and _ that does not begin with a digit")
 	}
 	if name == "N" || name == "Client" || name == "Row" {
 		return nil, errors.New("the name is reserved: choose another")
 	}
-	return expect.ParseValue(text, expect.HTTP)
+	return expect.ParseValue(text, kind)
 }
 
 // compileHeaders adds the file's header fields. A step's field replaces the file's field of the
@@ -273,43 +309,73 @@ func (r *compiler) compileHeaders(f *template.Form, s *step, known template.Name
 
 // A file holds a journey as the user wrote it.
 type file struct {
-	Version int                 `json:"version"`
-	Target  string              `json:"target"` // like the target of `wirelab load`, but without a path
-	Login   step                `json:"login"`  // once per user before the load starts; not measured
-	Headers map[string]string   `json:"headers"`
-	Rows    []map[string]string `json:"rows"` // data: each user uses one row
-	Users   []user              `json:"users"`
+	Version int `json:"version"`
+	// URL of the service, without a path. --target takes its place.
+	Target string `json:"target"`
+	// Where gRPC steps go, as in grpc://127.0.0.1:50051. If the target is gRPC's, leave it out.
+	GRPC string `json:"grpc"`
+	// The .proto file with the methods of gRPC steps, relative to this file. Default: the server's reflection.
+	Proto string `json:"proto"`
+	// The descriptor file with the methods of gRPC steps, in place of proto.
+	Protoset string `json:"protoset"`
+	// A call that each user makes once before the load. It is not measured.
+	Login step `json:"login"`
+	// Header fields of all steps, except the login.
+	Headers map[string]string `json:"headers"`
+	// Data: each user has one row, in turn.
+	Rows []map[string]string `json:"rows"`
+	// The kinds of users.
+	Users []user `json:"users"`
 }
 
 // A user describes one kind of user in the file.
 type user struct {
-	Name   string `json:"name"`
-	Weight int    `json:"weight"` // share of the users, relative to the other weights; default 1
-	Think  Think  `json:"think"`  // wait after each step
-	Steps  []step `json:"steps"`
+	Name string `json:"name"`
+	// Share of the users, relative to the other weights. Default: 1.
+	Weight int `json:"weight"`
+	// Wait after each step: one time, or the shortest and the longest, as in 5ms..15ms.
+	Think Think `json:"think"`
+	// One round of calls, in this order.
+	Steps []step `json:"steps"`
 }
 
-// A step describes one call. Exactly one of the method fields has a path.
+// A step describes one call. It has exactly one of get, post, put, patch, delete, head and call.
 type step struct {
-	Name    string            `json:"name"` // name in reports; default: the method and the path
-	Get     string            `json:"get"`
-	Post    string            `json:"post"`
-	Put     string            `json:"put"`
-	Patch   string            `json:"patch"`
-	Delete  string            `json:"delete"`
-	Head    string            `json:"head"`
+	// Name in reports. Default: the method and the path.
+	Name string `json:"name"`
+	// Path of a GET request.
+	Get string `json:"get"`
+	// Path of a POST request.
+	Post string `json:"post"`
+	// Path of a PUT request.
+	Put string `json:"put"`
+	// Path of a PATCH request.
+	Patch string `json:"patch"`
+	// Path of a DELETE request.
+	Delete string `json:"delete"`
+	// Path of a HEAD request.
+	Head string `json:"head"`
+	// A method of gRPC, as in pkg.Service/Method. The body is JSON.
+	Call string `json:"call"`
+	// Header fields, or metadata of gRPC. They replace the file's fields of the same name.
 	Headers map[string]string `json:"headers"`
-	Body    string            `json:"body"`
-	Expect  string            `json:"expect"`
-	Take    map[string]string `json:"take"` // names of values, and their places in the answer
-	Think   Think             `json:"think"`
+	// The body. It may hold templates, as in {{.id}}.
+	Body string `json:"body"`
+	// The condition of a correct answer, as in status == 201.
+	Expect string `json:"expect"`
+	// Names of values for later steps, and the place of each in the answer, as in json(.id).
+	Take map[string]string `json:"take"`
+	// Wait after the step, in place of the user's.
+	Think Think `json:"think"`
+	// Longest time of the call, in place of --timeout.
+	Timeout scenario.Duration `json:"timeout"`
 }
 
 func (s *step) methods() map[string]string {
 	given := map[string]string{}
 	for method, path := range map[string]string{
 		http.MethodGet: s.Get, http.MethodPost: s.Post, http.MethodPut: s.Put,
-		http.MethodPatch: s.Patch, http.MethodDelete: s.Delete, http.MethodHead: s.Head,
+		http.MethodPatch: s.Patch, http.MethodDelete: s.Delete, http.MethodHead: s.Head, "CALL": s.Call,
 	} {
 		if path != "" {
 			given[method] = path

@@ -132,7 +132,7 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 		return nil
 	}
 	s.call.Begin(s.user.Client + 1)
-	request, err := s.call.Fill(&s.login.form)
+	request, err := s.fill(s.login)
 	if err != nil {
 		return fmt.Errorf("login: %w", err)
 	}
@@ -141,12 +141,20 @@ func (s *Source) Begin(ctx context.Context, client service.Client) error {
 	if err := client.Call(ctx, request, &answer); err != nil {
 		return fmt.Errorf("login: %w", err)
 	}
-	look := expect.NewEvaluator(expect.HTTP)
-	look.SetAnswer(answer.ForConditions(time.Since(sent)))
-	status := &service.StatusError{Status: answer.Status}
-	if (s.login.expect == nil || !s.login.expect.Uses().Status) && answer.Status >= 400 {
+	kind := expect.HTTP
+	if request.GRPC {
+		kind = expect.GRPC
+	}
+	status := &service.StatusError{GRPC: request.GRPC, Status: answer.Status, Message: answer.Message}
+	if (s.login.expect == nil || !s.login.expect.Uses().Status) && !service.IsUsual(kind, answer.Status) {
 		return fmt.Errorf("login: %w", status)
 	}
+	seen, err := s.login.decode(answer.ForConditions(kind, time.Since(sent)))
+	if err != nil {
+		return fmt.Errorf("login: %w", err)
+	}
+	look := expect.NewEvaluator()
+	look.SetAnswer(seen)
 	if err := s.login.checkAndTake(look, s.logged); err != nil {
 		return fmt.Errorf("login (%s): %w", status.Describe(), err)
 	}
@@ -167,8 +175,19 @@ func (s *Source) Next() (*service.Request, error) {
 	s.passed = false
 	s.number += s.user.Clients
 	s.call.Begin(s.number)
-	return s.call.Fill(&s.last.form)
+	return s.fill(s.last)
 }
+
+func (s *Source) fill(a *action) (*service.Request, error) {
+	made, err := s.call.Fill(&a.form)
+	if err == nil {
+		err = a.complete(made)
+	}
+	return made, err
+}
+
+// DecodeAnswer converts the last step's answer into JSON, if it is a gRPC message.
+func (s *Source) DecodeAnswer(seen expect.Answer) (expect.Answer, error) { return s.last.decode(seen) }
 
 // RoundEnded reports whether the last request completed a round without a failure.
 func (s *Source) RoundEnded() bool { return s.passed && s.step == len(s.kind.steps) }

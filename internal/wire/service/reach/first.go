@@ -79,7 +79,7 @@ func (f *FirstCall) Try(ctx context.Context) error {
 	ended := time.Now()
 	status := (&service.StatusError{GRPC: d.Wire.IsGRPC(), Status: answer.Status, Message: answer.Message}).Describe()
 	f.printNote("first call: %s, %d bytes, %v", status, answer.Bytes, ended.Sub(begin).Round(10*time.Microsecond))
-	return f.checkExpectations(answer.ForConditions(ended.Sub(sent)))
+	return f.checkExpectations(answer.ForConditions(d.Wire.Kind(), ended.Sub(sent)))
 }
 
 func (f *FirstCall) printNote(format string, values ...any) {
@@ -117,7 +117,7 @@ func (f *FirstCall) checkExpectations(answer expect.Answer) error {
 	if answer, err = all.DecodeAnswer(answer); err != nil {
 		return err
 	}
-	look := expect.NewEvaluator(d.Wire.Kind())
+	look := expect.NewEvaluator()
 	look.SetAnswer(answer)
 	for _, text := range d.Expect {
 		condition, err := expect.Parse(text, d.Wire.Kind())
@@ -142,6 +142,9 @@ func (f *FirstCall) firstRounds(ctx context.Context, client service.Client) erro
 	expected, err := d.Expectations()
 	if err != nil {
 		return err
+	}
+	if err := f.Script.Describe(d.Journey.Methods); err != nil {
+		return fmt.Errorf("%s: %w", DisplayName(d), err)
 	}
 	for i, kind := range f.Script.Kinds() {
 		source := f.Script.Source(journey.User{Client: i, Clients: 1, Kind: i, Seed: f.Seed, Header: d.Requests[0].Header})
@@ -186,8 +189,8 @@ func (r *firstRound) call(ctx context.Context) error {
 	sent := time.Now()
 	err := r.caller.Call(ctx)
 	took := time.Since(sent)
-	if status, answered := r.caller.Status(); answered {
-		r.printNote("first round: %s: %s, %v", r.caller.Name(), (&service.StatusError{Status: status}).Describe(), took.Round(10*time.Microsecond))
+	if _, answered := r.caller.Status(); answered {
+		r.printNote("first round: %s: %s, %v", r.caller.Name(), r.caller.LastStatus().Describe(), took.Round(10*time.Microsecond))
 	}
 	if err != nil {
 		return err
@@ -196,7 +199,7 @@ func (r *firstRound) call(ctx context.Context) error {
 }
 
 func isAboutLatency(unmet *expect.UnmetError) bool {
-	condition, err := expect.Parse(unmet.Condition, expect.HTTP)
+	condition, err := expect.Parse(unmet.Condition, expect.GRPC) // it takes what HTTP has, and code
 	return err == nil && condition.Uses().Latency
 }
 

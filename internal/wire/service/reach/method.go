@@ -34,24 +34,7 @@ const DescribeTimeout = 4 * time.Second
 
 // Find finds the method, and converts the JSON in the request's body into gRPC calls.
 func (m *Method) Find(ctx context.Context, d *service.Definition, request service.Request) error {
-	source := schema.Source{Proto: m.Proto, ImportPaths: m.Imports, Protoset: m.Protoset, Call: request.Path, Data: request.Body}
-	if m.Proto == "" && m.Protoset == "" {
-		limited, cancel := context.WithTimeout(ctx, DescribeTimeout)
-		defer cancel()
-		conn, err := dialGRPC(d)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = conn.Close() }()
-		ctx, source.Reflection, source.Metadata = limited, conn, metadata.MD{}
-		for _, f := range request.Header {
-			source.Metadata.Append(f.Name, f.Value)
-		}
-	}
-	method, err := schema.Find(ctx, source)
-	if _, is := status.FromError(err); is && err != nil && d.Wire == service.GRPCH3 {
-		return fmt.Errorf("the list of methods is read over HTTP/2, on TCP, and the request failed: name the .proto with --proto or --protoset: %s", FirstLine(err))
-	}
+	method, err := m.find(ctx, d, request)
 	if m.Binary && errors.Is(err, schema.ErrNoReflection) { // the message may be sent all the same
 		request.Method, request.Messages, request.Body = http.MethodPost, [][]byte{request.Body}, nil
 		d.Requests = []service.Request{request}
@@ -98,6 +81,44 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 		d.Requests = append(d.Requests, request)
 	}
 	return nil
+}
+
+// DescribeAll returns a result of schema.Method.Files for each path of a method.
+func (m *Method) DescribeAll(ctx context.Context, d *service.Definition, paths []string, header []service.Field) (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for _, path := range paths {
+		method, err := m.find(ctx, d, service.Request{Path: path, Header: header})
+		if err == nil {
+			all[path], err = method.Files()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// find finds the request's method in the files, or asks the server.
+func (m *Method) find(ctx context.Context, d *service.Definition, request service.Request) (*schema.Method, error) {
+	source := schema.Source{Proto: m.Proto, ImportPaths: m.Imports, Protoset: m.Protoset, Call: request.Path, Data: request.Body}
+	if m.Proto == "" && m.Protoset == "" {
+		limited, cancel := context.WithTimeout(ctx, DescribeTimeout)
+		defer cancel()
+		conn, err := dialGRPC(d)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = conn.Close() }()
+		ctx, source.Reflection, source.Metadata = limited, conn, metadata.MD{}
+		for _, f := range request.Header {
+			source.Metadata.Append(f.Name, f.Value)
+		}
+	}
+	method, err := schema.Find(ctx, source)
+	if _, is := status.FromError(err); is && err != nil && d.Wire == service.GRPCH3 {
+		return nil, fmt.Errorf("the list of methods is read over HTTP/2, on TCP, and the request failed: name the .proto with --proto or --protoset: %s", FirstLine(err))
+	}
+	return method, err
 }
 
 // dialGRPC opens a grpc-go connection to the service, to ask for its methods.
