@@ -46,7 +46,7 @@ func site() http.Handler {
 }
 
 // serveHTTP serves the site, and returns the definition of its wire and address.
-func serveHTTP(t *testing.T, wire service.Wire, secured bool) *service.Definition {
+func serveHTTP(t testing.TB, wire service.Wire, secured bool) *service.Definition {
 	t.Helper()
 	d := &service.Definition{Wire: wire, Network: "tcp", Authority: "shop.example"}
 	plan := httpwire.ServerPlan{Version: httpwire.HTTP1, Handler: site()}
@@ -78,7 +78,7 @@ func serveHTTP(t *testing.T, wire service.Wire, secured bool) *service.Definitio
 	return d
 }
 
-func open(t *testing.T, plan service.Plan) service.Client {
+func open(t testing.TB, plan service.Plan) service.Client {
 	t.Helper()
 	if plan.Dialer == nil {
 		plan.Dialer = &conn.Dialer{}

@@ -2,6 +2,7 @@ package prepared
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/wire/conn"
+	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -22,6 +24,10 @@ type dialer struct {
 	service.Plan
 	opener conn.Opener
 	watch  *watch
+	// repeated is the TLS configuration of later connections, if each call opens its own. It stays
+	// nil once varies is true: then the server's machines agree on different parameters.
+	repeated atomic.Pointer[tls.Config]
+	varies   atomic.Bool
 
 	life    context.Context // ends when Close is called
 	endLife context.CancelFunc
@@ -45,16 +51,45 @@ func newDialer(plan service.Plan) (*dialer, error) {
 }
 
 // slotCount returns the number of slots: see the package comment.
-func (d *dialer) slotCount() int { return max(d.Connections, 1) }
+func (d *dialer) slotCount() int {
+	if d.Lifecycle != conn.Kept {
+		return max(d.Callers, 1)
+	}
+	return max(d.Connections, 1)
+}
 
 // OwnConnections reports whether each caller has a connection of its own. A caller keeps its slot.
-func (d *dialer) OwnConnections() bool { return d.Connections >= d.Callers }
+func (d *dialer) OwnConnections() bool {
+	return d.Lifecycle == conn.Kept && d.Connections >= d.Callers
+}
 
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := d.callContext(ctx)
 	defer cancel()
-	nc, err := d.opener.Open(ctx)
+	nc, err := d.openOnce(ctx, d.repeated.Load())
 	return nc, d.orErrClosed(err)
+}
+
+// openOnce opens a connection. repeated is the TLS configuration that an earlier connection led to,
+// or nil. If the handshake fails with it, a machine behind the address may be set up differently,
+// and another connection offers all that the plan allows.
+func (d *dialer) openOnce(ctx context.Context, repeated *tls.Config) (net.Conn, error) {
+	if repeated == nil {
+		nc, err := d.opener.Open(ctx)
+		if opened, is := nc.(*tls.Conn); is && d.Lifecycle != conn.Kept && !d.varies.Load() {
+			d.repeated.Store(secure.Repeat(d.opener.TLS, opened.ConnectionState()))
+		}
+		return nc, err
+	}
+	opener := d.opener
+	opener.TLS = repeated
+	nc, err := opener.Open(ctx)
+	if failed := (*net.OpError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &failed) && failed.Op == "dial" {
+		return nc, err
+	}
+	d.varies.Store(true)
+	d.repeated.Store(nil)
+	return d.opener.Open(ctx)
 }
 
 // callContext returns a context that ends after the call timeout, or when the client closes.

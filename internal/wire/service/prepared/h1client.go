@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -199,7 +200,7 @@ func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer 
 	for {
 		if s.conn == nil {
 			again = false
-			if err := s.open(ctx, c.dialer); err != nil {
+			if err := s.openForCall(ctx, c.dialer); err != nil {
 				return err
 			}
 		}
@@ -215,7 +216,7 @@ func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer 
 				s.conn.answered = true
 				c.reportProtocol("h1")
 			}
-			if call.close || !s.conn.isReusable() {
+			if call.close || c.Lifecycle != conn.Kept || !s.conn.isReusable() {
 				s.dropConn()
 			}
 			return nil
@@ -264,12 +265,23 @@ func (s *h1Slot) endOverdue(w *watch, now int64) {
 	}
 }
 
+// openForCall opens a connection as a part of a call. If calls share no connection, it times the
+// call's first byte.
+func (s *h1Slot) openForCall(ctx context.Context, d *dialer) error {
+	begin := time.Now()
+	err := s.open(ctx, d)
+	if err == nil && d.Lifecycle != conn.Kept {
+		s.conn.onFirstByte = func() { d.Dialer.FirstByte(time.Since(begin)) }
+	}
+	return err
+}
+
 func (s *h1Slot) open(ctx context.Context, d *dialer) error {
 	nc, err := d.dial(ctx)
 	if err != nil {
 		return err
 	}
-	conn, err := newH1Conn(nc, &s.call)
+	opened, err := newH1Conn(nc, &s.call)
 	if err != nil {
 		_ = nc.Close()
 		return err
@@ -280,7 +292,7 @@ func (s *h1Slot) open(ctx context.Context, d *dialer) error {
 		_ = nc.Close()
 		return errClosed
 	}
-	s.conn, s.nc = conn, nc
+	s.conn, s.nc = opened, nc
 	return nil
 }
 

@@ -37,6 +37,8 @@ type h1Conn struct {
 	sending  chan error // receives the result of a concurrent send; nil if none is running
 	sendErr  error
 	answered bool // the server has answered an earlier call
+	// onFirstByte is called at the first byte that arrives; nil means that nobody wants to know.
+	onFirstByte func()
 
 	// err and the fields below hold the results of pollOnce.
 	err  error
@@ -166,6 +168,10 @@ func (c *h1Conn) exchangeStream() {
 func (c *h1Conn) parseReceived(n int, err error) {
 	c.filled = n == len(c.buf)-c.to
 	c.to += n
+	if n > 0 && c.onFirstByte != nil {
+		c.onFirstByte()
+		c.onFirstByte = nil
+	}
 	used, done, fault := c.parser.Feed(c.buf[c.from:c.to])
 	c.from += used
 	switch {

@@ -46,8 +46,8 @@ func CheckPlan(plan service.Plan) error {
 		why = "compressed messages"
 	case plan.Varied:
 		why = "requests with templates or steps"
-	case plan.Lifecycle != conn.Kept:
-		why = "one connection per call"
+	case plan.Lifecycle != conn.Kept && plan.Wire != service.HTTP1:
+		why = "one connection per call, except over HTTP/1.1"
 	}
 	for i := range plan.Requests {
 		switch r := &plan.Requests[i]; {
@@ -66,7 +66,7 @@ func CheckPlan(plan service.Plan) error {
 	return fmt.Errorf("prepared requests do not support %s: %w", why, errors.ErrUnsupported)
 }
 
-// Open makes a client for a plan. Its connections are open when it returns.
+// Open makes a client for a plan. If connections are kept, they are open when it returns.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if err := CheckPlan(plan); err != nil {
 		return nil, err
@@ -84,7 +84,12 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = conn.OpenEach(ctx, dialer.slotCount(), client.open)
+	switch plan.Lifecycle {
+	case conn.Kept:
+		err = conn.OpenEach(ctx, dialer.slotCount(), client.open)
+	case conn.Resumed:
+		err = dialer.opener.PrimeSession(ctx)
+	}
 	dialer.watch.start(client.endOverdue)
 	if err != nil {
 		_ = client.Close()
