@@ -98,7 +98,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	f.IntSliceVar(&l.steps, "steps", nil, "numbers of `clients`, measured one after the other, as in 1,10,100 (instead of -c)")
 	f.IntVarP(&l.requests, "requests", "n", 0, "total number of `requests` of all clients (instead of -z); there is no warm-up; with --rps, they are sent at equal intervals")
 	l.shape.register(cmd)
-	f.StringVar(&l.connection, "conn", "", "connection `mode`: shared, per-worker, pool:N or new (default: shared with gRPC, per-worker with HTTP)")
+	f.StringVar(&l.connection, "conn", "", "connection `mode`: shared, per-worker, pool:N, new, or resumed (new, and resumes a TLS session) (default: shared with gRPC, per-worker with HTTP)")
 	f.IntVar(&l.inFlight, "inflight", 0, "most `requests` in flight at once, of all clients together; the wait for a free place is measured")
 	f.DurationVar(&l.timeout, "timeout", 20*time.Second, "longest `time` that a request may take")
 	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by translateLoadArguments
@@ -118,7 +118,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	setCompletions(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
 	f.StringSliceVar(&l.also, "also", nil, "`PID|port` of a back end, database or worker of the service (port: :5432); it and its children count as the service, not as other programs; repeatable")
 	f.Lookup("link").Usage = "not possible for a service that is already running: prints an alternative to this `link`"
-	setCompletions(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new"})
+	setCompletions(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new", "resumed"})
 }
 
 func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
@@ -341,7 +341,7 @@ func (l *loadFlags) connectionMode(t service.Target) (scenario.Connection, error
 		return mode, err
 	}
 	if mode.Mode == scenario.Resumed && !t.Secure || mode.Mode == scenario.Early {
-		return mode, errors.New("found " + text + ": want shared, per-worker, pool:N or new")
+		return mode, errors.New("found " + text + ": want shared, per-worker, pool:N, new, or with TLS resumed")
 	}
 	return mode, nil
 }

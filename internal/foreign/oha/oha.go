@@ -86,6 +86,10 @@ var Tool = &flags.Tool{
 		if err := c.OneTarget(); err != nil {
 			return err
 		}
+		if c.Get("--conn") == "new" && strings.HasPrefix(c.Operands[0], "https:") {
+			c.Set("--conn", "resumed")
+			c.Note("--disable-keepalive of oha resumes TLS sessions: that is --conn resumed; --conn new would be whole handshakes")
+		}
 		return c.RedirectAddress()
 	},
 }
