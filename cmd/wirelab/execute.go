@@ -112,11 +112,13 @@ func (a *app) execute(ctx context.Context, j job) error {
 	}
 	seen, status, err := a.measureAndRead(ctx, j)
 	if seen == nil {
+		a.endPush(ctx, j.load, nil)
 		return err
 	}
 	words := a.textOutput(j)
 	for _, step := range []func() error{
 		func() error { return j.gates.judge(seen, status) },
+		func() error { a.endPush(ctx, j.load, seen.Gates); return nil },
 		func() error { return a.publish(seen, j.output, words) },
 		func() error { return j.gates.write(a, seen, words) },
 	} {

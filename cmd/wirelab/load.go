@@ -39,6 +39,7 @@ type loadFlags struct {
 	identity   tlsFlags
 	expect     expectFlags
 	metrics    string
+	push       pushFlags
 	journey    journeyFlags
 	mayLoad    bool     // the user allows a target outside this machine and private networks
 	also       []string // processes that belong to the service, by PID or port
@@ -103,6 +104,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	f.DurationVar(&l.timeout, "timeout", 20*time.Second, "longest `time` that a request may take")
 	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by translateLoadArguments
 	f.StringVar(&l.metrics, "metrics", "", "during the load, serve its figures to Prometheus at this `address`, as in :9090")
+	l.push.register(cmd)
 	f.BoolVar(&l.mayLoad, "yes-i-may", false, "load a target that is neither on this machine nor on a private network")
 	l.request.register(cmd)
 	l.grpc.register(cmd)
@@ -177,6 +179,11 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 		return usageError(err)
 	}
 	j.targets = map[string]string{service.StackName: definition.Address}
+	if !l.output.dryRun {
+		if j.load.pusher, err = l.push.start(ctx, &j.load.measured); err != nil {
+			return err
+		}
+	}
 	return a.execute(ctx, j)
 }
 

@@ -14,13 +14,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
+
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice/words"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/push"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/view"
@@ -31,7 +36,10 @@ type loadRun struct {
 	title string
 	// limit is the longest time of a load with -n requests. 0 means that there is no limit.
 	limit   time.Duration
-	metrics string // address that serves the metrics; empty means that none are served
+	metrics string       // address that serves the metrics; empty means that none are served
+	pusher  *push.Pusher // nil means that no metrics are pushed
+
+	measured view.Metrics // empty unless the metrics are served or pushed
 
 	remote  lab.RunControls
 	limited atomic.Bool // true if the time limit ended the load
@@ -52,7 +60,7 @@ func (l *loadRun) interrupted() bool {
 	return l != nil && l.remote.Ended() && !l.limited.Load()
 }
 
-// showLoad shows a load's progress, and serves its metrics if requested.
+// showLoad shows a load's progress, and serves and pushes its metrics if requested.
 func (a *app) showLoad(ctx context.Context, j *job, plan []scenario.PlannedCell) (observers []live.Observer, stop func(), _ error) {
 	l, load := j.load, plan[0].Cell.Load
 	stdin, _ := a.stdin.(*os.File) // nil if the user cannot press keys
@@ -60,20 +68,71 @@ func (a *app) showLoad(ctx context.Context, j *job, plan []scenario.PlannedCell)
 		observers = append(observers, l.limitObserver())
 	}
 	stopMetrics := func() {}
+	if l.metrics != "" || l.pusher != nil {
+		l.measured.Clients, l.measured.Offered = plan[0].Cell.Clients, load.Rate
+		observers = append(observers, l.measured.Observe)
+	}
 	if l.metrics != "" {
-		metrics := &view.Metrics{Clients: plan[0].Cell.Clients, Offered: load.Rate}
-		server, err := view.ServeMetrics(ctx, l.metrics, metrics)
+		server, err := view.ServeMetrics(ctx, l.metrics, &l.measured)
 		if err != nil {
 			return nil, nil, usageError(err)
 		}
 		fmt.Fprintln(a.stderr, server.Describe())
-		observers = append(observers, metrics.Observe)
 		stopMetrics = func() { _ = server.Close() }
 	}
 	shown := view.NewLoad(a.stderr, stdin, view.Load{
 		Title: l.title, Duration: time.Duration(load.Duration), Trials: len(plan), Pauser: &l.remote, Ending: ctx.Done(),
 	})
 	return append(observers, shown.Observe), func() { shown.Close(); stopMetrics() }, nil
+}
+
+// endPush pushes the metrics a last time, with the outcomes of gates. A push that failed is a warning:
+// the figures of the load are not worse for it.
+func (a *app) endPush(ctx context.Context, l *loadRun, judged []analysis.GateFinding) {
+	if l == nil || l.pusher == nil {
+		return
+	}
+	l.measured.SetGates(judged)
+	if err := l.pusher.Close(ctx); err != nil {
+		a.sayf("warning: %v", err)
+	}
+}
+
+// pushFlags says where the metrics of a load are pushed to.
+type pushFlags struct{ targets, header []string }
+
+func (p *pushFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&p.targets, "push", nil, "push the load's metrics and gates every 2 s to this `receiver`: otlp, otlp=http://HOST:4318, or prometheus=http://HOST:9090/api/v1/write; repeatable")
+	f.StringArrayVar(&p.header, "push-header", nil, "header `field` of --push, as in 'Authorization: Bearer TOKEN'")
+	setCompletions(cmd, "push", []string{"otlp", "otlp=http://127.0.0.1:4318", "prometheus=http://127.0.0.1:9090/api/v1/write"})
+}
+
+// start begins to push the metrics. It returns nil without a target.
+func (p *pushFlags) start(ctx context.Context, metrics *view.Metrics) (*push.Pusher, error) {
+	var targets []push.Target
+	for _, text := range p.targets {
+		t, err := push.ParseTarget(text)
+		if err != nil {
+			return nil, usageError(fmt.Errorf("--push: %w", err))
+		}
+		targets = append(targets, t)
+	}
+	var header []push.Header
+	for _, text := range p.header {
+		name, value, found := strings.Cut(text, ":")
+		if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, usageError(fmt.Errorf("--push-header: found %q: want a name, a colon and a value, as in 'Authorization: Bearer TOKEN'", text))
+		}
+		header = append(header, push.Header{Name: name, Value: strings.TrimSpace(value)})
+	}
+	switch {
+	case len(targets) > 0:
+		return push.Start(ctx, metrics, time.Now().Format("20060102-150405"), targets, header)
+	case len(header) > 0:
+		return nil, usageError(errors.New("--push-header: there is no --push: name a receiver, as in --push otlp"))
+	}
+	return nil, nil
 }
 
 // limitObserver returns an observer that ends the load after the time limit.

@@ -15,7 +15,7 @@ const Hidden = "…"
 var secretFlags = []string{"--bearer", "--oauth2-bearer", "--user", "-user", "-u", "-a"}
 
 // headerFlags lists the flags whose values are header fields.
-var headerFlags = []string{"--header", "-H"}
+var headerFlags = []string{"--header", "-H", "--push-header"}
 
 // secretFieldWords lists words that mark a header field as secret if its name contains one of them.
 var secretFieldWords = []string{"auth", "cookie", "token", "secret", "password", "key"}
@@ -60,6 +60,9 @@ func HideInArguments(args []string) []string {
 }
 
 func hidePassword(text string) string {
+	if key, address, found := strings.Cut(text, "="); found && !strings.Contains(key, "://") { // as in --push prometheus=http://…
+		return key + "=" + hidePassword(address)
+	}
 	where, err := url.Parse(text)
 	if err != nil || where.User == nil {
 		return text

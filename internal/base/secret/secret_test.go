@@ -23,6 +23,8 @@ func TestHideIn(t *testing.T) {
 		{[]string{"--header=Cookie: a=b"}, []string{"--header=Cookie: …"}},
 		{[]string{"-H", "Accept: text/html"}, []string{"-H", "Accept: text/html"}},
 		{[]string{"http://ann:pw@h/x"}, []string{"http://…@h/x"}},
+		{[]string{"--push", "prometheus=http://ann:pw@h/x"}, []string{"--push", "prometheus=http://…@h/x"}},
+		{[]string{"--push-header", "Authorization: Bearer s3cret"}, []string{"--push-header", "Authorization: …"}},
 		{[]string{"http://h/x@y"}, []string{"http://h/x@y"}},
 		{[]string{"-d", "a=b"}, []string{"-d", "a=b"}},
 	} {

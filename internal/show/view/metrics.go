@@ -15,9 +15,10 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
-// Metrics holds a load's figures for Prometheus (text format 0.0.4). Counters cover the whole run.
+// Metrics holds a load's figures for systems that collect metrics. Counters cover the whole run.
 type Metrics struct {
 	Clients int
 	Offered float64 // requests per second of an open loop; 0 for a closed loop or a changing rate
@@ -29,6 +30,7 @@ type Metrics struct {
 	answered int64      // highest number of answers so far, because a counter must never fall
 	running  bool
 	trials   int64
+	gates    []analysis.GateFinding
 }
 
 // Observe stores the client's report. A new trial's counts are added to the counts of earlier
@@ -65,93 +67,170 @@ func (m *Metrics) keepCounts() {
 	m.before, m.calls = m.calls.Plus(m.before), live.Calls{}
 }
 
-func (m *Metrics) write(w io.Writer) error {
+// SetGates adds the outcomes of gates.
+func (m *Metrics) SetGates(judged []analysis.GateFinding) {
+	m.guard.Lock()
+	defer m.guard.Unlock()
+	m.gates = judged
+}
+
+// A Family holds the samples of one metric. A histogram has one sample without labels, and buckets.
+type Family struct {
+	Name, Help string
+	Kind       FamilyKind
+	Samples    []Sample
+	Buckets    []Bucket
+}
+
+// FamilyKind is a kind of metric, as Prometheus names it.
+type FamilyKind string
+
+// The kinds of metrics.
+const (
+	CounterKind   FamilyKind = "counter"
+	GaugeKind     FamilyKind = "gauge"
+	HistogramKind FamilyKind = "histogram"
+)
+
+// A Sample is one value of a metric. The value of a histogram is the sum of its observations.
+type Sample struct {
+	Labels []Label
+	Value  float64
+}
+
+// A Label is a label of a sample.
+type Label struct{ Name, Value string }
+
+// A Bucket counts the observations up to a bound, with those of all smaller buckets. The last bucket
+// has no bound: it counts all.
+type Bucket struct {
+	UpTo  float64
+	Count int64
+}
+
+// Families returns all metrics of this moment.
+func (m *Metrics) Families() []Family {
 	m.guard.Lock()
 	defer m.guard.Unlock()
 	sum := m.calls.Plus(m.before)
-	var text exposition
-	m.writeRequests(&text, &sum)
-	text.writeHistogram("wirelab_response_seconds", "Response times of all calls, from their planned send.", &sum)
+	all := []Family{
+		m.requests(&sum),
+		{
+			Name: "wirelab_response_seconds", Help: "Response times of all calls, from their planned send.",
+			Kind: HistogramKind, Samples: []Sample{{Value: float64(sum.Total.SumNS) / 1e9}}, Buckets: cumulate(&sum),
+		},
+	}
+	gauge := func(name, help string, value float64) {
+		all = append(all, Family{Name: name, Help: help, Kind: GaugeKind, Samples: []Sample{{Value: value}}})
+	}
+	flag := func(name, help string, is bool) { gauge(name, help, map[bool]float64{true: 1}[is]) }
 	if m.calls.InFlight != live.UnknownInFlight {
-		text.writeGauge("wirelab_in_flight", "Calls in flight.", float64(m.calls.InFlight))
+		gauge("wirelab_in_flight", "Calls in flight.", float64(m.calls.InFlight))
 	}
 	if m.calls.SpanNS > 0 {
-		text.writeGauge("wirelab_achieved_requests_per_second", "Ended calls per second, in the last two seconds.", float64(m.calls.Ended)/time.Duration(m.calls.SpanNS).Seconds())
+		gauge("wirelab_achieved_requests_per_second", "Ended calls per second, in the last two seconds.", float64(m.calls.Ended)/time.Duration(m.calls.SpanNS).Seconds())
+		recent := Family{Name: "wirelab_recent_response_seconds", Help: "Percentiles of the response times, in the last two seconds.", Kind: GaugeKind}
+		for _, p := range []struct {
+			quantile string
+			ns       int64
+		}{{"0.5", m.calls.P50NS}, {"0.9", m.calls.P90NS}, {"0.99", m.calls.P99NS}, {"1", m.calls.MaxNS}} {
+			recent.Samples = append(recent.Samples, Sample{[]Label{{"quantile", p.quantile}}, time.Duration(p.ns).Seconds()})
+		}
+		all = append(all, recent)
 	}
 	if m.Offered > 0 {
-		text.writeGauge("wirelab_offered_requests_per_second", "Requested rate of the load.", m.Offered)
+		gauge("wirelab_offered_requests_per_second", "Requested rate of the load.", m.Offered)
 	}
-	text.writeGauge("wirelab_clients", "Clients that send requests.", float64(m.Clients))
-	text.writeFlag("wirelab_running", "1 while a trial runs.", m.running)
-	text.writeFlag("wirelab_warming", "1 during warm-up.", m.running && m.now.Warming)
-	text.writeFlag("wirelab_paused", "1 while the load is paused.", m.now.Paused)
-	text.writeGauge("wirelab_window_ratio", "Share of the window that is over.", m.now.Fraction)
-	text.writeHeader("wirelab_trials_total", "counter", "Trials that ended.")
-	text.writeSample("wirelab_trials_total", nil, float64(m.trials))
-	_, err := io.WriteString(w, text.String())
-	return err
+	gauge("wirelab_clients", "Clients that send requests.", float64(m.Clients))
+	flag("wirelab_running", "1 while a trial runs.", m.running)
+	flag("wirelab_warming", "1 during warm-up.", m.running && m.now.Warming)
+	flag("wirelab_paused", "1 while the load is paused.", m.now.Paused)
+	gauge("wirelab_window_ratio", "Share of the window that is over.", m.now.Fraction)
+	all = append(all, Family{Name: "wirelab_trials_total", Help: "Trials that ended.", Kind: CounterKind, Samples: []Sample{{Value: float64(m.trials)}}})
+	if len(m.gates) > 0 {
+		all = append(all, m.gateFamily())
+	}
+	return all
 }
 
-func (m *Metrics) writeRequests(text *exposition, sum *live.Calls) {
-	const name = "wirelab_requests_total"
-	text.writeHeader(name, "counter", "Ended calls, also in the warm-up and after the window; failed calls by cause.")
+func (m *Metrics) gateFamily() Family {
+	f := Family{Name: "wirelab_gate", Help: "The outcome of a gate: 0 kept, 1 breached, 2 unknown.", Kind: GaugeKind}
+	numbers := map[analysis.GateOutcome]float64{analysis.GateKept: 0, analysis.GateBreached: 1, analysis.GateOpen: 2}
+	for _, g := range m.gates {
+		f.Samples = append(f.Samples, Sample{[]Label{{"condition", g.Gate}, {"cell", g.Cell}}, numbers[g.Outcome]})
+	}
+	return f
+}
+
+func (m *Metrics) requests(sum *live.Calls) Family {
+	f := Family{Name: "wirelab_requests_total", Help: "Ended calls, also in the warm-up and after the window; failed calls by cause.", Kind: CounterKind}
 	kinds, failed := slices.Clone(sum.Failures), int64(0)
 	for _, kind := range kinds {
 		failed += kind.Count
 	}
 	m.answered = max(m.answered, sum.Total.Ended-failed)
-	text.writeSample(name, []label{{"outcome", "ok"}, {"code", ""}, {"class", ""}}, float64(m.answered))
+	f.Samples = append(f.Samples, Sample{[]Label{{"outcome", "ok"}, {"code", ""}, {"class", ""}}, float64(m.answered)})
 	slices.SortFunc(kinds, func(a, b record.ErrorCount) int { return strings.Compare(a.Code+"\x00"+a.Class, b.Code+"\x00"+b.Class) })
 	for _, kind := range kinds {
-		text.writeSample(name, []label{{"outcome", "failed"}, {"code", kind.Code}, {"class", kind.Class}}, float64(kind.Count))
+		f.Samples = append(f.Samples, Sample{[]Label{{"outcome", "failed"}, {"code", kind.Code}, {"class", kind.Class}}, float64(kind.Count)})
 	}
+	return f
 }
 
-// An exposition is Prometheus text (https://prometheus.io/docs/instrumenting/exposition_formats).
-type exposition struct{ strings.Builder }
-
-type label struct{ name, value string }
-
-func (e *exposition) writeHeader(name, kind, help string) {
-	fmt.Fprintf(e, "# HELP %s %s\n# TYPE %s %s\n", name, strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help), name, kind)
-}
-
-func (e *exposition) writeSample(name string, labels []label, value float64) {
-	e.WriteString(name)
-	for i, l := range labels {
-		e.WriteString([]string{"{", ","}[min(i, 1)])
-		fmt.Fprintf(e, `%s="%s"`, l.name, strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(strings.ToValidUTF8(l.value, "\uFFFD")))
-	}
-	if len(labels) > 0 {
-		e.WriteString("}")
-	}
-	fmt.Fprintf(e, " %s\n", formatNumber(value))
-}
-
-func (e *exposition) writeGauge(name, help string, value float64) {
-	e.writeHeader(name, "gauge", help)
-	e.writeSample(name, nil, value)
-}
-
-func (e *exposition) writeFlag(name, help string, is bool) {
-	e.writeGauge(name, help, map[bool]float64{true: 1}[is])
-}
-
-// writeHistogram writes a bucket for every bound, so that rates exist from the first call on.
-func (e *exposition) writeHistogram(name, help string, c *live.Calls) {
-	e.writeHeader(name, "histogram", help)
+// cumulate returns a bucket for every bound, so that rates exist from the first call on.
+func cumulate(c *live.Calls) []Bucket {
 	upToNS := map[int64]int64{}
 	for _, bin := range c.Histogram {
 		upToNS[bin.UpToNS] = bin.Count
 	}
+	var all []Bucket
 	var cumulative int64
 	for _, upTo := range live.Bounds() {
 		cumulative += upToNS[upTo]
-		e.writeSample(name+"_bucket", []label{{"le", formatNumber(time.Duration(upTo).Seconds())}}, float64(cumulative))
+		all = append(all, Bucket{time.Duration(upTo).Seconds(), cumulative})
 	}
-	e.writeSample(name+"_bucket", []label{{"le", "+Inf"}}, float64(c.Total.Ended))
-	e.writeSample(name+"_sum", nil, float64(c.Total.SumNS)/1e9)
-	e.writeSample(name+"_count", nil, float64(c.Total.Ended))
+	return append(all, Bucket{math.Inf(1), c.Total.Ended})
+}
+
+// Series returns the family's samples as Prometheus stores them: a histogram has a sample for each
+// bucket, its sum and its count.
+func (f *Family) Series() (names []string, samples []Sample) {
+	add := func(suffix string, s Sample) { names, samples = append(names, f.Name+suffix), append(samples, s) }
+	if f.Kind != HistogramKind {
+		for _, s := range f.Samples {
+			add("", s)
+		}
+		return names, samples
+	}
+	for _, b := range f.Buckets {
+		add("_bucket", Sample{[]Label{{"le", formatNumber(b.UpTo)}}, float64(b.Count)})
+	}
+	add("_sum", f.Samples[0])
+	add("_count", Sample{Value: float64(f.Buckets[len(f.Buckets)-1].Count)})
+	return names, samples
+}
+
+// write writes Prometheus text (https://prometheus.io/docs/instrumenting/exposition_formats).
+func (m *Metrics) write(w io.Writer) error {
+	var text strings.Builder
+	help, value := strings.NewReplacer(`\`, `\\`, "\n", `\n`), strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
+	for _, f := range m.Families() {
+		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n", f.Name, help.Replace(f.Help), f.Name, f.Kind)
+		names, samples := f.Series()
+		for i, s := range samples {
+			text.WriteString(names[i])
+			for j, l := range s.Labels {
+				text.WriteString([]string{"{", ","}[min(j, 1)])
+				fmt.Fprintf(&text, `%s="%s"`, l.Name, value.Replace(strings.ToValidUTF8(l.Value, "\uFFFD")))
+			}
+			if len(s.Labels) > 0 {
+				text.WriteString("}")
+			}
+			fmt.Fprintf(&text, " %s\n", formatNumber(s.Value))
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 func formatNumber(v float64) string {

@@ -2,10 +2,12 @@ package view
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -15,6 +17,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis"
 )
 
 // oneLoad returns the progress that a client reports of a load.
@@ -232,4 +235,33 @@ func parseMetrics(t *testing.T, text string) map[string]float64 {
 		samples[s[1]] = value
 	}
 	return samples
+}
+
+// TestTheDashboardHasItsMetrics wants each metric that Grafana's dashboard asks for to exist.
+func TestTheDashboardHasItsMetrics(t *testing.T) {
+	dashboard, err := os.ReadFile("../../../deploy/grafana/load.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(dashboard) {
+		t.Error("deploy/grafana/load.json is not JSON")
+	}
+	m := &Metrics{Offered: 1}
+	m.Observe(live.Begun{})
+	m.Observe(oneLoad(100, 2))
+	m.SetGates([]analysis.GateFinding{{Gate: "p99>1ms", Cell: "GET /", Outcome: analysis.GateOpen}})
+	known := map[string]bool{}
+	for sample := range exposed(t, m) {
+		name, _, _ := strings.Cut(sample, "{")
+		known[name] = true
+	}
+	asked := regexp.MustCompile(`wirelab_\w+`).FindAllString(string(dashboard), -1)
+	if len(asked) < 10 {
+		t.Errorf("the dashboard asks only for %v", asked)
+	}
+	for _, name := range asked {
+		if !known[name] {
+			t.Errorf("the dashboard asks for %s, which no load has", name)
+		}
+	}
 }
