@@ -15,7 +15,6 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
-	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -139,8 +138,8 @@ func (a *app) execute(ctx context.Context, j job) error {
 		fmt.Fprintf(a.stderr, "%v; it passes because of --undecided pass\n", invalid)
 		invalid = nil
 	}
-	if j.load != nil && !j.output.json && len(seen.Gates) == 0 && invalid != nil && advice.OnlyDisturbed(seen.Summary) {
-		return exitError{code: exitInvalid} // the answer says why
+	if exit, is := errors.AsType[exitError](invalid); is && j.load != nil && !j.output.json && len(seen.Gates) == 0 {
+		return exitError{code: exit.code} // the answer says why
 	}
 	return runError(seen, invalid)
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,6 +84,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"asked":     asked,
+			"atmost":    checkLines,
 			"explains":  checkExplained,
 			"fields":    checkFields,
 			"measure":   measure,
@@ -166,5 +168,17 @@ func countRecords(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if got := strings.Count(string(data), "\n"); args[1] != itoa(got) {
 		ts.Fatalf("%s holds %d records, want %s", args[0], got, args[1])
+	}
+}
+
+// checkLines wants at most a number of lines on the last standard output.
+func checkLines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: atmost LINES FILE")
+	}
+	most, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if lines := strings.Count(ts.ReadFile(args[1]), "\n"); lines > most {
+		ts.Fatalf("%d lines, want at most %d", lines, most)
 	}
 }

@@ -162,7 +162,9 @@ func (l *loadRun) limitObserver() live.Observer {
 
 func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 	u := run.Manifest.Until
-	a.sayf("%s: %s into %s", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
+	if j.load == nil { // the figures of a load name its target and its directory
+		a.sayf("%s: %s into %s", cmp.Or(j.scenario.Title, j.scenario.Name), words.Count(run.Manifest.Trials, "trial"), run.Dir)
+	}
 	for _, warning := range j.warnings {
 		a.sayf("warning: %s", warning)
 	}

@@ -81,6 +81,8 @@ func reasonTexts(s *analysis.Summary, level record.Level) []string {
 // A reason is a check that reported a problem in some trials.
 type reason struct {
 	name, example string
+	level         record.Level
+	spoils        string // the figures that the check spoils; empty means all figures
 	trials        int
 }
 
@@ -88,17 +90,17 @@ type reason struct {
 func reasons(s *analysis.Summary, level record.Level) []reason {
 	var all []reason
 	add := func(one reason) {
-		lists.FindOrAdd(&all, reason{name: one.name, example: one.example}, func(r reason) bool { return r.name == one.name }).trials += one.trials
+		lists.FindOrAdd(&all, reason{name: one.name, example: one.example, level: level, spoils: one.spoils}, func(r reason) bool { return r.name == one.name }).trials += one.trials
 	}
 	for _, c := range s.Cells {
 		for _, f := range c.Findings {
 			if f.Level == level {
-				add(reason{f.Name, f.Detail, f.Trials})
+				add(reason{name: f.Name, example: f.Detail, spoils: f.Spoils, trials: f.Trials})
 			}
 		}
 		if c.Failure != "" && level == record.Invalid {
 			failed := slices.DeleteFunc(slices.Clone(c.Repeats), func(r matrix.Repeat) bool { return r.MeanUS != nil })
-			add(reason{"no measurement", c.Failure, c.Trials - len(c.Repeats) + len(failed)})
+			add(reason{name: "no measurement", example: c.Failure, trials: c.Trials - len(c.Repeats) + len(failed)})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b reason) int { return cmp.Compare(b.trials, a.trials) })

@@ -1,11 +1,9 @@
 package advice
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"path"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -84,6 +82,7 @@ func foreignNotice(s *analysis.Summary) string {
 	return fmt.Sprintf("%s measured this run, and wirelab only read the files, so there is no advice. To compare two runs, use wirelab diff.", words.List(s.Foreign))
 }
 
+// serviceAnswers describes the service's answers with the first and the last number of clients.
 func serviceAnswers(s *analysis.Summary) []string {
 	var lines []string
 	for _, p := range rank.PartsOf(s) {
@@ -118,43 +117,4 @@ func withShortVariants(s *analysis.Summary, sentences []string) []string {
 		}
 	}
 	return sentences
-}
-
-// serviceFailures describes failed calls, and times in which no call was answered.
-func serviceFailures(s *analysis.Summary) []string {
-	worst := slices.MaxFunc(s.Cells, func(a, b matrix.Cell) int { return cmp.Compare(a.Survival.Unanswered(), b.Survival.Unanswered()) })
-	var lines []string
-	with := ""
-	if len(s.Cells) > 1 {
-		with = "With " + words.Clients(worst.Clients) + ": "
-	}
-	if failed := worst.Survival.Unanswered(); failed > 0 {
-		count := words.Percent(float64(failed)/float64(worst.Survival.Requests)) + " of the calls"
-		if 100*failed < worst.Survival.Requests { // a rounded percentage would say none
-			count = words.Count(int(failed), "call")
-		}
-		lines = append(lines, fmt.Sprintf("%s%s failed, mostly with: %s", with, count, worst.Survival.Failures[0].Example))
-	}
-	if n, longest := worst.Standstills(); n > 0 {
-		times := "once, for"
-		if n > 1 {
-			times = fmt.Sprintf("%d times; the longest time was", n)
-		}
-		maybe := ""
-		if slices.ContainsFunc(worst.Findings, func(f matrix.Finding) bool {
-			return troubles[f.Name].others && f.Level.Severity() >= record.Warning.Severity()
-		}) {
-			maybe = "; other programs may be the cause"
-		}
-		lines = append(lines, words.Capitalize(fmt.Sprintf("%sthe service stopped answering almost all calls %s about %s%s.", with, times, words.Micros(1e6*longest), maybe)))
-	}
-	return lines
-}
-
-// untrustedFigures explains why no cell has figures that may be used.
-func untrustedFigures(s *analysis.Summary) []string {
-	if slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.IsValid() || len(c.Findings) == 0 }) {
-		return nil
-	}
-	return []string{"Do not use these figures: " + s.Cells[0].Findings[0].Detail}
 }

@@ -55,7 +55,7 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 	refused.Cells[0].Valid, refused.Cells[0].Refused, refused.Invalid = 0, 1, 1
 	refused.Cells[0].Findings = []matrix.Finding{{Name: "neighbours", Level: record.Invalid, Trials: 1, Detail: "other processes took 75 % of the CPU time"}}
 	refused.Others = &analysis.OtherPrograms{Share: 0.75, Programs: []analysis.OtherProgram{{Name: "cc1", Share: 0.4}, {Name: "rustc", Share: 0.3}}}
-	if got, want := Answer(refused), "Noisy machine: other programs used 75 % of the CPUs (cc1 40 %, rustc 30 %). Counts stand; latencies may be too high."; len(got) != 1 || got[0] != want {
+	if got, want := Answer(refused), "Noisy machine: other programs used 75 % of the CPUs (cc1 40 %, rustc 30 %). Counts stand; latencies may be too high: close them, or measure later."; len(got) != 1 || got[0] != want {
 		t.Errorf("of a run that was refused: %q, want only %q", got, want)
 	}
 	refused.Cells[0].Findings[0] = matrix.Finding{Name: "bookkeeping", Level: record.Invalid, Trials: 1, Detail: "calls do not add up"}

@@ -17,23 +17,26 @@ import (
 type trouble struct {
 	found, do string
 	others    bool   // other programs on this machine are the cause
+	ofService bool   // it is about the service's answers, not about the measurement
 	warning   string // what a warning of the check says, in few words
 }
 
 // troubles has the words for the checks that users can act on.
 var troubles = map[string]trouble{
-	"gaps":            {others: true, warning: "other programs in the way"},
-	"neighbours":      {others: true, warning: "busy neighbours"},
-	"stopped":         {others: true, warning: "an end stood still"},
-	"suspended":       {found: "the machine was suspended", do: "keep it awake"},
-	"generator-bound": {found: "the load generator was the limit", do: "use fewer clients, or more CPUs", warning: "client near its limit"},
-	"schedule":        {found: "requests were sent late", do: "lower the rate"},
-	"overload":        {found: "the service was offered more than it can serve", do: "lower the rate"},
-	"connections":     {found: "connections were not opened as asked"},
-	"errors":          {found: "calls failed"},
-	"settled":         {found: "the warm-up was too short", do: "use a longer --warm-up", warning: "warm-up perhaps too short"},
-	"generator-gc":    {warning: "collections in the client"},
-	"no measurement":  {found: "trials ended without a measurement"},
+	"gaps":               {others: true, warning: "other programs in the way"},
+	"neighbours":         {others: true, warning: "busy neighbours"},
+	"stopped":            {others: true, warning: "an end stood still"},
+	"suspended":          {found: "the machine was suspended", do: "keep it awake"},
+	"generator-bound":    {found: "the load generator was the limit", do: "use fewer clients, or more CPUs", warning: "client near its limit"},
+	"schedule":           {found: "requests were sent late", do: "lower the rate"},
+	"overload":           {found: "the service was offered more than it can serve", do: "lower the rate"},
+	"connections":        {found: "connections were not opened as asked"},
+	"errors":             {found: "calls failed"},
+	"settled":            {found: "the warm-up was too short", do: "use a longer --warm-up", warning: "warm-up perhaps too short"},
+	"generator-gc":       {warning: "collections in the client"},
+	"sizes":              {ofService: true},
+	"single-connections": {ofService: true},
+	"no measurement":     {found: "trials ended without a measurement"},
 }
 
 // mainTrouble returns the commonest reason for invalid trials, or the zero value without any.
@@ -139,13 +142,10 @@ func OnlyDisturbed(s *analysis.Summary) bool {
 		!slices.ContainsFunc(against, func(r reason) bool { return !troubles[r.name].others })
 }
 
-// IsAboutOthers reports whether a check is about other programs on the machine.
-func IsAboutOthers(check string) bool { return troubles[check].others }
-
 // disturbedFigures says what can be believed of a service's figures if other programs disturbed them.
 func disturbedFigures(s *analysis.Summary) []string {
 	if !OnlyDisturbed(s) {
 		return nil
 	}
-	return []string{"Noisy machine: " + otherPrograms(s) + ". Counts stand; latencies may be too high."}
+	return []string{"Noisy machine: " + otherPrograms(s) + ". Counts stand; latencies may be too high: close them, or measure later."}
 }

@@ -30,7 +30,7 @@ func (t trial) checkConnections() record.Check {
 	switch {
 	case t.Cell.Kind().MayFail && opened >= want && made.During > 0:
 		c.Level = record.Warning
-		c.Detail += ": the service closed connections, and calls waited for new ones"
+		c.Detail = fmt.Sprintf("the service closed connections: for %d at once, %d were opened, %d of them in the window, and calls waited for new ones", made.Want, made.Opened, made.During)
 	case !growing && (opened < want || made.During > 0):
 		c.Level = record.Invalid
 	case opened != want || made.During > 0 || made.Failed > 0:

@@ -54,7 +54,7 @@ func (t trial) checkAffinity() record.Check {
 	c.Level, c.Detail = record.Warning, strings.Join(found, "; ")
 	asked := len(commonCPUs(client.CPUs, server.CPUs)) > 0 // both ends were assigned to one CPU
 	if t.Cell.Kind().Unplaced {                            // wirelab could not place the service
-		c.Detail += fmt.Sprintf(": the service may have used CPU %s, which the client needs; start the service with `taskset` on CPUs that the client does not use", cpuList(client.CPUs))
+		c.Detail += fmt.Sprintf(": start the service on other CPUs than %s, as in `taskset -c CPU ./service`", cpuList(client.CPUs))
 		return c
 	}
 	if !asked && c.Figure != nil && t.limits.Moved.level(*c.Figure) == record.Invalid {

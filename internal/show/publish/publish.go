@@ -148,46 +148,59 @@ type PrintOptions struct {
 // end of the output first.
 func Print(w io.Writer, seen *report.Run, p PrintOptions, page string) error {
 	terminal := format.TerminalOf(w)
+	var out strings.Builder
 	for _, step := range []func() error{
-		func() error { return printTable(w, seen, p, terminal) },
-		func() error { return table.WriteTraces(w, seen.Summary) },
-		func() error { return table.WriteAllocators(w, seen.Summary) },
-		func() error { return gate.WriteClaims(w, seen.Summary.Claims, terminal) },
-		func() error { return printWords(w, seen, p, terminal) },
+		func() error { return printTable(&out, seen, p, terminal) },
+		func() error { return table.WriteTraces(&out, seen.Summary) },
+		func() error { return table.WriteAllocators(&out, seen.Summary) },
+		func() error { return gate.WriteClaims(&out, seen.Summary.Claims, terminal) },
+		func() error { return printWords(&out, seen, p, terminal) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return printAnswer(w, seen, terminal, page)
+	printAnswer(&out, seen, p, terminal, page)
+	_, err := io.WriteString(w, terminal.Encode(out.String()))
+	return err
 }
 
 // printAnswer prints the factors of all variants, the answer, and where to read more. It breaks lines
 // between words, and commands so that a shell can still read them.
-func printAnswer(w io.Writer, seen *report.Run, terminal format.Terminal, page string) error {
+func printAnswer(out *strings.Builder, seen *report.Run, p PrintOptions, terminal format.Terminal, page string) {
 	s := seen.Summary
 	lines := advice.Standings(s)
 	if s.IsPartial() {
-		lines = append(lines, fmt.Sprintf("Partial: %d of %d trials were done; the missing trials may change the result.", s.Done, s.Planned))
+		what := "trials"
+		if isPrintedAsLoad(s, p) {
+			what = "runs"
+		}
+		lines = append(lines, fmt.Sprintf("Partial: %d of %d %s were done; the missing %s may change the result.", s.Done, s.Planned, what, what))
 	}
-	var out strings.Builder
-	for _, line := range slices.Concat(lines, seen.Answer) {
-		format.Wrap(&out, line, format.LayoutOf(line, terminal))
+	if !isPrintedAsLoad(s, p) { // the figures of a load are its answer
+		lines = append(lines, seen.Answer...)
+		out.WriteByte('\n')
+	}
+	for _, line := range lines {
+		format.Wrap(out, line, format.LayoutOf(line, terminal))
 	}
 	more := ""
 	if len(s.Insights) > 0 {
 		more = "; the reasons in full: wirelab explain " + seen.Directory
 	}
-	_, err := fmt.Fprintf(w, "\n%sReport: %s%s\n", out.String(), page, more)
-	return err
+	fmt.Fprintf(out, "Report: %s%s\n", page, more)
+}
+
+func isPrintedAsLoad(s *analysis.Summary, p PrintOptions) bool {
+	return table.IsLoad(s) && len(p.Columns) == 0
 }
 
 func printTable(w io.Writer, seen *report.Run, p PrintOptions, terminal format.Terminal) error {
 	switch {
 	case seen.Summary.IsSweep() && len(p.Columns) == 0:
 		return table.WriteScaling(w, seen.Summary)
-	case table.IsSingleLoad(seen.Summary) && len(p.Columns) == 0:
-		return table.WriteLoad(w, seen.Summary, seen.Records[0].Warnings, terminal)
+	case isPrintedAsLoad(seen.Summary, p):
+		return table.WriteLoad(w, seen.Summary, table.Table{Terminal: terminal, Verbose: p.Verbose})
 	}
 	return table.WriteTable(w, seen.Summary, table.Table{Terminal: terminal, Columns: p.Columns, Verbose: p.Verbose})
 }

@@ -14,7 +14,6 @@ import (
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
-	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/table"
 )
 
@@ -123,7 +122,7 @@ func TestFleetDiffersFromOneMachine(t *testing.T) {
 func TestFleetOfAService(t *testing.T) {
 	run := fixtureFleet(t)
 	var text strings.Builder
-	if err := table.WriteLoad(&text, run.Summary, nil, format.Terminal{}); err != nil {
+	if err := table.WriteLoad(&text, run.Summary, table.Table{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"4 client agents (client-1, client-2, 2 more) against server-1; clocks ±38 µs, windows within", "client-1: 25 clients, 20,000/s, P99 149µs, 50% of its CPUs busy, ok", "client-4: 25 clients, 20,000/s, P99 273µs, 99% of its CPUs busy, invalid"} {

@@ -10,7 +10,6 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
-	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/table"
 )
 
@@ -51,14 +50,14 @@ func TestLoadShowsThePercentilesThatAreKnown(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		run := shortLoad(t, c.requests)
-		if !table.IsSingleLoad(run.Summary) {
+		if !table.IsLoad(run.Summary) {
 			t.Fatal("one trial of a service is no load")
 		}
-		if err := table.WriteLoad(&out, run.Summary, nil, format.Terminal{}); err != nil {
+		if err := table.WriteLoad(&out, run.Summary, table.Table{}); err != nil {
 			t.Fatal(err)
 		}
-		_, line, _ := strings.Cut(out.String(), "\nlatency ")
-		line, _, _ = strings.Cut(line, "\n")
+		_, line, _ := strings.Cut(out.String(), "\n  latency ")
+		line, _, _ = strings.Cut(line, "\n  CPU ")
 		for _, text := range c.shown {
 			if !strings.Contains(line, text) {
 				t.Errorf("%d requests: %q without %s", c.requests, line, text)

@@ -239,14 +239,9 @@ func (s *loadContent) help() string {
 
 // sparkline draws the rates on a scale from zero to the highest.
 func (s *loadContent) sparkline(width int) string {
-	most := slices.Max(append([]float64{0}, s.rates...))
 	const label, legend = "rate   ", 24
 	rates := s.rates[max(0, len(s.rates)-max(0, width-len(label)-legend)):]
-	var signs strings.Builder
-	for _, rate := range rates {
-		signs.WriteRune(sparkSigns[int(rate/max(most, 1e-9)*float64(len(sparkSigns)-1)+0.5)])
-	}
-	return fmt.Sprintf("%s%s up to %s/s", label, signs.String(), units.Thousands(int64(most)))
+	return fmt.Sprintf("%s%s up to %s/s", label, format.Spark(rates), units.Thousands(int64(slices.Max(append([]float64{0}, s.rates...)))))
 }
 
 func describeRecent(calls *live.Calls) string {

@@ -237,7 +237,7 @@ func (s sparkCell) sign(least, most float64) rune {
 	case s.rate == 0:
 		return '·'
 	case most == least:
-		return sparkSigns[len(sparkSigns)-1]
+		return format.SparkSign(1)
 	}
-	return sparkSigns[int(math.Log(s.rate/least)/math.Log(most/least)*float64(len(sparkSigns)-1))]
+	return format.SparkSign(math.Log(s.rate/least) / math.Log(most/least))
 }

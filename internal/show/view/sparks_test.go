@@ -40,7 +40,7 @@ func TestSparksFill(t *testing.T) {
 		r.Completed, r.WindowNS = int64(1e6*rates[c.Variant.Stack]*float64(c.Clients)), 1e9
 		shown.add(r)
 	}
-	if got, want := shown.lines(80), []string{"grpc  ▁▃×·", "tcp   ▃▅█·", "requests/s, one sign per cell; ·: not measured yet, ×: invalid"}; !slices.Equal(got, want) {
+	if got, want := shown.lines(80), []string{"grpc  ▁▃×·", "tcp   ▃▆█·", "requests/s, one sign per cell; ·: not measured yet, ×: invalid"}; !slices.Equal(got, want) {
 		t.Errorf("the table is %q, want %q", got, want)
 	}
 	for _, line := range shown.lines(7)[:2] {

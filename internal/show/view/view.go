@@ -159,9 +159,6 @@ func progressBar(fraction float64) string {
 	return "[" + strings.Repeat("■", full) + strings.Repeat("·", cells-full) + "]"
 }
 
-// sparkSigns are the signs of a sparkline, from low to high.
-var sparkSigns = []rune("▁▂▃▄▅▆▇█")
-
 func describeTrial(r *record.Record) string {
 	name := fmt.Sprintf("%s (repeat %d)", r.Cell.Key(), r.Repeat)
 	switch {

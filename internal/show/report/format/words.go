@@ -3,11 +3,8 @@ package format
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/foreign/flags"
@@ -120,25 +117,6 @@ func Grid(rows [][]string, isLeft func(column int) bool) []string {
 // QuoteCommand quotes arguments so that a POSIX shell reads them unchanged.
 func QuoteCommand(arguments []string) string {
 	return strings.Join(lists.Map(arguments, flags.Quote), " ")
-}
-
-// A Terminal describes the writer of a table or a view.
-type Terminal struct {
-	Width  int // width in columns; 0 if the writer is not a terminal
-	Colour bool
-}
-
-// TerminalOf returns the writer's width, and whether it supports colours.
-func TerminalOf(w io.Writer) Terminal {
-	file, ok := w.(*os.File)
-	if !ok {
-		return Terminal{}
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil { // not a terminal
-		return Terminal{}
-	}
-	return Terminal{Width: width, Colour: os.Getenv("NO_COLOR") == ""}
 }
 
 // Shorten shortens a text to a width.

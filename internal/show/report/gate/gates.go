@@ -37,7 +37,7 @@ func WriteGates(w io.Writer, run *Run) error {
 		if f.Outcome == analysis.GateBreached {
 			outcome = strings.ToUpper(outcome)
 		}
-		fmt.Fprintf(&out, "%-*s  %s\n", table.FactNameWidth, outcome, run.DescribeGate(f))
+		fmt.Fprintf(&out, "%-*s  %s\n", len(analysis.GateOpen), outcome, run.DescribeGate(f))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

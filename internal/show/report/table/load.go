@@ -7,10 +7,11 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice"
@@ -20,189 +21,418 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// IsSingleLoad reports whether a run is one trial of a user's service, printed without a table.
-func IsSingleLoad(s *analysis.Summary) bool {
+// IsLoad reports whether a run is the load of one service, which WriteLoad prints.
+func IsLoad(s *analysis.Summary) bool {
 	cells := s.Cells
-	return len(cells) == 1 && cells[0].Kind().Alone && cells[0].Trials == 1 && cells[0].HasFigures()
+	return len(cells) > 0 && cells[0].Kind().Alone && len(s.Foreign) == 0 && !slices.ContainsFunc(cells, func(c matrix.Cell) bool {
+		return c.Variant != cells[0].Variant || c.Target != cells[0].Target || !c.HasFigures()
+	})
 }
 
-// WriteLoad shows the trial of a service, with the trial's own warnings.
-func WriteLoad(w io.Writer, s *analysis.Summary, warnings []string, terminal format.Terminal) error {
-	c := &s.Cells[0]
-	var out loadText
-	out.line("load", "%s", c.Target+", "+describeServiceLoad(c))
-	out.line("requests", "%s in %v: %s/s, %s", units.Thousands(c.Requests), roundedDuration(c.WindowSeconds), format.PerSecond(c.Throughput.Value), describeFailed(c.Errors, c.Requests))
-	if c.Errors < c.Requests { // if all failed, no answer has a time
-		out.responseTimes(c)
+// WriteLoad prints the figures of a load, each once, and then what a reader must know about them. A
+// load with several numbers of clients, or with several runs, has a short table.
+func WriteLoad(w io.Writer, s *analysis.Summary, table Table) error {
+	cells := SortedCells(s.Cells)
+	out := loadText{width: table.wrapWidth(), paint: format.Painter(table.Colour)}
+	out.headline(cells)
+	if len(cells) == 1 {
+		out.figures(cells[0])
+		out.runs(cells[0])
+	} else {
+		out.steps(cells)
 	}
-	for i := range c.Named {
-		calls := &c.Named[i]
-		out.line("step", "%s", calls.Name)
-		out.line("step", "    %s requests: %s/s, %s", units.Thousands(calls.Requests), format.PerSecond(calls.Throughput.Value), describeFailed(calls.Failed, calls.Requests))
-		out.line("step", "    %s", describePercentiles(&calls.Times))
-	}
-	for _, s := range NamedStatuses(&c.Cell, c.Statuses) {
-		out.line("status", "%s: %s", s.Name, units.Thousands(s.Count))
-	}
-	if sizes := SizesOf(c.Answers); sizes != nil {
-		out.line("answers", "%s", sizes)
-	}
-	for _, e := range c.ErrorKinds {
-		class := e.Class
-		if e.Code != "" && e.Code != codes.Unknown.String() { // HTTP has no such code
-			class += " (" + e.Code + ")"
-		}
-		out.line("error", "%s of %s: %s", units.Thousands(e.Count), class, format.Shorten(strings.ReplaceAll(e.Example, "\n", " "), 161))
-	}
-	if k := c.Checking; k != nil {
-		out.line("checking", "%s per answer, between calls; %s of the answers were checked against all conditions",
-			format.Micros(float64(k.TookNS)/1e3/float64(k.Answers)), format.Percent(float64(k.Whole)/float64(k.Answers)))
-	}
-	out.line("connections", "%d opened, %d of them in the window", int64(c.Opened.Value), c.Connections.During)
-	if s := c.Search; s != nil {
-		out.line("goal", "%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value))
-	}
+	out.failures(cells)
 	if s.Fleet != nil {
-		out.line("fleet", "%s", advice.FleetLine(s.Fleet, words.MaxLineLength))
-		for i := range s.Cells {
-			for _, client := range s.Cells[i].FleetClients {
-				out.line("fleet", "%s", fleetClientLine(&client))
+		out.fact("fleet", advice.FleetLine(s.Fleet, words.MaxLineLength))
+		for _, c := range cells {
+			for i := range c.FleetClients {
+				out.fact("", fleetClientLine(&c.FleetClients[i]))
 			}
 		}
 	}
-	out.line("client", "%s", describeCost(c.ClientCPU, &c.Client))
-	out.line("service", "%s", describeCost(c.ServerCPU, &c.Server))
-	if advice.OnlyDisturbed(s) { // the answer says so
-		rest := *c
-		rest.Findings = slices.DeleteFunc(slices.Clone(c.Findings), func(f matrix.Finding) bool { return advice.IsAboutOthers(f.Name) })
-		c = &rest
-	}
-	out.checkLines(c, warnings, terminal)
+	out.remarks(advice.LoadRemarks(s), table.Verbose)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// A loadText holds one line per fact: its name, then its text.
+// maxRemarkLines is the largest number of lines that remarks fill, if there are more than two and not
+// all are asked for. With it, one run fits half a terminal of 24 lines.
+const maxRemarkLines = 3
+
+// A loadText is the text of a load: a headline, then facts. Each fact has a name in front.
 type loadText struct {
 	strings.Builder
-	last string
+	width int
+	paint func(format.Style, string) string
 }
 
-// FactNameWidth is the width of the longest fact name.
-const FactNameWidth = len("connections")
+// FactNameWidth is the width of the names of facts, with the indent before them.
+const FactNameWidth = len("  messages")
 
-func (t *loadText) line(name, format string, args ...any) {
-	shown := name
-	if name == t.last {
-		shown = ""
+// gap separates the parts of a fact.
+const gap = "   "
+
+// lead returns the name of a fact, as wide as all names.
+func lead(name string) string { return fmt.Sprintf("%-*s  ", FactNameWidth, "  "+name) }
+
+// fact prints parts behind a name. A part that does not fit goes to the next line as a whole.
+func (t *loadText) fact(name string, parts ...string) {
+	line, separator := lead(name), ""
+	for _, part := range parts {
+		if separator != "" && utf8.RuneCountInString(line+separator+part) > t.width {
+			t.WriteString(line + "\n")
+			line, separator = lead(""), ""
+		}
+		line += separator + part
+		separator = "   "
 	}
-	t.last = name
-	fmt.Fprintf(t, "%-*s  %s\n", FactNameWidth, shown, fmt.Sprintf(format, args...))
+	t.WriteString(line + "\n")
 }
 
-// checkLines prints whether the figures are valid, and warnings about them.
-func (t *loadText) checkLines(c *matrix.Cell, warnings []string, terminal format.Terminal) {
-	for _, f := range c.Findings {
-		switch f.Level {
-		case record.Invalid:
-			t.paragraph("REFUSED", cmp.Or(f.Spoils, "all figures")+", "+f.Name+": "+f.Detail, terminal)
-		case record.Warning:
-			t.paragraph("note", f.Name+": "+f.Detail, terminal)
+// sentence prints a text behind a name. It breaks lines between words.
+func (t *loadText) sentence(name, text string) {
+	format.Wrap(&t.Builder, text, format.Layout{Width: t.width, Lead: lead(name), Hang: FactNameWidth + 2})
+}
+
+// remarks prints the first remarks, and counts the others.
+func (t *loadText) remarks(all []string, verbose bool) {
+	wrap := func(out *strings.Builder, text string) {
+		format.Wrap(out, text, format.Layout{Width: t.width, Lead: "! ", Hang: 2, Paint: func(s string) string { return t.paint(format.Red, s) }})
+	}
+	var out strings.Builder
+	for i, remark := range all {
+		before := out.Len()
+		wrap(&out, remark)
+		if i > 1 && !verbose && strings.Count(out.String(), "\n") > maxRemarkLines {
+			t.WriteString(out.String()[:before])
+			wrap(&t.Builder, words.Count(len(all)-i, "more remark")+": with --verbose, and in the report")
+			return
 		}
 	}
-	for _, text := range warnings {
-		t.paragraph("note", text, terminal)
-	}
+	t.WriteString(out.String())
 }
 
-// paragraph adds a fact with several lines.
-func (t *loadText) paragraph(name, text string, terminal format.Terminal) {
-	var wrapped strings.Builder
-	format.Wrap(&wrapped, text, format.Layout{Width: cmp.Or(terminal.Width, format.DefaultWidth) - FactNameWidth - 2})
-	for line := range strings.Lines(wrapped.String()) {
-		t.line(name, "%s", strings.TrimSuffix(line, "\n"))
-	}
-	t.last = ""
-}
-
-func describeServiceLoad(c *matrix.Cell) string {
-	text := fmt.Sprintf("%s (%s)", CellName(&c.Cell), c.Connection)
-	switch l := c.Load; {
-	case l.RampTo > 0:
-		text += fmt.Sprintf(", %s to %s/s", format.PerSecond(l.RatePerSecond), format.PerSecond(l.RampTo))
-	case l.RatePerSecond > 0:
-		text += fmt.Sprintf(", %s/s, %s", format.PerSecond(l.RatePerSecond), l.Arrivals)
-	}
-	if c.WarmUp.Value > 0 {
-		text += fmt.Sprintf(", after %v of warm-up", roundedDuration(c.WarmUp.Value/1e3))
-	}
-	return text
-}
-
-func roundedDuration(seconds float64) time.Duration {
-	return time.Duration(math.Round(seconds * 1e9)).Round(10 * time.Millisecond)
-}
-
-func describeFailed(failed, requests int64) string {
-	if failed > 0 {
-		return fmt.Sprintf("%s failed (%s)", units.Thousands(failed), format.Percent(float64(failed)/float64(max(1, requests))))
-	}
-	return "none failed"
-}
-
-// responseTimes prints service times and their spread, and for an open loop response times, too.
-func (t *loadText) responseTimes(c *matrix.Cell) {
-	if c.Response != nil {
-		t.line("response", "%s", describePercentiles(c.Response))
-	}
-	t.line("latency", "%s", describePercentiles(&c.Service))
-	if c.Messages != nil {
-		t.line("messages", "%s answered, times: %s", units.Thousands(c.Messages.Requests), describePercentiles(&c.Messages.Times))
-	}
-	t.spreadBars(c.Spread)
-}
-
-// describePercentiles lists mean, maximum and all percentiles with enough requests.
-func describePercentiles(l *matrix.Latencies) string {
-	if l.Max.Value == 0 {
-		return "no answers"
-	}
-	parts := []string{"mean " + format.Micros(l.Mean.Value)}
-	for _, q := range matrix.Quantiles {
-		if value := q.FigureIn(l).Value; format.Finite(value) {
-			parts = append(parts, q.Tag.Get("label")+" "+format.Micros(value))
+// grid prints rows below their titles. Too wide rows lose the columns with the given titles.
+func (t *loadText) grid(rows [][]string, drop ...string) {
+	for {
+		lines := format.Grid(rows, func(column int) bool { return column == 0 && rows[0][0] == stepTitle })
+		if len(drop) == 0 || !slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line)+2 > t.width }) {
+			for _, line := range lines {
+				t.WriteString("  " + line + "\n")
+			}
+			return
 		}
+		if at := slices.Index(rows[0], drop[0]); at >= 0 {
+			rows = withoutColumn(rows, at)
+		}
+		drop = drop[1:]
 	}
-	return strings.Join(append(parts, "max "+format.Micros(l.Max.Value)), ", ")
 }
 
-// spreadBars prints a bar per range of response times, with the number of requests.
-func (t *loadText) spreadBars(steps []matrix.SpreadStep) {
-	const rows, widest = 10, 40
-	if len(steps) == 0 {
+// headline names what was loaded, and how.
+func (t *loadText) headline(cells []*matrix.Cell) {
+	c := cells[0]
+	left, right := describeTarget(c), strings.Join(describeHow(cells), ", ")
+	if utf8.RuneCountInString(left+right)+3 <= t.width {
+		t.WriteString(t.paint(format.Bold, left) + "   " + right + "\n")
 		return
 	}
-	each := len(steps) / rows
-	counts := make([]int64, rows)
-	for i, step := range steps {
-		counts[i/each] += step.Requests
+	format.Wrap(&t.Builder, left, format.Layout{Width: t.width, Hang: 2, Paint: func(s string) string { return t.paint(format.Bold, s) }})
+	format.Wrap(&t.Builder, right, format.Layout{Width: t.width, Lead: "  ", Hang: 2})
+}
+
+// describeTarget returns the request as users write it: GET http://127.0.0.1:8080/items.
+func describeTarget(c *matrix.Cell) string {
+	wire, _ := c.Cell.Wire()
+	scheme := "http"
+	if strings.HasPrefix(wire, "grpc") {
+		scheme = "grpc"
 	}
-	most := slices.Max(counts)
-	for i, n := range counts {
-		bar := strings.Repeat("■", int(float64(widest)*float64(n)/float64(most)))
-		t.line("spread", "up to %7s %s %s", format.Micros(steps[(i+1)*each-1].Until), bar, units.Thousands(n))
+	if c.Connections.Secure {
+		scheme += "s"
+	}
+	method, path, hasMethod := strings.Cut(c.Workload, " ")
+	isAddress := !strings.HasPrefix(c.Target, "/")
+	switch {
+	case isAddress && hasMethod && strings.HasPrefix(path, "/"):
+		return method + " " + scheme + "://" + c.Target + path
+	case isAddress && strings.HasPrefix(scheme, "grpc") && strings.Contains(c.Workload, "/"):
+		return scheme + "://" + c.Target + "/" + c.Workload
+	case c.Target == "":
+		return c.Workload
+	}
+	return c.Workload + " at " + c.Target
+}
+
+// describeHow lists the protocol and the load. It leaves out what differs between the cells.
+func describeHow(cells []*matrix.Cell) []string {
+	c := cells[0]
+	wire, others := c.Cell.Wire()
+	parts := []string{cmp.Or(protocolNames[wire], wire)}
+	if len(cells) == 1 {
+		clients := describeCount(c.Clients)
+		if kept := int(c.Opened.Value) - int(c.Connections.During); c.Connection != "per-worker" && kept > 0 && !c.Connections.PerRequest {
+			clients += " on " + words.Count(kept, "connection")
+		}
+		parts = append(parts, clients)
+		if text := DescribeLoad(c); text != "closed" {
+			parts = append(parts, text)
+		}
+	}
+	for _, option := range others {
+		if limit, is := strings.CutPrefix(option, "inflight="); is {
+			parts = append(parts, "at most "+limit+" in flight")
+		}
+	}
+	if c.Connections.PerRequest {
+		parts = append(parts, "a new connection per request")
+	}
+	took := words.Seconds(c.WindowSeconds)
+	if c.WindowSeconds < 1 {
+		took = words.Micros(1e6 * c.WindowSeconds)
+	}
+	if c.Trials > 1 {
+		took = fmt.Sprintf("%d runs of %s", c.Trials, took)
+	}
+	if c.WarmUp.Value > 0 {
+		took += fmt.Sprintf(" (+%s warm-up)", words.Micros(1e3*c.WarmUp.Value))
+	}
+	return append(parts, took)
+}
+
+// figures prints the figures of one cell.
+func (t *loadText) figures(c *matrix.Cell) {
+	t.WriteString("  " + strings.Join(describeCounts(c), "     ") + "\n")
+	if c.Errors < c.Requests { // if all failed, no answer has a time
+		if c.Response != nil {
+			t.times("response", c.Response, c.Spread, "from the planned send")
+			t.times("service", &c.Service, nil, "from the actual send")
+		} else {
+			t.times("latency", &c.Service, c.Spread, "")
+		}
+	}
+	if c.Messages != nil {
+		t.fact("messages", append([]string{units.Thousands(c.Messages.Requests) + " answered"}, percentiles(&c.Messages.Times, shownPercentiles)...)...)
+	}
+	if s := c.Search; s != nil {
+		t.fact("goal", fmt.Sprintf("%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value)))
+	}
+	t.fact("CPU", describeCPU(c)...)
+	if k := c.Checking; k != nil {
+		t.fact("checking", fmt.Sprintf("%s per answer, between calls; %s checked against all conditions",
+			format.Micros(float64(k.TookNS)/1e3/float64(k.Answers)), words.Percent(float64(k.Whole)/float64(k.Answers))))
+	}
+	if sizes := SizesOf(c.Answers); sizes != nil && sizes.MinBytes < sizes.MaxBytes {
+		t.sentence("answers", sizes.String())
+	}
+	if kinds := userKinds(c.Named); len(kinds) > 1 {
+		t.fact("users", lists.Map(kinds, func(k matrix.CallTimes) string {
+			return fmt.Sprintf("%s %s requests (%s)", k.Name, units.Thousands(k.Requests), shareText(k.Requests, c.Requests))
+		})...)
+	}
+	if len(c.Named) > 0 {
+		t.grid(append([][]string{{stepTitle, "ok", "failed", "/s", "P50", "P90", "P99", "max"}}, lists.Map(c.Named, func(calls matrix.CallTimes) []string {
+			return append([]string{calls.Name, units.Thousands(calls.Requests - calls.Failed), units.Thousands(calls.Failed), format.PerSecond(calls.Throughput.Value)}, stepTimes(&calls.Times)...)
+		})...), "P90", "max")
 	}
 }
 
-func describeCost(cpu *matrix.Figure, end *matrix.End) string {
-	if cpu == nil || end.Cores == nil {
-		return "unknown cost: the process is on another machine, or was not found"
+// userKinds counts the requests of each kind of user, whose name begins the names of the steps.
+func userKinds(steps []matrix.CallTimes) (kinds []matrix.CallTimes) {
+	for _, step := range steps {
+		kind, _, _ := strings.Cut(step.Name, ": ")
+		lists.FindOrAdd(&kinds, matrix.CallTimes{Name: kind}, func(k matrix.CallTimes) bool { return k.Name == kind }).Requests += step.Requests
 	}
-	text := fmt.Sprintf("%s of CPU per request, %s CPUs", format.Micros(cpu.Value), format.ThreeDigits(end.Cores.Value))
-	if end.RSS != nil {
-		text += ", " + format.ByteSize(int(end.RSS.Value)) + " of memory"
+	return kinds
+}
+
+// describeCounts returns the parts of the line that counts: requests, rate, and bytes.
+func describeCounts(c *matrix.Cell) []string {
+	failed := units.Thousands(c.Errors) + " failed"
+	if c.Errors > 0 {
+		failed += " (" + shareText(c.Errors, c.Requests) + ")"
 	}
-	return text
+	rate := format.PerSecond(c.Throughput.Value) + "/s"
+	if i := c.Throughput.Interval; i != nil {
+		rate += fmt.Sprintf(" (%s to %s)", format.PerSecond(i.Low), format.PerSecond(i.High))
+	}
+	parts := []string{units.Thousands(c.Requests-c.Errors) + " ok, " + failed, rate}
+	if sizes := SizesOf(c.Answers); sizes != nil && sizes.MinBytes == sizes.MaxBytes {
+		parts = append(parts, "answers of "+units.Bytes(int(sizes.MinBytes), " "))
+	}
+	return parts
+}
+
+// shareText returns a share in percent. It shows 100 % only for all of them.
+func shareText(some, all int64) string {
+	share := float64(some) / float64(max(1, all))
+	if share > 0.99 {
+		return words.Percent(share)
+	}
+	return words.Share(share)
+}
+
+// shownPercentiles are the percentiles of a short line. All others follow beside the spread.
+var shownPercentiles = []string{"P50", "P90", "P99"}
+
+// percentiles returns the known percentiles with the given names, the maximum and the mean.
+func percentiles(l *matrix.Latencies, names []string) []string {
+	if l.Max.Value == 0 {
+		return []string{"no answers"}
+	}
+	var parts []string
+	for _, q := range matrix.Quantiles {
+		if label := q.Tag.Get("label"); slices.Contains(names, label) && format.Finite(q.FigureIn(l).Value) {
+			parts = append(parts, label+" "+format.Micros(q.FigureIn(l).Value))
+		}
+	}
+	mean := "mean " + format.Micros(l.Mean.Value)
+	if i := l.Mean.Interval; i != nil {
+		mean += fmt.Sprintf(" (%s to %s)", format.Micros(i.Low), format.Micros(i.High))
+	}
+	return append(parts, "max "+format.Micros(l.Max.Value), mean)
+}
+
+// times prints percentiles, and below them the spread with the other percentiles.
+func (t *loadText) times(name string, l *matrix.Latencies, spread []matrix.SpreadStep, from string) {
+	parts := percentiles(l, shownPercentiles)
+	var more []string
+	for _, q := range matrix.Quantiles {
+		if label := q.Tag.Get("label"); !slices.Contains(shownPercentiles, label) && format.Finite(q.FigureIn(l).Value) && spread != nil {
+			more = append(more, label+" "+format.Micros(q.FigureIn(l).Value))
+		}
+	}
+	if from != "" {
+		parts = append(parts, from)
+	}
+	t.fact(name, parts...)
+	if len(spread) == 0 {
+		return
+	}
+	const signs = 20
+	counts := make([]float64, signs)
+	for i, step := range spread {
+		counts[i*signs/len(spread)] += float64(step.Requests)
+	}
+	fastest := spread[0].Until * spread[0].Until / spread[1].Until // the steps grow by a constant factor
+	t.fact("", append([]string{fmt.Sprintf("%s  %s to %s", format.Spark(counts), format.Micros(fastest), format.Micros(l.Max.Value))}, more...)...)
+}
+
+// describeCPU returns the cost of both ends.
+func describeCPU(c *matrix.Cell) []string {
+	client, service := formatOptional(figureValue(c.ClientCPU), format.Micros), formatOptional(figureValue(c.ServerCPU), format.Micros)
+	parts := []string{fmt.Sprintf("client %s, service %s per request", client, service)}
+	if c.ServerCPU == nil {
+		parts = []string{"client " + client + " per request", "service unknown: on another machine, or not found"}
+	}
+	if c.Client.RSS != nil && c.Server.RSS != nil {
+		parts = append(parts, fmt.Sprintf("memory %.0f and %.0f MiB", c.Client.RSS.Value/(1<<20), c.Server.RSS.Value/(1<<20)))
+	}
+	return parts
+}
+
+func figureValue(f *matrix.Figure) *float64 {
+	if f == nil {
+		return nil
+	}
+	return &f.Value
+}
+
+// runs prints one line per run, if there are several.
+func (t *loadText) runs(c *matrix.Cell) {
+	if len(c.Repeats) < 2 {
+		return
+	}
+	t.grid(append([][]string{{"run", "/s", "mean", "P50", "P99", "valid"}}, lists.Map(c.Repeats, func(r matrix.Repeat) []string {
+		return []string{fmt.Sprint(r.Trial), formatOptional(r.Throughput, format.PerSecond), formatOptional(r.MeanUS, format.Micros), formatOptional(r.P50, format.Micros), formatOptional(r.P99, format.Micros), yesOrNo(r.Valid)}
+	})...))
+}
+
+const stepTitle = "step"
+
+// steps prints one line per number of clients, or per load.
+func (t *loadText) steps(cells []*matrix.Cell) {
+	rows := [][]string{{"clients", "load", "ok", "failed", "/s", "P50", "P90", "P99", "max", "client", "service", "valid"}}
+	for _, c := range cells {
+		row := []string{ClientCount(c), DescribeLoad(c), units.Thousands(c.Requests - c.Errors), units.Thousands(c.Errors), format.PerSecond(c.Throughput.Value)}
+		row = append(row, stepTimes(c.ResponseTimes())...)
+		rows = append(rows, append(row, formatOptional(figureValue(c.ClientCPU), format.Micros), formatOptional(figureValue(c.ServerCPU), format.Micros), yesOrNo(c.IsValid())))
+	}
+	t.grid(withoutConstant(rows, "load", "valid"), "P90", "max", "service", "client")
+}
+
+// withoutConstant removes the columns with the given titles whose rows are all equal.
+func withoutConstant(rows [][]string, titles ...string) [][]string {
+	for _, title := range titles {
+		at := slices.Index(rows[0], title)
+		if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[at] != rows[1][at] }) {
+			rows = withoutColumn(rows, at)
+		}
+	}
+	return rows
+}
+
+func withoutColumn(rows [][]string, at int) [][]string {
+	return lists.Map(rows, func(row []string) []string { return slices.Concat(row[:at], row[at+1:]) })
+}
+
+func yesOrNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+func stepTimes(l *matrix.Latencies) []string {
+	return lists.Map([]matrix.Figure{l.P50, l.P90, l.P99, l.Max}, func(f matrix.Figure) string { return format.Micros(f.Value) })
+}
+
+// maxShownFailures is the largest number of kinds of failures that a load prints.
+const maxShownFailures = 6
+
+// failures prints how often calls failed, by class, with an example and the share of all requests.
+// Statuses that are not among the failures come first, if there are several.
+func (t *loadText) failures(cells []*matrix.Cell) {
+	var kinds []record.ErrorCount
+	var statuses []record.StatusCount
+	requests := int64(0)
+	for _, c := range cells {
+		requests += c.Requests
+		kinds, statuses = record.PlusErrors(kinds, c.ErrorKinds), record.PlusStatuses(statuses, c.Statuses)
+	}
+	slices.SortStableFunc(kinds, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
+	others := slices.DeleteFunc(NamedStatuses(&cells[0].Cell, statuses), func(s AnswerStatus) bool {
+		return slices.ContainsFunc(kinds, func(e record.ErrorCount) bool { return e.Code == s.Name || strings.HasPrefix(s.Name, e.Code+" ") })
+	})
+	if len(others) > 1 || len(others) == 1 && others[0].Bad {
+		t.sentence("statuses", strings.Join(lists.Map(others, func(s AnswerStatus) string { return units.Thousands(s.Count) + " × " + s.Name }), ", "))
+	}
+	name := "failed"
+	for i, e := range kinds {
+		if i == maxShownFailures {
+			t.fact("", fmt.Sprintf("and %s, in the report", words.Count(len(kinds)-i, "other kind")))
+			break
+		}
+		t.sentence(name, fmt.Sprintf("%s (%s)  %s", units.Thousands(e.Count), shareText(e.Count, requests), describeFailure(e)))
+		name = ""
+	}
+}
+
+// describeFailure returns the class of failed calls, and an example of its error.
+func describeFailure(e record.ErrorCount) string {
+	const answered = "the server answered "
+	text := format.Shorten(strings.ReplaceAll(e.Example, "\n", " "), 161)
+	if e.Class == "application" && strings.HasPrefix(text, answered) {
+		return strings.TrimPrefix(text, answered)
+	}
+	if text == "" {
+		return e.Class
+	}
+	class := e.Class
+	if e.Code != "" && e.Code != codes.Unknown.String() { // HTTP has no such code
+		class += " (" + e.Code + ")"
+	}
+	return class + ": " + text
 }
 
 func fleetClientLine(c *matrix.FleetClient) string {
@@ -219,7 +449,7 @@ func fleetClientLine(c *matrix.FleetClient) string {
 // WriteTraces lists the traces of the slowest requests, if there are any.
 func WriteTraces(w io.Writer, s *analysis.Summary) error {
 	const most = 5 // the JSON has all traces
-	var out loadText
+	out := loadText{width: math.MaxInt}
 	for i := range s.Cells {
 		c := &s.Cells[i]
 		if c.Traced == 0 {
@@ -229,13 +459,13 @@ func WriteTraces(w io.Writer, s *analysis.Summary) error {
 		if len(s.Cells) > 1 {
 			of = " with " + DescribeClients(c)
 		}
-		out.line("traces", "%s of %s requests%s carry a traceparent header; the slowest of these:", units.Thousands(c.Traced), units.Thousands(c.Requests), of)
+		out.fact("traces", fmt.Sprintf("%s of %s requests%s carry a traceparent header; the slowest of these:", units.Thousands(c.Traced), units.Thousands(c.Requests), of))
 		for _, t := range c.Traces[:min(len(c.Traces), most)] {
 			failed := ""
 			if t.Failed {
 				failed = ", failed"
 			}
-			out.line("traces", "%s %s%s", t.ID, format.Micros(t.LatencyUS), failed)
+			out.fact("", t.ID+" "+format.Micros(t.LatencyUS)+failed)
 		}
 	}
 	_, err := io.WriteString(w, out.String())
