@@ -35,6 +35,9 @@ type Progress struct {
 	// MeanNS is the mean service time since the start, once Settled.
 	MeanNS int64  `json:"mean_ns,omitempty"`
 	Live   *Calls `json:"live,omitempty"` // nil unless the run requests live figures
+	// The lab adds the CPU time that each end has used so far to live figures. 0 means unknown.
+	ClientCPU time.Duration `json:"-"`
+	ServerCPU time.Duration `json:"-"`
 }
 
 // An Ended event reports that the trial's record has been written.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"sync/atomic"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
@@ -216,8 +217,13 @@ type Sampler struct {
 	period time.Duration
 	turns  func() Span
 	series Series
+	spent  atomic.Int64 // CPU time between the first and the last reading, ns
 	ticks  ticker
 }
+
+// Spent returns the CPU time that the process has used since the sampler began. It may be called at
+// any time.
+func (s *Sampler) Spent() time.Duration { return time.Duration(s.spent.Load()) }
 
 // StartSampler takes a reading now, and then periodically until Stop or until the source fails.
 func StartSampler(source Source, period time.Duration) *Sampler {
@@ -271,6 +277,10 @@ func (s *Sampler) takeReading() {
 		return
 	}
 	last := len(s.series.samples) - 1
+	if last >= 0 {
+		first := s.series.samples[0]
+		s.spent.Store(usage.UserNS + usage.SystemNS - first.UserNS - first.SystemNS)
+	}
 	if last >= 0 && (last+1 == maxSamples || s.series.samples[last].AtNS >= usage.AtNS) {
 		s.series.samples[last] = usage
 		return

@@ -384,3 +384,18 @@ func TestStretchesTellWhenTimeWasUsed(t *testing.T) {
 		t.Errorf("without readings: %v", got)
 	}
 }
+
+func TestSamplerTellsWhatWasSpentSoFar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sampler := StartSampler(steady(clock.Now()), 10*time.Millisecond)
+		defer sampler.Stop()
+		if spent := sampler.Spent(); spent != 0 {
+			t.Errorf("%v after no time", spent)
+		}
+		time.Sleep(105 * time.Millisecond)
+		synctest.Wait()
+		if spent := sampler.Spent(); spent != 50*time.Millisecond {
+			t.Errorf("spent %v of half a CPU in 100 ms", spent)
+		}
+	})
+}

@@ -38,6 +38,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	}
 	var watchFailed error
 	var outside *worker.OutsideReader
+	clientPID := 0 // 0 on another machine
 	process, err = t.launch(ctx, worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.workerCommand(catalog.ClientPeer),
@@ -45,12 +46,20 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		In:      t.processSurroundings(t.lab.placement(t.planned.Cell).Client, (*link.Network).EnterClient),
 		Silence: maxClientSilence,
 		OnStart: func(pid int) {
-			watchFailed = t.watchProcess(probe.Client, pid)
+			watchFailed, clientPID = t.watchProcess(probe.Client, pid), pid
 			if calls != "" {
 				outside = worker.ReadCostOfProcess(pid)
 			}
 		},
-		OnProgress: func(p live.Progress) { t.block.progress(t, p) },
+		OnProgress: func(p live.Progress) {
+			if t.lab.Live && clientPID != 0 {
+				p.ServerCPU = server.outside.Spent()
+				if used, err := probe.ReadProcess(clientPID); err == nil {
+					p.ClientCPU = used.CPU()
+				}
+			}
+			t.block.progress(t, p)
+		},
 	})
 	if err != nil {
 		return result, nil, err

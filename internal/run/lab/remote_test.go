@@ -94,3 +94,23 @@ func only(t *testing.T, run *record.Run) *record.Record {
 	}
 	return all[0]
 }
+
+// A live view gets the CPU time of the client, which grows.
+func TestLiveFiguresHaveTheClientsCost(t *testing.T) {
+	l, s := newLab(t), hours(t)
+	l.Live, l.Remote = true, &RunControls{}
+	var costs []time.Duration
+	l.Observers = []live.Observer{func(e live.Event) {
+		if p, is := e.(live.Progress); is && p.ClientCPU > 0 {
+			if costs = append(costs, p.ClientCPU); costs[len(costs)-1] > costs[0] {
+				l.Remote.End()
+			}
+		}
+	}}
+	if err := l.Run(t.Context(), s.Plan(), create(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	if len(costs) < 2 {
+		t.Errorf("the client's CPU time was reported as %v", costs)
+	}
+}

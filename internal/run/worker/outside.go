@@ -74,6 +74,14 @@ func ReadCostOf(pid int, read func() (probe.Usage, error)) *OutsideReader {
 	return &OutsideReader{pid, probe.StartSampler(read, outsideReadPeriod)}
 }
 
+// Spent returns the CPU time that the process has used since the reader began, or 0 without a reader.
+func (o *OutsideReader) Spent() time.Duration {
+	if o == nil {
+		return 0
+	}
+	return o.sampler.Spent()
+}
+
 // OutsideCosts holds what an OutsideReader has read. A field is nil if reading it failed.
 type OutsideCosts struct {
 	Usage     *probe.Series

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
+	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/table"
 )
 
@@ -68,5 +70,35 @@ func TestLoadShowsThePercentilesThatAreKnown(t *testing.T) {
 				t.Errorf("%d requests: %q with %s", c.requests, line, text)
 			}
 		}
+	}
+}
+
+// Nothing of a load is wider than a terminal of 80 columns, or longer than its 24 lines.
+func TestLoadFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"failing", "stalling", "steps"} {
+		var out bytes.Buffer
+		run := fixtureService(t, name)
+		if !table.IsLoad(run.Summary) {
+			t.Fatalf("%s is no load", name)
+		}
+		if err := table.WriteLoad(&out, run.Summary, table.Table{Terminal: format.Terminal{Width: 80}}); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(out.String(), "\n")
+		if len(lines) > 20 {
+			t.Errorf("%s has %d lines", name, len(lines))
+		}
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) > 80 {
+				t.Errorf("%s: too wide: %s", name, line)
+			}
+		}
+		for _, word := range []string{"trial", "cell", "neighbour", "duet"} {
+			if strings.Contains(out.String(), word) {
+				t.Errorf("%s: a user knows no %s:\n%s", name, word, out.String())
+			}
+		}
+		t.Logf("%s:\n%s", name, out.String())
 	}
 }

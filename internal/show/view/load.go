@@ -3,10 +3,14 @@ package view
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
@@ -84,26 +88,34 @@ type loadContent struct {
 	began      time.Time // start of the trial
 	opened     time.Time // approximate start of the window
 	now        live.Progress
-	rates      []float64 // rate per second of each report
-	seenAt     time.Time // time of the last report
-	seen       int64     // number of ended calls in the last report
-	last       string    // outcome of the last trial
+	rates      rateLine
+	first      live.Progress // first report of the trial with live figures
+	seenAt     time.Time     // time of the last report
+	seen       int64         // number of ended calls in the last report
+	last       string        // outcome of the last trial
 	wantsPause bool
 	ending     bool
 }
 
-const maxRates = 60
-
 func (s *loadContent) trialBegins(_ record.PlannedTrial, now time.Time) string {
 	s.running, s.began, s.opened = true, now, time.Time{}
-	s.now, s.rates, s.seenAt, s.seen = live.Progress{}, nil, now, 0
+	s.now, s.first, s.rates, s.seenAt, s.seen = live.Progress{}, live.Progress{}, rateLine{}, now, 0
 	return ""
 }
 
 func (s *loadContent) trialEnds(r *record.Record, _ time.Time) string {
-	s.running, s.last = false, describeTrial(r)
 	s.done++
+	s.running, s.last = false, describeRun(r, s.done)
 	return s.unlessSingle(s.last)
+}
+
+// describeRun returns the figures of one run of a load. What they are worth is said below all of them.
+func describeRun(r *record.Record, number int) string {
+	name := fmt.Sprintf("run %d, %d clients", number, r.Cell.Clients)
+	if r.Failure != "" {
+		return name + ": failed: " + r.Failure
+	}
+	return fmt.Sprintf("%s: %s/s, mean %s, %s failed", name, units.Number(r.ThroughputPerSecond()), units.Time(float64(r.Service.Sum)/float64(max(1, r.Service.Count))), units.Thousands(r.Failed()))
 }
 
 // unlessSingle returns the line, or "" for a single trial, whose figures are printed later.
@@ -124,47 +136,79 @@ func (s *loadContent) progress(p live.Progress, at time.Time) string {
 	if p.Live != nil { // a client's last report has no Live
 		calls = p.Live
 		if p.Live.Total.Ended < s.seen { // a new load begins, for example in a search
-			s.seen = 0
+			s.seen, s.first = 0, live.Progress{}
+		}
+		if s.first.Live == nil {
+			s.first = p
 		}
 		if took := at.Sub(s.seenAt); took > 0 {
 			rate := float64(p.Live.Total.Ended-s.seen) / took.Seconds()
 			if p.Live.InFlight == live.UnknownInFlight && p.Live.SpanNS > 0 { // the total is updated once per second
 				rate = float64(p.Live.Ended) / time.Duration(p.Live.SpanNS).Seconds()
 			}
-			s.rates = append(s.rates, rate)
-			s.rates = s.rates[max(0, len(s.rates)-maxRates):]
+			s.rates.add(rate, took)
 		}
 		s.seenAt, s.seen = at, p.Live.Total.Ended
 	}
 	if !p.Warming && s.opened.IsZero() {
 		s.opened = at
 	}
+	if p.Live == nil {
+		p.ClientCPU, p.ServerCPU = s.now.ClientCPU, s.now.ServerCPU
+	}
 	s.now, s.now.Live = p, calls
 	return ""
 }
 
-func (s *loadContent) lines(terminal format.Terminal, now time.Time) []string {
-	lines := []string{styledLine(s.title, format.Bold, terminal), styledLine(progressBar(s.doneFraction())+" "+s.describeProgress(now), format.Normal, terminal)}
-	if s.last != "" && (s.trials > 1 || !s.running) {
-		lines = append(lines, styledLine("last   "+s.last, format.Faint, terminal))
-	}
+// lines returns at most 23 lines, which fit a terminal of 24.
+func (s *loadContent) lines(terminal format.Terminal, now time.Time) (lines []string) {
 	if !s.running && s.done == s.trials {
-		return lines // the results follow
+		return nil // the results follow
+	}
+	show := func(style format.Style, label, text string) {
+		lines = append(lines, styledLine(label+text, style, terminal))
+	}
+	show(format.Bold, "", s.title)
+	show(format.Normal, progressBar(s.doneFraction())+" ", s.describeProgress(now))
+	if s.last != "" {
+		show(format.Faint, "last   ", s.last)
 	}
 	if calls := s.now.Live; calls != nil {
-		lines = append(lines, styledLine("now    "+describeRecent(calls), format.Normal, terminal), styledLine("total  "+describeTotal(calls), format.Normal, terminal))
-		if len(calls.Failures) > 0 {
-			lines = append(lines, styledLine("       "+describeFailures(calls), format.Normal, terminal))
+		show(format.Normal, "rate   ", s.rates.describe())
+		show(format.Normal, "now    ", describeRecent(calls))
+		show(format.Normal, "total  ", describeTotal(calls))
+		if calls.Total.Failed > 0 {
+			show(format.Red, "failed ", describeFailures(calls))
 		}
-		lines = append(lines, styledLine(s.sparkline(terminal.Width), format.Normal, terminal))
+		if cost := s.describeCost(); cost != "" {
+			show(format.Normal, "CPU    ", cost)
+		}
 		for _, line := range histogramLines(calls.Histogram, terminal.Width) {
-			lines = append(lines, styledLine(line, format.Faint, terminal))
+			show(format.Faint, "", line)
 		}
 	}
 	if help := s.help(); help != "" {
-		lines = append(lines, styledLine(help, format.Faint, terminal))
+		show(format.Faint, "", help)
 	}
 	return lines
+}
+
+// describeCost returns the CPU time per request of both ends since the first report, or "" if it is
+// unknown.
+func (s *loadContent) describeCost() string {
+	calls := s.now.Live.Total.Ended
+	if s.first.Live != nil {
+		calls -= s.first.Live.Total.Ended
+	}
+	if calls <= 0 || s.now.ClientCPU <= 0 {
+		return ""
+	}
+	each := func(now, first time.Duration) string { return units.Time(float64(now-first) / float64(calls)) }
+	text := "client " + each(s.now.ClientCPU, s.first.ClientCPU)
+	if s.now.ServerCPU > 0 {
+		text += ", service " + each(s.now.ServerCPU, s.first.ServerCPU)
+	}
+	return text + " per request"
 }
 
 // plainLine returns one line, or "" between trials.
@@ -237,11 +281,43 @@ func (s *loadContent) help() string {
 	}
 }
 
-// sparkline draws the rates on a scale from zero to the highest.
-func (s *loadContent) sparkline(width int) string {
-	const label, legend = "rate   ", 24
-	rates := s.rates[max(0, len(s.rates)-max(0, width-len(label)-legend)):]
-	return fmt.Sprintf("%s%s up to %s/s", label, format.Spark(rates), units.Thousands(int64(slices.Max(append([]float64{0}, s.rates...)))))
+// A rateLine holds the rates since a trial began. All its signs cover equal numbers of reports.
+type rateLine struct {
+	rates   []float64
+	each    int           // reports per sign
+	took    time.Duration // mean time per report
+	pending []float64     // rates of the reports that have no sign yet
+	reports int
+}
+
+// maxRates is the number of signs at which two neighbours become one.
+const maxRates = 40
+
+func (r *rateLine) add(rate float64, took time.Duration) {
+	r.each = max(1, r.each)
+	r.took = (r.took*time.Duration(r.reports) + took) / time.Duration(r.reports+1)
+	r.reports++
+	if r.pending = append(r.pending, rate); len(r.pending) < r.each {
+		return
+	}
+	sum := 0.0
+	for _, rate := range r.pending {
+		sum += rate
+	}
+	r.rates, r.pending = append(r.rates, sum/float64(len(r.pending))), nil
+	if len(r.rates) < maxRates {
+		return
+	}
+	for i := range maxRates / 2 {
+		r.rates[i] = (r.rates[2*i] + r.rates[2*i+1]) / 2
+	}
+	r.rates, r.each = r.rates[:maxRates/2], 2*r.each
+}
+
+// describe draws the rates on a scale from zero to the highest.
+func (r *rateLine) describe() string {
+	each := (time.Duration(r.each) * r.took).Round(10 * time.Millisecond)
+	return fmt.Sprintf("%s up to %s/s, %v each", format.Spark(r.rates), units.Number(slices.Max(append([]float64{0}, r.rates...))), each)
 }
 
 func describeRecent(calls *live.Calls) string {
@@ -252,12 +328,15 @@ func describeRecent(calls *live.Calls) string {
 	if calls.Ended == 0 {
 		return rate + "/s"
 	}
-	return fmt.Sprintf("%s/s, p50 %s, p90 %s, p99 %s, max %s", rate,
+	return fmt.Sprintf("%s/s   P50 %s   P90 %s   P99 %s   max %s", rate,
 		units.Time(float64(calls.P50NS)), units.Time(float64(calls.P90NS)), units.Time(float64(calls.P99NS)), units.Time(float64(calls.MaxNS)))
 }
 
 func describeTotal(calls *live.Calls) string {
-	text := fmt.Sprintf("%s calls, %s failed", units.Thousands(calls.Total.Ended), units.Thousands(calls.Total.Failed))
+	text := fmt.Sprintf("%s ok, %s failed", units.Thousands(calls.Total.Ended-calls.Total.Failed), units.Thousands(calls.Total.Failed))
+	if calls.Total.Failed > 0 {
+		text += " (" + units.Number(100*float64(calls.Total.Failed)/float64(calls.Total.Ended)) + " %)"
+	}
 	if calls.InFlight != live.UnknownInFlight {
 		text += fmt.Sprintf(", %s in flight", units.Thousands(calls.InFlight))
 	}
@@ -266,12 +345,15 @@ func describeTotal(calls *live.Calls) string {
 
 func describeFailures(calls *live.Calls) string {
 	return format.FirstNames(lists.Map(calls.Failures, func(f record.ErrorCount) string {
-		return fmt.Sprintf("%s× %s", units.Thousands(f.Count), strings.Trim(f.Code+" "+f.Class, " "))
+		if code, err := strconv.Atoi(f.Code); err == nil && http.StatusText(code) != "" {
+			return fmt.Sprintf("%s× %s %s", units.Thousands(f.Count), f.Code, http.StatusText(code))
+		}
+		return fmt.Sprintf("%s× %s", units.Thousands(f.Count), strings.TrimSpace(strings.TrimPrefix(f.Code, codes.Unknown.String())+" "+f.Class))
 	}), 3)
 }
 
 // maxBins is the largest number of bins shown. The first bin then includes shorter times.
-const maxBins = 12
+const maxBins = 13
 
 func histogramLines(bins []live.Bin, width int) []string {
 	if len(bins) > maxBins {

@@ -19,7 +19,8 @@ func shownLoad() (loadContent, time.Time) {
 	s := loadContent{title: "GET http://127.0.0.1/", duration: 5 * time.Second, trials: 1, keys: true}
 	s.trialBegins(record.PlannedTrial{}, began)
 	for n := range 8 {
-		s.progress(live.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, Live: &live.Calls{
+		calls := time.Duration(n * n * 100)
+		s.progress(live.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, ClientCPU: time.Second + 26*time.Microsecond*calls, ServerCPU: 1 + 73*time.Microsecond*calls, Live: &live.Calls{
 			SpanNS: 2e9, Ended: 24_690, Failed: 3, P50NS: 1_020_000, P90NS: 2_000_000, P99NS: 5_000_000, MaxNS: 9_100_000,
 			InFlight: 10, Total: live.Total{Ended: int64(n * n * 100), Failed: 3},
 			Histogram: []live.Bin{{UpToNS: 1_024_000, Count: 600}, {UpToNS: 2_048_000, Count: 300}, {UpToNS: 0, Count: 1}},
@@ -35,10 +36,11 @@ func TestLoadViewShowsTheLastSeconds(t *testing.T) {
 	for _, want := range []string{
 		"GET http://127.0.0.1/",
 		"[■■■■■■■■················] 2.1s, 3.3s left",
-		"now    12,345/s, p50 1.02 ms, p90 2 ms, p99 5 ms, max 9.1 ms",
-		"total  4,900 calls, 3 failed, 10 in flight",
-		"3× Unavailable reset",
-		"rate   ▁▂▃▄▅▆▇█ up to 5,200/s",
+		"now    12,345/s   P50 1.02 ms   P90 2 ms   P99 5 ms   max 9.1 ms",
+		"total  4,897 ok, 3 failed (0.0612 %), 10 in flight",
+		"failed 3× Unavailable reset",
+		"rate   ▁▂▃▄▅▆▇█ up to 5,200/s, 250ms each",
+		"CPU    client 26 µs, service 73 µs per request",
 		"≤ 1.02 ms  ██████████████████████████████████████████████████ 600",
 		"above  ▏",
 		"p pause   q end and report",
@@ -47,7 +49,7 @@ func TestLoadViewShowsTheLastSeconds(t *testing.T) {
 			t.Errorf("the view lacks %q:\n%s", want, text)
 		}
 	}
-	if got, want := s.plainLine(now), "2.1s, 3.3s left: 12,345/s, p50 1.02 ms, p90 2 ms, p99 5 ms, max 9.1 ms; 4,900 calls, 3 failed, 10 in flight"; got != want {
+	if got, want := s.plainLine(now), "2.1s, 3.3s left: 12,345/s   P50 1.02 ms   P90 2 ms   P99 5 ms   max 9.1 ms; 4,897 ok, 3 failed (0.0612 %), 10 in flight"; got != want {
 		t.Errorf("as a line: %q, want %q", got, want)
 	}
 }
@@ -82,10 +84,11 @@ func TestLoadViewSaysWhatGoesOn(t *testing.T) {
 		"ending; press Ctrl-C again":       func(s *loadContent) { s.ending = true },
 		"p continue":                       func(s *loadContent) { s.wantsPause = true },
 		"last   a/b: 5 requests/s":         func(s *loadContent) { s.trials, s.last = 2, "a/b: 5 requests/s" },
-		"[■■■■■■■■■■■■■■■■■■■■■■■■] done": func(s *loadContent) { s.trialEnds(&record.Record{Failure: "ended"}, time.Now()) },
-		"1× A, 1× B, 1× C and 1 more":   func(s *loadContent) { s.now.Live.Failures = kinds("A", "B", "C", "D") },
-		"0/s\ntotal":                    func(s *loadContent) { s.now.Live.Ended = 0 },
-		"rates follow after one second": func(s *loadContent) { s.now.Live.SpanNS = 0 },
+		"[■■■■■■■■■■■■············] 2 of 2, done": func(s *loadContent) { s.trials = 2; s.trialEnds(&record.Record{Failure: "ended"}, time.Now()) },
+		"last   run 1, 0 clients: failed: ended":  func(s *loadContent) { s.trials = 2; s.trialEnds(&record.Record{Failure: "ended"}, time.Now()) },
+		"1× A, 1× B, 1× C and 1 more":             func(s *loadContent) { s.now.Live.Failures = kinds("A", "B", "C", "D") },
+		"now    0/s\ntotal":                       func(s *loadContent) { s.now.Live.Ended = 0 },
+		"rates follow after one second":           func(s *loadContent) { s.now.Live.SpanNS = 0 },
 	} {
 		s, now := shownLoad()
 		change(&s)
@@ -106,7 +109,7 @@ func kinds(codes ...string) (all []record.ErrorCount) {
 func TestLoadViewCountsAnew(t *testing.T) {
 	s, _ := shownLoad()
 	s.progress(live.Progress{Live: &live.Calls{Total: live.Total{Ended: 50}}}, s.seenAt.Add(time.Second))
-	if got := s.rates[len(s.rates)-1]; got != 50 {
+	if got := s.rates.rates[len(s.rates.rates)-1]; got != 50 {
 		t.Errorf("the rate is %v, want 50", got)
 	}
 	s.progress(live.Progress{Fraction: 1}, s.seenAt.Add(time.Second))
@@ -195,10 +198,33 @@ func TestLoadViewOfAFleet(t *testing.T) {
 			Total: live.Total{Ended: int64(1000 * (tick / 4))},
 		}}, at)
 	}
-	if text := describeTotal(s.now.Live); text != "2,000 calls, 0 failed" {
+	if text := describeTotal(s.now.Live); text != "2,000 ok, 0 failed" {
 		t.Errorf("the total is %q", text)
 	}
-	if line := s.sparkline(80); !strings.HasSuffix(line, " up to 1,000/s") || strings.Contains(line, "▁") {
+	if line := s.rates.describe(); !strings.HasSuffix(line, " up to 1,000/s, 250ms each") || strings.Contains(line, "▁") {
 		t.Errorf("a steady rate is drawn as %q", line)
+	}
+}
+
+// However long a run is, the line of rates covers all of it, in at most 40 signs.
+func TestRateLineCoversTheWholeRun(t *testing.T) {
+	var line rateLine
+	for report := range 1000 {
+		line.add(float64(report), 250*time.Millisecond)
+		if len(line.rates) >= maxRates {
+			t.Fatalf("%d signs after %d reports", len(line.rates), report)
+		}
+	}
+	if line.each != 32 || line.rates[0] != 15.5 || line.rates[len(line.rates)-1] < 900 {
+		t.Errorf("%d reports per sign, rates %v", line.each, line.rates)
+	}
+}
+
+// The figures are printed below the place where the view was, so it leaves nothing.
+func TestLoadViewVanishesWhenItsFiguresFollow(t *testing.T) {
+	s, now := shownLoad()
+	s.trialEnds(&record.Record{}, now)
+	if lines := s.lines(format.Terminal{Width: 80}, now); len(lines) != 0 {
+		t.Errorf("it leaves %q", lines)
 	}
 }

@@ -101,8 +101,9 @@ func (v *View) draw() {
 	}
 	v.guard.Lock()
 	defer v.guard.Unlock()
-	lines := v.content.lines(format.TerminalOf(v.to), time.Now()) // the width may have changed
-	_, _ = io.WriteString(v.to, redrawText(lines, v.drawn))
+	terminal := format.TerminalOf(v.to) // the width may have changed
+	lines := v.content.lines(terminal, time.Now())
+	_, _ = io.WriteString(v.to, terminal.Encode(redrawText(lines, v.drawn)))
 	v.drawn = len(lines)
 }
 
