@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -30,6 +32,7 @@ type outputFlags struct {
 	json      bool
 	printing  publish.PrintOptions
 	dryRun    bool
+	unsaved   bool   // keep nothing on disk
 	live      string // address for serving the page during the run; empty means no page
 }
 
@@ -52,6 +55,17 @@ func (o *outputFlags) registerPrinting(cmd *cobra.Command) {
 		return err
 	})
 	setCompletions(cmd, "columns", append(table.ColumnNames(), table.AllColumns))
+}
+
+// checkUnsaved refuses options that need a saved run.
+func (o *outputFlags) checkUnsaved() error {
+	switch {
+	case o.unsaved && o.directory != "":
+		return errors.New("--no-save and -o: give only one of them")
+	case o.unsaved && o.live != "":
+		return errors.New("--no-save and --live: the page shows a saved run: give only one of them")
+	}
+	return nil
 }
 
 // measureFlags holds the flags of commands that measure a scenario.
@@ -188,7 +202,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	if err != nil {
 		return nil, "", usageError(err)
 	}
-	run, err := j.open(slices.Concat(j.warnings, workshop.Placement.Warnings))
+	run, err := a.open(&j, slices.Concat(j.warnings, workshop.Placement.Warnings))
 	if err != nil {
 		if pageAt != nil {
 			err = errors.Join(err, pageAt.Close())
@@ -209,15 +223,19 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	if err := run.Finish(status); err != nil {
 		return nil, status, fmt.Errorf("%w; finished trials are kept: continue with `wirelab run --resume %s`", errors.Join(labErr, err), run.Dir)
 	}
-	seen, err := a.readRun(run.Dir)
+	seen, err := a.reader().ReadRun(run, insight.BuiltInCategories())
 	if err != nil {
 		return nil, status, cmp.Or(labErr, err)
+	}
+	if lost := run.Lost(); lost != nil {
+		seen.Directory = "" // nothing more can be written there
+		labErr = cmp.Or(labErr, fmt.Errorf("the run is not saved: %w: %s", lost, adviceToSave))
 	}
 	return seen, status, labErr
 }
 
 // open creates a directory for the run. To resume a run, it opens the existing directory.
-func (j *job) open(warnings []string) (*record.Run, error) {
+func (a *app) open(j *job, warnings []string) (*record.Run, error) {
 	if j.resume {
 		run, err := record.Resume(j.output.directory)
 		if err != nil {
@@ -233,7 +251,24 @@ func (j *job) open(warnings []string) (*record.Run, error) {
 		return nil, err
 	}
 	manifest.Tool, manifest.Command, manifest.Fleet, manifest.Warnings = version(), commandLine(), j.fleet, warnings
-	return createRun(j.output.directory, manifest)
+	if j.load == nil {
+		return createRun(j.output.directory, manifest)
+	}
+	if j.output.unsaved {
+		return record.InMemory(manifest), nil
+	}
+	run, err := createRun(j.output.directory, manifest)
+	switch {
+	case err == nil:
+		run.KeepInMemory()
+	case j.output.directory == "": // the user did not ask for a directory, so its failure is no reason to measure nothing
+		a.sayf("warning: this run is not saved: %v: %s", err, adviceToSave)
+		return record.InMemory(manifest), nil
+	}
+	if _, unwritable := errors.AsType[*fs.PathError](err); unwritable {
+		err = usageError(fmt.Errorf("%w: choose another directory, or save nothing with --no-save", err))
+	}
+	return run, err
 }
 
 // withoutDefinitions returns the scenario without secrets: the requests and keys of user services.
@@ -261,15 +296,20 @@ func createRun(asked string, manifest record.Manifest) (*record.Run, error) {
 	return run, nil
 }
 
+// publish prints the figures, also if the run's files cannot be written.
 func (a *app) publish(seen *report.Run, output outputFlags, words io.Writer) error {
-	if err := publish.WriteFiles(seen); err != nil {
-		return err
+	page, unsaved := publish.PagePath(seen), publish.WriteFiles(seen)
+	if unsaved != nil {
+		page, unsaved = "", fmt.Errorf("the report is not saved: %w: %s", unsaved, adviceToSave)
 	}
 	if output.json {
-		return report.WriteJSON(a.stdout, seen)
+		return cmp.Or(report.WriteJSON(a.stdout, seen), unsaved)
 	}
-	return publish.Print(words, seen, output.printing, publish.PagePath(seen))
+	return cmp.Or(publish.Print(words, seen, output.printing, page), unsaved)
 }
+
+// adviceToSave follows an error that left a run without files.
+const adviceToSave = "give a directory elsewhere with -o DIR, or save nothing with --no-save"
 
 func (a *app) reader() publish.Reader {
 	return publish.Reader{Limits: a.limits, DeclareMissing: scenarioLibrary.DeclareMissing}

@@ -11,7 +11,7 @@ func TestRunsWithoutANameBeginWithinOneSecond(t *testing.T) {
 	}
 	for range 5 {
 		j := job{scenario: s}
-		run, err := j.open(nil)
+		run, err := (&app{}).open(&j, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

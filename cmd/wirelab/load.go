@@ -80,6 +80,7 @@ limit. docs/load.md lists all forms of conditions.`,
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps the goal
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
+  wirelab load --no-save -n 100 http://127.0.0.1:8080/      # print the figures, and keep nothing on disk
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if one is true
   wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # exit code 3 if it became slower`,
 		Args: argumentCount(1, 1, "one target, as in wirelab load http://127.0.0.1:8080/"),
@@ -113,6 +114,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	l.journey.register(f)
 	l.trialFlags.register(cmd, 5*time.Second, 1)
 	l.output.register(cmd)
+	f.BoolVar(&l.output.unsaved, "no-save", false, "keep nothing on disk: no records, no report; print the figures only")
 	l.gates.register(cmd)
 	l.gates.registerFiles(cmd)
 	l.fleet.register(cmd)
@@ -139,7 +141,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l)); err != nil {
+	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l), l.output.checkUnsaved()); err != nil {
 		return usageError(err)
 	}
 	j, err := l.baseJob(a, s, true)

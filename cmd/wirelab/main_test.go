@@ -69,8 +69,11 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			return err
 		},
 		Condition: func(name string) (bool, error) {
-			if name == "networks" {
+			switch name {
+			case "networks":
 				return hasNetworks(t)
+			case "root":
+				return os.Geteuid() == 0, nil
 			}
 			program, ok := strings.CutPrefix(name, "has:")
 			if !ok {

@@ -15,7 +15,7 @@ func TestRehearsalOfARunThatGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := job{scenario: s, output: outputFlags{directory: filepath.Join(t.TempDir(), "run")}}
-	run, err := j.open(nil)
+	run, err := (&app{}).open(&j, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

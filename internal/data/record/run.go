@@ -45,6 +45,7 @@ type Run struct {
 
 	records journal // locked; has no file if the run is only read
 	done    map[int]bool
+	memory  *memory // nil if the run is only on disk
 }
 
 // Create begins a run in a directory that has no run yet. It makes the directory if necessary.
@@ -151,6 +152,9 @@ func (r *Run) SamplesFile(trial int) string {
 // Records yields the records in the order in which the trials ended. It keeps only one record in
 // memory. It ends with an error at a damaged line, or at a trial that is not in the plan.
 func (r *Run) Records() iter.Seq2[Record, error] {
+	if r.memory != nil {
+		return r.memory.all
+	}
 	return func(yield func(Record, error) bool) {
 		file, err := os.Open(r.path(recordsFile))
 		if err != nil {
@@ -205,7 +209,7 @@ func (r *Run) Append(record Record) error {
 	record.Version = Version
 	err := r.mayAppend(record)
 	if err == nil {
-		err = r.records.append(record)
+		err = r.write(record)
 	}
 	if err != nil {
 		return fmt.Errorf("append the record of trial %d: %w", record.Trial, err)
@@ -214,9 +218,16 @@ func (r *Run) Append(record Record) error {
 	return nil
 }
 
+func (r *Run) write(record Record) error {
+	if enough, err := r.memory.keep(record); enough || err != nil || r.Dir == "" {
+		return err
+	}
+	return r.survive(r.records.append(record))
+}
+
 func (r *Run) mayAppend(record Record) error {
 	switch {
-	case r.records.file == nil:
+	case r.records.file == nil && r.Dir != "":
 		return fmt.Errorf("run %s is not open for writing", r.Dir)
 	case record.Trial < 0:
 		return errors.New("want a trial number of 0 or more")
@@ -238,12 +249,12 @@ func (r *Run) Replan(order []PlannedTrial) error {
 
 // Finish ends the writing of a run. It stores the final status and releases the lock.
 func (r *Run) Finish(status Status) error {
-	if r.records.file == nil {
+	if r.records.file == nil && r.Dir != "" {
 		return fmt.Errorf("finish run %s: it is not open for writing", r.Dir)
 	}
 	ended := time.Now()
 	r.Manifest.Status, r.Manifest.Ended = status, &ended
-	err := errors.Join(r.writeManifest(), r.records.close())
+	err := errors.Join(r.writeManifest(), r.survive(r.records.close()))
 	if err != nil {
 		return fmt.Errorf("finish run %s: %w", r.Dir, err)
 	}
@@ -318,6 +329,13 @@ func (r *Run) readManifest() error {
 // writeManifest replaces the manifest in one step. At any instant, a reader finds either the old
 // manifest or the new one.
 func (r *Run) writeManifest() error {
+	if r.isOnlyInMemory() {
+		return nil
+	}
+	return r.survive(r.replaceManifest())
+}
+
+func (r *Run) replaceManifest() error {
 	r.Manifest.Version = Version
 	data, err := json.MarshalIndent(r.Manifest, "", "  ")
 	if err != nil {

@@ -47,6 +47,12 @@ func (r Reader) ReadWithCategories(categories *insight.Categories, directory str
 	if err != nil {
 		return nil, err
 	}
+	return r.ReadRun(run, categories)
+}
+
+// ReadRun reads an open run, whose records may be in memory only.
+func (r Reader) ReadRun(run *record.Run, categories *insight.Categories) (*report.Run, error) {
+	manifest := run.Manifest
 	var records []*record.Record
 	for r, err := range run.Records() {
 		if err != nil {
@@ -54,24 +60,33 @@ func (r Reader) ReadWithCategories(categories *insight.Categories, directory str
 		}
 		records = append(records, &r)
 	}
-	if err := r.DeclareMissing(&run.Manifest); err != nil {
+	if err := r.DeclareMissing(&manifest); err != nil {
 		return nil, err
 	}
 	judged := analysis.Judge(records, r.Limits)
-	summary, err := analysis.Summarize(&run.Manifest, judged, categories)
+	summary, err := analysis.Summarize(&manifest, judged, categories)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", directory, err)
+		return nil, fmt.Errorf("run %s: %w", run.Dir, err)
 	}
 	summary.Warnings = append(summary.Warnings, run.Warnings...)
 	measured := slices.DeleteFunc(judged.Records, func(r *record.Record) bool { return r.Probe != "" })
-	return &report.Run{Summary: summary, Records: measured, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: directory}, nil
+	return &report.Run{Summary: summary, Records: measured, Answer: advice.Answer(summary), Advice: advice.Advise(summary), Directory: run.Dir}, nil
 }
 
-// PagePath returns the path where WriteFiles writes the page of a run.
-func PagePath(seen *report.Run) string { return filepath.Join(seen.Directory, "report.html") }
+// PagePath returns the path where WriteFiles writes the page of a run, or "" if it is not on disk.
+func PagePath(seen *report.Run) string {
+	if seen.Directory == "" {
+		return ""
+	}
+	return filepath.Join(seen.Directory, "report.html")
+}
 
-// WriteFiles writes the report, the table of cells and the profiles into the run's directory.
+// WriteFiles writes the report, the table of cells and the profiles into the run's directory, if it
+// has one.
 func WriteFiles(seen *report.Run) error {
+	if seen.Directory == "" {
+		return nil
+	}
 	files := map[string]func(io.Writer, *report.Run) error{
 		"report.html": report.WriteHTML,
 		"cells.csv":   report.WriteCSV,
@@ -183,6 +198,9 @@ func printAnswer(out *strings.Builder, seen *report.Run, p PrintOptions, termina
 	}
 	for _, line := range lines {
 		format.Wrap(out, line, format.LayoutOf(line, terminal))
+	}
+	if page == "" {
+		return
 	}
 	more := ""
 	if len(s.Insights) > 0 {

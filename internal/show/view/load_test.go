@@ -19,8 +19,8 @@ func shownLoad() (loadContent, time.Time) {
 	s := loadContent{title: "GET http://127.0.0.1/", duration: 5 * time.Second, trials: 1, keys: true}
 	s.trialBegins(record.PlannedTrial{}, began)
 	for n := range 8 {
-		calls := time.Duration(n * n * 100)
-		s.progress(live.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, ClientCPU: time.Second + 26*time.Microsecond*calls, ServerCPU: 1 + 73*time.Microsecond*calls, Live: &live.Calls{
+		microseconds := func(each int) time.Duration { return time.Duration(each*n*n*100) * time.Microsecond }
+		s.progress(live.Progress{Done: int64(1000 * n), Fraction: float64(n) / 20, ClientCPU: time.Second + microseconds(26), ServerCPU: 1 + microseconds(73), Live: &live.Calls{
 			SpanNS: 2e9, Ended: 24_690, Failed: 3, P50NS: 1_020_000, P90NS: 2_000_000, P99NS: 5_000_000, MaxNS: 9_100_000,
 			InFlight: 10, Total: live.Total{Ended: int64(n * n * 100), Failed: 3},
 			Histogram: []live.Bin{{UpToNS: 1_024_000, Count: 600}, {UpToNS: 2_048_000, Count: 300}, {UpToNS: 0, Count: 1}},

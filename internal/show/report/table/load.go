@@ -69,9 +69,6 @@ type loadText struct {
 // FactNameWidth is the width of the names of facts, with the indent before them.
 const FactNameWidth = len("  messages")
 
-// gap separates the parts of a fact.
-const gap = "   "
-
 // lead returns the name of a fact, as wide as all names.
 func lead(name string) string { return fmt.Sprintf("%-*s  ", FactNameWidth, "  "+name) }
 
