@@ -133,6 +133,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 		func() error { return j.gates.judge(seen, status) },
 		func() error { a.endPush(ctx, j.load, seen.Gates); return nil },
 		func() error { return a.publish(seen, j.output, words) },
+		func() error { return j.load.writeSeries(seen) },
 		func() error { return j.gates.write(a, seen, words) },
 	} {
 		err = cmp.Or(err, step())

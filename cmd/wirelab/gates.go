@@ -114,9 +114,8 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 		if all.files[file.name] != nil {
 			return all, fmt.Errorf("--junit and --markdown: both name %s: give two different files", file.name)
 		}
-		folder := filepath.Dir(file.name)
-		if status, err := os.Stat(folder); err != nil || !status.IsDir() {
-			return all, fmt.Errorf("%s %s: the directory %s does not exist", file.flag, file.name, folder)
+		if err := checkFolder(file.flag, file.name); err != nil {
+			return all, err
 		}
 		all.files[file.name] = file.write
 	}
@@ -127,6 +126,15 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 		return all, all.checkWindows(all.conditions[change], parts)
 	}
 	return all, nil
+}
+
+// checkFolder returns an error if the folder of a flag's file does not exist.
+func checkFolder(flag, file string) error {
+	folder := filepath.Dir(file)
+	if status, err := os.Stat(folder); err != nil || !status.IsDir() {
+		return fmt.Errorf("%s %s: the directory %s does not exist", flag, file, folder)
+	}
+	return nil
 }
 
 // checkCells returns an error if the earlier run contains none of the planned cells.

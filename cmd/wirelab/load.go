@@ -40,6 +40,8 @@ type loadFlags struct {
 	expect     expectFlags
 	metrics    string
 	push       pushFlags
+	series     string // file for one row per second
+	samples    bool   // save every request
 	journey    journeyFlags
 	mayLoad    bool     // the user allows a target outside this machine and private networks
 	also       []string // processes that belong to the service, by PID or port
@@ -80,6 +82,7 @@ limit. docs/load.md lists all forms of conditions.`,
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps the goal
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
+  wirelab load --series seconds.csv --samples http://127.0.0.1:8080/   # one row per second, and one per request
   wirelab load --no-save -n 100 http://127.0.0.1:8080/      # print the figures, and keep nothing on disk
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if one is true
   wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # exit code 3 if it became slower`,
@@ -114,6 +117,8 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	l.journey.register(f)
 	l.trialFlags.register(cmd, 5*time.Second, 1)
 	l.output.register(cmd)
+	f.StringVar(&l.series, "series", "", "write one row per second into this CSV `file`: requests, failures, mean, P50, P90, P99 and maximum")
+	f.BoolVar(&l.samples, "samples", false, "save one row per request in Parquet files, in the run's directory (docs/records.md)")
 	f.BoolVar(&l.output.unsaved, "no-save", false, "keep nothing on disk: no records, no report; print the figures only")
 	l.gates.register(cmd)
 	l.gates.registerFiles(cmd)
@@ -141,7 +146,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l), l.output.checkUnsaved()); err != nil {
+	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l), l.output.checkUnsaved(), l.checkRows()); err != nil {
 		return usageError(err)
 	}
 	j, err := l.baseJob(a, s, true)
@@ -176,7 +181,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 		return err
 	}
 	s.Parts[0].Workload = definition.Label()
-	j.load = &loadRun{title: s.Title, metrics: l.metrics}
+	j.load = &loadRun{title: s.Title, metrics: l.metrics, series: l.series}
 	if j.load.limit, err = l.timeLimit(); err != nil {
 		return usageError(err)
 	}
@@ -243,7 +248,7 @@ func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error)
 	if load.Requests > 0 && load.Model == scenario.Closed {
 		load.Total, load.Requests = load.Requests, 0
 	}
-	part := scenario.Part{Name: loadName, Clients: clients, Load: load, Sizes: []scenario.Payload{{}}}
+	part := scenario.Part{Name: loadName, Clients: clients, Load: load, Samples: l.samples, Sizes: []scenario.Payload{{}}}
 	variant := scenario.Variant{Stack: service.StackName}.With("wire", string(t.Wire))
 	if l.inFlight != 0 {
 		variant = variant.With("inflight", fmt.Sprint(l.inFlight))
@@ -259,6 +264,19 @@ func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error)
 		err = fmt.Errorf("%s: %w", flag, err)
 	}
 	return s, err
+}
+
+// checkRows refuses rows per second or per request that could not be kept.
+func (l *loadFlags) checkRows() error {
+	switch {
+	case l.samples && l.output.unsaved:
+		return errors.New("--samples and --no-save: the samples are files of the run: give only one of them")
+	case l.series == "":
+		return nil
+	case l.fleet.Hub != "" || l.fleet.TokenFile != "":
+		return errors.New("--series: agents of a fleet keep no figures per second: leave out --series or --fleet")
+	}
+	return checkFolder("--series", l.series)
 }
 
 // anyNameVocabulary accepts every name in a load's scenario, because the target is already parsed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,8 +26,10 @@ import (
 	"wirelab.dev/internal/judge/analysis/compare"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/push"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/export"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/view"
 )
@@ -40,6 +43,7 @@ type loadRun struct {
 	pusher  *push.Pusher // nil means that no metrics are pushed
 
 	measured view.Metrics // empty unless the metrics are served or pushed
+	series   string       // file for one row per second; empty means none
 
 	remote  lab.RunControls
 	limited atomic.Bool // true if the time limit ended the load
@@ -50,9 +54,21 @@ func (l *loadRun) start(ctx context.Context, workshop *lab.Lab) (running context
 	if l == nil {
 		return ctx, func() {}
 	}
-	workshop.Live, workshop.Remote = true, &l.remote
+	workshop.Live, workshop.Remote, workshop.Series = true, &l.remote, l.series != ""
 	follows := context.AfterFunc(ctx, l.remote.End)
 	return context.WithoutCancel(ctx), func() { follows() }
+}
+
+// writeSeries writes the file with one row per second, if the user asked for it.
+func (l *loadRun) writeSeries(seen *report.Run) error {
+	if l == nil || l.series == "" {
+		return nil
+	}
+	err := publish.WriteFile(l.series, func(w io.Writer) error { return export.WriteSeries(w, seen.Records) })
+	if err != nil {
+		return fmt.Errorf("--series: %w", err)
+	}
+	return nil
 }
 
 // interrupted reports whether the user ended the load early.

@@ -76,6 +76,15 @@ func (c *CoarseHistogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
+// Mean returns the mean of the durations, each taken for the middle of its bucket, or 0 for none.
+func (c *CoarseHistogram) Mean() time.Duration {
+	sum := 0.0
+	for bucket, count := range c.counts {
+		sum += float64(count) * float64(lowestValueIn(bucket, coarseMagnitude)<<coarseUnitBits+highestCoarseValueIn(bucket)) / 2
+	}
+	return time.Duration(sum / float64(max(1, c.count)))
+}
+
 // Encode encodes the histogram with a new [CoarseEncoder].
 func (c *CoarseHistogram) Encode() (string, error) { return new(CoarseEncoder).Encode(c) }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -196,5 +197,17 @@ func BenchmarkCoarseSince(b *testing.B) {
 	reader := NewCoarseReader(all...)
 	for b.Loop() {
 		reader.ReadNew()
+	}
+}
+
+func TestCoarseMean(t *testing.T) {
+	c := NewCoarseHistogram()
+	if c.Mean() != 0 {
+		t.Errorf("of nothing: %v", c.Mean())
+	}
+	c.Record(int64(10*time.Millisecond), 3)
+	c.Record(int64(50*time.Millisecond), 1)
+	if mean := c.Mean(); mean < 19800*time.Microsecond || mean > 20200*time.Microsecond {
+		t.Errorf("%v, want 20 ms within 1 %%", mean)
 	}
 }

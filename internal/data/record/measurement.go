@@ -305,6 +305,17 @@ type Interval struct {
 	SumNS    int64 `json:"sum_ns"` // sum of the calls' service times
 }
 
+// A Second counts the calls of all clients that ended in one second.
+type Second struct {
+	StartNS int64 `json:"start_ns"` // relative to the window's start; negative in the warm-up
+	TookNS  int64 `json:"took_ns"`
+	Ended   int64 `json:"ended"` // includes failed calls
+	Failed  int64 `json:"failed"`
+	// Histogram holds the response times, with two significant digits: a compressed HdrHistogram V2, in
+	// base64.
+	Histogram string `json:"hdr"`
+}
+
 // Pacing says how closely an open loop followed its schedule.
 type Pacing struct {
 	Scheduled int64 `json:"scheduled"` // arrivals planned inside the window

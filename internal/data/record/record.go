@@ -81,6 +81,8 @@ type Record struct {
 
 	// SamplesFile names the Parquet file with every single sample, relative to the run directory.
 	SamplesFile string `json:"samples_file,omitempty"`
+	// Seconds holds the calls second by second, warm-up and last calls included; absent unless asked for.
+	Seconds []Second `json:"seconds,omitempty"`
 }
 
 // Level says how serious the result of a check is.

@@ -39,6 +39,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 	var watchFailed error
 	var outside *worker.OutsideReader
 	clientPID := 0 // 0 on another machine
+	var seconds []record.Second
 	process, err = t.launch(ctx, worker.Launch{
 		Name:    "client " + r.Cell.Variant,
 		Command: t.workerCommand(catalog.ClientPeer),
@@ -60,6 +61,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 			}
 			t.block.progress(t, p)
 		},
+		OnInterval: func(i worker.Interval) { seconds = append(seconds, record.Second(i)) },
 	})
 	if err != nil {
 		return result, nil, err
@@ -86,6 +88,10 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		return result, process, fmt.Errorf("client %s: the result lacks the part `client`", r.Cell.Variant)
 	}
 	costs.AddToClient(result.Client)
+	for i := range seconds {
+		seconds[i].StartNS -= result.Client.BeginNS
+	}
+	r.Seconds = seconds
 	return result, process, nil
 }
 
@@ -134,6 +140,9 @@ func (t *trial) clientLoadSpec(r *record.Record) *worker.ClientSpec {
 			WarmUpAtMostNS:    int64(cell.WarmUp.AtMost),
 			DrainNS:           int64(t.lab.drain),
 		},
+	}
+	if t.lab.Series {
+		spec.IntervalNS = int64(time.Second)
 	}
 	if t.block.isShared() {
 		spec.Load.DurationNS = int64(t.block.window)

@@ -59,6 +59,8 @@ type Lab struct {
 	// Staging, if not nil, may change how a worker is launched: package selftest
 	// disturbs trials with it, to test the judge.
 	Staging func(worker.Role, *worker.Launch)
+	// Series records the calls second by second, which costs each client some nanoseconds per call.
+	Series bool
 	// Anchored measures the anchor before and during the trials (record.AnchorReading).
 	Anchored bool
 	// Unwatched leaves the sentinels out, to measure what they cost.

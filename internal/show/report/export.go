@@ -37,6 +37,7 @@ func Formats() []Format {
 		{Name: "markdown", About: "a page with the machine, the claims, and a table per point", Write: func(w io.Writer, run *Run) error { return gate.WriteBoard(w, run.GateRun()) }},
 		{Name: "scenarios", About: "one row per cell with a study's columns, compared with the first cell of its part", Write: WriteStudyTable},
 		{Name: "allocations", About: "call trees that allocate memory, from trials that profiled allocations", Write: func(w io.Writer, run *Run) error { return export.WriteAllocationTrees(w, run.Summary) }},
+		{Name: "series", About: "CSV, one row per second of a load that was measured with --series", Write: func(w io.Writer, run *Run) error { return export.WriteSeries(w, run.Records) }},
 		{Name: "hlog", About: "HdrHistogram log, one histogram per trial", Write: func(w io.Writer, run *Run) error { return export.WriteHistogramLog(w, run.Summary, run.Records) }},
 	}
 }

@@ -14,24 +14,28 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/perf/benchfmt"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/show/report/export"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/table"
 )
 
 func TestEveryFormatIsFoundAndWrites(t *testing.T) {
-	run := fixtureRun(t)
+	run := *fixtureRun(t)
+	withSeconds := *run.Records[0]
+	withSeconds.Seconds = []record.Second{{TookNS: 1e9}}
+	run.Records = append(slices.Clone(run.Records), &withSeconds)
 	for _, format := range Formats() {
 		found, err := FindFormat(format.Name)
 		if err != nil || found.About != format.About {
 			t.Errorf("%s: found %+v, %v", format.Name, found, err)
 		}
 		var out bytes.Buffer
-		if err := format.Write(&out, run); err != nil || out.Len() == 0 {
+		if err := format.Write(&out, &run); err != nil || out.Len() == 0 {
 			t.Errorf("%s: wrote %d bytes, %v", format.Name, out.Len(), err)
 		}
 	}
-	if _, err := FindFormat("xml"); err == nil || !strings.Contains(err.Error(), "csv, json, benchstat, markdown, scenarios, allocations, hlog") {
+	if _, err := FindFormat("xml"); err == nil || !strings.Contains(err.Error(), "csv, json, benchstat, markdown, scenarios, allocations, series, hlog") {
 		t.Errorf("unknown format: %v", err)
 	}
 }
