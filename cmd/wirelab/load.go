@@ -153,6 +153,11 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	if err != nil {
 		return usageError(err)
 	}
+	if j.fleet == nil {
+		if err := lab.CheckFiles(s.Parts[0]); err != nil {
+			return usageError(fmt.Errorf("-c: %w", err))
+		}
+	}
 	for _, t := range []service.Target{target, l.journey.grpc} {
 		if err := a.askPermission(ctx, l, t); err != nil {
 			return err

@@ -209,7 +209,7 @@ var Own = &Tool{
 	}, unchangedFlags(Text, "--rps --arrivals --ramp-to --burst --goal --steps --conn --inflight --timeout --warm-up --repeat --seed"),
 		unchangedFlags(Text, "--host --user --bearer --rows --cacert --cert --key --proto --import-path --protoset"),
 		unchangedFlags(Text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --push --push-header --traceparent --from --link --unix-socket"),
-		unchangedFlags(None, "-h --help --random --plaintext --binary --json --yes-i-may"),
+		unchangedFlags(None, "-h --help -v --verbose --random --plaintext --binary --json --yes-i-may"),
 	),
 	Fits: func(c *Command) bool {
 		// In ghz --insecure means cleartext. curl joins several -d, and its --json has a body as

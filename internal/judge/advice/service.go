@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -37,7 +38,7 @@ func mostFailures(s *analysis.Summary) []string {
 	if share := float64(most.Count) / float64(failed); share <= 0.5 {
 		mostly = words.Percent(share) + " of these"
 	}
-	return []string{fmt.Sprintf("%s%s failed, %s with: %s", with, count, mostly, most.Example)}
+	return []string{fmt.Sprintf("%s%s failed, %s with: %s", with, count, mostly, words.PlainError(most.Example))}
 }
 
 // LoadRemarks returns what readers of a load's figures must know besides the figures, the most
@@ -102,13 +103,18 @@ func standstills(s *analysis.Summary) []string {
 	}
 	times := "once, for"
 	if n > 1 {
-		times = fmt.Sprintf("%d times; the longest time was", n)
+		times = fmt.Sprintf("%d times, the longest for", n)
 	}
 	maybe := ""
-	if slices.ContainsFunc(worst.Findings, func(f matrix.Finding) bool {
+	if stopped := slices.IndexFunc(worst.Survival.Failures, func(e record.ErrorCount) bool { return e.Class == string(failure.Refused) }); stopped >= 0 {
+		maybe = ", while it refused connections"
+		if worst.Load.Model == "closed" {
+			maybe += " (clients then ask once a second, so few calls fail)"
+		}
+	} else if slices.ContainsFunc(worst.Findings, func(f matrix.Finding) bool {
 		return troubles[f.Name].others && f.Level.Severity() >= record.Warning.Severity()
 	}) {
 		maybe = "; other programs may be the cause"
 	}
-	return []string{words.Capitalize(fmt.Sprintf("%sthe service stopped answering almost all calls %s about %s%s.", with, times, words.Micros(1e6*longest), maybe))}
+	return []string{words.Capitalize(fmt.Sprintf("%sthe service answered almost no calls %s about %s%s.", with, times, words.Micros(1e6*longest), maybe))}
 }

@@ -41,12 +41,25 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 		}
 		stalling.Cells[0].Course = append(stalling.Cells[0].Course, point)
 	}
-	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "The service stopped answering almost all calls 4 times; the longest time was about 200 ms.") {
+	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "The service answered almost no calls 4 times, the longest for about 200 ms.") {
 		t.Errorf("of a service that stands still:\n%s", text)
 	}
 	stalling.Cells[0].Findings = []matrix.Finding{{Name: "gaps", Level: record.Warning, Trials: 1}}
 	if text := strings.Join(Answer(stalling), "\n"); !strings.Contains(text, "about 200 ms; other programs may be the cause.") {
 		t.Errorf("of a service that stands still on a busy machine:\n%s", text)
+	}
+	outage := serving(20, 10)
+	outage.Cells[0].Course = stalling.Cells[0].Course
+	outage.Cells[0].Survival.Failures[0] = record.ErrorCount{Class: "refused", Count: 20, Example: "dial tcp 127.0.0.1:80: connect: connection refused"}
+	for _, want := range []string{"The service answered almost no calls 4 times, the longest for about 200 ms, while it refused connections (clients then ask once a second, so few calls fail).", "2 % of the calls failed, mostly with: connection refused"} {
+		if text := strings.Join(Answer(outage), "\n"); !strings.Contains(text, want) {
+			t.Errorf("of an outage, want %q:\n%s", want, text)
+		}
+	}
+	several := serving(20, 10)
+	several.Cells[0].Survival.Failures[0].Count = 8
+	if text := strings.Join(Answer(several), "\n"); !strings.Contains(text, "2 % of the calls failed, 40 % of these with: the server answered 500") {
+		t.Errorf("of several failures:\n%s", text)
 	}
 	if text := strings.Join(Answer(serving(1, 10)), "\n"); !strings.Contains(text, "1 call failed, mostly with") {
 		t.Errorf("of a single failure:\n%s", text)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/grpc/codes"
+
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
@@ -81,14 +83,18 @@ func (t trial) checkFailures() record.Check {
 	c.Figure, c.Limit = &share, new(t.limits.Errors)
 	if failed > 0 {
 		most := slices.MaxFunc(t.Errors, func(a, b record.ErrorCount) int { return cmp.Compare(a.Count, b.Count) })
-		setVerdict(&c, warnAboveZero(t.limits.Errors).level(share), "%d of %d requests failed; the most frequent failure is %s: %s", failed, t.Requests, most.Code, most.Example)
+		cause := most.Code
+		if cause == codes.Unknown.String() { // HTTP has no code for calls without an answer
+			cause = cmp.Or(most.Class, cause)
+		}
+		setVerdict(&c, warnAboveZero(t.limits.Errors).level(share), "%d of %d requests failed; the most frequent failure is %s: %s", failed, t.Requests, cause, most.Example)
 		c.Detail += t.describeFailedCallTimes()
 		if own, _ := t.countMachineLimitFailures(); t.hasNaiveClient() && float64(failed-own) <= t.limits.Errors*float64(t.Requests) {
 			c.Level = record.Warning // checkMachineLimits reports failures at a limit
 		}
 		if t.Cell.Kind().MayFail && failed < t.Requests { // users also measure failing services
 			c.Level = record.Warning
-			if slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused }) {
+			if t.stoppedListening() {
 				c.Detail = "the service stopped listening under load; " + c.Detail
 			}
 		}
@@ -98,6 +104,12 @@ func (t trial) checkFailures() record.Check {
 		setVerdict(&c, record.Invalid, "%d of %d requests were never sent, because earlier calls never ended (%s)", asked-t.Requests, asked, c.Detail)
 	}
 	return c
+}
+
+// stoppedListening reports whether a user's service refused connections in the window.
+func (t trial) stoppedListening() bool {
+	return t.Cell.Kind().MayFail && t.Failed() < t.Requests &&
+		slices.ContainsFunc(t.Errors, func(e record.ErrorCount) bool { return failure.Class(e.Class) == failure.Refused })
 }
 
 // describeFailedCallTimes compares the mean time of failed calls with the mean time of other calls.

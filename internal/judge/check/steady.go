@@ -28,6 +28,10 @@ func (t trial) checkSettled() record.Check {
 		c.Detail = "each step of a search has its own warm-up"
 		return c
 	}
+	if t.stoppedListening() { // no warm-up would have been long enough
+		c.Detail = "does not apply: the service stopped listening in the window"
+		return c
+	}
 	warm := fmt.Sprintf("%.0f ms and %d requests", float64(t.WarmUp.TookNS)/1e6, t.WarmUp.Requests)
 	if learnt := t.WarmUp.LearntNS; learnt != nil {
 		warm += fmt.Sprintf(" (at least %.0f ms, as earlier trials needed)", float64(*learnt)/1e6)
@@ -124,7 +128,7 @@ func (t trial) enoughWarmUp(d stats.Drift) time.Duration {
 // trials.
 func WarmUpNeeded(r *record.Record, limits Limits) (time.Duration, bool) {
 	t := trial{Record: r, limits: limits}
-	if r.Failure != "" || r.WarmUp.Method == "none" || r.WarmUp.Method == "fixed" {
+	if r.Failure != "" || r.WarmUp.Method == "none" || r.WarmUp.Method == "fixed" || t.stoppedListening() {
 		return 0, false
 	}
 	drift, drifts := t.findDrift()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -136,6 +137,34 @@ func TestASteadyStateIsSeenAfterwards(t *testing.T) {
 		r.Intervals = course(false, c.of)
 		if check := (trial{Record: r, limits: DefaultLimits()}).checkSettled(); check.Level != c.level {
 			t.Errorf("%s: %s: %s", name, check.Level, check.Detail)
+		}
+	}
+}
+
+// A service that refuses connections for a while was not loaded too early.
+func TestAnOutageIsNoWarmUp(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		r := sound(t)
+		r.Cell.Stack = record.ServiceStack
+		r.Intervals = course(false, func(seconds float64) float64 {
+			if seconds < 0.5 {
+				return 1
+			}
+			return 0.02 + seconds/4
+		})
+		r.WarmUp = record.WarmUp{Method: "mser", TookNS: 250e6, Requests: 1000}
+		if refused {
+			r.Errors = []record.ErrorCount{{Class: string(failure.Refused), Code: "Unknown", Count: 5, Example: "connection refused"}}
+		}
+		for _, c := range Judge(r, DefaultLimits()) {
+			switch {
+			case c.Name == "settled" && (c.Level == record.OK) != refused:
+				t.Errorf("refused %v: %s, %s", refused, c.Level, c.Detail)
+			case c.Name == "errors" && refused && !strings.HasPrefix(c.Detail, "the service stopped listening under load; 5 of "):
+				t.Errorf("the failures are said to be %q", c.Detail)
+			case c.Name == "errors" && refused && !strings.Contains(c.Detail, "the most frequent failure is refused: connection refused"):
+				t.Errorf("the failures have no cause: %q", c.Detail)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -43,5 +44,20 @@ func TestWhatATrialNeedsIsHeldAgainstWhatThereIs(t *testing.T) {
 		if got := c.demand.sources(have); int64(got) != c.sources {
 			t.Errorf("%s: %d sources, want %d", name, got, c.sources)
 		}
+	}
+}
+
+func TestConnectionsBeyondTheLimitOfOpenFiles(t *testing.T) {
+	part := scenario.Part{Clients: []int{10, 2000}, Connection: scenario.Connection{Mode: scenario.PerWorker}}
+	const want = "2,000 clients need 2,064 open files, but this process may have 256: run `ulimit -n 4096` before, or raise LimitNOFILE= or limits.conf; or use fewer clients, or share connections with --conn"
+	if err := checkFiles(part, 256); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := errors.Join(checkFiles(part, 2064), checkFiles(part, 0)); err != nil {
+		t.Error(err)
+	}
+	part.Connection.Mode = scenario.Shared
+	if err := checkFiles(part, 256); err != nil {
+		t.Errorf("with a shared connection: %v", err)
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
@@ -149,10 +151,9 @@ func (d trialDemand) limits(have host.Limits) []record.Limit {
 	if d.naive {
 		ports.Note = fmt.Sprintf("the client has one address, because of client=naive; a closed connection keeps its port for %v", have.TimeWait)
 	}
-	const others = 64 // file descriptors of a worker besides its connections
 	return []record.Limit{
 		{
-			Name: "descriptors", Need: int64(d.clients + others), Have: have.Files,
+			Name: "descriptors", Need: int64(d.clients + otherFiles), Have: have.Files,
 			Note: "per worker; raise the limit with ulimit -Hn, LimitNOFILE= or limits.conf",
 		},
 		ports,
@@ -165,6 +166,28 @@ func (d trialDemand) limits(have host.Limits) []record.Limit {
 			Note: "bytes, for QUIC; raise the limit with sysctl net.core.rmem_max",
 		},
 	}
+}
+
+// otherFiles is the number of file descriptors of a worker besides its connections.
+const otherFiles = 64
+
+// CheckFiles returns an error if the part's clients need more connections than a process may have open.
+func CheckFiles(part scenario.Part) error {
+	return checkFiles(part, host.ReadLimits().Files)
+}
+
+func checkFiles(part scenario.Part, limit int64) error {
+	clients := slices.Max(part.Clients)
+	need := int64(part.Connection.ConnectionCount(clients) + otherFiles)
+	if limit == 0 || need <= limit { // 0: unknown
+		return nil
+	}
+	enough := int64(1024)
+	for enough < need {
+		enough *= 2
+	}
+	return fmt.Errorf("%s clients need %s open files, but this process may have %s: run `ulimit -n %d` before, or raise LimitNOFILE= or limits.conf; or use fewer clients, or share connections with --conn",
+		units.Thousands(int64(clients)), units.Thousands(need), units.Thousands(limit), enough)
 }
 
 // startCountingDrops counts the packets and connections that the kernel drops in the server's

@@ -228,9 +228,11 @@ func printWords(w io.Writer, seen *report.Run, p PrintOptions, terminal format.T
 	if !p.Verbose {
 		return nil
 	}
-	fmt.Fprintln(w)
-	if err := format.WriteSentences(w, seen.Advice, terminal); err != nil {
-		return err
+	if !isPrintedAsLoad(seen.Summary, p) { // the remarks on a load say the same
+		fmt.Fprintln(w)
+		if err := format.WriteSentences(w, seen.Advice, terminal); err != nil {
+			return err
+		}
 	}
 	if len(seen.Summary.Profiles) > 0 {
 		fmt.Fprintf(w, "\nProfiles, for go tool pprof and speedscope: %s\n", filepath.Join(seen.Directory, export.ProfilesFolder))

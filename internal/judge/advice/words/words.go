@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -282,6 +283,12 @@ func WorstFailure(c *matrix.Cell) string {
 	worst := c.Survival.Failures[0]
 	return " (" + cmp.Or(worst.Class, worst.Code) + ")"
 }
+
+// PlainError removes the addresses from the text of a network error, which are those of the service:
+// "dial tcp 127.0.0.1:80: connect: connection refused" becomes "connection refused".
+func PlainError(text string) string { return networkOperation.ReplaceAllString(text, "") }
+
+var networkOperation = regexp.MustCompile(`\b(dial|read|write) (tcp|tcp4|tcp6|udp|unix) \S+: (connect|read|write): `)
 
 // SizeClause begins a clause about a size, unless the workload chooses the size.
 func SizeClause(s record.Payload) string {

@@ -102,12 +102,16 @@ type timeline struct {
 // intervalAt returns the interval that contains the middle of a time span. ok is false if none
 // does.
 func (l timeline) intervalAt(startNS, tookNS int64) (place int, ok bool) {
-	middle := float64(startNS) + float64(tookNS)/2
-	place = int(math.Floor(middle/l.each)) + l.before
+	place = l.placeOf(startNS, tookNS)
 	if l.within && float64(startNS+tookNS) > l.each*float64(l.count-l.before) {
 		return place, false
 	}
 	return place, place >= 0 && place < l.count
+}
+
+// placeOf returns the interval that contains the middle of a time span, which may be outside of all.
+func (l timeline) placeOf(startNS, tookNS int64) int {
+	return int(math.Floor((float64(startNS)+float64(tookNS)/2)/l.each)) + l.before
 }
 
 // An intervalSum adds up the figures of all trials in one interval of a timeline.
@@ -147,8 +151,10 @@ func (l timeline) points(load record.Load, trials []Trial) []CoursePoint {
 // addCourse adds one trial's course. In a damaged file, columns may differ in length.
 func (l timeline) addCourse(from *record.Course, all []intervalSum) {
 	for n := range from.Calls {
-		place, ok := l.intervalAt(from.BeginNS+int64(n)*from.StretchNS, from.StretchNS)
-		if !ok {
+		start := from.BeginNS + int64(n)*from.StretchNS
+		place := l.placeOf(start, from.StretchNS)
+		// A stretch around the window's begin has calls of the warm-up, too.
+		if mixed := start < 0 && start+from.StretchNS > 0; mixed || place < 0 || place >= l.count {
 			continue
 		}
 		if n < len(from.P99NS) && from.P99NS[n] != nil {

@@ -55,14 +55,19 @@ const (
 	standstillShare, standstillCalls = 0.1, 10
 )
 
-// Standstills counts the periods with almost no answers. longest is the approximate length of the
+// Standstills counts the periods in which almost no call was answered without failure. longest is the approximate length of the
 // longest period in seconds.
 func (c *Cell) Standstills() (count int, longest float64) {
 	window := slices.DeleteFunc(slices.Clone(c.Course), func(p CoursePoint) bool { return p.Seconds <= 0 })
 	if len(window) < leastPoints {
 		return 0, 0
 	}
-	rates := lists.Map(window, func(p CoursePoint) float64 { return p.Throughput })
+	rates := lists.Map(window, func(p CoursePoint) float64 { // of calls that did not fail
+		if p.FailedShare == nil {
+			return p.Throughput
+		}
+		return p.Throughput * (1 - *p.FailedShare)
+	})
 	each, usual := window[1].Seconds-window[0].Seconds, stats.Median(rates)
 	if usual*each < standstillCalls {
 		return 0, 0

@@ -418,7 +418,7 @@ func (t *loadText) failures(cells []*matrix.Cell) {
 // describeFailure returns the class of failed calls, and an example of its error.
 func describeFailure(e record.ErrorCount) string {
 	const answered = "the server answered "
-	text := format.Shorten(strings.ReplaceAll(e.Example, "\n", " "), 161)
+	text := words.PlainError(format.Shorten(strings.ReplaceAll(e.Example, "\n", " "), 161))
 	if e.Class == "application" && strings.HasPrefix(text, answered) {
 		return strings.TrimPrefix(text, answered)
 	}
