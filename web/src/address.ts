@@ -29,13 +29,24 @@ addEventListener("hashchange", () => {
   const next = read();
   const only = !location.hash.includes("?");
   place = only ? { section: next.section, chosen: place.chosen } : next;
+  unfold();
   if (only) return show(place);
   readers.forEach((again) => again());
   goToSection();
 });
 
+/** Opens what is folded around the section. */
+function unfold(): void {
+  const section = document.getElementById(place.section);
+  const around = section?.closest("details");
+  if (!section || !around || around.open) return;
+  around.open = true;
+  section.scrollIntoView({ behavior: "instant" });
+}
+
 /** Goes where the address says: a browser does not find a section behind which choices stand. */
 export function goToSection(): void {
+  unfold();
   if (place.section && place.chosen.size > 0) document.getElementById(place.section)?.scrollIntoView({ behavior: "instant" });
 }
 

@@ -1,7 +1,7 @@
 // The report of a run. The page is one file: this program, its style and the
 // run's figures lie in it, and nothing is asked of any server.
 
-import { render } from "preact";
+import { render, type ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { goToSection } from "./address";
 import { readRun, type Cell, type Run } from "./data";
@@ -80,6 +80,7 @@ function App({ run }: { run: Run }) {
         {service?.latency}
         {service?.answers}
         {service && <Ends run={run} looks={looks} />}
+        <Rest folded={service !== null} titles={all.slice(all.findIndex(([id]) => id === "checks")).filter(([, , has]) => has).map(([, title]) => title)}>
         {service?.checks}
         <Claims run={run} />
         <Scalings run={run} looks={looks} />
@@ -113,8 +114,20 @@ function App({ run }: { run: Run }) {
         <Machines run={run} />
         <Setup run={run} />
         <Reproduce run={run} />
+        </Rest>
       </main>
     </>
+  );
+}
+
+/** What few readers of one service's page look for is folded; a link to a section in it opens it. */
+function Rest({ folded, titles, children }: { folded: boolean; titles: string[]; children: ComponentChildren }) {
+  if (!folded) return <>{children}</>;
+  return (
+    <details class="rest" id="rest">
+      <summary>More: {titles.join(", ").toLowerCase()}</summary>
+      {children}
+    </details>
   );
 }
 

@@ -22,8 +22,8 @@ func Answer(s *analysis.Summary) []string {
 		return words.CutLines(foreignAnswer(s))
 	}
 	if len(s.Cells) > 0 && s.Cells[0].Kind().Alone {
-		lines := slices.Concat(serviceAnswers(s), mostFailures(s), fleetLine(s), LoadRemarks(s))
-		return words.CutLines(lines[:min(len(lines), words.MaxLines)])
+		lines := append(words.CutLines(slices.Concat(serviceAnswers(s), mostFailures(s), fleetLine(s))), LoadRemarks(s)...)
+		return lines[:min(len(lines), words.MaxLines)]
 	}
 	last := slices.Concat(nextStep(s), fleetLine(s), trustLine(s), reasonLine(s))
 	lines := slices.Concat(rejudgedCount(s), missedGoal(s), claimCount(s), findings(s))

@@ -29,6 +29,18 @@ func TestServicePageInBrowser(t *testing.T) {
 		tab.screenshot("service-stalling")
 	})
 
+	t.Run("is short, figures first", func(t *testing.T) {
+		tab := browser.open(t, stalling)
+		tab.want("the figures", `[...document.querySelectorAll(".verdict .facts dt")].map(e => e.textContent).slice(0, 3).join()`, "Answered well,Requests,Failed")
+		tab.want("before the sentences", `Boolean(document.querySelector(".facts").compareDocumentPosition(document.querySelector(".verdict .advice")) & Node.DOCUMENT_POSITION_FOLLOWING)`, "true")
+		tab.want("few words", `document.body.innerText.split(/\s+/).length < 700`, "true")
+		tab.want("both ends in sight", `[...document.querySelectorAll("#ends table.both th")].map(e => e.textContent).includes("Service") && document.querySelector("#ends table.both").getBoundingClientRect().right <= innerWidth`, "true")
+		tab.want("the rest folded", `document.querySelector("#rest").open`, "false")
+		tab.click(`document.querySelector("nav a[href='#cells']")`)
+		tab.want("opened by a link", `document.querySelector("#rest").open`, "true")
+		tab.screenshot("service-opened")
+	})
+
 	t.Run("shows what failed, and when", func(t *testing.T) {
 		tab := browser.open(t, failing)
 		tab.want("charts in order", `[...document.querySelectorAll("#time h3")].map(h => h.textContent).join()`, "Rate,Response time,Failures,CPUs in use")

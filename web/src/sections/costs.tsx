@@ -35,10 +35,11 @@ export function Ends({ run, looks }: Props) {
   const point = usePoint(cells);
   if (cells.length === 0) return null;
   const shown = endFigures.filter(({ of }) => point.cells.some((cell) => of(cell.client) !== null || of(cell.server) !== null));
+  const alone = point.cells.length === 1 && point.cells[0]!.said !== "" ? point.cells[0] : undefined;
   return (
     <section id="ends">
       <h2>Both ends</h2>
-      <p class="note">The cost of a request at the client and at the server. Memory is measured at the end of the window; “own” is its maximum without pages of files, which are mostly the program itself; threads, sockets and goroutines are maxima. A closed loop is limited by the CPU of one end, or by waiting if both have CPU to spare and the clients are always in a call.</p>
+      <p class="note">{alone ? "“Its own” memory leaves out pages of files, which are mostly the program itself." : <>The cost of a request at the client and at the server. Memory is measured at the end of the window; “own” is its maximum without pages of files, which are mostly the program itself; threads, sockets and goroutines are maxima. A closed loop is limited by the CPU of one end, or by waiting if both have CPU to spare and the clients are always in a call.</>}</p>
       {point.choices}
       <Bars
         title={`CPU time per request, ${point.text}`}
@@ -48,7 +49,7 @@ export function Ends({ run, looks }: Props) {
         }))}
         show={micros}
       />
-      <div class="scroll" tabIndex={0}>
+      {alone ? <OfOne cell={alone} shown={shown} /> : <div class="scroll" tabIndex={0}>
         <table>
           <thead>
             <tr>
@@ -68,8 +69,32 @@ export function Ends({ run, looks }: Props) {
             ))}
           </tbody>
         </table>
-      </div>
+      </div>}
     </section>
+  );
+}
+
+/** The figures of one service, line by line, which fit a narrow screen. */
+function OfOne({ cell, shown }: { cell: Cell; shown: typeof endFigures }) {
+  return (
+    <table class="both">
+      <thead>
+        <tr>
+          <th scope="col">{cell.bound ? `Bound by: ${bounds[cell.bound]}` : ""}</th>
+          <th scope="col" class="number">Client</th>
+          <th scope="col" class="number">Service</th>
+        </tr>
+      </thead>
+      <tbody>
+        {shown.map(({ title, of, show }) => (
+          <tr key={title}>
+            <th scope="row">{title}</th>
+            <td class="number">{show(of(cell.client))}</td>
+            <td class="number">{show(of(cell.server))}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

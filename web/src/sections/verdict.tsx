@@ -2,38 +2,41 @@
 
 import type { Cell, Lead, Run } from "../data";
 import { Forest, type Effect } from "../forest";
-import { micros, perSecond, plain, times } from "../format";
+import { micros, percent, perSecond, plain, times } from "../format";
 import { isService } from "../service/page";
 import { counted } from "../words";
 
 export function Verdict({ run }: { run: Run }) {
-  const [answer, ...more] = run.answer;
   const service = isService(run);
+  // The facts of a single load are the figures of its first line.
+  const alone = service && run.cells.length === 1 && run.cells[0]!.valid;
+  const [answer, ...more] = alone ? ["", ...run.answer.slice(1)] : run.answer;
   const invalid = run.cells.filter((cell) => !cell.valid).length;
   return (
     <header class="verdict">
       <p class="product">wirelab <span>{run.name}</span></p>
-      <h1>{run.title || run.name}</h1>
+      <h1>{breakable(run.title || run.name)}</h1>
       {run.question && !service && <p class="question">{run.question}</p>}
       {run.partial && (
         <p class="banner" role="status">
           <b>A partial run:</b> {run.trials.done} of {counted(run.trials.planned, "trial")} done{run.status !== "done" && `, ${run.status}`}. The missing trials may change the result.
         </p>
       )}
+      {service && <Standing cells={run.cells} />}
       <div class={run.leads.length > 0 ? "graded" : ""}>
         <div>
-          <p class="answer">{answer ?? "These trials support no conclusion."}</p>
+          {!alone && <p class="answer">{answer ?? "These trials support no conclusion."}</p>}
           {more.length > 0 && <ul class="advice">{more.map((text) => <li key={text}>{text.startsWith("  ") ? <code>{text.trim()}</code> : text}</li>)}</ul>}
         </div>
         {run.leads.length > 0 && <div>{run.leads.slice(0, shownLeads).map((lead) => <Standings key={lead.clients.join()} lead={lead} several={run.leads.length > 1} />)}</div>}
       </div>
-      {run.advice.length > 0 && (
+      {run.advice.length > 0 && !service && (
         <details class="further">
           <summary>In full: {counted(run.advice.length, "sentence")}</summary>
           <ul class="advice">{run.advice.map((text) => <li key={text}>{text}</li>)}</ul>
         </details>
       )}
-      {service ? <Standing cells={run.cells} /> : <dl class="facts">
+      {!service && <dl class="facts">
         <Fact name="Trials" value={`${run.trials.done} of ${run.trials.planned}`} />
         <Fact name="Cells" value={String(run.cells.length)} />
         <Fact name="Invalid trials" value={String(run.trials.invalid)} bad={run.trials.invalid > 0} />
@@ -49,6 +52,11 @@ export function Verdict({ run }: { run: Run }) {
       )}
     </header>
   );
+}
+
+/** A title that breaks after the slashes of an address, not within a word. */
+function breakable(title: string) {
+  return title.split(/(?<=\/)/).map((part, i) => <>{i > 0 && <wbr />}{part}</>);
 }
 
 const shownLeads = 3;
@@ -74,10 +82,14 @@ function Standing({ cells }: { cells: Cell[] }) {
   return (
     <dl class="facts">
       <Fact name="Answered well" value={perSecond(cell.throughput_rps)} />
-      <Fact name="Half within" value={micros(cell.response_us.p50)} />
-      {cell.response_us.p99 !== null && <Fact name="99 of 100 within" value={micros(cell.response_us.p99)} />}
+      <Fact name="Requests" value={plain(cell.survival.requests)} />
+      <Fact name="Failed" value={failed === 0 ? "none" : `${plain(failed)} (${percent(failed / cell.survival.requests)})`} bad={failed > 0} />
+      <Fact name="P50" value={micros(cell.response_us.p50)} />
+      {cell.response_us.p90 !== null && <Fact name="P90" value={micros(cell.response_us.p90)} />}
+      {cell.response_us.p99 !== null && <Fact name="P99" value={micros(cell.response_us.p99)} />}
       <Fact name="Slowest" value={micros(cell.response_us.max)} />
-      <Fact name="Failed" value={failed === 0 ? "none" : `${plain(failed)} of ${plain(cell.survival.requests)}`} bad={failed > 0} />
+      {cell.client_cpu_us !== null && <Fact name="CPU, client" value={micros(cell.client_cpu_us)} />}
+      {cell.server_cpu_us !== null && <Fact name="CPU, service" value={micros(cell.server_cpu_us)} />}
     </dl>
   );
 }

@@ -36,8 +36,8 @@ export function Latency({ point, looks, closedTail }: Props) {
         : "From sending a request to its answer."} All measured calls, including failed ones.</p>
       {closedTail && <p class="note">{closedTail}</p>}
       {point.choices}
-      <Chart title="How many calls took how long" note="All calls from the fastest to the slowest, in steps of a constant factor. One hump is one kind of call; a second hump is another kind, for example calls that met a stall or a queue." x={x} y={count} lines={spreads} />
-      {curves.length > 0 && <Chart title="Latency by percentile" note="The axis is stretched so that 90, 99 and 99.9 % are equally far apart. The line ends where fewer than ten calls are slower." x={quantiles} y={y} lines={curves} />}
+      <Chart title="How many calls took how long" note="In steps of a constant factor. A second hump is another kind of call, such as those that met a stall." x={x} y={count} lines={spreads} />
+      {curves.length > 0 && <Chart title="Latency by percentile" note="The line ends where fewer than ten calls are slower." x={quantiles} y={y} lines={curves} />}
     </section>
   );
 }

@@ -39,7 +39,7 @@ const drawings: Drawing[] = [
   },
   {
     title: "Response time", label: "Response time", log: true, show: micros,
-    note: "Over the calls that ended in each interval, exact to 7 %, on a logarithmic scale. A P99 needs 100 calls in an interval.",
+    note: "Of the calls that ended in each interval, exact to 7 %.",
     series: [
       { name: "slowest", of: (stretch) => stretch.response_max_us, look: look("--stack-7", 2) },
       { name: "P99", of: (stretch) => stretch.response_p99_us, look: look("--stack-1") },
@@ -68,7 +68,7 @@ export function OverTime({ point, looks }: Props) {
       <h2>Over time</h2>
       {point.choices}
       {cells.length > 0
-        ? <p class="note">A level line is a steady state; a dip of the rate with a peak of the response time is a stall of the service or of the machine.{!failed && " No call failed."}</p>
+        ? <p class="note">A dip of the rate with a peak of the response time is a stall.{!failed && " No call failed."}</p>
         : <p class="note">No chart over time: {whyNone(point.cells)}{!failed && " No call failed."}</p>}
       {charts.map((chart) => <Chart key={chart.title} {...chart} />)}
     </section>
