@@ -22,6 +22,7 @@ import (
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/table"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/secure"
@@ -134,7 +135,7 @@ func (a *app) execute(ctx context.Context, j job) error {
 		func() error { a.endPush(ctx, j.load, seen.Gates); return nil },
 		func() error { return a.publish(seen, j.output, words) },
 		func() error { return j.load.writeSeries(seen) },
-		func() error { return j.gates.write(a, seen, words) },
+		func() error { return j.gates.write(a, seen, format.Writer(words)) },
 	} {
 		err = cmp.Or(err, step())
 	}

@@ -18,6 +18,7 @@ import (
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
+	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/view"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/reach"
@@ -174,7 +175,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 		return err
 	}
 	if !l.output.dryRun {
-		trying := reach.FirstCall{Definition: definition, Request: first, Script: l.journey.script, Seed: l.seed, Notes: a.stderr}
+		trying := reach.FirstCall{Definition: definition, Request: first, Script: l.journey.script, Seed: l.seed, Notes: format.Writer(a.stderr)}
 		if l.given("timeout") {
 			trying.Limit = l.timeout
 		}

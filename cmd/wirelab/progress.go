@@ -209,6 +209,7 @@ func (a *app) announce(workshop *lab.Lab, j job, run *record.Run) {
 func (a *app) sayf(message string, args ...any) {
 	text := fmt.Sprintf(message, args...)
 	terminal := format.TerminalOf(a.stderr)
+	text = terminal.Encode(text)
 	if strings.Contains(text, "\n") || terminal.Width == 0 {
 		fmt.Fprintln(a.stderr, text)
 		return

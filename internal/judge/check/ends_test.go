@@ -165,3 +165,26 @@ func TestMovedIsBoundedByTheTrialsOwnLatencies(t *testing.T) {
 		}
 	}
 }
+
+// A service may run on the client's CPU as long as neither takes much of it.
+func TestAServiceOnTheClientsCPU(t *testing.T) {
+	for busyNS, want := range map[int64]struct {
+		level  record.Level
+		detail string
+	}{
+		2e7: {record.OK, "client and server could both run on CPU 0, but used too little CPU time to be in each other's way"},
+		5e8: {record.Warning, "client and server could both run on CPU 0: start the service on other CPUs than 0, as in `taskset -c CPU ./service`"},
+	} {
+		r := sound(t)
+		r.Cell.Stack = record.ServiceStack
+		r.Client.CPUs, r.Client.AllowedCPUs, r.Server.CPUs, r.Server.AllowedCPUs = []int{0}, []int{0}, nil, []int{0, 1}
+		for _, end := range []*record.Process{&r.Client, &r.Server} {
+			end.UserNS, end.SystemNS = new(busyNS), new(int64(0))
+		}
+		for _, c := range Judge(r, DefaultLimits()) {
+			if c.Name == "affinity" && (c.Level != want.level || c.Detail != want.detail) {
+				t.Errorf("%d ns: %s: %s", busyNS, c.Level, c.Detail)
+			}
+		}
+	}
+}

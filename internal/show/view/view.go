@@ -90,7 +90,7 @@ func (v *View) applyEvent(change func(now time.Time) (line string)) {
 	v.guard.Lock()
 	defer v.guard.Unlock()
 	if line := change(time.Now()); line != "" && !v.draws {
-		fmt.Fprintln(v.to, line)
+		fmt.Fprintln(format.Writer(v.to), line)
 	}
 }
 

@@ -20,6 +20,9 @@ type Terminal struct {
 
 // TerminalOf returns the writer's size, and whether it supports colours and characters beyond ASCII.
 func TerminalOf(w io.Writer) Terminal {
+	if encoding, is := w.(encodingWriter); is {
+		return encoding.terminal
+	}
 	file, ok := w.(*os.File)
 	if !ok {
 		return Terminal{}
@@ -46,6 +49,25 @@ func (t Terminal) Encode(text string) string {
 		return text
 	}
 	return asciiWords.Replace(text)
+}
+
+// Writer returns a writer that replaces characters that w's terminal cannot show.
+func Writer(w io.Writer) io.Writer {
+	if t := TerminalOf(w); t.ASCII {
+		return encodingWriter{w, t}
+	}
+	return w
+}
+
+type encodingWriter struct {
+	io.Writer
+	terminal Terminal
+}
+
+// Write takes whole texts: a character that two calls share is not replaced.
+func (e encodingWriter) Write(text []byte) (int, error) {
+	_, err := io.WriteString(e.Writer, e.terminal.Encode(string(text)))
+	return len(text), err
 }
 
 // asciiWords replaces every character beyond ASCII that wirelab's texts have. Each sign becomes one

@@ -36,6 +36,11 @@ func TestEncodeKeepsColumns(t *testing.T) {
 	if len(got) != utf8.RuneCountInString(text) {
 		t.Errorf("%q is not as wide as %q", got, text)
 	}
+	var out strings.Builder
+	to := encodingWriter{&out, Terminal{ASCII: true, Width: 80}}
+	if n, err := to.Write([]byte(text)); n != len(text) || err != nil || out.String() != got || TerminalOf(to).Width != 80 {
+		t.Errorf("wrote %d of %d bytes, %v: %q", n, len(text), err, out.String())
+	}
 	if same := (Terminal{}).Encode(text); same != text {
 		t.Errorf("UTF-8 became %q", same)
 	}

@@ -102,7 +102,7 @@ func (t *loadText) remarks(all []string, verbose bool) {
 		wrap(&out, remark)
 		if i > 1 && !verbose && strings.Count(out.String(), "\n") > maxRemarkLines {
 			t.WriteString(out.String()[:before])
-			wrap(&t.Builder, words.Count(len(all)-i, "more remark")+": with --verbose, and in the report")
+			wrap(&t.Builder, words.Count(len(all)-i, "more remark")+" (--verbose)")
 			return
 		}
 	}
