@@ -62,7 +62,7 @@ func (r *receiver) fail(status int) {
 	r.status = status
 }
 
-// someMetrics has 300 calls, of which 3 failed, and a breached gate.
+// someMetrics has 300 calls, 3 of them failed, and a breached gate.
 func someMetrics() *view.Metrics {
 	m := &view.Metrics{Clients: 10, Offered: 500}
 	m.Observe(live.Begun{})
