@@ -80,7 +80,7 @@ function OfOne({ cell, shown }: { cell: Cell; shown: typeof endFigures }) {
     <table class="both">
       <thead>
         <tr>
-          <th scope="col">{cell.bound ? `Bound by: ${bounds[cell.bound]}` : ""}</th>
+          <th scope="col">{cell.bound ? `Bound by: ${bounds[cell.bound]}` : "Figure"}</th>
           <th scope="col" class="number">Client</th>
           <th scope="col" class="number">Service</th>
         </tr>
