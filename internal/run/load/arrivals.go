@@ -96,7 +96,7 @@ func (a *Arrivals) instantOfArrival(arrived float64, length time.Duration) float
 // all clients waited for arrivals, all would spin just before. The runtime polls the
 // network only when no goroutine is ready, so answers would be read milliseconds
 // late. A client holds its turn only between calls.
-func (s *schedule) awaitNext(w *window) (intended, spun int64, ok bool) {
+func (s *schedule) awaitNext(_ int, w *window) (intended, spun int64, ok bool) {
 	s.takeTurn()
 	if i := s.next.Add(1) - 1; i < s.count {
 		intended, spun, ok = s.waitFor(i, w)

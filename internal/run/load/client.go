@@ -21,6 +21,7 @@ type client struct {
 	idle         atomic.Bool // the client waits for its think time to pass: it has no call in flight
 	_            [64]byte
 
+	number   int // among the plan's clients
 	caller   Caller
 	checker  Checker      // nil if the caller is not a Checker
 	answered StatusCaller // nil if the caller reports no status
@@ -29,6 +30,7 @@ type client struct {
 	named    callsByName
 	traced   TraceCaller // nil if the caller has no traces
 	streamer Streamer    // nil if the caller's calls are not streams
+	waiter   Waiter      // nil if each call has a result
 	window   *window
 	quota    int64 // calls to record; 0: all calls of the window
 
@@ -143,9 +145,9 @@ func (c *client) waitForResume(ctx context.Context) bool {
 }
 
 // openLoop sends requests at the instants that the schedule gives to this client.
-func (c *client) openLoop(ctx context.Context, s *schedule) {
+func (c *client) openLoop(ctx context.Context, s arrivals) {
 	for freed := int64(pastInstant); !c.window.over.Load(); {
-		intended, spun, ok := s.awaitNext(c.window)
+		intended, spun, ok := s.awaitNext(c.number, c.window)
 		if !ok || c.window.bounds.Load().isAfterSlices(intended) {
 			return
 		}
@@ -167,6 +169,10 @@ func (c *client) makeCall(ctx context.Context, course call) int64 {
 	course.ended = clock.Now()
 	if limit := c.window.limit; limit != nil {
 		<-limit
+	}
+	if err != nil && c.waiter != nil && c.waiter.Unfinished(err) {
+		c.thought += c.window.bounds.Load().timeInWindow(course.sent, course.ended)
+		return course.ended
 	}
 	if err == nil && c.checker != nil {
 		if wrong := c.checker.Check(); wrong != nil {

@@ -87,6 +87,8 @@ type Plan struct {
 	// OwnConnections says that each caller has a connection of its own, so that the result lists the
 	// calls of each connection.
 	OwnConnections bool
+	// Sharing is the number of neighbouring callers that share a connection or a stream. 0 means 1.
+	Sharing int
 	// Classify returns the class and the code of a failed call's error.
 	Classify func(error) record.ErrorCount
 	// OnOpen and OnClose, if not nil, are called just before the window
@@ -131,7 +133,10 @@ type Arrivals struct {
 	RatePerSecond float64 // requests per second of all clients together
 	// RampTo is the rate at the window's end: the rate changes linearly from the
 	// first arrival on. 0: constant. A ramp has no warm-up.
-	RampTo  float64
+	RampTo float64
+	// Own gives each caller, or each group of callers that share a stream, a schedule of its own with
+	// an equal share of the rate: a slow stream then delays only its own requests.
+	Own     bool
 	Poisson bool // the gaps are exponentially distributed; otherwise all gaps are equal
 	Seed    uint64
 	// Burst is the number of requests that are all due when the window opens. A
@@ -213,6 +218,9 @@ func (p *Plan) group() Group {
 	}
 	return Group{Of: len(p.Callers)}
 }
+
+// sharing returns the number of callers that share a connection.
+func (p *Plan) sharing() int { return max(1, p.Sharing) }
 
 // extra returns how many of the plan's own callers measure one more request.
 func (p *Plan) extra() int { return min(max(p.Extra-p.group().First, 0), len(p.Callers)) }

@@ -58,6 +58,13 @@ func streamerOf(caller Caller) Streamer {
 	return nil
 }
 
+// A Waiter is a Caller whose calls wait for something that the server sends at its own time. A call
+// with an Unfinished error was cut short by the end of the load: it is not counted, and its time is
+// think time.
+type Waiter interface {
+	Unfinished(err error) bool
+}
+
 // A Thinker is a Caller that pauses between calls. Think returns the time that its client waits
 // after a call. Only a closed loop uses it; an open loop follows its schedule.
 type Thinker interface {

@@ -222,18 +222,27 @@ func mergeAnswers(clients []*client) *record.Answers {
 	return all
 }
 
-// callsByConnection returns the calls of each client, if each has a connection of its own.
+// callsByConnection returns the calls of each connection, if each client, or each group of clients
+// that share one, has a connection of its own.
 func (c *controller) callsByConnection() (all []record.ConnectionCalls) {
-	if !c.plan.OwnConnections || len(c.clients) < 2 || len(c.clients) > record.KeptConnections {
+	shared := c.plan.sharing()
+	if !c.plan.OwnConnections || len(c.clients) <= shared || (len(c.clients)+shared-1)/shared > record.KeptConnections {
 		return nil
 	}
-	for i, one := range c.clients {
-		calls := record.ConnectionCalls{Client: c.plan.group().First + i, Requests: one.recorded}
-		for _, f := range one.failures {
-			calls.Failed += f.Count
+	number := c.plan.group().First / shared
+	for clients := range slices.Chunk(c.clients, shared) {
+		calls := record.ConnectionCalls{Client: number}
+		number++
+		var times []*latency.Recorder
+		for _, one := range clients {
+			calls.Requests += one.recorded
+			for _, f := range one.failures {
+				calls.Failed += f.Count
+			}
+			times = append(times, one.service)
 		}
-		if one.recorded > 0 {
-			h := latency.NewHistogram(one.service)
+		if calls.Requests > 0 {
+			h := latency.NewHistogram(times...)
 			calls.SumNS, calls.P25NS, calls.P90NS = int64(h.Sum()), int64(h.Quantile(0.25)), int64(h.Quantile(0.9))
 		}
 		all = append(all, calls)

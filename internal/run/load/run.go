@@ -61,6 +61,7 @@ type controller struct {
 	plan     Plan
 	window   *window
 	schedule *schedule // nil in a closed loop
+	arrivals arrivals  // gives the schedule's arrivals to clients
 	clients  []*client
 	running  sync.WaitGroup
 
@@ -102,7 +103,10 @@ func newController(p Plan) (*controller, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.schedule = s
+		c.schedule, c.arrivals = s, s
+		if p.Open.Own {
+			c.arrivals = newLanes(s, &p)
+		}
 	}
 	for i, caller := range p.Callers {
 		one := c.newClient(caller)
@@ -115,7 +119,7 @@ func newController(p Plan) (*controller, error) {
 }
 
 func (c *controller) newClient(caller Caller) *client {
-	one := &client{caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
+	one := &client{number: len(c.clients), caller: caller, window: c.window, quota: int64(c.plan.Requests), classify: c.plan.Classify}
 	one.finish = pastInstant
 	one.checker, _ = caller.(Checker)
 	one.answered, _ = caller.(StatusCaller)
@@ -127,6 +131,7 @@ func (c *controller) newClient(caller Caller) *client {
 	}
 	one.traced, _ = caller.(TraceCaller)
 	one.streamer = streamerOf(caller)
+	one.waiter, _ = caller.(Waiter)
 	if one.classify == nil {
 		one.classify = func(error) record.ErrorCount { return record.ErrorCount{Class: "error"} }
 	}
@@ -202,7 +207,7 @@ func (c *controller) start(ctx context.Context, at int64) {
 			own, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if c.schedule != nil {
-				one.openLoop(own, c.schedule)
+				one.openLoop(own, c.arrivals)
 			} else {
 				one.closedLoop(own)
 			}

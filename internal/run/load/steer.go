@@ -358,7 +358,7 @@ func (c *controller) drainExpired(now int64) bool {
 // schedule. If a stack's calls ignore the cancellation, Run hangs and reports no more progress.
 func (c *controller) cancelDrain(cancelCalls func()) {
 	if c.schedule != nil {
-		c.unsent = c.schedule.endEarly(c.bounds())
+		c.unsent = c.arrivals.endEarly(c.bounds())
 	}
 	c.window.stop()
 	cancelCalls()
