@@ -18,6 +18,8 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/secure"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/held"
 	"wirelab.dev/internal/wire/workload/message"
 )
 
@@ -358,4 +360,78 @@ func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Unt
 		return plan.NewUntil(s, 0, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: u.budget})
 	}
 	return nil, nil
+}
+
+// streamFlags holds the flags for streams that stay open, in which a call is one message.
+type streamFlags struct {
+	service.Holding
+	hold, events bool
+	messageRate  float64
+}
+
+// register adds the flags.
+func (s *streamFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&s.hold, "streams", false, "gRPC: each client holds a stream open, and a call is one message on it; always so with ws:// and --sse")
+	f.BoolVar(&s.events, "sse", false, "the answer is a stream of server-sent events, which each client holds open (default: if the first answer is one); --sse=false loads whole answers")
+	f.StringVar((*string)(&s.Exchange), "exchange", "", "what a call on a held stream is: `answer` (send a message, wait for its answer), receive (wait for the next message), or send (default: by the method; WebSocket: answer with -d, else receive)")
+	f.Float64Var(&s.messageRate, "message-rate", 0, "messages per second on `each` held stream, on a schedule of its own (--rps is for all streams together)")
+	f.Float64Var(&s.OpenPerSecond, "open-rate", 0, "held streams opened per `second` before the load (default: as fast as possible)")
+	f.IntVar(&s.InFlight, "inflight-per-stream", 1, "most `messages` in flight on each held stream")
+	f.StringVar(&s.Match, "match", "", "`expression` by which the answer to a message is found, as in json(.id) (default: answers come in the order of the messages)")
+	f.StringVar(&s.SentAt, "sent-at", "", "`expression` of the instant at which a received message was sent, as in json(.time); its latency is measured from then")
+	f.StringVar(&s.Sequence, "sequence", "", "`expression` of a received message's number on its stream, as in json(.seq); missing, duplicate and reordered numbers are counted")
+	setCompletions(cmd, "exchange", []string{"answer", "receive", "send"})
+}
+
+var streamFlagNames = []string{"exchange", "message-rate", "open-rate", "inflight-per-stream", "match", "sent-at", "sequence"}
+
+// holding returns how streams are held, or nil if calls are whole exchanges.
+func (l *loadFlags) holding(t service.Target) (*service.Holding, error) {
+	s := &l.streams
+	web := !t.Wire.IsGRPC() && t.Wire != service.WebSocket
+	switch {
+	case l.journey.script != nil && (s.hold || s.events):
+		return nil, errors.New("--streams and --sse: steps of a file hold no streams: leave them out")
+	case s.hold && web:
+		return nil, errors.New("--streams is for gRPC: add --sse for server-sent events, or write ws:// for a WebSocket")
+	case s.events && !web:
+		return nil, errors.New("--sse is for http:// and https://: leave it out")
+	case !s.hold && !s.events && t.Wire != service.WebSocket:
+		if i := slices.IndexFunc(streamFlagNames, l.given); i >= 0 {
+			return nil, fmt.Errorf("--%s is for held streams: add --streams (gRPC) or --sse, or write ws:// for a WebSocket", streamFlagNames[i])
+		}
+		return nil, nil
+	case s.messageRate < 0 || l.given("message-rate") && s.messageRate == 0:
+		return nil, fmt.Errorf("--message-rate: found %v: want more than 0 messages per second", s.messageRate)
+	case s.messageRate > 0 && l.shape.rate > 0:
+		return nil, errors.New("--message-rate is for each stream, and --rps for all together: give one of them")
+	case (s.messageRate > 0 || s.InFlight > 1) && len(l.steps) > 0:
+		return nil, errors.New("--steps: leave it out with --message-rate or --inflight-per-stream, or measure each number of streams by itself")
+	case s.InFlight > 1 && l.fleet.Hub+l.fleet.TokenFile != "":
+		return nil, errors.New("--inflight-per-stream: with --fleet, the callers of a stream could be on different machines: leave out one of them")
+	case l.grpc.Messages > 1 || l.grpc.Pace > 0:
+		return nil, errors.New("--messages and --pace are for calls that end: pace held streams with --message-rate or --rps")
+	case t.Wire == service.WebSocket && l.given("conn"):
+		return nil, errors.New("--conn: each WebSocket has a connection of its own: leave out --conn")
+	}
+	h := s.Holding
+	h.OwnSchedule, h.Binary = s.messageRate > 0, t.Wire == service.WebSocket && l.grpc.Binary
+	return &h, nil
+}
+
+// finishHolding completes and checks the definition of held streams.
+func (l *loadFlags) finishHolding(d *service.Definition) error {
+	if err := held.Complete(d); err != nil {
+		return usageError(err)
+	}
+	if d.Holding != nil && d.Holding.Exchange == service.Receive {
+		if !l.given("timeout") {
+			d.Timeout = 0 // a quiet stream is not late
+		}
+		if s := &l.shape; s.rate > 0 || s.burst > 0 || s.goal != "" || l.streams.messageRate > 0 {
+			return usageError(errors.New("--rps, --message-rate, --burst and --goal: the server decides when it sends messages: leave them out, or add --exchange answer or --exchange send"))
+		}
+	}
+	return nil
 }

@@ -44,6 +44,7 @@ type loadFlags struct {
 	series     string // file for one row per second
 	samples    bool   // save every request
 	journey    journeyFlags
+	streams    streamFlags
 	mayLoad    bool     // the user allows a target outside this machine and private networks
 	also       []string // processes that belong to the service, by PID or port
 	traced     float64  // share of the requests that carry a traceparent header
@@ -64,7 +65,7 @@ believed. It first makes one call, to check that the target answers.
 
 TARGET is a URL: http://, https://, grpc://HOST:PORT/pkg.Service/Method, grpcs://,
 connect:// and connects:// (unary calls of the Connect protocol, in JSON),
-or unix:/path/of/a/socket; or a .yaml file that says what users do there, step by
+ws:// and wss:// (WebSockets, which clients hold open: docs/load-streams.md), or unix:/path/of/a/socket; or a .yaml file that says what users do there, step by
 step (docs/load-scenarios.md). If the target is neither on this machine nor on a
 private network, it asks first whether you may load it. If the target's first
 answer redirects within the same server, the new path is loaded and printed.
@@ -80,6 +81,7 @@ limit. docs/load.md lists all forms of conditions.`,
   wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
   wirelab load --rps 2000 -z 30s --http 2 https://127.0.0.1:8443/ -k
   wirelab load grpc://127.0.0.1:50051/helloworld.Greeter/SayHello -d '{"name":"x"}'
+  wirelab load -c 100 --message-rate 5 -d '{"text":"hi"}' ws://127.0.0.1:8080/chat   # 100 held streams, 5 messages per second on each
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps the goal
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
@@ -116,6 +118,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	l.identity.register(f)
 	l.expect.register(f)
 	l.journey.register(f)
+	l.streams.register(cmd)
 	l.trialFlags.register(cmd, 5*time.Second, 1)
 	l.output.register(cmd)
 	f.StringVar(&l.series, "series", "", "write one row per second into this CSV `file`: requests, failures, mean, P50, P90, P99 and maximum")
@@ -175,7 +178,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 		return err
 	}
 	if !l.output.dryRun {
-		trying := reach.FirstCall{Definition: definition, Request: first, Script: l.journey.script, Seed: l.seed, Notes: format.Writer(a.stderr)}
+		trying := reach.FirstCall{Definition: definition, Request: first, Script: l.journey.script, Seed: l.seed, Notes: format.Writer(a.stderr), Whole: l.given("sse")}
 		if l.given("timeout") {
 			trying.Limit = l.timeout
 		}
@@ -237,12 +240,20 @@ func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error)
 	if err := l.checkNumbers(); err != nil {
 		return nil, err
 	}
+	holding, err := l.holding(t)
+	if err != nil {
+		return nil, err
+	}
 	shape, requests, duration := l.shape, l.requests, l.duration
+	if holding != nil && holding.OwnSchedule {
+		shape.rate, shape.arrivals = l.streams.messageRate*float64(clients[0]), cmp.Or(shape.arrivals, string(scenario.Constant))
+	}
+	clients = holding.CallersOf(clients)
 	if shape.goal != "" && !l.given("duration") {
 		duration = searchStep
 	}
 	if l.hasCountAndRate() {
-		if duration, err = l.durationOfRequests(); err != nil {
+		if duration, err = l.durationOfRequests(shape.rate); err != nil {
 			return nil, err
 		}
 		requests, shape = 0, shape.evenlySpread()
@@ -330,15 +341,15 @@ func (l *loadFlags) warmUpBefore(load scenario.Load) time.Duration {
 // hasCountAndRate reports whether the load is -n requests at the rate of --rps.
 func (l *loadFlags) hasCountAndRate() bool {
 	s := &l.shape
-	return l.requests > 0 && s.rate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
+	return l.requests > 0 && s.rate+l.streams.messageRate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
 }
 
 // durationOfRequests returns the time for -n requests at the rate of --rps. -z limits this time.
-func (l *loadFlags) durationOfRequests() (time.Duration, error) {
+func (l *loadFlags) durationOfRequests(rate float64) (time.Duration, error) {
 	const maxLoadTime = 24 * time.Hour
-	seconds := float64(l.requests) / l.shape.rate
+	seconds := float64(l.requests) / rate
 	if seconds > maxLoadTime.Seconds() {
-		return 0, fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer requests, or raise the rate", l.requests, l.shape.rate, maxLoadTime)
+		return 0, fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer requests, or raise the rate", l.requests, rate, maxLoadTime)
 	}
 	takes := time.Duration(seconds * float64(time.Second))
 	if l.given("duration") {
@@ -369,6 +380,9 @@ func (l *loadFlags) findAlso(d *service.Definition) (all []int, _ error) {
 
 func (l *loadFlags) connectionMode(t service.Target) (scenario.Connection, error) {
 	text := cmp.Or(l.connection, map[bool]string{true: "shared", false: "per-worker"}[t.Wire.IsGRPC()])
+	if t.Wire == service.WebSocket && l.streams.InFlight > 1 {
+		text = fmt.Sprintf("pool:%d", l.clients)
+	}
 	mode, err := scenario.ParseConnection(text)
 	if err != nil {
 		return mode, err

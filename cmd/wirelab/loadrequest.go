@@ -57,6 +57,9 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 	if err != nil {
 		return nil, err
 	}
+	if d.Holding, err = l.holding(t); err != nil {
+		return nil, usageError(err)
+	}
 	d.Requests, d.Random, d.Compress = []service.Request{request}, l.request.random, l.grpc.encoding != ""
 	if err := errors.Join(l.expect.apply(d), l.addTrace(d)); err != nil {
 		return nil, usageError(err)
@@ -69,10 +72,12 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 	if err != nil {
 		return nil, usageError(err)
 	}
-	if !t.Wire.IsGRPC() || l.journey.script != nil {
-		return d, nil
+	if t.Wire.IsGRPC() && l.journey.script == nil {
+		if err := l.findMethod(ctx, t, d); err != nil {
+			return d, err
+		}
 	}
-	return d, l.findMethod(ctx, t, d)
+	return d, l.finishHolding(d)
 }
 
 // findService returns a definition that says where the target is. It has no requests.
@@ -124,7 +129,7 @@ func (r *requestFlags) read(t service.Target) (service.Request, error) {
 	}
 	if request.Method == "" {
 		request.Method = http.MethodGet
-		if len(request.Body) > 0 {
+		if len(request.Body) > 0 && t.Wire != service.WebSocket {
 			request.Method = http.MethodPost
 		}
 	}
@@ -281,6 +286,8 @@ func (r *requestFlags) target(text, usual string) (service.Target, error) {
 		t.Socket = r.socket
 	}
 	switch {
+	case t.Wire == service.WebSocket && r.version != "" && r.version != "1.1":
+		return t, fmt.Errorf("--http %s: wirelab opens WebSockets over HTTP/1.1: leave out --http", r.version)
 	case r.version == "" || r.version == "1.1" && !t.Wire.IsGRPC() || r.version == "2" && t.Wire.IsGRPC():
 	case r.version == "2":
 		t.Wire = service.HTTP2
@@ -326,7 +333,7 @@ func (m *methodFlags) register(cmd *cobra.Command) {
 	f.StringVar(&m.call, "call", "", "gRPC: the `method`, as in pkg.Service/Method, if the target does not name it")
 	f.BoolVar(&m.plaintext, "plaintext", false, "gRPC: use no TLS if the target has no scheme")
 	f.StringVarP(&m.encoding, "encoding", "e", "", "gRPC: compress messages with `gzip`, and let the server do so, too")
-	f.BoolVar(&m.Binary, "binary", false, "gRPC: --data holds an encoded message, or several, each behind its length as a varint (default: JSON)")
+	f.BoolVar(&m.Binary, "binary", false, "gRPC: --data holds an encoded message, or several, each behind its length as a varint (default: JSON); WebSocket: messages are binary (default: text)")
 	setCompletions(cmd, "encoding", []string{"gzip"})
 	f.DurationVar(&m.Pace, "pace", 0, "gRPC: `time` between two messages that a call sends")
 	f.IntVar(&m.Messages, "messages", 1, "gRPC: how many times each streaming call sends its `messages`")
@@ -348,8 +355,10 @@ func (m *methodFlags) defaultScheme() string {
 }
 
 func (m *methodFlags) apply(t *service.Target) error {
+	forGRPC := *m
+	forGRPC.Binary = m.Binary && t.Wire != service.WebSocket
 	switch {
-	case !t.Wire.IsGRPC() && m.isGRPC():
+	case !t.Wire.IsGRPC() && forGRPC.isGRPC():
 		return errors.New("--call, --proto, --protoset, --encoding, --binary and --plaintext need gRPC: write grpc:// or grpcs://")
 	case !t.Wire.IsGRPC():
 		return nil

@@ -21,6 +21,7 @@ import (
 func TestServedScripts(t *testing.T) {
 	site := servedSite()
 	serveStagedAnswers(site)
+	serveStreams(site)
 	server := httptest.NewUnstartedServer(site)
 	server.Config.ConnContext = numberConnections
 	server.Config.Protocols = new(http.Protocols)
@@ -31,6 +32,7 @@ func TestServedScripts(t *testing.T) {
 	params := scripts(t, "served")
 	params.Cmds["loads"] = loads
 	params.Cmds["traces"] = checkTraces
+	params.Cmds["streams"] = checkStreams
 	setup := params.Setup
 	params.Setup = func(env *testscript.Env) error {
 		env.Setenv("SITE", server.URL)

@@ -224,6 +224,7 @@ export interface Cell {
   valid_trials: number; // trials with times that can be compared
   disturbed_trials: number; // Disturbed counts the valid trials whose times other programs lengthened. The times of a block's trials can still be compared with each other.
   spoiled_trials: number; // Spoiled counts the trials that are invalid only because of other programs.
+  streams?: Streams; // absent unless the clients held streams
   key: string; // names the cell within its run
   repeats: Repeat[];
   curve: CurvePoint[]; // response time by percentile, as long as ten requests are slower, and the maximum
@@ -773,6 +774,15 @@ export interface Payload {
   response_bytes: number; // payload size of a response
 }
 
+/** PerStream compares the streams of the trial with the slowest stream, by the calls in the window. */
+export interface PerStream {
+  fewest: number; // calls on a stream
+  most: number;
+  fastest_mean_us: number; // least mean service time of a stream
+  slowest_mean_us: number;
+  slowest: number; // number of the slowest stream, from 0
+}
+
 /** A Point is a size and a concurrency at which variants of a part are compared. */
 export interface Point {
   size: Payload; // message size
@@ -888,6 +898,14 @@ export interface SearchStep {
   why: string; // why the rate was not kept; empty if it was kept
 }
 
+/** Sequence counts what was wrong with the numbers of the messages on each stream. */
+export interface Sequence {
+  missing: number; // numbers that never came
+  duplicate?: number;
+  reordered?: number; // numbers that came after a higher one
+  streams?: number; // Streams is the number of streams with missing numbers.
+}
+
 /** A Session is one kind of TLS session, with IANA's names. */
 export interface Session {
   version: string;
@@ -991,6 +1009,24 @@ export interface Step {
   outcome: "step" | "none" | "stays" | "gone" | "appears" | "undecided";
   base?: string; // the part's first variant, with which this step's variant is compared; absent for the first variant
   intervals: IntervalsByField;
+}
+
+/** Streams holds the counts of a cell's held streams, over all trials, and how far streams differ. */
+export interface Streams {
+  exchange: string; // what a call is: answer, receive or send
+  held: number; // number of streams at the same time
+  callers_per_stream: number; // CallersPerStream is the number of messages that a stream may have in flight.
+  sent: number; // messages, without those that subscribe
+  received: number;
+  reopened: number; // Reopened counts the streams that were opened again after their end. ClosedNS is the time between the ends and the openings, of all streams.
+  closed_ns?: number;
+  ends?: ErrorCount[]; // Ends counts the ends of streams by class and reason. FailedOpenings counts the attempts to open a stream again that failed.
+  failed_openings?: number;
+  unmatched?: number; // Unmatched counts the messages that came when no caller waited for them: answers that came too late, or messages that are no answers.
+  unread?: number; // Unread counts the messages in which an expression found no usable value.
+  dated?: boolean; // Dated says that messages hold the instant at which they were sent, from which their times count.
+  sequence?: Sequence; // Sequence says which numbers were missing. It is absent if messages have no known numbers.
+  per_stream?: PerStream; // absent for one stream, or more than 1,024
 }
 
 /** A Survival counts answered requests and failures over all measured trials. */

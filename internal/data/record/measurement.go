@@ -57,7 +57,8 @@ type Measurement struct {
 	FailedNS *int64 `json:"failed_ns,omitempty"`
 	// Messages holds the times of the messages in streamed answers. If both ends send many
 	// messages, a time counts from the request message that was answered. Otherwise it counts from
-	// the previous message, or from the begin of the call.
+	// the previous message, or from the begin of the call. On held streams, a time counts from the
+	// instant in the message at which it was sent, or from the stream's previous message.
 	Messages *latency.Distribution `json:"messages,omitempty"`
 	// Statuses counts all answers by status, for callers that report a status.
 	Statuses []StatusCount `json:"statuses,omitempty"`
@@ -72,6 +73,8 @@ type Measurement struct {
 	// ThoughtNS is the think time of all clients in the window. The times of calls and
 	// Engine.BetweenNS exclude think time.
 	ThoughtNS int64 `json:"thought_ns,omitempty"`
+	// Streams counts the held streams and their messages, if clients held streams.
+	Streams *Streams `json:"streams,omitempty"`
 	// Checking is the cost of checking answers, if conditions other than the status were checked.
 	Checking *Checking `json:"checking,omitempty"`
 	// Traced counts the calls that were marked for a tracing system. Traces names the slowest of
@@ -118,6 +121,7 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.ByConnection = plusConnections(m.ByConnection, other.ByConnection)
 	m.Named = plusNamed(m.Named, other.Named)
 	m.ThoughtNS += other.ThoughtNS
+	m.Streams = sum.AddPresent(m.Streams, other.Streams)
 	m.Checking = sum.AddPresent(m.Checking, other.Checking)
 	m.Traced += other.Traced
 	m.Traces = PlusTraces(m.Traces, other.Traces)

@@ -12,6 +12,7 @@ func TestSumsForgetNothing(t *testing.T) {
 		"Named.Service": "likewise", "Named.Response": "only whether there is one",
 		"ByConnection.P25NS": "of one connection", "ByConnection.P90NS": "likewise", "Slices.TookNS": "the same", "Slices.Pace": "of the whole block", "Pacing.Late": "likewise",
 		"Intervals": "of grids of their own", "Course": "likewise", "Search": "cannot be one of several",
+		"Streams.Ends.Example": "the first is kept",
 	})
 	sumtest.CheckPlus(t, Slice.Plus, map[string]string{"AtNS": "the key", "TookNS": "the same", "Pace": "of the whole block"})
 	sumtest.CheckPlus(t, ErrorCount.Plus, map[string]string{"Example": "the first is kept", "Class": "the key", "Code": "the key"})

@@ -36,6 +36,7 @@ var troubles = map[string]trouble{
 	"generator-gc":       {warning: "collections in the client"},
 	"sizes":              {ofService: true},
 	"single-connections": {ofService: true},
+	"streams":            {ofService: true},
 	"no measurement":     {found: "trials ended without a measurement"},
 }
 

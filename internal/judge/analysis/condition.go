@@ -113,7 +113,9 @@ type gateFigure struct {
 	of    func(*matrix.Cell) *matrix.Figure // nil if it was not measured
 	model string                            // the only load model with this figure; empty means every model
 
-	ofFailures bool // the figure counts failed calls: it is exact, and also known in invalid windows
+	ofFailures bool // the figure counts what failed: it is exact, and also known in invalid windows
+	// outOf returns what a share of a count is of; nil: the requests.
+	outOf func(*matrix.Cell) int64
 }
 
 // gateFigures lists the figures that have columns in the table.
@@ -121,6 +123,8 @@ var gateFigures = slices.Concat(gateLatencies(), []gateFigure{
 	{names: []string{"rps", "req/s", "throughput"}, unit: PerSecond, of: func(c *matrix.Cell) *matrix.Figure { return &c.Throughput }},
 	{names: []string{"errors", "err"}, unit: Requests, ofFailures: true, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: float64(c.Errors)} }},
 	{names: []string{"ok", "answered"}, unit: Share, ofFailures: true, of: func(c *matrix.Cell) *matrix.Figure { return &matrix.Figure{Value: 1 - errorShare(c)} }},
+	{names: []string{"lost"}, unit: Requests, ofFailures: true, of: lostMessages, outOf: func(c *matrix.Cell) int64 { return c.Streams.Received + c.Streams.Sequence.Missing }},
+	{names: []string{"reopened"}, unit: Requests, ofFailures: true, of: reopenedStreams, outOf: func(c *matrix.Cell) int64 { return c.Streams.Held }},
 	{names: []string{"cpu"}, unit: Microseconds, of: cpuOfBothEnds},
 	{names: []string{"client"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ClientCPU }},
 	{names: []string{"server", "service"}, unit: Microseconds, of: func(c *matrix.Cell) *matrix.Figure { return c.ServerCPU }},
@@ -136,6 +140,21 @@ var gateFigures = slices.Concat(gateLatencies(), []gateFigure{
 	}},
 	{names: []string{"drain"}, unit: Microseconds, model: "burst", of: func(c *matrix.Cell) *matrix.Figure { return c.Drain }},
 })
+
+// lostMessages returns the messages that never came on held streams. It is nil if they have no numbers.
+func lostMessages(c *matrix.Cell) *matrix.Figure {
+	if c.Streams == nil || c.Streams.Sequence == nil {
+		return nil
+	}
+	return &matrix.Figure{Value: float64(c.Streams.Sequence.Missing)}
+}
+
+func reopenedStreams(c *matrix.Cell) *matrix.Figure {
+	if c.Streams == nil {
+		return nil
+	}
+	return &matrix.Figure{Value: float64(c.Streams.Reopened)}
+}
 
 // unknownFigure stands for a figure that was not measured.
 var unknownFigure = matrix.Figure{Value: math.NaN()}
@@ -178,6 +197,13 @@ func findGateFigure(name string) *gateFigure {
 	return &gateFigures[i]
 }
 
+func (l *gateFigure) outOfIn(c *matrix.Cell) int64 {
+	if l.outOf == nil {
+		return c.Requests
+	}
+	return l.outOf(c)
+}
+
 // metric returns the figure's name in comparisons of runs, or "" if runs are not compared by it.
 func (l *gateFigure) metric() string {
 	i := slices.IndexFunc(DiffMetrics, func(name string) bool { return slices.Contains(l.names, name) })
@@ -200,6 +226,9 @@ func (l *gateFigure) describeLimit(figure string) string {
 }
 
 func (l *gateFigure) reasonUnknown() string {
+	if l.names[0] == "lost" {
+		return "messages have no numbers: name them with --sequence"
+	}
 	if strings.HasPrefix(l.names[0], "p") && l.unit == Microseconds {
 		return "fewer than ten requests are slower than this percentile: measure longer"
 	}

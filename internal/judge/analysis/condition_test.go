@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"wirelab.dev/internal/judge/analysis/matrix"
-
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
 // aLoadedCell has a figure of each kind. The intervals reach 10 % to each side.
@@ -17,6 +17,7 @@ func aLoadedCell() *matrix.Cell {
 	}
 	return &matrix.Cell{
 		Key: "load/service:wire=h1/GET //c=2", Valid: 3, Requests: 10_000, Errors: 20,
+		Streams:    &matrix.Streams{Streams: record.Streams{Held: 10, Received: 996, Reopened: 2, Sequence: &record.Sequence{Missing: 4}}},
 		Throughput: at(5000), ServerCPU: new(at(40)), P99OverP50: at(4),
 		Service: matrix.Latencies{Mean: at(100), P50: matrix.Figure{Value: 90}, P99: at(400), P9999: matrix.Figure{Value: math.NaN()}, Max: matrix.Figure{Value: 9000}},
 	}
@@ -50,6 +51,12 @@ func TestFigures(t *testing.T) {
 		{"errors>0.19%", GateBreached},
 		{"ok<99.8%", GateKept},
 		{"ok<99.9%", GateBreached},
+		{"lost>4", GateKept}, // of held streams
+		{"lost>3", GateBreached},
+		{"lost>0.4%", GateKept},
+		{"lost>0.39%", GateBreached},
+		{"reopened>2", GateKept},
+		{"reopened>19%", GateBreached},
 		{"server>35us", GateBreached},
 		{"client>1h", GateOpen}, // it was not measured
 		{"cpu>1h", GateOpen},
@@ -244,4 +251,23 @@ func FuzzCondition(f *testing.F) {
 			t.Errorf("%q: %+v, and again %+v, %v", text, condition, again, err)
 		}
 	})
+}
+
+// Without numbers, nobody knows what was lost, and without held streams there is none to open again.
+func TestFiguresOfStreamsMayBeUnknown(t *testing.T) {
+	cell := aLoadedCell()
+	cell.Streams.Sequence = nil
+	judge := func(text, says string) {
+		condition, err := ParseCondition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := condition.Judge(cell); f.Outcome != GateOpen || f.Why != says {
+			t.Errorf("%s: %s, %q; want open, %q", text, f.Outcome, f.Why, says)
+		}
+	}
+	judge("lost>0", "messages have no numbers: name them with --sequence")
+	judge("lost>1%", "messages have no numbers: name them with --sequence")
+	cell.Streams = nil
+	judge("reopened>0", "this cell has no measurement of the figure")
 }

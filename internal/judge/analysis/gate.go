@@ -81,10 +81,11 @@ func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	if c.of.ofFailures {
 		f.Windows = max(cell.Valid, cell.Refused)
 	}
-	if c.of.unit == Requests && c.Unit == Share {
-		f.Found.Value = errorShare(cell)
-	} else if found := c.of.of(cell); found != nil {
+	if found := c.of.of(cell); found != nil {
 		f.Found = *found
+		if c.of.unit == Requests && c.Unit == Share {
+			f.Found.Value /= float64(max(1, c.of.outOfIn(cell)))
+		}
 	}
 	if math.IsNaN(f.Found.Value) {
 		return f.open(c.of.reasonUnknown())

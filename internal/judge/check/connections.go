@@ -28,6 +28,7 @@ func (t trial) checkConnections() record.Check {
 		return c // the pool opens and closes connections by its own rules
 	}
 	switch {
+	case t.Streams != nil && opened >= want: // the check "streams" tells which ended
 	case t.Cell.Kind().MayFail && opened >= want && made.During > 0:
 		c.Level = record.Warning
 		c.Detail = fmt.Sprintf("the service closed connections: for %d at once, %d were opened, %d of them in the window, and calls waited for new ones", made.Want, made.Opened, made.During)
@@ -119,15 +120,15 @@ func (t trial) checkSingleConnections() record.Check {
 		if len(slow) > 1 {
 			is, made = "are", "they made"
 		}
-		found = append(found, fmt.Sprintf("%d of %d connections %s %s slower than the others: mean %s against %s; %s %s of the calls",
-			len(slow), len(t.ByConnection), is, units.Time(mean-usual), units.Time(mean), units.Time(usual), made, percentText(float64(those.Requests)/float64(max(1, t.Requests)))))
+		found = append(found, fmt.Sprintf("%s %s %s slower than the others: mean %s against %s; %s %s of the calls",
+			t.nameConnections(slow), is, units.Time(mean-usual), units.Time(mean), units.Time(usual), made, percentText(float64(those.Requests)/float64(max(1, t.Requests)))))
 	}
 	if len(failing) > 0 {
 		all := fmt.Sprintf("%d of %d", failed, t.Failed())
 		if failed == t.Failed() {
 			all = fmt.Sprintf("all %d", failed)
 		}
-		found = append(found, fmt.Sprintf("%s failures were on %d of %d connections", all, len(failing), len(t.ByConnection)))
+		found = append(found, fmt.Sprintf("%s failures were on %s", all, t.nameConnections(failing)))
 	}
 	c.Figure, c.Limit = new(float64(max(len(slow), len(failing)))), new(0.0)
 	c.Detail = "no connection is much slower than the others, and none has almost all failures"
@@ -135,6 +136,22 @@ func (t trial) checkSingleConnections() record.Check {
 		setVerdict(&c, record.Warning, "%s", strings.Join(found, "; "))
 	}
 	return c
+}
+
+// nameConnections counts connections, or names held streams: users know these by their numbers.
+func (t trial) nameConnections(some []record.ConnectionCalls) string {
+	const most = 5
+	if t.Streams == nil {
+		return fmt.Sprintf("%d of %d connections", len(some), len(t.ByConnection))
+	}
+	var numbers []string
+	for _, c := range some[:min(len(some), most)] {
+		numbers = append(numbers, fmt.Sprint(c.Client))
+	}
+	if len(some) > most {
+		numbers = append(numbers, "…")
+	}
+	return fmt.Sprintf("%d of %d streams (number %s)", len(some), len(t.ByConnection), strings.Join(numbers, ", "))
 }
 
 // slowConnections returns the connections that are slower than all others, and the others. It

@@ -42,6 +42,7 @@ var checks = []check{
 	{name: "evenness", spoils: onlyTimes, judge: trial.checkEvenness, shaken: true, needs: "how many callers were at work", fleet: scopeTrialAndClients, less: true},
 	{name: "connections", spoils: everything, judge: trial.checkConnections, needs: "which connections it opened", fleet: scopeClients, less: true},
 	{name: "single-connections", judge: trial.checkSingleConnections},
+	{name: "streams", judge: trial.checkStreams},
 	{name: "limits", spoils: everything, judge: trial.checkMachineLimits, fleet: scopeTrialAndClients},
 	{name: "link", spoils: timesAndTraffic, judge: trial.checkLink, shaken: true},
 	{name: "errors", spoils: timesAndCPU, judge: trial.checkFailures},

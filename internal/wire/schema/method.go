@@ -132,13 +132,22 @@ func (m *Method) isInput(data []byte) bool {
 // Decode returns an answer's message as compact JSON. A field that the message omits gets its
 // default value, so that a condition can use the field.
 func (m *Method) Decode(message []byte) ([]byte, error) {
-	d := dynamicpb.NewMessage(m.Descriptor.Output())
+	return m.decode("answer", m.Descriptor.Output(), message)
+}
+
+// DecodeRequest returns a request's message as Decode does.
+func (m *Method) DecodeRequest(message []byte) ([]byte, error) {
+	return m.decode("request", m.Descriptor.Input(), message)
+}
+
+func (m *Method) decode(what string, as protoreflect.MessageDescriptor, message []byte) ([]byte, error) {
+	d := dynamicpb.NewMessage(as)
 	if err := (proto.UnmarshalOptions{Resolver: m.types}).Unmarshal(message, d); err != nil {
-		return nil, fmt.Errorf("decode the answer as %s: %w", m.Descriptor.Output().FullName(), err)
+		return nil, fmt.Errorf("decode the %s as %s: %w", what, as.FullName(), err)
 	}
 	text, err := protojson.MarshalOptions{Resolver: m.types, EmitDefaultValues: true}.Marshal(d)
 	if err != nil {
-		return nil, fmt.Errorf("convert the answer (%s) into JSON: %w", m.Descriptor.Output().FullName(), err)
+		return nil, fmt.Errorf("convert the %s (%s) into JSON: %w", what, as.FullName(), err)
 	}
 	var compact bytes.Buffer // protojson varies its white space on purpose
 	err = json.Compact(&compact, text)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -47,7 +48,11 @@ type Caller struct {
 // NewCaller makes a caller.
 func (d *Definition) NewCaller(client Client, source Source) *Caller {
 	c := &Caller{client: client, source: source, wire: d.Wire.Kind()}
-	c.streams = d.Wire == GRPC && len(d.Requests) > 0 && d.Requests[0].Stream.Server
+	if h := d.Holding; h != nil {
+		c.streams = h.Exchange == Receive || h.SentAt != ""
+	} else {
+		c.streams = d.Wire == GRPC && len(d.Requests) > 0 && d.Requests[0].Stream.Server
+	}
 	c.follower, _ = source.(Follower)
 	return c
 }
@@ -143,6 +148,25 @@ func (c *Caller) callAll(conditions []*expect.Condition) error {
 	}
 	return nil
 }
+
+// Hold opens the caller's stream, if its client holds streams.
+func (c *Caller) Hold(ctx context.Context, number int) error {
+	holder, is := c.client.(Holder)
+	if !is {
+		return nil
+	}
+	var request *Request
+	if number%holder.CallersPerStream() == 0 {
+		var err error
+		if request, err = c.source.Next(); err != nil {
+			return err
+		}
+	}
+	return holder.Hold(ctx, number, request, &c.answer)
+}
+
+// Unfinished reports whether an error means that a call has no result, and must not be counted.
+func (c *Caller) Unfinished(err error) bool { return errors.Is(err, ErrUnfinished) }
 
 // Name returns the name of the last request, or "" if requests have no names.
 func (c *Caller) Name() string { return c.name }

@@ -52,6 +52,8 @@ const (
 	HTTP3  Wire = "h3"
 	GRPC   Wire = "grpc"
 	GRPCH3 Wire = "grpc-h3"
+	// WebSocket goes over HTTP/1.1 (RFC 6455).
+	WebSocket Wire = "ws"
 )
 
 // IsGRPC reports whether the wire carries gRPC calls, which have messages and a gRPC status.
@@ -82,6 +84,8 @@ type Definition struct {
 	Descriptors []byte `json:"descriptors,omitempty"`
 	// ExpectSample is the share of answers whose bodies are checked. 0 means all answers.
 	ExpectSample float64 `json:"expect_sample,omitempty"`
+	// Holding says that clients hold streams, and how. Nil means that a call is a whole exchange.
+	Holding *Holding `json:"holding,omitempty"`
 	// Trace says which requests a tracing system should follow. Nil means none.
 	Trace *Trace `json:"trace,omitempty"`
 }
@@ -183,7 +187,7 @@ func (d *Definition) TLSConfig() (*tls.Config, error) {
 // Version returns the HTTP version that carries the wire.
 func (w Wire) Version() httpwire.Version {
 	switch w {
-	case HTTP1:
+	case HTTP1, WebSocket:
 		return httpwire.HTTP1
 	case HTTP3, GRPCH3:
 		return httpwire.HTTP3
@@ -212,7 +216,8 @@ type Answer struct {
 	Messages int   // number of messages; gRPC only
 	// Times holds the latency of each message of a stream. If both ends send many messages, a
 	// latency begins when the request message is sent. Otherwise it begins at the previous message
-	// or at the start of the call.
+	// or at the start of the call. On a held stream, a call has at most one time: since the message
+	// was sent, or since the stream's previous message.
 	Times []time.Duration
 
 	// These fields are set if the plan says Keep.
@@ -235,6 +240,7 @@ type Plan struct {
 	Lifecycle   conn.Lifecycle // unless it is Kept, each call opens its own connection, and Connections is ignored
 	Callers     int            // largest number of calls at the same time
 	Keep        bool           // keep the headers and bodies of answers
+	Probe       bool           // leave the body unread if it is a stream of events, which may not end
 	Varied      bool           // requests are made while calls run, not before
 	Dialer      *conn.Dialer   // opens and counts connections
 }

@@ -38,9 +38,11 @@ var schemes = []scheme{
 	{"grpcs", GRPC, true, "443"},
 	{"connect", HTTP1, false, "80"},
 	{"connects", HTTP1, true, "443"},
+	{"ws", WebSocket, false, "80"},
+	{"wss", WebSocket, true, "443"},
 }
 
-var errTargetSyntax = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc://127.0.0.1:50051/pkg.Service/Method, or unix:/path/of/a/socket")
+var errTargetSyntax = errors.New("want a URL, as in http://127.0.0.1:8080/path, grpc://127.0.0.1:50051/pkg.Service/Method, ws://127.0.0.1:8080/chat, or unix:/path/of/a/socket")
 
 // ParseTarget parses a target. If the text has no scheme, ParseTarget uses the scheme in usual.
 func ParseTarget(text, usual string) (Target, error) {
@@ -141,6 +143,8 @@ func (t Target) String() string {
 		scheme = "grpc"
 	case t.Connect:
 		scheme = "connect"
+	case t.Wire == WebSocket:
+		scheme = "ws"
 	}
 	if t.Secure {
 		scheme += "s"

@@ -90,6 +90,8 @@ type Cell struct {
 	Statuses      []record.StatusCount `json:"-"`
 	Answers       *record.Answers      `json:"-"` // answers of calls that did not fail, by size; nil if no size is known
 
+	Streams *Streams `json:"streams,omitempty"` // absent unless the clients held streams
+
 	// Only the text about a service shows these:
 
 	Messages *CallTimes       `json:"-"` // times of single messages in streams; nil if answers have one message
@@ -273,6 +275,7 @@ func (c *Cell) setFigures(from usable, seed uint64) {
 			c.Statuses = record.PlusStatuses(c.Statuses, t.Statuses)
 			c.Answers = sum.AddPresent(c.Answers, t.Answers)
 			c.Checking = sum.AddPresent(c.Checking, t.Checking)
+			c.Streams = c.Streams.plusTrial(t)
 		}
 		c.WindowSeconds = slices.Min(Values(from.all, func(t Trial) float64 { return float64(t.WindowNS) / 1e9 }))
 	}

@@ -53,6 +53,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 		return err
 	}
 	plan.OwnConnections = conns.ownConnections
+	conns.planStreams(&plan)
 	plan.Controls, plan.Live, plan.Intervals = controls, spec.Client.Live, spec.printedIntervals(events)
 	if err := events.printReady(worker.Ready{Address: spec.Address, Settings: conns.settings}); err != nil {
 		return err
@@ -78,7 +79,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	result := spec.clientResult(measured, usage)
 	negotiated := conns.dialer.Negotiated()
 	result.Negotiated = &negotiated
-	result.Checking = conns.checkingCost()
+	result.Checking, result.Streams = conns.checkingCost(), conns.streams()
 	if conns.calls != nil {
 		result.Calls = conns.calls.allCalls().BetweenInstants(result.BeginNS, result.EndNS)
 	}
@@ -140,6 +141,9 @@ func classifyError(err error) record.ErrorCount {
 	}
 	if told, is := errors.AsType[*service.StatusError](err); is {
 		return record.ErrorCount{Class: string(failure.Application), Code: told.Code()}
+	}
+	if end, is := errors.AsType[*service.EndError](err); is {
+		return record.ErrorCount{Class: string(end.Class), Code: end.Reason}
 	}
 	return record.ErrorCount{Class: string(failure.Of(err)), Code: status.Code(err).String()}
 }

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
@@ -43,6 +45,8 @@ type stackClients struct {
 	service  io.Closer
 	services int // how many services it calls, each over connections of its own
 	own      []*service.Caller
+	holder   service.Holder // service, if it holds streams, as holding says
+	holding  *service.Holding
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
@@ -193,6 +197,8 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 	if engine, says := client.(connectionKeeper); says {
 		conns.ownConnections = engine.OwnConnections()
 	}
+	conns.holder, _ = client.(service.Holder)
+	conns.holding = definition.Holding
 	var followers []service.Follower
 	for i := range spec.Client.Clients {
 		number := group.First + i
@@ -205,6 +211,9 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		conns.own = append(conns.own, caller)
 		conns.callers = append(conns.callers, conns.noteCaller(checked(caller)))
 	}
+	if conns.holder != nil {
+		return conns.holdStreams(ctx)
+	}
 	// Some users need calls before the load, such as a login. Only a few users call at a time.
 	return conn.OpenEach(ctx, len(followers), func(ctx context.Context, i int) error {
 		if err := followers[i].Begin(ctx, client); err != nil {
@@ -212,6 +221,49 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		}
 		return nil
 	})
+}
+
+// receiveDrain limits the wait, after the window, for messages that the server sends at its own time.
+const receiveDrain = time.Second
+
+// planStreams tells a plan how callers hold streams.
+func (conns *stackClients) planStreams(p *load.Plan) {
+	if conns.holder == nil {
+		return
+	}
+	p.Sharing = conns.holder.CallersPerStream()
+	if p.Open != nil {
+		p.Open.Own = conns.holding.OwnSchedule
+	}
+	if conns.holding.Exchange == service.Receive && p.Duration > 0 {
+		p.Drain = min(p.Drain, receiveDrain)
+	}
+}
+
+// holdStreams opens a stream for each caller, or for several callers that share it: at a rate, or
+// as fast as possible without one.
+func (conns *stackClients) holdStreams(ctx context.Context) error {
+	shared, perSecond := conns.holder.CallersPerStream(), conns.holding.OpenPerSecond
+	streams, begin := (len(conns.own)+shared-1)/shared, clock.Now()
+	return conn.OpenEach(ctx, streams, func(ctx context.Context, i int) error {
+		if perSecond > 0 {
+			clock.Until(begin + int64(float64(i)/perSecond*1e9))
+		}
+		for n := i * shared; n < min((i+1)*shared, len(conns.own)) && ctx.Err() == nil; n++ {
+			if err := conns.own[n].Hold(ctx, n); err != nil {
+				return fmt.Errorf("open stream %d of %d: %w", i+1, streams, err)
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// streams returns the counts of the held streams, or nil if no stream is held.
+func (conns *stackClients) streams() *record.Streams {
+	if conns.holder == nil {
+		return nil
+	}
+	return conns.holder.Streams()
 }
 
 // A connectionKeeper is a service's client that knows whether each caller keeps a connection of its

@@ -68,7 +68,7 @@ func (s *AnswerSizes) String() string {
 }
 
 var protocolNames = map[string]string{
-	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3",
+	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3", "ws": "WebSocket",
 }
 
 // DescribeCall describes a service's request and protocol: GET /items over HTTP/1.1.

@@ -209,8 +209,16 @@ func (t *loadText) figures(c *matrix.Cell) {
 		}
 	}
 	if c.Messages != nil {
-		t.fact("messages", append([]string{units.Thousands(c.Messages.Requests) + " answered"}, percentiles(&c.Messages.Times, shownPercentiles)...)...)
+		what := " answered"
+		switch {
+		case c.Streams != nil && c.Streams.Dated:
+			what = " received, after they were sent"
+		case c.Streams != nil:
+			what = " received, after the one before"
+		}
+		t.fact("messages", append([]string{units.Thousands(c.Messages.Requests) + what}, percentiles(&c.Messages.Times, shownPercentiles)...)...)
 	}
+	t.streams(c.Streams)
 	if s := c.Search; s != nil {
 		t.fact("goal", fmt.Sprintf("%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value)))
 	}

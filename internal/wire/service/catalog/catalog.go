@@ -7,6 +7,7 @@ import (
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/feed"
+	"wirelab.dev/internal/wire/service/held"
 	"wirelab.dev/internal/wire/service/journey"
 	"wirelab.dev/internal/wire/service/library"
 	"wirelab.dev/internal/wire/service/prepared"
@@ -14,10 +15,14 @@ import (
 
 // Open makes a client for a plan, with the cheapest engine that supports the plan.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
-	if prepared.CheckPlan(plan) == nil {
+	switch {
+	case plan.Holding != nil:
+		return held.Open(ctx, plan)
+	case prepared.CheckPlan(plan) == nil:
 		return prepared.Open(ctx, plan)
+	default:
+		return library.Open(ctx, plan)
 	}
-	return library.Open(ctx, plan)
 }
 
 // Sources makes the request sources of all clients of a definition.

@@ -76,11 +76,7 @@ func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
 func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
 	ctx, cancel := withTimeout(ctx, c.plan.Definition, request)
 	defer cancel()
-	var sent []string
-	for _, f := range request.Header {
-		sent = append(sent, f.Name, f.Value)
-	}
-	ctx = metadata.AppendToOutgoingContext(ctx, sent...)
+	ctx = withMetadata(ctx, request)
 	client, done, err := c.acquireClient(ctx)
 	if err != nil {
 		return err
@@ -104,6 +100,27 @@ func (c *grpcClient) Call(ctx context.Context, request *service.Request, answer 
 		answer.Header = http.Header(metadata.Join(header, trailer))
 	}
 	return toAnswer(answer, err)
+}
+
+func withMetadata(ctx context.Context, request *service.Request) context.Context {
+	var sent []string
+	for _, f := range request.Header {
+		sent = append(sent, f.Name, f.Value)
+	}
+	return metadata.AppendToOutgoingContext(ctx, sent...)
+}
+
+// OpenStream opens a stream on a kept connection. Its messages are of the type []byte. It ends with
+// ctx, and has no other timeout.
+func (c *grpcClient) OpenStream(ctx context.Context, request *service.Request) (grpc.ClientStream, error) {
+	if c.plan.Lifecycle != conn.Kept {
+		return nil, errors.New("held streams use kept connections: leave out --conn new")
+	}
+	return c.clients.Next().NewStream(withMetadata(ctx, request), descriptionOf(request), request.Path, grpc.ForceCodecV2(rawCodec{}))
+}
+
+func descriptionOf(request *service.Request) *grpc.StreamDesc {
+	return &grpc.StreamDesc{ClientStreams: request.Stream.Client, ServerStreams: request.Stream.Server}
 }
 
 // acquireClient returns a client for one call, and a function that releases the client after it.
@@ -174,7 +191,7 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 func callStream(ctx context.Context, client *fastgrpc.Client, request *service.Request, answer *service.Answer, options []grpc.CallOption) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // stops the sender after the end of the answer
-	kind := &grpc.StreamDesc{ClientStreams: request.Stream.Client, ServerStreams: request.Stream.Server}
+	kind := descriptionOf(request)
 	begin := time.Now()
 	s, err := client.NewStream(ctx, kind, request.Path, options...)
 	if err != nil {

@@ -91,26 +91,20 @@ func (c *httpClient) Call(ctx context.Context, request *service.Request, answer 
 	if c.plan.Wire == service.GRPCH3 {
 		return c.callGRPC(ctx, request, answer)
 	}
-	sent, err := c.newRequest(ctx, request, bytes.NewReader(request.Body))
+	response, err := c.Respond(ctx, request)
 	if err != nil {
 		return err
 	}
-	if len(request.Body) == 0 {
-		sent.Body = nil
-	}
-	sent.ContentLength = int64(len(request.Body))
-	response, err := c.Do(sent)
-	if err != nil {
-		return withoutURL(err)
-	}
 	defer response.Body.Close()
-	c.plan.Dialer.UsedProtocol(fmt.Sprintf("h%d", response.ProtoMajor))
 	*answer = service.Answer{Status: response.StatusCode, Body: answer.Body[:0]}
 	if !c.plan.Keep {
 		answer.Bytes, err = io.Copy(io.Discard, response.Body)
 		return err
 	}
 	answer.Header = response.Header
+	if c.plan.Probe && answer.HasEvents() {
+		return nil
+	}
 	kept := bytes.NewBuffer(answer.Body)
 	_, err = kept.ReadFrom(io.LimitReader(response.Body, maxKeptBytes))
 	answer.Body, answer.Bytes = kept.Bytes(), int64(kept.Len())
@@ -120,6 +114,30 @@ func (c *httpClient) Call(ctx context.Context, request *service.Request, answer 
 		answer.Bytes += more
 	}
 	return err
+}
+
+// Respond sends a request, and returns the answer with its body open. The request gets the extra
+// fields that it does not have.
+func (c *httpClient) Respond(ctx context.Context, request *service.Request, extra ...service.Field) (*http.Response, error) {
+	sent, err := c.newRequest(ctx, request, bytes.NewReader(request.Body))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range extra {
+		if sent.Header.Get(f.Name) == "" {
+			sent.Header.Set(f.Name, f.Value)
+		}
+	}
+	if len(request.Body) == 0 {
+		sent.Body = nil
+	}
+	sent.ContentLength = int64(len(request.Body))
+	response, err := c.Do(sent)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	c.plan.Dialer.UsedProtocol(fmt.Sprintf("h%d", response.ProtoMajor))
+	return response, nil
 }
 
 func (c *httpClient) newRequest(ctx context.Context, request *service.Request, body io.Reader) (*http.Request, error) {

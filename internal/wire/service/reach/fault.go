@@ -208,8 +208,11 @@ func describeCall(d *service.Definition, err error, found Listener) string {
 // urlScheme returns the URL scheme for the definition's wire, with or without TLS.
 func urlScheme(d *service.Definition, secure bool) string {
 	name := "http"
-	if d.Wire.IsGRPC() {
+	switch {
+	case d.Wire.IsGRPC():
 		name = "grpc"
+	case d.Wire == service.WebSocket:
+		name = "ws"
 	}
 	if secure {
 		name += "s"

@@ -38,6 +38,9 @@ type FirstCall struct {
 	Seed       uint64           // seed of the users' random choices
 	Limit      time.Duration    // time limit of a call; 0 means DefaultLimit
 	Notes      io.Writer        // receives a line about each answer
+	// Whole says that an answer is a whole even if it is a stream of events. Otherwise the load of
+	// such an answer holds streams.
+	Whole bool
 }
 
 // Try makes the call and writes a line about the answer. If Try fails, do not start the load.
@@ -51,7 +54,12 @@ func (f *FirstCall) Try(ctx context.Context) error {
 	found := ProbeIfSlow(ctx, d.Network, d.Address)
 	defer found.Stop()
 	begin := time.Now()
-	client, err := library.Open(opening, service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: true, Varied: f.Script != nil, Dialer: &conn.Dialer{}})
+	if d.Holding != nil {
+		return f.tryStream(opening, found)
+	}
+	client, err := library.Open(opening, service.Plan{
+		Definition: d, Connections: 1, Callers: 1, Keep: true, Probe: !f.Whole && f.Script == nil, Varied: f.Script != nil, Dialer: &conn.Dialer{},
+	})
 	if err != nil {
 		return DescribeFailure(d, err, found.Result(), f.Limit)
 	}
@@ -75,6 +83,13 @@ func (f *FirstCall) Try(ctx context.Context) error {
 		if there := Probe(opening, d.Address); there.TLS {
 			return DescribeFailure(d, errTLSOnly, there, f.Limit)
 		}
+	}
+	if !f.Whole && answer.HasEvents() {
+		d.Holding = &service.Holding{InFlight: 1}
+		d.Holding.SetDefault(d)
+		d.Timeout = 0 // a quiet stream is not late
+		f.printNote("first call: the answer is a stream of events: each client holds one open, and a call is one event; --sse=false loads whole answers")
+		return f.tryStream(opening, found)
 	}
 	ended := time.Now()
 	status := (&service.StatusError{GRPC: d.Wire.IsGRPC(), Status: answer.Status, Message: answer.Message}).Describe()

@@ -54,7 +54,7 @@ func (m *Method) Find(ctx context.Context, d *service.Definition, request servic
 	case m.Pace != 0 && d.Wire == service.GRPCH3:
 		return errors.New("--pace: HTTP/3 sends all messages of a call at once: leave out --http 3")
 	}
-	if len(d.Expect) > 0 {
+	if len(d.Expect) > 0 || d.Holding.ReadsMessages() {
 		if d.Descriptors, err = method.Files(); err != nil {
 			return err
 		}
