@@ -35,6 +35,7 @@ type loadFlags struct {
 	connection string
 	inFlight   int
 	timeout    time.Duration
+	retry      int
 	request    requestFlags
 	grpc       methodFlags
 	identity   tlsFlags
@@ -108,6 +109,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	l.shape.register(cmd)
 	f.StringVar(&l.connection, "conn", "", "connection `mode`: shared, per-worker, pool:N, new, or resumed (new, and resumes a TLS session) (default: shared with gRPC, per-worker with HTTP)")
 	f.IntVar(&l.inFlight, "inflight", 0, "most `requests` in flight at once, of all clients together; the wait for a free place is measured")
+	f.IntVar(&l.retry, "retry", 0, "how `often` a request is sent again if its connection ended without an answer, or the server refused it; also requests that change something")
 	f.DurationVar(&l.timeout, "timeout", 20*time.Second, "longest `time` that a request may take")
 	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by translateLoadArguments
 	f.StringVar(&l.metrics, "metrics", "", "during the load, serve its figures to Prometheus at this `address`, as in :9090")
@@ -314,6 +316,8 @@ func (l *loadFlags) checkNumbers() error {
 	switch {
 	case l.timeout < 0:
 		return fmt.Errorf("--timeout: found %v: want 0s (no limit) or more", l.timeout)
+	case l.retry < 0:
+		return fmt.Errorf("--retry: found %d: want 0 (each request is sent once) or more", l.retry)
 	case l.duration <= 0:
 		return fmt.Errorf("-z: found %v: want more than 0s, as in 10s", l.duration)
 	case l.inFlight < 0:

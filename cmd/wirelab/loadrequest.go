@@ -83,7 +83,7 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 // findService returns a definition that says where the target is. It has no requests.
 func (l *loadFlags) findService(ctx context.Context, t service.Target) (_ *service.Definition, err error) {
 	d := &service.Definition{
-		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: cmp.Or(l.request.host, t.Authority()), Timeout: l.timeout,
+		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: cmp.Or(l.request.host, t.Authority()), Timeout: l.timeout, Retry: l.retry,
 	}
 	if t.Secure {
 		if d.TLS, err = l.identity.read(t); err != nil {

@@ -106,7 +106,7 @@ func (in *invocation) retryAfter(c *clientCall, err error) (*clientCall, error) 
 func (in *invocation) waitToRetry(c *clientCall, err error) error {
 	info, policy := &in.info, in.info.retry
 	in.attempts++
-	in.transparent = c.unprocessed && in.attempts == 1
+	in.transparent = c.unprocessed && in.attempts == 1 && !in.client.opts.disableTransparentRetry
 	switch {
 	case c.committed || info.on != nil:
 		return err

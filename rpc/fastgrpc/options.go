@@ -191,6 +191,7 @@ type clientOptions struct {
 	serviceConfig      *config.Config // parsed from defaultConfig
 
 	disableServiceConfig, disableRetry, disableHealthCheck bool
+	disableTransparentRetry                                bool
 
 	maxAttempts          int
 	plainCodec           message.Codec                         // for calls without a content-subtype
@@ -361,6 +362,12 @@ func WithDisableServiceConfig() ClientOption {
 // WithDisableRetry makes the client ignore retry policies. It still repeats a call once if the
 // server did not process that call.
 func WithDisableRetry() ClientOption { return func(o *clientOptions) { o.disableRetry = true } }
+
+// WithDisableTransparentRetry makes the client send each call only once, also if the server did not
+// process it. A client that counts calls needs that. grpc-go has no such option.
+func WithDisableTransparentRetry() ClientOption {
+	return func(o *clientOptions) { o.disableTransparentRetry = true }
+}
 
 // WithMaxCallAttempts limits the attempts that a retry policy may allow. The default is 5.
 func WithMaxCallAttempts(n int) ClientOption {

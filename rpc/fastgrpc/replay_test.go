@@ -102,7 +102,7 @@ func (r *refusingServer) refuse(nc net.Conn) error {
 }
 
 // dialRefusing returns a client of a refusingServer.
-func dialRefusing(t *testing.T, r *refusingServer) testgrpc.TestServiceClient {
+func dialRefusing(t *testing.T, r *refusingServer, opts ...ClientOption) testgrpc.TestServiceClient {
 	var err error
 	if r.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func dialRefusing(t *testing.T, r *refusingServer) testgrpc.TestServiceClient {
 		defer close(done)
 		r.accept(t)
 	}()
-	c := dialFast(t, "passthrough:///"+r.Addr().String())
+	c := dialFast(t, "passthrough:///"+r.Addr().String(), opts...)
 	t.Cleanup(func() {
 		_ = c.Close()
 		_ = r.Close()
@@ -177,6 +177,15 @@ func TestRefusedCallsOfOtherKinds(t *testing.T) {
 	t.Run("unary", func(t *testing.T) {
 		if _, err := dialRefusing(t, &refusingServer{after: 1}).UnaryCall(testContext(t), request(nil)); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("unary, sent once", func(t *testing.T) {
+		r := &refusingServer{after: 1}
+		_, err := dialRefusing(t, r, WithDisableTransparentRetry()).UnaryCall(testContext(t), request(nil))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if status.Code(err) != codes.Unavailable || r.refused != 1 {
+			t.Errorf("%d attempts, the last ended with %v", r.refused, err)
 		}
 	})
 	t.Run("header", func(t *testing.T) {

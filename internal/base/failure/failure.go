@@ -80,6 +80,7 @@ const (
 	ConnectTimeout Class = "connect-timeout" // a SYN on another link stayed unanswered
 	Reset          Class = "reset"           // the peer or its kernel reset the connection
 	Closed         Class = "closed"          // the peer closed the connection during a call
+	IdleClosed     Class = "idle-closed"     // the peer closed a kept connection just before a call
 	Silent         Class = "silent"          // the peer answered no keep-alive probe, or was idle
 
 	// HandshakeTimeout: a handshake was not complete in time. A client's limit is its call's
@@ -166,8 +167,10 @@ var webPhrases = []phrase{
 	{"net/http: TLS handshake timeout", HandshakeTimeout},
 	{"Client sent an HTTP request to an HTTPS server", PlaintextPeer},
 	{`malformed HTTP response "\x15\x03`, PlaintextPeer}, // the peer answered with a TLS record
+	{"http: server closed idle connection", Closed},      // also of a connection that was not idle
 	{"http2: server sent GOAWAY", GoAway},
-	{"; REFUSED_STREAM; received from peer", StreamRefused}, // net/http cannot send it again
+	{"http2: Transport received Server's graceful shutdown GOAWAY", StreamRefused}, // of a call that was not processed
+	{"; REFUSED_STREAM; received from peer", StreamRefused},                        // net/http cannot send it again
 }
 
 // grpcPhrases lists the phrases in errors of grpc-go's internal/transport. GOAWAY comes first,

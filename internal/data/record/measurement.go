@@ -31,6 +31,8 @@ type Measurement struct {
 	EndedBetween int64   `json:"ended_between,omitempty"`
 
 	Requests int64 `json:"requests"` // measured requests, including failed ones
+	// Resent counts how often measured requests were sent again after an attempt without an answer.
+	Resent int64 `json:"resent,omitempty"`
 	// Calls that ended inside the window, even if they began before it.
 	Completed  int64 `json:"completed"`
 	Straddling int64 `json:"straddling"` // calls that were in flight when the window began or ended
@@ -109,6 +111,7 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.Slices = sum.ByKey(m.Slices, other.Slices, func(s Slice) int64 { return s.AtNS })
 	m.EndedBetween += other.EndedBetween
 	m.Requests += other.Requests
+	m.Resent += other.Resent
 	m.Completed += other.Completed
 	m.Straddling += other.Straddling
 	m.StraddlingNS += other.StraddlingNS

@@ -90,8 +90,9 @@ var connectionFlags = []flags.Option{
 	flags.Flag("--limit-rate --rate", flags.Text, flags.Refused("calls are as fast as possible: write --rps N for a rate, or --link rate=… for a slow network")),
 	flags.Flag("-L --location --location-trusted", flags.None, flags.Ignored(flags.RedirectNote)),
 	flags.Flag("--max-redirs", flags.Text, flags.Ignored(flags.RedirectNote)),
-	flags.Flag("--retry --retry-delay --retry-max-time", flags.Number, flags.Ignored("a call that fails counts as failed")),
-	flags.Flag("--retry-connrefused --retry-all-errors", flags.None, flags.Ignored("a call that fails counts as failed")),
+	flags.Flag("--retry", flags.Number, flags.To("--retry")),
+	flags.Flag("--retry-delay --retry-max-time", flags.Number, flags.Ignored("a request is sent again at once")),
+	flags.Flag("--retry-connrefused --retry-all-errors", flags.None, flags.Ignored("only a request without an answer is sent again")),
 	flags.Flag("-: --next", flags.None, flags.Refused("give one command per request, or several requests by --rows")),
 	flags.Flag("-K --config", flags.File, flags.Refused("files of flags are not read: write the flags into the command")),
 }

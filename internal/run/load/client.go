@@ -26,6 +26,7 @@ type client struct {
 	checker  Checker      // nil if the caller is not a Checker
 	answered StatusCaller // nil if the caller reports no status
 	sized    SizedCaller  // nil if the caller reports no size
+	repeats  RepeatCaller // nil if the caller sends each call once
 	thinker  Thinker      // nil if the caller has no think time, and in an open loop
 	named    callsByName
 	traced   TraceCaller // nil if the caller has no traces
@@ -68,6 +69,7 @@ type callTotals struct {
 	occupied  int64 // busy plus the waits for permits of the in-flight limit
 	failed    int64 // ns that the failed calls of the window took
 	spun      int64 // ns spent busy-waiting for the window's arrivals
+	resent    int64 // how often calls of the window were sent again
 	finish    int64 // instant at which the last call of the window ended, or never
 }
 
@@ -85,6 +87,7 @@ func (t callTotals) plus(other callTotals) callTotals {
 	t.occupied += other.occupied
 	t.failed += other.failed
 	t.spun += other.spun
+	t.resent += other.resent
 	t.finish = max(t.finish, other.finish)
 	return t
 }

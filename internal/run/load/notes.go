@@ -28,6 +28,9 @@ func (c *client) recordDetails(course *call, begin int64, err error) {
 			lists.FindOrAdd(&c.statuses, record.StatusCount{Status: status}, func(s record.StatusCount) bool { return s.Status == status }).Count++
 		}
 	}
+	if c.repeats != nil {
+		c.resent += int64(c.repeats.Resent())
+	}
 	if c.sized != nil && err == nil {
 		c.answers.count(c.sized.AnswerBytes())
 	}
@@ -75,6 +78,12 @@ type Thinker interface {
 // call's answer, and false if there was no answer.
 type StatusCaller interface {
 	Status() (status int, answered bool)
+}
+
+// A RepeatCaller is a Caller that may send a call more than once. Resent returns how often the last
+// call was sent again.
+type RepeatCaller interface {
+	Resent() int
 }
 
 // A SizedCaller is a Caller whose answers have a size. AnswerBytes returns the size of the last

@@ -63,7 +63,7 @@ func (c *controller) result() *Result {
 	}
 	length := float64(b.timeInWindow(begin, end))
 	r.Measurement = record.Measurement{
-		Requests: all.recorded, Completed: all.completed, Straddling: all.straddling,
+		Requests: all.recorded, Resent: all.resent, Completed: all.completed, Straddling: all.straddling,
 		StraddlingNS: all.straddled, BacklogNS: all.backlog,
 		FailedNS: &all.failed, Statuses: statuses, Answers: mergeAnswers(c.clients), ByConnection: c.callsByConnection(),
 		InFlight: float64(all.busy) / length, Active: float64(active) / length,

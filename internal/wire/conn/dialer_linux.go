@@ -2,6 +2,7 @@ package conn
 
 import (
 	"cmp"
+	"net"
 	"syscall"
 	"time"
 
@@ -20,6 +21,37 @@ func bindWithoutPort(_, _ string, conn syscall.RawConn) error {
 
 // manyLoopbackAddresses reports whether all of 127.0.0.0/8 can be used here.
 const manyLoopbackAddresses = true
+
+// HasPeerClosed reports whether the peer has closed the connection, or its half of it.
+func HasPeerClosed(conn net.Conn) (closed bool) {
+	control(conn, func(fd int) {
+		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a descriptor is small
+		n, err := unix.Poll(state, 0)
+		closed = err == nil && n > 0
+	})
+	return closed
+}
+
+// HasUnacknowledged reports whether the peer's kernel has not acknowledged all sent bytes. A FIN
+// acknowledges all bytes that came before it, so after the peer's FIN these bytes came too late.
+func HasUnacknowledged(conn net.Conn) (has bool) {
+	control(conn, func(fd int) {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		has = err == nil && info.Bytes_acked < info.Bytes_sent-info.Bytes_retrans
+	})
+	return has
+}
+
+// control calls look with the descriptor of the connection's socket, if the socket is open.
+func control(conn net.Conn, look func(fd int)) {
+	socket, ok := findConn[syscall.Conn](conn)
+	if !ok {
+		return
+	}
+	if raw, err := socket.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { look(int(fd)) }) //nolint:gosec // a descriptor is small
+	}
+}
 
 // SocketTraffic reads a socket's traffic from TCP_INFO (include/uapi/linux/tcp.h).
 func SocketTraffic(descriptor int) (Traffic, bool) {

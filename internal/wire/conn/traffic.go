@@ -211,7 +211,7 @@ func (t *dialTraffic) countHandshake(conn net.Conn) {
 }
 
 // findConn removes wrappers with a method NetConn until it finds a connection of type C.
-func findConn[C net.Conn](conn net.Conn) (found C, ok bool) {
+func findConn[C any](conn net.Conn) (found C, ok bool) {
 	for {
 		if found, ok = conn.(C); ok {
 			return found, true

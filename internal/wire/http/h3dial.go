@@ -50,19 +50,19 @@ func (c *h3Client) dial(ctx context.Context) (*h3Conn, error) {
 // startDial dials. It returns no later than the end of the attempt's context.
 func (c *h3Client) startDial(ctx context.Context, dial dialFunc) (*quic.Conn, error) {
 	type outcome struct {
-		conn *quic.Conn
+		quic *quic.Conn
 		err  error
 	}
 	results := make(chan outcome)
 	dialCtx, end := c.extendForClose(ctx)
 	c.workers.Go(func() { // cannot race with Wait: the running attempt keeps the count above zero
 		defer end()
-		conn, err := dial(dialCtx, c.remote, c.tls, c.config)
+		opened, err := dial(dialCtx, c.remote, c.tls, c.config)
 		select {
-		case results <- outcome{conn, err}:
+		case results <- outcome{opened, err}:
 		case <-ctx.Done():
 			if err == nil {
-				closeQUIC(conn)
+				closeQUIC(opened)
 			}
 		}
 	})
@@ -80,9 +80,9 @@ func (c *h3Client) startDial(ctx context.Context, dial dialFunc) (*quic.Conn, er
 		} else {
 			c.plan.Dialer.Failed()
 		}
-		return nil, fmt.Errorf("open a QUIC connection: %w", handshakeError(result.err))
+		return nil, conn.NotOpened(fmt.Errorf("open a QUIC connection: %w", handshakeError(result.err)))
 	}
-	return result.conn, nil
+	return result.quic, nil
 }
 
 // extendForClose returns a context that ends closeGrace after ctx. If the port was refused or the

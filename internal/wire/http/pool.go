@@ -2,6 +2,7 @@ package httpwire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -76,22 +77,23 @@ func (s *singleUseRoundTripper) RoundTrip(request *http.Request) (*http.Response
 // also closes the connection, since a caller may cancel ctx and not close the body.
 func closeAfter(ctx context.Context, body io.ReadCloser, conn io.Closer) io.ReadCloser {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	return &closingBody{ReadCloser: body, end: func() {
+	return &closingBody{ReadCloser: body, end: func(bool) {
 		stop()
 		_ = conn.Close()
 	}}
 }
 
-// closingBody calls end when the body has been read or closed.
+// closingBody calls end once, when the body has been read or closed. whole says that it was read.
 type closingBody struct {
 	io.ReadCloser
-	end func()
+	end   func(whole bool)
+	ended bool
 }
 
 func (b *closingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.end()
+		b.endOnce(errors.Is(err, io.EOF))
 	}
 	return n, err
 }
@@ -99,22 +101,36 @@ func (b *closingBody) Read(p []byte) (int, error) {
 // Close calls end even if part of the body is unread.
 func (b *closingBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.end()
+	b.endOnce(false)
 	return err
 }
 
-// pool distributes requests over a fixed number of connections, one after another. net/http's own
-// HTTP/2 pool opens a second connection only at the server's stream limit. quic-go's pool has only
-// one.
+func (b *closingBody) endOnce(whole bool) {
+	if !b.ended {
+		b.ended = true
+		b.end(whole)
+	}
+}
+
+// pool distributes requests over a fixed number of connections, one after another. It sends no
+// request twice. net/http's own pools do, and its HTTP/2 pool opens a second connection only at the
+// server's stream limit. quic-go's pool has only one connection.
 type pool struct {
 	connector
 	slots conn.RoundRobin[*slot]
+	free  chan *slot // HTTP/1.1: the slots that carry no request; nil if connections carry many at once
 }
 
 func openPool(ctx context.Context, plan ClientPlan, c connector) (*pool, error) {
 	p := &pool{connector: c}
 	for range max(plan.Connections, 1) {
 		p.slots.All = append(p.slots.All, &slot{opening: make(chan struct{}, 1)})
+	}
+	if plan.Version == HTTP1 {
+		p.free = make(chan *slot, len(p.slots.All))
+		for _, s := range p.slots.All {
+			p.free <- s
+		}
 	}
 	return p, conn.OpenEach(ctx, len(p.slots.All), func(ctx context.Context, i int) error {
 		opened, err := p.slots.All[i].connection(ctx, c)
@@ -126,11 +142,94 @@ func openPool(ctx context.Context, plan ClientPlan, c connector) (*pool, error) 
 }
 
 func (p *pool) RoundTrip(request *http.Request) (*http.Response, error) {
-	opened, err := p.slots.Next().connection(request.Context(), p.connector)
-	if err != nil {
-		return failRequest(request, err)
+	if p.free != nil {
+		return p.roundTripAlone(request)
 	}
-	return opened.RoundTrip(request)
+	s := p.slots.Next()
+	for {
+		opened, err := s.connection(request.Context(), p.connector)
+		if err != nil {
+			return failRequest(request, err)
+		}
+		response, err := opened.RoundTrip(request)
+		if err == nil || err.Error() != errUnusable {
+			return response, err
+		}
+		s.drop(opened) // its running requests go on
+		if request, err = unsent(request); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errUnusable is the text of net/http's error for an HTTP/2 request that was not begun, since
+// the server had ended the connection with GOAWAY.
+const errUnusable = "http2: client conn not usable"
+
+// maxUnsent limits the connections that end before a request is written on them.
+const maxUnsent = 3
+
+// unsent returns a request whose body can be read again.
+func unsent(request *http.Request) (*http.Request, error) {
+	if request.GetBody == nil {
+		return request, nil
+	}
+	body, err := request.GetBody()
+	if err != nil {
+		return nil, fmt.Errorf("read the request's body again: %w", err)
+	}
+	once := *request
+	once.Body = body
+	return &once, nil
+}
+
+// roundTripAlone sends a request on a connection that carries no other one meanwhile.
+func (p *pool) roundTripAlone(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	var s *slot
+	select {
+	case s = <-p.free:
+	case <-ctx.Done():
+		return failRequest(request, fmt.Errorf("wait for a connection: %w", p.waitError(ctx.Err())))
+	}
+	var opened connection
+	var response *http.Response
+	var err error
+	for attempt := 0; ; attempt++ {
+		if opened, err = s.connection(ctx, p.connector); err != nil {
+			p.free <- s
+			return failRequest(request, err)
+		}
+		wrote := false
+		response, err = opened.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote = true }})))
+		// net/http ends a connection that it cannot use again only after its last answer.
+		if err == nil || wrote || attempt == maxUnsent || ctx.Err() != nil {
+			break
+		}
+		s.drop(opened)
+		_ = opened.Close()
+		if request, err = unsent(request); err != nil {
+			p.free <- s
+			return nil, err
+		}
+	}
+	release := func(whole bool) {
+		if !whole {
+			s.drop(opened)
+			_ = opened.Close()
+		}
+		p.free <- s
+	}
+	switch {
+	case err != nil:
+		release(false)
+		return nil, err
+	case response.Body == http.NoBody:
+		release(!response.Close)
+	default:
+		response.Body = &closingBody{ReadCloser: response.Body, end: func(whole bool) { release(whole && !response.Close) }}
+	}
+	return response, nil
 }
 
 // slot holds one connection, and opens a new one if it has failed.
@@ -158,4 +257,11 @@ func (s *slot) connection(ctx context.Context, c connector) (connection, error) 
 		s.current.Store(&opened)
 	}
 	return opened, err
+}
+
+// drop makes the slot open another connection for the next request.
+func (s *slot) drop(ended connection) {
+	if current := s.current.Load(); current != nil && *current == ended {
+		s.current.CompareAndSwap(current, nil)
+	}
 }

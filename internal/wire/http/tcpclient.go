@@ -95,7 +95,7 @@ func (c *tcpClient) newTransport(dial func(context.Context) (net.Conn, error)) *
 		DisableCompression: true,
 	}
 	t.DialTLSContext = t.DialContext
-	if c.plan.Version == HTTP1 && c.plan.Lifecycle == conn.Kept {
+	if c.plan.Version == HTTP1 && c.plan.Lifecycle == conn.Kept && !c.plan.Silent { // a silent client has its own pool
 		t.MaxConnsPerHost = max(c.plan.Connections, 1)
 		t.MaxIdleConnsPerHost = t.MaxConnsPerHost
 	}
@@ -103,7 +103,11 @@ func (c *tcpClient) newTransport(dial func(context.Context) (net.Conn, error)) *
 }
 
 func (c *tcpClient) connect(ctx context.Context) (connection, error) {
-	opened, err := c.transport.NewClientConn(ctx, c.plan.Scheme(), c.plan.Host())
+	host := c.plan.Host()
+	if c.plan.Network == "unix" {
+		host += ":80" // net/http wants a port, and the dialer ignores it
+	}
+	opened, err := c.transport.NewClientConn(ctx, c.plan.Scheme(), host)
 	if err != nil {
 		return nil, err // do not return opened: a nil *http.ClientConn would be a non-nil connection
 	}
@@ -157,7 +161,7 @@ func newTCPRoundTripper(ctx context.Context, client *tcpClient) (http.RoundTripp
 	switch plan := client.plan; {
 	case plan.Lifecycle != conn.Kept:
 		return newSingleUseRoundTripper(ctx, plan, client)
-	case plan.Version == HTTP2 && !plan.Silent:
+	case plan.Version == HTTP2 || plan.Silent: // a silent client measures a service, and counts every request
 		return openPool(ctx, plan, client)
 	}
 	// Connections are opened before net/http needs them, because net/http's error does not include
@@ -167,19 +171,7 @@ func newTCPRoundTripper(ctx context.Context, client *tcpClient) (http.RoundTripp
 	if err != nil {
 		return nil, err
 	}
-	if client.plan.Version == HTTP2 {
-		p := &h2Transports{}
-		for range size {
-			one := client.newTransport(ahead.Dial) // one transport: copies of a transport share its connections
-			one.MaxConnsPerHost = 1
-			p.all.All = append(p.all.All, one)
-		}
-		return p, nil
-	}
 	client.transport = client.newTransport(ahead.Dial)
-	if client.plan.Silent { // the first requests will use the opened connections
-		return client.transport, nil
-	}
 	return client.transport, client.fillPool(ctx, size)
 }
 
@@ -205,14 +197,4 @@ func (c *tcpClient) fillPool(ctx context.Context, n int) error {
 		group.Go(func() error { return c.plan.sendOptions(ctx, c.transport) })
 	}
 	return group.Wait()
-}
-
-// h2Transports uses one net/http pool per connection. Unlike pool, it repeats a request if the
-// server closed the connection before it handled the request, as some proxies do.
-type h2Transports struct {
-	all conn.RoundRobin[*http.Transport]
-}
-
-func (p *h2Transports) RoundTrip(request *http.Request) (*http.Response, error) {
-	return p.all.Next().RoundTrip(request)
 }

@@ -31,6 +31,8 @@ type Caller struct {
 	streams bool
 	answer  Answer
 	got     bool // whether the last call got an answer
+	retry   int  // how often a call without an answer is sent again
+	resent  int  // how often the last call was sent again
 	// patience is the wait before the next call to a service that no longer listens.
 	patience time.Duration
 	name     string // the last request's name
@@ -47,7 +49,7 @@ type Caller struct {
 
 // NewCaller makes a caller.
 func (d *Definition) NewCaller(client Client, source Source) *Caller {
-	c := &Caller{client: client, source: source, wire: d.Wire.Kind()}
+	c := &Caller{client: client, source: source, wire: d.Wire.Kind(), retry: d.Retry}
 	if h := d.Holding; h != nil {
 		c.streams = h.Exchange == Receive || h.SentAt != ""
 	} else {
@@ -60,7 +62,7 @@ func (d *Definition) NewCaller(client Client, source Source) *Caller {
 // Call makes the next call. If no condition of the user mentions the status, an HTTP status must
 // be below 400 and a gRPC status must be OK.
 func (c *Caller) Call(ctx context.Context) error {
-	c.got = false
+	c.got, c.resent = false, 0
 	request, err := c.source.Next()
 	if request != nil {
 		c.name, c.kind = request.Name, c.wire
@@ -81,7 +83,12 @@ func (c *Caller) Call(ctx context.Context) error {
 	if c.uses.Latency {
 		c.began = clock.Now()
 	}
-	if err := c.client.Call(ctx, request, &c.answer); err != nil {
+	err = c.client.Call(ctx, request, &c.answer)
+	for err != nil && c.resent < c.retry && mayRepeat(ctx, err) {
+		c.resent++
+		err = c.client.Call(ctx, request, &c.answer)
+	}
+	if err != nil {
 		before := c.patience
 		if c.patience = 0; failure.Of(err) == failure.Refused {
 			c.patience = min(max(2*before, minRetryWait), maxRetryWait)
@@ -97,6 +104,20 @@ func (c *Caller) Call(ctx context.Context) error {
 	}
 	return c.LastStatus()
 }
+
+// mayRepeat reports whether --retry covers the error of a call: the connection ended, or the server
+// refused the call. A call that was too slow is not repeated, and neither is one for which no
+// connection could be opened: nothing was sent.
+func mayRepeat(ctx context.Context, err error) bool {
+	switch failure.Of(err) {
+	case failure.Reset, failure.Closed, failure.IdleClosed, failure.StreamRefused, failure.GoAway:
+		return ctx.Err() == nil
+	}
+	return false
+}
+
+// Resent returns how often the last call was sent again.
+func (c *Caller) Resent() int { return c.resent }
 
 // IsUsual reports whether a status means success: below 400 in HTTP, OK in gRPC.
 func IsUsual(kind expect.Kind, status int) bool {

@@ -76,6 +76,8 @@ type Definition struct {
 	Feed     *Feed         `json:"feed,omitempty"`    // replaces Requests if the plan says Varied
 	Random   bool          `json:"random,omitempty"`  // send requests in random order
 	Timeout  time.Duration `json:"timeout,omitempty"`
+	// Retry limits how often a call without an answer is sent again. 0 means never.
+	Retry int `json:"retry,omitempty"`
 	// Compress says that gRPC messages are sent with gzip, and that the server may do so, too.
 	Compress bool `json:"compress,omitempty"`
 	// Expect lists the conditions of a right answer. Empty means the wire's usual condition.

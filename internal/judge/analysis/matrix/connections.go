@@ -15,6 +15,8 @@ type Survival struct {
 	Trials    int                 `json:"trials"`
 	Requests  int64               `json:"requests"`
 	Succeeded int64               `json:"succeeded"`
+	Resent    int64               `json:"resent"`                                  // how often requests were sent again, which --retry allows
+	WarmUp    int64               `json:"warm_up" csv:"warm_up"`                   // requests of the warm-ups, which no other figure counts
 	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // answered share of the requests; null if nothing was requested
 	Failures  []record.ErrorCount `json:"failures"`                                // failures by class and code, most frequent first
 }
@@ -27,6 +29,8 @@ func survivalOf(trials []Trial) Survival {
 	for _, t := range trials {
 		s.Requests += t.Requests
 		s.Succeeded += max(0, t.Requests-t.Failed())
+		s.Resent += t.Resent
+		s.WarmUp += t.Measurement.WarmUp.Requests
 		s.Failures = record.PlusErrors(s.Failures, t.Errors)
 		slices.SortStableFunc(s.Failures, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	}

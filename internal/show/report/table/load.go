@@ -199,7 +199,11 @@ func describeHow(cells []*matrix.Cell) []string {
 
 // figures prints the figures of one cell.
 func (t *loadText) figures(c *matrix.Cell) {
-	t.WriteString("  " + strings.Join(describeCounts(c), "     ") + "\n")
+	counts := strings.Join(describeCounts(c), "     ")
+	if utf8.RuneCountInString(counts)+2 > t.width {
+		counts = strings.ReplaceAll(counts, "     ", "   ")
+	}
+	format.Wrap(&t.Builder, counts, format.Layout{Width: t.width, Lead: "  ", Hang: 2})
 	if c.Errors < c.Requests { // if all failed, no answer has a time
 		if c.Response != nil {
 			t.times("response", c.Response, c.Spread, "from the planned send")
@@ -261,9 +265,13 @@ func describeCounts(c *matrix.Cell) []string {
 	if i := c.Throughput.Interval; i != nil {
 		rate += fmt.Sprintf(" (%s to %s)", format.PerSecond(i.Low), format.PerSecond(i.High))
 	}
-	parts := []string{units.Thousands(c.Requests-c.Errors) + " ok, " + failed, rate}
+	counts := units.Thousands(c.Requests-c.Errors) + " ok, " + failed + ", " + units.Thousands(c.Survival.Resent) + " sent again"
+	parts := []string{counts, rate}
 	if sizes := SizesOf(c.Answers); sizes != nil && sizes.MinBytes == sizes.MaxBytes {
 		parts = append(parts, "answers of "+units.Bytes(int(sizes.MinBytes), " "))
+	}
+	if c.Survival.WarmUp > 0 {
+		parts = append(parts, "warm-up "+units.Thousands(c.Survival.WarmUp))
 	}
 	return parts
 }

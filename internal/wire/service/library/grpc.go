@@ -61,7 +61,7 @@ func (c *grpcClient) dial(ctx context.Context) (*fastgrpc.Client, error) {
 	defer ahead.Close()
 	client, err := fastgrpc.NewClient("passthrough:///"+c.plan.Address,
 		fastgrpc.WithTransportCredentials(c.opener.Credentials()), fastgrpc.WithAuthority(c.plan.Authority),
-		fastgrpc.WithUserAgent(service.UserAgent), fastgrpc.WithDisableRetry(), fastgrpc.WithNoProxy(),
+		fastgrpc.WithUserAgent(service.UserAgent), fastgrpc.WithDisableRetry(), fastgrpc.WithDisableTransparentRetry(), fastgrpc.WithNoProxy(),
 		fastgrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return ahead.Dial(ctx) }))
 	if err != nil {
 		return nil, err

@@ -120,6 +120,9 @@ type plainSocket struct{ net.Conn }
 
 func (s plainSocket) Socket() net.Conn { return s.Conn }
 
+// NetConn returns the connection of the plan's dialer.
+func (s plainSocket) NetConn() net.Conn { return s.Conn }
+
 // A watch ends calls that exceed the timeout or whose context has ended. It needs no timer per
 // call, because it checks all calls at each tick. So calls end up to two ticks late, never early.
 type watch struct {

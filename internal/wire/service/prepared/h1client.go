@@ -2,13 +2,10 @@ package prepared
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"wirelab.dev/internal/wire/conn"
@@ -176,6 +173,7 @@ type h1Slot struct {
 	call     atomic.Uint64
 	sequence uint64
 	conn     *h1Conn // nil means that the next call opens a connection
+	lastTick int64   // the tick at which the last call began
 	_        [64]byte
 
 	mu     sync.Mutex // guards the fields below: the caller writes them, and the watch reads them
@@ -194,41 +192,38 @@ type h1Call struct {
 // of the call's first tick and the last bits of its number.
 const sequenceBits = 20
 
-// makeCall makes a call on the slot's connection. It opens a connection if there is none.
+// makeCall makes a call on the slot's connection. It opens a connection if there is none, or if the
+// server has closed the connection since the last call.
 func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer *service.Answer) error {
-	again := call.repeatable
-	for {
-		if s.conn == nil {
-			again = false
-			if err := s.openForCall(ctx, c.dialer); err != nil {
-				return err
-			}
-		}
-		stamp := s.begin(ctx, call.began)
-		err := s.conn.exchange(call.h1Request)
-		if verdict := s.end(stamp); verdict != idle {
-			s.dropConn()
-			return c.watch.err(ctx, verdict)
-		}
-		if err == nil {
-			answer.Status, answer.Bytes = s.conn.parser.Status, s.conn.parser.Bytes
-			if !s.conn.answered {
-				s.conn.answered = true
-				c.reportProtocol("h1")
-			}
-			if call.close || c.Lifecycle != conn.Kept || !s.conn.isReusable() {
-				s.dropConn()
-			}
-			return nil
-		}
-		// If a server closes a connection between two calls, the next call must not fail.
-		ended := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-		again = again && ended && s.conn.answered && s.conn.isFresh()
-		s.dropConn()
-		if !again {
+	if s.conn != nil && s.lastTick != call.began && conn.HasPeerClosed(s.nc) {
+		s.dropConn() // the call has not begun on it
+	}
+	s.lastTick = call.began
+	if s.conn == nil {
+		if err := s.openForCall(ctx, c.dialer); err != nil {
 			return err
 		}
 	}
+	stamp := s.begin(ctx, call.began)
+	err := s.conn.exchange(call.h1Request)
+	if verdict := s.end(stamp); verdict != idle {
+		s.dropConn()
+		return c.watch.err(ctx, verdict)
+	}
+	if err != nil {
+		err = s.conn.explainEnd(err)
+		s.dropConn()
+		return err
+	}
+	answer.Status, answer.Bytes = s.conn.parser.Status, s.conn.parser.Bytes
+	if !s.conn.answered {
+		s.conn.answered = true
+		c.reportProtocol("h1")
+	}
+	if call.close || c.Lifecycle != conn.Kept || !s.conn.isReusable() {
+		s.dropConn()
+	}
+	return nil
 }
 
 // begin makes the call visible to the watch.

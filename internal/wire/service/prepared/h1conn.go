@@ -86,8 +86,15 @@ func (c *h1Conn) exchange(r *h1Request) error {
 	return c.answerError()
 }
 
-// isFresh reports whether no byte of an answer has arrived.
-func (c *h1Conn) isFresh() bool { return c.to == 0 && !c.parser.Started() }
+// explainEnd adds the class IdleClosed to the error of a call if the server closed the connection
+// after an earlier call, and before it received this one.
+func (c *h1Conn) explainEnd(err error) error {
+	ended := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)
+	if !c.answered || !ended || c.to > 0 || c.parser.Started() || !conn.HasUnacknowledged(c.nc) {
+		return err
+	}
+	return failure.WithClass(failure.IdleClosed, fmt.Errorf("the server closed the kept connection before the request reached it: %w", err))
+}
 
 // isReusable reports whether another call may use the connection. If bytes follow the answer, no
 // other call may use it.

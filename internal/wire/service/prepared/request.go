@@ -53,10 +53,7 @@ func (r *encodedRequests[T]) find(request *service.Request) (*T, error) {
 type h1Request struct {
 	bytes   []byte
 	content http1.Content
-	// repeatable says that the request may be sent again after a kept connection has closed (RFC
-	// 9110, section 9.2.2).
-	repeatable bool
-	close      bool // the connection must not be used for another call
+	close   bool // the connection must not be used for another call
 }
 
 func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) {
@@ -64,11 +61,8 @@ func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) 
 		return nil, err
 	}
 	encoded := &h1Request{}
-	switch r.Method {
-	case http.MethodHead:
-		encoded.content, encoded.repeatable = http1.NoBody, true
-	case http.MethodGet, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		encoded.repeatable = true
+	if r.Method == http.MethodHead {
+		encoded.content = http1.NoBody
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.Path, d.Authority)
