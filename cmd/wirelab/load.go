@@ -83,6 +83,7 @@ limit. docs/load.md lists all forms of conditions.`,
   wirelab load --rps 2000 -z 30s --http 2 https://127.0.0.1:8443/ -k
   wirelab load grpc://127.0.0.1:50051/helloworld.Greeter/SayHello -d '{"name":"x"}'
   wirelab load -c 100 --message-rate 5 -d '{"text":"hi"}' ws://127.0.0.1:8080/chat   # 100 held streams, 5 messages per second on each
+  wirelab load --connect-to shop.test:443:127.0.0.1:8443 https://shop.test/   # an address, with the names of the URL
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps the goal
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
@@ -143,7 +144,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	}
 	target, err := l.request.target(text, l.grpc.defaultScheme())
 	if err == nil {
-		err = l.grpc.apply(&target)
+		err = errors.Join(l.grpc.apply(&target), l.request.rules.Apply(&target, &l.journey.grpc))
 	}
 	if err != nil {
 		return usageError(err)
@@ -210,25 +211,19 @@ func (a *app) askPermission(ctx context.Context, l *loadFlags, t service.Target)
 	if l.mayLoad || t.Host == "" || t.Socket != "" || l.output.dryRun {
 		return nil
 	}
-	addresses, err := reach.AddressesOf(ctx, t.Host)
-	if err != nil {
-		return err // do not look the name up again: the name server may hang
+	public, err := reach.FindPublicAddress(ctx, t)
+	if err != nil || public == nil {
+		return err
 	}
-	for _, address := range addresses {
-		if reach.IsLocalOrPrivate(address.Unmap()) {
-			continue
+	found := fmt.Sprintf("%s is at %s, which is neither this machine nor a private network", public.Host, public)
+	if in, is := a.stdin.(*os.File); is && term.IsTerminal(int(in.Fd())) {
+		fmt.Fprint(a.stderr, found+". May you load it? Type yes: ")
+		answer, _ := bufio.NewReader(in).ReadString('\n')
+		if strings.TrimSpace(answer) == "yes" {
+			return nil
 		}
-		refusal := fmt.Errorf("%s is at %s, which is neither this machine nor a private network: if you may load it, add --yes-i-may", t.Host, address.Unmap())
-		if in, is := a.stdin.(*os.File); is && term.IsTerminal(int(in.Fd())) {
-			fmt.Fprintf(a.stderr, "%s is at %s, which is neither this machine nor a private network. May you load it? Type yes: ", t.Host, address.Unmap())
-			answer, _ := bufio.NewReader(in).ReadString('\n')
-			if strings.TrimSpace(answer) == "yes" {
-				return nil
-			}
-		}
-		return usageError(refusal)
 	}
-	return nil
+	return usageError(errors.New(found + ": if you may load it, add --yes-i-may"))
 }
 
 func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error) {

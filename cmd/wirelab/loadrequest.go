@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/textproto"
 	"os"
@@ -83,14 +84,14 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 // findService returns a definition that says where the target is. It has no requests.
 func (l *loadFlags) findService(ctx context.Context, t service.Target) (_ *service.Definition, err error) {
 	d := &service.Definition{
-		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: cmp.Or(l.request.host, t.Authority()), Timeout: l.timeout, Retry: l.retry,
+		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: cmp.Or(l.request.hostField, l.request.host, t.Authority()), Timeout: l.timeout, Retry: l.retry,
 	}
 	if t.Secure {
-		if d.TLS, err = l.identity.read(t); err != nil {
+		if d.TLS, err = l.identity.read(cmp.Or(hostOf(l.request.host), t.Host)); err != nil {
 			return nil, usageError(err)
 		}
 	} else if l.identity != (tlsFlags{}) && l.identity.trust != (trustFlags{insecure: true}) {
-		return nil, usageError(errors.New("--cacert, --cert and --key need TLS: write https:// or grpcs://"))
+		return nil, usageError(errors.New("--cacert, --cert, --key and --sni need TLS: write https:// or grpcs://"))
 	}
 	if d.Network == "tcp" {
 		d.Address, err = reach.LookUp(ctx, t)
@@ -113,6 +114,14 @@ func (l *loadFlags) findMethod(ctx context.Context, t service.Target, d *service
 		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeTimeout)
 	}
 	return fmt.Errorf("%s: %w", t, err)
+}
+
+// hostOf returns the host of HOST or HOST:PORT.
+func hostOf(text string) string {
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		return host
+	}
+	return strings.Trim(text, "[]")
 }
 
 func (r *requestFlags) read(t service.Target) (service.Request, error) {
@@ -181,7 +190,7 @@ func (r *requestFlags) headerFields(t service.Target) ([]service.Field, error) {
 			return nil, fmt.Errorf("-H: found %q: want a name, a colon and a value, as in 'Accept: text/html'", text)
 		}
 		if strings.EqualFold(name, "host") {
-			r.host = value
+			r.hostField = value
 			continue
 		}
 		fields = append(fields, service.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
@@ -232,8 +241,9 @@ func readBody(flag, path string) ([]byte, error) {
 	return body, nil
 }
 
-func (i *tlsFlags) read(t service.Target) (_ *service.TLS, err error) {
-	as := &service.TLS{ServerName: t.Host}
+// read returns the TLS options. host is the server's name if --sni is not given.
+func (i *tlsFlags) read(host string) (_ *service.TLS, err error) {
+	as := &service.TLS{ServerName: cmp.Or(i.sni, host)}
 	if as.Trust, err = i.trust.trust(); err != nil {
 		return nil, err
 	}
@@ -250,12 +260,15 @@ type requestFlags struct {
 	file    string
 	kind    string // the Content-Type of the body
 	host    string
+	rules   service.AddressRules
 	user    string
 	bearer  string
 	rows    string
 	random  bool
 	version string
 	socket  string
+
+	hostField string // the value of -H 'Host: …'
 }
 
 func (r *requestFlags) register(cmd *cobra.Command) {
@@ -265,7 +278,9 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; with gRPC in JSON")
 	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
 	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
-	f.StringVar(&r.host, "host", "", "`name` of the server in each request (default: the target's name)")
+	f.StringVar(&r.host, "host", "", "`name` of the server in each request, and over TLS in its certificate (default: the target's name)")
+	f.StringArrayVar(&r.rules.ConnectTo, "connect-to", nil, "`HOST1:PORT1:HOST2:PORT2`: connect to HOST2:PORT2 in place of HOST1:PORT1; names in requests and certificates stay; repeatable")
+	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address in place of looking HOST up; repeatable")
 	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
 	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
 	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")
@@ -310,12 +325,14 @@ type tlsFlags struct {
 	trust       trustFlags
 	certificate string
 	key         string
+	sni         string
 }
 
 func (i *tlsFlags) register(f *pflag.FlagSet) {
 	i.trust.register(f)
 	f.StringVar(&i.certificate, "cert", "", "the client's own certificate: a PEM `file`")
 	f.StringVar(&i.key, "key", "", "the key of --cert: a PEM `file`")
+	f.StringVar(&i.sni, "sni", "", "`name` of the server in the TLS handshake and in its certificate (default: --host, or the target's name)")
 }
 
 type methodFlags struct {

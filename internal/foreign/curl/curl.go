@@ -80,8 +80,8 @@ var connectionFlags = []flags.Option{
 	flags.Flag("-1 --tlsv1 --tlsv1.0 --tlsv1.1 --tlsv1.2 --tlsv1.3", flags.None, flags.Ignored("wirelab uses TLS 1.3, or 1.2 if the server lacks it")),
 	flags.Flag("-x --proxy -U --proxy-user --socks5 --socks5-hostname", flags.Text, flags.Refused(flags.ProxyNote)),
 	flags.Flag("--noproxy", flags.Text, flags.Ignored("no proxy is used anyway")),
-	flags.Flag("--resolve", flags.Text, flags.ConnectTo("--resolve")),
-	flags.Flag("--connect-to", flags.Text, flags.ConnectTo("--connect-to")),
+	flags.Flag("--resolve", flags.Text, flags.To("--resolve")),
+	flags.Flag("--connect-to", flags.Text, flags.To("--connect-to")),
 	flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
 	flags.Flag("-m --max-time", flags.Seconds, flags.InSeconds("--timeout")),
 	flags.Flag("--connect-timeout", flags.Seconds, flags.Ignored(flags.ConnectTimeoutNote)),
@@ -174,10 +174,7 @@ func settle(c *flags.Command) error {
 	if sent := c.Last("-T"); sent != "" && strings.HasSuffix(target.Path, "/") && len(sent) > 1 {
 		c.Operands[0] += url.PathEscape(sent[strings.LastIndexByte(sent, '/')+1:])
 	}
-	if err := addQuery(c); err != nil {
-		return err
-	}
-	return c.RedirectAddress()
+	return addQuery(c)
 }
 
 func hasGlob(c *flags.Command) bool {

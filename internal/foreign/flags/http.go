@@ -1,15 +1,12 @@
 package flags
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"strconv"
 	"strings"
 )
 
-// HeaderField sets a header field from a line such as "Name: value". Host becomes --host.
+// HeaderField sets a header field from a line such as "Name: value".
 func HeaderField(c *Command, text string) error {
 	name, value, colon := strings.Cut(text, ":")
 	value = strings.TrimSpace(value)
@@ -20,11 +17,8 @@ func HeaderField(c *Command, text string) error {
 		c.Set("-H", strings.TrimSuffix(text, ";")+":")
 	case !colon:
 		return c.Refuse(fmt.Sprintf("%q is not a header: write -H 'Name: value'", Excerpt(text)))
-	case strings.EqualFold(name, "Host"):
-		if value == "" {
-			return c.Refuse("HTTP requires a Host: leave the flag out")
-		}
-		c.Set("--host", value)
+	case value == "" && strings.EqualFold(name, "Host"):
+		return c.Refuse("HTTP requires a Host: leave the flag out")
 	default:
 		c.Set("-H", text)
 	}
@@ -32,7 +26,7 @@ func HeaderField(c *Command, text string) error {
 }
 
 // HeaderLine is the rule for flags whose value is a header line.
-var HeaderLine = Function(Code("-H")+"; Host: "+Code("--host"), HeaderField)
+var HeaderLine = Function(Code("-H"), HeaderField)
 
 // body sets data that the tool sends unchanged. It refuses data that begins with @, because wirelab
 // would read a file.
@@ -151,85 +145,6 @@ func (c *Command) HasHeader(name string) bool {
 	return false
 }
 
-// ConnectTo returns a rule that stores NAME:PORT:ADDRESS[:PORT] for RedirectAddress.
-func ConnectTo(key string) Rule {
-	return Kept(key, "the address in the target, and "+Code("--host"))
-}
-
-// RedirectAddress replaces the target's host by a stored address. The original name becomes --host.
-func (c *Command) RedirectAddress() error {
-	for _, text := range append(c.Kept("--connect-to"), c.Kept("--resolve")...) {
-		name, port, address, err := splitRedirect(text)
-		if err != nil {
-			return err
-		}
-		if len(c.Operands) != 1 {
-			continue
-		}
-		target, err := url.Parse(c.Operands[0])
-		if err != nil {
-			return fmt.Errorf("target %s: not a URL", Excerpt(c.Operands[0]))
-		}
-		if name != "" && !strings.EqualFold(target.Hostname(), name) || port != "" && usualPort(target) != port {
-			c.Note("%s is ignored: the target has another host name or port", Excerpt(text))
-			continue
-		}
-		c.replaceHost(target, address)
-	}
-	return nil
-}
-
-func (c *Command) replaceHost(target *url.URL, address string) {
-	named := target.Host
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		host, port = address, target.Port()
-	}
-	if host == "" {
-		host = target.Hostname()
-	}
-	if target.Host = host; port != "" {
-		target.Host = net.JoinHostPort(host, port)
-	} else if strings.Contains(host, ":") {
-		target.Host = "[" + host + "]"
-	}
-	if !c.Has("--host") {
-		c.Set("--host", named)
-	}
-	c.Operands[0] = target.String()
-	c.Note("%s is called at %s", named, target.Host)
-}
-
-func usualPort(target *url.URL) string {
-	switch {
-	case target.Port() != "":
-		return target.Port()
-	case target.Scheme == "https":
-		return "443"
-	}
-	return "80"
-}
-
-// splitRedirect splits NAME:PORT:ADDRESS[:PORT]. An IPv6 address is in brackets.
-func splitRedirect(text string) (name, port, address string, err error) {
-	name, rest, ok := strings.Cut(strings.TrimPrefix(text, "+"), ":")
-	if ok {
-		port, address, ok = strings.Cut(rest, ":")
-	}
-	if !ok {
-		return "", "", "", errors.New("the address " + Excerpt(text) + ": want NAME:PORT:ADDRESS")
-	}
-	address, _, _ = strings.Cut(address, ",") // curl accepts several addresses; use the first
-	if host, bracketed := strings.CutPrefix(address, "["); bracketed {
-		host, after, _ := strings.Cut(host, "]")
-		if address = host; len(after) > 1 {
-			address = "[" + host + "]" + after
-		}
-	}
-	address = strings.TrimSuffix(address, ":")
-	return name, port, address, nil
-}
-
 // Certificates lists the TLS certificate flags that several tools share.
 var Certificates = []Option{
 	{"--cacert", File, To("--cacert")},
@@ -246,7 +161,6 @@ var HeyRequest = []Option{
 	{"-D", File, To("-D")},
 	{"-T", MediaType, To("-T")},
 	{"-a", User, To("--user")},
-	{"--host", Text, To("--host")},
 	{"--disable-compression", None, Ignored("wirelab does not ask for compression")},
 	{"--disable-keepalive", None, On("--conn", "new")},
 }

@@ -2,6 +2,7 @@ package flags
 
 import (
 	"encoding/json"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -81,6 +82,9 @@ func IsDuration(value string) bool {
 
 // IsClock reports whether a value is a duration, or a number of seconds.
 func IsClock(value string) bool { return IsNumber(value) || IsDuration(value) }
+
+// IsIP reports whether a value is an IP address, with or without brackets.
+func IsIP(value string) bool { return net.ParseIP(strings.Trim(value, "[]")) != nil }
 
 func isJSONObject(value string) bool {
 	return strings.HasPrefix(strings.TrimSpace(value), "{") && json.Valid([]byte(value))

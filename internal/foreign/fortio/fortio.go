@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +53,7 @@ var callFlags = []flags.Option{
 	flags.Flag("--stdclient --std-client", flags.None, flags.Ignored("the flag selects an engine of fortio")),
 	flags.Flag("--compression", flags.None, flags.On("-H", "Accept-Encoding: gzip")),
 	flags.Flag("-k --https-insecure", flags.None, flags.On("-k")),
-	flags.Flag("--resolve", flags.Value("an IP address", isIP), flags.Kept("fortio -resolve", "the address in the target, and "+flags.Code("--host"))),
+	flags.Flag("--resolve", flags.Value("an IP address", flags.IsIP), flags.Changed("--connect-to", func(address string) string { return "::" + bracketed(address) + ":" })),
 	flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
 	flags.Flag("--keepalive", flags.Maybe, flags.OneOf(flags.Code("--conn new")+" for false", map[string]flags.Rule{"false": flags.On("--conn", "new")}, flags.Nothing)),
 	flags.Flag("--grpc", flags.None, flags.Kept("-grpc", "a call of "+flags.Code("grpc.health.v1.Health/Check"))),
@@ -123,16 +122,8 @@ func settle(c *flags.Command) error {
 	if (c.Has("-d") || c.Has("-D") || c.Has("-T")) && !c.Has("-m") {
 		c.Set("-m", "POST")
 	}
-	if err := c.OneTarget(); err != nil {
-		return err
-	}
-	if address := c.Last("fortio -resolve"); address != "" {
-		c.Keep("--connect-to", "::"+bracketed(address)+":")
-	}
-	return c.RedirectAddress()
+	return c.OneTarget()
 }
-
-func isIP(value string) bool { return net.ParseIP(strings.Trim(value, "[]")) != nil }
 
 func bracketed(address string) string {
 	if strings.Contains(address, ":") {

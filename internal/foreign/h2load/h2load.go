@@ -47,9 +47,9 @@ var Tool = &flags.Tool{
 		flags.Flag("--alpn-list --npn-list", flags.Text, flags.Function(flags.Code("--http")+", the first", func(c *flags.Command, value string) error { return alpn(c, value) })),
 		flags.Flag("--h1", flags.None, flags.On("--http", "1.1")),
 		flags.Flag("--h3", flags.None, flags.On("--http", "3")),
-		flags.Flag("--connect-to", flags.Text, flags.Kept("h2load --connect-to", "the address in the target, and "+flags.Code("--host"))),
+		flags.Flag("--connect-to", flags.Text, flags.Changed("--connect-to", func(to string) string { return "::" + to })),
 		flags.Flag("--rps", flags.Rate, flags.Kept("--rps", flags.Code("--rps")+", multiplied by the clients: h2load has a rate per client")),
-		flags.Flag("--sni", flags.Text, flags.To("--host")),
+		flags.Flag("--sni", flags.Text, flags.To("--sni")),
 		flags.Flag("-v --verbose", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 	},
 	Fits: flags.CallsHTTP,
@@ -76,13 +76,7 @@ var Tool = &flags.Tool{
 				return err
 			}
 		}
-		if err := c.OneTarget(); err != nil {
-			return err
-		}
-		if to := c.Last("h2load --connect-to"); to != "" {
-			c.Keep("--connect-to", "::"+to)
-		}
-		return c.RedirectAddress()
+		return c.OneTarget()
 	},
 }
 

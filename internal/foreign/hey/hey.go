@@ -19,6 +19,7 @@ var Tool = &flags.Tool{
 			Named("refused: run with "+flags.Code("-o DIR")+", then "+flags.Code("wirelab export"))),
 		flags.Flag("-m", flags.Method, flags.To("-m")),
 		flags.Flag("-t", flags.Number, flags.InSeconds("--timeout")),
+		flags.Flag("--host", flags.Text, flags.To("--host")),
 		flags.Flag("-U", flags.Text, flags.AsHeader("User-Agent: ")),
 		flags.Flag("-x", flags.Text, flags.Refused(flags.ProxyNote)),
 		flags.Flag("--h2", flags.None, flags.On("--http", "2")),

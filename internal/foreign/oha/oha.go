@@ -39,6 +39,7 @@ var Tool = &flags.Tool{
 		flags.Flag("-Z", flags.File, flags.Either(func(v string) bool { return strings.HasSuffix(v, ".jsonl") }, flags.To("--rows"),
 			flags.Refused("one body per line is read from a .jsonl file: rename it, and give --rows FILE.jsonl"))),
 		flags.Flag("-F --form", flags.Text, flags.Refused(flags.FormNote)),
+		flags.Flag("--host", flags.Text, flags.AsHeader("Host: ")),
 		flags.Flag("-x --proxy-header --proxy-http-version", flags.Text, flags.Refused(flags.ProxyNote)),
 		flags.Flag("--http-version", flags.OneOfWords("1.1, 2 or 3", "0.9 1.0 1 1.1 2 3"), flags.OneOf(flags.Code("--http"),
 			map[string]flags.Rule{"0.9": refuseOldHTTP, "1.0": refuseOldHTTP, "1": flags.On("--http", "1.1")}, flags.To("--http"))),
@@ -46,7 +47,7 @@ var Tool = &flags.Tool{
 		flags.Flag("-r --redirect", flags.Number, flags.Ignored(flags.RedirectNote)),
 		flags.Flag("--no-pre-lookup", flags.None, flags.Ignored("a name is looked up once, before the load")),
 		flags.Flag("--insecure", flags.None, flags.On("-k")),
-		flags.Flag("--connect-to", flags.Text, flags.ConnectTo("--connect-to")),
+		flags.Flag("--connect-to", flags.Text, flags.To("--connect-to")),
 		flags.Flag("--unix-socket", flags.File, flags.To("--unix-socket")),
 		flags.Flag("--debug", flags.None, flags.Refused("leave the flag out: wirelab shows the answer to its first call")),
 		flags.Flag("-o --output", flags.NoneOf("a file", flags.IsFormat), flags.Function(flags.Code("-o")+": a directory", func(c *flags.Command, value string) error {
@@ -90,7 +91,7 @@ var Tool = &flags.Tool{
 			c.Set("--conn", "resumed")
 			c.Note("--disable-keepalive of oha resumes TLS sessions: that is --conn resumed; --conn new would be whole handshakes")
 		}
-		return c.RedirectAddress()
+		return nil
 	},
 }
 

@@ -22,6 +22,8 @@ type Target struct {
 	// Connect says that unary calls use the Connect protocol.
 	Connect bool
 	User    *url.Userinfo
+	// Dial holds addresses, as HOST:PORT, to connect to in place of Host and Port.
+	Dial []string
 }
 
 type scheme struct {

@@ -174,13 +174,19 @@ const lookUpTimeout = 4 * time.Second
 func LookUp(ctx context.Context, t service.Target) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
-	addresses, err := AddressesOf(ctx, t.Host)
-	if err != nil {
-		return "", err
-	}
 	var found []string
-	for _, address := range addresses {
-		found = append(found, net.JoinHostPort(address.Unmap().String(), t.Port))
+	for _, dialled := range t.Dialled() {
+		host, port, err := net.SplitHostPort(dialled)
+		if err != nil {
+			return "", err
+		}
+		addresses, err := addressesOf(ctx, host)
+		if err != nil {
+			return "", err
+		}
+		for _, address := range addresses {
+			found = append(found, net.JoinHostPort(address.Unmap().String(), port))
+		}
 	}
 	if len(found) == 1 {
 		return found[0], nil
@@ -195,9 +201,9 @@ func LookUp(ctx context.Context, t service.Target) (string, error) {
 	return found[0], nil // the first call will report the problem with this address
 }
 
-// AddressesOf returns a host's addresses. For localhost it returns both loopback addresses, and
+// addressesOf returns a host's addresses. For localhost it returns both loopback addresses, and
 // ignores the machine's hosts file (RFC 6761, section 6.3).
-func AddressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
+func addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -218,7 +224,33 @@ func AddressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
 	return addresses, nil
 }
 
-// IsLocalOrPrivate reports whether an address belongs to this machine or a private network.
-func IsLocalOrPrivate(a netip.Addr) bool {
+// A PublicAddress is a target's address outside this machine and private networks.
+type PublicAddress struct {
+	Host string // the host that has the address
+	netip.Addr
+}
+
+// FindPublicAddress returns an address of the target that is neither on this machine nor on a
+// private network, or nil. The user must permit a load of such an address.
+func FindPublicAddress(ctx context.Context, t service.Target) (*PublicAddress, error) {
+	for _, dialled := range t.Dialled() {
+		host, _, err := net.SplitHostPort(dialled)
+		if err != nil {
+			return nil, err
+		}
+		addresses, err := addressesOf(ctx, host)
+		if err != nil {
+			return nil, err // do not look the name up again: the name server may hang
+		}
+		for _, address := range addresses {
+			if !isLocalOrPrivate(address.Unmap()) {
+				return &PublicAddress{host, address.Unmap()}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+func isLocalOrPrivate(a netip.Addr) bool {
 	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified()
 }
