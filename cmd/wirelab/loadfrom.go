@@ -112,7 +112,8 @@ func splitFrom(args []string) (rest []string, from *foreignCommand, err error) {
 	}
 	if from.tool == "" {
 		if from.tool = foreign.Commands.Guess(from.text); from.tool == "" {
-			return nil, nil, fmt.Errorf("--from: the command does not begin with a known tool: give the tool first, as in --from curl 'curl http://…'; want one of %s", strings.Join(foreign.Commands.Names(), ", "))
+			word, _, _ := strings.Cut(strings.TrimSpace(from.text), " ")
+			return nil, nil, fmt.Errorf("--from: %w; if the command begins otherwise, give the tool first, as in --from curl 'curl http://…'", foreign.Commands.Unknown(word))
 		}
 	}
 	return append(rest, given...), from, nil

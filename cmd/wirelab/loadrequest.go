@@ -136,6 +136,9 @@ func (r *requestFlags) read(t service.Target) (service.Request, error) {
 	if t.Connect {
 		r.makeConnectCall(&request)
 	}
+	if upper := strings.ToUpper(request.Method); slices.Contains(usualMethods, upper) {
+		request.Method = upper // names of methods are case-sensitive, and nobody means another one by post
+	}
 	if request.Method == "" {
 		request.Method = http.MethodGet
 		if len(request.Body) > 0 && t.Wire != service.WebSocket {
@@ -271,6 +274,8 @@ type requestFlags struct {
 	hostField string // the value of -H 'Host: …'
 }
 
+var usualMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
+
 func (r *requestFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, or POST with a body)")
@@ -288,7 +293,7 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.version, "http", "", "HTTP `version`: 1.1, 2 or 3 (default: 1.1; for gRPC: 2)")
 	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
 	setCompletions(cmd, "http", []string{"1.1", "2", "3"})
-	setCompletions(cmd, "method", []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"})
+	setCompletions(cmd, "method", usualMethods)
 }
 
 // target parses the target's address and applies the flags --http and --unix-socket.

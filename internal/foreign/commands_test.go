@@ -51,7 +51,7 @@ func readPublished(t *testing.T, file string) (preamble string, commands []publi
 // become returns what the file must say about a command: pasted, and typed behind wirelab load.
 func (p published) become(tool string) []string {
 	lines := outcome("=", func() ([]string, []string, error) { return Commands.TranslateText(tool, p.command) })
-	if words, err := flags.Split(p.command); err == nil {
+	if words, err := flags.Split(p.command); err == nil && tool != "ab" { // whose flags are read only behind its name
 		lines = append(lines, outcome("~", func() ([]string, []string, error) { return Commands.TranslateArguments(words[1:]) })...)
 	}
 	return lines
@@ -118,6 +118,48 @@ func TestMostPublishedCommandsTranslate(t *testing.T) {
 	}
 	if t.Logf("%d of %d", translated, commands); commands < 60 || translated*30 < commands*25 {
 		t.Errorf("%d of %d published commands translate, want 25 of 30", translated, commands)
+	}
+}
+
+// A whole command typed behind wirelab load means what it means pasted, and may have wirelab's own
+// flags beside its tool's.
+func TestWholeCommands(t *testing.T) {
+	files, err := filepath.Glob("*/testdata/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		_, published := readPublished(t, file)
+		for _, p := range published {
+			words, err := flags.Split(p.command)
+			pasted, _, wrong := Commands.TranslateText(toolOf(file), p.command)
+			if err != nil || wrong != nil || filepath.Base(words[0]) != toolOf(file) {
+				continue
+			}
+			if typed, _, err := Commands.TranslateArguments(words); err != nil || !slices.Equal(typed, pasted) {
+				t.Errorf("%s: typed %q, %v; pasted %q", p.command, typed, err, pasted)
+			}
+		}
+	}
+	for typed, want := range map[string]string{
+		"curl -X POST -d x http://a/ --rps 5 --fail-if errors>0": "-m POST --rps 5 --fail-if errors>0 -d x -T application/x-www-form-urlencoded http://a/",
+		"curl -s -o out.html http://a/":                          "http://a/",
+		"ab -n 5 http://a/ --json":                               "-n 5 --json -c 1 --conn new http://a/",
+		"hey.exe -n 5 http://a/":                                 "-n 5 -c 50 --conn per-worker http://a/",
+	} {
+		got, _, err := Commands.TranslateArguments(strings.Fields(typed))
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v; want %s", typed, got, err, want)
+		}
+	}
+	for typed, want := range map[string]string{
+		"locust -f l.py http://a/": "commands of locust are not read: want one of ghz",
+		"curl -F a=b http://a/":    "multipart",
+		"ab -Q http://a/":          "ab: -Q: wirelab does not know this flag",
+	} {
+		if got, _, err := Commands.TranslateArguments(strings.Fields(typed)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v; want %q", typed, got, err, want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@
 package foreign
 
 import (
+	"wirelab.dev/internal/foreign/ab"
 	"wirelab.dev/internal/foreign/bombardier"
 	"wirelab.dev/internal/foreign/curl"
 	"wirelab.dev/internal/foreign/flags"
@@ -26,7 +27,7 @@ import (
 
 // Commands lists the tools whose commands and files `wirelab load` can translate.
 var Commands = flags.Tools{
-	ghz.Tool, grpcurl.Tool, wrk.Tool, bombardier.Tool, oha.Tool, hey.Tool, h2load.Tool, fortio.Tool, curl.Tool, k6.Tool,
+	ghz.Tool, grpcurl.Tool, wrk.Tool, bombardier.Tool, oha.Tool, hey.Tool, h2load.Tool, fortio.Tool, curl.Tool, ab.Tool, k6.Tool,
 }
 
 // Summaries lists the report formats that wirelab import can read.

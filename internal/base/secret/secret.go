@@ -43,6 +43,8 @@ func HideInArguments(args []string) []string {
 		switch {
 		case IsSecretFlag(before):
 			kept[i] = Hidden
+		case before == "-A" && strings.Contains(arg, ":"): // NAME:PASSWORD of ab; a content type of hey has no colon
+			kept[i] = Hidden
 		case slices.Contains(headerFlags, before):
 			kept[i] = HideField(arg)
 		case joined && IsSecretFlag(flag):

@@ -16,6 +16,8 @@ func TestHideIn(t *testing.T) {
 		{[]string{"--user", "a:b"}, []string{"--user", "…"}},
 		{[]string{"-user", "a:b"}, []string{"-user", "…"}},
 		{[]string{"-a", "ann:pw"}, []string{"-a", "…"}},
+		{[]string{"ab", "-A", "ann:pw"}, []string{"ab", "-A", "…"}},
+		{[]string{"-A", "text/html"}, []string{"-A", "text/html"}},
 		{[]string{"-H", "Authorization: Basic abc"}, []string{"-H", "Authorization: …"}},
 		{[]string{"-H", "Proxy-Authorization: Basic abc"}, []string{"-H", "Proxy-Authorization: …"}},
 		{[]string{"-H", "X-Secret: abc"}, []string{"-H", "X-Secret: …"}},

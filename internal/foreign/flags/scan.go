@@ -8,6 +8,16 @@ import (
 // scan parses arguments with the tool's flags. If also is not nil, it tries the flags of also next.
 func (t *Tool) scan(arguments []string, also *Tool) line {
 	s := scanner{tool: t, also: also, rest: arguments}
+	return s.scan()
+}
+
+// scanWhole parses the arguments of a whole command. Flags that the tool lacks are wirelab's own.
+func (t *Tool) scanWhole(arguments []string) line {
+	s := scanner{tool: t, also: Own, rest: arguments, whole: true}
+	return s.scan()
+}
+
+func (s *scanner) scan() line {
 	for len(s.rest) > 0 {
 		argument := s.rest[0]
 		s.rest = s.rest[1:]
@@ -30,6 +40,7 @@ type scanner struct {
 	line
 	tool, also *Tool
 	rest       []string
+	whole      bool // the line is a whole command of the tool, so its own flags come first
 }
 
 func (s *scanner) long(name, written string) {
@@ -82,7 +93,7 @@ type attached struct {
 // if the value is valid only in the other table.
 func (s *scanner) lookup(name, value string) (option *Option, owned bool) {
 	option = s.tool.option(name)
-	if s.also == nil {
+	if s.also == nil || s.whole && option != nil {
 		return option, false
 	}
 	other := s.also.option(name)

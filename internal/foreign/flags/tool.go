@@ -143,6 +143,8 @@ type Tool struct {
 
 	// Single means that a command makes a single call instead of a load.
 	Single bool
+	// Whole means that the flags are read only in a whole command, since other tools have the same.
+	Whole bool
 	// Yield lists flags that have wirelab's meaning in a typed line if the value is valid for
 	// wirelab and for the tool.
 	Yield string

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ func (all Tools) command(name string) *Tool {
 func (all Tools) TranslateText(name, text string) (arguments, notes []string, err error) {
 	t := all.named(name)
 	if t == nil {
-		return nil, nil, fmt.Errorf("--from %s: want one of %s", Excerpt(name), strings.Join(all.Names(), ", "))
+		return nil, nil, fmt.Errorf("--from %s: %w", Excerpt(name), all.Unknown(name))
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil, nil, fmt.Errorf("--from %s: the command is missing: write it in quotes after the tool", name)
@@ -72,9 +73,13 @@ func (all Tools) TranslateText(name, text string) (arguments, notes []string, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("--from %s: %w", name, err)
 	}
-	c, err := t.translate(t.scan(words, nil), true)
+	return t.translateWhole(t.scan(words, nil), "--from "+name)
+}
+
+func (t *Tool) translateWhole(l line, where string) (arguments, notes []string, err error) {
+	c, err := t.translate(l, true)
 	if err != nil {
-		return nil, c.notes, fmt.Errorf("--from %s: %w", name, err)
+		return nil, c.notes, fmt.Errorf("%s: %w", where, err)
 	}
 	return c.Arguments(), c.notes, nil
 }
@@ -134,11 +139,19 @@ func isObject(text string) bool { return strings.HasPrefix(strings.TrimSpace(tex
 // TranslateArguments translates typed arguments of another load generator into arguments of wirelab
 // load. It does not change unknown flags, and does not change a line with wirelab's own flags.
 func (all Tools) TranslateArguments(arguments []string) (translated, notes []string, err error) {
-	if len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
+	if len(arguments) == 0 || len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
 		return arguments, nil, nil
+	}
+	if len(arguments) > 1 {
+		if t := all.command(program(arguments[0])); t != nil {
+			return t.translateWhole(t.scanWhole(arguments[1:]), arguments[0])
+		}
 	}
 	readings := all.read(arguments)
 	best := readings[0]
+	if best.misfits > 0 && isProgram.MatchString(arguments[0]) && slices.ContainsFunc(arguments[1:], isURL) {
+		return nil, nil, all.Unknown(arguments[0])
+	}
 	if best.tool == Own {
 		return arguments, nil, nil
 	}
@@ -151,6 +164,16 @@ func (all Tools) TranslateArguments(arguments []string) (translated, notes []str
 		}
 	}
 	return best.arguments, best.notes, nil
+}
+
+// isProgram matches a word that is a program's name rather than a host.
+var isProgram = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+
+func isURL(argument string) bool { return strings.Contains(argument, "://") }
+
+// Unknown returns the error for the command of a program that wirelab does not read.
+func (all Tools) Unknown(name string) error {
+	return fmt.Errorf("commands of %s are not read: want one of %s", Excerpt(name), strings.Join(all.Names(), ", "))
 }
 
 func isFrom(argument string) bool {
@@ -172,7 +195,7 @@ func (all Tools) read(arguments []string) []reading {
 		also := Own
 		if t == Own {
 			also = nil
-		} else if t.OnlyFiles {
+		} else if t.OnlyFiles || t.Whole {
 			continue
 		}
 		l := t.scan(arguments, also)
