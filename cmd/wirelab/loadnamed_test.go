@@ -16,11 +16,12 @@ import (
 
 // TestNamedScripts load a server that chooses its certificate by the name in the handshake. Only
 // shop.example.com has a trusted one. The header fields of an answer say how the client named the
-// server.
+// server, and which secrets it sent.
 func TestNamedScripts(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Host-Was", r.Host)
 		w.Header().Set("Name-Was", r.TLS.ServerName)
+		w.Header().Set("Secrets-Were", r.Header.Get("Authorization")+" "+r.Header.Get("X-Order"))
 	}))
 	wrong, err := secure.Issue(secure.Choice{}, secure.WrongName)
 	if err != nil {

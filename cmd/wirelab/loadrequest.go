@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/textproto"
 	"os"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/secret"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/feed"
@@ -187,34 +187,72 @@ func (r *requestFlags) newFeed(request service.Request) (*service.Feed, error) {
 func (r *requestFlags) headerFields(t service.Target) ([]service.Field, error) {
 	var fields []service.Field
 	for _, text := range r.headers {
-		name, value, found := strings.Cut(text, ":")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-		if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, fmt.Errorf("-H: found %q: want a name, a colon and a value, as in 'Accept: text/html'", text)
+		read, err := readHeader(text)
+		if err != nil {
+			return nil, err
 		}
-		if strings.EqualFold(name, "host") {
-			r.hostField = value
-			continue
+		for _, f := range read {
+			if f.Name == "Host" {
+				r.hostField = f.Value
+				continue
+			}
+			fields = append(fields, f)
 		}
-		fields = append(fields, service.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
 	}
-	user := r.user
-	if user == "" && t.User != nil {
-		password, _ := t.User.Password()
-		user = t.User.Username() + ":" + password
-	}
+	user, bearer, err := r.credentials(t)
 	switch {
-	case user != "" && r.bearer != "":
+	case err != nil:
+		return nil, err
+	case user != "" && bearer != "":
 		return nil, errors.New("--user and --bearer: give one of them")
 	case user != "":
 		fields = append(fields, service.Field{Name: "Authorization", Value: "Basic " + base64.StdEncoding.EncodeToString([]byte(user))})
-	case r.bearer != "":
-		fields = append(fields, service.Field{Name: "Authorization", Value: "Bearer " + r.bearer})
+	case bearer != "":
+		fields = append(fields, service.Field{Name: "Authorization", Value: "Bearer " + bearer})
 	}
 	if r.kind != "" {
 		fields = append(fields, service.Field{Name: "Content-Type", Value: r.kind})
 	}
 	return fields, nil
+}
+
+// readHeader returns the field in a value of -H, or the fields in the file that it names.
+func readHeader(text string) ([]service.Field, error) {
+	if name, isFile := strings.CutPrefix(text, "@"); isFile {
+		const maxHeaderBytes = 1 << 20
+		content, err := plan.ReadFile(name, maxHeaderBytes)
+		if err != nil {
+			return nil, fmt.Errorf("-H: %w", err)
+		}
+		all, err := service.ParseFields(string(content))
+		if err != nil {
+			return nil, fmt.Errorf("-H %s: %w", text, err)
+		}
+		return all, nil
+	}
+	f, is := service.ParseField(text)
+	if !is {
+		return nil, fmt.Errorf("-H: found %q: want a name, a colon and a value, as in 'Accept: text/html', or @FILE", text)
+	}
+	return []service.Field{f}, nil
+}
+
+// credentials returns NAME:PASSWORD and the bearer token, which the flags may only refer to.
+func (r *requestFlags) credentials(t service.Target) (user, bearer string, err error) {
+	user = r.user
+	switch {
+	case user == "" && t.User != nil:
+		password, _ := t.User.Password()
+		user = t.User.Username() + ":" + password
+	case !strings.Contains(user, ":"):
+		if user, err = secret.Read(user); err != nil {
+			return "", "", fmt.Errorf("--user: %w", err)
+		}
+	}
+	if bearer, err = secret.Read(r.bearer); err != nil {
+		err = fmt.Errorf("--bearer: %w", err)
+	}
+	return user, bearer, err
 }
 
 const maxBodyBytes = 64 << 20
@@ -279,15 +317,15 @@ var usualMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, htt
 func (r *requestFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, or POST with a body)")
-	f.StringArrayVarP(&r.headers, "header", "H", nil, "header `field`, as in 'Accept: text/html'; with gRPC a metadata field")
+	f.StringArrayVarP(&r.headers, "header", "H", nil, "header `field`, as in 'Accept: text/html', or @FILE with one field per line; with gRPC a metadata field")
 	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; with gRPC in JSON")
 	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
 	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
 	f.StringVar(&r.host, "host", "", "`name` of the server in each request, and over TLS in its certificate (default: the target's name)")
 	f.StringArrayVar(&r.rules.ConnectTo, "connect-to", nil, "`HOST1:PORT1:HOST2:PORT2`: connect to HOST2:PORT2 in place of HOST1:PORT1; names in requests and certificates stay; repeatable")
 	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address in place of looking HOST up; repeatable")
-	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication")
-	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication")
+	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication; @FILE and '$NAME' read it from a file or the environment")
+	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")
 	f.BoolVar(&r.random, "random", false, "use the rows of --rows in random order, and the requests too if there are several")
 	f.StringVar(&r.version, "http", "", "HTTP `version`: 1.1, 2 or 3 (default: 1.1; for gRPC: 2)")

@@ -144,6 +144,7 @@ func TestWholeCommands(t *testing.T) {
 	for typed, want := range map[string]string{
 		"curl -X POST -d x http://a/ --rps 5 --fail-if errors>0": "-m POST --rps 5 --fail-if errors>0 -d x -T application/x-www-form-urlencoded http://a/",
 		"curl -s -o out.html http://a/":                          "http://a/",
+		"curl -s http://a/ -n 5 -c 1":                            "-n 5 -c 1 http://a/",
 		"ab -n 5 http://a/ --json":                               "-n 5 --json -c 1 --conn new http://a/",
 		"hey.exe -n 5 http://a/":                                 "-n 5 -c 50 --conn per-worker http://a/",
 	} {

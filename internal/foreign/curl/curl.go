@@ -114,6 +114,10 @@ func looksJSON(value string) bool {
 
 // headerField sets a header field. An empty value removes a field that curl sends by default.
 func headerField(c *flags.Command, value string) error {
+	if strings.HasPrefix(value, "@") {
+		c.Set("-H", value)
+		return nil
+	}
 	name, rest, colon := strings.Cut(value, ":")
 	if colon && strings.TrimSpace(rest) == "" && !strings.EqualFold(name, "Host") {
 		c.Note("-H '%s:' is left out: it removes a header that only curl sends", flags.Excerpt(name))

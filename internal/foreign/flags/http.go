@@ -12,7 +12,7 @@ func HeaderField(c *Command, text string) error {
 	value = strings.TrimSpace(value)
 	switch {
 	case strings.HasPrefix(text, "@"):
-		return c.Refuse("files of headers are not supported: write each as -H 'Name: value'")
+		return c.Refuse("@ names no file of headers in this tool: write each as -H 'Name: value'")
 	case !colon && strings.HasSuffix(text, ";"): // curl writes an empty field with a semicolon
 		c.Set("-H", strings.TrimSuffix(text, ";")+":")
 	case !colon:

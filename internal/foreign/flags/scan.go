@@ -93,7 +93,7 @@ type attached struct {
 // if the value is valid only in the other table.
 func (s *scanner) lookup(name, value string) (option *Option, owned bool) {
 	option = s.tool.option(name)
-	if s.also == nil || s.whole && option != nil {
+	if s.also == nil || s.whole && option != nil && option.Value.fit(value) {
 		return option, false
 	}
 	other := s.also.option(name)

@@ -73,13 +73,17 @@ func (all Tools) TranslateText(name, text string) (arguments, notes []string, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("--from %s: %w", name, err)
 	}
-	return t.translateWhole(t.scan(words, nil), "--from "+name)
+	arguments, notes, err = t.translateWhole(t.scan(words, nil))
+	if err != nil {
+		err = fmt.Errorf("--from %s: %w", name, err)
+	}
+	return arguments, notes, err
 }
 
-func (t *Tool) translateWhole(l line, where string) (arguments, notes []string, err error) {
+func (t *Tool) translateWhole(l line) (arguments, notes []string, err error) {
 	c, err := t.translate(l, true)
 	if err != nil {
-		return nil, c.notes, fmt.Errorf("%s: %w", where, err)
+		return nil, c.notes, err
 	}
 	return c.Arguments(), c.notes, nil
 }
@@ -144,7 +148,7 @@ func (all Tools) TranslateArguments(arguments []string) (translated, notes []str
 	}
 	if len(arguments) > 1 {
 		if t := all.command(program(arguments[0])); t != nil {
-			return t.translateWhole(t.scanWhole(arguments[1:]), arguments[0])
+			return t.translateWhole(t.scanWhole(arguments[1:]))
 		}
 	}
 	readings := all.read(arguments)
