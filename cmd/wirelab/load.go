@@ -36,6 +36,8 @@ type loadFlags struct {
 	inFlight   int
 	timeout    time.Duration
 	retry      int
+	wait       time.Duration // for a service that is still starting
+	waiting    reach.Waiting
 	request    requestFlags
 	grpc       methodFlags
 	identity   tlsFlags
@@ -112,6 +114,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	f.IntVar(&l.inFlight, "inflight", 0, "most `requests` in flight at once, of all clients together; the wait for a free place is measured")
 	f.IntVar(&l.retry, "retry", 0, "how `often` a request is sent again if its connection ended without an answer, or the server refused it; also requests that change something")
 	f.DurationVar(&l.timeout, "timeout", 20*time.Second, "longest `time` that a request may take")
+	f.DurationVar(&l.wait, "wait", 0, "longest `time` to wait for a service that is still starting, as in 30s")
 	f.String("from", "", "`TOOL COMMAND`: a command or a file of another tool, in place of TARGET, as in --from curl 'curl http://127.0.0.1:8080/'") // read by translateLoadArguments
 	f.StringVar(&l.metrics, "metrics", "", "during the load, serve its figures to Prometheus at this `address`, as in :9090")
 	l.push.register(cmd)
@@ -170,6 +173,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 			return err
 		}
 	}
+	l.waiting = reach.Waiting{Until: time.Now().Add(l.wait), Notes: a.stderr}
 	definition, first, err := l.define(ctx, target)
 	if err != nil {
 		return err
@@ -185,7 +189,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 		if l.given("timeout") {
 			trying.Limit = l.timeout
 		}
-		if err := trying.Try(ctx); err != nil {
+		if err := l.waiting.Do(ctx, func() error { return trying.Try(ctx) }); err != nil {
 			return err
 		}
 	}
@@ -315,6 +319,8 @@ func (l *loadFlags) checkNumbers() error {
 		return fmt.Errorf("--retry: found %d: want 0 (each request is sent once) or more", l.retry)
 	case l.duration <= 0:
 		return fmt.Errorf("-z: found %v: want more than 0s, as in 10s", l.duration)
+	case l.wait < 0:
+		return fmt.Errorf("--wait: found %v: want 0s or more, as in 30s", l.wait)
 	case l.inFlight < 0:
 		return fmt.Errorf("--inflight: found %d: want 1 or more", l.inFlight)
 	case l.warmUp < 0:

@@ -252,7 +252,11 @@ func (l *loadFlags) addJourney(ctx context.Context, d *service.Definition) (err 
 		d.Journey.GRPC = where
 	}
 	source := reach.Method{Proto: j.beside(j.script.Proto), Protoset: j.beside(j.script.Protoset)}
-	if d.Journey.Methods, err = source.DescribeAll(ctx, where, methods, d.Requests[0].Header); err != nil {
+	err = l.waiting.Do(ctx, func() (err error) {
+		d.Journey.Methods, err = source.DescribeAll(ctx, where, methods, d.Requests[0].Header)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("%s: %w", j.name, err)
 	}
 	return nil

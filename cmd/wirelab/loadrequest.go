@@ -74,7 +74,7 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 		return nil, usageError(err)
 	}
 	if t.Wire.IsGRPC() && l.journey.script == nil {
-		if err := l.findMethod(ctx, t, d); err != nil {
+		if err := l.waiting.Do(ctx, func() error { return l.findMethod(ctx, t, d) }); err != nil {
 			return d, err
 		}
 	}

@@ -155,9 +155,18 @@ func DescribeFailure(d *service.Definition, err error, found Listener, limit tim
 	if d.Wire == service.HTTP3 || d.Wire == service.GRPCH3 {
 		quic = fmt.Sprintf("the call over QUIC, on UDP, failed: %s: check that a server of HTTP/3 listens there, or leave out --http 3", FirstLine(err))
 	}
-	return fmt.Errorf("%s: %s", DisplayName(d), cmp.Or(describeUntrusted(err, class), quic, describeUnreachable(err, found),
-		describeMismatch(d, found), describeTimeout(class, found, limit), describeCall(d, err, found)))
+	return &describedError{fmt.Sprintf("%s: %s", DisplayName(d), cmp.Or(describeUntrusted(err, class), quic, describeUnreachable(err, found),
+		describeMismatch(d, found), describeTimeout(class, found, limit), describeCall(d, err, found))), err}
 }
+
+// A describedError is an error with a text for users in place of its own.
+type describedError struct {
+	text  string
+	cause error
+}
+
+func (e *describedError) Error() string { return e.text }
+func (e *describedError) Unwrap() error { return e.cause }
 
 // describeMismatch says how the server's protocol differs from the definition's protocol. It
 // returns "" if the protocols are equal.
