@@ -51,28 +51,9 @@ type Opener struct {
 	Wrap func(net.Conn) net.Conn
 }
 
-// ErrNotOpened is wrapped by the errors of calls for which no connection could be opened. Nothing of
-// such a call was sent.
-var ErrNotOpened = errors.New("no connection")
-
-// NotOpened wraps ErrNotOpened around an error. It does not change the error's text.
-func NotOpened(err error) error { return &notOpenedError{err} }
-
-type notOpenedError struct{ error }
-
-func (e *notOpenedError) Unwrap() []error { return []error{e.error, ErrNotOpened} }
-
 // Open opens a connection. With TLS it returns a *tls.Conn whose handshake is done. Without TLS it
-// returns the wrapped connection, or a *CleartextConn if Wrap is nil. Its errors wrap ErrNotOpened.
+// returns the wrapped connection, or a *CleartextConn if Wrap is nil.
 func (o *Opener) Open(ctx context.Context) (net.Conn, error) {
-	opened, err := o.open(ctx)
-	if err != nil {
-		return nil, NotOpened(err)
-	}
-	return opened, nil
-}
-
-func (o *Opener) open(ctx context.Context) (net.Conn, error) {
 	raw, err := o.Dialer.DialContext(ctx, cmp.Or(o.Network, "tcp"), o.Address)
 	if err != nil {
 		return nil, err

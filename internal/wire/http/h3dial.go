@@ -80,7 +80,7 @@ func (c *h3Client) startDial(ctx context.Context, dial dialFunc) (*quic.Conn, er
 		} else {
 			c.plan.Dialer.Failed()
 		}
-		return nil, conn.NotOpened(fmt.Errorf("open a QUIC connection: %w", handshakeError(result.err)))
+		return nil, fmt.Errorf("open a QUIC connection: %w", handshakeError(result.err))
 	}
 	return result.quic, nil
 }

@@ -199,11 +199,7 @@ func describeHow(cells []*matrix.Cell) []string {
 
 // figures prints the figures of one cell.
 func (t *loadText) figures(c *matrix.Cell) {
-	counts := strings.Join(describeCounts(c), "     ")
-	if utf8.RuneCountInString(counts)+2 > t.width {
-		counts = strings.ReplaceAll(counts, "     ", "   ")
-	}
-	format.Wrap(&t.Builder, counts, format.Layout{Width: t.width, Lead: "  ", Hang: 2})
+	t.counts(describeCounts(c))
 	if c.Errors < c.Requests { // if all failed, no answer has a time
 		if c.Response != nil {
 			t.times("response", c.Response, c.Spread, "from the planned send")
@@ -253,6 +249,18 @@ func userKinds(steps []matrix.CallTimes) (kinds []matrix.CallTimes) {
 		lists.FindOrAdd(&kinds, matrix.CallTimes{Name: kind}, func(k matrix.CallTimes) bool { return k.Name == kind }).Requests += step.Requests
 	}
 	return kinds
+}
+
+// counts prints the line that counts. If it is too long, its last part goes to the next line.
+func (t *loadText) counts(parts []string) {
+	line := "  " + strings.Join(parts, "     ")
+	if utf8.RuneCountInString(line) > t.width {
+		line = "  " + strings.Join(parts, "   ")
+	}
+	if last := len(parts) - 1; utf8.RuneCountInString(line) > t.width {
+		line = "  " + strings.Join(parts[:last], "   ") + "\n  " + parts[last]
+	}
+	t.WriteString(line + "\n")
 }
 
 // describeCounts returns the parts of the line that counts: requests, rate, and bytes.
