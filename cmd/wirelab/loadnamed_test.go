@@ -47,7 +47,7 @@ func TestNamedScripts(t *testing.T) {
 	t.Cleanup(func() {
 		_ = overQUIC.Close()
 		_ = packets.Close()
-		_ = <-served
+		<-served
 	})
 	params := scripts(t, "named")
 	params.Cmds["loads"] = loads

@@ -66,7 +66,7 @@ func TestWaitingForServer(t *testing.T) {
 	go func() { served <- server.Serve(&resetting{Listener: listener}) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = <-served
+		<-served
 	})
 	d := &service.Definition{
 		Wire: service.HTTP1, Network: "tcp", Address: listener.Addr().String(), Authority: "a.test",
