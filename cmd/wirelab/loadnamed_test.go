@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/quic-go/quic-go/http3"
@@ -42,12 +43,12 @@ func TestNamedScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	overQUIC := &http3.Server{Handler: server.Config.Handler, TLSConfig: http3.ConfigureTLSConfig(&tls.Config{Certificates: server.TLS.Certificates})}
-	served := make(chan error, 1)
-	go func() { served <- overQUIC.Serve(packets) }()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = overQUIC.Serve(packets) }) // ends with Close
 	t.Cleanup(func() {
 		_ = overQUIC.Close()
 		_ = packets.Close()
-		<-served
+		serving.Wait()
 	})
 	params := scripts(t, "named")
 	params.Cmds["loads"] = loads

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,11 +63,11 @@ func TestWaitingForServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(&resetting{Listener: listener}) }()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(&resetting{Listener: listener}) }) // ends with Close
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-served
+		serving.Wait()
 	})
 	d := &service.Definition{
 		Wire: service.HTTP1, Network: "tcp", Address: listener.Addr().String(), Authority: "a.test",
