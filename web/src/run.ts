@@ -779,7 +779,7 @@ export interface PerStream {
   fewest: number; // calls on a stream
   most: number;
   fastest_mean_us: number; // least mean service time of a stream
-  slowest_mean_us: number;
+  slowest_mean_us: number; // mean time of a message on the slowest stream
   slowest: number; // number of the slowest stream, from 0
 }
 
@@ -1021,7 +1021,7 @@ export interface Streams {
   reopened: number; // Reopened counts the streams that were opened again after their end. ClosedNS is the time between the ends and the openings, of all streams.
   closed_ns?: number;
   ends?: ErrorCount[]; // Ends counts the ends of streams by class and reason. FailedOpenings counts the attempts to open a stream again that failed.
-  failed_openings?: number;
+  failed_openings?: number; // attempts to open a stream again that failed
   unmatched?: number; // Unmatched counts the messages that came when no caller waited for them: answers that came too late, or messages that are no answers.
   unread?: number; // Unread counts the messages in which an expression found no usable value.
   dated?: boolean; // Dated says that messages hold the instant at which they were sent, from which their times count.
@@ -1034,6 +1034,8 @@ export interface Survival {
   trials: number;
   requests: number;
   succeeded: number;
+  resent: number; // how often requests were sent again, which --retry allows
+  warm_up: number; // requests of the warm-ups, which no other figure counts
   share: number | null; // answered share of the requests; null if nothing was requested
   failures: ErrorCount[]; // failures by class and code, most frequent first
 }

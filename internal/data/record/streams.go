@@ -22,7 +22,7 @@ type Streams struct {
 	// Ends counts the ends of streams by class and reason. FailedOpenings counts the attempts to open a
 	// stream again that failed.
 	Ends           []ErrorCount `json:"ends,omitempty"`
-	FailedOpenings int64        `json:"failed_openings,omitempty"`
+	FailedOpenings int64        `json:"failed_openings,omitempty"` // attempts to open a stream again that failed
 	// Unmatched counts the messages that came when no caller waited for them: answers that came too
 	// late, or messages that are no answers.
 	Unmatched int64 `json:"unmatched,omitempty"`

@@ -18,8 +18,8 @@ type PerStream struct {
 	Fewest        int64   `json:"fewest"` // calls on a stream
 	Most          int64   `json:"most"`
 	FastestMeanUS float64 `json:"fastest_mean_us"` // least mean service time of a stream
-	SlowestMeanUS float64 `json:"slowest_mean_us"`
-	Slowest       int     `json:"slowest"` // number of the slowest stream, from 0
+	SlowestMeanUS float64 `json:"slowest_mean_us"` // mean time of a message on the slowest stream
+	Slowest       int     `json:"slowest"`         // number of the slowest stream, from 0
 }
 
 // plusTrial adds the streams of a trial. Both may have none.
