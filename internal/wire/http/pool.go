@@ -87,7 +87,7 @@ func closeAfter(ctx context.Context, body io.ReadCloser, conn io.Closer) io.Read
 type closingBody struct {
 	io.ReadCloser
 	end   func(whole bool)
-	ended bool
+	ended atomic.Bool // Close may be called during Read
 }
 
 func (b *closingBody) Read(p []byte) (int, error) {
@@ -106,8 +106,7 @@ func (b *closingBody) Close() error {
 }
 
 func (b *closingBody) endOnce(whole bool) {
-	if !b.ended {
-		b.ended = true
+	if b.ended.CompareAndSwap(false, true) {
 		b.end(whole)
 	}
 }
