@@ -388,8 +388,13 @@ func TestHTTP1Timeout(t *testing.T) {
 			client, counts := open(t, plan)
 			began := time.Now()
 			var answer service.Answer
-			for range 2 {
-				if err := client.Call(t.Context(), &plan.Requests[0], &answer); failure.Of(err) != failure.Deadline {
+			for late := 0; late < 2; {
+				err := client.Call(t.Context(), &plan.Requests[0], &answer)
+				if failed := (*net.OpError)(nil); errors.As(err, &failed) && failed.Op == "dial" {
+					continue // on a busy machine, even connecting may take that long
+				}
+				late++
+				if failure.Of(err) != failure.Deadline {
 					t.Errorf("%v", err)
 				}
 			}

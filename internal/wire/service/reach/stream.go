@@ -34,7 +34,7 @@ func (f *FirstCall) tryStream(ctx context.Context, found *SlowProbe) error {
 	case errors.Is(err, service.ErrUnfinished), err != nil && d.Holding.Exchange == service.Receive && failure.Of(err) == failure.Deadline:
 		f.printNote("first stream: no message came within %v; the load waits for messages all the same", f.Limit)
 		return nil
-	case err != nil && ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || failure.Of(err) == failure.Deadline): // whichever limit ends first
 		return fmt.Errorf("%s: the stream opened, but no answer to the first message came within %v: check the message, wait longer with --timeout, or add --exchange receive or --exchange send if messages have no answers", DisplayName(d), f.Limit)
 	case err != nil:
 		return fmt.Errorf("%s: the stream opened, but the first exchange failed: %s: check the message and the server's log", DisplayName(d), FirstLine(err))
