@@ -199,10 +199,10 @@ func (p *pool) roundTripAlone(request *http.Request) (*http.Response, error) {
 			p.free <- s
 			return failRequest(request, err)
 		}
-		wrote := false
-		response, err = opened.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote = true }})))
+		var wrote atomic.Bool // net/http may write while RoundTrip returns
+		response, err = opened.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})))
 		// net/http ends a connection that it cannot use again only after its last answer.
-		if err == nil || wrote || attempt == maxUnsent || ctx.Err() != nil {
+		if err == nil || wrote.Load() || attempt == maxUnsent || ctx.Err() != nil {
 			break
 		}
 		s.drop(opened)
