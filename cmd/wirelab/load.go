@@ -52,6 +52,8 @@ type loadFlags struct {
 	also       []string // processes that belong to the service, by PID or port
 	traced     float64  // share of the requests that carry a traceparent header
 
+	notes []string // choices for the request that the user did not make, as lines
+
 	given func(flag string) bool
 }
 
@@ -178,6 +180,7 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 	if err != nil {
 		return err
 	}
+	a.printLines(l.notes)
 	if j.also, err = l.findAlso(definition); err != nil {
 		return usageError(err)
 	}

@@ -3,26 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/net/http/httpguts"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/base/lists"
-	"wirelab.dev/internal/base/secret"
-	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/compose"
 	"wirelab.dev/internal/wire/service/feed"
 	"wirelab.dev/internal/wire/service/reach"
 	"wirelab.dev/internal/wire/service/template"
@@ -50,7 +45,7 @@ func (l *loadFlags) define(ctx context.Context, t service.Target) (*service.Defi
 
 // describe returns the load's definition. Requests in the definition may contain templates.
 func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.Definition, error) {
-	request, err := l.request.read(t)
+	request, err := l.request.Compose(t)
 	if err != nil {
 		return nil, usageError(err)
 	}
@@ -61,12 +56,13 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 	if d.Holding, err = l.holding(t); err != nil {
 		return nil, usageError(err)
 	}
-	d.Requests, d.Random, d.Compress = []service.Request{request}, l.request.random, l.grpc.encoding != ""
+	l.notes, d.Authority = request.Notes, cmp.Or(request.Host, d.Authority)
+	d.Requests, d.Random, d.Compress = []service.Request{request.Request}, l.request.random, l.grpc.encoding != ""
 	if err := errors.Join(l.expect.apply(d), l.addTrace(d)); err != nil {
 		return nil, usageError(err)
 	}
 	if !l.grpc.Binary {
-		d.Feed, err = l.request.newFeed(request)
+		d.Feed, err = l.request.newFeed(request.Request)
 	} else if l.request.rows != "" {
 		err = errors.New("--rows and --binary: rows fill templates, which an encoded message cannot have: write the message as JSON")
 	}
@@ -84,7 +80,7 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 // findService returns a definition that says where the target is. It has no requests.
 func (l *loadFlags) findService(ctx context.Context, t service.Target) (_ *service.Definition, err error) {
 	d := &service.Definition{
-		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: cmp.Or(l.request.hostField, l.request.host, t.Authority()), Timeout: l.timeout, Retry: l.retry,
+		Wire: t.Wire, Network: t.Network(), Address: t.Socket, Authority: cmp.Or(l.request.host, t.Authority()), Timeout: l.timeout, Retry: l.retry,
 	}
 	if t.Secure {
 		if d.TLS, err = l.identity.read(cmp.Or(hostOf(l.request.host), t.Host)); err != nil {
@@ -124,45 +120,6 @@ func hostOf(text string) string {
 	return strings.Trim(text, "[]")
 }
 
-func (r *requestFlags) read(t service.Target) (service.Request, error) {
-	request := service.Request{Method: r.method, Path: t.Path}
-	var err error
-	if request.Header, err = r.headerFields(t); err != nil {
-		return request, err
-	}
-	if request.Body, err = r.body(); err != nil {
-		return request, err
-	}
-	if t.Connect {
-		r.makeConnectCall(&request)
-	}
-	if upper := strings.ToUpper(request.Method); slices.Contains(usualMethods, upper) {
-		request.Method = upper // names of methods are case-sensitive, and nobody means another one by post
-	}
-	if request.Method == "" {
-		request.Method = http.MethodGet
-		if len(request.Body) > 0 && t.Wire != service.WebSocket {
-			request.Method = http.MethodPost
-		}
-	}
-	if !httpguts.ValidHeaderFieldName(request.Method) {
-		return request, fmt.Errorf("-m: found %q: want an HTTP method, as in POST", request.Method)
-	}
-	return request, nil
-}
-
-// makeConnectCall makes the request a unary call of the Connect protocol, by default in JSON
-// (https://connectrpc.com/docs/protocol).
-func (r *requestFlags) makeConnectCall(request *service.Request) {
-	request.Header = append(request.Header, service.Field{Name: "Connect-Protocol-Version", Value: "1"})
-	if r.kind == "" {
-		request.Header = append(request.Header, service.Field{Name: "Content-Type", Value: "application/json"})
-		if len(request.Body) == 0 {
-			request.Body = []byte("{}")
-		}
-	}
-}
-
 // newFeed returns the data that varies the requests. It returns nil if all requests are the same.
 func (r *requestFlags) newFeed(request service.Request) (*service.Feed, error) {
 	f := &service.Feed{Requests: []service.Request{request}, Random: r.random}
@@ -184,104 +141,6 @@ func (r *requestFlags) newFeed(request service.Request) (*service.Feed, error) {
 	return f, nil
 }
 
-func (r *requestFlags) headerFields(t service.Target) ([]service.Field, error) {
-	var fields []service.Field
-	for _, text := range r.headers {
-		read, err := readHeader(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range read {
-			if f.Name == "Host" {
-				r.hostField = f.Value
-				continue
-			}
-			fields = append(fields, f)
-		}
-	}
-	user, bearer, err := r.credentials(t)
-	switch {
-	case err != nil:
-		return nil, err
-	case user != "" && bearer != "":
-		return nil, errors.New("--user and --bearer: give one of them")
-	case user != "":
-		fields = append(fields, service.Field{Name: "Authorization", Value: "Basic " + base64.StdEncoding.EncodeToString([]byte(user))})
-	case bearer != "":
-		fields = append(fields, service.Field{Name: "Authorization", Value: "Bearer " + bearer})
-	}
-	if r.kind != "" {
-		fields = append(fields, service.Field{Name: "Content-Type", Value: r.kind})
-	}
-	return fields, nil
-}
-
-// readHeader returns the field in a value of -H, or the fields in the file that it names.
-func readHeader(text string) ([]service.Field, error) {
-	if name, isFile := strings.CutPrefix(text, "@"); isFile {
-		const maxHeaderBytes = 1 << 20
-		content, err := plan.ReadFile(name, maxHeaderBytes)
-		if err != nil {
-			return nil, fmt.Errorf("-H: %w", err)
-		}
-		all, err := service.ParseFields(string(content))
-		if err != nil {
-			return nil, fmt.Errorf("-H %s: %w", text, err)
-		}
-		return all, nil
-	}
-	f, is := service.ParseField(text)
-	if !is {
-		return nil, fmt.Errorf("-H: found %q: want a name, a colon and a value, as in 'Accept: text/html', or @FILE", text)
-	}
-	return []service.Field{f}, nil
-}
-
-// credentials returns NAME:PASSWORD and the bearer token, which the flags may only refer to.
-func (r *requestFlags) credentials(t service.Target) (user, bearer string, err error) {
-	user = r.user
-	switch {
-	case user == "" && t.User != nil:
-		password, _ := t.User.Password()
-		user = t.User.Username() + ":" + password
-	case !strings.Contains(user, ":"):
-		if user, err = secret.Read(user); err != nil {
-			return "", "", fmt.Errorf("--user: %w", err)
-		}
-	}
-	if bearer, err = secret.Read(r.bearer); err != nil {
-		err = fmt.Errorf("--bearer: %w", err)
-	}
-	return user, bearer, err
-}
-
-const maxBodyBytes = 64 << 20
-
-func (r *requestFlags) body() ([]byte, error) {
-	switch file, isFile := strings.CutPrefix(r.data, "@"); {
-	case r.data != "" && r.file != "":
-		return nil, errors.New("--data and --data-file: give one of them")
-	case r.file != "":
-		return readBody("--data-file", r.file)
-	case r.data == "-" || r.data == "@-":
-		return io.ReadAll(io.LimitReader(os.Stdin, maxBodyBytes))
-	case isFile:
-		return readBody("--data", file)
-	}
-	if status, err := os.Stat(r.data); err == nil && status.Mode().IsRegular() {
-		return readBody("--data", r.data)
-	}
-	return []byte(r.data), nil
-}
-
-func readBody(flag, path string) ([]byte, error) {
-	body, err := plan.ReadFile(path, maxBodyBytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return body, nil
-}
-
 // read returns the TLS options. host is the server's name if --sni is not given.
 func (i *tlsFlags) read(host string) (_ *service.TLS, err error) {
 	as := &service.TLS{ServerName: cmp.Or(i.sni, host)}
@@ -295,43 +154,34 @@ func (i *tlsFlags) read(host string) (_ *service.TLS, err error) {
 }
 
 type requestFlags struct {
-	method  string
-	headers []string
-	data    string
-	file    string
-	kind    string // the Content-Type of the body
+	compose.Options
 	host    string
 	rules   service.AddressRules
-	user    string
-	bearer  string
 	rows    string
 	random  bool
 	version string
 	socket  string
-
-	hostField string // the value of -H 'Host: …'
 }
-
-var usualMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
 
 func (r *requestFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&r.method, "method", "m", "", "HTTP `method` (default GET, or POST with a body)")
-	f.StringArrayVarP(&r.headers, "header", "H", nil, "header `field`, as in 'Accept: text/html', or @FILE with one field per line; with gRPC a metadata field")
-	f.StringVarP(&r.data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; with gRPC in JSON")
-	f.StringVarP(&r.file, "data-file", "D", "", "`file` with the body")
-	f.StringVarP(&r.kind, "content-type", "T", "", "Content-`Type` of the body")
+	f.StringVarP(&r.Method, "method", "m", "", "HTTP `method` (default GET, or POST with a body)")
+	f.StringArrayVarP(&r.Headers, "header", "H", nil, "header `field`, as in 'Accept: text/html', or @FILE with one field per line; with gRPC a metadata field")
+	f.StringVarP(&r.Data, "data", "d", "", "body of the request: `text`, @FILE, or the name of a file; - is standard input; with gRPC in JSON")
+	f.StringVarP(&r.File, "data-file", "D", "", "`file` with the body")
+	f.StringArrayVarP(&r.Forms, "form", "F", nil, "a `part` of a multipart form, as in name=value, or photo=@cat.png;type=image/png for a file; repeatable")
+	f.StringVarP(&r.Kind, "content-type", "T", "", "Content-`Type` of the body (default: that of JSON or of a form if the body is one)")
 	f.StringVar(&r.host, "host", "", "`name` of the server in each request, and over TLS in its certificate (default: the target's name)")
 	f.StringArrayVar(&r.rules.ConnectTo, "connect-to", nil, "`HOST1:PORT1:HOST2:PORT2`: connect to HOST2:PORT2 in place of HOST1:PORT1; names in requests and certificates stay; repeatable")
 	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address in place of looking HOST up; repeatable")
-	f.StringVar(&r.user, "user", "", "`NAME:PASSWORD` for basic authentication; @FILE and '$NAME' read it from a file or the environment")
-	f.StringVar(&r.bearer, "bearer", "", "`token` for bearer authentication; @FILE and '$NAME' read it from a file or the environment")
+	f.StringVar(&r.User, "user", "", "`NAME:PASSWORD` for basic authentication; @FILE and '$NAME' read it from a file or the environment")
+	f.StringVar(&r.Bearer, "bearer", "", "`token` for bearer authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")
 	f.BoolVar(&r.random, "random", false, "use the rows of --rows in random order, and the requests too if there are several")
 	f.StringVar(&r.version, "http", "", "HTTP `version`: 1.1, 2 or 3 (default: 1.1; for gRPC: 2)")
 	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
 	setCompletions(cmd, "http", []string{"1.1", "2", "3"})
-	setCompletions(cmd, "method", usualMethods)
+	setCompletions(cmd, "method", compose.Methods)
 }
 
 // target parses the target's address and applies the flags --http and --unix-socket.

@@ -64,6 +64,15 @@ func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		_, _ = w.Write(body)
 	})
+	mux.HandleFunc("/upload", func(w http.ResponseWriter, r *http.Request) {
+		file, header, err := r.FormFile("photo")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		defer file.Close() //nolint:errcheck // it was only read
+		w.Header().Set("Uploaded", header.Filename+" "+header.Header.Get("Content-Type")+" "+r.FormValue("name"))
+	})
 	mux.HandleFunc("/missing", http.NotFound)
 	mux.HandleFunc("/stall", func(http.ResponseWriter, *http.Request) {
 		if within := time.Since(began) % time.Second; within < stallLength {

@@ -154,9 +154,9 @@ func TestWholeCommands(t *testing.T) {
 		}
 	}
 	for typed, want := range map[string]string{
-		"locust -f l.py http://a/": "commands of locust are not read: want one of ghz",
-		"curl -F a=b http://a/":    "multipart",
-		"ab -Q http://a/":          "ab: -Q: wirelab does not know this flag",
+		"locust -f l.py http://a/":          "commands of locust are not read: want one of ghz",
+		"curl --form-string a=@b http://a/": "the value would name a file",
+		"ab -Q http://a/":                   "ab: -Q: wirelab does not know this flag",
 	} {
 		if got, _, err := Commands.TranslateArguments(strings.Fields(typed)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %q, %v; want %q", typed, got, err, want)

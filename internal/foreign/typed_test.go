@@ -105,7 +105,6 @@ func TestHabitsRefuses(t *testing.T) {
 		"-s post.lua -d 5s http://a/":               "Lua scripts are not supported",
 		"-o csv http://a/":                          "wirelab export DIR --format csv",
 		"--rand-regex-url http://a/[a-z]":           "--rows FILE.csv",
-		"-F a=b http://a/":                          "multipart",
 		"--async --call p.S.M a:1":                  "give --rps N",
 		"-O html --call p.S/M a:1":                  "wirelab report DIR",
 		"-M md.json --call p.S/M a:1":               "-H 'name: value'",

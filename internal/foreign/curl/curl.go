@@ -35,7 +35,11 @@ var requestFlags = []flags.Option{
 		c.Operands = append(c.Operands, value)
 		return nil
 	})),
-	flags.Flag("-F --form --form-string", flags.Text, flags.Refused(flags.FormNote)),
+	flags.Flag("-F --form", flags.Text, flags.To("-F")),
+	flags.Flag("--form-string", flags.Text, flags.Either(func(v string) bool {
+		return !strings.Contains(v, "=@") && !strings.Contains(v, "=<") && !strings.Contains(v, ";type=")
+	},
+		flags.To("-F"), flags.Refused("the value would name a file or a type here: write it to a file, and give -F 'NAME=<FILE'"))),
 	flags.Flag("-T --upload-file", flags.File, flags.Function(flags.Code("-m PUT -D FILE"), upload)),
 	flags.Flag("-u --user", flags.User, flags.To("--user")),
 	flags.Flag("--oauth2-bearer", flags.Text, flags.To("--bearer")),

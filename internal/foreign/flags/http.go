@@ -49,7 +49,6 @@ var Body = Function(Code("-d"), body)
 const (
 	ProxyNote          = "wirelab calls the service itself: name it as the target, or load the proxy as http://PROXY/… with --host"
 	RedirectNote       = "a redirect is an answer here, and is not followed; give its destination as the target"
-	FormNote           = "multipart forms are not supported: write the body to a file, and give -m POST -D FILE -T 'multipart/form-data; boundary=…'"
 	ThreadsNote        = "wirelab chooses how many threads send"
 	OutputOnlyNote     = "the flag changes only the output"
 	ConnectTimeoutNote = "--timeout includes the time to connect"

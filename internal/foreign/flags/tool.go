@@ -195,6 +195,7 @@ var Own = &Tool{
 		{"--data", NoneOf("data", isAtSign), ownData},
 		{"-D", NoneOf("a file", IsClock), To("-D")},
 		{"--data-file", Text, To("-D")},
+		{"-F --form", Text, To("-F")},
 		{"-T --content-type", MediaType, To("-T")},
 		{"-k", None, On("-k")},
 		{"--insecure", None, Function("", func(c *Command, _ string) error {

@@ -38,7 +38,7 @@ var Tool = &flags.Tool{
 		flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.ConnectTimeoutNote)),
 		flags.Flag("-Z", flags.File, flags.Either(func(v string) bool { return strings.HasSuffix(v, ".jsonl") }, flags.To("--rows"),
 			flags.Refused("one body per line is read from a .jsonl file: rename it, and give --rows FILE.jsonl"))),
-		flags.Flag("-F --form", flags.Text, flags.Refused(flags.FormNote)),
+		flags.Flag("-F --form", flags.Text, flags.To("-F")),
 		flags.Flag("--host", flags.Text, flags.AsHeader("Host: ")),
 		flags.Flag("-x --proxy-header --proxy-http-version", flags.Text, flags.Refused(flags.ProxyNote)),
 		flags.Flag("--http-version", flags.OneOfWords("1.1, 2 or 3", "0.9 1.0 1 1.1 2 3"), flags.OneOf(flags.Code("--http"),
@@ -87,7 +87,7 @@ var Tool = &flags.Tool{
 		if err := c.OneTarget(); err != nil {
 			return err
 		}
-		if c.Get("--conn") == "new" && strings.HasPrefix(c.Operands[0], "https:") {
+		if c.Get("--conn") == "new" && len(c.Operands) == 1 && strings.HasPrefix(c.Operands[0], "https:") {
 			c.Set("--conn", "resumed")
 			c.Note("--disable-keepalive of oha resumes TLS sessions: that is --conn resumed; --conn new would be whole handshakes")
 		}
