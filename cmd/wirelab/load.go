@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"wirelab.dev/internal/base/secret"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
@@ -279,7 +280,8 @@ func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error)
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
 	s := l.trialFlags.scenario(part, l.warmUpBefore(load))
-	s.Title, s.Question = "Load of "+t.String(), "How does "+t.String()+" stand?"
+	name := secret.HideData(t.String())
+	s.Title, s.Question = "Load of "+name, "How does "+name+" stand?"
 	err = s.Check(anyNameVocabulary)
 	if flag := flagsByScenarioKey[scenario.KeyOf(err)]; flag != "" {
 		err = fmt.Errorf("%s: %w", flag, err)

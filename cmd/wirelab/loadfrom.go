@@ -29,7 +29,7 @@ func (a *app) translateLoadArguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "load" {
 		return args, nil
 	}
-	rest := args[1:]
+	rest, variables := args[1:], usedVariables{}
 	if indexOfFrom(rest) < 0 {
 		taken, notes, err := foreign.Commands.TranslateArguments(rest)
 		a.printLines(notes)
@@ -44,10 +44,10 @@ func (a *app) translateLoadArguments(args []string) ([]string, error) {
 			return nil, err
 		}
 		if from == nil {
-			fmt.Fprintf(a.stderr, "wirelab load %s\n", format.QuoteCommand(withoutSecrets(rest)))
+			fmt.Fprintf(a.stderr, "wirelab load %s\n", format.QuoteCommand(withoutSecrets(variables.hide(rest))))
 			return append([]string{"load"}, rest...), nil
 		}
-		taken, notes, err := foreign.Commands.TranslateText(from.tool, from.text)
+		taken, notes, err := foreign.Commands.TranslateText(from.tool, from.text, variables.look)
 		if err != nil {
 			return nil, err
 		}
@@ -56,6 +56,32 @@ func (a *app) translateLoadArguments(args []string) ([]string, error) {
 	}
 	return nil, errors.New("--from: the command in the file names another file: give that file instead")
 }
+
+// usedVariables holds the environment variables that a pasted command has used, with their values.
+type usedVariables map[string]string
+
+func (u usedVariables) look(name string) (value string, isSet bool) {
+	value, isSet = os.LookupEnv(name)
+	u[name] = value
+	return value, isSet
+}
+
+// hide replaces the values by the names. It leaves values that are too short to be secrets.
+func (u usedVariables) hide(args []string) []string {
+	const shortest = 3
+	hidden := slices.Clone(args)
+	for name, value := range u {
+		for i := range hidden {
+			if len(value) >= shortest {
+				hidden[i] = strings.ReplaceAll(hidden[i], value, "$"+name)
+			}
+		}
+	}
+	return hidden
+}
+
+// keepNames is an environment in which each variable has its own name as its value.
+func keepNames(name string) (value string, isSet bool) { return "$" + name, true }
 
 // maxFromFiles limits how often a command line is translated: each file may name another file.
 const maxFromFiles = 2 + 1
@@ -129,7 +155,7 @@ func withoutSecrets(args []string) []string {
 		return kept
 	}
 	command, joined := strings.CutPrefix(args[from.at], "--from=")
-	if words, err := flags.Split(command); err != nil {
+	if words, err := flags.Split(command, keepNames); err != nil {
 		command = secret.Hidden
 	} else if len(words) > 1 {
 		command = format.QuoteCommand(secret.HideInArguments(words))

@@ -70,7 +70,7 @@ func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		defer file.Close() //nolint:errcheck // it was only read
+		_ = file.Close()
 		w.Header().Set("Uploaded", header.Filename+" "+header.Header.Get("Content-Type")+" "+r.FormValue("name"))
 	})
 	mux.HandleFunc("/missing", http.NotFound)

@@ -50,8 +50,8 @@ func readPublished(t *testing.T, file string) (preamble string, commands []publi
 
 // become returns what the file must say about a command: pasted, and typed behind wirelab load.
 func (p published) become(tool string) []string {
-	lines := outcome("=", func() ([]string, []string, error) { return Commands.TranslateText(tool, p.command) })
-	if words, err := flags.Split(p.command); err == nil && tool != "ab" { // whose flags are read only behind its name
+	lines := outcome("=", func() ([]string, []string, error) { return Commands.TranslateText(tool, p.command, nil) })
+	if words, err := flags.Split(p.command, nil); err == nil && tool != "ab" { // whose flags are read only behind its name
 		lines = append(lines, outcome("~", func() ([]string, []string, error) { return Commands.TranslateArguments(words[1:]) })...)
 	}
 	return lines
@@ -107,11 +107,11 @@ func TestMostPublishedCommandsTranslate(t *testing.T) {
 	for _, file := range files {
 		_, published := readPublished(t, file)
 		for _, p := range published {
-			if _, err := flags.Split(p.command); err != nil {
+			if _, err := flags.Split(p.command, nil); err != nil {
 				continue
 			}
 			commands++
-			if _, _, err := Commands.TranslateText(toolOf(file), p.command); err == nil {
+			if _, _, err := Commands.TranslateText(toolOf(file), p.command, nil); err == nil {
 				translated++
 			}
 		}
@@ -131,8 +131,8 @@ func TestWholeCommands(t *testing.T) {
 	for _, file := range files {
 		_, published := readPublished(t, file)
 		for _, p := range published {
-			words, err := flags.Split(p.command)
-			pasted, _, wrong := Commands.TranslateText(toolOf(file), p.command)
+			words, err := flags.Split(p.command, nil)
+			pasted, _, wrong := Commands.TranslateText(toolOf(file), p.command, nil)
 			if err != nil || wrong != nil || filepath.Base(words[0]) != toolOf(file) {
 				continue
 			}
@@ -154,6 +154,7 @@ func TestWholeCommands(t *testing.T) {
 		}
 	}
 	for typed, want := range map[string]string{
+		"vegeta attack -rate 5":             "commands of vegeta are not read: want one of ghz",
 		"locust -f l.py http://a/":          "commands of locust are not read: want one of ghz",
 		"curl --form-string a=@b http://a/": "the value would name a file",
 		"ab -Q http://a/":                   "ab: -Q: wirelab does not know this flag",
@@ -173,7 +174,7 @@ func TestPastedBecomesOwn(t *testing.T) {
 	for _, file := range files {
 		_, published := readPublished(t, file)
 		for _, p := range published {
-			arguments, _, err := Commands.TranslateText(toolOf(file), p.command)
+			arguments, _, err := Commands.TranslateText(toolOf(file), p.command, nil)
 			if err != nil {
 				continue
 			}

@@ -26,12 +26,12 @@ func TestGhzReport(t *testing.T) {
   }' --timeout 20s -n 1200 grpc://127.0.0.1:39411/wirelab.echo.v1.EchoService/Echo`,
 	} {
 		text := readWritten(t, name)
-		got, told, err := Commands.TranslateText("ghz", text)
+		got, told, err := Commands.TranslateText("ghz", text, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		words, err := flags.Split(want)
+		words, err := flags.Split(want, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestGhzReport(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"ghz-2.json", "ghz-open.json", "ghz-paced.json"} {
-		if got, _, err := Commands.TranslateText("ghz", readWritten(t, name)); err != nil || len(got) < 8 {
+		if got, _, err := Commands.TranslateText("ghz", readWritten(t, name), nil); err != nil || len(got) < 8 {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -71,7 +71,7 @@ const ghzConfiguration = `{
 }`
 
 func TestGhzConfiguration(t *testing.T) {
-	got, _, err := Commands.TranslateText("ghz", ghzConfiguration)
+	got, _, err := Commands.TranslateText("ghz", ghzConfiguration, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestGhzConfiguration(t *testing.T) {
 		`{"host":"a:1"}`:                                "names no method",
 		`{"host":"a:1","call":"a.b.c","total":{"a":1}}`: "an object as its value",
 	} {
-		if _, _, err := Commands.TranslateText("ghz", text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Commands.TranslateText("ghz", text, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", text, err, want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestGhzConfiguration(t *testing.T) {
 func TestK6(t *testing.T) {
 	for _, name := range []string{"k6.json", "k6-handle.json", "k6-legacy.json"} {
 		text := readWritten(t, name)
-		_, _, err := Commands.TranslateText("k6", text)
+		_, _, err := Commands.TranslateText("k6", text, nil)
 		if err == nil || !strings.Contains(err.Error(), "write wirelab load URL -c 4 -z 3.") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -112,7 +112,7 @@ func TestK6(t *testing.T) {
 		}
 	}
 	const tagged = `{"root_group":{},"metrics":{"vus_max":{"max":8},"http_reqs":{"count":1000,"rate":100},"http_req_duration{url:http://127.0.0.1:8080/a}":{"max":3}}}`
-	got, told, err := Commands.TranslateText("k6", tagged)
+	got, told, err := Commands.TranslateText("k6", tagged, nil)
 	if err != nil || strings.Join(got, " ") != "-c 8 -z 10s http://127.0.0.1:8080/a" || len(told) == 0 {
 		t.Errorf("%q %q %v", got, told, err)
 	}
@@ -120,7 +120,7 @@ func TestK6(t *testing.T) {
 		`import http from "k6/http"`: "a script is not run", `{}`: "no metrics",
 		`{"metrics":{"a{url:http://a/}":{},"a{url:http://b/}":{}}}`: "covers 2 URLs",
 	} {
-		if _, _, err := Commands.TranslateText("k6", text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Commands.TranslateText("k6", text, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", text, err, want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestK6(t *testing.T) {
 
 func TestFromNamesTheTool(t *testing.T) {
 	for _, command := range []string{"hey -n 10 http://a/", "-n 10 http://a/", "/usr/bin/hey -n 10 http://a/", "$ hey -n 10 http://a/"} {
-		got, _, err := Commands.TranslateText("hey", command)
+		got, _, err := Commands.TranslateText("hey", command, nil)
 		if err != nil || strings.Join(got, " ") != "-n 10 -c 50 --conn per-worker http://a/" {
 			t.Errorf("%s: %q, %v", command, got, err)
 		}
@@ -138,11 +138,11 @@ func TestFromNamesTheTool(t *testing.T) {
 		"-n x http://a/": "hey: -n: want a whole number", "-nope http://a/": "does not know this flag", "-n": "the value of the flag is missing",
 		"http://a/ http://b/": "more than one URL",
 	} {
-		if _, _, err := Commands.TranslateText("hey", command); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Commands.TranslateText("hey", command, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", command, err, want)
 		}
 	}
-	if _, _, err := Commands.TranslateText("siege", "siege http://a/"); err == nil || !strings.Contains(err.Error(), "want one of ghz") {
+	if _, _, err := Commands.TranslateText("siege", "siege http://a/", nil); err == nil || !strings.Contains(err.Error(), "want one of ghz") {
 		t.Error(err)
 	}
 }

@@ -33,7 +33,7 @@ func FuzzSplit(f *testing.F) {
 	addPublished(f)
 	f.Add(`$'a\x41\u00e9\0' "b\"c" 'd'`)
 	f.Fuzz(func(t *testing.T, text string) {
-		words, err := flags.Split(text)
+		words, err := flags.Split(text, nil)
 		if err != nil {
 			return
 		}
@@ -41,7 +41,7 @@ func FuzzSplit(f *testing.F) {
 		for _, word := range words {
 			quoted = append(quoted, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
 		}
-		again, err := flags.Split(strings.Join(quoted, " "))
+		again, err := flags.Split(strings.Join(quoted, " "), nil)
 		if err != nil || !slices.Equal(again, words) {
 			t.Errorf("%q: %q, %v", words, again, err)
 		}
@@ -68,9 +68,9 @@ func FuzzTranslate(f *testing.F) {
 		}
 		Commands.Guess(text)
 		for _, name := range Commands.Names() {
-			check(Commands.TranslateText(name, text))
+			check(Commands.TranslateText(name, text, nil))
 		}
-		if words, err := flags.Split(text); err == nil {
+		if words, err := flags.Split(text, nil); err == nil {
 			check(Commands.TranslateArguments(words))
 		}
 	})
@@ -91,10 +91,10 @@ func TestLongInputs(t *testing.T) {
 		"unknown":  "ghz " + strings.Repeat("--a ", flags.MaxWords/4),
 		"metadata": "ghz -m '{" + strings.Repeat(`"a":"b",`, 10_000) + `"c":"d"}' --call a.b.c d`,
 	} {
-		if arguments, told, err := Commands.TranslateText(cmp.Or(Commands.Guess(text), "curl"), text); err == nil && len(arguments)+len(told) > 3*flags.MaxWords {
+		if arguments, told, err := Commands.TranslateText(cmp.Or(Commands.Guess(text), "curl"), text, nil); err == nil && len(arguments)+len(told) > 3*flags.MaxWords {
 			t.Errorf("%s: %d arguments, %d told", name, len(arguments), len(told))
 		}
-		if words, err := flags.Split(text); err == nil && len(words) > 0 {
+		if words, err := flags.Split(text, nil); err == nil && len(words) > 0 {
 			if _, told, err := Commands.TranslateArguments(words); err == nil && len(told) > 3*flags.MaxWords {
 				t.Errorf("%s: %d told", name, len(told))
 			}

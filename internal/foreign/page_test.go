@@ -48,12 +48,12 @@ func page() string {
 	p.WriteString(pageHead)
 	p.WriteString("\n## Examples\n\n| from | it has | `wirelab load` gets |\n| --- | --- | --- |\n")
 	for _, e := range examples {
-		fmt.Fprintf(&p, "| %s | %s | %s |\n", e.whose, cell(flags.Code(e.has)), cell(became(Commands.TranslateText(e.whose, e.has))))
+		fmt.Fprintf(&p, "| %s | %s | %s |\n", e.whose, cell(flags.Code(e.has)), cell(became(Commands.TranslateText(e.whose, e.has, nil))))
 	}
 	p.WriteString(pageTyped)
 	p.WriteString("\n| typed behind `wirelab load` | read as |\n| --- | --- |\n")
 	for _, line := range typed {
-		words, err := flags.Split(line)
+		words, err := flags.Split(line, nil)
 		if err != nil {
 			panic("an example of the page: " + err.Error())
 		}
@@ -106,7 +106,7 @@ A command of another tool works here as it is: paste it, or type flags as you ar
     wirelab load --from ghz report.json
     wirelab load -z 30s -c 50 -q 10 -h2 https://127.0.0.1:8443/
 
-- **Pasted**, whole behind ` + "`wirelab load`" + ` or in quotes behind ` + "`--from`" + `: the command means what it means in its tool, with that tool's defaults. wirelab's own flags may follow it. In ` + "`--from`" + `, a shell's quotes, backslashes and continued lines are read; nothing is executed, and what a shell would compute (variables, pipes, redirections, ` + "`$(…)`" + `) is refused.
+- **Pasted**, whole behind ` + "`wirelab load`" + ` or in quotes behind ` + "`--from`" + `: the command means what it means in its tool, with that tool's defaults. wirelab's own flags may follow it. In ` + "`--from`" + `, a shell's quotes, backslashes and continued lines are read; nothing is executed, variables of the environment get their values, and what else a shell would compute (pipes, redirections, ` + "`$(…)`" + `) is refused.
 - **Typed** behind ` + "`wirelab load`" + ` without the tool's name: flags of other tools are read too. wirelab's own flags come first, with wirelab's defaults.
 - wirelab prints a line for each flag that it reads in another sense or leaves out. A flag that it cannot honour is an error that says what to write instead.
 

@@ -67,7 +67,7 @@ func TestHabits(t *testing.T) {
 		// With flags that no tool has, the rest is read, and those stay.
 		{"-q 5 --expect status==200 --nonsense http://a/", "--rps 5 --expect status==200 --nonsense http://a/", ""},
 	} {
-		words, err := flags.Split(test.typed)
+		words, err := flags.Split(test.typed, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestHabits(t *testing.T) {
 			}
 			continue
 		}
-		want, err := flags.Split(test.want)
+		want, err := flags.Split(test.want, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestHabitsRefuses(t *testing.T) {
 		"--cname a --authority b --call p.S/M a:1":  "wirelab uses one name for --cname and --authority",
 		"--stream-call-duration 1s --call p.S/M a:": "--messages N",
 	} {
-		words, err := flags.Split(typed)
+		words, err := flags.Split(typed, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestTranslationsAreOwn(t *testing.T) {
 		"-z 30s -c 50 -q 10 -h2 http://a/", "-t12 -c400 -d30s http://a/", "--insecure --call p.S.M a:1",
 		"-X POST -d a=b -d c=d -u joe:pw http://a/", "-n 10k -p 4 --http2 http://a/", "--json '{}' http://a/",
 	} {
-		words, _ := flags.Split(typed)
+		words, _ := flags.Split(typed, nil)
 		once, _, err := Commands.TranslateArguments(words)
 		if err != nil {
 			t.Fatal(err)

@@ -29,6 +29,14 @@ func TestHideIn(t *testing.T) {
 		{[]string{"--push-header", "Authorization: Bearer s3cret"}, []string{"--push-header", "Authorization: …"}},
 		{[]string{"http://h/x@y"}, []string{"http://h/x@y"}},
 		{[]string{"-d", "a=b"}, []string{"-d", "a=b"}},
+		{[]string{"-d", `{"user":"ann","password": "p\"w","pin_token":12,"a":{"key":"x"}}`}, []string{"-d", `{"user":"ann","password": "…","pin_token":"…","a":{"key":"…"}}`}},
+		{[]string{"-d", `{"password":"cut`}, []string{"-d", `{"password":"…"`}},
+		{[]string{"--data=user=ann&password=pw"}, []string{"--data=user=ann&password=…"}},
+		{[]string{"-dpassword=pw"}, []string{"-dpassword=…"}},
+		{[]string{"-F", "token=abc", "-F", "photo=@cat.png"}, []string{"-F", "token=…", "-F", "photo=@cat.png"}},
+		{[]string{"http://h/x?limit=10&api_key=abc#a"}, []string{"http://h/x?limit=10&api_key=…#a"}},
+		{[]string{"https://ann:pw@h/x?token=abc"}, []string{"https://…@h/x?token=…"}},
+		{[]string{"--fail-if", "p99>20ms"}, []string{"--fail-if", "p99>20ms"}},
 	} {
 		if got := secret.HideInArguments(c.typed); !slices.Equal(got, c.kept) {
 			t.Errorf("%q: kept %q, want %q", c.typed, got, c.kept)

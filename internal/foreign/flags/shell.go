@@ -16,16 +16,16 @@ const (
 )
 
 // Split splits a command into words as a POSIX shell does. It handles quotes, backslashes,
-// continued lines, and $'…'. It refuses text that a shell would replace, such as variables, because
-// it executes nothing.
+// continued lines, and $'…'. It replaces variables that the environment has. It refuses other text
+// that a shell would replace, because it executes nothing.
 //
 // It does not use the parser of mvdan.cc/sh, because that parser is recursive: many nested $( in a
 // text overflow the stack and end the program.
-func Split(text string) ([]string, error) {
+func Split(text string, environment Environment) ([]string, error) {
 	if len(text) > MaxTextBytes {
 		return nil, fmt.Errorf("the command has %d bytes, but the limit is %d: put its data into a file", len(text), MaxTextBytes)
 	}
-	s := splitter{rest: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
+	s := splitter{environment: environment, rest: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
 	for s.rest != "" {
 		if err := s.step(); err != nil {
 			return nil, err
@@ -40,11 +40,17 @@ func Split(text string) ([]string, error) {
 	return s.words, nil
 }
 
+// An Environment returns the value of an environment variable, and whether the variable is set. Nil
+// means that there are no variables.
+type Environment func(name string) (value string, isSet bool)
+
 type splitter struct {
-	rest   string
-	words  []string
-	word   strings.Builder
-	inWord bool // the current word has begun; it may be empty, as in ''
+	environment Environment
+	replaced    int // bytes of the values of variables
+	rest        string
+	words       []string
+	word        strings.Builder
+	inWord      bool // the current word has begun; it may be empty, as in ''
 }
 
 func (s *splitter) endWord() {
@@ -83,6 +89,14 @@ func (s *splitter) step() error {
 		return nil
 	case strings.HasPrefix(s.rest, "$'"):
 		return s.ansi()
+	case first == '$':
+		began := s.inWord
+		if is, err := s.variable(); is || err != nil {
+			if text := s.word.String(); err == nil && !began && strings.HasPrefix(text, "-") {
+				return errors.New("the value of a variable begins with a dash, so it would be read as a flag: put the variable in quotes behind its flag")
+			}
+			return err
+		}
 	}
 	if err := s.refuse(); err != nil {
 		return err
@@ -136,6 +150,29 @@ func (s *splitter) refuse() error {
 
 var variable = regexp.MustCompile(`^\$(\{[^}]*\}?|\w+|.)`)
 
+// named matches a variable that a shell replaces by its value, as in $NAME or ${NAME}.
+var named = regexp.MustCompile(`^\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})`)
+
+// variable adds the value of a variable at this position. It returns false if there is none. The
+// value is not split into words.
+func (s *splitter) variable() (is bool, err error) {
+	found := named.FindStringSubmatch(s.rest)
+	if found == nil || s.environment == nil {
+		return false, nil
+	}
+	name := found[1] + found[2]
+	value, isSet := s.environment(name)
+	if !isSet {
+		return false, fmt.Errorf("the environment variable %s is not set: set it, or write its value", Excerpt(name))
+	}
+	if s.replaced += len(value); s.replaced > MaxTextBytes {
+		return false, fmt.Errorf("the values of variables up to %s have %d bytes, but the limit is %d: put the data into a file", Excerpt(name), s.replaced, MaxTextBytes)
+	}
+	s.rest = s.rest[len(found[0]):]
+	s.add(value)
+	return true, nil
+}
+
 // refuseExpansion returns an error for text that a shell replaces even inside double quotes.
 func (s *splitter) refuseExpansion() error {
 	if s.rest[0] == '`' {
@@ -183,6 +220,11 @@ func (s *splitter) double() error {
 			}
 			continue
 		case '`', '$':
+			if is, err := s.variable(); is {
+				continue
+			} else if err != nil {
+				return err
+			}
 			if err := s.refuseExpansion(); err != nil {
 				return err
 			}

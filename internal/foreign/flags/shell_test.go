@@ -26,7 +26,7 @@ func TestSplit(t *testing.T) {
 		`a~b ~c 5$ "$ "`:                  {"a~b", "~c", "5$", "$ "},
 		`'$a ` + "`b`" + ` |;&<>'`:        {"$a `b` |;&<>"},
 	} {
-		got, err := Split(text)
+		got, err := Split(text, nil)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
 		}
@@ -44,8 +44,44 @@ func TestSplitRefuses(t *testing.T) {
 		"a\nb": "a second command", strings.Repeat("a ", MaxWords+1): "more than 4096 words",
 		strings.Repeat("a", MaxTextBytes+1): "the limit is 1048576",
 	} {
-		if got, err := Split(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := Split(text, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %.80q, %v; want an error with %q", text, got, err, want)
 		}
+	}
+}
+
+// Variables have their values, in quotes or not, and are not split into words.
+func TestSplitReplacesVariables(t *testing.T) {
+	environment := func(name string) (string, bool) {
+		value, is := map[string]string{"TOKEN": `a "b" $c`, "EMPTY": "", "DASH": "-k", "HOST": "h"}[name]
+		return value, is
+	}
+	for text, want := range map[string][]string{
+		`-H "X: $TOKEN" -d '$TOKEN'`:   {"-H", `X: a "b" $c`, "-d", "$TOKEN"},
+		`http://${HOST}:80/a$HOST"$$"`: nil,
+		`http://${HOST}:80/a$HOST`:     {"http://h:80/ah"},
+		`-d $EMPTY`:                    {"-d", ""},
+		`-H "$DASH" a$DASH`:            {"-H", "-k", "a-k"},
+		`\$TOKEN "\$TOKEN"`:            {"$TOKEN", "$TOKEN"},
+	} {
+		got, err := Split(text, environment)
+		if (err != nil) != (want == nil) || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`-H "X: $MISSING"`: "the environment variable MISSING is not set: set it, or write its value",
+		"a ${MISSING}":     "MISSING is not set",
+		"a $DASH":          "begins with a dash, so it would be read as a flag",
+		"a ${HOST:-b}":     "a variable (${HOST:-b}) is not replaced",
+		"a $1":             "a variable ($1) is not replaced",
+	} {
+		if got, err := Split(text, environment); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v; want an error with %q", text, got, err, want)
+		}
+	}
+	huge := func(string) (string, bool) { return strings.Repeat("a", MaxTextBytes/2), true }
+	if _, err := Split("$A$B$C", huge); err == nil || !strings.Contains(err.Error(), "the limit is 1048576") {
+		t.Errorf("three large variables: %v", err)
 	}
 }

@@ -55,8 +55,8 @@ func (all Tools) command(name string) *Tool {
 
 // TranslateText translates a tool's command, or the text of its file, into arguments of wirelab
 // load. The notes name flags that are left out or change their meaning. If name is empty, it
-// guesses the tool.
-func (all Tools) TranslateText(name, text string) (arguments, notes []string, err error) {
+// guesses the tool. Variables in a command get their values from environment.
+func (all Tools) TranslateText(name, text string, environment Environment) (arguments, notes []string, err error) {
 	t := all.named(name)
 	if t == nil {
 		return nil, nil, fmt.Errorf("--from %s: %w", Excerpt(name), all.Unknown(name))
@@ -68,7 +68,7 @@ func (all Tools) TranslateText(name, text string) (arguments, notes []string, er
 	if t.OnlyFiles || t.ReadFile != nil && isObject(text) {
 		words, err = t.ReadFile(text)
 	} else {
-		words, err = all.wordsOf(t, text)
+		words, err = all.wordsOf(t, text, environment)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--from %s: %w", name, err)
@@ -88,8 +88,8 @@ func (t *Tool) translateWhole(l line) (arguments, notes []string, err error) {
 	return c.Arguments(), c.notes, nil
 }
 
-func (all Tools) wordsOf(t *Tool, text string) ([]string, error) {
-	words, err := Split(text)
+func (all Tools) wordsOf(t *Tool, text string, environment Environment) ([]string, error) {
+	words, err := Split(text, environment)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +153,9 @@ func (all Tools) TranslateArguments(arguments []string) (translated, notes []str
 	}
 	readings := all.read(arguments)
 	best := readings[0]
+	if len(arguments) > 1 && isProgram.MatchString(arguments[0]) && isProgram.MatchString(arguments[1]) {
+		return nil, nil, all.Unknown(arguments[0]) // as in vegeta attack
+	}
 	if best.misfits > 0 && isProgram.MatchString(arguments[0]) && slices.ContainsFunc(arguments[1:], isURL) {
 		return nil, nil, all.Unknown(arguments[0])
 	}

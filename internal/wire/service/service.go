@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/base/secret"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
@@ -137,7 +138,7 @@ func (d *Definition) Services() int {
 	return 1
 }
 
-// Label returns the name of the called service for reports.
+// Label returns the name of the called service for reports, without secrets in the query.
 func (d *Definition) Label() string {
 	if d.Journey != nil {
 		return d.Journey.Name
@@ -146,7 +147,7 @@ func (d *Definition) Label() string {
 	if d.Wire.IsGRPC() {
 		return strings.TrimPrefix(first.Path, "/")
 	}
-	return first.Method + " " + first.Path
+	return first.Method + " " + secret.HideData(first.Path)
 }
 
 // Parse decodes a definition from JSON.
