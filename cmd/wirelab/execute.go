@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"slices"
 	"strings"
 	"time"
@@ -369,11 +368,6 @@ func (j *job) earlierRun() (*record.Run, *record.Until, error) {
 
 // checkTargets calls each target before the run, because a broken target would fail all its trials.
 func checkTargets(ctx context.Context, workshop *lab.Lab, plan []scenario.PlannedCell) error {
-	if len(workshop.Targets) > 0 {
-		// If a target's server speaks another protocol, net/http logs the bytes that it did not
-		// expect. The error below explains the failure better.
-		log.SetOutput(io.Discard) //nolint:forbidigo // logs nothing
-	}
 	if fault := workshop.TryTargets(ctx, plan); fault != nil {
 		return fmt.Errorf("--target %s=%s: %s", fault.Variant, fault.Address, fault)
 	}

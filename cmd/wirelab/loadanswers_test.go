@@ -44,6 +44,22 @@ func serveStagedAnswers(site *http.ServeMux) {
 		}
 		fmt.Fprint(w, rightBody)
 	})
+	for _, path := range []string{"/sometimes-reset", "/sometimes-reset-again"} {
+		answer(path, func(w http.ResponseWriter, _ *http.Request, wrong bool) {
+			if !wrong {
+				fmt.Fprint(w, rightBody)
+				return
+			}
+			raw, _, _ := w.(http.Hijacker).Hijack()
+			_ = raw.(*net.TCPConn).SetLinger(0)
+			_ = raw.Close()
+		})
+	}
+	answer("/too-long", func(w http.ResponseWriter, _ *http.Request, _ bool) {
+		raw, _, _ := w.(http.Hijacker).Hijack()
+		_, _ = fmt.Fprintf(raw, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more")
+		_ = raw.Close()
+	})
 	answer("/many-sizes", func(w http.ResponseWriter, _ *http.Request, _ bool) {
 		fmt.Fprint(w, strings.Repeat("-", 1+rand.IntN(4000)))
 	})

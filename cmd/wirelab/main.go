@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -33,6 +34,8 @@ import (
 )
 
 func main() {
+	// net/http logs bytes that it does not expect. wirelab's own messages explain a failure better.
+	log.SetOutput(io.Discard) //nolint:forbidigo // logs nothing
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -169,6 +169,16 @@ export interface Bulk {
   intervals: IntervalsByField;
 }
 
+/** CallBytes counts the bytes of calls that got an answer. */
+export interface CallBytes {
+  calls: number; // calls that got an answer
+  sent_body_bytes: number; // bodies or messages of all requests
+  received_body_bytes: number; // bodies or messages of all answers
+  header_calls?: number; // HeaderCalls counts the calls whose headers were counted. Libraries do not say how large headers are.
+  sent_header_bytes?: number; // everything but the bodies of the requests
+  received_header_bytes?: number; // everything but the bodies of the answers
+}
+
 /** A Category is a named share of a time. */
 export interface Category {
   name: string;
@@ -196,6 +206,7 @@ export interface Cell {
   requests: number; // measured requests of all trials, including failed ones
   errors: number; // failed requests
   error_kinds: ErrorCount[];
+  bytes?: CallBytes; // bytes of the requests that got an answer, above TLS; absent if the client does not know them
   throughput_rps: number | null; // successful answers per second
   service_us: Latencies; // service times, from the actual send
   response_us: Latencies; // response times, from the intended send; null in a closed loop without a limit, where they equal service_us
@@ -1035,7 +1046,7 @@ export interface Survival {
   requests: number;
   succeeded: number;
   resent: number; // how often requests were sent again, which --retry allows
-  warm_up: number; // requests of the warm-ups, which no other figure counts
+  outside: number; // requests that no other figure counts: those of warm-ups, and after windows
   share: number | null; // answered share of the requests; null if nothing was requested
   failures: ErrorCount[]; // failures by class and code, most frequent first
 }

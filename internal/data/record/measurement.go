@@ -33,6 +33,10 @@ type Measurement struct {
 	Requests int64 `json:"requests"` // measured requests, including failed ones
 	// Resent counts how often measured requests were sent again after an attempt without an answer.
 	Resent int64 `json:"resent,omitempty"`
+	// Outside counts all other calls of the client, if it counts them: those of the warm-up and of
+	// logins, those that kept up the load while the last measured calls ended, and those of other steps
+	// of a search. Requests that were sent again count once for each time.
+	Outside *int64 `json:"outside,omitempty"`
 	// Calls that ended inside the window, even if they began before it.
 	Completed  int64 `json:"completed"`
 	Straddling int64 `json:"straddling"` // calls that were in flight when the window began or ended
@@ -66,6 +70,9 @@ type Measurement struct {
 	Statuses []StatusCount `json:"statuses,omitempty"`
 	// Answers counts the answers of calls that did not fail by size, for callers that report a size.
 	Answers *Answers `json:"answers,omitempty"`
+	// Bytes counts the bytes of those measured calls that got an answer, above TLS. It is absent if the
+	// callers do not know them.
+	Bytes *CallBytes `json:"bytes,omitempty"`
 	// ByConnection lists the calls of each connection, if each client had a connection of its own.
 	ByConnection []ConnectionCalls `json:"by_connection,omitempty"`
 
@@ -112,6 +119,7 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.EndedBetween += other.EndedBetween
 	m.Requests += other.Requests
 	m.Resent += other.Resent
+	m.Outside = sum.AddIntsIfBoth(m.Outside, other.Outside)
 	m.Completed += other.Completed
 	m.Straddling += other.Straddling
 	m.StraddlingNS += other.StraddlingNS
@@ -121,6 +129,7 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.FailedNS = sum.AddIntsIfBoth(m.FailedNS, other.FailedNS)
 	m.Statuses = PlusStatuses(m.Statuses, other.Statuses)
 	m.Answers = sum.AddPresent(m.Answers, other.Answers)
+	m.Bytes = sum.AddPresent(m.Bytes, other.Bytes)
 	m.ByConnection = plusConnections(m.ByConnection, other.ByConnection)
 	m.Named = plusNamed(m.Named, other.Named)
 	m.ThoughtNS += other.ThoughtNS
@@ -133,6 +142,33 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.Pacing = sum.AddPresent(m.Pacing, other.Pacing)
 	return m
 }
+
+// CallBytes counts the bytes of calls that got an answer. A body is a gRPC call's messages, without their
+// prefixes. A header is everything else that the call needs above TLS.
+type CallBytes struct {
+	Calls             int64 `json:"calls"`               // calls that got an answer
+	SentBodyBytes     int64 `json:"sent_body_bytes"`     // bodies or messages of all requests
+	ReceivedBodyBytes int64 `json:"received_body_bytes"` // bodies or messages of all answers
+	// HeaderCalls counts the calls whose headers were counted. Libraries do not say how large headers
+	// are.
+	HeaderCalls         int64 `json:"header_calls,omitempty"`
+	SentHeaderBytes     int64 `json:"sent_header_bytes,omitempty"`     // everything but the bodies of the requests
+	ReceivedHeaderBytes int64 `json:"received_header_bytes,omitempty"` // everything but the bodies of the answers
+}
+
+// Plus adds the counts of b and other.
+func (b CallBytes) Plus(other CallBytes) CallBytes {
+	b.Calls += other.Calls
+	b.SentBodyBytes += other.SentBodyBytes
+	b.ReceivedBodyBytes += other.ReceivedBodyBytes
+	b.HeaderCalls += other.HeaderCalls
+	b.SentHeaderBytes += other.SentHeaderBytes
+	b.ReceivedHeaderBytes += other.ReceivedHeaderBytes
+	return b
+}
+
+// KnowsHeaders reports whether the headers of all calls were counted.
+func (b *CallBytes) KnowsHeaders() bool { return b.HeaderCalls == b.Calls }
 
 // A Slice is a stretch of a window in which trials take turns.
 type Slice struct {

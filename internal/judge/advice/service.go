@@ -45,6 +45,7 @@ func mostFailures(s *analysis.Summary) []string {
 // important first: outages, why figures must not be used, and warnings. It names each cause once.
 func LoadRemarks(s *analysis.Summary) []string {
 	remarks := standstills(s)
+	remarks = append(remarks, idleCloses(s)...)
 	onlyDisturbed, others := OnlyDisturbed(s), false
 	for _, r := range reasons(s, record.Warning) {
 		if troubles[r.name].ofService {
@@ -117,4 +118,20 @@ func standstills(s *analysis.Summary) []string {
 		maybe = "; other programs may be the cause"
 	}
 	return []string{words.Capitalize(fmt.Sprintf("%sthe service answered almost no calls %s about %s%s.", with, times, words.Micros(1e6*longest), maybe))}
+}
+
+// idleCloses says that requests failed because the service had just closed their kept connections.
+func idleCloses(s *analysis.Summary) []string {
+	lost := int64(0)
+	for i := range s.Cells {
+		for _, f := range s.Cells[i].Survival.Failures {
+			if f.Class == string(failure.IdleClosed) {
+				lost += f.Count
+			}
+		}
+	}
+	if lost == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("The service closes idle connections without saying so, and %s failed for that: let it send `Connection: close` or keep connections longer, or allow `--retry 1`.", words.Count(int(lost), "request"))}
 }

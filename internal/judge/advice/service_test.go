@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,5 +84,18 @@ func TestAServiceIsNamedByItsWire(t *testing.T) {
 	text := strings.Join(Advise(s), "\n")
 	if strings.Contains(text, "service:wire") || !strings.Contains(text, "h2") || !strings.Contains(text, "16 clients: 7,000/s") {
 		t.Errorf("want h2, and each number of clients:\n%s", text)
+	}
+}
+
+// Requests that cross the end of an idle connection are failures, and the service is named as the cause.
+func TestIdleClosesAreNamed(t *testing.T) {
+	s := serving(3, 4)
+	if said := LoadRemarks(s); slices.ContainsFunc(said, func(line string) bool { return strings.Contains(line, "idle connections") }) {
+		t.Errorf("other failures: %q", said)
+	}
+	s.Cells[0].Survival.Failures[0].Class = "idle-closed"
+	want := "The service closes idle connections without saying so, and 3 requests failed for that: "
+	if said := LoadRemarks(s); !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, want) }) {
+		t.Errorf("got %q, want a line that begins with %q", said, want)
 	}
 }

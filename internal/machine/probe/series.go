@@ -2,10 +2,13 @@ package probe
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"sort"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
@@ -20,6 +23,9 @@ type Series struct {
 	problem string
 }
 
+// endedProblem is the problem of a series whose process ended.
+const endedProblem = "it ended or was restarted meanwhile"
+
 // Between returns the growth of the counters between two instants, interpolated at the edges. It
 // also returns the last value and the maximum of each gauge. It fails if the series does not cover
 // the whole period.
@@ -31,6 +37,9 @@ func (s Series) Between(startNS, endNS int64) (Window, error) {
 		return Window{}, fmt.Errorf("read the usage in the window: there are no readings%s", s.problemSuffix())
 	}
 	first, last := s.samples[0].AtNS, s.samples[len(s.samples)-1].AtNS
+	if startNS >= first && s.problem == endedProblem && endNS > last {
+		return Window{}, errors.New(endedProblem)
+	}
 	if startNS < first || endNS > last {
 		return Window{}, fmt.Errorf("read the usage in the window: the readings cover %d to %d ns, but the window is from %d to %d ns%s",
 			first, last, startNS, endNS, s.problemSuffix())
@@ -274,6 +283,9 @@ func (s *Sampler) takeReading() {
 	usage, err := s.source()
 	if err != nil {
 		s.series.problem = err.Error()
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			s.series.problem = endedProblem
+		}
 		return
 	}
 	last := len(s.series.samples) - 1

@@ -3,6 +3,7 @@ package probe
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -80,6 +81,15 @@ func TestBetweenRefuses(t *testing.T) {
 	}
 	if _, err := series.Between(1500, 3000); !strings.Contains(err.Error(), "the process ended") {
 		t.Errorf("error %q does not say why readings end", err)
+	}
+	gone := StartSampler(func() (Usage, error) {
+		_, err := os.Open("/proc/0/stat") // no process has this number
+		return Usage{AtNS: 1}, err
+	}, time.Hour)
+	ended := gone.Stop()
+	ended.samples = series.samples
+	if _, err := ended.Between(1500, 3000); err == nil || err.Error() != "it ended or was restarted meanwhile" {
+		t.Errorf("a process that ended: %v", err)
 	}
 	if usage, err := (Series{}).Between(0, 0); err == nil {
 		t.Errorf("no readings, yet %+v", usage)

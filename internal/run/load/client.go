@@ -26,6 +26,7 @@ type client struct {
 	checker  Checker      // nil if the caller is not a Checker
 	answered StatusCaller // nil if the caller reports no status
 	sized    SizedCaller  // nil if the caller reports no size
+	bytes    BytesCaller  // nil if the caller does not know the bytes of its calls
 	repeats  RepeatCaller // nil if the caller sends each call once
 	thinker  Thinker      // nil if the caller has no think time, and in an open loop
 	named    callsByName
@@ -51,6 +52,7 @@ type client struct {
 	statuses []record.StatusCount // a list is faster than a map: there are few statuses, and one is most frequent
 	answers  answerSizes
 	traces   slowestTraces
+	carried  record.CallBytes
 	failures []record.ErrorCount
 	classify func(error) record.ErrorCount
 }

@@ -28,6 +28,9 @@ func (c *client) recordDetails(course *call, begin int64, err error) {
 			lists.FindOrAdd(&c.statuses, record.StatusCount{Status: status}, func(s record.StatusCount) bool { return s.Status == status }).Count++
 		}
 	}
+	if c.bytes != nil {
+		c.bytes.AddBytes(&c.carried)
+	}
 	if c.repeats != nil {
 		c.resent += int64(c.repeats.Resent())
 	}
@@ -78,6 +81,11 @@ type Thinker interface {
 // call's answer, and false if there was no answer.
 type StatusCaller interface {
 	Status() (status int, answered bool)
+}
+
+// A BytesCaller is a Caller that knows the bytes of its calls. AddBytes adds those of the last call.
+type BytesCaller interface {
+	AddBytes(to *record.CallBytes)
 }
 
 // A RepeatCaller is a Caller that may send a call more than once. Resent returns how often the last

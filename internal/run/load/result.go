@@ -77,6 +77,12 @@ func (c *controller) result() *Result {
 	if b.slices > 0 {
 		r.Pauses = 0
 	}
+	if c.clients[0].bytes != nil {
+		r.Bytes = &record.CallBytes{}
+		for _, one := range c.clients {
+			*r.Bytes = r.Bytes.Plus(one.carried)
+		}
+	}
 	r.Traces, r.Traced = mergeTraces(c.clients)
 	setSteadyBegin(&r.WarmUp, intervalsUntil(c.course, b.runningClock(end)), steadinessSeries(&c.plan))
 	for i := range r.Intervals {

@@ -124,6 +124,7 @@ func (c *controller) newClient(caller Caller) *client {
 	one.checker, _ = caller.(Checker)
 	one.answered, _ = caller.(StatusCaller)
 	one.sized, _ = caller.(SizedCaller)
+	one.bytes, _ = caller.(BytesCaller)
 	one.repeats, _ = caller.(RepeatCaller)
 	one.named.caller, _ = caller.(NamedCaller)
 	one.named.open = c.plan.Open != nil || c.plan.InFlight > 0

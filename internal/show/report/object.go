@@ -98,6 +98,9 @@ func newCell(c *matrix.Cell) Cell {
 	cell.Response = c.ResponseTimes()
 	if c.Kind().InDetail {
 		cell.Statuses, cell.Description, cell.Name = table.NamedStatuses(&c.Cell, c.Statuses), table.DescribeCall(&c.Cell), table.CellName(&c.Cell)
+		if b := c.Bytes; b != nil && b.Calls > 0 {
+			cell.Payload = record.Payload{RequestBytes: int(b.SentBodyBytes / b.Calls), ResponseBytes: int(b.ReceivedBodyBytes / b.Calls)}
+		}
 		if cell.Answers = table.SizesOf(c.Answers); cell.Answers != nil {
 			cell.Sizes = cell.Answers.String()
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -287,8 +288,8 @@ func TestCloseWaitsForConnectionsNotHandlers(t *testing.T) {
 		ended <- err
 	}()
 	<-running
-	if left := s.conns.count.Load(); left != connections-1 {
-		t.Errorf("%d of %d connections are not in a handler, want all but one", left, connections)
+	for s.conns.count.Load() != connections-1 { // all others will soon be idle
+		runtime.Gosched()
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

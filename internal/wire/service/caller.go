@@ -36,6 +36,8 @@ type Caller struct {
 	// patience is the wait before the next call to a service that no longer listens.
 	patience time.Duration
 	name     string // the last request's name
+	body     int64  // length of the last request's body or messages
+	sent     int64  // requests that were sent so far, each time that they were sent
 
 	expected *Expectations // nil means no conditions
 	follower Follower      // nil means that no request depends on an answer
@@ -83,9 +85,15 @@ func (c *Caller) Call(ctx context.Context) error {
 	if c.uses.Latency {
 		c.began = clock.Now()
 	}
+	c.body = int64(len(request.Body))
+	for _, message := range request.Messages {
+		c.body += int64(len(message))
+	}
+	c.sent++
 	err = c.client.Call(ctx, request, &c.answer)
 	for err != nil && c.resent < c.retry && mayRepeat(ctx, err) {
 		c.resent++
+		c.sent++
 		err = c.client.Call(ctx, request, &c.answer)
 	}
 	if err != nil {
@@ -114,6 +122,43 @@ func mayRepeat(ctx context.Context, err error) bool {
 		return ctx.Err() == nil
 	}
 	return false
+}
+
+// Sent returns how many requests were sent so far. A request counts each time that it was sent.
+func (c *Caller) Sent() int64 { return c.sent }
+
+// Begin makes a follower's calls before the load, such as a login. Sent counts them, too.
+func (c *Caller) Begin(ctx context.Context) error {
+	if c.follower == nil {
+		return nil
+	}
+	return c.follower.Begin(ctx, countingClient{c.client, &c.sent})
+}
+
+type countingClient struct {
+	Client
+	calls *int64
+}
+
+// Call implements Client.
+func (c countingClient) Call(ctx context.Context, request *Request, answer *Answer) error {
+	*c.calls++
+	return c.Client.Call(ctx, request, answer)
+}
+
+// AddBytes adds the bytes of the last call, if it got an answer.
+func (c *Caller) AddBytes(to *record.CallBytes) {
+	if !c.got {
+		return
+	}
+	to.Calls++
+	to.SentBodyBytes += c.body
+	to.ReceivedBodyBytes += c.answer.Bytes
+	if c.answer.SentHeaderBytes > 0 {
+		to.HeaderCalls++
+		to.SentHeaderBytes += c.answer.SentHeaderBytes
+		to.ReceivedHeaderBytes += c.answer.ReceivedHeaderBytes
+	}
 }
 
 // Resent returns how often the last call was sent again.

@@ -223,6 +223,10 @@ type Answer struct {
 	// was sent, or since the stream's previous message.
 	Times []time.Duration
 
+	// Bytes of the request and of the answer besides their bodies, above TLS. Both are 0 if the engine
+	// does not know them.
+	SentHeaderBytes, ReceivedHeaderBytes int64
+
 	// These fields are set if the plan says Keep.
 	Header http.Header // for gRPC it includes the trailers
 	Body   []byte      // gRPC: the last message; valid until the next call

@@ -37,6 +37,7 @@ type Cell struct {
 	Requests   int64               `json:"requests"` // measured requests of all trials, including failed ones
 	Errors     int64               `json:"errors"`   // failed requests
 	ErrorKinds []record.ErrorCount `json:"error_kinds"`
+	Bytes      *record.CallBytes   `json:"bytes,omitempty"` // bytes of the requests that got an answer, above TLS; absent if the client does not know them
 
 	Throughput Figure     `json:"throughput_rps" csv:"throughput_rps" label:"Throughput"` // successful answers per second
 	Service    Latencies  `json:"service_us" csv:"service_*_us" label:""`                 // service times, from the actual send
@@ -233,6 +234,9 @@ func (c *Cell) setFigures(from usable, seed uint64) {
 	c.Requests, c.ErrorKinds = c.Survival.Requests, c.Survival.Failures
 	for _, failure := range c.ErrorKinds {
 		c.Errors += failure.Count
+	}
+	for _, t := range from.all {
+		c.Bytes = sum.AddPresent(c.Bytes, t.Bytes)
 	}
 	c.Traces, c.Traced = tracesOf(from.all)
 	timed := from.times

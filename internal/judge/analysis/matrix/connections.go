@@ -16,7 +16,7 @@ type Survival struct {
 	Requests  int64               `json:"requests"`
 	Succeeded int64               `json:"succeeded"`
 	Resent    int64               `json:"resent"`                                  // how often requests were sent again, which --retry allows
-	WarmUp    int64               `json:"warm_up" csv:"warm_up"`                   // requests of the warm-ups, which no other figure counts
+	Outside   int64               `json:"outside" csv:"outside"`                   // requests that no other figure counts: those of warm-ups, and after windows
 	Share     *float64            `json:"share" csv:"share" jsonschema:"nullable"` // answered share of the requests; null if nothing was requested
 	Failures  []record.ErrorCount `json:"failures"`                                // failures by class and code, most frequent first
 }
@@ -30,7 +30,11 @@ func survivalOf(trials []Trial) Survival {
 		s.Requests += t.Requests
 		s.Succeeded += max(0, t.Requests-t.Failed())
 		s.Resent += t.Resent
-		s.WarmUp += t.Measurement.WarmUp.Requests
+		if t.Outside != nil {
+			s.Outside += *t.Outside
+		} else {
+			s.Outside += t.Measurement.WarmUp.Requests
+		}
 		s.Failures = record.PlusErrors(s.Failures, t.Errors)
 		slices.SortStableFunc(s.Failures, func(a, b record.ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	}

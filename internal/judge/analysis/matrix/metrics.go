@@ -157,9 +157,10 @@ func collectorShare(p record.Process) float64 {
 func peakOfServer(t Trial) float64 { return Number(cmp.Or(t.Server.OwnBytes, t.Server.PeakBytes)) }
 
 // RequestsSeen returns about how many requests ended while the traffic was counted. The counting
-// may last slightly longer or shorter than the window.
+// may last slightly longer or shorter than the window, in which the client made other calls, too.
 func RequestsSeen(t Trial) float64 {
-	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 || len(t.Slices) > 0 {
+	alone := t.Outside != nil && *t.Outside == 0
+	if t.Traffic.SpanNS == 0 || t.WindowNS == 0 || len(t.Slices) > 0 || alone {
 		return float64(t.Ended())
 	}
 	return float64(t.Ended()) * float64(t.Traffic.SpanNS) / float64(t.WindowNS+t.PausedNS)

@@ -80,6 +80,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	negotiated := conns.dialer.Negotiated()
 	result.Negotiated = &negotiated
 	result.Checking, result.Streams = conns.checkingCost(), conns.streams()
+	result.Outside = conns.requestsOutside(&result.Measurement)
 	if conns.calls != nil {
 		result.Calls = conns.calls.allCalls().BetweenInstants(result.BeginNS, result.EndNS)
 	}

@@ -199,14 +199,9 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 	}
 	conns.holder, _ = client.(service.Holder)
 	conns.holding = definition.Holding
-	var followers []service.Follower
 	for i := range spec.Client.Clients {
 		number := group.First + i
-		source := sources.Of(number)
-		if follower, is := source.(service.Follower); is {
-			followers = append(followers, follower)
-		}
-		caller := definition.NewCaller(client, source)
+		caller := definition.NewCaller(client, sources.Of(number))
 		caller.CheckAnswers(expected, spec.Client.Seed+uint64(number))
 		conns.own = append(conns.own, caller)
 		conns.callers = append(conns.callers, conns.noteCaller(checked(caller)))
@@ -215,9 +210,9 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		return conns.holdStreams(ctx)
 	}
 	// Some users need calls before the load, such as a login. Only a few users call at a time.
-	return conn.OpenEach(ctx, len(followers), func(ctx context.Context, i int) error {
-		if err := followers[i].Begin(ctx, client); err != nil {
-			return fmt.Errorf("user %d of %d: a call before the load (such as a login) failed: %w", i+1, len(followers), err)
+	return conn.OpenEach(ctx, len(conns.own), func(ctx context.Context, i int) error {
+		if err := conns.own[i].Begin(ctx); err != nil {
+			return fmt.Errorf("user %d of %d: a call before the load (such as a login) failed: %w", i+1, len(conns.own), err)
 		}
 		return nil
 	})
@@ -278,6 +273,19 @@ func (conns *stackClients) checkingCost() *record.Checking {
 		all = sum.AddPresent(all, caller.CheckingCost())
 	}
 	return all
+}
+
+// requestsOutside returns how many requests of a user's service are not measured, or nil for the
+// laboratory's own stacks.
+func (conns *stackClients) requestsOutside(m *record.Measurement) *int64 {
+	if len(conns.own) == 0 {
+		return nil
+	}
+	outside := -m.Requests - m.Resent
+	for _, caller := range conns.own {
+		outside += caller.Sent()
+	}
+	return &outside
 }
 
 // preparedCall holds a workload's encoded unary call, for a client that the stack does not provide.

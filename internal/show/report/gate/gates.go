@@ -145,6 +145,9 @@ func WriteLoadMarkdown(w io.Writer, run *Run) error {
 		}
 	}
 	for _, c := range cells {
+		if parts := table.DescribeBytes(c); len(parts) > 0 {
+			fmt.Fprintf(&out, "\nBytes, %s: %s\n", table.DescribeClients(c), strings.Join(parts, "; "))
+		}
 		if sizes := table.SizesOf(c.Answers); sizes != nil {
 			fmt.Fprintf(&out, "\nAnswers, %s: %s\n", table.DescribeClients(c), sizes)
 		}

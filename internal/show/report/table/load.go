@@ -251,14 +251,19 @@ func userKinds(steps []matrix.CallTimes) (kinds []matrix.CallTimes) {
 	return kinds
 }
 
-// counts prints the line that counts. If it is too long, its last part goes to the next line.
+// counts prints the parts that count, on as few lines as they need.
 func (t *loadText) counts(parts []string) {
 	line := "  " + strings.Join(parts, "     ")
 	if utf8.RuneCountInString(line) > t.width {
-		line = "  " + strings.Join(parts, "   ")
-	}
-	if last := len(parts) - 1; utf8.RuneCountInString(line) > t.width {
-		line = "  " + strings.Join(parts[:last], "   ") + "\n  " + parts[last]
+		line = "  " + parts[0]
+		for _, part := range parts[1:] {
+			if utf8.RuneCountInString(line+part)+3 > t.width {
+				t.WriteString(line + "\n")
+				line = "  " + part
+			} else {
+				line += "   " + part
+			}
+		}
 	}
 	t.WriteString(line + "\n")
 }
@@ -273,24 +278,19 @@ func describeCounts(c *matrix.Cell) []string {
 	if i := c.Throughput.Interval; i != nil {
 		rate += fmt.Sprintf(" (%s to %s)", format.PerSecond(i.Low), format.PerSecond(i.High))
 	}
+	within := int64(math.Round(c.Throughput.Value * c.WindowSeconds))
+	if c.Trials == 1 && format.Finite(c.Throughput.Value) && within != c.Requests-c.Errors {
+		rate += " (" + units.Thousands(within) + " within the window)"
+	}
 	counts := units.Thousands(c.Requests-c.Errors) + " ok, " + failed + ", " + units.Thousands(c.Survival.Resent) + " sent again"
 	parts := []string{counts, rate}
 	if sizes := SizesOf(c.Answers); sizes != nil && sizes.MinBytes == sizes.MaxBytes {
 		parts = append(parts, "answers of "+units.Bytes(int(sizes.MinBytes), " "))
 	}
-	if c.Survival.WarmUp > 0 {
-		parts = append(parts, "warm-up "+units.Thousands(c.Survival.WarmUp))
+	if c.Survival.Outside > 0 {
+		parts = append(parts, units.Thousands(c.Survival.Outside)+" not measured")
 	}
-	return parts
-}
-
-// shareText returns a share in percent. It shows 100 % only for all of them.
-func shareText(some, all int64) string {
-	share := float64(some) / float64(max(1, all))
-	if share > 0.99 {
-		return words.Percent(share)
-	}
-	return words.Share(share)
+	return append(parts, DescribeBytes(c)...)
 }
 
 // shownPercentiles are the percentiles of a short line. All others follow beside the spread.

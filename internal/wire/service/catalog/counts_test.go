@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,16 +13,19 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/http"
 	"wirelab.dev/internal/wire/secure"
 	"wirelab.dev/internal/wire/service"
+	grpcwire "wirelab.dev/rpc/call/wire"
 )
 
 // A countingServer counts the requests that reach it, and ends some of them badly.
 type countingServer struct {
 	seen, cut  atomic.Int64
 	resetEvery int64 // every such request ends without an answer; 0 means none
+	answer     string
 	closeAfter int64 // a connection of HTTP/1.1 closes after this many answers, without a word; 0 means never
 }
 
@@ -51,11 +55,11 @@ func (s *countingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 		w.Header().Set("Content-Type", "application/grpc")
 		w.Header().Set("Trailer", "Grpc-Status")
-		_, _ = w.Write(make([]byte, 5)) // one empty message
+		_, _ = w.Write(grpcwire.AppendMessage(nil, []byte(s.answer)))
 		w.Header().Set("Grpc-Status", "0")
 		return
 	}
-	w.WriteHeader(http.StatusOK)
+	_, _ = io.WriteString(w, s.answer)
 }
 
 func findTCP(raw net.Conn) *net.TCPConn {
@@ -186,5 +190,53 @@ func checkCounts(t *testing.T, server *countingServer, d *service.Definition, li
 	}
 	if d.Retry == 0 && failed.Load()-unseen.Load() != server.cut.Load() || d.Retry > 0 && server.cut.Load() > resent.Load()+failed.Load() || server.resetEvery == 0 && failed.Load() > 0 {
 		t.Error(told)
+	}
+}
+
+// TestCallBytes counts the bytes of answers of a known length.
+func TestCallBytes(t *testing.T) {
+	t.Parallel()
+	const calls, answer = 100, "hello"
+	for _, wire := range []service.Wire{service.HTTP1, service.HTTP2, service.HTTP3, service.GRPC, service.GRPCH3} {
+		for _, method := range []string{"GET", "HEAD", "POST"} {
+			for _, library := range []bool{false, true} {
+				if wire.IsGRPC() && method != "POST" {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %s library=%v", wire, method, library), func(t *testing.T) {
+					t.Parallel()
+					d := (&countingServer{answer: answer}).serve(t, wire)
+					d.Requests = []service.Request{{Method: method, Path: "/shop.v1.Shop/Get"}}
+					want := record.CallBytes{Calls: calls, ReceivedBodyBytes: calls * int64(len(answer))}
+					switch {
+					case wire.IsGRPC():
+						d.Requests[0].Messages, want.SentBodyBytes = [][]byte{[]byte("hi")}, 2*calls
+					case method == "POST":
+						d.Requests[0].Body, want.SentBodyBytes = []byte("hi"), 2*calls
+					case method == "HEAD":
+						want.ReceivedBodyBytes = 0
+					}
+					client, err := Open(t.Context(), service.Plan{Definition: d, Connections: 1, Callers: 1, Keep: library, Dialer: &conn.Dialer{}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = client.Close() })
+					caller, got := d.NewCaller(client, d.FixedSource(0, 1)), record.CallBytes{}
+					for range calls {
+						if err := caller.Call(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						caller.AddBytes(&got)
+					}
+					if known := wire == service.HTTP1 && !library; known != (got.HeaderCalls == calls) || got.SentHeaderBytes%calls != 0 || caller.Sent() != calls {
+						t.Errorf("headers: %+v; %d sent", got, caller.Sent())
+					}
+					want.HeaderCalls, want.SentHeaderBytes, want.ReceivedHeaderBytes = got.HeaderCalls, got.SentHeaderBytes, got.ReceivedHeaderBytes
+					if got != want {
+						t.Errorf("got %+v, want %+v", got, want)
+					}
+				})
+			}
+		}
 	}
 }

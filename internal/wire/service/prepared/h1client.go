@@ -216,6 +216,7 @@ func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer 
 		return err
 	}
 	answer.Status, answer.Bytes = s.conn.parser.Status, s.conn.parser.Bytes
+	answer.SentHeaderBytes, answer.ReceivedHeaderBytes = call.header, s.conn.used-answer.Bytes
 	if !s.conn.answered {
 		s.conn.answered = true
 		c.reportProtocol("h1")

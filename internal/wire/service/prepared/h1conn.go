@@ -31,7 +31,8 @@ type h1Conn struct {
 	buf    []byte
 	from   int // buf[from:to] is not parsed yet
 	to     int
-	filled bool // the last read filled the buffer
+	used   int64 // bytes of the answer so far
+	filled bool  // the last read filled the buffer
 
 	unsent   []byte     // the part of the request that is not sent yet
 	sending  chan error // receives the result of a concurrent send; nil if none is running
@@ -72,7 +73,7 @@ func newH1Conn(nc net.Conn, call *atomic.Uint64) (*h1Conn, error) {
 // exchange sends a request and reads the answer into the parser.
 func (c *h1Conn) exchange(r *h1Request) error {
 	c.parser.Begin(r.content)
-	c.from, c.to, c.filled = 0, 0, false
+	c.from, c.to, c.used, c.filled = 0, 0, 0, false
 	c.unsent, c.err, c.sendErr, c.done = r.bytes, nil, nil, false
 	if c.socket != nil {
 		c.exchangeSocket()
@@ -181,6 +182,7 @@ func (c *h1Conn) parseReceived(n int, err error) {
 	}
 	used, done, fault := c.parser.Feed(c.buf[c.from:c.to])
 	c.from += used
+	c.used += int64(used)
 	switch {
 	case fault != nil:
 		c.err = fault

@@ -52,6 +52,7 @@ func (r *encodedRequests[T]) find(request *service.Request) (*T, error) {
 
 type h1Request struct {
 	bytes   []byte
+	header  int64 // length of bytes without the body
 	content http1.Content
 	close   bool // the connection must not be used for another call
 }
@@ -74,7 +75,7 @@ func encodeHTTP1(d *service.Definition, r *service.Request) (*h1Request, error) 
 	}
 	b.WriteString("\r\n")
 	b.Write(r.Body)
-	encoded.bytes = b.Bytes()
+	encoded.bytes, encoded.header = b.Bytes(), int64(b.Len()-len(r.Body))
 	return encoded, nil
 }
 
