@@ -15,6 +15,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
@@ -105,13 +106,15 @@ type job struct {
 	scenario *scenario.Scenario
 	warnings []string // one warning for each missing prerequisite
 	targets  map[string]string
-	also     []int         // processes that belong to the service
-	trust    secure.Trust  // which certificates of the targets to trust
-	until    *record.Until // when the repeats end; nil means after the scenario's number of repeats
+	services map[string]string // definitions of the user's services, by variant
+	also     []int             // processes that belong to the service
+	trust    secure.Trust      // which certificates of the targets to trust
+	until    *record.Until     // when the repeats end; nil means after the scenario's number of repeats
 	output   outputFlags
 	resume   bool
-	fleet    *record.FleetWanted // the agents that measure; nil means that this machine measures
-	load     *loadRun            // a load of a user's service; nil for any other run
+	fleet    *record.FleetWanted          // the agents that measure; nil means that this machine measures
+	finish   func(directory string) error // adds files to the run's directory; may be nil
+	load     *loadRun                     // a load of a user's service; nil for any other run
 	gates    gates
 }
 
@@ -128,6 +131,9 @@ func (a *app) execute(ctx context.Context, j job) error {
 		a.endPush(ctx, j.load, nil)
 		return err
 	}
+	if j.finish != nil {
+		err = cmp.Or(err, j.finish(seen.Directory))
+	}
 	words := a.textOutput(j)
 	for _, step := range []func() error{
 		func() error { return j.gates.judge(seen, status) },
@@ -143,6 +149,9 @@ func (a *app) execute(ctx context.Context, j job) error {
 		return err
 	case j.load.interrupted():
 		fmt.Fprintln(a.stderr, "the load ended early: its figures cover the time until then")
+		return exitError{code: exitInterrupted}
+	case status == record.Interrupted && j.services != nil:
+		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done\n", seen.Summary.Done, seen.Summary.Planned)
 		return exitError{code: exitInterrupted}
 	case status == record.Interrupted:
 		fmt.Fprintf(a.stderr, "interrupted: %d of %d trials are done; continue with `wirelab run --resume %s`\n", seen.Summary.Done, seen.Summary.Planned, seen.Directory)
@@ -181,7 +190,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	workshop := lab.New([]string{program, "worker"})
 	workshop.Rebuilt, workshop.Peers = prepared.Rebuilt, prepared.Peers
 	workshop.Targets, workshop.Trust, workshop.Seed = j.targets, j.trust, j.scenario.Seed
-	workshop.Also = j.also
+	workshop.Definitions, workshop.Also = j.services, j.also
 	workshop.Anchored = plan.HasAnchor(plan.Trials(j.scenario, j.until))
 	if j.fleet != nil {
 		controller, err := a.joinFleet(ctx, j.fleet, program, j.scenario, j.targets)
@@ -191,10 +200,10 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 		defer controller.Close()
 		workshop.Fleet = controller
 	}
-	if err := j.gates.checkCells(workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
-		return nil, "", err
+	if err := analysis.CheckCells(j.gates.baseline, j.gates.before, workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
+		return nil, "", usageError(err)
 	}
-	if j.load == nil { // the command load has already called its target at this point
+	if j.services == nil { // the command load has already called its targets at this point
 		if err := checkTargets(ctx, workshop, plan.Trials(j.scenario, j.until)); err != nil {
 			return nil, "", err
 		}
@@ -247,7 +256,7 @@ func (a *app) open(j *job, warnings []string) (*record.Run, error) {
 		}
 		return run, nil
 	}
-	manifest, err := plan.Manifest(j.scenario, j.withoutDefinitions(), j.until, time.Now())
+	manifest, err := plan.Manifest(j.scenario, j.until, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -270,19 +279,6 @@ func (a *app) open(j *job, warnings []string) (*record.Run, error) {
 		err = usageError(fmt.Errorf("%w: choose another directory, or save nothing with --no-save", err))
 	}
 	return run, err
-}
-
-// withoutDefinitions returns the scenario without secrets: the requests and keys of user services.
-func (j *job) withoutDefinitions() *scenario.Scenario {
-	if j.load == nil {
-		return j.scenario
-	}
-	kept := *j.scenario
-	kept.Parts = slices.Clone(kept.Parts)
-	for i := range kept.Parts {
-		kept.Parts[i].Definition = ""
-	}
-	return &kept
 }
 
 // createRun creates a run in the directory asked. If asked is empty, it makes a new directory.

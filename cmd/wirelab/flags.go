@@ -257,35 +257,14 @@ func (m *messageFlags) define(part *scenario.Part, workload string) (described s
 			return "", err
 		}
 	}
-	return fmt.Sprintf(" %s: the request has %s, the response %s.", m.call,
-		describeSizes(sizes.Request, sizes.RequestJSON, sizes.RequestGzip), describeSizes(sizes.Response, sizes.ResponseJSON, sizes.ResponseGzip)), nil
-}
-
-func describeSizes(encoded, asJSON, compressed int) string {
-	if encoded == 0 {
-		return fmt.Sprintf("0 bytes (%d as JSON)", asJSON)
-	}
-	return fmt.Sprintf("%d bytes (%d as JSON, a factor of %.2f; %d with gzip, a factor of %.2f)",
-		encoded, asJSON, float64(asJSON)/float64(encoded), compressed, float64(compressed)/float64(encoded))
+	return fmt.Sprintf(" %s: %s.", m.call, sizes), nil
 }
 
 type linkFlag struct{ links []string }
 
 func (l *linkFlag) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&l.links, "link", nil, "emulate a `link`: a name (see wirelab list), keys and values as in delay=5ms,loss=1%, or both as in lte,up.rate=5Mbit/s; repeat --link to measure over several links in turn; the link none is loopback")
-	setCompletions(cmd, "link", linkCompletions())
-}
-
-// linkCompletions returns completions for --link: links, and the keys of a link's settings.
-func linkCompletions() []string {
-	words := append([]string{plan.NoLink}, scenario.ProfileNames()...)
-	for _, key := range []string{"delay", "jitter", "loss", "burst-loss", "reorder", "duplicate", "rate", "queue", "mtu", "seed", "up.", "down."} {
-		if !strings.HasSuffix(key, ".") {
-			key += "="
-		}
-		words = append(words, key)
-	}
-	return words
+	setCompletions(cmd, "link", plan.LinkCompletions())
 }
 
 // probeFlag holds the probes for each cell.
@@ -349,7 +328,7 @@ func (u *untilFlags) read(cmd *cobra.Command, s *scenario.Scenario) (*record.Unt
 	case given("budget") && given("at-most"):
 		return nil, errors.New("--budget and --at-most both limit the run: leave out one of the two")
 	case given("budget") && !given("until") && !comparesVariants:
-		return nil, errors.New("--budget repeats until a comparison is decided, but there is one variant: name two or more with --stack, or use --repeat")
+		return nil, errors.New("--budget repeats until a comparison is decided, but there is one variant: name another one (compare: --stack, load: --against), or use --repeat")
 	case given("until") && given("budget"):
 		return plan.NewUntil(s, u.goal, plan.RepeatLimit{Repeats: plan.MaxBudgetRepeats, Time: u.budget})
 	case given("until"):

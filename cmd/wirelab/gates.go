@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -101,8 +100,8 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 			return all, fmt.Errorf("--baseline: %w", err)
 		}
 		all.before = seen.Summary
-	case change >= 0:
-		return all, fmt.Errorf("--fail-if: %q is about a change: name the earlier run with --baseline; for the figure itself write its unit, as in p99>20ms", all.conditions[change].Text)
+	case change >= 0 && !slices.ContainsFunc(parts, scenario.Part.ComparesVersions):
+		return all, fmt.Errorf("--fail-if: %q is about a change: name the earlier run with --baseline, or another version of the service with --against; for the figure itself write its unit, as in p99>20ms", all.conditions[change].Text)
 	}
 	for _, file := range []struct {
 		flag, name string
@@ -123,7 +122,7 @@ func (g *gateFlags) read(a *app, parts []scenario.Part, asJSON bool) (all gates,
 	case all.usesStandardOutput() && asJSON:
 		return all, errors.New("--json: --junit - or --markdown - already uses standard output: give it a file instead of -")
 	case change >= 0:
-		return all, all.checkWindows(all.conditions[change], parts)
+		return all, all.conditions[change].CheckWindows(all.baseline, all.before, scenario.MostRepeats(parts))
 	}
 	return all, nil
 }
@@ -137,36 +136,12 @@ func checkFolder(flag, file string) error {
 	return nil
 }
 
-// checkCells returns an error if the earlier run contains none of the planned cells.
-func (g *gates) checkCells(planned []record.Cell) error {
-	if g.before == nil || slices.ContainsFunc(planned, g.before.HasCell) {
-		return nil
-	}
-	has := "none"
-	if len(g.before.Cells) > 0 {
-		has = g.before.Cells[0].Key
-	}
-	return usageError(fmt.Errorf("--baseline: %s has no cell with a planned name and load (its first cell is %s): use the flags of that run", g.baseline, has))
-}
-
-// checkWindows returns an error if the runs have too few windows to judge a change in any cell.
-func (g *gates) checkWindows(change analysis.Condition, parts []scenario.Part) error {
-	needs := fmt.Sprintf("--fail-if: %q: a change needs %d windows in each run", change.Text, matrix.LeastTrials)
-	if !slices.ContainsFunc(parts, func(p scenario.Part) bool { return p.Repeats >= matrix.LeastTrials }) {
-		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
-	}
-	if cells := g.before.Cells; len(cells) > 0 && !slices.ContainsFunc(cells, func(c matrix.Cell) bool { return c.Valid >= matrix.LeastTrials }) {
-		return fmt.Errorf("%s, but %s has only %d valid windows of %s: measure that run again with --repeat %d", needs, g.baseline, cells[0].Valid, cells[0].Key, matrix.LeastTrials)
-	}
-	return nil
-}
-
 // usesStandardOutput reports whether a file goes to standard output. Text then uses standard error.
 func (g *gates) usesStandardOutput() bool { return g.files[standardOutput] != nil }
 
 // judge judges the conditions. It finds the changes since the earlier run, if there is such a run.
 func (g *gates) judge(seen *report.Run, status record.Status) error {
-	var since *analysis.Diff
+	since := analysis.NewVersionDiff(seen.Summary)
 	if g.before != nil {
 		var err error
 		if since, err = analysis.NewDiff(g.before, seen.Summary); err != nil && status != record.Interrupted {
@@ -197,7 +172,7 @@ func (g *gates) write(a *app, seen *report.Run, words io.Writer) error {
 		fmt.Fprintln(words)
 	}
 	errs := []error{gate.WriteGates(words, judged)}
-	if seen.Since != nil {
+	if seen.Since != nil && !seen.Since.Versions { // the answer above compares the versions
 		fmt.Fprintf(words, "\n%s:\n", judged.SinceTitle())
 		errs = append(errs, gate.WriteDiff(words, seen.Since, format.TerminalOf(words)))
 	}
@@ -223,18 +198,10 @@ var gateCodes = map[analysis.GateOutcome]int{analysis.GateKept: exitDone, analys
 // runError combines a run's own error and its gates into one error. A breached gate decides the
 // exit code of an invalid run, too: the figure that breached the limit was measured.
 func runError(seen *report.Run, alone error) error {
-	judged := seen.GateRun()
-	var breached, open, texts []string
-	for _, f := range seen.Gates {
-		switch f.Outcome {
-		case analysis.GateBreached:
-			breached = append(breached, judged.DescribeGate(f))
-		case analysis.GateOpen:
-			open = append(open, f.Gate)
-		}
-	}
-	if len(breached) > 0 {
-		texts = append(texts, "breached: "+strings.Join(breached, "; "))
+	breached, open := seen.GateRun().NotKept()
+	var texts []string
+	if breached != "" {
+		texts = append(texts, breached)
 	}
 	code := gateCodes[analysis.WorstOutcome(seen.Gates)]
 	if alone != nil {
@@ -245,8 +212,8 @@ func runError(seen *report.Run, alone error) error {
 			code = exitInvalid
 		}
 	}
-	if len(open) > 0 {
-		texts = append(texts, "cannot tell: "+strings.Join(slices.Compact(open), ", "))
+	if open != "" {
+		texts = append(texts, open)
 	}
 	if code == exitDone {
 		return nil
@@ -256,37 +223,12 @@ func runError(seen *report.Run, alone error) error {
 
 // validityError returns an error if the run has no figures or a cell has no valid trial.
 func validityError(s *analysis.Summary) error {
-	if len(s.Cells) == 0 {
-		return nil // the plan has only trials with profiles, which give no figures
-	}
-	if !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.HasFigures() }) {
-		c := &s.Cells[0]
-		why := cmp.Or(c.Failure, "no trial of "+c.Key+" has ended")
-		if c.Failure == "" && len(c.Findings) > 0 {
-			// the first finding is the worst
-			why = fmt.Sprintf("%s: %s, %s", c.Key, c.Findings[0].Name, c.Findings[0].Detail)
-		}
-		return fmt.Errorf("nothing was measured: %s", why)
-	}
-	var wrong, disturbed []string // names of cells without a valid trial
-	for _, c := range s.Cells {
-		switch {
-		case c.IsValid():
-		case c.Spoiled > 0:
-			disturbed = append(disturbed, c.Key)
-		default:
-			wrong = append(wrong, c.Key)
-		}
-	}
-	var reasons []string
-	if len(wrong) > 0 {
-		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", format.FirstNames(wrong, 3)))
-	}
-	if len(disturbed) > 0 {
-		reasons = append(reasons, fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.FirstNames(disturbed, 3)))
-	}
-	if len(reasons) == 0 {
+	switch reason, measured := gate.WhyInvalid(s); {
+	case reason == "":
 		return nil
+	case !measured:
+		return errors.New(reason)
+	default:
+		return exitError{exitInvalid, errors.New(reason)}
 	}
-	return exitError{exitInvalid, errors.New("the measurement is invalid: " + strings.Join(reasons, "; "))}
 }

@@ -7,15 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/secret"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -51,14 +53,19 @@ type loadFlags struct {
 	streams    streamFlags
 	mayLoad    bool     // the user allows a target outside this machine and private networks
 	also       []string // processes that belong to the service, by PID or port
+	against    string   // the target of the other version; empty if there is one version
 	traced     float64  // share of the requests that carry a traceparent header
 
 	notes []string // choices for the request that the user did not make, as lines
 
-	given func(flag string) bool
+	given  func(flag string) bool
+	finish func(directory string) error // adds files to the run's directory; may be nil
 }
 
-const loadName = "load"
+const (
+	loadName      = "load"
+	versionWindow = time.Second // default length of a window of two versions
+)
 
 func (a *app) loadCommand() *cobra.Command {
 	var l loadFlags
@@ -81,7 +88,11 @@ errors, ok, client, server, ...) or, with --baseline RUN and a percentage with i
 a change. A cell is compared with the earlier cell that has the same requests and load,
 at any address. A gate is kept, breached (exit code 3), or cannot tell (exit code 4,
 or 0 with --undecided pass): then the figure is unknown, or its interval contains the
-limit. docs/load.md lists all forms of conditions.`,
+limit. docs/load.md lists all forms of conditions.
+
+--against loads another version of the service by turns of tens of milliseconds, in
+the same run, and says how much faster or slower it is than TARGET, or within how many
+percent they are equal. A change in --fail-if is then judged between the two.`,
 		Example: `  wirelab load http://127.0.0.1:8080/
   wirelab load -c 50 -z 10s http://127.0.0.1:8080/items?limit=10
   wirelab load -n 1000 -m POST -H 'Content-Type: application/json' -d '{"name":"x"}' http://127.0.0.1:8080/items
@@ -95,10 +106,11 @@ limit. docs/load.md lists all forms of conditions.`,
   wirelab load --series seconds.csv --samples http://127.0.0.1:8080/   # one row per second, and one per request
   wirelab load --no-save -n 100 http://127.0.0.1:8080/      # print the figures, and keep nothing on disk
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if one is true
+  wirelab load http://127.0.0.1:8080/ --against http://127.0.0.1:8081/ --fail-if 'p99>+10%'           # two versions, by turns
   wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # exit code 3 if it became slower`,
 		Args: argumentCount(1, 1, "one target, as in wirelab load http://127.0.0.1:8080/"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.load(cmd.Context(), &l, args[0])
+			return a.load(cmd, &l, args[0])
 		},
 	}
 	l.register(cmd)
@@ -136,6 +148,8 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	l.gates.register(cmd)
 	l.gates.registerFiles(cmd)
 	l.fleet.register(cmd)
+	f.StringVar(&l.against, "against", "", "another version of the service: a `TARGET` that is loaded by turns with the first one, and compared with it")
+	l.until.registerBudget(cmd)
 	f.Float64Var(&l.traced, "traceparent", 0, "`share` of the requests that carry a traceparent header for your tracing system, as in 0.01; the slowest of these are printed")
 	setCompletions(cmd, "traceparent", []string{"0.001", "0.01", "0.1", "1"})
 	f.StringSliceVar(&l.also, "also", nil, "`PID|port` of a back end, database or worker of the service (port: :5432); it and its children count as the service, not as other programs; repeatable")
@@ -143,23 +157,20 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	setCompletions(cmd, "conn", []string{"shared", "per-worker", "pool:4", "new", "resumed"})
 }
 
-func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
-	text, err := l.journey.read(text)
+func (a *app) load(cmd *cobra.Command, l *loadFlags, text string) error {
+	versions, err := l.versions(text)
 	if err != nil {
 		return usageError(err)
 	}
-	target, err := l.request.target(text, l.grpc.defaultScheme())
-	if err == nil {
-		err = errors.Join(l.grpc.apply(&target), l.request.rules.Apply(&target, &l.journey.grpc))
-	}
+	s, err := l.scenario(versions)
 	if err != nil {
 		return usageError(err)
 	}
-	s, err := l.scenario(target)
-	if err != nil {
-		return usageError(err)
+	err = plan.RefuseLink(l.link.links)
+	for i := range versions {
+		err = cmp.Or(err, versions[i].journey.check(s, &versions[i].loadFlags))
 	}
-	if err := errors.Join(refuseLink(l.link.links), l.journey.check(s, l), l.output.checkUnsaved(), l.checkRows()); err != nil {
+	if err := errors.Join(err, l.output.checkUnsaved(), l.checkRows()); err != nil {
 		return usageError(err)
 	}
 	j, err := l.baseJob(a, s, true)
@@ -171,47 +182,109 @@ func (a *app) load(ctx context.Context, l *loadFlags, text string) error {
 			return usageError(fmt.Errorf("-c: %w", err))
 		}
 	}
-	for _, t := range []service.Target{target, l.journey.grpc} {
-		if err := a.askPermission(ctx, l, t); err != nil {
-			return err
-		}
-	}
-	l.waiting = reach.Waiting{Until: time.Now().Add(l.wait), Notes: a.stderr}
-	definition, first, err := l.define(ctx, target)
-	if err != nil {
-		return err
-	}
-	a.printLines(l.notes)
-	if j.also, err = l.findAlso(definition); err != nil {
+	if j.until, err = l.until.read(cmd, s); err != nil {
 		return usageError(err)
 	}
-	if err := l.addJourney(ctx, definition); err != nil {
-		return err
-	}
-	if !l.output.dryRun {
-		trying := reach.FirstCall{Definition: definition, Request: first, Script: l.journey.script, Seed: l.seed, Notes: format.Writer(a.stderr), Whole: l.given("sse")}
-		if l.given("timeout") {
-			trying.Limit = l.timeout
-		}
-		if err := l.waiting.Do(ctx, func() error { return trying.Try(ctx) }); err != nil {
+	j.targets, j.services = map[string]string{}, map[string]string{}
+	var labels []string
+	for i := range versions {
+		definition, err := a.prepareVersion(cmd.Context(), &versions[i], &j)
+		if err != nil {
 			return err
 		}
+		variant := s.Parts[0].Stacks[i].String()
+		if j.services[variant], err = definition.Encode(); err != nil {
+			return err
+		}
+		j.targets[variant] = definition.Address
+		labels = lists.AppendNew(labels, definition.Label())
 	}
-	if s.Parts[0].Definition, err = definition.Encode(); err != nil {
-		return err
+	s.Parts[0].Workload = strings.Join(labels, " | ")
+	if l.against != "" {
+		j.finish = l.finish
+		return a.execute(cmd.Context(), j)
 	}
-	s.Parts[0].Workload = definition.Label()
 	j.load = &loadRun{title: s.Title, metrics: l.metrics, series: l.series}
 	if j.load.limit, err = l.timeLimit(); err != nil {
 		return usageError(err)
 	}
-	j.targets = map[string]string{service.StackName: definition.Address}
 	if !l.output.dryRun {
-		if j.load.pusher, err = l.push.start(ctx, &j.load.measured); err != nil {
+		if j.load.pusher, err = l.push.start(cmd.Context(), &j.load.measured); err != nil {
 			return err
 		}
 	}
-	return a.execute(ctx, j)
+	return a.execute(cmd.Context(), j)
+}
+
+// A calledVersion is a target, with the flags that describe its requests.
+type calledVersion struct {
+	loadFlags
+	target service.Target
+}
+
+// versions returns the target, and the one of --against.
+func (l *loadFlags) versions(text string) ([]calledVersion, error) {
+	target, err := l.readTarget(text)
+	if err != nil || l.against == "" {
+		return []calledVersion{{*l, target}}, err
+	}
+	if l.gates.baseline != "" {
+		return nil, errors.New("--against and --baseline: both name a version to compare with: leave out one of them")
+	}
+	if l.metrics != "" || l.series != "" || len(l.push.targets) > 0 {
+		return nil, errors.New("--against and --metrics, --push or --series: the figures of two versions cannot be served as one: leave out one of them")
+	}
+	head := calledVersion{loadFlags: *l}
+	head.journey.target = ""
+	headText := l.against
+	if l.journey.script != nil && !isJourney(headText) { // the same file, with another target
+		head.journey.target, headText = headText, text
+	}
+	if head.target, err = head.readTarget(headText); err != nil {
+		return nil, fmt.Errorf("--against: %w", err)
+	}
+	return []calledVersion{{*l, target}, head}, nil
+}
+
+// readTarget reads the target, and its file if it is a file of user steps.
+func (l *loadFlags) readTarget(text string) (target service.Target, err error) {
+	if text, err = l.journey.read(text); err == nil {
+		target, err = l.request.target(text, l.grpc.defaultScheme())
+	}
+	if err != nil {
+		return target, err
+	}
+	return target, errors.Join(l.grpc.apply(&target), l.request.rules.Apply(&target, &l.journey.grpc))
+}
+
+// prepareVersion asks for permission, finds the processes of --also for the job, makes the first call,
+// and returns the load's definition.
+func (a *app) prepareVersion(ctx context.Context, v *calledVersion, j *job) (*service.Definition, error) {
+	for _, t := range []service.Target{v.target, v.journey.grpc} {
+		if err := a.askPermission(ctx, &v.loadFlags, t); err != nil {
+			return nil, err
+		}
+	}
+	v.waiting = reach.Waiting{Until: time.Now().Add(v.wait), Notes: a.stderr}
+	definition, first, err := v.define(ctx, v.target)
+	if err != nil {
+		return nil, err
+	}
+	a.printLines(v.notes)
+	if j.also, err = v.findAlso(definition); err != nil {
+		return nil, usageError(err)
+	}
+	if err := v.addJourney(ctx, definition); err != nil {
+		return nil, err
+	}
+	if v.output.dryRun {
+		return definition, nil
+	}
+	trying := reach.FirstCall{Definition: definition, Request: first, Script: v.journey.script, Seed: v.seed, Notes: format.Writer(a.stderr), Whole: v.given("sse")}
+	if v.given("timeout") {
+		trying.Limit = v.timeout
+	}
+	return definition, v.waiting.Do(ctx, func() error { return trying.Try(ctx) })
 }
 
 // askPermission asks the user before it loads a target outside this machine and private networks.
@@ -234,7 +307,7 @@ func (a *app) askPermission(ctx context.Context, l *loadFlags, t service.Target)
 	return usageError(errors.New(found + ": if you may load it, add --yes-i-may"))
 }
 
-func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error) {
+func (l *loadFlags) scenario(versions []calledVersion) (_ *scenario.Scenario, err error) {
 	clients := []int{l.clients}
 	switch {
 	case len(l.steps) > 0:
@@ -245,7 +318,7 @@ func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error)
 	if err := l.checkNumbers(); err != nil {
 		return nil, err
 	}
-	holding, err := l.holding(t)
+	holding, err := l.holding(versions[0].target)
 	if err != nil {
 		return nil, err
 	}
@@ -254,8 +327,12 @@ func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error)
 		shape.rate, shape.arrivals = l.streams.messageRate*float64(clients[0]), cmp.Or(shape.arrivals, string(scenario.Constant))
 	}
 	clients = holding.CallersOf(clients)
-	if shape.goal != "" && !l.given("duration") {
+	switch {
+	case l.given("duration"):
+	case shape.goal != "":
 		duration = searchStep
+	case l.against != "":
+		duration = versionWindow
 	}
 	if l.hasCountAndRate() {
 		if duration, err = l.durationOfRequests(shape.rate); err != nil {
@@ -271,17 +348,31 @@ func (l *loadFlags) scenario(t service.Target) (_ *scenario.Scenario, err error)
 		load.Total, load.Requests = load.Requests, 0
 	}
 	part := scenario.Part{Name: loadName, Clients: clients, Load: load, Samples: l.samples, Sizes: []scenario.Payload{{}}}
-	variant := scenario.Variant{Stack: service.StackName}.With("wire", string(t.Wire))
-	if l.inFlight != 0 {
-		variant = variant.With("inflight", fmt.Sprint(l.inFlight))
+	for i, v := range versions {
+		variant := scenario.Variant{Stack: service.StackName}.With("wire", string(v.target.Wire))
+		if l.inFlight != 0 {
+			variant = variant.With("inflight", fmt.Sprint(l.inFlight))
+		}
+		if len(versions) > 1 {
+			variant = variant.With(record.VersionOption, []string{record.BaseVersion, record.HeadVersion}[i])
+		}
+		part.Stacks = append(part.Stacks, variant)
 	}
-	part.Stacks = []scenario.Variant{variant}
-	if part.Connection, err = l.connectionMode(t); err != nil {
+	part.OneByOne = holding != nil // streams are not held in turns
+	part.Stretch = len(versions) > 1 && !l.given("duration")
+	if part.Connection, err = l.connectionMode(versions[0].target); err != nil {
 		return nil, fmt.Errorf("--conn: %w", err)
 	}
 	s := l.trialFlags.scenario(part, l.warmUpBefore(load))
-	name := secret.HideData(t.String())
-	s.Title, s.Question = "Load of "+name, "How does "+name+" stand?"
+	t := secret.HideData(versions[0].target.String())
+	s.Title, s.Question = "Load of "+t, "How does "+t+" stand?"
+	if len(versions) > 1 {
+		head := secret.HideData(versions[1].target.String())
+		if !l.given("repeat") {
+			s.Parts[0].Repeats = matrix.LeastTrials
+		}
+		s.Title, s.Question = "Load of "+t+" and "+head, "Is "+head+" faster or slower than "+t+"?"
+	}
 	err = s.Check(anyNameVocabulary)
 	if flag := flagsByScenarioKey[scenario.KeyOf(err)]; flag != "" {
 		err = fmt.Errorf("%s: %w", flag, err)
@@ -412,44 +503,4 @@ func (l *loadFlags) timeLimit() (time.Duration, error) {
 		return 0, errors.New("-n and -z: give only one of them with --steps or --repeat")
 	}
 	return l.duration, nil
-}
-
-// refuseLink returns an error that explains why load cannot use --link, and names alternatives. A
-// link connects two network namespaces of wirelab; a user's service runs outside of them.
-func refuseLink(links []string) error {
-	wanted := slices.IndexFunc(links, func(text string) bool { return text != plan.NoLink })
-	if wanted < 0 {
-		return nil
-	}
-	network, err := scenario.ParseLink(links[wanted])
-	if err != nil {
-		return fmt.Errorf("--link: %w", err)
-	}
-	netem := "delay 5ms loss 1%"
-	if up, down := network.Directions(); up == down {
-		netem = netemOptions(up)
-	}
-	return fmt.Errorf("--link: both ends of an emulated link are network namespaces of the trial, and a running service cannot be moved into one: slow down the interface to the service, as in `tc qdisc add dev lo root netem %s`, for all programs until `tc qdisc del dev lo root`; or start the service by `ip netns exec`, at the other end of a veth pair with that qdisc, and load its address there; to compare wirelab's own stacks over a link, run `wirelab compare --link %s`",
-		netem, links[wanted])
-}
-
-// netemOptions describes a path by options of tc-netem(8). It leaves out any other setting.
-func netemOptions(p scenario.Path) string {
-	var words []string
-	if p.Delay > 0 {
-		words = append(words, "delay "+time.Duration(p.Delay).String())
-		if p.Jitter > 0 {
-			words = append(words, time.Duration(p.Jitter).String())
-		}
-	}
-	if p.Loss > 0 {
-		words = append(words, fmt.Sprintf("loss %g%%", 100*float64(p.Loss)))
-	}
-	if p.Rate > 0 {
-		words = append(words, fmt.Sprintf("rate %dbit", p.Rate))
-	}
-	if len(words) == 0 {
-		return "delay 5ms"
-	}
-	return strings.Join(words, " ")
 }

@@ -185,9 +185,15 @@ func (j *journeyFlags) register(f *pflag.FlagSet) {
 
 const maxJourneyBytes = 64 << 10
 
+// isJourney reports whether a target is the name of a file of user steps.
+func isJourney(text string) bool {
+	extension := filepath.Ext(text)
+	return (extension == ".yaml" || extension == ".yml") && !strings.Contains(text, "://")
+}
+
 // read returns the target's URL. If text names a file of user steps, the URL is in that file.
 func (j *journeyFlags) read(text string) (string, error) {
-	if extension := filepath.Ext(text); extension != ".yaml" && extension != ".yml" || strings.Contains(text, "://") {
+	if !isJourney(text) {
 		if j.target != "" {
 			return "", errors.New("--target only replaces the URL in a .yaml file: give the URL as TARGET")
 		}

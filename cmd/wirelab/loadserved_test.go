@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -71,6 +72,9 @@ func servedSite() *http.ServeMux {
 			received.Store(field, true)
 		}
 	})
+	for path, takes := range map[string]time.Duration{"/quick": 2 * time.Millisecond, "/slow": 8 * time.Millisecond} {
+		site.HandleFunc(path, func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
+	}
 	site.HandleFunc("/new", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, strings.Repeat("-", len(r.Method))) // so that the length tells
 	})

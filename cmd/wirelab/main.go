@@ -29,6 +29,7 @@ import (
 	"wirelab.dev/internal/run/doctor"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/selftest"
+	"wirelab.dev/internal/run/versions"
 	"wirelab.dev/internal/run/worker/body"
 	"wirelab.dev/internal/show/report"
 )
@@ -98,6 +99,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 	commandGroup(root,
 		a.compareCommand(),
 		a.loadCommand(),
+		a.abCommand(),
 		a.pingCommand(),
 		a.runCommand(),
 		a.replicateCommand(),
@@ -124,6 +126,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 			_, err := fmt.Fprintln(out, rebuild.SmallObjectLimit())
 			return err
 		}),
+		a.hiddenCommand(versions.KeeperCommand, "Run a command, and end all that it has started when the input ends", versions.Keep),
 		a.hiddenCommand("disturb", "Disturb a trial of selftest", selftest.RunDisturber),
 	)
 	replaceCobraCommands(root)

@@ -246,7 +246,8 @@ func (a *app) measure(ctx context.Context, workshop *lab.Lab, j job, run *record
 	defer stop()
 	course := plan.LookSeries{
 		Run: run, Scenario: j.scenario, Limits: a.limits,
-		Say: func(line string) { a.sayf("%s", line) },
+		Undecided: analysis.UndecidedChanges(j.gates.conditions, &run.Manifest),
+		Say:       func(line string) { a.sayf("%s", line) },
 		MeasureTrials: func(trials []scenario.PlannedCell) error {
 			observers, stop, err := a.showProgress(ctx, &j, trials, run)
 			if err != nil {

@@ -442,6 +442,7 @@ export interface Diff {
   invalid: string[]; // cells without a valid trial in one of the runs
   doubts: string[]; // reasons for not trusting the comparison
   anchor: AnchorChange[]; // changes of the machine itself; empty if a run lacks an anchor
+  versions?: boolean; // the two sides are versions of a service in one run, loaded by turns
 }
 
 /** A Difference compares one figure of one cell between two runs. */

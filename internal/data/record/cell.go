@@ -185,6 +185,28 @@ const (
 // wire, as in service:wire=h2, and the workload names the request.
 const ServiceStack = "service"
 
+// VersionOption is the option of a service's variant in a run that compares two versions of a service.
+// Its values are BaseVersion and HeadVersion.
+const (
+	VersionOption = "version"
+	BaseVersion   = "base"
+	HeadVersion   = "head"
+)
+
+// Version returns BaseVersion or HeadVersion, or "" if the run does not compare versions of a service.
+func (c Cell) Version() string {
+	if c.Stack != ServiceStack {
+		return ""
+	}
+	_, others := c.Wire()
+	for _, option := range others {
+		if version, is := strings.CutPrefix(option, VersionOption+"="); is {
+			return version
+		}
+	}
+	return ""
+}
+
 // A Kind holds the properties in which cells of wirelab's stacks and cells of a user's service
 // differ. Code that reads records uses these properties, and does not ask for the kind itself.
 type Kind struct {
@@ -212,11 +234,19 @@ var (
 		VariantTitle: "wire", Command: "load",
 		Unplaced: true, MayFail: true, MayBeFew: true, InDetail: true, Alone: true,
 	}
+	versionKind = func() *Kind {
+		compared := *serviceKind
+		compared.Alone = false
+		return &compared
+	}()
 )
 
 // Kind returns the properties of this kind of cell.
 func (c Cell) Kind() *Kind {
-	if c.Stack == ServiceStack {
+	switch {
+	case c.Version() != "":
+		return versionKind
+	case c.Stack == ServiceStack:
 		return serviceKind
 	}
 	return stackKind

@@ -75,6 +75,22 @@ func (p Part) cells() []Cell {
 	return cells
 }
 
+// MostRepeats returns the largest number of repeats of the parts.
+func MostRepeats(parts []Part) (most int) {
+	for _, p := range parts {
+		most = max(most, p.Repeats)
+	}
+	return most
+}
+
+// ComparesVersions reports whether the part measures two versions of a user's service.
+func (p Part) ComparesVersions() bool {
+	return slices.ContainsFunc(p.Stacks, func(v Variant) bool {
+		_, is := v.Get(record.VersionOption)
+		return is && v.Stack == record.ServiceStack
+	})
+}
+
 func (p Part) has(variant Variant, size Payload, clients int) bool {
 	return len(p.Only) == 0 || slices.ContainsFunc(p.Only, Choice{variant, size, clients}.equals)
 }

@@ -31,6 +31,8 @@ type Diff struct {
 	Doubts       []string       `json:"doubts"`         // reasons for not trusting the comparison
 	Anchor       []AnchorChange `json:"anchor"`         // changes of the machine itself; empty if a run lacks an anchor
 
+	Versions bool `json:"versions,omitempty"` // the two sides are versions of a service in one run, loaded by turns
+
 	targets [2]string // addresses of the first cell's server in the earlier and in the later run
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -57,7 +58,7 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 		cell := &s.Cells[i]
 		for _, c := range conditions {
 			switch {
-			case c.IsChange() && (since == nil || slices.Contains(since.OnlyInAfter, cell.Key)):
+			case c.IsChange() && (since == nil || !since.judgesChange(cell)):
 			case c.IsChange():
 				changes = append(changes, c.judgeCellChange(cell, since))
 			case c.of.ofFailures:
@@ -135,10 +136,8 @@ func (f GateFinding) moreRepeats() string {
 func (c Condition) judgeCellChange(cell *matrix.Cell, since *Diff) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: cell.Key, Unit: Relative, Limit: c.Limit, Found: unknownFigure}
 	f = f.open("one of the runs has no valid window with this figure")
-	for _, d := range since.Differences {
-		if d.Metric == c.of.metric() && d.of.after.Cell == cell.Cell {
-			f = c.JudgeChange(d)
-		}
+	if d := since.Difference(cell, c.of.metric()); d != nil {
+		f = c.JudgeChange(*d)
 	}
 	f.Clients, f.Windows = cell.Clients, cell.Valid
 	return f
@@ -159,4 +158,31 @@ func (c Condition) JudgeChange(d Difference) GateFinding {
 		return f.open("this change may be chance, corrected for the number of compared cells: measure more repeats, or fewer cells")
 	}
 	return f
+}
+
+// CheckCells returns an error if the earlier run (baseline is its directory) has none of the planned
+// cells. Without an earlier run it returns nil.
+func CheckCells(baseline string, before *Summary, planned []record.Cell) error {
+	if before == nil || slices.ContainsFunc(planned, before.HasCell) {
+		return nil
+	}
+	has := "none"
+	if len(before.Cells) > 0 {
+		has = before.Cells[0].Key
+	}
+	return fmt.Errorf("--baseline: %s has no cell with a planned name and load (its first cell is %s): use the flags of that run", baseline, has)
+}
+
+// CheckWindows returns an error if the runs have too few windows to judge a change in any cell. before
+// is nil if the two versions are measured together.
+func (c Condition) CheckWindows(baseline string, before *Summary, repeats int) error {
+	needs := fmt.Sprintf("--fail-if: %q: a change needs %d windows in each run", c.Text, matrix.LeastTrials)
+	switch {
+	case repeats < matrix.LeastTrials:
+		return fmt.Errorf("%s: add --repeat %d", needs, matrix.LeastTrials)
+	case before == nil || len(before.Cells) == 0 || slices.ContainsFunc(before.Cells, func(c matrix.Cell) bool { return c.Valid >= matrix.LeastTrials }):
+		return nil
+	}
+	first := before.Cells[0]
+	return fmt.Errorf("%s, but %s has only %d valid windows of %s: measure that run again with --repeat %d", needs, baseline, first.Valid, first.Key, matrix.LeastTrials)
 }

@@ -73,6 +73,25 @@ func startKilledWithParent(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
+// AdoptOrphans makes this process the parent of all descendants whose own parents end (prctl(2),
+// PR_SET_CHILD_SUBREAPER).
+func AdoptOrphans() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("adopt orphans: %w", err)
+	}
+	return nil
+}
+
+// ReapOrphans removes the adopted processes that have ended. No other child may be waited for.
+func ReapOrphans() {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
 // reniceSession sets the nice value of a session. With autogroup (sched(7)), a process's own nice
 // value has an effect only inside its session. pid is the leader of the session.
 func reniceSession(pid, nice int) error {

@@ -34,6 +34,12 @@ func startKilledWithParent(cmd *exec.Cmd) error { return cmd.Start() }
 
 func awaitExit(int) {}
 
+// AdoptOrphans returns an error: it needs Linux.
+func AdoptOrphans() error { return NeedsLinux("end a command with all its descendants") }
+
+// ReapOrphans does nothing: no orphans were adopted.
+func ReapOrphans() {}
+
 func fileLimit() (FileLimit, error) { return FileLimit{}, NeedsLinux("read the limit of open files") }
 
 // RaiseFileLimit returns an error: it needs Linux.

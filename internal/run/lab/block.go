@@ -36,6 +36,8 @@ type block struct {
 	turn   chan struct{} // held by the trial that starts and warms up
 	over   chan struct{} // closed when every client has ended, or none will run
 
+	sharing *serviceFamily // of the processes that serve several trials: their cost cannot be divided; nil if there are none
+
 	observing sync.Mutex // observers get one event at a time
 
 	guard    sync.Mutex // guards the fields below
@@ -67,6 +69,8 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 			b.window = e.scatter.nextWindow(pointOf(b.trials[0].cell()), b.window)
 		}
 	}
+	b.findServices()
+	sharedBefore, _ := b.sharing.read() // without shared processes, nothing is read
 	started := time.Now()
 	records, errs := make([]*record.Record, len(numbers)), make([]error, len(numbers))
 	var running sync.WaitGroup
@@ -74,6 +78,9 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 		running.Go(func() { records[i], errs[i] = t.run(ctx) })
 	}
 	running.Wait()
+	if sharedAfter, err := b.sharing.read(); err == nil {
+		b.spent += sharedAfter.CPU() - sharedBefore.CPU()
+	}
 	if err := cmp.Or(errs...); err != nil { // an interrupt is the same error for all trials
 		return nil, err
 	}
@@ -90,6 +97,38 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 	}
 	e.scatter.learn(records)
 	return records, nil
+}
+
+// findServices finds the processes of the users' services that run already, and those that serve
+// several trials of the block, such as a database of two versions.
+func (b *block) findServices() {
+	if !b.trials[0].isService() { // all trials of a block have the same kind
+		return
+	}
+	table := host.ReadProcessTable()
+	var seen, shared []int
+	for _, t := range b.trials {
+		t.ancestors = findService(b.lab.Definitions[t.planned.Cell.Variant.String()], t.target(), b.lab.Also)
+		family := table.Families(t.ancestors)
+		shared = append(shared, slices.DeleteFunc(slices.Clone(family), func(pid int) bool { return !slices.Contains(seen, pid) })...)
+		seen = append(seen, family...)
+	}
+	if len(shared) == 0 {
+		return
+	}
+	b.sharing = newServiceFamily(shared)
+	for _, t := range b.trials {
+		t.shared = shared
+	}
+}
+
+// services returns the processes of the services of all trials.
+func (b *block) services() []int {
+	all := b.sharing.processes()
+	for _, t := range b.trials {
+		all = append(all, t.service...)
+	}
+	return all
 }
 
 // isShared reports whether trials take turns.

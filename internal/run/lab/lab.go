@@ -40,6 +40,8 @@ type Lab struct {
 	Peers map[string][]string
 	// Targets are the addresses of running servers, by variant or stack.
 	Targets map[string]string
+	// Definitions define the user's own services, by variant.
+	Definitions map[string]string
 	// Also names more processes of the user's service. They and their descendants are no neighbours,
 	// and their cost is part of the service's cost.
 	Also []int
@@ -167,6 +169,8 @@ type trial struct {
 
 	hasTurn, rests, left bool            // its state in the block
 	window               window          // what was measured; empty if the trial failed
+	ancestors            []int           // processes of the user's service that were found before the trial
+	shared               []int           // those of them that also serve other trials of the block
 	service              []int           // processes of its server, if they are on this machine
 	waits                *probe.Readings // how long its ends waited for a CPU; nil if they are not on this machine
 }

@@ -1,17 +1,14 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
-	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
@@ -21,7 +18,6 @@ import (
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/peer"
 	"wirelab.dev/internal/wire/secure"
-	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack/catalog"
 )
 
@@ -45,8 +41,11 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	if address := t.target(); address != "" {
 		given := &server{address: address, trust: t.lab.Trust}
 		if t.isService() {
-			if found := newServiceFamily(t.findService(address)); len(found.last) > 0 {
+			switch found := newServiceFamily(t.ancestors, t.shared...); {
+			case len(found.last) > 0:
 				given.service, given.outside = found, worker.ReadCostOf(found.ancestors[0], found.read)
+			case len(t.ancestors) > 0:
+				r.Warnings = append(r.Warnings, "the CPU time of the service is unknown: the same processes serve both versions")
 			}
 		}
 		return given, nil
@@ -182,117 +181,11 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 	return worker.Spec{
 		Contract: worker.Contract, Role: role, Stack: cell.Variant.String(),
 		Workload: worker.Workload{
-			Name: cell.Workload, Definition: cell.Definition,
+			Name: cell.Workload, Definition: cmp.Or(t.lab.Definitions[cell.Variant.String()], cell.Definition),
 			RequestBytes: int(cell.Size.Request), ResponseBytes: int(cell.Size.Response),
 		},
 		Address: address, Probe: string(cell.Probe),
 		// The probe of CPU time is the only probe that can run in the worker instead of outside.
 		ProfileCPU: t.inWorker != nil,
 	}
-}
-
-// findService returns the processes of the user's own service, if it is on this machine: those that
-// listen, and those that the user named.
-func (t *trial) findService(address string) []int {
-	definition, err := service.Parse(t.planned.Cell.Definition)
-	if err != nil {
-		return nil // the client's worker will report the error
-	}
-	network := definition.Network
-	if definition.Wire == service.HTTP3 || definition.Wire == service.GRPCH3 {
-		network = "udp"
-	}
-	if network != "unix" && !IsOwnAddress(address) {
-		return nil
-	}
-	return append(host.FindListeners(network, address), t.lab.Also...)
-}
-
-// IsOwnAddress reports whether an address belongs to this machine.
-func IsOwnAddress(address string) bool {
-	name, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(name)
-	if err != nil || ip == nil {
-		return false
-	}
-	if ip.IsLoopback() {
-		return true
-	}
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range own {
-		if network, is := a.(*net.IPNet); is && network.IP.Equal(ip) {
-			return true
-		}
-	}
-	return false
-}
-
-// A serviceFamily reads the usage of a service's processes and all their descendants. Descendants may
-// start and end meanwhile, as the processes of a database do for each connection.
-type serviceFamily struct {
-	ancestors []int
-
-	guard   sync.Mutex // guards the fields below
-	last    map[int]probe.Usage
-	ended   probe.Usage // counters of the processes that have ended
-	foundAt time.Time
-}
-
-// findFamilyPeriod is the time between two searches for new descendants. A search takes 10 µs per
-// process of the machine.
-const findFamilyPeriod = time.Second
-
-// newServiceFamily returns the family of some processes.
-func newServiceFamily(ancestors []int) *serviceFamily {
-	f := &serviceFamily{ancestors: ancestors, last: map[int]probe.Usage{}}
-	f.find()
-	return f
-}
-
-// find adds new descendants. If the service started wirelab, wirelab and its workers are not among them.
-func (f *serviceFamily) find() {
-	table := host.ReadProcessTable()
-	own := table.Family(os.Getpid())
-	for _, pid := range table.Families(f.ancestors) {
-		if _, known := f.last[pid]; !known && !slices.Contains(own, pid) {
-			f.last[pid] = probe.Usage{}
-		}
-	}
-	f.foundAt = time.Now()
-}
-
-// processes returns the processes that have not ended.
-func (f *serviceFamily) processes() []int {
-	f.guard.Lock()
-	defer f.guard.Unlock()
-	return slices.Sorted(maps.Keys(f.last))
-}
-
-// read returns the summed usage. Processes that have ended keep their counters.
-func (f *serviceFamily) read() (sum probe.Usage, err error) {
-	f.guard.Lock()
-	defer f.guard.Unlock()
-	if time.Since(f.foundAt) >= findFamilyPeriod {
-		f.find()
-	}
-	for pid, before := range f.last {
-		now, wrong := probe.ReadProcess(pid)
-		if wrong != nil {
-			err = wrong
-			f.ended = f.ended.Plus(before.WithoutGauges())
-			delete(f.last, pid)
-			continue
-		}
-		f.last[pid] = now
-		sum = sum.Plus(now)
-	}
-	if len(f.last) == 0 {
-		return sum, err
-	}
-	sum = sum.Plus(f.ended)
-	sum.AtNS = clock.Now()
-	return sum, nil
 }

@@ -128,7 +128,10 @@ func TestNamedProcessesBelongToTheService(t *testing.T) {
 	for _, also := range [][]int{nil, {back.pid}} {
 		l := newLab(t)
 		l.Targets, l.Also = map[string]string{service.StackName: front.address}, also
-		one := &trial{lab: l, planned: scenario.PlannedCell{Cell: scenario.Cell{Variant: scenario.Variant{Stack: service.StackName}, Definition: definition}}}
+		l.Definitions = map[string]string{service.StackName: definition}
+		one := &trial{lab: l, planned: scenario.PlannedCell{Cell: scenario.Cell{Variant: scenario.Variant{Stack: service.StackName}}}}
+		one.block = &block{lab: l, trials: []*trial{one}}
+		one.block.findServices()
 		watch := host.StartActivityWatch()
 		server, err := one.startServer(t.Context(), &record.Record{})
 		if err != nil {

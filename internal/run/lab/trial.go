@@ -127,7 +127,7 @@ func (t *trial) observed(r *record.Record) {
 	}
 	applyGaps(r, t.block.seen.cpus, t.window)
 	applyWaits(r, t.waits, t.window)
-	t.block.watch.FillHostState(&r.Host, t.block.spent+t.block.seen.cost, t.service...)
+	t.block.watch.FillHostState(&r.Host, t.block.spent+t.block.seen.cost, t.block.services()...)
 }
 
 // applyServer records the server's cost in the window.

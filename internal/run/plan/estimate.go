@@ -200,9 +200,9 @@ func DefaultRunDirectory(name string, now time.Time) string {
 	return filepath.Join(RunsDirectory, name+"-"+now.Format("20060102-150405"))
 }
 
-// Manifest makes the manifest of a run of scenario s. It stores kept, the form of s without
-// secrets. The caller adds the tool, the command, the fleet and the warnings.
-func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (record.Manifest, error) {
+// Manifest makes the manifest of a run of scenario s. The caller adds the tool, the command, the
+// fleet and the warnings.
+func Manifest(s *scenario.Scenario, u *record.Until, started time.Time) (record.Manifest, error) {
 	order := lab.ManifestOrder(Trials(s, u))
 	m := record.Manifest{
 		Version: record.Version, Name: s.Name, Title: s.Title, Question: s.Question,
@@ -213,7 +213,7 @@ func Manifest(s, kept *scenario.Scenario, u *record.Until, started time.Time) (r
 	for _, part := range []struct {
 		into  *json.RawMessage
 		value any
-	}{{&m.Scenario, kept}, {&m.Declarations, declarations(s.Parts)}, {&m.Host, host.Describe()}} {
+	}{{&m.Scenario, s}, {&m.Declarations, declarations(s.Parts)}, {&m.Host, host.Describe()}} {
 		if *part.into, err = json.Marshal(part.value); err != nil {
 			return m, fmt.Errorf("encode the manifest: %w", err)
 		}

@@ -148,6 +148,9 @@ type LookSeries struct {
 	Limits   check.Limits // thresholds for judging trials
 	// MeasureTrials measures the trials that have no record yet.
 	MeasureTrials func(trials []scenario.PlannedCell) error
+	// Undecided reports whether a run whose comparisons are all decided must go on, because a gate
+	// cannot tell yet. It may be nil.
+	Undecided func(judged analysis.JudgedTrials) bool
 	// Say prints a line about the result of a look.
 	Say func(line string)
 }
@@ -182,15 +185,20 @@ func (c *LookSeries) takeLook(u *record.Until) error {
 	now := &u.Looks[u.Begun-1]
 	now.Open, now.Of = &found.Open, &found.Of
 	u.Ended = ""
+	open := c.openItems(found)
+	undecided := found.Of > 0 && found.Open == 0 && u.Width == 0 && c.Undecided != nil && c.Undecided(judged)
+	if undecided {
+		open = c.everyItem()
+	}
 	switch {
 	case found.Of == 0:
 		u.Ended = record.EndedNothing
-	case found.Open == 0:
+	case found.Open == 0 && !undecided:
 		u.Ended = record.EndedAnswered
 	case u.Begun == len(u.Looks):
 		u.Ended = record.EndedRepeats
 	case u.Width == 0:
-		now.Again, u.Ended = c.chooseItems(u, c.openItems(found), judged.Records, took)
+		now.Again, u.Ended = c.chooseItems(u, open, judged.Records, took)
 	default:
 		trials, more := len(Trials(c.Scenario, u)), len(trialsUpTo(c.Scenario, u, u.Begun+1))
 		if u.TimeNS > 0 && took+took*int64(more-trials)/int64(trials) > u.TimeNS {
@@ -234,6 +242,15 @@ func (c *LookSeries) openItems(found compare.Look) (items []openItem) {
 		items = append(items, item)
 	}
 	return items
+}
+
+// everyItem returns all cells as one item.
+func (c *LookSeries) everyItem() []openItem {
+	all := openItem{cells: distinctCells(c.Scenario)}
+	for i := range all.cells {
+		all.again = append(all.again, i)
+	}
+	return []openItem{all}
 }
 
 // hope limits the repeats that an item may need, as a multiple of the last look's repeats. The need

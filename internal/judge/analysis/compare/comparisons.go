@@ -52,6 +52,9 @@ type Comparison struct {
 	points [2]*matrix.Point // A and B; none in an overlay of several runs
 }
 
+// Points returns the points of A and B, or nil in an overlay of several runs.
+func (c *Comparison) Points() (a, b *matrix.Point) { return c.points[0], c.points[1] }
+
 // IsEqual reports whether two variants are so close that either may be chosen.
 func (c *Comparison) IsEqual() bool { return c.Verdict == Equivalent && c.Margin <= matrix.Margin }
 

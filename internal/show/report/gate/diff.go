@@ -48,6 +48,9 @@ func NewDiffReport(d *analysis.Diff, findings []analysis.GateFinding) *DiffRepor
 
 // answerLines returns verdict counts per figure, gate outcomes, and doubts, one per line.
 func (r *DiffReport) answerLines() []string {
+	if r.Versions {
+		return nil // the run's own answer compares the versions
+	}
 	var lines []string
 	for _, of := range []struct{ metric, name string }{{matrix.Mean, "Mean"}, {matrix.P99, "P99"}, {matrix.CPU, "CPU time"}} {
 		if line := r.countVerdicts(of.metric, of.name); line != "" {
@@ -119,11 +122,18 @@ func (r *DiffReport) shownDifferences() []analysis.Difference {
 	return slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
 		asked := slices.ContainsFunc(r.findings, func(f analysis.GateFinding) bool { return f.Change != nil && f.Change.Metric == d.Metric })
 		decided := d.Verdict != compare.Undecided && d.Verdict != compare.Equivalent
-		return d.Metric != matrix.Mean && !asked && !decided
+		return !r.Versions && d.Metric != matrix.Mean && !asked && !decided
 	})
 }
 
-var diffTitles = []string{"cell", "figure", "before", "after", "change", "verdict", "trials"}
+// titles returns the titles of the columns of diffRow.
+func (r *DiffReport) titles() []string {
+	before, after := "before", "after"
+	if r.Versions {
+		before, after = r.Before, r.After
+	}
+	return []string{"cell", "figure", before, after, "change", "verdict", "trials"}
+}
 
 func diffRow(d analysis.Difference) []string {
 	return []string{d.Cell, d.Metric, formatDiffFigure(d, d.Before), formatDiffFigure(d, d.After), formatChange(d.Ratio), string(d.Verdict), fmt.Sprintf("%d, %d", d.BeforeTrials, d.AfterTrials)}
@@ -145,7 +155,7 @@ func formatChange(ratio matrix.Figure) string {
 func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 	differences := r.shownDifferences()
 	rows := lists.Map(differences, diffRow)
-	lines := format.Grid(slices.Insert(rows, 0, diffTitles), func(column int) bool { return column < 2 || column > 3 })
+	lines := format.Grid(slices.Insert(rows, 0, r.titles()), func(column int) bool { return column < 2 || column > 3 })
 	paint := format.Painter(terminal.Colour)
 	var out strings.Builder
 	if len(differences) > 0 {
@@ -161,10 +171,12 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 		}
 		out.WriteString(paint(style, lines[i+1]) + "\n")
 	}
-	if len(differences) > 0 {
-		out.WriteByte('\n')
+	if len(r.Answer) > 0 {
+		if len(differences) > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(strings.Join(r.Answer, "\n") + "\n")
 	}
-	out.WriteString(strings.Join(r.Answer, "\n") + "\n")
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -173,7 +185,7 @@ func WriteDiff(w io.Writer, r *DiffReport, terminal format.Terminal) error {
 func WriteDiffMarkdown(w io.Writer, r *DiffReport) error {
 	var out strings.Builder
 	writeList(&out, r.Answer)
-	out.WriteString("\n" + markdownTable(diffTitles, "llrrlll", lists.Map(r.shownDifferences(), diffRow)))
+	out.WriteString("\n" + markdownTable(r.titles(), "llrrlll", lists.Map(r.shownDifferences(), diffRow)))
 	_, err := io.WriteString(w, out.String())
 	return err
 }

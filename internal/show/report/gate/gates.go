@@ -5,6 +5,7 @@
 package gate
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -41,6 +42,27 @@ func WriteGates(w io.Writer, run *Run) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// NotKept describes the gates that are breached, and names those that cannot tell. A text is empty if
+// there are none.
+func (r *Run) NotKept() (breached, open string) {
+	var breaches, names []string
+	for _, f := range r.Gates {
+		switch f.Outcome {
+		case analysis.GateBreached:
+			breaches = append(breaches, r.DescribeGate(f))
+		case analysis.GateOpen:
+			names = append(names, f.Gate)
+		}
+	}
+	if len(breaches) > 0 {
+		breached = "breached: " + strings.Join(breaches, "; ")
+	}
+	if len(names) > 0 {
+		open = "cannot tell: " + strings.Join(slices.Compact(names), ", ")
+	}
+	return breached, open
 }
 
 // DescribeGate returns the condition and its finding, and the cell if the run has several.
@@ -131,6 +153,44 @@ func invalidReason(c *matrix.Cell) string {
 	return "no trial has ended"
 }
 
+// WhyInvalid says why a run has no figures (measured is false then), or which cells have no valid
+// trial. It returns "" if all cells have one.
+func WhyInvalid(s *analysis.Summary) (reason string, measured bool) {
+	if len(s.Cells) == 0 {
+		return "", true // the plan has only trials with profiles, which give no figures
+	}
+	if !slices.ContainsFunc(s.Cells, func(c matrix.Cell) bool { return c.HasFigures() }) {
+		c := &s.Cells[0]
+		why := cmp.Or(c.Failure, "no trial of "+c.Key+" has ended")
+		if c.Failure == "" && len(c.Findings) > 0 {
+			// the first finding is the worst
+			why = fmt.Sprintf("%s: %s, %s", c.Key, c.Findings[0].Name, c.Findings[0].Detail)
+		}
+		return "nothing was measured: " + why, false
+	}
+	var wrong, disturbed []string // names of cells without a valid trial
+	for _, c := range s.Cells {
+		switch {
+		case c.IsValid():
+		case c.Spoiled > 0:
+			disturbed = append(disturbed, c.Key)
+		default:
+			wrong = append(wrong, c.Key)
+		}
+	}
+	var reasons []string
+	if len(wrong) > 0 {
+		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", format.FirstNames(wrong, 3)))
+	}
+	if len(disturbed) > 0 {
+		reasons = append(reasons, fmt.Sprintf("no valid trial of %s, because other programs disturbed them: measure when the machine is quieter", format.FirstNames(disturbed, 3)))
+	}
+	if len(reasons) == 0 {
+		return "", true
+	}
+	return "the measurement is invalid: " + strings.Join(reasons, "; "), true
+}
+
 var loadTitles = []string{"clients", "load", "req/s", "mean", "P50", "P99", "max", "errors", "client CPU", "service CPU", "valid"}
 
 // WriteLoadMarkdown writes the figures, the gates and the changes, for a pull request.
@@ -180,13 +240,21 @@ func WriteLoadMarkdown(w io.Writer, run *Run) error {
 }
 
 func loadRow(c *matrix.Cell) []string {
-	return append([]string{table.ClientCount(c), table.DescribeLoad(c)},
+	clients := table.ClientCount(c)
+	if version := c.Version(); version != "" {
+		clients = version + ", " + clients
+	}
+	return append([]string{clients, table.DescribeLoad(c)},
 		table.ColumnValues(c, "req/s", "mean", "P50", "P99", "max", "err", "client", "server", "valid")...)
 }
 
 // SinceTitle names the earlier run. If the called servers differ, it names both servers.
 func (r *Run) SinceTitle() string {
 	text := "Since " + r.Since.Before
+	if r.Since.Versions {
+		old, now := r.Since.Targets()
+		return fmt.Sprintf("%s (%s) against %s (%s)", words.Capitalize(r.Since.After), now, r.Since.Before, old)
+	}
 	if old, now := r.Since.Targets(); old != "" && old != now {
 		text += fmt.Sprintf("  (that run called %s, this run calls %s)", old, now)
 	}

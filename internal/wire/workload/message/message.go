@@ -158,6 +158,19 @@ type Sizes struct {
 	RequestGzip, ResponseGzip int // size in protobuf, compressed with gzip
 }
 
+// String describes the sizes of both messages.
+func (s Sizes) String() string {
+	return "the request has " + describeSizes(s.Request, s.RequestJSON, s.RequestGzip) + ", the response " + describeSizes(s.Response, s.ResponseJSON, s.ResponseGzip)
+}
+
+func describeSizes(encoded, asJSON, compressed int) string {
+	if encoded == 0 {
+		return fmt.Sprintf("0 bytes (%d as JSON)", asJSON)
+	}
+	return fmt.Sprintf("%d bytes (%d as JSON, a factor of %.2f; %d with gzip, a factor of %.2f)",
+		encoded, asJSON, float64(asJSON)/float64(encoded), compressed, float64(compressed)/float64(encoded))
+}
+
 // SizesOf computes the sizes of a definition's messages.
 func SizesOf(definition string) (Sizes, error) {
 	m, err := parse(definition)
