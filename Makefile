@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve fleet-bench FORCE
+.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth fleet-bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -113,6 +113,14 @@ bench: bin/tools ## benchmarks, six times, summed up by benchstat; BENCH=regexp 
 
 judge-curve: build ## what the judge refuses against what is truly wrong: a table, in about ten minutes on a quiet machine
 	@tools/judge-curve.sh bin/wirelab
+
+RUNS ?= 10
+PLANTED ?= 10 0
+BURNERS ?= 1
+ab-truth: build ## how often wirelab ab finds a planted difference, and one where there is none; RUNS=20 PLANTED='5 0' BURNERS=0
+	@for planted in $(PLANTED); do \
+		go -C tools run ./abtruth -wirelab $(CURDIR)/bin/wirelab -runs $(RUNS) -planted $$planted -burners $(BURNERS); \
+	done
 
 # What a fleet's hub and controller take, and what is on the wire to it, by the number of agents.
 AGENTS ?= 1 10 50 200 1000

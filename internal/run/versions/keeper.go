@@ -39,7 +39,7 @@ const (
 	gracePeriod = 2 * time.Second
 	// killPeriod is the time between two searches for descendants that live on.
 	killPeriod = 5 * time.Millisecond
-	// killRounds limits the searches. A process that survives so many kills is in the kernel.
+	// killRounds limits the searches. A process that survives this many kills is in the kernel.
 	killRounds = 400
 )
 
