@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/secret"
@@ -285,26 +282,6 @@ func (a *app) prepareVersion(ctx context.Context, v *calledVersion, j *job) (*se
 		trying.Limit = v.timeout
 	}
 	return definition, v.waiting.Do(ctx, func() error { return trying.Try(ctx) })
-}
-
-// askPermission asks the user before it loads a target outside this machine and private networks.
-func (a *app) askPermission(ctx context.Context, l *loadFlags, t service.Target) error {
-	if l.mayLoad || t.Host == "" || t.Socket != "" || l.output.dryRun {
-		return nil
-	}
-	public, err := reach.FindPublicAddress(ctx, t)
-	if err != nil || public == nil {
-		return err
-	}
-	found := fmt.Sprintf("%s is at %s, which is neither this machine nor a private network", public.Host, public)
-	if in, is := a.stdin.(*os.File); is && term.IsTerminal(int(in.Fd())) {
-		fmt.Fprint(a.stderr, found+". May you load it? Type yes: ")
-		answer, _ := bufio.NewReader(in).ReadString('\n')
-		if strings.TrimSpace(answer) == "yes" {
-			return nil
-		}
-	}
-	return usageError(errors.New(found + ": if you may load it, add --yes-i-may"))
 }
 
 func (l *loadFlags) scenario(versions []calledVersion) (_ *scenario.Scenario, err error) {

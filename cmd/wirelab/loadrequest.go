@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/expect"
@@ -331,4 +333,24 @@ func (l *loadFlags) addTrace(d *service.Definition) error {
 	}
 	d.Trace = &service.Trace{Share: l.traced}
 	return nil
+}
+
+// askPermission asks the user before it loads a target outside this machine and private networks.
+func (a *app) askPermission(ctx context.Context, l *loadFlags, t service.Target) error {
+	if l.mayLoad || t.Host == "" || t.Socket != "" || l.output.dryRun {
+		return nil
+	}
+	public, err := reach.FindPublicAddress(ctx, t)
+	if err != nil || public == nil {
+		return err
+	}
+	found := fmt.Sprintf("%s is at %s, which is neither this machine nor a private network", public.Host, public)
+	if in, is := a.stdin.(*os.File); is && term.IsTerminal(int(in.Fd())) {
+		fmt.Fprint(a.stderr, found+". May you load it? Type yes: ")
+		answer, _ := bufio.NewReader(in).ReadString('\n')
+		if strings.TrimSpace(answer) == "yes" {
+			return nil
+		}
+	}
+	return usageError(errors.New(found + ": if you may load it, add --yes-i-may"))
 }
