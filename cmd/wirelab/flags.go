@@ -372,7 +372,7 @@ func (l *loadFlags) holding(t service.Target) (*service.Holding, error) {
 	switch {
 	case l.journey.script != nil && (s.hold || s.events):
 		return nil, errors.New("--streams and --sse: steps of a file hold no streams: leave them out")
-	case s.hold && web:
+	case s.hold && web && !s.events:
 		return nil, errors.New("--streams is for gRPC: add --sse for server-sent events, or write ws:// for a WebSocket")
 	case s.events && !web:
 		return nil, errors.New("--sse is for http:// and https://: leave it out")

@@ -249,7 +249,7 @@ export interface Cell {
   statuses?: AnswerStatus[]; // statuses of the service's answers; absent unless a user's own service was called
   answers?: AnswerSizes; // sizes of the service's answers; absent if none is known
   response_apart: boolean; // response_us differs from service_us
-  sizes: string; // the sizes in words; empty if none is known
+  facts: Fact[]; // more about the calls, in words
   said: string; // the request and the protocol
   name: string; // request, protocol and number of clients
   checks: JudgedCheck[]; // results of checks, worst first
@@ -508,6 +508,12 @@ export interface ErrorCount {
   code: string; // Code is a gRPC status code, an HTTP status, the condition that an answer did not meet, or "WrongAnswer".
   count: number;
   example: string; // text of the first such error
+}
+
+/** A Fact says something about a load's calls in words. */
+export interface Fact {
+  name: string;
+  text: string;
 }
 
 /** A Fleet lists the agents whose machines ran the ends of a run's trials. */

@@ -34,6 +34,10 @@ type Streams struct {
 	Sequence *Sequence `json:"sequence,omitempty"`
 }
 
+// Receives says that a call waits for the server's next message. Its time is the gap since the
+// message before.
+func (s *Streams) Receives() bool { return s.Exchange == "receive" }
+
 // Plus adds the counts of s and other.
 func (s Streams) Plus(other Streams) Streams {
 	s.Exchange = cmp.Or(s.Exchange, other.Exchange)

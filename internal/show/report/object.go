@@ -65,7 +65,7 @@ type Cell struct {
 
 	Statuses    []table.AnswerStatus `json:"statuses,omitempty"` // statuses of the service's answers; absent unless a user's own service was called
 	Answers     *table.AnswerSizes   `json:"answers,omitempty"`  // sizes of the service's answers; absent if none is known
-	Sizes       string               `json:"-" page:"sizes"`     // the sizes in words; empty if none is known
+	Facts       []table.Fact         `json:"-" page:"facts"`     // more about the calls, in words
 	Description string               `json:"-" page:"said"`      // the request and the protocol
 	Name        string               `json:"-" page:"name"`      // request, protocol and number of clients
 	Checks      []JudgedCheck        `json:"-" page:"checks"`    // results of checks, worst first
@@ -101,9 +101,7 @@ func newCell(c *matrix.Cell) Cell {
 		if b := c.Bytes; b != nil && b.Calls > 0 {
 			cell.Payload = record.Payload{RequestBytes: int(b.SentBodyBytes / b.Calls), ResponseBytes: int(b.ReceivedBodyBytes / b.Calls)}
 		}
-		if cell.Answers = table.SizesOf(c.Answers); cell.Answers != nil {
-			cell.Sizes = cell.Answers.String()
-		}
+		cell.Answers, cell.Facts = table.SizesOf(c.Answers), table.FactsOf(c)
 	}
 	return cell
 }

@@ -82,7 +82,7 @@ function Standing({ cells }: { cells: Cell[] }) {
   return (
     <dl class="facts">
       <Fact name="Answered well" value={perSecond(cell.throughput_rps)} />
-      <Fact name="Requests" value={plain(cell.survival.requests)} />
+      <Fact name={cell.streams ? "Messages" : "Requests"} value={plain(cell.survival.requests)} />
       <Fact name="Failed" value={failed === 0 ? "none" : `${plain(failed)} (${percent(failed / cell.survival.requests)})`} bad={failed > 0} />
       <Fact name="P50" value={micros(cell.response_us.p50)} />
       {cell.response_us.p90 !== null && <Fact name="P90" value={micros(cell.response_us.p90)} />}

@@ -13,9 +13,12 @@ export function Answers({ point }: { point: AtPoint }) {
       {point.cells.map((cell) => (
         <div class="of-call" key={cell.key}>
           {point.cells.length > 1 && <h3>{cell.said}</h3>}
-          <p>{sayFailures(cell)}{cell.sizes && ` Sizes: ${cell.sizes}.`}</p>
+          <p>{sayFailures(cell)}</p>
           <Statuses cell={cell} />
           <Errors cell={cell} />
+          <dl class="host">
+            {cell.facts.map(({ name, text }) => <><dt>{name}</dt><dd>{text}</dd></>)}
+          </dl>
         </div>
       ))}
     </section>

@@ -201,24 +201,24 @@ func describeHow(cells []*matrix.Cell) []string {
 func (t *loadText) figures(c *matrix.Cell) {
 	t.counts(describeCounts(c))
 	if c.Errors < c.Requests { // if all failed, no answer has a time
-		if c.Response != nil {
+		switch {
+		case c.Response != nil:
 			t.times("response", c.Response, c.Spread, "from the planned send")
 			t.times("service", &c.Service, nil, "from the actual send")
-		} else {
+		case c.Streams != nil && c.Streams.Receives():
+			t.times("gap", &c.Service, c.Spread, "since the message before")
+		default:
 			t.times("latency", &c.Service, c.Spread, "")
 		}
 	}
-	if c.Messages != nil {
-		what := " answered"
-		switch {
-		case c.Streams != nil && c.Streams.Dated:
-			what = " received, after they were sent"
-		case c.Streams != nil:
-			what = " received, after the one before"
-		}
-		t.fact("messages", append([]string{units.Thousands(c.Messages.Requests) + what}, percentiles(&c.Messages.Times, shownPercentiles)...)...)
+	if m := c.Messages; m != nil && c.Streams == nil {
+		t.fact("messages", append([]string{units.Thousands(m.Requests) + " answered"}, percentiles(&m.Times, shownPercentiles)...)...)
+	} else if m != nil && c.Streams.Dated {
+		t.fact("age", append(percentiles(&m.Times, shownPercentiles), "since they were sent")...)
 	}
-	t.streams(c.Streams)
+	if c.Streams != nil {
+		t.fact("streams", describeStreams(c.Streams)...)
+	}
 	if s := c.Search; s != nil {
 		t.fact("goal", fmt.Sprintf("%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value)))
 	}
@@ -342,9 +342,13 @@ func (t *loadText) times(name string, l *matrix.Latencies, spread []matrix.Sprea
 // describeCPU returns the cost of both ends.
 func describeCPU(c *matrix.Cell) []string {
 	client, service := formatOptional(figureValue(c.ClientCPU), format.Micros), formatOptional(figureValue(c.ServerCPU), format.Micros)
-	parts := []string{fmt.Sprintf("client %s, service %s per request", client, service)}
+	call := "request"
+	if c.Streams != nil {
+		call = "message"
+	}
+	parts := []string{fmt.Sprintf("client %s, service %s per %s", client, service, call)}
 	if c.ServerCPU == nil {
-		parts = []string{"client " + client + " per request", "service unknown: on another machine, or not found"}
+		parts = []string{"client " + client + " per " + call, "service unknown: on another machine, or not found"}
 	}
 	if c.Client.RSS != nil && c.Server.RSS != nil {
 		parts = append(parts, fmt.Sprintf("memory %.0f and %.0f MiB", c.Client.RSS.Value/(1<<20), c.Server.RSS.Value/(1<<20)))
