@@ -184,7 +184,10 @@ func Print(w io.Writer, seen *report.Run, p PrintOptions, page string) error {
 // between words, and commands so that a shell can still read them.
 func printAnswer(out *strings.Builder, seen *report.Run, p PrintOptions, terminal format.Terminal, page string) {
 	s := seen.Summary
-	lines := advice.Standings(s)
+	var lines []string
+	if !isPrintedAsLoad(s, p) {
+		lines = advice.Standings(s)
+	}
 	if s.IsPartial() {
 		what := "trials"
 		if isPrintedAsLoad(s, p) {
@@ -192,7 +195,7 @@ func printAnswer(out *strings.Builder, seen *report.Run, p PrintOptions, termina
 		}
 		lines = append(lines, fmt.Sprintf("Partial: %d of %d %s were done; the missing %s may change the result.", s.Done, s.Planned, what, what))
 	}
-	if !isPrintedAsLoad(s, p) { // the figures of a load are its answer
+	if !isPrintedAsLoad(s, p) || table.ComparesVersions(s) { // the figures of one load are its answer
 		lines = append(lines, seen.Answer...)
 		out.WriteByte('\n')
 	}

@@ -10,6 +10,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/show/report/format"
 )
 
@@ -162,6 +164,9 @@ func progressBar(fraction float64) string {
 
 func describeTrial(r *record.Record) string {
 	name := fmt.Sprintf("%s (repeat %d)", r.Cell.Key(), r.Repeat)
+	if r.Cell.Stack == record.ServiceStack { // its requests have slashes, as keys have
+		name = fmt.Sprintf("%s, %s (run %d)", cmp.Or(r.Cell.Version(), r.Cell.Workload), words.Clients(r.Cell.Clients), r.Repeat)
+	}
 	switch {
 	case r.Failure != "":
 		return name + ": failed: " + r.Failure

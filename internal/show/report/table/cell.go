@@ -71,8 +71,12 @@ var protocolNames = map[string]string{
 	"h1": "HTTP/1.1", "h2": "HTTP/2", "h3": "HTTP/3", "grpc": "gRPC", "grpc-h3": "gRPC on HTTP/3", "ws": "WebSocket",
 }
 
-// DescribeCall describes a service's request and protocol: GET /items over HTTP/1.1.
+// DescribeCall describes a service's request and protocol: GET /items over HTTP/1.1. Of two versions
+// it returns the name, because only the versions differ.
 func DescribeCall(c *record.Cell) string {
+	if version := c.Version(); version != "" {
+		return version
+	}
 	wire, others := c.Wire()
 	text := c.Workload + " over " + cmp.Or(protocolNames[wire], wire)
 	for _, option := range others {

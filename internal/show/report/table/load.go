@@ -21,12 +21,17 @@ import (
 	"wirelab.dev/internal/show/report/format"
 )
 
-// IsLoad reports whether a run is the load of one service, which WriteLoad prints.
+// IsLoad reports whether a run is the load of one service or of its versions, which WriteLoad prints.
 func IsLoad(s *analysis.Summary) bool {
 	cells := s.Cells
-	return len(cells) > 0 && cells[0].Kind().Alone && len(s.Foreign) == 0 && !slices.ContainsFunc(cells, func(c matrix.Cell) bool {
-		return c.Variant != cells[0].Variant || c.Target != cells[0].Target || !c.HasFigures()
+	return len(cells) > 0 && (cells[0].Kind().Alone || ComparesVersions(s)) && len(s.Foreign) == 0 && !slices.ContainsFunc(cells, func(c matrix.Cell) bool {
+		return !c.HasFigures() || c.Version() == "" && (c.Variant != cells[0].Variant || c.Target != cells[0].Target)
 	})
+}
+
+// ComparesVersions reports whether a run is the load of two versions of a service.
+func ComparesVersions(s *analysis.Summary) bool {
+	return len(s.Cells) > 0 && s.Cells[0].Version() != ""
 }
 
 // WriteLoad prints the figures of a load, each once, and then what a reader must know about them. A
@@ -50,7 +55,9 @@ func WriteLoad(w io.Writer, s *analysis.Summary, table Table) error {
 			}
 		}
 	}
-	out.remarks(advice.LoadRemarks(s), table.Verbose)
+	if !ComparesVersions(s) { // their answer says what was found
+		out.remarks(advice.LoadRemarks(s), table.Verbose)
+	}
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -130,6 +137,9 @@ func (t *loadText) grid(rows [][]string, drop ...string) {
 func (t *loadText) headline(cells []*matrix.Cell) {
 	c := cells[0]
 	left, right := describeTarget(c), strings.Join(describeHow(cells), ", ")
+	if i := slices.IndexFunc(cells, func(other *matrix.Cell) bool { return other.Target != c.Target }); i >= 0 {
+		left += " and " + describeTarget(cells[i])
+	}
 	if utf8.RuneCountInString(left+right)+3 <= t.width {
 		t.WriteString(t.paint(format.Bold, left) + "   " + right + "\n")
 		return
@@ -166,6 +176,10 @@ func describeHow(cells []*matrix.Cell) []string {
 	c := cells[0]
 	wire, others := c.Cell.Wire()
 	parts := []string{cmp.Or(protocolNames[wire], wire)}
+	sameClients := !slices.ContainsFunc(cells, func(other *matrix.Cell) bool { return other.Clients != c.Clients })
+	if sameClients && len(cells) > 1 {
+		parts = append(parts, describeCount(c.Clients))
+	}
 	if len(cells) == 1 {
 		clients := describeCount(c.Clients)
 		if kept := int(c.Opened.Value) - int(c.Connections.During); c.Connection != "per-worker" && kept > 0 && !c.Connections.PerRequest {
@@ -377,13 +391,13 @@ const stepTitle = "step"
 
 // steps prints one line per number of clients, or per load.
 func (t *loadText) steps(cells []*matrix.Cell) {
-	rows := [][]string{{"clients", "load", "ok", "failed", "/s", "P50", "P90", "P99", "max", "client", "service", "valid"}}
+	rows := [][]string{{"version", "clients", "load", "ok", "failed", "/s", "P50", "P90", "P99", "max", "client", "service", "valid"}}
 	for _, c := range cells {
-		row := []string{ClientCount(c), DescribeLoad(c), units.Thousands(c.Requests - c.Errors), units.Thousands(c.Errors), format.PerSecond(c.Throughput.Value)}
+		row := []string{c.Version(), ClientCount(c), DescribeLoad(c), units.Thousands(c.Requests - c.Errors), units.Thousands(c.Errors), format.PerSecond(c.Throughput.Value)}
 		row = append(row, stepTimes(c.ResponseTimes())...)
 		rows = append(rows, append(row, formatOptional(figureValue(c.ClientCPU), format.Micros), formatOptional(figureValue(c.ServerCPU), format.Micros), yesOrNo(c.IsValid())))
 	}
-	t.grid(withoutConstant(rows, "load", "valid"), "P90", "max", "service", "client")
+	t.grid(withoutConstant(rows, "version", "clients", "load", "valid"), "P90", "max", "service", "client")
 }
 
 // withoutConstant removes the columns with the given titles whose rows are all equal.
