@@ -312,12 +312,12 @@ func (l *loadFlags) scenario(versions []calledVersion) (_ *scenario.Scenario, er
 		duration = versionWindow
 	}
 	if l.hasCountAndRate() {
-		if duration, err = l.durationOfRequests(shape.rate); err != nil {
-			return nil, err
-		}
 		requests, shape = 0, shape.evenlySpread()
 	}
 	load, err := shape.load(requests, duration)
+	if err == nil && l.hasCountAndRate() {
+		err = l.limitRequests(&load)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -410,7 +410,7 @@ func (l *loadFlags) checkNumbers() error {
 // warmUpBefore returns the longest warm-up. By default, loads with -n, bursts and ramps have none:
 // the requests of a warm-up would exceed the number that the user asked for.
 func (l *loadFlags) warmUpBefore(load scenario.Load) time.Duration {
-	if !l.given("warm-up") && (load.Total > 0 || l.hasCountAndRate() || load.Model == scenario.Burst || load.Model == scenario.Ramp) {
+	if !l.given("warm-up") && (load.Total > 0 || load.Model == scenario.Burst || load.Model == scenario.Ramp) {
 		return 0
 	}
 	return l.warmUp
@@ -422,18 +422,18 @@ func (l *loadFlags) hasCountAndRate() bool {
 	return l.requests > 0 && s.rate+l.streams.messageRate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
 }
 
-// durationOfRequests returns the time for -n requests at the rate of --rps. -z limits this time.
-func (l *loadFlags) durationOfRequests(rate float64) (time.Duration, error) {
+// limitRequests makes the load -n requests at the rate of --rps. -z limits their time.
+func (l *loadFlags) limitRequests(load *scenario.Load) error {
 	const maxLoadTime = 24 * time.Hour
-	seconds := float64(l.requests) / rate
+	seconds := float64(l.requests) / load.Rate
 	if seconds > maxLoadTime.Seconds() {
-		return 0, fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer requests, or raise the rate", l.requests, rate, maxLoadTime)
+		return fmt.Errorf("-n %d at --rps %v takes longer than %v: send fewer requests, or raise the rate", l.requests, load.Rate, maxLoadTime)
 	}
-	takes := time.Duration(seconds * float64(time.Second))
-	if l.given("duration") {
-		takes = min(takes, l.duration)
+	load.Total, load.Duration = l.requests, scenario.Duration(seconds*float64(time.Second))
+	if l.given("duration") && l.duration.Seconds() < seconds {
+		load.Total, load.Duration = max(1, int(load.Rate*l.duration.Seconds())), scenario.Duration(l.duration)
 	}
-	return takes, nil
+	return nil
 }
 
 // findAlso returns the processes that --also names.

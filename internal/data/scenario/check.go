@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -300,7 +301,10 @@ func (c *checker) load(in func(...any) treePath, p Part) *problem {
 	if l.Model == Closed && len(given) != 1 {
 		return c.problem(in("load"), "a closed loop needs exactly one of requests (per client), total-requests (of all clients) and duration, as in `%s`", form.example)
 	}
-	if most := slices.Max(p.Clients); l.Total > 0 && l.Total < most {
+	if fit := max(1, math.Round(l.Rate*time.Duration(l.Duration).Seconds())); l.Model == Open && float64(l.Total) > fit {
+		return c.problem(in("load", "total-requests"), "total-requests: %v per second for %v are %.0f requests, fewer than the %d of total-requests: write a longer duration", l.Rate, l.Duration, fit, l.Total)
+	}
+	if most := slices.Max(p.Clients); l.Model == Closed && l.Total > 0 && l.Total < most {
 		return c.problem(in("load", "total-requests"), "total-requests: %d are fewer than the %d clients: each client needs at least one request", l.Total, most)
 	}
 	return nil

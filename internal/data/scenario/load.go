@@ -43,7 +43,8 @@ type Load struct {
 	// Burst: the number of requests that all clients together send at once.
 	Requests int `json:"requests,omitempty" jsonschema:"minimum=1"`
 	// Closed loop: the number of measured requests of all clients together, instead of a number per
-	// client. Clients get equal numbers; the first clients also get the remainder.
+	// client. Clients get equal numbers; the first clients also get the remainder. Open loop: the
+	// number of requests that are sent within the duration, and none before or after it.
 	Total int `json:"total-requests,omitempty" jsonschema:"minimum=1"`
 	// The length of the measured window. In a search, the length of each step's window.
 	Duration Duration `json:"duration,omitempty"`
@@ -68,7 +69,7 @@ var loadModels = []struct {
 	arrivals   Arrivals
 }{
 	{model: Closed, may: []string{"requests", "total-requests", "duration"}, what: "a closed loop", example: "{model: closed, requests: 1000}"},
-	{model: Open, needs: []string{"rate", "duration"}, may: []string{"arrivals"}, what: "an open loop", example: "{model: open, rate: 5000, duration: 5s}", arrivals: Poisson},
+	{model: Open, needs: []string{"rate", "duration"}, may: []string{"arrivals", "total-requests"}, what: "an open loop", example: "{model: open, rate: 5000, duration: 5s}", arrivals: Poisson},
 	{model: Sustained, needs: []string{"rate", "duration"}, what: "a sustained load", example: "{model: sustained, rate: 50, duration: 60s}"},
 	{model: Burst, needs: []string{"requests"}, what: "a burst", example: "{model: burst, requests: 1000}"},
 	{model: Ramp, needs: []string{"rate", "to", "duration"}, may: []string{"arrivals"}, what: "a ramp", example: "{model: ramp, rate: 100, to: 5000, duration: 30s}", arrivals: Constant},

@@ -85,10 +85,11 @@ func TestATotalOfRequestsIsOfAllClients(t *testing.T) {
 		t.Errorf("reduced to %d requests, want 20: one for each client", got)
 	}
 	for line, says := range map[string]string{
-		"load: {model: closed, total-requests: 49}":              "fewer than the 50 clients",
-		"load: {model: closed, total-requests: 99, requests: 9}": "one of requests",
-		"load: {model: open, rate: 9, total-requests: 99}":       "has no total-requests",
-		"load: {model: closed, total-requests: -1}":              "want 1 to",
+		"load: {model: closed, total-requests: 49}":                       "fewer than the 50 clients",
+		"load: {model: closed, total-requests: 99, requests: 9}":          "one of requests",
+		"load: {model: burst, requests: 9, total-requests: 9}":            "has no total-requests",
+		"load: {model: open, rate: 9, duration: 10s, total-requests: 99}": "9 per second for 10s are 90 requests, fewer than the 99",
+		"load: {model: closed, total-requests: -1}":                       "want 1 to",
 	} {
 		if _, err := parseWith(line); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want something of %q", line, err, says)

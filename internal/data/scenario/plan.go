@@ -384,7 +384,7 @@ func (s *Scenario) WithShortWindows(window Duration) *Scenario {
 			}
 		case p.Load.Model == Burst || p.Load.Model == Search:
 		case p.Load.Duration > 2*window: // a schedule needs more time to show lost requests
-			p.Load.Duration = 2 * window
+			p.Load.Duration, p.Load.Total = 2*window, 0
 		}
 	}
 	return &brief

@@ -219,8 +219,12 @@ func (r Reduction) reduce(p Part) Part {
 	if p.Load.Requests > 0 {
 		p.Load.Requests = max(1, int(math.Round(float64(p.Load.Requests)*r.Requests)))
 	}
-	if p.Load.Total > 0 { // each client needs at least one request
-		p.Load.Total = max(slices.Max(clients), int(math.Round(float64(p.Load.Total)*r.Requests)))
+	if p.Load.Total > 0 { // in a closed loop, each client needs at least one request
+		least := 1
+		if p.Load.Model == Closed {
+			least = slices.Max(clients)
+		}
+		p.Load.Total = max(least, int(math.Round(float64(p.Load.Total)*r.Requests)))
 	}
 	// a shorter step of a search would only be less exact
 	if p.Load.Duration > 0 && p.Load.Model != Search {

@@ -126,8 +126,7 @@ func (t *trial) clientLoadSpec(r *record.Record) *worker.ClientSpec {
 		Block:      t.block.isShared(),
 		Load: worker.Load{
 			Model:             model,
-			RequestsPerClient: load.RequestsPerClient + load.TotalRequests/cell.Clients,
-			ExtraRequests:     load.TotalRequests % cell.Clients,
+			RequestsPerClient: load.RequestsPerClient,
 			RampTo:            load.RampTo,
 			Burst:             load.Burst,
 			GoalQuantile:      cell.Load.Goal.Percentile / 100,
@@ -140,6 +139,12 @@ func (t *trial) clientLoadSpec(r *record.Record) *worker.ClientSpec {
 			WarmUpAtMostNS:    int64(cell.WarmUp.AtMost),
 			DrainNS:           int64(t.lab.drain),
 		},
+	}
+	if model == scenario.Closed {
+		spec.Load.RequestsPerClient += load.TotalRequests / cell.Clients
+		spec.Load.ExtraRequests = load.TotalRequests % cell.Clients
+	} else {
+		spec.Load.TotalRequests = load.TotalRequests
 	}
 	if t.lab.Series {
 		spec.IntervalNS = int64(time.Second)

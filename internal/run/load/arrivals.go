@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -54,18 +55,17 @@ func newSchedule(a Arrivals, length time.Duration, own arrivalShare) (*schedule,
 		s.gap, s.count = 0, own.ownArrivals(int64(a.Burst))
 		return s, nil
 	case !a.Poisson && a.RampTo == 0:
-		s.count = own.ownArrivals(max(1, int64(expected)))
+		s.count = own.ownArrivals(max(1, cmp.Or(int64(a.Total), int64(expected))))
 		return s, nil
 	}
-	step, isOwn := func() float64 { return 1 }, own.ownsByTurn()
+	step, isOwn, left := func() float64 { return 1 }, own.ownsByTurn(), a.Total
 	if a.Poisson {
-		random := rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the constant keeps it different from other uses of the seed
-		step, isOwn = random.ExpFloat64, own.ownsByDraw(a.Seed)
+		step, isOwn = a.gaps(length), own.ownsByDraw(a.Seed)
 	}
 	s.offsets = make([]int64, 0, int(own.expectedOwn(expected))+64)
 	for arrived := step(); ; arrived += step() {
 		at := a.instantOfArrival(arrived, length)
-		if !(at < float64(length)) {
+		if left--; !(at < float64(length)) || left == -1 && a.Total > 0 {
 			break
 		}
 		if isOwn() {
@@ -74,6 +74,25 @@ func newSchedule(a Arrivals, length time.Duration, own arrivalShare) (*schedule,
 	}
 	s.count = int64(len(s.offsets))
 	return s, nil
+}
+
+// gaps returns a function that draws the gaps of a Poisson process, whose mean is 1. If the arrivals
+// have a total, the gaps are scaled so that exactly as many arrivals are within the length: they are
+// then distributed as those of a process that has this number by chance.
+func (a *Arrivals) gaps(length time.Duration) func() float64 {
+	fresh := func() *rand.Rand {
+		return rand.New(rand.NewPCG(a.Seed, 0x6f70656e)) // the constant keeps it different from other uses of the seed
+	}
+	scale := 1.0
+	if a.Total > 0 {
+		sum, random := 0.0, fresh()
+		for range a.Total + 1 { // the last gap ends with the length
+			sum += random.ExpFloat64()
+		}
+		scale = a.RatePerSecond * length.Seconds() / sum
+	}
+	random := fresh()
+	return func() float64 { return scale * random.ExpFloat64() }
 }
 
 // instantOfArrival returns the time, in nanoseconds from the first arrival, by which the

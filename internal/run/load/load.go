@@ -136,7 +136,11 @@ type Arrivals struct {
 	RampTo float64
 	// Own gives each caller, or each group of callers that share a stream, a schedule of its own with
 	// an equal share of the rate: a slow stream then delays only its own requests.
-	Own     bool
+	Own bool
+	// Total is the number of requests, which are due within the plan's duration. A load with a Total
+	// has no warm-up, and sends nothing after them. 0: the rate decides, and requests that nobody counts
+	// keep up the load until the last measured one is answered.
+	Total   int
 	Poisson bool // the gaps are exponentially distributed; otherwise all gaps are equal
 	Seed    uint64
 	// Burst is the number of requests that are all due when the window opens. A
@@ -166,6 +170,8 @@ func (p *Plan) validate() error {
 		return fmt.Errorf("load: the plan has the clients %d to %d, but its group has only 0 to %d", g.First, g.First+len(p.Callers)-1, g.Of-1)
 	case (p.Begins != WithoutCue || p.Opens != WithoutCue) && p.Controls == nil:
 		return errors.New("load: the plan waits for a cue (Begins or Opens), but its Controls are nil: set Controls")
+	case p.Open != nil && p.Open.Total > 0 && float64(p.Open.Total-1)/p.Open.RatePerSecond >= p.Duration.Seconds():
+		return fmt.Errorf("load: %d requests at %v per second take longer than %v: set a longer duration", p.Open.Total, p.Open.RatePerSecond, p.Duration)
 	case p.Open != nil:
 		return p.Open.validate(p.WarmUp)
 	}
@@ -178,8 +184,8 @@ func (a *Arrivals) validate(w WarmUp) error {
 		return fmt.Errorf("load: the plan has both a burst of %d requests and a rate: set only one of the two", a.Burst)
 	case a.Burst > maxArrivals:
 		return fmt.Errorf("load: the burst has %d requests: want at most %d", a.Burst, maxArrivals)
-	case (a.Burst > 0 || a.RampTo > 0) && w.AtMost > 0:
-		return errors.New("load: a burst or ramp cannot have a warm-up: warm up in an earlier run")
+	case a.endsItself() && w.AtMost > 0:
+		return errors.New("load: a burst, a ramp or a number of requests cannot have a warm-up: warm up in an earlier run")
 	case a.Burst > 0:
 		return nil
 	case !(a.RatePerSecond > 0):
@@ -190,11 +196,16 @@ func (a *Arrivals) validate(w WarmUp) error {
 	return nil
 }
 
+// endsItself reports whether nothing is sent besides the measured requests.
+func (a *Arrivals) endsItself() bool { return a.Burst > 0 || a.RampTo > 0 || a.Total > 0 }
+
 // expected returns the expected number of arrivals in the given time.
 func (a *Arrivals) expected(length time.Duration) float64 {
 	switch {
 	case a.Burst > 0:
 		return float64(a.Burst)
+	case a.Total > 0:
+		return float64(a.Total)
 	case a.RampTo > 0:
 		return length.Seconds() * (a.RatePerSecond + a.RampTo) / 2
 	default:

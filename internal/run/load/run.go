@@ -90,7 +90,7 @@ func newController(p Plan) (*controller, error) {
 	}
 	if p.Open != nil {
 		length := p.Duration
-		if p.Open.RampTo == 0 { // arrivals after the window keep up the load
+		if !p.Open.endsItself() { // arrivals after the window keep up the load
 			length += p.WarmUp.AtMost + p.Drain + 2*windowLead
 		}
 		switch p.Opens {

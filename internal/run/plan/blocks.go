@@ -92,7 +92,7 @@ func WhyAlone(c scenario.Cell) string {
 		return "the scenario asks for one variant after another"
 	case c.Load.Model != scenario.Closed && c.Load.Model != scenario.Open:
 		return fmt.Sprintf("a load of the model %s takes its course only once", c.Load.Model)
-	case c.Load.Duration <= 0:
+	case c.Load.Duration <= 0 || c.Load.Total > 0:
 		return "a number of requests has no slices"
 	case c.WarmUp.AtMost <= 0:
 		return "it has no warm-up"

@@ -127,7 +127,9 @@ type Load struct {
 	Model             scenario.LoadModel `json:"model"` // closed, open, burst, ramp or search
 	RequestsPerClient int                `json:"requests_per_client,omitempty"`
 	// ExtraRequests is the number of clients, the first ones, that measure one request more.
-	ExtraRequests int     `json:"extra_requests,omitempty"`
+	ExtraRequests int `json:"extra_requests,omitempty"`
+	// TotalRequests ends an open loop: this number of requests is due in the window, and none after it.
+	TotalRequests int     `json:"total_requests,omitempty"`
 	DurationNS    int64   `json:"duration_ns,omitempty"`
 	RatePerSecond float64 `json:"rate_per_second,omitempty"`
 	RampTo        float64 `json:"ramp_to,omitempty"`

@@ -42,6 +42,7 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 	case scenario.Burst:
 		return &load.Arrivals{Burst: l.Burst}, nil
 	case scenario.Open:
+		open.Total = l.TotalRequests
 	case scenario.Ramp:
 		open.RampTo = l.RampTo
 	default:

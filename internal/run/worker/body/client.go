@@ -202,8 +202,8 @@ func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.
 	if s.Client.Block {
 		plan.Opens = load.OnSlices
 	}
-	switch l := s.Client.Load; l.Model {
-	case scenario.Burst, scenario.Ramp:
+	switch l := s.Client.Load; {
+	case l.Model == scenario.Burst, l.Model == scenario.Ramp, l.TotalRequests > 0:
 		warm, err := warmUp(ctx, plan)
 		if err != nil {
 			return nil, err
@@ -221,7 +221,7 @@ func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.
 			measured.WarmUp = warm
 		}
 		return measured, err
-	case scenario.Search:
+	case l.Model == scenario.Search:
 		return search.Run(ctx, search.Plan{
 			Plan:   plan,
 			Goal:   search.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
@@ -232,17 +232,21 @@ func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.
 	}
 }
 
-// warmUp runs a closed loop with some of the callers, for a load without a warm-up of its own.
+// warmUp warms up for a load without a warm-up of its own: at the rate of a load with a number of
+// requests, and otherwise by a closed loop with some of the callers.
 func warmUp(ctx context.Context, plan load.Plan) (record.WarmUp, error) {
 	if plan.WarmUp.AtMost <= 0 {
 		return record.WarmUp{}, nil
 	}
-	callers := plan.Callers[:min(len(plan.Callers), warmUpCallers)]
-	warm, err := load.Run(ctx, load.Plan{
-		Callers: callers, WarmUp: plan.WarmUp, Duration: time.Millisecond, Drain: plan.Drain,
-		Classify: plan.Classify, Report: plan.Report, Controls: plan.Controls, Live: plan.Live,
-		Begins: plan.Begins, Intervals: plan.Intervals,
-	})
+	before := plan
+	before.Duration, before.Opens, before.KeepSamples = time.Millisecond, load.WithoutCue, false
+	before.OnOpen, before.OnClose = nil, nil
+	if plan.Open.Total > 0 {
+		before.Open = &load.Arrivals{RatePerSecond: plan.Open.RatePerSecond, Own: plan.Open.Own, Poisson: plan.Open.Poisson, Seed: plan.Open.Seed}
+	} else {
+		before.Callers, before.Open, before.Group, before.InFlight = plan.Callers[:min(len(plan.Callers), warmUpCallers)], nil, nil, 0
+	}
+	warm, err := load.Run(ctx, before)
 	if err != nil {
 		return record.WarmUp{}, err
 	}
