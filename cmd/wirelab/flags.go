@@ -376,6 +376,8 @@ func (l *loadFlags) holding(t service.Target) (*service.Holding, error) {
 		return nil, errors.New("--streams is for gRPC: add --sse for server-sent events, or write ws:// for a WebSocket")
 	case s.events && !web:
 		return nil, errors.New("--sse is for http:// and https://: leave it out")
+	case (s.hold || s.events) && l.request.list != "":
+		return nil, errors.New("--targets: held streams have one request: give it as TARGET")
 	case !s.hold && !s.events && t.Wire != service.WebSocket:
 		if i := slices.IndexFunc(streamFlagNames, l.given); i >= 0 {
 			return nil, fmt.Errorf("--%s is for held streams: add --streams (gRPC) or --sse, or write ws:// for a WebSocket", streamFlagNames[i])

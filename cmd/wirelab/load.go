@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -101,13 +102,19 @@ percent they are equal. A change in --fail-if is then judged between the two.`,
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
   wirelab load --series seconds.csv --samples http://127.0.0.1:8080/   # one row per second, and one per request
+  wirelab load --targets urls.txt --rps 50                  # a list of URLs, or of vegeta's targets, sent in turn
   wirelab load --no-save -n 100 http://127.0.0.1:8080/      # print the figures, and keep nothing on disk
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if one is true
   wirelab load http://127.0.0.1:8080/ --against http://127.0.0.1:8081/ --fail-if 'p99>+10%'           # two versions, by turns
   wirelab load --repeat 3 --baseline results-before --fail-if 'p99>+10%' http://127.0.0.1:8080/       # exit code 3 if it became slower`,
-		Args: argumentCount(1, 1, "one target, as in wirelab load http://127.0.0.1:8080/"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if l.request.list != "" && len(args) == 0 {
+				return nil
+			}
+			return argumentCount(1, 1, "one target, as in wirelab load http://127.0.0.1:8080/")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.load(cmd, &l, args[0])
+			return a.load(cmd, &l, strings.Join(args, ""))
 		},
 	}
 	l.register(cmd)
@@ -245,7 +252,10 @@ func (l *loadFlags) versions(text string) ([]calledVersion, error) {
 
 // readTarget reads the target, and its file if it is a file of user steps.
 func (l *loadFlags) readTarget(text string) (target service.Target, err error) {
-	if text, err = l.journey.read(text); err == nil {
+	if text, err = l.request.readList(text, os.Stdin); err == nil {
+		text, err = l.journey.read(text)
+	}
+	if err == nil {
 		target, err = l.request.target(text, l.grpc.defaultScheme())
 	}
 	if err != nil {
@@ -277,7 +287,7 @@ func (a *app) prepareVersion(ctx context.Context, v *calledVersion, j *job) (*se
 	if v.output.dryRun {
 		return definition, nil
 	}
-	trying := reach.FirstCall{Definition: definition, Request: first, Script: v.journey.script, Seed: v.seed, Notes: format.Writer(a.stderr), Whole: v.given("sse")}
+	trying := reach.FirstCall{Definition: definition, Request: first, Script: v.journey.script, Seed: v.seed, Notes: format.Writer(a.stderr), Whole: v.given("sse") || v.request.list != ""}
 	if v.given("timeout") {
 		trying.Limit = v.timeout
 	}

@@ -246,7 +246,7 @@ func (j *journeyFlags) check(s *scenario.Scenario, l *loadFlags) error {
 	if j.script == nil {
 		return nil
 	}
-	for _, flag := range []string{"method", "data", "data-file", "form", "content-type", "rows", "random", "call", "proto", "protoset"} {
+	for _, flag := range []string{"method", "data", "data-file", "form", "content-type", "rows", "random", "targets", "call", "proto", "protoset"} {
 		if l.given(flag) {
 			return fmt.Errorf("--%s: the steps in %s set this: leave out the option", flag, j.name)
 		}

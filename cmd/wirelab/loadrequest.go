@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -17,12 +18,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"wirelab.dev/internal/base/expect"
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/compose"
 	"wirelab.dev/internal/wire/service/feed"
 	"wirelab.dev/internal/wire/service/reach"
-	"wirelab.dev/internal/wire/service/template"
 )
 
 // define returns the load's definition for the worker, and the first request of the load.
@@ -41,7 +40,7 @@ func (l *loadFlags) define(ctx context.Context, t service.Target) (*service.Defi
 	if err != nil {
 		return nil, nil, usageError(err)
 	}
-	first, err := parsed.Source(feed.Client{Of: 1, Seed: l.seed}).Next()
+	first, err := parsed.Source(service.Share{Of: 1, Seed: l.seed}).Next()
 	return d, first, err
 }
 
@@ -59,12 +58,12 @@ func (l *loadFlags) describe(ctx context.Context, t service.Target) (*service.De
 		return nil, usageError(err)
 	}
 	l.notes, d.Authority = request.Notes, cmp.Or(request.Host, d.Authority)
-	d.Requests, d.Random, d.Compress = []service.Request{request.Request}, l.request.random, l.grpc.encoding != ""
+	d.Requests, d.Random, d.Compress = request.All, l.request.random, l.grpc.encoding != ""
 	if err := errors.Join(l.expect.apply(d), l.addTrace(d)); err != nil {
 		return nil, usageError(err)
 	}
 	if !l.grpc.Binary {
-		d.Feed, err = l.request.newFeed(request.Request)
+		d.Feed, err = l.request.newFeed(request.All)
 	} else if l.request.rows != "" {
 		err = errors.New("--rows and --binary: rows fill templates, which an encoded message cannot have: write the message as JSON")
 	}
@@ -123,8 +122,8 @@ func hostOf(text string) string {
 }
 
 // newFeed returns the data that varies the requests. It returns nil if all requests are the same.
-func (r *requestFlags) newFeed(request service.Request) (*service.Feed, error) {
-	f := &service.Feed{Requests: []service.Request{request}, Random: r.random}
+func (r *requestFlags) newFeed(requests []service.Request) (*service.Feed, error) {
+	f := &service.Feed{Requests: requests, Random: r.random}
 	if r.rows != "" {
 		file, err := os.Open(r.rows)
 		if err != nil {
@@ -136,8 +135,7 @@ func (r *requestFlags) newFeed(request service.Request) (*service.Feed, error) {
 		}
 		return f, nil
 	}
-	texts := append(lists.Map(request.Header, func(f service.Field) string { return f.Value }), request.Path, string(request.Body))
-	if !slices.ContainsFunc(texts, template.HasTemplate) {
+	if !slices.ContainsFunc(requests, compose.HasTemplate) {
 		return nil, nil
 	}
 	return f, nil
@@ -160,6 +158,7 @@ type requestFlags struct {
 	host    string
 	rules   service.AddressRules
 	rows    string
+	list    string
 	random  bool
 	version string
 	socket  string
@@ -179,11 +178,25 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.User, "user", "", "`NAME:PASSWORD` for basic authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.Bearer, "bearer", "", "`token` for bearer authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")
+	f.StringVar(&r.list, "targets", "", "`file` with several requests in place of TARGET, which are sent in turn: URLs, or vegeta's targets in HTTP or JSON form; - is standard input")
 	f.BoolVar(&r.random, "random", false, "use the rows of --rows in random order, and the requests too if there are several")
 	f.StringVar(&r.version, "http", "", "HTTP `version`: 1.1, 2 or 3 (default: 1.1; for gRPC: 2)")
 	f.StringVar(&r.socket, "unix-socket", "", "connect to this unix `socket` in place of the URL's host")
 	setCompletions(cmd, "http", []string{"1.1", "2", "3"})
 	setCompletions(cmd, "method", compose.Methods)
+}
+
+// readList reads the file of --targets, and returns the URL of its server.
+func (r *requestFlags) readList(text string, input io.Reader) (_ string, err error) {
+	if r.list == "" {
+		return text, nil
+	}
+	if r.Targets == nil { // the second version has the same requests
+		if r.Targets, err = compose.ReadTargets(r.list, input); err != nil {
+			return "", fmt.Errorf("--targets: %w", err)
+		}
+	}
+	return r.Targets.Server(text)
 }
 
 // target parses the target's address and applies the flags --http and --unix-socket.
@@ -327,8 +340,7 @@ func (l *loadFlags) addTrace(d *service.Definition) error {
 	case !(l.traced > 0 && l.traced <= 1):
 		return fmt.Errorf("--traceparent: found %v: want a share above 0, at most 1, as in 0.01", l.traced)
 	}
-	// d has only one request at this point.
-	if slices.ContainsFunc(d.Requests[0].Header, func(f service.Field) bool { return strings.EqualFold(f.Name, service.TraceField) }) {
+	if slices.ContainsFunc(d.Requests, func(r service.Request) bool { return r.HasField(service.TraceField) }) {
 		return errors.New("--traceparent and -H traceparent: give one of them")
 	}
 	d.Trace = &service.Trace{Share: l.traced}

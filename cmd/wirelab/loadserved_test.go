@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -33,6 +34,7 @@ func TestServedScripts(t *testing.T) {
 	params := scripts(t, "served")
 	params.Cmds["loads"] = loads
 	params.Cmds["traces"] = checkTraces
+	params.Cmds["counted"] = checkCounted
 	params.Cmds["streams"] = checkStreams
 	setup := params.Setup
 	params.Setup = func(env *testscript.Env) error {
@@ -72,6 +74,12 @@ func servedSite() *http.ServeMux {
 			received.Store(field, true)
 		}
 	})
+	site.HandleFunc("/counted/", func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		countedRequests.Lock()
+		defer countedRequests.Unlock()
+		countedRequests.by[r.Method+" "+r.URL.Path+" "+r.Header.Get("X-Key")+strings.TrimSpace(string(body))]++
+	})
 	for path, takes := range map[string]time.Duration{"/quick": 2 * time.Millisecond, "/slow": 8 * time.Millisecond} {
 		site.HandleFunc(path, func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
 	}
@@ -93,6 +101,25 @@ func loads(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	ts.Check(err)
+}
+
+// countedRequests are the requests below /counted/, by their contents.
+var countedRequests = struct {
+	sync.Mutex
+	by map[string]int
+}{by: map[string]int{}}
+
+// checkCounted wants the server to have counted N requests of these contents: counted N METHOD PATH [CONTENT].
+func checkCounted(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: counted N METHOD PATH [CONTENT]")
+	}
+	countedRequests.Lock()
+	defer countedRequests.Unlock()
+	key := args[1] + " " + args[2] + " " + strings.Join(args[3:], " ")
+	if n := countedRequests.by[key]; strconv.Itoa(n) != args[0] {
+		ts.Fatalf("the server counted %d requests %q, want %s; all: %v", n, key, args[0], countedRequests.by)
+	}
 }
 
 // received are the traceparents that came with requests.

@@ -28,7 +28,7 @@ func callerOf(t *testing.T, d *Definition, answers ...Answer) *Caller {
 		t.Fatal(err)
 	}
 	d.Requests = []Request{{Method: "GET", Path: "/"}}
-	c := d.NewCaller(&answering{answers}, d.FixedSource(0, 1))
+	c := d.NewCaller(&answering{answers}, d.FixedSource(Share{Of: 1}))
 	c.CheckAnswers(expected, 1)
 	return c
 }
@@ -107,7 +107,7 @@ func BenchmarkCaller(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			c := d.NewCaller(&answering{[]Answer{{Status: 200, Body: []byte(`{"ok":true}`)}}}, d.FixedSource(0, 1))
+			c := d.NewCaller(&answering{[]Answer{{Status: 200, Body: []byte(`{"ok":true}`)}}}, d.FixedSource(Share{Of: 1}))
 			c.CheckAnswers(expected, 1)
 			for b.Loop() {
 				if err := c.Call(b.Context()); err != nil {

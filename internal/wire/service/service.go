@@ -31,6 +31,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,6 +131,11 @@ type Field struct {
 	Value string `json:"value"`
 }
 
+// HasField reports whether the request's header has a field.
+func (r *Request) HasField(name string) bool {
+	return slices.ContainsFunc(r.Header, func(f Field) bool { return strings.EqualFold(f.Name, name) })
+}
+
 // Services returns how many services the load calls: two if only some steps of users use gRPC.
 func (d *Definition) Services() int {
 	if d.Journey != nil && d.Journey.GRPC != nil {
@@ -147,7 +153,11 @@ func (d *Definition) Label() string {
 	if d.Wire.IsGRPC() {
 		return strings.TrimPrefix(first.Path, "/")
 	}
-	return first.Method + " " + secret.HideData(first.Path)
+	label := first.Method + " " + secret.HideData(first.Path)
+	if others := len(d.Requests) - 1; others > 0 {
+		label += fmt.Sprintf(" and %d more", others)
+	}
+	return label
 }
 
 // Parse decodes a definition from JSON.

@@ -32,19 +32,40 @@ type Follower interface {
 	Think() time.Duration
 }
 
-// FixedSource returns one client's source, whose requests are all known before the window.
-func (d *Definition) FixedSource(client int, seed uint64) Source {
-	f := &fixedSource{requests: d.Requests, next: client % len(d.Requests)}
-	if d.Random && len(d.Requests) > 1 {
-		f.random = rand.New(rand.NewPCG(seed, uint64(client)))
+// A Share identifies one client of a load: its number, and how many clients there are.
+type Share struct {
+	Number int // from 0
+	Of     int
+	Seed   uint64
+}
+
+// FixedSource returns one client's source, whose requests are all known before the window. The clients
+// take turns: call 1 of all clients together sends request 1, and so on. After each round in which all
+// clients have sent all requests equally often, they move on by one request. So each client sends each
+// request, and a slow request does not slow the same clients down all the time.
+func (d *Definition) FixedSource(s Share) Source {
+	count, of := len(d.Requests), max(s.Of, 1)
+	f := &fixedSource{requests: d.Requests, next: s.Number % count, step: of % count, round: count / greatestDivisor(of, count)}
+	f.left = f.round
+	if d.Random && count > 1 {
+		f.random = rand.New(rand.NewPCG(s.Seed, uint64(s.Number))) //nolint:gosec // a client's number is not negative
 	}
 	return f
 }
 
+// greatestDivisor returns the greatest common divisor.
+func greatestDivisor(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
 type fixedSource struct {
-	requests []Request
-	next     int
-	random   *rand.Rand // nil means that requests are sent in order
+	requests    []Request
+	next, step  int
+	round, left int        // calls of a client in a round, and those before its end
+	random      *rand.Rand // nil means that requests are sent in order
 }
 
 func (f *fixedSource) Next() (*Request, error) {
@@ -53,7 +74,11 @@ func (f *fixedSource) Next() (*Request, error) {
 	case f.random != nil:
 		f.next = f.random.IntN(len(f.requests))
 	case len(f.requests) > 1:
-		f.next = (f.next + 1) % len(f.requests)
+		f.next += f.step
+		if f.left--; f.left == 0 {
+			f.next, f.left = f.next+1, f.round
+		}
+		f.next %= len(f.requests)
 	}
 	return request, nil
 }

@@ -12,7 +12,7 @@ var traceparent = regexp.MustCompile(`^00-([0-9a-f]{32})-([0-9a-f]{16})-01$`)
 func tracedOf(t *testing.T, share float64, client int, seed uint64, n int) (places []int, ids map[string]bool) {
 	t.Helper()
 	d := &Definition{Requests: []Request{{Path: "/", Header: []Field{{"A", "b"}}}}, Trace: &Trace{Share: share}}
-	source := d.TracedSource(d.FixedSource(client, seed), client, seed)
+	source := d.TracedSource(d.FixedSource(Share{Number: client, Of: 1, Seed: seed}), client, seed)
 	caller := d.NewCaller(nil, source)
 	ids = map[string]bool{}
 	for i := range n {
@@ -88,7 +88,7 @@ func TestTracesOfTwoRuns(t *testing.T) {
 
 func TestNothingIsTracedUnasked(t *testing.T) {
 	d := &Definition{Requests: []Request{{Path: "/"}}}
-	source := d.FixedSource(0, 1)
+	source := d.FixedSource(Share{Of: 1})
 	if got := d.TracedSource(source, 0, 1); got != source {
 		t.Errorf("it is another source: %T", got)
 	}

@@ -21,7 +21,7 @@ func (*growing) Close() error { return nil }
 
 func TestAnswersOfAnotherSizeAreWrong(t *testing.T) {
 	d := &service.Definition{Wire: service.HTTP1, Requests: []service.Request{{Method: "POST", Path: "/"}}}
-	caller := sizedCaller{d.NewCaller(&growing{}, d.FixedSource(0, 1)), 1}
+	caller := sizedCaller{d.NewCaller(&growing{}, d.FixedSource(service.Share{Of: 1})), 1}
 	for call, says := range []string{"", "an answer has 2 bytes, but the first answer had 1"} {
 		if err := caller.Call(t.Context()); err != nil {
 			t.Fatal(err)

@@ -119,7 +119,9 @@ func (t *loadText) remarks(all []string, verbose bool) {
 // grid prints rows below their titles. Too wide rows lose the columns with the given titles.
 func (t *loadText) grid(rows [][]string, drop ...string) {
 	for {
-		lines := format.Grid(rows, func(column int) bool { return column == 0 && rows[0][0] == stepTitle })
+		lines := format.Grid(rows, func(column int) bool {
+			return column == 0 && slices.Contains([]string{stepTitle, requestTitle}, rows[0][0])
+		})
 		if len(drop) == 0 || !slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line)+2 > t.width }) {
 			for _, line := range lines {
 				t.WriteString("  " + line + "\n")
@@ -244,22 +246,31 @@ func (t *loadText) figures(c *matrix.Cell) {
 	if sizes := SizesOf(c.Answers); sizes != nil && sizes.MinBytes < sizes.MaxBytes {
 		t.sentence("answers", sizes.String())
 	}
-	if kinds := userKinds(c.Named); len(kinds) > 1 {
+	kinds := userKinds(c.Named)
+	if len(kinds) > 1 {
 		t.fact("users", lists.Map(kinds, func(k matrix.CallTimes) string {
 			return fmt.Sprintf("%s %s requests (%s)", k.Name, units.Thousands(k.Requests), shareText(k.Requests, c.Requests))
 		})...)
 	}
+	title := requestTitle
+	if len(kinds) > 0 {
+		title = stepTitle
+	}
 	if len(c.Named) > 0 {
-		t.grid(append([][]string{{stepTitle, "ok", "failed", "/s", "P50", "P90", "P99", "max"}}, lists.Map(c.Named, func(calls matrix.CallTimes) []string {
+		t.grid(append([][]string{{title, "ok", "failed", "/s", "P50", "P90", "P99", "max"}}, lists.Map(c.Named, func(calls matrix.CallTimes) []string {
 			return append([]string{calls.Name, units.Thousands(calls.Requests - calls.Failed), units.Thousands(calls.Failed), format.PerSecond(calls.Throughput.Value)}, stepTimes(&calls.Times)...)
 		})...), "P90", "max")
 	}
 }
 
-// userKinds counts the requests of each kind of user, whose name begins the names of the steps.
+// userKinds counts the requests of each kind of user, whose name begins the names of the steps. It
+// returns nil if the names are of requests.
 func userKinds(steps []matrix.CallTimes) (kinds []matrix.CallTimes) {
 	for _, step := range steps {
-		kind, _, _ := strings.Cut(step.Name, ": ")
+		kind, _, isStep := strings.Cut(step.Name, ": ")
+		if !isStep {
+			return nil // the names are of requests
+		}
 		lists.FindOrAdd(&kinds, matrix.CallTimes{Name: kind}, func(k matrix.CallTimes) bool { return k.Name == kind }).Requests += step.Requests
 	}
 	return kinds
@@ -387,7 +398,11 @@ func (t *loadText) runs(c *matrix.Cell) {
 	})...))
 }
 
-const stepTitle = "step"
+// Titles of the columns with the names of requests.
+const (
+	stepTitle    = "step"
+	requestTitle = "request"
+)
 
 // steps prints one line per number of clients, or per load.
 func (t *loadText) steps(cells []*matrix.Cell) {

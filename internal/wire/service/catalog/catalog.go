@@ -55,11 +55,11 @@ func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, erro
 			return nil, err
 		}
 		return &Sources{Varied: true, Of: func(client int) service.Source {
-			return d.TracedSource(parsed.Source(feed.Client{Number: client, Of: clients, Seed: seed}), client, seed)
+			return d.TracedSource(parsed.Source(service.Share{Number: client, Of: clients, Seed: seed}), client, seed)
 		}}, nil
 	default:
 		return &Sources{Varied: d.Trace != nil, Of: func(client int) service.Source {
-			return d.TracedSource(d.FixedSource(client, seed), client, seed)
+			return d.TracedSource(d.FixedSource(service.Share{Number: client, Of: clients, Seed: seed}), client, seed)
 		}}, nil
 	}
 }

@@ -154,7 +154,7 @@ func checkCounts(t *testing.T, server *countingServer, d *service.Definition, li
 	var all sync.WaitGroup
 	for number := range callers {
 		all.Go(func() {
-			caller := d.NewCaller(client, d.FixedSource(number, 1))
+			caller := d.NewCaller(client, d.FixedSource(service.Share{Number: number, Of: callers, Seed: 1}))
 			for range each {
 				err := caller.Call(t.Context())
 				resent.Add(int64(caller.Resent()))
@@ -221,7 +221,7 @@ func TestCallBytes(t *testing.T) {
 						t.Fatal(err)
 					}
 					t.Cleanup(func() { _ = client.Close() })
-					caller, got := d.NewCaller(client, d.FixedSource(0, 1)), record.CallBytes{}
+					caller, got := d.NewCaller(client, d.FixedSource(service.Share{Of: 1})), record.CallBytes{}
 					for range calls {
 						if err := caller.Call(t.Context()); err != nil {
 							t.Fatal(err)

@@ -31,13 +31,15 @@ type Options struct {
 	Kind    string   // Content-Type of the body
 	User    string   // NAME:PASSWORD, @FILE, or $NAME
 	Bearer  string   // token, @FILE, or $NAME
+	Targets *Targets // the requests, if there are several; the other options are for all of them
 }
 
 // A Request is a composed request.
 type Request struct {
-	service.Request
-	Host  string   // of the header field Host; empty means the usual host
-	Notes []string // choices that the user did not make, and doubts, as lines
+	service.Request                   // the first one
+	All             []service.Request // at least one
+	Host            string            // of the header field Host; empty means the usual host
+	Notes           []string          // choices that the user did not make, and doubts, as lines
 }
 
 // Methods are the usual methods of HTTP.
@@ -54,19 +56,35 @@ func (o *Options) Compose(t service.Target) (*Request, error) {
 	} else if !t.Wire.IsGRPC() && t.Wire != service.WebSocket { // their bodies are messages
 		r.checkKind()
 	}
-	if standard := strings.ToUpper(r.Method); slices.Contains(Methods, standard) {
-		r.Method = standard // names of methods are case-sensitive, and nobody means another one by post
+	if o.Targets != nil {
+		return r, o.Targets.compose(r, o.Method)
 	}
-	if r.Method == "" {
-		r.Method = http.MethodGet
-		if len(r.Body) > 0 && t.Wire != service.WebSocket {
-			r.Method = http.MethodPost
-		}
+	var err error
+	if r.Method, err = methodOf(r.Method, len(r.Body) > 0 && t.Wire != service.WebSocket); err != nil {
+		return nil, fmt.Errorf("-m: %w", err)
 	}
-	if !httpguts.ValidHeaderFieldName(r.Method) {
-		return nil, fmt.Errorf("-m: found %q: want an HTTP method, as in POST", r.Method)
-	}
+	r.All = []service.Request{r.Request}
 	return r, nil
+}
+
+// methodOf returns the method of a request for which the user gave a method, or none.
+func methodOf(given string, hasBody bool) (string, error) {
+	standard := strings.ToUpper(given)
+	switch {
+	case slices.Contains(Methods, standard):
+		return standard, nil // names of methods are case-sensitive, and nobody means another one by post
+	case given == "" && hasBody:
+		return http.MethodPost, nil
+	case given == "":
+		return http.MethodGet, nil
+	case !httpguts.ValidHeaderFieldName(given):
+		return "", fmt.Errorf("found %q: want an HTTP method, as in POST", given)
+	}
+	return given, nil
+}
+
+func basicCredentials(user string) service.Field {
+	return service.Field{Name: "Authorization", Value: "Basic " + base64.StdEncoding.EncodeToString([]byte(user))}
 }
 
 // makeConnectCall makes the request a unary call of the Connect protocol, by default in JSON
@@ -122,7 +140,7 @@ func (o *Options) addHeader(r *Request, t service.Target) error {
 	case user != "" && bearer != "":
 		return errors.New("--user and --bearer: give one of them")
 	case user != "":
-		r.addField("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
+		r.Header = append(r.Header, basicCredentials(user))
 	case bearer != "":
 		r.addField("Authorization", "Bearer "+bearer)
 	}

@@ -122,7 +122,7 @@ func Check(plan *service.Feed) error {
 	if err != nil {
 		return err
 	}
-	s := f.Source(Client{Of: 1})
+	s := f.Source(service.Share{Of: 1})
 	rows := max(len(f.rows.Values), 1)
 	for i := range min(rows*len(f.requests), maxCheckedRequests) {
 		s.number++
@@ -155,17 +155,10 @@ func checkJSON(body []byte) error {
 		err, excerpt.End(string(body[:at]), 60))
 }
 
-// A Client identifies one client of the load.
-type Client struct {
-	Number int // this client's number, from 0
-	Of     int // the number of clients
-	Seed   uint64
-}
-
 // Source makes the requests of one client. Only one goroutine may use it at a time.
 type Source struct {
 	feed   *Feed
-	client Client
+	client service.Share
 	number int // the call's number, counted from 1 over all clients
 	forms  []template.Form
 	call   *template.Call
@@ -173,7 +166,7 @@ type Source struct {
 }
 
 // Source returns a source that makes the requests of one client.
-func (f *Feed) Source(c Client) *Source {
+func (f *Feed) Source(c service.Share) *Source {
 	s := &Source{feed: f, client: c, number: c.Number + 1 - max(c.Of, 1), random: rand.New(rand.NewPCG(c.Seed, uint64(c.Number)))} //nolint:gosec // a client's number is not negative
 	s.call = template.NewCall(c.Number, s.random)
 	s.call.Row = make(map[string]string, len(f.rows.Columns))

@@ -56,7 +56,7 @@ func TestClientsInTurnTakeDifferentRows(t *testing.T) {
 	f := over(t, p)
 	var sources []*Source
 	for i := range 2 {
-		sources = append(sources, f.Source(Client{Number: i, Of: 2}))
+		sources = append(sources, f.Source(service.Share{Number: i, Of: 2}))
 	}
 	var got []string
 	for range 3 {
@@ -79,7 +79,7 @@ func TestClientsInTurnTakeDifferentRows(t *testing.T) {
 
 // A request made before is not changed by the next.
 func TestRequestsStay(t *testing.T) {
-	s := over(t, plan("/{{.N}}", "{{.N}}", "n", "{{.N}}")).Source(Client{Of: 1})
+	s := over(t, plan("/{{.N}}", "{{.N}}", "n", "{{.N}}")).Source(service.Share{Of: 1})
 	first := next(t, s)
 	next(t, s)
 	if first.Path != "/1" || string(first.Body) != "1" || first.Header[0].Value != "1" {
@@ -90,7 +90,7 @@ func TestRequestsStay(t *testing.T) {
 func TestEachRowGoesWithEachRequest(t *testing.T) {
 	p := plan("/a{{.Row.id}}", "")
 	p.Requests = append(p.Requests, service.Request{Path: "/b{{.Row.id}}"}, service.Request{Path: "/c{{.Row.id}}"})
-	s := over(t, p).Source(Client{Of: 1})
+	s := over(t, p).Source(service.Share{Of: 1})
 	seen := map[string]int{}
 	for range 18 {
 		seen[next(t, s).Path]++
@@ -104,7 +104,7 @@ func TestASeedMakesTheSameRequests(t *testing.T) {
 	p := plan("/{{.Row.id}}", "{{uuid}} {{randomInt 1 9}} {{randomString 8 16}} {{randomString 3}} {{.UUID}} {{.UUID}}")
 	p.Random = true
 	f := over(t, p)
-	all := func(c Client) string {
+	all := func(c service.Share) string {
 		var text strings.Builder
 		s := f.Source(c)
 		for range 50 {
@@ -113,11 +113,11 @@ func TestASeedMakesTheSameRequests(t *testing.T) {
 		}
 		return text.String()
 	}
-	first := all(Client{Of: 2, Seed: 7})
-	if first != all(Client{Of: 2, Seed: 7}) {
+	first := all(service.Share{Of: 2, Seed: 7})
+	if first != all(service.Share{Of: 2, Seed: 7}) {
 		t.Error("the same seed made other requests")
 	}
-	if first == all(Client{Of: 2, Seed: 8}) || first == all(Client{Number: 1, Of: 2, Seed: 7}) {
+	if first == all(service.Share{Of: 2, Seed: 8}) || first == all(service.Share{Number: 1, Of: 2, Seed: 7}) {
 		t.Error("another seed or client made the same requests")
 	}
 	const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}`
@@ -158,7 +158,7 @@ func TestFunctions(t *testing.T) {
 				t.Errorf("%s: %v", template, err)
 				continue
 			}
-			s := f.Source(Client{Number: 1, Of: 2})
+			s := f.Source(service.Share{Number: 1, Of: 2})
 			next(t, s)
 			r := next(t, s)
 			if string(r.Body) != want {
@@ -170,7 +170,7 @@ func TestFunctions(t *testing.T) {
 
 func TestEachCallHasItsOwnTimeAndUUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := over(t, plan("/{{.UUID}}", "{{.UUID}} {{unix}}")).Source(Client{Of: 1})
+		s := over(t, plan("/{{.UUID}}", "{{.UUID}} {{unix}}")).Source(service.Share{Of: 1})
 		first := next(t, s)
 		time.Sleep(time.Second)
 		second := next(t, s)
@@ -280,7 +280,7 @@ func TestMessagesOfGRPC(t *testing.T) {
 			t.Errorf("%s: %v", c.body, err)
 			continue
 		}
-		s := over(t, p).Source(Client{Of: 1})
+		s := over(t, p).Source(service.Share{Of: 1})
 		for i, want := range c.want {
 			r := next(t, s)
 			got := ""
@@ -317,7 +317,7 @@ func TestClientsMakeRequestsAtOnce(t *testing.T) {
 	ended := make(chan error)
 	for i := range 4 {
 		go func() {
-			s := f.Source(Client{Number: i, Of: 4})
+			s := f.Source(service.Share{Number: i, Of: 4})
 			for range 50 {
 				if _, err := s.Next(); err != nil {
 					ended <- err
@@ -335,7 +335,7 @@ func TestClientsMakeRequestsAtOnce(t *testing.T) {
 }
 
 func TestATextWithoutATemplateCostsNothing(t *testing.T) {
-	s := over(t, plan("/fixed", strings.Repeat("x", 1<<16), "a", "b")).Source(Client{Of: 1})
+	s := over(t, plan("/fixed", strings.Repeat("x", 1<<16), "a", "b")).Source(service.Share{Of: 1})
 	if got := testing.AllocsPerRun(100, func() { next(t, s) }); got > 1 { // the request
 		t.Errorf("%v allocations a request, want 1", got)
 	}
@@ -365,7 +365,7 @@ func BenchmarkNext(b *testing.B) {
 		"grpc":   grpcPlan(b, "ledger.v1.Ledger/Book", `{"order": {"id": "{{uuid}}", "lines": [{"sku": {{json .Row.id}}, "quantity": {{randomInt 1 9}}}]}}`),
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := over(b, p).Source(Client{Of: 1})
+			s := over(b, p).Source(service.Share{Of: 1})
 			b.ReportAllocs()
 			for b.Loop() {
 				next(b, s)

@@ -42,7 +42,7 @@ func TestGoAwayIsCounted(t *testing.T) {
 		var refused atomic.Int64
 		for number := range callers {
 			calls.Go(func() {
-				caller := d.NewCaller(client, d.FixedSource(number, 1))
+				caller := d.NewCaller(client, d.FixedSource(service.Share{Number: number, Of: 1, Seed: 1}))
 				for range each {
 					switch err := caller.Call(t.Context()); {
 					case failure.Of(err) == failure.StreamRefused && retry == 0:
