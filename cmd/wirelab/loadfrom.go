@@ -80,9 +80,6 @@ func (u usedVariables) hide(args []string) []string {
 	return hidden
 }
 
-// keepNames is an environment in which each variable has its own name as its value.
-func keepNames(name string) (value string, isSet bool) { return "$" + name, true }
-
 // maxFromFiles limits how often a command line is translated: each file may name another file.
 const maxFromFiles = 2 + 1
 
@@ -155,11 +152,7 @@ func withoutSecrets(args []string) []string {
 		return kept
 	}
 	command, joined := strings.CutPrefix(args[from.at], "--from=")
-	if words, err := flags.Split(command, keepNames); err != nil {
-		command = secret.Hidden
-	} else if len(words) > 1 {
-		command = format.QuoteCommand(secret.HideInArguments(words))
-	}
+	command = flags.HideSecrets(command)
 	if joined {
 		command = "--from=" + command
 	}

@@ -154,7 +154,7 @@ func TestWholeCommands(t *testing.T) {
 		}
 	}
 	for typed, want := range map[string]string{
-		"vegeta attack -rate 5":             "commands of vegeta are not read: want one of ghz",
+		"siege attack -rate 5":              "commands of siege are not read: want one of ghz",
 		"locust -f l.py http://a/":          "commands of locust are not read: want one of ghz",
 		"curl --form-string a=@b http://a/": "the value would name a file",
 		"ab -Q http://a/":                   "ab: -Q: wirelab does not know this flag",

@@ -22,12 +22,13 @@ import (
 	"wirelab.dev/internal/foreign/k6"
 	"wirelab.dev/internal/foreign/oha"
 	"wirelab.dev/internal/foreign/summary"
+	"wirelab.dev/internal/foreign/vegeta"
 	"wirelab.dev/internal/foreign/wrk"
 )
 
 // Commands lists the tools whose commands and files `wirelab load` can translate.
 var Commands = flags.Tools{
-	ghz.Tool, grpcurl.Tool, wrk.Tool, bombardier.Tool, oha.Tool, hey.Tool, h2load.Tool, fortio.Tool, curl.Tool, ab.Tool, k6.Tool,
+	ghz.Tool, grpcurl.Tool, wrk.Tool, bombardier.Tool, oha.Tool, hey.Tool, h2load.Tool, fortio.Tool, curl.Tool, ab.Tool, vegeta.Tool, k6.Tool,
 }
 
 // Summaries lists the report formats that wirelab import can read.

@@ -56,6 +56,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Add("ghz --load-schedule=line --load-start=-1 --load-step=99 --load-max-duration=9999999h --call a.b.c d")
 	f.Add("ghz --concurrency-schedule=step --concurrency-start=1 --concurrency-end=2000000000 --concurrency-step=1 --call a.b.c d")
 	f.Add("--disable-keepalive --no-tui")
+	f.Add("printf 'POST http://a/\\nX: 1\\n@b' | vegeta attack -rate 5/1m -duration 5s | tee a > b")
 	f.Add("h2load -c 99999 -m 99999 --rps 1e300 a")
 	f.Fuzz(func(t *testing.T, text string) {
 		check := func(arguments, told []string, err error) {

@@ -18,6 +18,8 @@ var examples = []example{
 	{"h2load", "h2load -n100000 -c100 -m100 https://127.0.0.1:8443/"},
 	{"fortio", "fortio load -qps 500 -c 8 -t 60s http://127.0.0.1:8080/"},
 	{"ab", "ab -k -n 1000 -c 10 -p order.json -T application/json http://127.0.0.1:8080/orders"},
+	{"vegeta", `echo "GET http://127.0.0.1:8080/" | vegeta attack -rate 100 -duration 5s | vegeta report`},
+	{"vegeta", "vegeta attack -rate=50/s -duration=5s -targets=targets.txt"},
 	{"ghz", `ghz --insecure --call helloworld.Greeter.SayHello -d '{"name":"Joe"}' -n 2000 -c 20 --connections 10 127.0.0.1:50051`},
 	{"ghz", `ghz --insecure --call helloworld.Greeter.SayHello --load-schedule step --load-start 50 --load-end 150 --load-step 10 --load-step-duration 5s 127.0.0.1:50051`},
 	{"grpcurl", `grpcurl -plaintext -d '{"name":"Joe"}' 127.0.0.1:50051 helloworld.Greeter/SayHello`},
@@ -105,8 +107,9 @@ A command of another tool works here as it is: paste it, or type flags as you ar
     wirelab load curl -X POST -d name=Joe http://127.0.0.1:8080/
     wirelab load --from ghz report.json
     wirelab load -z 30s -c 50 -q 10 -h2 https://127.0.0.1:8443/
+    wirelab load --from 'echo "GET http://127.0.0.1:8080/" | vegeta attack -duration=5s | vegeta report'
 
-- **Pasted**, whole behind ` + "`wirelab load`" + ` or in quotes behind ` + "`--from`" + `: the command means what it means in its tool, with that tool's defaults. wirelab's own flags may follow it. In ` + "`--from`" + `, a shell's quotes, backslashes and continued lines are read; nothing is executed, variables of the environment get their values, and what else a shell would compute (pipes, redirections, ` + "`$(…)`" + `) is refused.
+- **Pasted**, whole behind ` + "`wirelab load`" + ` or in quotes behind ` + "`--from`" + `: the command means what it means in its tool, with that tool's defaults. wirelab's own flags may follow it. In ` + "`--from`" + `, a shell's quotes, backslashes and continued lines are read; nothing is executed, variables of the environment get their values, and what else a shell would compute (` + "`$(…)`" + `, a second command) is refused. Of a pipeline, the tool's command is read, with the text or the file that ` + "`echo`, `printf`, `cat` and `<`" + ` give to vegeta; what follows it is left out.
 - **Typed** behind ` + "`wirelab load`" + ` without the tool's name: flags of other tools are read too. wirelab's own flags come first, with wirelab's defaults.
 - wirelab prints a line for each flag that it reads in another sense or leaves out. A flag that it cannot honour is an error that says what to write instead.
 

@@ -16,7 +16,7 @@ const Hidden = "…"
 var secretFlags = []string{"--bearer", "--oauth2-bearer", "--user", "-user", "-u", "-a"}
 
 // headerFlags lists the flags whose values are header fields.
-var headerFlags = []string{"--header", "-H", "--push-header"}
+var headerFlags = []string{"--header", "-header", "-H", "--push-header"}
 
 // dataFlags lists the flags whose values are data of a request.
 var dataFlags = []string{"-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--data-urlencode", "--json", "-F", "--form", "-b", "--body", "-payload", "--payload", "--url-query"}

@@ -97,7 +97,7 @@ var connectionFlags = []flags.Option{
 	flags.Flag("--retry", flags.Number, flags.To("--retry")),
 	flags.Flag("--retry-delay --retry-max-time", flags.Number, flags.Ignored("a request is sent again at once")),
 	flags.Flag("--retry-connrefused --retry-all-errors", flags.None, flags.Ignored("only a request without an answer is sent again")),
-	flags.Flag("-: --next", flags.None, flags.Refused("give one command per request, or several requests by --rows")),
+	flags.Flag("-: --next", flags.None, flags.Refused("give one command per request, or write the requests into a file for --targets FILE")),
 	flags.Flag("-K --config", flags.File, flags.Refused("files of flags are not read: write the flags into the command")),
 }
 
@@ -148,7 +148,7 @@ func upload(c *flags.Command, value string) error {
 
 func settle(c *flags.Command) error {
 	if hasGlob(c) {
-		return errors.New("curl expands brackets to several URLs: give one URL, or several requests by --rows, or -g to keep the brackets")
+		return errors.New("curl expands brackets to several URLs: give one URL, or write them into a file for --targets FILE, or -g to keep the brackets")
 	}
 	if err := c.OneTarget(); err != nil {
 		return err

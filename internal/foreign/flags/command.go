@@ -46,6 +46,7 @@ type found struct {
 type line struct {
 	found    []found
 	operands []string
+	input    *Input // what a pipeline gives; nil means nothing
 }
 
 func (t *Tool) translate(l line, pasted bool) (*Command, error) {
@@ -65,6 +66,11 @@ func (t *Tool) translate(l line, pasted bool) (*Command, error) {
 	}
 	if pasted && t.Usual != nil {
 		t.Usual(c)
+	}
+	if l.input != nil {
+		if err := t.ReadInput(c, *l.input); err != nil {
+			return c, err
+		}
 	}
 	if t.Settle != nil {
 		if err := t.Settle(c); err != nil {

@@ -61,10 +61,13 @@ func (c *Command) OneTarget() error {
 	}
 	switch len(c.Operands) {
 	case 0:
+		if c.Has("--targets") {
+			return nil
+		}
 		return fmt.Errorf("the %s command has no URL: write it after the flags, as in http://127.0.0.1:8080/", c.tool.Name)
 	case 1:
 	default:
-		return fmt.Errorf("the %s command has more than one URL (%s, %s): give one command per URL, or several requests by --rows", c.tool.Name, Excerpt(c.Operands[0]), Excerpt(c.Operands[1]))
+		return fmt.Errorf("the %s command has more than one URL (%s, %s): give one command per URL, or write them into a file for wirelab load --targets FILE", c.tool.Name, Excerpt(c.Operands[0]), Excerpt(c.Operands[1]))
 	}
 	target, err := withScheme(c.Operands[0])
 	c.Operands[0] = target

@@ -3,6 +3,7 @@ package flags
 import (
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,22 +23,94 @@ const (
 // It does not use the parser of mvdan.cc/sh, because that parser is recursive: many nested $( in a
 // text overflow the stack and end the program.
 func Split(text string, environment Environment) ([]string, error) {
+	s, err := split(text, environment, false)
+	if err != nil {
+		return nil, err
+	}
+	return s.piped[0].words, nil
+}
+
+// split splits a command, or a pipeline if pipes is true. It returns at least one command.
+func split(text string, environment Environment, pipes bool) (*splitter, error) {
 	if len(text) > MaxTextBytes {
 		return nil, fmt.Errorf("the command has %d bytes, but the limit is %d: put its data into a file", len(text), MaxTextBytes)
 	}
-	s := splitter{environment: environment, rest: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
-	for s.rest != "" {
+	s := &splitter{environment: environment, pipes: pipes, rest: strings.TrimPrefix(strings.TrimSpace(text), "$ ")}
+	for s.rest != "" && s.count <= MaxWords {
 		if err := s.step(); err != nil {
 			return nil, err
 		}
-		if len(s.words) > MaxWords {
-			break
-		}
 	}
-	if s.endWord(); len(s.words) > MaxWords {
+	if s.endWord(); s.count > MaxWords {
 		return nil, fmt.Errorf("the command has more than %d words", MaxWords)
 	}
-	return s.words, nil
+	s.endCommand()
+	return s, nil
+}
+
+// A pipedCommand is one command of a pipeline.
+type pipedCommand struct {
+	words    []string
+	from, to string // files that < and > name; empty means none
+}
+
+// program returns the name of the program that a command begins with.
+func program(word string) string { return strings.TrimSuffix(path.Base(word), ".exe") }
+
+// pipeline splits a text into the commands of a pipeline. Most texts have one command.
+func pipeline(text string, environment Environment) ([]pipedCommand, error) {
+	s, err := split(text, environment, true)
+	if err != nil {
+		return nil, err
+	}
+	switch last := s.piped[len(s.piped)-1]; {
+	case s.redirect != "":
+		return nil, fmt.Errorf("no file follows %s: name it", s.redirect)
+	case len(last.words) == 0 && len(s.piped) > 1:
+		return nil, errors.New("no command follows the last pipe (|): give the whole text")
+	}
+	return s.piped, nil
+}
+
+// connect parses a pipe or a redirection.
+func (s *splitter) connect() error {
+	word := s.word.String()
+	switch sign := s.rest[0]; {
+	case strings.HasPrefix(s.rest, "||"):
+		return errors.New("|| begins another command: give one command or one pipeline")
+	case strings.HasPrefix(s.rest, "<<"), strings.HasPrefix(s.rest, "<("), strings.HasPrefix(s.rest, ">("):
+		return fmt.Errorf("%q is not read: write the text into a file, and name the file", s.rest[:2])
+	case sign == '|':
+		switch s.endWord(); {
+		case s.redirect != "":
+			return fmt.Errorf("no file follows %s: name it", s.redirect)
+		case len(s.words) == 0:
+			return errors.New("no command stands before the pipe (|): give the whole text")
+		}
+		s.endCommand()
+		s.rest = s.rest[1:]
+		return nil
+	case sign == '>' && (word == "1" || word == "2"): // the number of an output
+		s.word.Reset()
+		s.inWord = false
+	}
+	s.endWord()
+	if s.redirect != "" {
+		return fmt.Errorf("no file follows %s: name it", s.redirect)
+	}
+	s.redirect = s.rest[:1]
+	s.rest = strings.TrimPrefix(s.rest[1:], ">")
+	for _, other := range []string{"&1", "&2"} {
+		if after, is := strings.CutPrefix(s.rest, other); is && s.redirect == ">" {
+			s.rest, s.redirect = after, ""
+		}
+	}
+	return nil
+}
+
+func (s *splitter) endCommand() {
+	s.current.words, s.words = s.words, nil
+	s.piped, s.current = append(s.piped, s.current), pipedCommand{}
 }
 
 // An Environment returns the value of an environment variable, and whether the variable is set. Nil
@@ -48,14 +121,28 @@ type splitter struct {
 	environment Environment
 	replaced    int // bytes of the values of variables
 	rest        string
-	words       []string
+	pipes       bool // the text may be a pipeline
+	piped       []pipedCommand
+	current     pipedCommand
+	redirect    string   // the redirection whose file is the next word; empty means none
+	words       []string // of the current command
+	count       int      // of all words
 	word        strings.Builder
 	inWord      bool // the current word has begun; it may be empty, as in ''
 }
 
 func (s *splitter) endWord() {
 	if s.inWord {
-		s.words = append(s.words, s.word.String())
+		s.count++
+		switch word := s.word.String(); s.redirect {
+		case "<":
+			s.current.from = word
+		case ">":
+			s.current.to = word
+		default:
+			s.words = append(s.words, word)
+		}
+		s.redirect = ""
 	}
 	s.word.Reset()
 	s.inWord = false
@@ -87,6 +174,8 @@ func (s *splitter) step() error {
 		}
 		s.rest = s.rest[end:]
 		return nil
+	case s.pipes && strings.IndexByte("|<>", first) >= 0:
+		return s.connect()
 	case strings.HasPrefix(s.rest, "$'"):
 		return s.ansi()
 	case first == '$':

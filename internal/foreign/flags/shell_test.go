@@ -85,3 +85,88 @@ func TestSplitReplacesVariables(t *testing.T) {
 		t.Errorf("three large variables: %v", err)
 	}
 }
+
+func TestPipeline(t *testing.T) {
+	for text, want := range map[string]string{
+		`a b`:                        `[a b]`,
+		`echo "x|y" | a 'b > c' | d`: `[echo x|y] [a b > c] [d]`,
+		"a |\n b \\\n c > d":         `[a] [b c]>d`,
+		`a < b > "c d"`:              `[a]<b>c d`,
+		`a>>b 2>&1`:                  `[a]>b`,
+		`a 2>/dev/null b`:            `[a b]>/dev/null`,
+		`a2>b`:                       `[a2]>b`,
+		`a # b | c`:                  `[a]`,
+	} {
+		commands, err := pipeline(text, nil)
+		got := []string{}
+		for _, c := range commands {
+			shown := "[" + strings.Join(c.words, " ") + "]"
+			if c.from != "" {
+				shown += "<" + c.from
+			}
+			if c.to != "" {
+				shown += ">" + c.to
+			}
+			got = append(got, shown)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"| a": "no command stands before the pipe", "a |": "no command follows the last pipe", "a | | b": "no command stands before",
+		"a || b": "|| begins another command", "a <<E": `"<<" is not read`, "a <(b)": `"<(" is not read`, "a >": "no file follows >", "a > | b": "no file follows >", "a > < b": "no file follows >",
+		"a && b": "ends a command", strings.Repeat("a|", MaxWords+1): "more than 4096 words",
+	} {
+		if got, err := pipeline(text, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, %v; want an error with %q", text, got, err, want)
+		}
+	}
+}
+
+// What other commands would give to a tool is known only for texts and files.
+func TestInputOf(t *testing.T) {
+	for text, want := range map[string]Input{
+		`echo a b | x`:          {Text: "a b\n"},
+		`echo 'a\n' | x`:        {Text: "a\\n\n"},
+		`echo -e "a\nb" | x`:    {Text: "a\nb\n"},
+		`echo -n -- | x`:        {Text: "--\n"},
+		`printf 'a\tb\r\n' | x`: {Text: "a\tb\n"},
+		`cat t.txt | x`:         {File: "t.txt"},
+		`x < t.txt`:             {File: "t.txt"},
+	} {
+		commands, err := pipeline(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := len(commands) - 1
+		if got, err := inputOf(commands[:last], commands[last]); err != nil || got == nil || *got != want {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"jq . | x", "cat a b | x", "printf '%s' a | x", "echo a | sort | x", "cat < a | x"} {
+		commands, err := pipeline(text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := len(commands) - 1
+		if got, err := inputOf(commands[:last], commands[last]); err == nil || !strings.Contains(err.Error(), "is not run: write its output into a file") {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestHideSecrets(t *testing.T) {
+	for text, want := range map[string]string{
+		"hey.txt": "hey.txt",
+		`echo "GET http://a/?token=s3" | vegeta attack -header "Authorization: s3" > r | vegeta report`: `echo 'GET http://a/?token=…' | vegeta attack -header 'Authorization: …' > r | vegeta report`,
+		`printf 'GET http://a/\nX-Key: s3' | vegeta attack`:                                             `printf … | vegeta attack`,
+		`vegeta attack < t.txt`: `vegeta attack < t.txt`,
+		`curl "-d s3`:           "…",
+		`curl -u a:s3 $URL`:     "curl -u … '$URL'",
+	} {
+		if got := HideSecrets(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

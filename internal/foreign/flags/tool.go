@@ -152,6 +152,8 @@ type Tool struct {
 	Fits func(c *Command) bool
 	// Usual adds the tool's default values to a pasted command. It may be nil.
 	Usual func(c *Command)
+	// ReadInput translates what a pipeline gives to the command. It is nil for tools that read no input.
+	ReadInput func(c *Command, input Input) error
 	// Settle translates flags whose meaning depends on other flags. It may be nil.
 	Settle func(c *Command) error
 

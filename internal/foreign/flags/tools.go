@@ -22,7 +22,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,20 +63,63 @@ func (all Tools) TranslateText(name, text string, environment Environment) (argu
 	if strings.TrimSpace(text) == "" {
 		return nil, nil, fmt.Errorf("--from %s: the command is missing: write it in quotes after the tool", name)
 	}
-	var words []string
+	var words, leftOut []string
+	var input *Input
 	if t.OnlyFiles || t.ReadFile != nil && isObject(text) {
 		words, err = t.ReadFile(text)
-	} else {
-		words, err = all.wordsOf(t, text, environment)
+	} else if words, input, leftOut, err = all.pick(t, text, environment); err == nil {
+		switch first := program(words[0]); {
+		case first == t.Name:
+			words = words[1:]
+		case all.command(first) != nil:
+			err = fmt.Errorf("this is a command of %s: write --from %s", first, first)
+		}
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--from %s: %w", name, err)
 	}
-	arguments, notes, err = t.translateWhole(t.scan(words, nil))
+	l := t.scan(words, nil)
+	l.input = input
+	arguments, notes, err = t.translateWhole(l)
 	if err != nil {
 		err = fmt.Errorf("--from %s: %w", name, err)
 	}
-	return arguments, notes, err
+	return arguments, append(notes, leftOut...), err
+}
+
+// pick returns the words of the tool's command in a pipeline, its input, and notes about the commands
+// that are left out.
+func (all Tools) pick(t *Tool, text string, environment Environment) (words []string, input *Input, notes []string, err error) {
+	commands, err := pipeline(text, environment)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	at := 0
+	for i, c := range commands {
+		if len(c.words) > 0 && program(c.words[0]) == t.Name {
+			at = i
+			break
+		}
+	}
+	own := commands[at]
+	if len(own.words) == 0 {
+		return nil, nil, nil, errors.New("the text is only a comment: write the command in quotes")
+	}
+	if input, err = inputOf(commands[:at], own); err == nil && input != nil && t.ReadInput == nil {
+		err = fmt.Errorf("what a pipe or < gives to %s is not read: name the file, as in -D FILE for data", t.Name)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for i, c := range commands[at:] {
+		if i > 0 {
+			notes = append(notes, fmt.Sprintf("%s is left out: wirelab prints the figures itself", Excerpt(strings.Join(c.words, " "))))
+		}
+		if c.to != "" {
+			notes = append(notes, fmt.Sprintf("> %s is left out: wirelab keeps a run in a directory (-o)", Excerpt(c.to)))
+		}
+	}
+	return own.words, input, notes, nil
 }
 
 func (t *Tool) translateWhole(l line) (arguments, notes []string, err error) {
@@ -88,36 +130,18 @@ func (t *Tool) translateWhole(l line) (arguments, notes []string, err error) {
 	return c.Arguments(), c.notes, nil
 }
 
-func (all Tools) wordsOf(t *Tool, text string, environment Environment) ([]string, error) {
-	words, err := Split(text, environment)
-	if err != nil {
-		return nil, err
-	}
-	if len(words) == 0 {
-		return nil, errors.New("the text is only a comment: write the command in quotes")
-	}
-	switch first := program(words[0]); {
-	case first == t.Name:
-		words = words[1:]
-	case all.command(first) != nil:
-		return nil, fmt.Errorf("this is a command of %s: write --from %s", first, first)
-	}
-	return words, nil
-}
-
-func program(word string) string { return strings.TrimSuffix(path.Base(word), ".exe") }
-
 // Guess returns the name of the tool that a command or a file's text belongs to, or "".
 func (all Tools) Guess(text string) string {
 	if isObject(text) {
 		return all.guessFile(text)
 	}
-	words, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(text), "$ "), "\n")
-	for word := range strings.FieldsSeq(words) {
-		if t := all.command(program(word)); t != nil {
-			return t.Name
+	for piped := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(text), "$ "), "|") {
+		for word := range strings.FieldsSeq(piped) {
+			if t := all.command(program(word)); t != nil {
+				return t.Name
+			}
+			break
 		}
-		return ""
 	}
 	return ""
 }

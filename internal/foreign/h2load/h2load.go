@@ -20,7 +20,7 @@ var Tool = &flags.Tool{
 		flags.Flag("-n --requests", flags.Number, flags.To("-n")),
 		flags.Flag("-c --clients", flags.Number, flags.To("-c")),
 		flags.Flag("-t --threads", flags.Number, flags.Ignored(flags.ThreadsNote)),
-		flags.Flag("-i --input-file", flags.File, flags.Refused("lists of URLs are not supported: give one URL, and --rows FILE.csv for the parts that differ")),
+		flags.Flag("-i --input-file", flags.File, flags.To("--targets")),
 		flags.Flag("-m --max-concurrent-streams", flags.Number, flags.Kept("-m", "multiplies "+flags.Code("-c")+"; the connections become "+flags.Code("--conn pool:N"))),
 		flags.Flag("-w -W --window-bits --connection-window-bits", flags.Number, flags.Ignored("wirelab's client has its own windows")),
 		flags.Flag("-H --header", flags.Header, flags.HeaderLine),

@@ -30,7 +30,7 @@ var Tool = &flags.Tool{
 		flags.Flag("--burst-delay", flags.Duration, flags.Kept("--burst-delay", flags.Code("--rps")+" with "+flags.Code("--burst"))),
 		flags.Flag("--burst-rate", flags.Number, flags.Kept("--burst-rate", flags.Code("--burst"))),
 		flags.Flag("--rand-regex-url", flags.None, flags.Refused("URL patterns are not supported: write the URLs to a file, and give --rows FILE.csv")),
-		flags.Flag("--urls-from-file", flags.None, flags.Refused("lists of URLs are not supported: give one URL, and --rows FILE.csv for the parts that differ")),
+		flags.Flag("--urls-from-file", flags.None, flags.Kept("urls", flags.Code("--targets")+" with "+flags.Code("--random"))),
 		flags.Flag("--latency-correction", flags.None, flags.Ignored("with a rate, wirelab always times from the intended instant")),
 		flags.Flag("--no-tui --no-color --stats-success-breakdown", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 		flags.Flag("-m --method", flags.Method, flags.To("-m")),
@@ -83,6 +83,11 @@ var Tool = &flags.Tool{
 			} else if err := c.MultiplyClients("-p", parallel); err != nil {
 				return err
 			}
+		}
+		if len(c.Kept("urls")) > 0 && len(c.Operands) == 1 {
+			c.Set("--targets", c.Operands[0])
+			c.Set("--random")
+			c.Operands = nil
 		}
 		if err := c.OneTarget(); err != nil {
 			return err
