@@ -55,6 +55,7 @@ func (t *trialFlags) scenario(part scenario.Part, warmUp time.Duration) *scenari
 // shapeFlags holds the flags for every kind of load except a closed loop.
 type shapeFlags struct {
 	rate, rampTo float64
+	stages       string
 	arrivals     string
 	burst        int
 	goal         string
@@ -67,9 +68,11 @@ func (s *shapeFlags) register(cmd *cobra.Command) {
 	f.Float64Var(&s.rate, "rps", 0, "open loop: total `requests` per second, sent on schedule without waiting for answers")
 	f.StringVar(&s.arrivals, "arrivals", "", "open loop: `spread` of the arrivals, poisson or constant (default poisson; constant in a ramp)")
 	f.Float64Var(&s.rampTo, "ramp-to", 0, "open loop: change the rate evenly from --rps to these `requests` per second")
+	f.StringVar(&s.stages, "stages", "", "open loop: `TIME:RATE,…`: change the rate evenly to each RATE within its TIME, as in 30s:100,2m:500,30s:0; from --rps, or from 0")
 	f.IntVar(&s.burst, "burst", 0, "send this many `requests` at one instant, and measure the time until all are answered")
 	f.StringVar(&s.goal, "goal", "", "search for the highest rate that keeps a `goal` of the response time, as in p99<10ms")
 	setCompletions(cmd, "arrivals", []string{"poisson", "constant"})
+	setCompletions(cmd, "stages", []string{"30s:100,2m:500,30s:0"})
 }
 
 // searchStep is the default length of each step in a search for the highest rate (--goal).
@@ -87,6 +90,7 @@ func (s *shapeFlags) checkZeros(requests int) error {
 	}{
 		{"rps", s.rate == 0, "--rps 0: no requests would be sent: give a rate, as in --rps 5000, or leave out --rps for a closed loop, in which each client sends its next request after an answer"},
 		{"ramp-to", s.rampTo == 0, "--ramp-to 0: a ramp cannot end with no requests: give its last rate, as in --ramp-to 5000"},
+		{"stages", s.stages == "", "--stages is empty: want times and rates, as in 30s:100,2m:500,30s:0"},
 		{"burst", s.burst == 0, "--burst 0: no requests would be sent: give a number, as in --burst 1000"},
 		{"goal", s.goal == "", "--goal is empty: want a percentile and its limit, as in p99<10ms"},
 		{"requests", requests == 0, "-n 0: no requests would be measured: give a number per client, as in -n 100, or leave out -n to measure for the time of -z"},
@@ -115,14 +119,14 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 		return scenario.Load{}, err
 	}
 	given := 0
-	for _, set := range []bool{s.rate != 0, s.burst != 0, s.goal != ""} {
+	for _, set := range []bool{s.rate != 0 || s.stages != "", s.burst != 0, s.goal != ""} {
 		if set {
 			given++
 		}
 	}
 	switch {
 	case given > 1:
-		return scenario.Load{}, errors.New("--rps, --burst and --goal are different loads: give one of them")
+		return scenario.Load{}, errors.New("--rps or --stages, --burst and --goal are different loads: give one of them")
 	case requests < 0:
 		return scenario.Load{}, fmt.Errorf("-n: found %d requests: want 1 or more", requests)
 	case !(s.rate >= 0 && s.rate <= math.MaxFloat64):
@@ -135,7 +139,9 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 		return scenario.Load{}, errors.New("-n is only for a closed loop: with --rps or --goal give -z; with --burst leave out -n and -z")
 	case s.rampTo != 0 && s.rate == 0:
 		return scenario.Load{}, errors.New("--ramp-to needs --rps: give the rate at the start of the ramp")
-	case s.arrivals != "" && s.rate == 0:
+	case s.stages != "" && (s.rampTo != 0 || s.given("duration")):
+		return scenario.Load{}, errors.New("--stages has times and rates of its own: leave out -z and --ramp-to")
+	case s.arrivals != "" && s.rate == 0 && s.stages == "":
 		return scenario.Load{}, errors.New("--arrivals is only for an open loop: give --rps")
 	}
 	load := scenario.Load{Rate: s.rate, To: s.rampTo, Arrivals: scenario.Arrivals(s.arrivals), Requests: requests, Duration: scenario.Duration(duration)}
@@ -151,6 +157,11 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 			load.Duration = scenario.Duration(searchStep)
 		}
 		load.Model, load.Goal = scenario.Search, goal
+	case s.stages != "":
+		if _, err := record.Stages(s.stages).Parse(s.rate); err != nil {
+			return load, fmt.Errorf("--stages: %w", err)
+		}
+		load.Model, load.Stages, load.Duration = scenario.Ramp, record.Stages(s.stages), 0 // SetDefaults sets the duration
 	case s.rampTo != 0:
 		load.Model = scenario.Ramp
 	case s.rate > 0:
@@ -161,7 +172,7 @@ func (s *shapeFlags) load(requests int, duration time.Duration) (scenario.Load, 
 			load.Duration = 0
 		}
 	}
-	load.SetDefaultArrivals()
+	load.SetDefaults()
 	return load, nil
 }
 

@@ -102,6 +102,7 @@ percent they are equal. A change in --fail-if is then judged between the two.`,
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
   wirelab load --series seconds.csv --samples http://127.0.0.1:8080/   # one row per second, and one per request
+  wirelab load --stages 30s:100,2m:500,30s:0 http://127.0.0.1:8080/   # the rate rises to 100/s, then to 500/s, and falls to 0
   wirelab load --targets urls.txt --rps 50                  # a list of URLs, or of vegeta's targets, sent in turn
   wirelab load --no-save -n 100 http://127.0.0.1:8080/      # print the figures, and keep nothing on disk
   wirelab load --fail-if 'p99>20ms' --fail-if 'errors>0.1%' --junit load.xml http://127.0.0.1:8080/   # exit code 3 if one is true
@@ -389,7 +390,7 @@ var anyNameVocabulary = scenario.Vocabulary{
 
 // flagsByScenarioKey maps each key of the scenario to the flag that sets the key.
 var flagsByScenarioKey = map[string]string{
-	"clients": "-c", "total-requests": "-n", "requests": "--burst", "rate": "--rps", "to": "--ramp-to",
+	"clients": "-c", "total-requests": "-n", "requests": "--burst", "rate": "--rps", "to": "--ramp-to", "stages": "--stages",
 	"arrivals": "--arrivals", "repeats": "--repeat", "parts": "--repeat",
 }
 
@@ -429,7 +430,7 @@ func (l *loadFlags) warmUpBefore(load scenario.Load) time.Duration {
 // hasCountAndRate reports whether the load is -n requests at the rate of --rps.
 func (l *loadFlags) hasCountAndRate() bool {
 	s := &l.shape
-	return l.requests > 0 && s.rate+l.streams.messageRate > 0 && s.rampTo == 0 && s.burst == 0 && s.goal == ""
+	return l.requests > 0 && s.rate+l.streams.messageRate > 0 && s.rampTo == 0 && s.stages == "" && s.burst == 0 && s.goal == ""
 }
 
 // limitRequests makes the load -n requests at the rate of --rps. -z limits their time.

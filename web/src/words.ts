@@ -11,6 +11,7 @@ export function loadText(load: Load): string {
   if (load.burst) parts.push(`${plain(load.burst)} at once`);
   if (load.goal) parts.push(load.goal);
   if (load.ramp_to) parts.push(`${plain(load.rate_per_second)} to ${plain(load.ramp_to)}/s`);
+  else if (load.stages) parts.push(`${load.rate_per_second ? `from ${plain(load.rate_per_second)}/s ` : ""}${load.stages}`);
   else if (load.rate_per_second) parts.push(`${plain(load.rate_per_second)}/s ${load.arrivals ?? ""}`.trim());
   if (load.in_flight_limit) parts.push(`at most ${load.in_flight_limit} in flight`);
   return parts.join(", ");

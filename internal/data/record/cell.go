@@ -163,6 +163,7 @@ type Load struct {
 	// Total rate of an open load; initial rate of a ramp.
 	RatePerSecond float64 `json:"rate_per_second,omitempty"`
 	RampTo        float64 `json:"ramp_to,omitempty"` // final rate of a ramp
+	Stages        Stages  `json:"stages,omitempty"`  // of a ramp with several stages, as in 30s:100,2m:500
 	// Number of requests that a burst sends at once.
 	Burst int `json:"burst,omitempty"`
 	// Goal of a search, such as p99<10ms.

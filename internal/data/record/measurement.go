@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"wirelab.dev/internal/base/latency"
@@ -237,16 +238,25 @@ func PlusStatuses(a, b []StatusCount) []StatusCount {
 	return all
 }
 
-// NamedCalls holds the calls of one name, such as a step of a user's journey.
+// NamedCalls holds the calls of one name, such as a step of a user's journey, or of one stage of a rate.
 type NamedCalls struct {
 	Name     string `json:"name"`
-	Requests int64  `json:"requests"` // measured requests, including failed ones
+	Stage    int    `json:"stage,omitempty"` // from 1; 0 means that the calls have a name
+	Requests int64  `json:"requests"`        // measured requests, including failed ones
 	// Calls that ended inside the window, even if they began before it.
 	Completed     int64                 `json:"completed"`
 	CompletedWell int64                 `json:"completed_well"` // the completed calls that did not fail
 	Failed        int64                 `json:"failed"`         // measured requests that failed
 	Service       latency.Distribution  `json:"service"`
 	Response      *latency.Distribution `json:"response,omitempty"` // absent if it equals Service
+}
+
+// StageName returns the name of the calls of a stage.
+func StageName(stage int) string { return fmt.Sprint("stage ", stage) }
+
+// Compare orders by stage, then by name.
+func (n NamedCalls) Compare(other NamedCalls) int {
+	return cmp.Or(cmp.Compare(n.Stage, other.Stage), cmp.Compare(n.Name, other.Name))
 }
 
 // Plus adds the counts of n and other. It keeps the distributions of n. Response is present if n or
@@ -262,7 +272,7 @@ func (n NamedCalls) Plus(other NamedCalls) NamedCalls {
 
 func plusNamed(a, b []NamedCalls) []NamedCalls {
 	all := sum.ByKey(a, b, func(n NamedCalls) string { return n.Name })
-	slices.SortFunc(all, func(a, b NamedCalls) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, NamedCalls.Compare)
 	return all
 }
 

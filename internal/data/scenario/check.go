@@ -301,6 +301,17 @@ func (c *checker) load(in func(...any) treePath, p Part) *problem {
 	if l.Model == Closed && len(given) != 1 {
 		return c.problem(in("load"), "a closed loop needs exactly one of requests (per client), total-requests (of all clients) and duration, as in `%s`", form.example)
 	}
+	if l.Model == Ramp {
+		_, err := l.Stages.Parse(l.Rate)
+		switch {
+		case (l.Stages != "") == (l.To != 0):
+			return c.problem(in("load"), "a ramp needs either to, the final rate, or stages: write for example `%s` or `{model: ramp, stages: 30s:100,2m:500,30s:0}`", form.example)
+		case l.To != 0 && l.Rate == 0:
+			return c.problem(in("load"), "a ramp with a final rate needs rate, the initial one: write for example `%s`", form.example)
+		case l.Stages != "" && err != nil:
+			return c.problem(in("load", "stages"), "stages: %v", err)
+		}
+	}
 	if fit := max(1, math.Round(l.Rate*time.Duration(l.Duration).Seconds())); l.Model == Open && float64(l.Total) > fit {
 		return c.problem(in("load", "total-requests"), "total-requests: %v per second for %v are %.0f requests, fewer than the %d of total-requests: write a longer duration", l.Rate, l.Duration, fit, l.Total)
 	}
@@ -354,6 +365,7 @@ func (l Load) keys() []loadKey {
 		{"duration", l.Duration != 0, l.Duration > 0, "more than 0s", l.Duration},
 		{"rate", l.Rate != 0, isRate(l.Rate), aRate, l.Rate},
 		{"to", l.To != 0, isRate(l.To), aRate, l.To},
+		{"stages", l.Stages != "", true, "", l.Stages},
 		{"goal", l.Goal != Goal{}, true, "", l.Goal},
 		{"arrivals", l.Arrivals != "", l.Arrivals == Constant || l.Arrivals == Poisson, "constant or poisson", strconv.Quote(string(l.Arrivals))},
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"wirelab.dev/internal/data/record"
 )
 
 // LoadModel is the rule for when a client sends its next request.
@@ -52,6 +54,10 @@ type Load struct {
 	Rate float64 `json:"rate,omitempty" jsonschema:"exclusiveMinimum=0"`
 	// Ramp: the final rate, in requests per second.
 	To float64 `json:"to,omitempty" jsonschema:"exclusiveMinimum=0"`
+	// Ramp: the stages of the rate, such as 30s:100,2m:500,30s:0, in place of its final rate. In each
+	// stage, the rate changes evenly to that of the stage. It begins at the initial rate, or at 0. If
+	// a duration is given, the stages are stretched or shortened to it.
+	Stages record.Stages `json:"stages,omitempty"`
 	// Search: the goal that a rate must meet, such as p99<10ms. It is a percentile of the response
 	// time and its limit.
 	Goal Goal `json:"goal,omitzero"`
@@ -72,12 +78,15 @@ var loadModels = []struct {
 	{model: Open, needs: []string{"rate", "duration"}, may: []string{"arrivals", "total-requests"}, what: "an open loop", example: "{model: open, rate: 5000, duration: 5s}", arrivals: Poisson},
 	{model: Sustained, needs: []string{"rate", "duration"}, what: "a sustained load", example: "{model: sustained, rate: 50, duration: 60s}"},
 	{model: Burst, needs: []string{"requests"}, what: "a burst", example: "{model: burst, requests: 1000}"},
-	{model: Ramp, needs: []string{"rate", "to", "duration"}, may: []string{"arrivals"}, what: "a ramp", example: "{model: ramp, rate: 100, to: 5000, duration: 30s}", arrivals: Constant},
+	{model: Ramp, needs: []string{"duration"}, may: []string{"rate", "to", "stages", "arrivals"}, what: "a ramp", example: "{model: ramp, rate: 100, to: 5000, duration: 30s}", arrivals: Constant},
 	{model: Search, needs: []string{"goal", "duration"}, what: "a search", example: "{model: search, goal: p99<10ms, duration: 1s}"},
 }
 
-// SetDefaultArrivals sets the load model's default arrivals if none are given.
-func (l *Load) SetDefaultArrivals() {
+// SetDefaults sets the load model's default arrivals, and the duration of stages, if none are given.
+func (l *Load) SetDefaults() {
+	if stages, err := l.Stages.Parse(l.Rate); err == nil && l.Duration == 0 {
+		l.Duration = Duration(record.Length(stages))
+	}
 	for _, form := range loadModels {
 		if form.model == l.Model && l.Arrivals == "" {
 			l.Arrivals = form.arrivals

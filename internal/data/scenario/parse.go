@@ -85,7 +85,7 @@ func scenarioOf(tree *ast.MappingNode, words Vocabulary) (*Scenario, *problem) {
 	s := &full.Scenario
 	for i := range s.Parts {
 		part := &s.Parts[i]
-		part.Load.SetDefaultArrivals()
+		part.Load.SetDefaults()
 		if w, err := ParseWorkload(part.Workload); err == nil {
 			part.Workload = w.String() // one text for all spellings
 		}

@@ -390,7 +390,7 @@ func TestErrorsNameThePlaceAndTheCure(t *testing.T) {
 		{"[1, 50]", "[1, 50]\n    load: {model: half-open}", "9:19", "want model: closed, open, "},
 		{"[1, 50]", "[1, 50]\n    load: {model: burst}", "9:11", "a burst needs requests"},
 		{"[1, 50]", "[1, 50]\n    load: {model: burst, requests: 5, duration: 1s}", "9:49", "a burst has no duration"},
-		{"[1, 50]", "[1, 50]\n    load: {model: ramp, rate: 5, duration: 1s}", "9:11", "a ramp needs to"},
+		{"[1, 50]", "[1, 50]\n    load: {model: ramp, rate: 5, duration: 1s}", "9:11", "a ramp needs either to, the final rate, or stages"},
 		{"[1, 50]", "[1, 50]\n    load: {model: ramp, rate: 5, to: -1, duration: 1s}", "9:38", "above 0"},
 		{"[1, 50]", "[1, 50]\n    load: {model: search, goal: fast, duration: 1s}", "9:33", "as in p99<10ms"},
 		{"[1, 50]", "[1, 50]\n    load: {model: sustained, duration: 1s}", "9:11", "needs rate"},

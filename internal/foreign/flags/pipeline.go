@@ -7,7 +7,7 @@ import (
 	"wirelab.dev/internal/base/secret"
 )
 
-// Input is what a pipeline gives to a tool's command.
+// An Input holds the text or the file that a pipeline gives to a command.
 type Input struct {
 	File string // a file with the input; empty means Text
 	Text string

@@ -213,7 +213,7 @@ var Own = &Tool{
 		{"--http", Text, To("--http")},
 		{"-e", OneOfWords("gzip", "gzip"), To("-e")},
 		{"--encoding", Text, To("--encoding")},
-	}, unchangedFlags(Text, "--rps --arrivals --ramp-to --burst --goal --steps --conn --inflight --timeout --retry --wait --warm-up --repeat --seed"),
+	}, unchangedFlags(Text, "--rps --arrivals --ramp-to --stages --burst --goal --steps --conn --inflight --timeout --retry --wait --warm-up --repeat --seed"),
 		unchangedFlags(Text, "--host --sni --user --bearer --rows --targets --cacert --cert --key --proto --import-path --protoset"),
 		unchangedFlags(Text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --push --push-header --traceparent --from --link --unix-socket"),
 		unchangedFlags(None, "-h --help -v --verbose --random --plaintext --binary --json --yes-i-may"),

@@ -142,6 +142,7 @@ func differencesOf(before, after record.Cell) string {
 	add("-z", time.Duration(a.DurationNS), time.Duration(b.DurationNS))
 	add("--rps", a.RatePerSecond, b.RatePerSecond)
 	add("--ramp-to", a.RampTo, b.RampTo)
+	add("--stages", a.Stages, b.Stages)
 	add("--burst", a.Burst, b.Burst)
 	add("--goal", a.Goal, b.Goal)
 	add("--arrivals", a.Arrivals, b.Arrivals)

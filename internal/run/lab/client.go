@@ -127,7 +127,7 @@ func (t *trial) clientLoadSpec(r *record.Record) *worker.ClientSpec {
 		Load: worker.Load{
 			Model:             model,
 			RequestsPerClient: load.RequestsPerClient,
-			RampTo:            load.RampTo,
+			Stages:            load.RateStages(),
 			Burst:             load.Burst,
 			GoalQuantile:      cell.Load.Goal.Percentile / 100,
 			GoalNS:            int64(cell.Load.Goal.Limit),

@@ -26,10 +26,8 @@ func recordedCell(cell scenario.Cell) record.Cell {
 // engine applies.
 func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
 	l := cell.Load
-	recorded := record.Load{
-		Model: string(l.Model), DurationNS: int64(l.Duration),
-		RatePerSecond: l.Rate, RampTo: l.To, Arrivals: string(l.Arrivals), InFlightLimit: inFlight,
-	}
+	recorded := recordedRates(l)
+	recorded.Model, recorded.Arrivals, recorded.InFlightLimit = string(l.Model), string(l.Arrivals), inFlight
 	switch l.Model {
 	case scenario.Burst:
 		recorded.Burst = l.Requests
@@ -39,6 +37,11 @@ func recordedLoad(cell scenario.Cell, inFlight int) record.Load {
 		recorded.RequestsPerClient, recorded.TotalRequests = l.Requests, l.Total
 	}
 	return recorded
+}
+
+// recordedRates returns the schedule of a load.
+func recordedRates(l scenario.Load) record.Load {
+	return record.Load{DurationNS: int64(l.Duration), RatePerSecond: l.Rate, RampTo: l.To, Stages: l.Stages}
 }
 
 // fillMeasurement copies the client's measurement into the record.

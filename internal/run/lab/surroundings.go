@@ -111,7 +111,7 @@ func (d trialDemand) ports(timeWait time.Duration) int {
 		return open
 	}
 	perSecond := float64(maxConnectionsPerSecond)
-	if rate := max(d.load.Rate, d.load.To); rate > 0 {
+	if rate := recordedRates(d.load).HighestRate(); rate > 0 {
 		perSecond = rate
 	}
 	if d.delay > 0 { // a connection takes at least a round trip

@@ -48,13 +48,13 @@ func newSchedule(a Arrivals, length time.Duration, own arrivalShare) (*schedule,
 	expected := a.expected(length)
 	if own.expectedOwn(expected) > maxArrivals {
 		return nil, fmt.Errorf("load: the schedule has %.0f arrivals (%.0f per second for %v), but the limit is %d: shorten the window or lower the rate",
-			expected, a.RatePerSecond, length, maxArrivals)
+			expected, expected/length.Seconds(), length, maxArrivals)
 	}
 	switch {
 	case a.Burst > 0:
 		s.gap, s.count = 0, own.ownArrivals(int64(a.Burst))
 		return s, nil
-	case !a.Poisson && a.RampTo == 0:
+	case !a.Poisson && len(a.Stages) == 0:
 		s.count = own.ownArrivals(max(1, cmp.Or(int64(a.Total), int64(expected))))
 		return s, nil
 	}
@@ -63,8 +63,12 @@ func newSchedule(a Arrivals, length time.Duration, own arrivalShare) (*schedule,
 		step, isOwn = a.gaps(length), own.ownsByDraw(a.Seed)
 	}
 	s.offsets = make([]int64, 0, int(own.expectedOwn(expected))+64)
-	for arrived := step(); ; arrived += step() {
-		at := a.instantOfArrival(arrived, length)
+	first := 0.5 // half a gap before the first arrival and after the last one
+	if a.Poisson {
+		first = step()
+	}
+	for arrived := first; ; arrived += step() {
+		at := a.instantOfArrival(arrived)
 		if left--; !(at < float64(length)) || left == -1 && a.Total > 0 {
 			break
 		}
@@ -95,17 +99,25 @@ func (a *Arrivals) gaps(length time.Duration) func() float64 {
 	return func() float64 { return scale * random.ExpFloat64() }
 }
 
-// instantOfArrival returns the time, in nanoseconds from the first arrival, by which the
-// given number of arrivals is expected. In a ramp from a to b over T, a·t + (b−a)·t²/2T
-// arrivals are expected by t.
-func (a *Arrivals) instantOfArrival(arrived float64, length time.Duration) float64 {
-	slope := (a.RampTo - a.RatePerSecond) / length.Seconds()
-	if a.RampTo == 0 || slope == 0 {
+// instantOfArrival returns the time, in nanoseconds from the first arrival, by which the given number
+// of arrivals is expected. It is infinite after the last stage.
+func (a *Arrivals) instantOfArrival(arrived float64) float64 {
+	if len(a.Stages) == 0 {
 		return arrived * 1e9 / a.RatePerSecond
 	}
-	// Of the two roots, this one is 0 for 0 arrivals. It is NaN after a falling ramp's last
-	// arrival.
-	return 1e9 * 2 * arrived / (a.RatePerSecond + math.Sqrt(a.RatePerSecond*a.RatePerSecond+2*slope*arrived))
+	before := 0.0
+	for _, s := range a.Stages {
+		in := s.Expected()
+		if arrived <= in {
+			// In a stage from a to b that lasts T, a·t + (b−a)·t²/2T arrivals are expected by t. Of the
+			// two roots, this one is 0 for 0 arrivals.
+			slope := (s.To - s.From) / s.Length.Seconds()
+			return before + 1e9*2*arrived/(s.From+math.Sqrt(max(0, s.From*s.From+2*slope*arrived)))
+		}
+		arrived -= in
+		before += float64(s.Length)
+	}
+	return math.Inf(1)
 }
 
 // awaitNext takes the next arrival and returns at its instant, with the CPU time that

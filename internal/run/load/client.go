@@ -204,7 +204,6 @@ func (c *client) countCall(course *call, err error) {
 	if course.intended >= b.end {
 		return // this call only keeps up the load while measured calls are still in flight
 	}
-	c.named.findCurrent()
 	intended := b.find(course.intended, c.near)
 	last := b.find(max(course.sent, course.ended-1), intended.pauses) // the call's last instant
 	c.near = last.pauses
@@ -220,6 +219,7 @@ func (c *client) countCall(course *call, err error) {
 		c.sum.Store(c.sum.Load() + service)
 	}
 	ended := b.find(course.ended, c.near)
+	c.named.findCurrent(c.afterBegin(b, ended))
 	if c.course != nil && !last.paused {
 		c.recordCourse(course, ended.running, err)
 	}
@@ -254,8 +254,19 @@ func (c *client) countCall(course *call, err error) {
 		c.backlog += service
 	}
 	if course.intended >= b.begin && !intended.paused {
+		if c.named.stages != nil { // the times belong to the stage in which the call was due
+			c.named.findCurrent(c.afterBegin(b, intended))
+		}
 		c.recordTimes(course, b, intended, err)
 	}
+}
+
+// afterBegin returns the time of a spot after the window's begin, if the load has stages.
+func (c *client) afterBegin(b *windowBounds, s spot) int64 {
+	if c.named.stages == nil {
+		return 0
+	}
+	return s.running - b.runningClock(b.begin)
 }
 
 // recordCourse counts the call in the interval in which it ended, on a clock that stops in pauses.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/record"
 )
 
 // after does something when the load has run for so long, and ends with it.
@@ -27,7 +28,7 @@ func TestALoadEndsEarly(t *testing.T) {
 		"bounded by requests": {Requests: 1e6},
 		"open loop":           {Duration: time.Hour, Open: &Arrivals{RatePerSecond: 500}},
 		"with a limit":        {Duration: time.Hour, InFlight: 5},
-		"ramp":                {Duration: 4 * time.Second, Open: &Arrivals{RatePerSecond: 500, RampTo: 501}},
+		"ramp":                {Duration: 4 * time.Second, Open: &Arrivals{Stages: []record.Stage{{Length: 4 * time.Second, From: 500, To: 501}}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			plan.Callers, plan.Drain, plan.Controls = callers(5, &server{delay: delay}), time.Second, &Controls{}

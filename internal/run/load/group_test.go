@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
 )
 
 // whole is a share of everything.
@@ -32,8 +33,8 @@ func TestPartsOfAScheduleAreTheWhole(t *testing.T) {
 	for name, a := range map[string]Arrivals{
 		"constant":     {RatePerSecond: 997},
 		"poisson":      {RatePerSecond: 997, Poisson: true, Seed: 5},
-		"ramp":         {RatePerSecond: 100, RampTo: 900},
-		"poisson ramp": {RatePerSecond: 900, RampTo: 100, Poisson: true, Seed: 6},
+		"ramp":         {Stages: []record.Stage{{Length: time.Second, From: 100, To: 900}}},
+		"poisson ramp": {Stages: []record.Stage{{Length: time.Second, From: 900, To: 100}}, Poisson: true, Seed: 6},
 		"burst":        {Burst: 103},
 		"small burst":  {Burst: 2},
 		"slow":         {RatePerSecond: 0.1},

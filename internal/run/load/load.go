@@ -45,7 +45,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"wirelab.dev/internal/data/live"
@@ -130,10 +129,10 @@ const (
 
 // Arrivals describes the schedule of an open loop: either a rate or a burst.
 type Arrivals struct {
-	RatePerSecond float64 // requests per second of all clients together
-	// RampTo is the rate at the window's end: the rate changes linearly from the
-	// first arrival on. 0: constant. A ramp has no warm-up.
-	RampTo float64
+	RatePerSecond float64 // requests per second of all clients together; without stages
+	// Stages is the course of a rate that changes, over the plan's duration. Such a load has no warm-up.
+	// The result has the figures of each stage, if there are several, in place of those by name.
+	Stages []record.Stage
 	// Own gives each caller, or each group of callers that share a stream, a schedule of its own with
 	// an equal share of the rate: a slow stream then delays only its own requests.
 	Own bool
@@ -180,7 +179,7 @@ func (p *Plan) validate() error {
 
 func (a *Arrivals) validate(w WarmUp) error {
 	switch {
-	case a.Burst > 0 && (a.RatePerSecond != 0 || a.RampTo != 0):
+	case a.Burst > 0 && (a.RatePerSecond != 0 || len(a.Stages) > 0):
 		return fmt.Errorf("load: the plan has both a burst of %d requests and a rate: set only one of the two", a.Burst)
 	case a.Burst > maxArrivals:
 		return fmt.Errorf("load: the burst has %d requests: want at most %d", a.Burst, maxArrivals)
@@ -188,16 +187,41 @@ func (a *Arrivals) validate(w WarmUp) error {
 		return errors.New("load: a burst, a ramp or a number of requests cannot have a warm-up: warm up in an earlier run")
 	case a.Burst > 0:
 		return nil
+	case len(a.Stages) > 0:
+		return a.validateStages()
 	case !(a.RatePerSecond > 0):
 		return fmt.Errorf("load: the rate is %v requests per second: want a rate above 0", a.RatePerSecond)
-	case a.RampTo < 0 || math.IsNaN(a.RampTo):
-		return fmt.Errorf("load: the ramp ends at %v requests per second: want 0 or more", a.RampTo)
+	}
+	return nil
+}
+
+func (a *Arrivals) validateStages() error {
+	for i, s := range a.Stages {
+		if !(s.Length > 0 && s.From >= 0 && s.To >= 0) {
+			return fmt.Errorf("load: stage %d lasts %v, from %v to %v requests per second: want a time above 0, and rates of 0 or more", i+1, s.Length, s.From, s.To)
+		}
+	}
+	if !(a.expected(0) > 0) {
+		return errors.New("load: the stages have no requests: want a rate above 0")
 	}
 	return nil
 }
 
 // endsItself reports whether nothing is sent besides the measured requests.
-func (a *Arrivals) endsItself() bool { return a.Burst > 0 || a.RampTo > 0 || a.Total > 0 }
+func (a *Arrivals) endsItself() bool { return a.Burst > 0 || len(a.Stages) > 0 || a.Total > 0 }
+
+// stageEnds returns the ends of the stages, or nil if there is at most one.
+func (a *Arrivals) stageEnds() (ends []int64) {
+	if len(a.Stages) < 2 {
+		return nil
+	}
+	end := int64(0)
+	for _, s := range a.Stages {
+		end += int64(s.Length)
+		ends = append(ends, end)
+	}
+	return ends
+}
 
 // expected returns the expected number of arrivals in the given time.
 func (a *Arrivals) expected(length time.Duration) float64 {
@@ -206,8 +230,12 @@ func (a *Arrivals) expected(length time.Duration) float64 {
 		return float64(a.Burst)
 	case a.Total > 0:
 		return float64(a.Total)
-	case a.RampTo > 0:
-		return length.Seconds() * (a.RatePerSecond + a.RampTo) / 2
+	case len(a.Stages) > 0:
+		sum := 0.0
+		for _, s := range a.Stages {
+			sum += s.Expected()
+		}
+		return sum
 	default:
 		return length.Seconds() * a.RatePerSecond
 	}

@@ -165,6 +165,7 @@ const maxCallNames = 64
 // faster than a map.
 type callsByName struct {
 	caller  NamedCaller // nil: calls have no names
+	stages  []int64     // ends of the stages, in ns from the window's begin; nil: calls have the caller's names
 	open    bool        // response times differ from service times
 	all     []*namedCalls
 	current *namedCalls // the records for the last call's name; nil: the call has no name
@@ -175,12 +176,19 @@ type namedCalls struct {
 	service, response *latency.Recorder
 }
 
-func (b *callsByName) findCurrent() {
+// findCurrent finds the records of the last call. at is the call's time from the window's begin, which
+// decides the stage.
+func (b *callsByName) findCurrent(at int64) {
 	b.current = nil
-	if b.caller == nil {
-		return
+	name, stage := "", 0
+	switch {
+	case b.stages != nil:
+		stage, _ = slices.BinarySearch(b.stages, at+1) // a stage does not include its end
+		stage = min(stage, len(b.stages)-1) + 1
+		name = record.StageName(stage)
+	case b.caller != nil:
+		name = b.caller.Name()
 	}
-	name := b.caller.Name()
 	if name == "" {
 		return
 	}
@@ -188,10 +196,10 @@ func (b *callsByName) findCurrent() {
 		b.current = b.all[i]
 		return
 	}
-	if len(b.all) == maxCallNames {
+	if len(b.all) == max(maxCallNames, len(b.stages)) {
 		return
 	}
-	b.current = &namedCalls{NamedCalls: record.NamedCalls{Name: name}, service: latency.NewRecorder()}
+	b.current = &namedCalls{NamedCalls: record.NamedCalls{Name: name, Stage: stage}, service: latency.NewRecorder()}
 	if b.open {
 		b.current.response = latency.NewRecorder()
 	}

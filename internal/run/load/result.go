@@ -256,7 +256,7 @@ func (c *controller) callsByConnection() (all []record.ConnectionCalls) {
 	return all
 }
 
-// mergeNamed adds up what the clients recorded, in the order of the names.
+// mergeNamed adds up what the clients recorded, in the order of the stages and names.
 func mergeNamed(clients []*client) []namedResult {
 	var all []namedResult
 	for _, c := range clients {
@@ -264,7 +264,7 @@ func mergeNamed(clients []*client) []namedResult {
 			i := slices.IndexFunc(all, func(r namedResult) bool { return r.Name == one.Name })
 			if i < 0 {
 				i = len(all)
-				fresh := namedResult{NamedCalls: record.NamedCalls{Name: one.Name}, service: latency.NewHistogram()}
+				fresh := namedResult{NamedCalls: record.NamedCalls{Name: one.Name, Stage: one.Stage}, service: latency.NewHistogram()}
 				if one.response != nil {
 					fresh.response = latency.NewHistogram()
 				}
@@ -278,7 +278,7 @@ func mergeNamed(clients []*client) []namedResult {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b namedResult) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b namedResult) int { return a.Compare(b.NamedCalls) })
 	return all
 }
 

@@ -130,6 +130,8 @@ func (c *controller) newClient(caller Caller) *client {
 	one.named.open = c.plan.Open != nil || c.plan.InFlight > 0
 	if c.plan.Open == nil {
 		one.thinker, _ = caller.(Thinker)
+	} else {
+		one.named.stages = c.plan.Open.stageEnds()
 	}
 	one.traced, _ = caller.(TraceCaller)
 	one.streamer = streamerOf(caller)

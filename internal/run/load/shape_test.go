@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"wirelab.dev/internal/data/record"
 )
 
 // A burst is due at once, and loses none: a server that takes 1 ms answers 4
@@ -28,7 +30,7 @@ func TestBurst(t *testing.T) {
 func TestRamp(t *testing.T) {
 	for name, poisson := range map[string]bool{"constant": false, "poisson": true} {
 		t.Run(name, func(t *testing.T) {
-			s, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 9000, Poisson: poisson}, 10*time.Second, whole)
+			s, err := newSchedule(Arrivals{Stages: []record.Stage{{Length: 10 * time.Second, From: 1000, To: 9000}}, Poisson: poisson}, 10*time.Second, whole)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +40,7 @@ func TestRamp(t *testing.T) {
 			within(t, "arrivals of the first half", float64(first), 15_000, tolerance*2)
 		})
 	}
-	falling, err := newSchedule(Arrivals{RatePerSecond: 1000, RampTo: 100}, 10*time.Second, whole)
+	falling, err := newSchedule(Arrivals{Stages: []record.Stage{{Length: 10 * time.Second, From: 1000, To: 100}}}, 10*time.Second, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestRampRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := mustRun(t, Plan{
 			Callers: callers(50, &server{delay: time.Millisecond}), Duration: 2 * time.Second, Drain: time.Second,
-			Open: &Arrivals{RatePerSecond: 100, RampTo: 1900},
+			Open: &Arrivals{Stages: []record.Stage{{Length: 2 * time.Second, From: 100, To: 1900}}},
 		})
 		within(t, "requests", float64(r.Requests), 2000, 0.002)
 	})

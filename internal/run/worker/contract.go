@@ -27,6 +27,7 @@ import (
 
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/load"
@@ -132,8 +133,9 @@ type Load struct {
 	TotalRequests int     `json:"total_requests,omitempty"`
 	DurationNS    int64   `json:"duration_ns,omitempty"`
 	RatePerSecond float64 `json:"rate_per_second,omitempty"`
-	RampTo        float64 `json:"ramp_to,omitempty"`
-	Burst         int     `json:"burst,omitempty"`
+	// Stages is the course of a ramp's rate.
+	Stages []record.Stage `json:"stages,omitempty"`
+	Burst  int            `json:"burst,omitempty"`
 	// GoalQuantile is the quantile for which a search has a limit (GoalNS), for example 0.99.
 	GoalQuantile    float64 `json:"goal_quantile,omitempty"`
 	GoalNS          int64   `json:"goal_ns,omitempty"`

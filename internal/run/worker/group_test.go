@@ -10,6 +10,7 @@ import (
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/worker"
 )
@@ -214,7 +215,7 @@ func TestAGroupSharesABurstAndARamp(t *testing.T) {
 	for _, warmUp := range []time.Duration{0, 50 * time.Millisecond} {
 		for _, load := range []worker.Load{
 			{Model: "burst", Burst: 103},
-			{Model: "ramp", RatePerSecond: 100, RampTo: 900, Arrivals: "constant", DurationNS: int64(200 * time.Millisecond)},
+			{Model: "ramp", Stages: []record.Stage{{Length: 200 * time.Millisecond, From: 100, To: 900}}, Arrivals: "constant", DurationNS: int64(200 * time.Millisecond)},
 		} {
 			load.WarmUpAtMostNS = int64(warmUp)
 			all := startGroup(t, worker.ClientSpec{Seed: 1, Load: load}, 2, 3)

@@ -44,7 +44,7 @@ func (s *Spec) arrivals() (*load.Arrivals, error) {
 	case scenario.Open:
 		open.Total = l.TotalRequests
 	case scenario.Ramp:
-		open.RampTo = l.RampTo
+		open.Stages = l.Stages
 	default:
 		return nil, fmt.Errorf("worker spec: load model %q: want closed, open, burst, ramp or search", l.Model)
 	}

@@ -91,12 +91,12 @@ type Cell struct {
 	Statuses      []record.StatusCount `json:"-"`
 	Answers       *record.Answers      `json:"-"` // answers of calls that did not fail, by size; nil if no size is known
 
-	Streams *Streams `json:"streams,omitempty"` // absent unless the clients held streams
+	Streams *Streams    `json:"streams,omitempty"` // absent unless the clients held streams
+	Named   []CallTimes `json:"calls,omitempty"`   // figures by request, by a user's step, or by stage of the rate; absent if the calls have one name
 
 	// Only the text about a service shows these:
 
 	Messages *CallTimes       `json:"-"` // times of single messages in streams; nil if answers have one message
-	Named    []CallTimes      `json:"-"` // times of calls by name, such as the steps of a user
 	Checking *record.Checking `json:"-"` // cost of checking the answers; nil if none were checked
 
 	ForeignClient bool `json:"-"` // another program than the stack's client made the calls

@@ -1,9 +1,9 @@
 package matrix
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
@@ -181,9 +181,8 @@ func (l timeline) addCourse(from *record.Course, all []intervalSum) {
 func (l timeline) point(load record.Load, place int, of *intervalSum) CoursePoint {
 	seconds := (float64(place-l.before) + 0.5) * l.each / 1e9
 	point := CoursePoint{Seconds: roundToFourDigits(seconds), Throughput: roundToFourDigits(of.requests / of.tookNS * 1e9)}
-	if from := load.RatePerSecond; from > 0 {
-		share := min(1, max(0, seconds*1e9/float64(max(1, load.DurationNS))))
-		point.Offered = new(roundToFourDigits(from + share*(cmp.Or(load.RampTo, from)-from)))
+	if load.HighestRate() > 0 {
+		point.Offered = new(roundToFourDigits(load.RateAt(time.Duration(seconds * 1e9))))
 	}
 	if of.requests > 0 {
 		point.MeanUS = new(roundToFourDigits(of.sumNS / of.requests / 1e3))

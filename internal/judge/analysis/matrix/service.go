@@ -3,6 +3,7 @@ package matrix
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
@@ -31,9 +32,9 @@ func namedCallTimes(trials []Trial) []CallTimes {
 		}
 		having := Filter(trials, func(t Trial) bool { return at(t) >= 0 })
 		one := CallTimes{
-			Name: first.Name,
+			Name: first.Name, Stage: first.Stage,
 			Throughput: FigureOver(having, func(t Trial) float64 {
-				return float64(t.Named[at(t)].CompletedWell) / (float64(t.WindowNS) / 1e9)
+				return float64(t.Named[at(t)].CompletedWell) / t.timeOf(first.Stage).Seconds()
 			}),
 			Times: poolTimes(having, func(t Trial) times { return t.named[at(t)] }).Latencies(),
 		}
@@ -44,6 +45,20 @@ func namedCallTimes(trials []Trial) []CallTimes {
 		all = append(all, one)
 	}
 	return all
+}
+
+// timeOf returns the part of a stage that is in the window, or the window if the stage is 0.
+func (t Trial) timeOf(stage int) time.Duration {
+	left := time.Duration(t.WindowNS)
+	for i, s := range t.Cell.Load.RateStages() {
+		if i+1 == stage {
+			return min(left, s.Length)
+		}
+		if stage > 0 {
+			left -= s.Length
+		}
+	}
+	return left
 }
 
 const (
@@ -72,8 +87,15 @@ func (c *Cell) Standstills() (count int, longest float64) {
 	if usual*each < standstillCalls {
 		return 0, 0
 	}
+	isStill := func(i int) bool {
+		expected := usual
+		if offered := window[i].Offered; offered != nil { // at the begin of a ramp, few calls are due
+			expected = min(usual, *offered)
+		}
+		return expected*each >= standstillCalls && rates[i] < standstillShare*expected
+	}
 	for took, i := 0.0, 0; i <= len(rates); i++ {
-		if i < len(rates) && rates[i] < standstillShare*usual {
+		if i < len(rates) && isStill(i) {
 			took += each
 			continue
 		}

@@ -147,9 +147,10 @@ func unknownLatencies() *Latencies {
 
 // A CallTimes holds the times of some of a cell's calls.
 type CallTimes struct {
-	Name       string // name of the calls; empty for single messages
-	Requests   int64
-	Failed     int64
-	Throughput Figure    // successful answers per second
-	Times      Latencies // response times, from the instant when a call was due
+	Name       string    `json:"name"`            // name of the calls; empty for single messages
+	Stage      int       `json:"stage,omitempty"` // number of the load's stage in which they were due, from 1; absent if they have a name
+	Requests   int64     `json:"requests"`
+	Failed     int64     `json:"failed"`
+	Throughput Figure    `json:"throughput_rps"` // successful answers per second; of a stage, within its time
+	Times      Latencies `json:"response_us"`    // response times, from the instant when a call was due
 }

@@ -180,6 +180,9 @@ func loadKey(l record.Load) string {
 	if l.RampTo > 0 {
 		key += fmt.Sprintf("-%g", l.RampTo)
 	}
+	if l.Stages != "" {
+		key += ":" + string(l.Stages)
+	}
 	if l.Burst > 0 {
 		key += fmt.Sprintf(":%d", l.Burst)
 	}

@@ -195,6 +195,10 @@ func DescribeLoad(c *matrix.Cell) string {
 		return "burst of " + units.Thousands(int64(l.Burst))
 	case l.RampTo > 0:
 		return "ramp " + format.PerSecond(l.RatePerSecond) + " to " + format.PerSecond(l.RampTo) + "/s"
+	case l.Stages != "" && l.RatePerSecond > 0:
+		return "ramp from " + format.PerSecond(l.RatePerSecond) + "/s by " + string(l.Stages)
+	case l.Stages != "":
+		return "ramp " + string(l.Stages)
 	case l.Model == record.Paced:
 		return "closed loop at " + format.PerSecond(l.RatePerSecond) + "/s"
 	case l.RatePerSecond > 0:

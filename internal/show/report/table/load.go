@@ -14,6 +14,7 @@ import (
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -120,7 +121,7 @@ func (t *loadText) remarks(all []string, verbose bool) {
 func (t *loadText) grid(rows [][]string, drop ...string) {
 	for {
 		lines := format.Grid(rows, func(column int) bool {
-			return column == 0 && slices.Contains([]string{stepTitle, requestTitle}, rows[0][0])
+			return column == 0 && slices.Contains([]string{stepTitle, requestTitle, stageTitle}, rows[0][0])
 		})
 		if len(drop) == 0 || !slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line)+2 > t.width }) {
 			for _, line := range lines {
@@ -252,13 +253,20 @@ func (t *loadText) figures(c *matrix.Cell) {
 			return fmt.Sprintf("%s %s requests (%s)", k.Name, units.Thousands(k.Requests), shareText(k.Requests, c.Requests))
 		})...)
 	}
-	title := requestTitle
-	if len(kinds) > 0 {
+	stages := c.Load.RateStages()
+	title, name := requestTitle, func(calls matrix.CallTimes) string { return calls.Name }
+	switch {
+	case len(kinds) > 0:
 		title = stepTitle
+	case len(c.Named) > 0 && c.Named[0].Stage > 0 && len(stages) > 0:
+		title, name = stageTitle, func(calls matrix.CallTimes) string {
+			s := stages[min(calls.Stage, len(stages))-1]
+			return fmt.Sprintf("%s, %s to %s/s", flags.ShortDuration(s.Length), flags.FormatNumber(s.From), flags.FormatNumber(s.To))
+		}
 	}
 	if len(c.Named) > 0 {
 		t.grid(append([][]string{{title, "ok", "failed", "/s", "P50", "P90", "P99", "max"}}, lists.Map(c.Named, func(calls matrix.CallTimes) []string {
-			return append([]string{calls.Name, units.Thousands(calls.Requests - calls.Failed), units.Thousands(calls.Failed), format.PerSecond(calls.Throughput.Value)}, stepTimes(&calls.Times)...)
+			return append([]string{name(calls), units.Thousands(calls.Requests - calls.Failed), units.Thousands(calls.Failed), format.PerSecond(calls.Throughput.Value)}, stepTimes(&calls.Times)...)
 		})...), "P90", "max")
 	}
 }
@@ -402,6 +410,7 @@ func (t *loadText) runs(c *matrix.Cell) {
 const (
 	stepTitle    = "step"
 	requestTitle = "request"
+	stageTitle   = "stage"
 )
 
 // steps prints one line per number of clients, or per load.
