@@ -179,6 +179,17 @@ export interface CallBytes {
   received_header_bytes?: number; // everything but the bodies of the answers
 }
 
+/** A CallTimes holds the times of some of a cell's calls. */
+export interface CallTimes {
+  name: string; // name of the calls; empty for single messages
+  stage?: number; // number of the load's stage in which they were due, from 1; absent if they have a name
+  requests: number;
+  failed: number;
+  throughput_rps: number | null; // successful answers per second; of a stage, within its time
+  response_us: Latencies; // response times, from the instant when a call was due
+  intervals: IntervalsByField;
+}
+
 /** A Category is a named share of a time. */
 export interface Category {
   name: string;
@@ -236,6 +247,7 @@ export interface Cell {
   disturbed_trials: number; // Disturbed counts the valid trials whose times other programs lengthened. The times of a block's trials can still be compared with each other.
   spoiled_trials: number; // Spoiled counts the trials that are invalid only because of other programs.
   streams?: Streams; // absent unless the clients held streams
+  calls?: CallTimes[]; // figures by request, by a user's step, or by stage of the rate; absent if the calls have one name
   key: string; // names the cell within its run
   repeats: Repeat[];
   curve: CurvePoint[]; // response time by percentile, as long as ten requests are slower, and the maximum
@@ -706,6 +718,7 @@ export interface Load {
   duration_ns?: number;
   rate_per_second?: number; // Total rate of an open load; initial rate of a ramp.
   ramp_to?: number; // final rate of a ramp
+  stages?: string; // of a ramp with several stages, as in 30s:100,2m:500
   burst?: number; // Number of requests that a burst sends at once.
   goal?: string; // Goal of a search, such as p99<10ms.
   arrivals?: string; // Arrivals of an open load: constant or poisson.
