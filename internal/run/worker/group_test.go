@@ -220,7 +220,7 @@ func TestAGroupSharesABurstAndARamp(t *testing.T) {
 			load.WarmUpAtMostNS = int64(warmUp)
 			all := startGroup(t, worker.ClientSpec{Seed: 1, Load: load}, 2, 3)
 			_, results := conduct(t, all, warmUp > 0)
-			want := map[scenario.LoadModel]int64{"burst": 103, "ramp": 99}[load.Model] // the hundredth is due at the ramp's end
+			want := map[scenario.LoadModel]int64{"burst": 103, "ramp": 100}[load.Model]
 			if sum := results[0].Pacing.Scheduled + results[1].Pacing.Scheduled; sum != want {
 				t.Errorf("%s with a warm-up of %v: %d arrivals, want %d", load.Model, warmUp, sum, want)
 			}
