@@ -48,9 +48,19 @@ func TestRateAt(t *testing.T) {
 		at   time.Duration
 		want float64
 	}{
-		{ramp, -time.Second, 100}, {ramp, 0, 100}, {ramp, time.Second, 200}, {ramp, 2 * time.Second, 300}, {ramp, time.Hour, 300},
-		{staged, 0, 0}, {staged, 250 * time.Millisecond, 50}, {staged, time.Second, 100}, {staged, 1750 * time.Millisecond, 50}, {staged, 3 * time.Second, 0},
-		{Load{RatePerSecond: 7}, time.Second, 7}, {Load{}, time.Second, 0}, {Load{Stages: "damaged"}, time.Second, 0},
+		{ramp, -time.Second, 100},
+		{ramp, 0, 100},
+		{ramp, time.Second, 200},
+		{ramp, 2 * time.Second, 300},
+		{ramp, time.Hour, 300},
+		{staged, 0, 0},
+		{staged, 250 * time.Millisecond, 50},
+		{staged, time.Second, 100},
+		{staged, 1750 * time.Millisecond, 50},
+		{staged, 3 * time.Second, 0},
+		{Load{RatePerSecond: 7}, time.Second, 7},
+		{Load{}, time.Second, 0},
+		{Load{Stages: "damaged"}, time.Second, 0},
 	} {
 		if got := c.load.RateAt(c.at); got != c.want {
 			t.Errorf("%+v at %v: %v/s, want %v", c.load, c.at, got, c.want)
