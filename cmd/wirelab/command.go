@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,17 +86,16 @@ func ownProgram() (string, error) {
 	return path, nil
 }
 
-// hiddenCommand makes a command that only wirelab itself starts. Help texts do not list it.
-func (a *app) hiddenCommand(use, short string, play func(context.Context, io.Reader, io.Writer) error) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), a.stdin, a.stdout) },
-	}
-}
-
 // setCompletions sets the words for the shell's completion of a flag.
 func setCompletions(cmd *cobra.Command, flag string, words []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	setLazyCompletions(cmd, flag, func() []string { return words })
+}
+
+// setLazyCompletions sets the words that find returns when the shell asks for them.
+func setLazyCompletions(cmd *cobra.Command, flag string, find func() []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return find(), cobra.ShellCompDirectiveNoFileComp
+	})
 	if err != nil {
 		panic(err) // a bug: the flag does not exist
 	}

@@ -16,7 +16,6 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/analysis"
-	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/lab"
 	"wirelab.dev/internal/run/plan"
@@ -233,7 +232,7 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 	if err := run.Finish(status); err != nil {
 		return nil, status, fmt.Errorf("%w; finished trials are kept: continue with `wirelab run --resume %s`", errors.Join(labErr, err), run.Dir)
 	}
-	seen, err := a.reader().ReadRun(run, insight.BuiltInCategories())
+	seen, err := a.reader().ReadRun(run)
 	if err != nil {
 		return nil, status, cmp.Or(labErr, err)
 	}

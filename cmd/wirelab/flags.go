@@ -275,7 +275,7 @@ type linkFlag struct{ links []string }
 
 func (l *linkFlag) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&l.links, "link", nil, "emulate a `link`: a name (see wirelab list), keys and values as in delay=5ms,loss=1%, or both as in lte,up.rate=5Mbit/s; repeat --link to measure over several links in turn; the link none is loopback")
-	setCompletions(cmd, "link", plan.LinkCompletions())
+	setLazyCompletions(cmd, "link", plan.LinkCompletions)
 }
 
 // probeFlag holds the probes for each cell.

@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/judge/check"
+	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/link"
 	"wirelab.dev/internal/machine/rebuild"
 	"wirelab.dev/internal/run/doctor"
@@ -49,6 +50,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop)
 
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, limits: check.DefaultLimits()}
+	if play, hidden := hiddenCommands[strings.Join(args, " ")]; hidden {
+		a.began = true
+		return a.exitCode(play(ctx, stdin, stdout))
+	}
+	host.DelayFirstCollection()
 	args, err := a.translateLoadArguments(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "wirelab: %v\n", err)
@@ -59,7 +65,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err = root.ExecuteContext(ctx)
+	return a.exitCode(root.ExecuteContext(ctx))
+}
+
+// exitCode prints a command's error, and returns the exit code.
+func (a *app) exitCode(err error) int {
 	if err == nil {
 		return exitDone
 	}
@@ -74,6 +84,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		a.sayf("wirelab: %v", ended.err)
 	}
 	return ended.code
+}
+
+// hiddenCommands holds the commands that only wirelab itself starts, as its own processes. They do not
+// make the tree of commands, which takes milliseconds.
+var hiddenCommands = map[string]func(context.Context, io.Reader, io.Writer) error{
+	"worker":             body.Main, // one end of a trial, by the process contract (docs/worker-contract.md)
+	plan.NetworksCommand: func(context.Context, io.Reader, io.Writer) error { return link.CheckSupport() },
+	doctor.LinkCostCommand: func(ctx context.Context, _ io.Reader, out io.Writer) error {
+		return doctor.PrintLinkCost(ctx, out)
+	},
+	"small-object": func(_ context.Context, _ io.Reader, out io.Writer) error {
+		_, err := fmt.Fprintln(out, rebuild.SmallObjectLimit())
+		return err
+	},
+	versions.KeeperCommand: versions.Keep,
+	"disturb":              selftest.RunDisturber,
 }
 
 func (a *app) root() *cobra.Command {
@@ -117,17 +143,6 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 a gate is breached,
 		a.fleetCommand(),
 		a.listCommand(),
 		a.initCommand(),
-		a.hiddenCommand("worker", "Run one end of a trial, by the process contract (docs/worker-contract.md)", body.Main),
-		a.hiddenCommand(plan.NetworksCommand, "Check whether this machine can make networks, and exit", func(context.Context, io.Reader, io.Writer) error { return link.CheckSupport() }),
-		a.hiddenCommand(doctor.LinkCostCommand, "Measure the cost of emulated links on this machine, and exit", func(ctx context.Context, _ io.Reader, out io.Writer) error {
-			return doctor.PrintLinkCost(ctx, out)
-		}),
-		a.hiddenCommand("small-object", "Print the largest size that this program's allocator takes for a small object", func(_ context.Context, _ io.Reader, out io.Writer) error {
-			_, err := fmt.Fprintln(out, rebuild.SmallObjectLimit())
-			return err
-		}),
-		a.hiddenCommand(versions.KeeperCommand, "Run a command, and end all that it has started when the input ends", versions.Keep),
-		a.hiddenCommand("disturb", "Disturb a trial of selftest", selftest.RunDisturber),
 	)
 	replaceCobraCommands(root)
 	a.markUsageErrors(root.Commands())

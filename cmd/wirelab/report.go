@@ -281,7 +281,7 @@ Without --cells it compares the first and the slowest cell of the smallest messa
 }
 
 func (a *app) explain(directory, cells, rules string) (*insight.Explanation, error) {
-	categories := insight.BuiltInCategories()
+	var categories *insight.Categories
 	if rules != "" {
 		text, err := os.ReadFile(rules)
 		if err != nil {

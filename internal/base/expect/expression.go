@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/pattern"
 )
 
 // longestExpression limits the length of an expression.
@@ -88,10 +88,10 @@ func explainMistake(message string) string {
 	return message
 }
 
-var positionAtEnd = regexp.MustCompile(` \(\d+:\d+\)$`)
+var positionAtEnd = pattern.Lazy(` \(\d+:\d+\)$`)
 
 // withoutPosition removes from a message the position in the rewritten text.
-func withoutPosition(message string) string { return positionAtEnd.ReplaceAllString(message, "") }
+func withoutPosition(message string) string { return positionAtEnd().ReplaceAllString(message, "") }
 
 // expressionReader notes what an expression uses, and replaces names of codes.
 type expressionReader struct {
@@ -190,7 +190,7 @@ func codeName(written string) (name string, is bool) {
 // A path leads to a value in JSON. Its elements are member names and array indices.
 type path []any
 
-var pathStep = regexp.MustCompile(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)
+var pathStep = pattern.Lazy(`^(?:\.([^.\[\]\s"'()]+)|\["(.*?)"\]|\['(.*?)'\]|\[(\d+)\])`)
 
 // parsePath reads a path such as .a.b[0]["c d"]. A dot alone means the whole body.
 func parsePath(text string) (path, error) {
@@ -199,7 +199,7 @@ func parsePath(text string) (path, error) {
 	}
 	var p path
 	for rest := text; ; {
-		found := pathStep.FindStringSubmatch(rest)
+		found := pathStep().FindStringSubmatch(rest)
 		if found == nil {
 			break
 		}

@@ -1,10 +1,11 @@
 package expect
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"wirelab.dev/internal/base/pattern"
 )
 
 // rewrittenText is text for the expression language. It keeps the original position of each rune,
@@ -18,11 +19,11 @@ type rewrittenText struct {
 // Patterns for the token at the beginning of a text. The first group is the part that is rewritten.
 var (
 	quotedPattern   = `"(?:[^"\\]|\\.?)*"?|'(?:[^'\\]|\\.?)*'?`
-	jsonPathPattern = regexp.MustCompile(`^(json[\s\pZ]*\([\s\pZ]*)([.\[](?:` + quotedPattern + `|[^)])*)`)
+	jsonPathPattern = pattern.Lazy(`^(json[\s\pZ]*\([\s\pZ]*)([.\[](?:` + quotedPattern + `|[^)])*)`)
 	// The text after a unit must not continue the word.
-	durationPattern = regexp.MustCompile(`^((?:\p{Nd}+(?:\.\p{Nd}+)?(?:ns|us|µs|μs|ms|s|m|h))+)(?:[^\pL_]|$)`)
+	durationPattern = pattern.Lazy(`^((?:\p{Nd}+(?:\.\p{Nd}+)?(?:ns|us|µs|μs|ms|s|m|h))+)(?:[^\pL_]|$)`)
 	// Quoted texts, words, numbers with suffixes such as 0x1f and 1e3, and single characters.
-	copiedPattern = regexp.MustCompile("^(?:" + quotedPattern + "|`[^`]*`?" + `|[\pL_][\pL\p{Nd}_]*|\p{Nd}+(?:\.\p{Nd}+)?[\pL\p{Nd}_]*|.)`)
+	copiedPattern = pattern.Lazy("^(?:" + quotedPattern + "|`[^`]*`?" + `|[\pL_][\pL\p{Nd}_]*|\p{Nd}+(?:\.\p{Nd}+)?[\pL\p{Nd}_]*|.)`)
 )
 
 // rewrite replaces durations by calls of duration, and paths of json by quoted texts.
@@ -31,15 +32,15 @@ func rewrite(text string) *rewrittenText {
 	text = string([]rune(text)) // makes the text valid UTF-8
 	for rest, isField := text, false; rest != ""; {
 		before := len(rest)
-		if found := durationPattern.FindStringSubmatch(rest); found != nil {
+		if found := durationPattern().FindStringSubmatch(rest); found != nil {
 			r.replace(found[1], `duration("`+found[1]+`")`)
 			rest = rest[len(found[1]):]
-		} else if found := jsonPathPattern.FindStringSubmatch(rest); found != nil && !isField {
+		} else if found := jsonPathPattern().FindStringSubmatch(rest); found != nil && !isField {
 			r.copy(found[1])
 			r.replace(found[2], strconv.Quote(strings.TrimSpace(found[2])))
 			rest = rest[len(found[0]):]
 		} else {
-			token := copiedPattern.FindString(rest)
+			token := copiedPattern().FindString(rest)
 			r.copy(token)
 			rest = rest[len(token):]
 		}

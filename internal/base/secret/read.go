@@ -4,19 +4,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
+
+	"wirelab.dev/internal/base/pattern"
 )
 
 const maxSecretBytes = 64 << 10
 
-var variable = regexp.MustCompile(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = pattern.Lazy(`^\$[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Read returns the secret that a flag's value names: the content of a file, if the value is @FILE,
 // or an environment variable, if it is $NAME. Any other value is the secret itself. So a secret need
 // not be on a command line, where other users of the machine see it.
 func Read(value string) (string, error) {
-	if variable.MatchString(value) {
+	if variable().MatchString(value) {
 		text, is := os.LookupEnv(value[1:])
 		if !is || text == "" {
 			return "", fmt.Errorf("the environment variable %s is not set: export it, or give @FILE", value[1:])

@@ -4,9 +4,10 @@ package secret
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/base/pattern"
 )
 
 // Hidden is the text that replaces a secret.
@@ -36,22 +37,22 @@ func IsSecretName(name string) bool {
 
 var (
 	// member matches a member of a JSON object whose value is a text or a number.
-	member = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"(\s*:\s*)("(?:[^"\\]|\\.)*"?|[^\s",{}\[\]]+)`)
+	member = pattern.Lazy(`"((?:[^"\\]|\\.)*)"(\s*:\s*)("(?:[^"\\]|\\.)*"?|[^\s",{}\[\]]+)`)
 	// parameter matches a parameter of a query or of a form.
-	parameter = regexp.MustCompile(`([^?&=#\s"']+)=([^&#\s"']+)`)
+	parameter = pattern.Lazy(`([^?&=#\s"']+)=([^&#\s"']+)`)
 )
 
 // HideData returns the body or the URL of a request. It replaces the values of JSON members and of
 // parameters of a query or a form whose names mark them as secret.
 func HideData(text string) string {
-	text = member.ReplaceAllStringFunc(text, func(found string) string {
-		parts := member.FindStringSubmatch(found)
+	text = member().ReplaceAllStringFunc(text, func(found string) string {
+		parts := member().FindStringSubmatch(found)
 		if !IsSecretName(parts[1]) {
 			return found
 		}
 		return `"` + parts[1] + `"` + parts[2] + `"` + Hidden + `"`
 	})
-	return parameter.ReplaceAllStringFunc(text, func(found string) string {
+	return parameter().ReplaceAllStringFunc(text, func(found string) string {
 		name, _, _ := strings.Cut(found, "=")
 		if !IsSecretName(name) {
 			return found

@@ -2,12 +2,12 @@ package scenario
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -103,11 +103,11 @@ type Limit struct {
 	Value  string // without spaces
 }
 
-var limitForm = regexp.MustCompile(`^([A-Za-z0-9./_]+)([<>=])([^<>=]+)$`)
+var limitForm = pattern.Lazy(`^([A-Za-z0-9./_]+)([<>=])([^<>=]+)$`)
 
 // ParseLimit reads a limit. It ignores spaces.
 func ParseLimit(text string) (Limit, error) {
-	parts := limitForm.FindStringSubmatch(strings.Join(strings.FieldsFunc(text, unicode.IsSpace), ""))
+	parts := limitForm().FindStringSubmatch(strings.Join(strings.FieldsFunc(text, unicode.IsSpace), ""))
 	if parts == nil {
 		return Limit{}, fmt.Errorf("%q is no condition: want FIGURE>LIMIT or FIGURE<LIMIT, as in p99>20ms, errors>0.1%%, rps<1000 or p99>+10%%", text)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/pattern"
 )
 
 // profilesYAML holds the link profiles of wirelab, each with its source.
@@ -195,7 +195,7 @@ func ParseLink(line string) (Network, error) {
 		default:
 			key, written = "profile", key
 		}
-		if !plainWord.MatchString(written) {
+		if !plainWord().MatchString(written) {
 			return Network{}, fmt.Errorf("link %q: found %q: want a profile (%s), or keys and values as in delay=5ms,loss=1%%", line, item, strings.Join(ProfileNames(), ", "))
 		}
 		into := network
@@ -232,7 +232,7 @@ var linkKeys = jsonKeys(reflect.TypeFor[Network]())
 
 // plainWord matches values that YAML reads as one plain word. It also matches negative numbers,
 // because the checks of limits report negative numbers.
-var plainWord = regexp.MustCompile(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
+var plainWord = pattern.Lazy(`^-?\.?[A-Za-z0-9µ][A-Za-z0-9µ.%/+-]*$`)
 
 // ProfileNames returns the names of wirelab's link profiles.
 func ProfileNames() []string {

@@ -2,12 +2,11 @@
 package bombardier
 
 import (
-	"regexp"
-
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/foreign/flags"
 )
 
-var printPattern = regexp.MustCompile(`^(i|intro|p|progress|r|result)(,(i|intro|p|progress|r|result))*$`)
+var printPattern = pattern.Matcher(`^(i|intro|p|progress|r|result)(,(i|intro|p|progress|r|result))*$`)
 
 // Tool holds the flags of codesenberg/bombardier 2.0, as in its args_parser.go.
 var Tool = &flags.Tool{
@@ -32,7 +31,7 @@ var Tool = &flags.Tool{
 		flags.Flag("--fasthttp", flags.None, flags.Ignored("the flag selects an engine of bombardier")),
 		flags.Flag("--http1", flags.None, flags.On("--http", "1.1")),
 		flags.Flag("--http2", flags.None, flags.On("--http", "2")),
-		flags.Flag("-p --print", flags.Value("what to print", printPattern.MatchString), flags.Ignored(flags.OutputOnlyNote)),
+		flags.Flag("-p --print", flags.Value("what to print", printPattern), flags.Ignored(flags.OutputOnlyNote)),
 		flags.Flag("-q --no-print", flags.None, flags.Ignored(flags.OutputOnlyNote)),
 		flags.Flag("-o --format", flags.Value("json or plain-text", func(v string) bool { return flags.IsFormat(v) && v != "csv" && v[0] != '-' }), flags.OneOf(flags.Code("--json")+" for json",
 			map[string]flags.Rule{"json": flags.On("--json"), "j": flags.On("--json"), "plain-text": flags.Nothing, "pt": flags.Nothing},

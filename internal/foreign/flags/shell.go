@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"wirelab.dev/internal/base/pattern"
 )
 
 // Limits of a command line. Commands written by people are much shorter.
@@ -237,15 +238,15 @@ func (s *splitter) refuse() error {
 	return nil
 }
 
-var variable = regexp.MustCompile(`^\$(\{[^}]*\}?|\w+|.)`)
+var variable = pattern.Lazy(`^\$(\{[^}]*\}?|\w+|.)`)
 
 // named matches a variable that a shell replaces by its value, as in $NAME or ${NAME}.
-var named = regexp.MustCompile(`^\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})`)
+var named = pattern.Lazy(`^\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})`)
 
 // variable adds the value of a variable at this position. It returns false if there is none. The
 // value is not split into words.
 func (s *splitter) variable() (is bool, err error) {
-	found := named.FindStringSubmatch(s.rest)
+	found := named().FindStringSubmatch(s.rest)
 	if found == nil || s.environment == nil {
 		return false, nil
 	}
@@ -274,7 +275,7 @@ func (s *splitter) refuseExpansion() error {
 	case next == '(':
 		return errors.New("a command in $(…) is not run: write its output")
 	case next == '{' || next == '_' || isLetter(next) || isDigit(next) || strings.IndexByte("@*#?$!-", next) >= 0:
-		return fmt.Errorf("a variable (%s) is not replaced: write its value instead", Excerpt(variable.FindString(s.rest)))
+		return fmt.Errorf("a variable (%s) is not replaced: write its value instead", Excerpt(variable().FindString(s.rest)))
 	}
 	return nil
 }

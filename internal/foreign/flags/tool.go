@@ -193,7 +193,7 @@ var Own = &Tool{
 		{"-z --duration", Text, To("-z")},
 		{"-H --header", Text, To("-H")},
 		{"-m --method", Method, To("-m")},
-		{"-d", NoneOf("data", durationPattern.MatchString, isAtSign), ownData},
+		{"-d", NoneOf("data", durationPattern, isAtSign), ownData},
 		{"--data", NoneOf("data", isAtSign), ownData},
 		{"-D", NoneOf("a file", IsClock), To("-D")},
 		{"--data-file", Text, To("-D")},
@@ -256,7 +256,7 @@ func (c *Command) IsGRPC() bool {
 }
 
 // isThousands reports whether a value is a number in oha's short form, such as 10k.
-func isThousands(value string) bool { return countPattern.MatchString(value) && !IsWhole(value) }
+func isThousands(value string) bool { return countPattern(value) && !IsWhole(value) }
 
 // isDotted reports whether a value is a method in ghz's form, pkg.Service.Method.
 func isDotted(value string) bool {

@@ -22,11 +22,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/pattern"
 )
 
 // Tools lists the supported tools. If several match a line equally well, TranslateArguments uses
@@ -177,10 +177,10 @@ func (all Tools) TranslateArguments(arguments []string) (translated, notes []str
 	}
 	readings := all.read(arguments)
 	best := readings[0]
-	if len(arguments) > 1 && isProgram.MatchString(arguments[0]) && isProgram.MatchString(arguments[1]) {
+	if len(arguments) > 1 && isProgram(arguments[0]) && isProgram(arguments[1]) {
 		return nil, nil, all.Unknown(arguments[0]) // as in vegeta attack
 	}
-	if best.misfits > 0 && isProgram.MatchString(arguments[0]) && slices.ContainsFunc(arguments[1:], isURL) {
+	if best.misfits > 0 && isProgram(arguments[0]) && slices.ContainsFunc(arguments[1:], isURL) {
 		return nil, nil, all.Unknown(arguments[0])
 	}
 	if best.tool == Own {
@@ -198,7 +198,7 @@ func (all Tools) TranslateArguments(arguments []string) (translated, notes []str
 }
 
 // isProgram matches a word that is a program's name rather than a host.
-var isProgram = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+var isProgram = pattern.Matcher(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 
 func isURL(argument string) bool { return strings.Contains(argument, "://") }
 

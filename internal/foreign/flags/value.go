@@ -3,13 +3,13 @@ package flags
 import (
 	"encoding/json"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"wirelab.dev/internal/base/excerpt"
+	"wirelab.dev/internal/base/pattern"
 )
 
 // A Shape describes the valid values of a flag. It distinguishes the tools' meanings of a letter.
@@ -44,22 +44,22 @@ var (
 
 	Number    = Value("a whole number", IsWhole)
 	Rate      = Value("a number", IsNumber)
-	Count     = Value("a number, as in 10000 or 10k", countPattern.MatchString)
+	Count     = Value("a number, as in 10000 or 10k", countPattern)
 	Duration  = Value("a duration, as in 10s", IsDuration)
 	Clock     = Value("a duration, as in 10s, or seconds", IsClock)
 	Seconds   = Value("seconds", IsNumber)
-	Method    = Value("a method, as in POST", methodPattern.MatchString)
-	User      = Value("name:password", userPattern.MatchString)
-	MediaType = Value("a content type, as in application/json", mediaPattern.MatchString)
+	Method    = Value("a method, as in POST", methodPattern)
+	User      = Value("name:password", userPattern)
+	MediaType = Value("a content type, as in application/json", mediaPattern)
 	Object    = Value("a JSON object, as in '{\"name\":\"value\"}'", isJSONObject)
 )
 
 var (
-	countPattern    = regexp.MustCompile(`^\d+[kKmM]?$`)
-	methodPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z-]*$`)
-	userPattern     = regexp.MustCompile(`^[^:/]+:`)
-	mediaPattern    = regexp.MustCompile(`^(\*|application|audio|example|font|haptics|image|message|model|multipart|text|video|x-[\w.+-]+)/`)
-	durationPattern = regexp.MustCompile(`^\d+(\.\d+)?(ns|us|µs|ms|s|m|h)$`)
+	countPattern    = pattern.Matcher(`^\d+[kKmM]?$`)
+	methodPattern   = pattern.Matcher(`^[A-Za-z][A-Za-z-]*$`)
+	userPattern     = pattern.Matcher(`^[^:/]+:`)
+	mediaPattern    = pattern.Matcher(`^(\*|application|audio|example|font|haptics|image|message|model|multipart|text|video|x-[\w.+-]+)/`)
+	durationPattern = pattern.Matcher(`^\d+(\.\d+)?(ns|us|µs|ms|s|m|h)$`)
 )
 
 // IsWhole reports whether a value is a whole number from 0.

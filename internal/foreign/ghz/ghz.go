@@ -9,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/foreign/generator"
 )
@@ -265,26 +265,26 @@ func arguments(c generator.Call) []string {
 }
 
 var (
-	ghzCount    = regexp.MustCompile(`Count:\s+(\d+)`)
-	ghzTimes    = regexp.MustCompile(`Slowest:\s+(\S+ \S+)\s+Fastest:\s+(\S+ \S+)\s+Average:\s+(\S+ \S+)`)
-	ghzAnswered = regexp.MustCompile(`\[OK\]\s+(\d+) responses`)
-	ghzFailed   = regexp.MustCompile(`\[(\d+)\]\s+(.+)`)
+	ghzCount    = pattern.Lazy(`Count:\s+(\d+)`)
+	ghzTimes    = pattern.Lazy(`Slowest:\s+(\S+ \S+)\s+Fastest:\s+(\S+ \S+)\s+Average:\s+(\S+ \S+)`)
+	ghzAnswered = pattern.Lazy(`\[OK\]\s+(\d+) responses`)
+	ghzFailed   = pattern.Lazy(`\[(\d+)\]\s+(.+)`)
 )
 
 // readOutput reads ghz's text output. Its JSON output lists every call, which would cost CPU time.
 func readOutput(output string, _ generator.Call) (generator.Counts, error) {
-	count, times := ghzCount.FindStringSubmatch(output), ghzTimes.FindStringSubmatch(output)
+	count, times := ghzCount().FindStringSubmatch(output), ghzTimes().FindStringSubmatch(output)
 	if count == nil || times == nil {
 		return generator.Counts{}, generator.ErrIncomplete
 	}
 	var p generator.Parser
 	counts := generator.Counts{Requests: p.Count(count[1]), Max: p.Time(times[1]), Min: p.Time(times[2]), Mean: p.Time(times[3])}
 	counts.Failed = counts.Requests
-	if answered := ghzAnswered.FindStringSubmatch(output); answered != nil {
+	if answered := ghzAnswered().FindStringSubmatch(output); answered != nil {
 		counts.Failed -= p.Count(answered[1])
 	}
 	if _, causes, found := strings.Cut(output, "Error distribution:"); found {
-		if first := ghzFailed.FindStringSubmatch(causes); first != nil {
+		if first := ghzFailed().FindStringSubmatch(causes); first != nil {
 			counts.Example = strings.TrimSpace(first[2])
 		}
 	}

@@ -3,10 +3,10 @@ package h2load
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/foreign/generator"
 	"wirelab.dev/rpc/call/wire"
@@ -126,15 +126,15 @@ func arguments(c generator.Call) []string {
 }
 
 var (
-	h2loadRequests = regexp.MustCompile(`(\d+) succeeded, (\d+) failed`)
-	h2loadData     = regexp.MustCompile(`\((\d+)\) data`)
-	h2loadTimes    = regexp.MustCompile(`time for request:\s+(\S+)\s+(\S+)\s+(\S+)`)
+	h2loadRequests = pattern.Lazy(`(\d+) succeeded, (\d+) failed`)
+	h2loadData     = pattern.Lazy(`\((\d+)\) data`)
+	h2loadTimes    = pattern.Lazy(`time for request:\s+(\S+)\s+(\S+)\s+(\S+)`)
 )
 
 // readOutput counts answers by their number of bytes. h2load ignores gRPC statuses, so it counts a
 // failed call without a message as a success.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
-	requests, data, times := h2loadRequests.FindStringSubmatch(output), h2loadData.FindStringSubmatch(output), h2loadTimes.FindStringSubmatch(output)
+	requests, data, times := h2loadRequests().FindStringSubmatch(output), h2loadData().FindStringSubmatch(output), h2loadTimes().FindStringSubmatch(output)
 	if requests == nil || data == nil || times == nil {
 		return generator.Counts{}, generator.ErrIncomplete
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/foreign/summary"
@@ -40,7 +40,7 @@ var Tool = &flags.Tool{
 
 // taggedURL matches the URL in the name of a metric. k6 adds the URL if a threshold is for this URL
 // only.
-var taggedURL = regexp.MustCompile(`\{.*(?:url|name):((?:https?|grpcs?)://[^\s,}]+).*\}`)
+var taggedURL = pattern.Lazy(`\{.*(?:url|name):((?:https?|grpcs?)://[^\s,}]+).*\}`)
 
 // readFile returns flags for a summary's clients and duration, and the URL that a threshold names.
 func readFile(text string) ([]string, error) {
@@ -56,7 +56,7 @@ func readFile(text string) ([]string, error) {
 	}
 	words, urls := loadFlags(&report), []string{}
 	for _, name := range slices.Sorted(maps.Keys(report.Metrics)) {
-		if found := taggedURL.FindStringSubmatch(name); len(found) > 1 {
+		if found := taggedURL().FindStringSubmatch(name); len(found) > 1 {
 			urls = lists.AppendNew(urls, found[1])
 		}
 	}

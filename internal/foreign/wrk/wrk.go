@@ -4,11 +4,11 @@ package wrk
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/foreign/generator"
 )
@@ -100,13 +100,13 @@ func arguments(c generator.Call) []string {
 	}
 }
 
-var wrkExactly = regexp.MustCompile(`(?m)^exactly: (\d+) requests, (\d+) bytes, errors: (\d+) connect, (\d+) read, (\d+) write, (\d+) status, us: (\d+) min, (\d+) max, (\d+) in all$`)
+var wrkExactly = pattern.Lazy(`(?m)^exactly: (\d+) requests, (\d+) bytes, errors: (\d+) connect, (\d+) read, (\d+) write, (\d+) status, us: (\d+) min, (\d+) max, (\d+) in all$`)
 
 // readOutput counts answers by their bytes too, because wrk checks only the status and ignores
 // requests without an answer. It does not use wrk's mean, which includes calls that wrk did not
 // make. Instead it computes the mean as if each connection always had one call in flight.
 func readOutput(output string, c generator.Call) (generator.Counts, error) {
-	figures := wrkExactly.FindStringSubmatch(output)
+	figures := wrkExactly().FindStringSubmatch(output)
 	if figures == nil {
 		return generator.Counts{}, generator.ErrIncomplete
 	}

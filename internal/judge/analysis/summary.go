@@ -97,7 +97,7 @@ func (s *Summary) IsSweep() bool {
 }
 
 // Summarize analyses the trials of a run. The trials may be in any order, and fewer than planned.
-// The categories are for the call stacks of CPU profiles.
+// The categories are for the call stacks of CPU profiles; nil stands for the built-in table.
 func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Categories) (*Summary, error) {
 	records := judged.Records
 	s := &Summary{
@@ -141,6 +141,9 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 	s.Scalings = curves.FindScalings(asked, points, m.Seed)
 	s.Shares = compare.FindShares(asked, points)
 	s.Allocations = insight.FindAllocations(points, profiled)
+	if categories == nil && len(profiled) > 0 { // most runs have no profiles, and the table takes milliseconds
+		categories = insight.BuiltInCategories()
+	}
 	s.Insights = insight.FindInsights(points, profiled, categories)
 	s.Profiles = insight.FindProfiles(points, profiled, categories)
 	s.Claims = compare.JudgeClaims(asked, points, run.Counted)

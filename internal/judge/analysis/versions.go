@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"wirelab.dev/internal/data/record"
-	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -69,7 +68,7 @@ func UndecidedChanges(conditions []Condition, m *record.Manifest) func(JudgedTri
 		return nil
 	}
 	return func(judged JudgedTrials) bool {
-		s, err := Summarize(m, judged, insight.BuiltInCategories())
+		s, err := Summarize(m, judged, nil)
 		return err == nil && slices.ContainsFunc(JudgeConditions(changes, s, NewVersionDiff(s)), func(f GateFinding) bool { return f.Outcome == GateOpen })
 	}
 }

@@ -148,7 +148,7 @@ func TestEqualConnectionsAreNotTold(t *testing.T) {
 			r.ByConnection = append(r.ByConnection, one)
 		}
 		r.Errors = []record.ErrorCount{{Count: failed}}
-		if c := (trial{&r, DefaultLimits(), "", nil}).checkSingleConnections(); c.Level != record.OK {
+		if c := (trial{Record: &r, limits: DefaultLimits()}).checkSingleConnections(); c.Level != record.OK {
 			told[fmt.Sprintf("misses %v, regime %v, slower %v, failures %v: %s", misses, regime, slower, failure, c.Detail)]++
 		}
 	}

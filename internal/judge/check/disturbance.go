@@ -69,7 +69,7 @@ const (
 // The bound lies between the first two, as near to the third as possible. perCallNS is the wait of all
 // threads per call.
 func (t trial) boundByWaits() (by, perCallNS float64, known bool) {
-	h, err := cmp.Or(t.Response, &t.Service).Decode()
+	h, err := t.decode(cmp.Or(t.Response, &t.Service))
 	if err != nil || h.Count() == 0 || t.Host.OthersCPUs == nil || t.WindowNS <= 0 || t.InFlight <= 0 ||
 		slices.ContainsFunc(t.ends(), func(e end) bool { return e.WaitedNS == nil }) {
 		return 0, 0, false
@@ -187,7 +187,7 @@ func (s shift) describe() string {
 // With stops of several lengths, the first rule applies to the longest stops, and the second rule
 // to all other stops. boundShift divides the stops so that P99 becomes largest.
 func (t trial) boundShift(stops ...stop) shift {
-	h, err := cmp.Or(t.Response, &t.Service).Decode() // the times that reports show
+	h, err := t.decode(cmp.Or(t.Response, &t.Service)) // the times that reports show
 	if err != nil || h.Count() == 0 {
 		return shift{figure: "the mean"}
 	}

@@ -209,7 +209,7 @@ func (t trial) checkAnswerTimes() record.Check {
 	if t.WorkNS == nil || *t.WorkNS <= 0 {
 		return c
 	}
-	h, err := t.Service.Decode()
+	h, err := t.decode(&t.Service)
 	if err != nil || h.Count() == 0 {
 		return c // the check bookkeeping reports unreadable times
 	}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"slices"
 
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -93,6 +94,25 @@ type trial struct {
 	// client of a fleet; nil means all clients.
 	only string
 	part *record.FleetClient
+	// decoded holds the histograms that the checks have read. It may be nil.
+	decoded map[*latency.Distribution]decodedTimes
+}
+
+type decodedTimes struct {
+	histogram *latency.Histogram
+	err       error
+}
+
+// decode returns the histogram of times of the record.
+func (t trial) decode(of *latency.Distribution) (*latency.Histogram, error) {
+	one, done := t.decoded[of]
+	if !done {
+		one.histogram, one.err = of.Decode()
+		if t.decoded != nil {
+			t.decoded[of] = one
+		}
+	}
+	return one.histogram, one.err
 }
 
 // Judge makes all checks on a trial.
@@ -104,11 +124,12 @@ func Judge(r *record.Record, limits Limits) []record.Check {
 		return judgeForeign(trial{Record: r, limits: limits})
 	}
 	var verdicts []record.Check
+	t := trial{Record: r, limits: limits, decoded: map[*latency.Distribution]decodedTimes{}}
 	for _, c := range checks {
 		if c.name == clocksCheck && r.Fleet == nil {
 			continue // both ends use one machine's clock
 		}
-		made := c.judgeTrial(trial{Record: r, limits: limits})
+		made := c.judgeTrial(t)
 		made.Name = c.name
 		if made.Level == record.Invalid {
 			made.Spoils = c.spoils

@@ -126,7 +126,7 @@ func (t trial) checkBookkeeping() record.Check {
 		c.Detail = fmt.Sprintf("the record contradicts itself: it has %d requests, but %d service times", t.Requests, t.Service.Count)
 		return c
 	}
-	if _, err := t.Service.Decode(); err != nil {
+	if _, err := t.decode(&t.Service); err != nil {
 		c.Detail = "the record's service times cannot be read: " + err.Error()
 		return c
 	}

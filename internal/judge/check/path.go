@@ -76,7 +76,7 @@ func (t trial) findDelayedAcks() (c record.Check, found bool) {
 	if trip := t.Traffic.MinRTTNS; acks < shareBeyondP99 || trip != nil && *trip > int64(delayedAckShortest)/4 {
 		return c, false
 	}
-	h, err := t.Service.Decode()
+	h, err := t.decode(&t.Service)
 	if err != nil || h.Max() < delayedAckShortest {
 		return c, false
 	}

@@ -251,7 +251,7 @@ const (
 // servers, or a cache with half of the answers, makes two groups, and the mean describes neither.
 func (t trial) checkCallGroups() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share", Detail: "the calls' times form one group"}
-	h, err := t.Service.Decode()
+	h, err := t.decode(&t.Service)
 	if err != nil || h.Count() < leastIntervals/leastGroupShare {
 		return c
 	}

@@ -93,6 +93,18 @@ type FileLimit struct {
 // Describe describes this machine in a few milliseconds. Info.Missing lists what it cannot read.
 func Describe() Info { return describe(os.DirFS("/")) }
 
+// ReadTopology reads only the CPUs of this machine.
+func ReadTopology() Topology {
+	allowed, _ := AllowedCPUs() // Describe reports what cannot be read
+	return readTopologyWithQuota(&facts{root: os.DirFS("/")}, allowed)
+}
+
+func readTopologyWithQuota(from *facts, allowed []int) Topology {
+	topology := readTopology(from, allowed)
+	topology.QuotaCPUs = readQuota(from.root, "self")
+	return topology
+}
+
 func describe(root fs.FS) Info {
 	from := &facts{root: root}
 	info := Info{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(), Go: describeGo()}
@@ -108,8 +120,7 @@ func describe(root fs.FS) Info {
 		from.missing = append(from.missing, "all files below /proc and /sys: "+runtime.GOOS+" has no procfs")
 		info.Topology = readTopology(&facts{root: root}, allowed)
 	} else {
-		info.Topology = readTopology(from, allowed)
-		info.Topology.QuotaCPUs = readQuota(root, "self")
+		info.Topology = readTopologyWithQuota(from, allowed)
 		info.describeProcessor(from)
 		info.describeKernel(from)
 		info.TCP = describeTCP(from)

@@ -15,7 +15,7 @@ import (
 // FindNamed returns the processes that a user names by a number: a process, or those that listen on a
 // port. :N is always a port, and pid:N always a process.
 func FindNamed(text string) ([]int, error) {
-	return findNamed(os.DirFS("/proc"), os.Getpid(), text)
+	return findNamed(Proc(), os.Getpid(), text)
 }
 
 func findNamed(proc fs.FS, self int, text string) ([]int, error) {

@@ -132,6 +132,9 @@ func StartActivityWatch() ActivityWatch {
 	return ActivityWatch{activity: activity, census: ReadProcessTable(), own: processCPUTime(), known: err == nil}
 }
 
+// Processes returns the processes at the start of the watch.
+func (w ActivityWatch) Processes() ProcessTable { return w.census }
+
 // FillHostState stores the CPU time that other programs used since StartActivityWatch. workers is
 // the CPU time of this process's workers and of the measured service, whose processes are in service.
 // It returns the time of all CPUs (whole), and the CPU time of this process with its workers (own).

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +33,7 @@ type CPUConsumer struct {
 }
 
 // ReadProcessTable reads all visible processes. It takes 10 µs per process.
-func ReadProcessTable() ProcessTable { return readProcessTable(os.DirFS("/proc")) }
+func ReadProcessTable() ProcessTable { return readProcessTable(Proc()) }
 
 func readProcessTable(proc fs.FS) ProcessTable {
 	entries, err := fs.ReadDir(proc, ".")
@@ -167,7 +166,7 @@ func (c ProcessTable) descendsFrom(pid, ancestor int) bool {
 // FindListeners returns the processes that listen on a port of this machine, or on a Unix socket.
 // It finds only processes that this process may inspect, usually those of the same user.
 func FindListeners(network, address string) []int {
-	return findListeners(os.DirFS("/proc"), network, address)
+	return findListeners(Proc(), network, address)
 }
 
 // socketTables describes the kernel's files that list sockets, by network (proc_net_tcp.rst,
@@ -193,21 +192,35 @@ type socketTable struct {
 
 func findListeners(proc fs.FS, network, address string) []int {
 	ends := address
+	var port uint64
 	if network != "unix" {
-		port, err := strconv.ParseUint(address[strings.LastIndexByte(address, ':')+1:], 10, 16)
-		if err != nil {
+		var err error
+		if port, err = strconv.ParseUint(address[strings.LastIndexByte(address, ':')+1:], 10, 16); err != nil {
 			return nil
 		}
 		ends = fmt.Sprintf(":%04X", port)
 	}
 	var inodes []string
-	for _, table := range socketTables[network] {
-		inodes = append(inodes, table.listeningInodes(proc, ends)...)
+	lister, listed := proc.(socketLister)
+	if listed = listed && network == "tcp"; listed {
+		var err error
+		inodes, err = lister.listeningTCP(uint16(port))
+		listed = err == nil // a kernel without this list still has the tables
+	}
+	if !listed {
+		for _, table := range socketTables[network] {
+			inodes = append(inodes, table.listeningInodes(proc, ends)...)
+		}
 	}
 	if len(inodes) == 0 {
 		return nil
 	}
 	return processesWithSockets(proc, inodes)
+}
+
+// A socketLister lists listening sockets without their tables.
+type socketLister interface {
+	listeningTCP(port uint16) (inodes []string, err error)
 }
 
 func (t socketTable) listeningInodes(proc fs.FS, ends string) (inodes []string) {

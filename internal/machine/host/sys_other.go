@@ -4,6 +4,8 @@ package host
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"runtime"
 	"time"
@@ -16,6 +18,9 @@ func NeedsLinux(what string) error {
 
 // AllowedCPUs returns an error: it needs Linux.
 func AllowedCPUs() ([]int, error) { return nil, NeedsLinux("read CPU affinity") }
+
+// Proc returns the files of /proc, if this system has them.
+func Proc() fs.FS { return os.DirFS("/proc") }
 
 // PinThread returns an error: it needs Linux.
 func PinThread([]int) error { return NeedsLinux("set CPU affinity") }

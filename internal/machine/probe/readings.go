@@ -133,21 +133,25 @@ func (r *Readings) valuesAt(instant int64) []float64 {
 // A ticker calls a function periodically.
 type ticker struct{ stopping, stopped chan struct{} }
 
-// startTicker starts a ticker. call returns the time until its next call.
+// startTicker starts a ticker. call returns the time until its next call. The first call is at a multiple
+// of the period, so that several tickers wake the process up together: a wake-up costs as much as a
+// reading.
 func startTicker(period time.Duration, call func() (next time.Duration)) ticker {
 	t := ticker{stopping: make(chan struct{}), stopped: make(chan struct{})}
 	go func() { // ends when stop is called
 		defer close(t.stopped)
-		ticks := time.NewTicker(period)
+		began := time.Now()
+		current := began.Truncate(period).Add(period).Sub(began)
+		ticks := time.NewTicker(current)
 		defer ticks.Stop()
 		for {
 			select {
 			case <-t.stopping:
 				return
 			case <-ticks.C:
-				if next := call(); next != period {
-					period = next
-					ticks.Reset(period)
+				if next := call(); next != current {
+					current = next
+					ticks.Reset(current)
 				}
 			}
 		}

@@ -203,7 +203,7 @@ func WithStoppedTime(source Source) Source {
 // UserNS and SystemNS alone have errors of up to 10 ms. It does not count switches of ended
 // threads. A reading takes 0.1 ms, and 20 µs per thread, so 10 readings per second are enough.
 func ReadProcess(pid int) (Usage, error) {
-	usage, err := readProcessFiles(os.DirFS("/proc"), pid)
+	usage, err := readProcessFiles(host.Proc(), pid)
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the resource usage of process %d: %w", pid, err)
 	}

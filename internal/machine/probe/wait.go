@@ -2,14 +2,15 @@ package probe
 
 import (
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
+
+	"wirelab.dev/internal/machine/host"
 )
 
 // CPUWait returns for how long the threads of a process were ready but had no CPU, in nanoseconds since
 // they started. It returns false if the kernel does not say so, or if the process has ended.
-func CPUWait(pid int) (waitedNS uint64, known bool) { return cpuWait(os.DirFS("/proc"), pid) }
+func CPUWait(pid int) (waitedNS uint64, known bool) { return cpuWait(host.Proc(), pid) }
 
 func cpuWait(proc fs.FS, pid int) (waitedNS uint64, known bool) {
 	folder := strconv.Itoa(pid) + "/task"

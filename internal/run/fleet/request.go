@@ -200,7 +200,7 @@ func parseCPUs(text string) ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("found %q: want CPUs, as in 0,2-3", text)
 	}
-	allowed := host.Describe().Topology.Allowed
+	allowed := host.ReadTopology().Allowed
 	for _, cpu := range cpus {
 		if len(allowed) > 0 && !slices.Contains(allowed, cpu) {
 			return nil, fmt.Errorf("this process may not use CPU %d: choose some of the CPUs %v", cpu, allowed)

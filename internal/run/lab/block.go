@@ -105,7 +105,7 @@ func (b *block) findServices() {
 	if !b.trials[0].isService() { // all trials of a block have the same kind
 		return
 	}
-	table := host.ReadProcessTable()
+	table := b.watch.Processes()
 	var seen, shared []int
 	for _, t := range b.trials {
 		t.ancestors = findService(b.lab.Definitions[t.planned.Cell.Variant.String()], t.target(), b.lab.Also)
@@ -116,7 +116,7 @@ func (b *block) findServices() {
 	if len(shared) == 0 {
 		return
 	}
-	b.sharing = newServiceFamily(shared)
+	b.sharing = newServiceFamily(table, shared)
 	for _, t := range b.trials {
 		t.shared = shared
 	}

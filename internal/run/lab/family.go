@@ -69,16 +69,16 @@ type serviceFamily struct {
 // process of the machine.
 const findFamilyPeriod = time.Second
 
-// newServiceFamily returns the family of some processes, without the families of except.
-func newServiceFamily(ancestors []int, except ...int) *serviceFamily {
+// newServiceFamily returns the family of some processes, without the families of except. table has the
+// processes of now.
+func newServiceFamily(table host.ProcessTable, ancestors []int, except ...int) *serviceFamily {
 	f := &serviceFamily{ancestors: ancestors, except: except, last: map[int]probe.Usage{}}
-	f.find()
+	f.find(table)
 	return f
 }
 
 // find adds new descendants. If the service started wirelab, wirelab and its workers are not among them.
-func (f *serviceFamily) find() {
-	table := host.ReadProcessTable()
+func (f *serviceFamily) find(table host.ProcessTable) {
 	own, except := table.Family(os.Getpid()), table.Families(f.except)
 	pids := slices.DeleteFunc(table.Families(f.ancestors), func(pid int) bool { return slices.Contains(own, pid) })
 	// A service that wirelab started has wirelab as its ancestor, too.
@@ -109,7 +109,7 @@ func (f *serviceFamily) read() (sum probe.Usage, err error) {
 	f.guard.Lock()
 	defer f.guard.Unlock()
 	if time.Since(f.foundAt) >= findFamilyPeriod {
-		f.find()
+		f.find(host.ReadProcessTable())
 	}
 	for pid, before := range f.last {
 		now, wrong := probe.ReadProcess(pid)

@@ -86,8 +86,7 @@ func New(worker []string) *Lab {
 	// Workers inherit the limit. If it cannot be raised and is too low, connections fail, and
 	// the record names the limit.
 	_, _ = host.RaiseFileLimit()
-	topology := host.Describe().Topology
-	return &Lab{Worker: worker, Placement: host.Place(topology), Nice: workerNice, drain: maxDrain}
+	return &Lab{Worker: worker, Placement: host.Place(host.ReadTopology()), Nice: workerNice, drain: maxDrain}
 }
 
 // ManifestOrder returns the trials of a plan as the manifest lists them.

@@ -41,7 +41,7 @@ type watched struct {
 }
 
 // waitPeriod is the time between two readings of how long the ends of a trial alone waited for a CPU.
-const waitPeriod = 50 * time.Millisecond
+const waitPeriod = 100 * time.Millisecond
 
 // watchWaits reads from now on how long client and server were ready but had no CPU.
 func (b *block) watchWaits(m *member, servers []int) *probe.Readings {

@@ -41,7 +41,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 	if address := t.target(); address != "" {
 		given := &server{address: address, trust: t.lab.Trust}
 		if t.isService() {
-			switch found := newServiceFamily(t.ancestors, t.shared...); {
+			switch found := newServiceFamily(t.block.watch.Processes(), t.ancestors, t.shared...); {
 			case len(found.last) > 0:
 				given.service, given.outside = found, worker.ReadCostOf(found.ancestors[0], found.read)
 			case len(t.ancestors) > 0:

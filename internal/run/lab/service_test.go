@@ -156,7 +156,7 @@ func TestNamedProcessesBelongToTheService(t *testing.T) {
 // The children of a service count, from their start, and after their end.
 func TestServiceFamilyFollowsChildren(t *testing.T) {
 	front := stageService(t)
-	family := newServiceFamily([]int{front.pid})
+	family := newServiceFamily(host.ReadProcessTable(), []int{front.pid})
 	read := func() time.Duration {
 		t.Helper()
 		family.foundAt = time.Time{}

@@ -282,8 +282,8 @@ func mergeNamed(clients []*client) []namedResult {
 	return all
 }
 
-// ownCostRequests is the number of requests in a run of OwnCost. They take some milliseconds.
-const ownCostRequests = 10_000
+// ownCostRequests is the number of requests in a run of OwnCost. They take half a millisecond.
+const ownCostRequests = 3_000
 
 type emptyCaller struct{}
 

@@ -38,20 +38,23 @@ type Reader struct {
 
 // Read reads the run in a directory.
 func (r Reader) Read(directory string) (*report.Run, error) {
-	return r.ReadWithCategories(insight.BuiltInCategories(), directory)
+	return r.ReadWithCategories(nil, directory)
 }
 
-// ReadWithCategories reads a run, and sorts its CPU time into the given categories.
+// ReadWithCategories reads a run, and sorts its CPU time into the given categories. Nil stands for the
+// built-in table.
 func (r Reader) ReadWithCategories(categories *insight.Categories, directory string) (*report.Run, error) {
 	run, err := record.Open(directory)
 	if err != nil {
 		return nil, err
 	}
-	return r.ReadRun(run, categories)
+	return r.read(run, categories)
 }
 
 // ReadRun reads an open run, whose records may be in memory only.
-func (r Reader) ReadRun(run *record.Run, categories *insight.Categories) (*report.Run, error) {
+func (r Reader) ReadRun(run *record.Run) (*report.Run, error) { return r.read(run, nil) }
+
+func (r Reader) read(run *record.Run, categories *insight.Categories) (*report.Run, error) {
 	manifest := run.Manifest
 	var records []*record.Record
 	for r, err := range run.Records() {

@@ -7,16 +7,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"wirelab.dev/internal/base/pattern"
 )
 
 // outputName stands in a build step for the path of the program.
 const outputName = "OUTPUT"
 
 // ownModule is the first line of the go.mod of wirelab's own source.
-var ownModule = regexp.MustCompile(`(?m)^module wirelab\.dev\s*$`)
+var ownModule = pattern.Lazy(`(?m)^module wirelab\.dev\s*$`)
 
 // findCheckout returns the folder of wirelab's own source: the working directory, or the nearest
 // folder above it.
@@ -27,7 +28,7 @@ func findCheckout() (string, error) {
 	}
 	for folder := start; ; folder = filepath.Dir(folder) {
 		text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
-		if err == nil && ownModule.Match(text) {
+		if err == nil && ownModule().Match(text) {
 			return folder, nil
 		}
 		if folder == filepath.Dir(folder) {

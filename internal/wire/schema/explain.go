@@ -3,7 +3,6 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"wirelab.dev/internal/base/excerpt"
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/base/spelling"
 )
 
@@ -142,14 +142,14 @@ func hasSpecialJSON(d protoreflect.MessageDescriptor) bool {
 func (f fault) withPlace(text []byte) error {
 	said := f.cause.Error()
 	at := f.span.from
-	if found := errorPosition.FindStringSubmatchIndex(said); found != nil {
+	if found := errorPosition().FindStringSubmatchIndex(said); found != nil {
 		var line, column int
 		if _, err := fmt.Sscanf(said[found[0]:found[1]], "(line %d:%d)", &line, &column); err == nil && f.path == "" {
 			at = min(offsetOf(text[f.span.from:f.span.to], line, column)+f.span.from, len(text))
 		}
 		said = said[:found[0]] + said[found[1]:]
 	}
-	said = strings.TrimSpace(errorPrefix.ReplaceAllString(said, ""))
+	said = strings.TrimSpace(errorPrefix().ReplaceAllString(said, ""))
 	said = strings.TrimPrefix(said, ": ")
 	where := ""
 	if f.path != "" {
@@ -160,8 +160,8 @@ func (f fault) withPlace(text []byte) error {
 
 // protojson's errors begin with its name and white space, which differs between builds.
 var (
-	errorPrefix   = regexp.MustCompile(`^proto:[\s\x{a0}]*(syntax error )?`)
-	errorPosition = regexp.MustCompile(`\(line \d+:\d+\):?\s?`)
+	errorPrefix   = pattern.Lazy(`^proto:[\s\x{a0}]*(syntax error )?`)
+	errorPosition = pattern.Lazy(`\(line \d+:\d+\):?\s?`)
 )
 
 // fieldOf finds a field by its JSON name or its name in the .proto file, or returns nil.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"wirelab.dev/internal/base/pattern"
 )
 
 // The reflection service has two versions with equal messages.
@@ -100,7 +101,7 @@ func (r *reflector) collectFiles(s Source) error {
 			return err
 		}
 	}
-	for _, match := range anyType.FindAllSubmatch(s.Data, -1) { // the types in google.protobuf.Any values
+	for _, match := range anyType().FindAllSubmatch(s.Data, -1) { // the types in google.protobuf.Any values
 		name := string(match[1])
 		if strings.HasPrefix(name, "google.protobuf.") {
 			continue
@@ -112,7 +113,7 @@ func (r *reflector) collectFiles(s Source) error {
 	return r.fetchImports()
 }
 
-var anyType = regexp.MustCompile(`"@type"\s*:\s*"(?:[^"]*/)?([A-Za-z_][\w.]*)"`)
+var anyType = pattern.Lazy(`"@type"\s*:\s*"(?:[^"]*/)?([A-Za-z_][\w.]*)"`)
 
 // fetchAllServices asks for the files of all services except reflection itself.
 func (r *reflector) fetchAllServices() error {

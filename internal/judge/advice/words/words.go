@@ -6,13 +6,13 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/foreign/flags"
@@ -286,9 +286,9 @@ func WorstFailure(c *matrix.Cell) string {
 
 // PlainError removes the addresses from the text of a network error, which are those of the service:
 // "dial tcp 127.0.0.1:80: connect: connection refused" becomes "connection refused".
-func PlainError(text string) string { return networkOperation.ReplaceAllString(text, "") }
+func PlainError(text string) string { return networkOperation().ReplaceAllString(text, "") }
 
-var networkOperation = regexp.MustCompile(`\b(dial|read|write) (tcp|tcp4|tcp6|udp|unix) \S+: (connect|read|write): `)
+var networkOperation = pattern.Lazy(`\b(dial|read|write) (tcp|tcp4|tcp6|udp|unix) \S+: (connect|read|write): `)
 
 // SizeClause begins a clause about a size, unless the workload chooses the size.
 func SizeClause(s record.Payload) string {

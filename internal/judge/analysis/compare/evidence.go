@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/claim"
@@ -61,12 +61,12 @@ func (e *evidence) fit(name string) *matrix.Fit {
 }
 
 // plainRatio matches a claim that is nothing but a ratio of two variants.
-var plainRatio = regexp.MustCompile(`^ratio\([^()]*\)$`)
+var plainRatio = pattern.Lazy(`^ratio\([^()]*\)$`)
 
 // noiseOfRatio returns the usual noise of a claim that is a ratio within a block: that of all such ratios of
 // its figure in the study, whether a claim needs them or not.
 func (e *evidence) noiseOfRatio(c *Claim) noisePrior {
-	if len(c.Figures) != 2 || !c.hasOnePlace() || !plainRatio.MatchString(c.Find) ||
+	if len(c.Figures) != 2 || !c.hasOnePlace() || !plainRatio().MatchString(c.Find) ||
 		slices.ContainsFunc(c.Figures, func(f ClaimFigure) bool { return !f.inBlocks }) {
 		return noisePrior{}
 	}

@@ -138,7 +138,7 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 	if err != nil {
 		return here, err
 	}
-	if warning := placeAgents(agents, host.Place(host.Describe().Topology)); warning != "" {
+	if warning := placeAgents(agents, host.Place(host.ReadTopology())); warning != "" {
 		fmt.Fprintf(h.options.Log, "warning: %s\n", warning)
 	}
 	for _, agent := range agents {

@@ -2,10 +2,11 @@ package protocol
 
 import (
 	"fmt"
-	"regexp"
+
+	"wirelab.dev/internal/base/pattern"
 )
 
-var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+var namePattern = pattern.Lazy(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // CheckName checks an agent's name. It must not contain a dot, which separates parts of a subject.
 func CheckName(name string) error { return checkNamePattern("an agent's name", name) }
@@ -14,7 +15,7 @@ func CheckName(name string) error { return checkNamePattern("an agent's name", n
 func CheckProject(name string) error { return checkNamePattern("a fleet's name", name) }
 
 func checkNamePattern(what, name string) error {
-	if namePattern.MatchString(name) {
+	if namePattern().MatchString(name) {
 		return nil
 	}
 	const shown = 80

@@ -10,11 +10,11 @@ import (
 	"net/textproto"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/template"
 )
@@ -66,7 +66,7 @@ func isRegular(name string) bool {
 }
 
 // formPattern matches data in the form of an HTML form, as in a=1&b=2.
-var formPattern = regexp.MustCompile(`^[\w.%+*\[\]-]+=[^\s=&]*(&[\w.%+*\[\]-]+=[^\s=&]*)*$`)
+var formPattern = pattern.Lazy(`^[\w.%+*\[\]-]+=[^\s=&]*(&[\w.%+*\[\]-]+=[^\s=&]*)*$`)
 
 // checkKind adds the Content-Type of a body in JSON or of an HTML form, if the user gives none. It
 // adds a note if a body that is said to be JSON is not.
@@ -79,7 +79,7 @@ func (r *Request) checkKind() {
 	case kind == "" && isObject && (hasTemplate || json.Valid(text)):
 		r.addField("Content-Type", "application/json")
 		r.note("the body is JSON: it is sent with Content-Type: application/json; -T sets another")
-	case kind == "" && formPattern.Match(text):
+	case kind == "" && formPattern().Match(text):
 		r.addField("Content-Type", "application/x-www-form-urlencoded")
 		r.note("the body is a form: it is sent with Content-Type: application/x-www-form-urlencoded; -T sets another")
 	case isJSON(kind) && !hasTemplate:

@@ -15,13 +15,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 	"text/template/parse"
 
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/wire/service"
 )
@@ -52,12 +52,12 @@ func (t *Text) errorAt(offset int, format string, args ...any) error {
 
 // errorPlace matches the start of a text/template error: the template's name, the line and, in
 // execution errors, the column, counted from 0.
-var errorPlace = regexp.MustCompile(`^template: .*?:(\d+):(?:(\d+):)? (?s:(.*))$`)
+var errorPlace = pattern.Lazy(`^template: .*?:(\d+):(?:(\d+):)? (?s:(.*))$`)
 
 // parseError adds the place to the parser's error, which has only a line. It uses the column of
 // the first template on that line.
 func (t *Text) parseError(err error) error {
-	said := errorPlace.FindStringSubmatch(err.Error())
+	said := errorPlace().FindStringSubmatch(err.Error())
 	if said == nil {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}
@@ -77,7 +77,7 @@ func (t *Text) executeError(err error) error {
 	if errors.Is(err, errTooLong) {
 		return fmt.Errorf("%s: %w", t.Name, errTooLong)
 	}
-	said := errorPlace.FindStringSubmatch(err.Error())
+	said := errorPlace().FindStringSubmatch(err.Error())
 	if len(said) != 4 || said[2] == "" {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}

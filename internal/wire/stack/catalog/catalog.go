@@ -5,11 +5,11 @@ package catalog
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/wire/conn"
@@ -116,14 +116,14 @@ func Check(v scenario.Variant) error {
 }
 
 func parseControl(text string) (any, error) {
-	if !controlName.MatchString(text) {
+	if !controlName().MatchString(text) {
 		return nil, fmt.Errorf("want the kernel's name for a congestion control, as in cubic, reno or bbr")
 	}
 	return text, nil
 }
 
 // controlName allows at most TCP_CA_NAME_MAX-1 bytes (linux/tcp.h).
-var controlName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
+var controlName = pattern.Lazy(`^[a-z0-9_-]{1,15}$`)
 
 // Congestion returns the congestion control of a variant's TCP connections, or "" for the default.
 func Congestion(v scenario.Variant) string { return readCommon(v).Text(congestionKey) }

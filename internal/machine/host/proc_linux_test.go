@@ -1,0 +1,58 @@
+package host
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// The kernel's list of listening sockets has the same ones as its tables.
+func TestListeningTCP(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"127.0.0.1:0", "[::]:0"} {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Logf("%s: %v", address, err) // without IPv6
+			continue
+		}
+		defer func() { _ = listener.Close() }()
+		port := listener.Addr().(*net.TCPAddr).Port
+		listed, err := procFiles{}.listeningTCP(uint16(port))
+		if err != nil {
+			t.Skipf("this kernel lists no sockets: %v", err)
+		}
+		var wanted []string
+		for _, table := range socketTables["tcp"] {
+			wanted = append(wanted, table.listeningInodes(Proc(), fmt.Sprintf(":%04X", port))...)
+		}
+		if len(wanted) == 0 || !slices.Equal(listed, wanted) {
+			t.Errorf("%s: listed %v, want %v", address, listed, wanted)
+		}
+	}
+}
+
+// The files of /proc are the same as by package os.
+func TestProc(t *testing.T) {
+	t.Parallel()
+	own := strconv.Itoa(os.Getpid())
+	want, _ := os.ReadFile("/proc/self/limits")
+	got, err := fs.ReadFile(Proc(), own+"/limits")
+	if err != nil || string(got) != string(want) {
+		t.Errorf("read %q (%v), want %q", got, err, want)
+	}
+	// Longer than one read, and than the first buffer.
+	if symbols, err := fs.ReadFile(Proc(), "kallsyms"); err == nil && len(symbols) < 10_000 {
+		t.Errorf("/proc/kallsyms has only %d bytes", len(symbols))
+	}
+	all, err := fs.ReadDir(Proc(), ".")
+	if err != nil || !slices.ContainsFunc(all, func(e fs.DirEntry) bool { return e.Name() == own }) {
+		t.Errorf("/proc has %v (%v), want %s among them", all, err, own)
+	}
+	if _, err := fs.ReadFile(Proc(), "none/stat"); !os.IsNotExist(err) {
+		t.Errorf("a process that does not exist gives %v", err)
+	}
+}
