@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"sort"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -223,8 +224,10 @@ const maxSamples = 1024
 // A Sampler reads a process periodically.
 type Sampler struct {
 	source Source
-	period time.Duration
 	turns  func() Span
+
+	guard  sync.Mutex // guards period and series
+	period time.Duration
 	series Series
 	spent  atomic.Int64 // CPU time between the first and the last reading, ns
 	ticks  ticker
@@ -249,18 +252,27 @@ func StartSamplerWithTurns(source Source, period time.Duration, turns func() Spa
 	s := &Sampler{source: source, period: period, turns: turns, series: Series{samples: make([]Usage, 0, maxSamples)}}
 	s.takeReading()
 	s.ticks = startTicker(period, func() time.Duration {
-		if len(s.series.samples) == maxSamples {
-			s.dropEverySecond()
-		}
-		s.takeReading()
+		s.ReadNow()
 		return s.untilNext()
 	})
 	return s
 }
 
+// ReadNow takes a reading between the periodic ones. It may be called at any time before Stop.
+func (s *Sampler) ReadNow() {
+	s.guard.Lock()
+	defer s.guard.Unlock()
+	if len(s.series.samples) == maxSamples {
+		s.dropEverySecond()
+	}
+	s.takeReading()
+}
+
 // untilNext returns the time until the next reading.
 func (s *Sampler) untilNext() time.Duration {
 	now, turns := clock.Now(), s.turns()
+	s.guard.Lock()
+	defer s.guard.Unlock()
 	if now < turns.BeginNS || now >= turns.EndNS {
 		return s.period
 	}
@@ -270,6 +282,8 @@ func (s *Sampler) untilNext() time.Duration {
 // Stop takes a last reading and returns all readings. Call it once.
 func (s *Sampler) Stop() Series {
 	s.ticks.stop()
+	s.guard.Lock()
+	defer s.guard.Unlock()
 	s.takeReading()
 	return s.series
 }

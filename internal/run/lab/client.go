@@ -52,6 +52,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 				outside = worker.ReadCostOfProcess(pid)
 			}
 		},
+		OnReady: server.outside.ReadNow, // its load begins now
 		OnProgress: func(p live.Progress) {
 			if t.lab.Live && clientPID != 0 {
 				p.ServerCPU = server.outside.Spent()

@@ -134,6 +134,20 @@ func TestOpenLoopShowsAStall(t *testing.T) {
 	})
 }
 
+// A window lasts until its end also if its last request was due before: the readings of CPU time must
+// cover it.
+func TestAnOpenLoopLastsUntilTheEndOfItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := mustRun(t, Plan{
+			Callers: callers(1, &server{}), Duration: 900 * time.Millisecond,
+			Open: &Arrivals{RatePerSecond: 2},
+		})
+		if early := r.End - clock.Now(); early > 0 {
+			t.Errorf("it ended %v before the window", time.Duration(early))
+		}
+	})
+}
+
 func TestPoissonArrivals(t *testing.T) {
 	s, err := newSchedule(Arrivals{RatePerSecond: 1000, Poisson: true, Seed: 7}, 100*time.Second, whole)
 	if err != nil {

@@ -307,7 +307,8 @@ func (c *controller) allMeasuredCallsEnded() bool {
 		past := c.window.past.Load() == int64(len(c.clients))
 		return past || b.end != futureInstant && c.lastTick >= b.end && c.noMeasuredCallInFlight()
 	}
-	return b.end != futureInstant && c.lastDone >= c.schedule.countDueBefore(b.end, b)
+	isOver := c.plan.Open.Burst > 0 || c.lastTick >= b.end // the window of a burst ends with its last call
+	return b.end != futureInstant && isOver && c.lastDone >= c.schedule.countDueBefore(b.end, b)
 }
 
 // openIfWarm opens the window when the load is steady or the warm-up has taken its maximum

@@ -55,7 +55,7 @@ func RunEvery(period time.Duration, do func()) (stop func()) {
 
 // outsideReadPeriod is the time between two readings of another process. It is long, since reading
 // another process costs more than reading the own process.
-const outsideReadPeriod = 5 * probe.DefaultSamplingPeriod / 2
+const outsideReadPeriod = 5 * probe.DefaultSamplingPeriod
 
 // An OutsideReader reads the cost of another process, since a peer may not measure its own cost. It
 // is nil for wirelab's own workers, which measure their own cost.
@@ -80,6 +80,13 @@ func (o *OutsideReader) Spent() time.Duration {
 		return 0
 	}
 	return o.sampler.Spent()
+}
+
+// ReadNow takes a reading at an instant at which the process's load changes. It may be called at any time.
+func (o *OutsideReader) ReadNow() {
+	if o != nil {
+		o.sampler.ReadNow()
+	}
 }
 
 // OutsideCosts holds what an OutsideReader has read. A field is nil if reading it failed.

@@ -44,6 +44,7 @@ type Launch struct {
 	OnProgress func(live.Progress) // called for each progress event; may be nil
 	OnInterval func(Interval)      // called for each interval event; may be nil
 	OnStart    func(pid int)       // called when the process has started; may be nil
+	OnReady    func()              // called when a worker on this machine is ready; may be nil
 }
 
 // Process is a worker that was started. The caller must call Stop or Kill.
@@ -182,6 +183,9 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 			return nil
 		case event.Ready != nil:
 			sendFirst(p.ready, *event.Ready)
+			if l.OnReady != nil {
+				l.OnReady()
+			}
 		case event.Progress != nil && l.OnProgress != nil:
 			l.OnProgress(*event.Progress)
 		case event.Interval != nil && l.OnInterval != nil:
