@@ -55,6 +55,7 @@ func serveStagedAnswers(site *http.ServeMux) {
 			_ = raw.Close()
 		})
 	}
+	answer("/limit", func(w http.ResponseWriter, _ *http.Request, _ bool) { w.WriteHeader(http.StatusTooManyRequests) })
 	answer("/too-long", func(w http.ResponseWriter, _ *http.Request, _ bool) {
 		raw, _, _ := w.(http.Hijacker).Hijack()
 		_, _ = fmt.Fprintf(raw, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more")

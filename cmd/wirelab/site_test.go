@@ -52,7 +52,7 @@ func site(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // serveSite serves pages: /echo answers with the request's body, /never never answers,
-// /broken ends what carries the call, /stall stands still for 200 ms of each second.
+// /broken ends what carries the call, /stall stands still for 200 ms of each second, /limit refuses all calls.
 // The script command asked counts the calls of /echo.
 func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string {
 	began := time.Now()
@@ -73,7 +73,7 @@ func serveSite(ts *testscript.TestScript, flaw secure.Flaw, secured bool) string
 		_ = file.Close()
 		w.Header().Set("Uploaded", header.Filename+" "+header.Header.Get("Content-Type")+" "+r.FormValue("name"))
 	})
-	mux.HandleFunc("/missing", http.NotFound)
+	mux.HandleFunc("/limit", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
 	mux.HandleFunc("/stall", func(http.ResponseWriter, *http.Request) {
 		if within := time.Since(began) % time.Second; within < stallLength {
 			time.Sleep(stallLength - within)

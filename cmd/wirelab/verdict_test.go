@@ -20,6 +20,8 @@ func TestTheVerdictNamesWhatStayedSpoiled(t *testing.T) {
 	}{
 		{[]matrix.Cell{cell("a", 1, 0)}, "", ""},
 		{[]matrix.Cell{cell("a", 1, 1)}, "", ""}, // another trial of it is valid
+		{[]matrix.Cell{cell("a", 0, 0)}, "the measurement is invalid, for the reasons above", "trial"},
+		{[]matrix.Cell{cell("a", 0, 1)}, "the measurement is invalid: other programs disturbed it: measure when the machine is quieter", "trial"},
 		{[]matrix.Cell{cell("a", 1, 0), cell("b", 0, 0)}, "no valid trial of b (see the table for the reasons)", "quieter"},
 		{[]matrix.Cell{cell("a", 0, 0), cell("b", 0, 1)}, "no valid trial of a (see the table for the reasons); no valid trial of b, because other programs disturbed them: measure when the machine is quieter", ""},
 		{[]matrix.Cell{cell("a", 0, 1), cell("b", 0, 1), cell("c", 0, 1), cell("d", 0, 1), cell("e", 0, 1)}, "no valid trial of a, b, c and 2 more, because", "see the table"},

@@ -38,10 +38,13 @@ func (c Cell) Key() string {
 	case c.Tool != "":
 		return c.foreignKey()
 	case c.Stack == ServiceStack:
-		return fmt.Sprintf("%s/%s/%s/c=%d", c.Part, c.ShortVariant(), c.Workload, c.Clients)
+		return fmt.Sprintf("%s/%s/%s", c.Part, c.ShortVariant(), afterPath(fmt.Sprintf("%s/c=%d", c.Workload, c.Clients)))
 	}
 	return c.Place.Key(c.Part, c.Variant)
 }
+
+// afterPath separates the number of clients from a path that ends with a slash.
+func afterPath(key string) string { return strings.Replace(key, "//c=", "/ c=", 1) }
 
 // Wire returns the wire protocol of a service's calls, and the other options of the variant.
 func (c Cell) Wire() (wire string, others []string) {

@@ -188,7 +188,8 @@ type plan map[PlannedTrial]bool
 func (r *Run) planned() plan {
 	all := plan{}
 	for _, trial := range r.Manifest.Order {
-		trial.Block = 0 // a record's block may lack trials that were measured before a kill
+		trial.Block = 0                    // a record's block may lack trials that were measured before a kill
+		trial.Cell = afterPath(trial.Cell) // earlier plans had GET //c=1
 		all[trial] = true
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -71,9 +72,10 @@ func LoadRemarks(s *analysis.Summary) []string {
 		}
 	}
 	for i := range s.Cells {
-		remarks = append(remarks, s.Cells[i].Warnings...)
+		remarks = append(remarks, lists.Map(s.Cells[i].Warnings, words.Capitalize)...)
 	}
-	return append(remarks, slices.DeleteFunc(slices.Clone(s.Warnings), func(text string) bool { return strings.HasPrefix(text, "the check ") })...)
+	shown := slices.DeleteFunc(slices.Clone(s.Warnings), func(text string) bool { return strings.HasPrefix(text, "the check ") })
+	return append(remarks, lists.Map(shown, words.Capitalize)...)
 }
 
 // refusedFigures names the figures that a check spoils.

@@ -57,6 +57,13 @@ func TestTheFirstLinesSayHowAServiceStands(t *testing.T) {
 			t.Errorf("of an outage, want %q:\n%s", want, text)
 		}
 	}
+	died := serving(20, 10)
+	for n := range 40 { // it answers in the first second of four
+		died.Cells[0].Course = append(died.Cells[0].Course, matrix.CoursePoint{Seconds: 0.05 + 0.1*float64(n), Throughput: map[bool]float64{true: 7000}[n < 10]})
+	}
+	if text := strings.Join(Answer(died), "\n"); !strings.Contains(text, "The service answered almost no calls once, for about 3 s.") {
+		t.Errorf("of a service that ended:\n%s", text)
+	}
 	several := serving(20, 10)
 	several.Cells[0].Survival.Failures[0].Count = 8
 	if text := strings.Join(Answer(several), "\n"); !strings.Contains(text, "2 % of the calls failed, 40 % of these with: the server answered 500") {

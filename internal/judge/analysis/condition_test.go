@@ -16,7 +16,7 @@ func aLoadedCell() *matrix.Cell {
 		return matrix.Figure{Value: v, Interval: &matrix.Interval{Low: 0.9 * v, High: 1.1 * v, Confidence: matrix.Confidence}}
 	}
 	return &matrix.Cell{
-		Key: "load/service:wire=h1/GET //c=2", Valid: 3, Requests: 10_000, Errors: 20,
+		Key: "load/service:wire=h1/GET / c=2", Valid: 3, Requests: 10_000, Errors: 20,
 		Streams:    &matrix.Streams{Streams: record.Streams{Held: 10, Received: 996, Reopened: 2, Sequence: &record.Sequence{Missing: 4}}},
 		Throughput: at(5000), ServerCPU: new(at(40)), P99OverP50: at(4),
 		Service: matrix.Latencies{Mean: at(100), P50: matrix.Figure{Value: 90}, P99: at(400), P9999: matrix.Figure{Value: math.NaN()}, Max: matrix.Figure{Value: 9000}},

@@ -183,6 +183,10 @@ func TestEachFaultIsFound(t *testing.T) {
 		{"not settled", func(r *record.Record) { r.WarmUp.Settled = false }, "settled", record.Warning, "was not steady"},
 
 		{"stolen where nobody watched", func(r *record.Record) { r.Host.StolenShare, r.Server.Gaps = new(0.2), nil }, "neighbours", record.Invalid, "other programs took 20 % of the CPU time, other virtual machines 20 %"},
+		{"stolen in a short window of a service", func(r *record.Record) { // it is trusted no more than a long one
+			r.Cell.Stack, r.WindowNS, r.Requests, r.Completed, r.InFlight = record.ServiceStack, 3e8, 12_000, 12_000, 4
+			r.Host.StolenShare, r.Server.Gaps = new(0.2), nil
+		}, "neighbours", record.Invalid, "other virtual machines 20 %"},
 		{"stolen", func(r *record.Record) { r.Host.StolenShare = new(0.25) }, "neighbours", record.Warning, "other virtual machines 25 %"},
 		{"a little stolen", func(r *record.Record) { r.Host.StolenShare, r.Server.Gaps = new(0.07), nil }, "neighbours", record.Warning, "7 %"},
 		{"nobody knows what others took", func(r *record.Record) { r.Host.StolenShare, r.Host.OthersShare = nil, nil }, "neighbours", record.Unknown, "does not report"},

@@ -83,7 +83,9 @@ func (c *Cell) Standstills() (count int, longest float64) {
 		}
 		return p.Throughput * (1 - *p.FailedShare)
 	})
-	each, usual := window[1].Seconds-window[0].Seconds, stats.Median(rates)
+	each := window[1].Seconds - window[0].Seconds
+	// An outage may be longer than half the window.
+	usual := stats.Median(slices.DeleteFunc(slices.Clone(rates), func(rate float64) bool { return rate == 0 }))
 	if usual*each < standstillCalls {
 		return 0, 0
 	}

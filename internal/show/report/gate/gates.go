@@ -179,6 +179,12 @@ func WhyInvalid(s *analysis.Summary) (reason string, measured bool) {
 		}
 	}
 	var reasons []string
+	switch one := len(s.Cells) == 1; {
+	case one && len(wrong) > 0:
+		return "the measurement is invalid, for the reasons above", true
+	case one && len(disturbed) > 0:
+		return "the measurement is invalid: other programs disturbed it: measure when the machine is quieter", true
+	}
 	if len(wrong) > 0 {
 		reasons = append(reasons, fmt.Sprintf("no valid trial of %s (see the table for the reasons)", format.FirstNames(wrong, 3)))
 	}

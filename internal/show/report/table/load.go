@@ -381,7 +381,7 @@ func describeCPU(c *matrix.Cell) []string {
 	}
 	parts := []string{fmt.Sprintf("client %s, service %s per %s", client, service, call)}
 	if c.ServerCPU == nil {
-		parts = []string{"client " + client + " per " + call, "service unknown: on another machine, or not found"}
+		parts = []string{"client " + client + " per " + call, "service unknown: on another machine, not found, or restarted"}
 	}
 	if c.Client.RSS != nil && c.Server.RSS != nil {
 		parts = append(parts, fmt.Sprintf("memory %.0f and %.0f MiB", c.Client.RSS.Value/(1<<20), c.Server.RSS.Value/(1<<20)))

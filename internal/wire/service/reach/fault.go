@@ -109,6 +109,7 @@ func FirstLine(err error) string {
 	const longest = 240
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text, _, _ = strings.Cut(text, `: "<`)
+	text = strings.TrimPrefix(text, "net/http: HTTP/1.x transport connection broken: ")
 	if letters := []rune(text); len(letters) > longest {
 		text = string(letters[:longest]) + "…"
 	}

@@ -132,13 +132,14 @@ func (f *FirstCall) checkExpectations(answer expect.Answer) error {
 	if answer, err = all.DecodeAnswer(answer); err != nil {
 		return err
 	}
-	look := expect.NewEvaluator()
+	look, uses := expect.NewEvaluator(), expect.Uses{}
 	look.SetAnswer(answer)
 	for _, text := range d.Expect {
 		condition, err := expect.Parse(text, d.Wire.Kind())
 		if err != nil {
 			return err
 		}
+		uses = uses.Plus(condition.Uses())
 		unmet, is := errors.AsType[*expect.UnmetError](condition.Check(look))
 		switch {
 		case !is:
@@ -147,6 +148,11 @@ func (f *FirstCall) checkExpectations(answer expect.Answer) error {
 		default:
 			return fmt.Errorf("the first answer does not meet --expect %s: found %s: the load was not started; check the condition and the service", text, unmet.Found)
 		}
+	}
+	isMissing := answer.Status == http.StatusNotFound || answer.Status == http.StatusMethodNotAllowed
+	if isMissing && !d.Wire.IsGRPC() && !uses.Status && len(d.Requests) == 1 && d.Feed == nil {
+		return fmt.Errorf("the first answer is %d %s: the load was not started; check the path and the method, or expect this answer with --expect 'status == %d'",
+			answer.Status, http.StatusText(answer.Status), answer.Status)
 	}
 	return nil
 }

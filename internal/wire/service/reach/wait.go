@@ -7,6 +7,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"wirelab.dev/internal/base/failure"
 )
 
 // A Waiting repeats calls to a service that may still be starting.
@@ -19,18 +21,25 @@ type Waiting struct {
 // waitPause is the time between two calls.
 const waitPause = 200 * time.Millisecond
 
-// Do calls try until it succeeds or the time is over, and returns its last error. A first call whose
-// connection was reset is repeated in any case: a service that resets a share of its connections can
-// be loaded, too.
+// Do calls try until it succeeds or the time is over, and returns its last error. Do repeats a first
+// call in any case if its connection was reset, or if it was late within a second: a service that
+// resets a share of its connections can be loaded, too, and its first call may take longer than others.
 func (w *Waiting) Do(ctx context.Context, try func() error) error {
 	for again := false; ; again = true {
+		begin := time.Now()
 		err := try()
-		left := time.Until(w.Until)
+		left, trouble := time.Until(w.Until), ""
+		switch class := failure.Of(err); {
+		case errors.Is(err, syscall.ECONNRESET):
+			trouble = "the first connection was reset"
+		case class == failure.Deadline && time.Since(begin) < time.Second:
+			trouble = "the first call was late"
+		}
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
-		case !again && left <= 0 && errors.Is(err, syscall.ECONNRESET):
-			fmt.Fprintf(w.Notes, "the first connection was reset: calling once more\n")
+		case !again && left <= 0 && trouble != "":
+			fmt.Fprintf(w.Notes, "%s: calling once more\n", trouble)
 		case left <= 0:
 			return err
 		case !w.begun:

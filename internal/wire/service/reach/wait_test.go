@@ -17,7 +17,7 @@ import (
 )
 
 func TestWaiting(t *testing.T) {
-	refused, reset := errors.New("refused"), fmt.Errorf("read: %w", syscall.ECONNRESET)
+	refused, reset, late := errors.New("refused"), fmt.Errorf("read: %w", syscall.ECONNRESET), fmt.Errorf("call: %w", context.DeadlineExceeded)
 	for _, c := range []struct {
 		name   string
 		limit  time.Duration
@@ -30,6 +30,8 @@ func TestWaiting(t *testing.T) {
 		{"not asked to wait", 0, []error{refused, nil}, 1, refused, ""},
 		{"reset once", 0, []error{reset}, 2, nil, "the first connection was reset: calling once more\n"},
 		{"reset twice", 0, []error{reset, reset}, 2, reset, "calling once more\n"},
+		{"late once", 0, []error{late}, 2, nil, "the first call was late: calling once more\n"},
+		{"late twice", 0, []error{late, late}, 2, late, "calling once more\n"},
 		{"starts in time", 30 * time.Second, []error{refused, refused, reset}, 4, nil, "waiting for the service, up to 30s: refused\n"},
 		{"starts too late", time.Second, []error{refused, refused, refused, refused, refused, refused, refused}, 6, refused, "up to 1s: refused\n"},
 	} {
@@ -71,7 +73,7 @@ func TestWaitingForServer(t *testing.T) {
 	})
 	d := &service.Definition{
 		Wire: service.HTTP1, Network: "tcp", Address: listener.Addr().String(), Authority: "a.test",
-		Requests: []service.Request{{Method: http.MethodGet, Path: "/"}},
+		Requests: []service.Request{{Method: http.MethodGet, Path: "/"}}, Expect: []string{"status == 404"},
 	}
 	var notes strings.Builder
 	w := Waiting{Until: time.Now(), Notes: &notes}

@@ -70,7 +70,14 @@ func (t *Text) parseError(err error) error {
 	if next := strings.IndexByte(t.source[start:], '\n'); next >= 0 {
 		end = start + next
 	}
-	return t.errorAt(start+max(strings.Index(t.source[start:end], "{{"), 0), "%s", said[3])
+	reason := said[3]
+	switch reason {
+	case "unclosed action":
+		reason = "found {{ without }}: close the template, as in {{.N}}"
+	case "unexpected EOF":
+		reason = "found {{if}} without {{end}}"
+	}
+	return t.errorAt(start+max(strings.Index(t.source[start:end], "{{"), 0), "%s", reason)
 }
 
 func (t *Text) executeError(err error) error {
