@@ -4,10 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/spf13/pflag"
+
+	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/foreign/flags"
 	"wirelab.dev/internal/wire/service"
 )
@@ -36,11 +40,14 @@ func TestMissingNameIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// wirelab load has all flags that lines of other tools are translated to.
-func TestLoadHasTheFlagsOfOtherTools(t *testing.T) {
+// wirelab load has all flags that lines of other tools are translated to. The table of its own flags
+// has all flags of wirelab load: one that it lacks would make a typed line another tool's.
+func TestLoadAndItsTableHaveTheSameFlags(t *testing.T) {
 	known := (&app{}).loadCommand().Flags()
+	own := []string{"--help", "-h"}
 	for _, option := range flags.Own.Options {
 		for name := range strings.FieldsSeq(option.Names) {
+			own = append(own, name)
 			long, isLong := strings.CutPrefix(name, "--")
 			short := strings.TrimPrefix(name, "-")
 			if isLong && long != "help" && known.Lookup(long) == nil || !isLong && short != "h" && known.ShorthandLookup(short) == nil {
@@ -48,4 +55,22 @@ func TestLoadHasTheFlagsOfOtherTools(t *testing.T) {
 			}
 		}
 	}
+	known.VisitAll(func(flag *pflag.Flag) {
+		if !slices.Contains(own, "--"+flag.Name) || flag.Shorthand != "" && !slices.Contains(own, "-"+flag.Shorthand) {
+			t.Errorf("flags.Own lacks --%s %s", flag.Name, flag.Shorthand)
+		}
+		switch flag.Value.Type() {
+		case "bool":
+			typed := []string{"--json", "--" + flag.Name, "http://a/"}
+			if read, notes, err := foreign.Commands.TranslateArguments(typed); err != nil || len(notes) > 0 || !slices.Equal(read, typed) {
+				t.Errorf("%v is read as %v: %v, %v", typed, read, notes, err)
+			}
+		case "stringArray":
+			// -q belongs to another tool.
+			typed := []string{"-q", "5", "--" + flag.Name, "a:1:b:2", "--" + flag.Name, "c:3:d:4", "http://a/"}
+			if read, _, err := foreign.Commands.TranslateArguments(typed); err != nil || !slices.Contains(read, "a:1:b:2") || !slices.Contains(read, "c:3:d:4") {
+				t.Errorf("%v is read as %v: %v", typed, read, err)
+			}
+		}
+	})
 }

@@ -19,6 +19,7 @@ func TestHabits(t *testing.T) {
 		{typed: "--from curl 'curl -X POST http://a/'"},
 		{typed: ""},
 		{typed: "--help"},
+		{typed: "-n 5 --json --no-sav http://a/"}, // a typing error is no data
 
 		{typed: "-e gzip --binary --call p.S/M a:1"},
 
@@ -65,6 +66,8 @@ func TestHabits(t *testing.T) {
 		{"-u joe:secret -G -d a=1 http://a/", "--user joe:secret 'http://a/?a=1'", "-u … is read as --user …"},
 
 		// With flags that no tool has, the rest is read, and those stay.
+		{"-q 5 --live=:9000 http://a/", "--rps 5 --live=:9000 http://a/", "-q 5 is read as --rps 5"},
+		{"-q 5 --live http://a/", "--rps 5 --live http://a/", "-q 5 is read as --rps 5"},
 		{"-q 5 --expect status==200 --nonsense http://a/", "--rps 5 --expect status==200 --nonsense http://a/", ""},
 	} {
 		words, err := flags.Split(test.typed, nil)

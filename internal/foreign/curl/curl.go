@@ -113,7 +113,7 @@ var outputFlags = []flags.Option{
 
 func looksJSON(value string) bool {
 	value = strings.TrimSpace(value)
-	return value != "" && strings.IndexByte(`{["0123456789-tfn`, value[0]) >= 0
+	return value != "" && strings.IndexByte(`{["0123456789-tfn`, value[0]) >= 0 && !strings.HasPrefix(value, "--")
 }
 
 // headerField sets a header field. An empty value removes a field that curl sends by default.

@@ -150,7 +150,7 @@ func (c *Command) Refuse(instead string) error {
 
 // Set sets a flag of wirelab. It replaces the value of a flag that can occur only once.
 func (c *Command) Set(flag string, value ...string) {
-	many := []string{"-H", "-F", "--import-path", "--expect", "--fail-if", "--proto", "--protoset", "--connect-to", "--resolve"}
+	many := []string{"-H", "-F", "--import-path", "--expect", "--fail-if", "--proto", "--protoset", "--connect-to", "--resolve", "--also", "--push", "--push-header", "--link"}
 	if !slices.Contains(many, flag) {
 		c.Unset(flag)
 	}
