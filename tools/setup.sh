@@ -12,6 +12,12 @@ command -v curl >/dev/null || missing+=(curl)
 command -v h2load >/dev/null || missing+=(nghttp2-client)
 # wrk calls servers of HTTP/1.1, as h2load does those of HTTP/2 and gRPC.
 command -v wrk >/dev/null || missing+=(wrk)
+# wirelab load is compared with the logs of these servers.
+PATH=$PATH:/usr/sbin command -v nginx >/dev/null || missing+=(nginx-light)
+command -v caddy >/dev/null || missing+=(caddy)
+command -v node >/dev/null || missing+=(nodejs)
+command -v javac >/dev/null || missing+=(default-jdk-headless)
+/usr/bin/python3 -c 'import grpc' 2>/dev/null || missing+=(python3-grpcio)
 # The peers in other languages are built with them; Rust's toolchain is not a package.
 command -v cmake >/dev/null || missing+=(cmake)
 command -v g++ >/dev/null || missing+=(g++)
@@ -37,6 +43,12 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "setup: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
+# The tests start their own servers. The packages would start them, too, as services on port 80.
+if [ -d /run/systemd/system ]; then
+  for server in nginx caddy; do
+    [[ " ${missing[*]} " != *" $server"* ]] || "${as_root[@]}" systemctl mask "$server"
+  done
+fi
 if ! { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >/dev/null; then
   echo "setup: apt-get could not install ${missing[*]}; the tests that need them will say so" >&2
 fi
