@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth fleet-bench FORCE
+.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth fleet-bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -121,6 +121,9 @@ ab-truth: build ## how often wirelab ab finds a planted difference, and one wher
 	@for planted in $(PLANTED); do \
 		go -C tools run ./abtruth -wirelab $(CURDIR)/bin/wirelab -runs $(RUNS) -planted $$planted -burners $(BURNERS); \
 	done
+
+load-truth: build ## known stalls, service times and lost messages beside what wirelab load prints; WINDOW=10s ONLY=stall
+	@go -C tools run ./loadtruth -wirelab $(CURDIR)/bin/wirelab -window $(or $(WINDOW),5s) -only '$(ONLY)'
 
 # What a fleet's hub and controller take, and what is on the wire to it, by the number of agents.
 AGENTS ?= 1 10 50 200 1000

@@ -207,7 +207,7 @@ func (c loadedCell) failures(classes ...string) (count int64) {
 	return count
 }
 
-// waitFor waits until the server's log has so many lines.
+// waitFor waits until the server's log has at least this many lines.
 func (s *runningServer) waitFor(t *testing.T, lines int, l *runningLoad) {
 	t.Helper()
 	for len(s.log(t)) < lines {
