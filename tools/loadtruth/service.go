@@ -35,7 +35,7 @@ const (
 	slowTime    = 300 * time.Millisecond
 )
 
-// figures are of a distribution. A figure that is not known is 0.
+// figures holds the times of a distribution. An unknown one is 0.
 type figures struct{ Mean, P50, P90, P99, Max float64 }
 
 func (f figures) times(n float64) figures {
