@@ -141,11 +141,11 @@ func (t *truth) run(l load) error {
 	}
 	fmt.Fprintln(os.Stdout, l.name)
 	if l.expected != (figures{}) {
-		l.expected.print("theory")
+		l.expected.printRow("theory")
 	}
-	own.Figures.print(fmt.Sprintf("the service, %d calls", own.Calls))
+	own.Figures.printRow(fmt.Sprintf("the service, %d calls", own.Calls))
 	for _, c := range printed.Cells {
-		c.print(own)
+		c.printRow(own)
 	}
 	return nil
 }
@@ -165,12 +165,12 @@ type cell struct {
 	}
 }
 
-func (c cell) print(own record) {
+func (c cell) printRow(own record) {
 	said := ""
 	if !c.Valid {
 		said = ", not valid"
 	}
-	c.Response.times(1e-3).print(fmt.Sprintf("wirelab, %d calls%s", c.Requests, said))
+	c.Response.times(1e-3).printRow(fmt.Sprintf("wirelab, %d calls%s", c.Requests, said))
 	if c.Errors > 0 {
 		fmt.Fprintf(os.Stdout, "    %d failed: %s\n", c.Errors, strings.Join(c.Warnings, "; "))
 	}

@@ -42,7 +42,7 @@ func (f figures) times(n float64) figures {
 	return figures{f.Mean * n, f.P50 * n, f.P90 * n, f.P99 * n, f.Max * n}
 }
 
-func (f figures) print(name string) {
+func (f figures) printRow(name string) {
 	fmt.Fprintf(os.Stdout, "  %-56s", name)
 	for _, v := range []float64{f.Mean, f.P50, f.P90, f.P99, f.Max} {
 		fmt.Fprintf(os.Stdout, " %9.2f", v)
