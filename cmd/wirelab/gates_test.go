@@ -203,6 +203,10 @@ func TestGatesThatCouldNotFail(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.flags, err, c.want)
 		}
 	}
+	undecided := gateFlags{failIf: []string{"p99>+10%"}, baseline: keptRun, undecided: undecidedPasses}
+	if _, err := undecided.read(a, partsOf(3, scenario.Closed), false); err != nil {
+		t.Errorf("a noisy baseline stops a load that may end undecided: %v", err)
+	}
 }
 
 // The files are written whatever comes of the gates.
