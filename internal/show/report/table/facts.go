@@ -77,12 +77,3 @@ func describeStreams(s *matrix.Streams) []string {
 	}
 	return parts
 }
-
-// shareText returns a share in percent. It shows 100 % only for all of them.
-func shareText(some, all int64) string {
-	share := float64(some) / float64(max(1, all))
-	if share > 0.99 {
-		return words.Percent(share)
-	}
-	return words.Share(share)
-}
