@@ -9,12 +9,14 @@ import (
 
 // Repeat returns a client's configuration for more connections to a server, after a first one with
 // config. The client offers only the version and the key exchange that the first connection agreed
-// on, because a key that the server does not use costs as much as one that it does. A certificate
-// that was verified once is not verified again. The server still proves that it has the key.
+// on, because a key that the server does not use costs as much as one that it does. Before TLS 1.3,
+// a client sends no key in advance, and its curves also limit the server's certificate: so they all
+// stay. A certificate that was verified once is not verified again. The server still proves that it
+// has the key.
 func Repeat(config *tls.Config, first tls.ConnectionState) *tls.Config {
 	again := config.Clone()
 	again.MinVersion, again.MaxVersion = first.Version, first.Version
-	if first.CurveID != 0 {
+	if first.Version >= tls.VersionTLS13 && first.CurveID != 0 {
 		again.CurvePreferences = []tls.CurveID{first.CurveID}
 	}
 	if config.InsecureSkipVerify || config.VerifyConnection != nil || len(first.PeerCertificates) == 0 {

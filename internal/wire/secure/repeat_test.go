@@ -26,7 +26,12 @@ func TestRepeatedConnections(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		server := trusted.ServerConfig()
 		server.MinVersion, server.MaxVersion = version, version
-		server.CurvePreferences = []tls.CurveID{tls.CurveP256, tls.X25519}
+		server.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256}
+		certificate := server.Certificates[0]
+		server.Certificates = nil // GetCertificate looks, as other libraries do, whether the client takes it
+		server.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &certificate, hello.SupportsCertificate(&certificate)
+		}
 		first, err := shake(t, server, config)
 		if err != nil {
 			t.Fatal(err)
