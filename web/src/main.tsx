@@ -48,10 +48,10 @@ function App({ run }: { run: Run }) {
     ["search", "Search", searched(run).length > 0],
     ["bursts", "Bursts", bursts(run).length > 0],
     ["course", "Over time", !service && scheduled(run).length > 0],
-    ["connections", "Connections", hasConnections(run)],
+    ["connections", "Connections", !service && hasConnections(run)],
     ["choices", "Choices", hasChoices(run)],
     ["winners", "Winners", mapped(run).length > 0],
-    ["cells", "Cells", true],
+    ["cells", service ? "All figures" : "Cells", true],
     ["failures", "Failures", !service && failed],
     ["size", "Size", hasAgainst(run.cells, "request_bytes")],
     ["concurrency", "Concurrency", hasAgainst(run.cells, "clients")],
@@ -87,7 +87,7 @@ function App({ run }: { run: Run }) {
         <Searches run={run} />
         <Bursts run={run} looks={looks} />
         {shown.has("course") && <Courses run={run} looks={looks} />}
-        <Connections run={run} looks={looks} />
+        {shown.has("connections") && <Connections run={run} looks={looks} />}
         <Choices run={run} />
         <Winners run={run} looks={looks} />
         <Cells run={run} looks={looks} picked={picked} pick={service ? null : pick} />

@@ -26,7 +26,7 @@ func TestPageAddressInBrowser(t *testing.T) {
 	tab.want("the address", "location.hash", "#?figures=all&sort=-p999&no-stack=rest&find=MATRIX+64+kib")
 	kept := ask(tab, chromedp.Evaluate[string]("location.href"))
 	seen := ask(tab, chromedp.Evaluate[string](view))
-	tab.want("cells that were found", `[...document.querySelectorAll("#cells > .note")].at(-1).textContent`, "10 of 116 cells, all with 64 KiB")
+	tab.want("rows that were found", `[...document.querySelectorAll("#cells > .note")].at(-1).textContent`, "10 of 116 rows, all with 64 KiB")
 
 	t.Run("opens again", func(t *testing.T) {
 		tab := browser.open(t, kept)

@@ -36,9 +36,9 @@ export function Cells({ run, looks, picked, pick }: Props) {
   const apart = run.cells.some((cell) => cell.response_apart);
   return (
     <section id="cells">
-      <h2>Cells</h2>
+      <h2>{pick ? "Cells" : "All figures"}</h2>
       <p class="note">
-        One row per point of the matrix. Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; the mean, throughput and CPU time are the geometric mean of the trials, as their ratios are; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
+        One row per {pick ? "point of the matrix" : "call and number of clients"}. Percentiles are over all requests of its valid trials, with a dash if fewer than ten requests were slower; the mean, throughput and CPU time are the geometric mean of the trials, as their ratios are; other figures are the median of the trials. {apart ? "Response time begins when a request was due, service time when it was sent." : "Latency is the time from sending a request to its answer; in a closed loop the response time is the same."} Open a row for its trials, its intervals and what the checks found{pick ? "; tick it to see its percentiles." : "."}
       </p>
       <div class="choices">
         {run.cells.length > 1 && <label class="choice">
@@ -53,7 +53,7 @@ export function Cells({ run, looks, picked, pick }: Props) {
         <Choice label="Figures" options={["main", "all"] as Figures[]} chosen={figures} show={(name) => ({ main: "The main ones", all: "All" })[name]} choose={setFigures} />
       </div>
       <CellTable cells={shown} looks={looks} clock={clock} figures={figures} picked={picked} pick={pick} />
-      <p class="note">{shown.length === run.cells.length ? counted(shown.length, "cell") : `${shown.length} of ${counted(run.cells.length, "cell")}`}{common(shown)}</p>
+      <p class="note">{shown.length === run.cells.length ? counted(shown.length, "row") : `${shown.length} of ${counted(run.cells.length, "row")}`}{common(shown)}</p>
     </section>
   );
 }
