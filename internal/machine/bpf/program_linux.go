@@ -175,18 +175,24 @@ const (
 	endCount
 )
 
-// WatchedEnds holds the process numbers of the server and the client that programs watch.
+// WatchedEnds holds the process numbers of the server and the client that programs watch. An end may
+// have several processes. A process that a watched process starts is watched from its start.
 type WatchedEnds struct {
-	watched *SharedMemory
+	watched *ebpf.Map // the end of each watched process
+	forks   RunningPrograms
+	// Unfollowed says why processes that a watched process starts are not watched. It is nil if they are.
+	Unfollowed error
 	// device and inode identify the PID namespace of this process. They are 0 for the first
 	// namespace, whose process numbers programs can read faster.
 	device, inode uint64
 }
 
 func newWatchedEnds() (*WatchedEnds, error) {
-	watched, err := newSharedMemory("ends", endCount*4)
+	// The kernel forgets the processes that made no system call for the longest time, so that there is
+	// always room for new ones.
+	watched, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ends", Type: ebpf.LRUHash, KeySize: 4, ValueSize: 4, MaxEntries: maxProcesses})
 	if err != nil {
-		return nil, err
+		return nil, explainRefusal("make a BPF map of processes", err)
 	}
 	e := &WatchedEnds{watched: watched}
 	var namespace syscall.Stat_t
@@ -199,16 +205,44 @@ func newWatchedEnds() (*WatchedEnds, error) {
 		e.device = uint64(unix.Major(namespace.Dev))<<minorBits | uint64(unix.Minor(namespace.Dev))
 		e.inode = namespace.Ino
 	}
+	e.Unfollowed = e.followForks()
 	return e, nil
 }
 
-// SetProcess sets the process of the server or the client (end). It replaces an earlier process.
-func (e *WatchedEnds) SetProcess(end, pid int) error {
-	return e.watched.WriteUint32(4*end, uint32(pid))
+const maxProcesses = 1 << 14
+
+// followForks starts a program that watches the processes that watched processes start.
+func (e *WatchedEnds) followForks() error {
+	if e.inode != 0 {
+		return fmt.Errorf("%w: wirelab runs in a PID namespace, and the kernel announces new processes by other numbers; run wirelab on the host", host.ErrUnsupported)
+	}
+	tgid, err := FieldOffset("task_struct", "tgid")
+	if err != nil {
+		return err
+	}
+	const pid, end = 8, 16 // distances from the stack's end
+	e.forks, err = Start(Program{Name: "fork", On: "sched_process_fork", Code: slices.Concat(e.FilterProcesses(), asm.Instructions{
+		asm.LoadMem(asm.R4, ContextRegister, 8, asm.DWord), // second argument of sched_process_fork
+	}, CopyFromKernel(asm.R4, tgid, 4, pid), asm.Instructions{
+		asm.StoreMem(asm.RFP, -end, EndRegister, asm.Word),
+		asm.LoadMapPtr(asm.R1, e.watched.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -pid),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, -end),
+		asm.Mov.Imm(asm.R4, 0), // BPF_ANY of include/uapi/linux/bpf.h
+		asm.FnMapUpdateElem.Call(),
+	})})
+	return err
 }
 
-// Close frees the memory that holds the process numbers.
-func (e *WatchedEnds) Close() error { return e.watched.Close() }
+// AddProcess adds a process to the server or the client (end).
+func (e *WatchedEnds) AddProcess(end, pid int) error {
+	return e.watched.Put(uint32(pid), uint32(end))
+}
+
+// Close frees the process numbers.
+func (e *WatchedEnds) Close() error { return errors.Join(e.forks.Close(), e.watched.Close()) }
 
 // Registers that FilterProcesses sets, except SpareRegister. Calls of kernel functions keep their
 // values.
@@ -262,14 +296,14 @@ func (e *WatchedEnds) FilterOrJump(other string) asm.Instructions {
 		)
 	}
 	return append(program,
-		e.watched.LoadPointer(asm.R1, 0),
-		asm.Mov.Imm(EndRegister, Server),
-		asm.LoadMem(asm.R2, asm.R1, 4*Server, asm.Word),
-		asm.JEq.Reg(asm.R0, asm.R2, "watched"),
-		asm.Mov.Imm(EndRegister, Client),
-		asm.LoadMem(asm.R2, asm.R1, 4*Client, asm.Word),
-		asm.JNE.Reg(asm.R0, asm.R2, other),
-		asm.Mov.Reg(asm.R0, asm.R0).WithSymbol("watched"),
+		asm.StoreMem(asm.RFP, onStack, asm.R0, asm.Word),
+		asm.LoadMapPtr(asm.R1, e.watched.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, onStack),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, other),
+		asm.LoadMem(EndRegister, asm.R0, 0, asm.Word),
+		asm.JGE.Imm(EndRegister, endCount, other), // never, but the kernel's verifier must know
 	)
 }
 

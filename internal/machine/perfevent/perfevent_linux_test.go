@@ -94,7 +94,7 @@ func TestSamplesAreOurs(t *testing.T) {
 			if now := clock.Now(); s.AtNS < began || s.AtNS > now {
 				t.Errorf("a sample of %d, taken between %d and %d", s.AtNS, began, now)
 			}
-		}); err != nil {
+		}, func(Fork) {}); err != nil {
 			t.Fatal(err)
 		}
 	}

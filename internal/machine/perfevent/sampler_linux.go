@@ -81,15 +81,19 @@ func samplingEvent(perSecond int) *unix.PerfEventAttr {
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,
 		Sample:      uint64(perSecond),
 		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CALLCHAIN,
-		Bits:        unix.PerfBitFreq | unix.PerfBitUseClockID,
+		Bits:        unix.PerfBitFreq | unix.PerfBitUseClockID | unix.PerfBitTask,
 		Clockid:     unix.CLOCK_MONOTONIC,
 	}
 }
 
-// Drain calls to with each sample since the previous call of Drain.
-func (s *Sampler) Drain(to func(Sample)) error {
+// A Fork is the start of a process, or of a thread: then parent and child have the same PID.
+type Fork struct{ Parent, Child int }
+
+// Drain calls to with each sample, and forked with each Fork, since the previous call of Drain. Each CPU
+// has its own order.
+func (s *Sampler) Drain(to func(Sample), forked func(Fork)) error {
 	for _, r := range s.rings {
-		if err := r.drain(to, &s.lost); err != nil {
+		if err := r.drain(to, forked, &s.lost); err != nil {
 			return err
 		}
 	}
@@ -147,7 +151,7 @@ func (r *ring) addEvent(event *unix.PerfEventAttr, thread, cpu int) error {
 	return nil
 }
 
-func (r *ring) drain(to func(Sample), lost *int64) error {
+func (r *ring) drain(to func(Sample), forked func(Fork), lost *int64) error {
 	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.memory[0]))
 	data := r.memory[os.Getpagesize():]
 	head := atomic.LoadUint64(&control.Data_head)
@@ -171,6 +175,11 @@ func (r *ring) drain(to func(Sample), lost *int64) error {
 				return err
 			}
 			to(sample)
+		case unix.PERF_RECORD_FORK:
+			if len(event) >= header+8 {
+				word := binary.NativeEndian.Uint32
+				forked(Fork{Parent: int(word(event[header+4:])), Child: int(word(event[header:]))})
+			}
 		case unix.PERF_RECORD_LOST:
 			if len(event) >= header+16 {
 				*lost += int64(binary.NativeEndian.Uint64(event[header+8:]))

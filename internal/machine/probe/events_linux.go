@@ -100,6 +100,26 @@ func (e *EventCounter) Stop(window Span) ([]record.Counter, error) {
 	return all, nil
 }
 
+// StopEvents returns the summed numbers of events of several processes in the window, and the events
+// that could not be counted.
+func StopEvents(processes []*EventCounter, window Span) (sums []record.Counter, missing []string, all error) {
+	for _, events := range processes {
+		counts, err := events.Stop(window)
+		all = errors.Join(all, err)
+		for _, reason := range events.Missing {
+			missing = lists.AppendNew(missing, reason)
+		}
+		for _, one := range counts {
+			sum := lists.FindOrAdd(&sums, record.Counter{Name: one.Name}, func(c record.Counter) bool { return c.Name == one.Name })
+			sum.Count += one.Count
+			if one.Share > 0 && (sum.Share == 0 || one.Share < sum.Share) {
+				sum.Share = one.Share // the least of all processes
+			}
+		}
+	}
+	return sums, missing, all
+}
+
 // Discard stops counting without a result.
 func (e *EventCounter) Discard() error {
 	e.readings.Stop()

@@ -35,8 +35,9 @@ const (
 // A Watch observes the server's and the client's process of a trial from outside. A Watch starts
 // before these processes. It slows the processes down, so the trial's latencies are not used.
 type Watch interface {
-	// SetProcess sets the process of the server or the client. It replaces an earlier process.
-	SetProcess(end End, pid int) error
+	// AddProcess adds a process to the server or the client. It is observed from now on, with the
+	// processes that it starts (see Coverage.Unfollowed).
+	AddProcess(end End, pid int) error
 	// Coverage returns how the probe works on this machine, and what it cannot measure.
 	Coverage() Coverage
 	// Stop ends the watch and returns its findings for the window.
@@ -55,6 +56,9 @@ type Coverage struct {
 	Method string `json:"method"`
 	// Figures that are not measured, each with the reason and a remedy.
 	Missing []string `json:"missing,omitempty"`
+	// Unfollowed says what is not observed of the processes that a watched process starts, and why. It
+	// is empty if all is. It matters only for services, which may start processes.
+	Unfollowed string `json:"unfollowed,omitempty"`
 }
 
 // A MeasuredWindow is a trial's measured window, with the calls that the workers recorded in it.

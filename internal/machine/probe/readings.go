@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -167,19 +168,25 @@ func (t ticker) stop() {
 // A Collector periodically empties the buffers that the kernel fills. It also reads the memory maps
 // of the watched processes while they run, because they may end at any time.
 type Collector struct {
-	empty func(pids [2]int) error
+	empty func(ends map[int]End) error
 	ticks ticker
 
-	guard    sync.Mutex
-	pids     [2]int // process of each End; 0 means none yet
-	programs [2]*symbol.Process
-	failed   error
+	guard   sync.Mutex
+	watched WatchedProcesses
+	failed  error
 }
 
-// StartCollector starts a collector. It calls empty from one goroutine at a time. After empty
-// returns an error, it does not call it again.
-func StartCollector(period time.Duration, empty func(pids [2]int) error) *Collector {
-	c := &Collector{empty: empty}
+// WatchedProcesses holds the processes of both ends, by PID.
+type WatchedProcesses struct {
+	Ends     map[int]End
+	programs map[int]*symbol.Process // programs whose memory maps were read
+	hidden   map[int]error           // why a memory map could not be read; nil if the process had ended
+}
+
+// StartCollector starts a collector. It calls empty from one goroutine at a time. empty may add processes
+// to ends. After empty returns an error, it does not call it again.
+func StartCollector(period time.Duration, empty func(ends map[int]End) error) *Collector {
+	c := &Collector{empty: empty, watched: WatchedProcesses{map[int]End{}, map[int]*symbol.Process{}, map[int]error{}}}
 	c.ticks = startTicker(period, func() time.Duration {
 		c.collect()
 		return period
@@ -190,33 +197,40 @@ func StartCollector(period time.Duration, empty func(pids [2]int) error) *Collec
 func (c *Collector) collect() {
 	c.guard.Lock()
 	defer c.guard.Unlock()
-	for end, pid := range c.pids {
-		if program, err := symbol.ReadProcess(pid); pid != 0 && err == nil {
-			c.programs[end] = program
+	for pid := range c.watched.Ends {
+		if _, hidden := c.watched.hidden[pid]; hidden {
+			continue
+		}
+		switch program, err := symbol.ReadProcess(pid); {
+		case err == nil:
+			c.watched.programs[pid] = program
+		case errors.Is(err, fs.ErrPermission):
+			c.watched.hidden[pid] = err
+		default:
+			c.watched.hidden[pid] = nil
 		}
 	}
 	if c.failed == nil {
-		c.failed = c.empty(c.pids)
+		c.failed = c.empty(c.watched.Ends)
 	}
 }
 
-// SetProcess sets the process of an end. It calls begin when no buffer is being emptied.
-func (c *Collector) SetProcess(end End, pid int, begin func() error) error {
+// AddProcess adds a process to an end. It calls begin when no buffer is being emptied.
+func (c *Collector) AddProcess(end End, pid int, begin func() error) error {
 	c.guard.Lock()
 	defer c.guard.Unlock()
-	c.pids[end] = pid
+	c.watched.Ends[pid] = end
 	if begin == nil {
 		return nil
 	}
 	return begin()
 }
 
-// Stop empties the buffers for the last time. It returns the symbols of the two processes. A
-// process that was not found has nil.
-func (c *Collector) Stop() ([2]*symbol.Process, error) {
+// Stop empties the buffers for the last time. It returns the processes that were watched.
+func (c *Collector) Stop() (WatchedProcesses, error) {
 	c.ticks.stop()
 	c.collect()
-	return c.programs, c.failed
+	return c.watched, c.failed
 }
 
 // ErrTooManyEvents means that a trial had more events than wirelab keeps in memory.

@@ -18,48 +18,63 @@ import (
 	"wirelab.dev/internal/machine/symbol"
 )
 
-// Stacks collects the call stacks of one process as lists of function names.
+// Stacks collects the call stacks of an end's processes as lists of function names.
 type Stacks struct {
-	Record record.Stacks
-	frames map[record.Frame]int
-	stacks map[string]int
-	own    *symbol.Process
-	kernel *symbol.Kernel // nil if the names of kernel functions are unknown
+	Record   record.Stacks
+	frames   map[record.Frame]int
+	stacks   map[string]int
+	programs map[int]*symbol.Process // by PID
+	kernel   *symbol.Kernel          // nil if the names of kernel functions are unknown
 }
 
 func newStacks() *Stacks {
 	return &Stacks{Record: record.Stacks{Unit: "ns"}, frames: map[record.Frame]int{}, stacks: map[string]int{}}
 }
 
-// GatherStacks calls add for each end whose program was found, and returns the collected stacks. If
+// GatherStacks calls add for each end with a process, and returns the collected stacks. If
 // symbol.LoadKernel is unsupported, frames of the kernel have no names.
-func GatherStacks(programs [2]*symbol.Process, how Coverage, lost int64, add func(end int, to *Stacks) error) (findings Findings, err error) {
-	for end, program := range programs {
-		if program == nil {
+func GatherStacks(watched WatchedProcesses, how Coverage, lost int64, add func(end End, to *Stacks) error) (findings Findings, err error) {
+	for _, end := range []End{Server, Client} {
+		processes, missing := 0, slices.Clone(how.Missing)
+		for pid, other := range watched.Ends {
+			if other != end {
+				continue
+			}
+			processes++
+			if err := watched.hidden[pid]; err != nil {
+				missing = append(missing, fmt.Sprintf("function names of process %d: %v; run as root", pid, err))
+			}
+		}
+		if processes == 0 {
 			continue
 		}
+		slices.Sort(missing[len(how.Missing):])
 		stacks := newStacks()
-		stacks.own = program
+		stacks.programs = watched.programs
 		if stacks.kernel, err = symbol.LoadKernel(); err != nil && !errors.Is(err, host.ErrUnsupported) {
 			return Findings{}, err
 		}
 		if err := add(end, stacks); err != nil {
 			return Findings{}, err
 		}
-		*findings.ForEnd(End(end)) = record.Seen{Method: how.Method, Missing: slices.Clone(how.Missing), Stacks: stacks.sortedRecord()}
+		*findings.ForEnd(end) = record.Seen{Method: how.Method, Missing: missing, Stacks: stacks.sortedRecord()}
 		stacks.Record.Lost = lost
 	}
 	return findings, nil
 }
 
-// Add adds a sample of a stack. user and kernel hold program counters, the innermost first.
-func (s *Stacks) Add(user, kernel []uint64, weight int64) {
+// Add adds a sample of a process's stack. user and kernel hold program counters, the innermost first.
+func (s *Stacks) Add(pid int, user, kernel []uint64, weight int64) {
 	var stack []int
 	for _, pc := range kernel {
 		stack = append(stack, s.frameIndex(record.Frame{Function: cmp.Or(s.kernel.FunctionName(pc), "[kernel]"), In: record.InKernel}))
 	}
+	program := s.programs[pid]
+	if program == nil && len(user) > 0 { // it ended before its memory map was read, or the map is hidden
+		stack, user = append(stack, s.frameIndex(record.Frame{Function: "[unknown program]"})), nil
+	}
 	for i, pc := range user {
-		for _, frame := range s.own.Frames(pc, i == 0) {
+		for _, frame := range program.Frames(pc, i == 0) {
 			stack = append(stack, s.frameIndex(frame))
 		}
 	}

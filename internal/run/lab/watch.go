@@ -33,7 +33,7 @@ func (t *trial) watchProcess(end probe.End, pid int) error {
 	if t.watch == nil {
 		return nil
 	}
-	return t.watch.SetProcess(end, pid)
+	return t.watch.AddProcess(end, pid)
 }
 
 // watchPort passes the server's port to the probe, if the probe uses ports.

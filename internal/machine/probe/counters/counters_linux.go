@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/perfevent"
@@ -29,11 +30,11 @@ var countedEvents = []perfevent.Event{
 // A Watch counts the events of the server and the client.
 type Watch struct {
 	coverage probe.Coverage
-	ends     [2]endCounter
+	ends     [2][]processCounter
 }
 
-// An endCounter counts the events of the server's or the client's process.
-type endCounter struct {
+// A processCounter counts the events of a process of the server or the client.
+type processCounter struct {
 	events     *probe.EventCounter
 	migrations *migrationCounter // nil if the scheduler does not publish its count
 }
@@ -54,7 +55,7 @@ func Start() (probe.Watch, error) {
 	return w, nil
 }
 
-func countProcessEvents(pid int) (e endCounter, err error) {
+func countProcessEvents(pid int) (e processCounter, err error) {
 	wanted := slices.Clone(countedEvents)
 	// A perf event for migrations is needed only if the scheduler's count is not available. The
 	// task clock is counted only for comparison with the processor's events.
@@ -64,17 +65,20 @@ func countProcessEvents(pid int) (e endCounter, err error) {
 	if cycles, err := perfevent.OpenCounter(perfevent.Cycles, pid); err == nil {
 		wanted = append(wanted, perfevent.TaskClock)
 		if err := cycles.Close(); err != nil {
-			return endCounter{}, errors.Join(err, e.discard())
+			return processCounter{}, errors.Join(err, e.discard())
 		}
 	}
 	if e.events, err = probe.CountEvents(pid, wanted); err != nil {
-		return endCounter{}, errors.Join(err, e.discard())
+		return processCounter{}, errors.Join(err, e.discard())
 	}
 	return e, nil
 }
 
-func (e *endCounter) coverage() probe.Coverage {
+func (e *processCounter) coverage() probe.Coverage {
 	a := probe.Coverage{Missing: e.events.Missing}
+	if e.migrations != nil {
+		a.Unfollowed = "their cpu-migrations: the kernel publishes them for each process, and only the first processes are read"
+	}
 	switch {
 	case e.events.CountedEvents() > 0 && e.migrations != nil:
 		a.Method = "perf events, and procfs for cpu-migrations"
@@ -89,33 +93,36 @@ func (e *endCounter) coverage() probe.Coverage {
 // Coverage returns how events are counted, and which events cannot be counted.
 func (w *Watch) Coverage() probe.Coverage { return w.coverage }
 
-// SetProcess starts to count the events of the server's or the client's process.
-func (w *Watch) SetProcess(at probe.End, pid int) (err error) {
-	if err := w.ends[at].discard(); err != nil {
-		return err
+// AddProcess starts to count the events of a process of the server or the client, and of the processes
+// that it starts.
+func (w *Watch) AddProcess(at probe.End, pid int) error {
+	counter, err := countProcessEvents(pid)
+	if err == nil {
+		w.ends[at] = append(w.ends[at], counter)
 	}
-	w.ends[at], err = countProcessEvents(pid)
 	return err
 }
 
 // Stop returns the number of events in the window.
 func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
-	for at := range w.ends {
-		e := &w.ends[at]
-		if e.events == nil {
+	for at, processes := range w.ends {
+		if len(processes) == 0 {
 			continue
 		}
 		seen := findings.ForEnd(probe.End(at))
 		var err error
-		seen.Counters, err = e.events.Stop(window.Span)
+		seen.Counters, seen.Missing, err = probe.StopEvents(lists.Map(processes, func(p processCounter) *probe.EventCounter { return p.events }), window.Span)
 		all = errors.Join(all, err)
-		if e.migrations != nil {
-			count, err := e.migrations.stop(window.Span)
+		for _, p := range processes {
+			seen.Method = p.coverage().Method
+			if p.migrations == nil {
+				continue
+			}
+			count, err := p.migrations.stop(window.Span)
 			all = errors.Join(all, err)
-			seen.Counters = append(seen.Counters, record.Counter{Name: perfevent.Migrations.Name, Count: count})
+			sum := lists.FindOrAdd(&seen.Counters, record.Counter{Name: perfevent.Migrations.Name}, func(c record.Counter) bool { return c.Name == perfevent.Migrations.Name })
+			sum.Count += count
 		}
-		coverage := e.coverage()
-		seen.Method, seen.Missing = coverage.Method, coverage.Missing
 	}
 	if all != nil {
 		return probe.Findings{}, all
@@ -123,14 +130,13 @@ func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, all 
 	return findings, nil
 }
 
-func (e *endCounter) discard() (err error) {
+func (e *processCounter) discard() (err error) {
 	if e.events != nil {
 		err = e.events.Discard()
 	}
 	if e.migrations != nil {
 		e.migrations.readings.Stop()
 	}
-	*e = endCounter{}
 	return err
 }
 

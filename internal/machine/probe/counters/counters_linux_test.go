@@ -87,7 +87,7 @@ func TestWhatIsMissingHasAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.SetProcess(probe.Server, os.Getpid()); err != nil {
+	if err := watch.AddProcess(probe.Server, os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()

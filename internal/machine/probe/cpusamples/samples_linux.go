@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
 	"wirelab.dev/internal/machine/host"
@@ -36,9 +35,9 @@ const (
 
 // A Watch samples the call stacks of the server and the client.
 type Watch struct {
-	of      *perfevent.Sampler // samples all CPUs; nil means that threads are sampled
-	threads [2]*perfevent.Sampler
-	why     error // why the CPUs cannot be sampled
+	of      *perfevent.Sampler   // samples all CPUs; nil means that threads are sampled
+	threads []*perfevent.Sampler // of the processes
+	why     error                // why the CPUs cannot be sampled
 	kept    [2]samples
 	*probe.Collector
 }
@@ -86,24 +85,36 @@ func Start() (probe.Watch, error) {
 	return w, nil
 }
 
-func (w *Watch) drain(pids [2]int) error {
-	keep := func(s perfevent.Sample) {
-		for end, pid := range pids {
-			if s.PID == pid {
-				w.kept[end].add(s)
+func (w *Watch) drain(ends map[int]probe.End) error {
+	var all []perfevent.Sample
+	var forks []perfevent.Fork
+	for _, sampler := range w.samplers() {
+		err := sampler.Drain(func(s perfevent.Sample) { all = append(all, s) }, func(f perfevent.Fork) { forks = append(forks, f) })
+		if err != nil {
+			return err
+		}
+	}
+	for before := -1; before < len(ends); { // a child may have children on another CPU, which come first
+		before = len(ends)
+		for _, f := range forks {
+			if end, watched := ends[f.Parent]; watched {
+				ends[f.Child] = end
 			}
 		}
 	}
-	for _, sampler := range w.samplers() {
-		if err := sampler.Drain(keep); err != nil {
-			return err
+	for _, s := range all {
+		if end, watched := ends[s.PID]; watched {
+			w.kept[end].add(s)
 		}
 	}
 	return nil
 }
 
 func (w *Watch) samplers() []*perfevent.Sampler {
-	return slices.DeleteFunc([]*perfevent.Sampler{w.of, w.threads[0], w.threads[1]}, func(s *perfevent.Sampler) bool { return s == nil })
+	if w.of != nil {
+		return []*perfevent.Sampler{w.of}
+	}
+	return w.threads
 }
 
 // Coverage returns how the probe works here.
@@ -121,26 +132,24 @@ func (w *Watch) Coverage() probe.Coverage {
 	return a
 }
 
-// SetProcess starts to sample the server's or the client's process.
-func (w *Watch) SetProcess(end probe.End, pid int) error {
-	return w.Collector.SetProcess(end, pid, func() (err error) {
+// AddProcess starts to sample a process of the server or the client.
+func (w *Watch) AddProcess(end probe.End, pid int) error {
+	return w.Collector.AddProcess(end, pid, func() error {
 		if w.of != nil {
 			return nil
 		}
-		if w.threads[end] != nil {
-			err = w.threads[end].Close()
+		sampler, err := perfevent.StartThreadSampler(threadSampleRate, runtime.NumCPU(), pid)
+		if err != nil {
+			return fmt.Errorf("sample the threads of process %d: %w", pid, err)
 		}
-		var refused error
-		if w.threads[end], refused = perfevent.StartThreadSampler(threadSampleRate, runtime.NumCPU(), pid); refused != nil {
-			return errors.Join(err, fmt.Errorf("sample the threads of process %d: %w", pid, refused))
-		}
-		return err
+		w.threads = append(w.threads, sampler)
+		return nil
 	})
 }
 
 // Stop returns the stacks that were sampled within the window.
 func (w *Watch) Stop(window probe.MeasuredWindow) (probe.Findings, error) {
-	programs, err := w.Collector.Stop()
+	watched, err := w.Collector.Stop()
 	var lost int64
 	for _, sampler := range w.samplers() {
 		lost += sampler.LostSamples()
@@ -153,11 +162,11 @@ func (w *Watch) Stop(window probe.MeasuredWindow) (probe.Findings, error) {
 	if w.of == nil {
 		rate = threadSampleRate
 	}
-	return probe.GatherStacks(programs, w.Coverage(), lost, func(end int, to *probe.Stacks) error {
+	return probe.GatherStacks(watched, w.Coverage(), lost, func(end probe.End, to *probe.Stacks) error {
 		kept := &w.kept[end]
 		for _, s := range kept.list {
 			if window.BeginNS <= s.AtNS && s.AtNS < window.EndNS {
-				to.Add(s.User, s.Kernel, kept.each*int64(time.Second)/rate)
+				to.Add(s.PID, s.User, s.Kernel, kept.each*int64(time.Second)/rate)
 			}
 		}
 		return nil

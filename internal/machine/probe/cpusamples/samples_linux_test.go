@@ -25,6 +25,7 @@ import (
 
 const (
 	playSubject = "WIRELAB_PLAY_SUBJECT"
+	playParent  = "parent"               // value of playSubject for one whose child does the work
 	more        = 800 * time.Millisecond // of CPU time in burnMore, half of it in burnLess
 )
 
@@ -35,6 +36,15 @@ func TestMain(m *testing.M) {
 	}
 	runtime.LockOSThread()
 	_, _ = os.Stdin.Read(make([]byte, 1))
+	if os.Getenv(playSubject) == playParent {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), playSubject+"=1")
+		child.Stdin, child.Stdout = os.Stdin, os.Stdout
+		if child.Run() != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	// In slices of random lengths, so that no rhythm of theirs meets that of the samples.
 	var slicesOfMore []time.Duration
 	for left := more; left > 0; left -= slicesOfMore[len(slicesOfMore)-1] {
@@ -170,6 +180,23 @@ int main(void) {
 	}
 }
 
+// TestAChildIsSampled watches a process that leaves its work to a child.
+func TestAChildIsSampled(t *testing.T) {
+	subject := exec.CommandContext(t.Context(), os.Args[0])
+	subject.Env = append(os.Environ(), playSubject+"="+playParent)
+	stacks := sample(t, subject).Stacks
+	var named, all int64
+	for _, stack := range stacks.Stacks {
+		all += stack.Count
+		if slices.ContainsFunc(stacks.Functions(stack), func(f record.Frame) bool { return strings.HasSuffix(f.Function, "cpusamples.burnMore") }) {
+			named += stack.Count
+		}
+	}
+	if all < 10 || named < all/3 {
+		t.Errorf("%d of %d samples are in the child's function: %+v", named, all, stacks)
+	}
+}
+
 // sample runs a program that begins when its input says so, and says when it is done.
 func sample(t *testing.T, program *exec.Cmd) record.Seen {
 	t.Helper()
@@ -191,11 +218,11 @@ func sample(t *testing.T, program *exec.Cmd) record.Seen {
 	if err := program.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.SetProcess(probe.Client, program.Process.Pid); err != nil {
+	if err := watch.AddProcess(probe.Client, program.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()
-	if _, err := input.Write([]byte("1")); err != nil {
+	if _, err := input.Write([]byte("12")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(output).ReadString('\n'); err != nil {

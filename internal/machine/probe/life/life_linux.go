@@ -306,8 +306,8 @@ func (*Watch) Coverage() probe.Coverage {
 	return probe.Coverage{Method: fmt.Sprintf("BPF on system calls, arriving data and switches, in turns of %v", turnDuration)}
 }
 
-// SetProcess starts to watch the server's or the client's process.
-func (w *Watch) SetProcess(end probe.End, pid int) error { return w.ends.SetProcess(int(end), pid) }
+// AddProcess starts to watch a process of the server or the client.
+func (w *Watch) AddProcess(end probe.End, pid int) error { return w.ends.AddProcess(int(end), pid) }
 
 // Stop returns the duration of each stage of each call.
 func (w *Watch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {

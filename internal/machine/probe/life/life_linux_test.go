@@ -81,7 +81,7 @@ func TestASplitRequestIsItsSending(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(watch.SetProcess(probe.Server, server.Process.Pid), watch.SetProcess(probe.Client, os.Getpid())); err != nil {
+	if err := errors.Join(watch.AddProcess(probe.Server, server.Process.Pid), watch.AddProcess(probe.Client, os.Getpid())); err != nil {
 		t.Fatal(err)
 	}
 	var m probe.MeasuredWindow

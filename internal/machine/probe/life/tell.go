@@ -213,8 +213,8 @@ func StartCoarseWatch(why error) *CoarseWatch {
 // Coverage returns how the probe works here.
 func (c *CoarseWatch) Coverage() probe.Coverage { return c.coverage }
 
-// SetProcess does nothing, because the processes record the times themselves.
-func (*CoarseWatch) SetProcess(probe.End, int) error { return nil }
+// AddProcess does nothing, because the processes record the times themselves.
+func (*CoarseWatch) AddProcess(probe.End, int) error { return nil }
 
 // Stop returns the duration of the three stages of each call.
 func (c *CoarseWatch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {

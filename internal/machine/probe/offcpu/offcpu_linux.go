@@ -42,6 +42,7 @@ type Watch struct {
 	events  *bpf.EventRing
 
 	waits [2][]wait
+	pids  [2]int // the process of each end that started last: functions have its names
 	*probe.Collector
 }
 
@@ -107,7 +108,7 @@ func (w *Watch) switchInProgram(pid int32) asm.Instructions {
 	}, w.events.Emit(event, eventBytes))
 }
 
-func (w *Watch) drain([2]int) error {
+func (w *Watch) drain(map[int]probe.End) error {
 	full := false
 	err := w.events.Drain(func(event []byte) {
 		if len(event) < eventBytes {
@@ -137,22 +138,23 @@ func (*Watch) Coverage() probe.Coverage {
 	return probe.Coverage{Method: "BPF on every switch of a thread"}
 }
 
-// SetProcess starts to watch the server's or the client's process.
-func (w *Watch) SetProcess(end probe.End, pid int) error {
-	return w.Collector.SetProcess(end, pid, func() error { return w.ends.SetProcess(int(end), pid) })
+// AddProcess starts to watch a process of the server or the client.
+func (w *Watch) AddProcess(end probe.End, pid int) error {
+	w.pids[end] = pid
+	return w.Collector.AddProcess(end, pid, func() error { return w.ends.AddProcess(int(end), pid) })
 }
 
 // Stop returns the stacks of the waits. Each stack's weight is its time inside the window.
 func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, err error) {
-	programs, err := w.Collector.Stop()
+	watched, err := w.Collector.Stop()
 	lost, lostErr := w.events.LostEvents()
 	how := w.Coverage()
 	if _, err := symbol.LoadKernel(); err != nil {
 		how.Missing = []string{err.Error()}
 	}
 	if err = errors.Join(err, lostErr); err == nil {
-		findings, err = probe.GatherStacks(programs, how, lost, func(end int, to *probe.Stacks) error {
-			return w.addWaits(to, w.waits[end], window.Span)
+		findings, err = probe.GatherStacks(watched, how, lost, func(end probe.End, to *probe.Stacks) error {
+			return w.addWaits(to, end, window.Span)
 		})
 	}
 	if closing := w.session.Close(); closing != nil {
@@ -161,7 +163,7 @@ func (w *Watch) Stop(window probe.MeasuredWindow) (findings probe.Findings, err 
 	return findings, err
 }
 
-func (w *Watch) addWaits(to *probe.Stacks, waits []wait, window probe.Span) error {
+func (w *Watch) addWaits(to *probe.Stacks, end probe.End, window probe.Span) error {
 	known := map[int32][]uint64{}
 	of := func(number int32) ([]uint64, error) {
 		stack, looked := known[number]
@@ -172,7 +174,7 @@ func (w *Watch) addWaits(to *probe.Stacks, waits []wait, window probe.Span) erro
 		known[number] = stack
 		return stack, err
 	}
-	for _, one := range waits {
+	for _, one := range w.waits[end] {
 		length := min(one.EndNS, window.EndNS) - max(one.BeginNS, window.BeginNS)
 		if length <= 0 {
 			continue
@@ -185,7 +187,7 @@ func (w *Watch) addWaits(to *probe.Stacks, waits []wait, window probe.Span) erro
 		if err != nil {
 			return err
 		}
-		to.Add(user, to.BelowFunction("__traceiter_", kernel), length)
+		to.Add(w.pids[end], user, to.BelowFunction("__traceiter_", kernel), length)
 	}
 	return nil
 }

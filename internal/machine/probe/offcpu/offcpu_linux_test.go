@@ -70,7 +70,7 @@ func TestEverySleepIsSeen(t *testing.T) {
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.SetProcess(probe.Server, sleeper.Process.Pid); err != nil {
+	if err := watch.AddProcess(probe.Server, sleeper.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()

@@ -66,7 +66,7 @@ func (e *echo) measureWatched(start func() (probe.Watch, error), shortest *times
 	if err != nil {
 		return err
 	}
-	err = watch.SetProcess(probe.Server, os.Getpid())
+	err = watch.AddProcess(probe.Server, os.Getpid())
 	if err == nil {
 		err = e.measureShortest(shortest)
 	}

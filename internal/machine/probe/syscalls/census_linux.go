@@ -73,13 +73,17 @@ func startBPFCounter() (*BPFCounter, error) {
 }
 
 // Coverage returns how the calls are counted.
-func (*BPFCounter) Coverage() probe.Coverage {
-	return probe.Coverage{Method: "BPF on every system call"}
+func (c *BPFCounter) Coverage() probe.Coverage {
+	coverage := probe.Coverage{Method: "BPF on every system call"}
+	if c.ends.Unfollowed != nil {
+		coverage.Unfollowed = fmt.Sprintf("their system calls: %v", c.ends.Unfollowed)
+	}
+	return coverage
 }
 
-// SetProcess starts to count the calls of the server's or the client's process.
-func (c *BPFCounter) SetProcess(end probe.End, pid int) error {
-	return c.ends.SetProcess(int(end), pid)
+// AddProcess starts to count the calls of a process of the server or the client.
+func (c *BPFCounter) AddProcess(end probe.End, pid int) error {
+	return c.ends.AddProcess(int(end), pid)
 }
 
 // enterProgram returns the program that counts a call and stores when the call began.

@@ -45,6 +45,15 @@ func TestMain(m *testing.M) {
 func subject() int {
 	var one [1]byte
 	_, _ = os.Stdin.Read(one[:])
+	if os.Getenv("WIRELAB_SUBJECT") == parent {
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), "WIRELAB_SUBJECT=1")
+		child.Stdin, child.Stdout = os.Stdin, os.Stdout
+		if child.Run() != nil {
+			return 1
+		}
+		return 0
+	}
 	null, err := unix.Open("/dev/null", unix.O_WRONLY, 0)
 	if err != nil {
 		return 1
@@ -107,6 +116,49 @@ func TestCensusIsExact(t *testing.T) {
 	}
 }
 
+// parent is a subject whose calls are made by a child, which it starts when its input says so.
+const parent = "parent"
+
+// TestAFamilyIsCounted watches two processes as one end. One of them leaves its work to a child that it
+// starts while it is watched.
+func TestAFamilyIsCounted(t *testing.T) {
+	watch := orSkip(t, startBPFCounter)
+	if watch.ends.Unfollowed != nil {
+		_ = watch.session.Close()
+		t.Skip(watch.ends.Unfollowed)
+	}
+	begin := clock.Now()
+	watch.readings.ReadNow()
+	for _, kind := range []string{"1", parent} {
+		subject := exec.CommandContext(t.Context(), os.Args[0])
+		subject.Env = append(os.Environ(), "WIRELAB_SUBJECT="+kind)
+		input, err := subject.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := subject.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := watch.AddProcess(probe.Server, subject.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		_, err = input.Write([]byte("12")) // the second is read by the child
+		if err := errors.Join(err, input.Close(), subject.Wait()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watch.readings.ReadNow()
+	findings, err := watch.Stop(probe.MeasuredWindow{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int64{"getppid": 2 * parents, "lseek": 2 * seeks} {
+		if found := find(findings.Server, name); found.Count != want {
+			t.Errorf("%d calls of %s, want %d; all: %+v", found.Count, name, want, findings.Server.Syscalls)
+		}
+	}
+}
+
 const withTracefs = "WIRELAB_WITH_TRACEFS"
 
 // TestTracepointsAreExact mounts tracefs where only that is missing, in a namespace of mounts.
@@ -126,7 +178,7 @@ func TestTracepointsAreExact(t *testing.T) {
 		return
 	}
 	watch := orSkip(t, startTracepointCounter)
-	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].ReadNow() })
+	seen := watchWrites(t, watch, func() { watch.ends[probe.Client][0].ReadNow() })
 	if found := find(seen, "write"); found.Count != writes || found.NS != nil {
 		t.Errorf("the tracepoints have %+v, want %d writes; all: %+v", found, writes, seen)
 	}
@@ -135,7 +187,7 @@ func TestTracepointsAreExact(t *testing.T) {
 // TestSumsAreExact reads what the kernel sums up anyway.
 func TestSumsAreExact(t *testing.T) {
 	watch := orSkip(t, startProcfsCounter)
-	seen := watchWrites(t, watch, func() { watch.ends[probe.Client].ReadNow() })
+	seen := watchWrites(t, watch, func() { watch.ends[probe.Client][0].ReadNow() })
 	if found := find(seen, ioLabels[1].name); found.Count != writes {
 		t.Errorf("procfs has %+v, want %d writes", found, writes)
 	}
@@ -169,7 +221,7 @@ func watchWrites(t *testing.T, watch probe.Watch, mark func()) record.Seen {
 	if err := subject.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.SetProcess(probe.Client, subject.Process.Pid); err != nil {
+	if err := watch.AddProcess(probe.Client, subject.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	begin := clock.Now()

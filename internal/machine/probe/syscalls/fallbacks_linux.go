@@ -39,7 +39,7 @@ const enterTracepointPrefix = "syscalls/sys_enter_"
 type TracepointCounter struct {
 	fallback
 	traced []perfevent.Event
-	ends   [2]*probe.EventCounter
+	ends   [2][]*probe.EventCounter
 }
 
 func startTracepointCounter() (*TracepointCounter, error) {
@@ -63,31 +63,30 @@ func startTracepointCounter() (*TracepointCounter, error) {
 	return t, own.Close()
 }
 
-// SetProcess starts to count the calls of the server's or the client's process.
-func (t *TracepointCounter) SetProcess(end probe.End, pid int) (err error) {
-	if t.ends[end] != nil {
-		if err := t.ends[end].Discard(); err != nil {
-			return err
-		}
+// AddProcess starts to count the calls of a process of the server or the client, and of the processes
+// that it starts.
+func (t *TracepointCounter) AddProcess(end probe.End, pid int) error {
+	events, err := probe.CountEvents(pid, t.traced)
+	if err == nil {
+		t.ends[end] = append(t.ends[end], events)
 	}
-	t.ends[end], err = probe.CountEvents(pid, t.traced)
 	return err
 }
 
 // Stop returns the number of calls of each name in the window.
 func (t *TracepointCounter) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
-	for at, events := range t.ends {
-		if events == nil {
+	for at, processes := range t.ends {
+		if processes == nil {
 			continue
 		}
-		counts, err := events.Stop(window.Span)
+		counts, missing, err := probe.StopEvents(processes, window.Span)
 		if err != nil {
 			all = errors.Join(all, err)
 			continue
 		}
 		seen := findings.ForEnd(probe.End(at))
 		seen.Method = t.coverage.Method
-		seen.Missing = slices.Concat(t.coverage.Missing, events.Missing)
+		seen.Missing = slices.Concat(t.coverage.Missing, missing)
 		for _, c := range counts {
 			addSyscall(seen, record.Syscall{Name: strings.TrimPrefix(c.Name, enterTracepointPrefix)}, c.Count)
 		}
@@ -98,7 +97,7 @@ func (t *TracepointCounter) Stop(window probe.MeasuredWindow) (findings probe.Fi
 // A ProcfsCounter reads the numbers of read and write calls from /proc/PID/io.
 type ProcfsCounter struct {
 	fallback
-	ends [2]*probe.Readings
+	ends [2][]*probe.Readings
 }
 
 // ioLabels lists lines of /proc/PID/io, and the system calls that each line counts
@@ -114,17 +113,17 @@ func startProcfsCounter() (*ProcfsCounter, error) {
 	if _, err := readIOCounts(os.Getpid()); err != nil {
 		return nil, fmt.Errorf("%w: %w; use a kernel with CONFIG_TASK_IO_ACCOUNTING", host.ErrUnsupported, err)
 	}
-	return &ProcfsCounter{fallback: fallback{probe.Coverage{Method: "/proc/PID/io: sums of reads and writes, without sendto and recvmsg"}}}, nil
+	return &ProcfsCounter{fallback: fallback{probe.Coverage{
+		Method:     "/proc/PID/io: sums of reads and writes, without sendto and recvmsg",
+		Unfollowed: "their reads and writes: /proc/PID/io is read of the processes that ran at the beginning; run as root",
+	}}}, nil
 }
 
-// SetProcess starts to read the counts of the server's or the client's process.
-func (p *ProcfsCounter) SetProcess(end probe.End, pid int) error {
-	if p.ends[end] != nil {
-		p.ends[end].Stop()
-	}
+// AddProcess starts to read the counts of a process of the server or the client.
+func (p *ProcfsCounter) AddProcess(end probe.End, pid int) error {
 	// last counts, which are needed after the process has ended
 	last := make([]uint64, len(ioLabels))
-	p.ends[end] = probe.StartReadings(len(ioLabels), ioReadingPeriod, func(into []uint64) error {
+	p.ends[end] = append(p.ends[end], probe.StartReadings(len(ioLabels), ioReadingPeriod, func(into []uint64) error {
 		switch now, err := readIOCounts(pid); {
 		case err == nil:
 			copy(last, now)
@@ -133,26 +132,29 @@ func (p *ProcfsCounter) SetProcess(end probe.End, pid int) error {
 		}
 		copy(into, last)
 		return nil
-	})
+	}))
 	return nil
 }
 
 // Stop returns the number of reads and writes in the window.
 func (p *ProcfsCounter) Stop(window probe.MeasuredWindow) (findings probe.Findings, all error) {
-	for at, readings := range p.ends {
-		if readings == nil {
-			continue
-		}
-		readings.Stop()
-		grown, err := readings.Between(window.Span)
-		if err != nil {
-			all = errors.Join(all, err)
+	for at, processes := range p.ends {
+		if processes == nil {
 			continue
 		}
 		seen := findings.ForEnd(probe.End(at))
 		seen.Method, seen.Missing = p.coverage.Method, slices.Clone(p.coverage.Missing)
+		sums := make([]float64, len(ioLabels))
+		for _, readings := range processes {
+			readings.Stop()
+			grown, err := readings.Between(window.Span)
+			all = errors.Join(all, err)
+			for i, growth := range grown {
+				sums[i] += growth
+			}
+		}
 		for i, sum := range ioLabels {
-			addSyscall(seen, record.Syscall{Name: sum.name}, grown[i])
+			addSyscall(seen, record.Syscall{Name: sum.name}, sums[i])
 		}
 	}
 	return findings, all
