@@ -79,7 +79,7 @@ type measureFlags struct {
 
 func (m *measureFlags) register(cmd *cobra.Command) {
 	m.until.register(cmd)
-	m.probes.register(cmd)
+	m.probes.register(cmd, scenario.Probes)
 	m.gates.register(cmd)
 	m.fleet.register(cmd)
 	m.output.register(cmd)

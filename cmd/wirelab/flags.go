@@ -281,26 +281,19 @@ func (l *linkFlag) register(cmd *cobra.Command) {
 // probeFlag holds the probes for each cell.
 type probeFlag struct{ names []string }
 
-func (p *probeFlag) register(cmd *cobra.Command) {
+func (p *probeFlag) register(cmd *cobra.Command, possible []scenario.Probe) {
+	names := lists.Map(possible, func(p scenario.Probe) string { return string(p) })
 	cmd.Flags().StringSliceVar(&p.names, "probe", nil,
-		"run these `probes` in separate trials, to explain the results: "+strings.Join(probeNames(), ", ")+", or all (wirelab doctor shows the cost of each)")
-	setCompletions(cmd, "probe", append(probeNames(), "all"))
-}
-
-func probeNames() []string {
-	return lists.Map(scenario.Probes, func(p scenario.Probe) string { return string(p) })
+		"run these `probes` in separate trials, to explain the results: "+strings.Join(names, ", ")+", or all (wirelab doctor shows the cost of each)")
+	setCompletions(cmd, "probe", append(names, "all"))
 }
 
 // apply adds the probes to the scenario. It leaves out unsupported probes, with a warning for each.
-func (p probeFlag) apply(s *scenario.Scenario) (_ *scenario.Scenario, warnings []string, _ error) {
-	wanted, err := scenario.ParseProbes(p.names)
-	if err != nil {
+func (p probeFlag) apply(s *scenario.Scenario, known scenario.Vocabulary) (_ *scenario.Scenario, warnings []string, err error) {
+	if s, warnings, err = plan.AddProbes(s, p.names); err != nil {
 		return nil, nil, fmt.Errorf("--probe: %w", err)
 	}
-	if s, warnings, err = plan.AddProbes(s, wanted); err != nil {
-		return nil, nil, err
-	}
-	return s, warnings, s.Check(scenarioLibrary.Vocabulary())
+	return s, warnings, s.Check(known)
 }
 
 type untilFlags struct {

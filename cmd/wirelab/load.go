@@ -100,6 +100,7 @@ percent they are equal. A change in --fail-if is then judged between the two.`,
   wirelab load --connect-to shop.test:443:127.0.0.1:8443 https://shop.test/   # an address, with the names of the URL
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps the goal
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
+  wirelab load --probe syscalls,cpu,counters -o run http://127.0.0.1:8080/   # more trials, which count and sample; then: wirelab explain run
   wirelab load --traceparent 0.01 http://127.0.0.1:8080/    # trace 1 % of the requests, and print the slowest
   wirelab load --series seconds.csv --samples http://127.0.0.1:8080/   # one row per second, and one per request
   wirelab load --stages 30s:100,2m:500,30s:0 http://127.0.0.1:8080/   # the rate rises to 100/s, then to 500/s, and falls to 0
@@ -150,6 +151,7 @@ func (l *loadFlags) register(cmd *cobra.Command) {
 	f.StringVar(&l.series, "series", "", "write one row per second into this CSV `file`: requests, failures, mean, P50, P90, P99 and maximum")
 	f.BoolVar(&l.samples, "samples", false, "save one row per request in Parquet files, in the run's directory (docs/records.md)")
 	f.BoolVar(&l.output.unsaved, "no-save", false, "keep nothing on disk: no records, no report; print the figures only")
+	l.probes.register(cmd, plan.ServiceProbes())
 	l.gates.register(cmd)
 	l.gates.registerFiles(cmd)
 	l.fleet.register(cmd)
@@ -171,17 +173,22 @@ func (a *app) load(cmd *cobra.Command, l *loadFlags, text string) error {
 	if err != nil {
 		return usageError(err)
 	}
+	s, warnings, err := l.probes.apply(s, anyNameVocabulary)
+	if err != nil {
+		return usageError(err)
+	}
 	err = plan.RefuseLink(l.link.links)
 	for i := range versions {
 		err = cmp.Or(err, versions[i].journey.check(s, &versions[i].loadFlags))
 	}
-	if err := errors.Join(err, l.output.checkUnsaved(), l.checkRows()); err != nil {
+	if err := errors.Join(err, l.output.checkUnsaved(), l.checkRows(), l.checkProbes()); err != nil {
 		return usageError(err)
 	}
 	j, err := l.baseJob(a, s, true)
 	if err != nil {
 		return usageError(err)
 	}
+	j.warnings = warnings
 	if j.fleet == nil {
 		if err := lab.CheckFiles(s.Parts[0]); err != nil {
 			return usageError(fmt.Errorf("-c: %w", err))
@@ -381,6 +388,20 @@ func (l *loadFlags) checkRows() error {
 	return checkFolder("--series", l.series)
 }
 
+// checkProbes refuses options that do not go together with probes.
+func (l *loadFlags) checkProbes() error {
+	switch {
+	case len(l.probes.names) == 0:
+	case l.output.unsaved:
+		return errors.New("--probe and --no-save: wirelab explain reads a saved run: give only one of them")
+	case l.fleet.Hub != "" || l.fleet.TokenFile != "":
+		return errors.New("--probe: a probe cannot observe the machines of a fleet: leave out --probe or --fleet")
+	case l.metrics != "" || len(l.push.targets) > 0:
+		return errors.New("--probe and --metrics or --push: requests with a probe take longer, and their figures would be served, too: leave out one of them")
+	}
+	return nil
+}
+
 // anyNameVocabulary accepts every name in a load's scenario, because the target is already parsed.
 var anyNameVocabulary = scenario.Vocabulary{
 	CheckVariant:  func(scenario.Variant, scenario.Part) error { return nil },
@@ -487,8 +508,8 @@ func (l *loadFlags) timeLimit() (time.Duration, error) {
 	if l.requests == 0 || l.hasCountAndRate() || !l.given("duration") {
 		return 0, nil
 	}
-	if len(l.steps) > 1 || l.repeats > 1 {
-		return 0, errors.New("-n and -z: give only one of them with --steps or --repeat")
+	if len(l.steps) > 1 || l.repeats > 1 || len(l.probes.names) > 0 {
+		return 0, errors.New("-n and -z: give only one of them with --steps, --repeat or --probe")
 	}
 	return l.duration, nil
 }

@@ -21,7 +21,7 @@ import (
 // TestMain makes the test's program wirelab itself, for scripts and for the
 // workers that it starts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"wirelab": main, "slowly": serveSlowly, "clustered": serveClustered})
+	testscript.Main(m, map[string]func(){"wirelab": main, "slowly": serveSlowly, "clustered": serveClustered, "calling": serveCalls})
 }
 
 // TestScripts drives every command as a user would.

@@ -303,7 +303,7 @@ func (a *app) explain(directory, cells, rules string) (*insight.Explanation, err
 		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu", directory)
 	}
 	if cells == "" {
-		return insight.Explain(insight.DefaultPair(insights)), nil
+		return insight.ExplainDefault(insights), nil
 	}
 	e, err := insight.ExplainCells(cells, insights)
 	if err != nil {

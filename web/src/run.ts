@@ -793,6 +793,7 @@ export interface Pair {
 export interface Pass {
   probe: string;
   trials: number;
+  requests: number; // Requests is the number of requests of these trials, also before and after the window.
   cost: number | null; // Cost is the time of a call with the probe, divided by the time without the probe; null if unknown.
   method: string; // how the probe read its figures
   missing?: string[]; // what the probe could not read, and why

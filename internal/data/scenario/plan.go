@@ -207,7 +207,7 @@ func (p Part) probeTrials() map[int][]Cell {
 				if probe == record.ProbeLife && !cell.isFirstOfItsClients(cells) {
 					continue
 				}
-				cell.Probe = probe
+				cell.Probe, cell.Samples = probe, false // a row per call would hold latencies
 				if probe == record.ProbeLife {
 					cell.Clients, cell.Load = 1, Load{Model: Closed, Duration: Duration(lifeProbeWindow)}
 				}

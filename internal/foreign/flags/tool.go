@@ -217,7 +217,7 @@ var Own = &Tool{
 		unchangedFlags(Text, "--host --sni --user --bearer --rows --targets --cacert --cert --key --proto --import-path --protoset"),
 		unchangedFlags(Text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --push --push-header --traceparent --from --link --unix-socket"),
 		unchangedFlags(Text, "--against --also --budget --client --columns --exchange --expect-sample --fleet --fleet-token --inflight-per-stream"),
-		unchangedFlags(Text, "--match --message-rate --open-rate --sent-at --sequence --series --server --target --undecided"),
+		unchangedFlags(Text, "--match --message-rate --open-rate --probe --sent-at --sequence --series --server --target --undecided"),
 		unchangedFlags(None, "-h --help -v --verbose --random --plaintext --binary --json --yes-i-may --dry-run --no-save --samples --sse --streams"),
 		[]Option{{"--live", Maybe, Function("", func(c *Command, value string) error {
 			c.Set(strings.TrimSuffix("--live="+value, "="))

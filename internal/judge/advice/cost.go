@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -125,8 +126,8 @@ func stageSentences(e *insight.Explanation) []string {
 	}
 	s := e.Stages[0]
 	if e.Against == nil {
-		return []string{fmt.Sprintf("A call over %s takes %s%s: most is %s.",
-			e.Of.Variant, words.Micros(s.Whole.B), sizeAndClients(e.Of), largestParts(s, s.Whole.B))}
+		return []string{fmt.Sprintf("A call %s takes %s%s: most is %s.",
+			overName(e.Of), words.Micros(s.Whole.B), sizeAndClients(e.Of), largestParts(s, s.Whole.B))}
 	}
 	b, a := distinctNames(e)
 	more, difference := "longer", s.Whole.Difference()
@@ -145,7 +146,7 @@ func stageSentences(e *insight.Explanation) []string {
 // distinctNames names two cells by the property in which they differ, usually the variant.
 func distinctNames(e *insight.Explanation) (of, against string) {
 	for _, named := range []func(*insight.Insight) string{
-		func(i *insight.Insight) string { return "over " + i.Variant },
+		overName,
 		func(i *insight.Insight) string { return "of " + i.Workload },
 		func(i *insight.Insight) string { return "of " + words.PayloadText(i.Payload) },
 		func(i *insight.Insight) string { return "with " + words.Clients(i.Clients) },
@@ -155,6 +156,14 @@ func distinctNames(e *insight.Explanation) (of, against string) {
 		}
 	}
 	return "in " + e.Of.Part, "in " + e.Against.Part
+}
+
+// overName names a cell by its variant, or a version of a service as base or head.
+func overName(i *insight.Insight) string {
+	if i.Cell().Version() != "" {
+		return "of the " + i.Name()
+	}
+	return "over " + i.Name()
 }
 
 func sizeAndClients(i *insight.Insight) string {
@@ -183,7 +192,7 @@ func cpuTimeSentence(e *insight.Explanation) []string {
 // callSentence joins clauses about one cell, or about two compared cells, into a sentence.
 func callSentence(e *insight.Explanation, what string, clauses []string) []string {
 	if e.Against == nil {
-		return words.Sentence(clauses, what+" of a call over %s: %s.", e.Of.Variant)
+		return words.Sentence(clauses, what+" of a call %s: %s.", overName(e.Of))
 	}
 	b, a := distinctNames(e)
 	return words.Sentence(clauses, what+" of a call %s, against one %s: %s.", b, a)
@@ -215,7 +224,11 @@ const minCallDifference = 0.2
 
 func systemCallSentence(e *insight.Explanation) []string {
 	var clauses []string
-	for _, c := range e.Syscalls {
+	all := slices.Clone(e.Syscalls)
+	slices.SortStableFunc(all, func(a, b insight.Change) int {
+		return cmp.Compare(math.Abs(b.Difference()), math.Abs(a.Difference()))
+	})
+	for _, c := range all {
 		if len(clauses) == words.MaxShownItems || math.Abs(c.Difference()) < minCallDifference {
 			break
 		}

@@ -40,6 +40,11 @@ func TestExplainNamesWhatIsClear(t *testing.T) {
 			t.Errorf("the words have %q:\n%s", not, text)
 		}
 	}
+	// The largest differences are named, also if they are the server's and come last.
+	e.Syscalls = append(e.Syscalls, insight.Change{Name: "b", End: "client", A: 1, B: 2}, insight.Change{Name: "c", End: "client", A: 1, B: 2}, insight.Change{Name: "getppid", End: "server", B: 10})
+	if text := strings.Join(Explain(e), "\n"); !strings.Contains(text, ": 10 getppid on the server, against 0; 2 futex on the client") {
+		t.Errorf("the words lack the largest difference:\n%s", text)
+	}
 	e.Stages[0].Whole, e.Stages[0].Parts = insight.Change{A: 100, B: 40}, []insight.Change{{Name: "handler", A: 50, B: 1}}
 	if text := Explain(e)[0]; !strings.Contains(text, "60 µs shorter than over tcp") || !strings.Contains(text, "handler (49 µs)") {
 		t.Error(text)

@@ -47,6 +47,7 @@ func mostFailures(s *analysis.Summary) []string {
 func LoadRemarks(s *analysis.Summary) []string {
 	remarks := standstills(s)
 	remarks = append(remarks, idleCloses(s)...)
+	remarks = append(remarks, Unobserved(s)...)
 	onlyDisturbed, others := OnlyDisturbed(s), false
 	for _, r := range reasons(s, record.Warning) {
 		if troubles[r.name].ofService {
@@ -76,6 +77,25 @@ func LoadRemarks(s *analysis.Summary) []string {
 	}
 	shown := slices.DeleteFunc(slices.Clone(s.Warnings), func(text string) bool { return strings.HasPrefix(text, "the check ") })
 	return append(remarks, lists.Map(shown, words.Capitalize)...)
+}
+
+// Unobserved says what the probes of a load did not observe. It leaves out what a warning of the run says.
+func Unobserved(s *analysis.Summary) (remarks []string) {
+	type gap struct{ missing, probe string }
+	var gaps []gap
+	for _, i := range s.Insights {
+		for _, p := range i.Passes {
+			for _, missing := range p.Missing {
+				if !slices.ContainsFunc(s.Warnings, func(warning string) bool { return strings.Contains(warning, missing) }) {
+					gaps = lists.AppendNew(gaps, gap{missing, p.Probe})
+				}
+			}
+		}
+	}
+	for _, same := range lists.GroupBy(gaps, func(g gap) string { return g.missing }) {
+		remarks = append(remarks, fmt.Sprintf("Not observed by --probe %s: %s.", strings.Join(lists.Map(same, func(g gap) string { return g.probe }), ","), same[0].missing))
+	}
+	return remarks
 }
 
 // refusedFigures names the figures that a check spoils.

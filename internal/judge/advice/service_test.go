@@ -7,6 +7,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/analysis"
+	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
@@ -104,5 +105,20 @@ func TestIdleClosesAreNamed(t *testing.T) {
 	want := "The service closes idle connections without saying so, and 3 requests failed for that: "
 	if said := LoadRemarks(s); !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, want) }) {
 		t.Errorf("got %q, want a line that begins with %q", said, want)
+	}
+}
+
+// What probes did not observe of a load is said once for all probes, unless a warning of the run says it.
+func TestUnobservedProcessesAreNamed(t *testing.T) {
+	s := serving(0, 4)
+	missing := []string{"the service: 192.0.2.1:80 is on another machine; run wirelab there", "cycles: not on this machine"}
+	s.Insights = []insight.Insight{{Passes: []insight.Pass{{Probe: "syscalls", Missing: missing[:1]}, {Probe: "counters", Missing: missing}}}}
+	s.Warnings = []string{"the probe counters cannot observe everything on this machine; missing: cycles: not on this machine"}
+	want := "Not observed by --probe syscalls,counters: the service: 192.0.2.1:80 is on another machine; run wirelab there."
+	if said := Unobserved(s); len(said) != 1 || said[0] != want {
+		t.Errorf("got %q, want %q", said, want)
+	}
+	if said := LoadRemarks(s); !slices.Contains(said, want) {
+		t.Errorf("the remarks %q lack %q", said, want)
 	}
 }

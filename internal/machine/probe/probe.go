@@ -71,7 +71,11 @@ type MeasuredWindow struct {
 }
 
 // A Span is the time between two instants.
-type Span struct{ BeginNS, EndNS int64 }
+type Span struct {
+	BeginNS, EndNS int64
+	// Alone says that the load ran in this time alone, and not before or after it.
+	Alone bool
+}
 
 // Findings holds the results of a Watch.
 type Findings struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ func (r *Readings) Stop() {
 }
 
 // Between returns the growth of each counter in the window. Call it after Stop. It assumes that
-// counters grow at a constant rate between two readings.
+// counters grow at a constant rate between two readings, or if the window is Alone, only within it.
 func (r *Readings) Between(window Span) ([]float64, error) {
 	if r.failed != nil {
 		return nil, r.failed
@@ -95,6 +96,13 @@ func (r *Readings) Between(window Span) ([]float64, error) {
 	if window.BeginNS < first.atNS || window.EndNS > last.atNS {
 		return nil, fmt.Errorf("the readings do not cover the window: they begin %v after its start and end %v before its end",
 			max(0, time.Duration(first.atNS-window.BeginNS)), max(0, time.Duration(window.EndNS-last.atNS)))
+	}
+	if window.Alone {
+		before := r.firstFrom(window.BeginNS)
+		if r.taken[before].atNS > window.BeginNS {
+			before--
+		}
+		window.BeginNS, window.EndNS = r.taken[before].atNS, r.taken[r.firstFrom(window.EndNS)].atNS
 	}
 	grown := r.valuesAt(window.EndNS)
 	for i, before := range r.valuesAt(window.BeginNS) {
@@ -106,17 +114,19 @@ func (r *Readings) Between(window Span) ([]float64, error) {
 // Covered returns the part of a window that the readings cover. Call it after Stop.
 func (r *Readings) Covered(window Span) Span {
 	if len(r.taken) == 0 {
-		return Span{window.BeginNS, window.BeginNS}
+		return Span{BeginNS: window.BeginNS, EndNS: window.BeginNS}
 	}
 	begin := max(window.BeginNS, r.taken[0].atNS)
-	return Span{begin, max(begin, min(window.EndNS, r.taken[len(r.taken)-1].atNS))}
+	return Span{BeginNS: begin, EndNS: max(begin, min(window.EndNS, r.taken[len(r.taken)-1].atNS))}
+}
+
+// firstFrom returns the index of the first reading at an instant or after it.
+func (r *Readings) firstFrom(instant int64) int {
+	return slices.IndexFunc(r.taken, func(one reading) bool { return one.atNS >= instant })
 }
 
 func (r *Readings) valuesAt(instant int64) []float64 {
-	after := 0
-	for r.taken[after].atNS < instant {
-		after++
-	}
+	after := r.firstFrom(instant)
 	b := r.taken[after]
 	a := r.taken[max(0, after-1)]
 	share := 1.0

@@ -41,6 +41,10 @@ func TestReadingsCutTheWindowOut(t *testing.T) {
 		if grown, err = readings.Between(Span{BeginNS: before, EndNS: after}); err != nil || grown[1] != 10_000 {
 			t.Errorf("around the burst the counter grew by %v, %v", grown, err)
 		}
+		// A load that ran alone, for a moment between two readings, has all of the growth.
+		if grown, err = readings.Between(Span{BeginNS: before, EndNS: before, Alone: true}); err != nil || grown[1] != 10_000 {
+			t.Errorf("of a load that ran alone the counter grew by %v, %v", grown, err)
+		}
 		if _, err := readings.Between(Span{BeginNS: began - 1, EndNS: began}); err == nil {
 			t.Error("a window that began before the readings was cut out of them")
 		}

@@ -101,6 +101,23 @@ func (f *serviceFamily) processes() []int {
 	return slices.Sorted(maps.Keys(f.last))
 }
 
+// startedSince returns how many processes the family has besides those of before, and whether any of before
+// still runs.
+func (f *serviceFamily) startedSince(before []int) (started int, running bool) {
+	f.guard.Lock()
+	f.find(host.ReadProcessTable())
+	f.guard.Unlock()
+	_, _ = f.read() // forgets those that have ended
+	for _, pid := range f.processes() {
+		if slices.Contains(before, pid) {
+			running = true
+		} else {
+			started++
+		}
+	}
+	return started, running
+}
+
 // read returns the summed usage. Processes that have ended keep their counters.
 func (f *serviceFamily) read() (sum probe.Usage, err error) {
 	if f == nil {

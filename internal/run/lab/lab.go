@@ -164,6 +164,7 @@ type trial struct {
 	learnt      time.Duration // the warm-up that earlier trials of the cell needed
 	in          *surroundings
 	watch       probe.Watch // nil: the trial has no probe that observes from outside
+	unobserved  []string    // what the probe does not observe of a user's service, and why
 	inWorker    error       // why the workers themselves do the probe's work; nil: they do not
 
 	hasTurn, rests, left bool            // its state in the block

@@ -3,13 +3,18 @@ package lab
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/machine/host"
+	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/machine/probe/probetest"
+	"wirelab.dev/internal/run/worker"
 )
 
 const withoutPerfEvents = "WIRELAB_WITHOUT_PERF_EVENTS"
@@ -55,6 +60,40 @@ func TestWorkersProfileThemselves(t *testing.T) {
 			if seen.Stacks.Samples < 10 || weight != seen.Stacks.Samples*10_000_000 {
 				t.Errorf("the %s has %d samples of %d ns", end, seen.Stacks.Samples, weight)
 			}
+		}
+	}
+}
+
+// TestWhatIsNotSeenOfAServiceIsSaid: a probe goes on with the client alone where the service's processes are out
+// of reach, and the findings say why.
+func TestWhatIsNotSeenOfAServiceIsSaid(t *testing.T) {
+	front := stageService(t)
+	for _, one := range []struct {
+		address string
+		found   []int // processes of the service
+		want    string
+	}{
+		{"192.0.2.1:80", nil, "the service: 192.0.2.1:80 is on another machine; run wirelab there"},
+		{"127.0.0.1:1", nil, "the service: the processes that listen on 127.0.0.1:1 were not found"},
+		{front.address, []int{front.pid}, ""},
+	} {
+		watch, err := probes.Start(record.ProbeSyscalls)
+		if err != nil {
+			t.Skip(err)
+		}
+		watched := &trial{watch: watch}
+		serving := &server{address: one.address}
+		if one.found != nil {
+			serving.service = newServiceFamily(host.ReadProcessTable(), one.found)
+		}
+		begin := clock.Now()
+		watched.watchService(serving)
+		r := &record.Record{}
+		watched.recordFindings(r, serving, worker.ServerResult{}, &worker.ClientResult{BeginNS: begin, EndNS: clock.Now()})
+		missing := r.Server.Seen.Missing
+		if one.want == "" && slices.ContainsFunc(missing, func(text string) bool { return strings.HasPrefix(text, "the service") }) ||
+			one.want != "" && !slices.ContainsFunc(missing, func(text string) bool { return strings.HasPrefix(text, one.want) }) {
+			t.Errorf("of %s is missing %q, want %q", one.address, missing, one.want)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type server struct {
 	// service on another machine, and for wirelab's own worker, which measures its own cost.
 	outside *worker.OutsideReader
 	service *serviceFamily          // of a service at a given address; nil if it is unknown
+	watched []int                   // processes of it that a probe observes
 	spent   time.Duration           // by a service at a given address, during the readings
 	machine *worker.MachineReadings // of a server on another machine, once it has stopped
 }
@@ -47,6 +48,7 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 			case len(t.ancestors) > 0:
 				r.Warnings = append(r.Warnings, "the CPU time of the service is unknown: the same processes serve both versions")
 			}
+			t.watchService(given)
 		}
 		return given, nil
 	}

@@ -3,6 +3,9 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/probe"
@@ -36,6 +39,44 @@ func (t *trial) watchProcess(end probe.End, pid int) error {
 	return t.watch.AddProcess(end, pid)
 }
 
+// watchService makes the probe observe the processes of a user's service. What cannot be observed goes
+// into t.unobserved, and the trial goes on with the client alone.
+func (t *trial) watchService(s *server) {
+	if t.watch == nil {
+		return
+	}
+	s.watched = s.service.processes()
+	for _, pid := range s.watched {
+		// A process may have ended since it was found.
+		if err := t.watch.AddProcess(probe.Server, pid); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			t.unobserved = append(t.unobserved, fmt.Sprintf("process %d of the service: %v", pid, err))
+		}
+	}
+	switch {
+	case len(s.watched) > 0:
+	case !filepath.IsAbs(s.address) && !IsOwnAddress(s.address):
+		t.unobserved = append(t.unobserved, fmt.Sprintf("the service: %s is on another machine; run wirelab there", s.address))
+	default:
+		t.unobserved = append(t.unobserved, fmt.Sprintf("the service: the processes that listen on %s were not found, as those of another user or of a container; run as root, or name them with --also PID", s.address))
+	}
+}
+
+// describeUnobserved returns what the probe did not observe of a service, and why.
+func (t *trial) describeUnobserved(s *server) []string {
+	missing := t.unobserved
+	if len(s.watched) == 0 {
+		return missing
+	}
+	started, running := s.service.startedSince(s.watched)
+	if what := t.watch.Coverage().Unfollowed; what != "" && started > 0 {
+		missing = append(missing, fmt.Sprintf("%d processes that the service started meanwhile: %s", started, what))
+	}
+	if !running {
+		missing = append(missing, "the end of the window: all processes of the service that ran at its beginning have ended")
+	}
+	return missing
+}
+
 // watchPort passes the server's port to the probe, if the probe uses ports.
 func (t *trial) watchPort(s *server) error {
 	if watch, wants := t.watch.(probe.PortWatch); wants {
@@ -54,15 +95,17 @@ func (t *trial) recordFindings(r *record.Record, server *server, serving worker.
 		return
 	}
 	window := probe.MeasuredWindow{
-		Span:  probe.Span{BeginNS: client.BeginNS, EndNS: client.EndNS},
+		Span:  probe.Span{BeginNS: client.BeginNS, EndNS: client.EndNS, Alone: client.Outside != nil && *client.Outside == 0},
 		Calls: client.Calls, Handled: serving.Handled, Port: server.port(),
 	}
+	unobserved := t.describeUnobserved(server)
 	findings, err := t.watch.Stop(window)
 	t.watch = nil
 	if err != nil {
-		r.Warnings = append(r.Warnings, "the probe "+r.Probe+" has no findings: "+err.Error())
-		return
+		findings = probe.Findings{}
+		unobserved = append(unobserved, "all figures: "+err.Error())
 	}
+	findings.Server.Missing = append(findings.Server.Missing, unobserved...)
 	r.Server.Seen, r.Client.Seen, r.Life = nilIfUnobserved(findings.Server), nilIfUnobserved(findings.Client), findings.Life
 }
 

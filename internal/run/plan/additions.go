@@ -12,6 +12,7 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/spelling"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/foreign"
 	"wirelab.dev/internal/machine/host"
@@ -176,9 +177,45 @@ func partNameOf(link string) string {
 	}, strings.ToLower(link)), "-")
 }
 
-// AddProbes adds the probes to all measured parts. It leaves out probes that do not work on this
-// machine. Each warning says what a probe cannot observe here, and what would help.
-func AddProbes(s *scenario.Scenario, wanted []scenario.Probe) (_ *scenario.Scenario, warnings []string, _ error) {
+// notForServices says for each probe that needs wirelab's own workers what to use instead for a service.
+var notForServices = map[scenario.Probe]string{
+	record.ProbeOffCPU:      "it names the waiting functions of one process, and a service may have several: --probe syscalls shows the system calls in which it waits, and for how long",
+	record.ProbeAllocations: "only wirelab's own workers sample their heap for it: use the service's own profiler, as net/http/pprof in Go",
+	record.ProbeLife:        "it needs wirelab's own server, which notes when its handlers run: --probe cpu,syscalls shows where the time goes, and --traceparent follows requests in a tracing system",
+}
+
+// ServiceProbes lists the probes that can observe a service of the user's own.
+func ServiceProbes() []scenario.Probe {
+	return slices.DeleteFunc(slices.Clone(scenario.Probes), func(p scenario.Probe) bool { return notForServices[p] != "" })
+}
+
+// parseProbes reads the names of probes for a scenario.
+func parseProbes(s *scenario.Scenario, names []string) ([]scenario.Probe, error) {
+	wanted, err := scenario.ParseProbes(names)
+	if err != nil || len(wanted) == 0 || s.Parts[0].Stacks[0].Stack != record.ServiceStack {
+		return wanted, err
+	}
+	if slices.Contains(names, "all") {
+		wanted = ServiceProbes()
+	}
+	for _, p := range wanted {
+		if instead := notForServices[p]; instead != "" {
+			return nil, fmt.Errorf("%s cannot observe a service: %s", p, instead)
+		}
+	}
+	if s.Parts[0].Load.Model == scenario.Search {
+		return nil, errors.New("a search with --goal has many rates, and a probe would change them: first find the rate, then measure it with --rps and --probe")
+	}
+	return wanted, nil
+}
+
+// AddProbes adds the probes with these names to all measured parts. It leaves out probes that do not
+// work on this machine. Each warning says what a probe cannot observe here, and what would help.
+func AddProbes(s *scenario.Scenario, names []string) (_ *scenario.Scenario, warnings []string, _ error) {
+	wanted, err := parseProbes(s, names)
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(wanted) > 0 {
 		s = new(*s)
 		s.Parts = slices.Clone(s.Parts)

@@ -112,6 +112,9 @@ func (s *loadContent) trialEnds(r *record.Record, _ time.Time) string {
 // describeRun returns the figures of one run of a load. What they are worth is said below all of them.
 func describeRun(r *record.Record, number int) string {
 	name := fmt.Sprintf("run %d, %d clients", number, r.Cell.Clients)
+	if r.Probe != "" {
+		name += ", probe " + r.Probe
+	}
 	if r.Failure != "" {
 		return name + ": failed: " + r.Failure
 	}

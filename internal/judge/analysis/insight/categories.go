@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"wirelab.dev/internal/base/pattern"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -33,7 +34,15 @@ var BuiltInCategories = sync.OnceValue(func() *Categories {
 type Categories struct {
 	CPU    []Rule `yaml:"cpu"`
 	OffCPU []Rule `yaml:"offcpu"`
+
+	ofService bool // the call stacks are of a user's service, whose own functions no rule can know
 }
+
+// Categories of a program's own functions. In a service of the user's own they are the application.
+const (
+	ownCategory         = "wirelab itself"
+	applicationCategory = "the application"
+)
 
 // A Rule assigns a category to the call stacks that contain one of its functions.
 type Rule struct {
@@ -81,8 +90,8 @@ func (r *Rule) compile() (err error) {
 	case len(r.Functions) == 0:
 		return fmt.Errorf("the rule of category %q has no functions: add at least one pattern", r.Category)
 	}
-	for _, pattern := range r.Functions { // compiled separately, so that an error names the pattern
-		if _, err := regexp.Compile(pattern); err != nil {
+	for _, function := range r.Functions { // compiled separately, so that an error names the pattern
+		if _, err := regexp.Compile(function); err != nil {
 			return fmt.Errorf("functions: %w", err)
 		}
 	}
@@ -92,21 +101,37 @@ func (r *Rule) compile() (err error) {
 
 // A sorter finds the category of a call stack. It remembers the rule of each frame.
 type sorter struct {
-	rules []Rule
-	known map[record.Frame]int // number of a frame's rule, from 1; 0 means that no rule matches
+	rules     []Rule
+	ofService bool
+	known     map[record.Frame]int // number of a frame's rule, from 1; 0 means that no rule matches
 }
 
-func newSorter(rules []Rule) *sorter { return &sorter{rules, map[record.Frame]int{}} }
+func (c *Categories) cpuSorter() *sorter { return &sorter{c.CPU, c.ofService, map[record.Frame]int{}} }
+func (c *Categories) offCPUSorter() *sorter {
+	return &sorter{c.OffCPU, c.ofService, map[record.Frame]int{}}
+}
 
 // categoryOf returns the category of a stack. The stack starts with its outermost frame.
 func (s *sorter) categoryOf(stack []record.Frame) string {
 	for i := len(stack) - 1; i >= 0; i-- {
-		if place := s.ruleIndex(stack[i]); place > 0 {
+		place := s.ruleIndex(stack[i])
+		switch {
+		case s.ofService && (place > 0 && s.rules[place-1].Category == ownCategory || place == 0 && isApplication(stack[i])):
+			return applicationCategory
+		case place > 0:
 			return s.rules[place-1].Category
 		}
 	}
 	return Unclassified
 }
+
+// isApplication reports whether a function that no rule matches is a service's own: neither of the
+// kernel, nor of a library in a file of its own, nor of Go's standard library.
+func isApplication(f record.Frame) bool {
+	return f.In == "" && !strings.HasPrefix(f.Function, "[") && !isGoLibrary(f.Function)
+}
+
+var isGoLibrary = pattern.Matcher(`^(archive|bufio|bytes|cmp|compress|container|context|crypto|database|encoding|errors|fmt|hash|html|internal|io|iter|log|maps|math|mime|net|os|path|reflect|regexp|runtime|slices|sort|strconv|strings|sync|syscall|text|time|unicode|unique|vendor|weak)[./]`)
 
 func (s *sorter) ruleIndex(frame record.Frame) int {
 	place, known := s.known[frame]

@@ -22,7 +22,7 @@ func frames(texts ...string) []record.Frame {
 
 // TestUsualCategories sorts stacks as they were sampled, the outermost function first.
 func TestUsualCategories(t *testing.T) {
-	cpu, off := newSorter(BuiltInCategories().CPU), newSorter(BuiltInCategories().OffCPU)
+	cpu, off := BuiltInCategories().cpuSorter(), BuiltInCategories().offCPUSorter()
 	for want, stacks := range map[string][][]record.Frame{
 		"protocol layer": {
 			frames("runtime.goexit", "google.golang.org/grpc.(*Server).handleStream", "golang.org/x/net/http2/hpack.(*Encoder).WriteField", "runtime.mapaccess1", "aeshashbody"),
@@ -75,10 +75,10 @@ func TestCategoriesOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := newSorter(mine.CPU).categoryOf(frames("b.c", "x")); got != "a" {
+	if got := mine.cpuSorter().categoryOf(frames("b.c", "x")); got != "a" {
 		t.Errorf("b.c is %s", got)
 	}
-	if got := newSorter(mine.CPU).categoryOf(frames("k:b")); got != Unclassified {
+	if got := mine.cpuSorter().categoryOf(frames("k:b")); got != Unclassified {
 		t.Errorf("the kernel's b is %s", got)
 	}
 	for text, want := range map[string]string{
@@ -93,6 +93,31 @@ func TestCategoriesOfOnesOwn(t *testing.T) {
 	} {
 		if _, err := ParseCategories([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+// TestAServicesOwnFunctionsAreTheApplication, whatever they are called. Libraries keep their categories.
+func TestAServicesOwnFunctionsAreTheApplication(t *testing.T) {
+	const variant = record.ServiceStack + ":wire=h1"
+	server, client := categoriesOf(variant, ServerEnd, BuiltInCategories()).cpuSorter(), categoriesOf(variant, ClientEnd, BuiltInCategories()).cpuSorter()
+	for _, one := range []struct {
+		stack          []record.Frame
+		server, client string
+	}{
+		{frames("net/http.(*conn).serve", "main.handle"), applicationCategory, ownCategory},
+		{frames("net/http.(*conn).serve", "shop.example/api.List", "strconv.Itoa"), applicationCategory, "protocol layer"},
+		{frames("main", "ngx_worker_process_cycle", "ngx_http_process_request"), applicationCategory, Unclassified},
+		{frames("net/http.(*conn).serve", "slices.Sort"), "protocol layer", "protocol layer"},
+		{frames("main.handle", "runtime.mallocgc"), "allocation", "allocation"},
+		{frames("k:x64_sys_call", "k:something_unheard_of"), "system-call entry", "system-call entry"},
+		{frames("[unknown program]"), Unclassified, Unclassified},
+	} {
+		if got := server.categoryOf(one.stack); got != one.server {
+			t.Errorf("%v of a service: %s, want %s", one.stack, got, one.server)
+		}
+		if got := client.categoryOf(one.stack); got != one.client {
+			t.Errorf("%v of the client: %s, want %s", one.stack, got, one.client)
 		}
 	}
 }

@@ -23,6 +23,10 @@ type Explanation struct {
 	// Syscalls and Counters are numbers of events per call.
 	Syscalls []Change `json:"syscalls"`
 	Counters []Change `json:"counters"`
+	// Functions are shares of the CPU time of each end, without the functions that they call.
+	Functions []Change `json:"functions"`
+
+	Others []string `json:"others"` // names of the cells with probes that are not explained
 }
 
 // An ExplainedFigure holds a figure and the parts that it consists of.
@@ -71,6 +75,7 @@ func Explain(of, against *Insight) *Explanation {
 		}
 		e.Syscalls = append(e.Syscalls, pairByName(end.name, lists.Map(end.a.Syscalls, Syscall.reading), lists.Map(end.b.Syscalls, Syscall.reading))...)
 		e.Counters = append(e.Counters, pairByName(end.name, lists.Map(end.a.Counters, Count.reading), lists.Map(end.b.Counters, Count.reading))...)
+		e.Functions = append(e.Functions, pairByName(end.name, end.a.CPU.functionReadings(), end.b.CPU.functionReadings())...)
 	}
 	return e
 }
@@ -79,6 +84,20 @@ func (s Syscall) reading() Change  { return Change{Name: s.Name, B: s.PerCall} }
 func (c Count) reading() Change    { return Change{Name: c.Name, B: c.PerCall} }
 func (c Category) reading() Change { return Change{Name: c.Name, B: c.PerCall, Error: c.Error} }
 func (s Stage) reading() Change    { return Change{Name: s.Name, B: s.Mean, Error: s.Error} }
+
+// functionReadings returns the functions, each with the library that has it.
+func (b *Breakdown) functionReadings() []Change {
+	if b == nil {
+		return nil
+	}
+	return lists.Map(b.Functions, func(f FunctionTime) Change {
+		name := f.Function
+		if f.In != "" {
+			name += " (" + f.In + ")"
+		}
+		return Change{Name: name, B: f.Share}
+	})
+}
 
 func (l *Life) meanCallTime() float64 { return *cmp.Or(l.Bare, &l.Mean) }
 
@@ -152,6 +171,17 @@ func DefaultPair(insights []Insight) (of, against *Insight) {
 	return of, against
 }
 
+// ExplainDefault explains the cells of DefaultPair, and names the others.
+func ExplainDefault(insights []Insight) *Explanation {
+	e := Explain(DefaultPair(insights))
+	for i := range insights {
+		if one := &insights[i]; one != e.Of && one != e.Against {
+			e.Others = append(e.Others, one.Key())
+		}
+	}
+	return e
+}
+
 // callTime returns the mean time of measured calls, or else of traced calls, or else 0.
 func (i *Insight) callTime() float64 {
 	switch {
@@ -169,7 +199,7 @@ func (i *Insight) IsAt(other *Insight) bool {
 }
 
 // Key returns the name of the insight's cell, in the form of [record.Cell].
-func (i *Insight) Key() string { return i.Place.Key(i.Part, i.Variant) }
+func (i *Insight) Key() string { return i.Cell().Key() }
 
 // ExplainCells explains one cell, or the difference between two. cells holds one name, or two names
 // separated by a comma. A part of a name is enough.

@@ -42,10 +42,21 @@ type Insight struct {
 	Life   *Life       `json:"life,omitempty"` // absent if no probe traced calls
 }
 
+// Cell returns the cell of the insight, as far as its name needs it.
+func (i *Insight) Cell() record.Cell {
+	stack, _, _ := strings.Cut(i.Variant, ":")
+	return record.Cell{Part: i.Part, Stack: stack, Variant: i.Variant, Place: i.Place}
+}
+
+// Name returns the variant's short name, or the version of a service.
+func (i *Insight) Name() string { return cmp.Or(i.Cell().Version(), i.Cell().ShortVariant()) }
+
 // A Pass holds one probe's extra trials of a cell, and their cost.
 type Pass struct {
 	Probe  string `json:"probe"`
 	Trials int    `json:"trials"`
+	// Requests is the number of requests of these trials, also before and after the window.
+	Requests int64 `json:"requests"`
 	// Cost is the time of a call with the probe, divided by the time without the probe; null if
 	// unknown.
 	Cost    *matrix.Figure `json:"cost"`
@@ -59,6 +70,18 @@ type EndReadings struct {
 	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
 	CPU      *Breakdown `json:"cpu,omitempty"`     // time on a CPU
 	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // time that threads waited, summed over all threads
+}
+
+// SyscallsPerCall returns the number of all system calls per call, or nil if none were counted.
+func (in *EndReadings) SyscallsPerCall() *float64 {
+	if len(in.Syscalls) == 0 {
+		return nil
+	}
+	sum := 0.0
+	for _, s := range in.Syscalls {
+		sum += s.PerCall
+	}
+	return &sum
 }
 
 // A Count is a number of events per call.
@@ -159,6 +182,13 @@ func groupByCell(points []*matrix.Point, passes []*record.Record) []probedCell {
 	})
 }
 
+// categoriesOf returns the categories for an end of a variant.
+func categoriesOf(variant, end string, all *Categories) *Categories {
+	of := *all
+	of.ofService = end == ServerEnd && strings.HasPrefix(variant, record.ServiceStack+":")
+	return &of
+}
+
 // newInsight adds up the passes of one cell.
 func newInsight(of probedCell, categories *Categories) Insight {
 	cell := of.passes[0].Cell
@@ -173,8 +203,8 @@ func newInsight(of probedCell, categories *Categories) Insight {
 			i.Life = newLife(passes)
 			continue
 		}
-		i.Client.addProbe(probe, passes, matrix.ClientOf, of.cpu[ClientEnd], categories)
-		i.Server.addProbe(probe, passes, matrix.ServerOf, of.cpu[ServerEnd], categories)
+		i.Client.addProbe(probe, passes, matrix.ClientOf, of.cpu[ClientEnd], categoriesOf(i.Variant, ClientEnd, categories))
+		i.Server.addProbe(probe, passes, matrix.ServerOf, of.cpu[ServerEnd], categoriesOf(i.Variant, ServerEnd, categories))
 	}
 	if of.bare != nil {
 		trials := of.bare.TrialsWith(record.Counts)
@@ -187,6 +217,10 @@ func newInsight(of probedCell, categories *Categories) Insight {
 func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 	p := Pass{Probe: probe, Trials: len(of)}
 	for _, r := range of {
+		p.Requests += r.Requests
+		if r.Outside != nil {
+			p.Requests += *r.Outside
+		}
 		for _, seen := range []*record.Seen{r.Server.Seen, r.Client.Seen} {
 			if seen == nil {
 				continue
@@ -235,12 +269,12 @@ func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(
 	case record.ProbeSyscalls:
 		in.Syscalls = syscalls(seen, calls)
 	case record.ProbeCPU:
-		in.CPU = breakdown(seen, calls, categories.CPU)
+		in.CPU = breakdown(seen, calls, categories.cpuSorter())
 		if in.CPU != nil && cpu != nil {
 			in.CPU.setTimes(cpu.Value)
 		}
 	case record.ProbeOffCPU:
-		in.OffCPU = breakdown(seen, calls, categories.OffCPU)
+		in.OffCPU = breakdown(seen, calls, categories.offCPUSorter())
 	}
 }
 
@@ -309,9 +343,8 @@ func syscalls(seen []*record.Seen, calls float64) []Syscall {
 }
 
 // breakdown divides the time of call stacks by category. It returns nil without stacks.
-func breakdown(seen []*record.Seen, calls float64, rules []Rule) *Breakdown {
+func breakdown(seen []*record.Seen, calls float64, sorted *sorter) *Breakdown {
 	b := &Breakdown{}
-	sorted := newSorter(rules)
 	inCategory, inFunction := map[string]float64{}, map[record.Frame]float64{}
 	var all, kernel, depth, decoding, decodingDepth float64
 	for _, s := range seen {

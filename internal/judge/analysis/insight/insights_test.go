@@ -2,6 +2,7 @@ package insight
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"wirelab.dev/internal/base/latency"
@@ -84,6 +85,9 @@ func TestADifferenceIsExplained(t *testing.T) {
 		if !protocol.IsClear() || copying.IsClear() {
 			t.Errorf("a difference of %v ± %v and one of %v ± %v", protocol.Difference(), protocol.Error, copying.Difference(), copying.Error)
 		}
+	}
+	if all := ExplainDefault(append(insights, Insight{Part: "p", Variant: "third"})); !slices.Equal(all.Others, []string{"p/third//0B/c=0"}) {
+		t.Errorf("not explained: %q", all.Others)
 	}
 	if len(e.CPU) != 2 {
 		t.Errorf("CPU time of %d ends", len(e.CPU))

@@ -54,12 +54,13 @@ func FindProfiles(points []*matrix.Point, passes []*record.Record, categories *C
 	for _, group := range groupByCell(points, passes) {
 		cell := group.passes[0].Cell
 		for _, end := range bothEnds {
+			sorted := categoriesOf(cell.Variant, end.name, categories)
 			for _, kind := range []struct {
 				probe, name, unit string
 				sorted            *sorter
 			}{
-				{record.ProbeCPU, CPUProfile, "ns", newSorter(categories.CPU)},
-				{record.ProbeOffCPU, OffCPUProfile, "ns", newSorter(categories.OffCPU)},
+				{record.ProbeCPU, CPUProfile, "ns", sorted.cpuSorter()},
+				{record.ProbeOffCPU, OffCPUProfile, "ns", sorted.offCPUSorter()},
 				{record.ProbeAllocations, AllocProfile, "B", nil},
 			} {
 				p := profiler{sorted: kind.sorted, functions: map[ProfiledFunction]int{}}

@@ -32,8 +32,8 @@ const (
 	bytesPerEnd     = maxSyscalls * bytesPerSyscall
 	tableBytes      = 2 * bytesPerEnd
 	countersInTable = tableBytes / 8
-	bytesPerThread  = 16 // thread, system call, and the instant at which the call began
-	readingPeriod   = 20 * time.Millisecond
+	bytesPerThread  = 16                   // thread, system call, and the instant at which the call began
+	readingPeriod   = 5 * time.Millisecond // until there are many readings (probe.Readings)
 )
 
 // A BPFCounter counts and times every system call with programs in the kernel.

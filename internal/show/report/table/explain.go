@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -27,6 +28,7 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 		inside := endProcess(e.Of, cpu.End)
 		title := fmt.Sprintf("CPU time per call, %s, by category (%d samples%s)", cpu.End, inside.CPU.Samples, describeDepth(inside))
 		writeParts(&out, e, title, cpu, false)
+		writeFunctions(&out, e, cpu.End)
 	}
 	for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
 		writeChanges(&out, e, "System calls per call, "+end, end, e.Syscalls)
@@ -35,6 +37,9 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 	writeProbes(&out, e.Of)
 	if e.Against != nil {
 		writeProbes(&out, e.Against)
+	}
+	if len(e.Others) > 0 {
+		fmt.Fprintf(&out, "\nNot explained here; name one of these, or two with a comma between them, with --cells:\n  %s\n", strings.Join(e.Others, "\n  "))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -75,9 +80,9 @@ func writeMeasuredMeans(out *strings.Builder, e *insight.Explanation) {
 	}
 	text := ""
 	if e.Against != nil {
-		text = fmt.Sprintf("%s %s, ", e.Against.Variant, units.Time(e.Against.Mean.Value*1e3))
+		text = fmt.Sprintf("%s %s, ", e.Against.Name(), units.Time(e.Against.Mean.Value*1e3))
 	}
-	fmt.Fprintf(out, "(measured in separate trials: %s%s %s)\n", text, e.Of.Variant, units.Time(e.Of.Mean.Value*1e3))
+	fmt.Fprintf(out, "(measured in separate trials: %s%s %s)\n", text, e.Of.Name(), units.Time(e.Of.Mean.Value*1e3))
 }
 
 // stageOrder sorts the stages by their order in a call.
@@ -108,6 +113,22 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 	table := newPairTable(out, e)
 	for _, c := range of[:min(len(of), maxShownParts)] {
 		table.row(c.Name, units.Number, c)
+	}
+	table.end()
+}
+
+// writeFunctions prints the functions that take the largest shares of an end's CPU time.
+func writeFunctions(out *strings.Builder, e *insight.Explanation, end string) {
+	of := slices.DeleteFunc(slices.Clone(e.Functions), func(c insight.Change) bool { return c.End != end })
+	slices.SortStableFunc(of, func(a, b insight.Change) int { return cmp.Compare(max(b.A, b.B), max(a.A, a.B)) })
+	if len(of) == 0 {
+		return
+	}
+	const shown = 8
+	fmt.Fprintf(out, "\nFunctions, %s: share of its CPU time, without the functions that they call\n", end)
+	table := newPairTable(out, e)
+	for _, f := range of[:min(len(of), shown)] {
+		table.row(f.Name, func(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }, f)
 	}
 	table.end()
 }
@@ -171,7 +192,7 @@ type pairTable struct {
 func newPairTable(out *strings.Builder, e *insight.Explanation) pairTable {
 	c := pairTable{out: out, to: tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight), both: e.Against != nil}
 	if c.both {
-		fmt.Fprintf(c.to, "\t%s\t%s\tdifference\t\n", e.Against.Variant, e.Of.Variant)
+		fmt.Fprintf(c.to, "\t%s\t%s\tdifference\t\n", e.Against.Name(), e.Of.Name())
 	}
 	return c
 }

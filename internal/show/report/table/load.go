@@ -44,6 +44,7 @@ func WriteLoad(w io.Writer, s *analysis.Summary, table Table) error {
 	} else {
 		out.steps(cells)
 	}
+	out.probes(s.Insights, cells[0])
 	out.failures(cells)
 	if s.Fleet != nil {
 		out.fact("fleet", advice.FleetLine(s.Fleet, words.MaxLineLength))
@@ -53,9 +54,11 @@ func WriteLoad(w io.Writer, s *analysis.Summary, table Table) error {
 			}
 		}
 	}
-	if !ComparesVersions(s) { // their answer says what was found
-		out.remarks(advice.LoadRemarks(s), table.Verbose)
+	remarks := advice.Unobserved(s) // of two versions, their answer says the rest
+	if !ComparesVersions(s) {
+		remarks = advice.LoadRemarks(s)
 	}
+	out.remarks(remarks, table.Verbose)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -372,10 +375,7 @@ func (t *loadText) times(name string, l *matrix.Latencies, spread []matrix.Sprea
 // describeCPU returns the cost of both ends.
 func describeCPU(c *matrix.Cell) []string {
 	client, service := formatOptional(figureValue(c.ClientCPU), format.Micros), formatOptional(figureValue(c.ServerCPU), format.Micros)
-	call := "request"
-	if c.Streams != nil {
-		call = "message"
-	}
+	call := callOf(c)
 	parts := []string{fmt.Sprintf("client %s, service %s per %s", client, service, call)}
 	if c.ServerCPU == nil {
 		parts = []string{"client " + client + " per " + call, "service unknown: on another machine, not found, or restarted"}
@@ -384,6 +384,14 @@ func describeCPU(c *matrix.Cell) []string {
 		parts = append(parts, fmt.Sprintf("memory %.0f and %.0f MiB", c.Client.RSS.Value/(1<<20), c.Server.RSS.Value/(1<<20)))
 	}
 	return parts
+}
+
+// callOf returns the word for one call of a load.
+func callOf(c *matrix.Cell) string {
+	if c.Streams != nil {
+		return "message"
+	}
+	return "request"
 }
 
 func figureValue(f *matrix.Figure) *float64 {
