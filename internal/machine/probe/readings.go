@@ -190,13 +190,13 @@ type Collector struct {
 type WatchedProcesses struct {
 	Ends     map[int]End
 	programs map[int]*symbol.Process // programs whose memory maps were read
-	hidden   map[int]error           // why a memory map could not be read; nil if the process had ended
+	hidden   map[int]bool            // processes without a readable memory map: true if rights are missing, false if they ended
 }
 
 // StartCollector starts a collector. It calls empty from one goroutine at a time. empty may add processes
 // to ends. After empty returns an error, it does not call it again.
 func StartCollector(period time.Duration, empty func(ends map[int]End) error) *Collector {
-	c := &Collector{empty: empty, watched: WatchedProcesses{map[int]End{}, map[int]*symbol.Process{}, map[int]error{}}}
+	c := &Collector{empty: empty, watched: WatchedProcesses{map[int]End{}, map[int]*symbol.Process{}, map[int]bool{}}}
 	c.ticks = startTicker(period, func() time.Duration {
 		c.collect()
 		return period
@@ -211,13 +211,10 @@ func (c *Collector) collect() {
 		if _, hidden := c.watched.hidden[pid]; hidden {
 			continue
 		}
-		switch program, err := symbol.ReadProcess(pid); {
-		case err == nil:
+		if program, err := symbol.ReadProcess(pid); err != nil {
+			c.watched.hidden[pid] = errors.Is(err, fs.ErrPermission)
+		} else {
 			c.watched.programs[pid] = program
-		case errors.Is(err, fs.ErrPermission):
-			c.watched.hidden[pid] = err
-		default:
-			c.watched.hidden[pid] = nil
 		}
 	}
 	if c.failed == nil {
@@ -229,11 +226,11 @@ func (c *Collector) collect() {
 func (c *Collector) AddProcess(end End, pid int, begin func() error) error {
 	c.guard.Lock()
 	defer c.guard.Unlock()
-	c.watched.Ends[pid] = end
-	if begin == nil {
-		return nil
+	err := begin()
+	if err == nil {
+		c.watched.Ends[pid] = end
 	}
-	return begin()
+	return err
 }
 
 // Stop empties the buffers for the last time. It returns the processes that were watched.

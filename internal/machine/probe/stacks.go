@@ -41,8 +41,8 @@ func GatherStacks(watched WatchedProcesses, how Coverage, lost int64, add func(e
 				continue
 			}
 			processes++
-			if err := watched.hidden[pid]; err != nil {
-				missing = append(missing, fmt.Sprintf("function names of process %d: %v; run as root", pid, err))
+			if watched.hidden[pid] {
+				missing = append(missing, fmt.Sprintf("function names of process %d: its memory map may not be read; run as root", pid))
 			}
 		}
 		if processes == 0 {

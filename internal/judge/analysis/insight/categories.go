@@ -107,6 +107,7 @@ type sorter struct {
 }
 
 func (c *Categories) cpuSorter() *sorter { return &sorter{c.CPU, c.ofService, map[record.Frame]int{}} }
+
 func (c *Categories) offCPUSorter() *sorter {
 	return &sorter{c.OffCPU, c.ofService, map[record.Frame]int{}}
 }

@@ -84,6 +84,17 @@ func (in *EndReadings) SyscallsPerCall() *float64 {
 	return &sum
 }
 
+// PartialSyscalls returns the method that counted system calls if it counts only some kinds, or "".
+func (i *Insight) PartialSyscalls() string {
+	for _, p := range i.Passes {
+		complete := func(s Syscall) bool { return s.Time != nil } // only the method that sees all calls has times
+		if p.Probe == record.ProbeSyscalls && !slices.ContainsFunc(slices.Concat(i.Client.Syscalls, i.Server.Syscalls), complete) {
+			return p.Method
+		}
+	}
+	return ""
+}
+
 // A Count is a number of events per call.
 type Count struct {
 	Name    string  `json:"name"`

@@ -121,8 +121,10 @@ func startProcfsCounter() (*ProcfsCounter, error) {
 
 // AddProcess starts to read the counts of a process of the server or the client.
 func (p *ProcfsCounter) AddProcess(end probe.End, pid int) error {
-	// last counts, which are needed after the process has ended
-	last := make([]uint64, len(ioLabels))
+	last, err := readIOCounts(pid) // the last counts are needed after the process has ended
+	if err != nil {
+		return fmt.Errorf("%w; run as root", err)
+	}
 	p.ends[end] = append(p.ends[end], probe.StartReadings(len(ioLabels), ioReadingPeriod, func(into []uint64) error {
 		switch now, err := readIOCounts(pid); {
 		case err == nil:

@@ -31,7 +31,11 @@ func (t *loadText) probes(insights []insight.Insight, c *matrix.Cell) {
 		if steps {
 			of += ", " + words.Clients(in.Clients)
 		}
-		t.fact("syscalls", fmt.Sprintf("client %s, service %s per %s%s", formatOptional(client, units.Number), formatOptional(service, units.Number), callOf(c), of))
+		parts := []string{fmt.Sprintf("client %s, service %s per %s%s", formatOptional(client, units.Number), formatOptional(service, units.Number), callOf(c), of)}
+		if partial := in.PartialSyscalls(); partial != "" {
+			parts = append(parts, "not all kinds: "+partial)
+		}
+		t.fact("syscalls", parts...)
 	}
 	if trials > 0 {
 		t.fact("probes", words.Count(trials, "more run"), fmt.Sprintf("%s more %ss, which no other figure has", units.Thousands(requests), callOf(c)))
