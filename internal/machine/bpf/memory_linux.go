@@ -72,6 +72,12 @@ func (s *SharedMemory) WriteUint32(offset int, value uint32) error {
 	return err
 }
 
+// WriteUint8 writes a byte at an offset.
+func (s *SharedMemory) WriteUint8(offset int, value uint8) error {
+	_, err := s.memory.WriteAt([]byte{value}, int64(offset))
+	return err
+}
+
 // Close frees the memory. The kernel keeps it until the programs that use it are closed.
 func (s *SharedMemory) Close() error { return s.kernel.Close() }
 

@@ -178,7 +178,7 @@ const (
 // WatchedEnds holds the process numbers of the server and the client that programs watch. An end may
 // have several processes. A process that a watched process starts is watched from its start.
 type WatchedEnds struct {
-	watched *ebpf.Map // the end of each watched process
+	watched *SharedMemory // by process number: 1 + the end of a watched process, or 0
 	forks   RunningPrograms
 	// Unfollowed says why processes that a watched process starts are not watched. It is nil if they are.
 	Unfollowed error
@@ -188,11 +188,9 @@ type WatchedEnds struct {
 }
 
 func newWatchedEnds() (*WatchedEnds, error) {
-	// The kernel forgets the processes that made no system call for the longest time, so that there is
-	// always room for new ones.
-	watched, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ends", Type: ebpf.LRUHash, KeySize: 4, ValueSize: 4, MaxEntries: maxProcesses})
+	watched, err := newSharedMemory("ends", maxPIDs)
 	if err != nil {
-		return nil, explainRefusal("make a BPF map of processes", err)
+		return nil, err
 	}
 	e := &WatchedEnds{watched: watched}
 	var namespace syscall.Stat_t
@@ -209,7 +207,8 @@ func newWatchedEnds() (*WatchedEnds, error) {
 	return e, nil
 }
 
-const maxProcesses = 1 << 14
+// maxPIDs is PID_MAX_LIMIT of include/linux/threads.h: all process numbers are smaller.
+const maxPIDs = 4 << 20
 
 // followForks starts a program that watches the processes that watched processes start.
 func (e *WatchedEnds) followForks() error {
@@ -220,25 +219,30 @@ func (e *WatchedEnds) followForks() error {
 	if err != nil {
 		return err
 	}
-	const pid, end = 8, 16 // distances from the stack's end
+	const pid = 8 // distance from the stack's end
 	e.forks, err = Start(Program{Name: "fork", On: "sched_process_fork", Code: slices.Concat(e.FilterProcesses(), asm.Instructions{
 		asm.LoadMem(asm.R4, ContextRegister, 8, asm.DWord), // second argument of sched_process_fork
 	}, CopyFromKernel(asm.R4, tgid, 4, pid), asm.Instructions{
-		asm.StoreMem(asm.RFP, -end, EndRegister, asm.Word),
-		asm.LoadMapPtr(asm.R1, e.watched.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, -pid),
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, -end),
-		asm.Mov.Imm(asm.R4, 0), // BPF_ANY of include/uapi/linux/bpf.h
-		asm.FnMapUpdateElem.Call(),
+		asm.LoadMem(asm.R0, asm.RFP, -pid, asm.Word),
+	}, e.loadPlace(ExitLabel), asm.Instructions{
+		asm.Add.Imm(EndRegister, 1),
+		asm.StoreMem(asm.R1, 0, EndRegister, asm.Byte),
 	})})
 	return err
 }
 
 // AddProcess adds a process to the server or the client (end).
 func (e *WatchedEnds) AddProcess(end, pid int) error {
-	return e.watched.Put(uint32(pid), uint32(end))
+	return e.watched.WriteUint8(pid, uint8(1+end))
+}
+
+// loadPlace returns instructions that load the address of the entry of a process into R1. R0 holds its number.
+func (e *WatchedEnds) loadPlace(other string) asm.Instructions {
+	return asm.Instructions{
+		asm.JGE.Imm(asm.R0, maxPIDs, other), // never, but the kernel's verifier must know
+		e.watched.LoadPointer(asm.R1, 0),
+		asm.Add.Reg(asm.R1, asm.R0),
+	}
 }
 
 // Close frees the process numbers.
@@ -295,15 +299,11 @@ func (e *WatchedEnds) FilterOrJump(other string) asm.Instructions {
 			asm.LoadMem(asm.R0, asm.RFP, onStack+4, asm.Word),
 		)
 	}
-	return append(program,
-		asm.StoreMem(asm.RFP, onStack, asm.R0, asm.Word),
-		asm.LoadMapPtr(asm.R1, e.watched.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, onStack),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, other),
-		asm.LoadMem(EndRegister, asm.R0, 0, asm.Word),
-		asm.JGE.Imm(EndRegister, endCount, other), // never, but the kernel's verifier must know
+	return append(slices.Concat(program, e.loadPlace(other)),
+		asm.LoadMem(EndRegister, asm.R1, 0, asm.Byte),
+		asm.JEq.Imm(EndRegister, 0, other),
+		asm.Sub.Imm(EndRegister, 1),
+		asm.JGE.Imm(EndRegister, endCount, other), // as above
 	)
 }
 

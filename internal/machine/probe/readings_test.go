@@ -41,12 +41,32 @@ func TestReadingsCutTheWindowOut(t *testing.T) {
 		if grown, err = readings.Between(Span{BeginNS: before, EndNS: after}); err != nil || grown[1] != 10_000 {
 			t.Errorf("around the burst the counter grew by %v, %v", grown, err)
 		}
-		// A load that ran alone, for a moment between two readings, has all of the growth.
-		if grown, err = readings.Between(Span{BeginNS: before, EndNS: before, Alone: true}); err != nil || grown[1] != 10_000 {
-			t.Errorf("of a load that ran alone the counter grew by %v, %v", grown, err)
-		}
 		if _, err := readings.Between(Span{BeginNS: began - 1, EndNS: began}); err == nil {
 			t.Error("a window that began before the readings was cut out of them")
+		}
+	})
+}
+
+// TestALoadAloneHasAllGrowth: a short load between two readings has all that they differ by if nothing else ran.
+func TestALoadAloneHasAllGrowth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := uint64(0)
+		readings := StartReadings(1, 10*time.Millisecond, func(into []uint64) error {
+			into[0] = calls
+			return nil
+		})
+		time.Sleep(25 * time.Millisecond)
+		window := Span{BeginNS: clock.Now()}
+		calls = 100
+		time.Sleep(time.Millisecond)
+		window.EndNS = clock.Now()
+		time.Sleep(25 * time.Millisecond)
+		readings.Stop()
+		for alone, want := range map[bool]float64{false: 10, true: 100} {
+			window.Alone = alone
+			if grown, err := readings.Between(window); err != nil || grown[0] != want {
+				t.Errorf("alone %v: the counter grew by %v, %v, want %v", alone, grown, err, want)
+			}
 		}
 	})
 }
