@@ -91,7 +91,7 @@ func (l *loadFlags) findService(ctx context.Context, t service.Target) (_ *servi
 		return nil, usageError(errors.New("--cacert, --cert, --key and --sni need TLS: write https:// or grpcs://"))
 	}
 	if d.Network == "tcp" {
-		d.Address, err = reach.LookUp(ctx, t)
+		d.Address, d.Addresses, err = reach.LookUp(ctx, t, l.request.rules.Policy)
 	}
 	return d, err
 }
@@ -174,7 +174,9 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringVarP(&r.Kind, "content-type", "T", "", "Content-`Type` of the body (default: that of JSON or of a form if the body is one)")
 	f.StringVar(&r.host, "host", "", "`name` of the server in each request, and over TLS in its certificate (default: the target's name)")
 	f.StringArrayVar(&r.rules.ConnectTo, "connect-to", nil, "`HOST1:PORT1:HOST2:PORT2`: connect to HOST2:PORT2 in place of HOST1:PORT1; names in requests and certificates stay; repeatable")
-	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address in place of looking HOST up; repeatable")
+	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address, or to several with commas between them, in place of looking HOST up; repeatable")
+	f.StringVar((*string)(&r.rules.Policy), "addresses", string(service.FirstAddress), "which addresses of the target's name get requests: `first`, all (in turn: connections, and requests that share connections), or least (each request goes to the address with the fewest under way)")
+	setCompletions(cmd, "addresses", service.Policies)
 	f.StringVar(&r.User, "user", "", "`NAME:PASSWORD` for basic authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.Bearer, "bearer", "", "`token` for bearer authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")

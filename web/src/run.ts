@@ -94,6 +94,24 @@ export interface Run {
   pairs: Pair[];
 }
 
+/** AddressFigures holds the figures of the requests to one address. */
+export interface AddressFigures {
+  address: string; // IP:PORT
+  unreached?: number; // Unreached counts the attempts to connect that failed, also before the window. Their calls went to other addresses. Example is the error of the first one.
+  example?: string;
+  requests: number; // in the window, failed ones included
+  failed: number;
+  mean_us?: number; // response time, from the instant when a request was due; absent without requests
+  p50_us?: number;
+  p99_us?: number; // absent with too few requests
+}
+
+/** Addresses compares the addresses of a service, over all trials. */
+export interface Addresses {
+  policy: "all" | "least"; // how calls are divided among them
+  all: AddressFigures[];
+}
+
 /** An Allocation divides the heap allocations of one end of a cell by function. */
 export interface Allocation {
   part: string;
@@ -248,6 +266,7 @@ export interface Cell {
   spoiled_trials: number; // Spoiled counts the trials that are invalid only because of other programs.
   streams?: Streams; // absent unless the clients held streams
   calls?: CallTimes[]; // figures by request, by a user's step, or by stage of the rate; absent if the calls have one name
+  addresses?: Addresses; // absent unless calls went to several addresses
   key: string; // names the cell within its run
   repeats: Repeat[];
   curve: CurvePoint[]; // response time by percentile, as long as ten requests are slower, and the maximum

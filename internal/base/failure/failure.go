@@ -35,6 +35,18 @@ func Of(err error) Class {
 	return Unknown
 }
 
+// IsUnreached reports whether a call failed because no connection could be opened for it.
+func IsUnreached(err error) bool {
+	switch Of(err) {
+	case Refused, ConnectTimeout, Backlog:
+		return true
+	case Unknown:
+		failed, is := errors.AsType[*net.OpError](err)
+		return is && failed.Op == "dial"
+	}
+	return false
+}
+
 // classifyEnd classifies errors that say only that the call ended, but not why.
 func classifyEnd(err error) Class {
 	code := status.Code(err)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -32,6 +33,35 @@ type Connections struct {
 	Handshake *latency.Distribution `json:"handshake,omitempty"`
 	// From the begin of a call that opens its own connection to the answer's first byte.
 	FirstByte *latency.Distribution `json:"first_byte,omitempty"`
+}
+
+// Addresses describes the addresses of a service whose calls go to several of them.
+type Addresses struct {
+	Policy string    `json:"policy"` // how calls are divided among them: all or least
+	All    []Address `json:"all"`
+}
+
+// Plus merges the addresses of both.
+func (a Addresses) Plus(other Addresses) Addresses {
+	a.Policy = joinNames(a.Policy, other.Policy)
+	a.All = sum.ByKey(a.All, other.All, func(one Address) string { return one.Address })
+	return a
+}
+
+// An Address is one address of a service.
+type Address struct {
+	Address string `json:"address"` // IP:PORT
+	// Unreached counts the attempts to connect that failed, also before the window. Their calls went to
+	// other addresses. Example is the error of the first one.
+	Unreached int64  `json:"unreached,omitempty"`
+	Example   string `json:"example,omitempty"`
+}
+
+// Plus adds the counts of a and other.
+func (a Address) Plus(other Address) Address {
+	a.Unreached += other.Unreached
+	a.Example = cmp.Or(a.Example, other.Example)
+	return a
 }
 
 // Negotiated holds the protocols and options that client and server negotiated, read from the

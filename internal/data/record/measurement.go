@@ -80,6 +80,10 @@ type Measurement struct {
 	// Named holds the figures of the calls by name, sorted by name. It is empty if calls have no
 	// names.
 	Named []NamedCalls `json:"named,omitempty"`
+	// Addresses describes the addresses of the service, if calls went to several of them. ByAddress holds
+	// the figures of the calls to each one that was called.
+	Addresses *Addresses   `json:"addresses,omitempty"`
+	ByAddress []NamedCalls `json:"by_address,omitempty"`
 	// ThoughtNS is the think time of all clients in the window. The times of calls and
 	// Engine.BetweenNS exclude think time.
 	ThoughtNS int64 `json:"thought_ns,omitempty"`
@@ -133,6 +137,8 @@ func (m Measurement) Plus(other Measurement) Measurement {
 	m.Bytes = sum.AddPresent(m.Bytes, other.Bytes)
 	m.ByConnection = plusConnections(m.ByConnection, other.ByConnection)
 	m.Named = plusNamed(m.Named, other.Named)
+	m.Addresses = sum.AddPresent(m.Addresses, other.Addresses)
+	m.ByAddress = plusNamed(m.ByAddress, other.ByAddress)
 	m.ThoughtNS += other.ThoughtNS
 	m.Streams = sum.AddPresent(m.Streams, other.Streams)
 	m.Checking = sum.AddPresent(m.Checking, other.Checking)

@@ -106,7 +106,8 @@ var loadFlags = []flags.Option{
 		map[string]flags.Rule{"1": flags.On("--conn", "shared")}, flags.Changed("--conn", func(value string) string { return "pool:" + value }))),
 	flags.Flag("--connect-timeout", flags.Duration, flags.Ignored(flags.ConnectTimeoutNote)),
 	flags.Flag("--keepalive", flags.Duration, flags.Ignored("under load a connection is never idle")),
-	flags.Flag("--lb-strategy", flags.Text, flags.Refused("one address is called: load each server in its own run, or load the balancer")),
+	flags.Flag("--lb-strategy", flags.OneOfWords("pick_first or round_robin", "pick_first round_robin"), flags.OneOf(flags.Code("--addresses first")+" or "+flags.Code("all"),
+		map[string]flags.Rule{"pick_first": flags.On("--addresses", "first")}, flags.On("--addresses", "all"))),
 	flags.Flag("--cpus", flags.Number, flags.Ignored(flags.ThreadsNote)),
 	flags.Flag("--skipFirst", flags.Number, flags.Function("left out, unless zero: use "+flags.Code("--warm-up")+" with a duration", func(c *flags.Command, value string) error {
 		if value != "0" {

@@ -107,12 +107,36 @@ const (
 // all failures. In a closed loop, a slow connection makes few calls, so percentiles hide it.
 func (t trial) checkSingleConnections() record.Check {
 	c := record.Check{Level: record.OK, Unit: "connections", Detail: "does not apply: the clients have no connections of their own, or there are too many"}
-	if len(t.ByConnection) < 2 {
+	groups := []connectionGroup{{calls: t.addressCalls(), name: t.nameAddresses}, {calls: t.ByConnection, name: t.nameConnections}}
+	found := t.uncalledAddresses()
+	odd, uncalled, compared := len(found), len(found), false
+	for _, g := range groups {
+		if len(g.calls) > 1 && len(found) == uncalled {
+			some, count := t.oddConnections(g)
+			c.Detail = "no connection is much slower than the others, and none has almost all failures"
+			found, odd, compared = append(found, some...), odd+count, true
+		}
+	}
+	if !compared && len(found) == 0 {
 		return c
 	}
-	var found []string
-	slow, rest := t.slowConnections()
-	failing, failed := t.failingConnections()
+	c.Figure, c.Limit = new(float64(odd)), new(0.0)
+	if len(found) > 0 {
+		setVerdict(&c, record.Warning, "%s", strings.Join(found, "; "))
+	}
+	return c
+}
+
+// A connectionGroup holds the calls of connections, or of addresses, that are compared.
+type connectionGroup struct {
+	calls []record.ConnectionCalls
+	name  func([]record.ConnectionCalls) string
+}
+
+// oddConnections says which connections of a group are slow, and which have almost all failures.
+func (t trial) oddConnections(g connectionGroup) (found []string, odd int) {
+	slow, rest := g.slow()
+	failing, failed := g.failing()
 	if len(slow) > 0 {
 		those, others := sumConnections(slow), sumConnections(rest)
 		mean, usual := float64(those.SumNS)/float64(those.Requests), float64(others.SumNS)/float64(others.Requests)
@@ -121,21 +145,16 @@ func (t trial) checkSingleConnections() record.Check {
 			is, made = "are", "they made"
 		}
 		found = append(found, fmt.Sprintf("%s %s %s slower than the others: mean %s against %s; %s %s of the calls",
-			t.nameConnections(slow), is, units.Time(mean-usual), units.Time(mean), units.Time(usual), made, percentText(float64(those.Requests)/float64(max(1, t.Requests)))))
+			g.name(slow), is, units.Time(mean-usual), units.Time(mean), units.Time(usual), made, percentText(float64(those.Requests)/float64(max(1, t.Requests)))))
 	}
 	if len(failing) > 0 {
 		all := fmt.Sprintf("%d of %d", failed, t.Failed())
 		if failed == t.Failed() {
 			all = fmt.Sprintf("all %d", failed)
 		}
-		found = append(found, fmt.Sprintf("%s failures were on %s", all, t.nameConnections(failing)))
+		found = append(found, fmt.Sprintf("%s failures were on %s", all, g.name(failing)))
 	}
-	c.Figure, c.Limit = new(float64(max(len(slow), len(failing)))), new(0.0)
-	c.Detail = "no connection is much slower than the others, and none has almost all failures"
-	if len(found) > 0 {
-		setVerdict(&c, record.Warning, "%s", strings.Join(found, "; "))
-	}
-	return c
+	return found, max(len(slow), len(failing))
 }
 
 // nameConnections counts connections, or names held streams: users know these by their numbers.
@@ -154,10 +173,10 @@ func (t trial) nameConnections(some []record.ConnectionCalls) string {
 	return fmt.Sprintf("%d of %d streams (number %s)", len(some), len(t.ByConnection), strings.Join(numbers, ", "))
 }
 
-// slowConnections returns the connections that are slower than all others, and the others. It
+// slow returns the connections that are slower than all others, and the others. It
 // returns nothing if there is no clear gap.
-func (t trial) slowConnections() (slow, rest []record.ConnectionCalls) {
-	judged := slices.DeleteFunc(slices.Clone(t.ByConnection), func(c record.ConnectionCalls) bool {
+func (g connectionGroup) slow() (slow, rest []record.ConnectionCalls) {
+	judged := slices.DeleteFunc(slices.Clone(g.calls), func(c record.ConnectionCalls) bool {
 		return c.Requests < leastConnectionCalls || float64(c.Failed) > failingShare*float64(c.Requests)
 	})
 	slices.SortFunc(judged, func(a, b record.ConnectionCalls) int { return cmp.Compare(b.P25NS, a.P25NS) })
@@ -173,14 +192,14 @@ func (t trial) slowConnections() (slow, rest []record.ConnectionCalls) {
 	return nil, nil
 }
 
-// failingConnections returns the connections that have almost all failures, and how many they have.
+// failing returns the connections that have almost all failures, and how many they have.
 // It returns none if chance may be the reason.
-func (t trial) failingConnections() (failing []record.ConnectionCalls, failed int64) {
-	all := sumConnections(t.ByConnection)
+func (g connectionGroup) failing() (failing []record.ConnectionCalls, failed int64) {
+	all := sumConnections(g.calls)
 	if all.Failed < leastFailures {
 		return nil, 0
 	}
-	sorted := slices.Clone(t.ByConnection)
+	sorted := slices.Clone(g.calls)
 	slices.SortFunc(sorted, func(a, b record.ConnectionCalls) int { return cmp.Compare(b.Failed, a.Failed) })
 	n, choices := len(sorted), 1.0
 	for k := 1; k <= n/2; k++ {

@@ -232,9 +232,8 @@ func (m *merger) mergeDistributions() error {
 	c.Connect = merge("times to connect", func(p *worker.ClientResult) *latency.Distribution { return p.Connections.Connect })
 	c.Handshake = merge("handshakes", func(p *worker.ClientResult) *latency.Distribution { return p.Connections.Handshake })
 	c.FirstByte = merge("first bytes", func(p *worker.ClientResult) *latency.Distribution { return p.Connections.FirstByte })
-	for i := range r.Named {
-		named := &r.Named[i]
-		of := func(p *worker.ClientResult) *record.NamedCalls { return findNamed(p.Named, named.Name) }
+	mergeNamed := func(named *record.NamedCalls, in func(*worker.ClientResult) []record.NamedCalls) {
+		of := func(p *worker.ClientResult) *record.NamedCalls { return findNamed(in(p), named.Name) }
 		service := merge(named.Name, func(p *worker.ClientResult) *latency.Distribution {
 			if calls := of(p); calls != nil {
 				return &calls.Service
@@ -250,6 +249,12 @@ func (m *merger) mergeDistributions() error {
 				return nil
 			})
 		}
+	}
+	for i := range r.Named {
+		mergeNamed(&r.Named[i], func(p *worker.ClientResult) []record.NamedCalls { return p.Named })
+	}
+	for i := range r.ByAddress {
+		mergeNamed(&r.ByAddress[i], func(p *worker.ClientResult) []record.NamedCalls { return p.ByAddress })
 	}
 	return all
 }

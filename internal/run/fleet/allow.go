@@ -179,7 +179,7 @@ func (a *agentPermissions) checkDial(s *worker.Spec) error {
 		if definition.Network != "tcp" {
 			return fmt.Errorf("the spec has a client dial %s of the network %q: agents dial over IP only", definition.Address, definition.Network)
 		}
-		addresses = []string{definition.Address}
+		addresses = definition.Addressed()
 	}
 	for _, address := range addresses {
 		at, err := netip.ParseAddrPort(address)

@@ -25,7 +25,7 @@ func findService(defined, address string, also []int) []int {
 	if definition.Wire == service.HTTP3 || definition.Wire == service.GRPCH3 {
 		network = "udp"
 	}
-	if network != "unix" && !IsOwnAddress(address) {
+	if network != "unix" && slices.ContainsFunc(definition.Addressed(), func(a string) bool { return !IsOwnAddress(a) }) {
 		return nil
 	}
 	return append(host.FindListeners(network, address), also...)

@@ -30,6 +30,7 @@ type client struct {
 	repeats  RepeatCaller // nil if the caller sends each call once
 	thinker  Thinker      // nil if the caller has no think time, and in an open loop
 	named    callsByName
+	placed   callsByName // the calls by address
 	traced   TraceCaller // nil if the caller has no traces
 	streamer Streamer    // nil if the caller's calls are not streams
 	waiter   Waiter      // nil if each call has a result
@@ -220,6 +221,7 @@ func (c *client) countCall(course *call, err error) {
 	}
 	ended := b.find(course.ended, c.near)
 	c.named.findCurrent(c.afterBegin(b, ended))
+	c.placed.findCurrent(0)
 	if c.course != nil && !last.paused {
 		c.recordCourse(course, ended.running, err)
 	}
@@ -242,6 +244,7 @@ func (c *client) countCall(course *call, err error) {
 	default:
 		c.completed++
 		c.named.countCompleted(err)
+		c.placed.countCompleted(err)
 		if b.slices > 0 {
 			c.inSlice(b, last).Completed++
 		}

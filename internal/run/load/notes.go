@@ -23,6 +23,7 @@ func (c *client) countFailure(err error) {
 // window.
 func (c *client) recordDetails(course *call, begin int64, err error) {
 	c.named.recordTimes(course, err)
+	c.placed.recordTimes(course, err)
 	if c.answered != nil {
 		if status, is := c.answered.Status(); is {
 			lists.FindOrAdd(&c.statuses, record.StatusCount{Status: status}, func(s record.StatusCount) bool { return s.Status == status }).Count++
@@ -158,15 +159,22 @@ type NamedCaller interface {
 	Name() string
 }
 
-// maxCallNames bounds the memory of the records by name.
-const maxCallNames = 64
+// An AddressCaller is a Caller whose calls may go to several addresses. Address returns that of the
+// last call, or "" if there is only one.
+type AddressCaller interface {
+	Address() string
+}
+
+// maxCallNames and maxAddresses bound the memory of the records by name and by address.
+const maxCallNames, maxAddresses = 64, 1024
 
 // callsByName holds one client's records of calls by name. There are few names, so a list is
 // faster than a map.
 type callsByName struct {
-	caller  NamedCaller // nil: calls have no names
-	stages  []int64     // ends of the stages, in ns from the window's begin; nil: calls have the caller's names
-	open    bool        // response times differ from service times
+	name    func() string // of the last call; nil: calls have no names
+	stages  []int64       // ends of the stages, in ns from the window's begin; nil: calls have the caller's names
+	most    int           // largest number of names
+	open    bool          // response times differ from service times
 	all     []*namedCalls
 	current *namedCalls // the records for the last call's name; nil: the call has no name
 }
@@ -186,8 +194,8 @@ func (b *callsByName) findCurrent(at int64) {
 		stage, _ = slices.BinarySearch(b.stages, at+1) // a stage does not include its end
 		stage = min(stage, len(b.stages)-1) + 1
 		name = record.StageName(stage)
-	case b.caller != nil:
-		name = b.caller.Name()
+	case b.name != nil:
+		name = b.name()
 	}
 	if name == "" {
 		return
@@ -196,7 +204,7 @@ func (b *callsByName) findCurrent(at int64) {
 		b.current = b.all[i]
 		return
 	}
-	if len(b.all) == max(maxCallNames, len(b.stages)) {
+	if len(b.all) == max(b.most, len(b.stages)) {
 		return
 	}
 	b.current = &namedCalls{NamedCalls: record.NamedCalls{Name: name, Stage: stage}, service: latency.NewRecorder()}

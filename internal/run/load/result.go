@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/data/record"
 )
@@ -28,7 +29,7 @@ type Result struct {
 	Late *latency.Histogram
 
 	service, response, wait, messages *latency.Histogram // nil if the plan has no such times
-	named                             []namedResult
+	named, placed                     []namedResult
 }
 
 // Close frees the memory of the samples.
@@ -97,7 +98,8 @@ func (c *controller) result() *Result {
 	slices.SortFunc(r.Failures, func(a, b record.ErrorCount) int {
 		return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Class, b.Class))
 	})
-	r.named = mergeNamed(c.clients)
+	r.named = mergeNamed(c.clients, func(one *client) *callsByName { return &one.named })
+	r.placed = mergeNamed(c.clients, func(one *client) *callsByName { return &one.placed })
 	r.service = c.mergeRecorders(func(one *client) *latency.Recorder { return one.service })
 	r.response = c.mergeRecorders(func(one *client) *latency.Recorder { return one.response })
 	r.messages = c.mergeRecorders(func(one *client) *latency.Recorder { return one.messages })
@@ -169,12 +171,14 @@ func (r *Result) Encode() error {
 	}
 	r.Service = *distribution(r.service)
 	r.Response, r.Wait, r.Messages = distribution(r.response), distribution(r.wait), distribution(r.messages)
-	r.Named = nil
-	for _, one := range r.named {
-		calls := one.NamedCalls
-		calls.Service, calls.Response = *distribution(one.service), distribution(one.response)
-		r.Named = append(r.Named, calls)
+	named := func(results []namedResult) []record.NamedCalls {
+		return lists.Map(results, func(one namedResult) record.NamedCalls {
+			calls := one.NamedCalls
+			calls.Service, calls.Response = *distribution(one.service), distribution(one.response)
+			return calls
+		})
 	}
+	r.Named, r.ByAddress = named(r.named), named(r.placed)
 	if late := distribution(r.Late); late != nil {
 		r.Pacing.Late = *late
 	}
@@ -257,10 +261,10 @@ func (c *controller) callsByConnection() (all []record.ConnectionCalls) {
 }
 
 // mergeNamed adds up what the clients recorded, in the order of the stages and names.
-func mergeNamed(clients []*client) []namedResult {
+func mergeNamed(clients []*client, of func(*client) *callsByName) []namedResult {
 	var all []namedResult
 	for _, c := range clients {
-		for _, one := range c.named.all {
+		for _, one := range of(c).all {
 			i := slices.IndexFunc(all, func(r namedResult) bool { return r.Name == one.Name })
 			if i < 0 {
 				i = len(all)

@@ -126,8 +126,15 @@ func (c *controller) newClient(caller Caller) *client {
 	one.sized, _ = caller.(SizedCaller)
 	one.bytes, _ = caller.(BytesCaller)
 	one.repeats, _ = caller.(RepeatCaller)
-	one.named.caller, _ = caller.(NamedCaller)
+	if named, is := caller.(NamedCaller); is {
+		one.named.name = named.Name
+	}
+	one.named.most, one.placed.most = maxCallNames, maxAddresses
+	if placed, is := caller.(AddressCaller); is {
+		one.placed.name = placed.Address
+	}
 	one.named.open = c.plan.Open != nil || c.plan.InFlight > 0
+	one.placed.open = one.named.open
 	if c.plan.Open == nil {
 		one.thinker, _ = caller.(Thinker)
 	} else {
@@ -318,6 +325,7 @@ func (c *controller) release() {
 			one.intervals.responses.Close()
 		}
 		one.named.release()
+		one.placed.release()
 	}
 }
 

@@ -51,6 +51,7 @@ type ClientPlan struct {
 	Address     string      // HOST:PORT, or the socket's path
 	TLS         *tls.Config // nil means cleartext, except for HTTP/3; owned by the client
 	Connections int         // number of connections, if Lifecycle is Kept
+	Spare       int         // of a silent client of HTTP/1.1: connections that are opened only when a request needs one
 	Lifecycle   conn.Lifecycle
 	Dialer      *conn.Dialer
 	// Silent says that the client sends no request of its own. Otherwise NewClient sends a request

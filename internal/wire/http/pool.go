@@ -118,6 +118,7 @@ type pool struct {
 	connector
 	slots conn.RoundRobin[*slot]
 	free  chan *slot // HTTP/1.1: the slots that carry no request; nil if connections carry many at once
+	spare chan *slot // HTTP/1.1: slots that were never used
 }
 
 func openPool(ctx context.Context, plan ClientPlan, c connector) (*pool, error) {
@@ -126,7 +127,10 @@ func openPool(ctx context.Context, plan ClientPlan, c connector) (*pool, error) 
 		p.slots.All = append(p.slots.All, &slot{opening: make(chan struct{}, 1)})
 	}
 	if plan.Version == HTTP1 {
-		p.free = make(chan *slot, len(p.slots.All))
+		p.free, p.spare = make(chan *slot, len(p.slots.All)+plan.Spare), make(chan *slot, plan.Spare)
+		for range plan.Spare {
+			p.spare <- &slot{opening: make(chan struct{}, 1)}
+		}
 		for _, s := range p.slots.All {
 			p.free <- s
 		}
@@ -188,8 +192,13 @@ func (p *pool) roundTripAlone(request *http.Request) (*http.Response, error) {
 	var s *slot
 	select {
 	case s = <-p.free:
-	case <-ctx.Done():
-		return failRequest(request, fmt.Errorf("wait for a connection: %w", p.waitError(ctx.Err())))
+	default:
+		select {
+		case s = <-p.free:
+		case s = <-p.spare:
+		case <-ctx.Done():
+			return failRequest(request, fmt.Errorf("wait for a connection: %w", p.waitError(ctx.Err())))
+		}
 	}
 	var opened connection
 	var response *http.Response

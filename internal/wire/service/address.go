@@ -16,10 +16,16 @@ import (
 type AddressRules struct {
 	ConnectTo []string // HOST1:PORT1:HOST2:PORT2; an empty HOST1 or PORT1 matches all
 	Resolve   []string // HOST:PORT:ADDRESS[,ADDRESS]…; HOST may be *
+	Policy    Policy   // which addresses get calls, if there are several
 }
 
 // Apply sets Dial of each target that a rule matches. It returns an error if no rule matches any.
 func (r AddressRules) Apply(targets ...*Target) error {
+	for _, t := range targets {
+		if err := r.Policy.check(*t); err != nil {
+			return err
+		}
+	}
 	rule := append(flagged("--connect-to ", r.ConnectTo), flagged("--resolve ", r.Resolve)...)
 	if len(rule) == 0 {
 		return nil
@@ -150,4 +156,52 @@ func (t Target) Dialled() []string {
 		return slices.Clone(t.Dial)
 	}
 	return []string{net.JoinHostPort(t.Host, t.Port)}
+}
+
+// Addresses says how the calls of a load are divided among the addresses of a service.
+type Addresses struct {
+	Policy Policy   `json:"policy"`
+	All    []string `json:"all"` // IP:PORT, each once
+}
+
+// A Policy says which of several addresses get calls.
+type Policy string
+
+// The policies.
+const (
+	FirstAddress Policy = "first" // the first one that accepts a connection
+	AllAddresses Policy = "all"   // all in turn: connections, and calls that share connections
+	LeastCalls   Policy = "least" // each call goes to the address with the fewest calls under way
+)
+
+// Policies lists all policies.
+var Policies = []string{string(FirstAddress), string(AllAddresses), string(LeastCalls)}
+
+// check checks the policy for a target.
+func (p Policy) check(t Target) error {
+	switch {
+	case p != "" && !slices.Contains(Policies, string(p)):
+		return fmt.Errorf("--addresses: found %q: want %s", p, strings.Join(Policies, ", "))
+	case p.usesSeveral() && t.Socket != "":
+		return fmt.Errorf("--addresses %s: calls go to the unix socket %s: leave out one of the two", p, t.Socket)
+	}
+	return nil
+}
+
+func (p Policy) usesSeveral() bool { return p == AllAddresses || p == LeastCalls }
+
+// Among returns the policy for these addresses, or nil if only the first one gets calls.
+func (p Policy) Among(addresses []string) *Addresses {
+	if !p.usesSeveral() {
+		return nil
+	}
+	return &Addresses{Policy: p, All: addresses}
+}
+
+// Addressed returns all addresses of the definition.
+func (d *Definition) Addressed() []string {
+	if d.Addresses == nil {
+		return []string{d.Address}
+	}
+	return d.Addresses.All
 }

@@ -272,6 +272,9 @@ func (c *Caller) LastStatus() *StatusError {
 // Status returns the status of the last call's answer. answered is false if there was no answer.
 func (c *Caller) Status() (status int, answered bool) { return c.answer.Status, c.got }
 
+// Address returns the address that the last call went to, or "" if there is only one.
+func (c *Caller) Address() string { return c.answer.Address }
+
 // AnswerBytes returns the size of the last call's answer: see Answer.Bytes.
 func (c *Caller) AnswerBytes() int64 { return c.answer.Bytes }
 

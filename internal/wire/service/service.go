@@ -69,6 +69,8 @@ type Definition struct {
 	Wire    Wire   `json:"wire"`
 	Network string `json:"network"` // tcp or unix
 	Address string `json:"address"` // IP:PORT, or the socket's path
+	// Addresses says how calls are divided among several addresses. Nil means that all go to Address.
+	Addresses *Addresses `json:"addresses,omitempty"`
 	// Authority becomes the Host field in HTTP/1.1, and :authority in HTTP/2 and HTTP/3.
 	Authority string `json:"authority"`
 	TLS       *TLS   `json:"tls,omitempty"` // nil means cleartext
@@ -134,14 +136,6 @@ type Field struct {
 // HasField reports whether the request's header has a field.
 func (r *Request) HasField(name string) bool {
 	return slices.ContainsFunc(r.Header, func(f Field) bool { return strings.EqualFold(f.Name, name) })
-}
-
-// Services returns how many services the load calls: two if only some steps of users use gRPC.
-func (d *Definition) Services() int {
-	if d.Journey != nil && d.Journey.GRPC != nil {
-		return 2
-	}
-	return 1
 }
 
 // Label returns the name of the called service for reports, without secrets in the query.
@@ -219,6 +213,14 @@ type Client interface {
 	io.Closer
 }
 
+// Counted is a Client that calls several addresses or services.
+type Counted interface {
+	// Connections returns how many connections it opened at first.
+	Connections() int
+	// Addresses describes all addresses that were used so far. It is nil if each service has only one.
+	Addresses() *record.Addresses
+}
+
 // An Answer holds the answer to a call.
 type Answer struct {
 	// Status is the HTTP status, or the gRPC code.
@@ -241,6 +243,9 @@ type Answer struct {
 	Header http.Header // for gRPC it includes the trailers
 	Body   []byte      // gRPC: the last message; valid until the next call
 
+	// Address is the address that was called, if there are several.
+	Address string
+
 	// CallerState holds the engine's state for one caller between calls.
 	CallerState any
 }
@@ -254,6 +259,7 @@ func (a *Answer) ForConditions(kind expect.Kind, took time.Duration) expect.Answ
 type Plan struct {
 	*Definition
 	Connections int            // number of connections that the client opens and keeps
+	Spare       int            // further connections of HTTP/1.1, which are opened only when a call needs one
 	Lifecycle   conn.Lifecycle // unless it is Kept, each call opens its own connection, and Connections is ignored
 	Callers     int            // largest number of calls at the same time
 	Keep        bool           // keep the headers and bodies of answers

@@ -94,6 +94,8 @@ type Cell struct {
 	Streams *Streams    `json:"streams,omitempty"` // absent unless the clients held streams
 	Named   []CallTimes `json:"calls,omitempty"`   // figures by request, by a user's step, or by stage of the rate; absent if the calls have one name
 
+	Addresses *Addresses `json:"addresses,omitempty"` // absent unless calls went to several addresses
+
 	// Only the text about a service shows these:
 
 	Messages *CallTimes       `json:"-"` // times of single messages in streams; nil if answers have one message
@@ -273,7 +275,8 @@ func (c *Cell) setFigures(from usable, seed uint64) {
 	c.Search = searchOf(c.Cell, timed, seed)
 	c.FleetClients = fleetClients(timed)
 	if c.Kind().InDetail {
-		c.Spread, c.Messages, c.Named = response.spread(), messageTimes(timed), namedCallTimes(timed)
+		c.Spread, c.Messages, c.Named = response.spread(), messageTimes(timed), callTimes(timed, func(t Trial) ([]record.NamedCalls, []times) { return t.Named, t.named })
+		c.Addresses = addressesOf(from.all, timed)
 		c.Statuses = []record.StatusCount{}
 		for _, t := range from.all {
 			c.Statuses = record.PlusStatuses(c.Statuses, t.Statuses)

@@ -34,7 +34,7 @@ func (p *Point) AddTrial(r *record.Record) error {
 	if r.Failure != "" {
 		return nil
 	}
-	t.named = make([]times, len(r.Named))
+	t.named, t.placed = make([]times, len(r.Named)), make([]times, len(r.ByAddress))
 	type kind struct {
 		from *latency.Distribution
 		into *times
@@ -50,6 +50,9 @@ func (p *Point) AddTrial(r *record.Record) error {
 	}
 	for i := range r.Named {
 		kinds = append(kinds, kind{cmp.Or(r.Named[i].Response, &r.Named[i].Service), &t.named[i]})
+	}
+	for i := range r.ByAddress {
+		kinds = append(kinds, kind{cmp.Or(r.ByAddress[i].Response, &r.ByAddress[i].Service), &t.placed[i]})
 	}
 	for _, kind := range kinds {
 		var err error
@@ -113,7 +116,7 @@ type Trial struct {
 	connect, handshake, firstByte times
 	messages                      times
 	throughput                    float64 // successful answers per second
-	named                         []times // times of calls by name, in the record's order
+	named, placed                 []times // times of calls by name, and by address, in the record's order
 }
 
 // ifOwnClient returns the value, or NaN if another program's client measured.

@@ -23,24 +23,25 @@ func messageTimes(trials []Trial) *CallTimes {
 	return m
 }
 
-// namedCallTimes returns the times of calls for each name, in the first trial's order.
-func namedCallTimes(trials []Trial) []CallTimes {
+// callTimes returns the times of calls for each name or address, in the first trial's order.
+func callTimes(trials []Trial, of func(Trial) ([]record.NamedCalls, []times)) []CallTimes {
 	var all []CallTimes
-	for _, first := range trials[0].Named {
+	calls := func(t Trial) []record.NamedCalls { named, _ := of(t); return named }
+	for _, first := range calls(trials[0]) {
 		at := func(t Trial) int {
-			return slices.IndexFunc(t.Named, func(n record.NamedCalls) bool { return n.Name == first.Name })
+			return slices.IndexFunc(calls(t), func(n record.NamedCalls) bool { return n.Name == first.Name })
 		}
 		having := Filter(trials, func(t Trial) bool { return at(t) >= 0 })
 		one := CallTimes{
 			Name: first.Name, Stage: first.Stage,
 			Throughput: FigureOver(having, func(t Trial) float64 {
-				return float64(t.Named[at(t)].CompletedWell) / t.timeOf(first.Stage).Seconds()
+				return float64(calls(t)[at(t)].CompletedWell) / t.timeOf(first.Stage).Seconds()
 			}),
-			Times: poolTimes(having, func(t Trial) times { return t.named[at(t)] }).Latencies(),
+			Times: poolTimes(having, func(t Trial) times { _, timed := of(t); return timed[at(t)] }).Latencies(),
 		}
 		for _, t := range having {
-			one.Requests += t.Named[at(t)].Requests
-			one.Failed += t.Named[at(t)].Failed
+			one.Requests += calls(t)[at(t)].Requests
+			one.Failed += calls(t)[at(t)].Failed
 		}
 		all = append(all, one)
 	}

@@ -42,11 +42,11 @@ type stackClients struct {
 	ownConnections bool
 	// service is the client of a user's own service. If service is set, clients, target, dial and
 	// newCaller are not set.
-	service  io.Closer
-	services int // how many services it calls, each over connections of its own
-	own      []*service.Caller
-	holder   service.Holder // service, if it holds streams, as holding says
-	holding  *service.Holding
+	service io.Closer
+	counted service.Counted // service, if it calls several addresses or services
+	own     []*service.Caller
+	holder  service.Holder // service, if it holds streams, as holding says
+	holding *service.Holding
 
 	target    stack.Target
 	dial      func(context.Context, stack.Target) (stack.Client, error)
@@ -193,7 +193,8 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
-	conns.service, conns.services = client, definition.Services()
+	conns.service = client
+	conns.counted, _ = client.(service.Counted)
 	if engine, says := client.(connectionKeeper); says {
 		conns.ownConnections = engine.OwnConnections()
 	}

@@ -78,8 +78,11 @@ func (e *windowCounters) fillResult(r *worker.ClientResult, clients int) error {
 	e.last.times.Close()
 	window := e.kept
 	r.Connections = worker.Connections{
-		Mode: e.conns.mode.String(), Want: e.conns.mode.ConnectionCount(clients) * max(e.conns.services, 1),
+		Mode: e.conns.mode.String(), Want: e.conns.mode.ConnectionCount(clients),
 		Total: window.closed.counts, Window: window.closed.counts.Since(window.opened.counts),
+	}
+	if e.conns.counted != nil {
+		r.Connections.Want, r.Addresses = e.conns.counted.Connections(), e.conns.counted.Addresses()
 	}
 	r.Connections.During = r.Connections.Window.Opened
 	if window.closed.traffic.Transport != "" {

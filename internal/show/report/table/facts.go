@@ -35,6 +35,7 @@ func FactsOf(c *matrix.Cell) (facts []Fact) {
 	if c.Streams != nil {
 		add("Streams", describeStreams(c.Streams)...)
 	}
+	add("Called", describeAddresses(c.Addresses)...)
 	return facts
 }
 
@@ -76,4 +77,34 @@ func describeStreams(s *matrix.Streams) []string {
 			fmt.Sprintf("mean %s to %s (stream %d)", words.Micros(p.FastestMeanUS), words.Micros(p.SlowestMeanUS), p.Slowest))
 	}
 	return parts
+}
+
+// maxShownAddresses limits the addresses that a text names.
+const maxShownAddresses = 8
+
+// describeAddresses returns how many requests each address of the service got, and their mean time.
+func describeAddresses(a *matrix.Addresses) []string {
+	if a == nil {
+		return nil
+	}
+	called := 0
+	var each []string
+	for _, one := range a.All {
+		if one.Requests > 0 {
+			called++
+		}
+		text := one.Address.Address + ": " + units.Thousands(one.Requests)
+		if one.Failed > 0 {
+			text += fmt.Sprintf(" (%s failed)", units.Thousands(one.Failed))
+		}
+		if one.MeanUS != nil {
+			text += " at " + words.Micros(*one.MeanUS)
+		}
+		each = append(each, text)
+	}
+	if more := len(each) - maxShownAddresses; more > 0 {
+		each = append(each[:maxShownAddresses], fmt.Sprintf("%d more in --json", more))
+	}
+	each[0] = fmt.Sprintf("%d of %d addresses; requests and mean of each: %s", called, len(a.All), each[0])
+	return each
 }

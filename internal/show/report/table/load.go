@@ -236,6 +236,9 @@ func (t *loadText) figures(c *matrix.Cell) {
 	if c.Streams != nil {
 		t.fact("streams", describeStreams(c.Streams)...)
 	}
+	if c.Addresses != nil {
+		t.sentence("called", strings.Join(describeAddresses(c.Addresses), ", "))
+	}
 	if s := c.Search; s != nil {
 		t.fact("goal", fmt.Sprintf("%s: kept at %s/s, missed at %s/s", c.Load.Goal, format.PerSecond(s.Kept.Value), format.PerSecond(s.Missed.Value)))
 	}

@@ -11,11 +11,16 @@ import (
 	"wirelab.dev/internal/wire/service/journey"
 	"wirelab.dev/internal/wire/service/library"
 	"wirelab.dev/internal/wire/service/prepared"
+	"wirelab.dev/internal/wire/service/spread"
 )
 
 // Open makes a client for a plan, with the cheapest engine that supports the plan.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	switch {
+	case plan.Journey != nil && plan.Journey.GRPC != nil:
+		return openBoth(ctx, plan)
+	case plan.Addresses != nil:
+		return spread.Open(ctx, plan, Open)
 	case plan.Holding != nil:
 		return held.Open(ctx, plan)
 	case prepared.CheckPlan(plan) == nil:

@@ -91,7 +91,13 @@ func (c *Client) Hold(ctx context.Context, caller int, request *service.Request,
 	if request == nil {
 		return nil
 	}
-	return c.begin(ctx, s, request)
+	if err := c.begin(ctx, s, request); err != nil {
+		c.guard.Lock()
+		delete(c.streams, number) // another client may open it
+		c.guard.Unlock()
+		return err
+	}
+	return nil
 }
 
 // begin opens a stream, and starts the goroutine that owns it.

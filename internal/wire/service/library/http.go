@@ -27,41 +27,11 @@ const maxKeptBytes = 16 << 20
 
 // Open makes a client for a plan. If connections are kept, they are open when it returns.
 func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
-	switch {
-	case plan.Journey != nil && plan.Journey.GRPC != nil:
-		return openBoth(ctx, plan)
-	case plan.Wire == service.GRPC:
+	if plan.Wire == service.GRPC {
 		return openGRPC(ctx, plan)
-	default:
-		return openHTTP(ctx, plan)
 	}
+	return openHTTP(ctx, plan)
 }
-
-// bothClient carries the steps of users who use both HTTP and gRPC.
-type bothClient struct{ http, grpc service.Client }
-
-func openBoth(ctx context.Context, plan service.Plan) (*bothClient, error) {
-	other := plan
-	other.Definition = plan.Journey.GRPC
-	c := &bothClient{}
-	var err error
-	if c.http, err = openHTTP(ctx, plan); err != nil {
-		return nil, err
-	}
-	if c.grpc, err = openGRPC(ctx, other); err != nil {
-		return nil, errors.Join(err, c.http.Close())
-	}
-	return c, nil
-}
-
-func (c *bothClient) Call(ctx context.Context, request *service.Request, answer *service.Answer) error {
-	if request.GRPC {
-		return c.grpc.Call(ctx, request, answer)
-	}
-	return c.http.Call(ctx, request, answer)
-}
-
-func (c *bothClient) Close() error { return errors.Join(c.http.Close(), c.grpc.Close()) }
 
 type httpClient struct {
 	*httpwire.Client
@@ -76,7 +46,7 @@ func openHTTP(ctx context.Context, plan service.Plan) (service.Client, error) {
 	}
 	via := httpwire.ClientPlan{
 		Version: plan.Wire.Version(), Network: plan.Network, Address: plan.Address, TLS: config, Silent: true,
-		Connections: plan.Connections, Lifecycle: plan.Lifecycle, Dialer: plan.Dialer,
+		Connections: plan.Connections, Spare: plan.Spare, Lifecycle: plan.Lifecycle, Dialer: plan.Dialer,
 	}
 	client, err := httpwire.NewClient(ctx, via)
 	if err != nil {

@@ -55,12 +55,12 @@ func (d *dialer) slotCount() int {
 	if d.Lifecycle != conn.Kept {
 		return max(d.Callers, 1)
 	}
-	return max(d.Connections, 1)
+	return max(d.Connections, 1) + d.Spare
 }
 
 // OwnConnections reports whether each caller has a connection of its own. A caller keeps its slot.
 func (d *dialer) OwnConnections() bool {
-	return d.Lifecycle == conn.Kept && d.Connections >= d.Callers
+	return d.Lifecycle == conn.Kept && d.Connections+d.Spare >= d.Callers
 }
 
 func (d *dialer) dial(ctx context.Context) (net.Conn, error) {

@@ -31,7 +31,7 @@ type h2Caller struct {
 
 func newH2Client(d *dialer) (*h2Client, error) {
 	c := &h2Client{dialer: d}
-	for range d.slotCount() {
+	for range max(d.Connections, 1) {
 		c.slots = append(c.slots, &h2Slot{client: c})
 	}
 	encode := encodeHTTP2

@@ -86,7 +86,7 @@ func Open(ctx context.Context, plan service.Plan) (service.Client, error) {
 	}
 	switch plan.Lifecycle {
 	case conn.Kept:
-		err = conn.OpenEach(ctx, dialer.slotCount(), client.open)
+		err = conn.OpenEach(ctx, max(dialer.Connections, 1), client.open)
 	case conn.Resumed:
 		err = dialer.opener.PrimeSession(ctx)
 	}

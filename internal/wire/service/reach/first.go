@@ -20,8 +20,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"wirelab.dev/internal/base/expect"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/catalog"
 	"wirelab.dev/internal/wire/service/journey"
 	"wirelab.dev/internal/wire/service/library"
 )
@@ -48,6 +50,21 @@ func (f *FirstCall) Try(ctx context.Context) error {
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
 	}
+	var failed []string
+	addresses := f.Definition.Addressed()
+	for _, address := range addresses {
+		f.Definition.Address = address
+		err := f.tryAddress(ctx)
+		if err == nil || len(addresses) == 1 || !failure.IsUnreached(err) {
+			return err
+		}
+		failed = append(failed, address+": "+string(failure.Of(err)))
+	}
+	return fmt.Errorf("none of the service's %d addresses accepts a connection (%s): start the servers, or name their addresses with --resolve", len(addresses), strings.Join(failed, ", "))
+}
+
+// tryAddress makes the call at the definition's address.
+func (f *FirstCall) tryAddress(ctx context.Context) error {
 	d := f.Definition
 	opening, cancel := context.WithTimeout(ctx, f.Limit)
 	defer cancel()
@@ -57,8 +74,10 @@ func (f *FirstCall) Try(ctx context.Context) error {
 	if d.Holding != nil {
 		return f.tryStream(opening, found)
 	}
-	client, err := library.Open(opening, service.Plan{
-		Definition: d, Connections: 1, Callers: 1, Keep: true, Probe: !f.Whole && f.Script == nil, Varied: f.Script != nil, Dialer: &conn.Dialer{},
+	alone := *d
+	alone.Addresses = nil
+	client, err := catalog.Open(opening, service.Plan{
+		Definition: &alone, Connections: 1, Callers: 1, Keep: true, Probe: !f.Whole && f.Script == nil, Varied: f.Script != nil, Dialer: &conn.Dialer{},
 	})
 	if err != nil {
 		return DescribeFailure(d, err, found.Result(), f.Limit)

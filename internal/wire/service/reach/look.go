@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -169,36 +170,37 @@ func (l *SlowProbe) Stop() { l.late.Stop() }
 
 const lookUpTimeout = 4 * time.Second
 
-// LookUp returns an address of the target's host, so that calls need not look up the name. It
-// returns the first address at which a server listens, if there is one.
-func LookUp(ctx context.Context, t service.Target) (string, error) {
+// LookUp looks up the target's host, so that calls need not do that. It returns the first address at
+// which a server listens, if there is one. all is nil if the policy is to call only this address.
+func LookUp(ctx context.Context, t service.Target, policy service.Policy) (first string, all *service.Addresses, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	var found []string
 	for _, dialled := range t.Dialled() {
 		host, port, err := net.SplitHostPort(dialled)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		addresses, err := addressesOf(ctx, host)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		for _, address := range addresses {
-			found = append(found, net.JoinHostPort(address.Unmap().String(), port))
+			found = lists.AppendNew(found, net.JoinHostPort(address.Unmap().String(), port))
 		}
 	}
+	all = policy.Among(found)
 	if len(found) == 1 {
-		return found[0], nil
+		return found[0], all, nil
 	}
 	for _, address := range found {
 		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
 		if err == nil {
 			_ = conn.Close()
-			return address, nil
+			return address, all, nil
 		}
 	}
-	return found[0], nil // the first call will report the problem with this address
+	return found[0], all, nil // the first call will report the problem with this address
 }
 
 // addressesOf returns a host's addresses. For localhost it returns both loopback addresses, and
