@@ -30,7 +30,7 @@ func (h *holder) Hold(ctx context.Context, number int, request *service.Request,
 			p = h.home(own.number)
 		}
 		var client service.Client
-		if client, err = h.clientOf(ctx, t, p); err != nil {
+		if client, err = h.clientOf(p); err != nil {
 			continue
 		}
 		answer.CallerState = nil

@@ -18,6 +18,7 @@
 package spread
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,10 @@ type Client struct {
 	callers atomic.Int64
 	table   atomic.Pointer[table]
 
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	running sync.WaitGroup // the goroutines that open clients
+
 	guard sync.Mutex // serializes changes of the table
 	all   []*place   // every place that was ever used
 }
@@ -58,10 +63,11 @@ type table struct {
 // Open opens the clients of all addresses. It fails if none of them can be opened.
 func Open(ctx context.Context, plan service.Plan, engine Engine) (service.Client, error) {
 	own := plan.Holding != nil || plan.Lifecycle == conn.Kept && (plan.Connections >= plan.Callers || plan.Wire == service.HTTP1)
-	c := &Client{plan: plan, engine: engine, turns: !own}
 	if own && plan.Addresses.Policy == service.LeastCalls {
 		return nil, errors.New("--addresses least chooses an address for each call, but here each client keeps its connection: write --addresses all, or let gRPC or --http 2 share connections with --conn shared")
 	}
+	c := &Client{plan: plan, engine: engine, turns: !own}
+	c.life, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	for _, address := range plan.Addresses.All {
 		c.all = append(c.all, &place{address: address})
 	}
@@ -79,13 +85,7 @@ func Open(ctx context.Context, plan service.Plan, engine Engine) (service.Client
 func (c *Client) openAll(ctx context.Context) error {
 	for open := c.all; ; {
 		t := c.arrange(open, nil)
-		errs := make([]error, len(open))
-		_ = conn.OpenEach(ctx, len(open), func(_ context.Context, i int) error {
-			if c.quota(t, open[i]) > 0 {
-				errs[i] = c.open(ctx, t, open[i])
-			}
-			return nil
-		})
+		errs := c.openInTime(ctx, t)
 		failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 		if len(failed) == len(open) || ctx.Err() != nil {
 			return fmt.Errorf("no address accepted a connection: %w", errors.Join(failed...))
@@ -94,7 +94,7 @@ func (c *Client) openAll(ctx context.Context) error {
 			c.table.Store(&table{places: c.all, homes: t.homes})
 			return nil
 		}
-		if err := c.Close(); err != nil {
+		if err := c.closeAll(); err != nil {
 			return err
 		}
 		var left []*place
@@ -105,6 +105,28 @@ func (c *Client) openAll(ctx context.Context) error {
 		}
 		open = left
 	}
+}
+
+// graceTime is the time in which an address must accept connections after the first one has.
+const graceTime = 4 * time.Second
+
+// openInTime opens the clients of a table's places. A place that takes much longer than the first one
+// fails: its connections may wait for an answer that never comes.
+func (c *Client) openInTime(ctx context.Context, t *table) []error {
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	begin, errs := time.Now(), make([]error, len(t.places))
+	var first sync.Once
+	_ = conn.OpenEach(ctx, len(t.places), func(_ context.Context, i int) error {
+		if c.quota(t, t.places[i]) == 0 {
+			return nil
+		}
+		if errs[i] = c.open(limited, t, t.places[i]); errs[i] == nil {
+			first.Do(func() { time.AfterFunc(max(graceTime, time.Since(begin)), cancel) })
+		}
+		return nil
+	})
+	return errs
 }
 
 // quota returns how many connections a place opens at first.
@@ -135,10 +157,13 @@ func (c *Client) open(ctx context.Context, t *table, p *place) error {
 	}
 	client, err := c.engine(ctx, plan)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", p.address, err)
+		if ctx.Err() != nil && c.life.Err() == nil {
+			err = failure.WithClass(failure.ConnectTimeout, fmt.Errorf("no connection within %v after another address had accepted one", graceTime))
+		}
 		p.fail(err)
-		return err
+		return fmt.Errorf("%s: %w", p.address, err)
 	}
+	p.until.Store(0)
 	p.client.Store(&client)
 	return nil
 }
@@ -186,15 +211,39 @@ func (c *Client) Call(ctx context.Context, request *service.Request, answer *ser
 	if own == nil {
 		own = &caller{number: int(c.callers.Add(1) - 1), states: map[*place]any{}}
 	}
-	t := c.table.Load()
+	t, begin := c.table.Load(), clock.Now()
+	limit := int64(cmp.Or(request.Timeout, c.plan.Timeout))
 	var err error
 	for range t.places {
 		p := c.choose(t, own)
 		if err = c.callAt(ctx, p, own, request, answer); err == nil || !neverSent(err) || ctx.Err() != nil {
 			return err
 		}
+		if limit > 0 && clock.Now()-begin >= limit {
+			return err
+		}
+	}
+	if p := awaitOpen(ctx, t); p != nil {
+		return c.callAt(ctx, p, own, request, answer)
 	}
 	return err
+}
+
+// awaitOpen waits for the places that are being opened, until one is open. It returns nil if none is.
+func awaitOpen(ctx context.Context, t *table) *place {
+	for _, p := range t.places {
+		if ended := p.opening.Load(); ended != nil {
+			select {
+			case <-*ended:
+			case <-ctx.Done():
+				return nil
+			}
+			if p.client.Load() != nil {
+				return p
+			}
+		}
+	}
+	return nil
 }
 
 // choose returns the place of a caller's next call.
@@ -226,7 +275,7 @@ func (c *Client) orderFor(t *table, own *caller) (places []*place, at int) {
 func (c *Client) callAt(ctx context.Context, p *place, own *caller, request *service.Request, answer *service.Answer) error {
 	p.calls.Add(1)
 	defer p.calls.Add(-1)
-	client, err := c.clientOf(ctx, c.table.Load(), p)
+	client, err := c.clientOf(p)
 	if err == nil {
 		answer.CallerState = own.states[p]
 		err = client.Call(ctx, request, answer)
@@ -242,23 +291,23 @@ func (c *Client) callAt(ctx context.Context, p *place, own *caller, request *ser
 	return err
 }
 
-// clientOf returns a place's client. It opens the client if that was not possible before.
-func (c *Client) clientOf(ctx context.Context, t *table, p *place) (service.Client, error) {
+// clientOf returns a place's client. If the place has none, a goroutine opens it, because that may take
+// long, and the call goes to another place.
+func (c *Client) clientOf(p *place) (service.Client, error) {
 	if client := p.client.Load(); client != nil {
 		return *client, nil
 	}
-	if !p.opening.TryLock() {
-		return nil, &openError{fmt.Errorf("%s accepts no connection yet", p.address)}
+	ended := make(chan struct{})
+	if p.opening.CompareAndSwap(nil, &ended) {
+		c.running.Go(func() { // ends with the opening, or with c.life
+			defer close(ended)
+			defer p.opening.Store(nil)
+			if p.client.Load() == nil {
+				_ = c.open(c.life, c.table.Load(), p) // p keeps the error
+			}
+		})
 	}
-	defer p.opening.Unlock()
-	if p.client.Load() == nil {
-		p.rest(maxPause) // other callers need not wait
-		if err := c.open(ctx, t, p); err != nil {
-			return nil, &openError{err}
-		}
-		p.until.Store(0)
-	}
-	return *p.client.Load(), nil
+	return nil, &openError{p.lastError()}
 }
 
 // An openError says why a place has no client.
@@ -308,6 +357,12 @@ func (c *Client) Addresses() *record.Addresses {
 
 // Close closes the clients of all places.
 func (c *Client) Close() error {
+	c.end()
+	c.running.Wait()
+	return c.closeAll()
+}
+
+func (c *Client) closeAll() error {
 	c.guard.Lock()
 	defer c.guard.Unlock()
 	var closing sync.WaitGroup
@@ -349,14 +404,15 @@ func (c *caller) nextTurn(t *table) (round []*place, at int) {
 type place struct {
 	address string
 	client  atomic.Pointer[service.Client] // nil until a connection could be opened
-	opening sync.Mutex
-	calls   atomic.Int64 // calls under way
-	pause   atomic.Int64 // length of the pause after the last failure, in ns; 0 after a good call
-	until   atomic.Int64 // the instant at which the pause ends
+	opening atomic.Pointer[chan struct{}]  // closed when the client has been opened, or could not be; nil while nothing is opened
+	calls   atomic.Int64                   // calls under way
+	pause   atomic.Int64                   // length of the pause after the last failure, in ns; 0 after a good call
+	until   atomic.Int64                   // the instant at which the pause ends
 
 	guard   sync.Mutex
 	failed  int64  // attempts to connect that failed
 	example string // the error of the first one
+	last    error
 }
 
 // A pause after a failed attempt is as long as that of a caller whose service does not listen.
@@ -367,9 +423,16 @@ func (p *place) fail(err error) {
 	p.rest(min(max(2*p.pause.Load(), minPause), maxPause))
 	p.guard.Lock()
 	defer p.guard.Unlock()
+	p.last = err
 	if p.failed++; p.failed == 1 {
 		p.example = err.Error()
 	}
+}
+
+func (p *place) lastError() error {
+	p.guard.Lock()
+	defer p.guard.Unlock()
+	return cmp.Or(p.last, errors.New("a connection to "+p.address+" is not open yet"))
 }
 
 // rest begins a pause, in which the place gets no calls if another one accepts them.
@@ -378,7 +441,9 @@ func (p *place) rest(pause int64) {
 	p.until.Store(clock.Now() + pause)
 }
 
-func (p *place) isDown(now int64) bool { return p.pause.Load() > 0 && now < p.until.Load() }
+func (p *place) isDown(now int64) bool {
+	return p.opening.Load() != nil || p.pause.Load() > 0 && now < p.until.Load()
+}
 
 func (p *place) describe() record.Address {
 	p.guard.Lock()

@@ -197,8 +197,9 @@ func TestCallsAreDivided(t *testing.T) {
 						for _, host := range hosts {
 							f.serve(t, host)
 						}
-						plan.Definition, plan.Callers, plan.Keep = f.Definition, callers, keep
-						client := open(t, plan)
+						own := plan
+						own.Definition, own.Callers, own.Keep = f.Definition, callers, keep
+						client := open(t, own)
 						counts := f.load(t, client, callers, each)
 						for address, s := range f.servers {
 							if got := s.handled.Load(); got != callers*each/3 || counts[address] != got {
