@@ -98,7 +98,7 @@ percent they are equal. A change in --fail-if is then judged between the two.`,
   wirelab load grpc://127.0.0.1:50051/helloworld.Greeter/SayHello -d '{"name":"x"}'
   wirelab load -c 100 --message-rate 5 -d '{"text":"hi"}' ws://127.0.0.1:8080/chat   # 100 held streams, 5 messages per second on each
   wirelab load --connect-to shop.test:443:127.0.0.1:8443 https://shop.test/   # an address, with the names of the URL
-  wirelab load --addresses all grpc://shop.test:50051/shop.v1.Shop/Get -d '{"id":"7"}'   # requests in turn to all addresses of the name
+  wirelab load --addresses all --lookup-every 5s grpc://shop.test:50051/shop.v1.Shop/Get -d '{"id":"7"}'   # requests in turn to all addresses of the name, which may change
   wirelab load --goal 'p99<10ms' http://127.0.0.1:8080/     # the highest rate that keeps the goal
   wirelab load --also :5432 http://127.0.0.1:8080/          # the database on port 5432 is part of the service
   wirelab load --probe syscalls,cpu,counters -o run http://127.0.0.1:8080/   # more trials, which count and sample; then: wirelab explain run

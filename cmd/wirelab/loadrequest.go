@@ -91,7 +91,7 @@ func (l *loadFlags) findService(ctx context.Context, t service.Target) (_ *servi
 		return nil, usageError(errors.New("--cacert, --cert, --key and --sni need TLS: write https:// or grpcs://"))
 	}
 	if d.Network == "tcp" {
-		d.Address, d.Addresses, err = reach.LookUp(ctx, t, l.request.rules.Policy)
+		d.Address, d.Addresses, err = reach.LookUp(ctx, t)
 	}
 	return d, err
 }
@@ -177,6 +177,8 @@ func (r *requestFlags) register(cmd *cobra.Command) {
 	f.StringArrayVar(&r.rules.Resolve, "resolve", nil, "`HOST:PORT:ADDRESS`: connect to this address, or to several with commas between them, in place of looking HOST up; repeatable")
 	f.StringVar((*string)(&r.rules.Policy), "addresses", string(service.FirstAddress), "which addresses of the target's name get requests: `first`, all (in turn: connections, and requests that share connections), or least (each request goes to the address with the fewest under way)")
 	setCompletions(cmd, "addresses", service.Policies)
+	f.DurationVar(&r.rules.Every, "lookup-every", 0, "look the target's name up again after each `time` during the load: requests then go to the new addresses")
+	f.StringVar(&r.rules.Server, "dns", "", "`address` of the name server that looks the target's name up, as in 127.0.0.1:5353 (default: that of this machine)")
 	f.StringVar(&r.User, "user", "", "`NAME:PASSWORD` for basic authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.Bearer, "bearer", "", "`token` for bearer authentication; @FILE and '$NAME' read it from a file or the environment")
 	f.StringVar(&r.rows, "rows", "", "`file` of data for templates, one row per call: CSV with a line of names, or JSON lines")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"wirelab.dev/internal/judge/analysis/matrix"
+	"wirelab.dev/internal/wire/service/dnstest"
 )
 
 // TestServedScripts load a server whose answers lead elsewhere, and which knows its traces.
@@ -31,15 +33,25 @@ func TestServedScripts(t *testing.T) {
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(server.Close)
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	second, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", port))
+	if err != nil {
+		t.Skipf("this machine has no second loopback address: %v", err)
+	}
+	go func() { _ = server.Config.Serve(second) }() // ends with server.Close
+	names := dnstest.Serve(t, "127.0.0.1", "127.0.0.2")
 	params := scripts(t, "served")
 	params.Cmds["loads"] = loads
 	params.Cmds["traces"] = checkTraces
 	params.Cmds["counted"] = checkCounted
 	params.Cmds["streams"] = checkStreams
+	params.Cmds["names"] = func(ts *testscript.TestScript, neg bool, args []string) { setNames(ts, names, args) }
 	setup := params.Setup
 	params.Setup = func(env *testscript.Env) error {
 		env.Setenv("SITE", server.URL)
 		env.Setenv("SITE_ADDRESS", server.Listener.Addr().String())
+		env.Setenv("NAMED_SITE", "http://"+net.JoinHostPort(dnstest.Name, port))
+		env.Setenv("DNS", names.Address)
 		return setup(env)
 	}
 	testscript.Run(t, params)
@@ -101,6 +113,24 @@ func loads(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	ts.Check(err)
+}
+
+// setNames changes the answers of the name server after it has been asked a number of times: names N ADDRESS….
+// Without an address, the name server fails from then on.
+func setNames(ts *testscript.TestScript, names *dnstest.Server, args []string) {
+	if len(args) == 0 {
+		ts.Fatalf("usage: names N ADDRESS…")
+	}
+	times, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	for since := names.Asked(); names.Asked() < since+times; {
+		time.Sleep(time.Millisecond)
+	}
+	if len(args) == 1 {
+		names.Fail()
+		return
+	}
+	names.Set(args[1:]...)
 }
 
 // countedRequests are the requests below /counted/, by their contents.

@@ -97,8 +97,8 @@ export interface Run {
 /** AddressFigures holds the figures of the requests to one address. */
 export interface AddressFigures {
   address: string; // IP:PORT
-  unreached?: number; // Unreached counts the attempts to connect that failed, also before the window. Their calls went to other addresses. Example is the error of the first one.
-  example?: string;
+  unreached?: number; // attempts to connect that failed; their requests went to other addresses
+  example?: string; // the error of the first one
   requests: number; // in the window, failed ones included
   failed: number;
   mean_us?: number; // response time, from the instant when a request was due; absent without requests
@@ -110,6 +110,7 @@ export interface AddressFigures {
 export interface Addresses {
   policy: "all" | "least"; // how calls are divided among them
   all: AddressFigures[];
+  look_ups?: LookUps; // absent if the name was not looked up during the load
 }
 
 /** An Allocation divides the heap allocations of one end of a cell by function. */
@@ -742,6 +743,14 @@ export interface Load {
   goal?: string; // Goal of a search, such as p99<10ms.
   arrivals?: string; // Arrivals of an open load: constant or poisson.
   in_flight_limit?: number;
+}
+
+/** LookUps counts look-ups of a service's name during the load, with the warm-up. */
+export interface LookUps {
+  done: number; // all look-ups, failed ones included
+  changes: number; // look-ups that found other addresses than the one before
+  failed: number; // failed look-ups, after which calls went to the same addresses as before
+  example?: string; // the error of the first failed one
 }
 
 /** A MachineLimit is one of the machine's limits, in the trial that came nearest to it. */

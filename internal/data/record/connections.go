@@ -39,13 +39,36 @@ type Connections struct {
 type Addresses struct {
 	Policy string    `json:"policy"` // how calls are divided among them: all or least
 	All    []Address `json:"all"`
+	// LookUps describes the look-ups during the load; nil means that the addresses were looked up only before it.
+	LookUps *LookUps `json:"look_ups,omitempty"`
 }
 
 // Plus merges the addresses of both.
 func (a Addresses) Plus(other Addresses) Addresses {
 	a.Policy = joinNames(a.Policy, other.Policy)
+	a.LookUps = sum.AddPresent(a.LookUps, other.LookUps)
 	a.All = sum.ByKey(a.All, other.All, func(one Address) string { return one.Address })
 	return a
+}
+
+// Changed reports whether the addresses changed during the load.
+func (a *Addresses) Changed() bool { return a != nil && a.LookUps != nil && a.LookUps.Changes > 0 }
+
+// LookUps counts look-ups of a service's name during the load, with the warm-up.
+type LookUps struct {
+	Done    int64  `json:"done"`              // all look-ups, failed ones included
+	Changes int64  `json:"changes"`           // look-ups that found other addresses than the one before
+	Failed  int64  `json:"failed"`            // failed look-ups, after which calls went to the same addresses as before
+	Example string `json:"example,omitempty"` // the error of the first failed one
+}
+
+// Plus adds the counts of l and other.
+func (l LookUps) Plus(other LookUps) LookUps {
+	l.Done += other.Done
+	l.Changes += other.Changes
+	l.Failed += other.Failed
+	l.Example = cmp.Or(l.Example, other.Example)
+	return l
 }
 
 // An Address is one address of a service.

@@ -216,7 +216,7 @@ var Own = &Tool{
 	}, unchangedFlags(Text, "--rps --arrivals --ramp-to --stages --burst --goal --steps --conn --inflight --timeout --retry --wait --warm-up --repeat --seed"),
 		unchangedFlags(Text, "--host --sni --user --bearer --rows --targets --cacert --cert --key --proto --import-path --protoset"),
 		unchangedFlags(Text, "--messages --pace --expect --fail-if --baseline --junit --markdown --metrics --push --push-header --traceparent --from --link --unix-socket"),
-		unchangedFlags(Text, "--addresses --against --also --budget --client --columns --exchange --expect-sample --fleet --fleet-token --inflight-per-stream"),
+		unchangedFlags(Text, "--addresses --against --dns --lookup-every --also --budget --client --columns --exchange --expect-sample --fleet --fleet-token --inflight-per-stream"),
 		unchangedFlags(Text, "--match --message-rate --open-rate --probe --sent-at --sequence --series --server --target --undecided"),
 		unchangedFlags(None, "-h --help -v --verbose --random --plaintext --binary --json --yes-i-may --dry-run --no-save --samples --sse --streams"),
 		[]Option{{"--live", Maybe, Function("", func(c *Command, value string) error {

@@ -43,6 +43,9 @@ func (t trial) uncalledAddresses() (found []string) {
 	if t.Addresses == nil {
 		return nil
 	}
+	if l := t.Addresses.LookUps; l != nil && l.Failed > 0 {
+		found = append(found, fmt.Sprintf("%d of %d look-ups of the name failed, and requests then went to the same addresses as before: %s", l.Failed, l.Done, l.Example))
+	}
 	var idle []string
 	for _, a := range t.Addresses.All {
 		called := slices.ContainsFunc(t.ByAddress, func(n record.NamedCalls) bool { return n.Name == a.Address })
@@ -55,7 +58,7 @@ func (t trial) uncalledAddresses() (found []string) {
 			idle = append(idle, a.Address)
 		}
 	}
-	if len(idle) > 0 {
+	if len(idle) > 0 && !t.Addresses.Changed() { // after a change, an address may have come late, or left early
 		found = append(found, firstNames(idle)+" got no request: there are fewer connections than addresses: use more clients with -c, or more connections with --conn")
 	}
 	return found

@@ -47,6 +47,27 @@ func TestOddAddressesAreNamed(t *testing.T) {
 	}
 }
 
+// TestLookUpsAreTold has look-ups that failed, and others that changed the addresses.
+func TestLookUpsAreTold(t *testing.T) {
+	r := &record.Record{}
+	r.Connections = record.Connections{Mode: "per-worker", Opened: 6, Want: 6, During: 2}
+	r.Addresses = &record.Addresses{Policy: "all", All: []record.Address{{Address: "a:1"}}, LookUps: &record.LookUps{Done: 9, Failed: 2, Example: "no answer"}}
+	const want = "2 of 9 look-ups of the name failed, and requests then went to the same addresses as before: no answer; a:1 got no request"
+	if got := (trial{Record: r}).checkSingleConnections(); got.Level != record.Warning || !strings.HasPrefix(got.Detail, want) {
+		t.Errorf("it says %q, want %q", got.Detail, want)
+	}
+	if got := (trial{Record: r}).checkConnections(); got.Level != record.Invalid {
+		t.Errorf("new connections without a reason: %s, %q", got.Level, got.Detail)
+	}
+	r.Addresses.LookUps = &record.LookUps{Done: 9, Changes: 1}
+	if got := (trial{Record: r}).checkSingleConnections(); got.Level == record.Warning {
+		t.Errorf("an address that came or left without a request: %q", got.Detail)
+	}
+	if got := (trial{Record: r}).checkConnections(); got.Level != record.OK || !strings.Contains(got.Detail, "because the addresses of the name changed") {
+		t.Errorf("new connections to new addresses: %s, %q", got.Level, got.Detail)
+	}
+}
+
 // TestIdleAddressesAreCounted has many addresses, and requests to one of them.
 func TestIdleAddressesAreCounted(t *testing.T) {
 	r := &record.Record{}

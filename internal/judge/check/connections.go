@@ -29,6 +29,11 @@ func (t trial) checkConnections() record.Check {
 	}
 	switch {
 	case t.Streams != nil && opened >= want: // the check "streams" tells which ended
+	case t.Addresses.Changed() && opened >= want:
+		c.Detail += ", because the addresses of the name changed"
+		if made.Failed > 0 {
+			c.Level = record.Warning
+		}
 	case t.Cell.Kind().MayFail && opened >= want && made.During > 0:
 		c.Level = record.Warning
 		c.Detail = fmt.Sprintf("the service closed connections: for %d at once, %d were opened, %d of them in the window, and calls waited for new ones", made.Want, made.Opened, made.During)

@@ -176,10 +176,20 @@ func (a *agentPermissions) checkDial(s *worker.Spec) error {
 		if err != nil {
 			return err
 		}
-		if definition.Network != "tcp" {
-			return fmt.Errorf("the spec has a client dial %s of the network %q: agents dial over IP only", definition.Address, definition.Network)
+		called := []*service.Definition{definition}
+		if definition.Journey != nil && definition.Journey.GRPC != nil {
+			called = append(called, definition.Journey.GRPC)
 		}
-		addresses = definition.Addressed()
+		addresses = nil
+		for _, d := range called {
+			if d.Network != "tcp" {
+				return fmt.Errorf("the spec has a client dial %s of the network %q: agents dial over IP only", d.Address, d.Network)
+			}
+			if d.Addresses != nil && d.Addresses.LookUp != nil {
+				return errors.New("the spec has a client look names up during the load: agents dial only the addresses of the spec: leave out --lookup-every")
+			}
+			addresses = append(addresses, d.Addressed()...)
+		}
 	}
 	for _, address := range addresses {
 		at, err := netip.ParseAddrPort(address)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
@@ -40,6 +41,12 @@ func TestAllowance(t *testing.T) {
 		s.Workload.Definition = definition(t, d)
 		return s
 	}
+	several := func(addresses ...string) worker.Spec {
+		return own(service.Definition{Network: "tcp", Address: addresses[0], Addresses: &service.Addresses{Policy: service.AllAddresses, All: addresses}})
+	}
+	looking := service.Definition{Network: "tcp", Address: "10.0.0.1:80", Addresses: &service.Addresses{
+		Policy: service.AllAddresses, All: []string{"10.0.0.1:80"}, LookUp: &service.LookUp{Names: []string{"shop.test:80"}, Every: time.Second},
+	}}
 	for name, c := range map[string]struct {
 		spec worker.Spec
 		want string // empty: allowed
@@ -65,6 +72,10 @@ func TestAllowance(t *testing.T) {
 		"a load of years":          {sized(1, math.MaxInt64), "at most 24h0m0s"},
 		"a service":                {own(service.Definition{Network: "tcp", Address: "10.0.0.1:80"}), ""},
 		"a service outside":        {own(service.Definition{Network: "tcp", Address: "169.254.169.254:80"}), "dials 10.0.0.0/8"},
+		"several addresses":        {several("10.0.0.1:80", "10.0.0.2:80"), ""},
+		"one of several outside":   {several("10.0.0.1:80", "8.8.8.8:80"), "dials 10.0.0.0/8"},
+		"gRPC steps outside":       {own(service.Definition{Network: "tcp", Address: "10.0.0.1:80", Journey: &service.Journey{GRPC: &service.Definition{Network: "tcp", Address: "8.8.8.8:53"}}}), "dials 10.0.0.0/8"},
+		"repeated look-ups":        {own(looking), "leave out --lookup-every"},
 		"a socket file":            {own(service.Definition{Network: "unix", Address: "/run/docker.sock"}), "over IP only"},
 	} {
 		err := allowed.checkSpec(&c.spec)

@@ -25,6 +25,9 @@ func findService(defined, address string, also []int) []int {
 	if definition.Wire == service.HTTP3 || definition.Wire == service.GRPCH3 {
 		network = "udp"
 	}
+	if definition.Addresses != nil && definition.Addresses.LookUp != nil {
+		return nil // its processes may change
+	}
 	if network != "unix" && slices.ContainsFunc(definition.Addressed(), func(a string) bool { return !IsOwnAddress(a) }) {
 		return nil
 	}

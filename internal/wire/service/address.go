@@ -8,15 +8,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // AddressRules say where calls connect in place of a target's host and port. The rules have the
 // forms and the meaning of curl's flags with the same names. They do not change names in requests
 // and certificates.
 type AddressRules struct {
-	ConnectTo []string // HOST1:PORT1:HOST2:PORT2; an empty HOST1 or PORT1 matches all
-	Resolve   []string // HOST:PORT:ADDRESS[,ADDRESS]…; HOST may be *
-	Policy    Policy   // which addresses get calls, if there are several
+	ConnectTo []string      // HOST1:PORT1:HOST2:PORT2; an empty HOST1 or PORT1 matches all
+	Resolve   []string      // HOST:PORT:ADDRESS[,ADDRESS]…; HOST may be *
+	Policy    Policy        // which addresses get calls, if there are several
+	Server    string        // the name server, IP or IP:PORT; empty means the machine's own
+	Every     time.Duration // the time between two look-ups during the load; 0 means none
 }
 
 // Apply sets Dial of each target that a rule matches. It returns an error if no rule matches any.
@@ -25,14 +28,22 @@ func (r AddressRules) Apply(targets ...*Target) error {
 		if err := r.Policy.check(*t); err != nil {
 			return err
 		}
+		t.Policy = r.Policy
 	}
+	if err := r.applyTo(targets); err != nil {
+		return err
+	}
+	return r.setLookUp(targets)
+}
+
+func (r AddressRules) applyTo(targets []*Target) error {
 	rule := append(flagged("--connect-to ", r.ConnectTo), flagged("--resolve ", r.Resolve)...)
 	if len(rule) == 0 {
 		return nil
 	}
 	matched := false
 	for _, t := range targets {
-		switch is, err := r.applyTo(t); {
+		switch is, err := r.applyToOne(t); {
 		case err != nil:
 			return err
 		case is && t.Socket != "":
@@ -55,9 +66,9 @@ func flagged(flag string, values []string) (all []string) {
 	return all
 }
 
-// applyTo sets Dial of one target. The first matching rule of ConnectTo and the last one of Resolve
+// applyToOne sets Dial of one target. The first matching rule of ConnectTo and the last one of Resolve
 // win, as in curl; Resolve finds the addresses of the host that ConnectTo names.
-func (r AddressRules) applyTo(t *Target) (matched bool, _ error) {
+func (r AddressRules) applyToOne(t *Target) (matched bool, _ error) {
 	host, port := t.Host, t.Port
 	for _, text := range r.ConnectTo {
 		parts, err := splitColons(text)
@@ -161,7 +172,8 @@ func (t Target) Dialled() []string {
 // Addresses says how the calls of a load are divided among the addresses of a service.
 type Addresses struct {
 	Policy Policy   `json:"policy"`
-	All    []string `json:"all"` // IP:PORT, each once
+	All    []string `json:"all"`               // IP:PORT, each once
+	LookUp *LookUp  `json:"look_up,omitempty"` // found them, and is repeated during the load; nil means that they stay
 }
 
 // A Policy says which of several addresses get calls.
@@ -190,12 +202,22 @@ func (p Policy) check(t Target) error {
 
 func (p Policy) usesSeveral() bool { return p == AllAddresses || p == LeastCalls }
 
-// Among returns the policy for these addresses, or nil if only the first one gets calls.
-func (p Policy) Among(addresses []string) *Addresses {
-	if !p.usesSeveral() {
+// Among returns how calls are divided among these addresses of the target, or nil if only the first one
+// gets calls.
+func (t *Target) Among(addresses []string) *Addresses {
+	if !t.Policy.usesSeveral() {
 		return nil
 	}
-	return &Addresses{Policy: p, All: addresses}
+	a := &Addresses{Policy: t.Policy, All: addresses}
+	if t.LookUpEvery > 0 && t.hasName() {
+		a.LookUp = t.LookUp()
+	}
+	return a
+}
+
+// LookUp returns the look-up of the target's names.
+func (t *Target) LookUp() *LookUp {
+	return &LookUp{Names: t.Dialled(), Server: t.NameServer, Every: t.LookUpEvery}
 }
 
 // Addressed returns all addresses of the definition.

@@ -59,7 +59,7 @@ func FuzzAddressRules(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, rules := range []AddressRules{{ConnectTo: []string{text}}, {Resolve: []string{text}}} {
+		for _, rules := range []AddressRules{{ConnectTo: []string{text}}, {Resolve: []string{text}}, {Server: text, ConnectTo: []string{"::a.test:"}}} {
 			target := Target{Host: "::1", Port: "443"}
 			if rules.Apply(&target) != nil {
 				continue

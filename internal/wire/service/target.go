@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Target is a service's address as the user wrote it.
@@ -24,6 +25,10 @@ type Target struct {
 	User    *url.Userinfo
 	// Dial holds addresses, as HOST:PORT, to connect to in place of Host and Port.
 	Dial []string
+	// Policy, NameServer and LookUpEvery are those of the AddressRules.
+	Policy      Policy
+	NameServer  string
+	LookUpEvery time.Duration
 }
 
 type scheme struct {

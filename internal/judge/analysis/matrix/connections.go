@@ -127,7 +127,7 @@ func connectionsOf(cell record.Cell, from usable) Connections {
 		c.Differs = c.Achieved != nil && *c.Achieved < minAchieved
 		return c
 	}
-	c.Differs = slices.ContainsFunc(trials, func(t Trial) bool { return !hasWantedConnections(mode, t.Connections) })
+	c.Differs = slices.ContainsFunc(trials, func(t Trial) bool { return !t.Addresses.Changed() && !hasWantedConnections(mode, t.Connections) })
 	return c
 }
 

@@ -93,7 +93,7 @@ func describeAddresses(a *matrix.Addresses) []string {
 		if one.Requests > 0 {
 			called++
 		}
-		text := one.Address.Address + ": " + units.Thousands(one.Requests)
+		text := one.Address + ": " + units.Thousands(one.Requests)
 		if one.Failed > 0 {
 			text += fmt.Sprintf(" (%s failed)", units.Thousands(one.Failed))
 		}
@@ -104,6 +104,9 @@ func describeAddresses(a *matrix.Addresses) []string {
 	}
 	if more := len(each) - maxShownAddresses; more > 0 {
 		each = append(each[:maxShownAddresses], fmt.Sprintf("%d more in --json", more))
+	}
+	if l := a.LookUps; l != nil {
+		each = append(each, fmt.Sprintf("%s during the load, %s, %s failed", words.Count(int(l.Done), "look-up"), words.Count(int(l.Changes), "change"), units.Thousands(l.Failed)))
 	}
 	each[0] = fmt.Sprintf("%d of %d addresses; requests and mean of each: %s", called, len(a.All), each[0])
 	return each

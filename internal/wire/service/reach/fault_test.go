@@ -51,7 +51,7 @@ func TestLocalhostIsBothLoopbacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, err := LookUp(t.Context(), service.Target{Wire: service.HTTP1, Host: "localhost", Port: port}, service.FirstAddress)
+			got, _, err := LookUp(t.Context(), service.Target{Wire: service.HTTP1, Host: "localhost", Port: port})
 			if err != nil || got != listener.Addr().String() {
 				t.Errorf("localhost:%s is %s, %v, want %s", port, got, err, listener.Addr())
 			}

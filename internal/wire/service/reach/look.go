@@ -9,13 +9,11 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"wirelab.dev/internal/base/failure"
-	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/wire/service"
 )
 
@@ -168,31 +166,19 @@ func (l *SlowProbe) Result() Listener { return l.find() }
 // Stop prevents a probe that has not begun.
 func (l *SlowProbe) Stop() { l.late.Stop() }
 
-const lookUpTimeout = 4 * time.Second
-
 // LookUp looks up the target's host, so that calls need not do that. It returns the first address at
-// which a server listens, if there is one. all is nil if the policy is to call only this address.
-func LookUp(ctx context.Context, t service.Target, policy service.Policy) (first string, all *service.Addresses, _ error) {
-	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
-	defer cancel()
-	var found []string
-	for _, dialled := range t.Dialled() {
-		host, port, err := net.SplitHostPort(dialled)
-		if err != nil {
-			return "", nil, err
-		}
-		addresses, err := addressesOf(ctx, host)
-		if err != nil {
-			return "", nil, err
-		}
-		for _, address := range addresses {
-			found = lists.AppendNew(found, net.JoinHostPort(address.Unmap().String(), port))
-		}
+// which a server listens, if there is one. all is nil if only this address gets calls.
+func LookUp(ctx context.Context, t service.Target) (first string, all *service.Addresses, _ error) {
+	found, err := t.LookUp().Find(ctx)
+	if err != nil {
+		return "", nil, err
 	}
-	all = policy.Among(found)
+	all = t.Among(found)
 	if len(found) == 1 {
 		return found[0], all, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	for _, address := range found {
 		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
 		if err == nil {
@@ -203,28 +189,8 @@ func LookUp(ctx context.Context, t service.Target, policy service.Policy) (first
 	return found[0], all, nil // the first call will report the problem with this address
 }
 
-// addressesOf returns a host's addresses. For localhost it returns both loopback addresses, and
-// ignores the machine's hosts file (RFC 6761, section 6.3).
-func addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
-	defer cancel()
-	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if strings.EqualFold(host, "localhost") {
-		for _, address := range []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()} {
-			if !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a.Unmap() == address }) {
-				addresses = append(addresses, address)
-			}
-		}
-		return addresses, nil
-	}
-	if err != nil {
-		if wrong, is := errors.AsType[*net.DNSError](err); is {
-			err = errors.New(wrong.Err) // the error without the host name, which is shown already
-		}
-		return nil, fmt.Errorf("found no address for the host %s: %w: check the name", host, err)
-	}
-	return addresses, nil
-}
+// lookTimeout bounds the search for an address at which a server listens.
+const lookTimeout = 4 * time.Second
 
 // A PublicAddress is a target's address outside this machine and private networks.
 type PublicAddress struct {
@@ -240,19 +206,15 @@ func FindPublicAddress(ctx context.Context, t service.Target) (*PublicAddress, e
 		if err != nil {
 			return nil, err
 		}
-		addresses, err := addressesOf(ctx, host)
+		addresses, err := t.LookUp().AddressesOf(ctx, host)
 		if err != nil {
 			return nil, err // do not look the name up again: the name server may hang
 		}
 		for _, address := range addresses {
-			if !isLocalOrPrivate(address.Unmap()) {
-				return &PublicAddress{host, address.Unmap()}, nil
+			if !service.IsLocalOrPrivate(address) {
+				return &PublicAddress{host, address}, nil
 			}
 		}
 	}
 	return nil, nil
-}
-
-func isLocalOrPrivate(a netip.Addr) bool {
-	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsUnspecified()
 }

@@ -23,7 +23,7 @@ func (h *holder) CallersPerStream() int { return h.plan.Holding.InFlight }
 // Hold gives a caller its stream, at the home of the stream, or at the next place that accepts it.
 func (h *holder) Hold(ctx context.Context, number int, request *service.Request, answer *service.Answer) (err error) {
 	t := h.table.Load()
-	own := &caller{number: number / h.CallersPerStream()}
+	own := &caller{number: number / h.CallersPerStream(), of: t}
 	for range t.places {
 		p := h.choose(t, own)
 		if request == nil { // the first caller of the stream has opened it

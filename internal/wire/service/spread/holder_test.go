@@ -33,7 +33,7 @@ func TestStreamsStayAtTheirAddress(t *testing.T) {
 	const streams, inFlight, each = 8, 2, 10
 	for _, wire := range []service.Wire{service.WebSocket, service.GRPC} {
 		f := newFarm(t, wire, false)
-		dead := listen(t, "127.0.0.4")
+		dead := f.listen(t, "127.0.0.4")
 		_ = dead.Close()
 		f.Definition.Addresses.All = []string{dead.Addr().String()}
 		f.Requests[0].Body = []byte("hello")

@@ -22,7 +22,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +29,7 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/failure"
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
@@ -48,16 +48,13 @@ type Client struct {
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	running sync.WaitGroup // the goroutines that open clients
+	watcher *watcher       // nil if the addresses stay
+	running sync.WaitGroup // the goroutines that open clients, and that look for changes
 
-	guard sync.Mutex // serializes changes of the table
-	all   []*place   // every place that was ever used
-}
-
-// A table is one state of the addresses. It does not change.
-type table struct {
-	places []*place
-	homes  []*place // by caller, or by stream; callers beyond it have the homes of the first ones
+	guard   sync.Mutex       // guards the fields below
+	all     []*place         // the places, and those that left but still have calls
+	gone    []record.Address // addresses that left
+	retired int              // their connections
 }
 
 // Open opens the clients of all addresses. It fails if none of them can be opened.
@@ -66,13 +63,20 @@ func Open(ctx context.Context, plan service.Plan, engine Engine) (service.Client
 	if own && plan.Addresses.Policy == service.LeastCalls {
 		return nil, errors.New("--addresses least chooses an address for each call, but here each client keeps its connection: write --addresses all, or let gRPC or --http 2 share connections with --conn shared")
 	}
+	if plan.Holding != nil && plan.Addresses.LookUp != nil {
+		return nil, errors.New("--lookup-every: held streams stay at their addresses for the whole load: leave it out")
+	}
 	c := &Client{plan: plan, engine: engine, turns: !own}
 	c.life, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	for _, address := range plan.Addresses.All {
-		c.all = append(c.all, &place{address: address})
+		c.all = append(c.all, &place{address: address, idle: make(chan struct{}, 1)})
 	}
 	if err := c.openAll(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
+	}
+	if plan.Addresses.LookUp != nil {
+		c.watcher = &watcher{Addresses: plan.Addresses, change: c.change}
+		c.running.Go(func() { c.watcher.run(c.life) }) // ends with Close
 	}
 	if plan.Holding != nil {
 		return &holder{Client: c, homes: map[int]*place{}}, nil
@@ -80,18 +84,29 @@ func Open(ctx context.Context, plan service.Plan, engine Engine) (service.Client
 	return c, nil
 }
 
+// homes returns the number of homes: one per connection, or per stream; 0 if calls take turns.
+func (c *Client) homes() int {
+	switch {
+	case c.turns:
+		return 0
+	case c.plan.Holding != nil:
+		return max(1, c.plan.Callers/c.plan.Holding.InFlight)
+	}
+	return max(1, c.plan.Connections)
+}
+
 // openAll opens the clients of all places that accept connections, and gives the callers of the others
 // to them.
 func (c *Client) openAll(ctx context.Context) error {
 	for open := c.all; ; {
-		t := c.arrange(open, nil)
+		t := arrange(open, nil, c.homes())
 		errs := c.openInTime(ctx, t)
 		failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 		if len(failed) == len(open) || ctx.Err() != nil {
 			return fmt.Errorf("no address accepted a connection: %w", errors.Join(failed...))
 		}
 		if len(failed) == 0 || c.turns {
-			c.table.Store(&table{places: c.all, homes: t.homes})
+			c.table.Store(&table{places: slices.Clone(c.all), homes: t.homes})
 			return nil
 		}
 		if err := c.closeAll(); err != nil {
@@ -118,10 +133,14 @@ func (c *Client) openInTime(ctx context.Context, t *table) []error {
 	begin, errs := time.Now(), make([]error, len(t.places))
 	var first sync.Once
 	_ = conn.OpenEach(ctx, len(t.places), func(_ context.Context, i int) error {
-		if c.quota(t, t.places[i]) == 0 {
+		p := t.places[i]
+		if c.quota(t, p) == 0 {
 			return nil
 		}
-		if errs[i] = c.open(limited, t, t.places[i]); errs[i] == nil {
+		if p.client.Load() == nil {
+			errs[i] = c.open(limited, t, p)
+		}
+		if errs[i] == nil {
 			first.Do(func() { time.AfterFunc(max(graceTime, time.Since(begin)), cancel) })
 		}
 		return nil
@@ -164,45 +183,9 @@ func (c *Client) open(ctx context.Context, t *table, p *place) error {
 		return fmt.Errorf("%s: %w", p.address, err)
 	}
 	p.until.Store(0)
+	p.opened.Store(int64(plan.Connections))
 	p.client.Store(&client)
 	return nil
-}
-
-// arrange returns a table of places. Callers keep the homes that they had before, as far as all
-// places get the same number of callers.
-func (c *Client) arrange(places, before []*place) *table {
-	t := &table{places: places}
-	if c.turns {
-		return t
-	}
-	callers := c.plan.Connections
-	if c.plan.Holding != nil {
-		callers = max(1, c.plan.Callers/c.plan.Holding.InFlight)
-	}
-	t.homes = make([]*place, max(1, callers))
-	free := map[*place]int{}
-	for i, p := range places {
-		free[p] = len(t.homes) / len(places)
-		if i < len(t.homes)%len(places) {
-			free[p]++
-		}
-	}
-	for i, home := range before {
-		if free[home] > 0 {
-			t.homes[i] = home
-			free[home]--
-		}
-	}
-	next := 0
-	for i, home := range t.homes {
-		for ; home == nil; next++ {
-			if p := places[next%len(places)]; free[p] > 0 {
-				home, t.homes[i] = p, p
-				free[p]--
-			}
-		}
-	}
-	return t
 }
 
 // Call gives the call to a place. If the place accepts no connection, the next one gets the call.
@@ -212,10 +195,15 @@ func (c *Client) Call(ctx context.Context, request *service.Request, answer *ser
 		own = &caller{number: int(c.callers.Add(1) - 1), states: map[*place]any{}}
 	}
 	t, begin := c.table.Load(), clock.Now()
+	own.follow(t)
 	limit := int64(cmp.Or(request.Timeout, c.plan.Timeout))
 	var err error
 	for range t.places {
 		p := c.choose(t, own)
+		if !p.enter() {
+			answer.CallerState = own
+			return c.Call(ctx, request, answer) // the table is another one
+		}
 		if err = c.callAt(ctx, p, own, request, answer); err == nil || !neverSent(err) || ctx.Err() != nil {
 			return err
 		}
@@ -223,32 +211,15 @@ func (c *Client) Call(ctx context.Context, request *service.Request, answer *ser
 			return err
 		}
 	}
-	if p := awaitOpen(ctx, t); p != nil {
+	if p := awaitOpen(ctx, t); p != nil && p.enter() {
 		return c.callAt(ctx, p, own, request, answer)
 	}
 	return err
 }
 
-// awaitOpen waits for the places that are being opened, until one is open. It returns nil if none is.
-func awaitOpen(ctx context.Context, t *table) *place {
-	for _, p := range t.places {
-		if ended := p.opening.Load(); ended != nil {
-			select {
-			case <-*ended:
-			case <-ctx.Done():
-				return nil
-			}
-			if p.client.Load() != nil {
-				return p
-			}
-		}
-	}
-	return nil
-}
-
 // choose returns the place of a caller's next call.
 func (c *Client) choose(t *table, own *caller) *place {
-	places, at := c.orderFor(t, own)
+	places, at := own.order(t)
 	now, best := clock.Now(), places[at]
 	for i := range places {
 		p := places[(at+i)%len(places)]
@@ -263,18 +234,10 @@ func (c *Client) choose(t *table, own *caller) *place {
 	return best
 }
 
-// orderFor returns the places in a caller's order, and the one whose turn it is.
-func (c *Client) orderFor(t *table, own *caller) (places []*place, at int) {
-	if c.turns {
-		return own.nextTurn(t)
-	}
-	return t.places, slices.Index(t.places, t.homes[own.number%len(t.homes)])
-}
-
-// callAt makes a call at a place. The engine keeps what it knows of the caller in its own state.
+// callAt makes a call at a place that the caller has entered. The engine keeps what it knows of the
+// caller in its own state.
 func (c *Client) callAt(ctx context.Context, p *place, own *caller, request *service.Request, answer *service.Answer) error {
-	p.calls.Add(1)
-	defer p.calls.Add(-1)
+	defer p.exit()
 	client, err := c.clientOf(p)
 	if err == nil {
 		answer.CallerState = own.states[p]
@@ -333,26 +296,83 @@ func (c *Client) OwnConnections() bool {
 	})
 }
 
-// Connections implements service.Counted.
-func (c *Client) Connections() (all int) {
-	t := c.table.Load()
-	for _, p := range t.places {
-		if p.client.Load() != nil {
-			all += c.quota(t, p)
+// change gives calls to other addresses, if they are others. New calls go to the new ones. The clients of
+// addresses that left are closed when their calls have ended.
+func (c *Client) change(found []string) bool {
+	before := c.table.Load()
+	var places []*place
+	for _, address := range found {
+		i := slices.IndexFunc(before.places, func(p *place) bool { return p.address == address })
+		if i >= 0 {
+			places = append(places, before.places[i])
+		} else {
+			places = append(places, &place{address: address, idle: make(chan struct{}, 1)})
 		}
 	}
-	return all
+	left := slices.DeleteFunc(slices.Clone(before.places), func(p *place) bool { return slices.Contains(places, p) })
+	if len(places) == len(before.places) && len(left) == 0 {
+		return false
+	}
+	t := arrange(places, before.homes, c.homes())
+	c.guard.Lock()
+	for _, p := range places {
+		c.all = lists.AppendNew(c.all, p)
+	}
+	c.guard.Unlock()
+	c.openInTime(c.life, t)
+	c.table.Store(t)
+	for _, p := range left {
+		p.left.Store(true)
+		c.running.Go(func() { c.retire(p) }) // ends with the place's calls, or with c.life
+	}
+	return true
+}
+
+// retire closes the client of a place that left, when its last call has ended.
+func (c *Client) retire(p *place) {
+	for p.calls.Load() > 0 {
+		select {
+		case <-p.idle:
+		case <-c.life.Done():
+			return // Close closes it
+		}
+	}
+	if ended := p.opening.Load(); ended != nil {
+		<-*ended // it ends with c.life, too
+	}
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	c.all = slices.DeleteFunc(c.all, func(other *place) bool { return other == p })
+	c.gone = (&record.Addresses{All: c.gone}).Plus(record.Addresses{All: []record.Address{p.describe()}}).All
+	c.retired += p.connections()
+	if client := p.client.Load(); client != nil {
+		_ = (*client).Close() // nothing waits for it
+	}
+}
+
+// Connections implements service.Counted.
+func (c *Client) Connections() (all int) {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	for _, p := range c.all {
+		all += p.connections()
+	}
+	return all + c.retired
 }
 
 // Addresses implements service.Counted.
 func (c *Client) Addresses() *record.Addresses {
 	c.guard.Lock()
 	defer c.guard.Unlock()
-	r := &record.Addresses{Policy: string(c.plan.Addresses.Policy)}
+	r := record.Addresses{All: c.gone}
 	for _, p := range c.all {
-		r.All = append(r.All, p.describe())
+		r = r.Plus(record.Addresses{All: []record.Address{p.describe()}})
 	}
-	return r
+	r.Policy = string(c.plan.Addresses.Policy)
+	if c.watcher != nil {
+		r.LookUps = c.watcher.counts()
+	}
+	return &r
 }
 
 // Close closes the clients of all places.
@@ -374,79 +394,4 @@ func (c *Client) closeAll() error {
 	}
 	closing.Wait()
 	return errors.Join(errs...)
-}
-
-// A caller is one client of the load. One goroutine uses it.
-type caller struct {
-	number int
-	states map[*place]any // what each place's engine keeps of the caller
-	of     *table         // the table of the round
-	round  []*place
-	turn   int
-}
-
-// nextTurn returns the places in the order of the caller's round, and whose turn it is. The first
-// round begins at another place for each caller.
-func (c *caller) nextTurn(t *table) (round []*place, at int) {
-	switch {
-	case c.of != t:
-		at := c.number % len(t.places)
-		c.of, c.round, c.turn = t, slices.Concat(t.places[at:], t.places[:at]), 0
-	case c.turn == len(c.round):
-		rand.Shuffle(len(c.round), func(i, j int) { c.round[i], c.round[j] = c.round[j], c.round[i] })
-		c.turn = 0
-	}
-	c.turn++
-	return c.round, c.turn - 1
-}
-
-// A place is an address with its client.
-type place struct {
-	address string
-	client  atomic.Pointer[service.Client] // nil until a connection could be opened
-	opening atomic.Pointer[chan struct{}]  // closed when the client has been opened, or could not be; nil while nothing is opened
-	calls   atomic.Int64                   // calls under way
-	pause   atomic.Int64                   // length of the pause after the last failure, in ns; 0 after a good call
-	until   atomic.Int64                   // the instant at which the pause ends
-
-	guard   sync.Mutex
-	failed  int64  // attempts to connect that failed
-	example string // the error of the first one
-	last    error
-}
-
-// A pause after a failed attempt is as long as that of a caller whose service does not listen.
-const minPause, maxPause = int64(10 * time.Millisecond), int64(time.Second)
-
-// fail counts a failed attempt to connect, and begins a pause.
-func (p *place) fail(err error) {
-	p.rest(min(max(2*p.pause.Load(), minPause), maxPause))
-	p.guard.Lock()
-	defer p.guard.Unlock()
-	p.last = err
-	if p.failed++; p.failed == 1 {
-		p.example = err.Error()
-	}
-}
-
-func (p *place) lastError() error {
-	p.guard.Lock()
-	defer p.guard.Unlock()
-	return cmp.Or(p.last, errors.New("a connection to "+p.address+" is not open yet"))
-}
-
-// rest begins a pause, in which the place gets no calls if another one accepts them.
-func (p *place) rest(pause int64) {
-	p.pause.Store(pause)
-	p.until.Store(clock.Now() + pause)
-}
-
-func (p *place) isDown(now int64) bool {
-	return p.opening.Load() != nil || p.pause.Load() > 0 && now < p.until.Load()
-}
-
-func (p *place) describe() record.Address {
-	p.guard.Lock()
-	defer p.guard.Unlock()
-	return record.Address{Address: p.address, Unreached: p.failed, Example: p.example}
 }

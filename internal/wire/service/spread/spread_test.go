@@ -1,6 +1,7 @@
 package spread_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type farm struct {
 	identity *secure.Identity
 	guard    sync.Mutex
 	servers  map[string]*server
+	port     string // of all servers; empty: each has one of its own
 }
 
 type server struct {
@@ -87,11 +89,11 @@ func (f *farm) serve(t *testing.T, host string) *server {
 			echo(w, r)
 		}))
 		_ = h.Listener.Close()
-		h.Listener = listen(t, host)
+		h.Listener = f.listen(t, host)
 		h.Start()
 		s.close, address = h.Close, h.Listener.Addr()
 	case service.GRPC:
-		listener := listen(t, host)
+		listener := f.listen(t, host)
 		g := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 			sent, _ := metadata.FromIncomingContext(stream.Context())
 			count(strings.Join(sent.Get(":authority"), " "))
@@ -121,7 +123,7 @@ func (f *farm) serve(t *testing.T, host string) *server {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if address, err = h.Listen(t.Context(), host+":0"); err != nil {
+		if address, err = h.Listen(t.Context(), net.JoinHostPort(host, cmp.Or(f.port, "0"))); err != nil {
 			t.Skipf("this machine has no address %s: %v", host, err)
 		}
 		go func() { _ = h.Serve() }() // ends with Close
@@ -133,9 +135,9 @@ func (f *farm) serve(t *testing.T, host string) *server {
 	return s
 }
 
-func listen(t *testing.T, host string) net.Listener {
+func (f *farm) listen(t *testing.T, host string) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", host+":0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, cmp.Or(f.port, "0")))
 	if err != nil {
 		t.Skipf("this machine has no address %s: %v", host, err)
 	}
@@ -251,7 +253,7 @@ func TestOpeningCountsAsUnderWay(t *testing.T) {
 	const callers = 8
 	f := newFarm(t, service.HTTP1, true)
 	f.Definition.Addresses.Policy = service.LeastCalls
-	listener := listen(t, hosts[0])
+	listener := f.listen(t, hosts[0])
 	t.Cleanup(func() { _ = listener.Close() })
 	opened := make(chan net.Conn, callers)
 	go func() { // ends when the listener is closed
