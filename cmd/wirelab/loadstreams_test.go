@@ -57,6 +57,7 @@ func serveStreams(site *http.ServeMux) {
 			}
 		})
 	}
+	socket("/chat", func(*websocket.Conn, int64, int64, []byte) bool { return true })
 	socket("/ws/echo", func(*websocket.Conn, int64, int64, []byte) bool { return true })
 	socket("/ws/dropping", func(_ *websocket.Conn, _, number int64, _ []byte) bool { return number != 100 })
 	socket("/ws/slow", func(_ *websocket.Conn, stream, _ int64, _ []byte) bool {

@@ -63,6 +63,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			endFleets(env)
+			env.Setenv("REPOSITORY", repository)
 			env.Setenv("KEPT", kept) // a run of three trials, to be read
 			foreign, err := filepath.Abs("../../internal/foreign")
 			env.Setenv("FOREIGN", foreign)
@@ -72,6 +73,8 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			switch name {
 			case "networks":
 				return hasNetworks(t)
+			case "docker":
+				return hasDocker(t), nil
 			case "root":
 				return os.Geteuid() == 0, nil
 			}
@@ -94,6 +97,7 @@ func scripts(t *testing.T, folder string) testscript.Params {
 			"powerless": powerless,
 			"records":   countRecords,
 			"schema":    checkSchema,
+			"scraped":   scraped,
 			"site":      site,
 			"shop":      openShop,
 		},
@@ -108,6 +112,15 @@ func hasNetworks(t *testing.T) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// hasDocker reports whether containers can be built and run here.
+func hasDocker(t *testing.T) bool {
+	output, err := exec.Command("docker", "info").CombinedOutput()
+	if err != nil {
+		t.Logf("the lines that need containers are left out: docker info: %v: %s", err, output)
+	}
+	return err == nil
 }
 
 // measure runs wirelab, or wirelab through taskset, and takes it for done where the
