@@ -48,7 +48,7 @@ func printDiagnosis(w io.Writer, d doctor.Diagnosis) error {
 		fmt.Fprintf(w, "  open loop     %s\n", d.Engine.Error)
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "  open loop     requests start late by %v in the median and %v at P99, at %.0f requests per second; %.2g %% of the requests waited for a free client\n",
+	_, err := fmt.Fprintf(w, "  open loop     requests start late by %v in the median and %v at P99, at %.0f requests per second; %.2f %% of the requests waited for a free client\n",
 		time.Duration(d.Engine.LateP50NS), time.Duration(d.Engine.LateP99NS), d.Engine.RatePerSecond, 100*d.Engine.Queued)
 	return err
 }

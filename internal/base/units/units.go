@@ -46,6 +46,16 @@ func Number(v float64) string {
 	return Thousands(int64(math.Round(v)))
 }
 
+// Percent formats a share in percent with three significant digits. Above 99 % these are digits of the rest, so that
+// 100 % means all.
+func Percent(share float64) string {
+	if share <= 0.99 || share >= 1 {
+		return Number(100*share) + " %"
+	}
+	decimals := 2 - int(math.Floor(math.Log10(100*(1-share))))
+	return strings.TrimRight(strconv.FormatFloat(100*share, 'f', decimals, 64), "0") + " %"
+}
+
 // Time formats nanoseconds as microseconds, milliseconds or seconds, whichever fits best.
 func Time(ns float64) string {
 	switch {

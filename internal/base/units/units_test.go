@@ -1,6 +1,7 @@
 package units_test
 
 import (
+	"math"
 	"testing"
 
 	"wirelab.dev/internal/base/units"
@@ -34,5 +35,18 @@ func TestTime(t *testing.T) {
 		if got := units.Time(ns); got != want {
 			t.Errorf("%g ns: %s, want %s", ns, got, want)
 		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for share, want := range map[float64]string{
+		0: "0 %", 0.001004: "0.1 %", 0.09: "9 %", 0.584167: "58.4 %", 0.99: "99 %", 0.995: "99.5 %", 0.999876: "99.9876 %", 1: "100 %", 39.2: "3,920 %",
+	} {
+		if got := units.Percent(share); got != want {
+			t.Errorf("%g is %s, want %s", share, got, want)
+		}
+	}
+	if got := units.Percent(math.Nextafter(1, 0)); got == "100 %" {
+		t.Error("almost all is all")
 	}
 }

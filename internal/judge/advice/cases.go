@@ -74,7 +74,7 @@ func caseLines(s *analysis.Summary) []string {
 		for _, v := range verdictOrder {
 			word := string(v)
 			if v == compare.Equivalent {
-				word = "equal within " + words.Share(margin)
+				word = "equal within " + units.Percent(margin)
 			}
 			if count[v] > 0 {
 				texts = append(texts, fmt.Sprintf("%s in %d", cmp.Or(word, "too few trials"), count[v]))

@@ -127,11 +127,11 @@ func describeEffects(c compare.Contrast, declared *scenario.Contrast) string {
 		case !measured:
 			continue
 		case e.Verdict == compare.Equivalent && e.Margin <= matrix.Margin:
-			verb, text = "is equal in", metricWords[m]+" within "+words.Share(e.Margin)
+			verb, text = "is equal in", metricWords[m]+" within "+units.Percent(e.Margin)
 		case e.Verdict == compare.Undecided || e.Verdict == compare.Equivalent:
 			verb, text = "is not proven to differ in", metricWords[m]
 		case e.Verdict == compare.Less && m != matrix.Throughput:
-			verb, text = "saves", words.WithInterval(savedShare(e.Ratio), words.Share)+" of "+metricWords[m]
+			verb, text = "saves", words.WithInterval(savedShare(e.Ratio), units.Percent)+" of "+metricWords[m]
 		}
 		said[verb] = append(said[verb], text)
 	}

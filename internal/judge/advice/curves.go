@@ -152,15 +152,15 @@ func Bottleneck(s curves.Scaling) string {
 		return fmt.Sprintf("%s: %s %s: use %s, which has %s the throughput.", name, connections, describeSerialising(d), d.Better, words.FactorText(*d.Gain))
 	case curves.MaybeConnection:
 		return fmt.Sprintf("%s: %s may make %d callers wait: they get %s of the ideal throughput, and no CPU is busy; to be sure, measure conn=pool:4, too.",
-			name, connections, d.Clients, words.Share(*d.Share))
+			name, connections, d.Clients, units.Percent(*d.Share))
 	case curves.OnClientCPU:
-		return fmt.Sprintf("%s: no bottleneck found in its connections; the client's CPU is the limit, %s busy with %d in flight%s.", name, words.Share(d.Client.Value), d.Clients, noHelp)
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the client's CPU is the limit, %s busy with %d in flight%s.", name, units.Percent(d.Client.Value), d.Clients, noHelp)
 	case curves.OnServerCPU:
-		return fmt.Sprintf("%s: no bottleneck found in its connections; the server's CPU is the limit, %s busy with %d in flight%s.", name, words.Share(d.Server.Value), d.Clients, noHelp)
+		return fmt.Sprintf("%s: no bottleneck found in its connections; the server's CPU is the limit, %s busy with %d in flight%s.", name, units.Percent(d.Server.Value), d.Clients, noHelp)
 	case curves.OnBothCPUs:
 		return fmt.Sprintf("%s: no bottleneck found in its connections; the CPUs are mostly busy with %d in flight%s.", name, d.Clients, noHelp)
 	case curves.NoBottleneck:
-		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.", name, d.Clients, words.Share(*d.Share), noHelp)
+		return fmt.Sprintf("%s: no bottleneck found with %d in flight, at %s of the ideal throughput%s.", name, d.Clients, units.Percent(*d.Share), noHelp)
 	default:
 		return fmt.Sprintf("%s: its bottleneck is unknown: measure it with one call in flight, too.", name)
 	}

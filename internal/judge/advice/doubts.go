@@ -184,7 +184,7 @@ func repeatGoal(s *analysis.Summary) []string {
 	goal := "every comparison of the mean was decided"
 	switch {
 	case u.Width > 0:
-		goal = "each mean was known within " + words.Share(u.Width)
+		goal = "each mean was known within " + units.Percent(u.Width)
 	case u.Claims:
 		goal = "every claim was decided"
 	}
@@ -245,7 +245,7 @@ func DescribePower(p *compare.Power, repeats int) string {
 	if p == nil {
 		return "One run with 3 repeats or more will show how small a difference this machine can tell."
 	}
-	difference := words.Share(p.Findable)
+	difference := units.Percent(p.Findable)
 	if p.Findable >= 1 {
 		difference = "a factor of " + units.Number(1+p.Findable)
 	}
@@ -257,7 +257,7 @@ func DescribePower(p *compare.Power, repeats int) string {
 		text = fmt.Sprintf("With %s this machine can tell nothing apart; with %d it can tell %s", words.Count(repeats, p.Unit), p.Pairs, difference)
 	}
 	if p.PairsForDifference != nil {
-		text += fmt.Sprintf("; %s takes about %d", words.Share(p.Difference), *p.PairsForDifference)
+		text += fmt.Sprintf("; %s takes about %d", units.Percent(p.Difference), *p.PairsForDifference)
 	}
 	return text + "."
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/rank"
 	"wirelab.dev/internal/judge/advice/words"
@@ -45,7 +46,7 @@ func missingText(l rank.Lead) string {
 }
 
 func leadText(l rank.Lead) string {
-	name, variants, equal := metricNames[l.Metric], words.List(l.Variants), "equal within "+words.Share(l.Margin)
+	name, variants, equal := metricNames[l.Metric], words.List(l.Variants), "equal within "+units.Percent(l.Margin)
 	ahead := ""
 	if l.Lowest > 0 && !l.All {
 		ahead = ", " + words.TimesBetween(l.Least, l.Most) + " before the next"
@@ -196,7 +197,7 @@ func leadActions(s *analysis.Summary, p *rank.Part, leads []rank.Lead) []string 
 // chosen names the variants that a lead allows to choose.
 func chosen(l rank.Lead) string {
 	if l.All {
-		return "choose any of them (equal within " + words.Share(l.Margin) + ")"
+		return "choose any of them (equal within " + units.Percent(l.Margin) + ")"
 	}
 	text := "choose " + words.JoinWith(l.Variants, "or")
 	if n := len(l.Except); n > 0 {

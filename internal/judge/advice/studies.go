@@ -240,7 +240,7 @@ func shareSentence(d compare.Shares) string {
 		return "Undecided: " + text + ", which may be no difference."
 	}
 	texts := lists.Map(d.Steps, func(step compare.ShareStep) string {
-		share := words.WithInterval(*step.Share, words.Share)
+		share := words.WithInterval(*step.Share, units.Percent)
 		switch {
 		case step.Share.Interval == nil || !step.Decided:
 			return step.Change + " undecided, " + share

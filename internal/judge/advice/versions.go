@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -52,7 +53,7 @@ func versionAnswer(s *analysis.Summary, d *analysis.Diff) (lines []string) {
 func versionVerdict(d *analysis.Difference) string {
 	switch d.Verdict {
 	case compare.Equivalent:
-		return "equals the base within " + words.Share(d.Margin)
+		return "equals the base within " + units.Percent(d.Margin)
 	case compare.Undecided:
 		return "may equal the base or not"
 	}
@@ -61,7 +62,7 @@ func versionVerdict(d *analysis.Difference) string {
 
 func shortVerdict(d *analysis.Difference) string {
 	if d.Verdict == compare.Equivalent {
-		return "equal within " + words.Share(d.Margin)
+		return "equal within " + units.Percent(d.Margin)
 	}
 	return string(d.Verdict)
 }

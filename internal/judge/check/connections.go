@@ -150,7 +150,7 @@ func (t trial) oddConnections(g connectionGroup) (found []string, odd int) {
 			is, made = "are", "they made"
 		}
 		found = append(found, fmt.Sprintf("%s %s %s slower than the others: mean %s against %s; %s %s of the calls",
-			g.name(slow), is, units.Time(mean-usual), units.Time(mean), units.Time(usual), made, percentText(float64(those.Requests)/float64(max(1, t.Requests)))))
+			g.name(slow), is, units.Time(mean-usual), units.Time(mean), units.Time(usual), made, units.Percent(float64(those.Requests)/float64(max(1, t.Requests)))))
 	}
 	if len(failing) > 0 {
 		all := fmt.Sprintf("%d of %d", failed, t.Failed())
@@ -301,7 +301,7 @@ func (t trial) judgeLostFrames(c *record.Check, d direction) {
 	if share == 0 && did.Lost == 0 || did.Frames == 0 {
 		return
 	}
-	c.Detail += fmt.Sprintf("; %s%d of %d frames were lost (%s; the scenario asks for %s)", d.name, did.Lost, did.Frames, percentText(float64(did.Lost)/float64(did.Frames)), percentText(share))
+	c.Detail += fmt.Sprintf("; %s%d of %d frames were lost (%s; the scenario asks for %s)", d.name, did.Lost, did.Frames, units.Percent(float64(did.Lost)/float64(did.Frames)), units.Percent(share))
 	// The frames of a burst are lost together, so they count as one frame for the test.
 	together := max(1, 2*asked.BurstPackets-1)
 	if stats.BinomialP(float64(did.Frames)/together, float64(did.Lost)/together, share) < t.limits.LossP {

@@ -45,7 +45,7 @@ func (t trial) checkGaps() record.Check {
 	}
 	c.Figure = &by.by
 	setVerdict(&c, t.limits.Moved.level(by.by), "other programs kept the %s off its CPUs for %s of the time, each time for at most %s: %s",
-		worst.name, percentText(away), units.Time(float64(worst.Gaps.LongestNS)), by.describe())
+		worst.name, units.Percent(away), units.Time(float64(worst.Gaps.LongestNS)), by.describe())
 	return c
 }
 
@@ -172,7 +172,7 @@ func (s shift) describe() string {
 	if s.by < 0.01 {
 		return "this changes the mean and P99 by less than 1 %"
 	}
-	return fmt.Sprintf("%s may be up to %.3g times its undisturbed value", s.figure, 1+s.by)
+	return fmt.Sprintf("%s may be up to %s times its undisturbed value", s.figure, units.Number(1+s.by))
 }
 
 // boundShift returns the largest effect that stops may have on the mean and P99. It uses only the
@@ -239,7 +239,7 @@ func (t trial) checkNeighbours() record.Check {
 	}
 	taken := t.Host.TakenByOthers()
 	c.Figure, c.Limit = &taken, &bounds.Invalid
-	setVerdict(&c, bounds.level(taken), "other programs took %s of the CPU time%s", percentText(taken), t.nameNeighbours(taken))
+	setVerdict(&c, bounds.level(taken), "other programs took %s of the CPU time%s", units.Percent(taken), t.nameNeighbours(taken))
 	if stolen := valueOrZero(t.Host.StolenShare); stolen > t.limits.Stolen && !t.hasGaps() { // threads do not notice stolen time
 		c.Figure, c.Limit, c.Level = &stolen, &t.limits.Stolen, record.Invalid
 	}
@@ -277,7 +277,7 @@ func (t trial) nameNeighbours(others float64) string {
 	words := ""
 	for _, name := range names[:min(most, len(names))] {
 		if took[name] >= others/10 {
-			words += fmt.Sprintf(", %s %s", name, percentText(took[name]))
+			words += fmt.Sprintf(", %s %s", name, units.Percent(took[name]))
 		}
 	}
 	return words

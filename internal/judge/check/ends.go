@@ -130,7 +130,7 @@ func (t trial) checkCollector() record.Check {
 	took, percentSet := float64(*t.Client.GCCPUNS)/float64(cpu), *t.Client.GCPercent
 	if percentSet >= defaultGOGC || percentSet < 0 {
 		c.Figure, c.Limit = &took, &t.limits.Collected
-		setVerdict(&c, record.OK, "the garbage collector used %s of the client's CPU time", percentText(took))
+		setVerdict(&c, record.OK, "the garbage collector used %s of the client's CPU time", units.Percent(took))
 		if took > t.limits.Collected {
 			c.Level = record.Warning
 			c.Detail += ": this cost of the client is part of the result"
@@ -142,7 +142,7 @@ func (t trial) checkCollector() record.Check {
 	by := shift{"the mean", slowdown(took * (1 - float64(percentSet)/defaultGOGC))}
 	c.Figure = &by.by
 	setVerdict(&c, t.limits.Moved.atLeastWarning(by.by), "the client ran with GOGC=%d, and the garbage collector used %s of its CPU time: %s; unset GOGC",
-		percentSet, percentText(took), by.describe())
+		percentSet, units.Percent(took), by.describe())
 	return c
 }
 

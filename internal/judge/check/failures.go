@@ -123,8 +123,8 @@ func (t trial) describeFailedCallTimes() string {
 	if others <= 0 || t.limits.Moved.level(max(mean/others, others/max(1, mean))-1) == record.OK {
 		return ""
 	}
-	return fmt.Sprintf("; failed calls took %s on average, and other calls %s; latencies include both: without failed calls the mean would be %.3g times as long", units.Time(mean), units.Time(others),
-		others*float64(t.Service.Count)/float64(t.Service.Sum))
+	return fmt.Sprintf("; failed calls took %s on average, and other calls %s; latencies include both: without failed calls the mean would be %s times as long", units.Time(mean), units.Time(others),
+		units.Number(others*float64(t.Service.Count)/float64(t.Service.Sum)))
 }
 
 const (

@@ -159,7 +159,7 @@ func (t trial) checkClocks() record.Check {
 		said = append([]string{fmt.Sprintf("the error of the clock of %s is at most %s, the largest error of all agents", worst.Name, units.Time(off))}, said...)
 	}
 	level := t.limits.Apart.level(*c.Figure)
-	setVerdict(&c, level, "%s; this is at most %s of the window", strings.Join(said, "; "), percentText(*c.Figure))
+	setVerdict(&c, level, "%s; this is at most %s of the window", strings.Join(said, "; "), units.Percent(*c.Figure))
 	if level != record.OK {
 		c.Detail += ", in which only part of the load ran"
 	}

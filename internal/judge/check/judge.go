@@ -236,8 +236,6 @@ func setVerdict(c *record.Check, level record.Level, format string, args ...any)
 	c.Level, c.Detail = level, fmt.Sprintf(format, args...)
 }
 
-func percentText(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
-
 // judgeForeign judges another program's measurement. Such a program's file has one figure for
 // checks, the number of failed calls.
 func judgeForeign(t trial) []record.Check {

@@ -7,6 +7,7 @@ import (
 
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 )
 
@@ -34,7 +35,7 @@ func (t trial) checkLoadGenerator() record.Check {
 	}
 	outside := func() {
 		c.Figure, c.Limit = &between, new(t.limits.Between.Invalid)
-		setVerdict(&c, t.limits.Between.level(between), "the clients spent %s of their time between calls: in the load engine, or waiting for a CPU", percentText(between))
+		setVerdict(&c, t.limits.Between.level(between), "the clients spent %s of their time between calls: in the load engine, or waiting for a CPU", units.Percent(between))
 	}
 	if between > t.limits.Between.Invalid {
 		outside()
@@ -44,20 +45,20 @@ func (t trial) checkLoadGenerator() record.Check {
 	c.Figure, c.Limit = client, new(t.limits.Saturated)
 	switch {
 	case client != nil && *client >= t.limits.Saturated && t.Cell.Kind().MayFail && t.Failed() < t.Requests:
-		setVerdict(&c, record.Invalid, "the client used %s of its CPUs: the result shows the client's limit, not the service's; use fewer clients (-c), a lower rate (--rps) or a machine with more CPUs", percentText(*client))
+		setVerdict(&c, record.Invalid, "the client used %s of its CPUs: the result shows the client's limit, not the service's; use fewer clients (-c), a lower rate (--rps) or a machine with more CPUs", units.Percent(*client))
 	case client != nil && *client >= t.limits.Saturated && server == nil:
-		setVerdict(&c, record.Warning, "the client used %s of its CPUs, and the server's share is unknown: the result may show the client's limit", percentText(*client))
+		setVerdict(&c, record.Warning, "the client used %s of its CPUs, and the server's share is unknown: the result may show the client's limit", units.Percent(*client))
 	case client != nil && *client >= t.limits.Saturated && *server < t.limits.Idle && t.Cell.Load.Model != burstModel:
-		setVerdict(&c, record.Invalid, "the client used %s of its CPUs, and the server %s: the result shows the client's limit, not the server's", percentText(*client), percentText(*server))
+		setVerdict(&c, record.Invalid, "the client used %s of its CPUs, and the server %s: the result shows the client's limit, not the server's", units.Percent(*client), units.Percent(*server))
 	case client != nil && *client >= t.limits.Saturated:
-		setVerdict(&c, record.Warning, "the client's stack used almost all of its CPUs (%s; the server %s): the result shows limits of both ends", percentText(*client), percentText(*server))
+		setVerdict(&c, record.Warning, "the client's stack used almost all of its CPUs (%s; the server %s): the result shows limits of both ends", units.Percent(*client), units.Percent(*server))
 	case between > t.limits.Between.Warning:
 		outside()
 	case client == nil:
 		c.Level = record.Unknown
 		c.Detail = "the client's CPU time is unknown"
 	default:
-		c.Detail = fmt.Sprintf("the client used %s of its CPUs", percentText(*client))
+		c.Detail = fmt.Sprintf("the client used %s of its CPUs", units.Percent(*client))
 	}
 	return c
 }
@@ -102,7 +103,7 @@ func (t trial) checkSchedule() record.Check {
 		tooLate(record.Warning, lateP99, response)
 		c.Detail = fmt.Sprintf("the load generator sent requests late, by %.0f µs at P99: this lateness is part of the response time's P99, %.0f µs", lateP99/1e3, response/1e3)
 	case queued > t.limits.Queued:
-		setVerdict(&c, record.Warning, "%s of the scheduled requests waited, because no client was free (of %d): response time includes the wait, service time does not; use more clients", percentText(queued), t.Cell.Clients)
+		setVerdict(&c, record.Warning, "%s of the scheduled requests waited, because no client was free (of %d): response time includes the wait, service time does not; use more clients", units.Percent(queued), t.Cell.Clients)
 	default:
 		c.Detail = fmt.Sprintf("all %d scheduled requests were sent, %.1f µs late in the median", p.Scheduled, late/1e3)
 	}
@@ -137,7 +138,7 @@ func (t trial) checkBookkeeping() record.Check {
 func (t trial) checkLittlesLaw(c record.Check, serviceNS int64) record.Check {
 	busy := t.InFlight * float64(t.WindowNS)
 	if t.Requests == 0 || t.Completed == 0 || busy <= 0 {
-		c.Detail = fmt.Sprintf("no call ended in the window, and %.3g were under way: measure longer, or look why the server does not answer", t.InFlight)
+		c.Detail = fmt.Sprintf("no call ended in the window, and %s were under way: measure longer, or look why the server does not answer", units.Number(t.InFlight))
 		return c
 	}
 	mean := float64(serviceNS) / float64(t.Requests)
@@ -153,7 +154,7 @@ func (t trial) checkLittlesLaw(c record.Check, serviceNS int64) record.Check {
 	}
 	limit := t.limits.Little + (unlike*mean+straddled+float64(t.BacklogNS))/busy
 	c.Figure, c.Limit = &off, &limit
-	c.Detail = fmt.Sprintf("the client counted %.4g calls in flight; throughput × mean service time gives %.4g (%d of %d calls began or ended outside of the window)",
+	c.Detail = fmt.Sprintf("the client counted %.1f calls in flight; throughput × mean service time gives %.1f (%d of %d calls began or ended outside of the window)",
 		t.InFlight, product/float64(t.WindowNS), t.Straddling, t.Completed)
 	if off <= limit {
 		c.Level = record.OK
@@ -166,7 +167,7 @@ func (t trial) checkEvenness() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	share := t.Active / float64(t.Cell.Clients)
 	c.Figure, c.Limit = &share, new(t.limits.Active)
-	c.Detail = fmt.Sprintf("on average, %.4g of %d clients were at work", t.Active, t.Cell.Clients)
+	c.Detail = fmt.Sprintf("on average, %.1f of %d clients were at work", t.Active, t.Cell.Clients)
 	if share < t.limits.Active {
 		c.Level = record.Warning
 		c.Detail += ": some clients finished long before others"

@@ -89,7 +89,7 @@ func (t trial) findDelayedAcks() (c record.Check, found bool) {
 		return c, false
 	}
 	c = record.Check{Unit: "share", Figure: &share, Limit: new(shareBeyondP99)}
-	setVerdict(&c, record.Warning, "%s of the calls took 40 to 52 ms, and acknowledgements came without data: one end sent its second segment only after the delayed acknowledgement of its first; set TCP_NODELAY, or write each message with one call", percentText(share))
+	setVerdict(&c, record.Warning, "%s of the calls took 40 to 52 ms, and acknowledgements came without data: one end sent its second segment only after the delayed acknowledgement of its first; set TCP_NODELAY, or write each message with one call", units.Percent(share))
 	return c, true
 }
 
@@ -111,7 +111,7 @@ func (t trial) findFullBuffers() (c record.Check, found bool) {
 	}
 	share := float64(*t.Traffic.BlockedNS) / float64(*t.Traffic.BusyNS)
 	c = record.Check{Unit: "share", Figure: &share, Limit: new(maxHeldBackShare)}
-	setVerdict(&c, record.Warning, "for %s of the time with bytes under way, a full receive window or send buffer stopped the sender: the result shows the buffers' size more than the protocol; use larger buffers", percentText(share))
+	setVerdict(&c, record.Warning, "for %s of the time with bytes under way, a full receive window or send buffer stopped the sender: the result shows the buffers' size more than the protocol; use larger buffers", units.Percent(share))
 	return c, share > maxHeldBackShare
 }
 

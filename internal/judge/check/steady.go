@@ -55,7 +55,7 @@ func (t trial) checkSettled() record.Check {
 			level = record.Invalid
 		}
 		setVerdict(&c, level, "the window opened too early, after %s: %s was still changing, and its mean is about %s too %s; use a warm-up of %.1f s",
-			warm, map[bool]string{true: "the throughput", false: "the service time"}[t.Pacing == nil], percentText(off),
+			warm, map[bool]string{true: "the throughput", false: "the service time"}[t.Pacing == nil], units.Percent(off),
 			map[bool]string{true: "low", false: "high"}[drift.Bias < 0], t.enoughWarmUp(drift).Seconds())
 	}
 	return c
@@ -263,7 +263,7 @@ func (t trial) checkCallGroups() record.Check {
 		slow := 1 - quick
 		c.Figure, c.Limit = &slow, new(leastGroupShare)
 		setVerdict(&c, record.Warning, "%s of the calls took %s or more, and the others at most %s: there are two groups of calls, and the mean describes neither",
-			percentText(slow), units.Time(float64(shortest)), units.Time(float64(longest)))
+			units.Percent(slow), units.Time(float64(shortest)), units.Time(float64(longest)))
 		return c
 	}
 	return c

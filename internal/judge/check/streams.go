@@ -62,7 +62,7 @@ func describeEnds(s *record.Streams, windowNS int64) (found []string) {
 		text += fmt.Sprintf("; %s attempts to open one again failed", units.Thousands(s.FailedOpenings))
 	}
 	if share := float64(s.ClosedNS) / float64(max(1, s.Held)) / float64(max(1, windowNS)); s.ClosedNS > 0 {
-		text += fmt.Sprintf("; they were closed for %s in all, which is %s of the window for each stream", units.Time(float64(s.ClosedNS)), percentText(share))
+		text += fmt.Sprintf("; they were closed for %s in all, which is %s of the window for each stream", units.Time(float64(s.ClosedNS)), units.Percent(share))
 	}
 	return append(found, text)
 }

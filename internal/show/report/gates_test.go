@@ -21,7 +21,7 @@ func gatedRun(t *testing.T) *Run {
 	key := run.Summary.Cells[0].Key
 	run.Gates = []analysis.GateFinding{
 		{Gate: "p99>20ms", Cell: key, Outcome: analysis.GateBreached, Unit: analysis.Microseconds, Limit: 20_000, Found: figure, Windows: 3},
-		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.GateKept, Unit: analysis.Share, Limit: 0.001, Found: matrix.Figure{Value: 0.00099}, Windows: 1},
+		{Gate: "errors>0.1%", Cell: key, Outcome: analysis.GateKept, Unit: analysis.Share, Limit: 0.001, Found: matrix.Figure{Value: 0.000991667}, Windows: 1},
 		{Gate: "p99.99>1s", Cell: key, Outcome: analysis.GateOpen, Unit: analysis.Microseconds, Found: matrix.Figure{Value: math.NaN()}, Why: "it was | not measured here"},
 		{Gate: "mean>+10%", Cell: key, Outcome: analysis.GateOpen, Unit: analysis.Relative, Limit: 1.1, Found: matrix.Figure{Value: 1.12}, Windows: 3, Passes: true, Why: "few"},
 	}
@@ -36,7 +36,7 @@ func TestGatesArePrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `BREACHED     p99>20ms: 25.1ms (19.0ms to 27.9ms), of 3 windows
-kept         errors>0.1%: 0.099%, of 1 window
+kept         errors>0.1%: 0.0992 %, of 1 window
 cannot tell  p99.99>1s: it was | not measured here
 cannot tell  mean>+10%: +12.0%, of 3 windows; few
 `

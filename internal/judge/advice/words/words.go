@@ -168,7 +168,7 @@ func RivalText(name string, r rank.Rival) string {
 	switch {
 	case r.Times.Interval == nil:
 	case r.Verdict == compare.Equivalent:
-		word = " equal within " + Share(r.Margin)
+		word = " equal within " + units.Percent(r.Margin)
 	default:
 		word = " " + string(r.Verdict.Opposite())
 	}
@@ -220,9 +220,6 @@ func SplitCommonPrefix(names []string) (over string, short []string) {
 	}
 	return "", names
 }
-
-// Share writes a share in percent.
-func Share(v float64) string { return units.Number(100*v) + " %" }
 
 const (
 	// MaxLineLength is the largest length of a line that lists items, in characters.

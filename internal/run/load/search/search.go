@@ -11,6 +11,7 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/load"
 )
@@ -162,9 +163,9 @@ func (s *searcher) checkRate(rate, most float64) error {
 	tooShort := s.plan.stepTooShort(rate)
 	switch missed := len(s.found.Steps) > 0; {
 	case missed && rate < most*minRateShare:
-		return fmt.Errorf("%w: at %.4g requests per second, %s", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why)
+		return fmt.Errorf("%w: at %s requests per second, %s", ErrNoRate, units.Number(s.found.MissedPerSecond), s.found.Steps[len(s.found.Steps)-1].Why)
 	case missed && tooShort != nil:
-		return fmt.Errorf("%w: at %.4g requests per second, %s; a lower rate cannot be tried: %w", ErrNoRate, s.found.MissedPerSecond, s.found.Steps[len(s.found.Steps)-1].Why, tooShort)
+		return fmt.Errorf("%w: at %s requests per second, %s; a lower rate cannot be tried: %w", ErrNoRate, units.Number(s.found.MissedPerSecond), s.found.Steps[len(s.found.Steps)-1].Why, tooShort)
 	case tooShort != nil:
 		return fmt.Errorf("the search cannot judge its goal: %w", tooShort)
 	}
@@ -297,7 +298,7 @@ func (s *searcher) measureStep(ctx context.Context, rate float64) (*load.Result,
 	}
 	if r.EndedEarly {
 		r.Close()
-		return nil, record.Step{}, fmt.Errorf("at %.4g requests per second: %w", rate, load.ErrNothingMeasured)
+		return nil, record.Step{}, fmt.Errorf("at %s requests per second: %w", units.Number(rate), load.ErrNothingMeasured)
 	}
 	return r, s.plan.Goal.judgeStep(rate, r), nil
 }

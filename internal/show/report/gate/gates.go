@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
@@ -86,9 +87,7 @@ func describeFinding(f analysis.GateFinding) string {
 	return text
 }
 
-// formatGateFigure formats a figure with enough digits to compare it with its limit.
 func formatGateFigure(unit analysis.Unit, value float64) string {
-	const digits = 6
 	switch unit {
 	case analysis.Microseconds:
 		return format.Micros(value)
@@ -97,7 +96,7 @@ func formatGateFigure(unit analysis.Unit, value float64) string {
 	case analysis.Requests:
 		return words.Count(int(value), "request")
 	case analysis.Share:
-		return strconv.FormatFloat(100*value, 'g', digits, 64) + "%"
+		return units.Percent(value)
 	case analysis.Relative:
 		return formatChange(matrix.Figure{Value: value})
 	default:

@@ -70,5 +70,5 @@ func shareText(some, all int64) string {
 	if share > 0.99 {
 		return words.Percent(share)
 	}
-	return words.Share(share)
+	return units.Percent(share)
 }
