@@ -216,6 +216,7 @@ func (c Cell) Version() string {
 type Kind struct {
 	VariantTitle string // title of the column with the variants
 	Command      string // wirelab command that measures such cells
+	Noun         string // the user's word for such a cell
 
 	// Properties of a server that wirelab did not start. Only the server decides about its work
 	// and the size of its messages.
@@ -233,9 +234,9 @@ type Kind struct {
 }
 
 var (
-	stackKind   = &Kind{VariantTitle: "stack", Command: "compare"}
+	stackKind   = &Kind{VariantTitle: "stack", Command: "compare", Noun: "cell"}
 	serviceKind = &Kind{
-		VariantTitle: "wire", Command: "load",
+		VariantTitle: "wire", Command: "load", Noun: "load",
 		Unplaced: true, MayFail: true, MayBeFew: true, InDetail: true, Alone: true,
 	}
 	versionKind = func() *Kind {

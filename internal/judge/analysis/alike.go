@@ -114,18 +114,26 @@ func noCommonCellError(before, after *Summary) error {
 			others = before.points
 		}
 		if alike := alikePoints(p, others); len(alike) > 1 {
-			return fmt.Errorf("cell %s matches several cells of the other run (%s): choose one cell of each run with --before-cell and --after-cell", keyOf(p), strings.Join(keysOf(alike), ", "))
+			return fmt.Errorf("%s %s matches several of the other run (%s): choose one of each run with --before-cell and --after-cell", p.Cell.Kind().Noun, keyOf(p), strings.Join(keysOf(alike), ", "))
 		}
 	}
 	for _, now := range after.points {
 		for _, old := range before.points {
 			if keyOf(old) == keyOf(now) {
-				return fmt.Errorf("the runs have no cell with the same load in common: %s differs in %s; measure both runs with the same load", keyOf(now), differencesOf(old.Cell, now.Cell))
+				return fmt.Errorf("the runs have no %s in common: %s differs in %s; measure both runs with the same load", now.Cell.Kind().Noun, keyOf(now), differencesOf(old.Cell, now.Cell))
 			}
 		}
 	}
-	return fmt.Errorf("the runs have no cell with the same load in common: the first cell of the earlier run is %s, and of the later run %s; measure both runs with the same load",
-		firstOrNone(keysOf(before.points)), firstOrNone(keysOf(after.points)))
+	return fmt.Errorf("the runs have no %s in common: the first one of the earlier run is %s, and of the later run %s; measure both runs with the same load",
+		nounOf(after.points), firstOrNone(keysOf(before.points)), firstOrNone(keysOf(after.points)))
+}
+
+// nounOf returns the user's word for a run's cells.
+func nounOf(points []*matrix.Point) string {
+	if len(points) == 0 {
+		return "cell"
+	}
+	return points[0].Cell.Kind().Noun
 }
 
 // differencesOf lists how two cells with the same name differ, as in "-n: 2000 and 3000".

@@ -33,6 +33,7 @@ type Diff struct {
 
 	Versions bool `json:"versions,omitempty"` // the two sides are versions of a service in one run, loaded by turns
 
+	Noun    string    `json:"-"` // the user's word for a cell
 	targets [2]string // addresses of the first cell's server in the earlier and in the later run
 }
 
@@ -63,7 +64,7 @@ func NewDiff(before, after *Summary) (*Diff, error) {
 	if len(common) == 0 {
 		return nil, noCommonCellError(before, after)
 	}
-	d := &Diff{Doubts: machineDoubts(before, after), OnlyInBefore: keysOf(onlyBefore), OnlyInAfter: keysOf(onlyAfter)}
+	d := &Diff{Noun: common[0].after.Cell.Kind().Noun, Doubts: machineDoubts(before, after), OnlyInBefore: keysOf(onlyBefore), OnlyInAfter: keysOf(onlyAfter)}
 	foreign := len(before.Foreign)+len(after.Foreign) > 0
 	if foreign {
 		d.Doubts = append(foreignDoubts(before, after, common), d.Doubts...)

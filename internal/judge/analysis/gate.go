@@ -77,7 +77,7 @@ func JudgeConditions(conditions []Condition, s *Summary, since *Diff) []GateFind
 func (c Condition) Judge(cell *matrix.Cell) GateFinding {
 	f := GateFinding{Gate: c.Text, Cell: cell.Key, Clients: cell.Clients, Unit: c.Unit, Limit: c.Limit, Windows: cell.Valid, Found: unknownFigure}
 	if !cell.IsValid() && !(c.of.ofFailures && cell.Refused > 0) {
-		return f.open("the cell has no valid window: see its failed checks")
+		return f.open("the " + cell.Kind().Noun + " has no valid window: see its failed checks")
 	}
 	if c.of.ofFailures {
 		f.Windows = max(cell.Valid, cell.Refused)
@@ -170,7 +170,7 @@ func CheckCells(baseline string, before *Summary, planned []record.Cell) error {
 	if len(before.Cells) > 0 {
 		has = before.Cells[0].Key
 	}
-	return fmt.Errorf("--baseline: %s has no cell with a planned name and load (its first cell is %s): use the flags of that run", baseline, has)
+	return fmt.Errorf("--baseline: %s has none of the planned %ss (its first one is %s): use the flags of that run", baseline, planned[0].Kind().Noun, has)
 }
 
 // CheckWindows returns an error if the runs have too few windows to judge a change in any cell. before

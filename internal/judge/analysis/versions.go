@@ -11,7 +11,7 @@ import (
 // base is before, the head is after. It returns nil if the run does not compare versions. The
 // versions took turns, so the differences have no spread between runs and no anchor.
 func NewVersionDiff(s *Summary) *Diff {
-	d := &Diff{Before: record.BaseVersion, After: record.HeadVersion, Versions: true}
+	d := &Diff{Before: record.BaseVersion, After: record.HeadVersion, Versions: true, Noun: "load"}
 	fits := map[string]*matrix.Fit{}
 	for i := range s.Comparisons {
 		c := &s.Comparisons[i]

@@ -21,6 +21,7 @@ func aDiff(t *testing.T, gates ...string) *gate.DiffReport {
 		return matrix.Figure{Value: value, Interval: &matrix.Interval{Low: low, High: high, Confidence: 0.95}}
 	}
 	d := &analysis.Diff{
+		Noun:   "cell",
 		Before: "before", After: "after", OnlyInBefore: []string{"compare/rest/echo/64B/c=1"},
 		Differences: []analysis.Difference{
 			{Cell: "compare/tcp/echo/64B/c=1", Metric: matrix.Mean, Before: 100, After: 125, BeforeTrials: 5, AfterTrials: 5, Ratio: ratio(1.2, 1.25, 1.3), Verdict: compare.Slower},

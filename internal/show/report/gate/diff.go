@@ -58,7 +58,7 @@ func (r *DiffReport) answerLines() []string {
 		}
 	}
 	in := func(cells []string) string {
-		return " in " + words.Count(len(cells), "cell") + ": " + format.FirstNames(cells, 1)
+		return " in " + words.Count(len(cells), r.Noun) + ": " + format.FirstNames(cells, 1)
 	}
 	for _, g := range r.Gates {
 		switch {
@@ -71,10 +71,10 @@ func (r *DiffReport) answerLines() []string {
 		}
 	}
 	if only := len(r.OnlyInBefore) + len(r.OnlyInAfter); only > 0 {
-		lines = append(lines, fmt.Sprintf("Not compared: %s that only one run has.", words.Count(only, "cell")))
+		lines = append(lines, fmt.Sprintf("Not compared: %s that only one run has.", words.Count(only, r.Noun)))
 	}
 	if len(r.Invalid) > 0 {
-		lines = append(lines, fmt.Sprintf("One of the runs has no valid trial of %s: %s", words.Count(len(r.Invalid), "cell"), format.FirstNames(r.Invalid, 1)))
+		lines = append(lines, fmt.Sprintf("One of the runs has no valid trial of %s: %s", words.Count(len(r.Invalid), r.Noun), format.FirstNames(r.Invalid, 1)))
 	}
 	if now, repeats := r.RepeatsToHalve(); repeats > 0 && len(r.Gates) == 0 {
 		lines = append(lines, fmt.Sprintf("Do: these runs know a change of the mean within %.0f %%; take about %d repeats in each run to halve that.", 100*now, repeats))
@@ -114,7 +114,7 @@ func (r *DiffReport) countVerdicts(metric, name string) string {
 	if all == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s, of %s: %s.", name, words.Count(all, "cell"), strings.Join(texts, ", "))
+	return fmt.Sprintf("%s, of %s: %s.", name, words.Count(all, r.Noun), strings.Join(texts, ", "))
 }
 
 // shownDifferences returns differences of means, and differences that are proven or used by gates.
@@ -132,7 +132,7 @@ func (r *DiffReport) titles() []string {
 	if r.Versions {
 		before, after = r.Before, r.After
 	}
-	return []string{"cell", "figure", before, after, "change", "verdict", "trials"}
+	return []string{r.Noun, "figure", before, after, "change", "verdict", "trials"}
 }
 
 func diffRow(d analysis.Difference) []string {
