@@ -47,6 +47,11 @@ func TestHabits(t *testing.T) {
 		{"-r 50 --call p.S/M a:1", "--rps 50 --call p.S/M a:1", "-r 50 is read as --rps 50"},
 		{"-r 50 http://a/", "--rps 50 http://a/", "-r 50 is read as --rps 50"},
 
+		// A whole command behind wirelab's own flags, which mean what they mean to wirelab.
+		{"--no-save -c 20 wrk -t2 -c4 -d5s http://a/", "-c 4 -z 5s --conn per-worker http://a/ --no-save -c 20", "-t is left out"},
+		{"-o curl curl -s http://a/", "http://a/ -o curl", "-s is left out"},
+		{typed: "-d curl http://a/"},
+
 		// ghz: cleartext, metadata, streams.
 		{"--insecure --call p.S.M a:1", "grpc://a:1/p.S/M", "--insecure means cleartext, as in ghz"},
 		{"--insecure --proto x.proto --call p.S/M -c 3 a:1", "--proto x.proto -c 3 grpc://a:1/p.S/M", "cleartext"},

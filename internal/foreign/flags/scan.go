@@ -19,21 +19,26 @@ func (t *Tool) scanWhole(arguments []string) line {
 
 func (s *scanner) scan() line {
 	for len(s.rest) > 0 {
-		argument := s.rest[0]
-		s.rest = s.rest[1:]
-		switch {
-		case argument == "--":
-			s.operands = append(s.operands, s.rest...)
-			s.rest = nil
-		case len(argument) < 2 || argument[0] != '-':
-			s.operands = append(s.operands, argument)
-		case strings.HasPrefix(argument, "--"):
-			s.long(argument, argument)
-		default:
-			s.short(argument)
-		}
+		s.next()
 	}
 	return s.line
+}
+
+// next parses an argument, and the value behind it.
+func (s *scanner) next() {
+	argument := s.rest[0]
+	s.rest = s.rest[1:]
+	switch {
+	case argument == "--":
+		s.operands = append(s.operands, s.rest...)
+		s.rest = nil
+	case len(argument) < 2 || argument[0] != '-':
+		s.operands = append(s.operands, argument)
+	case strings.HasPrefix(argument, "--"):
+		s.long(argument, argument)
+	default:
+		s.short(argument)
+	}
 }
 
 type scanner struct {

@@ -170,9 +170,12 @@ func (all Tools) TranslateArguments(arguments []string) (translated, notes []str
 	if len(arguments) == 0 || len(arguments) > MaxWords || slices.ContainsFunc(arguments, isFrom) {
 		return arguments, nil, nil
 	}
-	if len(arguments) > 1 {
-		if t := all.command(program(arguments[0])); t != nil {
-			return t.translateWhole(t.scanWhole(arguments[1:]))
+	own := arguments[:ownBefore(arguments)]
+	if rest := arguments[len(own):]; len(rest) > 1 {
+		if t := all.command(program(rest[0])); t != nil {
+			translated, notes, err = t.translateWhole(t.scanWhole(rest[1:]))
+			at := slices.Index(append(translated, "--"), "--")
+			return slices.Insert(translated, at, own...), notes, err
 		}
 	}
 	readings := all.read(arguments)
@@ -195,6 +198,18 @@ func (all Tools) TranslateArguments(arguments []string) (translated, notes []str
 		}
 	}
 	return best.arguments, best.notes, nil
+}
+
+// ownBefore returns how many arguments belong to wirelab's own flags before the first other word.
+func ownBefore(arguments []string) int {
+	s := scanner{tool: Own, rest: arguments}
+	for len(s.rest) > 0 && len(s.rest[0]) > 1 && s.rest[0][0] == '-' && s.rest[0] != "--" {
+		s.next()
+	}
+	if slices.ContainsFunc(s.found, func(f found) bool { return f.misfit != "" }) {
+		return 0
+	}
+	return len(arguments) - len(s.rest)
 }
 
 // isProgram matches a word that is a program's name rather than a host.
