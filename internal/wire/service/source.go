@@ -1,11 +1,13 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	crypto "crypto/rand"
 	"encoding/hex"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"wirelab.dev/internal/base/expect"
@@ -37,16 +39,16 @@ type Share struct {
 	Number int // from 0
 	Of     int
 	Seed   uint64
+	Turn   *atomic.Int64 // calls of all clients so far; nil if there is one client
 }
 
 // FixedSource returns one client's source, whose requests are all known before the window. The clients
-// take turns: call 1 of all clients together sends request 1, and so on. After each round in which all
-// clients have sent all requests equally often, they move on by one request. So each client sends each
-// request, and a slow request does not slow the same clients down all the time.
+// take turns when they send: call 1 of all clients together sends request 1, and so on. After each round in which
+// all clients may have sent all requests equally often, they move on by one request. So each client sends
+// each request, and a slow request does not slow the same clients down all the time.
 func (d *Definition) FixedSource(s Share) Source {
 	count, of := len(d.Requests), max(s.Of, 1)
-	f := &fixedSource{requests: d.Requests, next: s.Number % count, step: of % count, round: count / greatestDivisor(of, count)}
-	f.left = f.round
+	f := &fixedSource{requests: d.Requests, turn: cmp.Or(s.Turn, new(atomic.Int64)), round: int64(of * count / greatestDivisor(of, count))}
 	if d.Random && count > 1 {
 		f.random = rand.New(rand.NewPCG(s.Seed, uint64(s.Number))) //nolint:gosec // a client's number is not negative
 	}
@@ -62,25 +64,21 @@ func greatestDivisor(a, b int) int {
 }
 
 type fixedSource struct {
-	requests    []Request
-	next, step  int
-	round, left int        // calls of a client in a round, and those before its end
-	random      *rand.Rand // nil means that requests are sent in order
+	requests []Request
+	turn     *atomic.Int64 // of all clients; unused with one request, because clients share nothing without need
+	round    int64         // calls of all clients in a round
+	random   *rand.Rand    // nil means that requests are sent in order
 }
 
 func (f *fixedSource) Next() (*Request, error) {
-	request := &f.requests[f.next]
 	switch {
 	case f.random != nil:
-		f.next = f.random.IntN(len(f.requests))
-	case len(f.requests) > 1:
-		f.next += f.step
-		if f.left--; f.left == 0 {
-			f.next, f.left = f.next+1, f.round
-		}
-		f.next %= len(f.requests)
+		return &f.requests[f.random.IntN(len(f.requests))], nil
+	case len(f.requests) == 1:
+		return &f.requests[0], nil
 	}
-	return request, nil
+	call := f.turn.Add(1) - 1
+	return &f.requests[(call+call/f.round)%int64(len(f.requests))], nil
 }
 
 // Trace says which requests have a traceparent field, by which a tracing system follows them (W3C

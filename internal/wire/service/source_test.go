@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 )
 
@@ -15,8 +16,9 @@ func TestClientsTakeTurns(t *testing.T) {
 				d.Requests = append(d.Requests, Request{Path: fmt.Sprint(i)})
 			}
 			var sources []Source
+			turn := new(atomic.Int64)
 			for i := range clients {
-				sources = append(sources, d.FixedSource(Share{Number: i, Of: clients}))
+				sources = append(sources, d.FixedSource(Share{Number: i, Of: clients, Turn: turn}))
 			}
 			all, own, number := map[string]int{}, map[string]int{}, 0
 			for range count * count {
@@ -44,5 +46,26 @@ func TestClientsTakeTurns(t *testing.T) {
 				t.Errorf("%d clients send %d of %d requests", clients, len(all), count)
 			}
 		}
+	}
+}
+
+// Clients of different speeds send all requests equally often, too: they take a turn when they send.
+func TestUnevenClientsTakeTurns(t *testing.T) {
+	d := &Definition{Requests: []Request{{Path: "a"}, {Path: "b"}, {Path: "c"}}}
+	turn, sent := new(atomic.Int64), map[string]int{}
+	fast, slow := d.FixedSource(Share{Number: 0, Of: 2, Turn: turn}), d.FixedSource(Share{Number: 1, Of: 2, Turn: turn})
+	for call := range 300 {
+		source := fast
+		if call%7 == 3 {
+			source = slow
+		}
+		r, err := source.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent[r.Path]++
+	}
+	if sent["a"] != 100 || sent["b"] != 100 || sent["c"] != 100 {
+		t.Errorf("sent %v, want each 100 times", sent)
 	}
 }

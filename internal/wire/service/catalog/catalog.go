@@ -3,6 +3,7 @@ package catalog
 
 import (
 	"context"
+	"sync/atomic"
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/wire/service"
@@ -63,8 +64,9 @@ func NewSources(d *service.Definition, clients int, seed uint64) (*Sources, erro
 			return d.TracedSource(parsed.Source(service.Share{Number: client, Of: clients, Seed: seed}), client, seed)
 		}}, nil
 	default:
+		turn := new(atomic.Int64)
 		return &Sources{Varied: d.Trace != nil, Of: func(client int) service.Source {
-			return d.TracedSource(d.FixedSource(service.Share{Number: client, Of: clients, Seed: seed}), client, seed)
+			return d.TracedSource(d.FixedSource(service.Share{Number: client, Of: clients, Seed: seed, Turn: turn}), client, seed)
 		}}, nil
 	}
 }
