@@ -45,10 +45,14 @@ func readEpoch() (time.Time, int64) {
 }
 
 const (
-	// sleepMargin is the time before the instant at which sleeping gives way to spinning. The Go
+	// sleepMargin is the time before the instant at which time.Sleep is not exact enough. The Go
 	// runtime hands its timers to epoll_wait in whole milliseconds, so a sleep ends up to 1 ms
 	// late.
 	sleepMargin = 1500 * time.Microsecond
+
+	// spinMargin is the time before the instant at which any sleep gives way to spinning: a thread
+	// that the kernel's timers wake runs some 50 µs late.
+	spinMargin = 300 * time.Microsecond
 
 	// yieldInterval is the shortest time between two yields of the CPU by spinning goroutines. A
 	// shorter interval wastes CPU time in the kernel. With a longer interval, the network poller's
@@ -64,7 +68,8 @@ const (
 	unchangedReadings = 16
 )
 
-// Until returns at the instant, or at once if it has passed. It sleeps first, then spins. It
+// Until returns at the instant, or at once if it has passed. It sleeps first, at the end by a timer of the
+// kernel, then spins. It
 // returns the CPU time of its spinning, so that a load generator can subtract this time from the
 // cost of its requests. That time is too low by a tenth, or by more if many goroutines spin on
 // several CPUs. Any number of goroutines may wait at the same time.
@@ -82,7 +87,22 @@ func Until(instant int64) (spun time.Duration) {
 	if remaining > sleepMargin {
 		time.Sleep(remaining - sleepMargin)
 	}
+	if remaining = time.Duration(instant - Now()); remaining > spinMargin && clockMoves() {
+		sleepExactly(remaining - spinMargin)
+		lastGosched.Store(Now()) // others ran meanwhile
+	}
 	return spin(instant)
+}
+
+// clockMoves reports whether the clock moves by itself: in a bubble it does not.
+func clockMoves() bool {
+	now := Now()
+	for range unchangedReadings {
+		if Now() != now {
+			return true
+		}
+	}
+	return false
 }
 
 func spin(instant int64) (spun time.Duration) {

@@ -100,3 +100,37 @@ func TestSpinnersLetOthersRun(t *testing.T) {
 		t.Errorf("%d rounds beside %d spinners took %v of CPU time, want at most %v", rounds, spinners, took, most)
 	}
 }
+
+// Waiting for an instant that is too near for time.Sleep must leave most of the CPU free. Neighbours only make the
+// time of spinning shorter, or a wake-up late; a fault spins almost all the time in every try.
+func TestUntilSleepsWhileTheInstantIsNear(t *testing.T) {
+	const near, most = sleepMargin - 100*time.Microsecond, 2 * spinMargin
+	var all []time.Duration
+	for range 30 {
+		spun := Until(Now() + int64(near))
+		if spun <= most {
+			return
+		}
+		all = append(all, spun)
+	}
+	t.Errorf("waits of %v spun for %v, want at most %v", near, all, most)
+}
+
+// More waiters than there are timers wait, too, and each timer is used again.
+func TestManyWaitForANearInstant(t *testing.T) {
+	for range 3 {
+		var waiters sync.WaitGroup
+		for range 2 * maxTimers {
+			waiters.Go(func() {
+				instant := Now() + int64(time.Millisecond)
+				if Until(instant); Now() < instant {
+					t.Error("a waiter returned early")
+				}
+			})
+		}
+		waiters.Wait()
+	}
+	if idle := len(idleTimers); idle != maxTimers {
+		t.Errorf("%d timers are idle, want %d", idle, maxTimers)
+	}
+}
