@@ -32,7 +32,8 @@ type Measurement struct {
 	EndedBetween int64   `json:"ended_between,omitempty"`
 
 	Requests int64 `json:"requests"` // measured requests, including failed ones
-	// Resent counts how often measured requests were sent again after an attempt without an answer.
+	// Resent counts how often measured requests were sent again after an attempt without an answer, or because the
+	// server refused early data.
 	Resent int64 `json:"resent,omitempty"`
 	// Outside counts all other calls of the client, if it counts them: those of the warm-up and of
 	// logins, those that kept up the load while the last measured calls ended, and those of other steps

@@ -58,6 +58,7 @@ func fillMeasurement(r *record.Record, c *worker.ClientResult) {
 			describeCount(c.Pauses), time.Duration(c.PausedNS).Round(time.Millisecond)))
 	}
 	r.Measurement, r.Errors = c.Measurement, c.Failures
+	r.Resent += c.Connections.Window.SentAgain
 	r.Connections = record.Connections{
 		Mode: c.Connections.Mode, Want: c.Connections.Want,
 		Opened: c.Connections.Total.Opened, Failed: c.Connections.Total.Failed, During: c.Connections.During,

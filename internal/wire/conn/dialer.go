@@ -124,6 +124,9 @@ func (d *Dialer) Failed() { d.count(func(c *Counts) { c.Failed++ }) }
 // HandshakeFailed counts a connection whose handshake failed.
 func (d *Dialer) HandshakeFailed() { d.count(func(c *Counts) { c.HandshakeFail++ }) }
 
+// SentAgain counts a request in refused early data, which is sent again.
+func (d *Dialer) SentAgain() { d.count(func(c *Counts) { c.SentAgain++ }) }
+
 func (d *Dialer) count(what func(*Counts)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,10 +19,11 @@ type Counts struct {
 	Early         int64 `json:"early,omitempty"`          // resumed handshakes whose early data the server accepted
 	EarlyRefused  int64 `json:"early_refused,omitempty"`  // resumed handshakes whose early data the server rejected
 	HandshakeFail int64 `json:"handshake_fail,omitempty"` // connections whose handshake failed
+	SentAgain     int64 `json:"sent_again,omitempty"`     // requests in refused early data, which were sent again
 }
 
 func (c *Counts) counters() []*int64 {
-	return []*int64{&c.Opened, &c.Failed, &c.Full, &c.Resumed, &c.Early, &c.EarlyRefused, &c.HandshakeFail}
+	return []*int64{&c.Opened, &c.Failed, &c.Full, &c.Resumed, &c.Early, &c.EarlyRefused, &c.HandshakeFail, &c.SentAgain}
 }
 
 // Since subtracts an earlier count. Open keeps its current value.

@@ -90,6 +90,7 @@ func (s *earlyDataRoundTripper) retryRefused(request *http.Request) (*http.Respo
 		}
 		once.Body = body
 	}
+	s.plan.Dialer.SentAgain()
 	return s.single.RoundTrip(&once)
 }
 
