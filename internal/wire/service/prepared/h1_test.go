@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/secure"
@@ -318,8 +319,8 @@ func TestHTTP1OpensAnotherConnection(t *testing.T) {
 	}
 }
 
-// A server closes each connection after an answer, and does not say so. A call that begins later opens
-// another connection. A call that begins at once fails, since no request is sent twice.
+// A server closes each connection after an answer, and does not say so. A call after a pause opens another
+// connection. A call that begins at once fails, since no request is sent twice; after that, the calls look first.
 func TestHTTP1ClosedBetweenCalls(t *testing.T) {
 	plan := script(t, say(good))
 	client, counts := open(t, plan)
@@ -329,23 +330,34 @@ func TestHTTP1ClosedBetweenCalls(t *testing.T) {
 		if err := client.Call(t.Context(), &plan.Requests[0], &answer); err != nil {
 			t.Fatal(err)
 		}
-		for s := h1.slots[0]; !conn.HasPeerClosed(s.nc) || s.lastTick == h1.watch.now.Load(); {
+		for s := h1.slots[0]; !conn.HasPeerClosed(s.nc) || clock.Now()-s.last < unwatchedTime; {
 			runtime.Gosched()
 		}
+		h1.closesKept.Store(false)
 	}
 	if n := counts.Counts().Opened; n != 5 {
 		t.Errorf("%d connections for 5 calls", n)
 	}
 	var err error
-	for err == nil { // until a call begins in the tick of the last one, in which the slot does not look
+	awaitClosed := func() {
 		for !conn.HasPeerClosed(h1.slots[0].nc) {
 			runtime.Gosched()
 		}
-		h1.slots[0].lastTick = h1.watch.now.Load()
+		h1.slots[0].last = clock.Now()
+	}
+	for err == nil { // until a call begins so soon that the slot does not look
+		h1.closesKept.Store(false)
+		awaitClosed()
 		err = client.Call(t.Context(), &plan.Requests[0], &answer)
 	}
 	if class := failure.Of(err); class != failure.IdleClosed {
 		t.Errorf("class %q: %v", class, err)
+	}
+	for call := range 20 {
+		if err := client.Call(t.Context(), &plan.Requests[0], &answer); err != nil {
+			t.Errorf("call %d after the failure: %v", call, err)
+		}
+		awaitClosed()
 	}
 }
 

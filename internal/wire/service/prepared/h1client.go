@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 )
@@ -19,6 +21,8 @@ type h1Client struct {
 	*dialer
 	requests encodedRequests[h1Request]
 	slots    []*h1Slot
+	// closesKept says that the server has closed a connection between two calls.
+	closesKept atomic.Bool
 
 	waiting atomic.Int64 // number of callers that wait or will soon wait
 	mu      sync.Mutex
@@ -173,7 +177,7 @@ type h1Slot struct {
 	call     atomic.Uint64
 	sequence uint64
 	conn     *h1Conn // nil means that the next call opens a connection
-	lastTick int64   // the tick at which the last call began
+	last     int64   // instant at which the last call began
 	_        [64]byte
 
 	mu     sync.Mutex // guards the fields below: the caller writes them, and the watch reads them
@@ -192,13 +196,20 @@ type h1Call struct {
 // of the call's first tick and the last bits of its number.
 const sequenceBits = 20
 
+// unwatchedTime is the time after the begin of a call in which the slot does not look whether the server has closed
+// the connection. To look costs half a microsecond, which callers without pauses need not pay.
+const unwatchedTime = int64(10 * time.Millisecond)
+
 // makeCall makes a call on the slot's connection. It opens a connection if there is none, or if the
-// server has closed the connection since the last call.
+// server has closed the connection since the last call. It looks after a pause, and always once the server
+// has closed one.
 func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer *service.Answer) error {
-	if s.conn != nil && s.lastTick != call.began && conn.HasPeerClosed(s.nc) {
+	now := clock.Now()
+	if s.conn != nil && (now-s.last >= unwatchedTime || c.closesKept.Load()) && conn.HasPeerClosed(s.nc) {
+		c.closesKept.Store(true)
 		s.dropConn() // the call has not begun on it
 	}
-	s.lastTick = call.began
+	s.last = now
 	if s.conn == nil {
 		if err := s.openForCall(ctx, c.dialer); err != nil {
 			return err
@@ -211,7 +222,9 @@ func (s *h1Slot) makeCall(ctx context.Context, c *h1Client, call h1Call, answer 
 		return c.watch.err(ctx, verdict)
 	}
 	if err != nil {
-		err = s.conn.explainEnd(err)
+		if err = s.conn.explainEnd(err); failure.Of(err) == failure.IdleClosed {
+			c.closesKept.Store(true)
+		}
 		s.dropConn()
 		return err
 	}
