@@ -241,11 +241,11 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: asked ADDRESS N [FACT]")
 	}
-	c, had := callsAt(ts, args[0]), 0
+	c := callsAt(ts, args[0])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fact := strings.Join(args[2:], "")
-	if had = c.counts[fact]; args[1] != strconv.Itoa(had) {
+	if had := c.counts[fact]; args[1] != strconv.Itoa(had) {
 		ts.Fatalf("%s had %d calls, want %s; all: %v", args[0], had, args[1], c.counts)
 	}
 	delete(c.counts, fact)
