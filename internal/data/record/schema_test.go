@@ -1,31 +1,25 @@
 package record
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"wirelab.dev/internal/base/schemafile"
 )
 
 //go:generate go test -run ^TestSchema$ -update .
 
-var update = flag.Bool("update", false, "write docs/schema/record.schema.json")
-
-const (
-	schemaFile = "../../../docs/schema/record.schema.json"
-	schemaID   = "https://wirelab.dev/schema/record.schema.json"
-)
+const schemaFile = "../../../docs/schema/record.schema.json"
 
 // reflectSchema describes a line of records.jsonl from the type that it is
 // written from, and its comments. Other keys are allowed: a reader of version 1
 // must not break on what is added to it.
-func reflectSchema(t *testing.T) []byte {
+func reflectSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	reflector := jsonschema.Reflector{
 		AllowAdditionalProperties: true,
@@ -39,30 +33,11 @@ func reflectSchema(t *testing.T) []byte {
 			t.Fatal(err)
 		}
 	}
-	schema := reflector.Reflect(&Record{})
-	schema.ID = schemaID
-	schema.Title = "A record of wirelab: a line of records.jsonl"
-	data, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(data, '\n')
+	return reflector.Reflect(&Record{})
 }
 
 func TestSchema(t *testing.T) {
-	want := reflectSchema(t)
-	if *update {
-		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say: run go generate ./internal/data/record", schemaFile)
-	}
+	schemafile.Check(t, schemaFile, reflectSchema(t), "A record of wirelab: a line of records.jsonl")
 }
 
 func TestSchemaTakesRecords(t *testing.T) {

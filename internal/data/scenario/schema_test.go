@@ -3,9 +3,7 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"io/fs"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,21 +12,17 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"wirelab.dev/internal/base/schemafile"
 	"wirelab.dev/studies"
 )
 
 //go:generate go test -run ^TestSchema$ -update .
 
-var update = flag.Bool("update", false, "write docs/schema/scenario.schema.json")
-
-const (
-	schemaFile = "../../../docs/schema/scenario.schema.json"
-	schemaID   = "https://wirelab.dev/schema/scenario.schema.json"
-)
+const schemaFile = "../../../docs/schema/scenario.schema.json"
 
 // reflectSchema describes a scenario file from the types that it is decoded
 // into, and their comments.
-func reflectSchema(t *testing.T) []byte {
+func reflectSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	reflector := jsonschema.Reflector{
 		RequiredFromJSONSchemaTags: true,
@@ -66,30 +60,11 @@ func reflectSchema(t *testing.T) []byte {
 	if err := reflector.AddGoComments("wirelab.dev/internal/data/scenario", "."); err != nil {
 		t.Fatal(err)
 	}
-	schema := reflector.Reflect(&file{})
-	schema.ID = schemaID
-	schema.Title = "A scenario of wirelab"
-	data, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(data, '\n')
+	return reflector.Reflect(&file{})
 }
 
 func TestSchema(t *testing.T) {
-	want := reflectSchema(t)
-	if *update {
-		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say: run go generate ./internal/data/scenario", schemaFile)
-	}
+	schemafile.Check(t, schemaFile, reflectSchema(t), "A scenario of wirelab")
 }
 
 // The schema must take what Parse takes, and refuse what is plainly wrong.

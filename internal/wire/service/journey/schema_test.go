@@ -2,8 +2,6 @@ package journey
 
 import (
 	"bytes"
-	"encoding/json"
-	"flag"
 	"os"
 	"reflect"
 	"strings"
@@ -13,17 +11,16 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"wirelab.dev/internal/base/schemafile"
 	"wirelab.dev/internal/data/scenario"
 )
 
 //go:generate go test -run ^TestSchema$ -update .
 
-var update = flag.Bool("update", false, "write docs/schema/users.schema.json")
-
 const schemaFile = "../../../../docs/schema/users.schema.json"
 
 // reflectSchema describes a file of users from the types that it is decoded into, and their comments.
-func reflectSchema(t *testing.T) []byte {
+func reflectSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	const durations = `[0-9.]+(ns|us|µs|ms|s|m|h)([0-9.]+(ns|us|µs|ms|s|m|h))*`
 	reflector := jsonschema.Reflector{
@@ -43,30 +40,11 @@ func reflectSchema(t *testing.T) []byte {
 	if err := reflector.AddGoComments("wirelab.dev/internal/wire/service/journey", "."); err != nil {
 		t.Fatal(err)
 	}
-	schema := reflector.Reflect(&file{})
-	schema.ID = "https://wirelab.dev/schema/users.schema.json"
-	schema.Title = "Users for wirelab load"
-	data, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(data, '\n')
+	return reflector.Reflect(&file{})
 }
 
 func TestSchema(t *testing.T) {
-	want := reflectSchema(t)
-	if *update {
-		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the types say: run go generate ./internal/wire/service/journey", schemaFile)
-	}
+	schemafile.Check(t, schemaFile, reflectSchema(t), "Users for wirelab load")
 }
 
 // TestSchemaAgreesWithParse wants the schema to take what Parse takes, and to refuse what is plainly wrong.
