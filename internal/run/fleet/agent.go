@@ -31,9 +31,11 @@ type AgentOptions struct {
 	Port     int            // the port at which servers listen; 0 means any
 	CPUs     []int          // CPUs for workers; empty means all
 	Nice     int
-	Spool    string    // directory for workers' samples until the controller fetches them
-	Log      io.Writer // gets a line for each refused order and each important event
-	Version  string
+	Spool    string // directory for workers' samples until the controller fetches them
+	// Identities is the directory for the agent's own credentials, after it has joined with a token.
+	Identities string
+	Log        io.Writer // gets a line for each refused order and each important event
+	Version    string
 
 	// start starts a worker; nil means worker.Start. A test uses start to simulate 1,000 agents.
 	start func(worker.Launch) (workerProcess, error)
@@ -82,24 +84,30 @@ type agent struct {
 
 // RunAgent runs an agent until ctx ends. The agent's workers end with the agent.
 func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOptions) error {
-	a := &agent{AgentOptions: o, credentials: credentials, workers: map[string]*hostedWorker{}}
+	a := &agent{AgentOptions: o, workers: map[string]*hostedWorker{}}
+	var err error
+	if a.credentials, err = ownCredentials(ctx, credentials, &o, a.report); err != nil {
+		return err
+	}
 	if err := a.setIdentity(); err != nil {
 		return err
 	}
-	conn, err := protocol.Connect(ctx, credentials, o.Name, a.report)
+	conn, err := protocol.Connect(ctx, a.credentials, o.Name, a.report)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	ctx, shutOut := context.WithCancelCause(ctx)
+	defer shutOut(nil)
+	conn.SetClosedHandler(func(*nats.Conn) { shutOut(errShutOut) })
 	a.conn = conn
 	if a.stream, err = jetstream.New(conn); err != nil {
 		return err
 	}
-	cards, err := a.stream.KeyValue(ctx, credentials.CardBucketName())
-	if err != nil {
-		return fmt.Errorf("open the fleet's list of agents: %w", err)
+	if err := a.takeName(ctx); err != nil {
+		return err
 	}
-	if err := a.registerCard(ctx, cards); err != nil {
+	if err := protocol.PutCard(ctx, a.stream, a.credentials.CardSubject(a.Name), a.card); err != nil {
 		return err
 	}
 	if err := a.clearSpool(); err != nil {
@@ -109,11 +117,15 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 		return err
 	}
 	a.report(fmt.Sprintf("agent %s is in the fleet %s: its clients dial %s, its servers listen on %s, its programs are %s", a.Name, credentials.Project, joinRanges(a.Dial), a.Listen, a.allowed.describePrograms()))
-	a.renewCard(ctx, cards)
+	a.renewCard(ctx)
 	a.endWorkers()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = cards.Delete(leaving, a.Name) // if this fails, the card expires later
+	a.card.Left = true
+	_ = protocol.PutCard(leaving, a.stream, a.credentials.CardSubject(a.Name), a.card) // if this fails, the card expires later
+	if err := context.Cause(ctx); errors.Is(err, errShutOut) {
+		return err
+	}
 	return nil
 }
 
@@ -160,33 +172,8 @@ func (a *agent) endWorkers() {
 	_ = os.Remove(a.spool) // the folder is empty now, so Remove works
 }
 
-// errNameTaken is wrapped by the error of an agent whose name is the name of another agent.
-var errNameTaken = errors.New("another agent has this name")
-
-// registerCard stores the agent's card, unless another running agent has the same name. It replaces
-// a card that nobody renews, since the card's agent was killed.
-func (a *agent) registerCard(ctx context.Context, cards jetstream.KeyValue) error {
-	other, err := cards.Get(ctx, a.Name)
-	if err == nil {
-		a.report("the list already has an agent of this name: waiting to see whether that agent still runs")
-		select {
-		case <-time.After(cardRenewPeriod + cardRenewPeriod/2):
-		case <-ctx.Done():
-			return nil
-		}
-		now, err := cards.Get(ctx, a.Name)
-		if err == nil && now.Revision() != other.Revision() {
-			var card protocol.Card
-			// If the card cannot be read, the name counts as taken.
-			_ = json.Unmarshal(now.Value(), &card)
-			return fmt.Errorf("%w: %s, on %s: name this agent differently with --name", errNameTaken, a.Name, card.Machine)
-		}
-	}
-	return protocol.PutCard(ctx, cards, a.card)
-}
-
 // renewCard renews the agent's card until ctx ends.
-func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
+func (a *agent) renewCard(ctx context.Context) {
 	ticker := time.NewTicker(cardRenewPeriod)
 	defer ticker.Stop()
 	for {
@@ -200,7 +187,7 @@ func (a *agent) renewCard(ctx context.Context, cards jetstream.KeyValue) {
 		card.Busy = a.holder
 		a.guard.Unlock()
 		putting, cancel := context.WithTimeout(ctx, cardRenewPeriod)
-		_ = protocol.PutCard(putting, cards, card) // if this fails, the next renewal tries again
+		_ = protocol.PutCard(putting, a.stream, a.credentials.CardSubject(a.Name), card) // if this fails, the next renewal tries again
 		cancel()
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/fleet/hub"
-	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -23,7 +22,7 @@ func TestAnAgentsTrafficInAWindow(t *testing.T) {
 	}
 	t.Parallel()
 	hub := startHub(t, hub.HubOptions{})
-	credentials := hub.Credentials(protocol.RoleAgent)
+	credentials := must(hub.Agent(t.Context(), "client-17"))
 	_, to, _ := strings.Cut(credentials.URLs[0], "://")
 	between := newProxy(t, to)
 	credentials.URLs = []string{between.url()}

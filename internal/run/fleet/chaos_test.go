@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet/hub"
-	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // besideSecond is a time of up to a second and a half, in which a trial of these tests is
@@ -236,7 +234,7 @@ func (p *proxy) join(near net.Conn) {
 func TestAPartition(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t)
-	_, to, _ := strings.Cut(c.hub.Credentials(protocol.RoleAgent).URLs[0], "://")
+	_, to, _ := strings.Cut(must(c.hub.Agent(t.Context(), "a")).URLs[0], "://")
 	between := newProxy(t, to)
 	c.join("s", "role=server")
 	cut := c.join("c", "role=client", between.url())
@@ -285,7 +283,7 @@ func TestAHubOfThreeIsKilled(t *testing.T) {
 		urls = append(urls, "nats://"+at)
 	}
 	c := &chaos{t: t, agents: map[string]*part{}}
-	c.agentToken, c.token = hub.TokenFile(dirs[0], protocol.RoleAgent), hub.TokenFile(dirs[0], protocol.RoleController)
+	c.agentToken, c.token = joinFile(dirs[0]), hubToken(dirs[0])
 	c.join("s", "role=server", urls...)
 	c.join("c", "role=client", urls...)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -329,7 +327,7 @@ func TestTheOnlyHubIsKilled(t *testing.T) {
 	}
 	hub := start()
 	c := &chaos{t: t, agents: map[string]*part{}}
-	c.agentToken, c.token = keepToken(t, state, protocol.RoleAgent), keepToken(t, state, protocol.RoleController)
+	c.agentToken, c.token = joinFile(state), hubToken(state)
 	c.join("s", "role=server")
 	c.join("c", "role=client")
 	dir := filepath.Join(t.TempDir(), "run")
@@ -349,18 +347,4 @@ func TestTheOnlyHubIsKilled(t *testing.T) {
 			}
 		}
 	}
-}
-
-// keepToken copies a token out of a hub's state, where it is only while the hub runs.
-func keepToken(t *testing.T, state, role string) string {
-	t.Helper()
-	text, err := os.ReadFile(hub.TokenFile(state, role))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), role)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

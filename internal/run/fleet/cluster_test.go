@@ -59,16 +59,16 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 			t.Fatal(err)
 		}
 	}
-	c := hubs[0].Credentials(protocol.RoleAgent)
-	if hubs[2].Credentials(protocol.RoleAgent).OrdersKey != c.OrdersKey {
+	c := must(hubs[0].Agent(t.Context(), "a"))
+	if must(hubs[2].Controller()).OrdersKey != c.OrdersKey {
 		t.Fatal("the hubs have different keys")
 	}
 	c.URLs = append(c.URLs, append(hubs[1].URLs(), hubs[2].URLs()...)...)
 	conn, e := connect(t, c)
-	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a", "r", "w"), []byte("result")); err != nil {
+	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a"), []byte("result")); err != nil {
 		t.Fatal(err)
 	}
-	if err := protocol.PutCard(within(t), bucket(t, conn, c), protocol.Card{Name: "a"}); err != nil {
+	if err := protocol.PutCard(within(t), open(t, conn), c.CardSubject("a"), protocol.Card{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := hubs[0].Close(); err != nil {
@@ -76,13 +76,12 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 	}
 	e.wait(t, "connected to the hub again")
 
-	controllerKeys := hubs[1].Credentials(protocol.RoleController)
+	controllerKeys := must(hubs[1].Controller())
 	controller, _ := connect(t, controllerKeys)
 	js := open(t, controller)
-	subject := c.KeptSubject("a", "r", "w")
 	ctx := within(t)
 	for { // what is asked while there is no leader is not answered
-		got, err := lastKept(ctx, js, c.KeptStreamName(), subject)
+		got, err := firstKept(ctx, js, protocol.Kept.Name(c.Project))
 		if err == nil && got == "result" {
 			return
 		}
@@ -94,18 +93,18 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 	}
 }
 
-func lastKept(ctx context.Context, js jetstream.JetStream, stream, subject string) (string, error) {
+func firstKept(ctx context.Context, js jetstream.JetStream, stream string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	kept, err := js.Stream(ctx, stream)
+	kept, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		return "", err
 	}
-	m, err := kept.GetLastMsgForSubject(ctx, subject)
+	m, err := kept.Next(jetstream.FetchContext(ctx))
 	if err != nil {
 		return "", err
 	}
-	return string(m.Data), nil
+	return string(m.Data()), nil
 }
 
 // freePort is one that nobody had just now.

@@ -49,7 +49,6 @@ type Controller struct {
 	credentials *protocol.Credentials
 	conn        *nats.Conn
 	stream      jetstream.JetStream
-	cards       jetstream.KeyValue
 	key         nkeys.KeyPair
 	run         string // the identifier of this controller's run; agents are leased to the run
 	kept        jetstream.ConsumeContext
@@ -67,7 +66,8 @@ type Controller struct {
 // A leasedAgent is an agent that is leased to this controller.
 type leasedAgent struct {
 	protocol.Card
-	line *orderLine
+	line   *orderLine
+	placed bool // its address for servers was checked
 
 	guard sync.Mutex
 	heard time.Time
@@ -122,9 +122,6 @@ func (c *Controller) subscribe(ctx context.Context) (err error) {
 	if c.stream, err = jetstream.New(c.conn); err != nil {
 		return err
 	}
-	if c.cards, err = c.stream.KeyValue(ctx, c.credentials.CardBucketName()); err != nil {
-		return fmt.Errorf("open the fleet's list of agents: %w", err)
-	}
 	if c.answers, err = receiveAnswers(c.conn); err != nil {
 		return err
 	}
@@ -135,19 +132,22 @@ func (c *Controller) subscribe(ctx context.Context) (err error) {
 	if err := live.SetPendingLimits(1<<20, 256<<20); err != nil {
 		return err
 	}
-	kept, err := c.stream.OrderedConsumer(ctx, c.credentials.KeptStreamName(), jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{c.credentials.KeptSubject("*", c.run, "*")},
+	kept, err := c.stream.OrderedConsumer(ctx, protocol.Kept.Name(c.credentials.Project), jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{c.credentials.KeptSubject("*")}, DeliverPolicy: jetstream.DeliverNewPolicy,
 	})
 	if err != nil {
 		return fmt.Errorf("open the fleet's stream of results: %w", err)
 	}
-	c.kept, err = kept.Consume(func(m jetstream.Msg) { c.handleKept(m.Subject(), m.Headers().Get(partHeader), m.Data()) })
+	c.kept, err = kept.Consume(func(m jetstream.Msg) {
+		c.handleKept(m.Subject(), m.Headers().Get(aboutHeader), m.Headers().Get(partHeader), m.Data())
+	})
 	return err
 }
 
 // handleLive handles a message about a worker. The hub may lose such messages.
 func (c *Controller) handleLive(subject string, data []byte) {
-	end := c.remoteFor(subject)
+	parts := strings.Split(subject, ".") // wl.P.from.A.live.RUN.W
+	end := c.remoteFor(parts[3], parts[6])
 	if end == nil {
 		return // the worker belongs to an earlier trial
 	}
@@ -158,8 +158,12 @@ func (c *Controller) handleLive(subject string, data []byte) {
 
 // handleKept handles a part of a message that must not be lost. The controller marks a worker as
 // failed if it cannot read the worker's message.
-func (c *Controller) handleKept(subject, part string, data []byte) {
-	end := c.remoteFor(subject)
+func (c *Controller) handleKept(subject, about, part string, data []byte) {
+	run, name, _ := strings.Cut(about, ".")
+	if run != c.run {
+		return // it is for another controller
+	}
+	end := c.remoteFor(strings.Split(subject, ".")[3], name) // wl.P.from.A.kept
 	if end == nil {
 		return
 	}
@@ -178,10 +182,10 @@ func (c *Controller) handleKept(subject, part string, data []byte) {
 	end.handleEvent(t)
 }
 
-// remoteFor returns the worker that a subject names, or nil if this controller has no such worker.
-// It also records that the worker's agent has just sent a message.
-func (c *Controller) remoteFor(subject string) *remoteWorker {
-	agent, name := parseWorkerSubject(subject)
+// remoteFor returns the worker of an agent, or nil if this controller has no such worker. The agent
+// is the one in the subject, on which no other agent can send. It also records that the agent has
+// just sent a message.
+func (c *Controller) remoteFor(agent, name string) *remoteWorker {
 	c.guard.Lock()
 	of, end := c.held[agent], c.ends[agent+"/"+name]
 	c.guard.Unlock()
@@ -315,15 +319,6 @@ func (c *Controller) loseIfGone(h *leasedAgent, err error) {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, errAgentGone) {
 		c.giveUpAgent(h, fmt.Errorf("%s: %w", h.Name, errAgentGone))
 	}
-}
-
-// parseWorkerSubject returns the names of A and W in a subject such as wl.P.from.A.live.RUN.W.
-func parseWorkerSubject(subject string) (agent, name string) {
-	parts := strings.Split(subject, ".")
-	if len(parts) != 7 {
-		return "", ""
-	}
-	return parts[3], parts[6]
 }
 
 // giveUpAgent drops an agent. It marks the agent's workers as failed.

@@ -154,7 +154,7 @@ func (r *rack) fleet() *racked {
 	state := r.t.TempDir()
 	started := play(r.t, surroundings(r.hub), "hub", state, "10.99.0.1:0")
 	started.says("is ready")
-	f := &racked{r, hub.TokenFile(state, protocol.RoleAgent), hub.TokenFile(state, protocol.RoleController)}
+	f := &racked{r, joinFile(state), hub.TokenFile(state, protocol.RoleController)}
 	f.join("s", "role=server")
 	return f
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,12 +40,18 @@ type workerEvent struct {
 
 // An endedMessage reports that a worker has ended. It is the agent's last message about the worker.
 type endedMessage struct {
-	Failure string                  `json:"failure,omitempty"`
-	CPUNS   int64                   `json:"cpu_ns"`
-	Machine *worker.MachineReadings `json:"machine,omitempty"`
-	// Samples is the name of the object in the object store that contains the worker's samples.
-	Samples        string `json:"samples,omitempty"`
-	SamplesMissing string `json:"samples_missing,omitempty"` // why there are no samples
+	Failure        string                  `json:"failure,omitempty"`
+	CPUNS          int64                   `json:"cpu_ns"`
+	Machine        *worker.MachineReadings `json:"machine,omitempty"`
+	Samples        *sentSamples            `json:"samples,omitempty"`
+	SamplesMissing string                  `json:"samples_missing,omitempty"` // why there are no samples
+}
+
+// sentSamples says where the parts of a file of samples are in the fleet's stream.
+type sentSamples struct {
+	First  uint64 `json:"first"` // number of the first part in the stream
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
 }
 
 // A workerProcess is a worker's process. A test replaces it.
@@ -300,58 +309,84 @@ const (
 	keptSendTimeout = 5 * time.Minute
 	// maxMessageBytes bounds a part of a message. A NATS server's default limit is 1 MiB.
 	maxMessageBytes = 512 << 10
-	partHeader      = "Wl-Part" // header with the part's number and the number of parts, as in 2/3
+	partHeader      = "Wl-Part"  // header with the part's number and the number of parts, as in 2/3
+	aboutHeader     = "Wl-About" // header with the run and the worker
 )
 
-// sendKept sends a message that must not be lost. It sends the message again until the stream has
-// confirmed it; the stream drops duplicates.
+// aboutWorker returns the value of aboutHeader. A worker's name has a random part, so a message is
+// bound to one order of one trial.
+func aboutWorker(run, worker string) string { return run + "." + worker }
+
+// sendKept sends a message that must not be lost.
 func (w *hostedWorker) sendKept(ctx context.Context, what string, t workerEvent) {
 	whole, err := json.Marshal(t)
-	if err != nil {
-		w.agent.report(fmt.Sprintf("worker %s: encode the message %s: %v", w.name, what, err))
-		return
+	if err == nil {
+		_, err = w.sendParts(ctx, w.agent.credentials.KeptSubject(w.agent.Name), what, bytes.NewReader(whole), int64(len(whole)))
 	}
+	if err != nil {
+		w.agent.report(fmt.Sprintf("worker %s: the message %s was not sent to the controller: %v", w.name, what, err))
+	}
+}
+
+// sendParts sends a text of this many bytes to a stream, in parts, and returns the number of the
+// first part in the stream. It sends each part again until the stream has confirmed it; the stream
+// drops duplicates.
+func (w *hostedWorker) sendParts(ctx context.Context, subject, what string, from io.Reader, size int64) (first uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keptSendTimeout)
 	defer cancel()
-	parts := (len(whole) + maxMessageBytes - 1) / maxMessageBytes
+	parts := max(1, (size+maxMessageBytes-1)/maxMessageBytes)
 	for i := range parts {
-		m := nats.NewMsg(w.agent.credentials.KeptSubject(w.agent.Name, w.run, w.name))
-		m.Data = whole[i*maxMessageBytes : min(len(whole), (i+1)*maxMessageBytes)]
+		m := nats.NewMsg(subject)
+		m.Data = make([]byte, min(maxMessageBytes, size-i*maxMessageBytes))
+		if _, err := io.ReadFull(from, m.Data); err != nil {
+			return 0, err
+		}
+		m.Header.Set(aboutHeader, aboutWorker(w.run, w.name))
 		m.Header.Set(partHeader, fmt.Sprintf("%d/%d", i+1, parts))
 		id := fmt.Sprintf("%s/%s/%s/%s/%d", w.agent.card.Session, w.run, w.name, what, i)
-		for {
-			publishing, done := context.WithTimeout(ctx, 2*time.Second)
-			_, err = w.agent.stream.PublishMsg(publishing, m, jetstream.WithMsgID(id))
-			done()
-			if err == nil || ctx.Err() != nil {
-				break
-			}
-			select {
-			case <-time.After(200 * time.Millisecond):
-			case <-ctx.Done():
-			}
-		}
+		sequence, err := w.sendPart(ctx, m, id)
 		if err != nil {
-			w.agent.report(fmt.Sprintf("worker %s: the message %s was not sent to the controller: %v", w.name, what, err))
-			return
+			return 0, err
+		}
+		if i == 0 {
+			first = sequence
+		}
+	}
+	return first, nil
+}
+
+func (w *hostedWorker) sendPart(ctx context.Context, m *nats.Msg, id string) (sequence uint64, err error) {
+	for {
+		publishing, done := context.WithTimeout(ctx, 2*time.Second)
+		stored, err := w.agent.stream.PublishMsg(publishing, m, jetstream.WithMsgID(id))
+		done()
+		switch {
+		case err == nil:
+			return stored.Sequence, nil
+		case ctx.Err() != nil:
+			return 0, err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
 		}
 	}
 }
 
-// uploadSamples writes the worker's samples into the object store, and returns the object's name.
-func (w *hostedWorker) uploadSamples(ctx context.Context) (object string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, keptSendTimeout)
-	defer cancel()
+// uploadSamples sends the worker's file of samples to the hub.
+func (w *hostedWorker) uploadSamples(ctx context.Context) (*sentSamples, error) {
 	file, err := os.Open(w.samples)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	store, err := w.agent.stream.ObjectStore(ctx, w.agent.credentials.SampleStoreName())
+	status, err := file.Stat()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	object = w.run + "-" + w.agent.Name + "-" + w.name
-	_, err = store.Put(ctx, jetstream.ObjectMeta{Name: object}, file)
-	return object, err
+	sum := sha256.New()
+	sent := &sentSamples{Bytes: status.Size()}
+	sent.First, err = w.sendParts(ctx, w.agent.credentials.SampleSubject(w.agent.Name), "samples", io.TeeReader(file, sum), sent.Bytes)
+	sent.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return sent, err
 }

@@ -73,8 +73,12 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (workerProcess, error)
 	if len(instead) > 0 {
 		start = instead[0]
 	}
+	own, err := hub.Agent(ctx, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() { // ends with its context
-		ended <- RunAgent(running, hub.Credentials(protocol.RoleAgent), AgentOptions{
+		ended <- RunAgent(running, own, AgentOptions{
 			Name: "a", Programs: []Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
 			Spool: b.spool, Log: b.log, Version: "test", start: start,
@@ -87,7 +91,7 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (workerProcess, error)
 		}
 	})
 	t.Cleanup(b.end)
-	credentials := hub.Credentials(protocol.RoleController)
+	credentials := must(hub.Controller())
 	if b.conn, err = protocol.Connect(ctx, credentials, "attacker", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +108,13 @@ func besiege(t *testing.T, instead ...func(worker.Launch) (workerProcess, error)
 
 // waitForCard waits until the agent hears orders.
 func (b *besieged) waitForCard(ctx context.Context) protocol.Card {
-	c, err := NewController(ctx, b.hub.Credentials(protocol.RoleController), Plan{})
+	c, err := NewController(ctx, must(b.hub.Controller()), Plan{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer c.Close()
 	for ctx.Err() == nil {
-		cards, err := protocol.ReadCards(ctx, c.cards)
+		cards, err := protocol.ReadCards(ctx, c.stream, "mine")
 		if _, answers := c.compareClock(ctx, &leasedAgent{Card: protocol.Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
 			return cards[0]
 		}
@@ -133,7 +137,7 @@ func (b *besieged) order(do orderVerb, change func(*controllerOrder)) controller
 // send sends a message as if it were an order.
 func (b *besieged) send(message []byte) orderAnswer {
 	b.t.Helper()
-	reply, err := b.conn.Request(b.hub.Credentials(protocol.RoleController).OrderSubject("a"), message, 20*time.Second)
+	reply, err := b.conn.Request(must(b.hub.Controller()).OrderSubject("a"), message, 20*time.Second)
 	if err != nil {
 		b.t.Fatalf("no answer to %.200q: %v", message, err)
 	}
@@ -256,7 +260,7 @@ func TestAReplacedProgramIsRefused(t *testing.T) {
 func TestGarbageDoesNotStopAnAgent(t *testing.T) {
 	b := besiege(t)
 	b.sendOrder(b.order(claimAgent, nil))
-	credentials := b.hub.Credentials(protocol.RoleController)
+	credentials := must(b.hub.Controller())
 	huge := bytes.Repeat([]byte("x"), 1<<20)
 	for _, garbage := range [][]byte{nil, {0}, []byte("{"), []byte(`{"order":{},"signature":"AAAA"}`), []byte(strings.Repeat("[", 100_000)), huge} {
 		for _, subject := range []string{credentials.OrderSubject("a"), credentials.ClockSubject("a"), "wl.mine.to.a", "wl.mine.to.a.order.x", "wl.mine.from.a.kept.r.w", "wl.mine.from.a.live.r.w"} {

@@ -38,7 +38,7 @@ func TestManyAgents(t *testing.T) {
 	state := t.TempDir()
 	started := play(t, host.StartOptions{}, "hub", state, "127.0.0.1:0")
 	started.says("is ready")
-	crowd := play(t, host.StartOptions{}, "thousand", hub.TokenFile(state, protocol.RoleAgent), fmt.Sprint(agents))
+	crowd := play(t, host.StartOptions{}, "thousand", joinFile(state), fmt.Sprint(agents))
 	crowd.says("all have begun")
 	s := scene(t, "tcp", agents, scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)})
 	dir := filepath.Join(t.TempDir(), "run")

@@ -55,7 +55,7 @@ func TestAssembly(t *testing.T) {
 func waiting() (*Controller, *remoteWorker) {
 	h := &leasedAgent{Card: protocol.Card{Name: "a"}}
 	r := &remoteWorker{on: h, name: "w1", spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{})}
-	c := &Controller{held: map[string]*leasedAgent{"a": h}, ends: map[string]*remoteWorker{"a/w1": r}}
+	c := &Controller{run: "r", held: map[string]*leasedAgent{"a": h}, ends: map[string]*remoteWorker{"a/w1": r}}
 	r.controller = c
 	return c, r
 }
@@ -64,14 +64,14 @@ func waiting() (*Controller, *remoteWorker) {
 func TestWhatCannotBeReadEndsTheWorker(t *testing.T) {
 	for _, c := range []struct{ part, data string }{{"1/1", "{"}, {"2/2", "{}"}, {"", "{}"}, {"1/1", `{"result":{"client":{"requests":"many"}}}`}} {
 		on, r := waiting()
-		on.handleKept("wl.mine.from.a.kept.r.w1", c.part, []byte(c.data))
+		on.handleKept("wl.mine.from.a.kept", "r.w1", c.part, []byte(c.data))
 		if _, err := r.Result(t.Context()); err == nil || !strings.Contains(err.Error(), "a: read the agent's message about a worker") {
 			t.Errorf("part %q, %q: %v", c.part, c.data, err)
 		}
 	}
 	on, r := waiting()
-	on.handleKept("wl.mine.from.a.kept.r.w2", "1/1", []byte("{")) // of another worker
-	on.handleLive("wl.mine.from.a.live.r.w1", []byte("{"))        // what may be lost may be spoilt, too
+	on.handleKept("wl.mine.from.a.kept", "r.w2", "1/1", []byte("{")) // of another worker
+	on.handleLive("wl.mine.from.a.live.r.w1", []byte("{"))           // what may be lost may be spoilt, too
 	if r.failure != nil {
 		t.Error(r.failure)
 	}
@@ -120,7 +120,7 @@ func FuzzKept(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte, offset int64) {
 		on, r := waiting()
 		r.offsetNS = offset
-		on.handleKept("wl.mine.from.a.kept.r.w1", "1/1", message)
+		on.handleKept("wl.mine.from.a.kept", "r.w1", "1/1", message)
 		if r.measured.Client == nil {
 			return
 		}

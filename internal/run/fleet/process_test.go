@@ -150,7 +150,7 @@ func playAgent(args []string) error {
 	return fleet.RunAgent(context.Background(), credentials, fleet.AgentOptions{
 		Name: args[1], Labels: labels, Programs: []fleet.Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 		Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}, Listen: netip.MustParseAddr(args[3]),
-		Spool: args[4], Log: os.Stderr, Version: "test",
+		Spool: args[4], Identities: filepath.Dir(args[0]), Log: os.Stderr, Version: "test",
 	})
 }
 
@@ -171,9 +171,22 @@ func playHub(args []string) error {
 	if err := hub.JoinCluster(ctx); err != nil {
 		return err
 	}
+	token, err := hub.MakeToken(ctx, protocol.TokenRequest{Role: protocol.RoleJoin})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(joinFile(args[0]), []byte(token.Token()), 0o600); err != nil {
+		return err
+	}
 	fmt.Println("is ready")
 	select {} // until it is killed
 }
+
+// joinFile is the file with a token that admits any number of agents, of a hub that playHub started.
+func joinFile(state string) string { return filepath.Join(state, "join") }
+
+// hubToken is the file with the controller's token of a hub that playHub started.
+func hubToken(state string) string { return hub.TokenFile(state, protocol.RoleController) }
 
 // A labPlan says what playLab measures.
 type labPlan struct {
@@ -267,15 +280,24 @@ func (w teller) observe(e live.Event) {
 // tokens writes the tokens of a hub in this process to files.
 func tokens(t *testing.T, hub *hub.Hub) (agent, controller string) {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(role string) string {
-		path := filepath.Join(dir, role)
-		if err := os.WriteFile(path, []byte(hub.Credentials(role).Token()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+	return writeToken(t, must(hub.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin}))), writeToken(t, must(hub.Controller()))
+}
+
+// writeToken writes credentials into a file.
+func writeToken(t *testing.T, c *protocol.Credentials) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte(c.Token()), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return write(protocol.RoleAgent), write(protocol.RoleController)
+	return path
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // planFile writes what playLab is to measure.

@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
@@ -40,7 +44,7 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 	c.guard.Lock()
 	c.names++
 	r := &remoteWorker{
-		controller: c, on: h, name: fmt.Sprintf("w%d", c.names), spec: l.Spec, offsetNS: offsetNS,
+		controller: c, on: h, name: fmt.Sprintf("w%d-%s", c.names, strings.ToLower(nuid.Next())), spec: l.Spec, offsetNS: offsetNS,
 		onProgress: l.OnProgress, onInterval: l.OnInterval,
 		ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -142,6 +146,19 @@ func (r *remoteWorker) Ready(ctx context.Context) (worker.Ready, error) {
 	}
 	ready := r.asReady
 	ready.PID = 0 // the worker's process is not on this machine
+	if r.spec.Role != worker.ServerRole {
+		return ready, nil
+	}
+	// The address is that of the order. Only the port is the worker's own choice.
+	ordered, _, err := net.SplitHostPort(r.spec.Address)
+	if err != nil {
+		return worker.Ready{}, err
+	}
+	host, port, err := net.SplitHostPort(ready.Address)
+	if err != nil || host != ordered {
+		return worker.Ready{}, fmt.Errorf("%s: the server says that it listens on %.80q: the order was %s", r.on.Name, ready.Address, ordered)
+	}
+	ready.Address = net.JoinHostPort(ordered, port)
 	return ready, nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/wire/peer"
 )
@@ -32,6 +33,7 @@ type AgentRequest struct {
 	Port             int
 	CPUs             string
 	Spool            string
+	Identities       string // empty means a folder of this user's
 }
 
 // Read checks a request. It returns credentials and options, or an error that names the wrong flag.
@@ -41,7 +43,7 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 	if err != nil {
 		return nil, o, err
 	}
-	if credentials.Role() == protocol.RoleController {
+	if credentials.Role == protocol.RoleController {
 		return nil, o, errors.New("this is the controller's token, which lets anyone on this machine give orders: use an agent's token (`wirelab fleet token`)")
 	}
 	if f.Hub != "" {
@@ -49,6 +51,9 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 			return nil, o, fmt.Errorf("--nats: %w", err)
 		}
 		credentials.URLs = []string{f.Hub}
+	}
+	if o.Name == "" && credentials.Role == protocol.RoleAgent {
+		o.Name = credentials.Name
 	}
 	if o.Name == "" {
 		name, _ := os.Hostname()
@@ -77,6 +82,11 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 		return nil, o, fmt.Errorf("--cpus: %w", err)
 	}
 	o.Spool = cmp.Or(o.Spool, filepath.Join(os.TempDir(), "wirelab-spool-"+strconv.Itoa(os.Getuid())))
+	if o.Identities = f.Identities; o.Identities == "" {
+		if o.Identities, err = hub.AgentsDir(); err != nil {
+			return nil, o, err
+		}
+	}
 	o.Programs, err = allowedPrograms()
 	_, _ = host.RaiseFileLimit() // workers inherit the limit
 	return credentials, o, err

@@ -117,7 +117,7 @@ func (c *Controller) newStage(ctx context.Context, callers int) (*trialStage, er
 func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent, clients []*leasedAgent, err error) {
 	listing, cancel := context.WithTimeout(ctx, protocol.HubTimeout)
 	defer cancel()
-	cards, err := protocol.ReadCards(listing, c.cards)
+	cards, err := protocol.ReadCards(listing, c.stream, c.credentials.Project)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the list of agents: %w", err)
 	}
@@ -127,6 +127,9 @@ func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent,
 			return nil, nil, err
 		}
 		server = servers[0]
+		if err := c.checkPlace(ctx, server); err != nil {
+			return nil, nil, err
+		}
 	}
 	clients, err = c.takeAgents(ctx, c.plan.Client, cards, server, "--client")
 	return server, clients, err
@@ -356,24 +359,19 @@ func (s *trialStage) fetchSamples(ctx context.Context, r *record.Record) error {
 	if err := os.MkdirAll(filepath.Dir(s.samples), 0o755); err != nil {
 		return err
 	}
-	store, err := s.controller.stream.ObjectStore(ctx, s.controller.credentials.SampleStoreName())
-	if err != nil {
-		return err
-	}
 	for _, m := range s.remoteClients() {
 		m.guard.Lock()
-		object, missing := m.last.Samples, m.last.SamplesMissing
+		sent, missing := m.last.Samples, m.last.SamplesMissing
 		m.guard.Unlock()
-		if object == "" {
+		if sent == nil {
 			return fmt.Errorf("%s: %s", m.on.Name, cmp.Or(missing, "the client has no samples"))
 		}
-		if err := store.GetFile(ctx, object, s.samplesPath(m)); err != nil {
+		if err := s.controller.fetchSamples(ctx, m, sent, s.samplesPath(m)); err != nil {
 			return fmt.Errorf("%s: %w", m.on.Name, err)
 		}
 		if i := clientIndex(r.Fleet, m.on.Name); i >= 0 {
 			r.Fleet.Clients[i].SamplesFile = s.samplesPath(m)
 		}
-		_ = store.Delete(ctx, object) // if this fails, the object expires later
 	}
 	return nil
 }

@@ -1,13 +1,13 @@
 package fleet_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"wirelab.dev/internal/run/fleet/hub"
-	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 func TestFleetIsFound(t *testing.T) {
@@ -26,7 +26,7 @@ func TestFleetIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Token() != want.Credentials(protocol.RoleController).Token() {
+		if w := must(want.Controller()); !bytes.Equal(c.Seed, w.Seed) || c.URLs[0] != w.URLs[0] {
 			t.Errorf("fleet %q: found %v", of, c)
 		}
 	}

@@ -38,6 +38,10 @@ func playThousand(args []string) error {
 	if err != nil {
 		return err
 	}
+	identities, err := os.MkdirTemp("", "identities") // the process is killed: the test removes it
+	if err != nil {
+		return err
+	}
 	ended := make(chan error, 1)
 	for i := range count + 1 {
 		name, role := fmt.Sprintf("c%d", i), "client"
@@ -48,7 +52,7 @@ func playThousand(args []string) error {
 			ended <- RunAgent(context.Background(), credentials, AgentOptions{
 				Name: name, Labels: map[string]string{"role": role}, Programs: []Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 				Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
-				Spool: os.TempDir(), Log: io.Discard, Version: "simulated", start: simulate,
+				Spool: os.TempDir(), Identities: identities, Log: io.Discard, Version: "simulated", start: simulate,
 			})
 		}()
 		time.Sleep(2 * time.Millisecond) // a thousand machines are not switched on at one instant

@@ -13,7 +13,6 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
-	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // meter stands between agents and their hub, and counts the bytes that pass.
@@ -78,7 +77,7 @@ func TestTraffic(t *testing.T) {
 			if kind == "processes" && agents > maxRealAgents {
 				t.Skipf("%d processes and their workers are too many for one machine", agents)
 			}
-			of := c.hub.Credentials(protocol.RoleAgent)
+			of := must(c.hub.Agent(t.Context(), "a"))
 			_, address, _ := strings.Cut(of.URLs[0], "://")
 			between := newMeter(t, address)
 			of.URLs = []string{"nats://" + between.listener.Addr().String()}
@@ -102,7 +101,7 @@ func TestTraffic(t *testing.T) {
 // expectQuiet measures a window, and counts in the middle of it.
 func (c *chaos) expectQuiet(between *meter, agents int, window time.Duration) {
 	t := c.t
-	waitForCards(t, c.hub.Credentials(protocol.RoleController), agents+1)
+	waitForCards(t, must(c.hub.Controller()), agents+1)
 	s := scene(t, "tcp", agents, scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(window)})
 	dir := filepath.Join(t.TempDir(), "run")
 	run := c.lab(dir, labPlan{Scenario: s, Server: "role=server", Client: fmt.Sprintf("role=client*%d", agents)})

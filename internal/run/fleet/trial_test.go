@@ -41,7 +41,7 @@ func (l *log) String() string {
 // or stop is called.
 func runAgent(t *testing.T, hub *hub.Hub, name, labels string) (agent *log, stop func()) {
 	t.Helper()
-	return runAgentBy(t, hub.Credentials(protocol.RoleAgent), name, labels)
+	return runAgentBy(t, must(hub.Agent(t.Context(), name)), name, labels)
 }
 
 func runAgentBy(t *testing.T, credentials *protocol.Credentials, name, labels string) (agent *log, stop func()) {
@@ -61,7 +61,7 @@ func runAgentBy(t *testing.T, credentials *protocol.Credentials, name, labels st
 		ended <- fleet.RunAgent(ctx, credentials, fleet.AgentOptions{
 			Name: name, Labels: pairs, Programs: []fleet.Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
-			Spool: t.TempDir(), Log: agent, Version: "test",
+			Spool: t.TempDir(), Identities: t.TempDir(), Log: agent, Version: "test",
 		})
 	}()
 	stop = sync.OnceFunc(func() {
@@ -92,7 +92,7 @@ func control(t *testing.T, hub *hub.Hub, server, clients string) *fleet.Controll
 	if plan.Client, err = protocol.ParseSelector(clients); err != nil {
 		t.Fatal(err)
 	}
-	c, err := fleet.NewController(within(t), hub.Credentials(protocol.RoleController), plan)
+	c, err := fleet.NewController(within(t), must(hub.Controller()), plan)
 	if err != nil {
 		t.Fatal(err)
 	}

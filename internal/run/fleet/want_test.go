@@ -7,6 +7,13 @@ import (
 	"wirelab.dev/internal/data/record"
 )
 
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
 // What is on this machine's loopback is not there for other machines.
 func TestLoopbackIsNotReachedFromElsewhere(t *testing.T) {
 	loopback, lan := map[string]string{"service": "127.0.0.1:80"}, map[string]string{"service": "10.0.0.5:80"}

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
 	"wirelab.dev/internal/run/fleet/protocol"
 )
@@ -53,12 +54,14 @@ const clusterSize = 3
 
 // A Hub is a NATS server in this process that serves one fleet. Close must be called.
 type Hub struct {
-	options HubOptions
-	server  *server.Server
-	keys    *keys
-	tls     tlsEnabled
-	state   *lockedState
-	urls    []string
+	options   HubOptions
+	server    *server.Server
+	keys      *keys
+	authority *userAuthority
+	gate      *gate
+	tls       tlsEnabled
+	state     *lockedState
+	urls      []string
 }
 
 // StartHub starts a hub. It returns when agents can connect; a hub of a cluster also needs
@@ -84,6 +87,9 @@ func (h *Hub) start(ctx context.Context) error {
 	if h.keys, err = openKeys(cmp.Or(h.options.KeysFile, filepath.Join(h.options.StateDir, keysFile)), h.options.Project); err != nil {
 		return err
 	}
+	if h.authority, err = newUserAuthority(h.keys); err != nil {
+		return err
+	}
 	config, err := h.serverOptions()
 	if err != nil {
 		return err
@@ -102,7 +108,7 @@ func (h *Hub) start(ctx context.Context) error {
 	}
 	h.urls = h.findURLs()
 	if h.options.Cluster == nil {
-		if err := h.prepareJetStream(ctx, 1); err != nil {
+		if err := h.openGate(ctx, 1); err != nil {
 			return err
 		}
 	}
@@ -118,7 +124,7 @@ func (h *Hub) JoinCluster(ctx context.Context) error {
 	// While the cluster has no leader, requests get no answer.
 	for attempt := time.Second; ; attempt = min(2*attempt, longest) {
 		once, cancel := context.WithTimeout(ctx, attempt)
-		err := h.prepareJetStream(once, clusterSize)
+		err := h.openGate(once, clusterSize)
 		cancel()
 		if err == nil {
 			return nil
@@ -131,9 +137,13 @@ func (h *Hub) JoinCluster(ctx context.Context) error {
 	}
 }
 
-// prepareJetStream prepares JetStream for a fleet, over a connection inside this process.
-func (h *Hub) prepareJetStream(ctx context.Context, replicas int) error {
-	options, err := h.Credentials(protocol.RoleController).Options("hub", nil)
+// openGate prepares JetStream for a fleet and admits agents, over a connection inside this process.
+func (h *Hub) openGate(ctx context.Context, replicas int) error {
+	own, err := h.authority.everything(h.keys.credentials(protocol.RolePrepare, "hub", h.urls, h.tls))
+	if err != nil {
+		return err
+	}
+	options, err := own.Options("hub", nil)
 	if err != nil {
 		return err
 	}
@@ -141,17 +151,65 @@ func (h *Hub) prepareJetStream(ctx context.Context, replicas int) error {
 	if err != nil {
 		return fmt.Errorf("connect to this process's hub: %w", err)
 	}
-	defer conn.Close()
 	js, err := jetstream.New(conn)
-	if err != nil {
-		return fmt.Errorf("connect to this process's hub: %w", err)
+	if err == nil {
+		err = PrepareJetStream(ctx, js, h.options.Project, replicas)
 	}
-	return PrepareJetStream(ctx, js, h.options.Project, replicas)
+	if err == nil {
+		h.gate, err = openGate(ctx, h, conn, js, replicas)
+	}
+	if err != nil {
+		conn.Close()
+	}
+	return err
 }
 
-// Credentials returns the credentials of a role.
-func (h *Hub) Credentials(role string) *protocol.Credentials {
-	return h.keys.credentials(role, h.urls, h.tls)
+// issue makes credentials with a new key.
+func (h *Hub) issue(g grant) (*protocol.Credentials, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return nil, err
+	}
+	return h.issueFor(g, seed)
+}
+
+func (h *Hub) issueFor(g grant, seed []byte) (*protocol.Credentials, error) {
+	c := h.keys.credentials(g.role, g.name, h.urls, h.tls)
+	c.Seed, g.key = seed, protocol.PublicKeyOf(seed)
+	var err error
+	c.JWT, err = h.authority.sign(g)
+	return c, err
+}
+
+// localController is the name of the controllers on the hub's machine.
+const localController = "local"
+
+// Controller returns the credentials of the controllers on the hub's machine.
+func (h *Hub) Controller() (*protocol.Credentials, error) {
+	return h.issueFor(grant{role: protocol.RoleController, name: localController}, []byte(h.keys.Controller))
+}
+
+// Agent returns credentials for an agent that needs no token, because the hub itself starts it. An
+// agent that had the name before is shut out.
+func (h *Hub) Agent(ctx context.Context, name string) (*protocol.Credentials, error) {
+	c, err := h.issue(grant{role: protocol.RoleAgent, name: name})
+	if err != nil {
+		return nil, err
+	}
+	own := member{Key: protocol.PublicKeyOf(c.Seed), Role: protocol.RoleAgent}
+	if err := h.gate.register(ctx, name, own); errors.Is(err, errNameKnown) {
+		if err := h.gate.shutOut(ctx, name); err != nil {
+			return nil, err
+		}
+		return c, h.gate.register(ctx, name, own)
+	} else if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // URLs returns the hub's URLs, the most useful first.
@@ -170,6 +228,7 @@ func (h *Hub) ClusterAddress() string {
 
 // Close stops the hub and waits until it has stopped. The hub's keys and data stay on disk.
 func (h *Hub) Close() error {
+	h.gate.close()
 	if h.server != nil {
 		h.server.Shutdown()
 		h.server.WaitForShutdown()
@@ -207,10 +266,13 @@ func (h *Hub) serverOptions() (*server.Options, error) {
 		ServerName: "wirelab-" + h.options.Project, Host: host, Port: port,
 		NoSigs: true, DisableJetStreamBanner: true,
 		JetStream: true, StoreDir: filepath.Join(h.options.StateDir, "jetstream"),
-		JetStreamMaxStore: maxStoreBytes, JetStreamMaxMemory: maxMemoryBytes,
-		MaxPayload: maxPayloadBytes, Nkeys: h.keys.users(),
+		JetStreamMaxStore: maxStoreBytes + maxMemberBytes, JetStreamMaxMemory: maxMemoryBytes,
+		MaxPayload:  maxPayloadBytes,
 		AuthTimeout: slowClient, TLSTimeout: slowClient,
 		PingInterval: protocol.PingPeriod, MaxPingsOut: protocol.MaxUnansweredPings,
+	}
+	if err := h.authority.setOptions(config); err != nil {
+		return nil, fmt.Errorf("sign the fleet's account: %w", err)
 	}
 	h.tls = tlsEnabled(!h.options.NoTLS && (!isLoopback(host) || len(h.options.Advertise) > 0))
 	if h.tls {
@@ -322,10 +384,12 @@ func (s *lockedState) writeState(h *Hub) error {
 	if err != nil {
 		return fmt.Errorf("write the fleet's state: %w", err)
 	}
-	for _, role := range protocol.Roles() {
-		if err := replaceFile(TokenFile(s.dir, role), []byte(h.Credentials(role).Token()+"\n")); err != nil {
-			return fmt.Errorf("write a token: %w", err)
-		}
+	c, err := h.Controller()
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(TokenFile(s.dir, protocol.RoleController), []byte(c.Token()+"\n")); err != nil {
+		return fmt.Errorf("write a token: %w", err)
 	}
 	if err := replaceFile(filepath.Join(s.dir, hubFile), text); err != nil {
 		return fmt.Errorf("write the fleet's state: %w", err)

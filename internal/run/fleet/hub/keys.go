@@ -7,20 +7,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// keys holds a fleet's secrets. The first hub makes and stores them, so tokens stay valid after the
-// hub has ended. All hubs of a cluster have the same keys.
+// keys holds a fleet's secrets. The first hub makes and stores them, so credentials stay valid after
+// the hub has ended. All hubs of a cluster have the same keys.
 type keys struct {
-	Project    string `json:"project"`
-	Agent      string `json:"agent_seed"`
-	Controller string `json:"controller_seed"`
+	Project string `json:"project"`
+	// Operator signs the accounts, which nats-server trusts. Account signs the fleet's users.
+	Operator   string `json:"operator_seed"`
+	System     string `json:"system_account_seed"`
+	Account    string `json:"account_seed"`
+	Controller string `json:"controller_seed"` // the user of controllers on the hub's machine
 	Orders     string `json:"orders_seed"`
 	Cluster    string `json:"cluster_password"`
 	Root       string `json:"root_certificate"`
@@ -61,7 +62,7 @@ func readKeys(path string) (*keys, error) {
 	if json.Unmarshal(text, &k) != nil { // the error could show a secret
 		return nil, fmt.Errorf("%s is not a file of keys: remove the file; existing tokens then become invalid", path)
 	}
-	for _, seed := range []string{k.Agent, k.Controller, k.Orders} {
+	for _, seed := range []string{k.Operator, k.System, k.Account, k.Controller, k.Orders} {
 		if protocol.PublicKeyOf([]byte(seed)) == "" {
 			return nil, fmt.Errorf("%s lacks a key: remove the file; existing tokens then become invalid", path)
 		}
@@ -75,7 +76,9 @@ func makeKeys(path, project string) error {
 		kind nkeys.PrefixByte
 		seed *string
 	}{
-		{nkeys.PrefixByteUser, &k.Agent},
+		{nkeys.PrefixByteOperator, &k.Operator},
+		{nkeys.PrefixByteAccount, &k.System},
+		{nkeys.PrefixByteAccount, &k.Account},
 		{nkeys.PrefixByteUser, &k.Controller},
 		{nkeys.PrefixByteAccount, &k.Orders},
 		{nkeys.PrefixByteUser, &k.Cluster},
@@ -119,55 +122,19 @@ func writeIfAbsent(path string, text []byte) error {
 	return nil
 }
 
-// credentials returns the credentials of a role for the hubs at these URLs.
-func (k *keys) credentials(role string, urls []string, encrypted tlsEnabled) *protocol.Credentials {
-	c := &protocol.Credentials{Project: k.Project, URLs: urls, Seed: []byte(k.Agent), OrdersKey: protocol.PublicKeyOf([]byte(k.Orders))}
+// tlsEnabled says whether the clients of a hub use TLS.
+type tlsEnabled bool
+
+// credentials returns credentials without a key for the hubs at these URLs. Controllers can sign orders.
+func (k *keys) credentials(role, name string, urls []string, encrypted tlsEnabled) *protocol.Credentials {
+	c := &protocol.Credentials{Project: k.Project, Role: role, Name: name, URLs: urls, OrdersKey: protocol.PublicKeyOf([]byte(k.Orders))}
 	if role == protocol.RoleController {
-		c.Seed, c.OrdersSeed = []byte(k.Controller), []byte(k.Orders)
+		c.OrdersSeed = []byte(k.Orders)
 	}
 	if encrypted {
 		c.RootPEM = []byte(k.Root)
 	}
 	return c
-}
-
-// tlsEnabled says whether the clients of a hub use TLS.
-type tlsEnabled bool
-
-// Limits on an agent's answers to one request.
-const (
-	maxAnswers    = 4
-	answerTimeout = 2 * time.Minute
-)
-
-// users returns the users that may connect to a hub. All agents share one key: an agent can read
-// orders to another agent and send in that agent's name, but cannot give orders.
-func (k *keys) users() []*server.NkeyUser {
-	bucket, samples, kept := protocol.CardBucketName(k.Project), protocol.SampleStoreName(k.Project), protocol.KeptStreamName(k.Project)
-	mine := "wl." + k.Project
-	return []*server.NkeyUser{
-		{Nkey: protocol.PublicKeyOf([]byte(k.Agent)), Permissions: &server.Permissions{
-			Subscribe: &server.SubjectPermission{Allow: []string{
-				mine + ".to.>",
-				protocol.InboxPrefix(k.Project, protocol.RoleAgent) + ".>",
-			}},
-			Publish: &server.SubjectPermission{Allow: []string{
-				mine + ".from.>",
-				"$KV." + bucket + ".*", "$JS.API.STREAM.INFO.KV_" + bucket, // for writing its card
-				"$JS.API.DIRECT.GET.KV_" + bucket + ".$KV." + bucket + ".*", // for reading whether its name is taken
-				"$O." + samples + ".>", "$JS.API.STREAM.INFO.OBJ_" + samples, // for writing its samples
-				"$JS.API.DIRECT.GET.OBJ_" + samples + ".$O." + samples + ".M.*", // for reading whether samples exist
-			}},
-			Response: &server.ResponsePermission{MaxMsgs: maxAnswers, Expires: answerTimeout},
-		}},
-		{Nkey: protocol.PublicKeyOf([]byte(k.Controller)), Permissions: &server.Permissions{
-			Subscribe: &server.SubjectPermission{Allow: []string{mine + ".>"}},
-			Publish: &server.SubjectPermission{Allow: []string{
-				mine + ".>", "$KV." + bucket + ".>", "$O." + samples + ".>",
-				"$JS.API.>", "$JS.ACK." + kept + ".>", "$JS.ACK.KV_" + bucket + ".>", "$JS.ACK.OBJ_" + samples + ".>", "$JS.FC.>",
-			}},
-		}},
-	}
 }
 
 // makeSecretFolder makes a folder that only its owner can read.

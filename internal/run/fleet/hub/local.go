@@ -142,8 +142,16 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 		fmt.Fprintf(h.options.Log, "warning: %s\n", warning)
 	}
 	for _, agent := range agents {
+		own, err := h.Agent(ctx, agent.Name)
+		if err != nil {
+			return here, err
+		}
+		token := TokenFile(h.options.StateDir, agent.Name)
+		if err := replaceFile(token, []byte(own.Token()+"\n")); err != nil {
+			return here, fmt.Errorf("write a token: %w", err)
+		}
 		cmd := exec.Command(program, "agent", "--nats", strings.Join(h.URLs(), ","), "--name", agent.Name,
-			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", TokenFile(h.options.StateDir, protocol.RoleAgent))
+			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", token)
 		cmd.Stderr = h.options.Log
 		if _, err := host.StartPinned(cmd, host.StartOptions{}); err != nil {
 			return here, fmt.Errorf("start the agent %s: %w", agent.Name, err)
@@ -167,7 +175,11 @@ const joinTimeout = 30 * time.Second
 func (h *LocalAgents) awaitCards(ctx context.Context, hub *Hub, agents []LocalAgent) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	seen, err := protocol.ReadHub(ctx, hub.Credentials(protocol.RoleController))
+	credentials, err := hub.Controller()
+	if err != nil {
+		return err
+	}
+	seen, err := protocol.ReadHub(ctx, credentials)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,13 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,8 +24,12 @@ const (
 	duplicateWindow = 2 * time.Minute
 	maxSampleBytes  = 8 << 30
 	maxStoreBytes   = maxKeptBytes + maxSampleBytes
+	maxMemberBytes  = 64 << 20
 	maxMemoryBytes  = 2 * protocol.MaxCardsBytes
 	maxPayloadBytes = 8 << 20
+	// maxKeptPerAgent and maxSamplesPerAgent bound the parts of messages that an agent has stored.
+	maxKeptPerAgent    = 256
+	maxSamplesPerAgent = 4096
 )
 
 // PrepareJetStream makes the bucket for cards, the stream for messages that must not be lost, and
@@ -31,46 +38,50 @@ func PrepareJetStream(ctx context.Context, js jetstream.JetStream, project strin
 	if err := protocol.CheckProject(project); err != nil {
 		return err
 	}
-	// Cards stay in memory: writing them to disk every few seconds could disturb measurements.
-	_, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: protocol.CardBucketName(project), Description: "the agents of the fleet " + project,
-		TTL: protocol.CardTTL, LimitMarkerTTL: protocol.CardTTL, MaxValueSize: protocol.MaxCardBytes, MaxBytes: protocol.MaxCardsBytes,
-		Storage: jetstream.MemoryStorage, Replicas: replicas,
-	})
-	if err != nil {
-		return fmt.Errorf("make the bucket of agents: %w", err)
-	}
-	_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: protocol.KeptStreamName(project), Description: "messages that the fleet must not lose: " + project,
-		Subjects: []string{"wl." + project + ".from.*.kept.>"},
-		MaxAge:   keptLifetime, MaxBytes: maxKeptBytes, Discard: jetstream.DiscardOld, Duplicates: duplicateWindow,
-		Storage: jetstream.FileStorage, Replicas: replicas, AllowDirect: true,
-	})
-	if err != nil {
-		return fmt.Errorf("make the stream of kept messages: %w", err)
-	}
-	_, err = js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
-		Bucket: protocol.SampleStoreName(project), Description: "samples of the fleet " + project,
-		TTL: keptLifetime, MaxBytes: maxSampleBytes, Storage: jetstream.FileStorage, Replicas: replicas,
-	})
-	if err != nil {
-		return fmt.Errorf("make the store of samples: %w", err)
+	for _, s := range []jetstream.StreamConfig{
+		{ // cards stay in memory: writing them to disk every few seconds could disturb measurements
+			Description: "the agents of the fleet " + project, Storage: jetstream.MemoryStorage,
+			MaxAge: protocol.CardTTL, MaxMsgSize: protocol.MaxCardBytes, MaxBytes: protocol.MaxCardsBytes, MaxMsgsPerSubject: 1,
+			Name: string(protocol.Cards),
+		},
+		{
+			Description: "messages that the fleet must not lose: " + project, Storage: jetstream.FileStorage,
+			MaxAge: keptLifetime, MaxBytes: maxKeptBytes, MaxMsgsPerSubject: maxKeptPerAgent, Duplicates: duplicateWindow,
+			Name: string(protocol.Kept),
+		},
+		{
+			Description: "samples of the fleet " + project, Storage: jetstream.FileStorage,
+			MaxAge: keptLifetime, MaxBytes: maxSampleBytes, MaxMsgsPerSubject: maxSamplesPerAgent, Duplicates: duplicateWindow,
+			Name: string(protocol.Samples),
+		},
+	} {
+		stream := protocol.Stream(s.Name)
+		s.Name, s.Subjects, s.Replicas = stream.Name(project), []string{stream.Subject(project)}, replicas
+		s.Discard, s.DenyDelete = jetstream.DiscardOld, true
+		// Without rollups and times to live, no message can remove or outlive others.
+		s.AllowRollup, s.AllowMsgTTL = false, false
+		if _, err := js.CreateOrUpdateStream(ctx, s); err != nil {
+			return fmt.Errorf("make the stream %s: %w", s.Name, err)
+		}
 	}
 	return nil
 }
 
 // A UserNATS describes the user's own NATS server with JetStream, which replaces a hub.
 type UserNATS struct {
-	Project   string
-	URLs      []string
-	CredsFile string // the NATS user's .creds file, or a file with the seed of a NATS key (nkey)
-	StateDir  string // the folder for tokens, and for the key that signs orders
-	Replicas  int
+	Project    string
+	URLs       []string
+	CredsFile  string            // of the user who prepares the server, and is the controller
+	AgentCreds map[string]string // the file of each agent's NATS user, by the agent's name
+	RootFile   string            // root certificate of the server; empty means the system's roots
+	Serve      []netip.Prefix    // where agents' servers may listen
+	StateDir   string            // the folder for tokens, and for the key that signs orders
+	Replicas   int
 }
 
 // PrepareUserNATS prepares the user's own NATS server for a fleet, and writes tokens into StateDir.
-// Agents and controllers use the same NATS user, so only the signature protects orders. The system
-// must trust the server's certificate. LocalCredentials finds only running hubs, not such a server.
+// Each agent has a NATS user of its own, with the permissions that PermissionsOf returns.
+// LocalCredentials finds only running hubs, not such a server.
 func PrepareUserNATS(ctx context.Context, o UserNATS) error {
 	if err := makeSecretFolder(o.StateDir); err != nil {
 		return err
@@ -79,13 +90,35 @@ func PrepareUserNATS(ctx context.Context, o UserNATS) error {
 	if err != nil {
 		return err
 	}
-	seed, jwt, err := readNATSCredentials(o.CredsFile)
+	tokens := map[string]*protocol.Credentials{}
+	controller, err := o.credentials(k, protocol.RoleController, localController, o.CredsFile)
 	if err != nil {
 		return err
 	}
-	c := k.credentials(protocol.RoleController, o.URLs, false)
-	c.Seed, c.JWT = seed, jwt
-	conn, err := protocol.Connect(ctx, c, "prepare", nil)
+	for _, r := range o.Serve {
+		controller.Serve = append(controller.Serve, r.String())
+	}
+	tokens[protocol.RoleController] = controller
+	for name, file := range o.AgentCreds {
+		if tokens[name], err = o.credentials(k, protocol.RoleAgent, name, file); err != nil {
+			return err
+		}
+	}
+	if err := o.prepare(ctx, controller); err != nil {
+		return err
+	}
+	for name, c := range tokens {
+		if err := replaceFile(TokenFile(o.StateDir, name), []byte(c.Token()+"\n")); err != nil {
+			return fmt.Errorf("write a token: %w", err)
+		}
+	}
+	return nil
+}
+
+// prepare makes the fleet's streams on the server.
+func (o *UserNATS) prepare(ctx context.Context, c *protocol.Credentials) error {
+	var told permissionErrors
+	conn, err := protocol.Connect(ctx, c, "prepare", told.add)
 	if err != nil {
 		return err
 	}
@@ -94,17 +127,74 @@ func PrepareUserNATS(ctx context.Context, o UserNATS) error {
 	if err != nil {
 		return fmt.Errorf("open JetStream: %w", err)
 	}
-	if err := PrepareJetStream(ctx, js, o.Project, max(1, o.Replicas)); err != nil {
-		return err
+	if err = checkAccount(ctx, js); err == nil {
+		err = PrepareJetStream(ctx, js, o.Project, max(1, o.Replicas))
 	}
-	for _, role := range protocol.Roles() {
-		c := k.credentials(role, o.URLs, false)
-		c.Seed, c.JWT = seed, jwt
-		if err := replaceFile(TokenFile(o.StateDir, role), []byte(c.Token()+"\n")); err != nil {
-			return fmt.Errorf("write a token: %w", err)
+	return told.explain(err)
+}
+
+func (o *UserNATS) credentials(k *keys, role, name, file string) (*protocol.Credentials, error) {
+	c := k.credentials(role, name, o.URLs, false)
+	var err error
+	if c.Seed, c.JWT, err = readNATSCredentials(file); err != nil {
+		return nil, err
+	}
+	if o.RootFile != "" {
+		if c.RootPEM, err = os.ReadFile(o.RootFile); err != nil {
+			return nil, fmt.Errorf("--cacert: %w", err)
+		}
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkAccount returns an error if the account lacks JetStream, memory or storage for a fleet.
+func checkAccount(ctx context.Context, js jetstream.JetStream) error {
+	info, err := js.AccountInfo(ctx)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return fmt.Errorf("this NATS server, or the account, has no JetStream: turn it on (%w)", err)
+	case err != nil:
+		return fmt.Errorf("read the limits of the account: %w", err)
+	}
+	for _, limit := range []struct {
+		what      string
+		most, own int64
+	}{
+		{"memory", info.Limits.MaxMemory, protocol.MaxCardsBytes},
+		{"storage", info.Limits.MaxStore, maxStoreBytes},
+	} {
+		if limit.most >= 0 && limit.most < limit.own {
+			return fmt.Errorf("the account may use %d MiB of %s: a fleet needs %d MiB; raise the account's JetStream limits", limit.most>>20, limit.what, limit.own>>20)
 		}
 	}
 	return nil
+}
+
+// permissionErrors keeps what a NATS server says about permissions: a request that is not permitted
+// only gets no answer.
+type permissionErrors struct {
+	guard sync.Mutex
+	first string
+}
+
+func (p *permissionErrors) add(event string) {
+	p.guard.Lock()
+	defer p.guard.Unlock()
+	if p.first == "" && strings.Contains(strings.ToLower(event), "permissions violation") {
+		p.first = event
+	}
+}
+
+func (p *permissionErrors) explain(err error) error {
+	p.guard.Lock()
+	defer p.guard.Unlock()
+	if err == nil || p.first == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s; `wirelab fleet permissions` prints what each role needs", err, p.first)
 }
 
 // readNATSCredentials reads a NATS user's seed, and also the JWT if the file is a .creds file.

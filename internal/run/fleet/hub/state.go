@@ -81,8 +81,15 @@ func StateDir(project string) (string, error) {
 // LogFile returns the path of a background hub's log.
 func LogFile(stateDir string) string { return filepath.Join(stateDir, logFile) }
 
-// TokenFile returns the path of the file with a role's token. A running hub writes the file.
-func TokenFile(stateDir, role string) string { return filepath.Join(stateDir, role+".token") }
+// TokenFile returns the path of the file with the token of the controller on the hub's machine, or
+// of an agent that the hub has started. A running hub writes the file.
+func TokenFile(stateDir, name string) string { return filepath.Join(stateDir, name+".token") }
+
+// AgentsDir returns the folder for the credentials of agents that this user has started.
+func AgentsDir() (string, error) {
+	fleets, err := fleetsDir()
+	return filepath.Join(filepath.Dir(fleets), "agents"), err
+}
 
 // fleetsDir returns the folder for all fleets, by the XDG Base Directory Specification.
 func fleetsDir() (string, error) {
@@ -202,7 +209,7 @@ func ControllerCredentials(nameOrURL, tokenFile string) (*protocol.Credentials, 
 	} else if nameOrURL != "" && nameOrURL != c.Project {
 		return nil, fmt.Errorf("--fleet %s: the token belongs to the fleet %s: use that name, or the token of %[1]s", nameOrURL, c.Project)
 	}
-	if c.Role() != protocol.RoleController {
+	if c.Role != protocol.RoleController {
 		return nil, errors.New("this is an agent's token, which cannot start runs: `wirelab fleet token --role controller` prints the controller's token")
 	}
 	return c, nil
@@ -262,10 +269,11 @@ func replaceFile(path string, text []byte) error {
 
 func (s *lockedState) release() error {
 	var gone error
-	left := []string{filepath.Join(s.dir, hubFile)}
-	for _, role := range protocol.Roles() {
-		left = append(left, TokenFile(s.dir, role))
+	left, err := filepath.Glob(TokenFile(s.dir, "*"))
+	if err != nil {
+		return errors.Join(err, s.lock.Close())
 	}
+	left = append(left, filepath.Join(s.dir, hubFile))
 	for _, path := range left {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			gone = errors.Join(gone, err)

@@ -33,6 +33,7 @@ type Card struct {
 	Busy     string            `json:"busy,omitempty"`    // the run that has leased it, if any
 	Version  string            `json:"version"`           // wirelab's version
 	Limits   host.Limits       `json:"limits"`            // limits of the machine
+	Left     bool              `json:"left,omitempty"`    // the agent has left the fleet
 
 	Seen time.Time `json:"-"` // when the hub received the card, on the hub's clock
 }
@@ -56,11 +57,11 @@ const (
 	MaxCardsBytes = 128 << 20
 )
 
+// MaxAgentMessage bounds a message of an agent. A NATS server's default limit is the same.
+const MaxAgentMessage = 1 << 20
+
 // PutCard writes or renews an agent's card.
-func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
-	if err := CheckName(card.Name); err != nil {
-		return err
-	}
+func PutCard(ctx context.Context, js jetstream.JetStream, subject string, card Card) error {
 	text, err := json.Marshal(card)
 	if err != nil {
 		return fmt.Errorf("write the card of %s: %w", card.Name, err)
@@ -68,33 +69,45 @@ func PutCard(ctx context.Context, kv jetstream.KeyValue, card Card) error {
 	if len(text) > MaxCardBytes {
 		return fmt.Errorf("the card of %s has %d bytes: want at most %d; give the agent fewer labels", card.Name, len(text), MaxCardBytes)
 	}
-	if _, err := kv.Put(ctx, card.Name, text); err != nil {
+	if _, err := js.Publish(ctx, subject, text); err != nil {
 		return fmt.Errorf("store the card of %s: %w", card.Name, err)
 	}
 	return nil
 }
 
-// ReadCards returns the cards of all agents, sorted by name. It skips cards that it cannot decode.
-func ReadCards(ctx context.Context, kv jetstream.KeyValue) ([]Card, error) {
-	watch, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+// ReadCards returns the cards of all agents, sorted by name. It skips those that it cannot decode,
+// and those of agents that have left.
+func ReadCards(ctx context.Context, js jetstream.JetStream, project string) ([]Card, error) {
+	latest, err := js.OrderedConsumer(ctx, Cards.Name(project), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{Cards.Subject(project)},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the agents' cards: %w", err)
 	}
-	defer func() { _ = watch.Stop() }()
+	info := latest.CachedInfo()
+	defer func() { _ = js.DeleteConsumer(ctx, Cards.Name(project), info.Name) }() // else the server removes it later
+	if info.NumPending == 0 {
+		return nil, nil
+	}
+	batch, err := latest.FetchNoWait(int(info.NumPending))
+	if err != nil {
+		return nil, fmt.Errorf("read the agents' cards: %w", err)
+	}
 	var all []Card
 	for {
 		select {
-		case entry, open := <-watch.Updates():
-			if !open {
-				return nil, errors.New("read the agents' cards: the connection to the hub was lost")
+		case m, open := <-batch.Messages():
+			if open {
+				if card, ok := readCard(m); ok {
+					all = append(all, card)
+				}
+				continue
 			}
-			if entry == nil { // nil marks the end of the list
-				slices.SortFunc(all, func(a, b Card) int { return cmp.Compare(a.Name, b.Name) })
-				return all, nil
+			if err := batch.Error(); err != nil {
+				return nil, fmt.Errorf("read the agents' cards: %w", err)
 			}
-			if card, ok := readCard(entry); ok {
-				all = append(all, card)
-			}
+			slices.SortFunc(all, func(a, b Card) int { return cmp.Compare(a.Name, b.Name) })
+			return all, nil
 		case <-ctx.Done():
 			return nil, fmt.Errorf("read the agents' cards: %w", ctx.Err())
 		}
@@ -113,14 +126,20 @@ func (c *Card) isPrintable() bool {
 }
 
 // readCard decodes a card. It refuses a card whose name is not the key under which it is stored.
-func readCard(entry jetstream.KeyValueEntry) (Card, bool) {
+func readCard(m jetstream.Msg) (Card, bool) {
 	var card Card
-	if json.Unmarshal(entry.Value(), &card) != nil || card.Name != entry.Key() || CheckName(card.Name) != nil || !card.isPrintable() {
+	about, err := m.Metadata()
+	if err != nil || json.Unmarshal(m.Data(), &card) != nil || CheckName(card.Name) != nil || card.Left || !card.isPrintable() {
 		return Card{}, false
 	}
-	card.Seen = entry.Created()
+	if parts := strings.Split(m.Subject(), "."); len(parts) != cardSubjectParts || parts[3] != card.Name {
+		return Card{}, false // the hub lets an agent write to its own subject only
+	}
+	card.Seen = about.Timestamp
 	return card, true
 }
+
+const cardSubjectParts = 5 // wl.P.from.A.card
 
 // A HubView holds a connection to a hub and the cards of the fleet's agents. Close must be called.
 type HubView struct {
@@ -163,11 +182,9 @@ func (v *HubView) Refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the hub's JetStream: %w", err)
 	}
-	bucket, err := stream.KeyValue(ctx, v.Credentials.CardBucketName())
-	if err != nil {
-		return fmt.Errorf("open the bucket of agents: %w: this NATS may not be prepared for the fleet %s: prepare it with `wirelab fleet up --nats URL`", err, v.Credentials.Project)
+	if v.Cards, err = ReadCards(ctx, stream, v.Credentials.Project); errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = fmt.Errorf("%w: this NATS server is not prepared for the fleet %s: prepare it with `wirelab fleet up --nats URL`", err, v.Credentials.Project)
 	}
-	v.Cards, err = ReadCards(ctx, bucket)
 	return err
 }
 

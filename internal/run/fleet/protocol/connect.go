@@ -65,7 +65,7 @@ func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, 
 		report = func(string) {}
 	}
 	keeps := agentBufferBytes
-	if c.Role() == RoleController {
+	if c.Role == RoleController {
 		keeps = noBuffer
 	}
 	options := []nats.Option{
@@ -79,8 +79,11 @@ func (c *Credentials) Options(name string, report func(string)) ([]nats.Option, 
 			}
 		}),
 		nats.ReconnectHandler(func(conn *nats.Conn) { report("connected to the hub again: " + conn.ConnectedUrlRedacted()) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		nats.ErrorHandler(func(conn *nats.Conn, _ *nats.Subscription, err error) {
 			report(fmt.Sprintf("the connection to the hub reported an error: %v", err))
+			if errors.Is(err, nats.ErrAuthRevoked) {
+				conn.Close() // trying again is of no use
+			}
 		}),
 	}
 	pair, err := nkeys.FromSeed(c.Seed)
@@ -104,7 +107,7 @@ func (c *Credentials) tlsConfig() *tls.Config {
 	if len(c.RootPEM) > 0 {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(c.RootPEM)
-		return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots}
+		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots} // a hub offers TLS 1.3 only
 	}
 	for _, at := range c.URLs {
 		if strings.HasPrefix(at, "tls:") {
@@ -172,7 +175,11 @@ func ExplainConnect(at string, err error) error {
 		remedy = "the hub's certificate does not name this address: start the hub with --advertise and this address, or use an address that `wirelab fleet up` prints"
 	case errors.Is(err, nats.ErrSecureConnWanted), errors.As(err, &noTLS):
 		remedy = "the hub does not speak TLS: this is another hub, or the hub was restarted with --no-tls; take a token from `wirelab fleet token`"
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+	case errors.Is(err, nats.ErrAuthRevoked):
+		remedy = "the hub has shut out these credentials (`wirelab fleet revoke`): take a new token from `wirelab fleet token`"
+	case errors.Is(err, nats.ErrAuthExpired):
+		remedy = "the token has expired: take a new token from `wirelab fleet token`"
+	case errors.Is(err, nats.ErrAuthorization):
 		remedy = "the hub does not know the token's key: take a token from `wirelab fleet token` on the hub's machine"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, nats.ErrNoServers):
 		remedy = "nothing listens on this address: start the hub with `wirelab fleet up`, or correct the address"

@@ -12,8 +12,10 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nkeys"
@@ -22,35 +24,34 @@ import (
 // Credentials let an agent or a controller join a fleet.
 type Credentials struct {
 	Project string
+	Role    string
+	Name    string   // of the agent, the controller or the join token; part of the owner's subjects
 	URLs    []string // the hub's URLs, which are tried in this order
 	RootPEM []byte   // root certificate for the hub's certificate; nil means the system's roots
 	Seed    []byte   // secret key (nkey) of the NATS user
-	JWT     string   // set only if the user's own NATS needs a JWT besides the seed
+	JWT     string   // says who has the key, and what they may do; empty if the user's own NATS needs none
 	// OrdersKey is the public key for checking the signatures of orders.
 	OrdersKey string
 	// OrdersSeed is the secret key (nkey) that signs orders. Only controllers have it.
 	OrdersSeed []byte
+	// Serve has the ranges of addresses at which the controller expects agents' servers on the
+	// user's own NATS. A hub knows the agents' addresses itself.
+	Serve []string
 }
 
 // The roles of credentials.
 const (
-	RoleAgent      = "agent"
-	RoleController = "controller"
+	RoleJoin       = "join"       // may become an agent, and nothing else
+	RoleAgent      = "agent"      // one agent, with a name
+	RoleController = "controller" // gives orders
+	RolePrepare    = "prepare"    // prepares the user's own NATS server
 )
 
-// Roles lists the roles of credentials.
-func Roles() []string { return []string{RoleAgent, RoleController} }
-
-// Role returns the role for which the credentials were made.
-func (c *Credentials) Role() string {
-	if len(c.OrdersSeed) > 0 {
-		return RoleController
-	}
-	return RoleAgent
-}
+// Roles lists the roles for which a token can be made.
+func Roles() []string { return []string{RoleJoin, RoleController} }
 
 const (
-	tokenPrefix   = "wl1."
+	tokenPrefix   = "wl2."
 	maxTokenBytes = 16 << 10
 	maxURLs       = 16
 )
@@ -61,12 +62,15 @@ const CertificatePEM = "CERTIFICATE"
 // tokenContent is the content of a token. It is encoded in ASN.1, because JSON would be longer.
 type tokenContent struct {
 	Project    string `asn1:"utf8"`
+	Role       string `asn1:"utf8"`
+	Name       string `asn1:"utf8"`
 	URLs       []string
 	Root       []byte
 	Seed       []byte
 	JWT        string `asn1:"utf8"`
 	OrdersKey  string `asn1:"utf8"`
 	OrdersSeed []byte
+	Serve      []string
 }
 
 var (
@@ -81,8 +85,8 @@ func (c *Credentials) Token() string {
 		root = &pem.Block{}
 	}
 	payload, err := asn1.Marshal(tokenContent{
-		Project: c.Project, URLs: c.URLs, Root: root.Bytes, Seed: c.Seed, JWT: c.JWT,
-		OrdersKey: c.OrdersKey, OrdersSeed: c.OrdersSeed,
+		Project: c.Project, Role: c.Role, Name: c.Name, URLs: c.URLs, Root: root.Bytes, Seed: c.Seed, JWT: c.JWT,
+		OrdersKey: c.OrdersKey, OrdersSeed: c.OrdersSeed, Serve: c.Serve,
 	})
 	if err != nil { // encoding fails only for invalid UTF-8, which Check refuses
 		panic(fmt.Sprintf("fleet: encode credentials that were not checked: %v", err))
@@ -122,8 +126,11 @@ func ParseToken(text string) (*Credentials, error) {
 		return nil, errors.New("the token is complete, but this version of wirelab cannot read it: run the same version on all machines of a fleet")
 	}
 	c := &Credentials{
-		Project: w.Project, URLs: w.URLs, Seed: w.Seed, JWT: w.JWT,
+		Project: w.Project, Role: w.Role, Name: w.Name, URLs: w.URLs, Seed: w.Seed, JWT: w.JWT,
 		OrdersKey: w.OrdersKey,
+	}
+	if len(w.Serve) > 0 {
+		c.Serve = w.Serve
 	}
 	if len(w.OrdersSeed) > 0 {
 		c.OrdersSeed = w.OrdersSeed
@@ -140,6 +147,12 @@ func ParseToken(text string) (*Credentials, error) {
 // Check returns an error if a part of the credentials is missing or wrong.
 func (c *Credentials) Check() error {
 	if err := CheckProject(c.Project); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{RoleJoin, RoleAgent, RoleController, RolePrepare}, c.Role) {
+		return fmt.Errorf("the role is %.20q: want %s, %s or %s", c.Role, RoleJoin, RoleAgent, RoleController)
+	}
+	if err := CheckName(c.Name); err != nil {
 		return err
 	}
 	if len(c.URLs) == 0 || len(c.URLs) > maxURLs {
@@ -164,7 +177,15 @@ func (c *Credentials) Check() error {
 	if !nkeys.IsValidPublicAccountKey(c.OrdersKey) {
 		return errors.New("the key that verifies orders is not the public nkey of an account")
 	}
-	if len(c.OrdersSeed) == 0 {
+	for _, text := range c.Serve {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			return errors.New("the credentials have a range of addresses that cannot be read")
+		}
+	}
+	if (len(c.OrdersSeed) > 0) != (c.Role == RoleController) {
+		return errors.New("only a controller has a key that signs orders")
+	}
+	if c.Role != RoleController {
 		return nil
 	}
 	if err := checkSeed(c.OrdersSeed, nkeys.PrefixByteAccount); err != nil {
@@ -225,7 +246,7 @@ func PublicKeyOf(seed []byte) string {
 
 // String describes the credentials without their secrets.
 func (c Credentials) String() string {
-	return fmt.Sprintf("credentials of a fleet's %s (project %s, %s)", c.Role(), c.Project, strings.Join(c.URLs, ", "))
+	return fmt.Sprintf("credentials of a fleet's %s (project %s, %s)", c.Role, c.Project, strings.Join(c.URLs, ", "))
 }
 
 // Format prints the result of String for every verb, so it never prints a secret.
@@ -263,6 +284,9 @@ func ReadTokenFile(path string) (*Credentials, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the token: %w", err)
 	}
+	if err := checkSecretFile(file); err != nil {
+		return nil, err
+	}
 	defer file.Close()                                             //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(file, 2*maxTokenBytes)) // a device may never end
 	if err != nil {
@@ -273,4 +297,18 @@ func ReadTokenFile(path string) (*Credentials, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
+}
+
+// checkSecretFile returns an error if others than the owner can read or write a file. The owner's
+// group may read it, as a container's user reads a mounted secret.
+func checkSecretFile(file *os.File) error {
+	const othersMay, groupMayWrite = 0o007, 0o020
+	status, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("read the token: %w", err)
+	}
+	if mode := status.Mode(); mode.IsRegular() && mode.Perm()&(othersMay|groupMayWrite) != 0 {
+		return fmt.Errorf("%s has mode %#o, so other users can read the token or change it: run `chmod 600 %[1]s`, and take a new token if others may have read it", file.Name(), mode.Perm())
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"strings"
 
 	"wirelab.dev/internal/base/pattern"
 )
@@ -26,45 +27,66 @@ func checkNamePattern(what, name string) error {
 }
 
 // OrderSubject returns the subject on which an agent receives orders.
-func (c *Credentials) OrderSubject(agent string) string { return c.agentSubject(agent, "order") }
+func (c *Credentials) OrderSubject(agent string) string { return toSubject(c.Project, agent, "order") }
 
 // ClockSubject returns the subject on which an agent answers questions about its clock.
-func (c *Credentials) ClockSubject(agent string) string { return c.agentSubject(agent, "clock") }
+func (c *Credentials) ClockSubject(agent string) string { return toSubject(c.Project, agent, "clock") }
+
+// NameSubject returns the subject on which an agent answers whether its name is taken.
+func (c *Credentials) NameSubject(agent string) string { return toSubject(c.Project, agent, "name") }
+
+// CardSubject returns the subject of an agent's card.
+func (c *Credentials) CardSubject(agent string) string { return fromSubject(c.Project, agent, "card") }
 
 // LiveSubject returns the subject of a worker's messages that may be lost. "*" matches any name.
 func (c *Credentials) LiveSubject(agent, run, worker string) string {
-	return fmt.Sprintf("wl.%s.from.%s.live.%s.%s", c.Project, agent, run, worker)
+	return fromSubject(c.Project, agent, "live."+run+"."+worker)
 }
 
-// KeptSubject returns the subject of a worker's messages that must arrive. "*" matches any name.
-func (c *Credentials) KeptSubject(agent, run, worker string) string {
-	return fmt.Sprintf("wl.%s.from.%s.kept.%s.%s", c.Project, agent, run, worker)
+// KeptSubject returns the subject of an agent's messages that must arrive. "*" matches any agent.
+func (c *Credentials) KeptSubject(agent string) string { return fromSubject(c.Project, agent, "kept") }
+
+// SampleSubject returns the subject of an agent's samples.
+func (c *Credentials) SampleSubject(agent string) string {
+	return fromSubject(c.Project, agent, "samples")
 }
 
-// KeptStreamName returns the name of the stream that stores messages that must not be lost.
-func (c *Credentials) KeptStreamName() string { return KeptStreamName(c.Project) }
-
-// CardBucketName returns the name of the key-value bucket with the agents' cards.
-func (c *Credentials) CardBucketName() string { return CardBucketName(c.Project) }
-
-// SampleStoreName returns the name of the object store for samples.
-func (c *Credentials) SampleStoreName() string { return SampleStoreName(c.Project) }
-
-// InboxPrefix returns the prefix of the subjects on which the role receives answers.
-func (c *Credentials) InboxPrefix() string { return InboxPrefix(c.Project, c.Role()) }
-
-func (c *Credentials) agentSubject(agent, what string) string {
-	return fmt.Sprintf("wl.%s.to.%s.%s", c.Project, agent, what)
+// GateSubject returns the subject of a question to the hub's gate.
+func (c *Credentials) GateSubject(question ...string) string {
+	return "wl." + c.Project + ".gate." + strings.Join(question, ".")
 }
 
-// KeptStreamName returns the name of a project's stream of messages that must arrive.
-func KeptStreamName(project string) string { return "wl_" + project + "_kept" }
+// InboxPrefix returns the prefix of the subjects on which the owner receives answers.
+func (c *Credentials) InboxPrefix() string { return inboxPrefix(c.Project, c.Role, c.Name) }
 
-// CardBucketName returns the name of a project's key-value bucket of cards.
-func CardBucketName(project string) string { return "wl_" + project + "_agents" }
+func toSubject(project, agent, what string) string {
+	return fmt.Sprintf("wl.%s.to.%s.%s", project, agent, what)
+}
 
-// SampleStoreName returns the name of the object store for a project's samples.
-func SampleStoreName(project string) string { return "wl_" + project + "_samples" }
+func fromSubject(project, agent, what string) string {
+	return fmt.Sprintf("wl.%s.from.%s.%s", project, agent, what)
+}
 
-// InboxPrefix returns the prefix of the subjects on which a role of a project receives answers.
-func InboxPrefix(project, role string) string { return "wl." + project + ".inbox." + role }
+func inboxPrefix(project, role, name string) string {
+	return fmt.Sprintf("wl.%s.inbox.%s.%s", project, role, name)
+}
+
+// A Stream is one of a fleet's streams. Each agent publishes on a subject of its own, and the stream
+// keeps only so many messages of each subject: an agent can push out its own messages, not others'.
+type Stream string
+
+// The streams of a fleet.
+const (
+	Cards   Stream = "card"    // the latest card of each agent
+	Kept    Stream = "kept"    // messages that must arrive
+	Samples Stream = "samples" // parts of files of samples
+)
+
+// Streams returns all streams of a fleet.
+func Streams() []Stream { return []Stream{Cards, Kept, Samples} }
+
+// Name returns the stream's name in a project.
+func (s Stream) Name(project string) string { return "wl_" + project + "_" + string(s) }
+
+// Subject returns the subject of all agents' messages in the stream.
+func (s Stream) Subject(project string) string { return fromSubject(project, "*", string(s)) }

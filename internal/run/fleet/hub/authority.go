@@ -1,0 +1,187 @@
+package hub
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"wirelab.dev/internal/run/fleet/protocol"
+)
+
+// A userAuthority says who may connect to a hub, in NATS's own form: an operator signs the fleet's
+// account, and the account signs a JWT for each user. A hub therefore needs no list of users.
+type userAuthority struct {
+	project                   string
+	operator, account         nkeys.KeyPair
+	operatorKey, accountKey   string
+	systemKey, controllerSeed string
+
+	revoked map[string]time.Time // by public key; the gate guards it
+}
+
+func newUserAuthority(k *keys) (*userAuthority, error) {
+	a := &userAuthority{project: k.Project, controllerSeed: k.Controller, revoked: map[string]time.Time{}}
+	var err error
+	if a.operator, err = nkeys.FromSeed([]byte(k.Operator)); err != nil {
+		return nil, err
+	}
+	if a.account, err = nkeys.FromSeed([]byte(k.Account)); err != nil {
+		return nil, err
+	}
+	a.operatorKey, a.accountKey, a.systemKey = protocol.PublicKeyOf([]byte(k.Operator)), protocol.PublicKeyOf([]byte(k.Account)), protocol.PublicKeyOf([]byte(k.System))
+	return a, nil
+}
+
+// setOptions makes nats-server accept the users of the authority, and no others.
+func (a *userAuthority) setOptions(config *server.Options) error {
+	resolver := &server.MemAccResolver{}
+	system, err := jwt.NewAccountClaims(a.systemKey).Encode(a.operator)
+	if err != nil {
+		return err
+	}
+	if err := resolver.Store(a.systemKey, system); err != nil {
+		return err
+	}
+	fleet, err := a.accountClaims().Encode(a.operator)
+	if err != nil {
+		return err
+	}
+	config.TrustedKeys, config.SystemAccount, config.AccountResolver = []string{a.operatorKey}, a.systemKey, resolver
+	return resolver.Store(a.accountKey, fleet)
+}
+
+func (a *userAuthority) accountClaims() *jwt.AccountClaims {
+	claims := jwt.NewAccountClaims(a.accountKey)
+	claims.Name = a.project
+	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
+		MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
+	}
+	for key, at := range a.revoked {
+		claims.RevokeAt(key, at)
+	}
+	return claims
+}
+
+// enforce makes a running server shut out the users whose keys are revoked.
+func (a *userAuthority) enforce(s *server.Server) error {
+	account, err := s.LookupAccount(a.accountKey)
+	if err != nil {
+		return err
+	}
+	s.UpdateAccountClaims(account, a.accountClaims())
+	return nil
+}
+
+// Limits on what an agent or a joining machine may hold at the hub.
+const (
+	maxAnswers       = 4
+	answerTimeout    = 2 * time.Minute
+	maxUserSubs      = 32
+	maxAgentPayload  = protocol.MaxAgentMessage
+	maxJoinerPayload = 16 << 10
+)
+
+// A grant describes a user of the hub.
+type grant struct {
+	role, name string
+	key        string // the user's public key
+	validFor   time.Duration
+	agents     int            // how many agents a join token admits; 0 means any number
+	serve      []netip.Prefix // where an agent's servers may listen, besides its own address
+}
+
+// Prefixes of the tags in a user's JWT.
+const (
+	roleTag   = "role:"
+	nameTag   = "name:"
+	agentsTag = "agents:"
+	serveTag  = "serve:"
+)
+
+// sign returns the JWT of a user.
+func (a *userAuthority) sign(g grant) (string, error) {
+	claims := jwt.NewUserClaims(g.key)
+	claims.Name = g.name
+	if g.validFor > 0 {
+		claims.Expires = time.Now().Add(g.validFor).Unix()
+	}
+	may := protocol.PermissionsOf(a.project, g.role, g.name)
+	claims.Pub.Allow, claims.Sub.Allow = may.Publish, may.Subscribe
+	if may.Answers {
+		claims.Resp = &jwt.ResponsePermission{MaxMsgs: maxAnswers, Expires: answerTimeout}
+	}
+	switch g.role {
+	case protocol.RoleAgent:
+		claims.NatsLimits.Payload, claims.NatsLimits.Subs = maxAgentPayload, maxUserSubs
+	case protocol.RoleJoin:
+		claims.NatsLimits.Payload, claims.NatsLimits.Subs = maxJoinerPayload, maxUserSubs
+		claims.Tags.Add(agentsTag + strconv.Itoa(g.agents))
+	}
+	for _, r := range g.serve {
+		claims.Tags.Add(serveTag + r.String())
+	}
+	claims.Tags.Add(roleTag+g.role, nameTag+g.name)
+	return claims.Encode(a.account)
+}
+
+// A user is what a JWT says.
+type user struct {
+	grant
+	issued time.Time
+}
+
+// read returns what a JWT says, if this authority has signed it and it is still valid.
+func (a *userAuthority) read(text string) (user, error) {
+	claims, err := jwt.DecodeUserClaims(text)
+	switch {
+	case err != nil:
+		return user{}, fmt.Errorf("the JWT cannot be read: %w", err)
+	case claims.Issuer != a.accountKey:
+		return user{}, fmt.Errorf("the JWT is of another fleet")
+	case claims.Expires != 0 && time.Now().Unix() >= claims.Expires:
+		return user{}, fmt.Errorf("the token has expired")
+	}
+	u := user{grant{key: claims.Subject}, time.Unix(claims.IssuedAt, 0)}
+	u.fromTags(claims.Tags)
+	return u, nil
+}
+
+func (g *grant) fromTags(tags []string) {
+	for _, tag := range tags {
+		if text, is := strings.CutPrefix(tag, agentsTag); is {
+			g.agents, _ = strconv.Atoi(text) // we wrote it
+		}
+		if text, is := strings.CutPrefix(tag, nameTag); is {
+			g.name = text
+		}
+		if text, is := strings.CutPrefix(tag, roleTag); is {
+			g.role = text
+		}
+		if text, is := strings.CutPrefix(tag, serveTag); is {
+			if r, err := netip.ParsePrefix(text); err == nil {
+				g.serve = append(g.serve, r)
+			}
+		}
+	}
+}
+
+// everything returns the credentials of the hub itself, which may do all in the fleet's account.
+func (a *userAuthority) everything(c *protocol.Credentials) (*protocol.Credentials, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	if c.Seed, err = pair.Seed(); err != nil {
+		return nil, err
+	}
+	claims := jwt.NewUserClaims(protocol.PublicKeyOf(c.Seed))
+	claims.Name = c.Name
+	c.JWT, err = claims.Encode(a.account)
+	return c, err
+}

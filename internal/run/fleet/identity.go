@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+
+	"wirelab.dev/internal/run/fleet/protocol"
+)
+
+// ownCredentials returns the agent's own credentials. An agent that has only a join token joins the
+// fleet with it, once, and keeps its credentials in a file: the next start uses those.
+func ownCredentials(ctx context.Context, token *protocol.Credentials, o *AgentOptions, report func(string)) (*protocol.Credentials, error) {
+	if token.Role != protocol.RoleJoin {
+		if token.Name != o.Name {
+			return nil, fmt.Errorf("these are the credentials of the agent %s: leave out --name %s, or take another token", token.Name, o.Name)
+		}
+		return token, nil
+	}
+	path := filepath.Join(o.Identities, token.Project+"."+o.Name+".token")
+	known, err := protocol.ReadTokenFile(path)
+	switch {
+	case err == nil && known.OrdersKey == token.OrdersKey:
+		known.URLs = token.URLs // the hub may have moved
+		return known, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: remove the file, and join with a new token", err)
+	}
+	own, err := protocol.Join(ctx, token, o.Name, report)
+	if err != nil {
+		return nil, err
+	}
+	if err := keepSecret(path, own.Token()); err != nil {
+		report(fmt.Sprintf("the agent's credentials cannot be kept, so its next start needs another token: %v", err))
+	}
+	return own, nil
+}
+
+// keepSecret writes a file that only its owner can read.
+func keepSecret(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text+"\n"), 0o600)
+}
+
+// errNameTaken is wrapped by the error of an agent whose name is the name of another agent.
+var errNameTaken = errors.New("another agent has this name")
+
+// takeName makes the agent answer whether its name is taken, unless another process does already:
+// an agent that was started twice, or whose credentials were copied.
+func (a *agent) takeName(ctx context.Context) error {
+	subject := a.credentials.NameSubject(a.Name)
+	asking, cancel := context.WithTimeout(ctx, protocol.ConnectTimeout)
+	defer cancel()
+	switch other, err := a.conn.RequestWithContext(asking, subject, nil); {
+	case err == nil:
+		return fmt.Errorf("%w: %s, on %.200q: end that one, or give this agent another --name", errNameTaken, a.Name, other.Data)
+	case !errors.Is(err, nats.ErrNoResponders):
+		return fmt.Errorf("ask whether the name %s is taken: %w", a.Name, err)
+	}
+	_, err := a.conn.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond([]byte(a.card.Machine)) })
+	return err
+}
+
+// errShutOut is the error of an agent that was shut out of the fleet.
+var errShutOut = errors.New("the hub has shut this agent out (`wirelab fleet revoke`): join again with a new token")
