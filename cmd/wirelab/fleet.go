@@ -37,7 +37,7 @@ whoever has the controller's token.
 		Example: `  wirelab fleet up --detach --agent role=server --agent 'role=client*2'
   wirelab fleet list
   wirelab fleet down`,
-	}, a.fleetUpCommand(), a.fleetListCommand(), a.fleetCheckCommand(), a.fleetTokenCommand(), a.fleetDownCommand())
+	}, a.fleetUpCommand(), a.fleetListCommand(), a.fleetCheckCommand(), a.fleetTokenCommand(), a.fleetRevokeCommand(), a.fleetPermissionsCommand(), a.fleetDownCommand())
 }
 
 type hubFlags struct {
@@ -120,31 +120,86 @@ func formatLabels(labels map[string]string) string {
 }
 
 func (a *app) fleetTokenCommand() *cobra.Command {
-	var name, role string
+	var which hubFlags
+	var wanted fleet.TokenWanted
 	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
-		Use: "token", Short: "Print a token of a fleet whose hub runs on this machine", Args: cobra.NoArgs,
-		Long: `Token prints the token for an agent of a fleet. With --role controller it prints the
-token for measuring with the fleet from another machine. The controller's token can make
+		Use: "token", Short: "Make a token that admits an agent, or a controller, to a fleet", Args: cobra.NoArgs,
+		Long: `Token asks the hub for a new token. An agent's token admits one agent, once, and
+ends after a day: --agents and --valid change that. With --role controller it
+is for measuring with the fleet from another machine. A controller's token can make
 agents start any trial: protect it like a password.`,
 		Example: `  WIRELAB_TOKEN=$(ssh hub wirelab fleet token) wirelab agent --labels role=client
-  wirelab fleet token --role controller > fleet.token`,
-	}, func(*cobra.Command, []string) (commandResult, error) {
-		if !slices.Contains(protocol.Roles(), role) {
-			return commandResult{}, usageError(fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, protocol.Roles())))
+  wirelab fleet token --agents 8 --valid 1h > agents.token
+  wirelab fleet token --role controller --name alice > fleet.token`,
+	}, func(cmd *cobra.Command, _ []string) (commandResult, error) {
+		if !slices.Contains(fleet.TokenRoles(), wanted.Role) {
+			return commandResult{}, usageError(fmt.Errorf("--role %q: %s", wanted.Role, spelling.Suggest(wanted.Role, fleet.TokenRoles())))
 		}
-		running, err := hub.FindHub(name)
+		request, err := wanted.Request()
 		if err != nil {
 			return commandResult{}, usageError(err)
 		}
-		c, err := protocol.ReadTokenFile(hub.TokenFile(running.Dir, role))
+		own, err := hub.ControllerCredentials(which.fleet, which.tokenFile)
+		if err != nil {
+			return commandResult{}, usageError(err)
+		}
+		c, err := fleet.MakeToken(cmd.Context(), own, request)
 		if err != nil {
 			return commandResult{}, err
 		}
-		return commandResult{value: map[string]any{"project": c.Project, "role": role, "urls": c.URLs, "token": c.Token()}, words: printLine(c.Token())}, nil
+		return commandResult{value: map[string]any{"project": c.Project, "role": wanted.Role, "name": c.Name, "urls": c.URLs, "token": c.Token()}, words: printLine(c.Token())}, nil
 	})
-	registerFleet(cmd, &name)
-	cmd.Flags().StringVar(&role, "role", protocol.RoleAgent, "who will use the token: an `agent`, or a controller")
-	setCompletions(cmd, "role", protocol.Roles())
+	which.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&wanted.Role, "role", protocol.RoleAgent, "who will use the token: an `agent`, or a controller")
+	flags.StringVar(&wanted.Name, "name", "", "the controller's `name`, by which it can be shut out")
+	flags.IntVar(&wanted.Agents, "agents", 1, "`number` of agents that the token admits; 0 means any number")
+	flags.DurationVar(&wanted.Valid, "valid", 24*time.Hour, "`time` in which the token can be used; 0 means for ever")
+	flags.StringSliceVar(&wanted.Serve, "serve", nil, "address `ranges` where the agents' servers may listen, if the hub sees the agents at other addresses")
+	setCompletions(cmd, "role", fleet.TokenRoles())
+	return cmd
+}
+
+func (a *app) fleetRevokeCommand() *cobra.Command {
+	var which hubFlags
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+		Use: "revoke NAME", Short: "Shut an agent or a controller out of a fleet", Args: cobra.ExactArgs(1),
+		Example: `  wirelab fleet revoke c1`,
+	}, func(cmd *cobra.Command, args []string) (commandResult, error) {
+		own, err := hub.ControllerCredentials(which.fleet, which.tokenFile)
+		if err != nil {
+			return commandResult{}, usageError(err)
+		}
+		err = fleet.Revoke(cmd.Context(), own, args[0])
+		return commandResult{value: map[string]any{"project": own.Project, "revoked": args[0]}, words: printLine(args[0] + " is shut out of the fleet " + own.Project)}, err
+	})
+	which.register(cmd)
+	return cmd
+}
+
+func (a *app) fleetPermissionsCommand() *cobra.Command {
+	var project, role, name string
+	roles := []string{protocol.RoleAgent, protocol.RoleController, protocol.RolePrepare}
+	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
+		Use: "permissions", Short: "Print what a role may do at a NATS server of your own", Args: cobra.NoArgs,
+		Example: `  wirelab fleet permissions --name lab --role agent --agent c1
+  wirelab fleet permissions --name lab --role controller`,
+	}, func(*cobra.Command, []string) (commandResult, error) {
+		err := errors.Join(protocol.CheckProject(project), protocol.CheckName(name))
+		if !slices.Contains(roles, role) {
+			err = fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, roles))
+		}
+		if err != nil {
+			return commandResult{}, usageError(err)
+		}
+		may := protocol.PermissionsOf(project, role, name)
+		return commandResult{value: may, words: func(w io.Writer) error { return fleet.PrintPermissions(w, may) }}, nil
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&project, "name", "lab", "the fleet's `name`")
+	flags.StringVar(&role, "role", protocol.RoleAgent, "`role`: agent, controller, or prepare for wirelab fleet up --nats")
+	flags.StringVar(&name, "agent", hub.LocalController, "the agent's `name`")
+	setCompletions(cmd, "role", roles)
 	return cmd
 }
 
@@ -274,7 +329,7 @@ It starts only wirelab and the peers that were built here, which it identifies
 by their hashes. It gives no shell, reads no files named in orders, and
 dials no address outside --dial. Its workers end when they lose contact to the
 controller for five seconds.`,
-		Example: `  WIRELAB_TOKEN=wl1.… wirelab agent --nats tls://10.0.0.5:4222 --name c1 --labels role=client,zone=a
+		Example: `  WIRELAB_TOKEN=wl2.… wirelab agent --nats tls://10.0.0.5:4222 --name c1 --labels role=client,zone=a
   wirelab agent --token-file token --labels role=server --listen 10.0.0.6 --cpus 2-7
   wirelab agent --token-file token --labels role=client --dial 10.0.0.0/24`,
 		Args: cobra.NoArgs,

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
 )
@@ -25,6 +29,9 @@ type fleetUpFlags struct {
 	keys         string
 	nats         []string
 	creds        string
+	agentCreds   []string
+	serve        []string
+	caCert       string
 	replicas     int
 }
 
@@ -38,11 +45,11 @@ default, connections are unencrypted; elsewhere they use TLS, with a certificate
 that the token identifies.
 
 With --nats it starts no hub, and prepares your own NATS server, which needs JetStream.
-The commands fleet token, fleet down, and fleet list without --fleet-token do not find
-that server. You decide what agents may do there.`,
+Each agent needs a user of its own there. The commands fleet token, fleet revoke,
+fleet down, and fleet list without --fleet-token do not find that server.`,
 		Example: `  wirelab fleet up --listen 0.0.0.0:4222
   wirelab fleet up --detach --agent role=server --agent 'role=client*2'
-  wirelab fleet up --nats tls://nats.example:4222 --creds user.creds`,
+  wirelab fleet up --nats tls://nats.example:4222 --creds user.creds --agent-creds c1=c1.creds`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			agents, err := hub.ParseLocalAgents(f.agents)
 			if err != nil {
@@ -83,6 +90,9 @@ func (f *fleetUpFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.keys, "keys", "", "`file` of the fleet's keys, the same for all hubs of a cluster (default: a file of this fleet's own)")
 	flags.StringSliceVar(&f.nats, "nats", nil, "prepare the NATS server at this `URL` instead of starting a hub")
 	flags.StringVar(&f.creds, "creds", "", "`file` with a user's credentials for --nats")
+	flags.StringArrayVar(&f.agentCreds, "agent-creds", nil, "an agent's `NAME=FILE`, with its credentials for --nats; repeatable (see wirelab fleet permissions)")
+	flags.StringSliceVar(&f.serve, "serve", nil, "address `ranges` where agents' servers may listen, for --nats")
+	flags.StringVar(&f.caCert, "cacert", "", "root certificate `file` of the NATS server of --nats (default: the system's)")
 	flags.IntVar(&f.replicas, "replicas", 1, "number of `copies` of all data in the NATS server of --nats")
 	setCompletions(cmd, "agent", []string{"role=server", "role=client", "role=client*2"})
 }
@@ -99,8 +109,10 @@ func (f *fleetUpFlags) check() error {
 	switch {
 	case len(f.nats) > 0 && f.creds == "":
 		return errors.New("--nats needs --creds: a .creds file, or a file with the seed of an nkey")
-	case len(f.nats) == 0 && f.creds != "":
-		return errors.New("--creds needs --nats: give the URL of the NATS server")
+	case len(f.nats) == 0 && (f.creds != "" || len(f.agentCreds) > 0 || len(f.serve) > 0 || f.caCert != ""):
+		return errors.New("--creds, --agent-creds, --serve and --cacert need --nats: give the URL of the NATS server")
+	case len(f.nats) > 0 && len(f.agentCreds) == 0:
+		return errors.New("--nats needs --agent-creds NAME=FILE for each agent: no agent gets the rights of --creds; `wirelab fleet permissions` prints what an agent needs")
 	case len(f.nats) > 0 && (f.detach || len(f.agents) > 0):
 		return errors.New("--nats only prepares a NATS server, and starts nothing: leave out --detach and --agent")
 	case (f.cluster.Name == "") != (f.cluster.Listen == ""):
@@ -155,9 +167,13 @@ func (a *app) runHub(ctx context.Context, f *fleetUpFlags, agents []hub.LocalAge
 	if err != nil {
 		return err
 	}
+	token, err := running.MakeToken(ctx, protocol.TokenRequest{Role: protocol.RoleJoin, Agents: 1, ValidFor: 24 * time.Hour})
+	if err != nil {
+		return err
+	}
 	r := fleetUpReport{
 		Project: f.name, URLs: running.URLs(), TLS: running.TLS(), State: stateDir, PID: os.Getpid(),
-		Agents: hub.AgentNames(agents), Join: protocol.JoinCommand(running.Credentials(protocol.RoleAgent)),
+		Agents: hub.AgentNames(agents), Join: protocol.JoinCommand(token),
 	}
 	if err := a.printFleetUp(f, r); err != nil {
 		return err
@@ -200,6 +216,7 @@ func (a *app) printFleetUp(f *fleetUpFlags, r fleetUpReport) error {
 		add = "To add an agent of this machine, run (other machines need --listen 0.0.0.0:4222)"
 	}
 	fmt.Fprintf(a.stdout, "\n%s, with role=server for the server:\n\n  %s\n", add, r.Join)
+	fmt.Fprintf(a.stdout, "\nThe token admits one agent, within a day. For more: wirelab fleet token --agents 8\n")
 	fmt.Fprintf(a.stdout, "\nTo measure, run here:\n\n  wirelab compare --fleet %s --server role=server --client 'role=client*'\n", r.Project)
 	end := "Ctrl-C ends it."
 	if f.detach {
@@ -215,22 +232,24 @@ func (a *app) prepareNATS(ctx context.Context, f *fleetUpFlags) error {
 	if err != nil {
 		return err
 	}
-	err = hub.PrepareUserNATS(ctx, hub.UserNATS{
-		Project: f.name, URLs: f.nats, CredsFile: f.creds, StateDir: stateDir, Replicas: f.replicas,
-	})
+	wanted, err := fleet.ReadNATSWanted(hub.UserNATS{
+		Project: f.name, URLs: f.nats, CredsFile: f.creds, RootFile: f.caCert, StateDir: stateDir, Replicas: f.replicas,
+	}, f.agentCreds, f.serve)
 	if err != nil {
+		return usageError(err)
+	}
+	if err := hub.PrepareUserNATS(ctx, wanted); err != nil {
 		return err
 	}
-	c, err := protocol.ReadTokenFile(hub.TokenFile(stateDir, protocol.RoleAgent))
-	if err != nil {
-		return err
+	r := fleetUpReport{
+		Project: f.name, URLs: f.nats, State: stateDir, TLS: strings.HasPrefix(f.nats[0], "tls:"),
+		Join: "wirelab agent --token-file NAME.token --labels role=client", Agents: slices.Sorted(maps.Keys(wanted.AgentCreds)),
 	}
-	r := fleetUpReport{Project: f.name, URLs: f.nats, State: stateDir, Join: protocol.JoinCommand(c), TLS: strings.HasPrefix(f.nats[0], "tls:")}
 	if f.asJSON {
 		return a.printJSON(r)
 	}
 	fmt.Fprintf(a.stdout, "%s is prepared for the fleet %s\n", strings.Join(r.URLs, ", "), r.Project)
-	_, err = fmt.Fprintf(a.stdout, "\nTo add a machine, run there:\n\n  %s\n\nTo measure, add:\n\n  --fleet-token %s\n",
-		r.Join, hub.TokenFile(stateDir, protocol.RoleController))
+	_, err = fmt.Fprintf(a.stdout, "\nTo add a machine, copy the agent's token from %s, and run there:\n\n  %s\n\nTo measure, add:\n\n  --fleet-token %s\n",
+		stateDir, r.Join, hub.TokenFile(stateDir, protocol.RoleController))
 	return err
 }

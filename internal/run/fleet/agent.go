@@ -86,22 +86,17 @@ type agent struct {
 func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOptions) error {
 	a := &agent{AgentOptions: o, workers: map[string]*hostedWorker{}}
 	var err error
-	if a.credentials, err = ownCredentials(ctx, credentials, &o, a.report); err != nil {
+	if a.credentials, a.conn, err = connectAgent(ctx, credentials, &o, a.report); err != nil {
 		return err
 	}
+	defer a.conn.Close()
 	if err := a.setIdentity(); err != nil {
 		return err
 	}
-	conn, err := protocol.Connect(ctx, a.credentials, o.Name, a.report)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	ctx, shutOut := context.WithCancelCause(ctx)
 	defer shutOut(nil)
-	conn.SetClosedHandler(func(*nats.Conn) { shutOut(errShutOut) })
-	a.conn = conn
-	if a.stream, err = jetstream.New(conn); err != nil {
+	a.conn.SetClosedHandler(func(*nats.Conn) { shutOut(errShutOut) })
+	if a.stream, err = jetstream.New(a.conn); err != nil {
 		return err
 	}
 	if err := a.takeName(ctx); err != nil {

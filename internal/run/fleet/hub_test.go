@@ -183,7 +183,7 @@ func TestFleetStrangers(t *testing.T) {
 	}
 	c := must(other.Controller())
 	c.URLs = started.URLs()
-	refused(t, c, "does not know the token's key")
+	refused(t, c, "does not know the token's key, the token has expired, or its owner was shut out")
 	if text := log.String(); strings.Count(text, "authentication error") < 2 {
 		t.Errorf("the hub's log does not tell of both:\n%s", text)
 	}

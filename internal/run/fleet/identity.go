@@ -13,32 +13,36 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// ownCredentials returns the agent's own credentials. An agent that has only a join token joins the
-// fleet with it, once, and keeps its credentials in a file: the next start uses those.
-func ownCredentials(ctx context.Context, token *protocol.Credentials, o *AgentOptions, report func(string)) (*protocol.Credentials, error) {
-	if token.Role != protocol.RoleJoin {
-		if token.Name != o.Name {
-			return nil, fmt.Errorf("these are the credentials of the agent %s: leave out --name %s, or take another token", token.Name, o.Name)
+// connectAgent connects an agent by credentials of its own. An agent that has only a join token joins
+// the fleet with it, once, and keeps its credentials in a file: the next start uses those. If the hub
+// has shut them out, the token may be a new one.
+func connectAgent(ctx context.Context, token *protocol.Credentials, o *AgentOptions, report func(string)) (*protocol.Credentials, *nats.Conn, error) {
+	own := token
+	if token.Role == protocol.RoleAgent && token.Name != o.Name {
+		return nil, nil, fmt.Errorf("these are the credentials of the agent %s: leave out --name %s, or take another token", token.Name, o.Name)
+	}
+	if token.Role == protocol.RoleJoin {
+		path := filepath.Join(o.Identities, token.Project+"."+o.Name+".token")
+		known, err := protocol.ReadTokenFile(path)
+		switch {
+		case err == nil && known.OrdersKey == token.OrdersKey:
+			known.URLs = token.URLs // the hub may have moved
+			conn, err := protocol.Connect(ctx, known, o.Name, report)
+			if err == nil || !errors.Is(err, nats.ErrAuthorization) {
+				return known, conn, err
+			}
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, nil, fmt.Errorf("%w: remove the file, and join with a new token", err)
 		}
-		return token, nil
+		if own, err = protocol.Join(ctx, token, o.Name, report); err != nil {
+			return nil, nil, err
+		}
+		if err := keepSecret(path, own.Token()); err != nil {
+			report(fmt.Sprintf("the agent's credentials cannot be kept, so its next start needs another token: %v", err))
+		}
 	}
-	path := filepath.Join(o.Identities, token.Project+"."+o.Name+".token")
-	known, err := protocol.ReadTokenFile(path)
-	switch {
-	case err == nil && known.OrdersKey == token.OrdersKey:
-		known.URLs = token.URLs // the hub may have moved
-		return known, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: remove the file, and join with a new token", err)
-	}
-	own, err := protocol.Join(ctx, token, o.Name, report)
-	if err != nil {
-		return nil, err
-	}
-	if err := keepSecret(path, own.Token()); err != nil {
-		report(fmt.Sprintf("the agent's credentials cannot be kept, so its next start needs another token: %v", err))
-	}
-	return own, nil
+	conn, err := protocol.Connect(ctx, own, o.Name, report)
+	return own, conn, err
 }
 
 // keepSecret writes a file that only its owner can read.

@@ -133,19 +133,9 @@ func allowedPrograms() ([]Program, error) {
 
 // dialRanges parses address ranges. The default is loopback and this machine's networks.
 func dialRanges(texts []string) ([]netip.Prefix, error) {
-	var ranges []netip.Prefix
-	for _, text := range texts {
-		one, err := netip.ParsePrefix(text)
-		if single, wrong := netip.ParseAddr(text); wrong == nil {
-			one, err = single.Prefix(single.BitLen())
-		}
-		if err != nil {
-			return nil, fmt.Errorf("found %q: want a range of addresses, as in 10.0.0.0/8, or one address", text)
-		}
-		ranges = append(ranges, one.Masked())
-	}
-	if len(ranges) > 0 {
-		return ranges, nil
+	ranges, err := parseRanges(texts)
+	if err != nil || len(ranges) > 0 {
+		return ranges, err
 	}
 	ranges = append(ranges, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 	networks, err := net.InterfaceAddrs()

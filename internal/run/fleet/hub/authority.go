@@ -1,7 +1,7 @@
 package hub
 
 import (
-	"fmt"
+	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -15,18 +15,21 @@ import (
 )
 
 // A userAuthority says who may connect to a hub, in NATS's own form: an operator signs the fleet's
-// account, and the account signs a JWT for each user. A hub therefore needs no list of users.
+// account, and the account's keys sign a JWT for each user. A hub therefore needs no list of users.
 type userAuthority struct {
-	project                   string
-	operator, account         nkeys.KeyPair
-	operatorKey, accountKey   string
-	systemKey, controllerSeed string
+	project                            string
+	operator, account                  nkeys.KeyPair
+	operatorKey, accountKey, systemKey string
+	signers                            map[string]nkeys.KeyPair // by role
 
 	revoked map[string]time.Time // by public key; the gate guards it
 }
 
 func newUserAuthority(k *keys) (*userAuthority, error) {
-	a := &userAuthority{project: k.Project, controllerSeed: k.Controller, revoked: map[string]time.Time{}}
+	a := &userAuthority{
+		project: k.Project, signers: map[string]nkeys.KeyPair{}, revoked: map[string]time.Time{},
+		operatorKey: protocol.PublicKeyOf([]byte(k.Operator)), accountKey: protocol.PublicKeyOf([]byte(k.Account)), systemKey: protocol.PublicKeyOf([]byte(k.System)),
+	}
 	var err error
 	if a.operator, err = nkeys.FromSeed([]byte(k.Operator)); err != nil {
 		return nil, err
@@ -34,7 +37,11 @@ func newUserAuthority(k *keys) (*userAuthority, error) {
 	if a.account, err = nkeys.FromSeed([]byte(k.Account)); err != nil {
 		return nil, err
 	}
-	a.operatorKey, a.accountKey, a.systemKey = protocol.PublicKeyOf([]byte(k.Operator)), protocol.PublicKeyOf([]byte(k.Account)), protocol.PublicKeyOf([]byte(k.System))
+	for role, seed := range map[string]string{protocol.RoleJoin: k.JoinSigner, protocol.RoleAgent: k.AgentSigner, protocol.RoleController: k.ControllerSigner} {
+		if a.signers[role], err = nkeys.FromSeed([]byte(seed)); err != nil {
+			return nil, err
+		}
+	}
 	return a, nil
 }
 
@@ -62,10 +69,33 @@ func (a *userAuthority) accountClaims() *jwt.AccountClaims {
 	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
 		MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
 	}
+	for role, signer := range a.signers {
+		scope := jwt.NewUserScope()
+		scope.Key, _ = signer.PublicKey() // fails only for a key that was wiped
+		scope.Role, scope.Template = role, a.permissionsOf(role)
+		claims.SigningKeys.AddScopedSigner(scope)
+	}
 	for key, at := range a.revoked {
 		claims.RevokeAt(key, at)
 	}
 	return claims
+}
+
+// permissionsOf returns what the users of a role may do. nats-server puts each user's name into it.
+func (a *userAuthority) permissionsOf(role string) jwt.UserPermissionLimits {
+	may := protocol.PermissionsOf(a.project, role, "{{name()}}")
+	limits := jwt.NewUserClaims(a.accountKey).UserPermissionLimits // without limits
+	limits.Pub.Allow, limits.Sub.Allow = may.Publish, may.Subscribe
+	if may.Answers {
+		limits.Resp = &jwt.ResponsePermission{MaxMsgs: MaxAnswers, Expires: AnswerTimeout}
+	}
+	switch role {
+	case protocol.RoleAgent:
+		limits.Payload, limits.Subs = maxAgentPayload, maxUserSubs
+	case protocol.RoleJoin:
+		limits.Payload, limits.Subs = maxJoinerPayload, maxUserSubs
+	}
+	return limits
 }
 
 // enforce makes a running server shut out the users whose keys are revoked.
@@ -80,8 +110,8 @@ func (a *userAuthority) enforce(s *server.Server) error {
 
 // Limits on what an agent or a joining machine may hold at the hub.
 const (
-	maxAnswers       = 4
-	answerTimeout    = 2 * time.Minute
+	MaxAnswers       = 4
+	AnswerTimeout    = 2 * time.Minute
 	maxUserSubs      = 32
 	maxAgentPayload  = protocol.MaxAgentMessage
 	maxJoinerPayload = 16 << 10
@@ -111,23 +141,16 @@ func (a *userAuthority) sign(g grant) (string, error) {
 	if g.validFor > 0 {
 		claims.Expires = time.Now().Add(g.validFor).Unix()
 	}
-	may := protocol.PermissionsOf(a.project, g.role, g.name)
-	claims.Pub.Allow, claims.Sub.Allow = may.Publish, may.Subscribe
-	if may.Answers {
-		claims.Resp = &jwt.ResponsePermission{MaxMsgs: maxAnswers, Expires: answerTimeout}
-	}
-	switch g.role {
-	case protocol.RoleAgent:
-		claims.NatsLimits.Payload, claims.NatsLimits.Subs = maxAgentPayload, maxUserSubs
-	case protocol.RoleJoin:
-		claims.NatsLimits.Payload, claims.NatsLimits.Subs = maxJoinerPayload, maxUserSubs
+	claims.SetScoped(true)
+	claims.IssuerAccount = a.accountKey
+	claims.Tags.Add(nameTag+g.name, roleTag+g.role)
+	if g.role == protocol.RoleJoin {
 		claims.Tags.Add(agentsTag + strconv.Itoa(g.agents))
 	}
 	for _, r := range g.serve {
 		claims.Tags.Add(serveTag + r.String())
 	}
-	claims.Tags.Add(roleTag+g.role, nameTag+g.name)
-	return claims.Encode(a.account)
+	return claims.Encode(a.signers[g.role])
 }
 
 // A user is what a JWT says.
@@ -136,16 +159,20 @@ type user struct {
 	issued time.Time
 }
 
-// read returns what a JWT says, if this authority has signed it and it is still valid.
-func (a *userAuthority) read(text string) (user, error) {
+// readJoin returns what the JWT of a join token says, if this authority has signed it and it is still valid.
+func (a *userAuthority) readJoin(text string) (user, error) {
 	claims, err := jwt.DecodeUserClaims(text)
 	switch {
 	case err != nil:
-		return user{}, fmt.Errorf("the JWT cannot be read: %w", err)
-	case claims.Issuer != a.accountKey:
-		return user{}, fmt.Errorf("the JWT is of another fleet")
+		return user{}, errors.New("the JWT cannot be read")
+	case claims.IssuerAccount != a.accountKey:
+		return user{}, errors.New("the JWT is of another fleet")
 	case claims.Expires != 0 && time.Now().Unix() >= claims.Expires:
-		return user{}, fmt.Errorf("the token has expired")
+		return user{}, errors.New("the token has expired")
+	}
+	signer, err := a.signers[protocol.RoleJoin].PublicKey()
+	if err != nil || claims.Issuer != signer {
+		return user{}, errors.New("the token does not admit agents")
 	}
 	u := user{grant{key: claims.Subject}, time.Unix(claims.IssuedAt, 0)}
 	u.fromTags(claims.Tags)

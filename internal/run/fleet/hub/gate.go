@@ -158,12 +158,12 @@ func (g *gate) join(m *nats.Msg) (answer protocol.GateAnswer, err error) {
 	if err := json.Unmarshal(m.Data, &request); err != nil {
 		return answer, errors.New("the request cannot be read: use the same version of wirelab on all machines")
 	}
-	token, err := g.hub.authority.read(request.Token)
+	token, err := g.hub.authority.readJoin(request.Token)
 	if err != nil {
 		return answer, err
 	}
-	if id := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]; token.role != protocol.RoleJoin || token.name != id {
-		return answer, errors.New("the token does not admit agents, or is not the token of this connection")
+	if id := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]; token.name != id {
+		return answer, errors.New("the token is not that of this connection")
 	}
 	if err := protocol.CheckName(request.Name); err != nil {
 		return answer, err
@@ -292,8 +292,8 @@ func (h *Hub) MakeToken(ctx context.Context, request protocol.TokenRequest) (*pr
 		return nil, fmt.Errorf("no token is made for the role %.20q", asked.role)
 	case asked.role == protocol.RoleJoin:
 		asked.name = strings.ToLower(nuid.Next())
-	case asked.name == localController:
-		return nil, fmt.Errorf("the name %s is that of the controllers on the hub's machine: choose another --name", localController)
+	case asked.name == LocalController:
+		return nil, fmt.Errorf("the name %s is that of the controllers on the hub's machine: choose another --name", LocalController)
 	}
 	if err := protocol.CheckName(asked.name); err != nil {
 		return nil, err

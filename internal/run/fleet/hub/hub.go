@@ -185,12 +185,12 @@ func (h *Hub) issueFor(g grant, seed []byte) (*protocol.Credentials, error) {
 	return c, err
 }
 
-// localController is the name of the controllers on the hub's machine.
-const localController = "local"
+// LocalController is the name of the controllers on the hub's machine.
+const LocalController = "local"
 
 // Controller returns the credentials of the controllers on the hub's machine.
 func (h *Hub) Controller() (*protocol.Credentials, error) {
-	return h.issueFor(grant{role: protocol.RoleController, name: localController}, []byte(h.keys.Controller))
+	return h.issueFor(grant{role: protocol.RoleController, name: LocalController}, []byte(h.keys.Controller))
 }
 
 // Agent returns credentials for an agent that needs no token, because the hub itself starts it. An

@@ -18,14 +18,18 @@ import (
 type keys struct {
 	Project string `json:"project"`
 	// Operator signs the accounts, which nats-server trusts. Account signs the fleet's users.
-	Operator   string `json:"operator_seed"`
-	System     string `json:"system_account_seed"`
-	Account    string `json:"account_seed"`
-	Controller string `json:"controller_seed"` // the user of controllers on the hub's machine
-	Orders     string `json:"orders_seed"`
-	Cluster    string `json:"cluster_password"`
-	Root       string `json:"root_certificate"`
-	RootKey    string `json:"root_key"`
+	Operator string `json:"operator_seed"`
+	System   string `json:"system_account_seed"`
+	Account  string `json:"account_seed"`
+	// Each role has a key that signs its users, and that can give no other rights than the role's.
+	JoinSigner       string `json:"join_signer_seed"`
+	AgentSigner      string `json:"agent_signer_seed"`
+	ControllerSigner string `json:"controller_signer_seed"`
+	Controller       string `json:"controller_seed"` // the user of controllers on the hub's machine
+	Orders           string `json:"orders_seed"`
+	Cluster          string `json:"cluster_password"`
+	Root             string `json:"root_certificate"`
+	RootKey          string `json:"root_key"`
 }
 
 // File modes that only allow the owner to read.
@@ -62,7 +66,7 @@ func readKeys(path string) (*keys, error) {
 	if json.Unmarshal(text, &k) != nil { // the error could show a secret
 		return nil, fmt.Errorf("%s is not a file of keys: remove the file; existing tokens then become invalid", path)
 	}
-	for _, seed := range []string{k.Operator, k.System, k.Account, k.Controller, k.Orders} {
+	for _, seed := range []string{k.Operator, k.System, k.Account, k.JoinSigner, k.AgentSigner, k.ControllerSigner, k.Controller, k.Orders} {
 		if protocol.PublicKeyOf([]byte(seed)) == "" {
 			return nil, fmt.Errorf("%s lacks a key: remove the file; existing tokens then become invalid", path)
 		}
@@ -79,6 +83,9 @@ func makeKeys(path, project string) error {
 		{nkeys.PrefixByteOperator, &k.Operator},
 		{nkeys.PrefixByteAccount, &k.System},
 		{nkeys.PrefixByteAccount, &k.Account},
+		{nkeys.PrefixByteAccount, &k.JoinSigner},
+		{nkeys.PrefixByteAccount, &k.AgentSigner},
+		{nkeys.PrefixByteAccount, &k.ControllerSigner},
 		{nkeys.PrefixByteUser, &k.Controller},
 		{nkeys.PrefixByteAccount, &k.Orders},
 		{nkeys.PrefixByteUser, &k.Cluster},

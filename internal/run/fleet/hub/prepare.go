@@ -91,7 +91,7 @@ func PrepareUserNATS(ctx context.Context, o UserNATS) error {
 		return err
 	}
 	tokens := map[string]*protocol.Credentials{}
-	controller, err := o.credentials(k, protocol.RoleController, localController, o.CredsFile)
+	controller, err := o.credentials(k, protocol.RoleController, LocalController, o.CredsFile)
 	if err != nil {
 		return err
 	}

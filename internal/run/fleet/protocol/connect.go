@@ -175,12 +175,8 @@ func ExplainConnect(at string, err error) error {
 		remedy = "the hub's certificate does not name this address: start the hub with --advertise and this address, or use an address that `wirelab fleet up` prints"
 	case errors.Is(err, nats.ErrSecureConnWanted), errors.As(err, &noTLS):
 		remedy = "the hub does not speak TLS: this is another hub, or the hub was restarted with --no-tls; take a token from `wirelab fleet token`"
-	case errors.Is(err, nats.ErrAuthRevoked):
-		remedy = "the hub has shut out these credentials (`wirelab fleet revoke`): take a new token from `wirelab fleet token`"
-	case errors.Is(err, nats.ErrAuthExpired):
-		remedy = "the token has expired: take a new token from `wirelab fleet token`"
-	case errors.Is(err, nats.ErrAuthorization):
-		remedy = "the hub does not know the token's key: take a token from `wirelab fleet token` on the hub's machine"
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		remedy = "the hub does not know the token's key, the token has expired, or its owner was shut out: take a new token from `wirelab fleet token`"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, nats.ErrNoServers):
 		remedy = "nothing listens on this address: start the hub with `wirelab fleet up`, or correct the address"
 	case errors.As(err, &lookup):

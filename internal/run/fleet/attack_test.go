@@ -1,0 +1,356 @@
+package fleet_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"wirelab.dev/internal/run/fleet"
+	"wirelab.dev/internal/run/fleet/hub"
+	"wirelab.dev/internal/run/fleet/protocol"
+	"wirelab.dev/internal/run/worker"
+)
+
+// everySubject returns all subjects that a fleet uses, of this agent and of another, and what an
+// attacker may try besides.
+func everySubject(own string) (all []string) {
+	for _, name := range []string{own, "other"} {
+		for _, role := range []string{protocol.RoleJoin, protocol.RoleAgent, protocol.RoleController, protocol.RolePrepare} {
+			may := protocol.PermissionsOf("mine", role, name)
+			all = append(append(all, may.Publish...), may.Subscribe...)
+		}
+	}
+	for _, s := range append(protocol.Streams(), "members") {
+		for _, stream := range []string{s.Name("mine"), "KV_" + s.Name("mine"), "OBJ_" + s.Name("mine")} {
+			for _, verb := range []string{"DELETE", "PURGE", "UPDATE", "INFO", "MSG.GET", "MSG.DELETE", "SNAPSHOT", "RESTORE", "PEER.REMOVE", "LEADER.STEPDOWN"} {
+				all = append(all, "$JS.API.STREAM."+verb+"."+stream)
+			}
+			all = append(all, "$JS.API.CONSUMER.CREATE."+stream+".x", "$JS.API.CONSUMER.DURABLE.CREATE."+stream+".x", "$JS.API.CONSUMER.LIST."+stream, "$JS.API.DIRECT.GET."+stream)
+		}
+	}
+	all = append(all, "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.NAMES", "$JS.API.ACCOUNT.PURGE.x", "$JS.API.META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING",
+		"$KV.wl_mine_members.member."+own, "$KV.wl_mine_card."+own, "$O.wl_mine_samples.M.x", "wl.another.from."+own+".card", "anything", "_INBOX.x", ">", "wl.>", "*")
+	for i, subject := range all {
+		all[i] = strings.ReplaceAll(subject, ".>", ".x.y") // a wildcard is no subject to publish on
+		all[i] = strings.ReplaceAll(all[i], ".*", ".z")
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func isAllowed(patterns []string, subject string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		want, got := strings.Split(pattern, "."), strings.Split(subject, ".")
+		for i, token := range want {
+			switch {
+			case token == ">":
+				return len(got) > i
+			case i >= len(got), token != "*" && token != got[i]:
+				return false
+			}
+		}
+		return len(want) == len(got)
+	})
+}
+
+// expectOnly tries every subject with somebody's credentials: what is accepted equals the table of
+// permissions.
+func expectOnly(t *testing.T, c *protocol.Credentials) {
+	t.Helper()
+	may := protocol.PermissionsOf("mine", c.Role, c.Name)
+	conn, _ := connect(t, c)
+	accepted := 0
+	for _, subject := range everySubject(c.Name) {
+		for what, try := range map[string]func() error{
+			"publish":   func() error { return conn.Publish(subject, nil) },
+			"subscribe": func() error { _, err := conn.SubscribeSync(subject); return err },
+		} {
+			before := conn.LastError()
+			if err := try(); err != nil {
+				if what == "publish" && strings.ContainsAny(subject, "*>") {
+					continue // the library refuses it
+				}
+				t.Fatal(err)
+			}
+			if err := conn.FlushWithContext(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			refused := conn.LastError() != nil && conn.LastError() != before
+			allowed := isAllowed(map[string][]string{"publish": may.Publish, "subscribe": may.Subscribe}[what], subject)
+			if refused == allowed {
+				t.Errorf("%s may %s %s: %v; the table says %v", c.Role, what, subject, !refused, allowed)
+			}
+			if !refused {
+				accepted++
+			}
+		}
+	}
+	if accepted == 0 {
+		t.Error("nothing was accepted: the test tries the wrong subjects")
+	}
+}
+
+// Whoever has credentials can do what the table says, and nothing else: on wirelab's own hub, and on
+// a NATS server with users that have the printed permissions.
+func TestEverySubjectIsTried(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	of := map[string]*protocol.Credentials{
+		protocol.RoleAgent: must(started.Agent(t.Context(), "a")), protocol.RoleController: must(started.Controller()),
+		protocol.RoleJoin: must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin})),
+	}
+	foreign, url := plainServer(t, of)
+	for role, c := range of {
+		t.Run("hub/"+role, func(t *testing.T) { expectOnly(t, c) })
+		t.Run("plain/"+role, func(t *testing.T) {
+			own := *c
+			own.URLs, own.JWT, own.Seed = []string{url}, "", foreign[role]
+			expectOnly(t, &own)
+		})
+	}
+}
+
+// plainServer starts a NATS server with a user for each of these credentials, with the permissions
+// that wirelab prints. It returns the users' seeds.
+func plainServer(t *testing.T, of map[string]*protocol.Credentials) (seeds map[string][]byte, url string) {
+	t.Helper()
+	seeds = map[string][]byte{}
+	var text strings.Builder
+	text.WriteString("host: 127.0.0.1, port: -1, jetstream: { store_dir: \"" + t.TempDir() + "\" }\nauthorization: { users: [\n")
+	for role, c := range of {
+		pair := must(nkeys.CreateUser())
+		seeds[role] = must(pair.Seed())
+		text.WriteString("{ nkey: " + must(pair.PublicKey()) + "\n")
+		if err := fleet.PrintPermissions(&text, protocol.PermissionsOf("mine", c.Role, c.Name)); err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("}\n")
+	}
+	text.WriteString("] }\n")
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := must(server.ProcessConfigFile(path))
+	config.NoSigs = true
+	s := must(server.NewServer(config))
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the NATS server does not listen")
+	}
+	return seeds, s.ClientURL()
+}
+
+// No message of an agent removes another one's, or outlives its time.
+func TestHeadersThatRemoveAreRefused(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	agent, _ := connect(t, must(started.Agent(t.Context(), "a")))
+	other, _ := connect(t, must(started.Agent(t.Context(), "b")))
+	c := protocol.Credentials{Project: "mine"}
+	if err := protocol.PutCard(within(t), open(t, other), c.CardSubject("b"), protocol.Card{Name: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{c.CardSubject("a"), c.KeptSubject("a"), c.SampleSubject("a")} {
+		for name, value := range map[string]string{"Nats-Rollup": "all", "nats-rollup": "sub", "Nats-TTL": "never"} {
+			m := nats.NewMsg(subject)
+			m.Header = nats.Header{name: {value}}
+			if _, err := open(t, agent).PublishMsg(within(t), m); err == nil && name == "Nats-Rollup" {
+				t.Errorf("%s: %s was accepted", subject, value)
+			} else if err == nil && name == "Nats-TTL" {
+				t.Errorf("%s: a time to live was accepted", subject)
+			}
+		}
+	}
+	controller, _ := connect(t, must(started.Controller()))
+	cards, err := protocol.ReadCards(within(t), open(t, controller), "mine")
+	if err != nil || len(cards) != 1 || cards[0].Name != "b" {
+		t.Errorf("the list has %v, %v; want only the card of b", cards, err)
+	}
+}
+
+// A card tells of its own agent only.
+func TestAForgedCardIsNotListed(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	agent, _ := connect(t, must(started.Agent(t.Context(), "a")))
+	c := protocol.Credentials{Project: "mine"}
+	if err := protocol.PutCard(within(t), open(t, agent), c.CardSubject("a"), protocol.Card{Name: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	controller, _ := connect(t, must(started.Controller()))
+	if cards, err := protocol.ReadCards(within(t), open(t, controller), "mine"); err != nil || len(cards) > 0 {
+		t.Errorf("the list has %v, %v", cards, err)
+	}
+}
+
+// A token admits as many agents as it says. A lost answer is no use of it, and a name is one agent's.
+func TestATokenAdmitsOnce(t *testing.T) {
+	log := &lockedBuffer{}
+	started := startHub(t, hub.HubOptions{Log: log})
+	once := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, Agents: 1}))
+	own, err := protocol.Join(within(t), once, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectOnly(t, own)
+	for name, want := range map[string]string{"b": "has admitted a already", "a": "the fleet has a member with this name"} {
+		if _, err := protocol.Join(within(t), once, name, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("again, as %s: %v; want %q", name, err, want)
+		}
+	}
+	twice := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, Agents: 2}))
+	if _, err := protocol.Join(within(t), twice, "a", nil); err == nil {
+		t.Error("a name was given twice")
+	}
+	for _, name := range []string{"b", "c"} { // the refusal was no use
+		if _, err := protocol.Join(within(t), twice, name, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	late := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, ValidFor: time.Nanosecond}))
+	if _, err := protocol.Join(within(t), late, "d", nil); err == nil {
+		t.Error("a token that has expired admits")
+	}
+	// Another's token in the request, over one's own connection.
+	conn, _ := connect(t, once)
+	pair := must(nkeys.CreateUser())
+	request := protocol.JoinRequest{Token: twice.JWT, Name: "e", Key: must(pair.PublicKey())}
+	request.Signature = must(pair.Sign(request.Signed()))
+	if _, err := protocol.AskGate(within(t), conn, once.GateSubject(protocol.JoinQuestion, once.Name), request); err == nil || !strings.Contains(err.Error(), "not that of this connection") {
+		t.Errorf("another's token: %v", err)
+	}
+	request.Token, request.Name = once.JWT, "f" // the signature is of another request
+	if _, err := protocol.AskGate(within(t), conn, once.GateSubject(protocol.JoinQuestion, once.Name), request); err == nil || !strings.Contains(err.Error(), "does not prove") {
+		t.Errorf("a key that the sender does not have: %v", err)
+	}
+	if !strings.Contains(log.String(), "refused a question to the gate") {
+		t.Errorf("the log does not tell of it:\n%s", log)
+	}
+}
+
+// Who is shut out is out at once, and stays out when the hub starts again.
+func TestRevoke(t *testing.T) {
+	dir := t.TempDir()
+	started, err := hub.StartHub(within(t), hub.HubOptions{Project: "mine", Listen: "127.0.0.1:0", StateDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := must(started.Controller())
+	out := map[string]*protocol.Credentials{
+		"a":     must(protocol.Join(within(t), must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, Agents: 1})), "a", nil)),
+		"alice": must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleController, Name: "alice"})),
+	}
+	for name, c := range out {
+		conn, _ := connect(t, c)
+		closed := make(chan struct{})
+		conn.SetClosedHandler(func(*nats.Conn) { close(closed) })
+		if err := fleet.Revoke(within(t), controller, name); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			t.Errorf("%s is still connected", name)
+		}
+		refused(t, c, "its owner was shut out")
+	}
+	if err := fleet.Revoke(within(t), out["alice"], "a"); err == nil {
+		t.Error("a former controller was heard")
+	}
+	if err := started.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := startHub(t, hub.HubOptions{StateDir: dir})
+	for _, c := range out {
+		c.URLs = again.URLs()
+		refused(t, c, "its owner was shut out")
+	}
+	// The name is free again.
+	token := must(again.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, Agents: 1}))
+	connect(t, must(protocol.Join(within(t), token, "a", nil)))
+}
+
+// An agent's servers listen where the hub sees the agent, whatever its card says.
+func TestAnAgentCannotPointClientsElsewhere(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	credentials := must(started.Agent(t.Context(), "liar"))
+	conn, _ := connect(t, credentials)
+	program := must(os.Executable())
+	card := protocol.Card{
+		Name: "liar", Labels: map[string]string{"role": "server"}, Session: "s", Address: "192.0.2.7",
+		Programs: map[string]string{"wirelab": must(fleet.FileHash(program))},
+	}
+	if err := protocol.PutCard(within(t), open(t, conn), credentials.CardSubject("liar"), card); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Subscribe(credentials.OrderSubject("liar"), func(m *nats.Msg) { _ = m.Respond([]byte("{}")) }); err != nil {
+		t.Fatal(err)
+	}
+	runAgent(t, started, "c", "role=client")
+	server, client := must(protocol.ParseSelector("role=server")), must(protocol.ParseSelector("role=client"))
+	c, err := fleet.NewController(within(t), must(started.Controller()), fleet.Plan{Server: &server, Client: client, Worker: program})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := c.TakeFirst(ctx); err == nil || !strings.Contains(err.Error(), "wants its servers to listen on 192.0.2.7, but the hub sees it at") {
+		t.Errorf("the liar was taken: %v", err)
+	}
+}
+
+// An agent that floods the hub pushes out its own messages, and a trial of others goes on.
+func TestAFloodIsTheFloodersOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("floods a hub for seconds")
+	}
+	started := startHub(t, hub.HubOptions{})
+	credentials := must(started.Agent(t.Context(), "flood"))
+	conn, _ := connect(t, credentials)
+	huge := make([]byte, 512<<10)
+	ctx, stop := context.WithCancel(t.Context())
+	flooding := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(flooding)
+		for ctx.Err() == nil {
+			for _, subject := range []string{credentials.KeptSubject("flood"), credentials.SampleSubject("flood"), credentials.LiveSubject("flood", "r", "w"), credentials.CardSubject("flood")} {
+				_ = conn.Publish(subject, huge)
+			}
+			_ = conn.FlushTimeout(time.Second)
+		}
+	}()
+	runAgent(t, started, "s", "role=server")
+	runAgent(t, started, "c", "role=client")
+	on := control(t, started, "role=server", "role=client")
+	client := beginTrial(t, on, worker.ClientSpec{IntervalNS: int64(100 * time.Millisecond)}, func(worker.Interval) {})
+	time.Sleep(2 * time.Second) // of flood and calls
+	client.Kill()
+	stop()
+	<-flooding
+	controller, _ := connect(t, must(started.Controller()))
+	for stream, most := range map[protocol.Stream]uint64{protocol.Kept: 256 + 8, protocol.Cards: 3} { // of the flooder, and of the others
+		kept := must(open(t, controller).Stream(within(t), stream.Name("mine")))
+		if n := kept.CachedInfo().State.Msgs; n > most || n == 0 {
+			t.Errorf("the stream %s has %d messages, want 1 to %d", stream, n, most)
+		}
+	}
+}
+
+// The gate names the addresses of an agent, and takes further ones only from its token.
+func TestMayServe(t *testing.T) {
+	a := protocol.GateAnswer{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.5")}, Serve: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")}}
+	for text, want := range map[string]bool{"10.0.0.5": true, "::ffff:10.0.0.5": true, "10.0.0.6": false, "10.1.0.9": true, "10.1.1.9": false, "127.0.0.1": false} {
+		if got := a.MayServe(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
