@@ -111,6 +111,37 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
+// A result of another trial, or of another order, is refused.
+func TestAResultThatDoesNotFitIsRefused(t *testing.T) {
+	const ordered, now = int64(100e9), int64(110e9)
+	for name, c := range map[string]struct {
+		spoil func(*worker.ClientResult)
+		want  string
+	}{
+		"as ordered":         {func(*worker.ClientResult) {}, ""},
+		"an earlier trial's": {func(r *worker.ClientResult) { r.BeginNS, r.EndNS = 90e9, 93e9 }, "not that of this trial"},
+		"a later one's":      {func(r *worker.ClientResult) { r.EndNS += 10e9 }, "not that of this trial"},
+		"a longer window":    {func(r *worker.ClientResult) { r.EndNS += 2e9 }, "a window of 5s: the order was 3s"},
+		"more requests":      {func(r *worker.ClientResult) { r.Requests = 22 }, "22 requests: the order was 21"},
+	} {
+		_, r := waiting()
+		r.spec = worker.Spec{Role: worker.ClientRole, Client: &worker.ClientSpec{Clients: 4, Load: worker.Load{DurationNS: 3e9, RequestsPerClient: 5, ExtraRequests: 1}}}
+		r.orderedNS = ordered
+		result := worker.ClientResult{BeginNS: 101e9, EndNS: 104e9}
+		result.Requests = 21
+		c.spoil(&result)
+		err := r.checkFits(&worker.Result{Client: &result}, now)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	_, r := waiting()
+	r.spec.Role = worker.ClientRole
+	if err := r.checkFits(&worker.Result{Server: &worker.ServerResult{}}, now); err == nil {
+		t.Error("a server's result was taken for a client's")
+	}
+}
+
 // FuzzKept has an agent tell whatever it likes: it is refused, or makes a result that a record
 // can hold.
 func FuzzKept(f *testing.F) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nuid"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
@@ -23,6 +24,7 @@ type remoteWorker struct {
 	name       string
 	spec       worker.Spec
 	offsetNS   int64 // the agent's clock minus the controller's clock
+	orderedNS  int64 // when the worker was ordered, on the controller's clock
 	onProgress func(live.Progress)
 	onInterval func(worker.Interval)
 	parts      messageAssembly // joins the parts of kept messages; only one goroutine uses it
@@ -44,7 +46,7 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 	c.guard.Lock()
 	c.names++
 	r := &remoteWorker{
-		controller: c, on: h, name: fmt.Sprintf("w%d-%s", c.names, strings.ToLower(nuid.Next())), spec: l.Spec, offsetNS: offsetNS,
+		controller: c, on: h, name: fmt.Sprintf("w%d-%s", c.names, strings.ToLower(nuid.Next())), spec: l.Spec, offsetNS: offsetNS, orderedNS: clock.Now(),
 		onProgress: l.OnProgress, onInterval: l.OnInterval,
 		ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -170,6 +172,9 @@ func (r *remoteWorker) Result(ctx context.Context) (worker.Result, error) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	result := r.measured
+	if err := r.checkFits(&result, clock.Now()); err != nil {
+		return worker.Result{}, err
+	}
 	if m := r.last.Machine; m != nil && result.Machine == nil {
 		for i := range m.Watched {
 			m.Watched[i].Shift(-r.offsetNS)
