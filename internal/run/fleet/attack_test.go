@@ -118,18 +118,28 @@ func TestEverySubjectIsTried(t *testing.T) {
 	}
 }
 
-// plainServer starts a NATS server with a user for each of these credentials, with the permissions
-// that wirelab prints. It returns the users' seeds.
+// plainServer starts a NATS server with a user for each of these credentials.
 func plainServer(t *testing.T, of map[string]*protocol.Credentials) (seeds map[string][]byte, url string) {
+	t.Helper()
+	may := map[string]protocol.Permissions{}
+	for role, c := range of {
+		may[role] = protocol.PermissionsOf("mine", c.Role, c.Name)
+	}
+	return serverWith(t, may)
+}
+
+// serverWith starts a NATS server whose users have these permissions, as wirelab prints them. It
+// returns the users' seeds.
+func serverWith(t *testing.T, of map[string]protocol.Permissions) (seeds map[string][]byte, url string) {
 	t.Helper()
 	seeds = map[string][]byte{}
 	var text strings.Builder
-	text.WriteString("host: 127.0.0.1, port: -1, jetstream: { store_dir: \"" + t.TempDir() + "\" }\nauthorization: { users: [\n")
-	for role, c := range of {
+	text.WriteString("host: 127.0.0.1, port: -1, jetstream: { store_dir: \"" + t.TempDir() + "\", max_mem: 1G, max_file: 20G }\nauthorization: { users: [\n")
+	for name, may := range of {
 		pair := must(nkeys.CreateUser())
-		seeds[role] = must(pair.Seed())
+		seeds[name] = must(pair.Seed())
 		text.WriteString("{ nkey: " + must(pair.PublicKey()) + "\n")
-		if err := fleet.PrintPermissions(&text, protocol.PermissionsOf("mine", c.Role, c.Name)); err != nil {
+		if err := fleet.PrintPermissions(&text, may); err != nil {
 			t.Fatal(err)
 		}
 		text.WriteString("}\n")
@@ -148,6 +158,60 @@ func plainServer(t *testing.T, of map[string]*protocol.Credentials) (seeds map[s
 		t.Fatal("the NATS server does not listen")
 	}
 	return seeds, s.ClientURL()
+}
+
+// A fleet runs on a NATS server of the user's own, where each agent has only the printed permissions.
+func TestANATSOfTheUsersOwn(t *testing.T) {
+	of := map[string]protocol.Permissions{}
+	for _, name := range []string{"s", "c"} {
+		of[name] = protocol.PermissionsOf("mine", protocol.RoleAgent, name)
+	}
+	gives, prepares := protocol.PermissionsOf("mine", protocol.RoleController, hub.LocalController), protocol.PermissionsOf("mine", protocol.RolePrepare, hub.LocalController)
+	of["boss"] = protocol.Permissions{Publish: append(gives.Publish, prepares.Publish...), Subscribe: append(gives.Subscribe, prepares.Subscribe...)}
+	of["weak"] = gives
+	seeds, url := serverWith(t, of)
+	files := map[string]string{}
+	for name, seed := range seeds {
+		files[name] = filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(files[name], seed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wanted := hub.UserNATS{
+		Project: "mine", URLs: []string{url}, CredsFile: files["weak"], StateDir: t.TempDir(),
+		AgentCreds: map[string]string{"s": files["s"], "c": files["c"]}, Serve: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := hub.PrepareUserNATS(short, wanted); err == nil || !strings.Contains(err.Error(), "`wirelab fleet permissions` prints what each role needs") {
+		t.Errorf("prepared without the permission: %v", err)
+	}
+	wanted.CredsFile = files["boss"]
+	if err := hub.PrepareUserNATS(within(t), wanted); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) *protocol.Credentials {
+		return must(protocol.ReadTokenFile(hub.TokenFile(wanted.StateDir, name)))
+	}
+	runAgentBy(t, read("s"), "s", "role=server")
+	runAgentBy(t, read("c"), "c", "role=client")
+	boss := read(protocol.RoleController)
+	waitForCards(t, boss, 2)
+	on := controlBy(t, boss, "role=server", "role=client")
+	client := beginTrial(t, on, worker.ClientSpec{IntervalNS: int64(100 * time.Millisecond)}, func(worker.Interval) {})
+	client.Kill()
+
+	boss.Serve = nil
+	server, clients := must(protocol.ParseSelector("role=server")), must(protocol.ParseSelector("role=client"))
+	blind, err := fleet.NewController(within(t), boss, fleet.Plan{Server: &server, Client: clients, Worker: must(os.Executable())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blind.Close()
+	on.Close() // releases the agents
+	if err := blind.TakeFirst(within(t)); err == nil || !strings.Contains(err.Error(), "with --serve and the range of the agents' addresses") {
+		t.Errorf("an address that nobody vouches for: %v", err)
+	}
 }
 
 // No message of an agent removes another one's, or outlives its time.

@@ -77,6 +77,11 @@ func runAgentBy(t *testing.T, credentials *protocol.Credentials, name, labels st
 // control makes a controller that has its agents.
 func control(t *testing.T, hub *hub.Hub, server, clients string) *fleet.Controller {
 	t.Helper()
+	return controlBy(t, must(hub.Controller()), server, clients)
+}
+
+func controlBy(t *testing.T, credentials *protocol.Credentials, server, clients string) *fleet.Controller {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +97,7 @@ func control(t *testing.T, hub *hub.Hub, server, clients string) *fleet.Controll
 	if plan.Client, err = protocol.ParseSelector(clients); err != nil {
 		t.Fatal(err)
 	}
-	c, err := fleet.NewController(within(t), must(hub.Controller()), plan)
+	c, err := fleet.NewController(within(t), credentials, plan)
 	if err != nil {
 		t.Fatal(err)
 	}

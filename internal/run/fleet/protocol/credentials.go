@@ -299,6 +299,10 @@ func ReadTokenFile(path string) (*Credentials, error) {
 	return c, nil
 }
 
+// mountedSecrets is the folder of a container for secrets. Only the container can read it, and the
+// container engine chooses the modes of its files.
+const mountedSecrets = "/run/secrets/"
+
 // checkSecretFile returns an error if others than the owner can read or write a file. The owner's
 // group may read it, as a container's user reads a mounted secret.
 func checkSecretFile(file *os.File) error {
@@ -307,7 +311,7 @@ func checkSecretFile(file *os.File) error {
 	if err != nil {
 		return fmt.Errorf("read the token: %w", err)
 	}
-	if mode := status.Mode(); mode.IsRegular() && mode.Perm()&(othersMay|groupMayWrite) != 0 {
+	if mode := status.Mode(); mode.IsRegular() && !strings.HasPrefix(file.Name(), mountedSecrets) && mode.Perm()&(othersMay|groupMayWrite) != 0 {
 		return fmt.Errorf("%s has mode %#o, so other users can read the token or change it: run `chmod 600 %[1]s`, and take a new token if others may have read it", file.Name(), mode.Perm())
 	}
 	return nil

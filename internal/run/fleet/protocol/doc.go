@@ -13,5 +13,5 @@
 //	wl.P.from.A.samples         parts of files of samples; in the stream wl_P_samples
 //	wl.P.gate.QUESTION          questions to the hub, answered
 //
-// PermissionsOf has who may use which. Only the agent A publishes to wl.P.from.A.
+// PermissionsOf returns who may use which. Only the agent A publishes to wl.P.from.A.
 package protocol

@@ -40,7 +40,7 @@ func (r *JoinRequest) Signed() []byte {
 type TokenRequest struct {
 	Role string `json:"role"`           // RoleJoin or RoleController
 	Name string `json:"name,omitempty"` // of a controller, by which it can be revoked
-	// Agents is how many agents a join token admits; 0 means any number.
+	// Agents is the number of agents that a join token admits; 0 means any number.
 	Agents   int            `json:"agents,omitempty"`
 	ValidFor time.Duration  `json:"valid_for,omitempty"` // 0 means for ever
 	Serve    []netip.Prefix `json:"serve,omitempty"`     // addresses at which the agents' servers may listen, besides the one that the hub sees

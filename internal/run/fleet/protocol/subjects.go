@@ -72,7 +72,7 @@ func inboxPrefix(project, role, name string) string {
 }
 
 // A Stream is one of a fleet's streams. Each agent publishes on a subject of its own, and the stream
-// keeps only so many messages of each subject: an agent can push out its own messages, not others'.
+// bounds the number of messages of each subject: an agent can push out its own messages, not others'.
 type Stream string
 
 // The streams of a fleet.
