@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -84,7 +85,7 @@ func expectOnly(t *testing.T, c *protocol.Credentials) {
 			if err := conn.FlushWithContext(within(t)); err != nil {
 				t.Fatal(err)
 			}
-			refused := conn.LastError() != nil && conn.LastError() != before
+			refused := conn.LastError() != nil && !errors.Is(conn.LastError(), before)
 			allowed := isAllowed(map[string][]string{"publish": may.Publish, "subscribe": may.Subscribe}[what], subject)
 			if refused == allowed {
 				t.Errorf("%s may %s %s: %v; the table says %v", c.Role, what, subject, !refused, allowed)
