@@ -66,11 +66,19 @@ func completeHubs(cmd *cobra.Command) {
 	}
 }
 
-// connect connects to the hub and reads its list of agents. The caller must close the result.
-func (w *hubFlags) connect(ctx context.Context) (*protocol.HubView, error) {
+func (w *hubFlags) credentials() (*protocol.Credentials, error) {
 	c, err := hub.ControllerCredentials(w.fleet, w.tokenFile)
 	if err != nil {
-		return nil, usageError(err)
+		err = usageError(err)
+	}
+	return c, err
+}
+
+// connect connects to the hub and reads its list of agents. The caller must close the result.
+func (w *hubFlags) connect(ctx context.Context) (*protocol.HubView, error) {
+	c, err := w.credentials()
+	if err != nil {
+		return nil, err
 	}
 	return protocol.ReadHub(ctx, c)
 }
@@ -139,9 +147,9 @@ agents start any trial: protect it like a password.`,
 		if err != nil {
 			return commandResult{}, usageError(err)
 		}
-		own, err := hub.ControllerCredentials(which.fleet, which.tokenFile)
+		own, err := which.credentials()
 		if err != nil {
-			return commandResult{}, usageError(err)
+			return commandResult{}, err
 		}
 		c, err := fleet.MakeToken(cmd.Context(), own, request)
 		if err != nil {
@@ -166,9 +174,9 @@ func (a *app) fleetRevokeCommand() *cobra.Command {
 		Use: "revoke NAME", Short: "Shut an agent or a controller out of a fleet", Args: cobra.ExactArgs(1),
 		Example: `  wirelab fleet revoke c1`,
 	}, func(cmd *cobra.Command, args []string) (commandResult, error) {
-		own, err := hub.ControllerCredentials(which.fleet, which.tokenFile)
+		own, err := which.credentials()
 		if err != nil {
-			return commandResult{}, usageError(err)
+			return commandResult{}, err
 		}
 		err = fleet.Revoke(cmd.Context(), own, args[0])
 		return commandResult{value: map[string]any{"project": own.Project, "revoked": args[0]}, words: printLine(args[0] + " is shut out of the fleet " + own.Project)}, err
