@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/lists"
-	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"
@@ -140,9 +139,6 @@ agents start any trial: protect it like a password.`,
   wirelab fleet token --agents 8 --valid 1h > agents.token
   wirelab fleet token --role controller --name alice > fleet.token`,
 	}, func(cmd *cobra.Command, _ []string) (commandResult, error) {
-		if !slices.Contains(fleet.TokenRoles(), wanted.Role) {
-			return commandResult{}, usageError(fmt.Errorf("--role %q: %s", wanted.Role, spelling.Suggest(wanted.Role, fleet.TokenRoles())))
-		}
 		request, err := wanted.Request()
 		if err != nil {
 			return commandResult{}, usageError(err)
@@ -187,27 +183,22 @@ func (a *app) fleetRevokeCommand() *cobra.Command {
 
 func (a *app) fleetPermissionsCommand() *cobra.Command {
 	var project, role, name string
-	roles := []string{protocol.RoleAgent, protocol.RoleController, protocol.RolePrepare}
 	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
 		Use: "permissions", Short: "Print what a role may do at a NATS server of your own", Args: cobra.NoArgs,
 		Example: `  wirelab fleet permissions --name lab --role agent --agent c1
   wirelab fleet permissions --name lab --role controller`,
 	}, func(*cobra.Command, []string) (commandResult, error) {
-		err := errors.Join(protocol.CheckProject(project), protocol.CheckName(name))
-		if !slices.Contains(roles, role) {
-			err = fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, roles))
-		}
+		may, err := fleet.ReadPermissions(project, role, name)
 		if err != nil {
 			return commandResult{}, usageError(err)
 		}
-		may := protocol.PermissionsOf(project, role, name)
 		return commandResult{value: may, words: func(w io.Writer) error { return fleet.PrintPermissions(w, may) }}, nil
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&project, "name", "lab", "the fleet's `name`")
 	flags.StringVar(&role, "role", protocol.RoleAgent, "`role`: agent, controller, or prepare for wirelab fleet up --nats")
 	flags.StringVar(&name, "agent", hub.LocalController, "the agent's `name`")
-	setCompletions(cmd, "role", roles)
+	setCompletions(cmd, "role", fleet.PermissionRoles())
 	return cmd
 }
 

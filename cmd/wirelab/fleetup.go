@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,12 +25,9 @@ type fleetUpFlags struct {
 	asJSON       bool
 	cluster      hub.ClusterOptions
 	keys         string
-	nats         []string
-	creds        string
+	own          hub.UserNATS // of --nats
 	agentCreds   []string
 	serve        []string
-	caCert       string
-	replicas     int
 }
 
 func (a *app) fleetUpCommand() *cobra.Command {
@@ -59,7 +54,7 @@ fleet down, and fleet list without --fleet-token do not find that server.`,
 				return usageError(err)
 			}
 			switch {
-			case len(f.nats) > 0:
+			case len(f.own.URLs) > 0:
 				return a.prepareNATS(cmd.Context(), &f)
 			case f.detach:
 				var r fleetUpReport
@@ -88,12 +83,12 @@ func (f *fleetUpFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.cluster.Listen, "cluster", "", "`address` to listen on for the cluster's other hubs")
 	flags.StringSliceVar(&f.cluster.Routes, "route", nil, "`address` of another hub of the cluster")
 	flags.StringVar(&f.keys, "keys", "", "`file` of the fleet's keys, the same for all hubs of a cluster (default: a file of this fleet's own)")
-	flags.StringSliceVar(&f.nats, "nats", nil, "prepare the NATS server at this `URL` instead of starting a hub")
-	flags.StringVar(&f.creds, "creds", "", "`file` with a user's credentials for --nats")
+	flags.StringSliceVar(&f.own.URLs, "nats", nil, "prepare the NATS server at this `URL` instead of starting a hub")
+	flags.StringVar(&f.own.CredsFile, "creds", "", "`file` with a user's credentials for --nats")
 	flags.StringArrayVar(&f.agentCreds, "agent-creds", nil, "an agent's `NAME=FILE`, with its credentials for --nats; repeatable (see wirelab fleet permissions)")
 	flags.StringSliceVar(&f.serve, "serve", nil, "address `ranges` where agents' servers may listen, for --nats")
-	flags.StringVar(&f.caCert, "cacert", "", "root certificate `file` of the NATS server of --nats (default: the system's)")
-	flags.IntVar(&f.replicas, "replicas", 1, "number of `copies` of all data in the NATS server of --nats")
+	flags.StringVar(&f.own.RootFile, "cacert", "", "root certificate `file` of the NATS server of --nats (default: the system's)")
+	flags.IntVar(&f.own.Replicas, "replicas", 1, "number of `copies` of all data in the NATS server of --nats")
 	setCompletions(cmd, "agent", []string{"role=server", "role=client", "role=client*2"})
 }
 
@@ -101,19 +96,19 @@ func (f *fleetUpFlags) check() error {
 	if err := protocol.CheckProject(f.name); err != nil {
 		return fmt.Errorf("--name: %w", err)
 	}
-	for _, at := range f.nats {
+	for _, at := range f.own.URLs {
 		if err := protocol.CheckURL(at); err != nil {
 			return fmt.Errorf("--nats: %w", err)
 		}
 	}
 	switch {
-	case len(f.nats) > 0 && f.creds == "":
+	case len(f.own.URLs) > 0 && f.own.CredsFile == "":
 		return errors.New("--nats needs --creds: a .creds file, or a file with the seed of an nkey")
-	case len(f.nats) == 0 && (f.creds != "" || len(f.agentCreds) > 0 || len(f.serve) > 0 || f.caCert != ""):
+	case len(f.own.URLs) == 0 && (f.own.CredsFile != "" || len(f.agentCreds) > 0 || len(f.serve) > 0 || f.own.RootFile != ""):
 		return errors.New("--creds, --agent-creds, --serve and --cacert need --nats: give the URL of the NATS server")
-	case len(f.nats) > 0 && len(f.agentCreds) == 0:
+	case len(f.own.URLs) > 0 && len(f.agentCreds) == 0:
 		return errors.New("--nats needs --agent-creds NAME=FILE for each agent: no agent gets the rights of --creds; `wirelab fleet permissions` prints what an agent needs")
-	case len(f.nats) > 0 && (f.detach || len(f.agents) > 0):
+	case len(f.own.URLs) > 0 && (f.detach || len(f.agents) > 0):
 		return errors.New("--nats only prepares a NATS server, and starts nothing: leave out --detach and --agent")
 	case (f.cluster.Name == "") != (f.cluster.Listen == ""):
 		return errors.New("a hub of a cluster needs --hub, --cluster and --route: give all three")
@@ -232,9 +227,8 @@ func (a *app) prepareNATS(ctx context.Context, f *fleetUpFlags) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := fleet.ReadNATSWanted(hub.UserNATS{
-		Project: f.name, URLs: f.nats, CredsFile: f.creds, RootFile: f.caCert, StateDir: stateDir, Replicas: f.replicas,
-	}, f.agentCreds, f.serve)
+	f.own.Project, f.own.StateDir = f.name, stateDir
+	wanted, err := fleet.ReadNATSWanted(f.own, f.agentCreds, f.serve)
 	if err != nil {
 		return usageError(err)
 	}
@@ -242,8 +236,8 @@ func (a *app) prepareNATS(ctx context.Context, f *fleetUpFlags) error {
 		return err
 	}
 	r := fleetUpReport{
-		Project: f.name, URLs: f.nats, State: stateDir, TLS: strings.HasPrefix(f.nats[0], "tls:"),
-		Join: "wirelab agent --token-file NAME.token --labels role=client", Agents: slices.Sorted(maps.Keys(wanted.AgentCreds)),
+		Project: f.name, URLs: f.own.URLs, State: stateDir, TLS: strings.HasPrefix(f.own.URLs[0], "tls:"),
+		Join: "wirelab agent --token-file NAME.token --labels role=client",
 	}
 	if f.asJSON {
 		return a.printJSON(r)

@@ -2,12 +2,15 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
 )
@@ -27,15 +30,18 @@ func TokenRoles() []string { return []string{protocol.RoleAgent, protocol.RoleCo
 // Request returns the request for the token. Errors name the wrong flag.
 func (w *TokenWanted) Request() (protocol.TokenRequest, error) {
 	r := protocol.TokenRequest{Role: protocol.RoleJoin, Name: w.Name, Agents: w.Agents, ValidFor: w.Valid}
+	if !slices.Contains(TokenRoles(), w.Role) {
+		return r, fmt.Errorf("--role %q: %s", w.Role, spelling.Suggest(w.Role, TokenRoles()))
+	}
 	switch controller := w.Role == protocol.RoleController; {
 	case controller && (w.Agents != 1 || len(w.Serve) > 0):
-		return r, fmt.Errorf("--agents and --serve are for an agent's token: leave them out")
+		return r, errors.New("--agents and --serve are for an agent's token: leave them out")
 	case controller && w.Name == "":
-		return r, fmt.Errorf("a controller's token needs --name: `wirelab fleet revoke` shuts it out by this name")
+		return r, errors.New("a controller's token needs --name: `wirelab fleet revoke` shuts it out by this name")
 	case !controller && w.Name != "":
 		return r, fmt.Errorf("--name %s: an agent's token has no name: give the name to `wirelab agent`", w.Name)
 	case w.Agents < 0 || w.Valid < 0:
-		return r, fmt.Errorf("--agents and --valid must not be negative; 0 means no limit")
+		return r, errors.New("--agents and --valid must not be negative; 0 means no limit")
 	case controller:
 		r.Role, r.Agents = protocol.RoleController, 0
 		if err := protocol.CheckName(w.Name); err != nil {
@@ -109,6 +115,20 @@ func askHub(ctx context.Context, credentials *protocol.Credentials, question str
 	}
 	defer conn.Close()
 	return protocol.AskGate(ctx, conn, credentials.GateSubject(question), about)
+}
+
+// PermissionRoles lists the roles of users of a NATS server.
+func PermissionRoles() []string {
+	return []string{protocol.RoleAgent, protocol.RoleController, protocol.RolePrepare}
+}
+
+// ReadPermissions returns what a role may do, or an error that names the wrong flag.
+func ReadPermissions(project, role, name string) (protocol.Permissions, error) {
+	err := errors.Join(protocol.CheckProject(project), protocol.CheckName(name))
+	if !slices.Contains(PermissionRoles(), role) {
+		err = fmt.Errorf("--role %q: %s", role, spelling.Suggest(role, PermissionRoles()))
+	}
+	return protocol.PermissionsOf(project, role, name), err
 }
 
 // PrintPermissions writes what a role may do at a NATS server, in the form of its configuration.
