@@ -315,6 +315,11 @@ func TestRevoke(t *testing.T) {
 	}
 	for name, c := range out {
 		conn, _ := connect(t, c)
+		if c.Role == protocol.RoleAgent {
+			if err := protocol.PutCard(within(t), open(t, conn), c.CardSubject(name), protocol.Card{Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		closed := make(chan struct{})
 		conn.SetClosedHandler(func(*nats.Conn) { close(closed) })
 		if err := fleet.Revoke(within(t), controller, name); err != nil {
@@ -326,6 +331,10 @@ func TestRevoke(t *testing.T) {
 			t.Errorf("%s is still connected", name)
 		}
 		refused(t, c, "its owner was shut out")
+	}
+	watching, _ := connect(t, controller)
+	if cards, err := protocol.ReadCards(within(t), open(t, watching), "mine"); err != nil || len(cards) > 0 {
+		t.Errorf("the list has %v, %v", cards, err)
 	}
 	if err := fleet.Revoke(within(t), out["alice"], "a"); err == nil {
 		t.Error("a former controller was heard")

@@ -26,6 +26,7 @@ import (
 type gate struct {
 	hub     *Hub
 	conn    *nats.Conn // may do all in the fleet's account
+	stream  jetstream.JetStream
 	members jetstream.KeyValue
 	watch   jetstream.KeyWatcher
 	done    sync.WaitGroup
@@ -51,7 +52,7 @@ func membersBucket(project string) string { return "wl_" + project + "_members" 
 func openGate(ctx context.Context, h *Hub, conn *nats.Conn, js jetstream.JetStream, replicas int) (*gate, error) {
 	ctx, cancel := context.WithTimeout(ctx, protocol.HubTimeout)
 	defer cancel()
-	g := &gate{hub: h, conn: conn}
+	g := &gate{hub: h, conn: conn, stream: js}
 	var err error
 	g.members, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: membersBucket(h.options.Project), Description: "the members of the fleet " + h.options.Project,
@@ -266,6 +267,12 @@ func (g *gate) shutOut(ctx context.Context, name string) error {
 		return fmt.Errorf("shut out %s: %w", name, err)
 	}
 	g.log("shut out the %s %s", known.Role, name)
+	if known.Role == protocol.RoleAgent {
+		c := protocol.Credentials{Project: g.hub.options.Project}
+		if err := protocol.PutCard(ctx, g.stream, c.CardSubject(name), protocol.Card{Name: name, Left: true}); err != nil {
+			g.log("%v", err) // the card expires
+		}
+	}
 	return g.members.Purge(ctx, memberPrefix+name)
 }
 
