@@ -154,8 +154,8 @@ func (t trial) checkLittlesLaw(c record.Check, serviceNS int64) record.Check {
 	}
 	limit := t.limits.Little + (unlike*mean+straddled+float64(t.BacklogNS))/busy
 	c.Figure, c.Limit = &off, &limit
-	c.Detail = fmt.Sprintf("the client counted %.1f calls in flight; throughput × mean service time gives %.1f (%d of %d calls began or ended outside of the window)",
-		t.InFlight, product/float64(t.WindowNS), t.Straddling, t.Completed)
+	c.Detail = fmt.Sprintf("the client counted %s calls in flight; throughput × mean service time gives %s (%d of %d calls began or ended outside of the window)",
+		units.Number(t.InFlight), units.Number(product/float64(t.WindowNS)), t.Straddling, t.Completed)
 	if off <= limit {
 		c.Level = record.OK
 	}
@@ -167,7 +167,7 @@ func (t trial) checkEvenness() record.Check {
 	c := record.Check{Level: record.OK, Unit: "share"}
 	share := t.Active / float64(t.Cell.Clients)
 	c.Figure, c.Limit = &share, new(t.limits.Active)
-	c.Detail = fmt.Sprintf("on average, %.1f of %d clients were at work", t.Active, t.Cell.Clients)
+	c.Detail = fmt.Sprintf("on average, %s of %d clients were at work", units.Number(t.Active), t.Cell.Clients)
 	if share < t.limits.Active {
 		c.Level = record.Warning
 		c.Detail += ": some clients finished long before others"

@@ -102,6 +102,10 @@ const (
 	tcpListen        = 10
 )
 
+// The library finds out the machine's byte order at its first use, and would do so in several goroutines at
+// once: here it does so before any begins.
+var _ = nl.NativeEndian()
+
 // listeningTCP returns the inodes of the sockets that listen on a TCP port. /proc/net/tcp has them, too,
 // but to read it the kernel walks over its table of all connections, which takes milliseconds even if
 // the table is empty.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,14 +51,14 @@ func TestReadingsCutTheWindowOut(t *testing.T) {
 // TestALoadAloneHasAllGrowth: a short load between two readings has all that they differ by if nothing else ran.
 func TestALoadAloneHasAllGrowth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := uint64(0)
+		var calls atomic.Uint64
 		readings := StartReadings(1, 10*time.Millisecond, func(into []uint64) error {
-			into[0] = calls
+			into[0] = calls.Load()
 			return nil
 		})
 		time.Sleep(25 * time.Millisecond)
 		window := Span{BeginNS: clock.Now()}
-		calls = 100
+		calls.Store(100)
 		time.Sleep(time.Millisecond)
 		window.EndNS = clock.Now()
 		time.Sleep(25 * time.Millisecond)

@@ -192,7 +192,7 @@ func TestAChildIsSampled(t *testing.T) {
 			named += stack.Count
 		}
 	}
-	if all < 10 || named < all/3 {
+	if named < 10 { // how many others there are depends on the machine: both programs start
 		t.Errorf("%d of %d samples are in the child's function: %+v", named, all, stacks)
 	}
 }
