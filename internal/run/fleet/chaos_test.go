@@ -162,7 +162,7 @@ func TestAnAgentHangs(t *testing.T) {
 	time.Sleep(atRandom(t))
 	workers := hangs.family()[1:]
 	hangs.signal(syscall.SIGSTOP)
-	run.says("an agent was lost: the agent c")
+	run.says("an agent was lost: ") // because it is silent, or because the hub does not hear it
 	hangs.signal(syscall.SIGCONT)
 	expectGone(t, workers)
 	run.says("done")
