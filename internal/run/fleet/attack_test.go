@@ -369,6 +369,7 @@ func TestAnAgentCannotPointClientsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	runAgent(t, started, "c", "role=client")
+	waitForCards(t, must(started.Controller()), 2)
 	server, client := must(protocol.ParseSelector("role=server")), must(protocol.ParseSelector("role=client"))
 	c, err := fleet.NewController(within(t), must(started.Controller()), fleet.Plan{Server: &server, Client: client, Worker: program})
 	if err != nil {
@@ -416,6 +417,34 @@ func TestAFloodIsTheFloodersOwn(t *testing.T) {
 		if n := kept.CachedInfo().State.Msgs; n > most || n == 0 {
 			t.Errorf("the stream %s has %d messages, want 1 to %d", stream, n, most)
 		}
+	}
+}
+
+// The gate answers only in the asker's inbox: it may publish anywhere, and the asker names the subject.
+func TestTheGateAnswersOnlyTheAsker(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	agent := must(started.Agent(t.Context(), "a"))
+	conn, _ := connect(t, agent)
+	if _, err := open(t, conn).Publish(within(t), agent.KeptSubject("a"), []byte("result")); err != nil {
+		t.Fatal(err)
+	}
+	token := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin}))
+	joiner, _ := connect(t, token)
+	stream := protocol.Kept.Name("mine")
+	for _, target := range []string{"$JS.API.STREAM.PURGE." + stream, "$JS.API.STREAM.DELETE." + stream, agent.KeptSubject("b")} {
+		if err := joiner.PublishRequest(token.GateSubject(protocol.JoinQuestion, token.Name), target, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := joiner.FlushWithContext(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := protocol.Join(within(t), token, "b", nil); err != nil { // answered after the others
+		t.Fatal(err)
+	}
+	controller, _ := connect(t, must(started.Controller()))
+	if n := must(open(t, controller).Stream(within(t), stream)).CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("%d messages are kept, want 1", n)
 	}
 }
 

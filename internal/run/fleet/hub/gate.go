@@ -76,6 +76,15 @@ func openGate(ctx context.Context, h *Hub, conn *nats.Conn, js jetstream.JetStre
 		{c.GateSubject(protocol.PlaceQuestion), g.place, true},
 	} {
 		hear := func(m *nats.Msg) {
+			// The gate may publish anywhere, so the asker must not choose any subject for the answer.
+			asker := protocol.Credentials{Project: c.Project, Role: protocol.RoleController}
+			if id, joins := strings.CutPrefix(m.Subject, c.GateSubject(protocol.JoinQuestion)+"."); joins {
+				asker.Role, asker.Name = protocol.RoleJoin, id
+			}
+			if !strings.HasPrefix(m.Reply, asker.InboxPrefix()) {
+				g.log("a question to the gate (%s) wants its answer on %.80q: it gets none", m.Subject, m.Reply)
+				return
+			}
 			answer, err := question.answer(m)
 			if errors.Is(err, errNotMine) {
 				return
