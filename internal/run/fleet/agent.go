@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/base/clock"
@@ -67,7 +66,8 @@ type agent struct {
 	AgentOptions
 	credentials *protocol.Credentials
 	conn        *nats.Conn
-	stream      jetstream.JetStream
+	leave       context.CancelCauseFunc // ends the agent
+	got         receipts
 	allowed     agentPermissions
 	card        protocol.Card
 	door        *orderChecker // checks orders; only the goroutine that handles orders uses it
@@ -93,32 +93,23 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 	if err := a.setIdentity(); err != nil {
 		return err
 	}
-	ctx, shutOut := context.WithCancelCause(ctx)
-	defer shutOut(nil)
-	a.conn.SetClosedHandler(func(*nats.Conn) { shutOut(errShutOut) })
-	if a.stream, err = jetstream.New(a.conn); err != nil {
-		return err
-	}
-	if err := a.takeName(ctx); err != nil {
-		return err
-	}
-	if err := protocol.PutCard(ctx, a.stream, a.credentials.CardSubject(a.Name), a.card); err != nil {
-		return err
-	}
+	ctx, a.leave = context.WithCancelCause(ctx)
+	defer a.leave(nil)
+	a.conn.SetClosedHandler(func(*nats.Conn) { a.leave(errShutOut) })
 	if err := a.clearSpool(); err != nil {
 		return err
 	}
 	if err := a.subscribe(); err != nil {
 		return err
 	}
-	a.report(fmt.Sprintf("agent %s is in the fleet %s: its clients dial %s, its servers listen on %s, its programs are %s", a.Name, credentials.Project, joinRanges(a.Dial), a.Listen, a.allowed.describePrograms()))
+	a.sendCard()
+	a.report(fmt.Sprintf("agent %s is in the fleet %s: its clients dial %s, its servers listen on %s, its programs are %s", a.Name, a.credentials.Project, joinRanges(a.Dial), a.Listen, a.allowed.describePrograms()))
 	a.renewCard(ctx)
 	a.endWorkers()
-	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
 	a.card.Left = true
-	_ = protocol.PutCard(leaving, a.stream, a.credentials.CardSubject(a.Name), a.card) // if this fails, the card expires later
-	if err := context.Cause(ctx); errors.Is(err, errShutOut) {
+	a.sendCard()
+	_ = a.conn.FlushTimeout(time.Second) // if this fails, the card expires later
+	if err := context.Cause(ctx); errors.Is(err, errShutOut) || errors.Is(err, errNameTaken) {
 		return err
 	}
 	return nil
@@ -176,24 +167,30 @@ func (a *agent) renewCard(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			a.sendCard()
 		}
-		a.guard.Lock()
-		card := a.card
-		card.Busy = a.holder
-		a.guard.Unlock()
-		putting, cancel := context.WithTimeout(ctx, cardRenewPeriod)
-		_ = protocol.PutCard(putting, a.stream, a.credentials.CardSubject(a.Name), card) // if this fails, the next renewal tries again
-		cancel()
+	}
+}
+
+func (a *agent) sendCard() {
+	a.guard.Lock()
+	card := a.card
+	card.Busy = a.holder
+	a.guard.Unlock()
+	if err := protocol.PutCard(a.conn, a.credentials.CardSubject(a.Name), card); err != nil {
+		a.report(err.Error()) // the next renewal tries again
 	}
 }
 
 // subscribe starts to receive orders and questions for the agent's clock.
 func (a *agent) subscribe() error {
-	if _, err := a.conn.Subscribe(a.credentials.ClockSubject(a.Name), answerClock); err != nil {
-		return err
-	}
-	if _, err := a.conn.Subscribe(a.credentials.OrderSubject(a.Name), a.handleOrder); err != nil {
-		return err
+	for subject, handle := range map[string]nats.MsgHandler{
+		a.credentials.ClockSubject(a.Name): answerClock, a.credentials.OrderSubject(a.Name): a.handleOrder,
+		a.credentials.GotSubject(a.Name): a.got.handle, a.credentials.CardSubject(a.Name): a.handleCard,
+	} {
+		if _, err := a.conn.Subscribe(subject, handle); err != nil {
+			return err
+		}
 	}
 	return a.conn.Flush()
 }

@@ -30,8 +30,8 @@ func everySubject(own string) (all []string) {
 			all = append(append(all, may.Publish...), may.Subscribe...)
 		}
 	}
-	for _, s := range append(protocol.Streams(), "members") {
-		for _, stream := range []string{s.Name("mine"), "KV_" + s.Name("mine"), "OBJ_" + s.Name("mine")} {
+	for _, s := range []string{"card", "kept", "samples", "members"} {
+		for _, stream := range []string{"wl_mine_" + s, "KV_wl_mine_" + s, "OBJ_wl_mine_" + s} {
 			for _, verb := range []string{"DELETE", "PURGE", "UPDATE", "INFO", "MSG.GET", "MSG.DELETE", "SNAPSHOT", "RESTORE", "PEER.REMOVE", "LEADER.STEPDOWN"} {
 				all = append(all, "$JS.API.STREAM."+verb+"."+stream)
 			}
@@ -221,24 +221,35 @@ func TestHeadersThatRemoveAreRefused(t *testing.T) {
 	agent, _ := connect(t, must(started.Agent(t.Context(), "a")))
 	other, _ := connect(t, must(started.Agent(t.Context(), "b")))
 	c := protocol.Credentials{Project: "mine"}
-	if err := protocol.PutCard(within(t), open(t, other), c.CardSubject("b"), protocol.Card{Name: "b"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, subject := range []string{c.CardSubject("a"), c.KeptSubject("a"), c.SampleSubject("a")} {
-		for name, value := range map[string]string{"Nats-Rollup": "all", "nats-rollup": "sub", "Nats-TTL": "never"} {
-			m := nats.NewMsg(subject)
-			m.Header = nats.Header{name: {value}}
-			if _, err := open(t, agent).PublishMsg(within(t), m); err == nil && name == "Nats-Rollup" {
-				t.Errorf("%s: %s was accepted", subject, value)
-			} else if err == nil && name == "Nats-TTL" {
-				t.Errorf("%s: a time to live was accepted", subject)
-			}
+	putCard(t, other, c.CardSubject("b"), protocol.Card{Name: "b"})
+	for name, value := range map[string]string{"Nats-Rollup": "all", "nats-rollup": "sub", "Nats-TTL": "never", "KV-Operation": "PURGE"} {
+		m := nats.NewMsg(c.CardSubject("a"))
+		m.Header = nats.Header{name: {value}}
+		if err := agent.PublishMsg(m); err != nil {
+			t.Fatal(err)
 		}
+	}
+	if err := agent.FlushWithContext(within(t)); err != nil {
+		t.Fatal(err)
 	}
 	controller, _ := connect(t, must(started.Controller()))
 	cards, err := protocol.ReadCards(within(t), open(t, controller), "mine")
 	if err != nil || len(cards) != 1 || cards[0].Name != "b" {
 		t.Errorf("the list has %v, %v; want only the card of b", cards, err)
+	}
+	if config := must(open(t, controller).Stream(within(t), protocol.CardStream("mine"))).CachedInfo().Config; config.AllowRollup || config.AllowMsgTTL || !config.NoAck || !config.DenyDelete || !config.DenyPurge {
+		t.Errorf("the stream of cards is %+v", config)
+	}
+}
+
+// putCard sends a card, and waits until the hub has it.
+func putCard(t *testing.T, conn *nats.Conn, subject string, card protocol.Card) {
+	t.Helper()
+	if err := protocol.PutCard(conn, subject, card); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.FlushWithContext(within(t)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -247,9 +258,7 @@ func TestAForgedCardIsNotListed(t *testing.T) {
 	started := startHub(t, hub.HubOptions{})
 	agent, _ := connect(t, must(started.Agent(t.Context(), "a")))
 	c := protocol.Credentials{Project: "mine"}
-	if err := protocol.PutCard(within(t), open(t, agent), c.CardSubject("a"), protocol.Card{Name: "b"}); err != nil {
-		t.Fatal(err)
-	}
+	putCard(t, agent, c.CardSubject("a"), protocol.Card{Name: "b"})
 	controller, _ := connect(t, must(started.Controller()))
 	if cards, err := protocol.ReadCards(within(t), open(t, controller), "mine"); err != nil || len(cards) > 0 {
 		t.Errorf("the list has %v, %v", cards, err)
@@ -280,7 +289,7 @@ func TestATokenAdmitsOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	late := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, ValidFor: time.Nanosecond}))
+	late := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, ValidFor: -time.Hour}))
 	if _, err := protocol.Join(within(t), late, "d", nil); err == nil {
 		t.Error("a token that has expired admits")
 	}
@@ -316,9 +325,7 @@ func TestRevoke(t *testing.T) {
 	for name, c := range out {
 		conn, _ := connect(t, c)
 		if c.Role == protocol.RoleAgent {
-			if err := protocol.PutCard(within(t), open(t, conn), c.CardSubject(name), protocol.Card{Name: name}); err != nil {
-				t.Fatal(err)
-			}
+			putCard(t, conn, c.CardSubject(name), protocol.Card{Name: name})
 		}
 		closed := make(chan struct{})
 		conn.SetClosedHandler(func(*nats.Conn) { close(closed) })
@@ -362,9 +369,7 @@ func TestAnAgentCannotPointClientsElsewhere(t *testing.T) {
 		Name: "liar", Labels: map[string]string{"role": "server"}, Session: "s", Address: "192.0.2.7",
 		Programs: map[string]string{"wirelab": must(fleet.FileHash(program))},
 	}
-	if err := protocol.PutCard(within(t), open(t, conn), credentials.CardSubject("liar"), card); err != nil {
-		t.Fatal(err)
-	}
+	putCard(t, conn, credentials.CardSubject("liar"), card)
 	if _, err := conn.Subscribe(credentials.OrderSubject("liar"), func(m *nats.Msg) { _ = m.Respond([]byte("{}")) }); err != nil {
 		t.Fatal(err)
 	}
@@ -412,11 +417,9 @@ func TestAFloodIsTheFloodersOwn(t *testing.T) {
 	stop()
 	<-flooding
 	controller, _ := connect(t, must(started.Controller()))
-	for stream, most := range map[protocol.Stream]uint64{protocol.Kept: 256 + 8, protocol.Cards: 3} { // of the flooder, and of the others
-		kept := must(open(t, controller).Stream(within(t), stream.Name("mine")))
-		if n := kept.CachedInfo().State.Msgs; n > most || n == 0 {
-			t.Errorf("the stream %s has %d messages, want 1 to %d", stream, n, most)
-		}
+	kept := must(open(t, controller).Stream(within(t), protocol.CardStream("mine")))
+	if n := kept.CachedInfo().State.Msgs; n > 3 || n == 0 {
+		t.Errorf("the list has %d cards, want those of the flooder and the others", n)
 	}
 }
 
@@ -455,5 +458,81 @@ func TestMayServe(t *testing.T) {
 		if got := a.MayServe(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
+	}
+}
+
+// An agent cannot use the reply subject of its own messages to reach what is not its own.
+func TestRepliesAreNoWayAround(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	attacker, victim := must(started.Agent(t.Context(), "a")), must(started.Agent(t.Context(), "b"))
+	other, _ := connect(t, victim)
+	ctx := within(t)
+	putCard(t, other, victim.CardSubject("b"), protocol.Card{Name: "b"})
+	orders, err := other.SubscribeSync(victim.OrderSubject("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller, _ := connect(t, must(started.Controller()))
+	told, err := controller.SubscribeSync("wl.mine.from.b.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inboxes, err := controller.SubscribeSync("wl.mine.inbox.controller.local.x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	conn, _ := connect(t, attacker)
+	inbox, err := conn.SubscribeSync("wl.mine.to.a.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := []string{
+		victim.OrderSubject("b"), victim.GotSubject("b"), victim.CardSubject("b"), victim.KeptSubject("b"), victim.SampleSubject("b"),
+		victim.AnswerSubject("b", "x"), "wl.mine.gate.revoke", "wl.mine.gate.token", "wl.mine.inbox.controller.local.x",
+	}
+	for _, verb := range []string{"STREAM.DELETE", "STREAM.PURGE", "STREAM.UPDATE", "STREAM.MSG.DELETE", "CONSUMER.CREATE"} {
+		targets = append(targets, "$JS.API."+verb+"."+protocol.CardStream("mine"), "$JS.API."+verb+".KV_wl_mine_members")
+	}
+	for _, target := range targets {
+		for _, by := range protocol.PermissionsOf("mine", protocol.RoleAgent, "a").Publish {
+			by = strings.ReplaceAll(by, "*", "x")
+			if err := conn.PublishRequest(by, target, []byte(`{"name":"b"}`)); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.FlushWithContext(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Publish(target, []byte(`{"name":"b"}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// A join token is answered by the hub itself, which may do everything: but not where the asker says.
+	token := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin}))
+	joiner, _ := connect(t, token)
+	for _, target := range targets {
+		if err := joiner.PublishRequest(token.GateSubject(protocol.JoinQuestion, token.Name), target, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []*nats.Conn{conn, joiner, other, controller} {
+		if err := c.FlushWithContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := fleet.Revoke(ctx, must(started.Controller()), "nobody"); err == nil || !strings.Contains(err.Error(), "no member") { // the gate has answered all before
+		t.Errorf("the gate: %v", err)
+	}
+	for name, heard := range map[string]*nats.Subscription{"orders": orders, "messages of the other agent": told, "answers to the controller": inboxes, "what it may hear": inbox} {
+		if m, err := heard.NextMsg(time.Millisecond); err == nil && name != "what it may hear" {
+			t.Errorf("%s: %s got %q", name, m.Subject, m.Data)
+		}
+	}
+	cards, err := protocol.ReadCards(ctx, open(t, controller), "mine")
+	if err != nil || len(cards) != 1 || cards[0].Name != "b" {
+		t.Errorf("the list has %v, %v; want only the card of b", cards, err)
 	}
 }

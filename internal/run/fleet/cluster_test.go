@@ -5,10 +5,9 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
@@ -65,46 +64,34 @@ func loseOneOfThree(t *testing.T, encrypted bool) {
 	}
 	c.URLs = append(c.URLs, append(hubs[1].URLs(), hubs[2].URLs()...)...)
 	conn, e := connect(t, c)
-	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a"), []byte("result")); err != nil {
-		t.Fatal(err)
-	}
-	if err := protocol.PutCard(within(t), open(t, conn), c.CardSubject("a"), protocol.Card{Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	putCard(t, conn, c.CardSubject("a"), protocol.Card{Name: "a"})
+	awaitCard(t, must(hubs[1].Controller())) // the stream has it on two hubs, or it is not stored
 	if err := hubs[0].Close(); err != nil {
 		t.Fatal(err)
 	}
 	e.wait(t, "connected to the hub again")
 
-	controllerKeys := must(hubs[1].Controller())
-	controller, _ := connect(t, controllerKeys)
-	js := open(t, controller)
-	ctx := within(t)
-	for { // what is asked while there is no leader is not answered
-		got, err := firstKept(ctx, js, protocol.Kept.Name(c.Project))
-		if err == nil && got == "result" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("what was kept is gone: %q, %v", got, err)
-		case <-time.After(50 * time.Millisecond):
-		}
+	awaitCard(t, must(hubs[1].Controller()))
+	if _, err := protocol.Join(within(t), must(hubs[1].MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin})), "a", nil); err == nil || !strings.Contains(err.Error(), "has a member with this name") {
+		t.Errorf("the members are forgotten: %v", err)
 	}
 }
 
-func firstKept(ctx context.Context, js jetstream.JetStream, stream string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	kept, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		return "", err
+// awaitCard waits until the hub's list has an agent.
+func awaitCard(t *testing.T, c *protocol.Credentials) {
+	t.Helper()
+	conn, _ := connect(t, c)
+	for ctx := within(t); ; time.Sleep(50 * time.Millisecond) {
+		once, cancel := context.WithTimeout(ctx, time.Second) // what is asked while there is no leader is not answered
+		cards, err := protocol.ReadCards(once, open(t, conn), c.Project)
+		cancel()
+		if err == nil && len(cards) == 1 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the list has %v, %v", cards, err)
+		}
 	}
-	m, err := kept.Next(jetstream.FetchContext(ctx))
-	if err != nil {
-		return "", err
-	}
-	return string(m.Data()), nil
 }
 
 // freePort is one that nobody had just now.

@@ -51,7 +51,6 @@ type Controller struct {
 	stream      jetstream.JetStream
 	key         nkeys.KeyPair
 	run         string // the identifier of this controller's run; agents are leased to the run
-	kept        jetstream.ConsumeContext
 	answers     *answerReceiver
 	stopRenew   context.CancelFunc
 	renewing    sync.WaitGroup
@@ -68,6 +67,7 @@ type leasedAgent struct {
 	protocol.Card
 	line   *orderLine
 	placed bool // its address for servers was checked
+	hears  *nats.Subscription
 
 	guard sync.Mutex
 	heard time.Time
@@ -103,11 +103,11 @@ func NewController(ctx context.Context, credentials *protocol.Credentials, plan 
 	if err != nil {
 		return nil, fmt.Errorf("read the key that signs orders: %w", err)
 	}
-	c := &Controller{plan: plan, credentials: credentials, key: key, run: nuid.Next(), held: map[string]*leasedAgent{}, lines: map[string]*orderLine{}, ends: map[string]*remoteWorker{}}
+	c := &Controller{plan: plan, credentials: credentials, key: key, answers: &answerReceiver{waiting: map[string]chan *nats.Msg{}}, run: nuid.Next(), held: map[string]*leasedAgent{}, lines: map[string]*orderLine{}, ends: map[string]*remoteWorker{}}
 	if c.conn, err = protocol.Connect(ctx, credentials, "controller", c.report); err != nil {
 		return nil, err
 	}
-	if err := c.subscribe(ctx); err != nil {
+	if c.stream, err = jetstream.New(c.conn); err != nil {
 		c.conn.Close()
 		return nil, err
 	}
@@ -117,37 +117,36 @@ func NewController(ctx context.Context, credentials *protocol.Credentials, plan 
 	return c, nil
 }
 
-// subscribe starts to receive messages from agents about this controller's workers.
-func (c *Controller) subscribe(ctx context.Context) (err error) {
-	if c.stream, err = jetstream.New(c.conn); err != nil {
-		return err
-	}
-	if c.answers, err = receiveAnswers(c.conn); err != nil {
-		return err
-	}
-	live, err := c.conn.Subscribe(c.credentials.LiveSubject("*", c.run, "*"), func(m *nats.Msg) { c.handleLive(m.Subject, m.Data) })
-	if err != nil {
-		return err
-	}
-	if err := live.SetPendingLimits(1<<20, 256<<20); err != nil {
-		return err
-	}
-	kept, err := c.stream.OrderedConsumer(ctx, protocol.Kept.Name(c.credentials.Project), jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{c.credentials.KeptSubject("*")}, DeliverPolicy: jetstream.DeliverNewPolicy,
+// maxPendingBytes bounds the messages of one agent that the controller has not yet handled. What an
+// agent sends beyond that is lost, and other agents' messages are not.
+const maxPendingBytes = 64 << 20
+
+// hear starts to receive the messages of an agent. No other agent can send on their subjects.
+func (c *Controller) hear(agent string) (*nats.Subscription, error) {
+	heard, err := c.conn.Subscribe(c.credentials.FromSubjects(agent), func(m *nats.Msg) {
+		what := strings.Split(m.Subject, ".")[4:] // wl.P.from.A.…
+		switch what[0] {
+		case "answer":
+			c.answers.deliver(m)
+		case "live":
+			c.handleLive(agent, m.Subject, m.Data)
+		case "kept", "samples":
+			c.handleKept(agent, what[0], m)
+		}
 	})
-	if err != nil {
-		return fmt.Errorf("open the fleet's stream of results: %w", err)
+	if err == nil {
+		err = heard.SetPendingLimits(-1, maxPendingBytes)
 	}
-	c.kept, err = kept.Consume(func(m jetstream.Msg) {
-		c.handleKept(m.Subject(), m.Headers().Get(aboutHeader), m.Headers().Get(partHeader), m.Data())
-	})
-	return err
+	return heard, err
 }
 
 // handleLive handles a message about a worker. The hub may lose such messages.
-func (c *Controller) handleLive(subject string, data []byte) {
+func (c *Controller) handleLive(agent, subject string, data []byte) {
 	parts := strings.Split(subject, ".") // wl.P.from.A.live.RUN.W
-	end := c.remoteFor(parts[3], parts[6])
+	if len(parts) != 7 || parts[5] != c.run {
+		return
+	}
+	end := c.remoteFor(agent, parts[6])
 	if end == nil {
 		return // the worker belongs to an earlier trial
 	}
@@ -156,30 +155,22 @@ func (c *Controller) handleLive(subject string, data []byte) {
 	}
 }
 
-// handleKept handles a part of a message that must not be lost. The controller marks a worker as
-// failed if it cannot read the worker's message.
-func (c *Controller) handleKept(subject, about, part string, data []byte) {
-	run, name, _ := strings.Cut(about, ".")
+// handleKept handles a part of a message that must not be lost, and tells the agent that it has the
+// part. The controller marks a worker as failed if it cannot read the worker's message.
+func (c *Controller) handleKept(agent, kind string, m *nats.Msg) {
+	run, name, _ := strings.Cut(m.Header.Get(aboutHeader), ".")
 	if run != c.run {
 		return // it is for another controller
 	}
-	end := c.remoteFor(strings.Split(subject, ".")[3], name) // wl.P.from.A.kept
-	if end == nil {
-		return
+	end, id := c.remoteFor(agent, name), m.Header.Get(idHeader)
+	if end != nil && end.seen.isNew(id) {
+		if kind == "samples" {
+			end.samples.add(m.Data)
+		} else {
+			end.addKept(m.Header.Get(partHeader), m.Data)
+		}
 	}
-	whole, done, err := end.parts.addPart(part, data)
-	if err == nil && !done {
-		return
-	}
-	var t workerEvent
-	if err == nil {
-		t, err = decodeWorkerEvent(whole)
-	}
-	if err != nil {
-		end.failWorker(fmt.Errorf("%s: read the agent's message about a worker: %w", end.on.Name, err))
-		return
-	}
-	end.handleEvent(t)
+	_ = c.conn.Publish(c.credentials.GotSubject(agent), []byte(id)) // if it is lost, the part comes again
 }
 
 // remoteFor returns the worker of an agent, or nil if this controller has no such worker. The agent
@@ -208,9 +199,6 @@ func (c *Controller) Close() {
 	held := slices.Collect(maps.Values(all))
 	// If the order to release an agent is lost, the lease expires.
 	forEach(held, len(held), func(_ int, h *leasedAgent) { _, _ = c.sendOrder(ctx, h, controllerOrder{Do: releaseAgent}) })
-	if c.kept != nil {
-		c.kept.Stop()
-	}
 	c.conn.Close()
 }
 
@@ -231,7 +219,7 @@ func (c *Controller) sendOrder(ctx context.Context, to *leasedAgent, o controlle
 		to.line.guard.Unlock()
 		return orderAnswer{}, err
 	}
-	reply := c.answers.register()
+	reply := c.answers.register(c.credentials, to.Name)
 	defer reply.unregister()
 	err = c.conn.PublishRequest(c.credentials.OrderSubject(to.Name), reply.inbox, message)
 	to.line.guard.Unlock()
@@ -329,6 +317,7 @@ func (c *Controller) giveUpAgent(h *leasedAgent, why error) {
 		return
 	}
 	delete(c.held, h.Name)
+	_ = h.hears.Unsubscribe() // fails only if the connection is closed
 	var ends []*remoteWorker
 	for _, end := range c.ends {
 		if end.on == h {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/record"
@@ -163,7 +164,7 @@ func compareAgentClock(ctx context.Context, conn *nats.Conn, credentials *protoc
 	for range exchangesPerComparison {
 		asking, cancel := context.WithTimeout(ctx, clockReplyTimeout)
 		sent := clock.Now()
-		reply, err := conn.RequestWithContext(asking, credentials.ClockSubject(agent), nil)
+		reply, err := askAgent(asking, conn, credentials.ClockSubject(agent), credentials.AnswerSubject(agent, nuid.Next()))
 		back, wall := clock.Now(), time.Now().UnixNano()
 		cancel()
 		if err != nil {
@@ -176,6 +177,23 @@ func compareAgentClock(ctx context.Context, conn *nats.Conn, credentials *protoc
 		made = append(made, clockExchange{sentNS: sent, backNS: back, wallNS: wall, there: there})
 	}
 	return compareExchanges(made), nil
+}
+
+// askAgent asks an agent a question, which it answers on a subject of its own.
+func askAgent(ctx context.Context, conn *nats.Conn, question, answer string) (*nats.Msg, error) {
+	answers, err := conn.SubscribeSync(answer)
+	if err != nil {
+		return nil, err
+	}
+	defer answers.Unsubscribe() //nolint:errcheck // fails only if the connection is closed
+	if err := conn.PublishRequest(question, answer, nil); err != nil {
+		return nil, err
+	}
+	m, err := answers.NextMsgWithContext(ctx)
+	if err == nil && len(m.Data) == 0 && m.Header.Get("Status") == noRespondersStatus {
+		err = nats.ErrNoResponders
+	}
+	return m, err
 }
 
 // errAgentGone is the error for an agent that has left the fleet.

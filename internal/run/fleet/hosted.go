@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/machine/host"
@@ -47,9 +46,8 @@ type endedMessage struct {
 	SamplesMissing string                  `json:"samples_missing,omitempty"` // why there are no samples
 }
 
-// sentSamples says where the parts of a file of samples are in the fleet's stream.
+// sentSamples describes a file of samples, whose parts were sent before.
 type sentSamples struct {
-	First  uint64 `json:"first"` // number of the first part in the stream
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
@@ -321,17 +319,16 @@ func aboutWorker(run, worker string) string { return run + "." + worker }
 func (w *hostedWorker) sendKept(ctx context.Context, what string, t workerEvent) {
 	whole, err := json.Marshal(t)
 	if err == nil {
-		_, err = w.sendParts(ctx, w.agent.credentials.KeptSubject(w.agent.Name), what, bytes.NewReader(whole), int64(len(whole)))
+		err = w.sendParts(ctx, w.agent.credentials.KeptSubject(w.agent.Name), what, bytes.NewReader(whole), int64(len(whole)))
 	}
 	if err != nil {
 		w.agent.report(fmt.Sprintf("worker %s: the message %s was not sent to the controller: %v", w.name, what, err))
 	}
 }
 
-// sendParts sends a text of this many bytes to a stream, in parts, and returns the number of the
-// first part in the stream. It sends each part again until the stream has confirmed it; the stream
-// drops duplicates.
-func (w *hostedWorker) sendParts(ctx context.Context, subject, what string, from io.Reader, size int64) (first uint64, err error) {
+// sendParts sends a text of this many bytes in parts. It sends each part again until the controller
+// has it.
+func (w *hostedWorker) sendParts(ctx context.Context, subject, what string, from io.Reader, size int64) error {
 	ctx, cancel := context.WithTimeout(ctx, keptSendTimeout)
 	defer cancel()
 	parts := max(1, (size+maxMessageBytes-1)/maxMessageBytes)
@@ -339,38 +336,15 @@ func (w *hostedWorker) sendParts(ctx context.Context, subject, what string, from
 		m := nats.NewMsg(subject)
 		m.Data = make([]byte, min(maxMessageBytes, size-i*maxMessageBytes))
 		if _, err := io.ReadFull(from, m.Data); err != nil {
-			return 0, err
+			return err
 		}
 		m.Header.Set(aboutHeader, aboutWorker(w.run, w.name))
 		m.Header.Set(partHeader, fmt.Sprintf("%d/%d", i+1, parts))
-		id := fmt.Sprintf("%s/%s/%s/%s/%d", w.agent.card.Session, w.run, w.name, what, i)
-		sequence, err := w.sendPart(ctx, m, id)
-		if err != nil {
-			return 0, err
-		}
-		if i == 0 {
-			first = sequence
+		if err := w.agent.got.send(ctx, w.agent.conn, m, fmt.Sprintf("%s/%s/%s/%d", w.run, w.name, what, i)); err != nil {
+			return err
 		}
 	}
-	return first, nil
-}
-
-func (w *hostedWorker) sendPart(ctx context.Context, m *nats.Msg, id string) (sequence uint64, err error) {
-	for {
-		publishing, done := context.WithTimeout(ctx, 2*time.Second)
-		stored, err := w.agent.stream.PublishMsg(publishing, m, jetstream.WithMsgID(id))
-		done()
-		switch {
-		case err == nil:
-			return stored.Sequence, nil
-		case ctx.Err() != nil:
-			return 0, err
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
+	return nil
 }
 
 // uploadSamples sends the worker's file of samples to the hub.
@@ -386,7 +360,7 @@ func (w *hostedWorker) uploadSamples(ctx context.Context) (*sentSamples, error) 
 	}
 	sum := sha256.New()
 	sent := &sentSamples{Bytes: status.Size()}
-	sent.First, err = w.sendParts(ctx, w.agent.credentials.SampleSubject(w.agent.Name), "samples", io.TeeReader(file, sum), sent.Bytes)
+	err = w.sendParts(ctx, w.agent.credentials.SampleSubject(w.agent.Name), "samples", io.TeeReader(file, sum), sent.Bytes)
 	sent.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return sent, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet/hub"
@@ -137,7 +138,15 @@ func (b *besieged) order(do orderVerb, change func(*controllerOrder)) controller
 // send sends a message as if it were an order.
 func (b *besieged) send(message []byte) orderAnswer {
 	b.t.Helper()
-	reply, err := b.conn.Request(must(b.hub.Controller()).OrderSubject("a"), message, 20*time.Second)
+	c := must(b.hub.Controller())
+	answers, err := b.conn.SubscribeSync(c.AnswerSubject("a", nuid.Next()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.conn.PublishRequest(c.OrderSubject("a"), answers.Subject, message); err != nil {
+		b.t.Fatal(err)
+	}
+	reply, err := answers.NextMsg(20 * time.Second)
 	if err != nil {
 		b.t.Fatalf("no answer to %.200q: %v", message, err)
 	}

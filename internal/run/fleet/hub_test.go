@@ -119,9 +119,7 @@ func TestFleetAgentMay(t *testing.T) {
 	ctx := within(t)
 
 	card := protocol.Card{Name: "a1", Labels: map[string]string{"role": "client"}, Session: "s", CPUs: 2}
-	if err := protocol.PutCard(ctx, open(t, agent), agentKeys.CardSubject("a1"), card); err != nil {
-		t.Fatal(err)
-	}
+	putCard(t, agent, agentKeys.CardSubject("a1"), card)
 	cards, err := protocol.ReadCards(ctx, open(t, controller), "mine")
 	if err != nil || len(cards) != 1 || cards[0].Name != "a1" || cards[0].Labels["role"] != "client" || cards[0].Seen.IsZero() {
 		t.Fatalf("cards %+v, %v: want that of a1", cards, err)
@@ -133,7 +131,14 @@ func TestFleetAgentMay(t *testing.T) {
 	if err := agent.FlushWithContext(ctx); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := controller.RequestWithContext(ctx, controllerKeys.OrderSubject("a1"), []byte("order"))
+	answers, err := controller.SubscribeSync(controllerKeys.AnswerSubject("a1", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.PublishRequest(controllerKeys.OrderSubject("a1"), answers.Subject, []byte("order")); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := answers.NextMsgWithContext(ctx)
 	if err != nil || string(answer.Data) != "yes" {
 		t.Fatalf("the order was answered %v, %v", answer, err)
 	}
@@ -152,16 +157,19 @@ func TestFleetAgentMay(t *testing.T) {
 		t.Fatalf("live: %v, %v", m, err)
 	}
 
-	for stream, subject := range map[protocol.Stream]string{protocol.Kept: agentKeys.KeptSubject("a1"), protocol.Samples: agentKeys.SampleSubject("a1")} {
-		if _, err := open(t, agent).Publish(ctx, subject, []byte("result")); err != nil {
+	kept, err := controller.SubscribeSync(agentKeys.FromSubjects("a1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := controller.FlushWithContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{agentKeys.KeptSubject("a1"), agentKeys.SampleSubject("a1")} {
+		if err := agent.Publish(subject, []byte("result")); err != nil {
 			t.Fatal(err)
 		}
-		kept, err := open(t, controller).OrderedConsumer(ctx, stream.Name("mine"), jetstream.OrderedConsumerConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m, err := kept.Next(jetstream.FetchContext(ctx)); err != nil || string(m.Data()) != "result" {
-			t.Fatalf("%s: %v, %v", stream, m, err)
+		if m, err := kept.NextMsgWithContext(ctx); err != nil || string(m.Data) != "result" {
+			t.Fatalf("%s: %v, %v", subject, m, err)
 		}
 	}
 	for _, e := range []*events{agentEvents, controllerEvents} {
@@ -293,23 +301,15 @@ func TestFleetHubAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := must(first.Agent(t.Context(), "a"))
-	conn, e := connect(t, c)
-	if _, err := open(t, conn).Publish(within(t), c.KeptSubject("a"), []byte("result")); err != nil {
-		t.Fatal(err)
-	}
+	_, e := connect(t, c)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	e.wait(t, "lost the connection to the hub")
 	second := startHub(t, hub.HubOptions{StateDir: dir, Listen: strings.TrimPrefix(c.URLs[0], "nats://")})
 	e.wait(t, "connected to the hub again")
-	controller, _ := connect(t, must(second.Controller()))
-	stream, err := open(t, controller).Stream(within(t), protocol.Kept.Name("mine"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := stream.CachedInfo().State.Msgs; n != 1 {
-		t.Errorf("%d results are kept, want 1", n)
+	if _, err := protocol.Join(within(t), must(second.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin})), "a", nil); err == nil || !strings.Contains(err.Error(), "has a member with this name") {
+		t.Errorf("the members are forgotten: %v", err)
 	}
 }
 

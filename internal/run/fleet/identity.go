@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,20 +58,18 @@ func keepSecret(path, text string) error {
 // errNameTaken is wrapped by the error of an agent whose name is the name of another agent.
 var errNameTaken = errors.New("another agent has this name")
 
-// takeName makes the agent answer whether its name is taken, unless another process does already:
-// an agent that was started twice, or whose credentials were copied.
-func (a *agent) takeName(ctx context.Context) error {
-	subject := a.credentials.NameSubject(a.Name)
-	asking, cancel := context.WithTimeout(ctx, protocol.ConnectTimeout)
-	defer cancel()
-	switch other, err := a.conn.RequestWithContext(asking, subject, nil); {
-	case err == nil:
-		return fmt.Errorf("%w: %s, on %.200q: end that one, or give this agent another --name", errNameTaken, a.Name, other.Data)
-	case !errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("ask whether the name %s is taken: %w", a.Name, err)
+// handleCard handles a card with the agent's own name. If it is another process's, which was started
+// twice or has copied credentials, then the one that began later ends.
+func (a *agent) handleCard(m *nats.Msg) {
+	var other protocol.Card
+	if json.Unmarshal(m.Data, &other) != nil || other.Session == a.card.Session || other.Left {
+		return
 	}
-	_, err := a.conn.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond([]byte(a.card.Machine)) })
-	return err
+	if cmp.Or(a.card.Started.Compare(other.Started), cmp.Compare(a.card.Session, other.Session)) < 0 {
+		a.sendCard() // the other one then ends
+		return
+	}
+	a.leave(fmt.Errorf("%w: %s, on %.200q: end that one, or give this agent another --name", errNameTaken, a.Name, other.Machine))
 }
 
 // errShutOut is the error of an agent that was shut out of the fleet.

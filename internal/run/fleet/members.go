@@ -133,13 +133,7 @@ func ReadPermissions(project, role, name string) (protocol.Permissions, error) {
 
 // PrintPermissions writes what a role may do at a NATS server, in the form of its configuration.
 func PrintPermissions(to io.Writer, p protocol.Permissions) error {
-	_, err := fmt.Fprintf(to, "permissions: {\n  publish: { allow: [%s] }\n  subscribe: { allow: [%s] }\n", quoteSubjects(p.Publish), quoteSubjects(p.Subscribe))
-	if p.Answers {
-		_, err = fmt.Fprintf(to, "  allow_responses: { max: %d, expires: \"%s\" }\n", hub.MaxAnswers, hub.AnswerTimeout)
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(to, "}")
-	}
+	_, err := fmt.Fprintf(to, "permissions: {\n  publish: { allow: [%s] }\n  subscribe: { allow: [%s] }\n}\n", quoteSubjects(p.Publish), quoteSubjects(p.Subscribe))
 	return err
 }
 

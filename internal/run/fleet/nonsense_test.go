@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/fleet/protocol"
@@ -51,11 +53,16 @@ func TestAssembly(t *testing.T) {
 	}
 }
 
+// kept makes a message that must not be lost.
+func kept(about, part string, data []byte) *nats.Msg {
+	return &nats.Msg{Header: nats.Header{aboutHeader: {about}, partHeader: {part}}, Data: data}
+}
+
 // waiting is a controller that waits for one worker, w1 of the agent a.
 func waiting() (*Controller, *remoteWorker) {
 	h := &leasedAgent{Card: protocol.Card{Name: "a"}}
-	r := &remoteWorker{on: h, name: "w1", spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{})}
-	c := &Controller{run: "r", held: map[string]*leasedAgent{"a": h}, ends: map[string]*remoteWorker{"a/w1": r}}
+	r := &remoteWorker{on: h, name: "w1", spec: worker.Spec{Client: &worker.ClientSpec{Clients: 1}}, seen: seenMessages{}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{})}
+	c := &Controller{run: "r", credentials: &protocol.Credentials{}, held: map[string]*leasedAgent{"a": h}, ends: map[string]*remoteWorker{"a/w1": r}}
 	r.controller = c
 	return c, r
 }
@@ -64,14 +71,14 @@ func waiting() (*Controller, *remoteWorker) {
 func TestWhatCannotBeReadEndsTheWorker(t *testing.T) {
 	for _, c := range []struct{ part, data string }{{"1/1", "{"}, {"2/2", "{}"}, {"", "{}"}, {"1/1", `{"result":{"client":{"requests":"many"}}}`}} {
 		on, r := waiting()
-		on.handleKept("wl.mine.from.a.kept", "r.w1", c.part, []byte(c.data))
+		on.handleKept("a", "kept", kept("r.w1", c.part, []byte(c.data)))
 		if _, err := r.Result(t.Context()); err == nil || !strings.Contains(err.Error(), "a: read the agent's message about a worker") {
 			t.Errorf("part %q, %q: %v", c.part, c.data, err)
 		}
 	}
 	on, r := waiting()
-	on.handleKept("wl.mine.from.a.kept", "r.w2", "1/1", []byte("{")) // of another worker
-	on.handleLive("wl.mine.from.a.live.r.w1", []byte("{"))           // what may be lost may be spoilt, too
+	on.handleKept("a", "kept", kept("r.w2", "1/1", []byte("{"))) // of another worker
+	on.handleLive("a", "wl.mine.from.a.live.r.w1", []byte("{"))  // what may be lost may be spoilt, too
 	if r.failure != nil {
 		t.Error(r.failure)
 	}
@@ -151,7 +158,7 @@ func FuzzKept(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte, offset int64) {
 		on, r := waiting()
 		r.offsetNS = offset
-		on.handleKept("wl.mine.from.a.kept", "r.w1", "1/1", message)
+		on.handleKept("a", "kept", kept("r.w1", "1/1", message))
 		if r.measured.Client == nil {
 			return
 		}

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+	"github.com/nats-io/nuid"
 
+	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -120,24 +120,15 @@ func (d *orderChecker) checkOrder(message []byte) (*controllerOrder, error) {
 	return &o, nil
 }
 
-// An answerReceiver receives the answers to all orders through one subscription.
+// An answerReceiver receives the answers to all orders.
 type answerReceiver struct {
-	inbox string
-
 	guard   sync.Mutex // guards the fields below
-	last    uint64
 	waiting map[string]chan *nats.Msg
-}
-
-func receiveAnswers(conn *nats.Conn) (*answerReceiver, error) {
-	a := &answerReceiver{inbox: conn.NewInbox(), waiting: map[string]chan *nats.Msg{}}
-	_, err := conn.Subscribe(a.inbox+".*", a.deliver)
-	return a, err
 }
 
 func (a *answerReceiver) deliver(m *nats.Msg) {
 	a.guard.Lock()
-	to := a.waiting[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]]
+	to := a.waiting[m.Subject]
 	a.guard.Unlock()
 	if to == nil {
 		return // the sender has stopped waiting for the answer
@@ -151,26 +142,23 @@ func (a *answerReceiver) deliver(m *nats.Msg) {
 // A pendingAnswer waits for the answer to one order.
 type pendingAnswer struct {
 	from  *answerReceiver
-	token string
 	inbox string
 	came  chan *nats.Msg
 }
 
 // register makes a pendingAnswer. The caller must call unregister.
-func (a *answerReceiver) register() *pendingAnswer {
+func (a *answerReceiver) register(c *protocol.Credentials, agent string) *pendingAnswer {
 	a.guard.Lock()
 	defer a.guard.Unlock()
-	a.last++
-	e := &pendingAnswer{from: a, token: strconv.FormatUint(a.last, 36), came: make(chan *nats.Msg, 1)}
-	e.inbox = a.inbox + "." + e.token
-	a.waiting[e.token] = e.came
+	e := &pendingAnswer{from: a, inbox: c.AnswerSubject(agent, nuid.Next()), came: make(chan *nats.Msg, 1)}
+	a.waiting[e.inbox] = e.came
 	return e
 }
 
 func (e *pendingAnswer) unregister() {
 	e.from.guard.Lock()
 	defer e.from.guard.Unlock()
-	delete(e.from.waiting, e.token)
+	delete(e.from.waiting, e.inbox)
 }
 
 // noRespondersStatus is the status in a NATS server's reply if nobody receives the request.

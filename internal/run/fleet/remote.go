@@ -27,7 +27,10 @@ type remoteWorker struct {
 	orderedNS  int64 // when the worker was ordered, on the controller's clock
 	onProgress func(live.Progress)
 	onInterval func(worker.Interval)
-	parts      messageAssembly // joins the parts of kept messages; only one goroutine uses it
+	// Only the goroutine that receives the agent's messages uses these.
+	parts   messageAssembly
+	seen    seenMessages
+	samples sampleFile
 
 	ready, result, ended chan struct{} // each is closed when the message with its name has arrived
 
@@ -47,8 +50,11 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 	c.names++
 	r := &remoteWorker{
 		controller: c, on: h, name: fmt.Sprintf("w%d-%s", c.names, strings.ToLower(nuid.Next())), spec: l.Spec, offsetNS: offsetNS, orderedNS: clock.Now(),
-		onProgress: l.OnProgress, onInterval: l.OnInterval,
+		onProgress: l.OnProgress, onInterval: l.OnInterval, seen: seenMessages{},
 		ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if l.Spec.Client != nil && l.Spec.Client.SamplesFile != "" {
+		r.samples.path = samplesPath(l.Spec.Client.SamplesFile, h.Name)
 	}
 	c.ends[r.key()] = r
 	c.guard.Unlock()
@@ -67,13 +73,13 @@ func (r *remoteWorker) key() string { return r.on.Name + "/" + r.name }
 
 // unregister removes the worker from the controller, which then ignores messages about the worker.
 func (r *remoteWorker) unregister() {
+	r.samples.discard()
 	r.controller.guard.Lock()
 	defer r.controller.guard.Unlock()
 	delete(r.controller.ends, r.key())
 }
 
-// handleEvent handles a message about the worker. Two goroutines call it: one for messages that may
-// be lost, and one for messages that must not be lost.
+// handleEvent handles a message about the worker.
 func (r *remoteWorker) handleEvent(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS
@@ -94,6 +100,11 @@ func (r *remoteWorker) handleEvent(t workerEvent) {
 			}
 		})
 	case t.Ended != nil:
+		if sent := t.Ended.Samples; sent != nil {
+			if err := r.samples.finish(sent); err != nil {
+				t.Ended.Samples, t.Ended.SamplesMissing = nil, err.Error()
+			}
+		}
 		r.setOnce(r.ended, func() {
 			r.last = *t.Ended
 			if t.Ended.Failure != "" {
@@ -101,6 +112,23 @@ func (r *remoteWorker) handleEvent(t workerEvent) {
 			}
 		})
 	}
+}
+
+// addKept handles a part of a message that must not be lost.
+func (r *remoteWorker) addKept(part string, data []byte) {
+	whole, done, err := r.parts.addPart(part, data)
+	if err == nil && !done {
+		return
+	}
+	var t workerEvent
+	if err == nil {
+		t, err = decodeWorkerEvent(whole)
+	}
+	if err != nil {
+		r.failWorker(fmt.Errorf("%s: read the agent's message about a worker: %w", r.on.Name, err))
+		return
+	}
+	r.handleEvent(t)
 }
 
 // setOnce calls change and closes the channel, unless the channel is already closed.

@@ -1,71 +1,85 @@
 package fleet
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"os"
-
-	"github.com/nats-io/nats.go/jetstream"
-
-	"wirelab.dev/internal/run/fleet/protocol"
+	"path/filepath"
+	"strings"
+	"sync"
 )
 
 // maxSampleFile bounds a file of samples from an agent.
 const maxSampleFile = 2 << 30
 
-// fetchSamples copies a worker's samples from the fleet's stream into a file.
-func (c *Controller) fetchSamples(ctx context.Context, of *remoteWorker, sent *sentSamples, path string) (err error) {
-	if sent.Bytes < 0 || sent.Bytes > maxSampleFile {
-		return fmt.Errorf("the samples have %d bytes: want at most %d", sent.Bytes, maxSampleFile)
+// A sampleFile is a worker's file of samples, which comes in parts.
+type sampleFile struct {
+	path string // empty means that no samples are wanted
+
+	guard sync.Mutex // guards the fields below
+	file  *os.File   // the parts so far; nil before the first and after the last
+	sum   hash.Hash
+	bytes int64
+	err   error // the first failure
+}
+
+// samplesPath returns the path of the file for the samples of an agent's client.
+func samplesPath(path, agent string) string {
+	extension := filepath.Ext(path)
+	return strings.TrimSuffix(path, extension) + "-" + agent + extension
+}
+
+func (f *sampleFile) partPath() string { return f.path + ".part" }
+
+// add adds the next part.
+func (f *sampleFile) add(data []byte) {
+	f.guard.Lock()
+	defer f.guard.Unlock()
+	if f.path == "" || f.err != nil {
+		return
 	}
-	stream, subject := protocol.Samples.Name(c.credentials.Project), c.credentials.SampleSubject(of.on.Name)
-	parts, err := c.stream.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: sent.First,
-	})
-	if err != nil {
-		return err
-	}
-	part := path + ".part"
-	file, err := os.Create(part)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, file.Close()); err != nil {
-			err = errors.Join(err, os.Remove(part))
+	if f.file == nil {
+		f.sum = sha256.New()
+		if f.err = os.MkdirAll(filepath.Dir(f.path), 0o755); f.err != nil {
 			return
 		}
-		err = os.Rename(part, path)
-	}()
-	sum, about, last := sha256.New(), aboutWorker(c.run, of.name), sent.First
-	for left := sent.Bytes; left > 0; {
-		m, err := parts.Next(jetstream.FetchMaxWait(keptSendTimeout))
-		if err != nil {
-			return err
-		}
-		if m.Headers().Get(aboutHeader) != about || int64(len(m.Data())) > left {
-			return errors.New("the samples on the hub are not those of this worker, or were pushed out by later ones")
-		}
-		if _, err := file.Write(m.Data()); err != nil {
-			return err
-		}
-		_, _ = sum.Write(m.Data()) // never fails
-		left -= int64(len(m.Data()))
-		if at, err := m.Metadata(); err == nil {
-			last = at.Sequence.Stream
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if f.file, f.err = os.Create(f.partPath()); f.err != nil {
+			return
 		}
 	}
-	if hex.EncodeToString(sum.Sum(nil)) != sent.SHA256 {
-		return errors.New("the samples were damaged on their way")
+	if f.bytes += int64(len(data)); f.bytes > maxSampleFile {
+		f.err = fmt.Errorf("the samples have more than %d bytes", maxSampleFile)
+		return
 	}
-	if from, err := c.stream.Stream(ctx, stream); err == nil { // if this fails, the samples expire later
-		_ = from.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(last+1))
+	_, _ = f.sum.Write(data) // never fails
+	_, f.err = f.file.Write(data)
+}
+
+// finish ends the file, which must be the one that the agent has sent.
+func (f *sampleFile) finish(sent *sentSamples) error {
+	f.guard.Lock()
+	defer f.guard.Unlock()
+	switch {
+	case f.err != nil:
+		return f.err
+	case f.file == nil || f.bytes != sent.Bytes || hex.EncodeToString(f.sum.Sum(nil)) != sent.SHA256:
+		return errors.New("the samples are not those that the agent has sent: a part is missing or damaged")
 	}
-	return nil
+	err := f.file.Close()
+	f.file = nil
+	return errors.Join(err, os.Rename(f.partPath(), f.path))
+}
+
+// discard removes a file that was not finished.
+func (f *sampleFile) discard() {
+	f.guard.Lock()
+	defer f.guard.Unlock()
+	if f.file != nil {
+		_ = f.file.Close()
+		_ = os.Remove(f.partPath()) // the error matters to nobody: the trial has failed
+		f.file, f.err = nil, errors.New("the worker has ended")
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -256,8 +254,11 @@ func (c *Controller) leaseAgent(ctx context.Context, card protocol.Card) (*lease
 		return h, nil
 	}
 	h = &leasedAgent{Card: card, line: to, heard: time.Now()}
-	if _, err := c.sendOrder(ctx, h, controllerOrder{Do: claimAgent, LeaseNS: int64(c.plan.Lease)}); err != nil {
+	if h.hears, err = c.hear(card.Name); err != nil {
 		return nil, err
+	}
+	if _, err := c.sendOrder(ctx, h, controllerOrder{Do: claimAgent, LeaseNS: int64(c.plan.Lease)}); err != nil {
+		return nil, errors.Join(err, h.hears.Unsubscribe())
 	}
 	c.guard.Lock()
 	c.held[card.Name] = h
@@ -343,7 +344,7 @@ func (s *trialStage) End(ctx context.Context, r *record.Record) error {
 		}
 	}
 	if s.samples != "" {
-		if err := s.fetchSamples(ctx, r); err != nil {
+		if err := s.recordSamples(r); err != nil {
 			r.Warnings = append(r.Warnings, "the samples were not kept: "+err.Error())
 		}
 	}
@@ -354,11 +355,8 @@ func clientIndex(f *record.Fleet, name string) int {
 	return slices.IndexFunc(f.Clients, func(c record.FleetClient) bool { return c.Name == name })
 }
 
-// fetchSamples fetches the samples of all clients from the hub. It writes one file per client.
-func (s *trialStage) fetchSamples(ctx context.Context, r *record.Record) error {
-	if err := os.MkdirAll(filepath.Dir(s.samples), 0o755); err != nil {
-		return err
-	}
+// recordSamples writes the paths of the clients' samples into the record.
+func (s *trialStage) recordSamples(r *record.Record) error {
 	for _, m := range s.remoteClients() {
 		m.guard.Lock()
 		sent, missing := m.last.Samples, m.last.SamplesMissing
@@ -366,20 +364,11 @@ func (s *trialStage) fetchSamples(ctx context.Context, r *record.Record) error {
 		if sent == nil {
 			return fmt.Errorf("%s: %s", m.on.Name, cmp.Or(missing, "the client has no samples"))
 		}
-		if err := s.controller.fetchSamples(ctx, m, sent, s.samplesPath(m)); err != nil {
-			return fmt.Errorf("%s: %w", m.on.Name, err)
-		}
 		if i := clientIndex(r.Fleet, m.on.Name); i >= 0 {
-			r.Fleet.Clients[i].SamplesFile = s.samplesPath(m)
+			r.Fleet.Clients[i].SamplesFile = m.samples.path
 		}
 	}
 	return nil
-}
-
-// samplesPath returns the path of the file for a client's samples.
-func (s *trialStage) samplesPath(m *remoteWorker) string {
-	extension := filepath.Ext(s.samples)
-	return strings.TrimSuffix(s.samples, extension) + "-" + m.on.Name + extension
 }
 
 func (s *trialStage) remoteClients() []*remoteWorker {

@@ -86,9 +86,6 @@ func (a *userAuthority) permissionsOf(role string) jwt.UserPermissionLimits {
 	may := protocol.PermissionsOf(a.project, role, "{{name()}}")
 	limits := jwt.NewUserClaims(a.accountKey).UserPermissionLimits // without limits
 	limits.Pub.Allow, limits.Sub.Allow = may.Publish, may.Subscribe
-	if may.Answers {
-		limits.Resp = &jwt.ResponsePermission{MaxMsgs: MaxAnswers, Expires: AnswerTimeout}
-	}
 	switch role {
 	case protocol.RoleAgent:
 		limits.Payload, limits.Subs = maxAgentPayload, maxUserSubs
@@ -110,8 +107,6 @@ func (a *userAuthority) enforce(s *server.Server) error {
 
 // Limits on what an agent or a joining machine may hold at the hub.
 const (
-	MaxAnswers       = 4
-	AnswerTimeout    = 2 * time.Minute
 	maxUserSubs      = 32
 	maxAgentPayload  = protocol.MaxAgentMessage
 	maxJoinerPayload = 16 << 10
@@ -138,7 +133,7 @@ const (
 func (a *userAuthority) sign(g grant) (string, error) {
 	claims := jwt.NewUserClaims(g.key)
 	claims.Name = g.name
-	if g.validFor > 0 {
+	if g.validFor != 0 {
 		claims.Expires = time.Now().Add(g.validFor).Unix()
 	}
 	claims.SetScoped(true)

@@ -26,7 +26,6 @@ import (
 type gate struct {
 	hub     *Hub
 	conn    *nats.Conn // may do all in the fleet's account
-	stream  jetstream.JetStream
 	members jetstream.KeyValue
 	watch   jetstream.KeyWatcher
 	done    sync.WaitGroup
@@ -52,7 +51,7 @@ func membersBucket(project string) string { return "wl_" + project + "_members" 
 func openGate(ctx context.Context, h *Hub, conn *nats.Conn, js jetstream.JetStream, replicas int) (*gate, error) {
 	ctx, cancel := context.WithTimeout(ctx, protocol.HubTimeout)
 	defer cancel()
-	g := &gate{hub: h, conn: conn, stream: js}
+	g := &gate{hub: h, conn: conn}
 	var err error
 	g.members, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: membersBucket(h.options.Project), Description: "the members of the fleet " + h.options.Project,
@@ -65,6 +64,13 @@ func openGate(ctx context.Context, h *Hub, conn *nats.Conn, js jetstream.JetStre
 		return nil, err
 	}
 	c := protocol.Credentials{Project: h.options.Project}
+	// The gate may publish anywhere, so the asker must not choose any subject for the answer.
+	inboxesOf := func(subject string) string {
+		if id, is := strings.CutPrefix(subject, c.GateSubject(protocol.JoinQuestion)+"."); is {
+			return protocol.Inboxes(c.Project, protocol.RoleJoin, id)
+		}
+		return protocol.Inboxes(c.Project, protocol.RoleController, "")
+	}
 	for _, question := range []struct {
 		subject string
 		answer  func(*nats.Msg) (protocol.GateAnswer, error)
@@ -76,12 +82,7 @@ func openGate(ctx context.Context, h *Hub, conn *nats.Conn, js jetstream.JetStre
 		{c.GateSubject(protocol.PlaceQuestion), g.place, true},
 	} {
 		hear := func(m *nats.Msg) {
-			// The gate may publish anywhere, so the asker must not choose any subject for the answer.
-			asker := protocol.Credentials{Project: c.Project, Role: protocol.RoleController}
-			if id, joins := strings.CutPrefix(m.Subject, c.GateSubject(protocol.JoinQuestion)+"."); joins {
-				asker.Role, asker.Name = protocol.RoleJoin, id
-			}
-			if !strings.HasPrefix(m.Reply, asker.InboxPrefix()) {
+			if !strings.HasPrefix(m.Reply, inboxesOf(m.Subject)) {
 				g.log("a question to the gate (%s) wants its answer on %.80q: it gets none", m.Subject, m.Reply)
 				return
 			}
@@ -278,9 +279,7 @@ func (g *gate) shutOut(ctx context.Context, name string) error {
 	g.log("shut out the %s %s", known.Role, name)
 	if known.Role == protocol.RoleAgent {
 		c := protocol.Credentials{Project: g.hub.options.Project}
-		if err := protocol.PutCard(ctx, g.stream, c.CardSubject(name), protocol.Card{Name: name, Left: true}); err != nil {
-			g.log("%v", err) // the card expires
-		}
+		_ = protocol.PutCard(g.conn, c.CardSubject(name), protocol.Card{Name: name, Left: true}) // if this fails, the card expires later
 	}
 	return g.members.Purge(ctx, memberPrefix+name)
 }

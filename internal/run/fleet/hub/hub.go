@@ -266,7 +266,7 @@ func (h *Hub) serverOptions() (*server.Options, error) {
 		ServerName: "wirelab-" + h.options.Project, Host: host, Port: port,
 		NoSigs: true, DisableJetStreamBanner: true,
 		JetStream: true, StoreDir: filepath.Join(h.options.StateDir, "jetstream"),
-		JetStreamMaxStore: maxStoreBytes + maxMemberBytes, JetStreamMaxMemory: maxMemoryBytes,
+		JetStreamMaxStore: maxMemberBytes, JetStreamMaxMemory: maxMemoryBytes,
 		MaxPayload:  maxPayloadBytes,
 		AuthTimeout: slowClient, TLSTimeout: slowClient,
 		PingInterval: protocol.PingPeriod, MaxPingsOut: protocol.MaxUnansweredPings,

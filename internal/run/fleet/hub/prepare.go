@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
@@ -17,52 +16,28 @@ import (
 	"wirelab.dev/internal/run/fleet/protocol"
 )
 
-// Limits on the data that a hub stores. A controller fetches a trial's data within minutes.
+// Limits on the data that a hub stores.
 const (
-	keptLifetime    = 24 * time.Hour
-	maxKeptBytes    = 1 << 30
-	duplicateWindow = 2 * time.Minute
-	maxSampleBytes  = 8 << 30
-	maxStoreBytes   = maxKeptBytes + maxSampleBytes
 	maxMemberBytes  = 64 << 20
 	maxMemoryBytes  = 2 * protocol.MaxCardsBytes
 	maxPayloadBytes = 8 << 20
-	// maxKeptPerAgent and maxSamplesPerAgent bound the parts of messages that an agent has stored.
-	maxKeptPerAgent    = 256
-	maxSamplesPerAgent = 4096
 )
 
-// PrepareJetStream makes the bucket for cards, the stream for messages that must not be lost, and
-// the store for samples, each with this number of replicas. It updates the limits of existing ones.
+// PrepareJetStream makes the stream of cards, with this number of replicas, or updates its limits.
+// Cards stay in memory: writing them to disk every few seconds could disturb measurements. The stream
+// acknowledges nothing, and has no rollups and no times to live: an agent's message changes that
+// agent's card only.
 func PrepareJetStream(ctx context.Context, js jetstream.JetStream, project string, replicas int) error {
 	if err := protocol.CheckProject(project); err != nil {
 		return err
 	}
-	for _, s := range []jetstream.StreamConfig{
-		{ // cards stay in memory: writing them to disk every few seconds could disturb measurements
-			Description: "the agents of the fleet " + project, Storage: jetstream.MemoryStorage,
-			MaxAge: protocol.CardTTL, MaxMsgSize: protocol.MaxCardBytes, MaxBytes: protocol.MaxCardsBytes, MaxMsgsPerSubject: 1,
-			Name: string(protocol.Cards),
-		},
-		{
-			Description: "messages that the fleet must not lose: " + project, Storage: jetstream.FileStorage,
-			MaxAge: keptLifetime, MaxBytes: maxKeptBytes, MaxMsgsPerSubject: maxKeptPerAgent, Duplicates: duplicateWindow,
-			Name: string(protocol.Kept),
-		},
-		{
-			Description: "samples of the fleet " + project, Storage: jetstream.FileStorage,
-			MaxAge: keptLifetime, MaxBytes: maxSampleBytes, MaxMsgsPerSubject: maxSamplesPerAgent, Duplicates: duplicateWindow,
-			Name: string(protocol.Samples),
-		},
-	} {
-		stream := protocol.Stream(s.Name)
-		s.Name, s.Subjects, s.Replicas = stream.Name(project), []string{stream.Subject(project)}, replicas
-		s.Discard, s.DenyDelete = jetstream.DiscardOld, true
-		// Without rollups and times to live, no message can remove or outlive others.
-		s.AllowRollup, s.AllowMsgTTL = false, false
-		if _, err := js.CreateOrUpdateStream(ctx, s); err != nil {
-			return fmt.Errorf("make the stream %s: %w", s.Name, err)
-		}
+	_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: protocol.CardStream(project), Description: "the agents of the fleet " + project, Subjects: []string{protocol.CardSubjects(project)},
+		Storage: jetstream.MemoryStorage, Replicas: replicas, NoAck: true, DenyDelete: true, DenyPurge: true,
+		MaxMsgsPerSubject: 1, MaxAge: protocol.CardTTL, MaxMsgSize: protocol.MaxCardBytes, MaxBytes: protocol.MaxCardsBytes, Discard: jetstream.DiscardOld,
+	})
+	if err != nil {
+		return fmt.Errorf("make the stream of agents' cards: %w", err)
 	}
 	return nil
 }
@@ -115,7 +90,7 @@ func PrepareUserNATS(ctx context.Context, o UserNATS) error {
 	return nil
 }
 
-// prepare makes the fleet's streams on the server.
+// prepare makes the fleet's stream on the server.
 func (o *UserNATS) prepare(ctx context.Context, c *protocol.Credentials) error {
 	var told permissionErrors
 	conn, err := protocol.Connect(ctx, c, "prepare", told.add)
@@ -150,7 +125,7 @@ func (o *UserNATS) credentials(k *keys, role, name, file string) (*protocol.Cred
 	return c, nil
 }
 
-// checkAccount returns an error if the account lacks JetStream, memory or storage for a fleet.
+// checkAccount returns an error if the account lacks JetStream, or memory for a fleet.
 func checkAccount(ctx context.Context, js jetstream.JetStream) error {
 	info, err := js.AccountInfo(ctx)
 	switch {
@@ -159,16 +134,8 @@ func checkAccount(ctx context.Context, js jetstream.JetStream) error {
 	case err != nil:
 		return fmt.Errorf("read the limits of the account: %w", err)
 	}
-	for _, limit := range []struct {
-		what      string
-		most, own int64
-	}{
-		{"memory", info.Limits.MaxMemory, protocol.MaxCardsBytes},
-		{"storage", info.Limits.MaxStore, maxStoreBytes},
-	} {
-		if limit.most >= 0 && limit.most < limit.own {
-			return fmt.Errorf("the account may use %d MiB of %s: a fleet needs %d MiB; raise the account's JetStream limits", limit.most>>20, limit.what, limit.own>>20)
-		}
+	if most := info.Limits.MaxMemory; most >= 0 && most < protocol.MaxCardsBytes {
+		return fmt.Errorf("the account may use %d MiB of memory for JetStream: a fleet needs %d MiB; raise the limit", most>>20, protocol.MaxCardsBytes>>20)
 	}
 	return nil
 }

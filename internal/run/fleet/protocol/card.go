@@ -60,8 +60,8 @@ const (
 // MaxAgentMessage bounds a message of an agent. A NATS server's default limit is the same.
 const MaxAgentMessage = 1 << 20
 
-// PutCard writes or renews an agent's card.
-func PutCard(ctx context.Context, js jetstream.JetStream, subject string, card Card) error {
+// PutCard sends an agent's card, for the first time or again.
+func PutCard(conn *nats.Conn, subject string, card Card) error {
 	text, err := json.Marshal(card)
 	if err != nil {
 		return fmt.Errorf("write the card of %s: %w", card.Name, err)
@@ -69,8 +69,8 @@ func PutCard(ctx context.Context, js jetstream.JetStream, subject string, card C
 	if len(text) > MaxCardBytes {
 		return fmt.Errorf("the card of %s has %d bytes: want at most %d; give the agent fewer labels", card.Name, len(text), MaxCardBytes)
 	}
-	if _, err := js.Publish(ctx, subject, text); err != nil {
-		return fmt.Errorf("store the card of %s: %w", card.Name, err)
+	if err := conn.Publish(subject, text); err != nil {
+		return fmt.Errorf("send the card of %s: %w", card.Name, err)
 	}
 	return nil
 }
@@ -78,14 +78,14 @@ func PutCard(ctx context.Context, js jetstream.JetStream, subject string, card C
 // ReadCards returns the cards of all agents, sorted by name. It skips those that it cannot decode,
 // and those of agents that have left.
 func ReadCards(ctx context.Context, js jetstream.JetStream, project string) ([]Card, error) {
-	latest, err := js.OrderedConsumer(ctx, Cards.Name(project), jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{Cards.Subject(project)},
+	latest, err := js.OrderedConsumer(ctx, CardStream(project), jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{CardSubjects(project)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the agents' cards: %w", err)
 	}
 	info := latest.CachedInfo()
-	defer func() { _ = js.DeleteConsumer(ctx, Cards.Name(project), info.Name) }() // else the server removes it later
+	defer func() { _ = js.DeleteConsumer(ctx, CardStream(project), info.Name) }() // else the server removes it later
 	if info.NumPending == 0 {
 		return nil, nil
 	}

@@ -6,11 +6,12 @@
 //
 //	wl.P.to.A.order             signed orders, answered
 //	wl.P.to.A.clock             exchanges of instants, answered
-//	wl.P.to.A.name              answered if the name is taken
+//	wl.P.to.A.got               the controller has a message of wl.P.from.A.kept or .samples
 //	wl.P.from.A.card            who the agent is; in the stream wl_P_card
+//	wl.P.from.A.answer.X        answers
 //	wl.P.from.A.live.RUN.W      progress and intervals of the worker W; may be lost
-//	wl.P.from.A.kept            ready, results and errors; in the stream wl_P_kept
-//	wl.P.from.A.samples         parts of files of samples; in the stream wl_P_samples
+//	wl.P.from.A.kept            ready, results and errors; sent until the controller has them
+//	wl.P.from.A.samples         parts of files of samples; likewise
 //	wl.P.gate.QUESTION          questions to the hub, answered
 //
 // PermissionsOf returns who may use which. Only the agent A publishes to wl.P.from.A.

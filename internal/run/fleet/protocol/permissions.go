@@ -4,44 +4,41 @@ package protocol
 type Permissions struct {
 	Publish   []string `json:"publish"`
 	Subscribe []string `json:"subscribe"`
-	Answers   bool     `json:"answers"` // may answer a request, on the request's reply subject
 }
 
 // PermissionsOf returns what a role with this name may do. It may do nothing else.
+//
+// An agent may not even answer on the reply subject of a request: whoever may publish on a subject
+// that he hears could name any subject there. Nor does the server acknowledge what an agent stores,
+// since the agent could name any subject for that, too.
 func PermissionsOf(project, role, name string) Permissions {
 	c := &Credentials{Project: project, Role: role, Name: name}
-	own := Permissions{Subscribe: []string{c.InboxPrefix() + ".>"}}
+	cards := CardStream(project)
 	switch role {
 	case RoleJoin:
-		own.Publish = []string{c.GateSubject(JoinQuestion, name)}
+		return Permissions{Publish: []string{c.GateSubject(JoinQuestion, name)}, Subscribe: []string{c.InboxPrefix() + ".>"}}
 	case RoleAgent:
-		own.Answers = true
-		own.Subscribe = append(own.Subscribe, toSubject(project, name, "*"))
-		own.Publish = []string{
-			c.CardSubject(name), c.KeptSubject(name), c.SampleSubject(name), c.LiveSubject(name, "*", "*"),
-			c.NameSubject(name), // it asks itself, so another process with the name answers
+		return Permissions{
+			Publish:   []string{c.CardSubject(name), c.KeptSubject(name), c.SampleSubject(name), c.LiveSubject(name, "*", "*"), c.AnswerSubject(name, "*")},
+			Subscribe: []string{toSubject(project, name, "*"), c.CardSubject(name)},
 		}
 	case RoleController:
-		own.Subscribe = append(own.Subscribe, c.LiveSubject("*", "*", "*"))
-		own.Publish = []string{toSubject(project, "*", "*")}
+		may := Permissions{
+			Publish: []string{
+				toSubject(project, "*", "*"), "$JS.API.STREAM.INFO." + cards, "$JS.API.CONSUMER.CREATE." + cards + ".>",
+				"$JS.API.CONSUMER.INFO." + cards + ".*", "$JS.API.CONSUMER.MSG.NEXT." + cards + ".*", "$JS.API.CONSUMER.DELETE." + cards + ".*", "$JS.FC." + cards + ".>",
+			},
+			Subscribe: []string{c.InboxPrefix() + ".>", c.FromSubjects("*")},
+		}
 		for _, question := range ControllerQuestions() {
-			own.Publish = append(own.Publish, c.GateSubject(question))
+			may.Publish = append(may.Publish, c.GateSubject(question))
 		}
-		for _, s := range Streams() {
-			stream := s.Name(project)
-			own.Publish = append(own.Publish,
-				"$JS.API.STREAM.INFO."+stream, "$JS.API.CONSUMER.CREATE."+stream+".>", "$JS.API.CONSUMER.INFO."+stream+".*",
-				"$JS.API.CONSUMER.MSG.NEXT."+stream+".*", "$JS.API.CONSUMER.DELETE."+stream+".*", "$JS.FC."+stream+".>",
-			)
-		}
-		own.Publish = append(own.Publish, "$JS.API.STREAM.PURGE."+Samples.Name(project))
+		return may
 	case RolePrepare:
-		own.Publish = []string{"$JS.API.INFO"}
-		for _, s := range Streams() {
-			for _, verb := range []string{"INFO", "CREATE", "UPDATE"} {
-				own.Publish = append(own.Publish, "$JS.API.STREAM."+verb+"."+s.Name(project))
-			}
+		return Permissions{
+			Publish:   []string{"$JS.API.INFO", "$JS.API.STREAM.INFO." + cards, "$JS.API.STREAM.CREATE." + cards, "$JS.API.STREAM.UPDATE." + cards},
+			Subscribe: []string{c.InboxPrefix() + ".>"},
 		}
 	}
-	return own
+	return Permissions{}
 }

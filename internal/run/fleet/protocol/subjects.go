@@ -32,8 +32,17 @@ func (c *Credentials) OrderSubject(agent string) string { return toSubject(c.Pro
 // ClockSubject returns the subject on which an agent answers questions about its clock.
 func (c *Credentials) ClockSubject(agent string) string { return toSubject(c.Project, agent, "clock") }
 
-// NameSubject returns the subject on which an agent answers whether its name is taken.
-func (c *Credentials) NameSubject(agent string) string { return toSubject(c.Project, agent, "name") }
+// GotSubject returns the subject on which an agent learns that the controller has a message.
+func (c *Credentials) GotSubject(agent string) string { return toSubject(c.Project, agent, "got") }
+
+// AnswerSubject returns the subject of an agent's answer to an order or a question. Its last part is
+// the asker's choice. An agent may answer nowhere else.
+func (c *Credentials) AnswerSubject(agent, to string) string {
+	return fromSubject(c.Project, agent, "answer."+to)
+}
+
+// FromSubjects returns the subjects of all that an agent tells.
+func (c *Credentials) FromSubjects(agent string) string { return fromSubject(c.Project, agent, ">") }
 
 // CardSubject returns the subject of an agent's card.
 func (c *Credentials) CardSubject(agent string) string { return fromSubject(c.Project, agent, "card") }
@@ -43,7 +52,7 @@ func (c *Credentials) LiveSubject(agent, run, worker string) string {
 	return fromSubject(c.Project, agent, "live."+run+"."+worker)
 }
 
-// KeptSubject returns the subject of an agent's messages that must arrive. "*" matches any agent.
+// KeptSubject returns the subject of an agent's messages that must arrive.
 func (c *Credentials) KeptSubject(agent string) string { return fromSubject(c.Project, agent, "kept") }
 
 // SampleSubject returns the subject of an agent's samples.
@@ -57,7 +66,7 @@ func (c *Credentials) GateSubject(question ...string) string {
 }
 
 // InboxPrefix returns the prefix of the subjects on which the owner receives answers.
-func (c *Credentials) InboxPrefix() string { return inboxPrefix(c.Project, c.Role, c.Name) }
+func (c *Credentials) InboxPrefix() string { return Inboxes(c.Project, c.Role, c.Name) }
 
 func toSubject(project, agent, what string) string {
 	return fmt.Sprintf("wl.%s.to.%s.%s", project, agent, what)
@@ -67,26 +76,14 @@ func fromSubject(project, agent, what string) string {
 	return fmt.Sprintf("wl.%s.from.%s.%s", project, agent, what)
 }
 
-func inboxPrefix(project, role, name string) string {
+// Inboxes returns the first part of the subjects on which the owners of a role receive answers of the hub.
+// The name may be empty, for all owners.
+func Inboxes(project, role, name string) string {
 	return fmt.Sprintf("wl.%s.inbox.%s.%s", project, role, name)
 }
 
-// A Stream is one of a fleet's streams. Each agent publishes on a subject of its own, and the stream
-// bounds the number of messages of each subject: an agent can push out its own messages, not others'.
-type Stream string
+// CardStream returns the name of the stream with the latest card of each agent of a project.
+func CardStream(project string) string { return "wl_" + project + "_card" }
 
-// The streams of a fleet.
-const (
-	Cards   Stream = "card"    // the latest card of each agent
-	Kept    Stream = "kept"    // messages that must arrive
-	Samples Stream = "samples" // parts of files of samples
-)
-
-// Streams returns all streams of a fleet.
-func Streams() []Stream { return []Stream{Cards, Kept, Samples} }
-
-// Name returns the stream's name in a project.
-func (s Stream) Name(project string) string { return "wl_" + project + "_" + string(s) }
-
-// Subject returns the subject of all agents' messages in the stream.
-func (s Stream) Subject(project string) string { return fromSubject(project, "*", string(s)) }
+// CardSubjects returns the subject of all agents' cards.
+func CardSubjects(project string) string { return fromSubject(project, "*", "card") }
