@@ -261,8 +261,12 @@ func (c *Controller) leaseAgent(ctx context.Context, card protocol.Card) (*lease
 		return nil, errors.Join(err, h.hears.Unsubscribe())
 	}
 	c.guard.Lock()
+	earlier := c.held[card.Name] // a session that has ended, although nobody has noticed yet
 	c.held[card.Name] = h
 	c.guard.Unlock()
+	if earlier != nil {
+		_ = earlier.hears.Unsubscribe() // fails only if the connection is closed
+	}
 	return h, nil
 }
 
