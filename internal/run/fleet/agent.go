@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -96,9 +97,11 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 	ctx, a.leave = context.WithCancelCause(ctx)
 	defer a.leave(nil)
 	a.conn.SetClosedHandler(func(*nats.Conn) { a.leave(errShutOut) })
-	if err := a.clearSpool(); err != nil {
+	release, err := a.clearSpool()
+	if err != nil {
 		return err
 	}
+	defer release()
 	if err := a.subscribe(); err != nil {
 		return err
 	}
@@ -106,12 +109,12 @@ func RunAgent(ctx context.Context, credentials *protocol.Credentials, o AgentOpt
 	a.report(fmt.Sprintf("agent %s is in the fleet %s: its clients dial %s, its servers listen on %s, its programs are %s", a.Name, a.credentials.Project, joinRanges(a.Dial), a.Listen, a.allowed.describePrograms()))
 	a.renewCard(ctx)
 	a.endWorkers()
+	if err := context.Cause(ctx); errors.Is(err, errShutOut) || errors.Is(err, errNameTaken) {
+		return err // the card is another agent's now
+	}
 	a.card.Left = true
 	a.sendCard()
 	_ = a.conn.FlushTimeout(time.Second) // if this fails, the card expires later
-	if err := context.Cause(ctx); errors.Is(err, errShutOut) || errors.Is(err, errNameTaken) {
-		return err
-	}
 	return nil
 }
 
@@ -139,13 +142,31 @@ func (a *agent) setIdentity() error {
 	return nil
 }
 
-// clearSpool makes the spool folder, and removes files of an earlier agent with the same name.
-func (a *agent) clearSpool() error {
+// clearSpool makes the spool folder, and removes files of an earlier agent with the same name. It locks
+// the folder until release is called: another process may be this agent, too.
+func (a *agent) clearSpool() (release func(), err error) {
 	a.spool = filepath.Join(a.Spool, a.credentials.Project+"."+a.Name)
-	if err := errors.Join(os.RemoveAll(a.spool), os.MkdirAll(a.spool, 0o700)); err != nil {
-		return fmt.Errorf("prepare the spool folder: %w", err)
+	if err := os.MkdirAll(a.Spool, 0o700); err != nil {
+		return nil, fmt.Errorf("prepare the spool folder: %w", err)
 	}
-	return nil
+	lock, err := os.OpenFile(a.spool+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the spool folder: %w", err)
+	}
+	release = func() { _ = lock.Close() } // which ends the lock
+	switch err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		release()
+		return nil, fmt.Errorf("%w: %s, on this machine: end that one, or give this agent another --name", errNameTaken, a.Name)
+	case err != nil:
+		release()
+		return nil, fmt.Errorf("lock the spool folder: %w", err)
+	}
+	if err := errors.Join(os.RemoveAll(a.spool), os.MkdirAll(a.spool, 0o700)); err != nil {
+		release()
+		return nil, fmt.Errorf("prepare the spool folder: %w", err)
+	}
+	return release, nil
 }
 
 // endWorkers ends all workers and refuses new leases. It waits for the workers' last messages.

@@ -359,6 +359,22 @@ func TestRevoke(t *testing.T) {
 	connect(t, must(protocol.Join(within(t), token, "a", nil)))
 }
 
+// Two processes with the same credentials cannot both be the agent: the later one ends.
+func TestAnAgentIsOneProcess(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	c := must(started.Agent(t.Context(), "a"))
+	runAgentBy(t, c, "a", "role=client")
+	waitForCards(t, must(started.Controller()), 1)
+	err := fleet.RunAgent(within(t), c, fleet.AgentOptions{
+		Name: "a", Programs: []fleet.Program{{Name: "wirelab", Command: []string{must(os.Executable()), "worker"}}},
+		Listen: netip.MustParseAddr("127.0.0.1"), Spool: t.TempDir(), Log: &lockedBuffer{}, Version: "test",
+	})
+	if err == nil || !strings.Contains(err.Error(), "another agent has this name: a, on ") {
+		t.Errorf("the second process: %v", err)
+	}
+	waitForCards(t, must(started.Controller()), 1)
+}
+
 // An agent's servers listen where the hub sees the agent, whatever its card says.
 func TestAnAgentCannotPointClientsElsewhere(t *testing.T) {
 	started := startHub(t, hub.HubOptions{})

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,8 +51,13 @@ func TestASpoolIsCleared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.clearSpool(); err != nil {
+	release, err := a.clearSpool()
+	if err != nil {
 		t.Fatal(err)
+	}
+	defer release()
+	if _, err := a.clearSpool(); !errors.Is(err, errNameTaken) {
+		t.Errorf("another process cleared it, too: %v", err)
 	}
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Errorf("what was left is there: %v", err)

@@ -63,7 +63,16 @@ func openGate(ctx context.Context, h *Hub, conn *nats.Conn, js jetstream.JetStre
 	if err := g.followRevocations(ctx); err != nil {
 		return nil, err
 	}
-	c := protocol.Credentials{Project: h.options.Project}
+	if err := g.answerQuestions(ctx); err != nil {
+		g.stopFollowing()
+		return nil, err
+	}
+	return g, nil
+}
+
+// answerQuestions begins to answer questions.
+func (g *gate) answerQuestions(ctx context.Context) error {
+	c := protocol.Credentials{Project: g.hub.options.Project}
 	// The gate may publish anywhere, so the asker must not choose any subject for the answer.
 	inboxesOf := func(subject string) string {
 		if id, is := strings.CutPrefix(subject, c.GateSubject(protocol.JoinQuestion)+"."); is {
@@ -102,19 +111,23 @@ func openGate(ctx context.Context, h *Hub, conn *nats.Conn, js jetstream.JetStre
 		if question.all {
 			queue = nuid.Next()
 		}
-		if _, err := conn.QueueSubscribe(question.subject, queue, hear); err != nil {
-			return nil, err
+		if _, err := g.conn.QueueSubscribe(question.subject, queue, hear); err != nil {
+			return err
 		}
 	}
-	return g, conn.FlushWithContext(ctx)
+	return g.conn.FlushWithContext(ctx)
 }
 
 func (g *gate) close() {
 	if g == nil {
 		return
 	}
-	_ = g.watch.Stop()
+	g.stopFollowing()
 	g.conn.Close()
+}
+
+func (g *gate) stopFollowing() {
+	_ = g.watch.Stop() // fails only if the connection is closed
 	g.done.Wait()
 }
 
@@ -154,6 +167,7 @@ func (g *gate) followRevocations(ctx context.Context) error {
 	case <-known:
 		return nil
 	case <-ctx.Done():
+		g.stopFollowing()
 		return fmt.Errorf("read who is shut out: %w", ctx.Err())
 	}
 }
