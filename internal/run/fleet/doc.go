@@ -5,7 +5,7 @@
 //		            ▲                                 │
 //		            └── live, and what must be kept ──┘
 //
-//	 1. An agent (RunAgent) describes itself by a card in the bucket of cards, and executes orders.
+//	 1. An agent (RunAgent) describes itself by a card in the stream of cards, and executes orders.
 //	    It starts the same worker processes as the lab, but only from programs whose hashes it
 //	    knows, and its clients dial no address outside its ranges. If nobody renews its lease, it
 //	    ends its workers.
@@ -14,7 +14,9 @@
 //
 // The controller signs each order with its key. An order names the agent and its session, and has a
 // growing number. With these, an agent refuses orders of strangers, other fleets' orders and
-// repeated orders.
+// repeated orders. An agent's messages come on subjects that only this agent may use, are for one
+// worker with a random name, and must fit its order. Results are sent again until the controller has
+// them.
 //
 // This package must not know plans, cells, or the meaning of records.
 package fleet

@@ -195,11 +195,8 @@ func (g *grant) fromTags(tags []string) {
 
 // everything returns the credentials of the hub itself, which may do all in the fleet's account.
 func (a *userAuthority) everything(c *protocol.Credentials) (*protocol.Credentials, error) {
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return nil, err
-	}
-	if c.Seed, err = pair.Seed(); err != nil {
+	var err error
+	if c.Seed, err = protocol.NewUserSeed(); err != nil {
 		return nil, err
 	}
 	claims := jwt.NewUserClaims(protocol.PublicKeyOf(c.Seed))

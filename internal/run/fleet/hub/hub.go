@@ -18,7 +18,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 
 	"wirelab.dev/internal/run/fleet/protocol"
 )
@@ -166,11 +165,7 @@ func (h *Hub) openGate(ctx context.Context, replicas int) error {
 
 // issue makes credentials with a new key.
 func (h *Hub) issue(g grant) (*protocol.Credentials, error) {
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return nil, err
-	}
-	seed, err := pair.Seed()
+	seed, err := protocol.NewUserSeed()
 	if err != nil {
 		return nil, err
 	}

@@ -231,6 +231,15 @@ func checkSeed(seed []byte, want nkeys.PrefixByte) error {
 	return nil
 }
 
+// NewUserSeed makes the secret key (nkey) of a NATS user.
+func NewUserSeed() ([]byte, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	return pair.Seed()
+}
+
 // PublicKeyOf returns the public key of a seed. It returns "" if the seed is not valid.
 func PublicKeyOf(seed []byte) string {
 	pair, err := nkeys.FromSeed(seed)

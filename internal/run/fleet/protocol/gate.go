@@ -123,11 +123,11 @@ func Join(ctx context.Context, token *Credentials, name string, report func(stri
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	pair, err := nkeys.CreateUser()
+	seed, err := NewUserSeed()
 	if err != nil {
 		return nil, err
 	}
-	seed, err := pair.Seed()
+	pair, err := nkeys.FromSeed(seed)
 	if err != nil {
 		return nil, err
 	}
