@@ -465,13 +465,12 @@ func TestTheGateAnswersOnlyTheAsker(t *testing.T) {
 	started := startHub(t, hub.HubOptions{})
 	agent := must(started.Agent(t.Context(), "a"))
 	conn, _ := connect(t, agent)
-	if _, err := open(t, conn).Publish(within(t), agent.KeptSubject("a"), []byte("result")); err != nil {
-		t.Fatal(err)
-	}
+	putCard(t, conn, agent.CardSubject("a"), protocol.Card{Name: "a"})
+	awaitCard(t, must(started.Controller()))
 	token := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin}))
 	joiner, _ := connect(t, token)
-	stream := protocol.Kept.Name("mine")
-	for _, target := range []string{"$JS.API.STREAM.PURGE." + stream, "$JS.API.STREAM.DELETE." + stream, agent.KeptSubject("b")} {
+	stream := protocol.CardStream("mine")
+	for _, target := range []string{"$JS.API.STREAM.PURGE." + stream, "$JS.API.STREAM.DELETE." + stream, agent.CardSubject("b")} {
 		if err := joiner.PublishRequest(token.GateSubject(protocol.JoinQuestion, token.Name), target, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -484,7 +483,7 @@ func TestTheGateAnswersOnlyTheAsker(t *testing.T) {
 	}
 	controller, _ := connect(t, must(started.Controller()))
 	if n := must(open(t, controller).Stream(within(t), stream)).CachedInfo().State.Msgs; n != 1 {
-		t.Errorf("%d messages are kept, want 1", n)
+		t.Errorf("the list has %d cards, want 1", n)
 	}
 }
 

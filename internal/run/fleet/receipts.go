@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -51,8 +52,9 @@ func (r *receipts) send(ctx context.Context, conn *nats.Conn, m *nats.Msg, id st
 	again := time.NewTicker(resendPeriod)
 	defer again.Stop()
 	for {
-		if err := conn.PublishMsg(m); err != nil && ctx.Err() == nil {
-			return err // the message is too large, or the connection is closed for good
+		// Other errors pass, such as a full buffer while the connection is being made again.
+		if err := conn.PublishMsg(m); errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrConnectionClosed) {
+			return err
 		}
 		select {
 		case <-received:
