@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
-	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/run/fleet"
 	"wirelab.dev/internal/run/fleet/hub"
@@ -214,79 +213,6 @@ func TestANATSOfTheUsersOwn(t *testing.T) {
 	if err := blind.TakeFirst(within(t)); err == nil || !strings.Contains(err.Error(), "with --serve and the range of the agents' addresses") {
 		t.Errorf("an address that nobody vouches for: %v", err)
 	}
-}
-
-// No message of an agent removes another one's, or outlives its time.
-func TestHeadersThatRemoveAreRefused(t *testing.T) {
-	started := startHub(t, hub.HubOptions{})
-	agent, _ := connect(t, must(started.Agent(t.Context(), "a")))
-	other, _ := connect(t, must(started.Agent(t.Context(), "b")))
-	c := protocol.Credentials{Project: "mine"}
-	putCard(t, other, c.CardSubject("b"), protocol.Card{Name: "b"})
-	for name, value := range map[string]string{"Nats-Rollup": "all", "nats-rollup": "sub", "Nats-TTL": "never", "KV-Operation": "PURGE"} {
-		m := nats.NewMsg(c.CardSubject("a"))
-		m.Header = nats.Header{name: {value}}
-		if err := agent.PublishMsg(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := agent.FlushWithContext(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	expectCards(t, started, "b")
-	controller, _ := connect(t, must(started.Controller()))
-	if config := must(open(t, controller).Stream(within(t), protocol.CardStream("mine"))).CachedInfo().Config; config.AllowRollup || config.AllowMsgTTL || !config.NoAck || !config.DenyDelete || !config.DenyPurge {
-		t.Errorf("the stream of cards is %+v", config)
-	}
-}
-
-// expectCards expects a hub's list to have these agents when all has come that was sent before.
-func expectCards(t *testing.T, h *hub.Hub, names ...string) {
-	t.Helper()
-	const marker = "z-"
-	last := must(h.Agent(t.Context(), marker+strings.ToLower(nuid.Next())))
-	conn, _ := connect(t, last)
-	putCard(t, conn, last.CardSubject(last.Name), protocol.Card{Name: last.Name}) // the stream keeps the order
-	controller, _ := connect(t, must(h.Controller()))
-	for ctx := within(t); ; time.Sleep(10 * time.Millisecond) {
-		var listed []string
-		cards, err := protocol.ReadCards(ctx, open(t, controller), "mine")
-		marked := false
-		for _, card := range cards {
-			if marked = marked || card.Name == last.Name; !strings.HasPrefix(card.Name, marker) {
-				listed = append(listed, card.Name)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if marked {
-			if !slices.Equal(listed, names) {
-				t.Errorf("the list has %v, want %v", listed, names)
-			}
-			return
-		}
-	}
-}
-
-// putCard sends a card. The stream of cards has it a moment later.
-func putCard(t *testing.T, conn *nats.Conn, subject string, card protocol.Card) {
-	t.Helper()
-	if err := protocol.PutCard(conn, subject, card); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.FlushWithContext(within(t)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A card tells of its own agent only.
-func TestAForgedCardIsNotListed(t *testing.T) {
-	started := startHub(t, hub.HubOptions{})
-	agent, _ := connect(t, must(started.Agent(t.Context(), "a")))
-	c := protocol.Credentials{Project: "mine"}
-	putCard(t, agent, c.CardSubject("a"), protocol.Card{Name: "b"})
-	expectCards(t, started)
 }
 
 // A token admits as many agents as it says. A lost answer is no use of it, and a name is one agent's.

@@ -83,7 +83,7 @@ func awaitCard(t *testing.T, c *protocol.Credentials) {
 	conn, _ := connect(t, c)
 	for ctx := within(t); ; time.Sleep(50 * time.Millisecond) {
 		once, cancel := context.WithTimeout(ctx, time.Second) // what is asked while there is no leader is not answered
-		cards, err := protocol.ReadCards(once, open(t, conn), c.Project)
+		cards, err := protocol.ReadCards(once, conn, c.Project)
 		cancel()
 		if err == nil && len(cards) == 1 {
 			return

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"github.com/nats-io/nuid"
 
@@ -48,7 +47,6 @@ type Controller struct {
 	plan        Plan
 	credentials *protocol.Credentials
 	conn        *nats.Conn
-	stream      jetstream.JetStream
 	key         nkeys.KeyPair
 	run         string // the identifier of this controller's run; agents are leased to the run
 	answers     *answerReceiver
@@ -105,10 +103,6 @@ func NewController(ctx context.Context, credentials *protocol.Credentials, plan 
 	}
 	c := &Controller{plan: plan, credentials: credentials, key: key, answers: &answerReceiver{waiting: map[string]chan *nats.Msg{}}, run: nuid.Next(), held: map[string]*leasedAgent{}, lines: map[string]*orderLine{}, ends: map[string]*remoteWorker{}}
 	if c.conn, err = protocol.Connect(ctx, credentials, "controller", c.report); err != nil {
-		return nil, err
-	}
-	if c.stream, err = jetstream.New(c.conn); err != nil {
-		c.conn.Close()
 		return nil, err
 	}
 	renewing, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -115,7 +115,7 @@ func (b *besieged) waitForCard(ctx context.Context) protocol.Card {
 	}
 	defer c.Close()
 	for ctx.Err() == nil {
-		cards, err := protocol.ReadCards(ctx, c.stream, "mine")
+		cards, err := protocol.ReadCards(ctx, c.conn, "mine")
 		if _, answers := c.compareClock(ctx, &leasedAgent{Card: protocol.Card{Name: "a"}}); err == nil && len(cards) == 1 && answers == nil {
 			return cards[0]
 		}

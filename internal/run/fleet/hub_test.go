@@ -121,7 +121,7 @@ func TestFleetAgentMay(t *testing.T) {
 	card := protocol.Card{Name: "a1", Labels: map[string]string{"role": "client"}, Session: "s", CPUs: 2}
 	putCard(t, agent, agentKeys.CardSubject("a1"), card)
 	waitForCards(t, controllerKeys, 1)
-	cards, err := protocol.ReadCards(ctx, open(t, controller), "mine")
+	cards, err := protocol.ReadCards(ctx, controller, "mine")
 	if err != nil || len(cards) != 1 || cards[0].Name != "a1" || cards[0].Labels["role"] != "client" || cards[0].Seen.IsZero() {
 		t.Fatalf("cards %+v, %v: want that of a1", cards, err)
 	}

@@ -104,6 +104,8 @@ func (p *part) saysTimes(text string, times int) {
 		default:
 		}
 		if time.Now().After(until) {
+			_ = p.command.Process.Signal(syscall.SIGQUIT) // it prints what its goroutines do
+			<-p.ended
 			p.t.Fatalf("%s does not say %q:\n%s", p.name, text, p.output)
 		}
 	}

@@ -115,7 +115,7 @@ func (c *Controller) newStage(ctx context.Context, callers int) (*trialStage, er
 func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent, clients []*leasedAgent, err error) {
 	listing, cancel := context.WithTimeout(ctx, protocol.HubTimeout)
 	defer cancel()
-	cards, err := protocol.ReadCards(listing, c.stream, c.credentials.Project)
+	cards, err := protocol.ReadCards(listing, c.conn, c.credentials.Project)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the list of agents: %w", err)
 	}

@@ -33,7 +33,7 @@ func PrepareJetStream(ctx context.Context, js jetstream.JetStream, project strin
 	}
 	_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: protocol.CardStream(project), Description: "the agents of the fleet " + project, Subjects: []string{protocol.CardSubjects(project)},
-		Storage: jetstream.MemoryStorage, Replicas: replicas, NoAck: true, DenyDelete: true, DenyPurge: true,
+		Storage: jetstream.MemoryStorage, Replicas: replicas, NoAck: true, AllowDirect: true, DenyDelete: true, DenyPurge: true,
 		MaxMsgsPerSubject: 1, MaxAge: protocol.CardTTL, MaxMsgSize: protocol.MaxCardBytes, MaxBytes: protocol.MaxCardsBytes, Discard: jetstream.DiscardOld,
 	})
 	if err != nil {
@@ -133,6 +133,9 @@ func checkAccount(ctx context.Context, js jetstream.JetStream) error {
 		return fmt.Errorf("this NATS server, or the account, has no JetStream: turn it on (%w)", err)
 	case err != nil:
 		return fmt.Errorf("read the limits of the account: %w", err)
+	}
+	if info.API.Level < 1 {
+		return errors.New("this NATS server cannot list agents: use version 2.11 or newer")
 	}
 	if most := info.Limits.MaxMemory; most >= 0 && most < protocol.MaxCardsBytes {
 		return fmt.Errorf("the account may use %d MiB of memory for JetStream: a fleet needs %d MiB; raise the limit", most>>20, protocol.MaxCardsBytes>>20)

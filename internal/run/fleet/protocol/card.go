@@ -1,10 +1,8 @@
 package protocol
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"wirelab.dev/internal/machine/host"
 )
@@ -75,45 +72,6 @@ func PutCard(conn *nats.Conn, subject string, card Card) error {
 	return nil
 }
 
-// ReadCards returns the cards of all agents, sorted by name. It skips those that it cannot decode,
-// and those of agents that have left.
-func ReadCards(ctx context.Context, js jetstream.JetStream, project string) ([]Card, error) {
-	latest, err := js.OrderedConsumer(ctx, CardStream(project), jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{CardSubjects(project)},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the agents' cards: %w", err)
-	}
-	info := latest.CachedInfo()
-	defer func() { _ = js.DeleteConsumer(ctx, CardStream(project), info.Name) }() // else the server removes it later
-	if info.NumPending == 0 {
-		return nil, nil
-	}
-	batch, err := latest.FetchNoWait(int(info.NumPending))
-	if err != nil {
-		return nil, fmt.Errorf("read the agents' cards: %w", err)
-	}
-	var all []Card
-	for {
-		select {
-		case m, open := <-batch.Messages():
-			if open {
-				if card, ok := readCard(m); ok {
-					all = append(all, card)
-				}
-				continue
-			}
-			if err := batch.Error(); err != nil {
-				return nil, fmt.Errorf("read the agents' cards: %w", err)
-			}
-			slices.SortFunc(all, func(a, b Card) int { return cmp.Compare(a.Name, b.Name) })
-			return all, nil
-		case <-ctx.Done():
-			return nil, fmt.Errorf("read the agents' cards: %w", ctx.Err())
-		}
-	}
-}
-
 // isPrintable reports whether the card's texts have only printable characters.
 func (c *Card) isPrintable() bool {
 	texts := []string{c.Machine, c.Boot, c.Address, c.Busy, c.Version}
@@ -124,22 +82,6 @@ func (c *Card) isPrintable() bool {
 		return strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 	})
 }
-
-// readCard decodes a card. It refuses a card whose name is not the key under which it is stored.
-func readCard(m jetstream.Msg) (Card, bool) {
-	var card Card
-	about, err := m.Metadata()
-	if err != nil || json.Unmarshal(m.Data(), &card) != nil || CheckName(card.Name) != nil || card.Left || !card.isPrintable() {
-		return Card{}, false
-	}
-	if parts := strings.Split(m.Subject(), "."); len(parts) != cardSubjectParts || parts[3] != card.Name {
-		return Card{}, false // the hub lets an agent write to its own subject only
-	}
-	card.Seen = about.Timestamp
-	return card, true
-}
-
-const cardSubjectParts = 5 // wl.P.from.A.card
 
 // A HubView holds a connection to a hub and the cards of the fleet's agents. Close must be called.
 type HubView struct {
@@ -178,13 +120,7 @@ func (v *HubView) Refresh(ctx context.Context) error {
 	if v.RoundTrip, err = v.Conn.RTT(); err != nil {
 		return fmt.Errorf("measure the round trip to the hub: %w", err)
 	}
-	stream, err := jetstream.New(v.Conn)
-	if err != nil {
-		return fmt.Errorf("open the hub's JetStream: %w", err)
-	}
-	if v.Cards, err = ReadCards(ctx, stream, v.Credentials.Project); errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = fmt.Errorf("%w: this NATS server is not prepared for the fleet %s: prepare it with `wirelab fleet up --nats URL`", err, v.Credentials.Project)
-	}
+	v.Cards, err = ReadCards(ctx, v.Conn, v.Credentials.Project)
 	return err
 }
 

@@ -24,10 +24,7 @@ func PermissionsOf(project, role, name string) Permissions {
 		}
 	case RoleController:
 		may := Permissions{
-			Publish: []string{
-				toSubject(project, "*", "*"), "$JS.API.STREAM.INFO." + cards, "$JS.API.CONSUMER.CREATE." + cards + ".>",
-				"$JS.API.CONSUMER.INFO." + cards + ".*", "$JS.API.CONSUMER.MSG.NEXT." + cards + ".*", "$JS.API.CONSUMER.DELETE." + cards + ".*", "$JS.FC." + cards + ".>",
-			},
+			Publish:   []string{toSubject(project, "*", "*"), "$JS.API.STREAM.INFO." + cards, ListSubject(project)},
 			Subscribe: []string{c.InboxPrefix() + ".>", c.FromSubjects("*")},
 		}
 		for _, question := range ControllerQuestions() {

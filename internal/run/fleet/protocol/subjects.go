@@ -85,5 +85,8 @@ func Inboxes(project, role, name string) string {
 // CardStream returns the name of the stream with the latest card of each agent of a project.
 func CardStream(project string) string { return "wl_" + project + "_card" }
 
+// ListSubject returns the subject on which a NATS server tells the cards of a project.
+func ListSubject(project string) string { return "$JS.API.DIRECT.GET." + CardStream(project) }
+
 // CardSubjects returns the subject of all agents' cards.
 func CardSubjects(project string) string { return fromSubject(project, "*", "card") }
