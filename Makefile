@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth fleet-bench FORCE
+.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth fleet-bench FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -24,6 +24,9 @@ gin := -tags=gin,nomsgpack
 
 build: ## bin/wirelab, static, with Gin, without symbols for a debugger
 	CGO_ENABLED=0 go build -trimpath $(gin) -ldflags='-s -w' -o bin/wirelab ./cmd/wirelab
+
+image: ## build the container image, and write its name into deploy; REGISTRY=registry.example.com/team names it; PUSH=1 pushes it, WRITE=0 leaves deploy as it is
+	@go -C tools run ./image -root $(CURDIR) -registry '$(REGISTRY)' $(if $(filter 1,$(PUSH)),-push) $(if $(filter 0,$(WRITE)),-write=false)
 
 generate: ## write the code that comes from .proto files, and the report page (this one needs npm)
 	go -C tools run ./generate

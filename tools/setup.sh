@@ -18,6 +18,8 @@ command -v caddy >/dev/null || missing+=(caddy)
 command -v node >/dev/null || missing+=(nodejs)
 command -v javac >/dev/null || missing+=(default-jdk-headless)
 /usr/bin/python3 -c 'import grpc' 2>/dev/null || missing+=(python3-grpcio)
+# The container image is built with it, which needs no daemon and no registry.
+command -v buildah >/dev/null || missing+=(buildah)
 # The peers in other languages are built with them; Rust's toolchain is not a package.
 command -v cmake >/dev/null || missing+=(cmake)
 command -v g++ >/dev/null || missing+=(g++)

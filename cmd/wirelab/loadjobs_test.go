@@ -67,7 +67,7 @@ func TestJobsTakeFewSteps(t *testing.T) {
 
 // The flags in a container are those of load, also where no container can run.
 func TestContainerJobIsUnderstood(t *testing.T) {
-	_, line, _ := strings.Cut(jobCommands(t)["in a container"].command, ".) ")
+	_, line, _ := strings.Cut(jobCommands(t)["in a container"].command, "=0) ")
 	if err := understood(strings.Fields(line)); err != nil || !strings.HasPrefix(line, "load ") {
 		t.Errorf("%q: %v", line, err)
 	}
