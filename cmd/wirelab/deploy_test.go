@@ -24,9 +24,11 @@ func TestDeployedCommandLinesAreUnderstood(t *testing.T) {
 	}{
 		{"*.yaml", linesOfYAML, 5},
 		{"kubernetes/*.yaml", linesOfYAML, 5},
+		{"three-hubs/*.yaml", linesOfYAML, 1},
 		{"systemd/*.service", linesOfUnit, 3},
 		{"*.yaml", linesOfText, 2},
 		{"kubernetes/*.yaml", linesOfText, 2},
+		{"three-hubs/*.yaml", linesOfText, 2},
 		{"systemd/*", linesOfText, 2},
 		{"../docs/fleet.md", linesOfText, 12},
 	} {

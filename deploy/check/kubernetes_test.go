@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
+	network "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	strictjson "sigs.k8s.io/json"
@@ -33,10 +36,9 @@ var appliedApart = map[string]string{
 type kustomization struct {
 	meta.TypeMeta `json:",inline"`
 	Resources     []string `json:"resources"`
-	Images        []struct {
-		Name   string `json:"name"`
-		NewTag string `json:"newTag"`
-	} `json:"images"`
+	Patches       []struct {
+		Path string `json:"path"`
+	} `json:"patches"`
 }
 
 // decode reads YAML into a type of Kubernetes, as its server does with strict validation: no
@@ -57,6 +59,8 @@ type manifest struct {
 	// Of what makes pods:
 	template *core.PodTemplateSpec
 	selector *meta.LabelSelector
+	// What it claims for itself or for each of its pods:
+	claims []core.PersistentVolumeClaimSpec
 }
 
 func parse(text string) (manifest, error) {
@@ -73,14 +77,27 @@ func parse(text string) (manifest, error) {
 		m.object, err = into(text, new(core.Secret))
 	case "v1 Service":
 		m.object, err = into(text, new(core.Service))
+	case "v1 ConfigMap":
+		m.object, err = into(text, new(core.ConfigMap))
+	case "v1 ResourceQuota":
+		m.object, err = into(text, new(core.ResourceQuota))
+	case "v1 LimitRange":
+		m.object, err = into(text, new(core.LimitRange))
+	case "networking.k8s.io/v1 NetworkPolicy":
+		m.object, err = into(text, new(network.NetworkPolicy))
+	case "policy/v1 PodDisruptionBudget":
+		m.object, err = into(text, new(policy.PodDisruptionBudget))
 	case "v1 PersistentVolumeClaim":
-		m.object, err = into(text, new(core.PersistentVolumeClaim))
+		var o core.PersistentVolumeClaim
+		m.object, err = into(text, &o)
+		m.claims = []core.PersistentVolumeClaimSpec{o.Spec}
 	case "apps/v1 StatefulSet":
 		var o apps.StatefulSet
 		m.object, err = into(text, &o)
 		m.template, m.selector = &o.Spec.Template, o.Spec.Selector
 		for _, claim := range o.Spec.VolumeClaimTemplates {
 			o.Spec.Template.Spec.Volumes = append(o.Spec.Template.Spec.Volumes, core.Volume{Name: claim.Name})
+			m.claims = append(m.claims, claim.Spec)
 		}
 	case "apps/v1 Deployment":
 		var o apps.Deployment
@@ -167,6 +184,11 @@ func checkPod(pod core.PodSpec) error {
 	case pod.Affinity == nil || pod.Affinity.PodAntiAffinity == nil:
 		return errors.New("may be on a node with what is measured")
 	}
+	for _, v := range pod.Volumes {
+		if v.EmptyDir != nil && v.EmptyDir.SizeLimit == nil {
+			return fmt.Errorf("volume %s: may fill its node: give a sizeLimit", v.Name)
+		}
+	}
 	for _, c := range pod.Containers {
 		if err := checkContainer(c, pod.Volumes); err != nil {
 			return fmt.Errorf("container %s: %w", c.Name, err)
@@ -232,9 +254,6 @@ func checkKustomization(t *testing.T, _, text string) error {
 	if got := slices.Sorted(slices.Values(k.Resources)); !slices.Equal(got, want) {
 		return fmt.Errorf("has the resources %v, want %v", got, want)
 	}
-	if len(k.Images) != 1 || k.Images[0].Name+":"+k.Images[0].NewTag != image(t) {
-		return fmt.Errorf("has the images %v, want %s", k.Images, image(t))
-	}
 	return nil
 }
 
@@ -251,7 +270,7 @@ func TestKustomization(t *testing.T) {
 	mustFind(t, []mistake{
 		{name: "key", file: "kubernetes/kustomization.yaml", old: "resources:", new: "resource:", want: `unknown field "resource"`},
 		{name: "file", file: "kubernetes/kustomization.yaml", old: "hub.yaml", new: "hubs.yaml", want: "hubs.yaml"},
-		{name: "image", file: "kubernetes/kustomization.yaml", old: "/wirelab\n", new: "/wire\n", want: "has the images"},
+		{name: "images", file: "kubernetes/kustomization.yaml", old: "resources:", new: "images: []\nresources:", want: `unknown field "images"`},
 	}, checkKustomization)
 }
 
@@ -329,20 +348,45 @@ func TestServersAndClientsAreApart(t *testing.T) {
 // All name the hub as it names itself: as its certificate has it.
 func TestAllFindTheHub(t *testing.T) {
 	t.Parallel()
-	listen := ""
+	const want = "wirelab-hub." + namespace + ".svc.cluster.local" // of its Service
 	for _, pod := range pods(t) {
 		args := pod.Spec.Containers[0].Args
-		if at := slices.Index(args, "--listen"); component(pod) == "hub" && at >= 0 {
-			listen = args[at+1]
+		if component(pod) == "hub" {
+			if got := values(args, "--advertise"); !slices.Equal(got, []string{want}) {
+				t.Errorf("the hub has the names %q, want %q", got, want)
+			}
+		} else if !slices.Contains(args, "tls://"+want+":4222") {
+			t.Errorf("the %s does not have tls://%s:4222", component(pod), want)
 		}
 	}
-	const want = "wirelab-hub-0.wirelab-hub." + namespace + ".svc.cluster.local:4222" // of the StatefulSet and its Service
-	if listen != want {
-		t.Errorf("the hub listens on %q, want %q", listen, want)
+}
+
+// The pods' range is a setting of the cluster, in one place.
+func TestPodRangeIsInOnePlace(t *testing.T) {
+	t.Parallel()
+	all, err := parseAll(read(t, "kubernetes/namespace.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, ok := all[1].object.(*core.ConfigMap)
+	if !ok {
+		t.Fatalf("namespace.yaml has a %s, want a ConfigMap", all[1].kind)
 	}
 	for _, pod := range pods(t) {
-		if component(pod) != "hub" && !slices.Contains(pod.Spec.Containers[0].Args, "tls://"+listen) {
-			t.Errorf("the %s does not have tls://%s", component(pod), listen)
+		c := pod.Spec.Containers[0]
+		if dial := values(c.Args, "--dial"); component(pod) == "client" && !slices.Equal(dial, []string{"$(POD_RANGE)"}) {
+			t.Errorf("a client dials %v, want $(POD_RANGE)", dial)
+		}
+		for _, e := range c.Env {
+			if e.ValueFrom == nil || e.ValueFrom.ConfigMapKeyRef == nil {
+				continue
+			}
+			of := e.ValueFrom.ConfigMapKeyRef
+			if value := settings.Data[of.Key]; of.Name != settings.Name || value == "" {
+				t.Errorf("%s is %s of the ConfigMap %s, which has %q there", e.Name, of.Key, of.Name, value)
+			} else if _, err := netip.ParsePrefix(value); err != nil {
+				t.Errorf("%s: %v", of.Key, err)
+			}
 		}
 	}
 }
@@ -364,7 +408,11 @@ func TestSecretsHaveExamples(t *testing.T) {
 		}
 		known[name] = true
 	}
-	for _, pod := range pods(t) {
+	three, err := merged(t, read(t, "three-hubs/hub.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range append(pods(t), three.Spec.Template) {
 		for _, v := range pod.Spec.Volumes {
 			if v.Secret != nil {
 				use(v.Secret.SecretName)
@@ -402,6 +450,7 @@ func TestMistakesInManifestsAreFound(t *testing.T) {
 		{name: "the host's network", file: "kubernetes/clients.yaml", old: "      nodeSelector:", new: "      hostNetwork: true\n      nodeSelector:", want: "host's network"},
 		{name: "capabilities", file: "kubernetes/clients.yaml", old: "drop: [ALL]", new: "drop: [KILL]", want: "capabilities"},
 		{name: "a volume", file: "kubernetes/clients.yaml", old: "- name: tmp\n              mountPath", new: "- name: temp\n              mountPath", want: "no such volume"},
+		{name: "a folder without an end", file: "kubernetes/server.yaml", old: "emptyDir:\n            sizeLimit: 4Gi", new: "emptyDir: {}", want: "volume tmp: may fill its node"},
 		{name: "no grace", file: "kubernetes/compare.yaml", old: "      terminationGracePeriodSeconds: 60\n", new: "", want: "how long"},
 	}, checkManifests)
 }
