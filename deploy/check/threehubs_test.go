@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,37 +12,41 @@ import (
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// merged returns the hub of three, as kustomize makes it: by a strategic merge.
-func merged(t *testing.T, patch string) (apps.StatefulSet, error) {
+// kustomize builds the example of three hubs as kubectl does, with another text of its patch.
+func kustomize(t *testing.T, patch string) (map[string]manifest, error) {
 	t.Helper()
-	var hub apps.StatefulSet
-	var partial apps.StatefulSet
-	if err := decode(patch, &partial); err != nil {
-		return hub, err
+	files := filesys.MakeFsInMemory()
+	texts := map[string]string{"three-hubs/hub.yaml": patch}
+	for _, name := range append(manifestFiles(t), "kustomization.yaml") {
+		texts["kubernetes/"+name] = read(t, "kubernetes/"+name)
 	}
-	for part := range strings.SplitSeq(read(t, "kubernetes/hub.yaml"), "\n---\n") {
-		if !strings.Contains(part, "kind: StatefulSet") {
-			continue
+	texts["three-hubs/kustomization.yaml"] = read(t, "three-hubs/kustomization.yaml")
+	for name, text := range texts {
+		if err := files.WriteFile("/deploy/"+name, []byte(text)); err != nil {
+			return nil, err
 		}
-		base, err := yaml.YAMLToJSON([]byte(part))
-		if err != nil {
-			return hub, err
-		}
-		change, err := yaml.YAMLToJSON([]byte(patch))
-		if err != nil {
-			return hub, err
-		}
-		both, err := strategicpatch.StrategicMergePatch(base, change, apps.StatefulSet{})
-		if err != nil {
-			return hub, err
-		}
-		return hub, json.Unmarshal(both, &hub)
 	}
-	return hub, errors.New("hub.yaml has no StatefulSet")
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/deploy/three-hubs")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]manifest{}
+	for _, object := range built.Resources() {
+		text, err := object.AsYAML()
+		if err != nil {
+			return nil, err
+		}
+		m, err := parse(string(text))
+		if err != nil {
+			return nil, err
+		}
+		all[m.kind+" "+m.object.GetName()] = m
+	}
+	return all, nil
 }
 
 // values returns the values of a flag.
@@ -57,20 +60,20 @@ func values(args []string, flag string) []string {
 	return found
 }
 
+// built is the number of objects of a fleet.
+const built = 13
+
 // checkThreeHubs checks the hub of the example of three.
 func checkThreeHubs(t *testing.T, _, text string) error {
 	t.Helper()
-	hub, err := merged(t, text)
+	all, err := kustomize(t, text)
 	if err != nil {
 		return err
 	}
-	whole, err := yaml.Marshal(hub)
-	if err != nil {
-		return err
-	}
-	m, err := parse(string(whole))
-	if err != nil {
-		return err
+	m := all["StatefulSet wirelab-hub"]
+	hub, ok := m.object.(*apps.StatefulSet)
+	if !ok || len(all) != built {
+		return fmt.Errorf("kustomize builds %d objects, want the hub and others, %d in all", len(all), built)
 	}
 	if err := m.check(); err != nil {
 		return err
@@ -102,7 +105,7 @@ func checkThreeHubs(t *testing.T, _, text string) error {
 	case !slices.ContainsFunc(c.VolumeMounts, func(m core.VolumeMount) bool { return strings.HasPrefix(keys[0], m.MountPath+"/") }):
 		return fmt.Errorf("%s is not mounted", keys[0])
 	case !slices.ContainsFunc(c.Ports, func(p core.ContainerPort) bool { return p.ContainerPort == 6222 }):
-		return errors.New("the port of the other hubs is not told")
+		return errors.New("the pod does not list the port of the other hubs")
 	case c.Image != image(t):
 		return fmt.Errorf("runs %s, and the others %s", c.Image, image(t))
 	}

@@ -88,8 +88,8 @@ type program struct {
 	seconds string // the time of the commit, in seconds since 1970
 }
 
-// certificates is where Linux distributions of the Debian kind keep root certificates, and Go
-// programs look first.
+// certificates names the file of root certificates on Debian and its relatives. Go programs look
+// there first.
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
 // build builds wirelab, and fills a folder with the image's files, as the Containerfile wants them.
