@@ -117,7 +117,9 @@ const maxPendingBytes = 64 << 20
 
 // hear starts to receive the messages of an agent. No other agent can send on their subjects.
 func (c *Controller) hear(agent string) (*nats.Subscription, error) {
+	var flood floodWatch
 	heard, err := c.conn.Subscribe(c.credentials.FromSubjects(agent), func(m *nats.Msg) {
+		awaited := false
 		what := strings.Split(m.Subject, ".")[4:] // wl.P.from.A.…
 		switch what[0] {
 		case "answer":
@@ -125,7 +127,13 @@ func (c *Controller) hear(agent string) (*nats.Subscription, error) {
 		case "live":
 			c.handleLive(agent, m.Subject, m.Data)
 		case "kept", "samples":
-			c.handleKept(agent, what[0], m)
+			awaited = c.handleKept(agent, what[0], m)
+		}
+		if !awaited && flood.isOn(m.Size()) {
+			c.guard.Lock()
+			h := c.held[agent]
+			c.guard.Unlock()
+			c.giveUpAgent(h, fmt.Errorf("the agent %s floods the fleet with messages: shut it out with `wirelab fleet revoke %s`", agent, agent))
 		}
 	})
 	if err == nil {
@@ -150,14 +158,15 @@ func (c *Controller) handleLive(agent, subject string, data []byte) {
 }
 
 // handleKept handles a part of a message that must not be lost, and tells the agent that it has the
-// part. The controller marks a worker as failed if it cannot read the worker's message.
-func (c *Controller) handleKept(agent, kind string, m *nats.Msg) {
+// part. It reports whether the part was awaited. The controller marks a worker as failed if it cannot
+// read the worker's message.
+func (c *Controller) handleKept(agent, kind string, m *nats.Msg) (awaited bool) {
 	run, name, _ := strings.Cut(m.Header.Get(aboutHeader), ".")
 	if run != c.run {
-		return // it is for another controller
+		return false // it is for another controller
 	}
 	end, id := c.remoteFor(agent, name), m.Header.Get(idHeader)
-	if end != nil && end.seen.isNew(id) {
+	if awaited = end != nil && end.seen.isNew(id); awaited {
 		if kind == "samples" {
 			end.samples.add(m.Data)
 		} else {
@@ -165,6 +174,7 @@ func (c *Controller) handleKept(agent, kind string, m *nats.Msg) {
 		}
 	}
 	_ = c.conn.Publish(c.credentials.GotSubject(agent), []byte(id)) // if it is lost, the part comes again
+	return awaited
 }
 
 // remoteFor returns the worker of an agent, or nil if this controller has no such worker. The agent
@@ -306,7 +316,7 @@ func (c *Controller) loseIfGone(h *leasedAgent, err error) {
 // giveUpAgent drops an agent. It marks the agent's workers as failed.
 func (c *Controller) giveUpAgent(h *leasedAgent, why error) {
 	c.guard.Lock()
-	if c.held[h.Name] != h {
+	if h == nil || c.held[h.Name] != h {
 		c.guard.Unlock()
 		return
 	}

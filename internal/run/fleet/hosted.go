@@ -305,8 +305,6 @@ func decodeWorkerEvent(message []byte) (t workerEvent, err error) {
 const (
 	// keptSendTimeout limits the time for sending a message that must not be lost.
 	keptSendTimeout = 5 * time.Minute
-	// maxMessageBytes bounds a part of a message. A NATS server's default limit is 1 MiB.
-	maxMessageBytes = 512 << 10
 	partHeader      = "Wl-Part"  // header with the part's number and the number of parts, as in 2/3
 	aboutHeader     = "Wl-About" // header with the run and the worker
 )

@@ -66,14 +66,47 @@ func (r *receipts) send(ctx context.Context, conn *nats.Conn, m *nats.Msg, id st
 	}
 }
 
-// seenMessages knows the messages of one worker that have come.
+// Bounds on what an agent tells of one worker.
+const (
+	maxMessageBytes     = 512 << 10 // of a part; a NATS server's default limit is 1 MiB
+	maxKeptMessageBytes = 64 << 20  // of the parts of a message
+	maxSampleFile       = 2 << 30
+	maxParts            = (maxSampleFile + 8*maxKeptMessageBytes) / maxMessageBytes
+	maxIDBytes          = 256 // of a part's identifier
+)
+
+// seenMessages knows the parts of one worker's messages that have come.
 type seenMessages map[string]bool
 
-// isNew reports whether a message has not come before.
+// isNew reports whether a part is wanted: it has not come before, and maxParts is not reached.
 func (s seenMessages) isNew(id string) bool {
-	if s[id] {
+	if s[id] || len(s) >= maxParts || len(id) > maxIDBytes {
 		return false
 	}
 	s[strings.Clone(id)] = true
 	return true
+}
+
+// Bounds on what an agent sends in a second besides the parts that its controller awaits. An honest
+// agent sends some KB, and a part of each of its workers again if a receipt was lost.
+const (
+	floodBytes    = 16 << 20
+	floodMessages = 20_000
+)
+
+// A floodWatch notices that an agent sends too much: the hub would drop the controller's connection
+// when that cannot take all of it.
+type floodWatch struct {
+	since           time.Time
+	bytes, messages int
+}
+
+// isOn counts a message of this size, and reports whether there were too many in the last second.
+func (f *floodWatch) isOn(size int) bool {
+	if now := time.Now(); now.Sub(f.since) >= time.Second {
+		*f = floodWatch{since: now}
+	}
+	f.bytes += size
+	f.messages++
+	return f.bytes > floodBytes || f.messages > floodMessages
 }

@@ -277,9 +277,6 @@ type messageAssembly struct {
 	received int // number of parts received so far
 }
 
-// maxKeptMessageBytes bounds the sum of the sizes of a message's parts.
-const maxKeptMessageBytes = 64 << 20
-
 // addPart adds a part numbered as in 2/3. It returns the whole message after the last part.
 func (a *messageAssembly) addPart(part string, data []byte) (whole []byte, done bool, err error) {
 	var number, of int

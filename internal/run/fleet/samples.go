@@ -12,9 +12,6 @@ import (
 	"sync"
 )
 
-// maxSampleFile bounds a file of samples from an agent.
-const maxSampleFile = 2 << 30
-
 // A sampleFile is a worker's file of samples, which comes in parts.
 type sampleFile struct {
 	path string // empty means that no samples are wanted

@@ -82,11 +82,18 @@ func control(t *testing.T, hub *hub.Hub, server, clients string) *fleet.Controll
 
 func controlBy(t *testing.T, credentials *protocol.Credentials, server, clients string) *fleet.Controller {
 	t.Helper()
+	c, _ := controlReporting(t, credentials, server, clients)
+	return c
+}
+
+func controlReporting(t *testing.T, credentials *protocol.Credentials, server, clients string) (*fleet.Controller, *events) {
+	t.Helper()
+	said := newEvents()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := fleet.Plan{Worker: program, Lease: patience, Report: func(line string) { t.Log(line) }}
+	plan := fleet.Plan{Worker: program, Lease: patience, Report: said.add}
 	if server != "" {
 		s, err := protocol.ParseSelector(server)
 		if err != nil {
@@ -104,7 +111,7 @@ func controlBy(t *testing.T, credentials *protocol.Credentials, server, clients 
 	t.Cleanup(c.Close)
 	for ctx := within(t); ; time.Sleep(20 * time.Millisecond) {
 		if err = c.TakeFirst(ctx); err == nil {
-			return c
+			return c, said
 		}
 		if ctx.Err() != nil {
 			t.Fatal(err)
