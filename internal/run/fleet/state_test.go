@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,37 @@ func TestFleetStateOfAKilledHub(t *testing.T) {
 	}
 	if hubs, err := hub.RunningHubs(); err != nil || len(hubs) > 0 {
 		t.Errorf("hubs %+v, %v: want none", hubs, err)
+	}
+}
+
+// In a container the hub is process 1. It is found there, and no signal goes to process 1, which is
+// another outside of the container.
+func TestFleetOfAContainerIsFound(t *testing.T) {
+	t.Setenv("WIRELAB_FLEETS", t.TempDir())
+	_ = startIn(t, "mine")
+	dir, err := hub.StateDir("mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "hub.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := fmt.Appendf(nil, `"pid": %d`, os.Getpid())
+	for pid, want := range map[string]int{"1": 1, "0": 0, "-1": 0} {
+		if err := os.WriteFile(file, bytes.Replace(text, number, []byte(`"pid": `+pid), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hubs, err := hub.RunningHubs()
+		if err != nil || len(hubs) != want {
+			t.Fatalf("process %s: hubs %+v, %v: want %d", pid, hubs, err, want)
+		}
+		for _, found := range hubs {
+			if err := found.End(t.Context()); err == nil || !strings.Contains(err.Error(), "stop the container") {
+				t.Errorf("the hub of a container was asked to end: %v", err)
+			}
+		}
 	}
 }
 

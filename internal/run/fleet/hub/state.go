@@ -51,6 +51,9 @@ func (r RunningHub) End(ctx context.Context) error {
 		patience = 30 * time.Second
 		pause    = 20 * time.Millisecond
 	)
+	if r.PID == 1 { // outside the container, process 1 is another
+		return errors.New("the hub is process 1, the first of its container: stop the container")
+	}
 	if err := syscall.Kill(r.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("end the hub (process %d): %w", r.PID, err)
 	}
@@ -141,7 +144,7 @@ func runningIn(dir string) (RunningHub, bool) {
 		return RunningHub{}, false
 	}
 	hub := RunningHub{Dir: dir}
-	if json.Unmarshal(text, &hub) != nil || hub.PID <= 1 {
+	if json.Unmarshal(text, &hub) != nil || hub.PID < 1 {
 		return RunningHub{}, false
 	}
 	return hub, true
