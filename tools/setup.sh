@@ -4,6 +4,18 @@
 # tests that miss it say so themselves.
 set -euo pipefail
 
+# podman_compose installs podman-compose into bin, where it belongs to no Python of the machine.
+podman_compose() {
+  local folder=bin/podman-compose
+  if [ ! -x $folder/bin/podman-compose ] && ! PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check \
+    --target $folder podman-compose==1.6.0 PyYAML==6.0.4 python-dotenv==1.2.4; then
+    rm -rf $folder
+    echo "setup: pip could not install podman-compose; the test that needs it will say so" >&2
+  fi
+}
+cd "$(dirname "$0")/.."
+trap podman_compose EXIT
+
 missing=()
 # The race detector links through the C compiler.
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
@@ -20,6 +32,13 @@ command -v javac >/dev/null || missing+=(default-jdk-headless)
 /usr/bin/python3 -c 'import grpc' 2>/dev/null || missing+=(python3-grpcio)
 # The container image is built with it, which needs no daemon and no registry.
 command -v buildah >/dev/null || missing+=(buildah)
+# The services of compose.yaml run with it, and find each other by name. Debian's podman-compose is
+# too old to give a service its address.
+command -v podman >/dev/null || missing+=(podman)
+command -v runc >/dev/null || missing+=(runc)
+[ -x /usr/lib/podman/netavark ] || missing+=(netavark)
+[ -x /usr/lib/podman/aardvark-dns ] || missing+=(aardvark-dns)
+python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 # The peers in other languages are built with them; Rust's toolchain is not a package.
 command -v cmake >/dev/null || missing+=(cmake)
 command -v g++ >/dev/null || missing+=(g++)

@@ -17,14 +17,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// buildahHere returns an engine whose images and settings are of this test alone. It may push to a
-// registry without TLS.
-func buildahHere(t *testing.T, insecure string) *engine {
+// engineHere returns an engine whose images and settings are of this test alone, in a folder. It may
+// push to a registry without TLS.
+func engineHere(t *testing.T, program, folder, insecure string) *engine {
 	t.Helper()
-	if said, err := exec.CommandContext(t.Context(), "buildah", "info").CombinedOutput(); err != nil {
-		t.Skipf("no image is built here, since buildah does not work: %v %s", err, said)
-	}
-	folder := t.TempDir()
 	for variable, text := range map[string]string{
 		"CONTAINERS_STORAGE_CONF":    fmt.Sprintf("[storage]\ndriver = \"vfs\"\ngraphroot = \"%[1]s/images\"\nrunroot = \"%[1]s/run\"\n", folder),
 		"CONTAINERS_REGISTRIES_CONF": fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = true\n", insecure),
@@ -35,15 +31,15 @@ func buildahHere(t *testing.T, insecure string) *engine {
 		}
 		t.Setenv(variable, path)
 	}
-	return &engine{program: "buildah", log: t.Output()}
+	if said, err := exec.CommandContext(t.Context(), program, "info").CombinedOutput(); err != nil {
+		t.Skipf("no image is built here, since %s does not work: %v %s", program, err, said)
+	}
+	return &engine{program: program, log: t.Output()}
 }
 
-// The real image is built and pushed, a hub and two agents run in it, and the digest is the registry's.
-func TestImageRuns(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(server.Close)
-	host := strings.TrimPrefix(server.URL, "http://")
-	e := buildahHere(t, host)
+// imageFolder builds wirelab, and returns a folder with the image's files.
+func imageFolder(t *testing.T) string {
+	t.Helper()
 	folder := t.TempDir()
 	binary := filepath.Join(t.TempDir(), "wirelab")
 	compile := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/wirelab")
@@ -58,6 +54,16 @@ func TestImageRuns(t *testing.T) {
 	if err := fill(folder, text, t.Output()); err != nil {
 		t.Fatal(err)
 	}
+	return folder
+}
+
+// The real image is built and pushed, a hub and two agents run in it, and the digest is the registry's.
+func TestImageRuns(t *testing.T) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	e := engineHere(t, "buildah", t.TempDir(), host)
+	folder := imageFolder(t)
 	name := host + "/team/wirelab:test"
 	if err := e.build(t.Context(), name, "../../deploy/Containerfile", folder, "1000000000"); err != nil {
 		t.Fatal(err)
