@@ -38,7 +38,32 @@ type Progress struct {
 	// The lab adds the CPU time that each end has used so far to live figures. 0 means unknown.
 	ClientCPU time.Duration `json:"-"`
 	ServerCPU time.Duration `json:"-"`
+	// Agents holds the state of each agent of a fleet. The controller adds it.
+	Agents []Agent `json:"-"`
 }
+
+// An Agent describes an agent of a fleet during a trial.
+type Agent struct {
+	Name string
+	Role string   // "server" or "client"
+	Rate *float64 // requests per second; nil means unknown, as for servers
+	CPU  *float64 // share of its CPUs that its workers use, from 0 to 1; nil means unknown
+	Health
+	Remark string // describes a health that is not Fine
+}
+
+// Health says whether an agent spoils its trial. A larger value is worse.
+type Health int
+
+// The values of Health.
+const (
+	Fine      Health = iota
+	Limiting         // its client uses all of its CPUs
+	Disturbed        // other programs use its machine
+	ClockOff         // the error of its clock is large for the window
+	Silent           // it has sent nothing for some time
+	Lost             // the controller has given it up
+)
 
 // An Ended event reports that the trial's record has been written.
 type Ended struct{ Record *record.Record }

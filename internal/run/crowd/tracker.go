@@ -78,12 +78,14 @@ func (w *Tracker) SetOpening(at int64) {
 
 const reportPeriod = 250 * time.Millisecond
 
-// ReportEvery reports the combined progress until stop is called. stop waits for the last report.
+// ReportEvery reports the combined progress until stop is called. stop makes the last report.
 func (w *Tracker) ReportEvery(report func(live.Progress)) (stop func()) {
 	if report == nil {
 		return func() {}
 	}
-	return worker.RunEvery(reportPeriod, func() { report(w.sumProgress(clock.Now())) })
+	once := func() { report(w.sumProgress(clock.Now())) }
+	end := worker.RunEvery(reportPeriod, once)
+	return sync.OnceFunc(func() { end(); once() })
 }
 
 // sumProgress combines the latest progress of all clients.

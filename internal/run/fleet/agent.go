@@ -73,6 +73,7 @@ type agent struct {
 	card        protocol.Card
 	door        *orderChecker // checks orders; only the goroutine that handles orders uses it
 	spool       string        // the agent's own folder inside Spool
+	meter       cpuMeter
 
 	guard   sync.Mutex // guards the fields below
 	holder  string     // the run that has leased the agent; empty means that the agent is free
@@ -269,7 +270,9 @@ func (a *agent) executeOrder(o *controllerOrder) orderAnswer {
 	var err error
 	switch o.Do {
 	case renewAgent:
-		return a.grantLease(o)
+		answer := a.grantLease(o)
+		answer.Use = a.readUse()
+		return answer
 	case releaseAgent:
 		a.freeAgent(o.Run, "the run released the agent")
 	case startVerb:
@@ -285,6 +288,25 @@ func (a *agent) executeOrder(o *controllerOrder) orderAnswer {
 		return orderAnswer{Refused: err.Error()}
 	}
 	return orderAnswer{}
+}
+
+// readUse returns the CPU time that the agent's machine used since the last call. The caller must not
+// hold the agent's lock.
+func (a *agent) readUse() *cpuUse {
+	if a.AgentOptions.start != nil {
+		return nil // its workers are not processes
+	}
+	var workers []int
+	others := []int{os.Getpid()}
+	a.guard.Lock()
+	for _, w := range a.workers {
+		if !w.hasEnded() {
+			workers = append(workers, w.process.PID())
+			others = append(others, w.watch.sentinel.PIDs()...)
+		}
+	}
+	a.guard.Unlock()
+	return a.meter.read(a.card.CPUs, workers, others)
 }
 
 // grantLease leases the agent to a run, or extends the lease of the run that has the agent.

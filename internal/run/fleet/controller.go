@@ -67,6 +67,8 @@ type leasedAgent struct {
 	placed bool // its address for servers was checked
 	hears  *nats.Subscription
 
+	agentFigures
+
 	guard sync.Mutex
 	heard time.Time
 }
@@ -301,9 +303,11 @@ func (c *Controller) renewLeases(ctx context.Context) {
 func (c *Controller) renewLease(ctx context.Context, h *leasedAgent) {
 	asking, cancel := context.WithTimeout(ctx, c.plan.Lease)
 	defer cancel()
-	if a, err := c.sendOrder(asking, h, controllerOrder{Do: renewAgent, LeaseNS: int64(c.plan.Lease)}); a.Refused != "" {
+	a, err := c.sendOrder(asking, h, controllerOrder{Do: renewAgent, LeaseNS: int64(c.plan.Lease)})
+	if a.Refused != "" {
 		c.giveUpAgent(h, err)
 	}
+	h.setUse(a.Use)
 }
 
 // loseIfGone drops an agent if err says that the hub does not know the agent.

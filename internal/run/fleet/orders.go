@@ -57,6 +57,8 @@ type orderAnswer struct {
 	Refused string `json:"refused,omitempty"` // why the agent refuses; empty if it accepts
 	// Busy says that the agent refuses because another run has leased it.
 	Busy bool `json:"busy,omitempty"`
+	// Use is set only in the answer to a renewal.
+	Use *cpuUse `json:"use,omitempty"`
 }
 
 // signOrder encodes and signs an order.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,7 +69,7 @@ func TestToldLive(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch {
-		case want.Progress != nil && *got.Progress != *want.Progress,
+		case want.Progress != nil && !reflect.DeepEqual(got.Progress, want.Progress),
 			want.Interval != nil && *got.Interval != *want.Interval:
 			t.Errorf("%s: %+v came back as %+v", name, want, got)
 		}
@@ -92,7 +93,7 @@ func FuzzTold(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r := &remoteWorker{ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), onInterval: crowd.NewIntervalStream().Add}
+		r := &remoteWorker{on: &leasedAgent{}, ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), onInterval: crowd.NewIntervalStream().Add}
 		r.handleEvent(got) // whatever an agent tells, its controller goes on
 	})
 }

@@ -83,6 +83,7 @@ func (r *remoteWorker) unregister() {
 func (r *remoteWorker) handleEvent(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
 		t.Interval.StartNS -= r.offsetNS
+		r.on.addInterval(t.Interval.Ended, t.Interval.TookNS)
 		r.onInterval(*t.Interval)
 	}
 	if t.Progress != nil && r.onProgress != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet/protocol"
@@ -307,6 +308,13 @@ func (s *trialStage) Start(ctx context.Context, l worker.Launch) (worker.TrialEn
 	if err != nil {
 		return nil, err
 	}
+	if report := l.OnProgress; report != nil && l.Spec.Client != nil {
+		window := time.Duration(l.Spec.Client.Load.DurationNS)
+		l.OnProgress = func(p live.Progress) {
+			p.Agents = s.describeAgents(window)
+			report(p)
+		}
+	}
 	var end worker.TrialEnd
 	switch {
 	case l.Spec.Role == worker.ServerRole && s.server == nil:
@@ -325,6 +333,29 @@ func (s *trialStage) Start(ctx context.Context, l worker.Launch) (worker.TrialEn
 	}
 	s.started = append(s.started, end)
 	return end, nil
+}
+
+// describeAgents returns the state of each agent of the trial, the server's first.
+func (s *trialStage) describeAgents(window time.Duration) []live.Agent {
+	all, ownShare := s.agents(), map[string]int{} // the sum over all agents of one machine, by the machine's boot
+	for _, h := range all {
+		ownShare[h.Boot] += h.ownShare()
+	}
+	agents := make([]live.Agent, 0, len(all))
+	for _, h := range all {
+		one := live.Agent{Name: h.Name, Role: string(worker.ClientRole)}
+		if h == s.server {
+			one.Role = string(worker.ServerRole)
+		}
+		seen := observedAgent{silent: h.silentFor(), clockError: time.Duration(s.before[h.Name].errorNS), window: window}
+		seen.others = h.describe(&one, ownShare[h.Boot])
+		s.controller.guard.Lock()
+		seen.lost = s.controller.held[h.Name] != h
+		s.controller.guard.Unlock()
+		one.Health, one.Remark = judgeHealth(&one, seen)
+		agents = append(agents, one)
+	}
+	return agents
 }
 
 // End compares the clocks again. It adds the agents and the paths of the samples to the record.

@@ -7,10 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/fleet"
@@ -136,7 +138,7 @@ func scene(t *testing.T, stacks string, clients int, load scenario.Load) *scenar
 }
 
 // measure runs a scenario, on the fleet if there is one.
-func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller) []record.Record {
+func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller, observers ...live.Observer) []record.Record {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -151,7 +153,7 @@ func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller) []record.
 		t.Fatal(err)
 	}
 	l := lab.New([]string{program, "worker"})
-	l.Seed = s.Seed
+	l.Seed, l.Observers = s.Seed, observers
 	if on != nil {
 		l.Fleet = on
 	}
@@ -191,5 +193,40 @@ func TestOneClientAgent(t *testing.T) {
 		if r.Server.UserNS == nil || r.Client.UserNS == nil {
 			t.Error("what the ends cost is not known")
 		}
+	}
+}
+
+// While a trial runs, its progress has the rate, the CPU time and the health of each agent.
+func TestLiveAgents(t *testing.T) {
+	hub := startHub(t, hub.HubOptions{})
+	for name, labels := range map[string]string{"s": "role=server", "c1": "role=client", "c2": "role=client"} {
+		runAgent(t, hub, name, labels)
+	}
+	var names []string
+	rate, cpu := map[string]bool{}, map[string]bool{}
+	observe := func(e live.Event) {
+		p, is := e.(live.Progress)
+		if !is {
+			return
+		}
+		names = nil
+		for _, a := range p.Agents {
+			names = append(names, a.Role+" "+a.Name)
+			rate[a.Name] = rate[a.Name] || a.Rate != nil && *a.Rate > 0
+			cpu[a.Name] = cpu[a.Name] || a.CPU != nil && *a.CPU > 0
+		}
+	}
+	// An agent tells its CPU time every two seconds, and a rate every second.
+	load := scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(5 * time.Second)}
+	for _, r := range measure(t, scene(t, "tcp", 4, load), control(t, hub, "role=server", "role=client*2"), observe) {
+		if r.Failure != "" {
+			t.Fatal(r.Failure)
+		}
+	}
+	if want := []string{"server s", "client c1", "client c2"}; !slices.Equal(names, want) {
+		t.Errorf("the agents are %q, want %q", names, want)
+	}
+	if rate["s"] || !rate["c1"] || !rate["c2"] || !cpu["s"] || !cpu["c1"] || !cpu["c2"] {
+		t.Errorf("rates %v, CPU times %v; want all but the server's rate", rate, cpu)
 	}
 }

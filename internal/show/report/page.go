@@ -118,11 +118,31 @@ var pageTemplate string
 // WriteHTML writes a page that works without server, network and, for reading, JavaScript.
 func WriteHTML(w io.Writer, run *Run) error { return writeHTML(w, run, "") }
 
-// ReloadScript reloads the page when its server has a newer one.
-const ReloadScript = `new EventSource("events").onmessage = () => location.reload();`
+// LiveScript reloads the page when its server has a newer one. It shows the table of a fleet's agents
+// above the page, as text, because the names are the agents' own.
+const LiveScript = `{
+const events = new EventSource("events");
+events.onmessage = () => location.reload();
+const add = (to, tag, text) => to.appendChild(Object.assign(document.createElement(tag), { textContent: text ?? "" }));
+events.addEventListener("agents", (event) => {
+	const table = JSON.parse(event.data), box = document.createElement("section");
+	box.id = "agents";
+	box.style.cssText = "max-width: 76rem; margin: 1.5rem auto; padding: 0 2.5rem";
+	add(box, "h2", "Agents");
+	const shown = add(add(box, "div"), "table");
+	shown.parentNode.className = "scroll";
+	const head = add(add(shown, "thead"), "tr"), body = add(shown, "tbody");
+	const align = (column) => (table.numbers.includes(column) ? "right" : "left");
+	table.titles.forEach((title, column) => { Object.assign(add(head, "th", title), { scope: "col" }).style.textAlign = align(column); });
+	table.rows.forEach((row) => { const line = add(body, "tr"); row.cells.forEach((cell, column) => { add(line, "td", cell).style.textAlign = align(column); }); line.className = row.wrong ? "invalid" : ""; });
+	add(box, "p", table.summary).className = "note";
+	document.getElementById("agents")?.remove();
+	document.body.prepend(box);
+});
+}`
 
 // WriteLiveHTML writes the page of a run in progress, for a server that sends the events.
-func WriteLiveHTML(w io.Writer, run *Run) error { return writeHTML(w, run, ReloadScript) }
+func WriteLiveHTML(w io.Writer, run *Run) error { return writeHTML(w, run, LiveScript) }
 
 func writeHTML(w io.Writer, run *Run, live template.JS) error {
 	page, err := template.New("page").Parse(pageTemplate)

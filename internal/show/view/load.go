@@ -190,6 +190,7 @@ func (s *loadContent) lines(terminal format.Terminal, now time.Time) (lines []st
 			show(format.Faint, "", line)
 		}
 	}
+	lines = append(lines, agentLines(s.now.Agents, maxAgentRows, terminal)...)
 	if help := s.help(); help != "" {
 		show(format.Faint, "", help)
 	}
@@ -222,6 +223,9 @@ func (s *loadContent) plainLine(now time.Time) string {
 	line := s.describeProgress(now)
 	if calls := s.now.Live; calls != nil {
 		line += ": " + describeRecent(calls) + "; " + describeTotal(calls)
+	}
+	if slices.ContainsFunc(s.now.Agents, func(a live.Agent) bool { return a.Health != live.Fine }) {
+		line += "; " + summarizeAgents(s.now.Agents)
 	}
 	return line
 }

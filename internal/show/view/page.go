@@ -3,6 +3,8 @@ package view
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +16,7 @@ import (
 
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/show/report"
+	"wirelab.dev/web"
 )
 
 // Page serves the report of a run in progress. The goroutine that runs the trials writes the page
@@ -32,7 +35,10 @@ type Page struct {
 
 	guard   sync.Mutex // protects the fields below
 	page    []byte
-	changed chan struct{} // closed when there is a newer page
+	pages   int           // number of pages written
+	agents  []byte        // the table of a fleet's agents, in JSON; nil without a fleet
+	tabled  time.Time     // time of the last table
+	changed chan struct{} // closed when there is a newer page or table
 	last    chan struct{} // closed when a reader has the last page; nil before the page is written
 }
 
@@ -41,6 +47,9 @@ const (
 	pageCostDivisor = 20
 	// minPageInterval is the shortest time between two pages.
 	minPageInterval = 500 * time.Millisecond
+	// agentsInterval is the time between two tables of a fleet's agents, which need a fraction of a
+	// millisecond each.
+	agentsInterval = time.Second
 	// lastPageTimeout is the time that readers have to fetch the last page.
 	lastPageTimeout = 2 * time.Second
 )
@@ -100,7 +109,7 @@ func ServePage(listener net.Listener, read func() (*report.Run, error), says io.
 }
 
 // waitingPage is served until the first trial has ended.
-const waitingPage = `<!doctype html><meta charset="utf-8"><title>wirelab</title><p>The first trial is running.</p><script>` + report.ReloadScript + `</script>`
+var waitingPage = `<!doctype html><meta charset="utf-8"><title>wirelab</title><style>` + web.Style + `</style><div id="app"><p>The first trial is running.</p></div><script>` + report.LiveScript + `</script>`
 
 func (l *Page) handlePage(w http.ResponseWriter, _ *http.Request) {
 	l.guard.Lock()
@@ -121,11 +130,23 @@ func (l *Page) handleEvents(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	l.readers.Add(1)
 	defer l.readers.Add(-1)
-	for {
+	l.guard.Lock()
+	pages := l.pages
+	l.guard.Unlock()
+	for shown := []byte(nil); ; {
 		l.guard.Lock()
-		changed := l.changed
+		changed, agents, now := l.changed, l.agents, l.pages
 		l.guard.Unlock()
-		if err := control.Flush(); err != nil {
+		var err error
+		if now != pages {
+			pages = now
+			_, err = io.WriteString(w, "data: changed\n\n")
+		}
+		if err == nil && !bytes.Equal(agents, shown) {
+			shown = agents
+			_, err = fmt.Fprintf(w, "event: agents\ndata: %s\n\n", agents)
+		}
+		if err := errors.Join(err, control.Flush()); err != nil {
 			return
 		}
 		select {
@@ -135,17 +156,40 @@ func (l *Page) handleEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-changed:
 		}
-		if _, err := io.WriteString(w, "data: changed\n\n"); err != nil {
-			return
+	}
+}
+
+// Observe writes the page after a trial, unless the last page is too recent. During a trial it sends
+// the table of a fleet's agents to the readers.
+func (l *Page) Observe(e live.Event) {
+	switch e := e.(type) {
+	case live.Ended:
+		if l.isDue(time.Now()) {
+			l.write(report.WriteLiveHTML, nil)
+		}
+	case live.Progress:
+		if len(e.Agents) > 0 && l.readers.Load() > 0 {
+			l.setAgents(e.Agents, time.Now())
 		}
 	}
 }
 
-// Observe writes the page after a trial, unless the last page is too recent.
-func (l *Page) Observe(e live.Event) {
-	if _, ended := e.(live.Ended); ended && l.isDue(time.Now()) {
-		l.write(report.WriteLiveHTML, nil)
+func (l *Page) setAgents(agents []live.Agent, now time.Time) {
+	l.guard.Lock()
+	defer l.guard.Unlock()
+	if now.Sub(l.tabled) < agentsInterval {
+		return
 	}
+	if table, err := json.Marshal(newAgentTable(agents, maxAgentRows)); err == nil { // never fails
+		l.agents, l.tabled = table, now
+		l.announce()
+	}
+}
+
+// announce tells readers that the page or the table has changed. The caller holds the lock.
+func (l *Page) announce() {
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
 func (l *Page) isDue(now time.Time) bool {
@@ -169,8 +213,8 @@ func (l *Page) write(html func(io.Writer, *report.Run) error, last chan struct{}
 	l.guard.Lock()
 	defer l.guard.Unlock()
 	l.page, l.last = page.Bytes(), last
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.pages++
+	l.announce()
 }
 
 // Close writes the final page, and ends the server when a reader has fetched it.

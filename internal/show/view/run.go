@@ -46,6 +46,7 @@ type runContent struct {
 	invalid    int
 	cell       string
 	now        live.Progress
+	agents     []live.Agent
 	last       string
 	sparks     *sparklines
 }
@@ -68,6 +69,9 @@ func (c *runContent) trialBegins(trial record.PlannedTrial, _ time.Time) string 
 
 func (c *runContent) progress(p live.Progress, _ time.Time) string {
 	c.now = p
+	if len(p.Agents) > 0 {
+		c.agents = p.Agents
+	}
 	return ""
 }
 
@@ -106,7 +110,11 @@ func (c *runContent) lines(terminal format.Terminal, now time.Time) []string {
 	if done {
 		return lines // the table follows
 	}
-	for _, line := range c.sparks.lines(terminal.Width) {
+	sparks := c.sparks.lines(terminal.Width)
+	const most = 23 // a terminal of 24 lines keeps a line for the cursor
+	rows := min(maxAgentRows, most-len(lines)-len(sparks)-2)
+	lines = append(lines, agentLines(c.agents, rows, terminal)...)
+	for _, line := range sparks {
 		lines = append(lines, styledLine(line, format.Faint, terminal))
 	}
 	return lines
