@@ -21,20 +21,55 @@ const (
 	parquetBoolean parquetType = 0
 	parquetInt32   parquetType = 1
 	parquetInt64   parquetType = 2
+	parquetBytes   parquetType = 6
 )
 
-// encode returns a page of values and the number of its encoding. Booleans use PLAIN (0), one bit
-// each. Integers use DELTA_BINARY_PACKED (5), because differences of neighbours are small.
-func (t parquetType) encode(values []int64) (page []byte, encoding int32) {
-	if t == parquetBoolean {
-		return packBits(nil, values, 0, 1), 0
-	}
-	return packDeltas(values), 5
+// Encodings of Parquet.
+const (
+	plainEncoding      = 0
+	deltaEncoding      = 5 // DELTA_BINARY_PACKED
+	dictionaryEncoding = 8 // RLE_DICTIONARY
+)
+
+// A parquetColumn describes a column. The values of a column with texts are indexes into texts.
+type parquetColumn struct {
+	name  string
+	kind  parquetType
+	texts []string // only for parquetBytes
 }
 
-func (t parquetType) schemaElement(name string) thriftStruct {
-	if t == parquetBoolean {
+// encode returns a page of values and its encoding. Booleans have one bit each. Integers are
+// differences, because differences of neighbours are small.
+func (c *parquetColumn) encode(values []int64) (page []byte, encoding int32) {
+	switch c.kind {
+	case parquetBoolean:
+		return packBits(nil, values, 0, 1), plainEncoding
+	case parquetBytes: // the width of an index, then one bit-packed run of whole groups of eight
+		width := max(1, bits.Len(uint(len(c.texts)-1)))
+		groups := (len(values) + 7) / 8
+		page = binary.AppendUvarint([]byte{byte(width)}, uint64(groups)<<1|1)
+		whole := len(page) + groups*width
+		page = packBits(page, values, 0, width)
+		return append(page, make([]byte, whole-len(page))...), dictionaryEncoding
+	}
+	return packDeltas(values), deltaEncoding
+}
+
+// dictionary returns the page with the column's texts.
+func (c *parquetColumn) dictionary() (page []byte) {
+	for _, text := range c.texts {
+		page = append(binary.LittleEndian.AppendUint32(page, uint32(len(text))), text...)
+	}
+	return page
+}
+
+func (c *parquetColumn) schemaElement() thriftStruct {
+	t, name := c.kind, c.name
+	switch t {
+	case parquetBoolean:
 		return thriftStruct{1: int32(t), 3: int32(0), 4: name}
+	case parquetBytes: // converted type UTF8, logical type STRING
+		return thriftStruct{1: int32(t), 3: int32(0), 4: name, 6: int32(0), 10: thriftStruct{1: thriftStruct{}}}
 	}
 	width, converted := int8(32*t), 16+int32(t) // converted type: INT_32 is 17, INT_64 is 18
 	logical := thriftStruct{10: thriftStruct{1: width, 2: true}}
@@ -45,6 +80,7 @@ func (t parquetType) schemaElement(name string) thriftStruct {
 // write error it writes nothing more.
 type parquetFile struct {
 	to      io.Writer
+	columns []parquetColumn
 	written int64
 	err     error
 	rows    int64
@@ -64,20 +100,24 @@ func (f *parquetFile) rowGroup(columns [][]int64) {
 	var chunks []any // ColumnChunk structs
 	rows, total := int64(len(columns[0])), int64(0)
 	for i, values := range columns {
-		column := sampleColumns[i]
-		page, encoding := column.kind.encode(values)
-		size := int32(len(page))
-		// The header must name an encoding of the levels. These columns have no levels.
-		const rle = 3
-		data := thriftStruct{1: int32(rows), 2: encoding, 3: int32(rle), 4: int32(rle)}
-		header := thriftStruct{1: int32(0), 2: size, 3: size, 5: data}.append(nil)
-		at, written := f.written, int64(len(header)+len(page))
-		f.write(header)
+		column := &f.columns[i]
+		begin, texts := f.written, any(nil)
+		if column.kind == parquetBytes {
+			page := column.dictionary()
+			size := int32(len(page))
+			f.write(thriftStruct{1: int32(2), 2: size, 3: size, 7: thriftStruct{1: int32(len(column.texts)), 2: int32(plainEncoding)}}.append(nil))
+			f.write(page)
+			texts = begin
+		}
+		page, encoding := column.encode(values)
+		at := f.written
+		f.write(pageHeader(int32(rows), int32(len(page)), encoding))
 		f.write(page)
 		// ColumnMetaData, not compressed
-		chunks = append(chunks, thriftStruct{2: at, 3: thriftStruct{
+		written := f.written - begin
+		chunks = append(chunks, thriftStruct{2: begin, 3: thriftStruct{
 			1: int32(column.kind), 2: []any{encoding}, 3: []any{column.name}, 4: int32(0),
-			5: rows, 6: written, 7: written, 9: at,
+			5: rows, 6: written, 7: written, 9: at, 11: texts,
 		}})
 		total += written
 	}
@@ -85,11 +125,19 @@ func (f *parquetFile) rowGroup(columns [][]int64) {
 	f.rows += rows
 }
 
+// pageHeader returns the header of a page of values.
+func pageHeader(rows, size, encoding int32) []byte {
+	// The header must name an encoding of the levels. These columns have no levels.
+	const rle = 3
+	data := thriftStruct{1: rows, 2: encoding, 3: int32(rle), 4: int32(rle)}
+	return thriftStruct{1: int32(0), 2: size, 3: size, 5: data}.append(nil)
+}
+
 // writeFooter writes the footer, which is a FileMetaData struct.
 func (f *parquetFile) writeFooter() error {
-	schema := []any{thriftStruct{4: "samples", 5: int32(len(sampleColumns))}}
-	for _, c := range sampleColumns {
-		schema = append(schema, c.kind.schemaElement(c.name))
+	schema := []any{thriftStruct{4: "samples", 5: int32(len(f.columns))}}
+	for i := range f.columns {
+		schema = append(schema, f.columns[i].schemaElement())
 	}
 	footer := thriftStruct{1: int32(1), 2: schema, 3: f.rows, 4: f.groups, 6: "wirelab"}.append(nil)
 	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer)))

@@ -98,17 +98,14 @@ func (l *SampleLog) Close() {
 }
 
 // sampleColumns lists the columns of a samples file: one sample per row, times in nanoseconds.
-var sampleColumns = [...]struct {
-	name string
-	kind parquetType
-}{
-	{"worker", parquetInt32},
-	{"seq", parquetInt32},
-	{"start_ns", parquetInt64},
-	{"wait_ns", parquetInt64},
-	{"service_ns", parquetInt64},
-	{"response_ns", parquetInt64},
-	{"failed", parquetBoolean},
+var sampleColumns = [...]parquetColumn{
+	{name: "worker", kind: parquetInt32},
+	{name: "seq", kind: parquetInt32},
+	{name: "start_ns", kind: parquetInt64},
+	{name: "wait_ns", kind: parquetInt64},
+	{name: "service_ns", kind: parquetInt64},
+	{name: "response_ns", kind: parquetInt64},
+	{name: "failed", kind: parquetBoolean},
 }
 
 func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
@@ -123,9 +120,14 @@ func (s Sample) row(worker int32, sequence int64) [len(sampleColumns)]int64 {
 // group in memory, with some 60 bytes per row.
 const rowsPerGroup = 256 << 10
 
-// WriteParquet writes the samples of all logs to a Parquet file. It writes, syncs and renames a
-// temporary file, so that the path never shows an incomplete file.
-func WriteParquet(path string, logs []*SampleLog) (err error) {
+// WriteParquet writes the samples of all logs to a Parquet file.
+func WriteParquet(path string, logs []*SampleLog) error {
+	return replaceFile(path, func(to io.Writer) error { return writeRows(to, logs) })
+}
+
+// replaceFile writes, syncs and renames a temporary file, so that the path never shows an incomplete
+// file.
+func replaceFile(path string, write func(io.Writer) error) (err error) {
 	unfinished := path + ".tmp"
 	defer func() {
 		if err != nil {
@@ -136,8 +138,7 @@ func WriteParquet(path string, logs []*SampleLog) (err error) {
 	if err != nil {
 		return err
 	}
-	err = writeRows(file, logs)
-	if err == nil {
+	if err = write(file); err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
@@ -150,30 +151,51 @@ func WriteParquet(path string, logs []*SampleLog) (err error) {
 }
 
 func writeRows(to io.Writer, logs []*SampleLog) error {
-	file := parquetFile{to: to}
-	file.write([]byte(parquetMagic))
-	var group [len(sampleColumns)][]int64
-	flush := func() {
-		file.rowGroup(group[:])
-		for i := range group {
-			group[i] = group[i][:0]
-		}
-	}
+	rows := newRowWriter(to, sampleColumns[:])
 	for _, log := range logs {
 		sequence := int64(0)
 		for sample := range log.All() {
-			for i, value := range sample.row(log.worker, sequence) {
-				group[i] = append(group[i], value)
-			}
-			if sequence++; len(group[0]) == rowsPerGroup {
-				flush()
-			}
+			row := sample.row(log.worker, sequence)
+			rows.add(row[:])
+			sequence++
 		}
 	}
-	if len(group[0]) > 0 {
-		flush()
+	return rows.close()
+}
+
+// A rowWriter collects rows and writes them in row groups.
+type rowWriter struct {
+	file  parquetFile
+	group [][]int64 // the values of each column
+}
+
+func newRowWriter(to io.Writer, columns []parquetColumn) *rowWriter {
+	w := &rowWriter{file: parquetFile{to: to, columns: columns}, group: make([][]int64, len(columns))}
+	w.file.write([]byte(parquetMagic))
+	return w
+}
+
+func (w *rowWriter) add(row []int64) {
+	for i, value := range row {
+		w.group[i] = append(w.group[i], value)
 	}
-	return file.writeFooter()
+	if len(w.group[0]) == rowsPerGroup {
+		w.flush()
+	}
+}
+
+func (w *rowWriter) flush() {
+	w.file.rowGroup(w.group)
+	for i := range w.group {
+		w.group[i] = w.group[i][:0]
+	}
+}
+
+func (w *rowWriter) close() error {
+	if len(w.group[0]) > 0 {
+		w.flush()
+	}
+	return w.file.writeFooter()
 }
 
 // syncDirectory makes sure that a rename in the directory survives a power cut.

@@ -278,8 +278,6 @@ type FleetClient struct {
 	Engine      Engine      `json:"engine"`           //
 	Host        HostState   `json:"host"`             // state of the client's machine
 	Limits      []Limit     `json:"limits,omitempty"` // limits of the client's machine
-	// SamplesFile names the Parquet file of this client's samples, relative to the run directory.
-	SamplesFile string `json:"samples_file,omitempty"`
 }
 
 // Foreign names the other program that measured a record's figures, and the program's file.

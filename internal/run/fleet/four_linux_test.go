@@ -1,10 +1,12 @@
 package fleet_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -256,18 +258,31 @@ func expectSumOfClients(t *testing.T, r *record.Record) {
 func expectHistogramOfSamples(t *testing.T, r *record.Record, dir string) {
 	t.Helper()
 	type row struct {
-		Service int64 `parquet:"service_ns"`
+		Start   int64  `parquet:"start_ns"`
+		Service int64  `parquet:"service_ns"`
+		Agent   string `parquet:"agent"`
 	}
 	all := latency.NewRecorder()
 	defer all.Close()
+	rows, err := parquet.ReadFile[row](filepath.Join(dir, r.SamplesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(rows, func(a, b row) int { return cmp.Compare(a.Start, b.Start) }) {
+		t.Error("the samples are not in the order of time")
+	}
+	of := map[string]int64{}
+	for _, one := range rows {
+		all.Record(one.Service)
+		of[one.Agent]++
+	}
 	for _, c := range r.Fleet.Clients {
-		rows, err := parquet.ReadFile[row](filepath.Join(dir, c.SamplesFile))
-		if err != nil {
-			t.Fatal(err)
+		if of[c.Name] != c.Requests {
+			t.Errorf("%d samples are of %s, which made %d requests", of[c.Name], c.Name, c.Requests)
 		}
-		for _, one := range rows {
-			all.Record(one.Service)
-		}
+	}
+	if files, err := os.ReadDir(filepath.Join(dir, "samples")); err != nil || len(files) != 1 {
+		t.Errorf("the folder of samples has %v, want one file (%v)", files, err)
 	}
 	want, err := latency.NewHistogram(all).Distribution()
 	if err != nil {

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
@@ -358,7 +361,7 @@ func (s *trialStage) describeAgents(window time.Duration) []live.Agent {
 	return agents
 }
 
-// End compares the clocks again. It adds the agents and the paths of the samples to the record.
+// End compares the clocks again. It adds the agents and the path of the samples to the record.
 func (s *trialStage) End(ctx context.Context, r *record.Record) error {
 	after, err := s.controller.compareClocks(ctx, s.agents())
 	if err != nil {
@@ -379,9 +382,7 @@ func (s *trialStage) End(ctx context.Context, r *record.Record) error {
 		}
 	}
 	if s.samples != "" {
-		if err := s.recordSamples(r); err != nil {
-			r.Warnings = append(r.Warnings, "the samples were not kept: "+err.Error())
-		}
+		s.keepSamples(r)
 	}
 	return nil
 }
@@ -390,20 +391,40 @@ func clientIndex(f *record.Fleet, name string) int {
 	return slices.IndexFunc(f.Clients, func(c record.FleetClient) bool { return c.Name == name })
 }
 
-// recordSamples writes the paths of the clients' samples into the record.
-func (s *trialStage) recordSamples(r *record.Record) error {
+// keepSamples merges the clients' samples into one file, and then removes the clients' files. If it
+// cannot, it keeps them, and the record has a warning.
+func (s *trialStage) keepSamples(r *record.Record) {
+	var parts []latency.SampleFile
+	var missing []error
 	for _, m := range s.remoteClients() {
 		m.guard.Lock()
-		sent, missing := m.last.Samples, m.last.SamplesMissing
+		last := m.last
 		m.guard.Unlock()
-		if sent == nil {
-			return fmt.Errorf("%s: %s", m.on.Name, cmp.Or(missing, "the client has no samples"))
+		i := clientIndex(r.Fleet, m.on.Name)
+		if last.Samples == nil || i < 0 {
+			missing = append(missing, fmt.Errorf("%s: %s", m.on.Name, cmp.Or(last.SamplesMissing, "the client has no samples")))
+			continue
 		}
-		if i := clientIndex(r.Fleet, m.on.Name); i >= 0 {
-			r.Fleet.Clients[i].SamplesFile = m.samples.path
+		one := r.Fleet.Clients[i]
+		parts = append(parts, latency.SampleFile{Path: m.samples.path, Agent: m.on.Name, ShiftNS: one.BeginNS, MaxRows: one.Requests})
+	}
+	err := errors.Join(missing...)
+	if err == nil {
+		err = latency.MergeSamples(s.samples, parts)
+	}
+	if err != nil {
+		r.Warnings = append(r.Warnings, "the samples were not kept as one file: "+err.Error())
+		for _, p := range parts {
+			r.Warnings = append(r.Warnings, "the samples of "+p.Agent+" are in samples/"+filepath.Base(p.Path))
+		}
+		return
+	}
+	r.SamplesFile = s.samples
+	for _, p := range parts {
+		if err := os.Remove(p.Path); err != nil {
+			r.Warnings = append(r.Warnings, "a file of samples was not removed after it had been merged: "+err.Error())
 		}
 	}
-	return nil
 }
 
 func (s *trialStage) remoteClients() []*remoteWorker {

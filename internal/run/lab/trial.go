@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"wirelab.dev/internal/data/record"
@@ -114,7 +113,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)
-	case t.in.stage == nil: // on a stage, each client has a file of its own
+	case t.in.stage == nil: // a stage sets the file itself
 		r.SamplesFile = t.samplesFile
 	}
 	return nil
@@ -275,13 +274,8 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, part
 	if err := t.in.stage.End(ctx, r); err != nil {
 		return err
 	}
-	for i := range r.Fleet.Clients {
-		if path := &r.Fleet.Clients[i].SamplesFile; *path != "" {
-			var err error
-			if *path, err = filepath.Rel(t.directory, *path); err != nil {
-				return err
-			}
-		}
+	if r.SamplesFile != "" { // the stage has written this file
+		r.SamplesFile = t.samplesFile
 	}
 	return nil
 }
