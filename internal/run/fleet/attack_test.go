@@ -306,6 +306,61 @@ func TestRevoke(t *testing.T) {
 	connect(t, must(protocol.Join(within(t), token, "a", nil)))
 }
 
+// An agent that was shut out, and is started again with the token that it has used, says both.
+func TestAShutOutAgentSaysSo(t *testing.T) {
+	started := startHub(t, hub.HubOptions{})
+	token := must(started.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin, Agents: 1}))
+	options := fleet.AgentOptions{
+		Name: "a", Programs: []fleet.Program{{Name: "wirelab", Command: []string{must(os.Executable()), "worker"}}},
+		Listen: netip.MustParseAddr("127.0.0.1"), Spool: t.TempDir(), Identities: t.TempDir(), Log: &lockedBuffer{}, Version: "test",
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- fleet.RunAgent(context.WithoutCancel(t.Context()), token, options) }() // ends when it is shut out
+	waitForCards(t, must(started.Controller()), 1)
+	if err := fleet.Revoke(within(t), must(started.Controller()), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the hub has shut this agent out") {
+		t.Errorf("the running agent ended with %v", err)
+	}
+	err := fleet.RunAgent(within(t), token, options)
+	for _, want := range []string{"the hub has shut this agent out", "join again with a new token", "with this token it was not admitted", "admits no more"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("started again, it says %v: want in it %q", err, want)
+		}
+	}
+}
+
+// A list of agents waits until the hub's JetStream answers, as it does not while a new cluster has no
+// leader; and says so if it waits in vain.
+func TestTheListWaitsForTheHub(t *testing.T) {
+	s := must(server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true}))
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server does not begin")
+	}
+	conn, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	v := protocol.HubView{Conn: conn, Credentials: &protocol.Credentials{Project: "mine"}}
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := v.Refresh(short); err == nil || !strings.Contains(err.Error(), "they have not agreed on a leader yet: try again") {
+		t.Errorf("without an answer: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- v.Refresh(t.Context()) }() // ends when it is answered
+	if err := s.EnableJetStream(&server.JetStreamConfig{StoreDir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "prepare it with `wirelab fleet up --nats URL`") {
+		t.Errorf("with an answer: %v", err) // the answer is that there is no stream
+	}
+}
+
 // Two processes with the same credentials cannot both be the agent: the later one ends.
 func TestAnAgentIsOneProcess(t *testing.T) {
 	started := startHub(t, hub.HubOptions{})

@@ -24,6 +24,7 @@ func connectAgent(ctx context.Context, token *protocol.Credentials, o *AgentOpti
 		return nil, nil, fmt.Errorf("these are the credentials of the agent %s: leave out --name %s, or take another token", token.Name, o.Name)
 	}
 	if token.Role == protocol.RoleJoin {
+		shutOut := false
 		path := filepath.Join(o.Identities, token.Project+"."+o.Name+".token")
 		known, err := protocol.ReadTokenFile(path)
 		switch {
@@ -33,10 +34,14 @@ func connectAgent(ctx context.Context, token *protocol.Credentials, o *AgentOpti
 			if err == nil || !errors.Is(err, nats.ErrAuthorization) {
 				return known, conn, err
 			}
+			shutOut = true
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, nil, fmt.Errorf("%w: remove the file, and join with a new token", err)
 		}
 		if own, err = protocol.Join(ctx, token, o.Name, report); err != nil {
+			if shutOut { // the token's own refusal does not say why the agent needs a token
+				err = fmt.Errorf("%w; with this token it was not admitted: %w", errShutOut, err)
+			}
 			return nil, nil, err
 		}
 		if err := keepSecret(path, own.Token()); err != nil {

@@ -56,7 +56,7 @@ func ReadCards(ctx context.Context, conn *nats.Conn, project string) ([]Card, er
 		select { // the servers of a cluster are finding each other
 		case <-time.After(askAgainPeriod):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("read the agents' cards: no hub had the list: %w", ctx.Err())
+			return nil, fmt.Errorf("read the agents' cards: no hub had the list: %w; if the hubs have just been started, they have not agreed on a leader yet: try again in a few seconds; if not, see the log of each hub", ctx.Err())
 		}
 	}
 }
