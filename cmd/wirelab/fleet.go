@@ -293,7 +293,7 @@ func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program stri
 	}
 	agents, err := fleet.NewPlan(w)
 	if err == nil {
-		err = plan.CheckForFleet(s, agents.Client.Count == 1)
+		err = plan.CheckForFleet(s)
 	}
 	if err != nil {
 		return nil, usageError(err)

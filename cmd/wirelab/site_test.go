@@ -99,6 +99,7 @@ func serveSite(ts *testscript.TestScript, flaw secure.Flaw, carrier int) string 
 		_ = file.Close()
 		w.Header().Set("Uploaded", header.Filename+" "+header.Header.Get("Content-Type")+" "+r.FormValue("name"))
 	})
+	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) { time.Sleep(20 * time.Millisecond) })
 	mux.HandleFunc("/limit", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
 	mux.HandleFunc("/stall", func(http.ResponseWriter, *http.Request) {
 		if within := time.Since(began) % time.Second; within < stallLength {

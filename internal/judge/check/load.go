@@ -269,10 +269,17 @@ func (t trial) checkSearchedRate(c record.Check) record.Check {
 	if t.Search == nil || c.Level != record.OK || t.WindowNS <= 0 || t.Search.KeptPerSecond <= 0 {
 		return c
 	}
-	measured := float64(t.Pacing.Scheduled) / float64(t.WindowNS) * 1e9
+	scheduled := t.Pacing.Scheduled
+	if t.part != nil { // the rate is that of all clients of a fleet
+		scheduled = 0
+		for i := range t.Fleet.Clients {
+			scheduled += cmp.Or(t.Fleet.Clients[i].Pacing, &record.Pacing{}).Scheduled
+		}
+	}
+	measured := float64(scheduled) / float64(t.WindowNS) * 1e9
 	off := math.Abs(measured/t.Search.KeptPerSecond - 1)
 	// A schedule has a whole number of arrivals.
-	if off > anotherRate+1/float64(t.Pacing.Scheduled) {
+	if off > anotherRate+1/float64(scheduled) {
 		c.Figure, c.Limit = &off, new(anotherRate)
 		setVerdict(&c, record.Warning, "the highest rate that kept the goal is %.0f/s, but latency, CPU time and traffic were measured at %.0f/s", t.Search.KeptPerSecond, measured)
 	}

@@ -34,6 +34,9 @@ func Merge(parts []worker.ClientPart, intervals [][]worker.Interval) (*worker.Cl
 		if err := checkPart(&p, parts[0].Result.Client); err != nil {
 			return nil, fmt.Errorf("merge clients: %s %w", p.Agent, err)
 		}
+		if p.Result.Client.Search != nil {
+			return nil, fmt.Errorf("merge clients: %s ran a search of its own: want a step of the search of all clients", p.Agent)
+		}
 	}
 	m := merger{parts: parts, clients: lists.Map(parts, func(p worker.ClientPart) *worker.ClientResult { return p.Result.Client })}
 	m.findWindow()
@@ -59,8 +62,6 @@ func checkPart(p *worker.ClientPart, first *worker.ClientResult) error {
 	switch {
 	case r == nil || first == nil:
 		return errors.New("has no client result")
-	case r.Search != nil:
-		return errors.New("ran a search: only a single client can run one")
 	case areFarApart(r.BeginNS, r.EndNS) || r.LengthNS() <= 0 || r.PausedNS < 0:
 		return fmt.Errorf("has an impossible window: from %d to %d ns, paused for %d ns", r.BeginNS, r.EndNS, r.PausedNS)
 	case areFarApart(r.BeginNS, first.BeginNS):

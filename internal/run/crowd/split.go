@@ -54,8 +54,6 @@ func checkSplit(c *worker.ClientSpec, parts int) error {
 		return fmt.Errorf("split a spec for %d workers: want at least 1 worker", parts)
 	case c.Group != nil:
 		return fmt.Errorf("split a spec: the spec was split before: it has %d clients of a group of %d; want the spec of the whole group", c.Clients, c.Group.Of)
-	case c.Load.Model == scenario.Search:
-		return fmt.Errorf("a search cannot be spread over %d machines: each step's rate depends on the result of the one before; use one machine, or the load model %q", parts, scenario.Open)
 	case c.Clients < parts:
 		return fmt.Errorf("%d clients cannot be spread over %d machines: use at most %d machines, or more clients", c.Clients, parts, c.Clients)
 	}

@@ -110,7 +110,6 @@ func TestSplitRefuses(t *testing.T) {
 		"2 clients cannot be spread over 3 machines":      func(s *worker.Spec) { s.Client.Clients = 2 },
 		"an in-flight limit of 2 cannot be spread over 3": func(s *worker.Spec) { s.Client.Load.InFlightLimit = 2 },
 		"a pool of 1 cannot be spread over 3":             func(s *worker.Spec) { s.Client.Connection = "pool:1" },
-		"a search cannot be spread over 3 machines":       func(s *worker.Spec) { s.Client.Load.Model = scenario.Search },
 		"9 clients of a group of 20":                      func(s *worker.Spec) { s.Client.Group = &worker.Group{Of: 20} },
 		`connection "many"`:                               func(s *worker.Spec) { s.Client.Connection = "many" },
 		`the role "server" and no clients`:                func(s *worker.Spec) { s.Role, s.Client = worker.ServerRole, nil },

@@ -400,8 +400,8 @@ func (a *agent) controlWorker(o *controllerOrder) error {
 	}
 	switch o.Do {
 	case tellVerb:
-		if o.Tell == nil {
-			return errors.New("the order lacks a control to send to the worker")
+		if err := checkControl(o.Tell); err != nil {
+			return err
 		}
 		return w.process.SendControl(*o.Tell)
 	case stopVerb:

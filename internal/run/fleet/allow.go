@@ -156,6 +156,17 @@ func checkLoadSize(c *worker.ClientSpec) error {
 	return nil
 }
 
+// checkControl returns an error for a control that would make a load longer than an agent allows.
+func checkControl(o *worker.ControlOrder) error {
+	if o == nil {
+		return errors.New("the order lacks a control to send to the worker")
+	}
+	if s := o.Step; s != nil && float64(s.DurationNS)+float64(s.WarmUpAtMostNS) > float64(maxLoadTime) {
+		return fmt.Errorf("the order asks for a step of %.3g hours: an agent runs a load for at most %v", (float64(s.DurationNS)+float64(s.WarmUpAtMostNS))/float64(time.Hour), maxLoadTime)
+	}
+	return nil
+}
+
 func (a *agentPermissions) checkListen(address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
 )
@@ -111,6 +112,27 @@ func TestProgramsAreKnownByTheirHash(t *testing.T) {
 	for _, other := range []string{shell, "/bin/sh", own, "", strings.ToUpper(hash)} {
 		if p, err := allowed.allowedProgram(other); err == nil {
 			t.Errorf("%q is allowed, as %v", other, p)
+		}
+	}
+}
+
+// An agent tells a worker only what it allows: no load lasts for ever, by a step of a search either.
+func TestControlsThatAnAgentRefuses(t *testing.T) {
+	step := func(window, warmUp time.Duration) *worker.ControlOrder {
+		return &worker.ControlOrder{Control: worker.StepControl, Step: &load.Step{DurationNS: int64(window), WarmUpAtMostNS: int64(warmUp)}}
+	}
+	for says, order := range map[string]*worker.ControlOrder{
+		"lacks a control":    nil,
+		"a step of 25 hours": step(time.Hour, 24*time.Hour),
+		"a step of 5.12e+06": step(math.MaxInt64, math.MaxInt64),
+	} {
+		if err := checkControl(order); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, want an error that says %q", order, err, says)
+		}
+	}
+	for _, order := range []*worker.ControlOrder{{Control: worker.EndControl}, step(0, 0), step(time.Minute, time.Second)} {
+		if err := checkControl(order); err != nil {
+			t.Errorf("%+v: %v", order, err)
 		}
 	}
 }

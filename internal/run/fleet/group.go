@@ -18,8 +18,8 @@ import (
 // A clientGroup holds clients on several agents. The lab treats them as one client.
 type clientGroup struct {
 	members []*remoteWorker
-	clients []int // the number of callers of each member
-	atMost  time.Duration
+	clients []int       // the number of callers of each member
+	load    worker.Load // the load of all members together
 	stop    context.CancelCauseFunc
 	over    chan struct{} // closed when merged or failed is set
 	merged  worker.Result
@@ -52,13 +52,13 @@ func (s *trialStage) startGroup(ctx context.Context, hash string, l worker.Launc
 	leading, cancel := context.WithCancelCause(context.Background())
 	g := &clientGroup{
 		members: make([]*remoteWorker, len(specs)), clients: make([]int, len(specs)),
-		atMost: time.Duration(l.Spec.Client.Load.WarmUpAtMostNS), stop: cancel,
+		load: l.Spec.Client.Load, stop: cancel,
 		over: make(chan struct{}), watch: crowd.NewTracker(len(specs), l.Spec.Client.Load.DurationNS),
 	}
 	g.unwatch = g.watch.ReportEvery(l.OnProgress)
 	errs := make([]error, len(specs))
 	forEach(specs, len(specs), func(i int, spec worker.Spec) {
-		spec.Client.IntervalNS = int64(crowd.IntervalLength)
+		spec.Client.IntervalNS = intervalNS(spec.Client)
 		g.clients[i] = spec.Client.Clients
 		one := l
 		one.Spec, one.OnInterval = spec, g.watch.Stream.Add
@@ -87,29 +87,44 @@ func (g *clientGroup) runTrial(ctx context.Context) {
 }
 
 func (g *clientGroup) runSteps(ctx context.Context) error {
-	if err := g.forEachMember(func(m *remoteWorker) error { _, err := m.Ready(ctx); return err }); err != nil {
+	if err := g.forEachMember(func(_ int, m *remoteWorker) error { _, err := m.Ready(ctx); return err }); err != nil {
 		return err
 	}
-	if err := g.sendToAll(worker.GoControl); err != nil {
+	searched := groupSearch{clientGroup: g}
+	conduct := g.openWindows
+	if g.load.Model == scenario.Search {
+		conduct = searched.run
+	}
+	if err := conduct(ctx); err != nil {
 		return err
 	}
-	if g.atMost <= 0 {
+	if err := g.forEachMember(func(_ int, m *remoteWorker) error { _, err := m.Result(ctx); return err }); err != nil {
+		return err
+	}
+	if err := g.forEachMember(func(_ int, m *remoteWorker) error { return m.stop(ctx) }); err != nil {
+		return err
+	}
+	if err := g.mergeResults(ctx); err != nil {
+		return err
+	}
+	return searched.finish(&g.merged)
+}
+
+// openWindows lets all members begin, and opens their windows when all have settled.
+func (g *clientGroup) openWindows(ctx context.Context) error {
+	if _, err := g.sendToAll(worker.ControlOrder{Control: worker.GoControl}); err != nil {
+		return err
+	}
+	if g.load.WarmUpAtMostNS <= 0 {
 		g.watch.SetOpening(clock.Now())
-	} else {
-		if err := g.awaitSettled(ctx); err != nil {
-			return err
-		}
-		if err := g.sendToAll(worker.OpenControl); err != nil {
-			return err
-		}
+		return nil
 	}
-	if err := g.forEachMember(func(m *remoteWorker) error { _, err := m.Result(ctx); return err }); err != nil {
+	if err := g.awaitSettled(ctx); err != nil {
 		return err
 	}
-	if err := g.forEachMember(func(m *remoteWorker) error { return m.stop(ctx) }); err != nil {
-		return err
-	}
-	return g.mergeResults(ctx)
+	at, err := g.sendToAll(worker.ControlOrder{Control: worker.OpenControl})
+	g.watch.SetOpening(at)
+	return err
 }
 
 // awaitSettled waits until every member is ready to end its warm-up. It fails if a member ends.
@@ -123,7 +138,8 @@ func (g *clientGroup) awaitSettled(ctx context.Context) error {
 			ended <- cmp.Or(err, fmt.Errorf("the client on %s ended before the window could open", m.on.Name))
 		}()
 	}
-	late := time.NewTimer(g.atMost + settleTimeout)
+	atMost := time.Duration(g.load.WarmUpAtMostNS) + settleTimeout
+	late := time.NewTimer(atMost)
 	defer late.Stop()
 	select {
 	case <-g.watch.Settled:
@@ -135,17 +151,17 @@ func (g *clientGroup) awaitSettled(ctx context.Context) error {
 		for _, i := range g.watch.Unsettled() {
 			names = append(names, g.members[i].on.Name)
 		}
-		return fmt.Errorf("the clients on %s did not finish their warm-up within %v", joinFirst(names), g.atMost+settleTimeout)
+		return fmt.Errorf("the clients on %s did not finish their warm-up within %v", joinFirst(names), atMost)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
 // forEachMember calls do for all members at the same time, and returns the first error.
-func (g *clientGroup) forEachMember(do func(*remoteWorker) error) error {
+func (g *clientGroup) forEachMember(do func(int, *remoteWorker) error) error {
 	errs := make(chan error, len(g.members))
-	for _, m := range g.members {
-		go func() { errs <- do(m) }()
+	for i, m := range g.members {
+		go func() { errs <- do(i, m) }()
 	}
 	for range g.members {
 		if err := <-errs; err != nil {
@@ -155,13 +171,10 @@ func (g *clientGroup) forEachMember(do func(*remoteWorker) error) error {
 	return nil
 }
 
-// sendToAll sends a control with one instant to all members.
-func (g *clientGroup) sendToAll(c worker.Control) error {
-	at := clock.Now() + int64(controlLead+time.Duration(len(g.members))*controlLeadPerMember)
-	if c == worker.OpenControl {
-		g.watch.SetOpening(at)
-	}
-	return g.forEachMember(func(m *remoteWorker) error { return m.SendControl(worker.ControlOrder{Control: c, AtNS: at}) })
+// sendToAll sends a control with one instant to all members. It returns the instant.
+func (g *clientGroup) sendToAll(o worker.ControlOrder) (at int64, err error) {
+	o.AtNS = clock.Now() + int64(controlLead+time.Duration(len(g.members))*controlLeadPerMember)
+	return o.AtNS, g.forEachMember(func(_ int, m *remoteWorker) error { return m.SendControl(o) })
 }
 
 // mergeResults merges the members' results into one.
@@ -217,7 +230,7 @@ func (g *clientGroup) killAll() {
 
 // SendControl sends the control to all members.
 func (g *clientGroup) SendControl(o worker.ControlOrder) error {
-	return g.forEachMember(func(m *remoteWorker) error { return m.SendControl(o) })
+	return g.forEachMember(func(_ int, m *remoteWorker) error { return m.SendControl(o) })
 }
 
 // PID returns 0, since the group has no process on this machine.
@@ -228,6 +241,15 @@ func (g *clientGroup) CPU() time.Duration { return 0 }
 
 // Warnings returns nil, since the group has no process on this machine.
 func (g *clientGroup) Warnings() []string { return nil }
+
+// intervalNS returns the length of the intervals that a client reports. In a search there are none: its
+// loads follow one another, and the intervals of all would be taken for those of one.
+func intervalNS(c *worker.ClientSpec) int64 {
+	if c.Load.Model == scenario.Search {
+		return 0
+	}
+	return int64(crowd.IntervalLength)
+}
 
 // A singleClient is a client on one agent. Its result has one part, as if it were a clientGroup.
 type singleClient struct {
@@ -243,8 +265,8 @@ func (s *trialStage) startSingleClient(ctx context.Context, hash string, l worke
 	h, spec := s.clients[0], *l.Spec.Client
 	watch := crowd.NewTracker(1, spec.Load.DurationNS)
 	a := &singleClient{unwatch: watch.ReportEvery(l.OnProgress)}
-	if spec.Load.Model != scenario.Search && l.Command[0] == s.controller.plan.Worker {
-		spec.IntervalNS = int64(crowd.IntervalLength)
+	if l.Command[0] == s.controller.plan.Worker {
+		spec.IntervalNS = intervalNS(&spec)
 	}
 	l.Spec.Client, l.OnInterval = &spec, watch.Stream.Add
 	l.OnProgress = func(p live.Progress) { watch.Report(0, p) }

@@ -28,10 +28,11 @@ import (
 // A workerEvent is a message from an agent about one worker. It sets one field, or Interval and
 // Progress, or Result and Intervals.
 type workerEvent struct {
-	Ready    *worker.Ready    `json:"ready,omitempty"`
-	Progress *live.Progress   `json:"progress,omitempty"`
-	Interval *worker.Interval `json:"interval,omitempty"`
-	Result   *worker.Result   `json:"result,omitempty"`
+	Ready    *worker.Ready      `json:"ready,omitempty"`
+	Progress *live.Progress     `json:"progress,omitempty"`
+	Interval *worker.Interval   `json:"interval,omitempty"`
+	Step     *worker.StepResult `json:"step,omitempty"`
+	Result   *worker.Result     `json:"result,omitempty"`
 	// Intervals holds the intervals of the worker's whole life.
 	Intervals []worker.Interval `json:"intervals,omitempty"`
 	Ended     *endedMessage     `json:"ended,omitempty"`
@@ -76,6 +77,8 @@ type hostedWorker struct {
 	looked sync.Once
 	costs  worker.OutsideCosts // the result of readCost
 
+	sending sync.Mutex // locked while a message that must not be lost is sent in parts
+
 	guard     sync.Mutex // guards the fields below
 	intervals crowd.IntervalHistory
 	last      *live.Progress // the latest progress; nil before the first
@@ -118,7 +121,8 @@ func (a *agent) startWorker(o *controllerOrder) error {
 	if a.workers[o.Worker] != nil || len(a.workers) >= maxWorkersPerAgent {
 		return fmt.Errorf("cannot start the worker %s: this agent already has a worker of this name, or too many workers (%d)", o.Worker, len(a.workers))
 	}
-	w := &hostedWorker{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget()}
+	ctx, abandon := context.WithCancel(context.Background())
+	w := &hostedWorker{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget(), abandon: abandon}
 	spec := *o.Spec
 	if err := w.setAgentValues(&spec); err != nil {
 		return err
@@ -130,6 +134,9 @@ func (a *agent) startWorker(o *controllerOrder) error {
 		Name: a.Name + ": " + string(spec.Role), Command: program.Command, Spec: spec,
 		In:         host.StartOptions{CPUs: a.CPUs, Nice: a.Nice},
 		OnProgress: w.reportProgress, OnInterval: w.reportInterval,
+		OnStep: func(s worker.StepResult) {
+			a.running.Go(func() { w.sendKept(ctx, fmt.Sprintf("step%d", s.Number), workerEvent{Step: &s}) })
+		},
 		Env: emptyProxyVariables(),
 	}
 	if spec.Role == worker.ClientRole {
@@ -143,8 +150,6 @@ func (a *agent) startWorker(o *controllerOrder) error {
 	}
 	w.watch.startSentinel(a.Programs[0].Command, w.process.PID(), a.Nice)
 	a.workers[o.Worker] = w
-	ctx, abandon := context.WithCancel(context.Background())
-	w.abandon = abandon
 	a.running.Go(func() { w.reportUntilEnd(ctx) })
 	return nil
 }
@@ -315,6 +320,8 @@ func aboutWorker(run, worker string) string { return run + "." + worker }
 
 // sendKept sends a message that must not be lost.
 func (w *hostedWorker) sendKept(ctx context.Context, what string, t workerEvent) {
+	w.sending.Lock()
+	defer w.sending.Unlock()
 	whole, err := json.Marshal(t)
 	if err == nil {
 		err = w.sendParts(ctx, w.agent.credentials.KeptSubject(w.agent.Name), what, bytes.NewReader(whole), int64(len(whole)))

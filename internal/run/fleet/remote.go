@@ -14,6 +14,8 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -33,6 +35,7 @@ type remoteWorker struct {
 	samples sampleFile
 
 	ready, result, ended chan struct{} // each is closed when the message with its name has arrived
+	steps                chan worker.StepResult
 
 	guard     sync.Mutex // guards the fields below
 	asReady   worker.Ready
@@ -51,7 +54,7 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 	r := &remoteWorker{
 		controller: c, on: h, name: fmt.Sprintf("w%d-%s", c.names, strings.ToLower(nuid.Next())), spec: l.Spec, offsetNS: offsetNS, orderedNS: clock.Now(),
 		onProgress: l.OnProgress, onInterval: l.OnInterval, seen: seenMessages{},
-		ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}),
+		ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), steps: make(chan worker.StepResult, 1),
 	}
 	if l.Spec.Client != nil && l.Spec.Client.SamplesFile != "" {
 		r.samples.path = samplesPath(l.Spec.Client.SamplesFile, h.Name)
@@ -92,6 +95,12 @@ func (r *remoteWorker) handleEvent(t workerEvent) {
 	switch {
 	case t.Ready != nil:
 		r.setOnce(r.ready, func() { r.asReady = *t.Ready })
+	case t.Step != nil:
+		(&worker.Result{Client: t.Step.Client}).ShiftClock(-r.offsetNS)
+		select {
+		case r.steps <- *t.Step:
+		default: // the controller waits for one result at a time, so nobody asked for this one
+		}
 	case t.Result != nil:
 		r.setOnce(r.result, func() {
 			r.measured, r.intervals = *t.Result, t.Intervals
@@ -170,6 +179,23 @@ func (r *remoteWorker) awaitEvent(ctx context.Context, is chan struct{}, what st
 	}
 }
 
+// stepResult waits for the result of a step that was ordered at an instant.
+func (r *remoteWorker) stepResult(ctx context.Context, step load.Step, orderedNS int64) (*worker.ClientResult, error) {
+	select {
+	case got := <-r.steps:
+		if err := r.checkStep(step, &got, orderedNS, clock.Now()); err != nil {
+			return nil, err
+		}
+		if got.Client == nil {
+			return nil, fmt.Errorf("%s: %w", r.on.Name, load.ErrNothingMeasured)
+		}
+		return got.Client, nil
+	case <-r.ended:
+	case <-ctx.Done():
+	}
+	return nil, r.awaitEvent(ctx, nil, "step")
+}
+
 // Ready waits until the worker is ready.
 func (r *remoteWorker) Ready(ctx context.Context) (worker.Ready, error) {
 	if err := r.awaitEvent(ctx, r.ready, "ready"); err != nil {
@@ -211,6 +237,36 @@ func (r *remoteWorker) Result(ctx context.Context) (worker.Result, error) {
 		result.Machine, r.measured.Machine = m, m
 	}
 	return result, nil
+}
+
+// Allowed differences between an order and its result: errors of clocks, and a busy machine.
+const (
+	maxInstantError = time.Second
+	maxLengthError  = 0.01 // of the window
+)
+
+// checkFits returns an error if a result cannot be that of the worker's order: an earlier trial's, for
+// example. now and the worker's orderedNS are on the controller's clock, as the result's instants are.
+func (r *remoteWorker) checkFits(result *worker.Result, now int64) error {
+	c := result.Client
+	if (r.spec.Role == worker.ClientRole) != (c != nil) {
+		return fmt.Errorf("%s: the result is not that of a %s", r.on.Name, r.spec.Role)
+	}
+	if c == nil {
+		return nil
+	}
+	asked := r.spec.Client.Load
+	if early, late := c.BeginNS < r.orderedNS-int64(maxInstantError), c.EndNS > now+int64(maxInstantError); early || late {
+		return fmt.Errorf("%s: the result is not that of this trial: its window lasted from %v to %v after the order, and the result came after %v",
+			r.on.Name, time.Duration(c.BeginNS-r.orderedNS), time.Duration(c.EndNS-r.orderedNS), time.Duration(now-r.orderedNS))
+	}
+	if longest := float64(asked.DurationNS)*(1+maxLengthError) + float64(maxInstantError); asked.DurationNS > 0 && asked.Model != scenario.Search && float64(c.LengthNS()) > longest {
+		return fmt.Errorf("%s: the result has a window of %v: the order was %v", r.on.Name, time.Duration(c.LengthNS()), time.Duration(asked.DurationNS))
+	}
+	if most := int64(r.spec.Client.Clients)*int64(asked.RequestsPerClient) + int64(asked.ExtraRequests); asked.RequestsPerClient > 0 && c.Requests > most {
+		return fmt.Errorf("%s: the result has %d requests: the order was %d", r.on.Name, c.Requests, most)
+	}
+	return nil
 }
 
 // handOverTimeout limits the wait for the last message about a worker after the order to end the

@@ -46,7 +46,7 @@ func runAgent(t *testing.T, hub *hub.Hub, name, labels string) (agent *log, stop
 	return runAgentBy(t, must(hub.Agent(t.Context(), name)), name, labels)
 }
 
-func runAgentBy(t *testing.T, credentials *protocol.Credentials, name, labels string) (agent *log, stop func()) {
+func runAgentBy(t *testing.T, credentials *protocol.Credentials, name, labels string, change ...func(*fleet.AgentOptions)) (agent *log, stop func()) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -59,13 +59,15 @@ func runAgentBy(t *testing.T, credentials *protocol.Credentials, name, labels st
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	agent = &log{}
 	ended := make(chan error, 1)
-	go func() { // ends with its context
-		ended <- fleet.RunAgent(ctx, credentials, fleet.AgentOptions{
-			Name: name, Labels: pairs, Programs: []fleet.Program{{Name: "wirelab", Command: []string{program, "worker"}}},
-			Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
-			Spool: t.TempDir(), Identities: t.TempDir(), Log: agent, Version: "test",
-		})
-	}()
+	options := fleet.AgentOptions{
+		Name: name, Labels: pairs, Programs: []fleet.Program{{Name: "wirelab", Command: []string{program, "worker"}}},
+		Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Listen: netip.MustParseAddr("127.0.0.1"),
+		Spool: t.TempDir(), Identities: t.TempDir(), Log: agent, Version: "test",
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	go func() { ended <- fleet.RunAgent(ctx, credentials, options) }() // ends with its context
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -138,7 +140,7 @@ func scene(t *testing.T, stacks string, clients int, load scenario.Load) *scenar
 }
 
 // measure runs a scenario, on the fleet if there is one.
-func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller, observers ...live.Observer) []record.Record {
+func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller, change ...func(*lab.Lab)) []record.Record {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -153,9 +155,12 @@ func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller, observers
 		t.Fatal(err)
 	}
 	l := lab.New([]string{program, "worker"})
-	l.Seed, l.Observers = s.Seed, observers
+	l.Seed = s.Seed
 	if on != nil {
 		l.Fleet = on
+	}
+	for _, c := range change {
+		c(l)
 	}
 	if err := l.Run(t.Context(), plan, run); err != nil {
 		t.Fatal(err)
@@ -218,7 +223,7 @@ func TestLiveAgents(t *testing.T) {
 	}
 	// An agent tells its CPU time every two seconds, and a rate every second.
 	load := scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(5 * time.Second)}
-	for _, r := range measure(t, scene(t, "tcp", 4, load), control(t, hub, "role=server", "role=client*2"), observe) {
+	for _, r := range measure(t, scene(t, "tcp", 4, load), control(t, hub, "role=server", "role=client*2"), func(l *lab.Lab) { l.Observers = []live.Observer{observe} }) {
 		if r.Failure != "" {
 			t.Fatal(r.Failure)
 		}

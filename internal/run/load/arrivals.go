@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,10 @@ func newSchedule(a Arrivals, length time.Duration, own arrivalShare) (*schedule,
 	s := &schedule{gap: 1e9 / a.RatePerSecond, share: own}
 	s.turn.L = &s.mu
 	expected := a.expected(length)
+	if a.Spread && own.clients < own.of {
+		s.share = own.spread()
+		own = s.share
+	}
 	if own.expectedOwn(expected) > maxArrivals {
 		return nil, fmt.Errorf("load: the schedule has %.0f arrivals (%.0f per second for %v), but the limit is %d: shorten the window or lower the rate",
 			expected, expected/length.Seconds(), length, maxArrivals)
@@ -203,7 +208,47 @@ func (s *schedule) endEarly(b *windowBounds) int64 {
 
 // An arrivalShare says which arrivals of a schedule belong to a plan: the arrivals of the clients
 // numbered first to first+clients-1. of is the number of all clients.
-type arrivalShare struct{ first, clients, of int64 }
+type arrivalShare struct {
+	first, clients, of int64
+	// places holds the plan's arrivals among the first of ones, if the arrivals are spread.
+	places []int64
+}
+
+// spread returns the share with another order of turns: each turn is the one after a golden section of
+// all clients, so that neighbours have turns evenly far apart.
+func (s arrivalShare) spread() arrivalShare {
+	golden := max(1, int64(math.Round(float64(s.of)/math.Phi)))
+	stride := golden
+	for candidate := range int64(strideCandidates) {
+		if unevenness(s.of, golden+candidate) < unevenness(s.of, stride) {
+			stride = golden + candidate
+		}
+	}
+	s.places = make([]int64, 0, s.clients)
+	for turn := range s.of {
+		if client := turn * stride % s.of; s.first <= client && client < s.first+s.clients {
+			s.places = append(s.places, turn)
+		}
+	}
+	return s
+}
+
+// strideCandidates is the number of strides that are compared. The first is next to the golden section.
+const strideCandidates = 64
+
+// unevenness returns how uneven turns of a stride are: the largest quotient of the continued fraction
+// of/stride. It is infinite if some clients have no turn.
+func unevenness(of, stride int64) int64 {
+	most := int64(0)
+	for stride > 0 {
+		most = max(most, of/stride)
+		of, stride = stride, of%stride
+	}
+	if of > 1 { // the greatest common divisor
+		return math.MaxInt64
+	}
+	return most
+}
 
 func (p *Plan) share() arrivalShare {
 	g := p.group()
@@ -213,11 +258,18 @@ func (p *Plan) share() arrivalShare {
 // arrivalNumber returns the number among all arrivals of the plan's arrival own, if clients take
 // turns.
 func (s arrivalShare) arrivalNumber(own int64) int64 {
+	if s.places != nil {
+		return own/s.clients*s.of + s.places[own%s.clients]
+	}
 	return own/s.clients*s.of + s.first + own%s.clients
 }
 
 // ownArrivals returns how many of all arrivals belong to the plan, if clients take turns.
 func (s arrivalShare) ownArrivals(all int64) int64 {
+	if s.places != nil {
+		inRound, _ := slices.BinarySearch(s.places, all%s.of)
+		return all/s.of*s.clients + int64(inRound)
+	}
 	return all/s.of*s.clients + min(max(all%s.of-s.first, 0), s.clients)
 }
 

@@ -35,6 +35,7 @@ func TestPartsOfAScheduleAreTheWhole(t *testing.T) {
 		"poisson":      {RatePerSecond: 997, Poisson: true, Seed: 5},
 		"ramp":         {Stages: []record.Stage{{Length: time.Second, From: 100, To: 900}}},
 		"poisson ramp": {Stages: []record.Stage{{Length: time.Second, From: 900, To: 100}}, Poisson: true, Seed: 6},
+		"spread":       {RatePerSecond: 997, Spread: true},
 		"burst":        {Burst: 103},
 		"small burst":  {Burst: 2},
 		"slow":         {RatePerSecond: 0.1},
@@ -67,6 +68,26 @@ func TestPartsOfAScheduleAreTheWhole(t *testing.T) {
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: split %v, the parts have %d arrivals, the whole has %d", name, split, len(got), len(want))
+			}
+		}
+	}
+}
+
+// In any stretch of time, each part of a spread schedule has its share of the arrivals.
+func TestPartsOfASpreadScheduleTakeTurns(t *testing.T) {
+	for _, of := range []int64{2, 3, 30, 150, 1000, 4096, 100_000} {
+		for _, clients := range []int64{1, of / 3, of / 2, of - 1} {
+			if clients < 1 {
+				continue
+			}
+			part, err := newSchedule(Arrivals{RatePerSecond: 1000, Spread: true}, 10*time.Second, arrivalShare{first: of - clients, clients: clients, of: of})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, at := range instants(part) {
+				if due := float64(at) / 1e6 * float64(clients) / float64(of); math.Abs(float64(i)-due) > 4 {
+					t.Fatalf("%d of %d clients: arrival %d comes when %.1f are due", clients, of, i, due)
+				}
 			}
 		}
 	}

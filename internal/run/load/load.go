@@ -8,7 +8,8 @@
 //     that are still in flight.
 //  4. It merges the clients' records into a Result.
 //
-// Package search runs plans at different rates to find the highest rate that meets a goal.
+// Package search runs plans at different rates to find the highest rate that meets a goal. A search
+// elsewhere gives a load its steps by Controls.
 //
 // During the window the clients of a closed loop share no data that any client
 // writes: each client has its own recorders. Between their calls, the clients of an
@@ -139,7 +140,10 @@ type Arrivals struct {
 	// Total is the number of requests, which are due within the plan's duration. A load with a Total
 	// has no warm-up, and sends nothing after them. 0: the rate decides, and requests that nobody counts
 	// keep up the load until the last measured one is answered.
-	Total   int
+	Total int
+	// Spread lets the clients of a group take turns in an order that spreads those of each plan evenly:
+	// otherwise a plan sends nothing while the clients of the others have their turns.
+	Spread  bool
 	Poisson bool // the gaps are exponentially distributed; otherwise all gaps are equal
 	Seed    uint64
 	// Burst is the number of requests that are all due when the window opens. A

@@ -18,6 +18,7 @@ import (
 type Controls struct {
 	end, paused  atomic.Bool
 	goAt, openAt atomic.Pointer[int64]
+	step         atomic.Pointer[givenStep]
 	turns        atomic.Pointer[turns]
 	turnsGiven   chan struct{} // see awaitTurns
 	making       sync.Once     // makes turnsGiven

@@ -210,9 +210,8 @@ func moveToYardsticks(s *scenario.Scenario, gone func(scenario.Part, scenario.Va
 	return without
 }
 
-// CheckForFleet returns an error if a fleet cannot measure the scenario. If oneClient is true, a
-// single agent runs all clients.
-func CheckForFleet(s *scenario.Scenario, oneClient bool) error {
+// CheckForFleet returns an error if a fleet cannot measure the scenario.
+func CheckForFleet(s *scenario.Scenario) error {
 	for _, p := range s.Parts {
 		linked := func(n scenario.NamedNetwork) bool { return n.Network != (scenario.Network{}) }
 		switch {
@@ -220,8 +219,6 @@ func CheckForFleet(s *scenario.Scenario, oneClient bool) error {
 			return fmt.Errorf("part %s: wirelab emulates no network between a fleet's machines: leave out `network` and --link", p.Name)
 		case len(p.Probes) > 0:
 			return fmt.Errorf("part %s: probe %s: a probe cannot observe the machines of a fleet: leave out the probe, or measure without a fleet", p.Name, p.Probes[0])
-		case p.Load.Model == scenario.Search && !oneClient:
-			return fmt.Errorf("part %s: a search cannot be spread over several machines: choose one machine, as in --client role=client", p.Name)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@
 //
 //	server:  ready ......................... result   (when its input ends)
 //	client:  ready  progress progress ...... result
+//	         ready  step step .............. result   (one of the clients of a search)
 //	any:     ... error
 //
 // Standard input stays open while the worker is needed. It may carry controls of the load
@@ -102,7 +103,7 @@ type ClientSpec struct {
 	Sources int `json:"sources,omitempty"`
 	// Group says that these clients belong to a group that several workers share. Load is then the
 	// load of the whole group. The worker waits for GoControl to begin the load, and for
-	// OpenControl to open the window.
+	// OpenControl to open the window. In a search, it waits for StepControl before each step.
 	Group *Group `json:"group,omitempty"`
 	// Block says that the client takes turns with others: once it is warmed up it sends nothing, and
 	// waits for its slices (SlicesControl), which are its window.
@@ -148,11 +149,12 @@ type Load struct {
 
 // Event is one line of a worker's output. Event names the one other field that is set.
 type Event struct {
-	// Event is ready, progress, interval, result, capabilities or error.
+	// Event is ready, progress, interval, step, result, capabilities or error.
 	Event        string         `json:"event"`
 	Ready        *Ready         `json:"ready,omitempty"`
 	Progress     *live.Progress `json:"progress,omitempty"`
 	Interval     *Interval      `json:"interval,omitempty"`
+	Step         *StepResult    `json:"step,omitempty"`
 	Result       *Result        `json:"result,omitempty"`
 	Capabilities *Capabilities  `json:"capabilities,omitempty"`
 	Error        *Failure       `json:"error,omitempty"`
@@ -201,6 +203,13 @@ type Interval struct {
 	Histogram string `json:"hdr,omitempty"`
 }
 
+// A StepResult is what one of the clients of a search measured in a step.
+type StepResult struct {
+	Number int `json:"number"`
+	// Client has the measurement alone. It is nil if the step was told to end.
+	Client *ClientResult `json:"client,omitempty"`
+}
+
 // A Failure says why a worker cannot do its work.
 type Failure struct {
 	Message string `json:"message"`
@@ -243,8 +252,6 @@ func (c *ClientSpec) checkGroup() error {
 		return fmt.Errorf("the spec has the clients %d to %d, but its group has only 0 to %d", g.First, g.First+c.Clients-1, g.Of-1)
 	case c.Block && (c.Group != nil || c.Load.Model != scenario.Closed && c.Load.Model != scenario.Open || c.Load.WarmUpAtMostNS <= 0 || c.Load.DurationNS <= 0):
 		return errors.New("a client of a block needs a closed or open load with a duration and a warm-up, and belongs to no group")
-	case c.Group != nil && c.Load.Model == scenario.Search:
-		return errors.New("a search cannot be spread over the workers of a group: run it with one client worker")
 	case interval != 0 && interval < minInterval:
 		return fmt.Errorf("interval_ns is %v: want at least %v, or 0 for no intervals", interval, minInterval)
 	}
@@ -257,12 +264,12 @@ func parseEvent(line []byte) (*Event, error) {
 		return nil, err
 	}
 	given := map[string]bool{
-		"ready": e.Ready != nil, "progress": e.Progress != nil, "interval": e.Interval != nil, "result": e.Result != nil,
+		"ready": e.Ready != nil, "progress": e.Progress != nil, "interval": e.Interval != nil, "step": e.Step != nil, "result": e.Result != nil,
 		"capabilities": e.Capabilities != nil, "error": e.Error != nil,
 	}
 	has, ok := given[e.Event]
 	if !ok {
-		return nil, fmt.Errorf("the event %q is unknown: want ready, progress, interval, result, capabilities or error", e.Event)
+		return nil, fmt.Errorf("the event %q is unknown: want ready, progress, interval, step, result, capabilities or error", e.Event)
 	}
 	if !has {
 		return nil, fmt.Errorf("the event %q lacks the part %[1]q", e.Event)
@@ -288,13 +295,17 @@ const (
 	// SlicesControl gives a client of a block (ClientSpec.Block) its slices, and the instant at
 	// which the last slice of the block ends: until then the client prints no result.
 	SlicesControl Control = "slices"
+	// StepControl gives a client of a group that searches its next step, and the instant of the
+	// step's first call. The client prints a step event when it has measured the step.
+	StepControl Control = "step"
 )
 
-// A ControlOrder is a control, with an instant or slices if the control needs them.
+// A ControlOrder is a control, with an instant, slices or a step if the control needs them.
 type ControlOrder struct {
 	Control Control      `json:"control"`
 	AtNS    int64        `json:"at_ns,omitempty"`
 	Slices  []load.Slice `json:"slices,omitempty"`
+	Step    *load.Step   `json:"step,omitempty"`
 }
 
 // CallInstants holds, for each call, the instant at which it began and its duration in nanoseconds.

@@ -12,6 +12,7 @@ import (
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -22,6 +23,7 @@ type member struct {
 	clients   int
 	settled   chan struct{}
 	intervals chan worker.Interval
+	steps     chan worker.StepResult
 }
 
 // startGroup starts a server, and a client process for each number of clients. All are ready
@@ -54,6 +56,7 @@ func startGroup(t *testing.T, client worker.ClientSpec, split ...int) []*member 
 		m := &member{
 			group: worker.Group{First: first, Of: of}, clients: split[len(all)],
 			settled: make(chan struct{}, 1), intervals: make(chan worker.Interval, 1000), // more than there are
+			steps: make(chan worker.StepResult, 10),
 		}
 		own := client
 		own.Clients, own.Group = m.clients, &m.group
@@ -69,6 +72,7 @@ func startGroup(t *testing.T, client worker.ClientSpec, split ...int) []*member 
 				}
 			},
 			OnInterval: func(i worker.Interval) { m.intervals <- i },
+			OnStep:     func(s worker.StepResult) { m.steps <- s },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -238,7 +242,6 @@ func TestAGroupSharesABurstAndARamp(t *testing.T) {
 
 func TestGroupsThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ client, want string }{
-		"a search":        {`"clients":2,"group":{"of":4},"load":{"model":"search"}`, "search"},
 		"beyond it":       {`"clients":2,"group":{"first":3,"of":4}`, "group"},
 		"from below":      {`"clients":2,"group":{"first":-1,"of":4}`, "group"},
 		"of nobody":       {`"clients":2,"group":{}`, "group"},
@@ -249,6 +252,76 @@ func TestGroupsThatAreRefused(t *testing.T) {
 		_, err := worker.ParseSpec([]byte(`{"contract":1,"role":"client","stack":"tcp","address":"127.0.0.1:1","client":{` + c.client + `}}`))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error about %s", name, err, c.want)
+		}
+	}
+}
+
+// A group measures the steps that it is given. Its clients together have the arrivals of each rate.
+// Their last results are those of the best step.
+func TestAGroupMeasuresSteps(t *testing.T) {
+	all := startGroup(t, worker.ClientSpec{Seed: 1, Load: worker.Load{Model: scenario.Search, GoalQuantile: 0.5, GoalNS: 1, DurationNS: 1e8}}, 2, 3)
+	give := func(step load.Step) (results []worker.StepResult) {
+		t.Helper()
+		for _, m := range all {
+			order := worker.ControlOrder{Control: worker.StepControl, AtNS: clock.Now() + int64(200*time.Millisecond), Step: &step}
+			if err := m.SendControl(order); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range all {
+			if step.DurationNS == 0 {
+				break
+			}
+			select {
+			case r := <-m.steps:
+				if r.Number != step.Number {
+					t.Fatalf("the result is that of step %d, want %d", r.Number, step.Number)
+				}
+				results = append(results, r)
+			case <-time.After(patience):
+				t.Fatal("a client has not measured its step")
+			}
+		}
+		return results
+	}
+	const window = int64(100 * time.Millisecond)
+	var best []worker.StepResult
+	for i, rate := range []float64{0, 100, 1000, 200} {
+		step := load.Step{Number: i + 1, RatePerSecond: rate, DurationNS: window, WarmUpAtLeastNS: window / 4, WarmUpAtMostNS: window / 4}
+		if i == 3 { // the one before is the best, and stays so
+			step.Best = 3
+		}
+		results := give(step)
+		var requests int64
+		for _, r := range results {
+			requests += r.Client.Requests
+			if r.Client.LengthNS() != window || rate > 0 && (r.Client.Response == nil || r.Client.Response.Count != r.Client.Requests) {
+				t.Errorf("step %d: a window of %d ns, response times %+v", i+1, r.Client.LengthNS(), r.Client.Response)
+			}
+		}
+		if due := rate / 10; rate > 0 && (float64(requests) < due-4 || float64(requests) > due+4) {
+			t.Errorf("step %d: %d requests, want %.0f", i+1, requests, due)
+		}
+		if i == 2 {
+			best = results
+		}
+	}
+	tellAll(t, all, worker.EndControl, 0)
+	for _, r := range give(load.Step{Number: 5, Best: 3, DurationNS: window}) {
+		if r.Client != nil {
+			t.Errorf("a step after the end was measured: %+v", r.Client)
+		}
+	}
+	give(load.Step{Number: 6, Best: 3})
+	for i, m := range all {
+		result, err := m.Result(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, want := result.Client, best[i].Client
+		if c.BeginNS != want.BeginNS || c.EndNS != want.EndNS || c.Requests != want.Requests || c.Connections.Total.Opened != int64(m.clients) {
+			t.Errorf("client %d: the result is from %d to %d, %d requests over %d connections; the best step from %d to %d, %d requests",
+				i, c.BeginNS, c.EndNS, c.Requests, c.Connections.Total.Opened, want.BeginNS, want.EndNS, want.Requests)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func checkDeclared(t *testing.T, p peer.Peer, able *worker.Capabilities) {
 		}
 	}
 	if p.OwnEngine {
-		p.Controls = []string{"end", "pause", "resume", "go", "open", "slices"}
+		p.Controls = []string{"end", "pause", "resume", "go", "open", "slices", "step"}
 	}
 	if told := lists.Map(able.Controls, func(c worker.Control) string { return string(c) }); !slices.Equal(told, p.Controls) {
 		t.Errorf("it obeys the controls %q by wirelab, and %q by itself", p.Controls, told)

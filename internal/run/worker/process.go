@@ -43,6 +43,7 @@ type Launch struct {
 	Silence    time.Duration
 	OnProgress func(live.Progress) // called for each progress event; may be nil
 	OnInterval func(Interval)      // called for each interval event; may be nil
+	OnStep     func(StepResult)    // called for each step event; may be nil
 	OnStart    func(pid int)       // called when the process has started; may be nil
 	OnReady    func()              // called when a worker on this machine is ready; may be nil
 }
@@ -190,6 +191,8 @@ func (p *Process) readEvents(output io.Reader, l Launch) error {
 			l.OnProgress(*event.Progress)
 		case event.Interval != nil && l.OnInterval != nil:
 			l.OnInterval(*event.Interval)
+		case event.Step != nil && l.OnStep != nil:
+			l.OnStep(*event.Step)
 		case event.Result != nil:
 			patience = forever
 			silence.Reset(patience)

@@ -1,5 +1,10 @@
-// Package search finds the highest rate of a load that meets a goal. It runs loads of package load
-// at one rate after another. It must not know what the load calls.
+// Package search finds the highest rate of a load that meets a goal.
+//
+//	Find: which rate next ── load.Step ──> Measurer: one client (Run), or a group of clients
+//	            ^                             │
+//	            └────────── Measured ─────────┘
+//
+// This package must not know what the load calls, nor where the clients run.
 package search
 
 import (
@@ -7,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/base/units"
@@ -16,15 +23,27 @@ import (
 	"wirelab.dev/internal/run/load"
 )
 
-// A Plan describes a search for the highest constant rate that meets a goal.
-type Plan struct {
-	// Plan is the load of one step. Duration is a step's window; the search lengthens it if
-	// the goal's quantile needs more requests. The search sets Open and WarmUp.
-	load.Plan
-	Goal Goal
-	// OnKept, if not nil, is called when the step that has just ended is the best so far.
-	// The search returns the measurement of the best step.
-	OnKept func()
+// A Measurer measures the steps of a search.
+type Measurer interface {
+	// Measure measures one step. Its error wraps load.ErrNothingMeasured if the load was told to end.
+	Measure(ctx context.Context, step load.Step) (*Measured, error)
+	// Keep keeps the latest measurement, which is the best so far, in place of the one kept before.
+	Keep()
+}
+
+// Measured holds the figures of a step by which a search decides.
+type Measured struct {
+	*record.Measurement
+	Failures []record.ErrorCount
+	WindowNS int64
+	Response *latency.Histogram // nil in a closed loop
+	Clients  []ClientDelay
+}
+
+// A ClientDelay holds how late a client was ready to send its requests.
+type ClientDelay struct {
+	Name string // empty if there is only one client
+	Late *latency.Histogram
 }
 
 // A Goal says when a rate counts as sustained: a quantile of the response time is below a
@@ -54,48 +73,41 @@ const (
 	refinementTries = 8
 )
 
-// Run finds the highest rate that meets the goal. It raises or lowers the rate by a quarter until
-// the outcome changes, and then halves the interval between the last two rates. An outcome counts
-// when two of up to three tries agree, since a busy machine can spoil one. At the end it tries
-// rates around the threshold, at which half of the tries meet the goal. These tries show how
-// exactly the threshold is known. Run returns the measurement of the highest rate that met the
-// goal; its Search lists the tries.
-func Run(ctx context.Context, p Plan) (*load.Result, error) {
-	if err := p.check(); err != nil {
-		return nil, err
+// Find finds the highest rate that meets the goal. duration is the window of a step; steps last
+// longer if the goal's quantile needs more requests. Find raises or lowers the rate by a quarter
+// until the outcome changes, and then halves the interval between the last two rates. An outcome
+// counts when two of up to three tries agree, since a busy machine can spoil one. At the end it
+// tries rates around the threshold, at which half of the tries meet the goal. These tries show how
+// exactly the threshold is known. The result lists all tries; m has kept the measurement of the
+// highest rate that met the goal. endedEarly is true if the load was told to end after the search
+// had found a rate that met the goal and one that missed it.
+func Find(ctx context.Context, goal Goal, duration time.Duration, m Measurer) (found *record.Search, endedEarly bool, err error) {
+	s := &searcher{goal: goal, duration: duration, steps: m}
+	if err := s.check(); err != nil {
+		return nil, false, err
 	}
-	s := &searcher{plan: p}
-	s.try = s.measureStep
-	most, err := s.measureClosedLoop(ctx)
-	if err == nil {
-		err = s.searchBelow(ctx, most)
-	}
-	return s.finish(err)
+	return s.finish(s.search(ctx))
 }
 
-// finish returns the best measurement. A search that was ended early succeeds if it also has found
-// a rate that missed the goal.
-func (s *searcher) finish(err error) (*load.Result, error) {
-	if errors.Is(err, load.ErrNothingMeasured) && s.best != nil && s.found.MissedPerSecond > 0 {
-		s.found.Why, s.best.EndedEarly, err = "the search was told to end", true, nil
+// finish returns what was found. A search that was ended early succeeds if it has found both a rate
+// that met the goal and one that missed it.
+func (s *searcher) finish(err error) (found *record.Search, endedEarly bool, _ error) {
+	if errors.Is(err, load.ErrNothingMeasured) && s.found.KeptPerSecond > 0 && s.found.MissedPerSecond > 0 {
+		s.found.Why, endedEarly, err = "the search was told to end", true, nil
 	}
 	if err != nil {
-		if s.best != nil {
-			s.best.Close()
-		}
-		return nil, err
+		return nil, false, err
 	}
-	s.best.Search = &s.found
-	return s.best, nil
+	return &s.found, endedEarly, nil
 }
 
-func (p *Plan) check() error {
+func (s *searcher) check() error {
 	switch {
-	case !(p.Goal.Quantile > 0 && p.Goal.Quantile < 1):
-		return fmt.Errorf("load: the goal of the search has the quantile %v: want a quantile between 0 and 1", p.Goal.Quantile)
-	case p.Goal.Limit <= 0:
-		return fmt.Errorf("load: the goal of the search has the time limit %v: want a time above zero", p.Goal.Limit)
-	case p.Duration <= 0:
+	case !(s.goal.Quantile > 0 && s.goal.Quantile < 1):
+		return fmt.Errorf("load: the goal of the search has the quantile %v: want a quantile between 0 and 1", s.goal.Quantile)
+	case s.goal.Limit <= 0:
+		return fmt.Errorf("load: the goal of the search has the time limit %v: want a time above zero", s.goal.Limit)
+	case s.duration <= 0:
 		return errors.New("load: the search has no duration: set the duration of its steps")
 	}
 	return nil
@@ -103,10 +115,18 @@ func (p *Plan) check() error {
 
 // A searcher holds the state of a search. All rates are in requests per second.
 type searcher struct {
-	plan  Plan
-	try   func(ctx context.Context, rate float64) (*load.Result, record.Step, error) // measures one step
-	found record.Search
-	best  *load.Result // the measurement at the rate found.KeptPerSecond
+	goal     Goal
+	duration time.Duration
+	steps    Measurer
+	found    record.Search
+}
+
+func (s *searcher) search(ctx context.Context) error {
+	most, err := s.measureClosedLoop(ctx)
+	if err != nil {
+		return err
+	}
+	return s.searchBelow(ctx, most)
 }
 
 // searchBelow finds the highest rate that meets the goal. most is about the highest possible rate.
@@ -122,16 +142,13 @@ func (s *searcher) searchBelow(ctx context.Context, most float64) error {
 
 // measureClosedLoop returns the throughput of a closed loop of all clients.
 func (s *searcher) measureClosedLoop(ctx context.Context) (float64, error) {
-	plan := s.plan.Plan
-	plan.Duration, plan.KeepSamples = closedLoopDuration, false
-	plan.OnOpen, plan.OnClose = nil, nil
-	plan.WarmUp = load.WarmUp{AtLeast: closedLoopDuration / 2, AtMost: 2 * closedLoopDuration}
-	r, err := load.Run(ctx, plan)
+	r, err := s.steps.Measure(ctx, load.Step{
+		DurationNS: int64(closedLoopDuration), WarmUpAtLeastNS: int64(closedLoopDuration / 2), WarmUpAtMostNS: int64(2 * closedLoopDuration),
+	})
 	if err != nil {
 		return 0, err
 	}
-	defer r.Close()
-	most := float64(r.Completed) / time.Duration(r.End-r.Begin).Seconds()
+	most := float64(r.Completed) / time.Duration(r.WindowNS).Seconds()
 	if most <= 0 {
 		return 0, fmt.Errorf("%w: a closed loop of all clients got no answer within %v", ErrNoRate, closedLoopDuration)
 	}
@@ -160,7 +177,7 @@ func (s *searcher) findBracket(ctx context.Context, most float64) error {
 
 // checkRate returns an error if no lower rate may be tried.
 func (s *searcher) checkRate(rate, most float64) error {
-	tooShort := s.plan.stepTooShort(rate)
+	tooShort := s.stepTooShort(rate)
 	switch missed := len(s.found.Steps) > 0; {
 	case missed && rate < most*minRateShare:
 		return fmt.Errorf("%w: at %s requests per second, %s", ErrNoRate, units.Number(s.found.MissedPerSecond), s.found.Steps[len(s.found.Steps)-1].Why)
@@ -190,37 +207,25 @@ func (s *searcher) halveInterval(ctx context.Context) error {
 func (s *searcher) relativeGap() float64 { return s.found.MissedPerSecond/s.found.KeptPerSecond - 1 }
 
 // voteOnRate tries a rate until two of up to three tries have the same outcome, and returns whether
-// they met the goal. It keeps the measurement of the last try if they did.
+// they met the goal. It keeps the measurement of the last try if they did: that rate is higher than
+// those kept before.
 func (s *searcher) voteOnRate(ctx context.Context, rate float64) (bool, error) {
 	votes := map[bool]int{}
 	for {
-		r, step, err := s.try(ctx, rate)
+		kept, err := s.try(ctx, rate)
 		if err != nil {
 			return false, err
 		}
-		s.found.Steps = append(s.found.Steps, step)
-		if votes[step.Kept]++; votes[step.Kept] < 2 {
-			r.Close()
+		if votes[kept]++; votes[kept] < 2 {
 			continue
 		}
-		if step.Kept {
-			s.keepBest(r, rate)
+		if kept {
+			s.found.KeptPerSecond = rate
+			s.steps.Keep()
 		} else {
-			r.Close()
 			s.found.MissedPerSecond = rate
 		}
-		return step.Kept, nil
-	}
-}
-
-// keepBest stores the measurement of a rate that is higher than those kept before.
-func (s *searcher) keepBest(r *load.Result, rate float64) {
-	if s.best != nil {
-		s.best.Close()
-	}
-	s.best, s.found.KeptPerSecond = r, rate
-	if s.plan.OnKept != nil {
-		s.plan.OnKept()
+		return kept, nil
 	}
 }
 
@@ -236,15 +241,12 @@ func (s *searcher) refineThreshold(ctx context.Context) error {
 		if i%2 == 1 {
 			rate = threshold.Estimate * math.Exp(-threshold.Noise)
 		}
-		if s.plan.stepTooShort(rate) != nil {
+		if s.stepTooShort(rate) != nil {
 			continue
 		}
-		r, step, err := s.try(ctx, rate)
-		if err != nil {
+		if _, err := s.try(ctx, rate); err != nil {
 			return err
 		}
-		r.Close()
-		s.found.Steps = append(s.found.Steps, step)
 	}
 	return nil
 }
@@ -271,48 +273,44 @@ const (
 func (g Goal) minRequests() float64 { return math.Ceil(minRequestsBeyond / (1 - g.Quantile)) }
 
 // judgeableDuration returns how long a step at the rate lasts until its quantile can be judged.
-func (p *Plan) judgeableDuration(rate float64) time.Duration {
-	return time.Duration(math.Ceil(p.Goal.minRequests() / rate * float64(time.Second)))
+func (s *searcher) judgeableDuration(rate float64) time.Duration {
+	return time.Duration(math.Ceil(s.goal.minRequests() / rate * float64(time.Second)))
 }
 
 // stepTooShort returns an error if not even the longest step judges the rate.
-func (p *Plan) stepTooShort(rate float64) error {
-	need := p.judgeableDuration(rate)
-	if need <= maxStepLengthening*p.Duration {
+func (s *searcher) stepTooShort(rate float64) error {
+	need := s.judgeableDuration(rate)
+	if need <= maxStepLengthening*s.duration {
 		return nil
 	}
 	return fmt.Errorf("to judge P%g, a step needs %.0f requests (%d above the percentile), which take %[5]v at %.4[4]g requests per second; a step of %[6]v may be lengthened at most %[7]d times: set a duration of %[8]v or more, or a lower percentile",
-		100*p.Goal.Quantile, p.Goal.minRequests(), minRequestsBeyond, rate, need.Round(time.Millisecond), p.Duration, maxStepLengthening, (need/maxStepLengthening).Round(time.Millisecond)+time.Millisecond)
+		100*s.goal.Quantile, s.goal.minRequests(), minRequestsBeyond, rate, need.Round(time.Millisecond), s.duration, maxStepLengthening, (need/maxStepLengthening).Round(time.Millisecond)+time.Millisecond)
 }
 
-// measureStep runs one step and judges it.
-func (s *searcher) measureStep(ctx context.Context, rate float64) (*load.Result, record.Step, error) {
-	plan := s.plan.Plan
-	plan.Open = &load.Arrivals{RatePerSecond: rate}
-	plan.Duration = max(plan.Duration, s.plan.judgeableDuration(rate))
-	settle := min(plan.Duration/4, 200*time.Millisecond)
-	plan.WarmUp = load.WarmUp{AtLeast: settle, AtMost: settle}
-	r, err := load.Run(ctx, plan)
+// try measures a step at a rate, adds it to the steps of the search, and returns whether it met
+// the goal.
+func (s *searcher) try(ctx context.Context, rate float64) (kept bool, err error) {
+	duration := max(s.duration, s.judgeableDuration(rate))
+	settle := int64(min(duration/4, 200*time.Millisecond))
+	r, err := s.steps.Measure(ctx, load.Step{RatePerSecond: rate, DurationNS: int64(duration), WarmUpAtLeastNS: settle, WarmUpAtMostNS: settle})
 	if err != nil {
-		return nil, record.Step{}, err
+		return false, fmt.Errorf("at %s requests per second: %w", units.Number(rate), err)
 	}
-	if r.EndedEarly {
-		r.Close()
-		return nil, record.Step{}, fmt.Errorf("at %s requests per second: %w", units.Number(rate), load.ErrNothingMeasured)
-	}
-	return r, s.plan.Goal.judgeStep(rate, r), nil
+	step := s.goal.judgeStep(rate, r)
+	s.found.Steps = append(s.found.Steps, step)
+	return step.Kept, nil
 }
 
 // judgeStep compares one step with the goal.
-func (g Goal) judgeStep(rate float64, r *load.Result) record.Step {
+func (g Goal) judgeStep(rate float64, r *Measured) record.Step {
 	var failed int64
 	for _, f := range r.Failures {
 		failed += f.Count
 	}
-	figure := r.ResponseTimes().Quantile(g.Quantile)
+	figure := r.Response.Quantile(g.Quantile)
 	step := record.Step{
 		RatePerSecond:     rate,
-		AchievedPerSecond: float64(r.Completed-min(failed, r.Completed)) / time.Duration(r.End-r.Begin).Seconds(),
+		AchievedPerSecond: float64(r.Completed-min(failed, r.Completed)) / time.Duration(r.WindowNS).Seconds(),
 		FigureNS:          int64(figure),
 		Requests:          r.Requests,
 	}
@@ -323,25 +321,50 @@ func (g Goal) judgeStep(rate float64, r *load.Result) record.Step {
 		step.Why = fmt.Sprintf("%d arrivals were never sent", r.Pacing.Unsent)
 	case float64(failed) > maxFailedShare*float64(r.Requests):
 		step.Why = fmt.Sprintf("%d of %d requests failed", failed, r.Requests)
-	case beyondCapacity(rate, r):
+	case r.beyondCapacity(rate):
 		step.Why = fmt.Sprintf("beyond capacity: %d requests were due, %d were answered, and the delay kept growing", r.Pacing.Scheduled, r.Completed)
 	case figure > g.Limit:
 		step.Why = fmt.Sprintf("P%g of the response time was %v, above %v", 100*g.Quantile, figure.Round(time.Microsecond), g.Limit)
 	default:
 		step.Kept = true
+		return step
 	}
+	step.Why += g.describeLateClients(figure, r.Clients)
 	return step
+}
+
+// minLateShare is the share of the goal's limit from which a client's own delay is named.
+const minLateShare = 0.1
+
+// describeLateClients names the clients without whose own delay the step might have met the goal: they,
+// and not the server, may be the limit.
+func (g Goal) describeLateClients(figure time.Duration, clients []ClientDelay) string {
+	var limits []string
+	for _, c := range clients {
+		late := c.Late.Quantile(g.Quantile)
+		if float64(late) >= minLateShare*float64(g.Limit) && figure-late <= g.Limit {
+			limits = append(limits, fmt.Sprintf("%s was itself late, by %v at P%g", strings.TrimSpace("the client "+c.Name), late.Round(time.Microsecond), 100*g.Quantile))
+		}
+	}
+	const most = 3
+	if more := len(limits) - most; more > 0 {
+		limits = append(limits[:most], fmt.Sprintf("so were %d other clients", more))
+	}
+	if len(limits) == 0 {
+		return ""
+	}
+	return "; a client may be the limit: " + strings.Join(limits, ", ")
 }
 
 // beyondCapacity reports whether the backlog of a step grew. In a short step, the growth may not
 // yet exceed a generous limit of the response time.
-func beyondCapacity(rate float64, r *load.Result) bool {
+func (r *Measured) beyondCapacity(rate float64) bool {
 	grew := float64(r.Pacing.Scheduled - r.Completed)
 	_, beyond, err := stats.Backlog{
 		OfferedPerSecond: rate,
-		ServedPerSecond:  r.ServedPerSecond(r.End-r.Begin, stepStretches),
+		ServedPerSecond:  r.ServedPerSecond(r.WindowNS, stepStretches),
 		Grew:             grew,
-		Mean:             r.ResponseTimes().Mean().Seconds() * rate,
+		Mean:             r.Response.Mean().Seconds() * rate,
 	}.BeyondCapacity()
 	if err != nil { // the step is too short to show how its rate varies
 		return grew-r.InFlight > maxBacklogShare*float64(r.Pacing.Scheduled)

@@ -66,7 +66,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	if err != nil {
 		return err
 	}
-	measured, err := spec.runLoad(ctx, plan, window.keepWindow)
+	measured, err := spec.runLoad(ctx, plan, events, window.keepWindow)
 	allocated, usage := allocations(), sampler.Stop()
 	onCPU, stacksErr := stacks()
 	if err := errors.Join(err, stacksErr); err != nil {
@@ -191,11 +191,11 @@ const maxBurstWindow = time.Minute
 const warmUpCallers = 64
 
 // runLoad runs the plan as its load model says. A search calls kept after each best step so far.
-func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.Result, error) {
+func (s *task) runLoad(ctx context.Context, plan load.Plan, events *eventPrinter, kept func()) (*load.Result, error) {
 	warms := plan.WarmUp.AtMost > 0
 	if s.Client.Group != nil {
 		plan.Begins = load.OnGoControl
-		if warms {
+		if warms || s.Client.Load.Model == scenario.Search {
 			plan.Opens = load.OnOpenControl
 		}
 	}
@@ -222,14 +222,56 @@ func (s *task) runLoad(ctx context.Context, plan load.Plan, kept func()) (*load.
 		}
 		return measured, err
 	case l.Model == scenario.Search:
-		return search.Run(ctx, search.Plan{
-			Plan:   plan,
-			Goal:   search.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)},
-			OnKept: kept,
-		})
+		client := &search.Client{Plan: plan, OnKept: kept}
+		if s.Client.Group != nil {
+			return runSteps(ctx, client, events)
+		}
+		return client.Search(ctx, search.Goal{Quantile: l.GoalQuantile, Limit: time.Duration(l.GoalNS)})
 	default:
 		return load.Run(ctx, plan)
 	}
+}
+
+// runSteps runs the steps of a search that others make, and prints what it measured in each. It
+// returns the measurement of the best step.
+func runSteps(ctx context.Context, client *search.Client, events *eventPrinter) (*load.Result, error) {
+	for last := 0; ; {
+		step, err := client.Plan.Controls.AwaitStep(ctx, client.Plan.Report)
+		if err != nil {
+			return nil, err
+		}
+		if step.Best > 0 && step.Best == last {
+			client.Keep()
+		}
+		if step.DurationNS == 0 {
+			if best := client.Best(); best != nil {
+				return best, nil
+			}
+			return nil, load.ErrNothingMeasured
+		}
+		last = step.Number
+		result := worker.StepResult{Number: step.Number}
+		measured, err := client.Run(ctx, step)
+		if err == nil {
+			err = measured.Encode()
+		}
+		switch {
+		case err == nil:
+			result.Client = stepMeasurement(measured)
+		case !errors.Is(err, load.ErrNothingMeasured):
+			return nil, err
+		}
+		if err := events.printEvent(worker.Event{Event: "step", Step: &result}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stepMeasurement returns the part of a measurement by which a search decides.
+func stepMeasurement(m *load.Result) *worker.ClientResult {
+	r := &worker.ClientResult{Measurement: m.Measurement, BeginNS: m.Begin, EndNS: m.End, Failures: m.Failures}
+	r.Course, r.ByConnection, r.Named, r.ByAddress, r.Traces, r.Answers = nil, nil, nil, nil, nil, nil
+	return r
 }
 
 // warmUp warms up for a load without a warm-up of its own: at the rate of a load with a number of

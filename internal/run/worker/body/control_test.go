@@ -20,12 +20,15 @@ func TestControls(t *testing.T) {
 		`{"control":"pause","why":"lunch"}`: {Control: worker.PauseControl},
 		" {\"control\":\"resume\"}\r\n":     {Control: worker.ResumeControl},
 		`{"control":"go","at_ns":17}`:       {Control: worker.GoControl, AtNS: 17},
-		`{"control":"open","at_ns":"17"}`:   {},
-		`{"control":"faster"}`:              {},
-		`{"control":7}`:                     {},
-		`{"role":"end"}`:                    {},
-		`end`:                               {},
-		``:                                  {},
+		`{"control":"step","at_ns":17,"step":{"number":2,"rate_per_second":300,"duration_ns":4,"best":1}}`: {
+			Control: worker.StepControl, AtNS: 17, Step: &load.Step{Number: 2, RatePerSecond: 300, DurationNS: 4, Best: 1},
+		},
+		`{"control":"open","at_ns":"17"}`: {},
+		`{"control":"faster"}`:            {},
+		`{"control":7}`:                   {},
+		`{"role":"end"}`:                  {},
+		`end`:                             {},
+		``:                                {},
 	} {
 		if got := parseControl([]byte(line)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is the control %v, want %v", line, got, want)
@@ -68,7 +71,7 @@ func TestWhatIsNoControlIsSkipped(t *testing.T) {
 }
 
 func FuzzControl(f *testing.F) {
-	for _, seed := range []string{`{"control":"end"}`, `{"control":"pause"}`, `{"control":"resume","at":1}`, `{"control":"go","at_ns":17}`, `{"control":"open","at_ns":-9223372036854775808}`, `{"control":null}`, `[`, "\x00"} {
+	for _, seed := range []string{`{"control":"end"}`, `{"control":"pause"}`, `{"control":"resume","at":1}`, `{"control":"go","at_ns":17}`, `{"control":"open","at_ns":-9223372036854775808}`, `{"control":"step","step":{"number":-1,"duration_ns":1}}`, `{"control":"step","step":null}`, `{"control":null}`, `[`, "\x00"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

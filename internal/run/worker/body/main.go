@@ -136,10 +136,14 @@ func applyControl(o worker.ControlOrder, controls *load.Controls) {
 		controls.Open(o.AtNS)
 	case worker.SlicesControl:
 		controls.TakeTurns(o.Slices, o.AtNS)
+	case worker.StepControl:
+		if o.Step != nil {
+			controls.GiveStep(*o.Step, o.AtNS)
+		}
 	}
 }
 
-var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl, worker.SlicesControl}
+var knownControls = []worker.Control{worker.EndControl, worker.PauseControl, worker.ResumeControl, worker.GoControl, worker.OpenControl, worker.SlicesControl, worker.StepControl}
 
 func capabilities(stacks []stack.Stack) *worker.Capabilities {
 	all := &worker.Capabilities{
