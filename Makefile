@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth fleet-bench FORCE
+.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth fleet-bench fleet-turns FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -134,3 +134,6 @@ fleet-bench: # docs/fleet.md has its figures; AGENTS='1000 2000' chooses
 	@for agents in $(AGENTS); do \
 		WIRELAB_AGENTS=$$agents go test -count=1 -v -run='^Test(ManyAgents|Traffic)$$' ./internal/run/fleet | grep -E '_test.go:|^(FAIL|ok)'; \
 	done
+
+fleet-turns: ## equal variants by turns, with four clients in namespaces of their own and with one, as root: the ratios and their intervals; RUNS=20
+	@WIRELAB_PAIRS=$(RUNS) go test -count=1 -v -timeout 60m -run='^TestFourAgentsByTurns$$' ./internal/run/fleet | grep -E '_test.go:|^(FAIL|ok)'

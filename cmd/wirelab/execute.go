@@ -92,11 +92,6 @@ func (m *measureFlags) baseJob(a *app, s *scenario.Scenario, running bool) (job,
 		return job{}, err
 	}
 	gates, err := m.gates.read(a, s.Parts, m.output.json)
-	if machines != nil {
-		for i := range s.Parts { // slices need both ends on one machine
-			s.Parts[i].OneByOne = true
-		}
-	}
 	return job{scenario: s, fleet: machines, output: m.output, gates: gates}, err
 }
 

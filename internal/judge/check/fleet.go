@@ -137,8 +137,8 @@ func (c check) isWorse(a, b record.Check) bool {
 	return *a.Figure > *b.Figure
 }
 
-// checkClocks checks that the windows of a fleet's clients coincide. Latencies do not depend on
-// this, because each latency uses one machine's clock.
+// checkClocks checks that the windows, or the slices, of a fleet's clients coincide. Latencies do not
+// depend on this, because each latency uses one machine's clock.
 func (t trial) checkClocks() record.Check {
 	c := record.Check{Unit: "share", Limit: &t.limits.Apart.Invalid}
 	agents := []record.Agent{t.Fleet.Server}
@@ -151,7 +151,10 @@ func (t trial) checkClocks() record.Check {
 			worst = a
 		}
 	}
-	window := float64(max(1, t.WindowNS))
+	window, name := float64(max(1, t.WindowNS)), "window"
+	if len(t.Slices) > 0 {
+		window, name = window/float64(len(t.Slices)), "mean slice"
+	}
 	off, apart := float64(worst.Clock.ErrorNS), float64(t.Fleet.OpenedApartNS)
 	c.Figure = new(max(off, apart) / window)
 	said := []string{"the windows opened within " + units.Time(apart) + " of each other"}
@@ -159,7 +162,7 @@ func (t trial) checkClocks() record.Check {
 		said = append([]string{fmt.Sprintf("the error of the clock of %s is at most %s, the largest error of all agents", worst.Name, units.Time(off))}, said...)
 	}
 	level := t.limits.Apart.level(*c.Figure)
-	setVerdict(&c, level, "%s; this is at most %s of the window", strings.Join(said, "; "), units.Percent(*c.Figure))
+	setVerdict(&c, level, "%s; this is at most %s of the %s", strings.Join(said, "; "), units.Percent(*c.Figure), name)
 	if level != record.OK {
 		c.Detail += ", in which only part of the load ran"
 	}

@@ -98,6 +98,7 @@ func TestEachFaultOfAFleetIsFound(t *testing.T) {
 		{"a listen queue was full", second(func(c *record.FleetClient) { c.Host.AcceptDrops, c.Connections.During = new(int64(5)), 1 }), "limits", record.Invalid, "client-2: backlog: 5 of 1"},
 
 		{"clocks off by a fiftieth", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS = 2e7 }, clocksCheck, record.Warning, "the error of the clock of client-2 is at most 20 ms"},
+		{"clocks off by a tenth of a slice", func(r *record.Record) { r.Fleet.Clients[1].Clock.ErrorNS, r.Slices = 1e7, make([]record.Slice, 10) }, clocksCheck, record.Invalid, "this is at most 10 % of the mean slice"},
 		{"a server's clock off by a tenth", func(r *record.Record) { r.Fleet.Server.Clock.ErrorNS = 1e8 }, clocksCheck, record.Invalid, "the error of the clock of server-1 is at most 100 ms"},
 		{"windows apart by a tenth", func(r *record.Record) { r.Fleet.OpenedApartNS = 1e8 }, clocksCheck, record.Invalid, "the windows opened within 100 ms of each other; this is at most 10 % of the window"},
 	} {

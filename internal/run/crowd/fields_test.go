@@ -28,6 +28,7 @@ func TestMergeKnowsEveryFigure(t *testing.T) {
 		r := &worker.ClientResult{}
 		fill(t, reflect.ValueOf(r).Elem())
 		r.Search = nil
+		r.Slices = r.Slices[:1] // with the part's one request
 		r.BeginNS, r.EndNS, r.PausedNS = 1e9, 2e9, 1e6
 		r.Connections.Mode = "pool:2"
 		return worker.ClientPart{Agent: "a", Result: worker.Result{Client: r}}

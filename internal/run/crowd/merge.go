@@ -84,6 +84,13 @@ func areFarApart(a, b int64) bool {
 const maxInFlight = 1e12
 
 func checkCounts(r *worker.ClientResult) error {
+	var inSlices record.Slice
+	for _, s := range r.Slices {
+		if min(s.Requests, s.Failed, s.Completed, s.SumNS, s.LostNS) < 0 {
+			return fmt.Errorf("reported an impossible slice: %+v", s)
+		}
+		inSlices = inSlices.Plus(s)
+	}
 	for _, count := range []struct {
 		of    string
 		value int64
@@ -93,6 +100,10 @@ func checkCounts(r *worker.ClientResult) error {
 		{"straddling requests", r.Straddling},
 		{"ns of straddling requests", r.StraddlingNS},
 		{"connections in the window", r.Connections.During},
+		{"requests in slices", inSlices.Requests},
+		{"failures in slices", inSlices.Failed},
+		{"completed requests in slices", inSlices.Completed},
+		{"ns of requests in slices", inSlices.SumNS},
 	} {
 		if count.value < 0 {
 			return fmt.Errorf("reported %d %s: want 0 or more", count.value, count.of)
@@ -104,6 +115,8 @@ func checkCounts(r *worker.ClientResult) error {
 		}
 	}
 	switch {
+	case len(r.Slices) > 0 && inSlices.Requests != r.Requests:
+		return fmt.Errorf("reported %d requests in slices, but %d requests: want equal numbers", inSlices.Requests, r.Requests)
 	case r.Service.Count != r.Requests:
 		return fmt.Errorf("reported %d service times for %d requests: want equal numbers", r.Service.Count, r.Requests)
 	case r.InFlight < 0 || r.InFlight > maxInFlight || r.Active < 0 || r.Active > maxInFlight:

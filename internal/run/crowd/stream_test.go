@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"wirelab.dev/internal/base/latency"
+	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -36,5 +37,23 @@ func TestStream(t *testing.T) {
 	}
 	if len(m.slots) > maxSlots {
 		t.Errorf("%d stretches are kept", len(m.slots))
+	}
+}
+
+// A group rests when all of its clients do. Its mean time is the longest.
+func TestAGroupRestsWhenAllDo(t *testing.T) {
+	w := NewTracker(2, 0)
+	w.Report(0, live.Progress{Settled: true, Paused: true, MeanNS: 5})
+	if one := w.sumProgress(1); one.Paused || one.Settled {
+		t.Errorf("one of two rests: %+v", one)
+	}
+	w.Report(1, live.Progress{Settled: true, Paused: true, MeanNS: 3})
+	if both := w.sumProgress(1); !both.Paused || !both.Settled || both.MeanNS != 5 || !both.Warming {
+		t.Errorf("both rest: %+v", both)
+	}
+	w.SetOpening(10)
+	w.Report(1, live.Progress{Fraction: 0.5})
+	if p := w.sumProgress(1e9); p.Warming || p.Fraction != 0.25 {
+		t.Errorf("in the slices: %+v", p)
 	}
 }

@@ -20,7 +20,7 @@ type Tracker struct {
 	// Stream merges the intervals that the clients report.
 	Stream *IntervalStream
 
-	window time.Duration // the length of the window; 0 means that a number of requests bounds it
+	window time.Duration // the length of the window; 0 means that only the clients know how much of it is over
 
 	guard   sync.Mutex // guards the fields below
 	latest  []live.Progress
@@ -28,7 +28,7 @@ type Tracker struct {
 }
 
 // NewTracker returns a tracker for a number of clients. windowNS is the length of the window. It is
-// 0 if a number of requests bounds the window.
+// 0 if a number of requests bounds the window, or if the window is made of slices.
 func NewTracker(clients int, windowNS int64) *Tracker {
 	return &Tracker{
 		window: time.Duration(windowNS), Settled: make(chan struct{}), Stream: NewIntervalStream(),
@@ -92,10 +92,11 @@ func (w *Tracker) ReportEvery(report func(live.Progress)) (stop func()) {
 func (w *Tracker) sumProgress(now int64) live.Progress {
 	w.guard.Lock()
 	defer w.guard.Unlock()
-	all := live.Progress{Settled: true, Warming: now < w.opensNS, Live: w.Stream.recentCalls()}
+	all := live.Progress{Settled: true, Paused: true, Warming: now < w.opensNS, Live: w.Stream.recentCalls()}
 	for _, one := range w.latest {
-		all.Paused = all.Paused || one.Paused
+		all.Paused = all.Paused && one.Paused
 		all.Settled = all.Settled && one.Settled
+		all.MeanNS = max(all.MeanNS, one.MeanNS)
 		all.Done += one.Done
 		all.Fraction += one.Fraction / float64(len(w.latest))
 	}

@@ -59,7 +59,7 @@ const (
 	// maxLease is the longest lease that a controller may ask for.
 	maxLease = time.Minute
 	// maxWorkersPerAgent bounds the number of workers that run on an agent at the same time.
-	maxWorkersPerAgent = 8
+	maxWorkersPerAgent = 32
 )
 
 // agent executes the orders of a fleet's controllers.
@@ -81,6 +81,7 @@ type agent struct {
 	expiry  *time.Timer
 	terms   int // number of times that a lease was granted or renewed
 	workers map[string]*hostedWorker
+	turns   *turnsSentinel // of the last workers that took turns; nil before the first ones
 	running sync.WaitGroup
 }
 
@@ -403,7 +404,11 @@ func (a *agent) controlWorker(o *controllerOrder) error {
 		if err := checkControl(o.Tell); err != nil {
 			return err
 		}
-		return w.process.SendControl(*o.Tell)
+		err := w.process.SendControl(*o.Tell)
+		if err == nil && o.Tell.Control == worker.SlicesControl {
+			a.watchTurns(w, o.Tell.AtNS)
+		}
+		return err
 	case stopVerb:
 		w.readCost()         // the cost can be read only while the process exists
 		_ = w.process.Stop() // reportUntilEnd reports the worker's failure

@@ -53,11 +53,13 @@ type Controller struct {
 	stopRenew   context.CancelFunc
 	renewing    sync.WaitGroup
 
-	guard sync.Mutex // guards the fields below
-	held  map[string]*leasedAgent
-	lines map[string]*orderLine    // key: the agent's session
-	ends  map[string]*remoteWorker // key: the names of agent and worker
-	names int                      // number of worker names that are used up
+	guard  sync.Mutex // guards the fields below
+	held   map[string]*leasedAgent
+	lines  map[string]*orderLine    // key: the agent's session
+	ends   map[string]*remoteWorker // key: the names of agent and worker
+	names  int                      // number of worker names that are used up
+	serves *leasedAgent             // the server's agent that was chosen last; nil if the server already runs
+	alone  string                   // the last reported reason of WhyAlone
 }
 
 // A leasedAgent is an agent that is leased to this controller.
@@ -347,6 +349,17 @@ func (c *Controller) compareClock(ctx context.Context, h *leasedAgent) (clockCom
 		c.loseIfGone(h, err)
 	}
 	return found, err
+}
+
+// setOffsets gives the results of compareClocks to all workers of the agents.
+func (c *Controller) setOffsets(found map[string]clockComparison) {
+	c.guard.Lock()
+	defer c.guard.Unlock()
+	for _, end := range c.ends {
+		if now, compared := found[end.on.Name]; compared {
+			end.offsetNS.Store(now.offsetNS)
+		}
+	}
 }
 
 // compareClocks compares the clocks of several agents with this machine's clock.

@@ -18,6 +18,7 @@ import (
 	"wirelab.dev/internal/base/stats"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
+	"wirelab.dev/internal/judge/analysis/matrix"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
@@ -172,8 +173,13 @@ func (f *racked) join(name, labels string) {
 // measure measures a scenario with the chosen clients.
 func (f *racked) measure(s *scenario.Scenario, clients string) (records []record.Record, directory string) {
 	f.t.Helper()
+	return f.measureBy(labPlan{Scenario: s, Server: "role=server", Client: clients, Patient: true})
+}
+
+func (f *racked) measureBy(plan labPlan) (records []record.Record, directory string) {
+	f.t.Helper()
 	directory = filepath.Join(f.t.TempDir(), "run")
-	lab := play(f.t, surroundings(f.hub), "lab", f.token, directory, planFile(f.t, labPlan{Scenario: s, Server: "role=server", Client: clients, Patient: true}))
+	lab := play(f.t, surroundings(f.hub), "lab", f.token, directory, planFile(f.t, plan))
 	lab.says("done")
 	<-lab.ended
 	return recordsIn(f.t, directory), directory
@@ -293,42 +299,70 @@ func expectHistogramOfSamples(t *testing.T, r *record.Record, dir string) {
 	}
 }
 
-// Four clients at a rate have the service times of one, by turns. How busy the machine is
-// decides how well that can be known: it is printed, and judged by nobody.
-// WIRELAB_PAIRS=10 go test ./internal/run/fleet -run FourAgentsByTurns -v
+// Two equal variants are measured by turns, with four clients on machines of their own and with one: both
+// find a ratio of 1, and four clients have the figures of one. How busy the machine is decides how well that
+// can be known: it is printed, and judged by nobody (make fleet-turns).
 func TestFourAgentsByTurns(t *testing.T) {
-	var pairs int
-	if _, err := fmt.Sscan(os.Getenv("WIRELAB_PAIRS"), &pairs); err != nil {
-		t.Skip("measures for minutes: WIRELAB_PAIRS says how many pairs")
+	var runs int
+	if _, err := fmt.Sscan(os.Getenv("WIRELAB_PAIRS"), &runs); err != nil {
+		t.Skip("measures for minutes: WIRELAB_PAIRS says how many runs")
 	}
 	f := newRackOfFive(t)
-	s := scene(t, "grpc", 8, scenario.Load{Model: scenario.Open, Rate: 400, Arrivals: scenario.Poisson, Duration: scenario.Duration(2e9)})
+	s := scene(t, "grpc,grpc:gogc=100", 8, scenario.Load{Model: scenario.Closed, Duration: scenario.Duration(1e9)})
+	s.Parts[0].Repeats = 5
 	figures := map[string]func(*record.Record) float64{
 		"mean service time": func(r *record.Record) float64 { return float64(r.Service.Sum) / float64(r.Service.Count) },
 		"requests":          func(r *record.Record) float64 { return float64(r.Requests) },
-		"server CPU":        func(r *record.Record) float64 { return float64(*r.Server.UserNS + *r.Server.SystemNS) },
+		"server CPU per call": func(r *record.Record) float64 {
+			return float64(*r.Server.UserNS+*r.Server.SystemNS) / float64(r.Requests)
+		},
 	}
-	four, one := map[string][]float64{}, map[string][]float64{}
-	for range pairs {
-		for into, clients := range map[*map[string][]float64]string{&four: "role=client*4", &one: "role=alone"} {
-			records, _ := f.measure(s, clients)
-			if records[0].Failure != "" {
-				t.Fatal(records[0].Failure)
+	four, one, near := map[string][]float64{}, map[string][]float64{}, map[string]int{}
+	for range runs {
+		for clients, into := range map[string]map[string][]float64{"role=client*4": four, "role=alone": one} {
+			records, _ := f.measureBy(labPlan{Scenario: s, Server: "role=server", Client: clients, Patient: true, Block: true})
+			blocks, slices, off := map[int][]*record.Record{}, 0, int64(0)
+			for i := range records {
+				r := &records[i]
+				if r.Failure != "" {
+					t.Fatal(r.Failure)
+				}
+				blocks[r.Block] = append(blocks[r.Block], r)
+				slices += len(r.Slices)
+				for _, c := range r.Fleet.Clients {
+					off = max(off, c.Clock.ErrorNS)
+				}
+				for name, of := range figures {
+					into[name] = append(into[name], math.Log(of(r)))
+				}
 			}
-			for name, of := range figures {
-				(*into)[name] = append((*into)[name], of(&records[0]))
+			var ratios []float64
+			for _, block := range blocks {
+				if scatter, known := matrix.NewSliceScatter(block); known {
+					ratios = append(ratios, scatter.Means[1]-scatter.Means[0])
+				}
 			}
+			log, err := stats.MeanInterval(ratios, 0.95)
+			if err != nil {
+				t.Logf("%s: no ratio, of %d slices: %v", clients, slices, err)
+				continue
+			}
+			if math.Abs(log.Estimate) < 0.05 {
+				near[clients]++
+			}
+			t.Logf("%s: ratio of equal variants %.3f (%.3f to %.3f), of %d blocks with %d slices; clocks ± %d µs", clients,
+				math.Exp(log.Estimate), math.Exp(log.Low), math.Exp(log.High), len(ratios), slices, off/1000)
 		}
+	}
+	for clients, n := range near {
+		t.Logf("%s: %d of %d ratios lie within 5 %% of 1", clients, n, runs)
 	}
 	for name := range figures {
-		logs := make([]float64, len(four[name]))
-		for i, of := range four[name] {
-			logs[i] = math.Log(of / one[name][i])
-		}
-		log, err := stats.MeanInterval(logs, 0.95)
-		if err != nil {
+		apart, err := stats.MeanInterval(four[name], 0.95)
+		alone, wrong := stats.MeanInterval(one[name], 0.95)
+		if err = cmp.Or(err, wrong); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s, four to one: %.3f (%.3f to %.3f)", name, math.Exp(log.Estimate), math.Exp(log.Low), math.Exp(log.High))
+		t.Logf("%s, four to one: %.3f", name, math.Exp(apart.Estimate-alone.Estimate))
 	}
 }

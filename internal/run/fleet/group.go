@@ -20,6 +20,7 @@ type clientGroup struct {
 	members []*remoteWorker
 	clients []int       // the number of callers of each member
 	load    worker.Load // the load of all members together
+	block   bool        // the clients rest once they are warmed up, and wait for slices
 	stop    context.CancelCauseFunc
 	over    chan struct{} // closed when merged or failed is set
 	merged  worker.Result
@@ -52,8 +53,8 @@ func (s *trialStage) startGroup(ctx context.Context, hash string, l worker.Launc
 	leading, cancel := context.WithCancelCause(context.Background())
 	g := &clientGroup{
 		members: make([]*remoteWorker, len(specs)), clients: make([]int, len(specs)),
-		load: l.Spec.Client.Load, stop: cancel,
-		over: make(chan struct{}), watch: crowd.NewTracker(len(specs), l.Spec.Client.Load.DurationNS),
+		load: l.Spec.Client.Load, block: l.Spec.Client.Block, stop: cancel,
+		over: make(chan struct{}), watch: newTracker(len(specs), l.Spec.Client),
 	}
 	g.unwatch = g.watch.ReportEvery(l.OnProgress)
 	errs := make([]error, len(specs))
@@ -123,7 +124,9 @@ func (g *clientGroup) openWindows(ctx context.Context) error {
 		return err
 	}
 	at, err := g.sendToAll(worker.ControlOrder{Control: worker.OpenControl})
-	g.watch.SetOpening(at)
+	if !g.block {
+		g.watch.SetOpening(at)
+	}
 	return err
 }
 
@@ -230,6 +233,9 @@ func (g *clientGroup) killAll() {
 
 // SendControl sends the control to all members.
 func (g *clientGroup) SendControl(o worker.ControlOrder) error {
+	if o.Control == worker.SlicesControl {
+		g.watch.SetOpening(o.Slices[0].From)
+	}
 	return g.forEachMember(func(_ int, m *remoteWorker) error { return m.SendControl(o) })
 }
 
@@ -243,9 +249,10 @@ func (g *clientGroup) CPU() time.Duration { return 0 }
 func (g *clientGroup) Warnings() []string { return nil }
 
 // intervalNS returns the length of the intervals that a client reports. In a search there are none: its
-// loads follow one another, and the intervals of all would be taken for those of one.
+// loads follow one another, and the intervals of all would be taken for those of one. Nor does a client
+// report any that takes turns: it must not disturb the others' slices.
 func intervalNS(c *worker.ClientSpec) int64 {
-	if c.Load.Model == scenario.Search {
+	if c.Load.Model == scenario.Search || c.Block {
 		return 0
 	}
 	return int64(crowd.IntervalLength)
@@ -261,9 +268,17 @@ type singleClient struct {
 	failed error
 }
 
+// newTracker returns a tracker for clients that share the spec's load.
+func newTracker(clients int, spec *worker.ClientSpec) *crowd.Tracker {
+	if spec.Block { // the time between slices says nothing about the window
+		return crowd.NewTracker(clients, 0)
+	}
+	return crowd.NewTracker(clients, spec.Load.DurationNS)
+}
+
 func (s *trialStage) startSingleClient(ctx context.Context, hash string, l worker.Launch) (worker.TrialEnd, error) {
 	h, spec := s.clients[0], *l.Spec.Client
-	watch := crowd.NewTracker(1, spec.Load.DurationNS)
+	watch := newTracker(1, &spec)
 	a := &singleClient{unwatch: watch.ReportEvery(l.OnProgress)}
 	if l.Command[0] == s.controller.plan.Worker {
 		spec.IntervalNS = intervalNS(&spec)

@@ -65,6 +65,7 @@ var _ workerProcess = (*worker.Process)(nil)
 type hostedWorker struct {
 	agent     *agent
 	run, name string
+	block     bool // the worker takes turns with others, which its reports must not disturb
 	process   workerProcess
 	watch     *machineWatch
 	outside   *worker.OutsideReader // nil if the worker reports its own cost
@@ -124,6 +125,7 @@ func (a *agent) startWorker(o *controllerOrder) error {
 	ctx, abandon := context.WithCancel(context.Background())
 	w := &hostedWorker{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget(), abandon: abandon}
 	spec := *o.Spec
+	w.block = spec.Client != nil && spec.Client.Block
 	if err := w.setAgentValues(&spec); err != nil {
 		return err
 	}
@@ -148,10 +150,38 @@ func (a *agent) startWorker(o *controllerOrder) error {
 	if program.Name != a.Programs[0].Name {
 		w.outside = worker.ReadCostOfProcess(w.process.PID())
 	}
-	w.watch.startSentinel(a.Programs[0].Command, w.process.PID(), a.Nice)
+	w.watch.startSentinel(a.Programs[0].Command, w.process.PID(), a.Nice, w.block)
 	a.workers[o.Worker] = w
 	a.running.Go(func() { w.reportUntilEnd(ctx) })
 	return nil
+}
+
+// watchTurns lets the sentinel of the agent's turns watch for a worker that got its slices. The first such
+// worker starts the sentinel. All workers of the turns are there by then.
+func (a *agent) watchTurns(w *hostedWorker, endNS int64) {
+	if w.watch == nil || len(a.CPUs) == 0 {
+		return
+	}
+	a.guard.Lock()
+	defer a.guard.Unlock()
+	isFirst := a.turns == nil || a.turns.endNS != endNS
+	if isFirst {
+		a.turns = &turnsSentinel{endNS: endNS}
+	}
+	turns, own := a.turns, w.watch.join(a.turns)
+	var pids []int
+	for _, one := range a.workers {
+		if !one.hasEnded() {
+			pids = append(pids, one.process.PID())
+		}
+	}
+	a.running.Go(func() { // ends when the processes have started and stopped
+		if isFirst {
+			table := host.ReadProcessTable()
+			turns.start(a.Programs[0].Command, host.StartOptions{CPUs: a.CPUs, Nice: a.Nice}, table.Families(pids))
+		}
+		_, _ = own.Stop(context.Background())
+	})
 }
 
 // emptyProxyVariables returns settings that empty the proxy variables. Otherwise a worker could
@@ -245,13 +275,13 @@ func (w *hostedWorker) reportUntilEnd(ctx context.Context) {
 	w.sendKept(ctx, "ended", workerEvent{Ended: last})
 }
 
-// reportProgress sends a change of the worker's state at once. It sends other progress only if the
-// agent has sent nothing about the worker for maxSilence.
+// reportProgress sends a change of the worker's state at once, except those between slices. It sends
+// other progress only if the agent has sent nothing about the worker for maxSilence.
 func (w *hostedWorker) reportProgress(p live.Progress) {
 	p.Live = nil // the intervals contain these figures
 	w.guard.Lock()
 	last := w.last
-	turns := last == nil || p.Warming != last.Warming || p.Settled != last.Settled || p.Paused != last.Paused
+	turns := last == nil || p.Warming != last.Warming || p.Settled != last.Settled || p.Paused != last.Paused && (p.Warming || !w.block)
 	w.last = &p
 	w.guard.Unlock()
 	if turns || w.quiet.isSilent() {

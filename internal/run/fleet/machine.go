@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/fleet/protocol"
@@ -27,7 +28,7 @@ func newCard(o *AgentOptions) protocol.Card {
 	return protocol.Card{
 		Name: o.Name, Labels: o.Labels, Version: o.Version, Started: time.Now().UTC(),
 		Machine: strings.TrimSpace(strings.Join([]string{info.OS, info.Kernel, info.CPUModel}, " ")),
-		Boot:    bootID(), CPUs: cpus, Address: o.Listen.String(), Limits: host.ReadLimits(),
+		Boot:    bootID(), CPUs: cpus, Address: o.Listen.String(), Port: o.Port, Limits: host.ReadLimits(),
 	}
 }
 
@@ -43,31 +44,84 @@ func bootID() string {
 
 // machineWatch observes the worker's machine while the worker lives. nil observes nothing.
 type machineWatch struct {
-	cpus     []int
-	others   host.ActivityWatch
-	sentinel *worker.Sentinel // nil if no process watches the CPUs
-	pids     []int
+	cpus   []int
+	others host.ActivityWatch
+	pids   []int
+
+	guard    sync.Mutex       // guards the fields below
+	sentinel *worker.Sentinel // nil if no process watches the CPUs for this worker alone
+	turns    *turnsSentinel   // nil unless the worker takes turns
+}
+
+// A turnsSentinel watches the CPUs for all workers of an agent that take turns. A sentinel of each of
+// them would wake up while the others measure.
+type turnsSentinel struct {
+	endNS int64 // when the turns are over
+
+	guard    sync.Mutex       // guards the fields below
+	users    int              // workers that have not ended
+	sentinel *worker.Sentinel // nil before it starts, and after it has stopped
+	pids     []int            // of the sentinel
+	seen     []probe.SentinelResult
+}
+
+// start starts the sentinel, unless all its users have ended. families are the users' processes.
+func (s *turnsSentinel) start(program []string, in host.StartOptions, families []int) {
+	s.guard.Lock()
+	defer s.guard.Unlock()
+	if s.users > 0 {
+		s.sentinel = worker.StartSentinel(program, in, watchedCPUs(in.CPUs, families))
+		s.pids = s.sentinel.PIDs()
+	}
+}
+
+// leave is called when a user ends. The first one that ends after the turns stops the sentinel for all.
+func (s *turnsSentinel) leave() (seen []probe.SentinelResult, pids []int, cost time.Duration) {
+	s.guard.Lock()
+	defer s.guard.Unlock()
+	if s.users--; s.sentinel != nil && (s.users == 0 || clock.Now() >= s.endNS) {
+		s.seen, cost = s.sentinel.Stop(context.Background())
+		s.sentinel = nil
+	}
+	return s.seen, s.pids, cost
+}
+
+// join replaces the worker's own sentinel. It returns the latter, which the caller must stop.
+func (w *machineWatch) join(s *turnsSentinel) (own *worker.Sentinel) {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	if w.turns != nil { // the order came twice
+		return nil
+	}
+	s.guard.Lock()
+	s.users++
+	s.guard.Unlock()
+	own, w.sentinel, w.turns = w.sentinel, nil, s
+	return own
+}
+
+func watchedCPUs(cpus, family []int) (watch []probe.SentinelCPU) {
+	for _, cpu := range cpus {
+		watch = append(watch, probe.SentinelCPU{CPU: cpu, CPUs: len(cpus), PIDs: family})
+	}
+	return watch
 }
 
 func newMachineWatch(cpus []int) *machineWatch {
 	return &machineWatch{cpus: cpus, others: host.StartActivityWatch()}
 }
 
-// startSentinel starts a process that watches the worker's CPUs, if the worker has CPUs of its own.
-func (w *machineWatch) startSentinel(program []string, pid, nice int) {
+// startSentinel starts a process that watches the worker's CPUs, if the worker has CPUs of its own. A
+// client of a block joins a turnsSentinel later.
+func (w *machineWatch) startSentinel(program []string, pid, nice int, block bool) {
 	if w == nil {
 		return
 	}
 	w.pids = []int{os.Getpid(), pid}
-	if len(w.cpus) == 0 {
+	if len(w.cpus) == 0 || block {
 		return
 	}
-	var watch []probe.SentinelCPU
-	family := host.ReadProcessTable().Family(pid)
-	for _, cpu := range w.cpus {
-		watch = append(watch, probe.SentinelCPU{CPU: cpu, CPUs: len(w.cpus), PIDs: family})
-	}
-	w.sentinel = worker.StartSentinel(program, host.StartOptions{CPUs: w.cpus, Nice: nice}, watch)
+	w.sentinel = worker.StartSentinel(program, host.StartOptions{CPUs: w.cpus, Nice: nice}, watchedCPUs(w.cpus, host.ReadProcessTable().Family(pid)))
 	w.pids = append(w.pids, w.sentinel.PIDs()...)
 }
 
@@ -78,7 +132,15 @@ func (w *machineWatch) stop(took time.Duration) *worker.MachineReadings {
 	}
 	seen := &worker.MachineReadings{Boot: bootID(), CPUs: w.cpus, PIDs: w.pids}
 	var cost time.Duration
-	seen.Watched, cost = w.sentinel.Stop(context.Background())
+	w.guard.Lock()
+	if w.turns != nil {
+		var pids []int
+		seen.Watched, pids, cost = w.turns.leave()
+		seen.PIDs = append(seen.PIDs, pids...)
+	} else {
+		seen.Watched, cost = w.sentinel.Stop(context.Background())
+	}
+	w.guard.Unlock()
 	whole, own := w.others.FillHostState(&seen.State, took+cost)
 	seen.WholeNS, seen.OwnNS = int64(whole), int64(own)
 	return seen

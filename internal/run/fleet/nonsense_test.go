@@ -13,6 +13,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/fleet/protocol"
+	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 )
 
@@ -98,6 +99,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"more failures than calls": func(r *worker.ClientResult) { r.Failures = []record.ErrorCount{{Class: "x", Count: 3}} },
 		"calls without times":      func(r *worker.ClientResult) { r.Requests = 7 },
 		"endlessly many in flight": func(r *worker.ClientResult) { r.InFlight = math.MaxFloat64 },
+		"calls in slices alone":    func(r *worker.ClientResult) { r.Slices = []record.Slice{{Requests: 1}} },
+		"a slice below zero":       func(r *worker.ClientResult) { r.Slices = []record.Slice{{Requests: -1}, {Requests: 1 + r.Requests}} },
 		"another's histogram": func(r *worker.ClientResult) {
 			r.Requests, r.Service.Count, r.Service.Histogram = 1, 1, "HISTFAAAAB42"
 		},
@@ -129,6 +132,10 @@ func TestAResultThatDoesNotFitIsRefused(t *testing.T) {
 		"an earlier trial's": {func(r *worker.ClientResult) { r.BeginNS, r.EndNS = 90e9, 93e9 }, "not that of this trial"},
 		"a later one's":      {func(r *worker.ClientResult) { r.EndNS += 10e9 }, "not that of this trial"},
 		"a longer window":    {func(r *worker.ClientResult) { r.EndNS += 2e9 }, "a window of 5s: the order was 3s"},
+		"no slices":          {func(r *worker.ClientResult) { r.Slices = nil }, "0 slices: the order was 2"},
+		"a later slice":      {func(r *worker.ClientResult) { r.Slices[1].AtNS++ }, "slice 2 of the result lasts from 102000000001"},
+		"a longer slice":     {func(r *worker.ClientResult) { r.Slices[0].TookNS++ }, "slice 1 of the result"},
+		"ended early":        {func(r *worker.ClientResult) { r.Slices[1].TookNS--; r.EndedEarly = true }, ""},
 		"more requests":      {func(r *worker.ClientResult) { r.Requests = 22 }, "22 requests: the order was 21"},
 	} {
 		_, r := waiting()
@@ -136,6 +143,8 @@ func TestAResultThatDoesNotFitIsRefused(t *testing.T) {
 		r.orderedNS = ordered
 		result := worker.ClientResult{BeginNS: 101e9, EndNS: 104e9}
 		result.Requests = 21
+		r.slices = []load.Slice{{From: 101e9, To: 101e9 + 5}, {From: 102e9, To: 102e9 + 5}}
+		result.Slices = []record.Slice{{TookNS: 5}, {AtNS: 1e9, TookNS: 5}}
 		c.spoil(&result)
 		err := r.checkFits(&worker.Result{Client: &result}, now)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -157,7 +166,7 @@ func FuzzKept(f *testing.F) {
 	f.Add([]byte(`{"result":{"machine":{"watched":[{}]},"parts":[{}],"client":{"requests":-1,"in_flight":1e308}}}`), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, message []byte, offset int64) {
 		on, r := waiting()
-		r.offsetNS = offset
+		r.offsetNS.Store(offset)
 		on.handleKept("a", "kept", kept("r.w1", "1/1", message))
 		if r.measured.Client == nil {
 			return

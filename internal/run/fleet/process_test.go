@@ -152,7 +152,7 @@ func playAgent(args []string) error {
 	return fleet.RunAgent(context.Background(), credentials, fleet.AgentOptions{
 		Name: args[1], Labels: labels, Programs: []fleet.Program{{Name: "wirelab", Command: []string{program, "worker"}}},
 		Dial: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")}, Listen: netip.MustParseAddr(args[3]),
-		Spool: args[4], Identities: filepath.Dir(args[0]), Log: os.Stderr, Version: "test",
+		Nice: -20, Spool: args[4], Identities: filepath.Dir(args[0]), Log: os.Stderr, Version: "test",
 	})
 }
 
@@ -197,6 +197,8 @@ type labPlan struct {
 	URLs           []string
 	// Patient: nobody is to be lost, however busy the machine is.
 	Patient bool
+	// Block: the trials of a repeat take turns.
+	Block bool
 }
 
 // playLab measures on a fleet: TOKENFILE RUNDIRECTORY PLANFILE. It goes on with a run that is
@@ -240,6 +242,9 @@ func playLab(args []string) error {
 	}
 	defer on.Close()
 	plan := what.Scenario.Plan()
+	if what.Block {
+		plan = asBlock(plan)
+	}
 	run, err := record.Resume(args[1])
 	if err != nil {
 		run, err = record.Create(args[1], record.Manifest{

@@ -8,13 +8,13 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nuid"
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
-	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 )
@@ -25,8 +25,8 @@ type remoteWorker struct {
 	on         *leasedAgent
 	name       string
 	spec       worker.Spec
-	offsetNS   int64 // the agent's clock minus the controller's clock
-	orderedNS  int64 // when the worker was ordered, on the controller's clock
+	offsetNS   atomic.Int64 // the agent's clock minus the controller's clock
+	orderedNS  int64        // when the worker was ordered, on the controller's clock
 	onProgress func(live.Progress)
 	onInterval func(worker.Interval)
 	// Only the goroutine that receives the agent's messages uses these.
@@ -41,6 +41,7 @@ type remoteWorker struct {
 	asReady   worker.Ready
 	measured  worker.Result
 	intervals []worker.Interval
+	slices    []load.Slice // the client's slices, on the controller's clock
 	last      endedMessage
 	failure   error
 }
@@ -52,10 +53,11 @@ func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, o
 	c.guard.Lock()
 	c.names++
 	r := &remoteWorker{
-		controller: c, on: h, name: fmt.Sprintf("w%d-%s", c.names, strings.ToLower(nuid.Next())), spec: l.Spec, offsetNS: offsetNS, orderedNS: clock.Now(),
+		controller: c, on: h, name: fmt.Sprintf("w%d-%s", c.names, strings.ToLower(nuid.Next())), spec: l.Spec, orderedNS: clock.Now(),
 		onProgress: l.OnProgress, onInterval: l.OnInterval, seen: seenMessages{},
 		ready: make(chan struct{}), result: make(chan struct{}), ended: make(chan struct{}), steps: make(chan worker.StepResult, 1),
 	}
+	r.offsetNS.Store(offsetNS)
 	if l.Spec.Client != nil && l.Spec.Client.SamplesFile != "" {
 		r.samples.path = samplesPath(l.Spec.Client.SamplesFile, h.Name)
 	}
@@ -85,7 +87,7 @@ func (r *remoteWorker) unregister() {
 // handleEvent handles a message about the worker.
 func (r *remoteWorker) handleEvent(t workerEvent) {
 	if t.Interval != nil && r.onInterval != nil {
-		t.Interval.StartNS -= r.offsetNS
+		t.Interval.StartNS -= r.offsetNS.Load()
 		r.on.addInterval(t.Interval.Ended, t.Interval.TookNS)
 		r.onInterval(*t.Interval)
 	}
@@ -96,7 +98,7 @@ func (r *remoteWorker) handleEvent(t workerEvent) {
 	case t.Ready != nil:
 		r.setOnce(r.ready, func() { r.asReady = *t.Ready })
 	case t.Step != nil:
-		(&worker.Result{Client: t.Step.Client}).ShiftClock(-r.offsetNS)
+		(&worker.Result{Client: t.Step.Client}).ShiftClock(-r.offsetNS.Load())
 		select {
 		case r.steps <- *t.Step:
 		default: // the controller waits for one result at a time, so nobody asked for this one
@@ -104,9 +106,9 @@ func (r *remoteWorker) handleEvent(t workerEvent) {
 	case t.Result != nil:
 		r.setOnce(r.result, func() {
 			r.measured, r.intervals = *t.Result, t.Intervals
-			r.measured.ShiftClock(-r.offsetNS)
+			r.measured.ShiftClock(-r.offsetNS.Load())
 			for i := range r.intervals {
-				r.intervals[i].StartNS -= r.offsetNS
+				r.intervals[i].StartNS -= r.offsetNS.Load()
 			}
 		})
 	case t.Ended != nil:
@@ -232,41 +234,11 @@ func (r *remoteWorker) Result(ctx context.Context) (worker.Result, error) {
 	}
 	if m := r.last.Machine; m != nil && result.Machine == nil {
 		for i := range m.Watched {
-			m.Watched[i].Shift(-r.offsetNS)
+			m.Watched[i].Shift(-r.offsetNS.Load())
 		}
 		result.Machine, r.measured.Machine = m, m
 	}
 	return result, nil
-}
-
-// Allowed differences between an order and its result: errors of clocks, and a busy machine.
-const (
-	maxInstantError = time.Second
-	maxLengthError  = 0.01 // of the window
-)
-
-// checkFits returns an error if a result cannot be that of the worker's order: an earlier trial's, for
-// example. now and the worker's orderedNS are on the controller's clock, as the result's instants are.
-func (r *remoteWorker) checkFits(result *worker.Result, now int64) error {
-	c := result.Client
-	if (r.spec.Role == worker.ClientRole) != (c != nil) {
-		return fmt.Errorf("%s: the result is not that of a %s", r.on.Name, r.spec.Role)
-	}
-	if c == nil {
-		return nil
-	}
-	asked := r.spec.Client.Load
-	if early, late := c.BeginNS < r.orderedNS-int64(maxInstantError), c.EndNS > now+int64(maxInstantError); early || late {
-		return fmt.Errorf("%s: the result is not that of this trial: its window lasted from %v to %v after the order, and the result came after %v",
-			r.on.Name, time.Duration(c.BeginNS-r.orderedNS), time.Duration(c.EndNS-r.orderedNS), time.Duration(now-r.orderedNS))
-	}
-	if longest := float64(asked.DurationNS)*(1+maxLengthError) + float64(maxInstantError); asked.DurationNS > 0 && asked.Model != scenario.Search && float64(c.LengthNS()) > longest {
-		return fmt.Errorf("%s: the result has a window of %v: the order was %v", r.on.Name, time.Duration(c.LengthNS()), time.Duration(asked.DurationNS))
-	}
-	if most := int64(r.spec.Client.Clients)*int64(asked.RequestsPerClient) + int64(asked.ExtraRequests); asked.RequestsPerClient > 0 && c.Requests > most {
-		return fmt.Errorf("%s: the result has %d requests: the order was %d", r.on.Name, c.Requests, most)
-	}
-	return nil
 }
 
 // handOverTimeout limits the wait for the last message about a worker after the order to end the
@@ -310,12 +282,20 @@ func (r *remoteWorker) Kill() {
 	_, _ = r.controller.sendOrder(ctx, r.on, controllerOrder{Do: killVerb, Worker: r.name})
 }
 
-// SendControl sends a control, with its instant on the agent's clock, to the worker.
+// SendControl sends a control, with its instants on the agent's clock, to the worker. It ends a worker
+// that cannot be told its slices: the worker would wait for them, and others would measure without it.
 func (r *remoteWorker) SendControl(o worker.ControlOrder) error {
-	if o.AtNS != 0 {
-		o.AtNS += r.offsetNS
+	if o.Control == worker.SlicesControl && r.spec.Role == worker.ClientRole {
+		r.guard.Lock()
+		r.slices = o.Slices
+		r.guard.Unlock()
 	}
-	_, err := r.controller.sendOrder(context.Background(), r.on, controllerOrder{Do: tellVerb, Worker: r.name, Tell: &o})
+	there := o.ShiftClock(r.offsetNS.Load())
+	_, err := r.controller.sendOrder(context.Background(), r.on, controllerOrder{Do: tellVerb, Worker: r.name, Tell: &there})
+	if err != nil && o.Control == worker.SlicesControl {
+		r.Kill()
+		r.failWorker(err)
+	}
 	return err
 }
 

@@ -52,7 +52,18 @@ func TestAClockThatIsOff(t *testing.T) {
 	run := c.lab(dir, labPlan{Scenario: trials(t, 1), Server: "role=server", Client: "role=client*3", Patient: true})
 	run.says("done")
 	<-run.ended
-	for _, r := range recordsIn(t, dir) {
+	turns := filepath.Join(t.TempDir(), "run")
+	s := scene(t, "tcp,grpc", 3, scenario.Load{Model: scenario.Open, Rate: 300, Arrivals: scenario.Constant, Duration: scenario.Duration(time.Second)})
+	run = c.lab(turns, labPlan{Scenario: s, Server: "role=server", Client: "role=client*3", Patient: true, Block: true})
+	run.says("done")
+	<-run.ended
+	block := recordsIn(t, turns)
+	for _, r := range block {
+		if r.Block == 0 || len(r.Slices) == 0 || r.Requests < 295 || r.Requests > 305 || r.Fleet == nil || r.Fleet.OpenedApartNS != 0 {
+			t.Errorf("%s: %q, block %d, %d requests in %d slices, on %+v", r.Cell.Variant, r.Failure, r.Block, r.Requests, len(r.Slices), r.Fleet)
+		}
+	}
+	for _, r := range append(recordsIn(t, dir), block...) {
 		if r.Failure != "" {
 			t.Fatal(r.Failure)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/base/latency"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
@@ -48,6 +50,29 @@ func (c *Controller) serverCount() int {
 		return 0
 	}
 	return 1
+}
+
+// maxTrialsTogether bounds the trials that take turns. An agent may have as many workers of the block
+// before, which are just ending.
+const maxTrialsTogether = maxWorkersPerAgent / 2
+
+// WhyAlone explains why the agents cannot run this many trials at the same time, or returns "". It
+// reports each reason once.
+func (c *Controller) WhyAlone(trials int) (why string) {
+	c.guard.Lock()
+	switch {
+	case trials > maxTrialsTogether:
+		why = fmt.Sprintf("an agent runs at most %d trials at the same time, found %d", maxTrialsTogether, trials)
+	case c.serves != nil && c.serves.Port != 0:
+		why = fmt.Sprintf("the servers of the agent %s have one port, %d: start it without --port to let trials take turns", c.serves.Name, c.serves.Port)
+	}
+	told := c.alone
+	c.alone = why
+	c.guard.Unlock()
+	if why != "" && why != told {
+		c.report("measured without slices: " + why)
+	}
+	return why
 }
 
 // TakeFirst leases the agents before the run begins, to report missing agents early. If another run
@@ -132,6 +157,9 @@ func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent,
 		if err := c.checkPlace(ctx, server); err != nil {
 			return nil, nil, err
 		}
+		c.guard.Lock()
+		c.serves = server
+		c.guard.Unlock()
 	}
 	clients, err = c.takeAgents(ctx, c.plan.Client, cards, server, "--client")
 	return server, clients, err
@@ -287,6 +315,35 @@ func (s *trialStage) Address() string {
 		return ""
 	}
 	return net.JoinHostPort(s.server.Address, "0")
+}
+
+// Another returns a stage for another trial, with the same agents.
+func (s *trialStage) Another() lab.Stage {
+	return &trialStage{controller: s.controller, server: s.server, clients: s.clients, before: s.before}
+}
+
+// maxClockDrift is the drift of a clock, per nanosecond, that ClocksApart reckons with. Usual quartz
+// clocks drift less. The check of clocks after a trial finds one that drifted more.
+const maxClockDrift = 20e-6
+
+// ClocksApart compares the clocks again. It returns the largest possible difference between the clocks of
+// two clients until span is over, as far as the controller can correct them.
+func (s *trialStage) ClocksApart(ctx context.Context, span time.Duration) time.Duration {
+	if now, err := s.controller.compareClocks(ctx, s.agents()); err == nil { // else those before the trial count
+		maps.Copy(s.before, now)
+		s.controller.setOffsets(now)
+	}
+	until := clock.Now() + int64(span)
+	var errs []int64
+	for _, h := range s.clients {
+		compared := s.before[h.Name]
+		errs = append(errs, compared.errorNS+int64(maxClockDrift*float64(until-compared.atNS)))
+	}
+	slices.Sort(errs)
+	if len(errs) < 2 {
+		return 0
+	}
+	return time.Duration(errs[len(errs)-1] + errs[len(errs)-2])
 }
 
 // Limits returns the lowest value of each limit among the clients' machines.

@@ -142,11 +142,23 @@ func scene(t *testing.T, stacks string, clients int, load scenario.Load) *scenar
 // measure runs a scenario, on the fleet if there is one.
 func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller, change ...func(*lab.Lab)) []record.Record {
 	t.Helper()
+	return measurePlan(t, s, s.Plan(), func(l *lab.Lab) {
+		if on != nil {
+			l.Fleet = on
+		}
+		for _, c := range change {
+			c(l)
+		}
+	})
+}
+
+// measurePlan runs a scenario's trials in a lab that the test sets up.
+func measurePlan(t *testing.T, s *scenario.Scenario, plan []scenario.PlannedCell, setUp func(*lab.Lab)) []record.Record {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := s.Plan()
 	run, err := record.Create(filepath.Join(t.TempDir(), "run"), record.Manifest{
 		Version: record.Version, Name: s.Name, Status: record.Running, Seed: s.Seed, Started: time.Now(),
 		Trials: len(plan), Order: lab.ManifestOrder(plan), Scenario: json.RawMessage(`{}`), Host: json.RawMessage(`{}`),
@@ -156,12 +168,7 @@ func measure(t *testing.T, s *scenario.Scenario, on *fleet.Controller, change ..
 	}
 	l := lab.New([]string{program, "worker"})
 	l.Seed = s.Seed
-	if on != nil {
-		l.Fleet = on
-	}
-	for _, c := range change {
-		c(l)
-	}
+	setUp(l)
 	if err := l.Run(t.Context(), plan, run); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -34,7 +35,9 @@ type block struct {
 	window time.Duration // of each trial; 0: each has a window of its own
 	watch  host.ActivityWatch
 	turn   chan struct{} // held by the trial that starts and warms up
+	rest   chan struct{} // closed when every trial rests, or has failed
 	over   chan struct{} // closed when every client has ended, or none will run
+	stage  Stage         // of the first trial on a fleet; the holder of turn uses it
 
 	sharing *serviceFamily // of the processes that serve several trials: their cost cannot be divided; nil if there are none
 
@@ -59,7 +62,7 @@ type member struct {
 // measureBlock measures trials of the plan together, and returns their records in the same order. A
 // worker's failure is in its trial's record; an error ends the run.
 func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.Record, error) {
-	b := &block{lab: e.Lab, watch: host.StartActivityWatch(), turn: make(chan struct{}, 1), over: make(chan struct{})}
+	b := &block{lab: e.Lab, watch: host.StartActivityWatch(), turn: make(chan struct{}, 1), rest: make(chan struct{}), over: make(chan struct{})}
 	for _, number := range numbers {
 		b.trials = append(b.trials, e.newTrial(b, number))
 	}
@@ -77,7 +80,15 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 	for i, t := range b.trials {
 		running.Go(func() { records[i], errs[i] = t.run(ctx) })
 	}
+	if b.isShared() {
+		running.Go(func() { b.takeTurns(ctx) })
+	}
 	running.Wait()
+	var machines []*worker.MachineReadings
+	for _, t := range b.trials {
+		machines = append(machines, t.machines()...)
+	}
+	worker.SubtractSiblingAgents(machines...)
 	if sharedAfter, err := b.sharing.read(); err == nil {
 		b.spent += sharedAfter.CPU() - sharedBefore.CPU()
 	}
@@ -91,9 +102,12 @@ func (e *execution) measureBlock(ctx context.Context, numbers []int) ([]*record.
 		if b.isShared() {
 			r.Block = e.order[r.Trial].Block
 		}
-		b.trials[i].observed(r)
+		b.trials[i].observed(ctx, r)
 		r.Checks = check.Judge(r, check.DefaultLimits())
 		e.learnWarmUp(r)
+	}
+	if cause := context.Cause(ctx); cause != nil && e.Fleet != nil { // the clocks were perhaps not compared
+		return nil, cause
 	}
 	e.scatter.learn(records)
 	return records, nil
@@ -129,6 +143,18 @@ func (b *block) services() []int {
 		all = append(all, t.service...)
 	}
 	return all
+}
+
+// nextStage returns agents for another trial. All trials of a block have the same ones.
+func (b *block) nextStage(ctx context.Context, callers int) (Stage, error) {
+	if b.stage != nil {
+		return b.stage.Another(), nil
+	}
+	stage, err := b.lab.Fleet.Stage(ctx, callers)
+	if err == nil {
+		b.stage = stage
+	}
+	return stage, err
 }
 
 // isShared reports whether trials take turns.
@@ -206,14 +232,14 @@ func (b *block) leaves(ctx context.Context, t *trial) {
 	<-b.over
 }
 
-// arrives counts a trial that rests or has failed. The last one starts the slices.
+// arrives counts a trial that rests or has failed. After the last one, the slices begin.
 func (b *block) arrives(t *trial) {
 	if t.hasTurn {
 		<-b.turn
 	}
 	if b.arrived++; b.arrived == len(b.trials) && b.isShared() {
 		b.startSentinel()
-		b.takeTurns()
+		close(b.rest)
 	}
 }
 
@@ -230,6 +256,10 @@ const (
 	// untilFirst is the time until the first slice. Every client must know of it by then, also on a machine
 	// that is busy.
 	untilFirst = 2 * atRest
+	// untilFirstElsewhere is the same time for clients on other machines. Each client adds
+	// untilFirstPerAgent.
+	untilFirstElsewhere = untilFirst + 400*time.Millisecond
+	untilFirstPerAgent  = time.Millisecond
 	// shortestSlice is long beside the switch from one trial to the next, and short beside the work
 	// of other programs.
 	shortestSlice = 25 * time.Millisecond
@@ -243,6 +273,9 @@ const (
 	slicesVary = 0.3
 	// shortestRunIn is the least time of a turn before its slice: callers wake up in it.
 	shortestRunIn = 2 * time.Millisecond
+	// slicePerApart is the least length of a slice, as a multiple of the time by which the clocks of a
+	// trial's clients may be apart. So nearly all of a slice has the calls of all clients.
+	slicePerApart = 100
 )
 
 // ShortestTurns returns the shortest window of a trial that can take turns, if a call takes mean.
@@ -250,9 +283,13 @@ func ShortestTurns(mean time.Duration) time.Duration {
 	return 2 * max(shortestSlice, callsPerSlice*mean)
 }
 
-// takeTurns gives all members their slices.
-func (b *block) takeTurns() {
-	if len(b.joined) == 0 {
+// takeTurns waits until all trials rest, and gives all members their slices.
+func (b *block) takeTurns(ctx context.Context) {
+	<-b.rest // every trial rests or leaves
+	b.guard.Lock()
+	joined := slices.Clone(b.joined)
+	b.guard.Unlock()
+	if len(joined) == 0 {
 		return
 	}
 	first := b.trials[0]
@@ -260,27 +297,46 @@ func (b *block) takeTurns() {
 	if rate := first.planned.Cell.Load.Rate; rate > 0 {
 		mean = time.Duration(float64(time.Second) / rate)
 	}
-	for _, m := range b.joined {
-		mean = max(mean, time.Duration(m.meanNS))
+	for _, m := range joined {
+		mean = max(mean, min(time.Duration(m.meanNS), b.lab.drain)) // an agent may say anything
+	}
+	apart, lead := time.Duration(0), untilFirst
+	if b.stage != nil {
+		cell := first.planned.Cell
+		lead = untilFirstElsewhere + time.Duration(len(joined)*b.lab.Fleet.Agents(cell.Clients))*untilFirstPerAgent
+		apart = b.stage.ClocksApart(ctx, lead+2*b.window*time.Duration(len(joined)))
 	}
 	random := rand.New(rand.NewPCG(b.lab.seed(first.planned.Repeat), uint64(first.number)))
-	all, end := drawSlices(random, len(b.joined), b.window, mean, clock.Now()+int64(untilFirst))
-	for i, m := range b.joined {
+	all, end := drawSlices(random, len(joined), b.window, turnTimes{mean, apart}, clock.Now()+int64(lead))
+	var sending sync.WaitGroup
+	for i, m := range joined {
+		if len(all[i]) == 1 && b.window >= ShortestTurns(mean) {
+			m.trial.remark = fmt.Sprintf("each variant had its window in one piece, without slices: the clocks of the clients' machines may be %v apart, which is too much for slices in a window of %v", apart.Round(time.Microsecond), b.window)
+		}
 		turns := worker.ControlOrder{Control: worker.SlicesControl, AtNS: end + int64(atRest), Slices: all[i]}
-		_ = m.client.SendControl(turns) // a client that has ended needs no slices
+		sending.Go(func() { _ = m.client.SendControl(turns) }) // a client that has ended needs no slices
 		if _, foreign := catalog.ServerPeer(m.trial.planned.Cell.Variant); m.server != nil && !foreign {
-			turns.Slices = []load.Slice{{Send: turns.Slices[0].Send, From: turns.Slices[0].From, To: end}}
-			_ = m.server.SendControl(turns) // it reads its cost seldom meanwhile
+			whole := turns
+			whole.Slices = []load.Slice{{Send: all[i][0].Send, From: all[i][0].From, To: end}}
+			sending.Go(func() { _ = m.server.SendControl(whole) }) // it reads its cost seldom meanwhile
 		}
 	}
+	sending.Wait()
 }
 
-// drawSlices draws the slices of trials with windows of the same length, from an instant on. mean is
-// the longest mean time of the trials' calls, or the time between two arrivals if it is longer. Rounds come in pairs: the order of the trials is random
-// in the first of a pair and the reverse in the second, so that a drift hits all trials alike. If the
-// calls take too long for a pair, each trial has its whole window in one piece.
-func drawSlices(random *rand.Rand, trials int, window, mean time.Duration, at int64) (all [][]load.Slice, end int64) {
-	length := max(shortestSlice, callsPerSlice*mean)
+// turnTimes holds what the length of turns depends on.
+type turnTimes struct {
+	mean  time.Duration // the longest mean time of the trials' calls, or of the time between two arrivals
+	apart time.Duration // the largest possible difference between the clocks of a trial's clients
+}
+
+// drawSlices draws the slices of trials with windows of the same length, from an instant on. Rounds come
+// in pairs: the order of the trials is random in the first of a pair and the reverse in the second, so
+// that a drift hits all trials alike. If the calls take too long for a pair, or the clocks are too far
+// apart, each trial has its whole window in one piece. A client measures once all others of its trial
+// send, and no trial sends before all clients of the one before have stopped, whatever their clocks show.
+func drawSlices(random *rand.Rand, trials int, window time.Duration, of turnTimes, at int64) (all [][]load.Slice, end int64) {
+	length := max(shortestSlice, callsPerSlice*of.mean, slicePerApart*of.apart)
 	rounds := min(max(1, 2*int(window/(2*length))), load.MostSlices/2*2)
 	lengths := make([]float64, rounds)
 	sum := 0.0
@@ -302,12 +358,12 @@ func drawSlices(random *rand.Rand, trials int, window, mean time.Duration, at in
 			measured = rest // so that errors of rounding do not add up
 		}
 		rest -= measured
-		runIn := max(shortestRunIn, callsPerRunIn*mean)
+		runIn := max(shortestRunIn, callsPerRunIn*of.mean) + of.apart
 		for _, i := range order {
 			s := load.Slice{Send: at, From: at + int64(runIn), To: at + int64(runIn+measured)}
 			all[i] = append(all[i], s)
 			end = s.To
-			at = end + int64(max(time.Millisecond, mean)) // the last calls end
+			at = end + int64(max(time.Millisecond, of.mean)+of.apart) // the last calls end
 		}
 	}
 	return all, end
@@ -349,7 +405,7 @@ func paceIn(r *record.Record, s record.Slice) float64 {
 // session of its own, so that it waits for a CPU whenever they would.
 func (b *block) startSentinel() {
 	at := b.lab.placement(b.trials[0].planned.Cell) // all trials of a block have the same
-	if b.lab.Unwatched || len(at.Server) == 0 || len(at.Client) == 0 {
+	if b.lab.Unwatched || b.lab.Fleet != nil || len(at.Server) == 0 || len(at.Client) == 0 {
 		return
 	}
 	var servers, clients []int

@@ -81,7 +81,7 @@ func TestABlockGoesOnWithoutAFailedTrial(t *testing.T) {
 
 func TestSlicesAreMirrored(t *testing.T) {
 	const trials, window = 3, 500 * time.Millisecond
-	all, end := drawSlices(rand.New(rand.NewPCG(1, 2)), trials, window, 100*time.Microsecond, 1000)
+	all, end := drawSlices(rand.New(rand.NewPCG(1, 2)), trials, window, turnTimes{mean: 100 * time.Microsecond}, 1000)
 	type turn struct {
 		load.Slice
 		trial, round int
@@ -112,10 +112,26 @@ func TestSlicesAreMirrored(t *testing.T) {
 	if last := turns[len(turns)-1]; last.To != end || turns[0].Send != 1000 {
 		t.Errorf("the slices last from %d to %d, and the last ends at %d", turns[0].Send, end, last.To)
 	}
-	if long, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, window, time.Second, 0); len(long[0]) != 1 {
+	// Clients whose clocks are apart need longer run-ins and gaps, and longer slices.
+	const apart = 300 * time.Microsecond
+	far, end := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, window, turnTimes{mean: 100 * time.Microsecond, apart: apart}, 0)
+	between := slices.Concat(far...)
+	slices.SortFunc(between, func(a, b load.Slice) int { return int(a.Send - b.Send) })
+	for i, s := range between {
+		if run := time.Duration(s.From - s.Send); run < shortestRunIn+apart || time.Duration(s.To-s.From) < time.Duration((1-2*slicesVary)*slicePerApart*float64(apart)) {
+			t.Errorf("with clocks apart: slice %d lasts %v after %v", i, time.Duration(s.To-s.From), run)
+		}
+		if i > 0 && s.Send < between[i-1].To+int64(time.Millisecond+apart) {
+			t.Errorf("with clocks apart: slice %d begins %v after the one before", i, time.Duration(s.Send-between[i-1].To))
+		}
+	}
+	if whole, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, window, turnTimes{apart: 10 * time.Millisecond}, 0); len(whole[0]) != 1 || end != between[len(between)-1].To {
+		t.Errorf("%d slices with clocks that are too far apart, want 1", len(whole[0]))
+	}
+	if long, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, window, turnTimes{mean: time.Second}, 0); len(long[0]) != 1 {
 		t.Errorf("%d slices of long calls, want 1", len(long[0]))
 	}
-	if many, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, time.Hour, 0, 0); len(many[0]) != load.MostSlices {
+	if many, _ := drawSlices(rand.New(rand.NewPCG(1, 2)), 2, time.Hour, turnTimes{}, 0); len(many[0]) != load.MostSlices {
 		t.Errorf("%d slices of a long window, want %d", len(many[0]), load.MostSlices)
 	}
 }

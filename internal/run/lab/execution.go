@@ -58,9 +58,16 @@ func (e *execution) run(ctx context.Context) error {
 			return nil
 		}
 		e.ReadAnchor(ctx, e.into, e.shareDone(number))
-		records, err := e.measure(ctx, e.blockFrom(number))
+		numbers, alone := e.blockFrom(number), e.whyAlone(number)
+		if alone != "" {
+			numbers = numbers[:1]
+		}
+		records, err := e.measure(ctx, numbers)
 		if err != nil {
 			return err
+		}
+		if alone != "" {
+			records[0].Warnings = append(records[0].Warnings, "measured without slices: "+alone)
 		}
 		for _, r := range records {
 			if err := e.into.Append(*r); err != nil {
@@ -94,6 +101,20 @@ func (e *execution) blockFrom(number int) []int {
 		}
 	}
 	return numbers
+}
+
+// whyAlone explains why a fleet cannot measure a trial together with those of its block, or returns "".
+func (e *execution) whyAlone(number int) string {
+	block, trials := e.order[number].Block, 0
+	if e.Fleet == nil || block == 0 {
+		return ""
+	}
+	for _, planned := range e.order {
+		if planned.Block == block {
+			trials++
+		}
+	}
+	return e.Fleet.WhyAlone(trials)
 }
 
 // A RunControls controls a running run: it sends controls to the client of the running trial.

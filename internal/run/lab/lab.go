@@ -163,9 +163,12 @@ type trial struct {
 	samplesFile string        // relative to directory; empty: the samples are not kept
 	learnt      time.Duration // the warm-up that earlier trials of the cell needed
 	in          *surroundings
-	watch       probe.Watch // nil: the trial has no probe that observes from outside
-	unobserved  []string    // what the probe does not observe of a user's service, and why
-	inWorker    error       // why the workers themselves do the probe's work; nil: they do not
+	calls       []worker.ClientPart     // of each client of a fleet
+	machine     *worker.MachineReadings // of the server of a fleet
+	remark      string                  // about the trial's slices, for the record
+	watch       probe.Watch             // nil: the trial has no probe that observes from outside
+	unobserved  []string                // what the probe does not observe of a user's service, and why
+	inWorker    error                   // why the workers themselves do the probe's work; nil: they do not
 
 	hasTurn, rests, left bool            // its state in the block
 	window               window          // what was measured; empty if the trial failed

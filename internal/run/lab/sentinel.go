@@ -127,9 +127,7 @@ func applyGaps(r *record.Record, watched []probe.SentinelResult, w window) {
 			continue
 		}
 		*e.gaps = w.sumGaps(e.watched)
-		for i := range r.Slices {
-			r.Slices[i].LostNS += window{w[i]}.lostNS(e.watched)
-		}
+		w.addLost(r.Slices, e.watched)
 	}
 	if why != "" && r.Cell.Target == "" {
 		r.Warnings = append(r.Warnings, "unknown whether other programs used the CPUs of both ends: "+why)
@@ -185,6 +183,13 @@ func (w window) sumGaps(watched []probe.SentinelResult) *record.Gaps {
 		}
 	}
 	return &sum
+}
+
+// addLost adds to each slice the time that an end's CPUs lost in it. The window has the same slices.
+func (w window) addLost(to []record.Slice, watched []probe.SentinelResult) {
+	for i := range to {
+		to[i].LostNS += window{w[i]}.lostNS(watched)
+	}
 }
 
 // lostNS returns the length of all gaps of the CPUs.

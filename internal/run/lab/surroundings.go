@@ -24,6 +24,8 @@ type Fleet interface {
 	Stage(ctx context.Context, callers int) (Stage, error)
 	// Agents returns how many agents share the given number of callers.
 	Agents(callers int) int
+	// WhyAlone explains why the agents cannot run this many trials at the same time, or returns "".
+	WhyAlone(trials int) string
 }
 
 // ErrTooFewAgents is wrapped by an error of Fleet.Stage that every further trial would meet, too.
@@ -33,6 +35,11 @@ var ErrTooFewAgents = errors.New("too few agents")
 type Stage interface {
 	// Address returns the address for a server to listen on.
 	Address() string
+	// Another returns a stage for another trial of the block, with the same agents.
+	Another() Stage
+	// ClocksApart compares the clocks again. It returns the largest possible difference between the
+	// clocks of two clients until span is over. It is 0 for a single client.
+	ClocksApart(ctx context.Context, span time.Duration) time.Duration
 	// Limits returns the lowest limits of the machines that have clients.
 	Limits() host.Limits
 	// Start starts an end, as worker.Start does. A client may run on several machines: its result

@@ -105,11 +105,7 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	warnAboutMemory(r)
 	t.window = windowOf(result)
 	t.block.ends(client.CPU() + server.cpuTime())
-	if t.in.stage != nil {
-		if err := t.fillFleet(ctx, r, server, calling.Parts); err != nil {
-			return err
-		}
-	}
+	t.machine, t.calls = server.machine, calling.Parts
 	switch {
 	case result.SamplesFailed != "":
 		r.Warnings = append(r.Warnings, "the samples were not kept: "+result.SamplesFailed)
@@ -119,9 +115,18 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	return nil
 }
 
-// observed fills in what was seen of the machine while the trial's block was measured.
-func (t *trial) observed(r *record.Record) {
-	if r.Failure != "" || t.in.stage != nil {
+// observed fills in what was seen of the machines while the trial's block was measured.
+func (t *trial) observed(ctx context.Context, r *record.Record) {
+	if r.Failure != "" {
+		return
+	}
+	if t.remark != "" {
+		r.Warnings = append(r.Warnings, t.remark)
+	}
+	if t.in.stage != nil {
+		if err := t.fillFleet(ctx, r); err != nil {
+			r.Failure = err.Error()
+		}
 		return
 	}
 	applyGaps(r, t.block.seen.cpus, t.window)
@@ -200,7 +205,7 @@ func (t *trial) agentSurroundings(ctx context.Context) (*surroundings, error) {
 	if t.planned.Cell.Probe != "" {
 		return nil, fmt.Errorf("probe %s: a probe cannot observe the machines of a fleet: leave out the probe, or measure without a fleet", t.planned.Cell.Probe)
 	}
-	stage, err := t.lab.Fleet.Stage(ctx, t.planned.Cell.Clients)
+	stage, err := t.block.nextStage(ctx, t.planned.Cell.Clients)
 	if errors.Is(err, ErrTooFewAgents) {
 		return nil, fmt.Errorf("%w: %w", errRunMustStop, err)
 	}
@@ -242,34 +247,23 @@ func (t *trial) endCPUs(s *server) (client, server []int) {
 }
 
 // fillFleet records the machines of the fleet and the measurements of each client.
-func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, parts []worker.ClientPart) error {
-	machines := []*worker.MachineReadings{s.machine}
-	for _, p := range parts {
-		machines = append(machines, p.Result.Machine)
-	}
-	worker.SubtractSiblingAgents(machines...)
+func (t *trial) fillFleet(ctx context.Context, r *record.Record) error {
 	r.Host = record.HostState{}
-	if m := s.machine; m != nil {
+	if m := t.machine; m != nil {
 		r.Host = m.State
+		if t.window.whyUnwatched(m.Watched) == "" {
+			r.Server.Gaps = t.window.sumGaps(m.Watched)
+			t.window.addLost(r.Slices, m.Watched)
+		}
 	}
 	r.Fleet = &record.Fleet{}
-	first := parts[0].Result.Client.BeginNS
-	for _, p := range parts {
-		first = min(first, p.Result.Client.BeginNS)
-	}
-	for _, p := range parts {
-		one, err := t.fleetClient(p, first)
+	for _, p := range t.calls {
+		one, err := t.fleetClient(r, p)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Agent, err)
 		}
 		r.Fleet.Clients = append(r.Fleet.Clients, one)
 		r.Fleet.OpenedApartNS = max(r.Fleet.OpenedApartNS, one.BeginNS)
-	}
-	if m := s.machine; m != nil {
-		w := window{{first, first + r.WindowNS}}
-		if w.whyUnwatched(m.Watched) == "" {
-			r.Server.Gaps = w.sumGaps(m.Watched)
-		}
 	}
 	if err := t.in.stage.End(ctx, r); err != nil {
 		return err
@@ -280,8 +274,17 @@ func (t *trial) fillFleet(ctx context.Context, r *record.Record, s *server, part
 	return nil
 }
 
-// fleetClient returns the record of one client and its machine.
-func (t *trial) fleetClient(p worker.ClientPart, first int64) (record.FleetClient, error) {
+// machines returns the readings of the machines of a fleet's trial.
+func (t *trial) machines() []*worker.MachineReadings {
+	all := []*worker.MachineReadings{t.machine}
+	for _, p := range t.calls {
+		all = append(all, p.Result.Machine)
+	}
+	return all
+}
+
+// fleetClient returns the record of one client of a trial, and of its machine.
+func (t *trial) fleetClient(r *record.Record, p worker.ClientPart) (record.FleetClient, error) {
 	c := p.Result.Client
 	own := &record.Record{Cell: t.cell(), WindowNS: c.EndNS - c.BeginNS}
 	fillMeasurement(own, c)
@@ -290,6 +293,7 @@ func (t *trial) fleetClient(p worker.ClientPart, first int64) (record.FleetClien
 		own.Client.CPUs, own.Host = m.CPUs, m.State
 		if w := windowOf(c); len(m.Watched) > 0 && w.whyUnwatched(m.Watched) == "" {
 			own.Client.Gaps = w.sumGaps(m.Watched)
+			w.addLost(r.Slices, m.Watched)
 		}
 	}
 	applyUsage(&own.Client, c.Usage, own)
@@ -309,7 +313,7 @@ func (t *trial) fleetClient(p worker.ClientPart, first int64) (record.FleetClien
 	connections.Connect, connections.Handshake, connections.FirstByte = nil, nil, nil
 	one := record.FleetClient{
 		Agent: record.Agent{Name: p.Agent}, Clients: p.Clients,
-		BeginNS: c.BeginNS - first, WindowNS: own.WindowNS,
+		BeginNS: c.BeginNS - t.window[0].beginNS, WindowNS: own.WindowNS,
 		Requests: c.Requests, Completed: c.Completed, Straddling: c.Straddling,
 		StraddlingNS: c.StraddlingNS, BacklogNS: c.BacklogNS, InFlight: c.InFlight, Active: c.Active,
 		ServiceNS: c.Service.Sum, P50NS: int64(latencies.Quantile(0.5)), P99NS: int64(latencies.Quantile(0.99)), MaxNS: times.Max,

@@ -69,6 +69,7 @@ type controller struct {
 	course  []record.Interval // instants are on the clock of package clock
 	settled bool
 	mayOpen int64 // instant from which the window only waits for its cue; 0: still warming up, or no cue is used
+	rests   bool  // the load sends nothing until it gets its slices
 	closed  bool  // OnClose was called
 	unsent  int64
 
@@ -93,10 +94,10 @@ func newController(p Plan) (*controller, error) {
 		if !p.Open.endsItself() { // arrivals after the window keep up the load
 			length += p.WarmUp.AtMost + p.Drain + 2*windowLead
 		}
-		switch p.Opens {
-		case OnOpenControl:
+		switch {
+		case p.Opens == OnOpenControl, p.Opens == OnSlices && p.Begins == OnGoControl:
 			length += cueTimeout + cueLead
-		case OnSlices: // nothing arrives while it rests
+		case p.Opens == OnSlices: // nothing arrives while it rests
 			length += openLoopPauseLead + cueLead
 		}
 		s, err := newSchedule(*p.Open, length, p.share())

@@ -82,17 +82,31 @@ var errNoSlices = fmt.Errorf("load: no control \"slices\" came within %v after t
 // errTooLate is the error of slices that began before the load learned of them.
 var errTooLate = errors.New("load: the slices came after the first of them should have begun")
 
-// rest keeps a load that is warmed up from sending until it gets its slices.
-func (c *controller) rest(now int64) {
-	c.mayOpen = now
-	c.pause(now + c.pauseLead())
-	c.lastReport = now + c.pauseLead() - int64(reportPeriod) // whoever gives the slices waits for this report
+// rest keeps a load that is warmed up from sending, from an instant on until it gets its slices.
+func (c *controller) rest(now, from int64) {
+	c.mayOpen, c.rests = now, true
+	c.pause(from)
+	c.lastReport = from - int64(reportPeriod) // whoever gives the slices waits for this report
+}
+
+// restOnCue lets a load of a group rest once its cue is given: all parts of the group keep up the load
+// until the last one is warmed up, and rest from the same instant on, so that their schedules agree.
+func (c *controller) restOnCue(now int64) error {
+	if c.mayOpen == 0 {
+		c.mayOpen = now
+		c.lastReport = now - int64(reportPeriod) // whoever gives the cue waits for this report
+	}
+	switch at, told := c.cueInstant(OnOpenControl, now); {
+	case told:
+		c.rest(now, max(at, now+c.pauseLead()))
+	case now-c.mayOpen > int64(cueTimeout):
+		return errNotOpened
+	}
+	return nil
 }
 
 // isResting reports whether the load waits for its slices.
-func (c *controller) isResting() bool {
-	return c.plan.Opens == OnSlices && c.mayOpen != 0 && c.bounds().begin == futureInstant
-}
+func (c *controller) isResting() bool { return c.rests && c.bounds().begin == futureInstant }
 
 // takeTurns announces the slices of a resting load, once they are given.
 func (c *controller) takeTurns(now int64) error {

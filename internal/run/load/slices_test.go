@@ -3,11 +3,13 @@ package load
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/live"
 )
 
 // alternate returns the slices of loads that take turns: each sends for length, and its first calls
@@ -140,6 +142,60 @@ func TestTheCourseOfASliceBeginsWithItsRunIn(t *testing.T) {
 			t.Errorf("%d calls in the first %v, want 8; %d in all, want %d", first, callTime, all, r.Completed)
 		}
 	})
+}
+
+// The parts of a group that take turns keep up the load until their cue, rest from the same instant on, and
+// together send in the slices what one load sends.
+func TestAGroupRestsOnItsCue(t *testing.T) {
+	for name, open := range map[string]*Arrivals{"closed loop": nil, "open loop": {RatePerSecond: 1000}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := clock.Now()
+			rest := began + int64(5*time.Second)
+			turns := alternate(began+int64(8*time.Second), 1, 10, 5*time.Millisecond, 30*time.Millisecond)[0]
+			results := make([]*Result, 2)
+			var running sync.WaitGroup
+			for i, settles := range []time.Duration{100 * time.Millisecond, 2 * time.Second} {
+				controls, one := &Controls{}, &server{delay: time.Millisecond}
+				controls.Go(began)
+				var settled, atRest atomic.Int64
+				after(t, 4*time.Second, func() { settled.Store(one.calls.Load()); controls.Open(rest) })
+				after(t, 5500*time.Millisecond, func() { atRest.Store(one.calls.Load()) })
+				after(t, 7*time.Second, func() {
+					if n := one.calls.Load(); n != atRest.Load() || n <= settled.Load() || settled.Load() == 0 {
+						t.Errorf("%s: %d calls before the cue, %d at rest, %d later", name, settled.Load(), atRest.Load(), n)
+					}
+					controls.TakeTurns(turns, turns[9].To)
+				})
+				running.Go(func() {
+					var err error
+					results[i], err = Run(t.Context(), Plan{
+						Callers: callers(2, one), Group: &Group{First: 2 * i, Of: 4}, Open: open, Controls: controls, Begins: OnGoControl, Opens: OnSlices,
+						Duration: 250 * time.Millisecond, WarmUp: WarmUp{AtLeast: settles, AtMost: settles},
+						Report: func(p live.Progress) {
+							if now := clock.Now(); p.Warming && p.Settled && p.Paused && now < rest {
+								t.Errorf("%s: it rests %v before its cue", name, time.Duration(rest-now))
+							}
+						},
+					})
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+			running.Wait()
+			var requests int64
+			for i, r := range results {
+				if r == nil || r.Begin != turns[0].From || len(r.Slices) != len(turns) {
+					t.Fatalf("%s: part %d has %+v", name, i, r)
+				}
+				requests += r.Requests
+				r.Close()
+			}
+			if open != nil && requests != 250 {
+				t.Errorf("%s: %d requests, want the 250 of the rate", name, requests)
+			}
+		})
+	}
 }
 
 // A load that never gets its slices, or gets impossible ones, or gets them too late, says so.

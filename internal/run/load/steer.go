@@ -326,8 +326,10 @@ func (c *controller) openIfWarm(now int64) error {
 	case c.mayOpen == 0 && !c.settled && took < c.plan.WarmUp.AtMost:
 	case c.plan.Opens == OnOpenControl:
 		return c.openOnCue(now)
+	case c.plan.Opens == OnSlices && c.plan.Begins == OnGoControl:
+		return c.restOnCue(now)
 	case c.plan.Opens == OnSlices:
-		c.rest(now)
+		c.rest(now, now+c.pauseLead())
 	default:
 		c.prepareWindow()
 		c.announceWindow(clock.Now() + int64(windowLead))

@@ -26,6 +26,7 @@ import (
 	"slices"
 	"time"
 
+	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
@@ -106,7 +107,8 @@ type ClientSpec struct {
 	// OpenControl to open the window. In a search, it waits for StepControl before each step.
 	Group *Group `json:"group,omitempty"`
 	// Block says that the client takes turns with others: once it is warmed up it sends nothing, and
-	// waits for its slices (SlicesControl), which are its window.
+	// waits for its slices (SlicesControl), which are its window. A client of a group sends nothing
+	// from the instant of OpenControl on.
 	Block bool `json:"block,omitempty"`
 	// IntervalNS is the length of the intervals in interval events. 0 means no such events.
 	IntervalNS int64 `json:"interval_ns,omitempty"`
@@ -250,8 +252,8 @@ func (c *ClientSpec) checkGroup() error {
 	switch interval := time.Duration(c.IntervalNS); {
 	case g.First < 0 || g.Of < 1 || c.Clients > g.Of || g.First > g.Of-c.Clients:
 		return fmt.Errorf("the spec has the clients %d to %d, but its group has only 0 to %d", g.First, g.First+c.Clients-1, g.Of-1)
-	case c.Block && (c.Group != nil || c.Load.Model != scenario.Closed && c.Load.Model != scenario.Open || c.Load.WarmUpAtMostNS <= 0 || c.Load.DurationNS <= 0):
-		return errors.New("a client of a block needs a closed or open load with a duration and a warm-up, and belongs to no group")
+	case c.Block && (c.Load.Model != scenario.Closed && c.Load.Model != scenario.Open || c.Load.WarmUpAtMostNS <= 0 || c.Load.DurationNS <= 0):
+		return errors.New("a client of a block needs a closed or open load with a duration and a warm-up")
 	case interval != 0 && interval < minInterval:
 		return fmt.Errorf("interval_ns is %v: want at least %v, or 0 for no intervals", interval, minInterval)
 	}
@@ -290,7 +292,8 @@ const (
 	ResumeControl Control = "resume"
 	// GoControl sets the instant of the first call, on the clock of the client's machine.
 	GoControl Control = "go"
-	// OpenControl sets the instant at which the window opens, on the same clock as GoControl.
+	// OpenControl sets the instant at which the window opens, or a client of a block rests, on the same
+	// clock as GoControl.
 	OpenControl Control = "open"
 	// SlicesControl gives a client of a block (ClientSpec.Block) its slices, and the instant at
 	// which the last slice of the block ends: until then the client prints no result.
@@ -306,6 +309,17 @@ type ControlOrder struct {
 	AtNS    int64        `json:"at_ns,omitempty"`
 	Slices  []load.Slice `json:"slices,omitempty"`
 	Step    *load.Step   `json:"step,omitempty"`
+}
+
+// ShiftClock returns the order with all instants shifted by by, onto another machine's clock.
+func (o ControlOrder) ShiftClock(by int64) ControlOrder {
+	if o.AtNS != 0 {
+		o.AtNS += by
+	}
+	o.Slices = lists.Map(o.Slices, func(s load.Slice) load.Slice {
+		return load.Slice{Send: s.Send + by, From: s.From + by, To: s.To + by}
+	})
+	return o
 }
 
 // CallInstants holds, for each call, the instant at which it began and its duration in nanoseconds.

@@ -127,21 +127,27 @@ func (c OutsideCosts) AddToServer(r *ServerResult) {
 	r.Usage, r.Allowance = cmp.Or(r.Usage, c.Usage), cmp.Or(r.Allowance, c.Allowance)
 }
 
-// SubtractSiblingAgents corrects each machine's "other programs". If several agents of a trial run
-// on one machine, each agent has counted the other agents as other programs.
+// SubtractSiblingAgents corrects each machine's "other programs". If several workers of a block ran on
+// one machine, each one's readings count the others as other programs. All get the figures of the
+// readings that lasted longest, since only those cover the lives of all.
 func SubtractSiblingAgents(machines ...*MachineReadings) {
 	machines = slices.DeleteFunc(machines, func(m *MachineReadings) bool { return m == nil })
-	own, ours := map[string]int64{}, map[string][]int{}
+	own, ours, longest := map[string]int64{}, map[string][]int{}, map[string]*MachineReadings{}
 	for _, m := range machines {
 		own[m.Boot] += m.OwnNS
 		ours[m.Boot] = append(ours[m.Boot], m.PIDs...)
+		if all := longest[m.Boot]; all == nil || all.WholeNS < m.WholeNS {
+			longest[m.Boot] = m
+		}
+	}
+	for boot, m := range longest {
+		m.State.Neighbours = slices.DeleteFunc(m.State.Neighbours, func(n record.Neighbour) bool { return slices.Contains(ours[boot], n.PID) })
+		if share := m.State.OthersShare; share != nil && m.WholeNS > 0 {
+			*share = max(0, *share-float64(own[boot]-m.OwnNS)/float64(m.WholeNS))
+		}
 	}
 	for _, m := range machines {
-		m.State.Neighbours = slices.DeleteFunc(m.State.Neighbours, func(n record.Neighbour) bool { return slices.Contains(ours[m.Boot], n.PID) })
-		share := m.State.OthersShare
-		if share == nil || m.WholeNS <= 0 {
-			continue
-		}
-		*share = max(0, *share-float64(own[m.Boot]-m.OwnNS)/float64(m.WholeNS))
+		all := longest[m.Boot].State
+		m.State.Neighbours, m.State.OthersShare = all.Neighbours, all.OthersShare
 	}
 }

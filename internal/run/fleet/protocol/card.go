@@ -25,6 +25,7 @@ type Card struct {
 	Boot     string            `json:"boot"`              // identifies one start of the machine
 	CPUs     int               `json:"cpus"`              // number of CPUs for workers
 	Address  string            `json:"address,omitempty"` // address at which its servers listen
+	Port     int               `json:"port,omitempty"`    // the only port of its servers; 0 means any
 	Programs map[string]string `json:"programs"`          // hashes of the allowed programs, by name
 	Started  time.Time         `json:"started"`           // when the agent started, on its clock
 	Busy     string            `json:"busy,omitempty"`    // the run that has leased it, if any
