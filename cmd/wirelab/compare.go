@@ -132,7 +132,7 @@ func (c *compareFlags) newJob(a *app, cmd *cobra.Command, define func() (*scenar
 	if err != nil {
 		return job{}, err
 	}
-	s, warnings, err := c.probes.apply(s, scenarioLibrary.Vocabulary())
+	s, warnings, err := c.probes.apply(s, c.fleet, scenarioLibrary.Vocabulary())
 	if err != nil {
 		return job{}, err
 	}

@@ -289,8 +289,8 @@ func (p *probeFlag) register(cmd *cobra.Command, possible []scenario.Probe) {
 }
 
 // apply adds the probes to the scenario. It leaves out unsupported probes, with a warning for each.
-func (p probeFlag) apply(s *scenario.Scenario, known scenario.Vocabulary) (_ *scenario.Scenario, warnings []string, err error) {
-	if s, warnings, err = plan.AddProbes(s, p.names); err != nil {
+func (p probeFlag) apply(s *scenario.Scenario, fleet fleetFlags, known scenario.Vocabulary) (_ *scenario.Scenario, warnings []string, err error) {
+	if s, warnings, err = plan.AddProbes(s, p.names, fleet.FleetWanted); err != nil {
 		return nil, nil, fmt.Errorf("--probe: %w", err)
 	}
 	return s, warnings, s.Check(known)

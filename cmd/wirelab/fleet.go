@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -106,24 +104,15 @@ func printAgents(to io.Writer, cards []protocol.Card) error {
 		return err
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "agent\tlabels\taddress\tCPUs\tmachine\tstate")
+	fmt.Fprintln(w, "agent\tlabels\taddress\tCPUs\tprobes\tmachine\tstate")
 	for _, c := range cards {
 		state := "free"
 		if c.Busy != "" {
 			state = "measures " + c.Busy
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", c.Name, formatLabels(c.Labels), cmp.Or(c.Address, "-"), c.CPUs, c.Machine, state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", c.Name, cmp.Or(protocol.Selector{Labels: c.Labels, Count: 1}.String(), "-"), cmp.Or(c.Address, "-"), c.CPUs, c.DescribeProbes(), c.Machine, state)
 	}
 	return w.Flush()
-}
-
-func formatLabels(labels map[string]string) string {
-	var all []string
-	for key, value := range labels {
-		all = append(all, key+"="+value)
-	}
-	slices.Sort(all)
-	return cmp.Or(strings.Join(all, ","), "-")
 }
 
 func (a *app) fleetTokenCommand() *cobra.Command {
@@ -298,7 +287,7 @@ func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program stri
 	if err != nil {
 		return nil, usageError(err)
 	}
-	agents.Worker, agents.Report = program, func(line string) { fmt.Fprintln(a.stderr, line) }
+	agents.Worker, agents.Probes, agents.Report = program, plan.ProbesOf(s), func(line string) { fmt.Fprintln(a.stderr, line) }
 	controller, err := fleet.NewController(ctx, credentials, agents)
 	if err != nil {
 		return nil, err
@@ -315,6 +304,11 @@ func (a *app) joinFleet(ctx context.Context, w *record.FleetWanted, program stri
 	return controller, nil
 }
 
+func registerAllowProbes(cmd *cobra.Command, names *[]string, what string) {
+	cmd.Flags().StringSliceVar(names, "allow-probes", nil, "`probes` that may observe "+what+", as in syscalls,cpu, or all (default: none)")
+	setCompletions(cmd, "allow-probes", append(fleet.PossibleProbes(), "all"))
+}
+
 func (a *app) agentCommand() *cobra.Command {
 	var f fleet.AgentRequest
 	cmd := &cobra.Command{
@@ -327,10 +321,15 @@ the same server and client processes as a trial on one machine.
 It starts only wirelab and the peers that were built here, which it identifies
 by their hashes. It gives no shell, reads no files named in orders, and
 dials no address outside --dial. Its workers end when they lose contact to the
-controller for five seconds.`,
+controller for five seconds.
+
+With --allow-probes, a trial may also observe the agent's own workers, and no
+other process. Its owner then learns their system calls, their functions and
+those of this machine's kernel, and counts of its processor. While such a trial runs,
+a probe can slow the whole machine a little.`,
 		Example: `  WIRELAB_TOKEN=wl2.… wirelab agent --nats tls://10.0.0.5:4222 --name c1 --labels role=client,zone=a
   wirelab agent --token-file token --labels role=server --listen 10.0.0.6 --cpus 2-7
-  wirelab agent --token-file token --labels role=client --dial 10.0.0.0/24`,
+  wirelab agent --token-file token --labels role=client --dial 10.0.0.0/24 --allow-probes syscalls,cpu`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			credentials, o, err := f.Read(a.stderr, version())
@@ -354,6 +353,7 @@ controller for five seconds.`,
 	flags.StringVar(&f.Listen, "listen", "", "`address` that this agent's servers listen on (default: the address with the route to the hub)")
 	flags.IntVar(&f.Port, "port", 0, "`port` of this agent's servers, if a firewall allows only one (default: any)")
 	flags.StringVar(&f.CPUs, "cpus", "", "`CPUs` for this agent's workers, as in 2-7 (default: all)")
+	registerAllowProbes(cmd, &f.AllowProbes, "this agent's workers")
 	flags.StringVar(&f.Spool, "spool", "", "`directory` for samples until they are fetched (default: one in the folder for temporary files)")
 	return cmd
 }

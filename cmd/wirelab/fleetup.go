@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type fleetUpFlags struct {
 	name, listen string
 	advertise    []string
 	agents       []string
+	allowProbes  []string
 	noTLS        bool
 	detach       bool
 	asJSON       bool
@@ -47,10 +49,8 @@ fleet down, and fleet list without --fleet-token do not find that server.`,
   wirelab fleet up --nats tls://nats.example:4222 --creds user.creds --agent-creds c1=c1.creds`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			agents, err := hub.ParseLocalAgents(f.agents)
-			if err != nil {
-				return usageError(err)
-			}
-			if err := f.check(); err != nil {
+			_, unknown := fleet.ParseAllowedProbes(f.allowProbes)
+			if err := cmp.Or(err, unknown, f.check()); err != nil {
 				return usageError(err)
 			}
 			switch {
@@ -77,6 +77,7 @@ func (f *fleetUpFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.advertise, "advertise", nil, "`names` or addresses at which agents reach this machine, if wirelab cannot find them itself")
 	flags.BoolVar(&f.noTLS, "no-tls", false, "no TLS, even beyond loopback: orders stay signed, but others on the network can read and forge results")
 	flags.StringArrayVar(&f.agents, "agent", nil, "also start agents on this machine, with these `labels`, as in role=client*2 for two agents; repeatable")
+	registerAllowProbes(cmd, &f.allowProbes, "the workers of --agent")
 	flags.BoolVar(&f.detach, "detach", false, "run in the background; wirelab fleet down ends it")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	flags.StringVar(&f.cluster.Name, "hub", "", "this hub's `name` in a cluster of three")
@@ -119,7 +120,7 @@ func (f *fleetUpFlags) check() error {
 func (f *fleetUpFlags) options(stateDir string) hub.HubOptions {
 	o := hub.HubOptions{
 		Project: f.name, Listen: f.listen, Advertise: f.advertise, StateDir: stateDir,
-		KeysFile: f.keys, NoTLS: f.noTLS, Version: version(),
+		KeysFile: f.keys, NoTLS: f.noTLS, Version: version(), AllowProbes: f.allowProbes,
 	}
 	if f.cluster.Name != "" {
 		o.Cluster = &f.cluster

@@ -174,7 +174,7 @@ func (a *app) load(cmd *cobra.Command, l *loadFlags, text string) error {
 	if err != nil {
 		return usageError(err)
 	}
-	s, warnings, err := l.probes.apply(s, anyNameVocabulary)
+	s, warnings, err := l.probes.apply(s, l.fleet, anyNameVocabulary)
 	if err != nil {
 		return usageError(err)
 	}
@@ -383,7 +383,7 @@ func (l *loadFlags) checkRows() error {
 		return errors.New("--samples and --no-save: the samples are files of the run: give only one of them")
 	case l.series == "":
 		return nil
-	case l.fleet.Hub != "" || l.fleet.TokenFile != "":
+	case l.fleet.IsNamed():
 		return errors.New("--series: agents of a fleet keep no figures per second: leave out --series or --fleet")
 	}
 	return checkFolder("--series", l.series)
@@ -395,8 +395,6 @@ func (l *loadFlags) checkProbes() error {
 	case len(l.probes.names) == 0:
 	case l.output.unsaved:
 		return errors.New("--probe and --no-save: wirelab explain reads a saved run: give only one of them")
-	case l.fleet.Hub != "" || l.fleet.TokenFile != "":
-		return errors.New("--probe: a probe cannot observe the machines of a fleet: leave out --probe or --fleet")
 	case l.metrics != "" || len(l.push.targets) > 0:
 		return errors.New("--probe and --metrics or --push: requests with a probe take longer, and their figures would be served, too: leave out one of them")
 	}
@@ -474,7 +472,7 @@ func (l *loadFlags) findAlso(d *service.Definition) (all []int, _ error) {
 	switch {
 	case len(l.also) == 0:
 		return nil, nil
-	case l.fleet.Hub != "" || l.fleet.TokenFile != "":
+	case l.fleet.IsNamed():
 		return nil, errors.New("--also: with --fleet, agents measure, and they do not know the service's processes: leave out --also or --fleet")
 	case d.Network != "unix" && !lab.IsOwnAddress(d.Address):
 		return nil, fmt.Errorf("--also: the service at %s is not at an address of this machine, so wirelab cannot see its processes: leave out --also, or run wirelab on the service's machine", d.Address)

@@ -135,3 +135,49 @@ func TestProbesCountTheCallsOfAService(t *testing.T) {
 		})
 	}
 }
+
+// TestProbesOfAFleetCountTheClients: two agents that allow it count the system calls of their clients, which send
+// each request by one; the service is on no agent, which is said.
+func TestProbesOfAFleetCountTheClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it starts a fleet")
+	}
+	const requests = 400
+	t.Setenv("WIRELAB_FLEETS", t.TempDir())
+	wirelab := func(args ...string) string {
+		said, err := exec.CommandContext(t.Context(), "wirelab", args...).CombinedOutput()
+		if exit, is := errors.AsType[*exec.ExitError](err); err != nil && (!is || exit.ExitCode() != exitInvalid) { // a noisy machine spoils no counts
+			t.Fatalf("%v: %v:\n%s", args, err, said)
+		}
+		return string(said)
+	}
+	name := "probed" + strconv.Itoa(os.Getpid()) // the agents' folder is the machine's
+	wirelab("fleet", "up", "--detach", "--name", name, "--listen", "127.0.0.1:0", "--agent", "role=client*2", "--allow-probes", "syscalls")
+	defer wirelab("fleet", "down")
+	address, run := startCalls(t, 0, "itself"), t.TempDir()+"/run"
+	wirelab("load", "http://"+address+"/", "--fleet", name, "-c", "4", "-n", strconv.Itoa(requests), "--probe", "syscalls", "-o", run)
+	var e insight.Explanation
+	text, err := exec.CommandContext(t.Context(), "wirelab", "explain", "--json", run).Output()
+	if err := errors.Join(err, json.Unmarshal(text, &e)); err != nil {
+		t.Fatal(err)
+	}
+	pass := e.Of.Passes[0]
+	if want := "agents observe only the workers that they start, and not what listens on " + address; !strings.Contains(strings.Join(pass.Missing, "\n"), want) {
+		t.Errorf("missing is %q, want %q", pass.Missing, want)
+	}
+	if !strings.HasPrefix(pass.Method, "BPF") {
+		t.Skip("this machine does not count all system calls: ", pass.Method)
+	}
+	found := 0.0
+	for _, call := range e.Of.Client.Syscalls {
+		if call.Name == "sendto" {
+			found = call.PerCall
+		}
+	}
+	if found != 1 {
+		t.Errorf("the clients have %v calls of sendto per request, want 1: %+v", found, e.Of.Client.Syscalls)
+	}
+	if len(e.Of.Server.Syscalls) > 0 {
+		t.Errorf("the service has system calls: %+v", e.Of.Server.Syscalls)
+	}
+}

@@ -296,11 +296,8 @@ func (a *app) explain(directory, cells, rules string) (*insight.Explanation, err
 		return nil, err
 	}
 	insights := seen.Summary.Insights
-	switch {
-	case len(insights) == 0 && seen.Summary.Fleet != nil:
-		return nil, fmt.Errorf("run %s was measured by a fleet, but probes need both ends on one machine: measure it without --fleet, with --probe life,syscalls,cpu", directory)
-	case len(insights) == 0:
-		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu", directory)
+	if len(insights) == 0 {
+		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu (on agents with --allow-probes: --probe syscalls,cpu)", directory)
 	}
 	if cells == "" {
 		return insight.ExplainDefault(insights), nil

@@ -103,7 +103,7 @@ func (s *runFlags) newJob(a *app, cmd *cobra.Command, name string) (job, error) 
 	if s.quick {
 		what = what.Quick()
 	}
-	what, missing, err := s.probes.apply(what, scenarioLibrary.Vocabulary())
+	what, missing, err := s.probes.apply(what, s.fleet, scenarioLibrary.Vocabulary())
 	if err != nil {
 		return job{}, err
 	}

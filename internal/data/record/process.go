@@ -217,6 +217,24 @@ type Seen struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
+// Plus adds the figures of two processes that were observed by the same method. Counters that only one
+// of them has are left out, because their sum is unknown.
+func (s Seen) Plus(other Seen) Seen {
+	s.Method = cmp.Or(s.Method, other.Method)
+	notIn := func(all []Counter) func(Counter) bool {
+		return func(c Counter) bool {
+			return !slices.ContainsFunc(all, func(o Counter) bool { return o.Name == c.Name })
+		}
+	}
+	own, others := slices.DeleteFunc(slices.Clone(s.Counters), notIn(other.Counters)), slices.DeleteFunc(slices.Clone(other.Counters), notIn(s.Counters))
+	s.Counters = sum.ByKey(own, others, func(c Counter) string { return c.Name })
+	s.Syscalls = sum.ByKey(s.Syscalls, other.Syscalls, func(c Syscall) string { return c.Name })
+	slices.SortStableFunc(s.Syscalls, func(a, b Syscall) int { return cmp.Compare(b.Count, a.Count) })
+	s.Stacks = sum.AddPresent(s.Stacks, other.Stacks)
+	s.Missing = slices.Concat(s.Missing, other.Missing)
+	return s
+}
+
 // A Counter counts one kind of event.
 type Counter struct {
 	Name  string  `json:"name"`  // name of the event, such as cpu-migrations
@@ -225,12 +243,28 @@ type Counter struct {
 	Share float64 `json:"share,omitempty"`
 }
 
+// Plus adds the counts. The sum's share is the smaller one.
+func (c Counter) Plus(other Counter) Counter {
+	c.Count += other.Count
+	if other.Share > 0 && (c.Share == 0 || other.Share < c.Share) {
+		c.Share = other.Share
+	}
+	return c
+}
+
 // A Syscall holds the figures of one system call.
 type Syscall struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"` // number of calls that began
 	// NS is the total time of the calls that returned, including waiting. Absent if not measured.
 	NS *int64 `json:"ns,omitempty"`
+}
+
+// Plus adds the counts and the times.
+func (s Syscall) Plus(other Syscall) Syscall {
+	s.Count += other.Count
+	s.NS = sum.AddIntsIfBoth(s.NS, other.NS)
+	return s
 }
 
 // Stacks holds call stacks with weights. All stacks refer to one list of functions.

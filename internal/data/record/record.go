@@ -218,6 +218,9 @@ type FleetWanted struct {
 	Client string `json:"client"` // selector of the clients' agents
 }
 
+// IsNamed reports whether the user names a fleet.
+func (w FleetWanted) IsNamed() bool { return w.Hub != "" || w.TokenFile != "" }
+
 // Fleet says which agents of a fleet ran a trial's server and clients, each on its machine.
 type Fleet struct {
 	Server  Agent         `json:"server,omitzero"` // empty if no agent started the server

@@ -19,4 +19,5 @@ func TestSumsForgetNothing(t *testing.T) {
 	sumtest.CheckPlus(t, ErrorCount.Plus, map[string]string{"Example": "the first is kept", "Class": "the key", "Code": "the key"})
 	sumtest.CheckPlus(t, Allocations.Plus, nil)
 	sumtest.CheckPlus(t, Stacks.Plus, map[string]string{"Unit": "the same"})
+	sumtest.CheckPlus(t, Seen.Plus, map[string]string{"Stacks.Unit": "the same"})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/sum"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/perfevent"
@@ -109,13 +110,7 @@ func StopEvents(processes []*EventCounter, window Span) (sums []record.Counter, 
 		for _, reason := range events.Missing {
 			missing = lists.AppendNew(missing, reason)
 		}
-		for _, one := range counts {
-			sum := lists.FindOrAdd(&sums, record.Counter{Name: one.Name}, func(c record.Counter) bool { return c.Name == one.Name })
-			sum.Count += one.Count
-			if one.Share > 0 && (sum.Share == 0 || one.Share < sum.Share) {
-				sum.Share = one.Share // the least of all processes
-			}
-		}
+		sums = sum.ByKey(sums, counts, func(c record.Counter) string { return c.Name })
 	}
 	return sums, missing, all
 }

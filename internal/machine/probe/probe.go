@@ -72,9 +72,10 @@ type MeasuredWindow struct {
 
 // A Span is the time between two instants.
 type Span struct {
-	BeginNS, EndNS int64
+	BeginNS int64 `json:"begin_ns"`
+	EndNS   int64 `json:"end_ns"`
 	// Alone says that the load ran in this time alone, and not before or after it.
-	Alone bool
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Findings holds the results of a Watch.

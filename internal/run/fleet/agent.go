@@ -31,7 +31,8 @@ type AgentOptions struct {
 	Port     int            // the port at which servers listen; 0 means any
 	CPUs     []int          // CPUs for workers; empty means all
 	Nice     int
-	Spool    string // directory for workers' samples until the controller fetches them
+	Probes   []string // probes that orders may ask for; they observe the agent's own workers only
+	Spool    string   // directory for workers' samples until the controller fetches them
 	// Identities is the directory for the agent's own credentials, after it has joined with a token.
 	Identities string
 	Log        io.Writer // gets a line for each refused order and each important event
@@ -125,7 +126,7 @@ func (a *agent) setIdentity() error {
 	if err := protocol.CheckName(a.Name); err != nil {
 		return err
 	}
-	a.allowed = agentPermissions{programs: map[string]Program{}, ranges: a.Dial, listen: a.Listen}
+	a.allowed = agentPermissions{programs: map[string]Program{}, ranges: a.Dial, listen: a.Listen, probes: a.Probes}
 	told := map[string]string{}
 	for _, p := range a.Programs {
 		hash, err := FileHash(p.Command[0])
@@ -410,6 +411,9 @@ func (a *agent) controlWorker(o *controllerOrder) error {
 		}
 		return err
 	case stopVerb:
+		w.guard.Lock()
+		w.window = o.Window
+		w.guard.Unlock()
 		w.readCost()         // the cost can be read only while the process exists
 		_ = w.process.Stop() // reportUntilEnd reports the worker's failure
 	default:

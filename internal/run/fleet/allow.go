@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
@@ -64,6 +65,7 @@ type agentPermissions struct {
 	programs map[string]Program // allowed programs by the hash of the program
 	ranges   []netip.Prefix     // ranges of addresses that clients may dial
 	listen   netip.Addr         // the address at which servers listen
+	probes   []string
 }
 
 // allowedProgram returns the allowed program that has this hash.
@@ -93,7 +95,7 @@ func (a *agentPermissions) checkSpec(s *worker.Spec) error {
 	if s.Contract != worker.Contract {
 		return fmt.Errorf("the spec has version %d of the worker contract: this agent has version %d", s.Contract, worker.Contract)
 	}
-	if err := a.checkVariant(s); err != nil {
+	if err := errors.Join(a.checkVariant(s), a.checkProbe(s)); err != nil {
 		return err
 	}
 	switch s.Role {
@@ -110,6 +112,17 @@ func (a *agentPermissions) checkSpec(s *worker.Spec) error {
 	default:
 		return fmt.Errorf("the spec has the role %q: want server or client", s.Role)
 	}
+}
+
+// checkProbe returns an error for a probe that the agent's owner has not allowed.
+func (a *agentPermissions) checkProbe(s *worker.Spec) error {
+	if s.ProfileCPU && s.Probe != record.ProbeCPU {
+		return fmt.Errorf("the spec asks for a CPU profile without the probe %s", record.ProbeCPU)
+	}
+	if s.Probe == "" || slices.Contains(a.probes, s.Probe) {
+		return nil
+	}
+	return fmt.Errorf("the spec asks for the probe %.20q, which this agent does not allow: start the agent with --allow-probes to allow probes", s.Probe)
 }
 
 // checkVariant returns an error for unknown stacks, and for those that start foreign programs.

@@ -48,10 +48,21 @@ func TestAllowance(t *testing.T) {
 	looking := service.Definition{Network: "tcp", Address: "10.0.0.1:80", Addresses: &service.Addresses{
 		Policy: service.AllAddresses, All: []string{"10.0.0.1:80"}, LookUp: &service.LookUp{Names: []string{"shop.test:80"}, Every: time.Second},
 	}}
+	probed := func(probe string, profiled bool) worker.Spec {
+		s := server("tcp", "10.0.0.6:0")
+		s.Probe, s.ProfileCPU = probe, profiled
+		return s
+	}
+	allowed.probes = []string{"syscalls"}
 	for name, c := range map[string]struct {
 		spec worker.Spec
 		want string // empty: allowed
 	}{
+		"an allowed probe":         {probed("syscalls", false), ""},
+		"another probe":            {probed("cpu", false), `the probe "cpu", which this agent does not allow: start the agent with --allow-probes`},
+		"no such probe":            {probed("x", false), `the probe "x", which this agent does not allow`},
+		"a profile":                {probed("", true), "asks for a CPU profile without the probe cpu"},
+		"a profile and a probe":    {probed("syscalls", true), "asks for a CPU profile without the probe cpu"},
 		"a client":                 {client("grpc", "10.1.2.3:50051"), ""},
 		"over IPv6":                {client("tcp", "[::1]:80"), ""},
 		"mapped":                   {client("tcp", "[::ffff:10.0.0.1]:80"), ""},

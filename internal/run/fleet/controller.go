@@ -34,7 +34,8 @@ const (
 type Plan struct {
 	Server *protocol.Selector // the server's agent; nil if the server already runs
 	Client protocol.Selector
-	Worker string // the path of wirelab's own program, which agents must also have
+	Worker string   // the path of wirelab's own program, which agents must also have
+	Probes []string // probes that all agents must be able to run
 	// Lease is the time after which an agent stops if its controller is silent, and after which the
 	// controller drops a silent agent. 0 means defaultLease.
 	Lease time.Duration

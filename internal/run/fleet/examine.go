@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +34,8 @@ type ExaminedAgent struct {
 	Clock   record.Clock `json:"clock"`
 	// Problem says why trials cannot use the agent. It is empty for a usable agent.
 	Problem string `json:"problem,omitempty"`
+	// Probes holds the probes that the agent's owner allows, by name.
+	Probes map[string]protocol.CardProbe `json:"probes,omitempty"`
 	// Notice is a remark about a usable agent.
 	Notice string `json:"notice,omitempty"`
 }
@@ -51,7 +55,7 @@ func Examine(ctx context.Context, v *protocol.HubView) (Examination, error) {
 		return found, err
 	}
 	for _, checked := range ReadClocks(ctx, v) {
-		one := ExaminedAgent{Name: checked.Name, Version: checked.Version, Clock: checked.Clock}
+		one := ExaminedAgent{Name: checked.Name, Version: checked.Version, Clock: checked.Clock, Probes: checked.Probes}
 		switch wall := time.Duration(checked.Clock.WallNS); {
 		case checked.Err != nil:
 			one.Problem = checked.Err.Error()
@@ -59,6 +63,11 @@ func Examine(ctx context.Context, v *protocol.HubView) (Examination, error) {
 			one.Problem = "the agent has another build of wirelab: copy this program to its machine"
 		case wall.Abs() > minReportedWallError:
 			one.Notice = fmt.Sprintf("the agent's time of day is %v off; wirelab's figures do not depend on the time of day", wall.Round(time.Millisecond))
+		}
+		for _, name := range slices.Sorted(maps.Keys(one.Probes)) {
+			if problem := one.Probes[name].Problem; problem != "" {
+				one.Notice = strings.TrimPrefix(fmt.Sprintf("%s; it cannot run the probe %s: %s", one.Notice, name, problem), "; ")
+			}
 		}
 		found.Agents = append(found.Agents, one)
 	}

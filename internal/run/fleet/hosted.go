@@ -13,13 +13,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
@@ -69,6 +72,8 @@ type hostedWorker struct {
 	process   workerProcess
 	watch     *machineWatch
 	outside   *worker.OutsideReader // nil if the worker reports its own cost
+	observer  *worker.Observer      // of the order's probe; nil without one
+	end       probe.End             // what the worker is
 	samples   string                // file for the worker's samples; empty means no samples
 	files     []string              // the worker's files in the spool, to remove after its end
 	done      chan struct{}
@@ -83,6 +88,7 @@ type hostedWorker struct {
 	guard     sync.Mutex // guards the fields below
 	intervals crowd.IntervalHistory
 	last      *live.Progress // the latest progress; nil before the first
+	window    *probe.Span    // what the observer must observe; nil before it is known
 }
 
 // readCost returns the worker's cost. It reads the cost at the first call only.
@@ -123,12 +129,16 @@ func (a *agent) startWorker(o *controllerOrder) error {
 		return fmt.Errorf("cannot start the worker %s: this agent already has a worker of this name, or too many workers (%d)", o.Worker, len(a.workers))
 	}
 	ctx, abandon := context.WithCancel(context.Background())
-	w := &hostedWorker{agent: a, run: o.Run, name: o.Worker, done: make(chan struct{}), quiet: newBudget(), abandon: abandon}
+	w := &hostedWorker{agent: a, run: o.Run, name: o.Worker, end: endOf(o.Spec.Role), done: make(chan struct{}), quiet: newBudget(), abandon: abandon}
 	spec := *o.Spec
 	w.block = spec.Client != nil && spec.Client.Block
+	if w.observer, err = worker.StartObserver(spec.Probe); err != nil {
+		return err
+	}
 	if err := w.setAgentValues(&spec); err != nil {
 		return err
 	}
+	var unobserved error
 	if a.AgentOptions.start == nil {
 		w.watch = newMachineWatch(a.CPUs)
 	}
@@ -139,13 +149,20 @@ func (a *agent) startWorker(o *controllerOrder) error {
 		OnStep: func(s worker.StepResult) {
 			a.running.Go(func() { w.sendKept(ctx, fmt.Sprintf("step%d", s.Number), workerEvent{Step: &s}) })
 		},
-		Env: emptyProxyVariables(),
+		Env:     emptyProxyVariables(),
+		OnStart: func(pid int) { unobserved = w.observeOwn(pid) },
 	}
 	if spec.Role == worker.ClientRole {
 		launch.Silence = clientSilence
 	}
 	if w.process, err = a.launchWorker(launch); err != nil {
+		w.observer.Discard()
 		return err
+	}
+	if unobserved != nil {
+		w.process.Kill()
+		w.observer.Discard()
+		return fmt.Errorf("probe %s: %w", spec.Probe, unobserved)
 	}
 	if program.Name != a.Programs[0].Name {
 		w.outside = worker.ReadCostOfProcess(w.process.PID())
@@ -199,6 +216,7 @@ const clientSilence = 30 * time.Second
 // setAgentValues replaces values of a spec by the agent's own: the paths of files, which it moves
 // into the spool, and the server's port.
 func (w *hostedWorker) setAgentValues(spec *worker.Spec) error {
+	spec.ProfileCPU = w.observer.InWorker() // this machine decides it, whatever the controller's can do
 	if spec.Role == worker.ServerRole && w.agent.Port != 0 {
 		spec.Address = fmt.Sprintf("%s:%d", w.agent.Listen, w.agent.Port)
 	}
@@ -247,7 +265,9 @@ func (w *hostedWorker) reportUntilEnd(ctx context.Context) {
 	}
 	result, err := w.process.Result(context.Background())
 	costs := w.readCost()
+	var profile *record.Stacks
 	if err == nil {
+		profile = takeProfile(&result)
 		switch {
 		case result.Client != nil:
 			costs.AddToClient(result.Client)
@@ -264,6 +284,10 @@ func (w *hostedWorker) reportUntilEnd(ctx context.Context) {
 	if failure = cmp.Or(failure, err); failure != nil {
 		last.Failure = failure.Error()
 	}
+	if window := w.measuredWindow(&result); window != nil && failure == nil && last.Machine != nil {
+		last.Machine.Seen = w.findings(*window, profile)
+	}
+	w.observer.Discard() // if there are no findings
 	if w.samples != "" && failure == nil {
 		if last.Samples, err = w.uploadSamples(ctx); err != nil {
 			last.SamplesMissing = err.Error()
@@ -273,6 +297,58 @@ func (w *hostedWorker) reportUntilEnd(ctx context.Context) {
 		_ = os.Remove(path) // most of these files were never made
 	}
 	w.sendKept(ctx, "ended", workerEvent{Ended: last})
+}
+
+// observeOwn makes the probe observe the worker that this agent has just started, and nothing else of the
+// machine: the worker must still be a child of this process, so its number cannot be another process's.
+func (w *hostedWorker) observeOwn(pid int) error {
+	if err := w.observer.AddProcess(w.end, pid); err != nil {
+		return err
+	}
+	if w.observer != nil && !slices.Contains(host.ReadProcessTable().Family(os.Getpid()), pid) {
+		return fmt.Errorf("the process %d is not a worker of this agent", pid)
+	}
+	return nil
+}
+
+func endOf(role worker.Role) probe.End {
+	if role == worker.ServerRole {
+		return probe.Server
+	}
+	return probe.Client
+}
+
+// takeProfile removes the CPU profile from a worker's result: it goes with the probe's findings.
+func takeProfile(r *worker.Result) (profile *record.Stacks) {
+	switch {
+	case r.Client != nil:
+		profile, r.Client.CPU = r.Client.CPU, nil
+	case r.Server != nil:
+		profile, r.Server.CPU = r.Server.CPU, nil
+	}
+	return profile
+}
+
+// measuredWindow returns the window for the probe. A client knows it; a server's comes with the order to
+// stop.
+func (w *hostedWorker) measuredWindow(r *worker.Result) *probe.Span {
+	w.guard.Lock()
+	defer w.guard.Unlock()
+	if w.observer != nil && r.Client != nil {
+		return new(r.Client.Window())
+	}
+	return w.window
+}
+
+// findings ends the probe and returns what it found about the worker.
+func (w *hostedWorker) findings(window probe.Span, profile *record.Stacks) *record.Seen {
+	if w.observer == nil {
+		return nil
+	}
+	all := w.observer.Stop(probe.MeasuredWindow{Span: window}, func(probe.End) *record.Stacks { return profile })
+	seen := all.ForEnd(w.end)
+	crowd.BoundStacks(seen)
+	return seen
 }
 
 // reportProgress sends a change of the worker's state at once, except those between slices. It sends

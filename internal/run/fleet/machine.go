@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/excerpt"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
+	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
@@ -28,8 +30,25 @@ func newCard(o *AgentOptions) protocol.Card {
 	return protocol.Card{
 		Name: o.Name, Labels: o.Labels, Version: o.Version, Started: time.Now().UTC(),
 		Machine: strings.TrimSpace(strings.Join([]string{info.OS, info.Kernel, info.CPUModel}, " ")),
-		Boot:    bootID(), CPUs: cpus, Address: o.Listen.String(), Port: o.Port, Limits: host.ReadLimits(),
+		Boot:    bootID(), CPUs: cpus, Address: o.Listen.String(), Port: o.Port, Limits: host.ReadLimits(), Probes: tryProbes(o.Probes),
 	}
+}
+
+// maxProbeText bounds each text about a probe, because a card is sent every few seconds.
+const maxProbeText = 300
+
+// tryProbes tries which of the allowed probes this machine can run.
+func tryProbes(allowed []string) map[string]protocol.CardProbe {
+	tried := map[string]protocol.CardProbe{}
+	for _, name := range allowed {
+		coverage, err := probes.Coverage(name)
+		one := protocol.CardProbe{Method: excerpt.Start(coverage.Method, maxProbeText)}
+		if err != nil {
+			one.Problem = excerpt.Start(err.Error(), maxProbeText)
+		}
+		tried[name] = one
+	}
+	return tried
 }
 
 // bootID returns the kernel's identifier of the current boot, or else this machine's name.

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nkeys"
 	"github.com/nats-io/nuid"
 
+	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/run/worker"
 )
@@ -42,6 +43,8 @@ type controllerOrder struct {
 	// Program and Spec describe a worker to start. Other orders leave them empty.
 	Program string       `json:"program,omitempty"` // hash of the worker's program
 	Spec    *worker.Spec `json:"spec,omitempty"`
+	// Window is the window that a server's probe observed, on the agent's clock, for stop.
+	Window *probe.Span `json:"window,omitempty"`
 	// Tell is the control for a worker. Other orders leave it empty.
 	Tell *worker.ControlOrder `json:"tell,omitempty"`
 }

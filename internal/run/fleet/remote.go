@@ -15,6 +15,8 @@ import (
 
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
+	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 )
@@ -43,10 +45,14 @@ type remoteWorker struct {
 	intervals []worker.Interval
 	slices    []load.Slice // the client's slices, on the controller's clock
 	last      endedMessage
+	window    *probe.Span // for the agent's probe, on the agent's clock; nil if unknown
 	failure   error
 }
 
-var _ worker.TrialEnd = (*remoteWorker)(nil)
+var (
+	_ worker.TrialEnd   = (*remoteWorker)(nil)
+	_ worker.WindowUser = (*remoteWorker)(nil)
+)
 
 // startOn orders an agent to start a worker.
 func (c *Controller) startOn(ctx context.Context, h *leasedAgent, hash string, offsetNS int64, l worker.Launch) (*remoteWorker, error) {
@@ -238,7 +244,18 @@ func (r *remoteWorker) Result(ctx context.Context) (worker.Result, error) {
 		}
 		result.Machine, r.measured.Machine = m, m
 	}
+	most := crowd.ReportLimit{Probe: r.spec.Probe, CPUs: r.on.CPUs, Life: time.Duration(clock.Now()-r.orderedNS) + maxInstantError}
+	if err := most.CheckReport(&result); err != nil {
+		return worker.Result{}, fmt.Errorf("%s: %w", r.on.Name, err)
+	}
 	return result, nil
+}
+
+// SetWindow sets the window for the agent's probe.
+func (r *remoteWorker) SetWindow(window probe.Span) {
+	window.BeginNS += r.offsetNS.Load()
+	window.EndNS += r.offsetNS.Load()
+	r.window = &window
 }
 
 // handOverTimeout limits the wait for the last message about a worker after the order to end the
@@ -255,7 +272,7 @@ func (r *remoteWorker) stop(ctx context.Context) error {
 	default:
 		ctx, cancel := context.WithTimeout(ctx, handOverTimeout)
 		defer cancel()
-		if _, err := r.controller.sendOrder(ctx, r.on, controllerOrder{Do: stopVerb, Worker: r.name}); err != nil {
+		if _, err := r.controller.sendOrder(ctx, r.on, controllerOrder{Do: stopVerb, Worker: r.name, Window: r.window}); err != nil {
 			r.failWorker(err)
 			return err
 		}

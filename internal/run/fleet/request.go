@@ -15,8 +15,10 @@ import (
 	"syscall"
 	"time"
 
+	"wirelab.dev/internal/base/spelling"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
+	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/run/fleet/hub"
 	"wirelab.dev/internal/run/fleet/protocol"
 	"wirelab.dev/internal/wire/peer"
@@ -32,6 +34,7 @@ type AgentRequest struct {
 	Listen           string   // empty means this machine's address on the route to the hub
 	Port             int
 	CPUs             string
+	AllowProbes      []string // empty means none
 	Spool            string
 	Identities       string // empty means a folder of this user's
 }
@@ -81,6 +84,9 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 	if o.CPUs, err = parseCPUs(f.CPUs); err != nil {
 		return nil, o, fmt.Errorf("--cpus: %w", err)
 	}
+	if o.Probes, err = ParseAllowedProbes(f.AllowProbes); err != nil {
+		return nil, o, err
+	}
 	o.Spool = cmp.Or(o.Spool, filepath.Join(os.TempDir(), "wirelab-spool-"+strconv.Itoa(os.Getuid())))
 	if o.Identities = f.Identities; o.Identities == "" {
 		if o.Identities, err = hub.AgentsDir(); err != nil {
@@ -90,6 +96,27 @@ func (f *AgentRequest) Read(log io.Writer, version string) (*protocol.Credential
 	o.Programs, err = allowedPrograms()
 	_, _ = host.RaiseFileLimit() // workers inherit the limit
 	return credentials, o, err
+}
+
+// PossibleProbes lists the probes that agents can run.
+func PossibleProbes() []string {
+	return slices.DeleteFunc(slices.Clone(record.Probes), probes.NeedsOneMachine)
+}
+
+// ParseAllowedProbes parses the values of --allow-probes.
+func ParseAllowedProbes(names []string) ([]string, error) {
+	if slices.Contains(names, "all") {
+		return PossibleProbes(), nil
+	}
+	for _, name := range names {
+		switch {
+		case probes.NeedsOneMachine(name):
+			return nil, fmt.Errorf("--allow-probes: the probe %s needs both ends of a call on one machine: want some of %s", name, strings.Join(PossibleProbes(), ", "))
+		case !record.IsProbe(name):
+			return nil, fmt.Errorf("--allow-probes: unknown probe %.40q; %s", name, spelling.Suggest(name, PossibleProbes()))
+		}
+	}
+	return names, nil
 }
 
 func (f *AgentRequest) credentials() (*protocol.Credentials, error) {
@@ -216,7 +243,7 @@ const defaultClientSelector = "role=client*"
 // CheckFleetWanted checks which agents a user selects, and fills in defaults. It returns nil if the
 // user names no fleet. serverGiven says that the server already runs. Errors name the wrong flag.
 func CheckFleetWanted(w record.FleetWanted, serverGiven bool) (*record.FleetWanted, error) {
-	if w.Hub == "" && w.TokenFile == "" {
+	if !w.IsNamed() {
 		if w.Server != "" || w.Client != "" {
 			return nil, errors.New("--server and --client choose agents of a fleet: name the fleet with --fleet")
 		}

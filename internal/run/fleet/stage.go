@@ -161,8 +161,32 @@ func (c *Controller) takeWantedAgents(ctx context.Context) (server *leasedAgent,
 		c.serves = server
 		c.guard.Unlock()
 	}
-	clients, err = c.takeAgents(ctx, c.plan.Client, cards, server, "--client")
-	return server, clients, err
+	if clients, err = c.takeAgents(ctx, c.plan.Client, cards, server, "--client"); err != nil {
+		return nil, nil, err
+	}
+	return server, clients, c.checkProbes(server, clients)
+}
+
+// checkProbes returns an error if an agent cannot run a probe of the run, or if clients' machines run a
+// probe by different methods, whose figures have no sum.
+func (c *Controller) checkProbes(server *leasedAgent, clients []*leasedAgent) error {
+	for _, name := range c.plan.Probes {
+		for _, h := range clients {
+			if err := h.CheckProbe(name); err != nil {
+				return fmt.Errorf("%w: %w", lab.ErrTooFewAgents, err)
+			}
+			if first := clients[0]; h.Probes[name].Method != first.Probes[name].Method {
+				return fmt.Errorf("%w: the agents %s and %s run the probe %s by different methods (%s; %s), whose figures cannot be added up: choose one of them with --client, or leave out the probe",
+					lab.ErrTooFewAgents, first.Name, h.Name, name, first.Probes[name].Method, h.Probes[name].Method)
+			}
+		}
+		if server != nil {
+			if err := server.CheckProbe(name); err != nil {
+				return fmt.Errorf("%w: %w", lab.ErrTooFewAgents, err)
+			}
+		}
+	}
+	return nil
 }
 
 // takeAgents leases agents that match want, except the agent but. Errors name the flag.

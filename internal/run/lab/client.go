@@ -47,7 +47,7 @@ func (t *trial) runClient(ctx context.Context, r *record.Record, server *server)
 		In:      t.processSurroundings(t.lab.placement(t.planned.Cell).Client, (*link.Network).EnterClient),
 		Silence: maxClientSilence,
 		OnStart: func(pid int) {
-			watchFailed, clientPID = t.watchProcess(probe.Client, pid), pid
+			watchFailed, clientPID = t.observer.AddProcess(probe.Client, pid), pid
 			if calls != "" {
 				outside = worker.ReadCostOfProcess(pid)
 			}

@@ -166,9 +166,8 @@ type trial struct {
 	calls       []worker.ClientPart     // of each client of a fleet
 	machine     *worker.MachineReadings // of the server of a fleet
 	remark      string                  // about the trial's slices, for the record
-	watch       probe.Watch             // nil: the trial has no probe that observes from outside
+	observer    *worker.Observer        // nil: the trial has no probe that observes processes of this machine
 	unobserved  []string                // what the probe does not observe of a user's service, and why
-	inWorker    error                   // why the workers themselves do the probe's work; nil: they do not
 
 	hasTurn, rests, left bool            // its state in the block
 	window               window          // what was measured; empty if the trial failed

@@ -12,7 +12,6 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
-	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/machine/probe/probetest"
 	"wirelab.dev/internal/run/worker"
 )
@@ -77,11 +76,11 @@ func TestWhatIsNotSeenOfAServiceIsSaid(t *testing.T) {
 		{"127.0.0.1:1", nil, "the service: the processes that listen on 127.0.0.1:1 were not found"},
 		{front.address, []int{front.pid}, ""},
 	} {
-		watch, err := probes.Start(record.ProbeSyscalls)
+		watch, err := worker.StartObserver(record.ProbeSyscalls)
 		if err != nil {
 			t.Skip(err)
 		}
-		watched := &trial{watch: watch}
+		watched := &trial{observer: watch}
 		serving := &server{address: one.address}
 		if one.found != nil {
 			serving.service = newServiceFamily(host.ReadProcessTable(), one.found)

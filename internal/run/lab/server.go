@@ -69,14 +69,14 @@ func (t *trial) startServer(ctx context.Context, r *record.Record) (*server, err
 		process.Kill()
 		return nil, err
 	}
-	if err := t.watchProcess(probe.Server, ready.PID); err != nil {
+	if err := t.observer.AddProcess(probe.Server, ready.PID); err != nil {
 		process.Kill()
 		return nil, err
 	}
 	r.Server.Version, r.Server.GoMaxProcs = ready.Runtime, ready.GoMaxProcs
 	r.Settings = tuning.SettingsOf(tuning.Server, ready.Settings)
 	listening := &server{process: process, address: ready.Address, congestion: ready.Congestion, trust: secure.Trust{RootPEM: []byte(ready.RootPEM)}}
-	if err := t.watchPort(listening); err != nil {
+	if err := t.observer.SetServerPort(listening.port()); err != nil {
 		process.Kill()
 		return nil, err
 	}
@@ -188,6 +188,6 @@ func (t *trial) spec(role worker.Role, address string) worker.Spec {
 		},
 		Address: address, Probe: string(cell.Probe),
 		// The probe of CPU time is the only probe that can run in the worker instead of outside.
-		ProfileCPU: t.inWorker != nil,
+		ProfileCPU: t.observer.InWorker(),
 	}
 }

@@ -59,10 +59,12 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	}
 	defer func() { _ = t.in.network.Close() }() // an error here comes too late to matter
 	r.Limits = t.demand().limits(t.in.have)
-	if err := t.startWatch(); err != nil {
-		return err
+	if t.in.stage == nil { // agents observe their own workers
+		if t.observer, err = worker.StartObserver(string(t.planned.Cell.Probe)); err != nil {
+			return err
+		}
+		defer t.observer.Discard()
 	}
-	defer t.stopWatch()
 	server, err := t.startServer(ctx, r)
 	if err != nil {
 		return err
@@ -70,6 +72,9 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	drops := startCountingDrops(server.pid())
 	calling, client, clientErr := t.runClient(ctx, r, server)
 	drops(&r.Host)
+	if remote, is := server.process.(worker.WindowUser); is && calling.Client != nil {
+		remote.SetWindow(calling.Client.Window())
+	}
 	serverResult, serverErr := server.stop(ctx)
 	r.Link = t.in.network.Stop() // not sooner: a server waits until it hears that its client is gone
 	if err := errors.Join(serverErr, clientErr); err != nil {
@@ -81,6 +86,9 @@ func (t *trial) measure(ctx context.Context, r *record.Record) error {
 	result := calling.Client
 
 	t.recordFindings(r, server, serverResult, result)
+	if t.in.stage != nil {
+		t.recordAgentFindings(r, server, calling.Parts)
+	}
 	fillMeasurement(r, result)
 	if r.Negotiated != nil {
 		r.Negotiated.ServerCongestion = server.congestion
@@ -201,9 +209,6 @@ func (t *trial) makeSurroundings(ctx context.Context) (*surroundings, error) {
 func (t *trial) agentSurroundings(ctx context.Context) (*surroundings, error) {
 	if t.planned.Cell.Network != (scenario.Network{}) {
 		return nil, errors.New("wirelab emulates no network between a fleet's machines: leave out `network` and --link")
-	}
-	if t.planned.Cell.Probe != "" {
-		return nil, fmt.Errorf("probe %s: a probe cannot observe the machines of a fleet: leave out the probe, or measure without a fleet", t.planned.Cell.Probe)
 	}
 	stage, err := t.block.nextStage(ctx, t.planned.Cell.Clients)
 	if errors.Is(err, ErrTooFewAgents) {

@@ -189,9 +189,24 @@ func ServiceProbes() []scenario.Probe {
 	return slices.DeleteFunc(slices.Clone(scenario.Probes), func(p scenario.Probe) bool { return notForServices[p] != "" })
 }
 
+func needsOneMachine(p scenario.Probe) bool { return probes.NeedsOneMachine(string(p)) }
+
+// ProbesOf lists the probes of a scenario.
+func ProbesOf(s *scenario.Scenario) (names []string) {
+	for _, p := range s.Parts {
+		for _, probe := range p.Probes {
+			names = lists.AppendNew(names, string(probe))
+		}
+	}
+	return names
+}
+
 // parseProbes reads the names of probes for a scenario.
-func parseProbes(s *scenario.Scenario, names []string) ([]scenario.Probe, error) {
+func parseProbes(s *scenario.Scenario, names []string, fleet record.FleetWanted) ([]scenario.Probe, error) {
 	wanted, err := scenario.ParseProbes(names)
+	if fleet.IsNamed() && slices.Contains(names, "all") {
+		wanted = slices.DeleteFunc(slices.Clone(wanted), needsOneMachine)
+	}
 	if err != nil || len(wanted) == 0 || s.Parts[0].Stacks[0].Stack != record.ServiceStack {
 		return wanted, err
 	}
@@ -210,9 +225,10 @@ func parseProbes(s *scenario.Scenario, names []string) ([]scenario.Probe, error)
 }
 
 // AddProbes adds the probes with these names to all measured parts. It leaves out probes that do not
-// work on this machine. Each warning says what a probe cannot observe here, and what would help.
-func AddProbes(s *scenario.Scenario, names []string) (_ *scenario.Scenario, warnings []string, _ error) {
-	wanted, err := parseProbes(s, names)
+// work on this machine. Each warning says what a probe cannot observe here, and what would help. The
+// agents of a fleet say themselves which probes they can run.
+func AddProbes(s *scenario.Scenario, names []string, fleet record.FleetWanted) (_ *scenario.Scenario, warnings []string, _ error) {
+	wanted, err := parseProbes(s, names, fleet)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -229,7 +245,7 @@ func AddProbes(s *scenario.Scenario, names []string) (_ *scenario.Scenario, warn
 		}
 	}
 	for _, probe := range scenario.Probes {
-		if !s.HasProbe(probe) {
+		if fleet.IsNamed() || !s.HasProbe(probe) {
 			continue
 		}
 		coverage, err := probes.Coverage(string(probe))

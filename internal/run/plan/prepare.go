@@ -217,8 +217,8 @@ func CheckForFleet(s *scenario.Scenario) error {
 		switch {
 		case p.Network != (scenario.Network{}) || slices.ContainsFunc(p.Networks, linked):
 			return fmt.Errorf("part %s: wirelab emulates no network between a fleet's machines: leave out `network` and --link", p.Name)
-		case len(p.Probes) > 0:
-			return fmt.Errorf("part %s: probe %s: a probe cannot observe the machines of a fleet: leave out the probe, or measure without a fleet", p.Name, p.Probes[0])
+		case slices.ContainsFunc(p.Probes, needsOneMachine):
+			return fmt.Errorf("part %s: the probe %s needs both ends of a call on one machine: leave out this probe, or measure without a fleet", p.Name, p.Probes[slices.IndexFunc(p.Probes, needsOneMachine)])
 		}
 	}
 	return nil

@@ -77,6 +77,11 @@ func (r *ClientResult) CostSpan() (begin, end int64) {
 	return r.BeginNS - r.CostBeforeNS, r.EndNS + r.CostAfterNS
 }
 
+// Window returns the measured window for probes.
+func (r *ClientResult) Window() probe.Span {
+	return probe.Span{BeginNS: r.BeginNS, EndNS: r.EndNS, Alone: r.Outside != nil && *r.Outside == 0}
+}
+
 // Plus returns one result for two clients that ran at the same time. It adds counts. Figures that
 // cannot be added keep the value of r. The census is from either client, since the calls of both
 // clients have equally many bytes.
@@ -196,6 +201,8 @@ type MachineReadings struct {
 	State   record.HostState `json:"state"`
 	PIDs    []int            `json:"pids,omitempty"` // the agent and all processes that it started
 	CPUs    []int            `json:"cpus,omitempty"` // the CPUs that the worker may use
+	// Seen holds what the order's probe found about the worker in the window. It is nil without a probe.
+	Seen *record.Seen `json:"seen,omitempty"`
 	// Watched holds a sentinel's observations of the worker's CPUs.
 	Watched []probe.SentinelResult `json:"watched,omitempty"`
 }

@@ -15,6 +15,9 @@ func RunsOutsideWorker(name string) bool {
 	return record.IsProbe(name) && name != record.ProbeAllocations
 }
 
+// NeedsOneMachine reports whether a probe needs both ends of a connection on one machine.
+func NeedsOneMachine(name string) bool { return name == record.ProbeLife }
+
 // ErrOnlyInWorker means that this probe works only inside workers written in Go on this machine.
 var ErrOnlyInWorker = errors.New("only Go workers can measure this themselves")
 

@@ -27,12 +27,13 @@ const DefaultListen = "127.0.0.1:4222"
 
 // HubOptions configures a hub.
 type HubOptions struct {
-	Project   string
-	Listen    string   // HOST:PORT; port 0 means any port; empty means DefaultListen
-	Advertise []string // additional names and addresses of the hub, for agents
-	StateDir  string   // the folder for keys and for JetStream's files
-	KeysFile  string   // empty means a file in StateDir; hubs of a cluster need the same keys
-	Cluster   *ClusterOptions
+	Project     string
+	Listen      string   // HOST:PORT; port 0 means any port; empty means DefaultListen
+	AllowProbes []string // probes that the agents on this machine allow
+	Advertise   []string // additional names and addresses of the hub, for agents
+	StateDir    string   // the folder for keys and for JetStream's files
+	KeysFile    string   // empty means a file in StateDir; hubs of a cluster need the same keys
+	Cluster     *ClusterOptions
 	// NoTLS turns off TLS, even for connections from other machines. Orders are still signed, but
 	// anyone on the network can read and forge results.
 	NoTLS   bool

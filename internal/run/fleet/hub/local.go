@@ -151,7 +151,8 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 			return here, fmt.Errorf("write a token: %w", err)
 		}
 		cmd := exec.Command(program, "agent", "--nats", strings.Join(h.URLs(), ","), "--name", agent.Name,
-			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", token)
+			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", token,
+			"--allow-probes="+strings.Join(h.options.AllowProbes, ","))
 		cmd.Stderr = h.options.Log
 		if _, err := host.StartPinned(cmd, host.StartOptions{}); err != nil {
 			return here, fmt.Errorf("start the agent %s: %w", agent.Name, err)

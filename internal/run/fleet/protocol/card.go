@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,8 +33,41 @@ type Card struct {
 	Version  string            `json:"version"`           // wirelab's version
 	Limits   host.Limits       `json:"limits"`            // limits of the machine
 	Left     bool              `json:"left,omitempty"`    // the agent has left the fleet
+	// Probes holds the probes that the agent's owner allows, by name.
+	Probes map[string]CardProbe `json:"probes,omitempty"`
 
 	Seen time.Time `json:"-"` // when the hub received the card, on the hub's clock
+}
+
+// A CardProbe says how an agent's machine runs a probe.
+type CardProbe struct {
+	Method string `json:"method,omitempty"`
+	// Problem says why the machine cannot run the probe, and what would help. It is empty if it can.
+	Problem string `json:"problem,omitempty"`
+}
+
+// CheckProbe returns an error if the agent cannot run a probe.
+func (c Card) CheckProbe(name string) error {
+	switch probe, allowed := c.Probes[name]; {
+	case !allowed:
+		return fmt.Errorf("the agent %s does not allow the probe %s: start it with --allow-probes %[2]s, or leave out the probe", c.Name, name)
+	case probe.Problem != "":
+		return fmt.Errorf("the agent %s cannot run the probe %s: %s; or leave out the probe", c.Name, name, probe.Problem)
+	}
+	return nil
+}
+
+// DescribeProbes lists the probes that the agent's owner allows. Those that the machine cannot run are
+// marked with a ! before the name.
+func (c Card) DescribeProbes() string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(c.Probes)) {
+		if c.Probes[name].Problem != "" {
+			name = "!" + name
+		}
+		names = append(names, name)
+	}
+	return cmp.Or(strings.Join(names, ","), "-")
 }
 
 // HasProgram reports whether the agent may start the program that has this hash.
@@ -78,6 +112,9 @@ func (c *Card) isPrintable() bool {
 	texts := []string{c.Machine, c.Boot, c.Address, c.Busy, c.Version}
 	for key, value := range c.Labels {
 		texts = append(texts, key, value)
+	}
+	for name, probe := range c.Probes {
+		texts = append(texts, name, probe.Method, probe.Problem)
 	}
 	return !slices.ContainsFunc(texts, func(text string) bool {
 		return strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
