@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/fleet/protocol"
@@ -181,4 +182,37 @@ func FuzzKept(f *testing.F) {
 			t.Errorf("%s made what no record holds: %v", message, err)
 		}
 	})
+}
+
+// A forged report of a probe ends the trial, and its agent is named. It comes in the last message, as a true
+// one does, or already with the result.
+func TestForgedReportsOfProbesAreRefused(t *testing.T) {
+	const sound, negative, cpu = `{"method":"BPF","syscalls":[{"name":"read","count":3}]}`, `{"method":"BPF","syscalls":[{"name":"read","count":-3}]}`, `{"method":"perf","stacks":{"unit":"ns","frames":[],"stacks":[]}}`
+	for name, c := range map[string]struct{ ended, withResult, want string }{
+		"true":        {sound, "", ""},
+		"negative":    {negative, "", `a: the report of the probe was refused: it has -3 system calls "read"`},
+		"other kind":  {cpu, "", "a: the report of the probe was refused: it has figures of another kind, and the order was the probe syscalls"},
+		"too soon":    {sound, negative, "a: the report of the probe was refused: it has -3 system calls"},
+		"as a number": {"7", "", "a: read the agent's message about a worker"},
+	} {
+		on, r := waiting()
+		r.spec = worker.Spec{Role: worker.ServerRole, Probe: record.ProbeSyscalls}
+		r.orderedNS = clock.Now()
+		result := `{"result":{"server":{}}}`
+		if c.withResult != "" {
+			result = `{"result":{"server":{},"machine":{"seen":` + c.withResult + `}}}`
+		}
+		for id, message := range []string{result, `{"ended":{"machine":{"seen":` + c.ended + `}}}`} {
+			m := kept("r.w1", "1/1", []byte(message))
+			m.Header.Set(idHeader, fmt.Sprint(id))
+			on.handleKept("a", "kept", m)
+		}
+		got, err := r.Result(t.Context())
+		if err == nil {
+			err = r.failure
+		}
+		if c.want == "" && (err != nil || got.Machine == nil || got.Machine.Seen.Syscalls[0].Count != 3) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %+v, %v, want %q", name, got.Machine, err, c.want)
+		}
+	}
 }
