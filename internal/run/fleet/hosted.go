@@ -146,9 +146,7 @@ func (a *agent) startWorker(o *controllerOrder) error {
 		Name: a.Name + ": " + string(spec.Role), Command: program.Command, Spec: spec,
 		In:         host.StartOptions{CPUs: a.CPUs, Nice: a.Nice},
 		OnProgress: w.reportProgress, OnInterval: w.reportInterval,
-		OnStep: func(s worker.StepResult) {
-			a.running.Go(func() { w.sendKept(ctx, fmt.Sprintf("step%d", s.Number), workerEvent{Step: &s}) })
-		},
+		OnStep:  func(s worker.StepResult) { w.reportStep(ctx, s) },
 		Env:     emptyProxyVariables(),
 		OnStart: func(pid int) { unobserved = w.observeOwn(pid) },
 	}
@@ -349,6 +347,11 @@ func (w *hostedWorker) findings(window probe.Span, profile *record.Stacks) *reco
 	seen := all.ForEnd(w.end)
 	crowd.BoundStacks(seen)
 	return seen
+}
+
+// reportStep sends the result of a search's step. The worker goes on meanwhile.
+func (w *hostedWorker) reportStep(ctx context.Context, s worker.StepResult) {
+	w.agent.running.Go(func() { w.sendKept(ctx, fmt.Sprintf("step%d", s.Number), workerEvent{Step: &s}) })
 }
 
 // reportProgress sends a change of the worker's state at once, except those between slices. It sends

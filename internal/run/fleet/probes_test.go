@@ -56,7 +56,7 @@ func TestProbesOfAgentsCountAsOnOneMachine(t *testing.T) {
 	const requests = 20_000
 	hub := startHub(t, hub.HubOptions{})
 	for _, name := range []string{"s", "c1", "c2"} {
-		runAgentBy(t, must(hub.Agent(t.Context(), name)), name, "role="+name[:1], record.ProbeSyscalls)
+		runAgentBy(t, must(hub.Agent(t.Context(), name)), name, "role="+name[:1], allowing(record.ProbeSyscalls))
 	}
 	s := probedScene(t, 2, requests/2, record.ProbeSyscalls)
 	s.Parts[0].Connection = scenario.Connection{Mode: scenario.PerWorker}
@@ -78,7 +78,7 @@ func TestProbesOfAgentsCountAsOnOneMachine(t *testing.T) {
 func TestProbesOfAgentsHaveStacks(t *testing.T) {
 	hub := startHub(t, hub.HubOptions{})
 	for _, name := range []string{"s", "c1", "c2"} {
-		runAgentBy(t, must(hub.Agent(t.Context(), name)), name, "role="+name[:1], record.ProbeCPU, record.ProbeAllocations)
+		runAgentBy(t, must(hub.Agent(t.Context(), name)), name, "role="+name[:1], allowing(record.ProbeCPU, record.ProbeAllocations))
 	}
 	on := control(t, hub, "role=s", "role=c*2")
 	r := probedRecord(t, measure(t, probedScene(t, 4, 5000, record.ProbeCPU), on))
@@ -109,7 +109,7 @@ func TestProbesOfAgentsHaveStacks(t *testing.T) {
 func TestProbesNeedTheOwnersLeave(t *testing.T) {
 	hub := startHub(t, hub.HubOptions{})
 	said, _ := runAgent(t, hub, "s", "role=server")
-	runAgentBy(t, must(hub.Agent(t.Context(), "c")), "c", "role=client", record.ProbeSyscalls)
+	runAgentBy(t, must(hub.Agent(t.Context(), "c")), "c", "role=client", allowing(record.ProbeSyscalls))
 	unaware := control(t, hub, "role=server", "role=client")
 	records := measure(t, probedScene(t, 1, 10, record.ProbeSyscalls), unaware)
 	for _, r := range records {
@@ -141,4 +141,9 @@ func takeFirst(t *testing.T, hub *hub.Hub, probe string) error {
 	}
 	defer c.Close()
 	return c.TakeFirst(within(t))
+}
+
+// allowing lets an agent run these probes.
+func allowing(probes ...string) func(*fleet.AgentOptions) {
+	return func(o *fleet.AgentOptions) { o.Probes = probes }
 }
