@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,6 +153,7 @@ func (h *Hub) StartAgents(ctx context.Context, agents []LocalAgent) (*LocalAgent
 		}
 		cmd := exec.Command(program, "agent", "--nats", strings.Join(h.URLs(), ","), "--name", agent.Name,
 			"--labels", agent.Labels, "--cpus", agent.CPUs, "--token-file", token,
+			"--spool", filepath.Join(h.options.StateDir, "spool"), // another fleet may have the same name
 			"--allow-probes="+strings.Join(h.options.AllowProbes, ","))
 		cmd.Stderr = h.options.Log
 		if _, err := host.StartPinned(cmd, host.StartOptions{}); err != nil {
