@@ -101,6 +101,7 @@ type job struct {
 	warnings []string // one warning for each missing prerequisite
 	targets  map[string]string
 	services map[string]string // definitions of the user's services, by variant
+	versions []*calledVersion  // of a load; with a fleet, the first call to each is made by an agent
 	also     []int             // processes that belong to the service
 	trust    secure.Trust      // which certificates of the targets to trust
 	until    *record.Until     // when the repeats end; nil means after the scenario's number of repeats
@@ -193,6 +194,11 @@ func (a *app) measureAndRead(ctx context.Context, j job) (*report.Run, record.St
 		}
 		defer controller.Close()
 		workshop.Fleet = controller
+		for _, v := range j.versions {
+			if err := cmp.Or(v.waiting.Do(ctx, func() error { return controller.Visit(ctx, &v.first) }), j.define(v)); err != nil {
+				return nil, "", err
+			}
+		}
 	}
 	if err := analysis.CheckCells(j.gates.baseline, j.gates.before, workshop.Cells(plan.Trials(j.scenario, j.until))); err != nil {
 		return nil, "", usageError(err)

@@ -201,16 +201,16 @@ func (a *app) load(cmd *cobra.Command, l *loadFlags, text string) error {
 	j.targets, j.services = map[string]string{}, map[string]string{}
 	var labels []string
 	for i := range versions {
-		definition, err := a.prepareVersion(cmd.Context(), &versions[i], &j)
-		if err != nil {
+		v := &versions[i]
+		v.variant = s.Parts[0].Stacks[i].String()
+		if err := a.prepareVersion(cmd.Context(), v, &j); err != nil {
 			return err
 		}
-		variant := s.Parts[0].Stacks[i].String()
-		if j.services[variant], err = definition.Encode(); err != nil {
+		j.versions = append(j.versions, v)
+		if err := j.define(v); err != nil {
 			return err
 		}
-		j.targets[variant] = definition.Address
-		labels = lists.AppendNew(labels, definition.Label())
+		labels = lists.AppendNew(labels, v.first.Definition.Label())
 	}
 	s.Parts[0].Workload = strings.Join(labels, " | ")
 	if l.against != "" {
@@ -232,14 +232,16 @@ func (a *app) load(cmd *cobra.Command, l *loadFlags, text string) error {
 // A calledVersion is a target, with the flags that describe its requests.
 type calledVersion struct {
 	loadFlags
-	target service.Target
+	target  service.Target
+	variant string
+	first   reach.FirstCall
 }
 
 // versions returns the target, and the one of --against.
 func (l *loadFlags) versions(text string) ([]calledVersion, error) {
 	target, err := l.readTarget(text)
 	if err != nil || l.against == "" {
-		return []calledVersion{{*l, target}}, err
+		return []calledVersion{{loadFlags: *l, target: target}}, err
 	}
 	if l.gates.baseline != "" {
 		return nil, errors.New("--against and --baseline: both name a version to compare with: leave out one of them")
@@ -256,7 +258,7 @@ func (l *loadFlags) versions(text string) ([]calledVersion, error) {
 	if head.target, err = head.readTarget(headText); err != nil {
 		return nil, fmt.Errorf("--against: %w", err)
 	}
-	return []calledVersion{{*l, target}, head}, nil
+	return []calledVersion{{loadFlags: *l, target: target}, head}, nil
 }
 
 // readTarget reads the target, and its file if it is a file of user steps.
@@ -273,34 +275,41 @@ func (l *loadFlags) readTarget(text string) (target service.Target, err error) {
 	return target, errors.Join(l.grpc.apply(&target), l.request.rules.Apply(&target, &l.journey.grpc))
 }
 
-// prepareVersion asks for permission, finds the processes of --also for the job, makes the first call,
-// and returns the load's definition.
-func (a *app) prepareVersion(ctx context.Context, v *calledVersion, j *job) (*service.Definition, error) {
+// prepareVersion asks for permission, finds the processes of --also for the job, and makes the first
+// call, unless an agent of a fleet will make it.
+func (a *app) prepareVersion(ctx context.Context, v *calledVersion, j *job) error {
 	for _, t := range []service.Target{v.target, v.journey.grpc} {
 		if err := a.askPermission(ctx, &v.loadFlags, t); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	v.waiting = reach.Waiting{Until: time.Now().Add(v.wait), Notes: a.stderr}
 	definition, first, err := v.define(ctx, v.target)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.printLines(v.notes)
 	if j.also, err = v.findAlso(definition); err != nil {
-		return nil, usageError(err)
+		return usageError(err)
 	}
 	if err := v.addJourney(ctx, definition); err != nil {
-		return nil, err
+		return err
 	}
-	if v.output.dryRun {
-		return definition, nil
-	}
-	trying := reach.FirstCall{Definition: definition, Request: first, Script: v.journey.script, Seed: v.seed, Notes: format.Writer(a.stderr), Whole: v.given("sse") || v.request.list != ""}
+	v.first = reach.FirstCall{Definition: definition, Request: first, Script: v.journey.script, Seed: v.seed, Notes: format.Writer(a.stderr), Whole: v.given("sse") || v.request.list != ""}
 	if v.given("timeout") {
-		trying.Limit = v.timeout
+		v.first.Limit = v.timeout
 	}
-	return definition, v.waiting.Do(ctx, func() error { return trying.Try(ctx) })
+	if v.output.dryRun || j.fleet != nil {
+		return nil
+	}
+	return v.waiting.Do(ctx, func() error { return v.first.Try(ctx) })
+}
+
+// define gives the job the definition of a version, as the first call has left it.
+func (j *job) define(v *calledVersion) (err error) {
+	j.targets[v.variant] = v.first.Definition.Address
+	j.services[v.variant], err = v.first.Definition.Encode()
+	return err
 }
 
 func (l *loadFlags) scenario(versions []calledVersion) (_ *scenario.Scenario, err error) {

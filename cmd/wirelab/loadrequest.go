@@ -30,18 +30,11 @@ func (l *loadFlags) define(ctx context.Context, t service.Target) (*service.Defi
 	if err != nil {
 		return nil, nil, err
 	}
-	if d.Feed == nil {
-		return d, &d.Requests[0], nil
-	}
-	if err := feed.Check(d.Feed); err != nil {
-		return nil, nil, usageError(err)
-	}
-	parsed, err := feed.Parse(d.Feed)
+	first, err := reach.FirstRequest(d, l.seed)
 	if err != nil {
 		return nil, nil, usageError(err)
 	}
-	first, err := parsed.Source(service.Share{Of: 1, Seed: l.seed}).Next()
-	return d, first, err
+	return d, first, nil
 }
 
 // describe returns the load's definition. Requests in the definition may contain templates.
@@ -100,8 +93,10 @@ func (l *loadFlags) findService(ctx context.Context, t service.Target) (_ *servi
 func (l *loadFlags) findMethod(ctx context.Context, t service.Target, d *service.Definition) error {
 	found := reach.ProbeIfSlow(ctx, d.Network, d.Address)
 	defer found.Stop()
-	if err := reach.TryConnection(ctx, d); err != nil {
-		return reach.DescribeFailure(d, err, found.Result(), reach.DescribeTimeout)
+	if !l.fleet.IsNamed() || l.grpc.AsksServer() {
+		if err := reach.TryConnection(ctx, d); err != nil {
+			return reach.DescribeFailure(d, err, found.Result(), reach.DescribeTimeout)
+		}
 	}
 	err := l.grpc.Find(ctx, d, d.Requests[0])
 	switch _, is := status.FromError(err); {

@@ -109,8 +109,13 @@ func (a *agentPermissions) checkSpec(s *worker.Spec) error {
 			return err
 		}
 		return a.checkDial(s)
+	case worker.VisitRole:
+		if s.Visit == nil || s.Visit.LimitNS < 0 || s.Visit.LimitNS > int64(maxLoadTime) {
+			return fmt.Errorf("the spec has the role visit: want the part visit, with a time limit of at most %v", maxLoadTime)
+		}
+		return a.checkDial(s)
 	default:
-		return fmt.Errorf("the spec has the role %q: want server or client", s.Role)
+		return fmt.Errorf("the spec has the role %q: want server, client or visit", s.Role)
 	}
 }
 
@@ -195,7 +200,7 @@ func (a *agentPermissions) checkListen(address string) error {
 // worker looks up a name, the result may be another address.
 func (a *agentPermissions) checkDial(s *worker.Spec) error {
 	addresses := []string{s.Address}
-	if variant, err := scenario.ParseVariant(s.Stack); err == nil && variant.Stack == service.StackName {
+	if variant, err := scenario.ParseVariant(s.Stack); err == nil && (variant.Stack == service.StackName || s.Role == worker.VisitRole) {
 		definition, err := service.Parse(s.Workload.Definition)
 		if err != nil {
 			return err

@@ -42,6 +42,11 @@ func TestAllowance(t *testing.T) {
 		s.Workload.Definition = definition(t, d)
 		return s
 	}
+	visit := func(stack, address string, limit int64) worker.Spec {
+		s := own(service.Definition{Network: "tcp", Address: address})
+		s.Role, s.Stack, s.Client, s.Visit = worker.VisitRole, stack, nil, &worker.VisitSpec{LimitNS: limit}
+		return s
+	}
 	several := func(addresses ...string) worker.Spec {
 		return own(service.Definition{Network: "tcp", Address: addresses[0], Addresses: &service.Addresses{Policy: service.AllAddresses, All: addresses}})
 	}
@@ -77,7 +82,7 @@ func TestAllowance(t *testing.T) {
 		"an unknown stack":         {client("sh", "10.0.0.1:1"), "sh"},
 		"a program of others":      {client("grpc:caller=ghz", "10.0.0.1:1"), "other projects' programs"},
 		"a server of others":       {server("file:server=caddy", "10.0.0.6:0"), "other projects' programs"},
-		"a sentinel":               {worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole, Stack: "tcp"}, "want server or client"},
+		"a sentinel":               {worker.Spec{Contract: worker.Contract, Role: worker.SentinelRole, Stack: "tcp"}, "want server, client or visit"},
 		"another contract":         {worker.Spec{Contract: 99, Role: worker.ServerRole, Stack: "tcp"}, "version 99"},
 		"a client without its own": {worker.Spec{Contract: worker.Contract, Role: worker.ClientRole, Stack: "tcp", Address: "10.0.0.1:1"}, "lacks the part client"},
 		"a crowd":                  {sized(1e9, 0), "at most 100000"},
@@ -88,6 +93,11 @@ func TestAllowance(t *testing.T) {
 		"one of several outside":   {several("10.0.0.1:80", "8.8.8.8:80"), "dials 10.0.0.0/8"},
 		"gRPC steps outside":       {own(service.Definition{Network: "tcp", Address: "10.0.0.1:80", Journey: &service.Journey{GRPC: &service.Definition{Network: "tcp", Address: "8.8.8.8:53"}}}), "dials 10.0.0.0/8"},
 		"repeated look-ups":        {own(looking), "leave out --lookup-every"},
+		"a visit":                  {visit("service:wire=h1", "10.0.0.1:80", 0), ""},
+		"a visit outside":          {visit("service:wire=h1", "8.8.8.8:80", 0), "dials 10.0.0.0/8"},
+		"a visit of another stack": {visit("tcp", "8.8.8.8:80", 0), "dials 10.0.0.0/8"},
+		"a visit of years":         {visit("service:wire=h1", "10.0.0.1:80", math.MaxInt64), "time limit of at most 24h0m0s"},
+		"a visit without its own":  {worker.Spec{Contract: worker.Contract, Role: worker.VisitRole, Stack: "tcp"}, "want the part visit"},
 		"a socket file":            {own(service.Definition{Network: "unix", Address: "/run/docker.sock"}), "over IP only"},
 	} {
 		err := allowed.checkSpec(&c.spec)

@@ -18,7 +18,7 @@ const (
 // example. now and the worker's orderedNS are on the controller's clock, as the result's instants are.
 func (r *remoteWorker) checkFits(result *worker.Result, now int64) error {
 	c := result.Client
-	if (r.spec.Role == worker.ClientRole) != (c != nil) {
+	if (r.spec.Role == worker.ClientRole) != (c != nil) || (r.spec.Role == worker.VisitRole) != (result.Visit != nil) {
 		return fmt.Errorf("%s: the result is not that of a %s", r.on.Name, r.spec.Role)
 	}
 	if c == nil {

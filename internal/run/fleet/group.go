@@ -5,14 +5,20 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/base/excerpt"
+	"wirelab.dev/internal/base/failure"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/service"
+	"wirelab.dev/internal/wire/service/reach"
 )
 
 // A clientGroup holds clients on several agents. The lab treats them as one client.
@@ -327,4 +333,84 @@ func (a *singleClient) finishResult(ctx context.Context) (worker.Result, error) 
 		return result, err
 	}
 	return worker.Result{Client: result.Client, Parts: []worker.ClientPart{part}}, nil
+}
+
+const (
+	// longestVisit bounds the wait for the end of a first call, besides the time limit of a call.
+	longestVisit = 10 * time.Minute
+	// These bound the notes that the controller prints.
+	maxVisitNotes = 100
+	maxVisitText  = 2000
+)
+
+// Visit makes the first call to a service from the first client agent. It changes the call's
+// definition as FirstCall.Try does, but never the requests: an agent is another owner's machine.
+func (c *Controller) Visit(ctx context.Context, call *reach.FirstCall) error {
+	ctx, cancel := context.WithTimeout(ctx, longestVisit+call.Limit)
+	defer cancel()
+	d := call.Definition
+	text, err := d.Encode()
+	if err != nil {
+		return err
+	}
+	hash, err := FileHash(c.plan.Worker)
+	if err != nil {
+		return err
+	}
+	_, clients, err := c.takeWantedAgents(ctx)
+	if err != nil {
+		return err
+	}
+	h := clients[0]
+	variant := scenario.Variant{Stack: service.StackName}.With("wire", string(d.Wire))
+	r, err := c.startOn(ctx, h, hash, 0, worker.Launch{Spec: worker.Spec{
+		Contract: worker.Contract, Role: worker.VisitRole, Stack: variant.String(), Workload: worker.Workload{Definition: text}, Address: d.Address,
+		Visit: &worker.VisitSpec{Seed: call.Seed, LimitNS: int64(call.Limit), Whole: call.Whole},
+	}})
+	if err != nil {
+		return err
+	}
+	result, err := r.Result(ctx)
+	if err != nil {
+		r.Kill()
+		return fmt.Errorf("the first call from %s: %w", h.Name, err)
+	}
+	if err := r.stop(ctx); err != nil {
+		return fmt.Errorf("the first call from %s: %w", h.Name, err)
+	}
+	return applyVisit(h.Name, call, result.Visit)
+}
+
+// applyVisit prints an agent's notes, and changes the definition. It returns the failure of the call.
+func applyVisit(agent string, call *reach.FirstCall, v *worker.VisitResult) error {
+	d := call.Definition
+	for _, note := range v.Notes[:min(len(v.Notes), maxVisitNotes)] {
+		what, text, _ := strings.Cut(printable(note), ":")
+		fmt.Fprintf(call.Notes, "%s from %s:%s\n", what, agent, text)
+	}
+	switch {
+	case v.Failure != "":
+		return failure.WithClass(failure.Class(v.Class), fmt.Errorf("the first call from %s: %s", agent, printable(v.Failure)))
+	case !slices.Contains(d.Addressed(), v.Address):
+		return fmt.Errorf("the first call from %s: the agent says that it called %.80q, which is no address of the service", agent, v.Address)
+	case v.Events && (call.Whole || call.Script != nil || d.Holding != nil || d.Wire.IsGRPC()):
+		return fmt.Errorf("the first call from %s: the agent says that the answer is a stream of events, which was not asked for", agent)
+	}
+	d.Address = v.Address
+	if v.Events {
+		d.HoldEvents()
+	}
+	return nil
+}
+
+// printable returns an agent's text for the terminal: as one line, without control characters, not
+// too long.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	return excerpt.Start(text, maxVisitText)
 }

@@ -54,6 +54,8 @@ const (
 	CapabilitiesRole Role = "capabilities"
 	// SentinelRole makes wirelab's own worker watch the CPUs of the server and of the client.
 	SentinelRole Role = "sentinel"
+	// VisitRole makes wirelab's own worker make the first call to a user's service.
+	VisitRole Role = "visit"
 )
 
 // Spec says what a worker must do.
@@ -65,6 +67,7 @@ type Spec struct {
 	// Address is HOST:PORT. A server listens at Address (port 0 means any port); a client dials it.
 	Address string      `json:"address"`
 	Client  *ClientSpec `json:"client,omitempty"` // nil unless the role is client
+	Visit   *VisitSpec  `json:"visit,omitempty"`  // nil unless the role is visit
 	// Watch lists the CPUs that a sentinel must watch.
 	Watch []probe.SentinelCPU `json:"watch,omitempty"`
 	// Probe is the name of the trial's probe. Most probes observe a worker from outside. With
@@ -72,6 +75,14 @@ type Spec struct {
 	Probe string `json:"probe,omitempty"`
 	// ProfileCPU asks the worker to sample its own call stacks, because no other process can.
 	ProfileCPU bool `json:"profile_cpu,omitempty"`
+}
+
+// A VisitSpec says how to make the first call to the service that the workload defines.
+type VisitSpec struct {
+	Seed    uint64 `json:"seed"`               // seed of the load
+	LimitNS int64  `json:"limit_ns,omitempty"` // time limit of a call; 0 means the default
+	// Whole says that an answer is a whole even if it is a stream of events.
+	Whole bool `json:"whole,omitempty"`
 }
 
 // Workload names a workload and sets its parameters.
@@ -227,6 +238,10 @@ func ParseSpec(line []byte) (*Spec, error) {
 	case s.Contract != Contract:
 		return nil, fmt.Errorf("worker spec: the spec has contract version %d, but this worker implements version %d: use the same wirelab on both sides", s.Contract, Contract)
 	case s.Role == SentinelRole || s.Role == CapabilitiesRole:
+		return &s, nil
+	case s.Role == VisitRole && s.Visit == nil:
+		return nil, errors.New("worker spec: the role is visit, but the part visit is missing: add it")
+	case s.Role == VisitRole:
 		return &s, nil
 	case s.Role != ServerRole && s.Role != ClientRole:
 		return nil, fmt.Errorf("worker spec: role %q: want %q, %q or %q", s.Role, ServerRole, ClientRole, CapabilitiesRole)

@@ -16,6 +16,7 @@ import (
 type Result struct {
 	Server *ServerResult `json:"server,omitempty"`
 	Client *ClientResult `json:"client,omitempty"`
+	Visit  *VisitResult  `json:"visit,omitempty"`
 	// Watched holds the observations of a sentinel.
 	Watched []probe.SentinelResult `json:"watched,omitempty"`
 
@@ -24,6 +25,16 @@ type Result struct {
 	// Parts holds the results that wirelab has merged into Client. Their instants are on the clock
 	// of the lab's machine.
 	Parts []ClientPart `json:"parts,omitempty"`
+}
+
+// A VisitResult says how the first call to a service went. It has nothing that could change the
+// requests of the load.
+type VisitResult struct {
+	Notes   []string `json:"notes,omitempty"`   // one line about each answer
+	Failure string   `json:"failure,omitempty"` // why the load must not start; empty if it may
+	Class   string   `json:"class,omitempty"`   // class of the failure
+	Address string   `json:"address"`           // the address that was called last, of those in the definition
+	Events  bool     `json:"events,omitempty"`  // the answer is a stream of events, which clients hold open
 }
 
 // A ServerResult holds a server's measurements of itself from its start to its end. The lab later

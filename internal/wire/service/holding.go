@@ -60,6 +60,13 @@ func (h *Holding) SetDefault(d *Definition) {
 	}
 }
 
+// HoldEvents makes each client hold one stream of events open. A call is then one event.
+func (d *Definition) HoldEvents() {
+	d.Holding = &Holding{InFlight: 1}
+	d.Holding.SetDefault(d)
+	d.Timeout = 0 // a quiet stream is not late
+}
+
 // CallersOf returns the callers for numbers of streams. Without held streams, both are the same.
 func (h *Holding) CallersOf(streams []int) []int {
 	if h == nil || h.InFlight <= 1 {

@@ -71,8 +71,11 @@ func runSpec(ctx context.Context, stacks []stack.Stack, input io.Reader, events 
 		readControls(reader, controls)
 		cancel(errInputEnded)
 	}()
-	if spec.Role == worker.ServerRole {
+	switch spec.Role {
+	case worker.ServerRole:
 		return runServer(ctx, spec, controls, events)
+	case worker.VisitRole:
+		return runVisit(ctx, spec, events)
 	}
 	return runClient(ctx, spec, controls, events)
 }

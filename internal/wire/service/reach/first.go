@@ -24,6 +24,7 @@ import (
 	"wirelab.dev/internal/wire/conn"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/service/catalog"
+	"wirelab.dev/internal/wire/service/feed"
 	"wirelab.dev/internal/wire/service/journey"
 	"wirelab.dev/internal/wire/service/library"
 )
@@ -40,9 +41,29 @@ type FirstCall struct {
 	Seed       uint64           // seed of the users' random choices
 	Limit      time.Duration    // time limit of a call; 0 means DefaultLimit
 	Notes      io.Writer        // receives a line about each answer
+	// Fixed says that the requests must not change. A redirect is then an error.
+	Fixed bool
 	// Whole says that an answer is a whole even if it is a stream of events. Otherwise the load of
 	// such an answer holds streams.
 	Whole bool
+}
+
+// FirstRequest returns the first request of a definition's load.
+func FirstRequest(d *service.Definition, seed uint64) (*service.Request, error) {
+	switch {
+	case len(d.Requests) == 0:
+		return nil, errors.New("the definition of the service has no request")
+	case d.Feed == nil:
+		return &d.Requests[0], nil
+	}
+	if err := feed.Check(d.Feed); err != nil {
+		return nil, err
+	}
+	parsed, err := feed.Parse(d.Feed)
+	if err != nil {
+		return nil, err
+	}
+	return parsed.Source(service.Share{Of: 1, Seed: seed}).Next()
 }
 
 // Try makes the call and writes a line about the answer. If Try fails, do not start the load.
@@ -104,9 +125,7 @@ func (f *FirstCall) tryAddress(ctx context.Context) error {
 		}
 	}
 	if !f.Whole && answer.HasEvents() {
-		d.Holding = &service.Holding{InFlight: 1}
-		d.Holding.SetDefault(d)
-		d.Timeout = 0 // a quiet stream is not late
+		d.HoldEvents()
 		f.printNote("first call: the answer is a stream of events: each client holds one open, and a call is one event; --sse=false loads whole answers")
 		return f.tryStream(opening, found)
 	}
@@ -283,6 +302,8 @@ func (f *FirstCall) followRedirects(ctx context.Context, client service.Client, 
 		case len(d.Requests) > 1 || d.Feed != nil:
 			f.printNote("first call: status %d, a redirect to %s; redirects of several requests are not followed: they are counted by status", answer.Status, to)
 			return nil
+		case f.Fixed:
+			return &redirectError{fmt.Sprintf("the server answers %d and redirects to %s: an agent must not change the requests: name this URL in place of the target", answer.Status, to)}
 		case followed == maxRedirects:
 			return &redirectError{fmt.Sprintf("the server redirects more than %d times, the last time to %s: name the URL that answers without a redirect", maxRedirects, to)}
 		}

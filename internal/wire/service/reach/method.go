@@ -98,10 +98,13 @@ func (m *Method) DescribeAll(ctx context.Context, d *service.Definition, paths [
 	return all, nil
 }
 
+// AsksServer reports whether only the server can describe the method.
+func (m *Method) AsksServer() bool { return m.Proto == "" && m.Protoset == "" }
+
 // find finds the request's method in the files, or asks the server.
 func (m *Method) find(ctx context.Context, d *service.Definition, request service.Request) (*schema.Method, error) {
 	source := schema.Source{Proto: m.Proto, ImportPaths: m.Imports, Protoset: m.Protoset, Call: request.Path, Data: request.Body}
-	if m.Proto == "" && m.Protoset == "" {
+	if m.AsksServer() {
 		limited, cancel := context.WithTimeout(ctx, DescribeTimeout)
 		defer cancel()
 		conn, err := dialGRPC(d)

@@ -2,10 +2,8 @@ package reach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"time"
 
 	"wirelab.dev/internal/base/failure"
@@ -30,7 +28,7 @@ func (w *Waiting) Do(ctx context.Context, try func() error) error {
 		err := try()
 		left, trouble := time.Until(w.Until), ""
 		switch class := failure.Of(err); {
-		case errors.Is(err, syscall.ECONNRESET):
+		case class == failure.Reset:
 			trouble = "the first connection was reset"
 		case class == failure.Deadline && time.Since(begin) < time.Second:
 			trouble = "the first call was late"
