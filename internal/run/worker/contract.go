@@ -241,9 +241,7 @@ func ParseSpec(line []byte) (*Spec, error) {
 		return &s, nil
 	case s.Role == VisitRole && s.Visit == nil:
 		return nil, errors.New("worker spec: the role is visit, but the part visit is missing: add it")
-	case s.Role == VisitRole:
-		return &s, nil
-	case s.Role != ServerRole && s.Role != ClientRole:
+	case s.Role != ServerRole && s.Role != ClientRole && s.Role != VisitRole:
 		return nil, fmt.Errorf("worker spec: role %q: want %q, %q or %q", s.Role, ServerRole, ClientRole, CapabilitiesRole)
 	case s.Role == ClientRole && s.Client == nil:
 		return nil, fmt.Errorf("worker spec: the role is client, but the part %q is missing: add it", "client")

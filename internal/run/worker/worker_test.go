@@ -259,6 +259,20 @@ func TestBadSpecs(t *testing.T) {
 	}
 }
 
+// A worker that makes a first call needs its part of the spec, and an address.
+func TestSpecsOfFirstCalls(t *testing.T) {
+	for spec, want := range map[string]string{
+		`"address":"127.0.0.1:1","visit":{"seed":1}`: "",
+		`"address":"127.0.0.1:1"`:                    "the part visit is missing",
+		`"visit":{"seed":1}`:                         "the address is missing",
+	} {
+		_, err := worker.ParseSpec([]byte(`{"contract":1,"role":"visit","stack":"service:wire=h1",` + spec + `}`))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
 func FuzzParseSpec(f *testing.F) {
 	f.Add([]byte(`{"contract":1,"role":"server","stack":"tcp","workload":{"name":"echo"},"address":"127.0.0.1:0"}`))
 	f.Add([]byte(`{"contract":1,"role":"client","stack":"tcp","address":"127.0.0.1:1","client":{"clients":2,"group":{"first":3,"of":5},"interval_ns":100000000}}`))
