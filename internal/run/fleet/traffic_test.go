@@ -13,6 +13,7 @@ import (
 
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/run/fleet/protocol"
 )
 
 // meter stands between agents and their hub, and counts the bytes that pass.
@@ -77,7 +78,7 @@ func TestTraffic(t *testing.T) {
 			if kind == "processes" && agents > maxRealAgents {
 				t.Skipf("%d processes and their workers are too many for one machine", agents)
 			}
-			of := must(c.hub.Agent(t.Context(), "a"))
+			of := must(c.hub.MakeToken(t.Context(), protocol.TokenRequest{Role: protocol.RoleJoin}))
 			_, address, _ := strings.Cut(of.URLs[0], "://")
 			between := newMeter(t, address)
 			of.URLs = []string{"nats://" + between.listener.Addr().String()}
