@@ -461,7 +461,7 @@ func (w *hostedWorker) sendParts(ctx context.Context, subject, what string, from
 	return nil
 }
 
-// uploadSamples sends the worker's file of samples to the hub.
+// uploadSamples sends the worker's file of samples to the controller.
 func (w *hostedWorker) uploadSamples(ctx context.Context) (*sentSamples, error) {
 	file, err := os.Open(w.samples)
 	if err != nil {
