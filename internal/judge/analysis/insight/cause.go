@@ -1,0 +1,41 @@
+package insight
+
+// A CauseKind names what makes calls slow. A lever is chosen by the kinds that it acts on.
+type CauseKind string
+
+// The kinds of causes.
+const (
+	ByCollector   CauseKind = "collector"    // the garbage collector: its own work, assists, stops
+	ByAllocation  CauseKind = "allocation"   // allocating and clearing memory
+	ByFaults      CauseKind = "page-faults"  // pages that the kernel had to provide first
+	ByCopying     CauseKind = "copying"      // copying memory in user space
+	ByEncoding    CauseKind = "encoding"     // encoding and decoding messages
+	ByProtocol    CauseKind = "protocol"     // the library's own code for the wire
+	ByHandshake   CauseKind = "handshake"    // new connections: TCP and TLS handshakes, signatures
+	ByEncryption  CauseKind = "encryption"   // encrypting and decrypting
+	BySystemCalls CauseKind = "system-calls" // entering the kernel often
+	ByPackets     CauseKind = "packets"      // the kernel's network stack
+	ByLink        CauseKind = "link"         // delay, loss or rate of the link
+	ByWaking      CauseKind = "waking"       // waking threads and switching between them
+	ByRunQueue    CauseKind = "run-queue"    // more work than CPUs: calls wait for a CPU
+	BySharedCPU   CauseKind = "shared-cpu"   // client and server share CPUs
+	ByNeighbour   CauseKind = "neighbour"    // other programs take the CPUs
+	ByHandler     CauseKind = "handler"      // the service computes
+	ByHandlerWait CauseKind = "handler-wait" // the service waits: for a timer, a channel, another service
+	ByLock        CauseKind = "lock"         // waiting for a lock
+	ByWindow      CauseKind = "window"       // waiting for a flow-control window
+	ByHeadOfLine  CauseKind = "head-of-line" // waiting behind other calls on the same connection
+	ByConnection  CauseKind = "connection"   // one connection's reader or writer is the limit
+)
+
+// A Cause explains a part of a cell's time, or of the difference between two cells.
+type Cause struct {
+	Kind CauseKind `json:"kind"`
+	End  string    `json:"end,omitempty"` // client or server; empty if both ends or none
+	Time float64   `json:"us"`            // microseconds per call that it explains; it has the sign of the difference
+	// Error is the standard error of Time.
+	Error float64 `json:"error_us"`
+	Share float64 `json:"share"` // Time divided by the time or the difference that is explained
+	// Because holds the settings and counts behind the cause, as a clause of a sentence.
+	Because string `json:"because,omitempty"`
+}
