@@ -319,13 +319,15 @@ func (s *Stacks) Functions(stack Stack) []Frame {
 	return frames
 }
 
-// Life holds the times of single calls, stage by stage, measured with one client.
+// Life holds the times of single calls, stage by stage.
 type Life struct {
 	Method string   `json:"method"`
 	Stages []string `json:"stages"` // names of the stages, in the order of a call
 	// Calls holds, for each call, the durations of its stages in nanoseconds. They add up to the
 	// duration of the call.
 	Calls [][]int64 `json:"calls"`
+	// Begins holds when each call began, in nanoseconds from the begin of the window; empty if unknown.
+	Begins []int64 `json:"begins_ns,omitempty"`
 	// Untold counts the calls whose stages could not be separated.
 	Untold int64 `json:"untold"`
 	// TracedNS and BareNS are the mean durations of a call with the probe on and off. The probe

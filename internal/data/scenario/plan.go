@@ -190,7 +190,7 @@ func (p *Probe) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// lifeProbeWindow is the window of trials with the life probe. One client makes thousands of calls.
+// lifeProbeWindow is the window of closed loops with the life probe. One client makes thousands of calls.
 const lifeProbeWindow = time.Second
 
 // probeTrials returns the trials of a part that have a probe, by the number of their repeat. About
@@ -204,27 +204,15 @@ func (p Part) probeTrials() map[int][]Cell {
 		for pass := range each {
 			repeat := 1 + (pass*len(p.Probes)+i)%p.Repeats
 			for _, cell := range cells {
-				if probe == record.ProbeLife && !cell.isFirstOfItsClients(cells) {
-					continue
-				}
 				cell.Probe, cell.Samples = probe, false // a row per call would hold latencies
-				if probe == record.ProbeLife {
-					cell.Clients, cell.Load = 1, Load{Model: Closed, Duration: Duration(lifeProbeWindow)}
+				if probe == record.ProbeLife && cell.Load.Model == Closed {
+					cell.Load = Load{Model: Closed, Duration: Duration(lifeProbeWindow)}
 				}
 				passes[repeat] = append(passes[repeat], cell)
 			}
 		}
 	}
 	return passes
-}
-
-// isFirstOfItsClients reports whether a cell is the first of the cells that differ only in their
-// clients. The life probe needs only this cell, because it measures with one client.
-func (c Cell) isFirstOfItsClients(cells []Cell) bool {
-	first := slices.IndexFunc(cells, func(other Cell) bool {
-		return other.Variant.String() == c.Variant.String() && other.Size == c.Size
-	})
-	return cells[first].Clients == c.Clients
 }
 
 // Without returns the scenario without the given probe.

@@ -14,7 +14,7 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 	part := Part{
 		Name: "p", Workload: "echo", Repeats: 6,
 		Stacks: []Variant{{Stack: "tcp"}, {Stack: "grpc"}}, Sizes: []Payload{{64, 64}}, Clients: []int{1, 50},
-		Load: Load{Model: Open, Rate: 100, Duration: Duration(lifeProbeWindow)},
+		Load: Load{Model: Closed, Requests: 7},
 	}
 	bare := Scenario{Seed: 7, Parts: []Part{part}}
 	part.Probes = []Probe{record.ProbeSyscalls, record.ProbeCPU, record.ProbeLife}
@@ -27,10 +27,10 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 	if cells := len(passes[""]); cells != len(bare.Plan()) {
 		t.Errorf("%d trials are measured, want those %d that there are without probes", cells, len(bare.Plan()))
 	}
-	for probe, want := range map[Probe]int{record.ProbeSyscalls: 4 * 2, record.ProbeCPU: 4 * 2, record.ProbeLife: 2 * 2} {
+	for probe, want := range map[Probe]int{record.ProbeSyscalls: 4 * 2, record.ProbeCPU: 4 * 2, record.ProbeLife: 4 * 2} {
 		of := passes[probe]
 		if len(of) != want {
-			t.Errorf("%s has %d passes, want %d: two of each cell, and of each call's life", probe, len(of), want)
+			t.Errorf("%s has %d passes, want %d: two of each cell", probe, len(of), want)
 		}
 		repeats := map[int]bool{}
 		for _, pass := range of {
@@ -40,10 +40,15 @@ func TestPassesAreAmongTheRepeats(t *testing.T) {
 			t.Errorf("%s has passes in the repeats %v, want two of them", probe, repeats)
 		}
 	}
+	clients := map[int]int{}
 	for _, pass := range passes[record.ProbeLife] {
-		if pass.Cell.Clients != 1 || pass.Cell.Load.Model != Closed {
-			t.Errorf("the life of a call is seen with %d clients and a load %q: stages of several calls cannot be told apart", pass.Cell.Clients, pass.Cell.Load.Model)
+		clients[pass.Cell.Clients]++
+		if load := pass.Cell.Load; load.Model != Closed || load.Requests != 0 || load.Duration != Duration(lifeProbeWindow) {
+			t.Errorf("the load of the probe life is %+v, want a closed loop of %v", load, lifeProbeWindow)
 		}
+	}
+	if clients[1] != 4 || clients[50] != 4 {
+		t.Errorf("the life of calls is observed with %v passes by clients, want 4 with 1 client and 4 with 50", clients)
 	}
 	part.Probes = nil
 	if !slices.EqualFunc(bare.Plan(), (&Scenario{Seed: 7, Parts: []Part{part}}).Plan(), func(a, b PlannedCell) bool {

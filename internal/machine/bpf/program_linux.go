@@ -263,10 +263,13 @@ const ExitLabel = "out"
 // BeginWithNextThread returns the first instructions of a program at sched_switch that handles the
 // thread that gets the CPU. They end the program if that is the CPU's idle thread. pid is the
 // offset of the field pid in task_struct.
-func BeginWithNextThread(pid int32) asm.Instructions {
+func BeginWithNextThread(pid int32) asm.Instructions { return BeginWithThread(2, pid) }
+
+// BeginWithThread is like BeginWithNextThread for the thread that an argument of the tracepoint names.
+func BeginWithThread(argument int16, pid int32) asm.Instructions {
 	return slices.Concat(asm.Instructions{
 		asm.Mov.Reg(ContextRegister, asm.R1),
-		asm.LoadMem(asm.R4, ContextRegister, 16, asm.DWord), // third argument of sched_switch
+		asm.LoadMem(asm.R4, ContextRegister, 8*argument, asm.DWord),
 	}, CopyFromKernel(asm.R4, pid, 4, 8), asm.Instructions{
 		asm.LoadMem(ThreadRegister, asm.RFP, -8, asm.Word),
 		asm.JEq.Imm(ThreadRegister, 0, ExitLabel),

@@ -51,6 +51,13 @@ type PortWatch interface {
 	SetServerPort(port int) error
 }
 
+// A TraceReader is a Watch that reads the execution traces that the workers write of themselves.
+type TraceReader interface {
+	Watch
+	// TraceFile returns the beginning of the names of an end's traces.
+	TraceFile(end End) string
+}
+
 // A Coverage describes how a probe works on this machine.
 type Coverage struct {
 	Method string `json:"method"`

@@ -8,11 +8,20 @@ import (
 	"syscall"
 
 	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
 	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
 )
+
+// startObserver starts the probe of a cell. Calls of several clients are followed by execution traces.
+func startObserver(c scenario.Cell) (*worker.Observer, error) {
+	if c.Probe == record.ProbeLife && c.Clients > 1 {
+		return worker.ObserveTraces()
+	}
+	return worker.StartObserver(string(c.Probe))
+}
 
 // watchService makes the probe observe the processes of a user's service. What cannot be observed goes
 // into t.unobserved, and the trial goes on with the client alone.

@@ -75,6 +75,9 @@ type Spec struct {
 	Probe string `json:"probe,omitempty"`
 	// ProfileCPU asks the worker to sample its own call stacks, because no other process can.
 	ProfileCPU bool `json:"profile_cpu,omitempty"`
+	// TraceFile is the beginning of the names of the files into which wirelab's own worker writes
+	// execution traces of itself. Empty means none.
+	TraceFile string `json:"trace_file,omitempty"`
 }
 
 // A VisitSpec says how to make the first call to the service that the workload defines.

@@ -7,6 +7,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/probe"
 	probes "wirelab.dev/internal/machine/probe/catalog"
+	"wirelab.dev/internal/machine/probe/gotrace"
 )
 
 // An Observer runs a probe that observes workers of this machine. nil observes nothing.
@@ -36,8 +37,28 @@ func StartObserver(name string) (*Observer, error) {
 	return &Observer{watch: watch}, nil
 }
 
+// ObserveTraces returns an observer that follows calls, many at a time, by the execution traces of
+// both workers.
+func ObserveTraces() (*Observer, error) {
+	watch, err := gotrace.Start()
+	if err != nil {
+		return nil, err
+	}
+	return &Observer{watch: watch}, nil
+}
+
 // InWorker reports whether the workers must sample their own CPU time (Spec.ProfileCPU).
 func (o *Observer) InWorker() bool { return o != nil && o.inWorker != nil }
+
+// TraceFile returns where a worker must write its execution traces, or "".
+func (o *Observer) TraceFile(end probe.End) string {
+	if o.Watches() {
+		if traces, reads := o.watch.(probe.TraceReader); reads {
+			return traces.TraceFile(end)
+		}
+	}
+	return ""
+}
 
 // Watches reports whether the observer observes processes from outside.
 func (o *Observer) Watches() bool { return o != nil && o.watch != nil }

@@ -56,16 +56,11 @@ var coarseStages = []string{"request", "handler", "answer"}
 // and events must be in order of time. on holds the periods in which no event was lost.
 func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
 	life := &record.Life{Stages: Stages}
-	var traced, bare []int64
 	for _, call := range calls {
 		begin, end := call[0], call[0]+call[1]
-		if !insideOneSpan(on, begin, end) {
-			if outsideAllSpans(on, begin, end) {
-				bare = append(bare, call[1])
-			}
+		if !probe.InsideOneSpan(on, begin, end) {
 			continue
 		}
-		traced = append(traced, call[1])
 		handler, found := singleHandler(handled, begin, end)
 		if !found {
 			life.Untold++
@@ -78,7 +73,7 @@ func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *re
 		}
 		life.Calls = append(life.Calls, durations(instants))
 	}
-	life.TracedNS, life.BareNS = mean(traced), mean(bare)
+	life.TracedNS, life.BareNS = probe.MeanInTurns(calls, on)
 	return life
 }
 
@@ -171,31 +166,12 @@ func eventsBetween(events []event, begin, end int64) []event {
 	return events[after(begin):after(end)]
 }
 
-func insideOneSpan(spans []probe.Span, begin, end int64) bool {
-	return slices.ContainsFunc(spans, func(s probe.Span) bool { return s.BeginNS <= begin && end <= s.EndNS })
-}
-
-func outsideAllSpans(spans []probe.Span, begin, end int64) bool {
-	return !slices.ContainsFunc(spans, func(s probe.Span) bool { return begin < s.EndNS && s.BeginNS < end })
-}
-
 func durations(instants []int64) []int64 {
 	steps := make([]int64, len(instants)-1)
 	for i := range steps {
 		steps[i] = instants[i+1] - instants[i]
 	}
 	return steps
-}
-
-func mean(values []int64) *float64 {
-	if len(values) == 0 {
-		return nil
-	}
-	sum := int64(0)
-	for _, value := range values {
-		sum += value
-	}
-	return new(float64(sum) / float64(len(values)))
 }
 
 // A CoarseWatch measures three stages of a call from times that the processes record. It works on

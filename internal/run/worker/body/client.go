@@ -17,6 +17,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/machine/probe/gotrace"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/load/search"
 	"wirelab.dev/internal/run/worker"
@@ -61,7 +62,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	window := windowCounters{conns: conns}
 	window.readAtEdges(&plan)
 	sampler := probe.StartSamplerWithTurns(probe.WithStoppedTime(probe.ReadSelf), probe.DefaultSamplingPeriod, turnsOf(controls))
-	allocations := spec.watchAllocations()
+	allocations, tracing := spec.watchAllocations(), gotrace.StartRecorder(spec.TraceFile)
 	stacks, err := spec.profileCPU()
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	measured, err := spec.runLoad(ctx, plan, events, window.keepWindow)
 	allocated, usage := allocations(), sampler.Stop()
 	onCPU, stacksErr := stacks()
-	if err := errors.Join(err, stacksErr); err != nil {
+	if err := errors.Join(err, stacksErr, tracing.Stop()); err != nil {
 		return err
 	}
 	defer measured.Close()
@@ -81,9 +82,11 @@ func runClient(ctx context.Context, spec *task, controls *load.Controls, events 
 	result.Negotiated = &negotiated
 	result.Checking, result.Streams = conns.checkingCost(), conns.streams()
 	result.Outside = conns.requestsOutside(&result.Measurement)
-	if conns.calls != nil {
-		result.Calls = conns.calls.allCalls().BetweenInstants(result.BeginNS, result.EndNS)
+	var recorded worker.CallInstants
+	for _, calls := range conns.calls {
+		recorded = append(recorded, calls.allCalls().BetweenInstants(result.BeginNS, result.EndNS)...)
 	}
+	result.Calls = recorded.Plus(nil)
 	result.CPU = onCPU
 	result.EngineOwnNS, result.Allocations = own, allocated
 	result.Allowance = allowanceOf(os.Getpid())

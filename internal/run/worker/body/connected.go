@@ -36,8 +36,8 @@ type stackClients struct {
 	dialer   *conn.Dialer
 	clients  []stack.Client
 	callers  []workload.Caller
-	settings []tuning.Setting // settings that differ from a library's default
-	calls    *instantRecorder // nil if the instants of calls are not recorded
+	settings []tuning.Setting   // settings that differ from a library's default
+	calls    []*instantRecorder // one per caller; empty if the instants of calls are not recorded
 	// ownConnections is true if each caller has a connection of its own.
 	ownConnections bool
 	// service is the client of a user's own service. If service is set, clients, target, dial and
@@ -97,10 +97,12 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 	conns.dial = func(ctx context.Context, target stack.Target) (stack.Client, error) {
 		return own.NewClient(ctx, catalog.OwnOptions(variant), target)
 	}
-	conns.calls = spec.newInstantRecorder()
-	first := spec.Client.GroupOrOwn().First
+	first, marks := spec.Client.GroupOrOwn().First, &callMarker{in: markPlaceOf(own.Info())}
 	conns.newCaller = func(conn grpc.ClientConnInterface, client int) workload.Caller {
-		return conns.noteCaller(work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed}))
+		if marks.in == markInMessage && spec.TraceFile != "" {
+			conn = messageMarker{conn}
+		}
+		return conns.noteCaller(spec, marks, work.NewCaller(conn, workload.Job{Parameters: parameters, Client: first + client, Seed: spec.Client.Seed}))
 	}
 	conns.target = target
 	if err := conns.openClients(ctx, n); err != nil {
@@ -114,11 +116,13 @@ func connectStack(ctx context.Context, spec *task) (*stackClients, error) {
 }
 
 // noteCaller returns a caller that records the instants of calls, if the spec asks for them.
-func (conns *stackClients) noteCaller(caller workload.Caller) workload.Caller {
-	if conns.calls == nil {
+func (conns *stackClients) noteCaller(spec *task, marks *callMarker, caller workload.Caller) workload.Caller {
+	calls := spec.newInstantRecorder(spec.Client.Clients)
+	if calls == nil {
 		return caller
 	}
-	return recordingCaller{caller, conns.calls}
+	conns.calls = append(conns.calls, calls)
+	return recordingCaller{caller, calls, marks}
 }
 
 // openClients makes n clients. It returns only the first error, since most errors are the same.
@@ -169,7 +173,7 @@ func connectService(ctx context.Context, spec *task) (*stackClients, error) {
 	if err := mode.UnmarshalText([]byte(spec.Client.Connection)); err != nil {
 		return nil, err
 	}
-	conns := &stackClients{mode: mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.newInstantRecorder()}
+	conns := &stackClients{mode: mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}}
 	return conns, conns.openServiceClient(ctx, spec, definition, func(c *service.Caller) workload.Caller { return c })
 }
 
@@ -194,6 +198,7 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		return fmt.Errorf("connect to %s: %w", definition.Address, err)
 	}
 	conns.service = client
+	marks := &callMarker{in: markNowhere}
 	conns.counted, _ = client.(service.Counted)
 	if engine, says := client.(connectionKeeper); says {
 		conns.ownConnections = engine.OwnConnections()
@@ -205,7 +210,7 @@ func (conns *stackClients) openServiceClient(ctx context.Context, spec *task, de
 		caller := definition.NewCaller(client, sources.Of(number))
 		caller.CheckAnswers(expected, spec.Client.Seed+uint64(number))
 		conns.own = append(conns.own, caller)
-		conns.callers = append(conns.callers, conns.noteCaller(checked(caller)))
+		conns.callers = append(conns.callers, conns.noteCaller(spec, marks, checked(caller)))
 	}
 	if conns.holder != nil {
 		return conns.holdStreams(ctx)
@@ -405,7 +410,7 @@ func connectPrepared(ctx context.Context, spec *task) (*stackClients, error) {
 	if err != nil {
 		return nil, err
 	}
-	conns := &stackClients{mode: call.mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}, calls: spec.newInstantRecorder()}
+	conns := &stackClients{mode: call.mode, dialer: &conn.Dialer{Sources: spec.Client.Sources}}
 	conns.settings = append(processSettings(tuning.Client), tuning.Setting{
 		Side: tuning.Client, Name: stack.CallerKey, Value: "prepared requests", Default: "the stack's own client",
 		Why: "the variant's option " + stack.CallerKey,

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/machine/probe/gotrace"
 	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/congestion"
@@ -76,7 +77,7 @@ const externalReadPeriod = 5 * probe.DefaultSamplingPeriod
 // runServer serves until ctx ends, and then prints the server's measurements of itself. Of the controls, it
 // only uses the turns.
 func runServer(ctx context.Context, spec *task, controls *load.Controls, events *eventPrinter) error {
-	handled := spec.newInstantRecorder()
+	handled := spec.newInstantRecorder(1)
 	if host, _, err := net.SplitHostPort(spec.Address); err == nil {
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
 			secure.AddAddress(ip) // clients on other machines use this address
@@ -103,6 +104,10 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
+	if elsewhere {
+		spec.TraceFile = "" // another program cannot trace itself
+	}
+	tracing := gotrace.StartRecorder(spec.TraceFile)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve() }() // ends when the server is closed
 	if ready.Settings, err = spec.serverSettings(elsewhere); err != nil {
@@ -127,7 +132,8 @@ func runServer(ctx context.Context, spec *task, controls *load.Controls, events 
 	case <-ctx.Done():
 	}
 	result := &worker.ServerResult{Allocations: allocations()}
-	if result.CPU, err = stacks(); err != nil {
+	result.CPU, err = stacks()
+	if err = errors.Join(err, tracing.Stop()); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	if handled != nil {

@@ -9,7 +9,6 @@ package body
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,21 +16,16 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"google.golang.org/grpc"
-
-	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/data/live"
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 	"wirelab.dev/internal/machine/rebuild"
-	"wirelab.dev/internal/run/load"
 	"wirelab.dev/internal/run/worker"
 	"wirelab.dev/internal/wire/service"
 	"wirelab.dev/internal/wire/stack"
 	"wirelab.dev/internal/wire/stack/catalog"
-	"wirelab.dev/internal/wire/workload"
 )
 
 // A task is a worker's spec together with the parsed variant.
@@ -122,113 +116,4 @@ func (s *task) profileCPU() (stop func() (*record.Stacks, error), _ error) {
 		return nil, err
 	}
 	return profile.Stop, nil
-}
-
-// An instantRecorder records when the last MaxInstants calls began and ended.
-type instantRecorder struct {
-	guard sync.Mutex // a server's handlers can overlap after a client gave up a call
-	kept  worker.CallInstants
-	next  int
-}
-
-// newInstantRecorder returns an empty recorder, or nil if the spec does not ask for instants.
-func (s *task) newInstantRecorder() *instantRecorder {
-	if s.Probe != record.ProbeLife {
-		return nil
-	}
-	return &instantRecorder{kept: make(worker.CallInstants, 0, worker.MaxInstants)}
-}
-
-func (i *instantRecorder) addCall(begin, end int64) {
-	i.guard.Lock()
-	defer i.guard.Unlock()
-	one := [2]int64{begin, end - begin}
-	if len(i.kept) < worker.MaxInstants {
-		i.kept = append(i.kept, one)
-		return
-	}
-	i.kept[i.next] = one
-	i.next = (i.next + 1) % worker.MaxInstants
-}
-
-func (i *instantRecorder) allCalls() worker.CallInstants {
-	i.guard.Lock()
-	defer i.guard.Unlock()
-	return append(append(worker.CallInstants{}, i.kept[i.next:]...), i.kept[:i.next]...)
-}
-
-type recordingCaller struct {
-	workload.Caller
-	calls *instantRecorder
-}
-
-func (c recordingCaller) Call(ctx context.Context) error {
-	begin := clock.Now()
-	err := c.Caller.Call(ctx)
-	c.calls.addCall(begin, clock.Now())
-	return err
-}
-
-// Check calls Check of the wrapped caller, if that caller has a Check.
-func (c recordingCaller) Check() error {
-	if checker, checks := c.Caller.(load.Checker); checks {
-		return checker.Check()
-	}
-	return nil
-}
-
-// wrapRegistrar returns a registrar whose services record the instants of their handlers. If the
-// recorder is nil, it returns the registrar itself.
-func (i *instantRecorder) wrapRegistrar(to grpc.ServiceRegistrar) grpc.ServiceRegistrar {
-	if i == nil {
-		return to
-	}
-	return recordingRegistrar{to, i}
-}
-
-// recordingRegistrar records when each handler of its services began and ended.
-type recordingRegistrar struct {
-	grpc.ServiceRegistrar
-	calls *instantRecorder
-}
-
-func (r recordingRegistrar) RegisterService(desc *grpc.ServiceDesc, service any) {
-	noted := *desc
-	noted.Methods, noted.Streams = nil, nil
-	for _, method := range desc.Methods {
-		handler := method.Handler
-		method.Handler = func(service any, ctx context.Context, decode func(any) error, outer grpc.UnaryServerInterceptor) (any, error) {
-			return handler(service, ctx, decode, r.wrapInterceptor(outer))
-		}
-		noted.Methods = append(noted.Methods, method)
-	}
-	for _, stream := range desc.Streams {
-		handler := stream.Handler
-		stream.Handler = func(service any, calls grpc.ServerStream) error {
-			begin := clock.Now()
-			err := handler(service, calls)
-			r.calls.addCall(begin, clock.Now())
-			return err
-		}
-		noted.Streams = append(noted.Streams, stream)
-	}
-	r.ServiceRegistrar.RegisterService(&noted, service)
-}
-
-// wrapInterceptor records when a handler began and ended. This leaves out decoding the request.
-func (r recordingRegistrar) wrapInterceptor(outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
-	noted := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		begin := clock.Now()
-		answer, err := handler(ctx, request)
-		r.calls.addCall(begin, clock.Now())
-		return answer, err
-	}
-	if outer == nil {
-		return noted
-	}
-	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		return outer(ctx, request, info, func(ctx context.Context, request any) (any, error) {
-			return noted(ctx, request, info, handler)
-		})
-	}
 }

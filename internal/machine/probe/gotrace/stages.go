@@ -1,0 +1,128 @@
+package gotrace
+
+// A stage is a part of a call's time. Two legs of a call may have the same stage.
+type stage int
+
+const (
+	clientEncode stage = iota
+	clientQueue
+	clientCollector
+	clientLock
+	clientWindow
+	clientWait
+	sendRequest
+	serverSocket
+	receiveRequest
+	serverQueue
+	serverCollector
+	serverOthers
+	serverDecode
+	handler
+	handlerLock
+	handlerWait
+	serverEncode
+	serverLock
+	serverWindow
+	serverWait
+	sendAnswer
+	clientSocket
+	receiveAnswer
+	clientDecode
+	clientNoCPU // other programs had the CPU
+	serverNoCPU
+	stageCount
+)
+
+// Stages lists the names of the stages, about in the order of a call.
+var Stages = []string{
+	clientEncode:    "client: encode",
+	clientQueue:     "client: run queue",
+	clientCollector: "client: collector",
+	clientLock:      "client: wait for lock",
+	clientWindow:    "client: wait for window",
+	clientWait:      "client: wait",
+	sendRequest:     "send request",
+	serverSocket:    "server: socket queue",
+	receiveRequest:  "receive request",
+	serverQueue:     "server: run queue",
+	serverCollector: "server: collector",
+	serverOthers:    "server: other calls",
+	serverDecode:    "server: decode",
+	handler:         "handler",
+	handlerLock:     "handler: wait for lock",
+	handlerWait:     "handler: wait",
+	serverEncode:    "server: encode",
+	serverLock:      "server: wait for lock",
+	serverWindow:    "server: wait for window",
+	serverWait:      "server: wait",
+	sendAnswer:      "send answer",
+	clientSocket:    "client: socket queue",
+	receiveAnswer:   "receive answer",
+	clientDecode:    "client: decode",
+	clientNoCPU:     "client: no CPU",
+	serverNoCPU:     "server: no CPU",
+}
+
+// A phase names the stages to which a goroutine's time belongs in one part of a call.
+type phase struct {
+	run, queue, collector, lock, window, wait, network, syscall, noCPU stage
+}
+
+var (
+	asking        = phase{clientEncode, clientQueue, clientCollector, clientLock, clientWindow, clientWait, sendRequest, sendRequest, clientNoCPU}
+	receiving     = phase{serverDecode, serverQueue, serverCollector, serverLock, serverWindow, serverWait, serverWait, receiveRequest, serverNoCPU}
+	handling      = phase{handler, serverQueue, serverCollector, handlerLock, serverWindow, handlerWait, handlerWait, handler, serverNoCPU}
+	answering     = phase{serverEncode, serverQueue, serverCollector, serverLock, serverWindow, serverWait, sendAnswer, sendAnswer, serverNoCPU}
+	understanding = phase{clientDecode, clientQueue, clientCollector, clientLock, clientWindow, clientWait, clientWait, receiveAnswer, clientNoCPU}
+)
+
+// A bill adds up the time of a call by stage, in nanoseconds.
+type bill [stageCount]int64
+
+// add adds the time of a goroutine between two instants.
+func (b *bill) add(t *timeline, p *phase, g, from, to int64) {
+	steps := t.steps[g]
+	for i := max(0, t.before(g, from)); i < len(steps) && steps[i].at < to; i++ {
+		since, until := max(from, steps[i].at), to
+		if i+1 < len(steps) {
+			until = min(to, steps[i+1].at)
+		}
+		if until <= since {
+			continue
+		}
+		spent := until - since
+		if steps[i].to != waiting && steps[i].to != gone {
+			without := int64(t.noCPU.integral(since, until))
+			b[p.noCPU] += without
+			spent -= without
+		}
+		switch s := steps[i]; s.to {
+		case running:
+			assisted := min(spent, int64(t.assists[g].integral(since, until)))
+			b[p.collector] += assisted
+			b[p.run] += spent - assisted
+		case ready:
+			collected := min(spent, int64(t.collecting.integral(since, until)))
+			b[p.collector] += collected
+			b[p.queue] += spent - collected
+		case inSyscall:
+			b[p.syscall] += spent
+		default:
+			b[p.waitStage(s.why)] += spent
+		}
+	}
+}
+
+func (p *phase) waitStage(why purpose) stage {
+	switch why {
+	case forLock:
+		return p.lock
+	case forWindow:
+		return p.window
+	case forCollector:
+		return p.collector
+	case forNetwork:
+		return p.network
+	}
+	return p.wait
+}

@@ -1,0 +1,110 @@
+package gotrace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/host"
+	"wirelab.dev/internal/machine/probe"
+)
+
+var _ probe.Watch = (*Watch)(nil)
+
+// A Watch reads the traces that both workers of a trial write.
+type Watch struct {
+	folder string
+	cpus   *cpuWatch // nil if the machine does not allow it
+	noCPUs error     // why
+}
+
+// Start makes a folder for the traces of a trial.
+func Start() (*Watch, error) {
+	w := &Watch{}
+	if w.cpus, w.noCPUs = startCPUWatch(); w.noCPUs != nil && !errors.Is(w.noCPUs, host.ErrUnsupported) {
+		return nil, w.noCPUs
+	}
+	var err error
+	w.folder, err = os.MkdirTemp("", "wirelab-traces-")
+	return w, err
+}
+
+// TraceFile returns the path for the recorder of an end.
+func (w *Watch) TraceFile(end probe.End) string {
+	return filepath.Join(w.folder, [...]string{probe.Server: "server", probe.Client: "client"}[end])
+}
+
+// AddProcess starts to watch when a worker has no CPU. The worker traces itself.
+func (w *Watch) AddProcess(end probe.End, pid int) error {
+	if w.cpus == nil {
+		return nil
+	}
+	return w.cpus.addProcess(end, pid)
+}
+
+// Coverage returns how the probe works.
+func (w *Watch) Coverage() probe.Coverage {
+	c := probe.Coverage{Method: fmt.Sprintf("execution traces of both workers, for %d of every %d ms", turnNS/1e6, cycleNS/1e6)}
+	if w.noCPUs != nil {
+		c.Missing = []string{fmt.Sprintf("waits for CPUs that other programs have: %v", w.noCPUs)}
+	}
+	return c
+}
+
+// Stop divides the calls of the window into stages, and removes the traces.
+func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error) {
+	defer func() { err = cmp.Or(err, os.RemoveAll(w.folder)) }()
+	var noCPU [2]weights
+	if w.cpus != nil {
+		if noCPU, err = w.cpus.stopWatching(); err != nil {
+			return findings, err
+		}
+	}
+	if m.EndNS <= m.BeginNS {
+		return findings, errors.New("no window was measured")
+	}
+	how := w.Coverage()
+	life := &record.Life{Stages: Stages, Method: how.Method, Missing: how.Missing}
+	var traced []probe.Span
+	var turns [][2]*timeline
+	calls := 0
+	for turn := m.BeginNS / cycleNS; turn*cycleNS < m.EndNS; turn++ {
+		both, err := w.readTurn(turn)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return findings, err
+		}
+		both[probe.Server].noCPU, both[probe.Client].noCPU = noCPU[probe.Server], noCPU[probe.Client]
+		turns = append(turns, both)
+		traced = append(traced, probe.Span{BeginNS: turn * cycleNS, EndNS: turn*cycleNS + turnNS})
+		calls += len(both[probe.Client].regions)
+	}
+	for _, both := range turns {
+		divideTurn(both[probe.Client], both[probe.Server], [2]int64{m.BeginNS, m.EndNS}, 1+calls/maxCalls, life)
+	}
+	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, traced)
+	if len(turns) == 0 {
+		life.Missing = append(life.Missing, "all calls: a worker did not trace itself: both ends must be wirelab's own")
+	}
+	return probe.Findings{Life: life}, nil
+}
+
+func (w *Watch) readTurn(turn int64) (both [2]*timeline, err error) {
+	for _, end := range []probe.End{probe.Server, probe.Client} {
+		file, err := os.Open(turnFile(w.TraceFile(end), turn))
+		if err != nil {
+			return both, err
+		}
+		both[end], err = readTimeline(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return both, err
+		}
+	}
+	return both, nil
+}

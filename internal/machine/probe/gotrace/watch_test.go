@@ -1,0 +1,190 @@
+package gotrace
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"runtime/trace"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"wirelab.dev/internal/base/clock"
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/machine/probe"
+)
+
+// hold is the time for which handlers hold a lock. No machine makes it shorter.
+const hold = 2 * time.Millisecond
+
+// makeCalls makes calls over several connections while stop is open. The handlers of all connections
+// take turns with one lock.
+func makeCalls(t *testing.T, clients int, stop <-chan struct{}) (calls [][2]int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock, guard sync.Mutex
+	var work errgroup.Group
+	for i := range clients {
+		work.Go(func() error {
+			conn, err := listener.Accept()
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			name := make([]byte, len(CallRegion)+4)
+			for {
+				if _, err := io.ReadFull(conn, name); err != nil {
+					return nil // the client has ended
+				}
+				handled := trace.StartRegion(context.Background(), string(name))
+				lock.Lock()
+				time.Sleep(hold)
+				lock.Unlock()
+				handled.End()
+				if _, err := conn.Write(name); err != nil {
+					return err
+				}
+			}
+		})
+		work.Go(func() error {
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				return err
+			}
+			defer func() { _ = conn.Close() }()
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+				name := CallRegion + strconv.Itoa(1000+100*i+n%100)
+				begin := clock.Now()
+				call := trace.StartRegion(context.Background(), name)
+				if _, err := conn.Write([]byte(name)); err != nil {
+					return err
+				}
+				if _, err := io.ReadFull(conn, make([]byte, len(name))); err != nil {
+					return err
+				}
+				call.End()
+				guard.Lock()
+				calls = append(calls, [2]int64{begin, clock.Now() - begin})
+				guard.Unlock()
+			}
+		})
+	}
+	if err := work.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
+// TestPlantedLock traces this process as the server and the client of a trial. With two clients, each
+// handler waits for the lock while the other one holds it.
+func TestPlantedLock(t *testing.T) {
+	watch, err := Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []probe.End{probe.Client, probe.Server} {
+		if err := watch.AddProcess(end, os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recorder, begin := StartRecorder(watch.TraceFile(probe.Client)), clock.Now()
+	stop := make(chan struct{})
+	go func() { // ends after some whole turns
+		<-time.After(time.Duration(4 * cycleNS))
+		close(stop)
+	}()
+	calls := makeCalls(t, 2, stop)
+	if err := recorder.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for turn := begin / cycleNS; turn <= clock.Now()/cycleNS; turn++ {
+		// The process is both ends.
+		if one, err := os.ReadFile(turnFile(watch.TraceFile(probe.Client), turn)); err == nil {
+			if err := os.WriteFile(turnFile(watch.TraceFile(probe.Server), turn), one, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	findings, err := watch.Stop(probe.MeasuredWindow{Span: probe.Span{BeginNS: begin, EndNS: clock.Now()}, Calls: calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	life := findings.Life
+	t.Logf("%d of %d calls, %d with unknown stages; %v; missing: %v", len(life.Calls), len(calls), life.Untold, life.Method, life.Missing)
+	// The handlers, too, are regions of the client's process, and have no handlers.
+	if most := int64(len(life.Calls) + 2); len(life.Calls) < 10 || life.Untold > most || life.TracedNS == nil || len(life.Begins) != len(life.Calls) {
+		t.Fatalf("%d calls, %d with unknown stages, mean %v; want at least 10 calls and %d", len(life.Calls), life.Untold, life.TracedNS, most)
+	}
+	waited := 0
+	for _, stages := range life.Calls {
+		if held := time.Duration(stages[handlerWait] + stages[serverQueue] + stages[serverNoCPU]); held < hold {
+			t.Errorf("a handler held the lock for %v, want at least %v", held, hold)
+		}
+		if time.Duration(stages[handlerLock]) > hold/2 {
+			waited++
+		}
+	}
+	if waited == 0 {
+		t.Errorf("no handler waited for the lock: %v", life.Calls)
+	}
+	if _, err := os.Stat(watch.folder); !os.IsNotExist(err) {
+		t.Errorf("the traces are left: %v", err)
+	}
+}
+
+func TestNoTraces(t *testing.T) {
+	for name, window := range map[string]probe.Span{"none": {}, "one": {BeginNS: 1, EndNS: 1e9}} {
+		watch, err := Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		findings, err := watch.Stop(probe.MeasuredWindow{Span: window})
+		if (err != nil) != (name == "none") || err == nil && len(findings.Life.Missing) == 0 {
+			t.Errorf("window %s without traces: %+v, %v", name, findings.Life, err)
+		}
+	}
+}
+
+// FuzzTimeline reads and divides traces of any content.
+func FuzzTimeline(f *testing.F) {
+	var one bytes.Buffer
+	if err := trace.Start(&one); err != nil {
+		f.Fatal(err)
+	}
+	for range 2 {
+		trace.WithRegion(context.Background(), CallRegion+"1", func() { time.Sleep(time.Microsecond) })
+	}
+	trace.Stop()
+	f.Add(one.Bytes())
+	f.Add([]byte("go 1.26 trace\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, bytesOfTrace []byte) {
+		both, err := readTimeline(bytes.NewReader(bytesOfTrace))
+		if err != nil {
+			return
+		}
+		life := &record.Life{}
+		divideTurn(both, both, [2]int64{0, 1 << 62}, 1, life)
+		for _, stages := range life.Calls {
+			if slices.Min(stages) < 0 {
+				t.Errorf("negative times %v", stages)
+			}
+		}
+	})
+}
