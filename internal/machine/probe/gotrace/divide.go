@@ -43,13 +43,13 @@ func divideCall(client, server *timeline, call region) (stages []int64, divided 
 	for _, h := range hops {
 		b.add(client, &asking, h.goroutine, h.from, h.to)
 	}
-	b.follow(server, &receiving, leg{handled.goroutine, handled.begin, sent, sendRequest, serverSocket})
+	b.follow(server, &receiving, leg{handled.goroutine, handled.begin, sent, sendRequest, transferRequest, serverSocket})
 	b.add(server, &handling, handled.goroutine, handled.begin, handled.end)
 	hops, sent = server.handOver(handled.goroutine, handled.end, call.end)
 	for _, h := range hops {
 		b.add(server, &answering, h.goroutine, h.from, h.to)
 	}
-	b.follow(client, &understanding, leg{call.goroutine, call.end, sent, sendAnswer, clientSocket})
+	b.follow(client, &understanding, leg{call.goroutine, call.end, sent, sendAnswer, transferAnswer, clientSocket})
 	return b[:], true
 }
 
@@ -71,24 +71,28 @@ func (t *timeline) ask(call region, handled int64) (hops []hop, sent int64, foun
 
 // A leg is the way of a message: it was sent at an instant, and goroutine had it at the instant at.
 type leg struct {
-	goroutine, at, sent int64
-	send, socket        stage
+	goroutine, at, sent    int64
+	send, transfer, socket stage
 }
 
 // follow adds the time from the sending of a message to the goroutine that has it.
 func (b *bill) follow(t *timeline, p *phase, l leg) {
 	hops, a := t.trail(l.goroutine, l.at, l.sent)
 	noticed := max(a.noticed, l.sent)
-	onTheWay := noticed - l.sent
-	without := int64(t.noCPU.integral(l.sent, noticed))
-	b[p.noCPU] += without
-	onTheWay -= without
-	queued := onTheWay // nobody waited for the message: it lay in the socket
-	if a.waitedSince <= l.sent {
-		queued = max(0, int64(t.full.integral(l.sent, noticed))-without)
+	switch last := len(hops) - 1; {
+	case last < 0 || a.noticed == hops[last].to: // its reader was busy with others all the time
+		b.wait(t, p, l.socket, l.sent, noticed)
+	case a.waitedSince <= l.sent:
+		b.travel(t, p, &l, l.sent, noticed)
+	case last == 0: // the goroutine reads the message itself, perhaps in parts
+		begun := t.firstRead(l.goroutine, l.sent, noticed)
+		b.wait(t, p, l.socket, l.sent, begun)
+		b.add(t, p, l.goroutine, begun, noticed)
+	default:
+		begun := t.firstPart(l.goroutine, hops[last].goroutine, l.sent, noticed)
+		b.readByOther(t, p, &l, hops[last].goroutine, l.sent, begun)
+		b.wait(t, p, l.transfer, begun, noticed)
 	}
-	b[l.socket] += queued
-	b[l.send] += onTheWay - queued
 	slices.Reverse(hops)
 	for _, h := range hops {
 		from := max(h.from, noticed)
@@ -105,6 +109,69 @@ func (b *bill) follow(t *timeline, p *phase, l leg) {
 			b.add(t, p, h.goroutine, from, h.to)
 		}
 	}
+}
+
+// travel adds time in which a message was under way to a process whose reader waited for it. If the
+// process was busy with other goroutines, or had no CPU, it did not notice the message.
+func (b *bill) travel(t *timeline, p *phase, l *leg, from, to int64) {
+	without := int64(t.noCPU.integral(from, to))
+	queued := max(0, int64(t.full.integral(from, to))-without)
+	b[p.noCPU] += without
+	b[l.socket] += queued
+	b[l.send] += to - from - without - queued
+}
+
+// wait adds time to a stage, except for the time in which the process had no CPU.
+func (b *bill) wait(t *timeline, p *phase, s stage, from, to int64) {
+	if from < to {
+		without := int64(t.noCPU.integral(from, to))
+		b[p.noCPU] += without
+		b[s] += to - from - without
+	}
+}
+
+// readByOther adds time in which a goroutine that reads for many calls read messages of other calls,
+// or waited for this one.
+func (b *bill) readByOther(t *timeline, p *phase, l *leg, reader, from, to int64) {
+	steps := t.steps[reader]
+	for i := max(0, t.before(reader, from)); i < len(steps) && steps[i].at < to; i++ {
+		since, until := max(from, steps[i].at), to
+		if i+1 < len(steps) {
+			until = min(to, steps[i+1].at)
+		}
+		switch {
+		case until <= since:
+		case steps[i].to == waiting && steps[i].why == forNetwork:
+			b.travel(t, p, l, since, until)
+		default:
+			b.wait(t, p, l.socket, since, until)
+		}
+	}
+}
+
+// firstRead returns when a goroutine first read from a socket, or waited for one, in a period. It
+// returns the instant to if it did not.
+func (t *timeline) firstRead(g, from, to int64) int64 {
+	for _, s := range t.steps[g][max(0, t.before(g, from)):] {
+		if s.at >= from && (s.to == inSyscall && s.why == reads || s.to == waiting && s.why == forNetwork) {
+			return min(s.at, to)
+		}
+	}
+	return to
+}
+
+// firstPart returns when the reader of a connection first told goroutine g about a message, for
+// example when it created g for it. It returns the instant to if that was not before.
+func (t *timeline) firstPart(g, reader, from, to int64) int64 {
+	for _, s := range t.steps[g][max(0, t.before(g, from)):] {
+		if s.at >= to {
+			break
+		}
+		if s.at >= from && s.to == ready && s.by == reader {
+			return s.at
+		}
+	}
+	return to
 }
 
 // handlerOf returns the handler of a client's call.

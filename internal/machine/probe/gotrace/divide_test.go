@@ -107,8 +107,14 @@ func TestPlantedWaits(t *testing.T) {
 			server.full = weights{{100, 1}, {148, 0}}
 		}, map[string]int64{"send request": -18, "server: socket queue": 18}},
 		{"a busy reader", func(_, server *timeline) {
-			server.steps[5][0] = step{at: 141, to: waiting, why: forNetwork}
-		}, map[string]int64{"send request": -20, "server: socket queue": 20}},
+			server.steps[5] = slices.Insert(server.steps[5], 0, step{at: 40, to: running})
+			server.steps[5][1].at = 141
+		}, map[string]int64{"send request": -11, "server: socket queue": 11}},
+		{"a request in two parts", func(_, server *timeline) {
+			server.steps[5] = slices.Insert(server.steps[5], 1,
+				step{at: 134, to: ready, by: nobody}, step{at: 135, to: running}, step{at: 139, to: waiting, why: forNetwork})
+			server.steps[7] = []step{{at: 137, to: ready, by: 5}, {at: 138, to: running}, {at: 138, to: waiting}, {at: 160, to: ready, by: 5}, {at: 170, to: running}, {at: 190, to: gone}}
+		}, map[string]int64{"send request": -16, "server: socket queue": 3, "transfer request": 13}},
 	} {
 		client, server := multiplexed()
 		c.plant(client, server)

@@ -11,6 +11,7 @@ const (
 	clientWindow
 	clientWait
 	sendRequest
+	transferRequest // a part of the request had come
 	serverSocket
 	receiveRequest
 	serverQueue
@@ -25,6 +26,7 @@ const (
 	serverWindow
 	serverWait
 	sendAnswer
+	transferAnswer
 	clientSocket
 	receiveAnswer
 	clientDecode
@@ -42,6 +44,7 @@ var Stages = []string{
 	clientWindow:    "client: wait for window",
 	clientWait:      "client: wait",
 	sendRequest:     "send request",
+	transferRequest: "transfer request",
 	serverSocket:    "server: socket queue",
 	receiveRequest:  "receive request",
 	serverQueue:     "server: run queue",
@@ -56,6 +59,7 @@ var Stages = []string{
 	serverWindow:    "server: wait for window",
 	serverWait:      "server: wait",
 	sendAnswer:      "send answer",
+	transferAnswer:  "transfer answer",
 	clientSocket:    "client: socket queue",
 	receiveAnswer:   "receive answer",
 	clientDecode:    "client: decode",
@@ -70,10 +74,10 @@ type phase struct {
 
 var (
 	asking        = phase{clientEncode, clientQueue, clientCollector, clientLock, clientWindow, clientWait, sendRequest, sendRequest, clientNoCPU}
-	receiving     = phase{serverDecode, serverQueue, serverCollector, serverLock, serverWindow, serverWait, serverWait, receiveRequest, serverNoCPU}
+	receiving     = phase{serverDecode, serverQueue, serverCollector, serverLock, serverWindow, serverWait, sendRequest, receiveRequest, serverNoCPU}
 	handling      = phase{handler, serverQueue, serverCollector, handlerLock, serverWindow, handlerWait, handlerWait, handler, serverNoCPU}
 	answering     = phase{serverEncode, serverQueue, serverCollector, serverLock, serverWindow, serverWait, sendAnswer, sendAnswer, serverNoCPU}
-	understanding = phase{clientDecode, clientQueue, clientCollector, clientLock, clientWindow, clientWait, clientWait, receiveAnswer, clientNoCPU}
+	understanding = phase{clientDecode, clientQueue, clientCollector, clientLock, clientWindow, clientWait, sendAnswer, receiveAnswer, clientNoCPU}
 )
 
 // A bill adds up the time of a call by stage, in nanoseconds.
