@@ -200,7 +200,7 @@ const (
 	ProbeCPU         = "cpu"      // call stacks that run on a CPU
 	ProbeOffCPU      = "offcpu"   // call stacks that wait
 	ProbeAllocations = "alloc"    // call stacks that allocate memory
-	ProbeLife        = "life"     // stages of each call, with one client
+	ProbeLife        = "life"     // stages of each call
 )
 
 // Probes lists all probes in the order of display.

@@ -40,7 +40,7 @@ func StartObserver(name string) (*Observer, error) {
 // ObserveTraces returns an observer that follows calls, many at a time, by the execution traces of
 // both workers.
 func ObserveTraces() (*Observer, error) {
-	watch, err := gotrace.Start()
+	watch, err := gotrace.Start(nil)
 	if err != nil {
 		return nil, err
 	}

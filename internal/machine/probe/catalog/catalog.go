@@ -8,6 +8,7 @@ import (
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
+	"wirelab.dev/internal/machine/probe/gotrace"
 )
 
 // RunsOutsideWorker reports whether a probe observes a worker's process from outside.
@@ -26,6 +27,9 @@ var ErrOnlyInWorker = errors.New("only Go workers can measure this themselves")
 // ErrOnlyInWorker.
 func Start(name string) (probe.Watch, error) {
 	w, err := start(name)
+	if name == record.ProbeLife && errors.Is(err, host.ErrUnsupported) {
+		return gotrace.Start(fmt.Errorf("the kernel's part of the stages: %w", err))
+	}
 	if name == record.ProbeCPU && errors.Is(err, host.ErrUnsupported) {
 		err = fmt.Errorf("%w: %w", ErrOnlyInWorker, err)
 	}

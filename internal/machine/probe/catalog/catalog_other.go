@@ -3,17 +3,9 @@
 package catalog
 
 import (
-	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
-	"wirelab.dev/internal/machine/probe/life"
 )
 
-// start starts a probe that needs no kernel support.
-func start(name string) (probe.Watch, error) {
-	err := host.NeedsLinux("observe a worker from outside")
-	if name == record.ProbeLife {
-		return life.StartCoarseWatch(err), nil
-	}
-	return nil, err
-}
+// start starts a probe that needs no kernel support: none.
+func start(string) (probe.Watch, error) { return nil, host.NeedsLinux("observe a worker from outside") }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"wirelab.dev/internal/data/record"
 	"wirelab.dev/internal/machine/host"
@@ -17,18 +18,24 @@ var _ probe.Watch = (*Watch)(nil)
 
 // A Watch reads the traces that both workers of a trial write.
 type Watch struct {
-	folder string
-	cpus   *cpuWatch // nil if the machine does not allow it
-	noCPUs error     // why
+	folder  string
+	cpus    *cpuWatch // nil if the machine does not allow it
+	missing []string
 }
 
-// Start makes a folder for the traces of a trial.
-func Start() (*Watch, error) {
+// Start makes a folder for the traces of a trial. without is why a better way to divide calls does
+// not work here; nil if there is none.
+func Start(without error) (*Watch, error) {
 	w := &Watch{}
-	if w.cpus, w.noCPUs = startCPUWatch(); w.noCPUs != nil && !errors.Is(w.noCPUs, host.ErrUnsupported) {
-		return nil, w.noCPUs
+	if without != nil {
+		w.missing = append(w.missing, without.Error())
 	}
 	var err error
+	if w.cpus, err = startCPUWatch(); errors.Is(err, host.ErrUnsupported) {
+		w.missing = append(w.missing, fmt.Sprintf("waits for CPUs that other programs have: %v", err))
+	} else if err != nil {
+		return nil, err
+	}
 	w.folder, err = os.MkdirTemp("", "wirelab-traces-")
 	return w, err
 }
@@ -48,11 +55,10 @@ func (w *Watch) AddProcess(end probe.End, pid int) error {
 
 // Coverage returns how the probe works.
 func (w *Watch) Coverage() probe.Coverage {
-	c := probe.Coverage{Method: fmt.Sprintf("execution traces of both workers, for %d of every %d ms", turnNS/1e6, cycleNS/1e6)}
-	if w.noCPUs != nil {
-		c.Missing = []string{fmt.Sprintf("waits for CPUs that other programs have: %v", w.noCPUs)}
+	return probe.Coverage{
+		Method:  fmt.Sprintf("execution traces of both workers, for %d of every %d ms", turnNS/1e6, cycleNS/1e6),
+		Missing: w.missing,
 	}
-	return c
 }
 
 // Stop divides the calls of the window into stages, and removes the traces.
@@ -68,7 +74,7 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		return findings, errors.New("no window was measured")
 	}
 	how := w.Coverage()
-	life := &record.Life{Stages: Stages, Method: how.Method, Missing: how.Missing}
+	life := &record.Life{Stages: Stages, Method: how.Method, Missing: slices.Clone(how.Missing)}
 	var traced []probe.Span
 	var turns [][2]*timeline
 	calls := 0

@@ -95,7 +95,7 @@ func makeCalls(t *testing.T, clients int, stop <-chan struct{}) (calls [][2]int6
 // TestPlantedLock traces this process as the server and the client of a trial. With two clients, each
 // handler waits for the lock while the other one holds it.
 func TestPlantedLock(t *testing.T) {
-	watch, err := Start()
+	watch, err := Start(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestPlantedLock(t *testing.T) {
 
 func TestNoTraces(t *testing.T) {
 	for name, window := range map[string]probe.Span{"none": {}, "one": {BeginNS: 1, EndNS: 1e9}} {
-		watch, err := Start()
+		watch, err := Start(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 	"wirelab.dev/internal/base/clock"
 	"wirelab.dev/internal/machine/bpf"
-	"wirelab.dev/internal/machine/host"
 	"wirelab.dev/internal/machine/probe"
 )
 
@@ -65,19 +64,8 @@ type arrival struct {
 	local, remote int
 }
 
-// Start starts a Watch, or a CoarseWatch if the machine does not allow a Watch.
+// Start starts a Watch. If the machine does not allow it, the error wraps host.ErrUnsupported.
 func Start() (probe.Watch, error) {
-	watch, err := startPrograms()
-	if errors.Is(err, host.ErrUnsupported) {
-		return StartCoarseWatch(err), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return watch, nil
-}
-
-func startPrograms() (*Watch, error) {
 	w := &Watch{stop: make(chan struct{}), done: make(chan struct{})}
 	w.ends, w.events, w.table = w.session.NewWatchedEnds(), w.session.NewEventRing(ringBytes), w.session.NewThreadTable("threads", bytesPerThread)
 	w.calls, w.known = w.session.NewSharedMemory("calls", maxSyscalls*4), w.session.NewSharedMemory("ports", portCount*bytesPerPort)
@@ -318,7 +306,12 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {
 	}
 	w.assignArrivals(m.Port)
 	slices.SortStableFunc(w.seen, func(a, b event) int { return cmp.Compare(a.atNS, b.atNS) })
-	return lifeFindings(divideCalls(m.Calls, m.Handled, w.seen, w.on), w.Coverage(), m), nil
+	life := divideCalls(m.Calls, m.Handled, w.seen, w.on)
+	life.Method = w.Coverage().Method
+	if len(m.Calls) > 0 && len(m.Handled) == 0 {
+		life.Missing = append(life.Missing, "all calls: this server does not record when its handlers run; use a server of wirelab")
+	}
+	return probe.Findings{Life: life}, nil
 }
 
 // assignArrivals finds out whether data arrived at the server or the client. It uses the server's

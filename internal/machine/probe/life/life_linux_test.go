@@ -65,7 +65,7 @@ func serve() error {
 // second waits for the first one's acknowledgement, which the server delays for 40 ms.
 func TestASplitRequestIsItsSending(t *testing.T) {
 	const calls = 20
-	watch, err := startPrograms()
+	watch, err := Start()
 	if errors.Is(err, host.ErrUnsupported) {
 		t.Skip(err)
 	}
@@ -88,7 +88,7 @@ func TestASplitRequestIsItsSending(t *testing.T) {
 	if _, err := fmt.Fscanln(output, &m.Port); err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.SetServerPort(m.Port); err != nil {
+	if err := watch.(probe.PortWatch).SetServerPort(m.Port); err != nil {
 		t.Fatal(err)
 	}
 	m.BeginNS = clock.Now()

@@ -11,12 +11,11 @@
 // CLOCK_MONOTONIC. The programs run with pauses. The calls in the pauses show how much slower the
 // programs make a call. If calls are slow, the programs run all the time.
 //
-// divideCalls computes thirteen stages from these times. Without times from the kernel,
-// divideCallsCoarsely computes three stages.
+// divideCalls computes thirteen stages from these times. Where the kernel refuses programs, and for
+// several calls in flight, package gotrace divides calls instead.
 package life
 
 import (
-	"fmt"
 	"slices"
 	"sort"
 
@@ -50,8 +49,6 @@ var Stages = []string{
 	"server: encode", "send answer", "wake client", "client: schedule", "receive answer", "client: decode",
 }
 
-var coarseStages = []string{"request", "handler", "answer"}
-
 // divideCalls divides calls into stages. The durations of a call's stages add up to its time. Calls
 // and events must be in order of time. on holds the periods in which no event was lost.
 func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *record.Life {
@@ -74,21 +71,6 @@ func divideCalls(calls, handled [][2]int64, events []event, on []probe.Span) *re
 		life.Calls = append(life.Calls, durations(instants))
 	}
 	life.TracedNS, life.BareNS = probe.MeanInTurns(calls, on)
-	return life
-}
-
-// divideCallsCoarsely divides calls into coarseStages, using only times of the processes.
-func divideCallsCoarsely(calls, handled [][2]int64) *record.Life {
-	life := &record.Life{Stages: coarseStages}
-	for _, call := range calls {
-		begin, end := call[0], call[0]+call[1]
-		handler, found := singleHandler(handled, begin, end)
-		if !found {
-			life.Untold++
-			continue
-		}
-		life.Calls = append(life.Calls, durations([]int64{begin, handler[0], handler[0] + handler[1], end}))
-	}
 	return life
 }
 
@@ -172,35 +154,4 @@ func durations(instants []int64) []int64 {
 		steps[i] = instants[i+1] - instants[i]
 	}
 	return steps
-}
-
-// A CoarseWatch measures three stages of a call from times that the processes record. It works on
-// every machine, and does not slow calls down.
-type CoarseWatch struct{ coverage probe.Coverage }
-
-// StartCoarseWatch returns a CoarseWatch. why is the reason for not measuring the other stages.
-func StartCoarseWatch(why error) *CoarseWatch {
-	return &CoarseWatch{probe.Coverage{
-		Method:  "times recorded by the processes themselves",
-		Missing: []string{fmt.Sprintf("the stages of request and answer: %v", why)},
-	}}
-}
-
-// Coverage returns how the probe works here.
-func (c *CoarseWatch) Coverage() probe.Coverage { return c.coverage }
-
-// AddProcess does nothing, because the processes record the times themselves.
-func (*CoarseWatch) AddProcess(probe.End, int) error { return nil }
-
-// Stop returns the duration of the three stages of each call.
-func (c *CoarseWatch) Stop(m probe.MeasuredWindow) (probe.Findings, error) {
-	return lifeFindings(divideCallsCoarsely(m.Calls, m.Handled), c.coverage, m), nil
-}
-
-func lifeFindings(life *record.Life, how probe.Coverage, m probe.MeasuredWindow) probe.Findings {
-	life.Method, life.Missing = how.Method, how.Missing
-	if len(m.Calls) > 0 && len(m.Handled) == 0 {
-		life.Missing = append(life.Missing, "all calls: this server does not record when its handlers run; use a server of wirelab")
-	}
-	return probe.Findings{Life: life}
 }

@@ -83,10 +83,3 @@ func TestTurnsTellTheCost(t *testing.T) {
 		t.Errorf("traced %v, bare %v, %d untold; want 40, 8 and 2", *life.TracedNS, *life.BareNS, life.Untold)
 	}
 }
-
-func TestTellCoarsely(t *testing.T) {
-	life := divideCallsCoarsely([][2]int64{{100, 150}, {300, 10}}, [][2]int64{{160, 10}})
-	if len(life.Calls) != 1 || !slices.Equal(life.Calls[0], []int64{60, 10, 80}) || life.Untold != 1 {
-		t.Errorf("%v, %d untold", life.Calls, life.Untold)
-	}
-}
