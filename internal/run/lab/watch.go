@@ -13,11 +13,13 @@ import (
 	probes "wirelab.dev/internal/machine/probe/catalog"
 	"wirelab.dev/internal/run/crowd"
 	"wirelab.dev/internal/run/worker"
+	"wirelab.dev/internal/wire/service"
 )
 
-// startObserver starts the probe of a cell. Calls of several clients are followed by execution traces.
+// startObserver starts the probe of a cell. Calls of several clients, or to a service, are followed by
+// execution traces.
 func startObserver(c scenario.Cell) (*worker.Observer, error) {
-	if c.Probe == record.ProbeLife && c.Clients > 1 {
+	if c.Probe == record.ProbeLife && (c.Clients > 1 || c.Variant.Stack == service.StackName) {
 		return worker.ObserveTraces()
 	}
 	return worker.StartObserver(string(c.Probe))

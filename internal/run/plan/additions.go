@@ -181,7 +181,6 @@ func partNameOf(link string) string {
 var notForServices = map[scenario.Probe]string{
 	record.ProbeOffCPU:      "it names the waiting functions of one process, and a service may have several: --probe syscalls shows the system calls in which it waits, and for how long",
 	record.ProbeAllocations: "only wirelab's own workers sample their heap for it: use the service's own profiler, as net/http/pprof in Go",
-	record.ProbeLife:        "it needs wirelab's own server, which notes when its handlers run: --probe cpu,syscalls shows where the time goes, and --traceparent follows requests in a tracing system",
 }
 
 // ServiceProbes lists the probes that can observe a service of the user's own.

@@ -22,12 +22,17 @@ type threadEvent struct {
 	kind   threadEventKind
 }
 
-// withoutCPU returns a function of time that is 1 while threads of the process have work, and none
-// of them has a CPU.
-func withoutCPU(events []threadEvent) weights {
+// cpuTimes says when a process had no CPU.
+type cpuTimes struct {
+	known bool
+	// without is 1 while threads of the process have work, and none of them has a CPU. asleep is 1
+	// while all of them wait for something else.
+	without, asleep weights
+}
+
+func cpuTimesOf(events []threadEvent) cpuTimes {
 	slices.SortStableFunc(events, func(a, b threadEvent) int { return cmp.Compare(a.at, b.at) })
-	last := map[uint32]threadEventKind{}
-	var without weights
+	last, times := map[uint32]threadEventKind{}, cpuTimes{known: len(events) > 0}
 	running, ready := 0, 0
 	count := func(kind threadEventKind, by int) {
 		switch kind {
@@ -44,11 +49,16 @@ func withoutCPU(events []threadEvent) weights {
 		count(last[e.thread], -1)
 		count(e.kind, 1)
 		last[e.thread] = e.kind
-		value := 0.0
-		if ready > 0 && running == 0 {
-			value = 1
+		without, asleep := 0.0, 0.0
+		switch {
+		case running > 0:
+		case ready > 0:
+			without = 1
+		default:
+			asleep = 1
 		}
-		without.set(e.at, value)
+		times.without.set(e.at, without)
+		times.asleep.set(e.at, asleep)
 	}
-	return without
+	return times
 }

@@ -115,19 +115,19 @@ func (w *cpuWatch) collect() {
 	}
 }
 
-// stopWatching returns, for each end, when its process had work but no CPU.
-func (w *cpuWatch) stopWatching() (without [2]weights, err error) {
+// stopWatching returns, for each end, when its process had no CPU.
+func (w *cpuWatch) stopWatching() (times [2]cpuTimes, err error) {
 	close(w.stop)
 	<-w.done
 	lost, err := w.events.LostEvents()
 	if err = errors.Join(w.failed, err, w.session.Close()); err != nil {
-		return without, fmt.Errorf("observe waits for CPUs: %w", err)
+		return times, fmt.Errorf("observe waits for CPUs: %w", err)
 	}
 	for end, seen := range w.seen {
 		if lost > 0 || len(seen) == maxCPUEvents {
-			return without, fmt.Errorf("observe waits for CPUs: %w", probe.ErrTooManyEvents)
+			return [2]cpuTimes{}, fmt.Errorf("observe waits for CPUs: %w", probe.ErrTooManyEvents)
 		}
-		without[end] = withoutCPU(seen)
+		times[end] = cpuTimesOf(seen)
 	}
-	return without, nil
+	return times, nil
 }

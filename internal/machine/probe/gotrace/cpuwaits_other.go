@@ -13,4 +13,4 @@ func startCPUWatch() (*cpuWatch, error) { return nil, host.NeedsLinux("observe w
 
 func (*cpuWatch) addProcess(probe.End, int) error { return nil }
 
-func (*cpuWatch) stopWatching() (without [2]weights, _ error) { return without, nil }
+func (*cpuWatch) stopWatching() (times [2]cpuTimes, _ error) { return times, nil }

@@ -10,16 +10,26 @@ import (
 // maxCalls limits the calls of a window that are divided. More are sampled evenly.
 const maxCalls = 6000
 
-// divideTurn divides the calls of a turn into stages. Every nth call is divided.
-func divideTurn(client, server *timeline, window [2]int64, nth int, life *record.Life) {
-	begin, end := max(window[0], client.span.BeginNS, server.span.BeginNS), min(window[1], client.span.EndNS, server.span.EndNS)
+// divideTurn divides the calls of a turn into stages. Every nth call is divided. server is nil for a
+// service that does not trace itself; then service says when it had a CPU.
+func divideTurn(client, server *timeline, service cpuTimes, window [2]int64, nth int, life *record.Life) {
+	begin, end := max(window[0], client.span.BeginNS), min(window[1], client.span.EndNS)
+	if server != nil {
+		begin, end = max(begin, server.span.BeginNS), min(end, server.span.EndNS)
+	}
 	regions := slices.Clone(client.regions)
 	slices.SortFunc(regions, func(a, b region) int { return cmp.Compare(a.begin, b.begin) })
 	for i, call := range regions {
 		if call.begin < begin || call.end > end || i%nth != 0 {
 			continue
 		}
-		stages, divided := divideCall(client, server, call)
+		var stages []int64
+		divided := false
+		if server != nil {
+			stages, divided = divideCall(client, server, call)
+		} else {
+			stages, divided = divideAtClient(client, service, call)
+		}
 		if !divided {
 			life.Untold++
 			continue
@@ -50,6 +60,30 @@ func divideCall(client, server *timeline, call region) (stages []int64, divided 
 		b.add(server, &answering, h.goroutine, h.from, h.to)
 	}
 	b.follow(client, &understanding, leg{call.goroutine, call.end, sent, sendAnswer, transferAnswer, clientSocket})
+	return b[:], true
+}
+
+// divideAtClient divides a call to a service that does not trace itself.
+func divideAtClient(client *timeline, service cpuTimes, call region) (stages []int64, divided bool) {
+	hops, sent, found := client.ask(call, call.end)
+	if !found {
+		return nil, false
+	}
+	var b bill
+	for _, h := range hops {
+		b.add(client, &asking, h.goroutine, h.from, h.to)
+	}
+	hops, a := client.trail(call.goroutine, call.end, sent)
+	noticed := max(a.noticed, sent)
+	if service.known {
+		without, asleep := int64(service.without.integral(sent, noticed)), int64(service.asleep.integral(sent, noticed))
+		b[serverNoCPU] += without
+		b[serviceWaits] += asleep
+		b[serviceRuns] += noticed - sent - without - asleep
+	} else {
+		b[serviceAndWire] += noticed - sent
+	}
+	b.passOn(client, &understanding, hops, noticed)
 	return b[:], true
 }
 
@@ -93,8 +127,12 @@ func (b *bill) follow(t *timeline, p *phase, l leg) {
 		b.readByOther(t, p, &l, hops[last].goroutine, l.sent, begun)
 		b.wait(t, p, l.transfer, begun, noticed)
 	}
-	slices.Reverse(hops)
-	for _, h := range hops {
+	b.passOn(t, p, hops, noticed)
+}
+
+// passOn adds the time of a trail, whose last hop comes first, after the message was noticed.
+func (b *bill) passOn(t *timeline, p *phase, hops []hop, noticed int64) {
+	for _, h := range slices.Backward(hops) {
 		from := max(h.from, noticed)
 		if p == &receiving {
 			// Calls that this goroutine handled before.

@@ -47,7 +47,7 @@ func multiplexed() (client, server *timeline) {
 func divideOne(t *testing.T, client, server *timeline) map[string]int64 {
 	t.Helper()
 	life := &record.Life{}
-	divideTurn(client, server, [2]int64{0, 1000}, 1, life)
+	divideTurn(client, server, cpuTimes{}, [2]int64{0, 1000}, 1, life)
 	if len(life.Calls) != 1 || life.Untold != 0 || life.Begins[0] != client.regions[0].begin {
 		t.Fatalf("%+v; want one call", life)
 	}
@@ -156,24 +156,56 @@ func TestCallsWithoutHandler(t *testing.T) {
 	client, server := multiplexed()
 	server.byName = nil
 	life := &record.Life{}
-	divideTurn(client, server, [2]int64{0, 1000}, 1, life)
-	divideTurn(client, server, [2]int64{101, 1000}, 1, life) // the call began before this window
+	divideTurn(client, server, cpuTimes{}, [2]int64{0, 1000}, 1, life)
+	divideTurn(client, server, cpuTimes{}, [2]int64{101, 1000}, 1, life) // the call began before this window
 	if life.Untold != 1 || len(life.Calls) != 0 {
 		t.Errorf("%+v; want one call whose stages are unknown", life)
 	}
 }
 
-func TestWithoutCPU(t *testing.T) {
-	got := withoutCPU([]threadEvent{
+// TestServiceThatDoesNotTraceItself: only the client's stages are known, and when the service had a CPU.
+func TestServiceThatDoesNotTraceItself(t *testing.T) {
+	client, _ := multiplexed()
+	usual := map[string]int64{"client: encode": 25, "client: run queue": 15, "receive answer": 2, "client: decode": 18}
+	for name, c := range map[string]struct {
+		service cpuTimes
+		want    map[string]int64
+	}{
+		"unknown processes": {want: map[string]int64{"service and wire": 100}},
+		"known processes": {
+			cpuTimes{known: true, without: weights{{140, 1}, {150, 0}}, asleep: weights{{10, 1}, {140, 0}, {200, 1}, {260, 0}}},
+			map[string]int64{"server: no CPU": 10, "service: waits": 10 + 30, "service: runs": 50},
+		},
+	} {
+		maps.Copy(c.want, usual)
+		life := &record.Life{}
+		divideTurn(client, nil, c.service, [2]int64{0, 1000}, 1, life)
+		if len(life.Calls) != 1 {
+			t.Fatalf("%s: %+v", name, life)
+		}
+		got := map[string]int64{}
+		for i, ns := range life.Calls[0] {
+			if ns != 0 {
+				got[Stages[i]] = ns
+			}
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: the stages are %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestCPUTimes(t *testing.T) {
+	times := cpuTimesOf([]threadEvent{
 		{10, 1, threadRuns}, {20, 1, threadPreempted}, {30, 1, threadRuns}, {35, 2, threadWoken},
 		{40, 1, threadSleeps}, {50, 1, threadWoken}, {55, 1, threadWoken}, {60, 1, threadRuns},
 		{65, 1, threadPreempted}, {66, 2, threadRuns}, {70, 2, threadSleeps}, {90, 1, threadRuns},
 	})
 	want := weights{{20, 1}, {30, 0}, {50, 1}, {60, 0}, {65, 1}, {66, 0}, {70, 1}, {90, 0}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	if !slices.Equal(times.without, want) || !slices.Equal(times.asleep, weights{{40, 1}, {50, 0}}) {
+		t.Errorf("without a CPU %v, want %v; asleep %v", times.without, want, times.asleep)
 	}
-	if lost := got.integral(25, 80); lost != 5+10+1+10 {
+	if lost := times.without.integral(25, 80); lost != 5+10+1+10 {
 		t.Errorf("between 25 and 80, %v ns without a CPU, want 26", lost)
 	}
 }

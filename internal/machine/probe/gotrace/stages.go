@@ -32,6 +32,10 @@ const (
 	clientDecode
 	clientNoCPU // other programs had the CPU
 	serverNoCPU
+	// The rest is of services that do not trace themselves.
+	serviceRuns
+	serviceWaits
+	serviceAndWire
 	stageCount
 )
 
@@ -65,6 +69,9 @@ var Stages = []string{
 	clientDecode:    "client: decode",
 	clientNoCPU:     "client: no CPU",
 	serverNoCPU:     "server: no CPU",
+	serviceRuns:     "service: runs",
+	serviceWaits:    "service: waits",
+	serviceAndWire:  "service and wire",
 }
 
 // A phase names the stages to which a goroutine's time belongs in one part of a call.

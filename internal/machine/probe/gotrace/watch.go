@@ -64,9 +64,9 @@ func (w *Watch) Coverage() probe.Coverage {
 // Stop divides the calls of the window into stages, and removes the traces.
 func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error) {
 	defer func() { err = cmp.Or(err, os.RemoveAll(w.folder)) }()
-	var noCPU [2]weights
+	var cpus [2]cpuTimes
 	if w.cpus != nil {
-		if noCPU, err = w.cpus.stopWatching(); err != nil {
+		if cpus, err = w.cpus.stopWatching(); err != nil {
 			return findings, err
 		}
 	}
@@ -86,24 +86,36 @@ func (w *Watch) Stop(m probe.MeasuredWindow) (findings probe.Findings, err error
 		if err != nil {
 			return findings, err
 		}
-		both[probe.Server].noCPU, both[probe.Client].noCPU = noCPU[probe.Server], noCPU[probe.Client]
+		for end, one := range both {
+			if one != nil {
+				one.noCPU = cpus[end].without
+			}
+		}
 		turns = append(turns, both)
 		traced = append(traced, probe.Span{BeginNS: turn * cycleNS, EndNS: turn*cycleNS + turnNS})
 		calls += len(both[probe.Client].regions)
 	}
 	for _, both := range turns {
-		divideTurn(both[probe.Client], both[probe.Server], [2]int64{m.BeginNS, m.EndNS}, 1+calls/maxCalls, life)
+		divideTurn(both[probe.Client], both[probe.Server], cpus[probe.Server], [2]int64{m.BeginNS, m.EndNS}, 1+calls/maxCalls, life)
 	}
 	life.TracedNS, life.BareNS = probe.MeanInTurns(m.Calls, traced)
-	if len(turns) == 0 {
-		life.Missing = append(life.Missing, "all calls: a worker did not trace itself: both ends must be wirelab's own")
+	switch {
+	case len(turns) == 0:
+		life.Missing = append(life.Missing, "all calls: the client did not trace itself: it must be wirelab's own")
+	case turns[0][probe.Server] == nil && !cpus[probe.Server].known:
+		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself, and its processes are not known")
+	case turns[0][probe.Server] == nil:
+		life.Missing = append(life.Missing, "the stages of the service: it does not trace itself; of its processes it is known when they have a CPU")
 	}
 	return probe.Findings{Life: life}, nil
 }
 
 func (w *Watch) readTurn(turn int64) (both [2]*timeline, err error) {
-	for _, end := range []probe.End{probe.Server, probe.Client} {
+	for _, end := range []probe.End{probe.Client, probe.Server} {
 		file, err := os.Open(turnFile(w.TraceFile(end), turn))
+		if end == probe.Server && errors.Is(err, fs.ErrNotExist) {
+			break // the server is not wirelab's own
+		}
 		if err != nil {
 			return both, err
 		}
