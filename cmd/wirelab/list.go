@@ -1,16 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"wirelab.dev/internal/base/lists"
-	"wirelab.dev/internal/base/tuning"
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/run/plan"
 	"wirelab.dev/internal/run/worker/body"
@@ -44,52 +40,10 @@ those of one client; a record has the settings of its trial.`,
 		if err == nil {
 			l.Formats = lists.Map(report.Formats(), func(f report.Format) plan.ListedName { return plan.ListedName{Name: f.Name, Help: f.About} })
 		}
-		return commandResult{value: l, words: func(w io.Writer) error { return printListing(w, l) }}, err
+		return commandResult{value: l, words: l.Write}, err
 	})
 	cmd.Flags().BoolVar(&settings, "settings", false, "list the settings that differ from a library's default")
 	return cmd
-}
-
-func printListing(to io.Writer, l *plan.Listing) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "STACKS")
-	for _, s := range l.Stacks {
-		fmt.Fprintf(w, "  %s\t%s; connections: %s\n", s.Name, s.Help, s.Connection)
-		printOptions(w, s.Options)
-	}
-	fmt.Fprintln(w, "  every stack\t")
-	printOptions(w, l.Common)
-	fmt.Fprint(w, "\nWORKLOADS\n")
-	for _, work := range l.Workloads {
-		fmt.Fprintf(w, "  %s\t%s\n", work.Name, work.Help)
-		printOptions(w, work.Options)
-	}
-	for _, group := range []struct {
-		title  string
-		things []plan.ListedName
-	}{{"LINKS", l.Links}, {"STUDIES", l.Studies}, {"EXPORT FORMATS", l.Formats}} {
-		fmt.Fprintf(w, "\n%s\n", group.title)
-		for _, t := range group.things {
-			fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Help)
-		}
-	}
-	return w.Flush()
-}
-
-func printOptions(w *tabwriter.Writer, options []plan.ListedOption) {
-	for _, o := range options {
-		values := cmp.Or(strings.Join(o.Values, "|"), "…")
-		help := o.Help
-		if o.Default != "" {
-			help += " (default " + o.Default + ")"
-		}
-		fmt.Fprintf(w, "    %s=%s\t%s\n", o.Key, values, help)
-	}
-}
-
-type variantSettings struct {
-	Variant  string           `json:"variant"`
-	Settings []tuning.Setting `json:"settings"`
 }
 
 // listSettings lists the settings of the named variants, or of every stack if none is named.
@@ -97,7 +51,7 @@ func listSettings(variants []string) (commandResult, error) {
 	if len(variants) == 0 {
 		variants = plan.StackNames()
 	}
-	var all []variantSettings
+	var all []plan.VariantSettings
 	for _, text := range variants {
 		v, err := scenario.ParseVariant(text)
 		if err != nil {
@@ -110,25 +64,7 @@ func listSettings(variants []string) (commandResult, error) {
 		if err != nil {
 			return commandResult{}, err
 		}
-		all = append(all, variantSettings{v.String(), settings})
+		all = append(all, plan.VariantSettings{Variant: v.String(), Settings: settings})
 	}
-	return commandResult{value: map[string]any{"variants": all}, words: func(w io.Writer) error { return printSettings(w, all) }}, nil
-}
-
-func printSettings(to io.Writer, all []variantSettings) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	for i, v := range all {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		fmt.Fprintf(w, "%s\n", v.Variant)
-		fmt.Fprint(w, "  END\tSETTING\tVALUE\tDEFAULT\tREASON\n")
-		for _, s := range v.Settings {
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", s.Side, s.Name, s.Value, s.Default, s.Why)
-		}
-		if err := w.Flush(); err != nil { // each variant has its own column widths
-			return err
-		}
-	}
-	return nil
+	return commandResult{value: map[string]any{"variants": all}, words: func(w io.Writer) error { return plan.WriteSettings(w, all) }}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -207,31 +206,8 @@ func (j *journeyFlags) read(text string) (string, error) {
 	if target == "" {
 		return "", fmt.Errorf("%s names no target: write `target: http://…`, or give --target URL", text)
 	}
-	return target, j.checkTargets(text, target)
-}
-
-// checkTargets checks where the steps of HTTP and of gRPC go.
-func (j *journeyFlags) checkTargets(text, target string) error {
-	where, err := url.Parse(target)
-	if err != nil || where.Path != "" && where.Path != "/" || where.RawQuery != "" || !slices.Contains([]string{"http", "https", "grpc", "grpcs"}, where.Scheme) {
-		return fmt.Errorf("%s: found the target %q: want http://, https://, grpc:// or grpcs:// with a host and no path, because each step has its own", text, target)
-	}
-	onlyGRPC, calls := strings.HasPrefix(where.Scheme, "grpc"), len(j.script.Methods()) > 0
-	switch {
-	case onlyGRPC && j.script.UsesHTTP():
-		return fmt.Errorf("%s: the target %s takes no steps of HTTP: write target: http://… for them, and grpc: %s", text, target, target)
-	case onlyGRPC || !calls:
-		return nil
-	case j.script.GRPC == "":
-		return fmt.Errorf("%s: the steps with call go to a gRPC service, and the file does not say where: write grpc: grpc://HOST:PORT beside target", text)
-	}
-	if j.grpc, err = service.ParseTarget(j.script.GRPC, "grpc"); err == nil && (!j.grpc.Wire.IsGRPC() || j.grpc.Path != "") {
-		err = fmt.Errorf("found %q: want grpc://HOST:PORT or grpcs://HOST:PORT", j.script.GRPC)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: grpc: %w", text, err)
-	}
-	return nil
+	j.grpc, err = j.script.CheckTargets(text, target)
+	return target, err
 }
 
 // check returns an error if a flag cannot be combined with a file of user steps.

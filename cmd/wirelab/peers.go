@@ -7,7 +7,6 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -47,24 +46,8 @@ func (a *app) peersListCommand() *cobra.Command {
 		if err != nil {
 			return commandResult{}, err
 		}
-		return commandResult{value: all, words: func(w io.Writer) error { return printPeers(w, all) }}, nil
+		return commandResult{value: all, words: func(w io.Writer) error { return peer.WriteList(w, all) }}, nil
 	})
-}
-
-func printPeers(to io.Writer, all []peer.PeerState) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "peer\tlanguage\tserves\tstate")
-	for _, p := range all {
-		state := "not built: wirelab peers build " + p.Name
-		switch {
-		case p.Program != "":
-			state = "built"
-		case p.Missing != "":
-			state = "cannot be built: " + p.Missing
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Language, p.Libraries, state)
-	}
-	return w.Flush()
 }
 
 func (a *app) peersBuildCommand() *cobra.Command {

@@ -16,13 +16,11 @@ import (
 	"wirelab.dev/internal/data/scenario"
 	"wirelab.dev/internal/judge/advice"
 	"wirelab.dev/internal/judge/advice/rank"
-	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/publish"
 	"wirelab.dev/internal/show/report"
 	"wirelab.dev/internal/show/report/format"
 	"wirelab.dev/internal/show/report/gate"
-	"wirelab.dev/internal/show/report/table"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -144,9 +142,8 @@ func (a *app) diffCommand() *cobra.Command {
 	var (
 		flags        gateFlags
 		form, output string
-		// only holds texts that cell names must contain: in the earlier run, and in the later run.
-		only   [2]string
-		asJSON bool
+		of           publish.TwoRuns
+		asJSON       bool
 	)
 	forms := []string{"text", "json", "markdown", "junit"}
 	cmd := &cobra.Command{
@@ -183,7 +180,8 @@ a figure of the later run, as in 'p99>20ms'. docs/load.md lists all forms.`,
 			if err != nil {
 				return usageError(err)
 			}
-			after, err := a.diff(args[0], args[1], only, &gates{conditions: conditions, undecided: flags.undecided})
+			of.Directories = [2]string(args)
+			after, err := a.reader().Diff(of, (&gates{conditions: conditions, undecided: flags.undecided}).find)
 			if err != nil {
 				return usageError(err)
 			}
@@ -204,32 +202,10 @@ a figure of the later run, as in 'p99>20ms'. docs/load.md lists all forms.`,
 	f.StringVar(&form, "format", "text", "output `format`: "+strings.Join(forms, ", "))
 	f.StringVarP(&output, "output", "o", "", "`file` to write (default: standard output)")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, as --format json does")
-	f.StringVar(&only[0], "before-cell", "", "only the earlier run's cells whose name contains this `text`")
-	f.StringVar(&only[1], "after-cell", "", "only the later run's cells whose name contains this `text`")
+	f.StringVar(&of.Only[0], "before-cell", "", "only the earlier run's cells whose name contains this `text`")
+	f.StringVar(&of.Only[1], "after-cell", "", "only the later run's cells whose name contains this `text`")
 	setCompletions(cmd, "format", forms)
 	return cmd
-}
-
-// diff compares the cells whose names contain the texts in only. It judges the later run.
-func (a *app) diff(before, after string, only [2]string, g *gates) (*report.Run, error) {
-	var runs [2]*report.Run
-	for i, directory := range []string{before, after} {
-		var err error
-		if runs[i], err = a.readRun(directory); err != nil {
-			return nil, err
-		}
-		if err := runs[i].Summary.KeepOnly(only[i]); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", [2]string{"--before-cell", "--after-cell"}[i], directory, err)
-		}
-	}
-	d, err := analysis.NewDiff(runs[0].Summary, runs[1].Summary)
-	if err != nil {
-		return nil, err
-	}
-	d.Before, d.After = before, after
-	runs[1].Gates = g.find(runs[1].Summary, d)
-	runs[1].Since = gate.NewDiffReport(d, runs[1].Gates)
-	return runs[1], nil
 }
 
 func (a *app) explainCommand() *cobra.Command {
@@ -260,53 +236,17 @@ Without --cells it compares the first and the slowest cell of the smallest messa
 		if err := oneRunArgument(nil, args); err != nil {
 			return found, usageError(err)
 		}
-		e, err := a.explain(args[0], cells, rules)
+		e, err := a.reader().Explain(args[0], cells, rules)
 		if err != nil {
 			return found, usageError(err)
 		}
-		words := advice.Explain(e)
-		found.value = struct {
-			*insight.Explanation
-			Words []string `json:"words"`
-		}{e, words}
-		found.words = func(w io.Writer) error {
-			return errors.Join(format.WriteSentences(w, words, format.TerminalOf(w)), table.WriteExplanation(w, e))
-		}
+		found.value, found.words = e, e.Write
 		return found, nil
 	})
 	f := cmd.Flags()
 	f.StringVar(&cells, "cells", "", "the `cells` to explain: one, or two separated by a comma")
 	f.StringVar(&rules, "categories", "", "a `file` of rules to use instead of the built-in rules; `default` prints the built-in rules")
 	return cmd
-}
-
-func (a *app) explain(directory, cells, rules string) (*insight.Explanation, error) {
-	var categories *insight.Categories
-	if rules != "" {
-		text, err := os.ReadFile(rules)
-		if err != nil {
-			return nil, fmt.Errorf("--categories: %w", err)
-		}
-		if categories, err = insight.ParseCategories(text); err != nil {
-			return nil, fmt.Errorf("--categories: %s: %w", rules, err)
-		}
-	}
-	seen, err := a.reader().ReadWithCategories(categories, directory)
-	if err != nil {
-		return nil, err
-	}
-	insights := seen.Summary.Insights
-	if len(insights) == 0 {
-		return nil, fmt.Errorf("run %s has no probes: measure it again with --probe life,syscalls,cpu (on agents with --allow-probes: --probe syscalls,cpu)", directory)
-	}
-	if cells == "" {
-		return insight.ExplainDefault(insights), nil
-	}
-	e, err := insight.ExplainCells(cells, insights)
-	if err != nil {
-		return nil, fmt.Errorf("--cells: %w", err)
-	}
-	return e, nil
 }
 
 var lifecycles = []string{"kept", "new"}

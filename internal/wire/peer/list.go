@@ -1,5 +1,11 @@
 package peer
 
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
 // These lists of workloads and connection modes are shared by several peers.
 var (
 	echoOnly       = []string{"echo"}
@@ -119,4 +125,21 @@ var rivals = Peer{
 	module:    "peers/rivals",
 	steps:     [][]string{{"go", "build", "-trimpath", "-o", outputName, "."}},
 	built:     "wirelab-peer-rivals",
+}
+
+// WriteList prints one line for each peer.
+func WriteList(to io.Writer, all []PeerState) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "peer\tlanguage\tserves\tstate")
+	for _, p := range all {
+		state := "not built: wirelab peers build " + p.Name
+		switch {
+		case p.Program != "":
+			state = "built"
+		case p.Missing != "":
+			state = "cannot be built: " + p.Missing
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Name, p.Language, p.Libraries, state)
+	}
+	return w.Flush()
 }

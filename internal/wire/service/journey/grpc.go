@@ -2,7 +2,9 @@ package journey
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 
 	"wirelab.dev/internal/base/expect"
 	"wirelab.dev/internal/base/lists"
@@ -93,4 +95,29 @@ func (a *action) decode(seen expect.Answer) (_ expect.Answer, err error) {
 	}
 	seen.Body, err = a.method.Decode(seen.Body)
 	return seen, err
+}
+
+// CheckTargets checks where the steps of HTTP and of gRPC go. It returns the target of gRPC steps; no host
+// means that they go to the target of the other steps. name is the file's name.
+func (s *Script) CheckTargets(name, target string) (grpc service.Target, _ error) {
+	where, err := url.Parse(target)
+	if err != nil || where.Path != "" && where.Path != "/" || where.RawQuery != "" || !slices.Contains([]string{"http", "https", "grpc", "grpcs"}, where.Scheme) {
+		return grpc, fmt.Errorf("%s: found the target %q: want http://, https://, grpc:// or grpcs:// with a host and no path, because each step has its own", name, target)
+	}
+	onlyGRPC, calls := strings.HasPrefix(where.Scheme, "grpc"), len(s.Methods()) > 0
+	switch {
+	case onlyGRPC && s.UsesHTTP():
+		return grpc, fmt.Errorf("%s: the target %s takes no steps of HTTP: write target: http://… for them, and grpc: %s", name, target, target)
+	case onlyGRPC || !calls:
+		return grpc, nil
+	case s.GRPC == "":
+		return grpc, fmt.Errorf("%s: the steps with call go to a gRPC service, and the file does not say where: write grpc: grpc://HOST:PORT beside target", name)
+	}
+	if grpc, err = service.ParseTarget(s.GRPC, "grpc"); err == nil && (!grpc.Wire.IsGRPC() || grpc.Path != "") {
+		err = fmt.Errorf("found %q: want grpc://HOST:PORT or grpcs://HOST:PORT", s.GRPC)
+	}
+	if err != nil {
+		return grpc, fmt.Errorf("%s: grpc: %w", name, err)
+	}
+	return grpc, nil
 }
