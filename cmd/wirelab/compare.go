@@ -29,6 +29,7 @@ type compareFlags struct {
 	connections       []string
 	tls               bool
 	workload          string
+	workloads         []string // values of --workload; a comparison has only one
 	message           messageFlags
 	described         string // describes the user's own message; empty if there is none
 	samples, oneByOne bool
@@ -78,6 +79,10 @@ shows all stacks and options.`,
   wirelab compare --stack h2 --tls --target 127.0.0.1:8443 --cacert root.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(c.workloads) > 1 {
+				return usageError(fmt.Errorf("--workload: found %d (%s): a comparison has one workload; write a scenario with a part for each, and measure it with wirelab run (docs/scenarios.md)", len(c.workloads), strings.Join(c.workloads, ", ")))
+			}
+			c.workload = c.workloads[0]
 			return a.compare(cmd, &c, c.scenario)
 		},
 	}
@@ -98,7 +103,7 @@ func (c *compareFlags) register(cmd *cobra.Command) {
 	f.IntVarP(&c.requests, "requests", "n", 0, "measured `requests` per client (instead of -z)")
 	c.shape.register(cmd)
 	f.StringSliceVar(&c.connections, "conn", nil, "connection `modes`: shared, per-worker, pool, pool:N, new, resumed or 0rtt (default: each stack's own)")
-	f.StringVar(&c.workload, "workload", "echo", "`service` to call, as in users:op=get-user,work=0s")
+	f.StringArrayVar(&c.workloads, "workload", []string{"echo"}, "`service` to call, as in users:op=get-user,work=0s")
 	c.message.register(f)
 	f.BoolVar(&c.oneByOne, "one-by-one", false, "measure one variant after another, instead of letting the variants of a point take turns of tens of milliseconds")
 	f.BoolVar(&c.samples, "samples", false, "save every sample in Parquet files")

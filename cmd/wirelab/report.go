@@ -211,7 +211,7 @@ a figure of the later run, as in 'p99>20ms'. docs/load.md lists all forms.`,
 func (a *app) explainCommand() *cobra.Command {
 	var cells, rules string
 	cmd := a.resultCommand(oneJSONObject, &cobra.Command{
-		Use:   "explain RUN",
+		Use:   "explain RUN [LATER-RUN]",
 		Short: "Show where the time goes, or why one cell takes longer than another",
 		Long: `Explain reads the probes of a run, and shows where the difference
 between two of its cells lies: by stage of a call, by category of CPU time, by
@@ -220,23 +220,27 @@ cell's time goes. A run has probes if it was made with --probe, or if its
 scenario asks for them.
 
 Name a cell by a part of its name that identifies it: tcp, grpc/echo/64B, c=50.
-Without --cells it compares the first and the slowest cell of the smallest message.`,
+Without --cells it compares the first and the slowest cell of the smallest message,
+or, if there is only one variant, of its parts, as for links, or of its clients.
+
+With two runs, it shows why a cell takes longer in the later run.`,
 		Example: `  wirelab compare --stack tcp,grpc --size 64 -c 1 --probe life,syscalls,cpu -o results
   wirelab explain results
   wirelab explain results --cells tcp,grpc
   wirelab explain results --cells grpc
   wirelab explain results --cells grpc/echo/64B,grpc/echo/4KiB --categories mine.yaml
+  wirelab explain before after --cells grpc
   wirelab explain --categories default > mine.yaml     # rules to start from`,
-		Args: cobra.MaximumNArgs(1),
+		Args: argumentCount(0, 2, "one run's directory, or two, the earlier first"),
 	}, func(_ *cobra.Command, args []string) (found commandResult, err error) {
 		if rules == "default" && len(args) == 0 {
 			write := func(w io.Writer) error { _, err := w.Write(insight.BuiltInCategoriesText); return err }
 			return commandResult{words: write}, nil
 		}
-		if err := oneRunArgument(nil, args); err != nil {
-			return found, usageError(err)
+		if len(args) == 0 {
+			return found, usageError(errors.New("found 0 arguments: give one run's directory, or two, the earlier first"))
 		}
-		e, err := a.reader().Explain(args[0], cells, rules)
+		e, err := a.reader().Explain(args, cells, rules)
 		if err != nil {
 			return found, usageError(err)
 		}

@@ -532,6 +532,7 @@ export interface EndReadings {
   syscalls: Syscall[]; // the most frequent first
   cpu?: Breakdown; // time on a CPU
   off_cpu?: Breakdown; // time that threads waited, summed over all threads
+  missing?: string[]; // Missing says which probes saw nothing of this end, and why.
 }
 
 /** An ErrorCount counts the failures of one class and code. */
@@ -608,6 +609,8 @@ export interface Insight {
   request_bytes: number; // payload size of a request
   response_bytes: number; // payload size of a response
   clients: number; // number of concurrent clients
+  link?: string; // emulated network; absent means that there is none
+  run?: string; // name of the run, if cells of two runs are explained
   mean_us: number | null; // mean time of a call without a probe; null if the cell was not measured
   passes: Pass[];
   client: EndReadings;
@@ -702,6 +705,7 @@ export interface Lead {
 
 /** A Life divides the time of a call into stages. */
 export interface Life {
+  clients: number; // number of clients at once, which may differ from the cell's
   calls: number; // calls whose stages were separated
   untold: number; // calls whose stages could not be separated
   mean_us: number; // mean time of a call

@@ -108,7 +108,7 @@ func allocationSentences(s *analysis.Summary) []string {
 // Explain names the largest parts of a cell's time, or of the difference between two cells, from
 // the readings of probes.
 func Explain(e *insight.Explanation) []string {
-	return slices.Concat(stageSentences(e), cpuTimeSentence(e), systemCallSentence(e))
+	return slices.Concat(stageSentences(e), cpuTimeSentence(e), systemCallSentence(e), waitSentence(e), allocatedSentence(e))
 }
 
 // probeExplanation explains the difference between insight.DefaultPair's two cells.
@@ -146,7 +146,9 @@ func stageSentences(e *insight.Explanation) []string {
 // distinctNames names two cells by the property in which they differ, usually the variant.
 func distinctNames(e *insight.Explanation) (of, against string) {
 	for _, named := range []func(*insight.Insight) string{
+		func(i *insight.Insight) string { return "of the run " + i.Run },
 		overName,
+		func(i *insight.Insight) string { return "over " + cmp.Or(i.Link, "no link") },
 		func(i *insight.Insight) string { return "of " + i.Workload },
 		func(i *insight.Insight) string { return "of " + words.PayloadText(i.Payload) },
 		func(i *insight.Insight) string { return "with " + words.Clients(i.Clients) },
@@ -167,7 +169,11 @@ func overName(i *insight.Insight) string {
 }
 
 func sizeAndClients(i *insight.Insight) string {
-	return " " + words.SizeClause(i.Payload) + "with " + words.Clients(i.Clients)
+	clients := i.Clients
+	if i.Life != nil {
+		clients = i.Life.Clients
+	}
+	return " " + words.SizeClause(i.Payload) + "with " + words.Clients(clients)
 }
 
 // cpuTimeSentence explains the CPU time of a call at both ends.

@@ -42,7 +42,7 @@ export function LifeChart({ insights, where }: { insights: Insight[]; where: str
     <figure class="chart life">
       <figcaption>
         <h3>The life of one call, {where}</h3>
-        <p class="note">From left to right, in microseconds, with one call at a time. {callsTold(bars.map(({ life }) => life))}</p>
+        <p class="note">From left to right, in microseconds, with {range(bars.map(({ life }) => life.clients), (n) => counted(n, "client"))}. {callsTold(bars.map(({ life }) => life))}</p>
       </figcaption>
       <div class="choices">
         <Choice label="Calls" options={Object.keys(calls) as Calls[]} chosen={wanted} show={(one) => calls[one]} choose={setWanted} />

@@ -2,10 +2,8 @@ package insight
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"wirelab.dev/internal/base/lists"
 )
@@ -20,13 +18,29 @@ type Explanation struct {
 
 	Stages []ExplainedFigure `json:"stages"` // a call's time by stage; empty if no probe traced calls, else one element
 	CPU    []ExplainedFigure `json:"cpu"`    // CPU time per call of each end, by category
+	// OffCPU is the time per call in which threads of each end waited, summed over all threads, by what
+	// they waited for.
+	OffCPU []ExplainedFigure `json:"off_cpu"`
+	// Allocations are heap allocations per call of each end.
+	Allocations []ExplainedAllocation `json:"allocations"`
 	// Syscalls and Counters are numbers of events per call.
 	Syscalls []Change `json:"syscalls"`
 	Counters []Change `json:"counters"`
 	// Functions are shares of the CPU time of each end, without the functions that they call.
 	Functions []Change `json:"functions"`
 
+	// Unobserved says what the probes did not see of the explained cells, and why.
+	Unobserved []string `json:"unobserved"`
+
 	Others []string `json:"others"` // names of the cells with probes that are not explained
+}
+
+// An ExplainedAllocation holds the heap allocations of an end, per call.
+type ExplainedAllocation struct {
+	End       string   `json:"end"`
+	Bytes     Change   `json:"bytes"`
+	Objects   Change   `json:"objects"`
+	Functions []Change `json:"functions"` // bytes by function, the largest difference first
 }
 
 // An ExplainedFigure holds a figure and the parts that it consists of.
@@ -63,7 +77,7 @@ func Explain(of, against *Insight) *Explanation {
 	if of.Mean != nil && a.Mean != nil && a.Mean.Value > 0 {
 		e.Mean = new(of.Mean.Value / a.Mean.Value)
 	}
-	if of.Life != nil && (against == nil || sameStages(of.Life, a.Life)) {
+	if of.Life != nil && (against == nil || of.Life != a.Life && sameStages(of.Life, a.Life)) {
 		e.Stages = []ExplainedFigure{explainStages(of, a)}
 	}
 	for _, end := range []struct {
@@ -71,11 +85,21 @@ func Explain(of, against *Insight) *Explanation {
 		a, b *EndReadings
 	}{{ClientEnd, &a.Client, &of.Client}, {ServerEnd, &a.Server, &of.Server}} {
 		if end.b.CPU != nil && (against == nil || end.a.CPU != nil) {
-			e.CPU = append(e.CPU, explainCPU(end.name, end.a.CPU, end.b.CPU))
+			e.CPU = append(e.CPU, explainBreakdown(Change{Name: "CPU time", End: end.name}, end.a.CPU, end.b.CPU))
+		}
+		if end.b.OffCPU != nil && (against == nil || end.a.OffCPU != nil) {
+			e.OffCPU = append(e.OffCPU, explainBreakdown(Change{Name: "waiting of all threads", End: end.name}, end.a.OffCPU, end.b.OffCPU))
+		}
+		if end.b.Allocated != nil && (against == nil || end.a.Allocated != nil) {
+			e.Allocations = append(e.Allocations, explainAllocation(end.name, end.a.Allocated, end.b.Allocated))
 		}
 		e.Syscalls = append(e.Syscalls, pairByName(end.name, lists.Map(end.a.Syscalls, Syscall.reading), lists.Map(end.b.Syscalls, Syscall.reading))...)
 		e.Counters = append(e.Counters, pairByName(end.name, lists.Map(end.a.Counters, Count.reading), lists.Map(end.b.Counters, Count.reading))...)
 		e.Functions = append(e.Functions, pairByName(end.name, end.a.CPU.functionReadings(), end.b.CPU.functionReadings())...)
+	}
+	e.Unobserved = of.unobserved()
+	if against != nil {
+		e.Unobserved = append(e.Unobserved, against.unobserved()...)
 	}
 	return e
 }
@@ -116,12 +140,26 @@ func explainStages(of, a *Insight) ExplainedFigure {
 	return e
 }
 
-func explainCPU(end string, a, b *Breakdown) ExplainedFigure {
+func explainBreakdown(whole Change, a, b *Breakdown) ExplainedFigure {
 	a = cmp.Or(a, &Breakdown{})
-	e := ExplainedFigure{End: end, Whole: Change{Name: "CPU time", End: end, A: a.PerCall, B: b.PerCall}}
-	e.Parts = pairByName(end, lists.Map(a.Categories, Category.reading), lists.Map(b.Categories, Category.reading))
+	whole.A, whole.B = a.PerCall, b.PerCall
+	e := ExplainedFigure{End: whole.End, Whole: whole}
+	e.Parts = pairByName(whole.End, lists.Map(a.Categories, Category.reading), lists.Map(b.Categories, Category.reading))
 	e.finish()
 	return e
+}
+
+func explainAllocation(end string, a, b *Allocation) ExplainedAllocation {
+	a = cmp.Or(a, &Allocation{})
+	return ExplainedAllocation{
+		End: end, Bytes: Change{Name: "bytes", End: end, A: a.Bytes, B: b.Bytes}, Objects: Change{Name: "objects", End: end, A: a.Objects, B: b.Objects},
+		Functions: pairByName(end, a.functionReadings(), b.functionReadings()),
+	}
+}
+
+// functionReadings returns the bytes per call that each function allocates.
+func (a *Allocation) functionReadings() []Change {
+	return lists.Map(a.Functions, func(f Allocator) Change { return Change{Name: f.Function, B: f.Bytes * a.Bytes} })
 }
 
 // finish computes Rest.
@@ -150,124 +188,4 @@ func pairByName(end string, a, b []Change) []Change {
 		return cmp.Compare(math.Abs(y.Difference()), math.Abs(x.Difference()))
 	})
 	return all
-}
-
-// DefaultPair chooses the cells to explain. against is the first insight, and of is the slowest
-// other insight under the same conditions. If there is no other insight, of is the first and
-// against is nil.
-func DefaultPair(insights []Insight) (of, against *Insight) {
-	against = &insights[0]
-	for i := range insights {
-		one := &insights[i]
-		switch {
-		case one == against || !one.IsAt(against):
-		case of == nil, one.callTime() > of.callTime():
-			of = one
-		}
-	}
-	if of == nil {
-		return against, nil
-	}
-	return of, against
-}
-
-// ExplainDefault explains the cells of DefaultPair, and names the others.
-func ExplainDefault(insights []Insight) *Explanation {
-	e := Explain(DefaultPair(insights))
-	for i := range insights {
-		if one := &insights[i]; one != e.Of && one != e.Against {
-			e.Others = append(e.Others, one.Key())
-		}
-	}
-	return e
-}
-
-// callTime returns the mean time of measured calls, or else of traced calls, or else 0.
-func (i *Insight) callTime() float64 {
-	switch {
-	case i.Mean != nil:
-		return i.Mean.Value
-	case i.Life != nil:
-		return i.Life.meanCallTime()
-	}
-	return 0
-}
-
-// IsAt reports whether two insights differ only in their variant.
-func (i *Insight) IsAt(other *Insight) bool {
-	return i.Part == other.Part && i.Place == other.Place
-}
-
-// Key returns the name of the insight's cell, in the form of [record.Cell].
-func (i *Insight) Key() string { return i.Cell().Key() }
-
-// ExplainCells explains one cell, or the difference between two. cells holds one name, or two names
-// separated by a comma. A part of a name is enough.
-func ExplainCells(cells string, among []Insight) (*Explanation, error) {
-	names := strings.Split(cells, ",")
-	if len(names) > 2 {
-		names = splitVariants(names, among)
-	}
-	if len(names) > 2 {
-		return nil, fmt.Errorf("%d cells were named: name one cell to explain, or two to compare", len(names))
-	}
-	var of, against *Insight
-	for _, name := range names {
-		one, err := findInsight(name, among, of)
-		if err != nil {
-			return nil, err
-		}
-		of, against = one, of
-	}
-	return Explain(of, against), nil
-}
-
-// splitVariants joins words to one or two names, because a name may itself contain commas.
-func splitVariants(words []string, among []Insight) []string {
-	for cut := 1; cut < len(words); cut++ {
-		names := []string{strings.Join(words[:cut], ","), strings.Join(words[cut:], ",")}
-		if !slices.ContainsFunc(names, func(name string) bool { return len(matchInsights(name, among)) == 0 }) {
-			return names
-		}
-	}
-	if name := strings.Join(words, ","); len(matchInsights(name, among)) > 0 {
-		return []string{name}
-	}
-	return words
-}
-
-// matchInsights returns the insights with this name or variant. If there are none, it returns the
-// insights whose name contains the text.
-func matchInsights(name string, among []Insight) []*Insight {
-	var variants, parts []*Insight
-	for i := range among {
-		one := &among[i]
-		switch place := one.Key(); {
-		case place == name:
-			return []*Insight{one}
-		case one.Variant == name:
-			variants = append(variants, one)
-		case strings.Contains("/"+place+"/", "/"+name+"/"):
-			parts = append(parts, one)
-		}
-	}
-	if len(variants) > 0 {
-		return variants
-	}
-	return parts
-}
-
-// findInsight returns an insight with this name, preferably under the same conditions as before.
-func findInsight(name string, among []Insight, before *Insight) (*Insight, error) {
-	found := matchInsights(name, among)
-	if len(found) == 0 {
-		places := lists.Map(among, func(one Insight) string { return one.Key() })
-		return nil, fmt.Errorf("no probed cell matches %q: choose one of these\n  %s", name, strings.Join(places, "\n  "))
-	}
-	for _, one := range found {
-		if before != nil && one.IsAt(before) && one != before {
-			return one, nil
-		}
-	}
-	return found[0], nil
 }

@@ -8,6 +8,7 @@ package insight
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -17,29 +18,21 @@ import (
 	"wirelab.dev/internal/judge/analysis/matrix"
 )
 
-// The ends of a wire.
-const (
-	ClientEnd = "client"
-	ServerEnd = "server"
-)
-
-// bothEnds lists the ends with their processes.
-var bothEnds = []struct {
-	name string
-	of   func(matrix.Trial) record.Process
-}{{ClientEnd, matrix.ClientOf}, {ServerEnd, matrix.ServerOf}}
-
 // An Insight holds the probes' readings of a cell. Times are in microseconds.
 type Insight struct {
 	Part    string `json:"part"`
 	Variant string `json:"variant"`
 	record.Place
-	Mean *matrix.Figure `json:"mean_us"` // mean time of a call without a probe; null if the cell was not measured
+	Link string         `json:"link,omitempty"` // emulated network; absent means that there is none
+	Run  string         `json:"run,omitempty"`  // name of the run, if cells of two runs are explained
+	Mean *matrix.Figure `json:"mean_us"`        // mean time of a call without a probe; null if the cell was not measured
 
 	Passes []Pass      `json:"passes"`
 	Client EndReadings `json:"client"`
 	Server EndReadings `json:"server"`
 	Life   *Life       `json:"life,omitempty"` // absent if no probe traced calls
+
+	onlyTraced bool // the cell has no measured trial, and no pass but the one that traced calls
 }
 
 // Cell returns the cell of the insight, as far as its name needs it.
@@ -70,6 +63,10 @@ type EndReadings struct {
 	Syscalls []Syscall  `json:"syscalls"`          // the most frequent first
 	CPU      *Breakdown `json:"cpu,omitempty"`     // time on a CPU
 	OffCPU   *Breakdown `json:"off_cpu,omitempty"` // time that threads waited, summed over all threads
+	// Allocated is nil if the heap was not profiled. The summary has the same allocations in a list.
+	Allocated *Allocation `json:"-"`
+	// Missing says which probes saw nothing of this end, and why.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // SyscallsPerCall returns the number of all system calls per call, or nil if none were counted.
@@ -147,12 +144,33 @@ func withoutLoad(c record.Cell) record.Cell {
 	return c
 }
 
-// FindInsights returns an insight for each cell that has passes.
-func FindInsights(points []*matrix.Point, passes []*record.Record, categories *Categories) []Insight {
-	var all []Insight
-	for _, group := range groupByCell(points, passes) {
-		if one := newInsight(group, categories); len(one.Passes) > 0 {
-			all = append(all, one)
+// End returns the readings of one end.
+func (i *Insight) End(name string) *EndReadings {
+	if name == ClientEnd {
+		return &i.Client
+	}
+	return &i.Server
+}
+
+// lifePass returns the pass that traced calls, or nil.
+func (i *Insight) lifePass() *Pass {
+	place := slices.IndexFunc(i.Passes, func(p Pass) bool { return p.Probe == record.ProbeLife })
+	if place < 0 {
+		return nil
+	}
+	return &i.Passes[place]
+}
+
+// unobserved says what the probes did not see of the cell, and why.
+func (i *Insight) unobserved() (all []string) {
+	for _, end := range []string{ClientEnd, ServerEnd} {
+		for _, missing := range i.End(end).Missing {
+			all = append(all, fmt.Sprintf("%s, %s: %s", i.Name(), end, missing))
+		}
+	}
+	for _, p := range i.Passes {
+		if p.Probe == record.ProbeLife && i.Life == nil {
+			all = append(all, fmt.Sprintf("%s: no stages of calls: %s", i.Name(), cmp.Or(strings.Join(p.Missing, "; "), "no call began and ended while the probe was on")))
 		}
 	}
 	return all
@@ -203,20 +221,23 @@ func categoriesOf(variant, end string, all *Categories) *Categories {
 // newInsight adds up the passes of one cell.
 func newInsight(of probedCell, categories *Categories) Insight {
 	cell := of.passes[0].Cell
-	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, Mean: of.mean}
+	i := Insight{Part: cell.Part, Variant: cell.Variant, Place: cell.Place, Link: cell.Network.Link, Mean: of.mean}
 	for _, probe := range record.Probes {
 		passes := slices.DeleteFunc(slices.Clone(of.passes), func(r *record.Record) bool { return r.Probe != probe })
-		if len(passes) == 0 || probe == record.ProbeAllocations {
+		if len(passes) == 0 || probe == record.ProbeAllocations && of.bare == nil { // a study's part may have only profiled trials
 			continue
 		}
 		i.Passes = append(i.Passes, newPass(probe, of.bare, passes))
 		if probe == record.ProbeLife {
 			i.Life = newLife(passes)
+		}
+		if probe == record.ProbeLife || probe == record.ProbeAllocations {
 			continue
 		}
 		i.Client.addProbe(probe, passes, matrix.ClientOf, of.cpu[ClientEnd], categoriesOf(i.Variant, ClientEnd, categories))
 		i.Server.addProbe(probe, passes, matrix.ServerOf, of.cpu[ServerEnd], categoriesOf(i.Variant, ServerEnd, categories))
 	}
+	i.onlyTraced = of.bare == nil && len(i.Passes) == 1 && i.lifePass() != nil
 	if of.bare != nil {
 		trials := of.bare.TrialsWith(record.Counts)
 		i.Client.addUsage(trials, matrix.ClientOf)
@@ -243,6 +264,12 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 		}
 		if r.Life != nil {
 			p.Method = r.Life.Method
+			for _, missing := range r.Life.Missing {
+				p.Missing = lists.AppendNew(p.Missing, missing)
+			}
+		}
+		if probe == record.ProbeAllocations && (r.Client.Allocations != nil || r.Server.Allocations != nil) {
+			p.Method = "heap profile of the Go runtime"
 		}
 	}
 	if bare != nil && probe != record.ProbeLife { // the probe life measures its own cost
@@ -265,27 +292,35 @@ func newPass(probe string, bare *matrix.Point, of []*record.Record) Pass {
 func (in *EndReadings) addProbe(probe string, passes []*record.Record, end func(matrix.Trial) record.Process, cpu *matrix.Figure, categories *Categories) {
 	var seen []*record.Seen
 	var calls float64
+	var reasons []string
 	for _, r := range passes {
 		if s := end(matrix.Trial{Record: r}).Seen; s != nil && r.Completed > 0 {
 			seen = append(seen, s)
 			calls += float64(r.Completed)
+			for _, missing := range s.Missing {
+				reasons = lists.AppendNew(reasons, missing)
+			}
 		}
 	}
-	if len(seen) == 0 {
-		return
-	}
+	found := false
 	switch probe {
 	case record.ProbeCounters:
 		in.Counters = countsPerCall(seen, calls)
+		found = len(in.Counters) > 0
 	case record.ProbeSyscalls:
 		in.Syscalls = syscalls(seen, calls)
+		found = len(in.Syscalls) > 0
 	case record.ProbeCPU:
 		in.CPU = breakdown(seen, calls, categories.cpuSorter())
-		if in.CPU != nil && cpu != nil {
+		if found = in.CPU != nil; found && cpu != nil {
 			in.CPU.setTimes(cpu.Value)
 		}
 	case record.ProbeOffCPU:
 		in.OffCPU = breakdown(seen, calls, categories.offCPUSorter())
+		found = in.OffCPU != nil
+	}
+	if !found {
+		in.Missing = append(in.Missing, "nothing by "+probe+": "+cmp.Or(strings.Join(reasons, "; "), "no process of this end was observed"))
 	}
 }
 

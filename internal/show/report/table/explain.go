@@ -10,6 +10,7 @@ import (
 
 	"wirelab.dev/internal/base/lists"
 	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/advice/words"
 	"wirelab.dev/internal/judge/analysis"
 	"wirelab.dev/internal/judge/analysis/insight"
 	"wirelab.dev/internal/show/report/format"
@@ -25,10 +26,16 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 		writeMeasuredMeans(&out, e)
 	}
 	for _, cpu := range e.CPU {
-		inside := endProcess(e.Of, cpu.End)
+		inside := e.Of.End(cpu.End)
 		title := fmt.Sprintf("CPU time per call, %s, by category (%d samples%s)", cpu.End, inside.CPU.Samples, describeDepth(inside))
 		writeParts(&out, e, title, cpu, false)
 		writeFunctions(&out, e, cpu.End)
+	}
+	for _, waits := range e.OffCPU {
+		writeParts(&out, e, fmt.Sprintf("Where threads wait, per call and all together, %s", waits.End), waits, false)
+	}
+	for _, a := range e.Allocations {
+		writeAllocation(&out, e, a)
 	}
 	for _, end := range []string{insight.ClientEnd, insight.ServerEnd} {
 		writeChanges(&out, e, "System calls per call, "+end, end, e.Syscalls)
@@ -37,6 +44,9 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 	writeProbes(&out, e.Of)
 	if e.Against != nil {
 		writeProbes(&out, e.Against)
+	}
+	if len(e.Unobserved) > 0 {
+		fmt.Fprintf(&out, "\nNot observed:\n  %s\n", strings.Join(e.Unobserved, "\n  "))
 	}
 	if len(e.Others) > 0 {
 		fmt.Fprintf(&out, "\nNot explained here; name one of these, or two with a comma between them, with --cells:\n  %s\n", strings.Join(e.Others, "\n  "))
@@ -78,11 +88,15 @@ func writeMeasuredMeans(out *strings.Builder, e *insight.Explanation) {
 	if e.Of.Mean == nil || (e.Against != nil && e.Against.Mean == nil) {
 		return
 	}
-	text := ""
+	text, where := "", ""
+	of, against := e.Names()
 	if e.Against != nil {
-		text = fmt.Sprintf("%s %s, ", e.Against.Name(), units.Time(e.Against.Mean.Value*1e3))
+		text = fmt.Sprintf("%s %s, ", against, units.Time(e.Against.Mean.Value*1e3))
 	}
-	fmt.Fprintf(out, "(measured in separate trials: %s%s %s)\n", text, e.Of.Name(), units.Time(e.Of.Mean.Value*1e3))
+	if e.Of.Life.Clients != e.Of.Clients {
+		where = ", with " + words.Clients(e.Of.Clients)
+	}
+	fmt.Fprintf(out, "(measured in separate trials%s: %s%s %s)\n", where, text, of, units.Time(e.Of.Mean.Value*1e3))
 }
 
 // stageOrder sorts the stages by their order in a call.
@@ -117,6 +131,20 @@ func writeChanges(out *strings.Builder, e *insight.Explanation, title, end strin
 	table.end()
 }
 
+// writeAllocation prints what an end allocates per call, and the functions that allocate most.
+func writeAllocation(out *strings.Builder, e *insight.Explanation, a insight.ExplainedAllocation) {
+	fmt.Fprintf(out, "\nHeap allocations per call, %s\n", a.End)
+	table := newPairTable(out, e)
+	table.row("objects", units.Number, a.Objects)
+	table.row("bytes", withMinus(words.Size), a.Bytes)
+	const shown = 6
+	for _, f := range a.Functions[:min(len(a.Functions), shown)] {
+		f.Name = format.ShortFunction(f.Name)
+		table.row(f.Name, withMinus(words.Size), f)
+	}
+	table.end()
+}
+
 // writeFunctions prints the functions that take the largest shares of an end's CPU time.
 func writeFunctions(out *strings.Builder, e *insight.Explanation, end string) {
 	of := slices.DeleteFunc(slices.Clone(e.Functions), func(c insight.Change) bool { return c.End != end })
@@ -134,7 +162,11 @@ func writeFunctions(out *strings.Builder, e *insight.Explanation, end string) {
 }
 
 func writeProbes(out *strings.Builder, i *insight.Insight) {
-	fmt.Fprintf(out, "\nProbes of %s\n", i.Key())
+	of := i.Key()
+	if i.Run != "" {
+		of = i.Run + ", " + of
+	}
+	fmt.Fprintf(out, "\nProbes of %s\n", of)
 	for _, p := range i.Passes {
 		times, cost := (*float64)(nil), ""
 		switch {
@@ -158,17 +190,13 @@ func describeCallCount(i *insight.Insight) string {
 		return ""
 	}
 	text := fmt.Sprintf(" (%d calls", i.Life.Calls)
+	if i.Life.Clients != i.Clients {
+		text = fmt.Sprintf(", with %s (%d calls", words.Clients(i.Life.Clients), i.Life.Calls)
+	}
 	if i.Life.Untold > 0 {
 		text += fmt.Sprintf(", %d more with unknown stages", i.Life.Untold)
 	}
 	return text + ")"
-}
-
-func endProcess(i *insight.Insight, end string) *insight.EndReadings {
-	if end == insight.ClientEnd {
-		return &i.Client
-	}
-	return &i.Server
 }
 
 func describeDepth(i *insight.EndReadings) string {
@@ -192,18 +220,24 @@ type pairTable struct {
 func newPairTable(out *strings.Builder, e *insight.Explanation) pairTable {
 	c := pairTable{out: out, to: tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight), both: e.Against != nil}
 	if c.both {
-		fmt.Fprintf(c.to, "\t%s\t%s\tdifference\t\n", e.Against.Name(), e.Of.Name())
+		of, against := e.Names()
+		fmt.Fprintf(c.to, "\t%s\t%s\tdifference\t\n", against, of)
 	}
 	return c
 }
 
 func (c pairTable) time(name string, change insight.Change) {
-	c.row(name, func(us float64) string {
-		if us < 0 {
-			return "−" + units.Time(-us*1e3)
+	c.row(name, withMinus(func(us float64) string { return units.Time(us * 1e3) }), change)
+}
+
+// withMinus makes a format of negative values from a format of positive ones.
+func withMinus(show func(float64) string) func(float64) string {
+	return func(value float64) string {
+		if value < 0 {
+			return "−" + show(-value)
 		}
-		return units.Time(us * 1e3)
-	}, change)
+		return show(value)
+	}
 }
 
 func (c pairTable) row(name string, show func(float64) string, change insight.Change) {
