@@ -1,7 +1,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth fleet-bench fleet-turns FORCE
+.PHONY: help setup build image generate fmt tidy lint drift short bench-once gin check test judges soak stress bench judge-curve ab-truth load-truth why-truth fleet-bench fleet-turns FORCE
 
 # What is compiled does not depend on the folder, so that another clone finds it
 # in the build cache.
@@ -127,6 +127,9 @@ ab-truth: build ## how often wirelab ab finds a planted difference, and one wher
 
 load-truth: build ## known stalls, service times and lost messages beside what wirelab load prints; WINDOW=10s ONLY=stall
 	@go -C tools run ./loadtruth -wirelab $(CURDIR)/bin/wirelab -window $(or $(WINDOW),5s) -only '$(ONLY)'
+
+why-truth: build ## planted causes (tools/whytruth/planted.yaml), and how often the first sentence of wirelab explain names them; as root; TIMES=3 ONLY=heap KEEP=folder
+	@go -C tools run ./whytruth -wirelab $(CURDIR)/bin/wirelab -planted $(CURDIR)/tools/whytruth/planted.yaml -runs $(or $(TIMES),1) -only '$(ONLY)' -keep '$(KEEP)'
 
 # What a fleet's hub and controller take, and what is on the wire to it, by the number of agents.
 AGENTS ?= 1 10 50 200 1000

@@ -287,6 +287,12 @@ export interface Cell {
   checks: JudgedCheck[]; // results of checks, worst first
 }
 
+/** A CellOption is an option of a cell: of its variant, its workload, its link or its connections. */
+export interface CellOption {
+  key: string; // name of the option, as in gogc
+  value: string; // value as it was written
+}
+
 /** A CheckChange is a check whose level differs from the stored one. */
 export interface CheckChange {
   check: string;
@@ -526,6 +532,16 @@ export interface End {
   goroutines: number | null; // largest number of goroutines at one time
 }
 
+/** EndFacts holds figures of one end's process, from measured trials. */
+export interface EndFacts {
+  cpu_us: number | null; // CPU time per call
+  collector_us: number | null; // CPU time per call of Go's garbage collector
+  waited_us: number | null; // time per call for which threads were ready but had no CPU, summed over threads
+  busy_share: number | null; // busy share of the end's CPUs
+  cpus: number[]; // CPUs that the process may use; empty if it was not pinned
+  intervals: IntervalsByField;
+}
+
 /** An EndReadings holds the probes' readings of one end. */
 export interface EndReadings {
   counters: Count[];
@@ -547,6 +563,21 @@ export interface ErrorCount {
 export interface Fact {
   name: string;
   text: string;
+}
+
+/** Facts holds figures of a cell's measured trials, which have no probe. */
+export interface Facts {
+  trials: number; // trials with a record
+  valid_trials: number; // trials with times that can be compared
+  mean_us: number | null; // mean time of a call, also of invalid trials if no trial is valid
+  in_flight: number | null;
+  packets: number | null; // packets per call, in both directions
+  retransmits: number | null; // retransmits per call
+  opened: number | null; // connections opened per call
+  connections: number | null; // number of connections that the calls share
+  others: number | null; // mean number of CPUs that other programs used
+  client: EndFacts;
+  server: EndFacts;
 }
 
 /** A Fleet lists the agents whose machines ran the ends of a run's trials. */
@@ -612,6 +643,8 @@ export interface Insight {
   link?: string; // emulated network; absent means that there is none
   run?: string; // name of the run, if cells of two runs are explained
   mean_us: number | null; // mean time of a call without a probe; null if the cell was not measured
+  settings: CellOption[]; // options of the variant, the workload, the link and the connections
+  facts: Facts; // figures of the measured trials
   passes: Pass[];
   client: EndReadings;
   server: EndReadings;

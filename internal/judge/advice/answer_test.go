@@ -171,7 +171,7 @@ func TestAPartialRunIsNamedOnce(t *testing.T) {
 func TestProbesGiveTheReason(t *testing.T) {
 	s := nearlyEqual()
 	s.Insights = []insight.Insight{{Variant: "tcp", Life: &insight.Life{Mean: 100, Stages: []insight.Stage{{Name: "client: reading", Mean: 90, Error: 1}}}}}
-	if got, want := lastLine(Answer(s), "Why: "), "Why: "+Advise(s)[slices.IndexFunc(Advise(s), func(text string) bool { return strings.HasPrefix(text, "A call over tcp takes") })]; got != want {
+	if got, want := lastLine(Answer(s), "Why: "), "Why: "+Advise(s)[slices.IndexFunc(Advise(s), func(text string) bool { return strings.HasPrefix(text, "A traced call over tcp takes") })]; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

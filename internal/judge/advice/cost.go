@@ -108,7 +108,7 @@ func allocationSentences(s *analysis.Summary) []string {
 // Explain names the largest parts of a cell's time, or of the difference between two cells, from
 // the readings of probes.
 func Explain(e *insight.Explanation) []string {
-	return slices.Concat(stageSentences(e), cpuTimeSentence(e), systemCallSentence(e), waitSentence(e), allocatedSentence(e))
+	return slices.Concat(causeSentence(e), stageSentences(e), cpuTimeSentence(e), systemCallSentence(e), waitSentence(e), allocatedSentence(e))
 }
 
 // probeExplanation explains the difference between insight.DefaultPair's two cells.
@@ -124,27 +124,30 @@ func stageSentences(e *insight.Explanation) []string {
 	if len(e.Stages) == 0 {
 		return nil
 	}
-	s := e.Stages[0]
-	if e.Against == nil {
-		return []string{fmt.Sprintf("A call %s takes %s%s: most is %s.",
-			overName(e.Of), words.Micros(s.Whole.B), sizeAndClients(e.Of), largestParts(s, s.Whole.B))}
-	}
-	b, a := distinctNames(e)
-	more, difference := "longer", s.Whole.Difference()
+	s, difference := e.Stages[0], e.Stages[0].Whole.Difference()
+	measured, known := e.Measured.Difference()
+	more := "longer"
 	if difference < 0 {
 		more = "shorter"
 	}
-	shared := sizeAndClients(e.Of)
-	if shared != sizeAndClients(e.Against) {
-		shared = ""
+	switch b, a := distinctNames(e); {
+	case e.Against == nil && e.Measured.B != nil:
+		return []string{fmt.Sprintf("By stage, most of a traced call's %s is %s.", words.Micros(s.Whole.B), largestParts(s, s.Whole.B))}
+	case e.Against == nil:
+		return []string{fmt.Sprintf("A traced call %s takes %s%s: most is %s.", b, words.Micros(s.Whole.B), sizeAndClients(e.Of), largestParts(s, s.Whole.B))}
+	case !known:
+		return []string{fmt.Sprintf("A traced call %s takes %s %s than %s: most of the difference is %s.", b, words.Micros(math.Abs(difference)), more, a, largestParts(s, difference))}
+	case e.Measured.IsProven() && math.Signbit(measured) != math.Signbit(difference):
+		return []string{"The stages of traced calls do not show this difference."}
 	}
-	return []string{fmt.Sprintf("A call %s takes %s %s than %s%s (%s times): most of the difference is %s.",
-		b, words.Micros(math.Abs(difference)), more, a, shared,
-		units.Number(s.Whole.B/s.Whole.A), largestParts(s, difference))}
+	return []string{fmt.Sprintf("By stage, traced calls are %s %s, most of it in %s.", words.Micros(math.Abs(difference)), more, largestParts(s, difference))}
 }
 
 // distinctNames names two cells by the property in which they differ, usually the variant.
 func distinctNames(e *insight.Explanation) (of, against string) {
+	if e.Against == nil {
+		return overName(e.Of), ""
+	}
 	for _, named := range []func(*insight.Insight) string{
 		func(i *insight.Insight) string { return "of the run " + i.Run },
 		overName,
@@ -156,6 +159,9 @@ func distinctNames(e *insight.Explanation) (of, against string) {
 		if of, against = named(e.Of), named(e.Against); of != against {
 			return of, against
 		}
+	}
+	if of, against = e.SettingsOfEach(); of != against {
+		return "with " + of, "with " + against
 	}
 	return "in " + e.Of.Part, "in " + e.Against.Part
 }
@@ -169,11 +175,7 @@ func overName(i *insight.Insight) string {
 }
 
 func sizeAndClients(i *insight.Insight) string {
-	clients := i.Clients
-	if i.Life != nil {
-		clients = i.Life.Clients
-	}
-	return " " + words.SizeClause(i.Payload) + "with " + words.Clients(clients)
+	return " " + words.SizeClause(i.Payload) + "with " + words.Clients(i.Clients)
 }
 
 // cpuTimeSentence explains the CPU time of a call at both ends.

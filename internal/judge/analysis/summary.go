@@ -144,7 +144,7 @@ func Summarize(m *record.Manifest, judged JudgedTrials, categories *insight.Cate
 	if categories == nil && len(profiled) > 0 { // most runs have no profiles, and the table takes milliseconds
 		categories = insight.BuiltInCategories()
 	}
-	s.Insights = insight.FindInsights(points, profiled, categories)
+	s.Insights = insight.FindInsights(points, s.Comparisons, profiled, categories)
 	s.Profiles = insight.FindProfiles(points, profiled, categories)
 	s.Claims = compare.JudgeClaims(asked, points, run.Counted)
 	s.Steps = compare.FindSteps(asked, points)

@@ -24,15 +24,25 @@ const (
 	ByHandlerWait CauseKind = "handler-wait" // the service waits: for a timer, a channel, another service
 	ByLock        CauseKind = "lock"         // waiting for a lock
 	ByWindow      CauseKind = "window"       // waiting for a flow-control window
+	ByLimit       CauseKind = "limit"        // waiting for a limit of calls in progress
 	ByHeadOfLine  CauseKind = "head-of-line" // waiting behind other calls on the same connection
 	ByConnection  CauseKind = "connection"   // one connection's reader or writer is the limit
 )
+
+// CauseKinds lists all kinds.
+var CauseKinds = []CauseKind{
+	ByCollector, ByAllocation, ByFaults, ByCopying, ByEncoding, ByProtocol, ByHandshake, ByEncryption, BySystemCalls, ByPackets, ByLink,
+	ByWaking, ByRunQueue, BySharedCPU, ByNeighbour, ByHandler, ByHandlerWait, ByLock, ByWindow, ByLimit, ByHeadOfLine, ByConnection,
+}
 
 // A Cause explains a part of a cell's time, or of the difference between two cells.
 type Cause struct {
 	Kind CauseKind `json:"kind"`
 	End  string    `json:"end,omitempty"` // client or server; empty if both ends or none
 	Time float64   `json:"us"`            // microseconds per call that it explains; it has the sign of the difference
+	// Client and Server are the parts of Time at each end. The rest belongs to no end.
+	Client float64 `json:"client_us"`
+	Server float64 `json:"server_us"`
 	// Error is the standard error of Time.
 	Error float64 `json:"error_us"`
 	Share float64 `json:"share"` // Time divided by the time or the difference that is explained

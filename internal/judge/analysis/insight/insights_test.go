@@ -60,13 +60,13 @@ func TestADifferenceIsExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	insights := FindInsights(points, passes, BuiltInCategories())
+	insights := FindInsights(points, nil, passes, BuiltInCategories())
 	if len(insights) != 2 || insights[0].Variant != "fast" || insights[1].Life == nil {
 		t.Fatalf("insights: %+v", insights)
 	}
 	e := Explain(DefaultPair(insights))
-	if e.Of.Variant != "slow" || e.Against.Variant != "fast" || e.Mean == nil || !near(*e.Mean, 2.5) {
-		t.Errorf("%s against %s, %v times as long", e.Of.Variant, e.Against.Variant, e.Mean)
+	if e.Of.Variant != "slow" || e.Against.Variant != "fast" || e.Measured.Ratio == nil || !near(e.Measured.Ratio.Value, 2.5) {
+		t.Errorf("%s against %s, %v times as long", e.Of.Variant, e.Against.Variant, e.Measured.Ratio)
 	}
 	stages := e.Stages[0]
 	// The probe cost a quarter: the whole is what it was without.
@@ -162,10 +162,10 @@ func TestProfilesAddUp(t *testing.T) {
 
 // TestOneCellIsExplained says where its time goes, against nothing.
 func TestOneCellIsExplained(t *testing.T) {
-	insights := FindInsights(nil, passesOf("only", 40, 10, 20, 10)[1:], BuiltInCategories())
+	insights := FindInsights(nil, nil, passesOf("only", 40, 10, 20, 10)[1:], BuiltInCategories())
 	e := Explain(DefaultPair(insights))
-	if e.Against != nil || e.Mean != nil || e.Of.Mean != nil {
-		t.Errorf("against %v, mean %v of %v", e.Against, e.Mean, e.Of.Mean)
+	if e.Against != nil || e.Measured.Ratio != nil || e.Of.Mean != nil {
+		t.Errorf("against %v, mean %v of %v", e.Against, e.Measured.Ratio, e.Of.Mean)
 	}
 	// No trial was measured: what the samples tell has to do.
 	if cpu := e.CPU[0]; cpu.Whole.B != 15 || cpu.Parts[0].B != 10 {

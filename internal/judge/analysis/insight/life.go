@@ -14,11 +14,10 @@ import (
 
 // A Life divides the time of a call into stages.
 type Life struct {
-	Clients int     `json:"clients"` // number of clients at once, which may differ from the cell's
-	Calls   int     `json:"calls"`   // calls whose stages were separated
-	Untold  int64   `json:"untold"`  // calls whose stages could not be separated
-	Mean    float64 `json:"mean_us"` // mean time of a call
-	Stages  []Stage `json:"stages"`  // stages in order of time; their times add up to the mean
+	Calls  int     `json:"calls"`   // calls whose stages were separated
+	Untold int64   `json:"untold"`  // calls whose stages could not be separated
+	Mean   float64 `json:"mean_us"` // mean time of a call
+	Stages []Stage `json:"stages"`  // stages in order of time; their times add up to the mean
 	// Bare is the mean time of the same processes' calls without the probe; null if unknown.
 	Bare *float64 `json:"bare_us" jsonschema:"nullable"`
 	// Cost is the time of a call with the probe, divided by the time without the probe.
@@ -66,7 +65,7 @@ func stageEnd(stage string) string {
 
 // newLife averages the stages over the calls of all passes. It returns nil without calls.
 func newLife(passes []*record.Record) *Life {
-	l := &Life{Clients: passes[0].Cell.Clients}
+	l := &Life{}
 	var calls [][]int64
 	var stages []string
 	var traced, bare []float64

@@ -88,15 +88,12 @@ func writeMeasuredMeans(out *strings.Builder, e *insight.Explanation) {
 	if e.Of.Mean == nil || (e.Against != nil && e.Against.Mean == nil) {
 		return
 	}
-	text, where := "", ""
+	text := ""
 	of, against := e.Names()
 	if e.Against != nil {
 		text = fmt.Sprintf("%s %s, ", against, units.Time(e.Against.Mean.Value*1e3))
 	}
-	if e.Of.Life.Clients != e.Of.Clients {
-		where = ", with " + words.Clients(e.Of.Clients)
-	}
-	fmt.Fprintf(out, "(measured in separate trials%s: %s%s %s)\n", where, text, of, units.Time(e.Of.Mean.Value*1e3))
+	fmt.Fprintf(out, "(measured in separate trials: %s%s %s)\n", text, of, units.Time(e.Of.Mean.Value*1e3))
 }
 
 // stageOrder sorts the stages by their order in a call.
@@ -190,9 +187,6 @@ func describeCallCount(i *insight.Insight) string {
 		return ""
 	}
 	text := fmt.Sprintf(" (%d calls", i.Life.Calls)
-	if i.Life.Clients != i.Clients {
-		text = fmt.Sprintf(", with %s (%d calls", words.Clients(i.Life.Clients), i.Life.Calls)
-	}
 	if i.Life.Untold > 0 {
 		text += fmt.Sprintf(", %d more with unknown stages", i.Life.Untold)
 	}

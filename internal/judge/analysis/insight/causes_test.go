@@ -1,0 +1,207 @@
+package insight
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/compare"
+	"wirelab.dev/internal/judge/analysis/matrix"
+)
+
+// reading describes a cell's readings. CPU times by category are in microseconds per call.
+type reading struct {
+	mean           float64
+	client, server map[string]float64
+	collector      float64 // at each end, by the runtime's count; 0 if it has none
+	handler        float64 // length of the stage; 0 if no probe traced calls
+	settings       string  // as in gogc=10,conn=new
+	place          record.Place
+	facts          Facts
+	busy           float64 // of the server's CPU
+	cpus           [2][]int
+}
+
+func (r reading) insight(variant string) *Insight {
+	i := &Insight{Part: "p", Variant: variant, Place: r.place, Mean: &matrix.Figure{Value: r.mean}, Facts: r.facts}
+	i.Clients = max(1, i.Clients)
+	for option := range strings.SplitSeq(r.settings, ",") {
+		if key, value, is := strings.Cut(option, "="); is {
+			i.Settings = append(i.Settings, CellOption{key, value})
+		}
+	}
+	end := func(times map[string]float64, facts *EndFacts) *Breakdown {
+		b := &Breakdown{Samples: 1000}
+		for name, us := range times {
+			b.PerCall += us
+			b.Categories = append(b.Categories, Category{Name: name, PerCall: us, Error: 0.03 * us})
+		}
+		facts.CPU = &matrix.Figure{Value: b.PerCall}
+		if r.collector > 0 {
+			facts.Collector = &matrix.Figure{Value: r.collector, Interval: &matrix.Interval{Low: 0.9 * r.collector, High: 1.1 * r.collector, Confidence: 0.95}}
+		}
+		return b
+	}
+	i.Facts.Trials, i.Facts.Valid = 3, 3
+	i.Client.CPU, i.Server.CPU = end(r.client, &i.Facts.Client), end(r.server, &i.Facts.Server)
+	i.Facts.Client.CPUs, i.Facts.Server.CPUs = r.cpus[0], r.cpus[1]
+	if r.busy > 0 {
+		i.Facts.Server.Busy = &r.busy
+	}
+	if r.handler > 0 {
+		i.Life = &Life{Mean: r.mean, Stages: []Stage{{Name: "handler", Mean: r.handler}}}
+	}
+	return i
+}
+
+// causesOf explains two readings. The measured trials prove the difference, if proven is true.
+func causesOf(a, b *Insight, proven bool) []Cause {
+	e := Explain(b, a)
+	if proven {
+		e.Measured.Verdict = compare.Slower
+		if b.Mean.Value < a.Mean.Value {
+			e.Measured.Verdict = compare.Faster
+		}
+	}
+	return findCauses(e)
+}
+
+type categoryTimes = map[string]float64
+
+// usualTimes returns the CPU time of an end by category, with changes.
+func usualTimes(changes categoryTimes) categoryTimes {
+	times := categoryTimes{"network stack in the kernel": 10, "wake-ups and locks in the kernel": 12, "protocol layer": 5, "memory copy": 2, "TLS": 0}
+	for name, us := range changes {
+		times[name] += us
+	}
+	return times
+}
+
+func TestPlantedCauses(t *testing.T) {
+	small, large := record.Place{Payload: record.Payload{RequestBytes: 64}}, record.Place{Payload: record.Payload{RequestBytes: 1 << 20}}
+	many := record.Place{Clients: 50}
+	one := func(us float64) *float64 { return &us }
+	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil), collector: 2, place: small}
+	change := func(of reading, by func(*reading)) reading { by(&of); return of }
+	type row struct {
+		name    string
+		a, b    reading
+		kind    CauseKind // empty if there is no cause
+		end     string
+		time    float64
+		because string
+	}
+	for _, c := range []row{
+		{"both halves of a symmetric cause are added", usual, change(usual, func(r *reading) { r.mean, r.collector, r.settings = 107, 15, "gogc=10" }), ByCollector, "", 26, "the heap may grow by only 10 % (gogc=10)"},
+		{"one end", usual, change(usual, func(r *reading) { r.mean, r.server = 107, usualTimes(categoryTimes{"memory copy": 25}) }), ByCopying, ServerEnd, 25, ""},
+		{"a setting without evidence is no reason", usual, change(usual, func(r *reading) {
+			r.mean, r.settings, r.server = 107, "gogc=10", usualTimes(categoryTimes{"memory copy": 25})
+		}), ByCopying, ServerEnd, 25, ""},
+		{"signatures", change(usual, func(r *reading) { r.facts.Opened = one(1) }), change(usual, func(r *reading) {
+			r.facts.Opened, r.mean, r.server, r.settings = one(1), 780, usualTimes(categoryTimes{"TLS": 690}), "cert=rsa"
+		}), ByHandshake, ServerEnd, 700, "the server signs with RSA, which takes 690 µs in TLS (cert=rsa)"},
+		{"connections", usual, change(usual, func(r *reading) { r.facts.Opened, r.mean, r.settings = one(1), 150, "conn=new" }), ByHandshake, "", 70, "each call opens a connection (conn=new)"},
+		{"packets", change(usual, func(r *reading) { r.facts.Packets = one(4) }), change(usual, func(r *reading) {
+			r.mean, r.facts.Packets, r.settings = 230, one(46), "mtu=576"
+			r.client, r.server = usualTimes(categoryTimes{"network stack in the kernel": 70}), usualTimes(categoryTimes{"network stack in the kernel": 70})
+		}), ByPackets, "", 150, "a packet holds at most 576 B, so a call takes 46 packets, against 4 (mtu=576)"},
+		{"a window", change(usual, func(r *reading) { r.place = large }), change(usual, func(r *reading) { r.mean, r.place, r.settings = 480, large, "window=64KiB" }), ByWindow, "", 400, "a sender may have only 64 KiB under way (window=64KiB)"},
+		{"a window larger than the message is no reason", usual, change(usual, func(r *reading) { r.mean, r.settings = 480, "window=64KiB" }), "", "", 0, ""},
+		{"computing", change(usual, func(r *reading) { r.handler = 0.2 }), change(usual, func(r *reading) {
+			r.mean, r.handler, r.server, r.settings = 131, 50.2, usualTimes(categoryTimes{"the application": 45}), "compute=50us"
+		}), ByHandler, ServerEnd, 50, "it computes for 50 µs (compute=50us)"},
+		{"a handler that waits", change(usual, func(r *reading) { r.handler = 0.2 }), change(usual, func(r *reading) { r.mean, r.handler, r.settings = 130, 50.2, "every=100,stall=5ms" }), ByHandlerWait, ServerEnd, 50, "it sleeps 5 ms in one of 100 calls (stall=5ms)"},
+		{"a handler that waits for no known reason", change(usual, func(r *reading) { r.handler = 0.2 }), change(usual, func(r *reading) { r.mean, r.handler = 130, 50.2 }), ByHandlerWait, ServerEnd, 50, ""},
+		{"a queue", usual, change(usual, func(r *reading) { r.mean, r.place, r.facts.InFlight, r.busy = 1600, many, one(50), 0.98 }), ByRunQueue, ServerEnd, 1520, "50 clients call at once, so 48 of 50 calls wait for a CPU: the server's CPU is 98 % busy"},
+		{"CPU time delays all calls in flight", change(usual, func(r *reading) { r.mean, r.place, r.facts.InFlight, r.busy = 1600, many, one(50), 0.98 }), change(usual, func(r *reading) {
+			r.mean, r.place, r.facts.InFlight, r.busy, r.server, r.settings = 4100, many, one(50), 0.98, usualTimes(categoryTimes{"the application": 50}), "compute=50us"
+		}), ByHandler, ServerEnd, 2500, "it computes for 50 µs (compute=50us)"},
+		{"head of line", change(usual, func(r *reading) { r.place, r.facts.Connections = many, one(1) }), change(usual, func(r *reading) { r.mean, r.place, r.facts.Connections, r.settings = 1370, many, one(1), "beside=1MiB" }), ByHeadOfLine, "", 1290, "a call of 1 MiB is always under way on the same connection (beside=1MiB)"},
+		{"a limit", usual, change(usual, func(r *reading) { r.mean, r.settings = 900, "inflight=2" }), ByLimit, "", 820, "at most 2 calls are in progress (inflight=2)"},
+		{"nothing", usual, usual, "", "", 0, ""},
+	} {
+		for _, backwards := range []bool{false, true} {
+			a, b, factor := c.a.insight("grpc"), c.b.insight("grpc"), 1.0
+			if backwards {
+				a, b, factor = b, a, -1
+			}
+			causes := causesOf(a, b, true)
+			if c.kind == "" {
+				if len(causes) > 0 {
+					t.Errorf("%s: %+v", c.name, causes)
+				}
+				continue
+			}
+			if len(causes) == 0 {
+				t.Errorf("%s: no cause, want %s", c.name, c.kind)
+				continue
+			}
+			if got := causes[0]; got.Kind != c.kind || got.End != c.end || !near(got.Time, factor*c.time) || got.Because != c.because {
+				t.Errorf("%s, backwards %v: %+v\nwant %s at %q, %v µs, because %q", c.name, backwards, got, c.kind, c.end, factor*c.time, c.because)
+			}
+		}
+	}
+}
+
+// TestCausesHaveTheSignOfTheTrials: a cause against the proven difference is none.
+func TestCausesHaveTheSignOfTheTrials(t *testing.T) {
+	usual := reading{mean: 80, client: usualTimes(nil), server: usualTimes(nil)}
+	slower := usual
+	slower.mean, slower.server = 107, usualTimes(categoryTimes{"memory copy": 25, "network stack in the kernel": -9})
+	for _, c := range causesOf(usual.insight("grpc"), slower.insight("grpc"), true) {
+		if c.Time < 0 {
+			t.Errorf("a cause of %v µs, but calls take longer", c.Time)
+		}
+	}
+	slower.mean = 80.5
+	if causes := causesOf(usual.insight("grpc"), slower.insight("grpc"), false); len(causes) != 2 || causes[1].Time >= 0 {
+		t.Errorf("without a proof: %+v", causes)
+	}
+}
+
+// TestOptionsOfAnotherStackAreNoReason: buffers of tcp say nothing about grpc.
+func TestOptionsOfAnotherStackAreNoReason(t *testing.T) {
+	tcp := reading{mean: 50, client: usualTimes(nil), server: usualTimes(nil), settings: "buffers=pooled"}
+	grpc := reading{mean: 90, client: usualTimes(categoryTimes{"allocation": 20}), server: usualTimes(categoryTimes{"allocation": 20})}
+	if causes := causesOf(tcp.insight("tcp:buffers=pooled"), grpc.insight("grpc"), true); len(causes) == 0 || causes[0].Kind != ByAllocation || causes[0].Because != "" {
+		t.Errorf("%+v", causes)
+	}
+}
+
+// TestOneCellHasCauses: its whole time, and the queue apart from what the ends do.
+func TestOneCellHasCauses(t *testing.T) {
+	inFlight := 16.0
+	shared := reading{mean: 930, client: usualTimes(nil), server: usualTimes(nil), place: record.Place{Clients: 16}, facts: Facts{InFlight: &inFlight}, busy: 0.99, cpus: [2][]int{{0}, {0}}}
+	causes := findCauses(Explain(shared.insight("grpc"), nil))
+	if len(causes) == 0 || causes[0].Kind != BySharedCPU || !near(causes[0].Time, 15*58) || causes[0].Because != "15 of 16 calls wait for a CPU: both ends run on the same CPU" {
+		t.Errorf("%+v", causes)
+	}
+}
+
+// TestEveryStageOfATraceHasAKind: those that calls only wait in are waits.
+func TestEveryStageOfATraceHasAKind(t *testing.T) {
+	for stage, want := range map[string]struct {
+		kind CauseKind
+		end  string
+		wait bool
+	}{
+		"client: wait for window": {ByWindow, ClientEnd, true}, "server: wait for lock": {ByLock, ServerEnd, true}, "handler: wait for lock": {ByLock, ServerEnd, true},
+		"handler: wait": {ByHandlerWait, ServerEnd, true}, "server: run queue": {ByRunQueue, ServerEnd, true}, "client: collector": {ByCollector, ClientEnd, false},
+		"server: no CPU": {ByNeighbour, ServerEnd, true}, "server: socket queue": {ByConnection, ServerEnd, true}, "handler": {ByHandler, ServerEnd, false},
+		"wake server": {ByWaking, ServerEnd, false}, "send answer": {ByPackets, ServerEnd, false}, "client: encode": {ByProtocol, ClientEnd, false}, "client: schedule": {ByWaking, ClientEnd, false},
+	} {
+		if kind, end, wait := kindOfStage(stage); kind != want.kind || end != want.end || wait != want.wait {
+			t.Errorf("%s: %s at %q, a wait: %v", stage, kind, end, wait)
+		}
+	}
+}
+
+// TestEveryBuiltInCategoryHasAKind: except for those that name no cause.
+func TestEveryBuiltInCategoryHasAKind(t *testing.T) {
+	for _, rule := range BuiltInCategories().CPU {
+		named := kindOfCategory(rule.Category, ServerEnd) != other
+		if named == (rule.Category == "interrupts and timers" || rule.Category == ownCategory) {
+			t.Errorf("%s names a cause: %v", rule.Category, named)
+		}
+	}
+}
