@@ -217,6 +217,16 @@ export interface Category {
   error_us: number; // standard error from sampling
 }
 
+/** A Cause explains a part of a cell's time, or of the difference between two cells. */
+export interface Cause {
+  kind: string;
+  end?: string; // client or server; empty if both ends or none
+  us: number; // microseconds per call that it explains; it has the sign of the difference
+  error_us: number; // Error is the standard error of Time.
+  share: number; // Time divided by the time or the difference that is explained
+  because?: string; // Because holds the settings and counts behind the cause, as a clause of a sentence.
+}
+
 /** Cell is one point of the matrix, over its valid trials. */
 export interface Cell {
   part: string; // name of the scenario's part
@@ -649,6 +659,7 @@ export interface Insight {
   client: EndReadings;
   server: EndReadings;
   life?: Life; // absent if no probe traced calls
+  tail?: Tail; // the slow calls beside the median calls; absent if no probe traced calls
   intervals: IntervalsByField;
 }
 
@@ -1067,12 +1078,10 @@ export interface SpreadStep {
 /** A Stage is a part of a call. */
 export interface Stage {
   name: string;
-  kind: "user" | "kernel" | "waking" | "scheduling" | "handler" | "mixed"; // where the time is spent
+  kind: "user" | "kernel" | "waking" | "scheduling" | "waiting" | "collector" | "handler" | "mixed"; // where the time is spent
   end: "client" | "server" | ""; // the end where the time is spent; empty means both ends
   mean_us: number;
   error_us: number; // standard error of the mean over the calls of this run
-  median_us: number; // mean time in calls near the median
-  p99_us: number | null; // mean time in calls near P99; null with fewer than 1,000 calls
 }
 
 /** A Stall names a few of a cell's trials whose slowest requests decide a percentile. */
@@ -1142,6 +1151,33 @@ export interface Syscall {
   name: string;
   per_call: number;
   us: number | null; // mean time of one system call, including waiting; null if not measured
+}
+
+/** A Tail shows where the slow calls of a cell spend more time than its median calls. */
+export interface Tail {
+  calls: number; // calls whose stages were separated
+  slow_calls: number; // the slowest 1 % of the calls, but at least 10
+  median_calls: number; // the calls between P40 and P60
+  slow_us: number; // mean time of a slow call
+  median_us: number; // mean time of a median call
+  stages: TailStage[]; // Stages are in the order of a call. Their times add up to Slow and Median, and their shares to 1.
+  causes: Cause[]; // what the stages say about Slow minus Median, the largest share first
+  every_calls: number | null; // EveryCalls is the number of calls from one slow call to the next; null unless it is always about the same.
+  every_us: number | null; // Every is the time from one slow call to the next; null unless it is always about the same, or if EveryCalls is known.
+  refused?: string; // why slow and median calls cannot be compared; absent if they can
+}
+
+/** A TailStage compares one stage of slow calls with the same stage of median calls. */
+export interface TailStage {
+  name: string;
+  kind: "user" | "kernel" | "waking" | "scheduling" | "waiting" | "collector" | "handler" | "mixed"; // Kind says where the time is spent.
+  end: "client" | "server" | ""; // End is the end where the time is spent; empty means both ends.
+  median_us: number; // mean time in the median calls
+  slow_us: number; // mean time in the slow calls
+  excess_us: number; // Slow minus Median
+  share_of_excess: number; // Excess divided by the sum of all stages' Excess
+  interval: Interval; // of Share
+  share_of_variance: number; // covariance of the stage with the call's time, divided by the variance of the call's time
 }
 
 /** Times holds the mean and two percentiles of times, in microseconds; null if nothing was timed. */

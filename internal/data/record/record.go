@@ -200,6 +200,9 @@ func (r *Record) checkIndices() error {
 	if r.Life == nil {
 		return nil
 	}
+	if n := len(r.Life.Begins); n > 0 && n != len(r.Life.Calls) {
+		return fmt.Errorf("the record has the stages of %d calls, but the begins of %d calls", len(r.Life.Calls), n)
+	}
 	for _, call := range r.Life.Calls {
 		if len(call) != len(r.Life.Stages) {
 			return fmt.Errorf("a call has %d stages, but the record names %d stages", len(call), len(r.Life.Stages))

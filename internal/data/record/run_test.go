@@ -531,6 +531,8 @@ func TestWhatCannotBeIndexedIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`"server":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"frames":[{"function":"f"}],"stacks":[{"frames":[1],"weight":1,"count":1}]}}}`: "function 1, but the record lists 1 functions",
 		`"client":{"seen":{"method":"m","stacks":{"unit":"ns","samples":1,"stacks":[{"frames":[-1]}]}}}`:                                                 "function -1, but the record lists 0 functions",
+		`"life":{"method":"m","stages":["handler"],"calls":[[1],[1,2]]}`:                                                                                 "a call has 2 stages, but the record names 1 stages",
+		`"life":{"method":"m","stages":["handler"],"calls":[[1],[2]],"begins_ns":[0]}`:                                                                   "the stages of 2 calls, but the begins of 1 calls",
 		`"life":{"stages":["a","b"],"calls":[[1,2],[1]]}`:                                                                                                "a call has 1 stages",
 	} {
 		if _, err := decodeRecord([]byte(`{"version":1,` + text + `}`)); err == nil || !strings.Contains(err.Error(), want) {

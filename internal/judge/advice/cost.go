@@ -108,7 +108,7 @@ func allocationSentences(s *analysis.Summary) []string {
 // Explain names the largest parts of a cell's time, or of the difference between two cells, from
 // the readings of probes.
 func Explain(e *insight.Explanation) []string {
-	return slices.Concat(causeSentence(e), stageSentences(e), cpuTimeSentence(e), systemCallSentence(e), waitSentence(e), allocatedSentence(e))
+	return slices.Concat(causeSentence(e), stageSentences(e), tailSentences(e), cpuTimeSentence(e), systemCallSentence(e), waitSentence(e), allocatedSentence(e))
 }
 
 // probeExplanation explains the difference between insight.DefaultPair's two cells.

@@ -47,7 +47,7 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.wantExplained(find("tcp", 1), nil)
 		tab.choose("Clients", "10")
 		tab.want("without stages", tab.texts(`[data-table="stages"]`), "")
-		tab.want("and why", tab.texts(".note")+`.includes("Call stages were traced with one client only.")`, "true")
+		tab.want("and why", tab.texts(".note")+`.includes("Call stages were traced with 1 client only.")`, "true")
 		tab.choose("A", "rest")
 		tab.wantExplained(find("tcp", 10), find("rest", 10))
 		tab.choose("Message size", "1 KiB")
@@ -76,12 +76,30 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.wantNear("their sum on the page", parsed(t, together[1]), sum, len(tcp.Stages))
 		tab.wantNumber("without the probe", bare[1], *tcp.Bare)
 		tab.wantNear("the rest", parsed(t, rest[1]), parsed(t, bare[1])-parsed(t, together[1]), 2)
+	})
 
-		tab.choose("Calls", "around the median")
-		tab.wantNumber("a call at the median", tab.rows(".life table")[2][1], tcp.Stages[2].Median)
-		tab.choose("Calls", "around P99")
-		tab.wantNumber("a call at P99", tab.rows(".life table")[2][1], *tcp.Stages[2].P99)
-		tab.want("no rest of it", tab.texts(".life tbody th")+`.includes("Rest")`, "false")
+	t.Run("draws slow calls beside median calls", func(t *testing.T) {
+		tab := whyTab{browser.open(t, address)}
+		of, against := find("grpc", 1).Tail, find("tcp", 1).Tail
+		tab.want("bars", tab.texts(".tail .bar-name"), "grpc: median; grpc: slowest 1 %; tcp: median; tcp: slowest 1 %")
+		tab.want("one scale", `(() => { const width = i => [...document.querySelectorAll("#why .tail .lanes")[i].querySelectorAll(".stage")].reduce((sum, s) => sum + parseFloat(s.style.width), 0);
+			return Math.abs(width(1) / width(0) - `+fmt.Sprint(of.Slow/of.Median)+`) < 0.01 && Math.abs(width(1) / width(3) - `+fmt.Sprint(of.Slow/against.Slow)+`) < 0.01; })()`, "true")
+		tab.want("the share in the bar", tab.texts(".tail .bar:nth-child(2) .waking.server span"), "wake server 100 %")
+		tab.want("the shares in words", tab.texts(".tail-shares li"), "wake server 100 %; wake server 100 %")
+		tab.want("the sentence above", tab.texts(".advice li:nth-child(2)"), "The slowest 1 % of calls over grpc with 1 client (12 of 1,200) take 212 µs, 2.16 times the median: 100 % of the difference is waking threads on the server; every 100th call.")
+		figures := tab.rows(`[data-table="tail"]`)
+		if stages := len(of.Stages); len(figures) != 2*(stages+1) {
+			t.Fatalf("%d rows of figures, want two tables of %d stages and their sum", len(figures), stages)
+		}
+		for i, stage := range of.Stages {
+			tab.wantNear(stage.Name+" of median calls", parsed(t, figures[i][1]), stage.Median, 10)
+			tab.wantNear(stage.Name+" of slow calls", parsed(t, figures[i][2]), stage.Slow, 10)
+		}
+		tab.wantNear("the difference", parsed(t, figures[len(of.Stages)][3]), of.Slow-of.Median, 10)
+		tab.choose("A", "none: B alone")
+		tab.want("bars of one", tab.texts(".tail .bar-name"), "grpc: median; grpc: slowest 1 %")
+		tab.choose("Clients", "10")
+		tab.want("without stages", `document.querySelectorAll("#why .tail").length`, "0")
 	})
 
 	t.Run("draws what the processes tell without the kernel", func(t *testing.T) {
@@ -91,8 +109,7 @@ func TestWhyInBrowser(t *testing.T) {
 		tab.want("two stages at both ends", `document.querySelectorAll("#why .lanes .mixed:not(.client, .server)").length`, "2")
 		tab.want("in words", tab.texts(".life figcaption .note")+`.endsWith("2 calls. The cost of tracing is unknown.")`, "true")
 		tab.want("the whole, with nothing left", tab.texts(`[data-table="stages"] tbody th, #why [data-table="stages"] tbody .number`), "request; 35.00; handler; 1.00; answer; 30.00; = A call; 66.00")
-		tab.choose("Calls", "around P99")
-		tab.want("of so few calls", tab.texts(".life .bar-total"), "too few calls")
+		tab.want("too few calls for a tail", tab.texts(".note")+`.includes("The slow calls are not explained. tcp: 2 calls have known stages: measure 200 or more (-n, --repeat).")`, "true")
 	})
 
 	t.Run("says how it was seen", func(t *testing.T) {
@@ -125,7 +142,7 @@ func TestWhyInBrowser(t *testing.T) {
 	t.Run("explains the only cell there is", func(t *testing.T) {
 		tab := whyTab{browser.open(t, writePage(t, fixtureInsights(t, insides[0])))}
 		tab.wantExplained(find("tcp", 1), nil)
-		tab.want("no choice of a pair", tab.texts(".pair-choices legend"), "Clients")
+		tab.want("no choice of a pair", tab.texts(".pair-choices legend"), "")
 	})
 
 	t.Run("is not there without insights", func(t *testing.T) {

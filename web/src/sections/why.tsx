@@ -7,6 +7,7 @@ import { plain, sizes } from "../format";
 import { LifeChart } from "../why/life";
 import { PairTables } from "../why/pair";
 import { Passes } from "../why/passes";
+import { TailChart } from "../why/tail";
 import { counted } from "../words";
 
 /** The cells whose call stacks are to be shown: A, and B where two are compared. */
@@ -67,6 +68,7 @@ export function Why({ run, showStacks }: Props) {
 
   const of = insights[pair.of]!;
   const against = pair.against === null ? null : insights[pair.against]!;
+  const traced = distinct(there.flatMap((one) => (one.life ? [one.clients] : [])));
   const where = [...(parts.length > 1 ? [part] : []), ...(workloads.length > 1 ? [workload] : []), `${size} messages`].join(", ");
   return (
     <section id="why">
@@ -76,19 +78,20 @@ export function Why({ run, showStacks }: Props) {
         <Choice label="Part" options={parts} chosen={part} choose={(next) => setWanted({ ...wanted, part: next })} />
         <Choice label="Workload" options={workloads} chosen={workload} choose={(next) => setWanted({ ...wanted, workload: next })} />
         <Choice label="Message size" options={allSizes} chosen={size} choose={(next) => setWanted({ ...wanted, size: next })} />
+        <Choice label="Clients" options={counts} chosen={clients} show={plain} choose={(next) => setWanted({ ...wanted, clients: next })} />
       </div>
-      <LifeChart insights={there} where={where} />
+      <LifeChart insights={there.filter((one) => one.clients === clients)} where={`${where} with ${counted(clients, "client")}`} />
       <h3>{against ? "Where a difference lies" : "Where the time goes"}</h3>
       <div class="choices pair-choices">
-        <Choice label="Clients" options={counts} chosen={clients} show={plain} choose={(next) => setWanted({ ...wanted, clients: next })} />
         <Choice label="A" options={choicesOfA} chosen={a ?? ""} show={(variant) => variant || "none: B alone"} choose={(next) => setWanted({ ...wanted, a: next || null })} />
         <Choice label="B" options={choicesOfB} chosen={b} choose={(next) => setWanted({ ...wanted, b: next, a: next === a ? b : wanted.a })} />
       </div>
       <ul class="advice">{pair.words.map((text) => <li key={text}>{text}</li>)}</ul>
+      <TailChart insights={against ? [of, against] : [of]} />
       <StackLinks profiles={run.profiles.list} of={of} against={against} showStacks={showStacks} />
       <p class="note">{against ? `B ${of.variant} against A ${against.variant}` : of.variant}, {where} with {counted(clients, "client")}. {against && "The largest difference comes first. "}
         {against && "“May be chance”: less than three standard errors of the calls or samples. Two runs may differ by more."}</p>
-      {clients !== 1 && there.some(({ life }) => life) && <p class="note">Call stages were traced with one client only.</p>}
+      {!of.life && traced.length > 0 && <p class="note">Call stages were traced with {traced.map(plain).join(" and ")} {traced.at(-1) === 1 ? "client" : "clients"} only.</p>}
       <PairTables of={of} against={against} />
       <h3>How the probes measured</h3>
       <Passes insights={there} />

@@ -29,6 +29,14 @@ type Explanation struct {
 	Others []string `json:"others"` // names of the cells with probes that are not explained
 }
 
+// Cells returns the explained cell, and the cell for comparison if there is one.
+func (e *Explanation) Cells() []*Insight {
+	if e.Against == nil {
+		return []*Insight{e.Of}
+	}
+	return []*Insight{e.Of, e.Against}
+}
+
 // An ExplainedAllocation holds the heap allocations of an end, per call.
 type ExplainedAllocation struct {
 	End       string   `json:"end"`

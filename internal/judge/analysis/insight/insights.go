@@ -112,7 +112,7 @@ func newInsight(of probedCell, categories *Categories) Insight {
 		}
 		i.Passes = append(i.Passes, newPass(probe, of.bare, passes))
 		if probe == record.ProbeLife {
-			i.Life = newLife(passes)
+			i.Life, i.Tail = newLife(passes), newTail(passes)
 		}
 		if probe == record.ProbeLife || probe == record.ProbeAllocations {
 			continue

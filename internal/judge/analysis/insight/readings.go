@@ -26,6 +26,7 @@ type Insight struct {
 	Client EndReadings `json:"client"`
 	Server EndReadings `json:"server"`
 	Life   *Life       `json:"life,omitempty"` // absent if no probe traced calls
+	Tail   *Tail       `json:"tail,omitempty"` // the slow calls beside the median calls; absent if no probe traced calls
 
 	network     record.Network
 	point       *matrix.Point        // the measured trials; nil if there are none

@@ -25,6 +25,9 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 		writeParts(&out, e, "Where a call's time goes, by stage"+describeCallCount(e.Of), s, true)
 		writeMeasuredMeans(&out, e)
 	}
+	for _, i := range e.Cells() {
+		writeTail(&out, i)
+	}
 	for _, cpu := range e.CPU {
 		inside := e.Of.End(cpu.End)
 		title := fmt.Sprintf("CPU time per call, %s, by category (%d samples%s)", cpu.End, inside.CPU.Samples, describeDepth(inside))
@@ -41,9 +44,8 @@ func WriteExplanation(w io.Writer, e *insight.Explanation) error {
 		writeChanges(&out, e, "System calls per call, "+end, end, e.Syscalls)
 		writeChanges(&out, e, "Counters per call, "+end, end, e.Counters)
 	}
-	writeProbes(&out, e.Of)
-	if e.Against != nil {
-		writeProbes(&out, e.Against)
+	for _, i := range e.Cells() {
+		writeProbes(&out, i)
 	}
 	if len(e.Unobserved) > 0 {
 		fmt.Fprintf(&out, "\nNot observed:\n  %s\n", strings.Join(e.Unobserved, "\n  "))
@@ -220,9 +222,7 @@ func newPairTable(out *strings.Builder, e *insight.Explanation) pairTable {
 	return c
 }
 
-func (c pairTable) time(name string, change insight.Change) {
-	c.row(name, withMinus(func(us float64) string { return units.Time(us * 1e3) }), change)
-}
+func (c pairTable) time(name string, change insight.Change) { c.row(name, signedTime, change) }
 
 // withMinus makes a format of negative values from a format of positive ones.
 func withMinus(show func(float64) string) func(float64) string {

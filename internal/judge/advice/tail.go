@@ -1,0 +1,114 @@
+package advice
+
+import (
+	"fmt"
+	"strconv"
+
+	"wirelab.dev/internal/base/lists"
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/advice/words"
+	"wirelab.dev/internal/judge/analysis/insight"
+)
+
+const (
+	leastMainCauseShare  = 0.3 // a sentence names a cause only if the largest one has this share
+	leastNamedCauseShare = 0.1
+	// A probe whose cost is greater is named with its cost, because it may change what it measures.
+	greatestUnnamedCost = 1.15
+)
+
+// tailSentences explains the slow calls of the explained cell, and of the cell that it is compared with.
+func tailSentences(e *insight.Explanation) []string {
+	var sentences []string
+	for _, i := range e.Cells() {
+		if i.Tail != nil && i.Tail.Refused == "" {
+			sentences = append(sentences, tailSentence(i))
+		}
+	}
+	return sentences
+}
+
+func tailSentence(i *insight.Insight) string {
+	t := i.Tail
+	text := fmt.Sprintf("The slowest %s of calls %s with %s (%s of %s) take %s, %s times the median: ",
+		words.Percent(float64(t.SlowCalls)/float64(t.Calls)), overName(i), words.Clients(i.Clients),
+		units.Thousands(int64(t.SlowCalls)), units.Thousands(int64(t.Calls)), words.Micros(t.Slow), units.Number(t.Slow/t.Median))
+	text += tailCauses(t)
+	switch {
+	case t.EveryCalls != nil:
+		text += "; every " + ordinal(*t.EveryCalls) + " call"
+	case t.Every != nil:
+		text += "; every " + words.Micros(*t.Every)
+	}
+	if cost := i.Life.Cost; cost != nil && *cost > greatestUnnamedCost {
+		text += fmt.Sprintf(". The probe made calls take %s times as long", units.Number(*cost))
+	}
+	return text + "."
+}
+
+// tailCauses says what the slow calls spend their time with, if one cause explains much of it.
+func tailCauses(t *insight.Tail) string {
+	if len(t.Causes) == 0 || t.Causes[0].Share < leastMainCauseShare || !t.Proves(t.Causes[0]) {
+		largest := t.Stages[0]
+		for _, s := range t.Stages {
+			if s.Excess > largest.Excess {
+				largest = s
+			}
+		}
+		return fmt.Sprintf("no single cause explains the difference; the stage with the largest part is %s (%s)", largest.Name, words.Percent(largest.Share))
+	}
+	named := t.Causes[:1]
+	for _, c := range t.Causes[1:min(len(t.Causes), words.MaxShownItems)] {
+		if c.Share >= leastNamedCauseShare && t.Proves(c) {
+			named = append(named, c)
+		}
+	}
+	share := "%s of the difference is "
+	return words.JoinWith(lists.Map(named, func(c insight.Cause) string {
+		text := fmt.Sprintf(share, words.Percent(c.Share)) + tailCauseWords(c)
+		share = "%s "
+		return text
+	}), "and")
+}
+
+// tailCauseWords names a cause of slow calls and its end.
+func tailCauseWords(c insight.Cause) string {
+	at := "on the " + c.End
+	if c.End == "" {
+		at = "at both ends"
+	}
+	switch c.Kind {
+	case insight.ByHandler:
+		return "the handler"
+	case insight.ByHandlerWait:
+		return "waiting in the handler"
+	}
+	return map[insight.CauseKind]string{
+		insight.ByRunQueue:   "the run queue",
+		insight.ByCollector:  "the garbage collector",
+		insight.ByLock:       "waiting for a lock",
+		insight.ByWindow:     "waiting for a flow-control window",
+		insight.ByNeighbour:  "other programs or threads on the CPU",
+		insight.ByConnection: "data that waits in the socket",
+		insight.ByEncoding:   "encoding and decoding",
+		insight.ByPackets:    "sending and receiving in the kernel",
+		insight.ByWaking:     "waking threads",
+		insight.ByProtocol:   "waiting in the library",
+	}[c.Kind] + " " + at
+}
+
+// ordinal writes a number as in 1st, 2nd, 3rd and 4th.
+func ordinal(n int) string {
+	suffix := "th"
+	if tens := n / 10 % 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}

@@ -1,0 +1,40 @@
+package table
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"wirelab.dev/internal/base/units"
+	"wirelab.dev/internal/judge/analysis/insight"
+)
+
+// writeTail prints the stages of a cell's slow calls beside those of its median calls.
+func writeTail(out *strings.Builder, i *insight.Insight) {
+	t := i.Tail
+	if t == nil {
+		return
+	}
+	if t.Refused != "" {
+		fmt.Fprintf(out, "\nThe slow calls of %s are not explained: %s\n", i.Key(), t.Refused)
+		return
+	}
+	cost := "the probe's cost is unknown"
+	if i.Life.Cost != nil {
+		cost = fmt.Sprintf("calls took %s times as long with the probe", units.Number(*i.Life.Cost))
+	}
+	fmt.Fprintf(out, "\nThe slowest %d of %d calls of %s beside the %d calls between P40 and P60 (%s)\n", t.SlowCalls, t.Calls, i.Key(), t.MedianCalls, cost)
+	to := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(to, "\tmedian calls\tslow calls\texcess\tshare of excess\t(95 %)\tshare of variance\t")
+	for _, s := range t.Stages {
+		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t%s %%\t(%s to %s)\t%s %%\t\n", s.Name, signedTime(s.Median), signedTime(s.Slow), signedTime(s.Excess),
+			signedPercent(s.Share), signedPercent(s.Interval.Low), signedPercent(s.Interval.High), signedPercent(s.Variance))
+	}
+	fmt.Fprintf(to, "= a call\t%s\t%s\t%s\t\t\t\t\n", signedTime(t.Median), signedTime(t.Slow), signedTime(t.Slow-t.Median))
+	_ = to.Flush() // a strings.Builder does not fail
+}
+
+// signedTime writes a time in microseconds that may be negative.
+var signedTime = withMinus(func(us float64) string { return units.Time(us * 1e3) })

@@ -1,0 +1,38 @@
+package table
+
+import (
+	"strings"
+	"testing"
+
+	"wirelab.dev/internal/data/record"
+	"wirelab.dev/internal/judge/analysis/insight"
+)
+
+// TestTailTable wants every figure of a stage in its column, and the sum below.
+func TestTailTable(t *testing.T) {
+	life := &record.Life{Stages: []string{"client: encode", "handler"}, TracedNS: new(1100.0), BareNS: new(1000.0)}
+	for i := range 1000 {
+		call := []int64{20_000, 40_000}
+		if i%100 == 0 {
+			call = []int64{15_000, 1_040_000}
+		}
+		life.Calls = append(life.Calls, call)
+	}
+	pass := &record.Record{Probe: record.ProbeLife, Cell: record.Cell{Part: "p", Variant: "tcp", Place: record.Place{Workload: "echo", Clients: 50}}, Life: life}
+	i := &insight.FindInsights(nil, []*record.Record{pass}, insight.BuiltInCategories())[0]
+	var out strings.Builder
+	if err := WriteExplanation(&out, insight.Explain(i, nil)); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"The slowest 10 of 1000 calls of p/tcp/echo/0B/c=50 beside the 200 calls between P40 and P60 (calls took 1.1 times as long with the probe) median calls slow calls excess share of excess (95 %) share of variance",
+		"client: encode 20 µs 15 µs −5 µs −1 % (−1 to −1) −1 %",
+		"handler 40 µs 1.04 ms 1 ms 101 % (101 to 101) 101 %",
+		"= a call 60 µs 1.05 ms 995 µs",
+	} {
+		if !strings.Contains(words, want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
