@@ -215,9 +215,9 @@ func (a *app) explainCommand() *cobra.Command {
 		Short: "Show where the time goes, or why one cell takes longer than another",
 		Long: `Explain reads the probes of a run, and shows where the difference
 between two of its cells lies: by stage of a call, by category of CPU time, by
-system call and by counter, the largest first. With one cell it shows where that
-cell's time goes. A run has probes if it was made with --probe, or if its
-scenario asks for them.
+system call and by counter, the largest first, and why the slow calls are slow.
+With one cell it shows where that cell's time goes. A run has probes if it was
+made with --probe, or if its scenario asks for them.
 
 Name a cell by a part of its name that identifies it: tcp, grpc/echo/64B, c=50.
 Without --cells it compares the first and the slowest cell of the smallest message,

@@ -62,13 +62,6 @@ const (
 	medianFrom, medianTo = 0.4, 0.6
 )
 
-// A tailPass holds the slow and the median calls of one pass.
-type tailPass struct {
-	life         *record.Life
-	times        []int64 // of all calls
-	slow, median []int   // indexes of calls
-}
-
 // newTail compares the slow calls of all passes with the median calls. It returns nil without calls.
 func newTail(passes []*record.Record) *Tail {
 	stages, lives := livesOf(passes)
@@ -84,38 +77,41 @@ func newTail(passes []*record.Record) *Tail {
 		return t
 	}
 	of := chooseCalls(lives, t.Calls)
-	all := make([]int, len(stages))
-	for i := range stages {
-		all[i] = i
-	}
 	for _, p := range of {
-		t.SlowCalls += len(p.slow)
-		t.MedianCalls += len(p.median)
+		t.SlowCalls += len(p.slow.calls)
+		t.MedianCalls += len(p.median.calls)
 	}
-	t.Slow, t.Median = of.means(all, t.SlowCalls)
-	if t.Slow <= t.Median {
+	whole := of.excess()
+	if whole.sum <= 0 {
 		t.Refused = "all calls take the same time"
 		return t
 	}
-	excess := of.excess(all)
-	t.errors = stats.NewStudent(excess.freedom).Quantile((1 + tailConfidence) / 2)
+	t.errors = stats.NewStudent(whole.freedom).Quantile((1 + tailConfidence) / 2)
 	variance := of.varianceShares(len(stages))
 	for i, name := range stages {
 		s := TailStage{Name: name, Kind: kindOf(name), End: stageEnd(name), Variance: variance[i]}
-		s.Slow, s.Median = of.means(all[i:i+1], t.SlowCalls)
+		s.Slow, s.Median = of.means(i, t.SlowCalls)
 		s.Excess = s.Slow - s.Median
-		share, standardError := of.share(all[i:i+1], excess)
+		share, standardError := of.share([]int{i}, whole)
 		half := t.errors * standardError
 		s.Share, s.Interval = share, matrix.Interval{Low: share - half, High: share + half, Confidence: tailConfidence}
 		t.Stages = append(t.Stages, s)
+		t.Slow, t.Median = t.Slow+s.Slow, t.Median+s.Median
 	}
-	t.Causes = of.causes(stages, excess, t.Slow-t.Median)
+	t.Causes = of.causes(stages, whole, t.Slow-t.Median)
 	t.EveryCalls, t.Every = of.period()
 	return t
 }
 
 // Proves reports whether a cause's share is more than noise.
 func (t *Tail) Proves(c Cause) bool { return c.Time > t.errors*c.Error }
+
+// A tailPass holds the calls of one pass, and its slow and median calls.
+type tailPass struct {
+	life         *record.Life
+	times        []float64 // of all calls, in microseconds
+	slow, median callGroup
+}
 
 type tailPasses []tailPass
 
@@ -126,54 +122,59 @@ func chooseCalls(lives []*record.Life, calls int) tailPasses {
 	before := 0
 	for _, life := range lives {
 		n := len(life.Calls)
-		p := tailPass{life: life, times: lists.Map(life.Calls, sumOf[int64])}
-		order := make([]int, n)
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.times[a], p.times[b]) })
 		// Rounding the sums over the passes gives the right number of calls in total.
 		slow := int(math.Round(share*float64(before+n))) - int(math.Round(share*float64(before)))
 		before += n
 		if slow == 0 {
 			continue
 		}
-		p.slow = order[n-slow:]
-		p.median = order[int(medianFrom*float64(n)):int(math.Ceil(medianTo*float64(n)))]
+		p := tailPass{life: life, times: lists.Map(life.Calls, func(call []int64) float64 { return float64(sumOf(call)) / 1e3 })}
+		order := make([]int, n)
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(p.times[a], p.times[b]), cmp.Compare(a, b)) })
+		p.slow = p.group(order[n-slow:])
+		p.median = p.group(order[int(medianFrom*float64(n)):int(math.Ceil(medianTo*float64(n)))])
 		all = append(all, p)
 	}
 	return all
 }
 
-// stageSum returns the time that a call spends in some stages, in microseconds.
-func (p *tailPass) stageSum(call int, stages []int) (us float64) {
-	for _, i := range stages {
-		us += float64(p.life.Calls[call][i]) / 1e3
-	}
-	return us
+// A callGroup holds calls of one pass, with their mean time in all stages and in each.
+type callGroup struct {
+	calls  []int // indexes
+	mean   float64
+	stages []float64
 }
 
-func (p *tailPass) mean(calls, stages []int) (us float64) {
+func (p *tailPass) group(calls []int) callGroup {
+	g := callGroup{calls: calls, stages: make([]float64, len(p.life.Stages))}
 	for _, call := range calls {
-		us += p.stageSum(call, stages)
+		for i, ns := range p.life.Calls[call] {
+			g.stages[i] += float64(ns)
+		}
 	}
-	return us / float64(len(calls))
+	for i := range g.stages {
+		g.stages[i] /= 1e3 * float64(len(calls))
+	}
+	g.mean = sumOf(g.stages)
+	return g
 }
 
-// means returns the mean times of slow and median calls in some stages. Each pass has the weight of
-// its slow calls.
-func (of tailPasses) means(stages []int, slowCalls int) (slow, median float64) {
+// means returns the mean times of slow and median calls in a stage. Each pass has the weight of its
+// slow calls.
+func (of tailPasses) means(stage, slowCalls int) (slow, median float64) {
 	for _, p := range of {
-		weight := float64(len(p.slow)) / float64(slowCalls)
-		slow += weight * p.mean(p.slow, stages)
-		median += weight * p.mean(p.median, stages)
+		weight := float64(len(p.slow.calls)) / float64(slowCalls)
+		slow += weight * p.slow.stages[stage]
+		median += weight * p.median.stages[stage]
 	}
 	return slow, median
 }
 
 // A tailExcess is the time that the slow calls of all passes take longer than median calls.
 type tailExcess struct {
-	all     []int // indexes of all stages
 	sum     float64
 	values  float64 // number of independent values: passes or slow calls
 	freedom float64 // degrees of freedom of an interval
@@ -182,11 +183,10 @@ type tailExcess struct {
 // leastTailPasses is the least number of passes for intervals from the differences between passes.
 const leastTailPasses = 3
 
-func (of tailPasses) excess(all []int) tailExcess {
-	e := tailExcess{all: all}
+func (of tailPasses) excess() (e tailExcess) {
 	for _, p := range of {
-		e.values += float64(len(p.slow))
-		e.sum += p.excess(all)
+		e.values += float64(len(p.slow.calls))
+		e.sum += float64(len(p.slow.calls)) * (p.slow.mean - p.median.mean)
 	}
 	if e.freedom = e.values - float64(len(of)); len(of) >= leastTailPasses {
 		e.values, e.freedom = float64(len(of)), float64(len(of)-1)
@@ -194,38 +194,44 @@ func (of tailPasses) excess(all []int) tailExcess {
 	return e
 }
 
-func (p *tailPass) excess(stages []int) float64 {
-	return float64(len(p.slow)) * (p.mean(p.slow, stages) - p.mean(p.median, stages))
-}
-
 // share returns the share of the excess that some stages have, with its standard error, by the delta
 // method for a ratio of sums. With three passes or more, the passes are the independent values. With
-// fewer, the calls are.
+// fewer, the slow calls are; the noise of the many median calls is small beside theirs.
 func (of tailPasses) share(stages []int, whole tailExcess) (share, standardError float64) {
-	part := 0.0
-	for _, p := range of {
-		part += p.excess(stages)
+	excess := make([]float64, len(of))
+	for pass, p := range of {
+		for _, i := range stages {
+			excess[pass] += float64(len(p.slow.calls)) * (p.slow.stages[i] - p.median.stages[i])
+		}
 	}
-	share = part / whole.sum
+	share = sumOf(excess) / whole.sum
 	variance := 0.0
-	for _, p := range of {
-		if len(of) >= leastTailPasses {
-			rest := p.excess(stages) - share*p.excess(whole.all)
-			variance += rest * rest
+	for pass, p := range of {
+		if len(of) < leastTailPasses {
+			variance += p.spread(stages, share)
 			continue
 		}
-		spread := func(calls []int) (sum float64) {
-			mean := p.mean(calls, stages) - share*p.mean(calls, whole.all)
-			for _, call := range calls {
-				rest := p.stageSum(call, stages) - share*p.stageSum(call, whole.all) - mean
-				sum += rest * rest
-			}
-			return sum
-		}
-		slow, median := float64(len(p.slow)), float64(len(p.median))
-		variance += spread(p.slow) + slow*slow*spread(p.median)/(median*median)
+		rest := excess[pass] - share*float64(len(p.slow.calls))*(p.slow.mean-p.median.mean)
+		variance += rest * rest
 	}
 	return share, math.Sqrt(variance*whole.values/whole.freedom) / whole.sum
+}
+
+// spread returns the sum over the slow calls of a squared difference: what some stages take more than
+// their share of the call, minus its mean.
+func (p *tailPass) spread(stages []int, share float64) (sum float64) {
+	mean := -share * p.slow.mean
+	for _, i := range stages {
+		mean += p.slow.stages[i]
+	}
+	for _, call := range p.slow.calls {
+		rest := -share*p.times[call] - mean
+		for _, i := range stages {
+			rest += float64(p.life.Calls[call][i]) / 1e3
+		}
+		sum += rest * rest
+	}
+	return sum
 }
 
 // varianceShares returns each stage's share of the variance of the call's time within passes:
@@ -233,11 +239,11 @@ func (of tailPasses) share(stages []int, whole tailExcess) (share, standardError
 func (of tailPasses) varianceShares(stages int) []float64 {
 	shares := make([]float64, stages)
 	for _, p := range of {
-		mean := float64(sumOf(p.times)) / float64(len(p.times))
+		mean := sumOf(p.times) / float64(len(p.times))
 		for call, time := range p.times {
-			for i := range stages {
+			for i, ns := range p.life.Calls[call] {
 				// The stage's own mean cancels out, because the differences from the mean add up to 0.
-				shares[i] += float64(p.life.Calls[call][i]) * (float64(time) - mean)
+				shares[i] += float64(ns) * (time - mean)
 			}
 		}
 	}
@@ -284,64 +290,4 @@ func (of tailPasses) causes(stages []string, whole tailExcess, excess float64) [
 	groups = slices.DeleteFunc(groups, func(g group) bool { return g.Share < leastCauseShare })
 	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.Share, a.Share) })
 	return lists.Map(groups, func(g group) Cause { return g.Cause })
-}
-
-const (
-	leastDistances  = 6   // fewer distances between slow calls may be equal by chance
-	regularShare    = 0.6 // share of the distances that must be near their median
-	callTolerance   = 0.02
-	periodTolerance = 0.1
-)
-
-// period returns the distance between slow calls in calls or in microseconds, if it is regular. Here a
-// call is slow if it takes longer than the middle between the median and the slow calls.
-func (of tailPasses) period() (calls *int, us *float64) {
-	var inCalls, inTime []float64
-	for _, p := range of {
-		all := make([]int, len(p.life.Stages))
-		for i := range all {
-			all[i] = i
-		}
-		slowMean := p.mean(p.slow, all)
-		limit := (slowMean + p.mean(p.median, all)) / 2
-		var slow []int
-		for call, time := range p.times {
-			if float64(time)/1e3 > limit {
-				slow = append(slow, call)
-			}
-		}
-		inCalls = append(inCalls, distances(lists.Map(slow, func(call int) float64 { return float64(call) }))...)
-		if len(p.life.Begins) == 0 {
-			continue
-		}
-		begins := slices.Sorted(slices.Values(lists.Map(slow, func(call int) float64 { return float64(p.life.Begins[call]) / 1e3 })))
-		// One pause may hit many calls in flight. They are one event.
-		inTime = append(inTime, distances(slices.CompactFunc(begins, func(a, b float64) bool { return math.Abs(b-a) < slowMean }))...)
-	}
-	if every, regular := regularDistance(inCalls, callTolerance); regular && every >= 2 {
-		return new(int(every)), nil
-	}
-	if every, regular := regularDistance(inTime, periodTolerance); regular {
-		return nil, new(every)
-	}
-	return nil, nil
-}
-
-func distances(of []float64) (all []float64) {
-	for i := 1; i < len(of); i++ {
-		all = append(all, of[i]-of[i-1])
-	}
-	return all
-}
-
-// regularDistance returns the median distance, and whether most distances are near it.
-func regularDistance(of []float64, tolerance float64) (every float64, regular bool) {
-	every = stats.Median(of)
-	near := 0
-	for _, one := range of {
-		if math.Abs(one-every) <= tolerance*every {
-			near++
-		}
-	}
-	return every, len(of) >= leastDistances && float64(near) >= regularShare*float64(len(of))
 }
